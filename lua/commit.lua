@@ -1,0 +1,88 @@
+#!lua flags=allow-oom
+-- commit: charge what a hold really cost, and give back the rest.
+-- It carries allow-oom because a commit shrinks what is held; a full Redis must still settle.
+--
+-- KEYS[1]   reservation      hash
+-- KEYS[2]   idempotency      string, the record of this request
+-- ARGV[1]   tenant_id        effective tenant
+-- ARGV[2]   reservation_id
+-- ARGV[3]   fingerprint      of the canonical payload
+-- ARGV[4]   unit             of the actual amount
+-- ARGV[5]   actual           int64 as a decimal string, not negative
+-- ARGV[6]   metadata         JSON text, or empty
+-- ARGV[7]   idempotency_ttl_ms
+-- ARGV[8]   retention_ms     how long the ended record stays for the audit trail
+-- ARGV[9]   key_id           the API key that asks
+-- ARGV[10]  request_id
+-- ARGV[11]  trace            trace id and flags
+-- RETURNS   COMMITTED fresh|replay charged released unit policy overage debt (scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND | FORBIDDEN
+--           | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED | QUARANTINED reason | UNIT_MISMATCH unit
+--           | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
+-- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted; those of the expiry transition
+-- @include  keys, now_ms, int64, idempotency, settle, charge, budget, append_event
+local reservation, idempotency = KEYS[1], KEYS[2]
+local tenant_id, reservation_id, fingerprint = ARGV[1], ARGV[2], ARGV[3]
+local unit, actual, metadata = ARGV[4], ARGV[5], ARGV[6]
+local idempotency_ttl_ms, retention_ms, key_id = ARGV[7], ARGV[8], ARGV[9]
+local origin = { actor = 'api_key', key = key_id, request = ARGV[10], trace = ARGV[11] }
+
+local tag = tag_of_key(reservation)
+local now = now_ms()
+
+local earlier = recall(idempotency, fingerprint)
+if earlier == 'MISMATCH' then
+  return { 'IDEMPOTENCY_MISMATCH' }
+elseif earlier then
+  local reply = { 'COMMITTED', 'replay', earlier[1], earlier[2], earlier[3], earlier[4], earlier[5], earlier[6] }
+  return with_scopes(tag, reservation_id, reply, earlier, 7)
+end
+
+local hold, refusal = open_hold(tag, reservation_id, tenant_id, now, retention_ms, origin)
+if not hold then
+  return refusal
+end
+if unit ~= hold.unit then
+  return { 'UNIT_MISMATCH', hold.unit, hold.scopes[#hold.scopes] }
+end
+local budgets = held_budgets(tag, hold)
+for _, budget in ipairs(budgets) do
+  if budget.status ~= 'ACTIVE' then
+    return { budget.status == 'CLOSED' and 'BUDGET_CLOSED' or 'BUDGET_FROZEN', budget.scope }
+  end
+end
+local charge, over = charge_of(budgets, hold.amount, actual, hold.overage_policy)
+if not charge then
+  return over
+end
+
+-- Nothing is refused below this line.
+local parts = { charge.charged, charge.released, unit, hold.overage_policy, charge.overage, charge.debt }
+local reply = { 'COMMITTED', 'fresh', unpack(parts) }
+for _, budget in ipairs(budgets) do
+  write_charge(budget)
+  local text = balance_text(budget)
+  reply[#reply + 1] = budget.scope
+  reply[#reply + 1] = text
+  parts[#parts + 1] = text
+end
+local leaf = hold.scopes[#hold.scopes]
+local entry = tell_charge(tag, hold.tenant, budgets, origin, unit, reservation_id, hold.overage_policy)
+if charge.overage ~= '0' then
+  entry = append_event(tag, 'reservation.commit_overage', hold.tenant, leaf, origin,
+    { 'reservation_id', reservation_id, 'unit', unit, 'estimated_amount', hold.amount, 'actual_amount', actual,
+      'overage', charge.overage, 'overage_policy', hold.overage_policy, 'debt_incurred', charge.debt })
+end
+local ended = { 'HSET', reservation, 'st', 'COMMITTED', 'fa', ms_text(now), 'eb', key_id, 'ch', charge.charged }
+if metadata ~= '' then
+  ended[#ended + 1] = 'cm'
+  ended[#ended + 1] = metadata
+end
+if entry then
+  ended[#ended + 1] = 'ev'
+  ended[#ended + 1] = entry
+end
+redis.call(unpack(ended))
+redis.call('PEXPIRE', reservation, retention_ms)
+redis.call('ZREM', ttl_index_key(tag), reservation_id)
+remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
+return reply

@@ -1,0 +1,23 @@
+#!lua flags=allow-oom
+-- expire: reclaim one abandoned hold, if it is really due. The script is the only judge, by the server's own clock.
+-- It carries allow-oom because it gives budget back and must go on when Redis is full.
+--
+-- KEYS[1]   reservation     hash
+-- ARGV[1]   reservation_id  its id, as the TTL index holds it
+-- ARGV[2]   retention_ms    how long the ended record stays for the audit trail
+-- ARGV[3]   trace           trace id and flags that the events of this sweep share
+-- RETURNS   NOT_FOUND | SKIP state | SKIP in_grace_period deadline_ms | EXPIRED tenant deadline_ms now_ms | QUARANTINED reason tenant
+-- EMITS     reservation.expired, custom.reservation.quarantined
+-- @include  keys, now_ms, expiry
+--
+-- NOT_FOUND and SKIP with a state remove the index entry and touch no budget; in_grace_period changes nothing.
+-- A further argument is ignored: no clock is accepted from outside.
+local reservation = KEYS[1]
+local reservation_id, retention_ms, trace = ARGV[1], ARGV[2], ARGV[3]
+
+local now = now_ms()
+local outcome = reclaim(tag_of_key(reservation), reservation_id, now, retention_ms, { trace = trace })
+if outcome[1] == 'EXPIRED' then
+  outcome[4] = ms_text(now)
+end
+return outcome

@@ -1,0 +1,65 @@
+#!lua
+-- extend: move the end of a live lease outward. The amount held does not change.
+--
+-- KEYS[1]   reservation      hash
+-- KEYS[2]   idempotency      string, the record of this request
+-- ARGV[1]   tenant_id        effective tenant
+-- ARGV[2]   reservation_id
+-- ARGV[3]   fingerprint      of the canonical payload
+-- ARGV[4]   extend_by_ms     asked for, counted from the current expiry
+-- ARGV[5]   idempotency_ttl_ms
+-- ARGV[6]   retention_ms     for a dead hold that is expired on the way
+-- ARGV[7]   key_id           the API key that asks
+-- ARGV[8]   request_id
+-- ARGV[9]   trace            trace id and flags
+-- RETURNS   ACTIVE fresh|replay expires_at_ms remaining_ttl_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND | FORBIDDEN | TENANT_CLOSED
+--           | RESERVATION_FINALIZED state | RESERVATION_EXPIRED | QUARANTINED reason | MAX_EXTENSIONS_EXCEEDED allowed
+-- EMITS     those of the expiry transition
+-- @include  keys, now_ms, idempotency, settle
+--
+-- What one extension grants is capped at the tenant's max_reservation_ttl_ms, as a reserve's lease is: a hold cannot
+-- outlive max_reservation_ttl_ms * (1 + max_reservation_extensions). The returned expiry is authoritative.
+local reservation, idempotency = KEYS[1], KEYS[2]
+local tenant_id, reservation_id, fingerprint, extend_by_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local idempotency_ttl_ms, retention_ms, key_id = tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local origin = { actor = 'api_key', key = key_id, request = ARGV[8], trace = ARGV[9] }
+
+local tag = tag_of_key(reservation)
+local now = now_ms()
+
+local earlier = recall(idempotency, fingerprint)
+if earlier == 'MISMATCH' then
+  return { 'IDEMPOTENCY_MISMATCH' }
+elseif earlier then
+  local active = redis.call('HGET', reservation, 'st') == 'ACTIVE'
+  local remaining_ttl_ms = active and math.max(0, tonumber(earlier[1]) - now) or 0
+  return { 'ACTIVE', 'replay', earlier[1], ms_text(remaining_ttl_ms) }
+end
+
+local hold, refusal = open_hold(tag, reservation_id, tenant_id, now, retention_ms, origin)
+if not hold then
+  return refusal
+end
+if now > hold.expires_at then
+  return { 'RESERVATION_EXPIRED' }
+end
+if hold.extensions >= hold.max_extensions then
+  return { 'MAX_EXTENSIONS_EXCEEDED', ms_text(hold.max_extensions) }
+end
+if hold.tenant_record then
+  extend_by_ms = math.min(extend_by_ms, hold.tenant_record.max_ttl_ms)
+end
+
+-- Nothing is refused below this line.
+local expires_at = hold.expires_at + extend_by_ms
+local expires_text = ms_text(expires_at)
+local used = ms_text(hold.extensions + 1)
+redis.call('HSET', reservation, 'ex', expires_text, 'xc', used, 'x' .. used, ms_text(now) .. '+' .. ms_text(extend_by_ms))
+redis.call('ZADD', ttl_index_key(tag), ms_text(expires_at + hold.grace_ms), reservation_id)
+if hold.idempotency_key then
+  -- A retry of the reserve must find this hold, not make a second one, for as long as this one can live.
+  local lifetime_ms = math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)
+  redis.call('PEXPIRE', reserve_idempotency_key(tag, hold.tenant, hold.idempotency_key), ms_text(lifetime_ms), 'GT')
+end
+remember(idempotency, fingerprint, { expires_text }, ms_text(math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)))
+return { 'ACTIVE', 'fresh', expires_text, ms_text(math.max(0, expires_at - now)) }

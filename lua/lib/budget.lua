@@ -1,0 +1,46 @@
+-- budget: one ledger, a hash per (scope, unit).
+-- @include keys, int64
+--
+-- remaining = allocated - spent - reserved - debt holds in every record, after every script.
+-- A figure that is no int64 is a record that this service did not write: the script ends with an error, before any write.
+local FIGURES_FORM = '^%-?%d+,%d+,%d+,%d+,%d+,%d+$'
+
+-- The budget at a scope, or nil when the scope has none in this unit.
+local function read_budget(tag, unit, scope)
+  local key = budget_key(tag, unit, scope)
+  local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit',
+    'is_over_limit', 'status', 'commit_overage_policy')
+  if not f[8] then
+    if f[1] or f[4] then
+      error('corrupt budget record ' .. key)
+    end
+    return nil
+  end
+  for i = 1, 6 do
+    if not f[i] then
+      error('corrupt budget record ' .. key)
+    end
+  end
+  if not string.find(table.concat(f, ',', 1, 6), FIGURES_FORM) then
+    error('corrupt budget record ' .. key)
+  end
+  return {
+    key = key, scope = scope,
+    remaining = f[1], reserved = f[2], spent = f[3], allocated = f[4], debt = f[5], overdraft_limit = f[6],
+    is_over_limit = f[7] or '0', status = f[8], commit_overage_policy = f[9],
+  }
+end
+
+-- The form in which scripts return a balance, and in which a replay keeps it.
+local function balance_text(budget)
+  return budget.remaining .. ',' .. budget.reserved .. ',' .. budget.spent .. ',' .. budget.allocated .. ','
+    .. budget.debt .. ',' .. budget.overdraft_limit .. ',' .. budget.is_over_limit
+end
+
+-- True when debt stands above a limit that permits some, or when a capped charge marked the scope.
+local function budget_over_limit(budget)
+  if budget.is_over_limit == '1' then
+    return true
+  end
+  return i64_positive(budget.overdraft_limit) and i64_less(budget.overdraft_limit, budget.debt)
+end

@@ -1,0 +1,93 @@
+-- expiry: the one transition from ACTIVE to EXPIRED, shared by the sweeper's script and by every script that meets an
+-- overdue hold. Whoever comes first runs it; there is one refund and one event.
+-- @include keys, int64, hold, budget, append_event, now_ms
+
+-- Takes a hold that cannot be settled out of the sweeper's way, and says so. Its state and the budgets stay as they are
+-- for an operator to decide on; `writable` is false when the record is no hash at all.
+local function quarantine(tag, reservation_id, key, reason, now, origin, tenant, writable)
+  redis.call('ZREM', ttl_index_key(tag), reservation_id)
+  redis.call('HSET', quarantine_key(tag), reservation_id, reason .. ' ' .. ms_text(now))
+  if writable then
+    redis.call('HSET', key, 'qa', ms_text(now), 'qr', reason)
+  end
+  append_event(tag, 'custom.reservation.quarantined', tenant or '__system__', nil,
+    { actor = 'system', request = origin.request, trace = origin.trace },
+    { 'reservation_id', reservation_id, 'reason', reason })
+  return { 'QUARANTINED', reason, tenant or '' }
+end
+
+-- The refunded budgets of a hold, or nil and the reason why they cannot be refunded.
+local function refunded_budgets(tag, hold)
+  local budgets = {}
+  for _, scope in ipairs(held_scopes(hold)) do
+    local readable, budget = pcall(read_budget, tag, hold.unit, scope)
+    if not readable then
+      return nil, 'INVALID_BUDGET'
+    end
+    if not budget then
+      return nil, 'MISSING_BUDGET'
+    end
+    budget.remaining = i64_add(budget.remaining, hold.amount)
+    budget.reserved = i64_sub(budget.reserved, hold.amount)
+    if not budget.remaining or not budget.reserved or string.sub(budget.reserved, 1, 1) == '-' then
+      return nil, 'INVALID_BUDGET'
+    end
+    budgets[#budgets + 1] = budget
+  end
+  return budgets
+end
+
+-- Expires a hold that is_overdue. Returns { 'EXPIRED', tenant, reclaim deadline } or { 'QUARANTINED', reason, tenant }.
+local function expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
+  local reason = hold_defect(hold)
+  local budgets
+  if not reason then
+    budgets, reason = refunded_budgets(tag, hold)
+  end
+  if reason then
+    return quarantine(tag, reservation_id, hold.key, reason, now, origin, hold.tenant, true)
+  end
+  for _, budget in ipairs(budgets) do
+    redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
+  end
+  redis.call('ZREM', ttl_index_key(tag), reservation_id)
+  local entry = append_event(tag, 'reservation.expired', hold.tenant, hold.scopes[#hold.scopes],
+    { actor = 'system', request = origin.request, trace = origin.trace },
+    { 'reservation_id', reservation_id, 'unit', hold.unit, 'estimated_amount', hold.amount,
+      'created_at', hold.created_text, 'expired_at', ms_text(now),
+      'ttl_ms', ms_text(math.max(0, hold.expires_at - tonumber(hold.created_text or hold.expires_text))),
+      'extensions_used', ms_text(hold.extensions or 0) })
+  redis.call('HSET', hold.key, 'st', 'EXPIRED', 'fa', ms_text(now), 'eb', 'system', 'ev', entry)
+  redis.call('PEXPIRE', hold.key, retention_ms)
+  return { 'EXPIRED', hold.tenant, ms_text(reclaim_deadline(hold)) }
+end
+
+-- Judges one entry of the TTL index and acts on it. The outcomes are those that lua/expire.lua returns.
+local function reclaim(tag, reservation_id, now, retention_ms, origin)
+  local key = reservation_key(tag, reservation_id)
+  local readable, hold = pcall(load_hold, key)
+  if not readable then
+    return quarantine(tag, reservation_id, key, 'NOT_A_RECORD', now, origin, nil, false)
+  end
+  if not hold then
+    redis.call('ZREM', ttl_index_key(tag), reservation_id)
+    return { 'NOT_FOUND' }
+  end
+  if hold.state ~= 'ACTIVE' and HOLD_STATES[hold.state] then
+    redis.call('ZREM', ttl_index_key(tag), reservation_id)
+    return { 'SKIP', hold.state }
+  end
+  if hold.state == 'ACTIVE' and hold.expires_at and hold.grace_ms and now <= reclaim_deadline(hold) then
+    return { 'SKIP', 'in_grace_period', ms_text(reclaim_deadline(hold)) }
+  end
+  return expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
+end
+
+-- Expires what is due in the partition, at most `limit` entries. Returns true when more may be due.
+local function reclaim_due(tag, now, limit, retention_ms, origin)
+  local due = redis.call('ZRANGEBYSCORE', ttl_index_key(tag), '-inf', '(' .. ms_text(now), 'LIMIT', 0, limit)
+  for _, reservation_id in ipairs(due) do
+    reclaim(tag, reservation_id, now, retention_ms, origin)
+  end
+  return #due == limit
+end

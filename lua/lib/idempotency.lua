@@ -1,0 +1,28 @@
+-- idempotency: the record that makes a repeated request return its first outcome.
+--
+-- A record is one string: the payload's fingerprint, a space, and the reply's parts joined by spaces. No part holds a
+-- space: they are ids, figures and status words of this service's own making.
+-- recall returns nil when the key is new, 'MISMATCH' when the payload differs, else the list of the reply's parts.
+local function recall(key, fingerprint)
+  local record = redis.call('GET', key)
+  if not record then
+    return nil
+  end
+  local parts = {}
+  for part in string.gmatch(record, '%S+') do
+    parts[#parts + 1] = part
+  end
+  if #parts < 2 then
+    error('corrupt idempotency record ' .. key)
+  end
+  if parts[1] ~= fingerprint then
+    return 'MISMATCH'
+  end
+  table.remove(parts, 1)
+  return parts
+end
+
+-- remember keeps the reply for at least `ttl_ms`.
+local function remember(key, fingerprint, parts, ttl_ms)
+  redis.call('SET', key, fingerprint .. ' ' .. table.concat(parts, ' '), 'PX', ttl_ms)
+end

@@ -1,0 +1,22 @@
+-- keys: every key name, the twin of src/redis/keyspace.ts; a test compares the two.
+-- `tag` is the hash tag that starts each key of a partition, {p00} to {pff}.
+local function tag_of_key(key)
+  return string.sub(key, 1, 5)
+end
+
+local function reservation_key(tag, reservation_id) return tag .. 'r:' .. reservation_id end
+local function ttl_index_key(tag) return tag .. 'ttl' end
+local function quarantine_key(tag) return tag .. 'quarantine' end
+local function event_log_key(tag) return tag .. 'events' end
+local function tenant_key(tag, tenant) return tag .. 't:' .. tenant end
+local function tenant_index_key(tag) return tag .. 'tenants' end
+local function budget_key(tag, unit, scope) return tag .. 'b:' .. unit .. ':' .. scope end
+local function budget_index_key(tag, tenant) return tag .. 'budgets:' .. tenant end
+local function api_key_key(tag, key_id) return tag .. 'k:' .. key_id end
+local function api_key_hash_key(tag, secret_hash) return tag .. 'kh:' .. secret_hash end
+local function api_key_index_key(tag, tenant) return tag .. 'keys:' .. tenant end
+
+-- The record of a reserve, which extend keeps alive as long as the hold it may have to replay.
+local function reserve_idempotency_key(tag, tenant, idempotency_key)
+  return tag .. 'i:r:' .. tenant .. '|' .. idempotency_key
+end

@@ -1,0 +1,24 @@
+-- tenant: the owner's status, read before anything else is decided.
+-- @include keys
+--
+-- Returns the tenant's record as a table, or nil when no such tenant was ever created (there is no status to observe).
+-- A record whose status is not one of the three fails closed: the script ends with an error and writes nothing.
+local TENANT_STATUS = { ACTIVE = true, SUSPENDED = true, CLOSED = true }
+
+local function read_tenant(key)
+  local fields = redis.call('HMGET', key, 'status', 'name', 'default_commit_overage_policy',
+    'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions')
+  if not fields[1] and not fields[2] and redis.call('EXISTS', key) == 0 then
+    return nil
+  end
+  if not TENANT_STATUS[fields[1]] then
+    error('corrupt tenant record ' .. key .. ': its status is not ACTIVE, SUSPENDED or CLOSED')
+  end
+  return {
+    status = fields[1],
+    overage_policy = fields[3],
+    default_ttl_ms = tonumber(fields[4] or '60000'),
+    max_ttl_ms = tonumber(fields[5] or '3600000'),
+    max_extensions = tonumber(fields[6] or '10'),
+  }
+end

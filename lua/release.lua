@@ -1,0 +1,65 @@
+#!lua flags=allow-oom
+-- release: give a hold back, unused. Neither debt nor a frozen budget stands in its way.
+--
+-- KEYS[1]   reservation      hash
+-- KEYS[2]   idempotency      string, the record of this request
+-- ARGV[1]   tenant_id        effective tenant
+-- ARGV[2]   reservation_id
+-- ARGV[3]   fingerprint      of the canonical payload
+-- ARGV[4]   reason           free text, or empty
+-- ARGV[5]   idempotency_ttl_ms
+-- ARGV[6]   retention_ms     how long the ended record stays for the audit trail
+-- ARGV[7]   key_id           the API key that asks
+-- ARGV[8]   request_id
+-- ARGV[9]   trace            trace id and flags
+-- RETURNS   RELEASED fresh|replay released unit (scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND | FORBIDDEN | TENANT_CLOSED
+--           | RESERVATION_FINALIZED state | RESERVATION_EXPIRED | QUARANTINED reason
+-- EMITS     those of the expiry transition
+-- @include  keys, now_ms, int64, idempotency, settle, budget
+local reservation, idempotency = KEYS[1], KEYS[2]
+local tenant_id, reservation_id, fingerprint, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local idempotency_ttl_ms, retention_ms, key_id = ARGV[5], ARGV[6], ARGV[7]
+local origin = { actor = 'api_key', key = key_id, request = ARGV[8], trace = ARGV[9] }
+
+local tag = tag_of_key(reservation)
+local now = now_ms()
+
+local earlier = recall(idempotency, fingerprint)
+if earlier == 'MISMATCH' then
+  return { 'IDEMPOTENCY_MISMATCH' }
+elseif earlier then
+  return with_scopes(tag, reservation_id, { 'RELEASED', 'replay', earlier[1], earlier[2] }, earlier, 3)
+end
+
+local hold, refusal = open_hold(tag, reservation_id, tenant_id, now, retention_ms, origin)
+if not hold then
+  return refusal
+end
+local budgets = held_budgets(tag, hold)
+for _, budget in ipairs(budgets) do
+  budget.remaining = i64_add(budget.remaining, hold.amount)
+  budget.reserved = i64_sub(budget.reserved, hold.amount)
+  if not budget.remaining or not budget.reserved or string.sub(budget.reserved, 1, 1) == '-' then
+    error('budget ' .. budget.key .. ' holds less than the reservation that leaves it')
+  end
+end
+
+-- Nothing is refused below this line.
+local parts = { hold.amount, hold.unit }
+local reply = { 'RELEASED', 'fresh', hold.amount, hold.unit }
+for _, budget in ipairs(budgets) do
+  redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
+  local text = balance_text(budget)
+  reply[#reply + 1] = budget.scope
+  reply[#reply + 1] = text
+  parts[#parts + 1] = text
+end
+if reason == '' then
+  redis.call('HSET', reservation, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', key_id)
+else
+  redis.call('HSET', reservation, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', key_id, 'rr', reason)
+end
+redis.call('PEXPIRE', reservation, retention_ms)
+redis.call('ZREM', ttl_index_key(tag), reservation_id)
+remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
+return reply

@@ -1,0 +1,20 @@
+/** Amounts are int64, exact: `bigint` in TypeScript, decimal strings in the scripts, plain JSON integers on the wire. */
+export const INT64_MAX = 9223372036854775807n;
+export const INT64_MIN = -9223372036854775808n;
+
+const DECIMAL = /^-?(0|[1-9]\d{0,18})$/;
+
+/**
+ * Reads an amount as a script returns it.
+ * @throws Error when the text is no canonical int64: a record that Holdfast did not write.
+ */
+export function parseAmount(text: string | undefined): bigint {
+  if (text === undefined || !DECIMAL.test(text)) {
+    throw new Error(`not an int64 amount: ${text ?? 'missing'}`);
+  }
+  const value = BigInt(text);
+  if (value > INT64_MAX || value < INT64_MIN) {
+    throw new Error(`amount outside int64: ${text}`);
+  }
+  return value;
+}

@@ -1,0 +1,6 @@
+export * from './amount.js';
+export * from './balance.js';
+export * from './error-codes.js';
+export * from './refusal.js';
+export * from './scopes.js';
+export * from './units.js';

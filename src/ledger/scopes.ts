@@ -1,0 +1,65 @@
+import { Refusal } from './refusal.js';
+
+/** The levels of a scope, root first: SCOPE DERIVATION in cycles-protocol-v0. */
+export const SCOPE_LEVELS = ['tenant', 'workspace', 'app', 'workflow', 'agent', 'toolset'] as const;
+export type ScopeLevel = (typeof SCOPE_LEVELS)[number];
+
+export type SubjectLevels = Partial<Record<ScopeLevel, string>>;
+
+/** What a level's value may hold: the protocol's portable charset, which keeps ':' and '/' structural. */
+export const SEGMENT_PATTERN = /^[a-zA-Z0-9_.-]+$/;
+export const SEGMENT_MAX_LENGTH = 128;
+
+/**
+ * Derives the canonical scopes of a subject: one full path a given level, root first, lower case, gaps skipped.
+ * `{tenant: 'acme', agent: 'Bot'}` gives `['tenant:acme', 'tenant:acme/agent:bot']`.
+ * The subject's tenant is the caller's effective tenant, whether it was named or not.
+ */
+export function deriveScopes(subject: SubjectLevels, tenantId: string): string[] {
+  let path = `tenant:${tenantId}`;
+  const scopes = [path];
+  for (let index = 1; index < SCOPE_LEVELS.length; index += 1) {
+    const level = SCOPE_LEVELS[index] as ScopeLevel;
+    const value = subject[level];
+    if (value !== undefined) {
+      path += `/${level}:${value.toLowerCase()}`;
+      scopes.push(path);
+    }
+  }
+  return scopes;
+}
+
+/** The leaf segment of a scope path, `agent:bot` of `tenant:acme/agent:bot`: `Balance.scope` of the protocol. */
+export function leafSegment(scopePath: string): string {
+  return scopePath.slice(scopePath.lastIndexOf('/') + 1);
+}
+
+/** The tenant a scope path belongs to, or undefined when the path has no tenant at its root. */
+export function tenantOfScope(scopePath: string): string | undefined {
+  return /^tenant:([^/]+)/.exec(scopePath)?.[1];
+}
+
+/**
+ * Brings a scope path that an operator typed to its canonical form (lower case).
+ * @throws Refusal INVALID_REQUEST when it does not start at a tenant, repeats or misorders levels, or holds a character outside the charset.
+ */
+export function parseScopePath(text: string): string {
+  const path = text.toLowerCase();
+  let previous = -1;
+  for (const segment of path.split('/')) {
+    const colon = segment.indexOf(':');
+    const level = SCOPE_LEVELS.indexOf(segment.slice(0, Math.max(colon, 0)) as ScopeLevel);
+    const value = segment.slice(colon + 1);
+    const ordered = previous === -1 ? level === 0 : level > previous;
+    if (!ordered || !SEGMENT_PATTERN.test(value) || value.length > SEGMENT_MAX_LENGTH) {
+      throw new Refusal(
+        'INVALID_REQUEST',
+        `scope must be level:value segments in the order ${SCOPE_LEVELS.join(', ')}, starting at tenant, ` +
+          `each value of letters, digits, '_', '.' or '-' and at most ${SEGMENT_MAX_LENGTH} characters`,
+        { field: 'scope' },
+      );
+    }
+    previous = level;
+  }
+  return path;
+}

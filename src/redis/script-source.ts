@@ -1,0 +1,122 @@
+import { createHash } from 'node:crypto';
+import { readFileSync, readdirSync } from 'node:fs';
+import { SCRIPT_SIGNATURES, type ScriptSignature } from './script-signatures.js';
+
+/** The scripts stand beside both `src` and `dist`, so this finds them however the service is started. */
+const LUA_DIRECTORY = new URL('../../lua/', import.meta.url);
+
+export interface ScriptHeader {
+  readonly name: string;
+  readonly flags: readonly string[];
+  readonly keys: readonly string[];
+  readonly args: readonly string[];
+  readonly rest: boolean;
+  readonly returns: string;
+  readonly emits: string;
+  readonly includes: readonly string[];
+}
+
+export interface Script {
+  readonly header: ScriptHeader;
+  readonly source: string;
+  readonly sha: string;
+}
+
+function includesOf(text: string): string[] {
+  const names = /^-- @include\s+(.+)$/m.exec(text)?.[1];
+  return names === undefined ? [] : names.split(',').map((name) => name.trim());
+}
+
+function numbered(text: string, kind: 'KEYS' | 'ARGV', name: string): string[] {
+  return [...text.matchAll(new RegExp(`^-- ${kind}\\[(\\d+)\\]\\s+(\\w+)`, 'gm'))].map((match, index) => {
+    if (Number(match[1]) !== index + 1) {
+      throw new Error(`lua/${name}.lua: ${kind}[${match[1]}] is out of order in the header`);
+    }
+    return match[2] as string;
+  });
+}
+
+/**
+ * Reads the contract at the top of a script.
+ * @throws Error when a part of the header is missing.
+ */
+export function parseHeader(name: string, text: string): ScriptHeader {
+  const shebang = /^#!lua(?: flags=([a-z,-]+))?\n/.exec(text);
+  const title = new RegExp(`^-- ${name}: \\S`, 'm');
+  const returns = /^-- RETURNS\s+(.+)$/m.exec(text)?.[1];
+  const emits = /^-- EMITS\s+(.+)$/m.exec(text)?.[1];
+  if (shebang === null || !title.test(text) || returns === undefined || emits === undefined) {
+    throw new Error(`lua/${name}.lua: the header needs a shebang on line 1, '-- ${name}: ...', RETURNS and EMITS`);
+  }
+  return {
+    name,
+    flags: shebang[1]?.split(',') ?? [],
+    keys: numbered(text, 'KEYS', name),
+    args: numbered(text, 'ARGV', name),
+    rest: /^-- ARGV\[\.\.\.\]/m.test(text),
+    returns,
+    emits,
+    includes: includesOf(text),
+  };
+}
+
+function readLua(path: string): string {
+  return readFileSync(new URL(path, LUA_DIRECTORY), 'utf8');
+}
+
+function collectIncludes(names: readonly string[], into: Map<string, string>, path: readonly string[]): void {
+  for (const name of names) {
+    if (path.includes(name)) {
+      throw new Error(`lua/lib/${name}.lua includes itself through ${path.join(' -> ')}`);
+    }
+    if (!into.has(name)) {
+      const text = readLua(`lib/${name}.lua`);
+      collectIncludes(includesOf(text), into, [...path, name]);
+      into.set(name, text);
+    }
+  }
+}
+
+/** Puts the included parts, each once and after what it includes itself, between a script's header and its code. */
+export function assemble(name: string, text: string): string {
+  const { includes } = parseHeader(name, text);
+  const parts = new Map<string, string>();
+  collectIncludes(includes, parts, []);
+  const [shebang, ...rest] = text.split('\n');
+  const stripped = [...parts.values(), rest.join('\n')].map((part) => part.replace(/^\s*--.*\n/gm, ''));
+  return [shebang, ...stripped].join('\n');
+}
+
+function assertSame(name: string, header: ScriptHeader, signature: ScriptSignature): void {
+  const described = JSON.stringify([header.keys, header.args, header.rest, header.flags]);
+  const declared = JSON.stringify([signature.keys, signature.args, signature.rest === true, signature.flags]);
+  if (described !== declared) {
+    throw new Error(`lua/${name}.lua and its signature differ: header ${described}, signature ${declared}`);
+  }
+}
+
+/**
+ * Reads every script, checks it against its signature, and assembles it.
+ * @throws Error when a header and a signature differ, or a script has no signature or a signature no script.
+ */
+export function readScripts(): Map<string, Script> {
+  const names = readdirSync(LUA_DIRECTORY).filter((file) => file.endsWith('.lua')).map((file) => file.slice(0, -4));
+  const signatures: Record<string, ScriptSignature> = SCRIPT_SIGNATURES;
+  const missing = Object.keys(signatures).filter((name) => !names.includes(name));
+  if (missing.length > 0) {
+    throw new Error(`signatures without a script: ${missing.join(', ')}`);
+  }
+  const scripts = new Map<string, Script>();
+  for (const name of names) {
+    const text = readLua(`${name}.lua`);
+    const header = parseHeader(name, text);
+    const signature = signatures[name];
+    if (signature === undefined) {
+      throw new Error(`lua/${name}.lua has no signature`);
+    }
+    assertSame(name, header, signature);
+    const source = assemble(name, text);
+    scripts.set(name, { header, source, sha: createHash('sha1').update(source).digest('hex') });
+  }
+  return scripts;
+}
