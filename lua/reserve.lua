@@ -24,12 +24,12 @@
 --           | ALLOW_DRY_RUN fresh|replay (scope balance)* | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED
 --           | INVALID_POLICY value | NOT_FOUND | UNIT_MISMATCH scope unit* | BUDGET_FROZEN scope | BUDGET_CLOSED scope
 --           | OVERDRAFT_LIMIT_EXCEEDED scope | DEBT_OUTSTANDING scope | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope
---           | BACKLOG
+--           | RECLAIMED now_ms (outcome detail detail)*
 -- EMITS     reservation.denied, budget.exhausted; those of the expiry transition
 -- @include  keys, now_ms, int64, idempotency, tenant, budget, append_event, expiry
 --
--- Before BUDGET_EXCEEDED is answered, what is due in the partition is expired and the budgets are read again: a denial is
--- never caused by a dead hold. At most RECLAIM_LIMIT entries are expired in one run; BACKLOG asks the caller to run it again.
+-- A denial is never caused by a dead hold: instead of answering BUDGET_EXCEEDED while something is due in the partition,
+-- the script expires up to RECLAIM_LIMIT due entries, reports their outcomes, and decides nothing: the caller runs it again.
 local reservation, idempotency, tenant_record = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, reservation_id, fingerprint, unit, amount = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local overage_policy, ttl_ms, grace_ms, dry_run = ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9] == '1'
@@ -128,7 +128,7 @@ local function refusal_of(budgets)
 end
 
 local function tell_denial(reason, scope, remaining)
-  local figures = { 'unit', unit, 'reason_code', reason, 'requested_amount', amount, 'remaining', remaining }
+  local figures = { 'unit', unit, 'reason_code', reason, 'requested_amount', amount, 'remaining', remaining or '' }
   for i = first_field, #ARGV, 2 do
     if ARGV[i] ~= 'md' and ARGV[i] ~= 'ik' then
       figures[#figures + 1] = ARGV[i]
@@ -178,11 +178,9 @@ end
 
 local refusal = refusal_of(budgets)
 if refusal and refusal[1] == 'BUDGET_EXCEEDED' then
-  local more = reclaim_due(tag, now, RECLAIM_LIMIT, retention_ms, origin)
-  budgets, mask = read_budgets()
-  refusal = refusal_of(budgets)
-  if refusal and refusal[1] == 'BUDGET_EXCEEDED' and more then
-    return { 'BACKLOG' }
+  local outcomes = reclaim_due(tag, now, RECLAIM_LIMIT, retention_ms, origin)
+  if #outcomes > 0 then
+    return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
   end
 end
 if refusal then

@@ -24,6 +24,11 @@ local function read_budget(tag, unit, scope)
   if not string.find(table.concat(f, ',', 1, 6), FIGURES_FORM) then
     error('corrupt budget record ' .. key)
   end
+  for i = 1, 6 do
+    if #f[i] > 18 and i64_add(f[i], '0') ~= f[i] then
+      error('corrupt budget record ' .. key)
+    end
+  end
   return {
     key = key, scope = scope,
     remaining = f[1], reserved = f[2], spent = f[3], allocated = f[4], debt = f[5], overdraft_limit = f[6],

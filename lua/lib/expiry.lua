@@ -3,9 +3,14 @@
 -- @include keys, int64, hold, budget, append_event, now_ms
 
 -- Takes a hold that cannot be settled out of the sweeper's way, and says so. Its state and the budgets stay as they are
--- for an operator to decide on; `writable` is false when the record is no hash at all.
+-- for an operator to decide on; `writable` is false when the record is no hash at all. A client that comes back to a
+-- quarantined hold finds it so: the same reason is recorded and told once.
 local function quarantine(tag, reservation_id, key, reason, now, origin, tenant, writable)
   redis.call('ZREM', ttl_index_key(tag), reservation_id)
+  local earlier = redis.call('HGET', quarantine_key(tag), reservation_id)
+  if earlier and string.match(earlier, '^%S+') == reason then
+    return { 'QUARANTINED', reason, tenant or '' }
+  end
   redis.call('HSET', quarantine_key(tag), reservation_id, reason .. ' ' .. ms_text(now))
   if writable then
     redis.call('HSET', key, 'qa', ms_text(now), 'qr', reason)
@@ -54,8 +59,8 @@ local function expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
   local entry = append_event(tag, 'reservation.expired', hold.tenant, hold.scopes[#hold.scopes],
     { actor = 'system', request = origin.request, trace = origin.trace },
     { 'reservation_id', reservation_id, 'unit', hold.unit, 'estimated_amount', hold.amount,
-      'created_at', hold.created_text, 'expired_at', ms_text(now),
-      'ttl_ms', ms_text(math.max(0, hold.expires_at - tonumber(hold.created_text or hold.expires_text))),
+      'created_at', hold.created_at and ms_text(hold.created_at) or '', 'expired_at', ms_text(now),
+      'ttl_ms', ms_text(math.max(0, hold.expires_at - (hold.created_at or hold.expires_at))),
       'extensions_used', ms_text(hold.extensions or 0) })
   redis.call('HSET', hold.key, 'st', 'EXPIRED', 'fa', ms_text(now), 'eb', 'system', 'ev', entry)
   redis.call('PEXPIRE', hold.key, retention_ms)
@@ -78,16 +83,22 @@ local function reclaim(tag, reservation_id, now, retention_ms, origin)
     return { 'SKIP', hold.state }
   end
   if hold.state == 'ACTIVE' and hold.expires_at and hold.grace_ms and now <= reclaim_deadline(hold) then
+    -- The score is put right here, for an entry whose index disagrees with its record would come up for ever.
+    redis.call('ZADD', ttl_index_key(tag), 'XX', ms_text(reclaim_deadline(hold)), reservation_id)
     return { 'SKIP', 'in_grace_period', ms_text(reclaim_deadline(hold)) }
   end
   return expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
 end
 
--- Expires what is due in the partition, at most `limit` entries. Returns true when more may be due.
+-- Judges what is due in the partition, at most `limit` entries. Returns their outcomes as a flat list of threes.
 local function reclaim_due(tag, now, limit, retention_ms, origin)
   local due = redis.call('ZRANGEBYSCORE', ttl_index_key(tag), '-inf', '(' .. ms_text(now), 'LIMIT', 0, limit)
+  local outcomes = {}
   for _, reservation_id in ipairs(due) do
-    reclaim(tag, reservation_id, now, retention_ms, origin)
+    local outcome = reclaim(tag, reservation_id, now, retention_ms, origin)
+    for part = 1, 3 do
+      outcomes[#outcomes + 1] = outcome[part] or ''
+    end
   end
-  return #due == limit
+  return outcomes
 end

@@ -3,6 +3,7 @@
 --
 -- st state ACTIVE, COMMITTED, RELEASED or EXPIRED     tn tenant
 -- ws ap wf ag ts  the subject's levels as given (workspace, app, workflow, agent, toolset)   dm dimensions, JSON
+-- tv the subject's tenant as given, where it differs from tn in case
 -- ak an at  action kind, name, tags (JSON)            md metadata, JSON         ik idempotency key of the reserve
 -- un unit     am amount held     op overage policy    bm which derived scopes hold it: one digit a scope, root first
 -- ca created_at_ms   ex expires_at_ms   gr grace_ms   mx extensions allowed     xc extensions used
@@ -10,6 +11,11 @@
 -- fa ended_at_ms     eb ended by (a key id, or system)     ch charged     cm commit metadata, JSON     rr release reason
 -- ev event log entry that told of the end              qa quarantined_at_ms      qr quarantine reason
 local HOLD_STATES = { ACTIVE = true, COMMITTED = true, RELEASED = true, EXPIRED = true }
+
+-- A stored count or instant as a number, or nil when the text is none: tonumber alone would take 'inf', 'nan' and '0x1f'.
+local function whole_number(text)
+  return text and #text <= 15 and string.find(text, '^%d+$') and tonumber(text) or nil
+end
 
 -- The record, or nil when there is none. Its figures are text as stored; hold_defect says whether they can be trusted.
 local function load_hold(key)
@@ -23,8 +29,8 @@ local function load_hold(key)
   end
   return {
     key = key, state = f[1], tenant = f[2], unit = f[3], amount = f[4], overage_policy = f[5], mask = f[6],
-    expires_text = f[7], expires_at = tonumber(f[7] or ''), grace_ms = tonumber(f[8] or ''), created_text = f[9],
-    extensions = tonumber(f[10] or '0'), max_extensions = tonumber(f[11] or '0'), idempotency_key = f[12],
+    expires_at = whole_number(f[7]), grace_ms = whole_number(f[8]), created_at = whole_number(f[9]),
+    extensions = whole_number(f[10] or '0'), max_extensions = whole_number(f[11] or '0'), idempotency_key = f[12],
     levels = { f[13], f[14], f[15], f[16], f[17] },
   }
 end

@@ -41,13 +41,14 @@ local function i64_long_add(a, b)
   local a_negative, b_negative = string.sub(a, 1, 1) == '-', string.sub(b, 1, 1) == '-'
   local x = a_negative and string.sub(a, 2) or a
   local y = b_negative and string.sub(b, 2) or b
-  if a_negative ~= b_negative and i64_magnitude_less(x, y) then
+  local same_sign = a_negative == b_negative
+  if not same_sign and i64_magnitude_less(x, y) then
     x, y, a_negative = y, x, b_negative
   end
   local x_high, x_low = i64_split(x)
   local y_high, y_low = i64_split(y)
   local high, low
-  if a_negative == b_negative then
+  if same_sign then
     high, low = x_high + y_high, x_low + y_low
     if low >= I64_LIMB then
       high, low = high + 1, low - I64_LIMB

@@ -1,29 +1,32 @@
-import { parseAmount } from './amount.js';
+import { leafSegment } from './scopes.js';
 
-/** One budget's figures at one instant; `remaining = allocated - spent - reserved - debt` holds in each. */
-export interface BudgetFigures {
-  readonly remaining: bigint;
-  readonly reserved: bigint;
-  readonly spent: bigint;
-  readonly allocated: bigint;
-  readonly debt: bigint;
-  readonly overdraftLimit: bigint;
-  readonly isOverLimit: boolean;
+/** A budget's figures as the scripts return them: `remaining,reserved,spent,allocated,debt,overdraft_limit,is_over_limit`. */
+const FIGURES = /^(-?\d+),(\d+),(\d+),(\d+),(\d+),(\d+),([01])$/;
+
+/**
+ * A balance of the protocol as JSON text. The digits go from the script to the client untouched, so no amount is ever
+ * rounded on the way, and scopes and units hold no character that JSON escapes.
+ * @throws Error when the figures have not the scripts' form.
+ */
+export function balanceJson(scopePath: string, unit: string, figures: string): string {
+  const parts = FIGURES.exec(figures);
+  if (parts === null) {
+    throw new Error(`not a balance: ${figures}`);
+  }
+  const [, remaining, reserved, spent, allocated, debt, overdraftLimit, isOverLimit] = parts as unknown as string[];
+  const amount = `{"unit":"${unit}","amount":`;
+  return (
+    `{"scope":"${leafSegment(scopePath)}","scope_path":"${scopePath}","remaining":${amount}${remaining}},` +
+    `"reserved":${amount}${reserved}},"spent":${amount}${spent}},"allocated":${amount}${allocated}},` +
+    `"debt":${amount}${debt}},"overdraft_limit":${amount}${overdraftLimit}},"is_over_limit":${isOverLimit === '1'}}`
+  );
 }
 
-/** Reads the scripts' form of a balance, `remaining,reserved,spent,allocated,debt,overdraft_limit,is_over_limit`. */
-export function parseFigures(text: string): BudgetFigures {
-  const parts = text.split(',');
-  if (parts.length !== 7) {
-    throw new Error(`not a balance: ${text}`);
+/** The tail of a script's reply, scope and figures in turn from `first` on, as the JSON text of `balances`. */
+export function balancesJson(reply: readonly string[], first: number, unit: string): string {
+  let text = '[';
+  for (let index = first; index < reply.length; index += 2) {
+    text += (index === first ? '' : ',') + balanceJson(reply[index] as string, unit, reply[index + 1] as string);
   }
-  return {
-    remaining: parseAmount(parts[0]),
-    reserved: parseAmount(parts[1]),
-    spent: parseAmount(parts[2]),
-    allocated: parseAmount(parts[3]),
-    debt: parseAmount(parts[4]),
-    overdraftLimit: parseAmount(parts[5]),
-    isOverLimit: parts[6] === '1',
-  };
+  return `${text}]`;
 }

@@ -60,6 +60,62 @@ export const SCRIPT_SIGNATURES = {
     args: ['reservation_id', 'retention_ms', 'trace'],
     flags: ['allow-oom'],
   },
+  authenticate: {
+    keys: ['secret_hash'],
+    args: [],
+    flags: ['no-writes'],
+  },
+  create_tenant: {
+    keys: ['tenant', 'tenant_index'],
+    args: ['tenant_id', 'name', 'actor', 'key_id', 'request_id', 'trace'],
+    rest: true,
+    flags: [],
+  },
+  list_tenants: {
+    keys: ['tenant_index'],
+    args: ['after', 'limit'],
+    flags: ['no-writes'],
+  },
+  create_api_key: {
+    keys: ['api_key', 'secret_hash', 'api_key_index', 'tenant'],
+    args: [
+      'tenant_id', 'key_id', 'hash', 'name', 'permissions', 'scope_filter', 'expires_at_ms', 'default_life_ms', 'actor',
+      'actor_key_id', 'request_id', 'trace',
+    ],
+    rest: true,
+    flags: [],
+  },
+  revoke_api_key: {
+    keys: ['api_key'],
+    args: ['key_id', 'reason', 'channel', 'actor', 'actor_key_id', 'request_id', 'trace'],
+    flags: ['allow-oom'],
+  },
+  list_api_keys: {
+    keys: ['tenant_index'],
+    args: ['tenant_id', 'tenant', 'after', 'limit'],
+    flags: ['no-writes'],
+  },
+  create_budget: {
+    keys: ['budget', 'budget_index', 'tenant'],
+    args: [
+      'tenant_id', 'ledger_id', 'scope', 'unit', 'allocated', 'overdraft_limit', 'actor', 'key_id', 'request_id', 'trace',
+    ],
+    rest: true,
+    flags: [],
+  },
+  fund_budget: {
+    keys: ['budget', 'idempotency', 'tenant'],
+    args: [
+      'tenant_id', 'scope', 'unit', 'amount', 'fingerprint', 'idempotency_ttl_ms', 'reason', 'metadata', 'actor', 'key_id',
+      'request_id', 'trace',
+    ],
+    flags: [],
+  },
+  list_budgets: {
+    keys: ['tenant_index'],
+    args: ['tenant_id', 'tenant', 'after', 'limit'],
+    flags: ['no-writes'],
+  },
 } as const satisfies Record<string, ScriptSignature>;
 
 export type ScriptName = keyof typeof SCRIPT_SIGNATURES;

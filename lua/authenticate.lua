@@ -1,0 +1,36 @@
+#!lua flags=no-writes
+-- authenticate: whose key this is, and whether it is still good.
+--
+-- KEYS[1]   secret_hash      string, the id of the key whose secret has this hash
+-- RETURNS   OK key_id tenant_id expires_in_ms permissions scope_filter | UNKNOWN | REVOKED | EXPIRED | TENANT_SUSPENDED
+-- EMITS     nothing
+-- @include  keys, now_ms, api_key, tenant
+--
+-- A closed tenant's key passes while it is not revoked, so that the operation itself can answer TENANT_CLOSED.
+local secret_hash = KEYS[1]
+
+local tag = tag_of_key(secret_hash)
+
+local key_id = redis.call('GET', secret_hash)
+if not key_id then
+  return { 'UNKNOWN' }
+end
+local record = read_api_key(api_key_key(tag, key_id))
+if not record then
+  error('the API key ' .. key_id .. ' has a secret but no record')
+end
+if record.status == 'REVOKED' then
+  return { 'REVOKED' }
+end
+local expires_in_ms = record.expires_at - now_ms()
+if expires_in_ms <= 0 then
+  return { 'EXPIRED' }
+end
+local tenant = read_tenant(tenant_key(tag, record.tenant))
+if not tenant then
+  error('the API key ' .. key_id .. ' belongs to a tenant that is gone')
+end
+if tenant.status == 'SUSPENDED' then
+  return { 'TENANT_SUSPENDED' }
+end
+return { 'OK', key_id, record.tenant, ms_text(expires_in_ms), record.permissions, record.scope_filter }

@@ -1,0 +1,56 @@
+#!lua
+-- create_api_key: give a tenant a key. Only the hash of its secret is stored.
+--
+-- KEYS[1]   api_key          hash, made by this script
+-- KEYS[2]   secret_hash      string, from the hash to the key's id
+-- KEYS[3]   api_key_index    sorted set of the tenant's keys, score = creation time in ms
+-- KEYS[4]   tenant           hash of the owner
+-- ARGV[1]   tenant_id
+-- ARGV[2]   key_id           the id to give
+-- ARGV[3]   hash             SHA-256 of the secret, base64url
+-- ARGV[4]   name
+-- ARGV[5]   permissions      JSON list
+-- ARGV[6]   scope_filter     JSON list
+-- ARGV[7]   expires_at_ms    or empty for default_life_ms from now
+-- ARGV[8]   default_life_ms
+-- ARGV[9]   actor            admin
+-- ARGV[10]  actor_key_id     empty for an operator
+-- ARGV[11]  request_id
+-- ARGV[12]  trace            trace id and flags
+-- ARGV[...] field and value pairs of the record: key_prefix, description, metadata
+-- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_CLOSED | EXPIRES_IN_PAST
+-- EMITS     api_key.created
+-- @include  keys, now_ms, tenant, append_event
+local api_key, secret_hash, api_key_index, tenant = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local tenant_id, key_id, hash, name, permissions, scope_filter = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local expires_at, default_life_ms = tonumber(ARGV[7]), tonumber(ARGV[8])
+local origin = { actor = ARGV[9], key = ARGV[10], request = ARGV[11], trace = ARGV[12] }
+local first_field = 13
+
+local tag = tag_of_key(api_key)
+local now = now_ms()
+
+local owner = read_tenant(tenant)
+if not owner then
+  return { 'TENANT_NOT_FOUND' }
+end
+if owner.status == 'CLOSED' then
+  return { 'TENANT_CLOSED' }
+end
+expires_at = expires_at or now + default_life_ms
+if expires_at <= now then
+  return { 'EXPIRES_IN_PAST' }
+end
+if redis.call('EXISTS', api_key, secret_hash) ~= 0 then
+  error('the random id or secret of a new API key exists already')
+end
+
+-- Nothing is refused below this line.
+redis.call('HSET', api_key, 'key_id', key_id, 'tenant_id', tenant_id, 'name', name, 'secret_hash', hash,
+  'permissions', permissions, 'scope_filter', scope_filter, 'status', 'ACTIVE', 'created_at', ms_text(now),
+  'expires_at', ms_text(expires_at), unpack(ARGV, first_field))
+redis.call('SET', secret_hash, key_id)
+redis.call('ZADD', api_key_index, ms_text(now), key_id)
+append_event(tag, 'api_key.created', tenant_id, nil, origin,
+  { 'key_id', key_id, 'key_name', name, 'new_status', 'ACTIVE', 'permissions', permissions })
+return { 'CREATED', unpack(redis.call('HGETALL', api_key)) }

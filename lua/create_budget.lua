@@ -1,0 +1,48 @@
+#!lua
+-- create_budget: open a ledger for one (scope, unit).
+--
+-- KEYS[1]   budget           hash, made by this script
+-- KEYS[2]   budget_index     sorted set of the tenant's 'scope unit'
+-- KEYS[3]   tenant           hash of the owner
+-- ARGV[1]   tenant_id
+-- ARGV[2]   ledger_id        the id to give
+-- ARGV[3]   scope            canonical
+-- ARGV[4]   unit
+-- ARGV[5]   allocated        int64 as a decimal string, not negative
+-- ARGV[6]   overdraft_limit  likewise
+-- ARGV[7]   actor            api_key or admin_on_behalf_of
+-- ARGV[8]   key_id           the API key that asks, or empty
+-- ARGV[9]   request_id
+-- ARGV[10]  trace            trace id and flags
+-- ARGV[...] field and value pairs of the record: commit_overage_policy, metadata
+-- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE
+-- EMITS     budget.created
+-- @include  keys, now_ms, tenant, budget, append_event
+local budget, budget_index, tenant = KEYS[1], KEYS[2], KEYS[3]
+local tenant_id, ledger_id, scope, unit, allocated, overdraft_limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local origin = { actor = ARGV[7], key = ARGV[8], request = ARGV[9], trace = ARGV[10] }
+local first_field = 11
+
+local tag = tag_of_key(budget)
+
+local owner = read_tenant(tenant)
+if not owner then
+  return { 'TENANT_NOT_FOUND' }
+end
+if owner.status ~= 'ACTIVE' then
+  return { 'TENANT_' .. owner.status }
+end
+if read_budget(tag, unit, scope) then
+  return { 'DUPLICATE' }
+end
+
+-- Nothing is refused below this line.
+local now = ms_text(now_ms())
+redis.call('HSET', budget, 'remaining', allocated, 'reserved', '0', 'spent', '0', 'allocated', allocated, 'debt', '0',
+  'overdraft_limit', overdraft_limit, 'is_over_limit', '0', 'status', 'ACTIVE', 'ledger_id', ledger_id,
+  'tenant_id', tenant_id, 'created_at', now, 'updated_at', now, unpack(ARGV, first_field))
+redis.call('ZADD', budget_index, 0, scope .. ' ' .. unit)
+append_event(tag, 'budget.created', tenant_id, scope, origin,
+  { 'ledger_id', ledger_id, 'unit', unit, 'operation', 'CREATE', 'new_allocated', allocated, 'new_remaining', allocated,
+    'new_debt', '0', 'new_spent', '0', 'new_reserved', '0', 'new_status', 'ACTIVE' })
+return { 'CREATED', unpack(redis.call('HGETALL', budget)) }

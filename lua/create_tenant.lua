@@ -1,0 +1,38 @@
+#!lua
+-- create_tenant: register a tenant, or find that it is registered already.
+--
+-- KEYS[1]   tenant           hash
+-- KEYS[2]   tenant_index     sorted set of the partition's tenants, score = creation time in ms
+-- ARGV[1]   tenant_id
+-- ARGV[2]   name
+-- ARGV[3]   actor            admin
+-- ARGV[4]   key_id           empty for an operator
+-- ARGV[5]   request_id
+-- ARGV[6]   trace            trace id and flags
+-- ARGV[...] field and value pairs of the record's other settings
+-- RETURNS   CREATED (field value)* | EXISTS (field value)* | DUPLICATE
+-- EMITS     tenant.created
+-- @include  keys, now_ms, tenant, append_event
+--
+-- The id is the idempotency key: the same id with the same name is a repetition, and nothing is told twice.
+local tenant, tenant_index = KEYS[1], KEYS[2]
+local tenant_id, name = ARGV[1], ARGV[2]
+local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV[6] }
+local first_field = 7
+
+local tag = tag_of_key(tenant)
+
+if read_tenant(tenant) then
+  if redis.call('HGET', tenant, 'name') ~= name then
+    return { 'DUPLICATE' }
+  end
+  return { 'EXISTS', unpack(redis.call('HGETALL', tenant)) }
+end
+
+-- Nothing is refused below this line.
+local now = ms_text(now_ms())
+redis.call('HSET', tenant, 'tenant_id', tenant_id, 'name', name, 'status', 'ACTIVE', 'created_at', now, 'updated_at', now,
+  unpack(ARGV, first_field))
+redis.call('ZADD', tenant_index, now, tenant_id)
+append_event(tag, 'tenant.created', tenant_id, nil, origin, { 'tenant_id', tenant_id, 'new_status', 'ACTIVE' })
+return { 'CREATED', unpack(redis.call('HGETALL', tenant)) }

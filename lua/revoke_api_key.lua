@@ -1,0 +1,46 @@
+#!lua flags=allow-oom
+-- revoke_api_key: end a key for good, and tell every instance to forget it.
+-- It carries allow-oom because a leaked key must be stopped also when Redis is full.
+--
+-- KEYS[1]   api_key          hash
+-- ARGV[1]   key_id
+-- ARGV[2]   reason           or empty
+-- ARGV[3]   channel          on which the hash of the secret is announced
+-- ARGV[4]   actor            admin
+-- ARGV[5]   actor_key_id     empty for an operator
+-- ARGV[6]   request_id
+-- ARGV[7]   trace            trace id and flags
+-- RETURNS   REVOKED (field value)* | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED
+-- EMITS     api_key.revoked
+-- @include  keys, now_ms, api_key, tenant, append_event
+--
+-- The record stays for the audit trail, and so does the way from the secret's hash to it.
+local api_key = KEYS[1]
+local key_id, reason, channel = ARGV[1], ARGV[2], ARGV[3]
+local origin = { actor = ARGV[4], key = ARGV[5], request = ARGV[6], trace = ARGV[7] }
+
+local tag = tag_of_key(api_key)
+local now = now_ms()
+
+local record = read_api_key(api_key)
+if not record then
+  return { 'NOT_FOUND' }
+end
+local owner = read_tenant(tenant_key(tag, record.tenant))
+if owner and owner.status == 'CLOSED' then
+  return { 'TENANT_CLOSED' }
+end
+if record.status == 'REVOKED' then
+  return { 'ALREADY_REVOKED' }
+end
+
+-- Nothing is refused below this line.
+redis.call('HSET', api_key, 'status', 'REVOKED', 'revoked_at', ms_text(now))
+if reason ~= '' then
+  redis.call('HSET', api_key, 'revoked_reason', reason)
+end
+append_event(tag, 'api_key.revoked', record.tenant, nil, origin,
+  { 'key_id', key_id, 'key_name', record.name, 'previous_status', record.expires_at > now and 'ACTIVE' or 'EXPIRED',
+    'new_status', 'REVOKED', 'permissions', record.permissions })
+redis.call('PUBLISH', channel, record.secret_hash)
+return { 'REVOKED', unpack(redis.call('HGETALL', api_key)) }

@@ -1,0 +1,23 @@
+import { Controller, Get, Query, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Access, type TenantCaller } from '../auth/index.js';
+import { compileQuery, QuerySchema, sendJson } from '../http/index.js';
+import { BalancesQueryDto } from './balances.dto.js';
+import { BalancesService } from './balances.service.js';
+
+const validate = compileQuery(BalancesQueryDto);
+
+@ApiTags('Balances')
+@Controller('v1/balances')
+export class BalancesController {
+  constructor(private readonly service: BalancesService) {}
+
+  @Get()
+  @Access({ plane: 'runtime', tenant: 'balances:read' })
+  @ApiOperation({ operationId: 'getBalances', summary: 'Query current budget balances across scopes' })
+  @QuerySchema(BalancesQueryDto)
+  async list(@Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, await this.service.list(request.caller as TenantCaller, validate(query)));
+  }
+}

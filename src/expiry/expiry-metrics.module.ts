@@ -1,0 +1,6 @@
+import { Module } from '@nestjs/common';
+import { MetricsModule } from '../metrics/index.js';
+import { ExpiryMetrics } from './expiry.metrics.js';
+
+@Module({ imports: [MetricsModule], providers: [ExpiryMetrics], exports: [ExpiryMetrics] })
+export class ExpiryMetricsModule {}

@@ -1,0 +1,84 @@
+import { Injectable } from '@nestjs/common';
+import { MetricsRegistry, type LabelledCounter, type LabelledGauge, type LabelledHistogram } from '../metrics/index.js';
+
+/** From a quarter of a poll to the minute that readiness would long have complained about, in seconds. */
+const LATENESS_BUCKETS = [0.005, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60];
+
+/** What expiry did, whoever ran it: the sweeper, or an operation that met an overdue hold. */
+@Injectable()
+export class ExpiryMetrics {
+  private readonly expired: LabelledCounter;
+  private readonly quarantined: LabelledCounter;
+  private readonly outcomes: LabelledCounter;
+  private readonly lateness: LabelledHistogram;
+  private readonly runs: LabelledCounter;
+  private readonly lastSweep: LabelledGauge;
+  private readonly cuts: LabelledCounter;
+
+  constructor(metrics: MetricsRegistry) {
+    this.expired = metrics.counter({
+      name: 'cycles_reservations_expired_total',
+      help: 'Reservations that expired and gave their hold back.',
+      labels: ['tenant'],
+    });
+    this.quarantined = metrics.counter({
+      name: 'cycles_reservations_quarantined_total',
+      help: 'Reservations whose record cannot be settled, taken out of the sweep for an operator.',
+      labels: ['tenant', 'reason'],
+    });
+    this.outcomes = metrics.counter({
+      name: 'holdfast_expiry_outcomes_total',
+      help: 'Candidates judged, by outcome: EXPIRED, SKIP, NOT_FOUND, QUARANTINED, ERROR. The detail tells which skip.',
+      labels: ['source', 'outcome', 'detail'],
+    });
+    this.lateness = metrics.histogram({
+      name: 'holdfast_expiry_lateness_seconds',
+      help: 'How long after its reclaim deadline a hold was given back.',
+      buckets: LATENESS_BUCKETS,
+    });
+    this.runs = metrics.counter({
+      name: 'cycles_maintenance_runs_total',
+      help: 'Runs of scheduled work by outcome.',
+      labels: ['job', 'outcome'],
+    });
+    this.cuts = metrics.counter({
+      name: 'holdfast_sweep_cut_total',
+      help: 'Sweeps that their time budget ended before everything due was judged.',
+    });
+    this.lastSweep = metrics.gauge({
+      name: 'holdfast_sweep_last_success_timestamp_seconds',
+      help: 'When the last sweep over all partitions succeeded.',
+    });
+  }
+
+  /**
+   * Counts one outcome of the expiry transition.
+   * @param outcome `[status, detail, detail]` as lua/lib/expiry.lua returns it
+   * @param nowMs   the server's time of the transition, ms, as text
+   */
+  record(source: 'sweep' | 'access', outcome: readonly string[], nowMs: string | undefined): void {
+    const [status = 'ERROR', detail = '', deadlineMs] = outcome;
+    this.outcomes.inc({ source, outcome: status, detail: status === 'SKIP' || status === 'QUARANTINED' ? detail : 'none' });
+    if (status === 'EXPIRED') {
+      this.expired.inc({ tenant: detail });
+      this.lateness.observe(Math.max(0, Number(nowMs) - Number(deadlineMs)) / 1000);
+    } else if (status === 'QUARANTINED') {
+      this.quarantined.inc({ tenant: outcome[2] ?? '', reason: detail });
+    }
+  }
+
+  candidateFailed(): void {
+    this.outcomes.inc({ source: 'sweep', outcome: 'ERROR', detail: 'none' });
+  }
+
+  pageCut(): void {
+    this.cuts.inc();
+  }
+
+  sweepEnded(outcome: 'success' | 'failed', atMs: number): void {
+    this.runs.inc({ job: 'reservation_expiry', outcome });
+    if (outcome === 'success') {
+      this.lastSweep.set(atMs / 1000);
+    }
+  }
+}

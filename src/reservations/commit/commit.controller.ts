@@ -1,0 +1,44 @@
+import { Body, Controller, Param, Post, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Access } from '../../auth/index.js';
+import { BodySchema, compileValidator, sendJson } from '../../http/index.js';
+import { balancesJson } from '../../ledger/index.js';
+import type { Reply } from '../../redis/index.js';
+import { requireSameKey } from '../fingerprint.js';
+import { operationOf } from '../operation.js';
+import { CommitDto } from './commit.dto.js';
+import { CommitService } from './commit.service.js';
+
+const validate = compileValidator(CommitDto);
+
+/** CommitResponse of the protocol. */
+function commitResponse(reply: Reply): string {
+  const [, , charged, released, unit] = reply as [string, string, string, string, string];
+  return (
+    `{"status":"COMMITTED","charged":{"unit":"${unit}","amount":${charged}},` +
+    `"released":{"unit":"${unit}","amount":${released}},"balances":${balancesJson(reply, 8, unit)}}`
+  );
+}
+
+@ApiTags('Reservations')
+@Controller('v1/reservations')
+export class CommitController {
+  constructor(private readonly service: CommitService) {}
+
+  @Post(':reservation_id/commit')
+  @Access({ plane: 'runtime', tenant: 'reservations:commit' })
+  @ApiOperation({ operationId: 'commitReservation', summary: 'Commit what a reservation really cost' })
+  @BodySchema(CommitDto)
+  async commit(
+    @Param('reservation_id') reservationId: string,
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const dto = validate(body);
+    requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
+    const outcome = await this.service.commit(operationOf(request), reservationId, dto);
+    sendJson(reply, 200, commitResponse(outcome));
+  }
+}

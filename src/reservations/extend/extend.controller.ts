@@ -1,0 +1,33 @@
+import { Body, Controller, Param, Post, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Access } from '../../auth/index.js';
+import { BodySchema, compileValidator, sendJson } from '../../http/index.js';
+import { requireSameKey } from '../fingerprint.js';
+import { operationOf } from '../operation.js';
+import { ExtendDto } from './extend.dto.js';
+import { ExtendService } from './extend.service.js';
+
+const validate = compileValidator(ExtendDto);
+
+@ApiTags('Reservations')
+@Controller('v1/reservations')
+export class ExtendController {
+  constructor(private readonly service: ExtendService) {}
+
+  @Post(':reservation_id/extend')
+  @Access({ plane: 'runtime', tenant: 'reservations:extend' })
+  @ApiOperation({ operationId: 'extendReservation', summary: 'Extend the lease of a live reservation' })
+  @BodySchema(ExtendDto)
+  async extend(
+    @Param('reservation_id') reservationId: string,
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const dto = validate(body);
+    requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
+    const [, , expiresAtMs, remainingTtlMs] = await this.service.extend(operationOf(request), reservationId, dto);
+    sendJson(reply, 200, `{"status":"ACTIVE","expires_at_ms":${expiresAtMs},"remaining_ttl_ms":${remainingTtlMs}}`);
+  }
+}

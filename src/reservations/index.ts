@@ -1,0 +1,1 @@
+export { ReservationsModule } from './reservations.module.js';

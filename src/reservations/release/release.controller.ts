@@ -1,0 +1,44 @@
+import { Body, Controller, Param, Post, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Access } from '../../auth/index.js';
+import { BodySchema, compileValidator, sendJson } from '../../http/index.js';
+import { balancesJson } from '../../ledger/index.js';
+import type { Reply } from '../../redis/index.js';
+import { requireSameKey } from '../fingerprint.js';
+import { operationOf } from '../operation.js';
+import { ReleaseDto } from './release.dto.js';
+import { ReleaseService } from './release.service.js';
+
+const validate = compileValidator(ReleaseDto);
+
+/** ReleaseResponse of the protocol. */
+function releaseResponse(reply: Reply): string {
+  const [, , released, unit] = reply as [string, string, string, string];
+  return (
+    `{"status":"RELEASED","released":{"unit":"${unit}","amount":${released}},` +
+    `"balances":${balancesJson(reply, 4, unit)}}`
+  );
+}
+
+@ApiTags('Reservations')
+@Controller('v1/reservations')
+export class ReleaseController {
+  constructor(private readonly service: ReleaseService) {}
+
+  @Post(':reservation_id/release')
+  @Access({ plane: 'runtime', tenant: 'reservations:release' })
+  @ApiOperation({ operationId: 'releaseReservation', summary: 'Release an unused reservation' })
+  @BodySchema(ReleaseDto)
+  async release(
+    @Param('reservation_id') reservationId: string,
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const dto = validate(body);
+    requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
+    const outcome = await this.service.release(operationOf(request), reservationId, dto);
+    sendJson(reply, 200, releaseResponse(outcome));
+  }
+}

@@ -1,0 +1,46 @@
+import { Injectable } from '@nestjs/common';
+import { idempotencyKey, RedisService, reservationKey, type Reply } from '../../redis/index.js';
+import { fingerprintOf } from '../fingerprint.js';
+import { traceText, type Operation } from '../operation.js';
+import { ReservationMetrics } from '../reservation.metrics.js';
+import { ReservationStore } from '../reservation-store.js';
+import type { ReleaseDto } from './release.dto.js';
+
+/** POST /v1/reservations/{id}/release: give a hold back, unused. */
+@Injectable()
+export class ReleaseService {
+  constructor(
+    private readonly redis: RedisService,
+    private readonly store: ReservationStore,
+    private readonly metrics: ReservationMetrics,
+  ) {}
+
+  /**
+   * @returns `RELEASED fresh|replay released unit (scope balance)*`
+   * @throws Refusal NOT_FOUND, FORBIDDEN, IDEMPOTENCY_MISMATCH, TENANT_CLOSED, RESERVATION_FINALIZED, RESERVATION_EXPIRED.
+   */
+  async release(operation: Operation, reservationId: string, request: ReleaseDto): Promise<Reply> {
+    const { caller, trace } = operation;
+    try {
+      const tag = this.store.tagOf(reservationId);
+      await this.store.requireInScope(operation, tag, reservationId);
+      const answer = await this.redis.scripts.run(
+        'release',
+        [
+          reservationKey(tag, reservationId),
+          idempotencyKey.release(tag, caller.tenantId, reservationId, request.idempotency_key),
+        ],
+        [
+          caller.tenantId, reservationId, fingerprintOf(request), request.reason ?? '', this.store.idempotencyTtlMs,
+          this.store.retentionMs, caller.keyId, trace.requestId, traceText(trace),
+        ],
+      );
+      const reply = this.store.settled(answer, 'RELEASED');
+      this.metrics.released(caller.tenantId, reply[1] === 'replay');
+      return reply;
+    } catch (error) {
+      this.metrics.releaseFailed(caller.tenantId, error);
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,94 @@
+import { Injectable } from '@nestjs/common';
+import { Refusal } from '../ledger/index.js';
+import { MetricsRegistry, type LabelledCounter } from '../metrics/index.js';
+import { StoreUnavailable } from '../redis/index.js';
+
+/** The reason label of a failed operation: its error code, or what kept the store from answering. */
+function reasonOf(error: unknown): string {
+  if (error instanceof Refusal) {
+    return error.code;
+  }
+  return error instanceof StoreUnavailable ? 'STORE_UNAVAILABLE' : 'INTERNAL_ERROR';
+}
+
+/** The policy that a refused commit ran under, where the refusal itself tells it. */
+const POLICY_OF_REFUSAL: Readonly<Record<string, string>> = {
+  BUDGET_EXCEEDED: 'REJECT',
+  OVERDRAFT_LIMIT_EXCEEDED: 'ALLOW_WITH_OVERDRAFT',
+};
+
+/** Counters of the runtime plane, under the names that existing dashboards know. */
+@Injectable()
+export class ReservationMetrics {
+  private readonly reserves: LabelledCounter;
+  private readonly commits: LabelledCounter;
+  private readonly releases: LabelledCounter;
+  private readonly extends: LabelledCounter;
+  private readonly overdrafts: LabelledCounter;
+
+  constructor(metrics: MetricsRegistry) {
+    this.reserves = metrics.counter({
+      name: 'cycles_reservations_reserve_total',
+      help: 'Reserve requests by outcome.',
+      labels: ['tenant', 'decision', 'reason', 'overage_policy'],
+    });
+    this.commits = metrics.counter({
+      name: 'cycles_reservations_commit_total',
+      help: 'Commit requests by outcome.',
+      labels: ['tenant', 'decision', 'reason', 'overage_policy'],
+    });
+    this.releases = metrics.counter({
+      name: 'cycles_reservations_release_total',
+      help: 'Release requests by outcome.',
+      labels: ['tenant', 'actor_type', 'decision', 'reason'],
+    });
+    this.extends = metrics.counter({
+      name: 'cycles_reservations_extend_total',
+      help: 'Extend requests by outcome.',
+      labels: ['tenant', 'decision', 'reason'],
+    });
+    this.overdrafts = metrics.counter({
+      name: 'cycles_overdraft_incurred_total',
+      help: 'Settlements that created debt.',
+      labels: ['tenant'],
+    });
+  }
+
+  reserved(tenant: string, decision: string, reason: string, policy: string): void {
+    this.reserves.inc({ tenant, decision, reason, overage_policy: policy });
+  }
+
+  reserveFailed(tenant: string, error: unknown, policy: string): void {
+    this.reserves.inc({ tenant, decision: 'DENY', reason: reasonOf(error), overage_policy: policy });
+  }
+
+  committed(tenant: string, replayed: boolean, policy: string, debt: string): void {
+    const reason = replayed ? 'IDEMPOTENT_REPLAY' : 'OK';
+    this.commits.inc({ tenant, decision: 'COMMITTED', reason, overage_policy: replayed ? 'UNKNOWN' : policy });
+    if (!replayed && debt !== '0') {
+      this.overdrafts.inc({ tenant });
+    }
+  }
+
+  commitFailed(tenant: string, error: unknown): void {
+    const reason = reasonOf(error);
+    this.commits.inc({ tenant, decision: 'DENY', reason, overage_policy: POLICY_OF_REFUSAL[reason] ?? 'UNKNOWN' });
+  }
+
+  released(tenant: string, replayed: boolean): void {
+    const reason = replayed ? 'IDEMPOTENT_REPLAY' : 'OK';
+    this.releases.inc({ tenant, actor_type: 'tenant', decision: 'RELEASED', reason });
+  }
+
+  releaseFailed(tenant: string, error: unknown): void {
+    this.releases.inc({ tenant, actor_type: 'tenant', decision: 'DENY', reason: reasonOf(error) });
+  }
+
+  extended(tenant: string, replayed: boolean): void {
+    this.extends.inc({ tenant, decision: 'ACTIVE', reason: replayed ? 'IDEMPOTENT_REPLAY' : 'OK' });
+  }
+
+  extendFailed(tenant: string, error: unknown): void {
+    this.extends.inc({ tenant, decision: 'DENY', reason: reasonOf(error) });
+  }
+}

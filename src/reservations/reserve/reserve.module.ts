@@ -1,0 +1,7 @@
+import { Module } from '@nestjs/common';
+import { ReservationStoreModule } from '../reservation-store.module.js';
+import { ReserveController } from './reserve.controller.js';
+import { ReserveService } from './reserve.service.js';
+
+@Module({ imports: [ReservationStoreModule], controllers: [ReserveController], providers: [ReserveService] })
+export class ReserveModule {}

@@ -1,0 +1,159 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { budgetKey, tagOfReservationId, tenantKey } from '../../src/redis/index.js';
+import { eventually } from '../support/eventually.js';
+import { expectRefusal, expectStatus, Holdfast, newKey, reserveBody, type Answer, type TestTenant } from '../support/holdfast.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { StoredHolds } from '../support/stored-holds.js';
+import { BOUND_MS, timed } from '../support/time-bound.js';
+
+let redis: RedisServer;
+let holdfast: Holdfast;
+let stored: StoredHolds;
+let tenant: TestTenant;
+
+beforeAll(async () => {
+  redis = await startRedis({ appendonly: true, args: ['--appendfsync', 'always'] });
+  holdfast = await Holdfast.start({ REDIS_URL: redis.url });
+  stored = new StoredHolds(redis.url);
+  stored.redis.on('error', () => undefined);
+  tenant = await holdfast.createTenant();
+  await holdfast.createBudget(tenant, '', 1_000_000_000);
+});
+
+afterAll(async () => {
+  stored.close();
+  await holdfast.stop();
+  await redis.stop();
+});
+
+/** Every request must be answered in the protocol's form, with a hint when to come again, inside the bound. */
+async function expectUnavailable(call: () => Promise<Answer>): Promise<void> {
+  let answer: Answer | undefined;
+  const { tookMs, error } = await timed(async () => {
+    answer = await call();
+  });
+  expect(error).toBeUndefined();
+  expectRefusal(answer as Answer, 503, 'INTERNAL_ERROR');
+  expect((answer as Answer).headers.get('retry-after')).toMatch(/^\d+$/);
+  expect(tookMs).toBeLessThan(BOUND_MS + 500);
+}
+
+describe('while Redis is away', () => {
+  test.each(['paused', 'killed'])('(%s) requests get 503 in time, nothing is lost or done twice, and all heals by itself', async (how) => {
+    const held = expectStatus(await holdfast.reserve(tenant, 10), 200).reservation_id as string;
+    const before = await holdfast.balances(tenant);
+    if (how === 'paused') {
+      redis.pause();
+    } else {
+      await redis.kill();
+    }
+    const commit = { idempotency_key: newKey(), actual: { unit: 'TOKENS', amount: 10 } };
+    const sendCommit = () => holdfast.call('POST', `/v1/reservations/${held}/commit`, { key: tenant.key, body: commit });
+    const reserve = reserveBody(tenant, 10);
+    const sendReserve = () => holdfast.call('POST', '/v1/reservations', { key: tenant.key, body: reserve });
+    await Promise.all([
+      expectUnavailable(sendCommit),
+      expectUnavailable(sendReserve),
+      expectUnavailable(() => holdfast.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: tenant.key })),
+      expectUnavailable(() => holdfast.admin('GET', '/v1/admin/tenants')),
+    ]);
+    await eventually('readiness turns red', async () => (await holdfast.call('GET', '/health/ready')).status === 503);
+    expect((await holdfast.call('GET', '/health/live')).status).toBe(200);
+    if (how === 'paused') {
+      redis.resume();
+    } else {
+      await redis.restart();
+    }
+    await eventually('readiness turns green', async () => (await holdfast.call('GET', '/health/ready')).status === 200);
+    await eventually('the commit is settled', async () => (await sendCommit()).status === 200);
+    const reserved = await eventually('the reserve is settled', async () => {
+      const answer = await sendReserve();
+      return answer.status === 200 && answer;
+    });
+    const again = expectStatus(await sendReserve(), 200);
+    expect(again.reservation_id).toBe(reserved.body.reservation_id);
+    const [remaining, held0, spent] = (before[`tenant:${tenant.id}`] as string).split(' ').map(Number) as [number, number, number];
+    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: `${remaining - 10} ${held0} ${spent + 10} 0` });
+  });
+});
+
+describe('scripts that the server forgets', () => {
+  test('are given again, under load, without a failed request', async () => {
+    const working = Array.from({ length: 8 }, async () => {
+      for (let round = 0; round < 20; round += 1) {
+        const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 1), 200);
+        expectStatus(await holdfast.commit(tenant, id as string, 1), 200);
+      }
+    });
+    const flushing = (async () => {
+      for (let round = 0; round < 20; round += 1) {
+        await stored.redis.script('FLUSH');
+      }
+    })();
+    await Promise.all([...working, flushing]);
+  });
+});
+
+describe('damaged records', () => {
+  test.each([
+    ['a budget', (id: string) => stored.redis.hset(budgetKey(tagOfReservationId(id, 64) as string, 'TOKENS', `tenant:${damaged.id}`), 'remaining', 'lots')],
+    ['a tenant', (id: string) => stored.redis.hset(tenantKey(tagOfReservationId(id, 64) as string, damaged.id), 'status', 'ODD')],
+    ['a reservation', (id: string) => stored.redis.hdel(`${tagOfReservationId(id, 64) as string}r:${id}`, 'bm')],
+  ])('%s: the operation fails loudly, counted, and changes nothing', async (_what, damage) => {
+    damaged = await holdfast.createTenant();
+    await holdfast.createBudget(damaged, '', 100);
+    const { reservation_id: id } = expectStatus(await holdfast.reserve(damaged, 10), 200);
+    await damage(id as string);
+    const before = await stored.record(id as string);
+    const count = await holdfast.metric('holdfast_unexpected_errors_total');
+    expectRefusal(await holdfast.commit(damaged, id as string, 5), 500, 'INTERNAL_ERROR');
+    expect(await holdfast.metric('holdfast_unexpected_errors_total')).toBe(count + 1);
+    expect(await stored.record(id as string)).toEqual(before);
+  });
+
+  let damaged: TestTenant;
+});
+
+describe('a full Redis', () => {
+  let full: RedisServer;
+  let instance: Holdfast;
+
+  beforeAll(async () => {
+    full = await startRedis({ maxmemory: '100mb' });
+    instance = await Holdfast.start({ REDIS_URL: full.url });
+  });
+
+  afterAll(async () => {
+    await instance.stop();
+    await full.stop();
+  });
+
+  test('refuses what grows with 503, still settles what shrinks, and readiness says memory', async () => {
+    const owner = await instance.createTenant();
+    await instance.createBudget(owner, '', 1000);
+    const ids: string[] = [];
+    for (let index = 0; index < 4; index += 1) {
+      ids.push(expectStatus(await instance.reserve(owner, 10, { grace_period_ms: 0 }), 200).reservation_id as string);
+    }
+    const holds = new StoredHolds(full.url);
+    try {
+      await holds.redis.config('SET', 'maxmemory', '1mb');
+      const before = await instance.balances(owner);
+      expectRefusal(await instance.reserve(owner, 10), 503, 'INTERNAL_ERROR');
+      expect((await instance.reserve(owner, 10)).headers.get('retry-after')).toMatch(/^\d+$/);
+      expectRefusal(await instance.settle(owner, 'extend', ids[0] as string, { extend_by_ms: 1000 }), 503, 'INTERNAL_ERROR');
+      expect(await instance.balances(owner)).toEqual(before);
+      expectStatus(await instance.commit(owner, ids[0] as string, 10), 200);
+      expectStatus(await instance.settle(owner, 'release', ids[1] as string), 200);
+      const health = await instance.call('GET', '/health/ready');
+      expect(health.status).toBe(503);
+      expect(health.text).toContain('memory');
+      expect(await instance.balances(owner)).toEqual({ [`tenant:${owner.id}`]: '970 20 10 0' });
+      await holds.redis.config('SET', 'maxmemory', '100mb');
+      expectStatus(await instance.reserve(owner, 10), 200);
+      await eventually('readiness turns green', async () => (await instance.call('GET', '/health/ready')).status === 200);
+    } finally {
+      holds.close();
+    }
+  });
+});

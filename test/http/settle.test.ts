@@ -1,0 +1,246 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { expectRefusal, expectStatus, Holdfast, newKey, type Json, type TestTenant } from '../support/holdfast.js';
+import { StoredHolds } from '../support/stored-holds.js';
+
+let holdfast: Holdfast;
+let stored: StoredHolds;
+
+beforeAll(async () => {
+  holdfast = await Holdfast.start();
+  stored = new StoredHolds(process.env['TEST_REDIS_URL'] as string);
+});
+
+afterAll(async () => {
+  stored.close();
+  await holdfast.stop();
+});
+
+interface Held {
+  readonly tenant: TestTenant;
+  readonly id: string;
+  readonly created: Json;
+}
+
+async function hold(allocated: number, amount: number, more: Record<string, unknown> = {}, settings: Record<string, unknown> = {}): Promise<Held> {
+  const tenant = await holdfast.createTenant(settings);
+  await holdfast.createBudget(tenant, '', allocated);
+  const created = expectStatus(await holdfast.reserve(tenant, amount, more), 200);
+  return { tenant, id: created.reservation_id as string, created };
+}
+
+describe('commit over the wire', () => {
+  test('charges the actual amount and gives the rest back', async () => {
+    const { tenant, id } = await hold(1000, 100);
+    const body = expectStatus(await holdfast.commit(tenant, id, 60, { metadata: { run: 7 } }), 200);
+    expect(Object.keys(body).sort()).toEqual(['balances', 'charged', 'released', 'status']);
+    expect(body).toMatchObject({ status: 'COMMITTED', charged: { amount: 60 }, released: { unit: 'TOKENS', amount: 40 } });
+    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '940 0 60 0' });
+    const detail = expectStatus(await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 200);
+    expect(detail).toMatchObject({ status: 'COMMITTED', committed: { amount: 60 }, committed_metadata: { run: 7 } });
+    expect(typeof detail.finalized_at_ms).toBe('number');
+    expect(await stored.isIndexed(id)).toBe(false);
+  });
+
+  test('caps the charge at the smallest headroom and marks only the scope that fell short', async () => {
+    const tenant = await holdfast.createTenant();
+    await holdfast.createBudget(tenant, '', 110);
+    await holdfast.createBudget(tenant, '/agent:bot', 30);
+    const subject = { tenant: tenant.id, agent: 'bot' };
+    const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 10, { subject }), 200);
+    const body = expectStatus(await holdfast.commit(tenant, id, 50), 200);
+    expect(body.charged.amount).toBe(30);
+    expect(body.balances.map((balance: Json) => [balance.is_over_limit, balance.debt.amount])).toEqual([
+      [false, 0],
+      [true, 0],
+    ]);
+    expectRefusal(await holdfast.reserve(tenant, 0, { subject }), 409, 'OVERDRAFT_LIMIT_EXCEEDED');
+    expectStatus(await holdfast.reserve(tenant, 1), 200);
+  });
+
+  test('goes into debt only as far as the overdraft limit, and only for the unfunded part', async () => {
+    const tenant = await holdfast.createTenant();
+    await holdfast.createBudget(tenant, '', 30, { overdraft_limit: { unit: 'TOKENS', amount: 100 } });
+    const policy = { overage_policy: 'ALLOW_WITH_OVERDRAFT' };
+    const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 10, policy), 200);
+    expectRefusal(await holdfast.commit(tenant, id, 131), 409, 'OVERDRAFT_LIMIT_EXCEEDED');
+    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '20 10 0 0' });
+    const body = expectStatus(await holdfast.commit(tenant, id, 60), 200);
+    expect(body.charged.amount).toBe(60);
+    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '-30 0 30 30' });
+    expect(await holdfast.metric('cycles_overdraft_incurred_total', { tenant: tenant.id })).toBe(1);
+    expectRefusal(await holdfast.reserve(tenant, 1), 409, 'BUDGET_EXCEEDED');
+  });
+
+  test('under REJECT refuses more than the estimate and leaves the hold for a smaller commit', async () => {
+    const { tenant, id } = await hold(1000, 10, { overage_policy: 'REJECT' });
+    expectRefusal(await holdfast.commit(tenant, id, 11), 409, 'BUDGET_EXCEEDED');
+    expectStatus(await holdfast.commit(tenant, id, 10), 200);
+  });
+
+  test('refuses another unit and leaves the hold', async () => {
+    const { tenant, id } = await hold(1000, 10);
+    const { details } = expectRefusal(
+      await holdfast.settle(tenant, 'commit', id, { actual: { unit: 'CREDITS', amount: 1 } }),
+      400,
+      'UNIT_MISMATCH',
+    );
+    expect(details).toEqual({ scope: `tenant:${tenant.id}`, requested_unit: 'CREDITS', expected_units: ['TOKENS'] });
+    expectStatus(await holdfast.commit(tenant, id, 10), 200);
+  });
+
+  test('is honoured in the grace window and refused after it, whether or not the sweep has run', async () => {
+    const inGrace = await hold(100, 10, { grace_period_ms: 60_000 });
+    await stored.expireIn(inGrace.id, -30_000);
+    expectStatus(await holdfast.commit(inGrace.tenant, inGrace.id, 10), 200);
+    const late = await hold(100, 10, { grace_period_ms: 1000 });
+    await stored.expireIn(late.id, -30_000);
+    expectRefusal(await holdfast.commit(late.tenant, late.id, 10), 410, 'RESERVATION_EXPIRED');
+    expect(await holdfast.balances(late.tenant)).toEqual({ [`tenant:${late.tenant.id}`]: '100 0 0 0' });
+    expect(await holdfast.metric('cycles_reservations_expired_total', { tenant: late.tenant.id })).toBe(1);
+    expectRefusal(await holdfast.commit(late.tenant, late.id, 10), 410, 'RESERVATION_EXPIRED');
+    expect(await holdfast.metric('cycles_reservations_expired_total', { tenant: late.tenant.id })).toBe(1);
+  });
+
+  test('of many with different keys exactly one wins', async () => {
+    const { tenant, id } = await hold(100, 10);
+    const answers = await Promise.all(Array.from({ length: 20 }, () => holdfast.commit(tenant, id, 10)));
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+    expect(answers.filter(({ body }) => body.error === 'RESERVATION_FINALIZED')).toHaveLength(19);
+    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 0 10 0' });
+  });
+});
+
+describe('release over the wire', () => {
+  test('gives the hold back and answers with exactly its fields', async () => {
+    const { tenant, id } = await hold(100, 40);
+    const body = expectStatus(await holdfast.settle(tenant, 'release', id, { reason: 'not needed' }), 200);
+    expect(Object.keys(body).sort()).toEqual(['balances', 'released', 'status']);
+    expect(body).toMatchObject({ status: 'RELEASED', released: { unit: 'TOKENS', amount: 40 } });
+    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '100 0 0 0' });
+    expectRefusal(await holdfast.settle(tenant, 'release', id), 409, 'RESERVATION_FINALIZED');
+    expectRefusal(await holdfast.commit(tenant, id, 1), 409, 'RESERVATION_FINALIZED');
+    expectRefusal(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 }), 409, 'RESERVATION_FINALIZED');
+    expect(await holdfast.metric('cycles_reservations_release_total', { tenant: tenant.id, decision: 'RELEASED', actor_type: 'tenant' })).toBe(1);
+    expect(await holdfast.metric('cycles_reservations_release_total', { tenant: tenant.id, reason: 'RESERVATION_FINALIZED' })).toBe(1);
+  });
+
+  test('works in the grace window, and answers 410 after it', async () => {
+    const inGrace = await hold(100, 10, { grace_period_ms: 60_000 });
+    await stored.expireIn(inGrace.id, -30_000);
+    expectStatus(await holdfast.settle(inGrace.tenant, 'release', inGrace.id), 200);
+    const late = await hold(100, 10, { grace_period_ms: 0 });
+    await stored.expireIn(late.id, -1000);
+    expectRefusal(await holdfast.settle(late.tenant, 'release', late.id), 410, 'RESERVATION_EXPIRED');
+  });
+});
+
+describe('extend over the wire', () => {
+  test('moves the expiry from where it was, not from now', async () => {
+    const { tenant, id, created } = await hold(100, 10, { ttl_ms: 20_000 });
+    const body = expectStatus(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 5000 }), 200);
+    expect(Object.keys(body).sort()).toEqual(['expires_at_ms', 'remaining_ttl_ms', 'status']);
+    expect(body).toMatchObject({ status: 'ACTIVE', expires_at_ms: created.expires_at_ms + 5000 });
+    expect(body.remaining_ttl_ms).toBeGreaterThan(20_000);
+    expect(body.remaining_ttl_ms).toBeLessThanOrEqual(25_000);
+    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 10 0 0' });
+  });
+
+  test('is refused once the lease has ended, grace or not', async () => {
+    const { tenant, id } = await hold(100, 10, { grace_period_ms: 60_000 });
+    await stored.expireIn(id, -10);
+    expectRefusal(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 }), 410, 'RESERVATION_EXPIRED');
+    expectStatus(await holdfast.commit(tenant, id, 1), 200);
+  });
+
+  test('stops at the number of extensions that the reserve captured', async () => {
+    const { tenant, id } = await hold(100, 10, {}, { max_reservation_extensions: 2 });
+    const extend = () => holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 });
+    expectStatus(await extend(), 200);
+    expectStatus(await extend(), 200);
+    expectRefusal(await extend(), 409, 'MAX_EXTENSIONS_EXCEEDED');
+    expect(await holdfast.metric('cycles_reservations_extend_total', { tenant: tenant.id, reason: 'MAX_EXTENSIONS_EXCEEDED' })).toBe(1);
+  });
+
+  test('grants at most the longest lease of the tenant', async () => {
+    const { tenant, id, created } = await hold(100, 10, {}, { max_reservation_ttl_ms: 10_000, default_reservation_ttl_ms: 10_000 });
+    const body = expectStatus(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 86_400_000 }), 200);
+    expect(body.expires_at_ms).toBe(created.expires_at_ms + 10_000);
+  });
+
+  test.each([0, 86_400_001, 1.5, '1000', null])('refuses extend_by_ms %j', async (extend_by_ms) => {
+    const { tenant, id } = await hold(100, 10);
+    const { message } = expectRefusal(await holdfast.settle(tenant, 'extend', id, { extend_by_ms }), 400, 'INVALID_REQUEST');
+    expect(message).toContain('extend_by_ms');
+  });
+
+  test('accepts both limits', async () => {
+    const { tenant, id } = await hold(100, 10);
+    expectStatus(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1 }), 200);
+    expectStatus(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 86_400_000 }), 200);
+  });
+});
+
+describe('whose reservation it is', () => {
+  test.each(['rsv_00aaaaaaaaaaaaaaaa', 'rsv_zz', 'nonsense', 'rsv_ffaaaaaaaaaaaaaaaa'])('an id that was never issued is 404: %s', async (id) => {
+    const tenant = await holdfast.createTenant();
+    expectRefusal(await holdfast.commit(tenant, id, 1), 404, 'NOT_FOUND');
+    expectRefusal(await holdfast.settle(tenant, 'release', id), 404, 'NOT_FOUND');
+    expectRefusal(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1 }), 404, 'NOT_FOUND');
+    expectRefusal(await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 404, 'NOT_FOUND');
+  });
+
+  test("another tenant's reservation is 403 for every operation, and stays as it was", async () => {
+    const { tenant, id } = await hold(100, 10);
+    const other = await holdfast.createTenant();
+    expectRefusal(await holdfast.commit(other, id, 1), 403, 'FORBIDDEN');
+    expectRefusal(await holdfast.settle(other, 'release', id), 403, 'FORBIDDEN');
+    expectRefusal(await holdfast.settle(other, 'extend', id, { extend_by_ms: 1 }), 403, 'FORBIDDEN');
+    expectRefusal(await holdfast.call('GET', `/v1/reservations/${id}`, { key: other.key }), 403, 'FORBIDDEN');
+    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 10 0 0' });
+  });
+
+  test('a key confined to a scope may touch only reservations inside it', async () => {
+    const { tenant, id } = await hold(100, 10, { subject: { agent: 'b' } });
+    const confined = { id: tenant.id, key: await holdfast.createKey(tenant.id, { scope_filter: ['agent:a'] }) };
+    expectRefusal(await holdfast.reserve(confined, 1, { subject: { agent: 'b' } }), 403, 'FORBIDDEN');
+    expectRefusal(await holdfast.commit(confined, id, 1), 403, 'FORBIDDEN');
+    expectRefusal(await holdfast.settle(confined, 'release', id), 403, 'FORBIDDEN');
+    expectRefusal(await holdfast.settle(confined, 'extend', id, { extend_by_ms: 1 }), 403, 'FORBIDDEN');
+    expectRefusal(await holdfast.call('GET', `/v1/reservations/${id}`, { key: confined.key }), 403, 'FORBIDDEN');
+    const own = expectStatus(await holdfast.reserve(confined, 1, { subject: { agent: 'a' } }), 200);
+    expectStatus(await holdfast.commit(confined, own.reservation_id, 1), 200);
+  });
+
+  test.each([
+    ['reservations:create', 'reserve'],
+    ['reservations:commit', 'commit'],
+    ['reservations:release', 'release'],
+    ['reservations:extend', 'extend'],
+    ['reservations:list', 'get'],
+    ['balances:read', 'balances'],
+  ])('a key without %s may not %s', async (missing, operation) => {
+    const { tenant, id } = await hold(100, 10);
+    const all = ['reservations:create', 'reservations:commit', 'reservations:release', 'reservations:extend', 'reservations:list', 'balances:read'];
+    const permissions = all.filter((permission) => permission !== missing);
+    const weak = { id: tenant.id, key: await holdfast.createKey(tenant.id, { permissions }) };
+    const calls: Record<string, () => Promise<Json>> = {
+      reserve: () => holdfast.reserve(weak, 1),
+      commit: () => holdfast.commit(weak, id, 1),
+      release: () => holdfast.settle(weak, 'release', id),
+      extend: () => holdfast.settle(weak, 'extend', id, { extend_by_ms: 1 }),
+      get: () => holdfast.call('GET', `/v1/reservations/${id}`, { key: weak.key }),
+      balances: () => holdfast.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: weak.key }),
+    };
+    expectRefusal(await (calls[operation] as () => Promise<Json>)(), 403, 'FORBIDDEN');
+  });
+
+  test('the header key must equal the body key', async () => {
+    const { tenant, id } = await hold(100, 10);
+    const answer = await holdfast.call('POST', `/v1/reservations/${id}/release`, {
+      key: tenant.key,
+      body: { idempotency_key: newKey() },
+      headers: { 'x-idempotency-key': newKey() },
+    });
+    expect(expectRefusal(answer, 400, 'INVALID_REQUEST').message).toContain('X-Idempotency-Key');
+  });
+});

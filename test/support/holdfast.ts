@@ -1,0 +1,161 @@
+import { randomBytes } from 'node:crypto';
+import type { AddressInfo } from 'node:net';
+import type { NestFastifyApplication } from '@nestjs/platform-fastify';
+import { loadConfig } from '../../src/config/index.js';
+import { createApp, type AppOptions } from '../../src/http/app.js';
+import { parseJson, stringifyJson } from '../../src/http/index.js';
+
+export const ADMIN_API_KEY = 'test-admin-key-0123456789';
+
+/* eslint-disable-next-line @typescript-eslint/no-explicit-any -- an answer's shape is what the tests are about */
+export type Json = any;
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  readonly body: Json;
+}
+
+export interface Call {
+  readonly body?: unknown;
+  /** Sent as it is instead of `body`. */
+  readonly raw?: string;
+  readonly key?: string | undefined;
+  readonly headers?: Record<string, string>;
+}
+
+/** A tenant of one test, with a key that may do all a tenant may. */
+export interface TestTenant {
+  readonly id: string;
+  readonly key: string;
+}
+
+/** One instance of the real application on a free loopback port. */
+export class Holdfast {
+  private constructor(
+    readonly app: NestFastifyApplication,
+    readonly url: string,
+  ) {}
+
+  /** Only the `api` role unless told otherwise: scheduled work does not run by itself in tests. */
+  static async start(env: Record<string, string> = {}, options: AppOptions = {}): Promise<Holdfast> {
+    const redis = Object.keys(env).some((name) => name.startsWith('REDIS_')) ? {} : { REDIS_URL: process.env['TEST_REDIS_URL'] ?? '' };
+    const config = loadConfig({ HOLDFAST_ROLES: 'api', LOG_LEVEL: 'silent', ADMIN_API_KEY, ...redis, ...env });
+    const app = await createApp(config, options);
+    await app.listen(0, '127.0.0.1');
+    const { port } = app.getHttpServer().address() as AddressInfo;
+    return new Holdfast(app, `http://127.0.0.1:${port}`);
+  }
+
+  async stop(): Promise<void> {
+    await this.app.close();
+  }
+
+  async call(method: string, path: string, { body, raw, key, headers = {} }: Call = {}): Promise<Answer> {
+    const payload = raw ?? (body === undefined ? undefined : stringifyJson(body));
+    const response = await fetch(this.url + path, {
+      method,
+      headers: {
+        ...(payload === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(key === undefined ? {} : { 'x-cycles-api-key': key }),
+        ...headers,
+      },
+      ...(payload === undefined ? {} : { body: payload }),
+    });
+    const text = await response.text();
+    const json = response.headers.get('content-type')?.includes('json') === true && text !== '';
+    return { status: response.status, headers: response.headers, text, body: json ? parseJson(text) : undefined };
+  }
+
+  admin(method: string, path: string, body?: unknown): Promise<Answer> {
+    return this.call(method, path, { body, headers: { 'x-admin-api-key': ADMIN_API_KEY } });
+  }
+
+  async createTenant(settings: Record<string, unknown> = {}): Promise<TestTenant> {
+    const id = `t-${randomBytes(6).toString('hex')}`;
+    expectStatus(await this.admin('POST', '/v1/admin/tenants', { tenant_id: id, name: id, ...settings }), 201);
+    return { id, key: await this.createKey(id) };
+  }
+
+  async createKey(tenantId: string, settings: Record<string, unknown> = {}): Promise<string> {
+    const answer = await this.admin('POST', '/v1/admin/api-keys', { tenant_id: tenantId, name: 'test', ...settings });
+    return expectStatus(answer, 201).key_secret as string;
+  }
+
+  /** Creates a budget at `tenant:<id>` followed by `below`, e.g. `/workspace:prod`. */
+  async createBudget(tenant: TestTenant, below: string, allocated: bigint | number, more: Record<string, unknown> = {}): Promise<void> {
+    const unit = (more['unit'] as string | undefined) ?? 'TOKENS';
+    const answer = await this.admin('POST', '/v1/admin/budgets', {
+      tenant_id: tenant.id,
+      scope: `tenant:${tenant.id}${below}`,
+      unit,
+      allocated: { unit, amount: allocated },
+      ...more,
+    });
+    expectStatus(answer, 201);
+  }
+
+  reserve(tenant: TestTenant, amount: bigint | number, more: Record<string, unknown> = {}): Promise<Answer> {
+    return this.call('POST', '/v1/reservations', { key: tenant.key, body: reserveBody(tenant, amount, more) });
+  }
+
+  settle(tenant: TestTenant, verb: 'commit' | 'release' | 'extend', reservationId: string, body: Record<string, unknown> = {}): Promise<Answer> {
+    const path = `/v1/reservations/${reservationId}/${verb}`;
+    return this.call('POST', path, { key: tenant.key, body: { idempotency_key: newKey(), ...body } });
+  }
+
+  commit(tenant: TestTenant, reservationId: string, amount: bigint | number, more: Record<string, unknown> = {}): Promise<Answer> {
+    return this.settle(tenant, 'commit', reservationId, { actual: { unit: 'TOKENS', amount }, ...more });
+  }
+
+  /** The balances of every budget of the tenant by scope path, each `[remaining, reserved, spent, debt]` as text. */
+  async balances(tenant: TestTenant): Promise<Record<string, string>> {
+    const answer = await this.call('GET', `/v1/balances?tenant=${tenant.id}&include_children=true&limit=200`, { key: tenant.key });
+    const found: Record<string, string> = {};
+    for (const balance of expectStatus(answer, 200).balances as Json[]) {
+      const { remaining, reserved, spent, debt } = balance;
+      found[balance.scope_path] = [remaining, reserved, spent, debt].map(({ amount }: Json) => String(amount)).join(' ');
+    }
+    return found;
+  }
+
+  /** The sum of a metric's samples whose labels include those given; 0 when there is none. */
+  async metric(name: string, labels: Record<string, string> = {}): Promise<number> {
+    const { text } = await this.call('GET', '/metrics', { headers: { 'x-admin-api-key': ADMIN_API_KEY } });
+    return text
+      .split('\n')
+      .filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
+      .filter((line) => Object.entries(labels).every(([label, value]) => line.includes(`${label}="${value}"`)))
+      .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
+  }
+}
+
+export const newKey = (): string => `k-${randomBytes(8).toString('hex')}`;
+
+export function reserveBody(tenant: TestTenant, amount: bigint | number, more: Record<string, unknown> = {}): Record<string, unknown> {
+  return {
+    idempotency_key: newKey(),
+    subject: { tenant: tenant.id },
+    action: { kind: 'llm.completion', name: 'test-model' },
+    estimate: { unit: 'TOKENS', amount },
+    ...more,
+  };
+}
+
+/** The body of an answer that must have this status; a failure shows the whole answer. */
+export function expectStatus(answer: Answer, status: number): Json {
+  if (answer.status !== status) {
+    throw new Error(`expected ${status}, got ${answer.status}: ${answer.text}`);
+  }
+  return answer.body;
+}
+
+/** The body of a refusal in the protocol's error form. */
+export function expectRefusal(answer: Answer, status: number, code: string): Json {
+  const body = expectStatus(answer, status);
+  if (body.error !== code || typeof body.message !== 'string' || body.request_id !== answer.headers.get('x-request-id')) {
+    throw new Error(`expected ${status} ${code} in the protocol's error form, got ${answer.text}`);
+  }
+  return body;
+}

@@ -1,0 +1,48 @@
+import { Redis } from 'ioredis';
+import { partitionCode, partitionOfTenant, reservationKey, tagOf, tagOfReservationId, ttlIndexKey } from '../../src/redis/index.js';
+
+const PARTITIONS = 64;
+
+/** Reaches behind the service to move the stored time of holds, so that no test has to wait for it to pass. */
+export class StoredHolds {
+  readonly redis: Redis;
+
+  constructor(url: string) {
+    this.redis = new Redis(url);
+  }
+
+  /** Puts the hold's expiry so many milliseconds away from the server's clock (negative: into the past), in record and index. */
+  async expireIn(reservationId: string, offsetMs: number): Promise<void> {
+    const tag = tagOfReservationId(reservationId, PARTITIONS) as string;
+    const key = reservationKey(tag, reservationId);
+    const [seconds, microseconds] = await this.redis.time();
+    const expiresAt = Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000) + offsetMs;
+    const graceMs = Number(await this.redis.hget(key, 'gr'));
+    await this.redis.hset(key, 'ex', expiresAt);
+    await this.redis.zadd(ttlIndexKey(tag), expiresAt + graceMs, reservationId);
+  }
+
+  record(reservationId: string): Promise<Record<string, string>> {
+    return this.redis.hgetall(reservationKey(tagOfReservationId(reservationId, PARTITIONS) as string, reservationId));
+  }
+
+  /** Whether the sweeper still has this hold before it. */
+  async isIndexed(reservationId: string): Promise<boolean> {
+    const tag = tagOfReservationId(reservationId, PARTITIONS) as string;
+    return (await this.redis.zscore(ttlIndexKey(tag), reservationId)) !== null;
+  }
+
+  tagOfTenant(tenantId: string): string {
+    return tagOf(partitionCode(partitionOfTenant(tenantId, PARTITIONS)));
+  }
+
+  /** Breaks or mends a stored field. */
+  async set(reservationId: string, fields: Record<string, string>): Promise<void> {
+    const tag = tagOfReservationId(reservationId, PARTITIONS) as string;
+    await this.redis.hset(reservationKey(tag, reservationId), fields);
+  }
+
+  close(): void {
+    this.redis.disconnect();
+  }
+}
