@@ -28,8 +28,12 @@ local function charge_budget(budget, estimate, charged, delta, unfunded)
   local had_some = i64_positive(budget.remaining)
   local was_over = budget_over_limit(budget)
   budget.reserved = i64_sub(budget.reserved, estimate)
-  budget.spent = i64_add(budget.spent, i64_sub(charged, unfunded))
-  budget.debt = i64_add(budget.debt, unfunded)
+  if unfunded == '0' then
+    budget.spent = i64_add(budget.spent, charged)
+  else
+    budget.spent = i64_add(budget.spent, i64_sub(charged, unfunded))
+    budget.debt = i64_add(budget.debt, unfunded)
+  end
   budget.remaining = i64_sub(budget.remaining, delta)
   if not budget.reserved or not budget.spent or not budget.debt or not budget.remaining then
     return false
@@ -88,8 +92,12 @@ local function charge_of(budgets, estimate, actual, policy)
 end
 
 local function write_charge(budget)
-  redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved, 'spent', budget.spent,
-    'debt', budget.debt, 'is_over_limit', budget.is_over_limit)
+  if budget.debt_incurred == '0' and not budget.capped then
+    redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved, 'spent', budget.spent)
+  else
+    redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved, 'spent', budget.spent,
+      'debt', budget.debt, 'is_over_limit', budget.is_over_limit)
+  end
 end
 
 -- Tells what the charge did to each budget. Returns the last entry's id, or nil when there was nothing to tell.
