@@ -62,6 +62,7 @@ export class ScriptRegistry {
   /**
    * Runs one script many times in one round trip. All keys must belong to one partition.
    * @returns a reply or an error for each call, in order: one call's failure leaves the others alone.
+   * @throws StoreUnavailable when the pipeline as a whole could not be sent.
    */
   async runMany<Name extends ScriptName>(name: Name, calls: readonly ScriptCall<Name>[]): Promise<(Reply | Error)[]> {
     const script = this.scripts.get(name) as Script;
@@ -69,10 +70,12 @@ export class ScriptRegistry {
     for (const { keys, args } of calls) {
       pipeline.evalsha(script.sha, keys.length, ...keys, ...args);
     }
-    const results = (await pipeline.exec()) ?? [];
+    const results = await pipeline.exec().catch((error: unknown) => {
+      throw toStoreError(error);
+    });
     const replies: (Reply | Error)[] = [];
     for (const [index, { keys, args }] of calls.entries()) {
-      const [error, reply] = results[index] ?? [new Error('the pipeline ended without a reply'), null];
+      const [error, reply] = results?.[index] ?? [new Error('the pipeline ended without a reply'), null];
       if (isNoScript(error)) {
         // One at a time: the first run gives the server the text, and the others find it.
         replies.push(await this.run(name, keys, args).catch((failure: unknown) => failure as Error));

@@ -1,0 +1,126 @@
+import type { Endpoint, Role } from './variables.js';
+import { Reading } from './reading.js';
+import { readRedis } from './redis-config.js';
+import { VARIABLES } from './variables.js';
+
+export interface TlsConfig {
+  /** PEM text of the CA; absent means the system's own list. */
+  readonly ca?: string;
+  readonly rejectUnauthorized: boolean;
+}
+
+interface RedisAccess {
+  readonly username?: string;
+  readonly password?: string;
+  readonly tls?: TlsConfig;
+}
+
+export interface SingleRedisConfig extends RedisAccess {
+  readonly mode: 'single';
+  /** Without user and password, so that it may be shown. */
+  readonly url: string;
+  readonly host: string;
+  readonly port: number;
+  readonly db: number;
+}
+
+export interface SentinelRedisConfig extends RedisAccess {
+  readonly mode: 'sentinel';
+  readonly sentinels: readonly Endpoint[];
+  readonly masterName: string;
+  readonly sentinelPassword?: string;
+}
+
+export interface ClusterRedisConfig extends RedisAccess {
+  readonly mode: 'cluster';
+  readonly nodes: readonly Endpoint[];
+}
+
+export type RedisConfig = { readonly mode: 'embedded' } | SingleRedisConfig | SentinelRedisConfig | ClusterRedisConfig;
+
+export interface HoldfastConfig {
+  readonly port: number;
+  readonly adminPort?: number;
+  readonly host: string;
+  readonly roles: ReadonlySet<Role>;
+  readonly dataDir: string;
+  /** Absent only with the embedded Redis, until `resolveAdminApiKey` has found or made it. */
+  readonly adminApiKey?: string;
+  readonly redis: RedisConfig;
+  readonly redisCommandTimeoutMs: number;
+  readonly partitions: number;
+  readonly allowEviction: boolean;
+  readonly embeddedAppendFsync: 'everysec' | 'always';
+  readonly sweepIntervalMs: number;
+  readonly sweepBatchSize: number;
+  readonly auditRetentionDays: number;
+  readonly idempotencyTtlMs: number;
+  readonly bodyLimitBytes: number;
+  readonly webhookSecretEncryptionKey?: Buffer;
+  readonly logLevel: string;
+  readonly metricsTenantLabel: boolean;
+  readonly shutdownGraceMs: number;
+}
+
+/** One line for each bad value, each naming the variable and what is allowed. No value of a secret is ever in it. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+
+  constructor(readonly problems: readonly string[]) {
+    super(problems.join('\n'));
+  }
+}
+
+/** In-flight requests get this long at shutdown; the whole stop must stay under 10 s, Redis and its child included. */
+export const SHUTDOWN_GRACE_MS = 8000;
+
+/** Reads and checks the whole configuration. A value of blanks counts as unset. */
+export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
+  const reading = new Reading(env);
+  const redis = readRedis(reading);
+  const adminPort = reading.optional(VARIABLES.adminPort);
+  const adminApiKey = reading.optional(VARIABLES.adminApiKey);
+  const webhookSecretEncryptionKey = reading.optional(VARIABLES.webhookSecretEncryptionKey);
+  if (redis.mode !== 'embedded' && !reading.isSet(VARIABLES.adminApiKey)) {
+    reading.refuse('ADMIN_API_KEY is required with an external Redis: set at least 16 characters');
+  }
+  const config: HoldfastConfig = {
+    port: reading.required(VARIABLES.port),
+    ...(adminPort === undefined ? {} : { adminPort }),
+    host: reading.required(VARIABLES.host),
+    roles: reading.required(VARIABLES.roles),
+    dataDir: reading.required(VARIABLES.dataDir),
+    ...(adminApiKey === undefined ? {} : { adminApiKey }),
+    redis,
+    redisCommandTimeoutMs: reading.required(VARIABLES.redisCommandTimeoutMs),
+    partitions: reading.required(VARIABLES.partitions),
+    allowEviction: reading.required(VARIABLES.allowEviction),
+    embeddedAppendFsync: reading.required(VARIABLES.embeddedAppendFsync),
+    sweepIntervalMs: reading.required(VARIABLES.sweepIntervalMs),
+    sweepBatchSize: reading.required(VARIABLES.sweepBatchSize),
+    auditRetentionDays: reading.required(VARIABLES.auditRetentionDays),
+    idempotencyTtlMs: reading.required(VARIABLES.idempotencyTtlMs),
+    bodyLimitBytes: reading.required(VARIABLES.bodyLimitBytes),
+    ...(webhookSecretEncryptionKey === undefined ? {} : { webhookSecretEncryptionKey }),
+    logLevel: reading.required(VARIABLES.logLevel),
+    metricsTenantLabel: reading.required(VARIABLES.metricsTenantLabel),
+    shutdownGraceMs: SHUTDOWN_GRACE_MS,
+  };
+  if (config.adminPort !== undefined && config.adminPort === config.port && config.port !== 0) {
+    reading.refuse(`ADMIN_PORT must differ from PORT (${config.port})`);
+  }
+  if (reading.problems.length > 0) {
+    throw new ConfigError(reading.problems);
+  }
+  return config;
+}
+
+/** Where executables are searched; read when needed, since it is the machine's setting and not Holdfast's. */
+export function searchPath(): string {
+  return process.env['PATH'] ?? '';
+}
+
+/** The environment that main.ts starts from; nothing outside this folder reads it. */
+export function processEnvironment(): NodeJS.ProcessEnv {
+  return process.env;
+}

@@ -1,0 +1,4 @@
+export * from './admin-key.js';
+export * from './config.js';
+export * from './config.module.js';
+export { CONFIG_VARIABLES, ROLES, type Endpoint, type Role, type Variable } from './variables.js';

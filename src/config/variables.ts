@@ -1,0 +1,137 @@
+/** Reads one setting from its text. Returns the value, or says what is allowed. The text is never blank. */
+export type Parse<T> = (text: string) => { readonly value: T } | { readonly allowed: string };
+
+/** One environment variable: the single place for its name, its default, and what it means. */
+export interface Variable<T = unknown> {
+  readonly name: string;
+  /** As an operator would write it, or a remark in parentheses when there is none. */
+  readonly fallback: string;
+  readonly doc: string;
+  readonly secret: boolean;
+  readonly parse: Parse<T>;
+}
+
+function define<T>(name: string, fallback: string, parse: Parse<T>, doc: string, secret = false): Variable<T> {
+  return { name, fallback, doc, secret, parse };
+}
+
+function integer(min: number, max: number): Parse<number> {
+  const allowed = `a whole number from ${min} to ${max}`;
+  return (text) => {
+    const value = /^\d{1,12}$/.test(text) ? Number(text) : Number.NaN;
+    return value >= min && value <= max ? { value } : { allowed };
+  };
+}
+
+function oneOf<T extends string>(...values: readonly T[]): Parse<T> {
+  return (text) => {
+    const value = values.find((candidate) => candidate === text.toLowerCase());
+    return value === undefined ? { allowed: `one of ${values.join(', ')}` } : { value };
+  };
+}
+
+const text: Parse<string> = (value) => ({ value });
+
+const flag: Parse<boolean> = (value) => {
+  const lower = value.toLowerCase();
+  if (lower === 'true' || lower === '1') {
+    return { value: true };
+  }
+  return lower === 'false' || lower === '0' ? { value: false } : { allowed: 'true or false' };
+};
+
+export const ROLES = ['api', 'sweeper', 'dispatcher', 'janitor'] as const;
+export type Role = (typeof ROLES)[number];
+
+const roles: Parse<ReadonlySet<Role>> = (value) => {
+  const names = value.split(',').map((name) => name.trim().toLowerCase());
+  const known = names.flatMap((name) => ROLES.find((role) => role === name) ?? []);
+  return known.length === names.length
+    ? { value: new Set(known) }
+    : { allowed: `a comma-separated list of ${ROLES.join(', ')}` };
+};
+
+export interface Endpoint {
+  readonly host: string;
+  readonly port: number;
+}
+
+function endpoints(defaultPort: number): Parse<readonly Endpoint[]> {
+  const pattern = /^(?:\[([0-9a-fA-F:.]+)\]|([^\s:/@[\]]+))(?::(\d{1,5}))?$/;
+  return (value) => {
+    const parsed = value.split(',').map((part) => {
+      const match = pattern.exec(part.trim());
+      const port = Number(match?.[3] ?? defaultPort);
+      const host = match?.[1] ?? match?.[2];
+      return host !== undefined && port >= 1 && port <= 65535 ? { host, port } : undefined;
+    });
+    const good = parsed.filter((endpoint) => endpoint !== undefined);
+    return good.length === parsed.length
+      ? { value: good }
+      : { allowed: `a comma-separated list of host:port (the port may be left out: ${defaultPort})` };
+  };
+}
+
+const redisUrl: Parse<URL> = (value) => {
+  const allowed = 'a URL such as redis://host:6379/0 or rediss://user:password@host:6379';
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  const isRedis = url !== undefined && (url.protocol === 'redis:' || url.protocol === 'rediss:') && url.hostname !== '';
+  if (!isRedis || !/^\/?\d{0,5}$/.test(url.pathname) || url.search !== '' || url.hash !== '') {
+    return { allowed };
+  }
+  try {
+    decodeURIComponent(url.username + url.password);
+  } catch {
+    return { allowed: `${allowed}, with user and password percent-encoded` };
+  }
+  return { value: url };
+};
+
+function secret(minLength: number): Parse<string> {
+  return (value) => (value.length >= minLength ? { value } : { allowed: `at least ${minLength} characters` });
+}
+
+const key32: Parse<Buffer> = (value) => {
+  const key = /^[0-9a-fA-F]{64}$/.test(value)
+    ? Buffer.from(value, 'hex')
+    : /^[A-Za-z0-9+/_-]{43}=?$/.test(value)
+      ? Buffer.from(value, 'base64')
+      : Buffer.alloc(0);
+  return key.length === 32 ? { value: key } : { allowed: '32 bytes, written as 64 hex digits or as base64' };
+};
+
+const DAY_MS = 86_400_000;
+
+export const VARIABLES = {
+  port: define('PORT', '7878', integer(0, 65535), 'Port of the HTTP listener; 0 takes any free one.'),
+  adminPort: define('ADMIN_PORT', '(none)', integer(0, 65535), 'A second listener that serves the same API.'),
+  host: define('HOST', '0.0.0.0', text, 'Address that the listeners bind to.'),
+  roles: define('HOLDFAST_ROLES', ROLES.join(','), roles, 'What this instance does; health and metrics are always served.'),
+  dataDir: define('DATA_DIR', './.data', text, 'Where the embedded Redis and the generated admin key live.'),
+  adminApiKey: define('ADMIN_API_KEY', '(generated with the embedded Redis, else required)', secret(16), 'The operator key, at least 16 characters.', true),
+  redisUrl: define('REDIS_URL', '(embedded Redis)', redisUrl, 'A single Redis or Valkey: redis:// or rediss:// (TLS).', true),
+  sentinels: define('REDIS_SENTINELS', '(none)', endpoints(26379), 'Sentinels as host:port, comma-separated; needs REDIS_MASTER_NAME.'),
+  masterName: define('REDIS_MASTER_NAME', '(none)', text, 'The name that the Sentinels know the master by.'),
+  clusterNodes: define('REDIS_CLUSTER_NODES', '(none)', endpoints(6379), 'Some nodes of a Redis Cluster as host:port, comma-separated.'),
+  redisUsername: define('REDIS_USERNAME', '(default user)', text, 'ACL user, where REDIS_URL names none.'),
+  redisPassword: define('REDIS_PASSWORD', '(none)', text, 'Password, where REDIS_URL names none.', true),
+  sentinelPassword: define('REDIS_SENTINEL_PASSWORD', '(none)', text, 'Password of the Sentinels themselves.', true),
+  redisTls: define('REDIS_TLS', 'false', flag, 'TLS to Redis, Sentinels and cluster nodes; rediss:// turns it on too.'),
+  redisTlsCaFile: define('REDIS_TLS_CA_FILE', "(the system's)", text, 'PEM file with the CA that signed the servers.'),
+  redisTlsRejectUnauthorized: define('REDIS_TLS_REJECT_UNAUTHORIZED', 'true', flag, 'false accepts any certificate.'),
+  redisCommandTimeoutMs: define('REDIS_COMMAND_TIMEOUT_MS', '900', integer(50, 1000), 'After this time a Redis command is given up and answered with 503.'),
+  embeddedAppendFsync: define('REDIS_APPENDFSYNC', 'everysec', oneOf('everysec', 'always'), 'How the embedded Redis flushes its log to disk.'),
+  allowEviction: define('HOLDFAST_ALLOW_EVICTION', 'false', flag, 'true starts on a Redis that may evict the ledger.'),
+  partitions: define('PARTITIONS', '64', integer(1, 256), 'Hash tags that tenants spread over; fixed at the first start.'),
+  sweepIntervalMs: define('SWEEP_INTERVAL_MS', '1000', integer(50, 60_000), 'Longest pause between two looks for expired holds.'),
+  sweepBatchSize: define('SWEEP_BATCH_SIZE', '1000', integer(1, 10_000), 'Most holds that one page of a sweep takes.'),
+  auditRetentionDays: define('AUDIT_RETENTION_DAYS', '30', integer(1, 3650), 'How long an ended reservation can be looked up.'),
+  idempotencyTtlMs: define('IDEMPOTENCY_TTL_MS', String(DAY_MS), integer(60_000, 365 * DAY_MS), 'How long a repeated request is answered with the first reply.'),
+  bodyLimitBytes: define('BODY_LIMIT_BYTES', '1048576', integer(1024, 16_777_216), 'Largest request body.'),
+  webhookSecretEncryptionKey: define('WEBHOOK_SECRET_ENCRYPTION_KEY', '(none)', key32, 'Encrypts webhook secrets at rest: 32 bytes, hex or base64.', true),
+  logLevel: define('LOG_LEVEL', 'info', oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'), 'Least severe level that is logged.'),
+  metricsTenantLabel: define('CYCLES_METRICS_TENANT_TAG_ENABLED', 'true', flag, 'Whether metrics carry the tenant as a label.'),
+} as const satisfies Record<string, Variable>;
+
+/** Every variable that Holdfast reads, for the README and its test. */
+export const CONFIG_VARIABLES: readonly Variable[] = Object.values(VARIABLES);

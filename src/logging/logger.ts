@@ -1,0 +1,72 @@
+import { pino, stdSerializers, type DestinationStream, type Logger, type LoggerOptions } from 'pino';
+
+export type { Logger } from 'pino';
+
+/** Injects the process-wide pino logger. */
+export const LOGGER = Symbol('LOGGER');
+
+const SECRET_FIELDS = [
+  'authorization',
+  'Authorization',
+  '["x-cycles-api-key"]',
+  '["x-admin-api-key"]',
+  '["X-Cycles-API-Key"]',
+  '["X-Admin-API-Key"]',
+  'cookie',
+  'key_secret',
+  'keySecret',
+  'adminApiKey',
+  'admin_api_key',
+  'password',
+  'sentinelPassword',
+  'signing_secret',
+  'webhookSecretEncryptionKey',
+];
+
+/** Redaction looks at fixed depths, so a secret is named at the top and up to three levels below it. */
+const SECRET_PATHS = SECRET_FIELDS.flatMap((field) => {
+  const below = field.startsWith('[') ? field : `.${field}`;
+  return [field, `*${below}`, `*.*${below}`, `*.*.*${below}`];
+});
+
+/** Replaces the user and password part of each URL in a text. */
+export function withoutUrlCredentials(text: string): string {
+  return text.replace(/([a-z][a-z0-9+.-]*:\/\/)[^\s/@]*@/gi, '$1[redacted]@');
+}
+
+/** Any value that may stand under an error: its text loses URL credentials, and a Redis command loses its arguments. */
+function serializeError(error: unknown): unknown {
+  if (!(error instanceof Error)) {
+    return error;
+  }
+  const serialized: Record<string, unknown> = { ...stdSerializers.err(error) };
+  // ioredis hangs the failed command on its errors; AUTH and key lookups carry secrets in their arguments.
+  const { command } = serialized;
+  if (typeof command === 'object' && command !== null && 'name' in command) {
+    serialized['command'] = command.name;
+  }
+  for (const [name, value] of Object.entries(serialized)) {
+    if (typeof value === 'string') {
+      serialized[name] = withoutUrlCredentials(value);
+    }
+  }
+  delete serialized['raw'];
+  return serialized;
+}
+
+export function createLogger(level: string, destination?: DestinationStream): Logger {
+  const options: LoggerOptions = {
+    level,
+    base: { service: 'holdfast' },
+    messageKey: 'msg',
+    timestamp: () => `,"time":"${new Date().toISOString()}"`,
+    formatters: { level: (label) => ({ level: label }) },
+    redact: { paths: SECRET_PATHS, censor: '[redacted]' },
+    serializers: {
+      err: serializeError,
+      error: serializeError,
+      url: (value: unknown) => (typeof value === 'string' ? withoutUrlCredentials(value) : value),
+    },
+  };
+  return destination === undefined ? pino(options) : pino(options, destination);
+}

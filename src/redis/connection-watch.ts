@@ -1,0 +1,108 @@
+import { Cluster, type Redis } from 'ioredis';
+
+import type { Logger } from '../logging/index.js';
+import type { RedisMetrics } from './redis.metrics.js';
+
+const WHOLE_STORE = 'redis';
+
+/**
+ * Listens to a client so that no 'error' event goes unhandled, and turns the many events of an outage into two log lines
+ * and two counts: lost, and back again.
+ */
+export class ConnectionWatch {
+  private readonly lost = new Set<string>();
+  private closing = false;
+  private wasReady = false;
+  private latestError: string | undefined;
+
+  constructor(
+    private readonly client: Redis | Cluster,
+    private readonly logger: Logger,
+    private readonly metrics: RedisMetrics,
+  ) {
+    client.on('error', (error: Error) => {
+      this.latestError = messageOf(error);
+    });
+    client.on('ready', () => {
+      this.wasReady = true;
+      this.restored(WHOLE_STORE);
+    });
+    client.on('close', () => {
+      if (this.wasReady) {
+        this.gone(WHOLE_STORE);
+      }
+    });
+    if (client instanceof Cluster) {
+      this.watchNodes(client);
+    }
+  }
+
+  /** The last thing that went wrong, for the one line of a failed start. */
+  get lastError(): string | undefined {
+    return this.latestError;
+  }
+
+  /** What is away at the moment: `redis` as a whole, or single nodes of a cluster. */
+  get away(): readonly string[] {
+    return [...this.lost];
+  }
+
+  /** From here on a closed connection is intended. */
+  stop(): void {
+    this.closing = true;
+  }
+
+  private watchNodes(cluster: Cluster): void {
+    const watched = new WeakSet<Redis>();
+    cluster.on('node error', (error: Error, node: string) => {
+      this.latestError = `${node}: ${messageOf(error)}`;
+    });
+    cluster.on('+node', (node: Redis) => {
+      const name = `${node.options.host ?? ''}:${node.options.port ?? ''}`;
+      if (!watched.has(node)) {
+        watched.add(node);
+        node.on('ready', () => this.restored(name));
+        // A node that serves no slot is closed by the client itself, and nobody misses it.
+        node.on('close', () => {
+          if (servesSlots(cluster, name)) {
+            this.gone(name);
+          }
+        });
+      }
+    });
+    cluster.on('refresh', () => {
+      for (const name of this.lost) {
+        if (name !== WHOLE_STORE && !servesSlots(cluster, name)) {
+          this.lost.delete(name);
+          this.logger.info({ node: name }, 'the cluster does without a lost node');
+        }
+      }
+    });
+  }
+
+  private gone(name: string): void {
+    if (this.closing || this.lost.has(name)) {
+      return;
+    }
+    this.lost.add(name);
+    this.metrics.connectionLost.inc();
+    this.logger.warn({ node: name, reason: this.latestError }, 'lost the connection to Redis; trying again');
+  }
+
+  private restored(name: string): void {
+    if (this.lost.delete(name)) {
+      this.metrics.connectionRestored.inc();
+      this.logger.info({ node: name }, 'the connection to Redis is back');
+    }
+  }
+}
+
+function servesSlots(cluster: Cluster, name: string): boolean {
+  return cluster.slots.some((nodes) => nodes.includes(name));
+}
+
+function messageOf(error: Error): string {
+  const inner = (error as { lastNodeError?: Error }).lastNodeError;
+  const text = error.message === '' ? ((error as NodeJS.ErrnoException).code ?? error.name) : error.message;
+  return inner === undefined ? text : `${text} (${inner.message})`;
+}

@@ -1,0 +1,137 @@
+/** Why the store could not answer. The operation may or may not have been carried out, unless the reason is `memory`. */
+export type StoreUnavailableReason =
+  | 'connection'
+  | 'timeout'
+  | 'memory'
+  | 'loading'
+  | 'readonly'
+  | 'cluster'
+  | 'persistence'
+  | 'backlog';
+
+const RETRY_AFTER_S: Readonly<Record<StoreUnavailableReason, number>> = {
+  connection: 1,
+  timeout: 1,
+  memory: 5,
+  loading: 2,
+  readonly: 1,
+  cluster: 1,
+  persistence: 5,
+  backlog: 1,
+};
+
+const EXPLANATION: Readonly<Record<StoreUnavailableReason, string>> = {
+  connection: 'the store cannot be reached',
+  timeout: 'the store did not answer in time',
+  memory: 'the store is out of memory for operations that grow it',
+  loading: 'the store is loading its data',
+  readonly: 'the store is read-only while it fails over',
+  cluster: 'the store cluster is rearranging its slots',
+  persistence: 'the store cannot persist its data',
+  backlog: 'expired holds are still being reclaimed, and the budget depends on them',
+};
+
+/** Redis is away or refuses for a reason of its own; a client may repeat the request with the same idempotency key. */
+export class StoreUnavailable extends Error {
+  override readonly name = 'StoreUnavailable';
+  /** For the `Retry-After` header, in seconds. */
+  readonly retryAfterS: number;
+
+  constructor(
+    readonly reason: StoreUnavailableReason,
+    cause?: unknown,
+  ) {
+    super(EXPLANATION[reason], { cause });
+    this.retryAfterS = RETRY_AFTER_S[reason];
+  }
+}
+
+/** The service cannot start on this store. The message is one line for an operator, without secrets. */
+export class StoreBootError extends Error {
+  override readonly name = 'StoreBootError';
+}
+
+/** The first word of an error reply, which Redis keeps stable, also when the error comes out of a script. */
+const BY_REPLY_CODE: ReadonlyMap<string, StoreUnavailableReason> = new Map([
+  ['OOM', 'memory'],
+  ['LOADING', 'loading'],
+  ['READONLY', 'readonly'],
+  ['MASTERDOWN', 'readonly'],
+  ['CLUSTERDOWN', 'cluster'],
+  ['TRYAGAIN', 'cluster'],
+  ['MOVED', 'cluster'],
+  ['ASK', 'cluster'],
+  ['BUSY', 'timeout'],
+  ['MISCONF', 'persistence'],
+  ['NOREPLICAS', 'persistence'],
+  ['NOAUTH', 'connection'],
+  ['WRONGPASS', 'connection'],
+]);
+
+const BY_MESSAGE: ReadonlyArray<readonly [start: string, reason: StoreUnavailableReason]> = [
+  ['Command timed out', 'timeout'],
+  ['Socket timeout.', 'timeout'],
+  ['Connection is closed', 'connection'],
+  ["Stream isn't writeable", 'connection'],
+  ['connect ETIMEDOUT', 'connection'],
+  ['All sentinels are unreachable', 'connection'],
+  ['None of startup nodes is available', 'connection'],
+  ['Failed to refresh slots cache', 'connection'],
+  ["Cluster isn't ready", 'connection'],
+  ['Cluster is ', 'connection'],
+  ['Too many Cluster redirections', 'cluster'],
+  ['ERR max number of clients reached', 'connection'],
+  ['EXECABORT Transaction discarded because of: OOM', 'memory'],
+];
+
+const BY_NAME: ReadonlyMap<string, StoreUnavailableReason> = new Map([
+  ['MaxRetriesPerRequestError', 'connection'],
+  ['ClusterAllFailedError', 'connection'],
+  ['AbortError', 'connection'],
+  ['InterruptError', 'connection'],
+  ['ParserError', 'connection'],
+]);
+
+const SOCKET_CODES: ReadonlySet<string> = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ECONNABORTED',
+  'EPIPE',
+  'ETIMEDOUT',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'EHOSTDOWN',
+  'ENETUNREACH',
+  'ENETDOWN',
+  'ERR_STREAM_DESTROYED',
+  'ERR_STREAM_WRITE_AFTER_END',
+]);
+
+function reasonOf(error: Error): StoreUnavailableReason | undefined {
+  const byName = BY_NAME.get(error.name);
+  if (byName !== undefined) {
+    return byName;
+  }
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  if (code !== undefined && (SOCKET_CODES.has(code) || syscall === 'connect')) {
+    return 'connection';
+  }
+  const known = BY_MESSAGE.find(([start]) => error.message.startsWith(start));
+  if (known !== undefined) {
+    return known[1];
+  }
+  return error.name === 'ReplyError' ? BY_REPLY_CODE.get(error.message.split(' ', 1)[0] ?? '') : undefined;
+}
+
+/**
+ * Turns what ioredis or Redis threw into a StoreUnavailable where the store is to blame. Everything else comes back
+ * as it is: a WRONGTYPE, a failed script or a NOPERM is a defect and must surface as one.
+ */
+export function toStoreError(error: unknown): unknown {
+  if (error instanceof StoreUnavailable || !(error instanceof Error)) {
+    return error;
+  }
+  const reason = reasonOf(error);
+  return reason === undefined ? error : new StoreUnavailable(reason, error);
+}

@@ -1,0 +1,140 @@
+import type { Redis } from 'ioredis';
+
+import { toStoreError } from './errors.js';
+
+/** What one master says about its memory. */
+export interface NodeMemory {
+  readonly node: string;
+  /** Changes with each start of the server, and evictedKeys starts over with it. */
+  readonly runId: string;
+  readonly uptimeMs: number;
+  readonly policy: string;
+  /** 0 means unlimited. */
+  readonly maxmemoryBytes: number;
+  /** What counts against maxmemory: replication and AOF buffers do not. */
+  readonly usedBytes: number;
+  readonly evictedKeys: number;
+}
+
+export interface MemoryReport {
+  /** The one policy, or the masters' different ones joined by commas. */
+  readonly policy: string;
+  readonly maxmemoryBytes: number;
+  readonly usedBytes: number;
+  readonly evictedKeys: number;
+  readonly nodes: readonly NodeMemory[];
+}
+
+export type GuardProblemCode = 'eviction_policy' | 'evicted_keys' | 'memory_full';
+
+export interface GuardProblem {
+  readonly code: GuardProblemCode;
+  readonly message: string;
+}
+
+export interface GuardState {
+  /** False turns readiness red. */
+  readonly ok: boolean;
+  readonly problems: readonly GuardProblem[];
+  /** What would be a problem, had HOLDFAST_ALLOW_EVICTION not allowed it. */
+  readonly allowed: readonly GuardProblem[];
+}
+
+/** The fields of an INFO reply. */
+export function parseInfo(text: string): ReadonlyMap<string, string> {
+  return new Map(
+    text
+      .split(/\r?\n/)
+      .filter((line) => line.includes(':') && !line.startsWith('#'))
+      .map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]),
+  );
+}
+
+/** Reads INFO, which managed services allow where they forbid CONFIG GET. */
+export async function readNodeMemory(master: Redis): Promise<NodeMemory> {
+  let info: ReadonlyMap<string, string>;
+  try {
+    info = parseInfo(await master.info('server', 'memory', 'stats'));
+  } catch (error) {
+    throw toStoreError(error);
+  }
+  const number = (field: string): number => Number(info.get(field) ?? 0);
+  return {
+    node: master.options.path ?? `${master.options.host ?? ''}:${master.options.port ?? ''}`,
+    runId: info.get('run_id') ?? '',
+    uptimeMs: number('uptime_in_seconds') * 1000,
+    policy: info.get('maxmemory_policy') ?? 'unknown',
+    maxmemoryBytes: number('maxmemory'),
+    usedBytes: Math.max(0, number('used_memory') - number('mem_not_counted_for_evict')),
+    evictedKeys: number('evicted_keys'),
+  };
+}
+
+export function sumMemory(nodes: readonly NodeMemory[]): MemoryReport {
+  const sum = (pick: (node: NodeMemory) => number): number => nodes.reduce((total, node) => total + pick(node), 0);
+  return {
+    policy: [...new Set(nodes.map(({ policy }) => policy))].join(','),
+    maxmemoryBytes: sum(({ maxmemoryBytes }) => maxmemoryBytes),
+    usedBytes: sum(({ usedBytes }) => usedBytes),
+    evictedKeys: sum(({ evictedKeys }) => evictedKeys),
+    nodes,
+  };
+}
+
+function evicts({ policy, maxmemoryBytes }: NodeMemory): boolean {
+  return maxmemoryBytes > 0 && policy !== 'noeviction';
+}
+
+/**
+ * Watches that Redis never throws the ledger away. An evicting ledger lies: a hold that was evicted is budget that
+ * nobody gives back. The policy may be overridden by an operator; keys that were really evicted never are, since from
+ * then on the ledger is wrong until someone has looked at it and started the service again.
+ */
+export class MemoryGuard {
+  /** By the server's run id. */
+  private readonly evictedBefore = new Map<string, number>();
+  private evictedSinceBoot = 0;
+  private readonly madeAtMs = performance.now();
+
+  constructor(private readonly allowEviction: boolean) {}
+
+  get evictedKeysSinceBoot(): number {
+    return this.evictedSinceBoot;
+  }
+
+  /** Judges a fresh report. */
+  judge(report: MemoryReport): GuardState {
+    this.countEvictions(report.nodes);
+    const policy = report.nodes.filter(evicts).map<GuardProblem>(({ node, policy: found }) => ({
+      code: 'eviction_policy',
+      message: `Redis at ${node} may evict the ledger: maxmemory-policy is ${found}, set it to noeviction`,
+    }));
+    const problems: GuardProblem[] = this.allowEviction ? [] : [...policy];
+    if (this.evictedSinceBoot > 0) {
+      problems.push({
+        code: 'evicted_keys',
+        message: `Redis evicted ${this.evictedSinceBoot} keys since this process started; the ledger has lost records`,
+      });
+    }
+    for (const { node, maxmemoryBytes, usedBytes } of report.nodes) {
+      if (maxmemoryBytes > 0 && usedBytes >= maxmemoryBytes) {
+        const message = `memory: Redis at ${node} is full, ${usedBytes} of ${maxmemoryBytes} bytes`;
+        problems.push({ code: 'memory_full', message });
+      }
+    }
+    return { ok: problems.length === 0, problems, allowed: this.allowEviction ? policy : [] };
+  }
+
+  /**
+   * A server that started after us counts from its start. One that is older and new to us, at boot or after a failover,
+   * counts from now: what it evicted in an earlier life is not known to concern this ledger.
+   */
+  private countEvictions(nodes: readonly NodeMemory[]): void {
+    for (const { runId, uptimeMs, evictedKeys } of nodes) {
+      const startedAfterUs = uptimeMs + 1000 < performance.now() - this.madeAtMs;
+      const before = this.evictedBefore.get(runId) ?? (startedAfterUs ? 0 : evictedKeys);
+      this.evictedSinceBoot += Math.max(0, evictedKeys - before);
+      this.evictedBefore.set(runId, evictedKeys);
+    }
+  }
+}

@@ -1,0 +1,24 @@
+import { Global, Module } from '@nestjs/common';
+
+import { CONFIG, type HoldfastConfig } from '../config/index.js';
+import { LOGGER, type Logger } from '../logging/index.js';
+import { MetricsModule, MetricsRegistry } from '../metrics/index.js';
+import { RedisService } from './redis.service.js';
+import { ScriptRegistry } from './scripts.js';
+
+/** Whoever injects one of these gets it connected and checked: Nest waits for the start before it makes dependents. */
+@Global()
+@Module({
+  imports: [MetricsModule],
+  providers: [
+    {
+      provide: RedisService,
+      inject: [CONFIG, LOGGER, MetricsRegistry],
+      useFactory: (config: HoldfastConfig, logger: Logger, { registry }: MetricsRegistry) =>
+        RedisService.start(config, logger, registry),
+    },
+    { provide: ScriptRegistry, inject: [RedisService], useFactory: ({ scripts }: RedisService) => scripts },
+  ],
+  exports: [RedisService, ScriptRegistry],
+})
+export class RedisModule {}

@@ -1,0 +1,230 @@
+import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import { Cluster, type Redis } from 'ioredis';
+import type { Registry } from 'prom-client';
+
+import type { HoldfastConfig } from '../config/index.js';
+import type { Logger } from '../logging/index.js';
+import { agreeOnPartitions, checkVersion, waitUntilReady } from './boot.js';
+import { ConnectionWatch } from './connection-watch.js';
+import { createCommandClient, createSubscriberClient, describeTarget, reviveWhenEnded, type ConnectionTimes, type RedisTarget } from './connection.js';
+import { EmbeddedRedis } from './embedded-redis.js';
+import { StoreBootError, StoreUnavailable, toStoreError } from './errors.js';
+import { MemoryGuard, readNodeMemory, sumMemory, type GuardState, type MemoryReport } from './memory-guard.js';
+import { RedisMetrics } from './redis.metrics.js';
+import { ScriptRegistry } from './scripts.js';
+
+/** What health shows about the store: what is red, and why. */
+export interface StoreStatus {
+  readonly ready: boolean;
+  /** Each names what is wrong in a few words an operator understands; empty when all is well. */
+  readonly problems: readonly string[];
+  /** What an operator allowed to be wrong, such as an eviction policy. */
+  readonly warnings: readonly string[];
+  readonly memory?: Pick<MemoryReport, 'policy' | 'maxmemoryBytes' | 'usedBytes'>;
+}
+
+interface ServiceParts {
+  readonly target: RedisTarget;
+  readonly times: ConnectionTimes;
+  /** Aborted as soon as closed connections are intended. */
+  readonly closing: AbortController;
+  readonly embedded: EmbeddedRedis | undefined;
+  readonly watch: ConnectionWatch;
+  readonly guard: MemoryGuard;
+  readonly logger: Logger;
+  readonly metrics: RedisMetrics;
+}
+
+const QUIT_TIMEOUT_MS = 1000;
+
+/**
+ * The connection to Redis, checked and ready before anything that depends on it is made, and closed after everything
+ * else. Commands fail within 2 s while Redis is away (see `ConnectionTimes`), and work again when it is back.
+ */
+@Injectable()
+export class RedisService implements OnApplicationShutdown {
+  readonly scripts: ScriptRegistry;
+  private readonly subscribers: (Redis | Cluster)[] = [];
+  private lastGuardState: GuardState = { ok: true, problems: [], allowed: [] };
+  private checking: Promise<StoreStatus> | undefined;
+  private closing: Promise<void> | undefined;
+
+  private constructor(
+    readonly client: Redis | Cluster,
+    readonly partitions: number,
+    private readonly parts: ServiceParts,
+  ) {
+    this.scripts = new ScriptRegistry(client);
+  }
+
+  /**
+   * Starts the embedded Redis if there is to be one, connects, and checks what the ledger needs: the version, no
+   * eviction, the number of partitions, and that every script compiles.
+   * @throws StoreBootError of one line; everything that was started is stopped again.
+   */
+  static async start(config: HoldfastConfig, logger: Logger, registry: Registry): Promise<RedisService> {
+    const metrics = new RedisMetrics(registry);
+    const embedded =
+      config.redis.mode === 'embedded'
+        ? await EmbeddedRedis.start({ dataDir: config.dataDir, appendFsync: config.embeddedAppendFsync }, logger, metrics)
+        : undefined;
+    const target: RedisTarget = config.redis.mode === 'embedded' ? { mode: 'socket', path: embedded?.socket ?? '' } : config.redis;
+    const times = { commandTimeoutMs: config.redisCommandTimeoutMs };
+    const client = createCommandClient(target, times);
+    const closing = new AbortController();
+    reviveWhenEnded(client, closing.signal);
+    const watch = new ConnectionWatch(client, logger, metrics);
+    const guard = new MemoryGuard(config.allowEviction);
+    try {
+      const parts = { target, times, closing, embedded, watch, guard, logger, metrics };
+      await waitUntilReady(client, parts);
+      const service = new RedisService(client, config.partitions, parts);
+      await service.prepare();
+      logger.info({ store: describeTarget(target), partitions: config.partitions }, 'the store is ready');
+      return service;
+    } catch (error) {
+      closing.abort();
+      watch.stop();
+      client.disconnect();
+      await embedded?.stop();
+      const failure = toStoreError(error);
+      throw failure instanceof StoreUnavailable
+        ? new StoreBootError(`${describeTarget(target)}: ${failure.message} (${messageOf(failure.cause)})`, { cause: error })
+        : failure;
+    }
+  }
+
+  /** Whether commands have a connection now. Says nothing about whether Redis will answer: `ping` does. */
+  isReady(): boolean {
+    return this.client.status === 'ready' && this.parts.watch.away.length === 0;
+  }
+
+  /** @throws StoreUnavailable when any master does not answer in time. */
+  async ping(): Promise<void> {
+    try {
+      await Promise.all(this.masters().map((master) => master.ping()));
+    } catch (error) {
+      throw toStoreError(error);
+    }
+    const [away] = this.parts.watch.away;
+    if (away !== undefined || this.client.status !== 'ready') {
+      throw new StoreUnavailable('connection', new Error(`${away ?? 'redis'} is away`));
+    }
+  }
+
+  /** @throws StoreUnavailable when any master does not answer in time. */
+  async memory(): Promise<MemoryReport> {
+    return sumMemory(await Promise.all(this.masters().map(readNodeMemory)));
+  }
+
+  /** What the memory guard found at its last look, which `status` takes. */
+  guardState(): GuardState {
+    return this.lastGuardState;
+  }
+
+  /** A fresh look at connection and memory, for readiness. Never throws; calls at the same time share one look. */
+  status(): Promise<StoreStatus> {
+    this.checking ??= this.check().finally(() => {
+      this.checking = undefined;
+    });
+    return this.checking;
+  }
+
+  /** A connection of its own for pub/sub. It subscribes again by itself after an outage, and is closed with the service. */
+  subscriber(): Redis | Cluster {
+    const client = createSubscriberClient(this.parts.target, this.parts.times);
+    reviveWhenEnded(client, this.parts.closing.signal);
+    client.on('error', (error: Error) => this.parts.logger.debug({ err: error }, 'the subscriber lost Redis; trying again'));
+    this.subscribers.push(client);
+    return client;
+  }
+
+  /** Nest calls this after the HTTP server has closed. The embedded Redis goes last, after its clients. */
+  async onApplicationShutdown(): Promise<void> {
+    this.closing ??= this.close();
+    await this.closing;
+  }
+
+  private async close(): Promise<void> {
+    this.parts.closing.abort();
+    this.parts.watch.stop();
+    for (const subscriber of this.subscribers) {
+      subscriber.disconnect();
+    }
+    // QUIT lets replies that are still under way arrive; a Redis that is away cannot hold up the shutdown.
+    let timer: NodeJS.Timeout | undefined;
+    const waited = new Promise<void>((done) => {
+      timer = setTimeout(done, QUIT_TIMEOUT_MS);
+    });
+    await Promise.race([this.client.quit().catch(() => undefined), waited]);
+    clearTimeout(timer);
+    this.client.disconnect();
+    await this.parts.embedded?.stop();
+  }
+
+  private masters(): Redis[] {
+    if (!(this.client instanceof Cluster)) {
+      return [this.client];
+    }
+    const masters = this.client.nodes('master');
+    if (masters.length === 0) {
+      throw new StoreUnavailable('connection', new Error('no node of the cluster is reachable'));
+    }
+    return masters;
+  }
+
+  private async prepare(): Promise<void> {
+    const { target, logger } = this.parts;
+    await checkVersion(this.masters(), describeTarget(target));
+    const state = this.judge(await this.memory());
+    const refused = state.problems.find(({ code }) => code === 'eviction_policy');
+    if (refused !== undefined) {
+      throw new StoreBootError(`${refused.message}, or accept the loss of holds with HOLDFAST_ALLOW_EVICTION=true`);
+    }
+    for (const { message } of state.allowed) {
+      logger.error(`HOLDFAST_ALLOW_EVICTION IS SET. ${message}. BUDGETS AND HOLDS CAN VANISH`);
+    }
+    await agreeOnPartitions(this.client, this.partitions);
+    await this.scripts.load();
+  }
+
+  private judge(report: MemoryReport): GuardState {
+    const { guard, metrics, logger } = this.parts;
+    const state = guard.judge(report);
+    metrics.memoryUsedBytes.set(report.usedBytes);
+    metrics.memoryMaxBytes.set(report.maxmemoryBytes);
+    metrics.evictedKeys.set(guard.evictedKeysSinceBoot);
+    const known = new Set(this.lastGuardState.problems.map(({ code }) => code));
+    for (const problem of state.problems) {
+      if (!known.has(problem.code)) {
+        logger.error({ code: problem.code }, problem.message);
+      }
+    }
+    this.lastGuardState = state;
+    return state;
+  }
+
+  private async check(): Promise<StoreStatus> {
+    const messages = (found: GuardState['problems']): string[] => found.map(({ message }) => message);
+    try {
+      const [report] = await Promise.all([this.memory(), this.ping()]);
+      const state = this.judge(report);
+      const { policy, maxmemoryBytes, usedBytes } = report;
+      return {
+        ready: state.ok,
+        problems: messages(state.problems),
+        warnings: messages(state.allowed),
+        memory: { policy, maxmemoryBytes, usedBytes },
+      };
+    } catch (error) {
+      const failure = toStoreError(error);
+      const problem = failure instanceof StoreUnavailable ? failure.message : 'the store gave an unexpected answer';
+      const known = this.lastGuardState.problems.filter(({ code }) => code !== 'memory_full');
+      return { ready: false, problems: [problem, ...messages(known)], warnings: [] };
+    }
+  }
+}
+
+function messageOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : 'no details';
+}

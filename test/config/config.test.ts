@@ -1,0 +1,345 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Writable } from 'node:stream';
+
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+
+import { CONFIG_VARIABLES, ConfigError, loadConfig, resolveAdminApiKey, type HoldfastConfig } from '../../src/config/index.js';
+import { createLogger } from '../../src/logging/index.js';
+
+const ADMIN = { ADMIN_API_KEY: 'sixteen-or-more-characters' };
+const KEY_HEX = 'ab'.repeat(32);
+
+let dir = '';
+
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'holdfast-test-config-'));
+});
+
+afterEach(() => {
+  rmSync(dir, { recursive: true, force: true });
+});
+
+function problemsOf(env: Record<string, string>): readonly string[] {
+  try {
+    loadConfig(env);
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError);
+    return (error as ConfigError).problems;
+  }
+  return [];
+}
+
+interface Simple {
+  readonly name: string;
+  readonly field: keyof HoldfastConfig;
+  readonly fallback: unknown;
+  readonly good: readonly (readonly [text: string, value: unknown])[];
+  readonly bad: readonly string[];
+}
+
+const number = (name: string, field: keyof HoldfastConfig, fallback: number | undefined, min: number, max: number): Simple => ({
+  name,
+  field,
+  fallback,
+  good: [
+    [String(min), min],
+    [` ${max} `, max],
+  ],
+  bad: [String(min - 1), String(max + 1), 'many', '1.5', '1e3', '0x10'],
+});
+
+const flag = (name: string, field: keyof HoldfastConfig, fallback: boolean): Simple => ({
+  name,
+  field,
+  fallback,
+  good: [
+    ['true', true],
+    ['FALSE', false],
+    ['1', true],
+    ['0', false],
+  ],
+  bad: ['maybe', 'yes', '2'],
+});
+
+const SIMPLE: readonly Simple[] = [
+  number('PORT', 'port', 7878, 0, 65_535),
+  number('ADMIN_PORT', 'adminPort', undefined, 0, 65_535),
+  { name: 'HOST', field: 'host', fallback: '0.0.0.0', good: [['127.0.0.1', '127.0.0.1']], bad: [] },
+  {
+    name: 'HOLDFAST_ROLES',
+    field: 'roles',
+    fallback: new Set(['api', 'sweeper', 'dispatcher', 'janitor']),
+    good: [
+      ['api', new Set(['api'])],
+      [' sweeper , API', new Set(['sweeper', 'api'])],
+    ],
+    bad: ['boss', 'api,', 'api;sweeper'],
+  },
+  { name: 'DATA_DIR', field: 'dataDir', fallback: './.data', good: [['/var/lib/holdfast', '/var/lib/holdfast']], bad: [] },
+  { name: 'ADMIN_API_KEY', field: 'adminApiKey', fallback: undefined, good: [['0123456789abcdef', '0123456789abcdef']], bad: ['0123456789abcde'] },
+  number('REDIS_COMMAND_TIMEOUT_MS', 'redisCommandTimeoutMs', 900, 50, 1000),
+  {
+    name: 'REDIS_APPENDFSYNC',
+    field: 'embeddedAppendFsync',
+    fallback: 'everysec',
+    good: [
+      ['always', 'always'],
+      ['EverySec', 'everysec'],
+    ],
+    bad: ['no', 'sometimes'],
+  },
+  flag('HOLDFAST_ALLOW_EVICTION', 'allowEviction', false),
+  number('PARTITIONS', 'partitions', 64, 1, 256),
+  number('SWEEP_INTERVAL_MS', 'sweepIntervalMs', 1000, 50, 60_000),
+  number('SWEEP_BATCH_SIZE', 'sweepBatchSize', 1000, 1, 10_000),
+  number('AUDIT_RETENTION_DAYS', 'auditRetentionDays', 30, 1, 3650),
+  number('IDEMPOTENCY_TTL_MS', 'idempotencyTtlMs', 86_400_000, 60_000, 365 * 86_400_000),
+  number('BODY_LIMIT_BYTES', 'bodyLimitBytes', 1_048_576, 1024, 16_777_216),
+  {
+    name: 'WEBHOOK_SECRET_ENCRYPTION_KEY',
+    field: 'webhookSecretEncryptionKey',
+    fallback: undefined,
+    good: [
+      [KEY_HEX, Buffer.from(KEY_HEX, 'hex')],
+      [Buffer.from(KEY_HEX, 'hex').toString('base64'), Buffer.from(KEY_HEX, 'hex')],
+    ],
+    bad: ['short', KEY_HEX.slice(2), `${KEY_HEX}zz`],
+  },
+  {
+    name: 'LOG_LEVEL',
+    field: 'logLevel',
+    fallback: 'info',
+    good: [
+      ['debug', 'debug'],
+      ['WARN', 'warn'],
+    ],
+    bad: ['loud'],
+  },
+  flag('CYCLES_METRICS_TENANT_TAG_ENABLED', 'metricsTenantLabel', true),
+];
+
+const REDIS_VARIABLES = [
+  'REDIS_URL',
+  'REDIS_SENTINELS',
+  'REDIS_MASTER_NAME',
+  'REDIS_CLUSTER_NODES',
+  'REDIS_USERNAME',
+  'REDIS_PASSWORD',
+  'REDIS_SENTINEL_PASSWORD',
+  'REDIS_TLS',
+  'REDIS_TLS_CA_FILE',
+  'REDIS_TLS_REJECT_UNAUTHORIZED',
+];
+
+test('every variable is tried here, and each says what it is for', () => {
+  const tried = [...SIMPLE.map(({ name }) => name), ...REDIS_VARIABLES].sort();
+  expect(CONFIG_VARIABLES.map(({ name }) => name).sort()).toEqual(tried);
+  expect(CONFIG_VARIABLES.every(({ doc, fallback }) => doc.endsWith('.') && fallback !== '')).toBe(true);
+});
+
+describe.each(SIMPLE)('$name', ({ name, field, fallback, good, bad }) => {
+  test('has its default when it is unset, empty or blank', () => {
+    expect(loadConfig({})[field]).toEqual(fallback);
+    expect(loadConfig({ [name]: '' })[field]).toEqual(fallback);
+    expect(loadConfig({ [name]: ' \t ' })[field]).toEqual(fallback);
+  });
+
+  test('takes what is allowed', () => {
+    for (const [text, value] of good) {
+      expect(loadConfig({ [name]: text })[field]).toEqual(value);
+    }
+  });
+
+  test('refuses anything else with one line that names it and says what is allowed', () => {
+    for (const text of bad) {
+      const problems = problemsOf({ [name]: text });
+      expect(problems).toHaveLength(1);
+      expect(problems[0]).toMatch(new RegExp(`^${name}: .* is not allowed; give [^\\n]+$`));
+    }
+  });
+});
+
+describe('the Redis addressing', () => {
+  test('is the embedded Redis when nothing is set', () => {
+    expect(loadConfig({}).redis).toEqual({ mode: 'embedded' });
+    expect(loadConfig({ REDIS_URL: '  ', REDIS_PASSWORD: '' }).redis).toEqual({ mode: 'embedded' });
+  });
+
+  test('is a single server by REDIS_URL, whose shown form has no credentials', () => {
+    expect(loadConfig({ ...ADMIN, REDIS_URL: 'redis://redis.internal' }).redis).toEqual({
+      mode: 'single',
+      url: 'redis://redis.internal:6379/0',
+      host: 'redis.internal',
+      port: 6379,
+      db: 0,
+    });
+    expect(loadConfig({ ...ADMIN, REDIS_URL: 'rediss://me:p%40ss@[::1]:7000/3' }).redis).toEqual({
+      mode: 'single',
+      url: 'rediss://[::1]:7000/3',
+      host: '::1',
+      port: 7000,
+      db: 3,
+      username: 'me',
+      password: 'p@ss',
+      tls: { rejectUnauthorized: true },
+    });
+    expect(loadConfig({ ...ADMIN, REDIS_URL: 'redis://h', REDIS_USERNAME: 'u', REDIS_PASSWORD: 'p' }).redis).toMatchObject({ username: 'u', password: 'p' });
+  });
+
+  test.each(['http://h:1', 'redis:', 'h:6379', 'redis://h/one', 'redis://h:99999', 'redis://u:%@h', 'redis://h?db=1'])(
+    'refuses REDIS_URL %s without repeating it',
+    (url) => {
+      const problems = problemsOf({ ...ADMIN, REDIS_URL: url });
+      expect(problems).toHaveLength(1);
+      expect(problems[0]).toMatch(/^REDIS_URL: its value is not allowed; give a URL such as /);
+    },
+  );
+
+  test('is a master behind Sentinels, with their own password', () => {
+    const env = { ...ADMIN, REDIS_SENTINELS: 'a:1, b ,[::1]:3', REDIS_MASTER_NAME: 'm', REDIS_SENTINEL_PASSWORD: 's', REDIS_PASSWORD: 'p' };
+    expect(loadConfig(env).redis).toEqual({
+      mode: 'sentinel',
+      sentinels: [
+        { host: 'a', port: 1 },
+        { host: 'b', port: 26_379 },
+        { host: '::1', port: 3 },
+      ],
+      masterName: 'm',
+      sentinelPassword: 's',
+      password: 'p',
+    });
+  });
+
+  test('is a cluster', () => {
+    expect(loadConfig({ ...ADMIN, REDIS_CLUSTER_NODES: 'a:7000,b', REDIS_TLS: 'true' }).redis).toEqual({
+      mode: 'cluster',
+      nodes: [
+        { host: 'a', port: 7000 },
+        { host: 'b', port: 6379 },
+      ],
+      tls: { rejectUnauthorized: true },
+    });
+  });
+
+  test.each([
+    ['REDIS_SENTINELS', { REDIS_SENTINELS: 'a:0', REDIS_MASTER_NAME: 'm' }],
+    ['REDIS_SENTINELS', { REDIS_SENTINELS: 'redis://a', REDIS_MASTER_NAME: 'm' }],
+    ['REDIS_CLUSTER_NODES', { REDIS_CLUSTER_NODES: 'a:7000,' }],
+    ['REDIS_TLS', { REDIS_URL: 'redis://h', REDIS_TLS: 'perhaps' }],
+    ['REDIS_TLS_REJECT_UNAUTHORIZED', { REDIS_URL: 'rediss://h', REDIS_TLS_REJECT_UNAUTHORIZED: 'no' }],
+  ])('a bad %s is refused by name', (name, env) => {
+    const problems = problemsOf({ ...ADMIN, ...env });
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toMatch(new RegExp(`^${name}: .* is not allowed; give `));
+  });
+
+  test.each([
+    ['two addressings', { REDIS_URL: 'redis://h', REDIS_CLUSTER_NODES: 'a:1' }, 'REDIS_URL and REDIS_CLUSTER_NODES exclude each other; set one of them'],
+    ['Sentinels without a master name', { REDIS_SENTINELS: 'a:1' }, 'REDIS_SENTINELS and REDIS_MASTER_NAME go together; set both or none'],
+    ['a master name without Sentinels', { REDIS_MASTER_NAME: 'm' }, 'REDIS_SENTINELS and REDIS_MASTER_NAME go together; set both or none'],
+    ['a password without an address', { REDIS_PASSWORD: 'p' }, 'REDIS_PASSWORD is set without REDIS_URL, REDIS_SENTINELS or REDIS_CLUSTER_NODES; set one of them'],
+    ['a Sentinel password without Sentinels', { REDIS_SENTINEL_PASSWORD: 'p' }, 'REDIS_SENTINEL_PASSWORD is set without REDIS_URL, REDIS_SENTINELS or REDIS_CLUSTER_NODES; set one of them'],
+    ['a user without a password', { REDIS_URL: 'redis://h', REDIS_USERNAME: 'u' }, 'REDIS_PASSWORD is required with a Redis user name'],
+    ['TLS by URL and not by flag', { REDIS_URL: 'rediss://h', REDIS_TLS: 'false' }, 'REDIS_TLS is false, but REDIS_URL starts with rediss://; make them agree'],
+    ['a CA without TLS', { REDIS_URL: 'redis://h', REDIS_TLS_CA_FILE: '/ca' }, 'REDIS_TLS_CA_FILE is set, but TLS is off; set REDIS_TLS=true or use rediss://'],
+    ['a CA that is not there', { REDIS_URL: 'rediss://h', REDIS_TLS_CA_FILE: '/no/ca' }, 'REDIS_TLS_CA_FILE: "/no/ca" cannot be read (ENOENT); give a readable PEM file'],
+    ['one port for two listeners', { PORT: '9000', ADMIN_PORT: '9000' }, 'ADMIN_PORT must differ from PORT (9000)'],
+  ])('%s is refused', (_what, env, line) => {
+    expect(problemsOf({ ...ADMIN, ...env })).toEqual([line]);
+  });
+
+  test('an external Redis needs an admin key, since a generated one would differ on every instance', () => {
+    expect(problemsOf({ REDIS_URL: 'redis://h' })).toEqual(['ADMIN_API_KEY is required with an external Redis: set at least 16 characters']);
+  });
+
+  test('a CA file is read, and must hold a certificate', () => {
+    const ca = join(dir, 'ca.pem');
+    writeFileSync(ca, 'no certificate');
+    const env = { ...ADMIN, REDIS_URL: 'redis://h', REDIS_TLS: 'true', REDIS_TLS_CA_FILE: ca, REDIS_TLS_REJECT_UNAUTHORIZED: 'false' };
+    expect(problemsOf(env)).toEqual([`REDIS_TLS_CA_FILE: "${ca}" holds no PEM certificate; give a file that does`]);
+    const pem = '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n';
+    writeFileSync(ca, pem);
+    expect(loadConfig(env).redis).toMatchObject({ url: 'rediss://h:6379/0', tls: { rejectUnauthorized: false, ca: pem } });
+  });
+});
+
+test('every bad value has a line of its own, and no secret is in any of them', () => {
+  const secret = 'tell-nobody';
+  const problems = problemsOf({
+    PORT: 'x',
+    LOG_LEVEL: 'y',
+    ADMIN_API_KEY: secret,
+    WEBHOOK_SECRET_ENCRYPTION_KEY: secret,
+    REDIS_URL: `ftp://user:${secret}@h`,
+  });
+  expect(problems.map((line) => line.split(':')[0]).sort()).toEqual(['ADMIN_API_KEY', 'LOG_LEVEL', 'PORT', 'REDIS_URL', 'WEBHOOK_SECRET_ENCRYPTION_KEY']);
+  expect(problems.join('\n')).not.toContain(secret);
+  expect(problems.every((line) => !line.includes('\n'))).toBe(true);
+});
+
+describe('the admin key with the embedded Redis', () => {
+  function capture(): { lines: string[]; logger: ReturnType<typeof createLogger> } {
+    const lines: string[] = [];
+    const sink = new Writable({
+      write(chunk: Buffer, _encoding, done) {
+        lines.push(chunk.toString());
+        done();
+      },
+    });
+    return { lines, logger: createLogger('info', sink) };
+  }
+
+  test('is made at the first start, shown once, and kept where only its owner reads it', () => {
+    const config = loadConfig({ DATA_DIR: join(dir, 'data') });
+    const { lines, logger } = capture();
+    const key = resolveAdminApiKey(config, logger);
+    expect(key).toMatch(/^adm_[A-Za-z0-9_-]{43}$/);
+    expect(lines.filter((line) => line.includes(key))).toHaveLength(1);
+    const file = join(dir, 'data', 'admin-api-key');
+    expect(readFileSync(file, 'utf8')).toBe(`${key}\n`);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(resolveAdminApiKey(config, logger)).toBe(key);
+    expect(lines).toHaveLength(1);
+  });
+
+  test('is the given one when there is one, and then nothing is written', () => {
+    const config = loadConfig({ ...ADMIN, DATA_DIR: join(dir, 'data') });
+    expect(resolveAdminApiKey(config, capture().logger)).toBe(ADMIN.ADMIN_API_KEY);
+    expect(() => statSync(join(dir, 'data'))).toThrow('ENOENT');
+  });
+
+  test('fails with one line when its directory cannot be written, or what is kept is no key', () => {
+    const file = join(dir, 'file');
+    writeFileSync(file, '');
+    const below = loadConfig({ DATA_DIR: join(file, 'below') });
+    expect(() => resolveAdminApiKey(below, capture().logger)).toThrow(/^DATA_DIR: .* cannot keep the admin key \(ENOTDIR\); give a directory that can be written$/);
+    writeFileSync(join(dir, 'admin-api-key'), 'short\n');
+    expect(() => resolveAdminApiKey(loadConfig({ DATA_DIR: dir }), capture().logger)).toThrow(/holds no key of at least 16 characters; remove it/);
+  });
+});
+
+describe('the log', () => {
+  test('has no secret in it, wherever it stands', () => {
+    const lines: string[] = [];
+    const sink = new Writable({
+      write(chunk: Buffer, _encoding, done) {
+        lines.push(chunk.toString());
+        done();
+      },
+    });
+    const logger = createLogger('info', sink);
+    const headers = { authorization: 'Bearer s3cret', 'x-cycles-api-key': 's3cret', 'x-admin-api-key': 's3cret' };
+    logger.info({ headers }, 'a');
+    logger.info({ req: { headers } }, 'b');
+    logger.info({ key_secret: 's3cret', password: 's3cret' }, 'c');
+    logger.info({ redis: { config: { password: 's3cret' } } }, 'd');
+    logger.info({ url: 'redis://user:s3cret@host:1/0' }, 'e');
+    const failure = Object.assign(new Error('cannot reach redis://user:s3cret@host'), { command: { name: 'auth', args: ['s3cret'] } });
+    logger.error({ err: failure }, 'f');
+    expect(lines).toHaveLength(6);
+    expect(lines.join('')).not.toContain('s3cret');
+    expect(lines.join('')).toContain('"command":"auth"');
+  });
+});

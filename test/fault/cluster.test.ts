@@ -1,0 +1,133 @@
+import { randomUUID } from 'node:crypto';
+
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { Redis, type Cluster } from 'ioredis';
+
+import { partitionCode, reservationKey, StoreUnavailable, tagOf, toStoreError } from '../../src/redis/index.js';
+import { eventually } from '../support/eventually.js';
+import { stopAllRedis } from '../support/redis-server.js';
+import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';
+import { startCluster, type ClusterSetup } from '../support/redis-topologies.js';
+import { BOUND_MS, hammer, slowest } from '../support/time-bound.js';
+
+afterEach(async () => {
+  await stopAllRedisServices();
+  await stopAllRedis();
+});
+
+const TAGS = Array.from({ length: 64 }, (_, partition) => tagOf(partitionCode(partition)));
+
+async function startBoth(): Promise<RunningService & { setup: ClusterSetup }> {
+  const setup = await startCluster();
+  return { setup, ...(await startRedisService({ REDIS_CLUSTER_NODES: setup.addresses })) };
+}
+
+/** A write into a random partition. */
+function write({ service }: RunningService): () => Promise<unknown> {
+  return () => service.client.set(`${TAGS[Math.floor(Math.random() * TAGS.length)]}${randomUUID()}`, 'v');
+}
+
+/** A script that is in the registry, in each partition, asked for a hold that nobody made. */
+async function runScripts({ service }: RunningService): Promise<Set<string | undefined>> {
+  const replies = TAGS.map((tag) => service.scripts.run('get_reservation', [reservationKey(tag, 'none')], ['', 'none', '1', 'r', 't-01']));
+  return new Set((await Promise.all(replies)).map(([status]) => status));
+}
+
+async function worksEverywhere(running: RunningService): Promise<void> {
+  await eventually('every partition takes writes', async () => {
+    await Promise.all(TAGS.map((tag) => running.service.client.set(`${tag}probe`, '1')));
+    return true;
+  });
+  expect(await runScripts(running)).toEqual(new Set(['NOT_FOUND']));
+  await eventually('readiness is back', async () => (await running.service.status()).ready);
+}
+
+function expectOnlyStoreTrouble(outcomes: Awaited<ReturnType<typeof hammer>>): void {
+  const defects = outcomes.map(({ error }) => error).filter((error) => error !== undefined && !(toStoreError(error) instanceof StoreUnavailable));
+  expect(defects).toEqual([]);
+  expect(slowest(outcomes)).toBeLessThan(BOUND_MS);
+}
+
+describe('a Redis Cluster', () => {
+  test('runs commands and scripts in every partition, spread over the masters', async () => {
+    const running = await startBoth();
+    await worksEverywhere(running);
+    const sizes = await Promise.all((running.service.client as Cluster).nodes('master').map((node) => node.dbsize()));
+    expect(sizes.every((size) => size > 0)).toBe(true);
+    expect((await running.service.memory()).nodes).toHaveLength(3);
+  });
+
+  test('that loses a master fails commands within two seconds and goes on with its replica', async () => {
+    const running = await startBoth();
+    await worksEverywhere(running);
+    await running.setup.masters[0]?.kill();
+    expectOnlyStoreTrouble(await hammer(write(running), 2500));
+    await worksEverywhere(running);
+  });
+
+  test('with a silent master fails its commands within two seconds, serves the others, and goes on with the replica', async () => {
+    const running = await startBoth();
+    await worksEverywhere(running);
+    running.setup.masters[0]?.pause();
+    const outcomes = await hammer(write(running), 2500);
+    expectOnlyStoreTrouble(outcomes);
+    expect(outcomes.some(({ error }) => error === undefined)).toBe(true);
+    await worksEverywhere(running);
+    running.setup.masters[0]?.resume();
+    await worksEverywhere(running);
+  });
+
+  test('that is killed as a whole fails commands within two seconds, and works again when it is back', async () => {
+    const running = await startBoth();
+    await worksEverywhere(running);
+    const servers = [...running.setup.masters, running.setup.replica];
+    await Promise.all(servers.map((server) => server.kill()));
+    expectOnlyStoreTrouble(await hammer(write(running), 1500));
+    expect((await running.service.status()).ready).toBe(false);
+    await Promise.all(servers.map((server) => server.restart()));
+    await worksEverywhere(running);
+  });
+
+  test('that is silent as a whole fails commands within two seconds, and works again when it wakes up', async () => {
+    const running = await startBoth();
+    await worksEverywhere(running);
+    const servers = [...running.setup.masters, running.setup.replica];
+    for (const server of servers) {
+      server.pause();
+    }
+    expectOnlyStoreTrouble(await hammer(write(running), 3000));
+    expect((await running.service.status()).ready).toBe(false);
+    for (const server of servers) {
+      server.resume();
+    }
+    await worksEverywhere(running);
+  });
+
+  test('that moves a slot to another master loses no command over it', async () => {
+    const running = await startBoth();
+    await worksEverywhere(running);
+    const [from, to] = running.setup.masters;
+    if (from === undefined || to === undefined) {
+      throw new Error('the cluster has too few masters');
+    }
+    const source = new Redis({ host: from.host, port: from.port });
+    const target = new Redis({ host: to.host, port: to.port });
+    const [sourceId, targetId] = await Promise.all([source.call('CLUSTER', 'MYID'), target.call('CLUSTER', 'MYID')]);
+    const tag = await eventually('a partition of the first master', async () => {
+      const own = await Promise.all(TAGS.map(async (one) => ({ one, slot: Number(await source.call('CLUSTER', 'KEYSLOT', one)) })));
+      return own.find(({ slot }) => slot < 5461);
+    });
+    const hammering = hammer(() => running.service.client.incr(`${tag.one}probe`), 1500);
+    await target.call('CLUSTER', 'SETSLOT', tag.slot, 'IMPORTING', String(sourceId));
+    await source.call('CLUSTER', 'SETSLOT', tag.slot, 'MIGRATING', String(targetId));
+    const keys = (await source.call('CLUSTER', 'GETKEYSINSLOT', tag.slot, 1000)) as string[];
+    await source.call('MIGRATE', to.host, to.port, '', 0, 1000, 'KEYS', ...keys);
+    await target.call('CLUSTER', 'SETSLOT', tag.slot, 'NODE', String(targetId));
+    await source.call('CLUSTER', 'SETSLOT', tag.slot, 'NODE', String(targetId));
+    const outcomes = await hammering;
+    expect(outcomes.filter(({ error }) => error !== undefined)).toEqual([]);
+    expect(Number(await running.service.client.get(`${tag.one}probe`))).toBe(outcomes.length + 1);
+    source.disconnect();
+    target.disconnect();
+  });
+});

@@ -1,0 +1,263 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFileSync, chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { Redis } from 'ioredis';
+
+import { parseInfo } from '../../src/redis/memory-guard.js';
+import { StoreBootError } from '../../src/redis/index.js';
+import { prepareDirectories, redisArguments } from '../../src/redis/embedded-setup.js';
+import { eventually } from '../support/eventually.js';
+import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';
+
+let dataDir = '';
+const strays = new Set<number>();
+
+beforeEach(() => {
+  dataDir = mkdtempSync(join(tmpdir(), 'holdfast-test-data-'));
+});
+
+afterEach(async () => {
+  await stopAllRedisServices();
+  for (const pid of strays) {
+    killIfAlive(pid);
+  }
+  strays.clear();
+  rmSync(dataDir, { recursive: true, force: true });
+});
+
+function killIfAlive(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has ended by itself.
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return !readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ');
+  } catch {
+    return false;
+  }
+}
+
+function start(env: Record<string, string> = {}): Promise<RunningService> {
+  return startRedisService({ DATA_DIR: dataDir, ...env });
+}
+
+async function info({ service }: RunningService): Promise<ReadonlyMap<string, string>> {
+  const client = service.client as Redis;
+  return parseInfo(await client.info());
+}
+
+async function pidOf(running: RunningService): Promise<number> {
+  return Number((await info(running)).get('process_id'));
+}
+
+async function failureOf(promise: Promise<unknown>): Promise<Error> {
+  return promise.then(
+    () => new Error('it did not fail'),
+    (error: unknown) => error as Error,
+  );
+}
+
+describe('the embedded Redis', () => {
+  test('listens on no port, never evicts, logs every write, and only its owner reaches its socket', async () => {
+    const running = await start();
+    const client = running.service.client as Redis;
+    const found = await info(running);
+    expect(found.get('tcp_port')).toBe('0');
+    expect(found.get('maxmemory_policy')).toBe('noeviction');
+    expect(found.get('aof_enabled')).toBe('1');
+    const settings = await client.config('GET', 'appendfsync', 'lazyfree-lazy-expire', 'save');
+    expect(settings).toEqual(expect.arrayContaining(['appendfsync', 'everysec', 'lazyfree-lazy-expire', 'yes', 'save', '']));
+    expect(statSync(join(dataDir, 'redis')).mode & 0o777).toBe(0o700);
+  });
+
+  test('ends with the service, gives the directory free, and the next start finds its data', async () => {
+    const first = await start();
+    const pid = await pidOf(first);
+    await first.service.client.set('kept', 'yes');
+    await first.service.onApplicationShutdown();
+    expect(isAlive(pid)).toBe(false);
+    expect(existsSync(join(dataDir, 'holdfast.lock'))).toBe(false);
+    const second = await start();
+    expect(await second.service.client.get('kept')).toBe('yes');
+  });
+
+  test('works in a directory whose name is too long for a socket', async () => {
+    const long = join(dataDir, 'a'.repeat(120));
+    const running = await startRedisService({ DATA_DIR: long });
+    await running.service.ping();
+    const { socket } = prepareDirectories(long);
+    expect(socket.startsWith(long)).toBe(false);
+    await running.service.onApplicationShutdown();
+    rmSync(join(socket, '..'), { recursive: true, force: true });
+  });
+
+  for (const appendfsync of ['always', 'everysec']) {
+    test(`is started again when it is killed, and loses nothing acknowledged (appendfsync ${appendfsync})`, async () => {
+      const running = await start({ REDIS_APPENDFSYNC: appendfsync });
+      const { client } = running.service;
+      const pid = await pidOf(running);
+      const acknowledged: string[] = [];
+      let next = 0;
+      const writeOne = async (): Promise<void> => {
+        const key = `written:${(next += 1)}`;
+        if ((await client.set(key, 'v')) === 'OK') {
+          acknowledged.push(key);
+        }
+      };
+      const failed = eventually('a write fails', async () => {
+        const outcomes = await Promise.allSettled(Array.from({ length: 50 }, writeOne));
+        if (acknowledged.length > 500) {
+          killIfAlive(pid);
+        }
+        return outcomes.some(({ status }) => status === 'rejected');
+      });
+      await failed;
+      await eventually('it is back', async () => (await client.ping()) === 'PONG');
+
+      expect(await pidOf(running)).not.toBe(pid);
+      const found = await client.mget(acknowledged);
+      expect(found.filter((value) => value !== 'v')).toEqual([]);
+      expect(acknowledged.length).toBeGreaterThan(500);
+      expect(await running.metric('holdfast_embedded_redis_restarts_total')).toBe(1);
+      expect(running.log.filter(({ level, msg }) => level === 'error' && msg.startsWith('THE EMBEDDED REDIS DIED'))).toHaveLength(1);
+      await eventually('readiness is back', async () => (await running.service.status()).ready);
+    });
+  }
+});
+
+describe('what a killed Holdfast left behind', () => {
+  /** A process that starts the embedded Redis as Holdfast does, writes the lock, and is then killed. */
+  async function leaveOrphan(): Promise<number> {
+    const directories = prepareDirectories(dataDir);
+    const script = `
+      const { spawn } = require('node:child_process');
+      const { writeFileSync } = require('node:fs');
+      const child = spawn('redis-server', ${JSON.stringify(redisArguments(directories, 'everysec'))}, { detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+      writeFileSync(${JSON.stringify(join(dataDir, 'holdfast.lock'))}, process.pid + ' \\n');
+      process.stdout.write(String(child.pid) + '\\n');
+      setInterval(() => undefined, 1000);`;
+    const parent = spawn(process.execPath, ['-e', script], { stdio: ['ignore', 'pipe', 'inherit'] });
+    strays.add(parent.pid ?? 0);
+    const [line] = (await once(parent.stdout, 'data')) as [Buffer];
+    const orphan = Number(line.toString());
+    strays.add(orphan);
+    const writer = new Redis({ path: directories.socket });
+    writer.on('error', () => undefined);
+    await writer.set('written-by-the-killed-one', 'yes');
+    await writer.quit();
+    parent.kill('SIGKILL');
+    await once(parent, 'exit');
+    return orphan;
+  }
+
+  test('an orphaned Redis is shut down, its data kept, and the stale lock taken over', async () => {
+    const orphan = await leaveOrphan();
+    expect(isAlive(orphan)).toBe(true);
+    const running = await start();
+    expect(isAlive(orphan)).toBe(false);
+    expect(await running.service.client.get('written-by-the-killed-one')).toBe('yes');
+    expect(running.log.some(({ level, msg }) => level === 'warn' && msg.includes('left running'))).toBe(true);
+  });
+
+  test('a Redis that another Holdfast is connected to is left alone, whatever the lock says', async () => {
+    const orphan = await leaveOrphan();
+    const other = new Redis({ path: join(dataDir, 'redis', 'redis.sock'), connectionName: 'holdfast' });
+    await other.ping();
+    const failure = await failureOf(start());
+    expect(failure).toBeInstanceOf(StoreBootError);
+    expect(failure.message).toBe(`DATA_DIR ${dataDir} is in use by another Holdfast; stop it or give another DATA_DIR`);
+    expect(isAlive(orphan)).toBe(true);
+    await other.quit();
+  });
+
+  test('a socket file that nobody listens on is no obstacle', async () => {
+    const orphan = await leaveOrphan();
+    killIfAlive(orphan);
+    await eventually('it is gone', () => !isAlive(orphan));
+    expect(existsSync(join(dataDir, 'redis', 'redis.sock'))).toBe(true);
+    const running = await start();
+    expect(await running.service.client.get('written-by-the-killed-one')).toBe('yes');
+  });
+});
+
+describe('a start that cannot work says so in one line', () => {
+  test('a directory that another Holdfast holds, which goes on undisturbed', async () => {
+    const first = await start();
+    const failure = await failureOf(start());
+    expect(failure.message).toBe(
+      `DATA_DIR ${dataDir} is in use by another Holdfast (pid ${process.pid}); stop it or give another DATA_DIR`,
+    );
+    await first.service.ping();
+    expect(existsSync(join(dataDir, 'holdfast.lock'))).toBe(true);
+  });
+
+  test('a directory whose lock names another living process', async () => {
+    const other = spawn('sleep', ['60'], { stdio: 'ignore' });
+    await once(other, 'spawn');
+    strays.add(other.pid ?? 0);
+    writeFileSync(join(dataDir, 'holdfast.lock'), `${other.pid} \n`);
+    expect((await failureOf(start())).message).toContain(`is in use by another Holdfast (pid ${other.pid})`);
+  });
+
+  test('a lock whose number another process has got since is taken over', async () => {
+    const other = spawn('sleep', ['60'], { stdio: 'ignore' });
+    await once(other, 'spawn');
+    strays.add(other.pid ?? 0);
+    writeFileSync(join(dataDir, 'holdfast.lock'), `${other.pid} an-earlier-boot/1\n`);
+    await (await start()).service.ping();
+  });
+
+  test('no redis-server and no valkey-server on PATH', async () => {
+    const path = process.env['PATH'];
+    process.env['PATH'] = dataDir;
+    try {
+      expect((await failureOf(start())).message).toBe(
+        'neither redis-server nor valkey-server (7.0 or newer) is on PATH; install one of them, or set REDIS_URL',
+      );
+    } finally {
+      process.env['PATH'] = path;
+    }
+  });
+
+  test('a directory that cannot be written', async () => {
+    const file = join(dataDir, 'a-file');
+    writeFileSync(file, '');
+    const failure = await failureOf(startRedisService({ DATA_DIR: join(file, 'below') }));
+    expect(failure.message).toBe(`DATA_DIR ${join(file, 'below')} cannot be written (ENOTDIR); give a directory that can, or set REDIS_URL`);
+  });
+
+  test('a redis-server that dies at once', async () => {
+    const path = process.env['PATH'];
+    const fake = join(dataDir, 'redis-server');
+    writeFileSync(fake, '#!/bin/sh\necho this machine is too odd\nexit 1\n');
+    chmodSync(fake, 0o755);
+    process.env['PATH'] = `${dataDir}:${path}`;
+    try {
+      expect((await failureOf(start())).message).toBe('the embedded Redis does not run (this machine is too odd)');
+    } finally {
+      process.env['PATH'] = path;
+    }
+    expect(existsSync(join(dataDir, 'holdfast.lock'))).toBe(false);
+  });
+
+  test('a damaged log, which is left as it is', async () => {
+    const first = await start();
+    await first.service.client.set('k', 'v');
+    await first.service.onApplicationShutdown();
+    const directory = join(dataDir, 'redis', 'appendonlydir');
+    const log = join(directory, readdirSync(directory).find((name) => name.endsWith('.incr.aof')) ?? '');
+    appendFileSync(log, 'this is no command\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n');
+    const size = statSync(log).size;
+    expect((await failureOf(start())).message).toMatch(/^the embedded Redis does not run \(Bad file format reading the append only file.*\)$/);
+    expect(statSync(log).size).toBe(size);
+  });
+});

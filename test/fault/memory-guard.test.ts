@@ -1,0 +1,127 @@
+import { randomUUID } from 'node:crypto';
+
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { Redis } from 'ioredis';
+
+import { StoreBootError } from '../../src/redis/index.js';
+import { startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';
+
+afterEach(async () => {
+  await stopAllRedisServices();
+  await stopAllRedis();
+});
+
+function startOn(redis: RedisServer, env: Record<string, string> = {}): Promise<RunningService> {
+  return startRedisService({ REDIS_URL: redis.url, ...env });
+}
+
+/** Changes the server behind the back of the service. */
+async function configure(redis: RedisServer, ...settings: string[]): Promise<void> {
+  const client = new Redis(redis.url);
+  await client.call('CONFIG', 'SET', ...settings);
+  await client.quit();
+}
+
+/** Writes until the server has nothing left to give, by refusing or by evicting. */
+async function fill(redis: RedisServer): Promise<void> {
+  const client = new Redis(redis.url);
+  const value = 'x'.repeat(10_000);
+  for (let i = 0; i < 2000; i += 1) {
+    try {
+      await client.set(`filling:${i}:${randomUUID()}`, value);
+    } catch {
+      break;
+    }
+  }
+  await client.quit();
+}
+
+describe('a Redis that may evict the ledger', () => {
+  test('stops the start with one line that says what to set', async () => {
+    const redis = await startRedis({ maxmemory: '50mb', policy: 'allkeys-lru' });
+    const start = startOn(redis);
+    await expect(start).rejects.toBeInstanceOf(StoreBootError);
+    await expect(start).rejects.toThrow(
+      `Redis at 127.0.0.1:${redis.port} may evict the ledger: maxmemory-policy is allkeys-lru, set it to noeviction, ` +
+        'or accept the loss of holds with HOLDFAST_ALLOW_EVICTION=true',
+    );
+  });
+
+  test.each(['volatile-ttl', 'volatile-lru', 'allkeys-random'])('is refused with the policy %s', async (policy) => {
+    const redis = await startRedis({ maxmemory: '50mb', policy });
+    await expect(startOn(redis)).rejects.toThrow(`maxmemory-policy is ${policy}`);
+  });
+
+  test('is accepted while it has no limit, since then it evicts nothing', async () => {
+    const redis = await startRedis({ policy: 'allkeys-lru' });
+    const { service } = await startOn(redis);
+    expect(await service.status()).toMatchObject({ ready: true });
+    await configure(redis, 'maxmemory', '50mb');
+    expect(await service.status()).toMatchObject({ ready: false });
+  });
+
+  test('is accepted when the operator says so, with a loud line and a warning in health', async () => {
+    const redis = await startRedis({ maxmemory: '50mb', policy: 'allkeys-lru' });
+    const { service, log } = await startOn(redis, { HOLDFAST_ALLOW_EVICTION: 'true' });
+    const status = await service.status();
+    expect(status).toMatchObject({ ready: true, problems: [] });
+    expect(status.warnings).toEqual([expect.stringContaining('maxmemory-policy is allkeys-lru')]);
+    expect(log.some(({ level, msg }) => level === 'error' && msg.startsWith('HOLDFAST_ALLOW_EVICTION IS SET.'))).toBe(true);
+  });
+
+  test('turns readiness red when its policy becomes an evicting one later, and green when it is put right', async () => {
+    const redis = await startRedis({ maxmemory: '50mb' });
+    const { service, log } = await startOn(redis);
+    expect(await service.status()).toMatchObject({ ready: true, problems: [] });
+    await configure(redis, 'maxmemory-policy', 'allkeys-lfu');
+    expect(await service.status()).toMatchObject({ ready: false, problems: [expect.stringContaining('allkeys-lfu')] });
+    expect(service.guardState()).toMatchObject({ ok: false, problems: [{ code: 'eviction_policy' }] });
+    await service.status();
+    expect(log.filter(({ level }) => level === 'error')).toHaveLength(1);
+    await configure(redis, 'maxmemory-policy', 'noeviction');
+    expect(await service.status()).toMatchObject({ ready: true, problems: [] });
+  });
+});
+
+describe('keys that Redis did evict', () => {
+  test('turn readiness red, and it stays red when the policy is put right, even where eviction was allowed', async () => {
+    const redis = await startRedis({ maxmemory: '5mb', policy: 'allkeys-lru' });
+    const { service, metric } = await startOn(redis, { HOLDFAST_ALLOW_EVICTION: 'true' });
+    expect(await service.status()).toMatchObject({ ready: true });
+    await fill(redis);
+    const status = await service.status();
+    expect(status.ready).toBe(false);
+    expect(status.problems).toEqual(expect.arrayContaining([expect.stringMatching(/^Redis evicted \d+ keys since this process started/)]));
+    expect(await metric('holdfast_redis_evicted_keys')).toBeGreaterThan(0);
+    await configure(redis, 'maxmemory', '0', 'maxmemory-policy', 'noeviction');
+    expect(await service.status()).toMatchObject({ ready: false, problems: [expect.stringContaining('evicted')] });
+  });
+
+  test('from before the start do not count, later ones do', async () => {
+    const redis = await startRedis({ maxmemory: '5mb', policy: 'allkeys-lru' });
+    await fill(redis);
+    await configure(redis, 'maxmemory-policy', 'noeviction', 'maxmemory', '0');
+    const { service } = await startOn(redis);
+    expect(await service.status()).toMatchObject({ ready: true });
+    await configure(redis, 'maxmemory', '5mb', 'maxmemory-policy', 'allkeys-lru');
+    await fill(redis);
+    expect((await service.status()).ready).toBe(false);
+  });
+});
+
+describe('a full Redis that does not evict', () => {
+  test('turns readiness red with "memory", and green when there is room again', async () => {
+    const redis = await startRedis({ maxmemory: '5mb' });
+    const { service, metric } = await startOn(redis);
+    await fill(redis);
+    await configure(redis, 'maxmemory', '4mb');
+    expect(await service.status()).toMatchObject({ ready: false, problems: [expect.stringMatching(/^memory: .* is full/)] });
+    expect(await metric('holdfast_redis_memory_max_bytes')).toBe(4 * 1024 * 1024);
+    await configure(redis, 'maxmemory', '50mb');
+    expect(await service.status()).toMatchObject({ ready: true });
+    const { policy, usedBytes, evictedKeys } = await service.memory();
+    expect({ policy, evictedKeys }).toEqual({ policy: 'noeviction', evictedKeys: 0 });
+    expect(usedBytes).toBeGreaterThan(1_000_000);
+  });
+});

@@ -1,0 +1,238 @@
+import { execFileSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { Redis } from 'ioredis';
+
+import { StoreBootError, StoreUnavailable, toStoreError } from '../../src/redis/index.js';
+import { eventually } from '../support/eventually.js';
+import { findFreePort, startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';
+import { BOUND_MS, hammer, slowest, timed } from '../support/time-bound.js';
+
+afterEach(async () => {
+  await stopAllRedisServices();
+  await stopAllRedis();
+});
+
+async function startBoth(): Promise<RunningService & { redis: RedisServer }> {
+  const redis = await startRedis({ appendonly: true });
+  return { redis, ...(await startRedisService({ REDIS_URL: redis.url })) };
+}
+
+function worksAgain({ service }: RunningService): Promise<unknown> {
+  return eventually('commands work again', async () => (await service.client.set(`probe:${randomUUID()}`, '1')) === 'OK');
+}
+
+describe('a Redis that is killed', () => {
+  test('fails every command within two seconds as store trouble, and commands work again when it is back', async () => {
+    const running = await startBoth();
+    const { redis, service } = running;
+    const write = (): Promise<unknown> => service.client.set(`k:${randomUUID()}`, 'v');
+    const hammering = hammer(write, 1000);
+    await redis.kill();
+    const outcomes = [...(await hammering), ...(await hammer(write, 300))];
+
+    const failures = outcomes.filter(({ error }) => error !== undefined);
+    expect(failures.length).toBeGreaterThan(0);
+    expect(failures.every(({ error }) => toStoreError(error) instanceof StoreUnavailable)).toBe(true);
+    expect(slowest(outcomes)).toBeLessThan(BOUND_MS);
+    expect(service.isReady()).toBe(false);
+    await expect(service.ping()).rejects.toMatchObject({ name: 'StoreUnavailable', reason: 'connection' });
+    expect((await service.status()).ready).toBe(false);
+
+    await redis.restart();
+    await worksAgain(running);
+    await eventually('the service is ready', () => service.isReady());
+    await service.ping();
+    expect(await service.status()).toMatchObject({ ready: true, problems: [] });
+  });
+
+  test('is logged and counted once when it goes and once when it is back, however many tries that takes', async () => {
+    const running = await startBoth();
+    await running.redis.kill();
+    await eventually('the loss is counted', async () => (await running.metric('holdfast_redis_connection_lost_total')) === 1);
+    await eventually('some retries failed', async () => {
+      await running.service.ping().catch(() => undefined);
+      return running.service.client.status === 'reconnecting';
+    });
+    await running.redis.restart();
+    await worksAgain(running);
+    const lines = running.log.filter(({ msg }) => /connection to Redis/.test(msg)).map(({ level, msg }) => `${level} ${msg}`);
+    expect(lines).toEqual(['warn lost the connection to Redis; trying again', 'info the connection to Redis is back']);
+    expect(await running.metric('holdfast_redis_connection_lost_total')).toBe(1);
+    expect(await running.metric('holdfast_redis_connection_restored_total')).toBe(1);
+  });
+
+  test('leaves a subscriber that hears messages again after it is back', async () => {
+    const running = await startBoth();
+    const heard: string[] = [];
+    const subscriber = running.service.subscriber();
+    subscriber.on('message', (_channel: string, message: string) => heard.push(message));
+    await subscriber.subscribe('news');
+    await running.redis.kill();
+    await running.redis.restart();
+    await worksAgain(running);
+    await eventually('a message arrives', async () => {
+      await running.service.client.publish('news', 'hello');
+      return heard.includes('hello');
+    });
+  });
+});
+
+describe('a client that ioredis has given up', () => {
+  test('is connected again, and a subscriber too, with what it listens to', async () => {
+    const running = await startBoth();
+    const { client } = running.service;
+    const heard: string[] = [];
+    const subscriber = running.service.subscriber();
+    subscriber.on('message', (_channel: string, message: string) => heard.push(message));
+    await subscriber.subscribe('news');
+    const ended = Promise.all([once(client, 'end'), once(subscriber, 'end')]);
+    client.disconnect();
+    subscriber.disconnect();
+    await ended;
+    await worksAgain(running);
+    await eventually('a message arrives', async () => {
+      await client.publish('news', 'hello');
+      return heard.includes('hello');
+    });
+  });
+});
+
+describe('a Redis that is paused, with its connections open', () => {
+  test('fails every command within two seconds, also those queued behind a waiting batch, and heals by itself', async () => {
+    const running = await startBoth();
+    const { redis, service } = running;
+    redis.pause();
+    const outcomes = await hammer(() => service.client.incr('counter'), 3000);
+    expect(outcomes.every(({ error }) => toStoreError(error) instanceof StoreUnavailable)).toBe(true);
+    expect(slowest(outcomes)).toBeLessThan(BOUND_MS);
+    expect((await service.status()).ready).toBe(false);
+
+    redis.resume();
+    await worksAgain(running);
+    await eventually('the service is ready', async () => (await service.status()).ready);
+  });
+
+  test('does not carry out, when it wakes up, what was asked while it slept', async () => {
+    const { redis, service } = await startBoth();
+    await service.client.set('asked', '0');
+    redis.pause();
+    const first = await timed(() => service.client.incr('asked'));
+    expect(first.tookMs).toBeLessThan(BOUND_MS);
+    const later = await hammer(() => service.client.incr('asked'), 2500);
+    expect(later.every(({ error }) => error !== undefined)).toBe(true);
+    redis.resume();
+    // What the kernel had already taken before the connection was dropped may be carried out; nothing after that is.
+    const counted = await eventually('the counter is read', async () => Number(await service.client.get('asked')) + 1);
+    expect(counted - 1).toBeLessThanOrEqual(1);
+  });
+
+  test('does not hold up the shutdown', async () => {
+    const { redis, service } = await startBoth();
+    redis.pause();
+    const { tookMs } = await timed(() => service.onApplicationShutdown());
+    expect(tookMs).toBeLessThan(BOUND_MS);
+  });
+});
+
+describe('a script that blocks Redis', () => {
+  test('makes other commands fail within two seconds and succeed afterwards', async () => {
+    const running = await startBoth();
+    const { redis, service } = running;
+    const other = new Redis(redis.url, { retryStrategy: () => null, disconnectTimeout: 100 });
+    other.on('error', () => undefined);
+    const busy = other.eval("local n = 0 while redis.call('EXISTS', 'stop') == 0 do n = n + 1 end return n", 0).catch(() => undefined);
+    const outcomes = await hammer(() => service.client.get('k'), 2500);
+    expect(outcomes.some(({ error }) => error !== undefined)).toBe(true);
+    expect(slowest(outcomes)).toBeLessThan(BOUND_MS);
+    await redis.kill();
+    await busy;
+    other.disconnect();
+    await redis.restart();
+    await worksAgain(running);
+  });
+});
+
+describe('access', () => {
+  test('a password is used, and it is in no log line', async () => {
+    const redis = await startRedis({ password: 'a-very-secret-word' });
+    const { service, log } = await startRedisService({ REDIS_URL: redis.url });
+    await service.ping();
+    expect(JSON.stringify(log)).not.toContain('a-very-secret-word');
+  });
+
+  test('a wrong password stops the start with one line that names the address and not the password', async () => {
+    const redis = await startRedis({ password: 'right' });
+    const start = startRedisService({ REDIS_URL: redis.url.replace('right', 'wr0ng-w0rd') });
+    const error = await start.then(
+      () => undefined,
+      (failure: unknown) => failure as Error,
+    );
+    expect(error).toBeInstanceOf(StoreBootError);
+    expect(error?.message).toMatch(new RegExp(`^Redis at redis://127.0.0.1:${redis.port}/0 .*WRONGPASS.*$`));
+    expect(error?.message).not.toContain('wr0ng-w0rd');
+  });
+
+  test('nobody at the address stops the start with one line', async () => {
+    const port = await findFreePort();
+    await expect(startRedisService({ REDIS_URL: `redis://127.0.0.1:${port}` })).rejects.toThrow(
+      new RegExp(`^Redis at redis://127.0.0.1:${port}/0 cannot be reached \\(.*ECONNREFUSED.*\\)$`),
+    );
+  });
+
+  test('another number of partitions than the recorded one stops the start', async () => {
+    const redis = await startRedis();
+    await startRedisService({ REDIS_URL: redis.url, PARTITIONS: '16' });
+    await expect(startRedisService({ REDIS_URL: redis.url, PARTITIONS: '32' })).rejects.toThrow(
+      'PARTITIONS is 32, but this store was made with 16; set PARTITIONS=16, or use an empty store',
+    );
+  });
+});
+
+/** Why TLS cannot be tried here, or undefined. Both openssl and a redis-server built with TLS are needed. */
+async function whyNoTls(): Promise<string | undefined> {
+  try {
+    execFileSync('openssl', ['version'], { stdio: 'pipe' });
+  } catch {
+    return 'there is no openssl to make a certificate with';
+  }
+  try {
+    await (await startRedis({ args: ['--tls-port', '0'] })).stop();
+  } catch {
+    return 'redis-server was built without TLS';
+  }
+  return undefined;
+}
+
+const noTls = await whyNoTls();
+
+describe(noTls === undefined ? 'TLS' : `TLS (skipped: ${noTls})`, () => {
+  const tlsTest = noTls === undefined ? test : test.skip;
+
+  tlsTest('connects with the given CA, and refuses a server that this CA did not sign', async () => {
+    const dir = mkdtempSync(join(tmpdir(), 'holdfast-test-tls-'));
+    try {
+      const cert = join(dir, 'cert.pem');
+      const key = join(dir, 'key.pem');
+      const subject = ['-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1'];
+      execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-keyout', key, '-out', cert, ...subject], { stdio: 'pipe' });
+      const redis = await startRedis({ tls: { cert, key } });
+      const { service } = await startRedisService({ REDIS_URL: redis.url, REDIS_TLS_CA_FILE: cert });
+      await service.ping();
+      expect(await service.client.set('k', 'v')).toBe('OK');
+
+      const unchecked = await startRedisService({ REDIS_URL: redis.url, REDIS_TLS_REJECT_UNAUTHORIZED: 'false' });
+      await unchecked.service.ping();
+
+      await expect(startRedisService({ REDIS_URL: redis.url })).rejects.toThrow(/^Redis at rediss:.* refuses the connection \(.*self.signed.*\)$/);
+    } finally {
+      rmSync(dir, { recursive: true, force: true });
+    }
+  });
+});

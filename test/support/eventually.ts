@@ -1,0 +1,31 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+const POLL_MS = 10;
+
+/**
+ * Looks again and again until `probe` returns something other than undefined and false, and returns it. What the probe
+ * throws counts as "not yet"; the last of it is in the error when the time is over.
+ */
+export async function eventually<T>(
+  what: string,
+  probe: () => T | Promise<T>,
+  withinMs = 15_000,
+): Promise<Exclude<T, undefined | false>> {
+  const deadline = performance.now() + withinMs;
+  let last: unknown;
+  for (;;) {
+    try {
+      const seen = await probe();
+      if (seen !== undefined && seen !== false) {
+        return seen as Exclude<T, undefined | false>;
+      }
+      last = seen;
+    } catch (error) {
+      last = error;
+    }
+    if (performance.now() > deadline) {
+      throw new Error(`did not happen within ${withinMs} ms: ${what} (last: ${String(last)})`, { cause: last });
+    }
+    await delay(POLL_MS);
+  }
+}

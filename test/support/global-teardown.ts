@@ -1,0 +1,6 @@
+// Jest loads this file by plain require, which does not map '.js' to '.ts' as it does for the tests.
+import { stopAllRedis } from './redis-server.ts';
+
+export default async function globalTeardown(): Promise<void> {
+  await stopAllRedis();
+}

@@ -1,0 +1,47 @@
+import { Writable } from 'node:stream';
+
+import { Registry } from 'prom-client';
+
+import { loadConfig } from '../../src/config/index.js';
+import { createLogger } from '../../src/logging/index.js';
+import { RedisService } from '../../src/redis/index.js';
+
+export type LogLine = Readonly<Record<string, unknown>> & { readonly level: string; readonly msg: string };
+
+export interface RunningService {
+  readonly service: RedisService;
+  readonly log: LogLine[];
+  readonly registry: Registry;
+  /** The value of a metric without labels. */
+  metric(name: string): Promise<number>;
+}
+
+const running = new Set<RedisService>();
+
+/** A RedisService as the application starts it, with its log kept for the test. Settings are environment variables. */
+export async function startRedisService(env: Record<string, string>): Promise<RunningService> {
+  const log: LogLine[] = [];
+  const destination = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      log.push(JSON.parse(chunk.toString()) as LogLine);
+      done();
+    },
+  });
+  const registry = new Registry();
+  const config = loadConfig({ ADMIN_API_KEY: 'an-admin-key-for-tests', ...env });
+  const service = await RedisService.start(config, createLogger('debug', destination), registry);
+  running.add(service);
+  return { service, log, registry, metric: (name) => valueOf(registry, name) };
+}
+
+/** For afterEach: also after a failure nothing keeps its connections or its embedded Redis. */
+export async function stopAllRedisServices(): Promise<void> {
+  const services = [...running];
+  running.clear();
+  await Promise.all(services.map((service) => service.onApplicationShutdown()));
+}
+
+async function valueOf(registry: Registry, name: string): Promise<number> {
+  const metric = await registry.getSingleMetric(name)?.get();
+  return metric?.values[0]?.value ?? 0;
+}

@@ -1,0 +1,143 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { Redis } from 'ioredis';
+
+import { eventually } from './eventually.js';
+import { findFreePort, isPortTaken, startRedis, startSentinelProcess, type RedisServer } from './redis-server.js';
+
+const ATTEMPTS = 10;
+const SLOTS = 16_384;
+
+async function withClient<T>(server: RedisServer, use: (client: Redis) => Promise<T>): Promise<T> {
+  const client = new Redis({ host: server.host, port: server.port, disconnectTimeout: 100 });
+  try {
+    return await use(client);
+  } finally {
+    client.disconnect();
+  }
+}
+
+export interface SentinelSetup {
+  readonly master: RedisServer;
+  readonly replica: RedisServer;
+  readonly sentinels: readonly RedisServer[];
+  readonly masterName: string;
+  /** For REDIS_SENTINELS. */
+  readonly addresses: string;
+}
+
+/** A master, a replica that is in step, and Sentinels that call a silent master dead after half a second. */
+export async function startSentinel(sentinelCount = 1): Promise<SentinelSetup> {
+  const masterName = 'ledger';
+  const master = await startRedis({ args: ['--repl-diskless-sync-delay', '0'] });
+  const replica = await startRedis({ args: ['--replicaof', master.host, String(master.port)] });
+  await eventually('the replica is in step', () => withClient(replica, async (client) => (await client.info('replication')).includes('master_link_status:up')));
+  const quorum = Math.floor(sentinelCount / 2) + 1;
+  const configure = (port: number, dir: string): string => {
+    const file = join(dir, 'sentinel.conf');
+    const lines = [
+      `port ${port}`,
+      `dir ${dir}`,
+      'bind 127.0.0.1',
+      `sentinel monitor ${masterName} ${master.host} ${master.port} ${quorum}`,
+      `sentinel down-after-milliseconds ${masterName} 500`,
+      `sentinel failover-timeout ${masterName} 3000`,
+    ];
+    writeFileSync(file, `${lines.join('\n')}\n`);
+    return file;
+  };
+  const sentinels: RedisServer[] = [];
+  for (let i = 0; i < sentinelCount; i += 1) {
+    sentinels.push(await startSentinelProcess(configure));
+  }
+  await Promise.all(sentinels.map((sentinel) => waitForReplica(sentinel, masterName)));
+  return { master, replica, sentinels, masterName, addresses: sentinels.map(({ host, port }) => `${host}:${port}`).join(',') };
+}
+
+async function waitForReplica(sentinel: RedisServer, masterName: string): Promise<void> {
+  await withClient(sentinel, (client) =>
+    // Before its own look at the replica, a Sentinel would find it unfit to take over.
+    eventually('the Sentinel has looked at the replica', async () => {
+      const [replica] = (await client.call('SENTINEL', 'REPLICAS', masterName)) as string[][];
+      return replica !== undefined && replica[replica.indexOf('master-link-status') + 1] === 'ok';
+    }),
+  );
+}
+
+export interface ClusterSetup {
+  readonly masters: readonly RedisServer[];
+  /** One replica of the first master, so that this one can be killed. */
+  readonly replica: RedisServer;
+  /** For REDIS_CLUSTER_NODES. */
+  readonly addresses: string;
+}
+
+/** Masters that share all slots, and a replica of the first one. A silent node is called dead after a second. */
+export async function startCluster(masterCount = 3): Promise<ClusterSetup> {
+  const nodes: ClusterNode[] = [];
+  for (let i = 0; i <= masterCount; i += 1) {
+    nodes.push(await startClusterNode());
+  }
+  const [first, ...others] = nodes.slice(0, masterCount) as [ClusterNode, ...ClusterNode[]];
+  const replica = nodes.at(-1) as ClusterNode;
+  const masters = [first, ...others];
+  for (const [index, { server }] of masters.entries()) {
+    const from = Math.floor((index * SLOTS) / masterCount);
+    const to = Math.floor(((index + 1) * SLOTS) / masterCount) - 1;
+    await withClient(server, (client) => client.call('CLUSTER', 'SET-CONFIG-EPOCH', index + 1));
+    await withClient(server, (client) => client.call('CLUSTER', 'ADDSLOTSRANGE', from, to));
+  }
+  for (const { server, busPort } of [...others, replica]) {
+    await withClient(first.server, (client) => client.call('CLUSTER', 'MEET', server.host, server.port, busPort));
+  }
+  await Promise.all(nodes.map(({ server }) => waitForNodes(server, nodes.length)));
+  const firstId = await withClient(first.server, async (client) => String(await client.call('CLUSTER', 'MYID')));
+  await withClient(replica.server, (client) => client.call('CLUSTER', 'REPLICATE', firstId));
+  await eventually('the replica is in step', () => withClient(replica.server, async (client) => (await client.info('replication')).includes('master_link_status:up')));
+  await Promise.all(nodes.map(({ server }) => waitForState(server)));
+  const addresses = masters.map(({ server }) => `${server.host}:${server.port}`).join(',');
+  return { masters: masters.map(({ server }) => server), replica: replica.server, addresses };
+}
+
+interface ClusterNode {
+  readonly server: RedisServer;
+  readonly busPort: number;
+}
+
+/** The usual bus port, 10000 above the other one, may not exist or may be taken, so it is chosen as well. */
+async function startClusterNode(): Promise<ClusterNode> {
+  for (let attempt = 1; ; attempt += 1) {
+    const busPort = await findFreePort();
+    const cluster = ['--cluster-enabled', 'yes', '--cluster-config-file', 'nodes.conf', '--cluster-node-timeout', '1000'];
+    // A replica counts as available only once it has received something, be it a ping.
+    const replication = ['--repl-diskless-sync-delay', '0', '--repl-ping-replica-period', '1'];
+    try {
+      const server = await startRedis({ args: [...cluster, '--cluster-port', String(busPort), ...replication] });
+      return { server, busPort };
+    } catch (error) {
+      if (attempt === ATTEMPTS || !isPortTaken(error)) {
+        throw error;
+      }
+    }
+  }
+}
+
+async function waitForNodes(server: RedisServer, count: number): Promise<void> {
+  await withClient(server, (client) =>
+    eventually('all nodes know each other', async () => {
+      const lines = String(await client.call('CLUSTER', 'NODES')).trim().split('\n');
+      return lines.length === count && !lines.some((line) => line.includes('handshake'));
+    }),
+  );
+}
+
+async function waitForState(server: RedisServer): Promise<void> {
+  await withClient(server, (client) =>
+    eventually('the cluster is whole', async () => {
+      const slots = (await client.call('CLUSTER', 'SLOTS')) as unknown[][];
+      const state = String(await client.call('CLUSTER', 'INFO'));
+      return state.includes('cluster_state:ok') && slots.some((range) => range.length > 3);
+    }),
+  );
+}
