@@ -1,0 +1,72 @@
+import tseslint from 'typescript-eslint';
+
+/** A folder of src is a capability; the others see only its index.ts (also of nested capabilities). */
+const PUBLIC_FILES_ONLY = {
+  regex: '^(\\.\\./)+([a-z-]+/)+(?!index\\.js$)[^/]+$',
+  message: "Import another capability only through its public file, '<folder>/index.js'.",
+};
+
+export default tseslint.config(
+  { ignores: ['dist/', '.test-dist/', 'node_modules/', 'coverage/', '.data/'] },
+  { linterOptions: { reportUnusedDisableDirectives: 'error' } },
+  {
+    files: ['**/*.ts'],
+    extends: [...tseslint.configs.recommendedTypeChecked],
+    languageOptions: { parserOptions: { project: './tsconfig.all.json', tsconfigRootDir: import.meta.dirname } },
+    rules: {
+      '@typescript-eslint/no-explicit-any': 'error',
+      '@typescript-eslint/no-floating-promises': 'error',
+      '@typescript-eslint/no-misused-promises': 'error',
+      '@typescript-eslint/switch-exhaustiveness-check': ['error', { considerDefaultExhaustiveForUnions: true }],
+      '@typescript-eslint/explicit-module-boundary-types': 'error',
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
+      '@typescript-eslint/prefer-readonly': 'error',
+      // Type-only imports of injected classes would lose the decorator metadata that Nest reads.
+      '@typescript-eslint/consistent-type-imports': 'off',
+      // Nest modules are empty classes by nature.
+      '@typescript-eslint/no-extraneous-class': 'off',
+      eqeqeq: 'error',
+      'no-console': 'error',
+      'no-restricted-syntax': [
+        'error',
+        { selector: "CallExpression[callee.object.name='Date'][callee.property.name='now']", message: 'Decisions use the time of Redis; durations use performance.now().' },
+      ],
+    },
+  },
+  {
+    files: ['src/**/*.ts'],
+    rules: {
+      'no-restricted-imports': ['error', { patterns: [PUBLIC_FILES_ONLY] }],
+      'max-lines': ['error', { max: 300 }],
+      'max-lines-per-function': ['error', { max: 70 }],
+    },
+  },
+  {
+    // The environment becomes the typed configuration in one folder, and nothing else reads it.
+    files: ['src/**/*.ts'],
+    ignores: ['src/config/**'],
+    rules: {
+      'no-restricted-properties': ['error', { object: 'process', property: 'env', message: 'Only src/config reads the environment.' }],
+    },
+  },
+  {
+    // What a person reads on a terminal is written there.
+    files: ['src/console/**/*.ts', 'bench/**/*.ts'],
+    rules: { 'no-console': 'off' },
+  },
+  {
+    files: ['test/**/*.ts', 'bench/**/*.ts'],
+    rules: {
+      '@typescript-eslint/explicit-module-boundary-types': 'off',
+      // Answers are parsed JSON, and Jest's asymmetric matchers are typed as any; the assertions are the check.
+      '@typescript-eslint/no-unsafe-argument': 'off',
+      '@typescript-eslint/no-unsafe-assignment': 'off',
+      '@typescript-eslint/no-unsafe-call': 'off',
+      '@typescript-eslint/no-unsafe-member-access': 'off',
+      '@typescript-eslint/no-unsafe-return': 'off',
+      // Jest's spies are named without being called.
+      '@typescript-eslint/unbound-method': 'off',
+      'no-restricted-syntax': 'off',
+    },
+  },
+);

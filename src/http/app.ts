@@ -1,0 +1,37 @@
+import { NestFactory } from '@nestjs/core';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { AppModule, type AppModuleImport } from '../app.module.js';
+import { resolveAdminApiKey, type HoldfastConfig } from '../config/index.js';
+import { createLogger, type Logger } from '../logging/index.js';
+import { RequestMetrics } from '../metrics/index.js';
+import { createFastify } from './fastify.js';
+import { NestLogger } from './nest-logger.js';
+import { OpenApiDocument } from './openapi.js';
+
+export interface AppOptions {
+  readonly logger?: Logger;
+  /** Modules beside the product's own; tests mount their controllers with them. */
+  readonly modules?: readonly AppModuleImport[];
+}
+
+/**
+ * The whole application, ready to `listen`; used by main.ts and by the tests. With the embedded Redis it finds or makes the admin key.
+ * @throws whatever stops the start; nothing has been printed about it then.
+ */
+export async function createApp(config: HoldfastConfig, options: AppOptions = {}): Promise<NestFastifyApplication> {
+  const logger = options.logger ?? createLogger(config.logLevel);
+  const adminApiKey = resolveAdminApiKey(config, logger);
+  const { fastify, routes } = createFastify(logger, config.bodyLimitBytes);
+  const app = await NestFactory.create<NestFastifyApplication>(
+    AppModule.forRoot({ ...config, adminApiKey }, { logger, routes, modules: options.modules ?? [] }),
+    new FastifyAdapter(fastify as never),
+    { bodyParser: false, abortOnError: false, logger: new NestLogger(logger) },
+  );
+  const requests = app.get(RequestMetrics);
+  fastify.addHook('onResponse', (request, reply, done) => {
+    requests.observe(request, reply);
+    done();
+  });
+  app.get(OpenApiDocument).describe(app);
+  return app;
+}

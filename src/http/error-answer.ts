@@ -1,0 +1,122 @@
+import { HttpException, NotFoundException } from '@nestjs/common';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Refusal, type ErrorCode } from '../ledger/index.js';
+import { StoreUnavailable } from '../redis/index.js';
+import { ERROR_CATALOGUE } from './error-catalogue.js';
+import { stringifyJson } from './json.js';
+import type { RouteTable } from './route-table.js';
+import type { RequestTrace } from './tracing.js';
+
+/** What a client is told: ErrorResponse of cycles-protocol-v0, with the status and headers around it. */
+export interface ErrorAnswer {
+  readonly status: number;
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly details?: Record<string, unknown> | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** True when nobody foresaw the failure: it is logged and counted. */
+  readonly unexpected?: boolean;
+}
+
+const CODE_BY_STATUS: ReadonlyMap<number, ErrorCode> = new Map([
+  [401, 'UNAUTHORIZED'],
+  [403, 'FORBIDDEN'],
+  [404, 'NOT_FOUND'],
+  [429, 'LIMIT_EXCEEDED'],
+]);
+
+/** Fastify's refusals before there is a route. */
+const ROUTER_REFUSALS: Readonly<Record<string, string>> = {
+  FST_ERR_BAD_URL: 'the path of the URL is not valid: check its percent encoding',
+  FST_ERR_MAX_PARAM_LENGTH: 'a part of the path is too long',
+};
+
+/** Decides the answer to whatever was thrown. Nothing of an unforeseen error reaches the client. */
+export function answerTo(error: unknown, request: FastifyRequest, routes: RouteTable): ErrorAnswer {
+  if (error instanceof Refusal) {
+    const entry = ERROR_CATALOGUE[error.code];
+    return { status: entry.status, code: error.code, message: error.message || entry.message, details: error.details };
+  }
+  if (error instanceof StoreUnavailable) {
+    return {
+      status: 503,
+      code: 'INTERNAL_ERROR',
+      message: `${error.message}; retry with the same idempotency key`,
+      details: { reason: error.reason },
+      headers: { 'Retry-After': String(error.retryAfterS) },
+    };
+  }
+  if (error instanceof NotFoundException && request.is404) {
+    return noRoute(request, routes);
+  }
+  const status = statusOf(error);
+  if (status !== undefined && status >= 400 && status < 500) {
+    return clientError(error as Error, status, request);
+  }
+  return { status: 500, code: 'INTERNAL_ERROR', message: ERROR_CATALOGUE.INTERNAL_ERROR.message, unexpected: true };
+}
+
+/** 405 where the path knows other methods, else 404. */
+export function noRoute(request: FastifyRequest, routes: RouteTable): ErrorAnswer {
+  const path = request.url.split('?', 1)[0] ?? '';
+  const allowed = routes.methodsOf(path);
+  if (allowed.length === 0) {
+    return { status: 404, code: 'NOT_FOUND', message: 'there is nothing at this path' };
+  }
+  const allow = allowed.join(', ');
+  return {
+    status: 405,
+    code: 'INVALID_REQUEST',
+    message: `${request.method} is not possible here; allowed: ${allow}`,
+    headers: { Allow: allow },
+  };
+}
+
+/** Refusals of Fastify (which Nest turns into an HttpException where a route was found) and of Nest itself. */
+function clientError(error: Error, status: number, request: FastifyRequest): ErrorAnswer {
+  switch (status) {
+    case 413: {
+      const limit = request.routeOptions.bodyLimit;
+      return { status, code: 'INVALID_REQUEST', message: `the request body is larger than ${limit} bytes, the most that is allowed` };
+    }
+    case 415:
+      // The protocol has no 415.
+      return { status: 400, code: 'INVALID_REQUEST', message: 'the Content-Type must be application/json' };
+    default:
+  }
+  const code = (error as { code?: unknown }).code;
+  const known = typeof code === 'string' ? ROUTER_REFUSALS[code] : undefined;
+  return known === undefined
+    ? { status, code: CODE_BY_STATUS.get(status) ?? 'INVALID_REQUEST', message: error.message }
+    : { status: 400, code: 'INVALID_REQUEST', message: known };
+}
+
+function statusOf(error: unknown): number | undefined {
+  if (error instanceof HttpException) {
+    return error.getStatus();
+  }
+  const status: unknown = error instanceof Error ? (error as { statusCode?: unknown }).statusCode : undefined;
+  return typeof status === 'number' ? status : undefined;
+}
+
+export function errorBody(answer: ErrorAnswer, trace: RequestTrace): string {
+  return stringifyJson({
+    error: answer.code,
+    message: answer.message,
+    request_id: trace.requestId,
+    trace_id: trace.traceId,
+    details: answer.details,
+  });
+}
+
+export function sendError(reply: FastifyReply, answer: ErrorAnswer, trace: RequestTrace): void {
+  for (const [name, value] of Object.entries(answer.headers ?? {})) {
+    reply.header(name, value);
+  }
+  sendJson(reply, answer.status, errorBody(answer, trace));
+}
+
+/** Sends text that is JSON already; neither Nest nor Fastify serialises it again. */
+export function sendJson(reply: FastifyReply, status: number, text: string): void {
+  void reply.code(status).header('content-type', 'application/json; charset=utf-8').send(text);
+}

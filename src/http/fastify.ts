@@ -1,0 +1,126 @@
+import { STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { fastify, LogController, type FastifyInstance } from 'fastify';
+import { Refusal } from '../ledger/index.js';
+import type { Logger } from '../logging/index.js';
+import { answerTo, errorBody, noRoute, sendError, type ErrorAnswer } from './error-answer.js';
+import { parseBody, stringifyJson } from './json.js';
+import { installRouteTable, type RouteTable } from './route-table.js';
+import { installTracing, newRequestId, REQUEST_ID_HEADER, startTrace, TRACE_ID_HEADER, traceFrom } from './tracing.js';
+
+/** Longer than the idle timeout of common load balancers (60 s), so that they, not we, close an idle connection. */
+const KEEP_ALIVE_TIMEOUT_MS = 72_000;
+/** A client that takes longer to send its request is cut off; the answer may take as long as it needs. */
+const REQUEST_TIMEOUT_MS = 30_000;
+/** Reservation ids have at most 128 characters, tenant ids 64; scopes never stand in a path. */
+const MAX_PARAM_LENGTH = 256;
+
+export const SERVER_OPTIONS = { requireHostHeader: false } as const;
+
+export interface HttpServer {
+  readonly fastify: FastifyInstance;
+  readonly routes: RouteTable;
+}
+
+/** Builds the Fastify instance with everything that must be in place before Nest adds the routes. */
+export function createFastify(logger: Logger, bodyLimitBytes: number): HttpServer {
+  const routes: { table?: RouteTable } = {};
+  const instance = fastify({
+    loggerInstance: logger,
+    logController: new LogController({ disableRequestLogging: true }),
+    // A child logger a request costs more than tracing and metrics together; lines name the request id themselves.
+    childLoggerFactory: (parent) => parent,
+    genReqId: newRequestId,
+    requestIdHeader: false,
+    bodyLimit: bodyLimitBytes,
+    // Node would refuse a request without Host by itself, outside the protocol's error form.
+    http: SERVER_OPTIONS,
+    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    // A request that arrives on a kept connection during shutdown is still answered as usual.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
+    frameworkErrors: (error, request, reply) => {
+      startTrace(request, reply);
+      sendError(reply, answerTo(error, request, routes.table as RouteTable), request.trace);
+    },
+    clientErrorHandler: (error, socket) => {
+      answerRaw(error, socket);
+    },
+  }) as unknown as FastifyInstance;
+  installTracing(instance);
+  const table = installRouteTable(instance);
+  routes.table = table;
+  refuseEarly(instance, table);
+  installJson(instance);
+  return { fastify: instance, routes: table };
+}
+
+const NO_HOST: ErrorAnswer = { status: 400, code: 'INVALID_REQUEST', message: 'an HTTP/1.1 request needs a Host header' };
+
+/** Before the body is read, so that a path that does not exist is told whatever was sent to it. */
+function refuseEarly(instance: FastifyInstance, table: RouteTable): void {
+  instance.addHook('onRequest', (request, reply, done) => {
+    if (request.is404) {
+      sendError(reply, noRoute(request, table), request.trace);
+    } else if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {
+      sendError(reply, NO_HOST, request.trace);
+    } else {
+      done();
+    }
+  });
+}
+
+function installJson(instance: FastifyInstance): void {
+  instance.removeAllContentTypeParsers();
+  for (const type of ['application/json', /^application\/[a-z0-9.-]+\+json(;|$)/]) {
+    instance.addContentTypeParser<Buffer>(type, { parseAs: 'buffer' }, (_request, body, done) => {
+      finish(done, () => parseBody(body));
+    });
+  }
+  instance.addContentTypeParser<Buffer>('*', { parseAs: 'buffer' }, (_request, body, done) => {
+    finish(done, () => refuseBody(body));
+  });
+  instance.setReplySerializer((payload) => stringifyJson(payload));
+}
+
+function finish(done: (error: Error | null, body?: unknown) => void, parse: () => unknown): void {
+  let body: unknown;
+  try {
+    body = parse();
+  } catch (error) {
+    done(error as Error);
+    return;
+  }
+  done(null, body);
+}
+
+/** An empty body has no type to be wrong about. */
+function refuseBody(body: Buffer): undefined {
+  if (body.length > 0) {
+    throw new Refusal('INVALID_REQUEST', 'the Content-Type must be application/json');
+  }
+}
+
+const RAW_ANSWERS: Readonly<Record<string, readonly [status: number, message: string]>> = {
+  HPE_HEADER_OVERFLOW: [431, 'the request headers are larger than 16384 bytes, the most that is allowed'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'the request did not arrive in time'],
+};
+
+/** Answers what is no HTTP request at all: there is no Fastify request yet, only the socket. */
+export function answerRaw(error: Error & { code?: string }, socket: Duplex): void {
+  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const [status, message] = RAW_ANSWERS[error.code ?? ''] ?? [400, 'the request is not valid HTTP'];
+  const answer: ErrorAnswer = { status, code: 'INVALID_REQUEST', message };
+  const trace = traceFrom({}, newRequestId());
+  const body = errorBody(answer, trace);
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}\r\n` +
+      `Content-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n` +
+      `${REQUEST_ID_HEADER}: ${trace.requestId}\r\n${TRACE_ID_HEADER}: ${trace.traceId}\r\n\r\n${body}`,
+  );
+}

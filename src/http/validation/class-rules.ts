@@ -1,0 +1,179 @@
+import { plainToInstance } from 'class-transformer';
+import {
+  arrayMaxSize,
+  arrayMinSize,
+  arrayNotEmpty,
+  arrayUnique,
+  getMetadataStorage,
+  isEnum,
+  isNotEmpty,
+} from 'class-validator';
+import { isPresent } from './decorators.js';
+import type { Rule, Schema } from './rule.js';
+
+export type DtoClass<T extends object = object> = new () => T;
+
+export interface FieldRules {
+  readonly name: string;
+  readonly optional: boolean;
+  readonly rules: readonly Rule[];
+  /** Rules for each item; the field itself is then an array. */
+  readonly itemRules: readonly Rule[];
+  readonly nested?: ClassRules;
+  /** Messages that a DTO's author wrote, by constraint name; they win over the generated words. */
+  readonly ownMessages: ReadonlySet<string>;
+}
+
+export interface ClassRules {
+  readonly dto: DtoClass;
+  readonly fields: ReadonlyMap<string, FieldRules>;
+}
+
+type Metadata = ReturnType<ReturnType<typeof getMetadataStorage>['getTargetValidationMetadatas']>[number];
+
+const known = new Map<DtoClass, ClassRules>();
+
+/**
+ * Reads the class-validator and class-transformer metadata of a DTO once.
+ * @throws Error at boot for a decorator that the compiled validator cannot reproduce: a rule must never be dropped silently.
+ */
+export function readRules(dto: DtoClass): ClassRules {
+  const read = known.get(dto);
+  if (read !== undefined) {
+    return read;
+  }
+  const storage = getMetadataStorage();
+  const byField = storage.groupByPropertyName(storage.getTargetValidationMetadatas(dto, '', true, false));
+  const names = Object.keys(byField);
+  if (names.length === 0) {
+    throw new Error(`${dto.name} has no validation rules`);
+  }
+  const fields = new Map<string, FieldRules>();
+  const result: ClassRules = { dto, fields };
+  known.set(dto, result);
+  for (const name of names) {
+    fields.set(name, readField(dto, name, byField[name] ?? []));
+  }
+  return result;
+}
+
+function readField(dto: DtoClass, name: string, metadatas: readonly Metadata[]): FieldRules {
+  const where = `${dto.name}.${name}`;
+  const rules: Rule[] = [];
+  const itemRules: Rule[] = [];
+  const ownMessages = new Set<string>();
+  let optional = false;
+  let nested: ClassRules | undefined;
+  // Decorators run from the bottom up; reversed, the rules stand in reading order.
+  for (const metadata of [...metadatas].reverse()) {
+    if (metadata.validateIf !== undefined || (metadata.groups ?? []).length > 0) {
+      throw new Error(`${where}: validateIf and groups are not supported`);
+    }
+    if (metadata.type === 'conditionalValidation') {
+      if (metadata.constraints[0] !== isPresent) {
+        throw new Error(`${where}: use Optional() from src/http; IsOptional would let an explicit null pass, and ValidateIf cannot be compiled`);
+      }
+      optional = true;
+    } else if (metadata.type === 'nestedValidation') {
+      nested = readRules(nestedClass(dto, name));
+    } else {
+      const rule = toRule(where, metadata);
+      (metadata.each ? itemRules : rules).push(rule);
+      if (metadata.message) {
+        ownMessages.add(metadata.name ?? rule.name);
+      }
+    }
+  }
+  const isList = rules.some((rule) => rule.schema.type === 'array');
+  const holdsObjects = (isList ? itemRules : rules).some((rule) => rule.schema.type === 'object');
+  if ((itemRules.length > 0 && !isList) || (nested !== undefined && !holdsObjects)) {
+    throw new Error(`${where}: say IsArray() or IsObject() too (or use Nested, NestedArray): class-validator would let other values pass`);
+  }
+  return { name, optional, rules, itemRules, ownMessages, ...(nested === undefined ? {} : { nested }) };
+}
+
+/** Asks class-transformer which class it would build for a nested field; its own storage of types is not public. */
+function nestedClass(dto: DtoClass, name: string): DtoClass {
+  const built = (plainToInstance(dto, { [name]: [{}] }) as Record<string, unknown>)[name];
+  const item: unknown = Array.isArray(built) ? built[0] : built;
+  const type: unknown = typeof item === 'object' && item !== null ? item.constructor : undefined;
+  if (typeof type !== 'function' || type === Object || type === Array) {
+    throw new Error(`${dto.name}.${name}: a nested field needs Type(() => Class)`);
+  }
+  return type as DtoClass;
+}
+
+type Builder = (constraints: readonly unknown[]) => Pick<Rule, 'test' | 'schema'>;
+
+/** What of class-validator is compiled. Each test is class-validator's own, or its equal for every JSON value where a call costs. */
+const BUILDERS: Readonly<Record<string, Builder>> = {
+  isDefined: () => ({ test: (value) => value !== undefined && value !== null, schema: {} }),
+  isString: () => ({ test: (value) => typeof value === 'string', schema: { type: 'string' } }),
+  isInt: () => ({ test: (value) => Number.isInteger(value), schema: { type: 'integer' } }),
+  isBoolean: () => ({ test: (value) => typeof value === 'boolean', schema: { type: 'boolean' } }),
+  isObject: () => ({ test: (value) => typeof value === 'object' && value !== null && !Array.isArray(value), schema: { type: 'object' } }),
+  isArray: () => ({ test: (value) => Array.isArray(value), schema: { type: 'array' } }),
+  isNumber: ([options]) => {
+    if (options !== undefined && Object.keys(options as object).length > 0) {
+      throw new Error('IsNumber() takes no options here');
+    }
+    return { test: (value) => typeof value === 'number' && Number.isFinite(value), schema: { type: 'number' } };
+  },
+  isNotEmpty: () => ({ test: (value) => isNotEmpty(value), schema: { minLength: 1 } }),
+  min: ([bound]) => ({ test: (value) => typeof value === 'number' && value >= (bound as number), schema: { minimum: bound as number } }),
+  max: ([bound]) => ({ test: (value) => typeof value === 'number' && value <= (bound as number), schema: { maximum: bound as number } }),
+  arrayNotEmpty: () => ({ test: (value) => arrayNotEmpty(value), schema: { minItems: 1 } }),
+  arrayMinSize: ([size]) => ({ test: (value) => arrayMinSize(value, size as number), schema: { minItems: size as number } }),
+  arrayMaxSize: ([size]) => ({ test: (value) => arrayMaxSize(value, size as number), schema: { maxItems: size as number } }),
+  arrayUnique: ([identify]) => {
+    if (identify !== undefined) {
+      throw new Error('ArrayUnique() takes no identifier here');
+    }
+    return { test: (value) => Array.isArray(value) && arrayUnique(value), schema: { uniqueItems: true } };
+  },
+  isIn: ([values]) => {
+    const allowed = [...(values as readonly unknown[])];
+    const known = new Set(allowed);
+    return { test: (value) => known.has(value), schema: { enum: allowed, ...typeOf(allowed) } };
+  },
+  isEnum: ([entity, values]) => ({
+    test: (value) => isEnum(value, entity),
+    schema: { enum: [...(values as readonly unknown[])], ...typeOf(values as readonly unknown[]) },
+  }),
+  matches: ([pattern, flags]) => {
+    if (!(pattern instanceof RegExp) || flags !== undefined || pattern.global || pattern.sticky) {
+      throw new Error('Matches() takes a RegExp without the flags g and y here');
+    }
+    return { test: (value) => typeof value === 'string' && pattern.test(value), schema: { pattern: pattern.source } };
+  },
+};
+
+function typeOf(values: readonly unknown[]): Schema {
+  return values.every((value) => typeof value === 'string') ? { type: 'string' } : {};
+}
+
+function toRule(where: string, metadata: Metadata): Rule {
+  const constraints = (metadata.constraints ?? []) as readonly unknown[];
+  const own = constraints[0];
+  if (isRule(own)) {
+    return own;
+  }
+  const name = metadata.name ?? metadata.type;
+  const build = Object.hasOwn(BUILDERS, name) ? BUILDERS[name] : undefined;
+  if (build === undefined) {
+    throw new Error(
+      name === 'isLength' || name === 'minLength' || name === 'maxLength'
+        ? `${where}: import Length, MinLength and MaxLength from src/http; class-validator's do not count every character`
+        : `${where}: the decorator ${name} cannot be compiled; use a supported one, Obeys or Satisfies`,
+    );
+  }
+  try {
+    return { name, ...build(constraints) };
+  } catch (error) {
+    throw new Error(`${where}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+function isRule(value: unknown): value is Rule {
+  return typeof value === 'object' && value !== null && 'test' in value && 'schema' in value && !(value instanceof RegExp);
+}

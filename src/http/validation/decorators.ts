@@ -1,0 +1,139 @@
+import { applyDecorators } from '@nestjs/common';
+import { Type } from 'class-transformer';
+import { IsArray, IsObject, ValidateBy, ValidateIf, ValidateNested, type ValidationOptions } from 'class-validator';
+import { INT64_MAX } from '../../ledger/index.js';
+import { describeSchema, type Rule } from './rule.js';
+
+/** How deep free JSON may nest: deeper values would exhaust the stack of every recursive reader behind us. */
+const FREE_OBJECT_MAX_DEPTH = 32;
+
+/** Shared by all `Optional` fields, so that the compiler recognises it by identity. */
+export const isPresent = (_object: unknown, value: unknown): boolean => value !== undefined;
+
+/** The field may be absent. Unlike class-validator's IsOptional, an explicit `null` is refused. */
+export function Optional(): PropertyDecorator {
+  return ValidateIf(isPresent);
+}
+
+/** Puts a rule of one's own on a field; class-validator, the compiled predicate and OpenAPI all read it. */
+export function Obeys(rule: Rule, options?: ValidationOptions): PropertyDecorator {
+  return ValidateBy(
+    {
+      name: rule.name,
+      constraints: [rule],
+      validator: {
+        validate: rule.test,
+        defaultMessage: (args) => `${args?.property ?? 'value'} must be ${rule.phrase ?? describeSchema(rule.schema)}`,
+      },
+    },
+    options,
+  );
+}
+
+/** A condition that a schema cannot express. `phrase` follows "<field> must be ", for instance "a subject naming at least one level". */
+export function Satisfies(phrase: string, test: (value: unknown) => boolean, options?: ValidationOptions): PropertyDecorator {
+  return Obeys({ name: `satisfies ${phrase}`, test, schema: {}, phrase }, options);
+}
+
+/** An integer of up to 64 bits, exact: a safe `number`, or a `bigint` as the body parser gives it beyond 2^53. */
+export function IsInt64({ min, max = INT64_MAX }: { min: number | bigint; max?: number | bigint }): PropertyDecorator {
+  const test = (value: unknown): boolean =>
+    (typeof value === 'number' ? Number.isSafeInteger(value) : typeof value === 'bigint') &&
+    (value as number | bigint) >= min &&
+    (value as number | bigint) <= max;
+  return Obeys({ name: 'isInt64', test, schema: { type: 'integer', format: 'int64', minimum: min, maximum: max } });
+}
+
+/** String keys to string values, such as the subject's dimensions. */
+export function IsStringMap({ maxEntries, maxValueLength }: { maxEntries: number; maxValueLength: number }): PropertyDecorator {
+  const test = (value: unknown): boolean => {
+    if (!isPlainObject(value)) {
+      return false;
+    }
+    const values = Object.values(value);
+    return values.length <= maxEntries && values.every((entry) => typeof entry === 'string' && lengthWithin(entry, 0, maxValueLength));
+  };
+  return Obeys({
+    name: 'isStringMap',
+    test,
+    schema: { type: 'object', maxProperties: maxEntries, additionalProperties: { type: 'string', maxLength: maxValueLength } },
+  });
+}
+
+/** Any JSON object, such as metadata; bounded by the body limit and by its nesting. */
+export function IsFreeObject(): PropertyDecorator {
+  return Obeys({
+    name: 'isFreeObject',
+    test: (value) => isPlainObject(value) && depthWithin(value, FREE_OBJECT_MAX_DEPTH),
+    schema: { type: 'object', additionalProperties: true },
+    phrase: `a JSON object nested at most ${FREE_OBJECT_MAX_DEPTH} levels deep`,
+  });
+}
+
+/**
+ * String length in characters as JSON Schema counts them (Unicode code points). class-validator's decorators of the
+ * same names do not count variation selectors, so a text of any size could pass them; the compiler refuses those.
+ */
+export function Length(min: number, max: number, options?: ValidationOptions): PropertyDecorator {
+  return Obeys({ name: 'length', test: (value) => lengthWithin(value, min, max), schema: { minLength: min, maxLength: max } }, options);
+}
+
+/** See `Length`. */
+export function MinLength(min: number, options?: ValidationOptions): PropertyDecorator {
+  return Obeys({ name: 'minLength', test: (value) => lengthWithin(value, min, Infinity), schema: { minLength: min } }, options);
+}
+
+/** See `Length`. */
+export function MaxLength(max: number, options?: ValidationOptions): PropertyDecorator {
+  return Obeys({ name: 'maxLength', test: (value) => lengthWithin(value, 0, max), schema: { maxLength: max } }, options);
+}
+
+/** An object with rules of its own. */
+export function Nested(type: () => new () => object): PropertyDecorator {
+  return applyDecorators(IsObject(), ValidateNested(), Type(type));
+}
+
+/** An array of objects with rules of their own. */
+export function NestedArray(type: () => new () => object): PropertyDecorator {
+  return applyDecorators(IsArray(), IsObject({ each: true }), ValidateNested({ each: true }), Type(type));
+}
+
+function isPlainObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function lengthWithin(value: unknown, min: number, max: number): boolean {
+  if (typeof value !== 'string') {
+    return false;
+  }
+  const units = value.length;
+  // A code point takes one or two UTF-16 units, so most texts are decided without counting.
+  if (units <= max && units >= min * 2) {
+    return true;
+  }
+  if (units < min || units > max * 2) {
+    return false;
+  }
+  let points = units;
+  for (let index = 0; index < units - 1; index += 1) {
+    if ((value.charCodeAt(index) & 0xfc00) === 0xd800 && (value.charCodeAt(index + 1) & 0xfc00) === 0xdc00) {
+      points -= 1;
+    }
+  }
+  return points >= min && points <= max;
+}
+
+function depthWithin(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) {
+    return true;
+  }
+  if (levels === 0) {
+    return false;
+  }
+  for (const key in value) {
+    if (!depthWithin((value as Record<string, unknown>)[key], levels - 1)) {
+      return false;
+    }
+  }
+  return true;
+}

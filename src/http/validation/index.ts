@@ -1,0 +1,18 @@
+export { compileValidator } from './compile.js';
+export { compileQuery } from './query.js';
+export { rulesToSchema } from './schema.js';
+export type { DtoClass } from './class-rules.js';
+export type { Rule, Schema } from './rule.js';
+export {
+  IsFreeObject,
+  IsInt64,
+  IsStringMap,
+  Length,
+  MaxLength,
+  MinLength,
+  Nested,
+  NestedArray,
+  Obeys,
+  Optional,
+  Satisfies,
+} from './decorators.js';

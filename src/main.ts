@@ -1,0 +1,76 @@
+import 'reflect-metadata';
+import type { NestFastifyApplication } from '@nestjs/platform-fastify';
+import { ConfigError, loadConfig, processEnvironment, type HoldfastConfig } from './config/index.js';
+import { ShutdownState } from './health/index.js';
+import { createApp } from './http/app.js';
+import { listen, type Listeners } from './http/listening.js';
+import { createLogger, type Logger } from './logging/index.js';
+
+/** Requests get the grace of the configuration; closing the modules behind them must end by then too. */
+const HARD_LIMIT_MS = 9500;
+
+interface Running {
+  readonly app: NestFastifyApplication;
+  readonly listeners: Listeners;
+  readonly logger: Logger;
+  readonly config: HoldfastConfig;
+}
+
+async function start(): Promise<Running> {
+  const config = loadConfig(processEnvironment());
+  const logger = createLogger(config.logLevel);
+  const app = await createApp(config, { logger });
+  try {
+    const listeners = await listen(app, config);
+    logger.info({ port: listeners.port, admin_port: listeners.adminPort, host: config.host, roles: [...config.roles] }, 'holdfast is listening');
+    return { app, listeners, logger, config };
+  } catch (error) {
+    await app.close();
+    throw error;
+  }
+}
+
+/** Readiness turns red first, then no port accepts any more, then what is in flight is answered, then the modules close. */
+async function stop({ app, listeners, logger, config }: Running, signal: string): Promise<void> {
+  logger.info({ signal }, 'holdfast is shutting down');
+  app.get(ShutdownState).begin();
+  await listeners.close(config.shutdownGraceMs);
+  await app.close();
+  logger.info('holdfast has stopped');
+}
+
+/** A first signal stops in order, also when it comes before the start is over; a second one exits at once. */
+function stopOnSignal(starting: Promise<Running>): void {
+  let stopping = false;
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(signal, () => {
+      if (stopping) {
+        process.exit(1);
+      }
+      stopping = true;
+      setTimeout(() => {
+        process.stderr.write('holdfast: the shutdown did not end in time\n', () => process.exit(1));
+      }, HARD_LIMIT_MS).unref();
+      starting
+        .then((running) => stop(running, signal))
+        .then(
+          () => process.exit(0),
+          (error: unknown) => {
+            process.stderr.write(explainFailure(error), () => process.exit(1));
+          },
+        );
+    });
+  }
+}
+
+/** Operators read the first line of a failed start; a stack helps nobody who has a port to free. */
+function explainFailure(error: unknown): string {
+  const lines = error instanceof ConfigError ? error.problems : [error instanceof Error ? error.message : String(error)];
+  return lines.map((line) => `holdfast: ${line.replaceAll(/\s*\n\s*/g, ' ')}\n`).join('');
+}
+
+const starting = start();
+stopOnSignal(starting);
+starting.catch((error: unknown) => {
+  process.stderr.write(explainFailure(error), () => process.exit(1));
+});

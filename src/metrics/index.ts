@@ -1,0 +1,3 @@
+export * from './metrics.module.js';
+export * from './metrics-registry.js';
+export * from './request-metrics.js';

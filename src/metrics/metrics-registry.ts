@@ -1,0 +1,89 @@
+import { Inject, Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { CONFIG, type HoldfastConfig } from '../config/index.js';
+
+/** The label value that dashboards know this plane by. */
+const APPLICATION = 'cycles-protocol-service';
+
+export interface MetricSpec {
+  readonly name: string;
+  readonly help: string;
+  readonly labels?: readonly string[];
+}
+
+export type Labels = Readonly<Record<string, string | undefined>>;
+
+export interface LabelledCounter {
+  inc(labels?: Labels, by?: number): void;
+}
+
+export interface LabelledGauge {
+  set(value: number, labels?: Labels): void;
+}
+
+export interface LabelledHistogram {
+  observe(value: number, labels?: Labels): void;
+}
+
+/**
+ * The application's metrics. The label `tenant` is dropped everywhere when the configuration says so, and a blank
+ * label value is `UNKNOWN`, as existing dashboards expect.
+ */
+@Injectable()
+export class MetricsRegistry implements OnApplicationShutdown {
+  readonly registry = new Registry();
+  private readonly dropTenant: boolean;
+
+  constructor(@Inject(CONFIG) config: HoldfastConfig) {
+    this.dropTenant = !config.metricsTenantLabel;
+    this.registry.setDefaultLabels({ application: APPLICATION });
+    collectDefaultMetrics({ register: this.registry });
+  }
+
+  counter({ name, help, labels = [] }: MetricSpec): LabelledCounter {
+    const names = this.kept(labels);
+    const counter = new Counter({ name, help, labelNames: names, registers: [this.registry] });
+    return { inc: (values = {}, by = 1) => counter.inc(pick(names, values), by) };
+  }
+
+  gauge({ name, help, labels = [] }: MetricSpec): LabelledGauge {
+    const names = this.kept(labels);
+    const gauge = new Gauge({ name, help, labelNames: names, registers: [this.registry] });
+    return { set: (value, values = {}) => gauge.set(pick(names, values), value) };
+  }
+
+  /** A gauge that is read only when somebody scrapes. */
+  observedGauge({ name, help }: MetricSpec, read: () => number | Promise<number>): void {
+    new Gauge({
+      name,
+      help,
+      registers: [this.registry],
+      async collect() {
+        this.set(await read());
+      },
+    });
+  }
+
+  histogram({ name, help, labels = [], buckets }: MetricSpec & { readonly buckets: readonly number[] }): LabelledHistogram {
+    const names = this.kept(labels);
+    const histogram = new Histogram({ name, help, labelNames: names, buckets: [...buckets], registers: [this.registry] });
+    return { observe: (value, values = {}) => histogram.observe(pick(names, values), value) };
+  }
+
+  onApplicationShutdown(): void {
+    this.registry.clear();
+  }
+
+  private kept(labels: readonly string[]): string[] {
+    return this.dropTenant ? labels.filter((label) => label !== 'tenant') : [...labels];
+  }
+}
+
+function pick(names: readonly string[], values: Labels): Record<string, string> {
+  const result: Record<string, string> = {};
+  for (const name of names) {
+    const value = values[name];
+    result[name] = value === undefined || value === '' ? 'UNKNOWN' : value;
+  }
+  return result;
+}

@@ -1,0 +1,42 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { Controller, Get, Inject, Req, Res } from '@nestjs/common';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { CONFIG, type HoldfastConfig } from '../config/index.js';
+import { Refusal } from '../ledger/index.js';
+import { MetricsRegistry } from './metrics-registry.js';
+
+/** Prometheus scrapes; behind the admin key, because label values name tenants. */
+@Controller()
+export class MetricsController {
+  private readonly keyDigest: Buffer;
+
+  constructor(
+    @Inject(CONFIG) config: HoldfastConfig,
+    @Inject(MetricsRegistry) private readonly metrics: MetricsRegistry,
+  ) {
+    this.keyDigest = digest(config.adminApiKey ?? '');
+  }
+
+  @Get(['metrics', 'actuator/prometheus'])
+  async scrape(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const key = presentedKey(request);
+    // Digests have one length, so that the comparison takes the same time for every key.
+    if (key === undefined || !timingSafeEqual(digest(key), this.keyDigest)) {
+      throw new Refusal('UNAUTHORIZED', 'metrics need the admin key, as X-Admin-API-Key or as a bearer token');
+    }
+    const text = await this.metrics.registry.metrics();
+    void reply.header('content-type', this.metrics.registry.contentType).send(text);
+  }
+}
+
+function presentedKey(request: FastifyRequest): string | undefined {
+  const header = request.headers['x-admin-api-key'];
+  if (typeof header === 'string' && header !== '') {
+    return header;
+  }
+  return /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '')?.[1];
+}
+
+function digest(key: string): Buffer {
+  return createHash('sha256').update(key).digest();
+}

@@ -1,0 +1,291 @@
+import 'reflect-metadata';
+import { connect } from 'node:net';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { request } from 'undici';
+import { startProbeApp, type ProbeApp } from './probe-app.js';
+
+interface ErrorBody {
+  error: string;
+  message: string;
+  request_id: string;
+  trace_id: string;
+  details?: Record<string, unknown>;
+}
+
+let probe: ProbeApp;
+
+beforeAll(async () => {
+  probe = await startProbeApp({ env: { BODY_LIMIT_BYTES: '4096' } });
+});
+
+afterAll(() => probe.close());
+
+type Options = NonNullable<Parameters<typeof request>[1]>;
+
+async function call(path: string, options: Options = {}): Promise<{ status: number; headers: Record<string, string>; text: string }> {
+  const response = await request(probe.url + path, options);
+  return { status: response.statusCode, headers: response.headers as Record<string, string>, text: await response.body.text() };
+}
+
+function post(body: string | Buffer, type = 'application/json'): Options {
+  return { method: 'POST', body, headers: { 'content-type': type } };
+}
+
+async function expectRefusal(path: string, options: Options, status: number, error: string, message: RegExp): Promise<ErrorBody> {
+  const answer = await call(path, options);
+  const body = JSON.parse(answer.text) as ErrorBody;
+  expect({ status: answer.status, error: body.error }).toEqual({ status, error });
+  expect(body.message).toMatch(message);
+  expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
+  expect(answer.headers['x-request-id']).toBe(body.request_id);
+  expect(answer.headers['x-cycles-trace-id']).toBe(body.trace_id);
+  expect(body.request_id).toMatch(/^req_[0-9a-f]{24}$/);
+  expect(body.trace_id).toMatch(/^[0-9a-f]{32}$/);
+  expect(Object.keys(body).filter((key) => !['error', 'message', 'request_id', 'trace_id', 'details'].includes(key))).toEqual([]);
+  return body;
+}
+
+/** Writes raw bytes, for requests that no HTTP client would send. */
+async function raw(text: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(probe.port, '127.0.0.1', () => socket.write(text));
+    let answer = '';
+    socket.on('data', (chunk) => (answer += chunk.toString()));
+    socket.on('close', () => resolve(answer));
+    socket.on('error', reject);
+  });
+}
+
+function expectRawRefusal(answer: string, status: number, message: RegExp): void {
+  const [head = '', body = ''] = answer.split('\r\n\r\n');
+  const parsed = JSON.parse(body) as ErrorBody;
+  expect(head).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+  expect(parsed.message).toMatch(message);
+  expect(head.toLowerCase()).toContain(`x-request-id: ${parsed.request_id}`);
+  expect(head.toLowerCase()).toContain(`x-cycles-trace-id: ${parsed.trace_id}`);
+}
+
+describe('correlation', () => {
+  const A = 'a'.repeat(32);
+  const B = 'b'.repeat(32);
+  const SPAN = '00f067aa0ba902b7';
+
+  async function traceOf(headers: Record<string, string>): Promise<Record<string, string>> {
+    const answer = await call('/probe/trace', { headers });
+    const trace = JSON.parse(answer.text) as Record<string, string>;
+    expect(answer.headers['x-cycles-trace-id']).toBe(trace['traceId']);
+    expect(answer.headers['x-request-id']).toBe(trace['requestId']);
+    return trace;
+  }
+
+  test.each([
+    ['a traceparent alone is used, with its flags', { traceparent: `00-${A}-${SPAN}-00` }, A, '00'],
+    ['a trace id header alone is used', { 'x-cycles-trace-id': B }, B, '01'],
+    ['a traceparent wins over the trace id header', { traceparent: `00-${A}-${SPAN}-03`, 'x-cycles-trace-id': B }, A, '03'],
+    ['a malformed traceparent falls through', { traceparent: `00-${A}-${SPAN}`, 'x-cycles-trace-id': B }, B, '01'],
+    ['another traceparent version falls through', { traceparent: `01-${A}-${SPAN}-01`, 'x-cycles-trace-id': B }, B, '01'],
+    ['an all-zero trace id in traceparent falls through', { traceparent: `00-${'0'.repeat(32)}-${SPAN}-01`, 'x-cycles-trace-id': B }, B, '01'],
+    ['an all-zero span id falls through', { traceparent: `00-${A}-${'0'.repeat(16)}-01`, 'x-cycles-trace-id': B }, B, '01'],
+    ['an upper-case traceparent falls through', { traceparent: `00-${A.toUpperCase()}-${SPAN}-01`, 'x-cycles-trace-id': B }, B, '01'],
+  ])('%s', async (_name, headers, traceId, traceFlags) => {
+    expect(await traceOf(headers as Record<string, string>)).toMatchObject({ traceId, traceFlags });
+  });
+
+  test.each([
+    ['nothing', {}],
+    ['an all-zero trace id', { 'x-cycles-trace-id': '0'.repeat(32) }],
+    ['an upper-case trace id', { 'x-cycles-trace-id': A.toUpperCase() }],
+    ['a short trace id', { 'x-cycles-trace-id': 'abc' }],
+  ])('with %s a fresh trace id is made', async (_name, headers) => {
+    const first = await traceOf(headers);
+    const second = await traceOf(headers);
+    expect(first['traceId']).toMatch(/^[0-9a-f]{32}$/);
+    expect(first['traceId']).not.toBe(second['traceId']);
+    expect(first['traceFlags']).toBe('01');
+  });
+
+  test('an inbound request id is not trusted', async () => {
+    expect((await traceOf({ 'x-request-id': 'mine' }))['requestId']).toMatch(/^req_[0-9a-f]{24}$/);
+  });
+});
+
+describe('paths and methods', () => {
+  test('an unknown path is 404 in the error form', async () => {
+    await expectRefusal('/v1/nothing/here', {}, 404, 'NOT_FOUND', /nothing at this path/);
+    await expectRefusal('/', {}, 404, 'NOT_FOUND', /nothing/);
+    await expectRefusal('/probe/items/1/', {}, 404, 'NOT_FOUND', /nothing/);
+  });
+
+  test.each(['POST', 'PUT', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'LOCK', 'QUERY'])('%s on a path that knows others is 405 with Allow', async (method) => {
+    await expectRefusal('/probe/items/1', { method: method }, 405, 'INVALID_REQUEST', /allowed: DELETE, GET, HEAD/);
+    const answer = await call('/probe/items/1', { method: method as 'POST' });
+    expect(answer.headers['allow']).toBe('DELETE, GET, HEAD');
+  });
+
+  test('a body on a wrong method does not hide the 405', async () => {
+    await expectRefusal('/probe/items/1', post('{nonsense'), 405, 'INVALID_REQUEST', /allowed/);
+  });
+
+  test('bad percent encoding is 400', async () => {
+    await expectRefusal('/probe/items/%ZZ', {}, 400, 'INVALID_REQUEST', /percent encoding/);
+    await expectRefusal('/%C0%80', {}, 400, 'INVALID_REQUEST', /percent encoding/);
+  });
+
+  test('an endless path parameter is 400', async () => {
+    await expectRefusal(`/probe/items/${'x'.repeat(300)}`, {}, 400, 'INVALID_REQUEST', /too long/);
+  });
+
+  test('what is no HTTP is answered in the error form', async () => {
+    expectRawRefusal(await raw('GET /health/live HTTP/1.1\r\nConnection: close\r\n\r\n'), 400, /needs a Host header/);
+    expectRawRefusal(await raw('FOO / HTTP/1.1\r\nHost: x\r\n\r\n'), 400, /not valid HTTP/);
+    expectRawRefusal(await raw(`GET / HTTP/1.1\r\nHost: x\r\nX-Big: ${'x'.repeat(20_000)}\r\n\r\n`), 431, /headers/);
+  });
+});
+
+describe('bodies', () => {
+  const echo = '/probe/echo';
+
+  test.each([
+    ['no JSON', '{"key":', /not valid JSON/],
+    ['an array', '[]', /must be a JSON object/],
+    ['a text', '"x"', /must be a JSON object/],
+    ['null', 'null', /JSON object/],
+    ['an unknown field', '{"key":"a","foo":1}', /unknown field 'foo'; allowed: key, amount, metadata/],
+    ['a prototype', '{"key":"a","__proto__":{}}', /__proto__/],
+    ['a prototype deep inside', '{"key":"a","metadata":{"x":[{"__proto__":1}]}}', /__proto__/],
+    ['a prototype in disguise', '{"key":"a","metadata":{"\\u005f_proto__":1}}', /__proto__/],
+    ['a prototype beside a long number', '{"key":"a","amount":9223372036854775807,"metadata":{"__proto__":1}}', /__proto__/],
+    ['a constructor', '{"key":"a","constructor":{}}', /unknown field 'constructor'/],
+    ['half a surrogate pair', '{"key":"\\ud800"}', /surrogate/],
+    ['a number beyond all doubles', '{"key":"a","amount":1e400}', /too large/],
+    ['a million digits', `{"key":"a","amount":${'9'.repeat(1000)}}`, /more than 40 digits/],
+    ['an amount beyond int64', '{"key":"a","amount":9223372036854775808}', /amount must be an integer from 0 to 9223372036854775807/],
+    ['a negative amount', '{"key":"a","amount":-1}', /amount must be an integer from 0/],
+    ['a fractional amount', '{"key":"a","amount":1.5}', /amount must be an integer from 0/],
+    ['a long fractional amount', '{"key":"a","amount":1.00000000000000000001}', /amount must be an integer|^$/],
+    ['an amount as a string', '{"key":"a","amount":"1"}', /amount must be an integer from 0/],
+    ['an amount written with an exponent beyond 2^53', '{"key":"a","amount":1e18}', /amount must be an integer from 0/],
+    ['a null', '{"key":"a","amount":null}', /amount must not be null/],
+  ])('%s is refused', async (name, body, message) => {
+    if (name === 'a long fractional amount') {
+      // A double holds this as exactly 1, as every JSON reader does; nothing is lost that JSON promises.
+      expect(JSON.parse((await call(echo, post(body))).text)).toEqual({ key: 'a', amount: 1 });
+      return;
+    }
+    await expectRefusal(echo, post(body), 400, 'INVALID_REQUEST', message);
+  });
+
+  test('the field is named in the details', async () => {
+    const body = await expectRefusal(echo, post('{"key":""}'), 400, 'INVALID_REQUEST', /key must be a string of 1 to 256 characters/);
+    expect(body.details).toMatchObject({ field: 'key' });
+  });
+
+  test('bytes that are no UTF-8 are refused', async () => {
+    await expectRefusal(echo, post(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d])), 400, 'INVALID_REQUEST', /UTF-8/);
+  });
+
+  test('another content type is refused as 400, since the protocol has no 415', async () => {
+    await expectRefusal(echo, post('key=a', 'application/x-www-form-urlencoded'), 400, 'INVALID_REQUEST', /Content-Type must be application\/json/);
+    await expectRefusal(echo, post('{}', 'nonsense'), 400, 'INVALID_REQUEST', /Content-Type must be application\/json/);
+    await expectRefusal(echo, { method: 'POST', body: Buffer.from('{}') }, 400, 'INVALID_REQUEST', /Content-Type/);
+  });
+
+  test('a missing body is refused by the operation', async () => {
+    await expectRefusal(echo, { method: 'POST' }, 400, 'INVALID_REQUEST', /needs a JSON object/);
+    await expectRefusal(echo, post(''), 400, 'INVALID_REQUEST', /needs a JSON object/);
+  });
+
+  test('a content type without a body is no mistake where none is needed', async () => {
+    for (const method of ['GET', 'DELETE'] as const) {
+      const answer = await call('/probe/items/7', { method, headers: { 'content-type': 'application/json' } });
+      expect(answer.status).toBe(200);
+    }
+  });
+
+  test('a body over the limit is 413, announced or not', async () => {
+    const large = JSON.stringify({ key: 'a', metadata: { text: 'x'.repeat(5000) } });
+    await expectRefusal(echo, post(large), 413, 'INVALID_REQUEST', /larger than 4096 bytes/);
+    const chunks = (async function* () {
+      await Promise.resolve();
+      yield Buffer.from(large.slice(0, 2500));
+      yield Buffer.from(large.slice(2500));
+    })();
+    const streamed: Options = { method: 'POST', body: chunks as never, headers: { 'content-type': 'application/json' } };
+    await expectRefusal(echo, streamed, 413, 'INVALID_REQUEST', /larger than 4096 bytes/);
+  });
+
+  test('repeated members keep the last value, also beside a long number', async () => {
+    expect((await call(echo, post('{"key":"a","key":"b"}'))).text).toBe('{"key":"b"}');
+    expect((await call(echo, post('{"key":"a","key":"b","amount":9007199254740993}'))).text).toBe('{"key":"b","amount":9007199254740993}');
+  });
+
+  test.each(['0', '9007199254740991', '9007199254740993', '9223372036854775807'])('the amount %s comes back digit for digit', async (amount) => {
+    const text = `{"key":"a","amount":${amount},"metadata":{"n":-9223372036854775808,"s":"12345678901234567890","f":0.1234567890123456789}}`;
+    const answer = await call(echo, post(text));
+    expect(answer.status).toBe(200);
+    expect(answer.text).toBe(text.replace('0.1234567890123456789', '0.12345678901234568'));
+  });
+
+  test('objects that Nest serialises keep their digits too', async () => {
+    expect((await call('/probe/items/7')).text).toBe('{"id":"7","big":9223372036854775807}');
+  });
+
+  test('deep nesting is refused, with and without long numbers', async () => {
+    const deep = `${'['.repeat(1500)}1${']'.repeat(1500)}`;
+    await expectRefusal(echo, post(`{"key":"a","metadata":{"d":${deep}}}`), 400, 'INVALID_REQUEST', /nested/);
+    await expectRefusal(echo, post(`{"key":"a","amount":9007199254740993,"metadata":{"d":${deep}}}`), 400, 'INVALID_REQUEST', /nested/);
+  });
+});
+
+describe('query strings', () => {
+  test('declared parameters are converted, others ignored', async () => {
+    expect((await call('/probe/list?limit=7&sort_dir=asc&unknown=1')).text).toBe('{"limit":7,"sort_dir":"asc"}');
+    expect((await call('/probe/list')).text).toBe('{}');
+  });
+
+  test.each([
+    ['limit=0', /limit must be an integer from 1 to 200/],
+    ['limit=201', /limit must be an integer from 1 to 200/],
+    ['limit=', /limit must be an integer/],
+    ['limit=1.5', /limit must be an integer/],
+    ['limit=abc', /limit must be an integer/],
+    ['limit=99999999999999999999', /limit must be an integer/],
+    ['limit=1&limit=2', /limit is given more than once/],
+    ['sort_dir=up', /sort_dir must be one of asc, desc/],
+  ])('%s is refused', async (query, message) => {
+    await expectRefusal(`/probe/list?${query}`, {}, 400, 'INVALID_REQUEST', message);
+  });
+});
+
+describe('failures', () => {
+  test('a refusal has the status of its code, and its details', async () => {
+    const body = await expectRefusal('/probe/refuse', {}, 409, 'BUDGET_EXCEEDED', /tenant:acme/);
+    expect(body.details).toMatchObject({ scope: 'tenant:acme' });
+  });
+
+  test('a store that is away is 503 with Retry-After', async () => {
+    await expectRefusal('/probe/unavailable', {}, 503, 'INTERNAL_ERROR', /out of memory/);
+    expect((await call('/probe/unavailable')).headers['retry-after']).toBe('5');
+  });
+
+  test("Nest's own exceptions take the error form", async () => {
+    await expectRefusal('/probe/forbidden', {}, 403, 'FORBIDDEN', /no/);
+  });
+
+  test('a defect is 500 without internals, logged once with its ids and counted', async () => {
+    const body = await expectRefusal('/probe/defect/5', {}, 500, 'INTERNAL_ERROR', /internal error/);
+    expect(JSON.stringify(body)).not.toContain('secret internals');
+    const lines = probe.logs.filter((line) => line['request_id'] === body.request_id);
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatchObject({ trace_id: body.trace_id, route: '/probe/defect/:id', err: { message: 'secret internals' } });
+    const ready = JSON.parse((await call('/health/ready')).text) as { status: string; details: { errors: object } };
+    expect(ready).toMatchObject({ status: 'ok', details: { errors: { status: 'up', unexpected: expect.any(Number) } } });
+  });
+
+  test('no line is logged for requests that went well', async () => {
+    const before = probe.logs.length;
+    await call('/probe/items/1');
+    await call('/v1/nothing');
+    expect(probe.logs.length).toBe(before);
+  });
+});

@@ -1,0 +1,93 @@
+import { connect, createServer, type Server } from 'node:net';
+import { once } from 'node:events';
+import { afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { buildService, spawnService, type ServiceProcess } from '../support/built-service.js';
+import { eventually } from '../support/eventually.js';
+import { findFreePort, startRedis, stopAllRedis } from '../support/redis-server.js';
+
+const started: ServiceProcess[] = [];
+const listeners: Server[] = [];
+
+beforeAll(buildService, 120_000);
+
+afterEach(async () => {
+  for (const { child } of started) {
+    child.kill('SIGKILL');
+  }
+  await Promise.all(started.splice(0).map(({ ended }) => ended));
+  for (const listener of listeners.splice(0)) {
+    listener.close();
+  }
+  await stopAllRedis();
+});
+
+function start(env: Record<string, string>): ServiceProcess {
+  const service = spawnService({
+    HOST: '127.0.0.1',
+    HOLDFAST_ROLES: 'api',
+    ADMIN_API_KEY: 'admin-key-for-tests-only',
+    REDIS_URL: process.env['TEST_REDIS_URL'] ?? '',
+    ...env,
+  });
+  started.push(service);
+  return service;
+}
+
+async function startReady(env: Record<string, string> = {}): Promise<{ service: ServiceProcess; url: string }> {
+  const port = await findFreePort();
+  const service = start({ PORT: String(port), ...env });
+  const url = `http://127.0.0.1:${port}`;
+  await eventually('the service is ready', async () => (await fetch(`${url}/health/ready`)).status === 200);
+  return { service, url };
+}
+
+describe('the built service', () => {
+  test.each(['SIGTERM', 'SIGINT'] as const)('%s ends it with 0, and it accepts nothing any more', async (signal) => {
+    const { service, url } = await startReady();
+    service.child.kill(signal);
+    expect(await service.ended).toBe(0);
+    await expect(fetch(`${url}/health/live`)).rejects.toThrow();
+    expect(service.output.stderr).toBe('');
+  });
+
+  test('a second signal ends it at once, though a request is still open', async () => {
+    const redis = await startRedis();
+    const { service, url } = await startReady({ REDIS_URL: redis.url });
+    const open = connect(Number(new URL(url).port), '127.0.0.1');
+    const closed = once(open, 'close');
+    // The body never comes, so the request stays in flight; "100 Continue" says that it is there.
+    open.write('POST /v1/reservations HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n');
+    expect(String((await once(open, 'data'))[0])).toContain('100 Continue');
+    service.child.kill('SIGTERM');
+    await eventually('the shutdown has begun', () => service.output.stdout.includes('shutting down'));
+    service.child.kill('SIGTERM');
+    expect(await service.ended).toBe(1);
+    await closed;
+  });
+});
+
+describe('a start that fails prints exactly one line and exits 1', () => {
+  test('a taken port', async () => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    listeners.push(taken);
+    await once(taken, 'listening');
+    const { port } = taken.address() as { port: number };
+    const service = start({ PORT: String(port), LOG_LEVEL: 'warn' });
+    expect(await service.ended).toBe(1);
+    expect(service.output).toEqual({ stdout: '', stderr: `holdfast: PORT ${port} on 127.0.0.1 is already in use; set PORT to a free one\n` });
+  });
+
+  test('a bad value of a variable', async () => {
+    const service = start({ PORT: 'abc' });
+    expect(await service.ended).toBe(1);
+    expect(service.output.stdout).toBe('');
+    expect(service.output.stderr).toMatch(/^holdfast: PORT: [^\n]*\n$/);
+  });
+
+  test('an evicting Redis', async () => {
+    const redis = await startRedis({ maxmemory: '100mb', policy: 'allkeys-lru' });
+    const service = start({ PORT: '0', REDIS_URL: redis.url, LOG_LEVEL: 'fatal' });
+    expect(await service.ended).toBe(1);
+    expect(service.output.stderr).toMatch(/^holdfast: [^\n]*noeviction[^\n]*\n$/);
+  });
+});

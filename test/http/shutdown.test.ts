@@ -1,0 +1,131 @@
+import 'reflect-metadata';
+import { createServer } from 'node:net';
+import { once } from 'node:events';
+import { Agent, request } from 'undici';
+import { afterEach, expect, test } from '@jest/globals';
+import { ShutdownState } from '../../src/health/index.js';
+import { listen, ListenError } from '../../src/http/listening.js';
+import { eventually } from '../support/eventually.js';
+import { findFreePort } from '../support/redis-server.js';
+import { Gate, gates, randomName, startProbeApp, type ProbeApp } from './probe-app.js';
+
+const GRACE_MS = 8000;
+const agents: Agent[] = [];
+
+/** A pool of its own for each test: connections are kept alive, as clients do. */
+function agent(): Agent {
+  const made = new Agent({ keepAliveTimeout: 60_000 });
+  agents.push(made);
+  return made;
+}
+
+afterEach(async () => {
+  await Promise.all(agents.splice(0).map((one) => one.destroy()));
+});
+
+function heldRequest(port: number, dispatcher: Agent): { gate: Gate; answer: Promise<{ status: number; body: unknown }> } {
+  const name = randomName();
+  const gate = new Gate();
+  gates.set(name, gate);
+  const answer = request(`http://127.0.0.1:${port}/probe/gate/${name}`, { dispatcher }).then(async (response) => ({
+    status: response.statusCode,
+    body: await response.body.json(),
+  }));
+  return { gate, answer };
+}
+
+async function accepts(port: number): Promise<boolean> {
+  try {
+    const response = await request(`http://127.0.0.1:${port}/health/live`, { reset: true });
+    await response.body.dump();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+test('a shutdown answers what is in flight on both ports and accepts nothing new', async () => {
+  const probe = await startProbeApp({ listen: false });
+  const listeners = await listen(probe.app, { host: '127.0.0.1', port: 0, adminPort: 0 });
+  const held = [heldRequest(listeners.port, agent()), heldRequest(listeners.adminPort as number, agent())];
+  await Promise.all(held.map(({ gate }) => gate.entered));
+
+  probe.app.get(ShutdownState).begin();
+  const closed = listeners.close(GRACE_MS);
+  await eventually('neither port accepts', async () => !(await accepts(listeners.port)) && !(await accepts(listeners.adminPort as number)));
+
+  for (const { gate } of held) {
+    gate.open();
+  }
+  for (const { answer } of held) {
+    expect((await answer).status).toBe(200);
+  }
+  await closed;
+  await probe.close();
+});
+
+test('kept-alive connections without a request do not hold up a shutdown', async () => {
+  const probe = await startProbeApp({ listen: false });
+  const listeners = await listen(probe.app, { host: '127.0.0.1', port: 0 });
+  const dispatcher = agent();
+  await (await request(`http://127.0.0.1:${listeners.port}/health/live`, { dispatcher })).body.dump();
+  const started = performance.now();
+  await listeners.close(GRACE_MS);
+  await probe.close();
+  expect(performance.now() - started).toBeLessThan(GRACE_MS / 2);
+});
+
+test('a request that never ends is cut when the grace is over', async () => {
+  const probe = await startProbeApp({ listen: false });
+  const listeners = await listen(probe.app, { host: '127.0.0.1', port: 0 });
+  const { gate, answer } = heldRequest(listeners.port, agent());
+  const outcome = answer.then(
+    () => 'answered',
+    () => 'cut',
+  );
+  await gate.entered;
+  await listeners.close(50);
+  expect(await outcome).toBe('cut');
+  gate.open();
+  await probe.close();
+});
+
+async function closing(probe: ProbeApp, task: Promise<unknown>): Promise<void> {
+  try {
+    await task;
+  } finally {
+    await probe.close();
+  }
+}
+
+test.each([
+  ['PORT', (port: number) => ({ host: '127.0.0.1', port })],
+  ['ADMIN_PORT', (port: number) => ({ host: '127.0.0.1', port: 0, adminPort: port })],
+])('a taken %s is told in one line that names it', async (variable, ports) => {
+  const taken = createServer().listen(await findFreePort(), '127.0.0.1');
+  await once(taken, 'listening');
+  const { port } = taken.address() as { port: number };
+  const probe = await startProbeApp({ listen: false });
+  const expected = `${variable} ${port} on 127.0.0.1 is already in use; set ${variable} to a free one`;
+  await closing(probe, expect(listen(probe.app, ports(port))).rejects.toEqual(new ListenError(expected)));
+  expect(probe.logs.filter((line) => JSON.stringify(line).includes('EADDRINUSE'))).toEqual([]);
+  taken.close();
+  await once(taken, 'close');
+});
+
+test('a host that this machine does not have is told in one line', async () => {
+  const probe = await startProbeApp({ listen: false });
+  await closing(probe, expect(listen(probe.app, { host: '192.0.2.1', port: 0 })).rejects.toThrow(/HOST 192\.0\.2\.1 is no address of this machine/));
+});
+
+test('both ports are the same application', async () => {
+  const probe = await startProbeApp({ listen: false });
+  const listeners = await listen(probe.app, { host: '127.0.0.1', port: 0, adminPort: 0 });
+  for (const port of [listeners.port, listeners.adminPort as number]) {
+    const response = await request(`http://127.0.0.1:${port}/probe/items/1`, { dispatcher: agent() });
+    expect(response.statusCode).toBe(200);
+    expect(await response.body.json()).toMatchObject({ id: '1' });
+  }
+  await listeners.close(GRACE_MS);
+  await probe.close();
+});

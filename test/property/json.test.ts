@@ -1,0 +1,43 @@
+import fc from 'fast-check';
+import { expect, test } from '@jest/globals';
+import { parseJson, stringifyJson } from '../../src/http/index.js';
+
+const beyondDouble = fc
+  .bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })
+  .filter((value) => value > BigInt(Number.MAX_SAFE_INTEGER) || value < -BigInt(Number.MAX_SAFE_INTEGER));
+/** JSON has one zero, and texts that look like long numbers, quotes and escapes must stay texts. */
+const text = fc.oneof(
+  fc.string({ unit: 'binary' }),
+  fc.constantFrom('9223372036854775807', '"9007199254740993"', '\\"1234567890123456789', '1e400', 'a\\', '{"x":12345678901234567}'),
+);
+const finite = fc.double({ noDefaultInfinity: true, noNaN: true }).map((value) => (Object.is(value, -0) ? 0 : value));
+
+const { json } = fc.letrec<{ json: unknown }>((tie) => ({
+  json: fc.oneof(
+    { depthSize: 'small' },
+    fc.constantFrom(null, true, false),
+    fc.integer(),
+    finite.filter((value) => !Number.isInteger(value) || Number.isSafeInteger(value)),
+    beyondDouble,
+    text,
+    fc.array(tie('json'), { maxLength: 4 }),
+    fc.dictionary(text.filter((key) => key !== '__proto__'), tie('json'), { maxKeys: 4, noNullPrototype: true }),
+  ),
+}));
+
+test('every value comes back as it was, integers of 64 bits digit for digit', () => {
+  fc.assert(fc.property(json, (value) => expect(parseJson(stringifyJson(value))).toEqual(value)), { numRuns: 2000 });
+});
+
+test('without long integers both directions are exactly the native ones', () => {
+  fc.assert(
+    fc.property(fc.json({ noUnicodeString: false }), (source) => {
+      const native: unknown = JSON.parse(source);
+      if (!/\d{16}|\d[eE]\+?\d{3}|__proto__/.test(source)) {
+        expect(parseJson(source)).toEqual(native);
+        expect(stringifyJson(native)).toBe(JSON.stringify(native));
+      }
+    }),
+    { numRuns: 2000 },
+  );
+});
