@@ -21,6 +21,8 @@ const STALE_FLOOR_MS = 30_000;
 
 /** What one sweep over all partitions did. */
 export interface SweepReport {
+  /** Redis' time at the start, ms. */
+  readonly startedAtMs: number;
   readonly judged: number;
   readonly expired: number;
   /** Partitions and candidates that could not be judged. */
@@ -99,13 +101,13 @@ export class ExpiryService implements OnApplicationBootstrap, BeforeApplicationS
     try {
       const report = await this.sweep();
       const outcome = report.failed === 0 ? 'success' : 'failed';
-      this.metrics.sweepEnded(outcome, Date.now());
+      this.metrics.sweepEnded(outcome, report.startedAtMs);
       if (outcome === 'success') {
         this.lastSuccess = performance.now();
       }
       return report.cut ? 0 : this.config.sweepIntervalMs;
     } catch (error) {
-      this.metrics.sweepEnded('failed', Date.now());
+      this.metrics.sweepEnded('failed', 0);
       this.logger.warn({ err: error }, 'the sweep failed; it is tried again');
       return this.config.sweepIntervalMs;
     }
@@ -117,7 +119,7 @@ export class ExpiryService implements OnApplicationBootstrap, BeforeApplicationS
     const trace = `${randomBytes(16).toString('hex')}-01`;
     const codes = Array.from({ length: this.redis.partitions }, (_, partition) => partitionCode(partition));
     const due = await Promise.allSettled(codes.map((code) => this.duePage(tagOf(code), now)));
-    const total = { judged: 0, expired: 0, failed: 0, cut: false };
+    const total = { startedAtMs: now, judged: 0, expired: 0, failed: 0, cut: false };
     for (const [partition, page] of due.entries()) {
       const tag = tagOf(codes[partition] as string);
       try {

@@ -1,1 +1,2 @@
+export { SubjectLevelsDto } from './request-parts.dto.js';
 export { ReservationsModule } from './reservations.module.js';

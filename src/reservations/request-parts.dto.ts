@@ -1,7 +1,7 @@
-import { IsIn, IsString, Matches } from 'class-validator';
+import { applyDecorators } from '@nestjs/common';
+import { ArrayMaxSize, IsArray, IsIn, IsString, Matches } from 'class-validator';
 import { IsInt64, IsStringMap, Length, MaxLength, Optional } from '../http/index.js';
 import { SEGMENT_MAX_LENGTH, SEGMENT_PATTERN, UNITS, type Unit } from '../ledger/index.js';
-import { ArrayMaxSize, IsArray } from 'class-validator';
 
 /** Amount of the protocol: a non-negative int64 in one of the four units. */
 export class AmountDto {
@@ -31,44 +31,34 @@ export class ActionDto {
   tags?: string[];
 }
 
-/** Subject of the protocol: the levels of the hierarchy, and dimensions that never change the derived scopes. */
-export class SubjectDto {
-  @Optional()
-  @IsString()
-  @Length(1, SEGMENT_MAX_LENGTH)
-  @Matches(SEGMENT_PATTERN)
+/** The value of one level of the hierarchy. */
+function Level(): PropertyDecorator {
+  return applyDecorators(Optional(), IsString(), Length(1, SEGMENT_MAX_LENGTH), Matches(SEGMENT_PATTERN));
+}
+
+/** The levels by which a subject, or a question about balances, names a place in the hierarchy. */
+export class SubjectLevelsDto {
+  @Level()
   tenant?: string;
 
-  @Optional()
-  @IsString()
-  @Length(1, SEGMENT_MAX_LENGTH)
-  @Matches(SEGMENT_PATTERN)
+  @Level()
   workspace?: string;
 
-  @Optional()
-  @IsString()
-  @Length(1, SEGMENT_MAX_LENGTH)
-  @Matches(SEGMENT_PATTERN)
+  @Level()
   app?: string;
 
-  @Optional()
-  @IsString()
-  @Length(1, SEGMENT_MAX_LENGTH)
-  @Matches(SEGMENT_PATTERN)
+  @Level()
   workflow?: string;
 
-  @Optional()
-  @IsString()
-  @Length(1, SEGMENT_MAX_LENGTH)
-  @Matches(SEGMENT_PATTERN)
+  @Level()
   agent?: string;
 
-  @Optional()
-  @IsString()
-  @Length(1, SEGMENT_MAX_LENGTH)
-  @Matches(SEGMENT_PATTERN)
+  @Level()
   toolset?: string;
+}
 
+/** Subject of the protocol: the levels of the hierarchy, and dimensions that never change the derived scopes. */
+export class SubjectDto extends SubjectLevelsDto {
   @Optional()
   @IsStringMap({ maxEntries: 16, maxValueLength: 256 })
   dimensions?: Record<string, string>;
