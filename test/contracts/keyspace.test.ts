@@ -1,0 +1,73 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from '@jest/globals';
+import { Redis } from 'ioredis';
+import * as keyspace from '../../src/redis/keyspace.js';
+import { assemble } from '../../src/redis/script-source.js';
+import { testRedisUrl } from '../support/ledger-client.js';
+import { code, scriptTexts } from '../support/script-text.js';
+
+const TAG = keyspace.tagOf('1f');
+
+/** Each key of the Lua include with its twin. */
+const twins: Record<string, [arguments_: string[], key: string]> = {
+  reservation_key: [['rsv_1fX'], keyspace.reservationKey(TAG, 'rsv_1fX')],
+  ttl_index_key: [[], keyspace.ttlIndexKey(TAG)],
+  quarantine_key: [[], keyspace.quarantineKey(TAG)],
+  event_log_key: [[], keyspace.eventLogKey(TAG)],
+  tenant_key: [['acme'], keyspace.tenantKey(TAG, 'acme')],
+  tenant_index_key: [[], keyspace.tenantIndexKey(TAG)],
+  budget_key: [['TOKENS', 'tenant:acme/agent:bot'], keyspace.budgetKey(TAG, 'TOKENS', 'tenant:acme/agent:bot')],
+  budget_index_key: [['acme'], keyspace.budgetIndexKey(TAG, 'acme')],
+  api_key_key: [['key_1fX'], keyspace.apiKeyKey(TAG, 'key_1fX')],
+  api_key_hash_key: [['hash'], keyspace.apiKeyHashKey(TAG, 'hash')],
+  api_key_index_key: [['acme'], keyspace.apiKeyIndexKey(TAG, 'acme')],
+  reserve_idempotency_key: [['acme', 'any key | at all'], keyspace.idempotencyKey.reserve(TAG, 'acme', 'any key | at all')],
+};
+
+test('every key name of the Lua include equals that of keyspace.ts, and none is left out here', async () => {
+  const text = readFileSync(new URL('../../lua/lib/keys.lua', import.meta.url), 'utf8');
+  const names = [...text.matchAll(/local function (\w+)\(tag\b/g)].map((match) => match[1]);
+  expect(Object.keys(twins).sort()).toEqual(names.sort());
+  const calls = Object.entries(twins).map(([name, [given]]) => `${name}(${[TAG, ...given].map((part) => `'${part}'`).join(', ')})`);
+  const header = '#!lua flags=no-writes\n-- probe: names keys.\n-- RETURNS names\n-- EMITS nothing\n-- @include keys\n';
+  const redis = new Redis(testRedisUrl());
+  const source = assemble('probe', `${header}return { tag_of_key('${TAG}ttl'), ${calls.join(', ')} }\n`);
+  expect(await redis.eval(source, 0)).toEqual([TAG, ...Object.values(twins).map(([, key]) => key)]);
+  await redis.quit();
+});
+
+test('no script spells out a key of its own', () => {
+  for (const { name, own, included } of scriptTexts()) {
+    const texts = [own, ...included].map(code).filter((text) => !text.includes('local function reservation_key'));
+    for (const text of texts) {
+      expect(`${name}: ${/\btag \.\. /.exec(text)?.[0] ?? 'none'}`).toBe(`${name}: none`);
+    }
+  }
+});
+
+test('a partition is crc16 of the tenant modulo the count, whatever the power of two', () => {
+  expect(keyspace.partitionOfTenant('123456789', 256)).toBe(0x31c3 % 256);
+  expect(keyspace.partitionOfTenant('123456789', 64)).toBe(0x31c3 % 64);
+  expect(keyspace.partitionOfTenant('123456789', 1)).toBe(0);
+});
+
+test('an id names its partition, and one that was never issued names none', () => {
+  const name = 'abcdefghij012345';
+  expect(keyspace.tagOfReservationId(`rsv_1f${name}`, 64)).toBe('{p1f}');
+  expect(keyspace.tagOfReservationId(`rsv_40${name}`, 64)).toBeUndefined();
+  expect(keyspace.tagOfReservationId(`rsv_1F${name}`, 64)).toBeUndefined();
+  expect(keyspace.tagOfReservationId(`rsv_1f${name}x`, 64)).toBeUndefined();
+  expect(keyspace.tagOfReservationId(`rsv_1f${name}\n`, 64)).toBeUndefined();
+  expect(keyspace.tagOfKeyId(`key_00${name}`, 1)).toBe('{p00}');
+  expect(keyspace.tagOfKeySecret(`cyc_live_ff${'a'.repeat(43)}`, 256)).toBe('{pff}');
+  expect(keyspace.tagOfKeySecret(`cyc_live_ff${'a'.repeat(42)}`, 256)).toBeUndefined();
+});
+
+test('two idempotent requests never share a record name', () => {
+  const { idempotencyKey: names } = keyspace;
+  const all = [
+    names.reserve(TAG, 'a', 'b|c'), names.reserve(TAG, 'a|b', 'c'.replace('c', 'd')), names.commit(TAG, 'a', 'b', 'c'),
+    names.release(TAG, 'a', 'b', 'c'), names.extend(TAG, 'a', 'b', 'c'), names.fund(TAG, 'TOKENS', 'a', 'b|c'),
+  ];
+  expect(new Set(all).size).toBe(all.length);
+});

@@ -1,0 +1,105 @@
+import { describe, expect, test } from '@jest/globals';
+import { SCRIPT_SIGNATURES, type ScriptSignature } from '../../src/redis/script-signatures.js';
+import { assemble, parseHeader, readScripts } from '../../src/redis/script-source.js';
+import { code, headerField, scriptTexts } from '../support/script-text.js';
+
+const HEADER = '#!lua\n-- probe: says nothing.\n-- KEYS[1] a\n-- ARGV[1] b\n-- RETURNS OK\n-- EMITS nothing\n';
+
+function withSignature(name: keyof typeof SCRIPT_SIGNATURES, change: Partial<ScriptSignature>): Record<string, ScriptSignature> {
+  return { ...SCRIPT_SIGNATURES, [name]: { ...SCRIPT_SIGNATURES[name], ...change } };
+}
+
+describe('the scripts are refused at boot', () => {
+  test('when a header and its signature differ in keys, arguments, their rest, or flags', () => {
+    const { expire } = SCRIPT_SIGNATURES;
+    expect(() => readScripts(withSignature('expire', { keys: ['hold'] }))).toThrow('lua/expire.lua and its signature differ');
+    expect(() => readScripts(withSignature('expire', { args: [...expire.args].reverse() }))).toThrow('differ');
+    expect(() => readScripts(withSignature('expire', { args: expire.args.slice(1) }))).toThrow('differ');
+    expect(() => readScripts(withSignature('expire', { rest: true }))).toThrow('differ');
+    expect(() => readScripts(withSignature('expire', { flags: [] }))).toThrow('differ');
+    expect(() => readScripts(withSignature('reserve', { flags: ['allow-oom'] }))).toThrow('differ');
+  });
+
+  test('when a signature has no script, or a script no signature', () => {
+    expect(() => readScripts({ ...SCRIPT_SIGNATURES, settle_all: SCRIPT_SIGNATURES.expire })).toThrow(
+      'signatures without a script: settle_all',
+    );
+    const { expire: _, ...others } = SCRIPT_SIGNATURES;
+    expect(() => readScripts(others)).toThrow('lua/expire.lua has no signature');
+  });
+
+  test('when an include does not exist', () => {
+    expect(() => assemble('probe', `${HEADER}-- @include keys, no_such_part\nreturn 1\n`)).toThrow('no_such_part.lua');
+  });
+
+  test.each([
+    ['the shebang', '#!lua\n'],
+    ['the title', '-- probe: says nothing.\n'],
+    ['RETURNS', '-- RETURNS OK\n'],
+    ['EMITS', '-- EMITS nothing\n'],
+  ])('when a header misses %s', (_, part) => {
+    expect(() => parseHeader('probe', HEADER.replace(part, ''))).toThrow('lua/probe.lua: the header needs');
+  });
+
+  test('when a header is titled with another name, or numbers its keys or arguments out of order', () => {
+    expect(() => parseHeader('other', HEADER)).toThrow("'-- other: ...'");
+    expect(() => parseHeader('probe', HEADER.replace('KEYS[1]', 'KEYS[2]'))).toThrow('KEYS[2] is out of order');
+    expect(() => parseHeader('probe', HEADER.replace('ARGV[1]', 'ARGV[0]'))).toThrow('ARGV[0] is out of order');
+  });
+});
+
+test('an assembled script has its shebang first, each part once, and no comments', () => {
+  const source = assemble('probe', `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include settle, expiry, keys\nreturn 1\n`);
+  expect(source.startsWith('#!lua flags=allow-oom\n')).toBe(true);
+  expect(source.match(/local function reservation_key\(/g)).toHaveLength(1);
+  expect(source.indexOf('function reservation_key')).toBeLessThan(source.indexOf('function reclaim'));
+  expect(source).not.toMatch(/^\s*--/m);
+});
+
+/** The words that a script answers with, by its header: the first word of each alternative. */
+function declaredWords(own: string): string[] {
+  const words = headerField(own, 'RETURNS').split(/\s\|\s/).map((alternative) => alternative.trim().split(' ')[0] as string);
+  return words.filter((word) => /^[A-Z][A-Z0-9_]+$/.test(word));
+}
+
+/** A word is said by a literal of its own, or by the literal that it starts with when the script puts it together. */
+function says(literal: string, word: string): boolean {
+  return literal === word || (literal.endsWith('_') && word.startsWith(literal));
+}
+
+/** The words that stand first in a reply in the code, as far as they are literal. */
+function answeredWords(text: string): string[] {
+  const plain = [...text.matchAll(/(?:return (?:nil, )?|reply(?:, \w+)* = |deny\()\{ '([A-Z][A-Z0-9_]+)'/g)].map((match) => match[1]);
+  const either = [...text.matchAll(/return \{ [^'}]+ == '\w+' and '([A-Z0-9_]+)' or '([A-Z0-9_]+)'/g)];
+  return [...plain, ...either.flatMap((match) => [match[1], match[2]])] as string[];
+}
+
+describe.each(scriptTexts())('the header of $name', ({ own, included }) => {
+  test('declares every word that the script can answer with', () => {
+    const refusals = included.map(code).flatMap((text) => [...text.matchAll(/return nil, \{ '([A-Z0-9_]+)'/g)].map((match) => match[1]));
+    const answered = [...answeredWords(code(own)), ...refusals] as string[];
+    const declared = declaredWords(own);
+    expect(answered.filter((literal) => !declared.some((word) => says(literal, word)))).toEqual([]);
+  });
+
+  test('declares no word that the script never says', () => {
+    const literals = [own, ...included].flatMap((text) => [...code(text).matchAll(/'([A-Z][A-Z0-9_]+)'/g)].map((match) => match[1] as string));
+    expect(declaredWords(own).filter((word) => !literals.some((literal) => says(literal, word)))).toEqual([]);
+  });
+
+  test('names as many keys and arguments as the code reads', () => {
+    const { keys, args } = parseHeader(/^-- (\w+): /m.exec(own)?.[1] as string, own);
+    const read = (kind: string): number[] => [...code(own).matchAll(new RegExp(`${kind}\\[(\\d+)\\]`, 'g'))].map((match) => Number(match[1]));
+    expect(new Set(read('KEYS'))).toEqual(new Set(keys.map((_, index) => index + 1)));
+    expect(new Set(read('ARGV'))).toEqual(new Set(args.map((_, index) => index + 1)));
+    expect(included.filter((text) => /\b(KEYS|ARGV)\b/.test(code(text)))).toEqual([]);
+  });
+});
+
+test('what shrinks may run on a full Redis, what grows may not, and what reads may not write', () => {
+  const flags = Object.fromEntries(Object.entries(SCRIPT_SIGNATURES).map(([name, signature]) => [name, signature.flags.join()]));
+  expect(flags).toMatchObject({
+    commit: 'allow-oom', release: 'allow-oom', expire: 'allow-oom', get_reservation: 'allow-oom', reserve: '', extend: '',
+    balances: 'no-writes',
+  });
+});

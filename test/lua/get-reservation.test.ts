@@ -1,0 +1,94 @@
+import { expect, test } from '@jest/globals';
+import { assertInvariants, readLedger, snapshot } from '../support/ledger-state.js';
+import { useLedger } from '../support/use-ledger.js';
+
+const newLedger = useLedger();
+
+function fieldsOf(reply: readonly string[]): Record<string, string> {
+  expect(reply[0]).toBe('FOUND');
+  const fields: Record<string, string> = {};
+  for (let index = 1; index < reply.length; index += 2) {
+    fields[reply[index] as string] = reply[index + 1] as string;
+  }
+  return fields;
+}
+
+test('a live reservation is returned as it is stored, and reading changes nothing', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  const { id } = await ledger.hold({ fields: { dm: '{"a":"b"}', md: '{}' } });
+  const before = await snapshot(ledger);
+  expect(fieldsOf(await ledger.get(id))).toEqual(await ledger.record(id));
+  expect(await snapshot(ledger)).toEqual(before);
+});
+
+test('a settled reservation, one in its grace, and those of a closed tenant are returned too', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  const committed = await ledger.hold();
+  const released = await ledger.hold();
+  const waiting = await ledger.hold();
+  await ledger.commit(committed.id, 1);
+  await ledger.release(released.id);
+  await ledger.putInGrace(waiting.id);
+  await ledger.makeTenant({ status: 'CLOSED' });
+  expect(fieldsOf(await ledger.get(committed.id))['st']).toBe('COMMITTED');
+  expect(fieldsOf(await ledger.get(released.id))['st']).toBe('RELEASED');
+  expect(fieldsOf(await ledger.get(waiting.id))['st']).toBe('ACTIVE');
+});
+
+test('an unknown reservation is not found, a foreign one is forbidden, and an operator reads any', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  const { id } = await ledger.hold();
+  expect(await ledger.get(ledger.newId())).toEqual(['NOT_FOUND']);
+  expect(await ledger.get(id, 'other')).toEqual(['FORBIDDEN']);
+  expect((await ledger.get(id, ''))[0]).toBe('FOUND');
+});
+
+test('a foreign reader of an overdue reservation is forbidden and expires nothing', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  const { id } = await ledger.hold();
+  await ledger.makeOverdue(id);
+  const before = await snapshot(ledger);
+  expect(await ledger.get(id, 'other')).toEqual(['FORBIDDEN']);
+  expect(await snapshot(ledger)).toEqual(before);
+});
+
+test('an overdue reservation is expired by the read, once, and answers as expired from then on', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  const { id } = await ledger.hold({ amount: 100 });
+  const deadline = await ledger.makeOverdue(id);
+  expect((await ledger.get(id)).slice(0, 4)).toEqual(['RESERVATION_EXPIRED', 'now', ledger.tenant, String(deadline)]);
+  expect(await ledger.figures()).toBe('1000,0,0,1000,0,0,0');
+  const { events } = await assertInvariants(ledger);
+  expect(events.map(({ fields }) => `${fields['ty']} ${fields['rq']}`)).toEqual(['reservation.expired req_get']);
+  const before = await snapshot(ledger);
+  expect(await ledger.get(id)).toEqual(['RESERVATION_EXPIRED']);
+  expect(await snapshot(ledger)).toEqual(before);
+});
+
+test('an overdue reservation that cannot be refunded is quarantined by the read', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  const { id } = await ledger.hold();
+  await ledger.makeOverdue(id);
+  await ledger.redis.hdel(ledger.reservationKeyOf(id), 'bm');
+  expect(await ledger.get(id)).toEqual(['QUARANTINED', 'MISSING_SCOPES', ledger.tenant]);
+  expect((await readLedger(ledger)).ttl.size).toBe(0);
+});
+
+test('a corrupt record that is not due ends with an error and is left as it is', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  const { id } = await ledger.hold();
+  await ledger.redis.hset(ledger.reservationKeyOf(id), 'am', 'x');
+  const before = await snapshot(ledger);
+  await expect(ledger.get(id)).rejects.toThrow('INVALID_ESTIMATE');
+  await ledger.redis.set(ledger.reservationKeyOf('rsv_other'), 'x');
+  await expect(ledger.get('rsv_other')).rejects.toThrow('WRONGTYPE');
+  await ledger.redis.del(ledger.reservationKeyOf('rsv_other'));
+  expect(await snapshot(ledger)).toEqual(before);
+});

@@ -1,0 +1,88 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { Redis } from 'ioredis';
+import { INT64_MAX, INT64_MIN } from '../../src/ledger/index.js';
+import { assemble } from '../../src/redis/script-source.js';
+import { testRedisUrl } from '../support/ledger-client.js';
+
+const probe = assemble(
+  'probe',
+  `#!lua flags=no-writes
+-- probe: runs the arithmetic over pairs of amounts.
+-- RETURNS figures
+-- EMITS nothing
+-- @include int64
+local reply = {}
+for i = 1, #ARGV, 2 do
+  local a, b = ARGV[i], ARGV[i + 1]
+  reply[#reply + 1] = { i64_add(a, b) or 'overflow', i64_sub(a, b) or 'overflow', i64_less(a, b) and 'less' or 'not less',
+    i64_positive(a) and 'positive' or 'not positive', i64_saturating_add((string.gsub(a, '-', '')), (string.gsub(b, '-', ''))), i64_is_amount(a) and 'amount' or 'no amount' }
+end
+return reply
+`,
+);
+
+let redis: Redis;
+beforeAll(() => {
+  redis = new Redis(testRedisUrl());
+});
+afterAll(async () => {
+  await redis.quit();
+});
+
+const inRange = (value: bigint): string => (value > INT64_MAX || value < INT64_MIN ? 'overflow' : String(value));
+
+function expectedOf(a: bigint, b: bigint): string[] {
+  const magnitudes = (a < 0n ? -a : a) + (b < 0n ? -b : b);
+  return [
+    inRange(a + b),
+    inRange(a - b),
+    a < b ? 'less' : 'not less',
+    a > 0n ? 'positive' : 'not positive',
+    String(magnitudes > INT64_MAX ? INT64_MAX : magnitudes),
+    a >= 0n ? 'amount' : 'no amount',
+  ];
+}
+
+async function evaluate(pairs: readonly (readonly [bigint, bigint])[]): Promise<string[][]> {
+  return (await redis.eval(probe, 0, ...pairs.flat().map(String))) as string[][];
+}
+
+/** Values where digits carry and paths change: powers of ten and of two, the limbs, both ends. */
+const edges = [
+  ...[0n, 1n, 2n, 9n, INT64_MAX, INT64_MAX - 1n, INT64_MIN, INT64_MIN + 1n],
+  ...[13n, 14n, 15n, 16n, 17n, 18n].flatMap((digits) => [10n ** digits - 1n, 10n ** digits, 10n ** digits + 1n]),
+  ...[52n, 53n, 54n, 62n].flatMap((bits) => [2n ** bits - 1n, 2n ** bits, 2n ** bits + 1n]),
+].flatMap((value) => (value > 0n ? [value, -value] : [value]));
+
+test('every pair of edge values adds, subtracts and compares as BigInt does', async () => {
+  const pairs = edges.flatMap((a) => edges.map((b) => [a, b] as const));
+  expect(await evaluate(pairs)).toEqual(pairs.map(([a, b]) => expectedOf(a, b)));
+});
+
+test('random pairs of every length add, subtract and compare as BigInt does', async () => {
+  const amount = fc.oneof(
+    fc.bigInt({ min: INT64_MIN, max: INT64_MAX }),
+    fc.bigInt({ min: -(10n ** 16n), max: 10n ** 16n }),
+    fc.bigInt({ min: -1000n, max: 1000n }),
+    fc.constantFrom(...edges),
+  );
+  const near = fc
+    .tuple(amount, fc.bigInt({ min: -3n, max: 3n }))
+    .map(([a, step]) => [a, a + step > INT64_MAX || a + step < INT64_MIN ? a : a + step] as const);
+  const pair = fc.oneof(fc.tuple(amount, amount), near);
+  await fc.assert(
+    fc.asyncProperty(fc.array(pair, { minLength: 1, maxLength: 50 }), async (pairs) => {
+      expect(await evaluate(pairs)).toEqual(pairs.map(([a, b]) => expectedOf(a, b)));
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('only canonical non-negative int64 texts are amounts', async () => {
+  const texts = ['', '-0', '00', '01', '+1', '1.0', '1e3', ' 1', '1 ', '0x1', 'nan', '9223372036854775808', '10000000000000000000'];
+  for (const text of texts) {
+    const probeText = probe.replace(/local reply = \{\}[\s\S]*$/, "return i64_is_amount(ARGV[1]) and 'amount' or 'no amount'");
+    expect(`${text}: ${String(await redis.eval(probeText, 0, text))}`).toBe(`${text}: no amount`);
+  }
+});

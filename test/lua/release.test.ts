@@ -1,0 +1,133 @@
+import { describe, expect, test } from '@jest/globals';
+import { RETENTION_MS, type LedgerClient } from '../support/ledger-client.js';
+import { assertInvariants, readLedger, snapshot } from '../support/ledger-state.js';
+import { useLedger } from '../support/use-ledger.js';
+
+const newLedger = useLedger();
+const AGENT = { agent: 'bot' };
+
+async function refused(ledger: LedgerClient, id: string, options = {}): Promise<string[]> {
+  const before = await snapshot(ledger);
+  const reply = await ledger.release(id, options);
+  expect(await snapshot(ledger)).toEqual(before);
+  return reply;
+}
+
+describe('a release', () => {
+  test('returns the whole estimate to every budgeted scope and tells nothing', async () => {
+    const ledger = await newLedger();
+    const root = await ledger.makeBudget();
+    const leaf = await ledger.makeBudget({ scope: ledger.scope(AGENT), allocated: 100 });
+    const { id } = await ledger.hold({ subject: AGENT, amount: 100 });
+    expect(await ledger.release(id, { reason: 'not needed', by: 'key_2' })).toEqual([
+      'RELEASED', 'fresh', '100', 'TOKENS', root, '1000,0,0,1000,0,0,0', leaf, '100,0,0,100,0,0,0',
+    ]);
+    const { holds, ttl, events } = await assertInvariants(ledger);
+    expect(holds.get(id)).toMatchObject({ st: 'RELEASED', rr: 'not needed', eb: 'key_2', fa: expect.stringMatching(/^\d{13}$/) });
+    expect(ttl.size).toBe(0);
+    expect(events.map(({ fields }) => fields['ty'])).toEqual(['budget.exhausted']);
+    expect(await ledger.redis.pttl(ledger.reservationKeyOf(id))).toBeGreaterThan(RETENTION_MS - 60_000);
+  });
+
+  test('is stopped neither by debt nor over-limit nor a frozen or closed budget', async () => {
+    for (const status of ['FROZEN', 'CLOSED']) {
+      const ledger = await newLedger();
+      await ledger.makeBudget();
+      const { id } = await ledger.hold({ amount: 100 });
+      await ledger.makeBudget({ reserved: 100, debt: 50, isOverLimit: true, status });
+      expect((await ledger.release(id)).slice(0, 3)).toEqual(['RELEASED', 'fresh', '100']);
+      expect(await ledger.figures()).toBe('950,0,0,1000,50,0,1');
+      await assertInvariants(ledger);
+    }
+  });
+
+  test('is accepted in the grace, and exact beyond 2^53', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget({ allocated: '9223372036854775807' });
+    const { id } = await ledger.hold({ amount: '9007199254740993' });
+    await ledger.putInGrace(id);
+    expect((await ledger.release(id)).slice(0, 3)).toEqual(['RELEASED', 'fresh', '9007199254740993']);
+    expect(await ledger.figures()).toBe('9223372036854775807,0,0,9223372036854775807,0,0,0');
+  });
+
+  test('by an operator needs no tenant', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    const { id } = await ledger.hold();
+    expect((await ledger.release(id, { tenant: '' }))[0]).toBe('RELEASED');
+  });
+
+  test('repeated returns its own balances, and another payload is a mismatch', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    const { id } = await ledger.hold({ amount: 100 });
+    const first = await ledger.release(id, { key: 'l' });
+    await ledger.hold({ amount: 5 });
+    await ledger.makeTenant({ status: 'CLOSED' });
+    const state = await snapshot(ledger);
+    expect(await ledger.release(id, { key: 'l' })).toEqual(['RELEASED', 'replay', ...first.slice(2)]);
+    expect(await ledger.release(id, { key: 'l', reason: 'other' })).toEqual(['IDEMPOTENCY_MISMATCH']);
+    expect(await snapshot(ledger)).toEqual(state);
+  });
+});
+
+describe('a release that is refused leaves every byte as it was', () => {
+  test('by precedence: unknown, foreign, closed tenant, finalized', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    const released = await ledger.hold();
+    const committed = await ledger.hold();
+    await ledger.release(released.id);
+    await ledger.commit(committed.id, 1);
+    expect(await refused(ledger, ledger.newId())).toEqual(['NOT_FOUND']);
+    expect(await refused(ledger, released.id)).toEqual(['RESERVATION_FINALIZED', 'RELEASED']);
+    expect(await refused(ledger, committed.id)).toEqual(['RESERVATION_FINALIZED', 'COMMITTED']);
+    await ledger.makeTenant({ status: 'CLOSED' });
+    expect(await refused(ledger, released.id, { tenant: 'other' })).toEqual(['FORBIDDEN']);
+    expect(await refused(ledger, released.id)).toEqual(['TENANT_CLOSED']);
+  });
+
+  test('with an error when the record or its budget cannot be trusted', async () => {
+    const corruptions: ((ledger: LedgerClient, id: string) => Promise<unknown>)[] = [
+      (ledger, id) => ledger.redis.hset(ledger.reservationKeyOf(id), 'am', ''),
+      (ledger, id) => ledger.redis.hdel(ledger.reservationKeyOf(id), 'bm'),
+      (ledger, id) => ledger.redis.hdel(ledger.reservationKeyOf(id), 'tn'),
+      (ledger, id) => ledger.redis.hdel(ledger.reservationKeyOf(id), 'st'),
+      (ledger) => ledger.redis.hset(ledger.budgetKeyOf(), 'reserved', '9'),
+      (ledger) => ledger.redis.hset(ledger.budgetKeyOf(), 'reserved', '-10'),
+      (ledger) => ledger.redis.hset(ledger.budgetKeyOf(), 'remaining', '9223372036854775807'),
+      (ledger) => ledger.redis.del(ledger.budgetKeyOf()),
+    ];
+    for (const corrupt of corruptions) {
+      const ledger = await newLedger();
+      await ledger.makeBudget();
+      const { id } = await ledger.hold({ amount: 10 });
+      await corrupt(ledger, id);
+      const before = await snapshot(ledger);
+      await expect(ledger.release(id)).rejects.toThrow();
+      expect(await snapshot(ledger)).toEqual(before);
+    }
+  });
+});
+
+test('a release after the grace is refused, and the hold is returned by the one transition', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  const { id } = await ledger.hold({ amount: 100 });
+  const deadline = await ledger.makeOverdue(id);
+  expect((await ledger.release(id)).slice(0, 4)).toEqual(['RESERVATION_EXPIRED', 'now', ledger.tenant, String(deadline)]);
+  expect(await refused(ledger, id)).toEqual(['RESERVATION_EXPIRED']);
+  expect(await ledger.figures()).toBe('1000,0,0,1000,0,0,0');
+  const { events } = await assertInvariants(ledger);
+  expect(events.map(({ fields }) => fields['ty'])).toEqual(['reservation.expired']);
+});
+
+test('a release that meets an overdue hold with a corrupt budget quarantines the hold', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  const { id } = await ledger.hold();
+  await ledger.makeOverdue(id);
+  await ledger.redis.hset(ledger.budgetKeyOf(), 'reserved', 'x');
+  expect(await ledger.release(id)).toEqual(['QUARANTINED', 'INVALID_BUDGET', ledger.tenant]);
+  expect((await readLedger(ledger)).holds.get(id)).toMatchObject({ st: 'ACTIVE', qr: 'INVALID_BUDGET' });
+});

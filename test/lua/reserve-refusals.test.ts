@@ -1,0 +1,264 @@
+import { describe, expect, test } from '@jest/globals';
+import { idempotencyKey, tenantKey } from '../../src/redis/keyspace.js';
+import { IDEMPOTENCY_TTL_MS, RETENTION_MS, type LedgerClient, type ReserveOptions } from '../support/ledger-client.js';
+import { assertInvariants, readLedger, snapshot } from '../support/ledger-state.js';
+import { useLedger } from '../support/use-ledger.js';
+
+const newLedger = useLedger();
+const AGENT = { agent: 'bot' };
+const MAX = '9223372036854775807';
+
+/** A refused reserve: nothing but the denial event may be new. */
+async function refused(ledger: LedgerClient, options: ReserveOptions = {}): Promise<string[]> {
+  const before = await snapshot(ledger, 'events');
+  const told = (await readLedger(ledger)).events.length;
+  const reply = await ledger.reserve({ subject: AGENT, ...options });
+  expect(await snapshot(ledger, 'events')).toEqual(before);
+  expect((await readLedger(ledger)).events.length - told).toBeLessThanOrEqual(1);
+  return reply;
+}
+
+async function denials(ledger: LedgerClient): Promise<Readonly<Record<string, string>>[]> {
+  return (await readLedger(ledger)).events.map(({ fields }) => fields).filter(({ ty }) => ty === 'reservation.denied');
+}
+
+describe('a reserve that is refused leaves every byte as it was', () => {
+  test('when one scope of several has not enough: none is touched', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget({ allocated: 1000 });
+    const leaf = await ledger.makeBudget({ scope: ledger.scope(AGENT), allocated: 100 });
+    expect(await refused(ledger, { amount: 150 })).toEqual(['BUDGET_EXCEEDED', leaf, '100']);
+    expect(await denials(ledger)).toEqual([
+      expect.objectContaining({
+        tn: ledger.tenant, sc: leaf, unit: 'TOKENS', reason_code: 'BUDGET_EXCEEDED', requested_amount: '150', remaining: '100',
+        ag: 'bot', ak: 'llm', an: 'gpt', rq: 'req_reserve',
+      }),
+    ]);
+  });
+
+  test('when no scope has a budget in any unit, and the denial names what was asked', async () => {
+    const ledger = await newLedger();
+    expect((await refused(ledger))[0]).toBe('NOT_FOUND');
+    expect(await denials(ledger)).toEqual([
+      {
+        ty: 'reservation.denied', tn: ledger.tenant, ac: 'api_key', sc: ledger.scope(AGENT), ki: 'key_1', rq: 'req_reserve',
+        tr: expect.any(String), unit: 'TOKENS', reason_code: 'BUDGET_NOT_FOUND', requested_amount: '10',
+        ag: 'bot', ak: 'llm', an: 'gpt',
+      },
+    ]);
+  });
+
+  test('when the budgets have other units: the deepest scope that has some is named, with its units', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget({ unit: 'CREDITS' });
+    const leaf = await ledger.makeBudget({ scope: ledger.scope(AGENT), unit: 'RISK_POINTS' });
+    await ledger.makeBudget({ scope: leaf, unit: 'USD_MICROCENTS' });
+    expect(await refused(ledger)).toEqual(['UNIT_MISMATCH', leaf, 'USD_MICROCENTS', 'RISK_POINTS']);
+  });
+
+  test('when the tenant is closed or suspended', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    await ledger.makeTenant({ status: 'CLOSED' });
+    expect((await refused(ledger))[0]).toBe('TENANT_CLOSED');
+    expect(await denials(ledger)).toEqual([
+      expect.objectContaining({ reason_code: 'TENANT_CLOSED', sc: ledger.scope(AGENT), ag: 'bot', ak: 'llm', an: 'gpt' }),
+    ]);
+    expect((await denials(ledger))[0]).not.toHaveProperty('remaining');
+    await ledger.makeTenant({ status: 'SUSPENDED' });
+    expect(await refused(ledger)).toEqual(['TENANT_SUSPENDED']);
+  });
+
+  test('when the stored policy is unknown', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    await ledger.makeTenant({ default_commit_overage_policy: 'MAYBE' });
+    expect(await refused(ledger)).toEqual(['INVALID_POLICY', 'MAYBE']);
+  });
+
+  test('by precedence: closed tenant, no budget, status, over limit, debt, amount', async () => {
+    const ledger = await newLedger();
+    const leaf = ledger.scope(AGENT);
+    await ledger.makeTenant({ status: 'CLOSED' });
+    expect((await refused(ledger))[0]).toBe('TENANT_CLOSED');
+    await ledger.makeTenant();
+    expect((await refused(ledger))[0]).toBe('NOT_FOUND');
+    const root = await ledger.makeBudget({ allocated: 5, debt: 9, isOverLimit: true });
+    await ledger.makeBudget({ scope: leaf, allocated: 5, debt: 2, status: 'FROZEN' });
+    expect((await refused(ledger)).slice(0, 2)).toEqual(['BUDGET_FROZEN', leaf]);
+    await ledger.makeBudget({ scope: leaf, allocated: 5, debt: 2, status: 'CLOSED' });
+    expect((await refused(ledger)).slice(0, 2)).toEqual(['BUDGET_CLOSED', leaf]);
+    await ledger.makeBudget({ scope: leaf, allocated: 5, debt: 2 });
+    expect((await refused(ledger)).slice(0, 2)).toEqual(['OVERDRAFT_LIMIT_EXCEEDED', root]);
+    await ledger.makeBudget({ allocated: 5 });
+    expect((await refused(ledger)).slice(0, 2)).toEqual(['DEBT_OUTSTANDING', leaf]);
+    await ledger.makeBudget({ scope: leaf, allocated: 5 });
+    expect((await refused(ledger)).slice(0, 2)).toEqual(['BUDGET_EXCEEDED', root]);
+  });
+
+  test('when the scope is over its limit, even for an amount of 0 and with plenty remaining', async () => {
+    const ledger = await newLedger();
+    const scope = await ledger.makeBudget({ isOverLimit: true });
+    expect((await refused(ledger, { amount: 0 })).slice(0, 2)).toEqual(['OVERDRAFT_LIMIT_EXCEEDED', scope]);
+    await ledger.makeBudget({ debt: 11, overdraftLimit: 10 });
+    expect((await refused(ledger, { amount: 0 })).slice(0, 2)).toEqual(['OVERDRAFT_LIMIT_EXCEEDED', scope]);
+    await ledger.makeBudget({ debt: 10, overdraftLimit: 10 });
+    expect((await ledger.reserve({ amount: 1 }))[0]).toBe('ALLOW');
+    await ledger.makeBudget({ debt: 10 });
+    expect((await ledger.reserve({ amount: 1 }))[0]).toBe('DEBT_OUTSTANDING');
+  });
+
+  test('when a figure would leave int64', async () => {
+    const ledger = await newLedger();
+    const scope = await ledger.makeBudget();
+    await ledger.redis.hset(ledger.budgetKeyOf(), { remaining: MAX, reserved: MAX });
+    expect((await refused(ledger, { amount: 1 })).slice(0, 2)).toEqual(['INT64_OVERFLOW', scope]);
+    expect((await refused(ledger, { amount: MAX })).slice(0, 2)).toEqual(['INT64_OVERFLOW', scope]);
+  });
+});
+
+describe('a reserve over a corrupt record ends with an error and writes nothing', () => {
+  const corruptions: [string, (ledger: LedgerClient) => Promise<unknown>][] = [
+    ['a tenant without a status', (ledger) => ledger.redis.hset(tenantKey(ledger.tag, ledger.tenant), 'name', 'x')],
+    ['a tenant with an unknown status', (ledger) => ledger.makeTenant({ status: 'ASLEEP' })],
+    ['a budget without a status', (ledger) => ledger.redis.hdel(ledger.budgetKeyOf(), 'status')],
+    ['a budget with a figure missing', (ledger) => ledger.redis.hdel(ledger.budgetKeyOf(), 'debt')],
+    ['a budget with a figure that is no number', (ledger) => ledger.redis.hset(ledger.budgetKeyOf(), 'remaining', '1e3')],
+    ['a budget with a figure beyond int64', (ledger) => ledger.redis.hset(ledger.budgetKeyOf(), 'remaining', `1${MAX}`)],
+    ['a budget of another type', async (ledger) => {
+      await ledger.redis.del(ledger.budgetKeyOf());
+      await ledger.redis.set(ledger.budgetKeyOf(), 'x');
+    }],
+    ['an idempotency record of another type', (ledger) =>
+      ledger.redis.lpush(idempotencyKey.reserve(ledger.tag, ledger.tenant, 'k'), 'x')],
+    ['an empty idempotency record', (ledger) =>
+      ledger.redis.set(idempotencyKey.reserve(ledger.tag, ledger.tenant, 'k'), '')],
+  ];
+  test.each(corruptions)('%s', async (_, corrupt) => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    await corrupt(ledger);
+    const before = await snapshot(ledger);
+    await expect(ledger.reserve({ key: 'k', dryRun: true })).rejects.toThrow();
+    await expect(ledger.reserve({ key: 'k' })).rejects.toThrow();
+    expect(await snapshot(ledger)).toEqual(before);
+  });
+});
+
+describe('a denial is never caused by a dead hold', () => {
+  test('what is due is expired first and reported, and the next run is granted', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget({ allocated: 100 });
+    const { id } = await ledger.hold({ amount: 100 });
+    const deadline = await ledger.makeOverdue(id);
+    const options = { amount: 100, key: 'a' };
+    const [word, now, ...outcomes] = await ledger.reserve(options);
+    expect(word).toBe('RECLAIMED');
+    expect(Number(now)).toBeGreaterThan(deadline);
+    expect(outcomes).toEqual(['EXPIRED', ledger.tenant, String(deadline)]);
+    const { holds, events } = await assertInvariants(ledger);
+    expect(holds.get(id)).toMatchObject({ st: 'EXPIRED', eb: 'system' });
+    expect(events.find(({ fields }) => fields['ty'] === 'reservation.expired')?.fields).toMatchObject({
+      ac: 'system', reservation_id: id, rq: 'req_reserve',
+    });
+    expect((await ledger.reserve(options)).slice(0, 2)).toEqual(['ALLOW', 'fresh']);
+    await assertInvariants(ledger);
+  });
+
+  test('when it is denied all the same, only the last run tells of a denial', async () => {
+    const ledger = await newLedger();
+    const scope = await ledger.makeBudget({ allocated: 100 });
+    const { id } = await ledger.hold({ amount: 100 });
+    await ledger.makeOverdue(id);
+    expect((await ledger.reserve({ amount: 101, key: 'a' }))[0]).toBe('RECLAIMED');
+    expect(await denials(ledger)).toEqual([]);
+    expect(await ledger.reserve({ amount: 101, key: 'a' })).toEqual(['BUDGET_EXCEEDED', scope, '100']);
+    expect(await denials(ledger)).toHaveLength(1);
+  });
+
+  test('a dry run is not denied by one either', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget({ allocated: 100 });
+    await ledger.makeOverdue((await ledger.hold({ amount: 100 })).id);
+    expect((await ledger.reserveToTheEnd({ amount: 100, dryRun: true })).slice(0, 2)).toEqual(['ALLOW_DRY_RUN', 'fresh']);
+    await assertInvariants(ledger);
+  });
+
+  test('a hold in its grace still counts', async () => {
+    const ledger = await newLedger();
+    const scope = await ledger.makeBudget({ allocated: 100 });
+    const { id } = await ledger.hold({ amount: 100 });
+    await ledger.putInGrace(id);
+    expect(await refused(ledger, { amount: 100 })).toEqual(['BUDGET_EXCEEDED', scope, '0']);
+    await assertInvariants(ledger);
+  });
+
+  test('a grant that does not need it reclaims nothing', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget({ allocated: 100 });
+    const { id } = await ledger.hold({ amount: 10 });
+    await ledger.makeOverdue(id);
+    await ledger.hold({ amount: 10 });
+    expect(await ledger.record(id)).toMatchObject({ st: 'ACTIVE' });
+  });
+
+  test('more than 100 dead holds are reclaimed in bounded runs, and the reserve is granted when they are gone', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget({ allocated: 250 });
+    for (let count = 0; count < 250; count += 1) {
+      const { id } = await ledger.hold({ amount: 1 });
+      await ledger.makeOverdue(id);
+    }
+    const options = { amount: 250, key: 'big' };
+    for (const left of [150, 50, 0]) {
+      const reply = await ledger.reserve(options);
+      expect(reply[0]).toBe('RECLAIMED');
+      expect((reply.length - 2) / 3).toBe(Math.min(100, left === 0 ? 50 : 100));
+      expect((await assertInvariants(ledger)).ttl.size).toBe(left);
+    }
+    expect((await ledger.reserve(options)).slice(0, 2)).toEqual(['ALLOW', 'fresh']);
+    const { ttl, events } = await assertInvariants(ledger);
+    expect(ttl.size).toBe(1);
+    expect(events.filter(({ fields }) => fields['ty'] === 'reservation.denied')).toEqual([]);
+  });
+
+  test('a dead hold that cannot be refunded is quarantined and does not stop the others', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget({ allocated: 100 });
+    const broken = await ledger.hold({ amount: 0 });
+    const sound = await ledger.hold({ amount: 100 });
+    await ledger.makeOverdue(broken.id, 120_000);
+    const deadline = await ledger.makeOverdue(sound.id);
+    await ledger.redis.hset(ledger.reservationKeyOf(broken.id), 'am', 'much');
+    const reply = await ledger.reserve({ amount: 100, key: 'a' });
+    expect(reply.slice(2)).toEqual([
+      'QUARANTINED', 'INVALID_ESTIMATE', ledger.tenant, 'EXPIRED', ledger.tenant, String(deadline),
+    ]);
+    expect((await ledger.reserve({ amount: 100, key: 'a' }))[0]).toBe('ALLOW');
+    const { quarantine } = await readLedger(ledger);
+    expect([...quarantine.keys()]).toEqual([broken.id]);
+  });
+});
+
+test('a reserve is exact at both ends of int64', async () => {
+  const ledger = await newLedger();
+  const scope = await ledger.makeBudget({ allocated: MAX });
+  const first = await ledger.reserve({ amount: '9007199254740993' });
+  expect(first.slice(6)).toEqual([scope, `9214364837600034814,9007199254740993,0,${MAX},0,0,0`]);
+  const second = await ledger.reserve({ amount: '9214364837600034814' });
+  expect(second.slice(6)).toEqual([scope, `0,${MAX},0,${MAX},0,0,0`]);
+  expect(await ledger.reserve({ amount: 1 })).toEqual(['BUDGET_EXCEEDED', scope, '0']);
+  await assertInvariants(ledger);
+});
+
+test('the keys of the defaults have the lifetimes that the callers ask for', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  const { id, key } = await ledger.hold();
+  const lifetime = await ledger.redis.pttl(idempotencyKey.reserve(ledger.tag, ledger.tenant, key));
+  expect(lifetime).toBeLessThanOrEqual(IDEMPOTENCY_TTL_MS);
+  expect(lifetime).toBeGreaterThan(IDEMPOTENCY_TTL_MS - 60_000);
+  expect(await ledger.redis.pttl(ledger.reservationKeyOf(id))).toBe(-1);
+  await ledger.release(id);
+  expect(await ledger.redis.pttl(ledger.reservationKeyOf(id))).toBeGreaterThan(RETENTION_MS - 60_000);
+});

@@ -1,0 +1,75 @@
+import { INT64_MAX, INT64_MIN } from '../../src/ledger/index.js';
+import { atLeastZero, isOver, smaller, type ModelBudget, type ModelHold } from './model-records.js';
+
+interface Effect {
+  readonly budget: ModelBudget;
+  readonly before: bigint;
+  readonly after: bigint;
+  readonly unfunded: bigint;
+  readonly capped: boolean;
+}
+
+export interface Charge {
+  /** Charged, released, unit, policy, overage and the debt over all scopes, as the reply has them. */
+  readonly figures: string[];
+  readonly events: string[];
+}
+
+/** What a charge does to each budget, before anything is changed: CommitOveragePolicy of cycles-protocol-v0. */
+function effectsOf(
+  { amount, policy, budgets }: ModelHold,
+  overage: bigint,
+  actual: bigint,
+  remainingOf: (budget: ModelBudget) => bigint,
+): { charged: bigint; effects: Effect[] } {
+  const caps = (budget: ModelBudget): boolean => policy === 'ALLOW_IF_AVAILABLE' || budget.overdraftLimit === 0n;
+  const short = budgets.filter((budget) => caps(budget) && remainingOf(budget) < overage);
+  const granted = short.reduce((least, budget) => smaller(least, atLeastZero(remainingOf(budget))), overage);
+  const delta = overage > 0n ? granted : actual - amount;
+  const effects = budgets.map((budget) => {
+    const before = remainingOf(budget);
+    const unfunded = caps(budget) ? 0n : atLeastZero(granted - atLeastZero(before));
+    return { budget, before, after: before - delta, unfunded, capped: short.includes(budget) };
+  });
+  return { charged: amount + delta, effects };
+}
+
+/** Commits a hold: changes it and its budgets, or returns the refusal and changes nothing. */
+export function chargeHold(hold: ModelHold, actual: bigint, remainingOf: (budget: ModelBudget) => bigint): Charge | string[] {
+  const { amount, policy, budgets, tenant } = hold;
+  const overage = atLeastZero(actual - amount);
+  if (overage > 0n && policy === 'REJECT') {
+    return ['BUDGET_EXCEEDED', (budgets.at(-1) as ModelBudget).scope];
+  }
+  const { charged, effects } = effectsOf(hold, overage, actual, remainingOf);
+  for (const { budget, unfunded, after } of effects) {
+    if (unfunded > 0n && budget.debt + unfunded > budget.overdraftLimit) {
+      return ['OVERDRAFT_LIMIT_EXCEEDED', budget.scope];
+    }
+    if (after < INT64_MIN || after > INT64_MAX || budget.spent + charged - unfunded > INT64_MAX) {
+      return ['INT64_OVERFLOW', budget.scope];
+    }
+  }
+  hold.state = 'COMMITTED';
+  const events: string[] = [];
+  for (const { budget, before, after, unfunded, capped } of effects) {
+    const wasOver = isOver(budget);
+    budget.spent += charged - unfunded;
+    budget.debt += unfunded;
+    budget.marked ||= capped;
+    if (unfunded > 0n) {
+      events.push(`budget.debt_incurred ${tenant} ${budget.scope} ${hold.id}`);
+    }
+    if (!wasOver && isOver(budget)) {
+      events.push(`budget.over_limit_entered ${tenant} ${budget.scope} -`);
+    }
+    if (before > 0n && after <= 0n) {
+      events.push(`budget.exhausted ${tenant} ${budget.scope} ${hold.id}`);
+    }
+  }
+  if (overage > 0n) {
+    events.push(`reservation.commit_overage ${tenant} ${hold.leaf} ${hold.id}`);
+  }
+  const debt = smaller(effects.reduce((sum, { unfunded }) => sum + unfunded, 0n), INT64_MAX);
+  return { figures: [charged, atLeastZero(amount - actual), hold.unit, policy, overage, debt].map(String), events };
+}

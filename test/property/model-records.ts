@@ -1,0 +1,91 @@
+import type { SubjectLevels } from '../../src/ledger/index.js';
+
+export interface ModelBudget {
+  readonly scope: string;
+  readonly unit: string;
+  allocated: bigint;
+  spent: bigint;
+  debt: bigint;
+  overdraftLimit: bigint;
+  marked: boolean;
+  status: string;
+  policy?: string;
+}
+
+export interface ModelTenant {
+  status: string;
+  policy: string | undefined;
+  defaultTtlMs: number;
+  maxTtlMs: number;
+  maxExtensions: number;
+}
+
+export interface ModelHold {
+  readonly id: string;
+  readonly tenant: string;
+  readonly leaf: string;
+  readonly unit: string;
+  readonly amount: bigint;
+  readonly policy: string;
+  readonly budgets: readonly ModelBudget[];
+  readonly graceMs: number;
+  readonly maxExtensions: number;
+  expiresAt: number;
+  extensions: number;
+  state: 'ACTIVE' | 'COMMITTED' | 'RELEASED' | 'EXPIRED';
+}
+
+export interface ReserveRequest {
+  readonly tenant: string;
+  readonly id: string;
+  readonly key: string;
+  readonly subject: SubjectLevels;
+  readonly unit: string;
+  readonly amount: bigint;
+  readonly policy: string;
+  readonly ttlMs: number | '';
+  readonly graceMs: number;
+  readonly dryRun: boolean;
+}
+
+export interface SettleRequest {
+  readonly tenant: string;
+  readonly id: string;
+  readonly key: string;
+}
+
+export type CommitRequest = SettleRequest & { readonly unit: string; readonly actual: bigint };
+export type ExtendRequest = SettleRequest & { readonly byMs: number };
+
+export const atLeastZero = (value: bigint): bigint => (value < 0n ? 0n : value);
+export const smaller = (a: bigint, b: bigint): bigint => (a < b ? a : b);
+
+/** The last instant at which a hold may be settled. */
+export const deadlineOf = (hold: ModelHold): number => hold.expiresAt + hold.graceMs;
+
+/** Debt above a limit that permits some, or the mark of a capped charge. */
+export const isOver = ({ marked, overdraftLimit, debt }: ModelBudget): boolean =>
+  marked || (overdraftLimit > 0n && debt > overdraftLimit);
+
+/** The first refusal of a reserve, each rule over all budgets before the next one: status, over limit, debt, amount. */
+export function refusalOf(
+  budgets: readonly ModelBudget[],
+  amount: bigint,
+  remainingOf: (budget: ModelBudget) => bigint,
+): string[] | undefined {
+  const rules: ((budget: ModelBudget) => string | false)[] = [
+    ({ status }) => status !== 'ACTIVE' && `BUDGET_${status}`,
+    (budget) => isOver(budget) && 'OVERDRAFT_LIMIT_EXCEEDED',
+    ({ debt, overdraftLimit }) => debt > 0n && overdraftLimit === 0n && 'DEBT_OUTSTANDING',
+    (budget) => remainingOf(budget) < amount && 'BUDGET_EXCEEDED',
+  ];
+  for (const rule of rules) {
+    for (const budget of budgets) {
+      const word = rule(budget);
+      if (word !== false) {
+        return [word, budget.scope, String(remainingOf(budget))];
+      }
+    }
+  }
+  return undefined;
+}

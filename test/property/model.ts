@@ -1,0 +1,286 @@
+import { deriveScopes } from '../../src/ledger/index.js';
+import { chargeHold } from './model-charge.js';
+import {
+  deadlineOf,
+  refusalOf,
+  type CommitRequest,
+  type ExtendRequest,
+  type ModelBudget,
+  type ModelHold,
+  type ModelTenant,
+  type ReserveRequest,
+  type SettleRequest,
+} from './model-records.js';
+
+/** Keeps an operation's reply under its key; `at` is where 'fresh' or 'replay' stands in it. */
+type Remember = (reply: (now: number) => string[], at: number) => string[];
+
+const UNITS = ['USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS'];
+const PAGE = 100;
+
+/**
+ * The ledger as the protocol describes it, in its plainest form: nothing is stored that can be computed. What is reserved
+ * is the sum of the live holds, and what remains is allocated - spent - reserved - debt, each time anew.
+ *
+ * Every operation returns the reply that its script owes, appends to `events` what must be told, and sets `touched` when
+ * anything else than the event log may change.
+ */
+export class LedgerModel {
+  readonly tenants = new Map<string, ModelTenant>();
+  readonly budgets: ModelBudget[] = [];
+  readonly holds = new Map<string, ModelHold>();
+  events: string[] = [];
+  touched = false;
+  private readonly outcomes = new Map<string, { payload: string; replay: (now: number) => string[] }>();
+
+  reservedOf(budget: ModelBudget): bigint {
+    const live = [...this.holds.values()].filter((hold) => hold.state === 'ACTIVE' && hold.budgets.includes(budget));
+    return live.reduce((sum, hold) => sum + hold.amount, 0n);
+  }
+
+  remainingOf(budget: ModelBudget): bigint {
+    return budget.allocated - budget.spent - this.reservedOf(budget) - budget.debt;
+  }
+
+  figures(budget: ModelBudget): string {
+    const over = budget.marked ? '1' : '0';
+    const { spent, allocated, debt, overdraftLimit } = budget;
+    return [this.remainingOf(budget), this.reservedOf(budget), spent, allocated, debt, overdraftLimit, over].join();
+  }
+
+  reserve(request: ReserveRequest, now: number): string[] {
+    const { tenant: owner, subject, unit, amount, dryRun } = request;
+    const { key, id: _, ...payload } = request;
+    return this.once(['reserve', owner, key], payload, now, (remember) => {
+      const scopes = deriveScopes(subject, owner);
+      const tenant = this.tenants.get(owner);
+      const deny = (reason: string, refusal: string[]): string[] => {
+        this.events.push(`reservation.denied ${owner} ${refusal[1] ?? scopes.at(-1)} ${reason}`);
+        return dryRun ? remember(() => ['DENY', reason], 1) : refusal;
+      };
+      if (tenant?.status === 'SUSPENDED') {
+        return ['TENANT_SUSPENDED'];
+      }
+      if (tenant?.status === 'CLOSED') {
+        return deny('TENANT_CLOSED', ['TENANT_CLOSED']);
+      }
+      const budgets = this.budgetsAt(scopes, unit);
+      if (budgets.length === 0) {
+        const mismatch = this.otherUnits(scopes);
+        return mismatch ?? deny('BUDGET_NOT_FOUND', ['NOT_FOUND']);
+      }
+      const refusal = refusalOf(budgets, amount, (budget) => this.remainingOf(budget));
+      if (refusal?.[0] === 'BUDGET_EXCEEDED') {
+        const outcomes = this.due(now).map((hold) => this.expireHold(hold)).flat();
+        if (outcomes.length > 0) {
+          return ['RECLAIMED', String(now), ...outcomes];
+        }
+      }
+      if (refusal !== undefined) {
+        return deny(refusal[0] as string, refusal);
+      }
+      return dryRun ? this.rehearse(budgets, amount, remember) : this.makeHold(request, budgets, tenant, now, remember);
+    });
+  }
+
+  commit(request: CommitRequest, now: number): string[] {
+    const { tenant, id, key, unit, actual } = request;
+    return this.once(['commit', tenant, id, key], { unit, actual }, now, (remember) => {
+      const hold = this.open(request, now);
+      if (Array.isArray(hold)) {
+        return hold;
+      }
+      if (unit !== hold.unit) {
+        return ['UNIT_MISMATCH', hold.unit, hold.leaf];
+      }
+      const stopped = hold.budgets.find(({ status }) => status !== 'ACTIVE');
+      if (stopped !== undefined) {
+        return [`BUDGET_${stopped.status}`, stopped.scope];
+      }
+      const charge = chargeHold(hold, actual, (budget) => this.remainingOf(budget));
+      if (Array.isArray(charge)) {
+        return charge;
+      }
+      this.events.push(...charge.events);
+      const reply = ['COMMITTED', ...charge.figures, ...this.balances(hold.budgets)];
+      return remember(() => reply, 1);
+    });
+  }
+
+  release(request: SettleRequest, now: number): string[] {
+    const { tenant, id, key } = request;
+    return this.once(['release', tenant, id, key], {}, now, (remember) => {
+      const hold = this.open(request, now);
+      if (Array.isArray(hold)) {
+        return hold;
+      }
+      hold.state = 'RELEASED';
+      const reply = ['RELEASED', String(hold.amount), hold.unit, ...this.balances(hold.budgets)];
+      return remember(() => reply, 1);
+    });
+  }
+
+  extend(request: ExtendRequest, now: number): string[] {
+    const { tenant, id, key, byMs } = request;
+    return this.once(['extend', tenant, id, key], { byMs }, now, (remember) => {
+      const hold = this.open(request, now);
+      if (Array.isArray(hold)) {
+        return hold;
+      }
+      if (now > hold.expiresAt) {
+        return ['RESERVATION_EXPIRED'];
+      }
+      if (hold.extensions >= hold.maxExtensions) {
+        return ['MAX_EXTENSIONS_EXCEEDED', String(hold.maxExtensions)];
+      }
+      hold.extensions += 1;
+      hold.expiresAt += Math.min(byMs, this.tenants.get(hold.tenant)?.maxTtlMs ?? byMs);
+      const { expiresAt } = hold;
+      return remember((at) => ['ACTIVE', String(expiresAt), this.lead(hold, expiresAt, at)], 1);
+    });
+  }
+
+  expire(id: string, now: number): string[] {
+    const hold = this.holds.get(id);
+    if (hold === undefined) {
+      return ['NOT_FOUND'];
+    }
+    if (hold.state !== 'ACTIVE') {
+      return ['SKIP', hold.state];
+    }
+    if (now <= deadlineOf(hold)) {
+      return ['SKIP', 'in_grace_period', String(deadlineOf(hold))];
+    }
+    return [...this.expireHold(hold), String(now)];
+  }
+
+  get(id: string, tenant: string, now: number): string[] {
+    const hold = this.holds.get(id);
+    if (hold === undefined) {
+      return ['NOT_FOUND'];
+    }
+    if (hold.tenant !== tenant) {
+      return ['FORBIDDEN'];
+    }
+    return this.expiredOnAccess(hold, now) ?? ['FOUND', hold.state];
+  }
+
+  /** Runs an operation unless it was answered before under its key; `remember` keeps its answer, 'fresh' or 'replay' put in. */
+  private once(
+    name: readonly string[],
+    payload: object,
+    now: number,
+    run: (remember: Remember) => string[],
+  ): string[] {
+    const key = name.join(' ');
+    const text = JSON.stringify(payload, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
+    const earlier = this.outcomes.get(key);
+    if (earlier !== undefined) {
+      return earlier.payload === text ? earlier.replay(now) : ['IDEMPOTENCY_MISMATCH'];
+    }
+    return run((reply, at) => {
+      this.touched = true;
+      this.outcomes.set(key, { payload: text, replay: (later) => reply(later).toSpliced(at, 0, 'replay') });
+      return reply(now).toSpliced(at, 0, 'fresh');
+    });
+  }
+
+  private budgetsAt(scopes: readonly string[], unit: string): ModelBudget[] {
+    return scopes.flatMap((scope) => this.budgets.filter((budget) => budget.scope === scope && budget.unit === unit));
+  }
+
+  private otherUnits(scopes: readonly string[]): string[] | undefined {
+    const scope = scopes.findLast((path) => this.budgets.some((budget) => budget.scope === path));
+    if (scope === undefined) {
+      return undefined;
+    }
+    return ['UNIT_MISMATCH', scope, ...UNITS.filter((unit) => this.budgetsAt([scope], unit).length > 0)];
+  }
+
+  private rehearse(
+    budgets: readonly ModelBudget[],
+    amount: bigint,
+    remember: Remember,
+  ): string[] {
+    const shown = budgets.flatMap((budget) => {
+      const [, , ...others] = this.figures(budget).split(',');
+      return [budget.scope, [this.remainingOf(budget) - amount, this.reservedOf(budget) + amount, ...others].join()];
+    });
+    return remember(() => ['ALLOW_DRY_RUN', ...shown], 1);
+  }
+
+  private makeHold(
+    request: ReserveRequest,
+    budgets: readonly ModelBudget[],
+    tenant: ModelTenant | undefined,
+    now: number,
+    remember: Remember,
+  ): string[] {
+    const { id, tenant: owner, unit, amount, graceMs } = request;
+    const asked = request.ttlMs === '' ? (tenant?.defaultTtlMs ?? 60_000) : request.ttlMs;
+    const expiresAt = now + Math.min(asked, tenant?.maxTtlMs ?? asked);
+    const inherited = budgets.findLast(({ policy }) => policy !== undefined)?.policy ?? tenant?.policy;
+    const policy = request.policy === '' ? (inherited ?? 'ALLOW_IF_AVAILABLE') : request.policy;
+    const leaf = deriveScopes(request.subject, owner).at(-1) as string;
+    const before = budgets.map((budget) => this.remainingOf(budget));
+    const hold: ModelHold = {
+      id, tenant: owner, leaf, unit, amount, policy, budgets, graceMs, expiresAt,
+      maxExtensions: tenant?.maxExtensions ?? 10, extensions: 0, state: 'ACTIVE',
+    };
+    this.holds.set(id, hold);
+    const emptied = budgets.filter((budget, index) => (before[index] as bigint) > 0n && this.remainingOf(budget) === 0n);
+    this.events.push(...emptied.map(({ scope }) => `budget.exhausted ${owner} ${scope} ${id}`));
+    const balances = this.balances(budgets);
+    return remember((at) => ['ALLOW', id, String(expiresAt), this.lead(hold, expiresAt, at), policy, ...balances], 1);
+  }
+
+  private lead(hold: ModelHold, expiresAt: number, now: number): string {
+    return String(hold.state === 'ACTIVE' ? Math.max(0, expiresAt - now) : 0);
+  }
+
+  private balances(budgets: readonly ModelBudget[]): string[] {
+    return budgets.flatMap((budget) => [budget.scope, this.figures(budget)]);
+  }
+
+  private due(now: number): ModelHold[] {
+    const order = (a: ModelHold, b: ModelHold): number => deadlineOf(a) - deadlineOf(b) || (a.id < b.id ? -1 : 1);
+    const due = [...this.holds.values()].filter((hold) => hold.state === 'ACTIVE' && now > deadlineOf(hold));
+    return due.sort(order).slice(0, PAGE);
+  }
+
+  private expireHold(hold: ModelHold): string[] {
+    this.touched = true;
+    hold.state = 'EXPIRED';
+    this.events.push(`reservation.expired ${hold.tenant} ${hold.leaf} ${hold.id}`);
+    return ['EXPIRED', hold.tenant, String(deadlineOf(hold))];
+  }
+
+  private expiredOnAccess(hold: ModelHold, now: number): string[] | undefined {
+    if (hold.state === 'EXPIRED') {
+      return ['RESERVATION_EXPIRED'];
+    }
+    if (hold.state === 'ACTIVE' && now > deadlineOf(hold)) {
+      return ['RESERVATION_EXPIRED', 'now', ...this.expireHold(hold).slice(1), String(now)];
+    }
+    return undefined;
+  }
+
+  /** The hold, if its owner may still settle it, or the refusal. */
+  private open({ id, tenant }: SettleRequest, now: number): ModelHold | string[] {
+    const hold = this.holds.get(id);
+    if (hold === undefined) {
+      return ['NOT_FOUND'];
+    }
+    if (hold.tenant !== tenant) {
+      return ['FORBIDDEN'];
+    }
+    if (this.tenants.get(hold.tenant)?.status === 'CLOSED') {
+      return ['TENANT_CLOSED'];
+    }
+    const expired = this.expiredOnAccess(hold, now);
+    if (expired !== undefined) {
+      return expired;
+    }
+    return hold.state === 'ACTIVE' ? hold : ['RESERVATION_FINALIZED', hold.state];
+  }
+}

@@ -1,0 +1,148 @@
+import fc from 'fast-check';
+import { INT64_MAX, OVERAGE_POLICIES, type SubjectLevels, type Unit } from '../../src/ledger/index.js';
+
+/** What the simulated clients and an operator may do. Holds are named by number, modulo those that exist and one that does not. */
+export type Operation =
+  | { kind: 'reserve'; client: number; tenant: number; subject: SubjectLevels; unit: Unit; amount: bigint; policy: string; ttlMs: number | ''; graceMs: number; dryRun: boolean }
+  | { kind: 'commit'; client: number; hold: number; foreign: boolean; wrongUnit: boolean; base: 'zero' | 'estimate' | 'largest'; offset: bigint }
+  | { kind: 'release'; client: number; hold: number; foreign: boolean }
+  | { kind: 'get'; client: number; hold: number; foreign: boolean }
+  | { kind: 'extend'; client: number; hold: number; foreign: boolean; byMs: number }
+  | { kind: 'expire'; client: number; hold: number }
+  | { kind: 'backdate'; hold: number; overdue: boolean }
+  | { kind: 'repeat'; client: number; request: number; altered: boolean }
+  | { kind: 'budget'; budget: number; change: 'freeze' | 'close' | 'reopen' | 'credit' | 'limit'; amount: bigint }
+  | { kind: 'tenant'; tenant: number; status: string };
+
+export interface BudgetPlan {
+  readonly tenant: number;
+  readonly subject: SubjectLevels;
+  readonly unit: Unit;
+  readonly allocated: bigint;
+  readonly overdraftLimit: bigint;
+  readonly policy: string | undefined;
+}
+
+export interface TenantPlan {
+  readonly policy: string | undefined;
+  readonly defaultTtlMs: number;
+  readonly maxTtlMs: number;
+  readonly maxExtensions: number;
+}
+
+export interface World {
+  readonly tenants: readonly (TenantPlan | undefined)[];
+  readonly budgets: readonly BudgetPlan[];
+  readonly operations: readonly Operation[];
+}
+
+export const CLIENTS = 3;
+export const TENANTS = 2;
+const PLAYED_UNITS: readonly Unit[] = ['TOKENS', 'USD_MICROCENTS'];
+const SUBJECTS: readonly SubjectLevels[] = [
+  {}, { workspace: 'Prod' }, { workspace: 'Prod', agent: 'Bot' }, { agent: 'Bot' },
+];
+const HOUR_MS = 3_600_000;
+
+const client = fc.nat(CLIENTS - 1);
+const tenant = fc.nat(TENANTS - 1);
+const subject = fc.constantFrom(...SUBJECTS);
+const unit = fc.oneof({ weight: 6, arbitrary: fc.constant<Unit>('TOKENS') }, { weight: 2, arbitrary: fc.constant<Unit>('USD_MICROCENTS') });
+const policy = fc.constantFrom<string>(...OVERAGE_POLICIES);
+const hold = fc.nat(1000);
+const foreign = fc.nat(19).map((die) => die === 0);
+/** Mostly amounts that fill a budget in a few steps, and some that only int64 holds. */
+const amount = fc.oneof(
+  { weight: 16, arbitrary: fc.bigInt({ min: 0n, max: 120n }) },
+  { weight: 1, arbitrary: fc.bigInt({ min: 2n ** 53n, max: 2n ** 53n + 9n }) },
+  { weight: 1, arbitrary: fc.bigInt({ min: INT64_MAX - 200n, max: INT64_MAX }) },
+);
+
+const operation: fc.Arbitrary<Operation> = fc.oneof(
+  {
+    weight: 30,
+    arbitrary: fc.record({
+      kind: fc.constant('reserve' as const), client, tenant, subject, unit, amount,
+      policy: fc.oneof(fc.constant(''), policy),
+      ttlMs: fc.constantFrom<number | ''>('', 600_000, HOUR_MS),
+      graceMs: fc.constantFrom(0, 5000, HOUR_MS),
+      dryRun: fc.nat(9).map((die) => die === 0),
+    }),
+  },
+  {
+    weight: 20,
+    arbitrary: fc.record({
+      kind: fc.constant('commit' as const), client, hold, foreign,
+      wrongUnit: fc.nat(19).map((die) => die === 0),
+      base: fc.constantFrom('zero' as const, 'estimate' as const, 'estimate' as const, 'estimate' as const, 'largest' as const),
+      offset: fc.bigInt({ min: -30n, max: 60n }),
+    }),
+  },
+  { weight: 8, arbitrary: fc.record({ kind: fc.constant('release' as const), client, hold, foreign }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('get' as const), client, hold, foreign }) },
+  {
+    weight: 8,
+    arbitrary: fc.record({ kind: fc.constant('extend' as const), client, hold, foreign, byMs: fc.constantFrom(1, 60_000, 24 * HOUR_MS) }),
+  },
+  { weight: 10, arbitrary: fc.record({ kind: fc.constant('expire' as const), client, hold }) },
+  { weight: 14, arbitrary: fc.record({ kind: fc.constant('backdate' as const), hold, overdue: fc.boolean() }) },
+  {
+    weight: 12,
+    arbitrary: fc.record({ kind: fc.constant('repeat' as const), client, request: hold, altered: fc.nat(3).map((die) => die === 0) }),
+  },
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      kind: fc.constant('budget' as const), budget: hold, amount,
+      change: fc.constantFrom('freeze' as const, 'close' as const, 'reopen' as const, 'reopen' as const, 'credit' as const, 'credit' as const, 'limit' as const),
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({ kind: fc.constant('tenant' as const), tenant, status: fc.constantFrom('ACTIVE', 'ACTIVE', 'ACTIVE', 'SUSPENDED', 'CLOSED') }),
+  },
+);
+
+const tenantPlan = fc.option(
+  fc.record({
+    policy: fc.option(policy, { nil: undefined }),
+    defaultTtlMs: fc.constantFrom(120_000, HOUR_MS),
+    maxTtlMs: fc.constantFrom(300_000, HOUR_MS),
+    maxExtensions: fc.constantFrom(0, 2, 10),
+  }),
+  { nil: undefined },
+);
+
+const funds = fc.oneof(
+  { weight: 6, arbitrary: fc.bigInt({ min: 0n, max: 400n }) },
+  { weight: 1, arbitrary: fc.bigInt({ min: 2n ** 53n, max: 2n ** 54n }) },
+  { weight: 2, arbitrary: fc.constant(INT64_MAX) },
+);
+
+/** A budget at most places of the two hierarchies, so that some scopes are skipped. */
+const budgetPlans: fc.Arbitrary<BudgetPlan[]> = fc
+  .tuple(
+    ...Array.from({ length: TENANTS }, (_, owner) => owner).flatMap((owner) =>
+      SUBJECTS.flatMap((place) =>
+        PLAYED_UNITS.map((kind) =>
+          fc.option(
+            fc.record({
+              tenant: fc.constant(owner), subject: fc.constant(place), unit: fc.constant(kind), allocated: funds,
+              overdraftLimit: fc.constantFrom(0n, 0n, 40n, INT64_MAX),
+              policy: fc.nat(5).chain((die) => (die === 0 ? policy : fc.constant(undefined))),
+            }),
+            { nil: undefined, freq: 4 },
+          ),
+        ),
+      ),
+    ),
+  )
+  .map((plans) => plans.filter((plan) => plan !== undefined));
+
+export function worldOf(length: number): fc.Arbitrary<World> {
+  return fc.record({
+    tenants: fc.tuple(...Array.from({ length: TENANTS }, () => tenantPlan)),
+    budgets: budgetPlans,
+    operations: fc.array(operation, { minLength: length, maxLength: length, size: 'max' }),
+  });
+}

@@ -1,0 +1,292 @@
+import type { Redis } from 'ioredis';
+import { INT64_MAX } from '../../src/ledger/index.js';
+import { LedgerClient } from '../support/ledger-client.js';
+import { faultsOf, readLedger, snapshot, type LedgerEvent, type LedgerState } from '../support/ledger-state.js';
+import { LedgerModel } from './model.js';
+import type { CommitRequest, ExtendRequest, ModelBudget, ReserveRequest, SettleRequest } from './model-records.js';
+import type { Operation, World } from './operations.js';
+
+const UNKNOWN_HOLD = 'rsv_unknown';
+
+/** One call of a script, with what the model says to the same request. */
+interface Call {
+  readonly send: (client: LedgerClient) => Promise<string[]>;
+  readonly judge: (model: LedgerModel, now: number) => string[];
+}
+
+/** A request that can be repeated: with the same payload, or with another one under the same key. */
+type Request = (altered: boolean) => Call;
+
+/** The instant that a reply was decided at, as far as it tells. */
+function instantOf(reply: readonly string[]): number | undefined {
+  const [word, second] = reply;
+  const difference = (expiresAt: number): number | undefined =>
+    reply[expiresAt + 1] === '0' ? undefined : Number(reply[expiresAt]) - Number(reply[expiresAt + 1]);
+  const told = (index: number): number => Number(reply[index]);
+  switch (word) {
+    case 'ALLOW':
+      return difference(3);
+    case 'ACTIVE':
+      return difference(2);
+    case 'EXPIRED':
+      return told(3);
+    case 'RECLAIMED':
+      return told(1);
+    case 'RESERVATION_EXPIRED':
+      return second === 'now' ? told(4) : undefined;
+    default:
+      return undefined;
+  }
+}
+
+function told({ fields }: LedgerEvent): string {
+  const subject = fields['ty'] === 'reservation.denied' ? fields['reason_code'] : (fields['reservation_id'] ?? '-');
+  return `${fields['ty']} ${fields['tn']} ${fields['sc']} ${subject}`;
+}
+
+function changedKeys(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): string[] {
+  return [...new Set([...before.keys(), ...after.keys()])].filter((key) => before.get(key) !== after.get(key));
+}
+
+/** Plays a world against real scripts and against the model, and compares the two after each step. */
+export class Play {
+  readonly replies = new Map<string, number>();
+  private readonly model = new LedgerModel();
+  private readonly requests: Request[] = [];
+  private readonly tenants: readonly string[];
+  private count = 0;
+  private step = 0;
+
+  constructor(
+    private readonly clients: readonly LedgerClient[],
+    private readonly world: World,
+  ) {
+    this.tenants = world.tenants.map((_, index) => `${this.first.tenant}-${index}`);
+  }
+
+  private get first(): LedgerClient {
+    return this.clients[0] as LedgerClient;
+  }
+
+  /** @throws Error at the first step after which script and model differ or an invariant is broken. */
+  async run(): Promise<void> {
+    await this.prepare();
+    for (const operation of this.world.operations) {
+      this.step += 1;
+      const call = await this.callOf(operation);
+      if (call !== undefined) {
+        await this.compare(operation, call);
+      }
+    }
+  }
+
+  /** Takes the world's keys away, and only these. */
+  async clear(): Promise<void> {
+    const keys = await this.first.redis.keys(`${this.first.tag}*`);
+    await Promise.all(keys.map((key) => this.first.redis.unlink(key)));
+  }
+
+  private async prepare(): Promise<void> {
+    for (const [index, plan] of this.world.tenants.entries()) {
+      if (plan !== undefined) {
+        const name = this.tenants[index] as string;
+        this.model.tenants.set(name, { status: 'ACTIVE', ...plan });
+        await this.first.makeTenant(
+          {
+            default_reservation_ttl_ms: String(plan.defaultTtlMs),
+            max_reservation_ttl_ms: String(plan.maxTtlMs),
+            max_reservation_extensions: String(plan.maxExtensions),
+            ...(plan.policy === undefined ? {} : { default_commit_overage_policy: plan.policy }),
+          },
+          name,
+        );
+      }
+    }
+    for (const { tenant, subject, unit, allocated, overdraftLimit, policy } of this.world.budgets) {
+      const scope = this.first.scope(subject, this.tenants[tenant]);
+      const rule = policy === undefined ? {} : { policy };
+      this.model.budgets.push({ scope, unit, allocated, spent: 0n, debt: 0n, overdraftLimit, marked: false, status: 'ACTIVE', ...rule });
+      await this.first.makeBudget({ scope, unit, allocated, overdraftLimit, ...rule });
+    }
+  }
+
+  private async compare(operation: Operation, call: Call): Promise<void> {
+    const client = this.clients['client' in operation ? operation.client : 0] as LedgerClient;
+    const [bytes, toldBefore] = [await snapshot(client), (await readLedger(client)).events.length];
+    const before = await client.serverTime();
+    const reply = await call.send(client);
+    const after = await client.serverTime();
+    const now = instantOf(reply) ?? before;
+    this.model.events = [];
+    this.model.touched = false;
+    const expected = call.judge(this.model, now);
+    this.replies.set(reply[0] as string, (this.replies.get(reply[0] as string) ?? 0) + 1);
+    const state = await readLedger(client);
+    const faults = [
+      ...(now < before || now > after ? [`decided at ${now}, which is not within ${before} to ${after}`] : []),
+      ...this.differences('reply', reply, expected),
+      ...this.differences('events', state.events.slice(toldBefore).map(told), this.model.events),
+      ...faultsOf(state),
+      ...this.stateFaults(state),
+    ];
+    if (!this.model.touched) {
+      const changed = changedKeys(bytes, await snapshot(client)).filter((key) => this.model.events.length === 0 || !key.endsWith('}events'));
+      faults.push(...changed.map((key) => `a refused operation or a replay changed ${key}`));
+    }
+    if (faults.length > 0) {
+      const what = JSON.stringify(operation, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
+      throw new Error(`step ${this.step}, ${what}:\n${faults.join('\n')}`);
+    }
+  }
+
+  private differences(what: string, actual: readonly string[], expected: readonly string[]): string[] {
+    return actual.join('\n') === expected.join('\n') ? [] : [`${what}: got [${actual.join(', ')}], the model says [${expected.join(', ')}]`];
+  }
+
+  private stateFaults(state: LedgerState): string[] {
+    const budgets = this.model.budgets.flatMap((budget) => {
+      const stored = state.budgets.get(`${budget.unit}:${budget.scope}`);
+      const names = ['remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit', 'is_over_limit'];
+      return this.differences(budget.scope, [names.map((name) => stored?.[name]).join()], [this.model.figures(budget)]);
+    });
+    const summary = (id: string, status: unknown, expiresAt: unknown): string => [id, status, expiresAt].join(' ');
+    const stored = [...state.holds].map(([id, hold]) => summary(id, hold['st'], hold['ex'])).sort();
+    const modelled = [...this.model.holds.values()].map((hold) => summary(hold.id, hold.state, hold.expiresAt)).sort();
+    return [...budgets, ...this.differences('holds', stored, modelled)];
+  }
+
+  private async callOf(operation: Operation): Promise<Call | undefined> {
+    switch (operation.kind) {
+      case 'reserve':
+        return this.remember(this.reserveRequest(operation));
+      case 'commit':
+      case 'release':
+      case 'extend':
+        return this.remember(this.settleRequest(operation));
+      case 'repeat':
+        return this.requests.length === 0 ? undefined : (this.requests[operation.request % this.requests.length] as Request)(operation.altered);
+      case 'expire': {
+        const id = this.holdAt(operation.hold);
+        return { send: (client) => client.expire(id), judge: (model, now) => model.expire(id, now) };
+      }
+      case 'get': {
+        const { id, tenant } = this.target(operation);
+        return {
+          send: async (client) => this.shortened(await client.get(id, tenant)),
+          judge: (model, now) => model.get(id, tenant, now),
+        };
+      }
+      default:
+        await this.meddle(operation);
+        return undefined;
+    }
+  }
+
+  /** Of a record that was found, its state alone: the rest is compared with the stored one anyway. */
+  private shortened(reply: string[]): string[] {
+    return reply[0] === 'FOUND' ? ['FOUND', reply[reply.indexOf('st') + 1] as string] : reply;
+  }
+
+  private remember(request: Request): Call {
+    this.requests.push(request);
+    return request(false);
+  }
+
+  private nextKey(): string {
+    this.count += 1;
+    return `key-${this.count}`;
+  }
+
+  private holdAt(index: number): string {
+    const ids = [...this.model.holds.keys()];
+    return ids[index % (ids.length + 1)] ?? UNKNOWN_HOLD;
+  }
+
+  private target({ hold, foreign }: { hold: number; foreign: boolean }): { id: string; tenant: string } {
+    const id = this.holdAt(hold);
+    const owner = this.model.holds.get(id)?.tenant ?? this.first.tenant;
+    return { id, tenant: foreign ? (this.tenants.find((name) => name !== owner) as string) : owner };
+  }
+
+  private reserveRequest({ client: _, kind: __, tenant, ...rest }: Operation & { kind: 'reserve' }): Request {
+    const key = this.nextKey();
+    return (altered) => {
+      const amount = altered ? rest.amount / 2n + 1n : rest.amount;
+      const request: ReserveRequest = { ...rest, amount, tenant: this.tenants[tenant] as string, key, id: this.first.newId() };
+      return { send: (client) => client.reserve({ ...request, by: client.tenant }), judge: (model, now) => model.reserve(request, now) };
+    };
+  }
+
+  private settleRequest(operation: Operation & { kind: 'commit' | 'release' | 'extend' }): Request {
+    const target: SettleRequest = { ...this.target(operation), key: this.nextKey() };
+    const { id, tenant, key } = target;
+    if (operation.kind === 'extend') {
+      return (altered) => {
+        const request: ExtendRequest = { ...target, byMs: operation.byMs + (altered ? 1 : 0) };
+        return {
+          send: (client) => client.extend(id, request.byMs, { tenant, key }),
+          judge: (model, now) => model.extend(request, now),
+        };
+      };
+    }
+    if (operation.kind === 'release') {
+      return () => ({ send: (client) => client.release(id, { tenant, key }), judge: (model, now) => model.release(target, now) });
+    }
+    const hold = this.model.holds.get(id);
+    const base = { zero: 0n, estimate: hold?.amount ?? 10n, largest: INT64_MAX }[operation.base] + operation.offset;
+    const actual = base < 0n ? 0n : base > INT64_MAX ? INT64_MAX : base;
+    const unit = operation.wrongUnit ? 'CREDITS' : (hold?.unit ?? 'TOKENS');
+    return (altered) => {
+      const request: CommitRequest = { ...target, unit, actual: altered ? actual / 2n + 1n : actual };
+      return {
+        send: (client) => client.commit(id, request.actual, { tenant, key, unit }),
+        judge: (model, now) => model.commit(request, now),
+      };
+    };
+  }
+
+  /** Time and operators: what is changed behind the scripts' back is changed in the model alike. */
+  private async meddle(operation: Operation): Promise<void> {
+    if (operation.kind === 'backdate') {
+      await this.backdate(this.holdAt(operation.hold), operation.overdue);
+    } else if (operation.kind === 'tenant') {
+      const name = this.tenants[operation.tenant] as string;
+      const tenant = this.model.tenants.get(name);
+      if (tenant !== undefined) {
+        tenant.status = operation.status;
+        await this.first.makeTenant({ status: operation.status }, name);
+      }
+    } else if (operation.kind === 'budget' && this.model.budgets.length > 0) {
+      await this.operate(this.model.budgets[operation.budget % this.model.budgets.length] as ModelBudget, operation);
+    }
+  }
+
+  private async backdate(id: string, overdue: boolean): Promise<void> {
+    const hold = this.model.holds.get(id);
+    if (hold?.state !== 'ACTIVE') {
+      return;
+    }
+    const ended = (await this.first.serverTime()) - 60_000;
+    hold.expiresAt = overdue || hold.graceMs < 600_000 ? ended - hold.graceMs : ended;
+    await this.first.setExpiry(id, hold.expiresAt);
+  }
+
+  private async operate(budget: ModelBudget, { change, amount }: Operation & { kind: 'budget' }): Promise<void> {
+    if (change === 'credit') {
+      budget.allocated = budget.allocated + amount > INT64_MAX ? budget.allocated : budget.allocated + amount;
+      budget.marked = false;
+    } else if (change === 'limit') {
+      budget.overdraftLimit = amount;
+    } else {
+      budget.status = { freeze: 'FROZEN', close: 'CLOSED', reopen: 'ACTIVE' }[change];
+    }
+    const redis: Redis = this.first.redis;
+    await redis.hset(this.first.budgetKeyOf(budget.scope, budget.unit), {
+      allocated: String(budget.allocated),
+      remaining: String(this.model.remainingOf(budget)),
+      overdraft_limit: String(budget.overdraftLimit),
+      is_over_limit: budget.marked ? '1' : '0',
+      status: budget.status,
+    });
+  }
+}

@@ -1,0 +1,36 @@
+import type { Redis } from 'ioredis';
+import { readScripts } from '../../src/redis/script-source.js';
+import type { ScriptArgs, ScriptKeys, ScriptName } from '../../src/redis/script-signatures.js';
+import { ScriptRegistry, type Reply } from '../../src/redis/scripts.js';
+import { LedgerClient } from './ledger-client.js';
+
+const texts = readScripts();
+
+/** The scripts with TIME answered by one instant; otherwise their own text. */
+class ScriptsAt extends ScriptRegistry {
+  constructor(
+    private readonly redis: Redis,
+    private readonly nowMs: number,
+  ) {
+    super(redis);
+  }
+
+  override async run<Name extends ScriptName>(name: Name, keys: ScriptKeys<Name>, args: ScriptArgs<Name>): Promise<Reply> {
+    const [shebang, ...body] = (texts.get(name)?.source ?? '').split('\n');
+    const seconds = Math.floor(this.nowMs / 1000);
+    const stand = `local server = redis
+local redis = setmetatable({ call = function(command, ...)
+  if command == 'TIME' then return { '${seconds}', '${(this.nowMs - seconds * 1000) * 1000}' } end
+  return server.call(command, ...)
+end }, { __index = server })`;
+    return (await this.redis.eval([shebang, stand, ...body].join('\n'), keys.length, ...keys, ...args)) as Reply;
+  }
+}
+
+/**
+ * The same partition with the scripts' clock standing at `nowMs`. It is the only way to stand on the very millisecond of a
+ * deadline; a test of the clock itself must not use it.
+ */
+export function clockAt(ledger: LedgerClient, nowMs: number): LedgerClient {
+  return new LedgerClient(ledger.redis, ledger.tag, ledger.tenant, new ScriptsAt(ledger.redis, nowMs));
+}

@@ -1,0 +1,284 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { Redis } from 'ioredis';
+import { deriveScopes, type SubjectLevels, type Unit } from '../../src/ledger/index.js';
+import {
+  budgetIndexKey,
+  budgetKey,
+  idempotencyKey,
+  reservationKey,
+  tenantKey,
+  ttlIndexKey,
+} from '../../src/redis/keyspace.js';
+import { ScriptRegistry, type Reply } from '../../src/redis/scripts.js';
+
+export const IDEMPOTENCY_TTL_MS = 86_400_000;
+export const RETENTION_MS = 30 * 86_400_000;
+export const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736-01';
+export const DEFAULT_UNIT: Unit = 'TOKENS';
+
+const LEVEL_FIELDS = { workspace: 'ws', app: 'ap', workflow: 'wf', agent: 'ag', toolset: 'ts' } as const;
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+
+export type Amount = bigint | number | string;
+
+export interface BudgetOptions {
+  readonly scope?: string;
+  readonly unit?: Unit;
+  readonly allocated?: Amount;
+  readonly spent?: Amount;
+  readonly reserved?: Amount;
+  readonly debt?: Amount;
+  readonly overdraftLimit?: Amount;
+  readonly isOverLimit?: boolean;
+  readonly status?: string;
+  readonly policy?: string;
+}
+
+export interface ReserveOptions {
+  readonly tenant?: string;
+  readonly id?: string;
+  readonly key?: string;
+  readonly subject?: SubjectLevels;
+  readonly unit?: string;
+  readonly amount?: Amount;
+  readonly policy?: string;
+  readonly ttlMs?: number | '';
+  readonly graceMs?: number;
+  readonly dryRun?: boolean;
+  readonly idempotencyTtlMs?: number;
+  readonly fields?: Readonly<Record<string, string>>;
+  readonly by?: string;
+}
+
+export interface SettleOptions {
+  readonly tenant?: string;
+  readonly key?: string;
+  readonly fingerprint?: string;
+  readonly by?: string;
+}
+
+export interface Hold {
+  readonly id: string;
+  readonly key: string;
+  readonly expiresAt: number;
+}
+
+export function randomText(length: number): string {
+  return [...randomBytes(length)].map((byte) => BASE62[byte % 62]).join('');
+}
+
+function fingerprintOf(payload: unknown): string {
+  return createHash('sha256').update(JSON.stringify(payload)).digest('base64url').slice(0, 22);
+}
+
+/** The server that global-setup started, for the whole run. */
+export function testRedisUrl(): string {
+  const url = process.env['TEST_REDIS_URL'];
+  if (url === undefined) {
+    throw new Error('TEST_REDIS_URL is not set: the tests run under jest, whose global setup starts a Redis');
+  }
+  return url;
+}
+
+/**
+ * A hash tag that no other test of this server uses. It stands where a partition's tag stands, and it is never the tag
+ * of a real partition, so a due hold of another test cannot be reclaimed by this one.
+ */
+async function uniqueTag(redis: Redis): Promise<string> {
+  const count = await redis.incr('{test}tags');
+  if (count >= 62 * 62) {
+    throw new Error('the tags for tests are used up on this server');
+  }
+  return `{t${BASE62[Math.floor(count / 62)]}${BASE62[count % 62]}}`;
+}
+
+/** The scripts, called directly as the services call them, with an own partition and tenant per instance. */
+export class LedgerClient {
+  constructor(
+    readonly redis: Redis,
+    readonly tag: string,
+    readonly tenant: string,
+    readonly scripts: ScriptRegistry = new ScriptRegistry(redis),
+  ) {}
+
+  static async make(redis: Redis): Promise<LedgerClient> {
+    return new LedgerClient(redis, await uniqueTag(redis), `acme-${randomText(8).toLowerCase()}`);
+  }
+
+  /** The same partition and tenant through another connection. */
+  over(redis: Redis): LedgerClient {
+    return new LedgerClient(redis, this.tag, this.tenant);
+  }
+
+  newId(): string {
+    return `rsv_${this.tag.slice(2, 4)}${randomText(16)}`;
+  }
+
+  scope(subject: SubjectLevels = {}, tenant = this.tenant): string {
+    return deriveScopes(subject, tenant).at(-1) as string;
+  }
+
+  budgetKeyOf(scope: string = this.scope(), unit: string = DEFAULT_UNIT): string {
+    return budgetKey(this.tag, unit, scope);
+  }
+
+  reservationKeyOf(id: string): string {
+    return reservationKey(this.tag, id);
+  }
+
+  async makeTenant(fields: Record<string, string> = {}, tenant = this.tenant): Promise<void> {
+    await this.redis.hset(tenantKey(this.tag, tenant), { status: 'ACTIVE', name: tenant, ...fields });
+  }
+
+  async makeBudget(options: BudgetOptions = {}): Promise<string> {
+    const { scope = this.scope(), unit = DEFAULT_UNIT, allocated = 1000, spent = 0, reserved = 0, debt = 0 } = options;
+    const remaining = BigInt(allocated) - BigInt(spent) - BigInt(reserved) - BigInt(debt);
+    const tenant = scope.split('/')[0]?.slice('tenant:'.length) as string;
+    await this.redis.hset(budgetKey(this.tag, unit, scope), {
+      remaining: String(remaining),
+      reserved: String(reserved),
+      spent: String(spent),
+      allocated: String(allocated),
+      debt: String(debt),
+      overdraft_limit: String(options.overdraftLimit ?? 0),
+      is_over_limit: options.isOverLimit === true ? '1' : '0',
+      status: options.status ?? 'ACTIVE',
+      ...(options.policy === undefined ? {} : { commit_overage_policy: options.policy }),
+    });
+    await this.redis.zadd(budgetIndexKey(this.tag, tenant), 0, `${scope} ${unit}`);
+    return scope;
+  }
+
+  /** A budget's figures in the order of a balance: remaining, reserved, spent, allocated, debt, overdraft limit, over limit. */
+  async figures(scope: string = this.scope(), unit: string = DEFAULT_UNIT): Promise<string> {
+    const names = ['remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit', 'is_over_limit'];
+    return (await this.redis.hmget(budgetKey(this.tag, unit, scope), ...names)).join(',');
+  }
+
+  async reserve(options: ReserveOptions = {}): Promise<Reply> {
+    const { tenant = this.tenant, subject = {}, unit = DEFAULT_UNIT, amount = 10, policy = '', fields = {} } = options;
+    const { ttlMs = 600_000, graceMs = 5_000, dryRun = false, id = this.newId(), key = randomText(12) } = options;
+    const scopes = deriveScopes(subject, tenant);
+    const levels = Object.entries(LEVEL_FIELDS).flatMap(([level, field]) => {
+      const value = subject[level as keyof typeof LEVEL_FIELDS];
+      return value === undefined ? [] : [field, value];
+    });
+    const record = [...levels, 'ak', 'llm', 'an', 'gpt', 'ik', key, ...Object.entries(fields).flat()];
+    return this.scripts.run(
+      'reserve',
+      [reservationKey(this.tag, id), idempotencyKey.reserve(this.tag, tenant, key), tenantKey(this.tag, tenant)],
+      [
+        tenant, id, fingerprintOf([scopes, unit, String(amount), policy, ttlMs, graceMs, dryRun, fields]), unit, String(amount),
+        policy, ttlMs, graceMs, dryRun ? '1' : '0', options.idempotencyTtlMs ?? IDEMPOTENCY_TTL_MS, RETENTION_MS,
+        options.by ?? 'key_1', 'req_reserve', TRACE, scopes.length, ...scopes, ...record,
+      ],
+    );
+  }
+
+  /** A reserve as its service runs it: again for as long as dead holds had to be reclaimed first. */
+  async reserveToTheEnd(options: ReserveOptions = {}): Promise<Reply> {
+    const settled = { ...options, key: options.key ?? randomText(12) };
+    let reply = await this.reserve(settled);
+    while (reply[0] === 'RECLAIMED') {
+      reply = await this.reserve(settled);
+    }
+    return reply;
+  }
+
+  /** A hold that must come to be. */
+  async hold(options: ReserveOptions = {}): Promise<Hold> {
+    const key = options.key ?? randomText(12);
+    const reply = await this.reserve({ ...options, key });
+    if (reply[0] !== 'ALLOW' || reply[1] !== 'fresh') {
+      throw new Error(`the hold was not made: ${reply.join(' ')}`);
+    }
+    return { id: reply[2] as string, key, expiresAt: Number(reply[3]) };
+  }
+
+  async commit(
+    id: string,
+    actual: Amount,
+    options: SettleOptions & { unit?: string; metadata?: string } = {},
+  ): Promise<Reply> {
+    const { tenant = this.tenant, key = randomText(12), unit = DEFAULT_UNIT, metadata = '', by = 'key_1' } = options;
+    return this.scripts.run(
+      'commit',
+      [reservationKey(this.tag, id), idempotencyKey.commit(this.tag, tenant, id, key)],
+      [
+        tenant, id, options.fingerprint ?? fingerprintOf([unit, String(actual), metadata]), unit, String(actual), metadata,
+        IDEMPOTENCY_TTL_MS, RETENTION_MS, by, 'req_commit', TRACE,
+      ],
+    );
+  }
+
+  async release(id: string, options: SettleOptions & { reason?: string } = {}): Promise<Reply> {
+    const { tenant = this.tenant, key = randomText(12), reason = '', by = 'key_1' } = options;
+    return this.scripts.run(
+      'release',
+      [reservationKey(this.tag, id), idempotencyKey.release(this.tag, tenant, id, key)],
+      [
+        tenant, id, options.fingerprint ?? fingerprintOf([reason]), reason, IDEMPOTENCY_TTL_MS, RETENTION_MS, by,
+        'req_release', TRACE,
+      ],
+    );
+  }
+
+  async extend(
+    id: string,
+    extendByMs: number,
+    options: SettleOptions & { idempotencyTtlMs?: number } = {},
+  ): Promise<Reply> {
+    const { tenant = this.tenant, key = randomText(12), by = 'key_1' } = options;
+    return this.scripts.run(
+      'extend',
+      [reservationKey(this.tag, id), idempotencyKey.extend(this.tag, tenant, id, key)],
+      [
+        tenant, id, options.fingerprint ?? fingerprintOf([extendByMs]), extendByMs,
+        options.idempotencyTtlMs ?? IDEMPOTENCY_TTL_MS, RETENTION_MS, by, 'req_extend', TRACE,
+      ],
+    );
+  }
+
+  async expire(id: string): Promise<Reply> {
+    return this.scripts.run('expire', [reservationKey(this.tag, id)], [id, RETENTION_MS, TRACE]);
+  }
+
+  async get(id: string, tenant = this.tenant): Promise<Reply> {
+    return this.scripts.run('get_reservation', [reservationKey(this.tag, id)], [tenant, id, RETENTION_MS, 'req_get', TRACE]);
+  }
+
+  async record(id: string): Promise<Record<string, string>> {
+    return this.redis.hgetall(reservationKey(this.tag, id));
+  }
+
+  async ttlScore(id: string): Promise<string | null> {
+    return this.redis.zscore(ttlIndexKey(this.tag), id);
+  }
+
+  /** The server's clock, in whole milliseconds: the one that the scripts decide by. */
+  async serverTime(): Promise<number> {
+    const [seconds, micros] = await this.redis.time();
+    return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+  }
+
+  /** Moves a hold's stored expiry, and its place in the index with it, so that no test has to sleep. */
+  async setExpiry(id: string, expiresAt: number): Promise<void> {
+    const key = reservationKey(this.tag, id);
+    const grace = Number(await this.redis.hget(key, 'gr'));
+    await this.redis.multi().hset(key, 'ex', expiresAt).zadd(ttlIndexKey(this.tag), expiresAt + grace, id).exec();
+  }
+
+  /** Puts a hold beyond its reclaim deadline: nobody may settle it any more. Returns the deadline. */
+  async makeOverdue(id: string, byMs = 60_000): Promise<number> {
+    const grace = Number(await this.redis.hget(reservationKey(this.tag, id), 'gr'));
+    const deadline = (await this.serverTime()) - byMs;
+    await this.setExpiry(id, deadline - grace);
+    return deadline;
+  }
+
+  /** Puts a hold into its grace: its lease ended, and its reclaim deadline is ten minutes away. */
+  async putInGrace(id: string): Promise<void> {
+    await this.redis.hset(reservationKey(this.tag, id), 'gr', 660_000);
+    await this.setExpiry(id, (await this.serverTime()) - 60_000);
+  }
+}

@@ -1,0 +1,158 @@
+import { deriveScopes } from '../../src/ledger/index.js';
+import type { LedgerClient } from './ledger-client.js';
+
+export interface LedgerEvent {
+  readonly id: string;
+  readonly fields: Readonly<Record<string, string>>;
+}
+
+/** All that a partition holds, read at one instant. */
+export interface LedgerState {
+  readonly budgets: ReadonlyMap<string, Readonly<Record<string, string>>>;
+  readonly holds: ReadonlyMap<string, Readonly<Record<string, string>>>;
+  readonly ttl: ReadonlyMap<string, string>;
+  readonly quarantine: ReadonlyMap<string, string>;
+  readonly events: readonly LedgerEvent[];
+}
+
+const READ_ALL = `
+local tag, reply = KEYS[1], {}
+for _, key in ipairs(redis.call('KEYS', tag .. '*')) do
+  local kind, name = redis.call('TYPE', key).ok, string.sub(key, #tag + 1)
+  if kind == 'hash' then
+    reply[#reply + 1] = { name, redis.call('HGETALL', key) }
+  elseif kind == 'stream' then
+    reply[#reply + 1] = { name, redis.call('XRANGE', key, '-', '+') }
+  elseif name == 'ttl' and kind == 'zset' then
+    reply[#reply + 1] = { name, redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') }
+  end
+end
+return reply`;
+
+const DIGEST_ALL = `
+local reply = {}
+for _, key in ipairs(redis.call('KEYS', KEYS[1] .. '*')) do
+  reply[#reply + 1] = key
+  reply[#reply + 1] = redis.sha1hex(redis.call('DUMP', key)) .. ' until ' .. redis.call('PEXPIRETIME', key)
+end
+return reply`;
+
+function pairs(flat: readonly string[]): [string, string][] {
+  return Array.from({ length: flat.length / 2 }, (_, index) => [flat[2 * index] as string, flat[2 * index + 1] as string]);
+}
+
+export async function readLedger(client: LedgerClient): Promise<LedgerState> {
+  const keys = (await client.redis.eval(READ_ALL, 1, client.tag)) as [string, unknown][];
+  const budgets = new Map<string, Record<string, string>>();
+  const holds = new Map<string, Record<string, string>>();
+  const state = { budgets, holds, ttl: new Map<string, string>(), quarantine: new Map<string, string>() };
+  let events: LedgerEvent[] = [];
+  for (const [name, content] of keys) {
+    if (name === 'events') {
+      events = (content as [string, string[]][]).map(([id, flat]) => ({ id, fields: Object.fromEntries(pairs(flat)) }));
+    } else if (name === 'ttl') {
+      state.ttl = new Map(pairs(content as string[]));
+    } else if (name === 'quarantine') {
+      state.quarantine = new Map(pairs(content as string[]));
+    } else if (name.startsWith('b:')) {
+      budgets.set(name.slice(2), Object.fromEntries(pairs(content as string[])));
+    } else if (name.startsWith('r:')) {
+      holds.set(name.slice(2), Object.fromEntries(pairs(content as string[])));
+    }
+  }
+  return { ...state, events };
+}
+
+/** A digest of every key of the partition, its expiry included. The event log can be left out: a denial is told there. */
+export async function snapshot(client: LedgerClient, leaveOut?: 'events'): Promise<Map<string, string>> {
+  const digests = new Map(pairs((await client.redis.eval(DIGEST_ALL, 1, client.tag)) as string[]));
+  if (leaveOut === 'events') {
+    digests.delete(`${client.tag}events`);
+  }
+  return digests;
+}
+
+/** The budgeted scopes of a hold, each with its unit in front as the budget keys have it. */
+function heldBudgets(hold: Readonly<Record<string, string>>): string[] {
+  const { ws: workspace, ap: app, wf: workflow, ag: agent, ts: toolset } = hold;
+  const given = Object.entries({ workspace, app, workflow, agent, toolset }).filter(([, value]) => value !== undefined);
+  const scopes = deriveScopes(Object.fromEntries(given), hold['tn'] as string);
+  return scopes.filter((_, index) => hold['bm']?.[index] === '1').map((scope) => `${hold['un']}:${scope}`);
+}
+
+function budgetFaults(state: LedgerState): string[] {
+  const reserved = new Map<string, bigint>();
+  for (const hold of state.holds.values()) {
+    if (hold['st'] === 'ACTIVE') {
+      for (const name of heldBudgets(hold)) {
+        reserved.set(name, (reserved.get(name) ?? 0n) + BigInt(hold['am'] as string));
+      }
+    }
+  }
+  const faults: string[] = [];
+  for (const [name, budget] of state.budgets) {
+    const figure = (field: string): bigint => BigInt(budget[field] as string);
+    const expected = figure('allocated') - figure('spent') - figure('reserved') - figure('debt');
+    if (figure('remaining') !== expected) {
+      faults.push(`${name}: remaining is ${figure('remaining')}, allocated - spent - reserved - debt is ${expected}`);
+    }
+    if (figure('reserved') !== (reserved.get(name) ?? 0n)) {
+      faults.push(`${name}: reserved is ${figure('reserved')}, its live holds add up to ${reserved.get(name) ?? 0n}`);
+    }
+    for (const field of ['spent', 'reserved', 'debt', 'allocated'].filter((field) => figure(field) < 0n)) {
+      faults.push(`${name}: ${field} is negative`);
+    }
+  }
+  const unbudgeted = [...reserved.keys()].filter((name) => !state.budgets.has(name));
+  return [...faults, ...unbudgeted.map((name) => `${name}: held, but there is no such budget`)];
+}
+
+function indexFaults(state: LedgerState): string[] {
+  const faults: string[] = [];
+  for (const [id, hold] of state.holds) {
+    const live = hold['st'] === 'ACTIVE' && !state.quarantine.has(id);
+    const expected = live ? String(Number(hold['ex']) + Number(hold['gr'])) : undefined;
+    if (state.ttl.get(id) !== expected) {
+      faults.push(`${id} (${hold['st']}): its index score is ${state.ttl.get(id)}, it should be ${expected}`);
+    }
+  }
+  const orphans = [...state.ttl.keys()].filter((id) => !state.holds.has(id));
+  return [...faults, ...orphans.map((id) => `${id}: in the TTL index without a record`)];
+}
+
+function eventFaults(state: LedgerState): string[] {
+  const count = (type: string, id: string): number =>
+    state.events.filter(({ fields }) => fields['ty'] === type && fields['reservation_id'] === id).length;
+  const faults: string[] = [];
+  for (const [id, hold] of state.holds) {
+    const expected: [string, number][] = [
+      ['reservation.expired', hold['st'] === 'EXPIRED' ? 1 : 0],
+      ['custom.reservation.quarantined', state.quarantine.has(id) ? 1 : 0],
+    ];
+    for (const [type, times] of expected.filter(([type, times]) => count(type, id) !== times)) {
+      faults.push(`${id} (${hold['st']}): ${count(type, id)} events ${type}, there should be ${times}`);
+    }
+    if (count('reservation.commit_overage', id) > (hold['st'] === 'COMMITTED' ? 1 : 0)) {
+      faults.push(`${id} (${hold['st']}): ${count('reservation.commit_overage', id)} events reservation.commit_overage`);
+    }
+    if (hold['ev'] !== undefined && !state.events.some((event) => event.id === hold['ev'])) {
+      faults.push(`${id}: names an event that is not in the log`);
+    }
+  }
+  return faults;
+}
+
+/** What is wrong with the partition by the invariants that hold after every script; nothing, in a sound ledger. */
+export function faultsOf(state: LedgerState): string[] {
+  return [...budgetFaults(state), ...indexFaults(state), ...eventFaults(state)];
+}
+
+/** @throws Error naming each broken invariant. */
+export async function assertInvariants(client: LedgerClient): Promise<LedgerState> {
+  const state = await readLedger(client);
+  const faults = faultsOf(state);
+  if (faults.length > 0) {
+    throw new Error(`the ledger's invariants are broken:\n${faults.join('\n')}`);
+  }
+  return state;
+}

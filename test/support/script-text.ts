@@ -1,0 +1,44 @@
+import { readFileSync, readdirSync } from 'node:fs';
+
+const LUA = new URL('../../lua/', import.meta.url);
+
+/** A script's own text and its parts, read as text: what a contract test compares with what the script does. */
+export interface ScriptText {
+  readonly name: string;
+  readonly own: string;
+  /** The texts of everything it includes, directly and through others. */
+  readonly included: readonly string[];
+}
+
+function included(text: string, into: Map<string, string>): void {
+  const names = /^-- @include\s+(.+)$/m.exec(text)?.[1]?.split(',').map((name) => name.trim()) ?? [];
+  for (const name of names.filter((name) => !into.has(name))) {
+    const part = readFileSync(new URL(`lib/${name}.lua`, LUA), 'utf8');
+    into.set(name, part);
+    included(part, into);
+  }
+}
+
+export function scriptTexts(): ScriptText[] {
+  return readdirSync(LUA)
+    .filter((file) => file.endsWith('.lua'))
+    .map((file) => {
+      const own = readFileSync(new URL(file, LUA), 'utf8');
+      const parts = new Map<string, string>();
+      included(own, parts);
+      return { name: file.slice(0, -4), own, included: [...parts.values()] };
+    });
+}
+
+/** A field of a header over all its lines, RETURNS or EMITS. */
+export function headerField(text: string, field: string): string {
+  const lines = text.split('\n');
+  const start = lines.findIndex((line) => line.startsWith(`-- ${field} `));
+  const rest = lines.slice(start + 1);
+  const end = rest.findIndex((line) => !line.startsWith('--  '));
+  return [lines[start]?.slice(`-- ${field} `.length), ...rest.slice(0, end).map((line) => line.slice(2))].join(' ').trim();
+}
+
+export function code(text: string): string {
+  return text.replace(/^\s*--.*\n/gm, '').replace(/^#!.*\n/, '');
+}

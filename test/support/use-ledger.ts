@@ -1,0 +1,27 @@
+import { afterAll, beforeAll } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { LedgerClient, testRedisUrl } from './ledger-client.js';
+
+/** Connects before a file's tests and disconnects after them; returns the maker of a fresh partition and tenant. */
+export function useLedger(): () => Promise<LedgerClient> {
+  let redis: Redis | undefined;
+  beforeAll(() => {
+    redis = new Redis(testRedisUrl());
+  });
+  afterAll(async () => {
+    await redis?.quit();
+  });
+  return () => LedgerClient.make(redis as Redis);
+}
+
+/** Several connections of their own, as so many instances would have. */
+export function useConnections(count: number): () => Redis[] {
+  let connections: Redis[] = [];
+  beforeAll(() => {
+    connections = Array.from({ length: count }, () => new Redis(testRedisUrl()));
+  });
+  afterAll(async () => {
+    await Promise.all(connections.map((connection) => connection.quit()));
+  });
+  return () => connections;
+}
