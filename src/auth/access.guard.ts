@@ -1,0 +1,101 @@
+import { Injectable, type CanActivate, type ExecutionContext } from '@nestjs/common';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Refusal } from '../ledger/index.js';
+import { ACCESS_RULE, type AccessRule } from './access.js';
+import { AdminKey } from './admin-key.js';
+import { ApiKeyVerifier } from './api-key-verifier.js';
+import { AuthMetrics } from './auth.metrics.js';
+import type { AdminCaller, TenantCaller } from './caller.js';
+import { grants } from './permissions.js';
+
+const ADMIN: AdminCaller = { kind: 'admin' };
+
+/** Header names in the case that Node gives them. */
+const ADMIN_KEY_HEADER = 'x-admin-api-key';
+const API_KEY_HEADER = 'x-cycles-api-key';
+
+/** The dashboard logs its operator out on a 401 unless the text names the other header, so this must not name it. */
+const ADMIN_KEY_NOT_VALID = 'this operation needs a valid X-Admin-API-Key';
+
+/** Operations there are never public by omission. */
+const GUARDED = /^\/(v1|ops)\//;
+
+/** One header's text; several headers of one name come joined, and a blank one is none. */
+function presented(request: FastifyRequest, name: string): string | undefined {
+  const value = request.headers[name];
+  return typeof value === 'string' && value.trim() !== '' ? value : undefined;
+}
+
+/**
+ * Lets a request through to the operation when its key allows it, by the operation's `@Access` rule, and puts the caller on
+ * the request. A known API key is let through without a promise: this runs before every operation.
+ */
+@Injectable()
+export class AccessGuard implements CanActivate {
+  private readonly rules = new Map<unknown, AccessRule | undefined>();
+
+  constructor(
+    private readonly adminKey: AdminKey,
+    private readonly verifier: ApiKeyVerifier,
+    private readonly metrics: AuthMetrics,
+  ) {}
+
+  canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    const http = context.switchToHttp();
+    const request = http.getRequest<FastifyRequest>();
+    const rule = this.ruleOf(context.getHandler());
+    if (rule === undefined) {
+      if (GUARDED.test(request.routeOptions.url ?? request.url)) {
+        throw new Error(`the operation ${request.method} ${request.routeOptions.url ?? ''} declares no access rule`);
+      }
+      return true;
+    }
+    const reply = http.getResponse<FastifyReply>();
+    const adminKey = rule.admin === true ? presented(request, ADMIN_KEY_HEADER) : undefined;
+    if (adminKey !== undefined || rule.tenant === undefined) {
+      return this.admitAdmin(adminKey, request, reply);
+    }
+    const secret = presented(request, API_KEY_HEADER);
+    if (secret === undefined) {
+      throw this.verifier.refusal('missing_key');
+    }
+    const caller = this.verifier.verify(secret);
+    return caller instanceof Promise
+      ? caller.then((verified) => this.admitTenant(verified, rule, request, reply))
+      : this.admitTenant(caller, rule, request, reply);
+  }
+
+  private ruleOf(handler: object): AccessRule | undefined {
+    let rule = this.rules.get(handler);
+    if (rule === undefined && !this.rules.has(handler)) {
+      rule = Reflect.getMetadata(ACCESS_RULE, handler) as AccessRule | undefined;
+      this.rules.set(handler, rule);
+    }
+    return rule;
+  }
+
+  private admitAdmin(adminKey: string | undefined, request: FastifyRequest, reply: FastifyReply): true {
+    if (adminKey === undefined || !this.adminKey.matches(adminKey)) {
+      this.metrics.failed(adminKey === undefined ? 'missing_admin_key' : 'wrong_admin_key');
+      throw new Refusal('UNAUTHORIZED', ADMIN_KEY_NOT_VALID);
+    }
+    request.caller = ADMIN;
+    reply.header('X-RateLimit-Remaining', '-1').header('X-RateLimit-Reset', '0');
+    return true;
+  }
+
+  private admitTenant(caller: TenantCaller, rule: AccessRule, request: FastifyRequest, reply: FastifyReply): true {
+    request.caller = caller;
+    reply
+      .header('X-Cycles-Tenant', caller.tenantId)
+      .header('X-RateLimit-Remaining', '-1')
+      .header('X-RateLimit-Reset', '0');
+    const needed = rule.tenant;
+    if (needed !== undefined && !grants(caller.permissions, needed)) {
+      this.metrics.failed('missing_permission');
+      const code = rule.plane === 'runtime' ? 'FORBIDDEN' : 'INSUFFICIENT_PERMISSIONS';
+      throw new Refusal(code, `the API key lacks the permission ${needed}`, { permission: needed });
+    }
+    return true;
+  }
+}

@@ -1,0 +1,22 @@
+import { Module } from '@nestjs/common';
+import { APP_GUARD } from '@nestjs/core';
+import { MetricsModule } from '../metrics/index.js';
+import { AccessGuard } from './access.guard.js';
+import { AdminKey } from './admin-key.js';
+import { ApiKeyVerifier } from './api-key-verifier.js';
+import { AuthMetrics } from './auth.metrics.js';
+import { KeyRevocations } from './key-revocations.js';
+
+@Module({
+  imports: [MetricsModule],
+  providers: [
+    AdminKey,
+    AuthMetrics,
+    ApiKeyVerifier,
+    KeyRevocations,
+    AccessGuard,
+    { provide: APP_GUARD, useExisting: AccessGuard },
+  ],
+  exports: [AdminKey, ApiKeyVerifier],
+})
+export class AuthModule {}

@@ -1,0 +1,29 @@
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { LOGGER, type Logger } from '../logging/index.js';
+import { keyRevokedChannel, RedisService } from '../redis/index.js';
+import { ApiKeyVerifier } from './api-key-verifier.js';
+
+/**
+ * Hears of revoked keys, by the hash of their secret, and has them forgotten at once. While it cannot hear, the cache's own
+ * lifetime bounds how long a revoked key still works, so a lost subscription is no reason to refuse service.
+ */
+@Injectable()
+export class KeyRevocations implements OnModuleInit {
+  constructor(
+    private readonly redis: RedisService,
+    private readonly verifier: ApiKeyVerifier,
+    @Inject(LOGGER) private readonly logger: Logger,
+  ) {}
+
+  async onModuleInit(): Promise<void> {
+    const subscriber = this.redis.subscriber();
+    subscriber.on('message', (_channel: string, secretHash: string) => {
+      this.verifier.forget(secretHash);
+    });
+    try {
+      await subscriber.subscribe(keyRevokedChannel());
+    } catch (error) {
+      this.logger.error({ err: error }, 'revoked API keys cannot be heard of; each keeps working for up to a second');
+    }
+  }
+}

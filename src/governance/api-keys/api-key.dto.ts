@@ -1,0 +1,90 @@
+import { ArrayMaxSize, IsArray, IsIn, IsString, Matches, type ValidationArguments } from 'class-validator';
+import { IsFreeObject, Length, MaxLength, Optional, Satisfies } from '../../http/index.js';
+import { isScopeFilterEntry, PERMISSIONS, type Permission } from '../../auth/index.js';
+import { ListQueryDto } from '../listing/index.js';
+import { TENANT_ID_PATTERN } from '../tenant-id.js';
+
+const DATE_TIME = /^(\d{4})-(\d\d)-(\d\d)[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$/;
+
+/** Whether a text is an RFC 3339 time. Date.parse alone would take the 31st of February for a day in March. */
+function isDateTime(value: unknown): boolean {
+  const parts = typeof value === 'string' ? DATE_TIME.exec(value) : null;
+  if (parts === null || Number.isNaN(Date.parse(parts[0].toUpperCase()))) {
+    return false;
+  }
+  const [, year, month, day] = parts.map(Number) as [number, number, number, number];
+  return new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day;
+}
+
+function nameUnknown({ value }: ValidationArguments): string {
+  const given: readonly unknown[] = Array.isArray(value) ? value : [value];
+  const unknown = given.find((entry) => !PERMISSIONS.some((permission) => permission === entry));
+  return `permissions: ${JSON.stringify(unknown)?.slice(0, 64)} is no permission; allowed: ${PERMISSIONS.join(', ')}`;
+}
+
+/** ApiKeyCreateRequest of cycles-governance-admin-v0.1.25. */
+export class ApiKeyCreateDto {
+  @IsString()
+  @Matches(TENANT_ID_PATTERN)
+  tenant_id!: string;
+
+  @IsString()
+  @Length(1, 256)
+  name!: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(1024)
+  description?: string;
+
+  @Optional()
+  @IsArray()
+  @ArrayMaxSize(100)
+  @IsIn(PERMISSIONS, { each: true, message: nameUnknown })
+  permissions?: Permission[];
+
+  @Optional()
+  @IsArray()
+  @ArrayMaxSize(100)
+  @IsString({ each: true })
+  @Satisfies(
+    'entries of level:value segments joined by /, such as workspace:eng or tenant:acme/agent:*',
+    (value) => Array.isArray(value) && value.every((entry) => typeof entry === 'string' && isScopeFilterEntry(entry)),
+  )
+  scope_filter?: string[];
+
+  @Optional()
+  @IsString()
+  @Satisfies('a date and time with its offset, such as 2030-01-31T12:00:00Z', isDateTime)
+  expires_at?: string;
+
+  @Optional()
+  @IsFreeObject()
+  metadata?: Record<string, unknown>;
+}
+
+export const API_KEY_STATUSES = ['ACTIVE', 'REVOKED', 'EXPIRED'] as const;
+export type ApiKeyStatus = (typeof API_KEY_STATUSES)[number];
+
+const SORT_KEYS = ['key_id', 'name', 'tenant_id', 'status', 'created_at', 'expires_at'] as const;
+
+export class ApiKeyListQueryDto extends ListQueryDto {
+  @Optional()
+  @IsString()
+  tenant_id?: string;
+
+  @Optional()
+  @IsIn(API_KEY_STATUSES)
+  status?: ApiKeyStatus;
+
+  @Optional()
+  @IsIn(SORT_KEYS)
+  sort_by?: (typeof SORT_KEYS)[number];
+}
+
+export class ApiKeyRevokeQueryDto {
+  @Optional()
+  @IsString()
+  @MaxLength(512)
+  reason?: string;
+}

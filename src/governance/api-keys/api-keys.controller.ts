@@ -1,0 +1,49 @@
+import { Body, Controller, Delete, Get, Param, Post, Query, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Access } from '../../auth/index.js';
+import { BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { originOf } from '../origin.js';
+import { ApiKeyCreateDto, ApiKeyListQueryDto, ApiKeyRevokeQueryDto } from './api-key.dto.js';
+import { ApiKeysService } from './api-keys.service.js';
+
+const validateCreate = compileValidator(ApiKeyCreateDto);
+const validateList = compileQuery(ApiKeyListQueryDto);
+const validateRevoke = compileQuery(ApiKeyRevokeQueryDto);
+
+@ApiTags('API Keys')
+@Controller('v1/admin/api-keys')
+export class ApiKeysController {
+  constructor(private readonly service: ApiKeysService) {}
+
+  @Post()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'createApiKey', summary: 'Create an API key for a tenant' })
+  @BodySchema(ApiKeyCreateDto)
+  async create(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 201, stringifyJson(await this.service.create(validateCreate(body), originOf(request, 'admin'))));
+  }
+
+  @Get()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'listApiKeys', summary: 'List API keys' })
+  @QuerySchema(ApiKeyListQueryDto)
+  async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.service.list(validateList(query));
+    sendJson(reply, 200, stringifyJson({ keys: rows, ...rest }));
+  }
+
+  @Delete(':key_id')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'revokeApiKey', summary: 'Revoke an API key' })
+  @QuerySchema(ApiKeyRevokeQueryDto)
+  async revoke(
+    @Req() request: FastifyRequest,
+    @Param('key_id') keyId: string,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const { reason } = validateRevoke(query);
+    sendJson(reply, 200, stringifyJson(await this.service.revoke(keyId, reason, originOf(request, 'admin'))));
+  }
+}

@@ -1,0 +1,138 @@
+import { Injectable } from '@nestjs/common';
+import { ApiKeyVerifier, DEFAULT_PERMISSIONS, hashOfSecret } from '../../auth/index.js';
+import { stringifyJson } from '../../http/index.js';
+import { randomBase62, Refusal } from '../../ledger/index.js';
+import {
+  apiKeyHashKey,
+  apiKeyIndexKey,
+  apiKeyKey,
+  keyRevokedChannel,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  tagOf,
+  tagOfKeyId,
+  tenantKey,
+} from '../../redis/index.js';
+import { fieldOf, fieldsOf, found, PageSelection, Records, type Page } from '../listing/index.js';
+import type { Origin } from '../origin.js';
+import { apiKeyOf, type ApiKey } from './api-key.js';
+import type { ApiKeyCreateDto, ApiKeyListQueryDto } from './api-key.dto.js';
+
+/** EXPIRY of createApiKey: 90 days are recommended, so that is what a key gets that names no time. */
+const DEFAULT_LIFE_MS = 90 * 86_400_000;
+/** 43 base62 characters are 256 bits. The first four of them are shown, to tell keys apart; 232 bits stay secret. */
+const SECRET_LENGTH = 43;
+const SHOWN_LENGTH = 4;
+
+const TENANT_CLOSED = 'the tenant is closed; its API keys no longer change';
+
+/** ApiKeyCreateResponse of cycles-governance-admin-v0.1.25. */
+export type CreatedApiKey = Pick<
+  ApiKey,
+  'key_id' | 'key_prefix' | 'tenant_id' | 'permissions' | 'scope_filter' | 'created_at' | 'expires_at'
+> & { readonly key_secret: string };
+
+@Injectable()
+export class ApiKeysService {
+  constructor(
+    private readonly redis: RedisService,
+    private readonly records: Records,
+    private readonly verifier: ApiKeyVerifier,
+  ) {}
+
+  /**
+   * Gives a tenant a key. The secret is returned here and nowhere else.
+   * @throws Refusal INVALID_REQUEST (no such tenant, expiry in the past), TENANT_CLOSED.
+   */
+  async create(request: ApiKeyCreateDto, origin: Origin): Promise<CreatedApiKey> {
+    const { tenant_id: tenantId, description, metadata } = request;
+    const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
+    const tag = tagOf(code);
+    const keyId = `key_${code}${randomBase62(16)}`;
+    const secret = `cyc_live_${code}${randomBase62(SECRET_LENGTH)}`;
+    const secretHash = hashOfSecret(secret);
+    const fields = ['key_prefix', secret.slice(0, secret.length - SECRET_LENGTH + SHOWN_LENGTH)];
+    if (description !== undefined) {
+      fields.push('description', description);
+    }
+    if (metadata !== undefined) {
+      fields.push('metadata', stringifyJson(metadata));
+    }
+    const [word, ...record] = await this.redis.scripts.run(
+      'create_api_key',
+      [apiKeyKey(tag, keyId), apiKeyHashKey(tag, secretHash), apiKeyIndexKey(tag, tenantId), tenantKey(tag, tenantId)],
+      [
+        tenantId, keyId, secretHash, request.name,
+        JSON.stringify([...new Set(request.permissions ?? DEFAULT_PERMISSIONS)]),
+        JSON.stringify((request.scope_filter ?? []).map((entry) => entry.toLowerCase())),
+        request.expires_at === undefined ? '' : Date.parse(request.expires_at.toUpperCase()),
+        DEFAULT_LIFE_MS, ...origin, ...fields,
+      ],
+    );
+    if (word !== 'CREATED') {
+      throw this.refusalOf(word);
+    }
+    const { key_id, key_prefix, tenant_id, permissions, scope_filter, created_at, expires_at } = apiKeyOf(fieldsOf(record), 0);
+    return { key_id, key_secret: secret, key_prefix, tenant_id, permissions, scope_filter, created_at, expires_at };
+  }
+
+  /** Newest first, unless asked otherwise. @throws Refusal INVALID_REQUEST for a foreign cursor. */
+  async list({ cursor, limit, ...query }: ApiKeyListQueryDto): Promise<Page<ApiKey>> {
+    const { tenant_id: tenantId, status, search, sort_by: sortBy = 'created_at', sort_dir: direction = 'desc' } = query;
+    const selection = new PageSelection<ApiKey>({
+      query: { list: 'api-keys', ...query },
+      cursor,
+      limit,
+      direction,
+      valueOf: (key) => key[sortBy],
+      idOf: (key) => key.key_id,
+    });
+    await this.records.eachOwned('list_api_keys', tenantId, (fields, nowMs) => {
+      const key = apiKeyOf(fields, nowMs);
+      if ((status === undefined || key.status === status) && found(search, key.key_id, key.name)) {
+        selection.offer(key);
+      }
+    });
+    return selection.page();
+  }
+
+  /**
+   * Ends a key at once: here before this returns, on every other instance when the announcement arrives.
+   * @throws Refusal NOT_FOUND, KEY_REVOKED, TENANT_CLOSED.
+   */
+  async revoke(keyId: string, reason: string | undefined, origin: Origin): Promise<ApiKey> {
+    const tag = tagOfKeyId(keyId, this.redis.partitions);
+    if (tag === undefined) {
+      throw this.refusalOf('NOT_FOUND');
+    }
+    const [word, ...record] = await this.redis.scripts.run(
+      'revoke_api_key',
+      [apiKeyKey(tag, keyId)],
+      [keyId, reason ?? '', keyRevokedChannel(), ...origin],
+    );
+    if (word !== 'REVOKED') {
+      throw this.refusalOf(word);
+    }
+    const fields = fieldsOf(record);
+    this.verifier.forget(fieldOf(fields, 'secret_hash'));
+    return apiKeyOf(fields, 0);
+  }
+
+  private refusalOf(word: string | undefined): Error {
+    switch (word) {
+      case 'TENANT_NOT_FOUND':
+        return new Refusal('INVALID_REQUEST', 'tenant_id names no tenant', { field: 'tenant_id' });
+      case 'TENANT_CLOSED':
+        return new Refusal('TENANT_CLOSED', TENANT_CLOSED);
+      case 'EXPIRES_IN_PAST':
+        return new Refusal('INVALID_REQUEST', 'expires_at must be in the future', { field: 'expires_at' });
+      case 'NOT_FOUND':
+        return new Refusal('NOT_FOUND', 'there is no such API key');
+      case 'ALREADY_REVOKED':
+        return new Refusal('KEY_REVOKED', 'the API key is revoked already');
+      default:
+        return new Error(`an API key script answered ${word}`);
+    }
+  }
+}

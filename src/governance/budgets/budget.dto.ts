@@ -1,0 +1,153 @@
+import { IsBoolean, IsIn, IsNumber, IsString, Matches, Max, Min } from 'class-validator';
+import { IsFreeObject, IsInt64, Length, MaxLength, Nested, Optional, Satisfies } from '../../http/index.js';
+import { OVERAGE_POLICIES, UNITS, type OveragePolicy, type Unit } from '../../ledger/index.js';
+import { ListQueryDto } from '../listing/index.js';
+import { TENANT_ID_PATTERN } from '../tenant-id.js';
+
+/** A scope path has at most six segments of 128 characters and their level names. */
+const SCOPE_MAX_LENGTH = 1024;
+const NO_PERIODS = 'left out: budget periods are not supported by this version';
+
+/** Amount of cycles-governance-admin-v0.1.25. */
+export class AmountDto {
+  @IsIn(UNITS)
+  unit!: Unit;
+
+  @IsInt64({ min: 0 })
+  amount!: number | bigint;
+}
+
+/** BudgetCreateRequest of cycles-governance-admin-v0.1.25. What this version cannot do is refused, not stored. */
+export class BudgetCreateDto {
+  @Optional()
+  @IsString()
+  @Matches(TENANT_ID_PATTERN)
+  tenant_id?: string;
+
+  @IsString()
+  @Length(1, SCOPE_MAX_LENGTH)
+  scope!: string;
+
+  @IsIn(UNITS)
+  unit!: Unit;
+
+  @Nested(() => AmountDto)
+  allocated!: AmountDto;
+
+  @Optional()
+  @Nested(() => AmountDto)
+  overdraft_limit?: AmountDto;
+
+  @Optional()
+  @IsIn(OVERAGE_POLICIES)
+  commit_overage_policy?: OveragePolicy;
+
+  @Optional()
+  @IsIn(['NONE'], { message: 'rollover_policy: only NONE is supported by this version' })
+  rollover_policy?: 'NONE';
+
+  @Optional()
+  @Satisfies(NO_PERIODS, () => false)
+  period_start?: never;
+
+  @Optional()
+  @Satisfies(NO_PERIODS, () => false)
+  period_end?: never;
+
+  @Optional()
+  @IsFreeObject()
+  metadata?: Record<string, unknown>;
+}
+
+/** BudgetFundingRequest of cycles-governance-admin-v0.1.25. */
+export class BudgetFundingDto {
+  @IsIn(['CREDIT'], { message: 'operation: only CREDIT is supported by this version' })
+  operation!: 'CREDIT';
+
+  @Nested(() => AmountDto)
+  amount!: AmountDto;
+
+  /** Honoured by RESET_SPENT only, and ignored by every other operation. */
+  @Optional()
+  @Nested(() => AmountDto)
+  spent?: AmountDto;
+
+  @Optional()
+  @IsString()
+  @MaxLength(512)
+  reason?: string;
+
+  @Optional()
+  @IsString()
+  @Length(1, 256)
+  idempotency_key?: string;
+
+  @Optional()
+  @IsFreeObject()
+  metadata?: Record<string, unknown>;
+}
+
+/** Which ledger: (scope, unit) names one. */
+export class BudgetLookupQueryDto {
+  @IsString()
+  @Length(1, SCOPE_MAX_LENGTH)
+  scope!: string;
+
+  @IsIn(UNITS)
+  unit!: Unit;
+}
+
+export class BudgetFundingQueryDto extends BudgetLookupQueryDto {
+  @Optional()
+  @IsString()
+  tenant_id?: string;
+}
+
+export const BUDGET_STATUSES = ['ACTIVE', 'FROZEN', 'CLOSED'] as const;
+export type BudgetStatus = (typeof BUDGET_STATUSES)[number];
+
+const SORT_KEYS = ['tenant_id', 'scope', 'unit', 'status', 'commit_overage_policy', 'utilization', 'debt'] as const;
+export type BudgetSortKey = (typeof SORT_KEYS)[number];
+
+export class BudgetListQueryDto extends ListQueryDto {
+  @Optional()
+  @IsString()
+  tenant_id?: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(SCOPE_MAX_LENGTH)
+  scope_prefix?: string;
+
+  @Optional()
+  @IsIn(UNITS)
+  unit?: Unit;
+
+  @Optional()
+  @IsIn(BUDGET_STATUSES)
+  status?: BudgetStatus;
+
+  @Optional()
+  @IsBoolean()
+  over_limit?: boolean;
+
+  @Optional()
+  @IsBoolean()
+  has_debt?: boolean;
+
+  @Optional()
+  @IsNumber()
+  @Min(0)
+  @Max(1)
+  utilization_min?: number;
+
+  @Optional()
+  @IsNumber()
+  @Min(0)
+  @Max(1)
+  utilization_max?: number;
+
+  @Optional()
+  @IsIn(SORT_KEYS)
+  sort_by?: BudgetSortKey;
+}

@@ -1,0 +1,13 @@
+import { Module } from '@nestjs/common';
+import { ListingModule } from '../listing/index.js';
+import { BudgetsController } from './budgets.controller.js';
+import { BudgetsService } from './budgets.service.js';
+import { FundingService } from './funding.service.js';
+
+@Module({
+  imports: [ListingModule],
+  controllers: [BudgetsController],
+  providers: [BudgetsService, FundingService],
+  exports: [BudgetsService, FundingService],
+})
+export class BudgetsModule {}

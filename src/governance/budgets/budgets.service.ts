@@ -1,0 +1,126 @@
+import { Injectable } from '@nestjs/common';
+import { scopeAllowed, type Caller } from '../../auth/index.js';
+import { stringifyJson } from '../../http/index.js';
+import { randomBase62, Refusal, type Unit } from '../../ledger/index.js';
+import { budgetIndexKey, budgetKey, partitionCode, partitionOfTenant, RedisService, tagOf, tenantKey } from '../../redis/index.js';
+import { fieldOf, fieldsOf, found, PageSelection, Records, type Page } from '../listing/index.js';
+import type { Origin } from '../origin.js';
+import { ownedScope, requireTenantId } from './budget-access.js';
+import { budgetOf, sortValueOf, utilizationOf, type BudgetLedger } from './budget.js';
+import type { BudgetCreateDto, BudgetListQueryDto, BudgetLookupQueryDto } from './budget.dto.js';
+
+@Injectable()
+export class BudgetsService {
+  constructor(
+    private readonly redis: RedisService,
+    private readonly records: Records,
+  ) {}
+
+  /**
+   * Opens a ledger.
+   * @throws Refusal INVALID_REQUEST, UNIT_MISMATCH, FORBIDDEN, INSUFFICIENT_PERMISSIONS, DUPLICATE_RESOURCE, TENANT_CLOSED.
+   */
+  async create(caller: Caller, request: BudgetCreateDto, origin: Origin): Promise<BudgetLedger> {
+    if (caller.kind === 'tenant' && request.tenant_id !== undefined) {
+      throw new Refusal('INVALID_REQUEST', 'tenant_id must be left out with an API key, which names its tenant itself', {
+        field: 'tenant_id',
+      });
+    }
+    const { scope, tenantId } = ownedScope(caller, request.scope, requireTenantId(caller, request.tenant_id));
+    const { unit, allocated, overdraft_limit: overdraftLimit, commit_overage_policy: policy, metadata } = request;
+    for (const [field, amount] of [['allocated', allocated], ['overdraft_limit', overdraftLimit]] as const) {
+      if (amount !== undefined && amount.unit !== unit) {
+        throw new Refusal('UNIT_MISMATCH', `${field}.unit must be ${unit}, the unit of the budget`, { field: `${field}.unit` });
+      }
+    }
+    const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
+    const tag = tagOf(code);
+    const [word, ...record] = await this.redis.scripts.run(
+      'create_budget',
+      [budgetKey(tag, unit, scope), budgetIndexKey(tag, tenantId), tenantKey(tag, tenantId)],
+      [
+        tenantId, `ldg_${code}${randomBase62(16)}`, scope, unit, allocated.amount.toString(),
+        (overdraftLimit?.amount ?? 0).toString(), ...origin,
+        ...(policy === undefined ? [] : ['commit_overage_policy', policy]),
+        ...(metadata === undefined ? [] : ['metadata', stringifyJson(metadata)]),
+      ],
+    );
+    if (word !== 'CREATED') {
+      throw this.creationRefusal(word, scope, unit);
+    }
+    return budgetOf(fieldsOf(record), scope, unit);
+  }
+
+  /** @throws Refusal INVALID_REQUEST, FORBIDDEN, INSUFFICIENT_PERMISSIONS, BUDGET_NOT_FOUND. */
+  async lookUp(caller: Caller, { scope: scopeText, unit }: BudgetLookupQueryDto): Promise<BudgetLedger> {
+    const { scope, tenantId } = ownedScope(caller, scopeText);
+    const fields = await this.records.read(budgetKey(this.records.tagOfTenant(tenantId), unit, scope));
+    if (fields === undefined) {
+      throw new Refusal('BUDGET_NOT_FOUND', `there is no ${unit} budget at ${scope}`, { scope, unit });
+    }
+    return budgetOf(fields, scope, unit);
+  }
+
+  /**
+   * Most utilized first, unless asked otherwise. An API key sees its own tenant's ledgers inside its scope filter.
+   * @throws Refusal INVALID_REQUEST for a foreign cursor or bounds that exclude each other.
+   */
+  async list(caller: Caller, { cursor, limit, ...query }: BudgetListQueryDto): Promise<Page<BudgetLedger>> {
+    const { sort_by: sortBy = 'utilization', sort_dir: direction = 'desc' } = query;
+    if ((query.utilization_min ?? 0) > (query.utilization_max ?? 1)) {
+      throw new Refusal('INVALID_REQUEST', 'utilization_min must not exceed utilization_max', { field: 'utilization_min' });
+    }
+    const tenantId = caller.kind === 'tenant' ? caller.tenantId : query.tenant_id;
+    const scopeFilter = caller.kind === 'tenant' ? caller.scopeFilter : [];
+    const selection = new PageSelection<BudgetLedger>({
+      query: { list: 'budgets', ...query, tenant_id: tenantId ?? '', scope_filter: scopeFilter },
+      cursor,
+      limit,
+      direction,
+      valueOf: (budget) => sortValueOf(budget, sortBy),
+      idOf: (budget) => `${budget.scope} ${budget.unit}`,
+    });
+    const wanted = matcherOf(query);
+    await this.records.eachOwned('list_budgets', tenantId, (fields) => {
+      const budget = budgetOf(fields, fieldOf(fields, 'scope'), fieldOf(fields, 'unit') as Unit);
+      if (scopeAllowed(scopeFilter, budget.scope) && wanted(budget)) {
+        selection.offer(budget);
+      }
+    });
+    return selection.page();
+  }
+
+  private creationRefusal(word: string | undefined, scope: string, unit: Unit): Error {
+    switch (word) {
+      case 'TENANT_NOT_FOUND':
+        return new Refusal('INVALID_REQUEST', 'the scope names no tenant that exists', { field: 'scope' });
+      case 'TENANT_SUSPENDED':
+        return new Refusal('INVALID_REQUEST', 'the tenant is suspended; budgets are created for active tenants only', { field: 'scope' });
+      case 'TENANT_CLOSED':
+        return new Refusal('TENANT_CLOSED', 'the tenant is closed; its budgets no longer change');
+      case 'DUPLICATE':
+        return new Refusal('DUPLICATE_RESOURCE', `there is a ${unit} budget at ${scope} already`, { scope, unit });
+      default:
+        return new Error(`create_budget answered ${word}`);
+    }
+  }
+}
+
+/** All filters together; an absent one lets everything pass. */
+function matcherOf(query: BudgetListQueryDto): (budget: BudgetLedger) => boolean {
+  const { unit, status, over_limit: overLimit, has_debt: hasDebt, utilization_min: min = 0, utilization_max: max, search } = query;
+  const prefix = query.scope_prefix?.toLowerCase() ?? '';
+  return (budget) => {
+    const utilization = utilizationOf(budget);
+    return (
+      budget.scope.startsWith(prefix) &&
+      (unit === undefined || budget.unit === unit) &&
+      (status === undefined || budget.status === status) &&
+      (overLimit === undefined || budget.is_over_limit === overLimit) &&
+      (hasDebt === undefined || budget.debt.amount > 0n === hasDebt) &&
+      utilization >= min &&
+      (max === undefined || utilization <= max) &&
+      found(search, budget.tenant_id, budget.scope)
+    );
+  };
+}

@@ -1,0 +1,73 @@
+import { IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
+import { IsStringMap, Length, Optional } from '../../http/index.js';
+import { OVERAGE_POLICIES, type OveragePolicy } from '../../ledger/index.js';
+import { ListQueryDto } from '../listing/index.js';
+import { TENANT_ID_PATTERN } from '../tenant-id.js';
+
+const MIN_TTL_MS = 1000;
+const MAX_TTL_MS = 86_400_000;
+
+/** TenantCreateRequest of cycles-governance-admin-v0.1.25. */
+export class TenantCreateDto {
+  @IsString()
+  @Matches(TENANT_ID_PATTERN)
+  tenant_id!: string;
+
+  @IsString()
+  @Length(1, 256)
+  name!: string;
+
+  @Optional()
+  @IsString()
+  @Matches(TENANT_ID_PATTERN)
+  parent_tenant_id?: string;
+
+  @Optional()
+  @IsStringMap({ maxEntries: 32, maxValueLength: 8192 })
+  metadata?: Record<string, string>;
+
+  @Optional()
+  @IsIn(OVERAGE_POLICIES)
+  default_commit_overage_policy?: OveragePolicy;
+
+  @Optional()
+  @IsInt()
+  @Min(MIN_TTL_MS)
+  @Max(MAX_TTL_MS)
+  default_reservation_ttl_ms?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(MIN_TTL_MS)
+  @Max(MAX_TTL_MS)
+  max_reservation_ttl_ms?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(0)
+  @Max(2_147_483_647)
+  max_reservation_extensions?: number;
+
+  @Optional()
+  @IsIn(['AUTO_RELEASE'], { message: 'reservation_expiry_policy: only AUTO_RELEASE is supported by this version' })
+  reservation_expiry_policy?: 'AUTO_RELEASE';
+}
+
+export const TENANT_STATUSES = ['ACTIVE', 'SUSPENDED', 'CLOSED'] as const;
+export type TenantStatus = (typeof TENANT_STATUSES)[number];
+
+export const TENANT_SORT_KEYS = ['tenant_id', 'name', 'status', 'created_at'] as const;
+
+export class TenantListQueryDto extends ListQueryDto {
+  @Optional()
+  @IsIn(TENANT_STATUSES)
+  status?: TenantStatus;
+
+  @Optional()
+  @IsString()
+  parent_tenant_id?: string;
+
+  @Optional()
+  @IsIn(TENANT_SORT_KEYS)
+  sort_by?: (typeof TENANT_SORT_KEYS)[number];
+}

@@ -1,0 +1,150 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { ApiKeyVerifier, hashOfSecret } from '../../src/auth/index.js';
+import { eventually } from '../support/eventually.js';
+import { expectRefusal, expectStatus, Holdfast, type Answer, type TestTenant } from '../support/holdfast.js';
+import { startRedis, stopAllRedis } from '../support/redis-server.js';
+import { useGovernance } from '../support/use-governance.js';
+
+describe('the memory of API keys', () => {
+  const on = useGovernance();
+
+  const lookUp = (tenant: TestTenant, key: string | undefined, headers: Record<string, string> = {}): Promise<Answer> =>
+    on.holdfast.call('GET', `/v1/admin/budgets/lookup?scope=tenant:${tenant.id}&unit=TOKENS`, { key, headers });
+
+  async function tenantWithBudget(settings: Record<string, unknown> = {}): Promise<TestTenant> {
+    const tenant = await on.holdfast.createTenant(settings);
+    await on.holdfast.createBudget(tenant, '', 1000);
+    return tenant;
+  }
+
+  /** The key's id, which its secret does not tell. */
+  async function keyIdOf(tenant: TestTenant): Promise<string> {
+    const { keys } = expectStatus(await on.holdfast.admin('GET', `/v1/admin/api-keys?tenant_id=${tenant.id}`), 200);
+    return keys[0].key_id as string;
+  }
+
+  describe('the cache', () => {
+    const verifier = (): ApiKeyVerifier => on.holdfast.app.get(ApiKeyVerifier, { strict: false });
+    const misses = (): Promise<number> => on.holdfast.metric('holdfast_auth_cache_misses_total');
+    const lookups = async (): Promise<number> => {
+      const stats = await on.stored.redis.info('commandstats');
+      return Number(/cmdstat_get:calls=(\d+)/.exec(stats)?.[1] ?? 0);
+    };
+
+    test('a known key costs no round trip, and is known without a promise', async () => {
+      const tenant = await tenantWithBudget();
+      await verifier().verify(tenant.key);
+      const before = await misses();
+      expect(verifier().verify(tenant.key)).toMatchObject({ kind: 'tenant', tenantId: tenant.id });
+      expectStatus(await lookUp(tenant, tenant.key), 200);
+      expect(await misses()).toBe(before);
+    });
+
+    test('requests that arrive together share one lookup', async () => {
+      const tenant = await tenantWithBudget();
+      const before = await lookups();
+      const callers = await Promise.all(Array.from({ length: 50 }, () => Promise.resolve(verifier().verify(tenant.key))));
+      expect(new Set(callers).size).toBe(1);
+      expect((await lookups()) - before).toBe(1);
+    });
+
+    test('an answer that a revocation overtook is not kept', async () => {
+      const tenant = await tenantWithBudget();
+      const asked = verifier().verify(tenant.key);
+      expect(asked).toBeInstanceOf(Promise);
+      verifier().forget(hashOfSecret(tenant.key));
+      await asked;
+      const again = verifier().verify(tenant.key);
+      expect(again).toBeInstanceOf(Promise);
+      await again;
+    });
+
+    test('a malformed key costs no round trip', async () => {
+      const before = await lookups();
+      for (const key of ['odd', `cyc_live_ff${'a'.repeat(43)}`]) {
+        expectRefusal(await on.holdfast.call('GET', '/v1/balances', { key }), 401, 'UNAUTHORIZED');
+      }
+      expect(await lookups()).toBe(before);
+    });
+
+    test('a refusal is not kept: a key that becomes good works at once', async () => {
+      const tenant = await tenantWithBudget();
+      const key = on.stored.apiKeyKey(await keyIdOf(tenant));
+      const until = (await on.stored.redis.hget(key, 'expires_at')) as string;
+      await on.stored.redis.hset(key, 'expires_at', '1700000000000');
+      expectRefusal(await lookUp(tenant, tenant.key), 401, 'UNAUTHORIZED');
+      await on.stored.redis.hset(key, 'expires_at', until);
+      expectStatus(await lookUp(tenant, tenant.key), 200);
+    });
+  });
+
+  describe('several instances', () => {
+    let other: Holdfast;
+    beforeAll(async () => {
+      other = await Holdfast.start({ REDIS_URL: on.redis.url });
+    });
+    afterAll(async () => {
+      await other?.stop();
+    });
+
+    test('a key that is revoked on one is refused there at once and on the other within a second', async () => {
+      const tenant = await tenantWithBudget();
+      for (const holdfast of [on.holdfast, other]) {
+        expectStatus(await holdfast.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: tenant.key }), 200);
+      }
+      expectStatus(await on.holdfast.admin('DELETE', `/v1/admin/api-keys/${await keyIdOf(tenant)}`), 200);
+      expectRefusal(await on.holdfast.reserve(tenant, 1), 401, 'UNAUTHORIZED');
+      await eventually('the other instance refuses', async () => (await other.reserve(tenant, 0)).status === 401, 1000);
+    });
+
+    test('the announcement alone makes the other one forget', async () => {
+      const tenant = await tenantWithBudget();
+      const verifier = other.app.get(ApiKeyVerifier, { strict: false });
+      const forget = verifier.forget.bind(verifier);
+      const heard = new Promise<string>((done) => {
+        verifier.forget = (secretHash) => {
+          forget(secretHash);
+          done(secretHash);
+        };
+      });
+      await verifier.verify(tenant.key);
+      expectStatus(await on.holdfast.admin('DELETE', `/v1/admin/api-keys/${await keyIdOf(tenant)}`), 200);
+      expect(await heard).toBe(hashOfSecret(tenant.key));
+      await expect(verifier.verify(tenant.key)).rejects.toMatchObject({ code: 'UNAUTHORIZED' });
+    });
+
+    test('without an announcement a revoked key works for a second at most', async () => {
+      const tenant = await tenantWithBudget();
+      expectStatus(await other.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: tenant.key }), 200);
+      await on.stored.redis.hset(on.stored.apiKeyKey(await keyIdOf(tenant)), 'status', 'REVOKED');
+      await eventually('the other instance refuses', async () => (await other.reserve(tenant, 0)).status === 401, 2000);
+    });
+  });
+});
+
+describe('authentication without Redis', () => {
+  afterEach(stopAllRedis);
+
+  test('a valid key gets 503 and never 401 while Redis is away, and works again when it is back', async () => {
+    const redis = await startRedis({ appendonly: true, args: ['--appendfsync', 'always'] });
+    const holdfast = await Holdfast.start({ REDIS_URL: redis.url });
+    try {
+      const known = await holdfast.createTenant();
+      const unknown = await holdfast.createTenant();
+      await holdfast.createBudget(known, '', 10);
+      expectStatus(await holdfast.reserve(known, 1), 200);
+      await redis.kill();
+      for (const tenant of [known, unknown]) {
+        const answer = await holdfast.reserve(tenant, 1);
+        expectRefusal(answer, 503, 'INTERNAL_ERROR');
+        expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
+      }
+      expectRefusal(await holdfast.call('GET', '/v1/balances', { key: 'odd' }), 401, 'UNAUTHORIZED');
+      expectRefusal(await holdfast.admin('GET', '/v1/admin/tenants'), 503, 'INTERNAL_ERROR');
+      await redis.restart();
+      await eventually('the key works again', async () => (await holdfast.reserve(known, 1)).status === 200);
+    } finally {
+      await holdfast.stop();
+    }
+  });
+});

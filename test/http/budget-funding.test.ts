@@ -1,0 +1,156 @@
+import { describe, expect, test } from '@jest/globals';
+import { expectRefusal, expectStatus, newKey, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
+import { useGovernance } from '../support/use-governance.js';
+
+const MAX = 9223372036854775807n;
+
+describe('a credit', () => {
+  const on = useGovernance();
+
+  const rootOf = (tenant: TestTenant): string => `tenant:${tenant.id}`;
+  const lookUp = (tenant: TestTenant, scope = rootOf(tenant), unit = 'TOKENS'): Promise<Answer> =>
+    on.holdfast.call('GET', `/v1/admin/budgets/lookup?scope=${encodeURIComponent(scope)}&unit=${unit}`, { key: tenant.key });
+  const credit = (tenant: TestTenant, amount: bigint | number, more: Record<string, unknown> = {}, query = ''): Promise<Answer> =>
+    on.holdfast.call('POST', `/v1/admin/budgets/fund?scope=${rootOf(tenant)}&unit=TOKENS${query}`, {
+      key: tenant.key,
+      body: { operation: 'CREDIT', amount: { unit: 'TOKENS', amount }, idempotency_key: newKey(), ...more },
+    });
+
+  async function fundedTenant(allocated: bigint | number = 100, more: Record<string, unknown> = {}): Promise<TestTenant> {
+    const tenant = await on.holdfast.createTenant();
+    await on.holdfast.createBudget(tenant, '', allocated, more);
+    return tenant;
+  }
+
+  test('adds to allocated and remaining, and the answer has the figures of that very step', async () => {
+    const tenant = await fundedTenant();
+    expectStatus(await on.holdfast.reserve(tenant, 30), 200);
+    const body = expectStatus(await credit(tenant, 50, { reason: 'top-up' }), 200);
+    const amount = (value: number): Json => ({ unit: 'TOKENS', amount: value });
+    expect(body).toEqual({
+      operation: 'CREDIT',
+      previous_allocated: amount(100),
+      new_allocated: amount(150),
+      previous_remaining: amount(70),
+      new_remaining: amount(120),
+      previous_debt: amount(0),
+      new_debt: amount(0),
+      previous_spent: amount(0),
+      new_spent: amount(0),
+      timestamp: expect.stringMatching(/Z$/),
+    });
+    const event = (await on.stored.events(tenant.id)).at(-1);
+    expect(event).toMatchObject({
+      type: 'budget.funded',
+      fields: { operation: 'CREDIT', previous_remaining: '70', new_remaining: '120', reason: 'top-up', ac: 'api_key', new_reserved: '30' },
+    });
+  });
+
+  test('pays outstanding debt first, and what was owed becomes spent', async () => {
+    const tenant = await on.holdfast.createTenant();
+    await on.holdfast.createBudget(tenant, '', 100, { overdraft_limit: { unit: 'TOKENS', amount: 50 } });
+    const held = expectStatus(await on.holdfast.reserve(tenant, 100, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }), 200);
+    expectStatus(await on.holdfast.commit(tenant, held.reservation_id, 130), 200);
+    const first = expectStatus(await credit(tenant, 20), 200);
+    expect(first).toMatchObject({ previous_debt: { amount: 30 }, new_debt: { amount: 10 }, previous_remaining: { amount: -30 }, new_remaining: { amount: -10 } });
+    const second = expectStatus(await credit(tenant, 100), 200);
+    expect(second).toMatchObject({ new_debt: { amount: 0 }, new_remaining: { amount: 90 }, new_spent: { amount: 130 }, new_allocated: { amount: 220 } });
+  });
+
+  test('with the same key is done once and answered alike, whatever happened meanwhile', async () => {
+    const tenant = await fundedTenant();
+    const key = newKey();
+    const first = await credit(tenant, 5, { idempotency_key: key });
+    expectStatus(first, 200);
+    expectStatus(await credit(tenant, 1), 200);
+    await on.stored.setTenantStatus(tenant.id, 'CLOSED');
+    const again = await credit(tenant, 5, { idempotency_key: key });
+    expect(again.text).toBe(first.text);
+    expect(expectStatus(await lookUp(tenant), 200).allocated.amount).toBe(106);
+    expect((await on.stored.events(tenant.id)).filter(({ type }) => type === 'budget.funded')).toHaveLength(2);
+  });
+
+  test('with the same key and another payload is a mismatch', async () => {
+    const tenant = await fundedTenant();
+    const key = newKey();
+    expectStatus(await credit(tenant, 5, { idempotency_key: key }), 200);
+    expectRefusal(await credit(tenant, 6, { idempotency_key: key }), 409, 'IDEMPOTENCY_MISMATCH');
+    expectRefusal(await credit(tenant, 5, { idempotency_key: key, reason: 'x' }), 409, 'IDEMPOTENCY_MISMATCH');
+  });
+
+  test('with one key on two scopes, units or tenants is done on each', async () => {
+    const [tenant, other] = [await fundedTenant(), await fundedTenant()];
+    await on.holdfast.createBudget(tenant, '/app:x', 100);
+    const key = newKey();
+    const body = { operation: 'CREDIT', amount: { unit: 'TOKENS', amount: 5 }, idempotency_key: key };
+    for (const scope of [rootOf(tenant), `${rootOf(tenant)}/app:x`, rootOf(other)]) {
+      const path = `/v1/admin/budgets/fund?scope=${scope}&unit=TOKENS&tenant_id=${scope.split(/[:/]/)[1]}`;
+      expect(expectStatus(await on.holdfast.admin('POST', path, body), 200).new_allocated.amount).toBe(105);
+    }
+  });
+
+  test('twenty times in parallel with one key is done once', async () => {
+    const tenant = await fundedTenant();
+    const key = newKey();
+    const answers = await Promise.all(Array.from({ length: 20 }, () => credit(tenant, 5, { idempotency_key: key })));
+    expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
+    expect(expectStatus(await lookUp(tenant), 200).allocated.amount).toBe(105);
+  });
+
+  test('without an idempotency key is done every time', async () => {
+    const tenant = await fundedTenant();
+    for (const expected of [105, 110]) {
+      expect(expectStatus(await credit(tenant, 5, { idempotency_key: undefined }), 200).new_allocated.amount).toBe(expected);
+    }
+  });
+
+  test('reaches the largest int64 exactly, and is refused beyond it without a trace', async () => {
+    const tenant = await fundedTenant(MAX - 10n);
+    expectRefusal(await credit(tenant, 11), 400, 'INVALID_REQUEST');
+    expect(expectStatus(await credit(tenant, 10), 200).new_remaining.amount).toBe(MAX);
+    expectRefusal(await credit(tenant, 1), 400, 'INVALID_REQUEST');
+    expect(expectStatus(await lookUp(tenant), 200).remaining.amount).toBe(MAX);
+    expect((await on.stored.events(tenant.id)).filter(({ type }) => type === 'budget.funded')).toHaveLength(1);
+  });
+
+  test('on a frozen or closed budget, or a closed tenant, is refused', async () => {
+    const tenant = await fundedTenant();
+    const key = on.stored.budgetKey(tenant.id);
+    await on.stored.redis.hset(key, 'status', 'FROZEN');
+    expectRefusal(await credit(tenant, 1), 409, 'BUDGET_FROZEN');
+    await on.stored.redis.hset(key, 'status', 'CLOSED');
+    expectRefusal(await credit(tenant, 1), 409, 'BUDGET_CLOSED');
+    await on.stored.setTenantStatus(tenant.id, 'CLOSED');
+    expectRefusal(await credit(tenant, 1), 409, 'TENANT_CLOSED');
+  });
+
+  test('needs the budget that it names: 404 when there is none, UNIT_MISMATCH when the units differ', async () => {
+    const tenant = await on.holdfast.createTenant();
+    expectRefusal(await credit(tenant, 1), 404, 'BUDGET_NOT_FOUND');
+    expectRefusal(await credit(tenant, 1, { amount: { unit: 'CREDITS', amount: 1 } }), 400, 'UNIT_MISMATCH');
+  });
+
+  test('by an operator needs the tenant, by a key ignores it, and never crosses tenants', async () => {
+    const [tenant, other] = [await fundedTenant(), await fundedTenant()];
+    const path = `/v1/admin/budgets/fund?scope=${rootOf(tenant)}&unit=TOKENS`;
+    const body = { operation: 'CREDIT', amount: { unit: 'TOKENS', amount: 1 }, idempotency_key: newKey() };
+    expectRefusal(await on.holdfast.admin('POST', path, body), 400, 'INVALID_REQUEST');
+    expectRefusal(await on.holdfast.admin('POST', `${path}&tenant_id=${other.id}`, body), 400, 'INVALID_REQUEST');
+    expectStatus(await on.holdfast.admin('POST', `${path}&tenant_id=${tenant.id}`, body), 200);
+    expectStatus(await credit(tenant, 1, {}, `&tenant_id=${other.id}`), 200);
+    expectRefusal(await on.holdfast.call('POST', path, { key: other.key, body }), 403, 'FORBIDDEN');
+    expect(expectStatus(await lookUp(tenant), 200).allocated.amount).toBe(102);
+  });
+
+  test.each<[string, Record<string, unknown>, string]>([
+    ['another operation', { operation: 'DEBIT' }, 'only CREDIT is supported by this version'],
+    ['an unknown operation', { operation: 'STEAL' }, 'only CREDIT is supported by this version'],
+    ['a negative amount', { amount: { unit: 'TOKENS', amount: -1 } }, 'amount.amount'],
+    ['a reason that is too long', { reason: 'r'.repeat(513) }, 'reason'],
+    ['an empty idempotency key', { idempotency_key: '' }, 'idempotency_key'],
+    ['an unknown field', { colour: 'red' }, 'colour'],
+  ])('%s is refused in clear words', async (_what, more, words) => {
+    const tenant = await fundedTenant();
+    expect(expectRefusal(await credit(tenant, 1, more), 400, 'INVALID_REQUEST').message).toContain(words);
+  });
+});

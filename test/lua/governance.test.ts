@@ -1,0 +1,225 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { Redis } from 'ioredis';
+import {
+  apiKeyHashKey,
+  apiKeyIndexKey,
+  apiKeyKey,
+  budgetIndexKey,
+  budgetKey,
+  keyRevokedChannel,
+  tenantIndexKey,
+  tenantKey,
+} from '../../src/redis/keyspace.js';
+import type { Reply } from '../../src/redis/scripts.js';
+import { LedgerClient, randomText, TRACE } from '../support/ledger-client.js';
+import { readLedger, snapshot } from '../support/ledger-state.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { useConnections, useLedger } from '../support/use-ledger.js';
+
+const newLedger = useLedger();
+const ADMIN = ['admin', '', 'req_1', TRACE] as const;
+const LIFE_MS = 1000;
+
+function createTenant(ledger: LedgerClient, name = 'Acme'): Promise<Reply> {
+  const keys = [tenantKey(ledger.tag, ledger.tenant), tenantIndexKey(ledger.tag)] as const;
+  return ledger.scripts.run('create_tenant', [...keys], [ledger.tenant, name, ...ADMIN, 'max_reservation_extensions', '3']);
+}
+
+interface Key {
+  readonly id: string;
+  readonly hash: string;
+}
+
+function newKey(ledger: LedgerClient): Key {
+  return { id: `key_${ledger.tag.slice(2, 4)}${randomText(16)}`, hash: randomText(43) };
+}
+
+function createKey(ledger: LedgerClient, { id, hash }: Key, expiresAt: number | '' = ''): Promise<Reply> {
+  const { tag, tenant } = ledger;
+  return ledger.scripts.run(
+    'create_api_key',
+    [apiKeyKey(tag, id), apiKeyHashKey(tag, hash), apiKeyIndexKey(tag, tenant), tenantKey(tag, tenant)],
+    [tenant, id, hash, 'a key', '["balances:read"]', '[]', expiresAt, LIFE_MS, ...ADMIN, 'key_prefix', 'cyc_live_00abcd'],
+  );
+}
+
+const revoke = (ledger: LedgerClient, id: string): Promise<Reply> =>
+  ledger.scripts.run('revoke_api_key', [apiKeyKey(ledger.tag, id)], [id, 'leaked', keyRevokedChannel(), ...ADMIN]);
+
+const authenticate = (ledger: LedgerClient, hash: string): Promise<Reply> =>
+  ledger.scripts.run('authenticate', [apiKeyHashKey(ledger.tag, hash)], []);
+
+function createBudget(ledger: LedgerClient, allocated = '10'): Promise<Reply> {
+  const { tag, tenant } = ledger;
+  const scope = ledger.scope();
+  return ledger.scripts.run(
+    'create_budget',
+    [budgetKey(tag, 'TOKENS', scope), budgetIndexKey(tag, tenant), tenantKey(tag, tenant)],
+    [tenant, 'ldg_1', scope, 'TOKENS', allocated, '0', ...ADMIN],
+  );
+}
+
+async function unchanged<T>(ledger: LedgerClient, act: () => Promise<T>): Promise<T> {
+  const before = await snapshot(ledger);
+  const result = await act();
+  expect(await snapshot(ledger)).toEqual(before);
+  return result;
+}
+
+async function eventTypes(ledger: LedgerClient): Promise<(string | undefined)[]> {
+  return (await readLedger(ledger)).events.map(({ fields }) => fields['ty']);
+}
+
+describe('create_tenant', () => {
+  test('makes the record, its place in the index and one event, and finds them again without a write', async () => {
+    const ledger = await newLedger();
+    expect((await createTenant(ledger))[0]).toBe('CREATED');
+    expect((await unchanged(ledger, () => createTenant(ledger)))[0]).toBe('EXISTS');
+    expect(await unchanged(ledger, () => createTenant(ledger, 'Other'))).toEqual(['DUPLICATE']);
+    expect(await eventTypes(ledger)).toEqual(['tenant.created']);
+    expect(await ledger.redis.zrange(tenantIndexKey(ledger.tag), '0', '-1')).toEqual([ledger.tenant]);
+  });
+
+  test('dates the tenant by the server, not by its caller', async () => {
+    const ledger = await newLedger();
+    const before = await ledger.serverTime();
+    await createTenant(ledger);
+    const createdAt = Number(await ledger.redis.hget(tenantKey(ledger.tag, ledger.tenant), 'created_at'));
+    expect(createdAt).toBeGreaterThanOrEqual(before);
+    expect(createdAt).toBeLessThanOrEqual(await ledger.serverTime());
+  });
+});
+
+describe('create_budget', () => {
+  test('opens a ledger once', async () => {
+    const ledger = await newLedger();
+    expect(await unchanged(ledger, () => createBudget(ledger))).toEqual(['TENANT_NOT_FOUND']);
+    await ledger.makeTenant();
+    expect((await createBudget(ledger, '9223372036854775807'))[0]).toBe('CREATED');
+    expect(await unchanged(ledger, () => createBudget(ledger))).toEqual(['DUPLICATE']);
+    expect(await ledger.figures()).toBe('9223372036854775807,0,0,9223372036854775807,0,0,0');
+    expect(await ledger.redis.zrange(budgetIndexKey(ledger.tag, ledger.tenant), '0', '-1')).toEqual([`${ledger.scope()} TOKENS`]);
+    expect(await eventTypes(ledger)).toEqual(['budget.created']);
+  });
+
+  test.each(['SUSPENDED', 'CLOSED'])('opens none for a %s tenant', async (status) => {
+    const ledger = await newLedger();
+    await ledger.makeTenant({ status });
+    expect(await unchanged(ledger, () => createBudget(ledger))).toEqual([`TENANT_${status}`]);
+  });
+
+  test('fails closed on a tenant whose status nobody knows', async () => {
+    const ledger = await newLedger();
+    await ledger.makeTenant({ status: 'ODD' });
+    await expect(unchanged(ledger, () => createBudget(ledger).catch((error: Error) => error.message))).resolves.toContain('corrupt tenant record');
+  });
+});
+
+describe('API key scripts', () => {
+  const connections = useConnections(1);
+
+  test('a key is good from its creation until it is revoked, and its events hold neither secret nor hash', async () => {
+    const ledger = await newLedger();
+    await ledger.makeTenant();
+    const key = newKey(ledger);
+    expect(await authenticate(ledger, key.hash)).toEqual(['UNKNOWN']);
+    expect((await createKey(ledger, key))[0]).toBe('CREATED');
+    const good = await unchanged(ledger, () => authenticate(ledger, key.hash));
+    expect(good).toEqual(['OK', key.id, ledger.tenant, expect.stringMatching(/^\d{1,4}$/), '["balances:read"]', '[]']);
+    expect(Number(good[3])).toBeLessThanOrEqual(LIFE_MS);
+    expect((await revoke(ledger, key.id))[0]).toBe('REVOKED');
+    expect(await authenticate(ledger, key.hash)).toEqual(['REVOKED']);
+    expect(await unchanged(ledger, () => revoke(ledger, key.id))).toEqual(['ALREADY_REVOKED']);
+    const { events } = await readLedger(ledger);
+    expect(events.map(({ fields }) => fields['ty'])).toEqual(['api_key.created', 'api_key.revoked']);
+    expect(JSON.stringify(events)).not.toContain(key.hash);
+  });
+
+  test('a revocation announces the hash of the secret', async () => {
+    const ledger = await newLedger();
+    await ledger.makeTenant();
+    const key = newKey(ledger);
+    await createKey(ledger, key);
+    const [subscriber] = connections() as [Redis];
+    await subscriber.subscribe(keyRevokedChannel());
+    const heard = new Promise<string>((done) => {
+      subscriber.on('message', (_channel, hash) => hash === key.hash && done(hash));
+    });
+    await revoke(ledger, key.id);
+    expect(await heard).toBe(key.hash);
+  });
+
+  test('expiry is judged by the server: at the very instant it is over', async () => {
+    const ledger = await newLedger();
+    await ledger.makeTenant();
+    const key = newKey(ledger);
+    await createKey(ledger, key);
+    await ledger.redis.hset(apiKeyKey(ledger.tag, key.id), 'expires_at', await ledger.serverTime());
+    expect(await authenticate(ledger, key.hash)).toEqual(['EXPIRED']);
+    await ledger.redis.hset(apiKeyKey(ledger.tag, key.id), 'expires_at', (await ledger.serverTime()) + 60_000);
+    expect((await authenticate(ledger, key.hash))[0]).toBe('OK');
+  });
+
+  test('creation is refused without a write: no tenant, a closed one, an expiry that is over', async () => {
+    const ledger = await newLedger();
+    const key = newKey(ledger);
+    expect(await unchanged(ledger, () => createKey(ledger, key))).toEqual(['TENANT_NOT_FOUND']);
+    await ledger.makeTenant({ status: 'CLOSED' });
+    expect(await unchanged(ledger, () => createKey(ledger, key))).toEqual(['TENANT_CLOSED']);
+    await ledger.makeTenant();
+    const now = await ledger.serverTime();
+    expect(await unchanged(ledger, () => createKey(ledger, key, now))).toEqual(['EXPIRES_IN_PAST']);
+  });
+
+  test('revocation is refused without a write: no such key, a closed tenant', async () => {
+    const ledger = await newLedger();
+    const key = newKey(ledger);
+    expect(await unchanged(ledger, () => revoke(ledger, key.id))).toEqual(['NOT_FOUND']);
+    await ledger.makeTenant();
+    await createKey(ledger, key);
+    await ledger.makeTenant({ status: 'CLOSED' });
+    expect(await unchanged(ledger, () => revoke(ledger, key.id))).toEqual(['TENANT_CLOSED']);
+    expect((await authenticate(ledger, key.hash))[0]).toBe('OK');
+  });
+
+  test("a suspended tenant's key is not good", async () => {
+    const ledger = await newLedger();
+    await ledger.makeTenant();
+    const key = newKey(ledger);
+    await createKey(ledger, key);
+    await ledger.makeTenant({ status: 'SUSPENDED' });
+    expect(await authenticate(ledger, key.hash)).toEqual(['TENANT_SUSPENDED']);
+  });
+});
+
+describe('on a full Redis', () => {
+  let server: RedisServer;
+  let redis: Redis;
+  beforeAll(async () => {
+    server = await startRedis();
+    redis = new Redis(server.url);
+  });
+  afterAll(async () => {
+    redis.disconnect();
+    await server.stop();
+  });
+
+  test('a key is still revoked and verified, and nothing is created or funded', async () => {
+    const ledger = await LedgerClient.make(redis);
+    await redis.set('{test}ballast', 'x'.repeat(2_000_000));
+    await createTenant(ledger);
+    const key = newKey(ledger);
+    await createKey(ledger, key);
+    await ledger.scripts.load();
+    await redis.config('SET', 'maxmemory', '1mb');
+    const full = { name: 'StoreUnavailable', reason: 'memory' };
+    const before = await snapshot(ledger);
+    await expect(createTenant(ledger)).rejects.toMatchObject(full);
+    await expect(createKey(ledger, newKey(ledger))).rejects.toMatchObject(full);
+    await expect(createBudget(ledger)).rejects.toMatchObject(full);
+    expect(await snapshot(ledger)).toEqual(before);
+    expect((await authenticate(ledger, key.hash))[0]).toBe('OK');
+    expect((await revoke(ledger, key.id))[0]).toBe('REVOKED');
+    expect(await authenticate(ledger, key.hash)).toEqual(['REVOKED']);
+  });
+});
