@@ -169,7 +169,9 @@ describe('expiry on access', () => {
     expect(await ledger.commit(id, 1)).toEqual(['QUARANTINED', 'MISSING_BUDGET', ledger.tenant]);
     expect(await ledger.commit(id, 1)).toEqual(['QUARANTINED', 'MISSING_BUDGET', ledger.tenant]);
     const { events, quarantine, ttl } = await readLedger(ledger);
-    expect(events.map(({ fields }) => fields['ty'])).toEqual(['custom.reservation.quarantined']);
+    expect(events.map(({ fields }) => `${fields['ty']} ${fields['rq']}`)).toEqual([
+      'custom.reservation.quarantined req_commit',
+    ]);
     expect(quarantine.get(id)).toMatch(/^MISSING_BUDGET \d{13}$/);
     expect(ttl.size).toBe(0);
   });

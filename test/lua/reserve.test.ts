@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { idempotencyKey } from '../../src/redis/keyspace.js';
+import { IDEMPOTENCY_TTL_MS } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
 
@@ -171,6 +172,15 @@ describe('a repeated reserve', () => {
     expect(await lifetime()).toBeGreaterThan(10_900_000);
     await ledger.extend(id, 1, { idempotencyTtlMs: 1000 });
     expect(await lifetime()).toBeGreaterThan(10_900_000);
+  });
+
+  test('is remembered no shorter because its hold was extended', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    const { id, key } = await ledger.hold();
+    await ledger.extend(id, 1000, { idempotencyTtlMs: 1000 });
+    const lifetime = await ledger.redis.pttl(idempotencyKey.reserve(ledger.tag, ledger.tenant, key));
+    expect(lifetime).toBeGreaterThan(IDEMPOTENCY_TTL_MS - 60_000);
   });
 
   test('of a refused one is decided anew: refusals are not kept', async () => {
