@@ -54,8 +54,13 @@ local charge, over = charge_of(budgets, hold.amount, actual, hold.overage_policy
 if not charge then
   return over
 end
+if charge.overage ~= '0' or tells_of_charge(budgets) then
+  require_event_log(tag)
+end
 
 -- Nothing is refused below this line.
+-- The index comes first: where it is damaged the script ends here, before a figure has moved.
+redis.call('ZREM', ttl_index_key(tag), reservation_id)
 local parts = { charge.charged, charge.released, unit, hold.overage_policy, charge.overage, charge.debt }
 local reply = { 'COMMITTED', 'fresh', unpack(parts) }
 for _, budget in ipairs(budgets) do
@@ -83,6 +88,5 @@ if entry then
 end
 redis.call(unpack(ended))
 redis.call('PEXPIRE', reservation, retention_ms)
-redis.call('ZREM', ttl_index_key(tag), reservation_id)
 remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 return reply

@@ -17,8 +17,9 @@
 -- EMITS     those of the expiry transition
 -- @include  keys, now_ms, idempotency, settle
 --
--- What one extension grants is capped at the tenant's max_reservation_ttl_ms, as a reserve's lease is: a hold cannot
--- outlive max_reservation_ttl_ms * (1 + max_reservation_extensions). The returned expiry is authoritative.
+-- What one extension grants is capped at the tenant's max_reservation_ttl_ms, or at the max_ttl_ms of the policy that
+-- governed the reserve, as the reserve's lease is: a hold cannot outlive that * (1 + max_extensions). The returned expiry is
+-- authoritative.
 local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint, extend_by_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local idempotency_ttl_ms, retention_ms, key_id = tonumber(ARGV[5]), ARGV[6], ARGV[7]
@@ -46,16 +47,17 @@ end
 if hold.extensions >= hold.max_extensions then
   return { 'MAX_EXTENSIONS_EXCEEDED', ms_text(hold.max_extensions) }
 end
-if hold.tenant_record then
-  extend_by_ms = math.min(extend_by_ms, hold.tenant_record.max_ttl_ms)
+local max_ttl_ms = tonumber(redis.call('HGET', reservation, 'mt') or '') or hold.tenant_record and hold.tenant_record.max_ttl_ms
+if max_ttl_ms then
+  extend_by_ms = math.min(extend_by_ms, max_ttl_ms)
 end
 
 -- Nothing is refused below this line.
 local expires_at = hold.expires_at + extend_by_ms
 local expires_text = ms_text(expires_at)
 local used = ms_text(hold.extensions + 1)
-redis.call('HSET', reservation, 'ex', expires_text, 'xc', used, 'x' .. used, ms_text(now) .. '+' .. ms_text(extend_by_ms))
 redis.call('ZADD', ttl_index_key(tag), ms_text(expires_at + hold.grace_ms), reservation_id)
+redis.call('HSET', reservation, 'ex', expires_text, 'xc', used, 'x' .. used, ms_text(now) .. '+' .. ms_text(extend_by_ms))
 if hold.idempotency_key then
   -- A retry of the reserve must find this hold, not make a second one, for as long as this one can live.
   local lifetime_ms = math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)

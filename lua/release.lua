@@ -45,6 +45,8 @@ for _, budget in ipairs(budgets) do
 end
 
 -- Nothing is refused below this line.
+-- The index comes first: where it is damaged the script ends here, before a figure has moved.
+redis.call('ZREM', ttl_index_key(tag), reservation_id)
 local parts = { hold.amount, hold.unit }
 local reply = { 'RELEASED', 'fresh', hold.amount, hold.unit }
 for _, budget in ipairs(budgets) do
@@ -60,6 +62,5 @@ else
   redis.call('HSET', reservation, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', key_id, 'rr', reason)
 end
 redis.call('PEXPIRE', reservation, retention_ms)
-redis.call('ZREM', ttl_index_key(tag), reservation_id)
 remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 return reply

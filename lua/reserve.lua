@@ -208,6 +208,10 @@ for _, budget in ipairs(budgets) do
   end
 end
 
+if #exhausted > 0 then
+  require_event_log(tag)
+end
+
 -- Nothing is refused below this line.
 if dry_run then
   local reply, parts = { 'ALLOW_DRY_RUN', 'fresh' }, { 'DRY', mask }
@@ -221,6 +225,9 @@ if dry_run then
   return reply
 end
 
+-- The indexes come first: where one is damaged the script ends here, before a figure has moved.
+redis.call('ZADD', ttl_index_key(tag), ms_text(expires_at + grace_ms), reservation_id)
+redis.call('ZADD', reservation_index_key(tag, tenant_id), ms_text(now), reservation_id)
 local expires_text = ms_text(expires_at)
 local reply = { 'ALLOW', 'fresh', reservation_id, expires_text, ms_text(ttl_ms), overage_policy }
 local parts = { 'ALLOW', reservation_id, expires_text, overage_policy, mask }
@@ -234,7 +241,6 @@ end
 redis.call('HSET', reservation, 'st', 'ACTIVE', 'tn', tenant_id, 'un', unit, 'am', amount, 'op', overage_policy,
   'bm', mask, 'ca', ms_text(now), 'ex', expires_text, 'gr', ARGV[8], 'mx', ms_text(tenant and tenant.max_extensions or 10),
   'ki', key_id, unpack(ARGV, first_field))
-redis.call('ZADD', ttl_index_key(tag), ms_text(expires_at + grace_ms), reservation_id)
 for _, budget in ipairs(exhausted) do
   append_event(tag, 'budget.exhausted', tenant_id, budget.scope, origin,
     { 'unit', unit, 'reservation_id', reservation_id, 'allocated', budget.allocated, 'remaining', budget.remaining,

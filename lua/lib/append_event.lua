@@ -25,3 +25,9 @@ local function append_event(tag, event_type, tenant, scope, origin, figures)
   end
   return redis.call(unpack(entry))
 end
+
+-- Ends the script when the log is no stream. A script that will append calls this before its first write, for an error
+-- in the middle would leave a change without its event.
+local function require_event_log(tag)
+  redis.call('XLEN', event_log_key(tag))
+end

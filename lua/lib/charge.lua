@@ -100,6 +100,16 @@ local function write_charge(budget)
   end
 end
 
+-- Whether tell_charge will have anything to tell.
+local function tells_of_charge(budgets)
+  for _, budget in ipairs(budgets) do
+    if budget.debt_incurred ~= '0' or budget.entered_over_limit or budget.became_exhausted then
+      return true
+    end
+  end
+  return false
+end
+
 -- Tells what the charge did to each budget. Returns the last entry's id, or nil when there was nothing to tell.
 local function tell_charge(tag, tenant, budgets, origin, unit, reservation_id, policy)
   local entry

@@ -6,6 +6,7 @@
 -- for an operator to decide on; `writable` is false when the record is no hash at all. A client that comes back to a
 -- quarantined hold finds it so: the same reason is recorded and told once.
 local function quarantine(tag, reservation_id, key, reason, now, origin, tenant, writable)
+  require_event_log(tag)
   redis.call('ZREM', ttl_index_key(tag), reservation_id)
   local earlier = redis.call('HGET', quarantine_key(tag), reservation_id)
   if earlier and string.match(earlier, '^%S+') == reason then
@@ -52,10 +53,11 @@ local function expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
   if reason then
     return quarantine(tag, reservation_id, hold.key, reason, now, origin, hold.tenant, true)
   end
+  require_event_log(tag)
+  redis.call('ZREM', ttl_index_key(tag), reservation_id)
   for _, budget in ipairs(budgets) do
     redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
   end
-  redis.call('ZREM', ttl_index_key(tag), reservation_id)
   local entry = append_event(tag, 'reservation.expired', hold.tenant, hold.scopes[#hold.scopes],
     { actor = 'system', request = origin.request, trace = origin.trace },
     { 'reservation_id', reservation_id, 'unit', hold.unit, 'estimated_amount', hold.amount,

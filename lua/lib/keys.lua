@@ -5,6 +5,7 @@ local function tag_of_key(key)
 end
 
 local function reservation_key(tag, reservation_id) return tag .. 'r:' .. reservation_id end
+local function reservation_index_key(tag, tenant) return tag .. 'rc:' .. tenant end
 local function ttl_index_key(tag) return tag .. 'ttl' end
 local function quarantine_key(tag) return tag .. 'quarantine' end
 local function event_log_key(tag) return tag .. 'events' end
@@ -15,6 +16,10 @@ local function budget_index_key(tag, tenant) return tag .. 'budgets:' .. tenant 
 local function api_key_key(tag, key_id) return tag .. 'k:' .. key_id end
 local function api_key_hash_key(tag, secret_hash) return tag .. 'kh:' .. secret_hash end
 local function api_key_index_key(tag, tenant) return tag .. 'keys:' .. tenant end
+local function policy_key(tag, policy_id) return tag .. 'p:' .. policy_id end
+local function policy_index_key(tag, tenant) return tag .. 'policies:' .. tenant end
+local function policy_name_key(tag, tenant) return tag .. 'pn:' .. tenant end
+local function policy_pattern_key(tag, tenant) return tag .. 'pp:' .. tenant end
 
 -- The record of a reserve, which extend keeps alive as long as the hold it may have to replay.
 local function reserve_idempotency_key(tag, tenant, idempotency_key)

@@ -28,6 +28,7 @@ export function tagOf(code: string): string {
 
 const RESERVATION_ID = /^rsv_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
 const KEY_ID = /^key_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
+const POLICY_ID = /^pol_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
 const KEY_SECRET = /^cyc_(?:live|test)_([0-9a-f]{2})[0-9A-Za-z]{43}$/;
 
 function codeIn(pattern: RegExp, id: string, partitions: number): string | undefined {
@@ -47,6 +48,12 @@ export function tagOfKeyId(id: string, partitions: number): string | undefined {
   return code === undefined ? undefined : tagOf(code);
 }
 
+/** The hash tag that a policy id names, or undefined when Holdfast never issued such an id. */
+export function tagOfPolicyId(id: string, partitions: number): string | undefined {
+  const code = codeIn(POLICY_ID, id, partitions);
+  return code === undefined ? undefined : tagOf(code);
+}
+
 /** The hash tag that an API key's secret names, or undefined when it has not the form of one. */
 export function tagOfKeySecret(secret: string, partitions: number): string | undefined {
   const code = codeIn(KEY_SECRET, secret, partitions);
@@ -54,6 +61,8 @@ export function tagOfKeySecret(secret: string, partitions: number): string | und
 }
 
 export const reservationKey = (tag: string, reservationId: string): string => `${tag}r:${reservationId}`;
+/** The tenant's reservations, a sorted set of ids scored by creation time in ms. */
+export const reservationIndexKey = (tag: string, tenantId: string): string => `${tag}rc:${tenantId}`;
 export const ttlIndexKey = (tag: string): string => `${tag}ttl`;
 export const quarantineKey = (tag: string): string => `${tag}quarantine`;
 export const eventLogKey = (tag: string): string => `${tag}events`;
@@ -68,6 +77,13 @@ export const apiKeyKey = (tag: string, keyId: string): string => `${tag}k:${keyI
 export const apiKeyHashKey = (tag: string, secretHash: string): string => `${tag}kh:${secretHash}`;
 /** The tenant's API keys, a sorted set of key ids scored by creation time in ms. */
 export const apiKeyIndexKey = (tag: string, tenantId: string): string => `${tag}keys:${tenantId}`;
+export const policyKey = (tag: string, policyId: string): string => `${tag}p:${policyId}`;
+/** The tenant's policies, a sorted set of policy ids scored by creation time in ms. */
+export const policyIndexKey = (tag: string, tenantId: string): string => `${tag}policies:${tenantId}`;
+/** From the name of a tenant's policy to its id, a hash. */
+export const policyNameKey = (tag: string, tenantId: string): string => `${tag}pn:${tenantId}`;
+/** From a scope pattern to the tenant's active policies with it, a hash. */
+export const policyPatternKey = (tag: string, tenantId: string): string => `${tag}pp:${tenantId}`;
 
 /**
  * The record of one idempotent operation. The caller's key comes last, because it may hold any character;
@@ -81,6 +97,8 @@ export const idempotencyKey = {
     `${tag}i:l:${tenantId}|${reservationId}|${key}`,
   extend: (tag: string, tenantId: string, reservationId: string, key: string): string =>
     `${tag}i:x:${tenantId}|${reservationId}|${key}`,
+  decide: (tag: string, tenantId: string, key: string): string => `${tag}i:d:${tenantId}|${key}`,
+  directDebit: (tag: string, tenantId: string, key: string): string => `${tag}i:e:${tenantId}|${key}`,
   fund: (tag: string, unit: string, scope: string, key: string): string => `${tag}i:f:${unit}|${scope}|${key}`,
 };
 

@@ -11,6 +11,7 @@ const TAG = keyspace.tagOf('1f');
 /** Each key of the Lua include with its twin. */
 const twins: Record<string, [arguments_: string[], key: string]> = {
   reservation_key: [['rsv_1fX'], keyspace.reservationKey(TAG, 'rsv_1fX')],
+  reservation_index_key: [['acme'], keyspace.reservationIndexKey(TAG, 'acme')],
   ttl_index_key: [[], keyspace.ttlIndexKey(TAG)],
   quarantine_key: [[], keyspace.quarantineKey(TAG)],
   event_log_key: [[], keyspace.eventLogKey(TAG)],
@@ -21,6 +22,10 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   api_key_key: [['key_1fX'], keyspace.apiKeyKey(TAG, 'key_1fX')],
   api_key_hash_key: [['hash'], keyspace.apiKeyHashKey(TAG, 'hash')],
   api_key_index_key: [['acme'], keyspace.apiKeyIndexKey(TAG, 'acme')],
+  policy_key: [['pol_1fX'], keyspace.policyKey(TAG, 'pol_1fX')],
+  policy_index_key: [['acme'], keyspace.policyIndexKey(TAG, 'acme')],
+  policy_name_key: [['acme'], keyspace.policyNameKey(TAG, 'acme')],
+  policy_pattern_key: [['acme'], keyspace.policyPatternKey(TAG, 'acme')],
   reserve_idempotency_key: [['acme', 'any key | at all'], keyspace.idempotencyKey.reserve(TAG, 'acme', 'any key | at all')],
 };
 
@@ -68,6 +73,7 @@ test('two idempotent requests never share a record name', () => {
   const all = [
     names.reserve(TAG, 'a', 'b|c'), names.reserve(TAG, 'a|b', 'c'.replace('c', 'd')), names.commit(TAG, 'a', 'b', 'c'),
     names.release(TAG, 'a', 'b', 'c'), names.extend(TAG, 'a', 'b', 'c'), names.fund(TAG, 'TOKENS', 'a', 'b|c'),
+    names.decide(TAG, 'a', 'b|c'), names.directDebit(TAG, 'a', 'b|c'),
   ];
   expect(new Set(all).size).toBe(all.length);
 });

@@ -1,0 +1,60 @@
+import { describe, expect, test } from '@jest/globals';
+import { eventLogKey, ttlIndexKey } from '../../src/redis/index.js';
+import type { LedgerClient } from '../support/ledger-client.js';
+import { snapshot } from '../support/ledger-state.js';
+import { useLedger } from '../support/use-ledger.js';
+
+const newLedger = useLedger();
+
+/** What each operation does to one live hold; every one of them would write if it could. */
+const OPERATIONS: Record<string, (ledger: LedgerClient, id: string) => Promise<unknown>> = {
+  reserve: (ledger) => ledger.reserve({ amount: 900 }),
+  commit: (ledger, id) => ledger.commit(id, 150),
+  release: (ledger, id) => ledger.release(id),
+  extend: (ledger, id) => ledger.extend(id, 1000),
+};
+
+async function ledgerWithHold(): Promise<[LedgerClient, string]> {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  const { id } = await ledger.hold({ amount: 100 });
+  return [ledger, id];
+}
+
+async function failsWithoutATrace(ledger: LedgerClient, operation: () => Promise<unknown>): Promise<void> {
+  const before = await snapshot(ledger);
+  await expect(operation()).rejects.toThrow('WRONGTYPE');
+  expect(await snapshot(ledger)).toEqual(before);
+}
+
+describe('a TTL index that is no sorted set', () => {
+  test.each(Object.keys(OPERATIONS))('fails a %s before anything is written', async (name) => {
+    const [ledger, id] = await ledgerWithHold();
+    await ledger.redis.set(ttlIndexKey(ledger.tag), 'broken');
+    await failsWithoutATrace(ledger, () => (OPERATIONS[name] as (typeof OPERATIONS)[string])(ledger, id));
+  });
+
+  test('fails an expiry before anything is written', async () => {
+    const [ledger, id] = await ledgerWithHold();
+    await ledger.makeOverdue(id);
+    await ledger.redis.set(ttlIndexKey(ledger.tag), 'broken');
+    await failsWithoutATrace(ledger, () => ledger.expire(id));
+  });
+});
+
+describe('an event log that is no stream', () => {
+  test.each(['reserve', 'commit'])('fails a %s that has something to tell before anything is written', async (name) => {
+    const [ledger, id] = await ledgerWithHold();
+    await ledger.redis.set(eventLogKey(ledger.tag), 'broken');
+    await failsWithoutATrace(ledger, () => (OPERATIONS[name] as (typeof OPERATIONS)[string])(ledger, id));
+  });
+
+  test('fails an expiry, and the quarantine of a damaged hold, before anything is written', async () => {
+    const [ledger, id] = await ledgerWithHold();
+    await ledger.makeOverdue(id);
+    await ledger.redis.set(eventLogKey(ledger.tag), 'broken');
+    await failsWithoutATrace(ledger, () => ledger.expire(id));
+    await ledger.redis.hset(ledger.reservationKeyOf(id), 'am', 'many');
+    await failsWithoutATrace(ledger, () => ledger.expire(id));
+  });
+});
