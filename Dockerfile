@@ -1,0 +1,24 @@
+# Holdfast alone; its Redis is another container, see docker-compose.yml.
+FROM node:24-bookworm-slim AS build
+WORKDIR /build
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --include=dev --no-audit
+COPY tsconfig.json nest-cli.json ./
+COPY src ./src
+RUN npm run build && npm prune --omit=dev --no-audit
+
+FROM node:24-bookworm-slim
+ENV NODE_ENV=production
+WORKDIR /app
+# The scripts stand beside dist, which looks for them there.
+COPY --from=build /build/package.json ./
+COPY --from=build /build/node_modules ./node_modules
+COPY --from=build /build/dist ./dist
+COPY lua ./lua
+USER node
+EXPOSE 7878
+# An address instead of "localhost", which may mean ::1 where nothing listens. Ready, not only alive: it turns red without Redis.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
+  CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT || 7878}/health/ready`).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
+# Node itself is PID 1 and gets SIGTERM; a shell in between would swallow it.
+CMD ["node", "dist/main.js"]

@@ -1,0 +1,178 @@
+// Installs what a fresh machine lacks: npm dependencies and a Redis-compatible server; and builds what is stale.
+// It runs before node_modules exists, so it uses nothing but Node itself.
+import { spawnSync } from 'node:child_process';
+import { accessSync, constants, existsSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+const REDIS_BINARIES = ['redis-server', 'valkey-server'];
+/** Any of these sets another Redis than the embedded one, and then no server has to be on this machine. */
+const REDIS_ADDRESSES = ['REDIS_URL', 'REDIS_SENTINELS', 'REDIS_CLUSTER_NODES'];
+const INSTALL_TIMEOUT_MS = 10 * 60_000;
+
+/** Each package manager with the commands to try in turn until one succeeds. */
+const PACKAGE_MANAGERS = [
+  { name: 'apt-get', prepare: ['update', '-q'], attempts: [['install', '-y', '-q', '--no-install-recommends', 'redis-server']] },
+  { name: 'dnf', attempts: [['install', '-y', '-q', 'valkey'], ['install', '-y', '-q', 'redis']] },
+  { name: 'apk', attempts: [['add', '--no-cache', 'redis'], ['add', '--no-cache', 'valkey']] },
+  // Homebrew refuses to run as root.
+  { name: 'brew', asUser: true, attempts: [['install', 'redis']] },
+];
+
+/** A failure that a person can act on, told in one line. */
+export class SetupError extends Error {}
+
+/** @throws SetupError when this Node.js is older than package.json allows. */
+export function checkNode() {
+  const wanted = /(\d+)\.(\d+)/.exec(JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).engines.node);
+  const running = process.versions.node.split('.').map(Number);
+  const [major, minor] = [Number(wanted[1]), Number(wanted[2])];
+  if (running[0] < major || (running[0] === major && running[1] < minor)) {
+    throw new SetupError(`Node.js ${major}.${minor} or newer is needed, and this is ${process.versions.node}; install a newer one from https://nodejs.org`);
+  }
+}
+
+/** Runs `npm ci` when node_modules is missing or differs from package-lock.json. */
+export function ensureDependencies() {
+  if (dependenciesAreCurrent()) {
+    return;
+  }
+  say('Installing the npm dependencies ...');
+  const { status } = npm(['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error']);
+  if (status !== 0) {
+    throw new SetupError('`npm ci` failed; see its messages above');
+  }
+}
+
+function dependenciesAreCurrent() {
+  const lockFile = join(ROOT, 'package-lock.json');
+  const installedFile = join(ROOT, 'node_modules', '.package-lock.json');
+  if (!existsSync(installedFile)) {
+    return false;
+  }
+  if (statSync(installedFile).mtimeMs >= statSync(lockFile).mtimeMs) {
+    return true;
+  }
+  // A checkout renews the time of the lock file without changing it, so its contents decide.
+  const locked = JSON.parse(readFileSync(lockFile, 'utf8')).packages;
+  const installed = JSON.parse(readFileSync(installedFile, 'utf8')).packages;
+  const isInstalled = ([path, { version, optional, devOptional }]) =>
+    path === '' || installed[path]?.version === version || (installed[path] === undefined && (optional || devOptional));
+  return Object.entries(locked).every(isInstalled) && Object.keys(installed).every((path) => locked[path] !== undefined);
+}
+
+/** Makes sure that a Redis-compatible server is on PATH, unless the environment names another Redis. */
+export function ensureRedis(env = process.env) {
+  const isExternal = REDIS_ADDRESSES.some((name) => (env[name] ?? '').trim() !== '');
+  if (isExternal || REDIS_BINARIES.some(findOnPath)) {
+    return;
+  }
+  const manager = PACKAGE_MANAGERS.find(({ name }) => findOnPath(name));
+  if (manager === undefined) {
+    throw new SetupError('neither redis-server nor valkey-server is on PATH, and no apt-get, dnf, apk or brew to install it with; install Redis 7.0 or newer, or set REDIS_URL');
+  }
+  const byHand = `${manager.name} ${manager.attempts[0].filter((word) => !word.startsWith('-q')).join(' ')}`;
+  const prefix = rightsFor(manager, byHand);
+  say(`Installing a Redis server with ${manager.name} ...`);
+  let lastWords = '';
+  for (const words of [...(manager.prepare ? [manager.prepare] : []), ...manager.attempts]) {
+    const done = runQuietly([...prefix, manager.name, ...words]);
+    lastWords = done.lastWords || lastWords;
+    if (REDIS_BINARIES.some(findOnPath)) {
+      return;
+    }
+  }
+  throw new SetupError(`${manager.name} could not install a Redis server (${lastWords || 'no reason given'}); install Redis 7.0 or newer by hand, or set REDIS_URL`);
+}
+
+/** The words to put before the package manager: nothing for root, `sudo -n` for others when it asks for no password. */
+function rightsFor({ asUser }, byHand) {
+  if (asUser || process.getuid?.() === 0) {
+    return [];
+  }
+  if (findOnPath('sudo') && spawnSync('sudo', ['-n', 'true'], { stdio: 'ignore' }).status === 0) {
+    return ['sudo', '-n'];
+  }
+  throw new SetupError(`neither redis-server nor valkey-server is on PATH; run \`sudo ${byHand}\` and start again, or set REDIS_URL`);
+}
+
+function runQuietly([command, ...args]) {
+  const done = spawnSync(command, args, {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    encoding: 'utf8',
+    timeout: INSTALL_TIMEOUT_MS,
+    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive', HOMEBREW_NO_AUTO_UPDATE: '1' },
+  });
+  const text = done.status === 0 ? '' : `${done.error?.message ?? ''}\n${done.stdout ?? ''}\n${done.stderr ?? ''}`;
+  return { lastWords: text.trim().split('\n').at(-1) ?? '' };
+}
+
+function findOnPath(name) {
+  return (process.env.PATH ?? '').split(delimiter).some((directory) => {
+    try {
+      accessSync(join(directory, name), constants.X_OK);
+      return directory !== '';
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** Runs the build when dist is missing or older than what it is made from. */
+export function ensureBuild() {
+  const built = join(ROOT, 'dist', 'main.js');
+  const sources = ['src', 'tsconfig.json', 'nest-cli.json', 'package-lock.json'];
+  if (existsSync(built) && sources.every((source) => newest(join(ROOT, source)) <= statSync(built).mtimeMs)) {
+    return;
+  }
+  say('Building ...');
+  const { status } = npm(['run', '--silent', 'build']);
+  if (status !== 0) {
+    // The compiler writes its output in spite of errors; a broken build must not count as current the next time.
+    rmSync(built, { force: true });
+    throw new SetupError('the build failed; see its messages above');
+  }
+}
+
+/** The latest change of a file, or of a directory with all that is in it, in ms since 1970. */
+function newest(path) {
+  const found = statSync(path);
+  const inside = found.isDirectory() ? readdirSync(path).map((name) => newest(join(path, name))) : [];
+  return Math.max(found.mtimeMs, ...inside);
+}
+
+function npm(args) {
+  // The npm that runs this script knows where it lives, and that is the surest way to find it again.
+  const npmCli = process.env.npm_execpath;
+  const [command, ...words] = npmCli?.endsWith('.js') ? [process.execPath, npmCli, ...args] : ['npm', ...args];
+  return spawnSync(command, words, { cwd: ROOT, stdio: ['ignore', 'inherit', 'inherit'] });
+}
+
+function say(text) {
+  process.stdout.write(`${text}\n`);
+}
+
+/** Runs one of the commands; a SetupError becomes one line and exit code 1. */
+export function runCommand(command) {
+  command().then(
+    (code) => {
+      process.exitCode = code;
+    },
+    (error) => {
+      process.stderr.write(`holdfast: ${error instanceof SetupError ? error.message : (error?.stack ?? error)}\n`);
+      process.exitCode = 1;
+    },
+  );
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  runCommand(async () => {
+    checkNode();
+    ensureDependencies();
+    // The tests start their own Redis servers, so an address in the environment does not replace the binary here.
+    ensureRedis({});
+    return 0;
+  });
+}

@@ -1,0 +1,206 @@
+// npm run up: from a clean clone to a serving Holdfast and a demonstration on screen. `--once` ends after the demonstration.
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { constants } from 'node:os';
+import { join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
+import { ROOT, SetupError, checkNode, ensureBuild, ensureDependencies, ensureRedis, runCommand } from './install.mjs';
+
+const READY_TIMEOUT_MS = 60_000;
+/** Holdfast itself promises to stop within 10 s. */
+const STOP_TIMEOUT_MS = 12_000;
+/** npm and the terminal both deliver one ^C; a person who means a second one needs longer than this. */
+const SECOND_SIGNAL_AFTER_MS = 1000;
+/** The log line that names the open port. */
+const LISTENING = 'holdfast is listening';
+const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
+
+runCommand(async () => {
+  const once = wantsOnce(process.argv.slice(2));
+  checkNode();
+  ensureDependencies();
+  ensureRedis();
+  ensureBuild();
+  const server = startServer();
+  const ended = await Promise.race([server.ended, server.listening]);
+  if ('code' in ended) {
+    // Holdfast has said in its own line why it did not start.
+    return ended.code;
+  }
+  const baseUrl = baseUrlOf(ended.listening);
+  const demo = demonstrate(baseUrl, once).then((succeeded) => ({ succeeded }));
+  const outcome = await Promise.race([server.ended, demo]);
+  if ('code' in outcome) {
+    return outcome.code || 1;
+  }
+  if (once) {
+    server.stop();
+    const { code } = await server.ended;
+    return outcome.succeeded ? code : 1;
+  }
+  say(`\nHoldfast keeps serving on ${baseUrl}; ^C stops it.`);
+  return (await server.ended).code;
+});
+
+function wantsOnce(args) {
+  const unknown = args.find((arg) => arg !== '--once');
+  if (unknown !== undefined) {
+    throw new SetupError(`${JSON.stringify(unknown)} is no option of npm run up; the only one is --once`);
+  }
+  return args.length > 0;
+}
+
+/** Starts the service in a process group of its own, so that each signal reaches it once: through this process. */
+function startServer() {
+  const log = logRelay((process.env.LOG_LEVEL ?? '').trim().toLowerCase());
+  const preload = pathToFileURL(join(ROOT, 'scripts', 'stop-with-parent.mjs')).href;
+  const child = spawn(process.execPath, ['--import', preload, join(ROOT, 'dist', 'main.js')], {
+    detached: true,
+    stdio: ['pipe', 'pipe', 'inherit'],
+    env: { ...process.env, LOG_LEVEL: log.level },
+  });
+  const ended = new Promise((done, fail) => {
+    child.once('error', fail);
+    child.once('close', (code, signal) => done({ code: code ?? 128 + (constants.signals[signal] ?? 0) }));
+  });
+  const listening = new Promise((done) => {
+    onLines(child.stdout, (line) => {
+      const entry = log.show(line);
+      if (entry?.msg === LISTENING) {
+        done({ listening: entry });
+      }
+    });
+  });
+  const stop = () => {
+    child.kill('SIGTERM');
+    setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS).unref();
+  };
+  stopOnSignal(child, stop);
+  return { ended, listening, stop };
+}
+
+function stopOnSignal(child, stop) {
+  let stoppedAt;
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+    process.on(signal, () => {
+      if (stoppedAt === undefined) {
+        stoppedAt = performance.now();
+        stop();
+      } else if (performance.now() - stoppedAt > SECOND_SIGNAL_AFTER_MS) {
+        child.kill('SIGTERM');
+      }
+    });
+  }
+}
+
+/**
+ * What the service logs, on this terminal: its own lines from LOG_LEVEL on when that is set, else its warnings in plain
+ * words. The service always logs from `info` on at least, because its line about the open port is waited for.
+ */
+function logRelay(asked) {
+  const isQuieter = LEVELS.indexOf(asked) > LEVELS.indexOf('info');
+  const from = LEVELS.indexOf(asked === '' ? 'warn' : asked);
+  // A start that fails ends with its one line on stderr; what went wrong on the way is told only if it got over it.
+  let heldBack = [];
+  const tell = (entry) => say(`holdfast: ${entry.level}: ${entry.msg}${entry.err ? ` (${entry.err.message})` : ''}`);
+  const show = (line) => {
+    const entry = parse(line);
+    if (heldBack !== undefined && entry?.msg === LISTENING) {
+      heldBack.forEach(tell);
+      heldBack = undefined;
+    }
+    if (asked !== '' || entry === undefined) {
+      if (entry === undefined || LEVELS.indexOf(entry.level) >= from) {
+        say(line);
+      }
+    } else if (LEVELS.indexOf(entry.level) >= from && entry.from !== 'redis') {
+      // The embedded Redis warns about kernel settings at each start, which is nothing for a first look.
+      if (entry.level === 'warn' || heldBack === undefined) {
+        tell(entry);
+      } else {
+        heldBack.push(entry);
+      }
+    }
+    return entry;
+  };
+  return { level: asked === '' || isQuieter ? 'info' : asked, show };
+}
+
+function parse(line) {
+  try {
+    const entry = JSON.parse(line);
+    return typeof entry === 'object' && entry !== null ? entry : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function onLines(stream, take) {
+  let rest = '';
+  stream.setEncoding('utf8').on('data', (text) => {
+    const lines = (rest + text).split('\n');
+    rest = lines.pop();
+    lines.filter((line) => line !== '').forEach(take);
+  });
+}
+
+function baseUrlOf({ host, port }) {
+  const everyAddress = ['0.0.0.0', '::', undefined].includes(host);
+  const address = everyAddress ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host;
+  return `http://${address}:${port}`;
+}
+
+/** Whether every step of the demonstration was as expected; what was not is told here. */
+async function demonstrate(baseUrl, once) {
+  const { DemoError, nextSteps, runDemo } = await import(pathToFileURL(join(ROOT, 'dist', 'console', 'index.js')).href);
+  const dataDir = resolve((process.env.DATA_DIR ?? '').trim() || './.data');
+  const sweepIntervalMs = Number(process.env.SWEEP_INTERVAL_MS) || 1000;
+  try {
+    await waitUntilReady(baseUrl);
+    say(`\nHoldfast serves ${baseUrl}, and its data is in ${dataDir}.\n`);
+    const { runId, apiKey } = await runDemo({ baseUrl, adminKey: readAdminKey(dataDir), dataDir, sweepIntervalMs, print: say });
+    if (!once) {
+      say(nextSteps({ baseUrl, runId, apiKey, adminKeyFile: adminKeyFromEnvironment() ? undefined : adminKeyFile(dataDir) }));
+    }
+    return true;
+  } catch (error) {
+    const expected = error instanceof DemoError || error instanceof SetupError;
+    process.stderr.write(`holdfast: the demonstration failed: ${expected ? error.message : (error?.stack ?? error)}\n`);
+    return false;
+  }
+}
+
+async function waitUntilReady(baseUrl) {
+  const deadline = performance.now() + READY_TIMEOUT_MS;
+  let last = 'no answer';
+  while (performance.now() < deadline) {
+    try {
+      const response = await fetch(`${baseUrl}/health/ready`, { signal: AbortSignal.timeout(5000) });
+      last = `${response.status} ${await response.text()}`;
+      if (response.ok) {
+        return;
+      }
+    } catch (error) {
+      last = error.cause?.message ?? error.message;
+    }
+    await delay(100);
+  }
+  throw new SetupError(`Holdfast was not ready within ${READY_TIMEOUT_MS / 1000} s (${last})`);
+}
+
+function adminKeyFromEnvironment() {
+  return (process.env.ADMIN_API_KEY ?? '').trim();
+}
+
+function adminKeyFile(dataDir) {
+  return join(dataDir, 'admin-api-key');
+}
+
+function readAdminKey(dataDir) {
+  return adminKeyFromEnvironment() || readFileSync(adminKeyFile(dataDir), 'utf8').trim();
+}
+
+function say(text) {
+  process.stdout.write(`${text}\n`);
+}

@@ -1,0 +1,56 @@
+const TIMEOUT_MS = 10_000;
+
+/** A step that was not as expected, in one line for the person who watches. */
+export class DemoError extends Error {
+  override readonly name = 'DemoError';
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+/** The public HTTP API, as any client would call it. */
+export class Api {
+  constructor(
+    private readonly baseUrl: string,
+    private readonly credential: Readonly<Record<string, string>>,
+  ) {}
+
+  /** @throws DemoError when no answer comes, or one that is no JSON object. */
+  async call(method: 'GET' | 'POST', path: string, body?: object): Promise<Answer> {
+    const headers = body === undefined ? this.credential : { ...this.credential, 'Content-Type': 'application/json' };
+    const content = body === undefined ? {} : { body: JSON.stringify(body) };
+    let text: string;
+    let status: number;
+    try {
+      const response = await fetch(this.baseUrl + path, { method, headers, ...content, signal: AbortSignal.timeout(TIMEOUT_MS) });
+      ({ status } = response);
+      text = await response.text();
+    } catch (error) {
+      const { cause, message } = error as Error;
+      throw new DemoError(`${method} ${path}: no answer (${cause instanceof Error ? cause.message : message})`, { cause: error });
+    }
+    try {
+      return { status, body: JSON.parse(text) as Answer['body'] };
+    } catch (error) {
+      throw new DemoError(`${method} ${path}: ${status} with a body that is no JSON`, { cause: error });
+    }
+  }
+
+  /**
+   * Calls and checks the status.
+   * @throws DemoError that names the step, what was expected and what came instead.
+   */
+  async expect(step: string, statuses: readonly number[], method: 'GET' | 'POST', path: string, body?: object): Promise<Answer> {
+    const answer = await this.call(method, path, body);
+    if (!statuses.includes(answer.status)) {
+      throw new DemoError(`${step}: expected ${statuses.join(' or ')}, got ${describe(answer)}`);
+    }
+    return answer;
+  }
+}
+
+export function describe({ status, body }: Answer): string {
+  return typeof body['error'] === 'string' ? `${status} ${body['error']}: ${String(body['message'])}` : `${status} ${JSON.stringify(body)}`;
+}

@@ -1,0 +1,3 @@
+export { DemoError } from './api.js';
+export { runDemo, type DemoOptions, type DemoResult } from './demo.js';
+export { nextSteps, type NextStepsOptions } from './next-steps.js';
