@@ -2,7 +2,7 @@ import { Controller, Get, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type TenantCaller } from '../auth/index.js';
-import { compileQuery, QuerySchema, sendJson } from '../http/index.js';
+import { Answers, compileQuery, QuerySchema, sendJson } from '../http/index.js';
 import { BalancesQueryDto } from './balances.dto.js';
 import { BalancesService } from './balances.service.js';
 
@@ -16,6 +16,7 @@ export class BalancesController {
   @Get()
   @Access({ plane: 'runtime', tenant: 'balances:read' })
   @ApiOperation({ operationId: 'getBalances', summary: 'Query current budget balances across scopes' })
+  @Answers(200, 'BalanceResponse')
   @QuerySchema(BalancesQueryDto)
   async list(@Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     sendJson(reply, 200, await this.service.list(request.caller as TenantCaller, validate(query)));

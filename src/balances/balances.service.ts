@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { scopeAllowed, type TenantCaller } from '../auth/index.js';
-import { balanceJson, Refusal, SCOPE_LEVELS } from '../ledger/index.js';
+import { decodeCursor, encodeCursor } from '../http/index.js';
+import { balanceJson, fingerprintOf, Refusal, SCOPE_LEVELS } from '../ledger/index.js';
 import { budgetIndexKey, partitionCode, partitionOfTenant, RedisService, tagOf } from '../redis/index.js';
-import { decodeCursor, encodeCursor } from './cursor.js';
 import type { BalancesQueryDto } from './balances.dto.js';
 
 const DEFAULT_LIMIT = 50;
@@ -30,8 +30,8 @@ export class BalancesService {
     segments.unshift(`tenant:${caller.tenantId}`);
     const deepest = segments.pop() as string;
     const children = query.include_children === true;
-    const question = [...segments, deepest, String(children)].join('/');
-    const after = query.cursor === undefined ? '' : decodeCursor(query.cursor, question);
+    const question = fingerprintOf([...segments, deepest, children]);
+    const after = query.cursor === undefined ? '' : String(decodeCursor(question, query.cursor).value);
     const tag = tagOf(partitionCode(partitionOfTenant(caller.tenantId, this.redis.partitions)));
     const [next, ...found] = await this.redis.scripts.run(
       'balances',
@@ -45,7 +45,7 @@ export class BalancesService {
         balances.push(balanceJson(scope, unit, figures));
       }
     }
-    const more = next === undefined || next === '' ? '"has_more":false' : `"has_more":true,"next_cursor":"${encodeCursor(next, question)}"`;
+    const more = next === undefined || next === '' ? '"has_more":false' : `"has_more":true,"next_cursor":"${encodeCursor(question, { value: next, id: '' })}"`;
     return `{"balances":[${balances.join(',')}],${more}}`;
   }
 }

@@ -1,18 +1,15 @@
+import { decodeCursor, encodeCursor, PageSelection as Selection, type PageOrder, type Position } from '../../http/index.js';
 import { fingerprintOf } from '../../ledger/index.js';
-import { decodeCursor, encodeCursor, type Position, type SortValue } from './cursor.js';
 
 export const DEFAULT_LIMIT = 50;
 /** A larger limit is taken for this one: dashboards ask for thousands. */
 export const MAX_LIMIT = 100;
 
-export interface PageRequest<Row> {
+export interface PageRequest<Row> extends PageOrder<Row> {
   /** All that tells this list and its order from others: a cursor continues only the same. */
   readonly query: object;
   readonly cursor?: string | undefined;
   readonly limit?: number | undefined;
-  readonly direction: 'asc' | 'desc';
-  readonly valueOf: (row: Row) => SortValue;
-  readonly idOf: (row: Row) => string;
 }
 
 /** One page, in the members that every list of the governance plane has. */
@@ -22,69 +19,33 @@ export interface Page<Row> {
   readonly next_cursor?: string;
 }
 
-interface Entry<Row> extends Position {
-  readonly row: Row;
-}
-
-/**
- * Picks one page out of rows that come in any order, keeping no more of them than the page needs. Rows with the same sort value
- * stand in the order of their ids, in both directions, so a walk from cursor to cursor neither repeats nor skips a row.
- */
+/** Picks one page of a list of the governance plane out of rows that come in any order. */
 export class PageSelection<Row> {
-  private readonly entries: Entry<Row>[] = [];
   private readonly query: string;
-  private readonly after: Position | undefined;
-  private readonly limit: number;
+  private readonly selection: Selection<Row>;
+  /** Where the page before ended. */
+  readonly after: Position | undefined;
 
   /** @throws Refusal INVALID_REQUEST when the cursor belongs to another list. */
-  constructor(private readonly request: PageRequest<Row>) {
+  constructor(request: PageRequest<Row>) {
     this.query = fingerprintOf(request.query);
-    this.after = request.cursor === undefined || request.cursor === '' ? undefined : decodeCursor(this.query, request.cursor);
-    this.limit = Math.min(request.limit ?? DEFAULT_LIMIT, MAX_LIMIT);
+    const { cursor = '', limit = DEFAULT_LIMIT } = request;
+    this.after = cursor === '' ? undefined : decodeCursor(this.query, cursor);
+    this.selection = new Selection(request, Math.min(limit, MAX_LIMIT), this.after);
   }
 
   offer(row: Row): void {
-    const entry = { row, value: this.request.valueOf(row), id: this.request.idOf(row) };
-    if (this.after !== undefined && this.compare(entry, this.after) <= 0) {
-      return;
-    }
-    // One row more than the page holds tells whether there is another page.
-    if (this.entries.length > this.limit) {
-      if (this.compare(entry, this.entries.at(-1) as Entry<Row>) >= 0) {
-        return;
-      }
-      this.entries.pop();
-    }
-    this.entries.splice(this.placeOf(entry), 0, entry);
+    this.selection.offer(row);
+  }
+
+  /** The row behind which none is wanted any more, once there are enough. */
+  worst(): Position | undefined {
+    return this.selection.worst();
   }
 
   page(): Page<Row> {
-    const shown = this.entries.slice(0, this.limit);
-    const last = shown.at(-1);
-    const rows = shown.map(({ row }) => row);
-    return this.entries.length > this.limit && last !== undefined
-      ? { rows, has_more: true, next_cursor: encodeCursor(this.query, last) }
-      : { rows, has_more: false };
-  }
-
-  private placeOf(entry: Position): number {
-    let low = 0;
-    let high = this.entries.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (this.compare(this.entries[middle] as Position, entry) < 0) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
-  }
-
-  private compare(a: Position, b: Position): number {
-    if (a.value !== b.value) {
-      return (a.value < b.value) === (this.request.direction === 'asc') ? -1 : 1;
-    }
-    return a.id < b.id ? -1 : a.id > b.id ? 1 : 0;
+    const rows = this.selection.rows();
+    const next = this.selection.next();
+    return next === undefined ? { rows, has_more: false } : { rows, has_more: true, next_cursor: encodeCursor(this.query, next) };
   }
 }

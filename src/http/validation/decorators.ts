@@ -88,6 +88,16 @@ export function MaxLength(max: number, options?: ValidationOptions): PropertyDec
   return Obeys({ name: 'maxLength', test: (value) => lengthWithin(value, 0, max), schema: { maxLength: max } }, options);
 }
 
+/** One of some words, in upper or lower case; the reader brings it to the case that is documented here. */
+export function IsInAnyCase(words: readonly string[]): PropertyDecorator {
+  const known = new Set(words.map((word) => word.toLowerCase()));
+  return Obeys({
+    name: 'isInAnyCase',
+    test: (value) => typeof value === 'string' && known.has(value.toLowerCase()),
+    schema: { type: 'string', enum: words },
+  });
+}
+
 /** An object with rules of its own. */
 export function Nested(type: () => new () => object): PropertyDecorator {
   return applyDecorators(IsObject(), ValidateNested(), Type(type));

@@ -1,10 +1,12 @@
 export { compileValidator } from './compile.js';
 export { compileQuery } from './query.js';
+export { instantMs, IsDateTime, IsWindowBound } from './instant.js';
 export { rulesToSchema } from './schema.js';
 export type { DtoClass } from './class-rules.js';
 export type { Rule, Schema } from './rule.js';
 export {
   IsFreeObject,
+  IsInAnyCase,
   IsInt64,
   IsStringMap,
   Length,

@@ -10,7 +10,8 @@ const NUMBER = /^-?\d{1,19}(\.\d{1,19})?$/;
 type Convert = (text: string) => unknown;
 
 /**
- * Like `compileValidator`, for query strings: declared integers, numbers and booleans are converted from their text, and
+ * Like `compileValidator`, for query strings: declared integers, numbers and booleans are converted from their text, lists
+ * of strings from their comma-separated text without white space around and empty items between the commas, and
  * parameters that the DTO does not declare are ignored (the protocol's additive-parameter guarantee).
  * @throws Refusal INVALID_REQUEST naming the parameter and what is allowed.
  */
@@ -40,8 +41,9 @@ export function compileQuery<T extends object>(dto: DtoClass<T>): (query: unknow
 function queryConverters(rules: ClassRules): [string, Convert][] {
   return [...rules.fields.values()].map((field) => {
     const schema = fieldSchema(field);
-    if (field.nested !== undefined || schema.type === 'array' || schema.type === 'object') {
-      throw new Error(`${rules.dto.name}.${field.name}: a query parameter is a string, a number or a boolean`);
+    const isList = schema.type === 'array' && schema.items?.type === 'string';
+    if (field.nested !== undefined || (schema.type === 'array' && !isList) || schema.type === 'object') {
+      throw new Error(`${rules.dto.name}.${field.name}: a query parameter is a string, a number, a boolean or a list of strings`);
     }
     return [field.name, converterOf(schema.type)];
   });
@@ -56,6 +58,8 @@ function converterOf(type: string | undefined): Convert {
       return (text) => (NUMBER.test(text) ? Number(text) : text);
     case 'boolean':
       return (text) => (text === 'true' ? true : text === 'false' ? false : text);
+    case 'array':
+      return (text) => text.split(',').map((item) => item.trim()).filter((item) => item !== '');
     default:
       return (text) => text;
   }

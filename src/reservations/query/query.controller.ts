@@ -1,24 +1,41 @@
-import { Controller, Get, Param, Req, Res } from '@nestjs/common';
+import { Controller, Get, Param, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access } from '../../auth/index.js';
-import { sendJson, stringifyJson } from '../../http/index.js';
+import { Access, type Caller } from '../../auth/index.js';
+import { Answers, compileQuery, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
 import { operationOf } from '../operation.js';
+import { ListReservationsQueryDto } from './list-reservations.dto.js';
+import { ListService } from './list.service.js';
 import { QueryService } from './query.service.js';
+
+const validateList = compileQuery(ListReservationsQueryDto);
 
 @ApiTags('Reservations')
 @Controller('v1/reservations')
 export class QueryController {
-  constructor(private readonly service: QueryService) {}
+  constructor(
+    private readonly lists: ListService,
+    private readonly service: QueryService,
+  ) {}
+
+  @Get()
+  @Access({ plane: 'runtime', tenant: 'reservations:list', admin: true })
+  @ApiOperation({ operationId: 'listReservations', summary: 'List the reservations of a tenant' })
+  @QuerySchema(ListReservationsQueryDto)
+  @Answers(200, 'ReservationListResponse')
+  async list(@Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, await this.lists.list(operationOf<Caller>(request), validateList(query)));
+  }
 
   @Get(':reservation_id')
-  @Access({ plane: 'runtime', tenant: 'reservations:list' })
+  @Access({ plane: 'runtime', tenant: 'reservations:list', admin: true })
   @ApiOperation({ operationId: 'getReservation', summary: 'Get one reservation' })
+  @Answers(200, 'ReservationDetail')
   async get(
     @Param('reservation_id') reservationId: string,
     @Req() request: FastifyRequest,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.service.get(operationOf(request), reservationId)));
+    sendJson(reply, 200, stringifyJson(await this.service.get(operationOf<Caller>(request), reservationId)));
   }
 }

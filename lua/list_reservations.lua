@@ -1,0 +1,216 @@
+#!lua flags=allow-oom
+-- list_reservations: the tenant's reservations that satisfy some conditions, a bounded run through their index at a time.
+-- An overdue one is expired first, so that no list shows a dead hold alive; an index entry without a record is removed.
+--
+-- KEYS[1]   reservation_index  sorted set of the tenant's reservations, score = created_at_ms
+-- ARGV[1]   tenant_id
+-- ARGV[2]   walk_dir         asc or desc: the way through the index
+-- ARGV[3]   from_ms          created_at_ms, inclusive, or -inf
+-- ARGV[4]   to_ms            created_at_ms, inclusive, or +inf
+-- ARGV[5]   walked_ms        where the run before ended: created_at_ms, or empty to start
+-- ARGV[6]   walked_id        and the reservation
+-- ARGV[7]   examine          entries a run looks at, at most
+-- ARGV[8]   limit            rows a run returns, at most
+-- ARGV[9]   retention_ms     for a dead hold that is expired on the way
+-- ARGV[10]  request_id
+-- ARGV[11]  trace            trace id and flags
+-- ARGV[...] the conditions, name and value pairs: status, idempotency_key; workspace, app, workflow, agent, toolset (lower
+--           case); expires_from, expires_to, finalized_from, finalized_to (ms, inclusive); and, for an order that is not the
+--           index's: sort_by, sort_dir, after_value with after_id, before_value with before_id (both exclusive)
+-- RETURNS   now_ms walked_ms walked_id outcome_count (outcome detail detail)* unreadable_count (reservation_id reason)*
+--           field_count field* (value*)*: a value a field in each row, empty where the record has none. walked_ms is empty at
+--           the end of the index
+-- EMITS     those of the expiry transition
+-- @include  keys, now_ms, int64, hold, expiry, index_walk
+--
+-- Rows come in the order of the index. Another order is the caller's work, who must see the whole index for it: it says
+-- between which two rows a page may still change, and gets no others.
+local index = KEYS[1]
+local tenant_id, walk_dir, from_ms, to_ms, walked_ms, walked_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local examine, limit, retention_ms = tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
+local origin = { actor = 'system', request = ARGV[10], trace = ARGV[11] }
+local conditions, first_condition = {}, 12
+for i = first_condition, #ARGV, 2 do
+  conditions[ARGV[i]] = ARGV[i + 1]
+end
+local LEVELS = { 'workspace', 'app', 'workflow', 'agent', 'toolset' }
+-- No field is stored empty.
+local FIELDS = { 'st', 'tn', 'tv', 'ws', 'ap', 'wf', 'ag', 'ts', 'dm', 'ak', 'an', 'at', 'ik', 'un', 'am', 'ca', 'ex', 'fa', 'ch' }
+local FINALIZED_AT, CHARGED = 18, 19
+
+local tag = tag_of_key(index)
+local now = now_ms()
+local outcomes, unreadable, rows = {}, {}, {}
+local row_count = 0
+
+local function leave_out(reservation_id, reason)
+  unreadable[#unreadable + 1] = reservation_id
+  unreadable[#unreadable + 1] = reason
+end
+
+-- The record, or nil when there is none any more or no record at all.
+local function read_record(reservation_id)
+  local is_record, hold = pcall(load_hold, reservation_key(tag, reservation_id))
+  if not is_record then
+    leave_out(reservation_id, 'NOT_A_RECORD')
+    return nil
+  end
+  if not hold then
+    redis.call('ZREM', index, reservation_id)
+  end
+  return hold
+end
+
+-- What is damaged is the sweeper's to judge, and what is in quarantine waits for an operator and is shown as it is.
+local function expire_overdue(reservation_id, hold)
+  if hold_defect(hold) or redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 1 then
+    return
+  end
+  local outcome = expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
+  for part = 1, 3 do
+    outcomes[#outcomes + 1] = outcome[part]
+  end
+  if outcome[1] == 'EXPIRED' then
+    hold.state = 'EXPIRED'
+  end
+end
+
+local function within(ms, from, to)
+  return (not from or ms >= tonumber(from)) and (not to or ms <= tonumber(to))
+end
+
+-- The conditions that most rows of a large list fail by, on a record that nothing is known of yet.
+local function satisfies(hold)
+  if conditions.status and hold.state ~= conditions.status then
+    return false
+  end
+  if conditions.idempotency_key and hold.idempotency_key ~= conditions.idempotency_key then
+    return false
+  end
+  for i, level in ipairs(LEVELS) do
+    local value = hold.levels and hold.levels[i]
+    if conditions[level] and (not value or string.lower(value) ~= conditions[level]) then
+      return false
+    end
+  end
+  return true
+end
+
+local function sort_value(reservation_id, hold)
+  local by = conditions.sort_by
+  if by == 'reserved' then
+    return hold.amount
+  elseif by == 'expires_at_ms' then
+    return ms_text(hold.expires_at)
+  elseif by == 'scope_path' then
+    return hold.scopes[#hold.scopes]
+  elseif by == 'status' then
+    return hold.state
+  end
+  return by == 'reservation_id' and reservation_id or ''
+end
+
+-- True when the first row stands before the second: by value in the direction asked for, then by ascending id.
+local function stands_before(value, id, other_value, other_id)
+  if value == other_value then
+    return bytes_less(id, other_id)
+  end
+  local less = (conditions.sort_by == 'reserved' or conditions.sort_by == 'expires_at_ms') and i64_less or bytes_less
+  return less(value, other_value) == (conditions.sort_dir == 'asc')
+end
+
+local function is_wanted(reservation_id, hold)
+  if not conditions.sort_by then
+    return true
+  end
+  local value = sort_value(reservation_id, hold)
+  return (not conditions.after_id or stands_before(conditions.after_value, conditions.after_id, value, reservation_id))
+    and (not conditions.before_id or stands_before(value, reservation_id, conditions.before_value, conditions.before_id))
+end
+
+local function append_row(reservation_id, hold)
+  local values = {}
+  if hold.fields then
+    for i, name in ipairs(FIELDS) do
+      values[i] = hold.fields[name]
+    end
+  else
+    values = redis.call('HMGET', hold.key, unpack(FIELDS))
+  end
+  local finalized_at = hold.state ~= 'EXPIRED' and whole_number(values[FINALIZED_AT]) or nil
+  local settled = hold.state == 'COMMITTED' or hold.state == 'RELEASED'
+  if settled and not finalized_at or hold.state == 'COMMITTED' and not i64_is_amount(values[CHARGED]) then
+    return leave_out(reservation_id, 'INVALID_END')
+  end
+  if conditions.finalized_from or conditions.finalized_to then
+    if not finalized_at or not within(finalized_at, conditions.finalized_from, conditions.finalized_to) then
+      return
+    end
+  end
+  local start = row_count * (#FIELDS + 1) + 1
+  rows[start] = reservation_id
+  for i = 1, #FIELDS do
+    rows[start + i] = values[i] or ''
+  end
+  row_count = row_count + 1
+end
+
+local function examine_entry(reservation_id)
+  local hold = read_record(reservation_id)
+  if hold and is_overdue(hold, now) then
+    expire_overdue(reservation_id, hold)
+  end
+  if not hold or not satisfies(hold) then
+    return
+  end
+  local defect = hold_defect(hold) or not hold.created_at and 'INVALID_CREATION'
+  if defect then
+    leave_out(reservation_id, defect)
+  elseif within(hold.expires_at, conditions.expires_from, conditions.expires_to) and is_wanted(reservation_id, hold) then
+    append_row(reservation_id, hold)
+  end
+end
+
+local function reply()
+  local parts = { ms_text(now), walked_ms, walked_id }
+  for _, list in ipairs({ { outcomes, 3 }, { unreadable, 2 } }) do
+    parts[#parts + 1] = tostring(#list[1] / list[2])
+    for _, part in ipairs(list[1]) do
+      parts[#parts + 1] = part
+    end
+  end
+  parts[#parts + 1] = tostring(#FIELDS + 1)
+  parts[#parts + 1] = 'id'
+  for _, list in ipairs({ FIELDS, rows }) do
+    local start = #parts
+    for i = 1, #list do
+      parts[start + i] = list[i]
+    end
+  end
+  return parts
+end
+
+-- A reserve's own record leads to its hold at once, for as long as there is one; afterwards the index finds it.
+if conditions.idempotency_key and walked_ms == '' then
+  local record = redis.call('GET', reserve_idempotency_key(tag, tenant_id, conditions.idempotency_key))
+  local reservation_id = record and string.match(record, '^%S+ ALLOW%S* (rsv_%w+)')
+  local created_at = reservation_id and redis.call('ZSCORE', index, reservation_id)
+  if created_at then
+    if within(tonumber(created_at), tonumber(from_ms), tonumber(to_ms)) then
+      examine_entry(reservation_id)
+    end
+    return reply()
+  end
+end
+
+local entries = index_stretch(index, walk_dir == 'desc', from_ms, to_ms, walked_ms, walked_id, examine)
+local i = 1
+while i < #entries and row_count < limit do
+  walked_id, walked_ms = entries[i], entries[i + 1]
+  examine_entry(walked_id)
+  i = i + 2
+end
+if i > #entries and #entries < 2 * examine then
+  walked_ms, walked_id = '', ''
+end
+return reply()

@@ -1,0 +1,106 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { ExpiryMetrics } from '../../expiry/index.js';
+import type { Position, RequestTrace } from '../../http/index.js';
+import { LOGGER, type Logger } from '../../logging/index.js';
+import { partitionCode, partitionOfTenant, RedisService, reservationIndexKey, tagOf } from '../../redis/index.js';
+import { traceText } from '../operation.js';
+import { ReservationMetrics } from '../reservation.metrics.js';
+import { ReservationStore } from '../reservation-store.js';
+import type { ListQuestion } from './list-question.js';
+import { summaryOf, type ReservationSummary } from './reservation-view.js';
+
+/** Entries that one script looks at: one or two milliseconds of Redis' time, which every other request waits for. */
+export const EXAMINED_A_RUN = 100;
+
+/** One walk through a tenant's reservations in the order of their creation, some at a time. */
+export interface IndexWalk {
+  /** Where the last run ended; undefined before the first one. */
+  readonly place: Position | undefined;
+  readonly ended: boolean;
+  /**
+   * Looks at the next entries.
+   * @param limit ends the run when so many rows are found
+   * @param more  further conditions, name and value in turn
+   */
+  run(limit: number, more?: readonly string[]): Promise<ReservationSummary[]>;
+}
+
+/** Reads the index of a tenant's reservations, through the script that expires what is overdue on the way. */
+@Injectable()
+export class ReservationIndex {
+  constructor(
+    private readonly redis: RedisService,
+    private readonly store: ReservationStore,
+    private readonly expiry: ExpiryMetrics,
+    private readonly metrics: ReservationMetrics,
+    @Inject(LOGGER) private readonly logger: Logger,
+  ) {}
+
+  walk(question: ListQuestion, direction: 'asc' | 'desc', trace: RequestTrace, from?: Position): IndexWalk {
+    const { tenantId, conditions, fromMs = '-inf', toMs = '+inf' } = question;
+    const index = reservationIndexKey(tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions))), tenantId);
+    let [place, ended] = [from, false];
+    const run = async (limit: number, more: readonly string[] = []): Promise<ReservationSummary[]> => {
+      const reply = await this.redis.scripts.run(
+        'list_reservations',
+        [index],
+        [
+          tenantId, direction, fromMs, toMs, place?.value.toString() ?? '', place?.id ?? '', EXAMINED_A_RUN, limit,
+          this.store.retentionMs, trace.requestId, traceText(trace), ...conditions, ...more,
+        ],
+      );
+      const [nowMs, walkedMs = '', walkedId = ''] = reply;
+      ended = walkedMs === '';
+      place = ended ? place : { value: BigInt(walkedMs), id: walkedId };
+      let next = this.countOutcomes(reply, 3, nowMs);
+      next = this.tellUnreadable(reply, next);
+      return rowsOf(reply, next);
+    };
+    return {
+      run,
+      get place(): Position | undefined {
+        return place;
+      },
+      get ended(): boolean {
+        return ended;
+      },
+    };
+  }
+
+  private countOutcomes(reply: readonly string[], first: number, nowMs: string | undefined): number {
+    const end = first + 1 + 3 * Number(reply[first]);
+    for (let index = first + 1; index < end; index += 3) {
+      this.expiry.record('access', reply.slice(index, index + 3), nowMs);
+    }
+    return end;
+  }
+
+  /** A damaged record is left out, so that it does not hide the others, but never silently. */
+  private tellUnreadable(reply: readonly string[], first: number): number {
+    const end = first + 1 + 2 * Number(reply[first]);
+    for (let index = first + 1; index < end; index += 2) {
+      const [reservationId, reason] = reply.slice(index, index + 2) as [string, string];
+      this.metrics.unreadable(reason);
+      this.logger.warn({ reservation_id: reservationId, reason }, 'a list left out a reservation whose record is damaged');
+    }
+    return end;
+  }
+}
+
+/** The names of the fields, and then each row's values in their order. */
+function rowsOf(reply: readonly string[], first: number): ReservationSummary[] {
+  const start = first + 1 + Number(reply[first]);
+  const names = reply.slice(first + 1, start);
+  const rows: ReservationSummary[] = [];
+  for (let index = start; index < reply.length; index += names.length) {
+    const record = new Map<string, string>();
+    for (const [offset, name] of names.entries()) {
+      const value = reply[index + offset];
+      if (value !== undefined && value !== '') {
+        record.set(name, value);
+      }
+    }
+    rows.push(summaryOf(record.get('id') as string, record));
+  }
+  return rows;
+}
