@@ -31,6 +31,7 @@ export const ERROR_CATALOGUE: Readonly<Record<ErrorCode, CatalogueEntry>> = {
   TENANT_CLOSED: { status: 409, message: 'the tenant is closed' },
   DUPLICATE_RESOURCE: { status: 409, message: 'the resource exists already' },
   KEY_REVOKED: { status: 409, message: 'the API key is revoked already' },
+  KEY_EXPIRED: { status: 409, message: 'the API key has expired' },
   RESERVATION_EXPIRED: { status: 410, message: 'the reservation has expired' },
   LIMIT_EXCEEDED: { status: 429, message: 'too many requests' },
   INTERNAL_ERROR: { status: 500, message: 'an internal error occurred; the request id finds it in the log' },

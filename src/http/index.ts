@@ -1,7 +1,10 @@
 export * from './validation/index.js';
+export { decodeCursor, encodeCursor, type Position, type SortValue } from './cursor.js';
 export { ERROR_CATALOGUE, type CatalogueEntry } from './error-catalogue.js';
 export { sendJson } from './error-answer.js';
 export { HttpModule } from './http.module.js';
 export { parseJson, stringifyJson } from './json.js';
-export { BodySchema, QuerySchema } from './openapi.js';
+export { Answers, BodySchema, IdempotencyKeyHeader, QuerySchema } from './openapi.js';
+export { ANSWER_SCHEMAS, type SchemaName } from './openapi-schemas/index.js';
+export { PageSelection, type PageOrder } from './page-selection.js';
 export type { RequestTrace } from './tracing.js';

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { Controller, Get, Inject, Param, Res } from '@nestjs/common';
-import { ApiExcludeController } from '@nestjs/swagger';
+import { ApiOperation, ApiResponse, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { Refusal } from '../ledger/index.js';
 import { sendJson } from './error-answer.js';
@@ -37,8 +37,10 @@ const PAGE = `<!DOCTYPE html>
 /** Nothing on the page comes from elsewhere, and the page may load nothing from elsewhere. */
 const POLICY = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'";
 
+const FILE = { type: 'string', format: 'binary' } as const;
+
 /** The API's description and its UI. The UI's files come with @nestjs/swagger, so its package is asked where they are. */
-@ApiExcludeController()
+@ApiTags('Documentation')
 @Controller()
 export class OpenApiController {
   private readonly resolve = createRequire(createRequire(import.meta.url).resolve('@nestjs/swagger'));
@@ -46,16 +48,26 @@ export class OpenApiController {
   constructor(@Inject(OpenApiDocument) private readonly document: OpenApiDocument) {}
 
   @Get('openapi.json')
+  @ApiOperation({ operationId: 'getOpenApiDocument', summary: 'This document' })
+  @ApiResponse({ status: 200, description: 'OpenAPI 3', schema: { type: 'object' } })
   openApi(@Res() reply: FastifyReply): void {
     sendJson(reply, 200, this.document.json());
   }
 
   @Get('docs')
+  @ApiOperation({ operationId: 'getDocumentationPage', summary: 'The API in a browser' })
+  @ApiResponse({ status: 200, description: 'A page', content: { 'text/html': { schema: { type: 'string' } } } })
   page(@Res() reply: FastifyReply): void {
     void reply.header('content-type', 'text/html; charset=utf-8').header('content-security-policy', POLICY).send(PAGE);
   }
 
   @Get('docs/:file')
+  @ApiOperation({ operationId: 'getDocumentationFile', summary: 'What the page loads' })
+  @ApiResponse({
+    status: 200,
+    description: 'A style sheet, a script or an icon',
+    content: { 'text/css': { schema: FILE }, 'text/javascript': { schema: FILE }, 'image/png': { schema: FILE } },
+  })
   async asset(@Param('file') file: string, @Res() reply: FastifyReply): Promise<void> {
     if (file === 'start.js') {
       void reply.header('content-type', 'text/javascript; charset=utf-8').send(START);

@@ -1,20 +1,39 @@
 import { applyDecorators, Injectable, type INestApplication } from '@nestjs/common';
-import { ApiBody, ApiQuery, DocumentBuilder, SwaggerModule, type OpenAPIObject } from '@nestjs/swagger';
+import { ApiBody, ApiHeader, ApiQuery, ApiResponse, DocumentBuilder, SwaggerModule, type OpenAPIObject } from '@nestjs/swagger';
 import { GOVERNANCE_ERROR_CODES, RUNTIME_ERROR_CODES } from '../ledger/index.js';
 import { stringifyJson } from './json.js';
+import { ANSWER_SCHEMAS, type SchemaName } from './openapi-schemas/index.js';
 import { rulesToSchema, type DtoClass } from './validation/index.js';
 
 /** Documents a request body with the rules that it is checked with. */
-export function BodySchema(dto: DtoClass): MethodDecorator {
-  return ApiBody({ required: true, schema: rulesToSchema(dto) as never });
+export function BodySchema(dto: DtoClass, { required = true }: { required?: boolean } = {}): MethodDecorator {
+  return ApiBody({ required, schema: rulesToSchema(dto) as never });
 }
 
 /** Documents query parameters with the rules that they are checked with. */
 export function QuerySchema(dto: DtoClass): MethodDecorator {
   const { properties = {}, required = [] } = rulesToSchema(dto);
   return applyDecorators(
-    ...Object.entries(properties).map(([name, schema]) => ApiQuery({ name, required: required.includes(name), schema: schema as never })),
+    ...Object.entries(properties).map(([name, schema]) => {
+      const form = schema.type === 'array' ? { style: 'form' as const, explode: false } : {};
+      return ApiQuery({ name, required: required.includes(name), ...form, schema: schema as never });
+    }),
   );
+}
+
+/** Documents a success. The schema is one of openapi-schemas; what can be refused is the same everywhere and needs no words. */
+export function Answers(status: number, schema: SchemaName, description = status === 201 ? 'Created' : 'Done'): MethodDecorator {
+  return ApiResponse({ status, description, headers: HEADERS, schema: { $ref: `#/components/schemas/${schema}` } });
+}
+
+/** Documents the header that may repeat the body's idempotency key. */
+export function IdempotencyKeyHeader(): MethodDecorator {
+  return ApiHeader({
+    name: 'X-Idempotency-Key',
+    required: false,
+    description: "May repeat the body's idempotency_key; when both are there they must be equal.",
+    schema: { type: 'string', minLength: 1, maxLength: 256 },
+  });
 }
 
 /** The OpenAPI document, made when it is first asked for: it costs start time that no ledger operation needs. */
@@ -32,7 +51,7 @@ export class OpenApiDocument {
       if (this.app === undefined) {
         throw new Error('the application was not given to the OpenAPI document');
       }
-      this.text = stringifyJson(withErrors(SwaggerModule.createDocument(this.app, description())));
+      this.text = stringifyJson(complete(SwaggerModule.createDocument(this.app, description())));
     }
     return this.text;
   }
@@ -67,10 +86,9 @@ const HEADERS = {
   'X-Cycles-Trace-Id': { description: 'Names the logical operation.', schema: { type: 'string', pattern: '^[0-9a-f]{32}$' } },
 };
 
-/** Every operation can answer with the one error form, so it is added in one place. */
-function withErrors(document: OpenAPIObject): OpenAPIObject {
+/** Adds what all operations share: the one error form, and the schemas that they refer to. */
+function complete(document: OpenAPIObject): OpenAPIObject {
   const components = (document.components ??= {});
-  components.schemas = { ...components.schemas, ErrorResponse: ERROR_SCHEMA };
   components.responses = {
     ...components.responses,
     ErrorResponse: {
@@ -87,5 +105,24 @@ function withErrors(document: OpenAPIObject): OpenAPIObject {
       }
     }
   }
+  components.schemas = { ...components.schemas, ...usedSchemas(document), ErrorResponse: ERROR_SCHEMA };
   return document;
+}
+
+const REFERENCE = /"#\/components\/schemas\/(\w+)"/g;
+
+/** The answer schemas that the document refers to, and those that these refer to; the rest belongs to operations that are not served. */
+function usedSchemas(document: OpenAPIObject): Record<string, never> {
+  const used = new Set<SchemaName>();
+  const collect = (part: unknown): void => {
+    for (const [, name] of stringifyJson(part).matchAll(REFERENCE)) {
+      const schema = name as SchemaName;
+      if (Object.hasOwn(ANSWER_SCHEMAS, schema) && !used.has(schema)) {
+        used.add(schema);
+        collect(ANSWER_SCHEMAS[schema]);
+      }
+    }
+  };
+  collect(document.paths);
+  return Object.fromEntries([...used].sort().map((name) => [name, ANSWER_SCHEMAS[name] as never]));
 }

@@ -17,6 +17,11 @@ export class RouteTable {
     this.routes.set(template, route);
   }
 
+  /** Every route as `GET /v1/reservations/:reservation_id`. */
+  list(): string[] {
+    return [...this.routes].flatMap(([template, { methods }]) => [...methods].map((method) => `${method} ${template}`)).sort();
+  }
+
   methodsOf(path: string): string[] {
     const segments = path.split('/');
     const methods = new Set<string>();

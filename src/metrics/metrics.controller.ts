@@ -1,11 +1,16 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { Controller, Get, Inject, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiResponse, ApiSecurity, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { Refusal } from '../ledger/index.js';
 import { MetricsRegistry } from './metrics-registry.js';
 
+const EXPOSITION = { status: 200, description: "Prometheus' text form", content: { 'text/plain': { schema: { type: 'string' } } } } as const;
+
 /** Prometheus scrapes; behind the admin key, because label values name tenants. */
+@ApiTags('Metrics')
+@ApiSecurity('AdminKeyAuth')
 @Controller()
 export class MetricsController {
   private readonly keyDigest: Buffer;
@@ -17,7 +22,16 @@ export class MetricsController {
     this.keyDigest = digest(config.adminApiKey ?? '');
   }
 
-  @Get(['metrics', 'actuator/prometheus'])
+  @Get('actuator/prometheus')
+  @ApiOperation({ operationId: 'getActuatorMetrics', summary: "Metrics on the path of Spring's deployments" })
+  @ApiResponse(EXPOSITION)
+  actuatorPrometheus(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    return this.scrape(request, reply);
+  }
+
+  @Get('metrics')
+  @ApiOperation({ operationId: 'getMetrics', summary: 'Metrics for Prometheus' })
+  @ApiResponse(EXPOSITION)
   async scrape(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const key = presentedKey(request);
     // Digests have one length, so that the comparison takes the same time for every key.

@@ -99,7 +99,7 @@ describe.each(scriptTexts())('the header of $name', ({ own, included }) => {
 test('what shrinks may run on a full Redis, what grows may not, and what reads may not write', () => {
   const flags = Object.fromEntries(Object.entries(SCRIPT_SIGNATURES).map(([name, signature]) => [name, signature.flags.join()]));
   expect(flags).toMatchObject({
-    commit: 'allow-oom', release: 'allow-oom', expire: 'allow-oom', get_reservation: 'allow-oom', reserve: '', extend: '',
+    commit: 'allow-oom', release: 'allow-oom', expire: 'allow-oom', get_reservation: 'allow-oom', list_reservations: 'allow-oom', reserve: '', extend: '',
     balances: 'no-writes',
   });
 });

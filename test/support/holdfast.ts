@@ -4,6 +4,8 @@ import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { loadConfig } from '../../src/config/index.js';
 import { createApp, type AppOptions } from '../../src/http/app.js';
 import { parseJson, stringifyJson } from '../../src/http/index.js';
+import { sdkProblems } from './sdk-rules.js';
+import { contractProblems } from './spec/index.js';
 
 export const ADMIN_API_KEY = 'test-admin-key-0123456789';
 
@@ -52,20 +54,26 @@ export class Holdfast {
     await this.app.close();
   }
 
+  /** Every answer is compared with the protocol's documents and with what its clients require; see `spec` and `sdk-rules`. */
   async call(method: string, path: string, { body, raw, key, headers = {} }: Call = {}): Promise<Answer> {
     const payload = raw ?? (body === undefined ? undefined : stringifyJson(body));
-    const response = await fetch(this.url + path, {
-      method,
-      headers: {
-        ...(payload === undefined ? {} : { 'content-type': 'application/json' }),
-        ...(key === undefined ? {} : { 'x-cycles-api-key': key }),
-        ...headers,
-      },
-      ...(payload === undefined ? {} : { body: payload }),
+    const requestHeaders = new Headers({
+      ...(payload === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(key === undefined ? {} : { 'x-cycles-api-key': key }),
+      ...headers,
     });
+    const response = await fetch(this.url + path, { method, headers: requestHeaders, ...(payload === undefined ? {} : { body: payload }) });
     const text = await response.text();
     const json = response.headers.get('content-type')?.includes('json') === true && text !== '';
-    return { status: response.status, headers: response.headers, text, body: json ? parseJson(text) : undefined };
+    const answer = { status: response.status, headers: response.headers, text, body: json ? parseJson(text) : undefined };
+    const problems = [
+      ...contractProblems({ method, path, requestHeaders, requestBody: payload, ...answer }),
+      ...sdkProblems(method, path, answer.status, answer.body),
+    ];
+    if (problems.length > 0) {
+      throw new Error(`${method} ${path} broke the contract: ${problems.join('; ')}\n${answer.status} ${text}`);
+    }
+    return answer;
   }
 
   admin(method: string, path: string, body?: unknown): Promise<Answer> {

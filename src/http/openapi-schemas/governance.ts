@@ -1,0 +1,132 @@
+import { COUNT, FLAG, FREE, list, mapOf, object, oneOf, PAGE, ref, TEXT, TIME, TRACE_ID } from './parts.js';
+
+const AMOUNT = ref('Amount');
+const POLICY = ref('CommitOveragePolicy');
+const NAME = { type: 'string', maxLength: 256 } as const;
+const DESCRIPTION = { type: 'string', maxLength: 1024 } as const;
+const REASON = { type: 'string', maxLength: 512 } as const;
+const TTL_MS = { type: 'integer', minimum: 1000, maximum: 86_400_000 } as const;
+const RATE = { type: 'integer', minimum: 1 } as const;
+const PERMISSIONS = list(TEXT);
+
+const VIEWS = ['overview', 'budgets', 'events', 'webhooks', 'audit', 'tenants', 'api_keys', 'policies', 'reservations'].map((page) => `view_${page}`);
+const POWERS = ['budgets', 'policies', 'webhooks', 'tenants', 'api_keys', 'reservations'].map((area) => `manage_${area}`);
+
+/** The answers of the governance plane: cycles-governance-admin-v0.1.25. */
+export const GOVERNANCE_SCHEMAS = {
+  Tenant: object(
+    {
+      tenant_id: { type: 'string', pattern: '^[a-z0-9-]+$', minLength: 3, maxLength: 64 },
+      name: NAME,
+      status: oneOf('ACTIVE', 'SUSPENDED', 'CLOSED'),
+      default_commit_overage_policy: POLICY,
+      default_reservation_ttl_ms: TTL_MS,
+      max_reservation_ttl_ms: TTL_MS,
+      max_reservation_extensions: COUNT,
+      reservation_expiry_policy: oneOf('AUTO_RELEASE'),
+      created_at: TIME,
+      updated_at: TIME,
+    },
+    { parent_tenant_id: TEXT, metadata: { ...mapOf(TEXT), maxProperties: 32 }, suspended_at: TIME, closed_at: TIME },
+  ),
+  TenantListResponse: object({ tenants: list(ref('Tenant')), has_more: FLAG }, PAGE),
+  BudgetLedger: object(
+    {
+      ledger_id: TEXT,
+      tenant_id: TEXT,
+      scope: TEXT,
+      scope_path: TEXT,
+      unit: oneOf('USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS'),
+      allocated: AMOUNT,
+      remaining: ref('SignedAmount'),
+      reserved: AMOUNT,
+      spent: AMOUNT,
+      debt: AMOUNT,
+      overdraft_limit: AMOUNT,
+      is_over_limit: FLAG,
+      status: oneOf('ACTIVE', 'FROZEN', 'CLOSED'),
+      rollover_policy: oneOf('NONE'),
+      created_at: TIME,
+      updated_at: TIME,
+    },
+    { commit_overage_policy: POLICY },
+  ),
+  BudgetListResponse: object({ ledgers: list(ref('BudgetLedger')), has_more: FLAG }, PAGE),
+  BudgetFundingResponse: object(
+    {
+      operation: TEXT,
+      previous_allocated: AMOUNT,
+      new_allocated: AMOUNT,
+      previous_remaining: ref('SignedAmount'),
+      new_remaining: ref('SignedAmount'),
+    },
+    { previous_debt: AMOUNT, new_debt: AMOUNT, previous_spent: AMOUNT, new_spent: AMOUNT, timestamp: TIME },
+  ),
+  ApiKey: object(
+    {
+      key_id: TEXT,
+      tenant_id: TEXT,
+      key_prefix: TEXT,
+      name: NAME,
+      permissions: PERMISSIONS,
+      scope_filter: list(TEXT),
+      status: oneOf('ACTIVE', 'REVOKED', 'EXPIRED'),
+      created_at: TIME,
+      expires_at: TIME,
+    },
+    { description: DESCRIPTION, last_used_at: TIME, revoked_at: TIME, revoked_reason: REASON, metadata: FREE },
+  ),
+  ApiKeyCreateResponse: object({
+    key_id: TEXT,
+    key_secret: { type: 'string', description: 'Shown this once; only its hash is kept.' },
+    key_prefix: TEXT,
+    tenant_id: TEXT,
+    permissions: PERMISSIONS,
+    scope_filter: list(TEXT),
+    created_at: TIME,
+    expires_at: TIME,
+  }),
+  ApiKeyListResponse: object({ keys: list(ref('ApiKey')), has_more: FLAG }, PAGE),
+  ApiKeyValidationResponse: object(
+    { valid: FLAG, tenant_id: TEXT },
+    { key_id: TEXT, permissions: PERMISSIONS, scope_filter: list(TEXT), expires_at: TIME, reason: TEXT },
+  ),
+  AuthIntrospectResponse: object(
+    {
+      authenticated: FLAG,
+      auth_type: oneOf('admin', 'tenant'),
+      permissions: PERMISSIONS,
+      capabilities: object(Object.fromEntries([...VIEWS, ...POWERS].map((name) => [name, FLAG]))),
+    },
+    { tenant_id: TEXT, scope_filter: list(TEXT) },
+  ),
+  Policy: object(
+    { policy_id: TEXT, name: NAME, scope_pattern: TEXT, priority: COUNT, status: oneOf('ACTIVE', 'DISABLED'), created_at: TIME },
+    {
+      description: DESCRIPTION,
+      caps: ref('Caps'),
+      commit_overage_policy: POLICY,
+      reservation_ttl_override: object({}, { default_ttl_ms: TTL_MS, max_ttl_ms: TTL_MS, max_extensions: COUNT }),
+      rate_limits: object({}, { max_reservations_per_minute: RATE, max_commits_per_minute: RATE }),
+      effective_from: TIME,
+      effective_until: TIME,
+      updated_at: TIME,
+    },
+  ),
+  PolicyListResponse: object({ policies: list(ref('Policy')), has_more: FLAG }, PAGE),
+  AuditLogEntry: object(
+    { log_id: TEXT, timestamp: TIME, tenant_id: TEXT, operation: TEXT, status: { type: 'integer' } },
+    {
+      key_id: TEXT,
+      user_agent: TEXT,
+      source_ip: TEXT,
+      resource_type: TEXT,
+      resource_id: TEXT,
+      request_id: TEXT,
+      trace_id: TRACE_ID,
+      error_code: TEXT,
+      metadata: FREE,
+    },
+  ),
+  AuditLogListResponse: object({ logs: list(ref('AuditLogEntry')), has_more: FLAG }, PAGE),
+} as const;

@@ -1,0 +1,83 @@
+import { OVERAGE_POLICIES, UNITS } from '../../ledger/index.js';
+import { COUNT, FLAG, FREE, INT64, list, mapOf, MILLISECONDS, object, oneOf, PAGE, ref, TEXT } from './parts.js';
+
+const AMOUNT = ref('Amount');
+const BALANCES = list(ref('Balance'));
+const DECISION = oneOf('ALLOW', 'ALLOW_WITH_CAPS', 'DENY');
+const SCOPES = { ...list(TEXT), description: 'Canonical scopes from the tenant down.' };
+const REASON = { type: 'string', maxLength: 128, description: 'Why the decision is DENY; further codes may come.' } as const;
+
+const RESERVATION_ALWAYS = {
+  reservation_id: TEXT,
+  status: oneOf('ACTIVE', 'COMMITTED', 'RELEASED', 'EXPIRED'),
+  subject: ref('Subject'),
+  action: ref('Action'),
+  reserved: AMOUNT,
+  created_at_ms: MILLISECONDS,
+  expires_at_ms: MILLISECONDS,
+  scope_path: TEXT,
+  affected_scopes: SCOPES,
+};
+const RESERVATION_SOMETIMES = {
+  idempotency_key: { type: 'string', minLength: 1, maxLength: 256 },
+  committed: AMOUNT,
+  finalized_at_ms: MILLISECONDS,
+  metadata: FREE,
+  committed_metadata: FREE,
+} as const;
+
+/** The answers of the runtime plane: cycles-protocol-v0. Members that Holdfast always gives are required here, though the protocol lets them be absent. */
+export const RUNTIME_SCHEMAS = {
+  Amount: object({ unit: oneOf(...UNITS), amount: { ...INT64, minimum: 0 } }),
+  SignedAmount: object({ unit: oneOf(...UNITS), amount: INT64 }),
+  CommitOveragePolicy: oneOf(...OVERAGE_POLICIES),
+  Balance: object({
+    scope: TEXT,
+    scope_path: TEXT,
+    remaining: ref('SignedAmount'),
+    reserved: AMOUNT,
+    spent: AMOUNT,
+    allocated: AMOUNT,
+    debt: AMOUNT,
+    overdraft_limit: AMOUNT,
+    is_over_limit: FLAG,
+  }),
+  Subject: object(
+    {},
+    { tenant: TEXT, workspace: TEXT, app: TEXT, workflow: TEXT, agent: TEXT, toolset: TEXT, dimensions: mapOf(TEXT) },
+  ),
+  Action: object({ kind: TEXT, name: TEXT }, { tags: list(TEXT) }),
+  Caps: object(
+    {},
+    { max_tokens: COUNT, max_steps_remaining: COUNT, tool_allowlist: list(TEXT), tool_denylist: list(TEXT), cooldown_ms: COUNT },
+  ),
+  DecisionResponse: object(
+    { decision: DECISION },
+    { affected_scopes: SCOPES, caps: ref('Caps'), reason_code: REASON, retry_after_ms: COUNT },
+  ),
+  ReservationCreateResponse: object(
+    { decision: DECISION, affected_scopes: SCOPES },
+    {
+      scope_path: TEXT,
+      reservation_id: { type: 'string', description: 'Absent for a dry run and for DENY.' },
+      reserved: AMOUNT,
+      expires_at_ms: MILLISECONDS,
+      remaining_ttl_ms: { ...MILLISECONDS, description: 'What is left of the lease while this answer is made; a heartbeat is timed by it.' },
+      caps: ref('Caps'),
+      balances: BALANCES,
+      reason_code: REASON,
+      retry_after_ms: COUNT,
+    },
+  ),
+  CommitResponse: object({ status: oneOf('COMMITTED'), charged: AMOUNT, released: AMOUNT, balances: BALANCES }),
+  ReleaseResponse: object({ status: oneOf('RELEASED'), released: AMOUNT, balances: BALANCES }),
+  ReservationExtendResponse: object(
+    { status: oneOf('ACTIVE'), expires_at_ms: MILLISECONDS, remaining_ttl_ms: MILLISECONDS },
+    { balances: BALANCES },
+  ),
+  ReservationDetail: object(RESERVATION_ALWAYS, RESERVATION_SOMETIMES),
+  ReservationSummary: object(RESERVATION_ALWAYS, RESERVATION_SOMETIMES),
+  ReservationListResponse: object({ reservations: list(ref('ReservationSummary')), has_more: FLAG }, PAGE),
+  BalanceResponse: object({ balances: BALANCES, has_more: FLAG }, PAGE),
+  EventCreateResponse: object({ status: oneOf('APPLIED'), event_id: TEXT }, { charged: AMOUNT, balances: BALANCES }),
+} as const;

@@ -1,0 +1,157 @@
+/** A deliberate difference of our OpenAPI document from the protocol's, and why. One that is gone fails the test, and goes from here. */
+export interface Difference {
+  /** Operation ids; `all` for whatever operation has it. */
+  readonly operations: readonly string[] | 'all';
+  /** Where in the request; none for what concerns the operation as a whole. */
+  readonly fields?: readonly string[];
+  /** As the comparison words it. */
+  readonly says: string;
+  readonly reason: string;
+}
+
+type Operations = Difference['operations'];
+
+/** Limits such as `maxLength is 256` that the protocol does not have. */
+function limited(operations: Operations, fields: readonly string[], limits: readonly string[], reason: string): Difference[] {
+  return limits.map((limit) => ({ operations, fields, says: `${limit}, the protocol's is undefined`, reason }));
+}
+
+const LEVELS = ['workspace', 'app', 'workflow', 'agent', 'toolset'];
+const SEGMENT = 'the levels of a subject become segments of scopes, for which the protocol recommends this pattern; others would be ambiguous there';
+const SEGMENT_LIMITS = ['minLength is 1', 'pattern is ^[a-zA-Z0-9_.-]+$'];
+const NOT_EMPTY = 'an empty text names nothing';
+const BOUNDED = 'what is stored, or searched through, needs a bound, which the protocol leaves to the server';
+const AS_ANSWERED = 'the schema of the answer that gives it back has this bound';
+const TENANT_ID = 'no tenant can have another id, so that a mistake is told at once';
+const REFUSED_NOT_STORED = 'what this version cannot do is refused, not stored';
+const ENDLESS = 'a page of no rows never ends';
+const COUNTED = 'it is stored as a count';
+const INT64 = 'numbers are exact up to int64, and no further';
+const EXTENSION = 'it belongs to an extension that Holdfast does not have; the protocol tells such servers to ignore it';
+const POLICY_WRITES = ['createPolicy', 'updatePolicy'];
+
+const RUNTIME: readonly Difference[] = [
+  ...limited('all', ['tenant', ...LEVELS].map((level) => `subject.${level}`), SEGMENT_LIMITS, SEGMENT),
+  ...limited(['getBalances', 'listReservations'], LEVELS, ['maxLength is 128', ...SEGMENT_LIMITS], SEGMENT),
+  ...limited(['getBalances'], ['tenant'], ['maxLength is 128', ...SEGMENT_LIMITS], SEGMENT),
+  ...limited('all', ['action.kind', 'action.name'], ['minLength is 1'], NOT_EMPTY),
+  ...limited('all', ['action.name'], ['pattern is \\S'], 'a blank name names nothing'),
+];
+
+const TENANTS: readonly Difference[] = [
+  { operations: ['listTenants'], says: 'query observe_mode is not taken', reason: EXTENSION },
+  {
+    operations: ['listTenants'],
+    fields: ['limit'],
+    says: "maximum is undefined, the protocol's is 100",
+    reason: 'dashboards ask for 1000; a larger limit is taken for 100 instead of being refused',
+  },
+  {
+    operations: ['createTenant'],
+    fields: ['tenant_id'],
+    says: "pattern is ^[a-z0-9-]{3,64}$, the protocol's is ^[a-z0-9-]+$",
+    reason: "our pattern holds the protocol's lengths",
+  },
+  { operations: ['createTenant'], fields: ['tenant_id'], says: "minLength is undefined, the protocol's is 3", reason: 'the pattern says it' },
+  { operations: ['createTenant'], fields: ['tenant_id'], says: "maxLength is undefined, the protocol's is 64", reason: 'the pattern says it' },
+  ...limited(['createTenant'], ['parent_tenant_id'], ['pattern is ^[a-z0-9-]{3,64}$'], TENANT_ID),
+  ...limited(['createTenant', 'updateTenant'], ['name'], ['minLength is 1'], NOT_EMPTY),
+  ...limited(['createTenant', 'updateTenant'], ['metadata'], ['maxProperties is 32'], AS_ANSWERED),
+  ...limited(['updateTenant'], ['name'], ['maxLength is 256'], AS_ANSWERED),
+  ...limited(['createTenant'], ['metadata.*'], ['maxLength is 8192'], BOUNDED),
+  ...limited(['createTenant', 'updateTenant'], ['max_reservation_extensions'], ['maximum is 2147483647'], COUNTED),
+  {
+    operations: ['createTenant'],
+    fields: ['reservation_expiry_policy'],
+    says: 'the values lack MANUAL_CLEANUP, GRACE_ONLY',
+    reason: REFUSED_NOT_STORED,
+  },
+];
+
+const BUDGETS: readonly Difference[] = [
+  ...limited(['createBudget'], ['tenant_id'], ['pattern is ^[a-z0-9-]{3,64}$'], TENANT_ID),
+  {
+    operations: ['createBudget'],
+    fields: ['rollover_policy'],
+    says: 'the values lack CARRY_FORWARD, CAP_AT_ALLOCATED',
+    reason: REFUSED_NOT_STORED,
+  },
+  ...["the type is undefined, the protocol's is string", "format is undefined, the protocol's is date-time"].map(
+    (says): Difference => ({ operations: ['createBudget'], fields: ['period_start', 'period_end'], says, reason: REFUSED_NOT_STORED }),
+  ),
+  ...limited(['listBudgets'], ['scope_prefix'], ['maxLength is 1024'], BOUNDED),
+  ...limited(['listBudgets'], ['limit'], ['minimum is 1'], ENDLESS),
+  ...limited('all', ['scope'], ['minLength is 1'], NOT_EMPTY),
+  ...limited('all', ['scope'], ['maxLength is 1024'], BOUNDED),
+];
+
+const API_KEYS: readonly Difference[] = [
+  ...limited(['listApiKeys'], ['limit'], ['minimum is 1'], ENDLESS),
+  ...limited(['createApiKey'], ['tenant_id'], ['pattern is ^[a-z0-9-]{3,64}$'], TENANT_ID),
+  ...limited(['createApiKey', 'updateApiKey'], ['name'], ['minLength is 1'], NOT_EMPTY),
+  ...limited(['createApiKey'], ['name'], ['maxLength is 256'], AS_ANSWERED),
+  ...limited(['createApiKey'], ['description'], ['maxLength is 1024'], AS_ANSWERED),
+  ...limited(['validateApiKey'], ['key_secret'], ['minLength is 0', 'maxLength is 1024'], BOUNDED),
+  {
+    operations: ['validateApiKey'],
+    fields: ['body'],
+    says: 'other members are refused, unlike in the protocol',
+    reason: 'a member that is not known is a mistake, here as everywhere else',
+  },
+  ...limited(['createApiKey', 'updateApiKey'], ['permissions', 'scope_filter'], ['maxItems is 100'], BOUNDED),
+  {
+    operations: ['createApiKey'],
+    says: '201 body: the protocol has no member scope_filter',
+    reason: 'whoever makes a key sees in what it is confined; the protocol lets this answer have further members',
+  },
+];
+
+const POLICIES: readonly Difference[] = [
+  { operations: ['listPolicies'], says: 'query has_action_quotas is not taken', reason: EXTENSION },
+  { operations: ['listPolicies'], says: 'query references_action_kind is not taken', reason: EXTENSION },
+  ...['search', 'sort_dir'].map(
+    (name): Difference => ({
+      operations: ['listPolicies'],
+      says: `query ${name} is unknown to the protocol`,
+      reason: 'every other list of the plane takes it, and who does not know it loses nothing',
+    }),
+  ),
+  ...limited(['listPolicies'], ['limit'], ['minimum is 1'], ENDLESS),
+  ...limited(['listPolicies', 'createPolicy'], ['scope_pattern'], ['maxLength is 1024'], BOUNDED),
+  ...limited(['createPolicy'], ['scope_pattern'], ['minLength is 1'], NOT_EMPTY),
+  ...limited(['createPolicy'], ['tenant_id'], ['pattern is ^[a-z0-9-]{3,64}$'], TENANT_ID),
+  ...limited(POLICY_WRITES, ['name'], ['minLength is 1'], NOT_EMPTY),
+  ...limited(POLICY_WRITES, ['name'], ['maxLength is 256'], AS_ANSWERED),
+  ...limited(POLICY_WRITES, ['description'], ['maxLength is 1024'], AS_ANSWERED),
+  ...limited(POLICY_WRITES, ['priority', 'reservation_ttl_override.max_extensions'], ['maximum is 2147483647'], COUNTED),
+  ...limited(
+    POLICY_WRITES,
+    ['caps.max_tokens', 'caps.max_steps_remaining', 'caps.cooldown_ms'],
+    ['maximum is 9223372036854775807', 'format is int64'],
+    INT64,
+  ),
+  ...limited(
+    ['createPolicy'],
+    ['reservation_ttl_override.default_ttl_ms', 'reservation_ttl_override.max_ttl_ms'],
+    ['minimum is 1000', 'maximum is 86400000'],
+    AS_ANSWERED,
+  ),
+  ...limited(['createPolicy'], ['reservation_ttl_override.max_extensions'], ['minimum is 0'], AS_ANSWERED),
+  ...[
+    { operations: POLICY_WRITES, says: "the type is undefined, the protocol's is object" },
+    { operations: ['createPolicy'], says: 'other members are refused, unlike in the protocol' },
+    { operations: ['updatePolicy'], says: 'members lack max_reservations_per_minute, max_commits_per_minute' },
+  ].map((line): Difference => ({ ...line, fields: ['rate_limits'], reason: REFUSED_NOT_STORED })),
+];
+
+const AUDIT_LOG: readonly Difference[] = [...limited(['listAuditLogs'], ['limit'], ['minimum is 1'], ENDLESS)];
+
+export const DIFFERENCES: readonly Difference[] = [
+  ...RUNTIME,
+  ...TENANTS,
+  ...BUDGETS,
+  ...API_KEYS,
+  ...POLICIES,
+  ...AUDIT_LOG,
+  ...limited('all', ['cursor'], ['maxLength is 2048'], BOUNDED),
+];

@@ -1,0 +1,195 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { stringifyJson } from '../../src/http/index.js';
+import { RouteTable } from '../../src/http/route-table.js';
+import { Holdfast } from '../support/holdfast.js';
+import {
+  answerDifferences,
+  follow,
+  loadSpec,
+  requestDifferences,
+  specAbsence,
+  type Side,
+  type Spec,
+  type SpecDocument,
+  type SpecOperation,
+  type SpecParameter,
+  type SpecSchema,
+} from '../support/spec/index.js';
+import { DIFFERENCES } from './openapi-differences.js';
+
+interface OwnOperation {
+  readonly operationId: string;
+  readonly summary?: string;
+  readonly parameters?: readonly SpecParameter[];
+  readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: SpecSchema }>> };
+  readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, { readonly schema: SpecSchema }>> }>>;
+  readonly security?: readonly Readonly<Record<string, unknown>>[];
+}
+
+type OwnDocument = SpecDocument & { readonly paths: Readonly<Record<string, Readonly<Record<string, OwnOperation>>>> };
+
+const JSON_TYPE = 'application/json';
+
+/** The listed differences, a line each. */
+const KNOWN = DIFFERENCES.flatMap(({ operations, fields, says }) =>
+  fields === undefined ? [{ operations, line: says }] : fields.map((field) => ({ operations, line: `${field}: ${says}` })),
+);
+
+let holdfast: Holdfast;
+let document: OwnDocument;
+
+beforeAll(async () => {
+  holdfast = await Holdfast.start();
+  document = (await holdfast.call('GET', '/openapi.json')).body as OwnDocument;
+});
+
+afterAll(() => holdfast.stop());
+
+function ownOperations(): [name: string, operation: OwnOperation][] {
+  return Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]): [string, OwnOperation] => [`${method.toUpperCase()} ${path}`, operation]),
+  );
+}
+
+describe('our own document', () => {
+  test('describes exactly the routes that are served', () => {
+    // Every GET is a HEAD as well; OpenAPI would need each path twice to say so.
+    const served = holdfast.app
+      .get(RouteTable)
+      .list()
+      .filter((route) => !route.startsWith('HEAD '))
+      .map((route) => route.replaceAll(/:(\w+)/g, '{$1}'));
+    expect(ownOperations().map(([name]) => name).sort()).toEqual(served.sort());
+  });
+
+  test('names every operation once, says what it is for, and says what it answers', () => {
+    const ids = ownOperations().map(([, { operationId }]) => operationId);
+    expect(ids.filter((id, index) => ids.indexOf(id) !== index)).toEqual([]);
+    for (const [name, { operationId, summary, responses }] of ownOperations()) {
+      expect({ name, operationId }).toEqual({ name, operationId: expect.stringMatching(/^[a-z][A-Za-z]+$/) });
+      expect({ name, summary }).toEqual({ name, summary: expect.stringMatching(/\S/) });
+      const described = Object.entries(responses).filter(([status, { content }]) => status.startsWith('2') && (content !== undefined || status === '204'));
+      expect({ name, described: described.length }).not.toEqual({ name, described: 0 });
+    }
+  });
+
+  test('refers only to what it holds, and holds only what it refers to', () => {
+    const names = [...stringifyJson(document).matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name as string);
+    const { schemas } = (document as unknown as { components: { schemas: Record<string, unknown> } }).components;
+    expect([...new Set(names)].sort()).toEqual(Object.keys(schemas).sort());
+  });
+});
+
+const absence = specAbsence();
+const withSpec = absence === undefined ? describe : describe.skip;
+
+withSpec(`our document beside the protocol's${absence === undefined ? '' : ` (skipped: ${absence})`}`, () => {
+  /** The operations of the protocol that we serve, with ours. */
+  function pairs(): [SpecOperation, OwnOperation][] {
+    const own = new Map(ownOperations());
+    return (loadSpec() as Spec).operations.flatMap((operation): [SpecOperation, OwnOperation][] => {
+      const found = own.get(`${operation.method} ${operation.template}`);
+      return found === undefined ? [] : [[operation, found]];
+    });
+  }
+
+  function differencesOf(operation: SpecOperation, own: OwnOperation): string[] {
+    const spec = (loadSpec() as Spec).documents[operation.plane];
+    return [
+      ...parameterDifferences(spec, operation, own),
+      ...securityDifferences(operation, own),
+      ...bodyDifferences(spec, operation, own),
+      ...successDifferences(spec, operation, own),
+    ];
+  }
+
+  test('uses its operation ids', () => {
+    for (const [operation, own] of pairs()) {
+      expect(`${operation.template} ${own.operationId}`).toBe(`${operation.template} ${operation.id}`);
+    }
+  });
+
+  test('has no operation under /v1 that the protocol lacks', () => {
+    const known = new Set((loadSpec() as Spec).operations.map(({ method, template }) => `${method} ${template}`));
+    expect(ownOperations().map(([name]) => name).filter((name) => name.includes(' /v1/') && !known.has(name))).toEqual([]);
+  });
+
+  test('takes its parameters and bodies and gives its answers, but for the differences that are listed with their reasons', () => {
+    const unexplained = pairs().flatMap(([operation, own]) =>
+      differencesOf(operation, own)
+        .filter((line) => !KNOWN.some((known) => known.line === line && (known.operations === 'all' || known.operations.includes(operation.id))))
+        .map((line) => `${operation.id} | ${line}`),
+    );
+    expect(unexplained).toEqual([]);
+  });
+
+  test('still has every difference that is listed', () => {
+    const found = pairs().map(([operation, own]): [string, string[]] => [operation.id, differencesOf(operation, own)]);
+    const gone = KNOWN.flatMap(({ operations, line }) => {
+      const without = found.filter(([id, lines]) => (operations === 'all' || operations.includes(id)) && !lines.includes(line)).map(([id]) => id);
+      return operations === 'all' ? (without.length === found.length ? [`all | ${line}`] : []) : without.map((id) => `${id} | ${line}`);
+    });
+    expect(gone).toEqual([]);
+  });
+});
+
+function sides(spec: SpecDocument, theirs: SpecSchema, own: SpecSchema): [Side, Side] {
+  return [
+    { schema: theirs, resolve: (schema) => follow(spec, schema) },
+    { schema: own, resolve: (schema) => follow(document, schema) },
+  ];
+}
+
+function parameterDifferences(spec: SpecDocument, operation: SpecOperation, own: OwnOperation): string[] {
+  const lines: string[] = [];
+  const ours = own.parameters ?? [];
+  for (const theirs of operation.parameters) {
+    const found = ours.find(({ name, in: place }) => place === theirs.in && name.toLowerCase() === theirs.name.toLowerCase());
+    if (found === undefined) {
+      lines.push(`${theirs.in} ${theirs.name} is not taken`);
+    } else {
+      if ((found.required ?? false) !== (theirs.required ?? false)) {
+        lines.push(`${theirs.in} ${theirs.name} is ${found.required === true ? 'required' : 'optional'}, unlike in the protocol`);
+      }
+      // The schema of a part of the path is the resource's own affair: an id that was never issued is 404, whatever its form.
+      if (theirs.in !== 'path' && theirs.schema !== undefined && found.schema !== undefined) {
+        lines.push(...requestDifferences(...sides(spec, theirs.schema, found.schema), theirs.name));
+      }
+    }
+  }
+  const known = operation.parameters.map(({ name }) => name.toLowerCase());
+  const added = ours.filter(({ name }) => !known.includes(name.toLowerCase())).map((parameter) => `${parameter.in} ${parameter.name} is unknown to the protocol`);
+  return [...lines, ...added];
+}
+
+function securityDifferences(operation: SpecOperation, own: OwnOperation): string[] {
+  const ours = (own.security ?? []).flatMap((alternative) => Object.keys(alternative)).sort();
+  const theirs = [...operation.schemes].sort();
+  return ours.join() === theirs.join() ? [] : [`lets in by ${ours.join(', ') || 'nothing'}, the protocol by ${theirs.join(', ') || 'nothing'}`];
+}
+
+function bodyDifferences(spec: SpecDocument, { body }: SpecOperation, own: OwnOperation): string[] {
+  const ours = own.requestBody?.content[JSON_TYPE]?.schema;
+  if (body === undefined || ours === undefined) {
+    return (body === undefined) === (ours === undefined) ? [] : [`a body is ${ours === undefined ? 'not described' : 'unknown to the protocol'}`];
+  }
+  return requestDifferences(...sides(spec, body.schema, ours));
+}
+
+function successDifferences(spec: SpecDocument, operation: SpecOperation, own: OwnOperation): string[] {
+  const lines: string[] = [];
+  for (const [status, response] of operation.responses) {
+    const theirs = response.content?.[JSON_TYPE]?.schema;
+    if (status >= 300 || theirs === undefined) {
+      continue;
+    }
+    const ours = own.responses[String(status)]?.content?.[JSON_TYPE]?.schema;
+    if (ours === undefined) {
+      lines.push(`the answer ${status} has no schema`);
+      continue;
+    }
+    lines.push(...answerDifferences(...sides(spec, theirs, ours)).map((line) => `${status} ${line}`));
+  }
+  const declared = Object.keys(own.responses).filter((status) => status.startsWith('2') && !operation.responses.has(Number(status)));
+  return [...lines, ...declared.map((status) => `the protocol does not know the answer ${status}`)];
+}

@@ -1,0 +1,15 @@
+import { ADMIN_ONLY, refused, type OperationRow } from './table.js';
+
+const LOGS = '/v1/admin/audit/logs';
+
+export const AUDIT_LOG_ROWS: readonly OperationRow[] = [
+  {
+    id: 'listAuditLogs',
+    success: 200,
+    sample: async (world) => ({ method: 'GET', path: `${LOGS}?resource_id=${(await world.tenant()).id}` }),
+    others: [
+      refused(400, 'INVALID_REQUEST', 'a status and a lowest status', () => Promise.resolve({ method: 'GET', path: `${LOGS}?status=200&status_min=200` })),
+    ],
+    impossible: ADMIN_ONLY,
+  },
+];

@@ -1,0 +1,25 @@
+/** Operations of the protocol that Holdfast does not serve. Whoever adds one takes it from here and gives it a row. */
+export const NOT_SERVED = {
+  evidence: ['getEvidence', 'getEvidenceJwks'],
+  operators: ['bulkActionTenants', 'bulkActionBudgets', 'getAdminOverview'],
+  events: ['listEvents', 'getEvent', 'replayEvents', 'listTenantEvents'],
+  webhooks: [
+    'createWebhookSubscription',
+    'listWebhookSubscriptions',
+    'getWebhookSubscription',
+    'updateWebhookSubscription',
+    'deleteWebhookSubscription',
+    'testWebhookSubscription',
+    'listWebhookDeliveries',
+    'bulkActionWebhooks',
+    'getWebhookSecurityConfig',
+    'updateWebhookSecurityConfig',
+    'createTenantWebhook',
+    'listTenantWebhooks',
+    'getTenantWebhook',
+    'updateTenantWebhook',
+    'deleteTenantWebhook',
+    'testTenantWebhook',
+    'listTenantWebhookDeliveries',
+  ],
+} as const;

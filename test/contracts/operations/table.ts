@@ -1,0 +1,115 @@
+import type { Answer } from '../../support/holdfast.js';
+import type { Sample, World } from './world.js';
+
+/** One way to get a status from an operation. */
+export interface Provocation {
+  readonly status: number;
+  /** The error code that must come; none for a success. */
+  readonly code?: string;
+  readonly how: string;
+  run(world: World): Promise<Answer>;
+}
+
+/**
+ * All that one operation can answer. 401, 500 and 503 (also 400 and 413 where it takes a body, and 403 where it takes API keys) are
+ * made from the sample by `commonProvocations`; the rest stands in `others`.
+ */
+export interface OperationRow {
+  readonly id: string;
+  readonly success: number;
+  sample(world: World): Promise<Sample>;
+  readonly others: readonly Provocation[];
+  /** Statuses that the protocol declares and nobody can get from Holdfast, with the reason. */
+  readonly impossible?: Readonly<Record<number, string>>;
+  /** The operation reads nothing but the key, so only a key that the process does not know yet meets damaged records. */
+  readonly keyOnly?: boolean;
+}
+
+/** Why no caller gets 403 where only the admin key is accepted. */
+export const ADMIN_ONLY = { 403: 'the admin key may do everything, and a wrong one is 401' } as const;
+
+/** A request that is sent as it is and refused with this code. */
+export function refused(status: number, code: string, how: string, prepare: (world: World) => Promise<Sample>): Provocation {
+  return { status, code, how, run: async (world) => world.send(await prepare(world)) };
+}
+
+/** A request that succeeds with this status. */
+export function succeeds(status: number, how: string, prepare: (world: World) => Promise<Sample>): Provocation {
+  return { status, how, run: async (world) => world.send(await prepare(world)) };
+}
+
+/** What every operation answers in the same way. */
+export function commonProvocations({ success, sample, keyOnly = false }: OperationRow, plane: 'runtime' | 'governance', withBody: boolean, tenants: boolean): Provocation[] {
+  const keyless = async (world: World, headers: Record<string, string>): Promise<Answer> => {
+    const { method, path, body } = await sample(world);
+    return world.holdfast.call(method, path, { body, headers });
+  };
+  return [
+    { status: success, how: 'the sample', run: async (world) => world.send(await sample(world)) },
+    { status: 401, code: 'UNAUTHORIZED', how: 'no key', run: (world) => keyless(world, {}) },
+    {
+      status: 401,
+      code: 'UNAUTHORIZED',
+      how: 'keys that do not exist',
+      run: (world) => keyless(world, { 'x-cycles-api-key': `cyc_live_00${'a'.repeat(43)}`, 'x-admin-api-key': 'another-admin-key-01' }),
+    },
+    ...(withBody ? bodyProvocations(sample) : []),
+    ...(tenants ? [permissionProvocation(sample, plane)] : []),
+    {
+      status: 500,
+      code: 'INTERNAL_ERROR',
+      how: 'records that nobody can read',
+      run: async (world) => {
+        const prepared = await sample(world);
+        if (prepared.tenant !== undefined && !keyOnly) {
+          // The key is known to the process after this, so that the operation itself meets the damage.
+          await world.holdfast.balances(prepared.tenant);
+        }
+        return world.whileDamaged(() => world.send(prepared));
+      },
+    },
+  ];
+}
+
+function bodyProvocations(sample: (world: World) => Promise<Sample>): Provocation[] {
+  return [
+    {
+      status: 400,
+      code: 'INVALID_REQUEST',
+      how: 'a member that does not exist',
+      run: async (world) => {
+        const prepared = await sample(world);
+        return world.send({ ...prepared, body: { ...prepared.body, no_such_member: true } });
+      },
+    },
+    {
+      status: 413,
+      code: 'INVALID_REQUEST',
+      how: 'a body beyond the limit',
+      run: async (world) => {
+        const prepared = await sample(world);
+        return world.send({ ...prepared, body: { ...prepared.body, metadata: { text: 'x'.repeat(BODY_TOO_LARGE) } } });
+      },
+    },
+  ];
+}
+
+const BODY_TOO_LARGE = 70_000;
+
+function permissionProvocation(sample: (world: World) => Promise<Sample>, plane: 'runtime' | 'governance'): Provocation {
+  return {
+    status: 403,
+    code: plane === 'runtime' ? 'FORBIDDEN' : 'INSUFFICIENT_PERMISSIONS',
+    how: 'a key without the permission',
+    run: async (world) => {
+      const prepared = await sample(world);
+      if (prepared.tenant === undefined) {
+        throw new Error('the sample of an operation that takes API keys must be sent with one');
+      }
+      return world.send({ ...prepared, tenant: await world.powerless(prepared.tenant) });
+    },
+  };
+}
+
+/** A part of the path that is longer than any id: the router itself refuses it. */
+export const LONG_PART = 'a'.repeat(300);

@@ -1,0 +1,66 @@
+import { randomBytes } from 'node:crypto';
+import { ADMIN_ONLY, LONG_PART, refused, succeeds, type OperationRow } from './table.js';
+import type { Sample } from './world.js';
+
+function create(): Sample {
+  const id = `t-${randomBytes(6).toString('hex')}`;
+  return { method: 'POST', path: '/v1/admin/tenants', body: { tenant_id: id, name: id } };
+}
+
+const update = (id: string): Sample => ({ method: 'PATCH', path: `/v1/admin/tenants/${id}`, body: { name: 'Another' } });
+
+export const TENANT_ROWS: readonly OperationRow[] = [
+  {
+    id: 'createTenant',
+    success: 201,
+    sample: async (world) => {
+      // The damage of the 500 row reaches only records that exist, such as the index of this tenant's partition.
+      await world.holdfast.createTenant();
+      return create();
+    },
+    others: [
+      succeeds(200, 'the same again', async (world) => {
+        const first = create();
+        await world.send(first);
+        return first;
+      }),
+      refused(409, 'DUPLICATE_RESOURCE', 'the same id with another name', async (world) => {
+        const first = create();
+        await world.send(first);
+        return { ...first, body: { ...first.body, name: 'another' } };
+      }),
+    ],
+    impossible: ADMIN_ONLY,
+  },
+  {
+    id: 'listTenants',
+    success: 200,
+    sample: async (world) => {
+      await world.holdfast.createTenant();
+      return { method: 'GET', path: '/v1/admin/tenants' };
+    },
+    others: [refused(400, 'INVALID_REQUEST', 'an unknown order', () => Promise.resolve({ method: 'GET', path: '/v1/admin/tenants?sort_dir=up' }))],
+    impossible: ADMIN_ONLY,
+  },
+  {
+    id: 'getTenant',
+    success: 200,
+    sample: async (world) => ({ method: 'GET', path: `/v1/admin/tenants/${(await world.holdfast.createTenant()).id}` }),
+    others: [
+      refused(400, 'INVALID_REQUEST', 'an id longer than any', () => Promise.resolve({ method: 'GET', path: `/v1/admin/tenants/${LONG_PART}` })),
+      refused(404, 'TENANT_NOT_FOUND', 'an id that nobody has', () => Promise.resolve({ method: 'GET', path: '/v1/admin/tenants/nobody' })),
+    ],
+    impossible: ADMIN_ONLY,
+  },
+  {
+    id: 'updateTenant',
+    success: 200,
+    sample: async (world) => update((await world.tenant()).id),
+    others: [
+      succeeds(200, 'its close', async (world) => ({ ...update((await world.held()).tenant.id), body: { status: 'CLOSED' } })),
+      refused(404, 'TENANT_NOT_FOUND', 'an id that nobody has', () => Promise.resolve(update('nobody'))),
+      refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) => update((await world.setTenant(await world.tenant(), { status: 'CLOSED' })).id)),
+    ],
+    impossible: ADMIN_ONLY,
+  },
+];

@@ -1,0 +1,119 @@
+import { Redis } from 'ioredis';
+import { ADMIN_API_KEY, expectStatus, Holdfast, newKey, reserveBody, type Answer, type TestTenant } from '../../support/holdfast.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { budgetKey, reservationKey, tenantKey, ttlIndexKey } from '../../../src/redis/index.js';
+
+/** One request that succeeds as it is; the failures that every operation has in common are made from it. */
+export interface Sample {
+  readonly method: string;
+  readonly path: string;
+  readonly body?: Record<string, unknown>;
+  /** The tenant whose key is sent; the admin key is sent without one. */
+  readonly tenant?: TestTenant;
+}
+
+/** One partition, so that all records of the service can be damaged and mended as a whole. */
+const TAG = '{p00}';
+const ALLOCATED = 1000;
+export const BODY_LIMIT_BYTES = 65_536;
+
+/** A service on a Redis of its own, and the ways to bring its tenants, budgets and reservations into every state. */
+export class World {
+  private constructor(
+    readonly holdfast: Holdfast,
+    private readonly server: RedisServer,
+    private readonly redis: Redis,
+  ) {}
+
+  static async start(): Promise<World> {
+    const server = await startRedis();
+    const settings = { REDIS_URL: server.url, PARTITIONS: '1', BODY_LIMIT_BYTES: String(BODY_LIMIT_BYTES) };
+    return new World(await Holdfast.start(settings), server, new Redis(server.url));
+  }
+
+  async stop(): Promise<void> {
+    this.redis.disconnect();
+    await this.holdfast.stop();
+    await this.server.stop();
+  }
+
+  send({ method, path, body, tenant }: Sample): Promise<Answer> {
+    return this.holdfast.call(method, path, { body, ...(tenant === undefined ? { headers: { 'x-admin-api-key': ADMIN_API_KEY } } : { key: tenant.key }) });
+  }
+
+  /** A tenant with a budget at its root. */
+  async tenant(budget: Record<string, unknown> = {}, settings: Record<string, unknown> = {}): Promise<TestTenant> {
+    const tenant = await this.holdfast.createTenant(settings);
+    await this.holdfast.createBudget(tenant, '', ALLOCATED, budget);
+    return tenant;
+  }
+
+  /** A key of the same tenant that has one permission, which none of the operations under test asks for. */
+  async powerless(tenant: TestTenant): Promise<TestTenant> {
+    return { ...tenant, key: await this.holdfast.createKey(tenant.id, { permissions: ['admin:audit:read'] }) };
+  }
+
+  async held(more: Record<string, unknown> = {}, settings: Record<string, unknown> = {}): Promise<{ tenant: TestTenant; id: string }> {
+    const tenant = await this.tenant({}, settings);
+    const { reservation_id: id } = expectStatus(await this.holdfast.reserve(tenant, 10, more), 200);
+    return { tenant, id: id as string };
+  }
+
+  async released(): Promise<{ tenant: TestTenant; id: string }> {
+    const held = await this.held();
+    expectStatus(await this.holdfast.settle(held.tenant, 'release', held.id), 200);
+    return held;
+  }
+
+  /** A hold whose lease and grace have passed, on the server's own clock. */
+  async expired(): Promise<{ tenant: TestTenant; id: string }> {
+    const held = await this.held({ grace_period_ms: 0 });
+    const [seconds] = await this.redis.time();
+    const passed = (Number(seconds) - 60) * 1000;
+    await this.redis.hset(reservationKey(TAG, held.id), 'ex', passed);
+    await this.redis.zadd(ttlIndexKey(TAG), passed, held.id);
+    return held;
+  }
+
+  async setTenant(tenant: TestTenant, fields: Record<string, string>): Promise<TestTenant> {
+    await this.redis.hset(tenantKey(TAG, tenant.id), fields);
+    return tenant;
+  }
+
+  /** Changes the stored budget at the tenant's root. */
+  async setBudget(tenant: TestTenant, fields: Record<string, string>): Promise<TestTenant> {
+    await this.redis.hset(budgetKey(TAG, 'TOKENS', `tenant:${tenant.id}`), fields);
+    return tenant;
+  }
+
+  /** While `work` runs, every record of the service has a type that no operation can read. */
+  async whileDamaged<T>(work: () => Promise<T>): Promise<T> {
+    const keys = await this.redis.keys(`${TAG}*`);
+    const dumps = await Promise.all(keys.map((key) => this.redis.dumpBuffer(key)));
+    // A stream suits no operation; a string or a hash would be what some of them expect.
+    await Promise.all(keys.map((key) => this.redis.pipeline().del(key).xadd(key, '*', 'damaged', '1').exec()));
+    try {
+      return await work();
+    } finally {
+      await Promise.all([...(await this.redis.keys(`${TAG}*`))].map((key) => this.redis.del(key)));
+      await Promise.all(keys.map((key, index) => this.redis.restore(key, 0, dumps[index] as Buffer)));
+    }
+  }
+
+  /** While `work` runs, the store keeps its connections and answers nothing. */
+  async whileStoreIsAway<T>(work: () => Promise<T>): Promise<T> {
+    this.server.pause();
+    try {
+      return await work();
+    } finally {
+      this.server.resume();
+    }
+  }
+
+  reserveBody(tenant: TestTenant, amount = 10, more: Record<string, unknown> = {}): Record<string, unknown> {
+    return reserveBody(tenant, amount, more);
+  }
+}
+
+export const tokens = (amount: number): Record<string, unknown> => ({ unit: 'TOKENS', amount });
+export { newKey };

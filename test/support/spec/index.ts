@@ -1,0 +1,4 @@
+export * from './compare.js';
+export * from './documents.js';
+export { contractProblems, type Exchange } from './responses.js';
+export * from './schema-book.js';

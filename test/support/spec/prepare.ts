@@ -1,0 +1,51 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { parse } from 'yaml';
+
+/** The protocol's documents by plane. Where both describe an operation, the first one counts. */
+const DOCUMENTS = { runtime: 'cycles-protocol-v0.yaml', governance: 'cycles-governance-admin-v0.1.25.yaml' } as const;
+
+/**
+ * Reads the protocol's OpenAPI documents once for the whole run and leaves them as JSON for the test files, because
+ * reading the YAML again in each of them would take half a second. The folder is `CYCLES_SPEC_DIR`, by default `../shared/spec`.
+ * Without that folder the contract checks are skipped, and this says so once; a folder that was named must be there.
+ */
+export function prepareSpec(rootDir: string): void {
+  const named = process.env['CYCLES_SPEC_DIR'];
+  const folder = resolve(rootDir, named ?? '../shared/spec');
+  const files = Object.entries(DOCUMENTS).map(([plane, name]) => [plane, join(folder, name)] as const);
+  const missing = files.find(([, file]) => !existsSync(file));
+  if (missing !== undefined) {
+    const reason = `there is no ${missing[1]}; set CYCLES_SPEC_DIR to the folder of the protocol's OpenAPI documents`;
+    if (named !== undefined) {
+      throw new Error(reason);
+    }
+    process.env['TEST_SPEC_ABSENT'] = reason;
+    process.stderr.write(`answers are not compared with the protocol's OpenAPI documents: ${reason}\n`);
+    return;
+  }
+  const documents = Object.fromEntries(files.map(([plane, file]) => [plane, withoutProse(parse(readFileSync(file, 'utf8')))]));
+  const copy = join(mkdtempSync(join(tmpdir(), 'holdfast-test-spec-')), 'spec.json');
+  writeFileSync(copy, JSON.stringify(documents));
+  process.env['TEST_SPEC_FILE'] = copy;
+}
+
+export function removePreparedSpec(): void {
+  const copy = process.env['TEST_SPEC_FILE'];
+  if (copy !== undefined) {
+    rmSync(dirname(copy), { recursive: true, force: true });
+  }
+}
+
+/** Descriptions are most of the documents. A property that is named so has a schema as its value, and stays. */
+function withoutProse(value: unknown): unknown {
+  if (Array.isArray(value)) {
+    return value.map(withoutProse);
+  }
+  if (typeof value !== 'object' || value === null) {
+    return value;
+  }
+  const kept = Object.entries(value).filter(([name, entry]) => !(name === 'description' && typeof entry === 'string') && name !== 'example');
+  return Object.fromEntries(kept.map(([name, entry]) => [name, withoutProse(entry)]));
+}

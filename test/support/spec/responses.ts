@@ -1,0 +1,165 @@
+import type { ValidateFunction } from 'ajv/dist/2020.js';
+import { INT64_MAX } from '../../../src/ledger/index.js';
+import { findOperation, findPath, loadSpec, type Plane, type Spec, type SpecOperation } from './documents.js';
+import { problemsOf, SchemaBook } from './schema-book.js';
+
+/** One request and its answer, as a client sees them. */
+export interface Exchange {
+  readonly method: string;
+  readonly path: string;
+  readonly requestHeaders: Headers;
+  readonly requestBody: string | undefined;
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The body with integers beyond 2^53 as bigint; undefined when it is no JSON. */
+  readonly body: unknown;
+}
+
+/** Paths that are Holdfast's own, and those that tests mount: the protocol says nothing about them. */
+const OUTSIDE = [/^\/health\//, /^\/actuator\//, /^\/metrics$/, /^\/docs(\/|$)/, /^\/openapi\.json$/, /^\/ops\//, /^\/probe\//, /^\/v1\/forgotten$/];
+
+/** Statuses that an operation may answer although its description does not list them, and why. */
+const ALLOWED_ANYWHERE: Readonly<Record<number, string>> = {
+  408: 'the request did not arrive in time; this is below the protocol',
+  413: 'the body is larger than this server takes; this is below the protocol',
+  431: 'the headers are larger than this server takes; this is below the protocol',
+  429: 'ERROR SEMANTICS of cycles-protocol-v0 reserves it for throttling, on any operation',
+  503: 'the store is away: a client must see that a retry may succeed, and 500 does not say so',
+};
+
+/** The same for single operations, by operation id. */
+const ALLOWED: Readonly<Record<string, Readonly<Record<number, string>>>> = {
+  updateTenant: { 409: 'CASCADE SEMANTICS, Rule 2: a closed tenant refuses every change with TENANT_CLOSED' },
+};
+
+const INT64_MIN = -INT64_MAX - 1n;
+const TRACE_ID = /^[0-9a-f]{32}$/;
+const WHOLE_SECONDS = /^\d+$/;
+const ERROR_MEMBERS = ['error', 'message', 'request_id', 'trace_id', 'details'];
+
+/** What of an answer breaks the protocol's OpenAPI documents; empty also when this run has none. */
+export function contractProblems(exchange: Exchange): string[] {
+  const path = exchange.path.split('?', 1)[0] as string;
+  const problems = headerProblems(exchange);
+  const spec = loadSpec();
+  if (spec === undefined || OUTSIDE.some((pattern) => pattern.test(path))) {
+    return problems;
+  }
+  const operation = findOperation(spec, exchange.method, path);
+  if (operation === undefined) {
+    return [...problems, ...strangerProblems(spec, exchange, path)];
+  }
+  const declared = operation.responses.has(exchange.status);
+  if (!declared && ALLOWED_ANYWHERE[exchange.status] === undefined && ALLOWED[operation.id]?.[exchange.status] === undefined) {
+    problems.push(`${operation.id} does not declare the status ${exchange.status}`);
+  }
+  if (exchange.status >= 400) {
+    return [...problems, ...errorProblems(spec, exchange, operation.plane)];
+  }
+  return [...problems, ...successProblems(spec, exchange, operation)];
+}
+
+/** CORRELATION AND TRACING: both identifiers on every answer of every plane. */
+function headerProblems({ status, headers }: Exchange): string[] {
+  const problems: string[] = [];
+  if (!/^req_[0-9a-f]{24}$/.test(headers.get('x-request-id') ?? '')) {
+    problems.push(`X-Request-Id is ${headers.get('x-request-id')}`);
+  }
+  if (!TRACE_ID.test(headers.get('x-cycles-trace-id') ?? '')) {
+    problems.push(`X-Cycles-Trace-Id is ${headers.get('x-cycles-trace-id')}`);
+  }
+  if ((status === 429 || status === 503) && !WHOLE_SECONDS.test(headers.get('retry-after') ?? '0')) {
+    problems.push(`Retry-After is ${headers.get('retry-after')}, which is no number of whole seconds`);
+  }
+  if (status === 429 && (headers.get('retry-after') === null || headers.get('x-ratelimit-reset') === null)) {
+    problems.push('429 needs Retry-After and X-RateLimit-Reset');
+  }
+  for (const name of ['x-ratelimit-remaining', 'x-ratelimit-reset']) {
+    const value = headers.get(name);
+    if (value !== null && !/^-?\d+$/.test(value)) {
+      problems.push(`${name} is ${value}, which is no integer`);
+    }
+  }
+  return problems;
+}
+
+/** A path or a method that the protocol does not have. */
+function strangerProblems(spec: Spec, exchange: Exchange, path: string): string[] {
+  const neighbour = findPath(spec, path);
+  if (exchange.status !== 404 && exchange.status !== 405 && exchange.status !== 400) {
+    return [`the protocol has no ${exchange.method} ${path}, and the answer is ${exchange.status}`];
+  }
+  return errorProblems(spec, exchange, neighbour?.plane ?? (/^\/v1\/(admin|auth)\//.test(path) ? 'governance' : 'runtime'));
+}
+
+function errorProblems(spec: Spec, exchange: Exchange, plane: Plane): string[] {
+  if (exchange.method === 'HEAD') {
+    return [];
+  }
+  const problems = schemaProblems(spec, plane, '#/components/schemas/ErrorResponse', exchange);
+  const { body, headers } = exchange;
+  if (typeof body !== 'object' || body === null) {
+    return [...problems, 'an error needs a JSON body'];
+  }
+  const found = body as Record<string, unknown>;
+  for (const name of Object.keys(found)) {
+    if (!ERROR_MEMBERS.includes(name)) {
+      problems.push(`an error has no member ${name}`);
+    }
+  }
+  if (found['request_id'] !== headers.get('x-request-id') || found['trace_id'] !== headers.get('x-cycles-trace-id')) {
+    problems.push('request_id and trace_id of an error must equal the headers');
+  }
+  return problems;
+}
+
+function successProblems(spec: Spec, exchange: Exchange, operation: SpecOperation): string[] {
+  const problems: string[] = [];
+  const response = operation.responses.get(exchange.status);
+  const pointer = operation.responsePointers.get(exchange.status);
+  if (pointer !== undefined) {
+    problems.push(...schemaProblems(spec, operation.plane, pointer, exchange), ...integerProblems(exchange.body, ''));
+  } else if (exchange.text !== '') {
+    problems.push(`${operation.id} declares no body for ${exchange.status}`);
+  }
+  problems.push(...acceptedProblems(spec, exchange, operation));
+  const asTenant = exchange.requestHeaders.has('x-cycles-api-key') && !exchange.requestHeaders.has('x-admin-api-key');
+  if (asTenant && response?.headers?.['X-Cycles-Tenant'] !== undefined && (exchange.headers.get('x-cycles-tenant') ?? '') === '') {
+    problems.push('X-Cycles-Tenant is missing');
+  }
+  return problems;
+}
+
+/** A success means that the protocol allows what was asked; whoever relies on our answer elsewhere would be refused there. */
+function acceptedProblems(spec: Spec, { requestBody }: Exchange, { id, plane, body }: SpecOperation): string[] {
+  if (body === undefined || (requestBody ?? '') === '') {
+    return body?.required === true ? [`${id} took a request without a body`] : [];
+  }
+  return problemsOf(validatorOf(spec, plane, body.pointer), JSON.parse(requestBody as string)).map((problem) => `${id} took a body that the protocol refuses: ${problem}`);
+}
+
+/** The schema check sees doubles, so that integers beyond int64 are looked for in the exact values. */
+function integerProblems(value: unknown, at: string): string[] {
+  if (typeof value === 'bigint') {
+    return value > INT64_MAX || value < INT64_MIN ? [`${at} is ${value}, which is no int64`] : [];
+  }
+  if (typeof value !== 'object' || value === null) {
+    return [];
+  }
+  return Object.entries(value).flatMap(([name, entry]) => integerProblems(entry, `${at}/${name}`));
+}
+
+function schemaProblems(spec: Spec, plane: Plane, pointer: string, { text, headers, status }: Exchange): string[] {
+  if (headers.get('content-type')?.startsWith('application/json') !== true) {
+    return [`the content type of ${status} is ${headers.get('content-type')}`];
+  }
+  return problemsOf(validatorOf(spec, plane, pointer), JSON.parse(text));
+}
+
+let book: SchemaBook | undefined;
+
+function validatorOf(spec: Spec, plane: Plane, pointer: string): ValidateFunction {
+  book ??= new SchemaBook(spec.documents);
+  return book.validatorOf(plane, pointer);
+}
