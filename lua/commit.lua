@@ -19,7 +19,7 @@
 --           | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED | QUARANTINED reason | UNIT_MISMATCH unit
 --           | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
 -- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted; those of the expiry transition
--- @include  keys, now_ms, int64, idempotency, settle, charge, budget, append_event
+-- @include  keys, now_ms, int64, idempotency, settle, charge, budget, append_event, ended
 local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint = ARGV[1], ARGV[2], ARGV[3]
 local unit, actual, metadata = ARGV[4], ARGV[5], ARGV[6]
@@ -87,6 +87,6 @@ if entry then
   ended[#ended + 1] = entry
 end
 redis.call(unpack(ended))
-redis.call('PEXPIRE', reservation, retention_ms)
+keep_ended(tag, reservation_id, retention_ms)
 remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 return reply

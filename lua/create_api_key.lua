@@ -20,7 +20,7 @@
 -- ARGV[...] field and value pairs of the record: key_prefix, description, metadata
 -- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_CLOSED | EXPIRES_IN_PAST
 -- EMITS     api_key.created
--- @include  keys, now_ms, tenant, append_event
+-- @include  keys, now_ms, tenant, append_event, append_audit
 local api_key, secret_hash, api_key_index, tenant = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local tenant_id, key_id, hash, name, permissions, scope_filter = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local expires_at, default_life_ms = tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -44,6 +44,8 @@ end
 if redis.call('EXISTS', api_key, secret_hash) ~= 0 then
   error('the random id or secret of a new API key exists already')
 end
+require_event_log(tag)
+require_audit_log(tag)
 
 -- Nothing is refused below this line.
 redis.call('HSET', api_key, 'key_id', key_id, 'tenant_id', tenant_id, 'name', name, 'secret_hash', hash,
@@ -53,4 +55,5 @@ redis.call('SET', secret_hash, key_id)
 redis.call('ZADD', api_key_index, ms_text(now), key_id)
 append_event(tag, 'api_key.created', tenant_id, nil, origin,
   { 'key_id', key_id, 'key_name', name, 'new_status', 'ACTIVE', 'permissions', permissions })
+append_audit(tag, 'createApiKey', 201, tenant_id, 'api_key', key_id, origin, { 'name', name })
 return { 'CREATED', unpack(redis.call('HGETALL', api_key)) }

@@ -17,7 +17,7 @@
 -- ARGV[...] field and value pairs of the record: commit_overage_policy, metadata
 -- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE
 -- EMITS     budget.created
--- @include  keys, now_ms, tenant, budget, append_event
+-- @include  keys, now_ms, tenant, budget, append_event, append_audit
 local budget, budget_index, tenant = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, ledger_id, scope, unit, allocated, overdraft_limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local origin = { actor = ARGV[7], key = ARGV[8], request = ARGV[9], trace = ARGV[10] }
@@ -35,6 +35,8 @@ end
 if read_budget(tag, unit, scope) then
   return { 'DUPLICATE' }
 end
+require_event_log(tag)
+require_audit_log(tag)
 
 -- Nothing is refused below this line.
 local now = ms_text(now_ms())
@@ -45,4 +47,6 @@ redis.call('ZADD', budget_index, 0, scope .. ' ' .. unit)
 append_event(tag, 'budget.created', tenant_id, scope, origin,
   { 'ledger_id', ledger_id, 'unit', unit, 'operation', 'CREATE', 'new_allocated', allocated, 'new_remaining', allocated,
     'new_debt', '0', 'new_spent', '0', 'new_reserved', '0', 'new_status', 'ACTIVE' })
+append_audit(tag, 'createBudget', 201, tenant_id, 'budget', ledger_id, origin,
+  { 'scope', scope, 'unit', unit, 'allocated', allocated, 'overdraft_limit', overdraft_limit })
 return { 'CREATED', unpack(redis.call('HGETALL', budget)) }

@@ -12,7 +12,7 @@
 -- ARGV[...] field and value pairs of the record's other settings
 -- RETURNS   CREATED (field value)* | EXISTS (field value)* | DUPLICATE
 -- EMITS     tenant.created
--- @include  keys, now_ms, tenant, append_event
+-- @include  keys, now_ms, tenant, append_event, append_audit
 --
 -- The id is the idempotency key: the same id with the same name is a repetition, and nothing is told twice.
 local tenant, tenant_index = KEYS[1], KEYS[2]
@@ -28,6 +28,8 @@ if read_tenant(tenant) then
   end
   return { 'EXISTS', unpack(redis.call('HGETALL', tenant)) }
 end
+require_event_log(tag)
+require_audit_log(tag)
 
 -- Nothing is refused below this line.
 local now = ms_text(now_ms())
@@ -35,4 +37,5 @@ redis.call('HSET', tenant, 'tenant_id', tenant_id, 'name', name, 'status', 'ACTI
   unpack(ARGV, first_field))
 redis.call('ZADD', tenant_index, now, tenant_id)
 append_event(tag, 'tenant.created', tenant_id, nil, origin, { 'tenant_id', tenant_id, 'new_status', 'ACTIVE' })
+append_audit(tag, 'createTenant', 201, tenant_id, 'tenant', tenant_id, origin, { 'name', name })
 return { 'CREATED', unpack(redis.call('HGETALL', tenant)) }

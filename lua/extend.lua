@@ -47,9 +47,11 @@ end
 if hold.extensions >= hold.max_extensions then
   return { 'MAX_EXTENSIONS_EXCEEDED', ms_text(hold.max_extensions) }
 end
-local max_ttl_ms = tonumber(redis.call('HGET', reservation, 'mt') or '') or hold.tenant_record and hold.tenant_record.max_ttl_ms
-if max_ttl_ms then
-  extend_by_ms = math.min(extend_by_ms, max_ttl_ms)
+local policy_max_ttl_ms, maker = unpack(redis.call('HMGET', reservation, 'mt', 'ki'))
+if policy_max_ttl_ms then
+  extend_by_ms = math.min(extend_by_ms, tonumber(policy_max_ttl_ms))
+elseif hold.tenant_record then
+  extend_by_ms = math.min(extend_by_ms, hold.tenant_record.max_ttl_ms)
 end
 
 -- Nothing is refused below this line.
@@ -57,7 +59,8 @@ local expires_at = hold.expires_at + extend_by_ms
 local expires_text = ms_text(expires_at)
 local used = ms_text(hold.extensions + 1)
 redis.call('ZADD', ttl_index_key(tag), ms_text(expires_at + hold.grace_ms), reservation_id)
-redis.call('HSET', reservation, 'ex', expires_text, 'xc', used, 'x' .. used, ms_text(now) .. '+' .. ms_text(extend_by_ms))
+local granted = ms_text(now) .. '+' .. ms_text(extend_by_ms) .. (key_id == maker and '' or '+' .. key_id)
+redis.call('HSET', reservation, 'ex', expires_text, 'xc', used, 'x' .. used, granted)
 if hold.idempotency_key then
   -- A retry of the reserve must find this hold, not make a second one, for as long as this one can live.
   local lifetime_ms = math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)

@@ -9,7 +9,7 @@
 -- ARGV[5]   trace            trace id and flags
 -- RETURNS   FOUND (field value)* | NOT_FOUND | FORBIDDEN | RESERVATION_EXPIRED | QUARANTINED reason
 -- EMITS     those of the expiry transition
--- @include  keys, now_ms, hold, expiry
+-- @include  keys, now_ms, hold, record, expiry
 local reservation = KEYS[1]
 local tenant_id, reservation_id, retention_ms = ARGV[1], ARGV[2], ARGV[3]
 local origin = { actor = 'system', request = ARGV[4], trace = ARGV[5] }
@@ -36,4 +36,9 @@ local defect = hold_defect(hold)
 if defect then
   error('corrupt reservation record ' .. hold.key .. ': ' .. defect)
 end
-return { 'FOUND', unpack(redis.call('HGETALL', reservation)) }
+local reply = { 'FOUND' }
+for name, value in pairs(record_fields(reservation)) do
+  reply[#reply + 1] = name
+  reply[#reply + 1] = value
+end
+return reply

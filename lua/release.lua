@@ -3,23 +3,26 @@
 --
 -- KEYS[1]   reservation      hash
 -- KEYS[2]   idempotency      string, the record of this request
--- ARGV[1]   tenant_id        effective tenant
+-- ARGV[1]   tenant_id        effective tenant, or empty for an operator, who may release anybody's hold
 -- ARGV[2]   reservation_id
 -- ARGV[3]   fingerprint      of the canonical payload
 -- ARGV[4]   reason           free text, or empty
 -- ARGV[5]   idempotency_ttl_ms
 -- ARGV[6]   retention_ms     how long the ended record stays for the audit trail
--- ARGV[7]   key_id           the API key that asks
+-- ARGV[7]   key_id           the API key that asks, or empty
 -- ARGV[8]   request_id
 -- ARGV[9]   trace            trace id and flags
 -- RETURNS   RELEASED fresh|replay released unit (scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND | FORBIDDEN | TENANT_CLOSED
 --           | RESERVATION_FINALIZED state | RESERVATION_EXPIRED | QUARANTINED reason
 -- EMITS     those of the expiry transition
--- @include  keys, now_ms, int64, idempotency, settle, budget
+-- @include  keys, now_ms, int64, idempotency, settle, budget, append_audit, ended
+--
+-- What an operator releases is in the audit log, by the same step.
 local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local idempotency_ttl_ms, retention_ms, key_id = ARGV[5], ARGV[6], ARGV[7]
-local origin = { actor = 'api_key', key = key_id, request = ARGV[8], trace = ARGV[9] }
+local by_operator = tenant_id == ''
+local origin = { actor = by_operator and 'admin_on_behalf_of' or 'api_key', key = key_id, request = ARGV[8], trace = ARGV[9] }
 
 local tag = tag_of_key(reservation)
 local now = now_ms()
@@ -43,6 +46,9 @@ for _, budget in ipairs(budgets) do
     error('budget ' .. budget.key .. ' holds less than the reservation that leaves it')
   end
 end
+if by_operator then
+  require_audit_log(tag)
+end
 
 -- Nothing is refused below this line.
 -- The index comes first: where it is damaged the script ends here, before a figure has moved.
@@ -56,11 +62,16 @@ for _, budget in ipairs(budgets) do
   reply[#reply + 1] = text
   parts[#parts + 1] = text
 end
+local ended_by = by_operator and 'admin' or key_id
 if reason == '' then
-  redis.call('HSET', reservation, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', key_id)
+  redis.call('HSET', reservation, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', ended_by)
 else
-  redis.call('HSET', reservation, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', key_id, 'rr', reason)
+  redis.call('HSET', reservation, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', ended_by, 'rr', reason)
 end
-redis.call('PEXPIRE', reservation, retention_ms)
+keep_ended(tag, reservation_id, retention_ms)
+if by_operator then
+  append_audit(tag, 'releaseReservation', 200, hold.tenant, 'reservation', reservation_id, origin,
+    { 'scope', hold.scopes[#hold.scopes], 'unit', hold.unit, 'amount', hold.amount, 'reason', reason })
+end
 remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 return reply

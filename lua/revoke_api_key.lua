@@ -12,7 +12,7 @@
 -- ARGV[7]   trace            trace id and flags
 -- RETURNS   REVOKED (field value)* | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED
 -- EMITS     api_key.revoked
--- @include  keys, now_ms, api_key, tenant, append_event
+-- @include  keys, now_ms, api_key, tenant, append_event, append_audit
 --
 -- The record stays for the audit trail, and so does the way from the secret's hash to it.
 local api_key = KEYS[1]
@@ -33,6 +33,8 @@ end
 if record.status == 'REVOKED' then
   return { 'ALREADY_REVOKED' }
 end
+require_event_log(tag)
+require_audit_log(tag)
 
 -- Nothing is refused below this line.
 redis.call('HSET', api_key, 'status', 'REVOKED', 'revoked_at', ms_text(now))
@@ -42,5 +44,6 @@ end
 append_event(tag, 'api_key.revoked', record.tenant, nil, origin,
   { 'key_id', key_id, 'key_name', record.name, 'previous_status', record.expires_at > now and 'ACTIVE' or 'EXPIRED',
     'new_status', 'REVOKED', 'permissions', record.permissions })
+append_audit(tag, 'revokeApiKey', 200, record.tenant, 'api_key', key_id, origin, { 'name', record.name, 'reason', reason })
 redis.call('PUBLISH', channel, record.secret_hash)
 return { 'REVOKED', unpack(redis.call('HGETALL', api_key)) }

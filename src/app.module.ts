@@ -2,6 +2,8 @@ import { Module, type DynamicModule, type Type } from '@nestjs/common';
 import { AuthModule } from './auth/index.js';
 import { ConfigModule, type HoldfastConfig } from './config/index.js';
 import { BalancesModule } from './balances/index.js';
+import { DecideModule } from './decide/index.js';
+import { DirectDebitModule } from './direct-debit/index.js';
 import { ExpiryModule } from './expiry/index.js';
 import { GovernanceModule } from './governance/index.js';
 import { HealthModule } from './health/index.js';
@@ -36,6 +38,8 @@ export class AppModule {
         AuthModule,
         GovernanceModule,
         ReservationsModule,
+        DecideModule,
+        DirectDebitModule,
         BalancesModule,
         ExpiryModule,
         ...modules,

@@ -1,14 +1,15 @@
 -- expiry: the one transition from ACTIVE to EXPIRED, shared by the sweeper's script and by every script that meets an
 -- overdue hold. Whoever comes first runs it; there is one refund and one event.
--- @include keys, int64, hold, budget, append_event, now_ms
+-- @include keys, int64, hold, budget, append_event, now_ms, ended
 
 -- Takes a hold that cannot be settled out of the sweeper's way, and says so. Its state and the budgets stay as they are
 -- for an operator to decide on; `writable` is false when the record is no hash at all. A client that comes back to a
 -- quarantined hold finds it so: the same reason is recorded and told once.
 local function quarantine(tag, reservation_id, key, reason, now, origin, tenant, writable)
   require_event_log(tag)
-  redis.call('ZREM', ttl_index_key(tag), reservation_id)
+  -- Read before the index is written: where the quarantine is damaged, the entry must not be lost from both.
   local earlier = redis.call('HGET', quarantine_key(tag), reservation_id)
+  redis.call('ZREM', ttl_index_key(tag), reservation_id)
   if earlier and string.match(earlier, '^%S+') == reason then
     return { 'QUARANTINED', reason, tenant or '' }
   end
@@ -18,7 +19,7 @@ local function quarantine(tag, reservation_id, key, reason, now, origin, tenant,
   end
   append_event(tag, 'custom.reservation.quarantined', tenant or '__system__', nil,
     { actor = 'system', request = origin.request, trace = origin.trace },
-    { 'reservation_id', reservation_id, 'reason', reason })
+    { 'reservation_id', reservation_id, 'reason', reason, 'quarantined_at', ms_text(now) })
   return { 'QUARANTINED', reason, tenant or '' }
 end
 
@@ -65,7 +66,7 @@ local function expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
       'ttl_ms', ms_text(math.max(0, hold.expires_at - (hold.created_at or hold.expires_at))),
       'extensions_used', ms_text(hold.extensions or 0) })
   redis.call('HSET', hold.key, 'st', 'EXPIRED', 'fa', ms_text(now), 'eb', 'system', 'ev', entry)
-  redis.call('PEXPIRE', hold.key, retention_ms)
+  keep_ended(tag, reservation_id, retention_ms)
   return { 'EXPIRED', hold.tenant, ms_text(reclaim_deadline(hold)) }
 end
 

@@ -1,13 +1,15 @@
 -- hold: the record of one reservation, a hash with short field names so that it stays a compact listpack.
--- @include keys, int64, scopes
+-- @include keys, int64, scopes, record
 --
 -- st state ACTIVE, COMMITTED, RELEASED or EXPIRED     tn tenant
 -- ws ap wf ag ts  the subject's levels as given (workspace, app, workflow, agent, toolset)   dm dimensions, JSON
 -- tv the subject's tenant as given, where it differs from tn in case
 -- ak an at  action kind, name, tags (JSON)            md metadata, JSON         ik idempotency key of the reserve
 -- un unit     am amount held     op overage policy    bm which derived scopes hold it: one digit a scope, root first
+-- mt most milliseconds that one lease may last, where a policy said so
 -- ca created_at_ms   ex expires_at_ms   gr grace_ms   mx extensions allowed     xc extensions used
--- x1 x2 ...  one a granted extension: its time, '+', the milliseconds granted   ki API key id of the reserve
+-- x1 x2 ...  one a granted extension: its time, '+', the milliseconds granted, and '+' and the API key id where it is not ki
+-- ki API key id of the reserve
 -- fa ended_at_ms     eb ended by (a key id, or system)     ch charged     cm commit metadata, JSON     rr release reason
 -- ev event log entry that told of the end              qa quarantined_at_ms      qr quarantine reason
 local HOLD_STATES = { ACTIVE = true, COMMITTED = true, RELEASED = true, EXPIRED = true }
@@ -18,9 +20,16 @@ local function whole_number(text)
 end
 
 -- The record, or nil when there is none. Its figures are text as stored; hold_defect says whether they can be trusted.
+-- `fields` are all the values of a packed record, and nil for another.
 local function load_hold(key)
   local f = redis.call('HMGET', key, 'st', 'tn', 'un', 'am', 'op', 'bm', 'ex', 'gr', 'ca', 'xc', 'mx', 'ik',
-    'ws', 'ap', 'wf', 'ag', 'ts')
+    'ws', 'ap', 'wf', 'ag', 'ts', '0')
+  local fields
+  if f[18] then
+    fields = record_fields(key)
+    f = { fields.st, fields.tn, fields.un, fields.am, fields.op, fields.bm, fields.ex, fields.gr, fields.ca, fields.xc, fields.mx,
+      fields.ik, fields.ws, fields.ap, fields.wf, fields.ag, fields.ts }
+  end
   if not f[1] then
     if redis.call('EXISTS', key) == 0 then
       return nil
@@ -31,7 +40,7 @@ local function load_hold(key)
     key = key, state = f[1], tenant = f[2], unit = f[3], amount = f[4], overage_policy = f[5], mask = f[6],
     expires_at = whole_number(f[7]), grace_ms = whole_number(f[8]), created_at = whole_number(f[9]),
     extensions = whole_number(f[10] or '0'), max_extensions = whole_number(f[11] or '0'), idempotency_key = f[12],
-    levels = { f[13], f[14], f[15], f[16], f[17] },
+    levels = { f[13], f[14], f[15], f[16], f[17] }, fields = fields,
   }
 end
 

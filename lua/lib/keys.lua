@@ -8,11 +8,14 @@ local function reservation_key(tag, reservation_id) return tag .. 'r:' .. reserv
 local function reservation_index_key(tag, tenant) return tag .. 'rc:' .. tenant end
 local function ttl_index_key(tag) return tag .. 'ttl' end
 local function quarantine_key(tag) return tag .. 'quarantine' end
+local function ended_key(tag) return tag .. 'ended' end
 local function event_log_key(tag) return tag .. 'events' end
 local function tenant_key(tag, tenant) return tag .. 't:' .. tenant end
 local function tenant_index_key(tag) return tag .. 'tenants' end
 local function budget_key(tag, unit, scope) return tag .. 'b:' .. unit .. ':' .. scope end
 local function budget_index_key(tag, tenant) return tag .. 'budgets:' .. tenant end
+local function audit_log_key(tag) return tag .. 'audit' end
+local function closing_key(tag) return tag .. 'closing' end
 local function api_key_key(tag, key_id) return tag .. 'k:' .. key_id end
 local function api_key_hash_key(tag, secret_hash) return tag .. 'kh:' .. secret_hash end
 local function api_key_index_key(tag, tenant) return tag .. 'keys:' .. tenant end

@@ -7,7 +7,7 @@ local TENANT_STATUS = { ACTIVE = true, SUSPENDED = true, CLOSED = true }
 
 local function read_tenant(key)
   local fields = redis.call('HMGET', key, 'status', 'name', 'default_commit_overage_policy',
-    'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions')
+    'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions', 'policies')
   if not fields[1] and not fields[2] and redis.call('EXISTS', key) == 0 then
     return nil
   end
@@ -20,5 +20,6 @@ local function read_tenant(key)
     default_ttl_ms = tonumber(fields[4] or '60000'),
     max_ttl_ms = tonumber(fields[5] or '3600000'),
     max_extensions = tonumber(fields[6] or '10'),
+    has_policies = fields[7] ~= false,
   }
 end

@@ -91,7 +91,7 @@ export class AccessGuard implements CanActivate {
       .header('X-RateLimit-Remaining', '-1')
       .header('X-RateLimit-Reset', '0');
     const needed = rule.tenant;
-    if (needed !== undefined && !grants(caller.permissions, needed)) {
+    if (needed !== undefined && needed !== 'any' && !grants(caller.permissions, needed)) {
       this.metrics.failed('missing_permission');
       const code = rule.plane === 'runtime' ? 'FORBIDDEN' : 'INSUFFICIENT_PERMISSIONS';
       throw new Refusal(code, `the API key lacks the permission ${needed}`, { permission: needed });

@@ -5,8 +5,8 @@ import type { Permission } from './permissions.js';
 export interface AccessRule {
   /** Decides which code a key without the permission gets: the runtime's FORBIDDEN or governance's INSUFFICIENT_PERMISSIONS. */
   readonly plane: 'runtime' | 'admin';
-  /** The permission that an API key needs; without it, API keys are not accepted at all. */
-  readonly tenant?: Permission;
+  /** The permission that an API key needs, or that any valid one will do; without it, API keys are not accepted at all. */
+  readonly tenant?: Permission | 'any';
   /** Whether the admin key is accepted. Where it is, a wrong one is refused even beside a valid API key. */
   readonly admin?: boolean;
 }

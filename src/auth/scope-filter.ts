@@ -2,8 +2,9 @@ import { SCOPE_LEVELS, SEGMENT_MAX_LENGTH, SEGMENT_PATTERN, type ScopeLevel } fr
 
 /**
  * ApiKey.scope_filter of cycles-governance-admin-v0.1.25: where a key may act. An entry is one or more segments joined by
- * '/', each of which a scope must hold; `level:*` stands for any value of that level. Any one entry is enough.
- * `["workspace:eng", "tenant:acme/agent:*"]` admits whatever is in the workspace eng, and every agent of acme.
+ * '/', each of which a scope must hold; `level:*` asks for nothing. Entries belong together by the deepest level that they
+ * name: of one level any entry may match, and every level must. So `["workspace:eng", "agent:*"]` limits a key to the
+ * workspace eng, as the document's own example says, and `["agent:a", "agent:b"]` admits both agents.
  */
 export type ScopeFilter = readonly string[];
 
@@ -13,11 +14,21 @@ export function scopeAllowed(filter: ScopeFilter, scopePath: string): boolean {
     return true;
   }
   const framed = `/${scopePath}/`;
-  return filter.some((entry) => entry.split('/').every((segment) => holds(framed, segment)));
+  const levels = new Map<number, boolean>();
+  for (const entry of filter) {
+    const segments = entry.split('/');
+    const level = Math.max(...segments.map(levelOf));
+    levels.set(level, levels.get(level) === true || segments.every((segment) => holds(framed, segment)));
+  }
+  return [...levels.values()].every((matched) => matched);
+}
+
+function levelOf(segment: string): number {
+  return SCOPE_LEVELS.indexOf(segment.slice(0, Math.max(segment.indexOf(':'), 0)) as ScopeLevel);
 }
 
 function holds(framed: string, segment: string): boolean {
-  return segment.endsWith(':*') ? framed.includes(`/${segment.slice(0, -1)}`) : framed.includes(`/${segment}/`);
+  return segment.endsWith(':*') || framed.includes(`/${segment}/`);
 }
 
 /** Whether a text is an entry as described above; a level that is misspelt would silently match nothing. */

@@ -53,6 +53,10 @@ export interface HoldfastConfig {
   readonly embeddedAppendFsync: 'everysec' | 'always';
   readonly sweepIntervalMs: number;
   readonly sweepBatchSize: number;
+  readonly sweepLeaseMs: number;
+  /** Percent. */
+  readonly sweepTimeShare: number;
+  readonly sweepAlertMs: number;
   readonly auditRetentionDays: number;
   readonly idempotencyTtlMs: number;
   readonly bodyLimitBytes: number;
@@ -98,6 +102,9 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
     embeddedAppendFsync: reading.required(VARIABLES.embeddedAppendFsync),
     sweepIntervalMs: reading.required(VARIABLES.sweepIntervalMs),
     sweepBatchSize: reading.required(VARIABLES.sweepBatchSize),
+    sweepLeaseMs: reading.required(VARIABLES.sweepLeaseMs),
+    sweepTimeShare: reading.required(VARIABLES.sweepTimeShare),
+    sweepAlertMs: reading.required(VARIABLES.sweepAlertMs),
     auditRetentionDays: reading.required(VARIABLES.auditRetentionDays),
     idempotencyTtlMs: reading.required(VARIABLES.idempotencyTtlMs),
     bodyLimitBytes: reading.required(VARIABLES.bodyLimitBytes),

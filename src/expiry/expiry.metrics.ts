@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { MetricsRegistry, type LabelledCounter, type LabelledGauge, type LabelledHistogram } from '../metrics/index.js';
+import { MetricsRegistry, type LabelledCounter, type LabelledHistogram } from '../metrics/index.js';
 
 /** From a quarter of a poll to the minute that readiness would long have complained about, in seconds. */
 const LATENESS_BUCKETS = [0.005, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60];
@@ -11,9 +11,6 @@ export class ExpiryMetrics {
   private readonly quarantined: LabelledCounter;
   private readonly outcomes: LabelledCounter;
   private readonly lateness: LabelledHistogram;
-  private readonly runs: LabelledCounter;
-  private readonly lastSweep: LabelledGauge;
-  private readonly cuts: LabelledCounter;
 
   constructor(metrics: MetricsRegistry) {
     this.expired = metrics.counter({
@@ -36,19 +33,6 @@ export class ExpiryMetrics {
       help: 'How long after its reclaim deadline a hold was given back.',
       buckets: LATENESS_BUCKETS,
     });
-    this.runs = metrics.counter({
-      name: 'cycles_maintenance_runs_total',
-      help: 'Runs of scheduled work by outcome.',
-      labels: ['job', 'outcome'],
-    });
-    this.cuts = metrics.counter({
-      name: 'holdfast_sweep_cut_total',
-      help: 'Sweeps that their time budget ended before everything due was judged.',
-    });
-    this.lastSweep = metrics.gauge({
-      name: 'holdfast_sweep_last_success_timestamp_seconds',
-      help: 'When the last sweep over all partitions succeeded.',
-    });
   }
 
   /**
@@ -69,16 +53,5 @@ export class ExpiryMetrics {
 
   candidateFailed(): void {
     this.outcomes.inc({ source: 'sweep', outcome: 'ERROR', detail: 'none' });
-  }
-
-  pageCut(): void {
-    this.cuts.inc();
-  }
-
-  sweepEnded(outcome: 'success' | 'failed', atMs: number): void {
-    this.runs.inc({ job: 'reservation_expiry', outcome });
-    if (outcome === 'success') {
-      this.lastSweep.set(atMs / 1000);
-    }
   }
 }

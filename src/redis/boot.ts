@@ -88,8 +88,12 @@ export async function checkVersion(masters: readonly Redis[], where: string): Pr
  * for in partitions they are not in.
  */
 export async function agreeOnPartitions(client: Redis | Cluster, partitions: number): Promise<void> {
-  await client.hsetnx(metaKey(), 'partitions', String(partitions));
-  const recorded = await client.hget(metaKey(), 'partitions');
+  let recorded = await client.hget(metaKey(), 'partitions');
+  if (recorded === null) {
+    // Only then a write: an instance must be able to start on a Redis that is full.
+    await client.hsetnx(metaKey(), 'partitions', String(partitions));
+    recorded = await client.hget(metaKey(), 'partitions');
+  }
   if (recorded !== String(partitions)) {
     throw new StoreBootError(
       `PARTITIONS is ${partitions}, but this store was made with ${recorded}; set PARTITIONS=${recorded}, or use an empty store`,

@@ -65,6 +65,8 @@ export const reservationKey = (tag: string, reservationId: string): string => `$
 export const reservationIndexKey = (tag: string, tenantId: string): string => `${tag}rc:${tenantId}`;
 export const ttlIndexKey = (tag: string): string => `${tag}ttl`;
 export const quarantineKey = (tag: string): string => `${tag}quarantine`;
+/** Reservations that ended and whose records are still to be packed, a list of ids, oldest first. */
+export const endedKey = (tag: string): string => `${tag}ended`;
 export const eventLogKey = (tag: string): string => `${tag}events`;
 export const tenantKey = (tag: string, tenantId: string): string => `${tag}t:${tenantId}`;
 /** The partition's tenants, a sorted set of ids scored by creation time in ms. */
@@ -72,6 +74,10 @@ export const tenantIndexKey = (tag: string): string => `${tag}tenants`;
 export const budgetKey = (tag: string, unit: string, scope: string): string => `${tag}b:${unit}:${scope}`;
 /** The tenant's budgets, a sorted set of `scope unit` members, all scores 0. */
 export const budgetIndexKey = (tag: string, tenantId: string): string => `${tag}budgets:${tenantId}`;
+/** The audit log, a stream. */
+export const auditLogKey = (tag: string): string => `${tag}audit`;
+/** The tenants whose closing is not yet carried through to all that they own: a hash from the tenant to who closed it. */
+export const closingKey = (tag: string): string => `${tag}closing`;
 export const apiKeyKey = (tag: string, keyId: string): string => `${tag}k:${keyId}`;
 /** From the SHA-256 of a secret (base64url) to its key id. */
 export const apiKeyHashKey = (tag: string, secretHash: string): string => `${tag}kh:${secretHash}`;
@@ -101,6 +107,12 @@ export const idempotencyKey = {
   directDebit: (tag: string, tenantId: string, key: string): string => `${tag}i:e:${tenantId}|${key}`,
   fund: (tag: string, unit: string, scope: string, key: string): string => `${tag}i:f:${unit}|${scope}|${key}`,
 };
+
+/** Who sweeps the partition: a token that lapses by itself. */
+export const sweepLeaseKey = (tag: string): string => `${tag}lease`;
+/** The instances that sweep, a sorted set scored by when their announcement lapses in ms; and what each tells of itself, a hash. */
+export const sweepInstancesKey = (): string => '{holdfast}instances';
+export const sweepReportsKey = (): string => '{holdfast}sweepers';
 
 /** What this deployment was created with: partitions and schema version. Its own slot, read at boot only. */
 export const metaKey = (): string => '{holdfast}meta';

@@ -49,6 +49,46 @@ export const SCRIPT_SIGNATURES = {
     args: ['tenant_id', 'reservation_id', 'retention_ms', 'request_id', 'trace'],
     flags: ['allow-oom'],
   },
+  list_reservations: {
+    keys: ['reservation_index'],
+    args: [
+      'tenant_id', 'walk_dir', 'from_ms', 'to_ms', 'walked_ms', 'walked_id', 'examine', 'limit', 'retention_ms', 'request_id',
+      'trace',
+    ],
+    rest: true,
+    flags: ['allow-oom'],
+  },
+  inspect_reservation: {
+    keys: ['reservation'],
+    args: ['reservation_id', 'retention_ms', 'request_id', 'trace'],
+    flags: ['allow-oom'],
+  },
+  expirations: {
+    keys: ['event_log'],
+    args: ['start', 'stop', 'examine', 'limit', 'from_ms', 'to_ms', 'tenant_id', 'scope', 'state'],
+    flags: ['no-writes'],
+  },
+  verify_budgets: {
+    keys: ['budget_index'],
+    args: ['after', 'limit'],
+    flags: ['no-writes'],
+  },
+  verify_holds: {
+    keys: ['reservation_index'],
+    args: ['walked_ms', 'walked_id', 'examine', 'first_ms', 'last_ms'],
+    rest: true,
+    flags: ['no-writes'],
+  },
+  pack_records: {
+    keys: ['ended'],
+    args: ['limit'],
+    flags: ['allow-oom'],
+  },
+  trim_reservation_index: {
+    keys: ['tenant_index'],
+    args: ['tenant', 'walked_ms', 'walked_id', 'examine', 'retention_ms'],
+    flags: ['allow-oom'],
+  },
   balances: {
     keys: ['budget_index'],
     args: ['after', 'limit', 'include_children', 'deepest'],
@@ -60,6 +100,31 @@ export const SCRIPT_SIGNATURES = {
     args: ['reservation_id', 'retention_ms', 'trace'],
     flags: ['allow-oom'],
   },
+  sweep_page: {
+    keys: ['lease', 'ttl_index'],
+    args: ['token', 'lease_ms', 'take', 'skip', 'limit'],
+    flags: ['allow-oom'],
+  },
+  sweep_announce: {
+    keys: ['instances', 'reports'],
+    args: ['instance', 'lease_ms', 'report'],
+    flags: ['allow-oom'],
+  },
+  sweep_release: {
+    keys: ['lease'],
+    args: ['token'],
+    flags: ['allow-oom'],
+  },
+  sweep_state: {
+    keys: ['lease', 'ttl_index'],
+    args: [],
+    flags: ['no-writes'],
+  },
+  sweep_instances: {
+    keys: ['instances', 'reports'],
+    args: [],
+    flags: ['no-writes'],
+  },
   authenticate: {
     keys: ['secret_hash'],
     args: [],
@@ -70,6 +135,17 @@ export const SCRIPT_SIGNATURES = {
     args: ['tenant_id', 'name', 'actor', 'key_id', 'request_id', 'trace'],
     rest: true,
     flags: [],
+  },
+  update_tenant: {
+    keys: ['tenant'],
+    args: ['tenant_id', 'status', 'actor', 'key_id', 'request_id', 'trace'],
+    rest: true,
+    flags: ['allow-oom'],
+  },
+  close_tenant: {
+    keys: ['tenant'],
+    args: ['tenant_id', 'phase', 'cursor', 'limit', 'retention_ms', 'channel'],
+    flags: ['allow-oom'],
   },
   list_tenants: {
     keys: ['tenant_index'],
@@ -84,6 +160,17 @@ export const SCRIPT_SIGNATURES = {
     ],
     rest: true,
     flags: [],
+  },
+  update_api_key: {
+    keys: ['api_key'],
+    args: ['key_id', 'channel', 'actor', 'actor_key_id', 'request_id', 'trace'],
+    rest: true,
+    flags: [],
+  },
+  validate_api_key: {
+    keys: ['secret_hash'],
+    args: ['malformed', 'actor', 'actor_key_id', 'request_id', 'trace'],
+    flags: ['allow-oom'],
   },
   revoke_api_key: {
     keys: ['api_key'],
@@ -104,14 +191,68 @@ export const SCRIPT_SIGNATURES = {
     flags: [],
   },
   fund_budget: {
-    keys: ['budget', 'idempotency', 'tenant'],
+    keys: ['budget', 'idempotency'],
     args: [
-      'tenant_id', 'scope', 'unit', 'amount', 'fingerprint', 'idempotency_ttl_ms', 'reason', 'metadata', 'actor', 'key_id',
-      'request_id', 'trace',
+      'tenant_id', 'scope', 'unit', 'operation', 'amount', 'spent', 'fingerprint', 'idempotency_ttl_ms', 'reason', 'metadata',
+      'actor', 'key_id', 'request_id', 'trace',
     ],
     flags: [],
   },
+  freeze_budget: {
+    keys: ['budget'],
+    args: ['tenant_id', 'scope', 'unit', 'reason', 'metadata', 'actor', 'key_id', 'request_id', 'trace'],
+    flags: ['allow-oom'],
+  },
+  unfreeze_budget: {
+    keys: ['budget'],
+    args: ['tenant_id', 'scope', 'unit', 'reason', 'metadata', 'actor', 'key_id', 'request_id', 'trace'],
+    flags: ['allow-oom'],
+  },
+  update_budget: {
+    keys: ['budget'],
+    args: ['tenant_id', 'scope', 'unit', 'overdraft_limit', 'actor', 'key_id', 'request_id', 'trace'],
+    rest: true,
+    flags: [],
+  },
   list_budgets: {
+    keys: ['tenant_index'],
+    args: ['tenant_id', 'tenant', 'after', 'limit'],
+    flags: ['no-writes'],
+  },
+  decide: {
+    keys: ['idempotency', 'tenant'],
+    args: [
+      'tenant_id', 'fingerprint', 'unit', 'amount', 'idempotency_ttl_ms', 'retention_ms', 'key_id', 'request_id', 'trace',
+      'scope_count',
+    ],
+    rest: true,
+    flags: [],
+  },
+  direct_debit: {
+    keys: ['idempotency', 'tenant'],
+    args: [
+      'tenant_id', 'event_id', 'fingerprint', 'unit', 'actual', 'overage_policy', 'idempotency_ttl_ms', 'retention_ms',
+      'key_id', 'request_id', 'trace', 'scope_count',
+    ],
+    rest: true,
+    flags: [],
+  },
+  create_policy: {
+    keys: ['policy', 'policy_index', 'policy_names', 'tenant'],
+    args: [
+      'tenant_id', 'policy_id', 'name', 'scope_pattern', 'priority', 'effective_from', 'effective_until', 'actor', 'key_id',
+      'request_id', 'trace',
+    ],
+    rest: true,
+    flags: [],
+  },
+  update_policy: {
+    keys: ['policy'],
+    args: ['tenant_id', 'policy_id', 'actor', 'key_id', 'request_id', 'trace'],
+    rest: true,
+    flags: [],
+  },
+  list_policies: {
     keys: ['tenant_index'],
     args: ['tenant_id', 'tenant', 'after', 'limit'],
     flags: ['no-writes'],

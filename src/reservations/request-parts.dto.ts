@@ -1,7 +1,7 @@
 import { applyDecorators } from '@nestjs/common';
 import { ArrayMaxSize, IsArray, IsIn, IsString, Matches } from 'class-validator';
-import { IsInt64, IsStringMap, Length, MaxLength, Optional } from '../http/index.js';
-import { SEGMENT_MAX_LENGTH, SEGMENT_PATTERN, UNITS, type Unit } from '../ledger/index.js';
+import { IsFreeObject, IsInt64, IsStringMap, Length, MaxLength, Nested, Optional, Satisfies } from '../http/index.js';
+import { SCOPE_LEVELS, SEGMENT_MAX_LENGTH, SEGMENT_PATTERN, UNITS, type Unit } from '../ledger/index.js';
 
 /** Amount of the protocol: a non-negative int64 in one of the four units. */
 export class AmountDto {
@@ -32,7 +32,7 @@ export class ActionDto {
 }
 
 /** The value of one level of the hierarchy. */
-function Level(): PropertyDecorator {
+export function Level(): PropertyDecorator {
   return applyDecorators(Optional(), IsString(), Length(1, SEGMENT_MAX_LENGTH), Matches(SEGMENT_PATTERN));
 }
 
@@ -66,3 +66,25 @@ export class SubjectDto extends SubjectLevelsDto {
 
 /** IdempotencyKey of the protocol. */
 export const IDEMPOTENCY_KEY_MAX_LENGTH = 256;
+
+function namesALevel(subject: unknown): boolean {
+  return typeof subject === 'object' && subject !== null && SCOPE_LEVELS.some((level) => level in subject);
+}
+
+/** What every request that asks budgets for something names: who pays, and for what. */
+export class AdmissionDto {
+  @IsString()
+  @Length(1, IDEMPOTENCY_KEY_MAX_LENGTH)
+  idempotency_key!: string;
+
+  @Nested(() => SubjectDto)
+  @Satisfies(`a subject that names at least one of ${SCOPE_LEVELS.join(', ')}`, namesALevel)
+  subject!: SubjectDto;
+
+  @Nested(() => ActionDto)
+  action!: ActionDto;
+
+  @Optional()
+  @IsFreeObject()
+  metadata?: Record<string, unknown>;
+}

@@ -1,12 +1,13 @@
 import { Module } from '@nestjs/common';
 import { ExpiryMetricsModule } from '../expiry/index.js';
 import { MetricsModule } from '../metrics/index.js';
+import { Admission } from './admission.js';
 import { ReservationMetrics } from './reservation.metrics.js';
 import { ReservationStore } from './reservation-store.js';
 
 @Module({
   imports: [ExpiryMetricsModule, MetricsModule],
-  providers: [ReservationStore, ReservationMetrics],
-  exports: [ReservationStore, ReservationMetrics, ExpiryMetricsModule],
+  providers: [Admission, ReservationStore, ReservationMetrics],
+  exports: [Admission, ReservationStore, ReservationMetrics, ExpiryMetricsModule],
 })
 export class ReservationStoreModule {}

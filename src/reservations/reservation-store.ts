@@ -1,15 +1,26 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { scopeAllowed } from '../auth/index.js';
+import { scopeAllowed, type Caller } from '../auth/index.js';
 import { ExpiryMetrics } from '../expiry/index.js';
 import { deriveScopes, Refusal, SCOPE_LEVELS, type SubjectLevels } from '../ledger/index.js';
 import { RedisService, reservationKey, tagOfReservationId, toStoreError, type Reply } from '../redis/index.js';
 import type { Operation } from './operation.js';
+import { PACKED_PIECES, packedScope } from './packed-scope.js';
 import { refusalOf } from './script-refusals.js';
 
 const DAY_MS = 86_400_000;
 /** The record's fields of the levels below the tenant, in the order of SCOPE_LEVELS. */
 const LEVEL_FIELDS = ['ws', 'ap', 'wf', 'ag', 'ts'] as const;
+
+function levelsBelow(values: readonly (string | null)[]): SubjectLevels {
+  const subject: SubjectLevels = {};
+  values.forEach((value, index) => {
+    if (typeof value === 'string') {
+      subject[SCOPE_LEVELS[index + 1] as keyof SubjectLevels] = value;
+    }
+  });
+  return subject;
+}
 
 /** What commit, release, extend and get share when they call their scripts. */
 @Injectable()
@@ -43,27 +54,26 @@ export class ReservationStore {
    * changes, so reading it ahead of the script is no race; keys without a filter skip the read.
    * @throws Refusal FORBIDDEN when the reservation lies outside the key's scope filter.
    */
-  async requireInScope({ caller }: Operation, tag: string, reservationId: string): Promise<void> {
-    if (caller.scopeFilter.length === 0) {
+  async requireInScope({ caller }: Operation<Caller>, tag: string, reservationId: string): Promise<void> {
+    if (caller.kind === 'admin' || caller.scopeFilter.length === 0) {
       return;
     }
-    const [tenantId, ...values] = await this.redis.client
-      .hmget(reservationKey(tag, reservationId), 'tn', ...LEVEL_FIELDS)
-      .catch((error: unknown) => {
-        throw toStoreError(error);
-      });
+    const [tenantId, ...values] = await this.readScope(reservationKey(tag, reservationId)).catch((error: unknown) => {
+      throw toStoreError(error);
+    });
     if (typeof tenantId !== 'string') {
       return;
     }
-    const subject: SubjectLevels = {};
-    values.forEach((value, index) => {
-      if (typeof value === 'string') {
-        subject[SCOPE_LEVELS[index + 1] as keyof SubjectLevels] = value;
-      }
-    });
+    const subject = levelsBelow(values);
     if (!scopeAllowed(caller.scopeFilter, deriveScopes(subject, tenantId).at(-1) as string)) {
       throw new Refusal('FORBIDDEN', "the reservation lies outside the API key's scope filter");
     }
+  }
+
+  /** The tenant and the levels below it, whichever form the record has. */
+  private async readScope(key: string): Promise<(string | null)[]> {
+    const values = await this.redis.client.hmget(key, 'tn', ...LEVEL_FIELDS);
+    return typeof values[0] === 'string' ? values : packedScope(await this.redis.client.hmget(key, ...PACKED_PIECES));
   }
 
   /**

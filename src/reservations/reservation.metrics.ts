@@ -17,6 +17,9 @@ const POLICY_OF_REFUSAL: Readonly<Record<string, string>> = {
   OVERDRAFT_LIMIT_EXCEEDED: 'ALLOW_WITH_OVERDRAFT',
 };
 
+/** The actor_type label of a release. */
+export type ReleaseActor = 'tenant' | 'admin_on_behalf_of';
+
 /** Counters of the runtime plane, under the names that existing dashboards know. */
 @Injectable()
 export class ReservationMetrics {
@@ -24,7 +27,10 @@ export class ReservationMetrics {
   private readonly commits: LabelledCounter;
   private readonly releases: LabelledCounter;
   private readonly extends: LabelledCounter;
+  private readonly decisions: LabelledCounter;
+  private readonly debits: LabelledCounter;
   private readonly overdrafts: LabelledCounter;
+  private readonly unreadables: LabelledCounter;
 
   constructor(metrics: MetricsRegistry) {
     this.reserves = metrics.counter({
@@ -47,11 +53,30 @@ export class ReservationMetrics {
       help: 'Extend requests by outcome.',
       labels: ['tenant', 'decision', 'reason'],
     });
+    this.decisions = metrics.counter({
+      name: 'holdfast_decisions_total',
+      help: 'Decide requests by outcome.',
+      labels: ['tenant', 'decision', 'reason'],
+    });
+    this.debits = metrics.counter({
+      name: 'cycles_events_total',
+      help: 'Direct debits by outcome.',
+      labels: ['tenant', 'decision', 'reason', 'overage_policy'],
+    });
     this.overdrafts = metrics.counter({
       name: 'cycles_overdraft_incurred_total',
       help: 'Settlements that created debt.',
       labels: ['tenant'],
     });
+    this.unreadables = metrics.counter({
+      name: 'holdfast_reservations_unreadable_total',
+      help: 'Records that a list left out because they are damaged, by what is wrong with them.',
+      labels: ['reason'],
+    });
+  }
+
+  unreadable(reason: string): void {
+    this.unreadables.inc({ reason });
   }
 
   reserved(tenant: string, decision: string, reason: string, policy: string): void {
@@ -75,13 +100,13 @@ export class ReservationMetrics {
     this.commits.inc({ tenant, decision: 'DENY', reason, overage_policy: POLICY_OF_REFUSAL[reason] ?? 'UNKNOWN' });
   }
 
-  released(tenant: string, replayed: boolean): void {
+  released(tenant: string, actor: ReleaseActor, replayed: boolean): void {
     const reason = replayed ? 'IDEMPOTENT_REPLAY' : 'OK';
-    this.releases.inc({ tenant, actor_type: 'tenant', decision: 'RELEASED', reason });
+    this.releases.inc({ tenant, actor_type: actor, decision: 'RELEASED', reason });
   }
 
-  releaseFailed(tenant: string, error: unknown): void {
-    this.releases.inc({ tenant, actor_type: 'tenant', decision: 'DENY', reason: reasonOf(error) });
+  releaseFailed(tenant: string, actor: ReleaseActor, error: unknown): void {
+    this.releases.inc({ tenant, actor_type: actor, decision: 'DENY', reason: reasonOf(error) });
   }
 
   extended(tenant: string, replayed: boolean): void {
@@ -90,5 +115,24 @@ export class ReservationMetrics {
 
   extendFailed(tenant: string, error: unknown): void {
     this.extends.inc({ tenant, decision: 'DENY', reason: reasonOf(error) });
+  }
+
+  decided(tenant: string, decision: string, reason: string): void {
+    this.decisions.inc({ tenant, decision, reason });
+  }
+
+  decideFailed(tenant: string, error: unknown): void {
+    this.decisions.inc({ tenant, decision: 'ERROR', reason: reasonOf(error) });
+  }
+
+  debited(tenant: string, replayed: boolean, policy: string, debt: string): void {
+    this.debits.inc({ tenant, decision: 'APPLIED', reason: replayed ? 'IDEMPOTENT_REPLAY' : 'OK', overage_policy: policy });
+    if (!replayed && debt !== '0') {
+      this.overdrafts.inc({ tenant });
+    }
+  }
+
+  debitFailed(tenant: string, error: unknown, policy: string): void {
+    this.debits.inc({ tenant, decision: 'DENY', reason: reasonOf(error), overage_policy: policy });
   }
 }

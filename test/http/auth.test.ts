@@ -192,8 +192,9 @@ describe('authentication', () => {
       expectStatus(await reserve([`tenant:${tenant.id}/agent:a`], { agent: 'A' }), 200);
       expectRefusal(await reserve([`tenant:${tenant.id}/agent:a`], { agent: 'b' }), 403, 'FORBIDDEN');
       expectRefusal(await reserve([`tenant:${tenant.id}/agent:a`], { agent: 'a2' }), 403, 'FORBIDDEN');
-      expectStatus(await reserve(['workspace:eng', 'agent:*'], { agent: 'b' }), 200);
       expectStatus(await reserve(['workspace:eng', 'agent:*'], { workspace: 'eng' }), 200);
+      expectStatus(await reserve(['workspace:eng', 'agent:*'], { workspace: 'eng', agent: 'b' }), 200);
+      expectRefusal(await reserve(['workspace:eng', 'agent:*'], { agent: 'b' }), 403, 'FORBIDDEN');
       expectRefusal(await reserve(['workspace:eng', 'agent:*'], { workspace: 'ops' }), 403, 'FORBIDDEN');
       expectRefusal(await reserve(['tenant:somebody-else'], { agent: 'a' }), 403, 'FORBIDDEN');
     });

@@ -4,7 +4,7 @@ import { useGovernance } from '../support/use-governance.js';
 
 const MAX = 9223372036854775807n;
 
-describe('a credit', () => {
+describe('funding', () => {
   const on = useGovernance();
 
   const rootOf = (tenant: TestTenant): string => `tenant:${tenant.id}`;
@@ -143,8 +143,8 @@ describe('a credit', () => {
   });
 
   test.each<[string, Record<string, unknown>, string]>([
-    ['another operation', { operation: 'DEBIT' }, 'only CREDIT is supported by this version'],
-    ['an unknown operation', { operation: 'STEAL' }, 'only CREDIT is supported by this version'],
+    ['an unknown operation', { operation: 'STEAL' }, 'operation'],
+    ['a negative spent', { operation: 'RESET_SPENT', spent: { unit: 'TOKENS', amount: -1 } }, 'spent.amount'],
     ['a negative amount', { amount: { unit: 'TOKENS', amount: -1 } }, 'amount.amount'],
     ['a reason that is too long', { reason: 'r'.repeat(513) }, 'reason'],
     ['an empty idempotency key', { idempotency_key: '' }, 'idempotency_key'],
@@ -152,5 +152,47 @@ describe('a credit', () => {
   ])('%s is refused in clear words', async (_what, more, words) => {
     const tenant = await fundedTenant();
     expect(expectRefusal(await credit(tenant, 1, more), 400, 'INVALID_REQUEST').message).toContain(words);
+  });
+
+  test('each operation answers with its own name and figures, and once for a key', async () => {
+    const tenant = await fundedTenant(100);
+    expectStatus(await on.holdfast.reserve(tenant, 30), 200);
+    const steps: [string, number, Record<string, unknown>, number, number][] = [
+      ['DEBIT', 20, {}, 80, 50],
+      ['RESET', 200, {}, 200, 170],
+      ['RESET_SPENT', 100, { spent: { unit: 'TOKENS', amount: 25 } }, 100, 45],
+      ['RESET_SPENT', 100, {}, 100, 70],
+      ['REPAY_DEBT', 5, {}, 105, 75],
+    ];
+    for (const [operation, amount, more, allocated, remaining] of steps) {
+      const key = newKey();
+      const first = await credit(tenant, amount, { operation, idempotency_key: key, ...more });
+      expect(expectStatus(first, 200)).toMatchObject({ operation, new_allocated: { amount: allocated }, new_remaining: { amount: remaining } });
+      expect((await credit(tenant, amount, { operation, idempotency_key: key, ...more })).text).toBe(first.text);
+    }
+    const types = (await on.stored.events(tenant.id)).map(({ type }) => type).filter((type) => type.startsWith('budget.'));
+    expect(types).toEqual([
+      'budget.created', 'budget.debited', 'budget.reset', 'budget.reset_spent', 'budget.reset_spent', 'budget.debt_repaid',
+    ]);
+  });
+
+  test('a debit of more than remains is refused, and what was to be spent must be in the unit of the budget', async () => {
+    const tenant = await fundedTenant(100);
+    expectStatus(await on.holdfast.reserve(tenant, 30), 200);
+    expectRefusal(await credit(tenant, 71, { operation: 'DEBIT' }), 409, 'BUDGET_EXCEEDED');
+    expectStatus(await credit(tenant, 70, { operation: 'DEBIT' }), 200);
+    const spent = { unit: 'CREDITS', amount: 1 };
+    expectRefusal(await credit(tenant, 100, { operation: 'RESET_SPENT', spent }), 400, 'UNIT_MISMATCH');
+    expectStatus(await credit(tenant, 100, { operation: 'RESET', spent }), 200);
+  });
+
+  test('debits race reserves: what is taken and what is held never exceed what there was', async () => {
+    const tenant = await fundedTenant(100);
+    const work = Array.from({ length: 40 }, (_, index) =>
+      index % 2 === 0 ? credit(tenant, 7, { operation: 'DEBIT' }) : on.holdfast.reserve(tenant, 7),
+    );
+    const done = (await Promise.all(work)).filter(({ status }) => status === 200);
+    expect(done).toHaveLength(14);
+    expect(expectStatus(await lookUp(tenant), 200).remaining.amount).toBe(2);
   });
 });

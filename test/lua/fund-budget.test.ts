@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { idempotencyKey, tenantKey } from '../../src/redis/keyspace.js';
+import { idempotencyKey } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
 import { IDEMPOTENCY_TTL_MS, TRACE, type Amount, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
@@ -9,18 +9,22 @@ const MAX = 9223372036854775807n;
 const newLedger = useLedger();
 
 interface FundOptions {
+  readonly operation?: string;
+  readonly spent?: Amount;
   readonly key?: string;
   readonly fingerprint?: string;
   readonly reason?: string;
 }
 
-function fund(ledger: LedgerClient, amount: Amount, { key = '', fingerprint = '', reason = '' }: FundOptions = {}): Promise<Reply> {
+function fund(ledger: LedgerClient, amount: Amount, options: FundOptions = {}): Promise<Reply> {
+  const { operation = 'CREDIT', spent = '', key = '', fingerprint = '', reason = '' } = options;
   const [tag, scope] = [ledger.tag, ledger.scope()];
   return ledger.scripts.run(
     'fund_budget',
-    [ledger.budgetKeyOf(), idempotencyKey.fund(tag, 'TOKENS', scope, key), tenantKey(tag, ledger.tenant)],
+    [ledger.budgetKeyOf(), idempotencyKey.fund(tag, 'TOKENS', scope, key)],
     [
-      ledger.tenant, scope, 'TOKENS', String(amount), fingerprint, IDEMPOTENCY_TTL_MS, reason, '', 'api_key', 'key_1', 'req_fund', TRACE,
+      ledger.tenant, scope, 'TOKENS', operation, String(amount), String(spent), fingerprint, IDEMPOTENCY_TTL_MS, reason, '',
+      'api_key', 'key_1', 'req_fund', TRACE,
     ],
   );
 }
@@ -137,5 +141,66 @@ describe('a credit', () => {
     const before = await snapshot(ledger);
     await expect(fund(ledger, 5)).rejects.toThrow('corrupt budget record');
     expect(await snapshot(ledger)).toEqual(before);
+  });
+});
+
+describe('what each operation does to a ledger (remaining, reserved, spent, allocated, debt, limit, over limit)', () => {
+  const START = { allocated: 100, spent: 20, debt: 30, overdraftLimit: 50 } as const;
+
+  test.each<[string, FundOptions & { amount: Amount }, string, string[]]>([
+    ['a debit takes from allocated and remaining', { operation: 'DEBIT', amount: 40 }, '0,10,20,60,30,50,0', ['budget.debited', 'budget.exhausted']],
+    ['a reset sets allocated and keeps the rest', { operation: 'RESET', amount: 500 }, '440,10,20,500,30,50,0', ['budget.reset']],
+    ['a reset may leave less than nothing', { operation: 'RESET', amount: 10 }, '-50,10,20,10,30,50,0', ['budget.reset', 'budget.exhausted']],
+    ['a new period starts without spending, and keeps holds and debt', { operation: 'RESET_SPENT', amount: 200 }, '160,10,0,200,30,50,0', ['budget.reset_spent']],
+    ['a new period starts with the spending given', { operation: 'RESET_SPENT', amount: 200, spent: 25 }, '135,10,25,200,30,50,0', ['budget.reset_spent']],
+    ['repaid debt becomes free', { operation: 'REPAY_DEBT', amount: 10 }, '50,10,20,100,20,50,0', ['budget.debt_repaid']],
+    ['what debt does not take is added as funds', { operation: 'REPAY_DEBT', amount: 40 }, '80,10,20,110,0,50,0', ['budget.debt_repaid']],
+    ['spent is ignored by what does not set it', { operation: 'RESET', amount: 100, spent: 7 }, '40,10,20,100,30,50,0', ['budget.reset']],
+  ])('%s', async (_what, { amount, ...options }, figures, events) => {
+    const ledger = await newLedger();
+    await ledger.makeBudget(START);
+    await ledger.hold({ amount: 10 });
+    await fund(ledger, amount, options);
+    expect(await ledger.figures()).toBe(figures);
+    expect(await eventTypes(ledger)).toEqual(events);
+  });
+
+  test('a debit of more than remains is refused and leaves every byte as it was', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget({ allocated: 100, spent: 60 });
+    expect(await refused(ledger, 41, { operation: 'DEBIT', key: 'k', fingerprint: 'f' })).toEqual(['BUDGET_EXCEEDED']);
+    expect((await fund(ledger, 40, { operation: 'DEBIT' }))[0]).toBe('FUNDED');
+  });
+
+  test('repaying debt down to the limit lets the scope leave its over-limit state, and says so', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget({ allocated: 100, spent: 100, debt: 30, overdraftLimit: 10, isOverLimit: true });
+    await fund(ledger, 19, { operation: 'REPAY_DEBT' });
+    expect(await ledger.figures()).toBe('-11,0,100,100,11,10,1');
+    await fund(ledger, 1, { operation: 'REPAY_DEBT' });
+    expect(await ledger.figures()).toBe('-10,0,100,100,10,10,0');
+    expect(await eventTypes(ledger)).toEqual(['budget.debt_repaid', 'budget.debt_repaid', 'budget.over_limit_exited']);
+  });
+
+  test('a new period tells whether its spending was given, also when it is nothing', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget({ allocated: 100, spent: 60 });
+    await fund(ledger, 100, { operation: 'RESET_SPENT' });
+    await fund(ledger, 100, { operation: 'RESET_SPENT', spent: 0 });
+    const { events } = await assertInvariants(ledger);
+    expect(events.map(({ fields }) => [fields['spent_override_provided'], fields['previous_spent'], fields['new_spent']])).toEqual([
+      ['0', '60', '0'],
+      ['1', '0', '0'],
+    ]);
+  });
+
+  test('a figure that would leave int64 is refused and leaves every byte as it was', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget({ allocated: 100, spent: 20, debt: 10, overdraftLimit: 10 });
+    expect(await refused(ledger, MAX, { operation: 'REPAY_DEBT' })).toEqual(['INT64_OVERFLOW']);
+    await ledger.makeBudget({ allocated: 100, reserved: 90, debt: 10, overdraftLimit: 10 });
+    expect(await refused(ledger, 0, { operation: 'RESET_SPENT', spent: MAX })).toEqual(['INT64_OVERFLOW']);
+    expect((await fund(ledger, MAX, { operation: 'RESET' }))[0]).toBe('FUNDED');
+    expect(await ledger.figures()).toBe(`${MAX - 100n},90,0,${MAX},10,10,0`);
   });
 });

@@ -52,7 +52,7 @@ test(
       expect([...replies.keys()]).toEqual(
         expect.arrayContaining([
           'ALLOW', 'ALLOW_DRY_RUN', 'DENY', 'RECLAIMED', 'BUDGET_EXCEEDED', 'BUDGET_FROZEN', 'OVERDRAFT_LIMIT_EXCEEDED',
-          'IDEMPOTENCY_MISMATCH', 'NOT_FOUND', 'COMMITTED', 'RELEASED', 'ACTIVE', 'EXPIRED', 'SKIP', 'RESERVATION_EXPIRED',
+          'IDEMPOTENCY_MISMATCH', 'NOT_FOUND', 'APPLIED', 'COMMITTED', 'RELEASED', 'ACTIVE', 'EXPIRED', 'SKIP', 'RESERVATION_EXPIRED',
           'RESERVATION_FINALIZED', 'FOUND',
         ]),
       );

@@ -1,5 +1,8 @@
 import { INT64_MAX, INT64_MIN } from '../../src/ledger/index.js';
-import { atLeastZero, isOver, smaller, type ModelBudget, type ModelHold } from './model-records.js';
+import { atLeastZero, isOver, smaller, type DebitRequest, type ModelBudget, type ModelHold } from './model-records.js';
+
+/** What is charged: a hold, or a direct debit, which is one of nothing. */
+type Charged = Pick<ModelHold, 'id' | 'tenant' | 'unit' | 'amount' | 'policy' | 'budgets'>;
 
 interface Effect {
   readonly budget: ModelBudget;
@@ -17,7 +20,7 @@ export interface Charge {
 
 /** What a charge does to each budget, before anything is changed: CommitOveragePolicy of cycles-protocol-v0. */
 function effectsOf(
-  { amount, policy, budgets }: ModelHold,
+  { amount, policy, budgets }: Charged,
   overage: bigint,
   actual: bigint,
   remainingOf: (budget: ModelBudget) => bigint,
@@ -34,14 +37,11 @@ function effectsOf(
   return { charged: amount + delta, effects };
 }
 
-/** Commits a hold: changes it and its budgets, or returns the refusal and changes nothing. */
-export function chargeHold(hold: ModelHold, actual: bigint, remainingOf: (budget: ModelBudget) => bigint): Charge | string[] {
-  const { amount, policy, budgets, tenant } = hold;
+/** Charges the budgets, or returns the refusal and changes nothing. `settled` is called in between: what was held counts no more. */
+function charge(item: Charged, actual: bigint, remainingOf: (budget: ModelBudget) => bigint, settled: () => void): Charge | string[] {
+  const { amount, policy, tenant } = item;
   const overage = atLeastZero(actual - amount);
-  if (overage > 0n && policy === 'REJECT') {
-    return ['BUDGET_EXCEEDED', (budgets.at(-1) as ModelBudget).scope];
-  }
-  const { charged, effects } = effectsOf(hold, overage, actual, remainingOf);
+  const { charged, effects } = effectsOf(item, overage, actual, remainingOf);
   for (const { budget, unfunded, after } of effects) {
     if (unfunded > 0n && budget.debt + unfunded > budget.overdraftLimit) {
       return ['OVERDRAFT_LIMIT_EXCEEDED', budget.scope];
@@ -50,7 +50,7 @@ export function chargeHold(hold: ModelHold, actual: bigint, remainingOf: (budget
       return ['INT64_OVERFLOW', budget.scope];
     }
   }
-  hold.state = 'COMMITTED';
+  settled();
   const events: string[] = [];
   for (const { budget, before, after, unfunded, capped } of effects) {
     const wasOver = isOver(budget);
@@ -58,18 +58,44 @@ export function chargeHold(hold: ModelHold, actual: bigint, remainingOf: (budget
     budget.debt += unfunded;
     budget.marked ||= capped;
     if (unfunded > 0n) {
-      events.push(`budget.debt_incurred ${tenant} ${budget.scope} ${hold.id}`);
+      events.push(`budget.debt_incurred ${tenant} ${budget.scope} ${item.id}`);
     }
     if (!wasOver && isOver(budget)) {
       events.push(`budget.over_limit_entered ${tenant} ${budget.scope} -`);
     }
     if (before > 0n && after <= 0n) {
-      events.push(`budget.exhausted ${tenant} ${budget.scope} ${hold.id}`);
+      events.push(`budget.exhausted ${tenant} ${budget.scope} ${item.id}`);
     }
   }
-  if (overage > 0n) {
-    events.push(`reservation.commit_overage ${tenant} ${hold.leaf} ${hold.id}`);
-  }
   const debt = smaller(effects.reduce((sum, { unfunded }) => sum + unfunded, 0n), INT64_MAX);
-  return { figures: [charged, atLeastZero(amount - actual), hold.unit, policy, overage, debt].map(String), events };
+  return { figures: [charged, atLeastZero(amount - actual), item.unit, policy, overage, debt].map(String), events };
+}
+
+/** Commits a hold: changes it and its budgets, or returns the refusal and changes nothing. */
+export function chargeHold(hold: ModelHold, actual: bigint, remainingOf: (budget: ModelBudget) => bigint): Charge | string[] {
+  if (actual > hold.amount && hold.policy === 'REJECT') {
+    return ['BUDGET_EXCEEDED', (hold.budgets.at(-1) as ModelBudget).scope];
+  }
+  const outcome = charge(hold, actual, remainingOf, () => {
+    hold.state = 'COMMITTED';
+  });
+  if (!Array.isArray(outcome) && actual > hold.amount) {
+    outcome.events.push(`reservation.commit_overage ${hold.tenant} ${hold.leaf} ${hold.id}`);
+  }
+  return outcome;
+}
+
+/** Charges what was never held. REJECT refuses what does not remain everywhere; what does remain is charged by any policy. */
+export function chargeDebit(
+  { tenant, unit, actual }: DebitRequest,
+  policy: string,
+  budgets: readonly ModelBudget[],
+  remainingOf: (budget: ModelBudget) => bigint,
+): Charge | string[] {
+  const short = budgets.find((budget) => remainingOf(budget) < actual);
+  if (short !== undefined && policy === 'REJECT') {
+    return ['BUDGET_EXCEEDED', short.scope, String(remainingOf(short))];
+  }
+  const item = { id: '-', tenant, unit, amount: 0n, policy: short === undefined ? 'ALLOW_IF_AVAILABLE' : policy, budgets };
+  return charge(item, actual, remainingOf, () => undefined);
 }

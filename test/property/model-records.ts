@@ -1,4 +1,4 @@
-import type { SubjectLevels } from '../../src/ledger/index.js';
+import { UNITS, type SubjectLevels } from '../../src/ledger/index.js';
 
 export interface ModelBudget {
   readonly scope: string;
@@ -48,6 +48,16 @@ export interface ReserveRequest {
   readonly dryRun: boolean;
 }
 
+export interface DebitRequest {
+  readonly tenant: string;
+  readonly id: string;
+  readonly key: string;
+  readonly subject: SubjectLevels;
+  readonly unit: string;
+  readonly actual: bigint;
+  readonly policy: string;
+}
+
 export interface SettleRequest {
   readonly tenant: string;
   readonly id: string;
@@ -62,6 +72,16 @@ export const smaller = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 
 /** The last instant at which a hold may be settled. */
 export const deadlineOf = (hold: ModelHold): number => hold.expiresAt + hold.graceMs;
+
+/** What is left of a lease that ends then. */
+export const leadOf = (hold: ModelHold, expiresAt: number, now: number): string =>
+  String(hold.state === 'ACTIVE' ? Math.max(0, expiresAt - now) : 0);
+
+/** The holds that nobody may settle any more and that are not expired yet, the first of them, as many as one run takes. */
+export function dueOf(holds: ReadonlyMap<string, ModelHold>, now: number): ModelHold[] {
+  const order = (a: ModelHold, b: ModelHold): number => deadlineOf(a) - deadlineOf(b) || (a.id < b.id ? -1 : 1);
+  return [...holds.values()].filter((hold) => hold.state === 'ACTIVE' && now > deadlineOf(hold)).sort(order).slice(0, 100);
+}
 
 /** Debt above a limit that permits some, or the mark of a capped charge. */
 export const isOver = ({ marked, overdraftLimit, debt }: ModelBudget): boolean =>
@@ -88,4 +108,21 @@ export function refusalOf(
     }
   }
   return undefined;
+}
+
+/** The budgets at the scopes in a unit, root first. */
+export function budgetsAt(budgets: readonly ModelBudget[], scopes: readonly string[], unit: string): ModelBudget[] {
+  return scopes.flatMap((scope) => budgets.filter((budget) => budget.scope === scope && budget.unit === unit));
+}
+
+/** The mismatch when some scope, the deepest first, has budgets in other units only. */
+export function otherUnits(budgets: readonly ModelBudget[], scopes: readonly string[]): string[] | undefined {
+  const scope = scopes.findLast((path) => budgets.some((budget) => budget.scope === path));
+  return scope === undefined ? undefined : ['UNIT_MISMATCH', scope, ...UNITS.filter((unit) => budgetsAt(budgets, [scope], unit).length > 0)];
+}
+
+/** The overage policy that is asked for, else the deepest budget's, the tenant's, the protocol's. */
+export function policyOf(asked: string, budgets: readonly ModelBudget[], tenant: ModelTenant | undefined): string {
+  const inherited = budgets.findLast(({ policy }) => policy !== undefined)?.policy ?? tenant?.policy;
+  return asked === '' ? (inherited ?? 'ALLOW_IF_AVAILABLE') : asked;
 }

@@ -1,9 +1,15 @@
 import { deriveScopes } from '../../src/ledger/index.js';
-import { chargeHold } from './model-charge.js';
+import { chargeDebit, chargeHold } from './model-charge.js';
 import {
+  budgetsAt,
   deadlineOf,
+  dueOf,
+  leadOf,
+  otherUnits,
+  policyOf,
   refusalOf,
   type CommitRequest,
+  type DebitRequest,
   type ExtendRequest,
   type ModelBudget,
   type ModelHold,
@@ -14,9 +20,6 @@ import {
 
 /** Keeps an operation's reply under its key; `at` is where 'fresh' or 'replay' stands in it. */
 type Remember = (reply: (now: number) => string[], at: number) => string[];
-
-const UNITS = ['USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS'];
-const PAGE = 100;
 
 /**
  * The ledger as the protocol describes it, in its plainest form: nothing is stored that can be computed. What is reserved
@@ -64,16 +67,16 @@ export class LedgerModel {
       if (tenant?.status === 'CLOSED') {
         return deny('TENANT_CLOSED', ['TENANT_CLOSED']);
       }
-      const budgets = this.budgetsAt(scopes, unit);
+      const budgets = budgetsAt(this.budgets, scopes, unit);
       if (budgets.length === 0) {
-        const mismatch = this.otherUnits(scopes);
+        const mismatch = otherUnits(this.budgets, scopes);
         return mismatch ?? deny('BUDGET_NOT_FOUND', ['NOT_FOUND']);
       }
       const refusal = refusalOf(budgets, amount, (budget) => this.remainingOf(budget));
       if (refusal?.[0] === 'BUDGET_EXCEEDED') {
-        const outcomes = this.due(now).map((hold) => this.expireHold(hold)).flat();
-        if (outcomes.length > 0) {
-          return ['RECLAIMED', String(now), ...outcomes];
+        const reclaimed = this.reclaimed(now);
+        if (reclaimed !== undefined) {
+          return reclaimed;
         }
       }
       if (refusal !== undefined) {
@@ -107,6 +110,35 @@ export class LedgerModel {
     });
   }
 
+  debit(request: DebitRequest, now: number): string[] {
+    const { tenant: owner, subject, unit, actual } = request;
+    const { key, id, ...payload } = request;
+    return this.once(['debit', owner, key], payload, now, (remember) => {
+      const [tenant, scopes] = [this.tenants.get(owner), deriveScopes(subject, owner)];
+      if (tenant !== undefined && tenant.status !== 'ACTIVE') {
+        return [`TENANT_${tenant.status}`];
+      }
+      const budgets = budgetsAt(this.budgets, scopes, unit);
+      const stopped = budgets.find(({ status }) => status !== 'ACTIVE');
+      if (budgets.length === 0 || stopped !== undefined) {
+        return stopped ? [`BUDGET_${stopped.status}`, stopped.scope, String(this.remainingOf(stopped))] : (otherUnits(this.budgets, scopes) ?? ['NOT_FOUND']);
+      }
+      const reclaimed = budgets.some((budget) => this.remainingOf(budget) < actual) ? this.reclaimed(now) : undefined;
+      if (reclaimed !== undefined) {
+        return reclaimed;
+      }
+      const policy = policyOf(request.policy, budgets, tenant);
+      const charge = chargeDebit(request, policy, budgets, (budget) => this.remainingOf(budget));
+      if (Array.isArray(charge)) {
+        return charge;
+      }
+      this.events.push(...charge.events, `custom.direct_debit.applied ${owner} ${scopes.at(-1)} -`);
+      const [charged, , , , , debt] = charge.figures as [string, string, string, string, string, string];
+      const reply = ['APPLIED', id, charged, policy, debt, ...this.balances(budgets)];
+      return remember(() => reply, 1);
+    });
+  }
+
   release(request: SettleRequest, now: number): string[] {
     const { tenant, id, key } = request;
     return this.once(['release', tenant, id, key], {}, now, (remember) => {
@@ -136,7 +168,7 @@ export class LedgerModel {
       hold.extensions += 1;
       hold.expiresAt += Math.min(byMs, this.tenants.get(hold.tenant)?.maxTtlMs ?? byMs);
       const { expiresAt } = hold;
-      return remember((at) => ['ACTIVE', String(expiresAt), this.lead(hold, expiresAt, at)], 1);
+      return remember((at) => ['ACTIVE', String(expiresAt), leadOf(hold, expiresAt, at)], 1);
     });
   }
 
@@ -185,18 +217,6 @@ export class LedgerModel {
     });
   }
 
-  private budgetsAt(scopes: readonly string[], unit: string): ModelBudget[] {
-    return scopes.flatMap((scope) => this.budgets.filter((budget) => budget.scope === scope && budget.unit === unit));
-  }
-
-  private otherUnits(scopes: readonly string[]): string[] | undefined {
-    const scope = scopes.findLast((path) => this.budgets.some((budget) => budget.scope === path));
-    if (scope === undefined) {
-      return undefined;
-    }
-    return ['UNIT_MISMATCH', scope, ...UNITS.filter((unit) => this.budgetsAt([scope], unit).length > 0)];
-  }
-
   private rehearse(
     budgets: readonly ModelBudget[],
     amount: bigint,
@@ -219,8 +239,7 @@ export class LedgerModel {
     const { id, tenant: owner, unit, amount, graceMs } = request;
     const asked = request.ttlMs === '' ? (tenant?.defaultTtlMs ?? 60_000) : request.ttlMs;
     const expiresAt = now + Math.min(asked, tenant?.maxTtlMs ?? asked);
-    const inherited = budgets.findLast(({ policy }) => policy !== undefined)?.policy ?? tenant?.policy;
-    const policy = request.policy === '' ? (inherited ?? 'ALLOW_IF_AVAILABLE') : request.policy;
+    const policy = policyOf(request.policy, budgets, tenant);
     const leaf = deriveScopes(request.subject, owner).at(-1) as string;
     const before = budgets.map((budget) => this.remainingOf(budget));
     const hold: ModelHold = {
@@ -231,21 +250,16 @@ export class LedgerModel {
     const emptied = budgets.filter((budget, index) => (before[index] as bigint) > 0n && this.remainingOf(budget) === 0n);
     this.events.push(...emptied.map(({ scope }) => `budget.exhausted ${owner} ${scope} ${id}`));
     const balances = this.balances(budgets);
-    return remember((at) => ['ALLOW', id, String(expiresAt), this.lead(hold, expiresAt, at), policy, ...balances], 1);
-  }
-
-  private lead(hold: ModelHold, expiresAt: number, now: number): string {
-    return String(hold.state === 'ACTIVE' ? Math.max(0, expiresAt - now) : 0);
+    return remember((at) => ['ALLOW', id, String(expiresAt), leadOf(hold, expiresAt, at), policy, ...balances], 1);
   }
 
   private balances(budgets: readonly ModelBudget[]): string[] {
     return budgets.flatMap((budget) => [budget.scope, this.figures(budget)]);
   }
 
-  private due(now: number): ModelHold[] {
-    const order = (a: ModelHold, b: ModelHold): number => deadlineOf(a) - deadlineOf(b) || (a.id < b.id ? -1 : 1);
-    const due = [...this.holds.values()].filter((hold) => hold.state === 'ACTIVE' && now > deadlineOf(hold));
-    return due.sort(order).slice(0, PAGE);
+  private reclaimed(now: number): string[] | undefined {
+    const outcomes = dueOf(this.holds, now).flatMap((hold) => this.expireHold(hold));
+    return outcomes.length === 0 ? undefined : ['RECLAIMED', String(now), ...outcomes];
   }
 
   private expireHold(hold: ModelHold): string[] {

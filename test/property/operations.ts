@@ -4,6 +4,7 @@ import { INT64_MAX, OVERAGE_POLICIES, type SubjectLevels, type Unit } from '../.
 /** What the simulated clients and an operator may do. Holds are named by number, modulo those that exist and one that does not. */
 export type Operation =
   | { kind: 'reserve'; client: number; tenant: number; subject: SubjectLevels; unit: Unit; amount: bigint; policy: string; ttlMs: number | ''; graceMs: number; dryRun: boolean }
+  | { kind: 'debit'; client: number; tenant: number; subject: SubjectLevels; unit: Unit; actual: bigint; policy: string }
   | { kind: 'commit'; client: number; hold: number; foreign: boolean; wrongUnit: boolean; base: 'zero' | 'estimate' | 'largest'; offset: bigint }
   | { kind: 'release'; client: number; hold: number; foreign: boolean }
   | { kind: 'get'; client: number; hold: number; foreign: boolean }
@@ -67,6 +68,13 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
       ttlMs: fc.constantFrom<number | ''>('', 600_000, HOUR_MS),
       graceMs: fc.constantFrom(0, 5000, HOUR_MS),
       dryRun: fc.nat(9).map((die) => die === 0),
+    }),
+  },
+  {
+    weight: 10,
+    arbitrary: fc.record({
+      kind: fc.constant('debit' as const), client, tenant, subject, unit, actual: amount,
+      policy: fc.oneof(fc.constant(''), policy),
     }),
   },
   {

@@ -1,10 +1,12 @@
 import type { Redis } from 'ioredis';
 import { INT64_MAX } from '../../src/ledger/index.js';
-import { LedgerClient } from '../support/ledger-client.js';
-import { faultsOf, readLedger, snapshot, type LedgerEvent, type LedgerState } from '../support/ledger-state.js';
+import { debit } from '../support/admission-client.js';
+import { LedgerClient, randomText } from '../support/ledger-client.js';
+import { faultsOf, readLedger, snapshot, type LedgerState } from '../support/ledger-state.js';
 import { LedgerModel } from './model.js';
-import type { CommitRequest, ExtendRequest, ModelBudget, ReserveRequest, SettleRequest } from './model-records.js';
+import type { CommitRequest, DebitRequest, ExtendRequest, ModelBudget, ReserveRequest, SettleRequest } from './model-records.js';
 import type { Operation, World } from './operations.js';
+import { changedKeys, instantOf, told } from './readings.js';
 
 const UNKNOWN_HOLD = 'rsv_unknown';
 
@@ -16,37 +18,6 @@ interface Call {
 
 /** A request that can be repeated: with the same payload, or with another one under the same key. */
 type Request = (altered: boolean) => Call;
-
-/** The instant that a reply was decided at, as far as it tells. */
-function instantOf(reply: readonly string[]): number | undefined {
-  const [word, second] = reply;
-  const difference = (expiresAt: number): number | undefined =>
-    reply[expiresAt + 1] === '0' ? undefined : Number(reply[expiresAt]) - Number(reply[expiresAt + 1]);
-  const told = (index: number): number => Number(reply[index]);
-  switch (word) {
-    case 'ALLOW':
-      return difference(3);
-    case 'ACTIVE':
-      return difference(2);
-    case 'EXPIRED':
-      return told(3);
-    case 'RECLAIMED':
-      return told(1);
-    case 'RESERVATION_EXPIRED':
-      return second === 'now' ? told(4) : undefined;
-    default:
-      return undefined;
-  }
-}
-
-function told({ fields }: LedgerEvent): string {
-  const subject = fields['ty'] === 'reservation.denied' ? fields['reason_code'] : (fields['reservation_id'] ?? '-');
-  return `${fields['ty']} ${fields['tn']} ${fields['sc']} ${subject}`;
-}
-
-function changedKeys(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): string[] {
-  return [...new Set([...before.keys(), ...after.keys()])].filter((key) => before.get(key) !== after.get(key));
-}
 
 /** Plays a world against real scripts and against the model, and compares the two after each step. */
 export class Play {
@@ -159,6 +130,8 @@ export class Play {
     switch (operation.kind) {
       case 'reserve':
         return this.remember(this.reserveRequest(operation));
+      case 'debit':
+        return this.remember(this.debitRequest(operation));
       case 'commit':
       case 'release':
       case 'extend':
@@ -214,6 +187,15 @@ export class Play {
       const amount = altered ? rest.amount / 2n + 1n : rest.amount;
       const request: ReserveRequest = { ...rest, amount, tenant: this.tenants[tenant] as string, key, id: this.first.newId() };
       return { send: (client) => client.reserve({ ...request, by: client.tenant }), judge: (model, now) => model.reserve(request, now) };
+    };
+  }
+
+  private debitRequest({ client: _, kind: __, tenant, ...rest }: Operation & { kind: 'debit' }): Request {
+    const key = this.nextKey();
+    return (altered) => {
+      const actual = altered ? rest.actual / 2n + 1n : rest.actual;
+      const request: DebitRequest = { ...rest, actual, tenant: this.tenants[tenant] as string, key, id: `evn_${randomText(18)}` };
+      return { send: (client) => debit(client, { ...request, amount: actual }), judge: (model, now) => model.debit(request, now) };
     };
   }
 

@@ -11,6 +11,8 @@ export interface LedgerState {
   readonly budgets: ReadonlyMap<string, Readonly<Record<string, string>>>;
   readonly holds: ReadonlyMap<string, Readonly<Record<string, string>>>;
   readonly ttl: ReadonlyMap<string, string>;
+  /** The lists' index of all tenants, score by reservation. */
+  readonly created: ReadonlyMap<string, string>;
   readonly quarantine: ReadonlyMap<string, string>;
   readonly events: readonly LedgerEvent[];
 }
@@ -23,7 +25,7 @@ for _, key in ipairs(redis.call('KEYS', tag .. '*')) do
     reply[#reply + 1] = { name, redis.call('HGETALL', key) }
   elseif kind == 'stream' then
     reply[#reply + 1] = { name, redis.call('XRANGE', key, '-', '+') }
-  elseif name == 'ttl' and kind == 'zset' then
+  elseif kind == 'zset' and (name == 'ttl' or string.sub(name, 1, 3) == 'rc:') then
     reply[#reply + 1] = { name, redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') }
   end
 end
@@ -45,13 +47,15 @@ export async function readLedger(client: LedgerClient): Promise<LedgerState> {
   const keys = (await client.redis.eval(READ_ALL, 1, client.tag)) as [string, unknown][];
   const budgets = new Map<string, Record<string, string>>();
   const holds = new Map<string, Record<string, string>>();
-  const state = { budgets, holds, ttl: new Map<string, string>(), quarantine: new Map<string, string>() };
+  const state = { budgets, holds, ttl: new Map<string, string>(), created: new Map<string, string>(), quarantine: new Map<string, string>() };
   let events: LedgerEvent[] = [];
   for (const [name, content] of keys) {
     if (name === 'events') {
       events = (content as [string, string[]][]).map(([id, flat]) => ({ id, fields: Object.fromEntries(pairs(flat)) }));
     } else if (name === 'ttl') {
       state.ttl = new Map(pairs(content as string[]));
+    } else if (name.startsWith('rc:')) {
+      pairs(content as string[]).forEach(([id, score]) => state.created.set(id, score));
     } else if (name === 'quarantine') {
       state.quarantine = new Map(pairs(content as string[]));
     } else if (name.startsWith('b:')) {
@@ -114,6 +118,13 @@ function indexFaults(state: LedgerState): string[] {
     const expected = live ? String(Number(hold['ex']) + Number(hold['gr'])) : undefined;
     if (state.ttl.get(id) !== expected) {
       faults.push(`${id} (${hold['st']}): its index score is ${state.ttl.get(id)}, it should be ${expected}`);
+    }
+  }
+  for (const [id, hold] of state.holds) {
+    // A test may have damaged the record's own creation time; its place among the lists stays.
+    const listed = state.created.get(id);
+    if (listed === undefined || (/^\d+$/.test(hold['ca'] ?? '') && listed !== hold['ca'])) {
+      faults.push(`${id}: listed under ${listed}, it was created at ${hold['ca']}`);
     }
   }
   const orphans = [...state.ttl.keys()].filter((id) => !state.holds.has(id));

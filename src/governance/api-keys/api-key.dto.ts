@@ -1,20 +1,8 @@
 import { ArrayMaxSize, IsArray, IsIn, IsString, Matches, type ValidationArguments } from 'class-validator';
-import { IsFreeObject, Length, MaxLength, Optional, Satisfies } from '../../http/index.js';
+import { IsDateTime, IsFreeObject, Length, MaxLength, Optional, Satisfies } from '../../http/index.js';
 import { isScopeFilterEntry, PERMISSIONS, type Permission } from '../../auth/index.js';
 import { ListQueryDto } from '../listing/index.js';
 import { TENANT_ID_PATTERN } from '../tenant-id.js';
-
-const DATE_TIME = /^(\d{4})-(\d\d)-(\d\d)[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$/;
-
-/** Whether a text is an RFC 3339 time. Date.parse alone would take the 31st of February for a day in March. */
-function isDateTime(value: unknown): boolean {
-  const parts = typeof value === 'string' ? DATE_TIME.exec(value) : null;
-  if (parts === null || Number.isNaN(Date.parse(parts[0].toUpperCase()))) {
-    return false;
-  }
-  const [, year, month, day] = parts.map(Number) as [number, number, number, number];
-  return new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day;
-}
 
 function nameUnknown({ value }: ValidationArguments): string {
   const given: readonly unknown[] = Array.isArray(value) ? value : [value];
@@ -22,16 +10,8 @@ function nameUnknown({ value }: ValidationArguments): string {
   return `permissions: ${JSON.stringify(unknown)?.slice(0, 64)} is no permission; allowed: ${PERMISSIONS.join(', ')}`;
 }
 
-/** ApiKeyCreateRequest of cycles-governance-admin-v0.1.25. */
-export class ApiKeyCreateDto {
-  @IsString()
-  @Matches(TENANT_ID_PATTERN)
-  tenant_id!: string;
-
-  @IsString()
-  @Length(1, 256)
-  name!: string;
-
+/** What a key is created with and may be changed to later. */
+class ApiKeyPropertiesDto {
   @Optional()
   @IsString()
   @MaxLength(1024)
@@ -54,13 +34,31 @@ export class ApiKeyCreateDto {
   scope_filter?: string[];
 
   @Optional()
-  @IsString()
-  @Satisfies('a date and time with its offset, such as 2030-01-31T12:00:00Z', isDateTime)
-  expires_at?: string;
-
-  @Optional()
   @IsFreeObject()
   metadata?: Record<string, unknown>;
+}
+
+/** ApiKeyCreateRequest of cycles-governance-admin-v0.1.25. */
+export class ApiKeyCreateDto extends ApiKeyPropertiesDto {
+  @IsString()
+  @Matches(TENANT_ID_PATTERN)
+  tenant_id!: string;
+
+  @IsString()
+  @Length(1, 256)
+  name!: string;
+
+  @Optional()
+  @IsDateTime()
+  expires_at?: string;
+}
+
+/** The body of updateApiKey of cycles-governance-admin-v0.1.25. */
+export class ApiKeyUpdateDto extends ApiKeyPropertiesDto {
+  @Optional()
+  @IsString()
+  @Length(1, 256)
+  name?: string;
 }
 
 export const API_KEY_STATUSES = ['ACTIVE', 'REVOKED', 'EXPIRED'] as const;

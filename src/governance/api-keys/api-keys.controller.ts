@@ -1,13 +1,14 @@
-import { Body, Controller, Delete, Get, Param, Post, Query, Req, Res } from '@nestjs/common';
+import { Body, Controller, Delete, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access } from '../../auth/index.js';
-import { BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
 import { originOf } from '../origin.js';
-import { ApiKeyCreateDto, ApiKeyListQueryDto, ApiKeyRevokeQueryDto } from './api-key.dto.js';
+import { ApiKeyCreateDto, ApiKeyListQueryDto, ApiKeyRevokeQueryDto, ApiKeyUpdateDto } from './api-key.dto.js';
 import { ApiKeysService } from './api-keys.service.js';
 
 const validateCreate = compileValidator(ApiKeyCreateDto);
+const validateUpdate = compileValidator(ApiKeyUpdateDto);
 const validateList = compileQuery(ApiKeyListQueryDto);
 const validateRevoke = compileQuery(ApiKeyRevokeQueryDto);
 
@@ -19,6 +20,7 @@ export class ApiKeysController {
   @Post()
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'createApiKey', summary: 'Create an API key for a tenant' })
+  @Answers(201, 'ApiKeyCreateResponse')
   @BodySchema(ApiKeyCreateDto)
   async create(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
     sendJson(reply, 201, stringifyJson(await this.service.create(validateCreate(body), originOf(request, 'admin'))));
@@ -27,15 +29,31 @@ export class ApiKeysController {
   @Get()
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'listApiKeys', summary: 'List API keys' })
+  @Answers(200, 'ApiKeyListResponse')
   @QuerySchema(ApiKeyListQueryDto)
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     const { rows, ...rest } = await this.service.list(validateList(query));
     sendJson(reply, 200, stringifyJson({ keys: rows, ...rest }));
   }
 
+  @Patch(':key_id')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'updateApiKey', summary: 'Update API key properties' })
+  @Answers(200, 'ApiKey')
+  @BodySchema(ApiKeyUpdateDto)
+  async update(
+    @Req() request: FastifyRequest,
+    @Param('key_id') keyId: string,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    sendJson(reply, 200, stringifyJson(await this.service.update(keyId, validateUpdate(body), originOf(request, 'admin'))));
+  }
+
   @Delete(':key_id')
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'revokeApiKey', summary: 'Revoke an API key' })
+  @Answers(200, 'ApiKey')
   @QuerySchema(ApiKeyRevokeQueryDto)
   async revoke(
     @Req() request: FastifyRequest,

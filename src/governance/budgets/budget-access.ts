@@ -1,5 +1,5 @@
 import { scopeAllowed, type Caller } from '../../auth/index.js';
-import { parseScopePath, Refusal, tenantOfScope } from '../../ledger/index.js';
+import { parseScopePath, Refusal, tenantOfScope, type Unit } from '../../ledger/index.js';
 
 /** A ledger's scope in canonical form, and the tenant that owns it. */
 export interface OwnedScope {
@@ -41,4 +41,30 @@ export function requireTenantId(caller: Caller, tenantId: string | undefined): s
     throw new Refusal('INVALID_REQUEST', 'tenant_id is required with the admin key', { field: 'tenant_id' });
   }
   return tenantId;
+}
+
+/** @throws Refusal UNIT_MISMATCH when an amount of a request is in another unit than the budget. */
+export function requireUnit(unit: Unit, field: string, amount: { readonly unit: Unit } | undefined): void {
+  if (amount !== undefined && amount.unit !== unit) {
+    throw new Refusal('UNIT_MISMATCH', `${field}.unit must be ${unit}, the unit of the budget`, { field: `${field}.unit` });
+  }
+}
+
+/** What the refusing status words mean that all scripts have which change a budget. */
+export function budgetRefusal(word: string | undefined, scope: string, unit: Unit): Error {
+  const details = { scope, unit };
+  switch (word) {
+    case 'NOT_FOUND':
+      return new Refusal('BUDGET_NOT_FOUND', `there is no ${unit} budget at ${scope}`, details);
+    case 'TENANT_CLOSED':
+      return new Refusal('TENANT_CLOSED', 'the tenant is closed; its budgets no longer change');
+    case 'BUDGET_FROZEN':
+      return new Refusal('BUDGET_FROZEN', `the budget at scope ${scope} is frozen`, details);
+    case 'BUDGET_CLOSED':
+      return new Refusal('BUDGET_CLOSED', `the budget at scope ${scope} is closed`, details);
+    case 'ALREADY_ACTIVE':
+      return new Refusal('DUPLICATE_RESOURCE', `the budget at scope ${scope} is active already`, details);
+    default:
+      return new Error(`a budget script answered ${word}`);
+  }
 }

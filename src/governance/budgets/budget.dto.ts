@@ -59,10 +59,13 @@ export class BudgetCreateDto {
   metadata?: Record<string, unknown>;
 }
 
+export const FUNDING_OPERATIONS = ['CREDIT', 'DEBIT', 'RESET', 'RESET_SPENT', 'REPAY_DEBT'] as const;
+export type FundingOperation = (typeof FUNDING_OPERATIONS)[number];
+
 /** BudgetFundingRequest of cycles-governance-admin-v0.1.25. */
 export class BudgetFundingDto {
-  @IsIn(['CREDIT'], { message: 'operation: only CREDIT is supported by this version' })
-  operation!: 'CREDIT';
+  @IsIn(FUNDING_OPERATIONS)
+  operation!: FundingOperation;
 
   @Nested(() => AmountDto)
   amount!: AmountDto;
@@ -81,6 +84,33 @@ export class BudgetFundingDto {
   @IsString()
   @Length(1, 256)
   idempotency_key?: string;
+
+  @Optional()
+  @IsFreeObject()
+  metadata?: Record<string, unknown>;
+}
+
+/** The body of updateBudget of cycles-governance-admin-v0.1.25. */
+export class BudgetUpdateDto {
+  @Optional()
+  @Nested(() => AmountDto)
+  overdraft_limit?: AmountDto;
+
+  @Optional()
+  @IsIn(OVERAGE_POLICIES)
+  commit_overage_policy?: OveragePolicy;
+
+  @Optional()
+  @IsFreeObject()
+  metadata?: Record<string, unknown>;
+}
+
+/** BudgetStatusTransitionRequest of cycles-governance-admin-v0.1.25. */
+export class BudgetStatusTransitionDto {
+  @Optional()
+  @IsString()
+  @MaxLength(512)
+  reason?: string;
 
   @Optional()
   @IsFreeObject()

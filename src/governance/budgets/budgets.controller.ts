@@ -1,16 +1,27 @@
-import { Body, Controller, Get, Post, Query, Req, Res } from '@nestjs/common';
+import { Body, Controller, Get, Patch, Post, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type Caller } from '../../auth/index.js';
-import { BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
 import { originOf, type Origin } from '../origin.js';
-import { BudgetCreateDto, BudgetFundingDto, BudgetFundingQueryDto, BudgetListQueryDto, BudgetLookupQueryDto } from './budget.dto.js';
+import { BudgetChangesService } from './budget-changes.service.js';
+import {
+  BudgetCreateDto,
+  BudgetFundingDto,
+  BudgetFundingQueryDto,
+  BudgetListQueryDto,
+  BudgetLookupQueryDto,
+  BudgetStatusTransitionDto,
+  BudgetUpdateDto,
+} from './budget.dto.js';
 import { BudgetsService } from './budgets.service.js';
 import { FundingService } from './funding.service.js';
 
 const validateCreate = compileValidator(BudgetCreateDto);
 const validateList = compileQuery(BudgetListQueryDto);
 const validateLookup = compileQuery(BudgetLookupQueryDto);
+const validateUpdate = compileValidator(BudgetUpdateDto);
+const validateTransition = compileValidator(BudgetStatusTransitionDto);
 const validateFunding = compileValidator(BudgetFundingDto);
 const validateFundingQuery = compileQuery(BudgetFundingQueryDto);
 
@@ -27,12 +38,14 @@ function budgetOrigin(request: FastifyRequest): Origin {
 export class BudgetsController {
   constructor(
     private readonly budgets: BudgetsService,
+    private readonly changes: BudgetChangesService,
     private readonly funding: FundingService,
   ) {}
 
   @Post()
   @Access({ plane: 'admin', tenant: 'budgets:write', admin: true })
   @ApiOperation({ operationId: 'createBudget', summary: 'Create a budget ledger for a scope' })
+  @Answers(201, 'BudgetLedger')
   @BodySchema(BudgetCreateDto)
   async create(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
     const budget = await this.budgets.create(callerOf(request), validateCreate(body), budgetOrigin(request));
@@ -42,6 +55,7 @@ export class BudgetsController {
   @Get()
   @Access({ plane: 'admin', tenant: 'budgets:read', admin: true })
   @ApiOperation({ operationId: 'listBudgets', summary: 'List budget ledgers' })
+  @Answers(200, 'BudgetListResponse')
   @QuerySchema(BudgetListQueryDto)
   async list(@Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     const { rows, ...rest } = await this.budgets.list(callerOf(request), validateList(query));
@@ -51,14 +65,53 @@ export class BudgetsController {
   @Get('lookup')
   @Access({ plane: 'admin', tenant: 'budgets:read', admin: true })
   @ApiOperation({ operationId: 'lookupBudget', summary: 'Look up a single budget by exact scope and unit' })
+  @Answers(200, 'BudgetLedger')
   @QuerySchema(BudgetLookupQueryDto)
   async lookUp(@Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     sendJson(reply, 200, stringifyJson(await this.budgets.lookUp(callerOf(request), validateLookup(query))));
   }
 
+  @Patch()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'updateBudget', summary: 'Update budget properties' })
+  @Answers(200, 'BudgetLedger')
+  @BodySchema(BudgetUpdateDto)
+  @QuerySchema(BudgetLookupQueryDto)
+  async update(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const origin = originOf(request, 'admin');
+    const budget = await this.changes.update(callerOf(request), validateLookup(query), validateUpdate(body), origin);
+    sendJson(reply, 200, stringifyJson(budget));
+  }
+
+  @Post('freeze')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'freezeBudget', summary: 'Freeze a budget (ACTIVE → FROZEN)' })
+  @Answers(200, 'BudgetLedger')
+  @BodySchema(BudgetStatusTransitionDto, { required: false })
+  @QuerySchema(BudgetLookupQueryDto)
+  freeze(@Req() request: FastifyRequest, @Query() query: unknown, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+    return this.setFrozen('freeze', request, query, body, reply);
+  }
+
+  @Post('unfreeze')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'unfreezeBudget', summary: 'Unfreeze a budget (FROZEN → ACTIVE)' })
+  @Answers(200, 'BudgetLedger')
+  @BodySchema(BudgetStatusTransitionDto, { required: false })
+  @QuerySchema(BudgetLookupQueryDto)
+  unfreeze(@Req() request: FastifyRequest, @Query() query: unknown, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+    return this.setFrozen('unfreeze', request, query, body, reply);
+  }
+
   @Post('fund')
   @Access({ plane: 'admin', tenant: 'budgets:write', admin: true })
-  @ApiOperation({ operationId: 'fundBudget', summary: 'Credit a budget' })
+  @ApiOperation({ operationId: 'fundBudget', summary: 'Credit, debit, or adjust budget allocation' })
+  @Answers(200, 'BudgetFundingResponse')
   @BodySchema(BudgetFundingDto)
   @QuerySchema(BudgetFundingQueryDto)
   async fund(
@@ -67,12 +120,30 @@ export class BudgetsController {
     @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const funding = await this.funding.credit(
+    const funding = await this.funding.fund(
       callerOf(request),
       validateFundingQuery(query),
       validateFunding(body),
       budgetOrigin(request),
     );
     sendJson(reply, 200, stringifyJson(funding));
+  }
+
+  /** The body may be left out. */
+  private async setFrozen(
+    verb: 'freeze' | 'unfreeze',
+    request: FastifyRequest,
+    query: unknown,
+    body: unknown,
+    reply: FastifyReply,
+  ): Promise<void> {
+    const budget = await this.changes.setFrozen(
+      verb,
+      callerOf(request),
+      validateLookup(query),
+      validateTransition(body ?? {}),
+      originOf(request, 'admin'),
+    );
+    sendJson(reply, 200, stringifyJson(budget));
   }
 }

@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
 import { ListingModule } from '../listing/index.js';
+import { BudgetChangesService } from './budget-changes.service.js';
 import { BudgetsController } from './budgets.controller.js';
 import { BudgetsService } from './budgets.service.js';
 import { FundingService } from './funding.service.js';
@@ -7,7 +8,7 @@ import { FundingService } from './funding.service.js';
 @Module({
   imports: [ListingModule],
   controllers: [BudgetsController],
-  providers: [BudgetsService, FundingService],
+  providers: [BudgetsService, BudgetChangesService, FundingService],
   exports: [BudgetsService, FundingService],
 })
 export class BudgetsModule {}

@@ -5,7 +5,7 @@ import { randomBase62, Refusal, type Unit } from '../../ledger/index.js';
 import { budgetIndexKey, budgetKey, partitionCode, partitionOfTenant, RedisService, tagOf, tenantKey } from '../../redis/index.js';
 import { fieldOf, fieldsOf, found, PageSelection, Records, type Page } from '../listing/index.js';
 import type { Origin } from '../origin.js';
-import { ownedScope, requireTenantId } from './budget-access.js';
+import { ownedScope, requireTenantId, requireUnit } from './budget-access.js';
 import { budgetOf, sortValueOf, utilizationOf, type BudgetLedger } from './budget.js';
 import type { BudgetCreateDto, BudgetListQueryDto, BudgetLookupQueryDto } from './budget.dto.js';
 
@@ -28,11 +28,8 @@ export class BudgetsService {
     }
     const { scope, tenantId } = ownedScope(caller, request.scope, requireTenantId(caller, request.tenant_id));
     const { unit, allocated, overdraft_limit: overdraftLimit, commit_overage_policy: policy, metadata } = request;
-    for (const [field, amount] of [['allocated', allocated], ['overdraft_limit', overdraftLimit]] as const) {
-      if (amount !== undefined && amount.unit !== unit) {
-        throw new Refusal('UNIT_MISMATCH', `${field}.unit must be ${unit}, the unit of the budget`, { field: `${field}.unit` });
-      }
-    }
+    requireUnit(unit, 'allocated', allocated);
+    requireUnit(unit, 'overdraft_limit', overdraftLimit);
     const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
     const tag = tagOf(code);
     const [word, ...record] = await this.redis.scripts.run(

@@ -7,6 +7,9 @@ import { TENANT_ID_PATTERN } from '../tenant-id.js';
 const MIN_TTL_MS = 1000;
 const MAX_TTL_MS = 86_400_000;
 
+export const TENANT_STATUSES = ['ACTIVE', 'SUSPENDED', 'CLOSED'] as const;
+export type TenantStatus = (typeof TENANT_STATUSES)[number];
+
 /** TenantCreateRequest of cycles-governance-admin-v0.1.25. */
 export class TenantCreateDto {
   @IsString()
@@ -53,8 +56,43 @@ export class TenantCreateDto {
   reservation_expiry_policy?: 'AUTO_RELEASE';
 }
 
-export const TENANT_STATUSES = ['ACTIVE', 'SUSPENDED', 'CLOSED'] as const;
-export type TenantStatus = (typeof TENANT_STATUSES)[number];
+/** The body of updateTenant of cycles-governance-admin-v0.1.25. */
+export class TenantUpdateDto {
+  @Optional()
+  @IsString()
+  @Length(1, 256)
+  name?: string;
+
+  @Optional()
+  @IsIn(TENANT_STATUSES)
+  status?: TenantStatus;
+
+  @Optional()
+  @IsStringMap({ maxEntries: 32, maxValueLength: 8192 })
+  metadata?: Record<string, string>;
+
+  @Optional()
+  @IsIn(OVERAGE_POLICIES)
+  default_commit_overage_policy?: OveragePolicy;
+
+  @Optional()
+  @IsInt()
+  @Min(MIN_TTL_MS)
+  @Max(MAX_TTL_MS)
+  default_reservation_ttl_ms?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(MIN_TTL_MS)
+  @Max(MAX_TTL_MS)
+  max_reservation_ttl_ms?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(0)
+  @Max(2_147_483_647)
+  max_reservation_extensions?: number;
+}
 
 export const TENANT_SORT_KEYS = ['tenant_id', 'name', 'status', 'created_at'] as const;
 

@@ -1,13 +1,14 @@
-import { Body, Controller, Get, Param, Post, Query, Req, Res } from '@nestjs/common';
+import { Body, Controller, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access } from '../../auth/index.js';
-import { BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
 import { originOf } from '../origin.js';
-import { TenantCreateDto, TenantListQueryDto } from './tenant.dto.js';
+import { TenantCreateDto, TenantListQueryDto, TenantUpdateDto } from './tenant.dto.js';
 import { TenantsService } from './tenants.service.js';
 
 const validateCreate = compileValidator(TenantCreateDto);
+const validateUpdate = compileValidator(TenantUpdateDto);
 const validateList = compileQuery(TenantListQueryDto);
 
 @ApiTags('Tenants')
@@ -18,6 +19,8 @@ export class TenantsController {
   @Post()
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'createTenant', summary: 'Create a new tenant' })
+  @Answers(200, 'Tenant')
+  @Answers(201, 'Tenant')
   @BodySchema(TenantCreateDto)
   async create(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
     const { created, tenant } = await this.service.create(validateCreate(body), originOf(request, 'admin'));
@@ -27,6 +30,7 @@ export class TenantsController {
   @Get()
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'listTenants', summary: 'List all tenants' })
+  @Answers(200, 'TenantListResponse')
   @QuerySchema(TenantListQueryDto)
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     const { rows, ...rest } = await this.service.list(validateList(query));
@@ -36,7 +40,26 @@ export class TenantsController {
   @Get(':tenant_id')
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'getTenant', summary: 'Get tenant details' })
+  @Answers(200, 'Tenant')
   async get(@Param('tenant_id') tenantId: string, @Res() reply: FastifyReply): Promise<void> {
     sendJson(reply, 200, stringifyJson(await this.service.get(tenantId)));
+  }
+
+  @Patch(':tenant_id')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'updateTenant', summary: 'Update tenant properties' })
+  @Answers(200, 'Tenant')
+  @BodySchema(TenantUpdateDto)
+  async update(
+    @Param('tenant_id') tenantId: string,
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const { tenant, complete } = await this.service.update(tenantId, validateUpdate(body), originOf(request, 'admin'));
+    if (!complete) {
+      reply.header('X-Cycles-Cascade-Status', 'in_progress').header('Retry-After', '1');
+    }
+    sendJson(reply, 200, stringifyJson(tenant));
   }
 }

@@ -1,7 +1,18 @@
 import { Module } from '@nestjs/common';
+import { ScheduleModule } from '@nestjs/schedule';
+import { ExpiryMetricsModule } from '../../expiry/index.js';
+import { MetricsModule } from '../../metrics/index.js';
 import { ListingModule } from '../listing/index.js';
+import { TenantClosing } from './tenant-closing.js';
+import { TenantClosingJanitor } from './tenant-closing.janitor.js';
+import { TenantClosingMetrics } from './tenant-closing.metrics.js';
 import { TenantsController } from './tenants.controller.js';
 import { TenantsService } from './tenants.service.js';
 
-@Module({ imports: [ListingModule], controllers: [TenantsController], providers: [TenantsService], exports: [TenantsService] })
+@Module({
+  imports: [ListingModule, MetricsModule, ExpiryMetricsModule, ScheduleModule.forRoot()],
+  controllers: [TenantsController],
+  providers: [TenantsService, TenantClosing, TenantClosingMetrics, TenantClosingJanitor],
+  exports: [TenantsService],
+})
 export class TenantsModule {}

@@ -5,7 +5,20 @@ import { fieldsOf, found, PageSelection, Records, type Page } from '../listing/i
 import type { Origin } from '../origin.js';
 import { TENANT_ID_PATTERN } from '../tenant-id.js';
 import { TENANT_DEFAULTS, tenantOf, type Tenant } from './tenant.js';
-import type { TenantCreateDto, TenantListQueryDto } from './tenant.dto.js';
+import { TenantClosing } from './tenant-closing.js';
+import type { TenantCreateDto, TenantListQueryDto, TenantUpdateDto } from './tenant.dto.js';
+
+/** What an update may change as it is; metadata is kept as JSON. */
+const UPDATABLE = [
+  'name',
+  'default_commit_overage_policy',
+  'default_reservation_ttl_ms',
+  'max_reservation_ttl_ms',
+  'max_reservation_extensions',
+] as const;
+
+/** How long a request that closes a tenant carries the closing through itself; what is left is the janitor's. */
+const CLOSING_BUDGET_MS = 5000;
 
 /** The settings of a create request that the record keeps as they are; what is absent has its default when it is read. */
 const SETTINGS = [
@@ -21,6 +34,7 @@ export class TenantsService {
   constructor(
     private readonly redis: RedisService,
     private readonly records: Records,
+    private readonly closing: TenantClosing,
   ) {}
 
   /**
@@ -36,13 +50,7 @@ export class TenantsService {
         { field: 'default_reservation_ttl_ms' },
       );
     }
-    const fields: (string | number)[] = SETTINGS.flatMap((name) => {
-      const value = request[name];
-      return value === undefined ? [] : [name, value];
-    });
-    if (request.metadata !== undefined) {
-      fields.push('metadata', JSON.stringify(request.metadata));
-    }
+    const fields = fieldsToStore(request, SETTINGS);
     const tag = this.records.tagOfTenant(request.tenant_id);
     const [word, ...record] = await this.redis.scripts.run(
       'create_tenant',
@@ -53,6 +61,38 @@ export class TenantsService {
       throw new Refusal('DUPLICATE_RESOURCE', `the tenant ${request.tenant_id} exists already, with another name`);
     }
     return { created: word === 'CREATED', tenant: tenantOf(fieldsOf(record)) };
+  }
+
+  /**
+   * Changes what the request names. Closing is for good: everything that the tenant owns is guarded from that moment and then
+   * closed as well, and closing again picks up what was left behind.
+   * @returns the tenant, and whether all that it owns is closed, too, where it was to be closed.
+   * @throws Refusal INVALID_REQUEST (also: a closed tenant to another status), TENANT_NOT_FOUND, TENANT_CLOSED,
+   * INTERNAL_ERROR with failed_resources when the tenant is closed but some record of its own cannot be.
+   */
+  async update(tenantId: string, request: TenantUpdateDto, origin: Origin): Promise<{ tenant: Tenant; complete: boolean }> {
+    if (!TENANT_ID_PATTERN.test(tenantId)) {
+      throw updateRefusal('NOT_FOUND', undefined);
+    }
+    const [word = '', ...record] = await this.redis.scripts.run(
+      'update_tenant',
+      [tenantKey(this.records.tagOfTenant(tenantId), tenantId)],
+      [tenantId, request.status ?? '', ...origin, ...fieldsToStore(request, UPDATABLE)],
+    );
+    if (word !== 'UPDATED' && word !== 'CLOSING') {
+      throw updateRefusal(word, record[0]);
+    }
+    const tenant = tenantOf(fieldsOf(record));
+    if (word === 'UPDATED') {
+      return { tenant, complete: true };
+    }
+    const { complete, failed } = await this.closing.carryThrough(tenantId, CLOSING_BUDGET_MS);
+    if (failed.length > 0) {
+      throw new Refusal('INTERNAL_ERROR', 'the tenant is closed, but some of what it owns could not be; it is tried again', {
+        failed_resources: failed,
+      });
+    }
+    return { tenant, complete };
   }
 
   /** @throws Refusal TENANT_NOT_FOUND */
@@ -87,5 +127,33 @@ export class TenantsService {
       }
     });
     return selection.page();
+  }
+}
+
+function fieldsToStore<Name extends string>(
+  request: { readonly [Field in Name]?: string | number } & { readonly metadata?: Record<string, string> },
+  names: readonly Name[],
+): (string | number)[] {
+  const fields = names.flatMap((name): (string | number)[] => {
+    const value = request[name];
+    return value === undefined ? [] : [name, value];
+  });
+  return request.metadata === undefined ? fields : [...fields, 'metadata', JSON.stringify(request.metadata)];
+}
+
+function updateRefusal(word: string, detail: string | undefined): Error {
+  switch (word) {
+    case 'NOT_FOUND':
+      return new Refusal('TENANT_NOT_FOUND', 'there is no such tenant');
+    case 'TENANT_CLOSED':
+      return new Refusal('TENANT_CLOSED', 'the tenant is closed and no longer changes');
+    case 'IRREVERSIBLE':
+      return new Refusal('INVALID_REQUEST', 'a closed tenant stays closed; no other status is possible', { field: 'status' });
+    case 'TTL_ABOVE_MAX':
+      return new Refusal('INVALID_REQUEST', `default_reservation_ttl_ms must not exceed max_reservation_ttl_ms, which is ${detail}`, {
+        field: 'default_reservation_ttl_ms',
+      });
+    default:
+      return new Error(`update_tenant answered ${word}`);
   }
 }

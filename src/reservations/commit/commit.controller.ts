@@ -2,7 +2,7 @@ import { Body, Controller, Param, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access } from '../../auth/index.js';
-import { BodySchema, compileValidator, sendJson } from '../../http/index.js';
+import { Answers, BodySchema, compileValidator, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
 import type { Reply } from '../../redis/index.js';
 import { requireSameKey } from '../fingerprint.js';
@@ -29,6 +29,8 @@ export class CommitController {
   @Post(':reservation_id/commit')
   @Access({ plane: 'runtime', tenant: 'reservations:commit' })
   @ApiOperation({ operationId: 'commitReservation', summary: 'Commit what a reservation really cost' })
+  @IdempotencyKeyHeader()
+  @Answers(200, 'CommitResponse')
   @BodySchema(CommitDto)
   async commit(
     @Param('reservation_id') reservationId: string,

@@ -2,7 +2,7 @@ import { Body, Controller, Param, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access } from '../../auth/index.js';
-import { BodySchema, compileValidator, sendJson } from '../../http/index.js';
+import { Answers, BodySchema, compileValidator, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
 import { requireSameKey } from '../fingerprint.js';
 import { operationOf } from '../operation.js';
 import { ExtendDto } from './extend.dto.js';
@@ -18,6 +18,8 @@ export class ExtendController {
   @Post(':reservation_id/extend')
   @Access({ plane: 'runtime', tenant: 'reservations:extend' })
   @ApiOperation({ operationId: 'extendReservation', summary: 'Extend the lease of a live reservation' })
+  @IdempotencyKeyHeader()
+  @Answers(200, 'ReservationExtendResponse')
   @BodySchema(ExtendDto)
   async extend(
     @Param('reservation_id') reservationId: string,

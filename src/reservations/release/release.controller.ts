@@ -1,8 +1,8 @@
 import { Body, Controller, Param, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access } from '../../auth/index.js';
-import { BodySchema, compileValidator, sendJson } from '../../http/index.js';
+import { Access, type Caller } from '../../auth/index.js';
+import { Answers, BodySchema, compileValidator, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
 import type { Reply } from '../../redis/index.js';
 import { requireSameKey } from '../fingerprint.js';
@@ -27,8 +27,10 @@ export class ReleaseController {
   constructor(private readonly service: ReleaseService) {}
 
   @Post(':reservation_id/release')
-  @Access({ plane: 'runtime', tenant: 'reservations:release' })
+  @Access({ plane: 'runtime', tenant: 'reservations:release', admin: true })
   @ApiOperation({ operationId: 'releaseReservation', summary: 'Release an unused reservation' })
+  @IdempotencyKeyHeader()
+  @Answers(200, 'ReleaseResponse')
   @BodySchema(ReleaseDto)
   async release(
     @Param('reservation_id') reservationId: string,
@@ -38,7 +40,7 @@ export class ReleaseController {
   ): Promise<void> {
     const dto = validate(body);
     requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
-    const outcome = await this.service.release(operationOf(request), reservationId, dto);
+    const outcome = await this.service.release(operationOf<Caller>(request), reservationId, dto);
     sendJson(reply, 200, releaseResponse(outcome));
   }
 }

@@ -1,4 +1,6 @@
 import { Injectable } from '@nestjs/common';
+import type { Caller } from '../../auth/index.js';
+import { tenantOfScope } from '../../ledger/index.js';
 import { idempotencyKey, RedisService, reservationKey, type Reply } from '../../redis/index.js';
 import { fingerprintOf } from '../fingerprint.js';
 import { traceText, type Operation } from '../operation.js';
@@ -16,11 +18,14 @@ export class ReleaseService {
   ) {}
 
   /**
+   * An operator releases anybody's hold, on the owner's behalf; that is audited in the same step.
    * @returns `RELEASED fresh|replay released unit (scope balance)*`
    * @throws Refusal NOT_FOUND, FORBIDDEN, IDEMPOTENCY_MISMATCH, TENANT_CLOSED, RESERVATION_FINALIZED, RESERVATION_EXPIRED.
    */
-  async release(operation: Operation, reservationId: string, request: ReleaseDto): Promise<Reply> {
+  async release(operation: Operation<Caller>, reservationId: string, request: ReleaseDto): Promise<Reply> {
     const { caller, trace } = operation;
+    const [tenantId, keyId] = caller.kind === 'tenant' ? [caller.tenantId, caller.keyId] : ['', ''];
+    const actor = caller.kind === 'tenant' ? 'tenant' : 'admin_on_behalf_of';
     try {
       const tag = this.store.tagOf(reservationId);
       await this.store.requireInScope(operation, tag, reservationId);
@@ -28,18 +33,18 @@ export class ReleaseService {
         'release',
         [
           reservationKey(tag, reservationId),
-          idempotencyKey.release(tag, caller.tenantId, reservationId, request.idempotency_key),
+          idempotencyKey.release(tag, tenantId, reservationId, request.idempotency_key),
         ],
         [
-          caller.tenantId, reservationId, fingerprintOf(request), request.reason ?? '', this.store.idempotencyTtlMs,
-          this.store.retentionMs, caller.keyId, trace.requestId, traceText(trace),
+          tenantId, reservationId, fingerprintOf(request), request.reason ?? '', this.store.idempotencyTtlMs,
+          this.store.retentionMs, keyId, trace.requestId, traceText(trace),
         ],
       );
       const reply = this.store.settled(answer, 'RELEASED');
-      this.metrics.released(caller.tenantId, reply[1] === 'replay');
+      this.metrics.released(tenantOfScope(reply[4] ?? '') ?? tenantId, actor, reply[1] === 'replay');
       return reply;
     } catch (error) {
-      this.metrics.releaseFailed(caller.tenantId, error);
+      this.metrics.releaseFailed(tenantId, actor, error);
       throw error;
     }
   }

@@ -2,7 +2,7 @@ import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access } from '../../auth/index.js';
-import { BodySchema, compileValidator, sendJson } from '../../http/index.js';
+import { Answers, BodySchema, compileValidator, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
 import { requireSameKey } from '../fingerprint.js';
 import { operationOf } from '../operation.js';
 import { ReserveDto } from './reserve.dto.js';
@@ -19,6 +19,8 @@ export class ReserveController {
   @Post()
   @Access({ plane: 'runtime', tenant: 'reservations:create' })
   @ApiOperation({ operationId: 'createReservation', summary: 'Reserve budget for a planned action' })
+  @IdempotencyKeyHeader()
+  @Answers(200, 'ReservationCreateResponse')
   @BodySchema(ReserveDto)
   async reserve(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
     const dto = validate(body);

@@ -1,25 +1,10 @@
-import { IsBoolean, IsIn, IsInt, IsString, Max, Min } from 'class-validator';
-import { IsFreeObject, Length, Nested, Optional, Satisfies } from '../../http/index.js';
-import { OVERAGE_POLICIES, SCOPE_LEVELS, type OveragePolicy } from '../../ledger/index.js';
-import { ActionDto, AmountDto, IDEMPOTENCY_KEY_MAX_LENGTH, SubjectDto } from '../request-parts.dto.js';
-
-function namesALevel(subject: unknown): boolean {
-  return typeof subject === 'object' && subject !== null && SCOPE_LEVELS.some((level) => level in subject);
-}
+import { IsBoolean, IsIn, IsInt, Max, Min } from 'class-validator';
+import { Nested, Optional } from '../../http/index.js';
+import { OVERAGE_POLICIES, type OveragePolicy } from '../../ledger/index.js';
+import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 
 /** ReservationCreateRequest of the protocol. */
-export class ReserveDto {
-  @IsString()
-  @Length(1, IDEMPOTENCY_KEY_MAX_LENGTH)
-  idempotency_key!: string;
-
-  @Nested(() => SubjectDto)
-  @Satisfies(`a subject that names at least one of ${SCOPE_LEVELS.join(', ')}`, namesALevel)
-  subject!: SubjectDto;
-
-  @Nested(() => ActionDto)
-  action!: ActionDto;
-
+export class ReserveDto extends AdmissionDto {
   @Nested(() => AmountDto)
   estimate!: AmountDto;
 
@@ -42,8 +27,4 @@ export class ReserveDto {
   @Optional()
   @IsBoolean()
   dry_run?: boolean;
-
-  @Optional()
-  @IsFreeObject()
-  metadata?: Record<string, unknown>;
 }

@@ -1,0 +1,130 @@
+#!lua flags=allow-oom
+-- close_tenant: one bounded step of carrying a tenant's closing through to what it owns: holds, then budgets, then API keys.
+-- It carries allow-oom because it gives budget back and must go on when Redis is full.
+--
+-- KEYS[1]   tenant           hash
+-- ARGV[1]   tenant_id
+-- ARGV[2]   phase            holds, budgets, keys or end: where the step before left off
+-- ARGV[3]   cursor           likewise; empty at the start of a phase
+-- ARGV[4]   limit            things a step looks at
+-- ARGV[5]   retention_ms     how long an ended hold stays for the audit trail
+-- ARGV[6]   channel          on which the hash of a revoked key's secret is announced
+-- RETURNS   STEP next_phase next_cursor now_ms changed (outcome detail detail)* | DONE | NOT_CLOSING
+-- EMITS     tenant.closed, budget.closed_via_tenant_cascade, reservation.released_via_tenant_cascade,
+--           api_key.revoked_via_tenant_cascade; those of the expiry transition
+-- @include  keys, now_ms, tenant, append_event, tenant_cascade
+--
+-- The outcomes are those of the expiry transition, where a hold was dead before its tenant closed, and
+-- FAILED budget|api_key <id> for a record that cannot be trusted: the others go on, and the caller does not go to the end.
+-- Since the tenant is closed nothing new of its own can come up behind the cursor. The end tells tenant.closed once and
+-- takes the tenant out of the set of closing ones; a step of another caller then finds NOT_CLOSING.
+local tenant_record = KEYS[1]
+local tenant_id, phase, cursor, limit, retention_ms, channel = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
+
+local tag = tag_of_key(tenant_record)
+local now = now_ms()
+
+local marker = redis.call('HGET', closing_key(tag), tenant_id)
+local tenant = read_tenant(tenant_record)
+if not marker or not tenant or tenant.status ~= 'CLOSED' then
+  return { 'NOT_CLOSING' }
+end
+local actor, key_id, request_id, trace, prior_status = string.match(marker, '^([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)$')
+local origin = { actor = actor, key = key_id, request = request_id, trace = trace,
+  correlation = 'tenant_close_cascade:' .. tenant_id .. ':' .. request_id }
+require_event_log(tag)
+require_audit_log(tag)
+
+-- Nothing is refused below this line.
+local changed, outcomes = 0, {}
+local function tell(outcome)
+  for part = 1, 3 do
+    outcomes[#outcomes + 1] = outcome[part] or ''
+  end
+end
+
+-- Entries of the TTL index from a score on. All entries of one score belong to one step, because a rank or a member would
+-- not find its place again when others leave the index meanwhile.
+local function holds_page()
+  local from = cursor == '' and '-inf' or '(' .. cursor
+  local page = redis.call('ZRANGEBYSCORE', ttl_index_key(tag), from, '+inf', 'WITHSCORES', 'LIMIT', 0, limit)
+  if #page < 2 * limit then
+    return page, nil
+  end
+  local last = page[#page]
+  local rest = redis.call('ZRANGEBYSCORE', ttl_index_key(tag), last, last, 'WITHSCORES')
+  local whole = {}
+  for i = 1, #page, 2 do
+    if page[i + 1] ~= last then
+      whole[#whole + 1], whole[#whole + 2] = page[i], page[i + 1]
+    end
+  end
+  for i = 1, #rest do
+    whole[#whole + 1] = rest[i]
+  end
+  return whole, last
+end
+
+local function close_holds()
+  local page, next_cursor = holds_page()
+  for i = 1, #page, 2 do
+    local outcome = release_of_closed_tenant(tag, tenant_id, page[i], now, retention_ms, origin)
+    if outcome then
+      changed = changed + 1
+      if outcome[1] ~= 'RELEASED' then
+        tell(outcome)
+      end
+    end
+  end
+  return next_cursor
+end
+
+-- Budgets stand in the order of their names, keys in the order of their creation; neither index loses a member.
+local function close_owned(members, close)
+  for _, member in ipairs(members) do
+    local outcome, kind = close(member)
+    if outcome == 'FAILED' then
+      tell({ 'FAILED', kind, member })
+    elseif outcome then
+      changed = changed + 1
+    end
+  end
+  return #members == limit and members[#members] or nil
+end
+
+local function close_budgets()
+  local from = cursor == '' and '-' or '(' .. cursor
+  return close_owned(redis.call('ZRANGEBYLEX', budget_index_key(tag, tenant_id), from, '+', 'LIMIT', 0, limit), function(member)
+    local scope, unit = string.match(member, '^(%S+) (%S+)$')
+    return close_budget_of_closed_tenant(tag, tenant_id, scope, unit, now, origin), 'budget'
+  end)
+end
+
+local function close_keys()
+  local index = api_key_index_key(tag, tenant_id)
+  local from = cursor == '' and 0 or (redis.call('ZRANK', index, cursor) or -1) + 1
+  return close_owned(redis.call('ZRANGE', index, from, from + limit - 1), function(member)
+    return revoke_key_of_closed_tenant(tag, tenant_id, member, now, channel, origin), 'api_key'
+  end)
+end
+
+if phase == 'end' then
+  if redis.call('HSETNX', tenant_record, 'closed_told', '1') == 1 then
+    append_event(tag, 'tenant.closed', tenant_id, nil, origin,
+      { 'tenant_id', tenant_id, 'previous_status', prior_status, 'new_status', 'CLOSED', 'changed_fields', '["status"]' })
+  end
+  redis.call('HDEL', closing_key(tag), tenant_id)
+  return { 'DONE' }
+end
+local next_phase, next_cursor
+if phase == 'holds' then
+  next_phase, next_cursor = 'budgets', close_holds()
+elseif phase == 'budgets' then
+  next_phase, next_cursor = 'keys', close_budgets()
+else
+  next_phase, next_cursor = 'end', close_keys()
+end
+if next_cursor then
+  next_phase = phase
+end
+return { 'STEP', next_phase, next_cursor or '', ms_text(now), ms_text(changed), unpack(outcomes) }

@@ -1,0 +1,65 @@
+#!lua
+-- create_policy: give a tenant a policy, in force at once when its time has come.
+--
+-- KEYS[1]   policy           hash, made by this script
+-- KEYS[2]   policy_index     sorted set of the tenant's policies, score = creation time in ms
+-- KEYS[3]   policy_names     hash, name to policy id
+-- KEYS[4]   tenant           hash of the owner
+-- ARGV[1]   tenant_id
+-- ARGV[2]   policy_id        the id to give
+-- ARGV[3]   name
+-- ARGV[4]   scope_pattern    canonical: a scope, or one followed by '/*'
+-- ARGV[5]   priority
+-- ARGV[6]   effective_from   ms, or empty
+-- ARGV[7]   effective_until  ms, or empty
+-- ARGV[8]   actor            api_key or admin_on_behalf_of
+-- ARGV[9]   key_id           the API key that asks, or empty
+-- ARGV[10]  request_id
+-- ARGV[11]  trace            trace id and flags
+-- ARGV[...] field and value pairs of the record: description and what it sets
+-- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE | TOO_MANY limit
+-- EMITS     policy.created
+-- @include  keys, now_ms, tenant, policy_index, append_event, append_audit
+local policy, policy_index, policy_names, tenant = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local tenant_id, policy_id, name, scope_pattern, priority = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local effective_from, effective_until = ARGV[6], ARGV[7]
+local origin = { actor = ARGV[8], key = ARGV[9], request = ARGV[10], trace = ARGV[11] }
+local first_field = 12
+
+local tag = tag_of_key(policy)
+local now = now_ms()
+
+local owner = read_tenant(tenant)
+if not owner then
+  return { 'TENANT_NOT_FOUND' }
+end
+if owner.status ~= 'ACTIVE' then
+  return { 'TENANT_' .. owner.status }
+end
+if redis.call('HEXISTS', policy_names, name) == 1 then
+  return { 'DUPLICATE' }
+end
+local entries = other_entries(tag, tenant_id, scope_pattern, policy_id, now)
+if #entries >= POLICIES_PER_PATTERN then
+  return { 'TOO_MANY', tostring(POLICIES_PER_PATTERN) }
+end
+require_event_log(tag)
+require_audit_log(tag)
+
+-- Nothing is refused below this line.
+local now_text = ms_text(now)
+entries[#entries + 1] = policy_entry(policy_id, priority, effective_from, effective_until, now_text)
+redis.call('ZADD', policy_index, now_text, policy_id)
+redis.call('HSET', policy_names, name, policy_id)
+write_entries(tag, tenant_id, scope_pattern, entries)
+redis.call('HSET', policy, 'tenant_id', tenant_id, 'name', name, 'scope_pattern', scope_pattern, 'priority', priority,
+  'status', 'ACTIVE', 'created_at', now_text, 'updated_at', now_text, unpack(ARGV, first_field))
+if effective_from ~= '' then
+  redis.call('HSET', policy, 'effective_from', effective_from)
+end
+if effective_until ~= '' then
+  redis.call('HSET', policy, 'effective_until', effective_until)
+end
+append_event(tag, 'policy.created', tenant_id, nil, origin, { 'policy_id', policy_id, 'name', name, 'scope_pattern', scope_pattern })
+append_audit(tag, 'createPolicy', 201, tenant_id, 'policy', policy_id, origin, { 'scope_pattern', scope_pattern })
+return { 'CREATED', unpack(redis.call('HGETALL', policy)) }

@@ -1,0 +1,84 @@
+#!lua
+-- decide: say whether a reserve would be granted now, and hold nothing.
+--
+-- KEYS[1]   idempotency      string, the record of this request
+-- KEYS[2]   tenant           hash of the owner
+-- ARGV[1]   tenant_id        effective tenant
+-- ARGV[2]   fingerprint      of the canonical payload
+-- ARGV[3]   unit
+-- ARGV[4]   amount           int64 as a decimal string, not negative
+-- ARGV[5]   idempotency_ttl_ms
+-- ARGV[6]   retention_ms     for dead holds that are reclaimed on the way
+-- ARGV[7]   key_id           the API key that asks
+-- ARGV[8]   request_id
+-- ARGV[9]   trace            trace id and flags
+-- ARGV[10]  scope_count      number of derived scopes
+-- ARGV[...] the derived scopes, root first; then field and value pairs as reserve has them: subject, action
+-- RETURNS   ALLOW fresh|replay | ALLOW_WITH_CAPS fresh|replay caps | DENY fresh|replay reason | IDEMPOTENCY_MISMATCH
+--           | TENANT_SUSPENDED | UNIT_MISMATCH scope unit* | RECLAIMED now_ms (outcome detail detail)*
+-- EMITS     reservation.denied; those of the expiry transition
+-- @include  keys, now_ms, int64, idempotency, tenant, budget, append_event, expiry, admission, policy, denial
+--
+-- What a budget's state refuses is an answer, DENY, and so is a closed tenant: only a wrong unit is the request's own fault.
+-- As with reserve, no denial is caused by a dead hold: what is due is reclaimed first, and the caller runs the script again.
+local idempotency, tenant_record = KEYS[1], KEYS[2]
+local tenant_id, fingerprint, unit, amount = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local idempotency_ttl_ms, retention_ms = ARGV[5], ARGV[6]
+local origin = { actor = 'api_key', key = ARGV[7], request = ARGV[8], trace = ARGV[9] }
+local scopes = { unpack(ARGV, 11, 10 + tonumber(ARGV[10])) }
+local first_field = 11 + #scopes
+local RECLAIM_LIMIT = 100
+
+local tag = tag_of_key(idempotency)
+local now = now_ms()
+
+local earlier = recall(idempotency, fingerprint)
+if earlier == 'MISMATCH' then
+  return { 'IDEMPOTENCY_MISMATCH' }
+elseif earlier then
+  return { earlier[1], 'replay', earlier[2] }
+end
+
+local function answer(word, detail)
+  remember(idempotency, fingerprint, { word, detail }, idempotency_ttl_ms)
+  return { word, 'fresh', detail }
+end
+
+local function decline(refusal)
+  tell_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) })
+  return answer('DENY', reason_of(refusal))
+end
+
+local tenant = read_tenant(tenant_record)
+if tenant and tenant.status == 'SUSPENDED' then
+  return { 'TENANT_SUSPENDED' }
+elseif tenant and tenant.status == 'CLOSED' then
+  return decline({ 'TENANT_CLOSED' })
+end
+
+local budgets = budgets_at(tag, unit, scopes)
+if #budgets == 0 then
+  local missing = missing_budget(tag, scopes)
+  if missing[1] == 'NOT_FOUND' then
+    return decline(missing)
+  end
+  return missing
+end
+
+local refusal = hold_refusal(budgets, amount)
+if refusal and refusal[1] == 'BUDGET_EXCEEDED' then
+  local outcomes = reclaim_due(tag, now, RECLAIM_LIMIT, retention_ms, origin)
+  if #outcomes > 0 then
+    return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
+  end
+end
+if refusal then
+  return decline(refusal)
+end
+
+-- Nothing is refused below this line.
+local policy = tenant and tenant.has_policies and governing_policy(tag, tenant_id, scopes, now)
+if policy and policy.caps then
+  return answer('ALLOW_WITH_CAPS', policy.caps)
+end
+return answer('ALLOW')

@@ -1,0 +1,100 @@
+#!lua
+-- direct_debit: charge an amount to every budgeted scope without a hold, or to none.
+--
+-- KEYS[1]   idempotency      string, the record of this request
+-- KEYS[2]   tenant           hash of the owner
+-- ARGV[1]   tenant_id        effective tenant
+-- ARGV[2]   event_id         the id to give
+-- ARGV[3]   fingerprint      of the canonical payload
+-- ARGV[4]   unit
+-- ARGV[5]   actual           int64 as a decimal string, not negative
+-- ARGV[6]   overage_policy   as requested, or empty for the governing policy's, the budget's, the tenant's or the protocol's
+-- ARGV[7]   idempotency_ttl_ms
+-- ARGV[8]   retention_ms     for dead holds that are reclaimed on the way
+-- ARGV[9]   key_id           the API key that asks
+-- ARGV[10]  request_id
+-- ARGV[11]  trace            trace id and flags
+-- ARGV[12]  scope_count      number of derived scopes
+-- ARGV[...] the derived scopes, root first; then field and value pairs as reserve has them: subject, action, metadata
+-- RETURNS   APPLIED fresh|replay event_id charged policy debt (scope balance)* | IDEMPOTENCY_MISMATCH | TENANT_CLOSED
+--           | TENANT_SUSPENDED | INVALID_POLICY value | NOT_FOUND | UNIT_MISMATCH scope unit* | BUDGET_FROZEN scope
+--           | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
+--           | RECLAIMED now_ms (outcome detail detail)*
+-- EMITS     custom.direct_debit.applied, budget.debt_incurred, budget.over_limit_entered, budget.exhausted;
+--           those of the expiry transition
+-- @include  keys, now_ms, int64, idempotency, tenant, budget, append_event, expiry, admission, policy, charge
+--
+-- The action has happened already, so neither debt nor an over-limit mark stands in the way: only the debit's own policy does.
+-- A dead hold neither refuses a debit nor caps it nor drives it into debt: what is due is reclaimed before an amount that
+-- does not remain is charged, and the caller runs the script again. The event in the log is the debit's only record.
+local idempotency, tenant_record = KEYS[1], KEYS[2]
+local tenant_id, event_id, fingerprint, unit, actual = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local overage_policy, idempotency_ttl_ms, retention_ms = ARGV[6], ARGV[7], ARGV[8]
+local origin = { actor = 'api_key', key = ARGV[9], request = ARGV[10], trace = ARGV[11] }
+local scopes = { unpack(ARGV, 13, 12 + tonumber(ARGV[12])) }
+local first_field = 13 + #scopes
+local RECLAIM_LIMIT = 100
+
+local tag = tag_of_key(idempotency)
+local now = now_ms()
+
+local earlier = recall(idempotency, fingerprint)
+if earlier == 'MISMATCH' then
+  return { 'IDEMPOTENCY_MISMATCH' }
+elseif earlier then
+  return with_balances({ 'APPLIED', 'replay', earlier[1], earlier[2], earlier[3], earlier[4] }, scopes, earlier, 5)
+end
+
+local tenant = read_tenant(tenant_record)
+if tenant and tenant.status ~= 'ACTIVE' then
+  return { 'TENANT_' .. tenant.status }
+end
+
+local budgets, mask = budgets_at(tag, unit, scopes)
+if #budgets == 0 then
+  return missing_budget(tag, scopes)
+end
+local stopped = stopped_budget(budgets)
+if stopped then
+  return stopped
+end
+
+local policy = tenant and tenant.has_policies and governing_policy(tag, tenant_id, scopes, now)
+overage_policy = overage_policy_of(overage_policy, policy, budgets, tenant)
+if not OVERAGE_POLICIES[overage_policy] then
+  return { 'INVALID_POLICY', overage_policy }
+end
+
+local short = short_budget(budgets, actual)
+if short then
+  local outcomes = reclaim_due(tag, now, RECLAIM_LIMIT, retention_ms, origin)
+  if #outcomes > 0 then
+    return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
+  end
+end
+if short and overage_policy == 'REJECT' then
+  return short
+end
+-- With nothing held, the whole amount is overage, which REJECT would refuse; one that remains everywhere is charged by any policy.
+local charge, over = charge_of(budgets, '0', actual, short and overage_policy or 'ALLOW_IF_AVAILABLE')
+if not charge then
+  return over
+end
+require_event_log(tag)
+
+-- Nothing is refused below this line.
+local parts = { event_id, charge.charged, overage_policy, charge.debt, mask }
+local reply = { 'APPLIED', 'fresh', event_id, charge.charged, overage_policy, charge.debt }
+for _, budget in ipairs(budgets) do
+  write_charge(budget)
+  local text = balance_text(budget)
+  reply[#reply + 1] = budget.scope
+  reply[#reply + 1] = text
+  parts[#parts + 1] = text
+end
+tell_charge(tag, tenant_id, budgets, origin, unit, '', overage_policy)
+append_event(tag, 'custom.direct_debit.applied', tenant_id, scopes[#scopes], origin,
+  { 'event_id', event_id, 'unit', unit, 'actual_amount', actual, 'charged', charge.charged, 'overage_policy', overage_policy,
+    'debt_incurred', charge.debt, unpack(ARGV, first_field) })
+remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
+return reply

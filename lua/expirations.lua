@@ -1,0 +1,77 @@
+#!lua flags=no-writes
+-- expirations: what a partition's event log tells of expired and quarantined reservations, a bounded stretch at a time.
+--
+-- KEYS[1]   event_log      stream
+-- ARGV[1]   start          entry to start with, or '(' and the entry to start behind
+-- ARGV[2]   stop           entry to end with
+-- ARGV[3]   examine        entries that a run looks at, at most
+-- ARGV[4]   limit          rows that a run returns, at most
+-- ARGV[5]   from_ms        when it happened, inclusive, or -inf
+-- ARGV[6]   to_ms          likewise, or +inf
+-- ARGV[7]   tenant_id      or empty for all
+-- ARGV[8]   scope          the reservation's scope or one above it, or empty
+-- ARGV[9]   state          EXPIRED, QUARANTINED, or empty for both
+-- RETURNS   next_start (entry_id at_ms state text_count (name value)*)*, next_start being empty at the end
+-- EMITS     nothing
+-- @include  now_ms
+--
+-- It happened at the time that the script decided by, which is a little before that of the entry's id and, as scripts run one
+-- after another, in the same order. So the first one beyond to_ms is the end.
+local event_log = KEYS[1]
+local start, stop, examine, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local from_ms, to_ms, tenant_id, scope, state = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local from, to = from_ms == '-inf' and -math.huge or tonumber(from_ms), to_ms == '+inf' and math.huge or tonumber(to_ms)
+local STATES = { ['reservation.expired'] = 'EXPIRED', ['custom.reservation.quarantined'] = 'QUARANTINED' }
+
+local reply, rows = { '' }, 0
+
+local function value_of(fields, name)
+  for i = 1, #fields, 2 do
+    if fields[i] == name then
+      return fields[i + 1]
+    end
+  end
+  return nil
+end
+
+local function is_wanted(fields, found)
+  if state ~= '' and found ~= state or tenant_id ~= '' and value_of(fields, 'tn') ~= tenant_id then
+    return false
+  end
+  local at = scope ~= '' and (value_of(fields, 'sc') or '') or scope
+  return at == scope or string.sub(at, 1, #scope + 1) == scope .. '/'
+end
+
+local function append(entry, at, found)
+  local fields = entry[2]
+  for _, text in ipairs({ entry[1], ms_text(at), found, tostring(#fields) }) do
+    reply[#reply + 1] = text
+  end
+  for i = 1, #fields do
+    reply[#reply + 1] = fields[i]
+  end
+  rows = rows + 1
+end
+
+local entries = redis.call('XRANGE', event_log, start, stop, 'COUNT', examine)
+for _, entry in ipairs(entries) do
+  local fields = entry[2]
+  local found = STATES[value_of(fields, 'ty')]
+  if found then
+    local at = tonumber(value_of(fields, 'expired_at') or value_of(fields, 'quarantined_at') or string.match(entry[1], '^%d+'))
+    if at > to then
+      return reply
+    end
+    if at >= from and is_wanted(fields, found) then
+      append(entry, at, found)
+    end
+  end
+  if rows == limit then
+    reply[1] = '(' .. entry[1]
+    return reply
+  end
+end
+if #entries == examine then
+  reply[1] = '(' .. entries[#entries][1]
+end
+return reply

@@ -1,0 +1,47 @@
+#!lua flags=allow-oom
+-- inspect_reservation: all that is known of one reservation in whatever state, for operators. An overdue one is expired first.
+--
+-- KEYS[1]   reservation      hash
+-- ARGV[1]   reservation_id
+-- ARGV[2]   retention_ms     how long the ended record stays for the audit trail
+-- ARGV[3]   request_id
+-- ARGV[4]   trace            trace id and flags
+-- RETURNS   FOUND now_ms goes_at_ms quarantine defect outcome detail detail told_count (name value)* (field value)* | NOT_FOUND
+-- EMITS     those of the expiry transition
+-- @include  keys, now_ms, hold, record, expiry
+--
+-- goes_at_ms is empty while the record is not bound to go; quarantine is what the quarantine says of the reservation; defect is
+-- why the record cannot be settled; outcome and details are those of an expiry on the way. Each is empty where there is none.
+-- told_count texts are the event that told of the end, as lua/lib/append_event.lua names them. A damaged record is shown as it is.
+local reservation = KEYS[1]
+local reservation_id, retention_ms = ARGV[1], ARGV[2]
+local origin = { actor = 'system', request = ARGV[3], trace = ARGV[4] }
+
+local tag = tag_of_key(reservation)
+local now = now_ms()
+local outcome = {}
+
+local readable, hold = pcall(load_hold, reservation)
+if readable and not hold then
+  return { 'NOT_FOUND' }
+end
+-- What is in quarantine waits for an operator.
+if readable and is_overdue(hold, now) and redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 0 then
+  outcome = expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
+end
+
+local goes_at = redis.call('PEXPIRETIME', reservation)
+local reply = { 'FOUND', ms_text(now), goes_at > 0 and ms_text(goes_at) or '', redis.call('HGET', quarantine_key(tag), reservation_id) or '',
+  readable and (hold_defect(hold) or '') or 'NOT_A_RECORD', outcome[1] or '', outcome[2] or '', outcome[3] or '' }
+local fields = readable and record_fields(reservation) or {}
+local told = fields.ev and redis.call('XRANGE', event_log_key(tag), fields.ev, fields.ev)[1]
+local told_fields = told and told[2] or {}
+reply[#reply + 1] = tostring(#told_fields)
+for _, text in ipairs(told_fields) do
+  reply[#reply + 1] = text
+end
+for name, value in pairs(fields) do
+  reply[#reply + 1] = name
+  reply[#reply + 1] = value
+end
+return reply

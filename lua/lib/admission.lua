@@ -1,0 +1,100 @@
+-- admission: what reserve, decide and direct_debit have in common: the budgets that a request meets, and what refuses it.
+-- @include keys, int64, budget
+--
+-- `scopes` are the derived scopes, root first. A refusal is a status word with its details.
+local UNITS = { 'USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS' }
+local OVERAGE_POLICIES = { REJECT = true, ALLOW_IF_AVAILABLE = true, ALLOW_WITH_OVERDRAFT = true }
+
+-- The budgets of the scopes in this unit, root first, and the mask of the scopes that have one.
+local function budgets_at(tag, unit, scopes)
+  local budgets, mask = {}, {}
+  for i = 1, #scopes do
+    local budget = read_budget(tag, unit, scopes[i])
+    budgets[#budgets + 1] = budget
+    mask[i] = budget and '1' or '0'
+  end
+  return budgets, table.concat(mask)
+end
+
+-- Why no scope has a budget in the unit: a wrong unit when some scope has a budget in another one, else there is none at all.
+local function missing_budget(tag, scopes)
+  for i = #scopes, 1, -1 do
+    local units = {}
+    for _, other in ipairs(UNITS) do
+      if redis.call('EXISTS', budget_key(tag, other, scopes[i])) == 1 then
+        units[#units + 1] = other
+      end
+    end
+    if #units > 0 then
+      return { 'UNIT_MISMATCH', scopes[i], unpack(units) }
+    end
+  end
+  return { 'NOT_FOUND' }
+end
+
+-- The refusal of the first budget that an operator has stopped, or nil.
+local function stopped_budget(budgets)
+  for _, budget in ipairs(budgets) do
+    if budget.status ~= 'ACTIVE' then
+      return { budget.status == 'CLOSED' and 'BUDGET_CLOSED' or 'BUDGET_FROZEN', budget.scope, budget.remaining }
+    end
+  end
+  return nil
+end
+
+-- The refusal of the first budget that does not have the amount, or nil.
+local function short_budget(budgets, amount)
+  for _, budget in ipairs(budgets) do
+    if i64_less(budget.remaining, amount) then
+      return { 'BUDGET_EXCEEDED', budget.scope, budget.remaining }
+    end
+  end
+  return nil
+end
+
+-- What refuses to hold the amount, by precedence: status, over-limit, debt, amount; root first within each. Nil when nothing does.
+local function hold_refusal(budgets, amount)
+  local stopped = stopped_budget(budgets)
+  if stopped then
+    return stopped
+  end
+  for _, budget in ipairs(budgets) do
+    if budget_over_limit(budget) then
+      return { 'OVERDRAFT_LIMIT_EXCEEDED', budget.scope, budget.remaining }
+    end
+  end
+  for _, budget in ipairs(budgets) do
+    if i64_positive(budget.debt) and not i64_positive(budget.overdraft_limit) then
+      return { 'DEBT_OUTSTANDING', budget.scope, budget.remaining }
+    end
+  end
+  return short_budget(budgets, amount)
+end
+
+-- The request's own overage policy, else the governing policy's, the deepest budget's, the tenant's, the protocol's.
+local function overage_policy_of(requested, policy, budgets, tenant)
+  if requested ~= '' then
+    return requested
+  end
+  if policy and policy.overage_policy then
+    return policy.overage_policy
+  end
+  local inherited = tenant and tenant.overage_policy or 'ALLOW_IF_AVAILABLE'
+  for _, budget in ipairs(budgets) do
+    inherited = budget.commit_overage_policy or inherited
+  end
+  return inherited
+end
+
+-- Ends a replayed reply with the balances that the record kept: a mask of the scopes, and a figure for each scope in it.
+local function with_balances(reply, scopes, parts, mask_at)
+  local mask, figure = parts[mask_at], mask_at + 1
+  for i = 1, #mask do
+    if string.sub(mask, i, i) == '1' then
+      reply[#reply + 1] = scopes[i]
+      reply[#reply + 1] = parts[figure]
+      figure = figure + 1
+    end
+  end
+  return reply
+end

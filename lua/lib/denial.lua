@@ -1,0 +1,22 @@
+-- denial: the event of a request that was not admitted.
+-- @include append_event
+--
+-- A refusal as an answer names it: the runtime's error code NOT_FOUND is the decision's reason BUDGET_NOT_FOUND.
+local function reason_of(refusal)
+  return refusal[1] == 'NOT_FOUND' and 'BUDGET_NOT_FOUND' or refusal[1]
+end
+
+-- `refusal` is a status word, the scope that refused and what remains there; `fields` are the record's field and value pairs,
+-- of which the event keeps subject and action.
+local function tell_denial(tag, tenant_id, leaf, origin, unit, amount, refusal, fields)
+  local figures = {
+    'unit', unit, 'reason_code', reason_of(refusal), 'requested_amount', amount, 'remaining', refusal[3] or '',
+  }
+  for i = 1, #fields, 2 do
+    if fields[i] ~= 'md' and fields[i] ~= 'ik' then
+      figures[#figures + 1] = fields[i]
+      figures[#figures + 1] = fields[i + 1]
+    end
+  end
+  append_event(tag, 'reservation.denied', tenant_id, refusal[2] or leaf, origin, figures)
+end

@@ -1,0 +1,20 @@
+-- governed_budget: the budget that an operation of the governance plane is about to change.
+-- @include keys, tenant, budget
+--
+-- Returns the budget, or nil and a refusal: NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED. A closed tenant comes before the
+-- budget's own state.
+local function governed_budget(tag, unit, scope, tenant_id)
+  local budget = read_budget(tag, unit, scope)
+  if not budget then
+    return nil, { 'NOT_FOUND' }
+  end
+  local owner = read_tenant(tenant_key(tag, tenant_id))
+  if owner and owner.status == 'CLOSED' then
+    return nil, { 'TENANT_CLOSED' }
+  end
+  if budget.status == 'CLOSED' then
+    return nil, { 'BUDGET_CLOSED' }
+  end
+  budget.ledger_id = redis.call('HGET', budget.key, 'ledger_id') or ''
+  return budget
+end

@@ -1,0 +1,18 @@
+-- over_limit: when debt puts a scope over its limit, and how that is told.
+-- @include int64, append_event
+
+-- True when debt stands above a limit that permits some.
+local function debt_over_limit(debt, overdraft_limit)
+  return i64_positive(overdraft_limit) and i64_less(overdraft_limit, debt)
+end
+
+-- Tells that a scope came to stand over its limit, or that it does no more.
+local function tell_over_limit(tag, tenant_id, scope, origin, unit, was_over, is_over, debt, overdraft_limit)
+  if is_over and not was_over then
+    append_event(tag, 'budget.over_limit_entered', tenant_id, scope, origin,
+      { 'unit', unit, 'debt', debt, 'overdraft_limit', overdraft_limit, 'is_over_limit', '1' })
+  elseif was_over and not is_over then
+    append_event(tag, 'budget.over_limit_exited', tenant_id, scope, origin,
+      { 'unit', unit, 'debt', debt, 'overdraft_limit', overdraft_limit, 'is_over_limit', '0' })
+  end
+end

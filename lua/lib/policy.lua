@@ -1,0 +1,46 @@
+-- policy: which of a tenant's policies governs a request, and what it sets.
+-- @include keys
+--
+-- A policy is a hash: tenant_id, name, description, scope_pattern, priority, status ACTIVE or DISABLED, effective_from and
+-- effective_until (ms), created_at, updated_at, and what it sets: caps (JSON, percent-encoded so that it holds no space),
+-- commit_overage_policy, default_ttl_ms, max_ttl_ms, max_extensions. A field that does not apply is absent.
+--
+-- One hash a tenant maps each pattern to its ACTIVE policies, separated by spaces, each as
+-- `policy_id,priority,from,until,created` with times in ms or empty. They stand in the order in which they win: by priority,
+-- then the older. A request can match only the patterns that its own scopes spell, so one HMGET finds the candidates,
+-- however many policies the tenant has, and of each pattern the first that is in force is enough.
+
+-- The policy of the highest priority whose pattern and time match, or nil. Of equal ones the longer pattern wins, then the older.
+local function governing_policy(tag, tenant_id, scopes, now)
+  local patterns = {}
+  for i = 1, #scopes do
+    patterns[#patterns + 1] = scopes[i]
+    if i < #scopes then
+      patterns[#patterns + 1] = scopes[i] .. '/*'
+    end
+  end
+  local found = redis.call('HMGET', policy_pattern_key(tag, tenant_id), unpack(patterns))
+  local best, best_priority = nil, -1
+  for i = #patterns, 1, -1 do
+    for id, priority, from, ends in string.gmatch(found[i] or '', '([^%s,]+),(%d+),(%d*),(%d*),') do
+      if (from == '' or now >= tonumber(from)) and (ends == '' or now < tonumber(ends)) then
+        if tonumber(priority) > best_priority then
+          best, best_priority = id, tonumber(priority)
+        end
+        break
+      end
+    end
+  end
+  if not best then
+    return nil
+  end
+  local key = policy_key(tag, best)
+  local fields = redis.call('HMGET', key, 'tenant_id', 'caps', 'commit_overage_policy', 'default_ttl_ms', 'max_ttl_ms', 'max_extensions')
+  if fields[1] ~= tenant_id then
+    error('corrupt policy record ' .. key)
+  end
+  return {
+    id = best, caps = fields[2], overage_policy = fields[3],
+    default_ttl_ms = tonumber(fields[4] or ''), max_ttl_ms = tonumber(fields[5] or ''), max_extensions = tonumber(fields[6] or ''),
+  }
+end

@@ -1,0 +1,54 @@
+-- policy_index: keeps the hash of patterns in step with the policies; lua/lib/policy.lua says what it holds.
+-- @include keys
+--
+-- A pattern holds at most so many policies at a time, because a reserve under it may have to look at each.
+local POLICIES_PER_PATTERN = 32
+
+-- The pattern's entries without one policy, and without those whose time is over.
+local function other_entries(tag, tenant_id, pattern, policy_id, now)
+  local entries = {}
+  for entry in string.gmatch(redis.call('HGET', policy_pattern_key(tag, tenant_id), pattern) or '', '%S+') do
+    local id, ends = string.match(entry, '^([^,]+),%d+,%d*,(%d*),%d+$')
+    if not id then
+      error('corrupt policy index of ' .. tenant_id .. ' at ' .. pattern)
+    end
+    if id ~= policy_id and (ends == '' or now < tonumber(ends)) then
+      entries[#entries + 1] = entry
+    end
+  end
+  return entries
+end
+
+local function policy_entry(policy_id, priority, effective_from, effective_until, created_at)
+  return table.concat({ policy_id, priority, effective_from, effective_until, created_at }, ',')
+end
+
+-- Whether an entry wins over another of the same pattern: the higher priority, then the older.
+local function entry_before(a, b)
+  local a_priority, a_created = string.match(a, '^[^,]+,(%d+),.*,(%d+)$')
+  local b_priority, b_created = string.match(b, '^[^,]+,(%d+),.*,(%d+)$')
+  if a_priority ~= b_priority then
+    return tonumber(a_priority) > tonumber(b_priority)
+  end
+  if a_created ~= b_created then
+    return tonumber(a_created) < tonumber(b_created)
+  end
+  return a < b
+end
+
+-- Writes a pattern's entries, and the count of patterns by which a reserve knows that there are any.
+local function write_entries(tag, tenant_id, pattern, entries)
+  local index = policy_pattern_key(tag, tenant_id)
+  table.sort(entries, entry_before)
+  if #entries == 0 then
+    redis.call('HDEL', index, pattern)
+  else
+    redis.call('HSET', index, pattern, table.concat(entries, ' '))
+  end
+  local patterns = redis.call('HLEN', index)
+  if patterns == 0 then
+    redis.call('HDEL', tenant_key(tag, tenant_id), 'policies')
+  else
+    redis.call('HSET', tenant_key(tag, tenant_id), 'policies', patterns)
+  end
+end

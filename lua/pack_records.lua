@@ -1,0 +1,26 @@
+#!lua flags=allow-oom
+-- pack_records: bring the records of ended reservations into their small form, some at a time.
+-- It carries allow-oom because it makes room.
+--
+-- KEYS[1]   ended          list of reservation ids, oldest end first
+-- ARGV[1]   limit          records of one run
+-- RETURNS   PACKED examined packed left
+-- EMITS     nothing
+-- @include  keys, record
+--
+-- A record that is gone, or that cannot be read back exactly, is passed over and keeps its form.
+local ended = KEYS[1]
+local limit = tonumber(ARGV[1])
+
+local tag = tag_of_key(ended)
+local examined, packed = 0, 0
+
+-- Nothing is refused below this line.
+for _, reservation_id in ipairs(redis.call('LPOP', ended, limit) or {}) do
+  examined = examined + 1
+  local readable, done = pcall(pack_record, reservation_key(tag, reservation_id))
+  if readable and done then
+    packed = packed + 1
+  end
+end
+return { 'PACKED', tostring(examined), tostring(packed), tostring(redis.call('LLEN', ended)) }

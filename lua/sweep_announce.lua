@@ -1,0 +1,36 @@
+#!lua flags=allow-oom
+-- sweep_announce: tell that an instance sweeps, and learn how many do and which place among them it has.
+-- It carries allow-oom because the sweeper must go on when Redis is full.
+--
+-- KEYS[1]   instances      zset of instances, score = when the announcement lapses, in ms
+-- KEYS[2]   reports        hash from the instance to what it tells of itself
+-- ARGV[1]   instance
+-- ARGV[2]   lease_ms       how long the announcement stands
+-- ARGV[3]   report         JSON, not read here
+-- RETURNS   ALIVE now_ms count place next_lapse_in_ms
+-- EMITS     nothing
+-- @include  now_ms
+--
+-- place counts from 0 in the order of the names, so that the living ones agree on who takes the odd partition.
+-- next_lapse_in_ms is that of the other announcements, empty where there is none. Lapsed ones are removed.
+local instances, reports = KEYS[1], KEYS[2]
+local instance, lease_ms, report = ARGV[1], ARGV[2], ARGV[3]
+
+local now = now_ms()
+for _, lapsed in ipairs(redis.call('ZRANGEBYSCORE', instances, '-inf', ms_text(now))) do
+  redis.call('ZREM', instances, lapsed)
+  redis.call('HDEL', reports, lapsed)
+end
+redis.call('ZADD', instances, ms_text(now + lease_ms), instance)
+redis.call('HSET', reports, instance, report)
+
+local place, next_lapse, alive = 0, '', redis.call('ZRANGE', instances, 0, -1, 'WITHSCORES')
+for i = 1, #alive, 2 do
+  if alive[i] < instance then
+    place = place + 1
+  end
+  if next_lapse == '' and alive[i] ~= instance then
+    next_lapse = ms_text(tonumber(alive[i + 1]) - now)
+  end
+end
+return { 'ALIVE', ms_text(now), tostring(#alive / 2), tostring(place), next_lapse }

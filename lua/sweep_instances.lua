@@ -1,0 +1,18 @@
+#!lua flags=no-writes
+-- sweep_instances: the instances that sweep, and what each told of itself when it was last heard of.
+--
+-- KEYS[1]   instances      zset of instances, score = when the announcement lapses, in ms
+-- KEYS[2]   reports        hash from the instance to what it tells of itself
+-- RETURNS   INSTANCES now_ms (instance lapses_in_ms report)*
+-- EMITS     nothing
+-- @include  now_ms
+local instances, reports = KEYS[1], KEYS[2]
+
+local now = now_ms()
+local reply, alive = { 'INSTANCES', ms_text(now) }, redis.call('ZRANGEBYSCORE', instances, '(' .. ms_text(now), '+inf', 'WITHSCORES')
+for i = 1, #alive, 2 do
+  reply[#reply + 1] = alive[i]
+  reply[#reply + 1] = ms_text(tonumber(alive[i + 1]) - now)
+  reply[#reply + 1] = redis.call('HGET', reports, alive[i]) or '{}'
+end
+return reply

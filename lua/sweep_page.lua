@@ -1,0 +1,55 @@
+#!lua flags=allow-oom
+-- sweep_page: hold the lease of a partition's sweep, and read what is due there.
+-- It carries allow-oom because the sweeper must go on when Redis is full.
+--
+-- KEYS[1]   lease          string, the token of the instance that sweeps the partition
+-- KEYS[2]   ttl_index      zset, score = reclaim deadline in ms
+-- ARGV[1]   token          the asking instance; empty reads without a lease, which harms nobody: expire alone judges
+-- ARGV[2]   lease_ms
+-- ARGV[3]   take           1 takes a lease that nobody holds, 0 only renews one's own
+-- ARGV[4]   skip           due entries to pass over: those that this pass could not judge
+-- ARGV[5]   limit          most ids to return
+-- RETURNS   HELD now_ms renewed|taken|none due oldest_due_ms next_deadline_ms quarantined id* | OTHER now_ms lapses_in_ms
+--           | FREE now_ms
+-- EMITS     nothing
+-- @include  keys, now_ms
+--
+-- due counts all that is due, the skipped ones too; oldest_due_ms and next_deadline_ms are empty where there is none.
+-- The lease is written last: a partition whose index cannot be read is leased by nobody, and fails loudly for everybody.
+local lease, ttl_index = KEYS[1], KEYS[2]
+local token, lease_ms, take, skip, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+
+local now = now_ms()
+local how = 'none'
+if token ~= '' then
+  local holder = redis.call('GET', lease)
+  if holder and holder ~= token then
+    return { 'OTHER', ms_text(now), tostring(redis.call('PTTL', lease)) }
+  end
+  if not holder and take ~= '1' then
+    return { 'FREE', ms_text(now) }
+  end
+  how = holder and 'renewed' or 'taken'
+end
+
+local function first_score(from, to)
+  return redis.call('ZRANGEBYSCORE', ttl_index, from, to, 'WITHSCORES', 'LIMIT', 0, 1)[2] or ''
+end
+
+local due = redis.call('ZCOUNT', ttl_index, '-inf', '(' .. ms_text(now))
+local oldest = due > 0 and first_score('-inf', '+inf') or ''
+local following = first_score(ms_text(now), '+inf')
+-- A damaged quarantine must not stop the sweep.
+local quarantined = redis.pcall('HLEN', quarantine_key(tag_of_key(ttl_index)))
+local reply = { 'HELD', ms_text(now), how, tostring(due), oldest, following, tostring(tonumber(quarantined) or 0) }
+if limit > 0 and due > 0 then
+  for _, reservation_id in ipairs(redis.call('ZRANGEBYSCORE', ttl_index, '-inf', '(' .. ms_text(now), 'LIMIT', skip, limit)) do
+    reply[#reply + 1] = reservation_id
+  end
+end
+
+-- Nothing is refused below this line.
+if token ~= '' then
+  redis.call('SET', lease, token, 'PX', lease_ms)
+end
+return reply

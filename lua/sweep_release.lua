@@ -1,0 +1,15 @@
+#!lua flags=allow-oom
+-- sweep_release: give up the lease of a partition's sweep, if it is still one's own.
+--
+-- KEYS[1]   lease          string, the token of the instance that sweeps the partition
+-- ARGV[1]   token
+-- RETURNS   RELEASED | NOT_HELD
+-- EMITS     nothing
+local lease = KEYS[1]
+local token = ARGV[1]
+
+if redis.call('GET', lease) ~= token then
+  return { 'NOT_HELD' }
+end
+redis.call('DEL', lease)
+return { 'RELEASED' }

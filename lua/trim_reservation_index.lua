@@ -1,0 +1,57 @@
+#!lua flags=allow-oom
+-- trim_reservation_index: remove the entries of tenants' reservation indexes whose records are gone, some at a time.
+-- It carries allow-oom because it makes room.
+--
+-- KEYS[1]   tenant_index   sorted set of the partition's tenants
+-- ARGV[1]   tenant         where the run before ended, or empty to start with the first
+-- ARGV[2]   walked_ms      created_at_ms of the entry that ended it, or empty
+-- ARGV[3]   walked_id      and its reservation
+-- ARGV[4]   examine        entries of one run; a step to the next tenant counts as one
+-- ARGV[5]   retention_ms   how long an ended record stays
+-- RETURNS   TRIMMED tenant walked_ms walked_id examined removed, tenant being empty at the end
+-- EMITS     nothing
+-- @include  keys, now_ms, index_walk
+--
+-- Records go in the order of their ends, which is about that of their creation. So each index is read from its oldest entry on,
+-- as far as entries are old enough to be gone, and further only while some are: the retention may have been longer once.
+local tenant_index = KEYS[1]
+local tenant, walked_ms, walked_id = ARGV[1], ARGV[2], ARGV[3]
+local examine, retention_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
+
+local tag = tag_of_key(tenant_index)
+local horizon = now_ms() - retention_ms
+local examined, removed, steps = 0, 0, 0
+
+-- A tenant is never removed; should its entry be gone all the same, the walk ends, and the next one starts over.
+local function tenant_after(name)
+  local rank = name == '' and -1 or redis.call('ZRANK', tenant_index, name)
+  return rank and redis.call('ZRANGE', tenant_index, rank + 1, rank + 1)[1]
+end
+
+local function trim_stretch(index)
+  local entries = index_stretch(index, false, '-inf', '+inf', walked_ms, walked_id, examine - steps)
+  local gone = {}
+  for i = 1, #entries, 2 do
+    walked_id, walked_ms = entries[i], entries[i + 1]
+    if redis.call('EXISTS', reservation_key(tag, walked_id)) == 0 then
+      gone[#gone + 1] = walked_id
+    end
+  end
+  local count = #entries / 2
+  local whole = count == examine - steps
+  examined, removed, steps = examined + count, removed + #gone, steps + count
+  if #gone > 0 then
+    redis.call('ZREM', index, unpack(gone))
+  end
+  return whole and (#gone > 0 or tonumber(walked_ms) <= horizon)
+end
+
+-- Nothing is refused below this line.
+tenant = tenant == '' and tenant_after('') or tenant
+while tenant and tenant ~= '' and steps < examine do
+  if not trim_stretch(reservation_index_key(tag, tenant)) then
+    tenant, walked_ms, walked_id = tenant_after(tenant), '', ''
+    steps = steps + 1
+  end
+end
+return { 'TRIMMED', tenant or '', walked_ms, walked_id, tostring(examined), tostring(removed) }

@@ -1,0 +1,41 @@
+#!lua flags=allow-oom
+-- unfreeze_budget: let a frozen ledger be used again.
+-- It carries allow-oom because an operator must be able to stop spending, and to let it go on, also when Redis is full.
+--
+-- KEYS[1]   budget           hash
+-- ARGV[1]   tenant_id
+-- ARGV[2]   scope            canonical
+-- ARGV[3]   unit
+-- ARGV[4]   reason           or empty
+-- ARGV[5]   metadata         JSON text, or empty; both go into the event and the audit row
+-- ARGV[6]   actor            admin
+-- ARGV[7]   key_id           empty for an operator
+-- ARGV[8]   request_id
+-- ARGV[9]   trace            trace id and flags
+-- RETURNS   CHANGED (field value)* | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | ALREADY_ACTIVE
+-- EMITS     budget.unfrozen
+-- @include  keys, now_ms, governed_budget, append_event, append_audit
+local budget_record = KEYS[1]
+local tenant_id, scope, unit, reason, metadata = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9] }
+
+local tag = tag_of_key(budget_record)
+
+local budget, refusal = governed_budget(tag, unit, scope, tenant_id)
+if not budget then
+  return refusal
+end
+if budget.status == 'ACTIVE' then
+  return { 'ALREADY_ACTIVE' }
+end
+require_event_log(tag)
+require_audit_log(tag)
+
+-- Nothing is refused below this line.
+redis.call('HSET', budget_record, 'status', 'ACTIVE', 'updated_at', ms_text(now_ms()))
+append_event(tag, 'budget.unfrozen', tenant_id, scope, origin,
+  { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'STATUS_CHANGE', 'previous_status', 'FROZEN', 'new_status', 'ACTIVE',
+    'reason', reason, 'metadata', metadata })
+append_audit(tag, 'unfreezeBudget', 200, tenant_id, 'budget', budget.ledger_id, origin,
+  { 'scope', scope, 'unit', unit, 'reason', reason, 'metadata', metadata })
+return { 'CHANGED', unpack(redis.call('HGETALL', budget_record)) }

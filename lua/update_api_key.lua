@@ -1,0 +1,62 @@
+#!lua
+-- update_api_key: change what a key may do, or how it is described. Its secret and its end stay as they are.
+--
+-- KEYS[1]   api_key          hash
+-- ARGV[1]   key_id
+-- ARGV[2]   channel          on which the hash of the secret is announced, so that every instance asks for the key's rights anew
+-- ARGV[3]   actor            admin
+-- ARGV[4]   actor_key_id     empty for an operator
+-- ARGV[5]   request_id
+-- ARGV[6]   trace            trace id and flags
+-- ARGV[...] field and value pairs of the record: name, description, permissions, scope_filter, metadata
+-- RETURNS   UPDATED now_ms (field value)* | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED | KEY_EXPIRED
+-- EMITS     api_key.permissions_changed
+-- @include  keys, now_ms, api_key, tenant, append_event, append_audit
+local api_key = KEYS[1]
+local key_id, channel = ARGV[1], ARGV[2]
+local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV[6] }
+local first_field = 7
+local RIGHTS = { permissions = true, scope_filter = true }
+
+local tag = tag_of_key(api_key)
+local now = now_ms()
+
+local record = read_api_key(api_key)
+if not record then
+  return { 'NOT_FOUND' }
+end
+local owner = read_tenant(tenant_key(tag, record.tenant))
+if owner and owner.status == 'CLOSED' then
+  return { 'TENANT_CLOSED' }
+end
+if record.status == 'REVOKED' then
+  return { 'ALREADY_REVOKED' }
+end
+if record.expires_at <= now then
+  return { 'KEY_EXPIRED' }
+end
+require_event_log(tag)
+require_audit_log(tag)
+
+-- Nothing is refused below this line.
+local changes, changed, rights_changed, permissions = {}, {}, false, record.permissions
+for i = first_field, #ARGV, 2 do
+  local field, value = ARGV[i], ARGV[i + 1]
+  if redis.call('HGET', api_key, field) ~= value then
+    changes[#changes + 1] = field
+    changes[#changes + 1] = value
+    changed[#changed + 1] = field
+    rights_changed = rights_changed or RIGHTS[field]
+    permissions = field == 'permissions' and value or permissions
+  end
+end
+if #changes > 0 then
+  redis.call('HSET', api_key, unpack(changes))
+  append_audit(tag, 'updateApiKey', 200, record.tenant, 'api_key', key_id, origin, { 'changed_fields', table.concat(changed, ',') })
+end
+if rights_changed then
+  append_event(tag, 'api_key.permissions_changed', record.tenant, nil, origin,
+    { 'key_id', key_id, 'key_name', record.name, 'previous_status', 'ACTIVE', 'new_status', 'ACTIVE', 'permissions', permissions })
+  redis.call('PUBLISH', channel, record.secret_hash)
+end
+return { 'UPDATED', ms_text(now), unpack(redis.call('HGETALL', api_key)) }

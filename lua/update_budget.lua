@@ -1,0 +1,62 @@
+#!lua
+-- update_budget: change a ledger's overdraft limit, overage policy or metadata. A frozen ledger may be changed, too.
+--
+-- KEYS[1]   budget           hash
+-- ARGV[1]   tenant_id
+-- ARGV[2]   scope            canonical
+-- ARGV[3]   unit
+-- ARGV[4]   overdraft_limit  int64 as a decimal string, not negative, or empty to leave it
+-- ARGV[5]   actor            admin
+-- ARGV[6]   key_id           empty for an operator
+-- ARGV[7]   request_id
+-- ARGV[8]   trace            trace id and flags
+-- ARGV[...] field and value pairs of the record: commit_overage_policy, metadata
+-- RETURNS   CHANGED (field value)* | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
+-- EMITS     budget.updated, budget.over_limit_entered, budget.over_limit_exited
+-- @include  keys, now_ms, int64, budget, governed_budget, over_limit, append_event, append_audit
+--
+-- A request that names nothing to change changes and tells nothing.
+local budget_record = KEYS[1]
+local tenant_id, scope, unit, overdraft_limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local origin = { actor = ARGV[5], key = ARGV[6], request = ARGV[7], trace = ARGV[8] }
+local first_field = 9
+
+local tag = tag_of_key(budget_record)
+
+local budget, refusal = governed_budget(tag, unit, scope, tenant_id)
+if not budget then
+  return refusal
+end
+require_event_log(tag)
+require_audit_log(tag)
+
+-- Nothing is refused below this line.
+local changes, changed = {}, {}
+for i = first_field, #ARGV, 2 do
+  changes[#changes + 1], changes[#changes + 2] = ARGV[i], ARGV[i + 1]
+  changed[#changed + 1] = ARGV[i]
+end
+local was_over = budget_over_limit(budget)
+local over = was_over
+if overdraft_limit ~= '' then
+  changes[#changes + 1], changes[#changes + 2] = 'overdraft_limit', overdraft_limit
+  changed[#changed + 1] = 'overdraft_limit'
+  -- A scope that stood over its old limit is judged by the new one alone. A mark that a capped charge left says that the
+  -- scope ran dry: no limit lifts it, only funds do.
+  local by_debt = debt_over_limit(budget.debt, budget.overdraft_limit)
+  over = debt_over_limit(budget.debt, overdraft_limit)
+    or (budget.is_over_limit == '1' and not by_debt and not i64_positive(budget.remaining))
+  changes[#changes + 1], changes[#changes + 2] = 'is_over_limit', over and '1' or '0'
+end
+if #changed > 0 then
+  redis.call('HSET', budget_record, 'updated_at', ms_text(now_ms()), unpack(changes))
+  local fields = table.concat(changed, ',')
+  append_event(tag, 'budget.updated', tenant_id, scope, origin,
+    { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'UPDATE', 'previous_status', budget.status,
+      'new_status', budget.status, 'changed_fields', fields })
+  tell_over_limit(tag, tenant_id, scope, origin, unit, was_over, over, budget.debt,
+    overdraft_limit == '' and budget.overdraft_limit or overdraft_limit)
+  append_audit(tag, 'updateBudget', 200, tenant_id, 'budget', budget.ledger_id, origin,
+    { 'scope', scope, 'unit', unit, 'changed_fields', fields, 'overdraft_limit', overdraft_limit })
+end
+return { 'CHANGED', unpack(redis.call('HGETALL', budget_record)) }

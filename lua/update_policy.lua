@@ -1,0 +1,91 @@
+#!lua
+-- update_policy: change what a policy sets, or when and whether it is in force. Its pattern and its owner never change.
+--
+-- KEYS[1]   policy           hash
+-- ARGV[1]   tenant_id        the caller's tenant, or empty for an operator
+-- ARGV[2]   policy_id
+-- ARGV[3]   actor            api_key or admin_on_behalf_of
+-- ARGV[4]   key_id           the API key that asks, or empty
+-- ARGV[5]   request_id
+-- ARGV[6]   trace            trace id and flags
+-- ARGV[...] field and value pairs of the record; an empty value takes the field away
+-- RETURNS   UPDATED (field value)* | NOT_FOUND | TENANT_CLOSED | DUPLICATE | INVALID_WINDOW | TOO_MANY limit
+-- EMITS     policy.updated
+-- @include  keys, now_ms, tenant, policy_index, append_event, append_audit
+--
+-- A request that changes nothing is answered with the policy as it is: nothing is written and nothing is told.
+local policy = KEYS[1]
+local tenant_id, policy_id = ARGV[1], ARGV[2]
+local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV[6] }
+local first_field = 7
+-- The fields that one member of the protocol's Policy stands for.
+local MEMBER_OF = { default_ttl_ms = 'reservation_ttl_override', max_ttl_ms = 'reservation_ttl_override', max_extensions = 'reservation_ttl_override' }
+
+local tag = tag_of_key(policy)
+local now = now_ms()
+
+local record, stored = {}, redis.call('HGETALL', policy)
+for i = 1, #stored, 2 do
+  record[stored[i]] = stored[i + 1]
+end
+local owner_id = record.tenant_id
+if not owner_id or (tenant_id ~= '' and owner_id ~= tenant_id) then
+  return { 'NOT_FOUND' }
+end
+local owner = read_tenant(tenant_key(tag, owner_id))
+if owner and owner.status == 'CLOSED' then
+  return { 'TENANT_CLOSED' }
+end
+
+local old_name, changed, members, told = record.name, {}, {}, {}
+for i = first_field, #ARGV, 2 do
+  local field, value = ARGV[i], ARGV[i + 1]
+  if (record[field] or '') ~= value then
+    changed[#changed + 1] = field
+    record[field] = value ~= '' and value or nil
+    local member = MEMBER_OF[field] or field
+    if not told[member] then
+      told[member] = true
+      members[#members + 1] = member
+    end
+  end
+end
+if #changed == 0 then
+  return { 'UPDATED', unpack(stored) }
+end
+if told.name and redis.call('HEXISTS', policy_name_key(tag, owner_id), record.name) == 1 then
+  return { 'DUPLICATE' }
+end
+local from, ends = record.effective_from or '', record.effective_until or ''
+if from ~= '' and ends ~= '' and tonumber(from) >= tonumber(ends) then
+  return { 'INVALID_WINDOW' }
+end
+local entries = other_entries(tag, owner_id, record.scope_pattern, policy_id, now)
+if record.status == 'ACTIVE' then
+  if #entries >= POLICIES_PER_PATTERN then
+    return { 'TOO_MANY', tostring(POLICIES_PER_PATTERN) }
+  end
+  entries[#entries + 1] = policy_entry(policy_id, record.priority, from, ends, record.created_at)
+end
+require_event_log(tag)
+require_audit_log(tag)
+
+-- Nothing is refused below this line.
+if told.name then
+  redis.call('HDEL', policy_name_key(tag, owner_id), old_name)
+  redis.call('HSET', policy_name_key(tag, owner_id), record.name, policy_id)
+end
+write_entries(tag, owner_id, record.scope_pattern, entries)
+for _, field in ipairs(changed) do
+  if record[field] then
+    redis.call('HSET', policy, field, record[field])
+  else
+    redis.call('HDEL', policy, field)
+  end
+end
+redis.call('HSET', policy, 'updated_at', ms_text(now))
+local changed_fields = table.concat(members, ',')
+append_event(tag, 'policy.updated', owner_id, nil, origin,
+  { 'policy_id', policy_id, 'name', record.name, 'scope_pattern', record.scope_pattern, 'changed_fields', changed_fields })
+append_audit(tag, 'updatePolicy', 200, owner_id, 'policy', policy_id, origin, { 'changed_fields', changed_fields })
+return { 'UPDATED', unpack(redis.call('HGETALL', policy)) }

@@ -1,0 +1,109 @@
+#!lua flags=allow-oom
+-- update_tenant: change a tenant's name, settings or status. Closing it guards all that it owns from this very moment.
+-- It carries allow-oom because an operator must be able to stop a tenant also when Redis is full.
+--
+-- KEYS[1]   tenant           hash
+-- ARGV[1]   tenant_id
+-- ARGV[2]   status           ACTIVE, SUSPENDED or CLOSED, or empty to leave it
+-- ARGV[3]   actor            admin
+-- ARGV[4]   key_id           empty for an operator
+-- ARGV[5]   request_id
+-- ARGV[6]   trace            trace id and flags
+-- ARGV[...] field and value pairs of the record: name, metadata, and the runtime's defaults
+-- RETURNS   UPDATED (field value)* | CLOSING (field value)* | NOT_FOUND | TENANT_CLOSED | IRREVERSIBLE | TTL_ABOVE_MAX max_ms
+-- EMITS     tenant.updated, tenant.settings_changed, tenant.suspended, tenant.reactivated
+-- @include  keys, now_ms, tenant, append_event, append_audit
+--
+-- CLOSING asks the caller to drive lua/close_tenant.lua to its end: what the tenant owns still has to follow, and only then
+-- is tenant.closed told. The tenant's place in the set of closing ones, which this script gives it in the same step, makes
+-- that happen also when the caller dies. Closing a closed tenant again looks for what was left behind.
+local tenant_record = KEYS[1]
+local tenant_id, status = ARGV[1], ARGV[2]
+local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV[6] }
+local first_field = 7
+local DESCRIPTIVE = { name = true, metadata = true }
+
+local tag = tag_of_key(tenant_record)
+local now = ms_text(now_ms())
+
+local tenant = read_tenant(tenant_record)
+if not tenant then
+  return { 'NOT_FOUND' }
+end
+if tenant.status == 'CLOSED' then
+  if status ~= '' and status ~= 'CLOSED' then
+    return { 'IRREVERSIBLE' }
+  end
+  if status == '' or #ARGV >= first_field then
+    return { 'TENANT_CLOSED' }
+  end
+end
+
+-- What really differs from the record: its description and its settings apart, for they are told apart.
+local changes, changed, described, settings, given = {}, {}, {}, {}, {}
+for i = first_field, #ARGV, 2 do
+  local field, value = ARGV[i], ARGV[i + 1]
+  given[field] = value
+  if redis.call('HGET', tenant_record, field) ~= value then
+    changes[#changes + 1] = field
+    changes[#changes + 1] = value
+    local list = DESCRIPTIVE[field] and described or settings
+    list[#list + 1] = field
+    changed[#changed + 1] = field
+  end
+end
+-- A default that nobody set follows the maximum by itself.
+local default_ttl_ms = given.default_reservation_ttl_ms or redis.call('HGET', tenant_record, 'default_reservation_ttl_ms')
+local max_ttl_ms = tonumber(given.max_reservation_ttl_ms) or tenant.max_ttl_ms
+if default_ttl_ms and tonumber(default_ttl_ms) > max_ttl_ms then
+  return { 'TTL_ABOVE_MAX', ms_text(max_ttl_ms) }
+end
+
+local function json_list(names)
+  return '["' .. table.concat(names, '","') .. '"]'
+end
+require_event_log(tag)
+require_audit_log(tag)
+
+-- Nothing is refused below this line.
+local moves = status ~= '' and status ~= tenant.status
+if moves then
+  changes[#changes + 1] = 'status'
+  changes[#changes + 1] = status
+  if status == 'ACTIVE' then
+    redis.call('HDEL', tenant_record, 'suspended_at')
+  else
+    changes[#changes + 1] = status == 'CLOSED' and 'closed_at' or 'suspended_at'
+    changes[#changes + 1] = now
+  end
+end
+if #changes > 0 then
+  redis.call('HSET', tenant_record, 'updated_at', now, unpack(changes))
+end
+if #described > 0 then
+  append_event(tag, 'tenant.updated', tenant_id, nil, origin,
+    { 'tenant_id', tenant_id, 'changed_fields', json_list(described) })
+end
+if #settings > 0 then
+  append_event(tag, 'tenant.settings_changed', tenant_id, nil, origin,
+    { 'tenant_id', tenant_id, 'changed_fields', json_list(settings) })
+end
+if moves and status ~= 'CLOSED' then
+  local figures = { 'tenant_id', tenant_id, 'previous_status', tenant.status, 'new_status', status, 'changed_fields', json_list({ 'status' }) }
+  if status == 'SUSPENDED' then
+    append_event(tag, 'tenant.suspended', tenant_id, nil, origin, figures)
+  else
+    append_event(tag, 'tenant.reactivated', tenant_id, nil, origin, figures)
+  end
+end
+if #changes > 0 then
+  append_audit(tag, 'updateTenant', 200, tenant_id, 'tenant', tenant_id, origin,
+    { 'previous_status', tenant.status, 'new_status', moves and status or tenant.status,
+      'changed_fields', table.concat(changed, ',') })
+end
+if status == 'CLOSED' then
+  -- Whoever closed it first stays the one under whose request all that follows is told.
+  redis.call('HSETNX', closing_key(tag), tenant_id,
+    table.concat({ origin.actor, origin.key, origin.request, origin.trace, tenant.status }, '|'))
+end
+return { status == 'CLOSED' and 'CLOSING' or 'UPDATED', unpack(redis.call('HGETALL', tenant_record)) }

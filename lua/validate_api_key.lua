@@ -1,0 +1,55 @@
+#!lua flags=allow-oom
+-- validate_api_key: whether a secret opens anything, and what; a secret that does not is told of.
+-- It carries allow-oom because a verdict must be had also when Redis is full.
+--
+-- KEYS[1]   secret_hash      string, the id of the key whose secret has this hash
+-- ARGV[1]   malformed        1 when the secret has not even the form of one
+-- ARGV[2]   actor            admin
+-- ARGV[3]   actor_key_id     empty for an operator
+-- ARGV[4]   request_id
+-- ARGV[5]   trace            trace id and flags
+-- RETURNS   VALID key_id tenant_id expires_at_ms permissions scope_filter
+--           | INVALID INVALID_FORMAT|NOT_FOUND|REVOKED|EXPIRED|TENANT_SUSPENDED|TENANT_CLOSED tenant_id key_id
+-- EMITS     api_key.auth_failed
+-- @include  keys, now_ms, api_key, tenant, append_event
+--
+-- Unlike lua/authenticate.lua it refuses the key of a closed tenant: there is no operation here that could answer for it.
+local secret_hash = KEYS[1]
+local malformed = ARGV[1] == '1'
+local origin = { actor = ARGV[2], key = ARGV[3], request = ARGV[4], trace = ARGV[5] }
+local WORDS = { INVALID_FORMAT = 'invalid_format', NOT_FOUND = 'key_not_found', REVOKED = 'key_revoked', EXPIRED = 'key_expired',
+  TENANT_SUSPENDED = 'tenant_suspended', TENANT_CLOSED = 'tenant_closed' }
+
+local tag = tag_of_key(secret_hash)
+
+local key_id = not malformed and redis.call('GET', secret_hash)
+local record = key_id and read_api_key(api_key_key(tag, key_id))
+if key_id and not record then
+  error('the API key ' .. key_id .. ' has a secret but no record')
+end
+
+local function reason_of()
+  if not record then
+    return malformed and 'INVALID_FORMAT' or 'NOT_FOUND'
+  end
+  if record.status == 'REVOKED' then
+    return 'REVOKED'
+  end
+  if record.expires_at <= now_ms() then
+    return 'EXPIRED'
+  end
+  local tenant = read_tenant(tenant_key(tag, record.tenant))
+  if not tenant then
+    error('the API key ' .. key_id .. ' belongs to a tenant that is gone')
+  end
+  return tenant.status ~= 'ACTIVE' and 'TENANT_' .. tenant.status or nil
+end
+
+local reason = reason_of()
+if not reason then
+  return { 'VALID', key_id, record.tenant, ms_text(record.expires_at), record.permissions, record.scope_filter }
+end
+-- Nothing is refused below this line.
+append_event(tag, 'api_key.auth_failed', record and record.tenant or '__system__', nil, origin,
+  { 'key_id', key_id or '', 'key_name', record and record.name or '', 'failure_reason', WORDS[reason] })
+return { 'INVALID', reason, record and record.tenant or '', key_id or '' }

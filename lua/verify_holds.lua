@@ -1,0 +1,116 @@
+#!lua flags=no-writes
+-- verify_holds: what the live holds of a tenant add up to at each budget, a bounded run through their index at a time.
+--
+-- KEYS[1]   reservation_index  sorted set of the tenant's reservations, score = created_at_ms
+-- ARGV[1]   walked_ms      where the run before ended: created_at_ms, or empty to start
+-- ARGV[2]   walked_id      and the reservation
+-- ARGV[3]   examine        entries that a run looks at, at most
+-- ARGV[4]   first_ms       the window of time at which the budgets were read
+-- ARGV[5]   last_ms        and its end
+-- ARGV[...] budgets as 'unit scope' whose live holds are to be named
+-- RETURNS   walked_ms walked_id sum_count ('unit scope' count amount)* moving_count (reservation_id born ended amount budget_count 'unit scope'*)*
+--           unreadable_count (reservation_id reason quarantined)* named_count (reservation_id amount quarantined 'unit scope')*
+-- EMITS     nothing
+-- @include  keys, now_ms, int64, hold, record, index_walk
+--
+-- The sums hold what lived through the whole window. What came or went within it is told one by one, with an empty end while it
+-- lives. walked_ms is empty at the end of the index. An overdue hold lives until somebody expires it: its budgets hold it still.
+local index = KEYS[1]
+local walked_ms, walked_id, examine = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local first_ms, last_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
+local first_named = 6
+local wanted = {}
+for i = first_named, #ARGV do
+  wanted[ARGV[i]] = true
+end
+
+local tag = tag_of_key(index)
+local sums, moving, unreadable, named = {}, {}, {}, {}
+
+local function quarantined(reservation_id)
+  return tostring(tonumber(redis.pcall('HEXISTS', quarantine_key(tag), reservation_id)) or 0)
+end
+
+local function put(list, ...)
+  list.count = (list.count or 0) + 1
+  for _, text in ipairs({ ... }) do
+    list[#list + 1] = text
+  end
+end
+
+local function budgets_of(hold)
+  local budgets = held_scopes(hold)
+  for i, scope in ipairs(budgets) do
+    budgets[i] = hold.unit .. ' ' .. scope
+  end
+  return budgets
+end
+
+local function add(budget, amount)
+  local sum = sums[budget] or { count = 0, amount = '0' }
+  sum.count, sum.amount = sum.count + 1, i64_saturating_add(sum.amount, amount)
+  sums[budget] = sum
+end
+
+-- The end of a hold that was still there at the start of the window: its instant, or '' while it lives; nil for all others.
+local function end_within(key, hold)
+  if hold.state == 'ACTIVE' then
+    return ''
+  end
+  local ended = hold.fields and hold.fields.fa or redis.call('HGET', key, 'fa')
+  return whole_number(ended) and tonumber(ended) >= first_ms and ended or nil
+end
+
+local function count_in(reservation_id, hold, ended)
+  local budgets = budgets_of(hold)
+  if hold.created_at < first_ms and (ended == '' or tonumber(ended) > last_ms) then
+    for _, budget in ipairs(budgets) do
+      add(budget, hold.amount)
+    end
+  elseif hold.created_at <= last_ms then
+    put(moving, reservation_id, ms_text(hold.created_at), ended, hold.amount, tostring(#budgets), unpack(budgets))
+  end
+  for _, budget in ipairs(budgets) do
+    if ended == '' and wanted[budget] then
+      put(named, reservation_id, hold.amount, quarantined(reservation_id), budget)
+    end
+  end
+end
+
+local function examine_entry(reservation_id)
+  local key = reservation_key(tag, reservation_id)
+  local readable, hold = pcall(load_hold, key)
+  if not readable then
+    put(unreadable, reservation_id, 'NOT_A_RECORD', quarantined(reservation_id))
+    return
+  end
+  local ended = hold and end_within(key, hold)
+  if not ended then
+    return
+  end
+  local defect = hold_defect(hold) or not hold.created_at and 'INVALID_CREATION'
+  if defect then
+    put(unreadable, reservation_id, defect, quarantined(reservation_id))
+  else
+    count_in(reservation_id, hold, ended)
+  end
+end
+
+local entries = index_stretch(index, false, '-inf', '+inf', walked_ms, walked_id, examine)
+for i = 1, #entries, 2 do
+  walked_id, walked_ms = entries[i], entries[i + 1]
+  examine_entry(walked_id)
+end
+local ended_here = #entries < 2 * examine
+local summed = {}
+for budget, sum in pairs(sums) do
+  put(summed, budget, tostring(sum.count), sum.amount)
+end
+local reply = { ended_here and '' or walked_ms, walked_id }
+for _, list in ipairs({ summed, moving, unreadable, named }) do
+  reply[#reply + 1] = tostring(list.count or 0)
+  for _, text in ipairs(list) do
+    reply[#reply + 1] = text
+  end
+end
+return reply

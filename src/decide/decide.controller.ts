@@ -1,0 +1,36 @@
+import { Body, Controller, Post, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Access } from '../auth/index.js';
+import { Answers, BodySchema, compileValidator, IdempotencyKeyHeader, sendJson } from '../http/index.js';
+import { capsJson, operationOf, requireSameKey } from '../reservations/index.js';
+import { DecideDto } from './decide.dto.js';
+import { DecideService, type Decision } from './decide.service.js';
+
+const validate = compileValidator(DecideDto);
+
+/** DecisionResponse of the protocol as JSON text: scopes and reasons hold no character that JSON escapes, and caps are JSON already. */
+function decisionResponse({ reply, scopes }: Decision): string {
+  const [decision, , detail] = reply as [string, string, string];
+  const reason = decision === 'DENY' ? `,"reason_code":"${detail}"` : '';
+  const caps = decision === 'ALLOW_WITH_CAPS' ? `,"caps":${capsJson(detail)}` : '';
+  return `{"decision":"${decision}"${caps}${reason},"affected_scopes":["${scopes.join('","')}"]}`;
+}
+
+@ApiTags('Decisions')
+@Controller('v1/decide')
+export class DecideController {
+  constructor(private readonly service: DecideService) {}
+
+  @Post()
+  @Access({ plane: 'runtime', tenant: 'reservations:create' })
+  @ApiOperation({ operationId: 'decide', summary: 'Ask whether a reservation would be granted now' })
+  @IdempotencyKeyHeader()
+  @Answers(200, 'DecisionResponse')
+  @BodySchema(DecideDto)
+  async decide(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+    const dto = validate(body);
+    requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
+    sendJson(reply, 200, decisionResponse(await this.service.decide(operationOf(request), dto)));
+  }
+}

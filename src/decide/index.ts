@@ -1,0 +1,1 @@
+export { DecideModule } from './decide.module.js';

@@ -1,0 +1,1 @@
+export { DirectDebitModule } from './direct-debit.module.js';

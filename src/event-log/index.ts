@@ -1,0 +1,1 @@
+export { eventIdOf, eventPlaceOf, type EventPlace } from './event-id.js';

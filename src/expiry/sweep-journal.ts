@@ -1,0 +1,65 @@
+import type { DrainReport } from './partition-drain.js';
+import type { Partition } from './partition.js';
+
+/** Ticks that did something, of which the last so many are told. */
+const TICKS_KEPT = 10;
+
+export interface Tick extends DrainReport {
+  /** Redis' time when the last beat before it was answered. */
+  readonly at_ms: number;
+  readonly duration_ms: number;
+}
+
+/** What an instance tells of its sweep, with its announcement. */
+export interface SweepReport {
+  readonly partitions: readonly string[];
+  readonly backlog: number;
+  readonly oldest_due_ms: number;
+  readonly quarantined: number;
+  readonly last_success_age_ms: number;
+  readonly ticks: number;
+  readonly last_ticks: readonly Tick[];
+}
+
+/** Remembers how the last ticks went: for readiness, for the metrics, and for GET /ops/sweeper. */
+export class SweepJournal {
+  private readonly last: Tick[] = [];
+  private ticks = 0;
+  private successAt = performance.now();
+
+  /** A tick that found nothing to do and failed nowhere is counted only. */
+  add(tick: Tick, succeeded: boolean): void {
+    this.ticks += 1;
+    if (succeeded) {
+      this.successAt = performance.now();
+    }
+    if (tick.judged > 0 || tick.failed > 0) {
+      this.last.unshift({ ...tick, duration_ms: Math.round(tick.duration_ms) });
+      this.last.splice(TICKS_KEPT);
+    }
+  }
+
+  ageMs(): number {
+    return Math.round(performance.now() - this.successAt);
+  }
+
+  report(held: readonly Partition[]): SweepReport {
+    return {
+      partitions: held.map(({ code }) => code).sort(),
+      ...totals(held),
+      last_success_age_ms: this.ageMs(),
+      ticks: this.ticks,
+      last_ticks: this.last,
+    };
+  }
+}
+
+/** What the partitions have in common, at their last looks. */
+export function totals(held: readonly Partition[]): { backlog: number; oldest_due_ms: number; quarantined: number } {
+  const now = performance.now();
+  return {
+    backlog: held.reduce((sum, { due }) => sum + due, 0),
+    oldest_due_ms: Math.round(Math.max(0, ...held.map((partition) => partition.oldestDueForMs(now)))),
+    quarantined: held.reduce((sum, { quarantined }) => sum + quarantined, 0),
+  };
+}

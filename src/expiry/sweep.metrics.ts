@@ -1,0 +1,112 @@
+import { Injectable } from '@nestjs/common';
+import { MetricsRegistry, type LabelledCounter, type LabelledGauge, type LabelledHistogram } from '../metrics/index.js';
+
+const DURATION_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5];
+
+/** What an instance's sweep is like at the end of a tick. */
+export interface SweepFigures {
+  readonly leases: number;
+  readonly instances: number;
+  readonly backlog: number;
+  readonly oldestDueMs: number;
+  readonly quarantined: number;
+}
+
+/** How the sweeper itself is doing; what becomes of the holds is in ExpiryMetrics. */
+@Injectable()
+export class SweepMetrics {
+  private readonly runs: LabelledCounter;
+  private readonly durations: LabelledHistogram;
+  private readonly lastSuccess: LabelledGauge;
+  private readonly pages: LabelledCounter;
+  private readonly cuts: LabelledCounter;
+  private readonly leaseChanges: LabelledCounter;
+  private readonly restarts: LabelledCounter;
+  private readonly figures: Readonly<Record<keyof SweepFigures, LabelledGauge>>;
+
+  constructor(private readonly metrics: MetricsRegistry) {
+    this.runs = metrics.counter({
+      name: 'cycles_maintenance_runs_total',
+      help: 'Runs of scheduled work by outcome.',
+      labels: ['job', 'outcome'],
+    });
+    this.durations = metrics.histogram({
+      name: 'cycles_maintenance_duration_seconds',
+      help: 'How long runs of scheduled work took.',
+      labels: ['job', 'outcome'],
+      buckets: DURATION_BUCKETS,
+    });
+    this.lastSuccess = metrics.gauge({
+      name: 'holdfast_sweep_last_success_timestamp_seconds',
+      help: 'When the last sweep without a failure ended, by the time of Redis.',
+    });
+    this.pages = metrics.counter({ name: 'holdfast_sweep_pages_total', help: 'Pages of due holds that were read.' });
+    this.cuts = metrics.counter({
+      name: 'holdfast_sweep_cut_total',
+      help: 'Sweeps that their time budget ended before everything due was judged.',
+    });
+    this.leaseChanges = metrics.counter({
+      name: 'holdfast_sweep_lease_changes_total',
+      help: 'Leases of partitions that this instance took, lost to another, or let go.',
+      labels: ['change'],
+    });
+    this.restarts = metrics.counter({
+      name: 'holdfast_sweep_restarts_total',
+      help: 'Times that the watchdog found the sweep standing still and started it anew.',
+    });
+    const gauge = (name: string, help: string): LabelledGauge => metrics.gauge({ name, help });
+    this.figures = {
+      leases: gauge('holdfast_sweep_leases_held', 'Partitions that this instance sweeps.'),
+      instances: gauge('holdfast_sweep_instances', 'Instances that share the sweep, as this one sees it.'),
+      backlog: gauge('holdfast_sweep_backlog', 'Holds in the partitions of this instance that are due and not yet expired.'),
+      oldestDueMs: gauge('holdfast_sweep_oldest_due_seconds', 'How long the oldest of them has been due.'),
+      quarantined: gauge('holdfast_quarantine_entries', 'Reservations in quarantine, in the partitions of this instance.'),
+    };
+  }
+
+  /** Read at a scrape, so that it grows also when nothing moves any more. */
+  observeAge(readMs: () => number): void {
+    const spec = { name: 'holdfast_sweep_age_seconds', help: 'How long ago the last sweep without a failure ended.' };
+    this.metrics.observedGauge(spec, () => readMs() / 1000);
+  }
+
+  tickEnded(outcome: 'success' | 'failed', durationMs: number): void {
+    const labels = { job: 'reservation_expiry', outcome };
+    this.runs.inc(labels);
+    this.durations.observe(durationMs / 1000, labels);
+  }
+
+  succeeded(redisNowMs: number): void {
+    this.lastSuccess.set(redisNowMs / 1000);
+  }
+
+  show(figures: SweepFigures): void {
+    for (const [name, gauge] of Object.entries(this.figures)) {
+      const value = figures[name as keyof SweepFigures];
+      gauge.set(name === 'oldestDueMs' ? value / 1000 : value);
+    }
+  }
+
+  pageRead(): void {
+    this.pages.inc();
+  }
+
+  passCut(): void {
+    this.cuts.inc();
+  }
+
+  leaseChanged(change: 'taken' | 'lost' | 'released'): void {
+    this.leaseChanges.inc({ change });
+    if (change === 'lost') {
+      this.runs.inc({ job: 'reservation_expiry', outcome: 'lease_lost' });
+    }
+  }
+
+  leaseFailed(): void {
+    this.runs.inc({ job: 'reservation_expiry', outcome: 'lease_error' });
+  }
+
+  restarted(): void {
+    this.restarts.inc();
+  }
+}

@@ -1,0 +1,50 @@
+import { fieldOf, fieldsOf, timeOf } from '../listing/index.js';
+
+/** AuditLogEntry of cycles-governance-admin-v0.1.25. */
+export interface AuditLogEntry {
+  readonly log_id: string;
+  readonly timestamp: string;
+  readonly tenant_id: string;
+  readonly operation: string;
+  readonly status: number;
+  readonly resource_type: string;
+  readonly resource_id: string;
+  readonly key_id?: string;
+  readonly request_id?: string;
+  readonly trace_id?: string;
+  readonly error_code?: string;
+  /** actor_type, the tenant_id that it was done to, correlation_id where several rows belong together, and the operation's own. */
+  readonly metadata: Readonly<Record<string, unknown>>;
+}
+
+/** The short names of lua/lib/append_audit.lua that are not metadata. */
+const OWN = new Set(['op', 'tn', 'ow', 'ac', 'rt', 'ri', 'st', 'ki', 'rq', 'tr', 'co']);
+
+/**
+ * Reads one entry of a partition's audit log. Its id holds the time of Redis at which it was written.
+ * @throws Error when Holdfast did not write the entry so.
+ */
+export function auditEntryOf(partition: string, entryId: string, flat: readonly string[]): AuditLogEntry {
+  const fields = fieldsOf(flat);
+  const [ms = ''] = entryId.split('-');
+  const optional = (name: string, value: string | undefined): object => (value === undefined ? {} : { [name]: value });
+  const details = [...fields].filter(([name]) => !OWN.has(name));
+  return {
+    log_id: `log_${partition}${entryId}`,
+    timestamp: timeOf(ms),
+    tenant_id: fieldOf(fields, 'tn'),
+    operation: fieldOf(fields, 'op'),
+    status: Number(fieldOf(fields, 'st')),
+    resource_type: fieldOf(fields, 'rt'),
+    resource_id: fieldOf(fields, 'ri'),
+    ...optional('key_id', fields.get('ki')),
+    ...optional('request_id', fields.get('rq')),
+    ...optional('trace_id', fields.get('tr')?.slice(0, 32)),
+    metadata: {
+      actor_type: fieldOf(fields, 'ac'),
+      tenant_id: fieldOf(fields, 'ow'),
+      ...optional('correlation_id', fields.get('co')),
+      ...Object.fromEntries(details.map(([name, text]) => [name, name === 'metadata' ? (JSON.parse(text) as unknown) : text])),
+    },
+  };
+}

@@ -1,0 +1,54 @@
+import { Body, Controller, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Access, type Caller } from '../../auth/index.js';
+import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { originOf } from '../origin.js';
+import { PolicyCreateDto, PolicyListQueryDto, PolicyUpdateDto } from './policy.dto.js';
+import { PoliciesService } from './policies.service.js';
+
+const validateCreate = compileValidator(PolicyCreateDto);
+const validateUpdate = compileValidator(PolicyUpdateDto);
+const validateList = compileQuery(PolicyListQueryDto);
+
+@ApiTags('Policies')
+@Controller('v1/admin/policies')
+export class PoliciesController {
+  constructor(private readonly policies: PoliciesService) {}
+
+  @Post()
+  @Access({ plane: 'admin', tenant: 'policies:write', admin: true })
+  @ApiOperation({ operationId: 'createPolicy', summary: 'Create a policy for some of a tenant\'s scopes' })
+  @Answers(201, 'Policy')
+  @BodySchema(PolicyCreateDto)
+  async create(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+    const origin = originOf(request, 'admin_on_behalf_of');
+    sendJson(reply, 201, stringifyJson(await this.policies.create(request.caller as Caller, validateCreate(body), origin)));
+  }
+
+  @Get()
+  @Access({ plane: 'admin', tenant: 'policies:read', admin: true })
+  @ApiOperation({ operationId: 'listPolicies', summary: 'List policies' })
+  @Answers(200, 'PolicyListResponse')
+  @QuerySchema(PolicyListQueryDto)
+  async list(@Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.policies.list(request.caller as Caller, validateList(query));
+    sendJson(reply, 200, stringifyJson({ policies: rows, ...rest }));
+  }
+
+  @Patch(':policy_id')
+  @Access({ plane: 'admin', tenant: 'policies:write', admin: true })
+  @ApiOperation({ operationId: 'updatePolicy', summary: 'Update policy properties' })
+  @Answers(200, 'Policy')
+  @BodySchema(PolicyUpdateDto)
+  async update(
+    @Param('policy_id') policyId: string,
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const origin = originOf(request, 'admin_on_behalf_of');
+    const policy = await this.policies.update(request.caller as Caller, policyId, validateUpdate(body), origin);
+    sendJson(reply, 200, stringifyJson(policy));
+  }
+}

@@ -1,0 +1,190 @@
+import { Injectable } from '@nestjs/common';
+import { scopeAllowed, type Caller } from '../../auth/index.js';
+import { instantMs, stringifyJson } from '../../http/index.js';
+import { randomBase62, Refusal } from '../../ledger/index.js';
+import {
+  partitionCode,
+  partitionOfTenant,
+  policyIndexKey,
+  policyKey,
+  policyNameKey,
+  RedisService,
+  tagOf,
+  tagOfPolicyId,
+  tenantKey,
+} from '../../redis/index.js';
+import { fieldOf, fieldsOf, found, PageSelection, Records, type Page } from '../listing/index.js';
+import type { Origin } from '../origin.js';
+import { ownedPattern, requireInFilter, requireTenantId, scopeOfPattern } from './policy-access.js';
+import { policyOf, TTL_FIELDS, type Policy } from './policy.js';
+import type { CapsDto, PolicyCreateDto, PolicyListQueryDto, PolicyUpdateDto, ReservationTtlOverrideDto } from './policy.dto.js';
+
+/** Caps stand in the idempotency record of every reserve that they apply to, so they are bounded. */
+const CAPS_MAX_LENGTH = 4096;
+
+@Injectable()
+export class PoliciesService {
+  constructor(
+    private readonly redis: RedisService,
+    private readonly records: Records,
+  ) {}
+
+  /**
+   * Gives a tenant a policy.
+   * @throws Refusal INVALID_REQUEST, FORBIDDEN, INSUFFICIENT_PERMISSIONS, DUPLICATE_RESOURCE, TENANT_CLOSED.
+   */
+  async create(caller: Caller, request: PolicyCreateDto, origin: Origin): Promise<Policy> {
+    const { pattern, tenantId } = ownedPattern(caller, request.scope_pattern, request.tenant_id);
+    const { name, priority = 0, effective_from: from, effective_until: until } = request;
+    const [fromMs, untilMs] = [instantMs(from), instantMs(until)];
+    if (fromMs !== undefined && untilMs !== undefined && fromMs >= untilMs) {
+      throw refusalOf(['INVALID_WINDOW']);
+    }
+    const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
+    const tag = tagOf(code);
+    const policyId = `pol_${code}${randomBase62(16)}`;
+    const reply = await this.redis.scripts.run(
+      'create_policy',
+      [policyKey(tag, policyId), policyIndexKey(tag, tenantId), policyNameKey(tag, tenantId), tenantKey(tag, tenantId)],
+      [
+        tenantId, policyId, name, pattern, priority, fromMs ?? '', untilMs ?? '', ...origin,
+        ...pairsOf(settingsOf(request).filter(([, value]) => value !== '')),
+      ],
+    );
+    return policyIn(reply, 'CREATED', policyId);
+  }
+
+  /**
+   * Highest priority first, unless asked otherwise. An API key sees its own tenant's policies inside its scope filter.
+   * @throws Refusal INVALID_REQUEST for a foreign cursor, or when an operator names no tenant.
+   */
+  async list(caller: Caller, { cursor, limit, ...query }: PolicyListQueryDto): Promise<Page<Policy>> {
+    const { sort_dir: direction = 'desc', status, search } = query;
+    const tenantId = caller.kind === 'tenant' ? caller.tenantId : requireTenantId(query.tenant_id);
+    const scopeFilter = caller.kind === 'tenant' ? caller.scopeFilter : [];
+    const pattern = query.scope_pattern?.toLowerCase() ?? '';
+    const selection = new PageSelection<Policy>({
+      query: { list: 'policies', ...query, tenant_id: tenantId, scope_filter: scopeFilter },
+      cursor,
+      limit,
+      direction,
+      valueOf: (policy) => policy.priority,
+      idOf: (policy) => policy.policy_id,
+    });
+    await this.records.eachOwned('list_policies', tenantId, (fields) => {
+      const policy = policyOf(fields, fieldOf(fields, 'policy_id'));
+      if (
+        scopeAllowed(scopeFilter, scopeOfPattern(policy.scope_pattern)) &&
+        (pattern === '' || policy.scope_pattern === pattern) &&
+        (status === undefined || policy.status === status) &&
+        found(search, policy.policy_id, policy.name)
+      ) {
+        selection.offer(policy);
+      }
+    });
+    return selection.page();
+  }
+
+  /**
+   * Changes what the request names; an object replaces the one before it as a whole.
+   * @throws Refusal NOT_FOUND (also for another tenant's policy), INVALID_REQUEST, INSUFFICIENT_PERMISSIONS, DUPLICATE_RESOURCE,
+   * TENANT_CLOSED.
+   */
+  async update(caller: Caller, policyId: string, request: PolicyUpdateDto, origin: Origin): Promise<Policy> {
+    const tag = tagOfPolicyId(policyId, this.redis.partitions);
+    if (tag === undefined) {
+      throw refusalOf(['NOT_FOUND']);
+    }
+    await this.requireInFilter(caller, tag, policyId);
+    const { name, status, priority, effective_from: from, effective_until: until } = request;
+    const changes: [string, string | number | undefined][] = [
+      ['name', name], ['status', status], ['priority', priority], ['effective_from', instantMs(from)], ['effective_until', instantMs(until)],
+    ];
+    const reply = await this.redis.scripts.run(
+      'update_policy',
+      [policyKey(tag, policyId)],
+      [
+        caller.kind === 'tenant' ? caller.tenantId : '', policyId, ...origin,
+        ...pairsOf(changes.flatMap(([field, value]) => (value === undefined ? [] : [[field, String(value)] as const]))),
+        ...pairsOf(settingsOf(request)),
+      ],
+    );
+    return policyIn(reply, 'UPDATED', policyId);
+  }
+
+  /** A policy's pattern never changes, so reading it ahead of the script is no race; keys without a filter skip the read. */
+  private async requireInFilter(caller: Caller, tag: string, policyId: string): Promise<void> {
+    if (caller.kind === 'admin' || caller.scopeFilter.length === 0) {
+      return;
+    }
+    const fields = await this.records.read(policyKey(tag, policyId));
+    if (fields !== undefined && fieldOf(fields, 'tenant_id') === caller.tenantId) {
+      requireInFilter(caller, fieldOf(fields, 'scope_pattern'));
+    }
+  }
+}
+
+type Setting = readonly [field: string, value: string];
+
+const pairsOf = (settings: readonly Setting[]): string[] => settings.flat();
+
+/** What a request sets, as the record keeps it. An empty value takes away what was set before. */
+function settingsOf(request: PolicyCreateDto | PolicyUpdateDto): Setting[] {
+  const { description, caps, commit_overage_policy: overagePolicy, reservation_ttl_override: lease } = request;
+  return [
+    ...(description === undefined ? [] : [['description', description] as const]),
+    ...(caps === undefined ? [] : [['caps', storedCaps(caps)] as const]),
+    ...(overagePolicy === undefined ? [] : [['commit_overage_policy', overagePolicy] as const]),
+    ...(lease === undefined ? [] : leaseSettings(lease)),
+  ];
+}
+
+/** Percent-encoded JSON; caps without a member limit nothing, and are none. */
+function storedCaps(caps: CapsDto): string {
+  const text = Object.keys(caps).length === 0 ? '' : encodeURIComponent(stringifyJson(caps));
+  if (text.length > CAPS_MAX_LENGTH) {
+    throw new Refusal('INVALID_REQUEST', `caps must be at most ${CAPS_MAX_LENGTH} bytes as percent-encoded JSON; these are ${text.length}`, {
+      field: 'caps',
+    });
+  }
+  return text;
+}
+
+function leaseSettings(lease: ReservationTtlOverrideDto): Setting[] {
+  const { default_ttl_ms: usual, max_ttl_ms: most } = lease;
+  if (usual !== undefined && most !== undefined && usual > most) {
+    throw new Refusal('INVALID_REQUEST', 'reservation_ttl_override.default_ttl_ms must not exceed max_ttl_ms', {
+      field: 'reservation_ttl_override.default_ttl_ms',
+    });
+  }
+  return TTL_FIELDS.map((field) => [field, lease[field]?.toString() ?? ''] as const);
+}
+
+function policyIn(reply: readonly string[], success: string, policyId: string): Policy {
+  const [word, ...record] = reply;
+  if (word !== success) {
+    throw refusalOf(reply);
+  }
+  return policyOf(fieldsOf(record), policyId);
+}
+
+function refusalOf([word, limit]: readonly string[]): Error {
+  switch (word) {
+    case 'NOT_FOUND':
+      return new Refusal('NOT_FOUND', 'there is no such policy');
+    case 'TENANT_NOT_FOUND':
+      return new Refusal('INVALID_REQUEST', 'the pattern names no tenant that exists', { field: 'scope_pattern' });
+    case 'TENANT_SUSPENDED':
+      return new Refusal('INVALID_REQUEST', 'the tenant is suspended; policies are created for active tenants only', { field: 'scope_pattern' });
+    case 'TENANT_CLOSED':
+      return new Refusal('TENANT_CLOSED', 'the tenant is closed; its policies no longer change');
+    case 'DUPLICATE':
+      return new Refusal('DUPLICATE_RESOURCE', 'the tenant has a policy with this name already', { field: 'name' });
+    case 'INVALID_WINDOW':
+      return new Refusal('INVALID_REQUEST', 'effective_from must be before effective_until', { field: 'effective_until' });
+    case 'TOO_MANY':
+      return new Refusal('INVALID_REQUEST', `a pattern takes at most ${limit} active policies`, { field: 'scope_pattern', limit: Number(limit) });
+    default:
+      return new Error(`a policy script answered ${word}`);
+  }
+}

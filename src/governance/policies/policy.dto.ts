@@ -1,0 +1,143 @@
+import { IsArray, IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
+import { IsDateTime, IsInt64, Length, MaxLength, Nested, Optional, Satisfies } from '../../http/index.js';
+import { OVERAGE_POLICIES, type OveragePolicy } from '../../ledger/index.js';
+import { ListQueryDto } from '../listing/index.js';
+import { TENANT_ID_PATTERN } from '../tenant-id.js';
+
+const MIN_TTL_MS = 1000;
+const MAX_TTL_MS = 86_400_000;
+const MAX_COUNT = 2_147_483_647;
+const PATTERN_MAX_LENGTH = 1024;
+const NO_RATE_LIMITS = 'left out: rate limits are not supported by this version';
+
+/** Caps of cycles-governance-admin-v0.1.25, which are those of cycles-protocol-v0. */
+export class CapsDto {
+  @Optional()
+  @IsInt64({ min: 0 })
+  max_tokens?: number | bigint;
+
+  @Optional()
+  @IsInt64({ min: 0 })
+  max_steps_remaining?: number | bigint;
+
+  @Optional()
+  @IsArray()
+  @IsString({ each: true })
+  @MaxLength(256, { each: true })
+  tool_allowlist?: string[];
+
+  @Optional()
+  @IsArray()
+  @IsString({ each: true })
+  @MaxLength(256, { each: true })
+  tool_denylist?: string[];
+
+  @Optional()
+  @IsInt64({ min: 0 })
+  cooldown_ms?: number | bigint;
+}
+
+/** ReservationTtlOverride of cycles-governance-admin-v0.1.25. */
+export class ReservationTtlOverrideDto {
+  @Optional()
+  @IsInt()
+  @Min(MIN_TTL_MS)
+  @Max(MAX_TTL_MS)
+  default_ttl_ms?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(MIN_TTL_MS)
+  @Max(MAX_TTL_MS)
+  max_ttl_ms?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(0)
+  @Max(MAX_COUNT)
+  max_extensions?: number;
+}
+
+/** What can be set when a policy is made and changed later. */
+class PolicySettingsDto {
+  @Optional()
+  @IsString()
+  @MaxLength(1024)
+  description?: string;
+
+  @Optional()
+  @IsInt()
+  @Min(0)
+  @Max(MAX_COUNT)
+  priority?: number;
+
+  @Optional()
+  @Nested(() => CapsDto)
+  caps?: CapsDto;
+
+  @Optional()
+  @IsIn(OVERAGE_POLICIES)
+  commit_overage_policy?: OveragePolicy;
+
+  @Optional()
+  @Nested(() => ReservationTtlOverrideDto)
+  reservation_ttl_override?: ReservationTtlOverrideDto;
+
+  @Optional()
+  @Satisfies(NO_RATE_LIMITS, () => false)
+  rate_limits?: never;
+
+  @Optional()
+  @IsDateTime()
+  effective_from?: string;
+
+  @Optional()
+  @IsDateTime()
+  effective_until?: string;
+}
+
+/** PolicyCreateRequest of cycles-governance-admin-v0.1.25. What this version cannot do is refused, not stored. */
+export class PolicyCreateDto extends PolicySettingsDto {
+  @Optional()
+  @IsString()
+  @Matches(TENANT_ID_PATTERN)
+  tenant_id?: string;
+
+  @IsString()
+  @Length(1, 256)
+  name!: string;
+
+  @IsString()
+  @Length(1, PATTERN_MAX_LENGTH)
+  scope_pattern!: string;
+}
+
+export const POLICY_STATUSES = ['ACTIVE', 'DISABLED'] as const;
+export type PolicyStatus = (typeof POLICY_STATUSES)[number];
+
+/** The body of updatePolicy. */
+export class PolicyUpdateDto extends PolicySettingsDto {
+  @Optional()
+  @IsString()
+  @Length(1, 256)
+  name?: string;
+
+  @Optional()
+  @IsIn(POLICY_STATUSES)
+  status?: PolicyStatus;
+}
+
+export class PolicyListQueryDto extends ListQueryDto {
+  @Optional()
+  @IsString()
+  tenant_id?: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(PATTERN_MAX_LENGTH)
+  scope_pattern?: string;
+
+  @Optional()
+  @IsIn(POLICY_STATUSES)
+  status?: PolicyStatus;
+}

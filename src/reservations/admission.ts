@@ -1,0 +1,88 @@
+import { Injectable } from '@nestjs/common';
+import { scopeAllowed, type TenantCaller } from '../auth/index.js';
+import { ExpiryMetrics } from '../expiry/index.js';
+import { stringifyJson } from '../http/index.js';
+import { deriveScopes, Refusal, type Unit } from '../ledger/index.js';
+import { StoreUnavailable, type Reply } from '../redis/index.js';
+import type { ActionDto, SubjectDto } from './request-parts.dto.js';
+import { refusalOf } from './script-refusals.js';
+
+/** Each round reclaims up to 100 dead holds of the partition; more than this many rounds is a backlog for the sweeper. */
+const MAX_RECLAIM_ROUNDS = 100;
+
+/** What reserve, decide and the direct debit have in common when they call their scripts: lua/lib/admission.lua is their twin. */
+@Injectable()
+export class Admission {
+  constructor(private readonly expiry: ExpiryMetrics) {}
+
+  /**
+   * Runs a script until it decides: each run that only reclaimed dead holds is counted and followed by another.
+   * @throws StoreUnavailable when the partition has more dead holds than one request should wait for.
+   */
+  async decided(run: () => Promise<Reply>): Promise<Reply> {
+    for (let round = 0; round < MAX_RECLAIM_ROUNDS; round += 1) {
+      const reply = await run();
+      if (reply[0] !== 'RECLAIMED') {
+        return reply;
+      }
+      for (let index = 2; index < reply.length; index += 3) {
+        this.expiry.record('access', reply.slice(index, index + 3), reply[1]);
+      }
+    }
+    throw new StoreUnavailable('backlog');
+  }
+}
+
+/**
+ * Every derived scope of a subject, root first, budgeted or not.
+ * @throws Refusal FORBIDDEN (another tenant, outside the key's scope filter).
+ */
+export function admittedScopes(caller: TenantCaller, subject: SubjectDto): string[] {
+  if (subject.tenant !== undefined && subject.tenant.toLowerCase() !== caller.tenantId) {
+    throw new Refusal('FORBIDDEN', 'subject.tenant is not the tenant of the API key', { field: 'subject.tenant' });
+  }
+  const scopes = deriveScopes(subject, caller.tenantId);
+  if (caller.scopeFilter.length > 0 && !scopeAllowed(caller.scopeFilter, scopes.at(-1) as string)) {
+    throw new Refusal('FORBIDDEN', "the subject lies outside the API key's scope filter", { field: 'subject' });
+  }
+  return scopes;
+}
+
+/** The refusal that an admitting script's reply stands for. */
+export function admissionRefusal(reply: Reply, unit: Unit, scopes: readonly string[]): Error {
+  if (reply[0] === 'NOT_FOUND') {
+    return new Refusal('NOT_FOUND', `Budget not found for provided scope: ${scopes.at(-1)}`, { scopes });
+  }
+  if (reply[0] === 'UNIT_MISMATCH') {
+    const [, scope, ...units] = reply;
+    const details = { scope, requested_unit: unit, expected_units: units };
+    return new Refusal('UNIT_MISMATCH', `scope ${scope} has no budget in ${unit}`, details);
+  }
+  return refusalOf(reply);
+}
+
+/** What a record or an event keeps of a request's subject and action, as field and value pairs: lua/lib/hold.lua names the fields. */
+export function recordFields(subject: SubjectDto, action: ActionDto, tenantId: string): string[] {
+  const fields: string[] = [];
+  const keep = (name: string, value: string | undefined): void => {
+    if (value !== undefined) {
+      fields.push(name, value);
+    }
+  };
+  keep('tv', subject.tenant === tenantId ? undefined : subject.tenant);
+  keep('ws', subject.workspace);
+  keep('ap', subject.app);
+  keep('wf', subject.workflow);
+  keep('ag', subject.agent);
+  keep('ts', subject.toolset);
+  keep('dm', subject.dimensions && stringifyJson(subject.dimensions));
+  keep('ak', action.kind);
+  keep('an', action.name);
+  keep('at', action.tags && stringifyJson(action.tags));
+  return fields;
+}
+
+/** The JSON text of caps that a script returned: policies are stored with it percent-encoded, as the scripts' records hold no space. */
+export function capsJson(encoded: string): string {
+  return decodeURIComponent(encoded);
+}

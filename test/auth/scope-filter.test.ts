@@ -1,0 +1,25 @@
+import { describe, expect, test } from '@jest/globals';
+import { scopeAllowed } from '../../src/auth/index.js';
+
+const ENG = 'tenant:acme/workspace:eng';
+
+describe('a scope filter', () => {
+  test.each<[string, string[], string, boolean]>([
+    ['without entries admits everything', [], 'tenant:acme', true],
+    ["limits to its workspace, and an agent of any name says nothing: the document's own example", ['workspace:eng', 'agent:*'], ENG, true],
+    ['admits what lies below its workspace', ['workspace:eng', 'agent:*'], `${ENG}/agent:x`, true],
+    ['does not admit another workspace for the sake of its agent', ['workspace:eng', 'agent:*'], 'tenant:acme/workspace:ops/agent:x', false],
+    ['does not admit what lies above its workspace', ['workspace:eng', 'agent:*'], 'tenant:acme', false],
+    ['admits each of several agents', ['agent:a', 'agent:b'], `${ENG}/agent:b`, true],
+    ['admits no third agent', ['agent:a', 'agent:b'], `${ENG}/agent:c`, false],
+    ['needs every level that it names: all of them match', ['workspace:eng', 'agent:a', 'agent:b'], `${ENG}/agent:a`, true],
+    ['needs every level that it names: one does not match', ['workspace:ops', 'agent:a'], `${ENG}/agent:a`, false],
+    ['takes an entry of several segments by its deepest one', ['workspace:eng/agent:a', 'workspace:ops/agent:b'], 'tenant:acme/workspace:ops/agent:b', true],
+    ['needs all segments of an entry', ['workspace:eng/agent:a', 'workspace:ops/agent:b'], 'tenant:acme/workspace:ops/agent:a', false],
+    ['keeps the other segments of an entry with a star', ['tenant:other/agent:*'], `${ENG}/agent:a`, false],
+    ['that is nothing but stars admits everything', ['agent:*', 'workspace:*'], 'tenant:acme', true],
+    ['matches segments whole', ['agent:a'], 'tenant:acme/agent:a2', false],
+  ])('%s', (_what, filter, scope, allowed) => {
+    expect(scopeAllowed(filter, scope)).toBe(allowed);
+  });
+});

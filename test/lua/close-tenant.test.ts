@@ -1,0 +1,278 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  apiKeyHashKey,
+  apiKeyIndexKey,
+  apiKeyKey,
+  auditLogKey,
+  budgetKey,
+  closingKey,
+  eventLogKey,
+  keyRevokedChannel,
+  quarantineKey,
+  tenantKey,
+} from '../../src/redis/keyspace.js';
+import type { Reply } from '../../src/redis/scripts.js';
+import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
+import { assertInvariants, readLedger, snapshot, type LedgerState } from '../support/ledger-state.js';
+import { useConnections, useLedger } from '../support/use-ledger.js';
+
+const newLedger = useLedger();
+
+function update(ledger: LedgerClient, status: string, fields: readonly string[] = []): Promise<Reply> {
+  const key = tenantKey(ledger.tag, ledger.tenant);
+  return ledger.scripts.run('update_tenant', [key], [ledger.tenant, status, 'admin', '', 'req_close', TRACE, ...fields]);
+}
+
+function step(ledger: LedgerClient, phase: string, cursor = '', limit = 100): Promise<Reply> {
+  const key = tenantKey(ledger.tag, ledger.tenant);
+  return ledger.scripts.run('close_tenant', [key], [ledger.tenant, phase, cursor, limit, RETENTION_MS, keyRevokedChannel()]);
+}
+
+/** Steps until the end, as the service takes them; returns how many there were. */
+async function carryThrough(ledger: LedgerClient, limit = 100): Promise<number> {
+  let [steps, phase, cursor] = [0, 'holds', ''];
+  for (;;) {
+    const reply = await step(ledger, phase, cursor, limit);
+    steps += 1;
+    if (reply[0] !== 'STEP') {
+      return steps;
+    }
+    [phase, cursor] = [reply[1] as string, reply[2] as string];
+  }
+}
+
+async function makeKey(ledger: LedgerClient, id: string): Promise<void> {
+  const { tag, tenant } = ledger;
+  await ledger.scripts.run(
+    'create_api_key',
+    [apiKeyKey(tag, id), apiKeyHashKey(tag, `hash-of-${id}`), apiKeyIndexKey(tag, tenant), tenantKey(tag, tenant)],
+    [tenant, id, `hash-of-${id}`, 'a key', '[]', '[]', '', 60_000, 'admin', '', 'req_1', TRACE, 'key_prefix', 'cyc'],
+  );
+}
+
+const types = ({ events }: LedgerState): (string | undefined)[] => events.map(({ fields }) => fields['ty']);
+const ofType = (state: LedgerState, type: string): LedgerState['events'] => state.events.filter(({ fields }) => fields['ty'] === type);
+const auditOf = async (ledger: LedgerClient): Promise<string[]> =>
+  (await ledger.redis.xrange(auditLogKey(ledger.tag), '-', '+')).map(([, flat]) => flat[flat.indexOf('op') + 1] as string);
+
+/** A tenant with two budgets, three holds and a key. */
+async function furnished(): Promise<LedgerClient> {
+  const ledger = await newLedger();
+  await ledger.makeTenant();
+  await ledger.makeBudget({ allocated: 1000 });
+  await ledger.makeBudget({ scope: ledger.scope({ agent: 'a' }), allocated: 500 });
+  await ledger.redis.hset(budgetKey(ledger.tag, 'TOKENS', ledger.scope()), 'ledger_id', 'ldg_root');
+  await ledger.hold({ amount: 10 });
+  await ledger.hold({ amount: 20, subject: { agent: 'a' } });
+  await ledger.hold({ amount: 30, subject: { agent: 'a' } });
+  await makeKey(ledger, 'key_a');
+  return ledger;
+}
+
+describe('the flip to CLOSED', () => {
+  test('guards every mutation at once, leaves what is owned as it is, and marks the tenant as closing', async () => {
+    const ledger = await furnished();
+    const held = await ledger.hold({ amount: 1 });
+    expect((await update(ledger, 'CLOSED'))[0]).toBe('CLOSING');
+    expect(await ledger.figures()).toBe('939,61,0,1000,0,0,0');
+    expect((await ledger.reserve())[0]).toBe('TENANT_CLOSED');
+    expect(await ledger.commit(held.id, 1)).toEqual(['TENANT_CLOSED']);
+    expect(await ledger.release(held.id)).toEqual(['TENANT_CLOSED']);
+    expect(await ledger.extend(held.id, 1000)).toEqual(['TENANT_CLOSED']);
+    expect(await ledger.redis.hexists(closingKey(ledger.tag), ledger.tenant)).toBe(1);
+    expect(types(await readLedger(ledger))).not.toContain('tenant.closed');
+  });
+
+  test('is for good: no other status, no other change', async () => {
+    const ledger = await furnished();
+    await update(ledger, 'CLOSED');
+    const before = await snapshot(ledger);
+    expect(await update(ledger, 'ACTIVE')).toEqual(['IRREVERSIBLE']);
+    expect(await update(ledger, '', ['name', 'x'])).toEqual(['TENANT_CLOSED']);
+    expect(await update(ledger, 'CLOSED', ['name', 'x'])).toEqual(['TENANT_CLOSED']);
+    expect((await update(ledger, 'CLOSED'))[0]).toBe('CLOSING');
+    expect(await snapshot(ledger)).toEqual(before);
+  });
+});
+
+describe('the cascade', () => {
+  test('gives holds back, closes budgets, revokes keys, tells each once, and tenant.closed last', async () => {
+    const ledger = await furnished();
+    await update(ledger, 'CLOSED');
+    await carryThrough(ledger);
+    const state = await assertInvariants(ledger);
+    expect([...state.holds.values()].map(({ st, rr, eb }) => [st, rr, eb])).toEqual(Array(3).fill(['RELEASED', 'tenant_closed', 'system']));
+    expect(state.ttl.size).toBe(0);
+    expect(await ledger.figures()).toBe('1000,0,0,1000,0,0,0');
+    for (const budget of state.budgets.values()) {
+      expect(budget).toMatchObject({ status: 'CLOSED', closed_at: expect.any(String) });
+      expect(budget).not.toHaveProperty('cascade_released');
+    }
+    expect(await ledger.redis.hmget(apiKeyKey(ledger.tag, 'key_a'), 'status', 'revoked_reason')).toEqual(['REVOKED', 'tenant_closed']);
+    const cascade = state.events.slice(-6);
+    expect(cascade.map(({ fields }) => fields['ty'])).toEqual([
+      'reservation.released_via_tenant_cascade', 'budget.closed_via_tenant_cascade',
+      'reservation.released_via_tenant_cascade', 'budget.closed_via_tenant_cascade',
+      'api_key.revoked_via_tenant_cascade', 'tenant.closed',
+    ]);
+    expect(new Set(cascade.map(({ fields }) => `${fields['co']} ${fields['rq']} ${fields['tr']} ${fields['ac']}`)).size).toBe(1);
+    expect(cascade[0]?.fields).toMatchObject({ ledger_id: 'ldg_root', released_amount: '60', unit: 'TOKENS', cascade_reason: 'tenant_closed' });
+    expect(cascade[2]?.fields).toMatchObject({ released_amount: '50', scope: ledger.scope({ agent: 'a' }) });
+    expect(cascade[5]?.fields).toMatchObject({ previous_status: 'ACTIVE', new_status: 'CLOSED' });
+    expect(await auditOf(ledger)).toEqual(expect.arrayContaining(['updateTenant', 'budget.closed_via_tenant_cascade', 'api_key.revoked_via_tenant_cascade']));
+    expect(await ledger.redis.exists(closingKey(ledger.tag))).toBe(0);
+  });
+
+  test('may die after any step and start over: everything happens once', async () => {
+    const ledger = await furnished();
+    const other = `${ledger.tenant}-other`;
+    await ledger.makeBudget({ scope: ledger.scope({}, other) });
+    const survivor = await ledger.hold({ tenant: other, amount: 5 });
+    await update(ledger, 'CLOSED');
+    const steps = await carryThrough(await furnished().then(async (twin) => (await update(twin, 'CLOSED'), twin)), 1);
+    for (let lived = 1; lived < steps; lived += 1) {
+      let [phase, cursor] = ['holds', ''];
+      for (let done = 0; done < lived && phase !== ''; done += 1) {
+        const reply = await step(ledger, phase, cursor, 1);
+        [phase, cursor] = reply[0] === 'STEP' ? [reply[1] as string, reply[2] as string] : ['', ''];
+        await assertInvariants(ledger);
+      }
+    }
+    await carryThrough(ledger, 1);
+    const state = await assertInvariants(ledger);
+    expect(ofType(state, 'budget.closed_via_tenant_cascade')).toHaveLength(2);
+    expect(ofType(state, 'reservation.released_via_tenant_cascade').map(({ fields }) => fields['released_amount'])).toEqual(['60', '50']);
+    expect(ofType(state, 'api_key.revoked_via_tenant_cascade')).toHaveLength(1);
+    expect(ofType(state, 'tenant.closed')).toHaveLength(1);
+    expect(state.holds.get(survivor.id)).toMatchObject({ st: 'ACTIVE' });
+    expect(await ledger.figures(ledger.scope({}, other))).toBe('995,5,0,1000,0,0,0');
+  });
+
+  test('takes all holds that end in the same millisecond, however many a step looks at', async () => {
+    const ledger = await furnished();
+    const endsAt = (await ledger.serverTime()) + 600_000;
+    for (let count = 0; count < 5; count += 1) {
+      await ledger.setExpiry((await ledger.hold({ amount: 1 })).id, endsAt);
+    }
+    await update(ledger, 'CLOSED');
+    await carryThrough(ledger, 2);
+    expect((await assertInvariants(ledger)).ttl.size).toBe(0);
+    expect(await ledger.figures()).toBe('1000,0,0,1000,0,0,0');
+  });
+
+  test('expires a hold that was dead before, and its own share is not counted as released', async () => {
+    const ledger = await furnished();
+    const dead = await ledger.hold({ amount: 7 });
+    await ledger.makeOverdue(dead.id);
+    await update(ledger, 'CLOSED');
+    const reply = await step(ledger, 'holds');
+    expect(reply.slice(5, 7)).toEqual(['EXPIRED', ledger.tenant]);
+    await carryThrough(ledger);
+    const state = await assertInvariants(ledger);
+    expect(state.holds.get(dead.id)).toMatchObject({ st: 'EXPIRED' });
+    expect(ofType(state, 'reservation.released_via_tenant_cascade')[0]?.fields['released_amount']).toBe('60');
+  });
+
+  test('quarantines a hold that cannot be given back, and its share goes back when the budget closes', async () => {
+    const ledger = await furnished();
+    const broken = await ledger.hold({ amount: 7 });
+    await ledger.redis.hset(ledger.reservationKeyOf(broken.id), 'am', 'x');
+    await update(ledger, 'CLOSED');
+    await carryThrough(ledger);
+    expect(await ledger.redis.hexists(quarantineKey(ledger.tag), broken.id)).toBe(1);
+    expect(await ledger.figures()).toBe('1000,0,0,1000,0,0,0');
+    expect(ofType(await readLedger(ledger), 'reservation.released_via_tenant_cascade')[0]?.fields['released_amount']).toBe('67');
+  });
+
+  test('names a record that cannot be trusted, and the others go on', async () => {
+    const ledger = await furnished();
+    const bad = budgetKey(ledger.tag, 'TOKENS', ledger.scope({ agent: 'z' }));
+    await ledger.makeBudget({ scope: ledger.scope({ agent: 'z' }) });
+    await ledger.redis.hset(bad, 'spent', 'much');
+    await update(ledger, 'CLOSED');
+    const reply = await step(ledger, 'budgets');
+    expect(reply.slice(4)).toEqual(['2', 'FAILED', 'budget', `${ledger.scope({ agent: 'z' })} TOKENS`]);
+    expect(await ledger.redis.hget(bad, 'status')).toBe('ACTIVE');
+  });
+
+  test('of a tenant that is not closing does nothing', async () => {
+    const ledger = await furnished();
+    const before = await snapshot(ledger);
+    for (const phase of ['holds', 'budgets', 'keys', 'end']) {
+      expect(await step(ledger, phase)).toEqual(['NOT_CLOSING']);
+    }
+    expect(await snapshot(ledger)).toEqual(before);
+  });
+
+  test('picks up only what was left behind when a closed tenant is closed again, and tells tenant.closed no second time', async () => {
+    const ledger = await furnished();
+    await update(ledger, 'CLOSED');
+    await carryThrough(ledger);
+    const told = (await readLedger(ledger)).events.length;
+    await ledger.redis.hset(ledger.budgetKeyOf(), 'status', 'FROZEN');
+    await update(ledger, 'CLOSED');
+    await carryThrough(ledger);
+    const { events } = await assertInvariants(ledger);
+    expect(events.slice(told).map(({ fields }) => [fields['ty'], fields['prior_status']])).toEqual([['budget.closed_via_tenant_cascade', 'FROZEN']]);
+  });
+});
+
+describe('the cascade beside others', () => {
+  const connections = useConnections(3);
+
+  test('of three closers at once closes everything once', async () => {
+    const ledger = await furnished();
+    for (let count = 0; count < 60; count += 1) {
+      await ledger.hold({ amount: 1, subject: { agent: 'a' } });
+    }
+    await update(ledger, 'CLOSED');
+    await Promise.all(connections().map((redis) => carryThrough(ledger.over(redis), 7)));
+    const state = await assertInvariants(ledger);
+    expect(ofType(state, 'tenant.closed')).toHaveLength(1);
+    expect(ofType(state, 'reservation.released_via_tenant_cascade').map(({ fields }) => fields['released_amount'])).toEqual(['120', '110']);
+    expect(ofType(state, 'budget.closed_via_tenant_cascade')).toHaveLength(2);
+  });
+
+  test('and reserves, commits and a sweep leaves nothing held', async () => {
+    const ledger = await furnished();
+    const [first, second, third] = connections().map((redis) => ledger.over(redis)) as [LedgerClient, LedgerClient, LedgerClient];
+    const holds = await Promise.all(Array.from({ length: 20 }, () => ledger.hold({ amount: 1 })));
+    for (const { id } of holds.slice(0, 5)) {
+      await ledger.makeOverdue(id);
+    }
+    const work = [
+      ...holds.map(({ id }, index) => (index % 2 === 0 ? first.expire(id) : first.commit(id, 1))),
+      update(second, 'CLOSED').then(() => carryThrough(second, 3)),
+      ...Array.from({ length: 30 }, () => third.reserve({ amount: 1 })),
+    ];
+    await Promise.all(work);
+    const state = await assertInvariants(ledger);
+    expect([...state.holds.values()].filter(({ st }) => st === 'ACTIVE')).toEqual([]);
+    expect([...state.budgets.values()].map(({ reserved, status }) => [reserved, status])).toEqual([['0', 'CLOSED'], ['0', 'CLOSED']]);
+  });
+});
+
+describe('logs that are no streams', () => {
+  test.each([
+    ['audit log', auditLogKey],
+    ['event log', eventLogKey],
+  ])('a broken %s fails the flip and each step before anything is written', async (_what, keyOf) => {
+    const ledger = await furnished();
+    const away = async <T>(act: () => Promise<T>): Promise<void> => {
+      const key = keyOf(ledger.tag);
+      await ledger.redis.rename(key, `${key}-away`);
+      await ledger.redis.set(key, 'broken');
+      const before = await snapshot(ledger);
+      await expect(act()).rejects.toThrow('WRONGTYPE');
+      expect(await snapshot(ledger)).toEqual(before);
+      await ledger.redis.rename(`${key}-away`, key);
+    };
+    await away(() => update(ledger, 'CLOSED'));
+    await update(ledger, 'CLOSED');
+    for (const phase of ['holds', 'budgets', 'keys', 'end']) {
+      await away(() => step(ledger, phase));
+    }
+    await carryThrough(ledger);
+    expect(ofType(await assertInvariants(ledger), 'tenant.closed')).toHaveLength(1);
+  });
+});

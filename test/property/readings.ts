@@ -1,0 +1,33 @@
+import type { LedgerEvent } from '../support/ledger-state.js';
+
+/** The instant that a reply was decided at, as far as it tells. */
+export function instantOf(reply: readonly string[]): number | undefined {
+  const [word, second] = reply;
+  const difference = (expiresAt: number): number | undefined =>
+    reply[expiresAt + 1] === '0' ? undefined : Number(reply[expiresAt]) - Number(reply[expiresAt + 1]);
+  const told = (index: number): number => Number(reply[index]);
+  switch (word) {
+    case 'ALLOW':
+      return difference(3);
+    case 'ACTIVE':
+      return difference(2);
+    case 'EXPIRED':
+      return told(3);
+    case 'RECLAIMED':
+      return told(1);
+    case 'RESERVATION_EXPIRED':
+      return second === 'now' ? told(4) : undefined;
+    default:
+      return undefined;
+  }
+}
+
+/** An event in one line: its type, tenant, scope, and what it is about. */
+export function told({ fields }: LedgerEvent): string {
+  const subject = fields['ty'] === 'reservation.denied' ? fields['reason_code'] : (fields['reservation_id'] ?? '-');
+  return `${fields['ty']} ${fields['tn']} ${fields['sc']} ${subject}`;
+}
+
+export function changedKeys(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): string[] {
+  return [...new Set([...before.keys(), ...after.keys()])].filter((key) => before.get(key) !== after.get(key));
+}
