@@ -1,6 +1,7 @@
 import { Injectable, type CanActivate, type ExecutionContext } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Refusal } from '../ledger/index.js';
+import { RateLimits, sourceOf } from '../rate-limits/index.js';
 import { ACCESS_RULE, type AccessRule } from './access.js';
 import { AdminKey } from './admin-key.js';
 import { ApiKeyVerifier } from './api-key-verifier.js';
@@ -38,6 +39,7 @@ export class AccessGuard implements CanActivate {
     private readonly adminKey: AdminKey,
     private readonly verifier: ApiKeyVerifier,
     private readonly metrics: AuthMetrics,
+    private readonly limits: RateLimits,
   ) {}
 
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
@@ -52,17 +54,38 @@ export class AccessGuard implements CanActivate {
     }
     const reply = http.getResponse<FastifyReply>();
     const adminKey = rule.admin === true ? presented(request, ADMIN_KEY_HEADER) : undefined;
-    if (adminKey !== undefined || rule.tenant === undefined) {
-      return this.admitAdmin(adminKey, request, reply);
+    const kind = adminKey !== undefined || rule.tenant === undefined ? 'admin_key' : 'api_key';
+    try {
+      if (kind === 'admin_key') {
+        return this.admitAdmin(adminKey, request, reply);
+      }
+      const caller = this.verified(request);
+      return caller instanceof Promise
+        ? caller.then(
+            (verified) => this.admitTenant(verified, rule, request, reply),
+            (error: unknown) => this.fail(error, kind, request, reply),
+          )
+        : this.admitTenant(caller, rule, request, reply);
+    } catch (error) {
+      return this.fail(error, kind, request, reply);
     }
+  }
+
+  private verified(request: FastifyRequest): TenantCaller | Promise<TenantCaller> {
     const secret = presented(request, API_KEY_HEADER);
     if (secret === undefined) {
       throw this.verifier.refusal('missing_key');
     }
-    const caller = this.verifier.verify(secret);
-    return caller instanceof Promise
-      ? caller.then((verified) => this.admitTenant(verified, rule, request, reply))
-      : this.admitTenant(caller, rule, request, reply);
+    return this.verifier.verify(secret);
+  }
+
+  /** Throws the error, or the refusal of the limit where a source has failed too often with this kind of key. */
+  private fail(error: unknown, kind: 'admin_key' | 'api_key', request: FastifyRequest, reply: FastifyReply): never {
+    const limit = this.limits.authFailures;
+    if (limit !== undefined && error instanceof Refusal && error.code === 'UNAUTHORIZED') {
+      throw limit.exceeded(`${kind} ${sourceOf(request.ip)}`, reply) ?? error;
+    }
+    throw error;
   }
 
   private ruleOf(handler: object): AccessRule | undefined {
@@ -86,10 +109,12 @@ export class AccessGuard implements CanActivate {
 
   private admitTenant(caller: TenantCaller, rule: AccessRule, request: FastifyRequest, reply: FastifyReply): true {
     request.caller = caller;
-    reply
-      .header('X-Cycles-Tenant', caller.tenantId)
-      .header('X-RateLimit-Remaining', '-1')
-      .header('X-RateLimit-Reset', '0');
+    reply.header('X-Cycles-Tenant', caller.tenantId);
+    if (this.limits.perKey === undefined || rule.plane !== 'runtime') {
+      reply.header('X-RateLimit-Remaining', '-1').header('X-RateLimit-Reset', '0');
+    } else {
+      this.limits.perKey.admit(caller.keyId, reply);
+    }
     const needed = rule.tenant;
     if (needed !== undefined && needed !== 'any' && !grants(caller.permissions, needed)) {
       this.metrics.failed('missing_permission');

@@ -1,6 +1,7 @@
 import { Module } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
 import { MetricsModule } from '../metrics/index.js';
+import { RateLimitsModule } from '../rate-limits/index.js';
 import { AccessGuard } from './access.guard.js';
 import { AdminKey } from './admin-key.js';
 import { ApiKeyVerifier } from './api-key-verifier.js';
@@ -8,7 +9,7 @@ import { AuthMetrics } from './auth.metrics.js';
 import { KeyRevocations } from './key-revocations.js';
 
 @Module({
-  imports: [MetricsModule],
+  imports: [MetricsModule, RateLimitsModule],
   providers: [
     AdminKey,
     AuthMetrics,

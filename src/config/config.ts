@@ -60,6 +60,12 @@ export interface HoldfastConfig {
   readonly auditRetentionDays: number;
   readonly idempotencyTtlMs: number;
   readonly bodyLimitBytes: number;
+  /** Requests in a minute, as each instance counts them; 0 is no limit. */
+  readonly rateLimitPerKeyPerMinute: number;
+  readonly rateLimitAuthFailuresPerMinute: number;
+  readonly rateLimitPublicPerMinute: number;
+  /** Absent when no proxy is believed. */
+  readonly trustProxy?: readonly string[];
   readonly webhookSecretEncryptionKey?: Buffer;
   readonly logLevel: string;
   readonly metricsTenantLabel: boolean;
@@ -84,6 +90,7 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
   const redis = readRedis(reading);
   const adminPort = reading.optional(VARIABLES.adminPort);
   const adminApiKey = reading.optional(VARIABLES.adminApiKey);
+  const trustProxy = reading.optional(VARIABLES.trustProxy);
   const webhookSecretEncryptionKey = reading.optional(VARIABLES.webhookSecretEncryptionKey);
   if (redis.mode !== 'embedded' && !reading.isSet(VARIABLES.adminApiKey)) {
     reading.refuse('ADMIN_API_KEY is required with an external Redis: set at least 16 characters');
@@ -108,6 +115,10 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
     auditRetentionDays: reading.required(VARIABLES.auditRetentionDays),
     idempotencyTtlMs: reading.required(VARIABLES.idempotencyTtlMs),
     bodyLimitBytes: reading.required(VARIABLES.bodyLimitBytes),
+    rateLimitPerKeyPerMinute: reading.required(VARIABLES.rateLimitPerKeyPerMinute),
+    rateLimitAuthFailuresPerMinute: reading.required(VARIABLES.rateLimitAuthFailuresPerMinute),
+    rateLimitPublicPerMinute: reading.required(VARIABLES.rateLimitPublicPerMinute),
+    ...(trustProxy === undefined ? {} : { trustProxy }),
     ...(webhookSecretEncryptionKey === undefined ? {} : { webhookSecretEncryptionKey }),
     logLevel: reading.required(VARIABLES.logLevel),
     metricsTenantLabel: reading.required(VARIABLES.metricsTenantLabel),

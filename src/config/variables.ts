@@ -1,3 +1,5 @@
+import { isIP } from 'node:net';
+
 /** Reads one setting from its text. Returns the value, or says what is allowed. The text is never blank. */
 export type Parse<T> = (text: string) => { readonly value: T } | { readonly allowed: string };
 
@@ -100,6 +102,23 @@ const key32: Parse<Buffer> = (value) => {
   return key.length === 32 ? { value: key } : { allowed: '32 bytes, written as 64 hex digits or as base64' };
 };
 
+const NAMED_NETWORKS: readonly string[] = ['loopback', 'linklocal', 'uniquelocal'];
+
+/** No number of hops and no "everybody": with either, any client could claim any address. */
+const proxies: Parse<readonly string[]> = (value) => {
+  const entries = value.split(',').map((entry) => entry.trim().toLowerCase());
+  return entries.every((entry) => NAMED_NETWORKS.includes(entry) || isNetwork(entry))
+    ? { value: entries }
+    : { allowed: `a comma-separated list of addresses, CIDR ranges, ${NAMED_NETWORKS.join(', ')}` };
+};
+
+function isNetwork(text: string): boolean {
+  const [address = '', bits, more] = text.split('/');
+  // IPv4 in IPv6's form is left out: an IPv4 range covers it, and half of its ranges mean nothing.
+  const longest = address.startsWith('::ffff:') ? 0 : ({ 4: 32, 6: 128 }[isIP(address)] ?? 0);
+  return longest > 0 && more === undefined && (bits === undefined || (/^[1-9]\d{0,2}$/.test(bits) && Number(bits) <= longest));
+}
+
 const DAY_MS = 86_400_000;
 
 export const VARIABLES = {
@@ -131,6 +150,10 @@ export const VARIABLES = {
   auditRetentionDays: define('AUDIT_RETENTION_DAYS', '30', integer(1, 3650), 'How long an ended reservation can be looked up.'),
   idempotencyTtlMs: define('IDEMPOTENCY_TTL_MS', String(DAY_MS), integer(60_000, 365 * DAY_MS), 'How long a repeated request is answered with the first reply.'),
   bodyLimitBytes: define('BODY_LIMIT_BYTES', '1048576', integer(1024, 16_777_216), 'Largest request body.'),
+  rateLimitPerKeyPerMinute: define('RATE_LIMIT_PER_KEY_PER_MINUTE', '0', integer(0, 10_000_000), 'Requests of one API key on the runtime plane in a minute, counted per instance; 0 is no limit.'),
+  rateLimitAuthFailuresPerMinute: define('RATE_LIMIT_AUTH_FAILURES_PER_MINUTE', '0', integer(0, 10_000_000), '401 answers to one address and kind of key in a minute, per instance; further ones become 429; 0 is no limit.'),
+  rateLimitPublicPerMinute: define('RATE_LIMIT_PUBLIC_PER_MINUTE', '300', integer(0, 10_000_000), 'Requests of one address for /docs and /openapi.json in a minute, per instance; 0 is no limit.'),
+  trustProxy: define('TRUST_PROXY', '(none)', proxies, 'Proxies whose X-Forwarded-For is believed: addresses, CIDR ranges, loopback, linklocal, uniquelocal.'),
   webhookSecretEncryptionKey: define('WEBHOOK_SECRET_ENCRYPTION_KEY', '(none)', key32, 'Encrypts webhook secrets at rest: 32 bytes, hex or base64.', true),
   logLevel: define('LOG_LEVEL', 'info', oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'), 'Least severe level that is logged.'),
   metricsTenantLabel: define('CYCLES_METRICS_TENANT_TAG_ENABLED', 'true', flag, 'Whether metrics carry the tenant as a label.'),

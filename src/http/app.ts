@@ -21,7 +21,7 @@ export interface AppOptions {
 export async function createApp(config: HoldfastConfig, options: AppOptions = {}): Promise<NestFastifyApplication> {
   const logger = options.logger ?? createLogger(config.logLevel);
   const adminApiKey = resolveAdminApiKey(config, logger);
-  const { fastify, routes } = createFastify(logger, config.bodyLimitBytes);
+  const { fastify, routes } = createFastify(logger, config);
   const app = await NestFactory.create<NestFastifyApplication>(
     AppModule.forRoot({ ...config, adminApiKey }, { logger, routes, modules: options.modules ?? [] }),
     new FastifyAdapter(fastify as never),

@@ -1,6 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { fastify, LogController, type FastifyInstance } from 'fastify';
+import type { HoldfastConfig } from '../config/index.js';
 import { Refusal } from '../ledger/index.js';
 import type { Logger } from '../logging/index.js';
 import { answerTo, errorBody, noRoute, sendError, type ErrorAnswer } from './error-answer.js';
@@ -23,7 +24,7 @@ export interface HttpServer {
 }
 
 /** Builds the Fastify instance with everything that must be in place before Nest adds the routes. */
-export function createFastify(logger: Logger, bodyLimitBytes: number): HttpServer {
+export function createFastify(logger: Logger, { bodyLimitBytes, trustProxy }: Pick<HoldfastConfig, 'bodyLimitBytes' | 'trustProxy'>): HttpServer {
   const routes: { table?: RouteTable } = {};
   const instance = fastify({
     loggerInstance: logger,
@@ -33,6 +34,7 @@ export function createFastify(logger: Logger, bodyLimitBytes: number): HttpServe
     genReqId: newRequestId,
     requestIdHeader: false,
     bodyLimit: bodyLimitBytes,
+    trustProxy: trustProxy === undefined ? false : [...trustProxy],
     // Node would refuse a request without Host by itself, outside the protocol's error form.
     http: SERVER_OPTIONS,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,

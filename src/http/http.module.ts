@@ -2,6 +2,7 @@ import { Module, type DynamicModule } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
 import { HealthModule } from '../health/index.js';
 import { MetricsModule } from '../metrics/index.js';
+import { RateLimitsModule } from '../rate-limits/index.js';
 import { ErrorFilter } from './error.filter.js';
 import { OpenApiController } from './openapi.controller.js';
 import { OpenApiDocument } from './openapi.js';
@@ -13,7 +14,7 @@ export class HttpModule {
   static forRoot(routes: RouteTable): DynamicModule {
     return {
       module: HttpModule,
-      imports: [MetricsModule, HealthModule],
+      imports: [MetricsModule, HealthModule, RateLimitsModule],
       controllers: [OpenApiController],
       providers: [
         { provide: RouteTable, useValue: routes },

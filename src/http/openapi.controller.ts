@@ -1,9 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { Controller, Get, Inject, Param, Res } from '@nestjs/common';
+import { Controller, Get, Inject, Param, Res, UseGuards } from '@nestjs/common';
 import { ApiOperation, ApiResponse, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { Refusal } from '../ledger/index.js';
+import { PublicRateLimit } from '../rate-limits/index.js';
 import { sendJson } from './error-answer.js';
 import { OpenApiDocument } from './openapi.js';
 
@@ -41,6 +42,7 @@ const FILE = { type: 'string', format: 'binary' } as const;
 
 /** The API's description and its UI. The UI's files come with @nestjs/swagger, so its package is asked where they are. */
 @ApiTags('Documentation')
+@UseGuards(PublicRateLimit)
 @Controller()
 export class OpenApiController {
   private readonly resolve = createRequire(createRequire(import.meta.url).resolve('@nestjs/swagger'));

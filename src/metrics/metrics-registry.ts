@@ -42,7 +42,9 @@ export class MetricsRegistry implements OnApplicationShutdown {
 
   counter({ name, help, labels = [] }: MetricSpec): LabelledCounter {
     const names = this.kept(labels);
-    const counter = new Counter({ name, help, labelNames: names, registers: [this.registry] });
+    // Several kinds of scheduled work count under one name.
+    const known = this.registry.getSingleMetric(name) as Counter | undefined;
+    const counter = known ?? new Counter({ name, help, labelNames: names, registers: [this.registry] });
     return { inc: (values = {}, by = 1) => counter.inc(pick(names, values), by) };
   }
 

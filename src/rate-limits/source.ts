@@ -17,7 +17,7 @@ export function sourceOf(address: string | undefined): string {
 }
 
 function networkOf(address: string): string {
-  const [head = '', tail] = address.toLowerCase().split('::');
+  const [head = '', tail] = address.split('::');
   const groups = head === '' ? [] : head.split(':');
   if (tail !== undefined) {
     // A dotted quad at the end stands for two groups.
@@ -25,5 +25,7 @@ function networkOf(address: string): string {
     const rest = tail === '' ? [] : tail.split(':');
     groups.push(...new Array<string>(GROUPS - groups.length - after).fill('0'), ...rest);
   }
-  return `${groups.slice(0, NETWORK_GROUPS).join(':')}::/64`;
+  // Proxies write the same group with and without leading zeros.
+  const network = groups.slice(0, NETWORK_GROUPS).map((group) => Number.parseInt(group, 16).toString(16));
+  return `${network.join(':')}::/64`;
 }

@@ -77,6 +77,30 @@ function collectIncludes(names: readonly string[], into: Map<string, string>, pa
   }
 }
 
+/** One function at the top level of a part, on one line or ending with an `end` in the first column. */
+const TOP_LEVEL_FUNCTION = /^local function (\w+)\(.*(?:\bend|\n(?:[ \t].*\n|\n)*end)$/gm;
+
+/**
+ * Leaves out the included functions that nothing in the script calls. Redis runs the whole text at every call, so each
+ * function is made anew every time, at about 0.1 µs; a commit needs half of what its parts define.
+ */
+function withoutUnused(text: string): string {
+  for (;;) {
+    const words = new Map<string, number>();
+    for (const [word] of text.matchAll(/\w+/g)) {
+      words.set(word, (words.get(word) ?? 0) + 1);
+    }
+    const shorter = text.replace(TOP_LEVEL_FUNCTION, (definition: string, name: string) => {
+      const inside = definition.match(new RegExp(`\\b${name}\\b`, 'g'))?.length ?? 0;
+      return words.get(name) === inside ? '' : definition;
+    });
+    if (shorter === text) {
+      return text;
+    }
+    text = shorter;
+  }
+}
+
 /** Puts the included parts, each once and after what it includes itself, between a script's header and its code. */
 export function assemble(name: string, text: string): string {
   const { includes } = parseHeader(name, text);
@@ -84,7 +108,7 @@ export function assemble(name: string, text: string): string {
   collectIncludes(includes, parts, []);
   const [shebang, ...rest] = text.split('\n');
   const stripped = [...parts.values(), rest.join('\n')].map((part) => part.replace(/^\s*--.*\n/gm, ''));
-  return [shebang, ...stripped].join('\n');
+  return withoutUnused([shebang, ...stripped].join('\n'));
 }
 
 function assertSame(name: string, header: ScriptHeader, signature: ScriptSignature): void {

@@ -50,6 +50,8 @@ const number = (name: string, field: keyof HoldfastConfig, fallback: number | un
   bad: [String(min - 1), String(max + 1), 'many', '1.5', '1e3', '0x10'],
 });
 
+const limit = (name: string, field: keyof HoldfastConfig, fallback: number): Simple => number(name, field, fallback, 0, 10_000_000);
+
 const flag = (name: string, field: keyof HoldfastConfig, fallback: boolean): Simple => ({
   name,
   field,
@@ -100,6 +102,19 @@ const SIMPLE: readonly Simple[] = [
   number('AUDIT_RETENTION_DAYS', 'auditRetentionDays', 30, 1, 3650),
   number('IDEMPOTENCY_TTL_MS', 'idempotencyTtlMs', 86_400_000, 60_000, 365 * 86_400_000),
   number('BODY_LIMIT_BYTES', 'bodyLimitBytes', 1_048_576, 1024, 16_777_216),
+  limit('RATE_LIMIT_PER_KEY_PER_MINUTE', 'rateLimitPerKeyPerMinute', 0),
+  limit('RATE_LIMIT_AUTH_FAILURES_PER_MINUTE', 'rateLimitAuthFailuresPerMinute', 0),
+  limit('RATE_LIMIT_PUBLIC_PER_MINUTE', 'rateLimitPublicPerMinute', 300),
+  {
+    name: 'TRUST_PROXY',
+    field: 'trustProxy',
+    fallback: undefined,
+    good: [
+      ['loopback', ['loopback']],
+      ['10.0.0.0/8, UniqueLocal,::1 , 2001:db8::/32,192.168.1.1', ['10.0.0.0/8', 'uniquelocal', '::1', '2001:db8::/32', '192.168.1.1']],
+    ],
+    bad: ['true', '1', '*', 'proxy.internal', '10.0.0.0/33', '10.0.0.0/0', '10.0.0.0/8/8', '10.0.0/8', '::/129', '::ffff:10.0.0.1/16', '10.0.0.1,'],
+  },
   {
     name: 'WEBHOOK_SECRET_ENCRYPTION_KEY',
     field: 'webhookSecretEncryptionKey',

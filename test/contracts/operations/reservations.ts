@@ -110,8 +110,16 @@ export const RESERVATION_ROWS: readonly OperationRow[] = [
     others: [
       ...settlements('extend'),
       refused(409, 'MAX_EXTENSIONS_EXCEEDED', 'a tenant that allows none', async (world) => settle('extend', await world.held({}, { max_reservation_extensions: 0 }))),
+      {
+        status: 429,
+        code: 'LIMIT_EXCEEDED',
+        how: "more requests than the operator's limit",
+        run: async (world) => {
+          const held = await world.held();
+          return world.whileThrottled(() => settle('extend', held));
+        },
+      },
     ],
-    impossible: { 429: 'authenticated operations are not throttled unless the operator says so' },
   },
   {
     id: 'listReservations',

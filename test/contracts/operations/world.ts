@@ -23,12 +23,13 @@ export class World {
     readonly holdfast: Holdfast,
     private readonly server: RedisServer,
     private readonly redis: Redis,
+    private readonly settings: Record<string, string>,
   ) {}
 
   static async start(): Promise<World> {
     const server = await startRedis();
     const settings = { REDIS_URL: server.url, PARTITIONS: '1', BODY_LIMIT_BYTES: String(BODY_LIMIT_BYTES) };
-    return new World(await Holdfast.start(settings), server, new Redis(server.url));
+    return new World(await Holdfast.start(settings), server, new Redis(server.url), settings);
   }
 
   async stop(): Promise<void> {
@@ -37,8 +38,8 @@ export class World {
     await this.server.stop();
   }
 
-  send({ method, path, body, tenant }: Sample): Promise<Answer> {
-    return this.holdfast.call(method, path, { body, ...(tenant === undefined ? { headers: { 'x-admin-api-key': ADMIN_API_KEY } } : { key: tenant.key }) });
+  send({ method, path, body, tenant }: Sample, holdfast = this.holdfast): Promise<Answer> {
+    return holdfast.call(method, path, { body, ...(tenant === undefined ? { headers: { 'x-admin-api-key': ADMIN_API_KEY } } : { key: tenant.key }) });
   }
 
   /** A tenant with a budget at its root. */
@@ -107,6 +108,17 @@ export class World {
       return await work();
     } finally {
       this.server.resume();
+    }
+  }
+
+  /** The answer to the second of two requests with one key, by an instance that allows one in a minute. */
+  async whileThrottled(request: () => Sample): Promise<Answer> {
+    const throttled = await Holdfast.start({ ...this.settings, RATE_LIMIT_PER_KEY_PER_MINUTE: '1' });
+    try {
+      expectStatus(await this.send(request(), throttled), 200);
+      return await this.send(request(), throttled);
+    } finally {
+      await throttled.stop();
     }
   }
 

@@ -1,0 +1,117 @@
+// The raw limit: a process of its own that pipelines the same scripts with the same arguments, and does nothing else.
+import { connect } from 'node:net';
+import { once } from 'node:events';
+import { scriptCalls } from './workload.mjs';
+
+const CONNECTIONS = 4;
+const BATCH = 50;
+
+class Pipeline {
+  rest = '';
+  missing = 0;
+
+  constructor(socket) {
+    this.socket = socket;
+    socket.setEncoding('latin1').on('data', (text) => this.take(text));
+    socket.on('error', (error) => this.fail?.(error));
+  }
+
+  /** Sends one batch and resolves when all of it is answered. */
+  send(batch, word) {
+    // A reply is an array whose first word says how it went, and whose second says that it was no replay.
+    this.success = `$${word.length}\r\n${word}\r\n$5\r\nfresh\r\n`;
+    this.missing = batch.length;
+    const answered = new Promise((done, fail) => Object.assign(this, { done, fail }));
+    this.socket.write(batch.join(''), 'latin1');
+    return answered;
+  }
+
+  take(text) {
+    const all = this.rest === '' ? text : this.rest + text;
+    let at = 0;
+    for (;;) {
+      const end = endOfReply(all, at);
+      if (end === -1) {
+        break;
+      }
+      if (!all.startsWith(this.success, all.indexOf('\n', at) + 1)) {
+        this.fail(new Error(`expected a fresh success, got ${JSON.stringify(all.slice(at, end))}`));
+        return;
+      }
+      at = end;
+      this.missing -= 1;
+    }
+    this.rest = all.slice(at);
+    if (this.missing === 0) {
+      this.done();
+    }
+  }
+}
+
+/** The index behind the reply that starts at `at`, or -1 when the rest of it has not come. */
+function endOfReply(text, at) {
+  const first = text.indexOf('\r\n', at);
+  if (first === -1) {
+    return -1;
+  }
+  if (text[at] !== '*') {
+    return first + 2;
+  }
+  let position = first + 2;
+  for (let left = Number(text.slice(at + 1, first)); left > 0; left -= 1) {
+    const lengthEnd = text.indexOf('\r\n', position);
+    if (lengthEnd === -1) {
+      return -1;
+    }
+    position = lengthEnd + 2 + Number(text.slice(position + 1, lengthEnd)) + 2;
+  }
+  return position <= text.length ? position : -1;
+}
+
+async function open(socketPath) {
+  return Promise.all(
+    Array.from({ length: CONNECTIONS }, async () => {
+      const socket = connect(socketPath);
+      await once(socket, 'connect');
+      return new Pipeline(socket);
+    }),
+  );
+}
+
+/**
+ * kind `reserve` or `commit`: exactly `count` calls of one script. kind `pairs`: both in turn for `seconds`.
+ * Numbers start at `first`; a commit settles the reserve of the same number.
+ */
+async function run({ kind, target, socketPath, count, seconds, first }) {
+  const calls = scriptCalls(target);
+  const pipelines = await open(socketPath);
+  const cpu = process.cpuUsage();
+  const start = performance.now();
+  const deadline = start + (seconds ?? 60) * 1000;
+  let [next, operations] = [first, 0];
+  const worker = async (pipeline) => {
+    while (performance.now() < deadline && (count === undefined || next < first + count)) {
+      const numbers = Array.from({ length: BATCH }, (_, index) => next + index);
+      next += BATCH;
+      if (kind !== 'commit') {
+        await pipeline.send(numbers.map(calls.reserve), 'ALLOW');
+      }
+      if (kind !== 'reserve') {
+        await pipeline.send(numbers.map(calls.commit), 'COMMITTED');
+      }
+      operations += BATCH;
+    }
+  };
+  await Promise.all(pipelines.map(worker));
+  const elapsed_s = (performance.now() - start) / 1000;
+  const { user, system } = process.cpuUsage(cpu);
+  pipelines.forEach(({ socket }) => socket.destroy());
+  return { operations, elapsed_s, per_second: operations / elapsed_s, cpu_s: (user + system) / 1e6, next };
+}
+
+process.on('message', (plan) => {
+  run(plan).then(
+    (result) => process.send({ result }),
+    (error) => process.send({ error: error.message }),
+  );
+});

@@ -1,0 +1,73 @@
+// One operation, in both its forms: the HTTP requests of a client, and the script calls that the service makes of them.
+// Every text has a fixed length, so all but the numbers in it is built once.
+import { idempotencyKey, partitionCode, partitionOfTenant, reservationKey, tagOf, tenantKey } from '../dist/redis/keyspace.js';
+import { readScripts } from '../dist/redis/script-source.js';
+
+const PARTITIONS = 64;
+const ESTIMATE = 1000;
+const ACTUAL = 800;
+const TTL_MS = 60_000;
+const GRACE_MS = 5000;
+const IDEMPOTENCY_TTL_MS = 86_400_000;
+const RETENTION_MS = 30 * 86_400_000;
+const POLICY = 'ALLOW_IF_AVAILABLE';
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736-01';
+
+/** Idempotency keys of the length that clients send: a UUID's. */
+const keyOf = (run, number) => `${run}-0000-4000-8000-${String(number).padStart(12, '0')}`;
+
+/** The two HTTP requests of an operation; `run` is eight characters that set this run's keys apart. */
+export function httpRequests({ tenant, apiKey, run }) {
+  const placeholder = keyOf(run, 0);
+  const body = JSON.stringify({
+    idempotency_key: placeholder,
+    subject: { tenant, workspace: 'prod', agent: 'summarizer' },
+    action: { kind: 'llm.completion', name: 'gpt-4o' },
+    estimate: { unit: 'TOKENS', amount: ESTIMATE },
+    ttl_ms: TTL_MS,
+    grace_period_ms: GRACE_MS,
+    overage_policy: POLICY,
+  });
+  const commitBody = JSON.stringify({ idempotency_key: placeholder, actual: { unit: 'TOKENS', amount: ACTUAL } });
+  const head = (path, text) =>
+    `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nX-Cycles-API-Key: ${apiKey}\r\nContent-Length: ${text.length}\r\n\r\n`;
+  const [reserveStart, reserveEnd] = (head('/v1/reservations', body) + body).split(placeholder);
+  const [commitStart, commitMiddle, commitEnd] = (head('/v1/reservations/RESERVATION/commit', commitBody) + commitBody).split(
+    new RegExp(`RESERVATION|${placeholder}`),
+  );
+  return {
+    reserve: (number) => reserveStart + keyOf(run, number) + reserveEnd,
+    commit: (number, reservationId) => commitStart + reservationId + commitMiddle + keyOf(run, number) + commitEnd,
+  };
+}
+
+function resp(words) {
+  return `*${words.length}\r\n${words.map((word) => `$${Buffer.byteLength(String(word))}\r\n${word}\r\n`).join('')}`;
+}
+
+/** The two script calls of an operation as the bytes that Redis reads, with the arguments that the service gives. */
+export function scriptCalls({ tenant, scopes, keyId, run }) {
+  const scripts = readScripts();
+  const tag = tagOf(partitionCode(partitionOfTenant(tenant, PARTITIONS)));
+  const idOf = (number) => `rsv_${tag.slice(2, 4)}${run}${String(number).padStart(8, '0')}`;
+  const fingerprintOf = (number) => String(number).padStart(22, 'f');
+  const requestOf = (number) => `req_${String(number).padStart(22, 'q')}`;
+  const reserve = (number) => {
+    const [id, key] = [idOf(number), keyOf(run, number)];
+    const fields = ['ws', 'prod', 'ag', 'summarizer', 'ak', 'llm.completion', 'an', 'gpt-4o', 'ik', key];
+    return resp([
+      'EVALSHA', scripts.get('reserve').sha, 3, reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant),
+      tenant, id, fingerprintOf(number), 'TOKENS', ESTIMATE, POLICY, TTL_MS, GRACE_MS, 0, IDEMPOTENCY_TTL_MS, RETENTION_MS, keyId,
+      requestOf(number), TRACE, scopes.length, ...scopes, ...fields,
+    ]);
+  };
+  const commit = (number) => {
+    const [id, key] = [idOf(number), keyOf(run, number)];
+    return resp([
+      'EVALSHA', scripts.get('commit').sha, 2, reservationKey(tag, id), idempotencyKey.commit(tag, tenant, id, key),
+      tenant, id, fingerprintOf(number), 'TOKENS', ACTUAL, '', IDEMPOTENCY_TTL_MS, RETENTION_MS, keyId, requestOf(number), TRACE,
+    ]);
+  };
+  const keysOf = (number) => [reservationKey(tag, idOf(number)), idempotencyKey.reserve(tag, tenant, keyOf(run, number))];
+  return { tag, reserve, commit, keysOf };
+}

@@ -1,0 +1,78 @@
+import { UNITS } from '../../ledger/index.js';
+import { COUNT, FLAG, FREE, INT64, list, MILLISECONDS, object, oneOf, PAGE, ref, TEXT, TIME, TRACE_ID } from './parts.js';
+
+const AMOUNT = ref('Amount');
+const EVENT = object({ event_id: TEXT }, { event_type: TEXT, request_id: TEXT, trace_id: TRACE_ID, figures: FREE });
+const FIGURES = { remaining: INT64, reserved: INT64, spent: INT64, allocated: INT64, debt: INT64 };
+
+/** The answers of the operators' paths under /ops, which are Holdfast's own. */
+export const OPERATIONS_SCHEMAS = {
+  ReservationStory: object(
+    { reservation_id: TEXT, state: TEXT },
+    {
+      tenant_id: TEXT,
+      request: object(
+        { subject: ref('Subject'), action: ref('Action'), estimate: AMOUNT, overage_policy: TEXT, ttl_ms: MILLISECONDS, grace_period_ms: MILLISECONDS },
+        { idempotency_key: TEXT, key_id: TEXT, metadata: FREE },
+      ),
+      scope_path: TEXT,
+      scopes: list(object({ scope: TEXT, budgeted: FLAG })),
+      reserved: AMOUNT,
+      created_at_ms: MILLISECONDS,
+      expires_at_ms: MILLISECONDS,
+      reclaim_at_ms: { ...MILLISECONDS, description: 'The end of the grace: from here on nobody may settle it.' },
+      extensions_allowed: COUNT,
+      extensions: list(object({ at_ms: MILLISECONDS, granted_ms: MILLISECONDS, expires_at_ms: MILLISECONDS }, { key_id: TEXT })),
+      end: object(
+        {
+          how: oneOf('COMMITTED', 'RELEASED', 'EXPIRED'),
+          by: object({ type: TEXT }, { key_id: TEXT }),
+          returned: list(object({ scope: TEXT, unit: oneOf(...UNITS), amount: INT64 })),
+        },
+        { at_ms: MILLISECONDS, reason: TEXT, charged: AMOUNT, committed_metadata: FREE, event: EVENT },
+      ),
+      quarantine: object({ reason: TEXT, waiting: FLAG }, { at_ms: MILLISECONDS }),
+      record_goes_at_ms: { ...MILLISECONDS, description: 'When the record itself goes; absent while the reservation lives.' },
+      defect: { type: 'string', description: 'Why the record cannot be settled; it is then given as it is stored.' },
+      stored: FREE,
+    },
+  ),
+  Expiration: object(
+    { at_ms: MILLISECONDS, at: TIME, state: oneOf('EXPIRED', 'QUARANTINED'), reservation_id: TEXT, tenant_id: TEXT, event_id: TEXT },
+    {
+      scope: TEXT,
+      unit: oneOf(...UNITS),
+      amount: INT64,
+      created_at_ms: MILLISECONDS,
+      ttl_ms: MILLISECONDS,
+      extensions_used: COUNT,
+      reason: TEXT,
+      request_id: TEXT,
+      trace_id: TRACE_ID,
+    },
+  ),
+  ExpirationListResponse: object({ expirations: list(ref('Expiration')), has_more: FLAG }, PAGE),
+  VerifyReport: object(
+    {
+      ok: FLAG,
+      tenants: COUNT,
+      budgets: COUNT,
+      drift: list(
+        object(
+          {
+            tenant_id: TEXT,
+            scope: TEXT,
+            unit: TEXT,
+            kind: oneOf('RESERVED', 'INVARIANT', 'UNREADABLE_BUDGET', 'MISSING_BUDGET'),
+            reservation_count: COUNT,
+            reservations: list(object({ reservation_id: TEXT, amount: INT64, quarantined: FLAG })),
+          },
+          { stored: object({}, { ...FIGURES, status: TEXT }), expected: INT64, difference: INT64 },
+        ),
+      ),
+      unreadable: list(object({ tenant_id: TEXT, reservation_id: TEXT, reason: TEXT, quarantined: FLAG })),
+      has_more: FLAG,
+    },
+    PAGE,
+  ),
+} as const;

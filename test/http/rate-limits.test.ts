@@ -1,0 +1,202 @@
+import { afterEach, describe, expect, jest, test } from '@jest/globals';
+import { WindowClock } from '../../src/rate-limits/index.js';
+import { ADMIN_API_KEY, expectRefusal, expectStatus, Holdfast, type Answer, type TestTenant } from '../support/holdfast.js';
+
+const UNKNOWN_KEY = `cyc_live_00${'a'.repeat(43)}`;
+
+/** A client behind a proxy on this machine. */
+const from = (address: string): Record<string, string> => ({ 'x-forwarded-for': address });
+
+const started: Holdfast[] = [];
+
+async function start(env: Record<string, string> = {}): Promise<Holdfast> {
+  const holdfast = await Holdfast.start(env);
+  started.push(holdfast);
+  return holdfast;
+}
+
+afterEach(async () => {
+  await Promise.all(started.splice(0).map((holdfast) => holdfast.stop()));
+});
+
+/** Moves the clock of the windows, and of nothing else. */
+function later(holdfast: Holdfast, ms: number): void {
+  const clock = holdfast.app.get(WindowClock, { strict: false });
+  const nowMs = clock.nowMs.bind(clock);
+  jest.spyOn(clock, 'nowMs').mockImplementation(() => nowMs() + ms);
+}
+
+function expectLimited(answer: Answer): void {
+  expectRefusal(answer, 429, 'LIMIT_EXCEEDED');
+  const wait = answer.headers.get('retry-after') ?? '';
+  expect(wait).toMatch(/^[1-9]\d?$/);
+  expect(Number(wait)).toBeLessThanOrEqual(60);
+  expect(answer.headers.get('x-ratelimit-remaining')).toBe('0');
+  expect(Math.abs(Number(answer.headers.get('x-ratelimit-reset')) - Date.now() / 1000 - Number(wait))).toBeLessThan(5);
+}
+
+describe('the limit of each API key', () => {
+  const balances = (holdfast: Holdfast, key: string): Promise<Answer> => holdfast.call('GET', '/v1/balances?tenant=', { key });
+
+  async function tenantWithBudget(holdfast: Holdfast): Promise<TestTenant> {
+    const tenant = await holdfast.createTenant();
+    await holdfast.createBudget(tenant, '', 1000);
+    return tenant;
+  }
+
+  test('is off unless it is set, and the headers say so', async () => {
+    const holdfast = await start();
+    const tenant = await tenantWithBudget(holdfast);
+    for (let count = 0; count < 50; count += 1) {
+      const { headers } = await holdfast.reserve(tenant, 1);
+      expect([headers.get('x-ratelimit-remaining'), headers.get('x-ratelimit-reset'), headers.get('retry-after')]).toEqual(['-1', '0', null]);
+    }
+  });
+
+  test('counts down, refuses without touching the ledger, and is whole again in the next window', async () => {
+    const holdfast = await start({ RATE_LIMIT_PER_KEY_PER_MINUTE: '3' });
+    const tenant = await tenantWithBudget(holdfast);
+    const remaining: (string | null)[] = [];
+    for (let count = 0; count < 3; count += 1) {
+      const answer = await holdfast.reserve(tenant, 10);
+      expectStatus(answer, 200);
+      remaining.push(answer.headers.get('x-ratelimit-remaining'));
+      expect(Math.abs(Number(answer.headers.get('x-ratelimit-reset')) - Date.now() / 1000 - 60)).toBeLessThan(10);
+    }
+    expect(remaining).toEqual(['2', '1', '0']);
+    const refused = await holdfast.reserve(tenant, 10);
+    expectLimited(refused);
+    expect(refused.headers.get('x-cycles-tenant')).toBe(tenant.id);
+    expect(await holdfast.metric('holdfast_rate_limited_total', { limit: 'api_key' })).toBe(1);
+    later(holdfast, 60_000);
+    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '970 30 0 0' });
+  });
+
+  test("counts what is refused for other reasons, and not what other keys, operators or the governance plane do", async () => {
+    const holdfast = await start({ RATE_LIMIT_PER_KEY_PER_MINUTE: '2' });
+    const tenant = await tenantWithBudget(holdfast);
+    const powerless = await holdfast.createKey(tenant.id, { permissions: ['events:read'] });
+    expectRefusal(await balances(holdfast, powerless), 403, 'FORBIDDEN');
+    expectRefusal(await holdfast.call('POST', '/v1/reservations', { key: powerless, body: {} }), 403, 'FORBIDDEN');
+    expectLimited(await balances(holdfast, powerless));
+
+    expectStatus(await holdfast.reserve(tenant, 1), 200);
+    for (let count = 0; count < 3; count += 1) {
+      const lookUp = await holdfast.call('GET', `/v1/admin/budgets/lookup?scope=tenant:${tenant.id}&unit=TOKENS`, { key: tenant.key });
+      expectStatus(lookUp, 200);
+      expect(lookUp.headers.get('x-ratelimit-remaining')).toBe('-1');
+      const listed = await holdfast.admin('GET', `/v1/reservations?tenant=${tenant.id}`);
+      expectStatus(listed, 200);
+      expect(listed.headers.get('x-ratelimit-remaining')).toBe('-1');
+    }
+    expectStatus(await holdfast.reserve(tenant, 1), 200);
+    expectLimited(await holdfast.reserve(tenant, 1));
+  });
+});
+
+describe('the limit of failed authentications', () => {
+  const TRUSTING = { TRUST_PROXY: 'loopback', RATE_LIMIT_AUTH_FAILURES_PER_MINUTE: '2' };
+
+  const withKey = (holdfast: Holdfast, key: string | undefined, address: string): Promise<Answer> =>
+    holdfast.call('GET', '/v1/reservations', { key, headers: from(address) });
+  const withAdminKey = (holdfast: Holdfast, adminKey: string, address: string): Promise<Answer> =>
+    holdfast.call('GET', '/v1/admin/tenants?limit=1', { headers: { ...from(address), 'x-admin-api-key': adminKey } });
+
+  test('is off unless it is set', async () => {
+    const holdfast = await start();
+    for (let count = 0; count < 20; count += 1) {
+      expectRefusal(await holdfast.call('GET', '/v1/reservations'), 401, 'UNAUTHORIZED');
+    }
+  });
+
+  test('turns further failures of one source into 429, whatever is wrong with the key, and lets it in with a good one', async () => {
+    const holdfast = await start(TRUSTING);
+    const tenant = await holdfast.createTenant();
+    expectRefusal(await withKey(holdfast, undefined, '192.0.2.1'), 401, 'UNAUTHORIZED');
+    expectRefusal(await withKey(holdfast, UNKNOWN_KEY, '192.0.2.1'), 401, 'UNAUTHORIZED');
+    for (const key of [undefined, 'malformed', UNKNOWN_KEY]) {
+      expectLimited(await withKey(holdfast, key, '192.0.2.1'));
+    }
+    for (let count = 0; count < 5; count += 1) {
+      const admitted = await withKey(holdfast, tenant.key, '192.0.2.1');
+      expectStatus(admitted, 200);
+      expect(admitted.headers.get('x-ratelimit-remaining')).toBe('-1');
+    }
+    expectRefusal(await withKey(holdfast, UNKNOWN_KEY, '192.0.2.2'), 401, 'UNAUTHORIZED');
+    expect(await holdfast.metric('holdfast_rate_limited_total', { limit: 'auth_failures' })).toBe(3);
+    later(holdfast, 60_000);
+    expectRefusal(await withKey(holdfast, UNKNOWN_KEY, '192.0.2.1'), 401, 'UNAUTHORIZED');
+  });
+
+  test('counts API keys and the admin key apart', async () => {
+    const holdfast = await start(TRUSTING);
+    for (const expected of [401, 401, 429]) {
+      expectStatus(await withAdminKey(holdfast, 'wrong', '192.0.2.1'), expected);
+    }
+    expectStatus(await withAdminKey(holdfast, ADMIN_API_KEY, '192.0.2.1'), 200);
+    for (const expected of [401, 401, 429]) {
+      expectStatus(await withKey(holdfast, UNKNOWN_KEY, '192.0.2.1'), expected);
+    }
+  });
+
+  test('counts a lacking permission as no failure', async () => {
+    const holdfast = await start(TRUSTING);
+    const tenant = await holdfast.createTenant();
+    const key = await holdfast.createKey(tenant.id, { permissions: ['events:read'] });
+    for (let count = 0; count < 5; count += 1) {
+      expectRefusal(await withKey(holdfast, key, '192.0.2.1'), 403, 'FORBIDDEN');
+    }
+  });
+});
+
+describe('the limit of public documents', () => {
+  const read = (holdfast: Holdfast, path: string, address: string, method = 'GET'): Promise<Answer> => holdfast.call(method, path, { headers: from(address) });
+
+  test('refuses the 301st read of one address in a minute by default, and nobody else', async () => {
+    const holdfast = await start({ TRUST_PROXY: 'loopback' });
+    for (let count = 0; count < 300; count += 1) {
+      const { status, headers } = await read(holdfast, '/docs/start.js', '192.0.2.1');
+      expect([status, headers.get('x-ratelimit-remaining')]).toEqual([200, String(299 - count)]);
+    }
+    for (const path of ['/docs/start.js', '/docs', '/openapi.json', '/docs/no-such-file']) {
+      expectLimited(await read(holdfast, path, '192.0.2.1'));
+    }
+    expect((await read(holdfast, '/openapi.json', '192.0.2.1', 'HEAD')).status).toBe(429);
+    for (const path of ['/health/live', '/health/ready', '/actuator/health']) {
+      const { status, headers } = await read(holdfast, path, '192.0.2.1');
+      expect([status, headers.get('x-ratelimit-remaining')]).toEqual([200, null]);
+    }
+    expectStatus(await read(holdfast, '/openapi.json', '192.0.2.2'), 200);
+    expect(await holdfast.metric('holdfast_rate_limited_total', { limit: 'public' })).toBe(5);
+    later(holdfast, 60_000);
+    expectStatus(await read(holdfast, '/docs', '192.0.2.1'), 200);
+  });
+
+  test('can be switched off', async () => {
+    const holdfast = await start({ RATE_LIMIT_PUBLIC_PER_MINUTE: '0' });
+    for (let count = 0; count < 310; count += 1) {
+      const { status, headers } = await read(holdfast, '/docs/start.js', '192.0.2.1');
+      expect([status, headers.get('x-ratelimit-remaining')]).toEqual([200, null]);
+    }
+  });
+
+  test('believes X-Forwarded-For from nobody unless told so, and then only the part that the proxy vouches for', async () => {
+    const remaining = async (holdfast: Holdfast, chain: string): Promise<string | null> =>
+      (await read(holdfast, '/docs/start.js', chain)).headers.get('x-ratelimit-remaining');
+    const wary = await start({ RATE_LIMIT_PUBLIC_PER_MINUTE: '9' });
+    expect(await remaining(wary, '192.0.2.1')).toBe('8');
+    expect(await remaining(wary, '192.0.2.2')).toBe('7');
+
+    const elsewhere = await start({ RATE_LIMIT_PUBLIC_PER_MINUTE: '9', TRUST_PROXY: '10.0.0.0/8' });
+    expect(await remaining(elsewhere, '192.0.2.1')).toBe('8');
+    expect(await remaining(elsewhere, '192.0.2.2')).toBe('7');
+
+    const trusting = await start({ RATE_LIMIT_PUBLIC_PER_MINUTE: '9', TRUST_PROXY: 'loopback,10.0.0.0/8' });
+    expect(await remaining(trusting, '192.0.2.1')).toBe('8');
+    expect(await remaining(trusting, '192.0.2.2')).toBe('8');
+    expect(await remaining(trusting, 'claimed, 192.0.2.1')).toBe('7');
+    expect(await remaining(trusting, '198.51.100.7, 192.0.2.1, 10.1.1.1')).toBe('6');
+    expect(await remaining(trusting, '2001:db8::1')).toBe('8');
+    expect(await remaining(trusting, '2001:db8::2')).toBe('7');
+  });
+});
