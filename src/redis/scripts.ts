@@ -15,12 +15,15 @@ function isNoScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('NOSCRIPT');
 }
 
+/** Read once a process: the files do not change while it runs, and there is a registry for each connection that calls scripts. */
+let known: Map<string, Script> | undefined;
+
 /**
  * The scripts by name. They are read and checked when this is made, loaded into every master by `load`, and called by
  * their hash; a server that has lost them (restart, failover, SCRIPT FLUSH) is given the text with the next call.
  */
 export class ScriptRegistry {
-  private readonly scripts = readScripts();
+  private readonly scripts = (known ??= readScripts());
 
   constructor(private readonly client: Redis | Cluster) {}
 

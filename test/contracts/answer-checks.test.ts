@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { balanceProblems } from '../support/balance-rules.js';
 import { contractProblems, specAbsence, type Exchange } from '../support/spec/index.js';
 import { sdkProblems } from '../support/sdk-rules.js';
 
@@ -112,5 +113,22 @@ describe('the rules of the clients', () => {
     ['an event with 200', 'POST', '/v1/events', 200, { status: 'APPLIED', event_id: 'e' }, 'only 201'],
   ])('find %s', (_what, method, path, status, body, words) => {
     expect(sdkProblems(method, path, status, body).join('; ')).toContain(words);
+  });
+});
+
+describe('the rules of balances', () => {
+  const balance = { scope: 'a', scope_path: 'a', remaining: amount(4), allocated: amount(10), spent: amount(3), reserved: amount(2), debt: amount(1) };
+  const answer = (changed: object): object => ({ balances: [balance, { ...balance, ...changed }] });
+
+  test('let one pass that adds up, also beyond 2^53, and one that does not tell all figures', () => {
+    const large = { allocated: { unit: 'TOKENS', amount: 9223372036854775807n }, remaining: { unit: 'TOKENS', amount: 9223372036854775801n } };
+    expect([answer({}), answer(large), answer({ debt: undefined, remaining: amount(99) })].flatMap((body) => balanceProblems(body))).toEqual([]);
+  });
+
+  test.each([
+    ['figures that do not add up', answer({ remaining: amount(5) }), '5 remains'],
+    ['two units', answer({ overdraft_limit: { unit: 'CREDITS', amount: 0 } }), 'TOKENS, CREDITS'],
+  ])('find %s', (_what, body, words) => {
+    expect(balanceProblems(body).join('; ')).toContain(words);
   });
 });

@@ -2,29 +2,10 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { RouteTable } from '../../src/http/route-table.js';
 import { expectRefusal, expectStatus, type Answer } from '../support/holdfast.js';
 import { escapePart, loadSpec, problemsOf, SchemaBook, specAbsence, type Spec, type SpecOperation } from '../support/spec/index.js';
-import { API_KEY_ROWS } from './operations/api-keys.js';
-import { AUDIT_LOG_ROWS } from './operations/audit-log.js';
-import { BALANCE_ROWS } from './operations/balances.js';
-import { BUDGET_ROWS } from './operations/budgets.js';
-import { DECISION_AND_EVENT_ROWS } from './operations/decisions-and-events.js';
+import { ROWS } from './operations/index.js';
 import { NOT_SERVED } from './operations/not-served.js';
-import { POLICY_ROWS } from './operations/policies.js';
-import { RESERVATION_ROWS } from './operations/reservations.js';
 import { commonProvocations, type OperationRow, type Provocation } from './operations/table.js';
-import { TENANT_ROWS } from './operations/tenants.js';
 import { World, type Sample } from './operations/world.js';
-
-/** Every operation that is served, in the files beside this one; adding an operation means adding its row. */
-const ROWS: readonly OperationRow[] = [
-  ...RESERVATION_ROWS,
-  ...DECISION_AND_EVENT_ROWS,
-  ...BALANCE_ROWS,
-  ...TENANT_ROWS,
-  ...API_KEY_ROWS,
-  ...BUDGET_ROWS,
-  ...POLICY_ROWS,
-  ...AUDIT_LOG_ROWS,
-];
 
 /** What our own document says of each operation: enough to know the common refusals also without the protocol's documents. */
 interface OwnOperation {

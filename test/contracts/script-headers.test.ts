@@ -49,11 +49,16 @@ describe('the scripts are refused at boot', () => {
 });
 
 test('an assembled script has its shebang first, each part once, and no comments', () => {
-  const source = assemble('probe', `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include settle, expiry, keys\nreturn 1\n`);
+  const source = assemble('probe', `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include settle, expiry, keys\nreturn reclaim(reservation_key)\n`);
   expect(source.startsWith('#!lua flags=allow-oom\n')).toBe(true);
   expect(source.match(/local function reservation_key\(/g)).toHaveLength(1);
   expect(source.indexOf('function reservation_key')).toBeLessThan(source.indexOf('function reclaim'));
   expect(source).not.toMatch(/^\s*--/m);
+});
+
+test('an assembled script defines only what it calls', () => {
+  const source = assemble('probe', `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include int64, keys\nreturn i64_add('1', '2')\n`);
+  expect([...source.matchAll(/^local function (\w+)/gm)].map(([, name]) => name)).toEqual(['i64_split', 'i64_join', 'i64_magnitude_less', 'i64_long_add', 'i64_add']);
 });
 
 /** The words that a script answers with, by its header: the first word of each alternative. */

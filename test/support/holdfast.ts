@@ -4,6 +4,7 @@ import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { loadConfig } from '../../src/config/index.js';
 import { createApp, type AppOptions } from '../../src/http/app.js';
 import { parseJson, stringifyJson } from '../../src/http/index.js';
+import { balanceProblems } from './balance-rules.js';
 import { sdkProblems } from './sdk-rules.js';
 import { contractProblems } from './spec/index.js';
 
@@ -69,6 +70,7 @@ export class Holdfast {
     const problems = [
       ...contractProblems({ method, path, requestHeaders, requestBody: payload, ...answer }),
       ...sdkProblems(method, path, answer.status, answer.body),
+      ...balanceProblems(answer.body),
     ];
     if (problems.length > 0) {
       throw new Error(`${method} ${path} broke the contract: ${problems.join('; ')}\n${answer.status} ${text}`);

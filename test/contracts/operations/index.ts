@@ -1,0 +1,21 @@
+import { API_KEY_ROWS } from './api-keys.js';
+import { AUDIT_LOG_ROWS } from './audit-log.js';
+import { BALANCE_ROWS } from './balances.js';
+import { BUDGET_ROWS } from './budgets.js';
+import { DECISION_AND_EVENT_ROWS } from './decisions-and-events.js';
+import { POLICY_ROWS } from './policies.js';
+import { RESERVATION_ROWS } from './reservations.js';
+import type { OperationRow } from './table.js';
+import { TENANT_ROWS } from './tenants.js';
+
+/** Every operation that is served, in the files beside this one; adding an operation means adding its row. */
+export const ROWS: readonly OperationRow[] = [
+  ...RESERVATION_ROWS,
+  ...DECISION_AND_EVENT_ROWS,
+  ...BALANCE_ROWS,
+  ...TENANT_ROWS,
+  ...API_KEY_ROWS,
+  ...BUDGET_ROWS,
+  ...POLICY_ROWS,
+  ...AUDIT_LOG_ROWS,
+];

@@ -1,0 +1,56 @@
+import { describe, expect, test } from '@jest/globals';
+import { expectRefusal, expectStatus, newKey, type Answer, type TestTenant } from '../support/holdfast.js';
+import { useGovernance } from '../support/use-governance.js';
+
+const on = useGovernance();
+
+async function held(): Promise<{ tenant: TestTenant; id: string }> {
+  const tenant = await on.holdfast.createTenant();
+  await on.holdfast.createBudget(tenant, '', 100);
+  const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 10), 200);
+  return { tenant, id: id as string };
+}
+
+const VERBS = {
+  commit: { actual: { unit: 'TOKENS', amount: 4 } },
+  release: {},
+  extend: { extend_by_ms: 1000 },
+} as const;
+type Verb = keyof typeof VERBS;
+const settle = (verb: Verb, tenant: TestTenant, id: string, idempotency_key = newKey()): Promise<Answer> =>
+  on.holdfast.settle(tenant, verb, id, { ...VERBS[verb], idempotency_key });
+
+describe('a closed tenant', () => {
+  test.each(Object.keys(VERBS) as Verb[])('still gets the answer to a %s of before, and for a fresh one TENANT_CLOSED whatever became of the hold', async (verb) => {
+    const { tenant, id } = await held();
+    const key = newKey();
+    const first = await settle(verb, tenant, id, key);
+    expectStatus(first, 200);
+    await on.stored.setTenantStatus(tenant.id, 'CLOSED');
+    const { remaining_ttl_ms: _, ...again } = expectStatus(await settle(verb, tenant, id, key), 200);
+    expect(first.body).toMatchObject(again);
+    expectRefusal(await settle(verb, tenant, id), 409, 'TENANT_CLOSED');
+  });
+
+  test('can be read: its reservations one by one and as a list, and its balances', async () => {
+    const { tenant, id } = await held();
+    await on.stored.setTenantStatus(tenant.id, 'CLOSED');
+    expectStatus(await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 200);
+    expectStatus(await on.holdfast.admin('GET', `/v1/reservations/${id}`), 200);
+    for (const answer of [
+      await on.holdfast.call('GET', '/v1/reservations', { key: tenant.key }),
+      await on.holdfast.admin('GET', `/v1/reservations?tenant=${tenant.id}`),
+    ]) {
+      expect(expectStatus(answer, 200).reservations).toMatchObject([{ reservation_id: id }]);
+    }
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 10 0 0' });
+  });
+});
+
+test.each(['reserve', ...(Object.keys(VERBS) as Verb[])])('a tenant whose status nobody knows stops a %s with 500, and nothing changes', async (verb) => {
+  const { tenant, id } = await held();
+  await on.stored.setTenantStatus(tenant.id, 'ASLEEP');
+  expectRefusal(verb === 'reserve' ? await on.holdfast.reserve(tenant, 1) : await settle(verb as Verb, tenant, id), 500, 'INTERNAL_ERROR');
+  await on.stored.setTenantStatus(tenant.id, 'ACTIVE');
+  expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 10 0 0' });
+});
