@@ -6,10 +6,10 @@ const TARGETS = { ratio: 0.35, p99_ms: 10, reserve_us: 60, commit_us: 50, bytes:
 /** What the rest of a machine uses when nothing else is going on there. */
 const QUIET_PERCENT = 8;
 
-const whole = (value) => Math.round(value).toLocaleString('en-US');
-const tenths = (value) => value.toFixed(1);
-const verdict = (met) => (met ? 'met' : '**missed**');
-const row = (...cells) => `| ${cells.join(' | ')} |`;
+export const whole = (value) => Math.round(value).toLocaleString('en-US');
+export const tenths = (value) => value.toFixed(1);
+export const verdict = (met) => (met ? 'met' : '**missed**');
+export const row = (...cells) => `| ${cells.join(' | ')} |`;
 
 export async function report(redis, { cost, raw, levels, paced, rewriting }) {
   // The machine's speed drifts, so the raw limit is taken before and after the service, and the mean counts.
@@ -56,14 +56,14 @@ function phaseRow(name, detail, phase, limit) {
 }
 
 /** A run that had to share the processors with strangers is no measurement, and says so itself. */
-function disturbance(phases) {
+export function disturbance(phases) {
   const seconds = phases.reduce((sum, { elapsed_s }) => sum + elapsed_s, 0) * cpus().length;
   const others = phases.reduce((sum, { other_cpu_s }) => sum + other_cpu_s, 0);
   const share = Math.round((100 * others) / seconds);
   return share <= QUIET_PERCENT ? [] : [`Not to be relied on: other processes used ${share} % of the processors during the run.`, ''];
 }
 
-async function conditions(redis) {
+export async function conditions(redis) {
   const [server, memory] = await Promise.all([redis.info('server'), redis.info('memory')]);
   const read = (info, name) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? 'unknown';
   const [, fsync] = await redis.config('GET', 'appendfsync');

@@ -35,7 +35,7 @@ export async function run() {
 }
 
 /** A load process; `ask(plan)` resolves with its result, and rejects when it fails or takes too long. */
-function startLoad(file) {
+export function startLoad(file) {
   const child = fork(fileURLToPath(new URL(file, import.meta.url)), { execArgv: [] });
   const ask = (plan) =>
     new Promise((done, fail) => {
@@ -166,10 +166,10 @@ class ReserveBenchmark {
 }
 
 /** What all processes of the machine have used: what is none of ours shows whether the run had the machine to itself. */
-function machineCpuSeconds() {
+export function machineCpuSeconds() {
   return cpus().reduce((sum, { times }) => sum + (times.user + times.nice + times.sys + times.irq) / 1000, 0);
 }
 
-function say(text) {
+export function say(text) {
   process.stderr.write(`bench: ${text} ...\n`);
 }

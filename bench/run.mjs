@@ -1,7 +1,7 @@
 // npm run bench -- <name>: runs one benchmark against a Holdfast of its own, on loopback, bounded in time.
 import { SetupError, checkNode, ensureBuild, ensureDependencies, ensureRedis, runCommand } from '../scripts/install.mjs';
 
-const BENCHMARKS = { reserve: './reserve.mjs' };
+const BENCHMARKS = { reserve: './reserve.mjs', sweep: './sweep.mjs', 'audit-bytes': './audit-bytes.mjs' };
 
 runCommand(async () => {
   const [name, ...rest] = process.argv.slice(2);

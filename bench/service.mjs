@@ -12,15 +12,15 @@ const CLOCK_TICKS_PER_SECOND = 100;
 /** Everything else in the environment could change what is measured. */
 const KEPT_ENVIRONMENT = ['PATH', 'HOME', 'TMPDIR', 'LANG'];
 
-/** Starts the service and waits until it listens. `stop()` ends it and its Redis, and removes their data. */
-export async function startService() {
+/** Starts the service and waits until it listens. `stop()` ends it and its Redis, and removes their data. `settings` are variables beside the defaults. */
+export async function startService(settings = {}) {
   const dataDir = mkdtempSync(join(tmpdir(), 'hf-bench-'));
   const file = (path) => fileURLToPath(new URL(path, import.meta.url));
   const kept = KEPT_ENVIRONMENT.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]]));
   const child = spawn(process.execPath, ['--import', file('../scripts/stop-with-parent.mjs'), file('../dist/main.js')], {
     detached: true,
     stdio: ['pipe', 'pipe', 'inherit'],
-    env: { ...Object.fromEntries(kept), PORT: '0', HOST: '127.0.0.1', DATA_DIR: dataDir, ADMIN_API_KEY: ADMIN_KEY },
+    env: { ...Object.fromEntries(kept), PORT: '0', HOST: '127.0.0.1', DATA_DIR: dataDir, ADMIN_API_KEY: ADMIN_KEY, ...settings },
   });
   const ended = new Promise((done) => child.once('close', done));
   const stop = async () => {
@@ -68,7 +68,7 @@ export function cpuSecondsOf(pid) {
 }
 
 /** Makes a tenant, its key, and a budget at each of three scopes that nothing in the run can use up. */
-export async function provision(port) {
+export async function provision(port, tenant = 'bench') {
   const admin = async (path, body) => {
     const headers = { 'Content-Type': 'application/json', 'X-Admin-API-Key': ADMIN_KEY };
     const response = await fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
@@ -78,7 +78,6 @@ export async function provision(port) {
     }
     return JSON.parse(text);
   };
-  const tenant = 'bench';
   await admin('/v1/admin/tenants', { tenant_id: tenant, name: 'Benchmark' });
   const key = await admin('/v1/admin/api-keys', { tenant_id: tenant, name: 'benchmark' });
   const scopes = [`tenant:${tenant}`, `tenant:${tenant}/workspace:prod`, `tenant:${tenant}/workspace:prod/agent:summarizer`];

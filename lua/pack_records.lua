@@ -6,7 +6,7 @@
 -- ARGV[1]   limit          records of one run
 -- RETURNS   PACKED examined packed left
 -- EMITS     nothing
--- @include  keys, record
+-- @include  keys, packing
 --
 -- A record that is gone, or that cannot be read back exactly, is passed over and keeps its form.
 local ended = KEYS[1]

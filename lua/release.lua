@@ -68,7 +68,7 @@ if reason == '' then
 else
   redis.call('HSET', reservation, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', ended_by, 'rr', reason)
 end
-keep_ended(tag, reservation_id, retention_ms)
+keep_ended(tag, reservation_id, retention_ms, hold.quarantined)
 if by_operator then
   append_audit(tag, 'releaseReservation', 200, hold.tenant, 'reservation', reservation_id, origin,
     { 'scope', hold.scopes[#hold.scopes], 'unit', hold.unit, 'amount', hold.amount, 'reason', reason })

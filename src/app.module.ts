@@ -1,4 +1,5 @@
 import { Module, type DynamicModule, type Type } from '@nestjs/common';
+import { AuditModule } from './audit/index.js';
 import { AuthModule } from './auth/index.js';
 import { ConfigModule, type HoldfastConfig } from './config/index.js';
 import { BalancesModule } from './balances/index.js';
@@ -42,6 +43,7 @@ export class AppModule {
         DirectDebitModule,
         BalancesModule,
         ExpiryModule,
+        AuditModule,
         ...modules,
       ],
     };

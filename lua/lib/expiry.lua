@@ -23,23 +23,25 @@ local function quarantine(tag, reservation_id, key, reason, now, origin, tenant,
   return { 'QUARANTINED', reason, tenant or '' }
 end
 
--- The refunded budgets of a hold, or nil and the reason why they cannot be refunded.
+-- The refunded budgets of a hold, or nil and the reason why they cannot be refunded. Only the two figures that the refund
+-- moves are read, and must be sound: a budget that is damaged elsewhere is given back to all the same.
 local function refunded_budgets(tag, hold)
   local budgets = {}
   for _, scope in ipairs(held_scopes(hold)) do
-    local readable, budget = pcall(read_budget, tag, hold.unit, scope)
-    if not readable then
-      return nil, 'INVALID_BUDGET'
-    end
-    if not budget then
+    local key = budget_key(tag, hold.unit, scope)
+    local figures = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status')
+    local remaining, reserved = figures[1], figures[2]
+    if not figures.err and not figures[3] and not remaining and not reserved then
       return nil, 'MISSING_BUDGET'
     end
-    budget.remaining = i64_add(budget.remaining, hold.amount)
-    budget.reserved = i64_sub(budget.reserved, hold.amount)
-    if not budget.remaining or not budget.reserved or string.sub(budget.reserved, 1, 1) == '-' then
+    if not (figures[3] and remaining and reserved and string.find(remaining, '^%-?%d+$') and string.find(reserved, '^%-?%d+$')) then
       return nil, 'INVALID_BUDGET'
     end
-    budgets[#budgets + 1] = budget
+    remaining, reserved = i64_add(remaining, hold.amount), i64_sub(reserved, hold.amount)
+    if not remaining or not reserved or string.sub(reserved, 1, 1) == '-' then
+      return nil, 'INVALID_BUDGET'
+    end
+    budgets[#budgets + 1] = { key = key, remaining = remaining, reserved = reserved }
   end
   return budgets
 end
@@ -66,7 +68,7 @@ local function expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
       'ttl_ms', ms_text(math.max(0, hold.expires_at - (hold.created_at or hold.expires_at))),
       'extensions_used', ms_text(hold.extensions or 0) })
   redis.call('HSET', hold.key, 'st', 'EXPIRED', 'fa', ms_text(now), 'eb', 'system', 'ev', entry)
-  keep_ended(tag, reservation_id, retention_ms)
+  keep_ended(tag, reservation_id, retention_ms, hold.quarantined)
   return { 'EXPIRED', hold.tenant, ms_text(reclaim_deadline(hold)) }
 end
 

@@ -23,7 +23,7 @@ end
 -- `fields` are all the values of a packed record, and nil for another.
 local function load_hold(key)
   local f = redis.call('HMGET', key, 'st', 'tn', 'un', 'am', 'op', 'bm', 'ex', 'gr', 'ca', 'xc', 'mx', 'ik',
-    'ws', 'ap', 'wf', 'ag', 'ts', '0')
+    'ws', 'ap', 'wf', 'ag', 'ts', '0', 'qr')
   local fields
   if f[18] then
     fields = record_fields(key)
@@ -40,7 +40,7 @@ local function load_hold(key)
     key = key, state = f[1], tenant = f[2], unit = f[3], amount = f[4], overage_policy = f[5], mask = f[6],
     expires_at = whole_number(f[7]), grace_ms = whole_number(f[8]), created_at = whole_number(f[9]),
     extensions = whole_number(f[10] or '0'), max_extensions = whole_number(f[11] or '0'), idempotency_key = f[12],
-    levels = { f[13], f[14], f[15], f[16], f[17] }, fields = fields,
+    levels = { f[13], f[14], f[15], f[16], f[17] }, fields = fields, quarantined = f[19],
   }
 end
 

@@ -29,7 +29,7 @@ local function release_of_closed_tenant(tag, tenant_id, reservation_id, now, ret
       'cascade_released', i64_saturating_add(released, hold.amount))
   end
   redis.call('HSET', key, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', 'system', 'rr', 'tenant_closed')
-  keep_ended(tag, reservation_id, retention_ms)
+  keep_ended(tag, reservation_id, retention_ms, hold.quarantined)
   redis.call('ZREM', ttl_index_key(tag), reservation_id)
   return { 'RELEASED' }
 end

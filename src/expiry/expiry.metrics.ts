@@ -11,6 +11,7 @@ export class ExpiryMetrics {
   private readonly quarantined: LabelledCounter;
   private readonly outcomes: LabelledCounter;
   private readonly lateness: LabelledHistogram;
+  private readonly decisions: LabelledCounter;
 
   constructor(metrics: MetricsRegistry) {
     this.expired = metrics.counter({
@@ -33,6 +34,11 @@ export class ExpiryMetrics {
       help: 'How long after its reclaim deadline a hold was given back.',
       buckets: LATENESS_BUCKETS,
     });
+    this.decisions = metrics.counter({
+      name: 'holdfast_quarantine_decisions_total',
+      help: "Operators' decisions on reservations in quarantine, and what came of them.",
+      labels: ['action', 'outcome'],
+    });
   }
 
   /**
@@ -53,5 +59,9 @@ export class ExpiryMetrics {
 
   candidateFailed(): void {
     this.outcomes.inc({ source: 'sweep', outcome: 'ERROR', detail: 'none' });
+  }
+
+  decided(action: 'retry' | 'release', outcome: string): void {
+    this.decisions.inc({ action, outcome });
   }
 }

@@ -6,12 +6,18 @@ import { HealthModule } from '../health/index.js';
 import { MetricsModule } from '../metrics/index.js';
 import { PartitionDrain } from './partition-drain.js';
 import { PartitionLeases } from './partition-leases.js';
+import { QuarantineController } from './quarantine/quarantine.controller.js';
+import { QuarantineService } from './quarantine/quarantine.service.js';
+import { Reconciler } from './reconciler.js';
 import { SweepMetrics } from './sweep.metrics.js';
+import { SweeperController } from './sweeper.controller.js';
 import { SweeperHealth } from './sweeper-health.js';
+import { SweeperState } from './sweeper-state.js';
 
 @Module({
   imports: [ScheduleModule.forRoot(), HealthModule, MetricsModule, ExpiryMetricsModule],
-  providers: [ExpiryService, PartitionDrain, PartitionLeases, SweepMetrics, SweeperHealth],
+  controllers: [QuarantineController, SweeperController],
+  providers: [ExpiryService, PartitionDrain, PartitionLeases, QuarantineService, Reconciler, SweepMetrics, SweeperHealth, SweeperState],
   exports: [ExpiryService],
 })
 export class ExpiryModule {}

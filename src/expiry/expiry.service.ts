@@ -141,7 +141,7 @@ export class ExpiryService implements OnApplicationBootstrap, BeforeApplicationS
       this.metrics.succeeded(this.redisNowMs());
     }
     const held = [...this.leases.held.values()];
-    const { backlog, oldest_due_ms: oldestDueMs, quarantined } = totals(held);
+    const { backlog, oldest_due_for_ms: oldestDueMs, quarantined } = totals(held);
     this.metrics.show({ leases: held.length, instances: this.leases.alive, backlog, oldestDueMs, quarantined });
   }
 

@@ -14,7 +14,7 @@ export interface Tick extends DrainReport {
 export interface SweepReport {
   readonly partitions: readonly string[];
   readonly backlog: number;
-  readonly oldest_due_ms: number;
+  readonly oldest_due_for_ms: number;
   readonly quarantined: number;
   readonly last_success_age_ms: number;
   readonly ticks: number;
@@ -55,11 +55,11 @@ export class SweepJournal {
 }
 
 /** What the partitions have in common, at their last looks. */
-export function totals(held: readonly Partition[]): { backlog: number; oldest_due_ms: number; quarantined: number } {
+export function totals(held: readonly Partition[]): { backlog: number; oldest_due_for_ms: number; quarantined: number } {
   const now = performance.now();
   return {
     backlog: held.reduce((sum, { due }) => sum + due, 0),
-    oldest_due_ms: Math.round(Math.max(0, ...held.map((partition) => partition.oldestDueForMs(now)))),
+    oldest_due_for_ms: Math.round(Math.max(0, ...held.map((partition) => partition.oldestDueForMs(now)))),
     quarantined: held.reduce((sum, { quarantined }) => sum + quarantined, 0),
   };
 }

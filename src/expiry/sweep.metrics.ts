@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
-import { MetricsRegistry, type LabelledCounter, type LabelledGauge, type LabelledHistogram } from '../metrics/index.js';
+import { MaintenanceMetrics, MetricsRegistry, type LabelledCounter, type LabelledGauge } from '../metrics/index.js';
 
-const DURATION_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5];
+const JOB = 'reservation_expiry';
 
 /** What an instance's sweep is like at the end of a tick. */
 export interface SweepFigures {
@@ -15,8 +15,6 @@ export interface SweepFigures {
 /** How the sweeper itself is doing; what becomes of the holds is in ExpiryMetrics. */
 @Injectable()
 export class SweepMetrics {
-  private readonly runs: LabelledCounter;
-  private readonly durations: LabelledHistogram;
   private readonly lastSuccess: LabelledGauge;
   private readonly pages: LabelledCounter;
   private readonly cuts: LabelledCounter;
@@ -24,18 +22,10 @@ export class SweepMetrics {
   private readonly restarts: LabelledCounter;
   private readonly figures: Readonly<Record<keyof SweepFigures, LabelledGauge>>;
 
-  constructor(private readonly metrics: MetricsRegistry) {
-    this.runs = metrics.counter({
-      name: 'cycles_maintenance_runs_total',
-      help: 'Runs of scheduled work by outcome.',
-      labels: ['job', 'outcome'],
-    });
-    this.durations = metrics.histogram({
-      name: 'cycles_maintenance_duration_seconds',
-      help: 'How long runs of scheduled work took.',
-      labels: ['job', 'outcome'],
-      buckets: DURATION_BUCKETS,
-    });
+  constructor(
+    private readonly metrics: MetricsRegistry,
+    private readonly maintenance: MaintenanceMetrics,
+  ) {
     this.lastSuccess = metrics.gauge({
       name: 'holdfast_sweep_last_success_timestamp_seconds',
       help: 'When the last sweep without a failure ended, by the time of Redis.',
@@ -71,9 +61,7 @@ export class SweepMetrics {
   }
 
   tickEnded(outcome: 'success' | 'failed', durationMs: number): void {
-    const labels = { job: 'reservation_expiry', outcome };
-    this.runs.inc(labels);
-    this.durations.observe(durationMs / 1000, labels);
+    this.maintenance.ended(JOB, outcome, durationMs);
   }
 
   succeeded(redisNowMs: number): void {
@@ -98,12 +86,12 @@ export class SweepMetrics {
   leaseChanged(change: 'taken' | 'lost' | 'released'): void {
     this.leaseChanges.inc({ change });
     if (change === 'lost') {
-      this.runs.inc({ job: 'reservation_expiry', outcome: 'lease_lost' });
+      this.maintenance.befell(JOB, 'lease_lost');
     }
   }
 
   leaseFailed(): void {
-    this.runs.inc({ job: 'reservation_expiry', outcome: 'lease_error' });
+    this.maintenance.befell(JOB, 'lease_error');
   }
 
   restarted(): void {

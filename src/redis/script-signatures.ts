@@ -125,6 +125,21 @@ export const SCRIPT_SIGNATURES = {
     args: [],
     flags: ['no-writes'],
   },
+  inspect_quarantined: {
+    keys: ['reservation'],
+    args: ['reservation_id'],
+    flags: ['no-writes'],
+  },
+  decide_quarantined: {
+    keys: ['reservation'],
+    args: ['reservation_id', 'action', 'reason', 'retention_ms', 'request_id', 'trace'],
+    flags: ['allow-oom'],
+  },
+  reconcile: {
+    keys: ['tenant_index'],
+    args: ['tenant', 'walked_ms', 'walked_id', 'examine', 'trace'],
+    flags: ['allow-oom'],
+  },
   authenticate: {
     keys: ['secret_hash'],
     args: [],

@@ -198,7 +198,7 @@ describe('a hold that cannot be settled is quarantined: out of the index, its st
     expect((await ledger.record(hold.id))['st']).toBe(state);
     expect(after.events.map(({ fields }) => fields)).toEqual([
       { ty: 'custom.reservation.quarantined', tn: tenant === '' ? '__system__' : tenant, ac: 'system', tr: TRACE,
-        reservation_id: hold.id, reason },
+        reservation_id: hold.id, reason, quarantined_at: expect.stringMatching(/^\d{13}$/) },
     ]);
     expect(await untouched(ledger, hold.id)).toEqual(['QUARANTINED', reason, tenant]);
   });

@@ -41,7 +41,7 @@ async function eventsOf(reservationId: string): Promise<Record<string, string>[]
   const entries = await stored.redis.xrange(eventLogKey(tagOfReservationId(reservationId, 64) as string), '-', '+');
   return entries
     .map(([, fields]) => Object.fromEntries(fields.flatMap((value, index) => (index % 2 === 0 ? [[value, fields[index + 1] as string]] : []))))
-    .filter((event) => event['reservation_id'] === reservationId) as Record<string, string>[];
+    .filter((event) => event['reservation_id'] === reservationId);
 }
 
 describe('a sweep', () => {

@@ -1,0 +1,176 @@
+// What one reservation with three budgeted scopes takes in Redis: while it lives, when it has ended, and when its idempotency
+// records have lapsed as well. The service's own janitor packs the ended records. Real requests, with the ids that clients send.
+import { randomUUID } from 'node:crypto';
+import { cpus, release } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { endedKey, eventLogKey, idempotencyKey, partitionCode, partitionOfTenant, reservationIndexKey, reservationKey, tagOf, ttlIndexKey } from '../dist/redis/keyspace.js';
+import { provision, startService } from './service.mjs';
+
+const PARTITIONS = 64;
+/** Large enough that the indexes have the form they have in earnest: up to 128 entries Redis keeps them smaller. */
+const COUNT = 3000;
+const CONNECTIONS = 32;
+const TARGET_BYTES = 400;
+const PACK_TIMEOUT_MS = 60_000;
+const SHORTEST_TTL_MS = 1000;
+
+export async function run() {
+  const service = await startService();
+  const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
+  redis.on('error', () => undefined);
+  try {
+    const bench = new AuditBytes(service.port, redis, await provision(service.port));
+    process.stdout.write(await bench.report());
+    return 0;
+  } finally {
+    redis.disconnect();
+    await service.stop();
+  }
+}
+
+class AuditBytes {
+  constructor(port, redis, target) {
+    Object.assign(this, { port, redis, target, tag: tagOf(partitionCode(partitionOfTenant(target.tenant, PARTITIONS))) });
+  }
+
+  async report() {
+    const rows = [];
+    const live = await this.make({ ttl_ms: 600_000 });
+    rows.push(await this.measure('live', live));
+    await this.end(live, (hold) => ['commit', { idempotency_key: hold.endKey, actual: { unit: 'TOKENS', amount: 800 } }]);
+    await this.packed();
+    rows.push(await this.measure('committed, before the idempotency records lapse', live));
+    await this.lapse(live);
+    rows.push(await this.measure('committed, after they lapsed', live));
+    // The first ones also paid for scripts, connections and the growth of tables.
+    const start = await this.used();
+    const released = await this.make({ ttl_ms: 600_000 });
+    await this.end(released, (hold) => ['release', { idempotency_key: hold.endKey, reason: 'not needed' }]);
+    await this.packed();
+    await this.lapse(released);
+    const growth = ((await this.used()) - start) / COUNT;
+    rows.push(await this.measure('released, after they lapsed', released));
+    const expired = await this.make({ ttl_ms: SHORTEST_TTL_MS, grace_period_ms: 0 });
+    await this.packed(SHORTEST_TTL_MS);
+    await this.lapse(expired);
+    rows.push(await this.measure('expired, after they lapsed', expired));
+    return this.text(rows, growth, await this.eventBytes());
+  }
+
+  /** Reservations over HTTP, with UUIDs as keys, as most clients send them. */
+  async make(lease) {
+    const { tenant } = this.target;
+    const holds = Array.from({ length: COUNT }, () => ({ key: randomUUID(), endKey: randomUUID() }));
+    await this.each(holds, async (hold) => {
+      const answer = await this.post('/v1/reservations', {
+        idempotency_key: hold.key,
+        subject: { tenant, workspace: 'prod', agent: 'summarizer' },
+        action: { kind: 'llm.completion', name: 'gpt-4o' },
+        estimate: { unit: 'TOKENS', amount: 1000 },
+        ...lease,
+      });
+      hold.id = answer.reservation_id;
+    });
+    return holds;
+  }
+
+  async end(holds, request) {
+    await this.each(holds, async (hold) => {
+      const [verb, body] = request(hold);
+      await this.post(`/v1/reservations/${hold.id}/${verb}`, body);
+      hold.verb = verb;
+    });
+  }
+
+  async each(items, work) {
+    const left = [...items];
+    await Promise.all(
+      Array.from({ length: CONNECTIONS }, async () => {
+        for (let item = left.pop(); item !== undefined; item = left.pop()) {
+          await work(item);
+        }
+      }),
+    );
+  }
+
+  async post(path, body) {
+    const headers = { 'Content-Type': 'application/json', 'X-Cycles-API-Key': this.target.apiKey };
+    const response = await fetch(`http://127.0.0.1:${this.port}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+    const text = await response.text();
+    if (response.status !== 200) {
+      throw new Error(`${path}: ${response.status} ${text}`);
+    }
+    return JSON.parse(text);
+  }
+
+  /** Waits until nothing is live and nothing waits to be packed. */
+  async packed(afterMs = 0) {
+    await delay(afterMs);
+    const deadline = performance.now() + PACK_TIMEOUT_MS;
+    while ((await this.redis.llen(endedKey(this.tag))) + (await this.redis.zcard(ttlIndexKey(this.tag))) > 0) {
+      if (performance.now() > deadline) {
+        throw new Error(`the janitor did not pack everything within ${PACK_TIMEOUT_MS} ms`);
+      }
+      await delay(50);
+    }
+  }
+
+  idempotencyKeys({ id, key, endKey, verb }) {
+    const { tenant } = this.target;
+    return [idempotencyKey.reserve(this.tag, tenant, key), ...(verb === undefined ? [] : [idempotencyKey[verb](this.tag, tenant, id, endKey)])];
+  }
+
+  /** As their time to live would do it, a day later. */
+  async lapse(holds) {
+    const pipeline = this.redis.pipeline();
+    holds.forEach((hold) => pipeline.del(...this.idempotencyKeys(hold)));
+    await pipeline.exec();
+  }
+
+  async measure(name, holds) {
+    const usage = async (keysOf) => {
+      const pipeline = this.redis.pipeline();
+      holds.flatMap(keysOf).forEach((key) => pipeline.memory('USAGE', key));
+      return (await pipeline.exec()).reduce((sum, [, bytes]) => sum + Number(bytes ?? 0), 0) / holds.length;
+    };
+    const share = async (index) => Number((await this.redis.memory('USAGE', index, 'SAMPLES', 0)) ?? 0) / Math.max(1, await this.redis.zcard(index));
+    const record = await usage(({ id }) => [reservationKey(this.tag, id)]);
+    const idempotency = await usage((hold) => this.idempotencyKeys(hold));
+    const listIndex = await share(reservationIndexKey(this.tag, this.target.tenant));
+    const ttlIndex = await share(ttlIndexKey(this.tag));
+    return { name, record, idempotency, listIndex, ttlIndex, total: record + idempotency + listIndex + ttlIndex };
+  }
+
+  async eventBytes() {
+    const length = await this.redis.xlen(eventLogKey(this.tag));
+    return Number(await this.redis.memory('USAGE', eventLogKey(this.tag), 'SAMPLES', 0)) / length;
+  }
+
+  async used() {
+    const info = await this.redis.info('memory');
+    const read = (name) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
+    return read('used_memory') - read('mem_aof_buffer') - read('mem_clients_normal');
+  }
+
+  async text(rows, growth, eventBytes) {
+    const whole = (value) => Math.round(value).toLocaleString('en-US');
+    const version = /redis_version:(\S+)/.exec(await this.redis.info('server'))?.[1];
+    const finished = rows.slice(2);
+    const met = finished.every(({ total }) => total <= TARGET_BYTES);
+    return [
+      '',
+      `Bytes of one reservation with three budgeted scopes, by \`MEMORY USAGE\`, ${COUNT} of each. \`npm run bench -- audit-bytes\`, ${new Date().toISOString().slice(0, 10)}; ` +
+        `${cpus().length} × ${cpus()[0]?.model ?? 'unknown processor'}, ${process.platform} ${release()}; Node.js ${process.versions.node}; Redis ${version}.`,
+      '',
+      '| | record | idempotency records | list index | TTL index | all-in |',
+      '| --- | --: | --: | --: | --: | --: |',
+      ...rows.map(({ name, record, idempotency, listIndex, ttlIndex, total }) => `| ${name} | ${[record, idempotency, listIndex, ttlIndex, total].map(whole).join(' | ')} |`),
+      '',
+      `Target for ended ones after the lapse: at most ${TARGET_BYTES} bytes: ${met ? 'met' : '**missed**'}.`,
+      `The same by growth of \`used_memory\`, which also counts the table of expiries: ${whole(growth)} bytes a released reservation.`,
+      `An expiration is told in the event log, of which an entry takes ${whole(eventBytes)} bytes.`,
+      '',
+    ].join('\n');
+  }
+}

@@ -1,0 +1,212 @@
+// The sweeper: how late it is in the steady state, how fast it drains a backlog and what that costs the requests beside it,
+// whether holds in grace starve due ones, and what it costs when there is nothing to do.
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { machineCpuSeconds, say, startLoad } from './reserve.mjs';
+import { cpuSecondsOf, provision, startService } from './service.mjs';
+import { Holds, latenessOf } from './sweep-holds.mjs';
+import { sweepReport } from './sweep-report.mjs';
+
+const TENANTS = 16;
+const STEADY = { perSecond: 500, seconds: 20, ttlMs: 1000 };
+const BACKLOG = 100_000;
+/** Long enough to make the backlog before it is due. */
+const MAKE_MS = 40_000;
+const LOAD = { warmUp: 3, saturate: 4, paced: 8 };
+const DRAIN_TIMEOUT_MS = 60_000;
+const GRACE = { held: 1500, graceMs: 60_000, due: 200 };
+const IDLE_SECONDS = 15;
+const PROBE_MS = 2;
+
+export async function run() {
+  say('an idle sweeper, and an idle instance without one');
+  const idle = { sweeper: await idleCost('sweeper'), without: await idleCost('api') };
+  const service = await startService();
+  const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
+  redis.on('error', () => undefined);
+  const load = startLoad('./http-load.mjs');
+  const tenants = [];
+  let holds;
+  try {
+    // A rewrite of the log takes a processor for a second; whether one falls into a phase must not decide its figures.
+    await redis.config('SET', 'auto-aof-rewrite-percentage', '0');
+    const target = { ...(await provision(service.port)), run: randomBytes(4).toString('hex') };
+    for (let number = 0; number < TENANTS; number += 1) {
+      tenants.push(await provision(service.port, `sweep-${number}`));
+    }
+    holds = new Holds(service.socket, tenants, randomBytes(4).toString('hex'));
+    const bench = new SweepBenchmark({ service, redis, load, target, holds });
+    process.stdout.write(await sweepReport(redis, { idle, ...(await bench.measure()) }));
+    return 0;
+  } finally {
+    load.stop();
+    holds?.close();
+    redis.disconnect();
+    await service.stop();
+  }
+}
+
+/** CPU seconds a second of the service and of its Redis while nothing happens. */
+async function idleCost(roles) {
+  const service = await startService({ HOLDFAST_ROLES: roles });
+  const redis = new Redis({ path: service.socket });
+  try {
+    await delay(3000);
+    const before = { service: cpuSecondsOf(service.pid), redis: await redisCpuSeconds(redis) };
+    await delay(IDLE_SECONDS * 1000);
+    return {
+      service: (cpuSecondsOf(service.pid) - before.service) / IDLE_SECONDS,
+      redis: ((await redisCpuSeconds(redis)) - before.redis) / IDLE_SECONDS,
+    };
+  } finally {
+    redis.disconnect();
+    await service.stop();
+  }
+}
+
+async function redisCpuSeconds(redis) {
+  const info = await redis.info('cpu');
+  const read = (name) => Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(info)?.[1] ?? 0);
+  return read('used_cpu_user') + read('used_cpu_sys');
+}
+
+class SweepBenchmark {
+  next = 0;
+
+  constructor(parts) {
+    Object.assign(this, parts);
+  }
+
+  async measure() {
+    const steady = await this.steady();
+    const alone = await this.backlog('a backlog with nothing beside it', undefined);
+    say('warming up, and the saturated rate');
+    await this.foreground({ kind: 'closed', connections: 32, seconds: LOAD.warmUp });
+    const saturated = await this.foreground({ kind: 'closed', connections: 32, seconds: LOAD.saturate });
+    const paced = { kind: 'paced', rate: saturated.per_second / 2, seconds: LOAD.paced };
+    say(`half load, ${Math.round(paced.rate)} operations a second, and no backlog`);
+    const calm = await this.watched(() => this.foreground(paced));
+    const beside = await this.backlog('a backlog beside half load', paced);
+    const grace = await this.grace();
+    return { steady, alone, saturated, calm, beside, grace };
+  }
+
+  async steady() {
+    const { perSecond, seconds, ttlMs } = STEADY;
+    say(`${perSecond} expirations a second for ${seconds} s`);
+    const mark = await this.holds.mark();
+    const began = performance.now();
+    const steps = seconds * 50;
+    for (let step = 0; step < steps; step += 1) {
+      await this.holds.make(perSecond / 50, { ttlMs });
+      await delay(Math.max(0, began + (step + 1) * 20 - performance.now()));
+    }
+    await delay(ttlMs + 1500);
+    const expired = await this.holds.expiredSince(mark);
+    return { made: perSecond * seconds, ...latenessOf(expired) };
+  }
+
+  /** The load, if any, starts as the backlog becomes due. */
+  async backlog(title, plan) {
+    say(`${title}: making ${BACKLOG} holds`);
+    const mark = await this.holds.mark();
+    const endsAt = Date.now() + MAKE_MS;
+    await this.holds.make(BACKLOG, { endsAt });
+    if (Date.now() > endsAt) {
+      throw new Error(`the backlog took longer to make than ${MAKE_MS} ms`);
+    }
+    await delay(endsAt - Date.now() - 100);
+    say(title);
+    const { result, ...watched } = await this.watched(async () => {
+      const foreground = plan === undefined ? undefined : this.foreground(plan);
+      await this.drained(endsAt);
+      return foreground;
+    });
+    const expired = await this.holds.expiredSince(mark);
+    const last = expired.reduce((latest, { at }) => Math.max(latest, at), 0);
+    const first = expired.reduce((earliest, { at }) => Math.min(earliest, at), Infinity);
+    return {
+      ...watched,
+      result,
+      count: expired.length,
+      drain_s: (last - first) / 1000,
+      per_second: expired.length / ((last - first) / 1000),
+      lateness: latenessOf(expired),
+    };
+  }
+
+  /** Until nothing is left in the index; asked rarely, so that asking costs nothing. */
+  async drained(endsAt) {
+    const tags = this.holds.tenants.map(({ tag }) => tag);
+    for (;;) {
+      const left = await Promise.all(tags.map((tag) => this.redis.zcard(`${tag}ttl`)));
+      if (left.every((count) => count === 0)) {
+        return;
+      }
+      if (Date.now() > endsAt + DRAIN_TIMEOUT_MS) {
+        throw new Error('the backlog was not drained in time');
+      }
+      await delay(200);
+    }
+  }
+
+  async grace() {
+    say(`${GRACE.held} in a long grace, and due ones behind them`);
+    const tenants = [this.holds.tenants[0]];
+    await this.holds.make(GRACE.held, { ttlMs: 1000, graceMs: GRACE.graceMs, tenants });
+    await delay(1500);
+    const mark = await this.holds.mark();
+    await this.holds.make(GRACE.due, { ttlMs: 1000, tenants });
+    await delay(3000);
+    const left = await this.redis.zcard(`${tenants[0].tag}ttl`);
+    return { ...GRACE, left, ...latenessOf(await this.holds.expiredSince(mark)) };
+  }
+
+  async foreground(plan) {
+    const result = await this.load.ask({ ...plan, port: this.service.port, target: this.target, first: this.next });
+    this.next = result.next;
+    return result;
+  }
+
+  /** Runs something while a client of its own measures how long Redis lets it wait, and the service's memory is looked at. */
+  async watched(work) {
+    const before = { rss: residentBytes(this.service.pid), cpu: cpuSecondsOf(this.service.pid), redis: await redisCpuSeconds(this.redis), all: machineCpuSeconds(), at: performance.now() };
+    const state = { over: false, waits: [], rss: before.rss };
+    const probing = this.probe(state);
+    const result = await work();
+    const elapsed_s = (performance.now() - before.at) / 1000;
+    state.over = true;
+    await probing;
+    state.waits.sort((a, b) => a - b);
+    const server_cpu_s = cpuSecondsOf(this.service.pid) - before.cpu;
+    const redis_cpu_s = (await redisCpuSeconds(this.redis)) - before.redis;
+    const cpu_s = result?.cpu_s ?? 0;
+    return {
+      result,
+      elapsed_s,
+      server_cpu_s,
+      redis_cpu_s,
+      other_cpu_s: Math.max(0, machineCpuSeconds() - before.all - server_cpu_s - redis_cpu_s - cpu_s),
+      wait_p99_ms: state.waits[Math.floor(state.waits.length * 0.99)],
+      wait_max_ms: state.waits.at(-1),
+      rss_before: before.rss,
+      rss_max: state.rss,
+    };
+  }
+
+  async probe(state) {
+    while (!state.over) {
+      const asked = performance.now();
+      await this.redis.ping();
+      state.waits.push(performance.now() - asked);
+      state.rss = Math.max(state.rss, residentBytes(this.service.pid));
+      await delay(PROBE_MS);
+    }
+  }
+}
+
+function residentBytes(pid) {
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) * 1024;
+}

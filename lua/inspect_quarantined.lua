@@ -1,0 +1,30 @@
+#!lua flags=no-writes
+-- inspect_quarantined: a reservation in quarantine, and what an operator's release of it would give back.
+--
+-- KEYS[1]   reservation      hash
+-- ARGV[1]   reservation_id
+-- RETURNS   QUARANTINED entry defect amount unit returned_count scope* kept_count (scope reason)* (field value)* | NOT_FOUND
+-- EMITS     nothing
+-- @include  keys, now_ms, hold, record, quarantine_release
+--
+-- entry is the reason and the time of the quarantine; defect is why the record cannot be settled now, and empty when it was
+-- mended since. The fields are the record as it is stored.
+local reservation = KEYS[1]
+local reservation_id = ARGV[1]
+
+local tag = tag_of_key(reservation)
+local entry = redis.call('HGET', quarantine_key(tag), reservation_id)
+if not entry then
+  return { 'NOT_FOUND' }
+end
+local readable, hold = pcall(load_hold, reservation)
+if not readable or not hold then
+  return { 'QUARANTINED', entry, readable and 'NOT_FOUND' or 'NOT_A_RECORD', '', '', '0', '0' }
+end
+local refunded, kept = returnable_budgets(tag, hold)
+local reply = tell_returnable({ 'QUARANTINED', entry, hold_defect(hold) or '' }, hold, refunded, kept)
+for name, value in pairs(record_fields(reservation)) do
+  reply[#reply + 1] = name
+  reply[#reply + 1] = value
+end
+return reply

@@ -1,0 +1,100 @@
+-- packing: bringing the record of an ended reservation into its small form; lua/lib/record.lua says which, and reads it.
+-- @include now_ms, record
+local SEPARATOR, PIECE = '\31', 64
+local UNIT_LETTERS = { USD_MICROCENTS = 'u', TOKENS = 't', CREDITS = 'c', RISK_POINTS = 'r' }
+local POLICY_LETTERS = { REJECT = 'r', ALLOW_IF_AVAILABLE = 'a', ALLOW_WITH_OVERDRAFT = 'o' }
+
+-- A number less `base`. A moved expiry may lie before the creation.
+local function to_hex(text, base)
+  local number = text and (tonumber(text) or base) - base
+  return number and (number < 0 and '-' or '') .. string.format('%x', math.abs(number)) or ''
+end
+
+-- A key id without what its own partition tells; the maker's own id and 'system' as one character.
+local function short_id(id, prefix, maker)
+  if not id then
+    return ''
+  elseif id == maker then
+    return '='
+  elseif id == 'system' then
+    return '*'
+  end
+  return string.sub(id, 1, 6) == prefix and '~' .. string.sub(id, 7) or id
+end
+
+-- Most clients send a UUID, 36 characters for 16 bytes.
+local UUID = '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-(%x%x%x%x)%-(%x%x%x%x)%-(%x%x%x%x)(%x%x%x%x%x%x%x%x)$'
+
+local function short_key(text)
+  local a, b, c, d, e, f = string.match(text or '', UUID)
+  if not a then
+    return text or ''
+  end
+  return '~' .. struct.pack('>I4I4I4I4', tonumber(a, 16), tonumber(b .. c, 16), tonumber(d .. e, 16), tonumber(f, 16))
+end
+
+-- A damaged count must not become an endless loop.
+local function short_extensions(fields, prefix, born)
+  local parts = {}
+  for i = 1, string.find(fields.xc or '', '^%d%d?%d?$') and tonumber(fields.xc) or 0 do
+    local at, granted, by = string.match(fields['x' .. i] or '', '^(%d+)%+(%d+)%+?(.*)$')
+    parts[i] = to_hex(at or nil, born) .. '+' .. to_hex(granted or nil, 0) .. '+' .. short_id(by ~= '' and by or nil, prefix, fields.ki)
+  end
+  return table.concat(parts, ',')
+end
+
+-- The values of an ended record as one text, and the fields that they are read back as; nil when they would not be read back
+-- exactly as they are: such a record keeps its first form.
+local function pack_fields(fields, code)
+  local born, told, sequence = tonumber(fields.ca), string.match(fields.ev or '', '^(%d+)(%-%d+)$')
+  local unit, policy = UNIT_LETTERS[fields.un], POLICY_LETTERS[fields.op]
+  if not born or not unit or not policy or not fields.tn or not fields.bm or not fields.am then
+    return nil
+  end
+  local prefix = 'key_' .. code
+  local text = table.concat({
+    fields.tn, fields.ws or '', fields.ap or '', fields.wf or '', fields.ag or '', fields.ts or '', unit .. policy .. fields.bm,
+    fields.am, fields.ch == fields.am and '=' or fields.ch or '', to_hex(fields.ca, 0), to_hex(fields.ex, born), to_hex(fields.fa, born),
+    to_hex(fields.gr, 0), to_hex(fields.mx, 0), to_hex(fields.mt, 0), short_id(fields.ki, prefix), short_id(fields.eb, prefix, fields.ki),
+    fields.ak or '', fields.an or '', short_extensions(fields, prefix, born), told and to_hex(told, born) .. sequence or '',
+    fields.tv or '', fields.rr or '', short_key(fields.ik),
+  }, SEPARATOR)
+  local readable, packed = pcall(unpack_fields, text, code)
+  if not readable then
+    return nil
+  end
+  for name, value in pairs(packed) do
+    if fields[name] ~= value then
+      return nil
+    end
+  end
+  return text, packed
+end
+
+-- Packs the record of an ended reservation; it stays as long as it would have. Returns whether it did.
+local function pack_record(key)
+  local fields = redis.call('HEXISTS', key, '0') == 0 and record_fields(key) or {}
+  local ends_at = redis.call('PEXPIRETIME', key)
+  if not fields.st or fields.st == 'ACTIVE' or ends_at < 0 then
+    return false
+  end
+  local text, packed = pack_fields(fields, string.sub(key, 3, 4))
+  if not text then
+    return false
+  end
+  local command = { 'HSET', key, 'st', fields.st }
+  for start = 1, #text, PIECE do
+    command[#command + 1] = tostring((start - 1) / PIECE)
+    command[#command + 1] = string.sub(text, start, start + PIECE - 1)
+  end
+  for name, value in pairs(fields) do
+    if name ~= 'st' and not packed[name] then
+      command[#command + 1] = name
+      command[#command + 1] = value
+    end
+  end
+  redis.call('DEL', key)
+  redis.call(unpack(command))
+  redis.call('PEXPIREAT', key, ms_text(ends_at))
+  return true
+end

@@ -1,0 +1,50 @@
+-- quarantine_release: what of a hold that cannot be settled can still be given back.
+-- @include keys, int64, hold, scopes, budget
+--
+-- Each budget is judged by itself: one that is gone, or holds less than the hold, keeps the others from nothing. Returns the
+-- refunded budgets, not yet written, and { scope, reason } for the others. A hold without a sound amount, unit, tenant or
+-- scopes returns nothing: who knows what it took?
+local function returnable_budgets(tag, hold)
+  local refunded, kept = {}, {}
+  if not i64_is_amount(hold.amount) or not hold.unit or not hold.tenant or not hold.mask then
+    return refunded, kept
+  end
+  hold.scopes = derive_scopes(hold.tenant, hold.levels)
+  if #hold.scopes ~= #hold.mask or not string.find(hold.mask, '^[01]*1[01]*$') then
+    return refunded, kept
+  end
+  for _, scope in ipairs(held_scopes(hold)) do
+    local readable, budget = pcall(read_budget, tag, hold.unit, scope)
+    if not readable or not budget then
+      kept[#kept + 1] = { scope, readable and 'MISSING_BUDGET' or 'INVALID_BUDGET' }
+    else
+      budget.remaining = i64_add(budget.remaining, hold.amount)
+      budget.reserved = i64_sub(budget.reserved, hold.amount)
+      if not budget.remaining or not budget.reserved or string.sub(budget.reserved, 1, 1) == '-' then
+        kept[#kept + 1] = { scope, 'INVALID_BUDGET' }
+      else
+        refunded[#refunded + 1] = budget
+      end
+    end
+  end
+  return refunded, kept
+end
+
+-- amount unit returned_count scope* kept_count (scope reason)*, behind what the reply holds already.
+local function tell_returnable(reply, hold, refunded, kept)
+  local function put(text)
+    reply[#reply + 1] = text
+  end
+  put(#refunded > 0 and hold.amount or '')
+  put(#refunded > 0 and hold.unit or '')
+  put(tostring(#refunded))
+  for _, budget in ipairs(refunded) do
+    put(budget.scope)
+  end
+  put(tostring(#kept))
+  for _, one in ipairs(kept) do
+    put(one[1])
+    put(one[2])
+  end
+  return reply
+end

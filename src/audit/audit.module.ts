@@ -1,0 +1,19 @@
+import { Module } from '@nestjs/common';
+import { ScheduleModule } from '@nestjs/schedule';
+import { ExpiryMetricsModule } from '../expiry/index.js';
+import { MetricsModule } from '../metrics/index.js';
+import { ExpirationFeed } from './expiration-feed.js';
+import { ExpirationsService } from './expirations.service.js';
+import { OpsController } from './ops.controller.js';
+import { RetentionJanitor } from './retention.janitor.js';
+import { RetentionMetrics } from './retention.metrics.js';
+import { StoryService } from './story.service.js';
+import { TenantBooks } from './tenant-books.js';
+import { VerifyService } from './verify.service.js';
+
+@Module({
+  imports: [ScheduleModule.forRoot(), ExpiryMetricsModule, MetricsModule],
+  controllers: [OpsController],
+  providers: [ExpirationFeed, ExpirationsService, RetentionJanitor, RetentionMetrics, StoryService, TenantBooks, VerifyService],
+})
+export class AuditModule {}

@@ -1,0 +1,138 @@
+import { Injectable } from '@nestjs/common';
+import { eventIdOf } from '../event-log/index.js';
+import { eventLogKey, partitionCode, partitionOfTenant, RedisService, tagOf } from '../redis/index.js';
+import { recordOf } from '../reservations/index.js';
+import type { ExpirationState } from './expirations.dto.js';
+
+/** Entries of a log that one script looks at: about a millisecond of Redis' time. */
+const EXAMINED_A_RUN = 250;
+/** Rows that a partition has in store while the partitions are merged; with 256 partitions a few megabytes. */
+const ROWS_A_RUN = 50;
+/**
+ * An entry's id is a little later than the time that its script decided by: by as long as the script ran until then, which is
+ * milliseconds. Entries are looked at for so much longer than the window, so that a stalled script's are not missed.
+ */
+const SLACK_MS = 10_000;
+
+/** One expiration as the event log tells it. */
+export interface Expiration {
+  readonly eventId: string;
+  readonly entryId: string;
+  readonly partition: number;
+  /** When it happened, ms. */
+  readonly atMs: number;
+  readonly state: ExpirationState;
+  /** The event, as lua/lib/append_event.lua names its fields. */
+  readonly event: ReadonlyMap<string, string>;
+}
+
+/** Where a page ended. */
+export type ExpirationPlace = Pick<Expiration, 'atMs' | 'partition' | 'entryId'>;
+
+export interface ExpirationQuestion {
+  readonly fromMs: number | undefined;
+  readonly toMs: number | undefined;
+  readonly tenantId: string | undefined;
+  readonly scope: string | undefined;
+  readonly state: ExpirationState;
+}
+
+/**
+ * The expirations of a window in the order of time, partition and entry: the event logs of all partitions, merged. Each log is in
+ * order by itself, so it is read only as far as the reader goes, and nothing is ever scanned or sorted.
+ */
+@Injectable()
+export class ExpirationFeed {
+  constructor(private readonly redis: RedisService) {}
+
+  async *read(question: ExpirationQuestion, after?: ExpirationPlace): AsyncGenerator<Expiration> {
+    const { tenantId } = question;
+    const partitions = tenantId === undefined
+      ? Array.from({ length: this.redis.partitions }, (_, partition) => partition)
+      : [partitionOfTenant(tenantId, this.redis.partitions)];
+    const logs = partitions.map((partition) => new PartitionLog(this.redis, partition, question, after));
+    await Promise.all(logs.map((log) => log.fill()));
+    for (;;) {
+      const first = earliest(logs);
+      if (first?.head === undefined) {
+        return;
+      }
+      yield first.head;
+      first.shift();
+      await first.fill();
+    }
+  }
+}
+
+function earliest(logs: readonly PartitionLog[]): PartitionLog | undefined {
+  let first: PartitionLog | undefined;
+  for (const log of logs) {
+    // Logs stand in the order of their partitions, so the first of those of one time is the right one.
+    if (log.head !== undefined && (first?.head === undefined || log.head.atMs < first.head.atMs)) {
+      first = log;
+    }
+  }
+  return first;
+}
+
+/** One partition's expirations, some rows ahead of the reader. */
+class PartitionLog {
+  private rows: Expiration[] = [];
+  private next = 0;
+  private start: string;
+  private ended = false;
+  private readonly fromMs: number | undefined;
+
+  constructor(
+    private readonly redis: RedisService,
+    private readonly partition: number,
+    private readonly question: ExpirationQuestion,
+    after: ExpirationPlace | undefined,
+  ) {
+    this.fromMs = question.fromMs;
+    if (after !== undefined) {
+      // Of the instant at which the page before ended, the partitions up to its own are done.
+      this.fromMs = Math.max(after.atMs + (partition < after.partition ? 1 : 0), question.fromMs ?? 0);
+    }
+    this.start = after?.partition === partition ? `(${after.entryId}` : this.fromMs === undefined ? '-' : `${this.fromMs}-0`;
+  }
+
+  get head(): Expiration | undefined {
+    return this.rows[this.next];
+  }
+
+  shift(): void {
+    this.next += 1;
+  }
+
+  /** Reads on until there is a row, or none any more. */
+  async fill(): Promise<void> {
+    while (this.head === undefined && !this.ended) {
+      await this.readOn();
+    }
+  }
+
+  private async readOn(): Promise<void> {
+    const { toMs, tenantId = '', scope = '', state } = this.question;
+    const code = partitionCode(this.partition);
+    const [next = '', ...reply] = await this.redis.scripts.run(
+      'expirations',
+      [eventLogKey(tagOf(code))],
+      [
+        this.start, toMs === undefined ? '+' : `${toMs + SLACK_MS}`, EXAMINED_A_RUN, ROWS_A_RUN, this.fromMs ?? '-inf',
+        toMs ?? '+inf', tenantId, scope, state,
+      ],
+    );
+    this.start = next;
+    this.ended = next === '';
+    this.rows = [];
+    this.next = 0;
+    for (let index = 0; index < reply.length; ) {
+      const [entryId, atMs, found, count] = reply.slice(index, index + 4) as [string, string, ExpirationState, string];
+      const end = index + 4 + Number(count);
+      const event = recordOf(reply.slice(index + 4, end));
+      this.rows.push({ eventId: eventIdOf({ partition: code, entryId }), entryId, partition: this.partition, atMs: Number(atMs), state: found, event });
+      index = end;
+    }
+  }
+}

@@ -1,0 +1,108 @@
+import { Injectable } from '@nestjs/common';
+import { decodeCursor, encodeCursor } from '../http/index.js';
+import { fingerprintOf, parseScopePath, Refusal, tenantOfScope } from '../ledger/index.js';
+import { boundMs, type ExpirationsQueryDto, type ExpirationState, type Format } from './expirations.dto.js';
+import { ExpirationFeed, type Expiration, type ExpirationPlace, type ExpirationQuestion } from './expiration-feed.js';
+import { CSV_HEAD, rowCsv, rowJson } from './expiration-row.js';
+
+const DEFAULT_LIMIT = 100;
+/** Text that is handed to the socket at once. */
+const PORTION_CHARACTERS = 16 * 1024;
+const PLACE_ID = /^(\d{1,3}) (\d{1,14}-\d{1,20})$/;
+
+/** GET /ops/expirations: what expired in a window of time, in order. */
+@Injectable()
+export class ExpirationsService {
+  constructor(private readonly feed: ExpirationFeed) {}
+
+  /**
+   * @returns a page as JSON text
+   * @throws Refusal INVALID_REQUEST: a window that ends before it starts, a scope that is none or not the tenant's, a foreign cursor.
+   */
+  async page(query: ExpirationsQueryDto): Promise<string> {
+    const { question, after, fingerprint } = read(query);
+    const limit = query.limit ?? DEFAULT_LIMIT;
+    const rows: Expiration[] = [];
+    for await (const expiration of this.feed.read(question, after)) {
+      rows.push(expiration);
+      // One row more than the page holds tells whether there is another page.
+      if (rows.length > limit) {
+        break;
+      }
+    }
+    const shown = rows.slice(0, limit);
+    const last = shown.at(-1);
+    const more = rows.length > limit && last !== undefined ? `true,"next_cursor":"${cursorOf(fingerprint, last)}"` : 'false';
+    return `{"expirations":[${shown.map(rowJson).join(',')}],"has_more":${more}}`;
+  }
+
+  /**
+   * The same rows for export, without an end but the window's (or the limit's), in portions that are made as they are taken.
+   * @throws Refusal as `page` does, before the first portion.
+   */
+  export(query: ExpirationsQueryDto, format: Exclude<Format, 'json'>): AsyncGenerator<string> {
+    const { question, after } = read(query);
+    const rows = this.feed.read(question, after);
+    return format === 'csv' ? portions(rows, query.limit, rowCsv, CSV_HEAD) : portions(rows, query.limit, (row) => `${rowJson(row)}\n`);
+  }
+}
+
+async function* portions(
+  rows: AsyncGenerator<Expiration>,
+  limit: number | undefined,
+  line: (row: Expiration) => string,
+  head = '',
+): AsyncGenerator<string> {
+  let text = head;
+  let left = limit ?? Infinity;
+  for await (const row of rows) {
+    text += line(row);
+    left -= 1;
+    if (left === 0) {
+      break;
+    }
+    if (text.length >= PORTION_CHARACTERS) {
+      yield text;
+      text = '';
+    }
+  }
+  yield text;
+}
+
+interface Reading {
+  readonly question: ExpirationQuestion;
+  readonly after: ExpirationPlace | undefined;
+  readonly fingerprint: string;
+}
+
+function read(query: ExpirationsQueryDto): Reading {
+  const [fromMs, toMs] = [boundMs(query.from), boundMs(query.to)];
+  if (fromMs !== undefined && toMs !== undefined && fromMs > toMs) {
+    throw new Refusal('INVALID_REQUEST', 'from must not be later than to', { field: 'from' });
+  }
+  const scope = query.scope === undefined ? undefined : parseScopePath(query.scope);
+  const ofScope = scope === undefined ? undefined : tenantOfScope(scope);
+  const named = query.tenant?.trim().toLowerCase();
+  if (named !== undefined && ofScope !== undefined && named !== ofScope) {
+    throw new Refusal('INVALID_REQUEST', 'the scope is not one of the tenant', { field: 'scope' });
+  }
+  // A blank tenant is one that no reservation has, and so finds nothing, rather than everything.
+  const tenantId = named ?? ofScope;
+  const state = (query.state?.toUpperCase() ?? 'EXPIRED') as ExpirationState;
+  const question = { fromMs, toMs, tenantId, scope, state };
+  const fingerprint = fingerprintOf(['expirations', fromMs ?? '', toMs ?? '', tenantId ?? '', scope ?? '', state]);
+  return { question, after: placeOf(query.cursor, fingerprint), fingerprint };
+}
+
+function cursorOf(fingerprint: string, { atMs, partition, entryId }: Expiration): string {
+  return encodeCursor(fingerprint, { value: atMs, id: `${partition} ${entryId}` });
+}
+
+function placeOf(cursor = '', fingerprint: string): ExpirationPlace | undefined {
+  if (cursor === '') {
+    return undefined;
+  }
+  const { value, id } = decodeCursor(fingerprint, cursor, (position) => Number.isSafeInteger(position.value) && PLACE_ID.test(position.id));
+  const [, partition, entryId] = PLACE_ID.exec(id) as unknown as [string, string, string];
+  return { atMs: value as number, partition: Number(partition), entryId };
+}

@@ -1,0 +1,2 @@
+export { AuditModule } from './audit.module.js';
+export { RetentionJanitor } from './retention.janitor.js';

@@ -1,0 +1,76 @@
+import { Readable } from 'node:stream';
+import { Controller, Get, Param, Query, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiProduces, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Access } from '../auth/index.js';
+import { Answers, compileQuery, QuerySchema, sendJson, stringifyJson } from '../http/index.js';
+import { ExpirationsQueryDto, type Format } from './expirations.dto.js';
+import { ExpirationsService } from './expirations.service.js';
+import { formatOf } from './export-format.js';
+import { StoryService } from './story.service.js';
+import { VerifyQueryDto } from './verify.dto.js';
+import { VerifyService } from './verify.service.js';
+
+const validateExpirations = compileQuery(ExpirationsQueryDto);
+const validateVerify = compileQuery(VerifyQueryDto);
+
+const EXPORT_TYPES: Readonly<Record<Exclude<Format, 'json'>, string>> = {
+  ndjson: 'application/x-ndjson; charset=utf-8',
+  csv: 'text/csv; charset=utf-8; header=present',
+};
+
+/** What operators ask about the ledger and its past. */
+@ApiTags('Operations')
+@Controller('ops')
+export class OpsController {
+  constructor(
+    private readonly stories: StoryService,
+    private readonly expirations: ExpirationsService,
+    private readonly verification: VerifyService,
+  ) {}
+
+  @Get('reservations/:reservation_id')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'getReservationStory', summary: 'All that is known of a reservation, whatever became of it' })
+  @Answers(200, 'ReservationStory')
+  async story(@Param('reservation_id') reservationId: string, @Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, stringifyJson(await this.stories.tell(reservationId, request.trace)));
+  }
+
+  @Get('expirations')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'listExpirations', summary: 'What expired in a window of time, in order; JSON, or NDJSON and CSV for export' })
+  @QuerySchema(ExpirationsQueryDto)
+  @ApiProduces('application/json', 'application/x-ndjson', 'text/csv')
+  @Answers(200, 'ExpirationListResponse')
+  async expired(@Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+    const asked = validateExpirations(query);
+    const format = formatOf(asked.format, request.headers.accept);
+    if (format === 'json') {
+      sendJson(reply, 200, await this.expirations.page(asked));
+      return;
+    }
+    const portions = this.expirations.export(asked, format);
+    // An error before the first portion is still answered as one; later ones cut the connection, so that nobody takes a part for the whole.
+    const first = await portions.next();
+    const whole = async function* (): AsyncGenerator<string> {
+      yield first.value as string;
+      yield* portions;
+    };
+    void reply
+      .code(200)
+      .header('content-type', EXPORT_TYPES[format])
+      .header('content-disposition', `attachment; filename="expirations.${format}"`)
+      .send(Readable.from(whole(), { objectMode: false }));
+  }
+
+  @Get('verify')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'verifyLedger', summary: 'Recompute every budget from its live reservations and report drift' })
+  @QuerySchema(VerifyQueryDto)
+  @Answers(200, 'VerifyReport')
+  async verify(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+    const { tenant, cursor } = validateVerify(query);
+    sendJson(reply, 200, stringifyJson(await this.verification.page(tenant, cursor)));
+  }
+}

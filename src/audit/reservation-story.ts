@@ -1,0 +1,154 @@
+import { eventIdOf } from '../event-log/index.js';
+import { parseJson } from '../http/index.js';
+import { parseAmount } from '../ledger/index.js';
+import { summaryOf, type ReservationRecord, type ReservationSummary } from '../reservations/index.js';
+
+/** What lua/inspect_reservation.lua found. Empty texts stand for what there is not. */
+export interface InspectedReservation {
+  readonly reservationId: string;
+  /** Two hex digits. */
+  readonly partition: string;
+  readonly goesAtMs: string;
+  /** Reason and time, split by a space. */
+  readonly quarantine: string;
+  readonly defect: string;
+  /** The event that told of the end. */
+  readonly told: ReadonlyMap<string, string>;
+  readonly record: ReservationRecord;
+}
+
+type Story = Readonly<Record<string, unknown>>;
+
+/** Figures of an event that the story tells elsewhere, or by another name. */
+const ENVELOPE = new Set(['ty', 'tn', 'sc', 'ac', 'ki', 'rq', 'tr', 'co', 'reservation_id']);
+
+/** All that is known of a reservation, as GET /ops/reservations/{id} answers. Members that do not apply are absent. */
+export function storyOf(found: InspectedReservation): Story {
+  const { reservationId, record, defect, goesAtMs } = found;
+  return {
+    reservation_id: reservationId,
+    state: record.get('st') ?? 'UNKNOWN',
+    ...optional('tenant_id', record.get('tn')),
+    ...(defect === '' ? soundStory(found) : { defect, stored: Object.fromEntries(record) }),
+    ...quarantineOf(found.quarantine, record),
+    ...optional('record_goes_at_ms', goesAtMs === '' ? undefined : goesAtMs, parseAmount),
+  };
+}
+
+function soundStory(found: InspectedReservation): Story {
+  const { reservationId, record } = found;
+  const summary = summaryOf(reservationId, record);
+  const expiresAt = summary.expires_at_ms;
+  const budgeted = summary.affected_scopes.map((scope, index) => ({ scope, budgeted: record.get('bm')?.[index] === '1' }));
+  const held = budgeted.filter((entry) => entry.budgeted).map(({ scope }) => scope);
+  const ended = record.get('st') === 'ACTIVE' ? {} : { end: endOf(found, summary, held) };
+  return {
+    request: requestOf(record, summary),
+    scope_path: summary.scope_path,
+    scopes: budgeted,
+    reserved: summary.reserved,
+    created_at_ms: summary.created_at_ms,
+    expires_at_ms: expiresAt,
+    reclaim_at_ms: expiresAt + parseAmount(record.get('gr')),
+    extensions_allowed: Number(record.get('mx') ?? 0),
+    extensions: extensionsOf(record, expiresAt),
+    ...ended,
+  };
+}
+
+function requestOf(record: ReservationRecord, { subject, action, reserved, created_at_ms, expires_at_ms }: ReservationSummary): Story {
+  return {
+    ...optional('idempotency_key', record.get('ik')),
+    ...optional('key_id', record.get('ki')),
+    subject,
+    action,
+    estimate: reserved,
+    overage_policy: record.get('op') ?? 'UNKNOWN',
+    ttl_ms: expires_at_ms - created_at_ms - grantsOf(record).reduce((sum, { grantedMs }) => sum + grantedMs, 0n),
+    grace_period_ms: parseAmount(record.get('gr')),
+    ...optional('metadata', record.get('md'), parseJson),
+  };
+}
+
+interface Grant {
+  readonly atMs: bigint;
+  readonly grantedMs: bigint;
+  readonly keyId: string | undefined;
+}
+
+function grantsOf(record: ReservationRecord): Grant[] {
+  return Array.from({ length: Number(record.get('xc') ?? 0) }, (_, index) => {
+    const [at, granted, keyId] = (record.get(`x${index + 1}`) ?? '').split('+');
+    return { atMs: parseAmount(at), grantedMs: parseAmount(granted), keyId: keyId ?? record.get('ki') };
+  });
+}
+
+/** Each with the expiry that it led to, which is told backwards from the last one. */
+function extensionsOf(record: ReservationRecord, expiresAt: bigint): Story[] {
+  let after = expiresAt;
+  const told = grantsOf(record).reverse().map(({ atMs, grantedMs, keyId }) => {
+    const extension = { at_ms: atMs, granted_ms: grantedMs, expires_at_ms: after, ...optional('key_id', keyId) };
+    after -= grantedMs;
+    return extension;
+  });
+  return told.reverse();
+}
+
+function endOf(found: InspectedReservation, summary: ReservationSummary, held: readonly string[]): Story {
+  const { record } = found;
+  const { committed, reserved } = summary;
+  const unused = committed === undefined ? reserved.amount : reserved.amount - committed.amount;
+  const amount = unused > 0n ? unused : 0n;
+  return {
+    how: summary.status,
+    ...optional('at_ms', record.get('fa'), parseAmount),
+    by: enderOf(record.get('eb')),
+    ...optional('reason', record.get('rr')),
+    ...(committed === undefined ? {} : { charged: committed }),
+    ...optional('committed_metadata', record.get('cm'), parseJson),
+    returned: held.map((scope) => ({ scope, unit: reserved.unit, amount })),
+    ...eventOf(found),
+  };
+}
+
+/** A key id, or who acted without one: `system` for the expiry and the closing of a tenant, `admin` for an operator. */
+function enderOf(ender: string | undefined): Story {
+  if (ender === undefined) {
+    return { type: 'unknown' };
+  }
+  return ender.startsWith('key_') ? { type: 'api_key', key_id: ender } : { type: ender };
+}
+
+/** The event that told of the end. The protocol has none for a release, nor for a commit that exceeds nothing. */
+function eventOf({ record, partition, told }: InspectedReservation): Story {
+  const entryId = record.get('ev');
+  if (entryId === undefined) {
+    return {};
+  }
+  const figures = Object.fromEntries([...told].filter(([name]) => !ENVELOPE.has(name)));
+  const event = {
+    event_id: eventIdOf({ partition, entryId }),
+    ...optional('event_type', told.get('ty')),
+    ...optional('request_id', told.get('rq')),
+    ...optional('trace_id', told.get('tr'), (trace) => trace.split('-', 1)[0]),
+    ...(told.size === 0 ? {} : { figures }),
+  };
+  return { event };
+}
+
+function quarantineOf(text: string, record: ReservationRecord): Story {
+  const [reason, at] = text === '' ? [record.get('qr'), record.get('qa')] : text.split(' ');
+  if (reason === undefined || reason === '') {
+    return {};
+  }
+  // A hold that an operator decided on keeps in its record what it once was held for.
+  return { quarantine: { reason, waiting: text !== '', ...optional('at_ms', at, parseAmount) } };
+}
+
+function optional<Name extends string, Value = string>(
+  name: Name,
+  text: string | undefined,
+  read: (text: string) => Value = (value) => value as Value,
+): Partial<Record<Name, Value>> {
+  return text === undefined ? {} : ({ [name]: read(text) } as Partial<Record<Name, Value>>);
+}

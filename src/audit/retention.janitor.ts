@@ -1,0 +1,123 @@
+import { Inject, Injectable, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
+import { SchedulerRegistry } from '@nestjs/schedule';
+import { CONFIG, type HoldfastConfig } from '../config/index.js';
+import { LOGGER, type Logger } from '../logging/index.js';
+import { endedKey, partitionCode, RedisService, tagOf, tenantIndexKey, toStoreError } from '../redis/index.js';
+import { RepeatingWork } from './repeating-work.js';
+import { RetentionMetrics, type RetentionJob } from './retention.metrics.js';
+
+/** How long an index entry may outlive its record, with the time that a run takes. */
+const TRIM_INTERVAL_MS = 60_000;
+const TRIM_BUDGET_MS = 500;
+/** Entries that one script looks at: a fraction of a millisecond when their records are there. */
+const EXAMINED_A_RUN = 500;
+
+/** Packing may take a twentieth of the time, so that under load it waits for quieter times. */
+const PACK_INTERVAL_MS = 1000;
+const PACK_BUDGET_MS = 50;
+/** Records that one script packs: one or two milliseconds. */
+const PACKED_A_RUN = 50;
+
+const DAY_MS = 86_400_000;
+
+interface TrimPlace {
+  readonly partition: number;
+  readonly tenant: string;
+  readonly walkedMs: string;
+  readonly walkedId: string;
+}
+
+/**
+ * Keeps the audit trail small: packs the records of ended reservations, and removes the index entries of those that are gone.
+ * Both are bounded by count and time, and go on where they were cut.
+ */
+@Injectable()
+export class RetentionJanitor implements OnApplicationBootstrap, BeforeApplicationShutdown {
+  private readonly trimming: RepeatingWork;
+  private readonly packing: RepeatingWork;
+  private readonly retentionMs: number;
+  private place: TrimPlace | undefined;
+
+  constructor(
+    private readonly redis: RedisService,
+    private readonly metrics: RetentionMetrics,
+    scheduler: SchedulerRegistry,
+    @Inject(CONFIG) private readonly config: HoldfastConfig,
+    @Inject(LOGGER) private readonly logger: Logger,
+  ) {
+    this.retentionMs = config.auditRetentionDays * DAY_MS;
+    this.trimming = new RepeatingWork(scheduler, 'audit_retention', TRIM_INTERVAL_MS, () => this.counted('audit_retention', () => this.trim()));
+    this.packing = new RepeatingWork(scheduler, 'record_packing', PACK_INTERVAL_MS, () => this.counted('record_packing', () => this.pack()));
+  }
+
+  onApplicationBootstrap(): void {
+    if (this.config.roles.has('janitor')) {
+      this.trimming.start();
+      this.packing.start();
+    }
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    await Promise.all([this.trimming.stop(), this.packing.stop()]);
+  }
+
+  /** One pass over all partitions, or what of it the time allows. @throws StoreUnavailable */
+  async trim(budgetMs = TRIM_BUDGET_MS): Promise<void> {
+    const deadline = performance.now() + budgetMs;
+    const from = this.place;
+    for (let partition = from?.partition ?? 0; partition < this.redis.partitions; partition += 1) {
+      let place: TrimPlace | undefined = from?.partition === partition ? from : { partition, tenant: '', walkedMs: '', walkedId: '' };
+      while (place !== undefined) {
+        this.place = place;
+        if (this.trimming.stopped || performance.now() > deadline) {
+          this.metrics.cut('audit_retention');
+          return;
+        }
+        place = await this.trimRun(place);
+      }
+    }
+    this.place = undefined;
+  }
+
+  private async trimRun({ partition, ...place }: TrimPlace): Promise<TrimPlace | undefined> {
+    const [, tenant = '', walkedMs = '', walkedId = '', examined, removed] = await this.redis.scripts.run(
+      'trim_reservation_index',
+      [tenantIndexKey(tagOf(partitionCode(partition)))],
+      [place.tenant, place.walkedMs, place.walkedId, EXAMINED_A_RUN, this.retentionMs],
+    );
+    this.metrics.looked(Number(examined), Number(removed));
+    return tenant === '' ? undefined : { partition, tenant, walkedMs, walkedId };
+  }
+
+  /** Packs what waits, for as long as the time allows. @throws StoreUnavailable */
+  async pack(budgetMs = PACK_BUDGET_MS): Promise<void> {
+    const deadline = performance.now() + budgetMs;
+    const keys = Array.from({ length: this.redis.partitions }, (_, partition) => endedKey(tagOf(partitionCode(partition))));
+    const lengths = await Promise.all(keys.map((key) => this.redis.client.llen(key))).catch((error: unknown) => {
+      throw toStoreError(error);
+    });
+    this.metrics.waitingToPack(lengths.reduce((sum, length) => sum + length, 0));
+    for (const key of keys.filter((_, index) => (lengths[index] as number) > 0)) {
+      for (let left = 1; left > 0; ) {
+        if (this.packing.stopped || performance.now() > deadline) {
+          this.metrics.cut('record_packing');
+          return;
+        }
+        const [, examined, packed, rest] = await this.redis.scripts.run('pack_records', [key], [PACKED_A_RUN]);
+        this.metrics.pack(Number(examined), Number(packed));
+        left = Number(rest);
+      }
+    }
+  }
+
+  /** Never rejects. */
+  private async counted(job: RetentionJob, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+      this.metrics.ran(job, 'success');
+    } catch (error) {
+      this.metrics.ran(job, 'failed');
+      this.logger.warn({ err: error, job }, 'maintenance of the audit trail failed; it is tried again');
+    }
+  }
+}

@@ -1,0 +1,151 @@
+import { Injectable } from '@nestjs/common';
+import { decodeCursor, encodeCursor } from '../http/index.js';
+import { fingerprintOf } from '../ledger/index.js';
+import { partitionCode, RedisService, tagOf, tenantIndexKey, toStoreError } from '../redis/index.js';
+import { driftOf, type Drift, type Reading } from './reconciliation.js';
+import { TenantBooks, type BudgetName, type NamedHold, type UnreadableHold, type WalkedHolds } from './tenant-books.js';
+
+/** Readings of the budgets at different instants: with so many, even a busy budget was still in one of them. */
+const ROUNDS = 8;
+/** A page takes tenants until this time has passed; one tenant is never split. */
+const PAGE_BUDGET_MS = 3000;
+const TENANTS_A_READ = 100;
+/** Reservations named for one budget; their number is told in any case. */
+const MOST_NAMED = 100;
+const QUESTION = fingerprintOf(['verify']);
+
+interface BudgetDrift {
+  readonly tenantId: string;
+  readonly budget: BudgetName;
+  readonly drift: Drift;
+  readonly holds: readonly NamedHold[];
+}
+
+interface TenantReport {
+  readonly budgets: number;
+  readonly drifts: readonly BudgetDrift[];
+  readonly unreadable: readonly UnreadableHold[];
+}
+
+/** GET /ops/verify: recomputes every budget's `reserved` from its live reservations, and the invariant at every scope. */
+@Injectable()
+export class VerifyService {
+  constructor(
+    private readonly redis: RedisService,
+    private readonly books: TenantBooks,
+  ) {}
+
+  /**
+   * Verifies one tenant, or as many as one page has time for.
+   * @throws Refusal INVALID_REQUEST for a foreign cursor.
+   */
+  async page(tenant: string | undefined, cursor: string | undefined): Promise<object> {
+    const started = performance.now();
+    const total = { tenants: 0, budgets: 0, drift: [] as object[], unreadable: [] as object[] };
+    let next: string | undefined;
+    for await (const [partition, tenantId] of this.tenants(tenant?.trim().toLowerCase(), cursor)) {
+      if (total.tenants > 0 && performance.now() - started > PAGE_BUDGET_MS) {
+        next = encodeCursor(QUESTION, { value: partition, id: tenantId });
+        break;
+      }
+      const report = await this.verify(tenantId);
+      total.tenants += 1;
+      total.budgets += report.budgets;
+      total.drift.push(...report.drifts.map(driftView));
+      total.unreadable.push(...report.unreadable.map((hold) => unreadableView(tenantId, hold)));
+    }
+    const more = next === undefined ? { has_more: false } : { has_more: true, next_cursor: next };
+    return { ok: total.drift.length === 0, tenants: total.tenants, budgets: total.budgets, drift: total.drift, unreadable: total.unreadable, ...more };
+  }
+
+  /** The tenants in the order of their partitions and creation, from the one on that a cursor names. */
+  private async *tenants(only: string | undefined, cursor = ''): AsyncGenerator<[partition: number, tenantId: string]> {
+    if (only !== undefined && only !== '') {
+      yield [0, only];
+      return;
+    }
+    const place = cursor === '' ? undefined : decodeCursor(QUESTION, cursor, ({ value }) => Number.isSafeInteger(value) && (value as number) >= 0);
+    const first = (place?.value as number | undefined) ?? 0;
+    for (let partition = first; partition < this.redis.partitions; partition += 1) {
+      const index = tenantIndexKey(tagOf(partitionCode(partition)));
+      let rank = partition === first && place !== undefined ? await this.rankOf(index, place.id) : 0;
+      for (;;) {
+        const names = await this.ask(() => this.redis.client.zrange(index, rank, String(rank + TENANTS_A_READ - 1)));
+        for (const tenantId of names) {
+          yield [partition, tenantId];
+        }
+        if (names.length < TENANTS_A_READ) {
+          break;
+        }
+        rank += names.length;
+      }
+    }
+  }
+
+  /** Tenants are never removed. */
+  private async rankOf(index: string, tenantId: string): Promise<number> {
+    return (await this.ask(() => this.redis.client.zrank(index, tenantId))) ?? 0;
+  }
+
+  private async ask<Value>(command: () => Promise<Value>): Promise<Value> {
+    try {
+      return await command();
+    } catch (error) {
+      throw toStoreError(error);
+    }
+  }
+
+  /** What does not agree is looked at a second time, and reported when it still does not. */
+  private async verify(tenantId: string): Promise<TenantReport> {
+    const first = await this.look(tenantId, []);
+    if (first.drifts.length === 0) {
+      return first;
+    }
+    const suspects = new Set(first.drifts.map(({ budget }) => budget));
+    const second = await this.look(tenantId, [...suspects]);
+    return { ...second, drifts: second.drifts.filter((found) => suspects.has(found.budget) && !isDrained(found)) };
+  }
+
+  private async look(tenantId: string, names: readonly BudgetName[]): Promise<TenantReport> {
+    const { readings, firstMs, lastMs } = await this.books.readBudgets(tenantId, ROUNDS);
+    const walked = await this.books.walkHolds(tenantId, firstMs, lastMs, names);
+    const budgets = new Set([...readings.keys(), ...walked.steady.keys()]);
+    const drifts = [...budgets].sort().flatMap((budget) => judge(tenantId, budget, readings.get(budget) ?? [], walked));
+    return { budgets: readings.size, drifts, unreadable: walked.unreadable };
+  }
+}
+
+function judge(tenantId: string, budget: BudgetName, readings: readonly Reading[], walked: WalkedHolds): BudgetDrift[] {
+  const drift = driftOf(readings, { steady: walked.steady.get(budget) ?? 0n, moving: walked.moving.get(budget) ?? [] });
+  return drift === undefined ? [] : [{ tenantId, budget, drift, holds: walked.named.get(budget) ?? [] }];
+}
+
+/** The closing of a tenant gives back what its quarantined holds had reserved; their records stay as they are. */
+function isDrained({ drift, holds }: BudgetDrift): boolean {
+  const { kind, stored, expected } = drift;
+  if (kind !== 'RESERVED' || stored?.status !== 'CLOSED') {
+    return false;
+  }
+  const quarantined = holds.filter((hold) => hold.quarantined).reduce((sum, { amount }) => sum + amount, 0n);
+  return (expected ?? 0n) - quarantined === stored.figures.reserved;
+}
+
+function driftView({ tenantId, budget, drift, holds }: BudgetDrift): object {
+  const { kind, stored, expected } = drift;
+  const [unit, scope] = budget.split(' ');
+  const actual = kind === 'INVARIANT' ? stored?.figures.remaining : stored?.figures.reserved;
+  return {
+    tenant_id: tenantId,
+    scope,
+    unit,
+    kind,
+    ...(stored === undefined ? {} : { stored: { ...stored.figures, status: stored.status } }),
+    ...(expected === undefined ? {} : { expected, difference: (actual ?? 0n) - expected }),
+    reservation_count: holds.length,
+    reservations: holds.slice(0, MOST_NAMED).map(({ reservationId, amount, quarantined }) => ({ reservation_id: reservationId, amount, quarantined })),
+  };
+}
+
+function unreadableView(tenantId: string, { reservationId, reason, quarantined }: UnreadableHold): object {
+  return { tenant_id: tenantId, reservation_id: reservationId, reason, quarantined };
+}

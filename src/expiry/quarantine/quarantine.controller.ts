@@ -1,0 +1,48 @@
+import { Body, Controller, Get, Param, Post, Query, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Access } from '../../auth/index.js';
+import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { QuarantineDecisionDto, QuarantineListQueryDto } from './quarantine.dto.js';
+import { QuarantineService } from './quarantine.service.js';
+
+const validateList = compileQuery(QuarantineListQueryDto);
+const validateDecision = compileValidator(QuarantineDecisionDto);
+
+@ApiTags('Operations')
+@Controller('ops/quarantine')
+export class QuarantineController {
+  constructor(private readonly service: QuarantineService) {}
+
+  @Get()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'listQuarantine', summary: 'List reservations that could not be settled, newest first' })
+  @Answers(200, 'QuarantineList')
+  @QuerySchema(QuarantineListQueryDto)
+  async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, stringifyJson(await this.service.list(validateList(query))));
+  }
+
+  @Get(':reservation_id')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'inspectQuarantined', summary: 'What is wrong with a reservation in quarantine, and what a release would return' })
+  @Answers(200, 'QuarantinedReservation')
+  async inspect(@Param('reservation_id') reservationId: string, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, stringifyJson(await this.service.inspect(reservationId)));
+  }
+
+  @Post(':reservation_id/decide')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'decideQuarantined', summary: 'Have a reservation in quarantine judged again, or release it as it is' })
+  @Answers(200, 'QuarantineDecision')
+  @BodySchema(QuarantineDecisionDto)
+  async decide(
+    @Param('reservation_id') reservationId: string,
+    @Req() { trace }: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const decision = await this.service.decide(reservationId, validateDecision(body), trace.requestId, `${trace.traceId}-${trace.traceFlags}`);
+    sendJson(reply, 200, stringifyJson(decision));
+  }
+}

@@ -1,0 +1,149 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Inject, Injectable, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
+import { SchedulerRegistry } from '@nestjs/schedule';
+import { CONFIG, type HoldfastConfig } from '../config/index.js';
+import { LOGGER, type Logger } from '../logging/index.js';
+import { MaintenanceMetrics, MetricsRegistry, type LabelledCounter } from '../metrics/index.js';
+import { partitionCode, RedisService, tagOf, tenantIndexKey } from '../redis/index.js';
+
+const JOB = 'ttl_index_reconcile';
+/** From the end of one walk to the start of the next; the first one starts as long after the boot. */
+const INTERVAL_MS = 60_000;
+const JITTER_MS = 10_000;
+/** Entries of one run: some 0.3 ms of Redis' time. */
+const EXAMINE = 200;
+/** The walk may use this part of the time, so that weeks of ended reservations can be walked past without being noticed. */
+const TIME_SHARE = 0.02;
+
+export interface ReconcileReport {
+  readonly examined: number;
+  /** Live reservations that were not in the TTL index, and those that stood at the wrong place in it. */
+  readonly missing: number;
+  readonly misplaced: number;
+  /** Partitions that could not be walked. */
+  readonly failed: number;
+}
+
+/**
+ * Walks all tenants' reservations and puts live ones that are missing from the TTL index back into it. No script of
+ * Holdfast leaves any behind: they come from restored backups and from operators' edits. Runs never overlap, are slow on
+ * purpose, and end before shutdown goes on. Several instances may walk at once; what one has put back the other finds in place.
+ */
+@Injectable()
+export class Reconciler implements OnApplicationBootstrap, BeforeApplicationShutdown {
+  private readonly found: LabelledCounter;
+  private running: Promise<unknown> = Promise.resolve();
+  private readonly stopping = new AbortController();
+
+  constructor(
+    private readonly redis: RedisService,
+    private readonly maintenance: MaintenanceMetrics,
+    metrics: MetricsRegistry,
+    private readonly scheduler: SchedulerRegistry,
+    @Inject(CONFIG) private readonly config: HoldfastConfig,
+    @Inject(LOGGER) private readonly logger: Logger,
+  ) {
+    this.found = metrics.counter({
+      name: 'holdfast_reconciled_total',
+      help: 'Live reservations that the reconciler put back into the TTL index, by what was wrong: MISSING or MISPLACED.',
+      labels: ['found'],
+    });
+  }
+
+  onApplicationBootstrap(): void {
+    if (this.config.roles.has('janitor')) {
+      this.schedule();
+    }
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    this.stopping.abort();
+    if (this.scheduler.doesExist('timeout', JOB)) {
+      this.scheduler.deleteTimeout(JOB);
+    }
+    await this.running;
+  }
+
+  /**
+   * One walk through all partitions. Never rejects: what failed is in the report.
+   * @param timeShare which part of the time it may use; 1 does not pause
+   */
+  async reconcile(timeShare = 1): Promise<ReconcileReport> {
+    const began = performance.now();
+    const total = { examined: 0, missing: 0, misplaced: 0, failed: 0 };
+    const trace = `${randomBytes(16).toString('hex')}-01`;
+    for (let number = 0; number < this.redis.partitions && !this.stopping.signal.aborted; number += 1) {
+      const code = partitionCode(number);
+      try {
+        await this.walk(tagOf(code), { trace, timeShare, total });
+      } catch (error) {
+        total.failed += 1;
+        this.logger.warn({ err: error, partition: code }, 'a partition could not be reconciled; the others go on');
+      }
+    }
+    this.maintenance.ended(JOB, total.failed === 0 ? 'success' : 'failed', performance.now() - began);
+    if (total.missing + total.misplaced > 0) {
+      this.logger.error(total, 'live reservations were missing from the TTL index, or stood at the wrong place; they are back');
+    }
+    return total;
+  }
+
+  private schedule(): void {
+    this.scheduler.addTimeout(
+      JOB,
+      setTimeout(
+        () => {
+          this.scheduler.deleteTimeout(JOB);
+          this.running = this.reconcile(TIME_SHARE).then(() => {
+            if (!this.stopping.signal.aborted) {
+              this.schedule();
+            }
+          });
+        },
+        INTERVAL_MS + Math.random() * JITTER_MS,
+      ),
+    );
+  }
+
+  private async walk(tag: string, { trace, timeShare, total }: Walk): Promise<void> {
+    let place: [string, string, string] = ['', '', ''];
+    do {
+      const began = performance.now();
+      const [, , tenant = '', walkedMs = '', walkedId = '', examined, ...found] = await this.redis.scripts.run(
+        'reconcile',
+        [tenantIndexKey(tag)],
+        [...place, EXAMINE, trace],
+      );
+      place = [tenant, walkedMs, walkedId];
+      total.examined += Number(examined);
+      for (let index = 0; index < found.length; index += 2) {
+        this.tell(found[index] as string, found[index + 1] as string, total);
+      }
+      await this.rest(performance.now() - began, timeShare);
+    } while (place[0] !== '' && !this.stopping.signal.aborted);
+  }
+
+  private tell(reservationId: string, found: string, total: Walk['total']): void {
+    this.found.inc({ found });
+    this.logger.warn({ reservation: reservationId, found }, 'a live reservation is back in the TTL index');
+    if (found === 'MISSING') {
+      total.missing += 1;
+    } else {
+      total.misplaced += 1;
+    }
+  }
+
+  private async rest(workedMs: number, timeShare: number): Promise<void> {
+    const restMs = workedMs * (1 / timeShare - 1);
+    if (restMs >= 1) {
+      await delay(restMs, undefined, { signal: this.stopping.signal }).catch(() => undefined);
+    }
+  }
+}
+
+interface Walk {
+  readonly trace: string;
+  readonly timeShare: number;
+  readonly total: { examined: number; missing: number; misplaced: number; failed: number };
+}

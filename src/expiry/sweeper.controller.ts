@@ -1,0 +1,20 @@
+import { Controller, Get, Res } from '@nestjs/common';
+import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply } from 'fastify';
+import { Access } from '../auth/index.js';
+import { Answers, sendJson, stringifyJson } from '../http/index.js';
+import { SweeperState } from './sweeper-state.js';
+
+@ApiTags('Operations')
+@Controller('ops/sweeper')
+export class SweeperController {
+  constructor(private readonly state: SweeperState) {}
+
+  @Get()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'getSweeper', summary: 'Who sweeps what, how late, and how the last ticks went' })
+  @Answers(200, 'SweeperState')
+  async get(@Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, stringifyJson(await this.state.read()));
+  }
+}

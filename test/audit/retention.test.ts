@@ -1,0 +1,68 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { RetentionJanitor } from '../../src/audit/index.js';
+import { endedKey, reservationIndexKey, reservationKey } from '../../src/redis/index.js';
+import { eventually } from '../support/eventually.js';
+import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
+import { StoredHolds } from '../support/stored-holds.js';
+
+let redis: RedisServer;
+let holdfast: Holdfast;
+let stored: StoredHolds;
+let tenant: TestTenant;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  holdfast = await Holdfast.start({ REDIS_URL: redis.url });
+  stored = new StoredHolds(redis.url);
+  tenant = await holdfast.createTenant();
+  await holdfast.createBudget(tenant, '', 1_000_000);
+});
+
+afterAll(async () => {
+  stored.close();
+  await holdfast.stop();
+  await stopAllRedis();
+});
+
+async function released(): Promise<string> {
+  const id = expectStatus(await holdfast.reserve(tenant, 1), 200).reservation_id as string;
+  expectStatus(await holdfast.settle(tenant, 'release', id), 200);
+  return id;
+}
+
+test('index entries go after their records, bounded, counted, and from where the run before was cut', async () => {
+  const ids = [await released(), await released(), await released()];
+  const [tag, index] = [stored.tagOfTenant(tenant.id), reservationIndexKey(stored.tagOfTenant(tenant.id), tenant.id)];
+  await stored.redis.del(...ids.slice(0, 2).map((id) => reservationKey(tag, id)));
+  const janitor = holdfast.app.get(RetentionJanitor);
+  await janitor.trim(0);
+  expect(await stored.redis.zcard(index)).toBe(3);
+  expect(await holdfast.metric('holdfast_maintenance_cut_total', { job: 'audit_retention' })).toBe(1);
+  await janitor.trim();
+  expect(await stored.redis.zrange(index, 0, '-1')).toEqual([ids[2]]);
+  expect(await holdfast.metric('holdfast_index_entries_trimmed_total')).toBe(2);
+});
+
+test('records are packed after their end, and a run without time leaves them for the next', async () => {
+  const id = await released();
+  const tag = stored.tagOfTenant(tenant.id);
+  const janitor = holdfast.app.get(RetentionJanitor);
+  await janitor.pack(-1);
+  expect(await stored.redis.hexists(reservationKey(tag, id), '0')).toBe(0);
+  await janitor.pack();
+  expect(await stored.redis.hexists(reservationKey(tag, id), '0')).toBe(1);
+  expect(await stored.redis.exists(endedKey(tag))).toBe(0);
+  expect(await holdfast.metric('holdfast_records_packed_total')).toBeGreaterThanOrEqual(1);
+});
+
+test('an instance with the role does both by itself, and stops with it', async () => {
+  const working = await Holdfast.start({ REDIS_URL: redis.url, HOLDFAST_ROLES: 'janitor' });
+  try {
+    const id = await released();
+    await eventually('the record is packed', async () => (await stored.redis.hexists(reservationKey(stored.tagOfTenant(tenant.id), id), '0')) === 1);
+    expect(await working.metric('cycles_maintenance_runs_total', { job: 'record_packing', outcome: 'success' })).toBeGreaterThanOrEqual(1);
+  } finally {
+    await working.stop();
+  }
+});

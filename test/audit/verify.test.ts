@@ -1,0 +1,160 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { budgetKey } from '../../src/redis/index.js';
+import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import { startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
+import { StoredHolds } from '../support/stored-holds.js';
+
+let redis: RedisServer;
+let holdfast: Holdfast;
+let stored: StoredHolds;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  holdfast = await Holdfast.start({ REDIS_URL: redis.url });
+  stored = new StoredHolds(redis.url);
+});
+
+afterAll(async () => {
+  stored.close();
+  await holdfast.stop();
+  await stopAllRedis();
+});
+
+async function newTenant(): Promise<TestTenant> {
+  const tenant = await holdfast.createTenant();
+  await holdfast.createBudget(tenant, '', 1_000_000);
+  await holdfast.createBudget(tenant, '/workspace:w', 1_000_000);
+  return tenant;
+}
+
+async function hold(tenant: TestTenant, amount: number): Promise<string> {
+  const answer = await holdfast.reserve(tenant, amount, { subject: { tenant: tenant.id, workspace: 'w' } });
+  return expectStatus(answer, 200).reservation_id as string;
+}
+
+async function verify(query = ''): Promise<Json> {
+  return expectStatus(await holdfast.admin('GET', `/ops/verify?${query}`), 200);
+}
+
+async function change(tenant: TestTenant, below: string, by: Record<string, number>): Promise<void> {
+  const key = budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}${below}`);
+  const changes = stored.redis.multi();
+  Object.entries(by).forEach(([field, amount]) => changes.hincrby(key, field, amount));
+  await changes.exec();
+}
+
+describe('verifying the ledger', () => {
+  test('finds a sound one sound, with holds in every state and overdue ones that nobody swept', async () => {
+    const tenant = await newTenant();
+    await hold(tenant, 10);
+    expectStatus(await holdfast.commit(tenant, await hold(tenant, 20), 15), 200);
+    expectStatus(await holdfast.settle(tenant, 'release', await hold(tenant, 30)), 200);
+    const [overdue, broken] = [await hold(tenant, 40), await hold(tenant, 50)];
+    await stored.expireIn(overdue, -60_000);
+    await stored.set(broken, { ex: 'never' });
+    expect(await verify(`tenant=${tenant.id}`)).toEqual({
+      ok: false,
+      tenants: 1,
+      budgets: 2,
+      drift: [expect.objectContaining({ difference: 50 }), expect.objectContaining({ difference: 50 })],
+      unreadable: [{ tenant_id: tenant.id, reservation_id: broken, reason: 'INVALID_EXPIRY', quarantined: false }],
+      has_more: false,
+    });
+    await stored.set(broken, { ex: String(Number.MAX_SAFE_INTEGER).slice(0, 13) });
+    expect(await verify(`tenant=${tenant.id.toUpperCase()}`)).toEqual({ ok: true, tenants: 1, budgets: 2, drift: [], unreadable: [], has_more: false });
+  });
+
+  test('names the scope, the drift and the reservations involved', async () => {
+    const tenant = await newTenant();
+    const ids = [await hold(tenant, 10), await hold(tenant, 5)];
+    await change(tenant, '/workspace:w', { reserved: 7, remaining: -7 });
+    const { ok, drift } = await verify(`tenant=${tenant.id}`);
+    expect({ ok, drift }).toEqual({
+      ok: false,
+      drift: [
+        {
+          tenant_id: tenant.id,
+          scope: `tenant:${tenant.id}/workspace:w`,
+          unit: 'TOKENS',
+          kind: 'RESERVED',
+          stored: { remaining: 999_978, reserved: 22, spent: 0, allocated: 1_000_000, debt: 0, status: 'ACTIVE' },
+          expected: 15,
+          difference: 7,
+          reservation_count: 2,
+          reservations: expect.arrayContaining([{ reservation_id: ids[0], amount: 10, quarantined: false }, { reservation_id: ids[1], amount: 5, quarantined: false }]),
+        },
+      ],
+    });
+    await change(tenant, '/workspace:w', { reserved: -7 });
+    expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([{ kind: 'INVARIANT', expected: 999_985, difference: -7 }]);
+    await change(tenant, '/workspace:w', { remaining: 7 });
+    expect((await verify(`tenant=${tenant.id}`)).ok).toBe(true);
+  });
+
+  test('finds a budget that is damaged, and one that is gone though it is held', async () => {
+    const tenant = await newTenant();
+    const id = await hold(tenant, 9);
+    const key = budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}/workspace:w`);
+    await stored.redis.hset(key, 'spent', 'much');
+    expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([{ kind: 'UNREADABLE_BUDGET', scope: `tenant:${tenant.id}/workspace:w` }]);
+    await stored.redis.del(key);
+    expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([{ kind: 'UNREADABLE_BUDGET', reservations: [{ reservation_id: id }] }]);
+    await stored.redis.zrem(`${stored.tagOfTenant(tenant.id)}budgets:${tenant.id}`, `tenant:${tenant.id}/workspace:w TOKENS`);
+    expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([{ kind: 'MISSING_BUDGET', expected: 9, reservations: [{ reservation_id: id }] }]);
+  });
+
+  test('does not mistake what the closing of a tenant drained for drift', async () => {
+    const tenant = await newTenant();
+    const broken = await hold(tenant, 50);
+    await stored.set(broken, { ex: 'never' });
+    expectStatus(await holdfast.admin('GET', `/ops/reservations/${broken}`), 200);
+    expectStatus(await holdfast.admin('PATCH', `/v1/admin/tenants/${tenant.id}`, { status: 'CLOSED' }), 200);
+    await stored.set(broken, { ex: '1763722222222' });
+    expect(await verify(`tenant=${tenant.id}`)).toMatchObject({ ok: true, drift: [] });
+  });
+
+  test('raises no false alarm while traffic runs, and still finds a true drift', async () => {
+    const tenant = await newTenant();
+    let running = true;
+    let operations = 0;
+    const client = async (index: number): Promise<void> => {
+      while (running) {
+        const id = await hold(tenant, 1 + index);
+        operations += 1;
+        await (index % 3 === 0 ? holdfast.settle(tenant, 'release', id) : index % 3 === 1 ? holdfast.commit(tenant, id, 1) : stored.expireIn(id, -60_000));
+      }
+    };
+    const sweeper = async (): Promise<void> => {
+      while (running) {
+        await holdfast.call('GET', '/v1/reservations?limit=200', { key: tenant.key });
+      }
+    };
+    const clients = [...Array.from({ length: 8 }, (_, index) => client(index)), sweeper()];
+    try {
+      for (let count = 0; count < 12; count += 1) {
+        expect(await verify(`tenant=${tenant.id}`)).toMatchObject({ ok: true, drift: [] });
+      }
+      await change(tenant, '', { reserved: 100_000, remaining: -100_000 });
+      expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([{ kind: 'RESERVED', scope: `tenant:${tenant.id}` }]);
+    } finally {
+      running = false;
+      await Promise.all(clients);
+      await change(tenant, '', { reserved: -100_000, remaining: 100_000 });
+    }
+    expect(operations).toBeGreaterThan(100);
+    expect((await verify(`tenant=${tenant.id}`)).ok).toBe(true);
+  });
+
+  test('without a tenant goes through all of them, never scanning, and is for operators', async () => {
+    const before = await stored.redis.info('commandstats');
+    const report = await verify();
+    expect(report.tenants).toBeGreaterThanOrEqual(4);
+    expect(report.has_more).toBe(false);
+    const after = await stored.redis.info('commandstats');
+    for (const name of ['scan', 'keys', 'hscan', 'zscan']) {
+      expect([name, after.includes(`cmdstat_${name}:`)]).toEqual([name, before.includes(`cmdstat_${name}:`)]);
+    }
+    expectRefusal(await holdfast.admin('GET', '/ops/verify?cursor=none'), 400, 'INVALID_REQUEST');
+    expectRefusal(await holdfast.call('GET', '/ops/verify'), 401, 'UNAUTHORIZED');
+  });
+});

@@ -1,0 +1,55 @@
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { VERIFIED, verifyLedger } from '../../src/console/index.js';
+import { budgetKey } from '../../src/redis/index.js';
+import { ADMIN_API_KEY, expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
+import { StoredHolds } from '../support/stored-holds.js';
+
+let redis: RedisServer;
+let holdfast: Holdfast;
+let stored: StoredHolds;
+let tenant: TestTenant;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  holdfast = await Holdfast.start({ REDIS_URL: redis.url });
+  stored = new StoredHolds(redis.url);
+  tenant = await holdfast.createTenant();
+  await holdfast.createBudget(tenant, '', 9_007_199_254_740_993n);
+});
+
+afterAll(async () => {
+  stored.close();
+  await holdfast.stop();
+  await stopAllRedis();
+});
+
+async function verify(more: { baseUrl?: string; adminKey?: string; tenant?: string } = {}): Promise<[number, string]> {
+  const lines: string[] = [];
+  const code = await verifyLedger({ baseUrl: holdfast.url, adminKey: ADMIN_API_KEY, print: (line) => lines.push(line), ...more });
+  return [code, lines.join('\n')];
+}
+
+test('a sound ledger is 0, drift is 1 with its scope and reservations, and a service that does not answer is 2', async () => {
+  const id = expectStatus(await holdfast.reserve(tenant, 5), 200).reservation_id as string;
+  expect(await verify()).toEqual([VERIFIED.sound, '1 budgets of 1 tenants verified: no drift']);
+  const key = budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}`);
+  await stored.redis.hincrby(key, 'reserved', 3);
+  await stored.redis.hincrby(key, 'remaining', -3);
+  const [code, text] = await verify({ tenant: tenant.id });
+  expect(code).toBe(VERIFIED.drift);
+  expect(text).toContain(`drift at tenant:${tenant.id} in TOKENS of ${tenant.id}: RESERVED; expected 5, off by 3`);
+  expect(text).toContain('allocated 9007199254740993');
+  expect(text).toContain(`  ${id} holds 5`);
+  expect(await verify({ adminKey: 'a-wrong-admin-key-0' })).toEqual([VERIFIED.unknown, expect.stringContaining('answered 401')]);
+  expect((await verify({ baseUrl: 'http://127.0.0.1:1' }))[0]).toBe(VERIFIED.unknown);
+});
+
+test('the command says what is wrong with its options, and that is no drift', () => {
+  const command = fileURLToPath(new URL('../../scripts/verify.mjs', import.meta.url));
+  const { status, stderr } = spawnSync(process.execPath, [command, '--all'], { encoding: 'utf8' });
+  expect(status).toBe(2);
+  expect(stderr).toBe('holdfast: "--all" is no option of npm run verify; there are --url <base URL> and --tenant <id>\n');
+});

@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { ExpiryService } from '../../src/expiry/index.js';
+import { eventLogKey, quarantineKey, reservationKey, ttlIndexKey } from '../../src/redis/index.js';
+import { makeHolds } from '../support/bulk-holds.js';
+import { eventually } from '../support/eventually.js';
+import { Holdfast, type TestTenant } from '../support/holdfast.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { StoredHolds } from '../support/stored-holds.js';
+import { makeDue, makeTenants, startSweeper, stateOf } from './instances.js';
+
+/** What stands in the way of one hold must not stand in the way of another. */
+
+let redis: RedisServer;
+let holdfast: Holdfast;
+let stored: StoredHolds;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  holdfast = await Holdfast.start({ REDIS_URL: redis.url, SWEEP_BATCH_SIZE: '10' });
+  stored = new StoredHolds(redis.url);
+});
+afterAll(async () => {
+  stored.close();
+  await holdfast.stop();
+  await redis.stop();
+});
+
+const sweep = () => holdfast.app.get(ExpiryService).sweep();
+
+describe('1,500 holds in a long grace do not starve one that is due behind them', () => {
+  async function inGrace(scoreOf: (expiresAt: number, graceMs: number) => number): Promise<{ tag: string; ids: string[]; tenant: TestTenant }> {
+    const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+    const tag = stored.tagOfTenant(tenant.id);
+    const ids = await makeHolds(stored.redis, tag, tenant.id, Array.from({ length: 1500 }, () => ({})));
+    const [seconds] = await stored.redis.time();
+    const expiresAt = Number(seconds) * 1000 - 30_000;
+    const pipeline = stored.redis.pipeline();
+    for (const id of ids) {
+      pipeline.hset(reservationKey(tag, id), 'ex', expiresAt, 'gr', 600_000).zadd(ttlIndexKey(tag), scoreOf(expiresAt, 600_000), id);
+    }
+    await pipeline.exec();
+    return { tag, ids, tenant };
+  }
+
+  test('since the index is in the order of reclaim deadlines, they are not even looked at', async () => {
+    const { ids, tenant } = await inGrace((expiresAt, graceMs) => expiresAt + graceMs);
+    const [due] = await makeDue(holdfast, stored, tenant, 1, 1000);
+    expect(await sweep()).toMatchObject({ judged: 1, expired: 1 });
+    expect(await stateOf(stored, due as string)).toBe('EXPIRED');
+    expect(await stateOf(stored, ids[0] as string)).toBe('ACTIVE');
+  });
+
+  test('and where an index from elsewhere has them in the order of expiry, they are put in their places', async () => {
+    const { tag, ids, tenant } = await inGrace((expiresAt) => expiresAt);
+    const [due] = await makeDue(holdfast, stored, tenant, 1, 1000);
+    await eventually('the due one expires', async () => (await sweep()).judged >= 0 && (await stateOf(stored, due as string)) === 'EXPIRED');
+    expect(await sweep()).toMatchObject({ judged: 0 });
+    expect(await stored.redis.zcard(ttlIndexKey(tag))).toBe(1500);
+    expect(await stateOf(stored, ids[0] as string)).toBe('ACTIVE');
+  });
+});
+
+describe('candidates that cannot be judged', () => {
+  test('more of them than a page holds, at its head, do not stop the ones behind, and are tried again', async () => {
+    const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+    const tag = stored.tagOfTenant(tenant.id);
+    const stuck = await makeDue(holdfast, stored, tenant, 25, 60_000);
+    // Neither can they be settled, nor put into quarantine.
+    await Promise.all(stuck.map((id) => stored.set(id, { am: 'many' })));
+    await stored.redis.set(quarantineKey(tag), 'damaged');
+    const sound = await makeDue(holdfast, stored, tenant, 15, 1000);
+    const errors = () => holdfast.metric('holdfast_expiry_outcomes_total', { source: 'sweep', outcome: 'ERROR' });
+    const before = await errors();
+    expect(await sweep()).toMatchObject({ judged: 40, expired: 15, failed: 25, cut: false });
+    expect((await errors()) - before).toBe(25);
+    expect(await Promise.all(sound.map((id) => stateOf(stored, id)))).toEqual(sound.map(() => 'EXPIRED'));
+    await stored.redis.del(quarantineKey(tag));
+    expect(await sweep()).toMatchObject({ judged: 25, failed: 0 });
+    expect(await stored.redis.hlen(quarantineKey(tag))).toBe(25);
+  });
+});
+
+describe('an instance with a partition that it cannot sweep', () => {
+  test('sweeps the others, turns readiness red by its lateness, and recovers when it is mended', async () => {
+    const [ill, well] = (await makeTenants(holdfast, 2)) as [TestTenant, TestTenant];
+    const tag = stored.tagOfTenant(ill.id);
+    const [stuck] = (await makeDue(holdfast, stored, ill, 1)) as [string];
+    await stored.redis.rename(eventLogKey(tag), `${tag}saved`).catch(() => undefined);
+    await stored.redis.set(eventLogKey(tag), 'damaged');
+    const sweeper = await startSweeper({ REDIS_URL: redis.url, SWEEP_ALERT_MS: '1000' });
+    try {
+      if (stored.tagOfTenant(well.id) !== tag) {
+        const [due] = (await makeDue(holdfast, stored, well, 1)) as [string];
+        await eventually('the other partition is swept', async () => (await stateOf(stored, due)) === 'EXPIRED');
+      }
+      const state = await eventually('it is too late', async () => {
+        const { status, body } = await sweeper.call('GET', '/health/ready');
+        return status === 503 && body.details.sweeper;
+      });
+      expect(state).toMatchObject({ status: 'down', backlog: 1, limit_ms: 1000, partitions: 64 });
+      await eventually('the lateness tells', async () => (await sweeper.call('GET', '/health/ready')).body.details.sweeper.lateness_ms > 1000);
+      expect(await sweeper.metric('holdfast_sweep_backlog')).toBe(1);
+      expect(await sweeper.metric('holdfast_sweep_oldest_due_seconds')).toBeGreaterThan(1);
+      expect(await stateOf(stored, stuck)).toBe('ACTIVE');
+      await stored.redis.del(eventLogKey(tag));
+      await eventually('it expires', async () => (await stateOf(stored, stuck)) === 'EXPIRED');
+      await eventually('all is well', async () => (await sweeper.call('GET', '/health/ready')).status === 200);
+    } finally {
+      await sweeper.stop();
+    }
+  });
+
+  test('shares the others when no instance can lease it', async () => {
+    const broken = '{p07}';
+    await stored.redis.rename(ttlIndexKey(broken), `${broken}saved`).catch(() => undefined);
+    await stored.redis.set(ttlIndexKey(broken), 'damaged');
+    const sweeper = await startSweeper({ REDIS_URL: redis.url });
+    try {
+      await eventually('the others are held', async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 63);
+      await stored.redis.del(ttlIndexKey(broken));
+      await eventually('all are held', async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 64);
+    } finally {
+      await sweeper.stop();
+    }
+  });
+});

@@ -1,0 +1,63 @@
+import { PartitionLeases } from '../../src/expiry/partition-leases.js';
+import { eventLogKey, partitionCode, sweepInstancesKey, sweepLeaseKey, tagOf, tagOfReservationId } from '../../src/redis/index.js';
+import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import type { StoredHolds } from '../support/stored-holds.js';
+
+export const TAGS = Array.from({ length: 64 }, (_, number) => tagOf(partitionCode(number)));
+
+/** An instance that sweeps by itself, often. */
+export function startSweeper(env: Record<string, string>): Promise<Holdfast> {
+  return Holdfast.start({ HOLDFAST_ROLES: 'sweeper', SWEEP_INTERVAL_MS: '50', ...env });
+}
+
+export function leasesOf(instance: Holdfast): PartitionLeases {
+  return instance.app.get(PartitionLeases);
+}
+
+/** How many partitions each token holds, as Redis has it. */
+export async function leaseCounts(stored: StoredHolds): Promise<Map<string, number>> {
+  const tokens = await Promise.all(TAGS.map((tag) => stored.redis.get(sweepLeaseKey(tag))));
+  const counts = new Map<string, number>();
+  for (const token of tokens) {
+    if (token !== null) {
+      counts.set(token, (counts.get(token) ?? 0) + 1);
+    }
+  }
+  return counts;
+}
+
+export function announced(stored: StoredHolds): Promise<string[]> {
+  return stored.redis.zrangebyscore(sweepInstancesKey(), '-inf', '+inf');
+}
+
+/** Tenants in different partitions, each with a budget. */
+export function makeTenants(maker: Holdfast, count: number): Promise<TestTenant[]> {
+  return Promise.all(
+    Array.from({ length: count }, async () => {
+      const tenant = await maker.createTenant();
+      await maker.createBudget(tenant, '', 1_000_000);
+      return tenant;
+    }),
+  );
+}
+
+/** Holds of 10 that ended before. */
+export async function makeDue(maker: Holdfast, stored: StoredHolds, tenant: TestTenant, count: number, byMs = 1000): Promise<string[]> {
+  const ids: string[] = [];
+  for (let index = 0; index < count; index += 1) {
+    const { reservation_id: id } = expectStatus(await maker.reserve(tenant, 10, { grace_period_ms: 0 }), 200);
+    await stored.expireIn(id as string, -byMs);
+    ids.push(id as string);
+  }
+  return ids;
+}
+
+/** How many events tell that this hold expired. */
+export async function expiredEvents(stored: StoredHolds, reservationId: string): Promise<number> {
+  const entries = await stored.redis.xrange(eventLogKey(tagOfReservationId(reservationId, 64) as string), '-', '+');
+  return entries.filter(([, fields]) => fields.includes(reservationId) && fields.includes('reservation.expired')).length;
+}
+
+export async function stateOf(stored: StoredHolds, reservationId: string): Promise<string | undefined> {
+  return (await stored.record(reservationId))['st'];
+}

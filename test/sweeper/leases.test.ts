@@ -1,0 +1,156 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { PartitionDrain } from '../../src/expiry/partition-drain.js';
+import { Partition } from '../../src/expiry/partition.js';
+import { sweepInstancesKey, sweepLeaseKey } from '../../src/redis/index.js';
+import { buildService, spawnService, type ServiceProcess } from '../support/built-service.js';
+import { eventually } from '../support/eventually.js';
+import { ADMIN_API_KEY, Holdfast } from '../support/holdfast.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { StoredHolds } from '../support/stored-holds.js';
+import { announced, expiredEvents, leaseCounts, leasesOf, makeDue, makeTenants, startSweeper, stateOf, TAGS } from './instances.js';
+
+let redis: RedisServer;
+let maker: Holdfast;
+let stored: StoredHolds;
+let instances: Holdfast[] = [];
+let processes: ServiceProcess[] = [];
+
+beforeAll(async () => {
+  buildService();
+  redis = await startRedis();
+  maker = await Holdfast.start({ REDIS_URL: redis.url });
+  stored = new StoredHolds(redis.url);
+}, 120_000);
+
+afterEach(async () => {
+  await Promise.all(instances.map((instance) => instance.stop()));
+  for (const { child, ended } of processes) {
+    child.kill('SIGKILL');
+    await ended;
+  }
+  instances = [];
+  processes = [];
+  // What a killed one left would be in the next test's way until it lapses.
+  await Promise.all(TAGS.map((tag) => stored.redis.del(sweepLeaseKey(tag))));
+  await Promise.all((await announced(stored)).map((instance) => stored.redis.zrem(sweepInstancesKey(), instance)));
+});
+
+afterAll(async () => {
+  stored.close();
+  await maker.stop();
+  await redis.stop();
+});
+
+async function start(env: Record<string, string> = {}): Promise<Holdfast> {
+  const instance = await startSweeper({ REDIS_URL: redis.url, ...env });
+  instances.push(instance);
+  return instance;
+}
+
+/** A process of its own, which can be killed and frozen. */
+function spawnSweeper(leaseMs: number): ServiceProcess {
+  const service = spawnService({
+    REDIS_URL: redis.url, ADMIN_API_KEY, PORT: '0', HOST: '127.0.0.1', HOLDFAST_ROLES: 'sweeper', SWEEP_INTERVAL_MS: '50',
+    SWEEP_LEASE_MS: String(leaseMs), LOG_LEVEL: 'warn',
+  });
+  processes.push(service);
+  return service;
+}
+
+async function sharesBecome(...sizes: number[]): Promise<void> {
+  await eventually(`the shares are ${sizes.join(', ')}`, async () => {
+    const found = [...(await leaseCounts(stored)).values()].sort((a, b) => b - a);
+    return JSON.stringify(found) === JSON.stringify(sizes) || Promise.reject(new Error(found.join(', ')));
+  });
+}
+
+async function expectAllExpiredOnce(ids: readonly string[]): Promise<void> {
+  await eventually('all expire', async () => (await Promise.all(ids.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'));
+  expect(await Promise.all(ids.map((id) => expiredEvents(stored, id)))).toEqual(ids.map(() => 1));
+}
+
+describe('instances share the partitions', () => {
+  test('alone, by two and by three, each hold is expired once by one of them, and who leaves gives up at once', async () => {
+    const first = await start({ SWEEP_LEASE_MS: '300000' });
+    await sharesBecome(64);
+    const second = await start({ SWEEP_LEASE_MS: '300000' });
+    await sharesBecome(32, 32);
+    const third = await start({ SWEEP_LEASE_MS: '300000' });
+    await sharesBecome(22, 21, 21);
+    const all = [first, second, third];
+    // What each thinks it holds is what Redis says, after the beat that follows.
+    await eventually('the views agree', () => all.map((one) => leasesOf(one).held.size).sort().join() === '21,21,22');
+    const tenants = await makeTenants(maker, 12);
+    const ids = (await Promise.all(tenants.map((tenant) => makeDue(maker, stored, tenant, 5)))).flat();
+    await expectAllExpiredOnce(ids);
+    const counted = await Promise.all(all.map((one) => one.metric('cycles_reservations_expired_total')));
+    expect(counted.reduce((sum, count) => sum + count, 0)).toBe(60);
+    expect(counted.filter((count) => count > 0).length).toBeGreaterThan(1);
+    for (const tenant of tenants) {
+      expect(await maker.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
+    }
+    // With leases of five minutes, only giving them up can hand them over.
+    await third.stop();
+    instances.splice(instances.indexOf(third), 1);
+    await sharesBecome(32, 32);
+    expect(await announced(stored)).toHaveLength(2);
+    expect(await second.metric('holdfast_sweep_instances')).toBe(2);
+    expect(await second.metric('holdfast_sweep_leases_held')).toBe(32);
+    await first.stop();
+    await second.stop();
+    instances = [];
+    expect(await leaseCounts(stored)).toEqual(new Map());
+    expect(await announced(stored)).toEqual([]);
+  });
+
+  test('a killed one is taken over when its leases lapse', async () => {
+    const killed = spawnSweeper(1000);
+    await sharesBecome(64);
+    const survivor = await start({ SWEEP_LEASE_MS: '1000' });
+    await sharesBecome(32, 32);
+    const tenants = await makeTenants(maker, 12);
+    killed.child.kill('SIGKILL');
+    await killed.ended;
+    await sharesBecome(64);
+    expect(await leaseCounts(stored)).toEqual(new Map([[leasesOf(survivor).instance, 64]]));
+    await expectAllExpiredOnce((await Promise.all(tenants.map((tenant) => makeDue(maker, stored, tenant, 2)))).flat());
+  });
+
+  test('a frozen one is taken over; when it wakes up it acts under no lease that is not its own, and gets a share again', async () => {
+    const frozen = spawnSweeper(1000);
+    await sharesBecome(64);
+    const other = await start({ SWEEP_LEASE_MS: '1000' });
+    await sharesBecome(32, 32);
+    frozen.child.kill('SIGSTOP');
+    await sharesBecome(64);
+    const tenants = await makeTenants(maker, 12);
+    const ids = (await Promise.all(tenants.map((tenant) => makeDue(maker, stored, tenant, 3)))).flat();
+    frozen.child.kill('SIGCONT');
+    await expectAllExpiredOnce(ids);
+    await sharesBecome(32, 32);
+    expect(frozen.output.stdout).not.toContain('STOOD STILL');
+    for (const tenant of tenants) {
+      expect(await maker.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
+    }
+    expect(leasesOf(other).held.size).toBe(32);
+  });
+
+  test('an instance that lost its lease stops before the next page and leaves the lease as it is', async () => {
+    const [tenant] = await makeTenants(maker, 1);
+    const ids = await makeDue(maker, stored, tenant as never, 3);
+    const tag = stored.tagOfTenant((tenant as { id: string }).id);
+    const partition = new Partition(TAGS.indexOf(tag));
+    await stored.redis.set(sweepLeaseKey(tag), 'another', 'PX', 60_000);
+    const lost: Partition[] = [];
+    const report = await maker.app.get(PartitionDrain).run([partition], { token: 'mine', goesOn: () => true, lost: (one) => lost.push(one) });
+    expect(report).toEqual({ judged: 0, expired: 0, failed: 0, cut: false });
+    expect(lost).toEqual([partition]);
+    expect(await stored.redis.get(sweepLeaseKey(tag))).toBe('another');
+    // Nor does it take one that lapsed: that is for the beat, which knows the shares.
+    await stored.redis.del(sweepLeaseKey(tag));
+    await maker.app.get(PartitionDrain).run([partition], { token: 'mine', goesOn: () => true, lost: (one) => lost.push(one) });
+    expect(lost).toHaveLength(2);
+    expect(await stored.redis.exists(sweepLeaseKey(tag))).toBe(0);
+    expect(await stateOf(stored, ids[0] as string)).toBe('ACTIVE');
+  });
+});

@@ -1,0 +1,125 @@
+import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { RedisService } from '../../src/redis/index.js';
+import { eventually } from '../support/eventually.js';
+import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { StoredHolds } from '../support/stored-holds.js';
+import { expiredEvents, makeDue, makeTenants, startSweeper, stateOf } from './instances.js';
+
+let redis: RedisServer;
+let maker: Holdfast;
+let sweeper: Holdfast;
+let stored: StoredHolds;
+let tenants: TestTenant[];
+
+beforeAll(async () => {
+  redis = await startRedis({ appendonly: true, args: ['--appendfsync', 'always'] });
+  maker = await Holdfast.start({ REDIS_URL: redis.url });
+  sweeper = await startSweeper({ REDIS_URL: redis.url, SWEEP_ALERT_MS: '1000', SWEEP_BATCH_SIZE: '10' });
+  stored = new StoredHolds(redis.url);
+  stored.redis.on('error', () => undefined);
+  tenants = await makeTenants(maker, 4);
+});
+
+afterEach(() => {
+  jest.restoreAllMocks();
+});
+
+afterAll(async () => {
+  stored.close();
+  await Promise.all([maker.stop(), sweeper.stop()]);
+  await redis.stop();
+});
+
+const failures = () => sweeper.metric('cycles_maintenance_runs_total', { job: 'reservation_expiry', outcome: 'failed' });
+
+async function sweeps(): Promise<void> {
+  const ids = await eventually('holds can be made', async () => (await Promise.all(tenants.map((tenant) => makeDue(maker, stored, tenant, 3)))).flat());
+  await eventually('they expire', async () => (await Promise.all(ids.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'));
+  expect(await Promise.all(ids.map((id) => expiredEvents(stored, id)))).toEqual(ids.map(() => 1));
+}
+
+async function goAway(how: 'killed' | 'silent' | 'restarted'): Promise<void> {
+  const before = await failures();
+  if (how === 'silent') {
+    redis.pause();
+  } else {
+    await redis.kill();
+  }
+  await eventually('the sweep fails, and says so', async () => (await failures()) > before);
+  if (how === 'silent') {
+    redis.resume();
+  } else {
+    await redis.restart();
+  }
+}
+
+describe('the sweep goes on after Redis was away', () => {
+  test.each(['killed', 'silent', 'killed', 'silent'] as const)('%s, as often as it happens', async (how) => {
+    await sweeps();
+    await goAway(how);
+    await sweeps();
+    expect(await sweeper.metric('holdfast_sweep_restarts_total')).toBe(0);
+  });
+
+  test('in the middle of a page: what fails is counted, and every hold is expired once when Redis is back', async () => {
+    const [tenant] = tenants as [TestTenant];
+    const { scripts } = sweeper.app.get(RedisService);
+    const runMany = scripts.runMany.bind(scripts);
+    const before = await sweeper.metric('holdfast_expiry_outcomes_total', { outcome: 'ERROR' });
+    jest.spyOn(scripts, 'runMany').mockImplementationOnce(async (name, calls) => {
+      await redis.kill();
+      return runMany(name, calls);
+    });
+    const ids: string[] = [];
+    for (let index = 0; index < 30; index += 1) {
+      ids.push(expectStatus(await maker.reserve(tenant, 10, { grace_period_ms: 0 }), 200).reservation_id as string);
+    }
+    await Promise.allSettled(ids.map((id) => stored.expireIn(id, -1000)));
+    await eventually('the page fails', async () => (await sweeper.metric('holdfast_expiry_outcomes_total', { outcome: 'ERROR' })) > before);
+    await redis.restart();
+    await eventually('the store is back', async () => (await stored.redis.ping()) === 'PONG');
+    await Promise.all(ids.map(async (id) => ((await stateOf(stored, id)) === 'ACTIVE' ? stored.expireIn(id, -1000) : undefined)));
+    await eventually('all expire', async () => (await Promise.all(ids.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'));
+    expect(await Promise.all(ids.map((id) => expiredEvents(stored, id)))).toEqual(ids.map(() => 1));
+    await eventually('the budget is whole', async () => (await maker.balances(tenant))[`tenant:${tenant.id}`] === '1000000 0 0 0');
+  });
+});
+
+describe('readiness', () => {
+  test('is red by the age of the last sweep while Redis is away, and green again by itself', async () => {
+    await redis.kill();
+    const state = await eventually('the sweep is too old', async () => {
+      const { status, body } = await sweeper.call('GET', '/health/ready');
+      return status === 503 && body.details.sweeper?.status === 'down' && body.details.sweeper;
+    });
+    expect(state.last_success_age_ms).toBeGreaterThan(1000);
+    expect(await sweeper.metric('holdfast_sweep_age_seconds')).toBeGreaterThan(1);
+    await redis.restart();
+    await eventually('all is well', async () => (await sweeper.call('GET', '/health/ready')).status === 200);
+  });
+});
+
+describe('the watchdog', () => {
+  test('starts the sweep anew when a call never ends, and the old one does nothing any more', async () => {
+    const { scripts } = sweeper.app.get(RedisService);
+    const run = scripts.run.bind(scripts);
+    let wake: (() => void) | undefined;
+    jest.spyOn(scripts, 'run').mockImplementation((name, keys, args) => {
+      if (wake === undefined && name === 'sweep_announce') {
+        return new Promise<string[]>((done) => {
+          wake = () => done(['ALIVE', '1', '1', '0', '']);
+        });
+      }
+      return run(name, keys, args);
+    });
+    await eventually('the sweep stands still', () => wake !== undefined);
+    await eventually('it is started anew', async () => (await sweeper.metric('holdfast_sweep_restarts_total')) === 1, 25_000);
+    await sweeps();
+    const ids = await makeDue(maker, stored, tenants[0] as TestTenant, 3);
+    wake?.();
+    await eventually('they expire', async () => (await Promise.all(ids.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'));
+    expect(await Promise.all(ids.map((id) => expiredEvents(stored, id)))).toEqual([1, 1, 1]);
+    await sweeps();
+  }, 60_000);
+});

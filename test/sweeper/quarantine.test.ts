@@ -1,0 +1,183 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { ExpiryService } from '../../src/expiry/index.js';
+import { auditLogKey, budgetKey, eventLogKey, quarantineKey, reservationKey, tagOfReservationId } from '../../src/redis/index.js';
+import { expectRefusal, expectStatus, Holdfast, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { StoredHolds } from '../support/stored-holds.js';
+import { makeDue, makeTenants, stateOf } from './instances.js';
+
+let redis: RedisServer;
+let holdfast: Holdfast;
+let stored: StoredHolds;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  holdfast = await Holdfast.start({ REDIS_URL: redis.url });
+  stored = new StoredHolds(redis.url);
+});
+afterAll(async () => {
+  stored.close();
+  await holdfast.stop();
+  await redis.stop();
+});
+
+const tagOf = (id: string): string => tagOfReservationId(id, 64) as string;
+const inspect = (id: string): Promise<Answer> => holdfast.admin('GET', `/ops/quarantine/${id}`);
+const decide = (id: string, action: string, more = {}): Promise<Answer> => holdfast.admin('POST', `/ops/quarantine/${id}/decide`, { action, ...more });
+
+async function quarantined(fields: Record<string, string>): Promise<{ tenant: TestTenant; id: string }> {
+  const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+  const [id] = (await makeDue(holdfast, stored, tenant, 1)) as [string];
+  await stored.set(id, fields);
+  await holdfast.app.get(ExpiryService).sweep();
+  return { tenant, id };
+}
+
+async function lastEntry(log: (tag: string) => string, id: string): Promise<Record<string, string>> {
+  const [[, flat]] = (await stored.redis.xrevrange(log(tagOf(id)), '+', '-', 'COUNT', 1)) as [[string, string[]]];
+  return Object.fromEntries(flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1] as string]] : [])));
+}
+
+async function isQuarantined(id: string): Promise<boolean> {
+  return (await stored.redis.hexists(quarantineKey(tagOf(id)), id)) === 1;
+}
+
+describe('the list', () => {
+  test('shows what is in quarantine, newest first, paged, by reason', async () => {
+    const ids: string[] = [];
+    for (let index = 0; index < 3; index += 1) {
+      ids.push((await quarantined({ am: 'many' })).id);
+    }
+    const { id: other } = await quarantined({ gr: 'long' });
+    const walk: Json[] = [];
+    let cursor = '';
+    do {
+      const page = expectStatus(await holdfast.admin('GET', `/ops/quarantine?limit=2&cursor=${cursor}`), 200);
+      walk.push(...page.entries);
+      expect(page.has_more).toBe(page.next_cursor !== undefined);
+      cursor = page.next_cursor ?? '';
+    } while (cursor !== '');
+    const seen = walk.map(({ reservation_id: id }) => id).filter((id) => [...ids, other].includes(id));
+    expect([...seen].sort()).toEqual([...ids, other].sort());
+    const times = walk.map(({ quarantined_at_ms: at }) => at);
+    expect(times).toEqual([...times].sort((a, b) => b - a));
+    const byReason = expectStatus(await holdfast.admin('GET', '/ops/quarantine?reason=INVALID_EXPIRY'), 200).entries;
+    expect(byReason).toEqual([{ reservation_id: other, reason: 'INVALID_EXPIRY', quarantined_at_ms: expect.any(Number) }]);
+    expectRefusal(await holdfast.admin('GET', '/ops/quarantine?cursor=x'), 400, 'INVALID_REQUEST');
+    expectRefusal(await holdfast.call('GET', '/ops/quarantine', { key: 'none' }), 401, 'UNAUTHORIZED');
+  });
+});
+
+describe('one reservation', () => {
+  test('is shown with its record, what is wrong with it, and what a release would return', async () => {
+    const { tenant, id } = await quarantined({ gr: 'long' });
+    const body = expectStatus(await inspect(id), 200);
+    const scope = `tenant:${tenant.id}`;
+    expect(body).toMatchObject({
+      reservation_id: id, reason: 'INVALID_EXPIRY', defect: 'INVALID_EXPIRY', returns: [{ scope, unit: 'TOKENS', amount: 10 }], keeps: [],
+      record: { st: 'ACTIVE', tn: tenant.id, am: '10', gr: 'long', qr: 'INVALID_EXPIRY' },
+    });
+    await stored.set(id, { gr: '0' });
+    expect(expectStatus(await inspect(id), 200)).not.toHaveProperty('defect');
+    expectStatus(await decide(id, 'retry'), 200);
+  });
+
+  test('that is not in quarantine, or is none of ours, is not found', async () => {
+    const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+    const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 1), 200);
+    for (const one of [id as string, 'rsv_nothing']) {
+      expectRefusal(await inspect(one), 404, 'NOT_FOUND');
+      expectRefusal(await decide(one, 'retry'), 404, 'NOT_FOUND');
+    }
+    expectRefusal(await decide(id as string, 'forget'), 400, 'INVALID_REQUEST');
+  });
+});
+
+describe('a retry', () => {
+  test('expires a reservation that was mended, once, and tells who had it done', async () => {
+    const { tenant, id } = await quarantined({ am: 'many' });
+    await stored.set(id, { am: '10' });
+    const before = await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id });
+    const answer = await decide(id, 'retry', { reason: 'amount put right' });
+    expect(expectStatus(answer, 200)).toEqual({
+      reservation_id: id, action: 'retry', outcome: 'EXPIRED', decided_at_ms: expect.any(Number), returns: [], keeps: [],
+    });
+    expect(await stateOf(stored, id)).toBe('EXPIRED');
+    expect(await isQuarantined(id)).toBe(false);
+    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
+    expect(await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(before + 1);
+    expect(await holdfast.metric('holdfast_quarantine_decisions_total', { action: 'retry', outcome: 'EXPIRED' })).toBeGreaterThanOrEqual(1);
+    expect(await lastEntry(eventLogKey, id)).toMatchObject({
+      ty: 'custom.reservation.quarantine_decided', tn: tenant.id, ac: 'admin', reservation_id: id, action: 'retry', outcome: 'EXPIRED',
+      quarantine_reason: 'INVALID_ESTIMATE', reason: 'amount put right', rq: answer.headers.get('x-request-id'),
+    });
+    expect(await lastEntry(auditLogKey, id)).toMatchObject({ op: 'decideQuarantined', tn: '__admin__', ow: tenant.id, ri: id, st: '200' });
+    expectRefusal(await decide(id, 'retry'), 404, 'NOT_FOUND');
+  });
+
+  test('of one that is alive after all puts it back before the sweeper', async () => {
+    const { tenant, id } = await quarantined({ am: 'many' });
+    await stored.set(id, { am: '10', ex: String(Number((await stored.redis.time())[0]) * 1000 + 600_000) });
+    expect(expectStatus(await decide(id, 'retry'), 200)).toMatchObject({ outcome: 'SKIP', detail: 'in_grace_period' });
+    expect(await isQuarantined(id)).toBe(false);
+    expect(await stored.isIndexed(id)).toBe(true);
+    expectStatus(await holdfast.commit(tenant, id, 4), 200);
+    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '999996 0 4 0' });
+  });
+
+  test('of one that is still damaged leaves it where it is', async () => {
+    const { id } = await quarantined({ am: 'many' });
+    expect(expectStatus(await decide(id, 'retry'), 200)).toMatchObject({ outcome: 'QUARANTINED', detail: 'INVALID_ESTIMATE' });
+    expect(await isQuarantined(id)).toBe(true);
+    expect(await stored.isIndexed(id)).toBe(false);
+  });
+});
+
+describe('a release', () => {
+  test('gives back what can be given back, at each budget by itself, and ends the reservation', async () => {
+    const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+    await holdfast.createBudget(tenant, '/agent:bot', 100);
+    const subject = { tenant: tenant.id, agent: 'bot' };
+    const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 60, { subject, grace_period_ms: 0 }), 200);
+    await stored.expireIn(id as string, -1000);
+    await stored.redis.del(budgetKey(tagOf(id as string), 'TOKENS', `tenant:${tenant.id}/agent:bot`));
+    await holdfast.app.get(ExpiryService).sweep();
+    expect(expectStatus(await decide(id as string, 'release'), 200)).toEqual({
+      reservation_id: id, action: 'release', outcome: 'RELEASED', decided_at_ms: expect.any(Number),
+      returns: [{ scope: `tenant:${tenant.id}`, unit: 'TOKENS', amount: 60 }],
+      keeps: [{ scope: `tenant:${tenant.id}/agent:bot`, reason: 'MISSING_BUDGET' }],
+    });
+    expect((await stored.record(id as string))['st']).toBe('RELEASED');
+    expect(await isQuarantined(id as string)).toBe(false);
+    expect(await stored.redis.pttl(reservationKey(tagOf(id as string), id as string))).toBeGreaterThan(0);
+    const [remaining, reserved] = await stored.redis.hmget(budgetKey(tagOf(id as string), 'TOKENS', `tenant:${tenant.id}`), 'remaining', 'reserved');
+    expect([remaining, reserved]).toEqual(['1000000', '0']);
+  });
+
+  test('of one without a sound amount returns nothing, and is not done twice', async () => {
+    const { tenant, id } = await quarantined({ am: 'many' });
+    expect(expectStatus(await decide(id, 'release'), 200)).toMatchObject({ outcome: 'RELEASED', returns: [], keeps: [] });
+    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '999990 10 0 0' });
+    expectRefusal(await decide(id, 'release'), 404, 'NOT_FOUND');
+  });
+
+  test('of one whose key is no record takes the entry away and leaves the key', async () => {
+    const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+    const [id] = (await makeDue(holdfast, stored, tenant, 1)) as [string];
+    const key = reservationKey(tagOf(id), id);
+    await stored.redis.del(key);
+    await stored.redis.set(key, 'what is this');
+    await holdfast.app.get(ExpiryService).sweep();
+    expect(expectStatus(await inspect(id), 200)).toMatchObject({ reason: 'NOT_A_RECORD', defect: 'NOT_A_RECORD', record: {}, returns: [] });
+    expectStatus(await decide(id, 'release'), 200);
+    expect(await isQuarantined(id)).toBe(false);
+    expect(await stored.redis.get(key)).toBe('what is this');
+  });
+});
+
+test('a reservation that was mended and settled by its client leaves the quarantine by itself', async () => {
+  const { tenant, id } = await quarantined({ am: 'many' });
+  await stored.set(id, { am: '10', ex: String(Number((await stored.redis.time())[0]) * 1000 + 600_000) });
+  expectStatus(await holdfast.commit(tenant, id, 10), 200);
+  expect(await isQuarantined(id)).toBe(false);
+});

@@ -1,0 +1,94 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { ExpiryService } from '../../src/expiry/index.js';
+import { Reconciler } from '../../src/expiry/reconciler.js';
+import { eventLogKey, reservationKey, ttlIndexKey } from '../../src/redis/index.js';
+import { makeHolds } from '../support/bulk-holds.js';
+import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { StoredHolds } from '../support/stored-holds.js';
+import { makeDue, makeTenants, stateOf } from './instances.js';
+
+let redis: RedisServer;
+let holdfast: Holdfast;
+let stored: StoredHolds;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  holdfast = await Holdfast.start({ REDIS_URL: redis.url });
+  stored = new StoredHolds(redis.url);
+});
+afterAll(async () => {
+  stored.close();
+  await holdfast.stop();
+  await redis.stop();
+});
+
+const reconcile = () => holdfast.app.get(Reconciler).reconcile();
+
+test('live reservations that are missing from the index, or misplaced in it, are put back, told, and expire in time', async () => {
+  const [one, two] = (await makeTenants(holdfast, 2)) as [TestTenant, TestTenant];
+  const due = await makeDue(holdfast, stored, one, 2);
+  const { reservation_id: live } = expectStatus(await holdfast.reserve(two, 1), 200);
+  const { reservation_id: moved } = expectStatus(await holdfast.reserve(two, 1), 200);
+  const { reservation_id: settled } = expectStatus(await holdfast.reserve(two, 1), 200);
+  expectStatus(await holdfast.commit(two, settled as string, 1), 200);
+  const [tag, tagTwo] = [stored.tagOfTenant(one.id), stored.tagOfTenant(two.id)];
+  await stored.redis.del(ttlIndexKey(tag));
+  const score = await stored.redis.zscore(ttlIndexKey(tagTwo), live as string);
+  await stored.redis.zrem(ttlIndexKey(tagTwo), live as string);
+  await stored.redis.zadd(ttlIndexKey(tagTwo), 99_999_999_999_999, moved as string);
+  expect(await holdfast.app.get(ExpiryService).sweep()).toMatchObject({ judged: 0 });
+  const report = await reconcile();
+  expect(report).toMatchObject({ missing: 3, misplaced: 1, failed: 0 });
+  const ttl = Number(await stored.redis.zscore(ttlIndexKey(tagTwo), moved as string));
+  expect(ttl).toBeLessThan(99_999_999_999_999);
+  expect(await stored.redis.zscore(ttlIndexKey(tagTwo), live as string)).toBe(score);
+  expect(await stored.isIndexed(settled as string)).toBe(false);
+  expect(await holdfast.metric('holdfast_reconciled_total', { found: 'MISSING' })).toBe(3);
+  expect(await holdfast.metric('holdfast_reconciled_total', { found: 'MISPLACED' })).toBe(1);
+  expect(await holdfast.metric('cycles_maintenance_runs_total', { job: 'ttl_index_reconcile', outcome: 'success' })).toBe(1);
+  const entries = await stored.redis.xrange(eventLogKey(tag), '-', '+');
+  expect(entries.filter(([, fields]) => fields.includes('custom.reservation.reindexed') && due.some((id) => fields.includes(id)))).toHaveLength(2);
+  expect(await holdfast.app.get(ExpiryService).sweep()).toMatchObject({ expired: 2 });
+  expect(await reconcile()).toMatchObject({ missing: 0, misplaced: 0 });
+});
+
+test('what is in quarantine stays there, and a record without a sound deadline is brought there', async () => {
+  const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+  const [ill, lost] = (await makeDue(holdfast, stored, tenant, 2)) as [string, string];
+  await stored.set(ill, { am: 'many' });
+  await holdfast.app.get(ExpiryService).sweep();
+  const [other] = (await makeDue(holdfast, stored, tenant, 1)) as [string];
+  await stored.set(other, { gr: 'long' });
+  await stored.redis.del(ttlIndexKey(stored.tagOfTenant(tenant.id)));
+  expect(await reconcile()).toMatchObject({ missing: 1 });
+  expect(await stored.isIndexed(ill)).toBe(false);
+  await holdfast.app.get(ExpiryService).sweep();
+  expect((await stored.record(other))['qr']).toBe('INVALID_EXPIRY');
+  expect(await stateOf(stored, lost)).toBe('EXPIRED');
+});
+
+test('thousands of reservations are walked in bounded runs, also past records that are gone or none', async () => {
+  const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+  const tag = stored.tagOfTenant(tenant.id);
+  const ids = await makeHolds(stored.redis, tag, tenant.id, Array.from({ length: 1050 }, () => ({})));
+  await stored.redis.zrem(ttlIndexKey(tag), ...ids.slice(1000));
+  await stored.redis.del(reservationKey(tag, ids[1049] as string));
+  await stored.redis.del(reservationKey(tag, ids[1048] as string));
+  await stored.redis.set(reservationKey(tag, ids[1048] as string), 'damaged');
+  const report = await reconcile();
+  expect(report).toMatchObject({ missing: 48, misplaced: 0, failed: 0 });
+  expect(report.examined).toBeGreaterThanOrEqual(1050);
+});
+
+test('a partition that cannot be walked is counted, and the others are walked', async () => {
+  const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+  const [id] = (await makeDue(holdfast, stored, tenant, 1)) as [string];
+  const tag = stored.tagOfTenant(tenant.id);
+  await stored.redis.zrem(ttlIndexKey(tag), id);
+  const broken = tag === '{p30}' ? '{p31}' : '{p30}';
+  await stored.redis.rename(eventLogKey(broken), `${broken}saved`).catch(() => undefined);
+  await stored.redis.set(eventLogKey(broken), 'damaged');
+  expect(await reconcile()).toMatchObject({ missing: 1, failed: 1 });
+  await stored.redis.del(eventLogKey(broken));
+});
