@@ -61,7 +61,7 @@ function description(): Omit<OpenAPIObject, 'paths'> {
   return new DocumentBuilder()
     .setTitle('Holdfast')
     .setDescription('A reservation and budget ledger. It speaks the Cycles protocol; paths under /ops, /health and /metrics are its own.')
-    .setVersion('0.1.0')
+    .setVersion('0.3.0')
     .setLicense('Apache-2.0', 'https://www.apache.org/licenses/LICENSE-2.0')
     .addApiKey({ type: 'apiKey', in: 'header', name: 'X-Cycles-API-Key' }, 'ApiKeyAuth')
     .addApiKey({ type: 'apiKey', in: 'header', name: 'X-Admin-API-Key' }, 'AdminKeyAuth')
