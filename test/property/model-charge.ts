@@ -26,7 +26,7 @@ function effectsOf(
   remainingOf: (budget: ModelBudget) => bigint,
 ): { charged: bigint; effects: Effect[] } {
   const caps = (budget: ModelBudget): boolean => policy === 'ALLOW_IF_AVAILABLE' || budget.overdraftLimit === 0n;
-  const short = budgets.filter((budget) => caps(budget) && remainingOf(budget) < overage);
+  const short = overage > 0n ? budgets.filter((budget) => caps(budget) && remainingOf(budget) < overage) : [];
   const granted = short.reduce((least, budget) => smaller(least, atLeastZero(remainingOf(budget))), overage);
   const delta = overage > 0n ? granted : actual - amount;
   const effects = budgets.map((budget) => {
