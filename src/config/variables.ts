@@ -125,7 +125,7 @@ export const VARIABLES = {
   port: define('PORT', '7878', integer(0, 65535), 'Port of the HTTP listener; 0 takes any free one.'),
   adminPort: define('ADMIN_PORT', '(none)', integer(0, 65535), 'A second listener that serves the same API.'),
   host: define('HOST', '0.0.0.0', text, 'Address that the listeners bind to.'),
-  roles: define('HOLDFAST_ROLES', ROLES.join(','), roles, 'What this instance does; health and metrics are always served.'),
+  roles: define('HOLDFAST_ROLES', ROLES.join(','), roles, 'What this instance does; health and metrics are always served. `dispatcher` has no work yet.'),
   dataDir: define('DATA_DIR', './.data', text, 'Where the embedded Redis and the generated admin key live.'),
   adminApiKey: define('ADMIN_API_KEY', '(generated with the embedded Redis, else required)', secret(16), 'The operator key, at least 16 characters.', true),
   redisUrl: define('REDIS_URL', '(embedded Redis)', redisUrl, 'A single Redis or Valkey: redis:// or rediss:// (TLS).', true),
@@ -154,7 +154,7 @@ export const VARIABLES = {
   rateLimitAuthFailuresPerMinute: define('RATE_LIMIT_AUTH_FAILURES_PER_MINUTE', '0', integer(0, 10_000_000), '401 answers to one address and kind of key in a minute, per instance; further ones become 429; 0 is no limit.'),
   rateLimitPublicPerMinute: define('RATE_LIMIT_PUBLIC_PER_MINUTE', '300', integer(0, 10_000_000), 'Requests of one address for /docs and /openapi.json in a minute, per instance; 0 is no limit.'),
   trustProxy: define('TRUST_PROXY', '(none)', proxies, 'Proxies whose X-Forwarded-For is believed: addresses, CIDR ranges, loopback, linklocal, uniquelocal.'),
-  webhookSecretEncryptionKey: define('WEBHOOK_SECRET_ENCRYPTION_KEY', '(none)', key32, 'Encrypts webhook secrets at rest: 32 bytes, hex or base64.', true),
+  webhookSecretEncryptionKey: define('WEBHOOK_SECRET_ENCRYPTION_KEY', '(none)', key32, 'Checked, and reserved for webhook secrets, which this version has none of: 32 bytes, hex or base64.', true),
   logLevel: define('LOG_LEVEL', 'info', oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'), 'Least severe level that is logged.'),
   metricsTenantLabel: define('CYCLES_METRICS_TENANT_TAG_ENABLED', 'true', flag, 'Whether metrics carry the tenant as a label.'),
 } as const satisfies Record<string, Variable>;
