@@ -18,9 +18,16 @@ export interface ScriptHeader {
 
 export interface Script {
   readonly header: ScriptHeader;
+  /** The whole text, as EVAL takes it. */
   readonly source: string;
-  readonly sha: string;
+  /** The name of its function and of the library that holds it; it changes with the text. */
+  readonly functionName: string;
+  /** The same text as a library for FUNCTION LOAD. */
+  readonly library: string;
 }
+
+/** What the names of all libraries of Holdfast start with. */
+export const LIBRARY_PREFIX = 'holdfast_';
 
 function includesOf(text: string): string[] {
   const names = /^-- @include\s+(.+)$/m.exec(text)?.[1];
@@ -80,10 +87,7 @@ function collectIncludes(names: readonly string[], into: Map<string, string>, pa
 /** One function at the top level of a part, on one line or ending with an `end` in the first column. */
 const TOP_LEVEL_FUNCTION = /^local function (\w+)\(.*(?:\bend|\n(?:[ \t].*\n|\n)*end)$/gm;
 
-/**
- * Leaves out the included functions that nothing in the script calls. Redis runs the whole text at every call, so each
- * function is made anew every time, at about 0.1 µs; a commit needs half of what its parts define.
- */
+/** Leaves out the included functions that nothing in the script calls: a commit needs half of what its parts define. */
 function withoutUnused(text: string): string {
   for (;;) {
     const words = new Map<string, number>();
@@ -101,14 +105,32 @@ function withoutUnused(text: string): string {
   }
 }
 
+/** Between the parts and the script's own code, while it is put together. */
+const OWN_CODE = '-- own code\n';
+
 /** Puts the included parts, each once and after what it includes itself, between a script's header and its code. */
-export function assemble(name: string, text: string): string {
-  const { includes } = parseHeader(name, text);
-  const parts = new Map<string, string>();
-  collectIncludes(includes, parts, []);
+export function assemble(name: string, text: string): Script {
+  const header = parseHeader(name, text);
+  const collected = new Map<string, string>();
+  collectIncludes(header.includes, collected, []);
+  const strip = (part: string): string => part.replace(/^\s*--.*\n/gm, '');
   const [shebang, ...rest] = text.split('\n');
-  const stripped = [...parts.values(), rest.join('\n')].map((part) => part.replace(/^\s*--.*\n/gm, ''));
-  return withoutUnused([shebang, ...stripped].join('\n'));
+  const whole = withoutUnused([...collected.values()].map(strip).join('\n') + OWN_CODE + strip(rest.join('\n')));
+  const [parts = '', own = ''] = whole.split(OWN_CODE);
+  const source = `${shebang}\n${parts}${own}`;
+  const functionName = `${LIBRARY_PREFIX}${name}_${createHash('sha256').update(source).digest('hex').slice(0, 12)}`;
+  return { header, source, functionName, library: libraryOf(header, functionName, parts, own) };
+}
+
+/** The parts are run once, when the library is loaded; the script's own code is the function. */
+function libraryOf({ flags }: ScriptHeader, functionName: string, parts: string, own: string): string {
+  return `#!lua name=${functionName}
+${parts}
+local function run(KEYS, ARGV)
+${own}
+end
+redis.register_function{ function_name = '${functionName}', callback = run, flags = { ${flags.map((flag) => `'${flag}'`).join(', ')} } }
+`;
 }
 
 function assertSame(name: string, header: ScriptHeader, signature: ScriptSignature): void {
@@ -132,14 +154,13 @@ export function readScripts(signatures: Record<string, ScriptSignature> = SCRIPT
   const scripts = new Map<string, Script>();
   for (const name of names) {
     const text = readLua(`${name}.lua`);
-    const header = parseHeader(name, text);
+    const script = assemble(name, text);
     const signature = signatures[name];
     if (signature === undefined) {
       throw new Error(`lua/${name}.lua has no signature`);
     }
-    assertSame(name, header, signature);
-    const source = assemble(name, text);
-    scripts.set(name, { header, source, sha: createHash('sha1').update(source).digest('hex') });
+    assertSame(name, script.header, signature);
+    scripts.set(name, script);
   }
   return scripts;
 }

@@ -1,6 +1,6 @@
 import { Cluster, type Redis } from 'ioredis';
 import { toStoreError } from './errors.js';
-import { readScripts, type Script } from './script-source.js';
+import { LIBRARY_PREFIX, readScripts, type Script } from './script-source.js';
 import type { ScriptArgs, ScriptKeys, ScriptName } from './script-signatures.js';
 
 export type Reply = string[];
@@ -11,33 +11,60 @@ export interface ScriptCall<Name extends ScriptName> {
   readonly args: ScriptArgs<Name>;
 }
 
-function isNoScript(error: unknown): boolean {
-  return error instanceof Error && error.message.startsWith('NOSCRIPT');
+function isUnknownFunction(error: unknown): boolean {
+  return error instanceof Error && /^ERR Function not found/i.test(error.message);
+}
+
+/** A full Redis takes no functions; it runs a script's text all the same. */
+function isFull(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('OOM');
 }
 
 /** Read once a process: the files do not change while it runs, and there is a registry for each connection that calls scripts. */
 let known: Map<string, Script> | undefined;
 
 /**
- * The scripts by name. They are read and checked when this is made, loaded into every master by `load`, and called by
- * their hash; a server that has lost them (restart, failover, SCRIPT FLUSH) is given the text with the next call.
+ * The scripts by name. They are read and checked when this is made, loaded into every master as functions by `load`, and called
+ * by the name of their function. Redis keeps functions with its data, so a restart and a failover find them again; a server
+ * that has lost them all the same (FUNCTION FLUSH, a new master, a full one) runs the text that comes with the call, and is
+ * given the functions again. A name changes with its text, so two versions of the service can share a Redis.
  */
 export class ScriptRegistry {
   private readonly scripts = (known ??= readScripts());
+  private loading: Promise<void> | undefined;
 
   constructor(private readonly client: Redis | Cluster) {}
 
   /**
-   * Loads every script into every master, so that a script which does not compile stops the start.
+   * Loads every function into every master that has it not, so that a script which does not compile stops the start, and takes
+   * away those of other versions: whoever still runs one of those gives it back to Redis at its next call.
    * @throws StoreUnavailable when a master cannot be reached.
    */
   async load(): Promise<void> {
-    const masters = this.client instanceof Cluster ? this.client.nodes('master') : [this.client];
-    const loads = masters.flatMap((master) => [...this.scripts.values()].map(({ source }) => master.script('LOAD', source)));
     try {
-      await Promise.all(loads);
+      await Promise.all(this.masters().map((master) => this.loadInto(master)));
     } catch (error) {
       throw toStoreError(error);
+    }
+  }
+
+  private masters(): Redis[] {
+    return this.client instanceof Cluster ? this.client.nodes('master') : [this.client];
+  }
+
+  private async loadInto(master: Redis): Promise<void> {
+    const listed = (await master.function('LIST', 'LIBRARYNAME', `${LIBRARY_PREFIX}*`)) as unknown[][];
+    const present = new Set(listed.map((library) => library[library.indexOf('library_name') + 1] as string));
+    const wanted = new Map([...this.scripts.values()].map(({ functionName, library }) => [functionName, library]));
+    const stale = [...present].filter((name) => !wanted.has(name));
+    const missing = [...wanted].filter(([name]) => !present.has(name));
+    const outcomes = await Promise.allSettled([
+      ...stale.map((name) => master.function('DELETE', name)),
+      ...missing.map(([, library]) => master.function('LOAD', 'REPLACE', library)),
+    ]);
+    const failure = outcomes.slice(stale.length).find((outcome) => outcome.status === 'rejected' && !isFull(outcome.reason));
+    if (failure?.status === 'rejected') {
+      throw failure.reason;
     }
   }
 
@@ -49,14 +76,22 @@ export class ScriptRegistry {
   async run<Name extends ScriptName>(name: Name, keys: ScriptKeys<Name>, args: ScriptArgs<Name>): Promise<Reply> {
     const script = this.scripts.get(name) as Script;
     try {
-      return (await this.client.evalsha(script.sha, keys.length, ...keys, ...args)) as Reply;
+      return (await this.client.fcall(script.functionName, keys.length, ...keys, ...args)) as Reply;
     } catch (error) {
-      if (!isNoScript(error)) {
+      if (!isUnknownFunction(error)) {
         throw toStoreError(error);
       }
     }
+    return this.runText(name, keys, args);
+  }
+
+  private async runText<Name extends ScriptName>(name: Name, keys: ScriptKeys<Name>, args: ScriptArgs<Name>): Promise<Reply> {
+    // Whoever waits for its answer does not wait for this; should it fail, the next call tries again.
+    this.loading ??= this.load()
+      .catch(() => undefined)
+      .finally(() => (this.loading = undefined));
     try {
-      return (await this.client.eval(script.source, keys.length, ...keys, ...args)) as Reply;
+      return (await this.client.eval((this.scripts.get(name) as Script).source, keys.length, ...keys, ...args)) as Reply;
     } catch (error) {
       throw toStoreError(error);
     }
@@ -71,7 +106,7 @@ export class ScriptRegistry {
     const script = this.scripts.get(name) as Script;
     const pipeline = this.client.pipeline();
     for (const { keys, args } of calls) {
-      pipeline.evalsha(script.sha, keys.length, ...keys, ...args);
+      pipeline.fcall(script.functionName, keys.length, ...keys, ...args);
     }
     const results = await pipeline.exec().catch((error: unknown) => {
       throw toStoreError(error);
@@ -79,9 +114,8 @@ export class ScriptRegistry {
     const replies: (Reply | Error)[] = [];
     for (const [index, { keys, args }] of calls.entries()) {
       const [error, reply] = results?.[index] ?? [new Error('the pipeline ended without a reply'), null];
-      if (isNoScript(error)) {
-        // One at a time: the first run gives the server the text, and the others find it.
-        replies.push(await this.run(name, keys, args).catch((failure: unknown) => failure as Error));
+      if (isUnknownFunction(error)) {
+        replies.push(await this.runText(name, keys, args).catch((failure: unknown) => failure as Error));
       } else {
         replies.push(error === null ? (reply as Reply) : (toStoreError(error) as Error));
       }
