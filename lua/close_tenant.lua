@@ -1,21 +1,22 @@
 #!lua flags=allow-oom
--- close_tenant: one bounded step of carrying a tenant's closing through to what it owns: holds, then budgets, then API keys.
+-- close_tenant: one bounded step of carrying a tenant's closing through to what it owns: holds, then budgets, then webhook
+-- subscriptions, then API keys.
 -- It carries allow-oom because it gives budget back and must go on when Redis is full.
 --
 -- KEYS[1]   tenant           hash
 -- ARGV[1]   tenant_id
--- ARGV[2]   phase            holds, budgets, keys or end: where the step before left off
+-- ARGV[2]   phase            holds, budgets, webhooks, keys or end: where the step before left off
 -- ARGV[3]   cursor           likewise; empty at the start of a phase
 -- ARGV[4]   limit            things a step looks at
 -- ARGV[5]   retention_ms     how long an ended hold stays for the audit trail
 -- ARGV[6]   channel          on which the hash of a revoked key's secret is announced
 -- RETURNS   STEP next_phase next_cursor now_ms changed (outcome detail detail)* | DONE | NOT_CLOSING
 -- EMITS     tenant.closed, budget.closed_via_tenant_cascade, reservation.released_via_tenant_cascade,
---           api_key.revoked_via_tenant_cascade; those of the expiry transition
+--           webhook.disabled_via_tenant_cascade, api_key.revoked_via_tenant_cascade; those of the expiry transition
 -- @include  keys, now_ms, tenant, append_event, tenant_cascade
 --
 -- The outcomes are those of the expiry transition, where a hold was dead before its tenant closed, and
--- FAILED budget|api_key <id> for a record that cannot be trusted: the others go on, and the caller does not go to the end.
+-- FAILED budget|webhook|api_key <id> for a record that cannot be trusted: the others go on, and the caller does not go to the end.
 -- Since the tenant is closed nothing new of its own can come up behind the cursor. The end tells tenant.closed once and
 -- takes the tenant out of the set of closing ones; a step of another caller then finds NOT_CLOSING.
 local tenant_record = KEYS[1]
@@ -79,7 +80,7 @@ local function close_holds()
   return next_cursor
 end
 
--- Budgets stand in the order of their names, keys in the order of their creation; neither index loses a member.
+-- Budgets and webhooks stand in the order of their names, keys in the order of their creation. No index loses a member then.
 local function close_owned(members, close)
   for _, member in ipairs(members) do
     local outcome, kind = close(member)
@@ -97,6 +98,13 @@ local function close_budgets()
   return close_owned(redis.call('ZRANGEBYLEX', budget_index_key(tag, tenant_id), from, '+', 'LIMIT', 0, limit), function(member)
     local scope, unit = string.match(member, '^(%S+) (%S+)$')
     return close_budget_of_closed_tenant(tag, tenant_id, scope, unit, now, origin), 'budget'
+  end)
+end
+
+local function close_webhooks()
+  local from = cursor == '' and '-' or '(' .. cursor
+  return close_owned(redis.call('ZRANGEBYLEX', webhook_index_key(tag, tenant_id), from, '+', 'LIMIT', 0, limit), function(member)
+    return disable_webhook_of_closed_tenant(tag, tenant_id, member, now, origin), 'webhook'
   end)
 end
 
@@ -120,7 +128,9 @@ local next_phase, next_cursor
 if phase == 'holds' then
   next_phase, next_cursor = 'budgets', close_holds()
 elseif phase == 'budgets' then
-  next_phase, next_cursor = 'keys', close_budgets()
+  next_phase, next_cursor = 'webhooks', close_budgets()
+elseif phase == 'webhooks' then
+  next_phase, next_cursor = 'keys', close_webhooks()
 else
   next_phase, next_cursor = 'end', close_keys()
 end

@@ -18,7 +18,7 @@
 -- RETURNS   COMMITTED fresh|replay charged released unit policy overage debt (scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND | FORBIDDEN
 --           | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED | QUARANTINED reason | UNIT_MISMATCH unit
 --           | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
--- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted; those of the expiry transition
+-- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the expiry transition
 -- @include  keys, now_ms, int64, idempotency, settle, charge, budget, append_event, ended
 local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint = ARGV[1], ARGV[2], ARGV[3]
@@ -37,7 +37,7 @@ elseif earlier then
   return with_scopes(tag, reservation_id, reply, earlier, 7)
 end
 
-local hold, refusal = open_hold(tag, reservation_id, tenant_id, now, retention_ms, origin)
+local hold, refusal = open_hold(tag, reservation_id, tenant_id, now, retention_ms, origin, 'op')
 if not hold then
   return refusal
 end
@@ -50,7 +50,7 @@ for _, budget in ipairs(budgets) do
     return { budget.status == 'CLOSED' and 'BUDGET_CLOSED' or 'BUDGET_FROZEN', budget.scope }
   end
 end
-local charge, over = charge_of(budgets, hold.amount, actual, hold.overage_policy)
+local charge, over = charge_of(budgets, hold.amount, actual, hold.op, marks_of(hold.marks))
 if not charge then
   return over
 end
@@ -61,7 +61,7 @@ end
 -- Nothing is refused below this line.
 -- The index comes first: where it is damaged the script ends here, before a figure has moved.
 redis.call('ZREM', ttl_index_key(tag), reservation_id)
-local parts = { charge.charged, charge.released, unit, hold.overage_policy, charge.overage, charge.debt }
+local parts = { charge.charged, charge.released, unit, hold.op, charge.overage, charge.debt }
 local reply = { 'COMMITTED', 'fresh', unpack(parts) }
 for _, budget in ipairs(budgets) do
   write_charge(budget)
@@ -71,11 +71,11 @@ for _, budget in ipairs(budgets) do
   parts[#parts + 1] = text
 end
 local leaf = hold.scopes[#hold.scopes]
-local entry = tell_charge(tag, hold.tenant, budgets, origin, unit, reservation_id, hold.overage_policy)
+local entry = tell_charge(tag, hold.tenant, budgets, origin, unit, reservation_id, hold.op)
 if charge.overage ~= '0' then
   entry = append_event(tag, 'reservation.commit_overage', hold.tenant, leaf, origin,
     { 'reservation_id', reservation_id, 'unit', unit, 'estimated_amount', hold.amount, 'actual_amount', actual,
-      'overage', charge.overage, 'overage_policy', hold.overage_policy, 'debt_incurred', charge.debt })
+      'overage', charge.overage, 'overage_policy', hold.op, 'debt_incurred', charge.debt })
 end
 local ended = { 'HSET', reservation, 'st', 'COMMITTED', 'fa', ms_text(now), 'eb', key_id, 'ch', charge.charged }
 if metadata ~= '' then

@@ -53,6 +53,7 @@ redis.call('HSET', api_key, 'key_id', key_id, 'tenant_id', tenant_id, 'name', na
   'expires_at', ms_text(expires_at), unpack(ARGV, first_field))
 redis.call('SET', secret_hash, key_id)
 redis.call('ZADD', api_key_index, ms_text(now), key_id)
+redis.call('ZADD', api_key_expiry_key(tag), ms_text(expires_at), key_id)
 append_event(tag, 'api_key.created', tenant_id, nil, origin,
   { 'key_id', key_id, 'key_name', name, 'new_status', 'ACTIVE', 'permissions', permissions })
 append_audit(tag, 'createApiKey', 201, tenant_id, 'api_key', key_id, origin, { 'name', name })

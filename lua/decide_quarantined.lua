@@ -42,7 +42,7 @@ end
 -- Nothing is refused below this line.
 if action == 'retry' then
   redis.call('ZADD', ttl_index_key(tag), 0, reservation_id)
-  local outcome = reclaim(tag, reservation_id, now, retention_ms, { request = origin.request, trace = origin.trace })
+  local outcome = reclaim(tag, { reservation_id }, now, retention_ms, { request = origin.request, trace = origin.trace })[1]
   if outcome[1] ~= 'QUARANTINED' then
     redis.call('HDEL', quarantine_key(tag), reservation_id)
     if outcome[2] == 'in_grace_period' then

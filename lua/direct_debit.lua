@@ -20,7 +20,7 @@
 --           | TENANT_SUSPENDED | INVALID_POLICY value | NOT_FOUND | UNIT_MISMATCH scope unit* | BUDGET_FROZEN scope
 --           | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
 --           | RECLAIMED now_ms (outcome detail detail)*
--- EMITS     custom.direct_debit.applied, budget.debt_incurred, budget.over_limit_entered, budget.exhausted;
+-- EMITS     custom.direct_debit.applied, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
 --           those of the expiry transition
 -- @include  keys, now_ms, int64, idempotency, tenant, budget, append_event, expiry, admission, policy, charge
 --
@@ -76,7 +76,7 @@ if short and overage_policy == 'REJECT' then
   return short
 end
 -- With nothing held, the whole amount is overage, which REJECT would refuse; one that remains everywhere is charged by any policy.
-local charge, over = charge_of(budgets, '0', actual, short and overage_policy or 'ALLOW_IF_AVAILABLE')
+local charge, over = charge_of(budgets, '0', actual, short and overage_policy or 'ALLOW_IF_AVAILABLE', marks_of(tenant and tenant.marks))
 if not charge then
   return over
 end

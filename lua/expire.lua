@@ -7,7 +7,7 @@
 -- ARGV[2]   retention_ms    how long the ended record stays for the audit trail
 -- ARGV[3]   trace           trace id and flags that the events of this sweep share
 -- RETURNS   NOT_FOUND | SKIP state | SKIP in_grace_period deadline_ms | EXPIRED tenant deadline_ms now_ms | QUARANTINED reason tenant
--- EMITS     reservation.expired, custom.reservation.quarantined
+-- EMITS     reservation.expired, budget.threshold_crossed, custom.reservation.quarantined
 -- @include  keys, now_ms, expiry
 --
 -- NOT_FOUND and SKIP with a state remove the index entry and touch no budget; in_grace_period changes nothing.
@@ -16,7 +16,7 @@ local reservation = KEYS[1]
 local reservation_id, retention_ms, trace = ARGV[1], ARGV[2], ARGV[3]
 
 local now = now_ms()
-local outcome = reclaim(tag_of_key(reservation), reservation_id, now, retention_ms, { trace = trace })
+local outcome = reclaim(tag_of_key(reservation), { reservation_id }, now, retention_ms, { trace = trace })[1]
 if outcome[1] == 'EXPIRED' then
   outcome[4] = ms_text(now)
 end

@@ -15,7 +15,7 @@
 -- RETURNS   ACTIVE fresh|replay expires_at_ms remaining_ttl_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND | FORBIDDEN | TENANT_CLOSED
 --           | RESERVATION_FINALIZED state | RESERVATION_EXPIRED | QUARANTINED reason | MAX_EXTENSIONS_EXCEEDED allowed
 -- EMITS     those of the expiry transition
--- @include  keys, now_ms, idempotency, settle
+-- @include  keys, now_ms, idempotency, settle, tenant, hold
 --
 -- What one extension grants is capped at the tenant's max_reservation_ttl_ms, or at the max_ttl_ms of the policy that
 -- governed the reserve, as the reserve's lease is: a hold cannot outlive that * (1 + max_extensions). The returned expiry is
@@ -37,34 +37,35 @@ elseif earlier then
   return { 'ACTIVE', 'replay', earlier[1], ms_text(remaining_ttl_ms) }
 end
 
-local hold, refusal = open_hold(tag, reservation_id, tenant_id, now, retention_ms, origin)
+local hold, refusal = open_hold(tag, reservation_id, tenant_id, now, retention_ms, origin, 'xc', 'mx', 'ik', 'mt', 'ki')
 if not hold then
   return refusal
 end
 if now > hold.expires_at then
   return { 'RESERVATION_EXPIRED' }
 end
-if hold.extensions >= hold.max_extensions then
-  return { 'MAX_EXTENSIONS_EXCEEDED', ms_text(hold.max_extensions) }
+local extensions, max_extensions = whole_number(hold.xc or '0'), whole_number(hold.mx or '0')
+if extensions >= max_extensions then
+  return { 'MAX_EXTENSIONS_EXCEEDED', ms_text(max_extensions) }
 end
-local policy_max_ttl_ms, maker = unpack(redis.call('HMGET', reservation, 'mt', 'ki'))
-if policy_max_ttl_ms then
-  extend_by_ms = math.min(extend_by_ms, tonumber(policy_max_ttl_ms))
-elseif hold.tenant_record then
-  extend_by_ms = math.min(extend_by_ms, hold.tenant_record.max_ttl_ms)
+if hold.mt then
+  extend_by_ms = math.min(extend_by_ms, tonumber(hold.mt))
+else
+  local tenant = read_tenant(tenant_key(tag, hold.tenant))
+  extend_by_ms = tenant and math.min(extend_by_ms, tenant.max_ttl_ms) or extend_by_ms
 end
 
 -- Nothing is refused below this line.
 local expires_at = hold.expires_at + extend_by_ms
 local expires_text = ms_text(expires_at)
-local used = ms_text(hold.extensions + 1)
+local used = ms_text(extensions + 1)
 redis.call('ZADD', ttl_index_key(tag), ms_text(expires_at + hold.grace_ms), reservation_id)
-local granted = ms_text(now) .. '+' .. ms_text(extend_by_ms) .. (key_id == maker and '' or '+' .. key_id)
+local granted = ms_text(now) .. '+' .. ms_text(extend_by_ms) .. (key_id == hold.ki and '' or '+' .. key_id)
 redis.call('HSET', reservation, 'ex', expires_text, 'xc', used, 'x' .. used, granted)
-if hold.idempotency_key then
+if hold.ik then
   -- A retry of the reserve must find this hold, not make a second one, for as long as this one can live.
   local lifetime_ms = math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)
-  redis.call('PEXPIRE', reserve_idempotency_key(tag, hold.tenant, hold.idempotency_key), ms_text(lifetime_ms), 'GT')
+  redis.call('PEXPIRE', reserve_idempotency_key(tag, hold.tenant, hold.ik), ms_text(lifetime_ms), 'GT')
 end
 remember(idempotency, fingerprint, { expires_text }, ms_text(math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)))
 return { 'ACTIVE', 'fresh', expires_text, ms_text(math.max(0, expires_at - now)) }

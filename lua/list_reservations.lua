@@ -50,7 +50,7 @@ end
 
 -- The record, or nil when there is none any more or no record at all.
 local function read_record(reservation_id)
-  local is_record, hold = pcall(load_hold, reservation_key(tag, reservation_id))
+  local is_record, hold = pcall(load_hold, reservation_key(tag, reservation_id), 'ca', 'ik')
   if not is_record then
     leave_out(reservation_id, 'NOT_A_RECORD')
     return nil
@@ -84,7 +84,7 @@ local function satisfies(hold)
   if conditions.status and hold.state ~= conditions.status then
     return false
   end
-  if conditions.idempotency_key and hold.idempotency_key ~= conditions.idempotency_key then
+  if conditions.idempotency_key and hold.ik ~= conditions.idempotency_key then
     return false
   end
   for i, level in ipairs(LEVELS) do
@@ -163,7 +163,7 @@ local function examine_entry(reservation_id)
   if not hold or not satisfies(hold) then
     return
   end
-  local defect = hold_defect(hold) or not hold.created_at and 'INVALID_CREATION'
+  local defect = hold_defect(hold) or not whole_number(hold.ca) and 'INVALID_CREATION'
   if defect then
     leave_out(reservation_id, defect)
   elseif within(hold.expires_at, conditions.expires_from, conditions.expires_to) and is_wanted(reservation_id, hold) then

@@ -14,8 +14,8 @@
 -- ARGV[9]   trace            trace id and flags
 -- RETURNS   RELEASED fresh|replay released unit (scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND | FORBIDDEN | TENANT_CLOSED
 --           | RESERVATION_FINALIZED state | RESERVATION_EXPIRED | QUARANTINED reason
--- EMITS     those of the expiry transition
--- @include  keys, now_ms, int64, idempotency, settle, budget, append_audit, ended
+-- EMITS     budget.threshold_crossed; those of the expiry transition
+-- @include  keys, now_ms, int64, idempotency, settle, budget, threshold, append_audit, ended
 --
 -- What an operator releases is in the audit log, by the same step.
 local reservation, idempotency = KEYS[1], KEYS[2]
@@ -39,12 +39,18 @@ if not hold then
   return refusal
 end
 local budgets = held_budgets(tag, hold)
+local held, marks, tells = i64_figure(hold.amount), marks_of(hold.marks), false
 for _, budget in ipairs(budgets) do
-  budget.remaining = i64_add(budget.remaining, hold.amount)
-  budget.reserved = i64_sub(budget.reserved, hold.amount)
-  if not budget.remaining or not budget.reserved or string.sub(budget.reserved, 1, 1) == '-' then
+  local remaining, reserved = i64_add(budget.left, held), i64_sub(i64_figure(budget.reserved), held)
+  if not remaining or not reserved or i64_negative(reserved) then
     error('budget ' .. budget.key .. ' holds less than the reservation that leaves it')
   end
+  budget.remaining, budget.reserved = i64_text(remaining), i64_text(reserved)
+  budget.crossings = crossings_of(marks, budget.allocated, budget.left, budget.debt, remaining, budget.debt)
+  tells = tells or budget.crossings
+end
+if tells then
+  require_event_log(tag)
 end
 if by_operator then
   require_audit_log(tag)
@@ -69,6 +75,11 @@ else
   redis.call('HSET', reservation, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', ended_by, 'rr', reason)
 end
 keep_ended(tag, reservation_id, retention_ms, hold.quarantined)
+for _, budget in ipairs(tells and budgets or {}) do
+  if budget.crossings then
+    tell_crossings(tag, hold.tenant, origin, hold.unit, budget, budget.crossings)
+  end
+end
 if by_operator then
   append_audit(tag, 'releaseReservation', 200, hold.tenant, 'reservation', reservation_id, origin,
     { 'scope', hold.scopes[#hold.scopes], 'unit', hold.unit, 'amount', hold.amount, 'reason', reason })

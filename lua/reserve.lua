@@ -27,8 +27,8 @@
 --           | INVALID_POLICY value | NOT_FOUND | UNIT_MISMATCH scope unit* | BUDGET_FROZEN scope | BUDGET_CLOSED scope
 --           | OVERDRAFT_LIMIT_EXCEEDED scope | DEBT_OUTSTANDING scope | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope
 --           | RECLAIMED now_ms (outcome detail detail)*
--- EMITS     reservation.denied, budget.exhausted; those of the expiry transition
--- @include  keys, now_ms, int64, idempotency, tenant, budget, append_event, expiry, admission, policy, denial
+-- EMITS     reservation.denied, budget.exhausted, budget.threshold_crossed; those of the expiry transition
+-- @include  keys, now_ms, int64, idempotency, tenant, budget, append_event, expiry, admission, policy, denial, threshold
 --
 -- A denial is never caused by a dead hold: instead of answering BUDGET_EXCEEDED while something is due in the partition,
 -- the script expires up to RECLAIM_LIMIT due entries, reports their outcomes, and decides nothing: the caller runs it again.
@@ -125,20 +125,19 @@ end
 local max_extensions = policy and policy.max_extensions or tenant and tenant.max_extensions or 10
 local expires_at = now + ttl_ms
 
-local exhausted = {}
+local held, marks, tells = i64_figure(amount), marks_of(tenant and tenant.marks), false
 for _, budget in ipairs(budgets) do
-  local had_some = i64_positive(budget.remaining)
-  budget.remaining = i64_sub(budget.remaining, amount)
-  budget.reserved = i64_add(budget.reserved, amount)
-  if not budget.remaining or not budget.reserved then
+  local remaining, reserved = i64_sub(budget.left, held), i64_add(i64_figure(budget.reserved), held)
+  if not remaining or not reserved then
     return { 'INT64_OVERFLOW', budget.scope }
   end
-  if had_some and budget.remaining == '0' then
-    exhausted[#exhausted + 1] = budget
-  end
+  budget.remaining, budget.reserved = i64_text(remaining), i64_text(reserved)
+  budget.became_exhausted = budget.remaining == '0' and i64_positive(budget.left)
+  budget.crossings = crossings_of(marks, budget.allocated, budget.left, budget.debt, remaining, budget.debt)
+  tells = tells or budget.became_exhausted or budget.crossings
 end
 
-if #exhausted > 0 then
+if tells then
   require_event_log(tag)
 end
 
@@ -183,10 +182,15 @@ redis.call('HSET', reservation, 'st', 'ACTIVE', 'tn', tenant_id, 'un', unit, 'am
 if policy and policy.max_ttl_ms then
   redis.call('HSET', reservation, 'mt', ms_text(policy.max_ttl_ms))
 end
-for _, budget in ipairs(exhausted) do
-  append_event(tag, 'budget.exhausted', tenant_id, budget.scope, origin,
-    { 'unit', unit, 'reservation_id', reservation_id, 'allocated', budget.allocated, 'remaining', budget.remaining,
-      'spent', budget.spent, 'reserved', budget.reserved })
+for _, budget in ipairs(tells and budgets or {}) do
+  if budget.became_exhausted then
+    append_event(tag, 'budget.exhausted', tenant_id, budget.scope, origin,
+      { 'unit', unit, 'reservation_id', reservation_id, 'allocated', budget.allocated, 'remaining', budget.remaining,
+        'spent', budget.spent, 'reserved', budget.reserved })
+  end
+  if budget.crossings then
+    tell_crossings(tag, tenant_id, origin, unit, budget, budget.crossings)
+  end
 end
 remember(idempotency, fingerprint, parts, ms_text(math.max(idempotency_ttl_ms, ttl_ms + grace_ms)))
 return reply

@@ -79,7 +79,7 @@ end
 
 local function examine_entry(reservation_id)
   local key = reservation_key(tag, reservation_id)
-  local readable, hold = pcall(load_hold, key)
+  local readable, hold = pcall(load_hold, key, 'ca')
   if not readable then
     put(unreadable, reservation_id, 'NOT_A_RECORD', quarantined(reservation_id))
     return
@@ -88,6 +88,7 @@ local function examine_entry(reservation_id)
   if not ended then
     return
   end
+  hold.created_at = whole_number(hold.ca)
   local defect = hold_defect(hold) or not hold.created_at and 'INVALID_CREATION'
   if defect then
     put(unreadable, reservation_id, defect, quarantined(reservation_id))

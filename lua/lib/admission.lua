@@ -9,7 +9,7 @@ local OVERAGE_POLICIES = { REJECT = true, ALLOW_IF_AVAILABLE = true, ALLOW_WITH_
 local function budgets_at(tag, unit, scopes)
   local budgets, mask = {}, {}
   for i = 1, #scopes do
-    local budget = read_budget(tag, unit, scopes[i])
+    local budget = read_budget(tag, unit, scopes[i], 'commit_overage_policy')
     budgets[#budgets + 1] = budget
     mask[i] = budget and '1' or '0'
   end
@@ -44,8 +44,9 @@ end
 
 -- The refusal of the first budget that does not have the amount, or nil.
 local function short_budget(budgets, amount)
+  local wanted = i64_figure(amount)
   for _, budget in ipairs(budgets) do
-    if i64_less(budget.remaining, amount) then
+    if i64_less(budget.left, wanted) then
       return { 'BUDGET_EXCEEDED', budget.scope, budget.remaining }
     end
   end

@@ -3,7 +3,7 @@
 --
 -- tenant_id, name, description, key_prefix, secret_hash (SHA-256, base64url), permissions and scope_filter (JSON lists as
 -- text, which no script reads), status ACTIVE or REVOKED, created_at, expires_at, revoked_at (ms), revoked_reason, metadata (JSON).
--- A key has EXPIRED when its time is over; nothing is written then.
+-- A key has EXPIRED when its time is over; nothing of the record is written then.
 -- A record that cannot be trusted fails closed: the script ends with an error and writes nothing.
 local API_KEY_STATUS = { ACTIVE = true, REVOKED = true }
 

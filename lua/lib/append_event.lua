@@ -4,28 +4,38 @@
 -- The script that changes state appends the event in the same run, so an event exists if and only if its change does.
 -- An entry holds short field names: ty type, tn tenant, sc scope, ac actor type, ki actor key id,
 -- rq request id, tr trace id and flags, co correlation id, and then the type's own figures under the names of its EventData schema.
+-- The tenant's events, and those of a correlation id, are found by streams of their own, which hold the same entry ids.
 -- Returns the entry's id, from which the event's public id is derived.
 --
 -- `origin` is who caused it: { actor = 'api_key' | 'admin' | 'system' | ..., key = key id or '', request = id or '', trace = trace or '',
 -- correlation = id or nil }.
 -- `figures` is a flat list of name, value pairs; a pair with a nil or empty value is left out by its maker.
+local function put_field(entry, size, name, value)
+  if not value or value == '' then
+    return size
+  end
+  entry[size + 1], entry[size + 2] = name, value
+  return size + 2
+end
+
 local function append_event(tag, event_type, tenant, scope, origin, figures)
+  local correlation = origin.correlation
   local entry = { 'XADD', event_log_key(tag), '*', 'ty', event_type, 'tn', tenant, 'ac', origin.actor }
-  local function put(name, value)
-    if value and value ~= '' then
-      entry[#entry + 1] = name
-      entry[#entry + 1] = value
-    end
-  end
-  put('sc', scope)
-  put('ki', origin.key)
-  put('rq', origin.request)
-  put('tr', origin.trace)
-  put('co', origin.correlation)
+  local size = put_field(entry, 9, 'sc', scope)
+  size = put_field(entry, size, 'ki', origin.key)
+  size = put_field(entry, size, 'rq', origin.request)
+  size = put_field(entry, size, 'tr', origin.trace)
+  size = put_field(entry, size, 'co', correlation)
   for i = 1, #figures, 2 do
-    put(figures[i], figures[i + 1])
+    size = put_field(entry, size, figures[i], figures[i + 1])
   end
-  return redis.call(unpack(entry))
+  local entry_id = redis.call(unpack(entry))
+  -- An index that somebody damaged must not end the script here, in the middle of its change: the event stands in the log.
+  redis.pcall('XADD', tenant_events_key(tag, tenant), entry_id, 'y', event_type)
+  if correlation and correlation ~= '' then
+    redis.pcall('XADD', correlated_events_key(tag, correlation), entry_id, 'y', event_type)
+  end
+  return entry_id
 end
 
 -- Ends the script when the log is no stream. A script that will append calls this before its first write, for an error

@@ -2,14 +2,16 @@
 -- @include keys, int64
 --
 -- remaining = allocated - spent - reserved - debt holds in every record, after every script.
+-- `left` is what remains as a figure of lua/lib/int64.lua, which most decisions start from.
 -- A figure that is no int64 is a record that this service did not write: the script ends with an error, before any write.
 local FIGURES_FORM = '^%-?%d+,%d+,%d+,%d+,%d+,%d+$'
 
 -- The budget at a scope, or nil when the scope has none in this unit.
-local function read_budget(tag, unit, scope)
+-- Its commit_overage_policy is read only for the caller that names the field.
+local function read_budget(tag, unit, scope, ...)
   local key = budget_key(tag, unit, scope)
   local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit',
-    'is_over_limit', 'status', 'commit_overage_policy')
+    'is_over_limit', 'status', ...)
   if not f[8] then
     if f[1] or f[4] then
       error('corrupt budget record ' .. key)
@@ -32,7 +34,7 @@ local function read_budget(tag, unit, scope)
     end
   end
   return {
-    key = key, scope = scope,
+    key = key, scope = scope, left = i64_figure(f[1]),
     remaining = f[1], reserved = f[2], spent = f[3], allocated = f[4], debt = f[5], overdraft_limit = f[6],
     is_over_limit = f[7] or '0', status = f[8], commit_overage_policy = f[9],
   }

@@ -1,5 +1,5 @@
 -- charge: what an actual amount does to the budgets that hold an estimate, under each overage policy.
--- @include int64, budget, append_event
+-- @include int64, budget, append_event, threshold
 --
 -- All scopes are charged the same amount, or none is. Nothing is written here before write_charge.
 
@@ -11,7 +11,7 @@ end
 local function capped_delta(budgets, delta, caps)
   local granted = delta
   for _, budget in ipairs(budgets) do
-    if caps(budget) and i64_less(budget.remaining, delta) then
+    if caps(budget) and i64_less(budget.left, delta) then
       local available = floor_zero(budget.remaining)
       if i64_less(available, granted) then
         granted = available
@@ -23,30 +23,28 @@ local function capped_delta(budgets, delta, caps)
 end
 
 -- Charges one budget in memory: the estimate leaves `reserved`, the charge enters `spent`, what is unfunded becomes `debt`.
--- Returns false when a figure would leave int64.
-local function charge_budget(budget, estimate, charged, delta, unfunded)
-  local had_some = i64_positive(budget.remaining)
-  local was_over = budget_over_limit(budget)
-  budget.reserved = i64_sub(budget.reserved, estimate)
-  if unfunded == '0' then
-    budget.spent = i64_add(budget.spent, charged)
-  else
-    budget.spent = i64_add(budget.spent, i64_sub(charged, unfunded))
-    budget.debt = i64_add(budget.debt, unfunded)
-  end
-  budget.remaining = i64_sub(budget.remaining, delta)
-  if not budget.reserved or not budget.spent or not budget.debt or not budget.remaining then
+-- Returns false when a figure would leave int64. Takes figures, and the unfunded part as text.
+local function charge_budget(budget, estimate, charged, delta, unfunded, marks)
+  local former_debt, may_enter = budget.debt, budget.capped or unfunded ~= '0'
+  local was_over = may_enter and budget_over_limit(budget)
+  local remaining = i64_sub(budget.left, delta)
+  local reserved = i64_sub(i64_figure(budget.reserved), estimate)
+  local spent = i64_add(i64_figure(budget.spent), unfunded == '0' and charged or i64_sub(charged, unfunded))
+  local debt = unfunded == '0' and former_debt or i64_add(former_debt, unfunded)
+  if not remaining or not reserved or not spent or not debt then
     return false
   end
-  if string.sub(budget.reserved, 1, 1) == '-' then
+  if i64_negative(reserved) then
     error('budget ' .. budget.key .. ' holds less than the reservation that leaves it')
   end
-  budget.debt_incurred = unfunded
+  budget.debt, budget.debt_incurred = debt, unfunded
   if budget.capped then
     budget.is_over_limit = '1'
   end
-  budget.entered_over_limit = not was_over and budget_over_limit(budget)
-  budget.became_exhausted = had_some and not i64_positive(budget.remaining)
+  budget.entered_over_limit = may_enter and not was_over and budget_over_limit(budget)
+  budget.became_exhausted = i64_positive(budget.left) and not i64_positive(remaining)
+  budget.crossings = crossings_of(marks, budget.allocated, budget.left, former_debt, remaining, debt)
+  budget.remaining, budget.reserved, budget.spent = i64_text(remaining), i64_text(reserved), i64_text(spent)
   return true
 end
 
@@ -57,11 +55,12 @@ local POLICY_CAPS = {
 }
 
 -- Returns the charge { charged, released, overage, debt } with every budget changed in memory, or nil and a refusal:
--- BUDGET_EXCEEDED scope, OVERDRAFT_LIMIT_EXCEEDED scope, INT64_OVERFLOW scope.
-local function charge_of(budgets, estimate, actual, policy)
+-- BUDGET_EXCEEDED scope, OVERDRAFT_LIMIT_EXCEEDED scope, INT64_OVERFLOW scope. `marks` are those of lua/lib/threshold.lua.
+local function charge_of(budgets, estimate, actual, policy, marks)
+  estimate, actual = i64_figure(estimate), i64_figure(actual)
   local delta = i64_sub(actual, estimate)
   local exceeds = i64_positive(delta)
-  local overage = exceeds and delta or '0'
+  local overage = exceeds and i64_text(delta) or '0'
   local caps = POLICY_CAPS[policy]
   if exceeds then
     if policy == 'REJECT' then
@@ -76,19 +75,19 @@ local function charge_of(budgets, estimate, actual, policy)
   local debt = '0'
   for _, budget in ipairs(budgets) do
     local unfunded = '0'
-    if exceeds and not caps(budget) and i64_less(budget.remaining, delta) then
-      unfunded = i64_sub(delta, floor_zero(budget.remaining))
+    if exceeds and not caps(budget) and i64_less(budget.left, delta) then
+      unfunded = i64_sub(i64_text(delta), floor_zero(budget.remaining))
       local total = i64_add(budget.debt, unfunded)
       if not total or i64_less(budget.overdraft_limit, total) then
         return nil, { 'OVERDRAFT_LIMIT_EXCEEDED', budget.scope }
       end
     end
-    if not charge_budget(budget, estimate, charged, delta, unfunded) then
+    if not charge_budget(budget, estimate, charged, delta, unfunded, marks) then
       return nil, { 'INT64_OVERFLOW', budget.scope }
     end
-    debt = i64_saturating_add(debt, unfunded)
+    debt = unfunded == '0' and debt or i64_saturating_add(debt, unfunded)
   end
-  return { charged = charged, released = exceeds and '0' or i64_sub(estimate, actual), overage = overage, debt = debt }
+  return { charged = i64_text(charged), released = exceeds and '0' or i64_text(i64_sub(estimate, actual)), overage = overage, debt = debt }
 end
 
 local function write_charge(budget)
@@ -103,7 +102,7 @@ end
 -- Whether tell_charge will have anything to tell.
 local function tells_of_charge(budgets)
   for _, budget in ipairs(budgets) do
-    if budget.debt_incurred ~= '0' or budget.entered_over_limit or budget.became_exhausted then
+    if budget.debt_incurred ~= '0' or budget.entered_over_limit or budget.became_exhausted or budget.crossings then
       return true
     end
   end
@@ -127,6 +126,9 @@ local function tell_charge(tag, tenant, budgets, origin, unit, reservation_id, p
       entry = append_event(tag, 'budget.exhausted', tenant, budget.scope, origin,
         { 'unit', unit, 'reservation_id', reservation_id, 'allocated', budget.allocated,
           'remaining', budget.remaining, 'spent', budget.spent, 'reserved', budget.reserved })
+    end
+    if budget.crossings then
+      entry = tell_crossings(tag, tenant, origin, unit, budget, budget.crossings)
     end
   end
   return entry

@@ -1,6 +1,9 @@
 -- int64: exact arithmetic on decimal strings, because Lua numbers are doubles and lose integers above 2^53.
 -- Amounts of up to 15 digits, nearly all there are, go through doubles, which hold them and their sums exactly.
 -- Longer ones are split into 14 low digits and up to 5 high ones. A result outside int64 is nil: nothing wraps.
+--
+-- What takes part in several sums is best made a figure first: a number where it is short enough, else the text as it is.
+-- The sum of two numbers is a number; any other sum is text. i64_text is the way back.
 local I64_SHORT = 15
 local I64_LIMB = 1e14
 
@@ -63,22 +66,42 @@ local function i64_long_add(a, b)
   return i64_join(a_negative, high, low)
 end
 
+local function i64_figure(text)
+  return #text <= I64_SHORT and tonumber(text) or text
+end
+
+local function i64_text(figure)
+  return type(figure) == 'number' and string.format('%d', figure) or figure
+end
+
 local function i64_add(a, b)
+  if type(a) == 'number' and type(b) == 'number' then
+    return a + b
+  end
+  a, b = i64_text(a), i64_text(b)
   if #a <= I64_SHORT and #b <= I64_SHORT then
-    return string.format('%.0f', tonumber(a) + tonumber(b))
+    return string.format('%d', tonumber(a) + tonumber(b))
   end
   return i64_long_add(a, b)
 end
 
 local function i64_sub(a, b)
+  if type(a) == 'number' and type(b) == 'number' then
+    return a - b
+  end
+  a, b = i64_text(a), i64_text(b)
   if #a <= I64_SHORT and #b <= I64_SHORT then
-    return string.format('%.0f', tonumber(a) - tonumber(b))
+    return string.format('%d', tonumber(a) - tonumber(b))
   end
   return i64_long_add(a, string.sub(b, 1, 1) == '-' and string.sub(b, 2) or '-' .. b)
 end
 
 -- True when a < b.
 local function i64_less(a, b)
+  if type(a) == 'number' and type(b) == 'number' then
+    return a < b
+  end
+  a, b = i64_text(a), i64_text(b)
   if #a <= I64_SHORT and #b <= I64_SHORT then
     return tonumber(a) < tonumber(b)
   end
@@ -92,8 +115,18 @@ local function i64_less(a, b)
   return i64_magnitude_less(a, b)
 end
 
+local function i64_negative(a)
+  if type(a) == 'number' then
+    return a < 0
+  end
+  return string.byte(a) == 45
+end
+
 local function i64_positive(a)
-  return a ~= '0' and string.sub(a, 1, 1) ~= '-'
+  if type(a) == 'number' then
+    return a > 0
+  end
+  return a ~= '0' and string.byte(a) ~= 45
 end
 
 -- A sum of non-negative amounts that stops at the largest int64, for figures that only inform.

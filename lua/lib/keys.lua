@@ -10,6 +10,8 @@ local function ttl_index_key(tag) return tag .. 'ttl' end
 local function quarantine_key(tag) return tag .. 'quarantine' end
 local function ended_key(tag) return tag .. 'ended' end
 local function event_log_key(tag) return tag .. 'events' end
+local function tenant_events_key(tag, tenant) return tag .. 'ev:' .. tenant end
+local function correlated_events_key(tag, correlation_id) return tag .. 'co:' .. correlation_id end
 local function tenant_key(tag, tenant) return tag .. 't:' .. tenant end
 local function tenant_index_key(tag) return tag .. 'tenants' end
 local function budget_key(tag, unit, scope) return tag .. 'b:' .. unit .. ':' .. scope end
@@ -19,10 +21,21 @@ local function closing_key(tag) return tag .. 'closing' end
 local function api_key_key(tag, key_id) return tag .. 'k:' .. key_id end
 local function api_key_hash_key(tag, secret_hash) return tag .. 'kh:' .. secret_hash end
 local function api_key_index_key(tag, tenant) return tag .. 'keys:' .. tenant end
+local function api_key_expiry_key(tag) return tag .. 'key-expiries' end
 local function policy_key(tag, policy_id) return tag .. 'p:' .. policy_id end
 local function policy_index_key(tag, tenant) return tag .. 'policies:' .. tenant end
 local function policy_name_key(tag, tenant) return tag .. 'pn:' .. tenant end
 local function policy_pattern_key(tag, tenant) return tag .. 'pp:' .. tenant end
+local function webhook_key(tag, subscription_id) return tag .. 'w:' .. subscription_id end
+local function webhook_index_key(tag, tenant) return tag .. 'webhooks:' .. tenant end
+local function bulk_rows_key(tag, request_id) return tag .. 'bulk-rows:' .. request_id end
+local function webhook_revision_key(tag) return tag .. 'webhook-revision' end
+local function delivery_key(tag, ref) return tag .. 'd:' .. ref end
+local function delivery_index_key(tag, subscription_id) return tag .. 'wd:' .. subscription_id end
+local function lane_key(tag, lane) return tag .. 'lane:' .. lane end
+local function lanes_key(tag) return tag .. 'lanes' end
+local function retrying_key(tag) return tag .. 'retrying' end
+local function outcomes_key(tag) return tag .. 'outcomes' end
 
 -- The record of a reserve, which extend keeps alive as long as the hold it may have to replay.
 local function reserve_idempotency_key(tag, tenant, idempotency_key)

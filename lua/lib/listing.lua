@@ -17,6 +17,11 @@ local function members_after(index, last, limit)
   return redis.call('ZRANGE', index, from, from + limit - 1)
 end
 
+-- Likewise in an index whose members may go while it is walked: all its scores are 0, so a name that is gone has its place.
+local function members_after_name(index, last, limit)
+  return redis.call('ZRANGEBYLEX', index, last == '' and '-' or '(' .. last, '+', 'LIMIT', 0, limit)
+end
+
 -- Puts a record behind the reply, with some fields that its key tells.
 local function append_record(reply, key, extra)
   local fields = redis.call('HGETALL', key)
@@ -32,15 +37,15 @@ local function append_record(reply, key, extra)
 end
 
 -- Goes through the members of each tenant's index, or of one tenant's when `only` is not empty. A step to the next tenant
--- counts as much as a record, so that many tenants without members cannot make a run long.
-local function list_owned(tenant_index, only, tenant, last, limit, index_of, append)
+-- counts as much as a record, so that many tenants without members cannot make a run long. `walk` is members_after unless given.
+local function list_owned(tenant_index, only, tenant, last, limit, index_of, append, walk)
   local tag = tag_of_key(tenant_index)
   local reply = { ms_text(now_ms()), '', '' }
   if tenant == '' then
     tenant = only ~= '' and only or redis.call('ZRANGE', tenant_index, 0, 0)[1]
   end
   while tenant do
-    local members = members_after(index_of(tag, tenant), last, limit)
+    local members = (walk or members_after)(index_of(tag, tenant), last, limit)
     for _, member in ipairs(members) do
       append(reply, tag, member)
     end

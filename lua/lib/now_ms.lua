@@ -6,5 +6,5 @@ end
 
 -- A millisecond count as text: Lua prints large numbers with an exponent, which no reader here accepts.
 local function ms_text(ms)
-  return string.format('%.0f', ms)
+  return string.format('%d', ms)
 end

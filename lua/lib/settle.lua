@@ -1,12 +1,13 @@
 -- settle: what commit, release and extend have in common: whose hold it is, and whether it may still be settled.
--- @include now_ms, hold, tenant, expiry
+-- @include now_ms, hold, budget, tenant, expiry
 --
 -- Returns the hold, or nil and a refusal: NOT_FOUND, FORBIDDEN, TENANT_CLOSED, RESERVATION_FINALIZED state, RESERVATION_EXPIRED.
 -- `owner` is the caller's tenant, or empty for an operator, who may settle anybody's hold.
 -- A closed tenant comes before the reservation's own state. An overdue hold is expired here, by the sweeper's own
 -- transition, and then refused. A record that cannot be trusted ends the script with an error, before any write.
-local function open_hold(tag, reservation_id, owner, now, retention_ms, origin)
-  local hold = load_hold(reservation_key(tag, reservation_id))
+-- `...` names further fields of the record, as for load_hold.
+local function open_hold(tag, reservation_id, owner, now, retention_ms, origin, ...)
+  local hold = load_hold(reservation_key(tag, reservation_id), ...)
   if not hold then
     return nil, { 'NOT_FOUND' }
   end
@@ -16,8 +17,8 @@ local function open_hold(tag, reservation_id, owner, now, retention_ms, origin)
   if owner ~= '' and hold.tenant ~= owner then
     return nil, { 'FORBIDDEN' }
   end
-  local tenant = read_tenant(tenant_key(tag, hold.tenant))
-  if tenant and tenant.status == 'CLOSED' then
+  local status, marks = tenant_status(tenant_key(tag, hold.tenant))
+  if status == 'CLOSED' then
     return nil, { 'TENANT_CLOSED' }
   end
   if hold.state == 'EXPIRED' then
@@ -37,7 +38,7 @@ local function open_hold(tag, reservation_id, owner, now, retention_ms, origin)
   if defect then
     error('corrupt reservation record ' .. hold.key .. ': ' .. defect)
   end
-  hold.tenant_record = tenant
+  hold.marks = marks
   return hold
 end
 

@@ -1,13 +1,25 @@
 -- tenant: the owner's status, read before anything else is decided.
 -- @include keys
 --
--- Returns the tenant's record as a table, or nil when no such tenant was ever created (there is no status to observe).
+-- read_tenant returns the tenant's record as a table, or nil when no such tenant was ever created (there is no status to observe);
+-- tenant_status only the status and the watched marks of lua/lib/threshold.lua, which is all that a settlement needs.
 -- A record whose status is not one of the three fails closed: the script ends with an error and writes nothing.
 local TENANT_STATUS = { ACTIVE = true, SUSPENDED = true, CLOSED = true }
 
+local function tenant_status(key)
+  local fields = redis.call('HMGET', key, 'status', 'th')
+  if not fields[1] and redis.call('EXISTS', key) == 0 then
+    return nil
+  end
+  if not TENANT_STATUS[fields[1]] then
+    error('corrupt tenant record ' .. key .. ': its status is not ACTIVE, SUSPENDED or CLOSED')
+  end
+  return fields[1], fields[2]
+end
+
 local function read_tenant(key)
   local fields = redis.call('HMGET', key, 'status', 'name', 'default_commit_overage_policy',
-    'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions', 'policies')
+    'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions', 'policies', 'th')
   if not fields[1] and not fields[2] and redis.call('EXISTS', key) == 0 then
     return nil
   end
@@ -21,5 +33,6 @@ local function read_tenant(key)
     max_ttl_ms = tonumber(fields[5] or '3600000'),
     max_extensions = tonumber(fields[6] or '10'),
     has_policies = fields[7] ~= false,
+    marks = fields[8],
   }
 end

@@ -1,7 +1,7 @@
 -- tenant_cascade: what becomes of the things that a closed tenant owns: CASCADE SEMANTICS, Rule 1, of
 -- cycles-governance-admin-v0.1.25. Each transition happens once: a thing that has come to its end is passed over, so the
 -- cascade may be started over at any time, and several may run at once.
--- @include keys, now_ms, int64, hold, budget, expiry, api_key, append_event, append_audit, ended
+-- @include keys, now_ms, int64, hold, budget, expiry, api_key, webhook, append_event, append_audit, ended
 
 -- Gives a live hold back. What it returns to a budget is added up in the budget's record, whose closing tells of it: the
 -- protocol has one event a budget for this, not one a reservation. Returns the outcome of the expiry transition where
@@ -15,18 +15,15 @@ local function release_of_closed_tenant(tag, tenant_id, reservation_id, now, ret
   if is_overdue(hold, now) then
     return expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
   end
-  local reason = hold_defect(hold)
-  local budgets
-  if not reason then
-    budgets, reason = refunded_budgets(tag, hold)
-  end
+  local refunds = new_refunds()
+  local reason = terms_defect(hold) or take_back(tag, refunds, reservation_id, hold)
   if reason then
     return quarantine(tag, reservation_id, key, reason, now, origin, tenant_id, true)
   end
-  for _, budget in ipairs(budgets) do
+  write_refunds(refunds)
+  for _, budget in ipairs(refunds.budgets) do
     local released = redis.call('HGET', budget.key, 'cascade_released') or '0'
-    redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved,
-      'cascade_released', i64_saturating_add(released, hold.amount))
+    redis.call('HSET', budget.key, 'cascade_released', i64_saturating_add(released, hold.amount))
   end
   redis.call('HSET', key, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', 'system', 'rr', 'tenant_closed')
   keep_ended(tag, reservation_id, retention_ms, hold.quarantined)
@@ -60,6 +57,25 @@ local function close_budget_of_closed_tenant(tag, tenant_id, scope, unit, now, o
   append_event(tag, 'budget.closed_via_tenant_cascade', tenant_id, scope, origin, figures)
   append_audit(tag, 'budget.closed_via_tenant_cascade', 200, tenant_id, 'budget', ledger_id, origin, figures)
   return 'CLOSED'
+end
+
+-- Stops a webhook subscription. Returns 'DISABLED', 'FAILED', or nil when it is disabled already.
+local function disable_webhook_of_closed_tenant(tag, tenant_id, subscription_id, now, origin)
+  local key = webhook_key(tag, subscription_id)
+  local readable, record = pcall(read_webhook, key)
+  if not readable or not record then
+    return 'FAILED'
+  end
+  if record.st == 'DISABLED' then
+    return nil
+  end
+  redis.call('HSET', key, 'st', 'DISABLED', 'ua', ms_text(now))
+  raise_webhook_revision(tag)
+  local figures = { 'subscription_id', subscription_id, 'name', record.nm or '', 'prior_status', record.st, 'new_status', 'DISABLED',
+    'cascade_reason', 'tenant_closed' }
+  append_event(tag, 'webhook.disabled_via_tenant_cascade', tenant_id, nil, origin, figures)
+  append_audit(tag, 'webhook.disabled_via_tenant_cascade', 200, tenant_id, 'webhook', subscription_id, origin, figures)
+  return 'DISABLED'
 end
 
 -- Revokes an API key and has every instance forget it. Returns 'REVOKED', 'FAILED', or nil when it is of no use already.

@@ -3,20 +3,20 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { LOGGER, type Logger } from '../logging/index.js';
-import { RedisService, reservationKey, StoreUnavailable, sweepLeaseKey, ttlIndexKey } from '../redis/index.js';
+import { RedisService, reservationKey, StoreUnavailable, sweepLeaseKey, ttlIndexKey, type Reply } from '../redis/index.js';
 import { ExpiryMetrics } from './expiry.metrics.js';
 import { lookOf, type Look, type Partition } from './partition.js';
 import { SweepMetrics } from './sweep.metrics.js';
 
 /**
- * Calls of one pipeline, and of all that are under way at once. Redis works a pipeline off without a pause, so this bounds
- * how long the sweep can hold up everybody else at a time: some 2 ms at 40 µs each.
+ * Candidates of one call, and of all calls that are under way at once. Redis judges those of a call without a pause, so this
+ * bounds how long the sweep can hold up everybody else at a time: some 2 ms at 30 µs each.
  */
-const PIPELINE_SIZE = 50;
+const CALL_SIZE = 64;
 /** Partitions that are worked on side by side: where each has little that is due, the round trips would add up to lateness. */
 const SIDE_BY_SIDE = 4;
-/** What a batch waits when nobody else is there: the way to Redis and back, and the rounding of its clock. */
-const USUAL_WAIT_MS = 2;
+/** By how much a call may be slower than the fastest of its pass, without anybody else being there. */
+const USUAL_WAIT_MS = 1;
 const DAY_MS = 86_400_000;
 
 /** What one pass over some partitions did. */
@@ -39,8 +39,8 @@ export interface Pass {
 }
 
 /**
- * Judges what is due, page by page: each page under a lease that is checked and renewed as it is read, each candidate by a
- * run of lua/expire.lua of its own. Partitions with a backlog take turns, a page each. A part of the time is left to requests
+ * Judges what is due, page by page: each page under a lease that is checked and renewed as it is read, its candidates by
+ * runs of lua/expire_page.lua, and where one of those fails, each by a run of lua/expire.lua of its own. Partitions with a backlog take turns, a page each. A part of the time is left to requests
  * (SWEEP_TIME_SHARE), in small pauses between the batches, as Redis' own active expiry bounds itself.
  */
 @Injectable()
@@ -98,8 +98,8 @@ export class PartitionDrain {
     }
     const readAt = performance.now();
     partition.see(look, readAt);
-    for (let start = 0; start < look.ids.length; start += PIPELINE_SIZE) {
-      const batch = look.ids.slice(start, start + PIPELINE_SIZE);
+    for (let start = 0; start < look.ids.length; start += CALL_SIZE) {
+      const batch = look.ids.slice(start, start + CALL_SIZE);
       await run.calls.take(batch.length);
       try {
         // A lease that lapsed meanwhile, as it does when the process was frozen, may be that of another, who goes on with the page.
@@ -108,9 +108,9 @@ export class PartitionDrain {
           return false;
         }
         const began = performance.now();
-        const heldRedisMs = await this.judge(partition, batch, run);
-        // The pause keeps its calls, or another partition would work through it.
-        await this.rest(performance.now() - began, heldRedisMs, run);
+        await this.judge(partition, batch, run);
+        // The pause keeps its candidates, or another partition would work through it.
+        await this.rest(performance.now() - began, batch.length, run);
       } finally {
         run.calls.give(batch.length);
       }
@@ -137,48 +137,63 @@ export class PartitionDrain {
     return lookOf(reply);
   }
 
-  /**
-   * Candidates that cannot be judged stay due, and the following pages of the pass start behind them.
-   * @returns how long the batch held Redis, by Redis' own clock, in ms
-   */
-  private async judge({ tag, code }: Partition, reservationIds: readonly string[], run: Run): Promise<number> {
-    const replies = await this.redis.scripts.runMany(
+  /** Candidates that cannot be judged stay due, and the following pages of the pass start behind them. */
+  private async judge({ tag, code }: Partition, reservationIds: readonly string[], run: Run): Promise<void> {
+    const outcomes = await this.judgeTogether(tag, reservationIds, run);
+    for (const [index, outcome] of (outcomes ?? (await this.judgeEach(tag, reservationIds, run))).entries()) {
+      run.report.judged += 1;
+      if (outcome instanceof Error) {
+        this.expiry.candidateFailed();
+        run.report.failed += 1;
+        run.stays(code);
+        this.logger.error({ err: outcome, reservation: reservationIds[index] }, 'a candidate could not be judged; the others go on');
+        continue;
+      }
+      this.expiry.record('sweep', outcome, outcome[3]);
+      if (outcome[0] === 'EXPIRED') {
+        run.report.expired += 1;
+      } else if (outcome[0] === 'QUARANTINED') {
+        this.logger.warn({ reservation: reservationIds[index], reason: outcome[1] }, 'a reservation was quarantined');
+      }
+    }
+  }
+
+  /** @returns undefined when one of them stood in the way of all: then none that is due has been touched. */
+  private async judgeTogether(tag: string, reservationIds: readonly string[], run: Run): Promise<Reply[] | undefined> {
+    try {
+      const [, nowMs = '', ...flat] = await this.redis.scripts.run('expire_page', [ttlIndexKey(tag)], [this.retentionMs, run.trace, ...reservationIds]);
+      return reservationIds.map((_, index) => [...flat.slice(3 * index, 3 * index + 3), nowMs]);
+    } catch (error) {
+      if (error instanceof StoreUnavailable) {
+        this.expiry.candidateFailed();
+        throw error;
+      }
+      return undefined;
+    }
+  }
+
+  private async judgeEach(tag: string, reservationIds: readonly string[], run: Run): Promise<(Reply | Error)[]> {
+    const outcomes = await this.redis.scripts.runMany(
       'expire',
       reservationIds.map((id) => ({ keys: [reservationKey(tag, id)], args: [id, this.retentionMs, run.trace] })),
     );
-    let [firstMs, lastMs] = [Number.POSITIVE_INFINITY, 0];
-    for (const [index, reply] of replies.entries()) {
-      run.report.judged += 1;
-      if (reply instanceof Error) {
-        this.expiry.candidateFailed();
-        if (reply instanceof StoreUnavailable) {
-          throw reply;
-        }
-        run.report.failed += 1;
-        run.stays(code);
-        this.logger.error({ err: reply, reservation: reservationIds[index] }, 'a candidate could not be judged; the others go on');
-        continue;
-      }
-      this.expiry.record('sweep', reply, reply[3]);
-      if (reply[0] === 'EXPIRED') {
-        run.report.expired += 1;
-        firstMs = Math.min(firstMs, Number(reply[3]));
-        lastMs = Math.max(lastMs, Number(reply[3]));
-      }
-      if (reply[0] === 'QUARANTINED') {
-        this.logger.warn({ reservation: reservationIds[index], reason: reply[1] }, 'a reservation was quarantined');
-      }
+    const outage = outcomes.find((outcome) => outcome instanceof StoreUnavailable);
+    if (outage !== undefined) {
+      this.expiry.candidateFailed();
+      throw outage;
     }
-    return Math.max(0, lastMs - firstMs);
+    return outcomes;
   }
 
   /**
-   * The pause behind a batch: what the share of time asks for, or as long as the batch had to wait for others, where that
-   * is more, so that a backlog drains fast on a quiet Redis and slowly on a busy one. Pauses are collected until a timer can
+   * The pause behind a call: what the share of time asks for, or as long as the call had to wait for others, where that is
+   * more, so that a backlog drains fast on a quiet Redis and slowly on a busy one. Pauses are collected until a timer can
    * keep them; what it oversleeps counts as paid ahead.
    */
-  private async rest(workedMs: number, heldRedisMs: number, run: Run): Promise<void> {
-    run.owedMs += Math.max(workedMs * this.pauseRatio, workedMs - heldRedisMs - USUAL_WAIT_MS);
+  private async rest(workedMs: number, candidates: number, run: Run): Promise<void> {
+    run.fastestMs = Math.min(run.fastestMs, workedMs / candidates);
+    const waitedMs = workedMs - run.fastestMs * candidates - USUAL_WAIT_MS;
+    run.owedMs += Math.max(workedMs * this.pauseRatio, waitedMs);
     if (run.owedMs >= 1) {
       const began = performance.now();
       await delay(Math.floor(run.owedMs));
@@ -194,10 +209,10 @@ export class PartitionDrain {
   }
 }
 
-/** Bounds the calls that are under way at once. Whoever needs many waits until few others are; none waits for long. */
+/** Bounds the candidates that are under way at once. Whoever needs many waits until few others are; none waits for long. */
 class Calls {
   private readonly waiting: { readonly count: number; readonly go: () => void }[] = [];
-  private free = PIPELINE_SIZE;
+  private free = CALL_SIZE;
 
   async take(count: number): Promise<void> {
     if (this.waiting.length > 0 || count > this.free) {
@@ -222,6 +237,8 @@ class Run {
   readonly calls = new Calls();
   readonly report: DrainReport = { judged: 0, expired: 0, failed: 0, cut: false };
   owedMs = 0;
+  /** The least time that a call took for each of its candidates. */
+  fastestMs = Number.POSITIVE_INFINITY;
   private readonly stuck = new Map<string, number>();
 
   constructor(

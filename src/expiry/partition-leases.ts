@@ -1,190 +1,42 @@
-import { randomBytes } from 'node:crypto';
-import { hostname } from 'node:os';
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { LOGGER, type Logger } from '../logging/index.js';
-import { RedisService, StoreUnavailable, sweepInstancesKey, sweepLeaseKey, sweepReportsKey, ttlIndexKey } from '../redis/index.js';
+import { LeaseShares, type LeaseAnswer } from '../partition-leases/index.js';
+import { RedisService, sweepInstancesKey, sweepLeaseKey, sweepReportsKey, ttlIndexKey } from '../redis/index.js';
 import { lookOf, Partition } from './partition.js';
 import { SweepMetrics } from './sweep.metrics.js';
 
-/** What one beat found out. */
-export interface BeatReport {
-  /** Partitions, and the announcement, that could not be asked for. */
-  readonly failed: number;
-  /** Redis' time, as far as anything answered. */
-  readonly nowMs: number | undefined;
-  /** When a lease or an announcement of another lapses, if this instance waits for one; by the monotonic clock. */
-  readonly nextLapseAt: number;
+/** Which partitions this instance sweeps. Sweeping one twice is harmless, because lua/expire.lua alone judges. */
+@Injectable()
+export class PartitionLeases extends LeaseShares<Partition> {
+  constructor(
+    redis: RedisService,
+    metrics: SweepMetrics,
+    @Inject(CONFIG) { sweepLeaseMs: leaseMs }: HoldfastConfig,
+    @Inject(LOGGER) logger: Logger,
+  ) {
+    super(redis, logger, {
+      work: 'swept',
+      leaseMs,
+      instancesKey: sweepInstancesKey(),
+      reportsKey: sweepReportsKey(),
+      leaseKey: sweepLeaseKey,
+      partition: (number) => new Partition(number),
+      ask: (partition, token) => askToSweep(redis, partition, token, leaseMs),
+      mayLeave: () => true,
+      changed: (change) => metrics.leaseChanged(change),
+      announcementFailed: () => metrics.leaseFailed(),
+    });
+  }
 }
 
-type Outcome = 'held' | 'taken' | 'other';
-
-/** The longest that one beat looks for free partitions; the next one goes on. */
-const TAKE_BUDGET_MS = 500;
-
-/**
- * Which partitions this instance sweeps.
- *
- * A lease is a key per partition that holds its owner's token and lapses by itself (SWEEP_LEASE_MS). One script takes or
- * renews it and looks at the partition in the same run, so a lease is never held without knowing what is due; another
- * deletes it only for the token that it holds, so an old owner can neither renew nor delete a new owner's lease.
- *
- * Instances announce themselves in one sorted set. P partitions among n of them: each is entitled to P/n, the first
- * P mod n in the order of their names to one more, so that the shares are exactly P. Whoever holds more lets go of it, and
- * whoever holds less takes what is free. An instance that dies stops renewing both, so that within one lease its share
- * passes to the others. Until then, and when two views of the living differ, a partition may be swept by nobody or
- * twice: the first is bounded by the lease, and the second is harmless, because lua/expire.lua alone judges.
- */
-@Injectable()
-export class PartitionLeases {
-  /** Names this process among all that ever were, to operators and as the token of its leases. */
-  readonly instance = `${hostname()}:${process.pid}:${randomBytes(6).toString('hex')}`;
-  readonly held = new Map<number, Partition>();
-  /** How many instances share the sweep, by the last announcement that was answered. */
-  alive = 1;
-  private place = 0;
-  private readonly failing = new Set<number>();
-
-  constructor(
-    private readonly redis: RedisService,
-    private readonly metrics: SweepMetrics,
-    @Inject(CONFIG) private readonly config: HoldfastConfig,
-    @Inject(LOGGER) private readonly logger: Logger,
-  ) {}
-
-  /** How many partitions there are to share. */
-  get partitions(): number {
-    return this.redis.partitions;
+async function askToSweep(redis: RedisService, partition: Partition, token: string, leaseMs: number): Promise<LeaseAnswer> {
+  const { tag } = partition;
+  const reply = await redis.scripts.run('sweep_page', [sweepLeaseKey(tag), ttlIndexKey(tag)], [token, leaseMs, 1, 0, 0]);
+  const look = lookOf(reply);
+  if (look === undefined) {
+    return { word: 'other', lapsesInMs: Number(reply[2]) };
   }
-
-  /**
-   * Renews what is held, and takes or lets go until it is this instance's share. Never rejects.
-   * @param isCurrent false when another beat has begun meanwhile; this one then leaves everything to it
-   */
-  async beat(report: string, isCurrent: () => boolean): Promise<BeatReport> {
-    const before = [...this.held.values()];
-    const [announced, ...renewed] = await Promise.all([this.announce(report), ...before.map((partition) => this.ask(partition))]);
-    if (!isCurrent()) {
-      return { failed: 0, nowMs: announced.nowMs, nextLapseAt: Number.POSITIVE_INFINITY };
-    }
-    for (const [index, outcome] of renewed.entries()) {
-      if (outcome.word === 'other') {
-        this.lose(before[index] as Partition);
-      }
-    }
-    const asked = [...renewed];
-    const surplus = this.held.size - this.share();
-    if (surplus > 0) {
-      await this.letGo([...this.held.values()].slice(-surplus));
-    } else {
-      asked.push(...(await this.take(-surplus)));
-    }
-    return {
-      failed: asked.filter(({ word }) => word === undefined).length + (announced.nowMs === undefined ? 1 : 0),
-      nowMs: announced.nowMs,
-      nextLapseAt: Math.min(announced.nextLapseAt, ...asked.map(({ lapsesAt }) => lapsesAt)),
-    };
-  }
-
-  /** Another instance has it. */
-  lose(partition: Partition): void {
-    if (this.held.delete(partition.number)) {
-      this.metrics.leaseChanged('lost');
-      this.logger.warn({ partition: partition.code }, 'the lease of a partition passed to another instance');
-    }
-  }
-
-  /** Gives everything up, so that the others need not wait for it to lapse. Never rejects. */
-  async leave(): Promise<void> {
-    await this.letGo([...this.held.values()]);
-    const { client } = this.redis;
-    await Promise.allSettled([client.zrem(sweepInstancesKey(), this.instance), client.hdel(sweepReportsKey(), this.instance)]);
-  }
-
-  private share(): number {
-    const { partitions } = this.redis;
-    return Math.floor(partitions / this.alive) + (this.place < partitions % this.alive ? 1 : 0);
-  }
-
-  private async announce(report: string): Promise<{ nowMs: number | undefined; nextLapseAt: number }> {
-    try {
-      const [, nowMs, alive, place, nextLapseMs] = await this.redis.scripts.run(
-        'sweep_announce',
-        [sweepInstancesKey(), sweepReportsKey()],
-        [this.instance, this.config.sweepLeaseMs, report],
-      );
-      this.alive = Number(alive);
-      this.place = Number(place);
-      const nextLapseAt = nextLapseMs === '' ? Number.POSITIVE_INFINITY : performance.now() + Number(nextLapseMs);
-      return { nowMs: Number(nowMs), nextLapseAt };
-    } catch (error) {
-      // What this instance holds, it goes on sweeping: in a cluster only the announcements' node may be away.
-      this.metrics.leaseFailed();
-      this.logger.warn({ err: error }, 'the sweeper could not announce itself; it goes on with what it holds');
-      return { nowMs: undefined, nextLapseAt: Number.POSITIVE_INFINITY };
-    }
-  }
-
-  /** Takes or renews one lease. An error is told when it starts and when it ends, and counted every time. */
-  private async ask(partition: Partition): Promise<{ word: Outcome | undefined; lapsesAt: number }> {
-    try {
-      const reply = await this.redis.scripts.run(
-        'sweep_page',
-        [sweepLeaseKey(partition.tag), ttlIndexKey(partition.tag)],
-        [this.instance, this.config.sweepLeaseMs, 1, 0, 0],
-      );
-      const now = performance.now();
-      if (this.failing.delete(partition.number)) {
-        this.logger.info({ partition: partition.code }, 'a partition can be swept again');
-      }
-      const look = lookOf(reply);
-      if (look === undefined) {
-        return { word: 'other', lapsesAt: now + Number(reply[2]) };
-      }
-      partition.see(look, now);
-      if (look.lease === 'taken') {
-        this.metrics.leaseChanged('taken');
-      }
-      return { word: look.lease === 'taken' ? 'taken' : 'held', lapsesAt: Number.POSITIVE_INFINITY };
-    } catch (error) {
-      // An outage is told once by the connection; a defect of one partition is told here.
-      if (!(error instanceof StoreUnavailable) && !this.failing.has(partition.number)) {
-        this.failing.add(partition.number);
-        this.logger.error({ err: error, partition: partition.code }, 'a partition cannot be swept; the others go on');
-      }
-      return { word: undefined, lapsesAt: Number.POSITIVE_INFINITY };
-    }
-  }
-
-  /** Takes free partitions, no more at a time than are wanted, starting where no other instance of the same age starts. */
-  private async take(wanted: number): Promise<{ word: Outcome | undefined; lapsesAt: number }[]> {
-    const { partitions } = this.redis;
-    const start = Math.floor((this.place * partitions) / this.alive);
-    const candidates = Array.from({ length: partitions }, (_, index) => (start + index) % partitions).filter((number) => !this.held.has(number));
-    const outcomes: { word: Outcome | undefined; lapsesAt: number }[] = [];
-    const deadline = performance.now() + TAKE_BUDGET_MS;
-    let missing = wanted;
-    while (missing > 0 && candidates.length > 0 && performance.now() < deadline) {
-      const batch = candidates.splice(0, missing).map((number) => new Partition(number));
-      const asked = await Promise.all(batch.map((partition) => this.ask(partition)));
-      for (const [index, { word }] of asked.entries()) {
-        if (word === 'taken' || word === 'held') {
-          const partition = batch[index] as Partition;
-          this.held.set(partition.number, partition);
-          missing -= 1;
-        }
-      }
-      outcomes.push(...asked);
-    }
-    return outcomes;
-  }
-
-  /** What cannot be deleted lapses by itself. */
-  private async letGo(partitions: readonly Partition[]): Promise<void> {
-    for (const { number } of partitions) {
-      this.held.delete(number);
-      this.metrics.leaseChanged('released');
-    }
-    await Promise.allSettled(partitions.map(({ tag }) => this.redis.scripts.run('sweep_release', [sweepLeaseKey(tag)], [this.instance])));
-  }
+  partition.see(look, performance.now());
+  return { word: look.lease === 'taken' ? 'taken' : 'held' };
 }

@@ -10,7 +10,9 @@ const WHOLE_STORE = 'redis';
  * and two counts: lost, and back again.
  */
 export class ConnectionWatch {
-  private readonly lost = new Set<string>();
+  /** What is away, and since when, by performance.now(). */
+  private readonly lost = new Map<string, number>();
+  private readonly outageListeners: ((outageMs: number) => void)[] = [];
   private closing = false;
   private wasReady = false;
   private latestError: string | undefined;
@@ -44,7 +46,12 @@ export class ConnectionWatch {
 
   /** What is away at the moment: `redis` as a whole, or single nodes of a cluster. */
   get away(): readonly string[] {
-    return [...this.lost];
+    return [...this.lost.keys()];
+  }
+
+  /** Called each time that the store as a whole is back, with how long it was away. */
+  onOutage(listener: (outageMs: number) => void): void {
+    this.outageListeners.push(listener);
   }
 
   /** From here on a closed connection is intended. */
@@ -71,7 +78,7 @@ export class ConnectionWatch {
       }
     });
     cluster.on('refresh', () => {
-      for (const name of this.lost) {
+      for (const name of this.lost.keys()) {
         if (name !== WHOLE_STORE && !servesSlots(cluster, name)) {
           this.lost.delete(name);
           this.logger.info({ node: name }, 'the cluster does without a lost node');
@@ -84,15 +91,23 @@ export class ConnectionWatch {
     if (this.closing || this.lost.has(name)) {
       return;
     }
-    this.lost.add(name);
+    this.lost.set(name, performance.now());
     this.metrics.connectionLost.inc();
     this.logger.warn({ node: name, reason: this.latestError }, 'lost the connection to Redis; trying again');
   }
 
   private restored(name: string): void {
-    if (this.lost.delete(name)) {
-      this.metrics.connectionRestored.inc();
-      this.logger.info({ node: name }, 'the connection to Redis is back');
+    const lostAt = this.lost.get(name);
+    if (lostAt === undefined) {
+      return;
+    }
+    this.lost.delete(name);
+    this.metrics.connectionRestored.inc();
+    this.logger.info({ node: name }, 'the connection to Redis is back');
+    if (name === WHOLE_STORE) {
+      for (const listener of this.outageListeners) {
+        listener(performance.now() - lostAt);
+      }
     }
   }
 }

@@ -33,6 +33,7 @@ const CONNECT_TIMEOUT_MS = 2000;
 const LONGEST_RETRY_DELAY_MS = 500;
 const SENTINEL_RECONNECT_MS = 30_000;
 const SLOTS_REFRESH_MS = 5000;
+const QUEUE_SILENCE_MS = 15_000;
 
 /** Quick first, then at most two tries a second, with jitter so that many instances do not come back in step. */
 function retryDelayMs(attempt: number): number {
@@ -172,6 +173,20 @@ export function createSubscriberClient(target: RedisTarget, times: ConnectionTim
     return createCluster(target, SUBSCRIBER, { enableOfflineQueue: true });
   }
   return new Redis({ ...SUBSCRIBER, ...addressOptions(target, times), retryStrategy: retryDelayMs });
+}
+
+/**
+ * For a job queue, whose library waits on one connection for work and counts on commands that wait for their connection.
+ * A server that says nothing for longer than the queue ever waits is left.
+ */
+const QUEUE: RedisOptions = { ...COMMON, maxRetriesPerRequest: null, enableOfflineQueue: true, socketTimeout: QUEUE_SILENCE_MS };
+
+/** A client for a job queue. It connects with its first command; the library duplicates it. */
+export function createQueueClient(target: RedisTarget, times: ConnectionTimes): Redis | Cluster {
+  if (target.mode === 'cluster') {
+    return createCluster(target, QUEUE, { enableOfflineQueue: true });
+  }
+  return new Redis({ ...QUEUE, ...addressOptions(target, times), retryStrategy: retryDelayMs, reconnectOnError: isDemoted });
 }
 
 /**

@@ -28,8 +28,9 @@ const START_BANNER = /^(?:oO0O|Redis version=|Configuration loaded|Server initia
  *
  * The child is detached, so that a ^C in the terminal reaches only Holdfast, which then stops in order: HTTP, clients,
  * Redis. When the child dies it is started again on the same files. Redis writes its log before it answers, so the
- * kernel has all that was acknowledged when the process dies, whatever appendfsync says; appendfsync decides what a
- * crash of the host may take.
+ * kernel has all that was acknowledged when the process dies, and appendfsync decides what a crash of the host may take.
+ * There is one exception: with `everysec`, while a flush to the disk is under way, Redis answers first and writes up to two
+ * seconds later.
  */
 export class EmbeddedRedis {
   private child: ChildProcess | undefined;

@@ -11,6 +11,9 @@ const calculateSlot = createRequire(import.meta.url)('cluster-key-slot') as (key
 /** Partition counts are powers of two up to this, so that the slot (crc16 mod 16384) gives the same partition as crc16 itself. */
 export const MAX_PARTITIONS = 256;
 
+/** Who owns what belongs to no tenant but to the operators; it has a partition as tenants have. No tenant can have this id. */
+export const SYSTEM_OWNER = '__system__';
+
 /** The partition a tenant lives in, 0 to `partitions - 1`. */
 export function partitionOfTenant(tenantId: string, partitions: number): number {
   return calculateSlot(tenantId) % partitions;
@@ -28,6 +31,7 @@ export function tagOf(code: string): string {
 
 const RESERVATION_ID = /^rsv_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
 const KEY_ID = /^key_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
+const WEBHOOK_ID = /^whsub_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
 const POLICY_ID = /^pol_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
 const KEY_SECRET = /^cyc_(?:live|test)_([0-9a-f]{2})[0-9A-Za-z]{43}$/;
 
@@ -54,6 +58,12 @@ export function tagOfPolicyId(id: string, partitions: number): string | undefine
   return code === undefined ? undefined : tagOf(code);
 }
 
+/** The hash tag that a webhook subscription's id names, or undefined when Holdfast never issued such an id. */
+export function tagOfWebhookId(id: string, partitions: number): string | undefined {
+  const code = codeIn(WEBHOOK_ID, id, partitions);
+  return code === undefined ? undefined : tagOf(code);
+}
+
 /** The hash tag that an API key's secret names, or undefined when it has not the form of one. */
 export function tagOfKeySecret(secret: string, partitions: number): string | undefined {
   const code = codeIn(KEY_SECRET, secret, partitions);
@@ -68,6 +78,10 @@ export const quarantineKey = (tag: string): string => `${tag}quarantine`;
 /** Reservations that ended and whose records are still to be packed, a list of ids, oldest first. */
 export const endedKey = (tag: string): string => `${tag}ended`;
 export const eventLogKey = (tag: string): string => `${tag}events`;
+/** The partition's events of one tenant, a stream with the ids of the event log and the type of each. */
+export const tenantEventsKey = (tag: string, tenantId: string): string => `${tag}ev:${tenantId}`;
+/** The partition's events with one correlation id, likewise. */
+export const correlatedEventsKey = (tag: string, correlationId: string): string => `${tag}co:${correlationId}`;
 export const tenantKey = (tag: string, tenantId: string): string => `${tag}t:${tenantId}`;
 /** The partition's tenants, a sorted set of ids scored by creation time in ms. */
 export const tenantIndexKey = (tag: string): string => `${tag}tenants`;
@@ -83,6 +97,8 @@ export const apiKeyKey = (tag: string, keyId: string): string => `${tag}k:${keyI
 export const apiKeyHashKey = (tag: string, secretHash: string): string => `${tag}kh:${secretHash}`;
 /** The tenant's API keys, a sorted set of key ids scored by creation time in ms. */
 export const apiKeyIndexKey = (tag: string, tenantId: string): string => `${tag}keys:${tenantId}`;
+/** The partition's API keys that may yet expire, a sorted set of key ids scored by their expiry in ms. */
+export const apiKeyExpiryKey = (tag: string): string => `${tag}key-expiries`;
 export const policyKey = (tag: string, policyId: string): string => `${tag}p:${policyId}`;
 /** The tenant's policies, a sorted set of policy ids scored by creation time in ms. */
 export const policyIndexKey = (tag: string, tenantId: string): string => `${tag}policies:${tenantId}`;
@@ -90,6 +106,31 @@ export const policyIndexKey = (tag: string, tenantId: string): string => `${tag}
 export const policyNameKey = (tag: string, tenantId: string): string => `${tag}pn:${tenantId}`;
 /** From a scope pattern to the tenant's active policies with it, a hash. */
 export const policyPatternKey = (tag: string, tenantId: string): string => `${tag}pp:${tenantId}`;
+
+export const webhookKey = (tag: string, subscriptionId: string): string => `${tag}w:${subscriptionId}`;
+/** The tenant's webhook subscriptions, a sorted set of ids, all scores 0. */
+export const webhookIndexKey = (tag: string, tenantId: string): string => `${tag}webhooks:${tenantId}`;
+/** Changes with every change to a subscription of the partition that dispatch must see. */
+export const webhookRevisionKey = (tag: string): string => `${tag}webhook-revision`;
+/** The delivery of an event to a subscription; the ref is the event's entry id and the subscription's id, and that of a replay, joined by colons. */
+export const deliveryKey = (tag: string, ref: string): string => `${tag}d:${ref}`;
+/** The subscription's deliveries, a sorted set of refs scored by creation time in ms. */
+export const deliveryIndexKey = (tag: string, subscriptionId: string): string => `${tag}wd:${subscriptionId}`;
+/** Deliveries of one tenant's events to one subscription that wait for their first attempt, a list of refs, oldest first. */
+export const laneKey = (tag: string, lane: string): string => `${tag}lane:${lane}`;
+/** The partition's lanes that are not empty, a set of `<subscription_id>:<tenant>`. */
+export const lanesKey = (tag: string): string => `${tag}lanes`;
+/** The replay of the subscription that began last, a hash; there while it is under way. */
+export const replayKey = (tag: string, subscriptionId: string): string => `${tag}replay:${subscriptionId}`;
+/** Deliveries that will be tried again, a sorted set of refs scored by when, in ms. */
+export const retryingKey = (tag: string): string => `${tag}retrying`;
+/** Deliveries that were given up and are not yet counted against their subscriptions, a sorted set of refs scored by when, in ms. */
+export const outcomesKey = (tag: string): string => `${tag}outcomes`;
+/** Where webhooks may go: JSON, in the operators' own partition. */
+export const webhookSecurityKey = (tag: string): string => `${tag}webhook-security`;
+/** One bulk action by its idempotency key, a hash; and the rows of a partition that it has changed, a set. */
+export const bulkActionKey = (tag: string, key: string): string => `${tag}bulk:${key}`;
+export const bulkRowsKey = (tag: string, requestId: string): string => `${tag}bulk-rows:${requestId}`;
 
 /**
  * The record of one idempotent operation. The caller's key comes last, because it may hold any character;
@@ -108,11 +149,20 @@ export const idempotencyKey = {
   fund: (tag: string, unit: string, scope: string, key: string): string => `${tag}i:f:${unit}|${scope}|${key}`,
 };
 
+/** When the last outage of the store that was told had ended. */
+export const storeOutageKey = (tag: string): string => `${tag}outage`;
+
 /** Who sweeps the partition: a token that lapses by itself. */
 export const sweepLeaseKey = (tag: string): string => `${tag}lease`;
 /** The instances that sweep, a sorted set scored by when their announcement lapses in ms; and what each tells of itself, a hash. */
 export const sweepInstancesKey = (): string => '{holdfast}instances';
 export const sweepReportsKey = (): string => '{holdfast}sweepers';
+/** The same of the dispatch: who dispatches the partition, and who dispatches at all. */
+export const dispatchLeaseKey = (tag: string): string => `${tag}dispatch`;
+export const dispatchInstancesKey = (): string => '{holdfast}dispatch-instances';
+export const dispatchReportsKey = (): string => '{holdfast}dispatchers';
+/** The start of all keys of the job queues, which a library names further. */
+export const queuePrefix = (): string => '{holdfast}queue';
 
 /** What this deployment was created with: partitions and schema version. Its own slot, read at boot only. */
 export const metaKey = (): string => '{holdfast}meta';

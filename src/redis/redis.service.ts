@@ -6,7 +6,7 @@ import type { HoldfastConfig } from '../config/index.js';
 import type { Logger } from '../logging/index.js';
 import { agreeOnPartitions, checkVersion, waitUntilReady } from './boot.js';
 import { ConnectionWatch } from './connection-watch.js';
-import { createCommandClient, createSubscriberClient, describeTarget, reviveWhenEnded, type ConnectionTimes, type RedisTarget } from './connection.js';
+import { createCommandClient, createQueueClient, createSubscriberClient, describeTarget, reviveWhenEnded, type ConnectionTimes, type RedisTarget } from './connection.js';
 import { EmbeddedRedis } from './embedded-redis.js';
 import { StoreBootError, StoreUnavailable, toStoreError } from './errors.js';
 import { MemoryGuard, readNodeMemory, sumMemory, type GuardState, type MemoryReport } from './memory-guard.js';
@@ -44,7 +44,7 @@ const QUIT_TIMEOUT_MS = 1000;
 @Injectable()
 export class RedisService implements OnApplicationShutdown {
   readonly scripts: ScriptRegistry;
-  private readonly subscribers: (Redis | Cluster)[] = [];
+  private readonly further: (Redis | Cluster)[] = [];
   private lastGuardState: GuardState = { ok: true, problems: [], allowed: [] };
   private checking: Promise<StoreStatus> | undefined;
   private closing: Promise<void> | undefined;
@@ -99,6 +99,11 @@ export class RedisService implements OnApplicationShutdown {
     return this.client.status === 'ready' && this.parts.watch.away.length === 0;
   }
 
+  /** Calls the listener each time that the store is back, with how long this instance had no connection. */
+  onOutage(listener: (outageMs: number) => void): void {
+    this.parts.watch.onOutage(listener);
+  }
+
   /** @throws StoreUnavailable when any master does not answer in time. */
   async ping(): Promise<void> {
     try {
@@ -132,11 +137,12 @@ export class RedisService implements OnApplicationShutdown {
 
   /** A connection of its own for pub/sub. It subscribes again by itself after an outage, and is closed with the service. */
   subscriber(): Redis | Cluster {
-    const client = createSubscriberClient(this.parts.target, this.parts.times);
-    reviveWhenEnded(client, this.parts.closing.signal);
-    client.on('error', (error: Error) => this.parts.logger.debug({ err: error }, 'the subscriber lost Redis; trying again'));
-    this.subscribers.push(client);
-    return client;
+    return this.lasting(createSubscriberClient(this.parts.target, this.parts.times));
+  }
+
+  /** A connection of its own for a job queue. Its commands wait for Redis without bound; it is closed with the service. */
+  queueClient(): Redis | Cluster {
+    return this.lasting(createQueueClient(this.parts.target, this.parts.times));
   }
 
   /** Nest calls this after the HTTP server has closed. The embedded Redis goes last, after its clients. */
@@ -148,8 +154,8 @@ export class RedisService implements OnApplicationShutdown {
   private async close(): Promise<void> {
     this.parts.closing.abort();
     this.parts.watch.stop();
-    for (const subscriber of this.subscribers) {
-      subscriber.disconnect();
+    for (const client of this.further) {
+      client.disconnect();
     }
     // QUIT lets replies that are still under way arrive; a Redis that is away cannot hold up the shutdown.
     let timer: NodeJS.Timeout | undefined;
@@ -160,6 +166,13 @@ export class RedisService implements OnApplicationShutdown {
     clearTimeout(timer);
     this.client.disconnect();
     await this.parts.embedded?.stop();
+  }
+
+  private lasting(client: Redis | Cluster): Redis | Cluster {
+    reviveWhenEnded(client, this.parts.closing.signal);
+    client.on('error', (error: Error) => this.parts.logger.debug({ err: error }, 'a connection beside the main one lost Redis; trying again'));
+    this.further.push(client);
+    return client;
   }
 
   private masters(): Redis[] {

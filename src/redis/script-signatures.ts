@@ -1,3 +1,8 @@
+import { DELIVERY_SIGNATURES } from './delivery-signatures.js';
+import { EVENT_SIGNATURES } from './event-signatures.js';
+import { REPLAY_SIGNATURES } from './replay-signatures.js';
+import { WEBHOOK_SIGNATURES } from './webhook-signatures.js';
+
 /**
  * What TypeScript passes to each script, in order. The registry compares this with the header of `lua/<name>.lua` at boot
  * and refuses to start on any difference, so that neither side can drift.
@@ -98,6 +103,12 @@ export const SCRIPT_SIGNATURES = {
   expire: {
     keys: ['reservation'],
     args: ['reservation_id', 'retention_ms', 'trace'],
+    flags: ['allow-oom'],
+  },
+  expire_page: {
+    keys: ['ttl_index'],
+    args: ['retention_ms', 'trace'],
+    rest: true,
     flags: ['allow-oom'],
   },
   sweep_page: {
@@ -272,6 +283,10 @@ export const SCRIPT_SIGNATURES = {
     args: ['tenant_id', 'tenant', 'after', 'limit'],
     flags: ['no-writes'],
   },
+  ...WEBHOOK_SIGNATURES,
+  ...DELIVERY_SIGNATURES,
+  ...EVENT_SIGNATURES,
+  ...REPLAY_SIGNATURES,
 } as const satisfies Record<string, ScriptSignature>;
 
 export type ScriptName = keyof typeof SCRIPT_SIGNATURES;

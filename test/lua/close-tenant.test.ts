@@ -10,6 +10,8 @@ import {
   keyRevokedChannel,
   quarantineKey,
   tenantKey,
+  webhookIndexKey,
+  webhookKey,
 } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
 import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
@@ -274,5 +276,40 @@ describe('logs that are no streams', () => {
     }
     await carryThrough(ledger);
     expect(ofType(await assertInvariants(ledger), 'tenant.closed')).toHaveLength(1);
+  });
+});
+
+describe('the closing of webhook subscriptions', () => {
+  async function subscribed(ledger: LedgerClient, id: string): Promise<string> {
+    const { tag, tenant } = ledger;
+    const key = webhookKey(tag, id);
+    const reply = await ledger.scripts.run(
+      'create_webhook', [key, webhookIndexKey(tag, tenant), tenantKey(tag, tenant)],
+      [tenant, id, 'tenant.updated', '', 'createTenantWebhook', 'api_key', 'key_1', 'req_1', TRACE, 'ur', 'https://a.example', 'se', 's', 'rp', '1', 'df', '1'],
+    );
+    expect(reply[0]).toBe('CREATED');
+    return key;
+  }
+
+  test('disables webhook subscriptions once, and goes on past one that cannot be read', async () => {
+    const ledger = await newLedger();
+    await ledger.makeTenant();
+    const keys = await Promise.all(['whsub_a', 'whsub_b', 'whsub_c', 'whsub_d'].map((id) => subscribed(ledger, id)));
+    await ledger.redis.hset(keys[1] as string, 'st', 'RESTING');
+    await ledger.redis.hset(keys[2] as string, 'st', 'DISABLED');
+    expect((await update(ledger, 'CLOSED'))[0]).toBe('CLOSING');
+
+    const first = await step(ledger, 'webhooks', '', 3);
+    expect(first.slice(0, 3)).toEqual(['STEP', 'webhooks', 'whsub_c']);
+    expect(first.slice(4)).toEqual(['1', 'FAILED', 'webhook', 'whsub_b']);
+    expect((await step(ledger, 'webhooks', 'whsub_c', 3)).slice(1, 3)).toEqual(['keys', '']);
+    await ledger.redis.hset(keys[1] as string, 'st', 'PAUSED');
+    await carryThrough(ledger, 2);
+    const state = await readLedger(ledger);
+    expect(ofType(state, 'webhook.disabled_via_tenant_cascade').map(({ fields }) => [fields['subscription_id'], fields['prior_status']])).toEqual([
+      ['whsub_a', 'ACTIVE'], ['whsub_d', 'ACTIVE'], ['whsub_b', 'PAUSED'],
+    ]);
+    expect(types(state).at(-1)).toBe('tenant.closed');
+    expect(await Promise.all(keys.map((key) => ledger.redis.hget(key, 'st')))).toEqual(Array(4).fill('DISABLED'));
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { idempotencyKey, tenantKey } from '../../src/redis/keyspace.js';
 import { debit, debitToTheEnd, makePolicy, type DebitOptions } from '../support/admission-client.js';
 import type { BudgetOptions, LedgerClient } from '../support/ledger-client.js';
-import { assertInvariants, snapshot } from '../support/ledger-state.js';
+import { assertInvariants, isCrossing, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
@@ -30,7 +30,7 @@ async function world(root: BudgetOptions = {}, leaf: BudgetOptions = {}): Promis
 
 async function eventsOf(ledger: LedgerClient): Promise<string[]> {
   const { events } = await assertInvariants(ledger);
-  return events.map(({ fields }) => `${fields['ty']} ${fields['sc']}`);
+  return events.filter((event) => !isCrossing(event)).map(({ fields }) => `${fields['ty']} ${fields['sc']}`);
 }
 
 async function refusedBy({ ledger, charge }: World, policy: string, amount: number): Promise<string[]> {

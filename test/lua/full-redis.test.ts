@@ -69,6 +69,6 @@ test('a full Redis that has forgotten the scripts is given them again and settle
   const ledger = await fullLedger();
   const { id } = await ledger.hold();
   await fill();
-  await redis.script('FLUSH');
+  await redis.function('FLUSH');
   expect((await ledger.commit(id, 5))[0]).toBe('COMMITTED');
 });

@@ -3,9 +3,9 @@ import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { INT64_MAX, INT64_MIN } from '../../src/ledger/index.js';
 import { assemble } from '../../src/redis/script-source.js';
-import { testRedisUrl } from '../support/ledger-client.js';
+import { sharedStoreUrl } from '../support/store.js';
 
-const probe = assemble(
+const { source: probe } = assemble(
   'probe',
   `#!lua flags=no-writes
 -- probe: runs the arithmetic over pairs of amounts.
@@ -24,7 +24,7 @@ return reply
 
 let redis: Redis;
 beforeAll(() => {
-  redis = new Redis(testRedisUrl());
+  redis = new Redis(sharedStoreUrl());
 });
 afterAll(async () => {
   await redis.quit();

@@ -7,7 +7,7 @@ import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
 
-const READ = assemble('probe', `#!lua flags=no-writes
+const { source: READ } = assemble('probe', `#!lua flags=no-writes
 -- probe: reads a record.
 -- KEYS[1] reservation
 -- RETURNS pairs

@@ -172,6 +172,20 @@ export class LedgerModel {
     });
   }
 
+  /** How much of each budget is in use: `unit scope` and the protocol's utilization, where something is allocated. */
+  used(): Map<string, number> {
+    const allocated = this.budgets.filter((budget) => budget.allocated > 0n);
+    return new Map(allocated.map((budget) => [
+      `${budget.scope} ${budget.unit}`,
+      (Number(budget.allocated) - Number(this.remainingOf(budget)) - Number(budget.debt)) / Number(budget.allocated),
+    ]));
+  }
+
+  /** Outcomes in threes. */
+  expirePage(ids: readonly string[], now: number): string[] {
+    return ['JUDGED', String(now), ...ids.flatMap((id) => [...this.expire(id, now), '', ''].slice(0, 3))];
+  }
+
   expire(id: string, now: number): string[] {
     const hold = this.holds.get(id);
     if (hold === undefined) {

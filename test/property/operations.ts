@@ -10,6 +10,7 @@ export type Operation =
   | { kind: 'get'; client: number; hold: number; foreign: boolean }
   | { kind: 'extend'; client: number; hold: number; foreign: boolean; byMs: number }
   | { kind: 'expire'; client: number; hold: number }
+  | { kind: 'sweep'; client: number; holds: number[] }
   | { kind: 'backdate'; hold: number; overdue: boolean }
   | { kind: 'repeat'; client: number; request: number; altered: boolean }
   | { kind: 'budget'; budget: number; change: 'freeze' | 'close' | 'reopen' | 'credit' | 'limit'; amount: bigint }
@@ -93,6 +94,7 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
     arbitrary: fc.record({ kind: fc.constant('extend' as const), client, hold, foreign, byMs: fc.constantFrom(1, 60_000, 24 * HOUR_MS) }),
   },
   { weight: 10, arbitrary: fc.record({ kind: fc.constant('expire' as const), client, hold }) },
+  { weight: 5, arbitrary: fc.record({ kind: fc.constant('sweep' as const), client, holds: fc.array(hold, { minLength: 1, maxLength: 8 }) }) },
   { weight: 14, arbitrary: fc.record({ kind: fc.constant('backdate' as const), hold, overdue: fc.boolean() }) },
   {
     weight: 12,

@@ -1,12 +1,11 @@
-import type { Redis } from 'ioredis';
 import { INT64_MAX } from '../../src/ledger/index.js';
 import { debit } from '../support/admission-client.js';
 import { LedgerClient, randomText } from '../support/ledger-client.js';
-import { faultsOf, readLedger, snapshot, type LedgerState } from '../support/ledger-state.js';
+import { faultsOf, isCrossing, type LedgerState, readLedger, snapshot } from '../support/ledger-state.js';
 import { LedgerModel } from './model.js';
 import type { CommitRequest, DebitRequest, ExtendRequest, ModelBudget, ReserveRequest, SettleRequest } from './model-records.js';
 import type { Operation, World } from './operations.js';
-import { changedKeys, instantOf, told } from './readings.js';
+import { changedKeys, crossingsBetween, instantOf, told } from './readings.js';
 
 const UNKNOWN_HOLD = 'rsv_unknown';
 
@@ -90,18 +89,21 @@ export class Play {
     const now = instantOf(reply) ?? before;
     this.model.events = [];
     this.model.touched = false;
+    const usedBefore = this.model.used();
     const expected = call.judge(this.model, now);
+    const crossings = crossingsBetween(usedBefore, this.model.used());
     this.replies.set(reply[0] as string, (this.replies.get(reply[0] as string) ?? 0) + 1);
     const state = await readLedger(client);
     const faults = [
       ...(now < before || now > after ? [`decided at ${now}, which is not within ${before} to ${after}`] : []),
       ...this.differences('reply', reply, expected),
-      ...this.differences('events', state.events.slice(toldBefore).map(told), this.model.events),
+      ...this.differences('events', state.events.slice(toldBefore).filter((event) => !isCrossing(event)).map(told), this.model.events),
+      ...this.differences('crossings', state.events.slice(toldBefore).filter(isCrossing).map(told).sort(), crossings.sort()),
       ...faultsOf(state),
       ...this.stateFaults(state),
     ];
     if (!this.model.touched) {
-      const changed = changedKeys(bytes, await snapshot(client)).filter((key) => this.model.events.length === 0 || !key.endsWith('}events'));
+      const changed = changedKeys(bytes, await snapshot(client)).filter((key) => this.model.events.length === 0 || !/\}(events$|ev:)/.test(key));
       faults.push(...changed.map((key) => `a refused operation or a replay changed ${key}`));
     }
     if (faults.length > 0) {
@@ -141,6 +143,10 @@ export class Play {
       case 'expire': {
         const id = this.holdAt(operation.hold);
         return { send: (client) => client.expire(id), judge: (model, now) => model.expire(id, now) };
+      }
+      case 'sweep': {
+        const ids = operation.holds.map((hold) => this.holdAt(hold));
+        return { send: (client) => client.expirePage(ids), judge: (model, now) => model.expirePage(ids, now) };
       }
       case 'get': {
         const { id, tenant } = this.target(operation);
@@ -262,7 +268,7 @@ export class Play {
     } else {
       budget.status = { freeze: 'FROZEN', close: 'CLOSED', reopen: 'ACTIVE' }[change];
     }
-    const redis: Redis = this.first.redis;
+    const { redis } = this.first;
     await redis.hset(this.first.budgetKeyOf(budget.scope, budget.unit), {
       allocated: String(budget.allocated),
       remaining: String(this.model.remainingOf(budget)),

@@ -229,6 +229,14 @@ test('metadata that would exhaust the stack is refused, not crashed upon', () =>
   expect(refusalOf({ ...valid, metadata: deep }).message).toMatch(/nested at most/);
 });
 
+test.each(['subject', 'parts'])('lists within lists where %s should be are refused, however deep', (field) => {
+  let deep: unknown[] = [];
+  for (let level = 0; level < 100_000; level += 1) {
+    deep = [deep];
+  }
+  expect(refusalOf({ ...valid, [field]: deep }).details?.['field']).toBe(field);
+});
+
 test('the OpenAPI schema says the same rules', () => {
   expect(rulesToSchema(Order)).toMatchObject({
     type: 'object',

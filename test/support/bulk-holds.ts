@@ -1,8 +1,8 @@
-import type { Redis } from 'ioredis';
 import { deriveScopes, type SubjectLevels } from '../../src/ledger/index.js';
 import { idempotencyKey, reservationIndexKey, reservationKey, tenantKey, type ScriptCall } from '../../src/redis/index.js';
 import { ScriptRegistry } from '../../src/redis/scripts.js';
 import { IDEMPOTENCY_TTL_MS, randomText, RETENTION_MS, TRACE } from './ledger-client.js';
+import type { StoreClient } from './store.js';
 
 const PIPELINED = 500;
 
@@ -12,7 +12,7 @@ export interface BulkHold {
 }
 
 /** Makes many holds of one tenant by its own script, pipelined, because so many requests would take minutes. Returns their ids. */
-export async function makeHolds(redis: Redis, tag: string, tenant: string, holds: readonly BulkHold[]): Promise<string[]> {
+export async function makeHolds(redis: StoreClient, tag: string, tenant: string, holds: readonly BulkHold[]): Promise<string[]> {
   const scripts = new ScriptRegistry(redis);
   const ids: string[] = [];
   for (let first = 0; first < holds.length; first += PIPELINED) {
@@ -40,7 +40,7 @@ export async function makeHolds(redis: Redis, tag: string, tenant: string, holds
 }
 
 /** Moves the creation of holds, in record and index, as if they had been made then. */
-export async function setCreation(redis: Redis, tag: string, tenant: string, times: ReadonlyMap<string, number>): Promise<void> {
+export async function setCreation(redis: StoreClient, tag: string, tenant: string, times: ReadonlyMap<string, number>): Promise<void> {
   const pipeline = redis.pipeline();
   for (const [id, time] of times) {
     pipeline.hset(reservationKey(tag, id), 'ca', time).zadd(reservationIndexKey(tag, tenant), time, id);

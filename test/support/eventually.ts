@@ -10,6 +10,7 @@ export async function eventually<T>(
   what: string,
   probe: () => T | Promise<T>,
   withinMs = 15_000,
+  pollMs = POLL_MS,
 ): Promise<Exclude<T, undefined | false>> {
   const deadline = performance.now() + withinMs;
   let last: unknown;
@@ -26,6 +27,6 @@ export async function eventually<T>(
     if (performance.now() > deadline) {
       throw new Error(`did not happen within ${withinMs} ms: ${what} (last: ${String(last)})`, { cause: last });
     }
-    await delay(POLL_MS);
+    await delay(pollMs);
   }
 }

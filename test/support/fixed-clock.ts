@@ -1,15 +1,15 @@
-import type { Redis } from 'ioredis';
 import { readScripts } from '../../src/redis/script-source.js';
 import type { ScriptArgs, ScriptKeys, ScriptName } from '../../src/redis/script-signatures.js';
 import { ScriptRegistry, type Reply } from '../../src/redis/scripts.js';
 import { LedgerClient } from './ledger-client.js';
+import type { StoreClient } from './store.js';
 
 const texts = readScripts();
 
 /** The scripts with TIME answered by one instant; otherwise their own text. */
 class ScriptsAt extends ScriptRegistry {
   constructor(
-    private readonly redis: Redis,
+    private readonly redis: StoreClient,
     private readonly nowMs: number,
   ) {
     super(redis);

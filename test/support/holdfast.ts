@@ -7,8 +7,10 @@ import { parseJson, stringifyJson } from '../../src/http/index.js';
 import { balanceProblems } from './balance-rules.js';
 import { sdkProblems } from './sdk-rules.js';
 import { contractProblems } from './spec/index.js';
+import { sharedStoreUrl, storeSettings } from './store.js';
 
 export const ADMIN_API_KEY = 'test-admin-key-0123456789';
+export const WEBHOOK_SECRET_ENCRYPTION_KEY = '5e'.repeat(32);
 
 /* eslint-disable-next-line @typescript-eslint/no-explicit-any -- an answer's shape is what the tests are about */
 export type Json = any;
@@ -34,26 +36,9 @@ export interface TestTenant {
   readonly key: string;
 }
 
-/** One instance of the real application on a free loopback port. */
-export class Holdfast {
-  private constructor(
-    readonly app: NestFastifyApplication,
-    readonly url: string,
-  ) {}
-
-  /** Only the `api` role unless told otherwise: scheduled work does not run by itself in tests. */
-  static async start(env: Record<string, string> = {}, options: AppOptions = {}): Promise<Holdfast> {
-    const redis = Object.keys(env).some((name) => name.startsWith('REDIS_')) ? {} : { REDIS_URL: process.env['TEST_REDIS_URL'] ?? '' };
-    const config = loadConfig({ HOLDFAST_ROLES: 'api', LOG_LEVEL: 'silent', ADMIN_API_KEY, ...redis, ...env });
-    const app = await createApp(config, options);
-    await app.listen(0, '127.0.0.1');
-    const { port } = app.getHttpServer().address() as AddressInfo;
-    return new Holdfast(app, `http://127.0.0.1:${port}`);
-  }
-
-  async stop(): Promise<void> {
-    await this.app.close();
-  }
+/** Speaks to an instance over the wire, wherever it runs. */
+export class HoldfastClient {
+  constructor(readonly url: string) {}
 
   /** Every answer is compared with the protocol's documents and with what its clients require; see `spec` and `sdk-rules`. */
   async call(method: string, path: string, { body, raw, key, headers = {} }: Call = {}): Promise<Answer> {
@@ -138,6 +123,30 @@ export class Holdfast {
       .filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
       .filter((line) => Object.entries(labels).every(([label, value]) => line.includes(`${label}="${value}"`)))
       .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
+  }
+}
+
+/** One instance of the real application on a free loopback port. */
+export class Holdfast extends HoldfastClient {
+  private constructor(
+    readonly app: NestFastifyApplication,
+    url: string,
+  ) {
+    super(url);
+  }
+
+  /** Only the `api` role unless told otherwise: scheduled work does not run by itself in tests. */
+  static async start(env: Record<string, string> = {}, options: AppOptions = {}): Promise<Holdfast> {
+    const redis = Object.keys(env).some((name) => name.startsWith('REDIS_')) ? {} : { REDIS_URL: sharedStoreUrl() };
+    const config = loadConfig({ HOLDFAST_ROLES: 'api', LOG_LEVEL: 'silent', ADMIN_API_KEY, WEBHOOK_SECRET_ENCRYPTION_KEY, ...storeSettings({ ...redis, ...env }) });
+    const app = await createApp(config, options);
+    await app.listen(0, '127.0.0.1');
+    const { port } = app.getHttpServer().address() as AddressInfo;
+    return new Holdfast(app, `http://127.0.0.1:${port}`);
+  }
+
+  async stop(): Promise<void> {
+    await this.app.close();
   }
 }
 

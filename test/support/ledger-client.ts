@@ -1,5 +1,4 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { Redis } from 'ioredis';
 import { deriveScopes, type SubjectLevels, type Unit } from '../../src/ledger/index.js';
 import {
   budgetIndexKey,
@@ -10,6 +9,7 @@ import {
   ttlIndexKey,
 } from '../../src/redis/keyspace.js';
 import { ScriptRegistry, type Reply } from '../../src/redis/scripts.js';
+import type { StoreClient } from './store.js';
 
 export const IDEMPOTENCY_TTL_MS = 86_400_000;
 export const RETENTION_MS = 30 * 86_400_000;
@@ -71,20 +71,11 @@ function fingerprintOf(payload: unknown): string {
   return createHash('sha256').update(JSON.stringify(payload)).digest('base64url').slice(0, 22);
 }
 
-/** The server that global-setup started, for the whole run. */
-export function testRedisUrl(): string {
-  const url = process.env['TEST_REDIS_URL'];
-  if (url === undefined) {
-    throw new Error('TEST_REDIS_URL is not set: the tests run under jest, whose global setup starts a Redis');
-  }
-  return url;
-}
-
 /**
  * A hash tag that no other test of this server uses. It stands where a partition's tag stands, and it is never the tag
  * of a real partition, so a due hold of another test cannot be reclaimed by this one.
  */
-async function uniqueTag(redis: Redis): Promise<string> {
+async function uniqueTag(redis: StoreClient): Promise<string> {
   const count = await redis.incr('{test}tags');
   const digits = [Math.floor(count / 62 ** 2), Math.floor(count / 62) % 62, count % 62].map((digit) => BASE62[digit]);
   if (digits[0] === undefined || digits[0] === 'p') {
@@ -96,18 +87,18 @@ async function uniqueTag(redis: Redis): Promise<string> {
 /** The scripts, called directly as the services call them, with an own partition and tenant per instance. */
 export class LedgerClient {
   constructor(
-    readonly redis: Redis,
+    readonly redis: StoreClient,
     readonly tag: string,
     readonly tenant: string,
     readonly scripts: ScriptRegistry = new ScriptRegistry(redis),
   ) {}
 
-  static async make(redis: Redis): Promise<LedgerClient> {
+  static async make(redis: StoreClient): Promise<LedgerClient> {
     return new LedgerClient(redis, await uniqueTag(redis), `acme-${randomText(8).toLowerCase()}`);
   }
 
   /** The same partition and tenant through another connection. */
-  over(redis: Redis): LedgerClient {
+  over(redis: StoreClient): LedgerClient {
     return new LedgerClient(redis, this.tag, this.tenant);
   }
 
@@ -242,6 +233,10 @@ export class LedgerClient {
 
   async expire(id: string): Promise<Reply> {
     return this.scripts.run('expire', [reservationKey(this.tag, id)], [id, RETENTION_MS, TRACE]);
+  }
+
+  async expirePage(ids: readonly string[]): Promise<Reply> {
+    return this.scripts.run('expire_page', [ttlIndexKey(this.tag)], [RETENTION_MS, TRACE, ...ids]);
   }
 
   async get(id: string, tenant = this.tenant): Promise<Reply> {

@@ -1,4 +1,5 @@
 import { deriveScopes } from '../../src/ledger/index.js';
+import { tenantEventsKey } from '../../src/redis/index.js';
 import type { LedgerClient } from './ledger-client.js';
 
 export interface LedgerEvent {
@@ -67,13 +68,19 @@ export async function readLedger(client: LedgerClient): Promise<LedgerState> {
   return { ...state, events };
 }
 
-/** A digest of every key of the partition, its expiry included. The event log can be left out: a denial is told there. */
+/** A digest of every key of the partition, its expiry included. The event log and its index can be left out: a denial is told there. */
 export async function snapshot(client: LedgerClient, leaveOut?: 'events'): Promise<Map<string, string>> {
   const digests = new Map(pairs((await client.redis.eval(DIGEST_ALL, 1, client.tag)) as string[]));
   if (leaveOut === 'events') {
     digests.delete(`${client.tag}events`);
+    digests.delete(tenantEventsKey(client.tag, client.tenant));
   }
   return digests;
+}
+
+/** True for an event that only says that the use of a budget crossed a mark, as most operations on a small budget do. */
+export function isCrossing({ fields }: LedgerEvent): boolean {
+  return fields['ty'] === 'budget.threshold_crossed';
 }
 
 /** The budgeted scopes of a hold, each with its unit in front as the budget keys have it. */

@@ -16,6 +16,8 @@ export interface RedisOptions {
   /** Kept at the end when given; else a temporary one that is removed. */
   readonly dir?: string;
   readonly args?: readonly string[];
+  /** Words to put before `redis-server`: something that prepares the process and becomes it. */
+  readonly launcher?: readonly string[];
 }
 
 export interface RedisServer {
@@ -142,7 +144,8 @@ class ServerProcess implements RedisServer {
   }
 
   async start(): Promise<void> {
-    const child = spawn('redis-server', this.argumentsOf(), { stdio: ['ignore', 'pipe', 'pipe'] });
+    const [command, ...words] = [...(this.options.launcher ?? []), 'redis-server', ...this.argumentsOf()] as [string, ...string[]];
+    const child = spawn(command, words, { stdio: ['ignore', 'pipe', 'pipe'] });
     await once(child, 'spawn');
     this.child = child;
     this.watchdog = spawnWatchdog(this.pid);

@@ -5,6 +5,7 @@ import { Registry } from 'prom-client';
 import { loadConfig } from '../../src/config/index.js';
 import { createLogger } from '../../src/logging/index.js';
 import { RedisService } from '../../src/redis/index.js';
+import { storeSettings } from './store.js';
 
 export type LogLine = Readonly<Record<string, unknown>> & { readonly level: string; readonly msg: string };
 
@@ -28,7 +29,7 @@ export async function startRedisService(env: Record<string, string>): Promise<Ru
     },
   });
   const registry = new Registry();
-  const config = loadConfig({ ADMIN_API_KEY: 'an-admin-key-for-tests', ...env });
+  const config = loadConfig({ ADMIN_API_KEY: 'an-admin-key-for-tests', WEBHOOK_SECRET_ENCRYPTION_KEY: '5e'.repeat(32), ...storeSettings(env) });
   const service = await RedisService.start(config, createLogger('debug', destination), registry);
   running.add(service);
   return { service, log, registry, metric: (name) => valueOf(registry, name) };

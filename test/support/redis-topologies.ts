@@ -3,13 +3,14 @@ import { join } from 'node:path';
 
 import { Redis } from 'ioredis';
 
-import { eventually } from './eventually.js';
-import { findFreePort, isPortTaken, startRedis, startSentinelProcess, type RedisServer } from './redis-server.js';
+import { eventually } from './eventually.ts';
+import { findFreePort, isPortTaken, startRedis, startSentinelProcess, type RedisServer } from './redis-server.ts';
 
 const ATTEMPTS = 10;
 const SLOTS = 16_384;
 
-async function withClient<T>(server: RedisServer, use: (client: Redis) => Promise<T>): Promise<T> {
+/** A connection to one server, for as long as `use` takes. */
+export async function withServer<T>(server: RedisServer, use: (client: Redis) => Promise<T>): Promise<T> {
   const client = new Redis({ host: server.host, port: server.port, disconnectTimeout: 100 });
   try {
     return await use(client);
@@ -32,7 +33,7 @@ export async function startSentinel(sentinelCount = 1): Promise<SentinelSetup> {
   const masterName = 'ledger';
   const master = await startRedis({ args: ['--repl-diskless-sync-delay', '0'] });
   const replica = await startRedis({ args: ['--replicaof', master.host, String(master.port)] });
-  await eventually('the replica is in step', () => withClient(replica, async (client) => (await client.info('replication')).includes('master_link_status:up')));
+  await eventually('the replica is in step', () => withServer(replica, async (client) => (await client.info('replication')).includes('master_link_status:up')));
   const quorum = Math.floor(sentinelCount / 2) + 1;
   const configure = (port: number, dir: string): string => {
     const file = join(dir, 'sentinel.conf');
@@ -56,7 +57,7 @@ export async function startSentinel(sentinelCount = 1): Promise<SentinelSetup> {
 }
 
 async function waitForReplica(sentinel: RedisServer, masterName: string): Promise<void> {
-  await withClient(sentinel, (client) =>
+  await withServer(sentinel, (client) =>
     // Before its own look at the replica, a Sentinel would find it unfit to take over.
     eventually('the Sentinel has looked at the replica', async () => {
       const [replica] = (await client.call('SENTINEL', 'REPLICAS', masterName)) as string[][];
@@ -67,37 +68,40 @@ async function waitForReplica(sentinel: RedisServer, masterName: string): Promis
 
 export interface ClusterSetup {
   readonly masters: readonly RedisServer[];
-  /** One replica of the first master, so that this one can be killed. */
-  readonly replica: RedisServer;
+  /** One of each master, in the same order. */
+  readonly replicas: readonly RedisServer[];
   /** For REDIS_CLUSTER_NODES. */
   readonly addresses: string;
 }
 
-/** Masters that share all slots, and a replica of the first one. A silent node is called dead after a second. */
-export async function startCluster(masterCount = 3): Promise<ClusterSetup> {
-  const nodes: ClusterNode[] = [];
-  for (let i = 0; i <= masterCount; i += 1) {
-    nodes.push(await startClusterNode());
-  }
-  const [first, ...others] = nodes.slice(0, masterCount) as [ClusterNode, ...ClusterNode[]];
-  const replica = nodes.at(-1) as ClusterNode;
-  const masters = [first, ...others];
-  for (const [index, { server }] of masters.entries()) {
-    const from = Math.floor((index * SLOTS) / masterCount);
-    const to = Math.floor(((index + 1) * SLOTS) / masterCount) - 1;
-    await withClient(server, (client) => client.call('CLUSTER', 'SET-CONFIG-EPOCH', index + 1));
-    await withClient(server, (client) => client.call('CLUSTER', 'ADDSLOTSRANGE', from, to));
-  }
-  for (const { server, busPort } of [...others, replica]) {
-    await withClient(first.server, (client) => client.call('CLUSTER', 'MEET', server.host, server.port, busPort));
-  }
+const MASTERS = 3;
+
+/** Three masters that share all slots, and a replica of each. A silent node is called dead after a second. */
+export async function startCluster(): Promise<ClusterSetup> {
+  const nodes = await Promise.all(Array.from({ length: 2 * MASTERS }, startClusterNode));
+  const [masters, replicas] = [nodes.slice(0, MASTERS), nodes.slice(MASTERS)];
+  const [first, ...others] = nodes as [ClusterNode, ...ClusterNode[]];
+  const masterIds = await Promise.all(masters.map(({ server }, index) => withServer(server, (client) => takeSlots(client, index))));
+  await withServer(first.server, (client) => Promise.all(others.map(({ server, busPort }) => client.call('CLUSTER', 'MEET', server.host, server.port, busPort))));
   await Promise.all(nodes.map(({ server }) => waitForNodes(server, nodes.length)));
-  const firstId = await withClient(first.server, async (client) => String(await client.call('CLUSTER', 'MYID')));
-  await withClient(replica.server, (client) => client.call('CLUSTER', 'REPLICATE', firstId));
-  await eventually('the replica is in step', () => withClient(replica.server, async (client) => (await client.info('replication')).includes('master_link_status:up')));
+  await Promise.all(replicas.map(({ server }, index) => withServer(server, (client) => follow(client, masterIds[index] as string))));
   await Promise.all(nodes.map(({ server }) => waitForState(server)));
   const addresses = masters.map(({ server }) => `${server.host}:${server.port}`).join(',');
-  return { masters: masters.map(({ server }) => server), replica: replica.server, addresses };
+  return { masters: masters.map(({ server }) => server), replicas: replicas.map(({ server }) => server), addresses };
+}
+
+/** Returns the id of the node. */
+async function takeSlots(client: Redis, index: number): Promise<string> {
+  const from = Math.floor((index * SLOTS) / MASTERS);
+  const to = Math.floor(((index + 1) * SLOTS) / MASTERS) - 1;
+  await client.call('CLUSTER', 'SET-CONFIG-EPOCH', index + 1);
+  await client.call('CLUSTER', 'ADDSLOTSRANGE', from, to);
+  return String(await client.call('CLUSTER', 'MYID'));
+}
+
+async function follow(client: Redis, masterId: string): Promise<void> {
+  await client.call('CLUSTER', 'REPLICATE', masterId);
+  await eventually('the replica is in step', async () => (await client.info('replication')).includes('master_link_status:up'));
 }
 
 interface ClusterNode {
@@ -124,7 +128,7 @@ async function startClusterNode(): Promise<ClusterNode> {
 }
 
 async function waitForNodes(server: RedisServer, count: number): Promise<void> {
-  await withClient(server, (client) =>
+  await withServer(server, (client) =>
     eventually('all nodes know each other', async () => {
       const lines = String(await client.call('CLUSTER', 'NODES')).trim().split('\n');
       return lines.length === count && !lines.some((line) => line.includes('handshake'));
@@ -133,11 +137,11 @@ async function waitForNodes(server: RedisServer, count: number): Promise<void> {
 }
 
 async function waitForState(server: RedisServer): Promise<void> {
-  await withClient(server, (client) =>
+  await withServer(server, (client) =>
     eventually('the cluster is whole', async () => {
       const slots = (await client.call('CLUSTER', 'SLOTS')) as unknown[][];
       const state = String(await client.call('CLUSTER', 'INFO'));
-      return state.includes('cluster_state:ok') && slots.some((range) => range.length > 3);
+      return state.includes('cluster_state:ok') && slots.length === MASTERS && slots.every((range) => range.length > 3);
     }),
   );
 }

@@ -42,3 +42,13 @@ export function headerField(text: string, field: string): string {
 export function code(text: string): string {
   return text.replace(/^\s*--.*\n/gm, '').replace(/^#!.*\n/, '');
 }
+
+const EXPIRY_TRANSITION = ['reservation.expired', 'budget.threshold_crossed', 'custom.reservation.quarantined'];
+
+/** The events that a script's header names. */
+export function declaredEvents(own: string): string[] {
+  return headerField(own, 'EMITS')
+    .split(/[,;]/)
+    .map((name) => name.trim())
+    .flatMap((name) => (name === 'those of the expiry transition' ? EXPIRY_TRANSITION : name === 'nothing' ? [] : [name]));
+}

@@ -25,6 +25,8 @@ const STATUSES = ['ACTIVE', 'COMMITTED', 'RELEASED', 'EXPIRED'];
 const FREE = ['metadata', 'committed_metadata'];
 
 const text: Check = (value, at) => (typeof value === 'string' && value !== '' ? [] : [`${at} must be a text`]);
+/** The tools of a policy are named by the tenant, who may leave a name empty. */
+const anyText: Check = (value, at) => (typeof value === 'string' ? [] : [`${at} must be a text`]);
 const flag: Check = (value, at) => (typeof value === 'boolean' ? [] : [`${at} must be true or false`]);
 const integer: Check = (value, at) => (typeof value === 'bigint' || Number.isInteger(value) ? [] : [`${at} must be an integer`]);
 const natural: Check = (value, at) => {
@@ -67,7 +69,7 @@ const balances = list(
 );
 const caps = members(
   {},
-  { max_tokens: natural, max_steps_remaining: natural, tool_allowlist: list(text), tool_denylist: list(text), cooldown_ms: natural },
+  { max_tokens: natural, max_steps_remaining: natural, tool_allowlist: list(anyText), tool_denylist: list(anyText), cooldown_ms: natural },
 );
 const decision = one('ALLOW', 'ALLOW_WITH_CAPS', 'DENY');
 const subject = members({}, { tenant: text, workspace: text, app: text, workflow: text, agent: text, toolset: text, dimensions: free });

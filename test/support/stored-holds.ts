@@ -1,14 +1,14 @@
-import { Redis } from 'ioredis';
 import { partitionCode, partitionOfTenant, reservationKey, tagOf, tagOfReservationId, ttlIndexKey } from '../../src/redis/index.js';
+import { connectTo, type StoreClient } from './store.js';
 
 const PARTITIONS = 64;
 
 /** Reaches behind the service to move the stored time of holds, so that no test has to wait for it to pass. */
 export class StoredHolds {
-  readonly redis: Redis;
+  readonly redis: StoreClient;
 
   constructor(url: string) {
-    this.redis = new Redis(url);
+    this.redis = connectTo(url);
   }
 
   /** Puts the hold's expiry so many milliseconds away from the server's clock (negative: into the past), in record and index. */

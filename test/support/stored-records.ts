@@ -1,4 +1,3 @@
-import { Redis } from 'ioredis';
 import {
   apiKeyKey,
   budgetKey,
@@ -9,6 +8,7 @@ import {
   tagOfKeyId,
   tenantKey,
 } from '../../src/redis/index.js';
+import { connectTo, type StoreClient } from './store.js';
 
 const PARTITIONS = 64;
 
@@ -19,10 +19,10 @@ export interface StoredEvent {
 
 /** The records that governance keeps, read and damaged behind the service's back. */
 export class StoredRecords {
-  readonly redis: Redis;
+  readonly redis: StoreClient;
 
   constructor(url: string) {
-    this.redis = new Redis(url);
+    this.redis = connectTo(url);
   }
 
   /** Also when its server was stopped. */

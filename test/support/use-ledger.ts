@@ -1,12 +1,13 @@
 import { afterAll, beforeAll } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LedgerClient, testRedisUrl } from './ledger-client.js';
+import { LedgerClient } from './ledger-client.js';
+import { sharedStoreUrl } from './store.js';
 
 /** Connects before a file's tests and disconnects after them; returns the maker of a fresh partition and tenant. */
 export function useLedger(): () => Promise<LedgerClient> {
   let redis: Redis | undefined;
   beforeAll(() => {
-    redis = new Redis(testRedisUrl());
+    redis = new Redis(sharedStoreUrl());
   });
   afterAll(async () => {
     await redis?.quit();
@@ -18,7 +19,7 @@ export function useLedger(): () => Promise<LedgerClient> {
 export function useConnections(count: number): () => Redis[] {
   let connections: Redis[] = [];
   beforeAll(() => {
-    connections = Array.from({ length: count }, () => new Redis(testRedisUrl()));
+    connections = Array.from({ length: count }, () => new Redis(sharedStoreUrl()));
   });
   afterAll(async () => {
     await Promise.all(connections.map((connection) => connection.quit()));

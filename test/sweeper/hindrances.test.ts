@@ -4,18 +4,18 @@ import { eventLogKey, quarantineKey, reservationKey, ttlIndexKey } from '../../s
 import { makeHolds } from '../support/bulk-holds.js';
 import { eventually } from '../support/eventually.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { makeDue, makeTenants, startSweeper, stateOf } from './instances.js';
 
 /** What stands in the way of one hold must not stand in the way of another. */
 
-let redis: RedisServer;
+let redis: Store;
 let holdfast: Holdfast;
 let stored: StoredHolds;
 
 beforeAll(async () => {
-  redis = await startRedis();
+  redis = await startStore();
   holdfast = await Holdfast.start({ REDIS_URL: redis.url, SWEEP_BATCH_SIZE: '10' });
   stored = new StoredHolds(redis.url);
 });

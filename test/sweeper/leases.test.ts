@@ -4,12 +4,12 @@ import { Partition } from '../../src/expiry/partition.js';
 import { sweepInstancesKey, sweepLeaseKey } from '../../src/redis/index.js';
 import { buildService, spawnService, type ServiceProcess } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
-import { ADMIN_API_KEY, Holdfast } from '../support/holdfast.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { ADMIN_API_KEY, Holdfast, WEBHOOK_SECRET_ENCRYPTION_KEY } from '../support/holdfast.js';
+import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { announced, expiredEvents, leaseCounts, leasesOf, makeDue, makeTenants, startSweeper, stateOf, TAGS } from './instances.js';
 
-let redis: RedisServer;
+let redis: Store;
 let maker: Holdfast;
 let stored: StoredHolds;
 let instances: Holdfast[] = [];
@@ -17,7 +17,7 @@ let processes: ServiceProcess[] = [];
 
 beforeAll(async () => {
   buildService();
-  redis = await startRedis();
+  redis = await startStore();
   maker = await Holdfast.start({ REDIS_URL: redis.url });
   stored = new StoredHolds(redis.url);
 }, 120_000);
@@ -50,7 +50,7 @@ async function start(env: Record<string, string> = {}): Promise<Holdfast> {
 /** A process of its own, which can be killed and frozen. */
 function spawnSweeper(leaseMs: number): ServiceProcess {
   const service = spawnService({
-    REDIS_URL: redis.url, ADMIN_API_KEY, PORT: '0', HOST: '127.0.0.1', HOLDFAST_ROLES: 'sweeper', SWEEP_INTERVAL_MS: '50',
+    REDIS_URL: redis.url, ADMIN_API_KEY, WEBHOOK_SECRET_ENCRYPTION_KEY, PORT: '0', HOST: '127.0.0.1', HOLDFAST_ROLES: 'sweeper', SWEEP_INTERVAL_MS: '50',
     SWEEP_LEASE_MS: String(leaseMs), LOG_LEVEL: 'warn',
   });
   processes.push(service);

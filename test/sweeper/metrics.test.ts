@@ -2,16 +2,16 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { reservationKey, sweepLeaseKey, ttlIndexKey } from '../../src/redis/index.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { makeDue, makeTenants, startSweeper } from './instances.js';
 
-let redis: RedisServer;
+let redis: Store;
 let maker: Holdfast;
 let stored: StoredHolds;
 
 beforeAll(async () => {
-  redis = await startRedis();
+  redis = await startStore();
   maker = await Holdfast.start({ REDIS_URL: redis.url });
   stored = new StoredHolds(redis.url);
 });

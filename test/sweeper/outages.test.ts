@@ -65,11 +65,14 @@ describe('the sweep goes on after Redis was away', () => {
   test('in the middle of a page: what fails is counted, and every hold is expired once when Redis is back', async () => {
     const [tenant] = tenants as [TestTenant];
     const { scripts } = sweeper.app.get(RedisService);
-    const runMany = scripts.runMany.bind(scripts);
+    const run = scripts.run.bind(scripts);
     const before = await sweeper.metric('holdfast_expiry_outcomes_total', { outcome: 'ERROR' });
-    jest.spyOn(scripts, 'runMany').mockImplementationOnce(async (name, calls) => {
-      await redis.kill();
-      return runMany(name, calls);
+    const spy = jest.spyOn(scripts, 'run').mockImplementation(async (name, keys, args) => {
+      if (name === 'expire_page') {
+        spy.mockRestore();
+        await redis.kill();
+      }
+      return run(name, keys, args);
     });
     const ids: string[] = [];
     for (let index = 0; index < 30; index += 1) {

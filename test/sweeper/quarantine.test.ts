@@ -2,16 +2,16 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ExpiryService } from '../../src/expiry/index.js';
 import { auditLogKey, budgetKey, eventLogKey, quarantineKey, reservationKey, tagOfReservationId } from '../../src/redis/index.js';
 import { expectRefusal, expectStatus, Holdfast, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { makeDue, makeTenants, stateOf } from './instances.js';
 
-let redis: RedisServer;
+let redis: Store;
 let holdfast: Holdfast;
 let stored: StoredHolds;
 
 beforeAll(async () => {
-  redis = await startRedis();
+  redis = await startStore();
   holdfast = await Holdfast.start({ REDIS_URL: redis.url });
   stored = new StoredHolds(redis.url);
 });

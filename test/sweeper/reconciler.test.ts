@@ -4,16 +4,16 @@ import { Reconciler } from '../../src/expiry/reconciler.js';
 import { eventLogKey, reservationKey, ttlIndexKey } from '../../src/redis/index.js';
 import { makeHolds } from '../support/bulk-holds.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { makeDue, makeTenants, stateOf } from './instances.js';
 
-let redis: RedisServer;
+let redis: Store;
 let holdfast: Holdfast;
 let stored: StoredHolds;
 
 beforeAll(async () => {
-  redis = await startRedis();
+  redis = await startStore();
   holdfast = await Holdfast.start({ REDIS_URL: redis.url });
   stored = new StoredHolds(redis.url);
 });

@@ -1,17 +1,17 @@
 import { afterAll, afterEach, beforeAll, expect, jest, test } from '@jest/globals';
 import { ExpiryService } from '../../src/expiry/index.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { makeDue, makeTenants, stateOf } from './instances.js';
 
 const HOUR_MS = 3_600_000;
-let redis: RedisServer;
+let redis: Store;
 let holdfast: Holdfast;
 let stored: StoredHolds;
 
 beforeAll(async () => {
-  redis = await startRedis();
+  redis = await startStore();
   holdfast = await Holdfast.start({ REDIS_URL: redis.url });
   stored = new StoredHolds(redis.url);
 });

@@ -3,17 +3,17 @@ import { ExpiryService } from '../../src/expiry/index.js';
 import { eventLogKey, quarantineKey, reservationKey, tagOfReservationId, ttlIndexKey } from '../../src/redis/index.js';
 import { expectRefusal, expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { eventually } from '../support/eventually.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
 /** A server of its own: a sweep works on every partition, and the other files' holds are theirs. */
-let redis: RedisServer;
+let redis: Store;
 let holdfast: Holdfast;
 let stored: StoredHolds;
 let sweeper: ExpiryService;
 
 beforeAll(async () => {
-  redis = await startRedis();
+  redis = await startStore();
   holdfast = await Holdfast.start({ REDIS_URL: redis.url, SWEEP_BATCH_SIZE: '50' });
   stored = new StoredHolds(redis.url);
   sweeper = holdfast.app.get(ExpiryService);

@@ -1,4 +1,5 @@
 export * from './compare.js';
 export * from './documents.js';
+export { eventDataSchemaOf } from './event-data.js';
 export { contractProblems, type Exchange } from './responses.js';
 export * from './schema-book.js';

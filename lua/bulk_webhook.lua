@@ -1,0 +1,63 @@
+#!lua flags=allow-oom
+-- bulk_webhook: what a bulk action does to one subscription, once. It carries allow-oom because an operator must be able to stop
+-- subscriptions also when Redis is full.
+--
+-- KEYS[1]   webhook          hash
+-- ARGV[1]   subscription_id
+-- ARGV[2]   action           PAUSE, RESUME or DELETE
+-- ARGV[3]   keep_ms          how long it is remembered that this subscription was changed by it
+-- ARGV[4]   correlation_id   of the action as a whole
+-- ARGV[5]   actor            admin
+-- ARGV[6]   key_id           empty for an operator
+-- ARGV[7]   request_id       of the action's first attempt, which names what it has changed
+-- ARGV[8]   trace            trace id and flags
+-- RETURNS   SUCCEEDED | SKIPPED reason | NOT_FOUND | TENANT_CLOSED | INVALID_TRANSITION status | NO_SELECTOR | ADMIN_ONLY selector
+-- EMITS     webhook.updated, webhook.paused, webhook.resumed, webhook.deleted
+-- @include  keys, now_ms, tenant, webhook, webhook_change, webhook_removal, append_event
+local webhook = KEYS[1]
+local subscription_id, action, keep_ms, correlation_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local origin = { actor = ARGV[5], key = ARGV[6], request = ARGV[7], trace = ARGV[8], correlation = correlation_id }
+
+local tag = tag_of_key(webhook)
+local changed_rows = bulk_rows_key(tag, origin.request)
+
+if redis.call('SISMEMBER', changed_rows, subscription_id) == 1 then
+  return { 'SUCCEEDED' }
+end
+local record = read_webhook(webhook)
+if not record then
+  return action == 'DELETE' and { 'SKIPPED', 'ALREADY_DELETED' } or { 'NOT_FOUND' }
+end
+local owner = read_tenant(tenant_key(tag, record.tn))
+if owner and owner.status == 'CLOSED' then
+  return { 'TENANT_CLOSED' }
+end
+if (action == 'PAUSE' and record.st ~= 'ACTIVE') or (action == 'RESUME' and record.st == 'ACTIVE') then
+  return { 'SKIPPED', 'ALREADY_IN_TARGET_STATE' }
+end
+if action == 'RESUME' then
+  if record.st == 'DISABLED' then
+    return { 'INVALID_TRANSITION', record.st }
+  end
+  local refusal = selector_refusal(record.tn, record.et, record.ec)
+  if refusal then
+    return refusal
+  end
+end
+require_event_log(tag)
+
+-- Nothing is refused below this line.
+redis.call('SADD', changed_rows, subscription_id)
+redis.call('PEXPIRE', changed_rows, keep_ms)
+if action == 'DELETE' then
+  remove_webhook(tag, subscription_id, record, origin)
+  return { 'SUCCEEDED' }
+end
+local new_status = action == 'PAUSE' and 'PAUSED' or 'ACTIVE'
+redis.call('HSET', webhook, 'st', new_status, 'ua', ms_text(now_ms()))
+if new_status == 'ACTIVE' then
+  redis.call('HSET', webhook, 'cf', '0')
+end
+webhooks_changed(tag, record.tn)
+tell_webhook_change(tag, subscription_id, record.tn, record.st, new_status, {}, origin)
+return { 'SUCCEEDED' }

@@ -1,0 +1,60 @@
+#!lua
+-- create_webhook: subscribe an endpoint to events of one tenant, or of all.
+--
+-- KEYS[1]   webhook          hash, made by this script
+-- KEYS[2]   webhook_index    sorted set of the owner's subscriptions
+-- KEYS[3]   tenant           hash of the owner; __system__ has none
+-- ARGV[1]   tenant_id        the owner, or __system__ for the operators' own
+-- ARGV[2]   subscription_id  the id to give
+-- ARGV[3]   event_types      comma list
+-- ARGV[4]   event_categories comma list
+-- ARGV[5]   operation        what the audit row calls it
+-- ARGV[6]   actor            api_key, admin or admin_on_behalf_of
+-- ARGV[7]   key_id           the API key that asks, or empty
+-- ARGV[8]   request_id
+-- ARGV[9]   trace            trace id and flags
+-- ARGV[...] field and value pairs of the record
+-- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_CLOSED | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY limit
+-- EMITS     webhook.created
+-- @include  keys, now_ms, tenant, webhook, append_event, append_audit
+local webhook, webhook_index, tenant = KEYS[1], KEYS[2], KEYS[3]
+local tenant_id, subscription_id, event_types, event_categories, operation = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9], correlation = 'webhook_create:' .. subscription_id }
+local first_field = 10
+-- Each event of a tenant is held against all of its subscriptions.
+local WEBHOOKS_PER_OWNER = 1000
+
+local tag = tag_of_key(webhook)
+local now = ms_text(now_ms())
+
+if tenant_id ~= SYSTEM_OWNER then
+  local owner = read_tenant(tenant)
+  if not owner then
+    return { 'TENANT_NOT_FOUND' }
+  end
+  if owner.status == 'CLOSED' then
+    return { 'TENANT_CLOSED' }
+  end
+end
+local refusal = selector_refusal(tenant_id, event_types, event_categories)
+if refusal then
+  return refusal
+end
+if redis.call('ZCARD', webhook_index) >= WEBHOOKS_PER_OWNER then
+  return { 'TOO_MANY', tostring(WEBHOOKS_PER_OWNER) }
+end
+if redis.call('EXISTS', webhook) == 1 then
+  error('the random id of a new webhook subscription exists already')
+end
+require_event_log(tag)
+require_audit_log(tag)
+
+-- Nothing is refused below this line.
+redis.call('HSET', webhook, 'tn', tenant_id, 'et', event_types, 'ec', event_categories, 'st', 'ACTIVE', 'cf', '0', 'ca', now, 'ua', now,
+  unpack(ARGV, first_field))
+redis.call('ZADD', webhook_index, 0, subscription_id)
+webhooks_changed(tag, tenant_id)
+append_event(tag, 'webhook.created', tenant_id, nil, origin,
+  { 'subscription_id', subscription_id, 'tenant_id', tenant_id, 'new_status', 'ACTIVE', 'changed_fields', '[]' })
+append_audit(tag, operation, 201, tenant_id, 'webhook', subscription_id, origin, { 'event_types', event_types })
+return { 'CREATED', unpack(redis.call('HGETALL', webhook)) }

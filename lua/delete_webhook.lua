@@ -1,0 +1,37 @@
+#!lua flags=allow-oom
+-- delete_webhook: end a subscription for good. It carries allow-oom because it gives memory back.
+--
+-- KEYS[1]   webhook          hash
+-- ARGV[1]   tenant_id        the caller's tenant, or empty for an operator
+-- ARGV[2]   subscription_id
+-- ARGV[3]   operation        what the audit row calls it
+-- ARGV[4]   actor            api_key, admin or admin_on_behalf_of
+-- ARGV[5]   key_id           the API key that asks, or empty
+-- ARGV[6]   request_id
+-- ARGV[7]   trace            trace id and flags
+-- RETURNS   DELETED | NOT_FOUND | TENANT_CLOSED
+-- EMITS     webhook.deleted
+-- @include  keys, tenant, webhook, webhook_removal, append_event, append_audit
+--
+-- Deliveries under way find no subscription any more, and fail.
+local webhook = KEYS[1]
+local tenant_id, subscription_id, operation = ARGV[1], ARGV[2], ARGV[3]
+local origin = { actor = ARGV[4], key = ARGV[5], request = ARGV[6], trace = ARGV[7], correlation = 'webhook_delete:' .. subscription_id }
+
+local tag = tag_of_key(webhook)
+
+local record = read_webhook(webhook)
+if not record or (tenant_id ~= '' and record.tn ~= tenant_id) then
+  return { 'NOT_FOUND' }
+end
+local owner = read_tenant(tenant_key(tag, record.tn))
+if owner and owner.status == 'CLOSED' then
+  return { 'TENANT_CLOSED' }
+end
+require_event_log(tag)
+require_audit_log(tag)
+
+-- Nothing is refused below this line.
+remove_webhook(tag, subscription_id, record, origin)
+append_audit(tag, operation, 204, record.tn, 'webhook', subscription_id, origin, { 'previous_status', record.st })
+return { 'DELETED' }

@@ -1,0 +1,31 @@
+#!lua flags=allow-oom
+-- expire_api_keys: tell of the API keys of a partition whose time is over, each once.
+-- It carries allow-oom because a key expires also when Redis is full.
+--
+-- KEYS[1]   key_expiries   sorted set of the keys that may yet expire, score = expiry in ms
+-- ARGV[1]   limit          keys that a run looks at, at most
+-- RETURNS   EXPIRED told more, more being 1 when the limit ended the run
+-- EMITS     api_key.expired
+-- @include  keys, now_ms, api_key, append_event
+--
+-- Nothing depends on it: whoever uses a key compares its time. A key that was revoked before is not told of again, and one whose
+-- record cannot be read is left out, as nobody can use it.
+local key_expiries = KEYS[1]
+local limit = tonumber(ARGV[1])
+
+local tag = tag_of_key(key_expiries)
+local due = redis.call('ZRANGEBYSCORE', key_expiries, '-inf', ms_text(now_ms()), 'LIMIT', 0, limit)
+require_event_log(tag)
+
+-- Nothing is refused below this line.
+local told = 0
+for _, key_id in ipairs(due) do
+  redis.call('ZREM', key_expiries, key_id)
+  local readable, record = pcall(read_api_key, api_key_key(tag, key_id))
+  if readable and record and record.status == 'ACTIVE' then
+    append_event(tag, 'api_key.expired', record.tenant, nil, { actor = 'system' },
+      { 'key_id', key_id, 'key_name', record.name, 'previous_status', 'ACTIVE', 'new_status', 'EXPIRED', 'permissions', record.permissions })
+    told = told + 1
+  end
+end
+return { 'EXPIRED', tostring(told), #due == limit and '1' or '0' }

@@ -1,0 +1,41 @@
+#!lua flags=allow-oom
+-- finish_replay: write down what a replay queued, and let the next one wait for that only.
+-- It carries allow-oom because what was queued must be told of, also when Redis got full meanwhile.
+--
+-- KEYS[1]   webhook          hash, names the partition
+-- KEYS[2]   replay           hash, the replay of the subscription that began last
+-- ARGV[1]   subscription_id
+-- ARGV[2]   tenant_id        its owner
+-- ARGV[3]   replay_id
+-- ARGV[4]   waiting          the deliveries that stand last in their lanes, as `partition ref` pairs joined by blanks, or empty
+-- ARGV[5]   waiting_ms       how long these count as waiting at most
+-- ARGV[6]   actor            admin or admin_on_behalf_of
+-- ARGV[7]   key_id           empty
+-- ARGV[8]   request_id
+-- ARGV[9]   trace            trace id and flags
+-- ARGV[10]  events_queued
+-- ARGV[...] name and value pairs of what was asked for
+-- RETURNS   FINISHED
+-- EMITS     nothing
+-- @include  keys, append_audit
+local webhook, replay = KEYS[1], KEYS[2]
+local subscription_id, tenant_id, replay_id, waiting, waiting_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9] }
+local events_queued, first_detail = ARGV[10], 11
+
+local tag = tag_of_key(webhook)
+require_audit_log(tag)
+local current = redis.call('HGET', replay, 'id')
+
+-- Nothing is refused below this line.
+if not current or current == replay_id then
+  redis.call('DEL', replay)
+  if waiting ~= '' then
+    redis.call('HSET', replay, 'id', replay_id, 'waiting', waiting)
+    redis.call('PEXPIRE', replay, waiting_ms)
+  end
+end
+append_audit(tag, 'replayEvents', 202, tenant_id, 'webhook', subscription_id, origin, {
+  'replay_id', replay_id, 'events_queued', events_queued, unpack(ARGV, first_detail)
+})
+return { 'FINISHED' }

@@ -1,0 +1,102 @@
+-- refund: gives back to budgets what holds took from them, however many holds end in one run.
+-- @include keys, int64, hold, threshold
+--
+-- Everything is first taken back in memory, so that each budget is read once and written once. Holds of one subject share
+-- their budgets; such a family is looked up once.
+local function new_refunds()
+  return { ids = {}, holds = {}, taken = {}, families = {}, budgets = {}, by_key = {} }
+end
+
+-- The budget with the figures that a refund moves, as i64_figure has them, or with the reason why it takes nothing back.
+-- Only these two must be sound: a budget that is damaged elsewhere is given back to all the same.
+local function refunded_budget(tag, refunds, unit, scope)
+  local key = budget_key(tag, unit, scope)
+  local budget = refunds.by_key[key]
+  if budget then
+    return budget
+  end
+  local f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent')
+  budget = { key = key, scope = scope, unit = unit, was = f[1], allocated = f[4], debt = f[5], spent = f[6] }
+  if not f.err and not f[3] and not f[1] and not f[2] then
+    budget.defect = 'MISSING_BUDGET'
+  elseif not (f[3] and f[1] and f[2] and string.find(f[1], '^%-?%d+$') and string.find(f[2], '^%-?%d+$')) then
+    budget.defect = 'INVALID_BUDGET'
+  else
+    budget.remaining, budget.reserved = i64_figure(f[1]), i64_figure(f[2])
+  end
+  refunds.by_key[key] = budget
+  refunds.budgets[#refunds.budgets + 1] = budget
+  return budget
+end
+
+local function family_of(tag, refunds, hold)
+  local l = hold.levels
+  local name = hold.tenant .. '\31' .. hold.unit .. '\31' .. hold.mask .. '\31' .. (l[1] or '') .. '\31' .. (l[2] or '') .. '\31'
+    .. (l[3] or '') .. '\31' .. (l[4] or '') .. '\31' .. (l[5] or '')
+  local family = refunds.families[name]
+  if family then
+    return family
+  end
+  family = { defect = scopes_defect(hold), leaf = hold.scopes[#hold.scopes] }
+  for _, scope in ipairs(family.defect and {} or held_scopes(hold)) do
+    family[#family + 1] = refunded_budget(tag, refunds, hold.unit, scope)
+    family.defect = family.defect or family[#family].defect
+  end
+  refunds.families[name] = family
+  return family
+end
+
+-- What remains and is reserved once the amount has gone back, or nil where the budget holds less than that.
+local function moved_back(budget, amount)
+  local remaining, reserved = budget.remaining, budget.reserved
+  if type(remaining) == 'number' and type(reserved) == 'number' and type(amount) == 'number' then
+    -- All that goes back was reserved, so that the sum stays far below 2^53.
+    return reserved >= amount and remaining + amount, reserved - amount
+  end
+  remaining, reserved = i64_add(remaining, amount), i64_sub(reserved, amount)
+  return reserved and not i64_negative(reserved) and remaining, reserved
+end
+
+-- Takes back a hold whose terms are sound, or returns why it cannot be: then no budget has taken any of it.
+local function take_back(tag, refunds, reservation_id, hold)
+  local family = family_of(tag, refunds, hold)
+  if family.defect then
+    return family.defect
+  end
+  local amount = i64_figure(hold.amount)
+  for i = 1, #family do
+    if not moved_back(family[i], amount) then
+      return 'INVALID_BUDGET'
+    end
+  end
+  for i = 1, #family do
+    family[i].remaining, family[i].reserved = moved_back(family[i], amount)
+    family[i].tenant = hold.tenant
+  end
+  hold.leaf = family.leaf
+  refunds.taken[reservation_id] = true
+  refunds.ids[#refunds.ids + 1] = reservation_id
+  refunds.holds[#refunds.holds + 1] = hold
+  return nil
+end
+
+local function write_refunds(refunds)
+  for _, budget in ipairs(refunds.budgets) do
+    -- Without a tenant nothing went back here.
+    if budget.tenant then
+      budget.remaining, budget.reserved = i64_text(budget.remaining), i64_text(budget.reserved)
+      redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
+    end
+  end
+end
+
+local function tell_refunds(tag, refunds, origin)
+  for _, budget in ipairs(refunds.budgets) do
+    if budget.tenant and budget.allocated and budget.debt and budget.spent then
+      local crossings = crossings_of(watched_marks(tag, budget.tenant), budget.allocated, budget.was, budget.debt, budget.remaining, budget.debt)
+      if crossings then
+        tell_crossings(tag, budget.tenant, origin, budget.unit, budget, crossings)
+      end
+    end
+  end
+end

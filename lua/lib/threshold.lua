@@ -1,0 +1,52 @@
+-- threshold: tells when the use of a budget crosses a mark that somebody watches.
+-- @include keys, append_event
+--
+-- Use is the protocol's utilization, (spent + reserved) / allocated. A mark is told whenever use crosses it: `rising` when it
+-- comes to stand at the mark or above, `falling` when it comes to stand below. The marks are those that the tenant's webhook
+-- subscriptions ask for (field `th` of the tenant's record, comma-separated), and 0.8, 0.95 and 1 where there is no such field.
+-- A budget of nothing has no use. Doubles do here: nothing but the event depends on the ratio.
+local function marks_of(text)
+  if not text then
+    return { 0.8, 0.95, 1 }
+  end
+  local marks = {}
+  for mark in string.gmatch(text, '[^,]+') do
+    marks[#marks + 1] = tonumber(mark)
+  end
+  return marks
+end
+
+local function watched_marks(tag, tenant)
+  local text = redis.pcall('HGET', tenant_key(tag, tenant), 'th')
+  return marks_of(type(text) == 'string' and text)
+end
+
+-- The marks between two states of a budget with their directions, or nil. Takes figures of lua/lib/int64.lua, and text.
+local function crossings_of(marks, allocated, former_remaining, former_debt, remaining, debt)
+  allocated = tonumber(allocated)
+  if allocated <= 0 then
+    return nil
+  end
+  local before = (allocated - tonumber(former_remaining) - (former_debt == '0' and 0 or tonumber(former_debt))) / allocated
+  local after = (allocated - tonumber(remaining) - (debt == '0' and 0 or tonumber(debt))) / allocated
+  local crossings
+  for i = 1, #marks do
+    local mark = marks[i]
+    if (before < mark) ~= (after < mark) then
+      crossings = crossings or { use = after }
+      crossings[#crossings + 1] = { mark, after < mark and 'falling' or 'rising' }
+    end
+  end
+  return crossings
+end
+
+-- Returns the last entry's id.
+local function tell_crossings(tag, tenant, origin, unit, budget, crossings)
+  local entry
+  for _, crossing in ipairs(crossings) do
+    entry = append_event(tag, 'budget.threshold_crossed', tenant, budget.scope, origin,
+      { 'unit', unit, 'threshold', tostring(crossing[1]), 'utilization', string.format('%.4f', crossings.use), 'direction', crossing[2],
+        'allocated', budget.allocated, 'remaining', budget.remaining, 'spent', budget.spent, 'reserved', budget.reserved })
+  end
+  return entry
+end

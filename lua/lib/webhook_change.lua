@@ -1,0 +1,19 @@
+-- webhook_change: how a change of a subscription is told.
+-- @include keys, webhook, append_event
+
+local function json_list(names)
+  return #names == 0 and '[]' or '["' .. table.concat(names, '","') .. '"]'
+end
+
+-- Tells one change: what it is called goes by the status, and the names of other changed fields come with it.
+local function tell_webhook_change(tag, subscription_id, owner, previous_status, new_status, changed, origin)
+  local figures = { 'subscription_id', subscription_id, 'tenant_id', owner, 'previous_status', previous_status,
+    'new_status', new_status, 'changed_fields', json_list(changed) }
+  if new_status == previous_status then
+    append_event(tag, 'webhook.updated', owner, nil, origin, figures)
+  elseif new_status == 'ACTIVE' then
+    append_event(tag, 'webhook.resumed', owner, nil, origin, figures)
+  else
+    append_event(tag, 'webhook.paused', owner, nil, origin, figures)
+  end
+end

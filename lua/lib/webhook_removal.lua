@@ -1,0 +1,11 @@
+-- webhook_removal: a subscription's end.
+-- @include keys, webhook, append_event
+
+-- Removes a subscription for good, and tells it.
+local function remove_webhook(tag, subscription_id, record, origin)
+  redis.call('DEL', webhook_key(tag, subscription_id))
+  redis.call('ZREM', webhook_index_key(tag, record.tn), subscription_id)
+  webhooks_changed(tag, record.tn)
+  append_event(tag, 'webhook.deleted', record.tn, nil, origin,
+    { 'subscription_id', subscription_id, 'tenant_id', record.tn, 'previous_status', record.st, 'changed_fields', '[]' })
+end

@@ -1,0 +1,109 @@
+#!lua flags=no-writes
+-- list_events: those events of a partition that match, a bounded stretch of its log at a time, either way.
+--
+-- KEYS[1]   event_log      stream
+-- KEYS[2]   walked         stream with the ids of some of the log's entries and the types of their events, or the log itself
+-- ARGV[1]   direction      asc or desc
+-- ARGV[2]   start          entry to start with, or '(' and the entry to start behind
+-- ARGV[3]   stop           entry to end with
+-- ARGV[4]   examine        entries that a run looks at, at most
+-- ARGV[5]   limit          events that a run returns, at most
+-- ARGV[...] condition and value pairs: a field as lua/lib/append_event.lua names it, and what it holds (sc and tr need only
+--           begin so); category, one or more with commas between; search, a lower-case text that scope or correlation id holds
+-- RETURNS   next_start examined (entry_id text_count (name value)*)*, next_start being empty at the end
+-- EMITS     nothing
+local event_log, walked = KEYS[1], KEYS[2]
+local direction, start, stop, examine, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local first_condition = 6
+local BEGINS = { sc = true, tr = true }
+local CATEGORIES = { budget = true, tenant = true, api_key = true, policy = true, reservation = true, webhook = true }
+
+local is_index = walked ~= event_log
+local wanted, wanted_type, wanted_categories, search = {}, nil, nil, nil
+for i = first_condition, #ARGV, 2 do
+  local name, value = ARGV[i], ARGV[i + 1]
+  if name == 'ty' then
+    wanted_type = value
+  elseif name == 'category' then
+    wanted_categories = {}
+    for category in string.gmatch(value, '[^,]+') do
+      wanted_categories[category] = true
+    end
+  elseif name == 'search' then
+    search = value
+  else
+    wanted[#wanted + 1] = { name, value, BEGINS[name] }
+  end
+end
+
+-- The twin of categoryOf in src/event-log/event-type.ts.
+local function category_of(event_type)
+  local first, second = string.match(event_type, '^([^.]*)%.?([^.]*)')
+  local segment = first == 'custom' and second or first
+  if segment == 'direct_debit' then
+    return 'budget'
+  end
+  return CATEGORIES[segment] and segment or 'system'
+end
+
+local function value_of(fields, name)
+  for i = 1, #fields, 2 do
+    if fields[i] == name then
+      return fields[i + 1]
+    end
+  end
+  return nil
+end
+
+local function is_wanted_type(event_type)
+  return event_type and (not wanted_type or event_type == wanted_type)
+    and (not wanted_categories or wanted_categories[category_of(event_type)])
+end
+
+local function holds(fields, name, text)
+  local value = value_of(fields, name)
+  return value and string.find(string.lower(value), text, 1, true)
+end
+
+local function is_wanted(fields)
+  for _, condition in ipairs(wanted) do
+    local text, value = condition[2], value_of(fields, condition[1])
+    if not value or (condition[3] and string.sub(value, 1, #text) or value) ~= text then
+      return false
+    end
+  end
+  return not search or holds(fields, 'sc', search) or holds(fields, 'co', search)
+end
+
+-- The fields of the event at an entry of what is walked when it is wanted. An index tells the type without a look at the log.
+local function event_at(entry)
+  local fields = entry[2]
+  if not is_wanted_type(value_of(fields, is_index and 'y' or 'ty')) then
+    return nil
+  end
+  if is_index then
+    local found = redis.call('XRANGE', event_log, entry[1], entry[1])[1]
+    fields = found and found[2]
+  end
+  return fields and is_wanted(fields) and fields
+end
+
+local command = direction == 'desc' and 'XREVRANGE' or 'XRANGE'
+local entries = redis.call(command, walked, start, stop, 'COUNT', examine)
+local reply, rows = { '', tostring(#entries) }, 0
+for number, entry in ipairs(entries) do
+  local fields = event_at(entry)
+  if fields then
+    reply[#reply + 1] = entry[1]
+    reply[#reply + 1] = tostring(#fields)
+    for i = 1, #fields do
+      reply[#reply + 1] = fields[i]
+    end
+    rows = rows + 1
+  end
+  if rows == limit or number == examine then
+    reply[1], reply[2] = '(' .. entry[1], tostring(number)
+    return reply
+  end
+end
+return reply

@@ -1,0 +1,47 @@
+#!lua flags=allow-oom
+-- queue_deliveries: make the deliveries of a batch of events, push them to their lanes, and acknowledge the events, all in one.
+-- It carries allow-oom because events must go on to their subscribers when Redis is full.
+--
+-- KEYS[1]   lease          string, the token of the instance that dispatches the partition
+-- KEYS[2]   event_log      stream
+-- ARGV[1]   token
+-- ARGV[2]   retention_ms   how long a delivery's record stays
+-- ARGV[3]   event_count
+-- ARGV[...] the entry ids of the events, then for each delivery: entry id, subscription id, tenant, event type, trace
+-- RETURNS   QUEUED now_ms made | NOT_HELD
+-- EMITS     nothing
+-- @include  keys, now_ms, delivery
+--
+-- made has a 1 for each delivery that was made and a 0 for each that there was before, so a repeat is harmless. The lease is asked, so
+-- that an instance which lost it cannot put its events behind those of the next holder.
+local lease, event_log = KEYS[1], KEYS[2]
+local token, retention_ms, event_count = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local first_event = 4
+local first_delivery, fields_each = first_event + event_count, 5
+
+if redis.call('GET', lease) ~= token then
+  return { 'NOT_HELD' }
+end
+local tag = tag_of_key(event_log)
+local now = now_ms()
+redis.call('XLEN', event_log)
+local checked = {}
+for i = first_delivery, #ARGV, fields_each do
+  local lane = ARGV[i + 1] .. ':' .. ARGV[i + 2]
+  if not checked[lane] then
+    checked[lane] = true
+    require_delivery_keys(tag, ARGV[i + 1], lane)
+  end
+end
+
+-- Nothing is refused below this line.
+local made = {}
+for i = first_delivery, #ARGV, fields_each do
+  local is_new = create_delivery(tag, {
+    ref = ARGV[i] .. ':' .. ARGV[i + 1], subscription = ARGV[i + 1], tenant = ARGV[i + 2], event_type = ARGV[i + 3], trace = ARGV[i + 4],
+    now = now, retention_ms = retention_ms,
+  })
+  made[#made + 1] = is_new and '1' or '0'
+end
+redis.call('XACK', event_log, 'dispatcher', unpack(ARGV, first_event, first_delivery - 1))
+return { 'QUEUED', ms_text(now), table.concat(made) }

@@ -1,0 +1,32 @@
+#!lua flags=no-writes
+-- read_deliveries: what an attempt needs to know of each of some deliveries, and the event that each is about.
+--
+-- KEYS[1]   event_log      stream
+-- ARGV[...] refs of deliveries
+-- RETURNS   READ now_ms (ref status attempts created_ms next_retry_ms field_count (field value)*)*
+-- EMITS     nothing
+-- @include  keys, now_ms
+--
+-- status is empty when there is no such record any more, and field_count is 0 when its event is gone.
+local event_log = KEYS[1]
+
+local tag = tag_of_key(event_log)
+local reply = { 'READ', ms_text(now_ms()) }
+local function add(value)
+  reply[#reply + 1] = value or ''
+end
+for _, ref in ipairs(ARGV) do
+  local record = redis.call('HMGET', delivery_key(tag, ref), 'st', 'at', 'ca', 'nr')
+  local entry_id = string.match(ref, '^(%d+%-%d+):')
+  local entry = entry_id and redis.call('XRANGE', event_log, entry_id, entry_id)[1]
+  local fields = entry and entry[2] or {}
+  add(ref)
+  for i = 1, 4 do
+    add(record[i])
+  end
+  add(tostring(#fields / 2))
+  for i = 1, #fields do
+    add(fields[i])
+  end
+end
+return reply

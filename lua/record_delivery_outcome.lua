@@ -1,0 +1,53 @@
+#!lua flags=allow-oom
+-- record_delivery_outcome: keep a subscription's count of consecutive failures, and disable it when there were too many.
+-- It carries allow-oom because a dead endpoint must be given up when Redis is full, then more than ever.
+--
+-- KEYS[1]   subscription     hash
+-- ARGV[1]   subscription_id
+-- ARGV[2]   outcome          success, failure (a delivery that was given up), or triggered (neither is known yet)
+-- ARGV[3]   delivery_id      public, of a failure
+-- ARGV[4]   trace            trace id and flags, or empty
+-- RETURNS   RECORDED failures | COUNTED_BEFORE | DISABLED owner | GONE
+-- EMITS     webhook.disabled
+-- @include  keys, now_ms, webhook, append_event
+--
+-- Only the fields of the bookkeeping are written, so an edit at the same time survives. A failure counts once: the subscription
+-- remembers the delivery that was counted last.
+local subscription = KEYS[1]
+local subscription_id, outcome, delivery_id, trace = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+
+local tag = tag_of_key(subscription)
+local record = redis.call('HMGET', subscription, 'tn', 'st', 'cf', 'df', 'ld')
+local owner, status, failures, limit, counted = record[1], record[2], tonumber(record[3] or '0'), tonumber(record[4] or '10'), record[5]
+if not owner then
+  return { 'GONE' }
+end
+if outcome == 'failure' and counted == delivery_id then
+  return { 'COUNTED_BEFORE' }
+end
+require_event_log(tag)
+redis.call('GET', webhook_revision_key(tag))
+local now = ms_text(now_ms())
+
+-- Nothing is refused below this line.
+redis.call('HSET', subscription, 'lt', now)
+if outcome == 'success' then
+  redis.call('HSET', subscription, 'ls', now, 'cf', '0')
+  return { 'RECORDED', '0' }
+end
+if outcome ~= 'failure' then
+  return { 'RECORDED', tostring(failures) }
+end
+failures = failures + 1
+redis.call('HSET', subscription, 'cf', tostring(failures), 'lf', now, 'ld', delivery_id)
+if failures < limit or status == 'DISABLED' then
+  return { 'RECORDED', tostring(failures) }
+end
+redis.call('HSET', subscription, 'st', 'DISABLED', 'ua', now)
+webhooks_changed(tag, owner)
+append_event(tag, 'webhook.disabled', owner, nil,
+  { actor = 'system', trace = trace, correlation = 'webhook_auto_disable:' .. subscription_id .. ':' .. delivery_id }, {
+    'subscription_id', subscription_id, 'tenant_id', owner, 'previous_status', status, 'new_status', 'DISABLED',
+    'disable_reason', 'consecutive_failures_exceeded_threshold',
+  })
+return { 'DISABLED', owner }

@@ -1,0 +1,43 @@
+#!lua
+-- replay_events: queue some of a partition's events once more for one subscription, in the order given.
+--
+-- KEYS[1]   event_log        stream
+-- ARGV[1]   subscription_id
+-- ARGV[2]   replay_id
+-- ARGV[3]   retention_ms     how long a delivery's record stays
+-- ARGV[...] entry ids of events
+-- RETURNS   QUEUED (ref tenant)*
+-- EMITS     nothing
+-- @include  keys, now_ms, delivery
+--
+-- An event that has left the log since it was found is passed over.
+local event_log = KEYS[1]
+local subscription_id, replay_id, retention_ms = ARGV[1], ARGV[2], ARGV[3]
+local first_entry = 4
+
+local tag = tag_of_key(event_log)
+local now = now_ms()
+local deliveries = {}
+for i = first_entry, #ARGV do
+  local entry = redis.call('XRANGE', event_log, ARGV[i], ARGV[i])[1]
+  if entry then
+    local event = { tr = '' }
+    for j = 1, #entry[2], 2 do
+      event[entry[2][j]] = entry[2][j + 1]
+    end
+    require_delivery_keys(tag, subscription_id, subscription_id .. ':' .. event.tn)
+    deliveries[#deliveries + 1] = {
+      ref = ARGV[i] .. ':' .. subscription_id .. ':' .. replay_id, subscription = subscription_id, tenant = event.tn, event_type = event.ty,
+      trace = event.tr, now = now, retention_ms = retention_ms,
+    }
+  end
+end
+
+-- Nothing is refused below this line.
+local reply = { 'QUEUED' }
+for _, delivery in ipairs(deliveries) do
+  create_delivery(tag, delivery)
+  reply[#reply + 1] = delivery.ref
+  reply[#reply + 1] = delivery.tenant
+end
+return reply

@@ -1,0 +1,24 @@
+#!lua
+-- set_webhook_security: replace the configuration that says where webhooks may go.
+--
+-- KEYS[1]   webhook_security string, JSON
+-- ARGV[1]   config           the new text
+-- ARGV[2]   actor            admin
+-- ARGV[3]   key_id           empty for an operator
+-- ARGV[4]   request_id
+-- ARGV[5]   trace            trace id and flags
+-- RETURNS   SET
+-- EMITS     nothing
+-- @include  keys, append_audit
+local webhook_security = KEYS[1]
+local config = ARGV[1]
+local origin = { actor = ARGV[2], key = ARGV[3], request = ARGV[4], trace = ARGV[5] }
+
+local tag = tag_of_key(webhook_security)
+redis.call('STRLEN', webhook_security)
+require_audit_log(tag)
+
+-- Nothing is refused below this line.
+redis.call('SET', webhook_security, config)
+append_audit(tag, 'updateWebhookSecurityConfig', 200, '__system__', 'config', 'webhook-security', origin, { 'metadata', config })
+return { 'SET' }

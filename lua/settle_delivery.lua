@@ -1,0 +1,87 @@
+#!lua flags=allow-oom
+-- settle_delivery: write down what came of a delivery, and take it out of its lane.
+-- It carries allow-oom because what was delivered must not be delivered again only because Redis is full.
+--
+-- KEYS[1]   delivery         hash
+-- ARGV[1]   ref
+-- ARGV[2]   lane
+-- ARGV[3]   outcome          SUCCESS, RETRYING or FAILED
+-- ARGV[4]   attempted        1 when something was sent or tried, 0 when it was given up without an attempt
+-- ARGV[5]   duration_ms      of the attempt
+-- ARGV[6]   response_status  or empty
+-- ARGV[7]   message          what went wrong, or empty
+-- ARGV[8]   retry_in_ms      with RETRYING
+-- ARGV[9]   announce         1 when a FAILED one is to be told of and counted against its subscription
+-- ARGV[10]  reason           of the failure, a closed set
+-- ARGV[11]  subscription_id
+-- ARGV[12]  delivery_id      public
+-- ARGV[13]  event_id         public
+-- ARGV[14]  trace            trace id and flags of the event, or empty
+-- RETURNS   SETTLED now_ms attempts left_in_lane | ENDED now_ms status left_in_lane | GONE now_ms left_in_lane
+-- EMITS     system.webhook_delivery_failed
+-- @include  keys, now_ms, delivery, append_event
+--
+-- ENDED: it was settled for good before, and stays as it was. Failures of telling of a failure are not told of, or they would never end.
+-- A failure that counts stands in the index `outcomes` until record_delivery_outcome has counted it.
+local delivery = KEYS[1]
+local ref, lane, outcome, attempted, duration_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local response_status, message, retry_in_ms = ARGV[6], ARGV[7], tonumber(ARGV[8])
+local announce, reason, subscription_id, delivery_id, event_id, trace = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14]
+
+local tag = tag_of_key(delivery)
+local now = now_ms()
+require_event_log(tag)
+require_delivery_keys(tag, subscription_id, lane)
+redis.call('ZCARD', retrying_key(tag))
+redis.call('ZCARD', outcomes_key(tag))
+local record = redis.call('HMGET', delivery, 'st', 'at', 'fa', 'ty')
+local status, attempts, first_attempt, event_type = record[1], tonumber(record[2] or '0'), record[3], record[4]
+
+-- Nothing is refused below this line.
+local left = tostring(leave_lane(tag, lane, ref))
+if not status then
+  redis.call('ZREM', retrying_key(tag), ref)
+  return { 'GONE', ms_text(now), left }
+end
+if status == 'SUCCESS' or status == 'FAILED' then
+  redis.call('ZREM', retrying_key(tag), ref)
+  return { 'ENDED', ms_text(now), status, left }
+end
+
+local changes = { 'HSET', delivery, 'st', outcome }
+local function set(name, value)
+  changes[#changes + 1] = name
+  changes[#changes + 1] = value
+end
+if attempted == '1' then
+  attempts = attempts + 1
+  set('at', tostring(attempts))
+  set('rt', ARGV[5])
+  set('rs', response_status)
+  if not first_attempt then
+    set('fa', ms_text(now - duration_ms))
+  end
+end
+set('em', message)
+if outcome == 'RETRYING' then
+  local next_retry = ms_text(now + retry_in_ms)
+  set('nr', next_retry)
+  redis.call('ZADD', retrying_key(tag), next_retry, ref)
+else
+  set('co', ms_text(now))
+  redis.call('HDEL', delivery, 'nr')
+  redis.call('ZREM', retrying_key(tag), ref)
+end
+redis.call(unpack(changes))
+
+if outcome == 'FAILED' and announce == '1' then
+  redis.call('ZADD', outcomes_key(tag), ms_text(now), ref)
+  if event_type ~= 'system.webhook_delivery_failed' then
+    append_event(tag, 'system.webhook_delivery_failed', '__system__', nil, { actor = 'system', trace = trace }, {
+      'component', 'webhook_dispatcher', 'message', message, 'severity', 'warning', 'subscription_id', subscription_id,
+      'delivery_id', delivery_id, 'event_id', event_id, 'failed_event_type', event_type, 'attempts', tostring(attempts),
+      'reason', reason, 'response_status', response_status,
+    })
+  end
+end
+return { 'SETTLED', ms_text(now), tostring(attempts), left }

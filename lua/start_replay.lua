@@ -1,0 +1,47 @@
+#!lua
+-- start_replay: let one replay of a subscription begin, when no other one is under way.
+--
+-- KEYS[1]   webhook          hash
+-- KEYS[2]   replay           hash, the replay of the subscription that began last
+-- ARGV[1]   tenant_id        the owner that was read
+-- ARGV[2]   replay_id        of the new one
+-- ARGV[3]   lease_ms         by when it is finished, or given up
+-- ARGV[4]   known_done       the id of a replay all of whose deliveries were seen to be beyond their first attempts, or empty
+-- RETURNS   STARTED | INACTIVE status | IN_PROGRESS | WAITING replay_id (partition ref)* | NOT_FOUND | TENANT_CLOSED
+-- EMITS     nothing
+-- @include  keys, tenant, webhook
+--
+-- WAITING names the deliveries of the last replay that stood last in their lanes. They may be in other partitions, so that the caller looks
+-- at them and, when none waits any more, asks again with that replay as known to be done.
+local webhook, replay = KEYS[1], KEYS[2]
+local tenant_id, replay_id, lease_ms, known_done = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+
+local tag = tag_of_key(webhook)
+local record = read_webhook(webhook)
+if not record or record.tn ~= tenant_id then
+  return { 'NOT_FOUND' }
+end
+local owner = read_tenant(tenant_key(tag, tenant_id))
+if owner and owner.status == 'CLOSED' then
+  return { 'TENANT_CLOSED' }
+end
+if record.st ~= 'ACTIVE' then
+  return { 'INACTIVE', record.st }
+end
+local last = redis.call('HMGET', replay, 'id', 'waiting')
+if last[1] and last[1] ~= known_done then
+  if not last[2] then
+    return { 'IN_PROGRESS' }
+  end
+  local reply = { 'WAITING', last[1] }
+  for part in string.gmatch(last[2], '[^ ]+') do
+    reply[#reply + 1] = part
+  end
+  return reply
+end
+
+-- Nothing is refused below this line.
+redis.call('DEL', replay)
+redis.call('HSET', replay, 'id', replay_id)
+redis.call('PEXPIRE', replay, lease_ms)
+return { 'STARTED' }

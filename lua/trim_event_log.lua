@@ -1,0 +1,91 @@
+#!lua flags=allow-oom
+-- trim_event_log: remove the oldest events of a partition after their retention, and with them what their indexes hold of them.
+-- It carries allow-oom because it makes room.
+--
+-- KEYS[1]   event_log      stream
+-- ARGV[1]   retention_ms   how long an event stays
+-- ARGV[2]   unread_ms      how long one stays that the dispatcher has not read and acknowledged
+-- ARGV[3]   limit          events that a run removes, at most
+-- RETURNS   TRIMMED removed more held, more being 1 when the limit ended the run and held 1 when events wait for the dispatcher
+-- EMITS     nothing
+-- @include  keys, now_ms
+local event_log = KEYS[1]
+local retention_ms, unread_ms, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local GROUP = 'dispatcher'
+
+local tag = tag_of_key(event_log)
+local now = now_ms()
+
+-- Whether the first id is lower than the second one.
+local function is_before(id, other)
+  local ms, sequence = string.match(id, '^(%d+)-(%d+)$')
+  local other_ms, other_sequence = string.match(other, '^(%d+)-(%d+)$')
+  if ms ~= other_ms then
+    return tonumber(ms) < tonumber(other_ms)
+  end
+  return tonumber(sequence) < tonumber(other_sequence)
+end
+
+local function id_after(id)
+  local ms, sequence = string.match(id, '^(%d+)-(%d+)$')
+  return ms .. '-' .. ms_text(tonumber(sequence) + 1)
+end
+
+-- The lowest id that the dispatcher still needs. Where it never was, it needs all.
+local function first_needed()
+  if redis.call('EXISTS', event_log) == 0 then
+    return '0-0'
+  end
+  for _, group in ipairs(redis.call('XINFO', 'GROUPS', event_log)) do
+    local state = {}
+    for i = 1, #group, 2 do
+      state[group[i]] = group[i + 1]
+    end
+    if state.name == GROUP then
+      return state.pending > 0 and redis.call('XPENDING', event_log, GROUP)[2] or id_after(state['last-delivered-id'])
+    end
+  end
+  return '0-0'
+end
+
+local function horizon(age_ms)
+  return ms_text(math.max(0, now - age_ms)) .. '-0'
+end
+
+local function forget(index, from)
+  if type(redis.pcall('XTRIM', index, 'MINID', from)) == 'number' and redis.call('XLEN', index) == 0 then
+    redis.call('DEL', index)
+  end
+end
+
+local due, needed, given_up = horizon(retention_ms), first_needed(), horizon(unread_ms)
+if is_before(needed, given_up) then
+  needed = given_up
+end
+local held = is_before(needed, due)
+local from = held and needed or due
+local entries = redis.call('XRANGE', event_log, '-', '(' .. from, 'COUNT', limit)
+-- Events past their time that wait: some between what may go and what is due.
+held = held and #redis.call('XRANGE', event_log, from, '(' .. due, 'COUNT', 1) > 0
+if #entries == 0 then
+  return { 'TRIMMED', '0', '0', held and '1' or '0' }
+end
+
+-- Nothing is refused below this line.
+from = id_after(entries[#entries][1])
+local indexes = {}
+for _, entry in ipairs(entries) do
+  local fields = entry[2]
+  for i = 1, #fields, 2 do
+    if fields[i] == 'tn' then
+      indexes[tenant_events_key(tag, fields[i + 1])] = true
+    elseif fields[i] == 'co' then
+      indexes[correlated_events_key(tag, fields[i + 1])] = true
+    end
+  end
+end
+redis.call('XTRIM', event_log, 'MINID', from)
+for index in pairs(indexes) do
+  forget(index, from)
+end
+return { 'TRIMMED', tostring(#entries), #entries == limit and '1' or '0', held and '1' or '0' }

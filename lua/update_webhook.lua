@@ -1,0 +1,94 @@
+#!lua
+-- update_webhook: change what a subscription receives and where, or pause and resume it.
+--
+-- KEYS[1]   webhook          hash
+-- ARGV[1]   tenant_id        the caller's tenant, or empty for an operator
+-- ARGV[2]   subscription_id
+-- ARGV[3]   status           ACTIVE or PAUSED, or empty to leave it
+-- ARGV[4]   known_secret     the sealed secret that a new one was compared with
+-- ARGV[5]   known_headers    likewise, or empty
+-- ARGV[6]   rotation_ms      how long the secret before a new one stays valid
+-- ARGV[7]   operation        what the audit row calls it
+-- ARGV[8]   actor            api_key, admin or admin_on_behalf_of
+-- ARGV[9]   key_id           the API key that asks, or empty
+-- ARGV[10]  request_id
+-- ARGV[11]  trace            trace id and flags
+-- ARGV[...] field and value pairs of the record; an empty value takes the field away
+-- RETURNS   UPDATED (field value)* | NOT_FOUND | TENANT_CLOSED | STALE | NO_SELECTOR | ADMIN_ONLY selector
+-- EMITS     webhook.updated, webhook.paused, webhook.resumed
+-- @include  keys, now_ms, tenant, webhook, webhook_change, append_event, append_audit
+--
+-- STALE asks the caller to read the record again: a secret or a header was sealed by a request in between. A request that
+-- changes nothing is answered with the subscription as it is: nothing is told. Becoming ACTIVE forgives the failures.
+local webhook = KEYS[1]
+local tenant_id, subscription_id, status, known_secret, known_headers, rotation_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+local operation = ARGV[7]
+local origin = { actor = ARGV[8], key = ARGV[9], request = ARGV[10], trace = ARGV[11],
+  correlation = 'webhook_update:' .. subscription_id .. ':' .. ARGV[10] }
+local first_field = 12
+-- The member of the protocol's WebhookSubscription that a field stands for.
+local MEMBER_OF = { nm = 'name', ds = 'description', ur = 'url', et = 'event_types', ec = 'event_categories', sf = 'scope_filter',
+  th = 'thresholds', tu = 'thresholds', rp = 'retry_policy', df = 'disable_after_failures', hd = 'headers', hn = 'headers',
+  se = 'signing_secret', md = 'metadata' }
+local KEPT_EMPTY = { et = true, ec = true }
+
+local tag = tag_of_key(webhook)
+local now = now_ms()
+
+local record = read_webhook(webhook)
+if not record or (tenant_id ~= '' and record.tn ~= tenant_id) then
+  return { 'NOT_FOUND' }
+end
+local owner = read_tenant(tenant_key(tag, record.tn))
+if owner and owner.status == 'CLOSED' then
+  return { 'TENANT_CLOSED' }
+end
+
+local previous_status, previous_secret = record.st, record.se
+local changed, members, told = {}, {}, {}
+for i = first_field, #ARGV, 2 do
+  local field, value = ARGV[i], ARGV[i + 1]
+  if (record[field] or '') ~= value then
+    if (field == 'se' and previous_secret ~= known_secret) or (field == 'hd' and (record.hd or '') ~= known_headers) then
+      return { 'STALE' }
+    end
+    changed[#changed + 1] = field
+    record[field] = (value ~= '' or KEPT_EMPTY[field]) and value or nil
+    local member = MEMBER_OF[field]
+    if not told[member] then
+      told[member] = true
+      members[#members + 1] = member
+    end
+  end
+end
+local new_status = status ~= '' and status or previous_status
+local only_pauses = #changed == 0 and new_status ~= 'ACTIVE'
+local refusal = not only_pauses and selector_refusal(record.tn, record.et, record.ec)
+if refusal then
+  return refusal
+end
+require_event_log(tag)
+require_audit_log(tag)
+
+-- Nothing is refused below this line.
+if status == 'ACTIVE' and record.cf ~= '0' then
+  redis.call('HSET', webhook, 'cf', '0')
+end
+if #changed > 0 or new_status ~= previous_status then
+  for _, field in ipairs(changed) do
+    if record[field] then
+      redis.call('HSET', webhook, field, record[field])
+    else
+      redis.call('HDEL', webhook, field)
+    end
+  end
+  if told.signing_secret then
+    redis.call('HSET', webhook, 'sp', previous_secret, 'su', ms_text(now + rotation_ms))
+  end
+  redis.call('HSET', webhook, 'st', new_status, 'ua', ms_text(now))
+  webhooks_changed(tag, record.tn)
+  tell_webhook_change(tag, subscription_id, record.tn, previous_status, new_status, members, origin)
+  append_audit(tag, operation, 200, record.tn, 'webhook', subscription_id, origin,
+    { 'previous_status', previous_status, 'new_status', new_status, 'changed_fields', table.concat(members, ',') })
+end
+return { 'UPDATED', unpack(redis.call('HGETALL', webhook)) }

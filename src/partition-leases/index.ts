@@ -1,0 +1,1 @@
+export { LeaseShares, type BeatReport, type LeaseAnswer, type LeasedPartition, type LeaseTerms } from './lease-shares.js';

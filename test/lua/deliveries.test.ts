@@ -1,0 +1,225 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  deliveryIndexKey, deliveryKey, dispatchLeaseKey, eventLogKey, laneKey, lanesKey, outcomesKey, retryingKey, webhookKey, webhookRevisionKey, type Reply,
+} from '../../src/redis/index.js';
+import { TRACE, randomText, type LedgerClient } from '../support/ledger-client.js';
+import { useLedger } from '../support/use-ledger.js';
+
+const newLedger = useLedger();
+const LEASE_MS = 60_000;
+const RETENTION_MS = 86_400_000;
+
+/** A partition with a subscription id, and what the dispatcher asks of its scripts. */
+class Dispatch {
+  readonly subscription: string;
+  readonly lane: string;
+
+  constructor(readonly ledger: LedgerClient) {
+    this.subscription = `whsub_${ledger.tag.slice(2, 4)}${randomText(16)}`;
+    this.lane = `${this.subscription}:${ledger.tenant}`;
+  }
+
+  static async make(): Promise<Dispatch> {
+    const dispatch = new Dispatch(await newLedger());
+    await dispatch.page({ take: 1, limit: 0 });
+    return dispatch;
+  }
+
+  append(type = 'reservation.denied'): Promise<string> {
+    const { redis, tag, tenant } = this.ledger;
+    return redis.xadd(eventLogKey(tag), '*', 'ty', type, 'tn', tenant, 'ac', 'system') as Promise<string>;
+  }
+
+  page({ token = 'mine', take = 0, after = '>', limit = 10 }): Promise<Reply> {
+    const { scripts, tag } = this.ledger;
+    return scripts.run('dispatch_page', [dispatchLeaseKey(tag), eventLogKey(tag)], [token, LEASE_MS, take, after, limit]);
+  }
+
+  queue(entryIds: string[], token = 'mine'): Promise<Reply> {
+    const { scripts, tag, tenant } = this.ledger;
+    const deliveries = entryIds.flatMap((entryId) => [entryId, this.subscription, tenant, 'reservation.denied', TRACE]);
+    return scripts.run('queue_deliveries', [dispatchLeaseKey(tag), eventLogKey(tag)], [token, RETENTION_MS, entryIds.length, ...entryIds, ...deliveries]);
+  }
+
+  settle(entryId: string, outcome: 'SUCCESS' | 'RETRYING' | 'FAILED', { attempted = 1, status = '200', announce = 0, retryInMs = 0 } = {}): Promise<Reply> {
+    const { scripts, tag } = this.ledger;
+    const ref = this.ref(entryId);
+    return scripts.run('settle_delivery', [deliveryKey(tag, ref)], [
+      ref, this.lane, outcome, attempted, 12, status, outcome === 'SUCCESS' ? '' : 'went wrong', retryInMs, announce, 'http_5xx', this.subscription, `dlv_${entryId}`,
+      `evt_${entryId}`, TRACE,
+    ]);
+  }
+
+  record(outcome: 'success' | 'failure' | 'triggered', deliveryId = ''): Promise<Reply> {
+    const { scripts, tag } = this.ledger;
+    return scripts.run('record_delivery_outcome', [webhookKey(tag, this.subscription)], [this.subscription, outcome, deliveryId, TRACE]);
+  }
+
+  ref(entryId: string): string {
+    return `${entryId}:${this.subscription}`;
+  }
+
+  delivery(entryId: string): Promise<Record<string, string>> {
+    return this.ledger.redis.hgetall(deliveryKey(this.ledger.tag, this.ref(entryId)));
+  }
+
+  waiting(): Promise<string[]> {
+    return this.ledger.redis.lrange(laneKey(this.ledger.tag, this.lane), 0, -1);
+  }
+
+  async told(type: string): Promise<Record<string, string>[]> {
+    const entries = await this.ledger.redis.xrange(eventLogKey(this.ledger.tag), '-', '+');
+    const events = entries.map(([, flat]) => Object.fromEntries(flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1]]] : []))) as Record<string, string>);
+    return events.filter(({ ty, ...rest }) => ty === type && (rest['subscription_id'] === this.subscription));
+  }
+}
+
+describe('dispatch_page', () => {
+  test('reads new events once, and those that were not acknowledged again for whoever has the lease', async () => {
+    const dispatch = await Dispatch.make();
+    const { redis, tag } = dispatch.ledger;
+    const [first, second] = [await dispatch.append(), await dispatch.append()];
+    expect((await dispatch.page({})).slice(8)).toEqual([first, '3', 'ty', 'reservation.denied', 'tn', dispatch.ledger.tenant, 'ac', 'system', second, '3', 'ty', 'reservation.denied', 'tn', dispatch.ledger.tenant, 'ac', 'system']);
+    expect((await dispatch.page({})).slice(8)).toEqual([]);
+    expect((await dispatch.page({ after: '0' })).filter((text) => text === first || text === second)).toEqual([first, second]);
+    expect((await dispatch.page({ after: first }))[8]).toBe(second);
+    await redis.del(dispatchLeaseKey(tag));
+    expect((await dispatch.page({}))[0]).toBe('FREE');
+    expect((await dispatch.page({ token: 'other', take: 1, limit: 0 }))[2]).toBe('taken');
+    expect((await dispatch.page({}))[0]).toBe('OTHER');
+    expect((await dispatch.page({ token: 'other', after: '0' }))[8]).toBe(first);
+  });
+
+  test('tells with the lease how far behind the partition is', async () => {
+    const dispatch = await Dispatch.make();
+    const entryId = await dispatch.append();
+    const [ms] = entryId.split('-');
+    expect((await dispatch.page({ take: 1, limit: 0 })).slice(2)).toEqual(['renewed', '1', ms, '0', '0', '0']);
+    await dispatch.page({});
+    expect((await dispatch.page({ take: 1, limit: 0 })).slice(3, 5)).toEqual(['1', ms]);
+    await dispatch.queue([entryId]);
+    expect((await dispatch.page({ take: 1, limit: 0 })).slice(3)).toEqual(['0', '', '1', '0', '0']);
+    await dispatch.settle(entryId, 'RETRYING', { retryInMs: -60_000 });
+    expect((await dispatch.page({ take: 1, limit: 0 })).slice(5)).toEqual(['0', '1', '1']);
+  });
+});
+
+describe('queue_deliveries', () => {
+  test('makes record, index entry and place in the lane, and acknowledges, once however often it is called', async () => {
+    const dispatch = await Dispatch.make();
+    const { redis, tag } = dispatch.ledger;
+    const entryIds = [await dispatch.append(), await dispatch.append()];
+    await dispatch.page({});
+    expect((await dispatch.queue(entryIds))[2]).toBe('11');
+    const before = await redis.hgetall(deliveryKey(tag, dispatch.ref(entryIds[0] as string)));
+    expect((await dispatch.queue(entryIds))[2]).toBe('00');
+    expect(await dispatch.waiting()).toEqual(entryIds.map((entryId) => dispatch.ref(entryId)));
+    expect(before).toEqual({ st: 'PENDING', at: '0', ca: expect.stringMatching(/^\d{13}$/), ty: 'reservation.denied', tr: TRACE });
+    expect(await dispatch.delivery(entryIds[0] as string)).toEqual(before);
+    expect(await redis.zrange(deliveryIndexKey(tag, dispatch.subscription), '0', '-1')).toEqual(entryIds.map((entryId) => dispatch.ref(entryId)));
+    expect(await redis.smembers(lanesKey(tag))).toContain(dispatch.lane);
+    expect(await redis.pttl(deliveryKey(tag, dispatch.ref(entryIds[0] as string)))).toBeGreaterThan(RETENTION_MS - 60_000);
+    expect((await dispatch.page({ after: '0' })).slice(8)).toEqual([]);
+  });
+
+  test('changes nothing for who does not have the lease', async () => {
+    const dispatch = await Dispatch.make();
+    const entryId = await dispatch.append();
+    await dispatch.page({});
+    expect(await dispatch.queue([entryId], 'other')).toEqual(['NOT_HELD']);
+    expect(await dispatch.waiting()).toEqual([]);
+    expect((await dispatch.page({ after: '0' }))[8]).toBe(entryId);
+  });
+
+  test('changes nothing when a key is damaged', async () => {
+    const dispatch = await Dispatch.make();
+    const { redis, tag } = dispatch.ledger;
+    const entryId = await dispatch.append();
+    await dispatch.page({});
+    await redis.set(laneKey(tag, dispatch.lane), 'damaged');
+    await expect(dispatch.queue([entryId])).rejects.toThrow('WRONGTYPE');
+    expect(await dispatch.delivery(entryId)).toEqual({});
+    await redis.del(laneKey(tag, dispatch.lane));
+    expect((await dispatch.queue([entryId]))[2]).toBe('1');
+  });
+});
+
+describe('settle_delivery', () => {
+  test('writes a success down for good and takes it out of its lane', async () => {
+    const dispatch = await Dispatch.make();
+    const { redis, tag } = dispatch.ledger;
+    const [entryId, next] = [await dispatch.append(), await dispatch.append()];
+    await dispatch.queue([entryId, next]);
+    const [word, nowMs, attempts, left] = await dispatch.settle(entryId, 'SUCCESS');
+    expect([word, attempts, left]).toEqual(['SETTLED', '1', '1']);
+    expect(await dispatch.delivery(entryId)).toMatchObject({ st: 'SUCCESS', at: '1', rs: '200', rt: '12', co: nowMs, fa: String(Number(nowMs) - 12) });
+    expect(await dispatch.settle(entryId, 'FAILED', { announce: 1 })).toEqual(['ENDED', expect.any(String), 'SUCCESS', '1']);
+    expect(await dispatch.told('system.webhook_delivery_failed')).toEqual([]);
+    expect((await dispatch.settle(next, 'SUCCESS'))[3]).toBe('0');
+    expect(await redis.smembers(lanesKey(tag))).not.toContain(dispatch.lane);
+  });
+
+  test('keeps the first attempt, counts the others, and tells of a failure once, in the same run', async () => {
+    const dispatch = await Dispatch.make();
+    const { redis, tag } = dispatch.ledger;
+    const entryId = await dispatch.append();
+    await dispatch.queue([entryId]);
+    const [, first] = await dispatch.settle(entryId, 'RETRYING', { status: '500', retryInMs: 1000 });
+    expect(await dispatch.delivery(entryId)).toMatchObject({ st: 'RETRYING', at: '1', nr: String(Number(first) + 1000), em: 'went wrong' });
+    expect(await redis.zscore(retryingKey(tag), dispatch.ref(entryId))).toBe(String(Number(first) + 1000));
+    expect(await dispatch.waiting()).toEqual([]);
+    await dispatch.settle(entryId, 'FAILED', { status: '503', announce: 1 });
+    const record = await dispatch.delivery(entryId);
+    expect(record).toMatchObject({ st: 'FAILED', at: '2', rs: '503', fa: String(Number(first) - 12) });
+    expect(record['nr']).toBeUndefined();
+    expect(await redis.zscore(retryingKey(tag), dispatch.ref(entryId))).toBeNull();
+    expect(await redis.zscore(outcomesKey(tag), dispatch.ref(entryId))).not.toBeNull();
+    expect(await dispatch.told('system.webhook_delivery_failed')).toEqual([
+      expect.objectContaining({ tn: '__system__', ac: 'system', tr: TRACE, delivery_id: `dlv_${entryId}`, event_id: `evt_${entryId}`, attempts: '2', severity: 'warning' }),
+    ]);
+  });
+
+  test('only makes room for one whose record is gone', async () => {
+    const dispatch = await Dispatch.make();
+    const { redis, tag } = dispatch.ledger;
+    const entryId = await dispatch.append();
+    await dispatch.queue([entryId]);
+    await redis.del(deliveryKey(tag, dispatch.ref(entryId)));
+    expect(await dispatch.settle(entryId, 'FAILED', { announce: 1 })).toEqual(['GONE', expect.any(String), '0']);
+    expect(await dispatch.delivery(entryId)).toEqual({});
+    expect(await dispatch.told('system.webhook_delivery_failed')).toEqual([]);
+  });
+});
+
+describe('record_delivery_outcome', () => {
+  async function subscribed(limit: number): Promise<Dispatch> {
+    const dispatch = await Dispatch.make();
+    const { redis, tag, tenant } = dispatch.ledger;
+    await redis.hset(webhookKey(tag, dispatch.subscription), { tn: tenant, st: 'ACTIVE', df: limit, ur: 'https://example.com', et: 'reservation.denied', ec: '' });
+    return dispatch;
+  }
+
+  test('counts a failure once, begins anew after a success, and disables at the limit with one event', async () => {
+    const dispatch = await subscribed(2);
+    const { redis, tag, tenant } = dispatch.ledger;
+    const key = webhookKey(tag, dispatch.subscription);
+    expect(await dispatch.record('failure', 'dlv_1')).toEqual(['RECORDED', '1']);
+    expect(await dispatch.record('failure', 'dlv_1')).toEqual(['COUNTED_BEFORE']);
+    expect(await dispatch.record('success')).toEqual(['RECORDED', '0']);
+    expect(await dispatch.record('failure', 'dlv_2')).toEqual(['RECORDED', '1']);
+    const revision = await redis.get(webhookRevisionKey(tag));
+    expect(await dispatch.record('failure', 'dlv_3')).toEqual(['DISABLED', tenant]);
+    expect(await redis.hmget(key, 'st', 'cf', 'ld', 'ur')).toEqual(['DISABLED', '2', 'dlv_3', 'https://example.com']);
+    expect(await redis.get(webhookRevisionKey(tag))).not.toBe(revision);
+    expect(await dispatch.record('failure', 'dlv_4')).toEqual(['RECORDED', '3']);
+    expect(await dispatch.told('webhook.disabled')).toEqual([
+      expect.objectContaining({ tn: tenant, previous_status: 'ACTIVE', new_status: 'DISABLED', co: `webhook_auto_disable:${dispatch.subscription}:dlv_3` }),
+    ]);
+  });
+
+  test('makes no record for a subscription that is gone', async () => {
+    const dispatch = await Dispatch.make();
+    expect(await dispatch.record('success')).toEqual(['GONE']);
+    expect(await dispatch.ledger.redis.exists(webhookKey(dispatch.ledger.tag, dispatch.subscription))).toBe(0);
+  });
+});

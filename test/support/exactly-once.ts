@@ -1,0 +1,97 @@
+import { expect } from '@jest/globals';
+import { VERIFIED, verifyLedger } from '../../src/console/index.js';
+import { partitionCode, partitionOfTenant, tagOf } from '../../src/redis/index.js';
+import { eventually } from './eventually.js';
+import { ADMIN_API_KEY } from './holdfast.js';
+import type { Entry, JournaledLoad } from './journaled-load.js';
+import { LedgerClient } from './ledger-client.js';
+import { faultsOf, readLedger, type LedgerEvent, type LedgerState } from './ledger-state.js';
+import type { StoreClient } from './store.js';
+
+const PARTITIONS = 64;
+/** Told of the tenant when it was made. */
+const SET_UP = new Set(['tenant.created', 'budget.created', 'api_key.created']);
+
+/** What is stored of the load's tenant and of its partition. */
+export function storedFor(load: JournaledLoad, redis: StoreClient): Promise<LedgerState> {
+  const tag = tagOf(partitionCode(partitionOfTenant(load.tenant.id, PARTITIONS)));
+  return readLedger(new LedgerClient(redis, tag, load.tenant.id));
+}
+
+/** The events of the load's tenant. */
+export function eventsFor(load: JournaledLoad, state: LedgerState): LedgerEvent[] {
+  return state.events.filter(({ fields }) => fields['tn'] === load.tenant.id);
+}
+
+/**
+ * Everything that was answered is stored, once, and nothing else is: reservations, their states and leases, every event, every
+ * balance; the indexes and the sums of the ledger agree; and the same requests are answered the same again.
+ * A sweeper must run, for the load leaves holds behind.
+ */
+export async function expectExactlyOnce(load: JournaledLoad, redis: StoreClient): Promise<void> {
+  expect(await load.replay()).toEqual([]);
+  await eventually('what was abandoned expires', async () => {
+    const { holds } = await storedFor(load, redis);
+    return load.abandoned.every(({ answer }) => holds.get(answer.reservation_id)?.['st'] === 'EXPIRED');
+  });
+  await expectStored(load, redis);
+}
+
+/** The second half of `expectExactlyOnce`: it sends nothing but questions. */
+export async function expectStored(load: JournaledLoad, redis: StoreClient): Promise<void> {
+  const state = await storedFor(load, redis);
+  expect(faultsOf(state)).toEqual([]);
+  const own = [...state.holds].filter(([, record]) => record['tn'] === load.tenant.id);
+  expect(Object.fromEntries(own.map(([id, record]) => [id, leaseOf(record)]))).toEqual(expectedHolds(load));
+  const told = eventsFor(load, state).filter(({ fields }) => !SET_UP.has(fields['ty'] as string));
+  expect(told.map(nameOf).sort()).toEqual(expectedEvents(load).sort());
+  expect(await load.client.balances(load.tenant)).toEqual(load.expectedBalances());
+  const lines: string[] = [];
+  const verified = await verifyLedger({ baseUrl: load.client.url, adminKey: ADMIN_API_KEY, tenant: load.tenant.id, print: (line) => lines.push(line) });
+  expect({ verified, lines }).toMatchObject({ verified: VERIFIED.sound });
+}
+
+function nameOf({ fields }: LedgerEvent): string {
+  return `${fields['ty']} ${fields['reservation_id'] ?? fields['event_id'] ?? fields['new_allocated']}`;
+}
+
+function leaseOf(record: Readonly<Record<string, string>>): string {
+  return `${record['st']} ${record['am']} until ${record['ex']}`;
+}
+
+function expectedHolds(load: JournaledLoad): Record<string, string> {
+  const holds = new Map<Entry, { state: string; until: number }>();
+  const abandoned = new Set(load.abandoned);
+  for (const entry of load.acknowledged) {
+    if (entry.kind === 'reserve') {
+      holds.set(entry, { state: abandoned.has(entry) ? 'EXPIRED' : 'ACTIVE', until: entry.answer.expires_at_ms });
+    }
+    const told = entry.hold === undefined ? undefined : holds.get(entry.hold);
+    if (told !== undefined && entry.kind === 'extend') {
+      told.until = entry.answer.expires_at_ms;
+    } else if (told !== undefined) {
+      told.state = entry.kind === 'commit' ? 'COMMITTED' : 'RELEASED';
+    }
+  }
+  const pairs = [...holds].map(([{ answer, body }, { state, until }]) => [answer.reservation_id, `${state} ${body.estimate.amount} until ${until}`]);
+  return Object.fromEntries(pairs) as Record<string, string>;
+}
+
+function expectedEvents(load: JournaledLoad): string[] {
+  const abandoned = new Set(load.abandoned);
+  return load.acknowledged.flatMap((entry) => {
+    const { kind, body, hold, answer } = entry;
+    switch (kind) {
+      case 'debit':
+        return [`custom.direct_debit.applied ${answer.event_id}`];
+      case 'fund':
+        return [`budget.funded ${answer.new_allocated.amount}`];
+      case 'commit':
+        return body.actual.amount > hold?.body.estimate.amount ? [`reservation.commit_overage ${hold?.answer.reservation_id}`] : [];
+      case 'reserve':
+        return abandoned.has(entry) ? [`reservation.expired ${answer.reservation_id}`] : [];
+      default:
+        return [];
+    }
+  });
+}

@@ -1,0 +1,48 @@
+import { Redis } from 'ioredis';
+
+/** Told in them are refusals too: the event log, its indexes and the audit log. */
+const TOLD = /^\{p[0-9a-f]{2}\}(events$|ev:|co:|audit$)/;
+
+const DIGEST_ALL = `
+local reply = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  reply[#reply + 1] = key
+  reply[#reply + 1] = redis.sha1hex(redis.call('DUMP', key)) .. ' until ' .. redis.call('PEXPIRETIME', key)
+end
+return reply`;
+
+/** Sees which keys of a whole server changed, byte for byte, since it last looked. */
+export class LedgerWatch {
+  private readonly redis: Redis;
+  private writes = '';
+  private digests = new Map<string, string>();
+
+  constructor(url: string) {
+    this.redis = new Redis(url);
+  }
+
+  async close(): Promise<void> {
+    await this.redis.quit();
+  }
+
+  /** The keys that came, went or changed; without those that tell of a refusal. */
+  async changes(): Promise<string[]> {
+    // The server counts its writes, so that nothing has to be compared when there were none.
+    const writes = /rdb_changes_since_last_save:(\d+)/.exec(await this.redis.info('persistence'))?.[1] ?? '';
+    if (writes === this.writes) {
+      return [];
+    }
+    const before = this.digests;
+    const flat = (await this.redis.eval(DIGEST_ALL, 0)) as string[];
+    this.digests = new Map(flat.flatMap((key, index) => (index % 2 === 0 ? [[key, flat[index + 1] as string] as const] : [])));
+    this.writes = writes;
+    const keys = new Set([...before.keys(), ...this.digests.keys()]);
+    return [...keys].filter((key) => !TOLD.test(key) && before.get(key) !== this.digests.get(key));
+  }
+
+  /** Starts anew with an empty server, which stays as quick as it was. */
+  async empty(): Promise<void> {
+    await this.redis.flushall();
+    await this.changes();
+  }
+}

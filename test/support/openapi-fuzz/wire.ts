@@ -1,0 +1,85 @@
+import { connect } from 'node:net';
+import { once } from 'node:events';
+import { finished } from 'node:stream/promises';
+
+/** What came back on a connection, its first answer taken apart. */
+export interface WireAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** Whether the connection was reset before the whole answer had arrived. */
+  readonly isCut: boolean;
+}
+
+/** Nothing takes that long here; a server that goes on waiting for more would never answer. */
+const PATIENCE_MS = 10_000;
+const SEPARATOR = '\r\n\r\n';
+
+/**
+ * Writes bytes as they are and reads until the server closes. A request that is cut off is followed by the end of the
+ * connection; after a whole one, a server of Node would take that for a client that is gone.
+ * @throws Error when the server keeps the connection open, or when what it sent is no HTTP answer.
+ */
+export async function exchange(port: number, bytes: Buffer, { cutOff = false } = {}): Promise<WireAnswer> {
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+  const received: Buffer[] = [];
+  socket.on('data', (chunk: Buffer) => received.push(chunk));
+  const patience = setTimeout(() => socket.destroy(new Error('the connection was not closed in time')), PATIENCE_MS);
+  try {
+    await once(socket, 'connect');
+    socket.write(bytes);
+    if (cutOff) {
+      socket.end();
+    }
+    await finished(socket, { writable: false });
+  } catch (error) {
+    // A server that refuses early stops reading; what it said before that counts.
+    if (!['ECONNRESET', 'EPIPE'].includes((error as NodeJS.ErrnoException).code ?? '')) {
+      throw error;
+    }
+  } finally {
+    clearTimeout(patience);
+    socket.destroy();
+  }
+  return parse(Buffer.concat(received));
+}
+
+function parse(bytes: Buffer): WireAnswer {
+  const end = bytes.indexOf(SEPARATOR);
+  if (end < 0) {
+    throw new Error(`no answer: ${JSON.stringify(bytes.toString('latin1').slice(0, 200))}`);
+  }
+  const [first = '', ...lines] = bytes.toString('latin1', 0, end).split('\r\n');
+  const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(first)?.[1]);
+  const rest = bytes.subarray(end + SEPARATOR.length);
+  if (status === 100) {
+    return parse(rest);
+  }
+  if (Number.isNaN(status)) {
+    throw new Error(`no status line: ${JSON.stringify(first)}`);
+  }
+  const headers = new Headers(lines.map((line): [string, string] => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trim()]));
+  const isCut = rest.length > 0 && rest.length < Number(headers.get('content-length') ?? 0);
+  return { status, headers, text: bodyOf(rest, headers).toString('utf8'), isCut };
+}
+
+function bodyOf(rest: Buffer, headers: Headers): Buffer {
+  if (headers.get('transfer-encoding') === 'chunked') {
+    return chunksOf(rest);
+  }
+  const length = headers.get('content-length');
+  return length === null ? rest : rest.subarray(0, Number(length));
+}
+
+function chunksOf(rest: Buffer): Buffer {
+  const chunks: Buffer[] = [];
+  for (let at = 0; ; ) {
+    const line = rest.indexOf('\r\n', at);
+    const size = line < 0 ? 0 : Number.parseInt(rest.toString('latin1', at, line), 16);
+    if (size === 0) {
+      return Buffer.concat(chunks);
+    }
+    chunks.push(rest.subarray(line + 2, line + 2 + size));
+    at = line + 2 + size + 2;
+  }
+}

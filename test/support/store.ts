@@ -1,0 +1,141 @@
+import { Cluster, Redis } from 'ioredis';
+import { startRedis } from './redis-server.ts';
+import { startCluster, startSentinel, withServer, type ClusterSetup, type SentinelSetup } from './redis-topologies.ts';
+
+/** What a run of the tests keeps its ledgers on: `TEST_TOPOLOGY`. */
+export type Topology = 'single' | 'cluster' | 'sentinel';
+
+/** A Redis of whatever kind. Its address goes where `REDIS_URL` goes in tests, and to `connectTo`. */
+export interface Store {
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+export type StoreClient = Redis | Cluster;
+
+/** Nobody takes over from anybody unless a test is about that, however busy the machine is. */
+const PATIENCE_MS = 60_000;
+const CLUSTER = 'redis-cluster://';
+const SENTINEL = 'redis-sentinel://';
+const LENDABLE = '{test}stores';
+
+export function topologyOfRun(): Topology {
+  const topology = process.env['TEST_TOPOLOGY'] ?? 'single';
+  if (topology !== 'single' && topology !== 'cluster' && topology !== 'sentinel') {
+    throw new Error(`TEST_TOPOLOGY is ${topology}, but it must be single, cluster or sentinel`);
+  }
+  return topology;
+}
+
+/** Starts a new one of the run's topology. */
+export async function launchStore(): Promise<string> {
+  switch (topologyOfRun()) {
+    case 'single':
+      return (await startRedis()).url;
+    case 'cluster': {
+      const setup = await startCluster();
+      await Promise.all([...setup.masters, ...setup.replicas].map((server) => withServer(server, (node) => node.config('SET', 'cluster-node-timeout', PATIENCE_MS))));
+      return clusterUrl(setup);
+    }
+    case 'sentinel': {
+      const setup = await startSentinel();
+      const patience = ['SENTINEL', 'SET', setup.masterName, 'down-after-milliseconds', String(PATIENCE_MS)] as const;
+      await Promise.all(setup.sentinels.map((server) => withServer(server, (sentinel) => sentinel.call(...patience))));
+      return sentinelUrl(setup);
+    }
+  }
+}
+
+export function clusterUrl({ addresses }: ClusterSetup): string {
+  return CLUSTER + addresses;
+}
+
+export function sentinelUrl({ addresses, masterName }: SentinelSetup): string {
+  return `${SENTINEL}${addresses}/${masterName}`;
+}
+
+/** The store that global-setup started for the whole run; all test files share it. */
+export function sharedStoreUrl(): string {
+  const url = process.env['TEST_REDIS_URL'];
+  if (url === undefined) {
+    throw new Error('TEST_REDIS_URL is not set: the tests run under jest, whose global setup starts a Redis');
+  }
+  return url;
+}
+
+/**
+ * An empty store of the run's topology for one test file, or one test. One Redis is started at once; a cluster takes seconds, so
+ * those that global-setup started are lent, emptied and lent again. For a test that is about one server there is `startRedis`.
+ */
+export async function startStore(): Promise<Store> {
+  if (topologyOfRun() === 'single') {
+    return startRedis();
+  }
+  const url = (await withClient(sharedStoreUrl(), (shared) => shared.rpop(LENDABLE))) ?? (await launchStore());
+  let returned: Promise<void> | undefined;
+  return { url, stop: () => (returned ??= giveBack(url)) };
+}
+
+async function giveBack(url: string): Promise<void> {
+  await withClient(url, async (client) => {
+    // A client of a cluster knows no node before it has answered.
+    await client.ping();
+    await Promise.all(mastersOf(client).map((master) => master.flushall()));
+  });
+  await lend(sharedStoreUrl(), url);
+}
+
+export async function lend(sharedUrl: string, url: string): Promise<void> {
+  await withClient(sharedUrl, (shared) => shared.lpush(LENDABLE, url));
+}
+
+async function withClient<T>(url: string, use: (client: StoreClient) => Promise<T>): Promise<T> {
+  const client = connectTo(url);
+  try {
+    return await use(client);
+  } finally {
+    client.disconnect();
+  }
+}
+
+/** A client for an address of `Store`, or for the path of a socket. */
+export function connectTo(url: string): StoreClient {
+  const { REDIS_CLUSTER_NODES: nodes, REDIS_SENTINELS: sentinels, REDIS_MASTER_NAME: name } = storeSettings({ REDIS_URL: url });
+  if (nodes !== undefined) {
+    return new Cluster(endpointsOf(nodes));
+  }
+  return sentinels !== undefined && name !== undefined ? new Redis({ sentinels: endpointsOf(sentinels), name }) : new Redis(url);
+}
+
+function endpointsOf(addresses: string): { host: string; port: number }[] {
+  return addresses.split(',').map((address) => ({ host: address.split(':')[0] as string, port: Number(address.split(':')[1]) }));
+}
+
+/** Holdfast's settings, with an address of a `Store` in `REDIS_URL` put into the variables that Holdfast has for its kind. */
+export function storeSettings(env: Readonly<Record<string, string>>): Record<string, string> {
+  const { REDIS_URL: url = '', ...others } = env;
+  if (url.startsWith(CLUSTER)) {
+    return { ...others, REDIS_CLUSTER_NODES: url.slice(CLUSTER.length) };
+  }
+  if (url.startsWith(SENTINEL)) {
+    const [addresses, name] = url.slice(SENTINEL.length).split('/') as [string, string];
+    return { ...others, REDIS_SENTINELS: addresses, REDIS_MASTER_NAME: name };
+  }
+  return { ...env };
+}
+
+/** Each server that takes writes: commands that are about a server and not about keys have to ask all of them. */
+export function mastersOf(client: StoreClient): Redis[] {
+  return client instanceof Cluster ? client.nodes('master') : [client];
+}
+
+/** How often each command ran since the start, on all masters together. */
+export async function commandCounts(client: StoreClient): Promise<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const info of await Promise.all(mastersOf(client).map((master) => master.info('commandstats')))) {
+    for (const [, name, calls] of info.matchAll(/^cmdstat_([^:]+):calls=(\d+)/gm) as Iterable<[string, string, string]>) {
+      counts[name] = (counts[name] ?? 0) + Number(calls);
+    }
+  }
+  return counts;
+}
