@@ -5,15 +5,17 @@ import { MetricsModule } from '../metrics/index.js';
 import { ExpirationFeed } from './expiration-feed.js';
 import { ExpirationsService } from './expirations.service.js';
 import { OpsController } from './ops.controller.js';
+import { LogJanitor } from './log.janitor.js';
 import { RetentionJanitor } from './retention.janitor.js';
 import { RetentionMetrics } from './retention.metrics.js';
 import { StoryService } from './story.service.js';
 import { TenantBooks } from './tenant-books.js';
+import { VerifyMetrics } from './verify.metrics.js';
 import { VerifyService } from './verify.service.js';
 
 @Module({
   imports: [ScheduleModule.forRoot(), ExpiryMetricsModule, MetricsModule],
   controllers: [OpsController],
-  providers: [ExpirationFeed, ExpirationsService, RetentionJanitor, RetentionMetrics, StoryService, TenantBooks, VerifyService],
+  providers: [ExpirationFeed, ExpirationsService, LogJanitor, RetentionJanitor, RetentionMetrics, StoryService, TenantBooks, VerifyMetrics, VerifyService],
 })
 export class AuditModule {}

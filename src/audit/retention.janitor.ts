@@ -3,8 +3,9 @@ import { SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { LOGGER, type Logger } from '../logging/index.js';
 import { endedKey, partitionCode, RedisService, tagOf, tenantIndexKey, toStoreError } from '../redis/index.js';
+import { counted } from './counted-run.js';
 import { RepeatingWork } from './repeating-work.js';
-import { RetentionMetrics, type RetentionJob } from './retention.metrics.js';
+import { RetentionMetrics } from './retention.metrics.js';
 
 /** How long an index entry may outlive its record, with the time that a run takes. */
 const TRIM_INTERVAL_MS = 60_000;
@@ -43,11 +44,11 @@ export class RetentionJanitor implements OnApplicationBootstrap, BeforeApplicati
     private readonly metrics: RetentionMetrics,
     scheduler: SchedulerRegistry,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
-    @Inject(LOGGER) private readonly logger: Logger,
+    @Inject(LOGGER) logger: Logger,
   ) {
     this.retentionMs = config.auditRetentionDays * DAY_MS;
-    this.trimming = new RepeatingWork(scheduler, 'audit_retention', TRIM_INTERVAL_MS, () => this.counted('audit_retention', () => this.trim()));
-    this.packing = new RepeatingWork(scheduler, 'record_packing', PACK_INTERVAL_MS, () => this.counted('record_packing', () => this.pack()));
+    this.trimming = new RepeatingWork(scheduler, 'audit_retention', TRIM_INTERVAL_MS, () => counted(metrics, logger, 'audit_retention', () => this.trim()));
+    this.packing = new RepeatingWork(scheduler, 'record_packing', PACK_INTERVAL_MS, () => counted(metrics, logger, 'record_packing', () => this.pack()));
   }
 
   onApplicationBootstrap(): void {
@@ -107,17 +108,6 @@ export class RetentionJanitor implements OnApplicationBootstrap, BeforeApplicati
         this.metrics.pack(Number(examined), Number(packed));
         left = Number(rest);
       }
-    }
-  }
-
-  /** Never rejects. */
-  private async counted(job: RetentionJob, work: () => Promise<void>): Promise<void> {
-    try {
-      await work();
-      this.metrics.ran(job, 'success');
-    } catch (error) {
-      this.metrics.ran(job, 'failed');
-      this.logger.warn({ err: error, job }, 'maintenance of the audit trail failed; it is tried again');
     }
   }
 }

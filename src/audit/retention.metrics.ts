@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { MetricsRegistry, type LabelledCounter, type LabelledGauge } from '../metrics/index.js';
 
-export type RetentionJob = 'audit_retention' | 'record_packing';
+export type RetentionJob = 'audit_retention' | 'record_packing' | 'event_retention' | 'audit_log_retention' | 'api_key_expiry';
 
-/** What becomes of ended reservations' records and of the index entries that name them. */
+/** What becomes of ended reservations' records, of the index entries that name them, and of old events and audit rows. */
 @Injectable()
 export class RetentionMetrics {
   private readonly runs: LabelledCounter;
@@ -13,6 +13,10 @@ export class RetentionMetrics {
   private readonly unpacked: LabelledCounter;
   private readonly waiting: LabelledGauge;
   private readonly cuts: LabelledCounter;
+  private readonly events: LabelledCounter;
+  private readonly rows: LabelledCounter;
+  private readonly held: LabelledGauge;
+  private readonly keys: LabelledCounter;
 
   constructor(metrics: MetricsRegistry) {
     this.runs = metrics.counter({ name: 'cycles_maintenance_runs_total', help: 'Runs of scheduled work by outcome.', labels: ['job', 'outcome'] });
@@ -22,6 +26,10 @@ export class RetentionMetrics {
     this.unpacked = metrics.counter({ name: 'holdfast_records_not_packed_total', help: 'Records that kept their form: gone, or not of the expected form.' });
     this.waiting = metrics.gauge({ name: 'holdfast_records_to_pack', help: 'Ended reservations whose records are still to be packed.' });
     this.cuts = metrics.counter({ name: 'holdfast_maintenance_cut_total', help: 'Runs that their time budget ended before all was done.', labels: ['job'] });
+    this.events = metrics.counter({ name: 'holdfast_events_trimmed_total', help: 'Events removed after their retention.' });
+    this.rows = metrics.counter({ name: 'holdfast_audit_rows_trimmed_total', help: 'Rows of the audit log removed after their retention.' });
+    this.keys = metrics.counter({ name: 'holdfast_api_keys_expired_total', help: 'API keys whose expiry was told as an event.' });
+    this.held = metrics.gauge({ name: 'holdfast_event_logs_held', help: 'Partitions that keep events beyond their retention because no dispatcher has read them.' });
   }
 
   ran(job: RetentionJob, outcome: 'success' | 'failed'): void {
@@ -44,5 +52,21 @@ export class RetentionMetrics {
 
   waitingToPack(count: number): void {
     this.waiting.set(count);
+  }
+
+  trimmedEvents(count: number): void {
+    this.events.inc({}, count);
+  }
+
+  trimmedRows(count: number): void {
+    this.rows.inc({}, count);
+  }
+
+  heldLogs(count: number): void {
+    this.held.set(count);
+  }
+
+  expiredKeys(count: number): void {
+    this.keys.inc({}, count);
   }
 }

@@ -4,6 +4,7 @@ import { fingerprintOf } from '../ledger/index.js';
 import { partitionCode, RedisService, tagOf, tenantIndexKey, toStoreError } from '../redis/index.js';
 import { driftOf, type Drift, type Reading } from './reconciliation.js';
 import { TenantBooks, type BudgetName, type NamedHold, type UnreadableHold, type WalkedHolds } from './tenant-books.js';
+import { VerifyMetrics } from './verify.metrics.js';
 
 /** Readings of the budgets at different instants: with so many, even a busy budget was still in one of them. */
 const ROUNDS = 8;
@@ -33,6 +34,7 @@ export class VerifyService {
   constructor(
     private readonly redis: RedisService,
     private readonly books: TenantBooks,
+    private readonly metrics: VerifyMetrics,
   ) {}
 
   /**
@@ -49,6 +51,7 @@ export class VerifyService {
         break;
       }
       const report = await this.verify(tenantId);
+      this.metrics.verified(report.budgets, report.drifts.length, report.unreadable.length);
       total.tenants += 1;
       total.budgets += report.budgets;
       total.drift.push(...report.drifts.map(driftView));

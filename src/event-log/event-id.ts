@@ -32,3 +32,8 @@ export function eventPlaceOf(eventId: string): EventPlace | undefined {
   const [, ms, partition, sequence] = parts as unknown as [string, string, string, string];
   return { partition, entryId: `${Number.parseInt(ms, 16)}-${BigInt(`0x${sequence}`)}` };
 }
+
+/** A text by which events sort in time, of one instant by partition, and of one partition as they were written. */
+export function eventOrder(eventId: string): string {
+  return eventId.slice(4, 17) + eventId.slice(17).padStart(16, '0');
+}

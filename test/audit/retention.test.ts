@@ -3,16 +3,16 @@ import { RetentionJanitor } from '../../src/audit/index.js';
 import { endedKey, reservationIndexKey, reservationKey } from '../../src/redis/index.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
-import { startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
+import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
-let redis: RedisServer;
+let redis: Store;
 let holdfast: Holdfast;
 let stored: StoredHolds;
 let tenant: TestTenant;
 
 beforeAll(async () => {
-  redis = await startRedis();
+  redis = await startStore();
   holdfast = await Holdfast.start({ REDIS_URL: redis.url });
   stored = new StoredHolds(redis.url);
   tenant = await holdfast.createTenant();
@@ -22,7 +22,7 @@ beforeAll(async () => {
 afterAll(async () => {
   stored.close();
   await holdfast.stop();
-  await stopAllRedis();
+  await redis.stop();
 });
 
 async function released(): Promise<string> {

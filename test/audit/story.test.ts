@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventPlaceOf } from '../../src/event-log/index.js';
 import { endedKey, eventLogKey, quarantineKey, RedisService, reservationKey, tagOf } from '../../src/redis/index.js';
 import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import { sharedStoreUrl } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
 const LEVELS = { workspace: 'Prod', agent: 'bot' };
@@ -13,7 +14,7 @@ let tenant: TestTenant;
 
 beforeAll(async () => {
   holdfast = await Holdfast.start();
-  stored = new StoredHolds(process.env['TEST_REDIS_URL'] as string);
+  stored = new StoredHolds(sharedStoreUrl());
   tenant = await holdfast.createTenant();
   await holdfast.createBudget(tenant, '', 1_000_000);
   await holdfast.createBudget(tenant, '/workspace:prod/agent:bot', 1_000_000);

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { budgetKey } from '../../src/redis/index.js';
 import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
-import { startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
+import { commandCounts, startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
-let redis: RedisServer;
+let redis: Store;
 let holdfast: Holdfast;
 let stored: StoredHolds;
 
 beforeAll(async () => {
-  redis = await startRedis();
+  redis = await startStore();
   holdfast = await Holdfast.start({ REDIS_URL: redis.url });
   stored = new StoredHolds(redis.url);
 });
@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(async () => {
   stored.close();
   await holdfast.stop();
-  await stopAllRedis();
+  await redis.stop();
 });
 
 async function newTenant(): Promise<TestTenant> {
@@ -103,6 +103,19 @@ describe('verifying the ledger', () => {
     expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([{ kind: 'MISSING_BUDGET', expected: 9, reservations: [{ reservation_id: id }] }]);
   });
 
+  test('is counted, with the drift that it finds', async () => {
+    const tenant = await newTenant();
+    const broken = await hold(tenant, 50);
+    const names = ['holdfast_verify_budgets_total', 'holdfast_verify_drift_total', 'holdfast_verify_unreadable_total'];
+    const counts = (): Promise<number[]> => Promise.all(names.map((name) => holdfast.metric(name)));
+    const [budgets = 0, drift = 0, unreadable = 0] = await counts();
+    await verify(`tenant=${tenant.id}`);
+    expect(await counts()).toEqual([budgets + 2, drift, unreadable]);
+    await stored.set(broken, { ex: 'never' });
+    await verify(`tenant=${tenant.id}`);
+    expect(await counts()).toEqual([budgets + 4, drift + 2, unreadable + 1]);
+  });
+
   test('does not mistake what the closing of a tenant drained for drift', async () => {
     const tenant = await newTenant();
     const broken = await hold(tenant, 50);
@@ -146,13 +159,13 @@ describe('verifying the ledger', () => {
   });
 
   test('without a tenant goes through all of them, never scanning, and is for operators', async () => {
-    const before = await stored.redis.info('commandstats');
+    const before = await commandCounts(stored.redis);
     const report = await verify();
     expect(report.tenants).toBeGreaterThanOrEqual(4);
     expect(report.has_more).toBe(false);
-    const after = await stored.redis.info('commandstats');
+    const after = await commandCounts(stored.redis);
     for (const name of ['scan', 'keys', 'hscan', 'zscan']) {
-      expect([name, after.includes(`cmdstat_${name}:`)]).toEqual([name, before.includes(`cmdstat_${name}:`)]);
+      expect([name, after[name]]).toEqual([name, before[name]]);
     }
     expectRefusal(await holdfast.admin('GET', '/ops/verify?cursor=none'), 400, 'INVALID_REQUEST');
     expectRefusal(await holdfast.call('GET', '/ops/verify'), 401, 'UNAUTHORIZED');

@@ -1,0 +1,109 @@
+import { Inject, Injectable, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
+import { SchedulerRegistry } from '@nestjs/schedule';
+import { CONFIG, type HoldfastConfig } from '../config/index.js';
+import { LOGGER, type Logger } from '../logging/index.js';
+import { apiKeyExpiryKey, auditLogKey, eventLogKey, RedisService } from '../redis/index.js';
+import { counted } from './counted-run.js';
+import { PartitionPass } from './partition-pass.js';
+import { RepeatingWork } from './repeating-work.js';
+import { RetentionMetrics, type RetentionJob } from './retention.metrics.js';
+
+const TRIM_INTERVAL_MS = 60_000;
+const EXPIRY_INTERVAL_MS = 10_000;
+const BUDGET_MS = 500;
+/** Entries that one script works on: about two milliseconds. */
+const ENTRIES_A_RUN = 250;
+/** Events that no dispatcher has read are kept this many times as long, and then go unread. */
+const UNREAD_FACTOR = 2;
+const DAY_MS = 86_400_000;
+
+/**
+ * Keeps the logs: removes old events and old rows of the audit log, and tells of API keys that expired, all bounded by count and
+ * time. An event stays until the dispatcher has read and acknowledged it, within a limit: a deployment without a dispatcher must
+ * not fill its Redis.
+ */
+@Injectable()
+export class LogJanitor implements OnApplicationBootstrap, BeforeApplicationShutdown {
+  private readonly works: readonly RepeatingWork[];
+  private readonly eventPass: PartitionPass;
+  private readonly auditPass: PartitionPass;
+  private readonly expiryPass: PartitionPass;
+  private readonly eventRetentionMs: number;
+  private readonly auditRetentionMs: number;
+  private heldLogs = 0;
+
+  constructor(
+    private readonly redis: RedisService,
+    private readonly metrics: RetentionMetrics,
+    scheduler: SchedulerRegistry,
+    @Inject(CONFIG) private readonly config: HoldfastConfig,
+    @Inject(LOGGER) logger: Logger,
+  ) {
+    // The record of an ended reservation names the event that told of its end.
+    this.eventRetentionMs = Math.max(config.eventRetentionDays, config.auditRetentionDays) * DAY_MS;
+    this.auditRetentionMs = config.auditLogRetentionDays * DAY_MS;
+    this.eventPass = new PartitionPass((tag) => this.trimEventsOf(tag), () => metrics.cut('event_retention'));
+    this.auditPass = new PartitionPass((tag) => this.trimAuditLogOf(tag), () => metrics.cut('audit_log_retention'));
+    this.expiryPass = new PartitionPass((tag) => this.expireKeysOf(tag), () => metrics.cut('api_key_expiry'));
+    const work = (job: RetentionJob, intervalMs: number, run: () => Promise<void>): RepeatingWork =>
+      new RepeatingWork(scheduler, job, intervalMs, () => counted(metrics, logger, job, run));
+    this.works = [
+      work('event_retention', TRIM_INTERVAL_MS, () => this.trimEvents()),
+      work('audit_log_retention', TRIM_INTERVAL_MS, () => this.trimAuditLog()),
+      work('api_key_expiry', EXPIRY_INTERVAL_MS, () => this.expireKeys()),
+    ];
+  }
+
+  onApplicationBootstrap(): void {
+    if (this.config.roles.has('janitor')) {
+      for (const work of this.works) {
+        work.start();
+      }
+    }
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    for (const pass of [this.eventPass, this.auditPass, this.expiryPass]) {
+      pass.stop();
+    }
+    await Promise.all(this.works.map((work) => work.stop()));
+  }
+
+  /** One pass over all partitions, or what of it the time allows. @throws StoreUnavailable */
+  async trimEvents(budgetMs = BUDGET_MS): Promise<void> {
+    this.heldLogs = 0;
+    if (await this.eventPass.go(this.redis.partitions, budgetMs)) {
+      this.metrics.heldLogs(this.heldLogs);
+    }
+  }
+
+  /** Likewise. @throws StoreUnavailable */
+  async trimAuditLog(budgetMs = BUDGET_MS): Promise<void> {
+    await this.auditPass.go(this.redis.partitions, budgetMs);
+  }
+
+  /** Likewise. @throws StoreUnavailable */
+  async expireKeys(budgetMs = BUDGET_MS): Promise<void> {
+    await this.expiryPass.go(this.redis.partitions, budgetMs);
+  }
+
+  private async trimEventsOf(tag: string): Promise<boolean> {
+    const limits = [this.eventRetentionMs, this.eventRetentionMs * UNREAD_FACTOR, ENTRIES_A_RUN] as const;
+    const [, removed, more, held] = await this.redis.scripts.run('trim_event_log', [eventLogKey(tag)], [...limits]);
+    this.metrics.trimmedEvents(Number(removed));
+    this.heldLogs += more === '0' ? Number(held) : 0;
+    return more === '1';
+  }
+
+  private async trimAuditLogOf(tag: string): Promise<boolean> {
+    const [, removed, more] = await this.redis.scripts.run('trim_audit_log', [auditLogKey(tag)], [this.auditRetentionMs, ENTRIES_A_RUN]);
+    this.metrics.trimmedRows(Number(removed));
+    return more === '1';
+  }
+
+  private async expireKeysOf(tag: string): Promise<boolean> {
+    const [, told, more] = await this.redis.scripts.run('expire_api_keys', [apiKeyExpiryKey(tag)], [ENTRIES_A_RUN]);
+    this.metrics.expiredKeys(Number(told));
+    return more === '1';
+  }
+}

@@ -1,0 +1,135 @@
+import { Injectable } from '@nestjs/common';
+import { scopeAllowed, type TenantCaller } from '../auth/index.js';
+import { DEFAULT_LIMIT, fieldsOf, MAX_LIMIT, PageSelection, type Page } from '../governance/listing/index.js';
+import { decodeCursor, encodeCursor, instantMs } from '../http/index.js';
+import { fingerprintOf, Refusal } from '../ledger/index.js';
+import { eventLogKey, RedisService, tagOf, toStoreError } from '../redis/index.js';
+import { toEvent, type CyclesEvent } from './event.js';
+import { eventPlaceOf, type EventPlace } from './event-id.js';
+import { EventFeed } from './event-feed.js';
+import type { EventQueryDto, EventSortKey, TenantEventQueryDto } from './event-query.dto.js';
+import type { EventQuestion } from './event-source.js';
+import { categoryOf, TENANT_EVENT_CATEGORIES } from './event-type.js';
+
+/** Entries that an order other than that of time may have to look at: about a quarter of a second of Redis' time, in slices. */
+const SORTED_MOST = 50_000;
+/** How many of them are fetched at once. */
+const SORTED_A_PAGE = 2000;
+
+/** Reads the event log for operators and tenants. */
+@Injectable()
+export class EventsService {
+  constructor(
+    private readonly redis: RedisService,
+    private readonly feed: EventFeed,
+  ) {}
+
+  /** Newest first, unless asked otherwise. @throws Refusal INVALID_REQUEST */
+  async list(query: EventQueryDto): Promise<Page<CyclesEvent>> {
+    const { sort_by: sortBy = 'timestamp' } = query;
+    return sortBy === 'timestamp' ? this.pageInTime(query, () => true) : this.pageSorted(query, sortBy);
+  }
+
+  /** The tenant's own events of the categories that are its business. @throws Refusal INVALID_REQUEST */
+  async listOfTenant({ tenantId, scopeFilter }: TenantCaller, query: TenantEventQueryDto): Promise<Page<CyclesEvent>> {
+    requireTenantCategory('category', query.category);
+    requireTenantCategory('event_type', query.event_type === undefined ? undefined : categoryOf(query.event_type));
+    const own = { ...query, tenant_id: tenantId };
+    return this.pageInTime(own, ({ scope }) => scopeAllowed(scopeFilter, scope ?? `tenant:${tenantId}`), TENANT_EVENT_CATEGORIES);
+  }
+
+  /** @throws Refusal EVENT_NOT_FOUND */
+  async get(eventId: string): Promise<CyclesEvent> {
+    const place = this.placeOf(eventId);
+    const event = place === undefined ? undefined : await this.read(place);
+    if (event === undefined) {
+      throw new Refusal('EVENT_NOT_FOUND', 'there is no such event, or it has gone after the retention', { event_id: eventId });
+    }
+    return event;
+  }
+
+  private async read({ partition, entryId }: EventPlace): Promise<CyclesEvent | undefined> {
+    try {
+      const [entry] = await this.redis.client.xrange(eventLogKey(tagOf(partition)), entryId, entryId);
+      return entry === undefined ? undefined : toEvent(partition, entryId, fieldsOf(entry[1]));
+    } catch (error) {
+      throw toStoreError(error);
+    }
+  }
+
+  private placeOf(eventId: string): EventPlace | undefined {
+    const place = eventPlaceOf(eventId);
+    return place !== undefined && Number.parseInt(place.partition, 16) < this.redis.partitions ? place : undefined;
+  }
+
+  private async pageInTime(
+    { cursor = '', limit = DEFAULT_LIMIT, ...query }: EventQueryDto,
+    matches: (event: CyclesEvent) => boolean,
+    categories: readonly string[] = [],
+  ): Promise<Page<CyclesEvent>> {
+    const fingerprint = fingerprintOf({ list: 'events', ...query });
+    const position = cursor === '' ? undefined : decodeCursor(fingerprint, cursor, ({ id }) => this.placeOf(id) !== undefined);
+    const after = position === undefined ? undefined : this.placeOf(position.id);
+    const question = questionOf(query, matches, categories);
+    const { events, next } = await this.feed.page(question, { limit: Math.min(limit, MAX_LIMIT), after });
+    return next === undefined
+      ? { rows: events, has_more: false }
+      : { rows: events, has_more: true, next_cursor: encodeCursor(fingerprint, { value: next, id: next }) };
+  }
+
+  private async pageSorted({ cursor, limit, ...query }: EventQueryDto, sortBy: EventSortKey): Promise<Page<CyclesEvent>> {
+    const selection = new PageSelection<CyclesEvent>({
+      query: { list: 'events', ...query },
+      cursor,
+      limit,
+      direction: query.sort_dir ?? 'desc',
+      valueOf: (event) => event[sortBy] ?? '',
+      idOf: ({ event_id: id }) => id,
+    });
+    const question = questionOf({ ...query, sort_dir: 'asc' }, () => true, []);
+    let after: EventPlace | undefined;
+    let left = SORTED_MOST;
+    do {
+      const { events, next, isCut, examined } = await this.feed.page(question, { limit: SORTED_A_PAGE, after }, left);
+      left -= examined;
+      if (isCut || left <= 0) {
+        throw new Refusal('INVALID_REQUEST', `more than ${SORTED_MOST} events lie in the window; narrow from and to, or sort by timestamp`, { field: 'sort_by' });
+      }
+      for (const event of events) {
+        selection.offer(event);
+      }
+      after = next === undefined ? undefined : this.placeOf(next);
+    } while (after !== undefined);
+    return selection.page();
+  }
+}
+
+function questionOf(query: EventQueryDto, matches: (event: CyclesEvent) => boolean, categories: readonly string[]): EventQuestion {
+  const { tenant_id: tenantId = '', correlation_id: correlationId = '', category } = query;
+  const conditions: Record<string, string | undefined> = {
+    ty: query.event_type,
+    category: category ?? categories.join(','),
+    tn: tenantId,
+    co: correlationId,
+    sc: query.scope?.toLowerCase(),
+    rq: query.request_id,
+    tr: query.trace_id,
+    search: query.search?.toLowerCase(),
+  };
+  return {
+    direction: query.sort_dir ?? 'desc',
+    fromMs: instantMs(query.from),
+    toMs: instantMs(query.to),
+    tenantId: tenantId === '' ? undefined : tenantId,
+    correlationId: correlationId === '' ? undefined : correlationId,
+    conditions: Object.entries(conditions).flatMap(([name, value]) => (value === undefined || value === '' ? [] : [name, value])),
+    matches,
+  };
+}
+
+/** @throws Refusal INVALID_REQUEST */
+function requireTenantCategory(field: string, category: string | undefined): void {
+  if (category !== undefined && !(TENANT_EVENT_CATEGORIES as readonly string[]).includes(category)) {
+    throw new Refusal('INVALID_REQUEST', `${field} must be of the categories ${TENANT_EVENT_CATEGORIES.join(', ')}; the others are for operators`, { field });
+  }
+}

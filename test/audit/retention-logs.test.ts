@@ -1,0 +1,174 @@
+import { SchedulerRegistry } from '@nestjs/schedule';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { LogJanitor } from '../../src/audit/index.js';
+import { auditLogKey, correlatedEventsKey, eventLogKey, tagOf, tenantEventsKey } from '../../src/redis/index.js';
+import { expectStatus, Holdfast, type Json } from '../support/holdfast.js';
+import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
+
+const DAY_MS = 86_400_000;
+
+let server: Store;
+let redis: StoreClient;
+let holdfast: Holdfast;
+let janitor: LogJanitor;
+let partitions = 0;
+
+beforeAll(async () => {
+  server = await startStore();
+  redis = connectTo(server.url);
+  holdfast = await Holdfast.start({ REDIS_URL: server.url });
+  janitor = holdfast.app.get(LogJanitor);
+});
+
+afterAll(async () => {
+  await redis.quit();
+  await holdfast.stop();
+  await server.stop();
+});
+
+/** The tag of a partition that no other test has touched. */
+function freshTag(): string {
+  partitions += 1;
+  return tagOf(partitions.toString(16).padStart(2, '0'));
+}
+
+async function nowMs(): Promise<number> {
+  const [seconds] = await redis.time();
+  return Number(seconds) * 1000;
+}
+
+/** Events of so many days ago, the oldest first, with their entries in the indexes. */
+async function pastEvents(tag: string, ...ageDays: readonly number[]): Promise<string[]> {
+  const now = await nowMs();
+  const ids: string[] = [];
+  for (const age of ageDays) {
+    const id = (await redis.xadd(eventLogKey(tag), `${now - age * DAY_MS}-*`, 'ty', 'budget.created', 'tn', 'old', 'ac', 'admin', 'co', 'c')) as string;
+    await redis.xadd(tenantEventsKey(tag, 'old'), id, 'y', 'budget.created');
+    await redis.xadd(correlatedEventsKey(tag, 'c'), id, 'y', 'budget.created');
+    ids.push(id);
+  }
+  return ids;
+}
+
+/** The dispatcher reads the first events of the log, and acknowledges the first of these. */
+async function dispatched(tag: string, read: number, acknowledged: number): Promise<void> {
+  const log = eventLogKey(tag);
+  await redis.xgroup('CREATE', log, 'dispatcher', '0');
+  const reply = await redis.xreadgroup('GROUP', 'dispatcher', 'dispatcher', 'COUNT', read, 'STREAMS', log, '>');
+  const entries = reply?.[0]?.[1] ?? [];
+  for (const [id] of entries.slice(0, acknowledged)) {
+    await redis.xack(log, 'dispatcher', id);
+  }
+}
+
+async function idsOf(key: string): Promise<string[]> {
+  return (await redis.xrange(key, '-', '+')).map(([id]) => id);
+}
+
+const heldLogs = (): Promise<number> => holdfast.metric('holdfast_event_logs_held');
+const trimmed = (): Promise<number> => holdfast.metric('holdfast_events_trimmed_total');
+
+test('events go after 90 days, from the indexes too, and are counted', async () => {
+  const tag = freshTag();
+  const ids = await pastEvents(tag, 92, 91, 89, 1);
+  await dispatched(tag, 4, 4);
+  const before = await trimmed();
+  await janitor.trimEvents();
+  for (const key of [eventLogKey(tag), tenantEventsKey(tag, 'old'), correlatedEventsKey(tag, 'c')]) {
+    expect(await idsOf(key)).toEqual(ids.slice(2));
+  }
+  expect(await trimmed()).toBe(before + 2);
+  expect(await heldLogs()).toBe(0);
+});
+
+test('an index that has nothing left is no key any more, and goes on with the next event', async () => {
+  const tag = freshTag();
+  await pastEvents(tag, 92, 91);
+  await dispatched(tag, 2, 2);
+  await janitor.trimEvents();
+  expect(await redis.exists(tenantEventsKey(tag, 'old'), correlatedEventsKey(tag, 'c'))).toBe(0);
+  expect(await idsOf(eventLogKey(tag))).toEqual([]);
+  const [id] = await pastEvents(tag, 0);
+  expect(await idsOf(tenantEventsKey(tag, 'old'))).toEqual([id]);
+});
+
+test('an event that the dispatcher read and did not acknowledge stays, and so do those behind it', async () => {
+  const tag = freshTag();
+  const ids = await pastEvents(tag, 95, 94, 93, 92);
+  await dispatched(tag, 3, 1);
+  await janitor.trimEvents();
+  expect(await idsOf(eventLogKey(tag))).toEqual(ids.slice(1));
+  expect(await idsOf(tenantEventsKey(tag, 'old'))).toEqual(ids.slice(1));
+  expect(await heldLogs()).toBe(1);
+  await redis.xack(eventLogKey(tag), 'dispatcher', ...ids);
+  await janitor.trimEvents();
+  expect(await idsOf(eventLogKey(tag))).toEqual(ids.slice(3));
+  await redis.xreadgroup('GROUP', 'dispatcher', 'dispatcher', 'STREAMS', eventLogKey(tag), '>');
+  await redis.xack(eventLogKey(tag), 'dispatcher', ...ids);
+  await janitor.trimEvents();
+  expect(await idsOf(eventLogKey(tag))).toEqual([]);
+  expect(await heldLogs()).toBe(0);
+});
+
+test('where no dispatcher ever was, events stay twice as long, and no longer', async () => {
+  const tag = freshTag();
+  const ids = await pastEvents(tag, 182, 181, 179, 91);
+  await janitor.trimEvents();
+  expect(await idsOf(eventLogKey(tag))).toEqual(ids.slice(2));
+  expect(await heldLogs()).toBe(1);
+  await redis.del(eventLogKey(tag));
+});
+
+test('events stay as long as the reservations whose end they told, whatever their own retention', async () => {
+  const other = await startStore();
+  const [own, tag] = [connectTo(other.url), tagOf('00')];
+  const long = await Holdfast.start({ REDIS_URL: other.url, EVENT_RETENTION_DAYS: '1', AUDIT_RETENTION_DAYS: '30' });
+  for (const age of [31, 29]) {
+    await own.xadd(eventLogKey(tag), `${(await nowMs()) - age * DAY_MS}-0`, 'ty', 'reservation.expired', 'tn', 'old');
+  }
+  await own.xgroup('CREATE', eventLogKey(tag), 'dispatcher', '$');
+  await long.app.get(LogJanitor).trimEvents();
+  expect(await own.xlen(eventLogKey(tag))).toBe(1);
+  await long.stop();
+  await own.quit();
+  await other.stop();
+});
+
+test('a pass is cut by its time, counted, and goes on where it was', async () => {
+  const tag = freshTag();
+  const now = await nowMs();
+  const pipeline = redis.pipeline();
+  for (let row = 0; row < 600; row += 1) {
+    pipeline.xadd(eventLogKey(tag), `${now - 200 * DAY_MS}-${row}`, 'ty', 'budget.created', 'tn', `t${row}`);
+    pipeline.xadd(auditLogKey(tag), `${now - 401 * DAY_MS}-${row}`, 'op', 'createBudget');
+  }
+  pipeline.xadd(auditLogKey(tag), `${now - 399 * DAY_MS}-0`, 'op', 'createBudget');
+  await pipeline.exec();
+  await janitor.trimEvents(-1);
+  await janitor.trimAuditLog(-1);
+  expect([await redis.xlen(eventLogKey(tag)), await redis.xlen(auditLogKey(tag))]).toEqual([600, 601]);
+  for (const job of ['event_retention', 'audit_log_retention']) {
+    expect(await holdfast.metric('holdfast_maintenance_cut_total', { job })).toBe(1);
+  }
+  const before = await trimmed();
+  await janitor.trimEvents();
+  await janitor.trimAuditLog();
+  expect(await trimmed()).toBe(before + 600);
+  expect(await holdfast.metric('holdfast_audit_rows_trimmed_total')).toBe(600);
+  expect([await redis.xlen(eventLogKey(tag)), await redis.xlen(auditLogKey(tag))]).toEqual([0, 1]);
+});
+
+test('what is trimmed is not listed any more, and what is young is', async () => {
+  const tenant = await holdfast.createTenant();
+  await janitor.trimEvents();
+  const { events } = expectStatus(await holdfast.admin('GET', `/v1/admin/events?tenant_id=${tenant.id}`), 200);
+  expect(events.map(({ event_type: type }: Json) => type)).toEqual(['api_key.created', 'tenant.created']);
+});
+
+test('only an instance with the role does it by itself', async () => {
+  const working = await Holdfast.start({ REDIS_URL: server.url, HOLDFAST_ROLES: 'janitor' });
+  const jobs = ['event_retention', 'audit_log_retention', 'api_key_expiry'];
+  expect(working.app.get(SchedulerRegistry).getTimeouts()).toEqual(expect.arrayContaining(jobs));
+  expect(holdfast.app.get(SchedulerRegistry).getTimeouts().filter((name) => jobs.includes(name))).toEqual([]);
+  await working.stop();
+});
