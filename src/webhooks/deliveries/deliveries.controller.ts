@@ -1,0 +1,38 @@
+import { Controller, Get, Param, Query, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Access, type Caller } from '../../auth/index.js';
+import { Answers, compileQuery, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { DeliveryListQueryDto } from './deliveries.dto.js';
+import { DeliveriesService } from './deliveries.service.js';
+
+const validateList = compileQuery(DeliveryListQueryDto);
+
+@ApiTags('Webhooks')
+@Controller()
+export class DeliveriesController {
+  constructor(private readonly deliveries: DeliveriesService) {}
+
+  @Get('v1/admin/webhooks/:subscription_id/deliveries')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'listWebhookDeliveries', summary: 'List the deliveries of a subscription' })
+  @QuerySchema(DeliveryListQueryDto)
+  @Answers(200, 'WebhookDeliveryListResponse')
+  list(@Param('subscription_id') id: string, @Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+    return this.answer(id, request, query, reply);
+  }
+
+  @Get('v1/webhooks/:subscription_id/deliveries')
+  @Access({ plane: 'admin', tenant: 'webhooks:read', admin: true })
+  @ApiOperation({ operationId: 'listTenantWebhookDeliveries', summary: "List the deliveries of a tenant's subscription" })
+  @QuerySchema(DeliveryListQueryDto)
+  @Answers(200, 'WebhookDeliveryListResponse')
+  listOwn(@Param('subscription_id') id: string, @Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+    return this.answer(id, request, query, reply);
+  }
+
+  private async answer(id: string, request: FastifyRequest, query: unknown, reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.deliveries.list(request.caller as Caller, id, validateList(query));
+    sendJson(reply, 200, stringifyJson({ deliveries: rows, ...rest }));
+  }
+}

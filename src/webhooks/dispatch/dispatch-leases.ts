@@ -1,0 +1,62 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { CONFIG, type HoldfastConfig } from '../../config/index.js';
+import { LOGGER, type Logger } from '../../logging/index.js';
+import { LeaseShares, type LeaseAnswer } from '../../partition-leases/index.js';
+import { dispatchInstancesKey, dispatchLeaseKey, dispatchReportsKey, eventLogKey, RedisService } from '../../redis/index.js';
+import { DispatchPartition } from './dispatch-partition.js';
+import { DispatchMetrics } from './dispatch.metrics.js';
+import { Lanes } from './lanes.js';
+import { dispatchLookOf } from './page.js';
+
+/**
+ * Which partitions' events this instance dispatches. The scripts that read and queue ask for the lease themselves, so two views of it put
+ * no event out of order; a delivery that is under way while its partition changes hands may be repeated.
+ */
+@Injectable()
+export class DispatchLeases extends LeaseShares<DispatchPartition> {
+  constructor(
+    redis: RedisService,
+    lanes: Lanes,
+    metrics: DispatchMetrics,
+    @Inject(CONFIG) { webhookLeaseMs: leaseMs }: HoldfastConfig,
+    @Inject(LOGGER) logger: Logger,
+  ) {
+    super(redis, logger, {
+      work: 'dispatched',
+      leaseMs,
+      instancesKey: dispatchInstancesKey(),
+      reportsKey: dispatchReportsKey(),
+      leaseKey: dispatchLeaseKey,
+      partition: (number) => new DispatchPartition(number),
+      ask: (partition, token) => askToDispatch(redis, partition, token, leaseMs),
+      mayLeave: (partition) => {
+        partition.active = false;
+        return !lanes.isBusy(partition);
+      },
+      changed: (change, partition) => {
+        partition.active = change === 'taken';
+        metrics.leaseChanged(change);
+      },
+      announcementFailed: () => metrics.leaseFailed(),
+    });
+  }
+}
+
+async function askToDispatch(redis: RedisService, partition: DispatchPartition, token: string, leaseMs: number): Promise<LeaseAnswer> {
+  const { tag } = partition;
+  const reply = await redis.scripts.run('dispatch_page', [dispatchLeaseKey(tag), eventLogKey(tag)], [token, leaseMs, 1, '>', 0]);
+  const look = dispatchLookOf(reply);
+  if (look === undefined) {
+    return { word: 'other', lapsesInMs: Number(reply[2]) };
+  }
+  partition.see(look, performance.now());
+  // It was to be given away and could not be, and perhaps need not be any more: this beat decides anew.
+  partition.active = true;
+  if (look.lease === 'taken') {
+    // Somebody else may have had it since it was last held here.
+    partition.beginAnew();
+  } else if (look.lanes > 0) {
+    partition.unknown = true;
+  }
+  return { word: look.lease === 'taken' ? 'taken' : 'held' };
+}

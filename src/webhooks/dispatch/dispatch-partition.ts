@@ -1,0 +1,49 @@
+import { partitionCode, tagOf } from '../../redis/index.js';
+import type { DispatchLook } from './page.js';
+
+/** What an instance knows of a partition whose events it dispatches. */
+export class DispatchPartition {
+  readonly code: string;
+  readonly tag: string;
+  /** False when the lease is lost, given up or to be given up: nothing new is begun then. */
+  active = true;
+  /** Whether the lanes that others left behind are still to be found. */
+  unknown = true;
+  /** What is read next: `0` and later ids for what was read and not acknowledged, `>` for what was never read. */
+  after = '0';
+  lag = 0;
+  retrying = 0;
+  leftOver = 0;
+  private oldestAt: number | undefined;
+  private behindSince: number | undefined;
+
+  constructor(readonly number: number) {
+    this.code = partitionCode(number);
+    this.tag = tagOf(this.code);
+  }
+
+  /** @param seenAt when the reply came, by the monotonic clock */
+  see(look: DispatchLook, seenAt: number): void {
+    this.lag = look.lag;
+    this.retrying = look.retrying;
+    this.leftOver = look.leftOver;
+    this.oldestAt = look.oldestMs === undefined ? undefined : seenAt - (look.nowMs - look.oldestMs);
+    this.behindSince = look.oldestMs === undefined ? undefined : (this.behindSince ?? seenAt);
+  }
+
+  /** Somebody may have had the partition meanwhile, or a batch of events may be half done. */
+  beginAnew(): void {
+    this.unknown = true;
+    this.after = '0';
+  }
+
+  /** Age of its oldest event that is not queued for its subscribers, by the last look. */
+  oldestForMs(now: number): number {
+    return this.oldestAt === undefined ? 0 : Math.max(0, now - this.oldestAt);
+  }
+
+  /** How long an event has waited for this dispatcher: what waited before it came is not its lateness. */
+  lateForMs(now: number): number {
+    return this.behindSince === undefined ? 0 : Math.min(now - this.behindSince, this.oldestForMs(now));
+  }
+}

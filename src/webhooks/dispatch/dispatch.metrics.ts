@@ -1,0 +1,145 @@
+import { Injectable } from '@nestjs/common';
+import { MaintenanceMetrics, MetricsRegistry, type LabelledCounter, type LabelledGauge, type LabelledHistogram } from '../../metrics/index.js';
+
+const JOB = 'webhook_dispatch';
+const LATENCY_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const FIRST_ATTEMPT_BUCKETS = [0.025, 0.1, 0.25, 0.5, 1, 2.5, 10, 60, 600];
+
+/** The tenant and the type of the event that is delivered. */
+export interface DeliveryLabels {
+  readonly tenant: string;
+  readonly event_type: string;
+}
+
+/** What an instance's dispatch is like at the end of a beat. */
+export interface DispatchFigures {
+  readonly partitions: number;
+  readonly lagEvents: number;
+  readonly oldestMs: number;
+  readonly waitingForFirst: number;
+  readonly waitingForRetry: number;
+  readonly inFlight: number;
+}
+
+/** The deliveries' outcomes under the names that existing dashboards know, and how the dispatch itself is doing. */
+@Injectable()
+export class DispatchMetrics {
+  private readonly attempts: LabelledCounter;
+  private readonly successes: LabelledCounter;
+  private readonly failures: LabelledCounter;
+  private readonly retries: LabelledCounter;
+  private readonly stale: LabelledCounter;
+  private readonly deadLetters: LabelledCounter;
+  private readonly disabled: LabelledCounter;
+  private readonly dispatched: LabelledCounter;
+  private readonly leaseChanges: LabelledCounter;
+  private readonly restarts: LabelledCounter;
+  private readonly repaired: LabelledCounter;
+  private readonly latency: LabelledHistogram;
+  private readonly untilFirst: LabelledHistogram;
+  private readonly waiting: LabelledGauge;
+  private readonly figures: Readonly<Record<'partitions' | 'lagEvents' | 'oldest' | 'inFlight', LabelledGauge>>;
+
+  constructor(
+    metrics: MetricsRegistry,
+    private readonly maintenance: MaintenanceMetrics,
+  ) {
+    const labels = ['tenant', 'event_type'];
+    const counter = (name: string, help: string, more: string[] = labels): LabelledCounter => metrics.counter({ name, help, labels: more });
+    this.attempts = counter('cycles_webhook_delivery_attempts_total', 'Attempts to deliver an event.');
+    this.successes = counter('cycles_webhook_delivery_success_total', 'Deliveries that an endpoint accepted.', [...labels, 'status_code_family']);
+    this.failures = counter('cycles_webhook_delivery_failed_total', 'Attempts that failed, and deliveries given up without one.', [...labels, 'reason']);
+    this.retries = counter('cycles_webhook_delivery_retried_total', 'Failed attempts after which another one was planned.');
+    this.stale = counter('cycles_webhook_delivery_stale_total', 'Deliveries that were too old when their turn came.', ['tenant']);
+    this.deadLetters = counter('holdfast_webhook_dead_letters_total', 'Deliveries that failed for good: after their last attempt, or too old for one.', []);
+    this.disabled = counter('cycles_webhook_subscription_auto_disabled_total', 'Subscriptions that failed too often in a row.', ['tenant', 'reason']);
+    this.dispatched = counter('cycles_admin_webhook_dispatched_total', 'Deliveries queued for an event, or not.', ['result']);
+    this.leaseChanges = counter('holdfast_dispatch_lease_changes_total', 'Leases of partitions that this instance took, lost to another, or let go.', ['change']);
+    this.restarts = counter('holdfast_dispatch_restarts_total', 'Times that the watchdog found the dispatch standing still and started it anew.', []);
+    this.repaired = counter('holdfast_dispatch_left_over_total', 'Deliveries whose retry or whose failure another process had left behind.', ['kind']);
+    this.latency = metrics.histogram({ name: 'cycles_webhook_delivery_latency_seconds', help: 'How long attempts took.', labels: [...labels, 'outcome'], buckets: LATENCY_BUCKETS });
+    this.untilFirst = metrics.histogram({ name: 'holdfast_webhook_first_attempt_delay_seconds', help: 'From the event to the start of its first attempt.', buckets: FIRST_ATTEMPT_BUCKETS });
+    this.waiting = metrics.gauge({ name: 'holdfast_webhook_deliveries_waiting', help: 'Deliveries that wait, in the partitions of this instance.', labels: ['for'] });
+    const gauge = (name: string, help: string): LabelledGauge => metrics.gauge({ name, help });
+    this.figures = {
+      partitions: gauge('holdfast_dispatch_leases_held', 'Partitions whose events this instance dispatches.'),
+      lagEvents: gauge('holdfast_event_log_lag', 'Events in the partitions of this instance that are not yet queued for their subscribers.'),
+      oldest: gauge('holdfast_oldest_undelivered_event_seconds', 'Age of the oldest event in the partitions of this instance that waits to be read or for its first attempt.'),
+      inFlight: gauge('holdfast_webhook_attempts_in_flight', 'Attempts that this instance is making.'),
+    };
+  }
+
+  /** @param sinceEventMs of a first attempt */
+  attemptStarted(labels: DeliveryLabels, sinceEventMs: number | undefined): void {
+    this.attempts.inc({ ...labels });
+    if (sinceEventMs !== undefined) {
+      this.untilFirst.observe(Math.max(0, sinceEventMs) / 1000);
+    }
+  }
+
+  attemptSucceeded(labels: DeliveryLabels, status: number, durationMs: number): void {
+    this.successes.inc({ ...labels, status_code_family: `${Math.floor(status / 100)}xx` });
+    this.latency.observe(durationMs / 1000, { ...labels, outcome: 'success' });
+  }
+
+  attemptFailed(labels: DeliveryLabels, reason: string, durationMs: number): void {
+    this.failures.inc({ ...labels, reason });
+    this.latency.observe(durationMs / 1000, { ...labels, outcome: 'failure' });
+  }
+
+  retryPlanned(labels: DeliveryLabels): void {
+    this.retries.inc({ ...labels });
+  }
+
+  givenUp(labels: DeliveryLabels, reason: string): void {
+    this.failures.inc({ ...labels, reason });
+    if (reason === 'stale') {
+      this.stale.inc({ tenant: 'UNKNOWN' });
+    }
+  }
+
+  /** Without labels, so that the first one ever is an increase from 0. */
+  deadLetter(): void {
+    this.deadLetters.inc();
+  }
+
+  autoDisabled(tenant: string): void {
+    this.disabled.inc({ tenant, reason: 'consecutive_failures' });
+  }
+
+  queued(result: 'queued' | 'failure', count: number): void {
+    this.dispatched.inc({ result }, count);
+  }
+
+  leaseChanged(change: 'taken' | 'lost' | 'released'): void {
+    this.leaseChanges.inc({ change });
+    if (change === 'lost') {
+      this.maintenance.befell(JOB, 'lease_lost');
+    }
+  }
+
+  leaseFailed(): void {
+    this.maintenance.befell(JOB, 'lease_error');
+  }
+
+  beatEnded(outcome: 'success' | 'failed', durationMs: number): void {
+    this.maintenance.ended(JOB, outcome, durationMs);
+  }
+
+  restarted(): void {
+    this.restarts.inc();
+  }
+
+  leftOver(kind: 'retry' | 'outcome'): void {
+    this.repaired.inc({ kind });
+  }
+
+  show(figures: DispatchFigures): void {
+    this.figures.partitions.set(figures.partitions);
+    this.figures.lagEvents.set(figures.lagEvents);
+    this.figures.oldest.set(figures.oldestMs / 1000);
+    this.figures.inFlight.set(figures.inFlight);
+    this.waiting.set(figures.waitingForFirst, { for: 'first_attempt' });
+    this.waiting.set(figures.waitingForRetry, { for: 'retry' });
+  }
+}

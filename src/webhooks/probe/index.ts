@@ -1,0 +1,1 @@
+export { ProbeModule } from './probe.module.js';

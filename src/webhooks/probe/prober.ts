@@ -1,0 +1,83 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { CONFIG, type HoldfastConfig } from '../../config/index.js';
+import { eventJson, type CyclesEvent } from '../../event-log/index.js';
+import { MetricsRegistry, type LabelledCounter } from '../../metrics/index.js';
+import { SealBroken, SecretBox } from '../secrets/index.js';
+import { openMaterial, signedHeaders, type SealedMaterial, type SigningMaterial } from '../signing/index.js';
+import { WebhookTransport, type AttemptOutcome } from '../transport/index.js';
+
+/** Whoever asks waits for the answer, so a probe gets no more than this even where deliveries do. */
+const LONGEST_MS = 10_000;
+
+/** WebhookTestResponse of cycles-governance-admin-v0.1.25. The id is there when something was sent. */
+export interface ProbeResult {
+  readonly success: boolean;
+  readonly response_status?: number;
+  readonly response_time_ms?: number;
+  readonly error_message?: string;
+  readonly event_id?: string;
+}
+
+/** An endpoint with what its deliveries are signed with. */
+export interface ProbeTarget extends SealedMaterial {
+  readonly url: string;
+}
+
+/** Sends one event to an endpoint at once, signed like every delivery, and keeps nothing of it but a count. */
+@Injectable()
+export class Prober {
+  private readonly probes: LabelledCounter;
+  private readonly timeoutMs: number;
+
+  constructor(
+    private readonly box: SecretBox,
+    private readonly transport: WebhookTransport,
+    metrics: MetricsRegistry,
+    @Inject(CONFIG) config: HoldfastConfig,
+  ) {
+    this.timeoutMs = Math.min(config.webhookTimeoutMs, LONGEST_MS);
+    this.probes = metrics.counter({
+      name: 'holdfast_webhook_probes_total',
+      help: 'Test events to webhook endpoints, by what came of them.',
+      labels: ['result'],
+    });
+  }
+
+  async send(target: ProbeTarget, event: CyclesEvent, traceFlags: string): Promise<ProbeResult> {
+    const material = this.materialOf(target);
+    if (material === undefined) {
+      this.probes.inc({ result: 'signing_key_unavailable' });
+      return { success: false, error_message: "signing_key_unavailable: the subscription's secret cannot be decrypted; nothing was sent" };
+    }
+    const body = eventJson(event);
+    const { event_id: eventId, event_type: eventType, trace_id: traceId, request_id: requestId } = event;
+    const headers = signedHeaders({ ...material, body, event: { eventId, eventType, traceId, traceFlags, requestId } });
+    const outcome = await this.transport.post({ url: target.url, headers, body, timeoutMs: this.timeoutMs });
+    this.probes.inc({ result: outcome.ok ? 'success' : (outcome.reason ?? 'transport_error') });
+    return resultOf(outcome, eventId);
+  }
+
+  private materialOf(target: ProbeTarget): SigningMaterial | undefined {
+    try {
+      return openMaterial(this.box, target);
+    } catch (error) {
+      if (error instanceof SealBroken) {
+        return undefined;
+      }
+      throw error;
+    }
+  }
+}
+
+function resultOf({ ok, status, durationMs, error, reason }: AttemptOutcome, eventId: string): ProbeResult {
+  if (reason === 'target_blocked') {
+    return { success: false, error_message: `rejected by current security policy: ${error}; nothing was sent` };
+  }
+  return {
+    success: ok,
+    ...(status === undefined ? {} : { response_status: status }),
+    response_time_ms: durationMs,
+    ...(error === undefined ? {} : { error_message: error }),
+    event_id: eventId,
+  };
+}

@@ -1,0 +1,24 @@
+import type { SecretBox } from '../secrets/index.js';
+
+/** What a subscription keeps sealed. */
+export interface SealedMaterial {
+  /** JSON; undefined when the subscription has no headers of its own. */
+  readonly headers: string | undefined;
+  /** The secret in force, then the one before it while that is valid. */
+  readonly secrets: readonly string[];
+}
+
+/** What a delivery is signed and sent with. */
+export interface SigningMaterial {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly secrets: readonly [string, ...string[]];
+}
+
+/** Opens what a delivery needs. @throws SealBroken, also when there is no secret at all: nothing is ever sent unsigned. */
+export function openMaterial(box: SecretBox, { headers, secrets }: SealedMaterial): SigningMaterial {
+  const [current, ...former] = secrets;
+  return {
+    headers: headers === undefined || headers === '' ? {} : (JSON.parse(box.open(headers)) as Record<string, string>),
+    secrets: [box.open(current ?? ''), ...former.map((secret) => box.open(secret))],
+  };
+}

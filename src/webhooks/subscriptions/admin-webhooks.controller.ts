@@ -1,0 +1,93 @@
+import { Body, Controller, Delete, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Access, type Caller } from '../../auth/index.js';
+import { originOf } from '../../governance/index.js';
+import { Answers, AnswersNothing, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { SYSTEM_OWNER } from '../../redis/index.js';
+import { BulkActionService } from './bulk-action.service.js';
+import { SubscriptionCreateDto, SubscriptionListQueryDto, SubscriptionOwnerQueryDto, SubscriptionUpdateDto, WebhookBulkActionDto } from './subscription.dto.js';
+import { SubscriptionLists } from './subscription-lists.js';
+import { SubscriptionsService } from './subscriptions.service.js';
+
+const validateOwner = compileQuery(SubscriptionOwnerQueryDto);
+const validateCreate = compileValidator(SubscriptionCreateDto);
+const validateUpdate = compileValidator(SubscriptionUpdateDto);
+const validateList = compileQuery(SubscriptionListQueryDto);
+const validateBulk = compileValidator(WebhookBulkActionDto);
+
+@ApiTags('Webhooks')
+@Controller('v1/admin/webhooks')
+export class AdminWebhooksController {
+  constructor(
+    private readonly subscriptions: SubscriptionsService,
+    private readonly lists: SubscriptionLists,
+    private readonly bulk: BulkActionService,
+  ) {}
+
+  @Post()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'createWebhookSubscription', summary: 'Subscribe an endpoint to events of a tenant, or of all' })
+  @Answers(201, 'WebhookCreateResponse')
+  @QuerySchema(SubscriptionOwnerQueryDto)
+  @BodySchema(SubscriptionCreateDto)
+  async create(@Req() request: FastifyRequest, @Query() query: unknown, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+    const { tenant_id: owner = SYSTEM_OWNER } = validateOwner(query);
+    const created = await this.subscriptions.create(
+      request.caller as Caller, 'admin', owner === '' ? SYSTEM_OWNER : owner, validateCreate(body), originOf(request, 'admin'),
+    );
+    sendJson(reply, 201, stringifyJson(created));
+  }
+
+  @Get()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'listWebhookSubscriptions', summary: 'List webhook subscriptions' })
+  @Answers(200, 'WebhookListResponse')
+  @QuerySchema(SubscriptionListQueryDto)
+  async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.lists.all(validateList(query));
+    sendJson(reply, 200, stringifyJson({ subscriptions: rows, ...rest }));
+  }
+
+  @Post('bulk-action')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'bulkActionWebhooks', summary: 'Pause, resume or delete all subscriptions that a filter matches' })
+  @Answers(200, 'WebhookBulkActionResponse')
+  @BodySchema(WebhookBulkActionDto)
+  async bulkAction(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, await this.bulk.run(validateBulk(body), originOf(request, 'admin')));
+  }
+
+  @Get(':subscription_id')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'getWebhookSubscription', summary: 'Get a webhook subscription' })
+  @Answers(200, 'WebhookSubscription')
+  async get(@Req() request: FastifyRequest, @Param('subscription_id') subscriptionId: string, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, stringifyJson(await this.subscriptions.get(request.caller as Caller, subscriptionId)));
+  }
+
+  @Patch(':subscription_id')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'updateWebhookSubscription', summary: 'Change, pause or resume a webhook subscription' })
+  @Answers(200, 'WebhookSubscription')
+  @BodySchema(SubscriptionUpdateDto)
+  async update(
+    @Req() request: FastifyRequest,
+    @Param('subscription_id') subscriptionId: string,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const origin = originOf(request, 'admin');
+    const changed = await this.subscriptions.update(request.caller as Caller, 'admin', subscriptionId, validateUpdate(body), origin);
+    sendJson(reply, 200, stringifyJson(changed));
+  }
+
+  @Delete(':subscription_id')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'deleteWebhookSubscription', summary: 'Delete a webhook subscription' })
+  @AnswersNothing()
+  async remove(@Req() request: FastifyRequest, @Param('subscription_id') subscriptionId: string, @Res() reply: FastifyReply): Promise<void> {
+    await this.subscriptions.remove(request.caller as Caller, 'admin', subscriptionId, originOf(request, 'admin'));
+    void reply.code(204).send();
+  }
+}

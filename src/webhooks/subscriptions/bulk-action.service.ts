@@ -1,0 +1,189 @@
+import { hash } from 'node:crypto';
+import { Inject, Injectable } from '@nestjs/common';
+import type { Origin } from '../../governance/index.js';
+import { stringifyJson } from '../../http/index.js';
+import { fingerprintOf, Refusal, TooManyMatched } from '../../ledger/index.js';
+import { LOGGER, type Logger } from '../../logging/index.js';
+import {
+  bulkActionKey,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  StoreUnavailable,
+  SYSTEM_OWNER,
+  tagOf,
+  tagOfWebhookId,
+  toStoreError,
+  webhookKey,
+} from '../../redis/index.js';
+import { SubscriptionLists } from './subscription-lists.js';
+import type { WebhookBulkActionDto } from './subscription.dto.js';
+import { webhookRefusal } from './webhook-refusals.js';
+
+/** Subscriptions that one action changes at most. */
+const LIMIT = 500;
+/** How long a repetition is answered with the first response. */
+const KEEP_MS = 15 * 60_000;
+const OPERATION = 'bulkActionWebhooks';
+
+/** BulkActionRowOutcome of cycles-governance-admin-v0.1.25. */
+interface RowOutcome {
+  readonly id: string;
+  readonly error_code?: string;
+  readonly message?: string;
+  readonly reason?: string;
+}
+
+interface Outcomes {
+  readonly succeeded: RowOutcome[];
+  readonly failed: RowOutcome[];
+  readonly skipped: RowOutcome[];
+}
+
+/** What was begun under an idempotency key, by this request or by an earlier one. */
+interface Begun {
+  readonly key: string;
+  readonly correlationId: string;
+  readonly origin: Origin;
+  readonly ids: readonly string[];
+}
+
+/**
+ * One action on all subscriptions that a filter matches. Everything that decides it is kept under the idempotency key before
+ * the first change, and every subscription remembers that it was changed, so that the same request may be sent again after
+ * any failure: it goes on where the first one ended, and nothing happens twice.
+ */
+@Injectable()
+export class BulkActionService {
+  constructor(
+    private readonly redis: RedisService,
+    private readonly lists: SubscriptionLists,
+    @Inject(LOGGER) private readonly logger: Logger,
+  ) {}
+
+  /**
+   * @returns the JSON of a WebhookBulkActionResponse, the same for every repetition within 15 minutes
+   * @throws Refusal INVALID_REQUEST (a filter without a part), COUNT_MISMATCH, IDEMPOTENCY_MISMATCH; TooManyMatched;
+   * StoreUnavailable, after which the same request goes on.
+   */
+  async run(request: WebhookBulkActionDto, origin: Origin): Promise<string> {
+    if (!Object.values(request.filter).some((part) => part !== '')) {
+      throw new Refusal('INVALID_REQUEST', 'filter must have at least one part, so that nobody changes every subscription by mistake', { field: 'filter' });
+    }
+    const startedAt = performance.now();
+    const begun = await this.begin(request, origin);
+    if (typeof begun === 'string') {
+      return begun;
+    }
+    const outcomes = await this.changeAll(request, begun);
+    const response = stringifyJson({ action: request.action, total_matched: begun.ids.length, ...outcomes, idempotency_key: request.idempotency_key });
+    return this.end(request, begun, outcomes, response, Math.round(performance.now() - startedAt));
+  }
+
+  /** The response of before, where there is one. */
+  private async begin(request: WebhookBulkActionDto, origin: Origin): Promise<Begun | string> {
+    const { idempotency_key: idempotencyKey, action, ...rest } = request;
+    const key = bulkActionKey(
+      tagOf(partitionCode(partitionOfTenant(SYSTEM_OWNER, this.redis.partitions))),
+      `webhooks:${hash('sha256', idempotencyKey, 'base64url')}`,
+    );
+    const fingerprint = fingerprintOf({ action, ...rest });
+    const [, , requestId, trace] = origin;
+    const correlation = `webhook_bulk_action:${action.toLowerCase()}:${requestId}`;
+    const matched = (await this.isKnown(key)) ? [] : await this.matched(request);
+    const [word, first = '', begunBy = '', begunTrace = '', ids = ''] = await this.redis.scripts.run(
+      'begin_bulk_action', [key], [fingerprint, KEEP_MS, correlation, requestId, trace, matched.join(',')],
+    );
+    if (word === 'IDEMPOTENCY_MISMATCH') {
+      throw new Refusal('IDEMPOTENCY_MISMATCH', 'the idempotency key was used with another bulk action');
+    }
+    if (word === 'ENDED') {
+      return first;
+    }
+    const [actor, keyId] = origin;
+    return { key, correlationId: first, origin: [actor, keyId, begunBy, begunTrace], ids: ids === '' ? [] : ids.split(',') };
+  }
+
+  private async isKnown(key: string): Promise<boolean> {
+    try {
+      return (await this.redis.client.exists(key)) === 1;
+    } catch (error) {
+      throw toStoreError(error);
+    }
+  }
+
+  private async matched({ filter, expected_count: expected }: WebhookBulkActionDto): Promise<string[]> {
+    const ids: string[] = [];
+    await this.lists.each(filter, ({ subscription_id: id }) => ids.push(id));
+    if (expected !== undefined && expected !== ids.length) {
+      throw new Refusal('COUNT_MISMATCH', `the filter matches ${ids.length}, not ${expected}; nothing was changed`, {
+        total_matched: ids.length,
+        expected_count: expected,
+      });
+    }
+    if (ids.length > LIMIT) {
+      throw new TooManyMatched(ids.length, LIMIT);
+    }
+    return ids.sort();
+  }
+
+  private async changeAll({ action }: WebhookBulkActionDto, begun: Begun): Promise<Outcomes> {
+    const outcomes: Outcomes = { succeeded: [], failed: [], skipped: [] };
+    for (const id of begun.ids) {
+      const [word = '', detail = ''] = await this.changeOne(action, id, begun);
+      if (word === 'SUCCEEDED') {
+        outcomes.succeeded.push({ id });
+      } else if (word === 'SKIPPED') {
+        outcomes.skipped.push({ id, reason: detail });
+      } else {
+        outcomes.failed.push({ id, ...failureOf(word, detail) });
+      }
+    }
+    return outcomes;
+  }
+
+  /** One subscription's failure leaves the others alone; a store that is away ends the attempt. */
+  private async changeOne(action: string, id: string, { correlationId, origin }: Begun): Promise<readonly string[]> {
+    const tag = tagOfWebhookId(id, this.redis.partitions) ?? '';
+    try {
+      return await this.redis.scripts.run('bulk_webhook', [webhookKey(tag, id)], [id, action, KEEP_MS, correlationId, ...origin]);
+    } catch (error) {
+      if (error instanceof StoreUnavailable) {
+        throw error;
+      }
+      this.logger.error({ err: error, subscription: id }, 'a bulk action met a subscription that it cannot change');
+      return ['INTERNAL_ERROR'];
+    }
+  }
+
+  private async end(request: WebhookBulkActionDto, begun: Begun, outcomes: Outcomes, response: string, durationMs: number): Promise<string> {
+    const { key, correlationId, origin } = begun;
+    const [, kept = response] = await this.redis.scripts.run(
+      'end_bulk_action',
+      [key],
+      [
+        response, OPERATION, 'webhook', correlationId, ...origin,
+        'action', request.action,
+        'filter', stringifyJson(request.filter),
+        'succeeded_ids', stringifyJson(outcomes.succeeded.map(({ id }) => id)),
+        'failed_rows', stringifyJson(outcomes.failed),
+        'skipped_rows', stringifyJson(outcomes.skipped),
+        'duration_ms', durationMs,
+      ],
+    );
+    return kept;
+  }
+}
+
+function failureOf(word: string, detail: string): { error_code: string; message: string } {
+  switch (word) {
+    case 'INVALID_TRANSITION':
+      return { error_code: word, message: `a ${detail} subscription cannot be resumed; set its status to ACTIVE` };
+    case 'INTERNAL_ERROR':
+      return { error_code: word, message: 'the subscription could not be changed' };
+    default: {
+      const refusal = webhookRefusal([word, detail]);
+      return { error_code: refusal instanceof Refusal && word !== 'NOT_FOUND' ? refusal.code : word, message: refusal.message };
+    }
+  }
+}

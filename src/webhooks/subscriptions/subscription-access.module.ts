@@ -1,0 +1,8 @@
+import { Module } from '@nestjs/common';
+import { ListingModule } from '../../governance/listing/index.js';
+import { SubscriptionAccess } from './subscription-access.js';
+import { SubscriptionBook } from './subscription-book.js';
+
+/** Subscriptions for those who deliver to them. */
+@Module({ imports: [ListingModule], providers: [SubscriptionAccess, SubscriptionBook], exports: [SubscriptionAccess, SubscriptionBook] })
+export class SubscriptionAccessModule {}

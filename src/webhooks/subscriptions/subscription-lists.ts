@@ -1,0 +1,86 @@
+import { Injectable } from '@nestjs/common';
+import type { Caller } from '../../auth/index.js';
+import { fieldOf, found, PageSelection, Records, type Fields, type Page } from '../../governance/listing/index.js';
+import { Refusal } from '../../ledger/index.js';
+import { SYSTEM_OWNER } from '../../redis/index.js';
+import { withinKey } from './key-reach.js';
+import { subscriptionOf, type Subscription } from './subscription.js';
+import type { SubscriptionListQueryDto, TenantSubscriptionListQueryDto } from './subscription.dto.js';
+
+/** What a list, or a bulk action on what a list shows, is narrowed to. */
+export type SubscriptionFilter = Pick<SubscriptionListQueryDto, 'tenant_id' | 'status' | 'event_type' | 'search'>;
+
+@Injectable()
+export class SubscriptionLists {
+  constructor(private readonly records: Records) {}
+
+  /** Of all owners, the most failing first, unless asked otherwise. @throws Refusal INVALID_REQUEST for a foreign cursor. */
+  async all({ cursor, limit, ...query }: SubscriptionListQueryDto): Promise<Page<Subscription>> {
+    const { sort_by: sortBy = 'consecutive_failures', sort_dir: direction = 'desc' } = query;
+    const selection = new PageSelection<Subscription>({
+      query: { list: 'webhooks', ...query },
+      cursor,
+      limit,
+      direction,
+      valueOf: (subscription) => subscription[sortBy],
+      idOf: (subscription) => subscription.subscription_id,
+    });
+    await this.each(query, (subscription) => selection.offer(subscription));
+    return selection.page();
+  }
+
+  /**
+   * Of one tenant, newest first. An API key's list is its own tenant's, inside its scope filter.
+   * @throws Refusal INVALID_REQUEST: a foreign cursor, an operator who names no tenant, an API key that names one.
+   */
+  async ofTenant(caller: Caller, { tenant, status, cursor, limit }: TenantSubscriptionListQueryDto): Promise<Page<Subscription>> {
+    const tenantId = tenantOf(caller, tenant);
+    const scopeFilter = caller.kind === 'tenant' ? caller.scopeFilter : [];
+    const selection = new PageSelection<Subscription>({
+      query: { list: 'tenant-webhooks', tenant: tenantId, status, scope_filter: scopeFilter },
+      cursor,
+      limit,
+      direction: 'desc',
+      valueOf: (subscription) => subscription.created_at,
+      idOf: (subscription) => subscription.subscription_id,
+    });
+    await this.each({ tenant_id: tenantId, ...(status === undefined ? {} : { status }) }, (subscription) => {
+      if (withinKey(caller, subscription.scope_filter)) {
+        selection.offer(subscription);
+      }
+    });
+    return selection.page();
+  }
+
+  /** Visits every subscription that all parts of the filter match. @throws StoreUnavailable */
+  async each(filter: SubscriptionFilter, visit: (subscription: Subscription) => void): Promise<void> {
+    const { tenant_id: owner, status, event_type: eventType, search } = filter;
+    const offer = (fields: Fields): void => {
+      const subscription = subscriptionOf(fields, fieldOf(fields, 'id'));
+      if (
+        (status === undefined || subscription.status === status) &&
+        (eventType === undefined || subscription.event_types.includes(eventType)) &&
+        found(search, subscription.subscription_id, subscription.url)
+      ) {
+        visit(subscription);
+      }
+    };
+    await this.records.eachOwned('list_webhooks', owner, offer);
+    if (owner === undefined) {
+      await this.records.eachOwned('list_webhooks', SYSTEM_OWNER, offer);
+    }
+  }
+}
+
+function tenantOf(caller: Caller, named: string | undefined): string {
+  if (caller.kind === 'tenant') {
+    if (named !== undefined) {
+      throw new Refusal('INVALID_REQUEST', 'tenant must be left out with an API key, which names its tenant itself', { field: 'tenant' });
+    }
+    return caller.tenantId;
+  }
+  if (named === undefined || named === '') {
+    throw new Refusal('INVALID_REQUEST', 'tenant query parameter is required when using admin key authentication', { field: 'tenant' });
+  }
+  return named;
+}

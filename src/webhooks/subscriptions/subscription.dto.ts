@@ -1,0 +1,279 @@
+import { ArrayMaxSize, ArrayMinSize, IsArray, IsIn, IsInt, IsNumber, IsString, Max, Min } from 'class-validator';
+import { EVENT_CATEGORIES, EVENT_TYPES, type EventCategory } from '../../event-log/index.js';
+import { ListQueryDto } from '../../governance/listing/index.js';
+import { IsFreeObject, IsStringMap, Length, MaxLength, Nested, Optional, Satisfies } from '../../http/index.js';
+import { Clearable, isFreeObject, isScopePattern, isSecret, isText, IsUrlText } from './clearable.js';
+import { areHeaders, HEADER_RULE } from './headers.js';
+
+const MAX_COUNT = 2_147_483_647;
+const SCOPE_FILTER_MAX_LENGTH = 1024;
+const MAX_SELECTORS = 100;
+const MAX_UTILIZATIONS = 20;
+const DAY_S = 86_400;
+const SCOPE_FILTER = 'a scope such as tenant:acme/workspace:prod, in which * stands for any characters';
+
+/** WebhookThresholdConfig of cycles-governance-admin-v0.1.25. */
+export class ThresholdsDto {
+  @Optional()
+  @IsArray()
+  @ArrayMaxSize(MAX_UTILIZATIONS)
+  @IsNumber({}, { each: true })
+  @Min(0, { each: true })
+  @Max(1, { each: true })
+  budget_utilization?: number[];
+
+  @Optional()
+  @IsNumber()
+  @Min(1.5)
+  burn_rate_multiplier?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(60)
+  @Max(DAY_S)
+  burn_rate_window_seconds?: number;
+
+  @Optional()
+  @IsNumber()
+  @Min(0)
+  @Max(1)
+  denial_rate_threshold?: number;
+
+  @Optional()
+  @IsNumber()
+  @Min(0)
+  @Max(1)
+  expiry_rate_threshold?: number;
+
+  @Optional()
+  @IsNumber()
+  @Min(0)
+  @Max(1)
+  auth_failure_rate_threshold?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(60)
+  @Max(DAY_S)
+  rate_window_seconds?: number;
+}
+
+/** WebhookRetryPolicy of cycles-governance-admin-v0.1.25. */
+export class RetryPolicyDto {
+  @Optional()
+  @IsInt()
+  @Min(0)
+  @Max(10)
+  max_retries?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(100)
+  @Max(60_000)
+  initial_delay_ms?: number;
+
+  @Optional()
+  @IsNumber()
+  @Min(1)
+  @Max(10)
+  backoff_multiplier?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(1000)
+  @Max(3_600_000)
+  max_delay_ms?: number;
+}
+
+/** What can be set when a subscription is made and changed later. */
+class SubscriptionSettingsDto {
+  @Optional()
+  @IsArray()
+  @ArrayMaxSize(EVENT_CATEGORIES.length)
+  @IsIn(EVENT_CATEGORIES, { each: true })
+  event_categories?: EventCategory[];
+
+  @Optional()
+  @Nested(() => ThresholdsDto)
+  thresholds?: ThresholdsDto;
+
+  @Optional()
+  @IsString()
+  @Length(1, 1024)
+  @Satisfies('a text; after whsec_ it must be base64', isSecret)
+  signing_secret?: string;
+
+  @Optional()
+  @IsStringMap({ maxEntries: 32, maxValueLength: 4096 })
+  @Satisfies(HEADER_RULE, areHeaders)
+  headers?: Record<string, string>;
+
+  @Optional()
+  @Nested(() => RetryPolicyDto)
+  retry_policy?: RetryPolicyDto;
+
+  @Optional()
+  @IsInt()
+  @Min(1)
+  @Max(MAX_COUNT)
+  disable_after_failures?: number;
+}
+
+/** WebhookCreateRequest of cycles-governance-admin-v0.1.25. */
+export class SubscriptionCreateDto extends SubscriptionSettingsDto {
+  @Optional()
+  @IsString()
+  @MaxLength(256)
+  name?: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(1024)
+  description?: string;
+
+  @IsUrlText()
+  @MaxLength(2048)
+  url!: string;
+
+  @IsArray()
+  @ArrayMinSize(1)
+  @ArrayMaxSize(MAX_SELECTORS)
+  @IsIn(EVENT_TYPES, { each: true })
+  event_types!: string[];
+
+  @Optional()
+  @IsString()
+  @Length(1, SCOPE_FILTER_MAX_LENGTH)
+  @Satisfies(SCOPE_FILTER, isScopePattern)
+  scope_filter?: string;
+
+  @Optional()
+  @IsFreeObject()
+  metadata?: Record<string, unknown>;
+}
+
+/** WebhookUpdateRequest of cycles-governance-admin-v0.1.25. Beyond it, null takes away what may be absent, as the dashboard asks. */
+export class SubscriptionUpdateDto extends SubscriptionSettingsDto {
+  @Optional()
+  @Clearable({ type: 'string', maxLength: 256 }, isText(256))
+  name?: string | null;
+
+  @Optional()
+  @Clearable({ type: 'string', maxLength: 1024 }, isText(1024))
+  description?: string | null;
+
+  @Optional()
+  @IsUrlText()
+  @MaxLength(2048)
+  url?: string;
+
+  @Optional()
+  @IsArray()
+  @ArrayMaxSize(MAX_SELECTORS)
+  @IsIn(EVENT_TYPES, { each: true })
+  event_types?: string[];
+
+  @Optional()
+  @Clearable({ type: 'string', minLength: 1, maxLength: SCOPE_FILTER_MAX_LENGTH }, (value) => isText(SCOPE_FILTER_MAX_LENGTH)(value) && isScopePattern(value))
+  scope_filter?: string | null;
+
+  @Optional()
+  @IsIn(['ACTIVE', 'PAUSED'])
+  status?: 'ACTIVE' | 'PAUSED';
+
+  @Optional()
+  @Clearable({ type: 'object', additionalProperties: true }, isFreeObject)
+  metadata?: Record<string, unknown> | null;
+}
+
+export const SUBSCRIPTION_STATUSES = ['ACTIVE', 'PAUSED', 'DISABLED'] as const;
+export type SubscriptionStatus = (typeof SUBSCRIPTION_STATUSES)[number];
+
+const SORT_KEYS = ['url', 'tenant_id', 'status', 'consecutive_failures'] as const;
+export type SortKey = (typeof SORT_KEYS)[number];
+
+export class SubscriptionListQueryDto extends ListQueryDto {
+  @Optional()
+  @IsString()
+  tenant_id?: string;
+
+  @Optional()
+  @IsIn(SUBSCRIPTION_STATUSES)
+  status?: SubscriptionStatus;
+
+  @Optional()
+  @IsIn(EVENT_TYPES)
+  event_type?: string;
+
+  @Optional()
+  @IsIn(SORT_KEYS)
+  sort_by?: SortKey;
+}
+
+/** What the tenants' own list takes. */
+export class TenantSubscriptionListQueryDto {
+  @Optional()
+  @IsString()
+  tenant?: string;
+
+  @Optional()
+  @IsIn(SUBSCRIPTION_STATUSES)
+  status?: SubscriptionStatus;
+
+  @Optional()
+  @IsString()
+  @MaxLength(2048)
+  cursor?: string;
+
+  @Optional()
+  @IsInt()
+  @Min(1)
+  limit?: number;
+}
+
+export class SubscriptionOwnerQueryDto {
+  @Optional()
+  @IsString()
+  tenant_id?: string;
+}
+
+/** WebhookBulkFilter of cycles-governance-admin-v0.1.25. */
+export class WebhookBulkFilterDto {
+  @Optional()
+  @IsString()
+  @Length(1, 64)
+  tenant_id?: string;
+
+  @Optional()
+  @IsIn(SUBSCRIPTION_STATUSES)
+  status?: SubscriptionStatus;
+
+  @Optional()
+  @IsIn(EVENT_TYPES)
+  event_type?: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(128)
+  search?: string;
+}
+
+export const BULK_ACTIONS = ['PAUSE', 'RESUME', 'DELETE'] as const;
+
+/** WebhookBulkActionRequest of cycles-governance-admin-v0.1.25. */
+export class WebhookBulkActionDto {
+  @Nested(() => WebhookBulkFilterDto)
+  filter!: WebhookBulkFilterDto;
+
+  @IsIn(BULK_ACTIONS)
+  action!: (typeof BULK_ACTIONS)[number];
+
+  @Optional()
+  @IsInt()
+  @Min(0)
+  expected_count?: number;
+
+  @IsString()
+  @Length(1, 128)
+  idempotency_key!: string;
+}

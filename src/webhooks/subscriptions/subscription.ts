@@ -1,0 +1,97 @@
+import { fieldOf, timeOf, type Fields } from '../../governance/listing/index.js';
+import { parseJson } from '../../http/index.js';
+import { MASK } from './headers.js';
+import { SUBSCRIPTION_STATUSES, type SubscriptionStatus } from './subscription.dto.js';
+
+/** WebhookRetryPolicy of cycles-governance-admin-v0.1.25. */
+export interface RetryPolicy {
+  readonly max_retries: number;
+  readonly initial_delay_ms: number;
+  readonly backoff_multiplier: number;
+  readonly max_delay_ms: number;
+}
+
+export const DEFAULT_RETRY_POLICY: RetryPolicy = { max_retries: 5, initial_delay_ms: 1000, backoff_multiplier: 2, max_delay_ms: 60_000 };
+
+/** WebhookSubscription of cycles-governance-admin-v0.1.25. The secret is no part of it, and of headers only the names are. */
+export interface Subscription {
+  readonly subscription_id: string;
+  readonly tenant_id: string;
+  readonly name?: string;
+  readonly description?: string;
+  readonly url: string;
+  readonly event_types: readonly string[];
+  readonly event_categories: readonly string[];
+  readonly scope_filter?: string;
+  readonly thresholds?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly status: SubscriptionStatus;
+  readonly retry_policy: RetryPolicy;
+  readonly disable_after_failures: number;
+  readonly consecutive_failures: number;
+  readonly created_at: string;
+  readonly updated_at: string;
+  readonly last_triggered_at?: string;
+  readonly last_success_at?: string;
+  readonly last_failure_at?: string;
+  readonly metadata?: unknown;
+}
+
+/** A comma list as it is stored. */
+export const listOf = (text: string): string[] => (text === '' ? [] : text.split(','));
+
+/** @throws Error when Holdfast did not write the record so. */
+export function statusOf(fields: Fields, subscriptionId: string): SubscriptionStatus {
+  const status = SUBSCRIPTION_STATUSES.find((known) => known === fields.get('st'));
+  if (status === undefined) {
+    throw new Error(`corrupt webhook record ${subscriptionId}: its status is ${fields.get('st')}`);
+  }
+  return status;
+}
+
+export function retryPolicyOf(text: string): RetryPolicy {
+  const [maxRetries, initialDelayMs, multiplier, maxDelayMs] = text.split(',').map(Number) as [number, number, number, number];
+  return { max_retries: maxRetries, initial_delay_ms: initialDelayMs, backoff_multiplier: multiplier, max_delay_ms: maxDelayMs };
+}
+
+/** @throws Error when Holdfast did not write the record so. */
+export function subscriptionOf(fields: Fields, subscriptionId: string): Subscription {
+  return {
+    subscription_id: subscriptionId,
+    tenant_id: fieldOf(fields, 'tn'),
+    ...text(fields, 'nm', 'name'),
+    ...text(fields, 'ds', 'description'),
+    url: fieldOf(fields, 'ur'),
+    event_types: listOf(fieldOf(fields, 'et')),
+    event_categories: listOf(fieldOf(fields, 'ec')),
+    ...text(fields, 'sf', 'scope_filter'),
+    ...json(fields, 'th', 'thresholds'),
+    ...maskedHeaders(fields),
+    status: statusOf(fields, subscriptionId),
+    retry_policy: retryPolicyOf(fieldOf(fields, 'rp')),
+    disable_after_failures: Number(fieldOf(fields, 'df')),
+    consecutive_failures: Number(fieldOf(fields, 'cf')),
+    created_at: timeOf(fieldOf(fields, 'ca')),
+    updated_at: timeOf(fieldOf(fields, 'ua')),
+    ...time(fields, 'lt', 'last_triggered_at'),
+    ...time(fields, 'ls', 'last_success_at'),
+    ...time(fields, 'lf', 'last_failure_at'),
+    ...json(fields, 'md', 'metadata'),
+  };
+}
+
+type Member<Name extends string, T> = Partial<Record<Name, T>>;
+
+function member<Name extends string, T>(fields: Fields, field: string, name: Name, read: (text: string) => T): Member<Name, T> {
+  const stored = fields.get(field);
+  return stored === undefined ? {} : ({ [name]: read(stored) } as Member<Name, T>);
+}
+
+const text = <Name extends string>(fields: Fields, field: string, name: Name): Member<Name, string> => member(fields, field, name, (value) => value);
+const time = <Name extends string>(fields: Fields, field: string, name: Name): Member<Name, string> => member(fields, field, name, timeOf);
+const json = <Name extends string>(fields: Fields, field: string, name: Name): Member<Name, unknown> => member(fields, field, name, parseJson);
+
+function maskedHeaders(fields: Fields): { headers?: Record<string, string> } {
+  const names = listOf(fields.get('hn') ?? '');
+  return names.length === 0 ? {} : { headers: Object.fromEntries(names.map((name) => [name, MASK])) };
+}

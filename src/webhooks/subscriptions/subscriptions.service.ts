@@ -1,0 +1,168 @@
+import { randomBytes } from 'node:crypto';
+import { Injectable } from '@nestjs/common';
+import type { Caller } from '../../auth/index.js';
+import { ExpectedSecret } from '../../config/index.js';
+import { TENANT_ID_PATTERN, type Origin } from '../../governance/index.js';
+import { fieldOf, fieldsOf, type Fields } from '../../governance/listing/index.js';
+import { randomBase62, Refusal } from '../../ledger/index.js';
+import {
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  SYSTEM_OWNER,
+  tagOf,
+  tenantKey,
+  webhookIndexKey,
+  webhookKey,
+} from '../../redis/index.js';
+import { SealBroken, SecretBox } from '../secrets/index.js';
+import { TargetPolicy } from '../target-policy/index.js';
+import { MASK, mergeHeaders, NO_HEADERS, sealHeaders } from './headers.js';
+import { defaultFields, listText, storedFields, type FieldPair } from './stored-fields.js';
+import { reachOf, requireWithinKey } from './key-reach.js';
+import { SubscriptionAccess } from './subscription-access.js';
+import { subscriptionOf, type Subscription } from './subscription.js';
+import type { SubscriptionCreateDto, SubscriptionUpdateDto } from './subscription.dto.js';
+import { webhookRefusal } from './webhook-refusals.js';
+
+/** How long the secret before a new one signs beside it, so that no receiver has to change at the same moment. */
+const ROTATION_MS = 86_400_000;
+const SECRET_BYTES = 32;
+/** How often a request meets others that change the same secret or headers before it gives up. */
+const ATTEMPTS = 10;
+
+/** Which of the protocol's two sets of operations was asked; the audit row names the operation. */
+export type Plane = 'admin' | 'tenant';
+
+const OPERATIONS = {
+  admin: { create: 'createWebhookSubscription', update: 'updateWebhookSubscription', remove: 'deleteWebhookSubscription' },
+  tenant: { create: 'createTenantWebhook', update: 'updateTenantWebhook', remove: 'deleteTenantWebhook' },
+} as const;
+
+/** WebhookCreateResponse of cycles-governance-admin-v0.1.25: the only answer that has the secret. */
+export interface CreatedSubscription {
+  readonly subscription: Subscription;
+  readonly signing_secret: string;
+}
+
+@Injectable()
+export class SubscriptionsService {
+  constructor(
+    private readonly redis: RedisService,
+    private readonly access: SubscriptionAccess,
+    private readonly box: SecretBox,
+    private readonly targets: TargetPolicy,
+  ) {}
+
+  /**
+   * Subscribes an endpoint to events of a tenant, or of all when the operators' own. The secret is returned here and nowhere else.
+   * @param owner whose subscription it will be; `__system__` for the operators' own
+   * @throws Refusal INVALID_REQUEST, WEBHOOK_URL_INVALID, INSUFFICIENT_PERMISSIONS, TENANT_NOT_FOUND, TENANT_CLOSED.
+   */
+  async create(caller: Caller, plane: Plane, owner: string, request: SubscriptionCreateDto, origin: Origin): Promise<CreatedSubscription> {
+    if (owner !== SYSTEM_OWNER && !TENANT_ID_PATTERN.test(owner)) {
+      throw webhookRefusal(['TENANT_NOT_FOUND']);
+    }
+    requireWithinKey(caller, request.scope_filter?.toLowerCase());
+    const { headers = {}, signing_secret: secret = `whsec_${randomBytes(SECRET_BYTES).toString('base64')}` } = request;
+    if (Object.values(headers).includes(MASK)) {
+      throw new Refusal('INVALID_REQUEST', `headers: ${MASK} stands for a stored value, and a new subscription has none`, { field: 'headers' });
+    }
+    const url = await this.targets.check(request.url);
+    const stored = sealHeaders(this.box, headers);
+    const fields: FieldPair[] = [
+      ...defaultFields(), ['ur', url], ['se', this.box.seal(secret)],
+      ...headerFields(stored === NO_HEADERS ? undefined : stored),
+      ...storedFields(request).filter(([, value]) => value !== ''),
+    ];
+    const code = partitionCode(partitionOfTenant(owner, this.redis.partitions));
+    const tag = tagOf(code);
+    const subscriptionId = `whsub_${code}${randomBase62(16)}`;
+    const reply = await this.redis.scripts.run(
+      'create_webhook',
+      [webhookKey(tag, subscriptionId), webhookIndexKey(tag, owner), tenantKey(tag, owner)],
+      [
+        owner, subscriptionId, listText(request.event_types), listText(request.event_categories ?? []), OPERATIONS[plane].create,
+        ...origin, ...fields.flat(),
+      ],
+    );
+    return { subscription: subscriptionIn(reply, 'CREATED', subscriptionId), signing_secret: secret };
+  }
+
+  /** @throws Refusal WEBHOOK_NOT_FOUND, also for another tenant's; INSUFFICIENT_PERMISSIONS. */
+  async get(caller: Caller, subscriptionId: string): Promise<Subscription> {
+    const { fields } = await this.access.reach(caller, subscriptionId);
+    return subscriptionOf(fields, subscriptionId);
+  }
+
+  /**
+   * Changes what the request names; lists and objects replace those before them as a whole. A new secret signs beside the old
+   * one for a day. A masked header keeps its value.
+   * @throws Refusal WEBHOOK_NOT_FOUND, INVALID_REQUEST, WEBHOOK_URL_INVALID, INSUFFICIENT_PERMISSIONS, TENANT_CLOSED.
+   */
+  async update(caller: Caller, plane: Plane, subscriptionId: string, request: SubscriptionUpdateDto, origin: Origin): Promise<Subscription> {
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+      const { key, fields } = await this.access.reach(caller, subscriptionId);
+      const changes = await this.changesOf(caller, fields, request);
+      const reply = await this.redis.scripts.run(
+        'update_webhook',
+        [key],
+        [
+          reachOf(caller), subscriptionId, request.status ?? '', fieldOf(fields, 'se'), fields.get('hd') ?? '', ROTATION_MS,
+          OPERATIONS[plane].update, ...origin, ...changes.flat(),
+        ],
+      );
+      if (reply[0] !== 'STALE') {
+        return subscriptionIn(reply, 'UPDATED', subscriptionId);
+      }
+    }
+    throw new Error(`the subscription ${subscriptionId} was changed by others again and again`);
+  }
+
+  /** @throws Refusal WEBHOOK_NOT_FOUND, INSUFFICIENT_PERMISSIONS, TENANT_CLOSED. */
+  async remove(caller: Caller, plane: Plane, subscriptionId: string, origin: Origin): Promise<void> {
+    const { key } = await this.access.reach(caller, subscriptionId);
+    const reply = await this.redis.scripts.run('delete_webhook', [key], [reachOf(caller), subscriptionId, OPERATIONS[plane].remove, ...origin]);
+    if (reply[0] !== 'DELETED') {
+      throw webhookRefusal(reply);
+    }
+  }
+
+  private async changesOf(caller: Caller, fields: Fields, request: SubscriptionUpdateDto): Promise<FieldPair[]> {
+    const { url, event_types: types, event_categories: categories, headers, signing_secret: secret } = request;
+    const changes = storedFields(request);
+    const scopeFilter = changes.find(([field]) => field === 'sf')?.[1];
+    requireWithinKey(caller, scopeFilter === '' ? undefined : scopeFilter ?? fields.get('sf'));
+    return [
+      ...changes,
+      ...(url === undefined || url === fields.get('ur') ? [] : [['ur', await this.targets.check(url)] as const]),
+      ...(types === undefined ? [] : [['et', listText(types)] as const]),
+      ...(categories === undefined ? [] : [['ec', listText(categories)] as const]),
+      ...headerFields(headers === undefined ? undefined : mergeHeaders(this.box, fields.get('hd'), headers)),
+      ...(secret === undefined || this.isSecret(fieldOf(fields, 'se'), secret) ? [] : [['se', this.box.seal(secret)] as const]),
+    ];
+  }
+
+  private isSecret(sealed: string, secret: string): boolean {
+    try {
+      return new ExpectedSecret(this.box.open(sealed)).matches(secret);
+    } catch (error) {
+      if (error instanceof SealBroken) {
+        return false;
+      }
+      throw error;
+    }
+  }
+}
+
+function headerFields(stored: { readonly sealed: string; readonly names: string } | undefined): FieldPair[] {
+  return stored === undefined ? [] : [['hd', stored.sealed], ['hn', stored.names]];
+}
+
+function subscriptionIn(reply: readonly string[], success: string, subscriptionId: string): Subscription {
+  const [word, ...record] = reply;
+  if (word !== success) {
+    throw webhookRefusal(reply);
+  }
+  return subscriptionOf(fieldsOf(record), subscriptionId);
+}

@@ -1,0 +1,5 @@
+export { SecuritySettings } from './security-settings.js';
+export { TARGET_BLOCKED, TargetPolicy, type ResolveHost } from './target-policy.js';
+export { matchesGlob } from './url-patterns.js';
+export { TargetMetrics } from './target.metrics.js';
+export { TargetPolicyModule } from './target-policy.module.js';

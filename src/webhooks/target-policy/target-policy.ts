@@ -1,0 +1,142 @@
+import { lookup, type LookupAddress } from 'node:dns';
+import type { LookupFunction } from 'node:net';
+import { Inject, Injectable } from '@nestjs/common';
+import { Refusal } from '../../ledger/index.js';
+import { SecuritySettings, type SecurityRules } from './security-settings.js';
+import { TargetMetrics, type RefusalReason } from './target.metrics.js';
+import { matchesPattern } from './url-patterns.js';
+
+/** All addresses of a host name, or of a text that is an address already. */
+export type ResolveHost = (hostname: string) => Promise<readonly LookupAddress[]>;
+
+/** The injection token of a ResolveHost. */
+export const RESOLVE_HOST = Symbol('RESOLVE_HOST');
+
+/** The code of the error that a refused lookup ends with. */
+export const TARGET_BLOCKED = 'ETARGETBLOCKED';
+/** A name server that does not answer must not hold a request. */
+const RESOLVE_TIMEOUT_MS = 5000;
+/** What URL parsers drop or turn round in silence, so that two readers could see two hosts. */
+const AMBIGUOUS = /[\s\\\p{Cc}]/u;
+const ASCII = /^[!-~]*$/;
+
+/** As the system resolves, /etc/hosts included. */
+export const resolveBySystem: ResolveHost = (hostname) =>
+  new Promise((done, fail) => {
+    lookup(hostname, { all: true }, (error, addresses) => (error === null ? done(addresses) : fail(error)));
+  });
+
+interface TargetRefusal {
+  readonly reason: RefusalReason;
+  readonly message: string;
+}
+
+/**
+ * Where webhooks may go. Every URL is judged when it is registered, and again before each attempt; every address is judged
+ * when the URL is registered, and again when it is dialled, where only those that were just judged are handed on: a name
+ * that meanwhile resolves to another address gains nothing.
+ */
+@Injectable()
+export class TargetPolicy {
+  constructor(
+    private readonly settings: SecuritySettings,
+    @Inject(RESOLVE_HOST) private readonly resolve: ResolveHost,
+    private readonly metrics: TargetMetrics,
+  ) {}
+
+  /**
+   * Judges a URL for a subscription, by the configuration of this moment and by what its host resolves to.
+   * @returns the URL as it is to be stored: as given, or with its host in ASCII where it has other letters.
+   * @throws Refusal WEBHOOK_URL_INVALID; StoreUnavailable
+   */
+  async check(text: string): Promise<string> {
+    const url = URL.canParse(text) && !AMBIGUOUS.test(text) ? new URL(text) : undefined;
+    const rules = await this.settings.current();
+    const refusal = url === undefined ? MALFORMED : (refusalOf(url, rules) ?? (await this.hostRefusal(url, rules)));
+    if (refusal !== undefined) {
+      this.metrics.refused('registration', refusal.reason);
+      throw new Refusal('WEBHOOK_URL_INVALID', refusal.message, { field: 'url' });
+    }
+    return url === undefined || ASCII.test(text) ? text : url.href;
+  }
+
+  /** Why the configuration of the moment refuses a URL, before its host is looked up; undefined when it does not. @throws StoreUnavailable */
+  async urlRefusal(url: URL): Promise<string | undefined> {
+    const refusal = refusalOf(url, await this.settings.recent());
+    if (refusal !== undefined) {
+      this.metrics.refused('attempt', refusal.reason);
+    }
+    return refusal?.message;
+  }
+
+  /** Changes with the configuration that was seen last. */
+  revision(): string {
+    return this.settings.lastSeen().revision;
+  }
+
+  /** For `net.connect`, which asks it for names only; whoever dials an address asks it itself. */
+  readonly lookup: LookupFunction = (hostname, options, callback) => {
+    this.allowedAddresses(hostname, options.family).then(
+      (addresses) => {
+        const [first] = addresses as [LookupAddress];
+        if (options.all === true) {
+          callback(null, [...addresses]);
+        } else {
+          callback(null, first.address, first.family);
+        }
+      },
+      (error: NodeJS.ErrnoException) => callback(error, options.all === true ? [] : '', 0),
+    );
+  };
+
+  /** One forbidden address condemns the whole answer: a name that mixes them has no good reason to. */
+  private async allowedAddresses(hostname: string, family: number | string | undefined): Promise<readonly LookupAddress[]> {
+    const [rules, found] = await Promise.all([this.settings.recent(), this.resolve(hostname)]);
+    const addresses = found.filter((entry) => (family !== 4 && family !== 6) || entry.family === family);
+    if (addresses.length === 0) {
+      throw Object.assign(new Error(`${hostname} has no address`), { code: 'ENOTFOUND' });
+    }
+    if (found.some(({ address }) => rules.addresses.blocks(address))) {
+      this.metrics.refused('dial', 'blocked_address');
+      throw Object.assign(new Error(`${hostname} leads to an address that webhooks may not be sent to`), { code: TARGET_BLOCKED });
+    }
+    return addresses;
+  }
+
+  private async hostRefusal(url: URL, rules: SecurityRules): Promise<TargetRefusal | undefined> {
+    const host = url.hostname.replace(/^\[|\]$/g, '');
+    const addresses = await withinTime(this.resolve(host)).catch(() => []);
+    if (addresses.length === 0) {
+      return { reason: 'unresolved', message: 'the host of the URL cannot be resolved' };
+    }
+    return addresses.some(({ address }) => rules.addresses.blocks(address))
+      ? { reason: 'blocked_address', message: 'the host of the URL resolves to a blocked address' }
+      : undefined;
+  }
+}
+
+const MALFORMED: TargetRefusal = {
+  reason: 'malformed',
+  message: 'url must be an absolute URL without white space, control characters and backslashes',
+};
+
+function refusalOf(url: URL, { config }: SecurityRules): TargetRefusal | undefined {
+  if (url.protocol !== 'https:' && !(url.protocol === 'http:' && config.allow_http)) {
+    return { reason: 'scheme', message: config.allow_http ? 'the URL must start with https:// or http://' : 'the URL must start with https://' };
+  }
+  if (url.username !== '' || url.password !== '') {
+    return { reason: 'credentials', message: 'the URL must not hold a user or a password; use a header' };
+  }
+  const { allowed_url_patterns: patterns } = config;
+  return patterns.length > 0 && !patterns.some((pattern) => matchesPattern(url, pattern))
+    ? { reason: 'pattern', message: 'the URL matches no allowed pattern' }
+    : undefined;
+}
+
+function withinTime<T>(work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_done, fail) => {
+    timer = setTimeout(() => fail(new Error('no answer in time')), RESOLVE_TIMEOUT_MS);
+  });
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+}

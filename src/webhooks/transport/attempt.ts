@@ -1,0 +1,120 @@
+import type { Dispatcher } from 'undici';
+import { TARGET_BLOCKED } from '../target-policy/index.js';
+import { retryAfterMs, type AnswerHeaders } from './retry-after.js';
+
+/** An answer's body says nothing that matters, so this much of it is read to keep the connection, and no more. */
+export const ANSWER_MAX_BYTES = 64 * 1024;
+/** Once the status is known, the end of the body is waited for only so long. */
+const ANSWER_END_MS = 1000;
+const ERROR_MAX_LENGTH = 512;
+
+export type FailureReason = 'http_3xx' | 'http_4xx' | 'http_5xx' | 'transport_error' | 'target_blocked';
+
+export interface AttemptOutcome {
+  /** A status of 200 to 299. */
+  readonly ok: boolean;
+  readonly status?: number;
+  /** Until the status was there, or until the failure. */
+  readonly durationMs: number;
+  /** Why it failed, in words; nothing of the answer's body is ever in it. */
+  readonly error?: string;
+  readonly reason?: FailureReason;
+  /** What a refusing endpoint asked for; at most an hour. */
+  readonly retryAfterMs?: number;
+}
+
+/**
+ * One POST on its way. undici calls the `on...` methods. The outcome is told exactly once, at the latest when the time is up,
+ * whatever the connection does: undici itself can abort a request only once it is connected.
+ */
+export class Attempt implements Dispatcher.DispatchHandler {
+  private readonly startedAt = performance.now();
+  private timer: NodeJS.Timeout;
+  private controller: Dispatcher.DispatchController | undefined;
+  private answer: AttemptOutcome | undefined;
+  private bytes = 0;
+  private over = false;
+
+  constructor(
+    private readonly timeoutMs: number,
+    private readonly settle: (outcome: AttemptOutcome) => void,
+  ) {
+    this.timer = setTimeout(() => this.cutOff(), timeoutMs);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.controller = controller;
+    if (this.over) {
+      // The connection came up after the time was over: nothing is sent any more.
+      controller.abort(new Error('the time for this attempt is over'));
+    }
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
+    if (status < 200 || this.over) {
+      return;
+    }
+    const durationMs = this.elapsedMs();
+    this.answer = status < 300 ? { ok: true, status, durationMs } : refusedBy(status, durationMs, headers);
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.cutOff(), Math.min(ANSWER_END_MS, Math.max(this.timeoutMs - durationMs, 0)));
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.bytes += chunk.length;
+    if (this.bytes > ANSWER_MAX_BYTES) {
+      this.cutOff();
+    }
+  }
+
+  onResponseEnd(): void {
+    this.finish(this.answer ?? this.failure('the endpoint gave no answer'));
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
+    this.finish(this.answer ?? this.failure(wordsOf(error), isBlocked(error) ? 'target_blocked' : 'transport_error'));
+  }
+
+  /** Ends the attempt with what is known; the connection is of no use to anybody after that. */
+  private cutOff(): void {
+    this.finish(this.answer ?? this.failure(`no answer within ${this.timeoutMs} ms`));
+    this.controller?.abort(new Error('this attempt is over'));
+  }
+
+  private finish(outcome: AttemptOutcome): void {
+    if (this.over) {
+      return;
+    }
+    this.over = true;
+    clearTimeout(this.timer);
+    this.settle(outcome);
+  }
+
+  private failure(error: string, reason: FailureReason = 'transport_error'): AttemptOutcome {
+    return { ok: false, durationMs: this.elapsedMs(), error: error.slice(0, ERROR_MAX_LENGTH), reason };
+  }
+
+  private elapsedMs(): number {
+    return Math.round(performance.now() - this.startedAt);
+  }
+}
+
+function refusedBy(status: number, durationMs: number, headers: AnswerHeaders): AttemptOutcome {
+  const reason = status < 400 ? 'http_3xx' : status < 500 ? 'http_4xx' : 'http_5xx';
+  const error = status < 400 ? `the endpoint answered ${status}; redirects are not followed` : `the endpoint answered ${status}`;
+  const pauseMs = retryAfterMs(headers);
+  return { ok: false, status, durationMs, error, reason, ...(pauseMs === undefined ? {} : { retryAfterMs: pauseMs }) };
+}
+
+/** Several addresses tried in vain make one error, which has no words of its own. */
+function causesOf(error: Error): readonly Error[] {
+  return error instanceof AggregateError ? (error.errors as readonly Error[]) : [error];
+}
+
+function isBlocked(error: Error): boolean {
+  return causesOf(error).some((cause) => (cause as NodeJS.ErrnoException).code === TARGET_BLOCKED);
+}
+
+function wordsOf(error: Error): string {
+  return causesOf(error).map(({ message }) => message).join('; ');
+}

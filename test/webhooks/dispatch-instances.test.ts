@@ -1,0 +1,209 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { deliveryKey, dispatchLeaseKey, laneKey, lanesKey, outcomesKey, partitionCode, partitionOfTenant, queuePrefix, retryingKey, tagOf } from '../../src/redis/index.js';
+import { deliveryPlaceOf } from '../../src/webhooks/dispatch/index.js';
+import { eventually } from '../support/eventually.js';
+import { Holdfast, type TestTenant } from '../support/holdfast.js';
+import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
+import { storedWebhookKey } from '../support/subscriber.js';
+import { WebhookReceiver } from '../support/webhook-receiver.js';
+import { allowLoopback, causeEvent, causeEvents, deliveries, endedDeliveries, startDispatcher, subscribe, subscription, tenantWithBudget } from './dispatching.js';
+
+const TAGS = Array.from({ length: 64 }, (_, number) => tagOf(partitionCode(number)));
+
+let server: Store;
+let redis: StoreClient;
+let api: Holdfast;
+let receiver: WebhookReceiver;
+let tenant: TestTenant;
+let instances: Holdfast[] = [];
+
+beforeAll(async () => {
+  server = await startStore();
+  redis = connectTo(server.url);
+  api = await Holdfast.start({ REDIS_URL: server.url });
+  await allowLoopback(api);
+});
+
+beforeEach(async () => {
+  receiver = await WebhookReceiver.start();
+  tenant = await tenantWithBudget(api);
+});
+
+afterEach(async () => {
+  await receiver.stop();
+  await Promise.all(instances.map((instance) => instance.stop()));
+  instances = [];
+});
+
+afterAll(async () => {
+  await api.stop();
+  redis.disconnect();
+  await server.stop();
+});
+
+async function start(env: Record<string, string> = {}): Promise<Holdfast> {
+  const instance = await startDispatcher({ REDIS_URL: server.url, HOLDFAST_ROLES: 'dispatcher', ...env });
+  instances.push(instance);
+  return instance;
+}
+
+function tagOfTenant(): string {
+  return tagOf(partitionCode(partitionOfTenant(tenant.id, 64)));
+}
+
+async function leases(): Promise<number[]> {
+  const counts = new Map<string, number>();
+  for (const token of await Promise.all(TAGS.map((tag) => redis.get(dispatchLeaseKey(tag))))) {
+    if (token !== null) {
+      counts.set(token, (counts.get(token) ?? 0) + 1);
+    }
+  }
+  return [...counts.values()].sort((a, b) => b - a);
+}
+
+function sharesBecome(...sizes: number[]): Promise<unknown> {
+  return eventually(`the shares are ${sizes.join(', ')}`, async () => JSON.stringify(await leases()) === JSON.stringify(sizes));
+}
+
+describe('the role', () => {
+  test('is asked for: without it events wait, and the first that has it delivers them in order', async () => {
+    const id = await subscribe(api, tenant, receiver.url);
+    const requestIds = await causeEvents(api, tenant, 5);
+    expect(await deliveries(api, id)).toEqual([]);
+    expect(await api.metric('holdfast_dispatch_leases_held')).toBe(0);
+    expect((await api.call('GET', '/health/ready')).body.details.dispatcher).toBeUndefined();
+    await start();
+    await endedDeliveries(api, id, 5);
+    expect(receiver.received.map(({ headers }) => headers['x-request-id'])).toEqual(requestIds);
+  });
+});
+
+describe('several instances', () => {
+  test('share the partitions, deliver each event once and retry it once at a time; who leaves gives up at once', async () => {
+    receiver.react = (response) => response.writeHead(500).end();
+    const first = await start({ WEBHOOK_LEASE_MS: '300000' });
+    await sharesBecome(64);
+    const second = await start({ WEBHOOK_LEASE_MS: '300000' });
+    await sharesBecome(32, 32);
+    const policy = { retry_policy: { max_retries: 2, initial_delay_ms: 100, backoff_multiplier: 1, max_delay_ms: 1000 }, disable_after_failures: 100 };
+    const id = await subscribe(api, tenant, receiver.url, policy);
+    await causeEvents(api, tenant, 10);
+    expect((await endedDeliveries(api, id, 10)).map(({ status, attempts }) => `${status} ${attempts}`)).toEqual(Array.from({ length: 10 }, () => 'FAILED 3'));
+    expect(receiver.received).toHaveLength(30);
+    await eventually('the gauge shows its share', async () => (await first.metric('holdfast_dispatch_leases_held')) === 32);
+    expect(await second.metric('holdfast_dispatch_lease_changes_total', { change: 'taken' })).toBeGreaterThanOrEqual(32);
+    await second.stop();
+    instances.pop();
+    await sharesBecome(64);
+    await first.stop();
+    instances = [];
+    expect(await leases()).toEqual([]);
+  });
+});
+
+describe('a partition that is to be given to another instance', () => {
+  test('is kept until its attempt under way has ended, and goes on here when the other is gone by then', async () => {
+    // The first instance takes the partitions in their order, and gives the last ones away.
+    tenant = await eventually('a tenant of a late partition', async () => {
+      const made = await tenantWithBudget(api);
+      return partitionOfTenant(made.id, 64) >= 32 && made;
+    });
+    let release = (): void => undefined;
+    receiver.react = (response) => {
+      release = () => void response.writeHead(200).end();
+    };
+    await start();
+    await sharesBecome(64);
+    const id = await subscribe(api, tenant, receiver.url);
+    await causeEvents(api, tenant, 2);
+    await eventually('the first is under way', () => receiver.received.length === 1);
+    const second = await start();
+    await sharesBecome(33, 31);
+    await second.stop();
+    instances.pop();
+    await sharesBecome(64);
+    receiver.react = (response) => response.writeHead(200).end();
+    release();
+    expect((await endedDeliveries(api, id, 2)).map(({ attempts }) => attempts)).toEqual([1, 1]);
+    await causeEvent(api, tenant);
+    await endedDeliveries(api, id, 3);
+    expect(receiver.received).toHaveLength(3);
+  });
+});
+
+describe('what a process left behind that died between two steps', () => {
+  async function failedOnce(more: Record<string, number>): Promise<{ id: string; ref: string; tag: string }> {
+    receiver.react = (response) => response.writeHead(500).end();
+    const id = await subscribe(api, tenant, receiver.url, { retry_policy: { max_retries: 1, initial_delay_ms: 60_000, max_delay_ms: 60_000, ...more } });
+    await causeEvent(api, tenant);
+    const { delivery_id: deliveryId } = await eventually('it fails once', async () => (await deliveries(api, id)).find(({ attempts }) => attempts === 1));
+    return { id, ref: deliveryPlaceOf(deliveryId)?.ref ?? '', tag: tagOfTenant() };
+  }
+
+  test('a retry without its job is made', async () => {
+    const instance = await start();
+    const { id, ref, tag } = await failedOnce({});
+    const jobs = await redis.keys(`${queuePrefix()}*`);
+    await redis.del(jobs);
+    receiver.react = (response) => response.writeHead(200).end();
+    await redis.hset(deliveryKey(tag, ref), 'nr', 1000);
+    await redis.zadd(retryingKey(tag), 1000, ref);
+    expect(await endedDeliveries(api, id, 1)).toMatchObject([{ status: 'SUCCESS', attempts: 2 }]);
+    expect(await instance.metric('holdfast_dispatch_left_over_total', { kind: 'retry' })).toBeGreaterThan(0);
+  });
+
+  test('a failure that was not counted is counted', async () => {
+    const instance = await start();
+    const { id, ref, tag } = await failedOnce({ max_retries: 0 });
+    await eventually('it is counted', async () => (await subscription(api, id)).consecutive_failures === 1);
+    // As if the count had not been written, nor taken off the list.
+    await redis.hdel(storedWebhookKey(id), 'cf', 'ld');
+    await redis.zadd(outcomesKey(tag), 1000, ref);
+    await eventually('it is counted again', async () => (await subscription(api, id)).consecutive_failures === 1);
+    expect(await eventually('it is off the list', async () => (await redis.zscore(outcomesKey(tag), ref)) === null)).toBe(true);
+    expect(await instance.metric('holdfast_dispatch_left_over_total', { kind: 'outcome' })).toBe(1);
+  });
+});
+
+describe('readiness', () => {
+  test('is red while events wait for the dispatcher, and green again when they go on', async () => {
+    const instance = await start({ WEBHOOK_ALERT_MS: '1000' });
+    const id = await subscribe(api, tenant, receiver.url);
+    await causeEvent(api, tenant);
+    await endedDeliveries(api, id, 1);
+    await redis.set(laneKey(tagOfTenant(), `${id}:${tenant.id}`), 'damaged');
+    await causeEvent(api, tenant);
+    const red = await eventually('it is red', async () => {
+      const answer = await instance.call('GET', '/health/ready');
+      return answer.status === 503 && answer.body.details.dispatcher;
+    });
+    expect(red).toMatchObject({ status: 'down', event_lag: 1, limit_ms: 1000 });
+    expect(await instance.metric('holdfast_event_log_lag')).toBe(1);
+    await redis.del(laneKey(tagOfTenant(), `${id}:${tenant.id}`));
+    await endedDeliveries(api, id, 2);
+    await eventually('it is green', async () => (await instance.call('GET', '/health/ready')).status === 200);
+    expect(await redis.exists(lanesKey(tagOfTenant()))).toBe(0);
+  });
+});
+
+describe('shutdown', () => {
+  test('lets an attempt that is under way end, and begins no other', async () => {
+    const instance = await start();
+    let release = (): void => undefined;
+    receiver.react = (response) => {
+      release = () => void response.writeHead(200).end();
+    };
+    const id = await subscribe(api, tenant, receiver.url);
+    await causeEvents(api, tenant, 2);
+    await eventually('the first is under way', () => receiver.received.length === 1);
+    const stopped = instance.stop();
+    instances = [];
+    release();
+    await stopped;
+    expect((await deliveries(api, id)).map(({ status }) => status).sort()).toEqual(['PENDING', 'SUCCESS']);
+    receiver.react = (response) => response.writeHead(200).end();
+    await start();
+    await endedDeliveries(api, id, 2);
+    expect(receiver.received).toHaveLength(2);
+  });
+});

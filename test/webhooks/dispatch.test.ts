@@ -1,0 +1,172 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { eventually } from '../support/eventually.js';
+import { Holdfast, type TestTenant } from '../support/holdfast.js';
+import { startStore, type Store } from '../support/store.js';
+import { WebhookReceiver } from '../support/webhook-receiver.js';
+import { allowLoopback, causeEvent, causeEvents, deliveries, endedDeliveries, startDispatcher, subscribe, subscription, SYSTEM, tenantWithBudget } from './dispatching.js';
+
+let redis: Store;
+let holdfast: Holdfast;
+let receiver: WebhookReceiver;
+let tenant: TestTenant;
+
+beforeAll(async () => {
+  redis = await startStore();
+  holdfast = await startDispatcher({ REDIS_URL: redis.url });
+  await allowLoopback(holdfast);
+});
+
+beforeEach(async () => {
+  receiver = await WebhookReceiver.start();
+  tenant = await tenantWithBudget(holdfast);
+});
+
+afterEach(async () => {
+  await receiver.stop();
+});
+
+afterAll(async () => {
+  await holdfast.stop();
+  await redis.stop();
+});
+
+function requestIds(of: WebhookReceiver, path = '/'): (string | undefined)[] {
+  return of.received.filter((one) => one.path === path).map(({ headers }) => headers['x-request-id']);
+}
+
+describe('an event', () => {
+  test('reaches its subscriber once, and its delivery, its subscription and the counters tell of it', async () => {
+    const id = await subscribe(holdfast, tenant, receiver.url);
+    const labels = { tenant: tenant.id, event_type: 'reservation.denied' };
+    const requestId = await causeEvent(holdfast, tenant);
+    const [delivery] = await endedDeliveries(holdfast, id, 1);
+    expect(requestIds(receiver)).toEqual([requestId]);
+    expect(delivery).toMatchObject({ status: 'SUCCESS', attempts: 1, response_status: 200, event_type: 'reservation.denied', event_id: receiver.received[0]?.headers['x-cycles-event-id'] });
+    expect(await holdfast.metric('cycles_webhook_delivery_attempts_total', labels)).toBe(1);
+    expect(await holdfast.metric('cycles_webhook_delivery_success_total', { ...labels, status_code_family: '2xx' })).toBe(1);
+    expect(await holdfast.metric('cycles_webhook_delivery_latency_seconds_count', { ...labels, outcome: 'success' })).toBe(1);
+    expect(await holdfast.metric('cycles_admin_webhook_dispatched_total', { result: 'queued' })).toBeGreaterThan(0);
+    expect(await holdfast.metric('holdfast_webhook_first_attempt_delay_seconds_count')).toBeGreaterThan(0);
+    const { last_success_at: success, last_triggered_at: triggered } = await eventually('the subscription knows', async () => {
+      const found = await subscription(holdfast, id);
+      return found.last_success_at !== undefined && found;
+    });
+    expect(success).toBe(triggered);
+  });
+
+  test('goes to each of its subscribers, and to no other', async () => {
+    const other = await tenantWithBudget(holdfast);
+    await subscribe(holdfast, tenant, `${receiver.url}/one`);
+    await subscribe(holdfast, tenant, `${receiver.url}/two`);
+    const elsewhere = await subscribe(holdfast, other, `${receiver.url}/elsewhere`);
+    const requestId = await causeEvent(holdfast, tenant);
+    await eventually('both arrive', () => receiver.received.length === 2);
+    expect(requestIds(receiver, '/one')).toEqual([requestId]);
+    expect(requestIds(receiver, '/two')).toEqual([requestId]);
+    expect(await deliveries(holdfast, elsewhere)).toEqual([]);
+  });
+
+  test('from before its subscription is not delivered to it, also when it is dispatched later', async () => {
+    const before = await causeEvent(holdfast, tenant);
+    await subscribe(holdfast, tenant, receiver.url);
+    const after = await causeEvent(holdfast, tenant);
+    await eventually('the later one arrives', () => receiver.received.length > 0);
+    expect(requestIds(receiver)).toEqual([after]);
+    expect(before).not.toBe(after);
+  });
+});
+
+describe('first attempts', () => {
+  test('of one tenant are in order, whichever of them fail, and tenants go side by side', async () => {
+    const other = await tenantWithBudget(holdfast);
+    // Every third is refused; its retry comes a long time later and stands in nobody's way.
+    let count = 0;
+    receiver.react = (response) => response.writeHead(count++ % 3 === 0 ? 500 : 200).end();
+    const policy = { retry_policy: { max_retries: 1, initial_delay_ms: 60_000, max_delay_ms: 60_000 } };
+    await subscribe(holdfast, tenant, `${receiver.url}/mine`, policy);
+    await subscribe(holdfast, other, `${receiver.url}/others`, policy);
+    const [mine, others] = await Promise.all([causeEvents(holdfast, tenant, 40), causeEvents(holdfast, other, 40)]);
+    await eventually('all arrive', () => receiver.received.length === 80);
+    expect(requestIds(receiver, '/mine')).toEqual(mine);
+    expect(requestIds(receiver, '/others')).toEqual(others);
+  });
+
+  test('are one at a time for a tenant and an endpoint', async () => {
+    let under = 0;
+    let most = 0;
+    receiver.react = (response) => {
+      under += 1;
+      most = Math.max(most, under);
+      setImmediate(() => {
+        under -= 1;
+        response.writeHead(200).end();
+      });
+    };
+    const id = await subscribe(holdfast, tenant, receiver.url);
+    await causeEvents(holdfast, tenant, 20);
+    await endedDeliveries(holdfast, id, 20);
+    expect(most).toBe(1);
+  });
+
+  test('of others are not delayed by an endpoint that hangs, also when it is one of the same tenant, and it turns no readiness red', async () => {
+    const hanging = await WebhookReceiver.start();
+    hanging.react = () => undefined;
+    const stuck = await subscribe(holdfast, tenant, hanging.url);
+    const id = await subscribe(holdfast, tenant, receiver.url);
+    await causeEvents(holdfast, tenant, 5);
+    await endedDeliveries(holdfast, id, 5);
+    expect((await deliveries(holdfast, stuck)).map(({ status }) => status)).toEqual(Array.from({ length: 5 }, () => 'PENDING'));
+    expect(hanging.received).toHaveLength(1);
+    expect(await eventually('the gauge shows them', async () => (await holdfast.metric('holdfast_webhook_deliveries_waiting', { for: 'first_attempt' })) >= 5)).toBe(true);
+    expect(await holdfast.metric('holdfast_webhook_attempts_in_flight')).toBeGreaterThan(0);
+    expect(await holdfast.metric('holdfast_oldest_undelivered_event_seconds')).toBeGreaterThan(0);
+    const { status, body } = await holdfast.call('GET', '/health/ready');
+    expect([status, body.details.dispatcher]).toEqual([200, expect.objectContaining({ status: 'up', event_lag: 0, waiting_deliveries: 5 })]);
+    await hanging.stop();
+    await eventually('the rest is attempted', async () => (await deliveries(holdfast, stuck)).every(({ attempts }) => attempts > 0));
+  });
+});
+
+describe('an answer', () => {
+  test.each([200, 201, 204])('of %i is a success', async (code) => {
+    receiver.react = (response) => response.writeHead(code).end();
+    const id = await subscribe(holdfast, tenant, receiver.url);
+    await causeEvent(holdfast, tenant);
+    expect(await endedDeliveries(holdfast, id, 1)).toMatchObject([{ status: 'SUCCESS', response_status: code, attempts: 1 }]);
+  });
+
+  test('that redirects is a failure, and nobody goes where it points', async () => {
+    const elsewhere = await WebhookReceiver.start();
+    receiver.react = (response) => response.writeHead(302, { location: elsewhere.url }).end();
+    const id = await subscribe(holdfast, tenant, receiver.url, { retry_policy: { max_retries: 0 } });
+    await causeEvent(holdfast, tenant);
+    expect(await endedDeliveries(holdfast, id, 1)).toMatchObject([{ status: 'FAILED', response_status: 302 }]);
+    expect(await holdfast.metric('cycles_webhook_delivery_failed_total', { tenant: tenant.id, reason: 'http_3xx' })).toBe(1);
+    expect(elsewhere.received).toEqual([]);
+    await elsewhere.stop();
+  });
+
+  test('without an end holds up neither its own lane nor the process', async () => {
+    receiver.react = (response) => {
+      response.writeHead(200);
+      const more = (): void => void (response.destroyed || response.write('x'.repeat(65_536), () => setImmediate(more)));
+      more();
+    };
+    const id = await subscribe(holdfast, tenant, receiver.url);
+    await causeEvents(holdfast, tenant, 3);
+    expect((await endedDeliveries(holdfast, id, 3)).map(({ status }) => status)).toEqual(['SUCCESS', 'SUCCESS', 'SUCCESS']);
+  });
+});
+
+describe('what operators subscribe to', () => {
+  test('comes from all tenants, each in its own order', async () => {
+    const other = await tenantWithBudget(holdfast);
+    const id = await subscribe(holdfast, SYSTEM, receiver.url);
+    const [mine, others] = await Promise.all([causeEvents(holdfast, tenant, 10), causeEvents(holdfast, other, 10)]);
+    await endedDeliveries(holdfast, id, 20);
+    const seen = requestIds(receiver);
+    expect(seen.filter((one) => mine.includes(one as string))).toEqual(mine);
+    expect(seen.filter((one) => others.includes(one as string))).toEqual(others);
+    expect((await holdfast.admin('DELETE', `/v1/admin/webhooks/${id}`)).status).toBe(204);
+  });
+});
