@@ -41,11 +41,13 @@ test('the compose Redis keeps what it acknowledges and evicts nothing', () => {
   expect(Object.keys(volumes)).toContain(volume);
 });
 
-test('the compose Holdfast waits for its Redis, and does not start without an admin key', () => {
+test('the compose Holdfast waits for its Redis, and does not start without its keys', () => {
   const { build, environment = {}, depends_on: dependsOn, ports } = services.holdfast;
   expect(build).toBe('.');
   expect(environment['REDIS_URL']).toBe('redis://redis:6379');
-  expect(environment['ADMIN_API_KEY']).toMatch(/^\$\{ADMIN_API_KEY:\?.+\}$/);
+  for (const name of ['ADMIN_API_KEY', 'WEBHOOK_SECRET_ENCRYPTION_KEY']) {
+    expect(environment[name]).toMatch(new RegExp(`^\\$\\{${name}:\\?.+\\}$`));
+  }
   expect(dependsOn?.['redis']?.condition).toBe('service_healthy');
   expect(services.redis.healthcheck?.test).toEqual(['CMD', 'redis-cli', 'ping']);
   expect(ports).toEqual(['${PORT:-7878}:7878']);

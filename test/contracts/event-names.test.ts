@@ -1,15 +1,8 @@
+import { readFileSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
-import { code, headerField, scriptTexts } from '../support/script-text.js';
+import { EVENT_TYPES } from '../../src/event-log/index.js';
+import { code, declaredEvents, scriptTexts } from '../support/script-text.js';
 import { loadSpec, specAbsence, type Spec, type SpecSchema } from '../support/spec/index.js';
-
-const EXPIRY_TRANSITION = ['reservation.expired', 'custom.reservation.quarantined'];
-
-function declaredEvents(own: string): string[] {
-  return headerField(own, 'EMITS')
-    .split(/[,;]/)
-    .map((name) => name.trim())
-    .flatMap((name) => (name === 'those of the expiry transition' ? EXPIRY_TRANSITION : name === 'nothing' ? [] : [name]));
-}
 
 test.each(scriptTexts())('$name appends exactly the events that its header names', ({ own, included }) => {
   const appended = [own, ...included].flatMap((text) =>
@@ -34,4 +27,17 @@ withSpec(`every event is one of the protocol's, or custom${absence === undefined
   expect(known).toContain('reservation.denied');
   const ours = new Set(scriptTexts().flatMap(({ own }) => declaredEvents(own)));
   expect([...ours].filter((type) => !known.includes(type) && !type.startsWith('custom.'))).toEqual([]);
+});
+
+test('every event of the protocol is told by a script, or said not to be', () => {
+  const page = readFileSync(new URL('../../docs/compatibility.md', import.meta.url), 'utf8');
+  const listed = /<!-- events -->([^]*?)<!-- \/events -->/.exec(page)?.[1] ?? '';
+  const untold = [...listed.matchAll(/^\| `([\w.]+)` \| \S/gm)].map(([, type]) => type as string);
+  const told = new Set(scriptTexts().flatMap(({ own }) => declaredEvents(own)));
+  expect([...untold, ...[...told].filter((type) => !type.startsWith('custom.'))].sort()).toEqual([...EVENT_TYPES].sort());
+});
+
+withSpec('the list of event types is that of the protocol', () => {
+  const { components } = (loadSpec() as Spec).documents.governance as unknown as { components: { schemas: { EventType: SpecSchema } } };
+  expect([...EVENT_TYPES].sort()).toEqual([...(components.schemas.EventType.enum as string[])].sort());
 });

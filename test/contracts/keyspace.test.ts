@@ -3,7 +3,7 @@ import { expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
 import * as keyspace from '../../src/redis/keyspace.js';
 import { assemble } from '../../src/redis/script-source.js';
-import { testRedisUrl } from '../support/ledger-client.js';
+import { sharedStoreUrl } from '../support/store.js';
 import { code, scriptTexts } from '../support/script-text.js';
 
 const TAG = keyspace.tagOf('1f');
@@ -16,6 +16,8 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   quarantine_key: [[], keyspace.quarantineKey(TAG)],
   ended_key: [[], keyspace.endedKey(TAG)],
   event_log_key: [[], keyspace.eventLogKey(TAG)],
+  tenant_events_key: [['acme'], keyspace.tenantEventsKey(TAG, 'acme')],
+  correlated_events_key: [['closing:acme'], keyspace.correlatedEventsKey(TAG, 'closing:acme')],
   tenant_key: [['acme'], keyspace.tenantKey(TAG, 'acme')],
   tenant_index_key: [[], keyspace.tenantIndexKey(TAG)],
   budget_key: [['TOKENS', 'tenant:acme/agent:bot'], keyspace.budgetKey(TAG, 'TOKENS', 'tenant:acme/agent:bot')],
@@ -25,10 +27,21 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   api_key_key: [['key_1fX'], keyspace.apiKeyKey(TAG, 'key_1fX')],
   api_key_hash_key: [['hash'], keyspace.apiKeyHashKey(TAG, 'hash')],
   api_key_index_key: [['acme'], keyspace.apiKeyIndexKey(TAG, 'acme')],
+  api_key_expiry_key: [[], keyspace.apiKeyExpiryKey(TAG)],
   policy_key: [['pol_1fX'], keyspace.policyKey(TAG, 'pol_1fX')],
   policy_index_key: [['acme'], keyspace.policyIndexKey(TAG, 'acme')],
   policy_name_key: [['acme'], keyspace.policyNameKey(TAG, 'acme')],
   policy_pattern_key: [['acme'], keyspace.policyPatternKey(TAG, 'acme')],
+  webhook_key: [['whsub_1fX'], keyspace.webhookKey(TAG, 'whsub_1fX')],
+  webhook_index_key: [['acme'], keyspace.webhookIndexKey(TAG, 'acme')],
+  bulk_rows_key: [['id'], keyspace.bulkRowsKey(TAG, 'id')],
+  webhook_revision_key: [[], keyspace.webhookRevisionKey(TAG)],
+  delivery_key: [['1700000000000-0:whsub_1fX'], keyspace.deliveryKey(TAG, '1700000000000-0:whsub_1fX')],
+  delivery_index_key: [['whsub_1fX'], keyspace.deliveryIndexKey(TAG, 'whsub_1fX')],
+  lane_key: [['whsub_1fX:acme'], keyspace.laneKey(TAG, 'whsub_1fX:acme')],
+  lanes_key: [[], keyspace.lanesKey(TAG)],
+  retrying_key: [[], keyspace.retryingKey(TAG)],
+  outcomes_key: [[], keyspace.outcomesKey(TAG)],
   reserve_idempotency_key: [['acme', 'any key | at all'], keyspace.idempotencyKey.reserve(TAG, 'acme', 'any key | at all')],
 };
 
@@ -38,8 +51,8 @@ test('every key name of the Lua include equals that of keyspace.ts, and none is 
   expect(Object.keys(twins).sort()).toEqual(names.sort());
   const calls = Object.entries(twins).map(([name, [given]]) => `${name}(${[TAG, ...given].map((part) => `'${part}'`).join(', ')})`);
   const header = '#!lua flags=no-writes\n-- probe: names keys.\n-- RETURNS names\n-- EMITS nothing\n-- @include keys\n';
-  const redis = new Redis(testRedisUrl());
-  const source = assemble('probe', `${header}return { tag_of_key('${TAG}ttl'), ${calls.join(', ')} }\n`);
+  const redis = new Redis(sharedStoreUrl());
+  const { source } = assemble('probe', `${header}return { tag_of_key('${TAG}ttl'), ${calls.join(', ')} }\n`);
   expect(await redis.eval(source, 0)).toEqual([TAG, ...Object.values(twins).map(([, key]) => key)]);
   await redis.quit();
 });

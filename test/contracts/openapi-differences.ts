@@ -146,6 +146,55 @@ const POLICIES: readonly Difference[] = [
 
 const AUDIT_LOG: readonly Difference[] = [...limited(['listAuditLogs'], ['limit'], ['minimum is 1'], ENDLESS)];
 
+const EVENTS: readonly Difference[] = [
+  ...limited(['listEvents', 'listTenantEvents'], ['correlation_id'], ['maxLength is 512'], BOUNDED),
+  {
+    operations: ['listEvents', 'listTenantEvents'],
+    fields: ['limit'],
+    says: "maximum is undefined, the protocol's is 100",
+    reason: 'dashboards ask for 1000; a larger limit is taken for 100 instead of being refused',
+  },
+];
+
+const DELIVERIES: readonly Difference[] = [
+  {
+    operations: ['listWebhookDeliveries', 'listTenantWebhookDeliveries'],
+    fields: ['limit'],
+    says: "maximum is undefined, the protocol's is 100",
+    reason: 'dashboards ask for 1000; a larger limit is taken for 100 instead of being refused',
+  },
+  ...limited(['replayEvents'], ['event_types'], ['maxItems is 100'], BOUNDED),
+  {
+    operations: ['replayEvents'],
+    fields: ['body'],
+    says: 'other members are refused, unlike in the protocol',
+    reason: 'a bound of the window that is misspelt would replay more than was meant',
+  },
+];
+
+const WEBHOOK_WRITES = ['createWebhookSubscription', 'updateWebhookSubscription', 'createTenantWebhook', 'updateTenantWebhook'];
+
+const WEBHOOKS: readonly Difference[] = [
+  ...['listWebhookSubscriptions', 'listTenantWebhooks'].map(
+    (id): Difference => ({
+      operations: [id],
+      fields: ['limit'],
+      says: "maximum is undefined, the protocol's is 100",
+      reason: 'dashboards ask for 200; a larger limit is taken for 100 instead of being refused',
+    }),
+  ),
+  ...limited(WEBHOOK_WRITES, ['event_types'], ['maxItems is 100'], BOUNDED),
+  ...limited(WEBHOOK_WRITES, ['event_categories'], ['maxItems is 7'], 'there are seven'),
+  ...limited(WEBHOOK_WRITES, ['scope_filter', 'signing_secret'], ['minLength is 1', 'maxLength is 1024'], BOUNDED),
+  ...limited(WEBHOOK_WRITES, ['thresholds.budget_utilization'], ['maxItems is 20'], 'every settlement of the tenant is held against each of them'),
+  ...limited(WEBHOOK_WRITES, ['headers'], ['maxProperties is 32'], BOUNDED),
+  ...limited(WEBHOOK_WRITES, ['headers.*'], ['maxLength is 4096'], BOUNDED),
+  ...limited(WEBHOOK_WRITES, ['disable_after_failures'], ['maximum is 2147483647'], COUNTED),
+  ...limited(['bulkActionWebhooks'], ['filter.tenant_id'], ['minLength is 1', 'maxLength is 64'], TENANT_ID),
+  ...limited(['updateWebhookSecurityConfig'], ['blocked_cidr_ranges', 'allowed_url_patterns'], ['maxItems is 1000'], BOUNDED),
+  ...limited(['updateWebhookSecurityConfig'], ['allowed_url_patterns[]'], ['maxLength is 2048'], BOUNDED),
+];
+
 export const DIFFERENCES: readonly Difference[] = [
   ...RUNTIME,
   ...TENANTS,
@@ -153,5 +202,8 @@ export const DIFFERENCES: readonly Difference[] = [
   ...API_KEYS,
   ...POLICIES,
   ...AUDIT_LOG,
+  ...WEBHOOKS,
+  ...EVENTS,
+  ...DELIVERIES,
   ...limited('all', ['cursor'], ['maxLength is 2048'], BOUNDED),
 ];

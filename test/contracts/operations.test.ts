@@ -41,7 +41,7 @@ function provocationsOf(row: OperationRow): Provocation[] {
   }
   // Where any key will do, no key lacks the permission.
   const tenants = (operation.security ?? []).some((scheme) => 'ApiKeyAuth' in scheme) && row.impossible?.[403] === undefined;
-  const plane = /^\/v1\/(admin|auth)\//.test(operation.path) ? 'governance' : 'runtime';
+  const plane = row.plane ?? (/^\/v1\/(admin|auth)\//.test(operation.path) ? 'governance' : 'runtime');
   return [...commonProvocations(row, plane, operation.requestBody !== undefined, tenants), ...row.others];
 }
 

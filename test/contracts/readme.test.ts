@@ -1,4 +1,6 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { expect, test } from '@jest/globals';
 import { CONFIG_VARIABLES } from '../../src/config/index.js';
 
@@ -13,13 +15,18 @@ test('the configuration table is what src/config reads, with its defaults and it
 });
 
 test('every file that the documents link to exists', () => {
-  const documents = ['README.md', 'docs/compatibility.md', 'docs/adr/README.md', 'bench/README.md'];
+  const documents = ['README.md', 'docs/compatibility.md', 'docs/operations.md', 'docs/adr/README.md', 'bench/README.md'];
   const missing = documents.flatMap((document) => {
     const base = new URL(document, root);
     const links = [...readFileSync(base, 'utf8').matchAll(/\]\((?!https?:)([^)#]+)/g)].map(([, link]) => new URL(link as string, base));
     return links.filter((link) => !existsSync(link)).map((link) => `${document}: ${link.pathname}`);
   });
   expect(missing).toEqual([]);
+});
+
+test('the summary of the benchmarks is that of the newest report', () => {
+  const { status, stderr } = spawnSync(process.execPath, [fileURLToPath(new URL('bench/summary.mjs', root))], { encoding: 'utf8' });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
 });
 
 test('every npm script that the README names exists', () => {

@@ -49,16 +49,28 @@ describe('the scripts are refused at boot', () => {
 });
 
 test('an assembled script has its shebang first, each part once, and no comments', () => {
-  const source = assemble('probe', `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include settle, expiry, keys\nreturn reclaim(reservation_key)\n`);
+  const { source } = assemble('probe', `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include settle, expiry, keys\nreturn reclaim(reservation_key)\n`);
   expect(source.startsWith('#!lua flags=allow-oom\n')).toBe(true);
   expect(source.match(/local function reservation_key\(/g)).toHaveLength(1);
   expect(source.indexOf('function reservation_key')).toBeLessThan(source.indexOf('function reclaim'));
   expect(source).not.toMatch(/^\s*--/m);
 });
 
+test('the same script as a function has its parts outside of the function, its flags, and a name that its text decides', () => {
+  const text = (answer: string): string => `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include keys\nreturn reservation_key(${answer})\n`;
+  const { functionName, library } = assemble('probe', text("'a'"));
+  expect(library.startsWith(`#!lua name=${functionName}\n`)).toBe(true);
+  expect(library.indexOf('local function reservation_key(')).toBeLessThan(library.indexOf('local function run(KEYS, ARGV)'));
+  expect(library.indexOf('return reservation_key(')).toBeGreaterThan(library.indexOf('local function run(KEYS, ARGV)'));
+  expect(library).toContain("flags = { 'allow-oom' }");
+  expect(functionName).toMatch(/^holdfast_probe_[0-9a-f]{12}$/);
+  expect(assemble('probe', text("'a'")).functionName).toBe(functionName);
+  expect(assemble('probe', text("'b'")).functionName).not.toBe(functionName);
+});
+
 test('an assembled script defines only what it calls', () => {
-  const source = assemble('probe', `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include int64, keys\nreturn i64_add('1', '2')\n`);
-  expect([...source.matchAll(/^local function (\w+)/gm)].map(([, name]) => name)).toEqual(['i64_split', 'i64_join', 'i64_magnitude_less', 'i64_long_add', 'i64_add']);
+  const { source } = assemble('probe', `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include int64, keys\nreturn i64_add('1', '2')\n`);
+  expect([...source.matchAll(/^local function (\w+)/gm)].map(([, name]) => name)).toEqual(['i64_split', 'i64_join', 'i64_magnitude_less', 'i64_long_add', 'i64_text', 'i64_add']);
 });
 
 /** The words that a script answers with, by its header: the first word of each alternative. */

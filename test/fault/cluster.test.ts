@@ -80,7 +80,7 @@ describe('a Redis Cluster', () => {
   test('that is killed as a whole fails commands within two seconds, and works again when it is back', async () => {
     const running = await startBoth();
     await worksEverywhere(running);
-    const servers = [...running.setup.masters, running.setup.replica];
+    const servers = [...running.setup.masters, ...running.setup.replicas];
     await Promise.all(servers.map((server) => server.kill()));
     expectOnlyStoreTrouble(await hammer(write(running), 1500));
     expect((await running.service.status()).ready).toBe(false);
@@ -91,7 +91,7 @@ describe('a Redis Cluster', () => {
   test('that is silent as a whole fails commands within two seconds, and works again when it wakes up', async () => {
     const running = await startBoth();
     await worksEverywhere(running);
-    const servers = [...running.setup.masters, running.setup.replica];
+    const servers = [...running.setup.masters, ...running.setup.replicas];
     for (const server of servers) {
       server.pause();
     }

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { budgetKey, tagOfReservationId, tenantKey } from '../../src/redis/index.js';
 import { eventually } from '../support/eventually.js';
-import { expectRefusal, expectStatus, Holdfast, newKey, reserveBody, type Answer, type TestTenant } from '../support/holdfast.js';
+import { expectRefusal, expectStatus, Holdfast, newKey, reserveBody, type TestTenant } from '../support/holdfast.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
-import { BOUND_MS, timed } from '../support/time-bound.js';
+import { expectUnavailable } from '../support/unavailable.js';
 
 let redis: RedisServer;
 let holdfast: Holdfast;
@@ -25,18 +25,6 @@ afterAll(async () => {
   await holdfast.stop();
   await redis.stop();
 });
-
-/** Every request must be answered in the protocol's form, with a hint when to come again, inside the bound. */
-async function expectUnavailable(call: () => Promise<Answer>): Promise<void> {
-  let answer: Answer | undefined;
-  const { tookMs, error } = await timed(async () => {
-    answer = await call();
-  });
-  expect(error).toBeUndefined();
-  expectRefusal(answer as Answer, 503, 'INTERNAL_ERROR');
-  expect((answer as Answer).headers.get('retry-after')).toMatch(/^\d+$/);
-  expect(tookMs).toBeLessThan(BOUND_MS);
-}
 
 describe('while Redis is away', () => {
   test.each(['paused', 'killed'])('(%s) requests get 503 in time, nothing is lost or done twice, and all heals by itself', async (how) => {
@@ -87,6 +75,7 @@ describe('scripts that the server forgets', () => {
     });
     const flushing = (async () => {
       for (let round = 0; round < 20; round += 1) {
+        await stored.redis.function('FLUSH');
         await stored.redis.script('FLUSH');
       }
     })();

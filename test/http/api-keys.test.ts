@@ -88,6 +88,7 @@ describe('API keys', () => {
     ['a name that is too long', { name: 'n'.repeat(257) }, 'name'],
     ['a description that is too long', { description: 'n'.repeat(1025) }, 'description'],
     ['permissions that are no list', { permissions: 'balances:read' }, 'permissions'],
+    ['a permission that is a number of 64 bits', { permissions: [2n ** 64n] }, 'permissions'],
     ['a filter with an unknown level', { scope_filter: ['team:eng'] }, 'scope_filter'],
     ['a filter entry without a value', { scope_filter: ['workspace:'] }, 'scope_filter'],
     ['a filter entry that is no text', { scope_filter: [1] }, 'scope_filter'],

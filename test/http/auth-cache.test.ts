@@ -3,6 +3,7 @@ import { ApiKeyVerifier, hashOfSecret } from '../../src/auth/index.js';
 import { eventually } from '../support/eventually.js';
 import { expectRefusal, expectStatus, Holdfast, type Answer, type TestTenant } from '../support/holdfast.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
+import { commandCounts } from '../support/store.js';
 import { useGovernance } from '../support/use-governance.js';
 
 describe('the memory of API keys', () => {
@@ -26,10 +27,7 @@ describe('the memory of API keys', () => {
   describe('the cache', () => {
     const verifier = (): ApiKeyVerifier => on.holdfast.app.get(ApiKeyVerifier, { strict: false });
     const misses = (): Promise<number> => on.holdfast.metric('holdfast_auth_cache_misses_total');
-    const lookups = async (): Promise<number> => {
-      const stats = await on.stored.redis.info('commandstats');
-      return Number(/cmdstat_get:calls=(\d+)/.exec(stats)?.[1] ?? 0);
-    };
+    const lookups = async (): Promise<number> => (await commandCounts(on.stored.redis))['get'] ?? 0;
 
     test('a known key costs no round trip, and is known without a promise', async () => {
       const tenant = await tenantWithBudget();

@@ -4,7 +4,7 @@ import { AdminKey, hashOfSecret } from '../../src/auth/index.js';
 import type { HoldfastConfig } from '../../src/config/index.js';
 import { apiKeyHashKey } from '../../src/redis/index.js';
 import { ADMIN_API_KEY, expectRefusal, expectStatus, Holdfast, newKey, type Answer, type TestTenant } from '../support/holdfast.js';
-import { startRedis } from '../support/redis-server.js';
+import { startStore } from '../support/store.js';
 import { StoredRecords } from '../support/stored-records.js';
 import { useGovernance } from '../support/use-governance.js';
 
@@ -113,7 +113,7 @@ describe('authentication', () => {
         },
       ],
     ])('a stored key that cannot be trusted lets nobody in: %s', async (_what, damage) => {
-      const redis = await startRedis();
+      const redis = await startStore();
       const holdfast = await Holdfast.start({ REDIS_URL: redis.url });
       const stored = new StoredRecords(redis.url);
       try {

@@ -4,7 +4,7 @@ import { request } from 'undici';
 import { HealthContributors, ShutdownState } from '../../src/health/index.js';
 import { eventually } from '../support/eventually.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
-import { startProbeApp, type ProbeApp } from './probe-app.js';
+import { ADMIN_KEY, startProbeApp, type ProbeApp } from './probe-app.js';
 
 const LIVE = ['/health/live', '/actuator/health/liveness'];
 const READY = ['/health/ready', '/actuator/health', '/actuator/health/readiness'];
@@ -23,6 +23,12 @@ async function statusOf(app: ProbeApp, path: string, method: 'GET' | 'HEAD' = 'G
 async function readyBody(app: ProbeApp, path = '/health/ready'): Promise<Record<string, unknown>> {
   const response = await request(app.url + path);
   return (await response.body.json()) as Record<string, unknown>;
+}
+
+/** What a scrape says of readiness: of the process, and of its Redis. */
+async function readinessGauges(app: ProbeApp): Promise<string[]> {
+  const response = await request(`${app.url}/metrics`, { headers: { 'x-admin-api-key': ADMIN_KEY } });
+  return [...(await response.body.text()).matchAll(/^(?:holdfast_ready|holdfast_redis_up)\{.*\} (\d)$/gm)].map(([, value]) => value as string);
 }
 
 describe('a healthy process', () => {
@@ -74,12 +80,14 @@ describe('a process that loses something', () => {
     const app = await startProbeApp({ redisUrl: redis.url });
     try {
       expect(await statusOf(app, '/health/ready')).toBe(200);
+      expect(await readinessGauges(app)).toEqual(['1', '1']);
       await redis.kill();
       await eventually('readiness is red', async () => (await statusOf(app, '/health/ready')) === 503);
       for (const path of READY) {
         expect(await statusOf(app, path, 'HEAD')).toBe(503);
       }
       expect(await readyBody(app)).toMatchObject({ status: 'error', details: { redis: { status: 'down' } } });
+      expect(await readinessGauges(app)).toEqual(['0', '0']);
       expect(await statusOf(app, '/health/live')).toBe(200);
       await redis.restart();
       await eventually('readiness is green', async () => (await statusOf(app, '/health/ready')) === 200);

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { idempotencyKey } from '../../src/redis/index.js';
 import { expectRefusal, expectStatus, Holdfast, newKey, reserveBody, type Answer, type TestTenant } from '../support/holdfast.js';
+import { sharedStoreUrl } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
 let holdfast: Holdfast;
@@ -8,7 +9,7 @@ let stored: StoredHolds;
 
 beforeAll(async () => {
   holdfast = await Holdfast.start();
-  stored = new StoredHolds(process.env['TEST_REDIS_URL'] as string);
+  stored = new StoredHolds(sharedStoreUrl());
 });
 
 afterAll(async () => {

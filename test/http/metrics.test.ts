@@ -70,6 +70,8 @@ test('process metrics are there', async () => {
   const { text } = await scrape();
   expect(text).toMatch(/^process_resident_memory_bytes\{/m);
   expect(text).toMatch(/^nodejs_eventloop_lag_seconds\{/m);
+  const valueIn = (name: string): number => Number(new RegExp(`^${name}\\{.*\\} (\\d+)$`, 'm').exec(text)?.[1]);
+  expect(valueIn('nodejs_heap_size_limit_bytes')).toBeGreaterThan(valueIn('nodejs_heap_size_used_bytes'));
 });
 
 test('a blank label is UNKNOWN, and the tenant label goes when it is switched off', async () => {

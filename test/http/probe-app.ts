@@ -21,6 +21,7 @@ import {
 } from '../../src/http/index.js';
 import { Refusal } from '../../src/ledger/index.js';
 import { StoreUnavailable } from '../../src/redis/index.js';
+import { sharedStoreUrl, storeSettings } from '../support/store.js';
 
 export const ADMIN_KEY = 'admin-key-for-tests-only';
 
@@ -155,8 +156,9 @@ export interface ProbeOptions {
 
 export function probeConfig({ redisUrl, env = {} }: ProbeOptions = {}): HoldfastConfig {
   return loadConfig({
-    REDIS_URL: redisUrl ?? process.env['TEST_REDIS_URL'],
+    ...storeSettings({ REDIS_URL: redisUrl ?? sharedStoreUrl() }),
     ADMIN_API_KEY: ADMIN_KEY,
+    WEBHOOK_SECRET_ENCRYPTION_KEY: '5e'.repeat(32),
     HOLDFAST_ROLES: 'api',
     LOG_LEVEL: 'info',
     ...env,

@@ -4,6 +4,7 @@ import { afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { buildService, spawnService, type ServiceProcess } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
 import { findFreePort, startRedis, stopAllRedis } from '../support/redis-server.js';
+import { sharedStoreUrl } from '../support/store.js';
 
 const started: ServiceProcess[] = [];
 const listeners: Server[] = [];
@@ -26,7 +27,8 @@ function start(env: Record<string, string>): ServiceProcess {
     HOST: '127.0.0.1',
     HOLDFAST_ROLES: 'api',
     ADMIN_API_KEY: 'admin-key-for-tests-only',
-    REDIS_URL: process.env['TEST_REDIS_URL'] ?? '',
+    WEBHOOK_SECRET_ENCRYPTION_KEY: '5e'.repeat(32),
+    REDIS_URL: sharedStoreUrl(),
     ...env,
   });
   started.push(service);

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { expectRefusal, expectStatus, Holdfast, newKey, type Json, type TestTenant } from '../support/holdfast.js';
+import { sharedStoreUrl } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
 let holdfast: Holdfast;
@@ -7,7 +8,7 @@ let stored: StoredHolds;
 
 beforeAll(async () => {
   holdfast = await Holdfast.start();
-  stored = new StoredHolds(process.env['TEST_REDIS_URL'] as string);
+  stored = new StoredHolds(sharedStoreUrl());
 });
 
 afterAll(async () => {

@@ -3,10 +3,13 @@ import { AUDIT_LOG_ROWS } from './audit-log.js';
 import { BALANCE_ROWS } from './balances.js';
 import { BUDGET_ROWS } from './budgets.js';
 import { DECISION_AND_EVENT_ROWS } from './decisions-and-events.js';
+import { DELIVERY_ROWS } from './deliveries.js';
+import { EVENT_LOG_ROWS } from './event-log.js';
 import { POLICY_ROWS } from './policies.js';
 import { RESERVATION_ROWS } from './reservations.js';
 import type { OperationRow } from './table.js';
 import { TENANT_ROWS } from './tenants.js';
+import { WEBHOOK_ROWS } from './webhooks.js';
 
 /** Every operation that is served, in the files beside this one; adding an operation means adding its row. */
 export const ROWS: readonly OperationRow[] = [
@@ -18,4 +21,7 @@ export const ROWS: readonly OperationRow[] = [
   ...BUDGET_ROWS,
   ...POLICY_ROWS,
   ...AUDIT_LOG_ROWS,
+  ...EVENT_LOG_ROWS,
+  ...DELIVERY_ROWS,
+  ...WEBHOOK_ROWS,
 ];

@@ -21,6 +21,8 @@ export interface OperationRow {
   readonly others: readonly Provocation[];
   /** Statuses that the protocol declares and nobody can get from Holdfast, with the reason. */
   readonly impossible?: Readonly<Record<number, string>>;
+  /** Where the path does not tell it. */
+  readonly plane?: 'runtime' | 'governance';
   /** The operation reads nothing but the key, so only a key that the process does not know yet meets damaged records. */
   readonly keyOnly?: boolean;
 }

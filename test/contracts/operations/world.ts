@@ -91,8 +91,13 @@ export class World {
   async whileDamaged<T>(work: () => Promise<T>): Promise<T> {
     const keys = await this.redis.keys(`${TAG}*`);
     const dumps = await Promise.all(keys.map((key) => this.redis.dumpBuffer(key)));
-    // A stream suits no operation; a string or a hash would be what some of them expect.
-    await Promise.all(keys.map((key) => this.redis.pipeline().del(key).xadd(key, '*', 'damaged', '1').exec()));
+    // A stream suits no operation but those that read one; a string or a hash would be what some of them expect.
+    await Promise.all(
+      keys.map(async (key) => {
+        const damage = this.redis.pipeline().del(key);
+        await ((await this.redis.type(key)) === 'stream' ? damage.set(key, 'damaged') : damage.xadd(key, '*', 'damaged', '1')).exec();
+      }),
+    );
     try {
       return await work();
     } finally {

@@ -1,0 +1,35 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { expect, test } from '@jest/globals';
+
+interface Exception {
+  readonly file: string;
+  /** Nothing when the whole file is meant. */
+  readonly test?: string;
+  readonly reason: string;
+}
+
+const root = new URL('../../', import.meta.url);
+const read = (file: string): string => readFileSync(new URL(file, root), 'utf8');
+const { suites, aboutOneServer } = JSON.parse(read('test/topologies.json')) as { suites: string[]; aboutOneServer: Exception[] };
+const files = suites.flatMap((suite) => readdirSync(new URL(suite, root)).filter((name) => name.endsWith('.test.ts')).map((name) => `${suite}/${name}`));
+
+/** The texts of a file's tests, each from its name to the name of the next one; what stands before the first is for all of them. */
+function partsOf(text: string): { name: string | undefined; body: string }[] {
+  const starts = [...text.matchAll(/\btest(?:\.each\([^]*?\))?\(\s*(['`])(.*?)\1,/g)];
+  const bounds = [0, ...starts.map(({ index }) => index), text.length];
+  return [undefined, ...starts.map(([, , name]) => name)].map((name, index) => ({ name, body: text.slice(bounds[index], bounds[index + 1]) }));
+}
+
+test('every test of the suites runs on each topology, except those that the list names', () => {
+  const oneServer = files.flatMap((file) => {
+    const parts = partsOf(read(file)).filter(({ body }) => /\bstartRedis\(/.test(body));
+    const wholeFile = aboutOneServer.some((exception) => exception.file === file && exception.test === undefined);
+    return wholeFile ? [file] : parts.map(({ name }) => `${file}: ${name ?? 'all of its tests'}`);
+  });
+  const listed = aboutOneServer.map(({ file, test: name }) => (name === undefined ? file : `${file}: ${name}`));
+  expect([...new Set(oneServer)].sort()).toEqual(listed.sort());
+});
+
+test('the clients of the suites are those of the topology', () => {
+  expect(files.filter((file) => /new (?:Redis|Cluster)\(/.test(read(file)))).toEqual([]);
+});

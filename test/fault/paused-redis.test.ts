@@ -1,0 +1,57 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { eventually } from '../support/eventually.js';
+import { expectExactlyOnce } from '../support/exactly-once.js';
+import { expectStatus, type Holdfast, type TestTenant } from '../support/holdfast.js';
+import { JournaledLoad, randomFrom } from '../support/journaled-load.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { StoredHolds } from '../support/stored-holds.js';
+import { BOUND_MS } from '../support/time-bound.js';
+import { expectUnavailable } from '../support/unavailable.js';
+import { expiredEvents, makeDue, makeTenants, startSweeper, stateOf } from '../sweeper/instances.js';
+
+/** The promise itself: this long, by the clock. */
+const PAUSE_MS = 10_000;
+
+let redis: RedisServer;
+let holdfast: Holdfast;
+let stored: StoredHolds;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  holdfast = await startSweeper({ HOLDFAST_ROLES: 'api,sweeper', REDIS_URL: redis.url });
+  stored = new StoredHolds(redis.url);
+});
+
+afterAll(async () => {
+  stored.close();
+  await holdfast.stop();
+  await redis.stop();
+});
+
+test('a Redis that stands still for ten seconds under load: 503 in time throughout, then every request settles once and the sweep goes on', async () => {
+  const [other] = (await makeTenants(holdfast, 1)) as [TestTenant];
+  const load = await JournaledLoad.make(holdfast, randomFrom(2));
+  const clients = load.run(3);
+  await eventually('the load is under way', () => load.acknowledged.length > 50);
+  // It falls due while nothing answers.
+  const { reservation_id: due } = expectStatus(await holdfast.reserve(other, 10, { ttl_ms: 2000, grace_period_ms: 0 }), 200);
+  const pausedAt = performance.now();
+  redis.pause();
+  // The last of them is answered while Redis still stands.
+  while (performance.now() - pausedAt < PAUSE_MS - BOUND_MS) {
+    await expectUnavailable(() => load.ask());
+  }
+  await delay(PAUSE_MS - (performance.now() - pausedAt));
+  redis.resume();
+  load.stop();
+  await clients;
+  await eventually('it is ready', async () => (await holdfast.call('GET', '/health/ready')).status === 200);
+  await load.settle();
+  await eventually('what fell due meanwhile expires', async () => (await stateOf(stored, due as string)) === 'EXPIRED');
+  expect(await expiredEvents(stored, due as string)).toBe(1);
+  const [later] = await makeDue(holdfast, stored, other, 1);
+  await eventually('the sweep goes on', async () => (await stateOf(stored, later as string)) === 'EXPIRED');
+  await expectExactlyOnce(load, stored.redis);
+  expect(await holdfast.metric('holdfast_sweep_restarts_total')).toBe(0);
+}, 60_000);

@@ -1,0 +1,49 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { StoreOutages } from '../../src/event-log/index.js';
+import { eventually } from '../support/eventually.js';
+import { expectStatus, Holdfast, type Json } from '../support/holdfast.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+
+let redis: RedisServer;
+let instances: Holdfast[];
+
+beforeAll(async () => {
+  redis = await startRedis({ appendonly: true, args: ['--appendfsync', 'always'] });
+  instances = [await Holdfast.start({ REDIS_URL: redis.url }), await Holdfast.start({ REDIS_URL: redis.url })];
+});
+
+afterAll(async () => {
+  await Promise.all(instances.map((instance) => instance.stop()));
+  await redis.stop();
+});
+
+const outages = async (outcome: string): Promise<number> =>
+  (await Promise.all(instances.map((instance) => instance.metric('holdfast_store_outages_total', { outcome })))).reduce((sum, count) => sum + count, 0);
+
+async function told(): Promise<string[]> {
+  const { events } = expectStatus(await (instances[0] as Holdfast).admin('GET', '/v1/admin/events?category=system&sort_dir=asc'), 200);
+  return events.map(({ event_type: type }: Json) => type as string);
+}
+
+const PAIR = ['system.store_connection_lost', 'system.store_connection_restored'];
+
+test('an outage that two instances saw is told once when the store is back, and the next one again', async () => {
+  for (const outage of [1, 2]) {
+    await redis.kill();
+    await eventually('both notice', async () => {
+      const answers = await Promise.all(instances.map((instance) => instance.call('GET', '/health/ready')));
+      return answers.every(({ status }) => status === 503);
+    });
+    await redis.restart();
+    await eventually('both are back and have said so', async () => (await outages('told')) + (await outages('same')) === 2 * outage);
+    expect(await told()).toEqual(Array.from({ length: outage }, () => PAIR).flat());
+  }
+  expect([await outages('told'), await outages('same'), await outages('failed')]).toEqual([2, 2, 0]);
+});
+
+test('an outage that cannot be told is counted', async () => {
+  await redis.kill();
+  await (instances[0] as Holdfast).app.get(StoreOutages).tell(10);
+  expect(await outages('failed')).toBe(1);
+  await redis.restart();
+});

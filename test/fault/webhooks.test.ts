@@ -1,0 +1,194 @@
+import { randomInt } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { eventIdOf } from '../../src/event-log/index.js';
+import { deliveryKey, eventLogKey, lanesKey, outcomesKey, reservationKey, retryingKey, ttlIndexKey } from '../../src/redis/index.js';
+import { makeHolds } from '../support/bulk-holds.js';
+import { buildService, spawnService, type ServiceProcess } from '../support/built-service.js';
+import { eventually } from '../support/eventually.js';
+import { ADMIN_API_KEY, Holdfast } from '../support/holdfast.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { StoredHolds } from '../support/stored-holds.js';
+import { WebhookReceiver } from '../support/webhook-receiver.js';
+import { allowLoopback, subscribe, tenantWithBudget } from '../webhooks/dispatching.js';
+
+const TENANTS = 8;
+/** Every one of these is random, so a delivery can fail at each of its attempts; what is left to chance is never the result. */
+const REFUSED_PERCENT = 8;
+const CUT_OFF_PERCENT = 4;
+const POLICY = { max_retries: 10, initial_delay_ms: 100, backoff_multiplier: 1, max_delay_ms: 1000 };
+const KEY = 'ab'.repeat(32);
+
+interface Subscriber {
+  readonly tenant: string;
+  readonly tag: string;
+  readonly subscriptionId: string;
+}
+
+let redis: RedisServer;
+let maker: Holdfast;
+let stored: StoredHolds;
+let receiver: WebhookReceiver;
+let subscribers: Subscriber[] = [];
+let services: ServiceProcess[] = [];
+
+beforeAll(() => {
+  buildService();
+}, 180_000);
+
+/** @param appendfsync `always` where Redis itself is killed: then nothing that it answered may be lost */
+async function setUp(appendfsync: 'everysec' | 'always'): Promise<void> {
+  redis = await startRedis({ appendonly: true, args: ['--appendfsync', appendfsync] });
+  maker = await Holdfast.start({ REDIS_URL: redis.url, WEBHOOK_SECRET_ENCRYPTION_KEY: KEY });
+  stored = new StoredHolds(redis.url);
+  stored.redis.on('error', () => undefined);
+  receiver = await WebhookReceiver.start();
+  receiver.react = (response) => {
+    const chance = randomInt(100);
+    if (chance < CUT_OFF_PERCENT) {
+      response.destroy();
+    } else {
+      response.writeHead(chance < CUT_OFF_PERCENT + REFUSED_PERCENT ? 500 : 200).end();
+    }
+  };
+  await allowLoopback(maker);
+  subscribers = [];
+  for (let index = 0; index < TENANTS; index += 1) {
+    const tenant = await tenantWithBudget(maker);
+    await maker.admin('POST', `/v1/admin/budgets/fund?scope=tenant:${tenant.id}&unit=TOKENS`, { operation: 'CREDIT', amount: { unit: 'TOKENS', amount: 1_000_000 }, idempotency_key: 'more' });
+    const settings = { event_types: ['reservation.expired'], retry_policy: POLICY, disable_after_failures: 1000 };
+    subscribers.push({ tenant: tenant.id, tag: stored.tagOfTenant(tenant.id), subscriptionId: await subscribe(maker, tenant, `${receiver.url}/${tenant.id}`, settings) });
+  }
+}
+
+afterEach(async () => {
+  await Promise.all(services.map((service) => end(service)));
+  services = [];
+  await maker.stop();
+  await receiver.stop();
+  stored.close();
+  await redis.stop();
+});
+
+/** A process of its own that sweeps and dispatches. */
+function start(): ServiceProcess {
+  const service = spawnService({
+    REDIS_URL: redis.url, ADMIN_API_KEY, WEBHOOK_SECRET_ENCRYPTION_KEY: KEY, PORT: '0', HOST: '127.0.0.1', HOLDFAST_ROLES: 'sweeper,dispatcher', LOG_LEVEL: 'warn',
+    SWEEP_INTERVAL_MS: '50', SWEEP_LEASE_MS: '1000', WEBHOOK_LEASE_MS: '1000', WEBHOOK_POLL_MS: '20', WEBHOOK_TIMEOUT_MS: '2000',
+  });
+  services.push(service);
+  return service;
+}
+
+async function end({ child, ended }: ServiceProcess): Promise<void> {
+  child.kill('SIGKILL');
+  await ended;
+}
+
+/** Holds of all tenants that are due at once. */
+async function makeDue(count: number): Promise<number> {
+  const each = Math.ceil(count / TENANTS);
+  for (const { tenant, tag } of subscribers) {
+    const ids = await makeHolds(stored.redis, tag, tenant, Array.from({ length: each }, () => ({})));
+    const pipeline = stored.redis.pipeline();
+    for (const id of ids) {
+      pipeline.hset(reservationKey(tag, id), 'ex', 1000, 'gr', 0).zadd(ttlIndexKey(tag), 1000, id);
+    }
+    await pipeline.exec();
+  }
+  return each * TENANTS;
+}
+
+/** The expirations of a tenant as its log tells them, oldest first. */
+async function expirations({ tenant, tag }: Subscriber): Promise<{ entryId: string; reservation: string }[]> {
+  const entries = await stored.redis.xrange(eventLogKey(tag), '-', '+');
+  return entries
+    .map(([entryId, flat]) => ({ entryId, fields: new Map(flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1] ?? '']] : []) as [string, string][])) }))
+    .filter(({ fields }) => fields.get('ty') === 'reservation.expired' && fields.get('tn') === tenant)
+    .map(({ entryId, fields }) => ({ entryId, reservation: fields.get('reservation_id') ?? '' }));
+}
+
+async function statuses({ tag, subscriptionId }: Subscriber, entryIds: readonly string[]): Promise<(string | null)[]> {
+  return Promise.all(entryIds.map((entryId) => stored.redis.hget(deliveryKey(tag, `${entryId}:${subscriptionId}`), 'st')));
+}
+
+/** Expirations = events = deliveries that ended; nothing was told that did not happen, and first attempts came in order. */
+async function expectNothingLost(total: number): Promise<void> {
+  await eventually('nothing is due, unread, waiting or to be tried again', async () => {
+    for (const { tag } of subscribers) {
+      const waiting = await stored.redis.exists(ttlIndexKey(tag), lanesKey(tag), retryingKey(tag), outcomesKey(tag));
+      const [, , , , , , , , , , , lag] = ((await stored.redis.xinfo('GROUPS', eventLogKey(tag))) as unknown[][])[0] ?? [];
+      if (waiting > 0 || lag !== 0) {
+        throw new Error(`${tag}: ${waiting} indexes, lag ${String(lag)}`);
+      }
+    }
+    return true;
+  }, 60_000, 100);
+  let told = 0;
+  for (const one of subscribers) {
+    const events = await expirations(one);
+    told += events.length;
+    expect(new Set(events.map(({ reservation }) => reservation)).size).toBe(events.length);
+    const ids = events.map(({ entryId }) => eventIdOf({ partition: one.tag.slice(2, 4), entryId }));
+    const received = receiver.received.filter(({ path }) => path === `/${one.tenant}`).map(({ headers }) => headers['webhook-id']);
+    expect(new Set(await statuses(one, events.map(({ entryId }) => entryId)))).toEqual(new Set(['SUCCESS']));
+    // A set keeps the order of the first time.
+    expect([...new Set(received)]).toEqual(ids);
+  }
+  expect(told).toBe(total);
+}
+
+describe('no event is lost and none is made up', () => {
+  test('when the service is killed at random moments', async () => {
+    await setUp('everysec');
+    let total = 0;
+    for (let round = 0; round < 4; round += 1) {
+      total += await makeDue(500);
+      const seen = receiver.received.length;
+      const service = start();
+      await eventually('it delivers', () => receiver.received.length > seen, 30_000);
+      await delay(randomInt(20, 400));
+      await end(service);
+    }
+    total += await makeDue(500);
+    start();
+    await expectNothingLost(total);
+  }, 180_000);
+
+  test('when two share the work, and now one and now the other is killed', async () => {
+    await setUp('everysec');
+    let total = 0;
+    let [first, second] = [start(), start()];
+    for (let round = 0; round < 4; round += 1) {
+      total += await makeDue(500);
+      const seen = receiver.received.length;
+      await eventually('they deliver', () => receiver.received.length > seen, 30_000);
+      await delay(randomInt(20, 600));
+      await end(first);
+      [first, second] = [second, start()];
+    }
+    await expectNothingLost(total);
+    expect(second.child.exitCode).toBeNull();
+  }, 180_000);
+
+  test('when Redis stands still, and when it is killed and comes back', async () => {
+    await setUp('always');
+    start();
+    let total = await makeDue(400);
+    await eventually('it delivers', () => receiver.received.length > 0, 30_000);
+    redis.pause();
+    await delay(randomInt(500, 2500));
+    redis.resume();
+    total += await makeDue(400);
+    for (let round = 0; round < 2; round += 1) {
+      const seen = receiver.received.length;
+      await eventually('it delivers again', () => receiver.received.length > seen, 30_000);
+      await delay(randomInt(20, 200));
+      await redis.kill();
+      await redis.restart();
+      await eventually('the connection of the test is back', async () => (await stored.redis.ping()) === 'PONG');
+      total += await makeDue(400);
+    }
+    await expectNothingLost(total);
+  }, 180_000);
+});

@@ -1,0 +1,211 @@
+import { describe, expect, test } from '@jest/globals';
+import { deliveryIndexKey, deliveryKey, partitionCode, partitionOfTenant, tagOf } from '../../src/redis/index.js';
+import { DeliveryFeed } from '../../src/webhooks/deliveries/delivery-feed.js';
+import { expectRefusal, expectStatus, type Answer, type Json } from '../support/holdfast.js';
+import { Subscriber } from '../support/subscriber.js';
+import { useGovernance } from '../support/use-governance.js';
+
+const on = useGovernance();
+const PARTITIONS = 64;
+const NOON = Date.parse('2026-03-01T12:00:00Z');
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
+let sequence = 0;
+
+interface Stored {
+  /** Decides the partition. */
+  readonly tenant: string;
+  readonly createdMs?: number;
+  readonly fields?: Record<string, string>;
+}
+
+/** Writes down a delivery as lua/lib/delivery.lua does, of whatever time and outcome. */
+async function keep(subscriptionId: string, { tenant, createdMs = NOON, fields = {} }: Stored): Promise<string> {
+  const tag = tagOf(partitionCode(partitionOfTenant(tenant, PARTITIONS)));
+  sequence += 1;
+  const ref = `${createdMs - 5}-${sequence}:${subscriptionId}`;
+  await on.stored.redis.hset(deliveryKey(tag, ref), { st: 'SUCCESS', at: '1', ca: createdMs, ty: 'reservation.expired', ...fields });
+  await on.stored.redis.zadd(deliveryIndexKey(tag, subscriptionId), createdMs, ref);
+  return ref;
+}
+
+async function subscribed(): Promise<{ subscriber: Subscriber; id: string }> {
+  const subscriber = await Subscriber.make(on.holdfast, on.stored);
+  const { subscription } = expectStatus(await subscriber.create(), 201);
+  return { subscriber, id: subscription.subscription_id };
+}
+
+async function systemSubscription(): Promise<string> {
+  const answer = await on.holdfast.admin('POST', '/v1/admin/webhooks', { url: 'https://93.184.216.34/hook', event_types: ['system.webhook_delivery_failed'] });
+  return expectStatus(answer, 201).subscription.subscription_id as string;
+}
+
+const list = (id: string, query = ''): Promise<Answer> => on.holdfast.admin('GET', `/v1/admin/webhooks/${id}/deliveries${query}`);
+const rowsOf = async (id: string, query = ''): Promise<Json[]> => expectStatus(await list(id, query), 200).deliveries as Json[];
+
+/** All pages of this size, one after the other. */
+async function walk(id: string, limit: number, filter = ''): Promise<Json[]> {
+  const rows: Json[] = [];
+  for (let cursor = ''; ; ) {
+    const page = expectStatus(await list(id, `?limit=${limit}&cursor=${cursor}${filter}`), 200);
+    rows.push(...(page.deliveries as Json[]));
+    if (page.has_more !== true) {
+      expect(page).not.toHaveProperty('next_cursor');
+      return rows;
+    }
+    cursor = page.next_cursor as string;
+  }
+}
+
+describe('a delivery', () => {
+  test('is shown with what is known of it', async () => {
+    const { subscriber, id } = await subscribed();
+    await keep(id, {
+      tenant: subscriber.id,
+      fields: {
+        st: 'RETRYING', at: '2', fa: String(NOON + 10), rs: '503', rt: '42', em: 'the endpoint answered 503', nr: String(NOON + 4000), tr: `${TRACE}-00`,
+      },
+    });
+    expect(await rowsOf(id)).toEqual([
+      {
+        delivery_id: expect.stringMatching(/^dlv_/), subscription_id: id, event_id: expect.stringMatching(/^evt_[0-9a-f]{16}/), event_type: 'reservation.expired',
+        status: 'RETRYING', attempts: 2, attempted_at: '2026-03-01T12:00:00.010Z', next_retry_at: '2026-03-01T12:00:04.000Z', response_status: 503,
+        response_time_ms: 42, error_message: 'the endpoint answered 503', trace_id: TRACE, trace_flags: '00',
+      },
+    ]);
+  });
+
+  test('that succeeded after failures no longer shows their errors, and one that waits shows when it was queued', async () => {
+    const { subscriber, id } = await subscribed();
+    await keep(id, { tenant: subscriber.id, createdMs: NOON, fields: { rs: '200', rt: '3', em: '', fa: String(NOON + 1), co: String(NOON + 9000), at: '3' } });
+    await keep(id, { tenant: subscriber.id, createdMs: NOON + 1, fields: { st: 'PENDING', at: '0' } });
+    const [waiting, done] = await rowsOf(id);
+    expect(done).toMatchObject({ status: 'SUCCESS', attempts: 3, completed_at: '2026-03-01T12:00:09.000Z', response_status: 200 });
+    expect(done).not.toHaveProperty('error_message');
+    expect(waiting).toMatchObject({ status: 'PENDING', attempts: 0, attempted_at: '2026-03-01T12:00:00.001Z' });
+    expect(waiting).not.toHaveProperty('response_status');
+  });
+
+  test('whose record is gone by age is not listed', async () => {
+    const { subscriber, id } = await subscribed();
+    const ref = await keep(id, { tenant: subscriber.id });
+    await keep(id, { tenant: subscriber.id });
+    await on.stored.redis.del(deliveryKey(on.stored.tagOf(subscriber.id), ref));
+    expect(await rowsOf(id)).toHaveLength(1);
+  });
+});
+
+describe('the list of deliveries', () => {
+  test('is newest first, and its pages neither repeat nor skip one, also of one millisecond', async () => {
+    const { subscriber, id } = await subscribed();
+    for (const createdMs of [NOON, NOON + 2, NOON + 2, NOON + 2, NOON + 2, NOON + 2, NOON + 7]) {
+      await keep(id, { tenant: subscriber.id, createdMs });
+    }
+    const all = await rowsOf(id);
+    expect(all).toHaveLength(7);
+    const times = all.map(({ attempted_at: at }) => Date.parse(at as string));
+    expect(times).toEqual([...times].sort((a, b) => b - a));
+    expect(new Set(all.map(({ delivery_id: one }) => one as string)).size).toBe(7);
+    for (const limit of [1, 2, 3, 6, 7]) {
+      expect(await walk(id, limit)).toEqual(all);
+    }
+    expect(await rowsOf(id, '?limit=100000')).toEqual(all);
+  });
+
+  test("of the operators' subscription merges all partitions", async () => {
+    const id = await systemSubscription();
+    const tenants = Array.from({ length: 25 }, (_, index) => `merge-${index}`);
+    for (const [index, tenant] of tenants.entries()) {
+      await keep(id, { tenant, createdMs: NOON + (index % 4) });
+      await keep(id, { tenant, createdMs: NOON + (index % 4) });
+    }
+    const all = await rowsOf(id);
+    expect(all).toHaveLength(50);
+    const times = all.map(({ attempted_at: at }) => Date.parse(at as string));
+    expect(times).toEqual([...times].sort((a, b) => b - a));
+    for (const limit of [1, 7, 25, 49]) {
+      expect(await walk(id, limit)).toEqual(all);
+    }
+  });
+
+  test('keeps to a status and to a window with both its ends', async () => {
+    const { subscriber, id } = await subscribed();
+    for (const [index, st] of ['SUCCESS', 'FAILED', 'SUCCESS', 'PENDING', 'FAILED'].entries()) {
+      await keep(id, { tenant: subscriber.id, createdMs: NOON + index * 1000, fields: { st } });
+    }
+    const times = async (query: string): Promise<number[]> => (await rowsOf(id, query)).map(({ attempted_at: at }) => (Date.parse(at as string) - NOON) / 1000);
+    expect(await times('?status=FAILED')).toEqual([4, 1]);
+    expect(await times('?status=RETRYING')).toEqual([]);
+    expect(await times('?from=2026-03-01T12:00:01Z&to=2026-03-01T12:00:03Z')).toEqual([3, 2, 1]);
+    expect(await times('?from=2026-03-01T12:00:03Z')).toEqual([4, 3]);
+    expect(await times('?from=&to=2026-03-01T12:00:00Z&status=SUCCESS')).toEqual([0]);
+    expect((await walk(id, 1, '&status=FAILED&to=2026-03-01T12:00:03Z')).map(({ status }) => status as string)).toEqual(['FAILED']);
+  });
+
+  test('ends a page early when little matches, and loses nothing by that', async () => {
+    const { subscriber, id } = await subscribed();
+    for (let index = 0; index < 600; index += 1) {
+      await keep(id, { tenant: subscriber.id, createdMs: NOON + Math.floor(index / 40), fields: { st: index % 300 === 0 ? 'FAILED' : 'SUCCESS' } });
+    }
+    const feed = on.holdfast.app.get(DeliveryFeed, { strict: false });
+    const question = { subscriptionId: id, status: 'FAILED' as const, fromMs: undefined, toMs: undefined };
+    const found: string[] = [];
+    let pages = 0;
+    const cuts = await on.holdfast.metric('holdfast_webhook_delivery_pages_cut_total');
+    for (let after: Parameters<DeliveryFeed['page']>[3]; ; ) {
+      const { rows, next } = await feed.page(question, [partitionOfTenant(subscriber.id, PARTITIONS)], 10, after, 100);
+      found.push(...rows.map(({ ref }) => ref));
+      pages += 1;
+      if (next === undefined) {
+        break;
+      }
+      after = next;
+    }
+    expect(found).toHaveLength(2);
+    expect(await on.holdfast.metric('holdfast_webhook_delivery_pages_cut_total')).toBe(cuts + pages - 1);
+    expect(pages).toBeGreaterThan(1);
+  });
+
+  test('takes only its own cursor, and refuses what is none', async () => {
+    const [{ subscriber, id }, other] = [await subscribed(), await subscribed()];
+    for (let index = 0; index < 3; index += 1) {
+      await keep(id, { tenant: subscriber.id, createdMs: NOON + index });
+    }
+    const { next_cursor: cursor } = expectStatus(await list(id, '?limit=1'), 200);
+    expectRefusal(await list(id, `?limit=1&status=SUCCESS&cursor=${cursor}`), 400, 'INVALID_REQUEST');
+    expectRefusal(await list(other.id, `?limit=1&cursor=${cursor}`), 400, 'INVALID_REQUEST');
+    for (const query of ['?cursor=abc', '?status=DONE', '?status=success', '?from=yesterday', '?limit=0', '?limit=many']) {
+      expectRefusal(await list(id, query), 400, 'INVALID_REQUEST');
+    }
+  });
+});
+
+describe('on the plane of tenants', () => {
+  const listAs = (subscriber: Subscriber, id: string): Promise<Answer> =>
+    on.holdfast.call('GET', `/v1/webhooks/${id}/deliveries`, { key: subscriber.key });
+
+  test('a tenant and the operator see the same', async () => {
+    const { subscriber, id } = await subscribed();
+    await keep(id, { tenant: subscriber.id });
+    const seen = expectStatus(await list(id), 200);
+    expect(expectStatus(await listAs(subscriber, id), 200)).toEqual(seen);
+    expect(expectStatus(await on.holdfast.admin('GET', `/v1/webhooks/${id}/deliveries`), 200)).toEqual(seen);
+    expect(seen.deliveries).toHaveLength(1);
+  });
+
+  test("another tenant's subscription is not found, nor one that was never made", async () => {
+    const [{ id }, { subscriber: stranger }] = [await subscribed(), await subscribed()];
+    expectRefusal(await listAs(stranger, id), 404, 'WEBHOOK_NOT_FOUND');
+    expectRefusal(await listAs(stranger, await systemSubscription()), 404, 'WEBHOOK_NOT_FOUND');
+    expectRefusal(await listAs(stranger, 'whsub_00aaaaaaaaaaaaaaaa'), 404, 'WEBHOOK_NOT_FOUND');
+    expectRefusal(await list('nothing'), 404, 'WEBHOOK_NOT_FOUND');
+    const weak = await stranger.confined({ permissions: ['webhooks:write'] });
+    expectRefusal(await listAs(weak, id), 403, 'INSUFFICIENT_PERMISSIONS');
+  });
+
+  test('a closed tenant can still be looked into', async () => {
+    const { subscriber, id } = await subscribed();
+    await keep(id, { tenant: subscriber.id });
+    await on.stored.setTenantStatus(subscriber.id, 'CLOSED');
+    expect(await rowsOf(id)).toHaveLength(1);
+  });
+});
