@@ -1,7 +1,19 @@
-/** Real Redis in every test: global-setup starts one server on a free port for the whole run, fault tests start their own. */
+import { readFileSync } from 'node:fs';
+
+/** With TEST_TOPOLOGY the suites that can run on another kind of Redis than one server do so; which these are is in one list. */
+function selection() {
+  if (process.env.TEST_TOPOLOGY === undefined) {
+    return { roots: ['<rootDir>/test'] };
+  }
+  const { suites, aboutOneServer } = JSON.parse(readFileSync(new URL('test/topologies.json', import.meta.url), 'utf8'));
+  const leftOut = aboutOneServer.filter(({ test }) => test === undefined).map(({ file }) => `<rootDir>/${file}$`);
+  return { roots: suites.map((suite) => `<rootDir>/${suite}`), testPathIgnorePatterns: ['/node_modules/', ...leftOut] };
+}
+
+/** Real Redis in every test: global-setup starts one on free ports for the whole run, and files that need one of their own get it. */
 export default {
   testEnvironment: 'node',
-  roots: ['<rootDir>/test'],
+  ...selection(),
   testMatch: ['**/*.test.ts'],
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },

@@ -1,28 +1,28 @@
 // What one reservation with three budgeted scopes takes in Redis: while it lives, when it has ended, and when its idempotency
 // records have lapsed as well. The service's own janitor packs the ended records. Real requests, with the ids that clients send.
 import { randomUUID } from 'node:crypto';
-import { cpus, release } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { endedKey, eventLogKey, idempotencyKey, partitionCode, partitionOfTenant, reservationIndexKey, reservationKey, tagOf, ttlIndexKey } from '../dist/redis/keyspace.js';
+import { unlessShort } from './duration.mjs';
+import { doubts, figure, storeOf, whole } from './report.mjs';
 import { provision, startService } from './service.mjs';
 
 const PARTITIONS = 64;
 /** Large enough that the indexes have the form they have in earnest: up to 128 entries Redis keeps them smaller. */
-const COUNT = 3000;
+const COUNT = unlessShort(3000, 300);
 const CONNECTIONS = 32;
 const TARGET_BYTES = 400;
 const PACK_TIMEOUT_MS = 60_000;
 const SHORTEST_TTL_MS = 1000;
 
-export async function run() {
+export async function measure() {
   const service = await startService();
   const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
   redis.on('error', () => undefined);
   try {
     const bench = new AuditBytes(service.port, redis, await provision(service.port));
-    process.stdout.write(await bench.report());
-    return 0;
+    return await bench.result();
   } finally {
     redis.disconnect();
     await service.stop();
@@ -34,15 +34,15 @@ class AuditBytes {
     Object.assign(this, { port, redis, target, tag: tagOf(partitionCode(partitionOfTenant(target.tenant, PARTITIONS))) });
   }
 
-  async report() {
+  async result() {
     const rows = [];
     const live = await this.make({ ttl_ms: 600_000 });
     rows.push(await this.measure('live', live));
     await this.end(live, (hold) => ['commit', { idempotency_key: hold.endKey, actual: { unit: 'TOKENS', amount: 800 } }]);
     await this.packed();
-    rows.push(await this.measure('committed, before the idempotency records lapse', live));
+    rows.push(await this.measure('committed', live));
     await this.lapse(live);
-    rows.push(await this.measure('committed, after they lapsed', live));
+    rows.push(await this.measure('committed, its idempotency records lapsed', live));
     // The first ones also paid for scripts, connections and the growth of tables.
     const start = await this.used();
     const released = await this.make({ ttl_ms: 600_000 });
@@ -50,12 +50,12 @@ class AuditBytes {
     await this.packed();
     await this.lapse(released);
     const growth = ((await this.used()) - start) / COUNT;
-    rows.push(await this.measure('released, after they lapsed', released));
+    rows.push(await this.measure('released, its idempotency records lapsed', released));
     const expired = await this.make({ ttl_ms: SHORTEST_TTL_MS, grace_period_ms: 0 });
     await this.packed(SHORTEST_TTL_MS);
     await this.lapse(expired);
-    rows.push(await this.measure('expired, after they lapsed', expired));
-    return this.text(rows, growth, await this.eventBytes());
+    rows.push(await this.measure('expired, its idempotency records lapsed', expired));
+    return resultOf(rows, growth, await this.eventBytes(), await storeOf(this.redis));
   }
 
   /** Reservations over HTTP, with UUIDs as keys, as most clients send them. */
@@ -152,25 +152,27 @@ class AuditBytes {
     const read = (name) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
     return read('used_memory') - read('mem_aof_buffer') - read('mem_clients_normal');
   }
+}
 
-  async text(rows, growth, eventBytes) {
-    const whole = (value) => Math.round(value).toLocaleString('en-US');
-    const version = /redis_version:(\S+)/.exec(await this.redis.info('server'))?.[1];
-    const finished = rows.slice(2);
-    const met = finished.every(({ total }) => total <= TARGET_BYTES);
-    return [
-      '',
-      `Bytes of one reservation with three budgeted scopes, by \`MEMORY USAGE\`, ${COUNT} of each. \`npm run bench -- audit-bytes\`, ${new Date().toISOString().slice(0, 10)}; ` +
-        `${cpus().length} × ${cpus()[0]?.model ?? 'unknown processor'}, ${process.platform} ${release()}; Node.js ${process.versions.node}; Redis ${version}.`,
-      '',
-      '| | record | idempotency records | list index | TTL index | all-in |',
-      '| --- | --: | --: | --: | --: | --: |',
-      ...rows.map(({ name, record, idempotency, listIndex, ttlIndex, total }) => `| ${name} | ${[record, idempotency, listIndex, ttlIndex, total].map(whole).join(' | ')} |`),
-      '',
-      `Target for ended ones after the lapse: at most ${TARGET_BYTES} bytes: ${met ? 'met' : '**missed**'}.`,
-      `The same by growth of \`used_memory\`, which also counts the table of expiries: ${whole(growth)} bytes a released reservation.`,
-      `An expiration is told in the event log, of which an entry takes ${whole(eventBytes)} bytes.`,
-      '',
-    ].join('\n');
-  }
+function resultOf(rows, growth, eventBytes, store) {
+  const finished = rows.slice(2);
+  return {
+    title: 'Bytes of a reservation',
+    command: 'npm run bench -- audit-bytes',
+    subject: `Bytes of one reservation with three budgeted scopes, by \`MEMORY USAGE\`, ${whole(COUNT)} of each.`,
+    store,
+    tables: [
+      {
+        head: ['', 'record', 'idempotency records', 'list index', 'TTL index', 'all-in'],
+        rows: rows.map(({ name, record, idempotency, listIndex, ttlIndex, total }) => [name, ...[record, idempotency, listIndex, ttlIndex, total].map(whole)]),
+        texts: 1,
+      },
+    ],
+    figures: [
+      ...finished.map(({ name, total }) => figure(name, `${whole(total)} bytes`, `≤ ${TARGET_BYTES} bytes`, total <= TARGET_BYTES)),
+      figure('released, by growth of `used_memory`, with its share of the table of expiries', `${whole(growth)} bytes`, '', undefined),
+      figure('an entry of the event log', `${whole(eventBytes)} bytes`, '', undefined),
+    ],
+    notes: doubts([]),
+  };
 }

@@ -4,19 +4,20 @@ import { randomBytes } from 'node:crypto';
 import { cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
-import { report } from './report.mjs';
+import { unlessShort } from './duration.mjs';
+import { reserveResult } from './reserve-report.mjs';
 import { cpuSecondsOf, provision, startService } from './service.mjs';
 import { scriptCalls } from './workload.mjs';
 
 const LEVELS = [1, 32, 200];
-const LEVEL_SECONDS = 5;
-const WARM_UP_SECONDS = 3;
-const RAW_SECONDS = 3;
-const COST_CALLS = 20_000;
+const LEVEL_SECONDS = unlessShort(5, 1);
+const WARM_UP_SECONDS = unlessShort(3, 1);
+const RAW_SECONDS = unlessShort(3, 1);
+const COST_CALLS = unlessShort(20_000, 2000);
 const MEMORY_SAMPLES = 500;
 const PHASE_TIMEOUT_MS = 30_000;
 
-export async function run() {
+export async function measure() {
   const service = await startService();
   const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
   redis.on('error', () => undefined);
@@ -24,8 +25,7 @@ export async function run() {
   try {
     const target = { ...(await provision(service.port)), run: randomBytes(4).toString('hex') };
     const bench = new ReserveBenchmark(service, redis, raw, http, target);
-    process.stdout.write(await report(redis, await bench.measure()));
-    return 0;
+    return await reserveResult(redis, await bench.measure());
   } finally {
     raw.stop();
     http.stop();
@@ -78,14 +78,15 @@ class ReserveBenchmark {
       levels.push(await this.saturate(connections, LEVEL_SECONDS));
     }
     const saturated = levels.at(-1);
-    say(`open loop at half of ${Math.round(saturated.per_second)} operations a second`);
-    const plan = { kind: 'paced', port: this.service.port, rate: saturated.per_second / 2, seconds: LEVEL_SECONDS };
-    const paced = await this.timed(this.http, plan);
+    const paced = (share) => ({ kind: 'paced', port: this.service.port, rate: saturated.per_second * share, seconds: LEVEL_SECONDS });
+    say(`open loop at half of ${Math.round(saturated.per_second)} operations a second, then at 80 %`);
+    const half = await this.timed(this.http, paced(0.5));
+    const high = await this.timed(this.http, paced(0.8));
     const rawAfter = await this.rawPairs();
-    say('open loop at the same rate while Redis rewrites its log');
+    say('open loop at half of the rate while Redis rewrites its log');
     await this.redis.bgrewriteaof();
-    const rewriting = await this.timed(this.http, plan);
-    return { cost, raw: [rawBefore, rawAfter], levels, paced, rewriting };
+    const rewriting = await this.timed(this.http, paced(0.5));
+    return { cost, raw: [rawBefore, rawAfter], levels, half, high, rewriting };
   }
 
   async rawPairs() {
@@ -134,7 +135,7 @@ class ReserveBenchmark {
   async costOf(kind, first) {
     await this.redis.config('RESETSTAT');
     const phase = await this.timed(this.raw, { kind, socketPath: this.service.socket, count: COST_CALLS, first });
-    const stats = /cmdstat_evalsha:calls=(\d+),usec=\d+,usec_per_call=([\d.]+)/.exec(await this.redis.info('commandstats'));
+    const stats = /cmdstat_fcall:calls=(\d+),usec=\d+,usec_per_call=([\d.]+)/.exec(await this.redis.info('commandstats'));
     if (Number(stats?.[1]) < COST_CALLS) {
       throw new Error(`INFO commandstats shows ${stats?.[1]} calls, not ${COST_CALLS}`);
     }

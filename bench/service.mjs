@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const ADMIN_KEY = 'benchmark-admin-key';
+const WEBHOOK_KEY = 'be'.repeat(32);
 const START_TIMEOUT_MS = 30_000;
 const STOP_TIMEOUT_MS = 15_000;
 const CLOCK_TICKS_PER_SECOND = 100;
@@ -20,7 +21,7 @@ export async function startService(settings = {}) {
   const child = spawn(process.execPath, ['--import', file('../scripts/stop-with-parent.mjs'), file('../dist/main.js')], {
     detached: true,
     stdio: ['pipe', 'pipe', 'inherit'],
-    env: { ...Object.fromEntries(kept), PORT: '0', HOST: '127.0.0.1', DATA_DIR: dataDir, ADMIN_API_KEY: ADMIN_KEY, ...settings },
+    env: { ...Object.fromEntries(kept), PORT: '0', HOST: '127.0.0.1', DATA_DIR: dataDir, ADMIN_API_KEY: ADMIN_KEY, WEBHOOK_SECRET_ENCRYPTION_KEY: WEBHOOK_KEY, ...settings },
   });
   const ended = new Promise((done) => child.once('close', done));
   const stop = async () => {
@@ -67,17 +68,20 @@ export function cpuSecondsOf(pid) {
   }
 }
 
+/** One operation with the operator's key. */
+export async function askAsAdmin(port, method, path, body) {
+  const headers = { 'Content-Type': 'application/json', 'X-Admin-API-Key': ADMIN_KEY };
+  const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, headers, body: JSON.stringify(body) });
+  const text = await response.text();
+  if (!response.ok) {
+    throw new Error(`${path}: ${response.status} ${text}`);
+  }
+  return JSON.parse(text);
+}
+
 /** Makes a tenant, its key, and a budget at each of three scopes that nothing in the run can use up. */
 export async function provision(port, tenant = 'bench') {
-  const admin = async (path, body) => {
-    const headers = { 'Content-Type': 'application/json', 'X-Admin-API-Key': ADMIN_KEY };
-    const response = await fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
-    const text = await response.text();
-    if (response.status !== 201) {
-      throw new Error(`${path}: ${response.status} ${text}`);
-    }
-    return JSON.parse(text);
-  };
+  const admin = (path, body) => askAsAdmin(port, 'POST', path, body);
   await admin('/v1/admin/tenants', { tenant_id: tenant, name: 'Benchmark' });
   const key = await admin('/v1/admin/api-keys', { tenant_id: tenant, name: 'benchmark' });
   const scopes = [`tenant:${tenant}`, `tenant:${tenant}/workspace:prod`, `tenant:${tenant}/workspace:prod/agent:summarizer`];

@@ -4,23 +4,24 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import { unlessShort } from './duration.mjs';
 import { machineCpuSeconds, say, startLoad } from './reserve.mjs';
 import { cpuSecondsOf, provision, startService } from './service.mjs';
 import { Holds, latenessOf } from './sweep-holds.mjs';
-import { sweepReport } from './sweep-report.mjs';
+import { sweepResult } from './sweep-report.mjs';
 
 const TENANTS = 16;
-const STEADY = { perSecond: 500, seconds: 20, ttlMs: 1000 };
-const BACKLOG = 100_000;
+const STEADY = { perSecond: 500, seconds: unlessShort(20, 2), ttlMs: 1000 };
+const BACKLOG = unlessShort(100_000, 5000);
 /** Long enough to make the backlog before it is due. */
-const MAKE_MS = 40_000;
-const LOAD = { warmUp: 3, saturate: 4, paced: 8 };
+const MAKE_MS = unlessShort(40_000, 5000);
+const LOAD = unlessShort({ warmUp: 3, saturate: 4, paced: 8 }, { warmUp: 1, saturate: 1, paced: 2 });
 const DRAIN_TIMEOUT_MS = 60_000;
 const GRACE = { held: 1500, graceMs: 60_000, due: 200 };
-const IDLE_SECONDS = 15;
+const IDLE_SECONDS = unlessShort(15, 2);
 const PROBE_MS = 2;
 
-export async function run() {
+export async function measure() {
   say('an idle sweeper, and an idle instance without one');
   const idle = { sweeper: await idleCost('sweeper'), without: await idleCost('api') };
   const service = await startService();
@@ -38,8 +39,7 @@ export async function run() {
     }
     holds = new Holds(service.socket, tenants, randomBytes(4).toString('hex'));
     const bench = new SweepBenchmark({ service, redis, load, target, holds });
-    process.stdout.write(await sweepReport(redis, { idle, ...(await bench.measure()) }));
-    return 0;
+    return await sweepResult(redis, { idle, ...(await bench.measure()) });
   } finally {
     load.stop();
     holds?.close();
@@ -90,7 +90,7 @@ class SweepBenchmark {
     const calm = await this.watched(() => this.foreground(paced));
     const beside = await this.backlog('a backlog beside half load', paced);
     const grace = await this.grace();
-    return { steady, alone, saturated, calm, beside, grace };
+    return { backlog: BACKLOG, steady, alone, saturated, calm, beside, grace };
   }
 
   async steady() {
@@ -105,7 +105,7 @@ class SweepBenchmark {
     }
     await delay(ttlMs + 1500);
     const expired = await this.holds.expiredSince(mark);
-    return { made: perSecond * seconds, ...latenessOf(expired) };
+    return { made: perSecond * seconds, perSecond, seconds, ...latenessOf(expired) };
   }
 
   /** The load, if any, starts as the backlog becomes due. */

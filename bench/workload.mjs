@@ -56,7 +56,7 @@ export function scriptCalls({ tenant, scopes, keyId, run }) {
     const [id, key] = [idOf(number), keyOf(run, number)];
     const fields = ['ws', 'prod', 'ag', 'summarizer', 'ak', 'llm.completion', 'an', 'gpt-4o', 'ik', key];
     return resp([
-      'EVALSHA', scripts.get('reserve').sha, 3, reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant),
+      'FCALL', scripts.get('reserve').functionName, 3, reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant),
       tenant, id, fingerprintOf(number), 'TOKENS', ESTIMATE, POLICY, TTL_MS, GRACE_MS, 0, IDEMPOTENCY_TTL_MS, RETENTION_MS, keyId,
       requestOf(number), TRACE, scopes.length, ...scopes, ...fields,
     ]);
@@ -64,7 +64,7 @@ export function scriptCalls({ tenant, scopes, keyId, run }) {
   const commit = (number) => {
     const [id, key] = [idOf(number), keyOf(run, number)];
     return resp([
-      'EVALSHA', scripts.get('commit').sha, 2, reservationKey(tag, id), idempotencyKey.commit(tag, tenant, id, key),
+      'FCALL', scripts.get('commit').functionName, 2, reservationKey(tag, id), idempotencyKey.commit(tag, tenant, id, key),
       tenant, id, fingerprintOf(number), 'TOKENS', ACTUAL, '', IDEMPOTENCY_TTL_MS, RETENTION_MS, keyId, requestOf(number), TRACE,
     ]);
   };

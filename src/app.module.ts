@@ -5,6 +5,7 @@ import { ConfigModule, type HoldfastConfig } from './config/index.js';
 import { BalancesModule } from './balances/index.js';
 import { DecideModule } from './decide/index.js';
 import { DirectDebitModule } from './direct-debit/index.js';
+import { EventLogModule } from './event-log/index.js';
 import { ExpiryModule } from './expiry/index.js';
 import { GovernanceModule } from './governance/index.js';
 import { HealthModule } from './health/index.js';
@@ -14,6 +15,7 @@ import { LoggingModule, type Logger } from './logging/index.js';
 import { MetricsModule } from './metrics/index.js';
 import { RedisModule } from './redis/index.js';
 import { ReservationsModule } from './reservations/index.js';
+import { WebhooksModule } from './webhooks/index.js';
 
 export type AppModuleImport = Type<unknown> | DynamicModule;
 
@@ -43,7 +45,9 @@ export class AppModule {
         DirectDebitModule,
         BalancesModule,
         ExpiryModule,
+        EventLogModule,
         AuditModule,
+        WebhooksModule,
         ...modules,
       ],
     };

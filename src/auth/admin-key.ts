@@ -1,18 +1,13 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
-import { CONFIG, type HoldfastConfig } from '../config/index.js';
+import { CONFIG, ExpectedSecret, type HoldfastConfig } from '../config/index.js';
 
-function digest(key: string): Buffer {
-  return createHash('sha256').update(key).digest();
-}
-
-/** The operator's key, compared in a time that tells nothing about it. */
+/** The operator's key. */
 @Injectable()
 export class AdminKey {
-  private readonly expected: Buffer | undefined;
+  private readonly expected: ExpectedSecret | undefined;
 
   constructor(@Inject(CONFIG) config: HoldfastConfig) {
-    this.expected = config.adminApiKey === undefined ? undefined : digest(config.adminApiKey);
+    this.expected = config.adminApiKey === undefined ? undefined : new ExpectedSecret(config.adminApiKey);
   }
 
   /** @throws Error when the server has no admin key, which is a mistake of its operator and not of the caller. */
@@ -20,7 +15,6 @@ export class AdminKey {
     if (this.expected === undefined) {
       throw new Error('an admin key was presented, but this server was started without one');
     }
-    // Digests have one length, so the comparison takes the same time for every key.
-    return timingSafeEqual(digest(presented), this.expected);
+    return this.expected.matches(presented);
   }
 }

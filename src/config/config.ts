@@ -58,6 +58,8 @@ export interface HoldfastConfig {
   readonly sweepTimeShare: number;
   readonly sweepAlertMs: number;
   readonly auditRetentionDays: number;
+  readonly eventRetentionDays: number;
+  readonly auditLogRetentionDays: number;
   readonly idempotencyTtlMs: number;
   readonly bodyLimitBytes: number;
   /** Requests in a minute, as each instance counts them; 0 is no limit. */
@@ -66,7 +68,16 @@ export interface HoldfastConfig {
   readonly rateLimitPublicPerMinute: number;
   /** Absent when no proxy is believed. */
   readonly trustProxy?: readonly string[];
+  /** Absent only with the embedded Redis, until `resolveWebhookSecretKey` has found or made it. */
   readonly webhookSecretEncryptionKey?: Buffer;
+  /** Of one attempt. */
+  readonly webhookTimeoutMs: number;
+  readonly webhookConcurrency: number;
+  readonly webhookPollMs: number;
+  readonly webhookLeaseMs: number;
+  readonly webhookStaleAfterMs: number;
+  readonly webhookDeliveryRetentionDays: number;
+  readonly webhookAlertMs: number;
   readonly logLevel: string;
   readonly metricsTenantLabel: boolean;
   readonly shutdownGraceMs: number;
@@ -95,6 +106,9 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
   if (redis.mode !== 'embedded' && !reading.isSet(VARIABLES.adminApiKey)) {
     reading.refuse('ADMIN_API_KEY is required with an external Redis: set at least 16 characters');
   }
+  if (redis.mode !== 'embedded' && !reading.isSet(VARIABLES.webhookSecretEncryptionKey)) {
+    reading.refuse('WEBHOOK_SECRET_ENCRYPTION_KEY is required with an external Redis: set 32 bytes, written as 64 hex digits or as base64');
+  }
   const config: HoldfastConfig = {
     port: reading.required(VARIABLES.port),
     ...(adminPort === undefined ? {} : { adminPort }),
@@ -113,6 +127,8 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
     sweepTimeShare: reading.required(VARIABLES.sweepTimeShare),
     sweepAlertMs: reading.required(VARIABLES.sweepAlertMs),
     auditRetentionDays: reading.required(VARIABLES.auditRetentionDays),
+    eventRetentionDays: reading.required(VARIABLES.eventRetentionDays),
+    auditLogRetentionDays: reading.required(VARIABLES.auditLogRetentionDays),
     idempotencyTtlMs: reading.required(VARIABLES.idempotencyTtlMs),
     bodyLimitBytes: reading.required(VARIABLES.bodyLimitBytes),
     rateLimitPerKeyPerMinute: reading.required(VARIABLES.rateLimitPerKeyPerMinute),
@@ -120,6 +136,13 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
     rateLimitPublicPerMinute: reading.required(VARIABLES.rateLimitPublicPerMinute),
     ...(trustProxy === undefined ? {} : { trustProxy }),
     ...(webhookSecretEncryptionKey === undefined ? {} : { webhookSecretEncryptionKey }),
+    webhookTimeoutMs: reading.required(VARIABLES.webhookTimeoutMs),
+    webhookConcurrency: reading.required(VARIABLES.webhookConcurrency),
+    webhookPollMs: reading.required(VARIABLES.webhookPollMs),
+    webhookLeaseMs: reading.required(VARIABLES.webhookLeaseMs),
+    webhookStaleAfterMs: reading.required(VARIABLES.webhookStaleAfterMs),
+    webhookDeliveryRetentionDays: reading.required(VARIABLES.webhookDeliveryRetentionDays),
+    webhookAlertMs: reading.required(VARIABLES.webhookAlertMs),
     logLevel: reading.required(VARIABLES.logLevel),
     metricsTenantLabel: reading.required(VARIABLES.metricsTenantLabel),
     shutdownGraceMs: SHUTDOWN_GRACE_MS,

@@ -5,6 +5,8 @@ export class DemoError extends Error {
   override readonly name = 'DemoError';
 }
 
+export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
+
 export interface Answer {
   readonly status: number;
   readonly body: Readonly<Record<string, unknown>>;
@@ -17,8 +19,8 @@ export class Api {
     private readonly credential: Readonly<Record<string, string>>,
   ) {}
 
-  /** @throws DemoError when no answer comes, or one that is no JSON object. */
-  async call(method: 'GET' | 'POST', path: string, body?: object): Promise<Answer> {
+  /** @throws DemoError when no answer comes, or one that is no JSON object; no body at all counts as an empty one. */
+  async call(method: Method, path: string, body?: object): Promise<Answer> {
     const headers = body === undefined ? this.credential : { ...this.credential, 'Content-Type': 'application/json' };
     const content = body === undefined ? {} : { body: JSON.stringify(body) };
     let text: string;
@@ -32,7 +34,7 @@ export class Api {
       throw new DemoError(`${method} ${path}: no answer (${cause instanceof Error ? cause.message : message})`, { cause: error });
     }
     try {
-      return { status, body: JSON.parse(text) as Answer['body'] };
+      return { status, body: text === '' ? {} : (JSON.parse(text) as Answer['body']) };
     } catch (error) {
       throw new DemoError(`${method} ${path}: ${status} with a body that is no JSON`, { cause: error });
     }
@@ -42,7 +44,7 @@ export class Api {
    * Calls and checks the status.
    * @throws DemoError that names the step, what was expected and what came instead.
    */
-  async expect(step: string, statuses: readonly number[], method: 'GET' | 'POST', path: string, body?: object): Promise<Answer> {
+  async expect(step: string, statuses: readonly number[], method: Method, path: string, body?: object): Promise<Answer> {
     const answer = await this.call(method, path, body);
     if (!statuses.includes(answer.status)) {
       throw new DemoError(`${step}: expected ${statuses.join(' or ')}, got ${describe(answer)}`);

@@ -3,7 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Api, describe, DemoError, type Answer } from './api.js';
 import { balancesIn, deviation, readBalances, someReserved, type Balances, type Figures } from './balances.js';
 import { prepareLedger } from './demo-ledger.js';
-import { SCOPES, SUBJECT, UNIT } from './demo-scopes.js';
+import { SCOPES, SUBJECT, TENANT, UNIT } from './demo-scopes.js';
+import { DemoWebhook } from './demo-webhook.js';
 import { amount, balanceTable } from './table.js';
 
 const FIRST_HOLD = 5000;
@@ -33,18 +34,28 @@ export interface DemoResult {
 }
 
 /**
- * Shows a reservation that is committed and another one that expires, through the public API, and checks every step.
+ * Shows a reservation that is committed and another one that expires, of which a webhook tells, through the public API, and checks every step.
  * @throws DemoError in one line when a step is not as expected.
  */
 export async function runDemo(options: DemoOptions): Promise<DemoResult> {
   const runId = randomBytes(4).toString('hex');
   const apiKey = await prepareLedger({ ...options, runId });
-  const api = new Api(options.baseUrl, { 'X-Cycles-API-Key': apiKey });
+  const webhook = await DemoWebhook.open(options);
+  options.print(`Webhook  reservation.expired of ${TENANT} goes to ${webhook.url}`);
+  try {
+    await showRounds(new Api(options.baseUrl, { 'X-Cycles-API-Key': apiKey }), options, runId, webhook);
+  } finally {
+    await webhook.close();
+  }
+  return { apiKey, runId };
+}
+
+async function showRounds(api: Api, options: DemoOptions, runId: string, webhook: DemoWebhook): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     const before = await readBalances('the balances', api);
     try {
-      await new Round(api, options, `${runId}-${attempt}`).show(before);
-      return { apiKey, runId };
+      await new Round(api, options, `${runId}-${attempt}`, webhook).show(before);
+      return;
     } catch (error) {
       if (!(error instanceof DemoError) || !someReserved(before) || attempt === ROUNDS) {
         throw error;
@@ -62,13 +73,15 @@ class Round {
     private readonly api: Api,
     private readonly options: DemoOptions,
     private readonly keyPrefix: string,
+    private readonly webhook: DemoWebhook,
   ) {}
 
   async show(before: Balances): Promise<void> {
     this.latest = before;
     this.options.print(`\nThe budgets before\n${balanceTable(before)}`);
     await this.reserveAndCommit();
-    await this.reserveAndLetExpire();
+    const expiredId = await this.reserveAndLetExpire();
+    await this.hearOf(expiredId);
   }
 
   private async reserveAndCommit(): Promise<void> {
@@ -90,7 +103,8 @@ class Round {
     });
   }
 
-  private async reserveAndLetExpire(): Promise<void> {
+  /** @returns the reservation that expired */
+  private async reserveAndLetExpire(): Promise<string> {
     const afterCommit = this.latest;
     const held = await this.reserve(SECOND_HOLD, { ttl_ms: SHORT_TTL_MS, grace_period_ms: 0 });
     const deadline = performance.now() + SHORT_TTL_MS;
@@ -118,6 +132,17 @@ class Round {
     }
     const seen = `RESERVATION_EXPIRED, seen ${Math.max(0, lateness_ms)} ms after its deadline`;
     this.tell('Nobody commits it: the sweeper expires it and gives the budget back', seen, balances, { remaining: SECOND_HOLD, reserved: -SECOND_HOLD });
+    return held.id;
+  }
+
+  private async hearOf(reservationId: string): Promise<void> {
+    const { eventId, eventType, delay_ms } = await this.webhook.arrivalOf(reservationId);
+    this.step += 1;
+    this.options.print(
+      `\n${this.step}  The endpoint that subscribed hears of it\n` +
+        `   ${eventType} ${eventId} of ${reservationId}, ${amount(delay_ms)} ms after it happened\n` +
+        `   X-Cycles-Signature and webhook-signature verified with the subscription's secret`,
+    );
   }
 
   private async reserve(tokens: number, lease: Readonly<Record<string, number>>): Promise<{ id: string; answer: Answer }> {

@@ -1,7 +1,7 @@
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { AppModule, type AppModuleImport } from '../app.module.js';
-import { resolveAdminApiKey, type HoldfastConfig } from '../config/index.js';
+import { resolveAdminApiKey, resolveWebhookSecretKey, type HoldfastConfig } from '../config/index.js';
 import { createLogger, type Logger } from '../logging/index.js';
 import { RequestMetrics } from '../metrics/index.js';
 import { createFastify } from './fastify.js';
@@ -15,15 +15,16 @@ export interface AppOptions {
 }
 
 /**
- * The whole application, ready to `listen`; used by main.ts and by the tests. With the embedded Redis it finds or makes the admin key.
+ * The whole application, ready to `listen`; used by main.ts and by the tests. With the embedded Redis it finds or makes the keys that are not given.
  * @throws whatever stops the start; nothing has been printed about it then.
  */
 export async function createApp(config: HoldfastConfig, options: AppOptions = {}): Promise<NestFastifyApplication> {
   const logger = options.logger ?? createLogger(config.logLevel);
   const adminApiKey = resolveAdminApiKey(config, logger);
+  const webhookSecretEncryptionKey = resolveWebhookSecretKey(config, logger);
   const { fastify, routes } = createFastify(logger, config);
   const app = await NestFactory.create<NestFastifyApplication>(
-    AppModule.forRoot({ ...config, adminApiKey }, { logger, routes, modules: options.modules ?? [] }),
+    AppModule.forRoot({ ...config, adminApiKey, webhookSecretEncryptionKey }, { logger, routes, modules: options.modules ?? [] }),
     new FastifyAdapter(fastify as never),
     { bodyParser: false, abortOnError: false, logger: new NestLogger(logger) },
   );

@@ -1,6 +1,6 @@
 import { HttpException, NotFoundException } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Refusal, type ErrorCode } from '../ledger/index.js';
+import { Refusal, TooManyMatched, type ErrorCode } from '../ledger/index.js';
 import { StoreUnavailable } from '../redis/index.js';
 import { ERROR_CATALOGUE } from './error-catalogue.js';
 import { stringifyJson } from './json.js';
@@ -35,7 +35,8 @@ const ROUTER_REFUSALS: Readonly<Record<string, string>> = {
 export function answerTo(error: unknown, request: FastifyRequest, routes: RouteTable): ErrorAnswer {
   if (error instanceof Refusal) {
     const entry = ERROR_CATALOGUE[error.code];
-    return { status: entry.status, code: error.code, message: error.message || entry.message, details: error.details };
+    const status = error instanceof TooManyMatched ? 400 : entry.status;
+    return { status, code: error.code, message: error.message || entry.message, details: error.details };
   }
   if (error instanceof StoreUnavailable) {
     return {
@@ -48,6 +49,9 @@ export function answerTo(error: unknown, request: FastifyRequest, routes: RouteT
   }
   if (error instanceof NotFoundException && request.is404) {
     return noRoute(request, routes);
+  }
+  if (wasCutOff(error, request)) {
+    return { status: 400, code: 'INVALID_REQUEST', message: 'the request ended before its body did' };
   }
   const status = statusOf(error);
   if (status !== undefined && status >= 400 && status < 500) {
@@ -89,6 +93,11 @@ function clientError(error: Error, status: number, request: FastifyRequest): Err
   return known === undefined
     ? { status, code: CODE_BY_STATUS.get(status) ?? 'INVALID_REQUEST', message: error.message }
     : { status: 400, code: 'INVALID_REQUEST', message: known };
+}
+
+/** A client that goes away while it sends a body is no failure of ours, though Node tells of it as an error. */
+function wasCutOff(error: unknown, { raw }: FastifyRequest): boolean {
+  return !raw.complete && (error as { code?: unknown } | null)?.code === 'ECONNRESET';
 }
 
 function statusOf(error: unknown): number | undefined {

@@ -1,4 +1,4 @@
-import { STATUS_CODES } from 'node:http';
+import { STATUS_CODES, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { fastify, LogController, type FastifyInstance } from 'fastify';
 import type { HoldfastConfig } from '../config/index.js';
@@ -51,6 +51,7 @@ export function createFastify(logger: Logger, { bodyLimitBytes, trustProxy }: Pi
       answerRaw(error, socket);
     },
   }) as unknown as FastifyInstance;
+  answerUncommon(instance.server);
   installTracing(instance);
   const table = installRouteTable(instance);
   routes.table = table;
@@ -110,19 +111,47 @@ const RAW_ANSWERS: Readonly<Record<string, readonly [status: number, message: st
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'the request did not arrive in time'],
 };
 
+/** A connection, and the answer that Node is about to write to it; only Node's own name leads there. */
+type HttpSocket = Duplex & { readonly _httpMessage?: ServerResponse | null };
+
 /** Answers what is no HTTP request at all: there is no Fastify request yet, only the socket. */
-export function answerRaw(error: Error & { code?: string }, socket: Duplex): void {
+export function answerRaw(error: Error & { code?: string }, socket: HttpSocket): void {
+  const underWay = socket._httpMessage;
+  if (underWay?.req.complete === true && !underWay.writableFinished) {
+    // What came after a whole request is wrong, not the request: its own answer goes first, or it would seem refused.
+    underWay.once('finish', () => {
+      answerRaw(error, socket);
+    });
+    return;
+  }
   if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
     socket.destroy();
     return;
   }
   const [status, message] = RAW_ANSWERS[error.code ?? ''] ?? [400, 'the request is not valid HTTP'];
-  const answer: ErrorAnswer = { status, code: 'INVALID_REQUEST', message };
-  const trace = traceFrom({}, newRequestId());
+  endRaw(socket, { status, code: 'INVALID_REQUEST', message }, {});
+}
+
+function endRaw(socket: Duplex, answer: ErrorAnswer, headers: IncomingHttpHeaders): void {
+  const { status } = answer;
+  const trace = traceFrom(headers, newRequestId());
   const body = errorBody(answer, trace);
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}\r\n` +
       `Content-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n` +
       `${REQUEST_ID_HEADER}: ${trace.requestId}\r\n${TRACE_ID_HEADER}: ${trace.traceId}\r\n\r\n${body}`,
   );
+}
+
+const NO_TUNNELS: ErrorAnswer = { status: 400, code: 'INVALID_REQUEST', message: 'this server opens no tunnels: CONNECT is not possible' };
+
+/** Requests that Node would end by itself, without an answer or outside the protocol's error form. */
+export function answerUncommon(server: Server): void {
+  server.on('connect', ({ headers }, socket) => {
+    // Node has let go of the socket, so that nobody else hears of a client that is gone.
+    socket.on('error', () => socket.destroy());
+    endRaw(socket, NO_TUNNELS, headers);
+  });
+  // An expectation that is not known may be ignored (RFC 9110, 10.1.1).
+  server.on('checkExpectation', (request, response) => server.emit('request', request, response));
 }

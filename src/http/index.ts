@@ -4,7 +4,7 @@ export { ERROR_CATALOGUE, type CatalogueEntry } from './error-catalogue.js';
 export { sendJson } from './error-answer.js';
 export { HttpModule } from './http.module.js';
 export { parseJson, stringifyJson } from './json.js';
-export { Answers, BodySchema, IdempotencyKeyHeader, QuerySchema } from './openapi.js';
+export { Answers, AnswersNothing, BodySchema, IdempotencyKeyHeader, QuerySchema } from './openapi.js';
 export { ANSWER_SCHEMAS, type SchemaName } from './openapi-schemas/index.js';
 export { PageSelection, type PageOrder } from './page-selection.js';
 export type { RequestTrace } from './tracing.js';

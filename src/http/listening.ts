@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
-import { answerRaw, SERVER_OPTIONS } from './fastify.js';
+import { answerRaw, answerUncommon, SERVER_OPTIONS } from './fastify.js';
 
 /** A port that could not be opened, in one line for the operator. */
 export class ListenError extends Error {
@@ -54,6 +54,7 @@ function secondServer(app: NestFastifyApplication, main: Server): Server {
   server.keepAliveTimeout = main.keepAliveTimeout;
   server.requestTimeout = main.requestTimeout;
   server.on('clientError', answerRaw);
+  answerUncommon(server);
   return server;
 }
 

@@ -1,5 +1,6 @@
 import { applyDecorators, Injectable, type INestApplication } from '@nestjs/common';
 import { ApiBody, ApiHeader, ApiQuery, ApiResponse, DocumentBuilder, SwaggerModule, type OpenAPIObject } from '@nestjs/swagger';
+import { HOLDFAST_VERSION } from '../config/index.js';
 import { GOVERNANCE_ERROR_CODES, RUNTIME_ERROR_CODES } from '../ledger/index.js';
 import { stringifyJson } from './json.js';
 import { ANSWER_SCHEMAS, type SchemaName } from './openapi-schemas/index.js';
@@ -24,6 +25,11 @@ export function QuerySchema(dto: DtoClass): MethodDecorator {
 /** Documents a success. The schema is one of openapi-schemas; what can be refused is the same everywhere and needs no words. */
 export function Answers(status: number, schema: SchemaName, description = status === 201 ? 'Created' : 'Done'): MethodDecorator {
   return ApiResponse({ status, description, headers: HEADERS, schema: { $ref: `#/components/schemas/${schema}` } });
+}
+
+/** Documents a success without a body. */
+export function AnswersNothing(): MethodDecorator {
+  return ApiResponse({ status: 204, description: 'Done', headers: HEADERS });
 }
 
 /** Documents the header that may repeat the body's idempotency key. */
@@ -61,7 +67,7 @@ function description(): Omit<OpenAPIObject, 'paths'> {
   return new DocumentBuilder()
     .setTitle('Holdfast')
     .setDescription('A reservation and budget ledger. It speaks the Cycles protocol; paths under /ops, /health and /metrics are its own.')
-    .setVersion('0.3.0')
+    .setVersion(HOLDFAST_VERSION)
     .setLicense('Apache-2.0', 'https://www.apache.org/licenses/LICENSE-2.0')
     .addApiKey({ type: 'apiKey', in: 'header', name: 'X-Cycles-API-Key' }, 'ApiKeyAuth')
     .addApiKey({ type: 'apiKey', in: 'header', name: 'X-Admin-API-Key' }, 'AdminKeyAuth')

@@ -15,3 +15,16 @@ export class Refusal extends Error {
     super(message);
   }
 }
+
+/**
+ * A bulk action whose filter matches more than one action may change. The protocol gives it the code of throttling, but as a
+ * request that is not valid: waiting does not help.
+ */
+export class TooManyMatched extends Refusal {
+  constructor(totalMatched: number, limit: number) {
+    super('LIMIT_EXCEEDED', `the filter matches ${totalMatched}, and one action changes at most ${limit}; narrow the filter`, {
+      total_matched: totalMatched,
+      limit,
+    });
+  }
+}

@@ -54,6 +54,17 @@ function serializeError(error: unknown): unknown {
   return serialized;
 }
 
+/**
+ * What JSON leaves as it is, though a terminal or a viewer takes it for a command or for the end of a line: DEL and the C1
+ * controls, Unicode's line ends, and the marks that turn the direction of a text.
+ */
+const UNPRINTABLE = /[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
+
+/** Outside its strings a line of JSON has none of these characters, so that escaping them never changes what it says. */
+function escapeUnprintable(line: string): string {
+  return line.replace(UNPRINTABLE, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
 export function createLogger(level: string, destination?: DestinationStream): Logger {
   const options: LoggerOptions = {
     level,
@@ -61,6 +72,7 @@ export function createLogger(level: string, destination?: DestinationStream): Lo
     messageKey: 'msg',
     timestamp: () => `,"time":"${new Date().toISOString()}"`,
     formatters: { level: (label) => ({ level: label }) },
+    hooks: { streamWrite: escapeUnprintable },
     redact: { paths: SECRET_PATHS, censor: '[redacted]' },
     serializers: {
       err: serializeError,

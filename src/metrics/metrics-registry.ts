@@ -1,3 +1,4 @@
+import { getHeapStatistics } from 'node:v8';
 import { Inject, Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
@@ -38,6 +39,8 @@ export class MetricsRegistry implements OnApplicationShutdown {
     this.dropTenant = !config.metricsTenantLabel;
     this.registry.setDefaultLabels({ application: APPLICATION });
     collectDefaultMetrics({ register: this.registry });
+    const heapLimit = { name: 'nodejs_heap_size_limit_bytes', help: 'Heap at which Node.js gives up; see --max-old-space-size.' };
+    this.observedGauge(heapLimit, () => getHeapStatistics().heap_size_limit);
   }
 
   counter({ name, help, labels = [] }: MetricSpec): LabelledCounter {

@@ -5,11 +5,13 @@ import { Writable } from 'node:stream';
 
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 
-import { CONFIG_VARIABLES, ConfigError, loadConfig, resolveAdminApiKey, type HoldfastConfig } from '../../src/config/index.js';
+import { CONFIG_VARIABLES, ConfigError, loadConfig, resolveAdminApiKey, resolveWebhookSecretKey, type HoldfastConfig } from '../../src/config/index.js';
 import { createLogger } from '../../src/logging/index.js';
 
-const ADMIN = { ADMIN_API_KEY: 'sixteen-or-more-characters' };
 const KEY_HEX = 'ab'.repeat(32);
+const WEBHOOK_KEY = { WEBHOOK_SECRET_ENCRYPTION_KEY: KEY_HEX };
+/** What an external Redis asks for beside its address. */
+const ADMIN = { ADMIN_API_KEY: 'sixteen-or-more-characters', ...WEBHOOK_KEY };
 
 let dir = '';
 
@@ -100,6 +102,8 @@ const SIMPLE: readonly Simple[] = [
   number('SWEEP_TIME_SHARE', 'sweepTimeShare', 75, 1, 100),
   number('SWEEP_ALERT_MS', 'sweepAlertMs', 30_000, 1000, 3_600_000),
   number('AUDIT_RETENTION_DAYS', 'auditRetentionDays', 30, 1, 3650),
+  number('EVENT_RETENTION_DAYS', 'eventRetentionDays', 90, 1, 3650),
+  number('AUDIT_LOG_RETENTION_DAYS', 'auditLogRetentionDays', 400, 1, 3650),
   number('IDEMPOTENCY_TTL_MS', 'idempotencyTtlMs', 86_400_000, 60_000, 365 * 86_400_000),
   number('BODY_LIMIT_BYTES', 'bodyLimitBytes', 1_048_576, 1024, 16_777_216),
   limit('RATE_LIMIT_PER_KEY_PER_MINUTE', 'rateLimitPerKeyPerMinute', 0),
@@ -125,6 +129,13 @@ const SIMPLE: readonly Simple[] = [
     ],
     bad: ['short', KEY_HEX.slice(2), `${KEY_HEX}zz`],
   },
+  number('WEBHOOK_TIMEOUT_MS', 'webhookTimeoutMs', 10_000, 100, 60_000),
+  number('WEBHOOK_CONCURRENCY', 'webhookConcurrency', 1000, 2, 10_000),
+  number('WEBHOOK_POLL_MS', 'webhookPollMs', 100, 10, 10_000),
+  number('WEBHOOK_LEASE_MS', 'webhookLeaseMs', 5000, 1000, 300_000),
+  number('WEBHOOK_STALE_AFTER_MS', 'webhookStaleAfterMs', 86_400_000, 1000, 30 * 86_400_000),
+  number('WEBHOOK_DELIVERY_RETENTION_DAYS', 'webhookDeliveryRetentionDays', 14, 1, 365),
+  number('WEBHOOK_ALERT_MS', 'webhookAlertMs', 30_000, 1000, 3_600_000),
   {
     name: 'LOG_LEVEL',
     field: 'logLevel',
@@ -269,7 +280,15 @@ describe('the Redis addressing', () => {
   });
 
   test('an external Redis needs an admin key, since a generated one would differ on every instance', () => {
-    expect(problemsOf({ REDIS_URL: 'redis://h' })).toEqual(['ADMIN_API_KEY is required with an external Redis: set at least 16 characters']);
+    expect(problemsOf({ ...WEBHOOK_KEY, REDIS_URL: 'redis://h' })).toEqual(['ADMIN_API_KEY is required with an external Redis: set at least 16 characters']);
+  });
+
+  test('an external Redis needs a key for webhook secrets: what one instance encrypts the others must be able to read', () => {
+    const line = 'WEBHOOK_SECRET_ENCRYPTION_KEY is required with an external Redis: set 32 bytes, written as 64 hex digits or as base64';
+    for (const address of [{ REDIS_URL: 'redis://h' }, { REDIS_SENTINELS: 'a:1', REDIS_MASTER_NAME: 'm' }, { REDIS_CLUSTER_NODES: 'a:1' }]) {
+      expect(problemsOf({ ADMIN_API_KEY: ADMIN.ADMIN_API_KEY, ...address })).toEqual([line]);
+      expect(loadConfig({ ...ADMIN, ...address }).webhookSecretEncryptionKey).toEqual(Buffer.from(KEY_HEX, 'hex'));
+    }
   });
 
   test('a CA file is read, and must hold a certificate', () => {
@@ -297,18 +316,18 @@ test('every bad value has a line of its own, and no secret is in any of them', (
   expect(problems.every((line) => !line.includes('\n'))).toBe(true);
 });
 
-describe('the admin key with the embedded Redis', () => {
-  function capture(): { lines: string[]; logger: ReturnType<typeof createLogger> } {
-    const lines: string[] = [];
-    const sink = new Writable({
-      write(chunk: Buffer, _encoding, done) {
-        lines.push(chunk.toString());
-        done();
-      },
-    });
-    return { lines, logger: createLogger('info', sink) };
-  }
+function capture(): { lines: string[]; logger: ReturnType<typeof createLogger> } {
+  const lines: string[] = [];
+  const sink = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      lines.push(chunk.toString());
+      done();
+    },
+  });
+  return { lines, logger: createLogger('info', sink) };
+}
 
+describe('the admin key with the embedded Redis', () => {
   test('is made at the first start, shown once, and kept where only its owner reads it', () => {
     const config = loadConfig({ DATA_DIR: join(dir, 'data') });
     const { lines, logger } = capture();
@@ -335,6 +354,32 @@ describe('the admin key with the embedded Redis', () => {
     expect(() => resolveAdminApiKey(below, capture().logger)).toThrow(/^DATA_DIR: .* cannot keep the admin key \(ENOTDIR\); give a directory that can be written$/);
     writeFileSync(join(dir, 'admin-api-key'), 'short\n');
     expect(() => resolveAdminApiKey(loadConfig({ DATA_DIR: dir }), capture().logger)).toThrow(/holds no key of at least 16 characters; remove it/);
+  });
+});
+
+describe('the key for webhook secrets with the embedded Redis', () => {
+  test('is made at the first start, never shown, and kept where only its owner reads it', () => {
+    const config = loadConfig({ DATA_DIR: join(dir, 'data') });
+    const { lines, logger } = capture();
+    const key = resolveWebhookSecretKey(config, logger);
+    expect(key).toHaveLength(32);
+    const file = join(dir, 'data', 'webhook-secret-key');
+    expect(readFileSync(file, 'utf8')).toBe(`${key.toString('hex')}\n`);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(resolveWebhookSecretKey(config, logger)).toEqual(key);
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).not.toContain(key.toString('hex'));
+  });
+
+  test('is the given one when there is one, and then nothing is written', () => {
+    const config = loadConfig({ ...WEBHOOK_KEY, DATA_DIR: join(dir, 'data') });
+    expect(resolveWebhookSecretKey(config, capture().logger).toString('hex')).toBe(KEY_HEX);
+    expect(() => statSync(join(dir, 'data'))).toThrow('ENOENT');
+  });
+
+  test('stops the start with one line when what is kept is no key: a new one could read none of the stored secrets', () => {
+    writeFileSync(join(dir, 'webhook-secret-key'), 'short\n');
+    expect(() => resolveWebhookSecretKey(loadConfig({ DATA_DIR: dir }), capture().logger)).toThrow(/webhook-secret-key holds no key of 32 bytes in hex; restore it/);
   });
 });
 

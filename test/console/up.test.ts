@@ -27,9 +27,9 @@ describe('npm run up -- --once', () => {
   });
   afterAll(() => up.cleanUp());
 
-  test('shows a commit and an expiry that gives its budget back, and exits 0', () => {
+  test('shows a commit, an expiry that gives its budget back, and the webhook that tells of it, and exits 0', () => {
     expect(first).toMatchObject({ code: 0, stderr: '' });
-    expect(first.stdout).toMatch(/1 {2}Reserve 5,000[^]*2 {2}Commit the 3,200[^]*COMMITTED[^]*3 {2}Reserve 2,000[^]*4 {2}Nobody commits[^]*RESERVATION_EXPIRED/);
+    expect(first.stdout).toMatch(/1 {2}Reserve 5,000[^]*2 {2}Commit the 3,200[^]*COMMITTED[^]*3 {2}Reserve 2,000[^]*4 {2}Nobody commits[^]*RESERVATION_EXPIRED[^]*5 {2}The endpoint[^]*reservation\.expired evt_[^]*verified/);
     expect(SCOPES.map((scope) => lastFigures(first.stdout, scope))).toEqual([
       [996_800, 0, 3200, 1_000_000],
       [496_800, 0, 3200, 500_000],
@@ -129,6 +129,36 @@ describe('npm run up', () => {
     const pasted = paste(session.replace('http://127.0.0.1:7878', url).replace('.data/', `${up.dataDir}/`));
     expect(pasted.stdout).toMatch(/"tenant_id":"acme"[^]*"ledger_id"[^]*"decision":"ALLOW"[^]*"status":"COMMITTED"[^]*"remaining":{"unit":"TOKENS","amount":9360}/);
     expect(pasted).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  test("the README's webhook lines work when they are pasted, with the endpoint that it shows", () => {
+    const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+    const section = /## Webhooks\n([^]*?)\n## /.exec(readme)?.[1] ?? '';
+    const [, endpoint = ''] = /```js\n\/\/ receive\.mjs\n([^]*?)```/.exec(section) ?? [];
+    const [first = '', second = ''] = [...section.matchAll(/```sh\n([^]*?)```/g)].map(([, lines]) => lines as string);
+    const file = join(up.dataDir, 'receive.mjs');
+    writeFileSync(file, endpoint.replace('9000', '0').replace(/\)\.listen\((.*)\);/, ').listen($1, function () { console.log(`port ${this.address().port}.`); });'));
+    const output = join(up.dataDir, 'received');
+    // The port is known only when the endpoint runs, and its secret only when it is subscribed: it waits for a file with it.
+    const [allow = '', rest = ''] = first.split(/(?<=\n)(?=SUB=)/);
+    expect(rest).toContain('node receive.mjs "$SECRET" & sleep 1');
+    const session = `
+URL=${/URL=(\S+)/.exec(running.pasteLines)?.[1]}
+ADMIN=$(cat ${up.dataDir}/admin-api-key)
+json='Content-Type: application/json'
+export SECRET=whsec_${Buffer.alloc(32, 9).toString('base64')}
+node ${file} "$SECRET" > ${output} & ENDPOINT=$!
+until grep -q 'port' ${output}; do sleep 0.1; done
+PORT=$(sed -n 's/port \\(.*\\)\\./\\1/p' ${output})
+${allow.replaceAll('9000', "'$PORT'")}
+${rest.replaceAll('9000', "'$PORT'").replace('node receive.mjs "$SECRET" & sleep 1', '').replace('"event_types"', '"signing_secret":"\'$SECRET\'","event_types"').replace(/SECRET=\$\(.*\n/, '')}
+${second}
+until grep -q budget.created ${output}; do sleep 0.1; done
+kill $ENDPOINT`;
+    const pasted = paste(session);
+    expect(pasted.stdout).toMatch(/"allow_http":true[^]*"success":true,"response_status":204[^]*"events_queued":[1-9][^]*"deliveries":\[{/);
+    expect(pasted).toMatchObject({ code: 0, stderr: '' });
+    expect(readFileSync(output, 'utf8')).toContain('system.webhook_test');
   });
 
   test('stops at ^C with exit code 0, tops up what was used up at the next start, and ends when its wrapper is killed', async () => {

@@ -7,7 +7,9 @@ import { TENANT_ID_PATTERN } from '../tenant-id.js';
 function nameUnknown({ value }: ValidationArguments): string {
   const given: readonly unknown[] = Array.isArray(value) ? value : [value];
   const unknown = given.find((entry) => !PERMISSIONS.some((permission) => permission === entry));
-  return `permissions: ${JSON.stringify(unknown)?.slice(0, 64)} is no permission; allowed: ${PERMISSIONS.join(', ')}`;
+  // Any JSON may stand here, also such as cannot be printed: a bigint, or lists within lists without end.
+  const shown = typeof unknown === 'string' ? JSON.stringify(unknown.slice(0, 64)) : 'an entry that is no text';
+  return `permissions: ${shown} is no permission; allowed: ${PERMISSIONS.join(', ')}`;
 }
 
 /** What a key is created with and may be changed to later. */

@@ -17,6 +17,9 @@ export interface AuditLogEntry {
   readonly metadata: Readonly<Record<string, unknown>>;
 }
 
+/** Details that are JSON, not text. */
+const JSON_DETAILS = new Set(['metadata', 'succeeded_ids', 'failed_rows', 'skipped_rows', 'filter', 'duration_ms']);
+
 /** The short names of lua/lib/append_audit.lua that are not metadata. */
 const OWN = new Set(['op', 'tn', 'ow', 'ac', 'rt', 'ri', 'st', 'ki', 'rq', 'tr', 'co']);
 
@@ -44,7 +47,7 @@ export function auditEntryOf(partition: string, entryId: string, flat: readonly 
       actor_type: fieldOf(fields, 'ac'),
       tenant_id: fieldOf(fields, 'ow'),
       ...optional('correlation_id', fields.get('co')),
-      ...Object.fromEntries(details.map(([name, text]) => [name, name === 'metadata' ? (JSON.parse(text) as unknown) : text])),
+      ...Object.fromEntries(details.map(([name, text]) => [name, JSON_DETAILS.has(name) ? (JSON.parse(text) as unknown) : text])),
     },
   };
 }

@@ -37,8 +37,8 @@ export class Records {
     );
   }
 
-  /** Visits every API key, budget or policy, of one tenant or of all. @throws StoreUnavailable */
-  async eachOwned(script: 'list_api_keys' | 'list_budgets' | 'list_policies', tenantId: string | undefined, visit: Visit): Promise<void> {
+  /** Visits every API key, budget, policy or webhook subscription, of one tenant or of all. @throws StoreUnavailable */
+  async eachOwned(script: 'list_api_keys' | 'list_budgets' | 'list_policies' | 'list_webhooks', tenantId: string | undefined, visit: Visit): Promise<void> {
     const list = (tag: string): Promise<void> =>
       this.runToEnd(
         ([tenant, member]) =>

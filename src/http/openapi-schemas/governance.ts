@@ -129,4 +129,24 @@ export const GOVERNANCE_SCHEMAS = {
     },
   ),
   AuditLogListResponse: object({ logs: list(ref('AuditLogEntry')), has_more: FLAG }, PAGE),
+  Event: object(
+    {
+      event_id: { type: 'string', pattern: '^evt_[0-9a-f]{16,29}$' },
+      event_type: { ...TEXT, description: "One of the protocol's types, or one that begins with custom." },
+      category: oneOf('budget', 'tenant', 'api_key', 'policy', 'reservation', 'system', 'webhook'),
+      timestamp: TIME,
+      tenant_id: TEXT,
+      source: TEXT,
+      data: { ...FREE, description: 'Its members depend on the type: the EventData schemas of the protocol.' },
+    },
+    {
+      scope: TEXT,
+      actor: object({ type: oneOf('admin', 'api_key', 'admin_on_behalf_of', 'system', 'scheduler') }, { key_id: TEXT }),
+      correlation_id: TEXT,
+      request_id: TEXT,
+      trace_id: TRACE_ID,
+      metadata: FREE,
+    },
+  ),
+  EventListResponse: object({ events: list(ref('Event')), has_more: FLAG }, PAGE),
 } as const;

@@ -59,11 +59,13 @@ function instantiateEntry(field: FieldRules, entry: unknown, path: string, probl
     return entry;
   }
   if (Array.isArray(entry)) {
-    return entry.map((item: unknown, index) =>
-      typeof item === 'object' && item !== null && !Array.isArray(item)
-        ? instantiate(nested, item as Record<string, unknown>, `${path}[${index}].`, problems)
-        : item,
-    );
+    return entry.map((item: unknown, index) => {
+      if (typeof item !== 'object' || item === null) {
+        return item;
+      }
+      // A list is as wrong here as what it holds, where class-validator would descend until the stack ends.
+      return Array.isArray(item) ? [] : instantiate(nested, item as Record<string, unknown>, `${path}[${index}].`, problems);
+    });
   }
   return instantiate(nested, entry as Record<string, unknown>, `${path}.`, problems);
 }

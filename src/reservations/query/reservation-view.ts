@@ -39,18 +39,27 @@ export function recordOf(flat: readonly string[]): ReservationRecord {
   return record;
 }
 
+/** What a record, or an event with the same fields, keeps of a request's subject. */
+export function subjectOf(record: ReservationRecord): Record<string, unknown> {
+  return { ...levelsOf(record), ...optional('dimensions', record.get('dm'), parseJson) };
+}
+
+/** What it keeps of the action. */
+export function actionOf(record: ReservationRecord): ReservationSummary['action'] {
+  return { kind: record.get('ak') ?? '', name: record.get('an') ?? '', ...optional('tags', record.get('at'), parseJson) };
+}
+
 /** The reservation without its metadata. @throws Error for a record that Holdfast did not write. */
 export function summaryOf(reservationId: string, record: ReservationRecord): ReservationSummary {
   const unit = record.get('un') ?? '';
-  const levels = levelsOf(record);
-  const scopes = deriveScopes(levels, record.get('tn') ?? '');
+  const scopes = deriveScopes(levelsOf(record), record.get('tn') ?? '');
   const status = record.get('st') ?? '';
   return {
     reservation_id: reservationId,
     status,
     ...optional('idempotency_key', record.get('ik')),
-    subject: { ...levels, ...optional('dimensions', record.get('dm'), parseJson) },
-    action: { kind: record.get('ak') ?? '', name: record.get('an') ?? '', ...optional('tags', record.get('at'), parseJson) },
+    subject: subjectOf(record),
+    action: actionOf(record),
     reserved: { unit, amount: parseAmount(record.get('am')) },
     ...(status === 'COMMITTED' ? { committed: { unit, amount: parseAmount(record.get('ch')) } } : {}),
     created_at_ms: parseAmount(record.get('ca')),

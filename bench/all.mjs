@@ -1,0 +1,50 @@
+// npm run bench -- all: every benchmark, one after the other, into one report under bench/results, of which the README shows the summary.
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SHORT } from './duration.mjs';
+import { circumstances, figuresTable, sectionText, today } from './report.mjs';
+import { RESULTS, marked, updateReadme } from './summary.mjs';
+
+/** Their modules need the built service, so they are loaded only when one is run. */
+export const BENCHMARKS = Object.fromEntries(
+  ['reserve', 'sweep', 'webhooks', 'audit-bytes'].map((name) => [name, async () => (await import(`./${name}.mjs`)).measure()]),
+);
+
+export async function recordAll() {
+  const results = [];
+  for (const [name, measure] of Object.entries(BENCHMARKS)) {
+    process.stderr.write(`bench: ${name}\n`);
+    results.push(await measure());
+  }
+  // A short run is no record.
+  const directory = SHORT ? mkdtempSync(join(tmpdir(), 'hf-bench-')) : RESULTS;
+  mkdirSync(directory, { recursive: true });
+  const file = join(directory, `${today()}.md`);
+  writeFileSync(file, reportText(results));
+  process.stdout.write(`The figures are in ${file}.\n`);
+  if (!SHORT) {
+    updateReadme();
+  }
+}
+
+function reportText(results) {
+  const run = `${today()}; ${circumstances()}`;
+  return [
+    `# Benchmarks of ${today()}`,
+    'Written by `npm run bench -- all`, with nothing added by hand. [README](../README.md) says how each is measured.',
+    marked(`${run}.\n\n${summaryTable(results)}${doubtsOf(results)}`),
+    ...results.map((result) => `## ${result.title}\n\n${sectionText(result).trimEnd()}`),
+  ].join('\n\n') + '\n';
+}
+
+/** What has a target; the sections have the rest as well. */
+function summaryTable(results) {
+  const figures = results.flatMap(({ title, figures }) => figures.filter(({ met }) => met !== undefined).map((one) => ({ ...one, name: `${title}: ${one.name}` })));
+  return figuresTable(figures);
+}
+
+function doubtsOf(results) {
+  const doubtful = results.filter(({ notes }) => notes.length > 0).map(({ title, notes }) => `${title}: ${notes.join(' ')}`);
+  return doubtful.length === 0 ? '' : `\n\n${doubtful.join('\n')}`;
+}

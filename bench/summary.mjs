@@ -1,0 +1,48 @@
+// The README's summary of the benchmarks is what the newest report under bench/results says of itself, word for word.
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('../', import.meta.url));
+const README = join(ROOT, 'README.md');
+export const RESULTS = join(ROOT, 'bench', 'results');
+const MARKED = /(<!-- benchmarks -->\n)([^]*?)(\n<!-- \/benchmarks -->)/;
+
+/** A summary between the marks by which it is found again. */
+export const marked = (text) => `<!-- benchmarks -->\n${text}\n<!-- /benchmarks -->`;
+
+/** @throws Error when a text has no place for a summary. */
+function summaryOf(file) {
+  const text = MARKED.exec(readFileSync(file, 'utf8'))?.[2];
+  if (text === undefined) {
+    throw new Error(`${file} has no summary between <!-- benchmarks --> and <!-- /benchmarks -->`);
+  }
+  return text;
+}
+
+/** Reports are named by their day, so the last name is the newest. */
+function newestReport() {
+  const name = readdirSync(RESULTS).filter((file) => /^\d{4}-\d\d-\d\d\.md$/.test(file)).sort().at(-1);
+  if (name === undefined) {
+    throw new Error(`there is no report in ${RESULTS}; \`npm run bench -- all\` makes one`);
+  }
+  return join(RESULTS, name);
+}
+
+/** What belongs into the README. */
+function currentSummary() {
+  const report = newestReport();
+  return `${summaryOf(report)}\n\nThe whole report is [bench/results/${basename(report)}](bench/results/${basename(report)}).`;
+}
+
+export function updateReadme() {
+  summaryOf(README);
+  const summary = currentSummary();
+  writeFileSync(README, readFileSync(README, 'utf8').replace(MARKED, (_, start, __, end) => `${start}${summary}${end}`));
+}
+
+// Run by itself it changes nothing, and says whether the README is up to date.
+if (process.argv[1] === fileURLToPath(import.meta.url) && summaryOf(README) !== currentSummary()) {
+  process.stderr.write('README.md does not show the newest report; `npm run bench -- summary` puts it right\n');
+  process.exitCode = 1;
+}

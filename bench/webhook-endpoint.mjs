@@ -1,0 +1,63 @@
+// An endpoint for webhooks: a process of its own, since it shares the machine, with as little of an HTTP/1.1 parser as it needs. It notes
+// when each event came first. Paths that start with /hang are answered after 30 s.
+import { createServer } from 'node:net';
+
+const ANSWER = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n';
+const HANG_MS = 30_000;
+const EVENT_ID = 'x-cycles-event-id: evt_';
+/** An event's id starts with its milliseconds in so many hex digits; the clock is Redis' and the machine's. */
+const MS_DIGITS = 11;
+
+let paths = new Map();
+
+function note(path, eventId) {
+  const at = Date.now();
+  let noted = paths.get(path);
+  if (noted === undefined) {
+    noted = { requests: 0, first: at, last: at, events: new Map() };
+    paths.set(path, noted);
+  }
+  noted.requests += 1;
+  noted.last = at;
+  if (!noted.events.has(eventId)) {
+    noted.events.set(eventId, at - Number.parseInt(eventId.slice(0, MS_DIGITS), 16));
+  }
+}
+
+const server = createServer((socket) => {
+  let rest = '';
+  socket.setNoDelay(true).setEncoding('latin1');
+  socket.on('error', () => undefined);
+  socket.on('data', (text) => {
+    rest += text;
+    for (;;) {
+      const headEnd = rest.indexOf('\r\n\r\n');
+      const lengthAt = rest.indexOf('content-length: ');
+      const end = headEnd + 4 + Number.parseInt(rest.slice(lengthAt + 16, lengthAt + 26), 10);
+      if (headEnd === -1 || rest.length < end) {
+        return;
+      }
+      const idAt = rest.indexOf(EVENT_ID) + EVENT_ID.length;
+      const path = rest.slice(5, rest.indexOf(' ', 5));
+      note(path, rest.slice(idAt, rest.indexOf('\r', idAt)));
+      rest = rest.slice(end);
+      if (path.startsWith('/hang')) {
+        setTimeout(() => socket.write(ANSWER), HANG_MS).unref();
+      } else {
+        socket.write(ANSWER);
+      }
+    }
+  });
+});
+
+server.listen(0, '127.0.0.1', () => process.send({ port: server.address().port }));
+
+/** Asked for what was noted, it begins anew when told so. */
+process.on('message', ({ forget }) => {
+  const noted = [...paths].map(([path, { events, ...rest }]) => ({ path, ...rest, delays: [...events.values()] }));
+  if (forget) {
+    paths = new Map();
+  }
+  process.send({ noted });
+});
+process.on('disconnect', () => process.exit(0));

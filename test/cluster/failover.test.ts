@@ -1,0 +1,115 @@
+import { afterEach, expect, test } from '@jest/globals';
+import { eventually } from '../support/eventually.js';
+import { eventsFor, expectExactlyOnce, storedFor } from '../support/exactly-once.js';
+import { HoldfastClient, type Holdfast } from '../support/holdfast.js';
+import { JournaledLoad, outcomeOf, randomFrom, type Entry } from '../support/journaled-load.js';
+import { faultsOf } from '../support/ledger-state.js';
+import { stopAllRedis, type RedisServer } from '../support/redis-server.js';
+import { startCluster, startSentinel, withServer } from '../support/redis-topologies.js';
+import { StoredHolds } from '../support/stored-holds.js';
+import { clusterUrl, sentinelUrl } from '../support/store.js';
+import { WebhookReceiver } from '../support/webhook-receiver.js';
+import { startSweeper } from '../sweeper/instances.js';
+import { allowLoopback, subscribe } from '../webhooks/dispatching.js';
+
+const CLIENTS = 8;
+const SLOTS = 16_384;
+const seed = Number(process.env['CRASH_SEED'] ?? Date.now() % 2 ** 31);
+const cleanUps: (() => Promise<void> | void)[] = [];
+
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).reverse()) {
+    await cleanUp();
+  }
+  await stopAllRedis();
+});
+
+interface Site {
+  readonly url: string;
+  /** The master that a key is on, and its replica. */
+  placeOf(stored: StoredHolds, key: string): Promise<{ master: RedisServer; replica: RedisServer }>;
+}
+
+const TOPOLOGIES: Readonly<Record<string, () => Promise<Site>>> = {
+  'a cluster': async () => {
+    const setup = await startCluster();
+    return {
+      url: clusterUrl(setup),
+      placeOf: async (stored, key) => {
+        const slot = Number(await stored.redis.call('CLUSTER', 'KEYSLOT', key));
+        const index = Math.floor((slot * setup.masters.length) / SLOTS);
+        return { master: setup.masters[index] as RedisServer, replica: setup.replicas[index] as RedisServer };
+      },
+    };
+  },
+  Sentinels: async () => {
+    const setup = await startSentinel(3);
+    return { url: sentinelUrl(setup), placeOf: () => Promise.resolve(setup) };
+  },
+};
+
+/** Whether the replica has everything that its master was told so far. */
+function isInStep(master: RedisServer): Promise<boolean> {
+  return withServer(master, async (client) => {
+    await client.set('{test}in-step', '1');
+    return (await client.wait(1, 1000)) === 1;
+  });
+}
+
+/** Entries whose outcome a failover may not touch, with that outcome. */
+function outcomesOf(entries: readonly Entry[]): Map<Entry, string> {
+  return new Map(entries.filter(({ answer }) => answer !== undefined).map((entry) => [entry, outcomeOf(entry.answer)]));
+}
+
+async function startAll(site: Site): Promise<{ holdfast: Holdfast; receiver: WebhookReceiver; stored: StoredHolds }> {
+  const receiver = await WebhookReceiver.start();
+  cleanUps.push(() => receiver.stop());
+  const stored = new StoredHolds(site.url);
+  stored.redis.on('error', () => undefined);
+  cleanUps.push(() => stored.close());
+  const holdfast = await startSweeper({ REDIS_URL: site.url, HOLDFAST_ROLES: 'api,sweeper,dispatcher', WEBHOOK_POLL_MS: '20' });
+  cleanUps.push(() => holdfast.stop());
+  await allowLoopback(holdfast);
+  return { holdfast, receiver, stored };
+}
+
+/** The ids of the events that an endpoint was told of. */
+function toldTo(receiver: WebhookReceiver): Set<string> {
+  return new Set(receiver.received.map(({ body }) => (JSON.parse(body) as { data: { reservation_id: string } }).data.reservation_id));
+}
+
+test.each(Object.keys(TOPOLOGIES))(
+  'with %s, a master that is killed under load takes at most what it had not replicated, and all goes on with the replica: requests, sweep, events, webhooks',
+  async (name) => {
+    process.stdout.write(`failover with ${name}: CRASH_SEED=${seed}\n`);
+    const site = await (TOPOLOGIES[name] as () => Promise<Site>)();
+    const { holdfast, receiver, stored } = await startAll(site);
+    const load = await JournaledLoad.make(holdfast, randomFrom(seed));
+    await subscribe(holdfast, load.tenant, receiver.url, { event_types: ['reservation.expired'] });
+    const { master, replica } = await site.placeOf(stored, stored.tagOfTenant(load.tenant.id));
+    const clients = load.run(CLIENTS);
+    await eventually('the load is under way', () => load.acknowledged.length > 150);
+    const replicated = outcomesOf(load.acknowledged);
+    await eventually('the replica has it', () => isInStep(master));
+    await master.kill();
+    await eventually('the replica has taken over', () => withServer(replica, async (client) => (await client.info('replication')).includes('role:master')), 30_000);
+    const sentBefore = load.entries.length;
+    const answeredSince = () => load.entries.slice(sentBefore).filter(({ answer }) => answer !== undefined);
+    await eventually('requests are answered again', () => answeredSince().length > 100, 30_000);
+    load.stop();
+    await clients;
+    const kept = new Map([...replicated, ...outcomesOf(answeredSince())]);
+    const answered = outcomesOf(load.acknowledged);
+    expect(faultsOf(await storedFor(load, stored.redis))).toEqual([]);
+    load.client = new HoldfastClient(holdfast.url);
+    load.forget();
+    await load.settle();
+    expect([...kept].filter(([{ answer }, first]) => outcomeOf(answer) !== first).map(([{ kind }]) => kind)).toEqual([]);
+    await expectExactlyOnce(load, stored.redis);
+    const expired = eventsFor(load, await storedFor(load, stored.redis)).filter(({ fields }) => fields['ty'] === 'reservation.expired');
+    await eventually('the endpoint is told of each expiry', () => expired.every(({ fields }) => toldTo(receiver).has(fields['reservation_id'] as string)), 30_000);
+    const lost = [...answered].filter(([{ answer }, first]) => outcomeOf(answer) !== first);
+    process.stdout.write(`  ${answered.size} answers, ${lost.length} of them lost with the master\n`);
+  },
+  120_000,
+);
