@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 
 /** With TEST_TOPOLOGY the suites that can run on another kind of Redis than one server do so; which these are is in one list. */
 function selection() {
-  if (process.env.TEST_TOPOLOGY === undefined) {
+  if ((process.env.TEST_TOPOLOGY ?? 'single') === 'single') {
     return { roots: ['<rootDir>/test'] };
   }
   const { suites, aboutOneServer } = JSON.parse(readFileSync(new URL('test/topologies.json', import.meta.url), 'utf8'));

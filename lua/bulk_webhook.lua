@@ -13,7 +13,7 @@
 -- ARGV[8]   trace            trace id and flags
 -- RETURNS   SUCCEEDED | SKIPPED reason | NOT_FOUND | TENANT_CLOSED | INVALID_TRANSITION status | NO_SELECTOR | ADMIN_ONLY selector
 -- EMITS     webhook.updated, webhook.paused, webhook.resumed, webhook.deleted
--- @include  keys, now_ms, tenant, webhook, webhook_change, webhook_removal, append_event
+-- @include  keys, now_ms, webhook, webhook_access, webhook_change, webhook_removal, append_event
 local webhook = KEYS[1]
 local subscription_id, action, keep_ms, correlation_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local origin = { actor = ARGV[5], key = ARGV[6], request = ARGV[7], trace = ARGV[8], correlation = correlation_id }
@@ -24,13 +24,9 @@ local changed_rows = bulk_rows_key(tag, origin.request)
 if redis.call('SISMEMBER', changed_rows, subscription_id) == 1 then
   return { 'SUCCEEDED' }
 end
-local record = read_webhook(webhook)
+local record, refused = changeable_webhook(tag, webhook, '')
 if not record then
-  return action == 'DELETE' and { 'SKIPPED', 'ALREADY_DELETED' } or { 'NOT_FOUND' }
-end
-local owner = read_tenant(tenant_key(tag, record.tn))
-if owner and owner.status == 'CLOSED' then
-  return { 'TENANT_CLOSED' }
+  return action == 'DELETE' and refused[1] == 'NOT_FOUND' and { 'SKIPPED', 'ALREADY_DELETED' } or refused
 end
 if (action == 'PAUSE' and record.st ~= 'ACTIVE') or (action == 'RESUME' and record.st == 'ACTIVE') then
   return { 'SKIPPED', 'ALREADY_IN_TARGET_STATE' }
@@ -45,6 +41,7 @@ if action == 'RESUME' then
   end
 end
 require_event_log(tag)
+require_webhook_keys(tag, record.tn)
 
 -- Nothing is refused below this line.
 redis.call('SADD', changed_rows, subscription_id)

@@ -87,6 +87,6 @@ if entry then
   ended[#ended + 1] = entry
 end
 redis.call(unpack(ended))
-keep_ended(tag, reservation_id, retention_ms, hold.quarantined)
+keep_ended(tag, reservation_id, retention_ms)
 remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 return reply

@@ -48,6 +48,7 @@ if redis.call('EXISTS', webhook) == 1 then
 end
 require_event_log(tag)
 require_audit_log(tag)
+require_webhook_keys(tag, tenant_id)
 
 -- Nothing is refused below this line.
 redis.call('HSET', webhook, 'tn', tenant_id, 'et', event_types, 'ec', event_categories, 'st', 'ACTIVE', 'cf', '0', 'ca', now, 'ua', now,

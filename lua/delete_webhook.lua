@@ -11,7 +11,7 @@
 -- ARGV[7]   trace            trace id and flags
 -- RETURNS   DELETED | NOT_FOUND | TENANT_CLOSED
 -- EMITS     webhook.deleted
--- @include  keys, tenant, webhook, webhook_removal, append_event, append_audit
+-- @include  keys, webhook, webhook_access, webhook_removal, append_event, append_audit
 --
 -- Deliveries under way find no subscription any more, and fail.
 local webhook = KEYS[1]
@@ -19,17 +19,13 @@ local tenant_id, subscription_id, operation = ARGV[1], ARGV[2], ARGV[3]
 local origin = { actor = ARGV[4], key = ARGV[5], request = ARGV[6], trace = ARGV[7], correlation = 'webhook_delete:' .. subscription_id }
 
 local tag = tag_of_key(webhook)
-
-local record = read_webhook(webhook)
-if not record or (tenant_id ~= '' and record.tn ~= tenant_id) then
-  return { 'NOT_FOUND' }
-end
-local owner = read_tenant(tenant_key(tag, record.tn))
-if owner and owner.status == 'CLOSED' then
-  return { 'TENANT_CLOSED' }
+local record, refusal = changeable_webhook(tag, webhook, tenant_id)
+if not record then
+  return refusal
 end
 require_event_log(tag)
 require_audit_log(tag)
+require_webhook_keys(tag, record.tn)
 
 -- Nothing is refused below this line.
 remove_webhook(tag, subscription_id, record, origin)

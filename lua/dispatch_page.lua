@@ -9,18 +9,19 @@
 -- ARGV[3]   take           1 takes or renews the lease and looks at the group, 0 reads under a lease that is held
 -- ARGV[4]   after          '>' for events that were never read, an entry id for those after it that were read and not acknowledged
 -- ARGV[5]   limit          most events to return; 0 reads none
--- RETURNS   HELD now_ms renewed|taken|none lag oldest_ms lanes retrying left_over (entry_id field_count (field value)*)*
+-- ARGV[6]   bare           1 leaves out the fields of all events when no subscription was ever made in the partition
+-- RETURNS   HELD now_ms renewed|taken|none lag oldest_ms lanes retrying left_over last_read (entry_id field_count (field value)*)*
 --           | OTHER now_ms lapses_in_ms | FREE now_ms
 -- EMITS     nothing
--- @include  keys, now_ms
+-- @include  keys, now_ms, dispatch_group
 --
 -- Only the holder of the lease reads, so whoever takes it finds every event that was read and not acknowledged by asking after '0'.
 -- With take 1 it tells of the partition: lag counts the events that are not acknowledged, and oldest_ms is the oldest of them, empty when
 -- there is none; lanes are those that are not empty, retrying the deliveries that will be tried again, and left_over those whose retry is
--- long overdue or whose failure was not counted. With take 0 these are empty. All instances are one consumer: the lease says which.
+-- long overdue or whose failure was not counted, and last_read is the last event that was read. With take 0 these are empty. All instances are one consumer: the lease says which.
 local lease, event_log = KEYS[1], KEYS[2]
-local token, lease_ms, take, after, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
-local GROUP, CONSUMER = 'dispatcher', 'dispatcher'
+local token, lease_ms, take, after, limit, bare = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1'
+local CONSUMER = 'dispatcher'
 -- Whoever works on it should have been done with it after this time.
 local LEFT_OVER_AFTER_MS = 30000
 
@@ -33,53 +34,38 @@ if not holder and take ~= '1' then
   return { 'FREE', ms_text(now) }
 end
 
-local function group_state()
-  if redis.call('EXISTS', event_log) == 0 then
-    return nil
-  end
-  for _, group in ipairs(redis.call('XINFO', 'GROUPS', event_log)) do
-    local state = {}
-    for i = 1, #group, 2 do
-      state[group[i]] = group[i + 1]
-    end
-    if state.name == GROUP then
-      return state
-    end
-  end
-  return nil
-end
-
 -- An entry that was read and not acknowledged is older than any that was not read.
 local function oldest_waiting(state)
   if state.pending > 0 then
-    return string.match(redis.call('XPENDING', event_log, GROUP)[2], '^%d+')
+    return string.match(redis.call('XPENDING', event_log, DISPATCH_GROUP)[2], '^%d+')
   end
   local unread = redis.call('XRANGE', event_log, '(' .. state['last-delivered-id'], '+', 'COUNT', 1)[1]
   return unread and string.match(unread[1], '^%d+') or ''
 end
 
-local reply = { 'HELD', ms_text(now), 'none', '', '', '', '', '' }
+local reply = { 'HELD', ms_text(now), 'none', '', '', '', '', '', '' }
 if take == '1' then
-  local state = group_state()
+  local state = dispatch_group_state(event_log)
   local tag, overdue = tag_of_key(event_log), ms_text(now - LEFT_OVER_AFTER_MS)
   local lanes, retrying = redis.call('SCARD', lanes_key(tag)), redis.call('ZCARD', retrying_key(tag))
   local left_over = redis.call('ZCOUNT', retrying_key(tag), '-inf', overdue) + redis.call('ZCOUNT', outcomes_key(tag), '-inf', overdue)
   -- Nothing is refused below this line.
   if not state then
-    redis.call('XGROUP', 'CREATE', event_log, GROUP, '0', 'MKSTREAM')
-    state = group_state()
+    redis.call('XGROUP', 'CREATE', event_log, DISPATCH_GROUP, '0', 'MKSTREAM')
+    state = dispatch_group_state(event_log)
   end
   redis.call('SET', lease, token, 'PX', lease_ms)
   reply[3] = holder and 'renewed' or 'taken'
   reply[4] = tostring(state.pending + (state.lag or 0))
   reply[5] = oldest_waiting(state)
-  reply[6], reply[7], reply[8] = tostring(lanes), tostring(retrying), tostring(left_over)
+  reply[6], reply[7], reply[8], reply[9] = tostring(lanes), tostring(retrying), tostring(left_over), state['last-delivered-id']
 end
 if limit > 0 then
-  local read = redis.call('XREADGROUP', 'GROUP', GROUP, CONSUMER, 'COUNT', limit, 'STREAMS', event_log, after)
+  bare = bare and redis.call('EXISTS', webhook_revision_key(tag_of_key(event_log))) == 0
+  local read = redis.call('XREADGROUP', 'GROUP', DISPATCH_GROUP, CONSUMER, 'COUNT', limit, 'STREAMS', event_log, after)
   for _, entry in ipairs(read and read[1][2] or {}) do
     -- An entry that was deleted before it was acknowledged has no fields any more.
-    local fields = entry[2] or {}
+    local fields = not bare and entry[2] or {}
     reply[#reply + 1] = entry[1]
     reply[#reply + 1] = tostring(#fields / 2)
     for i = 1, #fields do

@@ -1,5 +1,6 @@
 #!lua flags=no-writes
 -- list_deliveries: those deliveries of a subscription that match, newest first, a bounded stretch of a partition's index at a time.
+-- Those of one instant come by their refs, which begin with the event's id, the latest first.
 --
 -- KEYS[1]   delivery_index   sorted set of the subscription's deliveries, score = creation time in ms
 -- ARGV[1]   from_ms          bounds of the creation time, both inclusive, or -inf
@@ -19,7 +20,7 @@ local from_ms, to_ms, after_ms, after_ref, status = ARGV[1], ARGV[2], ARGV[3], A
 local examine, limit = tonumber(ARGV[6]), tonumber(ARGV[7])
 
 local tag = tag_of_key(delivery_index)
-local entries = index_stretch(delivery_index, true, from_ms, to_ms, after_ms, after_ref, examine)
+local entries = reverse_stretch(delivery_index, from_ms, to_ms, after_ms, after_ref, examine)
 local reply, rows, examined = { '', '', '' }, 0, 0
 for i = 1, #entries, 2 do
   local ref, created_ms = entries[i], entries[i + 1]

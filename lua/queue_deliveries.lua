@@ -10,7 +10,7 @@
 -- ARGV[...] the entry ids of the events, then for each delivery: entry id, subscription id, tenant, event type, trace
 -- RETURNS   QUEUED now_ms made | NOT_HELD
 -- EMITS     nothing
--- @include  keys, now_ms, delivery
+-- @include  keys, now_ms, delivery, dispatch_group
 --
 -- made has a 1 for each delivery that was made and a 0 for each that there was before, so a repeat is harmless. The lease is asked, so
 -- that an instance which lost it cannot put its events behind those of the next holder.
@@ -25,11 +25,11 @@ end
 local tag = tag_of_key(event_log)
 local now = now_ms()
 redis.call('XLEN', event_log)
-local checked = {}
+local checked, given = {}, {}
 for i = first_delivery, #ARGV, fields_each do
   local lane = ARGV[i + 1] .. ':' .. ARGV[i + 2]
   if not checked[lane] then
-    checked[lane] = true
+    checked[lane], given[ARGV[i + 1]] = true, true
     require_delivery_keys(tag, ARGV[i + 1], lane)
   end
 end
@@ -43,5 +43,8 @@ for i = first_delivery, #ARGV, fields_each do
   })
   made[#made + 1] = is_new and '1' or '0'
 end
-redis.call('XACK', event_log, 'dispatcher', unpack(ARGV, first_event, first_delivery - 1))
+for subscription in pairs(given) do
+  keep_index_short(tag, subscription, now, tonumber(retention_ms))
+end
+redis.call('XACK', event_log, DISPATCH_GROUP, unpack(ARGV, first_event, first_delivery - 1))
 return { 'QUEUED', ms_text(now), table.concat(made) }

@@ -26,7 +26,7 @@ if outcome == 'failure' and counted == delivery_id then
   return { 'COUNTED_BEFORE' }
 end
 require_event_log(tag)
-redis.call('GET', webhook_revision_key(tag))
+require_webhook_keys(tag, owner)
 local now = ms_text(now_ms())
 
 -- Nothing is refused below this line.

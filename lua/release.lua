@@ -74,7 +74,7 @@ if reason == '' then
 else
   redis.call('HSET', reservation, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', ended_by, 'rr', reason)
 end
-keep_ended(tag, reservation_id, retention_ms, hold.quarantined)
+keep_ended(tag, reservation_id, retention_ms)
 for _, budget in ipairs(tells and budgets or {}) do
   if budget.crossings then
     tell_crossings(tag, hold.tenant, origin, hold.unit, budget, budget.crossings)

@@ -40,4 +40,7 @@ for _, delivery in ipairs(deliveries) do
   reply[#reply + 1] = delivery.ref
   reply[#reply + 1] = delivery.tenant
 end
+if #deliveries > 0 then
+  keep_index_short(tag, subscription_id, now, tonumber(retention_ms))
+end
 return reply

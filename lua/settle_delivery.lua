@@ -30,21 +30,26 @@ local announce, reason, subscription_id, delivery_id, event_id, trace = ARGV[9],
 
 local tag = tag_of_key(delivery)
 local now = now_ms()
-require_event_log(tag)
-require_delivery_keys(tag, subscription_id, lane)
-redis.call('ZCARD', retrying_key(tag))
-redis.call('ZCARD', outcomes_key(tag))
+local waiting = lane_length(tag, lane)
 local record = redis.call('HMGET', delivery, 'st', 'at', 'fa', 'ty')
-local status, attempts, first_attempt, event_type = record[1], tonumber(record[2] or '0'), record[3], record[4]
+local status, attempts, first_attempt, event_type = record[1], tonumber(record[2] or '0') or 0, record[3], record[4]
+-- A first attempt that succeeds, as nearly all do, has nothing to do with retries and failures.
+local was_first = status == 'PENDING'
+if not was_first or outcome ~= 'SUCCESS' then
+  redis.call('ZCARD', retrying_key(tag))
+  redis.call('ZCARD', outcomes_key(tag))
+  require_event_log(tag)
+end
 
 -- Nothing is refused below this line.
-local left = tostring(leave_lane(tag, lane, ref))
-if not status then
+local left = tostring(leave_lane(tag, lane, ref, waiting))
+if not was_first then
   redis.call('ZREM', retrying_key(tag), ref)
+end
+if not status then
   return { 'GONE', ms_text(now), left }
 end
 if status == 'SUCCESS' or status == 'FAILED' then
-  redis.call('ZREM', retrying_key(tag), ref)
   return { 'ENDED', ms_text(now), status, left }
 end
 
@@ -69,8 +74,9 @@ if outcome == 'RETRYING' then
   redis.call('ZADD', retrying_key(tag), next_retry, ref)
 else
   set('co', ms_text(now))
-  redis.call('HDEL', delivery, 'nr')
-  redis.call('ZREM', retrying_key(tag), ref)
+  if not was_first then
+    redis.call('HDEL', delivery, 'nr')
+  end
 end
 redis.call(unpack(changes))
 

@@ -9,7 +9,7 @@
 -- ARGV[4]   known_done       the id of a replay all of whose deliveries were seen to be beyond their first attempts, or empty
 -- RETURNS   STARTED | INACTIVE status | IN_PROGRESS | WAITING replay_id (partition ref)* | NOT_FOUND | TENANT_CLOSED
 -- EMITS     nothing
--- @include  keys, tenant, webhook
+-- @include  keys, webhook_access
 --
 -- WAITING names the deliveries of the last replay that stood last in their lanes. They may be in other partitions, so that the caller looks
 -- at them and, when none waits any more, asks again with that replay as known to be done.
@@ -17,13 +17,9 @@ local webhook, replay = KEYS[1], KEYS[2]
 local tenant_id, replay_id, lease_ms, known_done = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local tag = tag_of_key(webhook)
-local record = read_webhook(webhook)
-if not record or record.tn ~= tenant_id then
-  return { 'NOT_FOUND' }
-end
-local owner = read_tenant(tenant_key(tag, tenant_id))
-if owner and owner.status == 'CLOSED' then
-  return { 'TENANT_CLOSED' }
+local record, refusal = changeable_webhook(tag, webhook, tenant_id)
+if not record then
+  return refusal
 end
 if record.st ~= 'ACTIVE' then
   return { 'INACTIVE', record.st }

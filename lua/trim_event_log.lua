@@ -8,10 +8,9 @@
 -- ARGV[3]   limit          events that a run removes, at most
 -- RETURNS   TRIMMED removed more held, more being 1 when the limit ended the run and held 1 when events wait for the dispatcher
 -- EMITS     nothing
--- @include  keys, now_ms
+-- @include  keys, now_ms, dispatch_group
 local event_log = KEYS[1]
 local retention_ms, unread_ms, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local GROUP = 'dispatcher'
 
 local tag = tag_of_key(event_log)
 local now = now_ms()
@@ -33,19 +32,11 @@ end
 
 -- The lowest id that the dispatcher still needs. Where it never was, it needs all.
 local function first_needed()
-  if redis.call('EXISTS', event_log) == 0 then
+  local state = dispatch_group_state(event_log)
+  if not state then
     return '0-0'
   end
-  for _, group in ipairs(redis.call('XINFO', 'GROUPS', event_log)) do
-    local state = {}
-    for i = 1, #group, 2 do
-      state[group[i]] = group[i + 1]
-    end
-    if state.name == GROUP then
-      return state.pending > 0 and redis.call('XPENDING', event_log, GROUP)[2] or id_after(state['last-delivered-id'])
-    end
-  end
-  return '0-0'
+  return state.pending > 0 and redis.call('XPENDING', event_log, DISPATCH_GROUP)[2] or id_after(state['last-delivered-id'])
 end
 
 local function horizon(age_ms)

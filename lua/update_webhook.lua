@@ -16,7 +16,7 @@
 -- ARGV[...] field and value pairs of the record; an empty value takes the field away
 -- RETURNS   UPDATED (field value)* | NOT_FOUND | TENANT_CLOSED | STALE | NO_SELECTOR | ADMIN_ONLY selector
 -- EMITS     webhook.updated, webhook.paused, webhook.resumed
--- @include  keys, now_ms, tenant, webhook, webhook_change, append_event, append_audit
+-- @include  keys, now_ms, webhook, webhook_access, webhook_change, append_event, append_audit
 --
 -- STALE asks the caller to read the record again: a secret or a header was sealed by a request in between. A request that
 -- changes nothing is answered with the subscription as it is: nothing is told. Becoming ACTIVE forgives the failures.
@@ -35,13 +35,9 @@ local KEPT_EMPTY = { et = true, ec = true }
 local tag = tag_of_key(webhook)
 local now = now_ms()
 
-local record = read_webhook(webhook)
-if not record or (tenant_id ~= '' and record.tn ~= tenant_id) then
-  return { 'NOT_FOUND' }
-end
-local owner = read_tenant(tenant_key(tag, record.tn))
-if owner and owner.status == 'CLOSED' then
-  return { 'TENANT_CLOSED' }
+local record, refused = changeable_webhook(tag, webhook, tenant_id)
+if not record then
+  return refused
 end
 
 local previous_status, previous_secret = record.st, record.se
@@ -69,6 +65,7 @@ if refusal then
 end
 require_event_log(tag)
 require_audit_log(tag)
+require_webhook_keys(tag, record.tn)
 
 -- Nothing is refused below this line.
 if status == 'ACTIVE' and record.cf ~= '0' then

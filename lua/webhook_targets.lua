@@ -22,7 +22,8 @@ for i = 1, #ARGV, 2 do
     reply[count_at] = '0'
     for _, id in ipairs(redis.call('ZRANGE', webhook_index_key(tag, owner), 0, -1)) do
       local key = webhook_key(tag, id)
-      if redis.call('HGET', key, 'st') == 'ACTIVE' then
+      -- One that is no hash is nobody's, for it would stand in the way of all others.
+      if redis.pcall('HGET', key, 'st') == 'ACTIVE' then
         count = count + 1
         local fields = redis.call('HGETALL', key)
         reply[#reply + 1] = id

@@ -1,5 +1,6 @@
 // npm test: installs what is missing, runs the whole suite against Redis servers that the tests start themselves, and
-// ends with jest's exit code. Arguments go to jest. The last line is `N passed, N failed`.
+// ends with jest's exit code. With --on=cluster,sentinel (npm run test:topologies) it runs instead, on each of them, the suites
+// that test/topologies.json names. Other arguments go to jest. The last line is `N passed, N failed`.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,29 +13,55 @@ runCommand(async () => {
   ensureRedis({});
   // Some tests start the built service, and two of them must not build it at the same time.
   ensureBuild();
+  const { topologies, args } = readArguments(process.argv.slice(2));
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-test-'));
-  const countsFile = join(directory, 'counts.json');
   try {
-    const code = await runJest(process.argv.slice(2), countsFile);
-    const counts = readCounts(countsFile);
-    if (counts !== undefined || code !== 0) {
-      const { passed, failed } = counts ?? { passed: 0, failed: 1 };
-      process.stdout.write(`${passed} passed, ${failed} failed\n`);
-    }
-    return code;
+    return await runAll(topologies, args, directory);
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
 });
 
-function runJest(args, countsFile) {
+function readArguments(words) {
+  const [option, ...more] = words.filter((word) => word.startsWith('--on='));
+  if (more.length > 0) {
+    throw new Error('--on may be given once');
+  }
+  const topologies = option === undefined ? [undefined] : option.slice('--on='.length).split(',');
+  return { topologies, args: words.filter((word) => word !== option) };
+}
+
+/** One run after the other, the later ones also when an earlier one fails. */
+async function runAll(topologies, args, directory) {
+  const total = { passed: 0, failed: 0 };
+  let code = 0;
+  let isCounted = false;
+  for (const [index, topology] of topologies.entries()) {
+    if (topology !== undefined) {
+      process.stdout.write(`on ${topology}:\n`);
+    }
+    const countsFile = join(directory, `counts-${index}.json`);
+    const ended = await runJest(args, countsFile, topology === undefined ? {} : { TEST_TOPOLOGY: topology });
+    const counts = readCounts(countsFile) ?? (ended === 0 ? undefined : { passed: 0, failed: 1 });
+    isCounted ||= counts !== undefined;
+    total.passed += counts?.passed ?? 0;
+    total.failed += counts?.failed ?? 0;
+    code ||= ended;
+  }
+  if (isCounted) {
+    process.stdout.write(`${total.passed} passed, ${total.failed} failed\n`);
+  }
+  return code;
+}
+
+function runJest(args, countsFile, settings) {
   const jest = join(ROOT, 'node_modules', 'jest', 'bin', 'jest.js');
   // Last, because the option takes every word that follows it.
   const reporters = ['--reporters=default', `--reporters=${join(ROOT, 'scripts', 'count-reporter.mjs')}`];
   const child = spawn(process.execPath, ['--experimental-vm-modules', '--disable-warning=ExperimentalWarning', jest, ...args, ...reporters], {
     cwd: ROOT,
     stdio: 'inherit',
-    env: { ...process.env, HOLDFAST_TEST_COUNTS: countsFile },
+    env: { ...process.env, ...settings, HOLDFAST_TEST_COUNTS: countsFile },
   });
   // The terminal sends ^C to jest as well; this process only has to outlive it.
   process.on('SIGINT', () => undefined);

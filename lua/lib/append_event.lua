@@ -26,8 +26,12 @@ local function append_event(tag, event_type, tenant, scope, origin, figures)
   size = put_field(entry, size, 'rq', origin.request)
   size = put_field(entry, size, 'tr', origin.trace)
   size = put_field(entry, size, 'co', correlation)
-  for i = 1, #figures, 2 do
-    size = put_field(entry, size, figures[i], figures[i + 1])
+  for i = 2, #figures, 2 do
+    local value = figures[i]
+    if value and value ~= '' then
+      entry[size + 1], entry[size + 2] = figures[i - 1], value
+      size = size + 2
+    end
   end
   local entry_id = redis.call(unpack(entry))
   -- An index that somebody damaged must not end the script here, in the middle of its change: the event stands in the log.

@@ -5,11 +5,16 @@
 -- Fields: st status, at attempts, fa first attempt and ca creation and co completion and nr next retry in ms, rs response status,
 -- rt response time in ms, em error, ty event type, tr trace id and flags. A lane is named `<subscription_id>:<tenant>`.
 
--- Ends the script when one of the keys that a delivery needs is of another type. Called before the first write.
+-- How many deliveries wait in a lane. Ends the script when one of the keys of lanes is of another type: called before the first write.
+local function lane_length(tag, lane)
+  redis.call('SCARD', lanes_key(tag))
+  return redis.call('LLEN', lane_key(tag, lane))
+end
+
+-- Ends the script when one of the keys that a new delivery needs is of another type. Called before the first write.
 local function require_delivery_keys(tag, subscription, lane)
   redis.call('ZCARD', delivery_index_key(tag, subscription))
-  redis.call('LLEN', lane_key(tag, lane))
-  redis.call('SCARD', lanes_key(tag))
+  lane_length(tag, lane)
 end
 
 -- `delivery` is { ref, subscription, tenant, event_type, trace (or ''), now, retention_ms }.
@@ -20,26 +25,40 @@ local function create_delivery(tag, delivery)
     return false
   end
   local lane, now = delivery.subscription .. ':' .. delivery.tenant, ms_text(delivery.now)
-  redis.call('HSET', key, 'st', 'PENDING', 'at', '0', 'ca', now, 'ty', delivery.event_type)
-  if delivery.trace ~= '' then
-    redis.call('HSET', key, 'tr', delivery.trace)
+  if delivery.trace == '' then
+    redis.call('HSET', key, 'st', 'PENDING', 'at', '0', 'ca', now, 'ty', delivery.event_type)
+  else
+    redis.call('HSET', key, 'st', 'PENDING', 'at', '0', 'ca', now, 'ty', delivery.event_type, 'tr', delivery.trace)
   end
   redis.call('PEXPIRE', key, delivery.retention_ms)
   redis.call('ZADD', delivery_index_key(tag, delivery.subscription), now, delivery.ref)
-  redis.call('RPUSH', lane_key(tag, lane), delivery.ref)
-  redis.call('SADD', lanes_key(tag), lane)
+  if redis.call('RPUSH', lane_key(tag, lane), delivery.ref) == 1 then
+    redis.call('SADD', lanes_key(tag), lane)
+  end
   return true
 end
 
--- Takes a delivery out of its lane, wherever it stands there, and returns how many are left.
-local function leave_lane(tag, lane, ref)
+-- Forgets what a subscription's index holds of deliveries whose records are gone by age: more a run than a run adds. The index of a
+-- subscription that gets nothing any more goes with the last record. Called once a run for each subscription that was given some.
+local function keep_index_short(tag, subscription, now, retention_ms)
+  local index = delivery_index_key(tag, subscription)
+  local gone = #redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ms_text(now - retention_ms), 'LIMIT', 0, 500)
+  if gone > 0 then
+    redis.call('ZREMRANGEBYRANK', index, 0, gone - 1)
+  end
+  redis.call('PEXPIRE', index, ms_text(retention_ms))
+end
+
+-- Takes a delivery out of its lane, wherever it stands there, and returns how many of the `waiting` are left.
+local function leave_lane(tag, lane, ref, waiting)
   local key = lane_key(tag, lane)
+  local left = waiting
   if redis.call('LINDEX', key, 0) == ref then
     redis.call('LPOP', key)
+    left = left - 1
   else
-    redis.call('LREM', key, 1, ref)
+    left = left - redis.call('LREM', key, 1, ref)
   end
-  local left = redis.call('LLEN', key)
   if left == 0 then
     redis.call('SREM', lanes_key(tag), lane)
   end

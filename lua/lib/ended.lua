@@ -1,13 +1,16 @@
--- ended: what every script does with the record of a reservation that it has just ended.
+-- ended: what every script does with the records of reservations that it has just ended.
 -- @include keys
 
--- The record goes by itself after the retention. Until then it need not be as quick to read as a live one, so it is noted
--- for the janitor, who packs it. Should the note fail, the record only stays larger than it need be.
--- `quarantined` is the hold's: one that was in quarantine, was mended and is settled is no operator's business any more.
-local function keep_ended(tag, reservation_id, retention_ms, quarantined)
+-- A record need not be as quick to read any more as a live one, so it is noted for the janitor, who packs it. And one that was in
+-- quarantine, was mended and is settled is no operator's business any more. Should a note fail, the record only stays larger,
+-- or the entry longer, than it need be.
+local function note_ended(tag, ...)
+  redis.pcall('RPUSH', ended_key(tag), ...)
+  redis.pcall('HDEL', quarantine_key(tag), ...)
+end
+
+-- The record goes by itself after the retention.
+local function keep_ended(tag, reservation_id, retention_ms)
   redis.call('PEXPIRE', reservation_key(tag, reservation_id), retention_ms)
-  redis.pcall('RPUSH', ended_key(tag), reservation_id)
-  if quarantined then
-    redis.pcall('HDEL', quarantine_key(tag), reservation_id)
-  end
+  note_ended(tag, reservation_id)
 end

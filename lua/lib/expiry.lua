@@ -43,8 +43,9 @@ local function end_expired(tag, refunds, now, retention_ms, origin)
         'ttl_ms', ms_text(math.max(0, hold.expires_at - (created_at or hold.expires_at))),
         'extensions_used', whole_number(hold.xc) and hold.xc or '0' })
     redis.call('HSET', hold.key, 'st', 'EXPIRED', 'fa', now_text, 'eb', 'system', 'ev', entry)
-    keep_ended(tag, ids[i], retention_ms, hold.quarantined)
+    redis.call('PEXPIRE', hold.key, retention_ms)
   end
+  note_ended(tag, unpack(ids))
   tell_refunds(tag, refunds, system)
 end
 

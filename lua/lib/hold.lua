@@ -23,7 +23,7 @@ end
 -- What not every script needs is named by the caller and comes back under its short name, as stored: each field that is read
 -- costs about a third of a microsecond. `fields` are all the values of a packed record, and nil for another.
 local function load_hold(key, ...)
-  local f = redis.call('HMGET', key, 'st', 'tn', 'un', 'am', 'bm', 'ex', 'gr', 'ws', 'ap', 'wf', 'ag', 'ts', 'qr', ...)
+  local f = redis.call('HMGET', key, 'st', 'tn', 'un', 'am', 'bm', 'ex', 'gr', 'ws', 'ap', 'wf', 'ag', 'ts', ...)
   if not f[1] then
     if redis.call('EXISTS', key) == 0 then
       return nil
@@ -33,17 +33,16 @@ local function load_hold(key, ...)
   local fields
   if not f[2] and redis.call('HEXISTS', key, '0') == 1 then
     fields = record_fields(key)
-    f = { fields.st, fields.tn, fields.un, fields.am, fields.bm, fields.ex, fields.gr, fields.ws, fields.ap, fields.wf, fields.ag,
-      fields.ts, fields.qr }
+    f = { fields.st, fields.tn, fields.un, fields.am, fields.bm, fields.ex, fields.gr, fields.ws, fields.ap, fields.wf, fields.ag, fields.ts }
   end
   local hold = {
     key = key, state = f[1], tenant = f[2], unit = f[3], amount = f[4], mask = f[5],
     expires_at = whole_number(f[6]), grace_ms = whole_number(f[7]),
-    levels = { f[8], f[9], f[10], f[11], f[12] }, fields = fields, quarantined = f[13],
+    levels = { f[8], f[9], f[10], f[11], f[12] }, fields = fields,
   }
   for i = 1, select('#', ...) do
     local name = select(i, ...)
-    hold[name] = fields and fields[name] or f[13 + i]
+    hold[name] = fields and fields[name] or f[12 + i]
   end
   return hold
 end

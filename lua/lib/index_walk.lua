@@ -1,7 +1,6 @@
 -- index_walk: a sorted set read in the order of its scores, a bounded stretch at a time, either way.
 --
--- Members of one score always come in ascending byte order, also when the scores descend, so that a place in the walk is
--- named by its score and member alone, and the walk goes on from there even if that member is gone.
+-- A place in the walk is named by its score and member alone, and the walk goes on from there even if that member is gone.
 
 -- Byte order, as Redis orders the members: Lua's own comparison of strings follows the locale of the server.
 local function bytes_less(a, b)
@@ -76,8 +75,27 @@ local function descending_stretch(index, from, to, score, member, count)
   return entries
 end
 
+-- The order of the set itself from its end: members of one score in descending byte order, too. Otherwise as index_stretch.
+local function reverse_stretch(index, from, to, score, member, count)
+  if score == '' then
+    return redis.call('ZREVRANGEBYSCORE', index, to, from, 'WITHSCORES', 'LIMIT', 0, count)
+  end
+  local left = ranks_behind(index, score, member)
+  if redis.call('ZRANGE', index, left - 1, left - 1)[1] == member then
+    left = left - 1
+  end
+  local start = redis.call('ZCARD', index) - left
+  local entries = redis.call('ZREVRANGE', index, start, start + count - 1, 'WITHSCORES')
+  while #entries > 0 and tonumber(entries[#entries]) < tonumber(from) do
+    table.remove(entries)
+    table.remove(entries)
+  end
+  return entries
+end
+
 -- At most `count` entries with scores from `from` to `to`, both inclusive or '-inf' and '+inf', that stand behind
--- (score, member), or the first ones when `score` is empty. Returns member, score, member, score, ...
+-- (score, member), or the first ones when `score` is empty. Members of one score come in ascending byte order, also when the
+-- scores descend. Returns member, score, member, score, ...
 local function index_stretch(index, descending, from, to, score, member, count)
   return (descending and descending_stretch or ascending_stretch)(index, from, to, score, member, count)
 end

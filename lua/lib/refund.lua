@@ -7,6 +7,10 @@ local function new_refunds()
   return { ids = {}, holds = {}, taken = {}, families = {}, budgets = {}, by_key = {} }
 end
 
+local function is_figure(text)
+  return text and string.find(text, '^%-?%d+$') ~= nil
+end
+
 -- The budget with the figures that a refund moves, as i64_figure has them, or with the reason why it takes nothing back.
 -- Only these two must be sound: a budget that is damaged elsewhere is given back to all the same.
 local function refunded_budget(tag, refunds, unit, scope)
@@ -19,7 +23,7 @@ local function refunded_budget(tag, refunds, unit, scope)
   budget = { key = key, scope = scope, unit = unit, was = f[1], allocated = f[4], debt = f[5], spent = f[6] }
   if not f.err and not f[3] and not f[1] and not f[2] then
     budget.defect = 'MISSING_BUDGET'
-  elseif not (f[3] and f[1] and f[2] and string.find(f[1], '^%-?%d+$') and string.find(f[2], '^%-?%d+$')) then
+  elseif not (f[3] and is_figure(f[1]) and is_figure(f[2])) then
     budget.defect = 'INVALID_BUDGET'
   else
     budget.remaining, budget.reserved = i64_figure(f[1]), i64_figure(f[2])
@@ -63,15 +67,16 @@ local function take_back(tag, refunds, reservation_id, hold)
   if family.defect then
     return family.defect
   end
-  local amount = i64_figure(hold.amount)
+  local amount, moved = i64_figure(hold.amount), {}
   for i = 1, #family do
-    if not moved_back(family[i], amount) then
+    local remaining, reserved = moved_back(family[i], amount)
+    if not remaining then
       return 'INVALID_BUDGET'
     end
+    moved[2 * i - 1], moved[2 * i] = remaining, reserved
   end
   for i = 1, #family do
-    family[i].remaining, family[i].reserved = moved_back(family[i], amount)
-    family[i].tenant = hold.tenant
+    family[i].remaining, family[i].reserved, family[i].tenant = moved[2 * i - 1], moved[2 * i], hold.tenant
   end
   hold.leaf = family.leaf
   refunds.taken[reservation_id] = true
@@ -90,9 +95,10 @@ local function write_refunds(refunds)
   end
 end
 
+-- A budget that is damaged in a figure of which its use is made crosses nothing.
 local function tell_refunds(tag, refunds, origin)
   for _, budget in ipairs(refunds.budgets) do
-    if budget.tenant and budget.allocated and budget.debt and budget.spent then
+    if budget.tenant and is_figure(budget.allocated) and is_figure(budget.debt) and budget.spent then
       local crossings = crossings_of(watched_marks(tag, budget.tenant), budget.allocated, budget.was, budget.debt, budget.remaining, budget.debt)
       if crossings then
         tell_crossings(tag, budget.tenant, origin, budget.unit, budget, crossings)

@@ -26,7 +26,7 @@ local function release_of_closed_tenant(tag, tenant_id, reservation_id, now, ret
     redis.call('HSET', budget.key, 'cascade_released', i64_saturating_add(released, hold.amount))
   end
   redis.call('HSET', key, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', 'system', 'rr', 'tenant_closed')
-  keep_ended(tag, reservation_id, retention_ms, hold.quarantined)
+  keep_ended(tag, reservation_id, retention_ms)
   redis.call('ZREM', ttl_index_key(tag), reservation_id)
   return { 'RELEASED' }
 end

@@ -66,8 +66,9 @@ local function write_utilizations(tag, owner)
   end
   want(DEFAULT_UTILIZATIONS)
   for _, id in ipairs(redis.call('ZRANGE', webhook_index_key(tag, owner), 0, -1)) do
-    local fields = redis.call('HMGET', webhook_key(tag, id), 'st', 'tu', 'et', 'ec')
-    if fields[1] == 'ACTIVE' and fields[2] and (lists(fields[3], 'budget.threshold_crossed') or lists(fields[4], 'budget')) then
+    -- A damaged record asks for nothing: it must not stand in the way of changes to the others.
+    local fields = redis.pcall('HMGET', webhook_key(tag, id), 'st', 'tu', 'et', 'ec')
+    if fields[1] == 'ACTIVE' and fields[2] and fields[3] and fields[4] and (lists(fields[3], 'budget.threshold_crossed') or lists(fields[4], 'budget')) then
       want(fields[2])
     end
   end
@@ -83,6 +84,13 @@ end
 -- Has every dispatcher read the partition's subscriptions anew.
 local function raise_webhook_revision(tag)
   redis.call('INCR', webhook_revision_key(tag))
+end
+
+-- Ends the script when a key that a change of a subscription writes beside the record is of another type. Called before the first write.
+local function require_webhook_keys(tag, owner)
+  redis.call('GET', webhook_revision_key(tag))
+  redis.call('ZCARD', webhook_index_key(tag, owner))
+  redis.call('HLEN', tenant_key(tag, owner))
 end
 
 -- What follows every change of a subscription, after its writes.

@@ -1,12 +1,13 @@
 import { Injectable } from '@nestjs/common';
+import { mergedPage } from '../governance/listing/index.js';
 import { MetricsRegistry, type LabelledCounter } from '../metrics/index.js';
 import { partitionOfTenant, RedisService } from '../redis/index.js';
 import type { CyclesEvent } from './event.js';
-import { eventOrder, type EventPlace } from './event-id.js';
-import { comesFirst, EventSource, type EventQuestion } from './event-source.js';
+import type { EventPlace } from './event-id.js';
+import { EventSource, positionOf, type EventPosition, type EventQuestion } from './event-source.js';
 
 /** Entries that one page may cost: about a quarter of a second of Redis' time, in slices of a millisecond. */
-export const EXAMINED_A_PAGE = 50_000;
+const EXAMINED_A_PAGE = 50_000;
 /** The share of a page that a partition has in store while many are merged, so that a page does not fetch many times what it holds. */
 const SHARE_A_RUN_MERGED = 1 / 8;
 
@@ -43,24 +44,15 @@ export class EventFeed {
 
   /** @param examineMost entries to look at; some more are when partitions are merged. @throws StoreUnavailable */
   async page(question: EventQuestion, { limit, after }: EventPageRequest, examineMost = EXAMINED_A_PAGE): Promise<EventPage> {
-    const merge = new EventMerge(this.sourcesOf(question, limit, after), question.direction);
-    const events: CyclesEvent[] = [];
-    const pageTo = (next: string | undefined, isCut = false): EventPage => ({ events: events.slice(0, limit), next, isCut, examined: merge.examined });
-    // One event more than the page holds tells whether there is another page.
-    while (events.length <= limit) {
-      const event = merge.take();
-      if (event !== undefined) {
-        events.push(event);
-      } else if (merge.isAtEnd) {
-        return pageTo(undefined);
-      } else if (merge.examined >= examineMost) {
-        this.cuts.inc();
-        return pageTo(merge.reached, true);
-      } else {
-        await merge.readOn();
-      }
+    const { direction } = question;
+    const page = await mergedPage<CyclesEvent, EventPosition>(
+      this.sourcesOf(question, limit, after).map((source) => () => source.readOn()),
+      { placeOf: ({ event_id: id }) => positionOf(id), isBefore: (one, other) => comesFirst(direction, one.order, other.order), limit, examineMost },
+    );
+    if (page.isCut) {
+      this.cuts.inc();
     }
-    return pageTo(events[limit - 1]?.event_id);
+    return { events: page.rows, next: page.next?.eventId, isCut: page.isCut, examined: page.examined };
   }
 
   private sourcesOf(question: EventQuestion, limit: number, after: EventPlace | undefined): EventSource[] {
@@ -74,54 +66,7 @@ export class EventFeed {
   }
 }
 
-class EventMerge {
-  constructor(
-    private readonly sources: readonly EventSource[],
-    private readonly direction: 'asc' | 'desc',
-  ) {}
-
-  get examined(): number {
-    return this.sources.reduce((sum, { examined }) => sum + examined, 0);
-  }
-
-  get isAtEnd(): boolean {
-    return this.sources.every((source) => source.head === undefined && !source.isOpen);
-  }
-
-  /** The event id up to which all is known: that of the source that is furthest behind. */
-  get reached(): string | undefined {
-    let first: string | undefined;
-    for (const { isOpen, reached } of this.sources) {
-      if (isOpen && reached !== undefined && (first === undefined || comesFirst(this.direction, eventOrder(reached), eventOrder(first)))) {
-        first = reached;
-      }
-    }
-    return first;
-  }
-
-  /** The next event, or undefined when it is not known yet which one it is, or there is none. */
-  take(): CyclesEvent | undefined {
-    let first: EventSource | undefined;
-    let firstOrder = '';
-    for (const source of this.sources) {
-      if (source.head !== undefined) {
-        const order = eventOrder(source.head.event_id);
-        if (first === undefined || comesFirst(this.direction, order, firstOrder)) {
-          first = source;
-          firstOrder = order;
-        }
-      }
-    }
-    if (first === undefined || this.sources.some((source) => source.mayPrecede(firstOrder))) {
-      return undefined;
-    }
-    const event = first.head;
-    first.shift();
-    return event;
-  }
-
-  /** Reads on where nothing is in store, all partitions side by side. */
-  async readOn(): Promise<void> {
-    await Promise.all(this.sources.filter(({ isOpen }) => isOpen).map((source) => source.readOn()));
-  }
+/** Whether the first of two orders comes before the second one in this direction. */
+function comesFirst(direction: 'asc' | 'desc', first: string, second: string): boolean {
+  return direction === 'asc' ? first < second : first > second;
 }

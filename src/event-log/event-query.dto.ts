@@ -1,5 +1,6 @@
-import { IsIn, IsInt, IsString, Matches, Min } from 'class-validator';
-import { IsWindowBound, MaxLength, Obeys, Optional, type Rule } from '../http/index.js';
+import { IsIn, IsString, Matches } from 'class-validator';
+import { WindowQueryDto } from '../governance/listing/index.js';
+import { MaxLength, Obeys, Optional, type Rule } from '../http/index.js';
 import { EVENT_CATEGORIES, EVENT_TYPES, isEventType, type EventCategory } from './event-type.js';
 
 export const EVENT_SORT_KEYS = ['event_type', 'category', 'scope', 'tenant_id', 'timestamp'] as const;
@@ -13,7 +14,7 @@ const EVENT_TYPE: Rule = {
 };
 
 /** The query of listTenantEvents of cycles-governance-admin-v0.1.25. */
-export class TenantEventQueryDto {
+export class TenantEventQueryDto extends WindowQueryDto {
   @Optional()
   @Obeys(EVENT_TYPE)
   event_type?: string;
@@ -32,24 +33,6 @@ export class TenantEventQueryDto {
   @IsString()
   @MaxLength(512)
   correlation_id?: string;
-
-  @Optional()
-  @IsWindowBound()
-  from?: string;
-
-  @Optional()
-  @IsWindowBound()
-  to?: string;
-
-  @Optional()
-  @IsString()
-  @MaxLength(2048)
-  cursor?: string;
-
-  @Optional()
-  @IsInt()
-  @Min(1)
-  limit?: number;
 }
 
 /** The query of listEvents. */

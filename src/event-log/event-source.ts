@@ -1,4 +1,4 @@
-import { fieldsOf } from '../governance/listing/index.js';
+import { fieldsOf, type Stretch } from '../governance/listing/index.js';
 import { correlatedEventsKey, eventLogKey, partitionCode, RedisService, tagOf, tenantEventsKey } from '../redis/index.js';
 import { toEvent, type CyclesEvent } from './event.js';
 import { eventOrder, eventIdOf, type EventPlace } from './event-id.js';
@@ -21,20 +21,23 @@ export interface EventQuestion {
   readonly matches: (event: CyclesEvent) => boolean;
 }
 
-/** One partition's events that match, some ahead of the reader. */
+/** Where an event stands among those of all partitions. */
+export interface EventPosition {
+  readonly eventId: string;
+  readonly order: string;
+}
+
+export function positionOf(eventId: string): EventPosition {
+  return { eventId, order: eventOrder(eventId) };
+}
+
+/** One partition's events that match, read stretch by stretch. */
 export class EventSource {
-  /** Entries that were looked at. */
-  examined = 0;
   private readonly code: string;
   private readonly log: string;
   private readonly walked: string;
-  private events: CyclesEvent[] = [];
-  private next = 0;
   private start: string;
   private readonly stop: string;
-  private ended = false;
-  private reachedOrder: string | undefined;
-  private reachedId: string | undefined;
 
   constructor(
     private readonly redis: RedisService,
@@ -50,64 +53,28 @@ export class EventSource {
     [this.start, this.stop] = boundsOf(this.code, question, after);
   }
 
-  get head(): CyclesEvent | undefined {
-    return this.events[this.next];
-  }
-
-  shift(): void {
-    this.next += 1;
-  }
-
-  /** Whether there may be more behind what it has in store. */
-  get isOpen(): boolean {
-    return this.head === undefined && !this.ended;
-  }
-
-  /** The event id of the last entry that was looked at: all up to there is known. Undefined before the first look. */
-  get reached(): string | undefined {
-    return this.reachedId;
-  }
-
-  /** Whether an event of this source that is not known yet might come before the given one. */
-  mayPrecede(order: string): boolean {
-    if (!this.isOpen) {
-      return false;
-    }
-    return this.reachedOrder === undefined || !comesFirst(this.question.direction, order, this.reachedOrder);
-  }
-
   /** Looks at a further stretch. @throws StoreUnavailable */
-  async readOn(): Promise<void> {
+  async readOn(): Promise<Stretch<CyclesEvent, EventPosition>> {
     const { direction, conditions, matches } = this.question;
     const [next = '', examined, ...reply] = await this.redis.scripts.run(
       'list_events',
       [this.log, this.walked],
       [direction, this.start, this.stop, EXAMINED_A_RUN, this.rowsARun, ...conditions],
     );
-    this.examined += Number(examined);
     this.start = next;
-    this.ended = next === '';
-    if (!this.ended) {
-      this.reachedId = eventIdOf({ partition: this.code, entryId: next.slice(1) });
-      this.reachedOrder = eventOrder(this.reachedId);
-    }
-    this.events = [];
-    this.next = 0;
+    const events: CyclesEvent[] = [];
     for (let index = 0; index < reply.length; ) {
       const [entryId, count] = reply.slice(index, index + 2) as [string, string];
       const end = index + 2 + Number(count);
       const event = toEvent(this.code, entryId, fieldsOf(reply.slice(index + 2, end)));
       if (matches(event)) {
-        this.events.push(event);
+        events.push(event);
       }
       index = end;
     }
+    const reached = next === '' ? undefined : positionOf(eventIdOf({ partition: this.code, entryId: next.slice(1) }));
+    return { rows: events, reached, examined: Number(examined) };
   }
-}
-
-/** Whether the first of two orders comes before the second one in this direction. */
-export function comesFirst(direction: 'asc' | 'desc', first: string, second: string): boolean {
-  return direction === 'asc' ? first < second : first > second;
 }
 
 function walkedKey(tag: string, { tenantId, correlationId }: EventQuestion): string {

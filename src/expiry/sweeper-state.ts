@@ -41,7 +41,7 @@ export class SweeperState {
     const { scripts, partitions: count } = this.redis;
     const codes = Array.from({ length: count }, (_, number) => partitionCode(number));
     const [[, nowMs, ...told], ...states] = await Promise.all([
-      scripts.run('sweep_instances', [sweepInstancesKey(), sweepReportsKey()], []),
+      scripts.run('lease_instances', [sweepInstancesKey(), sweepReportsKey()], []),
       ...codes.map((code) => this.stateOf(code)),
     ]);
     const partitions = states.filter((state) => typeof state !== 'string');

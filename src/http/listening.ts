@@ -1,7 +1,12 @@
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import { Server as NetServer, type AddressInfo } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { answerRaw, answerUncommon, SERVER_OPTIONS } from './fastify.js';
+
+/** How long a closing server waits for requests that are on their way over connections it has. */
+const LINGER_MS = 1000;
+const IDLE_CHECK_MS = 50;
 
 /** A port that could not be opened, in one line for the operator. */
 export class ListenError extends Error {
@@ -81,23 +86,30 @@ async function closeAll(servers: readonly Server[], graceMs: number): Promise<vo
   }
 }
 
-/** A connection that is kept alive never ends by itself, so idle ones are closed until none is left. */
+/**
+ * A client may be sending its next request over a connection that looks idle here, and cannot know whether one that meets the
+ * end of its connection was carried out. So connections stay for a while: what still comes is answered, and told with
+ * `Connection: close` to go elsewhere next. One that is kept alive never ends by itself, so then the idle ones are closed until
+ * none is left. `http.Server.close` would close them at once, hence the `close` that it is built on.
+ */
 async function closeOne(server: Server): Promise<void> {
   if (!server.listening) {
     return;
   }
-  const idle = setInterval(() => {
-    server.closeIdleConnections();
-  }, 50);
-  try {
-    await new Promise<void>((resolve) => {
-      server.close(() => {
-        resolve();
-      });
-      server.closeIdleConnections();
+  server.prependListener('request', (_request, response: ServerResponse) => {
+    response.setHeader('connection', 'close');
+  });
+  let isClosed = false;
+  const closed = new Promise<void>((resolve) => {
+    NetServer.prototype.close.call(server, () => {
+      isClosed = true;
+      resolve();
     });
-  } finally {
-    clearInterval(idle);
+  });
+  await Promise.race([closed, delay(LINGER_MS, undefined, { ref: false })]);
+  while (!isClosed) {
+    server.closeIdleConnections();
+    await Promise.race([closed, delay(IDLE_CHECK_MS)]);
   }
 }
 

@@ -138,7 +138,7 @@ export class LeaseShares<P extends LeasedPartition> {
     const { instancesKey, reportsKey, leaseMs, work } = this.terms;
     try {
       const [, nowMs, alive, place, nextLapseMs] = await this.redis.scripts.run(
-        'sweep_announce',
+        'lease_announce',
         [instancesKey, reportsKey],
         [this.instance, leaseMs, report],
       );
@@ -208,6 +208,6 @@ export class LeaseShares<P extends LeasedPartition> {
       this.terms.changed('released', partition);
     }
     const { leaseKey } = this.terms;
-    await Promise.allSettled(partitions.map(({ tag }) => this.redis.scripts.run('sweep_release', [leaseKey(tag)], [this.instance])));
+    await Promise.allSettled(partitions.map(({ tag }) => this.redis.scripts.run('lease_release', [leaseKey(tag)], [this.instance])));
   }
 }

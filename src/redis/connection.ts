@@ -177,9 +177,12 @@ export function createSubscriberClient(target: RedisTarget, times: ConnectionTim
 
 /**
  * For a job queue, whose library waits on one connection for work and counts on commands that wait for their connection.
- * A server that says nothing for longer than the queue ever waits is left.
+ * A server that says nothing for longer than the queue ever waits is left. Commands whose reply was lost are sent again, which the
+ * library's scripts bear: without a bound on retries, ioredis would neither answer them nor let them fail.
  */
-const QUEUE: RedisOptions = { ...COMMON, maxRetriesPerRequest: null, enableOfflineQueue: true, socketTimeout: QUEUE_SILENCE_MS };
+const QUEUE: RedisOptions = {
+  ...COMMON, maxRetriesPerRequest: null, enableOfflineQueue: true, autoResendUnfulfilledCommands: true, socketTimeout: QUEUE_SILENCE_MS,
+};
 
 /** A client for a job queue. It connects with its first command; the library duplicates it. */
 export function createQueueClient(target: RedisTarget, times: ConnectionTimes): Redis | Cluster {

@@ -4,7 +4,7 @@ import type { ScriptSignature } from './script-signatures.js';
 export const DELIVERY_SIGNATURES = {
   dispatch_page: {
     keys: ['lease', 'event_log'],
-    args: ['token', 'lease_ms', 'take', 'after', 'limit'],
+    args: ['token', 'lease_ms', 'take', 'after', 'limit', 'bare'],
     flags: ['allow-oom'],
   },
   queue_deliveries: {

@@ -116,12 +116,12 @@ export const SCRIPT_SIGNATURES = {
     args: ['token', 'lease_ms', 'take', 'skip', 'limit'],
     flags: ['allow-oom'],
   },
-  sweep_announce: {
+  lease_announce: {
     keys: ['instances', 'reports'],
     args: ['instance', 'lease_ms', 'report'],
     flags: ['allow-oom'],
   },
-  sweep_release: {
+  lease_release: {
     keys: ['lease'],
     args: ['token'],
     flags: ['allow-oom'],
@@ -131,7 +131,7 @@ export const SCRIPT_SIGNATURES = {
     args: [],
     flags: ['no-writes'],
   },
-  sweep_instances: {
+  lease_instances: {
     keys: ['instances', 'reports'],
     args: [],
     flags: ['no-writes'],

@@ -20,6 +20,12 @@ function isFull(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('OOM');
 }
 
+/** The names of Holdfast's libraries, of whatever version, that a master has. */
+async function libraries(master: Redis): Promise<string[]> {
+  const listed = (await master.function('LIST', 'LIBRARYNAME', `${LIBRARY_PREFIX}*`)) as unknown[][];
+  return listed.map((library) => library[library.indexOf('library_name') + 1] as string);
+}
+
 /** Read once a process: the files do not change while it runs, and there is a registry for each connection that calls scripts. */
 let known: Map<string, Script> | undefined;
 
@@ -27,7 +33,8 @@ let known: Map<string, Script> | undefined;
  * The scripts by name. They are read and checked when this is made, loaded into every master as functions by `load`, and called
  * by the name of their function. Redis keeps functions with its data, so a restart and a failover find them again; a server
  * that has lost them all the same (FUNCTION FLUSH, a new master, a full one) runs the text that comes with the call, and is
- * given the functions again. A name changes with its text, so two versions of the service can share a Redis.
+ * given the functions again. A name changes with its text, so two versions of the service can share a Redis: only a start takes
+ * functions away, or the two would take away each other's for as long as both run.
  */
 export class ScriptRegistry {
   private readonly scripts = (known ??= readScripts());
@@ -41,8 +48,22 @@ export class ScriptRegistry {
    * @throws StoreUnavailable when a master cannot be reached.
    */
   async load(): Promise<void> {
+    await this.eachMaster(async (master) => {
+      const present = await libraries(master);
+      const wanted = this.wanted();
+      await Promise.allSettled(present.filter((name) => !wanted.has(name)).map((name) => master.function('DELETE', name)));
+      await this.loadMissing(master, present);
+    });
+  }
+
+  /** Gives back what a master has lost. @throws StoreUnavailable when a master cannot be reached. */
+  private async restore(): Promise<void> {
+    await this.eachMaster(async (master) => this.loadMissing(master, await libraries(master)));
+  }
+
+  private async eachMaster(work: (master: Redis) => Promise<void>): Promise<void> {
     try {
-      await Promise.all(this.masters().map((master) => this.loadInto(master)));
+      await Promise.all(this.masters().map(work));
     } catch (error) {
       throw toStoreError(error);
     }
@@ -52,17 +73,15 @@ export class ScriptRegistry {
     return this.client instanceof Cluster ? this.client.nodes('master') : [this.client];
   }
 
-  private async loadInto(master: Redis): Promise<void> {
-    const listed = (await master.function('LIST', 'LIBRARYNAME', `${LIBRARY_PREFIX}*`)) as unknown[][];
-    const present = new Set(listed.map((library) => library[library.indexOf('library_name') + 1] as string));
-    const wanted = new Map([...this.scripts.values()].map(({ functionName, library }) => [functionName, library]));
-    const stale = [...present].filter((name) => !wanted.has(name));
-    const missing = [...wanted].filter(([name]) => !present.has(name));
-    const outcomes = await Promise.allSettled([
-      ...stale.map((name) => master.function('DELETE', name)),
-      ...missing.map(([, library]) => master.function('LOAD', 'REPLACE', library)),
-    ]);
-    const failure = outcomes.slice(stale.length).find((outcome) => outcome.status === 'rejected' && !isFull(outcome.reason));
+  /** The libraries by their names. */
+  private wanted(): Map<string, string> {
+    return new Map([...this.scripts.values()].map(({ functionName, library }) => [functionName, library]));
+  }
+
+  private async loadMissing(master: Redis, present: readonly string[]): Promise<void> {
+    const missing = [...this.wanted()].filter(([name]) => !present.includes(name));
+    const outcomes = await Promise.allSettled(missing.map(([, library]) => master.function('LOAD', 'REPLACE', library)));
+    const failure = outcomes.find((outcome) => outcome.status === 'rejected' && !isFull(outcome.reason));
     if (failure?.status === 'rejected') {
       throw failure.reason;
     }
@@ -87,7 +106,7 @@ export class ScriptRegistry {
 
   private async runText<Name extends ScriptName>(name: Name, keys: ScriptKeys<Name>, args: ScriptArgs<Name>): Promise<Reply> {
     // Whoever waits for its answer does not wait for this; should it fail, the next call tries again.
-    this.loading ??= this.load()
+    this.loading ??= this.restore()
       .catch(() => undefined)
       .finally(() => (this.loading = undefined));
     try {

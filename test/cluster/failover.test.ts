@@ -5,15 +5,14 @@ import { HoldfastClient, type Holdfast } from '../support/holdfast.js';
 import { JournaledLoad, outcomeOf, randomFrom, type Entry } from '../support/journaled-load.js';
 import { faultsOf } from '../support/ledger-state.js';
 import { stopAllRedis, type RedisServer } from '../support/redis-server.js';
-import { startCluster, startSentinel, withServer } from '../support/redis-topologies.js';
+import { placeOf, slotOf, startCluster, startSentinel, withServer } from '../support/redis-topologies.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { clusterUrl, sentinelUrl } from '../support/store.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 import { startSweeper } from '../sweeper/instances.js';
-import { allowLoopback, subscribe } from '../webhooks/dispatching.js';
+import { allowLoopback, subscribe, SYSTEM } from '../webhooks/dispatching.js';
 
 const CLIENTS = 8;
-const SLOTS = 16_384;
 const seed = Number(process.env['CRASH_SEED'] ?? Date.now() % 2 ** 31);
 const cleanUps: (() => Promise<void> | void)[] = [];
 
@@ -27,7 +26,7 @@ afterEach(async () => {
 interface Site {
   readonly url: string;
   /** The master that a key is on, and its replica. */
-  placeOf(stored: StoredHolds, key: string): Promise<{ master: RedisServer; replica: RedisServer }>;
+  placeOf(key: string): Promise<{ master: RedisServer; replica: RedisServer }>;
 }
 
 const TOPOLOGIES: Readonly<Record<string, () => Promise<Site>>> = {
@@ -35,11 +34,7 @@ const TOPOLOGIES: Readonly<Record<string, () => Promise<Site>>> = {
     const setup = await startCluster();
     return {
       url: clusterUrl(setup),
-      placeOf: async (stored, key) => {
-        const slot = Number(await stored.redis.call('CLUSTER', 'KEYSLOT', key));
-        const index = Math.floor((slot * setup.masters.length) / SLOTS);
-        return { master: setup.masters[index] as RedisServer, replica: setup.replicas[index] as RedisServer };
-      },
+      placeOf: async (key) => placeOf(setup, await slotOf(setup.masters[0] as RedisServer, key)),
     };
   },
   Sentinels: async () => {
@@ -49,9 +44,9 @@ const TOPOLOGIES: Readonly<Record<string, () => Promise<Site>>> = {
 };
 
 /** Whether the replica has everything that its master was told so far. */
-function isInStep(master: RedisServer): Promise<boolean> {
+function isInStep(master: RedisServer, tag: string): Promise<boolean> {
   return withServer(master, async (client) => {
-    await client.set('{test}in-step', '1');
+    await client.set(`${tag}in-step`, '1');
     return (await client.wait(1, 1000)) === 1;
   });
 }
@@ -85,12 +80,14 @@ test.each(Object.keys(TOPOLOGIES))(
     const site = await (TOPOLOGIES[name] as () => Promise<Site>)();
     const { holdfast, receiver, stored } = await startAll(site);
     const load = await JournaledLoad.make(holdfast, randomFrom(seed));
-    await subscribe(holdfast, load.tenant, receiver.url, { event_types: ['reservation.expired'] });
-    const { master, replica } = await site.placeOf(stored, stored.tagOfTenant(load.tenant.id));
+    cleanUps.push(() => load.stop());
+    await subscribe(holdfast, SYSTEM, receiver.url, { event_types: ['reservation.expired'] });
+    const tag = stored.tagOfTenant(load.tenant.id);
+    const { master, replica } = await site.placeOf(tag);
     const clients = load.run(CLIENTS);
     await eventually('the load is under way', () => load.acknowledged.length > 150);
     const replicated = outcomesOf(load.acknowledged);
-    await eventually('the replica has it', () => isInStep(master));
+    await eventually('the replica has it', () => isInStep(master, tag));
     await master.kill();
     await eventually('the replica has taken over', () => withServer(replica, async (client) => (await client.info('replication')).includes('role:master')), 30_000);
     const sentBefore = load.entries.length;

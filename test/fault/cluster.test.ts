@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { Redis, type Cluster } from 'ioredis';
+import type { Cluster } from 'ioredis';
 
 import { partitionCode, reservationKey, StoreUnavailable, tagOf, toStoreError } from '../../src/redis/index.js';
 import { eventually } from '../support/eventually.js';
-import { stopAllRedis } from '../support/redis-server.js';
+import { stopAllRedis, type RedisServer } from '../support/redis-server.js';
 import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';
-import { startCluster, type ClusterSetup } from '../support/redis-topologies.js';
+import { moveSlot, placeOf, slotOf, startCluster, type ClusterSetup } from '../support/redis-topologies.js';
 import { BOUND_MS, hammer, slowest } from '../support/time-bound.js';
 
 afterEach(async () => {
@@ -106,28 +106,13 @@ describe('a Redis Cluster', () => {
   test('that moves a slot to another master loses no command over it', async () => {
     const running = await startBoth();
     await worksEverywhere(running);
-    const [from, to] = running.setup.masters;
-    if (from === undefined || to === undefined) {
-      throw new Error('the cluster has too few masters');
-    }
-    const source = new Redis({ host: from.host, port: from.port });
-    const target = new Redis({ host: to.host, port: to.port });
-    const [sourceId, targetId] = await Promise.all([source.call('CLUSTER', 'MYID'), target.call('CLUSTER', 'MYID')]);
-    const tag = await eventually('a partition of the first master', async () => {
-      const own = await Promise.all(TAGS.map(async (one) => ({ one, slot: Number(await source.call('CLUSTER', 'KEYSLOT', one)) })));
-      return own.find(({ slot }) => slot < 5461);
-    });
-    const hammering = hammer(() => running.service.client.incr(`${tag.one}probe`), 1500);
-    await target.call('CLUSTER', 'SETSLOT', tag.slot, 'IMPORTING', String(sourceId));
-    await source.call('CLUSTER', 'SETSLOT', tag.slot, 'MIGRATING', String(targetId));
-    const keys = (await source.call('CLUSTER', 'GETKEYSINSLOT', tag.slot, 1000)) as string[];
-    await source.call('MIGRATE', to.host, to.port, '', 0, 1000, 'KEYS', ...keys);
-    await target.call('CLUSTER', 'SETSLOT', tag.slot, 'NODE', String(targetId));
-    await source.call('CLUSTER', 'SETSLOT', tag.slot, 'NODE', String(targetId));
+    const [from, to] = running.setup.masters as [RedisServer, RedisServer];
+    const slots = await Promise.all(TAGS.map(async (tag) => ({ tag, slot: await slotOf(from, tag) })));
+    const { tag, slot } = slots.find((one) => placeOf(running.setup, one.slot).master === from) as { tag: string; slot: number };
+    const hammering = hammer(() => running.service.client.incr(`${tag}probe`), 1500);
+    await moveSlot(from, to, slot);
     const outcomes = await hammering;
     expect(outcomes.filter(({ error }) => error !== undefined)).toEqual([]);
-    expect(Number(await running.service.client.get(`${tag.one}probe`))).toBe(outcomes.length + 1);
-    source.disconnect();
-    target.disconnect();
+    expect(Number(await running.service.client.get(`${tag}probe`))).toBe(outcomes.length + 1);
   });
 });

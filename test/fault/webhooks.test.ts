@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventIdOf } from '../../src/event-log/index.js';
 import { deliveryKey, eventLogKey, lanesKey, outcomesKey, reservationKey, retryingKey, ttlIndexKey } from '../../src/redis/index.js';
+import { deliveryIdOf } from '../../src/webhooks/dispatch/index.js';
 import { makeHolds } from '../support/bulk-holds.js';
 import { buildService, spawnService, type ServiceProcess } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
@@ -16,6 +17,8 @@ const TENANTS = 8;
 /** Every one of these is random, so a delivery can fail at each of its attempts; what is left to chance is never the result. */
 const REFUSED_PERCENT = 8;
 const CUT_OFF_PERCENT = 4;
+/** Of the subscriber whose deliveries are given up after two attempts, so that about every fourth is. */
+const REFUSED_FOR_GOOD_PERCENT = 50;
 const POLICY = { max_retries: 10, initial_delay_ms: 100, backoff_multiplier: 1, max_delay_ms: 1000 };
 const KEY = 'ab'.repeat(32);
 
@@ -23,6 +26,8 @@ interface Subscriber {
   readonly tenant: string;
   readonly tag: string;
   readonly subscriptionId: string;
+  /** Whether its deliveries may fail for good. */
+  readonly givesUp: boolean;
 }
 
 let redis: RedisServer;
@@ -43,21 +48,23 @@ async function setUp(appendfsync: 'everysec' | 'always'): Promise<void> {
   stored = new StoredHolds(redis.url);
   stored.redis.on('error', () => undefined);
   receiver = await WebhookReceiver.start();
-  receiver.react = (response) => {
+  subscribers = [];
+  receiver.react = (response, { path }) => {
     const chance = randomInt(100);
+    const refusedPercent = subscribers.some(({ tenant, givesUp }) => givesUp && path === `/${tenant}`) ? REFUSED_FOR_GOOD_PERCENT : REFUSED_PERCENT;
     if (chance < CUT_OFF_PERCENT) {
       response.destroy();
     } else {
-      response.writeHead(chance < CUT_OFF_PERCENT + REFUSED_PERCENT ? 500 : 200).end();
+      response.writeHead(chance < CUT_OFF_PERCENT + refusedPercent ? 500 : 200).end();
     }
   };
   await allowLoopback(maker);
-  subscribers = [];
   for (let index = 0; index < TENANTS; index += 1) {
     const tenant = await tenantWithBudget(maker);
     await maker.admin('POST', `/v1/admin/budgets/fund?scope=tenant:${tenant.id}&unit=TOKENS`, { operation: 'CREDIT', amount: { unit: 'TOKENS', amount: 1_000_000 }, idempotency_key: 'more' });
-    const settings = { event_types: ['reservation.expired'], retry_policy: POLICY, disable_after_failures: 1000 };
-    subscribers.push({ tenant: tenant.id, tag: stored.tagOfTenant(tenant.id), subscriptionId: await subscribe(maker, tenant, `${receiver.url}/${tenant.id}`, settings) });
+    const givesUp = index === 0;
+    const settings = { event_types: ['reservation.expired'], retry_policy: givesUp ? { ...POLICY, max_retries: 1 } : POLICY, disable_after_failures: 1000 };
+    subscribers.push({ tenant: tenant.id, tag: stored.tagOfTenant(tenant.id), givesUp, subscriptionId: await subscribe(maker, tenant, `${receiver.url}/${tenant.id}`, settings) });
   }
 }
 
@@ -99,43 +106,68 @@ async function makeDue(count: number): Promise<number> {
   return each * TENANTS;
 }
 
-/** The expirations of a tenant as its log tells them, oldest first. */
-async function expirations({ tenant, tag }: Subscriber): Promise<{ entryId: string; reservation: string }[]> {
+/** The events of a type in a partition, oldest first. */
+async function eventsOf(tag: string, type: string): Promise<{ entryId: string; fields: Map<string, string> }[]> {
   const entries = await stored.redis.xrange(eventLogKey(tag), '-', '+');
   return entries
     .map(([entryId, flat]) => ({ entryId, fields: new Map(flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1] ?? '']] : []) as [string, string][])) }))
-    .filter(({ fields }) => fields.get('ty') === 'reservation.expired' && fields.get('tn') === tenant)
-    .map(({ entryId, fields }) => ({ entryId, reservation: fields.get('reservation_id') ?? '' }));
+    .filter(({ fields }) => fields.get('ty') === type);
+}
+
+/** The expirations of a tenant as its log tells them, oldest first. */
+async function expirations({ tenant, tag }: Subscriber): Promise<{ entryId: string; reservation: string }[]> {
+  const events = await eventsOf(tag, 'reservation.expired');
+  return events.filter(({ fields }) => fields.get('tn') === tenant).map(({ entryId, fields }) => ({ entryId, reservation: fields.get('reservation_id') ?? '' }));
+}
+
+/** The deliveries that were told of as given up. */
+async function deadLettersOf({ tag, subscriptionId }: Subscriber): Promise<(string | undefined)[]> {
+  const events = await eventsOf(tag, 'system.webhook_delivery_failed');
+  return events.filter(({ fields }) => fields.get('subscription_id') === subscriptionId).map(({ fields }) => fields.get('delivery_id'));
 }
 
 async function statuses({ tag, subscriptionId }: Subscriber, entryIds: readonly string[]): Promise<(string | null)[]> {
   return Promise.all(entryIds.map((entryId) => stored.redis.hget(deliveryKey(tag, `${entryId}:${subscriptionId}`), 'st')));
 }
 
-/** Expirations = events = deliveries that ended; nothing was told that did not happen, and first attempts came in order. */
+/**
+ * Expirations = events = deliveries that succeeded or were given up, each of those told of once; nothing was told that did not happen,
+ * and first attempts came in order.
+ */
 async function expectNothingLost(total: number): Promise<void> {
   await eventually('nothing is due, unread, waiting or to be tried again', async () => {
     for (const { tag } of subscribers) {
-      const waiting = await stored.redis.exists(ttlIndexKey(tag), lanesKey(tag), retryingKey(tag), outcomesKey(tag));
+      const indexes = [ttlIndexKey(tag), lanesKey(tag), retryingKey(tag), outcomesKey(tag)];
+      const counts = await Promise.all(indexes.map((key) => stored.redis.exists(key)));
+      const waiting = indexes.filter((_key, index) => counts[index] === 1);
       const [, , , , , , , , , , , lag] = ((await stored.redis.xinfo('GROUPS', eventLogKey(tag))) as unknown[][])[0] ?? [];
-      if (waiting > 0 || lag !== 0) {
-        throw new Error(`${tag}: ${waiting} indexes, lag ${String(lag)}`);
+      if (waiting.length > 0 || lag !== 0) {
+        throw new Error(`${tag}: ${waiting.join(', ')} not empty, lag ${String(lag)}`);
       }
     }
     return true;
   }, 60_000, 100);
   let told = 0;
+  let givenUp = 0;
   for (const one of subscribers) {
     const events = await expirations(one);
     told += events.length;
     expect(new Set(events.map(({ reservation }) => reservation)).size).toBe(events.length);
     const ids = events.map(({ entryId }) => eventIdOf({ partition: one.tag.slice(2, 4), entryId }));
     const received = receiver.received.filter(({ path }) => path === `/${one.tenant}`).map(({ headers }) => headers['webhook-id']);
-    expect(new Set(await statuses(one, events.map(({ entryId }) => entryId)))).toEqual(new Set(['SUCCESS']));
+    const ended = await statuses(one, events.map(({ entryId }) => entryId));
+    const failed = events.filter((_event, index) => ended[index] === 'FAILED');
+    expect(ended.filter((status) => status === 'SUCCESS').length + failed.length).toBe(events.length);
+    expect(failed.length > 0 && !one.givesUp).toBe(false);
+    expect((await deadLettersOf(one)).sort()).toEqual(
+      failed.map(({ entryId }) => deliveryIdOf({ partition: one.tag.slice(2, 4), ref: `${entryId}:${one.subscriptionId}` })).sort(),
+    );
+    givenUp += failed.length;
     // A set keeps the order of the first time.
     expect([...new Set(received)]).toEqual(ids);
   }
   expect(told).toBe(total);
+  expect(givenUp).toBeGreaterThan(0);
 }
 
 describe('no event is lost and none is made up', () => {

@@ -12,9 +12,9 @@ import { Gate, gates, randomName, startProbeApp, type ProbeApp } from './probe-a
 const GRACE_MS = 8000;
 const agents: Agent[] = [];
 
-/** A pool of its own for each test: connections are kept alive, as clients do. */
+/** One connection for each, which is kept alive, as clients do. */
 function agent(): Agent {
-  const made = new Agent({ keepAliveTimeout: 60_000 });
+  const made = new Agent({ keepAliveTimeout: 60_000, connections: 1 });
   agents.push(made);
   return made;
 }
@@ -59,6 +59,23 @@ test('a shutdown answers what is in flight on both ports and accepts nothing new
   }
   for (const { answer } of held) {
     expect((await answer).status).toBe(200);
+  }
+  await closed;
+  await probe.close();
+});
+
+test('a request that arrives over a kept-alive connection while the server closes is answered, and told to go elsewhere next', async () => {
+  const probe = await startProbeApp({ listen: false });
+  const listeners = await listen(probe.app, { host: '127.0.0.1', port: 0, adminPort: 0 });
+  const kept = [listeners.port, listeners.adminPort as number].map((port) => ({ port, dispatcher: agent() }));
+  await Promise.all(kept.map(async ({ port, dispatcher }) => (await request(`http://127.0.0.1:${port}/health/live`, { dispatcher })).body.dump()));
+  const closed = listeners.close(GRACE_MS);
+  for (const { port, dispatcher } of kept) {
+    const response = await request(`http://127.0.0.1:${port}/probe/items/1`, { dispatcher });
+    expect(response.statusCode).toBe(200);
+    expect(response.headers.connection).toBe('close');
+    await response.body.dump();
+    expect(await accepts(port)).toBe(false);
   }
   await closed;
   await probe.close();

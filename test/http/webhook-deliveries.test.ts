@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { eventPlaceOf } from '../../src/event-log/index.js';
 import { deliveryIndexKey, deliveryKey, partitionCode, partitionOfTenant, tagOf } from '../../src/redis/index.js';
 import { DeliveryFeed } from '../../src/webhooks/deliveries/delivery-feed.js';
 import { expectRefusal, expectStatus, type Answer, type Json } from '../support/holdfast.js';
@@ -15,14 +16,15 @@ interface Stored {
   /** Decides the partition. */
   readonly tenant: string;
   readonly createdMs?: number;
+  readonly eventMs?: number;
   readonly fields?: Record<string, string>;
 }
 
 /** Writes down a delivery as lua/lib/delivery.lua does, of whatever time and outcome. */
-async function keep(subscriptionId: string, { tenant, createdMs = NOON, fields = {} }: Stored): Promise<string> {
+async function keep(subscriptionId: string, { tenant, createdMs = NOON, eventMs = createdMs - 5, fields = {} }: Stored): Promise<string> {
   const tag = tagOf(partitionCode(partitionOfTenant(tenant, PARTITIONS)));
   sequence += 1;
-  const ref = `${createdMs - 5}-${sequence}:${subscriptionId}`;
+  const ref = `${eventMs}-${sequence}:${subscriptionId}`;
   await on.stored.redis.hset(deliveryKey(tag, ref), { st: 'SUCCESS', at: '1', ca: createdMs, ty: 'reservation.expired', ...fields });
   await on.stored.redis.zadd(deliveryIndexKey(tag, subscriptionId), createdMs, ref);
   return ref;
@@ -109,6 +111,17 @@ describe('the list of deliveries', () => {
       expect(await walk(id, limit)).toEqual(all);
     }
     expect(await rowsOf(id, '?limit=100000')).toEqual(all);
+  });
+
+  test('has the latest event first of those that were queued in one millisecond', async () => {
+    const { subscriber, id } = await subscribed();
+    for (const eventMs of [NOON - 9, NOON - 7, NOON - 8, NOON - 6]) {
+      await keep(id, { tenant: subscriber.id, eventMs });
+    }
+    for (const rows of [await rowsOf(id), await walk(id, 1), await walk(id, 3)]) {
+      const entryIds = rows.map(({ event_id: eventId }) => eventPlaceOf(eventId as string)?.entryId ?? '');
+      expect(entryIds.map((entryId) => NOON - Number.parseInt(entryId, 10))).toEqual([6, 7, 8, 9]);
+    }
   });
 
   test("of the operators' subscription merges all partitions", async () => {

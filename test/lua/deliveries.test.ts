@@ -30,9 +30,9 @@ class Dispatch {
     return redis.xadd(eventLogKey(tag), '*', 'ty', type, 'tn', tenant, 'ac', 'system') as Promise<string>;
   }
 
-  page({ token = 'mine', take = 0, after = '>', limit = 10 }): Promise<Reply> {
+  page({ token = 'mine', take = 0, after = '>', limit = 10, bare = 0 }): Promise<Reply> {
     const { scripts, tag } = this.ledger;
-    return scripts.run('dispatch_page', [dispatchLeaseKey(tag), eventLogKey(tag)], [token, LEASE_MS, take, after, limit]);
+    return scripts.run('dispatch_page', [dispatchLeaseKey(tag), eventLogKey(tag)], [token, LEASE_MS, take, after, limit, bare]);
   }
 
   queue(entryIds: string[], token = 'mine'): Promise<Reply> {
@@ -79,28 +79,41 @@ describe('dispatch_page', () => {
     const dispatch = await Dispatch.make();
     const { redis, tag } = dispatch.ledger;
     const [first, second] = [await dispatch.append(), await dispatch.append()];
-    expect((await dispatch.page({})).slice(8)).toEqual([first, '3', 'ty', 'reservation.denied', 'tn', dispatch.ledger.tenant, 'ac', 'system', second, '3', 'ty', 'reservation.denied', 'tn', dispatch.ledger.tenant, 'ac', 'system']);
-    expect((await dispatch.page({})).slice(8)).toEqual([]);
+    expect((await dispatch.page({})).slice(9)).toEqual([first, '3', 'ty', 'reservation.denied', 'tn', dispatch.ledger.tenant, 'ac', 'system', second, '3', 'ty', 'reservation.denied', 'tn', dispatch.ledger.tenant, 'ac', 'system']);
+    expect((await dispatch.page({})).slice(9)).toEqual([]);
     expect((await dispatch.page({ after: '0' })).filter((text) => text === first || text === second)).toEqual([first, second]);
-    expect((await dispatch.page({ after: first }))[8]).toBe(second);
+    expect((await dispatch.page({ after: first }))[9]).toBe(second);
     await redis.del(dispatchLeaseKey(tag));
     expect((await dispatch.page({}))[0]).toBe('FREE');
     expect((await dispatch.page({ token: 'other', take: 1, limit: 0 }))[2]).toBe('taken');
     expect((await dispatch.page({}))[0]).toBe('OTHER');
-    expect((await dispatch.page({ token: 'other', after: '0' }))[8]).toBe(first);
+    expect((await dispatch.page({ token: 'other', after: '0' }))[9]).toBe(first);
+  });
+
+  test('leaves out what events tell where it may and no subscription was ever made', async () => {
+    const dispatch = await Dispatch.make();
+    const { redis, tag } = dispatch.ledger;
+    await redis.del(webhookRevisionKey(tag));
+    const first = await dispatch.append();
+    expect((await dispatch.page({ bare: 1 })).slice(9)).toEqual([first, '0']);
+    const second = await dispatch.append();
+    await redis.incr(webhookRevisionKey(tag));
+    expect((await dispatch.page({ bare: 1 })).slice(9, 12)).toEqual([second, '3', 'ty']);
+    expect((await dispatch.page({ after: '0' })).slice(9, 12)).toEqual([first, '3', 'ty']);
   });
 
   test('tells with the lease how far behind the partition is', async () => {
     const dispatch = await Dispatch.make();
     const entryId = await dispatch.append();
     const [ms] = entryId.split('-');
-    expect((await dispatch.page({ take: 1, limit: 0 })).slice(2)).toEqual(['renewed', '1', ms, '0', '0', '0']);
+    expect((await dispatch.page({ take: 1, limit: 0 })).slice(2)).toEqual(['renewed', '1', ms, '0', '0', '0', '0-0']);
     await dispatch.page({});
-    expect((await dispatch.page({ take: 1, limit: 0 })).slice(3, 5)).toEqual(['1', ms]);
+    const [lag, oldestMs, , , , lastRead] = (await dispatch.page({ take: 1, limit: 0 })).slice(3);
+    expect([lag, oldestMs, lastRead]).toEqual(['1', ms, entryId]);
     await dispatch.queue([entryId]);
-    expect((await dispatch.page({ take: 1, limit: 0 })).slice(3)).toEqual(['0', '', '1', '0', '0']);
+    expect((await dispatch.page({ take: 1, limit: 0 })).slice(3, 8)).toEqual(['0', '', '1', '0', '0']);
     await dispatch.settle(entryId, 'RETRYING', { retryInMs: -60_000 });
-    expect((await dispatch.page({ take: 1, limit: 0 })).slice(5)).toEqual(['0', '1', '1']);
+    expect((await dispatch.page({ take: 1, limit: 0 })).slice(5, 8)).toEqual(['0', '1', '1']);
   });
 });
 
@@ -119,7 +132,7 @@ describe('queue_deliveries', () => {
     expect(await redis.zrange(deliveryIndexKey(tag, dispatch.subscription), '0', '-1')).toEqual(entryIds.map((entryId) => dispatch.ref(entryId)));
     expect(await redis.smembers(lanesKey(tag))).toContain(dispatch.lane);
     expect(await redis.pttl(deliveryKey(tag, dispatch.ref(entryIds[0] as string)))).toBeGreaterThan(RETENTION_MS - 60_000);
-    expect((await dispatch.page({ after: '0' })).slice(8)).toEqual([]);
+    expect((await dispatch.page({ after: '0' })).slice(9)).toEqual([]);
   });
 
   test('changes nothing for who does not have the lease', async () => {
@@ -128,7 +141,7 @@ describe('queue_deliveries', () => {
     await dispatch.page({});
     expect(await dispatch.queue([entryId], 'other')).toEqual(['NOT_HELD']);
     expect(await dispatch.waiting()).toEqual([]);
-    expect((await dispatch.page({ after: '0' }))[8]).toBe(entryId);
+    expect((await dispatch.page({ after: '0' }))[9]).toBe(entryId);
   });
 
   test('changes nothing when a key is damaged', async () => {

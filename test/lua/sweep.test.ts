@@ -44,7 +44,7 @@ describe('the lease of a partition', () => {
   test('is deleted by its owner only', async () => {
     const ledger = await newLedger();
     await page(ledger);
-    const release = (token: string): Promise<Reply> => ledger.scripts.run('sweep_release', [sweepLeaseKey(ledger.tag)], [token]);
+    const release = (token: string): Promise<Reply> => ledger.scripts.run('lease_release', [sweepLeaseKey(ledger.tag)], [token]);
     expect(await release('other')).toEqual(['NOT_HELD']);
     expect(await holder(ledger)).toBe('mine');
     expect(await release('mine')).toEqual(['RELEASED']);
@@ -93,7 +93,7 @@ describe('the announcements', () => {
   test('count who is alive, give each a place by name, forget the lapsed, and keep what was last told', async () => {
     const { redis, scripts, tag } = await newLedger();
     const keys: [string, string] = [`${tag}instances`, `${tag}reports`];
-    const announce = (instance: string, leaseMs: number): Promise<Reply> => scripts.run('sweep_announce', keys, [instance, leaseMs, `{"of":"${instance}"}`]);
+    const announce = (instance: string, leaseMs: number): Promise<Reply> => scripts.run('lease_announce', keys, [instance, leaseMs, `{"of":"${instance}"}`]);
     expect((await announce('b', LEASE_MS)).slice(2)).toEqual(['1', '0', '']);
     expect((await announce('c', LEASE_MS)).slice(2, 4)).toEqual(['2', '1']);
     const [word, , count, place, nextLapse] = await announce('a', LEASE_MS);
@@ -102,7 +102,7 @@ describe('the announcements', () => {
     await redis.zadd(keys[0], 1, 'a');
     expect((await announce('c', LEASE_MS)).slice(2, 4)).toEqual(['2', '1']);
     expect(await redis.hkeys(keys[1])).toEqual(expect.not.arrayContaining(['a']));
-    const [, , ...told] = await scripts.run('sweep_instances', keys, []);
+    const [, , ...told] = await scripts.run('lease_instances', keys, []);
     expect(told.filter((_, index) => index % 3 !== 1)).toEqual(['b', '{"of":"b"}', 'c', '{"of":"c"}']);
   });
 });

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { budgetKey } from '../../src/redis/index.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, isCrossing } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -49,6 +50,21 @@ describe('a mark that the use of a budget crosses', () => {
     await Promise.all(holds.map(({ id }) => ledger.makeOverdue(id)));
     expect((await ledger.expirePage(holds.map(({ id }) => id)))[0]).toBe('JUDGED');
     expect(await crossings(ledger)).toEqual([`${scope} 0.8 rising at 0.9000`, `${scope} 0.8 falling at 0.0000`]);
+  });
+});
+
+describe('a budget whose use cannot be told', () => {
+  test.each(['allocated', 'debt'])('because of a damaged %s gets back what expires, and crosses no mark', async (figure) => {
+    const ledger = await newLedger();
+    const scope = await ledger.makeBudget({ allocated: 100 });
+    const { id } = await ledger.hold({ amount: 90 });
+    await ledger.makeOverdue(id);
+    const key = budgetKey(ledger.tag, 'TOKENS', scope);
+    await ledger.redis.hset(key, figure, 'many');
+    expect((await ledger.expirePage([id])).slice(2, 4)).toEqual(['EXPIRED', ledger.tenant]);
+    expect(await ledger.redis.hmget(key, 'remaining', 'reserved', figure)).toEqual(['100', '0', 'many']);
+    await ledger.redis.hset(key, figure, figure === 'debt' ? 0 : 100);
+    expect(await crossings(ledger)).toEqual([`${scope} 0.8 rising at 0.9000`]);
   });
 });
 

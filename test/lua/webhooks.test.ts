@@ -224,7 +224,39 @@ describe('a closed tenant', () => {
   });
 });
 
+describe('a key beside the record that is of another type', () => {
+  test.each([
+    ['the revision', (ledger: LedgerClient) => webhookRevisionKey(ledger.tag)],
+    ["the owner's index", (ledger: LedgerClient) => webhookIndexKey(ledger.tag, ledger.tenant)],
+  ])('%s ends every script before it writes', async (_what, keyOf) => {
+    const ledger = await owned();
+    const id = await made(ledger);
+    await ledger.redis.del(keyOf(ledger));
+    await ledger.redis.rpush(keyOf(ledger), 'damaged');
+    const before = await snapshot(ledger);
+    const outcome = (): Promise<Reply> => ledger.scripts.run('record_delivery_outcome', [webhookKey(ledger.tag, id)], [id, 'failure', 'dlv_1', TRACE]);
+    for (const attempt of [() => create(ledger), () => update(ledger, id, { nm: 'x' }), () => remove(ledger, id), () => bulk(ledger, id, 'PAUSE'), outcome]) {
+      await expect(attempt()).rejects.toThrow('WRONGTYPE');
+    }
+    expect(await snapshot(ledger)).toEqual(before);
+  });
+});
+
 describe('a subscription\'s record that nobody wrote so', () => {
+  test('stands in the way of no other subscription', async () => {
+    const ledger = await owned();
+    const [damaged, noHash, sound] = [await made(ledger), await made(ledger), await made(ledger, { types: 'budget.threshold_crossed', sets: { tu: '0.5' } })];
+    await ledger.redis.hdel(webhookKey(ledger.tag, damaged), 'et', 'ec');
+    await ledger.redis.hset(webhookKey(ledger.tag, damaged), 'tu', '0.3');
+    await ledger.redis.del(webhookKey(ledger.tag, noHash));
+    await ledger.redis.set(webhookKey(ledger.tag, noHash), 'damaged');
+    expect((await update(ledger, sound, { tu: '0.6' }))[0]).toBe('UPDATED');
+    expect(await utilizations(ledger)).toBe('0.6,0.8,0.95,1');
+    expect(await ledger.scripts.run('webhook_targets', [webhookRevisionKey(ledger.tag)], [ledger.tenant, ''])).toEqual(
+      expect.arrayContaining([damaged, sound]),
+    );
+  });
+
   test.each([['an unknown status', 'st', 'RESTING'], ['no owner', 'tn', null], ['no selectors', 'et', null]])('with %s ends every script before it writes', async (_what, field, value) => {
     const ledger = await owned();
     const id = await made(ledger);

@@ -104,6 +104,44 @@ async function follow(client: Redis, masterId: string): Promise<void> {
   await eventually('the replica is in step', async () => (await client.info('replication')).includes('master_link_status:up'));
 }
 
+/** Another master, with no slot and nothing else on it. */
+export async function addMaster({ masters, replicas }: ClusterSetup): Promise<RedisServer> {
+  const { server, busPort } = await startClusterNode();
+  const nodes = [...masters, ...replicas, server];
+  await withServer(masters[0] as RedisServer, (client) => client.call('CLUSTER', 'MEET', server.host, server.port, busPort));
+  await Promise.all(nodes.map((node) => waitForNodes(node, nodes.length)));
+  await waitForState(server);
+  return server;
+}
+
+/** Moves one slot with all that is in it to another master. */
+export async function moveSlot(from: RedisServer, to: RedisServer, slot: number): Promise<void> {
+  const idOf = (server: RedisServer): Promise<string> => withServer(server, async (client) => String(await client.call('CLUSTER', 'MYID')));
+  const [sourceId, targetId] = await Promise.all([idOf(from), idOf(to)]);
+  const assign = (client: Redis): Promise<unknown> => client.call('CLUSTER', 'SETSLOT', slot, 'NODE', targetId);
+  await withServer(from, (source) =>
+    withServer(to, async (target) => {
+      await target.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', sourceId);
+      await source.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', targetId);
+      const keys = (await source.call('CLUSTER', 'GETKEYSINSLOT', slot, 100_000)) as string[];
+      await source.call('MIGRATE', to.host, to.port, '', 0, 5000, 'KEYS', ...keys);
+      await assign(target);
+      await assign(source);
+    }),
+  );
+}
+
+/** The slot of a key or of a hash tag. */
+export function slotOf(server: RedisServer, key: string): Promise<number> {
+  return withServer(server, async (client) => Number(await client.call('CLUSTER', 'KEYSLOT', key)));
+}
+
+/** The master that has this slot, and its replica, as `startCluster` shares them out. */
+export function placeOf({ masters, replicas }: ClusterSetup, slot: number): { master: RedisServer; replica: RedisServer } {
+  const index = Math.floor((slot * MASTERS) / SLOTS);
+  return { master: masters[index] as RedisServer, replica: replicas[index] as RedisServer };
+}
+
 interface ClusterNode {
   readonly server: RedisServer;
   readonly busPort: number;

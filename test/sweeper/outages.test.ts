@@ -109,7 +109,7 @@ describe('the watchdog', () => {
     const run = scripts.run.bind(scripts);
     let wake: (() => void) | undefined;
     jest.spyOn(scripts, 'run').mockImplementation((name, keys, args) => {
-      if (wake === undefined && name === 'sweep_announce') {
+      if (wake === undefined && name === 'lease_announce') {
         return new Promise<string[]>((done) => {
           wake = () => done(['ALIVE', '1', '1', '0', '']);
         });

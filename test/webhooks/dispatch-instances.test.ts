@@ -1,9 +1,10 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { deliveryKey, dispatchLeaseKey, laneKey, lanesKey, outcomesKey, partitionCode, partitionOfTenant, queuePrefix, retryingKey, tagOf } from '../../src/redis/index.js';
+import { EventReader } from '../../src/webhooks/dispatch/event-reader.js';
 import { deliveryPlaceOf } from '../../src/webhooks/dispatch/index.js';
 import { eventually } from '../support/eventually.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';
-import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
+import { connectTo, mastersOf, startStore, type Store, type StoreClient } from '../support/store.js';
 import { storedWebhookKey } from '../support/subscriber.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 import { allowLoopback, causeEvent, causeEvents, deliveries, endedDeliveries, startDispatcher, subscribe, subscription, tenantWithBudget } from './dispatching.js';
@@ -131,6 +132,35 @@ describe('a partition that is to be given to another instance', () => {
   });
 });
 
+describe('a partition whose lease another instance has', () => {
+  test('is counted as lost, and taken again when the lease lapses', async () => {
+    const instance = await start();
+    await sharesBecome(64);
+    await redis.set(dispatchLeaseKey(tagOfTenant()), 'another', 'PX', 1000);
+    await eventually('it is counted', async () => (await instance.metric('holdfast_dispatch_lease_changes_total', { change: 'lost' })) === 1);
+    expect(await instance.metric('cycles_maintenance_runs_total', { job: 'webhook_dispatch', outcome: 'lease_lost' })).toBe(1);
+    await sharesBecome(64);
+    const id = await subscribe(api, tenant, receiver.url);
+    await causeEvent(api, tenant);
+    await endedDeliveries(api, id, 1);
+  });
+});
+
+describe('a dispatch that stands still', () => {
+  test('is started anew by its watchdog, which counts, and delivers', async () => {
+    const instance = await start();
+    await sharesBecome(64);
+    const reader = instance.app.get(EventReader);
+    const id = await subscribe(api, tenant, receiver.url);
+    const standing = jest.spyOn(reader, 'withEvents').mockImplementationOnce(() => new Promise(() => undefined));
+    await eventually('it stands', () => standing.mock.calls.length > 0);
+    await causeEvent(api, tenant);
+    await eventually('it is started anew', async () => (await instance.metric('holdfast_dispatch_restarts_total')) === 1, 30_000);
+    standing.mockRestore();
+    await endedDeliveries(api, id, 1);
+  }, 60_000);
+});
+
 describe('what a process left behind that died between two steps', () => {
   async function failedOnce(more: Record<string, number>): Promise<{ id: string; ref: string; tag: string }> {
     receiver.react = (response) => response.writeHead(500).end();
@@ -143,7 +173,7 @@ describe('what a process left behind that died between two steps', () => {
   test('a retry without its job is made', async () => {
     const instance = await start();
     const { id, ref, tag } = await failedOnce({});
-    const jobs = await redis.keys(`${queuePrefix()}*`);
+    const jobs = (await Promise.all(mastersOf(redis).map((master) => master.keys(`${queuePrefix()}*`)))).flat();
     await redis.del(jobs);
     receiver.react = (response) => response.writeHead(200).end();
     await redis.hset(deliveryKey(tag, ref), 'nr', 1000);
@@ -195,7 +225,7 @@ describe('shutdown', () => {
     };
     const id = await subscribe(api, tenant, receiver.url);
     await causeEvents(api, tenant, 2);
-    await eventually('the first is under way', () => receiver.received.length === 1);
+    await eventually('the first is under way and the other queued', async () => receiver.received.length === 1 && (await deliveries(api, id)).length === 2);
     const stopped = instance.stop();
     instances = [];
     release();

@@ -1,6 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import type { CyclesEvent } from '../../src/event-log/index.js';
 import { categoryOf } from '../../src/event-log/index.js';
+import { LOGGER, type Logger } from '../../src/logging/index.js';
+import { MetricsRegistry } from '../../src/metrics/index.js';
 import { webhookRevisionKey } from '../../src/redis/index.js';
 import { SubscriptionBook, type DispatchTarget } from '../../src/webhooks/subscriptions/index.js';
 import { eventually } from '../support/eventually.js';
@@ -20,7 +22,7 @@ beforeAll(async () => {
 afterAll(() => stopAllRedisServices());
 
 beforeEach(() => {
-  book = new SubscriptionBook(running.service);
+  book = newBook();
 });
 
 /** Subscriptions of the operators' own see every tenant, so they must not outlive their test. */
@@ -28,6 +30,10 @@ afterEach(async () => {
   const body = { filter: { tenant_id: '__system__' }, action: 'DELETE', idempotency_key: `end-${performance.now()}` };
   expectStatus(await on.holdfast.admin('POST', '/v1/admin/webhooks/bulk-action', body), 200);
 });
+
+function newBook(): SubscriptionBook {
+  return new SubscriptionBook(running.service, on.holdfast.app.get(MetricsRegistry), on.holdfast.app.get<Logger>(LOGGER));
+}
 
 const subscriber = (): Promise<Subscriber> => Subscriber.make(on.holdfast, on.stored);
 const ofOperators = async (more: Record<string, unknown> = {}): Promise<Json> =>
@@ -144,6 +150,15 @@ describe('what is known of subscriptions', () => {
     expect([book.hasTargets(two.id), book.hasTargets('never-asked')]).toEqual([true, true]);
   });
 
+  test.each(['rp', 'ur', 'se', 'df', 'ca'])('leaves out a subscription whose record lacks %s, tells it, and keeps the others', async (field) => {
+    const tenant = await subscriber();
+    const [damaged, sound] = [await tenant.made(), await tenant.made()];
+    await on.stored.redis.hdel(storedWebhookKey(damaged.subscription_id), field);
+    const before = await on.holdfast.metric('holdfast_webhook_subscriptions_unreadable_total');
+    expect(await toldOf(event(tenant.id, 'reservation.expired'))).toEqual([sound.subscription_id]);
+    expect(await on.holdfast.metric('holdfast_webhook_subscriptions_unreadable_total')).toBeGreaterThan(before ?? 0);
+  });
+
   test('is read for many tenants at once', async () => {
     const tenants = await Promise.all(Array.from({ length: 6 }, () => subscriber()));
     const ids = await Promise.all(tenants.map(async (tenant) => (await tenant.made()).subscription_id as string));
@@ -153,7 +168,7 @@ describe('what is known of subscriptions', () => {
 });
 
 describe('one subscription', () => {
-  const find = (id: string): Promise<DispatchTarget | undefined> => new SubscriptionBook(running.service).find(id);
+  const find = (id: string): Promise<DispatchTarget | undefined> => newBook().find(id);
 
   test('is found in whatever status, with what a delivery needs, sealed', async () => {
     const tenant = await subscriber();

@@ -1,4 +1,4 @@
-import { fieldsOf } from '../../governance/listing/index.js';
+import { fieldsOf, type Stretch } from '../../governance/listing/index.js';
 import { deliveryIndexKey, partitionCode, RedisService, tagOf } from '../../redis/index.js';
 import type { DeliveryPlace, DeliveryStatus, StoredDelivery } from './delivery.js';
 
@@ -16,18 +16,13 @@ export interface DeliveryQuestion {
 
 /** Below 0 when the first place comes before the second one in the list. */
 export function compareDeliveries(a: DeliveryPlace, b: DeliveryPlace): number {
-  return b.createdMs - a.createdMs || a.partition - b.partition || (a.ref < b.ref ? -1 : a.ref > b.ref ? 1 : 0);
+  return b.createdMs - a.createdMs || a.partition - b.partition || (a.ref > b.ref ? -1 : a.ref < b.ref ? 1 : 0);
 }
 
-/** One partition's deliveries of a subscription, some ahead of the reader. */
+/** One partition's deliveries of a subscription, read stretch by stretch. */
 export class DeliverySource {
-  /** Records that were looked at. */
-  examined = 0;
-  private rows: StoredDelivery[] = [];
-  private next = 0;
   private behind: DeliveryPlace | undefined;
   private readonly toMs: number | undefined;
-  private ended = false;
 
   /** @param after where the page before ended, in whichever partition */
   constructor(
@@ -46,42 +41,23 @@ export class DeliverySource {
     }
   }
 
-  get head(): StoredDelivery | undefined {
-    return this.rows[this.next];
-  }
-
-  shift(): void {
-    this.next += 1;
-  }
-
-  /** Whether there may be more, and nothing is in store. */
-  get isOpen(): boolean {
-    return this.head === undefined && !this.ended;
-  }
-
-  /** All up to here was looked at; undefined before the first look. */
-  get reached(): DeliveryPlace | undefined {
-    return this.behind;
-  }
-
   /** Looks at a further stretch. @throws StoreUnavailable */
-  async readOn(): Promise<void> {
+  async readOn(): Promise<Stretch<StoredDelivery, DeliveryPlace>> {
     const { subscriptionId, status = '', fromMs = '-inf' } = this.question;
     const [nextMs = '', nextRef = '', examined, ...reply] = await this.redis.scripts.run(
       'list_deliveries',
       [deliveryIndexKey(tagOf(partitionCode(this.partition)), subscriptionId)],
       [fromMs, this.toMs ?? '+inf', this.behind?.createdMs ?? '', this.behind?.ref ?? '', status, EXAMINED_A_RUN, this.rowsARun],
     );
-    this.examined += Number(examined);
-    this.ended = nextMs === '';
-    this.behind = this.ended ? this.behind : { createdMs: Number(nextMs), partition: this.partition, ref: nextRef };
-    this.rows = [];
-    this.next = 0;
+    const rows: StoredDelivery[] = [];
     for (let index = 0; index < reply.length; ) {
       const [ref, createdMs, count] = reply.slice(index, index + 3) as [string, string, string];
       const end = index + 3 + Number(count);
-      this.rows.push({ createdMs: Number(createdMs), partition: this.partition, ref, fields: fieldsOf(reply.slice(index + 3, end)) });
+      rows.push({ createdMs: Number(createdMs), partition: this.partition, ref, fields: fieldsOf(reply.slice(index + 3, end)) });
       index = end;
     }
+    const reached = nextMs === '' ? undefined : { createdMs: Number(nextMs), partition: this.partition, ref: nextRef };
+    this.behind = reached;
+    return { rows, reached, examined: Number(examined) };
   }
 }

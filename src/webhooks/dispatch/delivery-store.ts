@@ -1,9 +1,10 @@
 import { Injectable } from '@nestjs/common';
+import { toEvent } from '../../event-log/index.js';
 import { eventLogKey, laneKey, lanesKey, RedisService, toStoreError } from '../../redis/index.js';
 import type { Delivery, DeliveryAddress } from './delivery.js';
 import { isRef } from './delivery-id.js';
 import { OutgoingEvent } from './outgoing-event.js';
-import { storedDeliveriesOf, type StoredDelivery } from './page.js';
+import { storedDeliveriesOf, type LogEntry, type StoredDelivery } from './page.js';
 import { RedisClock } from './redis-clock.js';
 
 export interface StoredRetry {
@@ -54,7 +55,7 @@ export class DeliveryStore {
     // Deliveries of one event to several subscriptions are in lanes of their own, so there is nothing to share here.
     return deliveries.map(({ ref, status, attempts, createdMs, nextRetryMs = 0, fields }) => {
       const ended = !isRef(ref) || (status !== 'PENDING' && status !== 'RETRYING');
-      const event = ended || fields.size === 0 ? undefined : new OutgoingEvent(of.partition, { entryId: ref.slice(0, ref.indexOf(':')), fields });
+      const event = ended || fields.size === 0 ? undefined : outgoingOf(of.partition, { entryId: ref.slice(0, ref.indexOf(':')), fields });
       return { delivery: { ...of, ref, createdMs, attempts, event, ended }, status, dueInMs: Math.max(0, nextRetryMs - nowMs) };
     });
   }
@@ -66,4 +67,8 @@ export class DeliveryStore {
       throw toStoreError(error);
     }
   }
+}
+
+function outgoingOf(partition: string, entry: LogEntry): OutgoingEvent {
+  return new OutgoingEvent(toEvent(partition, entry.entryId, entry.fields), entry);
 }

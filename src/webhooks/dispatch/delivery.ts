@@ -36,7 +36,7 @@ export function bornMs({ ref, createdMs }: Delivery): number {
 }
 
 export function labelsOf({ tenant, event }: Delivery): DeliveryLabels {
-  return { tenant, event_type: event?.event.event_type ?? '' };
+  return { tenant, event_type: event?.signed.eventType ?? '' };
 }
 
 export type GivenUpReason = 'event_not_found' | 'subscription_not_found' | 'subscription_inactive' | 'stale';

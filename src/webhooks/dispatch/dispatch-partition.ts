@@ -11,6 +11,8 @@ export class DispatchPartition {
   unknown = true;
   /** What is read next: `0` and later ids for what was read and not acknowledged, `>` for what was never read. */
   after = '0';
+  /** The last event that was read, here or by a holder before. */
+  lastRead = '0-0';
   lag = 0;
   retrying = 0;
   leftOver = 0;
@@ -25,10 +27,16 @@ export class DispatchPartition {
   /** @param seenAt when the reply came, by the monotonic clock */
   see(look: DispatchLook, seenAt: number): void {
     this.lag = look.lag;
+    this.lastRead = look.lastRead;
     this.retrying = look.retrying;
     this.leftOver = look.leftOver;
     this.oldestAt = look.oldestMs === undefined ? undefined : seenAt - (look.nowMs - look.oldestMs);
     this.behindSince = look.oldestMs === undefined ? undefined : (this.behindSince ?? seenAt);
+  }
+
+  /** Whether all that was there at the last look is queued, so that only later events are to be read. */
+  get isCaughtUp(): boolean {
+    return !this.unknown && this.after === '>';
   }
 
   /** Somebody may have had the partition meanwhile, or a batch of events may be half done. */

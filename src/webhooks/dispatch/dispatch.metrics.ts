@@ -28,6 +28,7 @@ export class DispatchMetrics {
   private readonly successes: LabelledCounter;
   private readonly failures: LabelledCounter;
   private readonly retries: LabelledCounter;
+  private readonly notStored: LabelledCounter;
   private readonly stale: LabelledCounter;
   private readonly deadLetters: LabelledCounter;
   private readonly disabled: LabelledCounter;
@@ -50,6 +51,7 @@ export class DispatchMetrics {
     this.successes = counter('cycles_webhook_delivery_success_total', 'Deliveries that an endpoint accepted.', [...labels, 'status_code_family']);
     this.failures = counter('cycles_webhook_delivery_failed_total', 'Attempts that failed, and deliveries given up without one.', [...labels, 'reason']);
     this.retries = counter('cycles_webhook_delivery_retried_total', 'Failed attempts after which another one was planned.');
+    this.notStored = counter('holdfast_webhook_retries_not_stored_total', 'Retries that the queue could not store; the deliveries stay where they are and are attempted again.', []);
     this.stale = counter('cycles_webhook_delivery_stale_total', 'Deliveries that were too old when their turn came.', ['tenant']);
     this.deadLetters = counter('holdfast_webhook_dead_letters_total', 'Deliveries that failed for good: after their last attempt, or too old for one.', []);
     this.disabled = counter('cycles_webhook_subscription_auto_disabled_total', 'Subscriptions that failed too often in a row.', ['tenant', 'reason']);
@@ -89,6 +91,10 @@ export class DispatchMetrics {
 
   retryPlanned(labels: DeliveryLabels): void {
     this.retries.inc({ ...labels });
+  }
+
+  retryNotStored(): void {
+    this.notStored.inc();
   }
 
   givenUp(labels: DeliveryLabels, reason: string): void {

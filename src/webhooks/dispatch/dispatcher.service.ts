@@ -113,7 +113,7 @@ export class Dispatcher implements OnApplicationBootstrap, BeforeApplicationShut
       this.nextBeatAt = began + this.beatMs * (0.9 + Math.random() * 0.1);
       await this.beat(isCurrent);
     }
-    const held = [...this.leases.held.values()].filter(({ active }) => active);
+    const held = await this.work.reader.withEvents([...this.leases.held.values()].filter(({ active }) => active));
     const found = await Promise.all(held.map((partition) => this.read(partition, isCurrent)));
     return found.includes('more') ? 0 : this.config.webhookPollMs * (1 - JITTER_SHARE + Math.random() * 2 * JITTER_SHARE);
   }

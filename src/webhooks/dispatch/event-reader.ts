@@ -1,7 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
+import { toEvent } from '../../event-log/index.js';
 import { LOGGER, type Logger } from '../../logging/index.js';
-import { dispatchLeaseKey, eventLogKey, RedisService, type Reply } from '../../redis/index.js';
+import { dispatchLeaseKey, eventLogKey, RedisService, SYSTEM_OWNER, type Reply } from '../../redis/index.js';
 import { SubscriptionBook, type DispatchTarget } from '../subscriptions/index.js';
 import { DeliveryStore } from './delivery-store.js';
 import type { DispatchPartition } from './dispatch-partition.js';
@@ -17,11 +18,6 @@ const READ_BUDGET_MS = 200;
 const QUEUED_AT_ONCE = 500;
 const DAY_MS = 86_400_000;
 
-interface Wanted {
-  readonly outgoing: OutgoingEvent;
-  readonly targets: readonly DispatchTarget[];
-}
-
 /** Under whose lease a partition is read, and for how long. */
 export interface Reading {
   readonly token: string;
@@ -32,7 +28,14 @@ export interface Reading {
 /** What a run of `queue_deliveries` is told: events to acknowledge, and what there is to deliver of them. */
 interface Batch {
   readonly entryIds: string[];
-  readonly deliveries: { readonly outgoing: OutgoingEvent; readonly target: DispatchTarget }[];
+  readonly deliveries: QueuedDelivery[];
+}
+
+interface QueuedDelivery {
+  readonly entryId: string;
+  readonly tenant: string;
+  readonly event: OutgoingEvent;
+  readonly target: DispatchTarget;
 }
 
 /**
@@ -57,6 +60,26 @@ export class EventReader {
   }
 
   /**
+   * Those of the partitions that there is something to read in. Where all logs are on one Redis that is one command, however many they
+   * are: an idle dispatcher asks ten times a second.
+   */
+  async withEvents(partitions: readonly DispatchPartition[]): Promise<readonly DispatchPartition[]> {
+    const { client } = this.redis;
+    const waiting = partitions.filter(({ isCaughtUp }) => isCaughtUp);
+    const groups = client.isCluster ? waiting.map((partition) => [partition]) : waiting.length === 0 ? [] : [waiting];
+    try {
+      const replies = await Promise.all(
+        groups.map((group) => client.xread('COUNT', 1, 'STREAMS', ...group.map(({ tag }) => eventLogKey(tag)), ...group.map(({ lastRead }) => lastRead))),
+      );
+      const moved = new Set(replies.flatMap((reply) => (reply ?? []).map(([key]) => key)));
+      return partitions.filter(({ isCaughtUp, tag }) => !isCaughtUp || moved.has(eventLogKey(tag)));
+    } catch {
+      // Each partition's own reading tells what is wrong with it.
+      return partitions;
+    }
+  }
+
+  /**
    * Queues what is there, in order.
    * @returns whether more may be there; `lost` when the partition is another instance's.
    * @throws StoreUnavailable; what was read is then read again.
@@ -78,8 +101,9 @@ export class EventReader {
     const deadline = performance.now() + READ_BUDGET_MS;
     while (partition.active && reading.isCurrent() && performance.now() < deadline) {
       const { tag, after } = partition;
+      const isBare = after === '>' && !this.book.hasTargets(SYSTEM_OWNER);
       const reply = await this.redis.scripts.run(
-        'dispatch_page', [dispatchLeaseKey(tag), eventLogKey(tag)], [reading.token, this.config.webhookLeaseMs, 0, after, PAGE],
+        'dispatch_page', [dispatchLeaseKey(tag), eventLogKey(tag)], [reading.token, this.config.webhookLeaseMs, 0, after, PAGE, isBare ? 1 : 0],
       );
       const look = dispatchLookOf(reply);
       if (look === undefined) {
@@ -87,52 +111,73 @@ export class EventReader {
       }
       this.store.clock.tell(look.nowMs);
       const last = look.entries.at(-1);
-      if (last !== undefined && !(await this.queueAll(partition, reading, look.entries))) {
+      const outcome = last === undefined ? 'queued' : await this.queueAll(partition, reading, look.entries, isBare);
+      if (outcome === 'lost') {
         return 'lost';
       }
-      if (after === '>' && look.entries.length < PAGE) {
-        return 'all';
+      if (outcome === 'too_bare') {
+        partition.after = '0';
+        continue;
       }
       if (after !== '>') {
         partition.after = last?.entryId ?? '>';
+        continue;
+      }
+      partition.lastRead = last?.entryId ?? partition.lastRead;
+      if (look.entries.length < PAGE) {
+        return 'all';
       }
     }
     return 'more';
   }
 
-  /** @returns false when the lease is another's. */
-  private async queueAll(partition: DispatchPartition, reading: Reading, entries: readonly LogEntry[]): Promise<boolean> {
+  /**
+   * @param isBare whether the events were read without their fields where no tenant could want them
+   * @returns `too_bare` when the operators' first subscription was made meanwhile, perhaps before these events: they are to be read again.
+   */
+  private async queueAll(
+    partition: DispatchPartition, reading: Reading, entries: readonly LogEntry[], isBare: boolean,
+  ): Promise<'queued' | 'too_bare' | 'lost'> {
     await this.book.refresh([...new Set(entries.flatMap(({ fields }) => fields.get('tn') ?? []))]);
+    if (isBare && this.book.hasTargets(SYSTEM_OWNER)) {
+      return 'too_bare';
+    }
     let batch: Batch = { entryIds: [], deliveries: [] };
     for (const entry of entries) {
-      const wanted = this.wanted(partition, entry);
       batch.entryIds.push(entry.entryId);
-      batch.deliveries.push(...(wanted?.targets ?? []).map((target) => ({ outgoing: (wanted as Wanted).outgoing, target })));
+      batch.deliveries.push(...this.wanted(partition, entry));
       if (batch.deliveries.length >= QUEUED_AT_ONCE) {
         if (!(await this.queue(partition, reading, batch))) {
-          return false;
+          return 'lost';
         }
         batch = { entryIds: [], deliveries: [] };
       }
     }
-    return batch.entryIds.length === 0 || this.queue(partition, reading, batch);
+    return batch.entryIds.length === 0 || (await this.queue(partition, reading, batch)) ? 'queued' : 'lost';
   }
 
   /** Who wants an event. One that cannot be understood is nobody's, for it would stand in the way of all behind it. */
-  private wanted({ code }: DispatchPartition, entry: LogEntry): Wanted | undefined {
-    if (!this.book.hasTargets(entry.fields.get('tn') ?? '')) {
-      return undefined;
+  private wanted({ code }: DispatchPartition, entry: LogEntry): QueuedDelivery[] {
+    const { entryId, fields } = entry;
+    if (!this.book.hasTargets(fields.get('tn') ?? '')) {
+      return [];
     }
     try {
-      const outgoing = new OutgoingEvent(code, entry);
-      return { outgoing, targets: this.book.matching(outgoing.event) };
+      const event = toEvent(code, entryId, fields);
+      const targets = this.book.matching(event);
+      if (targets.length === 0) {
+        return [];
+      }
+      const outgoing = new OutgoingEvent(event, entry);
+      return targets.map((target) => ({ entryId, tenant: event.tenant_id, event: outgoing, target }));
     } catch (error) {
       this.metrics.queued('failure', 1);
       this.logger.error({ err: error, partition: code, entry: entry.entryId }, 'an event cannot be understood and is delivered to nobody');
-      return undefined;
+      return [];
     }
   }
 
+  /** @returns false when the lease is another's. */
   private async queue(partition: DispatchPartition, { token, isCurrent }: Reading, { entryIds, deliveries }: Batch): Promise<boolean> {
     const { tag } = partition;
     if (!isCurrent()) {
@@ -143,25 +188,17 @@ export class EventReader {
       [dispatchLeaseKey(tag), eventLogKey(tag)],
       [
         token, this.retentionMs, entryIds.length, ...entryIds,
-        ...deliveries.flatMap(({ outgoing, target }) => [
-          outgoing.entry.entryId, target.subscriptionId, outgoing.event.tenant_id, outgoing.event.event_type, outgoing.trace,
-        ]),
+        ...deliveries.flatMap(({ entryId, tenant, event, target }) => [entryId, target.subscriptionId, tenant, event.signed.eventType, event.trace]),
       ],
     );
     const [word, nowMs, made = ''] = reply;
     if (word !== 'QUEUED') {
       return false;
     }
-    const { code } = partition;
-    for (const [index, { outgoing, target }] of deliveries.entries()) {
-      // One that was made before is in its lane, or done.
-      if (made[index] === '1') {
-        this.lanes.add(partition, {
-          partition: code, tag, ref: `${outgoing.entry.entryId}:${target.subscriptionId}`, subscriptionId: target.subscriptionId,
-          tenant: outgoing.event.tenant_id, createdMs: Number(nowMs), attempts: 0, event: outgoing, ended: false,
-        });
-      }
-    }
+    // One that was made before is in its lane, or done.
+    const fresh = deliveries.filter((_delivery, index) => made[index] === '1');
+    const born = { partition: partition.code, tag, createdMs: Number(nowMs), attempts: 0, ended: false };
+    this.lanes.add(partition, fresh.map(({ entryId, tenant, event, target: { subscriptionId } }) => ({ ...born, ref: `${entryId}:${subscriptionId}`, subscriptionId, tenant, event })));
     this.metrics.queued('queued', deliveries.length);
     return true;
   }

@@ -1,15 +1,19 @@
 import type { Delivery } from './delivery.js';
 import type { DispatchPartition } from './dispatch-partition.js';
 
-/** How many deliveries of one lane are kept at hand; the others stay in Redis until these are done. */
+/** How many deliveries of a lane are read from Redis at a time. */
 export const LANE_PAGE = 100;
+/** How many of a lane are kept at hand; the others stay in Redis until these are done. */
+const LANE_KEPT = 1000;
+/** How many may have been accepted by their endpoint while that is still being written down: a crash repeats them. */
+const UNSETTLED = 16;
 
 /**
  * The deliveries of one tenant's events to one subscription that wait for their first attempt, as far as this process knows them.
  * The list in Redis is the truth; this is the head of it, so that a delivery which was just queued need not be read back.
  */
 export class Lane {
-  /** The first of the list in Redis, without a gap. */
+  /** The first of those in Redis whose outcome is not known, without a gap. */
   ready: Delivery[] = [];
   /** Whether there may be more in Redis behind them. */
   more = true;
@@ -20,6 +24,8 @@ export class Lane {
   slow = false;
   /** Whether something was queued while the list was being read. */
   private missed = false;
+  private readonly settling = new Set<Promise<void>>();
+  private unwritten: { readonly error: unknown } | undefined;
 
   constructor(
     readonly name: string,
@@ -28,10 +34,13 @@ export class Lane {
     public partition: DispatchPartition,
   ) {}
 
-  /** A delivery that was just pushed to the end of the list. */
-  add(delivery: Delivery): void {
+  /**
+   * A delivery that was just pushed to the end of the list.
+   * @param hasRoom whether this process can keep it at hand
+   */
+  add(delivery: Delivery, hasRoom: boolean): void {
     this.left += 1;
-    if (this.more || this.ready.length >= LANE_PAGE) {
+    if (this.more || !hasRoom || this.ready.length >= LANE_KEPT) {
       this.more = true;
       this.missed = true;
     } else {
@@ -57,13 +66,36 @@ export class Lane {
     this.left = Math.max(this.left, deliveries.length);
   }
 
-  /** The first one is done. @param left how many are in Redis after it */
-  shift(left: number): void {
+  /** The outcome of the first one is known and being written down. @param writing ends with how many are in Redis after it */
+  shift(writing: Promise<number>): void {
     this.ready.shift();
-    this.left = left;
+    const settling: Promise<void> = writing
+      .then(
+        (left) => {
+          this.left = left;
+        },
+        (error: unknown) => {
+          this.unwritten = { error };
+        },
+      )
+      .finally(() => this.settling.delete(settling));
+    this.settling.add(settling);
+  }
+
+  /** Whether the next attempt may be made before the earlier ones are written down. */
+  get mayGoOn(): boolean {
+    return this.unwritten === undefined && this.settling.size < UNSETTLED;
+  }
+
+  /** Resolves when nothing is being written down. Rejects when something could not be, which is then in Redis as it was. */
+  async settled(): Promise<void> {
+    await Promise.all(this.settling);
+    const { unwritten } = this;
+    this.unwritten = undefined;
     // Others may push to the list, too: a replay does.
-    if (this.ready.length === 0 && left > 0) {
-      this.more = true;
+    this.more ||= this.ready.length === 0 && this.left > 0;
+    if (unwritten !== undefined) {
+      throw unwritten.error;
     }
   }
 }

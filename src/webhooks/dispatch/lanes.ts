@@ -17,11 +17,13 @@ const SLOW_MS = 1000;
 /** Attempts of one subscription at the same time: it has a lane for each tenant. */
 const PER_SUBSCRIPTION = 32;
 const PAUSE_MS = 250;
+/** Deliveries that are kept at hand in all lanes together, a few kilobytes each. */
+const KEPT = 20_000;
 
 /**
  * First attempts, in order: each lane strictly one after the other, lanes side by side. So an endpoint that hangs delays its own lane
  * only. An attempt that failed is handed to the retries before it leaves the lane, and nothing leaves it before it is settled, so a crash
- * at any moment repeats a delivery and loses none.
+ * at any moment repeats deliveries and loses none. Only successes are settled while the next attempt is under way already.
  */
 @Injectable()
 export class Lanes {
@@ -67,17 +69,21 @@ export class Lanes {
     }
   }
 
-  /** A delivery that was just queued. */
-  add(partition: DispatchPartition, delivery: Delivery): void {
-    const name = laneOf(delivery);
-    const known = this.lanes.get(keyOf(partition, name));
-    const lane = known ?? this.laneOf(partition, name);
-    if (known === undefined) {
-      // The lanes of the partition were all found before its first event was queued, so this one was empty.
-      lane.more = false;
+  /** Deliveries that were just queued. */
+  add(partition: DispatchPartition, deliveries: readonly Delivery[]): void {
+    let room = KEPT - [...this.lanes.values()].reduce((sum, { ready }) => sum + ready.length, 0);
+    for (const delivery of deliveries) {
+      const name = laneOf(delivery);
+      const known = this.lanes.get(keyOf(partition, name));
+      const lane = known ?? this.laneOf(partition, name);
+      if (known === undefined) {
+        // The lanes of the partition were all found before its first event was queued, so this one was empty.
+        lane.more = false;
+      }
+      lane.add(delivery, room > 0);
+      room -= 1;
+      this.start(lane);
     }
-    lane.add(delivery);
-    this.start(lane);
   }
 
   /** Begins nothing any more; what is under way goes on. */
@@ -123,21 +129,34 @@ export class Lanes {
 
   /** Never rejects. */
   private async pump(lane: Lane): Promise<void> {
-    while (lane.partition.active && !this.slots.isClosed && (lane.ready.length > 0 || lane.more)) {
+    for (let isOver = false; !isOver; ) {
       try {
-        if (lane.ready.length === 0) {
-          await this.read(lane);
-        } else {
-          await this.turn(lane, lane.ready[0] as Delivery);
-        }
+        isOver = await this.step(lane);
       } catch (error) {
         if (!(error instanceof StoreUnavailable)) {
           this.logger.error({ err: error, lane: lane.name }, 'a delivery could not be attempted; it is tried again');
         }
+        await lane.settled().catch(() => undefined);
         lane.forget();
         await delay(PAUSE_MS * (1 + Math.random()), undefined, { ref: false });
       }
     }
+  }
+
+  /** @returns whether there is nothing left to do. */
+  private async step(lane: Lane): Promise<boolean> {
+    const isOn = lane.partition.active && !this.slots.isClosed;
+    const [first] = lane.ready;
+    if (isOn && first !== undefined) {
+      await this.turn(lane, first);
+      return false;
+    }
+    // What is still in Redis must not be read before all that is done is out of it.
+    await lane.settled();
+    if (isOn && lane.more && lane.ready.length === 0) {
+      await this.read(lane);
+    }
+    return !isOn || (lane.ready.length === 0 && !lane.more);
   }
 
   private async read(lane: Lane): Promise<void> {
@@ -163,7 +182,10 @@ export class Lanes {
     if (verdict.outcome === 'RETRYING') {
       await this.retries.plan(delivery, verdict.retryInMs);
     }
-    lane.shift(await this.settlement.settle(delivery, verdict));
+    lane.shift(this.settlement.settle(delivery, verdict));
+    if (verdict.outcome !== 'SUCCESS' || !lane.mayGoOn) {
+      await lane.settled();
+    }
   }
 }
 

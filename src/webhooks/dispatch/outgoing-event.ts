@@ -1,34 +1,25 @@
-import { eventJson, toEvent, traceOf, type CyclesEvent } from '../../event-log/index.js';
+import { eventJson, traceOf, type CyclesEvent } from '../../event-log/index.js';
 import type { SignedEvent } from '../signing/index.js';
 import type { LogEntry } from './page.js';
 
-/** One event on its way to its subscribers: what they have in common is made once. */
+/** One event on its way to its subscribers: what is sent to each of them is made once, and nothing else of the event is kept. */
 export class OutgoingEvent {
-  readonly event: CyclesEvent;
+  readonly signed: SignedEvent;
   /** As the log holds it: trace id and flags, or empty. */
   readonly trace: string;
-  readonly signed: SignedEvent;
-  private json: Buffer | undefined;
+  /** The exact bytes that are sent and signed. */
+  readonly body: Buffer;
 
-  constructor(
-    partition: string,
-    readonly entry: LogEntry,
-  ) {
-    this.event = toEvent(partition, entry.entryId, entry.fields);
-    this.trace = entry.fields.get('tr') ?? '';
-    const trace = traceOf(entry.fields);
+  constructor(event: CyclesEvent, { fields }: LogEntry) {
+    const trace = traceOf(fields);
     this.signed = {
-      eventId: this.event.event_id,
-      eventType: this.event.event_type,
+      eventId: event.event_id,
+      eventType: event.event_type,
       traceId: trace?.traceId,
       traceFlags: trace?.flags,
-      requestId: this.event.request_id,
+      requestId: event.request_id,
     };
-  }
-
-  /** The exact bytes that are sent and signed. */
-  get body(): Buffer {
-    this.json ??= Buffer.from(eventJson(this.event), 'utf8');
-    return this.json;
+    this.trace = fields.get('tr') ?? '';
+    this.body = Buffer.from(eventJson(event), 'utf8');
   }
 }

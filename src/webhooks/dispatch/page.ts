@@ -18,6 +18,8 @@ export interface DispatchLook {
   readonly lanes: number;
   readonly retrying: number;
   readonly leftOver: number;
+  /** The last event that was read for the group. */
+  readonly lastRead: string;
   readonly entries: readonly LogEntry[];
 }
 
@@ -32,11 +34,11 @@ export interface StoredDelivery {
   readonly fields: ReadonlyMap<string, string>;
 }
 
-const LOOK_FIELDS = 8;
+const LOOK_FIELDS = 9;
 
 /** @returns undefined when the reply says that the lease is not ours. */
 export function dispatchLookOf(reply: Reply): DispatchLook | undefined {
-  const [word, nowMs, lease, lag, oldestMs, lanes, retrying, leftOver] = reply;
+  const [word, nowMs, lease, lag, oldestMs, lanes, retrying, leftOver, lastRead = ''] = reply;
   if (word !== 'HELD') {
     return undefined;
   }
@@ -55,6 +57,7 @@ export function dispatchLookOf(reply: Reply): DispatchLook | undefined {
     lanes: Number(lanes),
     retrying: Number(retrying),
     leftOver: Number(leftOver),
+    lastRead,
     entries,
   };
 }

@@ -2,9 +2,10 @@ import { Inject, Injectable } from '@nestjs/common';
 import { Queue, Worker, type Job } from 'bullmq';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { LOGGER, type Logger } from '../../logging/index.js';
-import { RedisService, queuePrefix } from '../../redis/index.js';
+import { RedisService, queuePrefix, toStoreError } from '../../redis/index.js';
 import type { DeliveryAddress } from './delivery.js';
 import { deliveryIdOf } from './delivery-id.js';
+import { DispatchMetrics } from './dispatch.metrics.js';
 
 const QUEUE_NAME = 'webhook-retries';
 const JOB_NAME = 'retry';
@@ -38,6 +39,7 @@ export class RetryQueue {
 
   constructor(
     private readonly redis: RedisService,
+    private readonly metrics: DispatchMetrics,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {}
@@ -61,19 +63,24 @@ export class RetryQueue {
     this.worker.on('error', (error) => this.logger.debug({ err: error }, 'the worker of retries lost Redis; trying again'));
   }
 
-  /** Has a delivery tried again. Harmless when that is planned already. @throws whatever keeps the job from being stored. */
+  /** Has a delivery tried again. Harmless when that is planned already. @throws StoreUnavailable when the job cannot be stored. */
   async plan({ partition, tag, ref, subscriptionId, tenant }: DeliveryAddress, delayMs: number): Promise<void> {
     if (this.queue === undefined) {
       throw new Error('retries are planned by instances with the role dispatcher only');
     }
-    await this.queue.add(JOB_NAME, { partition, tag, ref, subscriptionId, tenant }, {
-      jobId: deliveryIdOf({ partition, ref }),
-      delay: Math.max(1, Math.round(delayMs)),
-      attempts: NEVER,
-      backoff: { type: 'custom' },
-      removeOnComplete: true,
-      stackTraceLimit: 1,
-    });
+    try {
+      await this.queue.add(JOB_NAME, { partition, tag, ref, subscriptionId, tenant }, {
+        jobId: deliveryIdOf({ partition, ref }),
+        delay: Math.max(1, Math.round(delayMs)),
+        attempts: NEVER,
+        backoff: { type: 'custom' },
+        removeOnComplete: true,
+        stackTraceLimit: 1,
+      });
+    } catch (error) {
+      this.metrics.retryNotStored();
+      throw toStoreError(error);
+    }
   }
 
   /** Begins no further retry. */

@@ -2,8 +2,8 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { eventJson, type CyclesEvent } from '../../event-log/index.js';
 import { MetricsRegistry, type LabelledCounter } from '../../metrics/index.js';
-import { SealBroken, SecretBox } from '../secrets/index.js';
-import { openMaterial, signedHeaders, type SealedMaterial, type SigningMaterial } from '../signing/index.js';
+import { ifUnbroken, SecretBox } from '../secrets/index.js';
+import { openMaterial, signedHeaders, type SealedMaterial } from '../signing/index.js';
 import { WebhookTransport, type AttemptOutcome } from '../transport/index.js';
 
 /** Whoever asks waits for the answer, so a probe gets no more than this even where deliveries do. */
@@ -44,7 +44,7 @@ export class Prober {
   }
 
   async send(target: ProbeTarget, event: CyclesEvent, traceFlags: string): Promise<ProbeResult> {
-    const material = this.materialOf(target);
+    const material = ifUnbroken(() => openMaterial(this.box, target));
     if (material === undefined) {
       this.probes.inc({ result: 'signing_key_unavailable' });
       return { success: false, error_message: "signing_key_unavailable: the subscription's secret cannot be decrypted; nothing was sent" };
@@ -55,17 +55,6 @@ export class Prober {
     const outcome = await this.transport.post({ url: target.url, headers, body, timeoutMs: this.timeoutMs });
     this.probes.inc({ result: outcome.ok ? 'success' : (outcome.reason ?? 'transport_error') });
     return resultOf(outcome, eventId);
-  }
-
-  private materialOf(target: ProbeTarget): SigningMaterial | undefined {
-    try {
-      return openMaterial(this.box, target);
-    } catch (error) {
-      if (error instanceof SealBroken) {
-        return undefined;
-      }
-      throw error;
-    }
   }
 }
 

@@ -1,2 +1,2 @@
-export { SealBroken, SecretBox } from './secret-box.js';
+export { ifUnbroken, SealBroken, SecretBox } from './secret-box.js';
 export { SecretsModule } from './secrets.module.js';

@@ -12,6 +12,18 @@ export class SealBroken extends Error {
   override readonly name = 'SealBroken';
 }
 
+/** What is made of sealed texts, or undefined when one of them cannot be opened. */
+export function ifUnbroken<T>(open: () => T): T | undefined {
+  try {
+    return open();
+  } catch (error) {
+    if (error instanceof SealBroken) {
+      return undefined;
+    }
+    throw error;
+  }
+}
+
 /**
  * Encrypts what subscribers entrust to Holdfast before it is stored: `enc:` and the base64 of IV, ciphertext and tag of
  * AES-256-GCM. Equal texts give different bytes.

@@ -14,11 +14,16 @@ export interface SigningMaterial {
   readonly secrets: readonly [string, ...string[]];
 }
 
+/** Reads stored headers; none when nothing is stored. @throws SealBroken */
+export function openHeaders(box: SecretBox, sealed: string | undefined): Record<string, string> {
+  return sealed === undefined || sealed === '' ? {} : (JSON.parse(box.open(sealed)) as Record<string, string>);
+}
+
 /** Opens what a delivery needs. @throws SealBroken, also when there is no secret at all: nothing is ever sent unsigned. */
 export function openMaterial(box: SecretBox, { headers, secrets }: SealedMaterial): SigningMaterial {
   const [current, ...former] = secrets;
   return {
-    headers: headers === undefined || headers === '' ? {} : (JSON.parse(box.open(headers)) as Record<string, string>),
+    headers: openHeaders(box, headers),
     secrets: [box.open(current ?? ''), ...former.map((secret) => box.open(secret))],
   };
 }

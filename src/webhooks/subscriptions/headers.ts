@@ -1,6 +1,6 @@
 import { Refusal } from '../../ledger/index.js';
-import { SealBroken, type SecretBox } from '../secrets/index.js';
-import { isReservedHeader } from '../signing/index.js';
+import { ifUnbroken, type SecretBox } from '../secrets/index.js';
+import { isReservedHeader, openHeaders } from '../signing/index.js';
 
 /** What a subscriber sees instead of a value, and sends back to keep it. */
 export const MASK = '********';
@@ -37,18 +37,13 @@ export function sealHeaders(box: SecretBox, headers: Readonly<Record<string, str
   return names.length === 0 ? NO_HEADERS : { sealed: box.seal(JSON.stringify(headers)), names: names.join(',') };
 }
 
-/** Reads stored headers; none when nothing is stored. @throws SealBroken */
-export function openHeaders(box: SecretBox, sealed: string | undefined): Record<string, string> {
-  return sealed === undefined || sealed === '' ? {} : (JSON.parse(box.open(sealed)) as Record<string, string>);
-}
-
 /**
  * The headers that a request asks for, where a masked value stands for the one that is stored.
  * @returns undefined when nothing changes.
  * @throws Refusal INVALID_REQUEST when a masked value stands for nothing that can be read.
  */
 export function mergeHeaders(box: SecretBox, stored: string | undefined, asked: Readonly<Record<string, string>>): StoredHeaders | undefined {
-  const known = knownHeaders(box, stored);
+  const known = ifUnbroken(() => openHeaders(box, stored));
   const merged: Record<string, string> = {};
   for (const [name, value] of Object.entries(asked)) {
     const kept = value === MASK ? known?.[name] : value;
@@ -58,17 +53,6 @@ export function mergeHeaders(box: SecretBox, stored: string | undefined, asked: 
     merged[name] = kept;
   }
   return known !== undefined && sameHeaders(known, merged) ? undefined : sealHeaders(box, merged);
-}
-
-function knownHeaders(box: SecretBox, stored: string | undefined): Record<string, string> | undefined {
-  try {
-    return openHeaders(box, stored);
-  } catch (error) {
-    if (error instanceof SealBroken) {
-      return undefined;
-    }
-    throw error;
-  }
 }
 
 function sameHeaders(one: Readonly<Record<string, string>>, other: Readonly<Record<string, string>>): boolean {

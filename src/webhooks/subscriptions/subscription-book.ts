@@ -1,6 +1,8 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { CyclesEvent } from '../../event-log/index.js';
-import { fieldsOf } from '../../governance/listing/index.js';
+import { fieldsOf, type Fields } from '../../governance/listing/index.js';
+import { LOGGER, type Logger } from '../../logging/index.js';
+import { MetricsRegistry, type LabelledCounter } from '../../metrics/index.js';
 import {
   partitionCode,
   partitionOfTenant,
@@ -51,7 +53,18 @@ export class SubscriptionBook {
   private readonly found = new Map<string, Found>();
   private readonly looks = new Map<string, Look>();
 
-  constructor(private readonly redis: RedisService) {}
+  private readonly unreadable: LabelledCounter;
+
+  constructor(
+    private readonly redis: RedisService,
+    metrics: MetricsRegistry,
+    @Inject(LOGGER) private readonly logger: Logger,
+  ) {
+    this.unreadable = metrics.counter({
+      name: 'holdfast_webhook_subscriptions_unreadable_total',
+      help: 'Times that a subscription was left out of the dispatch because its record cannot be understood.',
+    });
+  }
 
   /** Brings the active subscriptions of these tenants, and the operators' own, up to date. @throws StoreUnavailable */
   async refresh(tenantIds: readonly string[]): Promise<void> {
@@ -126,14 +139,25 @@ export class SubscriptionBook {
       const count = rest[at];
       at += 1;
       if (count !== '=') {
-        const targets: DispatchTarget[] = [];
+        const targets: (DispatchTarget | undefined)[] = [];
         for (let left = Number(count); left > 0; left -= 1) {
           const end = at + 2 + Number(rest[at + 1]);
-          targets.push(targetOf(fieldsOf(rest.slice(at + 2, end)), rest[at] as string, 0));
+          targets.push(this.activeTarget(fieldsOf(rest.slice(at + 2, end)), rest[at] as string));
           at = end;
         }
-        keep(this.lists, owner, { revision, targets });
+        keep(this.lists, owner, { revision, targets: targets.filter((target) => target !== undefined) });
       }
+    }
+  }
+
+  /** One whose record cannot be understood is nobody's: it must not stop the events of all others. */
+  private activeTarget(fields: Fields, subscriptionId: string): DispatchTarget | undefined {
+    try {
+      return targetOf(fields, subscriptionId, 0);
+    } catch (error) {
+      this.unreadable.inc();
+      this.logger.error({ err: error, subscription_id: subscriptionId }, 'a webhook subscription cannot be read and receives nothing; the others do');
+      return undefined;
     }
   }
 }

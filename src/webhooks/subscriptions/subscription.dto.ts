@@ -1,6 +1,6 @@
 import { ArrayMaxSize, ArrayMinSize, IsArray, IsIn, IsInt, IsNumber, IsString, Max, Min } from 'class-validator';
 import { EVENT_CATEGORIES, EVENT_TYPES, type EventCategory } from '../../event-log/index.js';
-import { ListQueryDto } from '../../governance/listing/index.js';
+import { ListQueryDto, PageQueryDto } from '../../governance/listing/index.js';
 import { IsFreeObject, IsStringMap, Length, MaxLength, Nested, Optional, Satisfies } from '../../http/index.js';
 import { Clearable, isFreeObject, isScopePattern, isSecret, isText, IsUrlText } from './clearable.js';
 import { areHeaders, HEADER_RULE } from './headers.js';
@@ -211,7 +211,7 @@ export class SubscriptionListQueryDto extends ListQueryDto {
 }
 
 /** What the tenants' own list takes. */
-export class TenantSubscriptionListQueryDto {
+export class TenantSubscriptionListQueryDto extends PageQueryDto {
   @Optional()
   @IsString()
   tenant?: string;
@@ -219,16 +219,6 @@ export class TenantSubscriptionListQueryDto {
   @Optional()
   @IsIn(SUBSCRIPTION_STATUSES)
   status?: SubscriptionStatus;
-
-  @Optional()
-  @IsString()
-  @MaxLength(2048)
-  cursor?: string;
-
-  @Optional()
-  @IsInt()
-  @Min(1)
-  limit?: number;
 }
 
 export class SubscriptionOwnerQueryDto {

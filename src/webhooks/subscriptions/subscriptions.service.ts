@@ -15,7 +15,7 @@ import {
   webhookIndexKey,
   webhookKey,
 } from '../../redis/index.js';
-import { SealBroken, SecretBox } from '../secrets/index.js';
+import { ifUnbroken, SecretBox } from '../secrets/index.js';
 import { TargetPolicy } from '../target-policy/index.js';
 import { MASK, mergeHeaders, NO_HEADERS, sealHeaders } from './headers.js';
 import { defaultFields, listText, storedFields, type FieldPair } from './stored-fields.js';
@@ -144,14 +144,7 @@ export class SubscriptionsService {
   }
 
   private isSecret(sealed: string, secret: string): boolean {
-    try {
-      return new ExpectedSecret(this.box.open(sealed)).matches(secret);
-    } catch (error) {
-      if (error instanceof SealBroken) {
-        return false;
-      }
-      throw error;
-    }
+    return ifUnbroken(() => new ExpectedSecret(this.box.open(sealed)).matches(secret)) ?? false;
   }
 }
 

@@ -1,5 +1,6 @@
 export { SecuritySettings } from './security-settings.js';
-export { TARGET_BLOCKED, TargetPolicy, type ResolveHost } from './target-policy.js';
+export { HostLookups } from './host-lookups.js';
+export { TARGET_BLOCKED, TargetPolicy } from './target-policy.js';
 export { matchesGlob } from './url-patterns.js';
 export { TargetMetrics } from './target.metrics.js';
 export { TargetPolicyModule } from './target-policy.module.js';

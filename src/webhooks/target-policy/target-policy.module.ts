@@ -1,8 +1,9 @@
 import { Module } from '@nestjs/common';
 import { MetricsModule } from '../../metrics/index.js';
+import { resolveBySystem } from './host-lookups.js';
 import { SecurityConfigController } from './security-config.controller.js';
 import { SecuritySettings } from './security-settings.js';
-import { RESOLVE_HOST, resolveBySystem, TargetPolicy } from './target-policy.js';
+import { RESOLVE_HOST, TargetPolicy } from './target-policy.js';
 import { TargetMetrics } from './target.metrics.js';
 
 @Module({

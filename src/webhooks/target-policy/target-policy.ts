@@ -1,30 +1,20 @@
-import { lookup, type LookupAddress } from 'node:dns';
+import type { LookupAddress } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { Inject, Injectable } from '@nestjs/common';
 import { Refusal } from '../../ledger/index.js';
+import { HostLookups, type ResolveHost } from './host-lookups.js';
 import { SecuritySettings, type SecurityRules } from './security-settings.js';
 import { TargetMetrics, type RefusalReason } from './target.metrics.js';
 import { matchesPattern } from './url-patterns.js';
-
-/** All addresses of a host name, or of a text that is an address already. */
-export type ResolveHost = (hostname: string) => Promise<readonly LookupAddress[]>;
 
 /** The injection token of a ResolveHost. */
 export const RESOLVE_HOST = Symbol('RESOLVE_HOST');
 
 /** The code of the error that a refused lookup ends with. */
 export const TARGET_BLOCKED = 'ETARGETBLOCKED';
-/** A name server that does not answer must not hold a request. */
-const RESOLVE_TIMEOUT_MS = 5000;
 /** What URL parsers drop or turn round in silence, so that two readers could see two hosts. */
 const AMBIGUOUS = /[\s\\\p{Cc}]/u;
 const ASCII = /^[!-~]*$/;
-
-/** As the system resolves, /etc/hosts included. */
-export const resolveBySystem: ResolveHost = (hostname) =>
-  new Promise((done, fail) => {
-    lookup(hostname, { all: true }, (error, addresses) => (error === null ? done(addresses) : fail(error)));
-  });
 
 interface TargetRefusal {
   readonly reason: RefusalReason;
@@ -38,11 +28,15 @@ interface TargetRefusal {
  */
 @Injectable()
 export class TargetPolicy {
+  private readonly lookups: HostLookups;
+
   constructor(
     private readonly settings: SecuritySettings,
-    @Inject(RESOLVE_HOST) private readonly resolve: ResolveHost,
+    @Inject(RESOLVE_HOST) resolve: ResolveHost,
     private readonly metrics: TargetMetrics,
-  ) {}
+  ) {
+    this.lookups = new HostLookups(resolve);
+  }
 
   /**
    * Judges a URL for a subscription, by the configuration of this moment and by what its host resolves to.
@@ -91,7 +85,7 @@ export class TargetPolicy {
 
   /** One forbidden address condemns the whole answer: a name that mixes them has no good reason to. */
   private async allowedAddresses(hostname: string, family: number | string | undefined): Promise<readonly LookupAddress[]> {
-    const [rules, found] = await Promise.all([this.settings.recent(), this.resolve(hostname)]);
+    const [rules, found] = await Promise.all([this.settings.recent(), this.lookups.addressesOf(hostname)]);
     const addresses = found.filter((entry) => (family !== 4 && family !== 6) || entry.family === family);
     if (addresses.length === 0) {
       throw Object.assign(new Error(`${hostname} has no address`), { code: 'ENOTFOUND' });
@@ -105,7 +99,7 @@ export class TargetPolicy {
 
   private async hostRefusal(url: URL, rules: SecurityRules): Promise<TargetRefusal | undefined> {
     const host = url.hostname.replace(/^\[|\]$/g, '');
-    const addresses = await withinTime(this.resolve(host)).catch(() => []);
+    const addresses = await this.lookups.addressesOf(host).catch(() => []);
     if (addresses.length === 0) {
       return { reason: 'unresolved', message: 'the host of the URL cannot be resolved' };
     }
@@ -131,12 +125,4 @@ function refusalOf(url: URL, { config }: SecurityRules): TargetRefusal | undefin
   return patterns.length > 0 && !patterns.some((pattern) => matchesPattern(url, pattern))
     ? { reason: 'pattern', message: 'the URL matches no allowed pattern' }
     : undefined;
-}
-
-function withinTime<T>(work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_done, fail) => {
-    timer = setTimeout(() => fail(new Error('no answer in time')), RESOLVE_TIMEOUT_MS);
-  });
-  return Promise.race([work, late]).finally(() => clearTimeout(timer));
 }

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- sweep_release: give up the lease of a partition's sweep, if it is still one's own.
+-- lease_release: give up the lease of a partition, if it is still one's own.
 --
--- KEYS[1]   lease          string, the token of the instance that sweeps the partition
+-- KEYS[1]   lease          string, the token of the instance that works on the partition
 -- ARGV[1]   token
 -- RETURNS   RELEASED | NOT_HELD
 -- EMITS     nothing

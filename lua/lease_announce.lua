@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- sweep_announce: tell that an instance sweeps, and learn how many do and which place among them it has.
--- It carries allow-oom because the sweeper must go on when Redis is full.
+-- lease_announce: tell that an instance takes its share of a work whose partitions are leased, and learn how many do and which
+-- place among them it has. It carries allow-oom because the sweep and the dispatch must go on when Redis is full.
 --
 -- KEYS[1]   instances      zset of instances, score = when the announcement lapses, in ms
 -- KEYS[2]   reports        hash from the instance to what it tells of itself

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- sweep_instances: the instances that sweep, and what each told of itself when it was last heard of.
+-- lease_instances: the instances that share a work, and what each told of itself when it was last heard of.
 --
 -- KEYS[1]   instances      zset of instances, score = when the announcement lapses, in ms
 -- KEYS[2]   reports        hash from the instance to what it tells of itself

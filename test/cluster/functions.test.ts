@@ -1,0 +1,95 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { eventually } from '../support/eventually.js';
+import { expectExactlyOnce } from '../support/exactly-once.js';
+import { Holdfast } from '../support/holdfast.js';
+import { JournaledLoad, randomFrom } from '../support/journaled-load.js';
+import { stopAllRedis, type RedisServer } from '../support/redis-server.js';
+import { addMaster, moveSlot, placeOf, slotOf, startCluster, withServer, type ClusterSetup } from '../support/redis-topologies.js';
+import { StoredHolds } from '../support/stored-holds.js';
+import { clusterUrl } from '../support/store.js';
+import { startSweeper } from '../sweeper/instances.js';
+
+const CLIENTS = 8;
+const FLUSHES = 5;
+
+let setup: ClusterSetup;
+let holdfast: Holdfast;
+let sweeper: Holdfast | undefined;
+let stored: StoredHolds;
+let load: JournaledLoad;
+
+beforeEach(async () => {
+  setup = await startCluster();
+  holdfast = await Holdfast.start({ REDIS_URL: clusterUrl(setup) });
+  stored = new StoredHolds(clusterUrl(setup));
+  load = await JournaledLoad.make(holdfast, randomFrom(Date.now()));
+}, 60_000);
+
+afterEach(async () => {
+  load.stop();
+  stored.close();
+  await sweeper?.stop();
+  sweeper = undefined;
+  await holdfast.stop();
+  await stopAllRedis();
+});
+
+function functionsOf(server: RedisServer): Promise<number> {
+  return withServer(server, async (client) => ((await client.function('LIST'))).length);
+}
+
+async function startSweeping(): Promise<Holdfast> {
+  sweeper = await startSweeper({ REDIS_URL: clusterUrl(setup) });
+  return sweeper;
+}
+
+/** Plays the load while something happens. Returns how many requests were told to come again. */
+async function unansweredDuring(happening: () => Promise<void>): Promise<number> {
+  const more = (from: number): Promise<unknown> => eventually('requests are answered', () => load.acknowledged.length > from + 50, 30_000);
+  const clients = load.run(CLIENTS);
+  await more(0);
+  await happening();
+  await more(load.acknowledged.length);
+  load.stop();
+  await clients;
+  return load.entries.length - load.acknowledged.length;
+}
+
+test('replicas have every function of their master', async () => {
+  const [wanted, ...others] = await Promise.all(setup.masters.map(functionsOf));
+  expect(wanted).toBeGreaterThan(0);
+  await eventually('they are replicated', async () => {
+    const counts = [...others, ...(await Promise.all(setup.replicas.map(functionsOf)))];
+    return counts.every((count) => count === wanted) || Promise.reject(new Error(`${counts.join(', ')}, not ${wanted}`));
+  });
+});
+
+test('functions that are flushed are given back without a failed request or sweep', async () => {
+  const sweeping = await startSweeping();
+  const unanswered = await unansweredDuring(async () => {
+    for (let flush = 0; flush < FLUSHES; flush += 1) {
+      await Promise.all(setup.masters.map((master) => withServer(master, (client) => client.function('FLUSH'))));
+      const from = load.acknowledged.length;
+      await eventually('requests go on', () => load.acknowledged.length > from + 20, 30_000);
+    }
+  });
+  expect(unanswered).toBe(0);
+  await expectExactlyOnce(load, stored.redis);
+  expect(await sweeping.metric('cycles_maintenance_runs_total', { job: 'reservation_expiry', outcome: 'failed' })).toBe(0);
+  await eventually('every master has them again', async () => (await Promise.all(setup.masters.map(functionsOf))).every((count) => count > 0));
+}, 90_000);
+
+test('a new master that is given a partition gets the functions, and nothing is lost or done twice', async () => {
+  const added = await addMaster(setup);
+  expect(await functionsOf(added)).toBe(0);
+  // The first command to a node opens its connection, and what meets it while it opens is told to come again. Nobody sweeps
+  // meanwhile: on both sides of a move, scripts with one key would write to what the other side has.
+  await unansweredDuring(async () => {
+    const slot = await slotOf(added, stored.tagOfTenant(load.tenant.id));
+    await moveSlot(placeOf(setup, slot).master, added, slot);
+  });
+  await load.settle();
+  await startSweeping();
+  await expectExactlyOnce(load, stored.redis);
+  await eventually('the new master has them', async () => (await functionsOf(added)) > 0);
+}, 90_000);

@@ -1,0 +1,84 @@
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { eventually } from '../support/eventually.js';
+import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
+
+/** The procedures of docs/operations.md, "Backup and restore". */
+const LOG = 'appendonlydir';
+
+let redis: RedisServer;
+let holdfast: Holdfast;
+let tenant: TestTenant;
+let live: string;
+let backup: string;
+
+beforeEach(async () => {
+  backup = mkdtempSync(join(tmpdir(), 'holdfast-test-backup-'));
+  redis = await startRedis({ appendonly: true });
+  holdfast = await Holdfast.start({ REDIS_URL: redis.url });
+  tenant = await holdfast.createTenant();
+  await holdfast.createBudget(tenant, '', 1000);
+  expectStatus(await holdfast.commit(tenant, await hold(100), 70), 200);
+  live = await hold(50);
+});
+
+afterEach(async () => {
+  await holdfast.stop();
+  await stopAllRedis();
+  rmSync(backup, { recursive: true, force: true });
+});
+
+async function hold(amount: number): Promise<string> {
+  return expectStatus(await holdfast.reserve(tenant, amount), 200).reservation_id as string;
+}
+
+/** Goes on with what is in the directory of the backup, as on another machine. */
+async function restore(): Promise<void> {
+  await holdfast.stop();
+  await redis.stop();
+  redis = await startRedis({ appendonly: true, dir: backup });
+  holdfast = await Holdfast.start({ REDIS_URL: redis.url });
+}
+
+async function expectWhole(): Promise<void> {
+  expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '880 50 70 0' });
+  expect(expectStatus(await holdfast.admin('GET', `/ops/verify?tenant=${tenant.id}`), 200)).toMatchObject({ ok: true, budgets: 1, drift: [] });
+  expectStatus(await holdfast.commit(tenant, live, 50), 200);
+}
+
+test('a copy of the log that was made while requests ran is a sound ledger, with all that was acknowledged before', async () => {
+  const busy = await holdfast.createTenant();
+  await holdfast.createBudget(busy, '', 1_000_000);
+  let copying = true;
+  let operations = 0;
+  const client = async (): Promise<void> => {
+    while (copying) {
+      expectStatus(await holdfast.reserve(busy, 1), 200);
+      operations += 1;
+    }
+  };
+  const clients = [client(), client()];
+  await eventually('requests run', () => operations > 20);
+  await cp(join(redis.dir, LOG), join(backup, LOG), { recursive: true });
+  copying = false;
+  await Promise.all(clients);
+  await restore();
+  expect(expectStatus(await holdfast.admin('GET', `/ops/verify?tenant=${busy.id}`), 200)).toMatchObject({ ok: true, budgets: 1 });
+  await expectWhole();
+});
+
+test('a dump that is made the base of a log is restored', async () => {
+  const client = new Redis(redis.url);
+  await client.save();
+  await client.quit();
+  mkdirSync(join(backup, LOG));
+  cpSync(join(redis.dir, 'dump.rdb'), join(backup, LOG, 'appendonly.aof.1.base.rdb'));
+  writeFileSync(join(backup, LOG, 'appendonly.aof.manifest'), 'file appendonly.aof.1.base.rdb seq 1 type b\n');
+  await restore();
+  await expectWhole();
+});

@@ -1,0 +1,51 @@
+import { expect, test } from '@jest/globals';
+import { deliveryIndexKey, dispatchLeaseKey, eventLogKey, type Reply } from '../../src/redis/index.js';
+import { TRACE, randomText, type LedgerClient } from '../support/ledger-client.js';
+import { useLedger } from '../support/use-ledger.js';
+
+const newLedger = useLedger();
+const RETENTION_MS = 86_400_000;
+
+async function queueOne(ledger: LedgerClient, subscription: string): Promise<Reply> {
+  const { redis, scripts, tag, tenant } = ledger;
+  const [lease, log] = [dispatchLeaseKey(tag), eventLogKey(tag)];
+  await redis.set(lease, 'mine');
+  const entryId = (await redis.xadd(log, '*', 'ty', 'reservation.denied', 'tn', tenant, 'ac', 'system')) as string;
+  return scripts.run('queue_deliveries', [lease, log], ['mine', RETENTION_MS, 1, entryId, entryId, subscription, tenant, 'reservation.denied', TRACE]);
+}
+
+async function replayOne(ledger: LedgerClient, subscription: string): Promise<Reply> {
+  const { redis, scripts, tag, tenant } = ledger;
+  const log = eventLogKey(tag);
+  const entryId = (await redis.xadd(log, '*', 'ty', 'reservation.denied', 'tn', tenant, 'ac', 'system')) as string;
+  return scripts.run('replay_events', [log], [subscription, 'rpl_1', RETENTION_MS, entryId]);
+}
+
+test.each([['delivery', queueOne], ['replay', replayOne]])(
+  'a %s forgets index entries that outlived their records, a bounded number of the oldest at a time, and keeps the others',
+  async (_what, add) => {
+    const ledger = await newLedger();
+    const { redis, tag } = ledger;
+    const subscription = `whsub_${tag.slice(2, 4)}${randomText(16)}`;
+    const index = deliveryIndexKey(tag, subscription);
+    const [seconds] = await redis.time();
+    const nowMs = Number(seconds) * 1000;
+    const old = Array.from({ length: 620 }, (_, number) => [nowMs - RETENTION_MS - 100_000 + number, `gone-${number}`]);
+    await redis.zadd(index, ...old.flat(), nowMs - RETENTION_MS + 60_000, 'kept');
+    expect((await add(ledger, subscription))[0]).toBe('QUEUED');
+    expect(await redis.zrange(index, '0', '0')).toEqual(['gone-500']);
+    await add(ledger, subscription);
+    const left = await redis.zrange(index, '0', '-1');
+    expect(left).toHaveLength(3);
+    expect(left[0]).toBe('kept');
+  },
+);
+
+test('the index of a subscription that gets nothing any more goes with the last record', async () => {
+  const ledger = await newLedger();
+  const subscription = `whsub_${ledger.tag.slice(2, 4)}${randomText(16)}`;
+  await queueOne(ledger, subscription);
+  const lifeMs = await ledger.redis.pttl(deliveryIndexKey(ledger.tag, subscription));
+  expect(lifeMs).toBeGreaterThan(RETENTION_MS - 60_000);
+  expect(lifeMs).toBeLessThanOrEqual(RETENTION_MS);
+});
