@@ -35,5 +35,5 @@ export default {
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
   testTimeout: 30000,
-  maxWorkers: 2,
+  maxWorkers: 3,
 };

@@ -207,8 +207,10 @@ describe('readiness', () => {
       const answer = await instance.call('GET', '/health/ready');
       return answer.status === 503 && answer.body.details.dispatcher;
     });
-    expect(red).toMatchObject({ status: 'down', event_lag: 1, limit_ms: 1000 });
-    expect(await instance.metric('holdfast_event_log_lag')).toBe(1);
+    // At least the one: a reserve may cause more than one event, and operators' events wait in the same log.
+    expect(red).toMatchObject({ status: 'down', event_lag: expect.any(Number), limit_ms: 1000 });
+    expect((red as { event_lag: number }).event_lag).toBeGreaterThan(0);
+    expect(await instance.metric('holdfast_event_log_lag')).toBeGreaterThan(0);
     await redis.del(laneKey(tagOfTenant(), `${id}:${tenant.id}`));
     await endedDeliveries(api, id, 2);
     await eventually('it is green', async () => (await instance.call('GET', '/health/ready')).status === 200);
