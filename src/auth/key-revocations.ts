@@ -1,4 +1,5 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import type { Cluster, Redis } from 'ioredis';
 import { LOGGER, type Logger } from '../logging/index.js';
 import { keyRevokedChannel, RedisService } from '../redis/index.js';
 import { ApiKeyVerifier } from './api-key-verifier.js';
@@ -20,10 +21,17 @@ export class KeyRevocations implements OnModuleInit {
     subscriber.on('message', (_channel: string, secretHash: string) => {
       this.verifier.forget(secretHash);
     });
+    // A connection that is made anew has no subscriptions.
+    subscriber.on('ready', () => void this.listen(subscriber));
+    await this.listen(subscriber);
+  }
+
+  /** Never rejects. Should it fail with its connection, the next one tries again. */
+  private async listen(subscriber: Redis | Cluster): Promise<void> {
     try {
       await subscriber.subscribe(keyRevokedChannel());
     } catch (error) {
-      this.logger.error({ err: error }, 'revoked API keys cannot be heard of; each keeps working for up to a second');
+      this.logger.warn({ err: error }, 'revoked API keys cannot be heard of; each keeps working for up to a second');
     }
   }
 }

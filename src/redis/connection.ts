@@ -107,7 +107,11 @@ function commandOptions(times: ConnectionTimes): RedisOptions {
 }
 
 /** Subscriptions wait for their connection and come back with it; a quiet channel is no sign of a dead server. */
-const SUBSCRIBER: RedisOptions = { ...COMMON, maxRetriesPerRequest: null, autoResubscribe: true };
+/**
+ * Whoever subscribes does it again when the connection is `ready` again: where the library did it, nobody would hear of a failure, and a
+ * connection that is closed at that moment would end the process by a rejection that nobody handles.
+ */
+const SUBSCRIBER: RedisOptions = { ...COMMON, maxRetriesPerRequest: null, autoResubscribe: false };
 
 function clusterOptions(config: ClusterRedisConfig, redisOptions: RedisOptions): ClusterOptions {
   return {

@@ -1,5 +1,7 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { Redis } from 'ioredis';
 import { ApiKeyVerifier, hashOfSecret } from '../../src/auth/index.js';
+import { keyRevokedChannel, RedisService } from '../../src/redis/index.js';
 import { eventually } from '../support/eventually.js';
 import { expectRefusal, expectStatus, Holdfast, type Answer, type TestTenant } from '../support/holdfast.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
@@ -122,6 +124,33 @@ describe('the memory of API keys', () => {
 
 describe('authentication without Redis', () => {
   afterEach(stopAllRedis);
+
+  test('revoked keys are heard of again over each new connection, and one that is closed as it comes back harms nobody', async () => {
+    const made = jest.spyOn(RedisService.prototype, 'subscriber');
+    const server = await startRedis();
+    const holdfast = await Holdfast.start({ REDIS_URL: server.url });
+    const probe = new Redis(server.url);
+    try {
+      const subscriber = made.mock.results[0]?.value as Redis;
+      const isHeard = async (): Promise<boolean> => ((await probe.pubsub('NUMSUB', keyRevokedChannel())) as [string, number])[1] === 1;
+      await eventually('it listens', isHeard);
+      expect(await probe.call('CLIENT', 'KILL', 'TYPE', 'pubsub')).toBe(1);
+      await eventually('it listens again', isHeard);
+      const closed = new Promise<void>((done) => subscriber.once('end', () => done()));
+      subscriber.once('ready', () => {
+        // Before the answer to the subscription can come.
+        subscriber.disconnect();
+        subscriber.stream.destroy();
+      });
+      expect(await probe.call('CLIENT', 'KILL', 'TYPE', 'pubsub')).toBe(1);
+      await closed;
+      await eventually('it listens once more', isHeard);
+    } finally {
+      made.mockRestore();
+      probe.disconnect();
+      await holdfast.stop();
+    }
+  });
 
   test('a valid key gets 503 and never 401 while Redis is away, and works again when it is back', async () => {
     const redis = await startRedis({ appendonly: true, args: ['--appendfsync', 'always'] });
