@@ -73,6 +73,8 @@ describe('a Redis that is killed', () => {
     const heard: string[] = [];
     const subscriber = running.service.subscriber();
     subscriber.on('message', (_channel: string, message: string) => heard.push(message));
+    // Whoever listens subscribes to each new connection.
+    subscriber.on('ready', () => void subscriber.subscribe('news').catch(() => undefined));
     await subscriber.subscribe('news');
     await running.redis.kill();
     await running.redis.restart();
@@ -91,6 +93,8 @@ describe('a client that ioredis has given up', () => {
     const heard: string[] = [];
     const subscriber = running.service.subscriber();
     subscriber.on('message', (_channel: string, message: string) => heard.push(message));
+    // Whoever listens subscribes to each new connection.
+    subscriber.on('ready', () => void subscriber.subscribe('news').catch(() => undefined));
     await subscriber.subscribe('news');
     const ended = Promise.all([once(client, 'end'), once(subscriber, 'end')]);
     client.disconnect();
