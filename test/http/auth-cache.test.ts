@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import { ApiKeyVerifier, hashOfSecret } from '../../src/auth/index.js';
 import { keyRevokedChannel, RedisService } from '../../src/redis/index.js';
 import { eventually } from '../support/eventually.js';
 import { expectRefusal, expectStatus, Holdfast, type Answer, type TestTenant } from '../support/holdfast.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
-import { commandCounts } from '../support/store.js';
+import { commandCounts, connectTo } from '../support/store.js';
 import { useGovernance } from '../support/use-governance.js';
 
 describe('the memory of API keys', () => {
@@ -129,7 +129,7 @@ describe('authentication without Redis', () => {
     const made = jest.spyOn(RedisService.prototype, 'subscriber');
     const server = await startRedis();
     const holdfast = await Holdfast.start({ REDIS_URL: server.url });
-    const probe = new Redis(server.url);
+    const probe = connectTo(server.url);
     try {
       const subscriber = made.mock.results[0]?.value as Redis;
       const isHeard = async (): Promise<boolean> => ((await probe.pubsub('NUMSUB', keyRevokedChannel())) as [string, number])[1] === 1;
