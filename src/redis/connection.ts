@@ -7,11 +7,11 @@ import type { ClusterRedisConfig, RedisConfig, SentinelRedisConfig, SingleRedisC
  * How Holdfast talks to Redis so that no command waits without bound.
  *
  * - Nothing is queued while there is no connection (`enableOfflineQueue: false`): such a command fails at once.
- * - `socketTimeoutMs` after a silent server was last asked something, the whole connection is dropped. That fails every
- *   waiting command together, and it takes back what was still buffered, so that a server which wakes up after an hour
- *   does not carry out requests whose clients were told 503 long ago.
- * - `commandTimeout` bounds a command whose turn does not come although the server answers others. With auto-pipelining
- *   a command can wait for the batch before its own, so the bound is twice that: less than 2 s.
+ * - `socketTimeout` after a silent server was last asked something, the whole connection is dropped. That fails every waiting
+ *   command together. What the server's kernel had taken by then a server that wakes up may still carry out, although its
+ *   clients were told 503, which says as much; nothing that is asked later reaches it.
+ * - `commandTimeout` bounds a command whose turn does not come although the server answers others. It is a little longer, or a
+ *   caller would hear of a silent server, and ask again, before its connection is dropped.
  * - Commands whose reply was lost are not sent again: only the caller knows whether a repetition is safe.
  */
 export interface ConnectionTimes {
@@ -30,6 +30,7 @@ export type RedisTarget = Exclude<RedisConfig, { mode: 'embedded' }> | { readonl
 export const CONNECTION_NAME = 'holdfast';
 
 const CONNECT_TIMEOUT_MS = 2000;
+const DROPPED_FIRST_MS = 100;
 const LONGEST_RETRY_DELAY_MS = 500;
 const SENTINEL_RECONNECT_MS = 30_000;
 const SLOTS_REFRESH_MS = 5000;
@@ -100,7 +101,7 @@ const COMMON: RedisOptions = {
 function commandOptions(times: ConnectionTimes): RedisOptions {
   return {
     ...COMMON,
-    commandTimeout: times.commandTimeoutMs,
+    commandTimeout: times.commandTimeoutMs + DROPPED_FIRST_MS,
     socketTimeout: times.commandTimeoutMs,
     maxRetriesPerRequest: 0,
   };
@@ -164,7 +165,9 @@ export function createCommandClient(target: RedisTarget, times: ConnectionTimes)
   return new Redis({
     ...commandOptions(times),
     ...addressOptions(target, times),
-    enableAutoPipelining: true,
+    // Off, because ioredis has one such pipeline under way at a time and answers all of it together: requests would wait for the
+    // slowest script that anybody sent, and Redis for this process.
+    enableAutoPipelining: false,
     enableOfflineQueue: false,
     retryStrategy: retryDelayMs,
     reconnectOnError: isDemoted,
