@@ -9,7 +9,6 @@
 -- ARGV[3]   take           1 takes or renews the lease and looks at the group, 0 reads under a lease that is held
 -- ARGV[4]   after          '>' for events that were never read, an entry id for those after it that were read and not acknowledged
 -- ARGV[5]   limit          most events to return; 0 reads none
--- ARGV[6]   bare           1 leaves out the fields of all events when no subscription was ever made in the partition
 -- RETURNS   HELD now_ms renewed|taken|none lag oldest_ms lanes retrying left_over last_read (entry_id field_count (field value)*)*
 --           | OTHER now_ms lapses_in_ms | FREE now_ms
 -- EMITS     nothing
@@ -20,7 +19,7 @@
 -- there is none; lanes are those that are not empty, retrying the deliveries that will be tried again, and left_over those whose retry is
 -- long overdue or whose failure was not counted, and last_read is the last event that was read. With take 0 these are empty. All instances are one consumer: the lease says which.
 local lease, event_log = KEYS[1], KEYS[2]
-local token, lease_ms, take, after, limit, bare = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1'
+local token, lease_ms, take, after, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local CONSUMER = 'dispatcher'
 -- Whoever works on it should have been done with it after this time.
 local LEFT_OVER_AFTER_MS = 30000
@@ -61,11 +60,10 @@ if take == '1' then
   reply[6], reply[7], reply[8], reply[9] = tostring(lanes), tostring(retrying), tostring(left_over), state['last-delivered-id']
 end
 if limit > 0 then
-  bare = bare and redis.call('EXISTS', webhook_revision_key(tag_of_key(event_log))) == 0
   local read = redis.call('XREADGROUP', 'GROUP', DISPATCH_GROUP, CONSUMER, 'COUNT', limit, 'STREAMS', event_log, after)
   for _, entry in ipairs(read and read[1][2] or {}) do
     -- An entry that was deleted before it was acknowledged has no fields any more.
-    local fields = not bare and entry[2] or {}
+    local fields = entry[2] or {}
     reply[#reply + 1] = entry[1]
     reply[#reply + 1] = tostring(#fields / 2)
     for i = 1, #fields do

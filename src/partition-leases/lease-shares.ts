@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '../logging/index.js';
 import { StoreUnavailable, type RedisService } from '../redis/index.js';
 
@@ -47,6 +48,9 @@ interface Asked {
   readonly lapsesAt: number;
 }
 
+/** Leases that are renewed in one go, and the pause behind them, so that requests need not wait for all of them. */
+const RENEWED_AT_ONCE = 8;
+const RENEWAL_PAUSE_MS = 5;
 /** The longest that one beat looks for free partitions; the next one goes on. */
 const TAKE_BUDGET_MS = 500;
 
@@ -89,7 +93,7 @@ export class LeaseShares<P extends LeasedPartition> {
    */
   async beat(report: string, isCurrent: () => boolean): Promise<BeatReport> {
     const before = [...this.held.values()];
-    const [announced, ...renewed] = await Promise.all([this.announce(report), ...before.map((partition) => this.ask(partition))]);
+    const [announced, ...renewed] = await Promise.all([this.announce(report), ...before.map((partition, index) => this.renew(partition, index))]);
     if (!isCurrent()) {
       return { failed: 0, nowMs: announced.nowMs, nextLapseAt: Number.POSITIVE_INFINITY };
     }
@@ -152,6 +156,12 @@ export class LeaseShares<P extends LeasedPartition> {
       this.logger.warn({ err: error, work }, 'this instance could not announce itself; it goes on with what it holds');
       return { nowMs: undefined, nextLapseAt: Number.POSITIVE_INFINITY };
     }
+  }
+
+  /** Whether the one before has been answered is all the same: an outage takes no longer than for one. */
+  private async renew(partition: P, index: number): Promise<Asked> {
+    await delay(Math.floor(index / RENEWED_AT_ONCE) * RENEWAL_PAUSE_MS);
+    return this.ask(partition);
   }
 
   /** Takes or renews one lease. An error is told when it starts and when it ends, and counted every time. */

@@ -4,7 +4,12 @@ import type { ScriptSignature } from './script-signatures.js';
 export const DELIVERY_SIGNATURES = {
   dispatch_page: {
     keys: ['lease', 'event_log'],
-    args: ['token', 'lease_ms', 'take', 'after', 'limit', 'bare'],
+    args: ['token', 'lease_ms', 'take', 'after', 'limit'],
+    flags: ['allow-oom'],
+  },
+  skip_events: {
+    keys: ['lease', 'event_log'],
+    args: ['token', 'up_to', 'entries_added'],
     flags: ['allow-oom'],
   },
   queue_deliveries: {

@@ -30,9 +30,14 @@ class Dispatch {
     return redis.xadd(eventLogKey(tag), '*', 'ty', type, 'tn', tenant, 'ac', 'system') as Promise<string>;
   }
 
-  page({ token = 'mine', take = 0, after = '>', limit = 10, bare = 0 }): Promise<Reply> {
+  page({ token = 'mine', take = 0, after = '>', limit = 10 }): Promise<Reply> {
     const { scripts, tag } = this.ledger;
-    return scripts.run('dispatch_page', [dispatchLeaseKey(tag), eventLogKey(tag)], [token, LEASE_MS, take, after, limit, bare]);
+    return scripts.run('dispatch_page', [dispatchLeaseKey(tag), eventLogKey(tag)], [token, LEASE_MS, take, after, limit]);
+  }
+
+  skip(upTo = '', entriesAdded = '', token = 'mine'): Promise<Reply> {
+    const { scripts, tag } = this.ledger;
+    return scripts.run('skip_events', [dispatchLeaseKey(tag), eventLogKey(tag)], [token, upTo, entriesAdded]);
   }
 
   queue(entryIds: string[], token = 'mine'): Promise<Reply> {
@@ -90,18 +95,6 @@ describe('dispatch_page', () => {
     expect((await dispatch.page({ token: 'other', after: '0' }))[9]).toBe(first);
   });
 
-  test('leaves out what events tell where it may and no subscription was ever made', async () => {
-    const dispatch = await Dispatch.make();
-    const { redis, tag } = dispatch.ledger;
-    await redis.del(webhookRevisionKey(tag));
-    const first = await dispatch.append();
-    expect((await dispatch.page({ bare: 1 })).slice(9)).toEqual([first, '0']);
-    const second = await dispatch.append();
-    await redis.incr(webhookRevisionKey(tag));
-    expect((await dispatch.page({ bare: 1 })).slice(9, 12)).toEqual([second, '3', 'ty']);
-    expect((await dispatch.page({ after: '0' })).slice(9, 12)).toEqual([first, '3', 'ty']);
-  });
-
   test('tells with the lease how far behind the partition is', async () => {
     const dispatch = await Dispatch.make();
     const entryId = await dispatch.append();
@@ -114,6 +107,50 @@ describe('dispatch_page', () => {
     expect((await dispatch.page({ take: 1, limit: 0 })).slice(3, 8)).toEqual(['0', '', '1', '0', '0']);
     await dispatch.settle(entryId, 'RETRYING', { retryInMs: -60_000 });
     expect((await dispatch.page({ take: 1, limit: 0 })).slice(5, 8)).toEqual(['0', '1', '1']);
+  });
+});
+
+describe('skip_events', () => {
+  /** A partition in which nobody has ever subscribed. */
+  async function unwatched(): Promise<Dispatch> {
+    const dispatch = await Dispatch.make();
+    await dispatch.ledger.redis.del(webhookRevisionKey(dispatch.ledger.tag));
+    return dispatch;
+  }
+
+  test('leaves unread what is there when it is asked, and nothing that comes after', async () => {
+    const dispatch = await unwatched();
+    const second = [await dispatch.append(), await dispatch.append()][1] as string;
+    const [word, , upTo, entriesAdded] = await dispatch.skip();
+    expect([word, upTo]).toEqual(['UP_TO', second]);
+    const third = await dispatch.append();
+    expect((await dispatch.skip(upTo, entriesAdded))[0]).toBe('SKIPPED');
+    expect((await dispatch.page({ take: 1, limit: 0 })).slice(3, 5)).toEqual(['1', third.split('-')[0]]);
+    expect((await dispatch.page({})).slice(9, 10)).toEqual([third]);
+  });
+
+  test('never takes the group back, and leaves what was read and not acknowledged', async () => {
+    const dispatch = await unwatched();
+    const first = await dispatch.append();
+    const [, , upTo, entriesAdded] = await dispatch.skip();
+    const second = await dispatch.append();
+    await dispatch.page({});
+    expect((await dispatch.skip(upTo, entriesAdded))[0]).toBe('SKIPPED');
+    expect((await dispatch.page({})).slice(9)).toEqual([]);
+    expect((await dispatch.page({ after: '0' })).filter((text) => text === first || text === second)).toEqual([first, second]);
+  });
+
+  test('moves nothing where somebody has subscribed, nor for who has not the lease', async () => {
+    const dispatch = await unwatched();
+    const { redis, tag } = dispatch.ledger;
+    const entryId = await dispatch.append();
+    expect((await dispatch.skip(entryId, '1', 'other'))[0]).toBe('OTHER');
+    await redis.incr(webhookRevisionKey(tag));
+    expect((await dispatch.skip())[0]).toBe('WATCHED');
+    expect((await dispatch.skip(entryId, '1'))[0]).toBe('WATCHED');
+    await redis.del(dispatchLeaseKey(tag));
+    expect((await dispatch.skip(entryId, '1'))[0]).toBe('FREE');
+    expect((await dispatch.page({ take: 1 }))[9]).toBe(entryId);
   });
 });
 

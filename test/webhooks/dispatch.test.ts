@@ -1,7 +1,9 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { deliveryIndexKey, tagOfWebhookId } from '../../src/redis/index.js';
+import { SubscriptionBook } from '../../src/webhooks/subscriptions/index.js';
 import { eventually } from '../support/eventually.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';
-import { startStore, type Store } from '../support/store.js';
+import { connectTo, startStore, type Store } from '../support/store.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 import { allowLoopback, causeEvent, causeEvents, deliveries, endedDeliveries, startDispatcher, subscribe, subscription, SYSTEM, tenantWithBudget } from './dispatching.js';
 
@@ -52,6 +54,17 @@ describe('an event', () => {
       return found.last_success_at !== undefined && found;
     });
     expect(success).toBe(triggered);
+  });
+
+  test('lets the index of its subscription forget the deliveries that are gone by age, and counts them', async () => {
+    const id = await subscribe(holdfast, tenant, receiver.url);
+    const before = await holdfast.metric('holdfast_index_entries_trimmed_total');
+    const client = connectTo(redis.url);
+    await client.zadd(deliveryIndexKey(tagOfWebhookId(id, 64) as string, id), 1000, `1000-0:${id}`, 1001, `1001-0:${id}`);
+    client.disconnect();
+    await causeEvent(holdfast, tenant);
+    await endedDeliveries(holdfast, id, 1);
+    expect(await holdfast.metric('holdfast_index_entries_trimmed_total')).toBe(before + 2);
   });
 
   test('goes to each of its subscribers, and to no other', async () => {
@@ -163,6 +176,33 @@ describe('an answer', () => {
 });
 
 describe('what operators subscribe to', () => {
+  /** Waits until the dispatcher has left behind all that nobody wants. */
+  const isQuiet = (): Promise<unknown> => eventually('nothing waits for the dispatcher', async () => (await holdfast.metric('holdfast_event_log_lag')) === 0);
+
+  test.each(['before', 'after'] as const)('in the moment in which events are found that nobody wants, just %s the look at it, misses nothing', async (when) => {
+    const book = holdfast.app.get(SubscriptionBook, { strict: false });
+    const refresh = book.refresh.bind(book);
+    let id = '';
+    let told = '';
+    const subscribed = async (): Promise<void> => {
+      id = await subscribe(holdfast, SYSTEM, receiver.url);
+      told = await causeEvent(holdfast, tenant);
+    };
+    await isQuiet();
+    const spy = jest.spyOn(book, 'refresh').mockImplementationOnce(async (owners) => {
+      await (when === 'before' ? subscribed() : undefined);
+      await refresh(owners);
+      await (when === 'after' ? subscribed() : undefined);
+    });
+    try {
+      await causeEvent(holdfast, tenant);
+      await eventually('what was told after the subscription arrives', () => id !== '' && requestIds(receiver).includes(told));
+    } finally {
+      spy.mockRestore();
+      expect((await holdfast.admin('DELETE', `/v1/admin/webhooks/${id}`)).status).toBe(204);
+    }
+  });
+
   test('comes from all tenants, each in its own order', async () => {
     const other = await tenantWithBudget(holdfast);
     const id = await subscribe(holdfast, SYSTEM, receiver.url);

@@ -44,7 +44,7 @@ export class DispatchLeases extends LeaseShares<DispatchPartition> {
 
 async function askToDispatch(redis: RedisService, partition: DispatchPartition, token: string, leaseMs: number): Promise<LeaseAnswer> {
   const { tag } = partition;
-  const reply = await redis.scripts.run('dispatch_page', [dispatchLeaseKey(tag), eventLogKey(tag)], [token, leaseMs, 1, '>', 0, 0]);
+  const reply = await redis.scripts.run('dispatch_page', [dispatchLeaseKey(tag), eventLogKey(tag)], [token, leaseMs, 1, '>', 0]);
   const look = dispatchLookOf(reply);
   if (look === undefined) {
     return { word: 'other', lapsesInMs: Number(reply[2]) };

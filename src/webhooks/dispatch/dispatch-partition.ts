@@ -11,6 +11,8 @@ export class DispatchPartition {
   unknown = true;
   /** What is read next: `0` and later ids for what was read and not acknowledged, `>` for what was never read. */
   after = '0';
+  /** Whether a subscription was made in this partition at some time, so that its events are read. */
+  watched = false;
   /** The last event that was read, here or by a holder before. */
   lastRead = '0-0';
   lag = 0;

@@ -101,9 +101,14 @@ export class EventReader {
     const deadline = performance.now() + READ_BUDGET_MS;
     while (partition.active && reading.isCurrent() && performance.now() < deadline) {
       const { tag, after } = partition;
-      const isBare = after === '>' && !this.book.hasTargets(SYSTEM_OWNER);
+      if (after === '>') {
+        const outcome = await this.skip(partition, reading);
+        if (outcome !== 'wanted') {
+          return outcome;
+        }
+      }
       const reply = await this.redis.scripts.run(
-        'dispatch_page', [dispatchLeaseKey(tag), eventLogKey(tag)], [reading.token, this.config.webhookLeaseMs, 0, after, PAGE, isBare ? 1 : 0],
+        'dispatch_page', [dispatchLeaseKey(tag), eventLogKey(tag)], [reading.token, this.config.webhookLeaseMs, 0, after, PAGE],
       );
       const look = dispatchLookOf(reply);
       if (look === undefined) {
@@ -111,13 +116,8 @@ export class EventReader {
       }
       this.store.clock.tell(look.nowMs);
       const last = look.entries.at(-1);
-      const outcome = last === undefined ? 'queued' : await this.queueAll(partition, reading, look.entries, isBare);
-      if (outcome === 'lost') {
+      if (last !== undefined && !(await this.queueAll(partition, reading, look.entries))) {
         return 'lost';
-      }
-      if (outcome === 'too_bare') {
-        partition.after = '0';
-        continue;
       }
       if (after !== '>') {
         partition.after = last?.entryId ?? '>';
@@ -132,28 +132,51 @@ export class EventReader {
   }
 
   /**
-   * @param isBare whether the events were read without their fields where no tenant could want them
-   * @returns `too_bare` when the operators' first subscription was made meanwhile, perhaps before these events: they are to be read again.
+   * Leaves all that is there unread, where nobody has ever subscribed to it: neither in this partition nor, as the look at their
+   * subscriptions after the log's end was noted shows, the operators.
+   * @returns `wanted` when the events are to be read.
    */
-  private async queueAll(
-    partition: DispatchPartition, reading: Reading, entries: readonly LogEntry[], isBare: boolean,
-  ): Promise<'queued' | 'too_bare' | 'lost'> {
-    await this.book.refresh([...new Set(entries.flatMap(({ fields }) => fields.get('tn') ?? []))]);
-    if (isBare && this.book.hasTargets(SYSTEM_OWNER)) {
-      return 'too_bare';
+  private async skip(partition: DispatchPartition, { token, isCurrent }: Reading): Promise<'all' | 'lost' | 'wanted'> {
+    if (partition.watched || this.book.hasTargets(SYSTEM_OWNER)) {
+      return 'wanted';
     }
+    const run = async (upTo: string, entriesAdded: string): Promise<Reply> =>
+      this.redis.scripts.run('skip_events', [dispatchLeaseKey(partition.tag), eventLogKey(partition.tag)], [token, upTo, entriesAdded]);
+    const [found, , upTo = '', entriesAdded = ''] = await run('', '');
+    if (found === 'UP_TO') {
+      await this.book.refresh([]);
+      if (this.book.hasTargets(SYSTEM_OWNER) || !isCurrent()) {
+        return 'wanted';
+      }
+    }
+    const outcome = found === 'UP_TO' ? (await run(upTo, entriesAdded))[0] : found;
+    switch (outcome) {
+      case 'SKIPPED':
+        partition.lastRead = upTo;
+        return 'all';
+      case 'WATCHED':
+        partition.watched = true;
+        return 'wanted';
+      default:
+        return 'lost';
+    }
+  }
+
+  /** @returns false when the lease is another's. */
+  private async queueAll(partition: DispatchPartition, reading: Reading, entries: readonly LogEntry[]): Promise<boolean> {
+    await this.book.refresh([...new Set(entries.flatMap(({ fields }) => fields.get('tn') ?? []))]);
     let batch: Batch = { entryIds: [], deliveries: [] };
     for (const entry of entries) {
       batch.entryIds.push(entry.entryId);
       batch.deliveries.push(...this.wanted(partition, entry));
       if (batch.deliveries.length >= QUEUED_AT_ONCE) {
         if (!(await this.queue(partition, reading, batch))) {
-          return 'lost';
+          return false;
         }
         batch = { entryIds: [], deliveries: [] };
       }
     }
-    return batch.entryIds.length === 0 || (await this.queue(partition, reading, batch)) ? 'queued' : 'lost';
+    return batch.entryIds.length === 0 || (await this.queue(partition, reading, batch));
   }
 
   /** Who wants an event. One that cannot be understood is nobody's, for it would stand in the way of all behind it. */
@@ -191,10 +214,11 @@ export class EventReader {
         ...deliveries.flatMap(({ entryId, tenant, event, target }) => [entryId, target.subscriptionId, tenant, event.signed.eventType, event.trace]),
       ],
     );
-    const [word, nowMs, made = ''] = reply;
+    const [word, nowMs, made = '', forgotten] = reply;
     if (word !== 'QUEUED') {
       return false;
     }
+    this.metrics.trimmedEntries(Number(forgotten));
     // One that was made before is in its lane, or done.
     const fresh = deliveries.filter((_delivery, index) => made[index] === '1');
     const born = { partition: partition.code, tag, createdMs: Number(nowMs), attempts: 0, ended: false };
