@@ -37,10 +37,13 @@ require_event_log(tag)
 require_audit_log(tag)
 
 -- Nothing is refused below this line.
-local changed, outcomes = 0, {}
+local changed = 0
+-- What a step answers; its first five are known at its end. The outcomes come one by one: thousands of holds may end at one instant,
+-- and `unpack` gives up on so many.
+local reply = { 'STEP', '', '', '', '' }
 local function tell(outcome)
   for part = 1, 3 do
-    outcomes[#outcomes + 1] = outcome[part] or ''
+    reply[#reply + 1] = outcome[part] or ''
   end
 end
 
@@ -137,4 +140,5 @@ end
 if next_cursor then
   next_phase = phase
 end
-return { 'STEP', next_phase, next_cursor or '', ms_text(now), ms_text(changed), unpack(outcomes) }
+reply[2], reply[3], reply[4], reply[5] = next_phase, next_cursor or '', ms_text(now), ms_text(changed)
+return reply

@@ -46,6 +46,9 @@ if redis.call('EXISTS', api_key, secret_hash) ~= 0 then
 end
 require_event_log(tag)
 require_audit_log(tag)
+-- Where an index is damaged the script ends here.
+redis.call('ZCARD', api_key_index)
+redis.call('ZCARD', api_key_expiry_key(tag))
 
 -- Nothing is refused below this line.
 redis.call('HSET', api_key, 'key_id', key_id, 'tenant_id', tenant_id, 'name', name, 'secret_hash', hash,

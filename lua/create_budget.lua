@@ -40,10 +40,11 @@ require_audit_log(tag)
 
 -- Nothing is refused below this line.
 local now = ms_text(now_ms())
+-- The index comes first: where it is damaged the script ends here.
+redis.call('ZADD', budget_index, 0, scope .. ' ' .. unit)
 redis.call('HSET', budget, 'remaining', allocated, 'reserved', '0', 'spent', '0', 'allocated', allocated, 'debt', '0',
   'overdraft_limit', overdraft_limit, 'is_over_limit', '0', 'status', 'ACTIVE', 'ledger_id', ledger_id,
   'tenant_id', tenant_id, 'created_at', now, 'updated_at', now, unpack(ARGV, first_field))
-redis.call('ZADD', budget_index, 0, scope .. ' ' .. unit)
 append_event(tag, 'budget.created', tenant_id, scope, origin,
   { 'ledger_id', ledger_id, 'unit', unit, 'operation', 'CREATE', 'new_allocated', allocated, 'new_remaining', allocated,
     'new_debt', '0', 'new_spent', '0', 'new_reserved', '0', 'new_status', 'ACTIVE' })

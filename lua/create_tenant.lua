@@ -33,9 +33,10 @@ require_audit_log(tag)
 
 -- Nothing is refused below this line.
 local now = ms_text(now_ms())
+-- The index comes first: where it is damaged the script ends here.
+redis.call('ZADD', tenant_index, now, tenant_id)
 redis.call('HSET', tenant, 'tenant_id', tenant_id, 'name', name, 'status', 'ACTIVE', 'created_at', now, 'updated_at', now,
   unpack(ARGV, first_field))
-redis.call('ZADD', tenant_index, now, tenant_id)
 append_event(tag, 'tenant.created', tenant_id, nil, origin, { 'tenant_id', tenant_id, 'new_status', 'ACTIVE' })
 append_audit(tag, 'createTenant', 201, tenant_id, 'tenant', tenant_id, origin, { 'name', name })
 return { 'CREATED', unpack(redis.call('HGETALL', tenant)) }

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- list_deliveries: those deliveries of a subscription that match, newest first, a bounded stretch of a partition's index at a time.
--- Those of one instant come by their refs, which begin with the event's id, the latest first.
+-- Those of one instant come by their events, the latest first.
 --
 -- KEYS[1]   delivery_index   sorted set of the subscription's deliveries, score = creation time in ms
 -- ARGV[1]   from_ms          bounds of the creation time, both inclusive, or -inf
@@ -14,35 +14,80 @@
 -- EMITS     nothing
 -- @include  keys, index_walk
 --
--- An entry whose record is gone by age stands for nothing.
+-- An entry whose record is gone by age stands for nothing. The index orders the entries of one instant by their bytes, in which the
+-- tenth event of a millisecond stands before its ninth, so they are read together and put in order here. An instant has few more of
+-- them than one script queues.
 local delivery_index = KEYS[1]
 local from_ms, to_ms, after_ms, after_ref, status = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local examine, limit = tonumber(ARGV[6]), tonumber(ARGV[7])
 
 local tag = tag_of_key(delivery_index)
-local entries = reverse_stretch(delivery_index, from_ms, to_ms, after_ms, after_ref, examine)
+
+-- A ref begins with the id of its event: the ms of its time, and its number within that.
+local function place_of(ref, created_ms)
+  local event_ms, number = string.match(ref, '^(%d+)-(%d+):')
+  return { ref = ref, created_ms = created_ms, at = tonumber(created_ms), event_ms = tonumber(event_ms) or 0, number = tonumber(number) or 0 }
+end
+
+local function is_newer(a, b)
+  if a.at ~= b.at then
+    return a.at > b.at
+  end
+  if a.event_ms ~= b.event_ms then
+    return a.event_ms > b.event_ms
+  end
+  if a.number ~= b.number then
+    return a.number > b.number
+  end
+  return bytes_less(b.ref, a.ref)
+end
+
+-- The places behind `after`, whole instants of them: as many as a run looks at, or all that are left.
+local function places_behind(after)
+  local places = {}
+  local function add(page)
+    for i = 1, #page, 2 do
+      local place = place_of(page[i], page[i + 1])
+      if not after or is_newer(after, place) then
+        places[#places + 1] = place
+      end
+    end
+  end
+  local newest = to_ms
+  if after then
+    add(redis.call('ZRANGEBYSCORE', delivery_index, after_ms, after_ms, 'WITHSCORES'))
+    newest = '(' .. after_ms
+  end
+  local page = redis.call('ZREVRANGEBYSCORE', delivery_index, newest, from_ms, 'WITHSCORES', 'LIMIT', 0, examine)
+  if #page == 2 * examine then
+    page = redis.call('ZREVRANGEBYSCORE', delivery_index, newest, page[#page], 'WITHSCORES')
+  end
+  add(page)
+  table.sort(places, is_newer)
+  return places
+end
+
 local reply, rows, examined = { '', '', '' }, 0, 0
-for i = 1, #entries, 2 do
-  local ref, created_ms = entries[i], entries[i + 1]
-  local fields = redis.call('HGETALL', delivery_key(tag, ref))
+for _, place in ipairs(places_behind(after_ms ~= '' and place_of(after_ref, after_ms) or nil)) do
+  local fields = redis.call('HGETALL', delivery_key(tag, place.ref))
   local found_status
-  for j = 1, #fields, 2 do
-    if fields[j] == 'st' then
-      found_status = fields[j + 1]
+  for i = 1, #fields, 2 do
+    if fields[i] == 'st' then
+      found_status = fields[i + 1]
     end
   end
   examined = examined + 1
   if found_status and (status == '' or status == found_status) then
-    reply[#reply + 1] = ref
-    reply[#reply + 1] = created_ms
+    reply[#reply + 1] = place.ref
+    reply[#reply + 1] = place.created_ms
     reply[#reply + 1] = tostring(#fields)
-    for j = 1, #fields do
-      reply[#reply + 1] = fields[j]
+    for i = 1, #fields do
+      reply[#reply + 1] = fields[i]
     end
     rows = rows + 1
   end
   if rows == limit or examined == examine then
-    reply[1], reply[2] = created_ms, ref
+    reply[1], reply[2] = place.created_ms, place.ref
     break
   end
 end

@@ -8,12 +8,12 @@
 -- ARGV[2]   retention_ms   how long a delivery's record stays
 -- ARGV[3]   event_count
 -- ARGV[...] the entry ids of the events, then for each delivery: entry id, subscription id, tenant, event type, trace
--- RETURNS   QUEUED now_ms made | NOT_HELD
+-- RETURNS   QUEUED now_ms made forgotten | NOT_HELD
 -- EMITS     nothing
 -- @include  keys, now_ms, delivery, dispatch_group
 --
 -- made has a 1 for each delivery that was made and a 0 for each that there was before, so a repeat is harmless. The lease is asked, so
--- that an instance which lost it cannot put its events behind those of the next holder.
+-- that an instance which lost it cannot put its events behind those of the next holder. forgotten are the index entries of deliveries that are gone by age.
 local lease, event_log = KEYS[1], KEYS[2]
 local token, retention_ms, event_count = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local first_event = 4
@@ -43,8 +43,9 @@ for i = first_delivery, #ARGV, fields_each do
   })
   made[#made + 1] = is_new and '1' or '0'
 end
+local forgotten = 0
 for subscription in pairs(given) do
-  keep_index_short(tag, subscription, now, tonumber(retention_ms))
+  forgotten = forgotten + keep_index_short(tag, subscription, now, tonumber(retention_ms))
 end
 redis.call('XACK', event_log, DISPATCH_GROUP, unpack(ARGV, first_event, first_delivery - 1))
-return { 'QUEUED', ms_text(now), table.concat(made) }
+return { 'QUEUED', ms_text(now), table.concat(made), tostring(forgotten) }

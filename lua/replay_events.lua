@@ -6,11 +6,11 @@
 -- ARGV[2]   replay_id
 -- ARGV[3]   retention_ms     how long a delivery's record stays
 -- ARGV[...] entry ids of events
--- RETURNS   QUEUED (ref tenant)*
+-- RETURNS   QUEUED forgotten (ref tenant)*
 -- EMITS     nothing
 -- @include  keys, now_ms, delivery
 --
--- An event that has left the log since it was found is passed over.
+-- An event that has left the log since it was found is passed over. forgotten are the index entries of deliveries that are gone by age.
 local event_log = KEYS[1]
 local subscription_id, replay_id, retention_ms = ARGV[1], ARGV[2], ARGV[3]
 local first_entry = 4
@@ -34,13 +34,13 @@ for i = first_entry, #ARGV do
 end
 
 -- Nothing is refused below this line.
-local reply = { 'QUEUED' }
+local reply = { 'QUEUED', '0' }
 for _, delivery in ipairs(deliveries) do
   create_delivery(tag, delivery)
   reply[#reply + 1] = delivery.ref
   reply[#reply + 1] = delivery.tenant
 end
 if #deliveries > 0 then
-  keep_index_short(tag, subscription_id, now, tonumber(retention_ms))
+  reply[2] = tostring(keep_index_short(tag, subscription_id, now, tonumber(retention_ms)))
 end
 return reply

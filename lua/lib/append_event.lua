@@ -20,7 +20,9 @@ end
 
 local function append_event(tag, event_type, tenant, scope, origin, figures)
   local correlation = origin.correlation
-  local entry = { 'XADD', event_log_key(tag), '*', 'ty', event_type, 'tn', tenant, 'ac', origin.actor }
+  -- Room for all that an event has: a table that grows is made anew each time.
+  local entry = { 'XADD', event_log_key(tag), '*', 'ty', event_type, 'tn', tenant, 'ac', origin.actor, nil, nil, nil, nil, nil, nil, nil,
+    nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil }
   local size = put_field(entry, 9, 'sc', scope)
   size = put_field(entry, size, 'ki', origin.key)
   size = put_field(entry, size, 'rq', origin.request)

@@ -39,7 +39,8 @@ local function create_delivery(tag, delivery)
 end
 
 -- Forgets what a subscription's index holds of deliveries whose records are gone by age: more a run than a run adds. The index of a
--- subscription that gets nothing any more goes with the last record. Called once a run for each subscription that was given some.
+-- subscription that gets nothing any more goes with the last record. Called once a run for each subscription that was given some. Returns
+-- how many entries it forgot.
 local function keep_index_short(tag, subscription, now, retention_ms)
   local index = delivery_index_key(tag, subscription)
   local gone = #redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ms_text(now - retention_ms), 'LIMIT', 0, 500)
@@ -47,6 +48,7 @@ local function keep_index_short(tag, subscription, now, retention_ms)
     redis.call('ZREMRANGEBYRANK', index, 0, gone - 1)
   end
   redis.call('PEXPIRE', index, ms_text(retention_ms))
+  return gone
 end
 
 -- Takes a delivery out of its lane, wherever it stands there, and returns how many of the `waiting` are left.

@@ -75,24 +75,6 @@ local function descending_stretch(index, from, to, score, member, count)
   return entries
 end
 
--- The order of the set itself from its end: members of one score in descending byte order, too. Otherwise as index_stretch.
-local function reverse_stretch(index, from, to, score, member, count)
-  if score == '' then
-    return redis.call('ZREVRANGEBYSCORE', index, to, from, 'WITHSCORES', 'LIMIT', 0, count)
-  end
-  local left = ranks_behind(index, score, member)
-  if redis.call('ZRANGE', index, left - 1, left - 1)[1] == member then
-    left = left - 1
-  end
-  local start = redis.call('ZCARD', index) - left
-  local entries = redis.call('ZREVRANGE', index, start, start + count - 1, 'WITHSCORES')
-  while #entries > 0 and tonumber(entries[#entries]) < tonumber(from) do
-    table.remove(entries)
-    table.remove(entries)
-  end
-  return entries
-end
-
 -- At most `count` entries with scores from `from` to `to`, both inclusive or '-inf' and '+inf', that stand behind
 -- (score, member), or the first ones when `score` is empty. Members of one score come in ascending byte order, also when the
 -- scores descend. Returns member, score, member, score, ...

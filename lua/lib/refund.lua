@@ -67,16 +67,17 @@ local function take_back(tag, refunds, reservation_id, hold)
   if family.defect then
     return family.defect
   end
-  local amount, moved = i64_figure(hold.amount), {}
+  local amount = i64_figure(hold.amount)
   for i = 1, #family do
-    local remaining, reserved = moved_back(family[i], amount)
-    if not remaining then
+    local budget = family[i]
+    budget.then_remaining, budget.then_reserved = moved_back(budget, amount)
+    if not budget.then_remaining then
       return 'INVALID_BUDGET'
     end
-    moved[2 * i - 1], moved[2 * i] = remaining, reserved
   end
   for i = 1, #family do
-    family[i].remaining, family[i].reserved, family[i].tenant = moved[2 * i - 1], moved[2 * i], hold.tenant
+    local budget = family[i]
+    budget.remaining, budget.reserved, budget.tenant = budget.then_remaining, budget.then_reserved, hold.tenant
   end
   hold.leaf = family.leaf
   refunds.taken[reservation_id] = true

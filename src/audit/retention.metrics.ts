@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { MetricsRegistry, type LabelledCounter, type LabelledGauge } from '../metrics/index.js';
+import { MaintenanceMetrics, MetricsRegistry, type LabelledCounter, type LabelledGauge } from '../metrics/index.js';
 
 export type RetentionJob = 'audit_retention' | 'record_packing' | 'event_retention' | 'audit_log_retention' | 'api_key_expiry';
 
@@ -7,7 +7,6 @@ export type RetentionJob = 'audit_retention' | 'record_packing' | 'event_retenti
 @Injectable()
 export class RetentionMetrics {
   private readonly runs: LabelledCounter;
-  private readonly trimmed: LabelledCounter;
   private readonly examined: LabelledCounter;
   private readonly packed: LabelledCounter;
   private readonly unpacked: LabelledCounter;
@@ -18,9 +17,11 @@ export class RetentionMetrics {
   private readonly held: LabelledGauge;
   private readonly keys: LabelledCounter;
 
-  constructor(metrics: MetricsRegistry) {
+  constructor(
+    metrics: MetricsRegistry,
+    private readonly maintenance: MaintenanceMetrics,
+  ) {
     this.runs = metrics.counter({ name: 'cycles_maintenance_runs_total', help: 'Runs of scheduled work by outcome.', labels: ['job', 'outcome'] });
-    this.trimmed = metrics.counter({ name: 'holdfast_index_entries_trimmed_total', help: 'Index entries removed because their records are gone.' });
     this.examined = metrics.counter({ name: 'holdfast_index_entries_examined_total', help: 'Index entries whose records were looked for.' });
     this.packed = metrics.counter({ name: 'holdfast_records_packed_total', help: 'Records of ended reservations brought into their small form.' });
     this.unpacked = metrics.counter({ name: 'holdfast_records_not_packed_total', help: 'Records that kept their form: gone, or not of the expected form.' });
@@ -42,7 +43,7 @@ export class RetentionMetrics {
 
   looked(examined: number, removed: number): void {
     this.examined.inc({}, examined);
-    this.trimmed.inc({}, removed);
+    this.maintenance.trimmedEntries(removed);
   }
 
   pack(examined: number, packed: number): void {

@@ -68,6 +68,8 @@ export interface HoldfastConfig {
   readonly rateLimitPublicPerMinute: number;
   /** Absent when no proxy is believed. */
   readonly trustProxy?: readonly string[];
+  /** Absent when no script of another origin is let in. */
+  readonly corsOrigins?: readonly string[];
   /** Absent only with the embedded Redis, until `resolveWebhookSecretKey` has found or made it. */
   readonly webhookSecretEncryptionKey?: Buffer;
   /** Of one attempt. */
@@ -102,6 +104,7 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
   const adminPort = reading.optional(VARIABLES.adminPort);
   const adminApiKey = reading.optional(VARIABLES.adminApiKey);
   const trustProxy = reading.optional(VARIABLES.trustProxy);
+  const corsOrigins = reading.optional(VARIABLES.corsOrigins);
   const webhookSecretEncryptionKey = reading.optional(VARIABLES.webhookSecretEncryptionKey);
   if (redis.mode !== 'embedded' && !reading.isSet(VARIABLES.adminApiKey)) {
     reading.refuse('ADMIN_API_KEY is required with an external Redis: set at least 16 characters');
@@ -135,6 +138,7 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
     rateLimitAuthFailuresPerMinute: reading.required(VARIABLES.rateLimitAuthFailuresPerMinute),
     rateLimitPublicPerMinute: reading.required(VARIABLES.rateLimitPublicPerMinute),
     ...(trustProxy === undefined ? {} : { trustProxy }),
+    ...(corsOrigins === undefined ? {} : { corsOrigins }),
     ...(webhookSecretEncryptionKey === undefined ? {} : { webhookSecretEncryptionKey }),
     webhookTimeoutMs: reading.required(VARIABLES.webhookTimeoutMs),
     webhookConcurrency: reading.required(VARIABLES.webhookConcurrency),

@@ -119,6 +119,21 @@ function isNetwork(text: string): boolean {
   return longest > 0 && more === undefined && (bits === undefined || (/^[1-9]\d{0,2}$/.test(bits) && Number(bits) <= longest));
 }
 
+/** An origin as browsers write it in `Origin`, or undefined when the text says more or less than one. There is no `*`: the pages are known. */
+function originOf(text: string): string | undefined {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isOrigin = url !== undefined && (url.protocol === 'https:' || url.protocol === 'http:') && url.href === `${url.origin}/`;
+  return isOrigin ? url.origin : undefined;
+}
+
+const origins: Parse<readonly string[]> = (value) => {
+  const entries = value.split(',').map((entry) => originOf(entry.trim()));
+  const good = entries.filter((origin) => origin !== undefined);
+  return good.length === entries.length
+    ? { value: good }
+    : { allowed: 'a comma-separated list of origins such as https://dashboard.example.com or http://localhost:3000' };
+};
+
 const DAY_MS = 86_400_000;
 
 export const VARIABLES = {
@@ -156,6 +171,7 @@ export const VARIABLES = {
   rateLimitAuthFailuresPerMinute: define('RATE_LIMIT_AUTH_FAILURES_PER_MINUTE', '0', integer(0, 10_000_000), '401 answers to one address and kind of key in a minute, per instance; further ones become 429; 0 is no limit.'),
   rateLimitPublicPerMinute: define('RATE_LIMIT_PUBLIC_PER_MINUTE', '300', integer(0, 10_000_000), 'Requests of one address for /docs and /openapi.json in a minute, per instance; 0 is no limit.'),
   trustProxy: define('TRUST_PROXY', '(none)', proxies, 'Proxies whose X-Forwarded-For is believed: addresses, CIDR ranges, loopback, linklocal, uniquelocal.'),
+  corsOrigins: define('CORS_ORIGINS', '(none)', origins, 'Origins of web pages whose scripts may use the API from a browser, comma-separated.'),
   webhookSecretEncryptionKey: define('WEBHOOK_SECRET_ENCRYPTION_KEY', '(generated with the embedded Redis, else required)', key32, 'Encrypts webhook secrets and headers: 32 bytes, hex or base64; the same on every instance.', true),
   webhookTimeoutMs: define('WEBHOOK_TIMEOUT_MS', '10000', integer(100, 60_000), 'How long an endpoint may take to answer one delivery.'),
   webhookConcurrency: define('WEBHOOK_CONCURRENCY', '1000', integer(2, 10_000), 'Deliveries that an instance attempts at the same time.'),

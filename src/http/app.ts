@@ -22,7 +22,7 @@ export async function createApp(config: HoldfastConfig, options: AppOptions = {}
   const logger = options.logger ?? createLogger(config.logLevel);
   const adminApiKey = resolveAdminApiKey(config, logger);
   const webhookSecretEncryptionKey = resolveWebhookSecretKey(config, logger);
-  const { fastify, routes } = createFastify(logger, config);
+  const { fastify, routes } = await createFastify(logger, config);
   const app = await NestFactory.create<NestFastifyApplication>(
     AppModule.forRoot({ ...config, adminApiKey, webhookSecretEncryptionKey }, { logger, routes, modules: options.modules ?? [] }),
     new FastifyAdapter(fastify as never),

@@ -4,6 +4,7 @@ import { fastify, LogController, type FastifyInstance } from 'fastify';
 import type { HoldfastConfig } from '../config/index.js';
 import { Refusal } from '../ledger/index.js';
 import type { Logger } from '../logging/index.js';
+import { installCors } from './cors.js';
 import { answerTo, errorBody, noRoute, sendError, type ErrorAnswer } from './error-answer.js';
 import { parseBody, stringifyJson } from './json.js';
 import { installRouteTable, type RouteTable } from './route-table.js';
@@ -24,7 +25,10 @@ export interface HttpServer {
 }
 
 /** Builds the Fastify instance with everything that must be in place before Nest adds the routes. */
-export function createFastify(logger: Logger, { bodyLimitBytes, trustProxy }: Pick<HoldfastConfig, 'bodyLimitBytes' | 'trustProxy'>): HttpServer {
+export async function createFastify(
+  logger: Logger,
+  { bodyLimitBytes, trustProxy, corsOrigins }: Pick<HoldfastConfig, 'bodyLimitBytes' | 'trustProxy' | 'corsOrigins'>,
+): Promise<HttpServer> {
   const routes: { table?: RouteTable } = {};
   const instance = fastify({
     loggerInstance: logger,
@@ -53,6 +57,9 @@ export function createFastify(logger: Logger, { bodyLimitBytes, trustProxy }: Pi
   }) as unknown as FastifyInstance;
   answerUncommon(instance.server);
   installTracing(instance);
+  if (corsOrigins !== undefined) {
+    await installCors(instance, corsOrigins);
+  }
   const table = installRouteTable(instance);
   routes.table = table;
   refuseEarly(instance, table);

@@ -3,11 +3,12 @@ import { MetricsRegistry, type LabelledCounter, type LabelledHistogram } from '.
 
 const DURATION_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 30];
 
-/** Runs of scheduled work, under the names that existing dashboards know. */
+/** Runs of scheduled work, under the names that existing dashboards know, and what is tidied up beside other work too. */
 @Injectable()
 export class MaintenanceMetrics {
   private readonly runs: LabelledCounter;
   private readonly durations: LabelledHistogram;
+  private readonly trimmed: LabelledCounter;
 
   constructor(metrics: MetricsRegistry) {
     const labels = ['job', 'outcome'];
@@ -18,6 +19,7 @@ export class MaintenanceMetrics {
       labels,
       buckets: DURATION_BUCKETS,
     });
+    this.trimmed = metrics.counter({ name: 'holdfast_index_entries_trimmed_total', help: 'Index entries removed because their records are gone.' });
   }
 
   ended(job: string, outcome: 'success' | 'failed', durationMs: number): void {
@@ -28,5 +30,10 @@ export class MaintenanceMetrics {
   /** Something that befell a job beside the outcome of a run. */
   befell(job: string, what: 'lease_lost' | 'lease_error'): void {
     this.runs.inc({ job, outcome: what });
+  }
+
+  /** Index entries were removed that stood for nothing any more. */
+  trimmedEntries(count: number): void {
+    this.trimmed.inc({}, count);
   }
 }

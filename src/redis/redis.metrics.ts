@@ -5,6 +5,7 @@ export class RedisMetrics {
   readonly connectionLost: Counter;
   readonly connectionRestored: Counter;
   readonly embeddedRestarts: Counter;
+  readonly scriptTextsRun: Counter;
   readonly memoryUsedBytes: Gauge;
   readonly memoryMaxBytes: Gauge;
   readonly evictedKeys: Gauge;
@@ -24,6 +25,11 @@ export class RedisMetrics {
     this.embeddedRestarts = new Counter({
       name: 'holdfast_embedded_redis_restarts_total',
       help: 'Times that the embedded Redis died and was started again.',
+      registers,
+    });
+    this.scriptTextsRun = new Counter({
+      name: 'holdfast_script_texts_run_total',
+      help: 'Scripts that were run from their text, because a master of Redis had lost their functions.',
       registers,
     });
     this.memoryUsedBytes = new Gauge({

@@ -54,7 +54,7 @@ export class RedisService implements OnApplicationShutdown {
     readonly partitions: number,
     private readonly parts: ServiceParts,
   ) {
-    this.scripts = new ScriptRegistry(client);
+    this.scripts = new ScriptRegistry(client, () => parts.metrics.scriptTextsRun.inc());
   }
 
   /**

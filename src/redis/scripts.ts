@@ -40,7 +40,11 @@ export class ScriptRegistry {
   private readonly scripts = (known ??= readScripts());
   private loading: Promise<void> | undefined;
 
-  constructor(private readonly client: Redis | Cluster) {}
+  /** @param textRan is called for each call of a script that a server had not as a function. */
+  constructor(
+    private readonly client: Redis | Cluster,
+    private readonly textRan: () => void = () => undefined,
+  ) {}
 
   /**
    * Loads every function into every master that has it not, so that a script which does not compile stops the start, and takes
@@ -105,6 +109,7 @@ export class ScriptRegistry {
   }
 
   private async runText<Name extends ScriptName>(name: Name, keys: ScriptKeys<Name>, args: ScriptArgs<Name>): Promise<Reply> {
+    this.textRan();
     // Whoever waits for its answer does not wait for this; should it fail, the next call tries again.
     this.loading ??= this.restore()
       .catch(() => undefined)

@@ -120,6 +120,16 @@ const SIMPLE: readonly Simple[] = [
     bad: ['true', '1', '*', 'proxy.internal', '10.0.0.0/33', '10.0.0.0/0', '10.0.0.0/8/8', '10.0.0/8', '::/129', '::ffff:10.0.0.1/16', '10.0.0.1,'],
   },
   {
+    name: 'CORS_ORIGINS',
+    field: 'corsOrigins',
+    fallback: undefined,
+    good: [
+      ['https://dashboard.example.com', ['https://dashboard.example.com']],
+      ['HTTPS://Dashboard.example.com:443/ , http://[::1]:3000', ['https://dashboard.example.com', 'http://[::1]:3000']],
+    ],
+    bad: ['*', 'null', 'dashboard.example.com', 'ftp://files.example.com', 'https://a.example.com/page', 'https://a.example.com?', 'https://me@a.example.com', 'https://a.example.com,'],
+  },
+  {
     name: 'WEBHOOK_SECRET_ENCRYPTION_KEY',
     field: 'webhookSecretEncryptionKey',
     fallback: undefined,

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
 
-import { StoreBootError, StoreUnavailable, toStoreError } from '../../src/redis/index.js';
+import { budgetIndexKey, StoreBootError, StoreUnavailable, toStoreError } from '../../src/redis/index.js';
 import { eventually } from '../support/eventually.js';
 import { findFreePort, startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
 import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';
@@ -83,6 +83,33 @@ describe('a Redis that is killed', () => {
       await running.service.client.publish('news', 'hello');
       return heard.includes('hello');
     });
+  });
+});
+
+describe('a Redis that has lost its functions', () => {
+  test('runs the texts of the scripts, which are counted, until it has the functions again', async () => {
+    const { service, metric } = await startBoth();
+    const { client, scripts } = service;
+    const budgets = budgetIndexKey('{p00}', 'acme');
+    const read = (): Promise<unknown> => scripts.run('balances', [budgets], ['', 10, '0', 'tenant:acme']);
+    const textsRun = (): Promise<number> => metric('holdfast_script_texts_run_total');
+    await read();
+    expect(await textsRun()).toBe(0);
+    // A full Redis loads no functions, so every call meets their absence.
+    await client.config('SET', 'maxmemory', '1');
+    await client.function('FLUSH');
+    await read();
+    expect(await textsRun()).toBe(1);
+    await scripts.runMany('balances', [{ keys: [budgets], args: ['', 10, '0', 'tenant:acme'] }, { keys: [budgets], args: ['', 10, '0', 'tenant:acme'] }]);
+    expect(await textsRun()).toBe(3);
+    await client.config('SET', 'maxmemory', '0');
+    await eventually('it has them again', async () => {
+      await read();
+      return ((await client.function('LIST', 'LIBRARYNAME', 'holdfast_balances_*'))).length === 1;
+    });
+    const counted = await textsRun();
+    await read();
+    expect(await textsRun()).toBe(counted);
   });
 });
 

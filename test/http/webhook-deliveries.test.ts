@@ -124,6 +124,21 @@ describe('the list of deliveries', () => {
     }
   });
 
+  test('has the events of one millisecond by their numbers, on pages of any size, also where they are more than one look takes', async () => {
+    const { subscriber, id } = await subscribed();
+    await keep(id, { tenant: subscriber.id, createdMs: NOON - 1 });
+    const first = sequence + 1;
+    for (let count = 0; count < 300; count += 1) {
+      await keep(id, { tenant: subscriber.id });
+    }
+    await keep(id, { tenant: subscriber.id, createdMs: NOON + 1 });
+    const numbers = Array.from({ length: 302 }, (_, index) => first - 1 + index).reverse();
+    for (const limit of [7, 100]) {
+      const rows = await walk(id, limit);
+      expect(rows.map(({ event_id: eventId }) => Number(eventPlaceOf(eventId as string)?.entryId.split('-')[1]))).toEqual(numbers);
+    }
+  });
+
   test("of the operators' subscription merges all partitions", async () => {
     const id = await systemSubscription();
     const tenants = Array.from({ length: 25 }, (_, index) => `merge-${index}`);

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
-import { deliveryKey, eventLogKey, laneKey, lanesKey, RedisService, replayKey, StoreUnavailable, tenantEventsKey, webhookKey } from '../../src/redis/index.js';
+import { deliveryIndexKey, deliveryKey, eventLogKey, laneKey, lanesKey, RedisService, replayKey, StoreUnavailable, tenantEventsKey, webhookKey } from '../../src/redis/index.js';
 import { ReplaySelection } from '../../src/webhooks/replay/replay-selection.js';
 import { SubscriptionBook } from '../../src/webhooks/subscriptions/index.js';
 import { expectRefusal, expectStatus, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
@@ -66,6 +66,16 @@ describe('a replay', () => {
     const both = await deliveries(id);
     expect(new Set(both.map(({ delivery_id: one }) => one as string)).size).toBe(8);
     expect(new Set(both.map(({ event_id: one }) => one as string)).size).toBe(4);
+  });
+
+  test('counts the index entries that it removes because their deliveries are gone by age', async () => {
+    const tenant = await withBudgets(1);
+    const id = await subscribe(tenant.id);
+    const trimmed = (): Promise<number> => on.holdfast.metric('holdfast_index_entries_trimmed_total');
+    const before = await trimmed();
+    await on.stored.redis.zadd(deliveryIndexKey(on.stored.tagOf(tenant.id), id), 1000, `1000-0:${id}`, 1001, `1001-0:${id}`);
+    expectStatus(await replay(id), 202);
+    expect(await trimmed()).toBe(before + 2);
   });
 
   test('keeps to its window with both ends, and to the types it names', async () => {

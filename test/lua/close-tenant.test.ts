@@ -10,10 +10,12 @@ import {
   keyRevokedChannel,
   quarantineKey,
   tenantKey,
+  ttlIndexKey,
   webhookIndexKey,
   webhookKey,
 } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
+import { makeHolds } from '../support/bulk-holds.js';
 import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, readLedger, snapshot, type LedgerState } from '../support/ledger-state.js';
 import { useConnections, useLedger } from '../support/use-ledger.js';
@@ -173,6 +175,25 @@ describe('the cascade', () => {
     const state = await assertInvariants(ledger);
     expect(state.holds.get(dead.id)).toMatchObject({ st: 'EXPIRED' });
     expect(ofType(state, 'reservation.released_via_tenant_cascade')[0]?.fields['released_amount']).toBe('60');
+  });
+
+  test('expires thousands of holds that were dead before and end in the same millisecond, and names each', async () => {
+    const ledger = await furnished();
+    await ledger.redis.hincrby(ledger.budgetKeyOf(), 'allocated', 2000);
+    await ledger.redis.hincrby(ledger.budgetKeyOf(), 'remaining', 2000);
+    const ids = await makeHolds(ledger.redis, ledger.tag, ledger.tenant, Array.from({ length: 2700 }, () => ({})));
+    const endedAt = (await ledger.serverTime()) - 60_000;
+    const ending = ledger.redis.pipeline();
+    for (const id of ids) {
+      ending.hset(ledger.reservationKeyOf(id), 'gr', 0, 'ex', endedAt).zadd(ttlIndexKey(ledger.tag), endedAt, id);
+    }
+    await ending.exec();
+    await update(ledger, 'CLOSED');
+    const reply = await step(ledger, 'holds');
+    expect(reply.slice(0, 1)).toEqual(['STEP']);
+    expect(reply.filter((part) => part === 'EXPIRED')).toHaveLength(ids.length);
+    await carryThrough(ledger);
+    expect((await assertInvariants(ledger)).ttl.size).toBe(0);
   });
 
   test('quarantines a hold that cannot be given back, and its share goes back when the budget closes', async () => {

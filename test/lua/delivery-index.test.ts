@@ -21,9 +21,9 @@ async function replayOne(ledger: LedgerClient, subscription: string): Promise<Re
   return scripts.run('replay_events', [log], [subscription, 'rpl_1', RETENTION_MS, entryId]);
 }
 
-test.each([['delivery', queueOne], ['replay', replayOne]])(
-  'a %s forgets index entries that outlived their records, a bounded number of the oldest at a time, and keeps the others',
-  async (_what, add) => {
+test.each([['delivery', queueOne, 3], ['replay', replayOne, 1]])(
+  'a %s forgets index entries that outlived their records, a bounded number of the oldest at a time, tells how many, and keeps the others',
+  async (_what, add, told) => {
     const ledger = await newLedger();
     const { redis, tag } = ledger;
     const subscription = `whsub_${tag.slice(2, 4)}${randomText(16)}`;
@@ -32,9 +32,10 @@ test.each([['delivery', queueOne], ['replay', replayOne]])(
     const nowMs = Number(seconds) * 1000;
     const old = Array.from({ length: 620 }, (_, number) => [nowMs - RETENTION_MS - 100_000 + number, `gone-${number}`]);
     await redis.zadd(index, ...old.flat(), nowMs - RETENTION_MS + 60_000, 'kept');
-    expect((await add(ledger, subscription))[0]).toBe('QUEUED');
+    const first = await add(ledger, subscription);
+    expect([first[0], first[told]]).toEqual(['QUEUED', '500']);
     expect(await redis.zrange(index, '0', '0')).toEqual(['gone-500']);
-    await add(ledger, subscription);
+    expect((await add(ledger, subscription))[told]).toBe('120');
     const left = await redis.zrange(index, '0', '-1');
     expect(left).toHaveLength(3);
     expect(left[0]).toBe('kept');

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
 import {
+  apiKeyExpiryKey,
   apiKeyHashKey,
   apiKeyIndexKey,
   apiKeyKey,
@@ -69,6 +70,22 @@ async function unchanged<T>(ledger: LedgerClient, act: () => Promise<T>): Promis
 async function eventTypes(ledger: LedgerClient): Promise<(string | undefined)[]> {
   return (await readLedger(ledger)).events.map(({ fields }) => fields['ty']);
 }
+
+describe('an index that is no sorted set', () => {
+  test.each<[string, (ledger: LedgerClient) => string, (ledger: LedgerClient) => Promise<Reply>]>([
+    ['tenants, of a new tenant', ({ tag }) => tenantIndexKey(tag), (ledger) => createTenant(ledger)],
+    ['budgets, of a new budget', ({ tag, tenant }) => budgetIndexKey(tag, tenant), (ledger) => createBudget(ledger)],
+    ['API keys, of a new key', ({ tag, tenant }) => apiKeyIndexKey(tag, tenant), (ledger) => createKey(ledger, newKey(ledger))],
+    ['expiries, of a new key', ({ tag }) => apiKeyExpiryKey(tag), (ledger) => createKey(ledger, newKey(ledger))],
+  ])('(%s) stops the script before anything is written', async (_what, indexOf, create) => {
+    const ledger = await newLedger();
+    if (indexOf(ledger) !== tenantIndexKey(ledger.tag)) {
+      await ledger.makeTenant();
+    }
+    await ledger.redis.set(indexOf(ledger), 'broken');
+    await unchanged(ledger, () => expect(create(ledger)).rejects.toThrow('WRONGTYPE'));
+  });
+});
 
 describe('create_tenant', () => {
   test('makes the record, its place in the index and one event, and finds them again without a write', async () => {

@@ -193,6 +193,55 @@ describe('what a process left behind that died between two steps', () => {
     expect(await eventually('it is off the list', async () => (await redis.zscore(outcomesKey(tag), ref)) === null)).toBe(true);
     expect(await instance.metric('holdfast_dispatch_left_over_total', { kind: 'outcome' })).toBe(1);
   });
+
+  describe('hides nothing behind what cannot be mended, however much of that there is:', () => {
+    let damaged: string[] = [];
+
+    /** Puts records that nobody can read before the others of an index, more than are taken up in two goes. */
+    async function hide(index: string, tag: string, id: string): Promise<void> {
+      const refs = Array.from({ length: 250 }, (_, number) => `1000-${number}:${id}`);
+      damaged = [index, ...refs.map((ref) => deliveryKey(tag, ref))];
+      await Promise.all(refs.map((ref) => redis.set(deliveryKey(tag, ref), 'damaged')));
+      await redis.zadd(index, ...refs.flatMap((ref) => [500, ref]));
+    }
+
+    // The partition may be that of other tests, too.
+    afterEach(() => Promise.all(damaged.map((key) => redis.del(key))));
+
+    test('a retry', async () => {
+      await start({ WEBHOOK_LEASE_MS: '1000' });
+      const { id, ref, tag } = await failedOnce({});
+      await hide(retryingKey(tag), tag, id);
+      const jobs = (await Promise.all(mastersOf(redis).map((master) => master.keys(`${queuePrefix()}*`)))).flat();
+      await redis.del(jobs);
+      receiver.react = (response) => response.writeHead(200).end();
+      await redis.hset(deliveryKey(tag, ref), 'nr', 1000);
+      await redis.zadd(retryingKey(tag), 1000, ref);
+      expect(await endedDeliveries(api, id, 1)).toMatchObject([{ status: 'SUCCESS', attempts: 2 }]);
+    });
+
+    test('a failure that was not counted', async () => {
+      await start({ WEBHOOK_LEASE_MS: '1000' });
+      const { id, ref, tag } = await failedOnce({ max_retries: 0 });
+      await eventually('it is counted', async () => (await subscription(api, id)).consecutive_failures === 1);
+      await hide(outcomesKey(tag), tag, id);
+      await redis.hdel(storedWebhookKey(id), 'cf', 'ld');
+      await redis.zadd(outcomesKey(tag), 1000, ref);
+      await eventually('it is counted again', async () => (await subscription(api, id)).consecutive_failures === 1);
+    });
+  });
+
+  test('is forgotten, and counted, when its record is gone', async () => {
+    const instance = await start();
+    const id = await subscribe(api, tenant, receiver.url);
+    const tag = tagOfTenant();
+    const trimmed = (): Promise<number> => instance.metric('holdfast_index_entries_trimmed_total');
+    const before = await trimmed();
+    await redis.zadd(outcomesKey(tag), 1000, `1000-1:${id}`, 1000, 'no-ref');
+    await redis.zadd(retryingKey(tag), 1000, `1000-1:${id}`);
+    await eventually('they are off the lists', async () => (await redis.exists(outcomesKey(tag), retryingKey(tag))) === 0);
+    await eventually('they are counted', async () => (await trimmed()) === before + 3);
+  });
 });
 
 describe('readiness', () => {

@@ -3,7 +3,7 @@ import { mergedPage } from '../../governance/listing/index.js';
 import { MetricsRegistry, type LabelledCounter } from '../../metrics/index.js';
 import { RedisService } from '../../redis/index.js';
 import type { DeliveryPlace, StoredDelivery } from './delivery.js';
-import { compareDeliveries, DeliverySource, type DeliveryQuestion } from './delivery-source.js';
+import { DeliverySource, isBefore, type DeliveryQuestion } from './delivery-source.js';
 
 /** Records that one page may cost: about a fifth of a second of Redis' time, in slices of a millisecond. */
 const EXAMINED_A_PAGE = 50_000;
@@ -46,7 +46,7 @@ export class DeliveryFeed {
     const sources = partitions.map((partition) => new DeliverySource(this.redis, partition, question, rowsARun, after));
     const page = await mergedPage<StoredDelivery, DeliveryPlace>(
       sources.map((source) => () => source.readOn()),
-      { placeOf: (row) => row, isBefore: (one, other) => compareDeliveries(one, other) < 0, limit, examineMost },
+      { placeOf: (row) => row, isBefore, limit, examineMost },
     );
     if (page.isCut) {
       this.cuts.inc();

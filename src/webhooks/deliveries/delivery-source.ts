@@ -14,9 +14,9 @@ export interface DeliveryQuestion {
   readonly toMs: number | undefined;
 }
 
-/** Below 0 when the first place comes before the second one in the list. */
-export function compareDeliveries(a: DeliveryPlace, b: DeliveryPlace): number {
-  return b.createdMs - a.createdMs || a.partition - b.partition || (a.ref > b.ref ? -1 : a.ref < b.ref ? 1 : 0);
+/** Whether a place comes before one of another partition; lua/list_deliveries.lua knows the order within a partition. */
+export function isBefore(one: DeliveryPlace, other: DeliveryPlace): boolean {
+  return one.createdMs > other.createdMs || (one.createdMs === other.createdMs && one.partition < other.partition);
 }
 
 /** One partition's deliveries of a subscription, read stretch by stretch. */

@@ -6,7 +6,7 @@ import { deliveryIdOf, partsOfRef } from '../dispatch/index.js';
 export const DELIVERY_STATUSES = ['PENDING', 'SUCCESS', 'FAILED', 'RETRYING'] as const;
 export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
 
-/** A delivery's place in its subscription's list: newest first, of one instant by partition, then by ref, which begins with the event's id. */
+/** A delivery's place in its subscription's list: newest first, of one instant by partition, then the latest event first. */
 export interface DeliveryPlace {
   /** When it was queued. */
   readonly createdMs: number;

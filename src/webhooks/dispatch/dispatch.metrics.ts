@@ -140,6 +140,11 @@ export class DispatchMetrics {
     this.repaired.inc({ kind });
   }
 
+  /** Index entries of deliveries whose records are gone. */
+  trimmedEntries(count: number): void {
+    this.maintenance.trimmedEntries(count);
+  }
+
   show(figures: DispatchFigures): void {
     this.figures.partitions.set(figures.partitions);
     this.figures.lagEvents.set(figures.lagEvents);

@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { eventPlaceOf, type CyclesEvent } from '../../event-log/index.js';
+import { MaintenanceMetrics } from '../../metrics/index.js';
 import { deliveryKey, eventLogKey, RedisService, StoreUnavailable, tagOf, toStoreError } from '../../redis/index.js';
 
 /** Events that one script queues: about a millisecond of Redis' time. */
@@ -23,6 +24,7 @@ export class ReplayQueue {
 
   constructor(
     private readonly redis: RedisService,
+    private readonly maintenance: MaintenanceMetrics,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
     this.retentionMs = config.webhookDeliveryRetentionDays * DAY_MS;
@@ -37,9 +39,10 @@ export class ReplayQueue {
     let count = 0;
     try {
       for (const { partition, entryIds } of runsOf(events)) {
-        const [, ...made] = await this.redis.scripts.run(
+        const [, forgotten, ...made] = await this.redis.scripts.run(
           'replay_events', [eventLogKey(tagOf(partition))], [subscriptionId, replayId, this.retentionMs, ...entryIds],
         );
+        this.maintenance.trimmedEntries(Number(forgotten));
         count += made.length / 2;
         for (let index = 0; index < made.length; index += 2) {
           last.set(`${partition} ${made[index + 1]}`, [partition, made[index] as string]);
