@@ -49,8 +49,8 @@ interface Asked {
 }
 
 /** Leases that are renewed in one go, and the pause behind them, so that requests need not wait for all of them. */
-const RENEWED_AT_ONCE = 8;
-const RENEWAL_PAUSE_MS = 5;
+const RENEWED_AT_ONCE = 32;
+const RENEWAL_PAUSE_MS = 10;
 /** The longest that one beat looks for free partitions; the next one goes on. */
 const TAKE_BUDGET_MS = 500;
 
@@ -93,7 +93,7 @@ export class LeaseShares<P extends LeasedPartition> {
    */
   async beat(report: string, isCurrent: () => boolean): Promise<BeatReport> {
     const before = [...this.held.values()];
-    const [announced, ...renewed] = await Promise.all([this.announce(report), ...before.map((partition, index) => this.renew(partition, index))]);
+    const [announced, renewed] = await Promise.all([this.announce(report), this.renew(before)]);
     if (!isCurrent()) {
       return { failed: 0, nowMs: announced.nowMs, nextLapseAt: Number.POSITIVE_INFINITY };
     }
@@ -158,10 +158,16 @@ export class LeaseShares<P extends LeasedPartition> {
     }
   }
 
-  /** Whether the one before has been answered is all the same: an outage takes no longer than for one. */
-  private async renew(partition: P, index: number): Promise<Asked> {
-    await delay(Math.floor(index / RENEWED_AT_ONCE) * RENEWAL_PAUSE_MS);
-    return this.ask(partition);
+  /** Whether those before have been answered is all the same: an outage takes no longer than for one. */
+  private async renew(partitions: readonly P[]): Promise<Asked[]> {
+    const asked: Promise<Asked>[] = [];
+    for (let start = 0; start < partitions.length; start += RENEWED_AT_ONCE) {
+      if (start > 0) {
+        await delay(RENEWAL_PAUSE_MS);
+      }
+      asked.push(...this.redis.inOneWrite(() => partitions.slice(start, start + RENEWED_AT_ONCE).map((partition) => this.ask(partition))));
+    }
+    return Promise.all(asked);
   }
 
   /** Takes or renews one lease. An error is told when it starts and when it ends, and counted every time. */
