@@ -145,7 +145,10 @@ export class EventReader {
     const [found, , upTo = '', entriesAdded = ''] = await run('', '');
     if (found === 'UP_TO') {
       await this.book.refresh([]);
-      if (this.book.hasTargets(SYSTEM_OWNER) || !isCurrent()) {
+      if (!isCurrent()) {
+        return 'all';
+      }
+      if (this.book.hasTargets(SYSTEM_OWNER)) {
         return 'wanted';
       }
     }
