@@ -107,10 +107,10 @@ function commandOptions(times: ConnectionTimes): RedisOptions {
   };
 }
 
-/** Subscriptions wait for their connection and come back with it; a quiet channel is no sign of a dead server. */
 /**
- * Whoever subscribes does it again when the connection is `ready` again: where the library did it, nobody would hear of a failure, and a
- * connection that is closed at that moment would end the process by a rejection that nobody handles.
+ * Subscriptions wait for their connection; a quiet channel is no sign of a dead server. Whoever subscribes does it again when the
+ * connection is `ready` again: where the library did it, nobody would hear of a failure, and a connection that is closed at that
+ * moment would end the process by a rejection that nobody handles.
  */
 const SUBSCRIBER: RedisOptions = { ...COMMON, maxRetriesPerRequest: null, autoResubscribe: false };
 

@@ -149,7 +149,7 @@ export class RedisService implements OnApplicationShutdown {
     return this.checking;
   }
 
-  /** A connection of its own for pub/sub. It subscribes again by itself after an outage, and is closed with the service. */
+  /** A connection of its own for pub/sub, closed with the service. Whoever listens subscribes again each time that it is `ready`. */
   subscriber(): Redis | Cluster {
     return this.lasting(createSubscriberClient(this.parts.target, this.parts.times));
   }

@@ -162,6 +162,11 @@ describe('a dispatch that stands still', () => {
 });
 
 describe('what a process left behind that died between two steps', () => {
+  async function loseJobs(): Promise<void> {
+    const jobs = await Promise.all(mastersOf(redis).map((master) => master.keys(`${queuePrefix()}*`)));
+    await redis.del(jobs.flat());
+  }
+
   async function failedOnce(more: Record<string, number>): Promise<{ id: string; ref: string; tag: string }> {
     receiver.react = (response) => response.writeHead(500).end();
     const id = await subscribe(api, tenant, receiver.url, { retry_policy: { max_retries: 1, initial_delay_ms: 60_000, max_delay_ms: 60_000, ...more } });
@@ -173,8 +178,7 @@ describe('what a process left behind that died between two steps', () => {
   test('a retry without its job is made', async () => {
     const instance = await start();
     const { id, ref, tag } = await failedOnce({});
-    const jobs = (await Promise.all(mastersOf(redis).map((master) => master.keys(`${queuePrefix()}*`)))).flat();
-    await redis.del(jobs);
+    await loseJobs();
     receiver.react = (response) => response.writeHead(200).end();
     await redis.hset(deliveryKey(tag, ref), 'nr', 1000);
     await redis.zadd(retryingKey(tag), 1000, ref);
@@ -212,8 +216,7 @@ describe('what a process left behind that died between two steps', () => {
       await start({ WEBHOOK_LEASE_MS: '1000' });
       const { id, ref, tag } = await failedOnce({});
       await hide(retryingKey(tag), tag, id);
-      const jobs = (await Promise.all(mastersOf(redis).map((master) => master.keys(`${queuePrefix()}*`)))).flat();
-      await redis.del(jobs);
+      await loseJobs();
       receiver.react = (response) => response.writeHead(200).end();
       await redis.hset(deliveryKey(tag, ref), 'nr', 1000);
       await redis.zadd(retryingKey(tag), 1000, ref);

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { deliveryIndexKey, tagOfWebhookId } from '../../src/redis/index.js';
+import { deliveryIndexKey, eventLogKey, partitionCode, partitionOfTenant, RedisService, tagOf, tagOfWebhookId, webhookRevisionKey, type ScriptRegistry } from '../../src/redis/index.js';
 import { SubscriptionBook } from '../../src/webhooks/subscriptions/index.js';
 import { eventually } from '../support/eventually.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';
@@ -175,34 +175,77 @@ describe('an answer', () => {
   });
 });
 
-describe('what operators subscribe to', () => {
-  /** Waits until the dispatcher has left behind all that nobody wants. */
-  const isQuiet = (): Promise<unknown> => eventually('nothing waits for the dispatcher', async () => (await holdfast.metric('holdfast_event_log_lag')) === 0);
+describe('an event that nobody ever subscribed to', () => {
+  let book: SubscriptionBook;
+  let scripts: ScriptRegistry;
+  let alone: TestTenant;
+  let log: string;
+  /** What the dispatcher asked of the tenant's log since the test began, and was answered. */
+  let asked: string[];
 
-  test.each(['before', 'after'] as const)('in the moment in which events are found that nobody wants, just %s the look at it, misses nothing', async (when) => {
-    const book = holdfast.app.get(SubscriptionBook, { strict: false });
+  beforeEach(async () => {
+    book = holdfast.app.get(SubscriptionBook, { strict: false });
+    ({ scripts } = holdfast.app.get(RedisService, { strict: false }));
+    const client = connectTo(redis.url);
+    const tagOfAlone = (): string => tagOf(partitionCode(partitionOfTenant(alone.id, 64)));
+    try {
+      do {
+        alone = await tenantWithBudget(holdfast);
+      } while ((await client.exists(webhookRevisionKey(tagOfAlone()))) === 1);
+      log = eventLogKey(tagOfAlone());
+      await eventually('the dispatcher is done with what made the tenant, and knows of no subscription of the operators', async () => {
+        const [group] = (await client.xinfo('GROUPS', log)) as unknown[][];
+        return group?.[group.indexOf('lag') + 1] === 0 && !book.hasTargets(SYSTEM);
+      });
+    } finally {
+      client.disconnect();
+    }
+    asked = [];
+    const run = scripts.run.bind(scripts);
+    jest.spyOn(scripts, 'run').mockImplementation(async (name, keys, args) => {
+      const reply = await run(name, keys, args);
+      if ((keys as readonly string[]).includes(log) && (name === 'skip_events' || (name === 'dispatch_page' && Number(args[4]) > 0))) {
+        asked.push(`${name} ${reply[0]}`);
+      }
+      return reply;
+    });
+  });
+
+  afterEach(() => {
+    jest.restoreAllMocks();
+  });
+
+  test('is left unread', async () => {
+    await causeEvent(holdfast, alone);
+    await eventually('the dispatcher goes past it', () => asked.includes('skip_events SKIPPED'));
+    expect(asked.filter((one) => one.startsWith('dispatch_page'))).toEqual([]);
+  });
+
+  test.each(['before', 'after'] as const)('hides none that comes with the first subscription of operators, made just %s the look at those', async (when) => {
     const refresh = book.refresh.bind(book);
     let id = '';
     let told = '';
     const subscribed = async (): Promise<void> => {
       id = await subscribe(holdfast, SYSTEM, receiver.url);
-      told = await causeEvent(holdfast, tenant);
+      told = await causeEvent(holdfast, alone);
     };
-    await isQuiet();
-    const spy = jest.spyOn(book, 'refresh').mockImplementationOnce(async (owners) => {
+    jest.spyOn(book, 'refresh').mockImplementationOnce(async (owners) => {
       await (when === 'before' ? subscribed() : undefined);
       await refresh(owners);
       await (when === 'after' ? subscribed() : undefined);
     });
-    try {
-      await causeEvent(holdfast, tenant);
-      await eventually('what was told after the subscription arrives', () => id !== '' && requestIds(receiver).includes(told));
-    } finally {
-      spy.mockRestore();
-      expect((await holdfast.admin('DELETE', `/v1/admin/webhooks/${id}`)).status).toBe(204);
-    }
+    await causeEvent(holdfast, alone);
+    await eventually('what was told after the subscription arrives', () => id !== '' && requestIds(receiver).includes(told));
+    expect(asked[0]).toBe('skip_events UP_TO');
+    expect((await holdfast.admin('DELETE', `/v1/admin/webhooks/${id}`)).status).toBe(204);
+    await eventually('it is forgotten', async () => {
+      await book.refresh([]);
+      return !book.hasTargets(SYSTEM);
+    });
   });
+});
 
+describe('what operators subscribe to', () => {
   test('comes from all tenants, each in its own order', async () => {
     const other = await tenantWithBudget(holdfast);
     const id = await subscribe(holdfast, SYSTEM, receiver.url);

@@ -133,13 +133,18 @@ export class Lanes {
       try {
         isOver = await this.step(lane);
       } catch (error) {
-        if (!(error instanceof StoreUnavailable)) {
-          this.logger.error({ err: error, lane: lane.name }, 'a delivery could not be attempted; it is tried again');
-        }
-        await lane.settled().catch(() => undefined);
+        this.tell(lane, error);
+        await lane.settled().catch((further: unknown) => this.tell(lane, further));
         lane.forget();
         await delay(PAUSE_MS * (1 + Math.random()), undefined, { ref: false });
       }
+    }
+  }
+
+  /** An outage is told once by the connection. */
+  private tell(lane: Lane, error: unknown): void {
+    if (!(error instanceof StoreUnavailable)) {
+      this.logger.error({ err: error, lane: lane.name }, 'a delivery could not be attempted; it is tried again');
     }
   }
 
