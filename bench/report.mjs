@@ -19,6 +19,12 @@ const QUIET_PERCENT = 8;
 export const whole = (value) => Math.round(value).toLocaleString('en-US');
 export const tenths = (value) => value.toFixed(1);
 
+/** Of an odd number of values. */
+export const median = (values) => [...values].sort((a, b) => a - b)[(values.length - 1) / 2];
+
+/** The range of several rounds, for a figure that gives their median. */
+export const range = (values, text) => ` (${text(Math.min(...values))} to ${text(Math.max(...values))})`;
+
 /** @returns {Figure} */
 export const figure = (name, measured, target, met) => ({ name, measured, target, met });
 

@@ -1,5 +1,5 @@
 // The figures of the sweeper's benchmark, each beside its target.
-import { doubts, figure, storeOf, tenths, whole } from './report.mjs';
+import { doubts, figure, median, range, storeOf, tenths, whole } from './report.mjs';
 
 const TARGETS = { per_second: 20_000, p99_ms: 250, max_ms: 1000, times: 2, idle: 0.01 };
 
@@ -12,8 +12,7 @@ const BLANKS = new Array(6).fill('');
 const megabytes = (bytes) => `${Math.round(bytes / 1024 / 1024)} MB`;
 const percent = (share) => `${(share * 100).toFixed(1)} %`;
 
-export async function sweepResult(redis, { backlog, idle, steady, alone, saturated, calm, beside, grace }) {
-  const half = `half load (${whole(saturated.per_second / 2)} operations a second)`;
+export async function sweepResult(redis, { backlog, idle, steady, alone, rounds, grace }) {
   return {
     title: 'The sweeper',
     command: 'npm run bench -- sweep',
@@ -24,21 +23,20 @@ export async function sweepResult(redis, { backlog, idle, steady, alone, saturat
         head: HEAD,
         rows: [
           ['steady', whole(steady.count), whole(steady.perSecond), ...latenessCells(steady), ...BLANKS, tenths(steady.seconds), ''],
-          phaseRow('half load, no backlog', calm),
           phaseRow('backlog, nothing beside it', alone),
-          phaseRow(`backlog beside ${half}`, beside),
+          ...rounds.flatMap(({ title, calm, beside }) => [phaseRow(title, calm), phaseRow('the same beside a backlog', beside)]),
           [`${whole(grace.held)} in grace, ${grace.due} due behind them`, whole(grace.count), '', ...latenessCells(grace), ...BLANKS, '', ''],
         ],
         texts: 1,
       },
     ],
-    figures: [...punctuality({ steady, alone, beside, grace }), ...drain(backlog, { alone, calm, beside }), ...costs({ idle, grace })],
-    notes: doubts([calm, alone, beside]),
+    figures: [...punctuality({ steady, alone, rounds, grace }), ...drain(backlog, alone, rounds), ...costs({ idle, grace })],
+    notes: doubts([alone, ...rounds.flatMap(({ calm, beside }) => [calm, beside])]),
   };
 }
 
-function punctuality({ steady, alone, beside, grace }) {
-  const early = Math.min(steady.min_ms, alone.lateness.min_ms, beside.lateness.min_ms, grace.min_ms);
+function punctuality({ steady, alone, rounds, grace }) {
+  const early = Math.min(steady.min_ms, alone.lateness.min_ms, ...rounds.map(({ beside }) => beside.lateness.min_ms), grace.min_ms);
   return [
     figure('steady state: lateness p99', `${steady.p99_ms} ms`, `≤ ${TARGETS.p99_ms} ms`, steady.p99_ms <= TARGETS.p99_ms),
     figure('steady state: lateness max', `${steady.max_ms} ms`, `≤ ${TARGETS.max_ms} ms`, steady.max_ms <= TARGETS.max_ms),
@@ -47,16 +45,18 @@ function punctuality({ steady, alone, beside, grace }) {
   ];
 }
 
-function drain(backlog, { alone, calm, beside }) {
-  const times = beside.result.p99_ms / calm.result.p99_ms;
-  const rate = (title, { per_second }) =>
-    figure(`drain of ${whole(backlog)} ${title}`, `${whole(per_second)} a second`, `≥ ${whole(TARGETS.per_second)}`, per_second >= TARGETS.per_second);
+function drain(backlog, alone, rounds) {
+  const times = rounds.map(({ calm, beside }) => beside.result.p99_ms / calm.result.p99_ms);
+  const rate = (title, values, more) =>
+    figure(`drain of ${whole(backlog)} ${title}`, `${whole(median(values))} a second${more}`, `≥ ${whole(TARGETS.per_second)}`, median(values) >= TARGETS.per_second);
+  const rates = rounds.map(({ beside }) => beside.per_second);
+  const most = (of) => Math.max(...rounds.map(of));
   return [
-    rate('with nothing beside it', alone),
-    rate('beside half load', beside),
-    figure('request p99 beside the drain, times that without it', times.toFixed(2), `≤ ${TARGETS.times}`, times <= TARGETS.times),
-    figure('longest wait of a probing client beside the drain', `${tenths(beside.wait_max_ms)} ms`, `(without it ${tenths(calm.wait_max_ms)} ms)`, undefined),
-    figure('memory of the process beside the drain', `${megabytes(beside.rss_before)} to ${megabytes(beside.rss_max)}`, `(without it up to ${megabytes(calm.rss_max)})`, undefined),
+    rate('with nothing beside it', [alone.per_second], ''),
+    rate('beside half load', rates, range(rates, whole)),
+    figure('request p99 beside the drain, times that without it', `${median(times).toFixed(2)}${range(times, (value) => value.toFixed(2))}`, `≤ ${TARGETS.times}`, median(times) <= TARGETS.times),
+    figure('longest wait of a probing client beside the drain', `${tenths(most(({ beside }) => beside.wait_max_ms))} ms`, `(without it ${tenths(most(({ calm }) => calm.wait_max_ms))} ms)`, undefined),
+    figure('memory of the process beside the drain', `up to ${megabytes(most(({ beside }) => beside.rss_max))}`, `(without it up to ${megabytes(most(({ calm }) => calm.rss_max))})`, undefined),
   ];
 }
 
