@@ -129,13 +129,9 @@ local function is_wanted(reservation_id, hold)
 end
 
 local function append_row(reservation_id, hold)
-  local values = {}
-  if hold.fields then
-    for i, name in ipairs(FIELDS) do
-      values[i] = hold.fields[name]
-    end
-  else
-    values = redis.call('HMGET', hold.key, unpack(FIELDS))
+  local values, fields = {}, hold.fields or record_fields(hold.key)
+  for i, name in ipairs(FIELDS) do
+    values[i] = fields[name]
   end
   local finalized_at = hold.state ~= 'EXPIRED' and whole_number(values[FINALIZED_AT]) or nil
   local settled = hold.state == 'COMMITTED' or hold.state == 'RELEASED'

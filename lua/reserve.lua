@@ -176,9 +176,8 @@ for _, budget in ipairs(budgets) do
   reply[#reply + 1] = text
   parts[#parts + 1] = text
 end
-redis.call('HSET', reservation, 'st', 'ACTIVE', 'tn', tenant_id, 'un', unit, 'am', amount, 'op', overage_policy,
-  'bm', mask, 'ca', ms_text(now), 'ex', expires_text, 'gr', ARGV[8], 'mx', ms_text(max_extensions),
-  'ki', key_id, unpack(ARGV, first_field))
+redis.call('HSET', reservation, 'st', 'ACTIVE', 'am', amount, 'ex', expires_text, 'gr', ARGV[8], 'op', overage_policy, 'ca', ms_text(now),
+  'mx', ms_text(max_extensions), 'ki', key_id, unpack(fields_with_subject(tenant_id, unit, mask, ARGV, first_field)))
 if policy and policy.max_ttl_ms then
   redis.call('HSET', reservation, 'mt', ms_text(policy.max_ttl_ms))
 end

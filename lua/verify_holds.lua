@@ -39,8 +39,8 @@ local function put(list, ...)
 end
 
 local function budgets_of(hold)
-  local budgets = held_scopes(hold)
-  for i, scope in ipairs(budgets) do
+  local budgets = {}
+  for i, scope in ipairs(hold.subject.held) do
     budgets[i] = hold.unit .. ' ' .. scope
   end
   return budgets

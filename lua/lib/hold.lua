@@ -1,8 +1,10 @@
 -- hold: the record of one reservation, a hash with short field names so that it stays a compact listpack.
 -- @include keys, int64, scopes, record
 --
--- st state ACTIVE, COMMITTED, RELEASED or EXPIRED     tn tenant
--- ws ap wf ag ts  the subject's levels as given (workspace, app, workflow, agent, toolset)   dm dimensions, JSON
+-- st state ACTIVE, COMMITTED, RELEASED or EXPIRED
+-- su of whom and what: tn, ws, ap, wf, ag, ts, un and bm in one text, as lua/lib/record.lua splits it; where it would be too long
+--    for a compact record they are fields of their own
+-- tn tenant           ws ap wf ag ts  the subject's levels as given (workspace, app, workflow, agent, toolset)   dm dimensions, JSON
 -- tv the subject's tenant as given, where it differs from tn in case
 -- ak an at  action kind, name, tags (JSON)            md metadata, JSON         ik idempotency key of the reserve
 -- un unit     am amount held     op overage policy    bm which derived scopes hold it: one digit a scope, root first
@@ -19,30 +21,94 @@ local function whole_number(text)
   return text and #text <= 15 and string.find(text, '^%d+$') and tonumber(text) or nil
 end
 
+-- Of whom a hold is, in what unit, and at which scopes, with all that follows from it: `scopes` are the derived ones, `held` those that
+-- have a budget, both root first, and `defect` is why they cannot be told.
+local function new_subject(tenant, ws, ap, wf, ag, ts, unit, mask)
+  local subject = { tenant = tenant, unit = unit, mask = mask, levels = { ws or false, ap or false, wf or false, ag or false, ts or false }, held = {} }
+  if not tenant or not mask then
+    subject.defect = 'MISSING_SCOPES'
+    return subject
+  end
+  subject.scopes = derive_scopes(tenant, subject.levels)
+  if #subject.scopes ~= #mask or not string.find(mask, '^[01]*1[01]*$') then
+    subject.defect = 'MALFORMED_SCOPES'
+  end
+  for i, scope in ipairs(subject.scopes) do
+    if string.sub(mask, i, i) == '1' then
+      subject.held[#subject.held + 1] = scope
+    end
+  end
+  return subject
+end
+
+-- The subjects that were met last, by their text: the holds of a page have few, and most requests come again with the same. What follows
+-- from a text never changes, so that it may outlive the run. Nobody changes what is in here.
+local SUBJECTS_KEPT = 100
+local subjects, subject_count = {}, 0
+
+local function known_subject(text)
+  local subject = subjects[text]
+  if subject then
+    return subject
+  end
+  local parts = { split_subject(text) }
+  if not parts[1] then
+    return { defect = 'MALFORMED_SCOPES', levels = {}, held = {} }
+  end
+  if subject_count == SUBJECTS_KEPT then
+    subjects, subject_count = {}, 0
+  end
+  subject = new_subject(unpack(parts, 1, 8))
+  subjects[text], subject_count = subject, subject_count + 1
+  return subject
+end
+
+local LEVEL_PLACES = { ws = 2, ap = 3, wf = 4, ag = 5, ts = 6 }
+-- Redis stores a hash with a longer value as a table of three times the size.
+local LONGEST_VALUE = 64
+
+-- The fields and values of a record from `first` on, with the subject's levels among them, as a new record has them.
+local function fields_with_subject(tenant, unit, mask, fields, first)
+  local subject, others, size = { tenant, '', '', '', '', '', unit, mask }, { 'su', '' }, 2
+  for i = first, #fields, 2 do
+    local place = LEVEL_PLACES[fields[i]]
+    if place then
+      subject[place] = fields[i + 1]
+    else
+      others[size + 1], others[size + 2], size = fields[i], fields[i + 1], size + 2
+    end
+  end
+  others[2] = table.concat(subject, '\31')
+  if #others[2] <= LONGEST_VALUE then
+    return others
+  end
+  return { 'tn', tenant, 'un', unit, 'bm', mask, unpack(fields, first) }
+end
+
 -- The record, or nil when there is none. Its figures are text as stored; hold_defect says whether they can be trusted.
 -- What not every script needs is named by the caller and comes back under its short name, as stored: each field that is read
--- costs about a third of a microsecond. `fields` are all the values of a packed record, and nil for another.
+-- costs about a third of a microsecond. `fields` are all the values of a record without `su`, and nil for another.
 local function load_hold(key, ...)
-  local f = redis.call('HMGET', key, 'st', 'tn', 'un', 'am', 'bm', 'ex', 'gr', 'ws', 'ap', 'wf', 'ag', 'ts', ...)
+  local f = redis.call('HMGET', key, 'st', 'su', 'am', 'ex', 'gr', ...)
   if not f[1] then
     if redis.call('EXISTS', key) == 0 then
       return nil
     end
     return { key = key, state = '' }
   end
-  local fields
-  if not f[2] and redis.call('HEXISTS', key, '0') == 1 then
+  local subject, fields = f[2] and known_subject(f[2])
+  if not subject then
     fields = record_fields(key)
-    f = { fields.st, fields.tn, fields.un, fields.am, fields.bm, fields.ex, fields.gr, fields.ws, fields.ap, fields.wf, fields.ag, fields.ts }
+    subject = new_subject(fields.tn, fields.ws, fields.ap, fields.wf, fields.ag, fields.ts, fields.un, fields.bm)
+    f[3], f[4], f[5] = fields.am, fields.ex, fields.gr
   end
   local hold = {
-    key = key, state = f[1], tenant = f[2], unit = f[3], amount = f[4], mask = f[5],
-    expires_at = whole_number(f[6]), grace_ms = whole_number(f[7]),
-    levels = { f[8], f[9], f[10], f[11], f[12] }, fields = fields,
+    key = key, state = f[1], amount = f[3], expires_at = whole_number(f[4]), grace_ms = whole_number(f[5]), fields = fields,
+    subject = subject, tenant = subject.tenant, unit = subject.unit, mask = subject.mask, levels = subject.levels, scopes = subject.scopes,
   }
   for i = 1, select('#', ...) do
     local name = select(i, ...)
-    hold[name] = fields and fields[name] or f[12 + i]
+    hold[name] = fields and fields[name] or f[5 + i]
   end
   return hold
 end
@@ -55,37 +121,17 @@ local function terms_defect(hold)
   if not hold.expires_at or not hold.grace_ms then
     return 'INVALID_EXPIRY'
   end
-  if not i64_is_amount(hold.amount) or not hold.unit then
-    return 'INVALID_ESTIMATE'
-  end
   if not hold.tenant or not hold.mask then
     return 'MISSING_SCOPES'
   end
-  return nil
-end
-
--- The same of its scopes, which it derives; only for a hold whose terms are sound.
-local function scopes_defect(hold)
-  hold.scopes = derive_scopes(hold.tenant, hold.levels)
-  if #hold.scopes ~= #hold.mask or not string.find(hold.mask, '^[01]*1[01]*$') then
-    return 'MALFORMED_SCOPES'
+  if not i64_is_amount(hold.amount) or not hold.unit then
+    return 'INVALID_ESTIMATE'
   end
   return nil
 end
 
 local function hold_defect(hold)
-  return terms_defect(hold) or scopes_defect(hold)
-end
-
--- The budgeted scopes of a hold without defects, root first.
-local function held_scopes(hold)
-  local held = {}
-  for i = 1, #hold.scopes do
-    if string.sub(hold.mask, i, i) == '1' then
-      held[#held + 1] = hold.scopes[i]
-    end
-  end
-  return held
+  return terms_defect(hold) or hold.subject.defect
 end
 
 local function reclaim_deadline(hold)

@@ -6,14 +6,10 @@
 -- scopes returns nothing: who knows what it took?
 local function returnable_budgets(tag, hold)
   local refunded, kept = {}, {}
-  if not i64_is_amount(hold.amount) or not hold.unit or not hold.tenant or not hold.mask then
+  if not i64_is_amount(hold.amount) or not hold.unit or hold.subject.defect then
     return refunded, kept
   end
-  hold.scopes = derive_scopes(hold.tenant, hold.levels)
-  if #hold.scopes ~= #hold.mask or not string.find(hold.mask, '^[01]*1[01]*$') then
-    return refunded, kept
-  end
-  for _, scope in ipairs(held_scopes(hold)) do
+  for _, scope in ipairs(hold.subject.held) do
     local readable, budget = pcall(read_budget, tag, hold.unit, scope)
     if not readable or not budget then
       kept[#kept + 1] = { scope, readable and 'MISSING_BUDGET' or 'INVALID_BUDGET' }

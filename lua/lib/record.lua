@@ -67,11 +67,26 @@ local function unpack_fields(text, code)
   return fields
 end
 
+-- tn, ws, ap, wf, ag, ts, un and bm out of a live record's `su`, nil where there is none; nothing when it has not the form of one.
+-- No value holds the separator.
+local function split_subject(text)
+  local tn, ws, ap, wf, ag, ts, un, bm = string.match(text, '^' .. string.rep('([^\31]*)\31', 7) .. '([^\31]*)$')
+  local function own(value)
+    return value ~= '' and value or nil
+  end
+  return own(tn), own(ws), own(ap), own(wf), own(ag), own(ts), own(un), own(bm)
+end
+
 -- All fields of a record by name, in whichever form it is stored. Empty when there is none.
 local function record_fields(key)
   local flat, fields = redis.call('HGETALL', key), {}
   for i = 1, #flat, 2 do
     fields[flat[i]] = flat[i + 1]
+  end
+  if fields.su then
+    local tn, ws, ap, wf, ag, ts, un, bm = split_subject(fields.su)
+    fields.tn, fields.ws, fields.ap, fields.wf, fields.ag, fields.ts, fields.un, fields.bm = tn, ws, ap, wf, ag, ts, un, bm
+    fields.su = nil
   end
   if not fields['0'] then
     return fields

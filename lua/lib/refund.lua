@@ -34,19 +34,17 @@ local function refunded_budget(tag, refunds, unit, scope)
 end
 
 local function family_of(tag, refunds, hold)
-  local l = hold.levels
-  local name = hold.tenant .. '\31' .. hold.unit .. '\31' .. hold.mask .. '\31' .. (l[1] or '') .. '\31' .. (l[2] or '') .. '\31'
-    .. (l[3] or '') .. '\31' .. (l[4] or '') .. '\31' .. (l[5] or '')
-  local family = refunds.families[name]
+  local subject = hold.subject
+  local family = refunds.families[subject]
   if family then
     return family
   end
-  family = { defect = scopes_defect(hold), leaf = hold.scopes[#hold.scopes] }
-  for _, scope in ipairs(family.defect and {} or held_scopes(hold)) do
+  family = { defect = subject.defect, leaf = subject.scopes[#subject.scopes] }
+  for _, scope in ipairs(family.defect and {} or subject.held) do
     family[#family + 1] = refunded_budget(tag, refunds, hold.unit, scope)
     family.defect = family.defect or family[#family].defect
   end
-  refunds.families[name] = family
+  refunds.families[subject] = family
   return family
 end
 

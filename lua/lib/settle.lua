@@ -45,7 +45,7 @@ end
 -- The hold's budgets, root first. A budget that is gone is a broken invariant: budgets are never deleted.
 local function held_budgets(tag, hold)
   local budgets = {}
-  for _, scope in ipairs(held_scopes(hold)) do
+  for _, scope in ipairs(hold.subject.held) do
     local budget = read_budget(tag, hold.unit, scope)
     if not budget then
       error('missing budget record for ' .. hold.key .. ' at ' .. scope)
@@ -62,7 +62,7 @@ local function with_scopes(tag, reservation_id, reply, figures, first)
   if not hold or hold_defect(hold) then
     error('the record of ' .. reservation_id .. ' is gone, so its settlement cannot be replayed')
   end
-  for index, scope in ipairs(held_scopes(hold)) do
+  for index, scope in ipairs(hold.subject.held) do
     reply[#reply + 1] = scope
     reply[#reply + 1] = figures[first + index - 1]
   end

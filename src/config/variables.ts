@@ -160,7 +160,7 @@ export const VARIABLES = {
   sweepIntervalMs: define('SWEEP_INTERVAL_MS', '1000', integer(50, 60_000), 'Longest pause between two looks for expired holds.'),
   sweepBatchSize: define('SWEEP_BATCH_SIZE', '1000', integer(1, 10_000), 'Most holds that one page of a sweep takes.'),
   sweepLeaseMs: define('SWEEP_LEASE_MS', '5000', integer(1000, 300_000), 'How long a silent sweeper keeps its partitions before others take them over.'),
-  sweepTimeShare: define('SWEEP_TIME_SHARE', '75', integer(1, 100), 'Percent of its time that a sweeper with a backlog works; requests get the rest.'),
+  sweepTimeShare: define('SWEEP_TIME_SHARE', '90', integer(1, 100), 'Percent of its time that a sweeper with a backlog works; requests get the rest.'),
   sweepAlertMs: define('SWEEP_ALERT_MS', '30000', integer(1000, 3_600_000), 'Readiness is red when no sweep succeeded, or something due waited, for so long.'),
   auditRetentionDays: define('AUDIT_RETENTION_DAYS', '30', integer(1, 3650), 'How long an ended reservation can be looked up.'),
   eventRetentionDays: define('EVENT_RETENTION_DAYS', '90', integer(1, 3650), 'How long an event stays; never shorter than AUDIT_RETENTION_DAYS, and up to twice as long while no dispatcher has read it.'),

@@ -12,6 +12,11 @@ export function packedScope(pieces: readonly (string | null)[]): (string | null)
   if (typeof pieces[0] !== 'string') {
     return [];
   }
-  const values = pieces.join('').split(SEPARATOR).slice(0, SCOPE_VALUES);
+  return scopeValues(pieces.join(''));
+}
+
+/** The same out of a text that starts with them, as the field `su` of a live record does too. */
+export function scopeValues(text: string): (string | null)[] {
+  const values = text.split(SEPARATOR).slice(0, SCOPE_VALUES);
   return values.map((value) => (value === '' ? null : value));
 }

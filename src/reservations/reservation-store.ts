@@ -5,7 +5,7 @@ import { ExpiryMetrics } from '../expiry/index.js';
 import { deriveScopes, Refusal, SCOPE_LEVELS, type SubjectLevels } from '../ledger/index.js';
 import { RedisService, reservationKey, tagOfReservationId, toStoreError, type Reply } from '../redis/index.js';
 import type { Operation } from './operation.js';
-import { PACKED_PIECES, packedScope } from './packed-scope.js';
+import { PACKED_PIECES, packedScope, scopeValues } from './packed-scope.js';
 import { refusalOf } from './script-refusals.js';
 
 const DAY_MS = 86_400_000;
@@ -72,7 +72,10 @@ export class ReservationStore {
 
   /** The tenant and the levels below it, whichever form the record has. */
   private async readScope(key: string): Promise<(string | null)[]> {
-    const values = await this.redis.client.hmget(key, 'tn', ...LEVEL_FIELDS);
+    const [subject, ...values] = await this.redis.client.hmget(key, 'su', 'tn', ...LEVEL_FIELDS);
+    if (typeof subject === 'string') {
+      return scopeValues(subject);
+    }
     return typeof values[0] === 'string' ? values : packedScope(await this.redis.client.hmget(key, ...PACKED_PIECES));
   }
 

@@ -99,7 +99,7 @@ const SIMPLE: readonly Simple[] = [
   number('SWEEP_INTERVAL_MS', 'sweepIntervalMs', 1000, 50, 60_000),
   number('SWEEP_BATCH_SIZE', 'sweepBatchSize', 1000, 1, 10_000),
   number('SWEEP_LEASE_MS', 'sweepLeaseMs', 5000, 1000, 300_000),
-  number('SWEEP_TIME_SHARE', 'sweepTimeShare', 75, 1, 100),
+  number('SWEEP_TIME_SHARE', 'sweepTimeShare', 90, 1, 100),
   number('SWEEP_ALERT_MS', 'sweepAlertMs', 30_000, 1000, 3_600_000),
   number('AUDIT_RETENTION_DAYS', 'auditRetentionDays', 30, 1, 3650),
   number('EVENT_RETENTION_DAYS', 'eventRetentionDays', 90, 1, 3650),

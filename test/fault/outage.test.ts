@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { budgetKey, tagOfReservationId, tenantKey } from '../../src/redis/index.js';
 import { eventually } from '../support/eventually.js';
+import { damageHold } from '../support/hold-record.js';
 import { expectRefusal, expectStatus, Holdfast, newKey, reserveBody, type TestTenant } from '../support/holdfast.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
@@ -87,7 +88,7 @@ describe('damaged records', () => {
   test.each([
     ['a budget', (id: string) => stored.redis.hset(budgetKey(tagOfReservationId(id, 64) as string, 'TOKENS', `tenant:${damaged.id}`), 'remaining', 'lots')],
     ['a tenant', (id: string) => stored.redis.hset(tenantKey(tagOfReservationId(id, 64) as string, damaged.id), 'status', 'ODD')],
-    ['a reservation', (id: string) => stored.redis.hdel(`${tagOfReservationId(id, 64) as string}r:${id}`, 'bm')],
+    ['a reservation', (id: string) => damageHold(stored.redis, `${tagOfReservationId(id, 64) as string}r:${id}`, 'bm')],
   ])('%s: the operation fails loudly, counted, and changes nothing', async (_what, damage) => {
     damaged = await holdfast.createTenant();
     await holdfast.createBudget(damaged, '', 100);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { budgetIndexKey, endedKey, eventLogKey, quarantineKey, reservationIndexKey, reservationKey } from '../../src/redis/index.js';
+import { damageHold } from '../support/hold-record.js';
 import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -54,7 +55,7 @@ describe('verify', () => {
     await ledger.release((await ledger.hold({ amount: 40 })).id);
     await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]);
     const broken = await ledger.hold({ amount: 80 });
-    await ledger.redis.hset(ledger.reservationKeyOf(broken.id), 'bm', '2');
+    await damageHold(ledger.redis, ledger.reservationKeyOf(broken.id), 'bm', '2');
     const before = await snapshot(ledger);
     const now = (await ledger.serverTime()) + 10;
     const name = `TOKENS ${ledger.scope()}`;

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { damageHold } from '../support/hold-record.js';
 import { RETENTION_MS, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, isCrossing, readLedger, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -122,15 +123,15 @@ describe('a commit that is refused leaves every byte as it was', () => {
   });
 
   test('with an error when the record or a budget of it cannot be trusted', async () => {
-    const corruptions: Record<string, string>[] = [
-      { am: 'much' }, { am: '-1' }, { am: '9223372036854775808' }, { bm: '11' }, { bm: '0' }, { bm: 'x' }, { ex: 'soon' },
-      { ex: 'nan' }, { ex: 'inf' }, { ex: '0x10' }, { gr: '-5' }, { st: 'ASLEEP' }, { op: 'MAYBE' },
-    ];
-    for (const corruption of corruptions) {
+    const corruptions = [
+      ['am', 'much'], ['am', '-1'], ['am', '9223372036854775808'], ['bm', '11'], ['bm', '0'], ['bm', 'x'], ['ex', 'soon'],
+      ['ex', 'nan'], ['ex', 'inf'], ['ex', '0x10'], ['gr', '-5'], ['st', 'ASLEEP'], ['op', 'MAYBE'],
+    ] as const;
+    for (const [field, value] of corruptions) {
       const ledger = await newLedger();
       await ledger.makeBudget();
       const { id } = await ledger.hold({ amount: 10 });
-      await ledger.redis.hset(ledger.reservationKeyOf(id), corruption);
+      await damageHold(ledger.redis, ledger.reservationKeyOf(id), field, value);
       const before = await snapshot(ledger);
       await expect(ledger.commit(id, 11)).rejects.toThrow();
       expect(await snapshot(ledger)).toEqual(before);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { reservationKey, ttlIndexKey } from '../../src/redis/keyspace.js';
 import { clockAt } from '../support/fixed-clock.js';
+import { damageHold } from '../support/hold-record.js';
 import { RETENTION_MS, TRACE, type Hold, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, readLedger, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -149,10 +150,9 @@ describe('the clock', () => {
 });
 
 describe('a hold that cannot be settled is quarantined: out of the index, its state and the budgets as they were', () => {
-  const record = (field: string, value: string) => (ledger: LedgerClient, id: string): Promise<unknown> =>
-    ledger.redis.hset(reservationKey(ledger.tag, id), field, value);
-  const without = (field: string) => (ledger: LedgerClient, id: string): Promise<unknown> =>
-    ledger.redis.hdel(reservationKey(ledger.tag, id), field);
+  const record = (field: string, value?: string) => (ledger: LedgerClient, id: string): Promise<unknown> =>
+    damageHold(ledger.redis, reservationKey(ledger.tag, id), field, value);
+  const without = (field: string) => record(field);
   const budget = (field: string, value: string) => (ledger: LedgerClient): Promise<unknown> =>
     ledger.redis.hset(ledger.budgetKeyOf(), field, value);
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { damageHold } from '../support/hold-record.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -163,6 +164,6 @@ test('an extension that meets an overdue hold with a malformed record quarantine
   await ledger.makeBudget();
   const { id } = await ledger.hold();
   await ledger.makeOverdue(id);
-  await ledger.redis.hset(ledger.reservationKeyOf(id), 'bm', '111');
+  await damageHold(ledger.redis, ledger.reservationKeyOf(id), 'bm', '111');
   expect(await ledger.extend(id, 1000)).toEqual(['QUARANTINED', 'MALFORMED_SCOPES', ledger.tenant]);
 });

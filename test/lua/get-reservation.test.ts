@@ -1,4 +1,5 @@
 import { expect, test } from '@jest/globals';
+import { damageHold } from '../support/hold-record.js';
 import { assertInvariants, readLedger, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
 
@@ -75,7 +76,7 @@ test('an overdue reservation that cannot be refunded is quarantined by the read'
   await ledger.makeBudget();
   const { id } = await ledger.hold();
   await ledger.makeOverdue(id);
-  await ledger.redis.hdel(ledger.reservationKeyOf(id), 'bm');
+  await damageHold(ledger.redis, ledger.reservationKeyOf(id), 'bm');
   expect(await ledger.get(id)).toEqual(['QUARANTINED', 'MISSING_SCOPES', ledger.tenant]);
   expect((await readLedger(ledger)).ttl.size).toBe(0);
 });

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { damageHold } from '../support/hold-record.js';
 import { RETENTION_MS, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, isCrossing, readLedger, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -90,8 +91,8 @@ describe('a release that is refused leaves every byte as it was', () => {
   test('with an error when the record or its budget cannot be trusted', async () => {
     const corruptions: ((ledger: LedgerClient, id: string) => Promise<unknown>)[] = [
       (ledger, id) => ledger.redis.hset(ledger.reservationKeyOf(id), 'am', ''),
-      (ledger, id) => ledger.redis.hdel(ledger.reservationKeyOf(id), 'bm'),
-      (ledger, id) => ledger.redis.hdel(ledger.reservationKeyOf(id), 'tn'),
+      (ledger, id) => damageHold(ledger.redis, ledger.reservationKeyOf(id), 'bm'),
+      (ledger, id) => damageHold(ledger.redis, ledger.reservationKeyOf(id), 'tn'),
       (ledger, id) => ledger.redis.hdel(ledger.reservationKeyOf(id), 'st'),
       (ledger) => ledger.redis.hset(ledger.budgetKeyOf(), 'reserved', '9'),
       (ledger) => ledger.redis.hset(ledger.budgetKeyOf(), 'reserved', '-10'),

@@ -9,6 +9,7 @@ import {
   ttlIndexKey,
 } from '../../src/redis/keyspace.js';
 import { ScriptRegistry, type Reply } from '../../src/redis/scripts.js';
+import { holdFields } from './hold-record.js';
 import type { StoreClient } from './store.js';
 
 export const IDEMPOTENCY_TTL_MS = 86_400_000;
@@ -244,7 +245,7 @@ export class LedgerClient {
   }
 
   async record(id: string): Promise<Record<string, string>> {
-    return this.redis.hgetall(reservationKey(this.tag, id));
+    return holdFields(await this.redis.hgetall(reservationKey(this.tag, id)));
   }
 
   async ttlScore(id: string): Promise<string | null> {

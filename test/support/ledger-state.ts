@@ -1,5 +1,6 @@
 import { deriveScopes } from '../../src/ledger/index.js';
 import { tenantEventsKey } from '../../src/redis/index.js';
+import { holdFields } from './hold-record.js';
 import type { LedgerClient } from './ledger-client.js';
 
 export interface LedgerEvent {
@@ -62,7 +63,7 @@ export async function readLedger(client: LedgerClient): Promise<LedgerState> {
     } else if (name.startsWith('b:')) {
       budgets.set(name.slice(2), Object.fromEntries(pairs(content as string[])));
     } else if (name.startsWith('r:')) {
-      holds.set(name.slice(2), Object.fromEntries(pairs(content as string[])));
+      holds.set(name.slice(2), holdFields(Object.fromEntries(pairs(content as string[]))));
     }
   }
   return { ...state, events };

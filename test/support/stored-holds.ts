@@ -1,4 +1,5 @@
 import { partitionCode, partitionOfTenant, reservationKey, tagOf, tagOfReservationId, ttlIndexKey } from '../../src/redis/index.js';
+import { holdFields } from './hold-record.js';
 import { connectTo, type StoreClient } from './store.js';
 
 const PARTITIONS = 64;
@@ -22,8 +23,8 @@ export class StoredHolds {
     await this.redis.zadd(ttlIndexKey(tag), expiresAt + graceMs, reservationId);
   }
 
-  record(reservationId: string): Promise<Record<string, string>> {
-    return this.redis.hgetall(reservationKey(tagOfReservationId(reservationId, PARTITIONS) as string, reservationId));
+  async record(reservationId: string): Promise<Record<string, string>> {
+    return holdFields(await this.redis.hgetall(reservationKey(tagOfReservationId(reservationId, PARTITIONS) as string, reservationId)));
   }
 
   /** Whether the sweeper still has this hold before it. */

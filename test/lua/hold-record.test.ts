@@ -1,0 +1,102 @@
+import { describe, expect, test } from '@jest/globals';
+import type { SubjectLevels } from '../../src/ledger/index.js';
+import { holdFields, takeSubjectApart } from '../support/hold-record.js';
+import type { LedgerClient } from '../support/ledger-client.js';
+import { assertInvariants, readLedger } from '../support/ledger-state.js';
+import { useLedger } from '../support/use-ledger.js';
+
+const newLedger = useLedger();
+const SUBJECT = { workspace: 'Prod', agent: 'Bot' };
+const LONG = { workspace: 'w'.repeat(20), app: 'a'.repeat(20), agent: 'b'.repeat(20) };
+/** More than the scripts keep in mind. */
+const SUBJECTS = 130;
+
+interface Settled {
+  readonly reply: string[];
+  readonly fields: Record<string, string>;
+}
+
+async function settleAll(ledger: LedgerClient, subject: SubjectLevels, prepare: (key: string) => Promise<unknown>): Promise<Settled[]> {
+  await ledger.makeBudget();
+  await ledger.makeBudget({ scope: ledger.scope(subject) });
+  const ways: ((id: string) => Promise<string[]>)[] = [
+    (id) => ledger.commit(id, 7),
+    (id) => ledger.release(id, { reason: 'why' }),
+    async (id) => {
+      await ledger.makeOverdue(id);
+      return ledger.expire(id);
+    },
+    async (id) => {
+      await ledger.extend(id, 1000);
+      return ledger.get(id);
+    },
+  ];
+  const settled: Settled[] = [];
+  for (const way of ways) {
+    const { id } = await ledger.hold({ amount: 10, subject, key: `key-${settled.length}` });
+    await prepare(ledger.reservationKeyOf(id));
+    const reply = (await way(id)).map((text) => text.replaceAll(id, 'ID').replaceAll(ledger.tenant, 'TENANT').replace(/^\d{13}/, 'TIME'));
+    const { ex: _ex, ca: _ca, fa: _fa, ev: _ev, x1: _x1, tn: _tn, ...fields } = await ledger.record(id);
+    settled.push({ reply: reply.sort(), fields });
+  }
+  await assertInvariants(ledger);
+  return settled;
+}
+
+describe('the subject of a live record', () => {
+  test('is one field, and one for each of its parts where that would be too long for a compact record', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    const stored = async (subject: SubjectLevels): Promise<Record<string, string>> => {
+      const { id } = await ledger.hold({ subject });
+      expect(await ledger.redis.object('ENCODING', ledger.reservationKeyOf(id))).toBe('listpack');
+      return ledger.redis.hgetall(ledger.reservationKeyOf(id));
+    };
+    const short = await stored(SUBJECT);
+    expect(Object.keys(short)).not.toContain('tn');
+    expect(holdFields(short)).toMatchObject({ tn: ledger.tenant, ws: 'Prod', ag: 'Bot', un: 'TOKENS', bm: '100' });
+    const long = await stored(LONG);
+    expect(Object.keys(long)).not.toContain('su');
+    expect(long).toMatchObject({ tn: ledger.tenant, ws: LONG.workspace, ap: LONG.app, ag: LONG.agent, un: 'TOKENS', bm: '1000' });
+  });
+
+  test('is read alike in both forms by everything that settles or reads, as it stood before 0.5 too', async () => {
+    const asMade = await settleAll(await newLedger(), SUBJECT, () => Promise.resolve());
+    const ledger = await newLedger();
+    const apart = await settleAll(ledger, SUBJECT, (key) => takeSubjectApart(ledger.redis, key));
+    expect(apart).toEqual(asMade);
+    expect(asMade.map(({ reply }) => reply.find((text) => /^[A-Z]{6,}$/.test(text)))).toEqual(expect.arrayContaining(['COMMITTED', 'RELEASED', 'EXPIRED']));
+    const long = await settleAll(await newLedger(), LONG, () => Promise.resolve());
+    expect(long.map(({ fields }) => fields['st'])).toEqual(['COMMITTED', 'RELEASED', 'EXPIRED', 'ACTIVE']);
+  });
+
+  test.each(['', 'acme', 'acme\u001fProd\u001f\u001f\u001f\u001f\u001fTOKENS\u001f1\u001f1'])('that is damaged (%j) puts the hold into quarantine', async (damaged) => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    const { id } = await ledger.hold({});
+    await ledger.makeOverdue(id);
+    await ledger.redis.hset(ledger.reservationKeyOf(id), 'su', damaged);
+    await expect(ledger.commit(id, 1)).rejects.toThrow('MISSING_SCOPES');
+    expect((await ledger.expirePage([id]))[2]).toBe('QUARANTINED');
+    expect((await readLedger(ledger)).quarantine.get(id)).toMatch(/^MISSING_SCOPES \d+$/);
+  });
+
+  test('is told apart from all others, however many one run meets', async () => {
+    const ledger = await newLedger();
+    const ids: string[] = [];
+    await ledger.makeBudget({ allocated: 1_000_000 });
+    for (let number = 0; number < SUBJECTS; number += 1) {
+      const subject = { agent: `bot-${number}` };
+      await ledger.makeBudget({ scope: ledger.scope(subject), allocated: 10_000 });
+      ids.push((await ledger.hold({ subject, amount: number + 1 })).id, (await ledger.hold({ subject, amount: 1000 })).id);
+    }
+    await Promise.all(ids.map((id) => ledger.makeOverdue(id)));
+    const [, , ...outcomes] = await ledger.expirePage([...ids].reverse());
+    expect(outcomes.filter((word) => word === 'EXPIRED')).toHaveLength(ids.length);
+    expect(await ledger.figures()).toBe('1000000,0,0,1000000,0,0,0');
+    for (let number = 0; number < SUBJECTS; number += 1) {
+      expect(await ledger.figures(ledger.scope({ agent: `bot-${number}` }))).toBe('10000,0,0,10000,0,0,0');
+    }
+    await assertInvariants(ledger);
+  });
+});
