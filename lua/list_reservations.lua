@@ -21,7 +21,7 @@
 --           field_count field* (value*)*: a value a field in each row, empty where the record has none. walked_ms is empty at
 --           the end of the index
 -- EMITS     those of the expiry transition
--- @include  keys, now_ms, int64, hold, expiry, index_walk
+-- @include  keys, now_ms, int64, hold, record, expiry, index_walk
 --
 -- Rows come in the order of the index. Another order is the caller's work, who must see the whole index for it: it says
 -- between which two rows a page may still change, and gets no others.
@@ -71,7 +71,7 @@ local function expire_overdue(reservation_id, hold)
     outcomes[#outcomes + 1] = outcome[part]
   end
   if outcome[1] == 'EXPIRED' then
-    hold.state = 'EXPIRED'
+    hold.state, hold.fields = 'EXPIRED', nil
   end
 end
 

@@ -28,7 +28,7 @@
 --           | OVERDRAFT_LIMIT_EXCEEDED scope | DEBT_OUTSTANDING scope | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope
 --           | RECLAIMED now_ms (outcome detail detail)*
 -- EMITS     reservation.denied, budget.exhausted, budget.threshold_crossed; those of the expiry transition
--- @include  keys, now_ms, int64, idempotency, tenant, budget, append_event, expiry, admission, policy, denial, threshold
+-- @include  keys, now_ms, int64, idempotency, tenant, hold, budget, append_event, expiry, admission, policy, denial, threshold
 --
 -- A denial is never caused by a dead hold: instead of answering BUDGET_EXCEEDED while something is due in the partition,
 -- the script expires up to RECLAIM_LIMIT due entries, reports their outcomes, and decides nothing: the caller runs it again.

@@ -56,7 +56,7 @@ local function expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
   if reason then
     return quarantine(tag, reservation_id, hold.key, reason, now, origin, hold.tenant, true)
   end
-  if not hold.ca then
+  if hold.ca == nil or hold.xc == nil then
     hold.ca, hold.xc = unpack(redis.call('HMGET', hold.key, 'ca', 'xc'))
   end
   end_expired(tag, refunds, now, retention_ms, origin)

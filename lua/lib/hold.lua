@@ -51,14 +51,10 @@ local function known_subject(text)
   if subject then
     return subject
   end
-  local parts = { split_subject(text) }
-  if not parts[1] then
-    return { defect = 'MALFORMED_SCOPES', levels = {}, held = {} }
-  end
   if subject_count == SUBJECTS_KEPT then
     subjects, subject_count = {}, 0
   end
-  subject = new_subject(unpack(parts, 1, 8))
+  subject = new_subject(split_subject(text))
   subjects[text], subject_count = subject, subject_count + 1
   return subject
 end
@@ -96,12 +92,13 @@ local function load_hold(key, ...)
     end
     return { key = key, state = '' }
   end
-  local subject, fields = f[2] and known_subject(f[2])
-  if not subject then
+  local text, fields = f[2], nil
+  if not text then
     fields = record_fields(key)
-    subject = new_subject(fields.tn, fields.ws, fields.ap, fields.wf, fields.ag, fields.ts, fields.un, fields.bm)
+    text = subject_text(fields)
     f[3], f[4], f[5] = fields.am, fields.ex, fields.gr
   end
+  local subject = known_subject(text)
   local hold = {
     key = key, state = f[1], amount = f[3], expires_at = whole_number(f[4]), grace_ms = whole_number(f[5]), fields = fields,
     subject = subject, tenant = subject.tenant, unit = subject.unit, mask = subject.mask, levels = subject.levels, scopes = subject.scopes,

@@ -1,4 +1,5 @@
--- record: the two forms of a reservation's record: a field for each value, and packed.
+-- record: the forms of a reservation's record: live, with its subject in one field or, where that would be long, a field for each value;
+-- and packed.
 -- @include now_ms
 --
 -- Ended records stay for weeks and there are millions of them, so after the end a record is packed (lua/lib/packing.lua): its
@@ -68,7 +69,7 @@ local function unpack_fields(text, code)
 end
 
 -- tn, ws, ap, wf, ag, ts, un and bm out of a live record's `su`, nil where there is none; nothing when it has not the form of one.
--- No value holds the separator.
+-- No value holds the separator. packed-scope.ts in src/reservations knows that the tenant and the levels come first here, too.
 local function split_subject(text)
   local tn, ws, ap, wf, ag, ts, un, bm = string.match(text, '^' .. string.rep('([^\31]*)\31', 7) .. '([^\31]*)$')
   local function own(value)
@@ -77,14 +78,19 @@ local function split_subject(text)
   return own(tn), own(ws), own(ap), own(wf), own(ag), own(ts), own(un), own(bm)
 end
 
+local function subject_text(fields)
+  return table.concat({ fields.tn or '', fields.ws or '', fields.ap or '', fields.wf or '', fields.ag or '', fields.ts or '',
+    fields.un or '', fields.bm or '' }, '\31')
+end
+
 -- All fields of a record by name, in whichever form it is stored. Empty when there is none.
 local function record_fields(key)
   local flat, fields = redis.call('HGETALL', key), {}
   for i = 1, #flat, 2 do
     fields[flat[i]] = flat[i + 1]
   end
-  if fields.su then
-    local tn, ws, ap, wf, ag, ts, un, bm = split_subject(fields.su)
+  local tn, ws, ap, wf, ag, ts, un, bm = split_subject(fields.su or '')
+  if tn then
     fields.tn, fields.ws, fields.ap, fields.wf, fields.ag, fields.ts, fields.un, fields.bm = tn, ws, ap, wf, ag, ts, un, bm
     fields.su = nil
   end

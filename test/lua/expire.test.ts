@@ -168,6 +168,10 @@ describe('a hold that cannot be settled is quarantined: out of the index, its st
     ['INVALID_ESTIMATE', 'no amount', without('am')],
     ['INVALID_ESTIMATE', 'no unit', without('un')],
     ['MISSING_SCOPES', 'no scopes', without('bm')],
+    ['MISSING_SCOPES', 'neither scopes nor amount', async (ledger, id) => {
+      await without('bm')(ledger, id);
+      await without('am')(ledger, id);
+    }],
     ['MALFORMED_SCOPES', 'more scopes than its subject has', record('bm', '11')],
     ['MALFORMED_SCOPES', 'scopes that are none', record('bm', '0')],
     ['MALFORMED_SCOPES', 'scopes in letters', record('bm', 'x')],

@@ -60,7 +60,7 @@ describe('the subject of a live record', () => {
     expect(long).toMatchObject({ tn: ledger.tenant, ws: LONG.workspace, ap: LONG.app, ag: LONG.agent, un: 'TOKENS', bm: '1000' });
   });
 
-  test('is read alike in both forms by everything that settles or reads, as it stood before 0.5 too', async () => {
+  test('is read alike in both forms by whatever settles, extends or shows it, as it stood before 0.5 too', async () => {
     const asMade = await settleAll(await newLedger(), SUBJECT, () => Promise.resolve());
     const ledger = await newLedger();
     const apart = await settleAll(ledger, SUBJECT, (key) => takeSubjectApart(ledger.redis, key));
@@ -83,15 +83,18 @@ describe('the subject of a live record', () => {
 
   test('is told apart from all others, however many one run meets', async () => {
     const ledger = await newLedger();
-    const ids: string[] = [];
+    const [ids, others]: [string[], string[]] = [[], []];
     await ledger.makeBudget({ allocated: 1_000_000 });
     for (let number = 0; number < SUBJECTS; number += 1) {
       const subject = { agent: `bot-${number}` };
       await ledger.makeBudget({ scope: ledger.scope(subject), allocated: 10_000 });
-      ids.push((await ledger.hold({ subject, amount: number + 1 })).id, (await ledger.hold({ subject, amount: 1000 })).id);
+      ids.push((await ledger.hold({ subject, amount: number + 1 })).id);
+      others.push((await ledger.hold({ subject, amount: 1000 })).id);
     }
+    // All of them once, and then all of them again: by then the first are forgotten.
+    ids.push(...others);
     await Promise.all(ids.map((id) => ledger.makeOverdue(id)));
-    const [, , ...outcomes] = await ledger.expirePage([...ids].reverse());
+    const [, , ...outcomes] = await ledger.expirePage(ids);
     expect(outcomes.filter((word) => word === 'EXPIRED')).toHaveLength(ids.length);
     expect(await ledger.figures()).toBe('1000000,0,0,1000000,0,0,0');
     for (let number = 0; number < SUBJECTS; number += 1) {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { quarantineKey, reservationIndexKey, ttlIndexKey } from '../../src/redis/keyspace.js';
+import { takeSubjectApart } from '../support/hold-record.js';
 import type { LedgerClient, ReserveOptions } from '../support/ledger-client.js';
 import { assertInvariants, readLedger, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -260,10 +261,13 @@ describe('for another order', () => {
 });
 
 describe('an overdue reservation', () => {
-  test('is expired by the list, once, and shown as expired', async () => {
+  test.each([['in one field', false], ['in fields of its own', true]])('is expired by the list, once, and shown as expired, its subject %s', async (_, apart) => {
     const ledger = await budgeted();
     const { id } = await ledger.hold({ amount: 100 });
     const deadline = await ledger.makeOverdue(id);
+    if (apart) {
+      await takeSubjectApart(ledger.redis, ledger.reservationKeyOf(id));
+    }
     const first = await list(ledger);
     expect(first.outcomes).toEqual([['EXPIRED', ledger.tenant, String(deadline)]]);
     expect(first.rows).toMatchObject([{ id, st: 'EXPIRED' }]);
@@ -273,6 +277,16 @@ describe('an overdue reservation', () => {
     const before = await snapshot(ledger);
     expect(await list(ledger)).toMatchObject({ outcomes: [], ids: [id] });
     expect(await snapshot(ledger)).toEqual(before);
+  });
+
+  test('is told with the extensions that it had', async () => {
+    const ledger = await budgeted();
+    const { id } = await ledger.hold();
+    await ledger.extend(id, 1000);
+    await ledger.makeOverdue(id);
+    await list(ledger);
+    const { events } = await assertInvariants(ledger);
+    expect(events.map(({ fields }) => fields['extensions_used'])).toEqual(['1']);
   });
 
   test('is no ACTIVE one, and one in its grace is', async () => {
