@@ -42,8 +42,8 @@ local function new_subject(tenant, ws, ap, wf, ag, ts, unit, mask)
 end
 
 -- The subjects that were met last, by their text: the holds of a page have few, and most requests come again with the same. What follows
--- from a text never changes, so that it may outlive the run. Nobody changes what is in here.
-local SUBJECTS_KEPT = 100
+-- from a text never changes, so that it may outlive the run. Nobody changes what is in here; a kilobyte or two each.
+local SUBJECTS_KEPT = 1000
 local subjects, subject_count = {}, 0
 
 local function known_subject(text)
