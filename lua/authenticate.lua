@@ -3,6 +3,7 @@
 --
 -- KEYS[1]   secret_hash      string, the id of the key whose secret has this hash
 -- RETURNS   OK key_id tenant_id expires_in_ms permissions scope_filter | UNKNOWN | REVOKED | EXPIRED | TENANT_SUSPENDED
+-- BOUND     three records, of which only small fields are read
 -- EMITS     nothing
 -- @include  keys, now_ms, api_key, tenant
 --

@@ -8,6 +8,7 @@
 -- ARGV[4]   deepest          the deepest segment asked for, the one a matching scope ends with
 -- ARGV[...] the other segments asked for, each of which a matching scope holds
 -- RETURNS   next (scope unit balance)*, next being where the following page starts after, or empty
+-- BOUND     the budgets of one tenant
 -- EMITS     nothing
 -- @include  keys, budget
 --

@@ -12,6 +12,7 @@
 -- ARGV[7]   request_id       of the action's first attempt, which names what it has changed
 -- ARGV[8]   trace            trace id and flags
 -- RETURNS   SUCCEEDED | SKIPPED reason | NOT_FOUND | TENANT_CLOSED | INVALID_TRANSITION status | NO_SELECTOR | ADMIN_ONLY selector
+-- BOUND     one subscription, and the subscriptions of its owner (at most 1,000)
 -- EMITS     webhook.updated, webhook.paused, webhook.resumed, webhook.deleted
 -- @include  keys, now_ms, webhook, webhook_access, webhook_change, webhook_removal, append_event
 local webhook = KEYS[1]

@@ -11,6 +11,7 @@
 -- ARGV[5]   retention_ms     how long an ended hold stays for the audit trail
 -- ARGV[6]   channel          on which the hash of a revoked key's secret is announced
 -- RETURNS   STEP next_phase next_cursor now_ms changed (outcome detail detail)* | DONE | NOT_CLOSING
+-- BOUND     limit things, and all holds of one deadline
 -- EMITS     tenant.closed, budget.closed_via_tenant_cascade, reservation.released_via_tenant_cascade,
 --           webhook.disabled_via_tenant_cascade, api_key.revoked_via_tenant_cascade; those of the expiry transition
 -- @include  keys, now_ms, tenant, append_event, tenant_cascade

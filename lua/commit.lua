@@ -18,6 +18,7 @@
 -- RETURNS   COMMITTED fresh|replay charged released unit policy overage debt (scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND | FORBIDDEN
 --           | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED | QUARANTINED reason | UNIT_MISMATCH unit
 --           | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
+-- BOUND     scopes of one subject (at most 6)
 -- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the expiry transition
 -- @include  keys, now_ms, int64, idempotency, settle, charge, budget, append_event, ended
 local reservation, idempotency = KEYS[1], KEYS[2]

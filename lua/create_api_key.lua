@@ -19,6 +19,7 @@
 -- ARGV[12]  trace            trace id and flags
 -- ARGV[...] field and value pairs of the record: key_prefix, description, metadata
 -- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_CLOSED | EXPIRES_IN_PAST
+-- BOUND     one key
 -- EMITS     api_key.created
 -- @include  keys, now_ms, tenant, append_event, append_audit
 local api_key, secret_hash, api_key_index, tenant = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -16,6 +16,7 @@
 -- ARGV[10]  trace            trace id and flags
 -- ARGV[...] field and value pairs of the record: commit_overage_policy, metadata
 -- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE
+-- BOUND     one budget
 -- EMITS     budget.created
 -- @include  keys, now_ms, tenant, budget, append_event, append_audit
 local budget, budget_index, tenant = KEYS[1], KEYS[2], KEYS[3]

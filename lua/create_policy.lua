@@ -18,6 +18,7 @@
 -- ARGV[11]  trace            trace id and flags
 -- ARGV[...] field and value pairs of the record: description and what it sets
 -- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE | TOO_MANY limit
+-- BOUND     one policy, and those of its pattern (at most 32)
 -- EMITS     policy.created
 -- @include  keys, now_ms, tenant, policy_index, append_event, append_audit
 local policy, policy_index, policy_names, tenant = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

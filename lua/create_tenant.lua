@@ -11,6 +11,7 @@
 -- ARGV[6]   trace            trace id and flags
 -- ARGV[...] field and value pairs of the record's other settings
 -- RETURNS   CREATED (field value)* | EXISTS (field value)* | DUPLICATE
+-- BOUND     one tenant
 -- EMITS     tenant.created
 -- @include  keys, now_ms, tenant, append_event, append_audit
 --

@@ -15,6 +15,7 @@
 -- ARGV[9]   trace            trace id and flags
 -- ARGV[...] field and value pairs of the record
 -- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_CLOSED | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY limit
+-- BOUND     one subscription, and the subscriptions of its owner (at most 1,000)
 -- EMITS     webhook.created
 -- @include  keys, now_ms, tenant, webhook, append_event, append_audit
 local webhook, webhook_index, tenant = KEYS[1], KEYS[2], KEYS[3]

@@ -11,6 +11,7 @@
 -- ARGV[6]   trace            trace id and flags
 -- RETURNS   RETRIED now_ms (the outcome of expire) | RELEASED now_ms tenant amount unit returned_count scope* kept_count (scope reason)*
 --           | NOT_FOUND
+-- BOUND     scopes of one subject (at most 6)
 -- EMITS     custom.reservation.quarantine_decided; those of the expiry transition
 -- @include  keys, now_ms, int64, hold, budget, expiry, ended, append_event, append_audit, quarantine_release
 --

@@ -10,6 +10,7 @@
 -- ARGV[6]   request_id
 -- ARGV[7]   trace            trace id and flags
 -- RETURNS   DELETED | NOT_FOUND | TENANT_CLOSED
+-- BOUND     one subscription, and the subscriptions of its owner (at most 1,000)
 -- EMITS     webhook.deleted
 -- @include  keys, webhook, webhook_access, webhook_removal, append_event, append_audit
 --

@@ -20,6 +20,7 @@
 --           | TENANT_SUSPENDED | INVALID_POLICY value | NOT_FOUND | UNIT_MISMATCH scope unit* | BUDGET_FROZEN scope
 --           | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
 --           | RECLAIMED now_ms (outcome detail detail)*
+-- BOUND     scopes of one subject (at most 6); 100 due holds, when it reclaims
 -- EMITS     custom.direct_debit.applied, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
 --           those of the expiry transition
 -- @include  keys, now_ms, int64, idempotency, tenant, budget, append_event, expiry, admission, policy, charge

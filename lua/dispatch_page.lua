@@ -11,6 +11,7 @@
 -- ARGV[5]   limit          most events to return; 0 reads none
 -- RETURNS   HELD now_ms renewed|taken|none lag oldest_ms lanes retrying left_over last_read (entry_id field_count (field value)*)*
 --           | OTHER now_ms lapses_in_ms | FREE now_ms
+-- BOUND     limit events
 -- EMITS     nothing
 -- @include  keys, now_ms, dispatch_group
 --

@@ -13,6 +13,7 @@
 -- ARGV[8]   trace            trace id and flags
 -- ARGV[...] name and value pairs of the audit row's metadata
 -- RETURNS   ENDED response, the one that was kept first
+-- BOUND     one record
 -- EMITS     nothing
 -- @include  keys, append_audit
 local bulk = KEYS[1]

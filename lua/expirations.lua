@@ -12,6 +12,7 @@
 -- ARGV[8]   scope          the reservation's scope or one above it, or empty
 -- ARGV[9]   state          EXPIRED, QUARANTINED, or empty for both
 -- RETURNS   next_start (entry_id at_ms state text_count (name value)*)*, next_start being empty at the end
+-- BOUND     examine entries of the log
 -- EMITS     nothing
 -- @include  now_ms
 --

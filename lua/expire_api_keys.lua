@@ -5,6 +5,7 @@
 -- KEYS[1]   key_expiries   sorted set of the keys that may yet expire, score = expiry in ms
 -- ARGV[1]   limit          keys that a run looks at, at most
 -- RETURNS   EXPIRED told more, more being 1 when the limit ended the run
+-- BOUND     limit keys
 -- EMITS     api_key.expired
 -- @include  keys, now_ms, api_key, append_event
 --

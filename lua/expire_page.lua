@@ -8,6 +8,7 @@
 -- ARGV[2]   trace           trace id and flags that the events of this sweep share
 -- ARGV[...] reservation ids
 -- RETURNS   JUDGED now_ms (outcome detail detail)*
+-- BOUND     as many holds as the caller names
 -- EMITS     reservation.expired, budget.threshold_crossed, custom.reservation.quarantined
 -- @include  keys, now_ms, expiry
 --

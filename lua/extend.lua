@@ -14,6 +14,7 @@
 -- ARGV[9]   trace            trace id and flags
 -- RETURNS   ACTIVE fresh|replay expires_at_ms remaining_ttl_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND | FORBIDDEN | TENANT_CLOSED
 --           | RESERVATION_FINALIZED state | RESERVATION_EXPIRED | QUARANTINED reason | MAX_EXTENSIONS_EXCEEDED allowed
+-- BOUND     one hold, at the scopes of its subject (at most 6)
 -- EMITS     those of the expiry transition
 -- @include  keys, now_ms, idempotency, settle, tenant, hold
 --

@@ -5,6 +5,7 @@
 -- KEYS[2]   webhook_revision string, which changes with every subscription of the partition
 -- ARGV[1]   known            the revision at which the caller read it, or empty
 -- RETURNS   UNCHANGED | NOT_FOUND revision | FOUND revision now_ms (field value)*
+-- BOUND     one subscription
 -- EMITS     nothing
 -- @include  now_ms
 local webhook, webhook_revision = KEYS[1], KEYS[2]

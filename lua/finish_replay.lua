@@ -16,6 +16,7 @@
 -- ARGV[10]  events_queued
 -- ARGV[...] name and value pairs of what was asked for
 -- RETURNS   FINISHED
+-- BOUND     one replay, and one delivery for each lane it queued in
 -- EMITS     nothing
 -- @include  keys, append_audit
 local webhook, replay = KEYS[1], KEYS[2]

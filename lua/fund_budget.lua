@@ -20,6 +20,7 @@
 -- RETURNS   FUNDED fresh|replay previous_allocated new_allocated previous_remaining new_remaining previous_debt new_debt
 --           previous_spent new_spent timestamp_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND | TENANT_CLOSED | BUDGET_FROZEN
 --           | BUDGET_CLOSED | BUDGET_EXCEEDED | INT64_OVERFLOW
+-- BOUND     one budget
 -- EMITS     budget.funded, budget.debited, budget.reset, budget.reset_spent, budget.debt_repaid, budget.exhausted,
 --           budget.over_limit_entered, budget.over_limit_exited
 -- @include  keys, now_ms, int64, idempotency, budget, governed_budget, over_limit, append_event, append_audit

@@ -8,6 +8,7 @@
 -- ARGV[4]   request_id
 -- ARGV[5]   trace            trace id and flags
 -- RETURNS   FOUND (field value)* | NOT_FOUND | FORBIDDEN | RESERVATION_EXPIRED | QUARANTINED reason
+-- BOUND     one reservation, at the scopes of its subject (at most 6)
 -- EMITS     those of the expiry transition
 -- @include  keys, now_ms, hold, record, expiry
 local reservation = KEYS[1]

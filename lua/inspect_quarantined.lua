@@ -4,6 +4,7 @@
 -- KEYS[1]   reservation      hash
 -- ARGV[1]   reservation_id
 -- RETURNS   QUARANTINED entry defect amount unit returned_count scope* kept_count (scope reason)* (field value)* | NOT_FOUND
+-- BOUND     one reservation, at the scopes of its subject (at most 6)
 -- EMITS     nothing
 -- @include  keys, now_ms, hold, record, quarantine_release
 --

@@ -7,6 +7,7 @@
 -- ARGV[3]   request_id
 -- ARGV[4]   trace            trace id and flags
 -- RETURNS   FOUND now_ms goes_at_ms quarantine defect outcome detail detail told_count (name value)* (field value)* | NOT_FOUND
+-- BOUND     one reservation, at the scopes of its subject (at most 6)
 -- EMITS     those of the expiry transition
 -- @include  keys, now_ms, hold, record, expiry
 --

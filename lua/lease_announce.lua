@@ -8,6 +8,7 @@
 -- ARGV[2]   lease_ms       how long the announcement stands
 -- ARGV[3]   report         JSON, not read here
 -- RETURNS   ALIVE now_ms count place next_lapse_in_ms
+-- BOUND     the instances of one deployment
 -- EMITS     nothing
 -- @include  now_ms
 --

@@ -4,6 +4,7 @@
 -- KEYS[1]   lease          string, the token of the instance that works on the partition
 -- ARGV[1]   token
 -- RETURNS   RELEASED | NOT_HELD
+-- BOUND     one lease
 -- EMITS     nothing
 local lease = KEYS[1]
 local token = ARGV[1]

@@ -7,6 +7,7 @@
 -- ARGV[3]   after            the key id that ended it, or empty
 -- ARGV[4]   limit            records a run, at least 1
 -- RETURNS   now_ms next_tenant next_key_id (field_count (field value)*)*, both empty at the end
+-- BOUND     limit records
 -- EMITS     nothing
 -- @include  keys, listing
 local tenant_index = KEYS[1]

@@ -11,6 +11,7 @@
 -- ARGV[6]   examine          entries that a run looks at, at most
 -- ARGV[7]   limit            deliveries that a run returns, at most
 -- RETURNS   next_ms next_ref examined (ref created_ms field_count (field value)*)*, next_ms and next_ref being empty at the end
+-- BOUND     examine entries, and the deliveries of one millisecond
 -- EMITS     nothing
 -- @include  keys, index_walk
 --

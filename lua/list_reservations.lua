@@ -20,6 +20,7 @@
 -- RETURNS   now_ms walked_ms walked_id outcome_count (outcome detail detail)* unreadable_count (reservation_id reason)*
 --           field_count field* (value*)*: a value a field in each row, empty where the record has none. walked_ms is empty at
 --           the end of the index
+-- BOUND     examine entries
 -- EMITS     those of the expiry transition
 -- @include  keys, now_ms, int64, hold, record, expiry, index_walk
 --

@@ -5,6 +5,7 @@
 -- ARGV[1]   after            the tenant that ended the run before, or empty
 -- ARGV[2]   limit            records a run, at least 1
 -- RETURNS   now_ms next next (field_count (field value)*)*, next being empty at the end
+-- BOUND     limit records
 -- EMITS     nothing
 -- @include  keys, now_ms, listing
 local tenant_index = KEYS[1]

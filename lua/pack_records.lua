@@ -5,6 +5,7 @@
 -- KEYS[1]   ended          list of reservation ids, oldest end first
 -- ARGV[1]   limit          records of one run
 -- RETURNS   PACKED examined packed left
+-- BOUND     limit records
 -- EMITS     nothing
 -- @include  keys, packing
 --

@@ -9,6 +9,7 @@
 -- ARGV[3]   event_count
 -- ARGV[...] the entry ids of the events, then for each delivery: entry id, subscription id, tenant, event type, trace
 -- RETURNS   QUEUED now_ms made forgotten | NOT_HELD
+-- BOUND     as many events and deliveries as the caller names; 500 entries of the index of each subscription given some
 -- EMITS     nothing
 -- @include  keys, now_ms, delivery, dispatch_group
 --

@@ -4,6 +4,7 @@
 -- KEYS[1]   event_log      stream
 -- ARGV[...] refs of deliveries
 -- RETURNS   READ now_ms (ref status attempts created_ms next_retry_ms field_count (field value)*)*
+-- BOUND     as many deliveries as the caller names
 -- EMITS     nothing
 -- @include  keys, now_ms
 --

@@ -8,6 +8,7 @@
 -- ARGV[3]   delivery_id      public, of a failure
 -- ARGV[4]   trace            trace id and flags, or empty
 -- RETURNS   RECORDED failures | COUNTED_BEFORE | DISABLED owner | GONE
+-- BOUND     one subscription, and the subscriptions of its owner (at most 1,000)
 -- EMITS     webhook.disabled
 -- @include  keys, now_ms, webhook, append_event
 --

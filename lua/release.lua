@@ -14,6 +14,7 @@
 -- ARGV[9]   trace            trace id and flags
 -- RETURNS   RELEASED fresh|replay released unit (scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND | FORBIDDEN | TENANT_CLOSED
 --           | RESERVATION_FINALIZED state | RESERVATION_EXPIRED | QUARANTINED reason
+-- BOUND     scopes of one subject (at most 6)
 -- EMITS     budget.threshold_crossed; those of the expiry transition
 -- @include  keys, now_ms, int64, idempotency, settle, budget, threshold, append_audit, ended
 --

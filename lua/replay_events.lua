@@ -7,6 +7,7 @@
 -- ARGV[3]   retention_ms     how long a delivery's record stays
 -- ARGV[...] entry ids of events
 -- RETURNS   QUEUED forgotten (ref tenant)*
+-- BOUND     as many events as the caller names; 500 entries of the index of the subscription
 -- EMITS     nothing
 -- @include  keys, now_ms, delivery
 --

@@ -27,6 +27,7 @@
 --           | INVALID_POLICY value | NOT_FOUND | UNIT_MISMATCH scope unit* | BUDGET_FROZEN scope | BUDGET_CLOSED scope
 --           | OVERDRAFT_LIMIT_EXCEEDED scope | DEBT_OUTSTANDING scope | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope
 --           | RECLAIMED now_ms (outcome detail detail)*
+-- BOUND     scopes of one subject (at most 6); 100 due holds, when it reclaims
 -- EMITS     reservation.denied, budget.exhausted, budget.threshold_crossed; those of the expiry transition
 -- @include  keys, now_ms, int64, idempotency, tenant, hold, budget, append_event, expiry, admission, policy, denial, threshold
 --

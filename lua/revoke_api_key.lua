@@ -11,6 +11,7 @@
 -- ARGV[6]   request_id
 -- ARGV[7]   trace            trace id and flags
 -- RETURNS   REVOKED (field value)* | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED
+-- BOUND     one key
 -- EMITS     api_key.revoked
 -- @include  keys, now_ms, api_key, tenant, append_event, append_audit
 --

@@ -8,6 +8,7 @@
 -- ARGV[4]   request_id
 -- ARGV[5]   trace            trace id and flags
 -- RETURNS   SET
+-- BOUND     one text
 -- EMITS     nothing
 -- @include  keys, append_audit
 local webhook_security = KEYS[1]

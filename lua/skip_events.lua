@@ -8,6 +8,7 @@
 -- ARGV[2]   up_to          the last entry to skip, as an earlier run told it; empty to be told the last one of the log
 -- ARGV[3]   entries_added  what that run told beside it
 -- RETURNS   UP_TO now_ms entry_id entries_added | SKIPPED now_ms | WATCHED now_ms | OTHER now_ms lapses_in_ms | FREE now_ms
+-- BOUND     one entry of the log
 -- EMITS     nothing
 -- @include  keys, now_ms, dispatch_group
 --

@@ -11,6 +11,7 @@
 -- ARGV[5]   limit          most ids to return
 -- RETURNS   HELD now_ms renewed|taken|none due oldest_due_ms next_deadline_ms quarantined id* | OTHER now_ms lapses_in_ms
 --           | FREE now_ms
+-- BOUND     limit ids
 -- EMITS     nothing
 -- @include  keys, now_ms
 --

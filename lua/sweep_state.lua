@@ -4,6 +4,7 @@
 -- KEYS[1]   lease          string, the token of the instance that sweeps the partition
 -- KEYS[2]   ttl_index      zset, score = reclaim deadline in ms
 -- RETURNS   STATE now_ms holder lapses_in_ms indexed due oldest_due_ms next_deadline_ms quarantined
+-- BOUND     two entries of the index
 -- EMITS     nothing
 -- @include  keys, now_ms
 --

@@ -6,6 +6,7 @@
 -- KEYS[2]   outage         string, when the last outage that was told had ended for the last of those who saw it, in ms
 -- ARGV[1]   outage_ms      how long the instance had no connection, until now
 -- RETURNS   TOLD | SAME
+-- BOUND     two events
 -- EMITS     system.store_connection_lost, system.store_connection_restored
 -- @include  keys, now_ms, append_event
 --

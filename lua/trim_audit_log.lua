@@ -6,6 +6,7 @@
 -- ARGV[1]   retention_ms   how long a row stays
 -- ARGV[2]   limit          rows that a run removes, at most
 -- RETURNS   TRIMMED removed more, more being 1 when the limit ended the run
+-- BOUND     limit rows
 -- EMITS     nothing
 -- @include  now_ms
 local audit_log = KEYS[1]

@@ -7,6 +7,7 @@
 -- ARGV[2]   unread_ms      how long one stays that the dispatcher has not read and acknowledged
 -- ARGV[3]   limit          events that a run removes, at most
 -- RETURNS   TRIMMED removed more held, more being 1 when the limit ended the run and held 1 when events wait for the dispatcher
+-- BOUND     limit events
 -- EMITS     nothing
 -- @include  keys, now_ms, dispatch_group
 local event_log = KEYS[1]

@@ -9,6 +9,7 @@
 -- ARGV[4]   examine        entries of one run; a step to the next tenant counts as one
 -- ARGV[5]   retention_ms   how long an ended record stays
 -- RETURNS   TRIMMED tenant walked_ms walked_id examined removed, tenant being empty at the end
+-- BOUND     examine entries
 -- EMITS     nothing
 -- @include  keys, now_ms, index_walk
 --

@@ -13,6 +13,7 @@
 -- ARGV[8]   request_id
 -- ARGV[9]   trace            trace id and flags
 -- RETURNS   CHANGED (field value)* | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | ALREADY_ACTIVE
+-- BOUND     one budget
 -- EMITS     budget.unfrozen
 -- @include  keys, now_ms, governed_budget, append_event, append_audit
 local budget_record = KEYS[1]

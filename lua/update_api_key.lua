@@ -10,6 +10,7 @@
 -- ARGV[6]   trace            trace id and flags
 -- ARGV[...] field and value pairs of the record: name, description, permissions, scope_filter, metadata
 -- RETURNS   UPDATED now_ms (field value)* | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED | KEY_EXPIRED
+-- BOUND     one key
 -- EMITS     api_key.permissions_changed
 -- @include  keys, now_ms, api_key, tenant, append_event, append_audit
 local api_key = KEYS[1]

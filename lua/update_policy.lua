@@ -10,6 +10,7 @@
 -- ARGV[6]   trace            trace id and flags
 -- ARGV[...] field and value pairs of the record; an empty value takes the field away
 -- RETURNS   UPDATED (field value)* | NOT_FOUND | TENANT_CLOSED | DUPLICATE | INVALID_WINDOW | TOO_MANY limit
+-- BOUND     one policy, and those of its pattern (at most 32)
 -- EMITS     policy.updated
 -- @include  keys, now_ms, tenant, policy_index, append_event, append_audit
 --

@@ -15,6 +15,7 @@
 -- ARGV[11]  trace            trace id and flags
 -- ARGV[...] field and value pairs of the record; an empty value takes the field away
 -- RETURNS   UPDATED (field value)* | NOT_FOUND | TENANT_CLOSED | STALE | NO_SELECTOR | ADMIN_ONLY selector
+-- BOUND     one subscription, and the subscriptions of its owner (at most 1,000)
 -- EMITS     webhook.updated, webhook.paused, webhook.resumed
 -- @include  keys, now_ms, webhook, webhook_access, webhook_change, append_event, append_audit
 --

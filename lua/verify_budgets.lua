@@ -5,6 +5,7 @@
 -- ARGV[1]   after          the 'scope unit' that ended the run before, or empty
 -- ARGV[2]   limit          budgets a run, at least 1
 -- RETURNS   now_ms next ('scope unit' remaining reserved spent allocated debt status)*, next being empty at the end
+-- BOUND     limit budgets
 -- EMITS     nothing
 -- @include  keys, now_ms
 --

@@ -10,6 +10,7 @@
 -- ARGV[...] budgets as 'unit scope' whose live holds are to be named
 -- RETURNS   walked_ms walked_id sum_count ('unit scope' count amount)* moving_count (reservation_id born ended amount budget_count 'unit scope'*)*
 --           unreadable_count (reservation_id reason quarantined)* named_count (reservation_id amount quarantined 'unit scope')*
+-- BOUND     examine entries
 -- EMITS     nothing
 -- @include  keys, now_ms, int64, hold, record, index_walk
 --

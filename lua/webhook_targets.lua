@@ -5,6 +5,7 @@
 -- ARGV[...] owner and the revision at which its list was read, or empty: for each owner
 -- RETURNS   revision, then for each owner: '=' when its list is as it was, or the number of its subscriptions, and each as its
 --           id and the number of its fields and values, followed by these
+-- BOUND     the subscriptions of as many owners as the caller names (at most 1,000 each)
 -- EMITS     nothing
 -- @include  keys
 local webhook_revision = KEYS[1]

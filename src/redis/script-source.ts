@@ -13,6 +13,8 @@ export interface ScriptHeader {
   readonly rest: boolean;
   readonly returns: string;
   readonly emits: string;
+  /** What the work of one run is bounded by; empty where the header does not say. */
+  readonly bound: string;
   readonly includes: readonly string[];
 }
 
@@ -63,6 +65,7 @@ export function parseHeader(name: string, text: string): ScriptHeader {
     rest: /^-- ARGV\[\.\.\.\]/m.test(text),
     returns,
     emits,
+    bound: /^-- BOUND\s+(.+)$/m.exec(text)?.[1] ?? '',
     includes: includesOf(text),
   };
 }

@@ -104,6 +104,10 @@ describe.each(scriptTexts())('the header of $name', ({ own, included }) => {
     expect(declaredWords(own).filter((word) => !literals.some((literal) => says(literal, word)))).toEqual([]);
   });
 
+  test('says what the work of one run is bounded by', () => {
+    expect(headerField(own, 'BOUND')).toMatch(/^\w.{3,}/);
+  });
+
   test('names as many keys and arguments as the code reads', () => {
     const { keys, args } = parseHeader(/^-- (\w+): /m.exec(own)?.[1] as string, own);
     const read = (kind: string): number[] => [...code(own).matchAll(new RegExp(`${kind}\\[(\\d+)\\]`, 'g'))].map((match) => Number(match[1]));
