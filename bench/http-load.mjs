@@ -164,9 +164,63 @@ async function pace({ port, rate, seconds, target, first }) {
   return { operations: finished, elapsed_s, per_second: finished / elapsed_s, ...latencies.summary(), next: first + total };
 }
 
+/**
+ * Reserves alone, started at fixed instants as in `pace`. A request that fails is counted by its status and does not end the run,
+ * and one whose answer does not come within the drain time counts as `no answer`.
+ */
+async function watch({ port, rate, seconds, target, first }) {
+  const requests = httpRequests(target);
+  const connections = await open(port, PACED_CONNECTIONS);
+  const free = [...connections];
+  const latencies = new Latencies();
+  const failures = {};
+  const total = Math.floor(rate * seconds);
+  const start = performance.now();
+  let [started, finished] = [0, 0];
+  const failed = (word) => {
+    finished += 1;
+    failures[word] = (failures[word] ?? 0) + 1;
+  };
+  const reserve = (connection, number, from) => {
+    const answered = () => {
+      latencies.add(performance.now() - from);
+      free.push(connection);
+    };
+    const succeed = () => {
+      finished += 1;
+      answered();
+    };
+    connection.send(requests.reserve(number), succeed, (error) => {
+      failed(/^got (\d+)/.exec(error.message)?.[1] ?? error.message);
+      if (!connection.socket.destroyed) {
+        answered();
+      }
+    });
+  };
+  while (finished < total && performance.now() < start + seconds * 1000 + DRAIN_TIMEOUT_MS) {
+    const now = performance.now();
+    while (started < total && free.length > 0 && start + (started * 1000) / rate <= now) {
+      reserve(free.pop(), first + started, start + (started * 1000) / rate);
+      started += 1;
+    }
+    await new Promise((done) => setTimeout(done, 1));
+  }
+  const elapsed_s = (performance.now() - start) / 1000;
+  for (const connection of connections) {
+    connection.fail = undefined;
+    connection.socket.destroy();
+  }
+  while (finished < total) {
+    failed('no answer');
+  }
+  return { operations: total, elapsed_s, ...latencies.summary(), failures, next: first + total };
+}
+
+const KINDS = { closed: saturate, paced: pace, watch };
+
 async function run(plan) {
   const cpu = process.cpuUsage();
-  const result = plan.kind === 'paced' ? await pace(plan) : await saturate(plan);
+  const result = await KINDS[plan.kind](plan);
   const { user, system } = process.cpuUsage(cpu);
   return { ...result, cpu_s: (user + system) / 1e6 };
 }

@@ -40,11 +40,11 @@ export async function measure() {
 }
 
 /** A load process; `ask(plan)` resolves with its result, and rejects when it fails or takes too long. */
-export function startLoad(file) {
+export function startLoad(file, timeoutMs = PHASE_TIMEOUT_MS) {
   const child = fork(fileURLToPath(new URL(file, import.meta.url)), { execArgv: [] });
   const ask = (plan) =>
     new Promise((done, fail) => {
-      const timer = setTimeout(() => fail(new Error(`${file}: no result within ${PHASE_TIMEOUT_MS} ms`)), PHASE_TIMEOUT_MS);
+      const timer = setTimeout(() => fail(new Error(`${file}: no result within ${timeoutMs} ms`)), timeoutMs);
       child.removeAllListeners('message').removeAllListeners('exit');
       child.once('exit', (code) => fail(new Error(`${file} ended with exit code ${code}`)));
       child.once('message', ({ result, error }) => {

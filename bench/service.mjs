@@ -68,9 +68,11 @@ export function cpuSecondsOf(pid) {
   }
 }
 
+export const adminHeaders = { 'X-Admin-API-Key': ADMIN_KEY };
+
 /** One operation with the operator's key. */
 export async function askAsAdmin(port, method, path, body) {
-  const headers = { 'Content-Type': 'application/json', 'X-Admin-API-Key': ADMIN_KEY };
+  const headers = { 'Content-Type': 'application/json', ...adminHeaders };
   const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, headers, body: JSON.stringify(body) });
   const text = await response.text();
   if (!response.ok) {

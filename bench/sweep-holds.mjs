@@ -1,6 +1,6 @@
 // Holds that end when the benchmark wants them to, made by the reserve script itself, and what the event log tells of their end.
 import { Redis } from 'ioredis';
-import { eventLogKey, idempotencyKey, partitionCode, partitionOfTenant, reservationKey, tagOf, tenantKey } from '../dist/redis/keyspace.js';
+import { eventLogKey, idempotencyKey, partitionCode, partitionOfTenant, reservationKey, tagOf, tenantKey, ttlIndexKey } from '../dist/redis/keyspace.js';
 import { ScriptRegistry } from '../dist/redis/scripts.js';
 
 const PARTITIONS = 64;
@@ -50,6 +50,19 @@ export class Holds {
         `req_${text}`, TRACE, scopes.length, ...scopes, 'ws', 'prod', 'ag', 'summarizer', 'ak', 'llm', 'an', 'gpt', 'ik', key,
       ],
     };
+  }
+
+  /** Gives all holds that were made for a tenant one deadline. No client can: their deadlines are some milliseconds apart. */
+  async shareDeadline({ tenant }, endsAt) {
+    const { tag } = this.tenants.find((one) => one.tenant === tenant);
+    const ids = await this.redis.zrange(ttlIndexKey(tag), 0, -1);
+    for (let from = 0; from < ids.length; from += BATCH) {
+      const pipeline = this.redis.pipeline();
+      for (const id of ids.slice(from, from + BATCH)) {
+        pipeline.hset(reservationKey(tag, id), 'ex', endsAt).zadd(ttlIndexKey(tag), 'XX', endsAt, id);
+      }
+      await pipeline.exec();
+    }
   }
 
   /** Where the event logs end now, for `expiredSince`. */
