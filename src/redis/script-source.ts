@@ -13,7 +13,7 @@ export interface ScriptHeader {
   readonly rest: boolean;
   readonly returns: string;
   readonly emits: string;
-  /** What the work of one run is bounded by; empty where the header does not say. */
+  /** What the work of one run is bounded by. */
   readonly bound: string;
   readonly includes: readonly string[];
 }
@@ -53,9 +53,10 @@ export function parseHeader(name: string, text: string): ScriptHeader {
   const shebang = /^#!lua(?: flags=([a-z,-]+))?\n/.exec(text);
   const title = new RegExp(`^-- ${name}: \\S`, 'm');
   const returns = /^-- RETURNS\s+(.+)$/m.exec(text)?.[1];
+  const bound = /^-- BOUND\s+(.+)$/m.exec(text)?.[1];
   const emits = /^-- EMITS\s+(.+)$/m.exec(text)?.[1];
-  if (shebang === null || !title.test(text) || returns === undefined || emits === undefined) {
-    throw new Error(`lua/${name}.lua: the header needs a shebang on line 1, '-- ${name}: ...', RETURNS and EMITS`);
+  if (shebang === null || !title.test(text) || returns === undefined || bound === undefined || emits === undefined) {
+    throw new Error(`lua/${name}.lua: the header needs a shebang on line 1, '-- ${name}: ...', RETURNS, BOUND and EMITS`);
   }
   return {
     name,
@@ -65,7 +66,7 @@ export function parseHeader(name: string, text: string): ScriptHeader {
     rest: /^-- ARGV\[\.\.\.\]/m.test(text),
     returns,
     emits,
-    bound: /^-- BOUND\s+(.+)$/m.exec(text)?.[1] ?? '',
+    bound,
     includes: includesOf(text),
   };
 }

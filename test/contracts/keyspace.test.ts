@@ -50,7 +50,7 @@ test('every key name of the Lua include equals that of keyspace.ts, and none is 
   const names = [...text.matchAll(/local function (\w+)\(tag\b/g)].map((match) => match[1]);
   expect(Object.keys(twins).sort()).toEqual(names.sort());
   const calls = Object.entries(twins).map(([name, [given]]) => `${name}(${[TAG, ...given].map((part) => `'${part}'`).join(', ')})`);
-  const header = '#!lua flags=no-writes\n-- probe: names keys.\n-- RETURNS names\n-- EMITS nothing\n-- @include keys\n';
+  const header = '#!lua flags=no-writes\n-- probe: names keys.\n-- RETURNS names\n-- BOUND one probe\n-- EMITS nothing\n-- @include keys\n';
   const redis = new Redis(sharedStoreUrl());
   const { source } = assemble('probe', `${header}return { tag_of_key('${TAG}ttl'), ${calls.join(', ')} }\n`);
   expect(await redis.eval(source, 0)).toEqual([TAG, ...Object.values(twins).map(([, key]) => key)]);

@@ -12,6 +12,7 @@ const PROBE = `#!lua
 -- ARGV[1] tenant
 -- ARGV[2] correlation
 -- RETURNS entry
+-- BOUND one probe
 -- EMITS tenant.created
 -- @include keys, append_event
 local tag = tag_of_key(KEYS[1])

@@ -10,6 +10,7 @@ const { source: probe } = assemble(
   `#!lua flags=no-writes
 -- probe: runs the arithmetic over pairs of amounts.
 -- RETURNS figures
+-- BOUND one probe
 -- EMITS nothing
 -- @include int64
 local reply = {}

@@ -11,6 +11,7 @@ const { source: READ } = assemble('probe', `#!lua flags=no-writes
 -- probe: reads a record.
 -- KEYS[1] reservation
 -- RETURNS pairs
+-- BOUND one probe
 -- EMITS nothing
 -- @include record
 local flat = {}
