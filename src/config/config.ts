@@ -62,6 +62,7 @@ export interface HoldfastConfig {
   readonly auditLogRetentionDays: number;
   readonly idempotencyTtlMs: number;
   readonly bodyLimitBytes: number;
+  readonly metadataLimitBytes: number;
   /** Requests in a minute, as each instance counts them; 0 is no limit. */
   readonly rateLimitPerKeyPerMinute: number;
   readonly rateLimitAuthFailuresPerMinute: number;
@@ -134,6 +135,7 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
     auditLogRetentionDays: reading.required(VARIABLES.auditLogRetentionDays),
     idempotencyTtlMs: reading.required(VARIABLES.idempotencyTtlMs),
     bodyLimitBytes: reading.required(VARIABLES.bodyLimitBytes),
+    metadataLimitBytes: reading.required(VARIABLES.metadataLimitBytes),
     rateLimitPerKeyPerMinute: reading.required(VARIABLES.rateLimitPerKeyPerMinute),
     rateLimitAuthFailuresPerMinute: reading.required(VARIABLES.rateLimitAuthFailuresPerMinute),
     rateLimitPublicPerMinute: reading.required(VARIABLES.rateLimitPublicPerMinute),

@@ -167,6 +167,7 @@ export const VARIABLES = {
   auditLogRetentionDays: define('AUDIT_LOG_RETENTION_DAYS', '400', integer(1, 3650), 'How long a row of the audit log stays.'),
   idempotencyTtlMs: define('IDEMPOTENCY_TTL_MS', String(DAY_MS), integer(60_000, 365 * DAY_MS), 'How long a repeated request is answered with the first reply.'),
   bodyLimitBytes: define('BODY_LIMIT_BYTES', '1048576', integer(1024, 16_777_216), 'Largest request body.'),
+  metadataLimitBytes: define('METADATA_LIMIT_BYTES', '16384', integer(256, 1_048_576), 'Largest metadata of a request, in bytes of its JSON; also for metrics.custom and webhook headers.'),
   rateLimitPerKeyPerMinute: define('RATE_LIMIT_PER_KEY_PER_MINUTE', '0', integer(0, 10_000_000), 'Requests of one API key on the runtime plane in a minute, counted per instance; 0 is no limit.'),
   rateLimitAuthFailuresPerMinute: define('RATE_LIMIT_AUTH_FAILURES_PER_MINUTE', '0', integer(0, 10_000_000), '401 answers to one address and kind of key in a minute, per instance; further ones become 429; 0 is no limit.'),
   rateLimitPublicPerMinute: define('RATE_LIMIT_PUBLIC_PER_MINUTE', '300', integer(0, 10_000_000), 'Requests of one address for /docs and /openapi.json in a minute, per instance; 0 is no limit.'),

@@ -7,6 +7,7 @@ import { RequestMetrics } from '../metrics/index.js';
 import { createFastify } from './fastify.js';
 import { NestLogger } from './nest-logger.js';
 import { OpenApiDocument } from './openapi.js';
+import { useMetadataLimit } from './validation/index.js';
 
 export interface AppOptions {
   readonly logger?: Logger;
@@ -20,6 +21,7 @@ export interface AppOptions {
  */
 export async function createApp(config: HoldfastConfig, options: AppOptions = {}): Promise<NestFastifyApplication> {
   const logger = options.logger ?? createLogger(config.logLevel);
+  useMetadataLimit(config.metadataLimitBytes);
   const adminApiKey = resolveAdminApiKey(config, logger);
   const webhookSecretEncryptionKey = resolveWebhookSecretKey(config, logger);
   const { fastify, routes } = await createFastify(logger, config);

@@ -106,6 +106,7 @@ const SIMPLE: readonly Simple[] = [
   number('AUDIT_LOG_RETENTION_DAYS', 'auditLogRetentionDays', 400, 1, 3650),
   number('IDEMPOTENCY_TTL_MS', 'idempotencyTtlMs', 86_400_000, 60_000, 365 * 86_400_000),
   number('BODY_LIMIT_BYTES', 'bodyLimitBytes', 1_048_576, 1024, 16_777_216),
+  number('METADATA_LIMIT_BYTES', 'metadataLimitBytes', 16_384, 256, 1_048_576),
   limit('RATE_LIMIT_PER_KEY_PER_MINUTE', 'rateLimitPerKeyPerMinute', 0),
   limit('RATE_LIMIT_AUTH_FAILURES_PER_MINUTE', 'rateLimitAuthFailuresPerMinute', 0),
   limit('RATE_LIMIT_PUBLIC_PER_MINUTE', 'rateLimitPublicPerMinute', 300),

@@ -90,6 +90,7 @@ const API_KEYS: readonly Difference[] = [
   ...limited(['createApiKey'], ['tenant_id'], ['pattern is ^[a-z0-9-]{3,64}$'], TENANT_ID),
   ...limited(['createApiKey', 'updateApiKey'], ['name'], ['minLength is 1'], NOT_EMPTY),
   ...limited(['createApiKey'], ['name'], ['maxLength is 256'], AS_ANSWERED),
+  ...limited(['createApiKey', 'updateApiKey'], ['scope_filter[]'], ['maxLength is 1024'], BOUNDED),
   ...limited(['createApiKey'], ['description'], ['maxLength is 1024'], AS_ANSWERED),
   ...limited(['validateApiKey'], ['key_secret'], ['minLength is 0', 'maxLength is 1024'], BOUNDED),
   {

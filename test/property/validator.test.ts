@@ -200,7 +200,12 @@ test.each([
   [{ ...valid, dry_run: 'yes' }, 'dry_run must be true or false', 'dry_run'],
   [{ ...valid, key: undefined }, 'key is required; it must be a string of 1 to 6 characters', 'key'],
   [{ ...valid, subject: [] }, 'subject must be an object', 'subject'],
-  [{ ...valid, metadata: [] }, 'metadata must be a JSON object nested at most 32 levels deep', 'metadata'],
+  [
+    { ...valid, metadata: [] },
+    'metadata must be a JSON object nested at most 32 levels deep, of at most METADATA_LIMIT_BYTES (16384 unless set) bytes as JSON',
+    'metadata',
+  ],
+  [{ ...valid, metadata: { a: 'é'.repeat(8189) } }, 'metadata has 16386 bytes as JSON; at most 16384 are allowed', 'metadata'],
 ])('%# a refusal names the field and what is allowed', (value, message, field) => {
   const refusal = refusalOf(value);
   expect(refusal.code).toBe('INVALID_REQUEST');

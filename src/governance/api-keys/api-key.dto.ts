@@ -4,6 +4,9 @@ import { isScopeFilterEntry, PERMISSIONS, type Permission } from '../../auth/ind
 import { ListQueryDto } from '../listing/index.js';
 import { TENANT_ID_PATTERN } from '../tenant-id.js';
 
+/** As long as the longest scope. */
+const SCOPE_FILTER_ENTRY_MAX_LENGTH = 1024;
+
 function nameUnknown({ value }: ValidationArguments): string {
   const given: readonly unknown[] = Array.isArray(value) ? value : [value];
   const unknown = given.find((entry) => !PERMISSIONS.some((permission) => permission === entry));
@@ -29,6 +32,7 @@ class ApiKeyPropertiesDto {
   @IsArray()
   @ArrayMaxSize(100)
   @IsString({ each: true })
+  @MaxLength(SCOPE_FILTER_ENTRY_MAX_LENGTH, { each: true })
   @Satisfies(
     'entries of level:value segments joined by /, such as workspace:eng or tenant:acme/agent:*',
     (value) => Array.isArray(value) && value.every((entry) => typeof entry === 'string' && isScopeFilterEntry(entry)),

@@ -1,5 +1,5 @@
 import { IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
-import { IsStringMap, Length, Optional } from '../../http/index.js';
+import { IsStringMap, Length, MaxJsonBytes, Optional } from '../../http/index.js';
 import { OVERAGE_POLICIES, type OveragePolicy } from '../../ledger/index.js';
 import { ListQueryDto } from '../listing/index.js';
 import { TENANT_ID_PATTERN } from '../tenant-id.js';
@@ -27,6 +27,7 @@ export class TenantCreateDto {
 
   @Optional()
   @IsStringMap({ maxEntries: 32, maxValueLength: 8192 })
+  @MaxJsonBytes()
   metadata?: Record<string, string>;
 
   @Optional()
@@ -69,6 +70,7 @@ export class TenantUpdateDto {
 
   @Optional()
   @IsStringMap({ maxEntries: 32, maxValueLength: 8192 })
+  @MaxJsonBytes()
   metadata?: Record<string, string>;
 
   @Optional()

@@ -2,10 +2,8 @@ import { applyDecorators } from '@nestjs/common';
 import { Type } from 'class-transformer';
 import { IsArray, IsObject, ValidateBy, ValidateIf, ValidateNested, type ValidationOptions } from 'class-validator';
 import { INT64_MAX } from '../../ledger/index.js';
+import { depthWithin, FREE_OBJECT_MAX_DEPTH, metadataLimitBytes, oversizeOf } from './byte-limits.js';
 import { describeSchema, type Rule } from './rule.js';
-
-/** How deep free JSON may nest: deeper values would exhaust the stack of every recursive reader behind us. */
-const FREE_OBJECT_MAX_DEPTH = 32;
 
 /** Shared by all `Optional` fields, so that the compiler recognises it by identity. */
 export const isPresent = (_object: unknown, value: unknown): boolean => value !== undefined;
@@ -44,30 +42,47 @@ export function IsInt64({ min, max = INT64_MAX }: { min: number | bigint; max?: 
   return Obeys({ name: 'isInt64', test, schema: { type: 'integer', format: 'int64', minimum: min, maximum: max } });
 }
 
+/** A name is as free as a value; the protocol bounds only the latter. */
+const MAX_NAME_LENGTH = 256;
+
 /** String keys to string values, such as the subject's dimensions. */
 export function IsStringMap({ maxEntries, maxValueLength }: { maxEntries: number; maxValueLength: number }): PropertyDecorator {
   const test = (value: unknown): boolean => {
     if (!isPlainObject(value)) {
       return false;
     }
-    const values = Object.values(value);
-    return values.length <= maxEntries && values.every((entry) => typeof entry === 'string' && lengthWithin(entry, 0, maxValueLength));
+    const entries = Object.entries(value);
+    return (
+      entries.length <= maxEntries &&
+      entries.every(([name, entry]) => lengthWithin(name, 0, MAX_NAME_LENGTH) && typeof entry === 'string' && lengthWithin(entry, 0, maxValueLength))
+    );
   };
   return Obeys({
     name: 'isStringMap',
     test,
     schema: { type: 'object', maxProperties: maxEntries, additionalProperties: { type: 'string', maxLength: maxValueLength } },
+    phrase: `names of at most ${MAX_NAME_LENGTH} characters`,
   });
 }
 
-/** Any JSON object, such as metadata; bounded by the body limit and by its nesting. */
+/** Any JSON object, such as metadata: bounded in bytes by METADATA_LIMIT_BYTES, and in its nesting. */
+export const FREE_OBJECT: Rule = {
+  name: 'isFreeObject',
+  test: (value) => isPlainObject(value) && depthWithin(value, FREE_OBJECT_MAX_DEPTH) && oversizeOf(value, metadataLimitBytes()) === undefined,
+  schema: { type: 'object', additionalProperties: true },
+  phrase: `a JSON object nested at most ${FREE_OBJECT_MAX_DEPTH} levels deep, of at most METADATA_LIMIT_BYTES (16384 unless set) bytes as JSON`,
+  oversize: (value) => oversizeOf(value, metadataLimitBytes()),
+};
+
 export function IsFreeObject(): PropertyDecorator {
-  return Obeys({
-    name: 'isFreeObject',
-    test: (value) => isPlainObject(value) && depthWithin(value, FREE_OBJECT_MAX_DEPTH),
-    schema: { type: 'object', additionalProperties: true },
-    phrase: `a JSON object nested at most ${FREE_OBJECT_MAX_DEPTH} levels deep`,
-  });
+  return Obeys(FREE_OBJECT);
+}
+
+/** An object or a list whose JSON has at most so many bytes in UTF-8, METADATA_LIMIT_BYTES unless said. Stands beside the rules on its form. */
+export function MaxJsonBytes(limit?: number): PropertyDecorator {
+  const oversize = (value: unknown): ReturnType<typeof oversizeOf> => oversizeOf(value, limit ?? metadataLimitBytes());
+  const phrase = limit === undefined ? 'at most METADATA_LIMIT_BYTES (16384 unless set) bytes as JSON' : `at most ${limit} bytes as JSON`;
+  return Obeys({ name: 'maxJsonBytes', test: (value) => oversize(value) === undefined, schema: {}, phrase, oversize });
 }
 
 /**
@@ -131,19 +146,4 @@ function lengthWithin(value: unknown, min: number, max: number): boolean {
     }
   }
   return points >= min && points <= max;
-}
-
-function depthWithin(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) {
-    return true;
-  }
-  if (levels === 0) {
-    return false;
-  }
-  for (const key in value) {
-    if (!depthWithin((value as Record<string, unknown>)[key], levels - 1)) {
-      return false;
-    }
-  }
-  return true;
 }

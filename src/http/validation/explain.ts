@@ -1,5 +1,6 @@
 import { validateSync, type ValidationError } from 'class-validator';
 import { Refusal } from '../../ledger/index.js';
+import { oversizeMessage } from './byte-limits.js';
 import type { ClassRules, FieldRules } from './class-rules.js';
 import { describeSchema } from './rule.js';
 import { fieldSchema } from './schema.js';
@@ -11,6 +12,9 @@ const MAX_NAME_LENGTH = 64;
 export interface Problem {
   readonly field: string;
   readonly message: string;
+  /** Of a value that is refused for its size alone. */
+  readonly size_bytes?: number;
+  readonly limit_bytes?: number;
 }
 
 /** Runs class-validator on a refused body and words what it finds, with the path of each field and what is allowed there. */
@@ -27,7 +31,8 @@ export function explain(rules: ClassRules, body: unknown): Refusal {
     return new Refusal('INVALID_REQUEST', `the request body does not match ${rules.dto.name}`);
   }
   const message = problems.map((problem) => problem.message).join('; ');
-  return new Refusal('INVALID_REQUEST', message, { field: first.field, problems });
+  const { message: _, ...details } = first;
+  return new Refusal('INVALID_REQUEST', message, { ...details, problems });
 }
 
 /** What class-validator, run over the whole body, finds wrong with it; empty when it accepts the body. */
@@ -78,7 +83,7 @@ function collect(rules: ClassRules, errors: readonly ValidationError[], path: st
     }
     const here = path + field.name;
     if (error.constraints !== undefined && Object.keys(error.constraints).length > 0) {
-      problems.push({ field: here, message: word(field, here, error) });
+      problems.push(oversizeProblem(field, here, error.value) ?? { field: here, message: word(field, here, error) });
     }
     for (const child of error.children ?? []) {
       collectChild(field, child, here, problems);
@@ -98,6 +103,16 @@ function collectChild(field: FieldRules, child: ValidationError, path: string, p
   }
   // An item that is no object is told with its array, whose rule says what each item must be.
   collect(nested, child.children ?? [], `${path}[${child.property}].`, problems);
+}
+
+function oversizeProblem(field: FieldRules, path: string, value: unknown): Problem | undefined {
+  for (const { oversize } of field.rules) {
+    const sizes = oversize?.(value);
+    if (sizes !== undefined) {
+      return { field: path, message: oversizeMessage(path, sizes), ...sizes };
+    }
+  }
+  return undefined;
 }
 
 function word(field: FieldRules, path: string, error: ValidationError): string {

@@ -1,3 +1,4 @@
+export { requireWithinMetadataLimit, useMetadataLimit } from './byte-limits.js';
 export { compileValidator } from './compile.js';
 export { compileQuery } from './query.js';
 export { instantMs, IsDateTime, IsWindowBound } from './instant.js';
@@ -5,11 +6,13 @@ export { rulesToSchema } from './schema.js';
 export type { DtoClass } from './class-rules.js';
 export type { Rule, Schema } from './rule.js';
 export {
+  FREE_OBJECT,
   IsFreeObject,
   IsInAnyCase,
   IsInt64,
   IsStringMap,
   Length,
+  MaxJsonBytes,
   MaxLength,
   MinLength,
   Nested,

@@ -1,3 +1,5 @@
+import type { Oversize } from './byte-limits.js';
+
 /** The part of JSON Schema that request rules need; `bigint` bounds are printed as plain digits. */
 export interface Schema {
   type?: 'string' | 'integer' | 'number' | 'boolean' | 'object' | 'array';
@@ -31,6 +33,8 @@ export interface Rule {
   readonly schema: Schema;
   /** Words for what a schema cannot say; added to the message after the schema's own words. */
   readonly phrase?: string;
+  /** The size of a value that this rule refuses for its bytes alone; the message then says it. */
+  readonly oversize?: (value: unknown) => Oversize | undefined;
 }
 
 /** Says in words what a schema allows: "an integer from 0 to 60000", "a string of 1 to 256 characters". */

@@ -1,16 +1,16 @@
-import { Obeys, type Schema } from '../../http/index.js';
+import { Obeys, type Rule, type Schema } from '../../http/index.js';
 
 type Test = (value: unknown) => boolean;
 
 const SECRET = /^(?!whsec_)|^whsec_[A-Za-z0-9+/]+={0,2}$/;
 /** What scopes are made of, and the wildcard. */
 const SCOPE_PATTERN = /^[A-Za-z0-9_.:/*-]+$/;
-const MAX_DEPTH = 32;
 
 /** A value that meets `test`, or null to take away what was set. */
-export function Clearable(schema: Schema, test: Test): PropertyDecorator {
+export function Clearable(schema: Schema, test: Test, oversize: Rule['oversize'] = () => undefined): PropertyDecorator {
   const kind = schema.type === 'object' ? 'a JSON object' : `a text of at most ${schema.maxLength} characters`;
-  return Obeys({ name: 'clearable', test: (value) => value === null || test(value), schema, phrase: `${kind} as at its creation, or null to take it away` });
+  const phrase = `${kind} as at its creation, or null to take it away`;
+  return Obeys({ name: 'clearable', test: (value) => value === null || test(value), schema, phrase, oversize });
 }
 
 /** A text that is meant to be a URL; whether it may be one of a webhook is for the target policy to say. */
@@ -26,12 +26,3 @@ export function isText(maxLength: number): Test {
 export const isSecret: Test = (value) => typeof value === 'string' && SECRET.test(value);
 
 export const isScopePattern: Test = (value) => typeof value === 'string' && SCOPE_PATTERN.test(value);
-
-export const isFreeObject: Test = (value) => typeof value === 'object' && value !== null && !Array.isArray(value) && isShallow(value, MAX_DEPTH);
-
-function isShallow(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) {
-    return true;
-  }
-  return levels > 0 && Object.values(value).every((entry) => isShallow(entry, levels - 1));
-}

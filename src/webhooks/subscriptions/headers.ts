@@ -1,3 +1,4 @@
+import { requireWithinMetadataLimit } from '../../http/index.js';
 import { Refusal } from '../../ledger/index.js';
 import { ifUnbroken, type SecretBox } from '../secrets/index.js';
 import { isReservedHeader, openHeaders } from '../signing/index.js';
@@ -52,6 +53,7 @@ export function mergeHeaders(box: SecretBox, stored: string | undefined, asked: 
     }
     merged[name] = kept;
   }
+  requireWithinMetadataLimit('headers', merged);
   return known !== undefined && sameHeaders(known, merged) ? undefined : sealHeaders(box, merged);
 }
 

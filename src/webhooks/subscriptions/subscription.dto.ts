@@ -1,8 +1,8 @@
 import { ArrayMaxSize, ArrayMinSize, IsArray, IsIn, IsInt, IsNumber, IsString, Max, Min } from 'class-validator';
 import { EVENT_CATEGORIES, EVENT_TYPES, type EventCategory } from '../../event-log/index.js';
 import { ListQueryDto, PageQueryDto } from '../../governance/listing/index.js';
-import { IsFreeObject, IsStringMap, Length, MaxLength, Nested, Optional, Satisfies } from '../../http/index.js';
-import { Clearable, isFreeObject, isScopePattern, isSecret, isText, IsUrlText } from './clearable.js';
+import { FREE_OBJECT, IsFreeObject, IsStringMap, Length, MaxJsonBytes, MaxLength, Nested, Optional, Satisfies } from '../../http/index.js';
+import { Clearable, isScopePattern, isSecret, isText, IsUrlText } from './clearable.js';
 import { areHeaders, HEADER_RULE } from './headers.js';
 
 const MAX_COUNT = 2_147_483_647;
@@ -105,6 +105,7 @@ class SubscriptionSettingsDto {
 
   @Optional()
   @IsStringMap({ maxEntries: 32, maxValueLength: 4096 })
+  @MaxJsonBytes()
   @Satisfies(HEADER_RULE, areHeaders)
   headers?: Record<string, string>;
 
@@ -182,7 +183,7 @@ export class SubscriptionUpdateDto extends SubscriptionSettingsDto {
   status?: 'ACTIVE' | 'PAUSED';
 
   @Optional()
-  @Clearable({ type: 'object', additionalProperties: true }, isFreeObject)
+  @Clearable(FREE_OBJECT.schema, FREE_OBJECT.test, FREE_OBJECT.oversize)
   metadata?: Record<string, unknown> | null;
 }
 

@@ -1,5 +1,5 @@
 import { ArrayMaxSize, IsArray, IsBoolean, IsString } from 'class-validator';
-import { MaxLength, Optional, Satisfies } from '../../http/index.js';
+import { MaxJsonBytes, MaxLength, Optional, Satisfies } from '../../http/index.js';
 import { isCidr } from './address-rules.js';
 import { isUrlPattern } from './url-patterns.js';
 
@@ -22,6 +22,8 @@ export const DEFAULT_SECURITY_CONFIG: WebhookSecurityConfig = {
 };
 
 const MAX_ENTRIES = 1000;
+/** Room for a thousand IPv6 ranges, and for hundreds of patterns. */
+const MAX_LIST_BYTES = 65_536;
 
 const everyText = (test: (text: string) => boolean) => (value: unknown): boolean =>
   Array.isArray(value) && value.every((entry) => typeof entry === 'string' && test(entry));
@@ -32,6 +34,7 @@ export class WebhookSecurityConfigDto {
   @IsArray()
   @ArrayMaxSize(MAX_ENTRIES)
   @IsString({ each: true })
+  @MaxJsonBytes(MAX_LIST_BYTES)
   @Satisfies('address ranges such as 10.0.0.0/8 or fc00::/7', everyText(isCidr))
   blocked_cidr_ranges?: string[];
 
@@ -40,6 +43,7 @@ export class WebhookSecurityConfigDto {
   @ArrayMaxSize(MAX_ENTRIES)
   @IsString({ each: true })
   @MaxLength(2048, { each: true })
+  @MaxJsonBytes(MAX_LIST_BYTES)
   @Satisfies('URLs with wildcards such as https://*.example.com/*', everyText(isUrlPattern))
   allowed_url_patterns?: string[];
 
