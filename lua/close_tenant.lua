@@ -11,10 +11,10 @@
 -- ARGV[5]   retention_ms     how long an ended hold stays for the audit trail
 -- ARGV[6]   channel          on which the hash of a revoked key's secret is announced
 -- RETURNS   STEP next_phase next_cursor now_ms changed (outcome detail detail)* | DONE | NOT_CLOSING
--- BOUND     limit things, and all holds of one deadline
+-- BOUND     limit things, each at the scopes of one subject (at most 6)
 -- EMITS     tenant.closed, budget.closed_via_tenant_cascade, reservation.released_via_tenant_cascade,
 --           webhook.disabled_via_tenant_cascade, api_key.revoked_via_tenant_cascade; those of the expiry transition
--- @include  keys, now_ms, tenant, append_event, tenant_cascade
+-- @include  keys, now_ms, tenant, append_event, tenant_cascade, index_walk
 --
 -- The outcomes are those of the expiry transition, where a hold was dead before its tenant closed, and
 -- FAILED budget|webhook|api_key <id> for a record that cannot be trusted: the others go on, and the caller does not go to the end.
@@ -39,8 +39,6 @@ require_audit_log(tag)
 
 -- Nothing is refused below this line.
 local changed = 0
--- What a step answers; its first five are known at its end. The outcomes come one by one: thousands of holds may end at one instant,
--- and `unpack` gives up on so many.
 local reply = { 'STEP', '', '', '', '' }
 local function tell(outcome)
   for part = 1, 3 do
@@ -48,40 +46,21 @@ local function tell(outcome)
   end
 end
 
--- Entries of the TTL index from a score on. All entries of one score belong to one step, because a rank or a member would
--- not find its place again when others leave the index meanwhile.
-local function holds_page()
-  local from = cursor == '' and '-inf' or '(' .. cursor
-  local page = redis.call('ZRANGEBYSCORE', ttl_index_key(tag), from, '+inf', 'WITHSCORES', 'LIMIT', 0, limit)
-  if #page < 2 * limit then
-    return page, nil
-  end
-  local last = page[#page]
-  local rest = redis.call('ZRANGEBYSCORE', ttl_index_key(tag), last, last, 'WITHSCORES')
-  local whole = {}
-  for i = 1, #page, 2 do
-    if page[i + 1] ~= last then
-      whole[#whole + 1], whole[#whole + 2] = page[i], page[i + 1]
-    end
-  end
-  for i = 1, #rest do
-    whole[#whole + 1] = rest[i]
-  end
-  return whole, last
-end
-
+-- Through the partition's live holds in the order of their deadlines. The cursor is the deadline and the id of the last one: many
+-- holds may share a deadline, and the one that is named may have left the index meanwhile.
 local function close_holds()
-  local page, next_cursor = holds_page()
-  for i = 1, #page, 2 do
-    local outcome = release_of_closed_tenant(tag, tenant_id, page[i], now, retention_ms, origin)
-    if outcome then
-      changed = changed + 1
-      if outcome[1] ~= 'RELEASED' then
-        tell(outcome)
-      end
-    end
+  local deadline, last_id = string.match(cursor, '^(%S+) (%S+)$')
+  local entries = index_stretch(ttl_index_key(tag), false, '-inf', '+inf', deadline or '', last_id or '', limit)
+  local ids = {}
+  for i = 1, #entries, 2 do
+    ids[#ids + 1] = entries[i]
   end
-  return next_cursor
+  local ended, outcomes = release_holds_of_closed_tenant(tag, tenant_id, ids, now, retention_ms, origin)
+  changed = changed + ended
+  for _, outcome in ipairs(outcomes) do
+    tell(outcome)
+  end
+  return #ids == limit and entries[#entries] .. ' ' .. ids[limit] or nil
 end
 
 -- Budgets and webhooks stand in the order of their names, keys in the order of their creation. No index loses a member then.

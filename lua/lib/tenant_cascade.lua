@@ -3,32 +3,54 @@
 -- cascade may be started over at any time, and several may run at once.
 -- @include keys, now_ms, int64, hold, budget, expiry, api_key, webhook, append_event, append_audit, ended
 
--- Gives a live hold back. What it returns to a budget is added up in the budget's record, whose closing tells of it: the
--- protocol has one event a budget for this, not one a reservation. Returns the outcome of the expiry transition where
--- that came first, or nil.
-local function release_of_closed_tenant(tag, tenant_id, reservation_id, now, retention_ms, origin)
-  local key = reservation_key(tag, reservation_id)
-  local readable, hold = pcall(load_hold, key)
-  if not readable or not hold or hold.tenant ~= tenant_id or hold.state ~= 'ACTIVE' then
-    return nil
+-- Gives back those of some holds that the tenant still has. What they return to a budget is added up in the budget's record,
+-- whose closing tells of it: the protocol has one event a budget for this, not one a reservation. Each budget is read and
+-- written once, however many of the holds it has. Returns how many ended, and the outcomes that have to be told: those of the
+-- expiry transition for holds that were dead before, and quarantines.
+local function release_holds_of_closed_tenant(tag, tenant_id, reservation_ids, now, retention_ms, origin)
+  local live, overdue = {}, {}
+  for _, reservation_id in ipairs(reservation_ids) do
+    local readable, hold = pcall(load_hold, reservation_key(tag, reservation_id))
+    if readable and hold and hold.tenant == tenant_id and hold.state == 'ACTIVE' then
+      if is_overdue(hold, now) then
+        overdue[#overdue + 1] = reservation_id
+      else
+        live[#live + 1] = { reservation_id, hold }
+      end
+    end
   end
-  if is_overdue(hold, now) then
-    return expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
-  end
+  -- These come first: they write the budgets that the others then read.
+  local outcomes = reclaim(tag, overdue, now, retention_ms, origin)
   local refunds = new_refunds()
-  local reason = terms_defect(hold) or take_back(tag, refunds, reservation_id, hold)
-  if reason then
-    return quarantine(tag, reservation_id, key, reason, now, origin, tenant_id, true)
+  for _, one in ipairs(live) do
+    local reservation_id, hold = one[1], one[2]
+    local reason = terms_defect(hold) or take_back(tag, refunds, reservation_id, hold)
+    if reason then
+      outcomes[#outcomes + 1] = quarantine(tag, reservation_id, hold.key, reason, now, origin, tenant_id, true)
+    else
+      for _, budget in ipairs(refunds.families[hold.subject]) do
+        budget.cascade_released = i64_saturating_add(budget.cascade_released or '0', hold.amount)
+      end
+    end
   end
+  local ids = refunds.ids
+  if #ids == 0 then
+    return #outcomes, outcomes
+  end
+  redis.call('ZREM', ttl_index_key(tag), unpack(ids))
   write_refunds(refunds)
   for _, budget in ipairs(refunds.budgets) do
-    local released = redis.call('HGET', budget.key, 'cascade_released') or '0'
-    redis.call('HSET', budget.key, 'cascade_released', i64_saturating_add(released, hold.amount))
+    if budget.cascade_released then
+      local released = redis.call('HGET', budget.key, 'cascade_released') or '0'
+      redis.call('HSET', budget.key, 'cascade_released', i64_saturating_add(released, budget.cascade_released))
+    end
   end
-  redis.call('HSET', key, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', 'system', 'rr', 'tenant_closed')
-  keep_ended(tag, reservation_id, retention_ms)
-  redis.call('ZREM', ttl_index_key(tag), reservation_id)
-  return { 'RELEASED' }
+  for _, hold in ipairs(refunds.holds) do
+    redis.call('HSET', hold.key, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', 'system', 'rr', 'tenant_closed')
+    redis.call('PEXPIRE', hold.key, retention_ms)
+  end
+  note_ended(tag, unpack(ids))
+  return #outcomes + #ids, outcomes
 end
 
 -- Closes a budget. Whatever is reserved even now belongs to holds that cannot be settled (they are quarantined), and goes
@@ -62,8 +84,10 @@ end
 -- Stops a webhook subscription. Returns 'DISABLED', 'FAILED', or nil when it is disabled already.
 local function disable_webhook_of_closed_tenant(tag, tenant_id, subscription_id, now, origin)
   local key = webhook_key(tag, subscription_id)
-  local readable, record = pcall(read_webhook, key)
-  if not readable or not record then
+  -- Not the whole record: a step stops many subscriptions, and each may have a large description of itself.
+  local f = redis.pcall('HMGET', key, 'tn', 'st', 'et', 'ec', 'nm')
+  local record = { st = f[2], nm = f[5] }
+  if f.err or not f[1] or not WEBHOOK_STATUS[f[2]] or not f[3] or not f[4] then
     return 'FAILED'
   end
   if record.st == 'DISABLED' then

@@ -13,7 +13,7 @@ const INTERVAL_MS = 5000;
 const JITTER_MS = 500;
 /** The longest that one tenant may keep the others waiting; what is left of it is the next run's. */
 const TENANT_BUDGET_MS = 2000;
-/** Tenants that one run takes from a partition. */
+/** Tenants that one run takes from a partition, roughly. */
 const TENANTS_A_RUN = 100;
 
 /**
@@ -24,6 +24,8 @@ const TENANTS_A_RUN = 100;
 export class TenantClosingJanitor implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private running: Promise<void> = Promise.resolve();
   private stopped = false;
+  /** By partition, where in its closing tenants the next run begins. */
+  private readonly places = new Map<string, string>();
 
   constructor(
     private readonly redis: RedisService,
@@ -90,9 +92,16 @@ export class TenantClosingJanitor implements OnApplicationBootstrap, BeforeAppli
 
   private async closingTenants(): Promise<string[]> {
     const partitions = Array.from({ length: this.redis.partitions }, (_, partition) => tagOf(partitionCode(partition)));
-    const found = await Promise.all(partitions.map((tag) => this.redis.client.hkeys(closingKey(tag)))).catch((error: unknown) => {
+    const found = await Promise.all(partitions.map((tag) => this.closingTenantsOf(tag))).catch((error: unknown) => {
       throw toStoreError(error);
     });
-    return found.flatMap((tenants) => tenants.slice(0, TENANTS_A_RUN));
+    return found.flat();
+  }
+
+  /** Some of a partition's, going on where the run before ended. */
+  private async closingTenantsOf(tag: string): Promise<string[]> {
+    const [next, entries] = await this.redis.client.hscan(closingKey(tag), this.places.get(tag) ?? '0', 'COUNT', TENANTS_A_RUN);
+    this.places.set(tag, next);
+    return entries.filter((_entry, index) => index % 2 === 0);
   }
 }
