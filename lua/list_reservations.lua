@@ -20,7 +20,7 @@
 -- RETURNS   now_ms walked_ms walked_id outcome_count (outcome detail detail)* unreadable_count (reservation_id reason)*
 --           field_count field* (value*)*: a value a field in each row, empty where the record has none. walked_ms is empty at
 --           the end of the index
--- BOUND     examine entries
+-- BOUND     examine entries, limit rows, 256 KiB of rows, 25 expiries; long metadata is not read
 -- EMITS     those of the expiry transition
 -- @include  keys, now_ms, int64, hold, record, expiry, index_walk
 --
@@ -38,11 +38,13 @@ local LEVELS = { 'workspace', 'app', 'workflow', 'agent', 'toolset' }
 -- No field is stored empty.
 local FIELDS = { 'st', 'tn', 'tv', 'ws', 'ap', 'wf', 'ag', 'ts', 'dm', 'ak', 'an', 'at', 'ik', 'un', 'am', 'ca', 'ex', 'fa', 'ch' }
 local FINALIZED_AT, CHARGED = 18, 19
+-- What ends a run early: each row may have kilobytes of dimensions, and each expiry writes several budgets.
+local MOST_BYTES, MOST_EXPIRED = 262144, 25
 
 local tag = tag_of_key(index)
 local now = now_ms()
 local outcomes, unreadable, rows = {}, {}, {}
-local row_count = 0
+local row_count, row_bytes = 0, 0
 
 local function leave_out(reservation_id, reason)
   unreadable[#unreadable + 1] = reservation_id
@@ -130,7 +132,7 @@ local function is_wanted(reservation_id, hold)
 end
 
 local function append_row(reservation_id, hold)
-  local values, fields = {}, hold.fields or record_fields(hold.key)
+  local values, fields = {}, hold.fields or short_fields(hold.key)
   for i, name in ipairs(FIELDS) do
     values[i] = fields[name]
   end
@@ -147,7 +149,9 @@ local function append_row(reservation_id, hold)
   local start = row_count * (#FIELDS + 1) + 1
   rows[start] = reservation_id
   for i = 1, #FIELDS do
-    rows[start + i] = values[i] or ''
+    local value = values[i] or ''
+    rows[start + i] = value
+    row_bytes = row_bytes + #value
   end
   row_count = row_count + 1
 end
@@ -202,7 +206,7 @@ end
 
 local entries = index_stretch(index, walk_dir == 'desc', from_ms, to_ms, walked_ms, walked_id, examine)
 local i = 1
-while i < #entries and row_count < limit do
+while i < #entries and row_count < limit and row_bytes < MOST_BYTES and #outcomes < 3 * MOST_EXPIRED do
   walked_id, walked_ms = entries[i], entries[i + 1]
   examine_entry(walked_id)
   i = i + 2

@@ -5,11 +5,11 @@
 -- KEYS[1]   ended          list of reservation ids, oldest end first
 -- ARGV[1]   limit          records of one run
 -- RETURNS   PACKED examined packed left
--- BOUND     limit records
+-- BOUND     limit records; one with more than 4 KiB of metadata is passed over
 -- EMITS     nothing
 -- @include  keys, packing
 --
--- A record that is gone, or that cannot be read back exactly, is passed over and keeps its form.
+-- A record that is gone, that has long metadata, or that cannot be read back exactly, is passed over and keeps its form.
 local ended = KEYS[1]
 local limit = tonumber(ARGV[1])
 

@@ -83,7 +83,8 @@ end
 
 -- The record, or nil when there is none. Its figures are text as stored; hold_defect says whether they can be trusted.
 -- What not every script needs is named by the caller and comes back under its short name, as stored: each field that is read
--- costs about a third of a microsecond. `fields` are all the values of a record without `su`, and nil for another.
+-- costs about a third of a microsecond. `fields` are the values of a record without `su` as
+-- short_fields reads them, and nil for another.
 local function load_hold(key, ...)
   local f = redis.call('HMGET', key, 'st', 'su', 'am', 'ex', 'gr', ...)
   if not f[1] then
@@ -94,7 +95,7 @@ local function load_hold(key, ...)
   end
   local text, fields = f[2], nil
   if not text then
-    fields = record_fields(key)
+    fields = short_fields(key)
     text = subject_text(fields)
     f[3], f[4], f[5] = fields.am, fields.ex, fields.gr
   end

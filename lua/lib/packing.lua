@@ -71,9 +71,12 @@ local function pack_fields(fields, code)
   return text, packed
 end
 
+-- A record with longer free texts keeps its form: packing would save little of it, and moves all of it.
+local LONGEST_TEXT = 4096
+
 -- Packs the record of an ended reservation; it stays as long as it would have. Returns whether it did.
 local function pack_record(key)
-  local fields = redis.call('HEXISTS', key, '0') == 0 and record_fields(key) or {}
+  local fields = redis.call('HEXISTS', key, '0') == 0 and text_length(key) <= LONGEST_TEXT and record_fields(key) or {}
   local ends_at = redis.call('PEXPIRETIME', key)
   if not fields.st or fields.st == 'ACTIVE' or ends_at < 0 then
     return false

@@ -83,12 +83,8 @@ local function subject_text(fields)
     fields.un or '', fields.bm or '' }, '\31')
 end
 
--- All fields of a record by name, in whichever form it is stored. Empty when there is none.
-local function record_fields(key)
-  local flat, fields = redis.call('HGETALL', key), {}
-  for i = 1, #flat, 2 do
-    fields[flat[i]] = flat[i + 1]
-  end
+-- Puts the subject of a live record and the packed values of an ended one under their own names.
+local function spell_out(fields, key)
   local tn, ws, ap, wf, ag, ts, un, bm = split_subject(fields.su or '')
   if tn then
     fields.tn, fields.ws, fields.ap, fields.wf, fields.ag, fields.ts, fields.un, fields.bm = tn, ws, ap, wf, ag, ts, un, bm
@@ -107,4 +103,43 @@ local function record_fields(key)
     fields[name] = fields[name] or value
   end
   return fields
+end
+
+-- All fields of a record by name, in whichever form it is stored. Empty when there is none. A record may hold a megabyte of
+-- metadata: whoever reads many takes short_fields.
+local function record_fields(key)
+  local flat, fields = redis.call('HGETALL', key), {}
+  for i = 1, #flat, 2 do
+    fields[flat[i]] = flat[i + 1]
+  end
+  return spell_out(fields, key)
+end
+
+-- How long the free texts of a record are: those of which it can have large ones.
+local function text_length(key)
+  return redis.call('HSTRLEN', key, 'md') + redis.call('HSTRLEN', key, 'cm')
+end
+
+-- The fields of a record without its extensions and, where they are long, without its free texts: a few kilobytes at most.
+local SHORT_TEXT = 1024
+local SHORT_FIELDS = { 'st', 'su', 'tn', 'ws', 'ap', 'wf', 'ag', 'ts', 'tv', 'dm', 'ak', 'an', 'at', 'ik', 'un', 'am', 'op', 'bm', 'mt', 'ca',
+  'ex', 'gr', 'mx', 'xc', 'ki', 'fa', 'eb', 'ch', 'rr', 'ev', 'qa', 'qr' }
+-- More pieces than the longest packed values take.
+local PIECES = 64
+
+local function short_fields(key)
+  if text_length(key) <= SHORT_TEXT then
+    return record_fields(key)
+  end
+  local names = { unpack(SHORT_FIELDS) }
+  if redis.call('HEXISTS', key, '0') == 1 then
+    for piece = 0, PIECES - 1 do
+      names[#names + 1] = tostring(piece)
+    end
+  end
+  local values, fields = redis.call('HMGET', key, unpack(names)), {}
+  for i = 1, #names do
+    fields[names[i]] = values[i] or nil
+  end
+  return spell_out(fields, key)
 end

@@ -1,8 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
-import { quarantineKey, reservationIndexKey, ttlIndexKey } from '../../src/redis/keyspace.js';
+import { endedKey, quarantineKey, reservationIndexKey, ttlIndexKey } from '../../src/redis/keyspace.js';
 import { takeSubjectApart } from '../support/hold-record.js';
 import type { LedgerClient, ReserveOptions } from '../support/ledger-client.js';
 import { assertInvariants, readLedger, snapshot } from '../support/ledger-state.js';
+import { commandsOf } from '../support/script-commands.js';
 import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
@@ -338,4 +339,84 @@ test('the reservations of another tenant are no part of the walk', async () => {
   await ledger.makeBudget({ scope: 'tenant:other' });
   await ledger.hold({ tenant: 'other' });
   expect((await list(ledger)).ids).toEqual([own.id]);
+});
+
+describe('a record with a megabyte of metadata', () => {
+  const METADATA = JSON.stringify({ note: 'x'.repeat(1_048_576) });
+
+  /** As a version without a limit left it: live ones in either form, and an ended one that is packed. */
+  async function withMetadata(ledger: LedgerClient): Promise<string[]> {
+    const { id: short } = await ledger.hold({ amount: 1, subject: { agent: 'bot' } });
+    const { id: apart } = await ledger.hold({ amount: 2, subject: { agent: 'bot' } });
+    await takeSubjectApart(ledger.redis, ledger.reservationKeyOf(apart));
+    const { id: ended } = await ledger.hold({ amount: 3, subject: { agent: 'bot' } });
+    await ledger.commit(ended, 3);
+    await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]);
+    expect(await ledger.redis.hexists(ledger.reservationKeyOf(ended), '0')).toBe(1);
+    for (const id of [short, apart, ended]) {
+      await ledger.redis.hset(ledger.reservationKeyOf(id), 'md', METADATA, 'cm', METADATA);
+    }
+    return [short, apart, ended];
+  }
+
+  test('is listed as any other is, and none of the metadata is read for it', async () => {
+    const ledger = await budgeted();
+    const ids = await withMetadata(ledger);
+    let run: Run | undefined;
+    const commands = await commandsOf(ledger.redis, ledger.tag, async () => {
+      run = await list(ledger, { where: { agent: 'bot' } });
+    });
+    expect(new Set(run?.ids)).toEqual(new Set(ids));
+    expect(run?.rows.map(({ am, ws, ag, st }) => [am, ws, ag, st]).sort()).toEqual([
+      ['1', undefined, 'bot', 'ACTIVE'], ['2', undefined, 'bot', 'ACTIVE'], ['3', undefined, 'bot', 'COMMITTED'],
+    ]);
+    expect(commands.filter(([name]) => name === 'HGETALL')).toEqual([]);
+    expect(commands.filter(([name, , ...fields]) => name === 'HMGET' && fields.includes('md'))).toEqual([]);
+  });
+
+  test('keeps its form when others are packed', async () => {
+    const ledger = await budgeted();
+    const { id } = await ledger.hold({ amount: 3 });
+    await ledger.commit(id, 3, { metadata: METADATA });
+    const before = await ledger.redis.hgetall(ledger.reservationKeyOf(id));
+    const commands = await commandsOf(ledger.redis, ledger.tag, () => ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]));
+    expect(commands.map(([name]) => name)).not.toContain('HGETALL');
+    expect(await ledger.redis.hgetall(ledger.reservationKeyOf(id))).toEqual(before);
+  });
+});
+
+describe('a run ends early and goes on where it ended', () => {
+  /** The whole list, run by run, and the rows of each. */
+  async function all(ledger: LedgerClient, question: Question): Promise<Run[]> {
+    const runs: Run[] = [];
+    for (let after: Run['walked'] = ['', '']; runs.length === 0 || after[0] !== ''; ) {
+      const run = await list(ledger, { ...question, after });
+      runs.push(run);
+      after = run.walked;
+    }
+    return runs;
+  }
+
+  test('when its rows hold many bytes', async () => {
+    const ledger = await budgeted();
+    const ids = await holdsAt(ledger, Array.from({ length: 12 }, (_, index) => 1000 + index));
+    for (const id of ids) {
+      await ledger.redis.hset(ledger.reservationKeyOf(id), 'dm', `{"d":"${'x'.repeat(100_000)}"}`);
+    }
+    const runs = await all(ledger, { dir: 'asc' });
+    expect(runs.map((run) => run.ids.length)).toEqual([3, 3, 3, 3]);
+    expect(runs.flatMap((run) => run.ids)).toEqual(ids);
+  });
+
+  test('when it has expired many, and each is expired once', async () => {
+    const ledger = await budgeted();
+    const ids = await holdsAt(ledger, Array.from({ length: 60 }, (_, index) => 1000 + index));
+    for (const id of ids) {
+      await ledger.makeOverdue(id);
+    }
+    const runs = await all(ledger, { dir: 'asc' });
+    expect(runs.map((run) => run.outcomes.length)).toEqual([25, 25, 10]);
+    expect(runs.flatMap((run) => run.ids)).toEqual(ids);
+    await assertInvariants(ledger);
+  });
 });
