@@ -11,13 +11,11 @@ import { DirectDebitService } from './direct-debit.service.js';
 
 const validate = compileValidator(DirectDebitDto);
 
-/** EventCreateResponse of the protocol. */
-function eventResponse(reply: Reply, { actual: { unit } }: DirectDebitDto): string {
+/** EventCreateResponse of the protocol: `charged` is there only where the charge was capped below the actual amount. */
+function eventResponse(reply: Reply, { actual: { unit, amount } }: DirectDebitDto): string {
   const [, , eventId, charged] = reply as [string, string, string, string];
-  return (
-    `{"status":"APPLIED","event_id":"${eventId}","charged":{"unit":"${unit}","amount":${charged}},` +
-    `"balances":${balancesJson(reply, 6, unit)}}`
-  );
+  const capped = charged === amount.toString() ? '' : `"charged":{"unit":"${unit}","amount":${charged}},`;
+  return `{"status":"APPLIED","event_id":"${eventId}",${capped}"balances":${balancesJson(reply, 6, unit)}}`;
 }
 
 @ApiTags('Events')

@@ -5,7 +5,8 @@ const FIGURES = /^(-?\d+),(\d+),(\d+),(\d+),(\d+),(\d+),([01])$/;
 
 /**
  * A balance of the protocol as JSON text. The digits go from the script to the client untouched, so no amount is ever
- * rounded on the way, and scopes and units hold no character that JSON escapes.
+ * rounded on the way, and scopes and units hold no character that JSON escapes. `debt` and `overdraft_limit` are left out
+ * where they are zero, and `is_over_limit` where it is false.
  * @throws Error when the figures have not the scripts' form.
  */
 export function balanceJson(scopePath: string, unit: string, figures: string): string {
@@ -15,10 +16,12 @@ export function balanceJson(scopePath: string, unit: string, figures: string): s
   }
   const [, remaining, reserved, spent, allocated, debt, overdraftLimit, isOverLimit] = parts as unknown as string[];
   const amount = `{"unit":"${unit}","amount":`;
+  const owed = debt === '0' ? '' : `,"debt":${amount}${debt}}`;
+  const limit = overdraftLimit === '0' ? '' : `,"overdraft_limit":${amount}${overdraftLimit}}`;
   return (
     `{"scope":"${leafSegment(scopePath)}","scope_path":"${scopePath}","remaining":${amount}${remaining}},` +
-    `"reserved":${amount}${reserved}},"spent":${amount}${spent}},"allocated":${amount}${allocated}},` +
-    `"debt":${amount}${debt}},"overdraft_limit":${amount}${overdraftLimit}},"is_over_limit":${isOverLimit === '1'}}`
+    `"reserved":${amount}${reserved}},"spent":${amount}${spent}},"allocated":${amount}${allocated}}` +
+    `${owed}${limit}${isOverLimit === '1' ? ',"is_over_limit":true' : ''}}`
   );
 }
 

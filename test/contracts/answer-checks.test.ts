@@ -122,11 +122,12 @@ describe('the rules of balances', () => {
 
   test('let one pass that adds up, also beyond 2^53, and one that does not tell all figures', () => {
     const large = { allocated: { unit: 'TOKENS', amount: 9223372036854775807n }, remaining: { unit: 'TOKENS', amount: 9223372036854775801n } };
-    expect([answer({}), answer(large), answer({ debt: undefined, remaining: amount(99) })].flatMap((body) => balanceProblems(body))).toEqual([]);
+    expect([answer({}), answer(large), answer({ allocated: undefined, remaining: amount(99) }), answer({ debt: undefined, remaining: amount(5) })].flatMap((body) => balanceProblems(body))).toEqual([]);
   });
 
   test.each([
     ['figures that do not add up', answer({ remaining: amount(5) }), '5 remains'],
+    ['figures that do not add up without a debt', answer({ debt: undefined }), '4 remains'],
     ['two units', answer({ overdraft_limit: { unit: 'CREDITS', amount: 0 } }), 'TOKENS, CREDITS'],
   ])('find %s', (_what, body, words) => {
     expect(balanceProblems(body).join('; ')).toContain(words);

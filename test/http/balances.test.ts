@@ -34,6 +34,21 @@ describe('balances over the wire', () => {
     expect(await paths('agent=bo')).toEqual([]);
   });
 
+  test('show debt, an overdraft limit and the mark of a scope over its limit only where there is one', async () => {
+    const other = await holdfast.createTenant();
+    const overdraft = { overdraft_limit: { unit: 'TOKENS', amount: 5 } };
+    await holdfast.createBudget(other, '', 10, overdraft);
+    const read = async (): Promise<Json> => expectStatus(await holdfast.call('GET', `/v1/balances?tenant=${other.id}`, { key: other.key }), 200).balances[0];
+    const always = ['allocated', 'remaining', 'reserved', 'scope', 'scope_path', 'spent'];
+    expect(Object.keys(await read()).sort()).toEqual([...always, 'overdraft_limit'].sort());
+    const { reservation_id: id } = expectStatus(await holdfast.reserve(other, 1, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }), 200);
+    expectStatus(await holdfast.commit(other, id, 14), 200);
+    expect(await read()).toMatchObject({ remaining: { amount: -4 }, debt: { unit: 'TOKENS', amount: 4 }, overdraft_limit: { unit: 'TOKENS', amount: 5 } });
+    const none = { overdraft_limit: { unit: 'TOKENS', amount: 2 } };
+    expectStatus(await holdfast.admin('PATCH', `/v1/admin/budgets?scope=tenant:${other.id}&unit=TOKENS`, none), 200);
+    expect(await read()).toMatchObject({ debt: { amount: 4 }, overdraft_limit: { amount: 2 }, is_over_limit: true });
+  });
+
   test('include what lies below when asked', async () => {
     expect(await paths('agent=bot&include_children=true')).toEqual([
       '/agent:bot TOKENS',

@@ -42,6 +42,14 @@ describe('commit over the wire', () => {
     expect(await stored.isIndexed(id)).toBe(false);
   });
 
+  test('of the whole estimate says nothing of a return, and its repetition neither', async () => {
+    const { tenant, id } = await hold(1000, 100);
+    const commit = { idempotency_key: newKey(), actual: { unit: 'TOKENS', amount: 100 } };
+    const answer = await holdfast.settle(tenant, 'commit', id, commit);
+    expect(Object.keys(expectStatus(answer, 200)).sort()).toEqual(['balances', 'charged', 'status']);
+    expect((await holdfast.settle(tenant, 'commit', id, commit)).text).toBe(answer.text);
+  });
+
   test('caps the charge at the smallest headroom and marks only the scope that fell short', async () => {
     const tenant = await holdfast.createTenant();
     await holdfast.createBudget(tenant, '', 110);
@@ -50,9 +58,10 @@ describe('commit over the wire', () => {
     const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 10, { subject }), 200);
     const body = expectStatus(await holdfast.commit(tenant, id, 50), 200);
     expect(body.charged.amount).toBe(30);
-    expect(body.balances.map((balance: Json) => [balance.is_over_limit, balance.debt.amount])).toEqual([
-      [false, 0],
-      [true, 0],
+    expect(body).not.toHaveProperty('released');
+    expect(body.balances.map((balance: Json) => [balance.is_over_limit, balance.debt])).toEqual([
+      [undefined, undefined],
+      [true, undefined],
     ]);
     expectRefusal(await holdfast.reserve(tenant, 0, { subject }), 409, 'OVERDRAFT_LIMIT_EXCEEDED');
     expectStatus(await holdfast.reserve(tenant, 1), 200);
@@ -67,6 +76,8 @@ describe('commit over the wire', () => {
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '20 10 0 0' });
     const body = expectStatus(await holdfast.commit(tenant, id, 60), 200);
     expect(body.charged.amount).toBe(60);
+    expect(body.balances[0]).toMatchObject({ debt: { unit: 'TOKENS', amount: 30 }, overdraft_limit: { unit: 'TOKENS', amount: 100 } });
+    expect(body.balances[0]).not.toHaveProperty('is_over_limit');
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '-30 0 30 30' });
     expect(await holdfast.metric('cycles_overdraft_incurred_total', { tenant: tenant.id })).toBe(1);
     expectRefusal(await holdfast.reserve(tenant, 1), 409, 'BUDGET_EXCEEDED');

@@ -24,9 +24,10 @@ function problemsOf(balance: object, at: string): string[] {
   const units = new Set([...figures.values()].map((figure) => figure?.unit));
   const problems = units.size > 1 ? [`${at} mixes the units ${[...units].join(', ')}`] : [];
   const [remaining, allocated, spent, reserved, debt] = ['remaining', 'allocated', 'spent', 'reserved', 'debt'].map((name) => figures.get(name)?.amount);
-  if (remaining === undefined || allocated === undefined || spent === undefined || reserved === undefined || debt === undefined) {
+  if (remaining === undefined || allocated === undefined || spent === undefined || reserved === undefined) {
     return problems;
   }
-  const expected = BigInt(allocated) - BigInt(spent) - BigInt(reserved) - BigInt(debt);
+  // Holdfast leaves out a debt of zero.
+  const expected = BigInt(allocated) - BigInt(spent) - BigInt(reserved) - BigInt(debt ?? 0);
   return BigInt(remaining) === expected ? problems : [...problems, `${at}: ${remaining} remains, and allocated - spent - reserved - debt is ${expected}`];
 }

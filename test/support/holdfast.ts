@@ -110,7 +110,7 @@ export class HoldfastClient {
     const found: Record<string, string> = {};
     for (const balance of expectStatus(answer, 200).balances as Json[]) {
       const { remaining, reserved, spent, debt } = balance;
-      found[balance.scope_path] = [remaining, reserved, spent, debt].map(({ amount }: Json) => String(amount)).join(' ');
+      found[balance.scope_path] = [remaining, reserved, spent, debt].map((figure?: Json) => String(figure?.amount ?? 0)).join(' ');
     }
     return found;
   }

@@ -31,17 +31,14 @@ export const RUNTIME_SCHEMAS = {
   Amount: object({ unit: oneOf(...UNITS), amount: { ...INT64, minimum: 0 } }),
   SignedAmount: object({ unit: oneOf(...UNITS), amount: INT64 }),
   CommitOveragePolicy: oneOf(...OVERAGE_POLICIES),
-  Balance: object({
-    scope: TEXT,
-    scope_path: TEXT,
-    remaining: ref('SignedAmount'),
-    reserved: AMOUNT,
-    spent: AMOUNT,
-    allocated: AMOUNT,
-    debt: AMOUNT,
-    overdraft_limit: AMOUNT,
-    is_over_limit: FLAG,
-  }),
+  Balance: object(
+    { scope: TEXT, scope_path: TEXT, remaining: ref('SignedAmount'), reserved: AMOUNT, spent: AMOUNT, allocated: AMOUNT },
+    {
+      debt: { ...AMOUNT, description: 'Absent where there is none.' },
+      overdraft_limit: { ...AMOUNT, description: 'Absent where no overdraft is allowed.' },
+      is_over_limit: { ...FLAG, description: 'Absent unless true.' },
+    },
+  ),
   Subject: object(
     {},
     { tenant: TEXT, workspace: TEXT, app: TEXT, workflow: TEXT, agent: TEXT, toolset: TEXT, dimensions: mapOf(TEXT) },
@@ -69,7 +66,7 @@ export const RUNTIME_SCHEMAS = {
       retry_after_ms: COUNT,
     },
   ),
-  CommitResponse: object({ status: oneOf('COMMITTED'), charged: AMOUNT, released: AMOUNT, balances: BALANCES }),
+  CommitResponse: object({ status: oneOf('COMMITTED'), charged: AMOUNT, balances: BALANCES }, { released: { ...AMOUNT, description: 'Absent where nothing went back.' } }),
   ReleaseResponse: object({ status: oneOf('RELEASED'), released: AMOUNT, balances: BALANCES }),
   ReservationExtendResponse: object(
     { status: oneOf('ACTIVE'), expires_at_ms: MILLISECONDS, remaining_ttl_ms: MILLISECONDS },
@@ -79,5 +76,5 @@ export const RUNTIME_SCHEMAS = {
   ReservationSummary: object(RESERVATION_ALWAYS, RESERVATION_SOMETIMES),
   ReservationListResponse: object({ reservations: list(ref('ReservationSummary')), has_more: FLAG }, PAGE),
   BalanceResponse: object({ balances: BALANCES, has_more: FLAG }, PAGE),
-  EventCreateResponse: object({ status: oneOf('APPLIED'), event_id: TEXT }, { charged: AMOUNT, balances: BALANCES }),
+  EventCreateResponse: object({ status: oneOf('APPLIED'), event_id: TEXT, balances: BALANCES }, { charged: { ...AMOUNT, description: 'Absent where the actual amount was charged in full.' } }),
 } as const;

@@ -12,13 +12,11 @@ import { CommitService } from './commit.service.js';
 
 const validate = compileValidator(CommitDto);
 
-/** CommitResponse of the protocol. */
+/** CommitResponse of the protocol: `released` is there only where something went back. */
 function commitResponse(reply: Reply): string {
   const [, , charged, released, unit] = reply as [string, string, string, string, string];
-  return (
-    `{"status":"COMMITTED","charged":{"unit":"${unit}","amount":${charged}},` +
-    `"released":{"unit":"${unit}","amount":${released}},"balances":${balancesJson(reply, 8, unit)}}`
-  );
+  const returned = released === '0' ? '' : `"released":{"unit":"${unit}","amount":${released}},`;
+  return `{"status":"COMMITTED","charged":{"unit":"${unit}","amount":${charged}},${returned}"balances":${balancesJson(reply, 8, unit)}}`;
 }
 
 @ApiTags('Reservations')
