@@ -24,6 +24,8 @@ const JSON_TEXTS = new Set(['metrics', 'metadata', 'details', 'deny_detail']);
 const SYSTEM_MEMBERS = new Set(['component', 'message', 'severity', 'details']);
 /** EventData* schemas without a scope: the event's own is no member of theirs. */
 const WITHOUT_SCOPE = /^(?:tenant|webhook|api_key|policy|system|custom)\./;
+/** The protocol gives these an empty `changed_fields`. */
+const CHANGE_NO_FIELD = new Set(['tenant.created', 'webhook.disabled']);
 const LIFECYCLE = new Set([
   'budget.created', 'budget.updated', 'budget.funded', 'budget.debited', 'budget.reset', 'budget.reset_spent', 'budget.debt_repaid',
   'budget.frozen', 'budget.unfrozen', 'budget.closed',
@@ -63,10 +65,14 @@ function shaped(eventType: string, figures: Record<string, unknown>): EventData 
     return lifecycleOf(figures);
   }
   if (eventType === 'budget.exhausted') {
-    return { ...figures, ...ratio('utilization', total(figures.spent, figures.reserved), figures.allocated) };
+    const utilization = ratio('utilization', total(figures.spent, figures.reserved), figures.allocated);
+    return { ...figures, threshold: 1, direction: 'rising', ...utilization };
   }
   if (eventType.startsWith('budget.over_limit_')) {
     return { ...figures, ...ratio('debt_utilization', figures.debt, figures.overdraft_limit) };
+  }
+  if (CHANGE_NO_FIELD.has(eventType)) {
+    return { ...figures, changed_fields: [] };
   }
   return eventType.startsWith('system.') ? systemOf(figures) : figures;
 }

@@ -2,6 +2,7 @@ export * from './amount.js';
 export * from './balance.js';
 export * from './error-codes.js';
 export * from './fingerprint.js';
+export * from './one-line.js';
 export * from './random.js';
 export * from './refusal.js';
 export * from './scopes.js';

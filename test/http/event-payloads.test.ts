@@ -139,6 +139,8 @@ test('every event that scripts tell has the payload of its type', async () => {
     }
   }
   const told = (type: string): Json => events.find(({ event_type: found }) => found === type)?.data;
+  expect(told('budget.exhausted')).toMatchObject({ threshold: 1, direction: 'rising', utilization: 1, allocated: 100, remaining: 0 });
+  expect([told('tenant.created'), told('webhook.disabled')]).toEqual([{ changed_fields: [] }, { changed_fields: [] }].map(expect.objectContaining));
   expect(told('budget.over_limit_entered')).toMatchObject({ debt: 20, overdraft_limit: 10, is_over_limit: true, debt_utilization: 2 });
   expect(told('budget.over_limit_exited')).toMatchObject({ is_over_limit: false });
   expect(told('budget.funded')).toMatchObject({ operation: 'CREDIT', previous_state: { remaining: expect.any(Number) }, new_state: { status: 'ACTIVE' } });

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { decodeCursor, encodeCursor, PageSelection } from '../../http/index.js';
-import { fingerprintOf, Refusal } from '../../ledger/index.js';
+import { fingerprintOf, oneLine, Refusal } from '../../ledger/index.js';
 import { partitionCode, quarantineKey, RedisService, reservationKey, tagOf, tagOfReservationId, toStoreError } from '../../redis/index.js';
 import { ExpiryMetrics } from '../expiry.metrics.js';
 import type { QuarantineDecisionDto, QuarantineListQueryDto } from './quarantine.dto.js';
@@ -98,11 +98,11 @@ export class QuarantineService {
   }
 
   /** @throws Refusal NOT_FOUND when it is not in quarantine. */
-  async decide(reservationId: string, { action, reason = '' }: QuarantineDecisionDto, requestId: string, trace: string): Promise<QuarantineDecision> {
+  async decide(reservationId: string, { action, reason }: QuarantineDecisionDto, requestId: string, trace: string): Promise<QuarantineDecision> {
     const [word, nowMs, ...rest] = await this.redis.scripts.run(
       'decide_quarantined',
       [reservationKey(this.tagOf(reservationId), reservationId)],
-      [reservationId, action, reason, this.retentionMs, requestId, trace],
+      [reservationId, action, oneLine(reason), this.retentionMs, requestId, trace],
     );
     const decided = { reservation_id: reservationId, action, decided_at_ms: Number(nowMs) };
     switch (word) {

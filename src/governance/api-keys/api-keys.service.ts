@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { ApiKeyVerifier, DEFAULT_PERMISSIONS, hashOfSecret } from '../../auth/index.js';
 import { stringifyJson } from '../../http/index.js';
-import { randomBase62, Refusal } from '../../ledger/index.js';
+import { oneLine, randomBase62, Refusal } from '../../ledger/index.js';
 import {
   apiKeyHashKey,
   apiKeyIndexKey,
@@ -131,7 +131,7 @@ export class ApiKeysService {
     const [word, ...record] = await this.redis.scripts.run(
       'revoke_api_key',
       [apiKeyKey(tag, keyId)],
-      [keyId, reason ?? '', keyRevokedChannel(), ...origin],
+      [keyId, oneLine(reason), keyRevokedChannel(), ...origin],
     );
     if (word !== 'REVOKED') {
       throw this.refusalOf(word);

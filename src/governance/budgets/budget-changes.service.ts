@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import { stringifyJson } from '../../http/index.js';
+import { oneLine } from '../../ledger/index.js';
 import { budgetKey, RedisService, type Reply } from '../../redis/index.js';
 import { fieldsOf, Records } from '../listing/index.js';
 import type { Origin } from '../origin.js';
@@ -53,7 +54,7 @@ export class BudgetChangesService {
     const reply = await this.redis.scripts.run(
       `${verb}_budget`,
       [budgetKey(this.records.tagOfTenant(tenantId), query.unit, scope)],
-      [tenantId, scope, query.unit, reason ?? '', metadata === undefined ? '' : stringifyJson(metadata), ...origin],
+      [tenantId, scope, query.unit, oneLine(reason), metadata === undefined ? '' : stringifyJson(metadata), ...origin],
     );
     return this.changed(reply, scope, query);
   }

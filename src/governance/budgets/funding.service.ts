@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { stringifyJson } from '../../http/index.js';
-import { fingerprintOf, parseAmount, Refusal, type Unit } from '../../ledger/index.js';
+import { fingerprintOf, oneLine, parseAmount, Refusal, type Unit } from '../../ledger/index.js';
 import { budgetKey, idempotencyKey, RedisService } from '../../redis/index.js';
 import { Records, timeOf } from '../listing/index.js';
 import type { Origin } from '../origin.js';
@@ -53,7 +53,7 @@ export class FundingService {
       [budgetKey(tag, unit, scope), idempotencyKey.fund(tag, unit, scope, key ?? '')],
       [
         tenantId, scope, unit, operation, amount.amount.toString(), spent?.amount.toString() ?? '',
-        key === undefined ? '' : fingerprintOf(request), this.config.idempotencyTtlMs, request.reason ?? '',
+        key === undefined ? '' : fingerprintOf(request), this.config.idempotencyTtlMs, oneLine(request.reason),
         metadata === undefined ? '' : stringifyJson(metadata), ...origin,
       ],
     );

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
-import { tenantOfScope } from '../../ledger/index.js';
+import { oneLine, tenantOfScope } from '../../ledger/index.js';
 import { idempotencyKey, RedisService, reservationKey, type Reply } from '../../redis/index.js';
 import { fingerprintOf } from '../fingerprint.js';
 import { traceText, type Operation } from '../operation.js';
@@ -36,7 +36,7 @@ export class ReleaseService {
           idempotencyKey.release(tag, tenantId, reservationId, request.idempotency_key),
         ],
         [
-          tenantId, reservationId, fingerprintOf(request), request.reason ?? '', this.store.idempotencyTtlMs,
+          tenantId, reservationId, fingerprintOf(request), oneLine(request.reason), this.store.idempotencyTtlMs,
           this.store.retentionMs, keyId, trace.requestId, traceText(trace),
         ],
       );
