@@ -1,5 +1,5 @@
 -- settle: what commit, release and extend have in common: whose hold it is, and whether it may still be settled.
--- @include now_ms, hold, budget, tenant, expiry
+-- @include now_ms, hold, budget, tenant, expiry, ended
 --
 -- Returns the hold, or nil and a refusal: NOT_FOUND, FORBIDDEN, TENANT_CLOSED, RESERVATION_FINALIZED state, RESERVATION_EXPIRED.
 -- `owner` is the caller's tenant, or empty for an operator, who may settle anybody's hold.
@@ -55,11 +55,16 @@ local function held_budgets(tag, hold)
   return budgets
 end
 
+-- Keeps the record of a hold that a request has ended: for the audit trail, and never shorter than the request's idempotency record,
+-- whose replay reads the scopes here instead of keeping them twice.
+local function keep_settled(tag, reservation_id, retention_ms, idempotency_ttl_ms)
+  keep_ended(tag, reservation_id, ms_text(math.max(tonumber(retention_ms), tonumber(idempotency_ttl_ms))))
+end
+
 -- The figures of a settlement's idempotency record, put behind the scopes of the hold they belong to.
--- A hold outlives its settlement's record, so its scopes need not be kept twice.
 local function with_scopes(tag, reservation_id, reply, figures, first)
   local hold = load_hold(reservation_key(tag, reservation_id))
-  if not hold or hold_defect(hold) then
+  if not hold or hold.subject.defect or #hold.subject.held ~= #figures - first + 1 then
     error('the record of ' .. reservation_id .. ' is gone, so its settlement cannot be replayed')
   end
   for index, scope in ipairs(hold.subject.held) do

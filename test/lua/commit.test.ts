@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { endedKey, idempotencyKey } from '../../src/redis/index.js';
 import { damageHold } from '../support/hold-record.js';
 import { RETENTION_MS, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, isCrossing, readLedger, snapshot } from '../support/ledger-state.js';
@@ -66,6 +67,21 @@ describe('a repeated commit', () => {
     expect(await ledger.commit(id, 100, { key: 'c' })).toEqual(['COMMITTED', 'replay', ...first.slice(2)]);
     expect(await ledger.commit(id, 99, { key: 'c' })).toEqual(['IDEMPOTENCY_MISMATCH']);
     expect(await snapshot(ledger)).toEqual(state);
+  });
+
+  test('finds its scopes for as long as it is remembered, though the audit retention is shorter', async () => {
+    const ledger = await newLedger();
+    const [root, leaf] = [await ledger.makeBudget(), await ledger.makeBudget({ scope: ledger.scope({ agent: 'bot' }) })];
+    const { id } = await ledger.hold({ amount: 10, subject: { agent: 'bot' } });
+    const idempotencyTtlMs = 2 * RETENTION_MS;
+    const first = await ledger.commit(id, 7, { key: 'c', idempotencyTtlMs });
+    expect(first.slice(-4).filter((_, index) => index % 2 === 0)).toEqual([root, leaf]);
+    const [record, replay] = [ledger.reservationKeyOf(id), idempotencyKey.commit(ledger.tag, ledger.tenant, id, 'c')];
+    // Both end at the same instant, so that the record is there whenever the replay is.
+    expect(await ledger.redis.pexpiretime(record)).toBe(await ledger.redis.pexpiretime(replay));
+    expect((await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]))[2]).toBe('1');
+    expect(await ledger.redis.pexpiretime(record)).toBe(await ledger.redis.pexpiretime(replay));
+    expect(await ledger.commit(id, 7, { key: 'c', idempotencyTtlMs })).toEqual(['COMMITTED', 'replay', ...first.slice(2)]);
   });
 
   test('with another key is refused as finalized', async () => {

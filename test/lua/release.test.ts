@@ -72,6 +72,17 @@ describe('a release', () => {
   });
 });
 
+test('a repeated release finds its scopes for as long as it is remembered, though the audit retention is shorter', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  for (const tenant of [ledger.tenant, '']) {
+    const { id } = await ledger.hold();
+    const first = await ledger.release(id, { tenant, key: 'l', idempotencyTtlMs: 2 * RETENTION_MS });
+    expect(await ledger.redis.pttl(ledger.reservationKeyOf(id))).toBeGreaterThan(2 * RETENTION_MS - 60_000);
+    expect(await ledger.release(id, { tenant, key: 'l' })).toEqual(['RELEASED', 'replay', ...first.slice(2)]);
+  }
+});
+
 describe('a release that is refused leaves every byte as it was', () => {
   test('by precedence: unknown, foreign, closed tenant, finalized', async () => {
     const ledger = await newLedger();

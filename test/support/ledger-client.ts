@@ -56,6 +56,7 @@ export interface SettleOptions {
   readonly key?: string;
   readonly fingerprint?: string;
   readonly by?: string;
+  readonly idempotencyTtlMs?: number;
 }
 
 export interface Hold {
@@ -199,7 +200,7 @@ export class LedgerClient {
       [reservationKey(this.tag, id), idempotencyKey.commit(this.tag, tenant, id, key)],
       [
         tenant, id, options.fingerprint ?? fingerprintOf([unit, String(actual), metadata]), unit, String(actual), metadata,
-        IDEMPOTENCY_TTL_MS, RETENTION_MS, by, 'req_commit', TRACE,
+        options.idempotencyTtlMs ?? IDEMPOTENCY_TTL_MS, RETENTION_MS, by, 'req_commit', TRACE,
       ],
     );
   }
@@ -210,8 +211,8 @@ export class LedgerClient {
       'release',
       [reservationKey(this.tag, id), idempotencyKey.release(this.tag, tenant, id, key)],
       [
-        tenant, id, options.fingerprint ?? fingerprintOf([reason]), reason, IDEMPOTENCY_TTL_MS, RETENTION_MS, by,
-        'req_release', TRACE,
+        tenant, id, options.fingerprint ?? fingerprintOf([reason]), reason, options.idempotencyTtlMs ?? IDEMPOTENCY_TTL_MS,
+        RETENTION_MS, by, 'req_release', TRACE,
       ],
     );
   }
@@ -219,7 +220,7 @@ export class LedgerClient {
   async extend(
     id: string,
     extendByMs: number,
-    options: SettleOptions & { idempotencyTtlMs?: number } = {},
+    options: SettleOptions = {},
   ): Promise<Reply> {
     const { tenant = this.tenant, key = randomText(12), by = 'key_1' } = options;
     return this.scripts.run(
