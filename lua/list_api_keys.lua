@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- list_api_keys: the API keys of one tenant or of all tenants of a partition, a bounded run at a time.
+-- list_api_keys: the API keys of one tenant or of all tenants of a partition, a bounded run at a time, without their free texts.
 --
 -- KEYS[1]   tenant_index     sorted set of the partition's tenants
 -- ARGV[1]   tenant_id        or empty for all
@@ -7,12 +7,12 @@
 -- ARGV[3]   after            the key id that ended it, or empty
 -- ARGV[4]   limit            records a run, at least 1
 -- RETURNS   now_ms next_tenant next_key_id (field_count (field value)*)*, both empty at the end
--- BOUND     limit records
+-- BOUND     limit records or 256 KiB of them, without their free texts
 -- EMITS     nothing
 -- @include  keys, listing
 local tenant_index = KEYS[1]
 local tenant_id, tenant, after, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 return list_owned(tenant_index, tenant_id, tenant, after, limit, api_key_index_key, function(reply, tag, key_id)
-  append_record(reply, api_key_key(tag, key_id), {})
+  return append_record(reply, api_key_key(tag, key_id), 'api_key', {})
 end)

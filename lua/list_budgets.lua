@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- list_budgets: the budgets of one tenant or of all tenants of a partition, a bounded run at a time.
+-- list_budgets: the budgets of one tenant or of all tenants of a partition, a bounded run at a time, without their free texts.
 --
 -- KEYS[1]   tenant_index     sorted set of the partition's tenants
 -- ARGV[1]   tenant_id        or empty for all
@@ -7,7 +7,7 @@
 -- ARGV[3]   after            the 'scope unit' that ended it, or empty
 -- ARGV[4]   limit            records a run, at least 1
 -- RETURNS   now_ms next_tenant next_member (field_count (field value)*)*, both empty at the end
--- BOUND     limit records
+-- BOUND     limit records or 256 KiB of them, without their free texts
 -- EMITS     nothing
 -- @include  keys, listing
 local tenant_index = KEYS[1]
@@ -15,5 +15,5 @@ local tenant_id, tenant, after, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV
 
 return list_owned(tenant_index, tenant_id, tenant, after, limit, budget_index_key, function(reply, tag, member)
   local scope, unit = string.match(member, '^(%S+) (%S+)$')
-  append_record(reply, budget_key(tag, unit, scope), { 'scope', scope, 'unit', unit })
+  return append_record(reply, budget_key(tag, unit, scope), 'budget', { 'scope', scope, 'unit', unit })
 end)

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- list_policies: the policies of one tenant, a bounded run at a time.
+-- list_policies: the policies of one tenant, a bounded run at a time, without their free texts.
 --
 -- KEYS[1]   tenant_index     sorted set of the partition's tenants
 -- ARGV[1]   tenant_id
@@ -7,12 +7,12 @@
 -- ARGV[3]   after            the policy id that ended it, or empty
 -- ARGV[4]   limit            records a run, at least 1
 -- RETURNS   now_ms next_tenant next_policy_id (field_count (field value)*)*, both empty at the end
--- BOUND     limit records
+-- BOUND     limit records or 256 KiB of them, without their free texts
 -- EMITS     nothing
 -- @include  keys, listing
 local tenant_index = KEYS[1]
 local tenant_id, tenant, after, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 return list_owned(tenant_index, tenant_id, tenant, after, limit, policy_index_key, function(reply, tag, policy_id)
-  append_record(reply, policy_key(tag, policy_id), { 'policy_id', policy_id })
+  return append_record(reply, policy_key(tag, policy_id), 'policy', { 'policy_id', policy_id })
 end)

@@ -1,11 +1,11 @@
 #!lua flags=no-writes
--- list_tenants: the tenants of one partition, in the order of their creation, a bounded run at a time.
+-- list_tenants: the tenants of one partition, in the order of their creation, a bounded run at a time, without their free texts.
 --
 -- KEYS[1]   tenant_index     sorted set of the partition's tenants
 -- ARGV[1]   after            the tenant that ended the run before, or empty
 -- ARGV[2]   limit            records a run, at least 1
 -- RETURNS   now_ms next next (field_count (field value)*)*, next being empty at the end
--- BOUND     limit records
+-- BOUND     limit records or 256 KiB of them, without their free texts
 -- EMITS     nothing
 -- @include  keys, now_ms, listing
 local tenant_index = KEYS[1]
@@ -13,12 +13,12 @@ local after, limit = ARGV[1], tonumber(ARGV[2])
 
 local tag = tag_of_key(tenant_index)
 
-local reply = { ms_text(now_ms()), '', '' }
-local members = members_after(tenant_index, after, limit)
-for _, tenant in ipairs(members) do
-  append_record(reply, tenant_key(tag, tenant), {})
-end
-if #members == limit then
-  reply[2], reply[3] = members[#members], members[#members]
+local reply, bytes = { ms_text(now_ms()), '', '' }, 0
+for number, tenant in ipairs(members_after(tenant_index, after, limit)) do
+  bytes = bytes + append_record(reply, tenant_key(tag, tenant), 'tenant', {})
+  if number == limit or bytes >= RUN_BYTES then
+    reply[2], reply[3] = tenant, tenant
+    break
+  end
 end
 return reply

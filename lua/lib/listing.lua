@@ -22,38 +22,85 @@ local function members_after_name(index, last, limit)
   return redis.call('ZRANGEBYLEX', index, last == '' and '-' or '(' .. last, '+', 'LIMIT', 0, limit)
 end
 
--- Puts a record behind the reply, with some fields that its key tells.
-local function append_record(reply, key, extra)
-  local fields = redis.call('HGETALL', key)
+-- A record may hold a megabyte of free texts, and a list looks at every record there is. So lists read all the rest, and
+-- lua/read_texts.lua the texts of those records that are shown. What else a record holds is a few kilobytes, and a run ends early
+-- when it has read so many bytes.
+local LIST_TEXTS = {
+  tenant = { 'metadata' },
+  api_key = { 'description', 'metadata' },
+  budget = { 'metadata' },
+  policy = { 'description', 'caps' },
+  webhook = { 'ds', 'th', 'md', 'hd' },
+}
+local RUN_BYTES = 262144
+local SHORT_BYTES = 1024
+
+-- The names and values of a record without its free texts, whatever else it holds.
+local function without_texts(key, texts)
+  local long, is_text = 0, {}
+  for _, name in ipairs(texts) do
+    is_text[name] = true
+    long = long + redis.call('HSTRLEN', key, name)
+  end
+  local flat = {}
+  if long <= SHORT_BYTES then
+    local all = redis.call('HGETALL', key)
+    for i = 1, #all, 2 do
+      if not is_text[all[i]] then
+        flat[#flat + 1], flat[#flat + 2] = all[i], all[i + 1]
+      end
+    end
+    return flat
+  end
+  local names = {}
+  for _, name in ipairs(redis.call('HKEYS', key)) do
+    if not is_text[name] then
+      names[#names + 1] = name
+    end
+  end
+  local values = redis.call('HMGET', key, unpack(names))
+  for i = 1, #names do
+    flat[2 * i - 1], flat[2 * i] = names[i], values[i]
+  end
+  return flat
+end
+
+-- Puts a record behind the reply, with some fields that its key tells. Returns how many bytes that were.
+local function append_record(reply, key, kind, extra)
+  local fields = without_texts(key, LIST_TEXTS[kind])
   if #fields == 0 then
     error('an index names a record that is gone: ' .. key)
   end
+  local bytes = 0
   reply[#reply + 1] = tostring(#fields + #extra)
   for _, list in ipairs({ fields, extra }) do
     for i = 1, #list do
       reply[#reply + 1] = list[i]
+      bytes = bytes + #list[i]
     end
   end
+  return bytes
 end
 
 -- Goes through the members of each tenant's index, or of one tenant's when `only` is not empty. A step to the next tenant
--- counts as much as a record, so that many tenants without members cannot make a run long. `walk` is members_after unless given.
+-- counts as much as a record, so that many tenants without members cannot make a run long. `append` puts a member's record
+-- behind the reply and returns its bytes; `walk` is members_after unless given.
 local function list_owned(tenant_index, only, tenant, last, limit, index_of, append, walk)
   local tag = tag_of_key(tenant_index)
-  local reply = { ms_text(now_ms()), '', '' }
+  local reply, bytes = { ms_text(now_ms()), '', '' }, 0
   if tenant == '' then
     tenant = only ~= '' and only or redis.call('ZRANGE', tenant_index, 0, 0)[1]
   end
   while tenant do
     local members = (walk or members_after)(index_of(tag, tenant), last, limit)
-    for _, member in ipairs(members) do
-      append(reply, tag, member)
+    for number, member in ipairs(members) do
+      bytes = bytes + append(reply, tag, member)
+      if number == limit or bytes >= RUN_BYTES then
+        reply[2], reply[3] = tenant, member
+        return reply
+      end
     end
     limit = limit - #members
-    if limit == 0 then
-      reply[2], reply[3] = tenant, members[#members]
-      return reply
-    end
     tenant = only == '' and members_after(tenant_index, tenant, 1)[1] or nil
     last = ''
     limit = limit - 1

@@ -1,5 +1,6 @@
 import { DELIVERY_SIGNATURES } from './delivery-signatures.js';
 import { EVENT_SIGNATURES } from './event-signatures.js';
+import { LISTING_SIGNATURES } from './listing-signatures.js';
 import { REPLAY_SIGNATURES } from './replay-signatures.js';
 import { WEBHOOK_SIGNATURES } from './webhook-signatures.js';
 
@@ -173,11 +174,6 @@ export const SCRIPT_SIGNATURES = {
     args: ['tenant_id', 'phase', 'cursor', 'limit', 'retention_ms', 'channel'],
     flags: ['allow-oom'],
   },
-  list_tenants: {
-    keys: ['tenant_index'],
-    args: ['after', 'limit'],
-    flags: ['no-writes'],
-  },
   create_api_key: {
     keys: ['api_key', 'secret_hash', 'api_key_index', 'tenant'],
     args: [
@@ -202,11 +198,6 @@ export const SCRIPT_SIGNATURES = {
     keys: ['api_key'],
     args: ['key_id', 'reason', 'channel', 'actor', 'actor_key_id', 'request_id', 'trace'],
     flags: ['allow-oom'],
-  },
-  list_api_keys: {
-    keys: ['tenant_index'],
-    args: ['tenant_id', 'tenant', 'after', 'limit'],
-    flags: ['no-writes'],
   },
   create_budget: {
     keys: ['budget', 'budget_index', 'tenant'],
@@ -239,11 +230,6 @@ export const SCRIPT_SIGNATURES = {
     args: ['tenant_id', 'scope', 'unit', 'overdraft_limit', 'actor', 'key_id', 'request_id', 'trace'],
     rest: true,
     flags: [],
-  },
-  list_budgets: {
-    keys: ['tenant_index'],
-    args: ['tenant_id', 'tenant', 'after', 'limit'],
-    flags: ['no-writes'],
   },
   decide: {
     keys: ['idempotency', 'tenant'],
@@ -278,14 +264,10 @@ export const SCRIPT_SIGNATURES = {
     rest: true,
     flags: [],
   },
-  list_policies: {
-    keys: ['tenant_index'],
-    args: ['tenant_id', 'tenant', 'after', 'limit'],
-    flags: ['no-writes'],
-  },
   ...WEBHOOK_SIGNATURES,
   ...DELIVERY_SIGNATURES,
   ...EVENT_SIGNATURES,
+  ...LISTING_SIGNATURES,
   ...REPLAY_SIGNATURES,
 } as const satisfies Record<string, ScriptSignature>;
 

@@ -26,15 +26,23 @@ function statusOf(fields: Fields, nowMs: number): ApiKeyStatus {
   return status === 'ACTIVE' && Number(fieldOf(fields, 'expires_at')) <= nowMs ? 'EXPIRED' : status;
 }
 
+/** The members that a list reads for the rows that it shows. @throws Error when Holdfast did not write the record so. */
+export function apiKeyTexts(fields: Fields): Pick<ApiKey, 'description' | 'metadata'> {
+  const metadata = fields.get('metadata');
+  return {
+    ...optionalText(fields, 'description'),
+    ...(metadata === undefined ? {} : { metadata: JSON.parse(metadata) as Record<string, unknown> }),
+  };
+}
+
 /** `nowMs` is Redis' clock; a revoked key is never EXPIRED. @throws Error when Holdfast did not write the record so. */
 export function apiKeyOf(fields: Fields, nowMs: number): ApiKey {
-  const metadata = fields.get('metadata');
   return {
     key_id: fieldOf(fields, 'key_id'),
     tenant_id: fieldOf(fields, 'tenant_id'),
     key_prefix: fieldOf(fields, 'key_prefix'),
     name: fieldOf(fields, 'name'),
-    ...optionalText(fields, 'description'),
+    ...apiKeyTexts(fields),
     permissions: JSON.parse(fieldOf(fields, 'permissions')) as string[],
     scope_filter: JSON.parse(fieldOf(fields, 'scope_filter')) as string[],
     status: statusOf(fields, nowMs),
@@ -42,6 +50,5 @@ export function apiKeyOf(fields: Fields, nowMs: number): ApiKey {
     expires_at: timeOf(fieldOf(fields, 'expires_at')),
     ...optionalTime(fields, 'revoked_at'),
     ...optionalText(fields, 'revoked_reason'),
-    ...(metadata === undefined ? {} : { metadata: JSON.parse(metadata) as Record<string, unknown> }),
   };
 }

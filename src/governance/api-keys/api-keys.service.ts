@@ -14,9 +14,9 @@ import {
   tagOfKeyId,
   tenantKey,
 } from '../../redis/index.js';
-import { fieldOf, fieldsOf, found, PageSelection, Records, type Page } from '../listing/index.js';
+import { fieldOf, fieldsOf, found, PageSelection, Records, withTexts, type Page } from '../listing/index.js';
 import type { Origin } from '../origin.js';
-import { apiKeyOf, type ApiKey } from './api-key.js';
+import { apiKeyOf, apiKeyTexts, type ApiKey } from './api-key.js';
 import type { ApiKeyCreateDto, ApiKeyListQueryDto, ApiKeyUpdateDto } from './api-key.dto.js';
 
 /** EXPIRY of createApiKey: 90 days are recommended, so that is what a key gets that names no time. */
@@ -93,7 +93,7 @@ export class ApiKeysService {
         selection.offer(key);
       }
     });
-    return selection.page();
+    return withTexts(selection.page(), (rows) => this.records.texts('api_key', rows.map((row) => ({ tenantId: row.tenant_id, id: row.key_id }))), apiKeyTexts);
   }
 
   /**

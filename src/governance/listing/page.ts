@@ -1,5 +1,6 @@
 import { decodeCursor, encodeCursor, PageSelection as Selection, type PageOrder, type Position } from '../../http/index.js';
 import { fingerprintOf } from '../../ledger/index.js';
+import type { Fields } from './fields.js';
 
 export const DEFAULT_LIMIT = 50;
 /** A larger limit is taken for this one: dashboards ask for thousands. */
@@ -48,4 +49,10 @@ export class PageSelection<Row> {
     const next = this.selection.next();
     return next === undefined ? { rows, has_more: false } : { rows, has_more: true, next_cursor: encodeCursor(this.query, next) };
   }
+}
+
+/** A page with the free texts of its rows, which lists read for those that they show only. */
+export async function withTexts<Row>(page: Page<Row>, read: (rows: readonly Row[]) => Promise<readonly Fields[]>, textsOf: (fields: Fields) => Partial<Row>): Promise<Page<Row>> {
+  const texts = page.rows.length === 0 ? [] : await read(page.rows);
+  return { ...page, rows: page.rows.map((row, index) => ({ ...row, ...textsOf(texts[index] as Fields) })) };
 }

@@ -7,8 +7,14 @@ const RECORDS_A_RUN = 100;
 /** Partitions that are read at the same time, so that a list does not fill the connection that reservations use. */
 const PARTITIONS_AT_ONCE = 4;
 
-/** Called for each record; `nowMs` is Redis' clock when it was read. */
+/** Called for each record, which is without its free texts; `nowMs` is Redis' clock when it was read. */
 export type Visit = (fields: Fields, nowMs: number) => void;
+
+/** Where a record is: in the partition of its owner, under its own id. */
+export interface RecordPlace {
+  readonly tenantId: string;
+  readonly id: string;
+}
 
 /** Reads stored records, one or all. Nothing is kept: whoever lists decides what to hold on to. */
 @Injectable()
@@ -48,6 +54,29 @@ export class Records {
     await (tenantId === undefined ? this.eachPartition(list) : list(this.tagOfTenant(tenantId)));
   }
 
+  /**
+   * The free texts of some records, in their order: those that lists leave out. A record that is gone meanwhile has none.
+   * @throws StoreUnavailable
+   */
+  async texts(kind: 'tenant' | 'api_key' | 'policy' | 'webhook', records: readonly RecordPlace[]): Promise<Fields[]> {
+    const found = new Map<RecordPlace, Fields>();
+    const groups = new Map<string, RecordPlace[]>();
+    for (const record of records) {
+      const tag = this.tagOfTenant(record.tenantId);
+      groups.set(tag, [...(groups.get(tag) ?? []), record]);
+    }
+    for (const [tag, group] of groups) {
+      for (let read = 0; read < group.length; ) {
+        const reply = await this.redis.scripts.run('read_texts', [tenantIndexKey(tag)], [kind, ...group.slice(read).map(({ id }) => id)]);
+        for (const fields of recordsIn(reply)) {
+          found.set(group[read] as RecordPlace, fields);
+          read += 1;
+        }
+      }
+    }
+    return records.map((record) => found.get(record) ?? new Map<string, string>());
+  }
+
   private async eachPartition(work: (tag: string) => Promise<void>): Promise<void> {
     let next = 0;
     const takeTurns = async (): Promise<void> => {
@@ -64,12 +93,19 @@ export class Records {
     let after: readonly [string, string] = ['', ''];
     do {
       const [nowMs, first = '', second = '', ...records] = await run(after);
-      for (let index = 0; index < records.length; ) {
-        const end = index + 1 + Number(records[index]);
-        visit(fieldsOf(records.slice(index + 1, end)), Number(nowMs));
-        index = end;
+      for (const fields of recordsIn(records)) {
+        visit(fields, Number(nowMs));
       }
       after = [first, second];
     } while (after[0] !== '');
+  }
+}
+
+/** Records behind one another, each as the number of its names and values and then these. */
+function* recordsIn(reply: readonly string[]): Generator<Fields> {
+  for (let index = 0; index < reply.length; ) {
+    const end = index + 1 + Number(reply[index]);
+    yield fieldsOf(reply.slice(index + 1, end));
+    index = end;
   }
 }

@@ -13,10 +13,10 @@ import {
   tagOfPolicyId,
   tenantKey,
 } from '../../redis/index.js';
-import { fieldOf, fieldsOf, found, PageSelection, Records, type Page } from '../listing/index.js';
+import { fieldOf, fieldsOf, found, PageSelection, Records, withTexts, type Page } from '../listing/index.js';
 import type { Origin } from '../origin.js';
 import { ownedPattern, requireInFilter, requireTenantId, scopeOfPattern } from './policy-access.js';
-import { policyOf, TTL_FIELDS, type Policy } from './policy.js';
+import { policyOf, policyTexts, TTL_FIELDS, type Policy } from './policy.js';
 import type { CapsDto, PolicyCreateDto, PolicyListQueryDto, PolicyUpdateDto, ReservationTtlOverrideDto } from './policy.dto.js';
 
 /** Caps stand in the idempotency record of every reserve that they apply to, so they are bounded. */
@@ -82,7 +82,7 @@ export class PoliciesService {
         selection.offer(policy);
       }
     });
-    return selection.page();
+    return withTexts(selection.page(), (rows) => this.records.texts('policy', rows.map((row) => ({ tenantId, id: row.policy_id }))), policyTexts);
   }
 
   /**

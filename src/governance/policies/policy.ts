@@ -22,21 +22,28 @@ export interface Policy {
 /** The stored fields of reservation_ttl_override, which bear its members' names. */
 export const TTL_FIELDS = ['default_ttl_ms', 'max_ttl_ms', 'max_extensions'] as const;
 
+/** The members that a list reads for the rows that it shows. @throws Error when Holdfast did not write the record so. */
+export function policyTexts(fields: Fields): Pick<Policy, 'description' | 'caps'> {
+  const caps = fields.get('caps');
+  return {
+    ...optionalText(fields, 'description'),
+    ...(caps === undefined ? {} : { caps: parseJson(decodeURIComponent(caps)) }),
+  };
+}
+
 /** @throws Error when Holdfast did not write the record so. */
 export function policyOf(fields: Fields, policyId: string): Policy {
   const status = POLICY_STATUSES.find((known) => known === fields.get('status'));
   if (status === undefined) {
     throw new Error(`corrupt policy record ${policyId}: its status is ${fields.get('status')}`);
   }
-  const caps = fields.get('caps');
   const lease = TTL_FIELDS.flatMap((name) => (fields.has(name) ? [[name, Number(fieldOf(fields, name))] as const] : []));
   return {
     policy_id: policyId,
     name: fieldOf(fields, 'name'),
-    ...optionalText(fields, 'description'),
+    ...policyTexts(fields),
     scope_pattern: fieldOf(fields, 'scope_pattern'),
     priority: Number(fieldOf(fields, 'priority')),
-    ...(caps === undefined ? {} : { caps: parseJson(decodeURIComponent(caps)) }),
     ...optionalText(fields, 'commit_overage_policy'),
     ...(lease.length === 0 ? {} : { reservation_ttl_override: Object.fromEntries(lease) }),
     status,

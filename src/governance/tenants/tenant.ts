@@ -44,9 +44,14 @@ function integerOf(fields: Fields, name: string, fallback: number): number {
   return value;
 }
 
+/** The members that a list reads for the rows that it shows. @throws Error when Holdfast did not write the record so. */
+export function tenantTexts(fields: Fields): Pick<Tenant, 'metadata'> {
+  const metadata = fields.get('metadata');
+  return metadata === undefined ? {} : { metadata: JSON.parse(metadata) as Record<string, string> };
+}
+
 /** @throws Error when Holdfast did not write the record so. */
 export function tenantOf(fields: Fields): Tenant {
-  const metadata = fields.get('metadata');
   const maxTtlMs = integerOf(fields, 'max_reservation_ttl_ms', TENANT_DEFAULTS.maxReservationTtlMs);
   return {
     tenant_id: fieldOf(fields, 'tenant_id'),
@@ -65,7 +70,7 @@ export function tenantOf(fields: Fields): Tenant {
     max_reservation_ttl_ms: maxTtlMs,
     max_reservation_extensions: integerOf(fields, 'max_reservation_extensions', TENANT_DEFAULTS.maxReservationExtensions),
     reservation_expiry_policy: 'AUTO_RELEASE',
-    ...(metadata === undefined ? {} : { metadata: JSON.parse(metadata) as Record<string, string> }),
+    ...tenantTexts(fields),
     created_at: timeOf(fieldOf(fields, 'created_at')),
     updated_at: timeOf(fieldOf(fields, 'updated_at')),
     ...optionalTime(fields, 'suspended_at'),

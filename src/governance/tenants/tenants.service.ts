@@ -1,10 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import { Refusal } from '../../ledger/index.js';
 import { RedisService, tenantIndexKey, tenantKey } from '../../redis/index.js';
-import { fieldsOf, found, PageSelection, Records, type Page } from '../listing/index.js';
+import { fieldsOf, found, PageSelection, Records, withTexts, type Page } from '../listing/index.js';
 import type { Origin } from '../origin.js';
 import { TENANT_ID_PATTERN } from '../tenant-id.js';
-import { TENANT_DEFAULTS, tenantOf, type Tenant } from './tenant.js';
+import { TENANT_DEFAULTS, tenantOf, tenantTexts, type Tenant } from './tenant.js';
 import { TenantClosing } from './tenant-closing.js';
 import type { TenantCreateDto, TenantListQueryDto, TenantUpdateDto } from './tenant.dto.js';
 
@@ -126,7 +126,7 @@ export class TenantsService {
         selection.offer(tenant);
       }
     });
-    return selection.page();
+    return withTexts(selection.page(), (rows) => this.records.texts('tenant', rows.map(({ tenant_id: id }) => ({ tenantId: id, id }))), tenantTexts);
   }
 }
 

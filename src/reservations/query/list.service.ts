@@ -15,7 +15,7 @@ const MAX_RUNS_A_PAGE = 200;
 /** A million reservations: an order that is not the index's needs all of them for each page. */
 const MAX_RUNS_TO_SORT = 10_000;
 /** Metadata is read in portions, and a page ends early when it has grown to this. */
-const METADATA_PORTION = 25;
+const METADATA_PORTION = 5;
 const MAX_METADATA_CHARACTERS = 8 * 1024 * 1024;
 
 const VALUES: Readonly<Record<SortKey, (row: ReservationSummary) => SortValue>> = {

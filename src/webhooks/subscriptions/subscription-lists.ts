@@ -1,10 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
-import { fieldOf, found, PageSelection, Records, type Fields, type Page } from '../../governance/listing/index.js';
+import { fieldOf, found, PageSelection, Records, withTexts, type Fields, type Page, type RecordPlace } from '../../governance/listing/index.js';
 import { Refusal } from '../../ledger/index.js';
 import { SYSTEM_OWNER } from '../../redis/index.js';
 import { withinKey } from './key-reach.js';
-import { subscriptionOf, type Subscription } from './subscription.js';
+import { subscriptionOf, subscriptionTexts, type Subscription } from './subscription.js';
 import type { SubscriptionListQueryDto, TenantSubscriptionListQueryDto } from './subscription.dto.js';
 
 /** What a list, or a bulk action on what a list shows, is narrowed to. */
@@ -26,7 +26,7 @@ export class SubscriptionLists {
       idOf: (subscription) => subscription.subscription_id,
     });
     await this.each(query, (subscription) => selection.offer(subscription));
-    return selection.page();
+    return this.complete(selection.page());
   }
 
   /**
@@ -49,10 +49,15 @@ export class SubscriptionLists {
         selection.offer(subscription);
       }
     });
-    return selection.page();
+    return this.complete(selection.page());
   }
 
-  /** Visits every subscription that all parts of the filter match. @throws StoreUnavailable */
+  private complete(page: Page<Subscription>): Promise<Page<Subscription>> {
+    const places = (rows: readonly Subscription[]): RecordPlace[] => rows.map((row) => ({ tenantId: row.tenant_id, id: row.subscription_id }));
+    return withTexts(page, (rows) => this.records.texts('webhook', places(rows)), subscriptionTexts);
+  }
+
+  /** Visits every subscription, without its free texts, that all parts of the filter match. @throws StoreUnavailable */
   async each(filter: SubscriptionFilter, visit: (subscription: Subscription) => void): Promise<void> {
     const { tenant_id: owner, status, event_type: eventType, search } = filter;
     const offer = (fields: Fields): void => {

@@ -60,12 +60,11 @@ export function subscriptionOf(fields: Fields, subscriptionId: string): Subscrip
     subscription_id: subscriptionId,
     tenant_id: fieldOf(fields, 'tn'),
     ...text(fields, 'nm', 'name'),
-    ...text(fields, 'ds', 'description'),
+    ...subscriptionTexts(fields),
     url: fieldOf(fields, 'ur'),
     event_types: listOf(fieldOf(fields, 'et')),
     event_categories: listOf(fieldOf(fields, 'ec')),
     ...text(fields, 'sf', 'scope_filter'),
-    ...json(fields, 'th', 'thresholds'),
     ...maskedHeaders(fields),
     status: statusOf(fields, subscriptionId),
     retry_policy: retryPolicyOf(fieldOf(fields, 'rp')),
@@ -76,6 +75,14 @@ export function subscriptionOf(fields: Fields, subscriptionId: string): Subscrip
     ...time(fields, 'lt', 'last_triggered_at'),
     ...time(fields, 'ls', 'last_success_at'),
     ...time(fields, 'lf', 'last_failure_at'),
+  };
+}
+
+/** The members that a list reads for the rows that it shows. @throws Error when Holdfast did not write the record so. */
+export function subscriptionTexts(fields: Fields): Pick<Subscription, 'description' | 'thresholds' | 'metadata'> {
+  return {
+    ...text(fields, 'ds', 'description'),
+    ...json(fields, 'th', 'thresholds'),
     ...json(fields, 'md', 'metadata'),
   };
 }

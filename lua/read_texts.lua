@@ -1,0 +1,43 @@
+#!lua flags=no-writes
+-- read_texts: the free texts of records that a list shows, of as many of them as fit into a run.
+--
+-- KEYS[1]   tenant_index     sorted set of the partition's tenants; the records are in this partition
+-- ARGV[1]   kind             tenant, api_key, policy or webhook
+-- ARGV[...] ids of records
+-- RETURNS   (field_count (field value)*)*, for the first of the ids, of one at least; a record that is gone has no fields
+-- BOUND     the ids that are given, until 256 KiB are read
+-- EMITS     nothing
+-- @include  keys, listing
+local tenant_index = KEYS[1]
+local kind = ARGV[1]
+local first_id = 2
+local KEY_OF = { tenant = tenant_key, api_key = api_key_key, policy = policy_key, webhook = webhook_key }
+-- Stored with the record, and shown by nobody.
+local HIDDEN = { hd = true }
+
+local tag = tag_of_key(tenant_index)
+local names = {}
+for _, name in ipairs(LIST_TEXTS[kind]) do
+  if not HIDDEN[name] then
+    names[#names + 1] = name
+  end
+end
+
+local reply, bytes = {}, 0
+for i = first_id, #ARGV do
+  local values = redis.call('HMGET', KEY_OF[kind](tag, ARGV[i]), unpack(names))
+  local count_at, count = #reply + 1, 0
+  reply[count_at] = '0'
+  for at, name in ipairs(names) do
+    local value = values[at]
+    if value then
+      reply[#reply + 1], reply[#reply + 2], count = name, value, count + 2
+      bytes = bytes + #value
+    end
+  end
+  reply[count_at] = tostring(count)
+  if bytes >= RUN_BYTES then
+    break
+  end
+end
+return reply

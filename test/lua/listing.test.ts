@@ -1,0 +1,140 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  apiKeyIndexKey,
+  apiKeyKey,
+  budgetIndexKey,
+  budgetKey,
+  policyIndexKey,
+  policyKey,
+  tenantIndexKey,
+  webhookIndexKey,
+  webhookKey,
+} from '../../src/redis/keyspace.js';
+import type { LedgerClient } from '../support/ledger-client.js';
+import { commandsOf } from '../support/script-commands.js';
+import { useLedger } from '../support/use-ledger.js';
+
+const newLedger = useLedger();
+const MEGABYTE = 'x'.repeat(1_048_576);
+
+type List = 'list_budgets' | 'list_api_keys' | 'list_policies' | 'list_webhooks';
+type Kind = 'api_key' | 'policy' | 'webhook';
+
+interface Listed {
+  readonly script: List;
+  readonly index: (tag: string, tenant: string) => string;
+  readonly key: (tag: string, id: string) => string;
+  /** What an index names a record by. */
+  readonly member: (name: string) => string;
+  readonly texts: readonly string[];
+}
+
+const LISTS: readonly Listed[] = [
+  { script: 'list_budgets', index: budgetIndexKey, key: (tag, id) => budgetKey(tag, 'TOKENS', id.split(' ')[0] as string), member: (name) => `tenant:t/app:${name} TOKENS`, texts: ['metadata'] },
+  { script: 'list_api_keys', index: apiKeyIndexKey, key: apiKeyKey, member: (name) => `key_${name}`, texts: ['metadata', 'description'] },
+  { script: 'list_policies', index: policyIndexKey, key: policyKey, member: (name) => `pol_${name}`, texts: ['description', 'caps'] },
+  { script: 'list_webhooks', index: webhookIndexKey, key: webhookKey, member: (name) => `whsub_${name}`, texts: ['ds', 'th', 'md', 'hd'] },
+];
+
+/** Records with a name, as many as there are names, and whatever else is given. */
+async function furnish(ledger: LedgerClient, { index, key, member }: Listed, names: readonly string[], fields: Record<string, string>): Promise<string[]> {
+  const members = names.map(member);
+  const pipeline = ledger.redis.pipeline();
+  for (const one of members) {
+    pipeline.hset(key(ledger.tag, one), { own_name: one, ...fields }).zadd(index(ledger.tag, ledger.tenant), 0, one);
+  }
+  await pipeline.exec();
+  return members;
+}
+
+interface Run {
+  readonly next: readonly string[];
+  readonly records: Map<string, string>[];
+}
+
+function recordsIn(reply: readonly string[]): Map<string, string>[] {
+  const records: Map<string, string>[] = [];
+  for (let at = 0; at < reply.length; ) {
+    const end = at + 1 + Number(reply[at]);
+    const flat = reply.slice(at + 1, end);
+    records.push(new Map(flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1] as string] as const] : []))));
+    at = end;
+  }
+  return records;
+}
+
+async function run(ledger: LedgerClient, script: List, after: readonly string[], limit = 100): Promise<Run> {
+  const [, tenant = '', member = '', ...records] = await ledger.scripts.run(script, [tenantIndexKey(ledger.tag)], [ledger.tenant, after[0] ?? '', after[1] ?? '', limit]);
+  return { next: [tenant, member], records: recordsIn(records) };
+}
+
+async function all(ledger: LedgerClient, script: List, limit = 100): Promise<Run[]> {
+  const runs = [await run(ledger, script, [], limit)];
+  for (let last = runs[0] as Run; last.next[0] !== ''; runs.push(last)) {
+    last = await run(ledger, script, last.next, limit);
+  }
+  return runs;
+}
+
+const namesOf = (runs: readonly Run[]): (string | undefined)[] => runs.flatMap(({ records }) => records.map((record) => record.get('own_name')));
+const NAMES = Array.from({ length: 12 }, (_, index) => `n${String(index).padStart(2, '0')}`);
+
+describe.each(LISTS)('$script', (listed) => {
+  test('leaves out free texts, long or short, and does not read long ones', async () => {
+    const ledger = await newLedger();
+    const long = Object.fromEntries(listed.texts.map((name) => [name, MEGABYTE]));
+    const members = await furnish(ledger, listed, NAMES.slice(0, 3), { status: 'ACTIVE', ...long });
+    await ledger.redis.hset(listed.key(ledger.tag, members[0] as string), Object.fromEntries(listed.texts.map((name) => [name, 'short'])));
+    let runs: Run[] = [];
+    const commands = await commandsOf(ledger.redis, ledger.tag, async () => {
+      runs = await all(ledger, listed.script);
+    });
+    expect(namesOf(runs)).toEqual(members);
+    for (const record of runs[0]?.records ?? []) {
+      expect(record.get('status')).toBe('ACTIVE');
+      expect([...record.keys()].filter((name) => listed.texts.includes(name))).toEqual([]);
+    }
+    const whole = commands.filter(([name]) => name === 'HGETALL').map(([, key]) => key);
+    expect(whole).toEqual([listed.key(ledger.tag, members[0] as string)]);
+  });
+
+  test('ends a run after 256 KiB and goes on behind the record that ended it', async () => {
+    const ledger = await newLedger();
+    const members = await furnish(ledger, listed, NAMES, { other: 'x'.repeat(100_000) });
+    const runs = await all(ledger, listed.script);
+    expect(runs.map(({ records }) => records.length)).toEqual([3, 3, 3, 3, 0]);
+    expect(namesOf(runs)).toEqual(members);
+  });
+
+  test('reads no more records than it is told to', async () => {
+    const ledger = await newLedger();
+    const members = await furnish(ledger, listed, NAMES, {});
+    const runs = await all(ledger, listed.script, 5);
+    expect(runs.map(({ records }) => records.length)).toEqual([5, 5, 2]);
+    expect(namesOf(runs)).toEqual(members);
+  });
+});
+
+describe('the free texts of the rows that are shown', () => {
+  const kinds: [Kind, Listed][] = [['api_key', LISTS[1] as Listed], ['policy', LISTS[2] as Listed], ['webhook', LISTS[3] as Listed]];
+  const read = async (ledger: LedgerClient, kind: Kind | 'tenant', ids: readonly string[]): Promise<Map<string, string>[]> =>
+    recordsIn(await ledger.scripts.run('read_texts', [tenantIndexKey(ledger.tag)], [kind, ...ids]));
+
+  test.each(kinds)('of each %s come in the order of the ids, none for a record that is gone', async (kind, listed) => {
+    const ledger = await newLedger();
+    const [one, two] = (await furnish(ledger, listed, ['one', 'two'], { status: 'ACTIVE' })) as [string, string];
+    const [text] = listed.texts as [string];
+    await ledger.redis.hset(listed.key(ledger.tag, two), text, 'of two', 'hd', 'sealed');
+    expect((await read(ledger, kind, [one, 'gone', two])).map((record) => Object.fromEntries(record))).toEqual([{}, {}, { [text]: 'of two' }]);
+  });
+
+  test('come for as many records as fit into 256 KiB, for one at least', async () => {
+    const ledger = await newLedger();
+    const [, listed] = kinds[0] as [Kind, Listed];
+    const ids = await furnish(ledger, listed, NAMES, { description: 'x'.repeat(100_000) });
+    await ledger.redis.hset(listed.key(ledger.tag, ids[3] as string), 'metadata', MEGABYTE);
+    expect(await read(ledger, 'api_key', ids)).toHaveLength(3);
+    expect(await read(ledger, 'api_key', ids.slice(3))).toHaveLength(1);
+    expect(await read(ledger, 'api_key', ids.slice(10))).toHaveLength(2);
+  });
+});
