@@ -17,16 +17,17 @@
 -- ARGV[10]  actor_key_id     empty for an operator
 -- ARGV[11]  request_id
 -- ARGV[12]  trace            trace id and flags
+-- ARGV[13]  max_api_keys     of the deployment, 0 for no limit
 -- ARGV[...] field and value pairs of the record: key_prefix, description, metadata
--- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_CLOSED | EXPIRES_IN_PAST
+-- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_CLOSED | EXPIRES_IN_PAST | LIMIT_EXCEEDED limit allowed used
 -- BOUND     one key
 -- EMITS     api_key.created
--- @include  keys, now_ms, tenant, append_event, append_audit
+-- @include  keys, now_ms, tenant, owned, append_event, append_audit
 local api_key, secret_hash, api_key_index, tenant = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local tenant_id, key_id, hash, name, permissions, scope_filter = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local expires_at, default_life_ms = tonumber(ARGV[7]), tonumber(ARGV[8])
 local origin = { actor = ARGV[9], key = ARGV[10], request = ARGV[11], trace = ARGV[12] }
-local first_field = 13
+local max_api_keys, first_field = ARGV[13], 14
 
 local tag = tag_of_key(api_key)
 local now = now_ms()
@@ -41,6 +42,10 @@ end
 expires_at = expires_at or now + default_life_ms
 if expires_at <= now then
   return { 'EXPIRES_IN_PAST' }
+end
+local refusal = count_refusal(tag, tenant_id, 'api_keys', max_api_keys, api_key_index)
+if refusal then
+  return refusal
 end
 if redis.call('EXISTS', api_key, secret_hash) ~= 0 then
   error('the random id or secret of a new API key exists already')

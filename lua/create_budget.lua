@@ -14,15 +14,16 @@
 -- ARGV[8]   key_id           the API key that asks, or empty
 -- ARGV[9]   request_id
 -- ARGV[10]  trace            trace id and flags
+-- ARGV[11]  max_budgets      of the deployment, 0 for no limit
 -- ARGV[...] field and value pairs of the record: commit_overage_policy, metadata
--- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE
+-- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE | LIMIT_EXCEEDED limit allowed used
 -- BOUND     one budget
 -- EMITS     budget.created
--- @include  keys, now_ms, tenant, budget, append_event, append_audit
+-- @include  keys, now_ms, tenant, owned, budget, append_event, append_audit
 local budget, budget_index, tenant = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, ledger_id, scope, unit, allocated, overdraft_limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local origin = { actor = ARGV[7], key = ARGV[8], request = ARGV[9], trace = ARGV[10] }
-local first_field = 11
+local max_budgets, first_field = ARGV[11], 12
 
 local tag = tag_of_key(budget)
 
@@ -35,6 +36,10 @@ if owner.status ~= 'ACTIVE' then
 end
 if read_budget(tag, unit, scope) then
   return { 'DUPLICATE' }
+end
+local refusal = count_refusal(tag, tenant_id, 'budgets', max_budgets, budget_index)
+if refusal then
+  return refusal
 end
 require_event_log(tag)
 require_audit_log(tag)

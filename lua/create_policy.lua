@@ -16,16 +16,17 @@
 -- ARGV[9]   key_id           the API key that asks, or empty
 -- ARGV[10]  request_id
 -- ARGV[11]  trace            trace id and flags
+-- ARGV[12]  max_policies     of the deployment, 0 for no limit
 -- ARGV[...] field and value pairs of the record: description and what it sets
--- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE | TOO_MANY limit
+-- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE | TOO_MANY limit | LIMIT_EXCEEDED limit allowed used
 -- BOUND     one policy, and those of its pattern (at most 32)
 -- EMITS     policy.created
--- @include  keys, now_ms, tenant, policy_index, append_event, append_audit
+-- @include  keys, now_ms, tenant, owned, policy_index, append_event, append_audit
 local policy, policy_index, policy_names, tenant = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local tenant_id, policy_id, name, scope_pattern, priority = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local effective_from, effective_until = ARGV[6], ARGV[7]
 local origin = { actor = ARGV[8], key = ARGV[9], request = ARGV[10], trace = ARGV[11] }
-local first_field = 12
+local max_policies, first_field = ARGV[12], 13
 
 local tag = tag_of_key(policy)
 local now = now_ms()
@@ -39,6 +40,10 @@ if owner.status ~= 'ACTIVE' then
 end
 if redis.call('HEXISTS', policy_names, name) == 1 then
   return { 'DUPLICATE' }
+end
+local refusal = count_refusal(tag, tenant_id, 'policies', max_policies, policy_index)
+if refusal then
+  return refusal
 end
 local entries = other_entries(tag, tenant_id, scope_pattern, policy_id, now)
 if #entries >= POLICIES_PER_PATTERN then

@@ -13,15 +13,17 @@
 -- ARGV[7]   key_id           the API key that asks, or empty
 -- ARGV[8]   request_id
 -- ARGV[9]   trace            trace id and flags
+-- ARGV[10]  max_webhooks     of the deployment for each tenant, 0 for no limit
 -- ARGV[...] field and value pairs of the record
 -- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_CLOSED | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY limit
+--           | LIMIT_EXCEEDED limit allowed used
 -- BOUND     one subscription, and the subscriptions of its owner (at most 1,000)
 -- EMITS     webhook.created
--- @include  keys, now_ms, tenant, webhook, append_event, append_audit
+-- @include  keys, now_ms, tenant, owned, webhook, append_event, append_audit
 local webhook, webhook_index, tenant = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, subscription_id, event_types, event_categories, operation = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9], correlation = 'webhook_create:' .. subscription_id }
-local first_field = 10
+local max_webhooks, first_field = ARGV[10], 11
 -- Each event of a tenant is held against all of its subscriptions.
 local WEBHOOKS_PER_OWNER = 1000
 
@@ -38,6 +40,10 @@ if tenant_id ~= SYSTEM_OWNER then
   end
 end
 local refusal = selector_refusal(tenant_id, event_types, event_categories)
+if refusal then
+  return refusal
+end
+refusal = tenant_id ~= SYSTEM_OWNER and count_refusal(tag, tenant_id, 'webhooks', max_webhooks, webhook_index)
 if refusal then
   return refusal
 end

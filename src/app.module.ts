@@ -15,6 +15,7 @@ import { LoggingModule, type Logger } from './logging/index.js';
 import { MetricsModule } from './metrics/index.js';
 import { RedisModule } from './redis/index.js';
 import { ReservationsModule } from './reservations/index.js';
+import { LimitsOpsModule } from './tenant-limits/limits-ops.module.js';
 import { WebhooksModule } from './webhooks/index.js';
 
 export type AppModuleImport = Type<unknown> | DynamicModule;
@@ -48,6 +49,7 @@ export class AppModule {
         EventLogModule,
         AuditModule,
         WebhooksModule,
+        LimitsOpsModule,
         ...modules,
       ],
     };

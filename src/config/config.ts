@@ -63,6 +63,13 @@ export interface HoldfastConfig {
   readonly idempotencyTtlMs: number;
   readonly bodyLimitBytes: number;
   readonly metadataLimitBytes: number;
+  /** What a tenant may own, unless its own limits say otherwise; 0 is no limit. */
+  readonly tenantMaxLiveReservations: number;
+  readonly tenantMaxBudgets: number;
+  readonly tenantMaxPolicies: number;
+  readonly tenantMaxApiKeys: number;
+  readonly tenantMaxWebhooks: number;
+  readonly tenantMaxStoredBytes: number;
   /** Requests in a minute, as each instance counts them; 0 is no limit. */
   readonly rateLimitPerKeyPerMinute: number;
   readonly rateLimitAuthFailuresPerMinute: number;
@@ -136,6 +143,12 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
     idempotencyTtlMs: reading.required(VARIABLES.idempotencyTtlMs),
     bodyLimitBytes: reading.required(VARIABLES.bodyLimitBytes),
     metadataLimitBytes: reading.required(VARIABLES.metadataLimitBytes),
+    tenantMaxLiveReservations: reading.required(VARIABLES.tenantMaxLiveReservations),
+    tenantMaxBudgets: reading.required(VARIABLES.tenantMaxBudgets),
+    tenantMaxPolicies: reading.required(VARIABLES.tenantMaxPolicies),
+    tenantMaxApiKeys: reading.required(VARIABLES.tenantMaxApiKeys),
+    tenantMaxWebhooks: reading.required(VARIABLES.tenantMaxWebhooks),
+    tenantMaxStoredBytes: reading.required(VARIABLES.tenantMaxStoredBytes),
     rateLimitPerKeyPerMinute: reading.required(VARIABLES.rateLimitPerKeyPerMinute),
     rateLimitAuthFailuresPerMinute: reading.required(VARIABLES.rateLimitAuthFailuresPerMinute),
     rateLimitPublicPerMinute: reading.required(VARIABLES.rateLimitPublicPerMinute),

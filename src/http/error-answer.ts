@@ -1,6 +1,6 @@
 import { HttpException, NotFoundException } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Refusal, TooManyMatched, type ErrorCode } from '../ledger/index.js';
+import { Refusal, TenantLimitExceeded, TooManyMatched, type ErrorCode } from '../ledger/index.js';
 import { StoreUnavailable } from '../redis/index.js';
 import { ERROR_CATALOGUE } from './error-catalogue.js';
 import { stringifyJson } from './json.js';
@@ -34,9 +34,7 @@ const ROUTER_REFUSALS: Readonly<Record<string, string>> = {
 /** Decides the answer to whatever was thrown. Nothing of an unforeseen error reaches the client. */
 export function answerTo(error: unknown, request: FastifyRequest, routes: RouteTable): ErrorAnswer {
   if (error instanceof Refusal) {
-    const entry = ERROR_CATALOGUE[error.code];
-    const status = error instanceof TooManyMatched ? 400 : entry.status;
-    return { status, code: error.code, message: error.message || entry.message, details: error.details };
+    return refusalAnswer(error);
   }
   if (error instanceof StoreUnavailable) {
     return {
@@ -58,6 +56,25 @@ export function answerTo(error: unknown, request: FastifyRequest, routes: RouteT
     return clientError(error as Error, status, request);
   }
   return { status: 500, code: 'INTERNAL_ERROR', message: ERROR_CATALOGUE.INTERNAL_ERROR.message, unexpected: true };
+}
+
+function refusalAnswer(error: Refusal): ErrorAnswer {
+  const { status, message } = ERROR_CATALOGUE[error.code];
+  const answer = { status, code: error.code, message: error.message || message, details: error.details };
+  if (error instanceof TooManyMatched) {
+    return { ...answer, status: 400 };
+  }
+  if (!(error instanceof TenantLimitExceeded)) {
+    return answer;
+  }
+  const { retryAfterS } = error;
+  return retryAfterS === undefined ? { ...answer, status: 400 } : { ...answer, headers: retryHeaders(retryAfterS) };
+}
+
+/** What the protocol asks of each 429. The date is shown and decides nothing. */
+function retryHeaders(retryAfterS: number): Record<string, string> {
+  const resetsAtS = Math.ceil(new Date().getTime() / 1000) + retryAfterS;
+  return { 'Retry-After': String(retryAfterS), 'X-RateLimit-Remaining': '0', 'X-RateLimit-Reset': String(resetsAtS) };
 }
 
 /** 405 where the path knows other methods, else 404. */

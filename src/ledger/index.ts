@@ -6,4 +6,5 @@ export * from './one-line.js';
 export * from './random.js';
 export * from './refusal.js';
 export * from './scopes.js';
+export * from './tenant-limits.js';
 export * from './units.js';

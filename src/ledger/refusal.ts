@@ -1,4 +1,5 @@
 import type { ErrorCode } from './error-codes.js';
+import type { TenantLimit } from './tenant-limits.js';
 
 /**
  * A refusal that the caller caused and can act on. Services throw it; the HTTP filter maps its code to a
@@ -26,5 +27,20 @@ export class TooManyMatched extends Refusal {
       total_matched: totalMatched,
       limit,
     });
+  }
+}
+
+/**
+ * The tenant owns as much as it may. Where that falls by itself, as live reservations and stored bytes do, it is throttling:
+ * 429 with the seconds to wait. Elsewhere waiting does not help, and it is a request that is not valid.
+ */
+export class TenantLimitExceeded extends Refusal {
+  constructor(
+    limit: TenantLimit,
+    allowed: number,
+    used: number,
+    readonly retryAfterS?: number,
+  ) {
+    super('LIMIT_EXCEEDED', `the tenant's limit on ${limit} is reached: ${used} of ${allowed} are in use`, { limit, allowed, used });
   }
 }

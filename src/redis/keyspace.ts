@@ -83,6 +83,8 @@ export const tenantEventsKey = (tag: string, tenantId: string): string => `${tag
 /** The partition's events with one correlation id, likewise. */
 export const correlatedEventsKey = (tag: string, correlationId: string): string => `${tag}co:${correlationId}`;
 export const tenantKey = (tag: string, tenantId: string): string => `${tag}t:${tenantId}`;
+/** What the tenant owns as far as it is counted, and its own limits: a hash apart from the tenant's record, which may not exist. */
+export const ownedKey = (tag: string, tenantId: string): string => `${tag}own:${tenantId}`;
 /** The partition's tenants, a sorted set of ids scored by creation time in ms. */
 export const tenantIndexKey = (tag: string): string => `${tag}tenants`;
 export const budgetKey = (tag: string, unit: string, scope: string): string => `${tag}b:${unit}:${scope}`;

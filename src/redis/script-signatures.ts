@@ -1,5 +1,6 @@
 import { DELIVERY_SIGNATURES } from './delivery-signatures.js';
 import { EVENT_SIGNATURES } from './event-signatures.js';
+import { LIMIT_SIGNATURES } from './limit-signatures.js';
 import { LISTING_SIGNATURES } from './listing-signatures.js';
 import { REPLAY_SIGNATURES } from './replay-signatures.js';
 import { WEBHOOK_SIGNATURES } from './webhook-signatures.js';
@@ -178,7 +179,7 @@ export const SCRIPT_SIGNATURES = {
     keys: ['api_key', 'secret_hash', 'api_key_index', 'tenant'],
     args: [
       'tenant_id', 'key_id', 'hash', 'name', 'permissions', 'scope_filter', 'expires_at_ms', 'default_life_ms', 'actor',
-      'actor_key_id', 'request_id', 'trace',
+      'actor_key_id', 'request_id', 'trace', 'max_api_keys',
     ],
     rest: true,
     flags: [],
@@ -203,6 +204,7 @@ export const SCRIPT_SIGNATURES = {
     keys: ['budget', 'budget_index', 'tenant'],
     args: [
       'tenant_id', 'ledger_id', 'scope', 'unit', 'allocated', 'overdraft_limit', 'actor', 'key_id', 'request_id', 'trace',
+      'max_budgets',
     ],
     rest: true,
     flags: [],
@@ -253,7 +255,7 @@ export const SCRIPT_SIGNATURES = {
     keys: ['policy', 'policy_index', 'policy_names', 'tenant'],
     args: [
       'tenant_id', 'policy_id', 'name', 'scope_pattern', 'priority', 'effective_from', 'effective_until', 'actor', 'key_id',
-      'request_id', 'trace',
+      'request_id', 'trace', 'max_policies',
     ],
     rest: true,
     flags: [],
@@ -269,6 +271,7 @@ export const SCRIPT_SIGNATURES = {
   ...EVENT_SIGNATURES,
   ...LISTING_SIGNATURES,
   ...REPLAY_SIGNATURES,
+  ...LIMIT_SIGNATURES,
 } as const satisfies Record<string, ScriptSignature>;
 
 export type ScriptName = keyof typeof SCRIPT_SIGNATURES;

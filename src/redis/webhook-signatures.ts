@@ -6,6 +6,7 @@ export const WEBHOOK_SIGNATURES = {
     keys: ['webhook', 'webhook_index', 'tenant'],
     args: [
       'tenant_id', 'subscription_id', 'event_types', 'event_categories', 'operation', 'actor', 'key_id', 'request_id', 'trace',
+      'max_webhooks',
     ],
     rest: true,
     flags: [],

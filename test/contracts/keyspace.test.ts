@@ -19,6 +19,7 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   tenant_events_key: [['acme'], keyspace.tenantEventsKey(TAG, 'acme')],
   correlated_events_key: [['closing:acme'], keyspace.correlatedEventsKey(TAG, 'closing:acme')],
   tenant_key: [['acme'], keyspace.tenantKey(TAG, 'acme')],
+  owned_key: [['acme'], keyspace.ownedKey(TAG, 'acme')],
   tenant_index_key: [[], keyspace.tenantIndexKey(TAG)],
   budget_key: [['TOKENS', 'tenant:acme/agent:bot'], keyspace.budgetKey(TAG, 'TOKENS', 'tenant:acme/agent:bot')],
   budget_index_key: [['acme'], keyspace.budgetIndexKey(TAG, 'acme')],

@@ -50,7 +50,7 @@ async function makeKey(ledger: LedgerClient, id: string): Promise<void> {
   await ledger.scripts.run(
     'create_api_key',
     [apiKeyKey(tag, id), apiKeyHashKey(tag, `hash-of-${id}`), apiKeyIndexKey(tag, tenant), tenantKey(tag, tenant)],
-    [tenant, id, `hash-of-${id}`, 'a key', '[]', '[]', '', 60_000, 'admin', '', 'req_1', TRACE, 'key_prefix', 'cyc'],
+    [tenant, id, `hash-of-${id}`, 'a key', '[]', '[]', '', 60_000, 'admin', '', 'req_1', TRACE, 0, 'key_prefix', 'cyc'],
   );
 }
 
@@ -348,7 +348,7 @@ describe('the closing of webhook subscriptions', () => {
     const key = webhookKey(tag, id);
     const reply = await ledger.scripts.run(
       'create_webhook', [key, webhookIndexKey(tag, tenant), tenantKey(tag, tenant)],
-      [tenant, id, 'tenant.updated', '', 'createTenantWebhook', 'api_key', 'key_1', 'req_1', TRACE, 'ur', 'https://a.example', 'se', 's', 'rp', '1', 'df', '1'],
+      [tenant, id, 'tenant.updated', '', 'createTenantWebhook', 'api_key', 'key_1', 'req_1', TRACE, 0, 'ur', 'https://a.example', 'se', 's', 'rp', '1', 'df', '1'],
     );
     expect(reply[0]).toBe('CREATED');
     return key;

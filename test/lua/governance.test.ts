@@ -40,7 +40,7 @@ function createKey(ledger: LedgerClient, { id, hash }: Key, expiresAt: number | 
   return ledger.scripts.run(
     'create_api_key',
     [apiKeyKey(tag, id), apiKeyHashKey(tag, hash), apiKeyIndexKey(tag, tenant), tenantKey(tag, tenant)],
-    [tenant, id, hash, 'a key', '["balances:read"]', '[]', expiresAt, LIFE_MS, ...ADMIN, 'key_prefix', 'cyc_live_00abcd'],
+    [tenant, id, hash, 'a key', '["balances:read"]', '[]', expiresAt, LIFE_MS, ...ADMIN, 0, 'key_prefix', 'cyc_live_00abcd'],
   );
 }
 
@@ -56,7 +56,7 @@ function createBudget(ledger: LedgerClient, allocated = '10'): Promise<Reply> {
   return ledger.scripts.run(
     'create_budget',
     [budgetKey(tag, 'TOKENS', scope), budgetIndexKey(tag, tenant), tenantKey(tag, tenant)],
-    [tenant, 'ldg_1', scope, 'TOKENS', allocated, '0', ...ADMIN],
+    [tenant, 'ldg_1', scope, 'TOKENS', allocated, '0', ...ADMIN, 0],
   );
 }
 

@@ -29,7 +29,7 @@ async function create(ledger: LedgerClient, { types = 'reservation.expired', cat
   const reply = await ledger.scripts.run(
     'create_webhook',
     [webhookKey(tag, id), webhookIndexKey(tag, owner), tenantKey(tag, owner)],
-    [owner, id, types, categories, 'createTenantWebhook', ...ORIGIN, ...Object.entries(fields).flat()],
+    [owner, id, types, categories, 'createTenantWebhook', ...ORIGIN, 0, ...Object.entries(fields).flat()],
   );
   return { id, reply };
 }

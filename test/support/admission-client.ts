@@ -76,7 +76,7 @@ export async function createPolicy(ledger: LedgerClient, pattern: string, option
   const reply = await ledger.scripts.run(
     'create_policy',
     [policyKey(tag, id), policyIndexKey(tag, tenant), policyNameKey(tag, tenant), tenantKey(tag, tenant)],
-    [tenant, id, name, pattern, priority, from, until, ...ORIGIN, ...Object.entries(sets).flat()],
+    [tenant, id, name, pattern, priority, from, until, ...ORIGIN, 0, ...Object.entries(sets).flat()],
   );
   return { id, reply };
 }

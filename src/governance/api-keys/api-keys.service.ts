@@ -14,6 +14,7 @@ import {
   tagOfKeyId,
   tenantKey,
 } from '../../redis/index.js';
+import { TenantLimits } from '../../tenant-limits/index.js';
 import { fieldOf, fieldsOf, found, PageSelection, Records, withTexts, type Page } from '../listing/index.js';
 import type { Origin } from '../origin.js';
 import { apiKeyOf, apiKeyTexts, type ApiKey } from './api-key.js';
@@ -39,11 +40,12 @@ export class ApiKeysService {
     private readonly redis: RedisService,
     private readonly records: Records,
     private readonly verifier: ApiKeyVerifier,
+    private readonly limits: TenantLimits,
   ) {}
 
   /**
    * Gives a tenant a key. The secret is returned here and nowhere else.
-   * @throws Refusal INVALID_REQUEST (no such tenant, expiry in the past), TENANT_CLOSED.
+   * @throws Refusal INVALID_REQUEST (no such tenant, expiry in the past), TENANT_CLOSED, LIMIT_EXCEEDED.
    */
   async create(request: ApiKeyCreateDto, origin: Origin): Promise<CreatedApiKey> {
     const { tenant_id: tenantId, description, metadata } = request;
@@ -59,16 +61,20 @@ export class ApiKeysService {
     if (metadata !== undefined) {
       fields.push('metadata', stringifyJson(metadata));
     }
-    const [word, ...record] = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.run(
       'create_api_key',
       [apiKeyKey(tag, keyId), apiKeyHashKey(tag, secretHash), apiKeyIndexKey(tag, tenantId), tenantKey(tag, tenantId)],
       [
         tenantId, keyId, secretHash, request.name,
         permissionsText(request.permissions ?? DEFAULT_PERMISSIONS), scopeFilterText(request.scope_filter ?? []),
         request.expires_at === undefined ? '' : Date.parse(request.expires_at.toUpperCase()),
-        DEFAULT_LIFE_MS, ...origin, ...fields,
+        DEFAULT_LIFE_MS, ...origin, this.limits.deployment.api_keys, ...fields,
       ],
     );
+    const [word, ...record] = reply;
+    if (word === 'LIMIT_EXCEEDED') {
+      throw this.limits.refusal(reply);
+    }
     if (word !== 'CREATED') {
       throw this.refusalOf(word);
     }

@@ -2,7 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { scopeAllowed, type Caller } from '../../auth/index.js';
 import { stringifyJson } from '../../http/index.js';
 import { randomBase62, Refusal, type Unit } from '../../ledger/index.js';
-import { budgetIndexKey, budgetKey, partitionCode, partitionOfTenant, RedisService, tagOf, tenantKey } from '../../redis/index.js';
+import { budgetIndexKey, budgetKey, partitionCode, partitionOfTenant, RedisService, tagOf, tenantKey, type Reply } from '../../redis/index.js';
+import { TenantLimits } from '../../tenant-limits/index.js';
 import { fieldOf, fieldsOf, found, PageSelection, Records, type Page } from '../listing/index.js';
 import type { Origin } from '../origin.js';
 import { ownedScope, requireTenantId, requireUnit } from './budget-access.js';
@@ -14,11 +15,12 @@ export class BudgetsService {
   constructor(
     private readonly redis: RedisService,
     private readonly records: Records,
+    private readonly limits: TenantLimits,
   ) {}
 
   /**
    * Opens a ledger.
-   * @throws Refusal INVALID_REQUEST, UNIT_MISMATCH, FORBIDDEN, INSUFFICIENT_PERMISSIONS, DUPLICATE_RESOURCE, TENANT_CLOSED.
+   * @throws Refusal INVALID_REQUEST, UNIT_MISMATCH, FORBIDDEN, INSUFFICIENT_PERMISSIONS, DUPLICATE_RESOURCE, TENANT_CLOSED, LIMIT_EXCEEDED.
    */
   async create(caller: Caller, request: BudgetCreateDto, origin: Origin): Promise<BudgetLedger> {
     if (caller.kind === 'tenant' && request.tenant_id !== undefined) {
@@ -32,18 +34,20 @@ export class BudgetsService {
     requireUnit(unit, 'overdraft_limit', overdraftLimit);
     const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
     const tag = tagOf(code);
-    const [word, ...record] = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.run(
       'create_budget',
       [budgetKey(tag, unit, scope), budgetIndexKey(tag, tenantId), tenantKey(tag, tenantId)],
       [
         tenantId, `ldg_${code}${randomBase62(16)}`, scope, unit, allocated.amount.toString(),
         (overdraftLimit?.amount ?? 0).toString(), ...origin,
+        this.limits.deployment.budgets,
         ...(policy === undefined ? [] : ['commit_overage_policy', policy]),
         ...(metadata === undefined ? [] : ['metadata', stringifyJson(metadata)]),
       ],
     );
+    const [word, ...record] = reply;
     if (word !== 'CREATED') {
-      throw this.creationRefusal(word, scope, unit);
+      throw this.creationRefusal(reply, scope, unit);
     }
     return budgetOf(fieldsOf(record), scope, unit);
   }
@@ -87,8 +91,10 @@ export class BudgetsService {
     return selection.page();
   }
 
-  private creationRefusal(word: string | undefined, scope: string, unit: Unit): Error {
-    switch (word) {
+  private creationRefusal(reply: Reply, scope: string, unit: Unit): Error {
+    switch (reply[0]) {
+      case 'LIMIT_EXCEEDED':
+        return this.limits.refusal(reply);
       case 'TENANT_NOT_FOUND':
         return new Refusal('INVALID_REQUEST', 'the scope names no tenant that exists', { field: 'scope' });
       case 'TENANT_SUSPENDED':
@@ -98,7 +104,7 @@ export class BudgetsService {
       case 'DUPLICATE':
         return new Refusal('DUPLICATE_RESOURCE', `there is a ${unit} budget at ${scope} already`, { scope, unit });
       default:
-        return new Error(`create_budget answered ${word}`);
+        return new Error(`create_budget answered ${reply[0]}`);
     }
   }
 }

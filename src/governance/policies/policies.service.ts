@@ -13,6 +13,7 @@ import {
   tagOfPolicyId,
   tenantKey,
 } from '../../redis/index.js';
+import { TenantLimits } from '../../tenant-limits/index.js';
 import { fieldOf, fieldsOf, found, PageSelection, Records, withTexts, type Page } from '../listing/index.js';
 import type { Origin } from '../origin.js';
 import { ownedPattern, requireInFilter, requireTenantId, scopeOfPattern } from './policy-access.js';
@@ -27,11 +28,12 @@ export class PoliciesService {
   constructor(
     private readonly redis: RedisService,
     private readonly records: Records,
+    private readonly limits: TenantLimits,
   ) {}
 
   /**
    * Gives a tenant a policy.
-   * @throws Refusal INVALID_REQUEST, FORBIDDEN, INSUFFICIENT_PERMISSIONS, DUPLICATE_RESOURCE, TENANT_CLOSED.
+   * @throws Refusal INVALID_REQUEST, FORBIDDEN, INSUFFICIENT_PERMISSIONS, DUPLICATE_RESOURCE, TENANT_CLOSED, LIMIT_EXCEEDED.
    */
   async create(caller: Caller, request: PolicyCreateDto, origin: Origin): Promise<Policy> {
     const { pattern, tenantId } = ownedPattern(caller, request.scope_pattern, request.tenant_id);
@@ -47,10 +49,13 @@ export class PoliciesService {
       'create_policy',
       [policyKey(tag, policyId), policyIndexKey(tag, tenantId), policyNameKey(tag, tenantId), tenantKey(tag, tenantId)],
       [
-        tenantId, policyId, name, pattern, priority, fromMs ?? '', untilMs ?? '', ...origin,
+        tenantId, policyId, name, pattern, priority, fromMs ?? '', untilMs ?? '', ...origin, this.limits.deployment.policies,
         ...pairsOf(settingsOf(request).filter(([, value]) => value !== '')),
       ],
     );
+    if (reply[0] === 'LIMIT_EXCEEDED') {
+      throw this.limits.refusal(reply);
+    }
     return policyIn(reply, 'CREATED', policyId);
   }
 

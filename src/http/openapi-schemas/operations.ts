@@ -1,4 +1,4 @@
-import { UNITS } from '../../ledger/index.js';
+import { TENANT_LIMITS, UNITS } from '../../ledger/index.js';
 import { COUNT, FLAG, FREE, INT64, list, MILLISECONDS, object, oneOf, PAGE, ref, TEXT, TIME, TRACE_ID } from './parts.js';
 
 const AMOUNT = ref('Amount');
@@ -7,6 +7,12 @@ const FIGURES = { remaining: INT64, reserved: INT64, spent: INT64, allocated: IN
 
 /** The answers of the operators' paths under /ops, which are Holdfast's own. */
 export const OPERATIONS_SCHEMAS = {
+  TenantLimits: object({ tenant_id: TEXT, limits: object(Object.fromEntries(TENANT_LIMITS.map((limit) => [limit, ref('TenantLimitState')]))) }),
+  TenantLimitState: object({
+    limit: { ...COUNT, description: '0 is no limit.' },
+    source: { ...oneOf('deployment', 'tenant'), description: 'Whose limit it is.' },
+    used: COUNT,
+  }),
   ReservationStory: object(
     { reservation_id: TEXT, state: TEXT },
     {

@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
 import { ListingModule } from '../../governance/listing/index.js';
+import { TenantLimitsModule } from '../../tenant-limits/index.js';
 import { SecretsModule } from '../secrets/index.js';
 import { TargetPolicyModule } from '../target-policy/index.js';
 import { AdminWebhooksController } from './admin-webhooks.controller.js';
@@ -10,7 +11,7 @@ import { SubscriptionsService } from './subscriptions.service.js';
 import { TenantWebhooksController } from './tenant-webhooks.controller.js';
 
 @Module({
-  imports: [ListingModule, SecretsModule, TargetPolicyModule, SubscriptionAccessModule],
+  imports: [ListingModule, TenantLimitsModule, SecretsModule, TargetPolicyModule, SubscriptionAccessModule],
   controllers: [AdminWebhooksController, TenantWebhooksController],
   providers: [SubscriptionsService, SubscriptionLists, BulkActionService],
 })

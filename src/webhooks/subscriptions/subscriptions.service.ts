@@ -15,6 +15,7 @@ import {
   webhookIndexKey,
   webhookKey,
 } from '../../redis/index.js';
+import { TenantLimits } from '../../tenant-limits/index.js';
 import { ifUnbroken, SecretBox } from '../secrets/index.js';
 import { TargetPolicy } from '../target-policy/index.js';
 import { MASK, mergeHeaders, NO_HEADERS, sealHeaders } from './headers.js';
@@ -52,12 +53,13 @@ export class SubscriptionsService {
     private readonly access: SubscriptionAccess,
     private readonly box: SecretBox,
     private readonly targets: TargetPolicy,
+    private readonly limits: TenantLimits,
   ) {}
 
   /**
    * Subscribes an endpoint to events of a tenant, or of all when the operators' own. The secret is returned here and nowhere else.
    * @param owner whose subscription it will be; `__system__` for the operators' own
-   * @throws Refusal INVALID_REQUEST, WEBHOOK_URL_INVALID, INSUFFICIENT_PERMISSIONS, TENANT_NOT_FOUND, TENANT_CLOSED.
+   * @throws Refusal INVALID_REQUEST, WEBHOOK_URL_INVALID, INSUFFICIENT_PERMISSIONS, TENANT_NOT_FOUND, TENANT_CLOSED, LIMIT_EXCEEDED.
    */
   async create(caller: Caller, plane: Plane, owner: string, request: SubscriptionCreateDto, origin: Origin): Promise<CreatedSubscription> {
     if (owner !== SYSTEM_OWNER && !TENANT_ID_PATTERN.test(owner)) {
@@ -83,9 +85,12 @@ export class SubscriptionsService {
       [webhookKey(tag, subscriptionId), webhookIndexKey(tag, owner), tenantKey(tag, owner)],
       [
         owner, subscriptionId, listText(request.event_types), listText(request.event_categories ?? []), OPERATIONS[plane].create,
-        ...origin, ...fields.flat(),
+        ...origin, this.limits.deployment.webhooks, ...fields.flat(),
       ],
     );
+    if (reply[0] === 'LIMIT_EXCEEDED') {
+      throw this.limits.refusal(reply);
+    }
     return { subscription: subscriptionIn(reply, 'CREATED', subscriptionId), signing_secret: secret };
   }
 

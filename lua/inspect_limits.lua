@@ -1,0 +1,32 @@
+#!lua flags=no-writes
+-- inspect_limits: what a tenant owns, and its own limits on it.
+--
+-- KEYS[1]   tenant         hash
+-- KEYS[2]   owned          hash of what is counted and of the tenant's own limits
+-- ARGV[1]   tenant_id
+-- RETURNS   NOT_FOUND | LIMITS (limit used own_limit)*, own_limit being empty where the deployment's holds
+-- BOUND     a count of each index, whatever its size
+-- EMITS     nothing
+-- @include  keys, tenant, owned
+local tenant, owned = KEYS[1], KEYS[2]
+local tenant_id = ARGV[1]
+
+local tag = tag_of_key(tenant)
+if not read_tenant(tenant) then
+  return { 'NOT_FOUND' }
+end
+
+local counted = redis.call('HMGET', owned, 'live', 'text')
+local reply = { 'LIMITS' }
+local function tell(limit, used)
+  reply[#reply + 1] = limit
+  reply[#reply + 1] = ms_text(used)
+  reply[#reply + 1] = redis.call('HGET', owned, 'max:' .. limit) or ''
+end
+tell('live_reservations', tonumber(counted[1]) or 0)
+tell('budgets', redis.call('ZCARD', budget_index_key(tag, tenant_id)))
+tell('policies', redis.call('ZCARD', policy_index_key(tag, tenant_id)))
+tell('api_keys', redis.call('ZCARD', api_key_index_key(tag, tenant_id)))
+tell('webhooks', redis.call('ZCARD', webhook_index_key(tag, tenant_id)))
+tell('stored_bytes', stored_bytes(tag, tenant_id, tonumber(counted[2]) or 0))
+return reply

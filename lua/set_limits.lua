@@ -1,0 +1,55 @@
+#!lua flags=allow-oom
+-- set_limits: give a tenant limits of its own on what it may own, in place of all that it had before.
+-- It carries allow-oom because an operator must be able to hold a tenant back when Redis is full.
+--
+-- KEYS[1]   tenant         hash
+-- KEYS[2]   owned          hash of what is counted and of the tenant's own limits
+-- ARGV[1]   tenant_id
+-- ARGV[2]   operation      what the audit row calls it
+-- ARGV[3]   actor          admin
+-- ARGV[4]   key_id         empty for an operator
+-- ARGV[5]   request_id
+-- ARGV[6]   trace          trace id and flags
+-- ARGV[...] limit and value pairs; a limit that is not named is the deployment's from now on
+-- RETURNS   SET | UNCHANGED | NOT_FOUND
+-- BOUND     the six limits
+-- EMITS     nothing
+-- @include  keys, tenant, append_audit
+--
+-- A limit below what the tenant owns takes nothing away; it refuses what is new.
+local tenant, owned = KEYS[1], KEYS[2]
+local tenant_id, operation = ARGV[1], ARGV[2]
+local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV[6] }
+local first_limit = 7
+local LIMITS = { 'live_reservations', 'budgets', 'policies', 'api_keys', 'webhooks', 'stored_bytes' }
+
+local tag = tag_of_key(tenant)
+if not read_tenant(tenant) then
+  return { 'NOT_FOUND' }
+end
+local given, before, after, changed = {}, {}, {}, false
+for i = first_limit, #ARGV, 2 do
+  given[ARGV[i]] = ARGV[i + 1]
+end
+for _, limit in ipairs(LIMITS) do
+  local was = redis.call('HGET', owned, 'max:' .. limit) or nil
+  before[#before + 1] = was and limit .. '=' .. was
+  after[#after + 1] = given[limit] and limit .. '=' .. given[limit]
+  changed = changed or was ~= given[limit]
+end
+if not changed then
+  return { 'UNCHANGED' }
+end
+require_audit_log(tag)
+
+-- Nothing is refused below this line.
+for _, limit in ipairs(LIMITS) do
+  if given[limit] then
+    redis.call('HSET', owned, 'max:' .. limit, given[limit])
+  else
+    redis.call('HDEL', owned, 'max:' .. limit)
+  end
+end
+append_audit(tag, operation, 200, tenant_id, 'tenant', tenant_id, origin,
+  { 'previous_limits', table.concat(before, ','), 'new_limits', table.concat(after, ',') })
+return { 'SET' }

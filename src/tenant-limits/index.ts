@@ -1,0 +1,2 @@
+export { TenantLimits } from './tenant-limits.js';
+export { TenantLimitsModule } from './tenant-limits.module.js';
