@@ -22,7 +22,7 @@ local function governing_policy(tag, tenant_id, scopes, now)
   local found = redis.call('HMGET', policy_pattern_key(tag, tenant_id), unpack(patterns))
   local best, best_priority = nil, -1
   for i = #patterns, 1, -1 do
-    for id, priority, from, ends in string.gmatch(found[i] or '', '([^%s,]+),(%d+),(%d*),(%d*),') do
+    for id, priority, from, ends in string.gmatch(found[i] or '', '([^%s,]+),(%d+),(%-?%d*),(%-?%d*),') do
       if (from == '' or now >= tonumber(from)) and (ends == '' or now < tonumber(ends)) then
         if tonumber(priority) > best_priority then
           best, best_priority = id, tonumber(priority)

@@ -8,7 +8,7 @@ local POLICIES_PER_PATTERN = 32
 local function other_entries(tag, tenant_id, pattern, policy_id, now)
   local entries = {}
   for entry in string.gmatch(redis.call('HGET', policy_pattern_key(tag, tenant_id), pattern) or '', '%S+') do
-    local id, ends = string.match(entry, '^([^,]+),%d+,%d*,(%d*),%d+$')
+    local id, ends = string.match(entry, '^([^,]+),%d+,%-?%d*,(%-?%d*),%d+$')
     if not id then
       error('corrupt policy index of ' .. tenant_id .. ' at ' .. pattern)
     end

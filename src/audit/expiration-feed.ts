@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { eventIdOf } from '../event-log/index.js';
-import { eventLogKey, partitionCode, partitionOfTenant, RedisService, tagOf } from '../redis/index.js';
+import { eventLogKey, partitionCode, partitionOfTenant, RedisService, streamBound, tagOf } from '../redis/index.js';
 import { recordOf } from '../reservations/index.js';
 import type { ExpirationState } from './expirations.dto.js';
 
@@ -92,9 +92,9 @@ class PartitionLog {
     this.fromMs = question.fromMs;
     if (after !== undefined) {
       // Of the instant at which the page before ended, the partitions up to its own are done.
-      this.fromMs = Math.max(after.atMs + (partition < after.partition ? 1 : 0), question.fromMs ?? 0);
+      this.fromMs = Math.max(after.atMs + (partition < after.partition ? 1 : 0), question.fromMs ?? -Infinity);
     }
-    this.start = after?.partition === partition ? `(${after.entryId}` : this.fromMs === undefined ? '-' : `${this.fromMs}-0`;
+    this.start = after?.partition === partition ? `(${after.entryId}` : this.fromMs === undefined ? '-' : streamBound(this.fromMs);
   }
 
   get head(): Expiration | undefined {
@@ -119,7 +119,7 @@ class PartitionLog {
       'expirations',
       [eventLogKey(tagOf(code))],
       [
-        this.start, toMs === undefined ? '+' : `${toMs + SLACK_MS}`, EXAMINED_A_RUN, ROWS_A_RUN, this.fromMs ?? '-inf',
+        this.start, toMs === undefined ? '+' : streamBound(toMs + SLACK_MS), EXAMINED_A_RUN, ROWS_A_RUN, this.fromMs ?? '-inf',
         toMs ?? '+inf', tenantId, scope, state,
       ],
     );

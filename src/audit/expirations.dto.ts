@@ -7,7 +7,7 @@ export type ExpirationState = (typeof EXPIRATION_STATES)[number];
 export const FORMATS = ['json', 'ndjson', 'csv'] as const;
 export type Format = (typeof FORMATS)[number];
 
-const MILLISECONDS = /^\d{1,14}$/;
+const MILLISECONDS = /^-?\d{1,14}$/;
 
 /** A bound of the window in ms since the epoch: from a date-time, or from the milliseconds themselves. Undefined for a blank one. */
 export function boundMs(text: string | undefined): number | undefined {

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { decodeCursor, encodeCursor } from '../http/index.js';
 import { fingerprintOf, parseScopePath, Refusal, tenantOfScope } from '../ledger/index.js';
+import { isStreamId } from '../redis/index.js';
 import { boundMs, type ExpirationsQueryDto, type ExpirationState, type Format } from './expirations.dto.js';
 import { ExpirationFeed, type Expiration, type ExpirationPlace, type ExpirationQuestion } from './expiration-feed.js';
 import { CSV_HEAD, rowCsv, rowJson } from './expiration-row.js';
@@ -8,7 +9,7 @@ import { CSV_HEAD, rowCsv, rowJson } from './expiration-row.js';
 const DEFAULT_LIMIT = 100;
 /** Text that is handed to the socket at once. */
 const PORTION_CHARACTERS = 16 * 1024;
-const PLACE_ID = /^(\d{1,3}) (\d{1,14}-\d{1,20})$/;
+const PLACE_ID = /^(\d{1,3}) (\d+-\d+)$/;
 
 /** GET /ops/expirations: what expired in a window of time, in order. */
 @Injectable()
@@ -102,7 +103,7 @@ function placeOf(cursor = '', fingerprint: string): ExpirationPlace | undefined 
   if (cursor === '') {
     return undefined;
   }
-  const { value, id } = decodeCursor(fingerprint, cursor, (position) => Number.isSafeInteger(position.value) && PLACE_ID.test(position.id));
+  const { value, id } = decodeCursor(fingerprint, cursor, (position) => Number.isSafeInteger(position.value) && isStreamId(PLACE_ID.exec(position.id)?.[2] ?? ''));
   const [, partition, entryId] = PLACE_ID.exec(id) as unknown as [string, string, string];
   return { atMs: value as number, partition: Number(partition), entryId };
 }

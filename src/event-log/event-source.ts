@@ -1,5 +1,5 @@
 import { fieldsOf, type Stretch } from '../governance/listing/index.js';
-import { correlatedEventsKey, eventLogKey, partitionCode, RedisService, tagOf, tenantEventsKey } from '../redis/index.js';
+import { correlatedEventsKey, eventLogKey, partitionCode, RedisService, streamBound, tagOf, tenantEventsKey } from '../redis/index.js';
 import { toEvent, type CyclesEvent } from './event.js';
 import { eventOrder, eventIdOf, type EventPlace } from './event-id.js';
 
@@ -88,8 +88,8 @@ function walkedKey(tag: string, { tenantId, correlationId }: EventQuestion): str
 function boundsOf(code: string, { direction, fromMs, toMs }: EventQuestion, after: EventPlace | undefined): [string, string] {
   const isDown = direction === 'desc';
   const [first, last] = isDown ? [toMs, fromMs] : [fromMs, toMs];
-  const stop = last === undefined ? (isDown ? '-' : '+') : String(last);
-  const start = first === undefined ? (isDown ? '+' : '-') : String(first);
+  const stop = last === undefined ? (isDown ? '-' : '+') : streamBound(last);
+  const start = first === undefined ? (isDown ? '+' : '-') : streamBound(first);
   if (after === undefined) {
     return [start, stop];
   }
@@ -102,5 +102,5 @@ function boundsOf(code: string, { direction, fromMs, toMs }: EventQuestion, afte
   }
   // Of the instant at which the page before ended, either the partitions below its own are left or those above.
   const isLeft = isDown ? code < after.partition : code > after.partition;
-  return [String(isLeft ? afterMs : isDown ? afterMs - 1 : afterMs + 1), stop];
+  return [streamBound(isLeft ? afterMs : isDown ? afterMs - 1 : afterMs + 1), stop];
 }

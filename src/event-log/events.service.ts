@@ -1,13 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import { scopeAllowed, type TenantCaller } from '../auth/index.js';
 import { DEFAULT_LIMIT, fieldsOf, MAX_LIMIT, PageSelection, type Page } from '../governance/listing/index.js';
-import { decodeCursor, encodeCursor, instantMs } from '../http/index.js';
+import { decodeCursor, encodeCursor, instantMs, sortOrderOf, type SortOrder } from '../http/index.js';
 import { fingerprintOf, Refusal } from '../ledger/index.js';
 import { eventLogKey, RedisService, tagOf, toStoreError } from '../redis/index.js';
 import { toEvent, type CyclesEvent } from './event.js';
 import { eventPlaceOf, type EventPlace } from './event-id.js';
 import { EventFeed } from './event-feed.js';
-import type { EventQueryDto, EventSortKey, TenantEventQueryDto } from './event-query.dto.js';
+import { EVENT_SORT_KEYS, type EventQueryDto, type EventSortKey, type TenantEventQueryDto } from './event-query.dto.js';
 import type { EventQuestion } from './event-source.js';
 import { categoryOf, TENANT_EVENT_CATEGORIES } from './event-type.js';
 
@@ -15,6 +15,7 @@ import { categoryOf, TENANT_EVENT_CATEGORIES } from './event-type.js';
 const SORTED_MOST = 50_000;
 /** How many of them are fetched at once. */
 const SORTED_A_PAGE = 2000;
+const NEWEST_FIRST: SortOrder<EventSortKey> = { sortBy: 'timestamp', direction: 'desc' };
 
 /** Reads the event log for operators and tenants. */
 @Injectable()
@@ -26,8 +27,8 @@ export class EventsService {
 
   /** Newest first, unless asked otherwise. @throws Refusal INVALID_REQUEST */
   async list(query: EventQueryDto): Promise<Page<CyclesEvent>> {
-    const { sort_by: sortBy = 'timestamp' } = query;
-    return sortBy === 'timestamp' ? this.pageInTime(query, () => true) : this.pageSorted(query, sortBy);
+    const order = sortOrderOf(query, EVENT_SORT_KEYS, NEWEST_FIRST);
+    return order.sortBy === 'timestamp' ? this.pageInTime(query, order, () => true) : this.pageSorted(query, order);
   }
 
   /** The tenant's own events of the categories that are its business. @throws Refusal INVALID_REQUEST */
@@ -35,7 +36,7 @@ export class EventsService {
     requireTenantCategory('category', query.category);
     requireTenantCategory('event_type', query.event_type === undefined ? undefined : categoryOf(query.event_type));
     const own = { ...query, tenant_id: tenantId };
-    return this.pageInTime(own, ({ scope }) => scopeAllowed(scopeFilter, scope ?? `tenant:${tenantId}`), TENANT_EVENT_CATEGORIES);
+    return this.pageInTime(own, NEWEST_FIRST, ({ scope }) => scopeAllowed(scopeFilter, scope ?? `tenant:${tenantId}`), TENANT_EVENT_CATEGORIES);
   }
 
   /** @throws Refusal EVENT_NOT_FOUND */
@@ -64,29 +65,30 @@ export class EventsService {
 
   private async pageInTime(
     { cursor = '', limit = DEFAULT_LIMIT, ...query }: EventQueryDto,
+    order: SortOrder<EventSortKey>,
     matches: (event: CyclesEvent) => boolean,
     categories: readonly string[] = [],
   ): Promise<Page<CyclesEvent>> {
-    const fingerprint = fingerprintOf({ list: 'events', ...query });
+    const fingerprint = fingerprintOf({ list: 'events', ...query, sort_by: order.sortBy, sort_dir: order.direction });
     const position = cursor === '' ? undefined : decodeCursor(fingerprint, cursor, ({ id }) => this.placeOf(id) !== undefined);
     const after = position === undefined ? undefined : this.placeOf(position.id);
-    const question = questionOf(query, matches, categories);
+    const question = questionOf(query, order.direction, matches, categories);
     const { events, next } = await this.feed.page(question, { limit: Math.min(limit, MAX_LIMIT), after });
     return next === undefined
       ? { rows: events, has_more: false }
-      : { rows: events, has_more: true, next_cursor: encodeCursor(fingerprint, { value: next, id: next }) };
+      : { rows: events, has_more: true, next_cursor: encodeCursor(fingerprint, { value: next, id: next }, order) };
   }
 
-  private async pageSorted({ cursor, limit, ...query }: EventQueryDto, sortBy: EventSortKey): Promise<Page<CyclesEvent>> {
+  private async pageSorted({ cursor, limit, ...query }: EventQueryDto, order: SortOrder<EventSortKey>): Promise<Page<CyclesEvent>> {
     const selection = new PageSelection<CyclesEvent>({
       query: { list: 'events', ...query },
+      order,
       cursor,
       limit,
-      direction: query.sort_dir ?? 'desc',
-      valueOf: (event) => event[sortBy] ?? '',
+      valueOf: (event) => event[order.sortBy] ?? '',
       idOf: ({ event_id: id }) => id,
     });
-    const question = questionOf({ ...query, sort_dir: 'asc' }, () => true, []);
+    const question = questionOf(query, 'asc', () => true, []);
     let after: EventPlace | undefined;
     let left = SORTED_MOST;
     do {
@@ -104,7 +106,12 @@ export class EventsService {
   }
 }
 
-function questionOf(query: EventQueryDto, matches: (event: CyclesEvent) => boolean, categories: readonly string[]): EventQuestion {
+function questionOf(
+  query: EventQueryDto,
+  direction: 'asc' | 'desc',
+  matches: (event: CyclesEvent) => boolean,
+  categories: readonly string[],
+): EventQuestion {
   const { tenant_id: tenantId = '', correlation_id: correlationId = '', category } = query;
   const conditions: Record<string, string | undefined> = {
     ty: query.event_type,
@@ -117,7 +124,7 @@ function questionOf(query: EventQueryDto, matches: (event: CyclesEvent) => boole
     search: query.search?.toLowerCase(),
   };
   return {
-    direction: query.sort_dir ?? 'desc',
+    direction,
     fromMs: instantMs(query.from),
     toMs: instantMs(query.to),
     tenantId: tenantId === '' ? undefined : tenantId,

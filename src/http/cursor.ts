@@ -8,12 +8,39 @@ export interface Position {
   readonly id: string;
 }
 
+/** In what order a list comes. */
+export interface SortOrder<Key extends string = string> {
+  readonly sortBy: Key;
+  readonly direction: 'asc' | 'desc';
+}
+
 /**
  * A cursor holds its position and the fingerprint of the query that it continues. It is opaque to clients, but it is neither
  * secret nor signed: a position says only where in the caller's own list to go on.
+ *
+ * @param query the fingerprint of the filters and of the order
+ * @param order that of a list that can be sorted: the next page need not ask for it again
  */
-export function encodeCursor(query: string, { value, id }: Position): string {
-  return Buffer.from(JSON.stringify([query, typeof value, value.toString(), id])).toString('base64url');
+export function encodeCursor(query: string, { value, id }: Position, order?: SortOrder): string {
+  const parts = [query, typeof value, value.toString(), id];
+  return Buffer.from(JSON.stringify(order === undefined ? parts : [...parts, order.sortBy, order.direction])).toString('base64url');
+}
+
+/**
+ * The order that a request asks for; what it leaves out comes from the cursor that it continues, or else from the list's usual order.
+ * A request that contradicts its cursor gets another fingerprint than the cursor has, so `decodeCursor` refuses it.
+ */
+export function sortOrderOf<Key extends string>(
+  request: { readonly sort_by?: Key | undefined; readonly sort_dir?: 'asc' | 'desc' | undefined; readonly cursor?: string | undefined },
+  keys: readonly Key[],
+  usual: SortOrder<Key>,
+): SortOrder<Key> {
+  const [, , , , sortBy, direction] = partsOf(request.cursor ?? '');
+  const carried = keys.find((key) => key === sortBy);
+  return {
+    sortBy: request.sort_by ?? carried ?? usual.sortBy,
+    direction: request.sort_dir ?? (direction === 'asc' || direction === 'desc' ? direction : usual.direction),
+  };
 }
 
 /**
@@ -34,7 +61,7 @@ export function decodeCursor(query: string, cursor: string, accepts: (position: 
 function partsOf(cursor: string): string[] {
   try {
     const parts: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString());
-    return Array.isArray(parts) && parts.length === 4 && parts.every((part) => typeof part === 'string') ? parts : [];
+    return Array.isArray(parts) && (parts.length === 4 || parts.length === 6) && parts.every((part) => typeof part === 'string') ? parts : [];
   } catch {
     // Whatever is wrong with the text, the answer is the same.
     return [];

@@ -4,4 +4,5 @@ export type { GuardProblem, GuardState, MemoryReport, NodeMemory } from './memor
 export { RedisModule } from './redis.module.js';
 export { RedisService, type StoreStatus } from './redis.service.js';
 export { ScriptRegistry, type Reply, type ScriptCall } from './scripts.js';
+export { isStreamId, streamBound } from './stream-place.js';
 export type { ScriptArgs, ScriptKeys, ScriptName } from './script-signatures.js';

@@ -12,12 +12,24 @@ const LISTS: readonly [name: string, path: string, rows: string, id: string, sor
   ['listAuditLogs', '/v1/admin/audit/logs?', 'logs', 'log_id', 'timestamp'],
 ];
 
+/** Each list that can be sorted, with an order that it has not by itself, and another one. */
+const SORTED: readonly [name: string, path: string, rows: string, id: string, order: string, other: string][] = [
+  ['listTenants', '/v1/admin/tenants?', 'tenants', 'tenant_id', 'sort_by=name', 'sort_by=status'],
+  ['listBudgets', '/v1/admin/budgets?', 'ledgers', 'scope', 'sort_by=scope', 'sort_by=debt'],
+  ['listApiKeys', '/v1/admin/api-keys?', 'keys', 'key_id', 'sort_by=tenant_id', 'sort_by=created_at'],
+  ['listAuditLogs', '/v1/admin/audit/logs?to=NOW&', 'logs', 'log_id', 'sort_by=operation', 'sort_by=timestamp'],
+  ['listEvents', '/v1/admin/events?', 'events', 'event_id', 'sort_by=event_type', 'sort_by=timestamp'],
+  ['listWebhookSubscriptions', '/v1/admin/webhooks?', 'subscriptions', 'subscription_id', 'sort_by=tenant_id', 'sort_by=url'],
+];
+
 describe('the lists of operators', () => {
   const tenants: TestTenant[] = [];
   beforeAll(async () => {
     for (let count = 0; count < 3; count += 1) {
       const tenant = await on.holdfast.createTenant();
       await on.holdfast.createBudget(tenant, '', 1);
+      const hook = { url: 'https://93.184.216.34/hook', event_types: ['budget.created'] };
+      expectStatus(await on.holdfast.admin('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, hook), 201);
       tenants.push(tenant);
     }
   });
@@ -32,6 +44,22 @@ describe('the lists of operators', () => {
     expect(found.length).toBeGreaterThanOrEqual(3);
     expect(found).toEqual(await idsOf(`sort_by=${sortBy}&sort_dir=desc&limit=100`));
     expect(found).not.toEqual(await idsOf(`sort_by=${sortBy}&sort_dir=asc&limit=100`));
+  });
+
+  test.each(SORTED)('%s: a cursor goes on in its order without being asked for it again, and refuses another', async (_name, template, rows, id, order, other) => {
+    // Requests may leave rows of their own in the audit log.
+    const path = template.replace('NOW', new Date().toISOString());
+    const all = (await rowsOf(`${path}${order}&limit=100`, rows)).map((row) => row[id] as unknown);
+    const page = expectStatus(await on.holdfast.admin('GET', `${path}${order}&limit=2`), 200);
+    const cursor = page.next_cursor as string;
+    for (const again of ['', order, `${order}&sort_dir=desc`]) {
+      const rest = await rowsOf(`${path}${again}&limit=100&cursor=${cursor}`, rows);
+      expect([again, rest.map((row) => row[id] as unknown)]).toEqual([again, all.slice(2)]);
+    }
+    for (const contradiction of [other, `${order}&sort_dir=asc`, 'sort_dir=asc']) {
+      const refusal = expectRefusal(await on.holdfast.admin('GET', `${path}${contradiction}&cursor=${cursor}`), 400, 'INVALID_REQUEST');
+      expect(refusal.details).toMatchObject({ field: 'cursor' });
+    }
   });
 
   test.each(LISTS)('%s: an empty search and a parameter that nobody knows leave nothing out', async (_name, path, rows) => {

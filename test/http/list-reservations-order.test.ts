@@ -71,12 +71,26 @@ describe('order', () => {
     expect(await lists.idsOf(tenant, 'sort_by=scope_path&sort_dir=asc&status=released')).toEqual(sorted('scope_path', 'asc').filter((id) => released.includes(id)));
   });
 
+  test.each(['sort_by=reserved', 'sort_by=scope_path&sort_dir=asc', 'sort_dir=asc', 'sort_by=status'])(
+    'a cursor of %s goes on in its order, whether or not that is asked for again',
+    async (order) => {
+      const expected = await lists.idsOf(tenant, order);
+      const { next_cursor: cursor } = await lists.page(tenant, `${order}&limit=2`);
+      const repeated = new URLSearchParams(order);
+      for (const again of ['', order, `sort_by=${repeated.get('sort_by') ?? 'created_at_ms'}`, `sort_dir=${repeated.get('sort_dir') ?? 'desc'}`]) {
+        expect([again, await lists.idsOf(tenant, `${again}&cursor=${cursor}`)]).toEqual([again, expected.slice(2)]);
+      }
+      const second = await lists.page(tenant, `limit=2&cursor=${cursor}`);
+      expect(await lists.idsOf(tenant, `cursor=${second.next_cursor}`)).toEqual(expected.slice(4));
+    },
+  );
+
   test('a cursor continues only the question that gave it', async () => {
     const other = await lists.newTenant();
     const forgeries = ['number', 'string', 'bigint'].flatMap((type) => ['x', '1e400', '-'].map((text) => [type, text, 'rsv_0x']));
     for (const [question, foreign] of [
       ['limit=2', ['sort_by=status', 'sort_dir=asc', 'status=ACTIVE', 'from=2000-01-01T00:00:00Z', 'agent=a']],
-      ['limit=2&sort_by=reserved', ['', 'sort_by=expires_at_ms', 'sort_by=reserved&sort_dir=asc', 'sort_by=reserved&expires_to=2999-01-01T00:00:00Z', 'sort_by=reserved&finalized_from=2000-01-01T00:00:00Z']],
+      ['limit=2&sort_by=reserved', ['status=ACTIVE', 'sort_by=expires_at_ms', 'sort_dir=asc', 'sort_by=created_at_ms', 'sort_by=reserved&sort_dir=asc', 'sort_by=reserved&expires_to=2999-01-01T00:00:00Z', 'sort_by=reserved&finalized_from=2000-01-01T00:00:00Z']],
     ] as const) {
       const { next_cursor: cursor } = await lists.page(tenant, question);
       expect(await lists.idsOf(tenant, `${question}&cursor=${cursor}`)).toHaveLength(2);
@@ -85,9 +99,9 @@ describe('order', () => {
         expectBadParameter(await lists.list(tenant, `${query}&limit=2&cursor=${cursor}`), 'cursor');
       }
       expectBadParameter(await lists.list(other, `${question}&cursor=${cursor}`), 'cursor');
-      const [asked] = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as [string];
+      const [asked, , , , ...order] = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as [string, ...string[]];
       for (const parts of forgeries) {
-        const forged = Buffer.from(JSON.stringify([asked, ...parts])).toString('base64url');
+        const forged = Buffer.from(JSON.stringify([asked, ...parts, ...order])).toString('base64url');
         expectBadParameter(await lists.list(tenant, `${question}&cursor=${forged}`), 'cursor');
       }
     }

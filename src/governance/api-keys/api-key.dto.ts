@@ -70,7 +70,7 @@ export class ApiKeyUpdateDto extends ApiKeyPropertiesDto {
 export const API_KEY_STATUSES = ['ACTIVE', 'REVOKED', 'EXPIRED'] as const;
 export type ApiKeyStatus = (typeof API_KEY_STATUSES)[number];
 
-const SORT_KEYS = ['key_id', 'name', 'tenant_id', 'status', 'created_at', 'expires_at'] as const;
+export const API_KEY_SORT_KEYS = ['key_id', 'name', 'tenant_id', 'status', 'created_at', 'expires_at'] as const;
 
 export class ApiKeyListQueryDto extends ListQueryDto {
   @Optional()
@@ -82,8 +82,8 @@ export class ApiKeyListQueryDto extends ListQueryDto {
   status?: ApiKeyStatus;
 
   @Optional()
-  @IsIn(SORT_KEYS)
-  sort_by?: (typeof SORT_KEYS)[number];
+  @IsIn(API_KEY_SORT_KEYS)
+  sort_by?: (typeof API_KEY_SORT_KEYS)[number];
 }
 
 export class ApiKeyRevokeQueryDto {

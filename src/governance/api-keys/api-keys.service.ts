@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { ApiKeyVerifier, DEFAULT_PERMISSIONS, hashOfSecret } from '../../auth/index.js';
-import { stringifyJson } from '../../http/index.js';
+import { instantMs, sortOrderOf, stringifyJson } from '../../http/index.js';
 import { oneLine, randomBase62, Refusal } from '../../ledger/index.js';
 import {
   apiKeyHashKey,
@@ -18,7 +18,7 @@ import { TenantLimits } from '../../tenant-limits/index.js';
 import { fieldOf, fieldsOf, found, PageSelection, Records, withTexts, type Page } from '../listing/index.js';
 import type { Origin } from '../origin.js';
 import { apiKeyOf, apiKeyTexts, type ApiKey } from './api-key.js';
-import type { ApiKeyCreateDto, ApiKeyListQueryDto, ApiKeyUpdateDto } from './api-key.dto.js';
+import { API_KEY_SORT_KEYS, type ApiKeyCreateDto, type ApiKeyListQueryDto, type ApiKeyUpdateDto } from './api-key.dto.js';
 
 /** EXPIRY of createApiKey: 90 days are recommended, so that is what a key gets that names no time. */
 const DEFAULT_LIFE_MS = 90 * 86_400_000;
@@ -67,7 +67,7 @@ export class ApiKeysService {
       [
         tenantId, keyId, secretHash, request.name,
         permissionsText(request.permissions ?? DEFAULT_PERMISSIONS), scopeFilterText(request.scope_filter ?? []),
-        request.expires_at === undefined ? '' : Date.parse(request.expires_at.toUpperCase()),
+        instantMs(request.expires_at) ?? '',
         DEFAULT_LIFE_MS, ...origin, this.limits.deployment.api_keys, ...fields,
       ],
     );
@@ -83,14 +83,16 @@ export class ApiKeysService {
   }
 
   /** Newest first, unless asked otherwise. @throws Refusal INVALID_REQUEST for a foreign cursor. */
-  async list({ cursor, limit, ...query }: ApiKeyListQueryDto): Promise<Page<ApiKey>> {
-    const { tenant_id: tenantId, status, search, sort_by: sortBy = 'created_at', sort_dir: direction = 'desc' } = query;
+  async list(request: ApiKeyListQueryDto): Promise<Page<ApiKey>> {
+    const { cursor, limit, ...query } = request;
+    const { tenant_id: tenantId, status, search } = query;
+    const order = sortOrderOf(request, API_KEY_SORT_KEYS, { sortBy: 'created_at', direction: 'desc' });
     const selection = new PageSelection<ApiKey>({
       query: { list: 'api-keys', ...query },
+      order,
       cursor,
       limit,
-      direction,
-      valueOf: (key) => key[sortBy],
+      valueOf: (key) => key[order.sortBy],
       idOf: (key) => key.key_id,
     });
     await this.records.eachOwned('list_api_keys', tenantId, (fields, nowMs) => {

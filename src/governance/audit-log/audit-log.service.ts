@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
-import { instantMs } from '../../http/index.js';
+import { instantMs, sortOrderOf } from '../../http/index.js';
 import { Refusal } from '../../ledger/index.js';
-import { auditLogKey, partitionCode, RedisService, tagOf, tagOfKeyId, toStoreError } from '../../redis/index.js';
+import { auditLogKey, partitionCode, RedisService, streamBound, tagOf, tagOfKeyId, toStoreError } from '../../redis/index.js';
 import { found, PageSelection, Records, type Page } from '../listing/index.js';
 import { TENANT_ID_PATTERN } from '../tenant-id.js';
 import { auditEntryOf, type AuditLogEntry } from './audit-entry.js';
-import type { AuditLogQueryDto, AuditSortKey } from './audit-log.dto.js';
+import { AUDIT_SORT_KEYS, type AuditLogQueryDto, type AuditSortKey } from './audit-log.dto.js';
 
 /** Entries that are read at once; about a fifth of a millisecond of Redis' time. */
 const ENTRIES_A_RUN = 100;
@@ -22,14 +22,17 @@ export class AuditLogService {
   ) {}
 
   /** Newest first, unless asked otherwise. @throws Refusal INVALID_REQUEST */
-  async list({ cursor, limit, ...query }: AuditLogQueryDto): Promise<Page<AuditLogEntry>> {
+  async list(request: AuditLogQueryDto): Promise<Page<AuditLogEntry>> {
+    const { cursor, limit, ...query } = request;
     requireSoundStatus(query);
-    const { sort_by: sortBy = 'timestamp', sort_dir: direction = 'desc' } = query;
+    const order = sortOrderOf(request, AUDIT_SORT_KEYS, { sortBy: 'timestamp', direction: 'desc' });
+    const { sortBy, direction } = order;
     const selection = new PageSelection<AuditLogEntry>({
       query: { list: 'audit-logs', ...query },
+      order,
       cursor,
       limit,
-      direction,
+      accepts: ({ value }) => sortBy !== 'timestamp' || (typeof value === 'string' && instantMs(value) !== undefined),
       valueOf: (entry) => sortValueOf(entry, sortBy),
       idOf: (entry) => entry.log_id,
     });
@@ -46,7 +49,7 @@ export class AuditLogService {
       },
     };
     if (sortBy === 'timestamp' && selection.after !== undefined) {
-      narrow(walk, Date.parse(String(selection.after.value)));
+      narrow(walk, instantMs(String(selection.after.value)) as number);
     }
     for (const code of this.partitionsOf(query)) {
       await this.read(code, walk);
@@ -63,7 +66,7 @@ export class AuditLogService {
 
   private async read(code: string, { from, to, direction, offer }: Walk): Promise<void> {
     const key = auditLogKey(tagOf(code));
-    let [low, high] = [from?.toString() ?? '-', to?.toString() ?? '+'];
+    let [low, high] = [from === undefined ? '-' : streamBound(from), to === undefined ? '+' : streamBound(to)];
     for (;;) {
       const reading =
         direction === 'desc'

@@ -136,8 +136,8 @@ export class BudgetFundingQueryDto extends BudgetLookupQueryDto {
 export const BUDGET_STATUSES = ['ACTIVE', 'FROZEN', 'CLOSED'] as const;
 export type BudgetStatus = (typeof BUDGET_STATUSES)[number];
 
-const SORT_KEYS = ['tenant_id', 'scope', 'unit', 'status', 'commit_overage_policy', 'utilization', 'debt'] as const;
-export type BudgetSortKey = (typeof SORT_KEYS)[number];
+export const BUDGET_SORT_KEYS = ['tenant_id', 'scope', 'unit', 'status', 'commit_overage_policy', 'utilization', 'debt'] as const;
+export type BudgetSortKey = (typeof BUDGET_SORT_KEYS)[number];
 
 export class BudgetListQueryDto extends ListQueryDto {
   @Optional()
@@ -178,6 +178,6 @@ export class BudgetListQueryDto extends ListQueryDto {
   utilization_max?: number;
 
   @Optional()
-  @IsIn(SORT_KEYS)
+  @IsIn(BUDGET_SORT_KEYS)
   sort_by?: BudgetSortKey;
 }

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { scopeAllowed, type Caller } from '../../auth/index.js';
-import { stringifyJson } from '../../http/index.js';
+import { sortOrderOf, stringifyJson } from '../../http/index.js';
 import { randomBase62, Refusal, type Unit } from '../../ledger/index.js';
 import { budgetIndexKey, budgetKey, partitionCode, partitionOfTenant, RedisService, tagOf, tenantKey, type Reply } from '../../redis/index.js';
 import { TenantLimits } from '../../tenant-limits/index.js';
@@ -8,7 +8,7 @@ import { fieldOf, fieldsOf, found, PageSelection, Records, type Page } from '../
 import type { Origin } from '../origin.js';
 import { ownedScope, requireTenantId, requireUnit } from './budget-access.js';
 import { budgetOf, sortValueOf, utilizationOf, type BudgetLedger } from './budget.js';
-import type { BudgetCreateDto, BudgetListQueryDto, BudgetLookupQueryDto } from './budget.dto.js';
+import { BUDGET_SORT_KEYS, type BudgetCreateDto, type BudgetListQueryDto, type BudgetLookupQueryDto } from './budget.dto.js';
 
 @Injectable()
 export class BudgetsService {
@@ -66,8 +66,9 @@ export class BudgetsService {
    * Most utilized first, unless asked otherwise. An API key sees its own tenant's ledgers inside its scope filter.
    * @throws Refusal INVALID_REQUEST for a foreign cursor or bounds that exclude each other.
    */
-  async list(caller: Caller, { cursor, limit, ...query }: BudgetListQueryDto): Promise<Page<BudgetLedger>> {
-    const { sort_by: sortBy = 'utilization', sort_dir: direction = 'desc' } = query;
+  async list(caller: Caller, request: BudgetListQueryDto): Promise<Page<BudgetLedger>> {
+    const { cursor, limit, ...query } = request;
+    const order = sortOrderOf(request, BUDGET_SORT_KEYS, { sortBy: 'utilization', direction: 'desc' });
     if ((query.utilization_min ?? 0) > (query.utilization_max ?? 1)) {
       throw new Refusal('INVALID_REQUEST', 'utilization_min must not exceed utilization_max', { field: 'utilization_min' });
     }
@@ -75,10 +76,10 @@ export class BudgetsService {
     const scopeFilter = caller.kind === 'tenant' ? caller.scopeFilter : [];
     const selection = new PageSelection<BudgetLedger>({
       query: { list: 'budgets', ...query, tenant_id: tenantId ?? '', scope_filter: scopeFilter },
+      order,
       cursor,
       limit,
-      direction,
-      valueOf: (budget) => sortValueOf(budget, sortBy),
+      valueOf: (budget) => sortValueOf(budget, order.sortBy),
       idOf: (budget) => `${budget.scope} ${budget.unit}`,
     });
     const wanted = matcherOf(query);

@@ -21,7 +21,7 @@ export function fieldOf(fields: Fields, name: string): string {
 
 /** A stored time in ms as RFC 3339 text. @throws Error when it is none. */
 export function timeOf(ms: string): string {
-  return new Date(/^\d{1,15}$/.test(ms) ? Number(ms) : Number.NaN).toISOString();
+  return new Date(/^-?\d{1,15}$/.test(ms) ? Number(ms) : Number.NaN).toISOString();
 }
 
 /** An optional stored time, as a member to spread into a response: absent, never null. */

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { scopeAllowed, type Caller } from '../../auth/index.js';
-import { instantMs, stringifyJson } from '../../http/index.js';
+import { instantMs, sortOrderOf, stringifyJson } from '../../http/index.js';
 import { randomBase62, Refusal } from '../../ledger/index.js';
 import {
   partitionCode,
@@ -63,16 +63,17 @@ export class PoliciesService {
    * Highest priority first, unless asked otherwise. An API key sees its own tenant's policies inside its scope filter.
    * @throws Refusal INVALID_REQUEST for a foreign cursor, or when an operator names no tenant.
    */
-  async list(caller: Caller, { cursor, limit, ...query }: PolicyListQueryDto): Promise<Page<Policy>> {
-    const { sort_dir: direction = 'desc', status, search } = query;
+  async list(caller: Caller, request: PolicyListQueryDto): Promise<Page<Policy>> {
+    const { cursor, limit, ...query } = request;
+    const { status, search } = query;
     const tenantId = caller.kind === 'tenant' ? caller.tenantId : requireTenantId(query.tenant_id);
     const scopeFilter = caller.kind === 'tenant' ? caller.scopeFilter : [];
     const pattern = query.scope_pattern?.toLowerCase() ?? '';
     const selection = new PageSelection<Policy>({
       query: { list: 'policies', ...query, tenant_id: tenantId, scope_filter: scopeFilter },
+      order: sortOrderOf({ sort_dir: query.sort_dir, cursor }, ['priority'], { sortBy: 'priority', direction: 'desc' }),
       cursor,
       limit,
-      direction,
       valueOf: (policy) => policy.priority,
       idOf: (policy) => policy.policy_id,
     });

@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { sortOrderOf } from '../../http/index.js';
 import { Refusal } from '../../ledger/index.js';
 import { RedisService, tenantIndexKey, tenantKey } from '../../redis/index.js';
 import { fieldsOf, found, PageSelection, Records, withTexts, type Page } from '../listing/index.js';
@@ -6,7 +7,7 @@ import type { Origin } from '../origin.js';
 import { TENANT_ID_PATTERN } from '../tenant-id.js';
 import { TENANT_DEFAULTS, tenantOf, tenantTexts, type Tenant } from './tenant.js';
 import { TenantClosing } from './tenant-closing.js';
-import type { TenantCreateDto, TenantListQueryDto, TenantUpdateDto } from './tenant.dto.js';
+import { TENANT_SORT_KEYS, type TenantCreateDto, type TenantListQueryDto, type TenantUpdateDto } from './tenant.dto.js';
 
 /** What an update may change as it is; metadata is kept as JSON. */
 const UPDATABLE = [
@@ -106,14 +107,16 @@ export class TenantsService {
   }
 
   /** Newest first, unless asked otherwise. @throws Refusal INVALID_REQUEST for a foreign cursor. */
-  async list({ cursor, limit, ...query }: TenantListQueryDto): Promise<Page<Tenant>> {
-    const { status, parent_tenant_id: parent, search, sort_by: sortBy = 'created_at', sort_dir: direction = 'desc' } = query;
+  async list(request: TenantListQueryDto): Promise<Page<Tenant>> {
+    const { cursor, limit, ...query } = request;
+    const { status, parent_tenant_id: parent, search } = query;
+    const order = sortOrderOf(request, TENANT_SORT_KEYS, { sortBy: 'created_at', direction: 'desc' });
     const selection = new PageSelection<Tenant>({
       query: { list: 'tenants', ...query },
+      order,
       cursor,
       limit,
-      direction,
-      valueOf: (tenant) => tenant[sortBy],
+      valueOf: (tenant) => tenant[order.sortBy],
       idOf: (tenant) => tenant.tenant_id,
     });
     await this.records.eachTenant((fields) => {

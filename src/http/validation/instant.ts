@@ -1,9 +1,14 @@
 import { Obeys } from './decorators.js';
 
-const DATE_TIME = /^(\d{4}-(?:0[1-9]|1[0-2])-(\d{2}))T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/i;
+const DATE_TIME = /^(\d{4}-\d\d-\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:Z|([+-])(\d\d):(\d\d))$/i;
+const MINUTE_MS = 60_000;
+/** What RFC 3339 can write in UTC. An offset reaches up to a day further, where nothing is stored and no answer could show it. */
+const FIRST_MS = Date.parse('0000-01-01T00:00:00Z');
+const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
 /**
- * The instant that a bound of a time window names, in ms since the epoch, its fraction cut to the millisecond.
+ * The instant of an RFC 3339 date-time in ms since the epoch (negative before 1970), its fraction cut to the millisecond. A leap
+ * second counts as the second after it, because no clock here knows leap seconds.
  * @returns undefined for a blank text, which the protocol counts as a bound that is not set, and for one that is no date-time.
  */
 export function instantMs(text: string | undefined): number | undefined {
@@ -11,9 +16,28 @@ export function instantMs(text: string | undefined): number | undefined {
   if (parts === null) {
     return undefined;
   }
-  // Date.parse takes 31 February for 3 March.
-  const day = new Date(`${parts[1]}T00:00:00Z`);
-  return day.getUTCDate() === Number(parts[2]) ? Date.parse((text as string).toUpperCase()) : undefined;
+  const [, date = '', hour, minute, second, fraction = '', sign, offsetHour = 0, offsetMinute = 0] = parts;
+  // Date.parse refuses the 32nd of a month, but takes 31 February for 3 March.
+  const dayMs = Date.parse(`${date}T00:00:00Z`);
+  if (Number.isNaN(dayMs) || new Date(dayMs).getUTCDate() !== Number(date.slice(8)) || Number(hour) > 23 || Number(minute) > 59) {
+    return undefined;
+  }
+  if (Number(offsetHour) > 23 || Number(offsetMinute) > 59) {
+    return undefined;
+  }
+  const offsetMinutes = (Number(offsetHour) * 60 + Number(offsetMinute)) * (sign === '-' ? -1 : 1);
+  const wholeMs = dayMs + (Number(hour) * 60 + Number(minute) - offsetMinutes) * MINUTE_MS + Number(second) * 1000;
+  if (Number(second) > 60 || (Number(second) === 60 && !startsMonth(wholeMs))) {
+    return undefined;
+  }
+  const ms = wholeMs + Number(fraction.slice(0, 3).padEnd(3, '0'));
+  return Math.min(Math.max(ms, FIRST_MS), LAST_MS);
+}
+
+/** Leap seconds end a month of UTC, so the second after one starts the next month. */
+function startsMonth(ms: number): boolean {
+  const date = new Date(ms);
+  return date.getUTCDate() === 1 && date.getUTCHours() === 0 && date.getUTCMinutes() === 0;
 }
 
 /** A bound of a time window: a date-time of RFC 3339, or blank for no bound. Read it with `instantMs`. */

@@ -1,11 +1,12 @@
 import type { Caller, ScopeFilter } from '../../auth/index.js';
-import { decodeCursor, instantMs, type Position } from '../../http/index.js';
+import { decodeCursor, instantMs, sortOrderOf, type Position, type SortOrder } from '../../http/index.js';
 import { fingerprintOf, Refusal } from '../../ledger/index.js';
-import type { ListReservationsQueryDto, SortKey } from './list-reservations.dto.js';
+import { SORT_KEYS, type ListReservationsQueryDto, type SortKey } from './list-reservations.dto.js';
 
 const DEFAULT_LIMIT = 50;
 const LEVELS = ['workspace', 'app', 'workflow', 'agent', 'toolset'] as const;
 const WINDOWS = [['from', 'to'], ['expires_from', 'expires_to'], ['finalized_from', 'finalized_to']] as const;
+const NEWEST_FIRST: SortOrder<SortKey> = { sortBy: 'created_at_ms', direction: 'desc' };
 const RESERVATION_ID = /^rsv_[0-9A-Za-z]{18}$/;
 
 type WindowBound = (typeof WINDOWS)[number][number];
@@ -21,8 +22,7 @@ export interface ListQuestion {
   readonly toMs: number | undefined;
   /** A question by idempotency key has one answer at most, the newest, whatever order is asked for. */
   readonly single: boolean;
-  readonly sortBy: SortKey;
-  readonly direction: 'asc' | 'desc';
+  readonly order: SortOrder<SortKey>;
   readonly limit: number;
   readonly after: Position | undefined;
   /** Names all of the above but the limit and the place: a cursor continues only the same question. */
@@ -37,8 +37,7 @@ export function listQuestion(caller: Caller, query: ListReservationsQueryDto): L
   const tenantId = tenantOf(caller, query.tenant);
   const bounds = windowsOf(query);
   const single = query.idempotency_key !== undefined;
-  const sortBy = single ? 'created_at_ms' : ((query.sort_by?.toLowerCase() ?? 'created_at_ms') as SortKey);
-  const direction = !single && query.sort_dir?.toLowerCase() === 'asc' ? 'asc' : 'desc';
+  const order = single ? NEWEST_FIRST : orderOf(query);
   const conditions: string[] = [];
   const require = (name: string, value: string | number | undefined): void => {
     if (value !== undefined) {
@@ -54,7 +53,7 @@ export function listQuestion(caller: Caller, query: ListReservationsQueryDto): L
     require(name, bounds[name]);
   }
   const created = [bounds.from ?? '', bounds.to ?? ''].map(String);
-  const fingerprint = fingerprintOf(['reservations', tenantId, ...conditions, ...created, sortBy, direction]);
+  const fingerprint = fingerprintOf(['reservations', tenantId, ...conditions, ...created, order.sortBy, order.direction]);
   return {
     tenantId,
     scopeFilter: caller.kind === 'tenant' ? caller.scopeFilter : [],
@@ -62,12 +61,20 @@ export function listQuestion(caller: Caller, query: ListReservationsQueryDto): L
     fromMs: bounds.from,
     toMs: bounds.to,
     single,
-    sortBy,
-    direction,
+    order,
     limit: query.limit ?? DEFAULT_LIMIT,
-    after: placeOf(query.cursor, fingerprint, sortBy),
+    after: placeOf(query.cursor, fingerprint, order.sortBy),
     fingerprint,
   };
+}
+
+/** The words may come in any case. */
+function orderOf({ sort_by: sortBy, sort_dir: direction, cursor }: ListReservationsQueryDto): SortOrder<SortKey> {
+  return sortOrderOf(
+    { sort_by: sortBy?.toLowerCase() as SortKey | undefined, sort_dir: direction?.toLowerCase() as 'asc' | 'desc' | undefined, cursor },
+    SORT_KEYS,
+    NEWEST_FIRST,
+  );
 }
 
 function tenantOf(caller: Caller, named = ''): string {

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { scopeAllowed, type Caller } from '../../auth/index.js';
-import { encodeCursor, PageSelection, stringifyJson, type PageOrder, type Position, type SortValue } from '../../http/index.js';
+import { encodeCursor, PageSelection, stringifyJson, type Position, type SortValue } from '../../http/index.js';
 import { Refusal } from '../../ledger/index.js';
 import { RedisService, reservationKey, toStoreError } from '../../redis/index.js';
 import type { Operation } from '../operation.js';
@@ -53,11 +53,11 @@ export class ListService {
    */
   async list({ caller, trace }: Operation<Caller>, query: ListReservationsQueryDto): Promise<string> {
     const question = listQuestion(caller, query);
-    const found = question.sortBy === 'created_at_ms'
-      ? await this.walked(question, this.index.walk(question, question.direction, trace, question.after))
+    const found = question.order.sortBy === 'created_at_ms'
+      ? await this.walked(question, this.index.walk(question, question.order.direction, trace, question.after))
       : await this.sorted(question, this.index.walk(question, 'desc', trace));
     const { rows, next } = await this.project(question, found, new Set(query.include));
-    const more = next === undefined ? { has_more: false } : { has_more: true, next_cursor: encodeCursor(question.fingerprint, next) };
+    const more = next === undefined ? { has_more: false } : { has_more: true, next_cursor: encodeCursor(question.fingerprint, next, question.order) };
     return stringifyJson({ reservations: rows, ...more });
   }
 
@@ -77,9 +77,9 @@ export class ListService {
   }
 
   /** A page in another order: all of the tenant's rows are looked at, and no more of them kept than the page holds. */
-  private async sorted({ scopeFilter, sortBy, direction, limit, after }: ListQuestion, walk: IndexWalk): Promise<Page> {
-    const order: PageOrder<ReservationSummary> = { direction, valueOf: VALUES[sortBy], idOf: (row) => row.reservation_id };
-    const selection = new PageSelection(order, limit, after);
+  private async sorted({ scopeFilter, order, limit, after }: ListQuestion, walk: IndexWalk): Promise<Page> {
+    const { sortBy, direction } = order;
+    const selection = new PageSelection<ReservationSummary>({ direction, valueOf: VALUES[sortBy], idOf: (row) => row.reservation_id }, limit, after);
     for (let run = 0; !walk.ended; run += 1) {
       if (run === MAX_RUNS_TO_SORT) {
         const count = MAX_RUNS_TO_SORT * EXAMINED_A_RUN;
@@ -96,7 +96,7 @@ export class ListService {
   }
 
   /** Adds the metadata that was asked for. It never changes once it is written, so reading it afterwards is no race. */
-  private async project({ sortBy }: ListQuestion, page: Page, include: ReadonlySet<string>): Promise<Page> {
+  private async project({ order: { sortBy } }: ListQuestion, page: Page, include: ReadonlySet<string>): Promise<Page> {
     const [metadata, committed] = [include.has('metadata'), include.has('committed_metadata')];
     if (!metadata && !committed) {
       return page;

@@ -1,11 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import { fieldOf, found, PageSelection, Records, withTexts, type Fields, type Page, type RecordPlace } from '../../governance/listing/index.js';
+import { sortOrderOf } from '../../http/index.js';
 import { Refusal } from '../../ledger/index.js';
 import { SYSTEM_OWNER } from '../../redis/index.js';
 import { withinKey } from './key-reach.js';
 import { subscriptionOf, subscriptionTexts, type Subscription } from './subscription.js';
-import type { SubscriptionListQueryDto, TenantSubscriptionListQueryDto } from './subscription.dto.js';
+import { SUBSCRIPTION_SORT_KEYS, type SubscriptionListQueryDto, type TenantSubscriptionListQueryDto } from './subscription.dto.js';
 
 /** What a list, or a bulk action on what a list shows, is narrowed to. */
 export type SubscriptionFilter = Pick<SubscriptionListQueryDto, 'tenant_id' | 'status' | 'event_type' | 'search'>;
@@ -15,14 +16,15 @@ export class SubscriptionLists {
   constructor(private readonly records: Records) {}
 
   /** Of all owners, the most failing first, unless asked otherwise. @throws Refusal INVALID_REQUEST for a foreign cursor. */
-  async all({ cursor, limit, ...query }: SubscriptionListQueryDto): Promise<Page<Subscription>> {
-    const { sort_by: sortBy = 'consecutive_failures', sort_dir: direction = 'desc' } = query;
+  async all(request: SubscriptionListQueryDto): Promise<Page<Subscription>> {
+    const { cursor, limit, ...query } = request;
+    const order = sortOrderOf(request, SUBSCRIPTION_SORT_KEYS, { sortBy: 'consecutive_failures', direction: 'desc' });
     const selection = new PageSelection<Subscription>({
       query: { list: 'webhooks', ...query },
+      order,
       cursor,
       limit,
-      direction,
-      valueOf: (subscription) => subscription[sortBy],
+      valueOf: (subscription) => subscription[order.sortBy],
       idOf: (subscription) => subscription.subscription_id,
     });
     await this.each(query, (subscription) => selection.offer(subscription));
@@ -38,9 +40,9 @@ export class SubscriptionLists {
     const scopeFilter = caller.kind === 'tenant' ? caller.scopeFilter : [];
     const selection = new PageSelection<Subscription>({
       query: { list: 'tenant-webhooks', tenant: tenantId, status, scope_filter: scopeFilter },
+      order: { sortBy: 'created_at', direction: 'desc' },
       cursor,
       limit,
-      direction: 'desc',
       valueOf: (subscription) => subscription.created_at,
       idOf: (subscription) => subscription.subscription_id,
     });

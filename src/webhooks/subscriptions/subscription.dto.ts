@@ -190,8 +190,8 @@ export class SubscriptionUpdateDto extends SubscriptionSettingsDto {
 export const SUBSCRIPTION_STATUSES = ['ACTIVE', 'PAUSED', 'DISABLED'] as const;
 export type SubscriptionStatus = (typeof SUBSCRIPTION_STATUSES)[number];
 
-const SORT_KEYS = ['url', 'tenant_id', 'status', 'consecutive_failures'] as const;
-export type SortKey = (typeof SORT_KEYS)[number];
+export const SUBSCRIPTION_SORT_KEYS = ['url', 'tenant_id', 'status', 'consecutive_failures'] as const;
+export type SortKey = (typeof SUBSCRIPTION_SORT_KEYS)[number];
 
 export class SubscriptionListQueryDto extends ListQueryDto {
   @Optional()
@@ -207,7 +207,7 @@ export class SubscriptionListQueryDto extends ListQueryDto {
   event_type?: string;
 
   @Optional()
-  @IsIn(SORT_KEYS)
+  @IsIn(SUBSCRIPTION_SORT_KEYS)
   sort_by?: SortKey;
 }
 
