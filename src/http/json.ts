@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { isUtf8 } from 'node:buffer';
 import { Refusal } from '../ledger/index.js';
 
-/** What the native parser may round (16 digits and more) or turn into Infinity (an exponent of three digits). */
-const INEXACT = /\d{16}|\d[eE]\+?\d{3}/;
+/** What the native parser may round (16 digits and more), and numbers with a fraction or an exponent; a few texts look like them. */
+const INEXACT = /\d{16}|(?:^|[:[,\s])-?\d+[.eE]/;
 /** Strings and numbers of a text that is known to be valid JSON; no alternative can match at the same place twice. */
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g;
 const INTEGER = /^-?\d+$/;
@@ -11,6 +11,19 @@ const INTEGER = /^-?\d+$/;
 const MAX_INTEGER_LENGTH = 40;
 /** Marks a bigint inside a JSON string; random, so that no client can write one. */
 const MARK = `${randomBytes(16).toString('hex')}:`;
+/** Marks a number that is whole, but was written with a fraction or an exponent. */
+const DECIMAL_MARK = `${randomBytes(16).toString('hex')}:`;
+
+/** Members of parsed objects whose value is whole only because a double rounds, or which were written like `1.0` or `1e3`. */
+const decimals = new WeakMap<object, Set<string>>();
+
+/**
+ * Whether a member of a parsed object is not written as an integer, though its value is one: `1.0`, `1e3`, `1e-400`,
+ * `0.99999999999999999999`. JSON knows no difference, but an amount that was rounded is another amount.
+ */
+export function isWrittenAsDecimal(holder: object, name: string): boolean {
+  return decimals.get(holder)?.has(name) === true;
+}
 
 /**
  * Parses JSON without losing digits: integers that a double cannot hold exactly become `bigint`, all other values are
@@ -75,10 +88,15 @@ function parseExact(text: string): unknown {
       return token;
     }
     if (!INTEGER.test(token)) {
-      if (!Number.isFinite(Number(token))) {
+      const value = Number(token);
+      if (!Number.isFinite(value)) {
         throw new Refusal('INVALID_REQUEST', 'the request body holds a number that is too large');
       }
-      return token;
+      if (!Number.isInteger(value)) {
+        return token;
+      }
+      marked = true;
+      return `"${DECIMAL_MARK}${token}"`;
     }
     if (token.length > MAX_INTEGER_LENGTH) {
       throw new Refusal('INVALID_REQUEST', `the request body holds an integer of more than ${MAX_INTEGER_LENGTH} digits`);
@@ -93,9 +111,7 @@ function parseExact(text: string): unknown {
     return JSON.parse(text) as unknown;
   }
   try {
-    return JSON.parse(exact, (_key, entry: unknown) =>
-      typeof entry === 'string' && entry.startsWith(MARK) ? BigInt(entry.slice(MARK.length)) : entry,
-    ) as unknown;
+    return JSON.parse(exact, unmark) as unknown;
   } catch (error) {
     // Only the reviver recurses, so a RangeError means nesting beyond the stack.
     if (error instanceof RangeError) {
@@ -103,6 +119,22 @@ function parseExact(text: string): unknown {
     }
     throw error;
   }
+}
+
+/** Called by JSON.parse for each member, its holder being `this`. */
+function unmark(this: object, key: string, entry: unknown): unknown {
+  if (typeof entry !== 'string') {
+    return entry;
+  }
+  if (entry.startsWith(MARK)) {
+    return BigInt(entry.slice(MARK.length));
+  }
+  if (!entry.startsWith(DECIMAL_MARK)) {
+    return entry;
+  }
+  const names = decimals.get(this) ?? new Set();
+  decimals.set(this, names.add(key));
+  return Number(entry.slice(DECIMAL_MARK.length));
 }
 
 /** Walks without recursion: the native parser accepts any depth. */

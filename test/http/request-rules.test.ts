@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { expectRefusal, expectStatus, newKey, reserveBody, type Answer, type TestTenant } from '../support/holdfast.js';
+import { ADMIN_API_KEY, expectRefusal, expectStatus, newKey, reserveBody, type Answer, type TestTenant } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
 const on = useGovernance();
@@ -60,4 +60,43 @@ test("the client's own time decides nothing about a direct debit", async () => {
     expect((await on.holdfast.call('POST', '/v1/events', { key: tenant.key, body })).text).toBe(first.text);
   }
   expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '80 10 10 0' });
+});
+
+describe('what is not written as an integer', () => {
+  /** A request each, with NUMBER where the integer stands. */
+  type Request = (tenant: TestTenant, id: string) => [method: string, path: string, body: unknown, isAdmin?: boolean];
+  const NUMBER = 'NUMBER';
+  const amount = { unit: 'TOKENS', amount: NUMBER };
+  const REQUESTS: Record<string, Request> = {
+    'estimate.amount': (tenant) => ['POST', '/v1/reservations', reserveBody(tenant, 1, { estimate: amount })],
+    ttl_ms: (tenant) => ['POST', '/v1/reservations', reserveBody(tenant, 1, { ttl_ms: NUMBER })],
+    'estimate.amount of a decision': (tenant) => ['POST', '/v1/decide', reserveBody(tenant, 1, { estimate: amount })],
+    'actual.amount': (_tenant, id) => ['POST', `/v1/reservations/${id}/commit`, { idempotency_key: newKey(), actual: amount }],
+    'metrics.tokens_input': (_tenant, id) => ['POST', `/v1/reservations/${id}/commit`, { idempotency_key: newKey(), actual: tokens(1), metrics: { tokens_input: NUMBER } }],
+    extend_by_ms: (_tenant, id) => ['POST', `/v1/reservations/${id}/extend`, { idempotency_key: newKey(), extend_by_ms: NUMBER }],
+    'actual.amount of a direct debit': (tenant) => ['POST', '/v1/events', { ...debitBody(tenant, 1), actual: amount }],
+    'allocated.amount': (tenant) => ['POST', '/v1/admin/budgets', { tenant_id: tenant.id, scope: `tenant:${tenant.id}/app:a`, unit: 'TOKENS', allocated: amount }, true],
+    'amount.amount': (tenant) => ['POST', `/v1/admin/budgets/fund?tenant_id=${tenant.id}&scope=tenant:${tenant.id}&unit=TOKENS`, { operation: 'CREDIT', amount, idempotency_key: newKey() }, true],
+    max_reservation_ttl_ms: (tenant) => ['PATCH', `/v1/admin/tenants/${tenant.id}`, { max_reservation_ttl_ms: NUMBER }, true],
+  };
+
+  test.each(Object.keys(REQUESTS))('is refused as %s, and changes nothing', async (name) => {
+    const { tenant, id } = await held();
+    const [method, path, body, isAdmin] = (REQUESTS[name] as Request)(tenant, id);
+    const admin = { 'x-admin-api-key': ADMIN_API_KEY };
+    for (const number of ['2000.0', '2e3', '1999.99999999999999999999', '1e-400', '0.99999999999999999999']) {
+      const raw = JSON.stringify(body).replace(`"${NUMBER}"`, number);
+      const answer = await on.holdfast.call(method, path, isAdmin === true ? { raw, headers: admin } : { raw, key: tenant.key });
+      expect(expectRefusal(answer, 400, 'INVALID_REQUEST').message).toMatch(new RegExp(`${name.split(' ')[0]} must be an integer.* without a fraction or an exponent`));
+    }
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 10 0 0' });
+  });
+
+  test('is taken where a number is asked for, as in the back-off of a webhook', async () => {
+    const { tenant } = await held();
+    const raw = '{"url":"https://93.184.216.34/h","event_types":["budget.created"],"retry_policy":{"backoff_multiplier":2.0,"max_retries":3}}';
+    const send = (text: string): Promise<Answer> => on.holdfast.call('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, { raw: text, headers: { 'x-admin-api-key': ADMIN_API_KEY } });
+    expect(expectStatus(await send(raw), 201).subscription.retry_policy).toMatchObject({ backoff_multiplier: 2, max_retries: 3 });
+    expectRefusal(await send(raw.replace('"max_retries":3', '"max_retries":3.0')), 400, 'INVALID_REQUEST');
+  });
 });

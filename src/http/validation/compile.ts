@@ -1,11 +1,14 @@
+import { isWrittenAsDecimal } from '../json.js';
 import { explain } from './explain.js';
 import { readRules, type ClassRules, type DtoClass, type FieldRules } from './class-rules.js';
 import type { Rule } from './rule.js';
+import { fieldSchema } from './schema.js';
 
 type Test = (value: unknown) => boolean;
 
 interface CompiledField {
   readonly required: boolean;
+  readonly isInteger: boolean;
   readonly test: Test;
 }
 
@@ -30,7 +33,7 @@ export function compileRules(rules: ClassRules): Test {
   const fields = new Map<string, CompiledField>();
   let requiredCount = 0;
   for (const field of rules.fields.values()) {
-    fields.set(field.name, { required: !field.optional, test: compileField(field) });
+    fields.set(field.name, { required: !field.optional, isInteger: fieldSchema(field).type === 'integer', test: compileField(field) });
     requiredCount += field.optional ? 0 : 1;
   }
   return (value) => {
@@ -47,7 +50,7 @@ export function compileRules(rules: ClassRules): Test {
       if (entry === undefined && !field.required) {
         continue;
       }
-      if (!field.test(entry)) {
+      if (!field.test(entry) || (field.isInteger && isWrittenAsDecimal(value, key))) {
         return false;
       }
       if (field.required) {

@@ -1,6 +1,7 @@
 import { validateSync, type ValidationError } from 'class-validator';
 import { Refusal } from '../../ledger/index.js';
 import { oversizeMessage } from './byte-limits.js';
+import { isWrittenAsDecimal } from '../json.js';
 import type { ClassRules, FieldRules } from './class-rules.js';
 import { describeSchema } from './rule.js';
 import { fieldSchema } from './schema.js';
@@ -51,6 +52,10 @@ function instantiate(rules: ClassRules, value: Record<string, unknown>, path: st
     if (field === undefined) {
       const shown = path + shorten(name);
       problems.push({ field: shown, message: `unknown field '${shown}'; allowed: ${[...rules.fields.keys()].join(', ')}` });
+    } else if (fieldSchema(field).type === 'integer' && isWrittenAsDecimal(value, name)) {
+      const allowed = describeSchema(fieldSchema(field));
+      problems.push({ field: path + name, message: `${path + name} must be ${allowed}, written without a fraction or an exponent` });
+      instance[name] = entry;
     } else {
       instance[name] = instantiateEntry(field, entry, path + name, problems);
     }
