@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream';
-import { Controller, Get, Param, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiProduces, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access } from '../auth/index.js';
-import { Answers, compileQuery, QuerySchema, sendJson, stringifyJson } from '../http/index.js';
+import { Answers, compileQuery, QuerySchema, ReservationId, sendJson, stringifyJson } from '../http/index.js';
 import { ExpirationsQueryDto, type Format } from './expirations.dto.js';
 import { ExpirationsService } from './expirations.service.js';
 import { formatOf } from './export-format.js';
@@ -33,7 +33,7 @@ export class OpsController {
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'getReservationStory', summary: 'All that is known of a reservation, whatever became of it' })
   @Answers(200, 'ReservationStory')
-  async story(@Param('reservation_id') reservationId: string, @Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async story(@ReservationId() reservationId: string, @Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     sendJson(reply, 200, stringifyJson(await this.stories.tell(reservationId, request.trace)));
   }
 

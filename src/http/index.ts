@@ -6,5 +6,6 @@ export { HttpModule } from './http.module.js';
 export { parseJson, stringifyJson } from './json.js';
 export { Answers, AnswersNothing, BodySchema, IdempotencyKeyHeader, QuerySchema } from './openapi.js';
 export { ANSWER_SCHEMAS, type SchemaName } from './openapi-schemas/index.js';
+export { ReservationId } from './path-id.js';
 export { PageSelection, type PageOrder } from './page-selection.js';
 export type { RequestTrace } from './tracing.js';

@@ -151,8 +151,7 @@ function parameterDifferences(spec: SpecDocument, operation: SpecOperation, own:
       if ((found.required ?? false) !== (theirs.required ?? false)) {
         lines.push(`${theirs.in} ${theirs.name} is ${found.required === true ? 'required' : 'optional'}, unlike in the protocol`);
       }
-      // The schema of a part of the path is the resource's own affair: an id that was never issued is 404, whatever its form.
-      if (theirs.in !== 'path' && theirs.schema !== undefined && found.schema !== undefined) {
+      if (theirs.schema !== undefined && found.schema !== undefined) {
         lines.push(...requestDifferences(...sides(spec, theirs.schema, found.schema), theirs.name));
       }
     }

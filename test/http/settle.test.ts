@@ -201,6 +201,28 @@ describe('whose reservation it is', () => {
     expectRefusal(await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 404, 'NOT_FOUND');
   });
 
+  test('an id of 128 characters is looked for, one of 129 is refused by every operation', async () => {
+    const tenant = await holdfast.createTenant();
+    for (const [id, status, code] of [['r'.repeat(128), 404, 'NOT_FOUND'], ['r'.repeat(129), 400, 'INVALID_REQUEST']] as const) {
+      const path = `/v1/reservations/${id}`;
+      for (const answer of [
+        await holdfast.commit(tenant, id, 1),
+        await holdfast.settle(tenant, 'release', id),
+        await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1 }),
+        await holdfast.call('GET', path, { key: tenant.key }),
+        await holdfast.admin('GET', path),
+        await holdfast.admin('POST', `${path}/release`, { idempotency_key: newKey() }),
+        await holdfast.admin('GET', `/ops/reservations/${id}`),
+        await holdfast.admin('GET', `/ops/quarantine/${id}`),
+        await holdfast.admin('POST', `/ops/quarantine/${id}/decide`, { action: 'retry' }),
+      ]) {
+        const { message } = expectRefusal(answer, status, code);
+        expect(status === 404 || message.includes('reservation_id must be a string of 1 to 128 characters')).toBe(true);
+      }
+      expectRefusal(await holdfast.call('GET', path), 401, 'UNAUTHORIZED');
+    }
+  });
+
   test("another tenant's reservation is 403 for every operation, and stays as it was", async () => {
     const { tenant, id } = await hold(100, 10);
     const other = await holdfast.createTenant();

@@ -1,8 +1,8 @@
-import { Body, Controller, Get, Param, Post, Query, Req, Res } from '@nestjs/common';
+import { Body, Controller, Get, Post, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access } from '../../auth/index.js';
-import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, ReservationId, sendJson, stringifyJson } from '../../http/index.js';
 import { QuarantineDecisionDto, QuarantineListQueryDto } from './quarantine.dto.js';
 import { QuarantineService } from './quarantine.service.js';
 
@@ -27,7 +27,7 @@ export class QuarantineController {
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'inspectQuarantined', summary: 'What is wrong with a reservation in quarantine, and what a release would return' })
   @Answers(200, 'QuarantinedReservation')
-  async inspect(@Param('reservation_id') reservationId: string, @Res() reply: FastifyReply): Promise<void> {
+  async inspect(@ReservationId() reservationId: string, @Res() reply: FastifyReply): Promise<void> {
     sendJson(reply, 200, stringifyJson(await this.service.inspect(reservationId)));
   }
 
@@ -37,7 +37,7 @@ export class QuarantineController {
   @Answers(200, 'QuarantineDecision')
   @BodySchema(QuarantineDecisionDto)
   async decide(
-    @Param('reservation_id') reservationId: string,
+    @ReservationId() reservationId: string,
     @Req() { trace }: FastifyRequest,
     @Body() body: unknown,
     @Res() reply: FastifyReply,

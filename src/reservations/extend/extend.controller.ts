@@ -1,8 +1,8 @@
-import { Body, Controller, Param, Post, Req, Res } from '@nestjs/common';
+import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access } from '../../auth/index.js';
-import { Answers, BodySchema, compileValidator, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
+import { Answers, BodySchema, compileValidator, IdempotencyKeyHeader, ReservationId, sendJson } from '../../http/index.js';
 import { requireSameKey } from '../fingerprint.js';
 import { operationOf } from '../operation.js';
 import { ExtendDto } from './extend.dto.js';
@@ -22,7 +22,7 @@ export class ExtendController {
   @Answers(200, 'ReservationExtendResponse')
   @BodySchema(ExtendDto)
   async extend(
-    @Param('reservation_id') reservationId: string,
+    @ReservationId() reservationId: string,
     @Req() request: FastifyRequest,
     @Body() body: unknown,
     @Res() reply: FastifyReply,

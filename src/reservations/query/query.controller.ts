@@ -1,8 +1,8 @@
-import { Controller, Get, Param, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type Caller } from '../../auth/index.js';
-import { Answers, compileQuery, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { Answers, compileQuery, QuerySchema, ReservationId, sendJson, stringifyJson } from '../../http/index.js';
 import { operationOf } from '../operation.js';
 import { ListReservationsQueryDto } from './list-reservations.dto.js';
 import { ListService } from './list.service.js';
@@ -32,7 +32,7 @@ export class QueryController {
   @ApiOperation({ operationId: 'getReservation', summary: 'Get one reservation' })
   @Answers(200, 'ReservationDetail')
   async get(
-    @Param('reservation_id') reservationId: string,
+    @ReservationId() reservationId: string,
     @Req() request: FastifyRequest,
     @Res() reply: FastifyReply,
   ): Promise<void> {

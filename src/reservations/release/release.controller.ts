@@ -1,8 +1,8 @@
-import { Body, Controller, Param, Post, Req, Res } from '@nestjs/common';
+import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type Caller } from '../../auth/index.js';
-import { Answers, BodySchema, compileValidator, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
+import { Answers, BodySchema, compileValidator, IdempotencyKeyHeader, ReservationId, sendJson } from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
 import type { Reply } from '../../redis/index.js';
 import { requireSameKey } from '../fingerprint.js';
@@ -33,7 +33,7 @@ export class ReleaseController {
   @Answers(200, 'ReleaseResponse')
   @BodySchema(ReleaseDto)
   async release(
-    @Param('reservation_id') reservationId: string,
+    @ReservationId() reservationId: string,
     @Req() request: FastifyRequest,
     @Body() body: unknown,
     @Res() reply: FastifyReply,
