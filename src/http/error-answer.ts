@@ -77,10 +77,14 @@ function retryHeaders(retryAfterS: number): Record<string, string> {
   return { 'Retry-After': String(retryAfterS), 'X-RateLimit-Remaining': '0', 'X-RateLimit-Reset': String(resetsAtS) };
 }
 
+export function pathOf({ url }: FastifyRequest): string {
+  const end = url.indexOf('?');
+  return end === -1 ? url : url.slice(0, end);
+}
+
 /** 405 where the path knows other methods, else 404. */
 export function noRoute(request: FastifyRequest, routes: RouteTable): ErrorAnswer {
-  const path = request.url.split('?', 1)[0] ?? '';
-  const allowed = routes.methodsOf(path);
+  const allowed = routes.methodsOf(pathOf(request));
   if (allowed.length === 0) {
     return { status: 404, code: 'NOT_FOUND', message: 'there is nothing at this path' };
   }

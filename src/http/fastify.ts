@@ -5,7 +5,8 @@ import type { HoldfastConfig } from '../config/index.js';
 import { Refusal } from '../ledger/index.js';
 import type { Logger } from '../logging/index.js';
 import { installCors } from './cors.js';
-import { answerTo, errorBody, noRoute, sendError, type ErrorAnswer } from './error-answer.js';
+import { answerTo, errorBody, noRoute, pathOf, sendError, type ErrorAnswer } from './error-answer.js';
+import { hostProblem } from './host-header.js';
 import { parseBody, stringifyJson } from './json.js';
 import { installRouteTable, type RouteTable } from './route-table.js';
 import { installTracing, newRequestId, REQUEST_ID_HEADER, startTrace, TRACE_ID_HEADER, traceFrom } from './tracing.js';
@@ -67,15 +68,14 @@ export async function createFastify(
   return { fastify: instance, routes: table };
 }
 
-const NO_HOST: ErrorAnswer = { status: 400, code: 'INVALID_REQUEST', message: 'an HTTP/1.1 request needs a Host header' };
-
 /** Before the body is read, so that a path that does not exist is told whatever was sent to it. */
 function refuseEarly(instance: FastifyInstance, table: RouteTable): void {
   instance.addHook('onRequest', (request, reply, done) => {
-    if (request.is404) {
+    const problem = hostProblem(request.raw);
+    if (problem !== undefined) {
+      sendError(reply, { status: 400, code: 'INVALID_REQUEST', message: problem }, request.trace);
+    } else if (request.is404 || table.isTakenByAnother(pathOf(request), request.routeOptions.url ?? '')) {
       sendError(reply, noRoute(request, table), request.trace);
-    } else if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {
-      sendError(reply, NO_HOST, request.trace);
     } else {
       done();
     }

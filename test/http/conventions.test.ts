@@ -142,6 +142,33 @@ describe('paths and methods', () => {
   });
 });
 
+describe('the Host header', () => {
+  const ask = (lines: string, version = '1.1', path = '/health/live'): Promise<string> => raw(`GET ${path} HTTP/${version}\r\n${lines}Connection: close\r\n\r\n`);
+
+  test.each(['x', 'X.example:80', '127.0.0.1:8080', '[::1]', '[::1]:8080', 'a_b', '', 'x:', 'a%20b', '[v1.fe:x]'])('may be %p', async (host) => {
+    expect(await ask(`Host: ${host}\r\n`)).toMatch(/^HTTP\/1\.1 200 /);
+  });
+
+  test('may be missing in HTTP/1.0 only', async () => {
+    expect(await ask('', '1.0')).toMatch(/ 200 OK/);
+    expectRawRefusal(await ask(''), 400, /needs a Host header/);
+  });
+
+  test.each(['a b', 'a/b', 'http://a', 'a@b', 'a:b', 'a:80:80', '::1', '[::1', '[1.2.3.4]', '[::g]', 'a%2', 'ä', 'a?b', 'a#b', '"a"'])(
+    'must not be %p',
+    async (host) => {
+      expectRawRefusal(await ask(`Host: ${host}\r\n`), 400, /Host header is not a valid host/);
+    },
+  );
+
+  test.each(['Host: x\r\nHost: x\r\n', 'Host: x\r\nX-A: 1\r\nhOST: y\r\n', 'Host:\r\nHost: x\r\n'])('must not be there twice: %j', async (lines) => {
+    for (const path of ['/health/live', '/v1/reservations', '/nothing']) {
+      expectRawRefusal(await ask(lines, '1.1', path), 400, /more than one Host header/);
+      expectRawRefusal(await ask(lines, '1.0', path), 400, /more than one Host header/);
+    }
+  });
+});
+
 describe('bodies', () => {
   const echo = '/probe/echo';
 

@@ -148,12 +148,10 @@ export function follow<T extends { readonly $ref?: string }>(document: SpecDocum
   return follow(document, target as T);
 }
 
-/** The operation that a request means; literal parts of a path win over parameters. */
+/** The operation that a request means; literal parts of a path win over parameters, whatever the method. */
 export function findOperation(spec: Spec, method: string, path: string): SpecOperation | undefined {
-  return bestMatch(
-    spec.operations.filter((operation) => operation.method === method),
-    path,
-  );
+  const template = findPath(spec, path)?.template;
+  return spec.operations.find((operation) => operation.template === template && operation.method === method);
 }
 
 /** Whether any operation has this path, whatever its method. */
