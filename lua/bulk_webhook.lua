@@ -12,7 +12,8 @@
 -- ARGV[7]   request_id       of the action's first attempt, which names what it has changed
 -- ARGV[8]   trace            trace id and flags
 -- RETURNS   SUCCEEDED | SKIPPED reason | NOT_FOUND | TENANT_CLOSED | INVALID_TRANSITION status | NO_SELECTOR | ADMIN_ONLY selector
--- BOUND     one subscription, and the subscriptions of its owner (at most 1,000)
+--           | TOO_MANY_MARKS limit
+-- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
 -- EMITS     webhook.updated, webhook.paused, webhook.resumed, webhook.deleted
 -- @include  keys, now_ms, webhook, webhook_access, webhook_change, webhook_removal, append_event
 local webhook = KEYS[1]
@@ -37,6 +38,7 @@ if action == 'RESUME' then
     return { 'INVALID_TRANSITION', record.st }
   end
   local refusal = selector_refusal(record.tn, record.et, record.ec)
+    or marks_refusal(tag, record.tn, { st = 'ACTIVE', tu = record.tu, et = record.et, ec = record.ec })
   if refusal then
     return refusal
   end
@@ -51,11 +53,12 @@ if action == 'DELETE' then
   remove_webhook(tag, subscription_id, record, origin)
   return { 'SUCCEEDED' }
 end
-local new_status = action == 'PAUSE' and 'PAUSED' or 'ACTIVE'
+local previous_status, new_status = record.st, action == 'PAUSE' and 'PAUSED' or 'ACTIVE'
 redis.call('HSET', webhook, 'st', new_status, 'ua', ms_text(now_ms()))
 if new_status == 'ACTIVE' then
   redis.call('HSET', webhook, 'cf', '0')
 end
-webhooks_changed(tag, record.tn)
-tell_webhook_change(tag, subscription_id, record.tn, record.st, new_status, {}, origin)
+record.st = new_status
+webhooks_changed(tag, subscription_id, record)
+tell_webhook_change(tag, subscription_id, record.tn, previous_status, new_status, {}, origin)
 return { 'SUCCEEDED' }

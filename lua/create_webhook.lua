@@ -16,8 +16,8 @@
 -- ARGV[10]  max_webhooks     of the deployment for each tenant, 0 for no limit
 -- ARGV[...] field and value pairs of the record
 -- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_CLOSED | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY limit
---           | LIMIT_EXCEEDED limit allowed used
--- BOUND     one subscription, and the subscriptions of its owner (at most 1,000)
+--           | TOO_MANY_MARKS limit | LIMIT_EXCEEDED limit allowed used
+-- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
 -- EMITS     webhook.created
 -- @include  keys, now_ms, tenant, owned, webhook, append_event, append_audit
 local webhook, webhook_index, tenant = KEYS[1], KEYS[2], KEYS[3]
@@ -47,6 +47,14 @@ refusal = tenant_id ~= SYSTEM_OWNER and count_refusal(tag, tenant_id, 'webhooks'
 if refusal then
   return refusal
 end
+local record = { tn = tenant_id, st = 'ACTIVE', et = event_types, ec = event_categories }
+for i = first_field, #ARGV, 2 do
+  record[ARGV[i]] = ARGV[i + 1]
+end
+refusal = marks_refusal(tag, tenant_id, record)
+if refusal then
+  return refusal
+end
 if redis.call('ZCARD', webhook_index) >= WEBHOOKS_PER_OWNER then
   return { 'TOO_MANY', tostring(WEBHOOKS_PER_OWNER) }
 end
@@ -61,7 +69,7 @@ require_webhook_keys(tag, tenant_id)
 redis.call('HSET', webhook, 'tn', tenant_id, 'et', event_types, 'ec', event_categories, 'st', 'ACTIVE', 'cf', '0', 'ca', now, 'ua', now,
   unpack(ARGV, first_field))
 redis.call('ZADD', webhook_index, 0, subscription_id)
-webhooks_changed(tag, tenant_id)
+webhooks_changed(tag, subscription_id, record)
 append_event(tag, 'webhook.created', tenant_id, nil, origin,
   { 'subscription_id', subscription_id, 'tenant_id', tenant_id, 'new_status', 'ACTIVE', 'changed_fields', '[]' })
 append_audit(tag, operation, 201, tenant_id, 'webhook', subscription_id, origin, { 'event_types', event_types })

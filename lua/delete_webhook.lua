@@ -10,7 +10,7 @@
 -- ARGV[6]   request_id
 -- ARGV[7]   trace            trace id and flags
 -- RETURNS   DELETED | NOT_FOUND | TENANT_CLOSED
--- BOUND     one subscription, and the subscriptions of its owner (at most 1,000)
+-- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
 -- EMITS     webhook.deleted
 -- @include  keys, webhook, webhook_access, webhook_removal, append_event, append_audit
 --

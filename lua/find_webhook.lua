@@ -1,21 +1,24 @@
 #!lua flags=no-writes
--- find_webhook: one subscription as an attempt to deliver needs it, unless it is as it was.
+-- find_webhook: one subscription, whole or as an attempt to deliver needs it, unless it is as it was.
 --
 -- KEYS[1]   webhook          hash
 -- KEYS[2]   webhook_revision string, which changes with every subscription of the partition
 -- ARGV[1]   known            the revision at which the caller read it, or empty
+-- ARGV[2]   whole            1 with its description and metadata, which no delivery needs
 -- RETURNS   UNCHANGED | NOT_FOUND revision | FOUND revision now_ms (field value)*
 -- BOUND     one subscription
 -- EMITS     nothing
--- @include  now_ms
+-- @include  now_ms, webhook_target
 local webhook, webhook_revision = KEYS[1], KEYS[2]
-local known = ARGV[1]
+local known, whole = ARGV[1], ARGV[2] == '1'
 
 local revision = redis.call('GET', webhook_revision) or '0'
 if revision == known then
   return { 'UNCHANGED' }
 end
-local fields = redis.call('HGETALL', webhook)
+-- A record of another type is damaged, not gone.
+redis.call('HLEN', webhook)
+local fields = whole and redis.call('HGETALL', webhook) or not whole and read_target(webhook) or {}
 if #fields == 0 then
   return { 'NOT_FOUND', revision }
 end

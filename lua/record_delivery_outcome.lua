@@ -8,7 +8,7 @@
 -- ARGV[3]   delivery_id      public, of a failure
 -- ARGV[4]   trace            trace id and flags, or empty
 -- RETURNS   RECORDED failures | COUNTED_BEFORE | DISABLED owner | GONE
--- BOUND     one subscription, and the subscriptions of its owner (at most 1,000)
+-- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
 -- EMITS     webhook.disabled
 -- @include  keys, now_ms, webhook, append_event
 --
@@ -18,7 +18,7 @@ local subscription = KEYS[1]
 local subscription_id, outcome, delivery_id, trace = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local tag = tag_of_key(subscription)
-local record = redis.call('HMGET', subscription, 'tn', 'st', 'cf', 'df', 'ld')
+local record = redis.call('HMGET', subscription, 'tn', 'st', 'cf', 'df', 'ld', 'um')
 local owner, status, failures, limit, counted = record[1], record[2], tonumber(record[3] or '0'), tonumber(record[4] or '10'), record[5]
 if not owner then
   return { 'GONE' }
@@ -45,7 +45,7 @@ if failures < limit or status == 'DISABLED' then
   return { 'RECORDED', tostring(failures) }
 end
 redis.call('HSET', subscription, 'st', 'DISABLED', 'ua', now)
-webhooks_changed(tag, owner)
+webhooks_changed(tag, subscription_id, { tn = owner, st = 'DISABLED', um = record[6] })
 append_event(tag, 'webhook.disabled', owner, nil,
   { actor = 'system', trace = trace, correlation = 'webhook_auto_disable:' .. subscription_id .. ':' .. delivery_id }, {
     'subscription_id', subscription_id, 'tenant_id', owner, 'previous_status', status, 'new_status', 'DISABLED',

@@ -14,8 +14,8 @@
 -- ARGV[10]  request_id
 -- ARGV[11]  trace            trace id and flags
 -- ARGV[...] field and value pairs of the record; an empty value takes the field away
--- RETURNS   UPDATED (field value)* | NOT_FOUND | TENANT_CLOSED | STALE | NO_SELECTOR | ADMIN_ONLY selector
--- BOUND     one subscription, and the subscriptions of its owner (at most 1,000)
+-- RETURNS   UPDATED (field value)* | NOT_FOUND | TENANT_CLOSED | STALE | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY_MARKS limit
+-- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
 -- EMITS     webhook.updated, webhook.paused, webhook.resumed
 -- @include  keys, now_ms, webhook, webhook_access, webhook_change, append_event, append_audit
 --
@@ -60,7 +60,8 @@ for i = first_field, #ARGV, 2 do
 end
 local new_status = status ~= '' and status or previous_status
 local only_pauses = #changed == 0 and new_status ~= 'ACTIVE'
-local refusal = not only_pauses and selector_refusal(record.tn, record.et, record.ec)
+record.st = new_status
+local refusal = not only_pauses and (selector_refusal(record.tn, record.et, record.ec) or marks_refusal(tag, record.tn, record))
 if refusal then
   return refusal
 end
@@ -84,7 +85,7 @@ if #changed > 0 or new_status ~= previous_status then
     redis.call('HSET', webhook, 'sp', previous_secret, 'su', ms_text(now + rotation_ms))
   end
   redis.call('HSET', webhook, 'st', new_status, 'ua', ms_text(now))
-  webhooks_changed(tag, record.tn)
+  webhooks_changed(tag, subscription_id, record)
   tell_webhook_change(tag, subscription_id, record.tn, previous_status, new_status, members, origin)
   append_audit(tag, operation, 200, record.tn, 'webhook', subscription_id, origin,
     { 'previous_status', previous_status, 'new_status', new_status, 'changed_fields', table.concat(members, ',') })

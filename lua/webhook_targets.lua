@@ -1,40 +1,89 @@
 #!lua flags=no-writes
--- webhook_targets: the active subscriptions of some owners, for those who dispatch their events.
+-- webhook_targets: the active subscriptions of some owners, for those who dispatch their events: all of them, or those that
+-- changed since they were read.
 --
 -- KEYS[1]   webhook_revision string, which changes with every subscription of the partition
--- ARGV[...] owner and the revision at which its list was read, or empty: for each owner
--- RETURNS   revision, then for each owner: '=' when its list is as it was, or the number of its subscriptions, and each as its
---           id and the number of its fields and values, followed by these
--- BOUND     the subscriptions of as many owners as the caller names (at most 1,000 each)
+-- ARGV[...] for each owner: the owner, the revision at which its list was read, or empty, and the id behind which a reading of the
+--           whole list goes on, or empty
+-- RETURNS   revision, then for the first of the owners, one at least: ALL or CHANGED, next, and the number of subscriptions, each as
+--           its id and the number of its fields and values, followed by these
+-- BOUND     100 owners, 100 subscriptions or 256 KiB of them
 -- EMITS     nothing
--- @include  keys
+-- @include  keys, webhook, webhook_target
+--
+-- next is empty when that was all. Else it is the id behind which the whole list goes on, or the revision up to which changes were
+-- told. A subscription that is not active any more has no fields where it is told as changed, and is left out of a whole list.
 local webhook_revision = KEYS[1]
+local OWNERS, SUBSCRIPTIONS, BYTES = 100, 100, 262144
 
 local tag = tag_of_key(webhook_revision)
 local revision = redis.call('GET', webhook_revision) or '0'
 
-local reply = { revision }
-for i = 1, #ARGV, 2 do
-  local owner, known = ARGV[i], ARGV[i + 1]
-  if known == revision then
-    reply[#reply + 1] = '='
-  else
-    local count_at, count = #reply + 1, 0
-    reply[count_at] = '0'
-    for _, id in ipairs(redis.call('ZRANGE', webhook_index_key(tag, owner), 0, -1)) do
-      local key = webhook_key(tag, id)
-      -- One that is no hash is nobody's, for it would stand in the way of all others.
-      if redis.pcall('HGET', key, 'st') == 'ACTIVE' then
-        count = count + 1
-        local fields = redis.call('HGETALL', key)
-        reply[#reply + 1] = id
-        reply[#reply + 1] = tostring(#fields)
-        for j = 1, #fields do
-          reply[#reply + 1] = fields[j]
-        end
-      end
+local reply, left, bytes = { revision }, SUBSCRIPTIONS, 0
+local count
+
+-- One that is no hash is nobody's, for it would stand in the way of all others.
+local function append(id, is_change)
+  local fields, size = read_target(webhook_key(tag, id))
+  local is_active = fields and fields[1] == 'st' and fields[2] == 'ACTIVE'
+  if is_active or is_change then
+    count = count + 1
+    reply[#reply + 1] = id
+    reply[#reply + 1] = tostring(is_active and #fields or 0)
+    for i = 1, is_active and #fields or 0 do
+      reply[#reply + 1] = fields[i]
     end
-    reply[count_at] = tostring(count)
+    bytes = bytes + (is_active and size or 0)
   end
+  left = left - 1
+end
+
+-- Whether the changes since a revision are all still there.
+local function knows_changes(owner, known)
+  if known == '' or tonumber(known) > tonumber(revision) then
+    return false
+  end
+  local changes = webhook_changes_key(tag, owner)
+  if redis.call('ZCARD', changes) < CHANGES_KEPT then
+    return true
+  end
+  return tonumber(known) >= tonumber(redis.call('ZRANGE', changes, 0, 0, 'WITHSCORES')[2])
+end
+
+-- Returns what next is.
+local function append_changes(owner, known)
+  local page = redis.call('ZRANGEBYSCORE', webhook_changes_key(tag, owner), '(' .. known, '+inf', 'WITHSCORES', 'LIMIT', 0, left + 1)
+  for i = 1, #page, 2 do
+    if left == 0 or bytes >= BYTES then
+      return i == 1 and known or page[i - 1]
+    end
+    append(page[i], true)
+  end
+  return ''
+end
+
+local function append_all(owner, last)
+  local ids = redis.call('ZRANGEBYLEX', webhook_index_key(tag, owner), last == '' and '-' or '(' .. last, '+', 'LIMIT', 0, left + 1)
+  for _, id in ipairs(ids) do
+    if left == 0 or bytes >= BYTES then
+      return last
+    end
+    append(id, false)
+    last = id
+  end
+  return ''
+end
+
+for i = 1, math.min(#ARGV, 3 * OWNERS), 3 do
+  local owner, known, last = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  if left == 0 or bytes >= BYTES then
+    break
+  end
+  local head = #reply + 1
+  count = 0
+  local is_known = last == '' and knows_changes(owner, known)
+  reply[head], reply[head + 1], reply[head + 2] = is_known and 'CHANGED' or 'ALL', '', ''
+  reply[head + 1] = is_known and append_changes(owner, known) or not is_known and append_all(owner, last) or ''
+  reply[head + 2] = tostring(count)
 end
 return reply

@@ -94,7 +94,7 @@ local function disable_webhook_of_closed_tenant(tag, tenant_id, subscription_id,
     return nil
   end
   redis.call('HSET', key, 'st', 'DISABLED', 'ua', ms_text(now))
-  raise_webhook_revision(tag)
+  note_webhook_change(tag, tenant_id, subscription_id)
   local figures = { 'subscription_id', subscription_id, 'name', record.nm or '', 'prior_status', record.st, 'new_status', 'DISABLED',
     'cascade_reason', 'tenant_closed' }
   append_event(tag, 'webhook.disabled_via_tenant_cascade', tenant_id, nil, origin, figures)

@@ -7,12 +7,20 @@
 -- df disable_after_failures, st ACTIVE, PAUSED or DISABLED, hd headers (sealed JSON), hn their names (comma list),
 -- se signing secret (sealed), sp the one before it (sealed) and su until when that one is valid (ms), ca and ua creation and
 -- last change (ms), md metadata (JSON), cf consecutive failures, lt, ls, lf last trigger, success and failure (ms), ld the
--- delivery that was last counted as a failure. A field that does not apply is absent.
+-- delivery that was last counted as a failure, um the utilizations that were counted for it (comma list). A field that does not
+-- apply is absent.
 local SYSTEM_OWNER = '__system__'
 local WEBHOOK_STATUS = { ACTIVE = true, PAUSED = true, DISABLED = true }
 -- WEBHOOK SUBSCRIPTION INVARIANT 2 of cycles-governance-admin-v0.1.25: what the owner of an endpoint may see.
 local TENANT_CATEGORY = { budget = true, reservation = true, tenant = true }
 local DEFAULT_UTILIZATIONS = '0.8,0.95,1'
+-- Every reserve of the owner compares the use of its budgets with each of them.
+local MARKS_PER_OWNER = 50
+-- Subscriptions of a version that did not count that one change looks at.
+local UNCOUNTED_A_RUN = 100
+-- More than an owner has subscriptions, so that the changes of one do not crowd out those of the others at once.
+local CHANGES_KEPT = 2000
+local CHANGES_KEPT_MS = '86400000'
 
 -- Returns the record as a table of its fields, or nil when there is none. One that cannot be trusted ends the script.
 local function read_webhook(key)
@@ -48,53 +56,147 @@ local function lists(list, item)
   return string.find(',' .. list .. ',', ',' .. item .. ',', 1, true) ~= nil
 end
 
--- Keeps with the tenant which utilizations its active subscriptions want told on top of the default ones. Nothing is kept
--- when these are all, so that tenants without such subscriptions cost the ledger nothing.
-local function write_utilizations(tag, owner)
+-- The utilizations on top of the default ones that a subscription wants told, as a set.
+local function wanted_marks(record)
+  local wanted = {}
+  local listens = record.st == 'ACTIVE' and record.tu and record.et and record.ec
+    and (lists(record.et, 'budget.threshold_crossed') or lists(record.ec, 'budget'))
+  for text in string.gmatch(listens and record.tu or '', '[^,]+') do
+    if tonumber(text) and not lists(DEFAULT_UTILIZATIONS, text) then
+      wanted[text] = true
+    end
+  end
+  return wanted
+end
+
+-- What is wrong with the utilizations of a subscription as it is to be, as a reply, or nil: its owner's may differ in so many only.
+local function marks_refusal(tag, owner, record)
   if owner == SYSTEM_OWNER then
+    return nil
+  end
+  local marks, added = webhook_marks_key(tag, owner), 0
+  for text in pairs(wanted_marks(record)) do
+    added = added + 1 - redis.call('HEXISTS', marks, text)
+  end
+  return added > 0 and redis.call('HLEN', marks) + added > MARKS_PER_OWNER and { 'TOO_MANY_MARKS', tostring(MARKS_PER_OWNER) } or nil
+end
+
+-- Counts with the owner what a subscription wants, less what was counted for it before. Returns whether anything changed.
+local function count_marks(tag, owner, key, record)
+  local marks, wanted, counted, names, moved = webhook_marks_key(tag, owner), wanted_marks(record), {}, {}, false
+  for text in string.gmatch(record.um or '', '[^,]+') do
+    counted[text] = true
+    if not wanted[text] then
+      moved = true
+      if redis.call('HINCRBY', marks, text, -1) <= 0 then
+        redis.call('HDEL', marks, text)
+      end
+    end
+  end
+  for text in pairs(wanted) do
+    names[#names + 1] = text
+    if not counted[text] then
+      moved = true
+      redis.call('HINCRBY', marks, text, 1)
+    end
+  end
+  if moved and #names == 0 then
+    redis.call('HDEL', key, 'um')
+  elseif moved then
+    table.sort(names)
+    redis.call('HSET', key, 'um', table.concat(names, ','))
+  end
+  return moved
+end
+
+-- Versions before 0.6 kept what is wanted with the tenant and counted nothing. Each change counts some of the subscriptions they
+-- left, in the order of the ids; field '#' of the marks is the last one. Until all are counted, what was wanted before stays wanted.
+-- A damaged record asks for nothing: it must not stand in the way of changes to the others. Returns whether some are left.
+local function count_some_of_before(tag, owner)
+  local marks = webhook_marks_key(tag, owner)
+  local last = redis.call('HGET', marks, '#')
+  if not last then
+    return false
+  end
+  local ids = redis.call('ZRANGEBYLEX', webhook_index_key(tag, owner), last == '' and '-' or '(' .. last, '+', 'LIMIT', 0, UNCOUNTED_A_RUN)
+  for _, id in ipairs(ids) do
+    local key = webhook_key(tag, id)
+    local f = redis.pcall('HMGET', key, 'st', 'tu', 'et', 'ec', 'um')
+    if not f.err and not f[5] and redis.call('HLEN', marks) <= MARKS_PER_OWNER then
+      count_marks(tag, owner, key, { st = f[1], tu = f[2], et = f[3], ec = f[4] })
+    end
+  end
+  if #ids < UNCOUNTED_A_RUN then
+    redis.call('HDEL', marks, '#')
+    return false
+  end
+  redis.call('HSET', marks, '#', ids[#ids])
+  return true
+end
+
+-- Keeps with the tenant which utilizations its active subscriptions want told on top of the default ones, after a change of one.
+-- Nothing is kept when these are all, so that tenants without such subscriptions cost the ledger nothing.
+local function write_utilizations(tag, owner, key, record)
+  if owner == SYSTEM_OWNER then
+    return
+  end
+  local marks, tenant = webhook_marks_key(tag, owner), tenant_key(tag, owner)
+  local kept = redis.call('HGET', tenant, 'th')
+  local is_new = kept and redis.call('EXISTS', marks) == 0
+  if is_new then
+    redis.call('HSET', marks, '#', '')
+  end
+  local moved = count_marks(tag, owner, key, record)
+  if not moved and redis.call('HEXISTS', marks, '#') == 0 then
     return
   end
   local known, wanted = {}, {}
   local function want(texts)
     for text in string.gmatch(texts, '[^,]+') do
-      local value = tonumber(text)
-      if value and not known[value] then
-        known[value] = true
+      if tonumber(text) and not known[text] then
+        known[text] = true
         wanted[#wanted + 1] = text
       end
     end
   end
   want(DEFAULT_UTILIZATIONS)
-  for _, id in ipairs(redis.call('ZRANGE', webhook_index_key(tag, owner), 0, -1)) do
-    -- A damaged record asks for nothing: it must not stand in the way of changes to the others.
-    local fields = redis.pcall('HMGET', webhook_key(tag, id), 'st', 'tu', 'et', 'ec')
-    if fields[1] == 'ACTIVE' and fields[2] and fields[3] and fields[4] and (lists(fields[3], 'budget.threshold_crossed') or lists(fields[4], 'budget')) then
-      want(fields[2])
-    end
+  if count_some_of_before(tag, owner) then
+    want(kept or '')
   end
+  want(table.concat(redis.call('HKEYS', marks), ','))
   table.sort(wanted, function(a, b) return tonumber(a) < tonumber(b) end)
   local text = table.concat(wanted, ',')
   if text == DEFAULT_UTILIZATIONS then
-    redis.call('HDEL', tenant_key(tag, owner), 'th')
+    redis.call('HDEL', tenant, 'th')
   else
-    redis.call('HSET', tenant_key(tag, owner), 'th', text)
+    redis.call('HSET', tenant, 'th', text)
   end
 end
 
--- Has every dispatcher read the partition's subscriptions anew.
-local function raise_webhook_revision(tag)
-  redis.call('INCR', webhook_revision_key(tag))
+-- Has every dispatcher read a subscription anew. The owner's changes are a sorted set: the subscriptions that changed last by the
+-- revisions that their changes made, those that are gone as well.
+local function note_webhook_change(tag, owner, subscription_id)
+  local changes = webhook_changes_key(tag, owner)
+  redis.call('ZADD', changes, redis.call('INCR', webhook_revision_key(tag)), subscription_id)
+  if redis.call('ZCARD', changes) > CHANGES_KEPT then
+    redis.call('ZPOPMIN', changes)
+  end
+  -- Who read the list so long ago reads it as a whole.
+  redis.call('PEXPIRE', changes, CHANGES_KEPT_MS)
 end
 
 -- Ends the script when a key that a change of a subscription writes beside the record is of another type. Called before the first write.
 local function require_webhook_keys(tag, owner)
   redis.call('GET', webhook_revision_key(tag))
   redis.call('ZCARD', webhook_index_key(tag, owner))
+  redis.call('ZCARD', webhook_changes_key(tag, owner))
+  redis.call('HLEN', webhook_marks_key(tag, owner))
   redis.call('HLEN', tenant_key(tag, owner))
 end
 
--- What follows every change of a subscription, after its writes.
-local function webhooks_changed(tag, owner)
-  raise_webhook_revision(tag)
-  write_utilizations(tag, owner)
+-- What follows every change of a subscription, after its writes. `record` is as the change left it; of one that is gone it names
+-- the owner (tn) and what was counted for it (um) alone.
+local function webhooks_changed(tag, subscription_id, record)
+  note_webhook_change(tag, record.tn, subscription_id)
+  write_utilizations(tag, record.tn, webhook_key(tag, subscription_id), record)
 end

@@ -114,6 +114,10 @@ export const webhookKey = (tag: string, subscriptionId: string): string => `${ta
 export const webhookIndexKey = (tag: string, tenantId: string): string => `${tag}webhooks:${tenantId}`;
 /** Changes with every change to a subscription of the partition that dispatch must see. */
 export const webhookRevisionKey = (tag: string): string => `${tag}webhook-revision`;
+/** The owner's subscriptions that changed last, those that are gone too, a sorted set of ids scored by the revision that the change made. */
+export const webhookChangesKey = (tag: string, owner: string): string => `${tag}webhook-changes:${owner}`;
+/** How many of the tenant's active subscriptions want each utilization told, beside the usual ones. */
+export const webhookMarksKey = (tag: string, tenantId: string): string => `${tag}webhook-marks:${tenantId}`;
 /** The delivery of an event to a subscription; the ref is the event's entry id and the subscription's id, and that of a replay, joined by colons. */
 export const deliveryKey = (tag: string, ref: string): string => `${tag}d:${ref}`;
 /** The subscription's deliveries, a sorted set of refs scored by creation time in ms. */

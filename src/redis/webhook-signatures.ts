@@ -38,7 +38,7 @@ export const WEBHOOK_SIGNATURES = {
   },
   find_webhook: {
     keys: ['webhook', 'webhook_revision'],
-    args: ['known'],
+    args: ['known', 'whole'],
     flags: ['no-writes'],
   },
   begin_bulk_action: {

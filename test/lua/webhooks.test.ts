@@ -1,8 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
-import { auditLogKey, bulkRowsKey, eventLogKey, tenantKey, webhookIndexKey, webhookKey, webhookRevisionKey } from '../../src/redis/keyspace.js';
+import { auditLogKey, bulkRowsKey, eventLogKey, tenantKey, webhookChangesKey, webhookIndexKey, webhookKey, webhookMarksKey, webhookRevisionKey } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
 import { randomText, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { snapshot } from '../support/ledger-state.js';
+import { commandsOf } from '../support/script-commands.js';
 import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
@@ -164,6 +165,60 @@ describe('the utilizations that a tenant wants told', () => {
     expect(await utilizations(ledger)).toBeNull();
   });
 
+  test('are counted from what changes alone, however many subscriptions there are', async () => {
+    const ledger = await owned();
+    for (let count = 0; count < 5; count += 1) {
+      await made(ledger, THRESHOLDS);
+    }
+    const last = await made(ledger, { types: 'budget.threshold_crossed', sets: { tu: '0.3' } });
+    const commands = await commandsOf(ledger.redis, ledger.tag, () => update(ledger, last, { tu: '0.4' }));
+    expect(await utilizations(ledger)).toBe('0.4,0.5,0.8,0.95,1');
+    expect(new Set(commands.map(([, key]) => key).filter((key) => key?.includes('w:whsub_')))).toEqual(new Set([webhookKey(ledger.tag, last)]));
+  });
+
+  test('differ in fifty values at most, and more are refused whenever a subscription would ask for them', async () => {
+    const ledger = await owned();
+    const values = (from: number, count: number): string => Array.from({ length: count }, (_, index) => `0.${from + index}`).join(',');
+    for (const from of [100, 120]) {
+      await made(ledger, { types: 'budget.threshold_crossed', sets: { tu: values(from, 20) } });
+    }
+    const nine = await made(ledger, { types: 'budget.threshold_crossed', sets: { tu: values(140, 9) } });
+    const paused = await made(ledger, { sets: { tu: values(160, 2) } });
+    const before = await snapshot(ledger);
+    expect((await create(ledger, { categories: 'budget', sets: { tu: values(150, 2) } })).reply).toEqual(['TOO_MANY_MARKS', '50']);
+    expect(await update(ledger, nine, { tu: values(140, 11) })).toEqual(['TOO_MANY_MARKS', '50']);
+    expect(await update(ledger, paused, { et: 'budget.threshold_crossed' })).toEqual(['TOO_MANY_MARKS', '50']);
+    expect(await snapshot(ledger)).toEqual(before);
+    await update(ledger, paused, { et: 'budget.threshold_crossed' }, { status: 'PAUSED' });
+    expect(await bulk(ledger, paused, 'RESUME')).toEqual(['TOO_MANY_MARKS', '50']);
+    expect((await update(ledger, nine, { tu: values(140, 10) }))[0]).toBe('UPDATED');
+    expect((await update(ledger, nine, { tu: values(140, 3) }))[0]).toBe('UPDATED');
+    expect(await bulk(ledger, paused, 'RESUME', 'req_again')).toEqual(['SUCCEEDED']);
+    expect((await utilizations(ledger))?.split(',')).toHaveLength(20 + 20 + 3 + 2 + 3);
+  });
+
+  test('that an earlier version kept without counting stay until the changes have counted all subscriptions', async () => {
+    const ledger = await owned();
+    const ids: string[] = [];
+    for (let count = 0; count < 205; count += 1) {
+      ids.push(await made(ledger, { types: 'budget.threshold_crossed', sets: { tu: count === 204 ? '0.2' : '0.5' } }));
+    }
+    ids.sort();
+    await ledger.redis.del(webhookMarksKey(ledger.tag, ledger.tenant));
+    for (const id of ids) {
+      await ledger.redis.hdel(webhookKey(ledger.tag, id), 'um');
+    }
+    await ledger.redis.hset(tenantKey(ledger.tag, ledger.tenant), 'th', '0.2,0.4,0.5,0.8,0.95,1');
+    const plain = await made(ledger);
+    expect(await utilizations(ledger)).toBe('0.2,0.4,0.5,0.8,0.95,1');
+    await update(ledger, plain, { nm: 'second change' });
+    expect(await utilizations(ledger)).toBe('0.2,0.4,0.5,0.8,0.95,1');
+    // The third one finds the end: nobody wants 0.4.
+    await update(ledger, plain, { nm: 'third change' });
+    expect(await utilizations(ledger)).toBe('0.2,0.5,0.8,0.95,1');
+    expect(await ledger.redis.hgetall(webhookMarksKey(ledger.tag, ledger.tenant))).toEqual({ 0.2: '1', 0.5: '204' });
+  });
+
   test('go with the subscription', async () => {
     const ledger = await owned();
     const [one, two] = [await made(ledger, THRESHOLDS), await made(ledger, THRESHOLDS)];
@@ -228,6 +283,8 @@ describe('a key beside the record that is of another type', () => {
   test.each([
     ['the revision', (ledger: LedgerClient) => webhookRevisionKey(ledger.tag)],
     ["the owner's index", (ledger: LedgerClient) => webhookIndexKey(ledger.tag, ledger.tenant)],
+    ["the owner's changes", (ledger: LedgerClient) => webhookChangesKey(ledger.tag, ledger.tenant)],
+    ["the owner's counted utilizations", (ledger: LedgerClient) => webhookMarksKey(ledger.tag, ledger.tenant)],
   ])('%s ends every script before it writes', async (_what, keyOf) => {
     const ledger = await owned();
     const id = await made(ledger);
@@ -252,7 +309,7 @@ describe('a subscription\'s record that nobody wrote so', () => {
     await ledger.redis.set(webhookKey(ledger.tag, noHash), 'damaged');
     expect((await update(ledger, sound, { tu: '0.6' }))[0]).toBe('UPDATED');
     expect(await utilizations(ledger)).toBe('0.6,0.8,0.95,1');
-    expect(await ledger.scripts.run('webhook_targets', [webhookRevisionKey(ledger.tag)], [ledger.tenant, ''])).toEqual(
+    expect(await ledger.scripts.run('webhook_targets', [webhookRevisionKey(ledger.tag)], [ledger.tenant, '', ''])).toEqual(
       expect.arrayContaining([damaged, sound]),
     );
   });

@@ -127,7 +127,7 @@ describe('an event is for the subscriptions', () => {
 });
 
 describe('what is known of subscriptions', () => {
-  test('is read again only after a change in their partition', async () => {
+  test('is read again only after a change of its own', async () => {
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
     await book.refresh([tenant.id]);
@@ -135,7 +135,11 @@ describe('what is known of subscriptions', () => {
     await on.stored.redis.hset(storedWebhookKey(id), 'ur', 'https://93.184.216.34/behind-the-back');
     await book.refresh([tenant.id]);
     expect(book.matching(event(tenant.id, 'reservation.expired'))[0]).toBe(first);
-    await on.stored.redis.incr(webhookRevisionKey(on.stored.tagOf(tenant.id)));
+    const other = await tenant.made();
+    await book.refresh([tenant.id]);
+    expect(book.matching(event(tenant.id, 'reservation.expired')).map(({ subscriptionId }) => subscriptionId)).toEqual([id, other.subscription_id]);
+    expect(book.matching(event(tenant.id, 'reservation.expired'))[0]).toBe(first);
+    expectStatus(await tenant.patch(id, { name: 'changed' }), 200);
     await book.refresh([tenant.id]);
     expect(book.matching(event(tenant.id, 'reservation.expired'))[0]?.url).toBe('https://93.184.216.34/behind-the-back');
   });

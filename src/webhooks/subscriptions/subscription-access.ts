@@ -29,7 +29,7 @@ export class SubscriptionAccess {
       throw webhookRefusal(['NOT_FOUND']);
     }
     const key = webhookKey(tag, subscriptionId);
-    const [word, , nowMs, ...record] = await this.redis.scripts.run('find_webhook', [key, webhookRevisionKey(tag)], ['']);
+    const [word, , nowMs, ...record] = await this.redis.scripts.run('find_webhook', [key, webhookRevisionKey(tag)], ['', 1]);
     const fields = fieldsOf(record);
     if (word !== 'FOUND' || (caller.kind === 'tenant' && fieldOf(fields, 'tn') !== caller.tenantId)) {
       throw webhookRefusal(['NOT_FOUND']);

@@ -26,9 +26,28 @@ const KEPT = 20_000;
 /** What a target is made of, by the names of lua/lib/webhook.lua. */
 const TARGET_FIELDS = ['st', 'ur', 'hd', 'rp', 'df', 'et', 'ec', 'sf', 'tu'] as const;
 
+/** Owners whose lists one script is asked for. */
+const OWNERS_A_RUN = 100;
+
 interface OwnersList {
   readonly revision: string;
+  readonly readAt: number;
+  readonly byId: ReadonlyMap<string, DispatchTarget>;
   readonly targets: readonly DispatchTarget[];
+}
+
+/** A list that is being brought up to date; nobody else sees it until it is. */
+interface Reading {
+  readonly owner: string;
+  readonly known: OwnersList | undefined;
+  /** Up to which changes are in it; empty while there is nothing. */
+  revision: string;
+  /** Behind which id the reading of the whole list goes on; empty when that is not under way. */
+  after: string;
+  readAt: number;
+  isWhole: boolean;
+  /** The list as it is changed; undefined while it is as it was. */
+  changed: Map<string, DispatchTarget> | undefined;
 }
 
 interface Found {
@@ -105,7 +124,7 @@ export class SubscriptionBook {
       return fresh.target;
     }
     const reply = await this.redis.scripts.run(
-      'find_webhook', [webhookKey(tag, subscriptionId), webhookRevisionKey(tag)], [fresh?.revision ?? ''],
+      'find_webhook', [webhookKey(tag, subscriptionId), webhookRevisionKey(tag)], [fresh?.revision ?? '', 0],
     );
     if (reply[0] === 'UNCHANGED' && fresh !== undefined) {
       this.looks.set(tag, { revision: fresh.revision, at: now });
@@ -130,23 +149,73 @@ export class SubscriptionBook {
     return this.lists.get(owner)?.targets ?? [];
   }
 
+  /** Asks until every list is as it is in Redis: what changed since it was read, or all of it where nothing is known. */
   private async refreshPartition(tag: string, owners: readonly string[]): Promise<void> {
-    const [revision = '', ...rest] = await this.redis.scripts.run(
-      'webhook_targets', [webhookRevisionKey(tag)], owners.flatMap((owner) => [owner, this.lists.get(owner)?.revision ?? '']),
-    );
-    let at = 0;
-    for (const owner of owners) {
-      const count = rest[at];
-      at += 1;
-      if (count !== '=') {
-        const targets: (DispatchTarget | undefined)[] = [];
-        for (let left = Number(count); left > 0; left -= 1) {
-          const end = at + 2 + Number(rest[at + 1]);
-          targets.push(this.activeTarget(fieldsOf(rest.slice(at + 2, end)), rest[at] as string));
-          at = end;
+    let open = owners.map((owner) => this.reading(owner));
+    while (open.length > 0) {
+      const asked = open.slice(0, OWNERS_A_RUN);
+      const [revision = '', ...rest] = await this.redis.scripts.run(
+        'webhook_targets', [webhookRevisionKey(tag)], asked.flatMap(({ owner, revision: known, after }) => [owner, known, after]),
+      );
+      const done = new Set<Reading>();
+      for (let at = 0, index = 0; at < rest.length; index += 1) {
+        const reading = asked[index] as Reading;
+        at = this.readOn(reading, rest, at, revision);
+        if (reading.after === '' && reading.revision === revision) {
+          done.add(reading);
+          this.publish(reading);
         }
-        keep(this.lists, owner, { revision, targets: targets.filter((target) => target !== undefined) });
       }
+      open = open.filter((reading) => !done.has(reading));
+    }
+  }
+
+  private reading(owner: string): Reading {
+    const known = this.lists.get(owner);
+    const isFresh = known !== undefined && performance.now() - known.readAt < READ_AGAIN_MS;
+    return isFresh
+      ? { owner, known, revision: known.revision, after: '', readAt: known.readAt, isWhole: false, changed: undefined }
+      : { owner, known: undefined, revision: '', after: '', readAt: performance.now(), isWhole: true, changed: undefined };
+  }
+
+  /** Takes one owner's part of a reply. @returns where the next one begins */
+  private readOn(reading: Reading, reply: readonly string[], at: number, revision: string): number {
+    const [word, next = '', count] = reply.slice(at, at + 3);
+    const isAll = word === 'ALL';
+    if (isAll && reading.after === '') {
+      // What changes while a long list is read is told afterwards, as changes since it began.
+      Object.assign(reading, { revision, readAt: performance.now(), isWhole: true, changed: new Map() });
+    }
+    let place = at + 3;
+    if (Number(count) > 0) {
+      reading.changed ??= new Map(reading.known?.byId);
+    }
+    for (let left = Number(count); left > 0; left -= 1) {
+      const id = reply[place] as string;
+      const end = place + 2 + Number(reply[place + 1]);
+      const target = end === place + 2 ? undefined : this.activeTarget(fieldsOf(reply.slice(place + 2, end)), id);
+      if (target === undefined) {
+        reading.changed?.delete(id);
+      } else {
+        reading.changed?.set(id, target);
+      }
+      place = end;
+    }
+    if (isAll) {
+      reading.after = next;
+    } else {
+      reading.revision = next === '' ? revision : next;
+    }
+    return place;
+  }
+
+  /** Several may read the same list at a time. One that knows more stays, unless Redis itself went back to an earlier state. */
+  private publish({ owner, revision, readAt, isWhole, known, changed }: Reading): void {
+    const current = this.lists.get(owner);
+    if (isWhole || current === undefined || Number(revision) >= Number(current.revision)) {
+      const byId = changed ?? known?.byId ?? new Map<string, DispatchTarget>();
+      const targets = changed === undefined ? (known?.targets ?? []) : [...changed.values()];
+      keep(this.lists, owner, { revision, readAt, byId, targets });
     }
   }
 

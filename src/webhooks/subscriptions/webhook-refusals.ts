@@ -21,6 +21,10 @@ export function webhookRefusal([word, detail]: readonly string[]): Error {
       );
     case 'TOO_MANY':
       return new Refusal('INVALID_REQUEST', `there can be at most ${detail} webhook subscriptions for one owner`, { limit: Number(detail) });
+    case 'TOO_MANY_MARKS':
+      return new Refusal('INVALID_REQUEST', `the active subscriptions of one tenant can ask for at most ${detail} different values of thresholds.budget_utilization`, {
+        field: 'thresholds.budget_utilization', limit: Number(detail),
+      });
     default:
       return new Error(`a webhook script answered ${word}`);
   }
