@@ -1,21 +1,25 @@
 #!lua flags=no-writes
--- balances: the budgets of one tenant that match a subject, at one instant, a page at a time.
+-- balances: the budgets of one tenant that match a subject, a bounded run through their index at a time.
 --
 -- KEYS[1]   budget_index     sorted set of the tenant's 'scope unit', all scores 0, so a scope stands before those below it
--- ARGV[1]   after            the 'scope unit' that ended the page before, or empty
--- ARGV[2]   limit            budgets a page
--- ARGV[3]   include_children 1 adds the budgets below the matching scopes
--- ARGV[4]   deepest          the deepest segment asked for, the one a matching scope ends with
+-- ARGV[1]   after            the 'scope unit' that ended the run before, or empty
+-- ARGV[2]   limit            budgets a run returns
+-- ARGV[3]   examine          entries of the index a run looks at, at least 1
+-- ARGV[4]   include_children 1 adds the budgets below the matching scopes
+-- ARGV[5]   prefix           the segments asked for that a matching scope begins with, joined by slashes
+-- ARGV[6]   deepest          the deepest segment asked for, the one a matching scope ends with
 -- ARGV[...] the other segments asked for, each of which a matching scope holds
--- RETURNS   next (scope unit balance)*, next being where the following page starts after, or empty
--- BOUND     the budgets of one tenant
+-- RETURNS   next (scope unit balance)*, next being where the following run starts after, or empty at the end
+-- BOUND     examine entries, limit budgets
 -- EMITS     nothing
--- @include  keys, budget
+-- @include  keys, budget, index_walk
 --
--- Segments match whole: agent:bot does not find agent:bot2.
+-- Segments match whole: agent:bot does not find agent:bot2. A budget's figures are from one instant, those of different runs from
+-- different ones.
 local budget_index = KEYS[1]
-local after, limit, include_children, deepest = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1', ARGV[4]
-local first_segment, PAGE = 5, 200
+local after, limit, examine, include_children = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
+local prefix, deepest = ARGV[5], ARGV[6]
+local first_segment = 7
 
 local tag = tag_of_key(budget_index)
 
@@ -33,17 +37,16 @@ local function matches(scope)
   return true
 end
 
-local reply, found, last = { '' }, 0, after
-while true do
-  local from = last == '' and '-' or '(' .. last
-  local members = redis.call('ZRANGEBYLEX', budget_index, from, '+', 'LIMIT', 0, PAGE)
+local reply, found, examined, last = { '' }, 0, 0, after
+
+-- Looks at the entries from `first` to before `stop`, as far as the run goes. Returns false when it ended there.
+local function walk(first, stop)
+  local from = bytes_less(last, first) and '[' .. first or '(' .. last
+  local members = redis.call('ZRANGEBYLEX', budget_index, from, '(' .. stop, 'LIMIT', 0, examine - examined)
   for _, member in ipairs(members) do
     local scope, unit = string.match(member, '^(%S+) (%S+)$')
+    examined, last = examined + 1, member
     if matches(scope) then
-      if found == limit then
-        reply[1] = last
-        return reply
-      end
       local budget = read_budget(tag, unit, scope)
       if not budget then
         error('the budget index names a budget that is gone: ' .. member)
@@ -53,9 +56,17 @@ while true do
       reply[#reply + 1] = unit
       reply[#reply + 1] = balance_text(budget)
     end
-    last = member
+    if found == limit or examined == examine then
+      reply[1] = member
+      return false
+    end
   end
-  if #members < PAGE then
-    return reply
-  end
+  return true
 end
+
+-- The scope that the prefix names, in each of its units, and then what lies below it: '0' follows '/' as '!' follows a blank. What
+-- stands between the two only begins with the same characters.
+if walk(prefix .. ' ', prefix .. '!') and (include_children or not string.find('/' .. prefix .. '/', '/' .. deepest .. '/', 1, true)) then
+  walk(prefix .. '/', prefix .. '0')
+end
+return reply

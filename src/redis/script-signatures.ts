@@ -98,7 +98,7 @@ export const SCRIPT_SIGNATURES = {
   },
   balances: {
     keys: ['budget_index'],
-    args: ['after', 'limit', 'include_children', 'deepest'],
+    args: ['after', 'limit', 'examine', 'include_children', 'prefix', 'deepest'],
     rest: true,
     flags: ['no-writes'],
   },

@@ -91,7 +91,7 @@ describe('a Redis that has lost its functions', () => {
     const { service, metric } = await startBoth();
     const { client, scripts } = service;
     const budgets = budgetIndexKey('{p00}', 'acme');
-    const read = (): Promise<unknown> => scripts.run('balances', [budgets], ['', 10, '0', 'tenant:acme']);
+    const read = (): Promise<unknown> => scripts.run('balances', [budgets], ['', 10, 10, '0', 'tenant:acme', 'tenant:acme']);
     const textsRun = (): Promise<number> => metric('holdfast_script_texts_run_total');
     await read();
     expect(await textsRun()).toBe(0);
@@ -100,7 +100,7 @@ describe('a Redis that has lost its functions', () => {
     await client.function('FLUSH');
     await read();
     expect(await textsRun()).toBe(1);
-    await scripts.runMany('balances', [{ keys: [budgets], args: ['', 10, '0', 'tenant:acme'] }, { keys: [budgets], args: ['', 10, '0', 'tenant:acme'] }]);
+    await scripts.runMany('balances', [{ keys: [budgets], args: ['', 10, 10, '0', 'tenant:acme', 'tenant:acme'] }, { keys: [budgets], args: ['', 10, 10, '0', 'tenant:acme', 'tenant:acme'] }]);
     expect(await textsRun()).toBe(3);
     await client.config('SET', 'maxmemory', '0');
     await eventually('it has them again', async () => {

@@ -2,6 +2,7 @@ import { expect, test } from '@jest/globals';
 import { budgetIndexKey } from '../../src/redis/keyspace.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { snapshot } from '../support/ledger-state.js';
+import { commandsOf } from '../support/script-commands.js';
 import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
@@ -15,12 +16,12 @@ interface Page {
 async function page(
   ledger: LedgerClient,
   segments: readonly string[],
-  options: { after?: string; limit?: number; children?: boolean } = {},
+  options: { after?: string; limit?: number; examine?: number; children?: boolean; prefix?: string } = {},
 ): Promise<Page> {
   const [deepest = '', ...others] = segments;
-  const { after = '', limit = 100, children = false } = options;
+  const { after = '', limit = 100, examine = 1000, children = false, prefix = ledger.scope() } = options;
   const [next = '', ...rows] = await ledger.scripts.run('balances', [budgetIndexKey(ledger.tag, ledger.tenant)], [
-    after, limit, children ? '1' : '0', deepest, ...others,
+    after, limit, examine, children ? '1' : '0', prefix, deepest, ...others,
   ]);
   const found = Array.from({ length: rows.length / 3 }, (_, index) => rows.slice(3 * index, 3 * index + 3).join(' '));
   return { next, found };
@@ -81,12 +82,46 @@ test('pages through hundreds of budgets, each once, whatever does not match betw
   expect(found).toEqual(expected);
 });
 
-test('a page that ends with the last match says that there is no next one', async () => {
+test('a run looks at no more entries than it is told to, and the next goes on behind them, also when the last one is gone', async () => {
   const ledger = await newLedger();
-  await ledger.makeBudget();
-  await ledger.makeBudget({ unit: 'CREDITS' });
-  expect((await page(ledger, [`tenant:${ledger.tenant}`], { limit: 2 })).next).toBe('');
-  expect((await page(ledger, [`tenant:${ledger.tenant}`], { limit: 1 })).next).not.toBe('');
+  for (let index = 0; index < 25; index += 1) {
+    await ledger.makeBudget({ scope: ledger.scope({ agent: `a${String(index).padStart(2, '0')}` }) });
+  }
+  const scopes: string[] = [];
+  let [after, runs] = ['', 0];
+  do {
+    let run: Page | undefined;
+    const commands = await commandsOf(ledger.redis, ledger.tenant, async () => {
+      run = await page(ledger, ['agent:a24'], { after, examine: 10 });
+    });
+    expect(commands.filter(([name]) => name === 'ZRANGEBYLEX').map((args) => args.slice(-2))).toContainEqual(['0', '10']);
+    expect(commands.filter(([name]) => name === 'HMGET').length).toBeLessThanOrEqual(1);
+    scopes.push(...(run as Page).found);
+    after = (run as Page).next;
+    await ledger.redis.zrem(budgetIndexKey(ledger.tag, ledger.tenant), after);
+    runs += 1;
+  } while (after !== '');
+  expect(runs).toBe(3);
+  expect(scopes).toEqual([`${ledger.scope({ agent: 'a24' })} TOKENS 1000,0,0,1000,0,0,0`]);
+});
+
+test('a run looks only at what begins with the segments that are given without a gap', async () => {
+  const ledger = await newLedger();
+  for (let index = 0; index < 20; index += 1) {
+    await ledger.makeBudget({ scope: ledger.scope({ workspace: `w-${index}` }) });
+    await ledger.makeBudget({ scope: ledger.scope({ workspace: `z${index}` }) });
+  }
+  await ledger.makeBudget({ scope: ledger.scope({ workspace: 'w' }) });
+  await ledger.makeBudget({ scope: ledger.scope({ workspace: 'w', agent: 'bot' }) });
+  const prefix = ledger.scope({ workspace: 'w' });
+  const own = [`${prefix} TOKENS 1000,0,0,1000,0,0,0`];
+  const below = [`${ledger.scope({ workspace: 'w', agent: 'bot' })} TOKENS 1000,0,0,1000,0,0,0`];
+  expect(await page(ledger, ['workspace:w'], { prefix, examine: 3 })).toEqual({ next: '', found: own });
+  expect(await page(ledger, ['workspace:w'], { prefix, examine: 3, children: true })).toEqual({ next: '', found: [...own, ...below] });
+  expect(await page(ledger, ['agent:bot', 'workspace:w'], { prefix, examine: 3 })).toEqual({ next: '', found: below });
+  // A cursor may stand between the two.
+  expect(await page(ledger, ['workspace:w'], { prefix, examine: 3, children: true, after: `${prefix}-19 TOKENS` })).toEqual({ next: '', found: below });
+  expect(await page(ledger, ['workspace:nothing'], { prefix: ledger.scope({ workspace: 'nothing' }), examine: 1 })).toEqual({ next: '', found: [] });
 });
 
 test('a tenant without budgets has an empty page', async () => {

@@ -59,7 +59,7 @@ test('on a full Redis, commit, release and expire still settle, replay included,
   expect((await ledger.get(toMeet.id)).slice(0, 2)).toEqual(['RESERVATION_EXPIRED', 'now']);
   expect((await ledger.get(toCommit.id))[0]).toBe('FOUND');
   const balances = await ledger.scripts.run('balances', [budgetIndexKey(ledger.tag, ledger.tenant)], [
-    '', 10, '0', `tenant:${ledger.tenant}`,
+    '', 10, 10, '0', `tenant:${ledger.tenant}`, `tenant:${ledger.tenant}`,
   ]);
   expect(balances).toEqual(['', ledger.scope(), 'TOKENS', '985,0,15,1000,0,0,0']);
   await assertInvariants(ledger);
