@@ -1,9 +1,21 @@
+import importX from 'eslint-plugin-import-x';
 import tseslint from 'typescript-eslint';
 
 /** A folder of src is a capability; the others see only its index.ts (also of nested capabilities). */
 const PUBLIC_FILES_ONLY = {
   regex: '^(\\.\\./)+([a-z-]+/)+(?!index\\.js$)[^/]+$',
   message: "Import another capability only through its public file, '<folder>/index.js'.",
+};
+
+const REDIS_TIME_ONLY = {
+  selector: "CallExpression[callee.object.name='Date'][callee.property.name='now']",
+  message: 'Decisions use the time of Redis; durations use performance.now().',
+};
+
+/** The rule about dependencies cannot see a package that is named this way. */
+const NO_HIDDEN_REQUIRE = {
+  selector: "CallExpression[callee.type='CallExpression'][callee.callee.name='createRequire']",
+  message: 'Import the package by its name, so that its declaration can be checked.',
 };
 
 export default tseslint.config(
@@ -27,10 +39,19 @@ export default tseslint.config(
       '@typescript-eslint/no-extraneous-class': 'off',
       eqeqeq: 'error',
       'no-console': 'error',
-      'no-restricted-syntax': [
+      'no-restricted-syntax': ['error', REDIS_TIME_ONLY],
+    },
+  },
+  {
+    // What src imports must be installed where development dependencies are not; types go the same way, so that nobody has to judge.
+    files: ['src/**/*.ts'],
+    plugins: { 'import-x': importX },
+    rules: {
+      'import-x/no-extraneous-dependencies': [
         'error',
-        { selector: "CallExpression[callee.object.name='Date'][callee.property.name='now']", message: 'Decisions use the time of Redis; durations use performance.now().' },
+        { devDependencies: false, optionalDependencies: false, peerDependencies: false, includeTypes: true },
       ],
+      'no-restricted-syntax': ['error', REDIS_TIME_ONLY, NO_HIDDEN_REQUIRE],
     },
   },
   {

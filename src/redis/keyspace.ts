@@ -1,4 +1,4 @@
-import { createRequire } from 'node:module';
+import calculateSlot from 'cluster-key-slot';
 
 /**
  * Every key name of Holdfast is built here, and by its twin `lua/lib/keys.lua`; a test compares the two.
@@ -6,7 +6,6 @@ import { createRequire } from 'node:module';
  * A key starts with its partition's hash tag, `{p00}` to `{pff}`, so that all that one script touches lives in one
  * slot of a Redis Cluster. A partition is `crc16(tenant_id) mod PARTITIONS`; ids that leave the process embed it.
  */
-const calculateSlot = createRequire(import.meta.url)('cluster-key-slot') as (key: string) => number;
 
 /** Partition counts are powers of two up to this, so that the slot (crc16 mod 16384) gives the same partition as crc16 itself. */
 export const MAX_PARTITIONS = 256;

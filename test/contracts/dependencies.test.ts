@@ -1,0 +1,43 @@
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from '@jest/globals';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+interface Finding {
+  readonly ruleId: string;
+  readonly line: number;
+}
+
+const LINT = `
+  import { ESLint } from 'eslint';
+  const { file, text } = JSON.parse(process.argv[1]);
+  const [{ messages }] = await new ESLint().lintText(text, { filePath: file });
+  process.stdout.write(JSON.stringify(messages));`;
+
+/** What the project's lint would say about dependencies if these lines stood in `file`: the rules by line. */
+function lint(file: string, lines: readonly string[]): Record<string, string[]> {
+  const question = JSON.stringify({ file, text: `${lines.join('\n')}\n` });
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', LINT, question], { cwd: ROOT, encoding: 'utf8' });
+  if (status !== 0) {
+    throw new Error(stderr);
+  }
+  const messages = JSON.parse(stdout) as Finding[];
+  const found = messages.filter(({ ruleId }) => ruleId === 'import-x/no-extraneous-dependencies' || ruleId === 'no-restricted-syntax');
+  return Object.fromEntries(lines.map((line, index) => [line, found.filter((one) => one.line === index + 1).map(({ ruleId }) => ruleId)]));
+}
+
+test('lint refuses in src each way to load a package that is not a runtime dependency, and no other', () => {
+  const refused = [
+    "import { parse } from 'yaml';",
+    "import type { Options } from 'ajv';",
+    "export { default as denque } from 'denque';",
+    "import '@nestjs/testing';",
+    "export const later = (): Promise<unknown> => import('fast-check');",
+    "const require = createRequire(import.meta.url); require('standardwebhooks');",
+    "createRequire(import.meta.url)('undici');",
+  ];
+  const allowed = ["import { createRequire } from 'node:module';", "import { Agent } from 'undici';", "import calculateSlot from 'cluster-key-slot';", "import './client.js';"];
+  const found = lint('src/redis/keyspace.ts', [...allowed, ...refused]);
+  expect(Object.entries(found).filter(([, rules]) => rules.length > 0).map(([line]) => line)).toEqual(refused);
+});
