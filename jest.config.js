@@ -12,7 +12,9 @@ function selection() {
 
 /** Real Redis in every test: global-setup starts one on free ports for the whole run, and files that need one of their own get it. */
 export default {
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/test/support/environment.mjs',
+  // Not in the folder for temporary files, which a run has of its own.
+  cacheDirectory: '<rootDir>/node_modules/.cache/jest',
   ...selection(),
   testMatch: ['**/*.test.ts'],
   extensionsToTreatAsEsm: ['.ts'],
@@ -34,6 +36,7 @@ export default {
   },
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
+  // Like every other limit, as long as this on an idle machine; test/support/time-limits.ts measures how idle it is.
   testTimeout: 30000,
   maxWorkers: 3,
 };

@@ -2,10 +2,14 @@
 // ends with jest's exit code. With --on=cluster,sentinel (npm run test:topologies) it runs instead, on each of them, the suites
 // that test/topologies.json names. Other arguments go to jest. The last line is `N passed, N failed`.
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
+import { constants } from 'node:os';
 import { join } from 'node:path';
 import { ROOT, checkNode, ensureBuild, ensureDependencies, ensureRedis, runCommand } from './install.mjs';
+import { openRun } from './test-run.mjs';
+
+const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+let stopped;
 
 runCommand(async () => {
   checkNode();
@@ -14,11 +18,11 @@ runCommand(async () => {
   // Some tests start the built service, and two of them must not build it at the same time.
   ensureBuild();
   const { topologies, args } = readArguments(process.argv.slice(2));
-  const directory = mkdtempSync(join(tmpdir(), 'holdfast-test-'));
+  const run = openRun();
   try {
-    return await runAll(topologies, args, directory);
+    return await runAll(topologies, args, run.folder);
   } finally {
-    rmSync(directory, { recursive: true, force: true });
+    await run.close({ inOrder: stopped === undefined });
   }
 });
 
@@ -31,7 +35,7 @@ function readArguments(words) {
   return { topologies, args: words.filter((word) => word !== option) };
 }
 
-/** One run after the other, the later ones also when an earlier one fails. */
+/** One run after the other, the later ones also when an earlier one fails, but none after a signal to stop. */
 async function runAll(topologies, args, directory) {
   const total = { passed: 0, failed: 0 };
   let code = 0;
@@ -47,6 +51,9 @@ async function runAll(topologies, args, directory) {
     total.passed += counts?.passed ?? 0;
     total.failed += counts?.failed ?? 0;
     code ||= ended;
+    if (stopped !== undefined) {
+      break;
+    }
   }
   if (isCounted) {
     process.stdout.write(`${total.passed} passed, ${total.failed} failed\n`);
@@ -63,12 +70,18 @@ function runJest(args, countsFile, settings) {
     stdio: 'inherit',
     env: { ...process.env, ...settings, HOLDFAST_TEST_COUNTS: countsFile },
   });
-  // The terminal sends ^C to jest as well; this process only has to outlive it.
-  process.on('SIGINT', () => undefined);
-  process.on('SIGTERM', () => child.kill('SIGTERM'));
+  // This process outlives jest, to see that nothing else does.
+  const pass = (signal) => {
+    stopped = signal;
+    child.kill(signal);
+  };
+  STOP_SIGNALS.forEach((signal) => process.on(signal, pass));
   return new Promise((resolve, reject) => {
     child.once('error', reject);
-    child.once('exit', (code, signal) => resolve(signal === null ? code : 1));
+    child.once('exit', (code, signal) => {
+      STOP_SIGNALS.forEach((one) => process.off(one, pass));
+      resolve(stopped === undefined ? (signal === null ? code : 1) : 128 + constants.signals[stopped]);
+    });
   });
 }
 

@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { patience } from '../support/time-limits.js';
 
 const UP = fileURLToPath(new URL('../../scripts/up.mjs', import.meta.url));
 /** What a developer may have set for an own Holdfast must not reach those of the tests. */
@@ -77,6 +78,6 @@ export class RunningUp {
 
 /** What a shell prints for these lines, pasted in one go. */
 export function paste(lines: string): UpResult {
-  const { status, stdout, stderr } = spawnSync('sh', ['-c', lines], { encoding: 'utf8', timeout: 30_000 });
+  const { status, stdout, stderr } = spawnSync('sh', ['-c', lines], { encoding: 'utf8', timeout: patience(30_000) });
   return { code: status, stdout, stderr };
 }

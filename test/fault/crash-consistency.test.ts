@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -46,8 +46,8 @@ afterEach(async () => {
  * its promise is tried where a flush takes no time, in memory.
  */
 function directoryFor(fsync: string): string {
-  const inMemory = fsync === 'everysec' && existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
-  return mkdtempSync(join(process.env['CRASH_DIR'] ?? inMemory, 'holdfast-test-crash-'));
+  const inMemory = fsync === 'everysec' ? process.env['TEST_MEMORY_FOLDER'] : undefined;
+  return mkdtempSync(join(process.env['CRASH_DIR'] ?? inMemory ?? tmpdir(), 'holdfast-test-crash-'));
 }
 
 async function open(fsync: string): Promise<Site> {

@@ -1,14 +1,16 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { eventually } from './eventually.js';
 import { storeSettings } from './store.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** Beside dist, so that a test never runs an old build nor disturbs the current one; as deep, so that it finds lua/. */
 const BUILD = '.test-dist';
+const STOP_WITH_PARENT = pathToFileURL(join(ROOT, 'scripts/stop-with-parent.mjs')).href;
 const LOCK_POLL_MS = 100;
 
 export interface ServiceProcess {
@@ -24,17 +26,23 @@ export interface ServiceProcess {
  * writing. Throws what the compiler says.
  */
 export function buildService(): void {
+  // Once is enough: a run tests one state of the sources.
+  const built = process.env['TEST_BUILT_MARK'] ?? '';
   const lock = join(ROOT, BUILD, 'building');
   mkdirSync(join(ROOT, BUILD), { recursive: true });
   while (!isTaken(lock)) {
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOCK_POLL_MS);
   }
   try {
+    if (existsSync(built)) {
+      return;
+    }
     const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
     const { status, stdout } = spawnSync(process.execPath, [compiler, '-p', 'tsconfig.json', '--outDir', BUILD, '--incremental'], { cwd: ROOT, encoding: 'utf8' });
     if (status !== 0) {
       throw new Error(stdout);
     }
+    writeFileSync(built, '');
   } finally {
     rmSync(lock, { force: true });
   }
@@ -71,12 +79,13 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Runs main.js of the build with exactly this environment (and PATH). Whoever starts it ends it. */
+/** Runs main.js of the build with exactly this environment (and PATH and TMPDIR). Whoever starts it ends it; at the latest it ends with its parent. */
 export function spawnService(env: Record<string, string>): ServiceProcess {
-  const child = spawn(process.execPath, [join(ROOT, BUILD, 'main.js')], {
-    env: { PATH: process.env['PATH'] ?? '', ...storeSettings(env) },
-    stdio: ['ignore', 'pipe', 'pipe'],
+  const child = spawn(process.execPath, ['--import', STOP_WITH_PARENT, join(ROOT, BUILD, 'main.js')], {
+    env: { PATH: process.env['PATH'] ?? '', TMPDIR: tmpdir(), ...storeSettings(env) },
+    stdio: ['pipe', 'pipe', 'pipe'],
   });
+  child.stdin.on('error', () => undefined);
   const output = { stdout: '', stderr: '' };
   child.stdout.on('data', (chunk: Buffer) => (output.stdout += chunk.toString()));
   child.stderr.on('data', (chunk: Buffer) => (output.stderr += chunk.toString()));

@@ -1,10 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { patience } from './time-limits.ts';
 
 const POLL_MS = 10;
 
 /**
  * Looks again and again until `probe` returns something other than undefined and false, and returns it. What the probe
- * throws counts as "not yet"; the last of it is in the error when the time is over.
+ * throws counts as "not yet"; the last of it is in the error when the time is over, which is longer on a busy machine.
  */
 export async function eventually<T>(
   what: string,
@@ -12,7 +13,8 @@ export async function eventually<T>(
   withinMs = 15_000,
   pollMs = POLL_MS,
 ): Promise<Exclude<T, undefined | false>> {
-  const deadline = performance.now() + withinMs;
+  const limitMs = patience(withinMs);
+  const deadline = performance.now() + limitMs;
   let last: unknown;
   for (;;) {
     try {
@@ -25,7 +27,7 @@ export async function eventually<T>(
       last = error;
     }
     if (performance.now() > deadline) {
-      throw new Error(`did not happen within ${withinMs} ms: ${what} (last: ${String(last)})`, { cause: last });
+      throw new Error(`did not happen within ${limitMs} ms: ${what} (last: ${String(last)})`, { cause: last });
     }
     await delay(pollMs);
   }

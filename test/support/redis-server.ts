@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { patience } from './time-limits.ts';
 
 export interface RedisOptions {
   readonly appendonly?: boolean;
@@ -215,7 +216,7 @@ class ServerProcess implements RedisServer {
     const ended = once(child, 'exit');
     child.kill(signal);
     child.kill('SIGCONT');
-    const timer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+    const timer = setTimeout(() => child.kill('SIGKILL'), patience(STOP_TIMEOUT_MS));
     await ended;
     clearTimeout(timer);
   }

@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import { once } from 'node:events';
 import { finished } from 'node:stream/promises';
+import { patience } from '../time-limits.js';
 
 /** What came back on a connection, its first answer taken apart. */
 export interface WireAnswer {
@@ -24,7 +25,7 @@ export async function exchange(port: number, bytes: Buffer, { cutOff = false } =
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
   const received: Buffer[] = [];
   socket.on('data', (chunk: Buffer) => received.push(chunk));
-  const patience = setTimeout(() => socket.destroy(new Error('the connection was not closed in time')), PATIENCE_MS);
+  const timer = setTimeout(() => socket.destroy(new Error('the connection was not closed in time')), patience(PATIENCE_MS));
   try {
     await once(socket, 'connect');
     socket.write(bytes);
@@ -38,7 +39,7 @@ export async function exchange(port: number, bytes: Buffer, { cutOff = false } =
       throw error;
     }
   } finally {
-    clearTimeout(patience);
+    clearTimeout(timer);
     socket.destroy();
   }
   return parse(Buffer.concat(received));

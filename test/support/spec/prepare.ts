@@ -1,6 +1,6 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { parse } from 'yaml';
 
 /** The protocol's documents by plane. Where both describe an operation, the first one counts. */
@@ -29,13 +29,6 @@ export function prepareSpec(rootDir: string): void {
   const copy = join(mkdtempSync(join(tmpdir(), 'holdfast-test-spec-')), 'spec.json');
   writeFileSync(copy, JSON.stringify(documents));
   process.env['TEST_SPEC_FILE'] = copy;
-}
-
-export function removePreparedSpec(): void {
-  const copy = process.env['TEST_SPEC_FILE'];
-  if (copy !== undefined) {
-    rmSync(dirname(copy), { recursive: true, force: true });
-  }
 }
 
 /** Descriptions are most of the documents. A property that is named so has a schema as its value, and stays. */

@@ -1,0 +1,6 @@
+export interface Run {
+  readonly folder: string;
+  close(how: { readonly inOrder: boolean }): Promise<void>;
+}
+
+export function openRun(): Run;

@@ -1,0 +1,152 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeAll, expect, jest, test } from '@jest/globals';
+import { buildService } from '../support/built-service.js';
+import { eventually } from '../support/eventually.js';
+
+/* Runs of jest inside this one, on files that `npm test` leaves out, to see how they end. */
+
+jest.setTimeout(180_000);
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const COMMANDS = {
+  'npm test': ['scripts/test.mjs'],
+  jest: ['--experimental-vm-modules', '--disable-warning=ExperimentalWarning', 'node_modules/jest/bin/jest.js'],
+} as const;
+
+interface Started {
+  readonly kind?: string;
+  readonly pid?: number;
+  readonly folder?: string;
+  readonly runner?: number;
+}
+
+interface FixtureRun {
+  readonly child: ChildProcess;
+  readonly folder: string;
+  readonly log: string;
+  readonly output: { text: string };
+  readonly ended: Promise<unknown>;
+}
+
+const children: ChildProcess[] = [];
+
+beforeAll(buildService);
+
+afterEach(() => {
+  children.splice(0).forEach((child) => child.kill('SIGKILL'));
+});
+
+function run(command: keyof typeof COMMANDS, fixture: string, env: Record<string, string>): FixtureRun {
+  const folder = mkdtempSync(join(tmpdir(), 'runs-'));
+  const log = join(folder, 'log');
+  const { TEST_RUN_FOLDER: _run, TEST_REDIS_URL: _redis, TEST_TOPOLOGY: _topology, ...inherited } = process.env;
+  const child = spawn(process.execPath, [...COMMANDS[command], '--testMatch', `**/${fixture}.fixture.ts`, '--maxWorkers=2'], {
+    cwd: ROOT,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...inherited, TMPDIR: folder, FIXTURE_LOG: log, ...env },
+  });
+  children.push(child);
+  const output = { text: '' };
+  child.stdout.on('data', (chunk: Buffer) => (output.text += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (output.text += chunk.toString()));
+  return { child, folder, log, output, ended: once(child, 'exit') };
+}
+
+function startedBy({ log }: FixtureRun): Started[] {
+  return existsSync(log) ? readFileSync(log, 'utf8').trim().split('\n').map((line) => JSON.parse(line) as Started) : [];
+}
+
+/** Also a zombie counts as gone: nothing but its number is left. */
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return !existsSync('/proc/self') || !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return false;
+  }
+}
+
+/** Everything that the fixture started, and its whole folder for temporary files, is gone. */
+async function expectNothingLeft(fixture: FixtureRun): Promise<void> {
+  const started = startedBy(fixture);
+  const kinds = started.flatMap(({ kind }) => kind ?? []);
+  expect(kinds.slice(0, 7)).toEqual([
+    'redis', 'service', 'service with a Redis of its own', 'embedded redis', 'a shell in a group of its own', "the shell's child", 'worker of jest',
+  ]);
+  const left = (): unknown[] => [
+    ...started.filter(({ pid, folder }) => (pid !== undefined && isAlive(pid)) || (folder !== undefined && existsSync(folder))),
+    ...readdirSync(fixture.folder).filter((name) => name !== 'log'),
+  ];
+  await eventually('nothing is left', () => {
+    if (left().length > 0) {
+      throw new Error(JSON.stringify(left()));
+    }
+    return true;
+  });
+}
+
+const isReady = (fixture: FixtureRun) => (): boolean => startedBy(fixture).some(({ runner }) => runner !== undefined);
+
+test.each(['hook', 'timeout'])('a run whose %s fails leaves no process and no file behind', async (ending) => {
+  const fixture = run('npm test', '{leaky,idle}', { FIXTURE: ending });
+  const [code] = (await fixture.ended) as [number];
+  expect(fixture.output.text).toContain(ending === 'hook' ? 'the hook fails' : 'Exceeded timeout');
+  await expectNothingLeft(fixture);
+  expect(fixture.output.text).toMatch(/\n1 passed, 1 failed\n/);
+  expect(fixture.output.text).toMatch(/left running by the tests, and killed after \d+ ms: [^\n]*sleep 600/);
+  expect(code).toBe(1);
+});
+
+test.each([
+  ['npm test', 'SIGINT'],
+  ['npm test', 'SIGKILL'],
+  ['jest', 'SIGTERM'],
+  ['jest', 'SIGKILL'],
+] as const)('%s that gets %s leaves no process and no file behind', async (command, signal) => {
+  const fixture = run(command, '{leaky,idle}', { FIXTURE: 'wait' });
+  await eventually('everything runs', isReady(fixture), 120_000);
+  fixture.child.kill(signal);
+  await fixture.ended;
+  await expectNothingLeft(fixture);
+});
+
+test('a jest that is killed under `npm test` leaves no process and no file behind, and counts as failed', async () => {
+  const fixture = run('npm test', '{leaky,idle}', { FIXTURE: 'wait' });
+  await eventually('everything runs', isReady(fixture), 120_000);
+  const [{ runner }] = startedBy(fixture).slice(-1) as [Started];
+  process.kill(runner as number, 'SIGKILL');
+  expect(await fixture.ended).toEqual([1, null]);
+  await expectNothingLeft(fixture);
+  expect(fixture.output.text).toMatch(/\n0 passed, 1 failed\n/);
+});
+
+test.each([
+  ['1', /Tests: +4 failed/],
+  ['5', /Tests: +4 passed/],
+])('every limit is %s times as long where the machine is so much slower', async (factor, outcome) => {
+  const fixture = run('jest', 'limits', { TEST_TIME_FACTOR: factor });
+  await fixture.ended;
+  expect(fixture.output.text).toMatch(outcome);
+});
+
+test('the speed of the machine is measured once, and busy processors make the limits longer', async () => {
+  const { measureTimeFactor, timeFactor } = await import('../support/time-limits.js');
+  const before = process.env['TEST_TIME_FACTOR'];
+  const loops = Array.from({ length: 12 }, () => spawn(process.execPath, ['-e', 'for (;;) {}'], { stdio: 'ignore', timeout: 60_000 }));
+  children.push(...loops);
+  try {
+    delete process.env['TEST_TIME_FACTOR'];
+    await measureTimeFactor();
+    const measured = timeFactor();
+    expect(measured).toBeGreaterThan(1.5);
+    await measureTimeFactor();
+    expect(timeFactor()).toBe(measured);
+  } finally {
+    process.env['TEST_TIME_FACTOR'] = before;
+  }
+});
