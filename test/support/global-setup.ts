@@ -2,7 +2,7 @@
 import { openRun, type Run } from '../../scripts/test-run.mjs';
 import { prepareSpec } from './spec/prepare.ts';
 import { launchStore, lend, topologyOfRun } from './store.ts';
-import { measureTimeFactor } from './time-limits.ts';
+import { setTimeFactor } from './time-limits.ts';
 
 /** Set when jest was started without `npm test`, which opens a run itself. */
 export let ownRun: Run | undefined;
@@ -15,7 +15,7 @@ export default async function globalSetup({ rootDir, maxWorkers }: { rootDir: st
   if (process.env['TEST_RUN_FOLDER'] === undefined) {
     ownRun = openRun();
   }
-  await measureTimeFactor();
+  await setTimeFactor();
   prepareSpec(rootDir);
   const url = await launchStore();
   process.env['TEST_REDIS_URL'] = url;

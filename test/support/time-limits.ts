@@ -21,14 +21,19 @@ export function patience(ms: number): number {
   return Math.ceil(ms * timeFactor());
 }
 
-/** Measures once, as many processes at a time as jest has workers: what counts is what is left beside everything else. */
-export async function measureTimeFactor(): Promise<void> {
+/** How slow the machine is now, as many processes at a time as jest has workers: what counts is what is left beside everything else. */
+export async function slowness(): Promise<number> {
+  const startedAt = performance.now();
+  await Promise.all(Array.from({ length: PROCESSES }, () => once(spawn(process.execPath, ['-e', WORK], { stdio: 'ignore' }), 'exit')));
+  return (performance.now() - startedAt) / USUAL_MS;
+}
+
+/** Measures once in a run, before its first limit. */
+export async function setTimeFactor(): Promise<void> {
   if (process.env['TEST_TIME_FACTOR'] !== undefined) {
     return;
   }
-  const startedAt = performance.now();
-  await Promise.all(Array.from({ length: PROCESSES }, () => once(spawn(process.execPath, ['-e', WORK], { stdio: 'ignore' }), 'exit')));
-  const factor = Math.min(LARGEST_FACTOR, Math.max(1, (performance.now() - startedAt) / USUAL_MS));
+  const factor = Math.min(LARGEST_FACTOR, Math.max(1, await slowness()));
   process.env['TEST_TIME_FACTOR'] = factor.toFixed(1);
   if (factor > 1.5) {
     process.stderr.write(`this machine is busy or slow: time limits are ${factor.toFixed(1)} times as long as usual\n`);
