@@ -3,7 +3,6 @@ import { SchedulerRegistry } from '@nestjs/schedule';
 import { createLogger } from '../../src/logging/index.js';
 import { deliveryIdOf, deliveryPlaceOf, partsOfRef } from '../../src/webhooks/dispatch/index.js';
 import { PollLoop } from '../../src/webhooks/dispatch/poll-loop.js';
-import { Slots } from '../../src/webhooks/dispatch/slots.js';
 
 const SUBSCRIPTION = 'whsub_1fABCDEFGHIJKLMNOP';
 
@@ -24,39 +23,6 @@ describe("a delivery's id", () => {
 
   test('is not made of anything else', () => {
     expect(() => partsOfRef('1700000000000-0:acme')).toThrow('not a delivery');
-  });
-});
-
-describe('slots', () => {
-  const wish = (subscriptionId: string, slow = false) => ({ subscriptionId, slow });
-
-  test('of one subscription are bounded, and those of the others stay free', () => {
-    const slots = new Slots({ total: 10, perSubscription: 2 });
-    expect([slots.tryTake(wish('a')), slots.tryTake(wish('a')), slots.tryTake(wish('a')), slots.tryTake(wish('b'))]).toEqual([true, true, false, true]);
-    slots.giveBack(wish('a'));
-    expect(slots.tryTake(wish('a'))).toBe(true);
-  });
-
-  test('leave half of all to those that were not slow the last time', async () => {
-    const slots = new Slots({ total: 4, perSubscription: 4 });
-    expect(['a', 'b', 'c'].map((id) => slots.tryTake(wish(id, true)))).toEqual([true, true, false]);
-    const waiting = slots.take(wish('c', true));
-    expect(['d', 'e', 'f'].map((id) => slots.tryTake(wish(id)))).toEqual([true, true, false]);
-    slots.giveBack(wish('d'));
-    // A place that is free, but not for a slow one.
-    expect(slots.inUse).toBe(3);
-    slots.giveBack(wish('a', true));
-    expect(await waiting).toBe(true);
-    expect(slots.inUse).toBe(3);
-  });
-
-  test('are given to nobody any more once they are closed', async () => {
-    const slots = new Slots({ total: 1, perSubscription: 1 });
-    expect(slots.tryTake(wish('a'))).toBe(true);
-    const waiting = slots.take(wish('b'));
-    expect(slots.longestWaitMs(performance.now() + 50)).toBeGreaterThanOrEqual(50);
-    slots.close();
-    expect([await waiting, await slots.take(wish('c')), slots.tryTake(wish('d'))]).toEqual([false, false, false]);
   });
 });
 

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
+import { ConcurrencyLimiter } from '../../concurrency/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { LOGGER, type Logger } from '../../logging/index.js';
 import { lanesKey, StoreUnavailable } from '../../redis/index.js';
@@ -10,7 +11,6 @@ import type { DispatchPartition } from './dispatch-partition.js';
 import { Lane, LANE_PAGE } from './lane.js';
 import { RetryQueue } from './retry-queue.js';
 import { Settlement } from './settlement.js';
-import { Slots } from './slots.js';
 
 /** A first attempt that takes longer than this makes its endpoint a slow one until the next. */
 const SLOW_MS = 1000;
@@ -27,7 +27,7 @@ const KEPT = 20_000;
  */
 @Injectable()
 export class Lanes {
-  readonly slots: Slots;
+  readonly slots: ConcurrencyLimiter;
   private readonly lanes = new Map<string, Lane>();
   private readonly pumps = new Set<Promise<void>>();
 
@@ -39,7 +39,7 @@ export class Lanes {
     @Inject(CONFIG) config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
-    this.slots = new Slots({ total: config.webhookConcurrency, perSubscription: PER_SUBSCRIPTION });
+    this.slots = new ConcurrencyLimiter({ total: config.webhookConcurrency, perOwner: PER_SUBSCRIPTION });
   }
 
   /** Deliveries that wait, as far as this process knows. */
@@ -172,8 +172,8 @@ export class Lanes {
   }
 
   private async turn(lane: Lane, delivery: Delivery): Promise<void> {
-    const wish = { subscriptionId: lane.subscriptionId, slow: lane.slow };
-    if (!this.slots.tryTake(wish) && !(await this.slots.take(wish))) {
+    const claim = { owner: lane.subscriptionId, slow: lane.slow };
+    if (!this.slots.tryTake(claim) && (await this.slots.take(claim)) !== 'taken') {
       return;
     }
     const began = performance.now();
@@ -181,7 +181,7 @@ export class Lanes {
     try {
       verdict = delivery.ended ? givenUp('event_not_found') : await this.attempts.take(delivery, this.store.clock.nowMs());
     } finally {
-      this.slots.giveBack(wish);
+      this.slots.giveBack(claim);
       lane.slow = performance.now() - began > SLOW_MS;
     }
     if (verdict.outcome === 'RETRYING') {

@@ -38,16 +38,16 @@ export class Retries {
     if (dueInMs > EARLY_MS) {
       throw new RetryLater(dueInMs);
     }
-    const wish = { subscriptionId: address.subscriptionId, slow: false };
+    const claim = { owner: address.subscriptionId };
     const { slots } = this.lanes;
-    if (!slots.tryTake(wish)) {
+    if (!slots.tryTake(claim)) {
       throw new RetryLater(SOON_MS * (1 + Math.random()));
     }
     let verdict;
     try {
       verdict = await this.attempts.take(delivery, this.store.clock.nowMs());
     } finally {
-      slots.giveBack(wish);
+      slots.giveBack(claim);
     }
     await this.settlement.settle(delivery, verdict);
     if (verdict.outcome === 'RETRYING') {

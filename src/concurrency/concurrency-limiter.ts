@@ -1,0 +1,177 @@
+/** Who asks for a place, for example a tenant or a subscription. */
+export interface Claim {
+  readonly owner: string;
+  /** Whether the work is expected to keep its place for long. */
+  readonly slow?: boolean;
+}
+
+export interface ConcurrencyLimits {
+  /** Places in all. */
+  readonly total: number;
+  readonly perOwner: number;
+  /** Claims of one owner that may wait; without a bound unless given. */
+  readonly waitingPerOwner?: number;
+}
+
+export interface WaitTerms {
+  /** The longest wait; without a bound unless given. 0 means that nobody waits. */
+  readonly waitMs?: number;
+  /** Ends the wait when the one who asked is gone. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** `full`: too many of the owner's claims wait already. `late`: the wait took too long. `gone`: nobody wants the place any more. */
+export type Denial = 'full' | 'late' | 'gone' | 'closed';
+
+interface Waiter {
+  readonly claim: Claim;
+  readonly since: number;
+  readonly end: (result: 'taken' | Denial) => void;
+}
+
+/**
+ * How much work is done at the same time, in all and of each owner. Those that wait get their turn one owner after the other, so that
+ * the length of one owner's queue delays nobody else. Slow claims share half of the places: however many there are, others find the rest.
+ */
+export class ConcurrencyLimiter {
+  private taken = 0;
+  private takenBySlow = 0;
+  private readonly byOwner = new Map<string, number>();
+  /** The owner whose turn is next stands first. */
+  private readonly queues = new Map<string, Waiter[]>();
+  private closed = false;
+
+  constructor(private readonly limits: ConcurrencyLimits) {}
+
+  get isClosed(): boolean {
+    return this.closed;
+  }
+
+  get inUse(): number {
+    return this.taken;
+  }
+
+  get waiting(): number {
+    return [...this.queues.values()].reduce((sum, queue) => sum + queue.length, 0);
+  }
+
+  /** How long somebody has waited who is not slow and within the owner's own bound, in ms. */
+  longestWaitMs(now: number): number {
+    let longest = 0;
+    for (const [owner, queue] of this.queues) {
+      const first = this.countOf(owner) < this.limits.perOwner ? queue.find(({ claim }) => claim.slow !== true) : undefined;
+      longest = first === undefined ? longest : Math.max(longest, now - first.since);
+    }
+    return longest;
+  }
+
+  /** @returns whether there was a place; it must be given back. */
+  tryTake(claim: Claim): boolean {
+    if (this.closed || !this.fits(claim)) {
+      return false;
+    }
+    this.taken += 1;
+    this.takenBySlow += claim.slow === true ? 1 : 0;
+    this.byOwner.set(claim.owner, this.countOf(claim.owner) + 1);
+    return true;
+  }
+
+  /** Waits for a place. Once `taken`, it must be given back. */
+  async take(claim: Claim, { waitMs, signal }: WaitTerms = {}): Promise<'taken' | Denial> {
+    if (signal?.aborted === true) {
+      return 'gone';
+    }
+    if (this.tryTake(claim)) {
+      return 'taken';
+    }
+    if (this.closed) {
+      return 'closed';
+    }
+    if (waitMs === 0 || (this.queues.get(claim.owner)?.length ?? 0) >= (this.limits.waitingPerOwner ?? Infinity)) {
+      return 'full';
+    }
+    return this.wait(claim, waitMs, signal);
+  }
+
+  giveBack({ owner, slow }: Claim): void {
+    this.taken -= 1;
+    this.takenBySlow -= slow === true ? 1 : 0;
+    const left = this.countOf(owner) - 1;
+    if (left > 0) {
+      this.byOwner.set(owner, left);
+    } else {
+      this.byOwner.delete(owner);
+    }
+    this.admitNext();
+  }
+
+  /** Sends all who wait away; nobody gets a place any more. */
+  close(): void {
+    this.closed = true;
+    for (const { end } of [...this.queues.values()].flat()) {
+      end('closed');
+    }
+  }
+
+  private wait(claim: Claim, waitMs: number | undefined, signal: AbortSignal | undefined): Promise<'taken' | Denial> {
+    return new Promise((resolve) => {
+      const leave = (): void => waiter.end('gone');
+      const timer = waitMs === undefined ? undefined : setTimeout(() => waiter.end('late'), waitMs);
+      const waiter: Waiter = {
+        claim,
+        since: performance.now(),
+        end: (result) => {
+          clearTimeout(timer);
+          signal?.removeEventListener('abort', leave);
+          this.remove(waiter);
+          resolve(result);
+        },
+      };
+      signal?.addEventListener('abort', leave, { once: true });
+      const queue = this.queues.get(claim.owner);
+      if (queue === undefined) {
+        this.queues.set(claim.owner, [waiter]);
+      } else {
+        queue.push(waiter);
+      }
+    });
+  }
+
+  private remove(waiter: Waiter): void {
+    const { owner } = waiter.claim;
+    const left = this.queues.get(owner)?.filter((other) => other !== waiter) ?? [];
+    if (left.length > 0) {
+      this.queues.set(owner, left);
+    } else {
+      this.queues.delete(owner);
+    }
+  }
+
+  private admitNext(): void {
+    for (const queue of this.queues.values()) {
+      const next = queue.find(({ claim }) => this.tryTake(claim));
+      if (next !== undefined) {
+        next.end('taken');
+        this.toTheEnd(next.claim.owner);
+        return;
+      }
+    }
+  }
+
+  private toTheEnd(owner: string): void {
+    const queue = this.queues.get(owner);
+    if (queue !== undefined) {
+      this.queues.delete(owner);
+      this.queues.set(owner, queue);
+    }
+  }
+
+  private fits({ owner, slow }: Claim): boolean {
+    const { total, perOwner } = this.limits;
+    return this.taken < total && (slow !== true || this.takenBySlow < total / 2) && this.countOf(owner) < perOwner;
+  }
+
+  private countOf(owner: string): number {
+    return this.byOwner.get(owner) ?? 0;
+  }
+}

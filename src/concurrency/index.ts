@@ -1,0 +1,1 @@
+export { ConcurrencyLimiter, type Claim, type Denial } from './concurrency-limiter.js';
