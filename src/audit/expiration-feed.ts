@@ -115,7 +115,7 @@ class PartitionLog {
   private async readOn(): Promise<void> {
     const { toMs, tenantId = '', scope = '', state } = this.question;
     const code = partitionCode(this.partition);
-    const [next = '', ...reply] = await this.redis.scripts.run(
+    const [next = '', ...reply] = await this.redis.queries.run(
       'expirations',
       [eventLogKey(tagOf(code))],
       [

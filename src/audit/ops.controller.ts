@@ -1,9 +1,11 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { Readable } from 'node:stream';
 import { Controller, Get, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiProduces, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access } from '../auth/index.js';
 import { Answers, compileQuery, QuerySchema, ReservationId, sendJson, stringifyJson } from '../http/index.js';
+import { LimitedQuery } from '../queries/index.js';
 import { ExpirationsQueryDto, type Format } from './expirations.dto.js';
 import { ExpirationsService } from './expirations.service.js';
 import { formatOf } from './export-format.js';
@@ -31,6 +33,7 @@ export class OpsController {
 
   @Get('reservations/:reservation_id')
   @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
   @ApiOperation({ operationId: 'getReservationStory', summary: 'All that is known of a reservation, whatever became of it' })
   @Answers(200, 'ReservationStory')
   async story(@ReservationId() reservationId: string, @Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
@@ -39,6 +42,7 @@ export class OpsController {
 
   @Get('expirations')
   @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
   @ApiOperation({ operationId: 'listExpirations', summary: 'What expired in a window of time, in order; JSON, or NDJSON and CSV for export' })
   @QuerySchema(ExpirationsQueryDto)
   @ApiProduces('application/json', 'application/x-ndjson', 'text/csv')
@@ -53,9 +57,12 @@ export class OpsController {
     const portions = this.expirations.export(asked, format);
     // An error before the first portion is still answered as one; later ones cut the connection, so that nobody takes a part for the whole.
     const first = await portions.next();
+    const inThisQuery = AsyncLocalStorage.snapshot();
     const whole = async function* (): AsyncGenerator<string> {
-      yield first.value as string;
-      yield* portions;
+      // The stream asks for more from wherever its socket is drained.
+      for (let portion = first; portion.done !== true; portion = await inThisQuery(() => portions.next())) {
+        yield portion.value;
+      }
     };
     void reply
       .code(200)
@@ -66,6 +73,7 @@ export class OpsController {
 
   @Get('verify')
   @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
   @ApiOperation({ operationId: 'verifyLedger', summary: 'Recompute every budget from its live reservations and report drift' })
   @QuerySchema(VerifyQueryDto)
   @Answers(200, 'VerifyReport')

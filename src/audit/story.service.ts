@@ -29,7 +29,7 @@ export class StoryService {
     const tag = tagOfReservationId(reservationId, this.redis.partitions);
     const reply = tag === undefined
       ? ['NOT_FOUND']
-      : await this.redis.scripts.run('inspect_reservation', [reservationKey(tag, reservationId)], [reservationId, this.retentionMs, trace.requestId, traceText(trace)]);
+      : await this.redis.queries.run('inspect_reservation', [reservationKey(tag, reservationId)], [reservationId, this.retentionMs, trace.requestId, traceText(trace)]);
     if (reply[0] !== 'FOUND') {
       throw new Refusal('NOT_FOUND', 'there is no such reservation, or its record has gone after the retention', { reservation_id: reservationId });
     }

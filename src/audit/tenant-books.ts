@@ -69,7 +69,7 @@ export class TenantBooks {
     const index = budgetIndexKey(tagOfTenant(tenantId, this.redis.partitions), tenantId);
     let [after, atMs] = ['', 0];
     do {
-      const [nowMs, next = '', ...rows] = await this.redis.scripts.run('verify_budgets', [index], [after, BUDGETS_A_RUN]);
+      const [nowMs, next = '', ...rows] = await this.redis.queries.run('verify_budgets', [index], [after, BUDGETS_A_RUN]);
       atMs = Number(nowMs);
       for (let start = 0; start < rows.length; start += FIGURES.length + 2) {
         const [member = '', ...values] = rows.slice(start, start + FIGURES.length + 2);
@@ -89,7 +89,7 @@ export class TenantBooks {
     const found: WalkedHolds = { steady: new Map(), moving: new Map(), named: new Map(), unreadable: [] };
     let [walkedMs, walkedId] = ['', ''];
     do {
-      const reply = await this.redis.scripts.run('verify_holds', [index], [walkedMs, walkedId, EXAMINED_A_RUN, firstMs, lastMs, ...names]);
+      const reply = await this.redis.queries.run('verify_holds', [index], [walkedMs, walkedId, EXAMINED_A_RUN, firstMs, lastMs, ...names]);
       [walkedMs, walkedId] = [reply[0] ?? '', reply[1] ?? ''];
       take(reply, found);
     } while (walkedMs !== '');

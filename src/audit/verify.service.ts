@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { decodeCursor, encodeCursor } from '../http/index.js';
 import { fingerprintOf } from '../ledger/index.js';
-import { partitionCode, RedisService, tagOf, tenantIndexKey, toStoreError } from '../redis/index.js';
+import { partitionCode, RedisService, tagOf, tenantIndexKey } from '../redis/index.js';
 import { driftOf, type Drift, type Reading } from './reconciliation.js';
 import { TenantBooks, type BudgetName, type NamedHold, type UnreadableHold, type WalkedHolds } from './tenant-books.js';
 import { VerifyMetrics } from './verify.metrics.js';
@@ -73,7 +73,7 @@ export class VerifyService {
       const index = tenantIndexKey(tagOf(partitionCode(partition)));
       let rank = partition === first && place !== undefined ? await this.rankOf(index, place.id) : 0;
       for (;;) {
-        const names = await this.ask(() => this.redis.client.zrange(index, rank, String(rank + TENANTS_A_READ - 1)));
+        const names = await this.redis.queries.ask((client) => client.zrange(index, rank, String(rank + TENANTS_A_READ - 1)));
         for (const tenantId of names) {
           yield [partition, tenantId];
         }
@@ -87,15 +87,7 @@ export class VerifyService {
 
   /** Tenants are never removed. */
   private async rankOf(index: string, tenantId: string): Promise<number> {
-    return (await this.ask(() => this.redis.client.zrank(index, tenantId))) ?? 0;
-  }
-
-  private async ask<Value>(command: () => Promise<Value>): Promise<Value> {
-    try {
-      return await command();
-    } catch (error) {
-      throw toStoreError(error);
-    }
+    return (await this.redis.queries.ask((client) => client.zrank(index, tenantId))) ?? 0;
   }
 
   /** What does not agree is looked at a second time, and reported when it still does not. */

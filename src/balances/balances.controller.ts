@@ -3,6 +3,7 @@ import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type TenantCaller } from '../auth/index.js';
 import { Answers, compileQuery, QuerySchema, sendJson } from '../http/index.js';
+import { LimitedQuery } from '../queries/index.js';
 import { BalancesQueryDto } from './balances.dto.js';
 import { BalancesService } from './balances.service.js';
 
@@ -15,6 +16,7 @@ export class BalancesController {
 
   @Get()
   @Access({ plane: 'runtime', tenant: 'balances:read' })
+  @LimitedQuery()
   @ApiOperation({ operationId: 'getBalances', summary: 'Query current budget balances across scopes' })
   @Answers(200, 'BalanceResponse')
   @QuerySchema(BalancesQueryDto)

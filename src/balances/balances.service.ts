@@ -70,7 +70,7 @@ export class BalancesService {
   private async find(index: string, { prefix, deepest, segments, children }: Question, after: string, wanted: number): Promise<Found[]> {
     const found: Found[] = [];
     for (let place = after; ; ) {
-      const [next = '', ...rows] = await this.redis.scripts.run(
+      const [next = '', ...rows] = await this.redis.queries.run(
         'balances', [index], [place, wanted - found.length, EXAMINED_A_RUN, children ? 1 : 0, prefix, deepest, ...segments],
       );
       for (let row = 0; row < rows.length; row += 3) {

@@ -48,6 +48,11 @@ export interface HoldfastConfig {
   readonly adminApiKey?: string;
   readonly redis: RedisConfig;
   readonly redisCommandTimeoutMs: number;
+  readonly queryConcurrency: number;
+  readonly queryConcurrencyPerTenant: number;
+  readonly queryQueueMs: number;
+  /** Percent. */
+  readonly queryTimeShare: number;
   readonly partitions: number;
   readonly allowEviction: boolean;
   readonly embeddedAppendFsync: 'everysec' | 'always';
@@ -105,6 +110,27 @@ export class ConfigError extends Error {
 /** In-flight requests get this long at shutdown; the whole stop must stay under 10 s, Redis and its child included. */
 export const SHUTDOWN_GRACE_MS = 8000;
 
+function queryLimits(reading: Reading): Pick<HoldfastConfig, 'queryConcurrency' | 'queryConcurrencyPerTenant' | 'queryQueueMs' | 'queryTimeShare'> {
+  return {
+    queryConcurrency: reading.required(VARIABLES.queryConcurrency),
+    queryConcurrencyPerTenant: reading.required(VARIABLES.queryConcurrencyPerTenant),
+    queryQueueMs: reading.required(VARIABLES.queryQueueMs),
+    queryTimeShare: reading.required(VARIABLES.queryTimeShare),
+  };
+}
+
+function webhookSettings(reading: Reading): Pick<HoldfastConfig, Extract<keyof typeof VARIABLES, `webhook${string}Ms` | `webhook${string}Days` | 'webhookConcurrency'>> {
+  return {
+    webhookTimeoutMs: reading.required(VARIABLES.webhookTimeoutMs),
+    webhookConcurrency: reading.required(VARIABLES.webhookConcurrency),
+    webhookPollMs: reading.required(VARIABLES.webhookPollMs),
+    webhookLeaseMs: reading.required(VARIABLES.webhookLeaseMs),
+    webhookStaleAfterMs: reading.required(VARIABLES.webhookStaleAfterMs),
+    webhookDeliveryRetentionDays: reading.required(VARIABLES.webhookDeliveryRetentionDays),
+    webhookAlertMs: reading.required(VARIABLES.webhookAlertMs),
+  };
+}
+
 /** Reads and checks the whole configuration. A value of blanks counts as unset. */
 export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
   const reading = new Reading(env);
@@ -129,6 +155,7 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
     ...(adminApiKey === undefined ? {} : { adminApiKey }),
     redis,
     redisCommandTimeoutMs: reading.required(VARIABLES.redisCommandTimeoutMs),
+    ...queryLimits(reading),
     partitions: reading.required(VARIABLES.partitions),
     allowEviction: reading.required(VARIABLES.allowEviction),
     embeddedAppendFsync: reading.required(VARIABLES.embeddedAppendFsync),
@@ -155,13 +182,7 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
     ...(trustProxy === undefined ? {} : { trustProxy }),
     ...(corsOrigins === undefined ? {} : { corsOrigins }),
     ...(webhookSecretEncryptionKey === undefined ? {} : { webhookSecretEncryptionKey }),
-    webhookTimeoutMs: reading.required(VARIABLES.webhookTimeoutMs),
-    webhookConcurrency: reading.required(VARIABLES.webhookConcurrency),
-    webhookPollMs: reading.required(VARIABLES.webhookPollMs),
-    webhookLeaseMs: reading.required(VARIABLES.webhookLeaseMs),
-    webhookStaleAfterMs: reading.required(VARIABLES.webhookStaleAfterMs),
-    webhookDeliveryRetentionDays: reading.required(VARIABLES.webhookDeliveryRetentionDays),
-    webhookAlertMs: reading.required(VARIABLES.webhookAlertMs),
+    ...webhookSettings(reading),
     logLevel: reading.required(VARIABLES.logLevel),
     metricsTenantLabel: reading.required(VARIABLES.metricsTenantLabel),
     shutdownGraceMs: SHUTDOWN_GRACE_MS,

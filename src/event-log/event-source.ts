@@ -56,7 +56,7 @@ export class EventSource {
   /** Looks at a further stretch. @throws StoreUnavailable */
   async readOn(): Promise<Stretch<CyclesEvent, EventPosition>> {
     const { direction, conditions, matches } = this.question;
-    const [next = '', examined, ...reply] = await this.redis.scripts.run(
+    const [next = '', examined, ...reply] = await this.redis.queries.run(
       'list_events',
       [this.log, this.walked],
       [direction, this.start, this.stop, EXAMINED_A_RUN, this.rowsARun, ...conditions],

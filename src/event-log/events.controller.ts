@@ -3,6 +3,7 @@ import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type TenantCaller } from '../auth/index.js';
 import { Answers, compileQuery, QuerySchema, sendJson, stringifyJson } from '../http/index.js';
+import { LimitedQuery } from '../queries/index.js';
 import { eventJson } from './event.js';
 import { EventQueryDto, TenantEventQueryDto } from './event-query.dto.js';
 import { EventsService } from './events.service.js';
@@ -17,6 +18,7 @@ export class EventsController {
 
   @Get('admin/events')
   @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
   @ApiOperation({ operationId: 'listEvents', summary: 'Query the event stream' })
   @Answers(200, 'EventListResponse')
   @QuerySchema(EventQueryDto)
@@ -35,6 +37,7 @@ export class EventsController {
 
   @Get('events')
   @Access({ plane: 'admin', tenant: 'events:read' })
+  @LimitedQuery()
   @ApiOperation({ operationId: 'listTenantEvents', summary: 'Query events for the authenticated tenant' })
   @Answers(200, 'EventListResponse')
   @QuerySchema(TenantEventQueryDto)

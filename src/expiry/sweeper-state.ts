@@ -38,10 +38,10 @@ export class SweeperState {
 
   /** @throws StoreUnavailable */
   async read(): Promise<SweeperStateReport> {
-    const { scripts, partitions: count } = this.redis;
+    const { queries, partitions: count } = this.redis;
     const codes = Array.from({ length: count }, (_, number) => partitionCode(number));
     const [[, nowMs, ...told], ...states] = await Promise.all([
-      scripts.run('lease_instances', [sweepInstancesKey(), sweepReportsKey()], []),
+      queries.run('lease_instances', [sweepInstancesKey(), sweepReportsKey()], []),
       ...codes.map((code) => this.stateOf(code)),
     ]);
     const partitions = states.filter((state) => typeof state !== 'string');
@@ -62,7 +62,7 @@ export class SweeperState {
   private async stateOf(code: string): Promise<PartitionState | string> {
     const tag = tagOf(code);
     try {
-      const [, , holder = '', lapses, indexed, due, oldest, next, quarantined] = await this.redis.scripts.run('sweep_state', [sweepLeaseKey(tag), ttlIndexKey(tag)], []);
+      const [, , holder = '', lapses, indexed, due, oldest, next, quarantined] = await this.redis.queries.run('sweep_state', [sweepLeaseKey(tag), ttlIndexKey(tag)], []);
       const [oldestMs, nextMs] = [scoreOf(oldest), scoreOf(next)];
       return {
         partition: code,

@@ -3,6 +3,7 @@ import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { Access } from '../auth/index.js';
 import { Answers, sendJson, stringifyJson } from '../http/index.js';
+import { LimitedQuery } from '../queries/index.js';
 import { SweeperState } from './sweeper-state.js';
 
 @ApiTags('Operations')
@@ -12,6 +13,7 @@ export class SweeperController {
 
   @Get()
   @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
   @ApiOperation({ operationId: 'getSweeper', summary: 'Who sweeps what, how late, and how the last ticks went' })
   @Answers(200, 'SweeperState')
   async get(@Res() reply: FastifyReply): Promise<void> {

@@ -1,6 +1,6 @@
 import { HttpException, NotFoundException } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Refusal, TenantLimitExceeded, TooManyMatched, type ErrorCode } from '../ledger/index.js';
+import { Refusal, TenantLimitExceeded, TooBusy, TooManyMatched, type ErrorCode } from '../ledger/index.js';
 import { StoreUnavailable } from '../redis/index.js';
 import { ERROR_CATALOGUE } from './error-catalogue.js';
 import { stringifyJson } from './json.js';
@@ -63,6 +63,9 @@ function refusalAnswer(error: Refusal): ErrorAnswer {
   const answer = { status, code: error.code, message: error.message || message, details: error.details };
   if (error instanceof TooManyMatched) {
     return { ...answer, status: 400 };
+  }
+  if (error instanceof TooBusy) {
+    return { ...answer, headers: retryHeaders(error.retryAfterS) };
   }
   if (!(error instanceof TenantLimitExceeded)) {
     return answer;

@@ -44,3 +44,13 @@ export class TenantLimitExceeded extends Refusal {
     super('LIMIT_EXCEEDED', `the tenant's limit on ${limit} is reached: ${used} of ${allowed} are in use`, { limit, allowed, used });
   }
 }
+
+/** Too much is being done for the caller at the same time. Nothing was begun; waiting helps. */
+export class TooBusy extends Refusal {
+  constructor(
+    what: string,
+    readonly retryAfterS: number,
+  ) {
+    super('LIMIT_EXCEEDED', `${what}; retry in ${retryAfterS} s`);
+  }
+}

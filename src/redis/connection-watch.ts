@@ -20,7 +20,9 @@ export class ConnectionWatch {
   constructor(
     private readonly client: Redis | Cluster,
     private readonly logger: Logger,
-    private readonly metrics: RedisMetrics,
+    private readonly metrics: Pick<RedisMetrics, 'connectionLost' | 'connectionRestored'>,
+    /** The connection as log lines name it. */
+    private readonly connection = 'the connection to Redis',
   ) {
     client.on('error', (error: Error) => {
       this.latestError = messageOf(error);
@@ -93,7 +95,7 @@ export class ConnectionWatch {
     }
     this.lost.set(name, performance.now());
     this.metrics.connectionLost.inc();
-    this.logger.warn({ node: name, reason: this.latestError }, 'lost the connection to Redis; trying again');
+    this.logger.warn({ node: name, reason: this.latestError }, `lost ${this.connection}; trying again`);
   }
 
   private restored(name: string): void {
@@ -103,7 +105,7 @@ export class ConnectionWatch {
     }
     this.lost.delete(name);
     this.metrics.connectionRestored.inc();
-    this.logger.info({ node: name }, 'the connection to Redis is back');
+    this.logger.info({ node: name }, `${this.connection} is back`);
     if (name === WHOLE_STORE) {
       for (const listener of this.outageListeners) {
         listener(performance.now() - lostAt);

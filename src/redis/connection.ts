@@ -26,8 +26,10 @@ type ClusterOptions = Omit<AnyClusterOptions, 'redisOptions'> & { readonly redis
 /** Where Redis is, with the embedded one already resolved to its socket. */
 export type RedisTarget = Exclude<RedisConfig, { mode: 'embedded' }> | { readonly mode: 'socket'; readonly path: string };
 
-/** The name under which every connection of Holdfast shows up in CLIENT LIST. */
+/** The name under which the connections of Holdfast show up in CLIENT LIST. */
 export const CONNECTION_NAME = 'holdfast';
+/** The connection for queries has a name of its own there. */
+export const QUERY_CONNECTION_NAME = 'holdfast-queries';
 
 const CONNECT_TIMEOUT_MS = 2000;
 const DROPPED_FIRST_MS = 100;
@@ -98,9 +100,10 @@ const COMMON: RedisOptions = {
   maxLoadingRetryTime: 250,
 };
 
-function commandOptions(times: ConnectionTimes): RedisOptions {
+function commandOptions(times: ConnectionTimes, connectionName: string): RedisOptions {
   return {
     ...COMMON,
+    connectionName,
     commandTimeout: times.commandTimeoutMs + DROPPED_FIRST_MS,
     socketTimeout: times.commandTimeoutMs,
     maxRetriesPerRequest: 0,
@@ -155,15 +158,15 @@ function createCluster(config: ClusterRedisConfig, redisOptions: RedisOptions, o
   return new Cluster(nodes, { ...clusterOptions(config, redisOptions), ...overrides });
 }
 
-/** The client for commands and scripts. It connects when `connect()` is called. */
-export function createCommandClient(target: RedisTarget, times: ConnectionTimes): Redis | Cluster {
+/** A client for commands and scripts. It connects when `connect()` is called. */
+export function createCommandClient(target: RedisTarget, times: ConnectionTimes, connectionName = CONNECTION_NAME): Redis | Cluster {
   if (target.mode === 'cluster') {
-    const cluster = createCluster(target, commandOptions(times));
+    const cluster = createCluster(target, commandOptions(times, connectionName));
     connectNodesAhead(cluster);
     return cluster;
   }
   return new Redis({
-    ...commandOptions(times),
+    ...commandOptions(times, connectionName),
     ...addressOptions(target, times),
     // Off, because ioredis has one such pipeline under way at a time and answers all of it together: requests would wait for the
     // slowest script that anybody sent, and Redis for this process.

@@ -6,10 +6,12 @@ import type { HoldfastConfig } from '../config/index.js';
 import type { Logger } from '../logging/index.js';
 import { agreeOnPartitions, checkVersion, waitUntilReady } from './boot.js';
 import { ConnectionWatch } from './connection-watch.js';
-import { createCommandClient, createQueueClient, createSubscriberClient, describeTarget, reviveWhenEnded, type ConnectionTimes, type RedisTarget } from './connection.js';
+import { createCommandClient, createQueueClient, createSubscriberClient, describeTarget, QUERY_CONNECTION_NAME, reviveWhenEnded, type ConnectionTimes, type RedisTarget } from './connection.js';
 import { EmbeddedRedis } from './embedded-redis.js';
 import { StoreBootError, StoreUnavailable, toStoreError } from './errors.js';
 import { MemoryGuard, readNodeMemory, sumMemory, type GuardState, type MemoryReport } from './memory-guard.js';
+import { Queries } from './queries.js';
+import { QueryMetrics } from './query.metrics.js';
 import { RedisMetrics } from './redis.metrics.js';
 import { ScriptRegistry } from './scripts.js';
 
@@ -18,7 +20,7 @@ export interface StoreStatus {
   readonly ready: boolean;
   /** Each names what is wrong in a few words an operator understands; empty when all is well. */
   readonly problems: readonly string[];
-  /** What an operator allowed to be wrong, such as an eviction policy. */
+  /** What does not make the store red: what an operator allowed, such as an eviction policy, and queries without a connection. */
   readonly warnings: readonly string[];
   readonly memory?: Pick<MemoryReport, 'policy' | 'maxmemoryBytes' | 'usedBytes'>;
 }
@@ -30,16 +32,19 @@ interface ServiceParts {
   readonly closing: AbortController;
   readonly embedded: EmbeddedRedis | undefined;
   readonly watch: ConnectionWatch;
+  readonly queryClient: Redis | Cluster;
+  readonly queryWatch: ConnectionWatch;
   readonly guard: MemoryGuard;
   readonly logger: Logger;
   readonly metrics: RedisMetrics;
 }
 
 const QUIT_TIMEOUT_MS = 1000;
+const QUERIES_AWAY = 'the connection for queries is away: lists, searches and exports are answered with 503';
 
 /**
- * The connection to Redis, checked and ready before anything that depends on it is made, and closed after everything
- * else. Commands fail within 2 s while Redis is away (see `ConnectionTimes`), and work again when it is back.
+ * The connections to Redis, checked and ready before anything that depends on them is made, and closed after everything
+ * else. The ledger, authentication and health use `client` and `scripts`; whatever reads many records uses `queries`. Commands fail within 2 s while Redis is away (see `ConnectionTimes`), and work again when it is back.
  */
 @Injectable()
 export class RedisService implements OnApplicationShutdown {
@@ -51,6 +56,7 @@ export class RedisService implements OnApplicationShutdown {
 
   private constructor(
     readonly client: Redis | Cluster,
+    readonly queries: Queries,
     readonly partitions: number,
     private readonly parts: ServiceParts,
   ) {
@@ -70,22 +76,31 @@ export class RedisService implements OnApplicationShutdown {
         : undefined;
     const target: RedisTarget = config.redis.mode === 'embedded' ? { mode: 'socket', path: embedded?.socket ?? '' } : config.redis;
     const times = { commandTimeoutMs: config.redisCommandTimeoutMs };
-    const client = createCommandClient(target, times);
     const closing = new AbortController();
+    const client = createCommandClient(target, times);
+    const queryClient = createCommandClient(target, times, QUERY_CONNECTION_NAME);
     reviveWhenEnded(client, closing.signal);
+    reviveWhenEnded(queryClient, closing.signal);
+    const queryMetrics = new QueryMetrics(registry);
     const watch = new ConnectionWatch(client, logger, metrics);
+    const queryWatch = new ConnectionWatch(queryClient, logger, queryMetrics, 'the connection for queries');
     const guard = new MemoryGuard(config.allowEviction);
     try {
-      const parts = { target, times, closing, embedded, watch, guard, logger, metrics };
+      const parts = { target, times, closing, embedded, watch, queryClient, queryWatch, guard, logger, metrics };
       await waitUntilReady(client, parts);
-      const service = new RedisService(client, config.partitions, parts);
+      await waitUntilReady(queryClient, { ...parts, watch: queryWatch });
+      const scripts = new ScriptRegistry(queryClient, () => metrics.scriptTextsRun.inc());
+      const queries = new Queries({ client: queryClient, scripts, watch: queryWatch, metrics: queryMetrics }, config);
+      const service = new RedisService(client, queries, config.partitions, parts);
       await service.prepare();
       logger.info({ store: describeTarget(target), partitions: config.partitions }, 'the store is ready');
       return service;
     } catch (error) {
       closing.abort();
       watch.stop();
+      queryWatch.stop();
       client.disconnect();
+      queryClient.disconnect();
       await embedded?.stop();
       const failure = toStoreError(error);
       throw failure instanceof StoreUnavailable
@@ -168,6 +183,7 @@ export class RedisService implements OnApplicationShutdown {
   private async close(): Promise<void> {
     this.parts.closing.abort();
     this.parts.watch.stop();
+    this.parts.queryWatch.stop();
     for (const client of this.further) {
       client.disconnect();
     }
@@ -176,9 +192,10 @@ export class RedisService implements OnApplicationShutdown {
     const waited = new Promise<void>((done) => {
       timer = setTimeout(done, QUIT_TIMEOUT_MS);
     });
-    await Promise.race([this.client.quit().catch(() => undefined), waited]);
+    const clients = [this.client, this.parts.queryClient];
+    await Promise.race([Promise.allSettled(clients.map((client) => client.quit())), waited]);
     clearTimeout(timer);
-    this.client.disconnect();
+    clients.forEach((client) => client.disconnect());
     await this.parts.embedded?.stop();
   }
 
@@ -240,7 +257,7 @@ export class RedisService implements OnApplicationShutdown {
       return {
         ready: state.ok,
         problems: messages(state.problems),
-        warnings: messages(state.allowed),
+        warnings: [...messages(state.allowed), ...(this.queries.isConnected() ? [] : [QUERIES_AWAY])],
         memory: { policy, maxmemoryBytes, usedBytes },
       };
     } catch (error) {

@@ -5,6 +5,8 @@ import { createServer, Socket, type AddressInfo, type Server } from 'node:net';
 interface Pair {
   readonly near: Socket;
   readonly far: Socket;
+  /** Whether a request came through that contains what `cutWhereSaid` looks for. */
+  said: boolean;
 }
 
 /** Which way bytes do not come through. */
@@ -17,6 +19,7 @@ export type Darkness = 'both' | 'replies';
 export class BlackholeProxy {
   private readonly pairs = new Set<Pair>();
   private darkness: Darkness | undefined;
+  private marker: string | undefined;
   private trap: { readonly marker: string; readonly sprung: () => void } | undefined;
 
   private constructor(
@@ -50,8 +53,14 @@ export class BlackholeProxy {
     });
   }
 
+  /** Cuts both ways of the connections that say `marker` from now on, and leaves the others alone: of one name, for example. */
+  cutWhereSaid(marker: string): void {
+    this.marker = marker;
+  }
+
   heal(): void {
     this.darkness = undefined;
+    this.marker = undefined;
     this.pairs.forEach((pair) => this.flow(pair));
   }
 
@@ -66,7 +75,7 @@ export class BlackholeProxy {
 
   private join(near: Socket): void {
     const far = new Socket({ allowHalfOpen: true });
-    const pair = { near, far };
+    const pair: Pair = { near, far, said: false };
     this.pairs.add(pair);
     const end = (): void => {
       this.pairs.delete(pair);
@@ -83,6 +92,12 @@ export class BlackholeProxy {
   }
 
   private forward(pair: Pair, chunk: Buffer): void {
+    if (this.marker !== undefined && chunk.includes(this.marker)) {
+      pair.said = true;
+      this.flow(pair);
+      pair.near.unshift(chunk);
+      return;
+    }
     if (this.trap !== undefined && chunk.includes(this.trap.marker)) {
       const { sprung } = this.trap;
       this.trap = undefined;
@@ -94,13 +109,13 @@ export class BlackholeProxy {
     pair.far.write(chunk);
   }
 
-  private flow({ near, far }: Pair): void {
-    if (this.darkness === 'both') {
+  private flow({ near, far, said }: Pair): void {
+    if (this.darkness === 'both' || (said && this.marker !== undefined)) {
       near.pause();
     } else {
       near.resume();
     }
-    if (this.darkness === undefined) {
+    if (this.darkness === undefined && !(said && this.marker !== undefined)) {
       far.resume();
     } else {
       far.pause();

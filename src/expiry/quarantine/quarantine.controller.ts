@@ -3,6 +3,7 @@ import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access } from '../../auth/index.js';
 import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, ReservationId, sendJson, stringifyJson } from '../../http/index.js';
+import { LimitedQuery } from '../../queries/index.js';
 import { QuarantineDecisionDto, QuarantineListQueryDto } from './quarantine.dto.js';
 import { QuarantineService } from './quarantine.service.js';
 
@@ -16,6 +17,7 @@ export class QuarantineController {
 
   @Get()
   @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
   @ApiOperation({ operationId: 'listQuarantine', summary: 'List reservations that could not be settled, newest first' })
   @Answers(200, 'QuarantineList')
   @QuerySchema(QuarantineListQueryDto)

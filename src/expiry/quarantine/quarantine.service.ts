@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { decodeCursor, encodeCursor, PageSelection } from '../../http/index.js';
 import { fingerprintOf, oneLine, Refusal } from '../../ledger/index.js';
-import { partitionCode, quarantineKey, RedisService, reservationKey, tagOf, tagOfReservationId, toStoreError } from '../../redis/index.js';
+import { partitionCode, quarantineKey, RedisService, reservationKey, tagOf, tagOfReservationId } from '../../redis/index.js';
 import { ExpiryMetrics } from '../expiry.metrics.js';
 import type { QuarantineDecisionDto, QuarantineListQueryDto } from './quarantine.dto.js';
 
@@ -133,11 +133,8 @@ export class QuarantineService {
     const seen = new Set<string>();
     let cursor = '0';
     do {
-      const [next, flat]: [string, string[]] = await this.redis.client
-        .hscan(quarantineKey(tag), cursor, 'COUNT', SCAN_COUNT)
-        .catch((error: unknown) => {
-          throw toStoreError(error);
-        });
+      const from = cursor;
+      const [next, flat]: [string, string[]] = await this.redis.queries.ask((client) => client.hscan(quarantineKey(tag), from, 'COUNT', SCAN_COUNT));
       for (let index = 0; index < flat.length; index += 2) {
         const id = flat[index] as string;
         if (!seen.has(id)) {

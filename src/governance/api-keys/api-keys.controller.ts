@@ -3,6 +3,7 @@ import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access } from '../../auth/index.js';
 import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { LimitedQuery } from '../../queries/index.js';
 import { originOf } from '../origin.js';
 import { ApiKeyCreateDto, ApiKeyListQueryDto, ApiKeyRevokeQueryDto, ApiKeyUpdateDto } from './api-key.dto.js';
 import { ApiKeysService } from './api-keys.service.js';
@@ -28,6 +29,7 @@ export class ApiKeysController {
 
   @Get()
   @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
   @ApiOperation({ operationId: 'listApiKeys', summary: 'List API keys' })
   @Answers(200, 'ApiKeyListResponse')
   @QuerySchema(ApiKeyListQueryDto)

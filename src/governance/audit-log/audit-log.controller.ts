@@ -3,6 +3,7 @@ import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { Access } from '../../auth/index.js';
 import { Answers, compileQuery, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { LimitedQuery } from '../../queries/index.js';
 import { AuditLogQueryDto } from './audit-log.dto.js';
 import { AuditLogService } from './audit-log.service.js';
 
@@ -15,6 +16,7 @@ export class AuditLogController {
 
   @Get()
   @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
   @ApiOperation({ operationId: 'listAuditLogs', summary: 'Query audit logs' })
   @Answers(200, 'AuditLogListResponse')
   @QuerySchema(AuditLogQueryDto)

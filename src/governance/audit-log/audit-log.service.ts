@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { instantMs, sortOrderOf } from '../../http/index.js';
 import { Refusal } from '../../ledger/index.js';
-import { auditLogKey, partitionCode, RedisService, streamBound, tagOf, tagOfKeyId, toStoreError } from '../../redis/index.js';
+import { auditLogKey, partitionCode, RedisService, streamBound, tagOf, tagOfKeyId } from '../../redis/index.js';
 import { found, PageSelection, Records, type Page } from '../listing/index.js';
 import { TENANT_ID_PATTERN } from '../tenant-id.js';
 import { auditEntryOf, type AuditLogEntry } from './audit-entry.js';
@@ -68,23 +68,20 @@ export class AuditLogService {
     const key = auditLogKey(tagOf(code));
     let [low, high] = [from === undefined ? '-' : streamBound(from), to === undefined ? '+' : streamBound(to)];
     for (;;) {
-      const reading =
-        direction === 'desc'
-          ? this.redis.client.xrevrange(key, high, low, 'COUNT', ENTRIES_A_RUN)
-          : this.redis.client.xrange(key, low, high, 'COUNT', ENTRIES_A_RUN);
-      const entries = await reading.catch((error: unknown) => {
-        throw toStoreError(error);
-      });
+      const [first, last] = [low, high];
+      const entries = await this.redis.queries.ask((client) =>
+        direction === 'desc' ? client.xrevrange(key, last, first, 'COUNT', ENTRIES_A_RUN) : client.xrange(key, first, last, 'COUNT', ENTRIES_A_RUN),
+      );
       for (const [entryId, flat] of entries) {
         if (offer(auditEntryOf(code, entryId, flat))) {
           return;
         }
       }
-      const last = entries.at(-1)?.[0];
-      if (last === undefined || entries.length < ENTRIES_A_RUN) {
+      const lastId = entries.at(-1)?.[0];
+      if (lastId === undefined || entries.length < ENTRIES_A_RUN) {
         return;
       }
-      [low, high] = direction === 'desc' ? [low, `(${last}`] : [`(${last}`, high];
+      [low, high] = direction === 'desc' ? [low, `(${lastId}`] : [`(${lastId}`, high];
     }
   }
 }

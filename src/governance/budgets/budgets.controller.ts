@@ -3,6 +3,7 @@ import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type Caller } from '../../auth/index.js';
 import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { LimitedQuery } from '../../queries/index.js';
 import { originOf, type Origin } from '../origin.js';
 import { BudgetChangesService } from './budget-changes.service.js';
 import {
@@ -54,6 +55,7 @@ export class BudgetsController {
 
   @Get()
   @Access({ plane: 'admin', tenant: 'budgets:read', admin: true })
+  @LimitedQuery()
   @ApiOperation({ operationId: 'listBudgets', summary: 'List budget ledgers' })
   @Answers(200, 'BudgetListResponse')
   @QuerySchema(BudgetListQueryDto)

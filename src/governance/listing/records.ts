@@ -4,7 +4,7 @@ import { fieldsOf, type Fields } from './fields.js';
 
 /** Records a script reads in one run: about half a millisecond of Redis' time. */
 const RECORDS_A_RUN = 100;
-/** Partitions that are read at the same time, so that a list does not fill the connection that reservations use. */
+/** Partitions that are read at the same time. */
 const PARTITIONS_AT_ONCE = 4;
 
 /** Called for each record, which is without its free texts; `nowMs` is Redis' clock when it was read. */
@@ -39,7 +39,7 @@ export class Records {
   /** Visits every tenant. @throws StoreUnavailable */
   async eachTenant(visit: Visit): Promise<void> {
     await this.eachPartition((tag) =>
-      this.runToEnd((after) => this.redis.scripts.run('list_tenants', [tenantIndexKey(tag)], [after[0], RECORDS_A_RUN]), visit),
+      this.runToEnd((after) => this.redis.queries.run('list_tenants', [tenantIndexKey(tag)], [after[0], RECORDS_A_RUN]), visit),
     );
   }
 
@@ -48,7 +48,7 @@ export class Records {
     const list = (tag: string): Promise<void> =>
       this.runToEnd(
         ([tenant, member]) =>
-          this.redis.scripts.run(script, [tenantIndexKey(tag)], [tenantId ?? '', tenant, member, RECORDS_A_RUN]),
+          this.redis.queries.run(script, [tenantIndexKey(tag)], [tenantId ?? '', tenant, member, RECORDS_A_RUN]),
         visit,
       );
     await (tenantId === undefined ? this.eachPartition(list) : list(this.tagOfTenant(tenantId)));
@@ -67,7 +67,7 @@ export class Records {
     }
     for (const [tag, group] of groups) {
       for (let read = 0; read < group.length; ) {
-        const reply = await this.redis.scripts.run('read_texts', [tenantIndexKey(tag)], [kind, ...group.slice(read).map(({ id }) => id)]);
+        const reply = await this.redis.queries.run('read_texts', [tenantIndexKey(tag)], [kind, ...group.slice(read).map(({ id }) => id)]);
         for (const fields of recordsIn(reply)) {
           found.set(group[read] as RecordPlace, fields);
           read += 1;

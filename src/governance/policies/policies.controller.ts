@@ -3,6 +3,7 @@ import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type Caller } from '../../auth/index.js';
 import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { LimitedQuery } from '../../queries/index.js';
 import { originOf } from '../origin.js';
 import { PolicyCreateDto, PolicyListQueryDto, PolicyUpdateDto } from './policy.dto.js';
 import { PoliciesService } from './policies.service.js';
@@ -28,6 +29,7 @@ export class PoliciesController {
 
   @Get()
   @Access({ plane: 'admin', tenant: 'policies:read', admin: true })
+  @LimitedQuery()
   @ApiOperation({ operationId: 'listPolicies', summary: 'List policies' })
   @Answers(200, 'PolicyListResponse')
   @QuerySchema(PolicyListQueryDto)

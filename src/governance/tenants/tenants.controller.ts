@@ -3,6 +3,7 @@ import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access } from '../../auth/index.js';
 import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { LimitedQuery } from '../../queries/index.js';
 import { originOf } from '../origin.js';
 import { TenantCreateDto, TenantListQueryDto, TenantUpdateDto } from './tenant.dto.js';
 import { TenantsService } from './tenants.service.js';
@@ -29,6 +30,7 @@ export class TenantsController {
 
   @Get()
   @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
   @ApiOperation({ operationId: 'listTenants', summary: 'List all tenants' })
   @Answers(200, 'TenantListResponse')
   @QuerySchema(TenantListQueryDto)

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { scopeAllowed, type Caller } from '../../auth/index.js';
 import { encodeCursor, PageSelection, stringifyJson, type Position, type SortValue } from '../../http/index.js';
 import { Refusal } from '../../ledger/index.js';
-import { RedisService, reservationKey, toStoreError } from '../../redis/index.js';
+import { RedisService, reservationKey } from '../../redis/index.js';
 import type { Operation } from '../operation.js';
 import { ReservationStore } from '../reservation-store.js';
 import { listQuestion, type ListQuestion } from './list-question.js';
@@ -118,12 +118,9 @@ export class ListService {
     return { rows, next: page.next };
   }
 
-  private async metadataOf(reservationId: string): Promise<(string | null)[]> {
-    try {
-      return await this.redis.client.hmget(reservationKey(this.store.tagOf(reservationId), reservationId), 'md', 'cm');
-    } catch (error) {
-      throw toStoreError(error);
-    }
+  private metadataOf(reservationId: string): Promise<(string | null)[]> {
+    const key = reservationKey(this.store.tagOf(reservationId), reservationId);
+    return this.redis.queries.ask((client) => client.hmget(key, 'md', 'cm'));
   }
 }
 

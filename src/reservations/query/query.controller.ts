@@ -3,6 +3,7 @@ import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type Caller } from '../../auth/index.js';
 import { Answers, compileQuery, QuerySchema, ReservationId, sendJson, stringifyJson } from '../../http/index.js';
+import { LimitedQuery } from '../../queries/index.js';
 import { operationOf } from '../operation.js';
 import { ListReservationsQueryDto } from './list-reservations.dto.js';
 import { ListService } from './list.service.js';
@@ -20,6 +21,7 @@ export class QueryController {
 
   @Get()
   @Access({ plane: 'runtime', tenant: 'reservations:list', admin: true })
+  @LimitedQuery()
   @ApiOperation({ operationId: 'listReservations', summary: 'List the reservations of a tenant' })
   @QuerySchema(ListReservationsQueryDto)
   @Answers(200, 'ReservationListResponse')

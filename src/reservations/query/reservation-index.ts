@@ -41,7 +41,7 @@ export class ReservationIndex {
     const index = reservationIndexKey(tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions))), tenantId);
     let [place, ended] = [from, false];
     const run = async (limit: number, more: readonly string[] = []): Promise<ReservationSummary[]> => {
-      const reply = await this.redis.scripts.run(
+      const reply = await this.redis.queries.run(
         'list_reservations',
         [index],
         [

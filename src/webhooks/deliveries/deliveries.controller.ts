@@ -3,6 +3,7 @@ import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type Caller } from '../../auth/index.js';
 import { Answers, compileQuery, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { LimitedQuery } from '../../queries/index.js';
 import { DeliveryListQueryDto } from './deliveries.dto.js';
 import { DeliveriesService } from './deliveries.service.js';
 
@@ -15,6 +16,7 @@ export class DeliveriesController {
 
   @Get('v1/admin/webhooks/:subscription_id/deliveries')
   @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
   @ApiOperation({ operationId: 'listWebhookDeliveries', summary: 'List the deliveries of a subscription' })
   @QuerySchema(DeliveryListQueryDto)
   @Answers(200, 'WebhookDeliveryListResponse')
@@ -24,6 +26,7 @@ export class DeliveriesController {
 
   @Get('v1/webhooks/:subscription_id/deliveries')
   @Access({ plane: 'admin', tenant: 'webhooks:read', admin: true })
+  @LimitedQuery()
   @ApiOperation({ operationId: 'listTenantWebhookDeliveries', summary: "List the deliveries of a tenant's subscription" })
   @QuerySchema(DeliveryListQueryDto)
   @Answers(200, 'WebhookDeliveryListResponse')

@@ -44,7 +44,7 @@ export class DeliverySource {
   /** Looks at a further stretch. @throws StoreUnavailable */
   async readOn(): Promise<Stretch<StoredDelivery, DeliveryPlace>> {
     const { subscriptionId, status = '', fromMs = '-inf' } = this.question;
-    const [nextMs = '', nextRef = '', examined, ...reply] = await this.redis.scripts.run(
+    const [nextMs = '', nextRef = '', examined, ...reply] = await this.redis.queries.run(
       'list_deliveries',
       [deliveryIndexKey(tagOf(partitionCode(this.partition)), subscriptionId)],
       [fromMs, this.toMs ?? '+inf', this.behind?.createdMs ?? '', this.behind?.ref ?? '', status, EXAMINED_A_RUN, this.rowsARun],

@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type Caller } from '../../auth/index.js';
 import { originOf } from '../../governance/index.js';
 import { Answers, AnswersNothing, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { LimitedQuery } from '../../queries/index.js';
 import { SYSTEM_OWNER } from '../../redis/index.js';
 import { BulkActionService } from './bulk-action.service.js';
 import { SubscriptionCreateDto, SubscriptionListQueryDto, SubscriptionOwnerQueryDto, SubscriptionUpdateDto, WebhookBulkActionDto } from './subscription.dto.js';
@@ -41,6 +42,7 @@ export class AdminWebhooksController {
 
   @Get()
   @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
   @ApiOperation({ operationId: 'listWebhookSubscriptions', summary: 'List webhook subscriptions' })
   @Answers(200, 'WebhookListResponse')
   @QuerySchema(SubscriptionListQueryDto)
@@ -51,6 +53,7 @@ export class AdminWebhooksController {
 
   @Post('bulk-action')
   @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
   @ApiOperation({ operationId: 'bulkActionWebhooks', summary: 'Pause, resume or delete all subscriptions that a filter matches' })
   @Answers(200, 'WebhookBulkActionResponse')
   @BodySchema(WebhookBulkActionDto)

@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type Caller, type TenantCaller } from '../../auth/index.js';
 import { originOf } from '../../governance/index.js';
 import { Answers, AnswersNothing, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { LimitedQuery } from '../../queries/index.js';
 import { SubscriptionCreateDto, SubscriptionUpdateDto, TenantSubscriptionListQueryDto } from './subscription.dto.js';
 import { SubscriptionLists } from './subscription-lists.js';
 import { SubscriptionsService } from './subscriptions.service.js';
@@ -34,6 +35,7 @@ export class TenantWebhooksController {
 
   @Get()
   @Access({ plane: 'admin', tenant: 'webhooks:read', admin: true })
+  @LimitedQuery()
   @ApiOperation({ operationId: 'listTenantWebhooks', summary: "List a tenant's webhook subscriptions" })
   @Answers(200, 'WebhookListResponse')
   @QuerySchema(TenantSubscriptionListQueryDto)

@@ -1,0 +1,1 @@
+export { LimitedQuery } from './limited-query.js';

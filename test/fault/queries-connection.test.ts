@@ -1,0 +1,74 @@
+import { afterEach, expect, test } from '@jest/globals';
+import { BlackholeProxy } from '../support/blackhole-proxy.js';
+import { eventually } from '../support/eventually.js';
+import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { startRedis, stopAllRedis } from '../support/redis-server.js';
+import { expectUnavailable } from '../support/unavailable.js';
+
+const cleanUps: (() => Promise<void> | void)[] = [];
+
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).reverse()) {
+    await cleanUp();
+  }
+  await stopAllRedis();
+});
+
+async function behindProxy(): Promise<{ proxy: BlackholeProxy; holdfast: Holdfast; tenant: TestTenant }> {
+  const proxy = await BlackholeProxy.before(await startRedis());
+  cleanUps.push(() => proxy.close());
+  const holdfast = await Holdfast.start({ REDIS_URL: proxy.url });
+  cleanUps.push(() => holdfast.stop());
+  const tenant = await holdfast.createTenant();
+  await holdfast.createBudget(tenant, '', 1_000_000);
+  return { proxy, holdfast, tenant };
+}
+
+test('a list that Redis does not answer costs the queries their connection, and the ledger goes on with its own', async () => {
+  const { proxy, holdfast, tenant } = await behindProxy();
+  const list = () => holdfast.call('GET', '/v1/reservations', { key: tenant.key });
+  let [asked, over] = [0, false];
+  const reserves = (async () => {
+    for (; !over; asked += 1) {
+      expectStatus(await holdfast.reserve(tenant, 1), 200);
+    }
+  })();
+  // The name of the function, which only the connection for queries says.
+  proxy.cutWhereSaid('list_reservations');
+  await expectUnavailable(list);
+  const askedBefore = asked;
+  await eventually('reserves are answered', () => asked > askedBefore + 20);
+  await eventually('the connection for queries is known to be lost', async () => (await holdfast.metric('holdfast_queries_connection_lost_total')) > 0);
+  expectStatus(await holdfast.call('GET', '/health/ready'), 200);
+  expect(await holdfast.metric('holdfast_redis_connection_lost_total')).toBe(0);
+  proxy.heal();
+  await eventually('lists are answered again', async () => (await list()).status === 200);
+  over = true;
+  await reserves;
+  expect(await holdfast.metric('holdfast_redis_connection_lost_total')).toBe(0);
+  expect(await holdfast.metric('holdfast_queries_connected')).toBe(1);
+  expect(await holdfast.metric('holdfast_queries_connection_restored_total')).toBeGreaterThan(0);
+}, 60_000);
+
+test('without a connection for queries these are answered with 503 at once, readiness stays green and says why', async () => {
+  const { proxy, holdfast, tenant } = await behindProxy();
+  const list = () => holdfast.call('GET', '/v1/reservations', { key: tenant.key });
+  proxy.cutWhereSaid('list_reservations');
+  await expectUnavailable(list);
+  // Whatever connects anew says its name first.
+  proxy.cutWhereSaid('holdfast-queries');
+  const ready = await eventually('health tells of it', async () => {
+    const answer = await holdfast.call('GET', '/health/ready');
+    return answer.text.includes('the connection for queries is away') ? answer : undefined;
+  });
+  expect(ready.status).toBe(200);
+  expect(await holdfast.metric('holdfast_queries_connected')).toBe(0);
+  await eventually('one is refused without a wait', async () => {
+    const began = performance.now();
+    await expectUnavailable(list);
+    return performance.now() - began < 300;
+  });
+  expectStatus(await holdfast.reserve(tenant, 1), 200);
+  proxy.heal();
+  await eventually('lists are answered again', async () => (await list()).status === 200, 20_000);
+}, 60_000);

@@ -1,0 +1,191 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { partitionCode, partitionOfTenant, RedisService, tagOf, type Query } from '../../src/redis/index.js';
+import { makeHolds } from '../support/bulk-holds.js';
+import { eventually } from '../support/eventually.js';
+import { ADMIN_API_KEY, expectRefusal, expectStatus, type Answer, type TestTenant } from '../support/holdfast.js';
+import { connectTo } from '../support/store.js';
+import { StoredHolds } from '../support/stored-holds.js';
+import { useGovernance } from '../support/use-governance.js';
+import { makeDue } from '../sweeper/instances.js';
+
+const PER_TENANT = 2;
+/** More than an export hands to the socket at once. */
+const EXPIRED = 120;
+const WAITING = PER_TENANT * 16;
+
+const on = useGovernance({}, { QUERY_CONCURRENCY: '3', QUERY_CONCURRENCY_PER_TENANT: String(PER_TENANT), QUERY_QUEUE_MS: '300', QUERY_TIME_SHARE: '5' });
+const held: Query[] = [];
+
+afterEach(() => {
+  held.splice(0).forEach((query) => query.end());
+});
+
+/** Takes places as queries under way would; the empty text is the operators. */
+async function occupy(owner: string, count = PER_TENANT): Promise<void> {
+  for (let index = 0; index < count; index += 1) {
+    held.push(await on.holdfast.app.get(RedisService).queries.begin(owner, new AbortController().signal));
+  }
+}
+
+async function newTenant(): Promise<TestTenant> {
+  const tenant = await on.holdfast.createTenant();
+  await on.holdfast.createBudget(tenant, '', 1_000_000);
+  return tenant;
+}
+
+const list = ({ key }: TestTenant): Promise<Answer> => on.holdfast.call('GET', '/v1/reservations', { key });
+const refused = (reason: string): Promise<number> => on.holdfast.metric('holdfast_queries_refused_total', { reason });
+const running = (): Promise<number> => on.holdfast.metric('holdfast_queries_running');
+const waiting = (): Promise<number> => on.holdfast.metric('holdfast_queries_waiting');
+
+describe('a tenant that has all its places', () => {
+  test('waits for one, and gets 429 with Retry-After when none comes free in time; others and the ledger go on', async () => {
+    const [tenant, other] = [await newTenant(), await newTenant()];
+    await occupy(tenant.id);
+    expect(await running()).toBe(PER_TENANT);
+    const before = await refused('queue_timeout');
+    const began = performance.now();
+    const late = list(tenant);
+    await eventually('it waits', async () => (await waiting()) === 1);
+    expectStatus(await on.holdfast.reserve(tenant, 1), 200);
+    expectStatus(await list(other), 200);
+    const answer = await late;
+    expect(performance.now() - began).toBeGreaterThanOrEqual(290);
+    const { message } = expectRefusal(answer, 429, 'LIMIT_EXCEEDED');
+    expect(message).toBe('too many queries at the same time: at most 2 of a tenant and 3 in all are answered at once; retry in 1 s');
+    expect(answer.headers.get('retry-after')).toBe('1');
+    expect(await refused('queue_timeout')).toBe(before + 1);
+    expect(await waiting()).toBe(0);
+  });
+
+  test('is answered when a place comes free while it waits', async () => {
+    const tenant = await newTenant();
+    await occupy(tenant.id);
+    const started = await on.holdfast.metric('holdfast_queries_started_total');
+    const waits = list(tenant);
+    await eventually('it waits', async () => (await waiting()) === 1);
+    held.pop()?.end();
+    expectStatus(await waits, 200);
+    expect(await on.holdfast.metric('holdfast_queries_started_total')).toBe(started + 1);
+    expect(await running()).toBe(1);
+  });
+
+  test('is refused at once when its queue is full, and another tenant is not', async () => {
+    const [tenant, other] = [await newTenant(), await newTenant()];
+    await occupy(tenant.id);
+    const before = await refused('queue_full');
+    const many = Array.from({ length: WAITING + 8 }, () => list(tenant));
+    await eventually('the queue is full', async () => (await refused('queue_full')) === before + 8);
+    expectStatus(await list(other), 200);
+    const answers = await Promise.all(many);
+    answers.forEach((answer) => expectRefusal(answer, 429, 'LIMIT_EXCEEDED'));
+  });
+});
+
+test('no tenant waits behind the queue of another one', async () => {
+  const [tenant, other] = [await newTenant(), await newTenant()];
+  await occupy('somebody', 1);
+  await occupy(tenant.id);
+  const many = Array.from({ length: 20 }, () => list(tenant));
+  await eventually('they wait', async () => (await waiting()) === 20);
+  const waits = list(other);
+  await eventually('it waits', async () => (await waiting()) === 21);
+  held.shift()?.end();
+  expectStatus(await waits, 200);
+  await Promise.all(many);
+});
+
+test('a client that goes away while it waits leaves the queue', async () => {
+  const tenant = await newTenant();
+  await occupy(tenant.id);
+  const before = await on.holdfast.metric('holdfast_queries_abandoned_total');
+  const leaving = new AbortController();
+  const left = fetch(`${on.holdfast.url}/v1/reservations`, { headers: { 'x-cycles-api-key': tenant.key }, signal: leaving.signal }).catch(() => 'gone');
+  await eventually('it waits', async () => (await waiting()) === 1);
+  leaving.abort();
+  expect(await left).toBe('gone');
+  await eventually('it left', async () => (await waiting()) === 0, 250);
+  expect(await on.holdfast.metric('holdfast_queries_abandoned_total')).toBe(before + 1);
+});
+
+describe('a query of many runs', () => {
+  let tenant: TestTenant;
+
+  /** Long enough to be watched at a twentieth of the time. */
+  async function manyHolds(): Promise<void> {
+    tenant = await newTenant();
+    const client = connectTo(on.redis.url);
+    await makeHolds(client, tagOf(partitionCode(partitionOfTenant(tenant.id, 64))), tenant.id, Array.from({ length: 6000 }, () => ({})));
+    client.disconnect();
+  }
+
+  test('pauses between its runs when it used its share of the time, and ends with its client', async () => {
+    await manyHolds();
+    const abandoned = await on.holdfast.metric('holdfast_queries_abandoned_total');
+    const errors = await on.holdfast.metric('holdfast_unexpected_errors_total');
+    const leaving = new AbortController();
+    const url = `${on.holdfast.url}/v1/reservations?sort_by=status`;
+    const left = fetch(url, { headers: { 'x-cycles-api-key': tenant.key }, signal: leaving.signal }).catch(() => 'gone');
+    await eventually('it pauses', async () => (await on.holdfast.metric('holdfast_query_pauses_total')) > 0);
+    expect(await running()).toBe(1);
+    leaving.abort();
+    expect(await left).toBe('gone');
+    await eventually('its place is free', async () => (await running()) === 0);
+    expect(await on.holdfast.metric('holdfast_queries_abandoned_total')).toBe(abandoned + 1);
+    expect(await on.holdfast.metric('holdfast_unexpected_errors_total')).toBe(errors);
+  }, 120_000);
+});
+
+/** Operators' questions and what tenants may ask. */
+const QUERIES: readonly string[] = [
+  '/v1/admin/tenants', '/v1/admin/api-keys', '/v1/admin/budgets', '/v1/admin/policies?tenant_id=TENANT', '/v1/admin/audit/logs', '/v1/admin/events',
+  '/v1/admin/webhooks', '/v1/admin/webhooks/whsub_00AAAAAAAAAAAAAAAA/deliveries', '/v1/reservations?tenant=TENANT', '/ops/sweeper', '/ops/quarantine', '/ops/verify',
+  '/ops/expirations', '/ops/expirations?format=csv', '/ops/reservations/rsv_00AAAAAAAAAAAAAAAA',
+];
+
+const TENANT_QUERIES: readonly string[] = [
+  '/v1/reservations', '/v1/balances?tenant=TENANT', '/v1/events', '/v1/webhooks', '/v1/admin/budgets', '/v1/admin/policies',
+  '/v1/webhooks/whsub_00AAAAAAAAAAAAAAAA/deliveries',
+];
+
+test('operators count as one tenant, and each operation that reads many records is bounded for them and for tenants', async () => {
+  const tenant = await newTenant();
+  const key = await on.holdfast.createKey(tenant.id, { permissions: ['reservations:list', 'balances:read', 'admin:read'] });
+  await occupy('');
+  const many = QUERIES.map((path) => on.holdfast.admin('GET', path.replace('TENANT', tenant.id)));
+  (await Promise.all(many)).forEach((answer) => expectRefusal(answer, 429, 'LIMIT_EXCEEDED'));
+  const bulk = { action: 'PAUSE', filter: { status: 'ACTIVE' }, idempotency_key: 'bulk-1' };
+  expectRefusal(await on.holdfast.admin('POST', '/v1/admin/webhooks/bulk-action', bulk), 429, 'LIMIT_EXCEEDED');
+  held.splice(0).forEach((query) => query.end());
+  await occupy(tenant.id);
+  const own = TENANT_QUERIES.map((path) => on.holdfast.call('GET', path.replace('TENANT', tenant.id), { key }));
+  (await Promise.all(own)).forEach((answer) => expectRefusal(answer, 429, 'LIMIT_EXCEEDED'));
+});
+
+test('an export keeps its place until it ends, and gives it back when its reader goes away', async () => {
+  const tenant = await newTenant();
+  const stored = new StoredHolds(on.redis.url);
+  const due = await makeDue(on.holdfast, stored, tenant, EXPIRED);
+  for (const id of due) {
+    await stored.expireIn(id, -60_000);
+    await on.holdfast.settle(tenant, 'release', id);
+  }
+  await makeHolds(stored.redis, stored.tagOfTenant(tenant.id), tenant.id, Array.from({ length: 6000 }, () => ({})));
+  stored.close();
+  const leaving = new AbortController();
+  const asked = (signal?: AbortSignal) =>
+    fetch(`${on.holdfast.url}/ops/expirations?format=ndjson&tenant=${tenant.id}`, { headers: { 'x-admin-api-key': ADMIN_API_KEY }, ...(signal === undefined ? {} : { signal }) });
+  const abandoned = await on.holdfast.metric('holdfast_queries_abandoned_total');
+  // With this, what is free of pauses is used.
+  expectStatus(await on.holdfast.call('GET', '/v1/reservations?sort_by=status', { key: tenant.key }), 200);
+  // Its first portion is sent, and the rest of the log is being looked at.
+  expect((await asked(leaving.signal)).status).toBe(200);
+  expect(await running()).toBe(1);
+  leaving.abort();
+  await eventually('its place is free', async () => (await running()) === 0);
+  await eventually('the run that waited was given up', async () => (await on.holdfast.metric('holdfast_queries_abandoned_total')) === abandoned + 1);
+  const whole = await asked();
+  expect(await running()).toBe(1);
+  expect((await whole.text()).trim().split('\n')).toHaveLength(EXPIRED);
+  await eventually('its place is free', async () => (await running()) === 0);
+}, 120_000);
