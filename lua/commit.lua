@@ -20,7 +20,7 @@
 --           | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
 -- BOUND     scopes of one subject (at most 6)
 -- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the expiry transition
--- @include  keys, now_ms, int64, idempotency, settle, charge, budget, append_event
+-- @include  keys, now_ms, int64, idempotency, settle, charge, budget, append_event, owned
 local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint = ARGV[1], ARGV[2], ARGV[3]
 local unit, actual, metadata = ARGV[4], ARGV[5], ARGV[6]
@@ -88,6 +88,10 @@ if entry then
   ended[#ended + 1] = entry
 end
 redis.call(unpack(ended))
+count_ended(tag, hold.tenant, 1)
+if #metadata > LONG_VALUE then
+  redis.pcall('HINCRBY', owned_key(tag, hold.tenant), 'text', #metadata)
+end
 keep_settled(tag, reservation_id, retention_ms, idempotency_ttl_ms)
 remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 return reply

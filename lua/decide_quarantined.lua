@@ -13,7 +13,7 @@
 --           | NOT_FOUND
 -- BOUND     scopes of one subject (at most 6)
 -- EMITS     custom.reservation.quarantine_decided; those of the expiry transition
--- @include  keys, now_ms, int64, hold, budget, expiry, ended, append_event, append_audit, quarantine_release
+-- @include  keys, now_ms, int64, hold, budget, expiry, ended, append_event, append_audit, quarantine_release, owned
 --
 -- A retry puts the reservation back before the sweeper and judges it at once: what is still damaged stays in quarantine. A
 -- release gives back what can be given back and ends the reservation, whatever its record lacks; where no record is left,
@@ -66,6 +66,9 @@ for _, budget in ipairs(refunded) do
   redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
 end
 redis.call('HSET', reservation, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', 'admin', 'rr', reason ~= '' and reason or 'quarantine')
+if hold.state == 'ACTIVE' then
+  count_ended(tag, hold.tenant, 1)
+end
 keep_ended(tag, reservation_id, retention_ms)
 tell('RELEASED', #refunded > 0 and hold.amount or '')
 return tell_returnable({ 'RELEASED', ms_text(now), tenant }, hold, refunded, kept)

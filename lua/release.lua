@@ -16,7 +16,7 @@
 --           | RESERVATION_FINALIZED state | RESERVATION_EXPIRED | QUARANTINED reason
 -- BOUND     scopes of one subject (at most 6)
 -- EMITS     budget.threshold_crossed; those of the expiry transition
--- @include  keys, now_ms, int64, idempotency, settle, budget, threshold, append_audit
+-- @include  keys, now_ms, int64, idempotency, settle, budget, threshold, append_audit, owned
 --
 -- What an operator releases is in the audit log, by the same step.
 local reservation, idempotency = KEYS[1], KEYS[2]
@@ -75,6 +75,7 @@ if reason == '' then
 else
   redis.call('HSET', reservation, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', ended_by, 'rr', reason)
 end
+count_ended(tag, hold.tenant, 1)
 keep_settled(tag, reservation_id, retention_ms, idempotency_ttl_ms)
 for _, budget in ipairs(tells and budgets or {}) do
   if budget.crossings then

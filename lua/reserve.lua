@@ -18,7 +18,9 @@
 -- ARGV[12]  key_id           the API key that asks
 -- ARGV[13]  request_id
 -- ARGV[14]  trace            trace id and flags
--- ARGV[15]  scope_count      number of derived scopes
+-- ARGV[15]  max_live         live reservations that the deployment allows a tenant, 0 for no limit
+-- ARGV[16]  max_stored       bytes that it may have stored, likewise
+-- ARGV[17]  scope_count      number of derived scopes
 -- ARGV[...] the derived scopes, root first; then field and value pairs of the record: subject, action, metadata
 -- RETURNS   ALLOW fresh|replay reservation_id expires_at_ms remaining_ttl_ms policy (scope balance)* | DENY fresh|replay reason
 --           | ALLOW_WITH_CAPS fresh|replay reservation_id expires_at_ms remaining_ttl_ms policy caps (scope balance)*
@@ -26,20 +28,22 @@
 --           | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED
 --           | INVALID_POLICY value | NOT_FOUND | UNIT_MISMATCH scope unit* | BUDGET_FROZEN scope | BUDGET_CLOSED scope
 --           | OVERDRAFT_LIMIT_EXCEEDED scope | DEBT_OUTSTANDING scope | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope
+--           | LIMIT_EXCEEDED limit allowed used
 --           | RECLAIMED now_ms (outcome detail detail)*
 -- BOUND     scopes of one subject (at most 6); 100 due holds, when it reclaims
 -- EMITS     reservation.denied, budget.exhausted, budget.threshold_crossed; those of the expiry transition
--- @include  keys, now_ms, int64, idempotency, tenant, hold, budget, append_event, expiry, admission, policy, denial, threshold
+-- @include  keys, now_ms, int64, idempotency, tenant, hold, budget, owned, append_event, expiry, admission, policy, denial, threshold
 --
--- A denial is never caused by a dead hold: instead of answering BUDGET_EXCEEDED while something is due in the partition,
+-- A denial is never caused by a dead hold: instead of answering BUDGET_EXCEEDED, or that there are too many live reservations, while something is due in the partition,
 -- the script expires up to RECLAIM_LIMIT due entries, reports their outcomes, and decides nothing: the caller runs it again.
 local reservation, idempotency, tenant_record = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, reservation_id, fingerprint, unit, amount = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local overage_policy, ttl_ms, grace_ms, dry_run = ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9] == '1'
 local idempotency_ttl_ms, retention_ms, key_id = tonumber(ARGV[10]), ARGV[11], ARGV[12]
 local origin = { actor = 'api_key', key = key_id, request = ARGV[13], trace = ARGV[14] }
-local scopes = { unpack(ARGV, 16, 15 + tonumber(ARGV[15])) }
-local first_field = 16 + #scopes
+local max_live, max_stored = ARGV[15], ARGV[16]
+local scopes = { unpack(ARGV, 18, 17 + tonumber(ARGV[17])) }
+local first_field = 18 + #scopes
 local RECLAIM_LIMIT = 100
 
 local tag = tag_of_key(reservation)
@@ -75,7 +79,10 @@ end
 
 -- A refused dry run is an answer (DENY) that replays; a refused live reserve is an error that is told and not kept.
 local function deny(refusal)
-  tell_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) })
+  -- The protocol has no event for a tenant that owns too much.
+  if refusal[1] ~= 'LIMIT_EXCEEDED' then
+    tell_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) })
+  end
   if not dry_run then
     return refusal
   end
@@ -105,8 +112,12 @@ if not OVERAGE_POLICIES[overage_policy] then
   return { 'INVALID_POLICY', overage_policy }
 end
 
-local refusal = hold_refusal(budgets, amount)
-if refusal and refusal[1] == 'BUDGET_EXCEEDED' then
+local refusal, owned = hold_refusal(budgets, amount), nil
+if not refusal then
+  owned = read_owned(tag, tenant_id, long_text(unpack(ARGV, first_field)))
+  refusal = reserve_refusal(tag, tenant_id, owned, max_live, max_stored)
+end
+if refusal and (refusal[1] == 'BUDGET_EXCEEDED' or refusal[2] == 'live_reservations') then
   local outcomes = reclaim_due(tag, now, RECLAIM_LIMIT, retention_ms, origin)
   if #outcomes > 0 then
     return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
@@ -182,6 +193,7 @@ redis.call('HSET', reservation, 'st', 'ACTIVE', 'am', amount, 'ex', expires_text
 if policy and policy.max_ttl_ms then
   redis.call('HSET', reservation, 'mt', ms_text(policy.max_ttl_ms))
 end
+count_live(tag, tenant_id, owned)
 for _, budget in ipairs(tells and budgets or {}) do
   if budget.became_exhausted then
     append_event(tag, 'budget.exhausted', tenant_id, budget.scope, origin,

@@ -1,6 +1,6 @@
 -- expiry: the one transition from ACTIVE to EXPIRED, shared by the sweeper's scripts and by every script that meets an
 -- overdue hold. Whoever comes first runs it; there is one refund and one event.
--- @include keys, int64, hold, refund, append_event, now_ms, ended
+-- @include keys, int64, hold, refund, append_event, now_ms, ended, owned
 
 -- Takes a hold that cannot be settled out of the sweeper's way, and says so. Its state and the budgets stay as they are
 -- for an operator to decide on; `writable` is false when the record is no hash at all. A client that comes back to a
@@ -33,7 +33,7 @@ local function end_expired(tag, refunds, now, retention_ms, origin)
   require_event_log(tag)
   redis.call('ZREM', ttl_index_key(tag), unpack(ids))
   write_refunds(refunds)
-  local system = { actor = 'system', request = origin.request, trace = origin.trace }
+  local system, live_ended = { actor = 'system', request = origin.request, trace = origin.trace }, {}
   for i = 1, #ids do
     local hold = refunds.holds[i]
     local created_at = whole_number(hold.ca)
@@ -44,6 +44,10 @@ local function end_expired(tag, refunds, now, retention_ms, origin)
         'extensions_used', whole_number(hold.xc) and hold.xc or '0' })
     redis.call('HSET', hold.key, 'st', 'EXPIRED', 'fa', now_text, 'eb', 'system', 'ev', entry)
     redis.call('PEXPIRE', hold.key, retention_ms)
+    live_ended[hold.tenant] = (live_ended[hold.tenant] or 0) + 1
+  end
+  for tenant, count in pairs(live_ended) do
+    count_ended(tag, tenant, count)
   end
   note_ended(tag, unpack(ids))
   tell_refunds(tag, refunds, system)

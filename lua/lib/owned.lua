@@ -1,13 +1,24 @@
 -- owned: how much a tenant owns, and the limits on it.
 -- @include keys, now_ms
 --
--- A tenant's own limits are fields 'max:<limit>' of a hash apart from its record; a limit that is not there is the deployment's, and
--- 0 is no limit. A hash that somebody damaged counts as empty: nothing is refused because of it.
+-- A hash a tenant, apart from its record: `live` reservations, bytes of free `text` in its reservations, `stored` bytes as last
+-- added up, and its own limits 'max:<limit>'; a limit that is not there is the deployment's, and 0 is no limit. A hash that
+-- somebody damaged counts as empty: nothing is refused because of it, and lua/reconcile.lua counts anew.
+
+-- A count, 0 for what is none. The limit of 15 digits keeps it exact.
+local function owned_count(text)
+  return text and #text <= 15 and string.find(text, '^%d+$') and tonumber(text) or 0
+end
+
+-- The limit that holds: the tenant's own one where there is one.
+local function limit_in_force(own, deployment_limit)
+  return owned_count(own or tostring(deployment_limit))
+end
 
 -- The refusal to add one more to a sorted set that has a member for each thing of its kind that the tenant owns, or nil.
 local function count_refusal(tag, tenant_id, limit, deployment_limit, index)
   local own = redis.pcall('HGET', owned_key(tag, tenant_id), 'max:' .. limit)
-  local allowed = tonumber(type(own) == 'string' and own or deployment_limit)
+  local allowed = limit_in_force(type(own) == 'string' and own, deployment_limit)
   if allowed == 0 then
     return nil
   end
@@ -18,9 +29,57 @@ end
 -- Bytes that a reservation takes on average: its record, its places in the indexes, and for a day its idempotency records; and
 -- an event with its place in the tenant's index. bench/audit-bytes measures both.
 local RESERVATION_BYTES, EVENT_BYTES = 1000, 400
+-- Shorter values are part of a reservation's average.
+local LONG_VALUE = 64
 
 -- The estimate of what is stored for a tenant; `text` are the bytes of the free texts in its reservations.
 local function stored_bytes(tag, tenant_id, text)
   return redis.call('ZCARD', reservation_index_key(tag, tenant_id)) * RESERVATION_BYTES
     + redis.call('XLEN', tenant_events_key(tag, tenant_id)) * EVENT_BYTES + text
+end
+
+local function long_text(...)
+  local bytes = 0
+  for i = 1, select('#', ...) do
+    local value = select(i, ...)
+    if #value > LONG_VALUE then
+      bytes = bytes + #value
+    end
+  end
+  return bytes
+end
+
+-- What a reserve that adds a text of so many bytes has to know before it decides.
+local function read_owned(tag, tenant_id, text)
+  local f = redis.pcall('HMGET', owned_key(tag, tenant_id), 'live', 'text', 'stored', 'max:live_reservations', 'max:stored_bytes')
+  return { live = owned_count(f[1]), text = owned_count(f[2]) + text, stored = owned_count(f[3]) + RESERVATION_BYTES + EVENT_BYTES + text,
+    max_live = f[4], max_stored = f[5] }
+end
+
+-- The refusal of a reserve, or nil. What was stored is added up anew before anything is refused for it: the kept sum only grows.
+local function reserve_refusal(tag, tenant_id, owned, max_live, max_stored)
+  local allowed = limit_in_force(owned.max_live, max_live)
+  if allowed > 0 and owned.live >= allowed then
+    return { 'LIMIT_EXCEEDED', 'live_reservations', ms_text(allowed), ms_text(owned.live) }
+  end
+  allowed = limit_in_force(owned.max_stored, max_stored)
+  if allowed == 0 or owned.stored <= allowed then
+    return nil
+  end
+  owned.stored = stored_bytes(tag, tenant_id, owned.text) + RESERVATION_BYTES
+  return owned.stored > allowed and { 'LIMIT_EXCEEDED', 'stored_bytes', ms_text(allowed), ms_text(owned.stored) } or nil
+end
+
+-- Counts the reservation that a reserve has made. Neither this nor the next may end a script in the middle of its change.
+local function count_live(tag, tenant_id, owned)
+  redis.pcall('HSET', owned_key(tag, tenant_id), 'live', ms_text(owned.live + 1), 'text', ms_text(owned.text), 'stored', ms_text(owned.stored))
+end
+
+-- Counts so many reservations that are not ACTIVE any more. A count that was never complete, as after an upgrade, ends at 0: it is
+-- then lower than the truth, so that nothing is refused wrongly.
+local function count_ended(tag, tenant_id, count)
+  local left = redis.pcall('HINCRBY', owned_key(tag, tenant_id), 'live', -count)
+  if type(left) == 'number' and left < 0 then
+    redis.call('HSET', owned_key(tag, tenant_id), 'live', '0')
+  end
 end

@@ -1,7 +1,7 @@
 -- tenant_cascade: what becomes of the things that a closed tenant owns: CASCADE SEMANTICS, Rule 1, of
 -- cycles-governance-admin-v0.1.25. Each transition happens once: a thing that has come to its end is passed over, so the
 -- cascade may be started over at any time, and several may run at once.
--- @include keys, now_ms, int64, hold, budget, expiry, api_key, webhook, append_event, append_audit, ended
+-- @include keys, now_ms, int64, hold, budget, expiry, api_key, webhook, append_event, append_audit, ended, owned
 
 -- Gives back those of some holds that the tenant still has. What they return to a budget is added up in the budget's record,
 -- whose closing tells of it: the protocol has one event a budget for this, not one a reservation. Each budget is read and
@@ -49,6 +49,7 @@ local function release_holds_of_closed_tenant(tag, tenant_id, reservation_ids, n
     redis.call('HSET', hold.key, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', 'system', 'rr', 'tenant_closed')
     redis.call('PEXPIRE', hold.key, retention_ms)
   end
+  count_ended(tag, tenant_id, #ids)
   note_ended(tag, unpack(ids))
   return #outcomes + #ids, outcomes
 end

@@ -22,7 +22,7 @@ export const SCRIPT_SIGNATURES = {
     keys: ['reservation', 'idempotency', 'tenant'],
     args: [
       'tenant_id', 'reservation_id', 'fingerprint', 'unit', 'amount', 'overage_policy', 'ttl_ms', 'grace_ms', 'dry_run',
-      'idempotency_ttl_ms', 'retention_ms', 'key_id', 'request_id', 'trace', 'scope_count',
+      'idempotency_ttl_ms', 'retention_ms', 'key_id', 'request_id', 'trace', 'max_live', 'max_stored', 'scope_count',
     ],
     rest: true,
     flags: [],

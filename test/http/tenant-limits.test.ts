@@ -95,6 +95,49 @@ describe('what a tenant may own', () => {
   });
 });
 
+describe('what a tenant holds and stores', () => {
+  async function limited(limits: object): Promise<TestTenant> {
+    const tenant = await on.holdfast.createTenant();
+    await on.holdfast.createBudget(tenant, '', 1000);
+    expectStatus(await put(tenant, limits), 200);
+    return tenant;
+  }
+
+  test('live reservations: the one too many is 429 with the time to wait, and counted; settling, expiry and the close make room', async () => {
+    const tenant = await limited({ live_reservations: 2 });
+    const { reservation_id: first } = expectStatus(await on.holdfast.reserve(tenant, 1), 200);
+    const { reservation_id: second } = expectStatus(await on.holdfast.reserve(tenant, 1), 200);
+    const before = await refusals('live_reservations');
+    const answer = await on.holdfast.reserve(tenant, 1);
+    expect(expectRefusal(answer, 429, 'LIMIT_EXCEEDED').details).toEqual({ limit: 'live_reservations', allowed: 2, used: 2 });
+    expect(answer.headers.get('retry-after')).toBe('1');
+    expect(Number(answer.headers.get('x-ratelimit-reset'))).toBeGreaterThan(1_700_000_000);
+    expect(await refusals('live_reservations')).toBe(before + 1);
+    expect(await on.holdfast.metric('cycles_reservations_reserve_total', { tenant: tenant.id, reason: 'LIMIT_EXCEEDED' })).toBe(1);
+    const dry = expectStatus(await on.holdfast.reserve(tenant, 1, { dry_run: true }), 200);
+    expect([dry.decision, dry.reason_code]).toEqual(['DENY', 'LIMIT_EXCEEDED']);
+    expectStatus(await on.holdfast.commit(tenant, first, 1), 200);
+    expectStatus(await on.holdfast.reserve(tenant, 1), 200);
+    expectRefusal(await on.holdfast.reserve(tenant, 1), 429, 'LIMIT_EXCEEDED');
+    expectStatus(await on.holdfast.settle(tenant, 'release', second), 200);
+    expect((await read(tenant)).live_reservations).toEqual({ limit: 2, source: 'tenant', used: 1 });
+    expectStatus(await on.holdfast.admin('PATCH', `/v1/admin/tenants/${tenant.id}`, { status: 'CLOSED' }), 200);
+    expect((await read(tenant)).live_reservations.used).toBe(0);
+  });
+
+  test('stored bytes: what would pass the limit is 429, while settling goes on', async () => {
+    const tenant = await limited({ stored_bytes: 20_000 });
+    const metadata = { text: 'x'.repeat(8000) };
+    const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 1, { metadata }), 200);
+    expectStatus(await on.holdfast.reserve(tenant, 1, { metadata }), 200);
+    const answer = await on.holdfast.reserve(tenant, 1, { metadata });
+    expect(expectRefusal(answer, 429, 'LIMIT_EXCEEDED').details).toMatchObject({ limit: 'stored_bytes', allowed: 20_000 });
+    expect(answer.headers.get('retry-after')).toBe('60');
+    expectStatus(await on.holdfast.commit(tenant, id, 1, { metadata }), 200);
+    expect((await read(tenant)).stored_bytes.used).toBeGreaterThan(24_000);
+  });
+});
+
 describe("a tenant's own limits", () => {
   const audited = async (tenant: TestTenant): Promise<Json[]> =>
     (expectStatus(await on.holdfast.admin('GET', `/v1/admin/audit/logs?tenant_id=__admin__&resource_id=${tenant.id}&limit=100`), 200).logs as Json[]).filter(

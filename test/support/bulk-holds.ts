@@ -26,7 +26,7 @@ export async function makeHolds(redis: StoreClient, tag: string, tenant: string,
         keys: [reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant)],
         args: [
           tenant, id, randomText(22), 'TOKENS', String(amount), '', 600_000, 5000, 0, IDEMPOTENCY_TTL_MS, RETENTION_MS, 'key_bulk',
-          'req_bulk', TRACE, scopes.length, ...scopes, ...levels, 'ak', 'llm', 'an', 'gpt', 'ik', key,
+          'req_bulk', TRACE, 0, 0, scopes.length, ...scopes, ...levels, 'ak', 'llm', 'an', 'gpt', 'ik', key,
         ],
       };
     });

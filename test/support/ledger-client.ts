@@ -49,6 +49,9 @@ export interface ReserveOptions {
   readonly idempotencyTtlMs?: number;
   readonly fields?: Readonly<Record<string, string>>;
   readonly by?: string;
+  /** The deployment's limits; 0, as here unless said, is no limit. */
+  readonly maxLive?: number;
+  readonly maxStored?: number;
 }
 
 export interface SettleOptions {
@@ -164,7 +167,7 @@ export class LedgerClient {
       [
         tenant, id, fingerprintOf([scopes, unit, String(amount), policy, ttlMs, graceMs, dryRun, fields]), unit, String(amount),
         policy, ttlMs, graceMs, dryRun ? '1' : '0', options.idempotencyTtlMs ?? IDEMPOTENCY_TTL_MS, RETENTION_MS,
-        options.by ?? 'key_1', 'req_reserve', TRACE, scopes.length, ...scopes, ...record,
+        options.by ?? 'key_1', 'req_reserve', TRACE, options.maxLive ?? 0, options.maxStored ?? 0, scopes.length, ...scopes, ...record,
       ],
     );
   }

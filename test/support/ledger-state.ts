@@ -16,6 +16,8 @@ export interface LedgerState {
   /** The lists' index of all tenants, score by reservation. */
   readonly created: ReadonlyMap<string, string>;
   readonly quarantine: ReadonlyMap<string, string>;
+  /** What is counted of each tenant. */
+  readonly owned: ReadonlyMap<string, Readonly<Record<string, string>>>;
   readonly events: readonly LedgerEvent[];
 }
 
@@ -50,6 +52,7 @@ export async function readLedger(client: LedgerClient): Promise<LedgerState> {
   const budgets = new Map<string, Record<string, string>>();
   const holds = new Map<string, Record<string, string>>();
   const state = { budgets, holds, ttl: new Map<string, string>(), created: new Map<string, string>(), quarantine: new Map<string, string>() };
+  const owned = new Map<string, Record<string, string>>();
   let events: LedgerEvent[] = [];
   for (const [name, content] of keys) {
     if (name === 'events') {
@@ -60,13 +63,15 @@ export async function readLedger(client: LedgerClient): Promise<LedgerState> {
       pairs(content as string[]).forEach(([id, score]) => state.created.set(id, score));
     } else if (name === 'quarantine') {
       state.quarantine = new Map(pairs(content as string[]));
+    } else if (name.startsWith('own:')) {
+      owned.set(name.slice(4), Object.fromEntries(pairs(content as string[])));
     } else if (name.startsWith('b:')) {
       budgets.set(name.slice(2), Object.fromEntries(pairs(content as string[])));
     } else if (name.startsWith('r:')) {
       holds.set(name.slice(2), holdFields(Object.fromEntries(pairs(content as string[]))));
     }
   }
-  return { ...state, events };
+  return { ...state, owned, events };
 }
 
 /** A digest of every key of the partition, its expiry included. The event log and its index can be left out: a denial is told there. */
@@ -161,9 +166,19 @@ function eventFaults(state: LedgerState): string[] {
   return faults;
 }
 
+/** The count of a tenant's live reservations is the number of its ACTIVE records. */
+function countFaults(state: LedgerState): string[] {
+  const active = [...state.holds.values()].filter((hold) => hold['st'] === 'ACTIVE');
+  const tenants = new Set([...state.owned.keys(), ...active.map((hold) => hold['tn'] as string)]);
+  return [...tenants].flatMap((tenant) => {
+    const [counted, real] = [Number(state.owned.get(tenant)?.['live'] ?? 0), active.filter((hold) => hold['tn'] === tenant).length];
+    return counted === real ? [] : [`${tenant}: ${counted} live reservations are counted, there are ${real}`];
+  });
+}
+
 /** What is wrong with the partition by the invariants that hold after every script; nothing, in a sound ledger. */
 export function faultsOf(state: LedgerState): string[] {
-  return [...budgetFaults(state), ...indexFaults(state), ...eventFaults(state)];
+  return [...budgetFaults(state), ...indexFaults(state), ...countFaults(state), ...eventFaults(state)];
 }
 
 /** @throws Error naming each broken invariant. */

@@ -11,6 +11,7 @@ import {
   type Reply,
 } from '../../redis/index.js';
 import { stringifyJson } from '../../http/index.js';
+import { TenantLimits } from '../../tenant-limits/index.js';
 import { Admission, admissionRefusal, admittedScopes, recordFields } from '../admission.js';
 import { fingerprintOf } from '../fingerprint.js';
 import { traceText, type Operation } from '../operation.js';
@@ -45,12 +46,13 @@ export class ReserveService {
     private readonly store: ReservationStore,
     private readonly metrics: ReservationMetrics,
     private readonly admission: Admission,
+    private readonly limits: TenantLimits,
   ) {}
 
   /**
    * Reserves, or evaluates when `dry_run` is set.
    * @throws Refusal FORBIDDEN (another tenant, scope filter), IDEMPOTENCY_MISMATCH, TENANT_CLOSED, NOT_FOUND, UNIT_MISMATCH,
-   * BUDGET_FROZEN, BUDGET_CLOSED, OVERDRAFT_LIMIT_EXCEEDED, DEBT_OUTSTANDING, BUDGET_EXCEEDED, INVALID_REQUEST (int64).
+   * BUDGET_FROZEN, BUDGET_CLOSED, OVERDRAFT_LIMIT_EXCEEDED, DEBT_OUTSTANDING, BUDGET_EXCEEDED, LIMIT_EXCEEDED, INVALID_REQUEST (int64).
    */
   async reserve(operation: Operation, request: ReserveDto): Promise<ReserveOutcome> {
     const { tenantId } = operation.caller;
@@ -65,6 +67,8 @@ export class ReserveService {
         this.metrics.reserved(tenantId, 'DENY', replayed ?? (reply[2] as string), policy);
       } else if (decision !== undefined) {
         this.metrics.reserved(tenantId, decision, replayed ?? 'OK', policy);
+      } else if (word === 'LIMIT_EXCEEDED') {
+        throw this.limits.refusal(reply);
       } else {
         throw admissionRefusal(reply, request.estimate.unit, scopes);
       }
@@ -99,7 +103,8 @@ export class ReserveService {
           caller.tenantId, reservationId, fingerprint, estimate.unit, estimate.amount.toString(),
           request.overage_policy ?? '', request.ttl_ms ?? '', request.grace_period_ms ?? DEFAULT_GRACE_MS,
           request.dry_run === true ? 1 : 0, this.store.idempotencyTtlMs, this.store.retentionMs, caller.keyId,
-          trace.requestId, traceText(trace), scopes.length, ...scopes, ...fields,
+          trace.requestId, traceText(trace), this.limits.deployment.live_reservations, this.limits.deployment.stored_bytes,
+          scopes.length, ...scopes, ...fields,
         ],
       ),
     );

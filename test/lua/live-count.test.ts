@@ -1,0 +1,184 @@
+import { describe, expect, test } from '@jest/globals';
+import { ownedKey, quarantineKey, reservationKey, tenantEventsKey } from '../../src/redis/index.js';
+import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
+import { snapshot } from '../support/ledger-state.js';
+import { useConnections, useLedger } from '../support/use-ledger.js';
+
+const newLedger = useLedger();
+const connections = useConnections(4);
+
+const live = (ledger: LedgerClient): Promise<string | null> => ledger.redis.hget(ownedKey(ledger.tag, ledger.tenant), 'live');
+
+async function funded(): Promise<LedgerClient> {
+  const ledger = await newLedger();
+  await ledger.makeTenant();
+  await ledger.makeBudget({ allocated: 100_000 });
+  return ledger;
+}
+
+describe('the count of live reservations', () => {
+  test('follows every transition to and from ACTIVE, and nothing else', async () => {
+    const ledger = await funded();
+    const holds = [await ledger.hold(), await ledger.hold(), await ledger.hold(), await ledger.hold(), await ledger.hold()];
+    const [a, b, c, d, e] = holds.map(({ id }) => id) as [string, string, string, string, string];
+    expect(await live(ledger)).toBe('5');
+    await ledger.reserve({ dryRun: true });
+    await ledger.reserve({ amount: 1_000_000 });
+    await ledger.reserve({ key: holds[0]?.key as string });
+    await ledger.extend(a, 1000);
+    expect(await live(ledger)).toBe('5');
+    await ledger.commit(a, 1, { key: 'once' });
+    await ledger.commit(a, 1, { key: 'once' });
+    await ledger.commit(a, 1, { key: 'twice' });
+    expect(await live(ledger)).toBe('4');
+    await ledger.release(b);
+    expect(await live(ledger)).toBe('3');
+    await ledger.makeOverdue(c);
+    await ledger.expire(c);
+    await ledger.expire(c);
+    expect(await live(ledger)).toBe('2');
+    await ledger.makeOverdue(d);
+    expect((await ledger.commit(d, 1))[0]).toBe('RESERVATION_EXPIRED');
+    expect(await live(ledger)).toBe('1');
+    expect((await ledger.get(e))[0]).not.toBe('NOT_FOUND');
+    await ledger.makeOverdue(e);
+    await ledger.get(e);
+    expect(await live(ledger)).toBe('0');
+  });
+
+  test('goes down once a page, for each of its tenants', async () => {
+    const ledger = await funded();
+    const other = `${ledger.tenant}-2`;
+    await ledger.makeTenant({}, other);
+    await ledger.makeBudget({ scope: `tenant:${other}` });
+    const ids: string[] = [];
+    for (let made = 0; made < 6; made += 1) {
+      const { id } = await ledger.hold(made % 3 === 0 ? { tenant: other } : {});
+      await ledger.makeOverdue(id);
+      ids.push(id);
+    }
+    await ledger.expirePage(ids.slice(0, 5));
+    expect(await live(ledger)).toBe('1');
+    expect(await ledger.redis.hget(ownedKey(ledger.tag, other), 'live')).toBe('0');
+  });
+
+  test('keeps a hold in quarantine, until an operator releases it', async () => {
+    const ledger = await funded();
+    const { id } = await ledger.hold();
+    await ledger.redis.hset(reservationKey(ledger.tag, id), 'am', 'lost');
+    await ledger.makeOverdue(id);
+    expect((await ledger.expire(id))[0]).toBe('QUARANTINED');
+    expect(await live(ledger)).toBe('1');
+    const decided = await ledger.scripts.run('decide_quarantined', [reservationKey(ledger.tag, id)], [id, 'release', '', RETENTION_MS, 'req_1', TRACE]);
+    expect(decided[0]).toBe('RELEASED');
+    expect(await live(ledger)).toBe('0');
+    expect(await ledger.redis.hexists(quarantineKey(ledger.tag), id)).toBe(0);
+  });
+
+  test('never goes below zero, and a damaged one stands in nobody\'s way', async () => {
+    const ledger = await funded();
+    const [first, second, third] = [await ledger.hold(), await ledger.hold(), await ledger.hold()];
+    const key = ownedKey(ledger.tag, ledger.tenant);
+    await ledger.redis.del(key);
+    expect((await ledger.release(first.id))[0]).toBe('RELEASED');
+    expect(await live(ledger)).toBe('0');
+    await ledger.redis.hset(key, 'live', 'many');
+    expect((await ledger.commit(second.id, 1))[0]).toBe('COMMITTED');
+    expect((await ledger.reserve({ maxLive: 1 }))[0]).toBe('ALLOW');
+    await ledger.redis.del(key);
+    await ledger.redis.set(key, 'damaged');
+    expect((await ledger.commit(third.id, 1))[0]).toBe('COMMITTED');
+    expect((await ledger.reserve({ maxLive: 1 }))[0]).toBe('ALLOW');
+  });
+});
+
+describe('the limit on live reservations', () => {
+  test('is exact among parallel reserves, and settling makes room', async () => {
+    const ledger = await funded();
+    for (let made = 0; made < 5; made += 1) {
+      await ledger.hold();
+    }
+    const clients = connections().map((redis) => ledger.over(redis));
+    const replies = await Promise.all(Array.from({ length: 40 }, (_, index) => (clients[index % 4] as LedgerClient).reserve({ maxLive: 12 })));
+    const made = replies.filter(([word]) => word === 'ALLOW');
+    expect(made).toHaveLength(7);
+    expect(replies.filter(([word]) => word === 'LIMIT_EXCEEDED')).toHaveLength(33);
+    expect(await live(ledger)).toBe('12');
+    await ledger.commit(made[0]?.[2] as string, 1);
+    await ledger.release(made[1]?.[2] as string);
+    const again = await Promise.all(Array.from({ length: 5 }, () => ledger.reserve({ maxLive: 12 })));
+    expect(again.map(([word]) => word).sort()).toEqual(['ALLOW', 'ALLOW', 'LIMIT_EXCEEDED', 'LIMIT_EXCEEDED', 'LIMIT_EXCEEDED']);
+  });
+
+  test('refuses without a trace, and tells of no denial', async () => {
+    const ledger = await funded();
+    await ledger.hold();
+    const before = await snapshot(ledger);
+    expect(await ledger.reserve({ maxLive: 1 })).toEqual(['LIMIT_EXCEEDED', 'live_reservations', '1', '1']);
+    expect(await snapshot(ledger)).toEqual(before);
+  });
+
+  test('comes after what the budgets say, and replays come before it', async () => {
+    const ledger = await funded();
+    const { key, id } = await ledger.hold();
+    expect((await ledger.reserve({ key, maxLive: 1 })).slice(0, 3)).toEqual(['ALLOW', 'replay', id]);
+    expect((await ledger.reserve({ amount: 1_000_000, maxLive: 1 }))[0]).toBe('BUDGET_EXCEEDED');
+  });
+
+  test('is never reached because of dead holds', async () => {
+    const ledger = await funded();
+    const { id } = await ledger.hold();
+    await ledger.makeOverdue(id);
+    expect((await ledger.reserve({ maxLive: 1 }))[0]).toBe('RECLAIMED');
+    expect((await ledger.reserve({ maxLive: 1 }))[0]).toBe('ALLOW');
+    expect((await ledger.reserve({ maxLive: 1 }))[0]).toBe('LIMIT_EXCEEDED');
+  });
+
+  test('denies a dry run as it would a live one, which then replays, and holds nothing for it', async () => {
+    const ledger = await funded();
+    await ledger.hold();
+    const events = await ledger.redis.xlen(tenantEventsKey(ledger.tag, ledger.tenant));
+    expect(await ledger.reserve({ dryRun: true, maxLive: 1, key: 'dry' })).toEqual(['DENY', 'fresh', 'LIMIT_EXCEEDED']);
+    expect(await ledger.reserve({ dryRun: true, maxLive: 1, key: 'dry' })).toEqual(['DENY', 'replay', 'LIMIT_EXCEEDED']);
+    expect(await ledger.redis.xlen(tenantEventsKey(ledger.tag, ledger.tenant))).toBe(events);
+    expect((await ledger.reserve({ dryRun: true, maxLive: 2 }))[0]).toBe('ALLOW_DRY_RUN');
+    expect(await live(ledger)).toBe('1');
+  });
+
+  test("is the tenant's own one where it has one, and 0 is none", async () => {
+    const ledger = await funded();
+    const key = ownedKey(ledger.tag, ledger.tenant);
+    await ledger.hold();
+    await ledger.redis.hset(key, 'max:live_reservations', 2);
+    expect((await ledger.reserve({ maxLive: 1 }))[0]).toBe('ALLOW');
+    expect(await ledger.reserve({ maxLive: 100 })).toEqual(['LIMIT_EXCEEDED', 'live_reservations', '2', '2']);
+    await ledger.redis.hset(key, 'max:live_reservations', 0);
+    expect((await ledger.reserve({ maxLive: 1 }))[0]).toBe('ALLOW');
+  });
+});
+
+describe('the limit on stored bytes', () => {
+  const text = { md: JSON.stringify({ text: 'x'.repeat(10_000) }) };
+
+  test('counts records, events and long texts, and refuses what would pass it', async () => {
+    const ledger = await funded();
+    const limit = { maxStored: 50_000, fields: text };
+    const words: (string | undefined)[] = [];
+    for (let made = 0; made < 6; made += 1) {
+      words.push((await ledger.reserve(limit))[0]);
+    }
+    expect(words).toEqual(['ALLOW', 'ALLOW', 'ALLOW', 'ALLOW', 'LIMIT_EXCEEDED', 'LIMIT_EXCEEDED']);
+    const [word, name, allowed, used] = await ledger.reserve(limit);
+    expect([word, name, allowed]).toEqual(['LIMIT_EXCEEDED', 'stored_bytes', '50000']);
+    expect(Number(used)).toBeGreaterThan(50_000);
+    expect((await ledger.reserve({ maxStored: 50_000 }))[0]).toBe('ALLOW');
+    expect((await ledger.reserve({ ...limit, dryRun: true })).slice(0, 3)).toEqual(['DENY', 'fresh', 'LIMIT_EXCEEDED']);
+  });
+
+  test('counts the metadata of a commit, which it never refuses', async () => {
+    const ledger = await funded();
+    const { id } = await ledger.hold();
+    expect((await ledger.commit(id, 1, { metadata: text.md }))[0]).toBe('COMMITTED');
+    expect(await ledger.redis.hget(ownedKey(ledger.tag, ledger.tenant), 'text')).toBe(String(text.md.length));
+  });
+});
