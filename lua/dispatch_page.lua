@@ -9,16 +9,17 @@
 -- ARGV[3]   take           1 takes or renews the lease and looks at the group, 0 reads under a lease that is held
 -- ARGV[4]   after          '>' for events that were never read, an entry id for those after it that were read and not acknowledged
 -- ARGV[5]   limit          most events to return; 0 reads none
--- RETURNS   HELD now_ms renewed|taken|none lag oldest_ms lanes retrying left_over last_read (entry_id field_count (field value)*)*
+-- RETURNS   HELD now_ms renewed|taken|none lag oldest_ms lanes retrying left_over last_read more (entry_id field_count (field value)*)*
 --           | OTHER now_ms lapses_in_ms | FREE now_ms
--- BOUND     limit events
+-- BOUND     limit events, 256 KiB of them
 -- EMITS     nothing
--- @include  keys, now_ms, dispatch_group
+-- @include  keys, now_ms, dispatch_group, stream_walk
 --
 -- Only the holder of the lease reads, so whoever takes it finds every event that was read and not acknowledged by asking after '0'.
 -- With take 1 it tells of the partition: lag counts the events that are not acknowledged, and oldest_ms is the oldest of them, empty when
 -- there is none; lanes are those that are not empty, retrying the deliveries that will be tried again, and left_over those whose retry is
--- long overdue or whose failure was not counted, and last_read is the last event that was read. With take 0 these are empty. All instances are one consumer: the lease says which.
+-- long overdue or whose failure was not counted, and last_read is the last event that was read. With take 0
+-- these are empty. more is 1 where the bound ended the run. All instances are one consumer: the lease says which.
 local lease, event_log = KEYS[1], KEYS[2]
 local token, lease_ms, take, after, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local CONSUMER = 'dispatcher'
@@ -43,7 +44,7 @@ local function oldest_waiting(state)
   return unread and string.match(unread[1], '^%d+') or ''
 end
 
-local reply = { 'HELD', ms_text(now), 'none', '', '', '', '', '', '' }
+local reply = { 'HELD', ms_text(now), 'none', '', '', '', '', '', '', '0' }
 if take == '1' then
   local state = dispatch_group_state(event_log)
   local tag, overdue = tag_of_key(event_log), ms_text(now - LEFT_OVER_AFTER_MS)
@@ -60,9 +61,13 @@ if take == '1' then
   reply[5] = oldest_waiting(state)
   reply[6], reply[7], reply[8], reply[9] = tostring(lanes), tostring(retrying), tostring(left_over), state['last-delivered-id']
 end
-if limit > 0 then
-  local read = redis.call('XREADGROUP', 'GROUP', DISPATCH_GROUP, CONSUMER, 'COUNT', limit, 'STREAMS', event_log, after)
-  for _, entry in ipairs(read and read[1][2] or {}) do
+-- A few at a time, as walk_stream does.
+local seen, bytes = 0, 0
+while seen < limit and bytes < STREAM_BYTES do
+  local wanted = math.min(STREAM_PORTION, limit - seen)
+  local read = redis.call('XREADGROUP', 'GROUP', DISPATCH_GROUP, CONSUMER, 'COUNT', wanted, 'STREAMS', event_log, after)
+  local entries = read and read[1][2] or {}
+  for _, entry in ipairs(entries) do
     -- An entry that was deleted before it was acknowledged has no fields any more.
     local fields = entry[2] or {}
     reply[#reply + 1] = entry[1]
@@ -70,6 +75,12 @@ if limit > 0 then
     for i = 1, #fields do
       reply[#reply + 1] = fields[i]
     end
+    seen, bytes = seen + 1, bytes + entry_bytes(fields)
+    after = after == '>' and after or entry[1]
+  end
+  if #entries < wanted then
+    return reply
   end
 end
+reply[10] = limit > 0 and '1' or '0'
 return reply

@@ -12,9 +12,9 @@
 -- ARGV[8]   scope          the reservation's scope or one above it, or empty
 -- ARGV[9]   state          EXPIRED, QUARANTINED, or empty for both
 -- RETURNS   next_start (entry_id at_ms state text_count (name value)*)*, next_start being empty at the end
--- BOUND     examine entries of the log
+-- BOUND     examine entries of the log, limit rows, 256 KiB of entries
 -- EMITS     nothing
--- @include  now_ms
+-- @include  now_ms, stream_walk
 --
 -- It happened at the time that the script decided by, which is a little before that of the entry's id and, as scripts run one
 -- after another, in the same order. So the first one beyond to_ms is the end.
@@ -54,25 +54,23 @@ local function append(entry, at, found)
   rows = rows + 1
 end
 
-local entries = redis.call('XRANGE', event_log, start, stop, 'COUNT', examine)
-for _, entry in ipairs(entries) do
+local is_beyond = false
+local last, _, more = walk_stream('XRANGE', event_log, start, stop, examine, function(entry)
   local fields = entry[2]
   local found = STATES[value_of(fields, 'ty')]
   if found then
     local at = tonumber(value_of(fields, 'expired_at') or value_of(fields, 'quarantined_at') or string.match(entry[1], '^%d+'))
     if at > to then
-      return reply
+      is_beyond = true
+      return true
     end
     if at >= from and is_wanted(fields, found) then
       append(entry, at, found)
     end
   end
-  if rows == limit then
-    reply[1] = '(' .. entry[1]
-    return reply
-  end
-end
-if #entries == examine then
-  reply[1] = '(' .. entries[#entries][1]
+  return rows == limit
+end)
+if more and not is_beyond then
+  reply[1] = '(' .. last
 end
 return reply

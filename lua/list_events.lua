@@ -11,8 +11,9 @@
 -- ARGV[...] condition and value pairs: a field as lua/lib/append_event.lua names it, and what it holds (sc and tr need only
 --           begin so); category, one or more with commas between; search, a lower-case text that scope or correlation id holds
 -- RETURNS   next_start examined (entry_id text_count (name value)*)*, next_start being empty at the end
--- BOUND     examine entries
+-- BOUND     examine entries, limit events, 256 KiB of entries
 -- EMITS     nothing
+-- @include  stream_walk
 local event_log, walked = KEYS[1], KEYS[2]
 local direction, start, stop, examine, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local first_condition = 6
@@ -76,24 +77,25 @@ local function is_wanted(fields)
   return not search or holds(fields, 'sc', search) or holds(fields, 'co', search)
 end
 
--- The fields of the event at an entry of what is walked when it is wanted. An index tells the type without a look at the log.
+-- The fields of the event at an entry of what is walked when it is wanted, and the bytes that were read in the log for it. An index
+-- tells the type without a look at the log.
 local function event_at(entry)
   local fields = entry[2]
   if not is_wanted_type(value_of(fields, is_index and 'y' or 'ty')) then
-    return nil
+    return nil, 0
   end
+  local bytes = 0
   if is_index then
     local found = redis.call('XRANGE', event_log, entry[1], entry[1])[1]
     fields = found and found[2]
+    bytes = entry_bytes(fields)
   end
-  return fields and is_wanted(fields) and fields
+  return fields and is_wanted(fields) and fields, bytes
 end
 
-local command = direction == 'desc' and 'XREVRANGE' or 'XRANGE'
-local entries = redis.call(command, walked, start, stop, 'COUNT', examine)
-local reply, rows = { '', tostring(#entries) }, 0
-for number, entry in ipairs(entries) do
-  local fields = event_at(entry)
+local reply, rows = { '', '' }, 0
+local function visit(entry)
+  local fields, bytes = event_at(entry)
   if fields then
     reply[#reply + 1] = entry[1]
     reply[#reply + 1] = tostring(#fields)
@@ -102,9 +104,9 @@ for number, entry in ipairs(entries) do
     end
     rows = rows + 1
   end
-  if rows == limit or number == examine then
-    reply[1], reply[2] = '(' .. entry[1], tostring(number)
-    return reply
-  end
+  return rows == limit, bytes
 end
+
+local last, examined, more = walk_stream(direction == 'desc' and 'XREVRANGE' or 'XRANGE', walked, start, stop, examine, visit)
+reply[1], reply[2] = more and '(' .. last or '', tostring(examined)
 return reply

@@ -3,10 +3,10 @@
 --
 -- KEYS[1]   event_log      stream
 -- ARGV[...] refs of deliveries
--- RETURNS   READ now_ms (ref status attempts created_ms next_retry_ms field_count (field value)*)*
--- BOUND     as many deliveries as the caller names
+-- RETURNS   READ now_ms (ref status attempts created_ms next_retry_ms field_count (field value)*)*, for the first of the refs, one at least
+-- BOUND     the deliveries that are named, until 256 KiB of events are read
 -- EMITS     nothing
--- @include  keys, now_ms
+-- @include  keys, now_ms, stream_walk
 --
 -- status is empty when there is no such record any more, and field_count is 0 when its event is gone.
 local event_log = KEYS[1]
@@ -16,6 +16,7 @@ local reply = { 'READ', ms_text(now_ms()) }
 local function add(value)
   reply[#reply + 1] = value or ''
 end
+local bytes = 0
 for _, ref in ipairs(ARGV) do
   local record = redis.call('HMGET', delivery_key(tag, ref), 'st', 'at', 'ca', 'nr')
   local entry_id = string.match(ref, '^(%d+%-%d+):')
@@ -28,6 +29,10 @@ for _, ref in ipairs(ARGV) do
   add(tostring(#fields / 2))
   for i = 1, #fields do
     add(fields[i])
+  end
+  bytes = bytes + entry_bytes(fields)
+  if bytes >= STREAM_BYTES then
+    break
   end
 end
 return reply

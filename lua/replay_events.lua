@@ -6,10 +6,10 @@
 -- ARGV[2]   replay_id
 -- ARGV[3]   retention_ms     how long a delivery's record stays
 -- ARGV[...] entry ids of events
--- RETURNS   QUEUED forgotten (ref tenant)*
--- BOUND     as many events as the caller names; 500 entries of the index of the subscription
+-- RETURNS   QUEUED forgotten taken (ref tenant)*, taken being how many of the events were looked at, the first of them and one at least
+-- BOUND     the events that are named, until 256 KiB of them are read; 500 entries of the index of the subscription
 -- EMITS     nothing
--- @include  keys, now_ms, delivery
+-- @include  keys, now_ms, delivery, stream_walk
 --
 -- An event that has left the log since it was found is passed over. forgotten are the index entries of deliveries that are gone by age.
 local event_log = KEYS[1]
@@ -18,7 +18,7 @@ local first_entry = 4
 
 local tag = tag_of_key(event_log)
 local now = now_ms()
-local deliveries = {}
+local deliveries, taken, bytes = {}, 0, 0
 for i = first_entry, #ARGV do
   local entry = redis.call('XRANGE', event_log, ARGV[i], ARGV[i])[1]
   if entry then
@@ -31,11 +31,16 @@ for i = first_entry, #ARGV do
       ref = ARGV[i] .. ':' .. subscription_id .. ':' .. replay_id, subscription = subscription_id, tenant = event.tn, event_type = event.ty,
       trace = event.tr, now = now, retention_ms = retention_ms,
     }
+    bytes = bytes + entry_bytes(entry[2])
+  end
+  taken = taken + 1
+  if bytes >= STREAM_BYTES then
+    break
   end
 end
 
 -- Nothing is refused below this line.
-local reply = { 'QUEUED', '0' }
+local reply = { 'QUEUED', '0', tostring(taken) }
 for _, delivery in ipairs(deliveries) do
   create_delivery(tag, delivery)
   reply[#reply + 1] = delivery.ref

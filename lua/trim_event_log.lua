@@ -7,9 +7,9 @@
 -- ARGV[2]   unread_ms      how long one stays that the dispatcher has not read and acknowledged
 -- ARGV[3]   limit          events that a run removes, at most
 -- RETURNS   TRIMMED removed more held, more being 1 when the limit ended the run and held 1 when events wait for the dispatcher
--- BOUND     limit events
+-- BOUND     limit events, 256 KiB of them
 -- EMITS     nothing
--- @include  keys, now_ms, dispatch_group
+-- @include  keys, now_ms, dispatch_group, stream_walk
 local event_log = KEYS[1]
 local retention_ms, unread_ms, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 
@@ -24,11 +24,6 @@ local function is_before(id, other)
     return tonumber(ms) < tonumber(other_ms)
   end
   return tonumber(sequence) < tonumber(other_sequence)
-end
-
-local function id_after(id)
-  local ms, sequence = string.match(id, '^(%d+)-(%d+)$')
-  return ms .. '-' .. ms_text(tonumber(sequence) + 1)
 end
 
 -- The lowest id that the dispatcher still needs. Where it never was, it needs all.
@@ -56,17 +51,8 @@ if is_before(needed, given_up) then
 end
 local held = is_before(needed, due)
 local from = held and needed or due
-local entries = redis.call('XRANGE', event_log, '-', '(' .. from, 'COUNT', limit)
--- Events past their time that wait: some between what may go and what is due.
-held = held and #redis.call('XRANGE', event_log, from, '(' .. due, 'COUNT', 1) > 0
-if #entries == 0 then
-  return { 'TRIMMED', '0', '0', held and '1' or '0' }
-end
-
--- Nothing is refused below this line.
-from = id_after(entries[#entries][1])
 local indexes = {}
-for _, entry in ipairs(entries) do
+local last, count, more = walk_stream('XRANGE', event_log, '-', '(' .. from, limit, function(entry)
   local fields = entry[2]
   for i = 1, #fields, 2 do
     if fields[i] == 'tn' then
@@ -75,9 +61,17 @@ for _, entry in ipairs(entries) do
       indexes[correlated_events_key(tag, fields[i + 1])] = true
     end
   end
+end)
+-- Events past their time that wait: some between what may go and what is due.
+held = held and #redis.call('XRANGE', event_log, from, '(' .. due, 'COUNT', 1) > 0
+if count == 0 then
+  return { 'TRIMMED', '0', '0', held and '1' or '0' }
 end
+
+-- Nothing is refused below this line.
+from = id_after(last)
 redis.call('XTRIM', event_log, 'MINID', from)
 for index in pairs(indexes) do
   forget(index, from)
 end
-return { 'TRIMMED', tostring(#entries), #entries == limit and '1' or '0', held and '1' or '0' }
+return { 'TRIMMED', tostring(count), more and '1' or '0', held and '1' or '0' }

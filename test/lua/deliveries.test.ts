@@ -84,22 +84,22 @@ describe('dispatch_page', () => {
     const dispatch = await Dispatch.make();
     const { redis, tag } = dispatch.ledger;
     const [first, second] = [await dispatch.append(), await dispatch.append()];
-    expect((await dispatch.page({})).slice(9)).toEqual([first, '3', 'ty', 'reservation.denied', 'tn', dispatch.ledger.tenant, 'ac', 'system', second, '3', 'ty', 'reservation.denied', 'tn', dispatch.ledger.tenant, 'ac', 'system']);
-    expect((await dispatch.page({})).slice(9)).toEqual([]);
+    expect((await dispatch.page({})).slice(10)).toEqual([first, '3', 'ty', 'reservation.denied', 'tn', dispatch.ledger.tenant, 'ac', 'system', second, '3', 'ty', 'reservation.denied', 'tn', dispatch.ledger.tenant, 'ac', 'system']);
+    expect((await dispatch.page({})).slice(10)).toEqual([]);
     expect((await dispatch.page({ after: '0' })).filter((text) => text === first || text === second)).toEqual([first, second]);
-    expect((await dispatch.page({ after: first }))[9]).toBe(second);
+    expect((await dispatch.page({ after: first }))[10]).toBe(second);
     await redis.del(dispatchLeaseKey(tag));
     expect((await dispatch.page({}))[0]).toBe('FREE');
     expect((await dispatch.page({ token: 'other', take: 1, limit: 0 }))[2]).toBe('taken');
     expect((await dispatch.page({}))[0]).toBe('OTHER');
-    expect((await dispatch.page({ token: 'other', after: '0' }))[9]).toBe(first);
+    expect((await dispatch.page({ token: 'other', after: '0' }))[10]).toBe(first);
   });
 
   test('tells with the lease how far behind the partition is', async () => {
     const dispatch = await Dispatch.make();
     const entryId = await dispatch.append();
     const [ms] = entryId.split('-');
-    expect((await dispatch.page({ take: 1, limit: 0 })).slice(2)).toEqual(['renewed', '1', ms, '0', '0', '0', '0-0']);
+    expect((await dispatch.page({ take: 1, limit: 0 })).slice(2)).toEqual(['renewed', '1', ms, '0', '0', '0', '0-0', '0']);
     await dispatch.page({});
     const [lag, oldestMs, , , , lastRead] = (await dispatch.page({ take: 1, limit: 0 })).slice(3);
     expect([lag, oldestMs, lastRead]).toEqual(['1', ms, entryId]);
@@ -126,7 +126,7 @@ describe('skip_events', () => {
     const third = await dispatch.append();
     expect((await dispatch.skip(upTo, entriesAdded))[0]).toBe('SKIPPED');
     expect((await dispatch.page({ take: 1, limit: 0 })).slice(3, 5)).toEqual(['1', third.split('-')[0]]);
-    expect((await dispatch.page({})).slice(9, 10)).toEqual([third]);
+    expect((await dispatch.page({})).slice(10, 11)).toEqual([third]);
   });
 
   test('never takes the group back, and leaves what was read and not acknowledged', async () => {
@@ -136,7 +136,7 @@ describe('skip_events', () => {
     const second = await dispatch.append();
     await dispatch.page({});
     expect((await dispatch.skip(upTo, entriesAdded))[0]).toBe('SKIPPED');
-    expect((await dispatch.page({})).slice(9)).toEqual([]);
+    expect((await dispatch.page({})).slice(10)).toEqual([]);
     expect((await dispatch.page({ after: '0' })).filter((text) => text === first || text === second)).toEqual([first, second]);
   });
 
@@ -150,7 +150,7 @@ describe('skip_events', () => {
     expect((await dispatch.skip(entryId, '1'))[0]).toBe('WATCHED');
     await redis.del(dispatchLeaseKey(tag));
     expect((await dispatch.skip(entryId, '1'))[0]).toBe('FREE');
-    expect((await dispatch.page({ take: 1 }))[9]).toBe(entryId);
+    expect((await dispatch.page({ take: 1 }))[10]).toBe(entryId);
   });
 });
 
@@ -169,7 +169,7 @@ describe('queue_deliveries', () => {
     expect(await redis.zrange(deliveryIndexKey(tag, dispatch.subscription), '0', '-1')).toEqual(entryIds.map((entryId) => dispatch.ref(entryId)));
     expect(await redis.smembers(lanesKey(tag))).toContain(dispatch.lane);
     expect(await redis.pttl(deliveryKey(tag, dispatch.ref(entryIds[0] as string)))).toBeGreaterThan(RETENTION_MS - 60_000);
-    expect((await dispatch.page({ after: '0' })).slice(9)).toEqual([]);
+    expect((await dispatch.page({ after: '0' })).slice(10)).toEqual([]);
   });
 
   test('changes nothing for who does not have the lease', async () => {
@@ -178,7 +178,7 @@ describe('queue_deliveries', () => {
     await dispatch.page({});
     expect(await dispatch.queue([entryId], 'other')).toEqual(['NOT_HELD']);
     expect(await dispatch.waiting()).toEqual([]);
-    expect((await dispatch.page({ after: '0' }))[9]).toBe(entryId);
+    expect((await dispatch.page({ after: '0' }))[10]).toBe(entryId);
   });
 
   test('changes nothing when a key is damaged', async () => {

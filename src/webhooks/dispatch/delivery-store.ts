@@ -50,7 +50,14 @@ export class DeliveryStore {
   }
 
   private async readStored(of: Omit<DeliveryAddress, 'ref'>, refs: readonly string[]): Promise<StoredRetry[]> {
-    const { nowMs, deliveries } = storedDeliveriesOf(await this.redis.scripts.run('read_deliveries', [eventLogKey(of.tag)], [...refs]));
+    const deliveries: StoredDelivery[] = [];
+    let nowMs = 0;
+    while (deliveries.length < refs.length) {
+      const reply = await this.redis.scripts.run('read_deliveries', [eventLogKey(of.tag)], refs.slice(deliveries.length));
+      const portion = storedDeliveriesOf(reply);
+      nowMs = portion.nowMs;
+      deliveries.push(...portion.deliveries);
+    }
     this.clock.tell(nowMs);
     // Deliveries of one event to several subscriptions are in lanes of their own, so there is nothing to share here.
     return deliveries.map(({ ref, status, attempts, createdMs, nextRetryMs = 0, fields }) => {

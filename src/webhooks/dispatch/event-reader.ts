@@ -124,7 +124,7 @@ export class EventReader {
         continue;
       }
       partition.lastRead = last?.entryId ?? partition.lastRead;
-      if (look.entries.length < PAGE) {
+      if (!look.more) {
         return 'all';
       }
     }

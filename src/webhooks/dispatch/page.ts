@@ -20,6 +20,8 @@ export interface DispatchLook {
   readonly leftOver: number;
   /** The last event that was read for the group. */
   readonly lastRead: string;
+  /** Whether there may be more events behind these. */
+  readonly more: boolean;
   readonly entries: readonly LogEntry[];
 }
 
@@ -34,11 +36,11 @@ export interface StoredDelivery {
   readonly fields: ReadonlyMap<string, string>;
 }
 
-const LOOK_FIELDS = 9;
+const LOOK_FIELDS = 10;
 
 /** @returns undefined when the reply says that the lease is not ours. */
 export function dispatchLookOf(reply: Reply): DispatchLook | undefined {
-  const [word, nowMs, lease, lag, oldestMs, lanes, retrying, leftOver, lastRead = ''] = reply;
+  const [word, nowMs, lease, lag, oldestMs, lanes, retrying, leftOver, lastRead = '', more] = reply;
   if (word !== 'HELD') {
     return undefined;
   }
@@ -58,6 +60,7 @@ export function dispatchLookOf(reply: Reply): DispatchLook | undefined {
     retrying: Number(retrying),
     leftOver: Number(leftOver),
     lastRead,
+    more: more === '1',
     entries,
   };
 }

@@ -39,13 +39,16 @@ export class ReplayQueue {
     let count = 0;
     try {
       for (const { partition, entryIds } of runsOf(events)) {
-        const [, forgotten, ...made] = await this.redis.scripts.run(
-          'replay_events', [eventLogKey(tagOf(partition))], [subscriptionId, replayId, this.retentionMs, ...entryIds],
-        );
-        this.maintenance.trimmedEntries(Number(forgotten));
-        count += made.length / 2;
-        for (let index = 0; index < made.length; index += 2) {
-          last.set(`${partition} ${made[index + 1]}`, [partition, made[index] as string]);
+        for (let done = 0; done < entryIds.length; ) {
+          const [, forgotten, taken, ...made] = await this.redis.scripts.run(
+            'replay_events', [eventLogKey(tagOf(partition))], [subscriptionId, replayId, this.retentionMs, ...entryIds.slice(done)],
+          );
+          done += Number(taken);
+          this.maintenance.trimmedEntries(Number(forgotten));
+          count += made.length / 2;
+          for (let index = 0; index < made.length; index += 2) {
+            last.set(`${partition} ${made[index + 1]}`, [partition, made[index] as string]);
+          }
         }
       }
     } catch (error) {

@@ -1,0 +1,126 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { auditLogKey, dispatchLeaseKey, eventLogKey, tenantEventsKey } from '../../src/redis/keyspace.js';
+import type { Reply } from '../../src/redis/scripts.js';
+import { RETENTION_MS, type LedgerClient } from '../support/ledger-client.js';
+import { useLedger } from '../support/use-ledger.js';
+
+const newLedger = useLedger();
+const ENTRIES = 30;
+const KIBIBYTES_100 = 'x'.repeat(102_400);
+/** What a run may read beyond 256 KiB: the portion that it read last. */
+const PORTION = 4;
+
+let ledger: LedgerClient;
+let log: string;
+let ids: string[];
+
+/** A log of a version without limits on free texts: each entry holds a hundred kilobytes. */
+beforeEach(async () => {
+  ledger = await newLedger();
+  log = eventLogKey(ledger.tag);
+  ids = [];
+  const now = (await ledger.serverTime()) - 100_000;
+  for (let index = 0; index < ENTRIES; index += 1) {
+    const id = `${now + index}-0`;
+    ids.push(id);
+    const figures = ['ty', 'reservation.expired', 'tn', ledger.tenant, 'ac', 'system', 'expired_at', now + index, 'reservation_id', `rsv_${index}`, 'metadata', KIBIBYTES_100];
+    await ledger.redis.pipeline().xadd(log, id, ...figures).xadd(tenantEventsKey(ledger.tag, ledger.tenant), id, 'y', 'reservation.expired').exec();
+  }
+});
+
+/** Runs until `next` says that there is no more; each run found some of the entries, and none more than it may. */
+async function inRuns(run: (start: string) => Promise<{ found: string[]; next: string }>, start: string): Promise<string[]> {
+  const all: string[] = [];
+  let runs = 0;
+  for (let place = start; place !== ''; runs += 1) {
+    const { found, next } = await run(place);
+    expect(found.length).toBeLessThanOrEqual(3 + PORTION);
+    all.push(...found);
+    place = next;
+  }
+  expect(runs).toBeGreaterThan(ENTRIES / (3 + PORTION));
+  return all;
+}
+
+const idsIn = (reply: Reply): string[] => reply.filter((text) => ids.includes(text));
+
+describe('a run ends after 256 KiB of entries, and goes on behind the last one', () => {
+  test.each([['the log', false, 'asc'], ['the log', false, 'desc'], ["the tenant's index", true, 'asc'], ["the tenant's index", true, 'desc']] as const)(
+    'of events through %s (%s, %s)',
+    async (_what, byIndex, direction) => {
+      const walked = byIndex ? tenantEventsKey(ledger.tag, ledger.tenant) : log;
+      const [first, last] = direction === 'asc' ? ['-', '+'] : ['+', '-'];
+      const found = await inRuns(async (start) => {
+        const [next = '', , ...rest] = await ledger.scripts.run('list_events', [log, walked], [direction, start, last, 250, 100, 'ty', 'reservation.expired']);
+        return { found: idsIn(rest), next };
+      }, first);
+      expect(found).toEqual(direction === 'asc' ? ids : [...ids].reverse());
+    },
+  );
+
+  test('of expirations', async () => {
+    const found = await inRuns(async (start) => {
+      const [next = '', ...rest] = await ledger.scripts.run('expirations', [log], [start, '+', 250, 100, '-inf', '+inf', '', '', '']);
+      return { found: idsIn(rest), next };
+    }, '-');
+    expect(found).toEqual(ids);
+  });
+
+  test('of what the dispatcher reads, the first time and again', async () => {
+    const page = (take: number, after: string, limit: number): Promise<Reply> =>
+      ledger.scripts.run('dispatch_page', [dispatchLeaseKey(ledger.tag), log], ['mine', 10_000, take, after, limit]);
+    await page(1, '>', 0);
+    const first = await page(0, '>', 250);
+    expect([idsIn(first), first[9]]).toEqual([ids.slice(0, 16), '1']);
+    const second = await page(0, '>', 250);
+    expect([idsIn(second), second[9]]).toEqual([ids.slice(16), '0']);
+    const again = await page(0, ids[3] as string, 250);
+    expect([idsIn(again), again[9]]).toEqual([ids.slice(4, 20), '1']);
+  });
+
+  test('of deliveries and their events', async () => {
+    const refs = ids.map((id) => `${id}:whsub_1`);
+    const reply = await ledger.scripts.run('read_deliveries', [log], refs);
+    expect(refs.filter((ref) => reply.includes(ref))).toEqual(refs.slice(0, 3));
+  });
+
+  test('of events that are queued once more, and says how many it took', async () => {
+    const gone = ids.map((id) => id.replace('-0', '-9'));
+    const entries = [gone[0] as string, ...ids];
+    const reply = await ledger.scripts.run('replay_events', [log], ['whsub_1', 'rpl_1', RETENTION_MS, ...entries]);
+    expect(reply.slice(0, 3)).toEqual(['QUEUED', '0', '4']);
+    expect(reply.slice(3).filter((_part, index) => index % 2 === 0)).toEqual(ids.slice(0, 3).map((id) => `${id}:whsub_1:rpl_1`));
+  });
+
+  test('of events that are removed, each once and from the index as well', async () => {
+    const trim = (): Promise<Reply> => ledger.scripts.run('trim_event_log', [log], [1000, 1000, 250]);
+    const removed: number[] = [];
+    for (let more = '1'; more === '1'; ) {
+      const reply = await trim();
+      removed.push(Number(reply[1]));
+      more = reply[2] as string;
+    }
+    expect(Math.max(...removed)).toBeLessThanOrEqual(3 + PORTION);
+    expect(removed.reduce((sum, count) => sum + count, 0)).toBe(ENTRIES);
+    expect(await ledger.redis.exists(log, tenantEventsKey(ledger.tag, ledger.tenant))).toBe(1);
+    expect(await ledger.redis.xlen(log)).toBe(0);
+  });
+
+  test('of audit rows that are removed', async () => {
+    const audit = auditLogKey(ledger.tag);
+    const now = await ledger.serverTime();
+    for (let index = 0; index < ENTRIES; index += 1) {
+      await ledger.redis.xadd(audit, `${now - 100_000 + index}-0`, 'op', 'freezeBudget', 'metadata', KIBIBYTES_100);
+    }
+    await ledger.redis.xadd(audit, '*', 'op', 'freezeBudget');
+    const removed: number[] = [];
+    for (let more = '1'; more === '1'; ) {
+      const reply = await ledger.scripts.run('trim_audit_log', [audit], [1000, 250]);
+      removed.push(Number(reply[1]));
+      more = reply[2] as string;
+    }
+    expect(Math.max(...removed)).toBeLessThanOrEqual(3 + PORTION);
+    expect(removed.reduce((sum, count) => sum + count, 0)).toBe(ENTRIES);
+    expect(await ledger.redis.xlen(audit)).toBe(1);
+  });
+});
