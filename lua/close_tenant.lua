@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- close_tenant: one bounded step of carrying a tenant's closing through to what it owns: holds, then budgets, then webhook
--- subscriptions, then API keys.
+-- close_tenant: one bounded step of carrying a tenant's closing through to what it owns: holds that the sweeper knows, holds that it
+-- does not (MANUAL_CLEANUP), then budgets, then webhook subscriptions, then API keys.
 -- It carries allow-oom because it gives budget back and must go on when Redis is full.
 --
 -- KEYS[1]   tenant           hash
 -- ARGV[1]   tenant_id
--- ARGV[2]   phase            holds, budgets, webhooks, keys or end: where the step before left off
+-- ARGV[2]   phase            holds, unswept, budgets, webhooks, keys or end: where the step before left off
 -- ARGV[3]   cursor           likewise; empty at the start of a phase
 -- ARGV[4]   limit            things a step looks at
 -- ARGV[5]   retention_ms     how long an ended hold stays for the audit trail
@@ -46,16 +46,16 @@ local function tell(outcome)
   end
 end
 
--- Through the partition's live holds in the order of their deadlines. The cursor is the deadline and the id of the last one: many
--- holds may share a deadline, and the one that is named may have left the index meanwhile.
-local function close_holds()
+-- Through the partition's live holds of one index in the order of their deadlines. The cursor is the deadline and the id of the
+-- last one: many holds may share a deadline, and the one that is named may have left the index meanwhile.
+local function close_holds(index)
   local deadline, last_id = string.match(cursor, '^(%S+) (%S+)$')
-  local entries = index_stretch(ttl_index_key(tag), false, '-inf', '+inf', deadline or '', last_id or '', limit)
+  local entries = index_stretch(index, false, '-inf', '+inf', deadline or '', last_id or '', limit)
   local ids = {}
   for i = 1, #entries, 2 do
     ids[#ids + 1] = entries[i]
   end
-  local ended, outcomes = release_holds_of_closed_tenant(tag, tenant_id, ids, now, retention_ms, origin)
+  local ended, outcomes = release_holds_of_closed_tenant(tag, tenant_id, index, ids, now, retention_ms, origin)
   changed = changed + ended
   for _, outcome in ipairs(outcomes) do
     tell(outcome)
@@ -109,7 +109,9 @@ if phase == 'end' then
 end
 local next_phase, next_cursor
 if phase == 'holds' then
-  next_phase, next_cursor = 'budgets', close_holds()
+  next_phase, next_cursor = 'unswept', close_holds(ttl_index_key(tag))
+elseif phase == 'unswept' then
+  next_phase, next_cursor = 'budgets', close_holds(cleanup_index_key(tag))
 elseif phase == 'budgets' then
   next_phase, next_cursor = 'webhooks', close_budgets()
 elseif phase == 'webhooks' then

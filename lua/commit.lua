@@ -42,6 +42,9 @@ local hold, refusal = open_hold(tag, reservation_id, tenant_id, now, retention_m
 if not hold then
   return refusal
 end
+if awaits_cleanup(hold, now) then
+  return { 'RESERVATION_EXPIRED' }
+end
 if unit ~= hold.unit then
   return { 'UNIT_MISMATCH', hold.unit, hold.scopes[#hold.scopes] }
 end
@@ -61,7 +64,7 @@ end
 
 -- Nothing is refused below this line.
 -- The index comes first: where it is damaged the script ends here, before a figure has moved.
-redis.call('ZREM', ttl_index_key(tag), reservation_id)
+redis.call('ZREM', deadline_index_key(tag, hold), reservation_id)
 local parts = { charge.charged, charge.released, unit, hold.op, charge.overage, charge.debt }
 local reply = { 'COMMITTED', 'fresh', unpack(parts) }
 for _, budget in ipairs(budgets) do

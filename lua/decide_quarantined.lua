@@ -46,7 +46,7 @@ if action == 'retry' then
   local outcome = reclaim(tag, { reservation_id }, now, retention_ms, { request = origin.request, trace = origin.trace })[1]
   if outcome[1] ~= 'QUARANTINED' then
     redis.call('HDEL', quarantine_key(tag), reservation_id)
-    if outcome[2] == 'in_grace_period' then
+    if outcome[2] == 'in_grace_period' or outcome[2] == 'awaiting_cleanup' then
       redis.call('HDEL', reservation, 'qa', 'qr')
     end
   end
@@ -55,6 +55,7 @@ if action == 'retry' then
 end
 
 redis.call('ZREM', ttl_index_key(tag), reservation_id)
+redis.call('ZREM', cleanup_index_key(tag), reservation_id)
 redis.call('HDEL', quarantine_key(tag), reservation_id)
 local settled = readable and hold and hold.state ~= 'ACTIVE' and HOLD_STATES[hold.state]
 if not readable or not hold or settled then

@@ -6,12 +6,14 @@
 -- ARGV[1]   reservation_id  its id, as the TTL index holds it
 -- ARGV[2]   retention_ms    how long the ended record stays for the audit trail
 -- ARGV[3]   trace           trace id and flags that the events of this sweep share
--- RETURNS   NOT_FOUND | SKIP state | SKIP in_grace_period deadline_ms | EXPIRED tenant deadline_ms now_ms | QUARANTINED reason tenant
+-- RETURNS   NOT_FOUND | SKIP state | SKIP in_grace_period deadline_ms | SKIP awaiting_cleanup deadline_ms | EXPIRED tenant deadline_ms now_ms
+--           | QUARANTINED reason tenant
 -- BOUND     one hold, at the scopes of its subject (at most 6)
 -- EMITS     reservation.expired, budget.threshold_crossed, custom.reservation.quarantined
 -- @include  keys, now_ms, expiry
 --
--- NOT_FOUND and SKIP with a state remove the index entry and touch no budget; in_grace_period changes nothing.
+-- NOT_FOUND and SKIP with a state remove the index entry and touch no budget; in_grace_period changes nothing. awaiting_cleanup
+-- leaves the hold to an operator: it stands in the cleanup index.
 -- A further argument is ignored: no clock is accepted from outside.
 local reservation = KEYS[1]
 local reservation_id, retention_ms, trace = ARGV[1], ARGV[2], ARGV[3]

@@ -60,7 +60,7 @@ end
 local expires_at = hold.expires_at + extend_by_ms
 local expires_text = ms_text(expires_at)
 local used = ms_text(extensions + 1)
-redis.call('ZADD', ttl_index_key(tag), ms_text(expires_at + hold.grace_ms), reservation_id)
+redis.call('ZADD', deadline_index_key(tag, hold), ms_text(expires_at + hold.grace_ms), reservation_id)
 local granted = ms_text(now) .. '+' .. ms_text(extend_by_ms) .. (key_id == hold.ki and '' or '+' .. key_id)
 redis.call('HSET', reservation, 'ex', expires_text, 'xc', used, 'x' .. used, granted)
 if hold.ik then

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- reconcile: put live reservations that are missing from the TTL index back into it, a bounded run through the partition's
--- tenants and their reservations at a time. Restored backups and operators' edits leave such ones behind.
+-- reconcile: put live reservations that are missing from their index of deadlines back into it, a bounded run through the
+-- partition's tenants and their reservations at a time. That is the TTL index, or under MANUAL_CLEANUP the cleanup index. Restored
+-- backups and operators' edits leave such ones behind.
 -- It carries allow-oom because nothing else gives back what they hold.
 --
 -- KEYS[1]   tenant_index   sorted set of the partition's tenants
@@ -37,17 +38,20 @@ local function place_of(reservation_id)
     return nil
   end
   local hold = load_hold(reservation_key(tag, reservation_id))
-  return hold.expires_at and hold.grace_ms and ms_text(reclaim_deadline(hold)) or '0', hold
+  if hold.expires_at and hold.grace_ms then
+    return hold, deadline_index_key(tag, hold), ms_text(reclaim_deadline(hold))
+  end
+  return hold, ttl_index_key(tag), '0'
 end
 
 local function examine_one(reservation_id)
-  local deadline, hold = place_of(reservation_id)
-  local score = deadline and redis.call('ZSCORE', ttl_index_key(tag), reservation_id)
-  if not deadline or score == deadline then
+  local hold, index, deadline = place_of(reservation_id)
+  local score = hold and redis.call('ZSCORE', index, reservation_id)
+  if not hold or score == deadline then
     return
   end
   local word = score and 'MISPLACED' or 'MISSING'
-  redis.call('ZADD', ttl_index_key(tag), deadline, reservation_id)
+  redis.call('ZADD', index, deadline, reservation_id)
   append_event(tag, 'custom.reservation.reindexed', hold.tenant or '__system__', nil, { actor = 'system', trace = trace },
     { 'reservation_id', reservation_id, 'found', word, 'reclaim_deadline', deadline })
   found[#found + 1] = reservation_id

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
 -- release: give a hold back, unused. Neither debt nor a frozen budget stands in its way.
+-- A hold under MANUAL_CLEANUP can also be released after its grace.
 --
 -- KEYS[1]   reservation      hash
 -- KEYS[2]   idempotency      string, the record of this request
@@ -59,7 +60,7 @@ end
 
 -- Nothing is refused below this line.
 -- The index comes first: where it is damaged the script ends here, before a figure has moved.
-redis.call('ZREM', ttl_index_key(tag), reservation_id)
+redis.call('ZREM', deadline_index_key(tag, hold), reservation_id)
 local parts = { hold.amount, hold.unit }
 local reply = { 'RELEASED', 'fresh', hold.amount, hold.unit }
 for _, budget in ipairs(budgets) do

@@ -136,6 +136,8 @@ elseif tenant then
 end
 local max_extensions = policy and policy.max_extensions or tenant and tenant.max_extensions or 10
 local expires_at = now + ttl_ms
+-- The hold keeps the policy it was made under: a later change of the tenant does not change what becomes of it.
+local expiry_policy = expiry_letter(tenant)
 
 local held, marks, tells = i64_figure(amount), marks_of(tenant and tenant.marks), false
 for _, budget in ipairs(budgets) do
@@ -172,7 +174,7 @@ end
 
 -- The indexes come first: where one is damaged the script ends here, before a figure has moved. An entry that the second
 -- failure leaves in the first is an orphan, which the sweeper removes.
-redis.call('ZADD', ttl_index_key(tag), ms_text(expires_at + grace_ms), reservation_id)
+redis.call('ZADD', deadline_index_key(tag, { xp = expiry_policy }), ms_text(expires_at + grace_ms), reservation_id)
 redis.call('ZADD', reservation_index_key(tag, tenant_id), ms_text(now), reservation_id)
 local expires_text = ms_text(expires_at)
 local reply = { 'ALLOW', 'fresh', reservation_id, expires_text, ms_text(ttl_ms), overage_policy }
@@ -192,6 +194,9 @@ redis.call('HSET', reservation, 'st', 'ACTIVE', 'am', amount, 'ex', expires_text
   'mx', ms_text(max_extensions), 'ki', key_id, unpack(fields_with_subject(tenant_id, unit, mask, ARGV, first_field)))
 if policy and policy.max_ttl_ms then
   redis.call('HSET', reservation, 'mt', ms_text(policy.max_ttl_ms))
+end
+if expiry_policy then
+  redis.call('HSET', reservation, 'xp', expiry_policy)
 end
 count_live(tag, tenant_id, owned)
 for _, budget in ipairs(tells and budgets or {}) do

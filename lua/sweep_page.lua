@@ -9,13 +9,14 @@
 -- ARGV[3]   take           1 takes a lease that nobody holds, 0 only renews one's own
 -- ARGV[4]   skip           due entries to pass over: those that this pass could not judge
 -- ARGV[5]   limit          most ids to return
--- RETURNS   HELD now_ms renewed|taken|none due oldest_due_ms next_deadline_ms quarantined id* | OTHER now_ms lapses_in_ms
---           | FREE now_ms
+-- RETURNS   HELD now_ms renewed|taken|none due oldest_due_ms next_deadline_ms quarantined awaiting oldest_awaiting_ms id*
+--           | OTHER now_ms lapses_in_ms | FREE now_ms
 -- BOUND     limit ids
 -- EMITS     nothing
--- @include  keys, now_ms
+-- @include  keys, now_ms, due_count
 --
--- due counts all that is due, the skipped ones too; oldest_due_ms and next_deadline_ms are empty where there is none.
+-- due counts all that is due, the skipped ones too; oldest_due_ms, next_deadline_ms and oldest_awaiting_ms are empty
+-- where there is none. awaiting counts the holds whose grace is over and which an operator has to clean up. They are not due.
 -- The lease is written last: a partition whose index cannot be read is leased by nobody, and fails loudly for everybody.
 local lease, ttl_index = KEYS[1], KEYS[2]
 local token, lease_ms, take, skip, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
@@ -33,16 +34,11 @@ if token ~= '' then
   how = holder and 'renewed' or 'taken'
 end
 
-local function first_score(from, to)
-  return redis.call('ZRANGEBYSCORE', ttl_index, from, to, 'WITHSCORES', 'LIMIT', 0, 1)[2] or ''
-end
-
-local due = redis.call('ZCOUNT', ttl_index, '-inf', '(' .. ms_text(now))
-local oldest = due > 0 and first_score('-inf', '+inf') or ''
-local following = first_score(ms_text(now), '+inf')
--- A damaged quarantine must not stop the sweep.
-local quarantined = redis.pcall('HLEN', quarantine_key(tag_of_key(ttl_index)))
-local reply = { 'HELD', ms_text(now), how, tostring(due), oldest, following, tostring(tonumber(quarantined) or 0) }
+local tag = tag_of_key(ttl_index)
+local due, oldest = due_count(ttl_index, now)
+local following = first_score(ttl_index, ms_text(now))
+local quarantined, awaiting, oldest_awaiting = set_aside(tag, now)
+local reply = { 'HELD', ms_text(now), how, tostring(due), oldest, following, quarantined, awaiting, oldest_awaiting }
 if limit > 0 and due > 0 then
   for _, reservation_id in ipairs(redis.call('ZRANGEBYSCORE', ttl_index, '-inf', '(' .. ms_text(now), 'LIMIT', skip, limit)) do
     reply[#reply + 1] = reservation_id

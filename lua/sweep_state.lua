@@ -3,20 +3,18 @@
 --
 -- KEYS[1]   lease          string, the token of the instance that sweeps the partition
 -- KEYS[2]   ttl_index      zset, score = reclaim deadline in ms
--- RETURNS   STATE now_ms holder lapses_in_ms indexed due oldest_due_ms next_deadline_ms quarantined
+-- RETURNS   STATE now_ms holder lapses_in_ms indexed due oldest_due_ms next_deadline_ms quarantined awaiting oldest_awaiting_ms
 -- BOUND     two entries of the index
 -- EMITS     nothing
--- @include  keys, now_ms
+-- @include  keys, now_ms, due_count
 --
--- holder, oldest_due_ms and next_deadline_ms are empty where there is none.
+-- holder, oldest_due_ms, next_deadline_ms and oldest_awaiting_ms are empty where there is none. awaiting is what an operator has to
+-- clean up.
 local lease, ttl_index = KEYS[1], KEYS[2]
 
 local now = now_ms()
-local function first_score(from, to)
-  return redis.call('ZRANGEBYSCORE', ttl_index, from, to, 'WITHSCORES', 'LIMIT', 0, 1)[2] or ''
-end
-local due = redis.call('ZCOUNT', ttl_index, '-inf', '(' .. ms_text(now))
-local quarantined = redis.pcall('HLEN', quarantine_key(tag_of_key(ttl_index)))
+local due, oldest = due_count(ttl_index, now)
+local quarantined, awaiting, oldest_awaiting = set_aside(tag_of_key(ttl_index), now)
 return { 'STATE', ms_text(now), redis.call('GET', lease) or '', tostring(redis.call('PTTL', lease)),
-  tostring(redis.call('ZCARD', ttl_index)), tostring(due), due > 0 and first_score('-inf', '+inf') or '',
-  first_score(ms_text(now), '+inf'), tostring(tonumber(quarantined) or 0) }
+  tostring(redis.call('ZCARD', ttl_index)), tostring(due), oldest, first_score(ttl_index, ms_text(now)),
+  quarantined, awaiting, oldest_awaiting }

@@ -1,5 +1,6 @@
--- expiry: the one transition from ACTIVE to EXPIRED, shared by the sweeper's scripts and by every script that meets an
--- overdue hold. Whoever comes first runs it; there is one refund and one event.
+-- expiry: the one transition from ACTIVE to EXPIRED, shared by the sweeper's scripts, by every script that meets an overdue
+-- hold, and by an operator's cleanup. Whoever comes first runs it; there is one refund and one event.
+-- `origin` is the request's, as append_event takes it, with `cleanup` set where an operator ends holds that await cleanup.
 -- @include keys, int64, hold, refund, append_event, now_ms, ended, owned
 
 -- Takes a hold that cannot be settled out of the sweeper's way, and says so. Its state and the budgets stay as they are
@@ -10,6 +11,7 @@ local function quarantine(tag, reservation_id, key, reason, now, origin, tenant,
   -- Read before the index is written: where the quarantine is damaged, the entry must not be lost from both.
   local earlier = redis.call('HGET', quarantine_key(tag), reservation_id)
   redis.call('ZREM', ttl_index_key(tag), reservation_id)
+  redis.call('ZREM', cleanup_index_key(tag), reservation_id)
   if earlier and string.match(earlier, '^%S+') == reason then
     return { 'QUARANTINED', reason, tenant or '' }
   end
@@ -31,18 +33,19 @@ local function end_expired(tag, refunds, now, retention_ms, origin)
     return
   end
   require_event_log(tag)
-  redis.call('ZREM', ttl_index_key(tag), unpack(ids))
+  redis.call('ZREM', origin.cleanup and cleanup_index_key(tag) or ttl_index_key(tag), unpack(ids))
   write_refunds(refunds)
-  local system, live_ended = { actor = 'system', request = origin.request, trace = origin.trace }, {}
+  local ended_by, live_ended = origin.cleanup and 'admin' or 'system', {}
+  local teller = { actor = ended_by, request = origin.request, trace = origin.trace }
   for i = 1, #ids do
     local hold = refunds.holds[i]
     local created_at = whole_number(hold.ca)
-    local entry = append_event(tag, 'reservation.expired', hold.tenant, hold.leaf, system,
+    local entry = append_event(tag, 'reservation.expired', hold.tenant, hold.leaf, teller,
       { 'reservation_id', ids[i], 'unit', hold.unit, 'estimated_amount', hold.amount,
         'created_at', created_at and hold.ca or '', 'expired_at', now_text,
         'ttl_ms', ms_text(math.max(0, hold.expires_at - (created_at or hold.expires_at))),
         'extensions_used', whole_number(hold.xc) and hold.xc or '0' })
-    redis.call('HSET', hold.key, 'st', 'EXPIRED', 'fa', now_text, 'eb', 'system', 'ev', entry)
+    redis.call('HSET', hold.key, 'st', 'EXPIRED', 'fa', now_text, 'eb', ended_by, 'ev', entry)
     redis.call('PEXPIRE', hold.key, retention_ms)
     live_ended[hold.tenant] = (live_ended[hold.tenant] or 0) + 1
   end
@@ -50,7 +53,7 @@ local function end_expired(tag, refunds, now, retention_ms, origin)
     count_ended(tag, tenant, count)
   end
   note_ended(tag, unpack(ids))
-  tell_refunds(tag, refunds, system)
+  tell_refunds(tag, refunds, teller)
 end
 
 -- Expires one hold that is_overdue. Returns { 'EXPIRED', tenant, reclaim deadline } or { 'QUARANTINED', reason, tenant }.
@@ -67,10 +70,33 @@ local function expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
   return { 'EXPIRED', hold.tenant, ms_text(reclaim_deadline(hold)) }
 end
 
--- Judges entries of the TTL index and acts on them. Returns an outcome for each, as lua/expire.lua returns it.
+-- Corrects the place of a live hold that was met in `index`. It is not added where it was in no index.
+local function put_in_place(tag, index, reservation_id, hold, deadline)
+  local home = deadline_index_key(tag, hold)
+  if home == index then
+    redis.call('ZADD', home, 'XX', deadline, reservation_id)
+  elseif redis.call('ZSCORE', index, reservation_id) then
+    redis.call('ZADD', home, deadline, reservation_id)
+    redis.call('ZREM', index, reservation_id)
+  end
+end
+
+-- Why a live hold is not to be expired now, or nil. An operator's cleanup leaves to the sweeper what is the sweeper's.
+local function skip_reason(hold, now, origin)
+  if awaits_cleanup(hold, now) then
+    return not origin.cleanup and 'awaiting_cleanup' or nil
+  elseif is_overdue(hold, now) then
+    return origin.cleanup and 'left_to_sweep' or nil
+  end
+  return hold.state == 'ACTIVE' and 'in_grace_period' or nil
+end
+
+-- Judges entries of the TTL index, or of the cleanup index for an operator's cleanup, and acts on them. Returns an outcome for each,
+-- as lua/expire.lua returns it.
 -- All are judged before the first of those that are due is expired. What is not due is dealt with as it is met.
 local function reclaim(tag, reservation_ids, now, retention_ms, origin)
   local refunds = new_refunds()
+  local index = origin.cleanup and cleanup_index_key(tag) or ttl_index_key(tag)
 
   local function judge(reservation_id)
     if refunds.taken[reservation_id] then
@@ -82,18 +108,19 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin)
       return quarantine(tag, reservation_id, key, 'NOT_A_RECORD', now, origin, nil, false)
     end
     if not hold then
-      redis.call('ZREM', ttl_index_key(tag), reservation_id)
+      redis.call('ZREM', index, reservation_id)
       return { 'NOT_FOUND' }
     end
     if hold.state ~= 'ACTIVE' and HOLD_STATES[hold.state] then
-      redis.call('ZREM', ttl_index_key(tag), reservation_id)
+      redis.call('ZREM', index, reservation_id)
       return { 'SKIP', hold.state }
     end
     local deadline = hold.expires_at and hold.grace_ms and ms_text(reclaim_deadline(hold))
-    if deadline and hold.state == 'ACTIVE' and now <= reclaim_deadline(hold) then
-      -- The score is put right here, for an entry whose index disagrees with its record would come up for ever.
-      redis.call('ZADD', ttl_index_key(tag), 'XX', deadline, reservation_id)
-      return { 'SKIP', 'in_grace_period', deadline }
+    local skipped = skip_reason(hold, now, origin)
+    if deadline and skipped then
+      -- An entry whose index disagrees with its record would come up for ever.
+      put_in_place(tag, index, reservation_id, hold, deadline)
+      return { 'SKIP', skipped, deadline }
     end
     local reason = terms_defect(hold) or take_back(tag, refunds, reservation_id, hold)
     if reason then

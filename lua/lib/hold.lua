@@ -9,12 +9,14 @@
 -- ak an at  action kind, name, tags (JSON)            md metadata, JSON         ik idempotency key of the reserve
 -- un unit     am amount held     op overage policy    bm which derived scopes hold it: one digit a scope, root first
 -- mt most milliseconds that one lease may last, where a policy said so
+-- xp expiry policy, where it is not AUTO_RELEASE: m MANUAL_CLEANUP, g GRACE_ONLY
 -- ca created_at_ms   ex expires_at_ms   gr grace_ms   mx extensions allowed     xc extensions used
 -- x1 x2 ...  one a granted extension: its time, '+', the milliseconds granted, and '+' and the API key id where it is not ki
 -- ki API key id of the reserve
 -- fa ended_at_ms     eb ended by (a key id, or system)     ch charged     cm commit metadata, JSON     rr release reason
 -- ev event log entry that told of the end              qa quarantined_at_ms      qr quarantine reason
 local HOLD_STATES = { ACTIVE = true, COMMITTED = true, RELEASED = true, EXPIRED = true }
+local EXPIRY_POLICIES = { m = 'MANUAL_CLEANUP', g = 'GRACE_ONLY' }
 
 -- A stored count or instant as a number, or nil when the text is none: tonumber alone would take 'inf', 'nan' and '0x1f'.
 local function whole_number(text)
@@ -86,7 +88,7 @@ end
 -- costs about a third of a microsecond. `fields` are the values of a record without `su` as
 -- short_fields reads them, and nil for another.
 local function load_hold(key, ...)
-  local f = redis.call('HMGET', key, 'st', 'su', 'am', 'ex', 'gr', ...)
+  local f = redis.call('HMGET', key, 'st', 'su', 'am', 'ex', 'gr', 'xp', ...)
   if not f[1] then
     if redis.call('EXISTS', key) == 0 then
       return nil
@@ -97,16 +99,17 @@ local function load_hold(key, ...)
   if not text then
     fields = short_fields(key)
     text = subject_text(fields)
-    f[3], f[4], f[5] = fields.am, fields.ex, fields.gr
+    f[3], f[4], f[5], f[6] = fields.am, fields.ex, fields.gr, fields.xp
   end
   local subject = known_subject(text)
   local hold = {
-    key = key, state = f[1], amount = f[3], expires_at = whole_number(f[4]), grace_ms = whole_number(f[5]), fields = fields,
+    key = key, state = f[1], amount = f[3], expires_at = whole_number(f[4]), grace_ms = whole_number(f[5]), xp = f[6] or nil,
+    fields = fields,
     subject = subject, tenant = subject.tenant, unit = subject.unit, mask = subject.mask, levels = subject.levels, scopes = subject.scopes,
   }
   for i = 1, select('#', ...) do
     local name = select(i, ...)
-    hold[name] = fields and fields[name] or f[5 + i]
+    hold[name] = fields and fields[name] or f[6 + i]
   end
   return hold
 end
@@ -116,7 +119,7 @@ local function terms_defect(hold)
   if not HOLD_STATES[hold.state] then
     return 'INVALID_STATE'
   end
-  if not hold.expires_at or not hold.grace_ms then
+  if not hold.expires_at or not hold.grace_ms or hold.xp and not EXPIRY_POLICIES[hold.xp] then
     return 'INVALID_EXPIRY'
   end
   if not hold.tenant or not hold.mask then
@@ -136,7 +139,23 @@ local function reclaim_deadline(hold)
   return hold.expires_at + hold.grace_ms
 end
 
--- True when the hold is ACTIVE by its record but past the instant from which nobody may settle it any more.
-local function is_overdue(hold, now)
+local function is_past_grace(hold, now)
   return hold.state == 'ACTIVE' and hold.expires_at and hold.grace_ms and now > reclaim_deadline(hold)
+end
+
+-- True when the hold is ACTIVE by its record but past the instant from which nobody may settle it any more, so that whoever
+-- meets it expires it.
+local function is_overdue(hold, now)
+  return is_past_grace(hold, now) and hold.xp ~= 'm'
+end
+
+-- True when the hold's grace is over and its policy is MANUAL_CLEANUP. It can be neither committed nor extended, and it keeps its
+-- amount until it is released or an operator's cleanup expires it.
+local function awaits_cleanup(hold, now)
+  return is_past_grace(hold, now) and hold.xp == 'm'
+end
+
+-- The index in which a live hold stands at its reclaim deadline. What the sweeper must leave alone is not in the sweeper's index.
+local function deadline_index_key(tag, hold)
+  return hold.xp == 'm' and cleanup_index_key(tag) or ttl_index_key(tag)
 end

@@ -7,6 +7,7 @@ end
 local function reservation_key(tag, reservation_id) return tag .. 'r:' .. reservation_id end
 local function reservation_index_key(tag, tenant) return tag .. 'rc:' .. tenant end
 local function ttl_index_key(tag) return tag .. 'ttl' end
+local function cleanup_index_key(tag) return tag .. 'cleanup' end
 local function quarantine_key(tag) return tag .. 'quarantine' end
 local function ended_key(tag) return tag .. 'ended' end
 local function event_log_key(tag) return tag .. 'events' end

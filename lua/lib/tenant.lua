@@ -3,7 +3,9 @@
 --
 -- read_tenant returns the tenant's record as a table, or nil when no such tenant was ever created (there is no status to observe);
 -- tenant_status only the status and the watched marks of lua/lib/threshold.lua, which is all that a settlement needs.
+-- expiry_letter is how a hold of the tenant stores the tenant's expiry policy (lua/lib/hold.lua), nil for AUTO_RELEASE.
 -- A record whose status is not one of the three fails closed: the script ends with an error and writes nothing.
+local EXPIRY_LETTERS = { MANUAL_CLEANUP = 'm', GRACE_ONLY = 'g' }
 local TENANT_STATUS = { ACTIVE = true, SUSPENDED = true, CLOSED = true }
 
 local function tenant_status(key)
@@ -19,7 +21,7 @@ end
 
 local function read_tenant(key)
   local fields = redis.call('HMGET', key, 'status', 'name', 'default_commit_overage_policy',
-    'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions', 'policies', 'th')
+    'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions', 'policies', 'th', 'reservation_expiry_policy')
   if not fields[1] and not fields[2] and redis.call('EXISTS', key) == 0 then
     return nil
   end
@@ -34,5 +36,14 @@ local function read_tenant(key)
     max_extensions = tonumber(fields[6] or '10'),
     has_policies = fields[7] ~= false,
     marks = fields[8],
+    expiry_policy = fields[9],
   }
+end
+
+local function expiry_letter(tenant)
+  local policy = tenant and tenant.expiry_policy
+  if not policy or policy == 'AUTO_RELEASE' then
+    return nil
+  end
+  return EXPIRY_LETTERS[policy] or error('corrupt tenant record: its reservation_expiry_policy is not AUTO_RELEASE, MANUAL_CLEANUP or GRACE_ONLY')
 end

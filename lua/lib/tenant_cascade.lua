@@ -3,11 +3,11 @@
 -- cascade may be started over at any time, and several may run at once.
 -- @include keys, now_ms, int64, hold, budget, expiry, api_key, webhook, append_event, append_audit, ended, owned
 
--- Gives back those of some holds that the tenant still has. What they return to a budget is added up in the budget's record,
--- whose closing tells of it: the protocol has one event a budget for this, not one a reservation. Each budget is read and
+-- Gives back those of some holds of an index of deadlines that the tenant still has. What they return to a budget is added up in
+-- the budget's record, whose closing tells of it: the protocol has one event a budget for this, not one a reservation. Each budget is read and
 -- written once, however many of the holds it has. Returns how many ended, and the outcomes that have to be told: those of the
 -- expiry transition for holds that were dead before, and quarantines.
-local function release_holds_of_closed_tenant(tag, tenant_id, reservation_ids, now, retention_ms, origin)
+local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation_ids, now, retention_ms, origin)
   local live, overdue = {}, {}
   for _, reservation_id in ipairs(reservation_ids) do
     local readable, hold = pcall(load_hold, reservation_key(tag, reservation_id))
@@ -37,7 +37,7 @@ local function release_holds_of_closed_tenant(tag, tenant_id, reservation_ids, n
   if #ids == 0 then
     return #outcomes, outcomes
   end
-  redis.call('ZREM', ttl_index_key(tag), unpack(ids))
+  redis.call('ZREM', index, unpack(ids))
   write_refunds(refunds)
   for _, budget in ipairs(refunds.budgets) do
     if budget.cascade_released then

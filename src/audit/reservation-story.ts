@@ -5,6 +5,8 @@ import { summaryOf, type ReservationRecord, type ReservationSummary } from '../r
 
 /** What lua/inspect_reservation.lua found. Empty texts stand for what there is not. */
 export interface InspectedReservation {
+  /** Redis' time of the look. */
+  readonly nowMs: bigint;
   readonly reservationId: string;
   /** Two hex digits. */
   readonly partition: string;
@@ -18,6 +20,9 @@ export interface InspectedReservation {
 }
 
 type Story = Readonly<Record<string, unknown>>;
+
+/** How the record names a policy that is not AUTO_RELEASE: lua/lib/hold.lua. */
+const EXPIRY_POLICIES: Readonly<Record<string, string>> = { m: 'MANUAL_CLEANUP', g: 'GRACE_ONLY' };
 
 /** Figures of an event that the story tells elsewhere, or by another name. */
 const ENVELOPE = new Set(['ty', 'tn', 'sc', 'ac', 'ki', 'rq', 'tr', 'co', 'reservation_id']);
@@ -39,6 +44,8 @@ function soundStory(found: InspectedReservation): Story {
   const { reservationId, record } = found;
   const summary = summaryOf(reservationId, record);
   const expiresAt = summary.expires_at_ms;
+  const reclaimAt = expiresAt + parseAmount(record.get('gr'));
+  const expiryPolicy = EXPIRY_POLICIES[record.get('xp') ?? ''] ?? 'AUTO_RELEASE';
   const budgeted = summary.affected_scopes.map((scope, index) => ({ scope, budgeted: record.get('bm')?.[index] === '1' }));
   const held = budgeted.filter((entry) => entry.budgeted).map(({ scope }) => scope);
   const ended = record.get('st') === 'ACTIVE' ? {} : { end: endOf(found, summary, held) };
@@ -49,7 +56,9 @@ function soundStory(found: InspectedReservation): Story {
     reserved: summary.reserved,
     created_at_ms: summary.created_at_ms,
     expires_at_ms: expiresAt,
-    reclaim_at_ms: expiresAt + parseAmount(record.get('gr')),
+    reclaim_at_ms: reclaimAt,
+    expiry_policy: expiryPolicy,
+    ...(record.get('st') === 'ACTIVE' && expiryPolicy === 'MANUAL_CLEANUP' ? { awaiting_cleanup: found.nowMs > reclaimAt } : {}),
     extensions_allowed: Number(record.get('mx') ?? 0),
     extensions: extensionsOf(record, expiresAt),
     ...ended,

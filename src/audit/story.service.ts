@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { ExpiryMetrics } from '../expiry/index.js';
 import type { RequestTrace } from '../http/index.js';
-import { Refusal } from '../ledger/index.js';
+import { parseAmount, Refusal } from '../ledger/index.js';
 import { RedisService, reservationKey, tagOfReservationId } from '../redis/index.js';
 import { recordOf, traceText } from '../reservations/index.js';
 import { storyOf } from './reservation-story.js';
@@ -40,6 +40,7 @@ export class StoryService {
     }
     const event = HEAD + Number(reply[HEAD - 1]);
     return storyOf({
+      nowMs: parseAmount(nowMs),
       reservationId,
       partition: reservationId.slice(4, 6),
       goesAtMs,

@@ -4,7 +4,7 @@ import { MetricsRegistry, type LabelledCounter, type LabelledHistogram } from '.
 /** From a quarter of a poll to the minute that readiness would long have complained about, in seconds. */
 const LATENESS_BUCKETS = [0.005, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60];
 
-/** What expiry did, whoever ran it: the sweeper, or an operation that met an overdue hold. */
+/** What expiry did, whoever ran it: the sweeper, an operation that met an overdue hold, or an operator's cleanup. */
 @Injectable()
 export class ExpiryMetrics {
   private readonly expired: LabelledCounter;
@@ -46,12 +46,15 @@ export class ExpiryMetrics {
    * @param outcome `[status, detail, detail]` as lua/lib/expiry.lua returns it
    * @param nowMs   the server's time of the transition, ms, as text
    */
-  record(source: 'sweep' | 'access', outcome: readonly string[], nowMs: string | undefined): void {
+  record(source: 'sweep' | 'access' | 'cleanup', outcome: readonly string[], nowMs: string | undefined): void {
     const [status = 'ERROR', detail = '', deadlineMs] = outcome;
     this.outcomes.inc({ source, outcome: status, detail: status === 'SKIP' || status === 'QUARANTINED' ? detail : 'none' });
     if (status === 'EXPIRED') {
       this.expired.inc({ tenant: detail });
-      this.lateness.observe(Math.max(0, Number(nowMs) - Number(deadlineMs)) / 1000);
+      // How long a hold waited for an operator says nothing about the sweep.
+      if (source !== 'cleanup') {
+        this.lateness.observe(Math.max(0, Number(nowMs) - Number(deadlineMs)) / 1000);
+      }
     } else if (status === 'QUARANTINED') {
       this.quarantined.inc({ tenant: outcome[2] ?? '', reason: detail });
     }

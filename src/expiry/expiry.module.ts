@@ -1,5 +1,7 @@
 import { Module } from '@nestjs/common';
 import { ScheduleModule } from '@nestjs/schedule';
+import { CleanupController } from './cleanup/cleanup.controller.js';
+import { CleanupService } from './cleanup/cleanup.service.js';
 import { ExpiryMetricsModule } from './expiry-metrics.module.js';
 import { ExpiryService } from './expiry.service.js';
 import { HealthModule } from '../health/index.js';
@@ -16,8 +18,8 @@ import { SweeperState } from './sweeper-state.js';
 
 @Module({
   imports: [ScheduleModule.forRoot(), HealthModule, MetricsModule, ExpiryMetricsModule],
-  controllers: [QuarantineController, SweeperController],
-  providers: [ExpiryService, PartitionDrain, PartitionLeases, QuarantineService, Reconciler, SweepMetrics, SweeperHealth, SweeperState],
+  controllers: [CleanupController, QuarantineController, SweeperController],
+  providers: [CleanupService, ExpiryService, PartitionDrain, PartitionLeases, QuarantineService, Reconciler, SweepMetrics, SweeperHealth, SweeperState],
   exports: [ExpiryService],
 })
 export class ExpiryModule {}

@@ -141,8 +141,8 @@ export class ExpiryService implements OnApplicationBootstrap, BeforeApplicationS
       this.metrics.succeeded(this.redisNowMs());
     }
     const held = [...this.leases.held.values()];
-    const { backlog, oldest_due_for_ms: oldestDueMs, quarantined } = totals(held);
-    this.metrics.show({ leases: held.length, instances: this.leases.alive, backlog, oldestDueMs, quarantined });
+    const { backlog, oldest_due_for_ms: oldestDueMs, quarantined, awaiting_cleanup: awaitingCleanup, oldest_awaiting_for_ms: oldestAwaitingMs } = totals(held);
+    this.metrics.show({ leases: held.length, instances: this.leases.alive, backlog, oldestDueMs, quarantined, awaitingCleanup, oldestAwaitingMs });
   }
 
   /** For display only: the last answer of Redis and what has passed since. */

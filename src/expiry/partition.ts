@@ -9,11 +9,14 @@ export interface Look {
   readonly oldestDueMs: number | undefined;
   readonly nextDeadlineMs: number | undefined;
   readonly quarantined: number;
+  /** Holds under MANUAL_CLEANUP whose grace is over. They are not due. */
+  readonly awaitingCleanup: number;
+  readonly oldestAwaitingMs: number | undefined;
   readonly ids: readonly string[];
 }
 
 /** @returns undefined when the reply says that the lease is not ours. */
-export function lookOf([word, nowMs, lease, due, oldest, next, quarantined, ...ids]: Reply): Look | undefined {
+export function lookOf([word, nowMs, lease, due, oldest, next, quarantined, awaiting, oldestAwaiting, ...ids]: Reply): Look | undefined {
   if (word !== 'HELD') {
     return undefined;
   }
@@ -24,6 +27,8 @@ export function lookOf([word, nowMs, lease, due, oldest, next, quarantined, ...i
     oldestDueMs: scoreOf(oldest),
     nextDeadlineMs: scoreOf(next),
     quarantined: Number(quarantined),
+    awaitingCleanup: Number(awaiting),
+    oldestAwaitingMs: scoreOf(oldestAwaiting),
     ids,
   };
 }
@@ -47,9 +52,11 @@ export class Partition {
   servedAt = 0;
   due = 0;
   quarantined = 0;
+  awaitingCleanup = 0;
   /** Since when it has had due holds at every look. */
   behindSince: number | undefined;
   private oldestDueAt: number | undefined;
+  private oldestAwaitingAt: number | undefined;
 
   constructor(readonly number: number) {
     this.code = partitionCode(number);
@@ -60,7 +67,10 @@ export class Partition {
   see(look: Look, seenAt: number): void {
     this.due = look.due;
     this.quarantined = look.quarantined;
-    this.oldestDueAt = look.oldestDueMs === undefined ? undefined : seenAt - (look.nowMs - look.oldestDueMs);
+    this.awaitingCleanup = look.awaitingCleanup;
+    const instantOf = (ms: number | undefined): number | undefined => (ms === undefined ? undefined : seenAt - (look.nowMs - ms));
+    this.oldestDueAt = instantOf(look.oldestDueMs);
+    this.oldestAwaitingAt = instantOf(look.oldestAwaitingMs);
     this.behindSince = look.due === 0 ? undefined : (this.behindSince ?? seenAt);
     if (look.due > 0) {
       this.dueFrom = seenAt;
@@ -73,6 +83,11 @@ export class Partition {
   /** Everything that was due at the last look has been judged. */
   caughtUp(look: Look, seenAt: number): void {
     this.see({ ...look, due: 0, oldestDueMs: undefined }, seenAt);
+  }
+
+  /** How long its oldest hold that awaits cleanup has waited, by the last look. */
+  oldestAwaitingForMs(now: number): number {
+    return this.oldestAwaitingAt === undefined ? 0 : Math.max(0, now - this.oldestAwaitingAt);
   }
 
   /** How long its oldest due hold has waited, by the last look. */

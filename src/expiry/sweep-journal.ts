@@ -16,6 +16,8 @@ export interface SweepReport {
   readonly backlog: number;
   readonly oldest_due_for_ms: number;
   readonly quarantined: number;
+  readonly awaiting_cleanup: number;
+  readonly oldest_awaiting_for_ms: number;
   readonly last_success_age_ms: number;
   readonly ticks: number;
   readonly last_ticks: readonly Tick[];
@@ -54,12 +56,16 @@ export class SweepJournal {
   }
 }
 
+type Totals = Pick<SweepReport, 'backlog' | 'oldest_due_for_ms' | 'quarantined' | 'awaiting_cleanup' | 'oldest_awaiting_for_ms'>;
+
 /** What the partitions have in common, at their last looks. */
-export function totals(held: readonly Partition[]): { backlog: number; oldest_due_for_ms: number; quarantined: number } {
+export function totals(held: readonly Partition[]): Totals {
   const now = performance.now();
   return {
     backlog: held.reduce((sum, { due }) => sum + due, 0),
     oldest_due_for_ms: Math.round(Math.max(0, ...held.map((partition) => partition.oldestDueForMs(now)))),
     quarantined: held.reduce((sum, { quarantined }) => sum + quarantined, 0),
+    awaiting_cleanup: held.reduce((sum, { awaitingCleanup }) => sum + awaitingCleanup, 0),
+    oldest_awaiting_for_ms: Math.round(Math.max(0, ...held.map((partition) => partition.oldestAwaitingForMs(now)))),
   };
 }

@@ -10,6 +10,8 @@ export interface SweepFigures {
   readonly backlog: number;
   readonly oldestDueMs: number;
   readonly quarantined: number;
+  readonly awaitingCleanup: number;
+  readonly oldestAwaitingMs: number;
 }
 
 /** How the sweeper itself is doing; what becomes of the holds is in ExpiryMetrics. */
@@ -51,6 +53,8 @@ export class SweepMetrics {
       backlog: gauge('holdfast_sweep_backlog', 'Holds in the partitions of this instance that are due and not yet expired.'),
       oldestDueMs: gauge('holdfast_sweep_oldest_due_seconds', 'How long the oldest of them has been due.'),
       quarantined: gauge('holdfast_quarantine_entries', 'Reservations in quarantine, in the partitions of this instance.'),
+      awaitingCleanup: gauge('holdfast_cleanup_awaiting', 'Reservations under MANUAL_CLEANUP whose grace is over, in the partitions of this instance.'),
+      oldestAwaitingMs: gauge('holdfast_cleanup_oldest_seconds', 'How long ago the grace of the oldest of them ended.'),
     };
   }
 
@@ -71,7 +75,7 @@ export class SweepMetrics {
   show(figures: SweepFigures): void {
     for (const [name, gauge] of Object.entries(this.figures)) {
       const value = figures[name as keyof SweepFigures];
-      gauge.set(name === 'oldestDueMs' ? value / 1000 : value);
+      gauge.set(name.endsWith('Ms') ? value / 1000 : value);
     }
   }
 

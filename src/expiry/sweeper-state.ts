@@ -12,6 +12,8 @@ interface PartitionState {
   readonly oldest_due_at_ms?: number;
   readonly next_deadline_at_ms?: number;
   readonly quarantined: number;
+  readonly awaiting_cleanup: number;
+  readonly oldest_awaiting_at_ms?: number;
 }
 
 interface InstanceState extends Partial<SweepReport> {
@@ -27,6 +29,8 @@ export interface SweeperStateReport {
   readonly backlog: number;
   readonly lateness_ms: number;
   readonly quarantined: number;
+  readonly awaiting_cleanup: number;
+  readonly oldest_awaiting_for_ms: number;
   readonly partitions: readonly PartitionState[];
   readonly unreadable: readonly string[];
 }
@@ -53,6 +57,8 @@ export class SweeperState {
       backlog: partitions.reduce((sum, { due }) => sum + due, 0),
       lateness_ms: Math.max(0, ...partitions.map(({ oldest_due_at_ms: oldest }) => (oldest === undefined ? 0 : now - oldest))),
       quarantined: partitions.reduce((sum, { quarantined }) => sum + quarantined, 0),
+      awaiting_cleanup: partitions.reduce((sum, { awaiting_cleanup: awaiting }) => sum + awaiting, 0),
+      oldest_awaiting_for_ms: Math.max(0, ...partitions.map(({ oldest_awaiting_at_ms: oldest }) => (oldest === undefined ? 0 : now - oldest))),
       partitions,
       unreadable: states.filter((state) => typeof state === 'string'),
     };
@@ -62,8 +68,12 @@ export class SweeperState {
   private async stateOf(code: string): Promise<PartitionState | string> {
     const tag = tagOf(code);
     try {
-      const [, , holder = '', lapses, indexed, due, oldest, next, quarantined] = await this.redis.queries.run('sweep_state', [sweepLeaseKey(tag), ttlIndexKey(tag)], []);
-      const [oldestMs, nextMs] = [scoreOf(oldest), scoreOf(next)];
+      const [, , holder = '', lapses, indexed, due, oldest, next, quarantined, awaiting, oldestAwaiting] = await this.redis.queries.run(
+        'sweep_state',
+        [sweepLeaseKey(tag), ttlIndexKey(tag)],
+        [],
+      );
+      const [oldestMs, nextMs, oldestAwaitingMs] = [scoreOf(oldest), scoreOf(next), scoreOf(oldestAwaiting)];
       return {
         partition: code,
         ...(holder === '' ? {} : { held_by: holder, lapses_in_ms: Math.max(0, Number(lapses)) }),
@@ -72,6 +82,8 @@ export class SweeperState {
         ...(oldestMs === undefined ? {} : { oldest_due_at_ms: oldestMs }),
         ...(nextMs === undefined ? {} : { next_deadline_at_ms: nextMs }),
         quarantined: Number(quarantined),
+        awaiting_cleanup: Number(awaiting),
+        ...(oldestAwaitingMs === undefined ? {} : { oldest_awaiting_at_ms: oldestAwaitingMs }),
       };
     } catch (error) {
       if (error instanceof StoreUnavailable) {

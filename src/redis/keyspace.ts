@@ -73,6 +73,8 @@ export const reservationKey = (tag: string, reservationId: string): string => `$
 /** The tenant's reservations, a sorted set of ids scored by creation time in ms. */
 export const reservationIndexKey = (tag: string, tenantId: string): string => `${tag}rc:${tenantId}`;
 export const ttlIndexKey = (tag: string): string => `${tag}ttl`;
+/** Live reservations under MANUAL_CLEANUP, which the sweeper leaves alone, a sorted set of ids scored by reclaim deadline in ms. */
+export const cleanupIndexKey = (tag: string): string => `${tag}cleanup`;
 export const quarantineKey = (tag: string): string => `${tag}quarantine`;
 /** Reservations that ended and whose records are still to be packed, a list of ids, oldest first. */
 export const endedKey = (tag: string): string => `${tag}ended`;

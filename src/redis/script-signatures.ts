@@ -1,5 +1,6 @@
 import { DELIVERY_SIGNATURES } from './delivery-signatures.js';
 import { EVENT_SIGNATURES } from './event-signatures.js';
+import { EXPIRY_SIGNATURES } from './expiry-signatures.js';
 import { LIMIT_SIGNATURES } from './limit-signatures.js';
 import { LISTING_SIGNATURES } from './listing-signatures.js';
 import { REPLAY_SIGNATURES } from './replay-signatures.js';
@@ -102,22 +103,6 @@ export const SCRIPT_SIGNATURES = {
     rest: true,
     flags: ['no-writes'],
   },
-  expire: {
-    keys: ['reservation'],
-    args: ['reservation_id', 'retention_ms', 'trace'],
-    flags: ['allow-oom'],
-  },
-  expire_page: {
-    keys: ['ttl_index'],
-    args: ['retention_ms', 'trace'],
-    rest: true,
-    flags: ['allow-oom'],
-  },
-  sweep_page: {
-    keys: ['lease', 'ttl_index'],
-    args: ['token', 'lease_ms', 'take', 'skip', 'limit'],
-    flags: ['allow-oom'],
-  },
   lease_announce: {
     keys: ['instances', 'reports'],
     args: ['instance', 'lease_ms', 'report'],
@@ -128,30 +113,10 @@ export const SCRIPT_SIGNATURES = {
     args: ['token'],
     flags: ['allow-oom'],
   },
-  sweep_state: {
-    keys: ['lease', 'ttl_index'],
-    args: [],
-    flags: ['no-writes'],
-  },
   lease_instances: {
     keys: ['instances', 'reports'],
     args: [],
     flags: ['no-writes'],
-  },
-  inspect_quarantined: {
-    keys: ['reservation'],
-    args: ['reservation_id'],
-    flags: ['no-writes'],
-  },
-  decide_quarantined: {
-    keys: ['reservation'],
-    args: ['reservation_id', 'action', 'reason', 'retention_ms', 'request_id', 'trace'],
-    flags: ['allow-oom'],
-  },
-  reconcile: {
-    keys: ['tenant_index'],
-    args: ['tenant', 'walked_ms', 'walked_id', 'examine', 'trace'],
-    flags: ['allow-oom'],
   },
   authenticate: {
     keys: ['secret_hash'],
@@ -266,6 +231,7 @@ export const SCRIPT_SIGNATURES = {
     rest: true,
     flags: [],
   },
+  ...EXPIRY_SIGNATURES,
   ...WEBHOOK_SIGNATURES,
   ...DELIVERY_SIGNATURES,
   ...EVENT_SIGNATURES,

@@ -13,6 +13,7 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   reservation_key: [['rsv_1fX'], keyspace.reservationKey(TAG, 'rsv_1fX')],
   reservation_index_key: [['acme'], keyspace.reservationIndexKey(TAG, 'acme')],
   ttl_index_key: [[], keyspace.ttlIndexKey(TAG)],
+  cleanup_index_key: [[], keyspace.cleanupIndexKey(TAG)],
   quarantine_key: [[], keyspace.quarantineKey(TAG)],
   ended_key: [[], keyspace.endedKey(TAG)],
   event_log_key: [[], keyspace.eventLogKey(TAG)],

@@ -60,12 +60,6 @@ const TENANTS: readonly Difference[] = [
   ...limited(['updateTenant'], ['name'], ['maxLength is 256'], AS_ANSWERED),
   ...limited(['createTenant'], ['metadata.*'], ['maxLength is 8192'], BOUNDED),
   ...limited(['createTenant', 'updateTenant'], ['max_reservation_extensions'], ['maximum is 2147483647'], COUNTED),
-  {
-    operations: ['createTenant'],
-    fields: ['reservation_expiry_policy'],
-    says: 'the values lack MANUAL_CLEANUP, GRACE_ONLY',
-    reason: REFUSED_NOT_STORED,
-  },
 ];
 
 const BUDGETS: readonly Difference[] = [

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { quarantineKey, sweepLeaseKey, ttlIndexKey } from '../../src/redis/keyspace.js';
+import { cleanupIndexKey, quarantineKey, sweepLeaseKey, ttlIndexKey } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -66,22 +66,23 @@ describe('a page', () => {
     const now = await ledger.serverTime();
     await ledger.redis.zadd(ttlIndexKey(ledger.tag), now - 3000, 'a', now - 2000, 'b', now - 1000, 'c', now + 600_000, 'd');
     await ledger.redis.hset(quarantineKey(ledger.tag), 'q', 'INVALID_ESTIMATE 1');
-    const figures = ['3', String(now - 3000), String(now + 600_000), '1'];
+    await ledger.redis.zadd(cleanupIndexKey(ledger.tag), now - 9000, 'e', now - 8000, 'f', now + 600_000, 'g');
+    const figures = ['3', String(now - 3000), String(now + 600_000), '1', '2', String(now - 9000)];
     expect((await page(ledger, { limit: 2 })).slice(3)).toEqual([...figures, 'a', 'b']);
     expect((await page(ledger, { skip: 1 })).slice(3)).toEqual([...figures, 'b', 'c']);
     expect((await page(ledger, { limit: 0 })).slice(3)).toEqual(figures);
   });
 
-  test('of nothing is empty, and a damaged quarantine stops nothing', async () => {
+  test('of nothing is empty, and neither a damaged quarantine nor a damaged cleanup index stops anything', async () => {
     const ledger = await newLedger();
-    await ledger.redis.set(quarantineKey(ledger.tag), 'x');
-    expect((await page(ledger)).slice(2)).toEqual(['taken', '0', '', '', '0']);
+    await ledger.redis.mset(quarantineKey(ledger.tag), 'x', cleanupIndexKey(ledger.tag), 'x');
+    expect((await page(ledger)).slice(2)).toEqual(['taken', '0', '', '', '0', '0', '']);
   });
 
   test('can be read without a lease, which neither asks for one nor changes it', async () => {
     const ledger = await newLedger();
     await ledger.redis.zadd(ttlIndexKey(ledger.tag), 1, 'a');
-    expect(await page(ledger, { token: '' })).toEqual(['HELD', expect.any(String), 'none', '1', '1', '', '0', 'a']);
+    expect(await page(ledger, { token: '' })).toEqual(['HELD', expect.any(String), 'none', '1', '1', '', '0', '0', '', 'a']);
     expect(await holder(ledger)).toBeNull();
     await page(ledger);
     expect((await page(ledger, { token: '' }))[2]).toBe('none');

@@ -12,8 +12,11 @@ export interface ModelBudget {
   policy?: string;
 }
 
+export type ExpiryPolicy = 'AUTO_RELEASE' | 'MANUAL_CLEANUP' | 'GRACE_ONLY';
+
 export interface ModelTenant {
   status: string;
+  expiryPolicy: ExpiryPolicy;
   policy: string | undefined;
   defaultTtlMs: number;
   maxTtlMs: number;
@@ -29,6 +32,7 @@ export interface ModelHold {
   readonly policy: string;
   readonly budgets: readonly ModelBudget[];
   readonly graceMs: number;
+  readonly expiryPolicy: ExpiryPolicy;
   readonly maxExtensions: number;
   expiresAt: number;
   extensions: number;
@@ -77,10 +81,20 @@ export const deadlineOf = (hold: ModelHold): number => hold.expiresAt + hold.gra
 export const leadOf = (hold: ModelHold, expiresAt: number, now: number): string =>
   String(hold.state === 'ACTIVE' ? Math.max(0, expiresAt - now) : 0);
 
+/** Live holds past their grace, the oldest first. */
+function pastGrace(holds: ReadonlyMap<string, ModelHold>, now: number): ModelHold[] {
+  const order = (a: ModelHold, b: ModelHold): number => deadlineOf(a) - deadlineOf(b) || (a.id < b.id ? -1 : 1);
+  return [...holds.values()].filter((hold) => hold.state === 'ACTIVE' && now > deadlineOf(hold)).sort(order);
+}
+
 /** The holds that nobody may settle any more and that are not expired yet, the first of them, as many as one run takes. */
 export function dueOf(holds: ReadonlyMap<string, ModelHold>, now: number): ModelHold[] {
-  const order = (a: ModelHold, b: ModelHold): number => deadlineOf(a) - deadlineOf(b) || (a.id < b.id ? -1 : 1);
-  return [...holds.values()].filter((hold) => hold.state === 'ACTIVE' && now > deadlineOf(hold)).sort(order).slice(0, 100);
+  return pastGrace(holds, now).filter(({ expiryPolicy }) => expiryPolicy !== 'MANUAL_CLEANUP').slice(0, 100);
+}
+
+/** The holds that only a release or an operator's cleanup ends. */
+export function awaitingOf(holds: ReadonlyMap<string, ModelHold>, now: number): ModelHold[] {
+  return pastGrace(holds, now).filter(({ expiryPolicy }) => expiryPolicy === 'MANUAL_CLEANUP');
 }
 
 /** Debt above a limit that permits some, or the mark of a capped charge. */

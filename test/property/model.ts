@@ -1,6 +1,7 @@
 import { deriveScopes } from '../../src/ledger/index.js';
 import { chargeDebit, chargeHold } from './model-charge.js';
 import {
+  awaitingOf,
   budgetsAt,
   deadlineOf,
   dueOf,
@@ -92,6 +93,9 @@ export class LedgerModel {
       const hold = this.open(request, now);
       if (Array.isArray(hold)) {
         return hold;
+      }
+      if (now > deadlineOf(hold)) {
+        return ['RESERVATION_EXPIRED'];
       }
       if (unit !== hold.unit) {
         return ['UNIT_MISMATCH', hold.unit, hold.leaf];
@@ -186,6 +190,16 @@ export class LedgerModel {
     return ['JUDGED', String(now), ...ids.flatMap((id) => [...this.expire(id, now), '', ''].slice(0, 3))];
   }
 
+  /** An operator's cleanup: the oldest first, of one tenant or of all. */
+  cleanup({ tenant, limit, dryRun }: { tenant: string; limit: number; dryRun: boolean }, now: number): string[] {
+    const waiting = awaitingOf(this.holds, now).filter((hold) => tenant === '' || hold.tenant === tenant);
+    const outcomes = waiting.slice(0, limit).map((hold) => [
+      hold.id,
+      ...(dryRun ? ['WOULD_EXPIRE', hold.tenant, String(deadlineOf(hold))] : this.expireHold(hold)),
+    ]);
+    return ['CLEANED', String(now), ...outcomes.flat()];
+  }
+
   expire(id: string, now: number): string[] {
     const hold = this.holds.get(id);
     if (hold === undefined) {
@@ -196,6 +210,9 @@ export class LedgerModel {
     }
     if (now <= deadlineOf(hold)) {
       return ['SKIP', 'in_grace_period', String(deadlineOf(hold))];
+    }
+    if (hold.expiryPolicy === 'MANUAL_CLEANUP') {
+      return ['SKIP', 'awaiting_cleanup', String(deadlineOf(hold))];
     }
     return [...this.expireHold(hold), String(now)];
   }
@@ -258,7 +275,7 @@ export class LedgerModel {
     const before = budgets.map((budget) => this.remainingOf(budget));
     const hold: ModelHold = {
       id, tenant: owner, leaf, unit, amount, policy, budgets, graceMs, expiresAt,
-      maxExtensions: tenant?.maxExtensions ?? 10, extensions: 0, state: 'ACTIVE',
+      expiryPolicy: tenant?.expiryPolicy ?? 'AUTO_RELEASE', maxExtensions: tenant?.maxExtensions ?? 10, extensions: 0, state: 'ACTIVE',
     };
     this.holds.set(id, hold);
     const emptied = budgets.filter((budget, index) => (before[index] as bigint) > 0n && this.remainingOf(budget) === 0n);
@@ -287,7 +304,7 @@ export class LedgerModel {
     if (hold.state === 'EXPIRED') {
       return ['RESERVATION_EXPIRED'];
     }
-    if (hold.state === 'ACTIVE' && now > deadlineOf(hold)) {
+    if (hold.state === 'ACTIVE' && now > deadlineOf(hold) && hold.expiryPolicy !== 'MANUAL_CLEANUP') {
       return ['RESERVATION_EXPIRED', 'now', ...this.expireHold(hold).slice(1), String(now)];
     }
     return undefined;

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { INT64_MAX, OVERAGE_POLICIES, type SubjectLevels, type Unit } from '../../src/ledger/index.js';
+import type { ExpiryPolicy } from './model-records.js';
 
 /** What the simulated clients and an operator may do. Holds are named by number, modulo those that exist and one that does not. */
 export type Operation =
@@ -11,6 +12,8 @@ export type Operation =
   | { kind: 'extend'; client: number; hold: number; foreign: boolean; byMs: number }
   | { kind: 'expire'; client: number; hold: number }
   | { kind: 'sweep'; client: number; holds: number[] }
+  | { kind: 'cleanup'; client: number; tenant: number | 'all'; limit: number; dryRun: boolean }
+  | { kind: 'expiryPolicy'; tenant: number; policy: ExpiryPolicy }
   | { kind: 'backdate'; hold: number; overdue: boolean }
   | { kind: 'repeat'; client: number; request: number; altered: boolean }
   | { kind: 'budget'; budget: number; change: 'freeze' | 'close' | 'reopen' | 'credit' | 'limit'; amount: bigint }
@@ -26,6 +29,7 @@ export interface BudgetPlan {
 }
 
 export interface TenantPlan {
+  readonly expiryPolicy: ExpiryPolicy;
   readonly policy: string | undefined;
   readonly defaultTtlMs: number;
   readonly maxTtlMs: number;
@@ -51,6 +55,7 @@ const tenant = fc.nat(TENANTS - 1);
 const subject = fc.constantFrom(...SUBJECTS);
 const unit = fc.oneof({ weight: 6, arbitrary: fc.constant<Unit>('TOKENS') }, { weight: 2, arbitrary: fc.constant<Unit>('USD_MICROCENTS') });
 const policy = fc.constantFrom<string>(...OVERAGE_POLICIES);
+const expiryPolicy = fc.constantFrom<ExpiryPolicy>('AUTO_RELEASE', 'AUTO_RELEASE', 'MANUAL_CLEANUP', 'GRACE_ONLY');
 const hold = fc.nat(1000);
 const foreign = fc.nat(19).map((die) => die === 0);
 /** Mostly amounts that fill a budget in a few steps, and some that only int64 holds. */
@@ -95,6 +100,15 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
   },
   { weight: 10, arbitrary: fc.record({ kind: fc.constant('expire' as const), client, hold }) },
   { weight: 5, arbitrary: fc.record({ kind: fc.constant('sweep' as const), client, holds: fc.array(hold, { minLength: 1, maxLength: 8 }) }) },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      kind: fc.constant('cleanup' as const), client, limit: fc.constantFrom(1, 3, 20),
+      tenant: fc.oneof(fc.constant('all' as const), tenant),
+      dryRun: fc.nat(4).map((die) => die === 0),
+    }),
+  },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('expiryPolicy' as const), tenant, policy: expiryPolicy }) },
   { weight: 14, arbitrary: fc.record({ kind: fc.constant('backdate' as const), hold, overdue: fc.boolean() }) },
   {
     weight: 12,
@@ -116,6 +130,7 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
 const tenantPlan = fc.option(
   fc.record({
     policy: fc.option(policy, { nil: undefined }),
+    expiryPolicy,
     defaultTtlMs: fc.constantFrom(120_000, HOUR_MS),
     maxTtlMs: fc.constantFrom(300_000, HOUR_MS),
     maxExtensions: fc.constantFrom(0, 2, 10),

@@ -63,6 +63,7 @@ export class Play {
         this.model.tenants.set(name, { status: 'ACTIVE', ...plan });
         await this.first.makeTenant(
           {
+            reservation_expiry_policy: plan.expiryPolicy,
             default_reservation_ttl_ms: String(plan.defaultTtlMs),
             max_reservation_ttl_ms: String(plan.maxTtlMs),
             max_reservation_extensions: String(plan.maxExtensions),
@@ -147,6 +148,15 @@ export class Play {
       case 'sweep': {
         const ids = operation.holds.map((hold) => this.holdAt(hold));
         return { send: (client) => client.expirePage(ids), judge: (model, now) => model.expirePage(ids, now) };
+      }
+      case 'cleanup': {
+        const tenant = operation.tenant === 'all' ? '' : (this.tenants[operation.tenant] as string);
+        const { limit, dryRun } = operation;
+        return {
+          // Where the walk goes on depends on entries of other tenants, which the answer does not name.
+          send: async (client) => (await client.cleanup({ tenant, limit, dryRun })).toSpliced(2, 3),
+          judge: (model, now) => model.cleanup({ tenant, limit, dryRun }, now),
+        };
       }
       case 'get': {
         const { id, tenant } = this.target(operation);
@@ -243,6 +253,13 @@ export class Play {
       if (tenant !== undefined) {
         tenant.status = operation.status;
         await this.first.makeTenant({ status: operation.status }, name);
+      }
+    } else if (operation.kind === 'expiryPolicy') {
+      const name = this.tenants[operation.tenant] as string;
+      const tenant = this.model.tenants.get(name);
+      if (tenant !== undefined) {
+        tenant.expiryPolicy = operation.policy;
+        await this.first.makeTenant({ status: tenant.status, reservation_expiry_policy: operation.policy }, name);
       }
     } else if (operation.kind === 'budget' && this.model.budgets.length > 0) {
       await this.operate(this.model.budgets[operation.budget % this.model.budgets.length] as ModelBudget, operation);

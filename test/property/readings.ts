@@ -13,6 +13,7 @@ export function instantOf(reply: readonly string[]): number | undefined {
       return difference(2);
     case 'EXPIRED':
       return told(3);
+    case 'CLEANED':
     case 'JUDGED':
     case 'RECLAIMED':
       return told(1);

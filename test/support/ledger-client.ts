@@ -3,6 +3,7 @@ import { deriveScopes, type SubjectLevels, type Unit } from '../../src/ledger/in
 import {
   budgetIndexKey,
   budgetKey,
+  cleanupIndexKey,
   idempotencyKey,
   reservationKey,
   tenantKey,
@@ -60,6 +61,17 @@ export interface SettleOptions {
   readonly fingerprint?: string;
   readonly by?: string;
   readonly idempotencyTtlMs?: number;
+}
+
+export interface CleanupOptions {
+  readonly tenant?: string;
+  readonly overdueForMs?: number;
+  readonly walkedMs?: string;
+  readonly walkedId?: string;
+  readonly examine?: number;
+  readonly limit?: number;
+  readonly dryRun?: boolean;
+  readonly reason?: string;
 }
 
 export interface Hold {
@@ -244,6 +256,16 @@ export class LedgerClient {
     return this.scripts.run('expire_page', [ttlIndexKey(this.tag)], [RETENTION_MS, TRACE, ...ids]);
   }
 
+  /** One run of an operator's cleanup. `tenant` is empty for all tenants. */
+  async cleanup(options: CleanupOptions = {}): Promise<Reply> {
+    const { tenant = this.tenant, overdueForMs = 0, walkedMs = '', walkedId = '', examine = 200, limit = 20, dryRun = false, reason = '' } = options;
+    return this.scripts.run(
+      'cleanup_reservations',
+      [cleanupIndexKey(this.tag)],
+      [tenant, overdueForMs, walkedMs, walkedId, examine, limit, dryRun ? '1' : '0', reason, RETENTION_MS, 'req_cleanup', TRACE],
+    );
+  }
+
   async get(id: string, tenant = this.tenant): Promise<Reply> {
     return this.scripts.run('get_reservation', [reservationKey(this.tag, id)], [tenant, id, RETENTION_MS, 'req_get', TRACE]);
   }
@@ -256,6 +278,16 @@ export class LedgerClient {
     return this.redis.zscore(ttlIndexKey(this.tag), id);
   }
 
+  async cleanupScore(id: string): Promise<string | null> {
+    return this.redis.zscore(cleanupIndexKey(this.tag), id);
+  }
+
+  /** The index of deadlines in which the hold stands while it lives. */
+  async deadlineIndexKey(id: string): Promise<string> {
+    const manual = (await this.redis.hget(reservationKey(this.tag, id), 'xp')) === 'm';
+    return manual ? cleanupIndexKey(this.tag) : ttlIndexKey(this.tag);
+  }
+
   /** The server's clock, in whole milliseconds: the one that the scripts decide by. */
   async serverTime(): Promise<number> {
     const [seconds, micros] = await this.redis.time();
@@ -266,7 +298,7 @@ export class LedgerClient {
   async setExpiry(id: string, expiresAt: number): Promise<void> {
     const key = reservationKey(this.tag, id);
     const grace = Number(await this.redis.hget(key, 'gr'));
-    await this.redis.multi().hset(key, 'ex', expiresAt).zadd(ttlIndexKey(this.tag), expiresAt + grace, id).exec();
+    await this.redis.multi().hset(key, 'ex', expiresAt).zadd(await this.deadlineIndexKey(id), expiresAt + grace, id).exec();
   }
 
   /** Puts a hold beyond its reclaim deadline: nobody may settle it any more. Returns the deadline. */

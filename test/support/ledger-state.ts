@@ -13,6 +13,8 @@ export interface LedgerState {
   readonly budgets: ReadonlyMap<string, Readonly<Record<string, string>>>;
   readonly holds: ReadonlyMap<string, Readonly<Record<string, string>>>;
   readonly ttl: ReadonlyMap<string, string>;
+  /** The live holds under MANUAL_CLEANUP, score by reservation. */
+  readonly cleanup: ReadonlyMap<string, string>;
   /** The lists' index of all tenants, score by reservation. */
   readonly created: ReadonlyMap<string, string>;
   readonly quarantine: ReadonlyMap<string, string>;
@@ -29,7 +31,7 @@ for _, key in ipairs(redis.call('KEYS', tag .. '*')) do
     reply[#reply + 1] = { name, redis.call('HGETALL', key) }
   elseif kind == 'stream' then
     reply[#reply + 1] = { name, redis.call('XRANGE', key, '-', '+') }
-  elseif kind == 'zset' and (name == 'ttl' or string.sub(name, 1, 3) == 'rc:') then
+  elseif kind == 'zset' and (name == 'ttl' or name == 'cleanup' or string.sub(name, 1, 3) == 'rc:') then
     reply[#reply + 1] = { name, redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') }
   end
 end
@@ -51,7 +53,7 @@ export async function readLedger(client: LedgerClient): Promise<LedgerState> {
   const keys = (await client.redis.eval(READ_ALL, 1, client.tag)) as [string, unknown][];
   const budgets = new Map<string, Record<string, string>>();
   const holds = new Map<string, Record<string, string>>();
-  const state = { budgets, holds, ttl: new Map<string, string>(), created: new Map<string, string>(), quarantine: new Map<string, string>() };
+  const state = { budgets, holds, ttl: new Map<string, string>(), cleanup: new Map<string, string>(), created: new Map<string, string>(), quarantine: new Map<string, string>() };
   const owned = new Map<string, Record<string, string>>();
   let events: LedgerEvent[] = [];
   for (const [name, content] of keys) {
@@ -59,6 +61,8 @@ export async function readLedger(client: LedgerClient): Promise<LedgerState> {
       events = (content as [string, string[]][]).map(([id, flat]) => ({ id, fields: Object.fromEntries(pairs(flat)) }));
     } else if (name === 'ttl') {
       state.ttl = new Map(pairs(content as string[]));
+    } else if (name === 'cleanup') {
+      state.cleanup = new Map(pairs(content as string[]));
     } else if (name.startsWith('rc:')) {
       pairs(content as string[]).forEach(([id, score]) => state.created.set(id, score));
     } else if (name === 'quarantine') {
@@ -129,8 +133,12 @@ function indexFaults(state: LedgerState): string[] {
   for (const [id, hold] of state.holds) {
     const live = hold['st'] === 'ACTIVE' && !state.quarantine.has(id);
     const expected = live ? String(Number(hold['ex']) + Number(hold['gr'])) : undefined;
-    if (state.ttl.get(id) !== expected) {
-      faults.push(`${id} (${hold['st']}): its index score is ${state.ttl.get(id)}, it should be ${expected}`);
+    const [home, other] = hold['xp'] === 'm' ? [state.cleanup, state.ttl] : [state.ttl, state.cleanup];
+    if (home.get(id) !== expected) {
+      faults.push(`${id} (${hold['st']}): its index score is ${home.get(id)}, it should be ${expected}`);
+    }
+    if (other.has(id)) {
+      faults.push(`${id} (${hold['st']}): it stands in the index of another expiry policy`);
     }
   }
   for (const [id, hold] of state.holds) {
@@ -140,8 +148,8 @@ function indexFaults(state: LedgerState): string[] {
       faults.push(`${id}: listed under ${listed}, it was created at ${hold['ca']}`);
     }
   }
-  const orphans = [...state.ttl.keys()].filter((id) => !state.holds.has(id));
-  return [...faults, ...orphans.map((id) => `${id}: in the TTL index without a record`)];
+  const orphans = [...state.ttl.keys(), ...state.cleanup.keys()].filter((id) => !state.holds.has(id));
+  return [...faults, ...orphans.map((id) => `${id}: in an index of deadlines without a record`)];
 }
 
 function eventFaults(state: LedgerState): string[] {

@@ -1,4 +1,4 @@
-import { partitionCode, partitionOfTenant, reservationKey, tagOf, tagOfReservationId, ttlIndexKey } from '../../src/redis/index.js';
+import { cleanupIndexKey, partitionCode, partitionOfTenant, reservationKey, tagOf, tagOfReservationId, ttlIndexKey } from '../../src/redis/index.js';
 import { holdFields } from './hold-record.js';
 import { connectTo, type StoreClient } from './store.js';
 
@@ -20,7 +20,8 @@ export class StoredHolds {
     const expiresAt = Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000) + offsetMs;
     const graceMs = Number(await this.redis.hget(key, 'gr'));
     await this.redis.hset(key, 'ex', expiresAt);
-    await this.redis.zadd(ttlIndexKey(tag), expiresAt + graceMs, reservationId);
+    const manual = (await this.redis.hget(key, 'xp')) === 'm';
+    await this.redis.zadd(manual ? cleanupIndexKey(tag) : ttlIndexKey(tag), expiresAt + graceMs, reservationId);
   }
 
   async record(reservationId: string): Promise<Record<string, string>> {

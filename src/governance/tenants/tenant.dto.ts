@@ -10,6 +10,10 @@ const MAX_TTL_MS = 86_400_000;
 export const TENANT_STATUSES = ['ACTIVE', 'SUSPENDED', 'CLOSED'] as const;
 export type TenantStatus = (typeof TENANT_STATUSES)[number];
 
+/** What becomes of a reservation whose grace is over: decision 15 in docs/adr. */
+export const EXPIRY_POLICIES = ['AUTO_RELEASE', 'MANUAL_CLEANUP', 'GRACE_ONLY'] as const;
+export type ExpiryPolicy = (typeof EXPIRY_POLICIES)[number];
+
 /** TenantCreateRequest of cycles-governance-admin-v0.1.25. */
 export class TenantCreateDto {
   @IsString()
@@ -53,8 +57,8 @@ export class TenantCreateDto {
   max_reservation_extensions?: number;
 
   @Optional()
-  @IsIn(['AUTO_RELEASE'], { message: 'reservation_expiry_policy: only AUTO_RELEASE is supported by this version' })
-  reservation_expiry_policy?: 'AUTO_RELEASE';
+  @IsIn(EXPIRY_POLICIES)
+  reservation_expiry_policy?: ExpiryPolicy;
 }
 
 /** The body of updateTenant of cycles-governance-admin-v0.1.25. */
@@ -94,6 +98,12 @@ export class TenantUpdateDto {
   @Min(0)
   @Max(2_147_483_647)
   max_reservation_extensions?: number;
+}
+
+/** Body of PUT /ops/tenants/{tenant_id}/expiry-policy. */
+export class ExpiryPolicyDto {
+  @IsIn(EXPIRY_POLICIES)
+  reservation_expiry_policy!: ExpiryPolicy;
 }
 
 export const TENANT_SORT_KEYS = ['tenant_id', 'name', 'status', 'created_at'] as const;

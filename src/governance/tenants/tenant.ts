@@ -1,6 +1,6 @@
 import { OVERAGE_POLICIES, type OveragePolicy } from '../../ledger/index.js';
 import { fieldOf, optionalText, optionalTime, timeOf, type Fields } from '../listing/index.js';
-import { TENANT_STATUSES, type TenantStatus } from './tenant.dto.js';
+import { EXPIRY_POLICIES, TENANT_STATUSES, type ExpiryPolicy, type TenantStatus } from './tenant.dto.js';
 
 /** What a tenant has where its creation named nothing: Tenant of cycles-governance-admin-v0.1.25. */
 export const TENANT_DEFAULTS = {
@@ -8,6 +8,7 @@ export const TENANT_DEFAULTS = {
   reservationTtlMs: 60_000,
   maxReservationTtlMs: 3_600_000,
   maxReservationExtensions: 10,
+  reservationExpiryPolicy: 'AUTO_RELEASE',
 } as const;
 
 /** Tenant of cycles-governance-admin-v0.1.25. */
@@ -20,7 +21,7 @@ export interface Tenant {
   readonly default_reservation_ttl_ms: number;
   readonly max_reservation_ttl_ms: number;
   readonly max_reservation_extensions: number;
-  readonly reservation_expiry_policy: 'AUTO_RELEASE';
+  readonly reservation_expiry_policy: ExpiryPolicy;
   readonly metadata?: Record<string, string>;
   readonly created_at: string;
   readonly updated_at: string;
@@ -69,7 +70,10 @@ export function tenantOf(fields: Fields): Tenant {
     ),
     max_reservation_ttl_ms: maxTtlMs,
     max_reservation_extensions: integerOf(fields, 'max_reservation_extensions', TENANT_DEFAULTS.maxReservationExtensions),
-    reservation_expiry_policy: 'AUTO_RELEASE',
+    reservation_expiry_policy: oneOf(
+      EXPIRY_POLICIES,
+      fields.get('reservation_expiry_policy') ?? TENANT_DEFAULTS.reservationExpiryPolicy,
+    ),
     ...tenantTexts(fields),
     created_at: timeOf(fieldOf(fields, 'created_at')),
     updated_at: timeOf(fieldOf(fields, 'updated_at')),

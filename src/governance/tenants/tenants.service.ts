@@ -7,7 +7,7 @@ import type { Origin } from '../origin.js';
 import { TENANT_ID_PATTERN } from '../tenant-id.js';
 import { TENANT_DEFAULTS, tenantOf, tenantTexts, type Tenant } from './tenant.js';
 import { TenantClosing } from './tenant-closing.js';
-import { TENANT_SORT_KEYS, type TenantCreateDto, type TenantListQueryDto, type TenantUpdateDto } from './tenant.dto.js';
+import { TENANT_SORT_KEYS, type ExpiryPolicyDto, type TenantCreateDto, type TenantListQueryDto, type TenantUpdateDto } from './tenant.dto.js';
 
 /** What an update may change as it is; metadata is kept as JSON. */
 const UPDATABLE = [
@@ -16,6 +16,7 @@ const UPDATABLE = [
   'default_reservation_ttl_ms',
   'max_reservation_ttl_ms',
   'max_reservation_extensions',
+  'reservation_expiry_policy',
 ] as const;
 
 /** How long a request that closes a tenant carries the closing through itself; what is left is the janitor's. */
@@ -28,6 +29,7 @@ const SETTINGS = [
   'default_reservation_ttl_ms',
   'max_reservation_ttl_ms',
   'max_reservation_extensions',
+  'reservation_expiry_policy',
 ] as const;
 
 @Injectable()
@@ -71,7 +73,7 @@ export class TenantsService {
    * @throws Refusal INVALID_REQUEST (also: a closed tenant to another status), TENANT_NOT_FOUND, TENANT_CLOSED,
    * INTERNAL_ERROR with failed_resources when the tenant is closed but some record of its own cannot be.
    */
-  async update(tenantId: string, request: TenantUpdateDto, origin: Origin): Promise<{ tenant: Tenant; complete: boolean }> {
+  async update(tenantId: string, request: TenantUpdateDto & Partial<ExpiryPolicyDto>, origin: Origin): Promise<{ tenant: Tenant; complete: boolean }> {
     if (!TENANT_ID_PATTERN.test(tenantId)) {
       throw updateRefusal('NOT_FOUND', undefined);
     }

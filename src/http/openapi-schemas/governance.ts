@@ -23,7 +23,7 @@ export const GOVERNANCE_SCHEMAS = {
       default_reservation_ttl_ms: TTL_MS,
       max_reservation_ttl_ms: TTL_MS,
       max_reservation_extensions: COUNT,
-      reservation_expiry_policy: oneOf('AUTO_RELEASE'),
+      reservation_expiry_policy: oneOf('AUTO_RELEASE', 'MANUAL_CLEANUP', 'GRACE_ONLY'),
       created_at: TIME,
       updated_at: TIME,
     },

@@ -27,6 +27,8 @@ export const OPERATIONS_SCHEMAS = {
       created_at_ms: MILLISECONDS,
       expires_at_ms: MILLISECONDS,
       reclaim_at_ms: { ...MILLISECONDS, description: 'The end of the grace: from here on nobody may settle it.' },
+      expiry_policy: { ...oneOf('AUTO_RELEASE', 'MANUAL_CLEANUP', 'GRACE_ONLY'), description: "The tenant's policy when the reservation was made." },
+      awaiting_cleanup: { type: 'boolean', description: 'Whether the grace is over and only a release or a cleanup ends it; told of live reservations under MANUAL_CLEANUP.' },
       extensions_allowed: COUNT,
       extensions: list(object({ at_ms: MILLISECONDS, granted_ms: MILLISECONDS, expires_at_ms: MILLISECONDS }, { key_id: TEXT })),
       end: object(

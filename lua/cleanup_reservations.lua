@@ -1,0 +1,80 @@
+#!lua flags=allow-oom
+-- cleanup_reservations: expire holds under MANUAL_CLEANUP whose grace is over, a bounded run through the partition's cleanup index at
+-- a time. Nobody but an operator asks for it.
+-- It carries allow-oom because it gives budget back and must go on when Redis is full.
+--
+-- KEYS[1]   cleanup_index  zset, score = reclaim deadline in ms
+-- ARGV[1]   tenant_id      whose holds, or empty for all
+-- ARGV[2]   overdue_for_ms only those whose grace ended at least so long ago
+-- ARGV[3]   walked_ms      where the run before ended: the score, or empty to start
+-- ARGV[4]   walked_id      and the reservation
+-- ARGV[5]   examine        entries that a run looks at, at most
+-- ARGV[6]   limit          entries that a run judges, at most
+-- ARGV[7]   dry_run        1 changes nothing
+-- ARGV[8]   reason         free text for the audit log, or empty
+-- ARGV[9]   retention_ms   how long an ended record stays for the audit trail
+-- ARGV[10]  request_id
+-- ARGV[11]  trace          trace id and flags
+-- RETURNS   CLEANED now_ms walked_ms walked_id examined (reservation_id outcome detail detail)*. walked_ms is empty at the end
+-- BOUND     examine entries, of which limit are judged
+-- EMITS     those of the expiry transition
+-- @include  keys, now_ms, hold, index_walk, expiry, append_event, append_audit
+--
+-- The outcomes are those of lua/expire.lua, and WOULD_EXPIRE tenant deadline_ms in a dry run. What is expired or quarantined has left
+-- the index, so that a walk that was broken off can start over. An entry whose owner cannot be told is judged for every tenant: its
+-- record is damaged or gone.
+local index = KEYS[1]
+local tenant_id, overdue_for_ms, walked_ms, walked_id = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local examine, limit, dry_run, reason, retention_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8], ARGV[9]
+local request_id, trace = ARGV[10], ARGV[11]
+
+local tag = tag_of_key(index)
+local now = now_ms()
+local origin = { actor = 'admin', request = request_id, trace = trace, cleanup = true }
+require_event_log(tag)
+require_audit_log(tag)
+
+local entries = index_stretch(index, false, '-inf', ms_text(math.min(now - overdue_for_ms, now - 1)), walked_ms, walked_id, examine)
+local ids, holds, examined = {}, {}, 0
+for i = 1, #entries, 2 do
+  if #ids == limit then
+    break
+  end
+  walked_id, walked_ms, examined = entries[i], entries[i + 1], examined + 1
+  local readable, hold = pcall(load_hold, reservation_key(tag, walked_id))
+  local owner = readable and hold and hold.tenant
+  if tenant_id == '' or not owner or owner == tenant_id then
+    ids[#ids + 1] = walked_id
+    holds[walked_id] = readable and hold or nil
+  end
+end
+if examined == #entries / 2 and examined < examine then
+  walked_ms, walked_id = '', ''
+end
+
+-- Nothing is refused below this line.
+local outcomes = {}
+if dry_run then
+  for i, reservation_id in ipairs(ids) do
+    local hold = holds[reservation_id]
+    if hold and awaits_cleanup(hold, now) then
+      outcomes[i] = { 'WOULD_EXPIRE', hold.tenant, ms_text(reclaim_deadline(hold)) }
+    else
+      outcomes[i] = { 'SKIP', 'not_sound', '' }
+    end
+  end
+else
+  outcomes = reclaim(tag, ids, now, retention_ms, origin)
+end
+local reply = { 'CLEANED', ms_text(now), walked_ms, walked_id, tostring(examined) }
+for i, outcome in ipairs(outcomes) do
+  if outcome[1] == 'EXPIRED' then
+    append_audit(tag, 'cleanupReservations', 200, outcome[2], 'reservation', ids[i], origin,
+      { 'reclaim_deadline', outcome[3], 'reason', reason })
+  end
+  reply[#reply + 1] = ids[i]
+  for part = 1, 3 do
+    reply[#reply + 1] = outcome[part] or ''
+  end
+end
+return reply

@@ -1,0 +1,19 @@
+-- due_count: how many entries of an index of deadlines are past, and since when.
+-- @include keys, now_ms
+local function first_score(index, from)
+  return redis.call('ZRANGEBYSCORE', index, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or ''
+end
+
+-- The entries whose deadline is over, and the oldest one's deadline, or '' when there is none.
+local function due_count(index, now)
+  local due = redis.call('ZCOUNT', index, '-inf', '(' .. ms_text(now))
+  return due, due > 0 and first_score(index, '-inf') or ''
+end
+
+-- What waits for an operator, as texts: the entries in quarantine, and the holds that await cleanup with the oldest one's deadline.
+-- Damaged keys of these must not stop the sweep.
+local function set_aside(tag, now)
+  local quarantined = redis.pcall('HLEN', quarantine_key(tag))
+  local readable, awaiting, oldest = pcall(due_count, cleanup_index_key(tag), now)
+  return tostring(tonumber(quarantined) or 0), readable and tostring(awaiting) or '0', readable and oldest or ''
+end

@@ -1,0 +1,25 @@
+import { Body, Controller, Post, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Access } from '../../auth/index.js';
+import { Answers, BodySchema, compileValidator, sendJson, stringifyJson } from '../../http/index.js';
+import { CleanupDto } from './cleanup.dto.js';
+import { CleanupService } from './cleanup.service.js';
+
+const validate = compileValidator(CleanupDto);
+
+@ApiTags('Operations')
+@Controller('ops/reservations/cleanup')
+export class CleanupController {
+  constructor(private readonly service: CleanupService) {}
+
+  @Post()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'cleanupReservations', summary: 'Expire reservations under MANUAL_CLEANUP whose grace is over' })
+  @Answers(200, 'CleanupReport')
+  @BodySchema(CleanupDto)
+  async cleanup(@Req() { trace }: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+    const report = await this.service.cleanup(validate(body), trace.requestId, `${trace.traceId}-${trace.traceFlags}`);
+    sendJson(reply, 200, stringifyJson(report));
+  }
+}

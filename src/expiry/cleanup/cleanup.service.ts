@@ -1,0 +1,152 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { CONFIG, type HoldfastConfig } from '../../config/index.js';
+import { decodeCursor, encodeCursor, type Position } from '../../http/index.js';
+import { fingerprintOf, oneLine, Refusal } from '../../ledger/index.js';
+import { cleanupIndexKey, partitionCode, partitionOfTenant, RedisService, tagOf, tenantKey, toStoreError } from '../../redis/index.js';
+import { ExpiryMetrics } from '../expiry.metrics.js';
+import type { CleanupDto } from './cleanup.dto.js';
+
+const DAY_MS = 86_400_000;
+const DEFAULT_LIMIT = 100;
+/** Entries that one run looks at, and those that it judges: some 2 ms of Redis' time at most. */
+const EXAMINE = 200;
+const CALL_SIZE = 20;
+/** Entries that one request looks at. A cleanup of one tenant walks past the reservations of others. */
+const MOST_EXAMINED = 10_000;
+/** Where a run ended: score and reservation, in the order of the script's arguments. */
+const PLACE = /^(\d{1,16}) (\S{1,64})$/;
+
+type Place = readonly [walkedMs: string, walkedId: string];
+const START: Place = ['', ''];
+
+export interface CleanedReservation {
+  readonly reservation_id: string;
+  readonly outcome: string;
+  readonly tenant_id?: string;
+  readonly reclaim_at_ms?: number;
+  readonly detail?: string;
+}
+
+export interface CleanupReport {
+  readonly dry_run: boolean;
+  readonly examined: number;
+  /** Outcomes by word. */
+  readonly outcomes: Readonly<Record<string, number>>;
+  readonly reservations: readonly CleanedReservation[];
+  readonly has_more: boolean;
+  readonly next_cursor?: string;
+}
+
+/** The operators' cleanup of reservations that the sweeper leaves alone: those under MANUAL_CLEANUP whose grace is over. */
+@Injectable()
+export class CleanupService {
+  private readonly retentionMs: number;
+
+  constructor(
+    private readonly redis: RedisService,
+    private readonly metrics: ExpiryMetrics,
+    @Inject(CONFIG) config: HoldfastConfig,
+  ) {
+    this.retentionMs = config.auditRetentionDays * DAY_MS;
+  }
+
+  /**
+   * Expires at most `limit` reservations, the oldest first within a partition, in many short runs. What a run has done stays done
+   * when a later one fails, and a repetition without the cursor starts over with what is left.
+   * @throws Refusal INVALID_REQUEST (no tenant named, a foreign cursor), TENANT_NOT_FOUND
+   */
+  async cleanup(request: CleanupDto, requestId: string, trace: string): Promise<CleanupReport> {
+    const { cursor = '', limit = DEFAULT_LIMIT, dry_run: dryRun = false, tenant_id: tenantId = '' } = request;
+    const [first, last] = await this.partitionsOf(request);
+    const query = fingerprintOf({ cleanup: true, tenantId, overdueForMs: request.overdue_for_ms ?? 0, dryRun });
+    const from = cursor === '' ? undefined : decodeCursor(query, cursor, ({ value, id }) => isPlace(value, id, first, last));
+    let place = from === undefined || from.id === '' ? START : (from.id.split(' ') as unknown as Place);
+    const reservations: CleanedReservation[] = [];
+    let examined = 0;
+    for (let partition = from === undefined ? first : Number(from.value); partition <= last; partition += 1) {
+      do {
+        if (reservations.length >= limit || examined >= MOST_EXAMINED) {
+          const next = encodeCursor(query, { value: partition, id: place.join(' ').trim() });
+          return { ...reportOf(dryRun, examined, reservations), has_more: true, next_cursor: next };
+        }
+        const run = await this.run(partition, place, Math.min(CALL_SIZE, limit - reservations.length), { request, requestId, trace });
+        examined += run.examined;
+        reservations.push(...run.reservations);
+        place = run.place;
+      } while (place[0] !== '');
+    }
+    return { ...reportOf(dryRun, examined, reservations), has_more: false };
+  }
+
+  /** The partitions to walk, from first to last. */
+  private async partitionsOf({ tenant_id: tenantId, all_tenants: all = false }: CleanupDto): Promise<[number, number]> {
+    if ((tenantId === undefined) !== all) {
+      throw new Refusal('INVALID_REQUEST', 'tenant_id: name a tenant, or set all_tenants to true, but not both', { field: 'tenant_id' });
+    }
+    if (tenantId === undefined) {
+      return [0, this.redis.partitions - 1];
+    }
+    const partition = partitionOfTenant(tenantId, this.redis.partitions);
+    const known = await this.redis.client.exists(tenantKey(tagOf(partitionCode(partition)), tenantId)).catch((error: unknown) => {
+      throw toStoreError(error);
+    });
+    if (known === 0) {
+      throw new Refusal('TENANT_NOT_FOUND', 'there is no such tenant');
+    }
+    return [partition, partition];
+  }
+
+  private async run(partition: number, place: Place, limit: number, { request, requestId, trace }: Asked): Promise<CleanupRun> {
+    const { tenant_id: tenantId = '', overdue_for_ms: overdueForMs = 0, dry_run: dryRun = false, reason } = request;
+    const [, nowMs, walkedMs = '', walkedId = '', examined, ...flat] = await this.redis.scripts.run(
+      'cleanup_reservations',
+      [cleanupIndexKey(tagOf(partitionCode(partition)))],
+      [tenantId, overdueForMs, ...place, EXAMINE, limit, dryRun ? 1 : 0, oneLine(reason), this.retentionMs, requestId, trace],
+    );
+    const reservations: CleanedReservation[] = [];
+    for (let index = 0; index < flat.length; index += 4) {
+      const [reservationId = '', ...outcome] = flat.slice(index, index + 4);
+      if (!dryRun) {
+        this.metrics.record('cleanup', outcome, nowMs);
+      }
+      reservations.push(rowOf(reservationId, outcome));
+    }
+    return { place: [walkedMs, walkedId], examined: Number(examined), reservations };
+  }
+}
+
+interface Asked {
+  readonly request: CleanupDto;
+  readonly requestId: string;
+  readonly trace: string;
+}
+
+interface CleanupRun {
+  readonly place: Place;
+  readonly examined: number;
+  readonly reservations: readonly CleanedReservation[];
+}
+
+function isPlace(value: Position['value'], id: string, first: number, last: number): boolean {
+  return typeof value === 'number' && Number.isInteger(value) && value >= first && value <= last && (id === '' || PLACE.test(id));
+}
+
+function rowOf(reservationId: string, [outcome = '', detail = '', other = '']: readonly string[]): CleanedReservation {
+  switch (outcome) {
+    case 'EXPIRED':
+    case 'WOULD_EXPIRE':
+      return { reservation_id: reservationId, outcome, tenant_id: detail, reclaim_at_ms: Number(other) };
+    case 'QUARANTINED':
+      return { reservation_id: reservationId, outcome, detail, ...(other === '' ? {} : { tenant_id: other }) };
+    default:
+      return { reservation_id: reservationId, outcome, ...(detail === '' ? {} : { detail }) };
+  }
+}
+
+function reportOf(dryRun: boolean, examined: number, reservations: readonly CleanedReservation[]): Omit<CleanupReport, 'has_more'> {
+  const outcomes: Record<string, number> = {};
+  for (const { outcome } of reservations) {
+    outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+  }
+  return { dry_run: dryRun, examined, outcomes, reservations };
+}
