@@ -17,8 +17,10 @@
 local instances, reports = KEYS[1], KEYS[2]
 local instance, lease_ms, report = ARGV[1], ARGV[2], ARGV[3]
 
+local LAPSED_A_RUN = 100
+
 local now = now_ms()
-for _, lapsed in ipairs(redis.call('ZRANGEBYSCORE', instances, '-inf', ms_text(now))) do
+for _, lapsed in ipairs(redis.call('ZRANGEBYSCORE', instances, '-inf', ms_text(now), 'LIMIT', 0, LAPSED_A_RUN)) do
   redis.call('ZREM', instances, lapsed)
   redis.call('HDEL', reports, lapsed)
 end

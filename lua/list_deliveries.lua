@@ -11,7 +11,7 @@
 -- ARGV[6]   examine          entries that a run looks at, at most
 -- ARGV[7]   limit            deliveries that a run returns, at most
 -- RETURNS   next_ms next_ref examined (ref created_ms field_count (field value)*)*, next_ms and next_ref being empty at the end
--- BOUND     examine entries, and the deliveries of one millisecond
+-- BOUND     examine entries, and twice the deliveries of one instant, which are as many as one run of queue_deliveries makes
 -- EMITS     nothing
 -- @include  keys, index_walk
 --

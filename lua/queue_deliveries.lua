@@ -7,9 +7,9 @@
 -- ARGV[1]   token
 -- ARGV[2]   retention_ms   how long a delivery's record stays
 -- ARGV[3]   event_count
--- ARGV[...] the entry ids of the events, then for each delivery: entry id, subscription id, tenant, event type, trace
+-- ARGV[...] the entry ids of the events that need no more deliveries, then for each delivery: entry id, subscription id, tenant, event type, trace
 -- RETURNS   QUEUED now_ms made forgotten | NOT_HELD
--- BOUND     as many events and deliveries as the caller names; 500 entries of the index of each subscription given some
+-- BOUND     the events and deliveries that are named (at most 250 and 200); as many entries of indexes, twice, and 8 for each subscription
 -- EMITS     nothing
 -- @include  keys, now_ms, delivery, dispatch_group
 --
@@ -30,9 +30,10 @@ local checked, given = {}, {}
 for i = first_delivery, #ARGV, fields_each do
   local lane = ARGV[i + 1] .. ':' .. ARGV[i + 2]
   if not checked[lane] then
-    checked[lane], given[ARGV[i + 1]] = true, true
+    checked[lane] = true
     require_delivery_keys(tag, ARGV[i + 1], lane)
   end
+  given[ARGV[i + 1]] = (given[ARGV[i + 1]] or 0) + 1
 end
 
 -- Nothing is refused below this line.
@@ -45,8 +46,10 @@ for i = first_delivery, #ARGV, fields_each do
   made[#made + 1] = is_new and '1' or '0'
 end
 local forgotten = 0
-for subscription in pairs(given) do
-  forgotten = forgotten + keep_index_short(tag, subscription, now, tonumber(retention_ms))
+for subscription, count in pairs(given) do
+  forgotten = forgotten + keep_index_short(tag, subscription, now, tonumber(retention_ms), count)
 end
-redis.call('XACK', event_log, DISPATCH_GROUP, unpack(ARGV, first_event, first_delivery - 1))
+if event_count > 0 then
+  redis.call('XACK', event_log, DISPATCH_GROUP, unpack(ARGV, first_event, first_delivery - 1))
+end
 return { 'QUEUED', ms_text(now), table.concat(made), tostring(forgotten) }

@@ -11,7 +11,7 @@
 -- ARGV[4]   examine        entries of one run; a step to the next tenant counts as one
 -- ARGV[5]   trace          trace id and flags
 -- RETURNS   RECONCILED now_ms tenant walked_ms walked_id examined (reservation_id found)*, tenant being empty at the end
--- BOUND     examine entries
+-- BOUND     examine entries, each of which may be told of in the event log
 -- EMITS     custom.reservation.reindexed
 -- @include  keys, now_ms, hold, index_walk, append_event
 --

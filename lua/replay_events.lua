@@ -7,7 +7,7 @@
 -- ARGV[3]   retention_ms     how long a delivery's record stays
 -- ARGV[...] entry ids of events
 -- RETURNS   QUEUED forgotten taken (ref tenant)*, taken being how many of the events were looked at, the first of them and one at least
--- BOUND     the events that are named, until 256 KiB of them are read; 500 entries of the index of the subscription
+-- BOUND     the events that are named, until 256 KiB of them are read; twice as many entries of the subscription's index, and 8
 -- EMITS     nothing
 -- @include  keys, now_ms, delivery, stream_walk
 --
@@ -47,6 +47,6 @@ for _, delivery in ipairs(deliveries) do
   reply[#reply + 1] = delivery.tenant
 end
 if #deliveries > 0 then
-  reply[2] = tostring(keep_index_short(tag, subscription_id, now, tonumber(retention_ms)))
+  reply[2] = tostring(keep_index_short(tag, subscription_id, now, tonumber(retention_ms), #deliveries))
 end
 return reply

@@ -18,7 +18,7 @@
 -- ARGV[13]  event_id         public
 -- ARGV[14]  trace            trace id and flags of the event, or empty
 -- RETURNS   SETTLED now_ms attempts left_in_lane | ENDED now_ms status left_in_lane | GONE now_ms left_in_lane
--- BOUND     one delivery, and the length of its lane where it does not stand first
+-- BOUND     one delivery, and 100 places of its lane where it does not stand first
 -- EMITS     system.webhook_delivery_failed
 -- @include  keys, now_ms, delivery, append_event
 --

@@ -38,12 +38,12 @@ local function create_delivery(tag, delivery)
   return true
 end
 
--- Forgets what a subscription's index holds of deliveries whose records are gone by age: more a run than a run adds. The index of a
--- subscription that gets nothing any more goes with the last record. Called once a run for each subscription that was given some. Returns
--- how many entries it forgot.
-local function keep_index_short(tag, subscription, now, retention_ms)
+-- Forgets what a subscription's index holds of deliveries whose records are gone by age: more than `given`, which this run has added.
+-- The index of a subscription that gets nothing any more goes with the last record. Called once a run for each subscription that was
+-- given some. Returns how many entries it forgot.
+local function keep_index_short(tag, subscription, now, retention_ms, given)
   local index = delivery_index_key(tag, subscription)
-  local gone = #redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ms_text(now - retention_ms), 'LIMIT', 0, 500)
+  local gone = #redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ms_text(now - retention_ms), 'LIMIT', 0, 2 * given + 8)
   if gone > 0 then
     redis.call('ZREMRANGEBYRANK', index, 0, gone - 1)
   end
@@ -51,14 +51,18 @@ local function keep_index_short(tag, subscription, now, retention_ms)
   return gone
 end
 
--- Takes a delivery out of its lane, wherever it stands there, and returns how many of the `waiting` are left.
+-- How far from the head of a lane a delivery is looked for. Deliveries are settled in the order of their lane, a few of them side by
+-- side, and a retry stands in none. One that is left there is found to have ended when its turn comes.
+local LANE_SEARCHED = 100
+
+-- Takes a delivery out of its lane, and returns how many of the `waiting` are left.
 local function leave_lane(tag, lane, ref, waiting)
   local key = lane_key(tag, lane)
   local left = waiting
   if redis.call('LINDEX', key, 0) == ref then
     redis.call('LPOP', key)
     left = left - 1
-  else
+  elseif redis.call('LPOS', key, ref, 'MAXLEN', LANE_SEARCHED) then
     left = left - redis.call('LREM', key, 1, ref)
   end
   if left == 0 then

@@ -13,6 +13,8 @@ const EXPIRY_INTERVAL_MS = 10_000;
 const BUDGET_MS = 500;
 /** Entries that one script works on: about two milliseconds. */
 const ENTRIES_A_RUN = 250;
+/** API keys that one script tells of, each in the event log. */
+const KEYS_A_RUN = 100;
 /** Events that no dispatcher has read are kept this many times as long, and then go unread. */
 const UNREAD_FACTOR = 2;
 const DAY_MS = 86_400_000;
@@ -102,7 +104,7 @@ export class LogJanitor implements OnApplicationBootstrap, BeforeApplicationShut
   }
 
   private async expireKeysOf(tag: string): Promise<boolean> {
-    const [, told, more] = await this.redis.scripts.run('expire_api_keys', [apiKeyExpiryKey(tag)], [ENTRIES_A_RUN]);
+    const [, told, more] = await this.redis.scripts.run('expire_api_keys', [apiKeyExpiryKey(tag)], [KEYS_A_RUN]);
     this.metrics.expiredKeys(Number(told));
     return more === '1';
   }

@@ -3,6 +3,7 @@ import {
   deliveryIndexKey, deliveryKey, dispatchLeaseKey, eventLogKey, laneKey, lanesKey, outcomesKey, retryingKey, webhookKey, webhookRevisionKey, type Reply,
 } from '../../src/redis/index.js';
 import { TRACE, randomText, type LedgerClient } from '../support/ledger-client.js';
+import { commandsOf } from '../support/script-commands.js';
 import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
@@ -172,6 +173,25 @@ describe('queue_deliveries', () => {
     expect((await dispatch.page({ after: '0' })).slice(10)).toEqual([]);
   });
 
+  test('acknowledges an event only with the last of its deliveries, when they come in portions', async () => {
+    const dispatch = await Dispatch.make();
+    const { redis, scripts, tag, tenant } = dispatch.ledger;
+    await dispatch.page({ take: 1, limit: 0 });
+    const entryId = await dispatch.append();
+    await dispatch.page({});
+    const portion = (acknowledged: string[], subscription: string): Promise<Reply> =>
+      scripts.run('queue_deliveries', [dispatchLeaseKey(tag), eventLogKey(tag)], [
+        'mine', RETENTION_MS, acknowledged.length, ...acknowledged, entryId, subscription, tenant, 'reservation.denied', TRACE,
+      ]);
+    expect((await portion([], 'whsub_first'))[2]).toBe('1');
+    expect((await dispatch.page({ after: '0' }))[10]).toBe(entryId);
+    // Read again after a crash: the first portion makes nothing twice.
+    expect((await portion([], 'whsub_first'))[2]).toBe('0');
+    expect((await portion([entryId], 'whsub_second'))[2]).toBe('1');
+    expect((await dispatch.page({ after: '0' })).slice(10)).toEqual([]);
+    expect(await redis.exists(deliveryKey(tag, `${entryId}:whsub_first`), deliveryKey(tag, `${entryId}:whsub_second`))).toBe(2);
+  });
+
   test('changes nothing for who does not have the lease', async () => {
     const dispatch = await Dispatch.make();
     const entryId = await dispatch.append();
@@ -227,6 +247,26 @@ describe('settle_delivery', () => {
     expect(await dispatch.told('system.webhook_delivery_failed')).toEqual([
       expect.objectContaining({ tn: '__system__', ac: 'system', tr: TRACE, delivery_id: `dlv_${entryId}`, event_id: `evt_${entryId}`, attempts: '2', severity: 'warning' }),
     ]);
+  });
+
+  test('looks for a delivery near the head of its lane only, and never goes through a long lane for a retry', async () => {
+    const dispatch = await Dispatch.make();
+    const { redis, tag } = dispatch.ledger;
+    const entryIds: string[] = [];
+    for (let count = 0; count < 150; count += 1) {
+      entryIds.push(await dispatch.append());
+    }
+    const [retried, far, near] = [entryIds[0], entryIds[149], entryIds[50]] as [string, string, string];
+    await dispatch.queue(entryIds);
+    await dispatch.settle(retried, 'RETRYING', { status: '500', retryInMs: 1000 });
+    const commands = await commandsOf(redis, tag, () => dispatch.settle(retried, 'SUCCESS'));
+    expect(commands.map(([name]) => name)).not.toContain('LREM');
+    expect((await dispatch.settle(near, 'SUCCESS'))[3]).toBe('148');
+    expect((await dispatch.settle(far, 'SUCCESS'))[3]).toBe('148');
+    expect(await dispatch.waiting()).toHaveLength(148);
+    // Whoever comes to it finds that it has ended, and takes it out.
+    await redis.ltrim(laneKey(tag, dispatch.lane), -1, -1);
+    expect(await dispatch.settle(far, 'FAILED')).toEqual(['ENDED', expect.any(String), 'SUCCESS', '0']);
   });
 
   test('only makes room for one whose record is gone', async () => {

@@ -7,6 +7,9 @@ import { OutgoingEvent } from './outgoing-event.js';
 import { storedDeliveriesOf, type LogEntry, type StoredDelivery } from './page.js';
 import { RedisClock } from './redis-clock.js';
 
+/** Lanes that are read from Redis at a time. */
+const LANES_A_READ = 500;
+
 export interface StoredRetry {
   readonly delivery: Delivery;
   readonly status: string;
@@ -23,7 +26,16 @@ export class DeliveryStore {
 
   /** The lanes of a partition that are not empty. @throws StoreUnavailable */
   async lanesOf(tag: string): Promise<string[]> {
-    return this.asked(this.redis.client.smembers(lanesKey(tag)));
+    const lanes = new Set<string>();
+    let place = '0';
+    do {
+      const [next, found] = await this.asked(this.redis.client.sscan(lanesKey(tag), place, 'COUNT', LANES_A_READ));
+      for (const lane of found) {
+        lanes.add(lane);
+      }
+      place = next;
+    } while (place !== '0');
+    return [...lanes];
   }
 
   /** The first deliveries of a lane. @throws StoreUnavailable */

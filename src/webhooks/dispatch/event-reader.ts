@@ -14,8 +14,8 @@ import { dispatchLookOf, type LogEntry } from './page.js';
 const PAGE = 250;
 /** The longest that one partition is read in a row; the others get their turn. */
 const READ_BUDGET_MS = 200;
-/** Deliveries that one script makes: a few milliseconds. */
-const QUEUED_AT_ONCE = 500;
+/** Deliveries that one script makes: a few milliseconds. One event may be for thousands of subscriptions. */
+const QUEUED_AT_ONCE = 200;
 const DAY_MS = 86_400_000;
 
 /** Under whose lease a partition is read, and for how long. */
@@ -25,7 +25,7 @@ export interface Reading {
   readonly isCurrent: () => boolean;
 }
 
-/** What a run of `queue_deliveries` is told: events to acknowledge, and what there is to deliver of them. */
+/** What a run of `queue_deliveries` is told: what there is to deliver, and the events that are acknowledged with it, being complete. */
 interface Batch {
   readonly entryIds: string[];
   readonly deliveries: QueuedDelivery[];
@@ -40,8 +40,9 @@ interface QueuedDelivery {
 
 /**
  * Reads the event log of a partition for the consumer group, and queues a delivery for each subscription that an event is for. The
- * subscriptions are read after the events, so that none which was made before an event misses it. Queueing and acknowledging are
- * one script, so whatever dies when, an event is queued exactly once.
+ * subscriptions are read after the events, so that none which was made before an event misses it. An event is
+ * acknowledged by the script that queues the last of its deliveries, and none that was queued is queued again, so whatever dies when, an
+ * event is queued exactly once.
  */
 @Injectable()
 export class EventReader {
@@ -170,14 +171,16 @@ export class EventReader {
     await this.book.refresh([...new Set(entries.flatMap(({ fields }) => fields.get('tn') ?? []))]);
     let batch: Batch = { entryIds: [], deliveries: [] };
     for (const entry of entries) {
-      batch.entryIds.push(entry.entryId);
-      batch.deliveries.push(...this.wanted(partition, entry));
-      if (batch.deliveries.length >= QUEUED_AT_ONCE) {
-        if (!(await this.queue(partition, reading, batch))) {
-          return false;
+      for (const delivery of this.wanted(partition, entry)) {
+        if (batch.deliveries.length === QUEUED_AT_ONCE) {
+          if (!(await this.queue(partition, reading, batch))) {
+            return false;
+          }
+          batch = { entryIds: [], deliveries: [] };
         }
-        batch = { entryIds: [], deliveries: [] };
+        batch.deliveries.push(delivery);
       }
+      batch.entryIds.push(entry.entryId);
     }
     return batch.entryIds.length === 0 || (await this.queue(partition, reading, batch));
   }
