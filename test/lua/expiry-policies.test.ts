@@ -1,8 +1,17 @@
 import { describe, expect, test } from '@jest/globals';
-import { cleanupIndexKey, ownedKey, quarantineKey, reservationKey, tenantKey, ttlIndexKey } from '../../src/redis/keyspace.js';
+import {
+  cleanupIndexKey,
+  closingKey,
+  ownedKey,
+  quarantineKey,
+  reservationIndexKey,
+  reservationKey,
+  tenantKey,
+  ttlIndexKey,
+} from '../../src/redis/keyspace.js';
 import { clockAt } from '../support/fixed-clock.js';
 import { takeSubjectApart } from '../support/hold-record.js';
-import type { Hold, LedgerClient } from '../support/ledger-client.js';
+import { RETENTION_MS, TRACE, type Hold, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
 
@@ -29,7 +38,19 @@ const HELD = '900,100,0,1000,0,0,0';
 const RETURNED = '1000,0,0,1000,0,0,0';
 const WHENS: readonly When[] = ['in the lease', 'at its end', 'in the grace', 'at its very end', 'after the grace'];
 
-type Operation = 'commit' | 'release' | 'extend' | 'get' | 'expire' | 'sweep' | 'cleanup' | 'denial';
+type Operation = 'commit' | 'release' | 'extend' | 'get' | 'list' | 'inspect' | 'expire' | 'sweep' | 'cleanup' | 'denial' | 'quarantine retry' | 'close';
+
+/** The closing of the tenant from its first step to its last. */
+async function close(ledger: LedgerClient): Promise<string[]> {
+  await ledger.makeTenant({ status: 'CLOSED' });
+  await ledger.redis.hset(closingKey(ledger.tag), ledger.tenant, 'admin||req|trace|ACTIVE');
+  let [reply, phase, cursor]: [string[], string, string] = [[], 'holds', ''];
+  while (reply[0] !== 'DONE') {
+    reply = await ledger.scripts.run('close_tenant', [tenantKey(ledger.tag, ledger.tenant)], [ledger.tenant, phase, cursor, 10, RETENTION_MS, 'channel']);
+    [, phase = '', cursor = ''] = reply;
+  }
+  return reply;
+}
 
 const OPERATIONS: Record<Operation, (ledger: LedgerClient, id: string) => Promise<string[]>> = {
   commit: (ledger, id) => ledger.commit(id, 40),
@@ -40,6 +61,22 @@ const OPERATIONS: Record<Operation, (ledger: LedgerClient, id: string) => Promis
   sweep: async (ledger, id) => (await ledger.expirePage([id])).slice(2),
   cleanup: async (ledger) => (await ledger.cleanup()).slice(6),
   denial: (ledger) => ledger.reserve({ amount: 950 }),
+  close,
+  list: async (ledger) => {
+    const index = reservationIndexKey(ledger.tag, ledger.tenant);
+    const reply = await ledger.scripts.run('list_reservations', [index], [ledger.tenant, 'desc', '-inf', '+inf', '', '', 10, 10, RETENTION_MS, 'req_list', TRACE]);
+    // A row starts with the id, and the state comes next.
+    return [reply[reply.findIndex((part) => part.startsWith('rsv_')) + 1] as string];
+  },
+  inspect: async (ledger, id) => {
+    const reply = await ledger.scripts.run('inspect_reservation', [ledger.reservationKeyOf(id)], [id, RETENTION_MS, 'req_inspect', TRACE]);
+    return [reply[reply.lastIndexOf('st') + 1] as string];
+  },
+  'quarantine retry': async (ledger, id) => {
+    await ledger.redis.hset(quarantineKey(ledger.tag), id, 'INVALID_ESTIMATE 1');
+    await ledger.redis.zrem(await ledger.deadlineIndexKey(id), id);
+    return (await ledger.scripts.run('decide_quarantined', [ledger.reservationKeyOf(id)], [id, 'retry', '', RETENTION_MS, 'req_decide', TRACE])).slice(2);
+  },
 };
 
 /** What is answered, the state behind it, and the budget's remaining and reserved amount. */
@@ -52,6 +89,10 @@ const rows: [Operation, Policy | 'any', When, string, string, string][] = [
     ['sweep', 'any', when, 'SKIP in_grace_period', 'ACTIVE', '900,100'],
     ['cleanup', 'any', when, '', 'ACTIVE', '900,100'],
     ['denial', 'any', when, 'BUDGET_EXCEEDED', 'ACTIVE', '900,100'],
+    ['list', 'any', when, 'ACTIVE', 'ACTIVE', '900,100'],
+    ['inspect', 'any', when, 'ACTIVE', 'ACTIVE', '900,100'],
+    ['quarantine retry', 'any', when, 'SKIP in_grace_period', 'ACTIVE', '900,100'],
+    ['close', 'any', when, 'DONE', 'RELEASED', '1000,0'],
   ]),
   ['extend', 'any', 'in the lease', 'ACTIVE', 'ACTIVE', '900,100'],
   ['extend', 'any', 'at its end', 'ACTIVE', 'ACTIVE', '900,100'],
@@ -66,6 +107,10 @@ const rows: [Operation, Policy | 'any', When, string, string, string][] = [
     ['sweep', policy, 'after the grace', 'EXPIRED', 'EXPIRED', '1000,0'],
     ['cleanup', policy, 'after the grace', '', 'ACTIVE', '900,100'],
     ['denial', policy, 'after the grace', 'RECLAIMED', 'EXPIRED', '1000,0'],
+    ['list', policy, 'after the grace', 'EXPIRED', 'EXPIRED', '1000,0'],
+    ['inspect', policy, 'after the grace', 'EXPIRED', 'EXPIRED', '1000,0'],
+    ['quarantine retry', policy, 'after the grace', 'EXPIRED', 'EXPIRED', '1000,0'],
+    ['close', policy, 'after the grace', 'DONE', 'EXPIRED', '1000,0'],
   ]),
   ['commit', 'MANUAL_CLEANUP', 'after the grace', 'RESERVATION_EXPIRED', 'ACTIVE', '900,100'],
   ['release', 'MANUAL_CLEANUP', 'after the grace', 'RELEASED', 'RELEASED', '1000,0'],
@@ -75,6 +120,10 @@ const rows: [Operation, Policy | 'any', When, string, string, string][] = [
   ['sweep', 'MANUAL_CLEANUP', 'after the grace', 'SKIP awaiting_cleanup', 'ACTIVE', '900,100'],
   ['cleanup', 'MANUAL_CLEANUP', 'after the grace', 'EXPIRED', 'EXPIRED', '1000,0'],
   ['denial', 'MANUAL_CLEANUP', 'after the grace', 'BUDGET_EXCEEDED', 'ACTIVE', '900,100'],
+  ['list', 'MANUAL_CLEANUP', 'after the grace', 'ACTIVE', 'ACTIVE', '900,100'],
+  ['inspect', 'MANUAL_CLEANUP', 'after the grace', 'ACTIVE', 'ACTIVE', '900,100'],
+  ['quarantine retry', 'MANUAL_CLEANUP', 'after the grace', 'SKIP awaiting_cleanup', 'ACTIVE', '900,100'],
+  ['close', 'MANUAL_CLEANUP', 'after the grace', 'DONE', 'RELEASED', '1000,0'],
 ];
 
 describe('each expiry policy at each instant', () => {
@@ -281,23 +330,5 @@ describe('a cleanup', () => {
     const before = await snapshot(ledger);
     await expect(ledger.cleanup()).rejects.toThrow('WRONGTYPE');
     expect(await snapshot(ledger)).toEqual(before);
-  });
-});
-
-describe('closing a tenant', () => {
-  test.each([['in the lease', -60_000], ['after the grace', 60_000]])('releases its holds under MANUAL_CLEANUP, %s', async (_, overdueMs) => {
-    const { ledger, hold } = await heldUnder('MANUAL_CLEANUP');
-    await ledger.makeOverdue(hold.id, overdueMs);
-    await ledger.makeTenant({ status: 'CLOSED' });
-    await ledger.redis.hset(`${ledger.tag}closing`, ledger.tenant, 'admin||req|trace|ACTIVE');
-    let [phase, cursor] = ['holds', ''];
-    for (let reply: string[] = []; reply[0] !== 'DONE'; [, phase = '', cursor = ''] = reply) {
-      reply = await ledger.scripts.run('close_tenant', [tenantKey(ledger.tag, ledger.tenant)], [ledger.tenant, phase, cursor, 10, 1000, 'channel']);
-      expect(reply.slice(5)).toEqual([]);
-    }
-    expect(await ledger.record(hold.id)).toMatchObject({ st: 'RELEASED', rr: 'tenant_closed' });
-    expect(await ledger.cleanupScore(hold.id)).toBeNull();
-    expect(await ledger.figures()).toBe(RETURNED);
-    await assertInvariants(ledger);
   });
 });

@@ -63,6 +63,23 @@ describe('one hold has one end', () => {
     }
   });
 
+  test.each(['GRACE_ONLY', 'MANUAL_CLEANUP'])('commit, release, sweep and cleanup at the very edge of the grace under %s', async (policy) => {
+    for (let round = 0; round < 40; round += 1) {
+      const [ledger, ...clients] = await rivals();
+      await ledger.makeBudget();
+      await ledger.makeTenant({ reservation_expiry_policy: policy });
+      const { id } = await ledger.hold({ amount: 100, graceMs: 0 });
+      await ledger.setExpiry(id, (await ledger.serverTime()) + (round % 4));
+      const cleanup = async (client: LedgerClient): Promise<string[]> => (await client.cleanup()).slice(6);
+      const attempts = clients.map((client, index) => {
+        const acts = [() => client.commit(id, 60), () => client.release(id), () => client.expire(id), () => cleanup(client)];
+        return acts[index % acts.length] as () => Promise<string[]>;
+      });
+      const replies = await Promise.all(atRandom(attempts).map((attempt) => attempt()));
+      await expectOneEnd(ledger, id, replies);
+    }
+  });
+
   test('several commits with different keys: one is charged, the others are told that it is finalized', async () => {
     const [ledger, ...clients] = await rivals();
     await ledger.makeBudget();
