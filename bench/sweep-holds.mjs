@@ -47,7 +47,7 @@ export class Holds {
       keys: [reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant)],
       args: [
         tenant, id, text.padStart(22, 'f'), 'TOKENS', '10', '', ttlMs, graceMs, 0, IDEMPOTENCY_TTL_MS, RETENTION_MS, keyId,
-        `req_${text}`, TRACE, 1_000_000, 8_589_934_592, scopes.length, ...scopes, 'ws', 'prod', 'ag', 'summarizer', 'ak', 'llm', 'an', 'gpt', 'ik', key,
+        `req_${text}`, TRACE, 1_000_000, 68_719_476_736, scopes.length, ...scopes, 'ws', 'prod', 'ag', 'summarizer', 'ak', 'llm', 'an', 'gpt', 'ik', key,
       ],
     };
   }

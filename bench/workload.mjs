@@ -58,7 +58,7 @@ export function scriptCalls({ tenant, scopes, keyId, run }) {
     return resp([
       'FCALL', scripts.get('reserve').functionName, 3, reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant),
       tenant, id, fingerprintOf(number), 'TOKENS', ESTIMATE, POLICY, TTL_MS, GRACE_MS, 0, IDEMPOTENCY_TTL_MS, RETENTION_MS, keyId,
-      requestOf(number), TRACE, 1_000_000, 8_589_934_592, scopes.length, ...scopes, ...fields,
+      requestOf(number), TRACE, 1_000_000, 68_719_476_736, scopes.length, ...scopes, ...fields,
     ]);
   };
   const commit = (number) => {

@@ -3,26 +3,37 @@
 -- partition's tenants and their reservations at a time. That is the TTL index, or under MANUAL_CLEANUP the cleanup index. Restored
 -- backups and operators' edits leave such ones behind.
 -- It carries allow-oom because nothing else gives back what they hold.
+-- On the way it counts the live reservations of each tenant, and puts the kept count right.
 --
 -- KEYS[1]   tenant_index   sorted set of the partition's tenants
 -- ARGV[1]   tenant         where the run before ended, or empty to start with the first
 -- ARGV[2]   walked_ms      created_at_ms of the entry that ended it, or empty
 -- ARGV[3]   walked_id      and its reservation
--- ARGV[4]   examine        entries of one run; a step to the next tenant counts as one
--- ARGV[5]   trace          trace id and flags
--- RETURNS   RECONCILED now_ms tenant walked_ms walked_id examined (reservation_id found)*, tenant being empty at the end
+-- ARGV[4]   tally          what of that tenant is counted so far, or empty
+-- ARGV[5]   examine        entries of one run; a step to the next tenant counts as ten
+-- ARGV[6]   retention_ms   how long an ended record stays
+-- ARGV[7]   trace          trace id and flags
+-- ARGV[...] limit and value pairs: what the deployment allows a tenant
+-- RETURNS   RECONCILED now_ms tenant walked_ms walked_id tally examined recount_count (tenant counted really)*
+--           near_count (tenant limit used allowed)* found_count (reservation_id found)*, tenant being empty at the end
 -- BOUND     examine entries, each of which may be told of in the event log
 -- EMITS     custom.reservation.reindexed
--- @include  keys, now_ms, hold, index_walk, append_event
+-- @include  keys, now_ms, hold, record, index_walk, append_event, owned
 --
 -- found is MISSING for a reservation that was not in the index, MISPLACED for one that stood at another deadline than its
 -- record's. One whose record has no sound deadline is put at the head, where expire.lua puts it into quarantine.
 local tenant_index = KEYS[1]
-local tenant, walked_ms, walked_id, examine, trace = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
+local tenant, walked_ms, walked_id, tally = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local examine, retention_ms, trace = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+local first_limit = 8
+-- It reads a dozen figures.
+local TENANT_STEP = 10
+-- From which part of a limit on a tenant is told of.
+local NEAR = 0.8
 
 local tag = tag_of_key(tenant_index)
 local now = now_ms()
-local found, examined = {}, 0
+local found, examined = { count = 0 }, 0
 require_event_log(tag)
 
 -- A tenant is never removed; should its entry be gone all the same, the walk ends, and the next one starts over.
@@ -31,21 +42,105 @@ local function tenant_after(name)
   return rank and redis.call('ZRANGE', tenant_index, rank + 1, rank + 1)[1]
 end
 
--- Ended reservations are passed over by their state alone, for they are the most by far.
-local function place_of(reservation_id)
-  local state = redis.pcall('HGET', reservation_key(tag, reservation_id), 'st')
-  if state ~= 'ACTIVE' or redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 1 then
+-- The count of live reservations is checked as of the instant `since` at which the walk of the tenant began, when `counted` was
+-- read: whoever was born before and ended later, or not at all, was live then. What happened in that very millisecond may have
+-- come before or after, so the truth lies from `low` to `high`, and a count in between is not touched. A walk of one run is exact.
+local since, counted, low, high = string.match(tally, '^(%d+) (%d+) (%d+) (%d+)$')
+since, counted, low, high = tonumber(since), tonumber(counted), tonumber(low), tonumber(high)
+
+local function begin_count()
+  local live = redis.pcall('HGET', owned_key(tag, tenant), 'live')
+  since, counted, low, high = nil, owned_count(type(live) == 'string' and live), 0, 0
+end
+
+-- The end of a packed record, which is read only if it can be within the walk: the record stays for the retention at least.
+local function packed_end(key)
+  if redis.call('PEXPIRETIME', key) - retention_ms < since then
     return nil
   end
-  local hold = load_hold(reservation_key(tag, reservation_id))
+  local readable, fields = pcall(record_fields, key)
+  return readable and fields.fa
+end
+
+-- `since` is nil in the run in which the walk of the tenant began: what is live now was live then.
+local function count_one(key, born_ms, state, ended)
+  if state == 'ACTIVE' then
+    low = low + ((not since or born_ms < since) and 1 or 0)
+    high = high + ((not since or born_ms <= since) and 1 or 0)
+  elseif state and since and born_ms <= since then
+    local ended_ms = tonumber(ended or packed_end(key) or '')
+    if ended_ms and ended_ms >= since then
+      low = low + ((ended_ms > since and born_ms < since) and 1 or 0)
+      high = high + 1
+    end
+  end
+end
+
+local recounts, near = { count = 0 }, { count = 0 }
+local function put(list, ...)
+  list.count = list.count + 1
+  for i = 1, select('#', ...) do
+    list[#list + 1] = select(i, ...)
+  end
+end
+
+local function end_count(owned)
+  local live = owned_count(owned.live)
+  local really = live + (counted < low and low - counted or counted > high and high - counted or 0)
+  if really ~= live then
+    put(recounts, tenant, ms_text(live), ms_text(math.max(0, really)))
+    redis.call('HSET', owned_key(tag, tenant), 'live', ms_text(math.max(0, really)))
+  end
+  return really
+end
+
+-- What the tenant owns of each kind, beside its limits.
+local function end_tenant()
+  local key, owned, names = owned_key(tag, tenant), {}, { 'live', 'text', 'stored' }
+  for i = first_limit, #ARGV, 2 do
+    names[#names + 1] = 'max:' .. ARGV[i]
+  end
+  local values = redis.pcall('HMGET', key, unpack(names))
+  if values.err then
+    redis.call('DEL', key)
+  end
+  for i, name in ipairs(names) do
+    owned[name] = values[i] or nil
+  end
+  local stored = stored_bytes(tag, tenant, owned_count(owned.text))
+  -- The kept sum does not see every event, and it is missing after an upgrade.
+  if owned_count(owned.stored) < 0.9 * stored then
+    redis.call('HSET', key, 'stored', ms_text(stored))
+  end
+  local used = { live_reservations = end_count(owned), stored_bytes = stored, budgets = size_of('ZCARD', budget_index_key(tag, tenant)),
+    policies = size_of('ZCARD', policy_index_key(tag, tenant)), api_keys = size_of('ZCARD', api_key_index_key(tag, tenant)),
+    webhooks = size_of('ZCARD', webhook_index_key(tag, tenant)) }
+  for i = first_limit, #ARGV, 2 do
+    local limit = ARGV[i]
+    local allowed = limit_in_force(owned['max:' .. limit], ARGV[i + 1])
+    if allowed > 0 and used[limit] >= NEAR * allowed then
+      put(near, tenant, limit, ms_text(used[limit]), ms_text(allowed))
+    end
+  end
+end
+
+-- Ended reservations are passed over by their state alone, for they are the most by far.
+local function place_of(reservation_id, born_ms)
+  local key = reservation_key(tag, reservation_id)
+  local f = redis.pcall('HMGET', key, 'st', 'fa')
+  count_one(key, born_ms, f[1], f[2])
+  if f[1] ~= 'ACTIVE' or redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 1 then
+    return nil
+  end
+  local hold = load_hold(key)
   if hold.expires_at and hold.grace_ms then
     return hold, deadline_index_key(tag, hold), ms_text(reclaim_deadline(hold))
   end
   return hold, ttl_index_key(tag), '0'
 end
 
-local function examine_one(reservation_id)
-  local hold, index, deadline = place_of(reservation_id)
+local function examine_one(reservation_id, born_ms)
+  local hold, index, deadline = place_of(reservation_id, born_ms)
   local score = hold and redis.call('ZSCORE', index, reservation_id)
   if not hold or score == deadline then
     return
@@ -54,22 +149,37 @@ local function examine_one(reservation_id)
   redis.call('ZADD', index, deadline, reservation_id)
   append_event(tag, 'custom.reservation.reindexed', hold.tenant or '__system__', nil, { actor = 'system', trace = trace },
     { 'reservation_id', reservation_id, 'found', word, 'reclaim_deadline', deadline })
-  found[#found + 1] = reservation_id
-  found[#found + 1] = word
+  put(found, reservation_id, word)
 end
 
 while tenant and examined < examine do
   local entries = tenant == '' and {} or index_stretch(reservation_index_key(tag, tenant), false, '-inf', '+inf', walked_ms, walked_id,
     examine - examined)
   if #entries == 0 then
+    if tenant ~= '' then
+      end_tenant()
+    end
     tenant, walked_ms, walked_id = tenant_after(tenant), '', ''
-    examined = examined + 1
+    if tenant then
+      begin_count()
+    end
+    examined = examined + TENANT_STEP
   else
     for i = 1, #entries, 2 do
-      examine_one(entries[i])
+      examine_one(entries[i], tonumber(entries[i + 1]))
     end
     walked_id, walked_ms = entries[#entries - 1], entries[#entries]
     examined = examined + #entries / 2
   end
 end
-return { 'RECONCILED', ms_text(now), tenant or '', walked_ms, walked_id, tostring(examined), unpack(found) }
+if tenant then
+  tally = table.concat({ ms_text(since or now), ms_text(counted), ms_text(low), ms_text(high) }, ' ')
+end
+local reply = { 'RECONCILED', ms_text(now), tenant or '', walked_ms, walked_id, tenant and tally or '', tostring(examined) }
+for _, list in ipairs({ recounts, near, found }) do
+  reply[#reply + 1] = tostring(list.count)
+  for _, text in ipairs(list) do
+    reply[#reply + 1] = text
+  end
+end
+return reply

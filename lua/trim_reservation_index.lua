@@ -11,7 +11,7 @@
 -- RETURNS   TRIMMED tenant walked_ms walked_id examined removed, tenant being empty at the end
 -- BOUND     examine entries
 -- EMITS     nothing
--- @include  keys, now_ms, index_walk
+-- @include  keys, now_ms, index_walk, owned
 --
 -- Records go in the order of their ends, which is about that of their creation. So each index is read from its oldest entry on,
 -- as far as entries are old enough to be gone, and further only while some are: the retention may have been longer once.
@@ -42,6 +42,7 @@ local function trim_stretch(index)
   local whole = count == examine - steps
   examined, removed, steps = examined + count, removed + #gone, steps + count
   if #gone > 0 then
+    forget_texts(tag, tenant, #gone, redis.call('ZCARD', index))
     redis.call('ZREM', index, unpack(gone))
   end
   return whole and (#gone > 0 or tonumber(walked_ms) <= horizon)

@@ -26,16 +26,21 @@ local function count_refusal(tag, tenant_id, limit, deployment_limit, index)
   return used >= allowed and { 'LIMIT_EXCEEDED', limit, ms_text(allowed), ms_text(used) } or nil
 end
 
--- Bytes that a reservation takes on average: its record, its places in the indexes, and for a day its idempotency records; and
--- an event with its place in the tenant's index. bench/audit-bytes measures both.
-local RESERVATION_BYTES, EVENT_BYTES = 1000, 400
+-- Bytes that a reservation takes over the 30 days that it is kept: its record, its places in the indexes and tables, and for a day
+-- its idempotency records; and an event with its place in the tenant's index. docs/operations.md has the measurements.
+local RESERVATION_BYTES, EVENT_BYTES = 600, 300
 -- Shorter values are part of a reservation's average.
 local LONG_VALUE = 64
 
+-- The size of a sorted set or stream; one that somebody damaged counts as empty.
+local function size_of(command, key)
+  return tonumber(redis.pcall(command, key)) or 0
+end
+
 -- The estimate of what is stored for a tenant; `text` are the bytes of the free texts in its reservations.
 local function stored_bytes(tag, tenant_id, text)
-  return redis.call('ZCARD', reservation_index_key(tag, tenant_id)) * RESERVATION_BYTES
-    + redis.call('XLEN', tenant_events_key(tag, tenant_id)) * EVENT_BYTES + text
+  return size_of('ZCARD', reservation_index_key(tag, tenant_id)) * RESERVATION_BYTES
+    + size_of('XLEN', tenant_events_key(tag, tenant_id)) * EVENT_BYTES + text
 end
 
 local function long_text(...)
@@ -81,5 +86,15 @@ local function count_ended(tag, tenant_id, count)
   local left = redis.pcall('HINCRBY', owned_key(tag, tenant_id), 'live', -count)
   if type(left) == 'number' and left < 0 then
     redis.call('HSET', owned_key(tag, tenant_id), 'live', '0')
+  end
+end
+
+-- Lets the texts of reservations whose records are gone leave with them. Nobody knows their sizes any more, so each of the `gone` among
+-- so many takes the average with it.
+local function forget_texts(tag, tenant_id, gone, among)
+  local text = redis.pcall('HGET', owned_key(tag, tenant_id), 'text')
+  text = owned_count(type(text) == 'string' and text)
+  if text > 0 then
+    redis.call('HSET', owned_key(tag, tenant_id), 'text', ms_text(math.floor(text * math.max(0, among - gone) / among)))
   end
 end

@@ -177,7 +177,7 @@ export const VARIABLES = {
   tenantMaxPolicies: define('TENANT_MAX_POLICIES', '1000', integer(0, 1_000_000_000), 'Policies that a tenant may have; 0 is no limit.'),
   tenantMaxApiKeys: define('TENANT_MAX_API_KEYS', '1000', integer(0, 1_000_000_000), 'API keys that a tenant may have, revoked and expired ones among them; 0 is no limit.'),
   tenantMaxWebhooks: define('TENANT_MAX_WEBHOOKS', '100', integer(0, 1000), 'Webhook subscriptions that a tenant may have; 0 is no limit but the 1000 that any owner may have.'),
-  tenantMaxStoredBytes: define('TENANT_MAX_STORED_BYTES', '8589934592', integer(0, 999_999_999_999), 'Bytes that may be stored for a tenant, as estimated; 0 is no limit.'),
+  tenantMaxStoredBytes: define('TENANT_MAX_STORED_BYTES', '68719476736', integer(0, 999_999_999_999), 'Bytes that may be stored for a tenant, as estimated; 0 is no limit.'),
   rateLimitPerKeyPerMinute: define('RATE_LIMIT_PER_KEY_PER_MINUTE', '0', integer(0, 10_000_000), 'Requests of one API key on the runtime plane in a minute, counted per instance; 0 is no limit.'),
   rateLimitAuthFailuresPerMinute: define('RATE_LIMIT_AUTH_FAILURES_PER_MINUTE', '0', integer(0, 10_000_000), '401 answers to one address and kind of key in a minute, per instance; further ones become 429; 0 is no limit.'),
   rateLimitPublicPerMinute: define('RATE_LIMIT_PUBLIC_PER_MINUTE', '300', integer(0, 10_000_000), 'Requests of one address for /docs and /openapi.json in a minute, per instance; 0 is no limit.'),

@@ -6,6 +6,7 @@ import { ExpiryMetricsModule } from './expiry-metrics.module.js';
 import { ExpiryService } from './expiry.service.js';
 import { HealthModule } from '../health/index.js';
 import { MetricsModule } from '../metrics/index.js';
+import { TenantLimitsModule } from '../tenant-limits/index.js';
 import { PartitionDrain } from './partition-drain.js';
 import { PartitionLeases } from './partition-leases.js';
 import { QuarantineController } from './quarantine/quarantine.controller.js';
@@ -17,7 +18,7 @@ import { SweeperHealth } from './sweeper-health.js';
 import { SweeperState } from './sweeper-state.js';
 
 @Module({
-  imports: [ScheduleModule.forRoot(), HealthModule, MetricsModule, ExpiryMetricsModule],
+  imports: [ScheduleModule.forRoot(), HealthModule, MetricsModule, ExpiryMetricsModule, TenantLimitsModule],
   controllers: [CleanupController, QuarantineController, SweeperController],
   providers: [CleanupService, ExpiryService, PartitionDrain, PartitionLeases, QuarantineService, Reconciler, SweepMetrics, SweeperHealth, SweeperState],
   exports: [ExpiryService],

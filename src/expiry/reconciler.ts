@@ -5,8 +5,10 @@ import { SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { LOGGER, type Logger } from '../logging/index.js';
 import { MaintenanceMetrics, MetricsRegistry, type LabelledCounter } from '../metrics/index.js';
+import { TenantLimits, type NearLimit } from '../tenant-limits/index.js';
 import { partitionCode, RedisService, tagOf, tenantIndexKey } from '../redis/index.js';
 
+const DAY_MS = 86_400_000;
 const JOB = 'ttl_index_reconcile';
 /** From the end of one walk to the start of the next; the first one starts as long after the boot. */
 const INTERVAL_MS = 60_000;
@@ -21,12 +23,14 @@ export interface ReconcileReport {
   /** Live reservations that were not in the TTL index, and those that stood at the wrong place in it. */
   readonly missing: number;
   readonly misplaced: number;
+  /** Tenants whose count of live reservations was put right. */
+  readonly recounted: number;
   /** Partitions that could not be walked. */
   readonly failed: number;
 }
 
 /**
- * Walks all tenants' reservations and puts live ones that are missing from the TTL index back into it. No script of
+ * Walks all tenants' reservations, puts live ones that are missing from the TTL index back into it, and counts them. No script of
  * Holdfast leaves any behind: they come from restored backups and from operators' edits. Runs never overlap, are slow on
  * purpose, and end before shutdown goes on. Several instances may walk at once; what one has put back the other finds in place.
  */
@@ -43,6 +47,7 @@ export class Reconciler implements OnApplicationBootstrap, BeforeApplicationShut
     private readonly scheduler: SchedulerRegistry,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
+    private readonly limits: TenantLimits,
   ) {
     this.found = metrics.counter({
       name: 'holdfast_reconciled_total',
@@ -71,18 +76,25 @@ export class Reconciler implements OnApplicationBootstrap, BeforeApplicationShut
    */
   async reconcile(timeShare = 1): Promise<ReconcileReport> {
     const began = performance.now();
-    const total = { examined: 0, missing: 0, misplaced: 0, failed: 0 };
+    const total = { examined: 0, missing: 0, misplaced: 0, recounted: 0, failed: 0 };
+    const near: NearLimit[] = [];
     const trace = `${randomBytes(16).toString('hex')}-01`;
     for (let number = 0; number < this.redis.partitions && !this.stopping.signal.aborted; number += 1) {
       const code = partitionCode(number);
       try {
-        await this.walk(tagOf(code), { trace, timeShare, total });
+        await this.walk(tagOf(code), { trace, timeShare, total, near });
       } catch (error) {
         total.failed += 1;
         this.logger.warn({ err: error, partition: code }, 'a partition could not be reconciled; the others go on');
       }
     }
     this.maintenance.ended(JOB, total.failed === 0 ? 'success' : 'failed', performance.now() - began);
+    if (total.failed === 0 && !this.stopping.signal.aborted) {
+      this.limits.walked(near);
+    }
+    if (total.recounted > 0) {
+      this.logger.warn({ tenants: total.recounted }, 'counts of live reservations were wrong, as after an upgrade or a restore; they are right again');
+    }
     if (total.missing + total.misplaced > 0) {
       this.logger.error(total, 'live reservations were missing from the TTL index, or stood at the wrong place; they are back');
     }
@@ -106,19 +118,26 @@ export class Reconciler implements OnApplicationBootstrap, BeforeApplicationShut
     );
   }
 
-  private async walk(tag: string, { trace, timeShare, total }: Walk): Promise<void> {
-    let place: [string, string, string] = ['', '', ''];
+  private async walk(tag: string, { trace, timeShare, total, near }: Walk): Promise<void> {
+    let place: [string, string, string, string] = ['', '', '', ''];
+    const limits = Object.entries(this.limits.deployment).flat();
     do {
       const began = performance.now();
-      const [, , tenant = '', walkedMs = '', walkedId = '', examined, ...found] = await this.redis.scripts.run(
+      const [, , tenant = '', walkedMs = '', walkedId = '', tally = '', examined, ...rows] = await this.redis.scripts.run(
         'reconcile',
         [tenantIndexKey(tag)],
-        [...place, EXAMINE, trace],
+        [...place, EXAMINE, this.config.auditRetentionDays * DAY_MS, trace, ...limits],
       );
-      place = [tenant, walkedMs, walkedId];
+      place = [tenant, walkedMs, walkedId, tally];
       total.examined += Number(examined);
-      for (let index = 0; index < found.length; index += 2) {
-        this.tell(found[index] as string, found[index + 1] as string, total);
+      for (const [owner, counted, really] of takeRows(rows, 3)) {
+        total.recounted += 1;
+        this.limits.recounted();
+        this.logger.debug({ tenant: owner, counted, really }, 'the count of live reservations was wrong');
+      }
+      near.push(...(takeRows(rows, 4) as unknown as NearLimit[]));
+      for (const [reservationId, found] of takeRows(rows, 2)) {
+        this.tell(reservationId as string, found as string, total);
       }
       await this.rest(performance.now() - began, timeShare);
     } while (place[0] !== '' && !this.stopping.signal.aborted);
@@ -145,5 +164,12 @@ export class Reconciler implements OnApplicationBootstrap, BeforeApplicationShut
 interface Walk {
   readonly trace: string;
   readonly timeShare: number;
-  readonly total: { examined: number; missing: number; misplaced: number; failed: number };
+  readonly total: { examined: number; missing: number; misplaced: number; recounted: number; failed: number };
+  readonly near: NearLimit[];
+}
+
+/** Takes a counted list of rows off the front of a reply. */
+function takeRows(parts: string[], width: number): string[][] {
+  const count = Number(parts.shift());
+  return Array.from({ length: count }, () => parts.splice(0, width));
 }

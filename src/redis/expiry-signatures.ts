@@ -42,7 +42,8 @@ export const EXPIRY_SIGNATURES = {
   },
   reconcile: {
     keys: ['tenant_index'],
-    args: ['tenant', 'walked_ms', 'walked_id', 'examine', 'trace'],
+    args: ['tenant', 'walked_ms', 'walked_id', 'tally', 'examine', 'retention_ms', 'trace'],
+    rest: true,
     flags: ['allow-oom'],
   },
 } as const satisfies Record<string, ScriptSignature>;

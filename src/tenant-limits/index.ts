@@ -1,2 +1,2 @@
-export { TenantLimits } from './tenant-limits.js';
+export { TenantLimits, type NearLimit } from './tenant-limits.js';
 export { TenantLimitsModule } from './tenant-limits.module.js';

@@ -112,7 +112,7 @@ const SIMPLE: readonly Simple[] = [
   number('TENANT_MAX_POLICIES', 'tenantMaxPolicies', 1_000, 0, 1_000_000_000),
   number('TENANT_MAX_API_KEYS', 'tenantMaxApiKeys', 1_000, 0, 1_000_000_000),
   number('TENANT_MAX_WEBHOOKS', 'tenantMaxWebhooks', 100, 0, 1000),
-  number('TENANT_MAX_STORED_BYTES', 'tenantMaxStoredBytes', 8_589_934_592, 0, 999_999_999_999),
+  number('TENANT_MAX_STORED_BYTES', 'tenantMaxStoredBytes', 68_719_476_736, 0, 999_999_999_999),
   number('QUERY_CONCURRENCY', 'queryConcurrency', 8, 1, 1000),
   number('QUERY_CONCURRENCY_PER_TENANT', 'queryConcurrencyPerTenant', 4, 1, 1000),
   number('QUERY_QUEUE_MS', 'queryQueueMs', 1000, 0, 30_000),

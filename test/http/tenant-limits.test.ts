@@ -84,7 +84,7 @@ describe('what a tenant may own', () => {
       const tenant = await without.createTenant();
       const limits = expectStatus(await without.admin('GET', limitsPath(tenant.id)), 200).limits;
       const shown = Object.fromEntries(Object.entries<Json>(limits).map(([name, state]) => [name, state.limit]));
-      expect(shown).toEqual({ live_reservations: 1_000_000, budgets: 100_000, policies: 0, api_keys: 1000, webhooks: 100, stored_bytes: 8_589_934_592 });
+      expect(shown).toEqual({ live_reservations: 1_000_000, budgets: 100_000, policies: 0, api_keys: 1000, webhooks: 100, stored_bytes: 68_719_476_736 });
       for (let made = 0; made <= DEPLOYMENT.policies; made += 1) {
         const body = { name: newKey(), scope_pattern: `tenant:${tenant.id}` };
         expectStatus(await without.call('POST', '/v1/admin/policies', { key: tenant.key, body }), 201);

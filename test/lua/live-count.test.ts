@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { ownedKey, quarantineKey, reservationKey, tenantEventsKey } from '../../src/redis/index.js';
+import { ownedKey, quarantineKey, reservationKey, tenantEventsKey, tenantIndexKey } from '../../src/redis/index.js';
 import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { snapshot } from '../support/ledger-state.js';
 import { useConnections, useLedger } from '../support/use-ledger.js';
@@ -173,6 +173,25 @@ describe('the limit on stored bytes', () => {
     expect(Number(used)).toBeGreaterThan(50_000);
     expect((await ledger.reserve({ maxStored: 50_000 }))[0]).toBe('ALLOW');
     expect((await ledger.reserve({ ...limit, dryRun: true })).slice(0, 3)).toEqual(['DENY', 'fresh', 'LIMIT_EXCEEDED']);
+  });
+
+  test('falls when reservations go after their retention, so that there is room again', async () => {
+    const ledger = await funded();
+    await ledger.redis.zadd(tenantIndexKey(ledger.tag), 1, ledger.tenant);
+    const limit = { maxStored: 50_000, fields: text };
+    const ids: string[] = [];
+    for (let reply = await ledger.reserve(limit); reply[0] === 'ALLOW'; reply = await ledger.reserve(limit)) {
+      ids.push(reply[2] as string);
+    }
+    await ledger.redis.del(...ids.slice(0, 3).map((id) => reservationKey(ledger.tag, id)));
+    expect((await ledger.reserve(limit))[0]).toBe('LIMIT_EXCEEDED');
+    const trimmed = await ledger.scripts.run('trim_reservation_index', [tenantIndexKey(ledger.tag)], ['', '', '', 100, -60_000]);
+    expect(trimmed.at(-1)).toBe('3');
+    expect(Number(await ledger.redis.hget(ownedKey(ledger.tag, ledger.tenant), 'text'))).toBe(text.md.length);
+    expect((await ledger.reserve(limit))[0]).toBe('ALLOW');
+    await ledger.redis.del(...(await ledger.redis.keys(`${ledger.tag}r:*`)));
+    await ledger.scripts.run('trim_reservation_index', [tenantIndexKey(ledger.tag)], ['', '', '', 100, -60_000]);
+    expect(await ledger.redis.hget(ownedKey(ledger.tag, ledger.tenant), 'text')).toBe('0');
   });
 
   test('counts the metadata of a commit, which it never refuses', async () => {

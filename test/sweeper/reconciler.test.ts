@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { ExpiryService } from '../../src/expiry/index.js';
 import { Reconciler } from '../../src/expiry/reconciler.js';
-import { eventLogKey, reservationKey, ttlIndexKey } from '../../src/redis/index.js';
+import { eventLogKey, ownedKey, reservationKey, ttlIndexKey } from '../../src/redis/index.js';
 import { makeHolds } from '../support/bulk-holds.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { startStore, type Store } from '../support/store.js';
@@ -79,6 +79,27 @@ test('thousands of reservations are walked in bounded runs, also past records th
   const report = await reconcile();
   expect(report).toMatchObject({ missing: 48, misplaced: 0, failed: 0 });
   expect(report.examined).toBeGreaterThanOrEqual(1050);
+});
+
+test('counts of live reservations that are wrong are put right and counted, and tenants near a limit are told', async () => {
+  const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+  await reconcile();
+  const repaired = await holdfast.metric('holdfast_live_counts_repaired_total');
+  for (let made = 0; made < 4; made += 1) {
+    expectStatus(await holdfast.reserve(tenant, 1), 200);
+  }
+  expectStatus(await holdfast.admin('PUT', `/ops/tenants/${tenant.id}/limits`, { live_reservations: 5 }), 200);
+  const key = ownedKey(stored.tagOfTenant(tenant.id), tenant.id);
+  await stored.redis.hset(key, 'live', 1);
+  expect(await reconcile()).toMatchObject({ recounted: 1, failed: 0 });
+  expect(await stored.redis.hget(key, 'live')).toBe('4');
+  expect(await holdfast.metric('holdfast_live_counts_repaired_total')).toBe(repaired + 1);
+  expect(await holdfast.metric('holdfast_tenants_near_limit', { limit: 'live_reservations' })).toBe(1);
+  expect(await holdfast.metric('holdfast_tenants_near_limit', { limit: 'budgets' })).toBe(0);
+  expect(await reconcile()).toMatchObject({ recounted: 0 });
+  expectStatus(await holdfast.admin('DELETE', `/ops/tenants/${tenant.id}/limits`), 200);
+  await reconcile();
+  expect(await holdfast.metric('holdfast_tenants_near_limit', { limit: 'live_reservations' })).toBe(0);
 });
 
 test('a partition that cannot be walked is counted, and the others are walked', async () => {

@@ -1,0 +1,118 @@
+import { describe, expect, test } from '@jest/globals';
+import { endedKey, ownedKey, tenantIndexKey } from '../../src/redis/index.js';
+import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
+import { useLedger } from '../support/use-ledger.js';
+
+const newLedger = useLedger();
+const NO_LIMITS = ['live_reservations', 0, 'budgets', 0, 'policies', 0, 'api_keys', 0, 'webhooks', 0, 'stored_bytes', 0] as const;
+
+async function withHolds(count: number): Promise<{ ledger: LedgerClient; ids: string[] }> {
+  const ledger = await newLedger();
+  await ledger.makeTenant();
+  await ledger.makeBudget({ allocated: 100_000 });
+  await ledger.redis.zadd(tenantIndexKey(ledger.tag), 1, ledger.tenant);
+  const ids: string[] = [];
+  for (let made = 0; made < count; made += 1) {
+    ids.push((await ledger.hold()).id);
+  }
+  await nextMillisecond(ledger);
+  return { ledger, ids };
+}
+
+/** What happens in the very millisecond in which a walk begins cannot be told from what happened before it. */
+async function nextMillisecond(ledger: LedgerClient): Promise<void> {
+  for (const before = await ledger.serverTime(); (await ledger.serverTime()) === before; ) {
+    // The server's clock goes on by itself.
+  }
+}
+
+interface Walked {
+  readonly recounts: string[];
+  readonly near: string[];
+}
+
+/** Walks the partition a few entries at a time; `between` is called after each run with its number. */
+async function walk(ledger: LedgerClient, limits: readonly (string | number)[] = NO_LIMITS, between: (run: number) => Promise<unknown> = () => Promise.resolve()): Promise<Walked> {
+  const [recounts, near]: string[][] = [[], []];
+  let place: [string, string, string, string] = ['', '', '', ''];
+  for (let run = 1; ; run += 1) {
+    const reply = await ledger.scripts.run('reconcile', [tenantIndexKey(ledger.tag)], [...place, 13, RETENTION_MS, TRACE, ...limits]);
+    const rows = reply.slice(7);
+    const take = (width: number): string[] => Array.from({ length: Number(rows.shift()) }, () => rows.splice(0, width).slice(1).join(' '));
+    recounts?.push(...take(3));
+    near?.push(...take(4));
+    place = [reply[2], reply[3], reply[4], reply[5]] as typeof place;
+    if (place[0] === '') {
+      return { recounts: recounts as string[], near: near as string[] };
+    }
+    await nextMillisecond(ledger);
+    await between(run);
+  }
+}
+
+const live = (ledger: LedgerClient): Promise<string | null> => ledger.redis.hget(ownedKey(ledger.tag, ledger.tenant), 'live');
+const setLive = (ledger: LedgerClient, value: string): Promise<number> => ledger.redis.hset(ownedKey(ledger.tag, ledger.tenant), 'live', value);
+
+describe('the count of live reservations', () => {
+  test.each([
+    ['is missing, as after an upgrade', null, '0 20'],
+    ['is too low', '7', '7 20'],
+    ['is too high', '99', '99 20'],
+    ['is no number', 'many', '0 20'],
+  ])('is put right where it %s', async (_, wrong, told) => {
+    const { ledger } = await withHolds(20);
+    await (wrong === null ? ledger.redis.del(ownedKey(ledger.tag, ledger.tenant)) : setLive(ledger, wrong));
+    expect((await walk(ledger)).recounts).toEqual([told]);
+    expect(await live(ledger)).toBe('20');
+    expect((await walk(ledger)).recounts).toEqual([]);
+  });
+
+  test('is put right where its hash is damaged', async () => {
+    const { ledger } = await withHolds(3);
+    await ledger.redis.set(ownedKey(ledger.tag, ledger.tenant), 'damaged');
+    expect((await walk(ledger)).recounts).toEqual(['0 3']);
+    expect(await live(ledger)).toBe('3');
+  });
+
+  test.each([
+    ['right', 0],
+    ['wrong by 5', 5],
+  ])('that is %s comes out right, whatever happens during the walk', async (_, off) => {
+    const { ledger, ids } = await withHolds(60);
+    await setLive(ledger, String(60 + off));
+    const later: string[] = [];
+    const { recounts } = await walk(ledger, NO_LIMITS, async (run) => {
+      // Some that were walked already, some that will be, and new ones that come and go.
+      await ledger.commit(ids[run] as string, 1);
+      await ledger.release(ids[59 - run] as string);
+      await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]);
+      if (run <= 4) {
+        later.push((await ledger.hold()).id, (await ledger.hold()).id);
+        await ledger.commit(later[2 * run - 2] as string, 1);
+      }
+    });
+    expect(recounts.length).toBe(off === 0 ? 0 : 1);
+    const states = await Promise.all([...ids, ...later].map(async (id) => (await ledger.record(id))['st']));
+    expect(await live(ledger)).toBe(String(states.filter((state) => state === 'ACTIVE').length));
+    expect((await walk(ledger)).recounts).toEqual([]);
+  });
+});
+
+describe('a walk', () => {
+  test('tells of tenants near their limits, whoever set them', async () => {
+    const { ledger } = await withHolds(8);
+    expect((await walk(ledger, ['live_reservations', 10, 'budgets', 1, 'policies', 1, 'stored_bytes', 1000])).near).toEqual([
+      'live_reservations 8 10', 'budgets 1 1', expect.stringMatching(/^stored_bytes \d+ 1000$/),
+    ]);
+    expect((await walk(ledger, ['live_reservations', 11, 'budgets', 0])).near).toEqual([]);
+    await ledger.redis.hset(ownedKey(ledger.tag, ledger.tenant), 'max:live_reservations', 9);
+    expect((await walk(ledger, ['live_reservations', 1000])).near).toEqual(['live_reservations 8 9']);
+  });
+
+  test('adds up what is stored where nobody has done so yet', async () => {
+    const { ledger } = await withHolds(5);
+    await ledger.redis.del(ownedKey(ledger.tag, ledger.tenant));
+    await walk(ledger);
+    expect(await ledger.reserve({ maxStored: 3400 })).toEqual(['LIMIT_EXCEEDED', 'stored_bytes', '3400', expect.any(String)]);
+  });
+});
