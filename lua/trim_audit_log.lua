@@ -1,20 +1,24 @@
 #!lua flags=allow-oom
--- trim_audit_log: remove the oldest rows of a partition's audit log after their retention.
+-- trim_audit_log: remove the oldest rows of one of a partition's audit logs after their retention, from its indexes too.
 -- It carries allow-oom because it makes room.
 --
 -- KEYS[1]   audit_log      stream
--- ARGV[1]   retention_ms   how long a row stays
--- ARGV[2]   limit          rows that a run removes, at most
+-- ARGV[1]   log_name       audit or audit-brief
+-- ARGV[2]   retention_ms   how long a row stays
+-- ARGV[3]   limit          rows that a run removes, at most
 -- RETURNS   TRIMMED removed more, more being 1 when the limit ended the run
 -- BOUND     limit rows, 256 KiB of them
 -- EMITS     nothing
--- @include  now_ms, stream_walk
+-- @include  keys, now_ms, audit_index, stream_walk
 local audit_log = KEYS[1]
-local retention_ms, limit = tonumber(ARGV[1]), tonumber(ARGV[2])
+local log_name, retention_ms, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local due = ms_text(math.max(0, now_ms() - retention_ms)) .. '-0'
-local last, _, more = walk_stream('XRANGE', audit_log, '-', '(' .. due, limit, function() end)
+local rows = {}
+local last, _, more = walk_stream('XRANGE', audit_log, '-', '(' .. due, limit, function(row)
+  rows[#rows + 1] = row
+end)
 
 -- Nothing is refused below this line.
-local removed = last and redis.call('XTRIM', audit_log, 'MINID', id_after(last)) or 0
+local removed = last and remove_audit_rows(tag_of_key(audit_log), log_name, audit_log, rows, id_after(last)) or 0
 return { 'TRIMMED', tostring(removed), more and '1' or '0' }

@@ -105,6 +105,6 @@ end
 if status == 'CLOSED' then
   -- Whoever closed it first stays the one under whose request all that follows is told.
   redis.call('HSETNX', closing_key(tag), tenant_id,
-    table.concat({ origin.actor, origin.key, origin.request, origin.trace, tenant.status }, '|'))
+    table.concat({ origin.actor, origin.key, origin.request, (string.gsub(origin.trace, '|', '/')), tenant.status }, '|'))
 end
 return { status == 'CLOSED' and 'CLOSING' or 'UPDATED', unpack(redis.call('HGETALL', tenant_record)) }

@@ -1,5 +1,6 @@
 import { Module, type DynamicModule, type Type } from '@nestjs/common';
 import { AuditModule } from './audit/index.js';
+import { AuditTrailModule } from './audit-trail/index.js';
 import { AuthModule } from './auth/index.js';
 import { ConfigModule, type HoldfastConfig } from './config/index.js';
 import { BalancesModule } from './balances/index.js';
@@ -40,6 +41,7 @@ export class AppModule {
         HttpModule.forRoot(routes),
         RedisModule,
         AuthModule,
+        AuditTrailModule,
         GovernanceModule,
         ReservationsModule,
         DecideModule,

@@ -1,32 +1,53 @@
 -- append_audit: one row into the partition's audit log, a stream that only scripts write.
--- @include keys
+-- @include keys, audit_index
 --
 -- The script that makes the change appends the row in the same run, so there is no change without a row and no row
 -- without a change. An entry holds short field names: op operation, tn the tenant that asked or __admin__, ow the tenant
 -- it was done to, ac actor type, ki actor key id, rq request id, tr trace id and flags, co correlation id,
--- rt resource type, ri resource id, st HTTP status, and then the operation's own details as the row's metadata.
--- An operator who acts as such is __admin__; one who acts for a tenant, as the tenant could itself, counts as that tenant.
+-- rt resource type, ri resource id, st HTTP status, ip source address, ua user agent, and then the operation's own details
+-- as the row's metadata. An operator who acts as such is __admin__; one who acts for a tenant, as the tenant could itself,
+-- counts as that tenant.
+--
+-- origin.trace is the trace id and its flags, and where the edge knows them a space, the source address, a space and the user agent.
+
+-- The request whose row this run has written, or empty. A script that may append rows tells it behind each of its replies, so
+-- that the edge knows which requests still need a row: see with_audited_request.
+local audited_request = ''
+
 local function append_audit(tag, operation, status, tenant, resource_type, resource_id, origin, details)
-  local entry = { 'XADD', audit_log_key(tag), '*', 'op', operation, 'tn', origin.actor == 'admin' and '__admin__' or tenant,
+  local trace, source_ip, user_agent = string.match(origin.trace or '', '^(%S*) ?(%S*) ?(.*)$')
+  local fields = { 'op', operation, 'tn', origin.actor == 'admin' and '__admin__' or tenant,
     'ow', tenant, 'ac', origin.actor, 'rt', resource_type, 'ri', resource_id, 'st', status }
   local function put(name, value)
     if value and value ~= '' then
-      entry[#entry + 1] = name
-      entry[#entry + 1] = value
+      fields[#fields + 1] = name
+      fields[#fields + 1] = value
     end
   end
   put('ki', origin.key)
   put('rq', origin.request)
-  put('tr', origin.trace)
+  put('tr', trace)
   put('co', origin.correlation)
+  put('ip', source_ip)
+  put('ua', user_agent)
   for i = 1, #details, 2 do
     put(details[i], details[i + 1])
   end
-  redis.call(unpack(entry))
+  local entry_id = append_audit_row(tag, 'audit', audit_log_key(tag), fields)
+  redis.pcall('SETNX', audit_indexed_key(tag), entry_id)
+  audited_request = origin.request or ''
 end
 
 -- Ends the script when the log is no stream. A script that will append calls this before its first write, for an error
 -- in the middle would leave a change without its row.
 local function require_audit_log(tag)
   redis.call('XLEN', audit_log_key(tag))
+end
+
+-- Runs a script that may append rows. src/redis/script-source.ts calls it; src/redis/scripts.ts takes the last text off again.
+local function with_audited_request(run, keys, arguments)
+  audited_request = ''
+  local reply = run(keys, arguments)
+  reply[#reply + 1] = audited_request
+  return reply
 end

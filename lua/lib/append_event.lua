@@ -10,6 +10,9 @@
 -- `origin` is who caused it: { actor = 'api_key' | 'admin' | 'system' | ..., key = key id or '', request = id or '', trace = trace or '',
 -- correlation = id or nil }.
 -- `figures` is a flat list of name, value pairs; a pair with a nil or empty value is left out by its maker.
+-- A trace id, a hyphen and its flags. Behind them an origin may name what only the audit log keeps; see append_audit.
+local TRACE_LENGTH = 35
+
 local function put_field(entry, size, name, value)
   if not value or value == '' then
     return size
@@ -26,7 +29,7 @@ local function append_event(tag, event_type, tenant, scope, origin, figures)
   local size = put_field(entry, 9, 'sc', scope)
   size = put_field(entry, size, 'ki', origin.key)
   size = put_field(entry, size, 'rq', origin.request)
-  size = put_field(entry, size, 'tr', origin.trace)
+  size = put_field(entry, size, 'tr', origin.trace and string.sub(origin.trace, 1, TRACE_LENGTH))
   size = put_field(entry, size, 'co', correlation)
   for i = 2, #figures, 2 do
     local value = figures[i]

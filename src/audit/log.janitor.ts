@@ -2,7 +2,7 @@ import { Inject, Injectable, type BeforeApplicationShutdown, type OnApplicationB
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { LOGGER, type Logger } from '../logging/index.js';
-import { apiKeyExpiryKey, auditLogKey, eventLogKey, RedisService } from '../redis/index.js';
+import { apiKeyExpiryKey, auditLogKey, briefAuditLogKey, eventLogKey, RedisService } from '../redis/index.js';
 import { counted } from './counted-run.js';
 import { PartitionPass } from './partition-pass.js';
 import { RepeatingWork } from './repeating-work.js';
@@ -32,6 +32,7 @@ export class LogJanitor implements OnApplicationBootstrap, BeforeApplicationShut
   private readonly expiryPass: PartitionPass;
   private readonly eventRetentionMs: number;
   private readonly auditRetentionMs: number;
+  private readonly briefRetentionMs: number;
   private heldLogs = 0;
 
   constructor(
@@ -44,6 +45,7 @@ export class LogJanitor implements OnApplicationBootstrap, BeforeApplicationShut
     // The record of an ended reservation names the event that told of its end.
     this.eventRetentionMs = Math.max(config.eventRetentionDays, config.auditRetentionDays) * DAY_MS;
     this.auditRetentionMs = config.auditLogRetentionDays * DAY_MS;
+    this.briefRetentionMs = Math.min(config.auditLogBriefRetentionDays, config.auditLogRetentionDays) * DAY_MS;
     this.eventPass = new PartitionPass((tag) => this.trimEventsOf(tag), () => metrics.cut('event_retention'));
     this.auditPass = new PartitionPass((tag) => this.trimAuditLogOf(tag), () => metrics.cut('audit_log_retention'));
     this.expiryPass = new PartitionPass((tag) => this.expireKeysOf(tag), () => metrics.cut('api_key_expiry'));
@@ -98,7 +100,12 @@ export class LogJanitor implements OnApplicationBootstrap, BeforeApplicationShut
   }
 
   private async trimAuditLogOf(tag: string): Promise<boolean> {
-    const [, removed, more] = await this.redis.scripts.run('trim_audit_log', [auditLogKey(tag)], [this.auditRetentionMs, ENTRIES_A_RUN]);
+    const more = await this.trimRows(auditLogKey(tag), 'audit', this.auditRetentionMs);
+    return (await this.trimRows(briefAuditLogKey(tag), 'audit-brief', this.briefRetentionMs)) || more;
+  }
+
+  private async trimRows(key: string, log: 'audit' | 'audit-brief', retentionMs: number): Promise<boolean> {
+    const [, removed, more] = await this.redis.scripts.run('trim_audit_log', [key], [log, retentionMs, ENTRIES_A_RUN]);
     this.metrics.trimmedRows(Number(removed));
     return more === '1';
   }

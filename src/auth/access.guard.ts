@@ -2,7 +2,7 @@ import { Injectable, type CanActivate, type ExecutionContext } from '@nestjs/com
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Refusal } from '../ledger/index.js';
 import { RateLimits, sourceOf } from '../rate-limits/index.js';
-import { ACCESS_RULE, type AccessRule } from './access.js';
+import { accessRuleOf, type AccessRule } from './access.js';
 import { AdminKey } from './admin-key.js';
 import { ApiKeyVerifier } from './api-key-verifier.js';
 import { AuthMetrics } from './auth.metrics.js';
@@ -12,8 +12,8 @@ import { grants } from './permissions.js';
 const ADMIN: AdminCaller = { kind: 'admin' };
 
 /** Header names in the case that Node gives them. */
-const ADMIN_KEY_HEADER = 'x-admin-api-key';
-const API_KEY_HEADER = 'x-cycles-api-key';
+export const ADMIN_KEY_HEADER = 'x-admin-api-key';
+export const API_KEY_HEADER = 'x-cycles-api-key';
 
 /** The dashboard logs its operator out on a 401 unless the text names the other header, so this must not name it. */
 const ADMIN_KEY_NOT_VALID = 'this operation needs a valid X-Admin-API-Key';
@@ -22,7 +22,7 @@ const ADMIN_KEY_NOT_VALID = 'this operation needs a valid X-Admin-API-Key';
 const GUARDED = /^\/(v1|ops)\//;
 
 /** One header's text; several headers of one name come joined, and a blank one is none. */
-function presented(request: FastifyRequest, name: string): string | undefined {
+export function presentedKey(request: FastifyRequest, name: string): string | undefined {
   const value = request.headers[name];
   return typeof value === 'string' && value.trim() !== '' ? value : undefined;
 }
@@ -53,7 +53,7 @@ export class AccessGuard implements CanActivate {
       return true;
     }
     const reply = http.getResponse<FastifyReply>();
-    const adminKey = rule.admin === true ? presented(request, ADMIN_KEY_HEADER) : undefined;
+    const adminKey = rule.admin === true ? presentedKey(request, ADMIN_KEY_HEADER) : undefined;
     const kind = adminKey !== undefined || rule.tenant === undefined ? 'admin_key' : 'api_key';
     try {
       if (kind === 'admin_key') {
@@ -72,7 +72,7 @@ export class AccessGuard implements CanActivate {
   }
 
   private verified(request: FastifyRequest): TenantCaller | Promise<TenantCaller> {
-    const secret = presented(request, API_KEY_HEADER);
+    const secret = presentedKey(request, API_KEY_HEADER);
     if (secret === undefined) {
       throw this.verifier.refusal('missing_key');
     }
@@ -91,7 +91,7 @@ export class AccessGuard implements CanActivate {
   private ruleOf(handler: object): AccessRule | undefined {
     let rule = this.rules.get(handler);
     if (rule === undefined && !this.rules.has(handler)) {
-      rule = Reflect.getMetadata(ACCESS_RULE, handler) as AccessRule | undefined;
+      rule = accessRuleOf(handler);
       this.rules.set(handler, rule);
     }
     return rule;

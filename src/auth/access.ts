@@ -21,3 +21,8 @@ export function Access(rule: AccessRule): MethodDecorator {
     ...(rule.admin === true ? [ApiSecurity('AdminKeyAuth')] : []),
   );
 }
+
+/** The rule of an operation's handler, or undefined when it declares none. */
+export function accessRuleOf(handler: object): AccessRule | undefined {
+  return Reflect.getMetadata(ACCESS_RULE, handler) as AccessRule | undefined;
+}

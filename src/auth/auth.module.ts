@@ -6,6 +6,7 @@ import { AccessGuard } from './access.guard.js';
 import { AdminKey } from './admin-key.js';
 import { ApiKeyVerifier } from './api-key-verifier.js';
 import { AuthMetrics } from './auth.metrics.js';
+import { CallerFinder } from './caller-finder.js';
 import { KeyRevocations } from './key-revocations.js';
 
 @Module({
@@ -14,10 +15,11 @@ import { KeyRevocations } from './key-revocations.js';
     AdminKey,
     AuthMetrics,
     ApiKeyVerifier,
+    CallerFinder,
     KeyRevocations,
     AccessGuard,
     { provide: APP_GUARD, useExisting: AccessGuard },
   ],
-  exports: [AdminKey, ApiKeyVerifier],
+  exports: [AdminKey, ApiKeyVerifier, CallerFinder],
 })
 export class AuthModule {}

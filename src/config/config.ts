@@ -65,6 +65,7 @@ export interface HoldfastConfig {
   readonly auditRetentionDays: number;
   readonly eventRetentionDays: number;
   readonly auditLogRetentionDays: number;
+  readonly auditLogBriefRetentionDays: number;
   readonly idempotencyTtlMs: number;
   readonly bodyLimitBytes: number;
   readonly metadataLimitBytes: number;
@@ -167,6 +168,7 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
     auditRetentionDays: reading.required(VARIABLES.auditRetentionDays),
     eventRetentionDays: reading.required(VARIABLES.eventRetentionDays),
     auditLogRetentionDays: reading.required(VARIABLES.auditLogRetentionDays),
+    auditLogBriefRetentionDays: reading.required(VARIABLES.auditLogBriefRetentionDays),
     idempotencyTtlMs: reading.required(VARIABLES.idempotencyTtlMs),
     bodyLimitBytes: reading.required(VARIABLES.bodyLimitBytes),
     metadataLimitBytes: reading.required(VARIABLES.metadataLimitBytes),

@@ -169,6 +169,7 @@ export const VARIABLES = {
   auditRetentionDays: define('AUDIT_RETENTION_DAYS', '30', integer(1, 3650), 'How long an ended reservation can be looked up.'),
   eventRetentionDays: define('EVENT_RETENTION_DAYS', '90', integer(1, 3650), 'How long an event stays; never shorter than AUDIT_RETENTION_DAYS, and up to twice as long while no dispatcher has read it.'),
   auditLogRetentionDays: define('AUDIT_LOG_RETENTION_DAYS', '400', integer(1, 3650), 'How long a row of the audit log stays.'),
+  auditLogBriefRetentionDays: define('AUDIT_LOG_BRIEF_RETENTION_DAYS', '30', integer(1, 3650), 'How long a row of the audit log stays that is about a successful read or a request without valid credentials; never longer than AUDIT_LOG_RETENTION_DAYS.'),
   idempotencyTtlMs: define('IDEMPOTENCY_TTL_MS', String(DAY_MS), integer(60_000, 365 * DAY_MS), 'How long a repeated request is answered with the first reply.'),
   bodyLimitBytes: define('BODY_LIMIT_BYTES', '1048576', integer(1024, 16_777_216), 'Largest request body.'),
   metadataLimitBytes: define('METADATA_LIMIT_BYTES', '16384', integer(256, 1_048_576), 'Largest metadata of a request, in bytes of its JSON; also for metrics.custom and webhook headers.'),

@@ -1,5 +1,6 @@
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { AuditTrail } from '../audit-trail/index.js';
 import { AppModule, type AppModuleImport } from '../app.module.js';
 import { resolveAdminApiKey, resolveWebhookSecretKey, type HoldfastConfig } from '../config/index.js';
 import { createLogger, type Logger } from '../logging/index.js';
@@ -24,17 +25,20 @@ export async function createApp(config: HoldfastConfig, options: AppOptions = {}
   useMetadataLimit(config.metadataLimitBytes);
   const adminApiKey = resolveAdminApiKey(config, logger);
   const webhookSecretEncryptionKey = resolveWebhookSecretKey(config, logger);
-  const { fastify, routes } = await createFastify(logger, config);
+  const { fastify, routes, onRouterRefusal } = await createFastify(logger, config);
   const app = await NestFactory.create<NestFastifyApplication>(
     AppModule.forRoot({ ...config, adminApiKey, webhookSecretEncryptionKey }, { logger, routes, modules: options.modules ?? [] }),
     new FastifyAdapter(fastify as never),
     { bodyParser: false, abortOnError: false, logger: new NestLogger(logger) },
   );
   const requests = app.get(RequestMetrics);
+  const audit = app.get(AuditTrail);
   fastify.addHook('onResponse', (request, reply, done) => {
     requests.observe(request, reply);
+    audit.observe(request, reply);
     done();
   });
+  onRouterRefusal((request, reply) => audit.observe(request, reply));
   app.get(OpenApiDocument).describe(app);
   return app;
 }

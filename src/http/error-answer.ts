@@ -18,6 +18,13 @@ export interface ErrorAnswer {
   readonly unexpected?: boolean;
 }
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What the request was refused with, once that is decided. */
+    refusal?: ErrorAnswer;
+  }
+}
+
 const CODE_BY_STATUS: ReadonlyMap<number, ErrorCode> = new Map([
   [401, 'UNAUTHORIZED'],
   [403, 'FORBIDDEN'],
@@ -146,6 +153,7 @@ export function sendError(reply: FastifyReply, answer: ErrorAnswer, trace: Reque
   for (const [name, value] of Object.entries(answer.headers ?? {})) {
     reply.header(name, value);
   }
+  reply.request.refusal = answer;
   sendJson(reply, answer.status, errorBody(answer, trace));
 }
 

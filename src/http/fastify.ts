@@ -1,6 +1,6 @@
 import { STATUS_CODES, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { fastify, LogController, type FastifyInstance } from 'fastify';
+import { fastify, LogController, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { HoldfastConfig } from '../config/index.js';
 import { Refusal } from '../ledger/index.js';
 import type { Logger } from '../logging/index.js';
@@ -20,9 +20,13 @@ const MAX_PARAM_LENGTH = 256;
 
 export const SERVER_OPTIONS = { requireHostHeader: false } as const;
 
+type AnswerListener = (request: FastifyRequest, reply: FastifyReply) => void;
+
 export interface HttpServer {
   readonly fastify: FastifyInstance;
   readonly routes: RouteTable;
+  /** Calls the listener once an answer is out that was given before a route was looked for; no hook runs for these. */
+  onRouterRefusal(listener: AnswerListener): void;
 }
 
 /** Builds the Fastify instance with everything that must be in place before Nest adds the routes. */
@@ -30,7 +34,7 @@ export async function createFastify(
   logger: Logger,
   { bodyLimitBytes, trustProxy, corsOrigins }: Pick<HoldfastConfig, 'bodyLimitBytes' | 'trustProxy' | 'corsOrigins'>,
 ): Promise<HttpServer> {
-  const routes: { table?: RouteTable } = {};
+  const routes: { table?: RouteTable; refused?: AnswerListener } = {};
   const instance = fastify({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -50,6 +54,7 @@ export async function createFastify(
     routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
     frameworkErrors: (error, request, reply) => {
       startTrace(request, reply);
+      reply.raw.once('finish', () => routes.refused?.(request, reply));
       sendError(reply, answerTo(error, request, routes.table as RouteTable), request.trace);
     },
     clientErrorHandler: (error, socket) => {
@@ -65,7 +70,13 @@ export async function createFastify(
   routes.table = table;
   refuseEarly(instance, table);
   installJson(instance);
-  return { fastify: instance, routes: table };
+  return {
+    fastify: instance,
+    routes: table,
+    onRouterRefusal: (listener) => {
+      routes.refused = listener;
+    },
+  };
 }
 
 /** Before the body is read, so that a path that does not exist is told whatever was sent to it. */

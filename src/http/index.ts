@@ -8,4 +8,5 @@ export { Answers, AnswersNothing, BodySchema, IdempotencyKeyHeader, QuerySchema 
 export { ANSWER_SCHEMAS, type SchemaName } from './openapi-schemas/index.js';
 export { ReservationId } from './path-id.js';
 export { PageSelection, type PageOrder } from './page-selection.js';
+export { auditTraceOf, onOneLine, senderOf, type Sender } from './sender.js';
 export type { RequestTrace } from './tracing.js';

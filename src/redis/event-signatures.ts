@@ -23,9 +23,21 @@ export const EVENT_SIGNATURES = {
     args: ['retention_ms', 'unread_ms', 'limit'],
     flags: ['allow-oom'],
   },
+  append_audit_rows: {
+    keys: ['log'],
+    args: ['log_name', 'most'],
+    rest: true,
+    flags: [],
+  },
+  list_audit_log: {
+    keys: ['audit_log', 'walked'],
+    args: ['direction', 'start', 'stop', 'examine', 'limit', 'bytes', 'digest'],
+    rest: true,
+    flags: ['no-writes'],
+  },
   trim_audit_log: {
     keys: ['audit_log'],
-    args: ['retention_ms', 'limit'],
+    args: ['log_name', 'retention_ms', 'limit'],
     flags: ['allow-oom'],
   },
 } as const satisfies Record<string, ScriptSignature>;

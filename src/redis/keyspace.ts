@@ -93,6 +93,12 @@ export const budgetKey = (tag: string, unit: string, scope: string): string => `
 export const budgetIndexKey = (tag: string, tenantId: string): string => `${tag}budgets:${tenantId}`;
 /** The audit log, a stream. */
 export const auditLogKey = (tag: string): string => `${tag}audit`;
+/** Its rows that are kept for a shorter time: successful reads, and requests without valid credentials. */
+export const briefAuditLogKey = (tag: string): string => `${tag}audit-brief`;
+/** An index of one of the two: a stream with the entry ids of some of its rows. `index` is named in lua/lib/audit_index.lua. */
+export const auditIndexKey = (tag: string, log: 'audit' | 'audit-brief', index: string): string => `${tag}${log}:${index}`;
+/** The first entry of the audit log that its indexes hold; earlier ones were written by versions without indexes. */
+export const auditIndexedKey = (tag: string): string => `${tag}audit-indexed`;
 /** The tenants whose closing is not yet carried through to all that they own: a hash from the tenant to who closed it. */
 export const closingKey = (tag: string): string => `${tag}closing`;
 export const apiKeyKey = (tag: string, keyId: string): string => `${tag}k:${keyId}`;

@@ -26,6 +26,8 @@ export interface Script {
   readonly functionName: string;
   /** The same text as a library for FUNCTION LOAD. */
   readonly library: string;
+  /** Whether it may write rows of the audit log, and so tells behind each reply whether it did; see lua/lib/append_audit.lua. */
+  readonly audits: boolean;
 }
 
 /** What the names of all libraries of Holdfast start with. */
@@ -112,6 +114,12 @@ function withoutUnused(text: string): string {
 /** Between the parts and the script's own code, while it is put together. */
 const OWN_CODE = '-- own code\n';
 
+const AUDIT_PART = 'append_audit';
+
+function tellingAudited(own: string): string {
+  return `local function audited_run(KEYS, ARGV)\n${own}\nend\nreturn with_audited_request(audited_run, KEYS, ARGV)\n`;
+}
+
 /** Puts the included parts, each once and after what it includes itself, between a script's header and its code. */
 export function assemble(name: string, text: string): Script {
   const header = parseHeader(name, text);
@@ -119,11 +127,14 @@ export function assemble(name: string, text: string): Script {
   collectIncludes(header.includes, collected, []);
   const strip = (part: string): string => part.replace(/^\s*--.*\n/gm, '');
   const [shebang, ...rest] = text.split('\n');
-  const whole = withoutUnused([...collected.values()].map(strip).join('\n') + OWN_CODE + strip(rest.join('\n')));
+  const ownCode = strip(rest.join('\n'));
+  const audits = collected.has(AUDIT_PART);
+  const told = audits ? tellingAudited(ownCode) : ownCode;
+  const whole = withoutUnused([...collected.values()].map(strip).join('\n') + OWN_CODE + told);
   const [parts = '', own = ''] = whole.split(OWN_CODE);
   const source = `${shebang}\n${parts}${own}`;
   const functionName = `${LIBRARY_PREFIX}${name}_${createHash('sha256').update(source).digest('hex').slice(0, 12)}`;
-  return { header, source, functionName, library: libraryOf(header, functionName, parts, own) };
+  return { header, source, functionName, library: libraryOf(header, functionName, parts, own), audits };
 }
 
 /** The parts are run once, when the library is loaded; the script's own code is the function. */

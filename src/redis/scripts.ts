@@ -39,12 +39,28 @@ let known: Map<string, Script> | undefined;
 export class ScriptRegistry {
   private readonly scripts = (known ??= readScripts());
   private loading: Promise<void> | undefined;
+  private audited: (requestId: string) => void = () => undefined;
 
   /** @param textRan is called for each call of a script that a server had not as a function. */
   constructor(
     private readonly client: Redis | Cluster,
     private readonly textRan: () => void = () => undefined,
   ) {}
+
+  /** Calls the listener with the id of each request for which a script wrote a row of the audit log. */
+  onAudited(listener: (requestId: string) => void): void {
+    this.audited = listener;
+  }
+
+  /** Takes off a reply what a script that may write audit rows adds behind it: the request that it wrote one for, or an empty text. */
+  private plain({ audits }: Script, reply: unknown): Reply {
+    const texts = reply as Reply;
+    const requestId = audits ? texts.pop() : undefined;
+    if (requestId !== undefined && requestId !== '') {
+      this.audited(requestId);
+    }
+    return texts;
+  }
 
   /**
    * Loads every function into every master that has it not, so that a script which does not compile stops the start, and takes
@@ -99,7 +115,7 @@ export class ScriptRegistry {
   async run<Name extends ScriptName>(name: Name, keys: ScriptKeys<Name>, args: ScriptArgs<Name>): Promise<Reply> {
     const script = this.scripts.get(name) as Script;
     try {
-      return (await this.client.fcall(script.functionName, keys.length, ...keys, ...args)) as Reply;
+      return this.plain(script, await this.client.fcall(script.functionName, keys.length, ...keys, ...args));
     } catch (error) {
       if (!isUnknownFunction(error)) {
         throw toStoreError(error);
@@ -114,8 +130,9 @@ export class ScriptRegistry {
     this.loading ??= this.restore()
       .catch(() => undefined)
       .finally(() => (this.loading = undefined));
+    const script = this.scripts.get(name) as Script;
     try {
-      return (await this.client.eval((this.scripts.get(name) as Script).source, keys.length, ...keys, ...args)) as Reply;
+      return this.plain(script, await this.client.eval(script.source, keys.length, ...keys, ...args));
     } catch (error) {
       throw toStoreError(error);
     }
@@ -141,7 +158,7 @@ export class ScriptRegistry {
       if (isUnknownFunction(error)) {
         replies.push(await this.runText(name, keys, args).catch((failure: unknown) => failure as Error));
       } else {
-        replies.push(error === null ? (reply as Reply) : (toStoreError(error) as Error));
+        replies.push(error === null ? this.plain(script, reply) : (toStoreError(error) as Error));
       }
     }
     return replies;

@@ -104,6 +104,7 @@ const SIMPLE: readonly Simple[] = [
   number('AUDIT_RETENTION_DAYS', 'auditRetentionDays', 30, 1, 3650),
   number('EVENT_RETENTION_DAYS', 'eventRetentionDays', 90, 1, 3650),
   number('AUDIT_LOG_RETENTION_DAYS', 'auditLogRetentionDays', 400, 1, 3650),
+  number('AUDIT_LOG_BRIEF_RETENTION_DAYS', 'auditLogBriefRetentionDays', 30, 1, 3650),
   number('IDEMPOTENCY_TTL_MS', 'idempotencyTtlMs', 86_400_000, 60_000, 365 * 86_400_000),
   number('BODY_LIMIT_BYTES', 'bodyLimitBytes', 1_048_576, 1024, 16_777_216),
   number('METADATA_LIMIT_BYTES', 'metadataLimitBytes', 16_384, 256, 1_048_576),

@@ -151,7 +151,7 @@ describe('a replay', () => {
     const { logs } = expectStatus(await on.holdfast.admin('GET', `/v1/admin/audit/logs?operation=replayEvents&resource_id=${id}`), 200);
     expect(logs).toEqual([
       expect.objectContaining({
-        operation: 'replayEvents', status: 202, resource_type: 'webhook', tenant_id: '__admin__', request_id: answer.headers.get('x-request-id'),
+        operation: 'replayEvents', status: 202, resource_type: 'webhook', tenant_id: tenant.id, request_id: answer.headers.get('x-request-id'),
         metadata: {
           actor_type: 'admin', tenant_id: tenant.id, replay_id: answer.body.replay_id, events_queued: '1', from: '2026-01-01T00:00:00Z', max_events: '5',
         },

@@ -58,7 +58,7 @@ describe('an operator', () => {
     ]);
     const rows = await auditEntriesOf(on.holdfast, id as string);
     expect(rows.map(({ operation, status, tenant_id, metadata }) => [operation, status, tenant_id, metadata.actor_type])).toEqual([
-      ['createTenantWebhook', 201, tenant.id, 'api_key'], ['updateWebhookSubscription', 200, '__admin__', 'admin'],
+      ['createTenantWebhook', 201, tenant.id, 'api_key'], ['updateWebhookSubscription', 200, tenant.id, 'admin'],
       ['updateTenantWebhook', 200, tenant.id, 'admin_on_behalf_of'], ['deleteTenantWebhook', 204, tenant.id, 'admin_on_behalf_of'],
     ]);
   });

@@ -2,7 +2,7 @@ import { Body, Controller, Get, Post, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access } from '../../auth/index.js';
-import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, ReservationId, sendJson, stringifyJson } from '../../http/index.js';
+import { Answers, auditTraceOf, BodySchema, compileQuery, compileValidator, QuerySchema, ReservationId, sendJson, stringifyJson } from '../../http/index.js';
 import { LimitedQuery } from '../../queries/index.js';
 import { QuarantineDecisionDto, QuarantineListQueryDto } from './quarantine.dto.js';
 import { QuarantineService } from './quarantine.service.js';
@@ -40,11 +40,11 @@ export class QuarantineController {
   @BodySchema(QuarantineDecisionDto)
   async decide(
     @ReservationId() reservationId: string,
-    @Req() { trace }: FastifyRequest,
+    @Req() request: FastifyRequest,
     @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const decision = await this.service.decide(reservationId, validateDecision(body), trace.requestId, `${trace.traceId}-${trace.traceFlags}`);
+    const decision = await this.service.decide(reservationId, validateDecision(body), request.trace.requestId, auditTraceOf(request));
     sendJson(reply, 200, stringifyJson(decision));
   }
 }

@@ -2,7 +2,7 @@ import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type Caller } from '../../auth/index.js';
-import { Answers, BodySchema, compileValidator, IdempotencyKeyHeader, ReservationId, sendJson } from '../../http/index.js';
+import { Answers, auditTraceOf, BodySchema, compileValidator, IdempotencyKeyHeader, ReservationId, sendJson } from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
 import type { Reply } from '../../redis/index.js';
 import { requireSameKey } from '../fingerprint.js';
@@ -40,7 +40,8 @@ export class ReleaseController {
   ): Promise<void> {
     const dto = validate(body);
     requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
-    const outcome = await this.service.release(operationOf<Caller>(request), reservationId, dto);
+    const traceOfRow = request.caller?.kind === 'admin' ? auditTraceOf(request) : undefined;
+    const outcome = await this.service.release(operationOf<Caller>(request), reservationId, dto, traceOfRow);
     sendJson(reply, 200, releaseResponse(outcome));
   }
 }

@@ -19,10 +19,11 @@ export class ReleaseService {
 
   /**
    * An operator releases anybody's hold, on the owner's behalf; that is audited in the same step.
+   * @param traceOfRow the trace as the audit row shall have it
    * @returns `RELEASED fresh|replay released unit (scope balance)*`
    * @throws Refusal NOT_FOUND, FORBIDDEN, IDEMPOTENCY_MISMATCH, TENANT_CLOSED, RESERVATION_FINALIZED, RESERVATION_EXPIRED.
    */
-  async release(operation: Operation<Caller>, reservationId: string, request: ReleaseDto): Promise<Reply> {
+  async release(operation: Operation<Caller>, reservationId: string, request: ReleaseDto, traceOfRow = traceText(operation.trace)): Promise<Reply> {
     const { caller, trace } = operation;
     const [tenantId, keyId] = caller.kind === 'tenant' ? [caller.tenantId, caller.keyId] : ['', ''];
     const actor = caller.kind === 'tenant' ? 'tenant' : 'admin_on_behalf_of';
@@ -37,7 +38,7 @@ export class ReleaseService {
         ],
         [
           tenantId, reservationId, fingerprintOf(request), oneLine(request.reason), this.store.idempotencyTtlMs,
-          this.store.retentionMs, keyId, trace.requestId, traceText(trace),
+          this.store.retentionMs, keyId, trace.requestId, traceOfRow,
         ],
       );
       const reply = this.store.settled(answer, 'RELEASED');

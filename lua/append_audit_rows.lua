@@ -1,0 +1,38 @@
+#!lua
+-- append_audit_rows: rows that no change wrote: refusals, failures, reads, repetitions and requests without valid credentials.
+-- It carries no allow-oom: a full Redis is not filled further with rows about what it refused.
+--
+-- KEYS[1]   log              the partition's audit log or its brief one, a stream
+-- ARGV[1]   log_name         audit or audit-brief
+-- ARGV[2]   most             rows that the log may hold, or 0 for no limit
+-- ARGV[...] for each row the number of its texts and its (name value)* pairs, at most 50 rows
+-- RETURNS   APPENDED appended removed, removed being rows that had to go for the limit
+-- BOUND     50 rows appended, 200 rows removed
+-- EMITS     nothing
+-- @include  keys, audit_index
+local log = KEYS[1]
+local log_name, most = ARGV[1], tonumber(ARGV[2])
+local first_row = 3
+local REMOVED_A_RUN = 200
+
+local tag = tag_of_key(log)
+redis.call('XLEN', log)
+
+-- Nothing is refused below this line.
+local appended, next_row, first_id = 0, first_row, nil
+while next_row <= #ARGV do
+  local last = next_row + tonumber(ARGV[next_row])
+  local entry_id = append_audit_row(tag, log_name, log, { unpack(ARGV, next_row + 1, last) })
+  first_id = first_id or entry_id
+  appended, next_row = appended + 1, last + 1
+end
+if log_name == 'audit' and first_id then
+  redis.pcall('SETNX', audit_indexed_key(tag), first_id)
+end
+local excess, removed = redis.call('XLEN', log) - most, 0
+if most > 0 and excess > 0 then
+  local rows = redis.call('XRANGE', log, '-', '+', 'COUNT', math.min(excess, REMOVED_A_RUN) + 1)
+  local kept = table.remove(rows)
+  removed = remove_audit_rows(tag, log_name, log, rows, kept[1])
+end
+return { 'APPENDED', tostring(appended), tostring(removed) }

@@ -1,0 +1,166 @@
+import { hash } from 'node:crypto';
+import {
+  auditIndexedKey,
+  auditIndexKey,
+  auditLogKey,
+  briefAuditLogKey,
+  isStreamId,
+  RedisService,
+  streamBound,
+  tagOf,
+} from '../../redis/index.js';
+import type { Stretch } from '../listing/index.js';
+import { auditEntryOf, type AuditLogEntry } from './audit-entry.js';
+
+export type AuditLog = 'audit' | 'audit-brief';
+
+/** Entries that one script looks at: about a millisecond of Redis' time. */
+const EXAMINED_A_RUN = 250;
+/** What the rows that one script reads may hold; a bulk action's row alone may have a hundred kilobytes. */
+const BYTES_A_RUN = 262_144;
+
+/** An index of lua/lib/audit_index.lua, and what of it is wanted. */
+export interface AuditIndex {
+  readonly name: string;
+  /** Empty where every entry of the index is wanted. */
+  readonly digest: string;
+}
+
+export function indexOfTenant(tenantId: string): AuditIndex {
+  return { name: `t:${tenantId}`, digest: '' };
+}
+
+/** @param kind q for request ids, x for trace ids, r for resource ids */
+export function indexOfValue(kind: 'q' | 'x' | 'r', value: string): AuditIndex {
+  const digest = hash('sha1', value, 'hex');
+  return { name: `${kind}${digest.slice(0, 2)}`, digest: digest.slice(2, 10) };
+}
+
+/** What is walked through, in all partitions that it concerns. */
+export interface AuditQuestion {
+  readonly direction: 'asc' | 'desc';
+  /** Bounds in ms, both included. */
+  readonly fromMs: number | undefined;
+  readonly toMs: number | undefined;
+  /** Without one all rows are looked at. */
+  readonly index: AuditIndex | undefined;
+  /** Condition and value pairs, as lua/list_audit_log.lua takes them. */
+  readonly conditions: readonly string[];
+  readonly matches: (entry: AuditLogEntry) => boolean;
+}
+
+/** Where a row stands among those of all logs. Places of one instant are in the order of sequence, partition and log. */
+export interface AuditPlace {
+  readonly partition: string;
+  readonly log: AuditLog;
+  readonly entryId: string;
+  readonly order: string;
+}
+
+const ENTRY_ID = /^(\d{1,15})-(\d{1,20})$/;
+const LOG_ID = /^log_([0-9a-f]{2})(b?)(\d{1,15}-\d{1,20})$/;
+
+/** @throws Error when the entry id is none. */
+export function placeOf(partition: string, log: AuditLog, entryId: string): AuditPlace {
+  const parts = ENTRY_ID.exec(entryId);
+  if (parts === null) {
+    throw new Error(`not an entry of the audit log: ${entryId}`);
+  }
+  const [, ms = '', sequence = ''] = parts;
+  return { partition, log, entryId, order: `${ms.padStart(15, '0')}${sequence.padStart(20, '0')}${partition}${log}` };
+}
+
+/** The place of a row by its log_id, or undefined when Holdfast never issued such an id. */
+export function placeOfLogId(logId: string): AuditPlace | undefined {
+  const parts = LOG_ID.exec(logId);
+  return parts === null || !isStreamId(parts[3] as string) ? undefined : placeOf(parts[1] as string, parts[2] === 'b' ? 'audit-brief' : 'audit', parts[3] as string);
+}
+
+/** Whether the first place comes before the second one in this direction. */
+export function comesFirst(direction: 'asc' | 'desc', one: AuditPlace, other: AuditPlace): boolean {
+  return direction === 'asc' ? one.order < other.order : one.order > other.order;
+}
+
+/** One log of one partition: its rows that match, read stretch by stretch. */
+export class AuditSource {
+  private walk: { start: string; readonly stop: string };
+
+  constructor(
+    private readonly redis: RedisService,
+    private readonly partition: string,
+    private readonly log: AuditLog,
+    private readonly question: AuditQuestion,
+    private readonly rowsARun: number,
+    after: AuditPlace | undefined,
+    /** Rows before this entry are in no index: with it the source reads only them, and from the log itself. */
+    private readonly before?: string,
+  ) {
+    this.walk = boundsOf(partition, log, question, after);
+    if (before !== undefined) {
+      this.walk = endedBefore(this.walk, question.direction, before);
+    }
+  }
+
+  /** Looks at a further stretch. @throws StoreUnavailable */
+  async readOn(): Promise<Stretch<AuditLogEntry, AuditPlace>> {
+    const { direction, conditions, matches, index } = this.question;
+    const tag = tagOf(this.partition);
+    const key = this.log === 'audit' ? auditLogKey(tag) : briefAuditLogKey(tag);
+    const isIndexed = index !== undefined && this.before === undefined;
+    const [next = '', examined, ...reply] = await this.redis.queries.run(
+      'list_audit_log',
+      [key, isIndexed ? auditIndexKey(tag, this.log, index.name) : key],
+      [direction, this.walk.start, this.walk.stop, EXAMINED_A_RUN, this.rowsARun, BYTES_A_RUN, isIndexed ? index.digest : '', ...conditions],
+    );
+    this.walk.start = next;
+    const rows: AuditLogEntry[] = [];
+    for (let at = 0; at < reply.length; ) {
+      const [entryId, count] = reply.slice(at, at + 2) as [string, string];
+      const end = at + 2 + Number(count);
+      const entry = auditEntryOf(this.partition, this.log, entryId, reply.slice(at + 2, end));
+      if (matches(entry)) {
+        rows.push(entry);
+      }
+      at = end;
+    }
+    const reached = next === '' ? undefined : placeOf(this.partition, this.log, next.slice(1));
+    return { rows, reached, examined: Number(examined) };
+  }
+}
+
+/** The first entry of a partition's log that the indexes hold; undefined when they hold none. @throws StoreUnavailable */
+export async function firstIndexed(redis: RedisService, partition: string): Promise<string | undefined> {
+  return (await redis.queries.ask((client) => client.get(auditIndexedKey(tagOf(partition))))) ?? undefined;
+}
+
+/** Where the walk through one log starts and ends. */
+function boundsOf(partition: string, log: AuditLog, { direction, fromMs, toMs }: AuditQuestion, after: AuditPlace | undefined): { start: string; stop: string } {
+  const isDown = direction === 'desc';
+  const [first, last] = isDown ? [toMs, fromMs] : [fromMs, toMs];
+  const stop = last === undefined ? (isDown ? '-' : '+') : streamBound(last);
+  const start = first === undefined ? (isDown ? '+' : '-') : streamBound(first);
+  if (after === undefined) {
+    return { start, stop };
+  }
+  const [ms] = after.entryId.split('-') as [string];
+  if (first !== undefined && (isDown ? Number(ms) > first : Number(ms) < first)) {
+    return { start, stop };
+  }
+  // Of several rows with one entry id, those are left that come behind in the order of partition and log.
+  const isLeft = comesFirst(direction, after, placeOf(partition, log, after.entryId));
+  return { start: isLeft ? after.entryId : `(${after.entryId}`, stop };
+}
+
+/** The same walk, as far as it lies before an entry. */
+function endedBefore({ start, stop }: { start: string; stop: string }, direction: 'asc' | 'desc', before: string): { start: string; stop: string } {
+  const bound = `(${before}`;
+  const high = direction === 'desc' ? start : stop;
+  const earlier = high === '+' || orderOfUpper(high) >= orderOfUpper(before) ? bound : high;
+  return direction === 'desc' ? { start: earlier, stop } : { start, stop: earlier };
+}
+
+/** An upper bound as a text that sorts; a bare instant means all its entries. */
+function orderOfUpper(bound: string): string {
+  const [ms = '', sequence = '9'.repeat(20)] = bound.replace('(', '').split('-');
+  return ms.padStart(15, '0') + sequence.padStart(20, '0');
+}
