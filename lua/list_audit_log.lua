@@ -2,27 +2,26 @@
 -- list_audit_log: those rows of one of a partition's audit logs that match, a bounded stretch of it at a time, either way.
 --
 -- KEYS[1]   audit_log      stream
--- KEYS[2]   walked         one of its indexes, or the log itself
+-- KEYS[2]   walked         a part of one of its indexes, a sorted set, or the log itself
 -- ARGV[1]   direction      asc or desc
 -- ARGV[2]   start          entry to start with, or '(' and the entry to start behind
 -- ARGV[3]   stop           likewise, to end with
 -- ARGV[4]   examine        entries that a run looks at, at most
 -- ARGV[5]   limit          rows that a run returns, at most
 -- ARGV[6]   bytes          texts of rows that a run reads, about: it ends behind the entries with which it has read as much
--- ARGV[7]   digest         what field k of an index entry must hold, or empty for any
+-- ARGV[7]   digest         the digest of the indexed value, or empty where the log itself is walked
 -- ARGV[...] condition and value pairs: a field as lua/lib/append_audit.lua names it and one value that it may have (tr need only begin
 --           so; of several values for one field any will do); min_status, max_status
 -- RETURNS   next_start examined (entry_id text_count (name value)*)*, next_start being empty at the end
 -- BOUND     examine entries, and bytes by steps of 20 entries
 -- EMITS     nothing
+-- @include  keys, audit_index
 local audit_log, walked = KEYS[1], KEYS[2]
 local direction, start, stop, examine = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local limit, bytes, digest = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 local first_condition = 8
 local ENTRIES_A_STEP = 20
-local TRACE_ID_LENGTH = 32
 
-local is_index = walked ~= audit_log
 local wanted, min_status, max_status = {}, nil, nil
 for i = first_condition, #ARGV, 2 do
   local name, value = ARGV[i], ARGV[i + 1]
@@ -59,24 +58,39 @@ local function size_of(fields)
   return size
 end
 
--- The fields of the row at an entry of what is walked, or nil: an index tells other values of its part, and may name a row that is gone.
-local function row_at(entry)
-  if not is_index then
-    return entry[2]
+-- A bound of a walk through the log as one of a walk through its index; as in the log, a bare instant stands for all its entries.
+local function index_bound(bound, is_upper)
+  local exclusive, ms, sequence = string.match(bound, '^(%(?)(%d+)%-?(%d*)$')
+  if not ms then
+    return is_upper and '(' .. digest .. ':' or '[' .. digest
+  elseif sequence == '' then
+    local instant = digest .. string.sub(audit_place(ms, 0), 1, 15)
+    return is_upper and '(' .. instant .. ':' or '[' .. instant
   end
-  if digest ~= '' and entry[2][2] ~= digest then
-    return nil
-  end
-  local found = redis.call('XRANGE', audit_log, entry[1], entry[1])[1]
-  return found and found[2]
+  return (exclusive == '' and '[' or '(') .. digest .. audit_place(ms, sequence)
 end
 
-local command = direction == 'desc' and 'XREVRANGE' or 'XRANGE'
+-- The next entries as `{ id, fields }`; an index may name a row that is gone, which has no fields.
+local function entries_from(bound, count)
+  local is_down = direction == 'desc'
+  if digest == '' then
+    return redis.call(is_down and 'XREVRANGE' or 'XRANGE', walked, bound, stop, 'COUNT', count)
+  end
+  local command = is_down and 'ZREVRANGEBYLEX' or 'ZRANGEBYLEX'
+  local entries = {}
+  for i, member in ipairs(redis.call(command, walked, index_bound(bound, is_down), index_bound(stop, not is_down), 'LIMIT', 0, count)) do
+    local ms, sequence = string.match(string.sub(member, #digest + 1), '^(%d+)-(%d+)$')
+    local id = string.format('%d-%d', tonumber(ms), tonumber(sequence))
+    entries[i] = redis.call('XRANGE', audit_log, id, id)[1] or { id }
+  end
+  return entries
+end
+
 local reply, rows, examined, read = { '', '0' }, 0, 0, 0
 while true do
-  local entries = redis.call(command, walked, start, stop, 'COUNT', math.min(ENTRIES_A_STEP, examine - examined))
+  local entries = entries_from(start, math.min(ENTRIES_A_STEP, examine - examined))
   for _, entry in ipairs(entries) do
-    local fields = row_at(entry)
+    local fields = entry[2]
     examined = examined + 1
     start = '(' .. entry[1]
     if fields then

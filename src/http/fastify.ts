@@ -26,7 +26,7 @@ export interface HttpServer {
   readonly fastify: FastifyInstance;
   readonly routes: RouteTable;
   /** Calls the listener once an answer is out that was given before a route was looked for; no hook runs for these. */
-  onRouterRefusal(listener: AnswerListener): void;
+  readonly onRouterRefusal: (listener: AnswerListener) => void;
 }
 
 /** Builds the Fastify instance with everything that must be in place before Nest adds the routes. */

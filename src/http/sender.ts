@@ -19,7 +19,7 @@ export function onOneLine(text: string, most: number): string {
 export function senderOf(request: FastifyRequest): Sender {
   return {
     // A connection that is closed already has no address.
-    sourceIp: onOneLine((request.ip as string | undefined) ?? '', MAX_ADDRESS).replaceAll(' ', ''),
+    sourceIp: onOneLine((request.ip) ?? '', MAX_ADDRESS).replaceAll(' ', ''),
     userAgent: onOneLine(request.headers['user-agent'] ?? '', MAX_USER_AGENT).trim(),
   };
 }

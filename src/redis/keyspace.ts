@@ -95,7 +95,7 @@ export const budgetIndexKey = (tag: string, tenantId: string): string => `${tag}
 export const auditLogKey = (tag: string): string => `${tag}audit`;
 /** Its rows that are kept for a shorter time: successful reads, and requests without valid credentials. */
 export const briefAuditLogKey = (tag: string): string => `${tag}audit-brief`;
-/** An index of one of the two: a stream with the entry ids of some of its rows. `index` is named in lua/lib/audit_index.lua. */
+/** A part of an index of one of the two, a sorted set; lua/lib/audit_index.lua says what it holds and how `index` is named. */
 export const auditIndexKey = (tag: string, log: 'audit' | 'audit-brief', index: string): string => `${tag}${log}:${index}`;
 /** The first entry of the audit log that its indexes hold; earlier ones were written by versions without indexes. */
 export const auditIndexedKey = (tag: string): string => `${tag}audit-indexed`;

@@ -12,7 +12,6 @@ import {
   AuditSource,
   comesFirst,
   firstIndexed,
-  indexOfTenant,
   indexOfValue,
   placeOfLogId,
   type AuditIndex,
@@ -186,7 +185,7 @@ function indexOf({ request_id: requestId = '', trace_id: traceId = '', resource_
   if (resourceId !== '') {
     return indexOfValue('r', resourceId);
   }
-  return tenantId === '' ? undefined : indexOfTenant(tenantId);
+  return tenantId === '' ? undefined : indexOfValue('t', tenantId);
 }
 
 function requireSoundStatus({ status, status_min: min, status_max: max }: Filters): void {

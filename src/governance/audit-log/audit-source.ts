@@ -19,21 +19,19 @@ const EXAMINED_A_RUN = 250;
 /** What the rows that one script reads may hold; a bulk action's row alone may have a hundred kilobytes. */
 const BYTES_A_RUN = 262_144;
 
-/** An index of lua/lib/audit_index.lua, and what of it is wanted. */
+/** A part of an index of lua/lib/audit_index.lua, and what of it is wanted. */
 export interface AuditIndex {
   readonly name: string;
-  /** Empty where every entry of the index is wanted. */
   readonly digest: string;
 }
 
-export function indexOfTenant(tenantId: string): AuditIndex {
-  return { name: `t:${tenantId}`, digest: '' };
-}
+const INDEX_PARTS = 64;
 
-/** @param kind q for request ids, x for trace ids, r for resource ids */
-export function indexOfValue(kind: 'q' | 'x' | 'r', value: string): AuditIndex {
-  const digest = hash('sha1', value, 'hex');
-  return { name: `${kind}${digest.slice(0, 2)}`, digest: digest.slice(2, 10) };
+/** @param kind t for tenants, q for request ids, x for trace ids, r for resource ids */
+export function indexOfValue(kind: 't' | 'q' | 'x' | 'r', value: string): AuditIndex {
+  const digest = hash('sha1', value, 'hex').slice(0, 8);
+  const part = (Number.parseInt(digest.slice(0, 2), 16) % INDEX_PARTS).toString(16).padStart(2, '0');
+  return { name: `${kind}${part}`, digest };
 }
 
 /** What is walked through, in all partitions that it concerns. */
@@ -83,7 +81,7 @@ export function comesFirst(direction: 'asc' | 'desc', one: AuditPlace, other: Au
 
 /** One log of one partition: its rows that match, read stretch by stretch. */
 export class AuditSource {
-  private walk: { start: string; readonly stop: string };
+  private readonly walk: { start: string; readonly stop: string };
 
   constructor(
     private readonly redis: RedisService,
@@ -95,10 +93,8 @@ export class AuditSource {
     /** Rows before this entry are in no index: with it the source reads only them, and from the log itself. */
     private readonly before?: string,
   ) {
-    this.walk = boundsOf(partition, log, question, after);
-    if (before !== undefined) {
-      this.walk = endedBefore(this.walk, question.direction, before);
-    }
+    const walk = boundsOf(partition, log, question, after);
+    this.walk = before === undefined ? walk : endedBefore(walk, question.direction, before);
   }
 
   /** Looks at a further stretch. @throws StoreUnavailable */
