@@ -140,7 +140,7 @@ describe('what a tenant holds and stores', () => {
 
 describe("a tenant's own limits", () => {
   const audited = async (tenant: TestTenant): Promise<Json[]> =>
-    (expectStatus(await on.holdfast.admin('GET', `/v1/admin/audit/logs?tenant_id=__admin__&resource_id=${tenant.id}&limit=100`), 200).logs as Json[]).filter(
+    (expectStatus(await on.holdfast.admin('GET', `/v1/admin/audit/logs?tenant_id=${tenant.id}&limit=100`), 200).logs as Json[]).filter(
       ({ operation }) => operation.endsWith('TenantLimits'),
     );
 
