@@ -14,7 +14,7 @@
 -- ARGV[8]   reason         free text for the audit log, or empty
 -- ARGV[9]   retention_ms   how long an ended record stays for the audit trail
 -- ARGV[10]  request_id
--- ARGV[11]  trace          trace id and flags
+-- ARGV[11]  trace          trace id and flags, then the sender: see lib/append_audit
 -- RETURNS   CLEANED now_ms walked_ms walked_id examined (reservation_id outcome detail detail)*. walked_ms is empty at the end
 -- BOUND     examine entries, of which limit are judged
 -- EMITS     those of the expiry transition

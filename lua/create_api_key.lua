@@ -16,7 +16,7 @@
 -- ARGV[9]   actor            admin
 -- ARGV[10]  actor_key_id     empty for an operator
 -- ARGV[11]  request_id
--- ARGV[12]  trace            trace id and flags
+-- ARGV[12]  trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[13]  max_api_keys     of the deployment, 0 for no limit
 -- ARGV[...] field and value pairs of the record: key_prefix, description, metadata
 -- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_CLOSED | EXPIRES_IN_PAST | LIMIT_EXCEEDED limit allowed used

@@ -13,7 +13,7 @@
 -- ARGV[7]   actor            api_key or admin_on_behalf_of
 -- ARGV[8]   key_id           the API key that asks, or empty
 -- ARGV[9]   request_id
--- ARGV[10]  trace            trace id and flags
+-- ARGV[10]  trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[11]  max_budgets      of the deployment, 0 for no limit
 -- ARGV[...] field and value pairs of the record: commit_overage_policy, metadata
 -- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE | LIMIT_EXCEEDED limit allowed used

@@ -15,7 +15,7 @@
 -- ARGV[8]   actor            api_key or admin_on_behalf_of
 -- ARGV[9]   key_id           the API key that asks, or empty
 -- ARGV[10]  request_id
--- ARGV[11]  trace            trace id and flags
+-- ARGV[11]  trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[12]  max_policies     of the deployment, 0 for no limit
 -- ARGV[...] field and value pairs of the record: description and what it sets
 -- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE | TOO_MANY limit | LIMIT_EXCEEDED limit allowed used

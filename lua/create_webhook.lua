@@ -12,7 +12,7 @@
 -- ARGV[6]   actor            api_key, admin or admin_on_behalf_of
 -- ARGV[7]   key_id           the API key that asks, or empty
 -- ARGV[8]   request_id
--- ARGV[9]   trace            trace id and flags
+-- ARGV[9]   trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[10]  max_webhooks     of the deployment for each tenant, 0 for no limit
 -- ARGV[...] field and value pairs of the record
 -- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_CLOSED | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY limit

@@ -8,7 +8,7 @@
 -- ARGV[3]   reason           free text, or empty
 -- ARGV[4]   retention_ms     how long the ended record stays for the audit trail
 -- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags
+-- ARGV[6]   trace            trace id and flags, then the sender: see lib/append_audit
 -- RETURNS   RETRIED now_ms (the outcome of expire) | RELEASED now_ms tenant amount unit returned_count scope* kept_count (scope reason)*
 --           | NOT_FOUND
 -- BOUND     scopes of one subject (at most 6)

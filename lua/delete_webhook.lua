@@ -8,7 +8,7 @@
 -- ARGV[4]   actor            api_key, admin or admin_on_behalf_of
 -- ARGV[5]   key_id           the API key that asks, or empty
 -- ARGV[6]   request_id
--- ARGV[7]   trace            trace id and flags
+-- ARGV[7]   trace            trace id and flags, then the sender: see lib/append_audit
 -- RETURNS   DELETED | NOT_FOUND | TENANT_CLOSED
 -- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
 -- EMITS     webhook.deleted

@@ -10,7 +10,7 @@
 -- ARGV[5]   actor            admin
 -- ARGV[6]   key_id           empty for an operator
 -- ARGV[7]   request_id
--- ARGV[8]   trace            trace id and flags
+-- ARGV[8]   trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[...] name and value pairs of the audit row's metadata
 -- RETURNS   ENDED response, the one that was kept first
 -- BOUND     one record

@@ -12,7 +12,7 @@
 -- ARGV[6]   actor            admin or admin_on_behalf_of
 -- ARGV[7]   key_id           empty
 -- ARGV[8]   request_id
--- ARGV[9]   trace            trace id and flags
+-- ARGV[9]   trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[10]  events_queued
 -- ARGV[...] name and value pairs of what was asked for
 -- RETURNS   FINISHED

@@ -12,7 +12,7 @@
 -- ARGV[6]   retention_ms     how long the ended record stays for the audit trail
 -- ARGV[7]   key_id           the API key that asks, or empty
 -- ARGV[8]   request_id
--- ARGV[9]   trace            trace id and flags
+-- ARGV[9]   trace            trace id and flags, then the sender: see lib/append_audit
 -- RETURNS   RELEASED fresh|replay released unit (scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND | FORBIDDEN | TENANT_CLOSED
 --           | RESERVATION_FINALIZED state | RESERVATION_EXPIRED | QUARANTINED reason
 -- BOUND     scopes of one subject (at most 6)

@@ -9,7 +9,7 @@
 -- ARGV[3]   actor          admin
 -- ARGV[4]   key_id         empty for an operator
 -- ARGV[5]   request_id
--- ARGV[6]   trace          trace id and flags
+-- ARGV[6]   trace          trace id and flags, then the sender: see lib/append_audit
 -- ARGV[...] limit and value pairs; a limit that is not named is the deployment's from now on
 -- RETURNS   SET | UNCHANGED | NOT_FOUND
 -- BOUND     the six limits

@@ -6,7 +6,7 @@
 -- ARGV[2]   actor            admin
 -- ARGV[3]   key_id           empty for an operator
 -- ARGV[4]   request_id
--- ARGV[5]   trace            trace id and flags
+-- ARGV[5]   trace            trace id and flags, then the sender: see lib/append_audit
 -- RETURNS   SET
 -- BOUND     one text
 -- EMITS     nothing

@@ -7,7 +7,7 @@
 -- ARGV[3]   actor            admin
 -- ARGV[4]   actor_key_id     empty for an operator
 -- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags
+-- ARGV[6]   trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[...] field and value pairs of the record: name, description, permissions, scope_filter, metadata
 -- RETURNS   UPDATED now_ms (field value)* | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED | KEY_EXPIRED
 -- BOUND     one key

@@ -9,7 +9,7 @@
 -- ARGV[5]   actor            admin
 -- ARGV[6]   key_id           empty for an operator
 -- ARGV[7]   request_id
--- ARGV[8]   trace            trace id and flags
+-- ARGV[8]   trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[...] field and value pairs of the record: commit_overage_policy, metadata
 -- RETURNS   CHANGED (field value)* | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
 -- BOUND     one budget

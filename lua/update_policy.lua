@@ -7,7 +7,7 @@
 -- ARGV[3]   actor            api_key or admin_on_behalf_of
 -- ARGV[4]   key_id           the API key that asks, or empty
 -- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags
+-- ARGV[6]   trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[...] field and value pairs of the record; an empty value takes the field away
 -- RETURNS   UPDATED (field value)* | NOT_FOUND | TENANT_CLOSED | DUPLICATE | INVALID_WINDOW | TOO_MANY limit
 -- BOUND     one policy, and those of its pattern (at most 32)

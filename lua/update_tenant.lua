@@ -8,7 +8,7 @@
 -- ARGV[3]   actor            admin
 -- ARGV[4]   key_id           empty for an operator
 -- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags
+-- ARGV[6]   trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[...] field and value pairs of the record: name, metadata, and the runtime's defaults
 -- RETURNS   UPDATED (field value)* | CLOSING (field value)* | NOT_FOUND | TENANT_CLOSED | IRREVERSIBLE | TTL_ABOVE_MAX max_ms
 -- BOUND     one tenant

@@ -12,7 +12,7 @@
 -- ARGV[8]   actor            api_key, admin or admin_on_behalf_of
 -- ARGV[9]   key_id           the API key that asks, or empty
 -- ARGV[10]  request_id
--- ARGV[11]  trace            trace id and flags
+-- ARGV[11]  trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[...] field and value pairs of the record; an empty value takes the field away
 -- RETURNS   UPDATED (field value)* | NOT_FOUND | TENANT_CLOSED | STALE | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY_MARKS limit
 -- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted

@@ -115,7 +115,7 @@ describe('a run ends after 256 KiB of entries, and goes on behind the last one',
     await ledger.redis.xadd(audit, '*', 'op', 'freezeBudget');
     const removed: number[] = [];
     for (let more = '1'; more === '1'; ) {
-      const reply = await ledger.scripts.run('trim_audit_log', [audit], [1000, 250]);
+      const reply = await ledger.scripts.run('trim_audit_log', [audit], ['audit', 1000, 250]);
       removed.push(Number(reply[1]));
       more = reply[2] as string;
     }
