@@ -89,6 +89,8 @@ export interface HoldfastConfig {
   /** Of one attempt. */
   readonly webhookTimeoutMs: number;
   readonly webhookConcurrency: number;
+  /** Absent when the system's are asked. */
+  readonly webhookDnsServers?: readonly string[];
   readonly webhookPollMs: number;
   readonly webhookLeaseMs: number;
   readonly webhookStaleAfterMs: number;
@@ -140,6 +142,7 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
   const adminApiKey = reading.optional(VARIABLES.adminApiKey);
   const trustProxy = reading.optional(VARIABLES.trustProxy);
   const corsOrigins = reading.optional(VARIABLES.corsOrigins);
+  const webhookDnsServers = reading.optional(VARIABLES.webhookDnsServers);
   const webhookSecretEncryptionKey = reading.optional(VARIABLES.webhookSecretEncryptionKey);
   if (redis.mode !== 'embedded' && !reading.isSet(VARIABLES.adminApiKey)) {
     reading.refuse('ADMIN_API_KEY is required with an external Redis: set at least 16 characters');
@@ -184,6 +187,7 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
     ...(trustProxy === undefined ? {} : { trustProxy }),
     ...(corsOrigins === undefined ? {} : { corsOrigins }),
     ...(webhookSecretEncryptionKey === undefined ? {} : { webhookSecretEncryptionKey }),
+    ...(webhookDnsServers === undefined ? {} : { webhookDnsServers }),
     ...webhookSettings(reading),
     logLevel: reading.required(VARIABLES.logLevel),
     metricsTenantLabel: reading.required(VARIABLES.metricsTenantLabel),

@@ -1,3 +1,4 @@
+import { Resolver } from 'node:dns';
 import { isIP } from 'node:net';
 
 /** Reads one setting from its text. Returns the value, or says what is allowed. The text is never blank. */
@@ -134,6 +135,21 @@ const origins: Parse<readonly string[]> = (value) => {
     : { allowed: 'a comma-separated list of origins such as https://dashboard.example.com or http://localhost:3000' };
 };
 
+/** Node's own rule, which takes addresses with and without a port. */
+function isDnsServer(text: string): boolean {
+  try {
+    new Resolver().setServers([text]);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const dnsServers: Parse<readonly string[]> = (value) => {
+  const entries = value.split(',').map((entry) => entry.trim());
+  return entries.every(isDnsServer) ? { value: entries } : { allowed: 'a comma-separated list of addresses such as 10.0.0.2, 10.0.0.2:5353 or [fd00::2]:53' };
+};
+
 const DAY_MS = 86_400_000;
 
 export const VARIABLES = {
@@ -187,6 +203,7 @@ export const VARIABLES = {
   webhookSecretEncryptionKey: define('WEBHOOK_SECRET_ENCRYPTION_KEY', '(generated with the embedded Redis, else required)', key32, 'Encrypts webhook secrets and headers: 32 bytes, hex or base64; the same on every instance.', true),
   webhookTimeoutMs: define('WEBHOOK_TIMEOUT_MS', '10000', integer(100, 60_000), 'How long an endpoint may take to answer one delivery.'),
   webhookConcurrency: define('WEBHOOK_CONCURRENCY', '1000', integer(2, 10_000), 'Deliveries that an instance attempts at the same time.'),
+  webhookDnsServers: define('WEBHOOK_DNS_SERVERS', "(the system's)", dnsServers, 'Name servers that the hosts of webhooks are looked up by: addresses, with a port where it is not 53, comma-separated.'),
   webhookPollMs: define('WEBHOOK_POLL_MS', '100', integer(10, 10_000), 'Pause between two looks for new events.'),
   webhookLeaseMs: define('WEBHOOK_LEASE_MS', '5000', integer(1000, 300_000), 'How long a silent dispatcher keeps its partitions before others take them over.'),
   webhookStaleAfterMs: define('WEBHOOK_STALE_AFTER_MS', String(DAY_MS), integer(1000, 30 * DAY_MS), 'A delivery that is older when its turn comes is given up.'),

@@ -153,6 +153,16 @@ const SIMPLE: readonly Simple[] = [
   },
   number('WEBHOOK_TIMEOUT_MS', 'webhookTimeoutMs', 10_000, 100, 60_000),
   number('WEBHOOK_CONCURRENCY', 'webhookConcurrency', 1000, 2, 10_000),
+  {
+    name: 'WEBHOOK_DNS_SERVERS',
+    field: 'webhookDnsServers',
+    fallback: undefined,
+    good: [
+      ['10.0.0.2', ['10.0.0.2']],
+      ['10.0.0.2:5353, [fd00::2]:53,fd00::3', ['10.0.0.2:5353', '[fd00::2]:53', 'fd00::3']],
+    ],
+    bad: ['dns.example', '10.0.0.2,', '10.0.0.2:0x', '1.2.3'],
+  },
   number('WEBHOOK_POLL_MS', 'webhookPollMs', 100, 10, 10_000),
   number('WEBHOOK_LEASE_MS', 'webhookLeaseMs', 5000, 1000, 300_000),
   number('WEBHOOK_STALE_AFTER_MS', 'webhookStaleAfterMs', 86_400_000, 1000, 30 * 86_400_000),

@@ -63,13 +63,13 @@ async function refusals(): Promise<Record<string, number>> {
   return Object.fromEntries(values.map(({ labels, value }) => [`${labels['judged']} ${labels['reason']}`, value]));
 }
 
-const post = (url = `http://${HOST}:${receiver.port}/`): Promise<AttemptOutcome> => transport.post({ url, headers: {}, body: '{}', timeoutMs: 5000 });
+const post = (url = `http://${HOST}:${receiver.port}/`): Promise<AttemptOutcome> => transport.post({ owner: 'acme', url, headers: {}, body: '{}', timeoutMs: 5000 });
 
 describe('a name that was public when it was registered', () => {
   test('and resolves to this machine when it is dialled gets nothing', async () => {
     answers = [[PUBLIC], ['127.0.0.1']];
     const url = `http://${HOST}:${receiver.port}/`;
-    expect(await policy.check(url)).toBe(url);
+    expect(await policy.check(url, 'acme')).toBe(url);
     expect(await post(url)).toMatchObject({ ok: false, reason: 'target_blocked' });
     expect([receiver.received, receiver.connectionCount]).toEqual([[], 0]);
     expect(await refusals()).toEqual({ 'dial blocked_address': 1 });
@@ -146,18 +146,20 @@ describe('the lookup', () => {
 describe('the check of a URL', () => {
   test('stores an international name in ASCII, and anything else as it was given', async () => {
     const sees: string[] = [];
+    registry = new MetricsRegistry(loadConfig({}));
     const international = new TargetPolicy(settings, (hostname) => {
       sees.push(hostname);
       return Promise.resolve([{ address: PUBLIC, family: 4 }]);
     }, new TargetMetrics(registry));
-    expect(await international.check('https://b\u00fccher.example/\u00fc')).toBe('https://xn--bcher-kva.example/%C3%BC');
-    expect(await international.check('https://Hooks.example')).toBe('https://Hooks.example');
+    expect(await international.check('https://b\u00fccher.example/\u00fc', 'acme')).toBe('https://xn--bcher-kva.example/%C3%BC');
+    expect(await international.check('https://Hooks.example', 'acme')).toBe('https://Hooks.example');
     expect(sees).toEqual(['xn--bcher-kva.example', 'hooks.example']);
   });
 
   test('refuses a name whose servers fail', async () => {
+    registry = new MetricsRegistry(loadConfig({}));
     const failing = new TargetPolicy(settings, () => Promise.reject(new Error('SERVFAIL')), new TargetMetrics(registry));
-    await expect(failing.check('https://hooks.example/')).rejects.toMatchObject({ code: 'WEBHOOK_URL_INVALID' });
+    await expect(failing.check('https://hooks.example/', 'acme')).rejects.toMatchObject({ code: 'WEBHOOK_URL_INVALID' });
     expect(await refusals()).toEqual({ 'registration unresolved': 1 });
   });
 });

@@ -46,6 +46,10 @@ class TestPolicy implements DialPolicy {
     resolve(hostname, { all: true }, (error, addresses) => (error === null ? answer(addresses) : callback(error, '', 0)));
   };
 
+  forOwner<T>(_owner: string, dial: () => T): T {
+    return dial();
+  }
+
   urlRefusal(): Promise<string | undefined> {
     return Promise.resolve(this.refusal);
   }
@@ -68,7 +72,7 @@ async function receiver(options?: Parameters<typeof WebhookReceiver.start>[0]): 
 }
 
 const post = (transport: WebhookTransport, url: string, timeoutMs = PATIENT_MS): Promise<AttemptOutcome> =>
-  transport.post({ url, headers: { 'content-type': 'application/json', 'x-test': 'yes' }, body: '{"a":"ü"}', timeoutMs });
+  transport.post({ owner: 'acme', url, headers: { 'content-type': 'application/json', 'x-test': 'yes' }, body: '{"a":"ü"}', timeoutMs });
 
 describe('a delivery', () => {
   test('is one HTTP/1.1 POST of the exact bytes, over a connection that is kept', async () => {
@@ -127,7 +131,7 @@ describe('a delivery', () => {
 
   test('with a header that HTTP cannot carry fails, and is not thrown', async () => {
     const endpoint = await receiver();
-    const outcome = await transportWith(new TestPolicy()).post({ url: endpoint.url, headers: { 'x-a': 'b\r\nx-c: d' }, body: '', timeoutMs: PATIENT_MS });
+    const outcome = await transportWith(new TestPolicy()).post({ owner: 'acme', url: endpoint.url, headers: { 'x-a': 'b\r\nx-c: d' }, body: '', timeoutMs: PATIENT_MS });
     expect(outcome).toMatchObject({ ok: false, reason: 'transport_error' });
     expect(endpoint.received).toHaveLength(0);
   });

@@ -18,6 +18,11 @@ const GIVEN_UP: Readonly<Record<GivenUpReason, string>> = {
   stale: 'the delivery was too old when its turn came',
 };
 
+/** Nothing was begun, for a reason that is not the endpoint's: the delivery is attempted again soon, and nothing counts against it. */
+export class AttemptPostponed extends Error {
+  override readonly name = 'AttemptPostponed';
+}
+
 /** One turn of a delivery: whether it is still wanted, and if so one signed POST. The subscription is read anew for each. */
 @Injectable()
 export class Attempts {
@@ -31,7 +36,7 @@ export class Attempts {
 
   /**
    * @param nowMs Redis' time
-   * @throws StoreUnavailable when the subscription cannot be read; nothing was sent then.
+   * @throws StoreUnavailable when the subscription cannot be read, AttemptPostponed; nothing was sent then.
    */
   async take(delivery: Delivery, nowMs: number): Promise<Verdict> {
     const { event } = delivery;
@@ -61,10 +66,14 @@ export class Attempts {
     const { body } = event;
     const headers = signedHeaders({ ...opened, event: event.signed, body });
     const { ok, status, durationMs, error, reason, retryAfterMs } = await this.transport.post({
-      url: target.url, headers, body, timeoutMs: this.config.webhookTimeoutMs,
+      owner: target.owner, url: target.url, headers, body, timeoutMs: this.config.webhookTimeoutMs,
     });
     if (ok) {
       return { outcome: 'SUCCESS', durationMs, status: status ?? 0 };
+    }
+    if (reason === 'lookups_busy') {
+      this.metrics.attemptPostponed();
+      throw new AttemptPostponed(error);
     }
     const message = (error ?? 'the attempt failed').slice(0, MESSAGE_MAX_LENGTH);
     return failed(target, attempts + 1, { reason: reason ?? 'transport_error', message, durationMs, status }, retryAfterMs);

@@ -29,6 +29,7 @@ export class DispatchMetrics {
   private readonly failures: LabelledCounter;
   private readonly retries: LabelledCounter;
   private readonly notStored: LabelledCounter;
+  private readonly postponed: LabelledCounter;
   private readonly stale: LabelledCounter;
   private readonly deadLetters: LabelledCounter;
   private readonly disabled: LabelledCounter;
@@ -52,6 +53,7 @@ export class DispatchMetrics {
     this.failures = counter('cycles_webhook_delivery_failed_total', 'Attempts that failed, and deliveries given up without one.', [...labels, 'reason']);
     this.retries = counter('cycles_webhook_delivery_retried_total', 'Failed attempts after which another one was planned.');
     this.notStored = counter('holdfast_webhook_retries_not_stored_total', 'Retries that the queue could not store; the deliveries stay where they are and are attempted again.', []);
+    this.postponed = counter('holdfast_webhook_attempts_postponed_total', 'Attempts that were not begun because too many host names were being looked up; they are made soon.', []);
     this.stale = counter('cycles_webhook_delivery_stale_total', 'Deliveries that were too old when their turn came.', ['tenant']);
     this.deadLetters = counter('holdfast_webhook_dead_letters_total', 'Deliveries that failed for good: after their last attempt, or too old for one.', []);
     this.disabled = counter('cycles_webhook_subscription_auto_disabled_total', 'Subscriptions that failed too often in a row.', ['tenant', 'reason']);
@@ -77,6 +79,10 @@ export class DispatchMetrics {
     if (sinceEventMs !== undefined) {
       this.untilFirst.observe(Math.max(0, sinceEventMs) / 1000);
     }
+  }
+
+  attemptPostponed(): void {
+    this.postponed.inc();
   }
 
   attemptSucceeded(labels: DeliveryLabels, status: number, durationMs: number): void {

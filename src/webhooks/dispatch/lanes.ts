@@ -4,7 +4,7 @@ import { ConcurrencyLimiter } from '../../concurrency/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { LOGGER, type Logger } from '../../logging/index.js';
 import { lanesKey, StoreUnavailable } from '../../redis/index.js';
-import { Attempts, givenUp } from './attempts.js';
+import { AttemptPostponed, Attempts, givenUp } from './attempts.js';
 import { laneOf, type Delivery, type Verdict } from './delivery.js';
 import { DeliveryStore } from './delivery-store.js';
 import type { DispatchPartition } from './dispatch-partition.js';
@@ -141,9 +141,9 @@ export class Lanes {
     }
   }
 
-  /** An outage is told once by the connection. */
+  /** An outage is told once by the connection, and what is postponed is counted. */
   private tell(lane: Lane, error: unknown): void {
-    if (!(error instanceof StoreUnavailable)) {
+    if (!(error instanceof StoreUnavailable || error instanceof AttemptPostponed)) {
       this.logger.error({ err: error, lane: lane.name }, 'a delivery could not be attempted; it is tried again');
     }
   }

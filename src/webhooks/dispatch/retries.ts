@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { Attempts } from './attempts.js';
+import { AttemptPostponed, Attempts } from './attempts.js';
 import type { DeliveryAddress } from './delivery.js';
 import { DeliveryStore } from './delivery-store.js';
 import { Lanes } from './lanes.js';
@@ -46,6 +46,8 @@ export class Retries {
     let verdict;
     try {
       verdict = await this.attempts.take(delivery, this.store.clock.nowMs());
+    } catch (error) {
+      throw error instanceof AttemptPostponed ? new RetryLater(SOON_MS * (1 + Math.random())) : error;
     } finally {
       slots.giveBack(claim);
     }

@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { eventJson, type CyclesEvent } from '../../event-log/index.js';
+import { TooBusy } from '../../ledger/index.js';
 import { MetricsRegistry, type LabelledCounter } from '../../metrics/index.js';
 import { ifUnbroken, SecretBox } from '../secrets/index.js';
 import { openMaterial, signedHeaders, type SealedMaterial } from '../signing/index.js';
@@ -8,6 +9,7 @@ import { WebhookTransport, type AttemptOutcome } from '../transport/index.js';
 
 /** Whoever asks waits for the answer, so a probe gets no more than this even where deliveries do. */
 const LONGEST_MS = 10_000;
+const RETRY_AFTER_S = 2;
 
 /** WebhookTestResponse of cycles-governance-admin-v0.1.25. The id is there when something was sent. */
 export interface ProbeResult {
@@ -20,6 +22,7 @@ export interface ProbeResult {
 
 /** An endpoint with what its deliveries are signed with. */
 export interface ProbeTarget extends SealedMaterial {
+  readonly owner: string;
   readonly url: string;
 }
 
@@ -43,6 +46,7 @@ export class Prober {
     });
   }
 
+  /** @throws TooBusy when too many host names are being looked up for the owner; nothing was sent. */
   async send(target: ProbeTarget, event: CyclesEvent, traceFlags: string): Promise<ProbeResult> {
     const material = ifUnbroken(() => openMaterial(this.box, target));
     if (material === undefined) {
@@ -52,8 +56,11 @@ export class Prober {
     const body = eventJson(event);
     const { event_id: eventId, event_type: eventType, trace_id: traceId, request_id: requestId } = event;
     const headers = signedHeaders({ ...material, body, event: { eventId, eventType, traceId, traceFlags, requestId } });
-    const outcome = await this.transport.post({ url: target.url, headers, body, timeoutMs: this.timeoutMs });
+    const outcome = await this.transport.post({ owner: target.owner, url: target.url, headers, body, timeoutMs: this.timeoutMs });
     this.probes.inc({ result: outcome.ok ? 'success' : (outcome.reason ?? 'transport_error') });
+    if (outcome.reason === 'lookups_busy') {
+      throw new TooBusy(outcome.error ?? '', RETRY_AFTER_S);
+    }
     return resultOf(outcome, eventId);
   }
 }

@@ -70,7 +70,7 @@ export class SubscriptionsService {
     if (Object.values(headers).includes(MASK)) {
       throw new Refusal('INVALID_REQUEST', `headers: ${MASK} stands for a stored value, and a new subscription has none`, { field: 'headers' });
     }
-    const url = await this.targets.check(request.url);
+    const url = await this.targets.check(request.url, owner);
     const stored = sealHeaders(this.box, headers);
     const fields: FieldPair[] = [
       ...defaultFields(), ['ur', url], ['se', this.box.seal(secret)],
@@ -140,7 +140,7 @@ export class SubscriptionsService {
     requireWithinKey(caller, scopeFilter === '' ? undefined : scopeFilter ?? fields.get('sf'));
     return [
       ...changes,
-      ...(url === undefined || url === fields.get('ur') ? [] : [['ur', await this.targets.check(url)] as const]),
+      ...(url === undefined || url === fields.get('ur') ? [] : [['ur', await this.targets.check(url, fieldOf(fields, 'tn'))] as const]),
       ...(types === undefined ? [] : [['et', listText(types)] as const]),
       ...(categories === undefined ? [] : [['ec', listText(categories)] as const]),
       ...headerFields(headers === undefined ? undefined : mergeHeaders(this.box, fields.get('hd'), headers)),

@@ -1,46 +1,136 @@
-import { lookup, type LookupAddress } from 'node:dns';
+import type { LookupAddress } from 'node:dns';
+import { isIP } from 'node:net';
+import { LRUCache } from 'lru-cache';
+import { ConcurrencyLimiter, type Claim } from '../../concurrency/index.js';
+import { NOT_FOUND, TIMED_OUT, type ResolvedAddress, type ResolveHost } from './name-servers.js';
+import type { LookupOutcome } from './target.metrics.js';
 
-/** All addresses of a host name, or of a text that is an address already. */
-export type ResolveHost = (hostname: string) => Promise<readonly LookupAddress[]>;
+/** The code of the error of a lookup that was not begun, because too many are under way for its owner. It says nothing about the name. */
+export const LOOKUPS_BUSY = 'ELOOKUPSBUSY';
 
-/** A name server that does not answer must not hold a request, nor an attempt until its own time is up. */
-const LOOKUP_TIMEOUT_MS = 5000;
+/** Names that are asked for at the same time, in all and for one owner; c-ares needs a socket or two for each. */
+const AT_ONCE = 128;
+const AT_ONCE_PER_OWNER = 16;
+const WAITING_PER_OWNER = 256;
+/** Shorter than an attempt may take: what waits longer is postponed, and its own time limit does not end it. */
+const QUEUE_MS = 1000;
+/** An answer is kept for as long as its server allows, but no longer than the first; a failure for the second. */
+const KEPT_MAX_MS = 30_000;
+const FAILURE_KEPT_MS = 5000;
+/** Names that failed have places of their own for so long, so that they do not hold up those that work. */
+const TROUBLED_MS = 600_000;
+const NAMES_KEPT = 10_000;
 
-/** As the system resolves, /etc/hosts included. */
-export const resolveBySystem: ResolveHost = (hostname) =>
-  new Promise((done, fail) => {
-    lookup(hostname, { all: true }, (error, addresses) => (error === null ? done(addresses) : fail(error)));
-  });
+export interface LookupCounts {
+  lookedUp(outcome: LookupOutcome): void;
+}
+
+type Answer = { readonly addresses: readonly LookupAddress[] } | { readonly error: Error };
+type KeptAnswer = Answer & { readonly untilMs: number };
 
 /**
- * Looks names up, each once at a time. The system's lookup cannot be given up and keeps one of the process' few threads until it
- * ends, so whoever asks for a name whose servers do not answer must not start another one: it would take the threads away from
- * the names of everybody else.
+ * Looks host names up: few at the same time, of each owner and in all, each name once at a time, and not again while its answer or
+ * failure is fresh. Names that failed share half of the places, and of their owner's have some of their own, so that a name whose
+ * servers do not answer delays no name that works.
  */
 export class HostLookups {
+  /** By name, whoever asked first: these have a place. */
   private readonly underWay = new Map<string, Promise<readonly LookupAddress[]>>();
+  /** By owner and name: nobody waits in the queue of another owner. */
+  private readonly queued = new Map<string, Promise<readonly LookupAddress[]>>();
+  private readonly known = new LRUCache<string, KeptAnswer>({ max: NAMES_KEPT });
+  /** Until when each name counts as one that failed. */
+  private readonly troubled = new LRUCache<string, number>({ max: NAMES_KEPT });
+  private readonly places = new ConcurrencyLimiter({ total: AT_ONCE, perOwner: AT_ONCE_PER_OWNER, waitingPerOwner: WAITING_PER_OWNER });
 
-  constructor(private readonly resolve: ResolveHost) {}
+  constructor(
+    private readonly resolve: ResolveHost,
+    private readonly counts: LookupCounts,
+  ) {}
 
-  /** Rejects when there is no answer within 5 s, and from then on at once for as long as the system still waits. */
-  addressesOf(hostname: string): Promise<readonly LookupAddress[]> {
-    const known = this.underWay.get(hostname);
-    if (known !== undefined) {
-      return known;
+  get inUse(): number {
+    return this.places.inUse;
+  }
+
+  get waiting(): number {
+    return this.places.waiting;
+  }
+
+  /**
+   * @param owner whose subscription asks; it pays for the lookup unless another one asks for the same name already
+   * @throws an error with the code LOOKUPS_BUSY, or with what is wrong with the name
+   */
+  addressesOf(hostname: string, owner: string): Promise<readonly LookupAddress[]> {
+    const family = isIP(hostname);
+    if (family !== 0) {
+      return Promise.resolve([{ address: hostname, family }]);
     }
-    const answer = this.resolve(hostname);
-    const inTime = withinTime(answer, hostname);
-    this.underWay.set(hostname, inTime);
-    const forget = (): boolean => this.underWay.delete(hostname);
-    answer.then(forget, forget);
-    return inTime;
+    const key = `${owner} ${hostname}`;
+    const same = this.answerAtHand(hostname) ?? this.queued.get(key);
+    if (same !== undefined) {
+      return same;
+    }
+    const answer = this.inTurn(hostname, owner).finally(() => this.queued.delete(key));
+    this.queued.set(key, answer);
+    return answer;
+  }
+
+  private answerAtHand(hostname: string): Promise<readonly LookupAddress[]> | undefined {
+    const known = this.known.get(hostname);
+    if (known === undefined || known.untilMs <= performance.now()) {
+      return this.underWay.get(hostname);
+    }
+    this.counts.lookedUp('known');
+    return 'error' in known ? Promise.reject(known.error) : Promise.resolve(known.addresses);
+  }
+
+  private async inTurn(hostname: string, owner: string): Promise<readonly LookupAddress[]> {
+    const slow = (this.troubled.get(hostname) ?? 0) > performance.now();
+    const claim: Claim = { owner: slow ? `troubled ${owner}` : owner, slow };
+    if ((await this.places.take(claim, { waitMs: QUEUE_MS })) !== 'taken') {
+      this.counts.lookedUp('busy');
+      throw Object.assign(new Error('too many host names are being looked up'), { code: LOOKUPS_BUSY });
+    }
+    try {
+      // Another owner may have asked for the same name meanwhile.
+      const same = this.answerAtHand(hostname);
+      if (same !== undefined) {
+        return await same;
+      }
+      const answer = this.lookUp(hostname).finally(() => this.underWay.delete(hostname));
+      this.underWay.set(hostname, answer);
+      return await answer;
+    } finally {
+      this.places.giveBack(claim);
+    }
+  }
+
+  private async lookUp(hostname: string): Promise<readonly LookupAddress[]> {
+    try {
+      const addresses = await this.resolve(hostname);
+      this.counts.lookedUp('found');
+      this.troubled.delete(hostname);
+      this.keep(hostname, { addresses }, keptMs(addresses));
+      return addresses;
+    } catch (error) {
+      this.counts.lookedUp(outcomeOf(error));
+      this.troubled.set(hostname, performance.now() + TROUBLED_MS);
+      this.keep(hostname, { error: error as Error }, FAILURE_KEPT_MS);
+      throw error;
+    }
+  }
+
+  private keep(hostname: string, answer: Answer, forMs: number): void {
+    this.known.set(hostname, { ...answer, untilMs: performance.now() + forMs });
   }
 }
 
-function withinTime<T>(work: Promise<T>, hostname: string): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_done, fail) => {
-    timer = setTimeout(() => fail(new Error(`${hostname} was not resolved within ${LOOKUP_TIMEOUT_MS} ms`)), LOOKUP_TIMEOUT_MS);
-  });
-  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+/** Who resolves without a time to live says that the answer is not to be kept. */
+function keptMs(addresses: readonly ResolvedAddress[]): number {
+  return Math.min(KEPT_MAX_MS, ...addresses.map(({ ttl = 0 }) => ttl * 1000));
+}
+
+function outcomeOf(error: unknown): LookupOutcome {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === NOT_FOUND ? 'not_found' : code === TIMED_OUT ? 'timeout' : 'failed';
 }

@@ -1,8 +1,11 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import type { LookupAddress } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { Inject, Injectable } from '@nestjs/common';
-import { Refusal } from '../../ledger/index.js';
-import { HostLookups, type ResolveHost } from './host-lookups.js';
+import { Refusal, TooBusy } from '../../ledger/index.js';
+import { SYSTEM_OWNER } from '../../redis/index.js';
+import { HostLookups, LOOKUPS_BUSY } from './host-lookups.js';
+import type { ResolveHost } from './name-servers.js';
 import { SecuritySettings, type SecurityRules } from './security-settings.js';
 import { TargetMetrics, type RefusalReason } from './target.metrics.js';
 import { matchesPattern } from './url-patterns.js';
@@ -15,6 +18,7 @@ export const TARGET_BLOCKED = 'ETARGETBLOCKED';
 /** What URL parsers drop or turn round in silence, so that two readers could see two hosts. */
 const AMBIGUOUS = /[\s\\\p{Cc}]/u;
 const ASCII = /^[!-~]*$/;
+const RETRY_AFTER_S = 2;
 
 interface TargetRefusal {
   readonly reason: RefusalReason;
@@ -29,24 +33,28 @@ interface TargetRefusal {
 @Injectable()
 export class TargetPolicy {
   private readonly lookups: HostLookups;
+  /** Whose delivery the connection is made for. */
+  private readonly owner = new AsyncLocalStorage<string>();
 
   constructor(
     private readonly settings: SecuritySettings,
     @Inject(RESOLVE_HOST) resolve: ResolveHost,
     private readonly metrics: TargetMetrics,
   ) {
-    this.lookups = new HostLookups(resolve);
+    this.lookups = new HostLookups(resolve, metrics);
+    metrics.showLookups(() => this.lookups.inUse, () => this.lookups.waiting);
   }
 
   /**
    * Judges a URL for a subscription, by the configuration of this moment and by what its host resolves to.
+   * @param owner whose subscription it is for
    * @returns the URL as it is to be stored: as given, or with its host in ASCII where it has other letters.
-   * @throws Refusal WEBHOOK_URL_INVALID; StoreUnavailable
+   * @throws Refusal WEBHOOK_URL_INVALID; TooBusy when too many names are being looked up for the owner; StoreUnavailable
    */
-  async check(text: string): Promise<string> {
+  async check(text: string, owner: string): Promise<string> {
     const url = URL.canParse(text) && !AMBIGUOUS.test(text) ? new URL(text) : undefined;
     const rules = await this.settings.current();
-    const refusal = url === undefined ? MALFORMED : (refusalOf(url, rules) ?? (await this.hostRefusal(url, rules)));
+    const refusal = url === undefined ? MALFORMED : (refusalOf(url, rules) ?? (await this.hostRefusal(url, rules, owner)));
     if (refusal !== undefined) {
       this.metrics.refused('registration', refusal.reason);
       throw new Refusal('WEBHOOK_URL_INVALID', refusal.message, { field: 'url' });
@@ -68,6 +76,11 @@ export class TargetPolicy {
     return this.settings.lastSeen().revision;
   }
 
+  /** Makes the lookups of all that `dial` begins those of an owner. */
+  forOwner<T>(owner: string, dial: () => T): T {
+    return this.owner.run(owner, dial);
+  }
+
   /** For `net.connect`, which asks it for names only; whoever dials an address asks it itself. */
   readonly lookup: LookupFunction = (hostname, options, callback) => {
     this.allowedAddresses(hostname, options.family).then(
@@ -85,7 +98,7 @@ export class TargetPolicy {
 
   /** One forbidden address condemns the whole answer: a name that mixes them has no good reason to. */
   private async allowedAddresses(hostname: string, family: number | string | undefined): Promise<readonly LookupAddress[]> {
-    const [rules, found] = await Promise.all([this.settings.recent(), this.lookups.addressesOf(hostname)]);
+    const [rules, found] = await Promise.all([this.settings.recent(), this.lookups.addressesOf(hostname, this.owner.getStore() ?? SYSTEM_OWNER)]);
     const addresses = found.filter((entry) => (family !== 4 && family !== 6) || entry.family === family);
     if (addresses.length === 0) {
       throw Object.assign(new Error(`${hostname} has no address`), { code: 'ENOTFOUND' });
@@ -97,9 +110,14 @@ export class TargetPolicy {
     return addresses;
   }
 
-  private async hostRefusal(url: URL, rules: SecurityRules): Promise<TargetRefusal | undefined> {
+  private async hostRefusal(url: URL, rules: SecurityRules, owner: string): Promise<TargetRefusal | undefined> {
     const host = url.hostname.replace(/^\[|\]$/g, '');
-    const addresses = await this.lookups.addressesOf(host).catch(() => []);
+    const addresses = await this.lookups.addressesOf(host, owner).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === LOOKUPS_BUSY) {
+        throw new TooBusy(error.message, RETRY_AFTER_S);
+      }
+      return [];
+    });
     if (addresses.length === 0) {
       return { reason: 'unresolved', message: 'the host of the URL cannot be resolved' };
     }

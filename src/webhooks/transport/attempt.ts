@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici';
-import { TARGET_BLOCKED } from '../target-policy/index.js';
+import { LOOKUPS_BUSY, TARGET_BLOCKED } from '../target-policy/index.js';
 import { retryAfterMs, type AnswerHeaders } from './retry-after.js';
 
 /** An answer's body says nothing that matters, so this much of it is read to keep the connection, and no more. */
@@ -8,7 +8,8 @@ export const ANSWER_MAX_BYTES = 64 * 1024;
 const ANSWER_END_MS = 1000;
 const ERROR_MAX_LENGTH = 512;
 
-export type FailureReason = 'http_3xx' | 'http_4xx' | 'http_5xx' | 'transport_error' | 'target_blocked';
+/** `lookups_busy` says nothing about the endpoint: nothing was begun. */
+export type FailureReason = 'http_3xx' | 'http_4xx' | 'http_5xx' | 'transport_error' | 'target_blocked' | 'lookups_busy';
 
 export interface AttemptOutcome {
   /** A status of 200 to 299. */
@@ -72,7 +73,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
-    this.finish(this.answer ?? this.failure(wordsOf(error), isBlocked(error) ? 'target_blocked' : 'transport_error'));
+    this.finish(this.answer ?? this.failure(wordsOf(error), reasonOf(error)));
   }
 
   /** Ends the attempt with what is known; the connection is of no use to anybody after that. */
@@ -111,8 +112,9 @@ function causesOf(error: Error): readonly Error[] {
   return error instanceof AggregateError ? (error.errors as readonly Error[]) : [error];
 }
 
-function isBlocked(error: Error): boolean {
-  return causesOf(error).some((cause) => (cause as NodeJS.ErrnoException).code === TARGET_BLOCKED);
+function reasonOf(error: Error): FailureReason {
+  const codes = causesOf(error).map((cause) => (cause as NodeJS.ErrnoException).code);
+  return codes.includes(TARGET_BLOCKED) ? 'target_blocked' : codes.includes(LOOKUPS_BUSY) ? 'lookups_busy' : 'transport_error';
 }
 
 function wordsOf(error: Error): string {

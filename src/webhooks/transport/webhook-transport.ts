@@ -15,11 +15,15 @@ export interface DialPolicy {
   readonly lookup: LookupFunction;
   /** Why the configuration of the moment refuses a URL before its host is looked up, in words; undefined when it does not. */
   urlRefusal(url: URL): Promise<string | undefined>;
+  /** Makes the lookups of all that `dial` begins those of an owner. */
+  forOwner<T>(owner: string, dial: () => T): T;
   /** Changes with the configuration that `urlRefusal` asked. */
   revision(): string | number;
 }
 
 export interface WebhookRequest {
+  /** Whose subscription it is. */
+  readonly owner: string;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Buffer;
@@ -70,14 +74,15 @@ export class WebhookTransport implements OnApplicationShutdown {
     await this.agent.destroy();
   }
 
-  private send(url: URL, { headers, body, timeoutMs }: WebhookRequest): Promise<AttemptOutcome> {
+  private send(url: URL, { owner, headers, body, timeoutMs }: WebhookRequest): Promise<AttemptOutcome> {
     const agent = this.agentOfNow();
     return new Promise((resolve) => {
       const attempt = new Attempt(timeoutMs, resolve);
       // The attempt has one time limit for all of it; undici's own would only be others.
       const noLimits = { headersTimeout: 0, bodyTimeout: 0 };
       try {
-        agent.dispatch({ ...noLimits, origin: url.origin, path: url.pathname + url.search, method: 'POST', headers, body }, attempt);
+        const request = { ...noLimits, origin: url.origin, path: url.pathname + url.search, method: 'POST', headers, body } as const;
+        this.policy.forOwner(owner, () => agent.dispatch(request, attempt));
       } catch (error) {
         attempt.onResponseError(undefined, error as Error);
       }
