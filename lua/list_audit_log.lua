@@ -87,7 +87,7 @@ local function entries_from(bound, count)
 end
 
 local reply, rows, examined, read = { '', '0' }, 0, 0, 0
-while true do
+while examined < examine do
   local entries = entries_from(start, math.min(ENTRIES_A_STEP, examine - examined))
   for _, entry in ipairs(entries) do
     local fields = entry[2]
@@ -114,3 +114,4 @@ while true do
     return reply
   end
 end
+return reply

@@ -1,0 +1,97 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { expect, test } from '@jest/globals';
+import { code } from '../support/script-text.js';
+
+const LUA = new URL('../../lua/', import.meta.url);
+
+/** Calls without a limit of their own, by file and command, and what bounds them all the same. */
+const EXCEPTIONS: Readonly<Record<string, string>> = {
+  'find_webhook HGETALL': 'one record',
+  'lease_announce ZRANGE': 'the instances of one deployment',
+  'lease_instances ZRANGEBYSCORE': 'the instances of one deployment',
+  'lib/listing HGETALL': 'one record, whose free texts were found to be short',
+  'lib/listing HKEYS': 'the names of one record',
+  'lib/record HGETALL': 'one record; whoever reads many takes short_fields',
+  'lib/webhook HGETALL': 'one record',
+  'lib/webhook HKEYS': 'fifty counted thresholds at most',
+  'list_deliveries HGETALL': 'records of short fields',
+  'list_deliveries ZRANGEBYSCORE': 'the deliveries of one instant, which one run of queue_deliveries or replay_events made',
+  'list_deliveries ZREVRANGEBYSCORE': 'likewise',
+  'update_policy HGETALL': 'one record',
+};
+
+const UNBOUNDED = ['SMEMBERS', 'HVALS', 'KEYS', 'SCAN', 'SSCAN', 'HSCAN', 'ZSCAN', 'SORT', 'SUNION', 'SINTER', 'SDIFF', 'ZUNION', 'ZINTER', 'ZDIFF'];
+const WHOLE = ['HGETALL', 'HKEYS', ...UNBOUNDED];
+
+interface Call {
+  readonly file: string;
+  readonly command: string;
+  readonly text: string;
+  /** Whether the call is all that a reply holds beside a word: the record that the script is about. */
+  readonly isReply: boolean;
+}
+
+function filesOf(folder: string): string[] {
+  return readdirSync(new URL(folder, LUA)).filter((name) => name.endsWith('.lua')).map((name) => `${folder}${name.slice(0, -4)}`);
+}
+
+/** The commands that a script runs, with their arguments up to the closing parenthesis. */
+function callsIn(file: string): Call[] {
+  const text = code(readFileSync(new URL(`${file}.lua`, LUA), 'utf8'));
+  return [...text.matchAll(/redis\.p?call\('([A-Z]+)'/g)].map(({ index, 1: command = '' }) => {
+    // Parentheses in strings count for nothing: '(' begins an exclusive bound.
+    const plain = text.slice(index).replace(/'[^'\n]*'/g, (quoted) => '_'.repeat(quoted.length));
+    let [size, depth] = [plain.indexOf('('), 0];
+    do {
+      depth += plain[size] === '(' ? 1 : plain[size] === ')' ? -1 : 0;
+      size += 1;
+    } while (depth > 0 && size < plain.length);
+    const line = text.slice(text.lastIndexOf('\n', index) + 1, index);
+    return { file, command, text: text.slice(index, index + size), isReply: /^\s*return \{.*unpack\($/.test(line) };
+  });
+}
+
+function isBounded({ command, text, isReply }: Call): boolean {
+  if (/^Z(REV)?RANGEBY/.test(command)) {
+    return text.includes("'LIMIT'");
+  }
+  if (/^X(REV)?RANGE$/.test(command)) {
+    const [, , from, to] = text.split(/,\s*/);
+    return text.includes("'COUNT'") || from === to?.replace(/\)$/, '');
+  }
+  if (command === 'XREADGROUP' || command === 'XREAD') {
+    return text.includes("'COUNT'");
+  }
+  if (/^(Z(REV)?|L)RANGE$/.test(command)) {
+    return !/-1\b/.test(text.replace(/- 1\b/g, ''));
+  }
+  return !WHOLE.includes(command) || (command === 'HGETALL' && isReply);
+}
+
+const files = [...filesOf('./'), ...filesOf('./lib/')].map((file) => file.slice(2));
+const nameOf = ({ file, command }: Call): string => `${file} ${command}`;
+
+test('no script reads a whole set, list, stream or hash, but for those that are small by themselves', () => {
+  const unbounded = files.flatMap(callsIn).filter((call) => !isBounded(call));
+  expect(unbounded.filter((call) => EXCEPTIONS[nameOf(call)] === undefined).map(({ file, text }) => `${file}: ${text}`)).toEqual([]);
+  expect(Object.keys(EXCEPTIONS).filter((name) => !unbounded.some((call) => nameOf(call) === name))).toEqual([]);
+});
+
+test('no script loops until something outside of it ends', () => {
+  expect(files.filter((file) => /while true|repeat\b/.test(code(readFileSync(new URL(`${file}.lua`, LUA), 'utf8'))))).toEqual([]);
+});
+
+test('the check itself tells what is bounded from what is not', () => {
+  const judged = (text: string): boolean => {
+    const command = /'([A-Z]+)'/.exec(text)?.[1] ?? '';
+    return isBounded({ file: 'probe', command, text, isReply: false });
+  };
+  expect(judged("redis.call('ZRANGEBYSCORE', key, from, to)")).toBe(false);
+  expect(judged("redis.call('ZRANGEBYLEX', key, from, to, 'LIMIT', 0, limit)")).toBe(true);
+  expect(judged("redis.call('XRANGE', key, '-', '+')")).toBe(false);
+  expect(judged("redis.call('XRANGE', key, id, id)")).toBe(true);
+  expect(judged("redis.call('ZRANGE', key, 0, -1)")).toBe(false);
+  expect(judged("redis.call('ZRANGE', key, from, from + limit - 1)")).toBe(true);
+  expect(judged("redis.call('HGETALL', key)")).toBe(false);
+  expect(judged("redis.call('SMEMBERS', key)")).toBe(false);
+});
