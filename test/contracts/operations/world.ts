@@ -1,6 +1,7 @@
 import { Redis } from 'ioredis';
 import { ADMIN_API_KEY, expectStatus, Holdfast, newKey, reserveBody, type Answer, type TestTenant } from '../../support/holdfast.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { AuditTrail } from '../../../src/audit-trail/index.js';
 import { budgetKey, reservationKey, tenantKey, ttlIndexKey } from '../../../src/redis/index.js';
 
 /** One request that succeeds as it is; the failures that every operation has in common are made from it. */
@@ -89,6 +90,9 @@ export class World {
 
   /** While `work` runs, every record of the service has a type that no operation can read. */
   async whileDamaged<T>(work: () => Promise<T>): Promise<T> {
+    // Rows of the audit log are written behind the answers.
+    const trail = this.holdfast.app.get(AuditTrail);
+    await trail.settled();
     const keys = await this.redis.keys(`${TAG}*`);
     const dumps = await Promise.all(keys.map((key) => this.redis.dumpBuffer(key)));
     // A stream suits no operation but those that read one; a string or a hash would be what some of them expect.
@@ -101,6 +105,7 @@ export class World {
     try {
       return await work();
     } finally {
+      await trail.settled();
       await Promise.all([...(await this.redis.keys(`${TAG}*`))].map((key) => this.redis.del(key)));
       await Promise.all(keys.map((key, index) => this.redis.restore(key, 0, dumps[index] as Buffer)));
     }

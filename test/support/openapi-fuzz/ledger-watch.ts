@@ -1,13 +1,29 @@
 import { Redis } from 'ioredis';
 
-/** Told in them are refusals too: the event log, its indexes and the audit log. */
-const TOLD = /^\{p[0-9a-f]{2}\}(events$|ev:|co:|audit$)/;
+/** Told in them are refusals too: the event log, the audit logs and their indexes. */
+const TOLD = /^\{p[0-9a-f]{2}\}(events$|ev:|co:|audit(-brief|-indexed)?($|:))/;
 
+/** A dump of a hash or a set tells of its order, too, which a read may change. */
 const DIGEST_ALL = `
+local function contents(key)
+  local kind, texts = redis.call('TYPE', key).ok, {}
+  if kind == 'hash' then
+    local fields = redis.call('HGETALL', key)
+    for i = 1, #fields, 2 do
+      texts[#texts + 1] = #fields[i] .. ':' .. fields[i] .. fields[i + 1]
+    end
+  elseif kind == 'set' then
+    texts = redis.call('SMEMBERS', key)
+  else
+    return redis.call('DUMP', key)
+  end
+  table.sort(texts)
+  return table.concat(texts, string.char(0))
+end
 local reply = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
   reply[#reply + 1] = key
-  reply[#reply + 1] = redis.sha1hex(redis.call('DUMP', key)) .. ' until ' .. redis.call('PEXPIRETIME', key)
+  reply[#reply + 1] = redis.sha1hex(contents(key)) .. ' until ' .. redis.call('PEXPIRETIME', key)
 end
 return reply`;
 
