@@ -1,4 +1,6 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
+import { webhookSecurityKey } from '../../src/redis/index.js';
+import { DEFAULT_RANGES_OF_0_5 } from '../../src/webhooks/target-policy/security-config.dto.js';
 import { expectRefusal, expectStatus, type Answer, type Json } from '../support/holdfast.js';
 import { PUBLIC_URL, Subscriber } from '../support/subscriber.js';
 import { auditEntriesOf } from '../support/stored-audit.js';
@@ -29,6 +31,17 @@ describe('the security configuration', () => {
     expect(expectStatus(await put(config), 200)).toEqual(config);
     expect(await get()).toEqual(config);
     expect(expectStatus(await put({ allow_http: true }), 200)).toEqual({ ...before, allow_http: true });
+  });
+
+  test('follows the default of this version where the one of 0.5 is stored, and keeps every other list', async () => {
+    const key = webhookSecurityKey(on.stored.tagOf('__system__'));
+    const before = (await get()).blocked_cidr_ranges as string[];
+    await on.stored.redis.set(key, JSON.stringify({ blocked_cidr_ranges: DEFAULT_RANGES_OF_0_5, allowed_url_patterns: [], allow_http: true }));
+    expect(await get()).toEqual({ blocked_cidr_ranges: before, allowed_url_patterns: [], allow_http: true });
+    const chosen = DEFAULT_RANGES_OF_0_5.slice(1);
+    expectStatus(await put({ blocked_cidr_ranges: chosen }), 200);
+    expect((await get()).blocked_cidr_ranges).toEqual(chosen);
+    expectStatus(await put({}), 200);
   });
 
   test('has an audit row for each change, with what it was changed to', async () => {
@@ -101,6 +114,12 @@ describe('a URL for webhooks', () => {
     ['a compatible loopback', 'https://[::127.0.0.1]/'],
     ['a private address behind NAT64', 'https://[64:ff9b::10.0.0.1]/'],
     ['a private address behind 6to4', 'https://[2002:c0a8:0101::1]/'],
+    ['a translated loopback', 'https://[::ffff:0:127.0.0.1]/'],
+    ['a Teredo address', 'https://[2001:0:4136:e378:8000:63bf:3fff:fdd2]/'],
+    ['the discard prefix', 'https://[100::1]/'],
+    ['a segment routing identifier', 'https://[5f00::1]/'],
+    ['a documentation address', 'https://203.0.113.7/'],
+    ['an IPv6 documentation address', 'https://[2001:db8::1]/'],
   ])('is refused with %s, at creation and later', async (_what, url) => {
     const tenant = await subscriber();
     expectRefusal(await tenant.create({ url }), 400, 'WEBHOOK_URL_INVALID');
@@ -140,11 +159,11 @@ describe('a URL for webhooks', () => {
 
   test('must match one of the allowed patterns, if there are any', async () => {
     const tenant = await subscriber();
-    expectStatus(await put({ allowed_url_patterns: ['https://93.184.216.*/hooks/*', 'https://198.51.100.7'] }), 200);
-    for (const url of ['https://93.184.216.34/hooks/a', 'https://93.184.216.35/hooks/', 'https://198.51.100.7/anything']) {
+    expectStatus(await put({ allowed_url_patterns: ['https://93.184.216.*/hooks/*', 'https://93.184.217.7'] }), 200);
+    for (const url of ['https://93.184.216.34/hooks/a', 'https://93.184.216.35/hooks/', 'https://93.184.217.7/anything']) {
       expectStatus(await tenant.create({ url }), 201);
     }
-    for (const url of ['https://93.184.216.34/hook', 'https://198.51.100.8/93.184.216.34/hooks/a', 'https://93.184.216.34:8443/hooks/a']) {
+    for (const url of ['https://93.184.216.34/hook', 'https://93.184.217.8/93.184.216.34/hooks/a', 'https://93.184.216.34:8443/hooks/a', 'https://93.184.216.34/hooks/..%2fadmin', 'https://93.184.216.34/hooks/%252e%252e%255cadmin']) {
       expectRefusal(await tenant.create({ url }), 400, 'WEBHOOK_URL_INVALID');
     }
   });

@@ -15,7 +15,7 @@ function rangeOf(text: string): Range | undefined {
   const [, address = '', bits] = CIDR.exec(text) ?? [];
   const family = isIP(address);
   const prefix = Number(bits);
-  const known = family === 4 || (family === 6 && embeddedIn(address)?.mapped !== true);
+  const known = family === 4 || (family === 6 && !isMapped(groupsOf(address)));
   return known && prefix <= LONGEST_PREFIX[family] ? { address, prefix, family } : undefined;
 }
 
@@ -39,8 +39,8 @@ export class AddressRules {
   }
 
   /**
-   * Whether an address, or the IPv4 address that an IPv6 one leads to (mapped, compatible, NAT64, 6to4), is in a blocked range.
-   * What is no address is blocked.
+   * Whether an address, or an IPv4 address that an IPv6 one leads to (mapped, compatible, translated, NAT64, 6to4, Teredo,
+   * ISATAP), is in a blocked range. What is no address is blocked.
    */
   blocks(address: string): boolean {
     const bare = address.replace(/%.*$/, '');
@@ -48,10 +48,10 @@ export class AddressRules {
       case 4:
         return this.blocked[4].check(bare, 'ipv4');
       case 6: {
-        const embedded = embeddedIn(bare);
-        const inner = embedded !== undefined && this.blocked[4].check(embedded.address, 'ipv4');
+        const groups = groupsOf(bare);
+        const inner = embeddedIn(groups).some((embedded) => this.blocked[4].check(embedded, 'ipv4'));
         // A mapped address is the IPv4 address itself, and ranges of IPv6 do not mean it.
-        return inner || (embedded?.mapped !== true && this.blocked[6].check(bare, 'ipv6'));
+        return inner || (!isMapped(groups) && this.blocked[6].check(bare, 'ipv6'));
       }
       default:
         return true;
@@ -59,26 +59,46 @@ export class AddressRules {
   }
 }
 
-interface Embedded {
-  readonly address: string;
-  readonly mapped: boolean;
+const MAPPED = [0, 0, 0, 0, 0, 0xffff];
+/** Prefixes of 96 bits before an IPv4 address: mapped, translated by SIIT, NAT64, and compatible, which is no prefix of `::` and `::1`. */
+const BEFORE_IPV4 = [MAPPED, [0, 0, 0, 0, 0xffff, 0], [0x64, 0xff9b, 0, 0, 0, 0]];
+const COMPATIBLE = [0, 0, 0, 0, 0, 0];
+const SIX_TO_FOUR = [0x2002];
+const TEREDO = [0x2001, 0];
+const LOCAL_NAT64 = [0x64, 0xff9b, 1];
+
+const startsWith = (groups: readonly number[], start: readonly number[]): boolean => start.every((group, index) => groups[index] === group);
+
+function isMapped(groups: readonly number[]): boolean {
+  return startsWith(groups, MAPPED);
 }
 
-/** The IPv4 address inside an IPv6 one that routers or stacks would send to it. */
-function embeddedIn(address: string): Embedded | undefined {
-  const groups = groupsOf(address);
-  const leads = (...start: number[]): boolean => start.every((group, index) => groups[index] === group);
-  const at = (index: number): string => {
-    const [high, low] = [groups[index] as number, groups[index + 1] as number];
-    return [high >> 8, high & 0xff, low >> 8, low & 0xff].join('.');
+/** The IPv4 addresses inside an IPv6 one that routers, tunnels or stacks would send to. */
+function embeddedIn(groups: readonly number[]): string[] {
+  const found: string[] = [];
+  const take = (high: number, low: number): void => {
+    found.push([high >> 8, high & 0xff, low >> 8, low & 0xff].join('.'));
   };
-  if (leads(0, 0, 0, 0, 0, 0xffff)) {
-    return { address: at(6), mapped: true };
+  const [, second, third, fourth, fifth, sixth, seventh, eighth] = groups as [number, number, number, number, number, number, number, number];
+  const isCompatible = startsWith(groups, COMPATIBLE) && seventh > 0;
+  const isIsatap = (fifth & 0xfdff) === 0 && sixth === 0x5efe;
+  if (isCompatible || isIsatap || BEFORE_IPV4.some((prefix) => startsWith(groups, prefix))) {
+    take(seventh, eighth);
   }
-  if (leads(0x64, 0xff9b, 0, 0, 0, 0) || (leads(0, 0, 0, 0, 0, 0) && (groups[6] as number) > 0)) {
-    return { address: at(6), mapped: false };
+  if (startsWith(groups, SIX_TO_FOUR)) {
+    take(second, third);
   }
-  return leads(0x2002) ? { address: at(1), mapped: false } : undefined;
+  if (startsWith(groups, TEREDO)) {
+    // The server's address, and the client's with its bits turned round.
+    take(third, fourth);
+    take(~seventh & 0xffff, ~eighth & 0xffff);
+  }
+  if (startsWith(groups, LOCAL_NAT64)) {
+    // RFC 6052 for a prefix of 96 bits, and of 48, where the bits 64 to 71 are left out.
+    take(seventh, eighth);
+    take(fourth, ((fifth & 0xff) << 8) | (sixth >> 8));
+  }
+  return found;
 }
 
 /** The eight groups of an IPv6 address; URLs bring every spelling into one form without dots. */
