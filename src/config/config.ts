@@ -86,6 +86,7 @@ export interface HoldfastConfig {
   readonly corsOrigins?: readonly string[];
   /** Absent only with the embedded Redis, until `resolveWebhookSecretKey` has found or made it. */
   readonly webhookSecretEncryptionKey?: Buffer;
+  readonly webhookUnboundSecrets: 'accept' | 'refuse';
   /** Of one attempt. */
   readonly webhookTimeoutMs: number;
   readonly webhookConcurrency: number;
@@ -122,8 +123,9 @@ function queryLimits(reading: Reading): Pick<HoldfastConfig, 'queryConcurrency' 
   };
 }
 
-function webhookSettings(reading: Reading): Pick<HoldfastConfig, Extract<keyof typeof VARIABLES, `webhook${string}Ms` | `webhook${string}Days` | 'webhookConcurrency'>> {
+function webhookSettings(reading: Reading): Pick<HoldfastConfig, Extract<keyof typeof VARIABLES, `webhook${string}Ms` | `webhook${string}Days` | 'webhookConcurrency' | 'webhookUnboundSecrets'>> {
   return {
+    webhookUnboundSecrets: reading.required(VARIABLES.webhookUnboundSecrets),
     webhookTimeoutMs: reading.required(VARIABLES.webhookTimeoutMs),
     webhookConcurrency: reading.required(VARIABLES.webhookConcurrency),
     webhookPollMs: reading.required(VARIABLES.webhookPollMs),

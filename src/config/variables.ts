@@ -201,6 +201,7 @@ export const VARIABLES = {
   trustProxy: define('TRUST_PROXY', '(none)', proxies, 'Proxies whose X-Forwarded-For is believed: addresses, CIDR ranges, loopback, linklocal, uniquelocal.'),
   corsOrigins: define('CORS_ORIGINS', '(none)', origins, 'Origins of web pages whose scripts may use the API from a browser, comma-separated.'),
   webhookSecretEncryptionKey: define('WEBHOOK_SECRET_ENCRYPTION_KEY', '(generated with the embedded Redis, else required)', key32, 'Encrypts webhook secrets and headers: 32 bytes, hex or base64; the same on every instance.', true),
+  webhookUnboundSecrets: define('WEBHOOK_UNBOUND_SECRETS', 'accept', oneOf('accept', 'refuse'), 'Whether secrets and headers that 0.5 or before sealed are read; refuse them once all are resealed.'),
   webhookTimeoutMs: define('WEBHOOK_TIMEOUT_MS', '10000', integer(100, 60_000), 'How long an endpoint may take to answer one delivery.'),
   webhookConcurrency: define('WEBHOOK_CONCURRENCY', '1000', integer(2, 10_000), 'Deliveries that an instance attempts at the same time.'),
   webhookDnsServers: define('WEBHOOK_DNS_SERVERS', "(the system's)", dnsServers, 'Name servers that the hosts of webhooks are looked up by: addresses, with a port where it is not 53, comma-separated.'),

@@ -161,3 +161,8 @@ export function sendError(reply: FastifyReply, answer: ErrorAnswer, trace: Reque
 export function sendJson(reply: FastifyReply, status: number, text: string): void {
   void reply.code(status).header('content-type', 'application/json; charset=utf-8').send(text);
 }
+
+/** Sends an answer that holds a secret, which is shown nowhere else: no cache on the way may keep it. */
+export function sendSecret(reply: FastifyReply, status: number, text: string): void {
+  sendJson(reply.header('cache-control', 'no-store'), status, text);
+}

@@ -55,6 +55,7 @@ export async function createFastify(
     frameworkErrors: (error, request, reply) => {
       startTrace(request, reply);
       reply.raw.once('finish', () => routes.refused?.(request, reply));
+      reply.header(...NO_SNIFFING);
       sendError(reply, answerTo(error, request, routes.table as RouteTable), request.trace);
     },
     clientErrorHandler: (error, socket) => {
@@ -63,6 +64,7 @@ export async function createFastify(
   }) as unknown as FastifyInstance;
   answerUncommon(instance.server);
   installTracing(instance);
+  forbidSniffing(instance);
   if (corsOrigins !== undefined) {
     await installCors(instance, corsOrigins);
   }
@@ -77,6 +79,16 @@ export async function createFastify(
       routes.refused = listener;
     },
   };
+}
+
+/** On every answer: no browser may take a text of somebody else's, such as metadata, for a page or a script. */
+const NO_SNIFFING = ['X-Content-Type-Options', 'nosniff'] as const;
+
+function forbidSniffing(instance: FastifyInstance): void {
+  instance.addHook('onRequest', (_request, reply, done) => {
+    reply.header(...NO_SNIFFING);
+    done();
+  });
 }
 
 /** Before the body is read, so that a path that does not exist is told whatever was sent to it. */
@@ -157,7 +169,7 @@ function endRaw(socket: Duplex, answer: ErrorAnswer, headers: IncomingHttpHeader
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}\r\n` +
       `Content-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n` +
-      `${REQUEST_ID_HEADER}: ${trace.requestId}\r\n${TRACE_ID_HEADER}: ${trace.traceId}\r\n\r\n${body}`,
+      `${NO_SNIFFING.join(': ')}\r\n${REQUEST_ID_HEADER}: ${trace.requestId}\r\n${TRACE_ID_HEADER}: ${trace.traceId}\r\n\r\n${body}`,
   );
 }
 

@@ -1,7 +1,7 @@
 export * from './validation/index.js';
 export { decodeCursor, encodeCursor, sortOrderOf, type Position, type SortOrder, type SortValue } from './cursor.js';
 export { ERROR_CATALOGUE, type CatalogueEntry } from './error-catalogue.js';
-export { sendJson } from './error-answer.js';
+export { sendJson, sendSecret } from './error-answer.js';
 export { HttpModule } from './http.module.js';
 export { parseJson, stringifyJson } from './json.js';
 export { Answers, AnswersNothing, BodySchema, IdempotencyKeyHeader, QuerySchema } from './openapi.js';

@@ -20,6 +20,12 @@ export const WEBHOOK_SIGNATURES = {
     rest: true,
     flags: [],
   },
+  reseal_webhook: {
+    keys: ['webhook', 'webhook_revision'],
+    args: [],
+    rest: true,
+    flags: [],
+  },
   delete_webhook: {
     keys: ['webhook'],
     args: ['tenant_id', 'subscription_id', 'operation', 'actor', 'key_id', 'request_id', 'trace'],

@@ -5,7 +5,7 @@ import { sdkProblems } from '../support/sdk-rules.js';
 
 /** The checks that every HTTP test relies on must themselves find what is wrong. */
 
-const IDS = { 'x-request-id': `req_${'a'.repeat(24)}`, 'x-cycles-trace-id': 'b'.repeat(32) };
+const IDS = { 'x-request-id': `req_${'a'.repeat(24)}`, 'x-cycles-trace-id': 'b'.repeat(32), 'x-content-type-options': 'nosniff' };
 const JSON_HEADERS = { ...IDS, 'content-type': 'application/json; charset=utf-8', 'x-cycles-tenant': 'acme' };
 
 function exchange(method: string, path: string, status: number, body: object, headers: Record<string, string> = JSON_HEADERS): Exchange {
@@ -48,6 +48,9 @@ withSpec(`the protocol's documents${absence === undefined ? '' : ` (skipped: ${a
     ['an operation that the protocol lacks', exchange('DELETE', '/v1/reservations/r', 200, {}), 'the protocol has no'],
     ['a success without the tenant', exchange('POST', EXTEND, 200, EXTENDED, { ...IDS, 'content-type': 'application/json' }), 'X-Cycles-Tenant'],
     ['an answer without its request id', exchange('GET', '/health/live', 200, {}, {}), 'X-Request-Id'],
+    ['an answer that browsers may guess the type of', exchange('GET', '/health/live', 200, {}, { ...IDS, 'x-content-type-options': '' }), 'X-Content-Type-Options'],
+    ['a secret that caches may keep', exchange('POST', '/v1/admin/api-keys', 201, { key_secret: 'x' }), 'Cache-Control'],
+    ['a secret that caches may keep where none belongs', exchange('GET', '/ops/x', 200, { a: `cyc_live_0f${'A'.repeat(43)}` }), 'Cache-Control'],
     ['429 without Retry-After', exchange('POST', EXTEND, 429, error('LIMIT_EXCEEDED')), 'Retry-After'],
     ['503 with a date to retry at', exchange('POST', EXTEND, 503, error('INTERNAL_ERROR'), { ...JSON_HEADERS, 'retry-after': 'Sat' }), 'Retry-After'],
     ['a body of another type', exchange('POST', EXTEND, 200, EXTENDED, { ...JSON_HEADERS, 'content-type': 'text/plain' }), 'content type'],

@@ -142,6 +142,16 @@ describe('paths and methods', () => {
   });
 });
 
+test.each([
+  ['200', 'GET /health/live', 'Host: x\r\n'], ['200', 'GET /docs', 'Host: x\r\n'], ['200', 'GET /docs/start.js', 'Host: x\r\n'], ['200', 'GET /openapi.json', 'Host: x\r\n'],
+  ['200', 'GET /metrics', 'Host: x\r\nX-Admin-API-Key: admin-key-for-tests-only\r\n'], ['401', 'GET /metrics', 'Host: x\r\n'], ['404', 'GET /nothing', 'Host: x\r\n'],
+  ['405', 'PUT /health/live', 'Host: x\r\n'], ['400', 'GET /%ZZ', 'Host: x\r\n'], ['400', 'GET /health/live', ''], ['400', 'NO SUCH', 'Host: x\r\n'], ['400', 'CONNECT x:1', 'Host: x\r\n'],
+])('%s for %s tells browsers not to guess its type', async (status, request, headers) => {
+  const [head = ''] = (await raw(`${request} HTTP/1.1\r\n${headers}Connection: close\r\n\r\n`)).split('\r\n\r\n');
+  expect(head).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+  expect(head.toLowerCase().split('\r\n').filter((line) => line === 'x-content-type-options: nosniff')).toHaveLength(1);
+});
+
 describe('the Host header', () => {
   const ask = (lines: string, version = '1.1', path = '/health/live'): Promise<string> => raw(`GET ${path} HTTP/${version}\r\n${lines}Connection: close\r\n\r\n`);
 

@@ -58,7 +58,7 @@ describe('a subscription', () => {
     }
     const [one, two] = await Promise.all(ids.map(record));
     for (const field of ['se', 'hd']) {
-      expect(one?.[field]).toMatch(/^enc:[A-Za-z0-9+/]+=*$/);
+      expect(one?.[field]).toMatch(/^enc2:[A-Za-z0-9+/]+=*$/);
       expect(one?.[field]).not.toBe(two?.[field]);
     }
     expect(JSON.stringify([one, two])).not.toMatch(/my-own-secret|token-value/);

@@ -124,6 +124,26 @@ describe('an update', () => {
     expect(await snapshot(ledger)).toEqual(before);
   });
 
+  test('by resealing replaces sealed texts together, unless one of them was replaced meanwhile', async () => {
+    const ledger = await owned();
+    const id = await made(ledger, { sets: { hd: 'headers-1' } });
+    const keys = [webhookKey(ledger.tag, id), webhookRevisionKey(ledger.tag)] as const;
+    const reseal = (...texts: string[]): Promise<Reply> => ledger.scripts.run('reseal_webhook', keys, texts);
+    const before = await snapshot(ledger);
+    for (const texts of [['se', 'sealed-1', 'a', 'hd', 'headers-0', 'b'], ['sp', 'sealed-1', 'a']]) {
+      expect(await reseal(...texts)).toEqual(['STALE']);
+    }
+    for (const texts of [[], ['se', 'sealed-1'], ['st', 'ACTIVE', 'PAUSED']]) {
+      await expect(reseal(...texts)).rejects.toThrow('reseal_webhook');
+    }
+    expect(await snapshot(ledger)).toEqual(before);
+    const revision = await ledger.redis.get(keys[1]);
+    expect(await reseal('se', 'sealed-1', 'sealed-2', 'hd', 'headers-1', 'headers-2')).toEqual(['RESEALED']);
+    expect(await stored(ledger, id)).toMatchObject({ se: 'sealed-2', hd: 'headers-2' });
+    expect(await ledger.redis.get(keys[1])).not.toBe(revision);
+    expect(await reseal('se', 'sealed-1', 'sealed-3')).toEqual(['STALE']);
+  });
+
   test('of what was sealed meanwhile by another is STALE, and one of anything else is not', async () => {
     const ledger = await owned();
     const id = await made(ledger, { sets: { hd: 'headers-1', hn: 'A' } });

@@ -1,44 +1,93 @@
 import { describe, expect, test } from '@jest/globals';
-import { createDecipheriv, randomBytes } from 'node:crypto';
-import { SealBroken, SecretBox } from '../../src/webhooks/secrets/index.js';
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { loadConfig } from '../../src/config/index.js';
+import { MetricsRegistry } from '../../src/metrics/index.js';
+import { SealBroken, SecretBox, type SealPlace } from '../../src/webhooks/secrets/index.js';
 
 const key = randomBytes(32);
-const box = new SecretBox({ webhookSecretEncryptionKey: key });
+const metrics = new MetricsRegistry(loadConfig({}));
+const boxOf = (of: Buffer, webhookUnboundSecrets: 'accept' | 'refuse' = 'accept'): SecretBox =>
+  new SecretBox({ webhookSecretEncryptionKey: of, webhookUnboundSecrets }, metrics);
+const box = boxOf(key);
+const HERE: SealPlace = { subscriptionId: 'whsub_00a', kind: 'signing_secret' };
+
+/** As 0.5 sealed it. */
+function sealedByOld(text: string): string {
+  const iv = randomBytes(12);
+  const cipher = createCipheriv('aes-256-gcm', key, iv);
+  return `enc:${Buffer.concat([iv, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]).toString('base64')}`;
+}
+
+async function counted(result: string): Promise<number> {
+  const { values } = (await metrics.registry.getSingleMetric('holdfast_webhook_unbound_secrets_total')?.get()) ?? { values: [] };
+  return values.find(({ labels }) => labels['result'] === result)?.value ?? 0;
+}
 
 describe('a sealed text', () => {
   test.each(['', 'whsec_abc', 'Ünïcode "x"\n', 'x'.repeat(100_000)])('opens to what it was: %#', (text) => {
-    expect(box.open(box.seal(text))).toBe(text);
+    expect(box.open(box.seal(text, HERE), HERE)).toBe(text);
   });
 
-  test('is enc: and the base64 of IV, ciphertext and tag of AES-256-GCM', () => {
-    const sealed = box.seal('a secret');
-    expect(sealed).toMatch(/^enc:[A-Za-z0-9+/]+={0,2}$/);
-    const bytes = Buffer.from(sealed.slice(4), 'base64');
+  test('is enc2: and the base64 of IV, ciphertext and tag of AES-256-GCM, with its place as associated data', () => {
+    const sealed = box.seal('a secret', HERE);
+    expect(sealed).toMatch(/^enc2:[A-Za-z0-9+/]+={0,2}$/);
+    const bytes = Buffer.from(sealed.slice(5), 'base64');
     expect(bytes).toHaveLength(12 + 'a secret'.length + 16);
-    const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, 12)).setAuthTag(bytes.subarray(-16));
+    const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, 12));
+    decipher.setAAD(Buffer.from('holdfast:webhook:signing_secret:whsub_00a')).setAuthTag(bytes.subarray(-16));
     expect(Buffer.concat([decipher.update(bytes.subarray(12, -16)), decipher.final()]).toString()).toBe('a secret');
   });
 
   test('differs from every other one, also of the same text', () => {
-    expect(new Set(Array.from({ length: 100 }, () => box.seal('same'))).size).toBe(100);
+    expect(new Set(Array.from({ length: 100 }, () => box.seal('same', HERE))).size).toBe(100);
   });
 
   test('cannot be opened with another key, nor when any byte of it was changed', () => {
-    const sealed = box.seal('a secret');
-    expect(() => new SecretBox({ webhookSecretEncryptionKey: randomBytes(32) }).open(sealed)).toThrow(SealBroken);
-    const bytes = Buffer.from(sealed.slice(4), 'base64');
+    const sealed = box.seal('a secret', HERE);
+    expect(() => boxOf(randomBytes(32)).open(sealed, HERE)).toThrow(SealBroken);
+    const bytes = Buffer.from(sealed.slice(5), 'base64');
     for (const index of bytes.keys()) {
       const changed = Buffer.from(bytes);
       changed[index] = (changed[index] as number) ^ 1;
-      expect(() => box.open(`enc:${changed.toString('base64')}`)).toThrow(SealBroken);
+      expect(() => box.open(`enc2:${changed.toString('base64')}`, HERE)).toThrow(SealBroken);
     }
   });
 
-  test.each(['', 'enc:', 'enc:AAAA', 'plain text', 'whsec_abc'])('is nothing that was not sealed: %j is never taken for the secret itself', (text) => {
-    expect(() => box.open(text)).toThrow(SealBroken);
+  test.each<[string, SealPlace]>([
+    ['for another subscription', { ...HERE, subscriptionId: 'whsub_00b' }],
+    ['as something else of its subscription', { ...HERE, kind: 'headers' }],
+  ])('cannot be opened %s, nor as one of the older form', (_what, place) => {
+    const sealed = box.seal('a secret', HERE);
+    expect(() => box.open(sealed, place)).toThrow(SealBroken);
+    expect(() => box.open(sealed.replace('enc2:', 'enc:'), place)).toThrow(SealBroken);
+    expect(() => box.open(sealed.replace('enc2:', 'enc:'), HERE)).toThrow(SealBroken);
+  });
+
+  test.each(['', 'enc:', 'enc2:', 'enc:AAAA', 'enc2:AAAA', 'plain text', 'whsec_abc'])('is nothing that was not sealed: %j is never taken for the secret itself', (text) => {
+    expect(() => box.open(text, HERE)).toThrow(SealBroken);
+  });
+});
+
+describe('a text that 0.5 sealed', () => {
+  test('opens anywhere while that is accepted, is counted, and is bound to its place by resealing', async () => {
+    const old = sealedByOld('a secret');
+    const before = await counted('opened');
+    expect(box.open(old, HERE)).toBe('a secret');
+    const bound = box.reseal(old, HERE);
+    expect(box.open(bound, HERE)).toBe('a secret');
+    expect(() => box.open(bound, { ...HERE, subscriptionId: 'whsub_00b' })).toThrow(SealBroken);
+    expect(await counted('opened')).toBe(before + 2);
+  });
+
+  test('opens nowhere where it is refused, and is none of today without its place', async () => {
+    const old = sealedByOld('a secret');
+    const before = await counted('refused');
+    expect(() => boxOf(key, 'refuse').open(old, HERE)).toThrow('WEBHOOK_UNBOUND_SECRETS');
+    expect(await counted('refused')).toBe(before + 1);
+    expect(() => box.open(old.replace('enc:', 'enc2:'), HERE)).toThrow(SealBroken);
   });
 });
 
 test('there is no box without a key', () => {
-  expect(() => new SecretBox({})).toThrow('was not resolved');
+  expect(() => new SecretBox({ webhookUnboundSecrets: 'accept' }, metrics)).toThrow('was not resolved');
 });

@@ -181,7 +181,7 @@ describe('one subscription', () => {
     });
     expectStatus(await tenant.patch(id, { status: 'PAUSED' }), 200);
     expect(await find(id)).toMatchObject({
-      subscriptionId: id, owner: tenant.id, status: 'PAUSED', url: PUBLIC_URL, headers: expect.stringMatching(/^enc:/), secrets: [expect.stringMatching(/^enc:/)],
+      subscriptionId: id, owner: tenant.id, status: 'PAUSED', url: PUBLIC_URL, headers: expect.stringMatching(/^enc2:/), secrets: [expect.stringMatching(/^enc2:/)],
       retry: { maxRetries: 1, initialDelayMs: 100, multiplier: 3, maxDelayMs: 1000 }, disableAfterFailures: 4,
     });
     expect((await tenant.remove(id)).status).toBe(204);

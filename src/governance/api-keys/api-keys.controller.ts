@@ -2,7 +2,7 @@ import { Body, Controller, Delete, Get, Param, Patch, Post, Query, Req, Res } fr
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access } from '../../auth/index.js';
-import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, sendSecret, stringifyJson } from '../../http/index.js';
 import { LimitedQuery } from '../../queries/index.js';
 import { originOf } from '../origin.js';
 import { ApiKeyCreateDto, ApiKeyListQueryDto, ApiKeyRevokeQueryDto, ApiKeyUpdateDto } from './api-key.dto.js';
@@ -24,7 +24,7 @@ export class ApiKeysController {
   @Answers(201, 'ApiKeyCreateResponse')
   @BodySchema(ApiKeyCreateDto)
   async create(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 201, stringifyJson(await this.service.create(validateCreate(body), originOf(request, 'admin'))));
+    sendSecret(reply, 201, stringifyJson(await this.service.create(validateCreate(body), originOf(request, 'admin'))));
   }
 
   @Get()

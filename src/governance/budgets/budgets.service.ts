@@ -4,7 +4,7 @@ import { sortOrderOf, stringifyJson } from '../../http/index.js';
 import { randomBase62, Refusal, type Unit } from '../../ledger/index.js';
 import { budgetIndexKey, budgetKey, partitionCode, partitionOfTenant, RedisService, tagOf, tenantKey, type Reply } from '../../redis/index.js';
 import { TenantLimits } from '../../tenant-limits/index.js';
-import { fieldOf, fieldsOf, found, PageSelection, Records, type Page } from '../listing/index.js';
+import { fieldOf, fieldsOf, found, listedTenant, PageSelection, Records, type Page } from '../listing/index.js';
 import type { Origin } from '../origin.js';
 import { ownedScope, requireTenantId, requireUnit } from './budget-access.js';
 import { budgetOf, sortValueOf, utilizationOf, type BudgetLedger } from './budget.js';
@@ -72,7 +72,7 @@ export class BudgetsService {
     if ((query.utilization_min ?? 0) > (query.utilization_max ?? 1)) {
       throw new Refusal('INVALID_REQUEST', 'utilization_min must not exceed utilization_max', { field: 'utilization_min' });
     }
-    const tenantId = caller.kind === 'tenant' ? caller.tenantId : query.tenant_id;
+    const tenantId = listedTenant(caller, query.tenant_id);
     const scopeFilter = caller.kind === 'tenant' ? caller.scopeFilter : [];
     const selection = new PageSelection<BudgetLedger>({
       query: { list: 'budgets', ...query, tenant_id: tenantId ?? '', scope_filter: scopeFilter },

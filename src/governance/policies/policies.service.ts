@@ -14,7 +14,7 @@ import {
   tenantKey,
 } from '../../redis/index.js';
 import { TenantLimits } from '../../tenant-limits/index.js';
-import { fieldOf, fieldsOf, found, PageSelection, Records, withTexts, type Page } from '../listing/index.js';
+import { fieldOf, fieldsOf, found, listedTenant, PageSelection, Records, withTexts, type Page } from '../listing/index.js';
 import type { Origin } from '../origin.js';
 import { ownedPattern, requireInFilter, requireTenantId, scopeOfPattern } from './policy-access.js';
 import { policyOf, policyTexts, TTL_FIELDS, type Policy } from './policy.js';
@@ -66,7 +66,7 @@ export class PoliciesService {
   async list(caller: Caller, request: PolicyListQueryDto): Promise<Page<Policy>> {
     const { cursor, limit, ...query } = request;
     const { status, search } = query;
-    const tenantId = caller.kind === 'tenant' ? caller.tenantId : requireTenantId(query.tenant_id);
+    const tenantId = requireTenantId(listedTenant(caller, query.tenant_id));
     const scopeFilter = caller.kind === 'tenant' ? caller.scopeFilter : [];
     const pattern = query.scope_pattern?.toLowerCase() ?? '';
     const selection = new PageSelection<Policy>({

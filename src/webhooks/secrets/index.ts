@@ -1,2 +1,2 @@
-export { ifUnbroken, SealBroken, SecretBox } from './secret-box.js';
+export { ifUnbroken, isUnbound, SealBroken, SecretBox, type SealPlace } from './secret-box.js';
 export { SecretsModule } from './secrets.module.js';

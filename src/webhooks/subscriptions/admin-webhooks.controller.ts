@@ -3,7 +3,7 @@ import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type Caller } from '../../auth/index.js';
 import { originOf } from '../../governance/index.js';
-import { Answers, AnswersNothing, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { Answers, AnswersNothing, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, sendSecret, stringifyJson } from '../../http/index.js';
 import { LimitedQuery } from '../../queries/index.js';
 import { SYSTEM_OWNER } from '../../redis/index.js';
 import { BulkActionService } from './bulk-action.service.js';
@@ -37,7 +37,7 @@ export class AdminWebhooksController {
     const created = await this.subscriptions.create(
       request.caller as Caller, 'admin', owner === '' ? SYSTEM_OWNER : owner, validateCreate(body), originOf(request, 'admin'),
     );
-    sendJson(reply, 201, stringifyJson(created));
+    sendSecret(reply, 201, stringifyJson(created));
   }
 
   @Get()

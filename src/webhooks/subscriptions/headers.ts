@@ -33,9 +33,9 @@ export interface StoredHeaders {
 /** What stands for no headers at all. */
 export const NO_HEADERS: StoredHeaders = { sealed: '', names: '' };
 
-export function sealHeaders(box: SecretBox, headers: Readonly<Record<string, string>>): StoredHeaders {
+export function sealHeaders(box: SecretBox, subscriptionId: string, headers: Readonly<Record<string, string>>): StoredHeaders {
   const names = Object.keys(headers);
-  return names.length === 0 ? NO_HEADERS : { sealed: box.seal(JSON.stringify(headers)), names: names.join(',') };
+  return names.length === 0 ? NO_HEADERS : { sealed: box.seal(JSON.stringify(headers), { subscriptionId, kind: 'headers' }), names: names.join(',') };
 }
 
 /**
@@ -43,8 +43,13 @@ export function sealHeaders(box: SecretBox, headers: Readonly<Record<string, str
  * @returns undefined when nothing changes.
  * @throws Refusal INVALID_REQUEST when a masked value stands for nothing that can be read.
  */
-export function mergeHeaders(box: SecretBox, stored: string | undefined, asked: Readonly<Record<string, string>>): StoredHeaders | undefined {
-  const known = ifUnbroken(() => openHeaders(box, stored));
+export function mergeHeaders(
+  box: SecretBox,
+  subscriptionId: string,
+  stored: string | undefined,
+  asked: Readonly<Record<string, string>>,
+): StoredHeaders | undefined {
+  const known = ifUnbroken(() => openHeaders(box, subscriptionId, stored));
   const merged: Record<string, string> = {};
   for (const [name, value] of Object.entries(asked)) {
     const kept = value === MASK ? known?.[name] : value;
@@ -54,7 +59,7 @@ export function mergeHeaders(box: SecretBox, stored: string | undefined, asked: 
     merged[name] = kept;
   }
   requireWithinMetadataLimit('headers', merged);
-  return known !== undefined && sameHeaders(known, merged) ? undefined : sealHeaders(box, merged);
+  return known !== undefined && sameHeaders(known, merged) ? undefined : sealHeaders(box, subscriptionId, merged);
 }
 
 function sameHeaders(one: Readonly<Record<string, string>>, other: Readonly<Record<string, string>>): boolean {

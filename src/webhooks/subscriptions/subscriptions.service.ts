@@ -16,11 +16,12 @@ import {
   webhookKey,
 } from '../../redis/index.js';
 import { TenantLimits } from '../../tenant-limits/index.js';
-import { ifUnbroken, SecretBox } from '../secrets/index.js';
+import { ifUnbroken, SecretBox, type SealPlace } from '../secrets/index.js';
 import { TargetPolicy } from '../target-policy/index.js';
 import { MASK, mergeHeaders, NO_HEADERS, sealHeaders } from './headers.js';
 import { defaultFields, listText, storedFields, type FieldPair } from './stored-fields.js';
 import { reachOf, requireWithinKey } from './key-reach.js';
+import { resealed } from './reseal.js';
 import { SubscriptionAccess } from './subscription-access.js';
 import { subscriptionOf, type Subscription } from './subscription.js';
 import type { SubscriptionCreateDto, SubscriptionUpdateDto } from './subscription.dto.js';
@@ -71,15 +72,15 @@ export class SubscriptionsService {
       throw new Refusal('INVALID_REQUEST', `headers: ${MASK} stands for a stored value, and a new subscription has none`, { field: 'headers' });
     }
     const url = await this.targets.check(request.url, owner);
-    const stored = sealHeaders(this.box, headers);
-    const fields: FieldPair[] = [
-      ...defaultFields(), ['ur', url], ['se', this.box.seal(secret)],
-      ...headerFields(stored === NO_HEADERS ? undefined : stored),
-      ...storedFields(request).filter(([, value]) => value !== ''),
-    ];
     const code = partitionCode(partitionOfTenant(owner, this.redis.partitions));
     const tag = tagOf(code);
     const subscriptionId = `whsub_${code}${randomBase62(16)}`;
+    const stored = sealHeaders(this.box, subscriptionId, headers);
+    const fields: FieldPair[] = [
+      ...defaultFields(), ['ur', url], ['se', this.box.seal(secret, { subscriptionId, kind: 'signing_secret' })],
+      ...headerFields(stored === NO_HEADERS ? undefined : stored),
+      ...storedFields(request).filter(([, value]) => value !== ''),
+    ];
     const reply = await this.redis.scripts.run(
       'create_webhook',
       [webhookKey(tag, subscriptionId), webhookIndexKey(tag, owner), tenantKey(tag, owner)],
@@ -108,7 +109,10 @@ export class SubscriptionsService {
   async update(caller: Caller, plane: Plane, subscriptionId: string, request: SubscriptionUpdateDto, origin: Origin): Promise<Subscription> {
     for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
       const { key, fields } = await this.access.reach(caller, subscriptionId);
-      const changes = await this.changesOf(caller, fields, request);
+      if (await resealed(this.redis, this.box, key, subscriptionId, fields)) {
+        continue;
+      }
+      const changes = await this.changesOf(caller, subscriptionId, fields, request);
       const reply = await this.redis.scripts.run(
         'update_webhook',
         [key],
@@ -133,9 +137,10 @@ export class SubscriptionsService {
     }
   }
 
-  private async changesOf(caller: Caller, fields: Fields, request: SubscriptionUpdateDto): Promise<FieldPair[]> {
+  private async changesOf(caller: Caller, subscriptionId: string, fields: Fields, request: SubscriptionUpdateDto): Promise<FieldPair[]> {
     const { url, event_types: types, event_categories: categories, headers, signing_secret: secret } = request;
     const changes = storedFields(request);
+    const place: SealPlace = { subscriptionId, kind: 'signing_secret' };
     const scopeFilter = changes.find(([field]) => field === 'sf')?.[1];
     requireWithinKey(caller, scopeFilter === '' ? undefined : scopeFilter ?? fields.get('sf'));
     return [
@@ -143,13 +148,13 @@ export class SubscriptionsService {
       ...(url === undefined || url === fields.get('ur') ? [] : [['ur', await this.targets.check(url, fieldOf(fields, 'tn'))] as const]),
       ...(types === undefined ? [] : [['et', listText(types)] as const]),
       ...(categories === undefined ? [] : [['ec', listText(categories)] as const]),
-      ...headerFields(headers === undefined ? undefined : mergeHeaders(this.box, fields.get('hd'), headers)),
-      ...(secret === undefined || this.isSecret(fieldOf(fields, 'se'), secret) ? [] : [['se', this.box.seal(secret)] as const]),
+      ...headerFields(headers === undefined ? undefined : mergeHeaders(this.box, subscriptionId, fields.get('hd'), headers)),
+      ...(secret === undefined || this.isSecret(fieldOf(fields, 'se'), place, secret) ? [] : [['se', this.box.seal(secret, place)] as const]),
     ];
   }
 
-  private isSecret(sealed: string, secret: string): boolean {
-    return ifUnbroken(() => new ExpectedSecret(this.box.open(sealed)).matches(secret)) ?? false;
+  private isSecret(sealed: string, place: SealPlace, secret: string): boolean {
+    return ifUnbroken(() => new ExpectedSecret(this.box.open(sealed, place)).matches(secret)) ?? false;
   }
 }
 

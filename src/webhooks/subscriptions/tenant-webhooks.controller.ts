@@ -3,7 +3,7 @@ import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type Caller, type TenantCaller } from '../../auth/index.js';
 import { originOf } from '../../governance/index.js';
-import { Answers, AnswersNothing, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import { Answers, AnswersNothing, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, sendSecret, stringifyJson } from '../../http/index.js';
 import { LimitedQuery } from '../../queries/index.js';
 import { SubscriptionCreateDto, SubscriptionUpdateDto, TenantSubscriptionListQueryDto } from './subscription.dto.js';
 import { SubscriptionLists } from './subscription-lists.js';
@@ -30,7 +30,7 @@ export class TenantWebhooksController {
   async create(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
     const caller = request.caller as TenantCaller;
     const origin = originOf(request, 'admin_on_behalf_of');
-    sendJson(reply, 201, stringifyJson(await this.subscriptions.create(caller, 'tenant', caller.tenantId, validateCreate(body), origin)));
+    sendSecret(reply, 201, stringifyJson(await this.subscriptions.create(caller, 'tenant', caller.tenantId, validateCreate(body), origin)));
   }
 
   @Get()

@@ -37,13 +37,15 @@ const ALLOWED: Readonly<Record<string, Readonly<Record<number, string>>>> = {
 const EVENT_READS = ['listEvents', 'getEvent', 'listTenantEvents'];
 const INT64_MIN = -INT64_MAX - 1n;
 const TRACE_ID = /^[0-9a-f]{32}$/;
+/** A member that holds a secret, or an API key wherever it stands. */
+const SECRET = /"(?:key_secret|signing_secret)":"(?!\*)|cyc_live_[0-9a-f]{2}[0-9A-Za-z]{43}/;
 const WHOLE_SECONDS = /^\d+$/;
 const ERROR_MEMBERS = ['error', 'message', 'request_id', 'trace_id', 'details'];
 
 /** What of an answer breaks the protocol's OpenAPI documents; empty also when this run has none. */
 export function contractProblems(exchange: Exchange): string[] {
   const path = exchange.path.split('?', 1)[0] as string;
-  const problems = headerProblems(exchange);
+  const problems = [...headerProblems(exchange), ...exposureProblems(exchange)];
   const spec = loadSpec();
   if (spec === undefined || OUTSIDE.some((pattern) => pattern.test(path))) {
     return problems;
@@ -82,6 +84,18 @@ function headerProblems({ status, headers }: Exchange): string[] {
     if (value !== null && !/^-?\d+$/.test(value)) {
       problems.push(`${name} is ${value}, which is no integer`);
     }
+  }
+  return problems;
+}
+
+/** No browser may guess what an answer is, and no cache may keep a secret. */
+function exposureProblems({ headers, text }: Exchange): string[] {
+  const problems: string[] = [];
+  if (headers.get('x-content-type-options') !== 'nosniff') {
+    problems.push(`X-Content-Type-Options is ${headers.get('x-content-type-options')}`);
+  }
+  if (SECRET.test(text) && headers.get('cache-control') !== 'no-store') {
+    problems.push(`an answer with a secret has Cache-Control ${headers.get('cache-control')}`);
   }
   return problems;
 }

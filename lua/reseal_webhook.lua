@@ -1,0 +1,35 @@
+#!lua
+-- reseal_webhook: replace sealed texts of a subscription by the same contents in a newer form.
+--
+-- KEYS[1]   webhook          hash
+-- KEYS[2]   webhook_revision string, which changes with every subscription of the partition
+-- ARGV[...] field, known and resealed text in turn: se, sp or hd, the stored text that was opened, and the one that takes its place
+-- RETURNS   RESEALED | STALE
+-- BOUND     three fields of one subscription
+-- EMITS     nothing
+--
+-- STALE asks the caller to read the record again: a request in between replaced one of the texts. Nothing that anybody can see
+-- changes, so nothing is told and no row is left.
+local webhook, webhook_revision = KEYS[1], KEYS[2]
+local FIELDS_MOST = 3
+local SEALED = { se = true, sp = true, hd = true }
+
+if #ARGV == 0 or #ARGV > 3 * FIELDS_MOST or #ARGV % 3 ~= 0 then
+  error('reseal_webhook takes one to three sealed fields')
+end
+for i = 1, #ARGV, 3 do
+  if not SEALED[ARGV[i]] then
+    error('reseal_webhook does not take the field ' .. ARGV[i])
+  end
+  if redis.call('HGET', webhook, ARGV[i]) ~= ARGV[i + 1] then
+    return { 'STALE' }
+  end
+end
+redis.call('GET', webhook_revision)
+
+-- Nothing is refused below this line.
+for i = 1, #ARGV, 3 do
+  redis.call('HSET', webhook, ARGV[i], ARGV[i + 2])
+end
+redis.call('INCR', webhook_revision)
+return { 'RESEALED' }
