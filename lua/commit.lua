@@ -18,7 +18,7 @@
 -- RETURNS   COMMITTED fresh|replay charged released unit policy overage debt (scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND | FORBIDDEN
 --           | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED | QUARANTINED reason | UNIT_MISMATCH unit
 --           | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
--- BOUND     scopes of one subject (at most 6)
+-- BOUND     scopes of one subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the expiry transition
 -- @include  keys, now_ms, int64, idempotency, settle, charge, budget, append_event, owned
 local reservation, idempotency = KEYS[1], KEYS[2]
@@ -49,10 +49,17 @@ if unit ~= hold.unit then
   return { 'UNIT_MISMATCH', hold.unit, hold.scopes[#hold.scopes] }
 end
 local budgets = held_budgets(tag, hold)
+if not budgets then
+  return quarantine(tag, reservation_id, reservation, 'MISSING_BUDGET', now, origin, hold.tenant, true)
+end
 for _, budget in ipairs(budgets) do
   if budget.status ~= 'ACTIVE' then
     return { budget.status == 'CLOSED' and 'BUDGET_CLOSED' or 'BUDGET_FROZEN', budget.scope }
   end
+end
+if not HOLD_POLICIES[hold.op] and i64_less(hold.amount, actual) then
+  -- What the client asked for cannot be told any more. Up to the estimate the policy does not matter.
+  return quarantine(tag, reservation_id, reservation, 'INVALID_POLICY', now, origin, hold.tenant, true)
 end
 local charge, over = charge_of(budgets, hold.amount, actual, hold.op, marks_of(hold.marks))
 if not charge then
@@ -95,6 +102,6 @@ count_ended(tag, hold.tenant, 1)
 if #metadata > LONG_VALUE then
   redis.pcall('HINCRBY', owned_key(tag, hold.tenant), 'text', #metadata)
 end
-keep_settled(tag, reservation_id, retention_ms, idempotency_ttl_ms)
+keep_ended(tag, reservation_id, settled_retention(retention_ms, idempotency_ttl_ms))
 remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 return reply

@@ -11,13 +11,14 @@
 -- ARGV[6]   trace            trace id and flags, then the sender: see lib/append_audit
 -- RETURNS   RETRIED now_ms (the outcome of expire) | RELEASED now_ms tenant amount unit returned_count scope* kept_count (scope reason)*
 --           | NOT_FOUND
--- BOUND     scopes of one subject (at most 6)
--- EMITS     custom.reservation.quarantine_decided; those of the expiry transition
--- @include  keys, now_ms, int64, hold, budget, expiry, ended, append_event, append_audit, quarantine_release, owned
+-- BOUND     scopes of one subject (at most 6); 1,000 tenants where a damaged record does not name its own
+-- EMITS     custom.reservation.quarantine_decided, budget.threshold_crossed; those of the expiry transition
+-- @include  keys, now_ms, hold, expiry, append_event, append_audit, quarantine_release, damage, release_damaged
 --
 -- A retry puts the reservation back before the sweeper and judges it at once: what is still damaged stays in quarantine. A
 -- release gives back what can be given back and ends the reservation, whatever its record lacks; where no record is left,
--- it only takes the entry away. A reservation that was settled meanwhile is not released again: only its entry goes.
+-- it only takes the entry away. A reservation that was settled meanwhile is not released again: only its entry goes. The record is
+-- sound afterwards, with what could be known of it.
 local reservation = KEYS[1]
 local reservation_id, action, reason, retention_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local origin = { actor = 'admin', request = ARGV[5], trace = ARGV[6] }
@@ -29,13 +30,18 @@ if not entry then
   return { 'NOT_FOUND' }
 end
 local readable, hold = pcall(load_hold, reservation)
-local tenant = readable and hold and hold.tenant or '__system__'
+readable = readable and hold ~= nil
+local owner, created_at
+if readable then
+  owner, created_at = owner_of(tag, reservation_id, hold.tenant)
+end
+local tenant = owner or '__system__'
 require_event_log(tag)
 require_audit_log(tag)
+local quarantine_reason = string.match(entry, '^%S+') or ''
 
 local function tell(outcome, returned)
-  local figures = { 'reservation_id', reservation_id, 'action', action, 'outcome', outcome, 'quarantine_reason',
-    string.match(entry, '^%S+') or '', 'reason', reason, 'returned_amount', returned }
+  local figures = decision_figures(reservation_id, action, outcome, quarantine_reason, reason, returned)
   append_event(tag, 'custom.reservation.quarantine_decided', tenant, nil, origin, figures)
   append_audit(tag, 'decideQuarantined', 200, tenant, 'reservation', reservation_id, origin, figures)
 end
@@ -46,30 +52,23 @@ if action == 'retry' then
   local outcome = reclaim(tag, { reservation_id }, now, retention_ms, { request = origin.request, trace = origin.trace })[1]
   if outcome[1] ~= 'QUARANTINED' then
     redis.call('HDEL', quarantine_key(tag), reservation_id)
-    if outcome[2] == 'in_grace_period' or outcome[2] == 'awaiting_cleanup' then
-      redis.call('HDEL', reservation, 'qa', 'qr')
-    end
+    redis.pcall('HDEL', reservation, 'qa', 'qr')
   end
   tell(outcome[1], '')
-  return { 'RETRIED', ms_text(now), unpack(outcome) }
+  return { 'RETRIED', ms_text(now), unpack(outcome, 1, 3) }
 end
 
 redis.call('ZREM', ttl_index_key(tag), reservation_id)
 redis.call('ZREM', cleanup_index_key(tag), reservation_id)
 redis.call('HDEL', quarantine_key(tag), reservation_id)
-local settled = readable and hold and hold.state ~= 'ACTIVE' and HOLD_STATES[hold.state]
-if not readable or not hold or settled then
+if not readable or known_state(reservation, hold.state) ~= 'ACTIVE' then
+  if readable then
+    mend_ended(tag, reservation_id, hold, owner, created_at)
+  end
   tell('DROPPED', '')
   return { 'RELEASED', ms_text(now), tenant, '', '', '0', '0' }
 end
-local refunded, kept = returnable_budgets(tag, hold)
-for _, budget in ipairs(refunded) do
-  redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
-end
-redis.call('HSET', reservation, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', 'admin', 'rr', reason ~= '' and reason or 'quarantine')
-if hold.state == 'ACTIVE' then
-  count_ended(tag, hold.tenant, 1)
-end
-keep_ended(tag, reservation_id, retention_ms)
+local refunded, kept = release_damaged(tag, reservation_id, hold, owner, created_at, 'admin', reason ~= '' and reason or 'quarantine', now,
+  retention_ms, origin)
 tell('RELEASED', #refunded > 0 and hold.amount or '')
 return tell_returnable({ 'RELEASED', ms_text(now), tenant }, hold, refunded, kept)

@@ -20,7 +20,5 @@ local reservation_id, retention_ms, trace = ARGV[1], ARGV[2], ARGV[3]
 
 local now = now_ms()
 local outcome = reclaim(tag_of_key(reservation), { reservation_id }, now, retention_ms, { trace = trace })[1]
-if outcome[1] == 'EXPIRED' then
-  outcome[4] = ms_text(now)
-end
+outcome[4] = outcome[1] == 'EXPIRED' and ms_text(now) or nil
 return outcome

@@ -14,7 +14,7 @@
 -- ARGV[9]   trace            trace id and flags
 -- RETURNS   ACTIVE fresh|replay expires_at_ms remaining_ttl_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND | FORBIDDEN | TENANT_CLOSED
 --           | RESERVATION_FINALIZED state | RESERVATION_EXPIRED | QUARANTINED reason | MAX_EXTENSIONS_EXCEEDED allowed
--- BOUND     one hold, at the scopes of its subject (at most 6)
+-- BOUND     one hold, at the scopes of its subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     those of the expiry transition
 -- @include  keys, now_ms, idempotency, settle, tenant, hold
 --
@@ -33,7 +33,7 @@ local earlier = recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
   return { 'IDEMPOTENCY_MISMATCH' }
 elseif earlier then
-  local active = redis.call('HGET', reservation, 'st') == 'ACTIVE'
+  local active = redis.pcall('HGET', reservation, 'st') == 'ACTIVE'
   local remaining_ttl_ms = active and math.max(0, tonumber(earlier[1]) - now) or 0
   return { 'ACTIVE', 'replay', earlier[1], ms_text(remaining_ttl_ms) }
 end
@@ -45,12 +45,14 @@ end
 if now > hold.expires_at then
   return { 'RESERVATION_EXPIRED' }
 end
-local extensions, max_extensions = whole_number(hold.xc or '0'), whole_number(hold.mx or '0')
+-- Damaged counts allow none: a hold must not live for ever.
+local max_extensions = whole_number(hold.mx or '0') or 0
+local extensions = whole_number(hold.xc or '0') or max_extensions
 if extensions >= max_extensions then
   return { 'MAX_EXTENSIONS_EXCEEDED', ms_text(max_extensions) }
 end
-if hold.mt then
-  extend_by_ms = math.min(extend_by_ms, tonumber(hold.mt))
+if whole_number(hold.mt) then
+  extend_by_ms = math.min(extend_by_ms, whole_number(hold.mt))
 else
   local tenant = read_tenant(tenant_key(tag, hold.tenant))
   extend_by_ms = tenant and math.min(extend_by_ms, tenant.max_ttl_ms) or extend_by_ms

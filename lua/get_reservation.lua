@@ -7,38 +7,48 @@
 -- ARGV[3]   retention_ms     how long the ended record stays for the audit trail
 -- ARGV[4]   request_id
 -- ARGV[5]   trace            trace id and flags
--- RETURNS   FOUND (field value)* | NOT_FOUND | FORBIDDEN | RESERVATION_EXPIRED | QUARANTINED reason
--- BOUND     one reservation, at the scopes of its subject (at most 6)
+-- RETURNS   FOUND defect quarantined (field value)* | NOT_FOUND [defect] | FORBIDDEN | RESERVATION_EXPIRED
+-- BOUND     one reservation, at the scopes of its subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     those of the expiry transition
--- @include  keys, now_ms, hold, record, expiry
+-- @include  keys, now_ms, hold, record, expiry, damage
+--
+-- defect is what is wrong with the record, and empty where nothing is: its fields are then what can be known of it. quarantined is
+-- why the read has put it before an operator, once.
 local reservation = KEYS[1]
 local tenant_id, reservation_id, retention_ms = ARGV[1], ARGV[2], ARGV[3]
 local origin = { actor = 'system', request = ARGV[4], trace = ARGV[5] }
 
+local tag = tag_of_key(reservation)
 local now = now_ms()
-local hold = load_hold(reservation)
-if not hold then
-  return { 'NOT_FOUND' }
+local readable, hold = pcall(load_hold, reservation)
+if not readable or not hold then
+  return { 'NOT_FOUND', not readable and 'NOT_A_RECORD' or nil }
 end
-if tenant_id ~= '' and hold.tenant ~= tenant_id then
+local foreign = tenant_id ~= '' and hold.tenant ~= tenant_id
+if foreign and not creation_in_index(tag, tenant_id, reservation_id) then
   return { 'FORBIDDEN' }
 end
-if hold.state == 'EXPIRED' then
+if known_state(reservation, hold.state) == 'EXPIRED' then
   return { 'RESERVATION_EXPIRED' }
 end
-if is_overdue(hold, now) then
-  local outcome = expire_hold(tag_of_key(reservation), reservation_id, hold, now, retention_ms, origin)
-  if outcome[1] == 'QUARANTINED' then
-    return outcome
+local fields = record_fields(reservation)
+local defect = foreign and 'MISSING_SCOPES' or record_defect(hold, fields)
+local outcome = {}
+if not defect and is_overdue(hold, now) then
+  outcome = expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
+  if outcome[1] == 'EXPIRED' then
+    return { 'RESERVATION_EXPIRED', 'now', outcome[2], outcome[3], ms_text(now) }
   end
-  return { 'RESERVATION_EXPIRED', 'now', outcome[2], outcome[3], ms_text(now) }
 end
-local defect = hold_defect(hold)
 if defect then
-  error('corrupt reservation record ' .. hold.key .. ': ' .. defect)
+  local tenant, created_at = owner_of(tag, reservation_id, tenant_id ~= '' and tenant_id or hold.tenant)
+  fields = known_fields(reservation, fields, tenant, created_at)
+  if fields.st == 'ACTIVE' and (foreign or hold_defect(hold)) then
+    outcome = quarantine(tag, reservation_id, reservation, defect, now, origin, tenant, true)
+  end
 end
-local reply = { 'FOUND' }
-for name, value in pairs(record_fields(reservation)) do
+local reply = { 'FOUND', defect or '', outcome[1] == 'QUARANTINED' and not outcome[4] and outcome[2] or '' }
+for name, value in pairs(fields) do
   reply[#reply + 1] = name
   reply[#reply + 1] = value
 end

@@ -7,12 +7,12 @@
 -- ARGV[3]   request_id
 -- ARGV[4]   trace            trace id and flags
 -- RETURNS   FOUND now_ms goes_at_ms quarantine defect outcome detail detail told_count (name value)* (field value)* | NOT_FOUND
--- BOUND     one reservation, at the scopes of its subject (at most 6)
+-- BOUND     one reservation, at the scopes of its subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     those of the expiry transition
--- @include  keys, now_ms, hold, record, expiry
+-- @include  keys, now_ms, hold, record, expiry, damage
 --
 -- goes_at_ms is empty while the record is not bound to go; quarantine is what the quarantine says of the reservation; defect is
--- why the record cannot be settled; outcome and details are those of an expiry on the way. Each is empty where there is none.
+-- why the record cannot be told as it should be; outcome and details are those of an expiry on the way. Each is empty where there is none.
 -- told_count texts are the event that told of the end, as lua/lib/append_event.lua names them. A damaged record is shown as it is.
 local reservation = KEYS[1]
 local reservation_id, retention_ms = ARGV[1], ARGV[2]
@@ -26,16 +26,24 @@ local readable, hold = pcall(load_hold, reservation)
 if readable and not hold then
   return { 'NOT_FOUND' }
 end
+local fields = readable and record_fields(reservation) or {}
+local defect = not readable and 'NOT_A_RECORD' or record_defect(hold, fields)
 -- What is in quarantine waits for an operator.
-if readable and is_overdue(hold, now) and redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 0 then
-  outcome = expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
+if readable and redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 0 then
+  if hold_defect(hold) and known_state(reservation, hold.state) == 'ACTIVE' then
+    outcome = quarantine(tag, reservation_id, reservation, defect, now, origin, owner_of(tag, reservation_id, hold.tenant), true)
+  elseif is_overdue(hold, now) then
+    outcome = expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
+  end
+  if outcome[1] then
+    fields = record_fields(reservation)
+  end
 end
 
 local goes_at = redis.call('PEXPIRETIME', reservation)
 local reply = { 'FOUND', ms_text(now), goes_at > 0 and ms_text(goes_at) or '', redis.call('HGET', quarantine_key(tag), reservation_id) or '',
-  readable and (hold_defect(hold) or '') or 'NOT_A_RECORD', outcome[1] or '', outcome[2] or '', outcome[3] or '' }
-local fields = readable and record_fields(reservation) or {}
-local told = fields.ev and redis.call('XRANGE', event_log_key(tag), fields.ev, fields.ev)[1]
+  defect or '', outcome[1] or '', outcome[2] or '', outcome[3] or '' }
+local told = string.find(fields.ev or '', '^%d+%-%d+$') and redis.pcall('XRANGE', event_log_key(tag), fields.ev, fields.ev)[1]
 local told_fields = told and told[2] or {}
 reply[#reply + 1] = tostring(#told_fields)
 for _, text in ipairs(told_fields) do

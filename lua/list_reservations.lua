@@ -22,10 +22,11 @@
 --           the end of the index
 -- BOUND     examine entries, limit rows, 256 KiB of rows, 25 expiries; long metadata is not read
 -- EMITS     those of the expiry transition
--- @include  keys, now_ms, int64, hold, record, expiry, index_walk
+-- @include  keys, now_ms, int64, hold, record, expiry, damage, index_walk
 --
 -- Rows come in the order of the index. Another order is the caller's work, who must see the whole index for it: it says
--- between which two rows a page may still change, and gets no others.
+-- between which two rows a page may still change, and gets no others. A damaged record is shown with what can be known of it
+-- (lua/lib/damage.lua) and named among the unreadable; a key that is no record at all is only named.
 local index = KEYS[1]
 local tenant_id, walk_dir, from_ms, to_ms, walked_ms, walked_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local examine, limit, retention_ms = tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
@@ -46,7 +47,7 @@ local now = now_ms()
 local outcomes, unreadable, rows = {}, {}, {}
 local row_count, row_bytes = 0, 0
 
-local function leave_out(reservation_id, reason)
+local function note_damage(reservation_id, reason)
   unreadable[#unreadable + 1] = reservation_id
   unreadable[#unreadable + 1] = reason
 end
@@ -55,7 +56,7 @@ end
 local function read_record(reservation_id)
   local is_record, hold = pcall(load_hold, reservation_key(tag, reservation_id), 'ca', 'ik')
   if not is_record then
-    leave_out(reservation_id, 'NOT_A_RECORD')
+    note_damage(reservation_id, 'NOT_A_RECORD')
     return nil
   end
   if not hold then
@@ -64,18 +65,35 @@ local function read_record(reservation_id)
   return hold
 end
 
--- What is damaged is the sweeper's to judge, and what is in quarantine waits for an operator and is shown as it is.
-local function expire_overdue(reservation_id, hold)
-  if hold_defect(hold) or redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 1 then
-    return
-  end
-  local outcome = expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
+local function tell(outcome)
   for part = 1, 3 do
     outcomes[#outcomes + 1] = outcome[part]
   end
+end
+
+-- What is in quarantine waits for an operator and is shown as it is.
+local function expire_overdue(reservation_id, hold)
+  if redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 1 then
+    return
+  end
+  local outcome = expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
+  tell(outcome)
   if outcome[1] == 'EXPIRED' then
     hold.state, hold.fields = 'EXPIRED', nil
   end
+end
+
+-- What can be known of a damaged record. A live one that cannot be settled is put before an operator.
+local function known_of_damaged(reservation_id, hold, defect, created_at)
+  local known = known_hold(hold.key, known_fields(hold.key, hold.fields or short_fields(hold.key), tenant_id, created_at))
+  note_damage(reservation_id, defect)
+  if known.state == 'ACTIVE' and defect ~= 'INVALID_CREATION' then
+    local outcome = quarantine(tag, reservation_id, hold.key, defect, now, origin, tenant_id, true)
+    if not outcome[4] then
+      tell(outcome)
+    end
+  end
+  return known
 end
 
 local function within(ms, from, to)
@@ -137,9 +155,10 @@ local function append_row(reservation_id, hold)
     values[i] = fields[name]
   end
   local finalized_at = hold.state ~= 'EXPIRED' and whole_number(values[FINALIZED_AT]) or nil
-  local settled = hold.state == 'COMMITTED' or hold.state == 'RELEASED'
-  if settled and not finalized_at or hold.state == 'COMMITTED' and not i64_is_amount(values[CHARGED]) then
-    return leave_out(reservation_id, 'INVALID_END')
+  local settled, charged = hold.state == 'COMMITTED' or hold.state == 'RELEASED', i64_is_amount(values[CHARGED])
+  if settled and not finalized_at or hold.state == 'COMMITTED' and not charged then
+    note_damage(reservation_id, 'INVALID_END')
+    values[FINALIZED_AT], values[CHARGED] = finalized_at and values[FINALIZED_AT], charged and values[CHARGED]
   end
   if conditions.finalized_from or conditions.finalized_to then
     if not finalized_at or not within(finalized_at, conditions.finalized_from, conditions.finalized_to) then
@@ -156,18 +175,18 @@ local function append_row(reservation_id, hold)
   row_count = row_count + 1
 end
 
-local function examine_entry(reservation_id)
+local function examine_entry(reservation_id, created_at)
   local hold = read_record(reservation_id)
-  if hold and is_overdue(hold, now) then
-    expire_overdue(reservation_id, hold)
-  end
-  if not hold or not satisfies(hold) then
+  if not hold then
     return
   end
-  local defect = hold_defect(hold) or not whole_number(hold.ca) and 'INVALID_CREATION'
+  local defect = hold.tenant ~= tenant_id and 'MISSING_SCOPES' or hold_defect(hold) or not whole_number(hold.ca) and 'INVALID_CREATION'
   if defect then
-    leave_out(reservation_id, defect)
-  elseif within(hold.expires_at, conditions.expires_from, conditions.expires_to) and is_wanted(reservation_id, hold) then
+    hold = known_of_damaged(reservation_id, hold, defect, created_at)
+  elseif is_overdue(hold, now) then
+    expire_overdue(reservation_id, hold)
+  end
+  if satisfies(hold) and within(hold.expires_at, conditions.expires_from, conditions.expires_to) and is_wanted(reservation_id, hold) then
     append_row(reservation_id, hold)
   end
 end
@@ -198,7 +217,7 @@ if conditions.idempotency_key and walked_ms == '' then
   local created_at = reservation_id and redis.call('ZSCORE', index, reservation_id)
   if created_at then
     if within(tonumber(created_at), tonumber(from_ms), tonumber(to_ms)) then
-      examine_entry(reservation_id)
+      examine_entry(reservation_id, created_at)
     end
     return reply()
   end
@@ -208,7 +227,7 @@ local entries = index_stretch(index, walk_dir == 'desc', from_ms, to_ms, walked_
 local i = 1
 while i < #entries and row_count < limit and row_bytes < MOST_BYTES and #outcomes < 3 * MOST_EXPIRED do
   walked_id, walked_ms = entries[i], entries[i + 1]
-  examine_entry(walked_id)
+  examine_entry(walked_id, walked_ms)
   i = i + 2
 end
 if i > #entries and #entries < 2 * examine then

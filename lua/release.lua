@@ -15,11 +15,12 @@
 -- ARGV[9]   trace            trace id and flags, then the sender: see lib/append_audit
 -- RETURNS   RELEASED fresh|replay released unit (scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND | FORBIDDEN | TENANT_CLOSED
 --           | RESERVATION_FINALIZED state | RESERVATION_EXPIRED | QUARANTINED reason
--- BOUND     scopes of one subject (at most 6)
--- EMITS     budget.threshold_crossed; those of the expiry transition
--- @include  keys, now_ms, int64, idempotency, settle, budget, threshold, append_audit, owned
+-- BOUND     scopes of one subject (at most 6); 1,000 tenants where a damaged record does not name its own
+-- EMITS     budget.threshold_crossed, custom.reservation.quarantine_decided; those of the expiry transition
+-- @include  keys, now_ms, int64, idempotency, settle, budget, threshold, append_audit, append_event, release_damaged, owned
 --
--- What an operator releases is in the audit log, by the same step.
+-- What an operator releases is in the audit log, by the same step. A hold whose record is damaged is given back as far as it can be,
+-- and its record is sound afterwards. Where only its budgets do not fit, an operator alone may give up what they do not take back.
 local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local idempotency_ttl_ms, retention_ms, key_id = ARGV[5], ARGV[6], ARGV[7]
@@ -36,11 +37,53 @@ elseif earlier then
   return with_scopes(tag, reservation_id, { 'RELEASED', 'replay', earlier[1], earlier[2] }, earlier, 3)
 end
 
-local hold, refusal = open_hold(tag, reservation_id, tenant_id, now, retention_ms, origin)
-if not hold then
+local hold, refusal, damaged, owner, created_at = open_hold(tag, reservation_id, tenant_id, now, retention_ms, origin)
+local budgets
+if hold then
+  local sound, found = pcall(held_budgets, tag, hold)
+  if not sound and (not by_operator or redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 0) then
+    error(found, 0)
+  elseif sound and found then
+    budgets = found
+  else
+    owner, created_at = owner_of(tag, reservation_id, hold.tenant)
+    damaged, refusal = hold, quarantine(tag, reservation_id, reservation, sound and 'MISSING_BUDGET' or 'INVALID_BUDGET', now, origin, owner, true)
+  end
+end
+if not hold and not damaged or damaged and not by_operator and not damaged.defect then
   return refusal
 end
-local budgets = held_budgets(tag, hold)
+if by_operator then
+  require_audit_log(tag)
+end
+
+-- What is in quarantine is given back as far as it can be.
+local function release_from_quarantine()
+  local refunded, kept, known = release_damaged(tag, reservation_id, damaged, owner, created_at, by_operator and 'admin' or key_id, reason, now,
+    settled_retention(retention_ms, idempotency_ttl_ms), origin)
+  local amount = #refunded > 0 and damaged.amount or '0'
+  local reply, parts = { 'RELEASED', 'fresh', amount, known.un }, { amount, known.un }
+  for _, budget in ipairs(refunded) do
+    local text = balance_text(budget)
+    reply[#reply + 1] = budget.scope
+    reply[#reply + 1] = text
+    parts[#parts + 1] = text
+  end
+  local quarantine_reason = refusal[2]
+  append_event(tag, 'custom.reservation.quarantine_decided', known.tn, nil, origin,
+    decision_figures(reservation_id, 'release', 'RELEASED', quarantine_reason, reason, #refunded > 0 and amount or ''))
+  if by_operator then
+    append_audit(tag, 'releaseReservation', 200, known.tn, 'reservation', reservation_id, origin,
+      { 'scope', refunded[#refunded] and refunded[#refunded].scope or '', 'unit', known.un, 'amount', amount, 'reason', reason,
+        'quarantine_reason', quarantine_reason })
+  end
+  remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
+  return reply
+end
+if damaged then
+  return release_from_quarantine()
+end
+
 local held, marks, tells = i64_figure(hold.amount), marks_of(hold.marks), false
 for _, budget in ipairs(budgets) do
   local remaining, reserved = i64_add(budget.left, held), i64_sub(i64_figure(budget.reserved), held)
@@ -53,9 +96,6 @@ for _, budget in ipairs(budgets) do
 end
 if tells then
   require_event_log(tag)
-end
-if by_operator then
-  require_audit_log(tag)
 end
 
 -- Nothing is refused below this line.
@@ -77,7 +117,7 @@ else
   redis.call('HSET', reservation, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', ended_by, 'rr', reason)
 end
 count_ended(tag, hold.tenant, 1)
-keep_settled(tag, reservation_id, retention_ms, idempotency_ttl_ms)
+keep_ended(tag, reservation_id, settled_retention(retention_ms, idempotency_ttl_ms))
 for _, budget in ipairs(tells and budgets or {}) do
   if budget.crossings then
     tell_crossings(tag, hold.tenant, origin, hold.unit, budget, budget.crossings)

@@ -60,7 +60,7 @@ local function replay(parts)
     return with_balances({ word, 'replay', parts[2] }, scopes, parts, 3)
   end
   local held_id, expires_at = parts[2], tonumber(parts[3])
-  local active = redis.call('HGET', reservation_key(tag, held_id), 'st') == 'ACTIVE'
+  local active = redis.pcall('HGET', reservation_key(tag, held_id), 'st') == 'ACTIVE'
   local remaining_ttl_ms = active and math.max(0, expires_at - now) or 0
   local reply = { word, 'replay', held_id, parts[3], ms_text(remaining_ttl_ms), parts[4] }
   if word == 'ALLOW_WITH_CAPS' then

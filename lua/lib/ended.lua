@@ -6,7 +6,12 @@
 -- or the entry longer, than it need be.
 local function note_ended(tag, ...)
   redis.pcall('RPUSH', ended_key(tag), ...)
-  redis.pcall('HDEL', quarantine_key(tag), ...)
+  local left = redis.pcall('HDEL', quarantine_key(tag), ...)
+  if type(left) == 'number' and left > 0 then
+    for _, reservation_id in ipairs({ ... }) do
+      redis.pcall('HDEL', reservation_key(tag, reservation_id), 'qa', 'qr')
+    end
+  end
 end
 
 -- The record goes by itself after the retention.

@@ -5,7 +5,7 @@
 
 -- Takes a hold that cannot be settled out of the sweeper's way, and says so. Its state and the budgets stay as they are
 -- for an operator to decide on; `writable` is false when the record is no hash at all. A client that comes back to a
--- quarantined hold finds it so: the same reason is recorded and told once.
+-- quarantined hold finds it so: the same reason is recorded and told once, and the outcome ends with `again` after that.
 local function quarantine(tag, reservation_id, key, reason, now, origin, tenant, writable)
   require_event_log(tag)
   -- Read before the index is written: where the quarantine is damaged, the entry must not be lost from both.
@@ -13,7 +13,7 @@ local function quarantine(tag, reservation_id, key, reason, now, origin, tenant,
   redis.call('ZREM', ttl_index_key(tag), reservation_id)
   redis.call('ZREM', cleanup_index_key(tag), reservation_id)
   if earlier and string.match(earlier, '^%S+') == reason then
-    return { 'QUARANTINED', reason, tenant or '' }
+    return { 'QUARANTINED', reason, tenant or '', 'again' }
   end
   redis.call('HSET', quarantine_key(tag), reservation_id, reason .. ' ' .. ms_text(now))
   if writable then

@@ -23,17 +23,34 @@ local function whole_number(text)
   return text and #text <= 15 and string.find(text, '^%d+$') and tonumber(text) or nil
 end
 
+local HOLD_POLICIES = { REJECT = true, ALLOW_IF_AVAILABLE = true, ALLOW_WITH_OVERDRAFT = true }
+local HOLD_UNITS = { USD_MICROCENTS = true, TOKENS = true, CREDITS = true, RISK_POINTS = true }
+
+-- A tenant or a level as requests may give it.
+local function is_segment(text)
+  return text and #text <= 128 and string.find(text, '^[%w_.-]+$') ~= nil
+end
+
 -- Of whom a hold is, in what unit, and at which scopes, with all that follows from it: `scopes` are the derived ones, `held` those that
--- have a budget, both root first, and `defect` is why they cannot be told.
+-- have a budget, both root first, and `defect` is why they cannot be told. What no request can have given is left out.
 local function new_subject(tenant, ws, ap, wf, ag, ts, unit, mask)
-  local subject = { tenant = tenant, unit = unit, mask = mask, levels = { ws or false, ap or false, wf or false, ag or false, ts or false }, held = {} }
-  if not tenant or not mask then
+  local subject = { tenant = is_segment(tenant) and tenant or nil, unit = HOLD_UNITS[unit] and unit or nil, mask = mask,
+    levels = { ws or false, ap or false, wf or false, ag or false, ts or false }, held = {} }
+  if not subject.tenant or not mask then
     subject.defect = 'MISSING_SCOPES'
+  end
+  for i = 1, 5 do
+    if subject.levels[i] and not is_segment(subject.levels[i]) then
+      subject.levels[i], subject.defect = false, subject.defect or 'MALFORMED_SCOPES'
+    end
+  end
+  subject.scopes = subject.tenant and derive_scopes(subject.tenant, subject.levels)
+  if not subject.scopes or not mask then
     return subject
   end
-  subject.scopes = derive_scopes(tenant, subject.levels)
   if #subject.scopes ~= #mask or not string.find(mask, '^[01]*1[01]*$') then
-    subject.defect = 'MALFORMED_SCOPES'
+    subject.holds_nothing = not subject.defect and mask == string.rep('0', #subject.scopes)
+    subject.defect = subject.defect or 'MALFORMED_SCOPES'
   end
   for i, scope in ipairs(subject.scopes) do
     if string.sub(mask, i, i) == '1' then
@@ -93,7 +110,7 @@ local function load_hold(key, ...)
     if redis.call('EXISTS', key) == 0 then
       return nil
     end
-    return { key = key, state = '' }
+    f[1] = ''
   end
   local text, fields = f[2], nil
   if not text then
@@ -131,8 +148,13 @@ local function terms_defect(hold)
   return nil
 end
 
+-- A release from the quarantine may have given nothing back: only then does an ended hold have no scopes.
 local function hold_defect(hold)
-  return terms_defect(hold) or hold.subject.defect
+  local defect = terms_defect(hold)
+  if not defect and hold.subject.holds_nothing and hold.state ~= 'ACTIVE' then
+    return nil
+  end
+  return defect or hold.subject.defect
 end
 
 local function reclaim_deadline(hold)

@@ -47,7 +47,7 @@ end
 -- exactly as they are: such a record keeps its first form.
 local function pack_fields(fields, code)
   local born, told, sequence = tonumber(fields.ca), string.match(fields.ev or '', '^(%d+)(%-%d+)$')
-  local unit, policy = UNIT_LETTERS[fields.un], POLICY_LETTERS[fields.op]
+  local unit, policy = UNIT_LETTERS[fields.un], fields.op == nil and '-' or POLICY_LETTERS[fields.op]
   if not born or not unit or not policy or not fields.tn or not fields.bm or not fields.am then
     return nil
   end

@@ -99,7 +99,9 @@ local function spell_out(fields, key)
     pieces[#pieces + 1] = fields[name]
     fields[name] = nil
   end
-  for name, value in pairs(unpack_fields(table.concat(pieces), string.sub(key, 3, 4))) do
+  -- What cannot be unpacked is not known: the record then lacks these fields.
+  local readable, values = pcall(unpack_fields, table.concat(pieces), string.sub(key, 3, 4))
+  for name, value in pairs(readable and values or {}) do
     fields[name] = fields[name] or value
   end
   return fields

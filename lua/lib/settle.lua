@@ -1,70 +1,81 @@
 -- settle: what commit, release and extend have in common: whose hold it is, and whether it may still be settled.
--- @include now_ms, hold, budget, tenant, expiry, ended
+-- @include keys, now_ms, hold, budget, tenant, expiry, ended, damage
 --
--- Returns the hold, or nil and a refusal: NOT_FOUND, FORBIDDEN, TENANT_CLOSED, RESERVATION_FINALIZED state, RESERVATION_EXPIRED.
+-- Returns the hold, or nil and a refusal: NOT_FOUND, FORBIDDEN, TENANT_CLOSED, RESERVATION_FINALIZED state, RESERVATION_EXPIRED,
+-- QUARANTINED reason. A hold that cannot be settled is quarantined, and comes third with its owner and its creation behind it; its
+-- `defect` is why, and nil where only its budgets do not fit.
 -- `owner` is the caller's tenant, or empty for an operator, who may settle anybody's hold.
 -- A closed tenant comes before the reservation's own state. An overdue hold is expired here, by the sweeper's own
--- transition, and then refused. A record that cannot be trusted ends the script with an error, before any write.
--- `...` names further fields of the record, as for load_hold.
+-- transition, and then refused. `...` names further fields of the record, as for load_hold.
 local function open_hold(tag, reservation_id, owner, now, retention_ms, origin, ...)
-  local hold = load_hold(reservation_key(tag, reservation_id), ...)
-  if not hold then
-    return nil, { 'NOT_FOUND' }
+  local key = reservation_key(tag, reservation_id)
+  local readable, hold = pcall(load_hold, key, ...)
+  if not readable or not hold then
+    return nil, { 'NOT_FOUND', not readable and 'NOT_A_RECORD' or nil }
   end
-  if not hold.tenant then
-    error('corrupt reservation record ' .. hold.key .. ': MISSING_SCOPES')
+  local defect = hold_defect(hold)
+  local tenant, created_at = hold.tenant, nil
+  if owner ~= '' and tenant ~= owner then
+    tenant, created_at, defect = owner, creation_in_index(tag, owner, reservation_id), defect or 'MISSING_SCOPES'
+    if not created_at then
+      return nil, { 'FORBIDDEN' }
+    end
+  elseif defect then
+    tenant, created_at = owner_of(tag, reservation_id, tenant)
   end
-  if owner ~= '' and hold.tenant ~= owner then
-    return nil, { 'FORBIDDEN' }
+  local status, marks
+  if tenant then
+    status, marks = tenant_status(tenant_key(tag, tenant))
   end
-  local status, marks = tenant_status(tenant_key(tag, hold.tenant))
   if status == 'CLOSED' then
     return nil, { 'TENANT_CLOSED' }
   end
-  if hold.state == 'EXPIRED' then
+  local state = known_state(key, hold.state)
+  if state == 'EXPIRED' then
     return nil, { 'RESERVATION_EXPIRED' }
   end
-  if hold.state == 'COMMITTED' or hold.state == 'RELEASED' then
-    return nil, { 'RESERVATION_FINALIZED', hold.state }
+  if state == 'COMMITTED' or state == 'RELEASED' then
+    return nil, { 'RESERVATION_FINALIZED', state }
+  end
+  if defect then
+    hold.defect = defect
+    return nil, quarantine(tag, reservation_id, key, defect, now, origin, tenant, true), hold, tenant, created_at
   end
   if is_overdue(hold, now) then
     local outcome = expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
     if outcome[1] == 'QUARANTINED' then
-      return nil, outcome
+      return nil, outcome, hold, tenant
     end
     return nil, { 'RESERVATION_EXPIRED', 'now', outcome[2], outcome[3], ms_text(now) }
-  end
-  local defect = hold_defect(hold)
-  if defect then
-    error('corrupt reservation record ' .. hold.key .. ': ' .. defect)
   end
   hold.marks = marks
   return hold
 end
 
--- The hold's budgets, root first. A budget that is gone is a broken invariant: budgets are never deleted.
+-- The hold's budgets, root first, or nil where one is gone: budgets are never deleted, so the record may name the wrong scopes. One
+-- that is damaged ends the script with an error.
 local function held_budgets(tag, hold)
   local budgets = {}
   for _, scope in ipairs(hold.subject.held) do
     local budget = read_budget(tag, hold.unit, scope)
     if not budget then
-      error('missing budget record for ' .. hold.key .. ' at ' .. scope)
+      return nil
     end
     budgets[#budgets + 1] = budget
   end
   return budgets
 end
 
--- Keeps the record of a hold that a request has ended: for the audit trail, and never shorter than the request's idempotency record,
--- whose replay reads the scopes here instead of keeping them twice.
-local function keep_settled(tag, reservation_id, retention_ms, idempotency_ttl_ms)
-  keep_ended(tag, reservation_id, ms_text(math.max(tonumber(retention_ms), tonumber(idempotency_ttl_ms))))
+-- How long the record of a hold stays that a request has ended: for the audit trail, and never shorter than the request's idempotency
+-- record, whose replay reads the scopes here instead of keeping them twice.
+local function settled_retention(retention_ms, idempotency_ttl_ms)
+  return ms_text(math.max(tonumber(retention_ms), tonumber(idempotency_ttl_ms)))
 end
 
 -- The figures of a settlement's idempotency record, put behind the scopes of the hold they belong to.
 local function with_scopes(tag, reservation_id, reply, figures, first)
-  local hold = load_hold(reservation_key(tag, reservation_id))
-  if not hold or hold.subject.defect or #hold.subject.held ~= #figures - first + 1 then
+  local readable, hold = pcall(load_hold, reservation_key(tag, reservation_id))
+  if not readable or not hold or hold.subject.defect and not hold.subject.holds_nothing or #hold.subject.held ~= #figures - first + 1 then
     error('the record of ' .. reservation_id .. ' is gone, so its settlement cannot be replayed')
   end
   for index, scope in ipairs(hold.subject.held) do

@@ -1,5 +1,4 @@
-import { eventIdOf } from '../event-log/index.js';
-import { parseJson } from '../http/index.js';
+import { eventIdOf, jsonOf } from '../event-log/index.js';
 import { parseAmount } from '../ledger/index.js';
 import { summaryOf, type ReservationRecord, type ReservationSummary } from '../reservations/index.js';
 
@@ -59,7 +58,7 @@ function soundStory(found: InspectedReservation): Story {
     reclaim_at_ms: reclaimAt,
     expiry_policy: expiryPolicy,
     ...(record.get('st') === 'ACTIVE' && expiryPolicy === 'MANUAL_CLEANUP' ? { awaiting_cleanup: found.nowMs > reclaimAt } : {}),
-    extensions_allowed: Number(record.get('mx') ?? 0),
+    extensions_allowed: wholeOf(record.get('mx')) ?? 0n,
     extensions: extensionsOf(record, expiresAt),
     ...ended,
   };
@@ -75,7 +74,7 @@ function requestOf(record: ReservationRecord, { subject, action, reserved, creat
     overage_policy: record.get('op') ?? 'UNKNOWN',
     ttl_ms: expires_at_ms - created_at_ms - grantsOf(record).reduce((sum, { grantedMs }) => sum + grantedMs, 0n),
     grace_period_ms: parseAmount(record.get('gr')),
-    ...optional('metadata', record.get('md'), parseJson),
+    ...optional('metadata', record.get('md'), jsonOf),
   };
 }
 
@@ -86,10 +85,15 @@ interface Grant {
 }
 
 function grantsOf(record: ReservationRecord): Grant[] {
-  return Array.from({ length: Number(record.get('xc') ?? 0) }, (_, index) => {
-    const [at, granted, keyId] = (record.get(`x${index + 1}`) ?? '').split('+');
-    return { atMs: parseAmount(at), grantedMs: parseAmount(granted), keyId: keyId ?? record.get('ki') };
-  });
+  const grants: Grant[] = [];
+  for (;;) {
+    const [text, at = '', granted = '', keyId] = /^(\d{1,15})\+(\d{1,15})(?:\+(.*))?$/.exec(record.get(`x${grants.length + 1}`) ?? '') ?? [];
+    // A record that is damaged here tells the extensions up to the damage.
+    if (text === undefined) {
+      return grants;
+    }
+    grants.push({ atMs: BigInt(at), grantedMs: BigInt(granted), keyId: keyId ?? record.get('ki') });
+  }
 }
 
 /** Each with the expiry that it led to, which is told backwards from the last one. */
@@ -114,7 +118,7 @@ function endOf(found: InspectedReservation, summary: ReservationSummary, held: r
     by: enderOf(record.get('eb')),
     ...optional('reason', record.get('rr')),
     ...(committed === undefined ? {} : { charged: committed }),
-    ...optional('committed_metadata', record.get('cm'), parseJson),
+    ...optional('committed_metadata', record.get('cm'), jsonOf),
     returned: held.map((scope) => ({ scope, unit: reserved.unit, amount })),
     ...eventOf(found),
   };
@@ -131,7 +135,7 @@ function enderOf(ender: string | undefined): Story {
 /** The event that told of the end. The protocol has none for a release, nor for a commit that exceeds nothing. */
 function eventOf({ record, partition, told }: InspectedReservation): Story {
   const entryId = record.get('ev');
-  if (entryId === undefined) {
+  if (entryId === undefined || !/^\d{1,15}-\d{1,15}$/.test(entryId)) {
     return {};
   }
   const figures = Object.fromEntries([...told].filter(([name]) => !ENVELOPE.has(name)));
@@ -151,7 +155,12 @@ function quarantineOf(text: string, record: ReservationRecord): Story {
     return {};
   }
   // A hold that an operator decided on keeps in its record what it once was held for.
-  return { quarantine: { reason, waiting: text !== '', ...optional('at_ms', at, parseAmount) } };
+  return { quarantine: { reason, waiting: text !== '', ...optional('at_ms', wholeOf(at)?.toString(), BigInt) } };
+}
+
+/** A stored count or instant; nothing where the text is none. */
+function wholeOf(text: string | undefined): bigint | undefined {
+  return text !== undefined && /^\d{1,15}$/.test(text) ? BigInt(text) : undefined;
 }
 
 function optional<Name extends string, Value = string>(

@@ -7,7 +7,8 @@ export type StoreUnavailableReason =
   | 'readonly'
   | 'cluster'
   | 'persistence'
-  | 'backlog';
+  | 'backlog'
+  | 'quarantine';
 
 const RETRY_AFTER_S: Readonly<Record<StoreUnavailableReason, number>> = {
   connection: 1,
@@ -18,6 +19,7 @@ const RETRY_AFTER_S: Readonly<Record<StoreUnavailableReason, number>> = {
   cluster: 1,
   persistence: 5,
   backlog: 1,
+  quarantine: 60,
 };
 
 const EXPLANATION: Readonly<Record<StoreUnavailableReason, string>> = {
@@ -29,6 +31,7 @@ const EXPLANATION: Readonly<Record<StoreUnavailableReason, string>> = {
   cluster: 'the store cluster is rearranging its slots',
   persistence: 'the store cannot persist its data',
   backlog: 'expired holds are still being reclaimed, and the budget depends on them',
+  quarantine: 'the record of the reservation is damaged and waits for an operator',
 };
 
 /** Redis is away or refuses for a reason of its own; a client may repeat the request with the same idempotency key. */

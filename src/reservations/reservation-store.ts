@@ -3,7 +3,8 @@ import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { scopeAllowed, type Caller } from '../auth/index.js';
 import { ExpiryMetrics } from '../expiry/index.js';
 import { deriveScopes, Refusal, SCOPE_LEVELS, type SubjectLevels } from '../ledger/index.js';
-import { RedisService, reservationKey, tagOfReservationId, toStoreError, type Reply } from '../redis/index.js';
+import { RedisService, reservationKey, StoreUnavailable, tagOfReservationId, toStoreError, type Reply } from '../redis/index.js';
+import { DamagedRecords } from './damaged-records.js';
 import type { Operation } from './operation.js';
 import { PACKED_PIECES, packedScope, scopeValues } from './packed-scope.js';
 import { refusalOf } from './script-refusals.js';
@@ -22,6 +23,10 @@ function levelsBelow(values: readonly (string | null)[]): SubjectLevels {
   return subject;
 }
 
+function outOfScope(): Refusal {
+  return new Refusal('FORBIDDEN', "the reservation lies outside the API key's scope filter");
+}
+
 /** What commit, release, extend and get share when they call their scripts. */
 @Injectable()
 export class ReservationStore {
@@ -31,6 +36,7 @@ export class ReservationStore {
   constructor(
     private readonly redis: RedisService,
     private readonly expiry: ExpiryMetrics,
+    private readonly damaged: DamagedRecords,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
     this.retentionMs = config.auditRetentionDays * DAY_MS;
@@ -59,18 +65,32 @@ export class ReservationStore {
       return;
     }
     const [tenantId, ...values] = await this.readScope(reservationKey(tag, reservationId)).catch((error: unknown) => {
+      if (error instanceof Error && error.message.startsWith('WRONGTYPE')) {
+        return [];
+      }
       throw toStoreError(error);
     });
     if (typeof tenantId !== 'string') {
+      await this.requireNone(tag, reservationId);
       return;
     }
     const subject = levelsBelow(values);
     if (!scopeAllowed(caller.scopeFilter, deriveScopes(subject, tenantId).at(-1) as string)) {
-      throw new Refusal('FORBIDDEN', "the reservation lies outside the API key's scope filter");
+      throw outOfScope();
     }
   }
 
-  /** The tenant and the levels below it, whichever form the record has. */
+  /** A record that does not tell its scope is in nobody's. */
+  private async requireNone(tag: string, reservationId: string): Promise<void> {
+    const found = await this.redis.client.exists(reservationKey(tag, reservationId)).catch((error: unknown) => {
+      throw toStoreError(error);
+    });
+    if (found === 1) {
+      throw outOfScope();
+    }
+  }
+
+  /** The tenant and the levels below it, whichever form the record has. A key that is no record tells nothing. */
   private async readScope(key: string): Promise<(string | null)[]> {
     const [subject, ...values] = await this.redis.client.hmget(key, 'su', 'tn', ...LEVEL_FIELDS);
     if (typeof subject === 'string') {
@@ -82,17 +102,29 @@ export class ReservationStore {
   /**
    * Checks a settling script's reply.
    * @returns the reply when it carries the status word of success.
-   * @throws Refusal for every other word; an expiry that the script ran on the way is counted.
+   * @throws Refusal for every other word, StoreUnavailable while the reservation is in quarantine; an expiry or a quarantine on the way
+   * is counted.
    */
-  settled(reply: Reply, success: string): Reply {
+  settled(reply: Reply, success: string, reservationId: string): Reply {
     if (reply[0] === success) {
       return reply;
     }
     if (reply[0] === 'RESERVATION_EXPIRED' && reply[1] === 'now') {
       this.expiry.record('access', ['EXPIRED', reply[2] as string, reply[3] as string], reply[4]);
     } else if (reply[0] === 'QUARANTINED') {
-      this.expiry.record('access', reply, undefined);
+      this.quarantined(reservationId, reply);
+      throw new StoreUnavailable('quarantine');
+    } else if (reply[0] === 'NOT_FOUND' && reply[1] === 'NOT_A_RECORD') {
+      this.damaged.report(reservationId, 'NOT_A_RECORD');
     }
     throw refusalOf(reply);
+  }
+
+  /** `QUARANTINED reason tenant`, and `again` where the reservation was in quarantine before. */
+  private quarantined(reservationId: string, outcome: Reply): void {
+    this.damaged.report(reservationId, outcome[1] as string);
+    if (outcome[3] !== 'again') {
+      this.expiry.record('access', outcome.slice(0, 3), undefined);
+    }
   }
 }

@@ -8,7 +8,10 @@ function reasonOf(error: unknown): string {
   if (error instanceof Refusal) {
     return error.code;
   }
-  return error instanceof StoreUnavailable ? 'STORE_UNAVAILABLE' : 'INTERNAL_ERROR';
+  if (error instanceof StoreUnavailable) {
+    return error.reason === 'quarantine' ? 'QUARANTINED' : 'STORE_UNAVAILABLE';
+  }
+  return 'INTERNAL_ERROR';
 }
 
 /** The policy that a refused commit ran under, where the refusal itself tells it. */
@@ -70,7 +73,7 @@ export class ReservationMetrics {
     });
     this.unreadables = metrics.counter({
       name: 'holdfast_reservations_unreadable_total',
-      help: 'Records that a list left out because they are damaged, by what is wrong with them.',
+      help: 'Damaged records that a read met, by what is wrong with them.',
       labels: ['reason'],
     });
   }

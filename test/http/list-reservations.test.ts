@@ -55,12 +55,12 @@ describe('a list of reservations', () => {
     expectRefusal(await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 410, 'RESERVATION_EXPIRED');
   });
 
-  test('counts a damaged record and lists the others', async () => {
+  test('counts a damaged record and lists it with the others', async () => {
     const tenant = await lists.newTenant();
     const [damaged, sound] = [await lists.hold(tenant), await lists.hold(tenant)];
     const holds = lists.stored();
     await holds.set(damaged, { am: 'x' });
-    expect(await lists.idsOf(tenant)).toEqual([sound]);
+    expect((await lists.idsOf(tenant)).sort()).toEqual([damaged, sound].sort());
     expect(await on.holdfast.metric('holdfast_reservations_unreadable_total', { reason: 'INVALID_ESTIMATE' })).toBe(1);
     holds.close();
   });

@@ -138,7 +138,7 @@ describe('a commit that is refused leaves every byte as it was', () => {
     expect((await ledger.expire(id))[0]).toBe('EXPIRED');
   });
 
-  test('with an error when the record or a budget of it cannot be trusted', async () => {
+  test('when its record cannot be trusted: it is put into quarantine, once, and charges nothing', async () => {
     const corruptions = [
       ['am', 'much'], ['am', '-1'], ['am', '9223372036854775808'], ['bm', '11'], ['bm', '0'], ['bm', 'x'], ['ex', 'soon'],
       ['ex', 'nan'], ['ex', 'inf'], ['ex', '0x10'], ['gr', '-5'], ['st', 'ASLEEP'], ['op', 'MAYBE'],
@@ -148,15 +148,21 @@ describe('a commit that is refused leaves every byte as it was', () => {
       await ledger.makeBudget();
       const { id } = await ledger.hold({ amount: 10 });
       await damageHold(ledger.redis, ledger.reservationKeyOf(id), field, value);
+      const figures = await ledger.figures();
+      expect((await ledger.commit(id, 11))[0]).toBe('QUARANTINED');
       const before = await snapshot(ledger);
-      await expect(ledger.commit(id, 11)).rejects.toThrow();
+      expect(await ledger.commit(id, 11)).toEqual(['QUARANTINED', expect.any(String), ledger.tenant, 'again']);
       expect(await snapshot(ledger)).toEqual(before);
+      expect(await ledger.figures()).toBe(figures);
     }
+  });
+
+  test('with an error when a budget of it cannot be trusted', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const { id } = await ledger.hold({ amount: 10 });
     await ledger.redis.del(ledger.budgetKeyOf());
-    await expect(ledger.commit(id, 10)).rejects.toThrow('missing budget record');
+    expect((await ledger.commit(id, 10)).slice(0, 2)).toEqual(['QUARANTINED', 'MISSING_BUDGET']);
     await ledger.makeBudget({ reserved: 9 });
     await expect(ledger.commit(id, 10)).rejects.toThrow('holds less than the reservation');
   });
@@ -184,7 +190,7 @@ describe('expiry on access', () => {
     await ledger.makeOverdue(id);
     await ledger.redis.del(ledger.budgetKeyOf());
     expect(await ledger.commit(id, 1)).toEqual(['QUARANTINED', 'MISSING_BUDGET', ledger.tenant]);
-    expect(await ledger.commit(id, 1)).toEqual(['QUARANTINED', 'MISSING_BUDGET', ledger.tenant]);
+    expect(await ledger.commit(id, 1)).toEqual(['QUARANTINED', 'MISSING_BUDGET', ledger.tenant, 'again']);
     const { events, quarantine, ttl } = await readLedger(ledger);
     expect(events.map(({ fields }) => `${fields['ty']} ${fields['rq']}`)).toEqual([
       'custom.reservation.quarantined req_commit',

@@ -192,7 +192,7 @@ describe('a hold that cannot be settled is quarantined: out of the index, its st
     await corrupt(ledger, hold.id);
     const state = (await ledger.record(hold.id))['st'];
     const before = (await readLedger(ledger)).budgets;
-    const tenant = state === undefined ? '' : ledger.tenant;
+    const { tenant } = ledger;
     expect(await ledger.expire(hold.id)).toEqual(['QUARANTINED', reason, tenant]);
     const after = await readLedger(ledger);
     expect(after.budgets).toEqual(before);
@@ -201,7 +201,7 @@ describe('a hold that cannot be settled is quarantined: out of the index, its st
     expect(after.holds.get(hold.id)).toMatchObject({ qr: reason, qa: expect.stringMatching(/^\d{13}$/) });
     expect((await ledger.record(hold.id))['st']).toBe(state);
     expect(after.events.map(({ fields }) => fields)).toEqual([
-      { ty: 'custom.reservation.quarantined', tn: tenant === '' ? '__system__' : tenant, ac: 'system', tr: TRACE,
+      { ty: 'custom.reservation.quarantined', tn: tenant, ac: 'system', tr: TRACE,
         reservation_id: hold.id, reason, quarantined_at: expect.stringMatching(/^\d{13}$/) },
     ]);
     expect(await untouched(ledger, hold.id)).toEqual(['QUARANTINED', reason, tenant]);

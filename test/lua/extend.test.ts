@@ -126,11 +126,16 @@ describe('an extension that is refused leaves every byte as it was', () => {
     expect((await ledger.commit(id, 1))[0]).toBe('COMMITTED');
   });
 
-  test('with an error when the record or its tenant cannot be trusted', async () => {
-    const corruptions: ((ledger: LedgerClient, id: string) => Promise<unknown>)[] = [
-      (ledger, id) => ledger.redis.hset(ledger.reservationKeyOf(id), 'ex', '-1'),
-      (ledger, id) => ledger.redis.hset(ledger.reservationKeyOf(id), 'xc', 'x'),
-      (ledger, id) => ledger.redis.hset(ledger.reservationKeyOf(id), 'mx', 'x'),
+  test.each(['xc', 'mx'])('when its %s is damaged: a hold must not live for ever', async (field) => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    const { id } = await ledger.hold();
+    await ledger.redis.hset(ledger.reservationKeyOf(id), field, 'x');
+    expect((await refused(ledger, id))[0]).toBe('MAX_EXTENSIONS_EXCEEDED');
+  });
+
+  test('with an error when its tenant cannot be trusted', async () => {
+    const corruptions: ((ledger: LedgerClient) => Promise<unknown>)[] = [
       (ledger) => ledger.makeTenant({ status: 'x' }),
       (ledger) => ledger.makeTenant({ max_reservation_ttl_ms: 'x' }),
     ];
@@ -138,7 +143,7 @@ describe('an extension that is refused leaves every byte as it was', () => {
       const ledger = await newLedger();
       await ledger.makeBudget();
       const { id } = await ledger.hold();
-      await corrupt(ledger, id);
+      await corrupt(ledger);
       const before = await snapshot(ledger);
       await expect(ledger.extend(id, 1000)).rejects.toThrow();
       expect(await snapshot(ledger)).toEqual(before);

@@ -313,7 +313,7 @@ describe('an overdue reservation', () => {
   });
 });
 
-test('a damaged record is named and left out, and hides no other', async () => {
+test('a damaged record is named and shown with what can be known of it, and hides no other', async () => {
   const ledger = await budgeted();
   const ids = await holdsAt(ledger, [10, 20, 30, 40, 50, 60]);
   const [noAmount, noCreation, noCharge, noHash, noEnd, sound] = ids as [string, string, string, string, string, string];
@@ -326,11 +326,19 @@ test('a damaged record is named and left out, and hides no other', async () => {
   await ledger.redis.hdel(ledger.reservationKeyOf(noEnd), 'fa');
   await ledger.redis.set(ledger.reservationKeyOf(noHash), 'x');
   const { rows, unreadable } = await list(ledger);
-  expect(rows.map(({ id }) => id)).toEqual([sound]);
+  expect(rows.map(({ id }) => id).sort()).toEqual([noAmount, noCreation, noCharge, noEnd, sound].sort());
+  const row = (id: string): Record<string, string> => rows.find((one) => one['id'] === id) as Record<string, string>;
+  expect([row(noAmount)['st'], row(noAmount)['am'], row(noCreation)['ca'], row(noCharge)['ch'], row(noEnd)['fa']]).toEqual([
+    'ACTIVE', '0', await ledger.redis.zscore(reservationIndexKey(ledger.tag, ledger.tenant), noCreation), undefined, undefined,
+  ]);
   expect(Object.fromEntries(unreadable)).toEqual({
     [noAmount]: 'INVALID_ESTIMATE', [noCreation]: 'INVALID_CREATION', [noCharge]: 'INVALID_END', [noEnd]: 'INVALID_END', [noHash]: 'NOT_A_RECORD',
   });
-  expect((await readLedger(ledger)).events).toEqual(before.events);
+  // Only what is live and cannot be settled is put before an operator, once.
+  await list(ledger);
+  const { events, quarantine } = await readLedger(ledger);
+  expect(events.slice(before.events.length).map(({ fields }) => [fields['ty'], fields['reservation_id']])).toEqual([['custom.reservation.quarantined', noAmount]]);
+  expect([...quarantine.keys()]).toEqual([noAmount]);
 });
 
 test('the reservations of another tenant are no part of the walk', async () => {

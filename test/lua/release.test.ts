@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { auditLogKey, endedKey, tenantIndexKey } from '../../src/redis/index.js';
 import { damageHold } from '../support/hold-record.js';
 import { RETENTION_MS, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, isCrossing, readLedger, snapshot } from '../support/ledger-state.js';
@@ -99,22 +100,17 @@ describe('a release that is refused leaves every byte as it was', () => {
     expect(await refused(ledger, released.id)).toEqual(['TENANT_CLOSED']);
   });
 
-  test('with an error when the record or its budget cannot be trusted', async () => {
-    const corruptions: ((ledger: LedgerClient, id: string) => Promise<unknown>)[] = [
-      (ledger, id) => ledger.redis.hset(ledger.reservationKeyOf(id), 'am', ''),
-      (ledger, id) => damageHold(ledger.redis, ledger.reservationKeyOf(id), 'bm'),
-      (ledger, id) => damageHold(ledger.redis, ledger.reservationKeyOf(id), 'tn'),
-      (ledger, id) => ledger.redis.hdel(ledger.reservationKeyOf(id), 'st'),
+  test('with an error when its budget cannot be trusted', async () => {
+    const corruptions: ((ledger: LedgerClient) => Promise<unknown>)[] = [
       (ledger) => ledger.redis.hset(ledger.budgetKeyOf(), 'reserved', '9'),
       (ledger) => ledger.redis.hset(ledger.budgetKeyOf(), 'reserved', '-10'),
       (ledger) => ledger.redis.hset(ledger.budgetKeyOf(), 'remaining', '9223372036854775807'),
-      (ledger) => ledger.redis.del(ledger.budgetKeyOf()),
     ];
     for (const corrupt of corruptions) {
       const ledger = await newLedger();
       await ledger.makeBudget();
       const { id } = await ledger.hold({ amount: 10 });
-      await corrupt(ledger, id);
+      await corrupt(ledger);
       const before = await snapshot(ledger);
       await expect(ledger.release(id)).rejects.toThrow();
       expect(await snapshot(ledger)).toEqual(before);
@@ -142,4 +138,65 @@ test('a release that meets an overdue hold with a corrupt budget quarantines the
   await ledger.redis.hset(ledger.budgetKeyOf(), 'reserved', 'x');
   expect(await ledger.release(id)).toEqual(['QUARANTINED', 'INVALID_BUDGET', ledger.tenant]);
   expect((await readLedger(ledger)).holds.get(id)).toMatchObject({ st: 'ACTIVE', qr: 'INVALID_BUDGET' });
+});
+
+describe('a release of a hold whose record is damaged gives back what can be given back, and leaves a sound record', () => {
+  test.each([
+    ['ex', 'soon', 'INVALID_EXPIRY', '10'], ['gr', undefined, 'INVALID_EXPIRY', '10'], ['st', undefined, 'INVALID_STATE', '10'],
+    ['am', '', 'INVALID_ESTIMATE', '0'], ['bm', undefined, 'MISSING_SCOPES', '0'], ['tn', undefined, 'MISSING_SCOPES', '0'],
+    ['un', 'odd', 'INVALID_ESTIMATE', '0'], ['su', 'junk', 'MISSING_SCOPES', '0'], ['ag', 'a b', 'MALFORMED_SCOPES', '0'],
+  ])('%s is %j', async (field, value, reason, returned) => {
+    for (const tenant of ['own', 'operator']) {
+      const ledger = await newLedger();
+      await ledger.makeBudget();
+      await ledger.redis.zadd(tenantIndexKey(ledger.tag), 1, ledger.tenant);
+      const { id } = await ledger.hold({ amount: 10, fields: { md: '{}' } });
+      const key = ledger.reservationKeyOf(id);
+      await damageHold(ledger.redis, key, field, value);
+      const options = { key: 'l', reason: 'stuck', tenant: tenant === 'own' ? ledger.tenant : '' };
+      const reply = await ledger.release(id, options);
+      expect(reply.slice(0, 3)).toEqual(['RELEASED', 'fresh', returned]);
+      expect(await ledger.figures()).toBe(returned === '0' ? '990,10,0,1000,0,0,0' : '1000,0,0,1000,0,0,0');
+      expect(await ledger.release(id, options)).toEqual(['RELEASED', 'replay', ...reply.slice(2)]);
+      const { holds, quarantine, ttl, events } = await readLedger(ledger);
+      expect(holds.get(id)).toMatchObject({ st: 'RELEASED', rr: 'stuck', md: '{}', tn: ledger.tenant, fa: expect.stringMatching(/^\d{13}$/) });
+      expect([holds.get(id)?.['qa'], holds.get(id)?.['qr'], quarantine.size, ttl.size]).toEqual([undefined, undefined, 0, 0]);
+      expect(events.slice(-2).map(({ fields }) => [fields['ty'], fields['reason'] ?? fields['quarantine_reason'], fields['tn']])).toEqual([
+        ['custom.reservation.quarantined', reason, ledger.tenant], ['custom.reservation.quarantine_decided', 'stuck', ledger.tenant],
+      ]);
+      expect(await ledger.redis.xlen(auditLogKey(ledger.tag))).toBe(tenant === 'own' ? 0 : 1);
+      // Sound: it reads as what it is, it can be packed, and it goes in the end.
+      expect((await ledger.get(id)).slice(0, 3)).toEqual(['FOUND', '', '']);
+      expect(await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10])).toEqual(['PACKED', '1', '1', '0']);
+      expect((await ledger.get(id)).slice(0, 3)).toEqual(['FOUND', '', '']);
+      expect(await ledger.release(id)).toEqual(['RESERVATION_FINALIZED', 'RELEASED']);
+      expect(await ledger.redis.pttl(key)).toBeGreaterThan(RETENTION_MS - 60_000);
+    }
+  });
+
+  test('where a budget is gone, the tenant is refused and an operator gives back the rest', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    await ledger.makeBudget({ scope: ledger.scope(AGENT) });
+    const { id } = await ledger.hold({ subject: AGENT, amount: 10 });
+    await ledger.redis.del(ledger.budgetKeyOf());
+    expect((await ledger.release(id)).slice(0, 2)).toEqual(['QUARANTINED', 'MISSING_BUDGET']);
+    expect((await ledger.release(id, { tenant: '' })).slice(0, 3)).toEqual(['RELEASED', 'fresh', '10']);
+    expect(await ledger.figures(ledger.scope(AGENT))).toBe('1000,0,0,1000,0,0,0');
+  });
+
+  test('where only a budget is damaged, an operator alone can release what is in quarantine', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    await ledger.makeBudget({ scope: ledger.scope(AGENT) });
+    const { id } = await ledger.hold({ subject: AGENT, amount: 10 });
+    await ledger.makeOverdue(id);
+    await ledger.redis.hset(ledger.budgetKeyOf(), 'reserved', 'x');
+    expect((await ledger.release(id)).slice(0, 2)).toEqual(['QUARANTINED', 'INVALID_BUDGET']);
+    expect(await ledger.release(id)).toEqual(['QUARANTINED', 'INVALID_BUDGET', ledger.tenant, 'again']);
+    const leaf = ledger.scope(AGENT);
+    expect(await ledger.release(id, { tenant: '', key: 'l' })).toEqual(['RELEASED', 'fresh', '10', 'TOKENS', leaf, '1000,0,0,1000,0,0,0']);
+    expect(await ledger.release(id, { tenant: '', key: 'l' })).toEqual(['RELEASED', 'replay', '10', 'TOKENS', leaf, '1000,0,0,1000,0,0,0']);
+    expect((await readLedger(ledger)).holds.get(id)).toMatchObject({ st: 'RELEASED', bm: '01' });
+  });
 });

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ExpiryService } from '../../src/expiry/index.js';
 import { auditLogKey, budgetKey, eventLogKey, quarantineKey, reservationKey, tagOfReservationId } from '../../src/redis/index.js';
-import { expectRefusal, expectStatus, Holdfast, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
+import { expectRefusal, expectStatus, Holdfast, newKey, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
 import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { makeDue, makeTenants, stateOf } from './instances.js';
@@ -180,4 +180,90 @@ test('a reservation that was mended and settled by its client leaves the quarant
   await stored.set(id, { am: '10', ex: String(Number((await stored.redis.time())[0]) * 1000 + 600_000) });
   expectStatus(await holdfast.commit(tenant, id, 10), 200);
   expect(await isQuarantined(id)).toBe(false);
+});
+
+describe('what is in quarantine can still be read, listed and released', () => {
+  const read = (tenant: TestTenant, id: string): Promise<Answer> => holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key });
+  const rowOf = async (tenant: TestTenant, id: string): Promise<Json> =>
+    expectStatus(await holdfast.call('GET', '/v1/reservations', { key: tenant.key }), 200).reservations.find((row: Json) => row.reservation_id === id);
+
+  test('and is afterwards as if it had never been damaged: by a decision of an operator', async () => {
+    const { tenant, id } = await quarantined({ gr: 'long' });
+    for (const shown of [expectStatus(await read(tenant, id), 200), await rowOf(tenant, id)]) {
+      expect(shown).toMatchObject({ reservation_id: id, status: 'ACTIVE', reserved: { unit: 'TOKENS', amount: 10 } });
+    }
+    expectStatus(await decide(id, 'release', { reason: 'stuck' }), 200);
+    for (const shown of [expectStatus(await read(tenant, id), 200), await rowOf(tenant, id)]) {
+      expect(shown).toMatchObject({ reservation_id: id, status: 'RELEASED', finalized_at_ms: expect.any(Number) });
+    }
+    const story = expectStatus(await holdfast.admin('GET', `/ops/reservations/${id}`), 200);
+    expect(story).toMatchObject({ state: 'RELEASED', end: { how: 'RELEASED', by: { type: 'admin' }, reason: 'stuck', returned: [{ amount: 10 }] } });
+    expect(story).not.toHaveProperty('defect');
+    expect(story).not.toHaveProperty('quarantine');
+    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
+  });
+
+  test.each(['its tenant', 'an operator'])('by a release of %s, which is counted, told, and audited where an operator did it', async (who) => {
+    const { tenant, id } = await quarantined({ gr: 'long' });
+    const body = { idempotency_key: newKey(), reason: 'stuck' };
+    const release = (): Promise<Answer> =>
+      who === 'its tenant' ? holdfast.settle(tenant, 'release', id, body) : holdfast.admin('POST', `/v1/reservations/${id}/release`, body);
+    const first = await release();
+    expect(expectStatus(first, 200)).toMatchObject({ status: 'RELEASED', released: { unit: 'TOKENS', amount: 10 }, balances: [{ remaining: { amount: 1_000_000 } }] });
+    expect((await release()).text).toBe(first.text);
+    expect(await isQuarantined(id)).toBe(false);
+    expect(expectStatus(await read(tenant, id), 200)).toMatchObject({ status: 'RELEASED' });
+    expect(await lastEntry(eventLogKey, id)).toMatchObject({
+      ty: 'custom.reservation.quarantine_decided', tn: tenant.id, ac: who === 'its tenant' ? 'api_key' : 'admin_on_behalf_of', action: 'release',
+      outcome: 'RELEASED', quarantine_reason: 'INVALID_EXPIRY', reason: 'stuck', returned_amount: '10',
+    });
+    if (who === 'an operator') {
+      expect(await lastEntry(auditLogKey, id)).toMatchObject({ op: 'releaseReservation', ri: id, amount: '10', quarantine_reason: 'INVALID_EXPIRY' });
+    }
+    expect(await holdfast.metric('cycles_reservations_release_total', { tenant: tenant.id, decision: 'RELEASED', reason: 'OK' })).toBe(1);
+  });
+
+  test('a commit waits for the operator: 503 with Retry-After, and what it charges comes after the repair', async () => {
+    const { tenant, id } = await quarantined({ gr: 'long' });
+    const commit = { idempotency_key: newKey(), actual: { unit: 'TOKENS', amount: 4 } };
+    const refused = await holdfast.settle(tenant, 'commit', id, commit);
+    expectRefusal(refused, 503, 'INTERNAL_ERROR');
+    expect([refused.headers.get('retry-after'), refused.body.details]).toEqual(['60', { reason: 'quarantine' }]);
+    expect(await holdfast.metric('cycles_reservations_commit_total', { tenant: tenant.id, reason: 'QUARANTINED' })).toBe(1);
+    await stored.set(id, { gr: '0', ex: String(Number((await stored.redis.time())[0]) * 1000 + 600_000) });
+    expect(expectStatus(await decide(id, 'retry'), 200)).toMatchObject({ outcome: 'SKIP', detail: 'in_grace_period' });
+    expect(Object.keys(await stored.record(id)).filter((name) => name === 'qa' || name === 'qr')).toEqual([]);
+    expectStatus(await holdfast.settle(tenant, 'commit', id, commit), 200);
+    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '999996 0 4 0' });
+  });
+
+  test('damage that a read meets before the sweeper is counted, and put before an operator, once', async () => {
+    const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+    const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 10), 200);
+    await stored.set(id as string, { am: 'many', dm: '{"a"', at: '7' });
+    const unreadable = (reason: string): Promise<number> => holdfast.metric('holdfast_reservations_unreadable_total', { reason });
+    const before = [await unreadable('INVALID_ESTIMATE'), await unreadable('INVALID_JSON')] as [number, number];
+    for (let time = 0; time < 3; time += 1) {
+      expect(await rowOf(tenant, id as string)).toMatchObject({ status: 'ACTIVE', reserved: { amount: 0 }, action: { kind: 'llm.completion' } });
+    }
+    expect([await unreadable('INVALID_ESTIMATE'), await unreadable('INVALID_JSON')]).toEqual([before[0] + 3, before[1] + 6]);
+    expect(await holdfast.metric('cycles_reservations_quarantined_total', { tenant: tenant.id, reason: 'INVALID_ESTIMATE' })).toBe(1);
+    const { entries } = expectStatus(await holdfast.admin('GET', '/ops/quarantine?reason=INVALID_ESTIMATE&limit=200'), 200);
+    expect(entries.map(({ reservation_id: one }: Json) => one)).toContain(id);
+  });
+
+  test('a key that is no record is 404, and hides no other in a list', async () => {
+    const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+    const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 10), 200);
+    const { reservation_id: sound } = expectStatus(await holdfast.reserve(tenant, 10), 200);
+    const key = reservationKey(tagOf(id as string), id as string);
+    await stored.redis.del(key);
+    await stored.redis.set(key, 'what is this');
+    const before = await holdfast.metric('holdfast_reservations_unreadable_total', { reason: 'NOT_A_RECORD' });
+    expectRefusal(await read(tenant, id as string), 404, 'NOT_FOUND');
+    expectRefusal(await holdfast.settle(tenant, 'release', id as string), 404, 'NOT_FOUND');
+    const rows = expectStatus(await holdfast.call('GET', '/v1/reservations', { key: tenant.key }), 200).reservations;
+    expect(rows.map(({ reservation_id: one }: Json) => one)).toEqual([sound]);
+    expect(await holdfast.metric('holdfast_reservations_unreadable_total', { reason: 'NOT_A_RECORD' })).toBe(before + 3);
+  });
 });

@@ -56,6 +56,6 @@ export class CommitService {
       const details = { scope, requested_unit: actual.unit, expected_units: [unit] };
       throw new Refusal('UNIT_MISMATCH', `the reservation is in ${unit}, not in ${actual.unit}`, details);
     }
-    return this.store.settled(reply, 'COMMITTED');
+    return this.store.settled(reply, 'COMMITTED', reservationId);
   }
 }

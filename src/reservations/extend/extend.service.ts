@@ -36,7 +36,7 @@ export class ExtendService {
           this.store.retentionMs, caller.keyId, trace.requestId, traceText(trace),
         ],
       );
-      const reply = this.store.settled(answer, 'ACTIVE');
+      const reply = this.store.settled(answer, 'ACTIVE', reservationId);
       this.metrics.extended(caller.tenantId, reply[1] === 'replay');
       return reply;
     } catch (error) {

@@ -3,6 +3,7 @@ import { scopeAllowed, type Caller } from '../../auth/index.js';
 import { encodeCursor, PageSelection, stringifyJson, type Position, type SortValue } from '../../http/index.js';
 import { Refusal } from '../../ledger/index.js';
 import { RedisService, reservationKey } from '../../redis/index.js';
+import { DamagedRecords } from '../damaged-records.js';
 import type { Operation } from '../operation.js';
 import { ReservationStore } from '../reservation-store.js';
 import { listQuestion, type ListQuestion } from './list-question.js';
@@ -42,6 +43,7 @@ export class ListService {
     private readonly index: ReservationIndex,
     private readonly store: ReservationStore,
     private readonly redis: RedisService,
+    private readonly damaged: DamagedRecords,
   ) {}
 
   /**
@@ -108,7 +110,8 @@ export class ListService {
       const texts = await Promise.all(portion.map((row) => this.metadataOf(row.reservation_id)));
       for (const [index, row] of portion.entries()) {
         const [md = null, cm = null] = texts[index] ?? [];
-        rows.push(withMetadata(row, metadata ? md : null, committed && row.status === 'COMMITTED' ? cm : null));
+        const report = (reason: string): void => this.damaged.report(row.reservation_id, reason);
+        rows.push(withMetadata(row, metadata ? md : null, committed && row.status === 'COMMITTED' ? cm : null, report));
         characters += (md?.length ?? 0) + (cm?.length ?? 0);
         if (characters > MAX_METADATA_CHARACTERS && rows.length < page.rows.length) {
           return { rows, next: positionOf(row, sortBy) };

@@ -1,6 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
+import { ExpiryMetrics } from '../../expiry/index.js';
 import { RedisService, reservationKey } from '../../redis/index.js';
+import { DamagedRecords } from '../damaged-records.js';
 import { traceText, type Operation } from '../operation.js';
 import { ReservationStore } from '../reservation-store.js';
 import { detailOf, recordOf, type ReservationDetail } from './reservation-view.js';
@@ -11,9 +13,15 @@ export class QueryService {
   constructor(
     private readonly redis: RedisService,
     private readonly store: ReservationStore,
+    private readonly expiry: ExpiryMetrics,
+    private readonly damaged: DamagedRecords,
   ) {}
 
-  /** An operator reads anybody's. @throws Refusal NOT_FOUND, FORBIDDEN, RESERVATION_EXPIRED. An overdue hold is expired by this read. */
+  /**
+   * An operator reads anybody's. An overdue hold is expired by this read. A damaged record is shown with what can be known of it, and
+   * a live one is put before an operator.
+   * @throws Refusal NOT_FOUND, FORBIDDEN, RESERVATION_EXPIRED.
+   */
   async get(operation: Operation<Caller>, reservationId: string): Promise<ReservationDetail> {
     const { caller, trace } = operation;
     const tag = this.store.tagOf(reservationId);
@@ -24,7 +32,15 @@ export class QueryService {
       [reservationKey(tag, reservationId)],
       [owner, reservationId, this.store.retentionMs, trace.requestId, traceText(trace)],
     );
-    const [, ...fields] = this.store.settled(answer, 'FOUND');
-    return detailOf(reservationId, recordOf(fields));
+    const [, defect = '', quarantined = '', ...fields] = this.store.settled(answer, 'FOUND', reservationId);
+    const record = recordOf(fields);
+    const report = (reason: string): void => this.damaged.report(reservationId, reason);
+    if (defect !== '') {
+      report(defect);
+    }
+    if (quarantined !== '') {
+      this.expiry.record('access', ['QUARANTINED', quarantined, record.get('tn') ?? ''], undefined);
+    }
+    return detailOf(reservationId, record, report);
   }
 }

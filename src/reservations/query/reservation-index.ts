@@ -1,10 +1,9 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { ExpiryMetrics } from '../../expiry/index.js';
 import type { Position, RequestTrace } from '../../http/index.js';
-import { LOGGER, type Logger } from '../../logging/index.js';
 import { partitionCode, partitionOfTenant, RedisService, reservationIndexKey, tagOf } from '../../redis/index.js';
+import { DamagedRecords } from '../damaged-records.js';
 import { traceText } from '../operation.js';
-import { ReservationMetrics } from '../reservation.metrics.js';
 import { ReservationStore } from '../reservation-store.js';
 import type { ListQuestion } from './list-question.js';
 import { summaryOf, type ReservationSummary } from './reservation-view.js';
@@ -32,8 +31,7 @@ export class ReservationIndex {
     private readonly redis: RedisService,
     private readonly store: ReservationStore,
     private readonly expiry: ExpiryMetrics,
-    private readonly metrics: ReservationMetrics,
-    @Inject(LOGGER) private readonly logger: Logger,
+    private readonly damaged: DamagedRecords,
   ) {}
 
   walk(question: ListQuestion, direction: 'asc' | 'desc', trace: RequestTrace, from?: Position): IndexWalk {
@@ -53,8 +51,8 @@ export class ReservationIndex {
       ended = walkedMs === '';
       place = ended ? place : { value: BigInt(walkedMs), id: walkedId };
       let next = this.countOutcomes(reply, 3, nowMs);
-      next = this.tellUnreadable(reply, next);
-      return rowsOf(reply, next);
+      next = this.tellDamaged(reply, next);
+      return rowsOf(reply, next, (reservationId, reason) => this.damaged.report(reservationId, reason));
     };
     return {
       run,
@@ -75,20 +73,18 @@ export class ReservationIndex {
     return end;
   }
 
-  /** A damaged record is left out, so that it does not hide the others, but never silently. */
-  private tellUnreadable(reply: readonly string[], first: number): number {
+  /** A damaged record is shown with what can be known of it, and never silently. */
+  private tellDamaged(reply: readonly string[], first: number): number {
     const end = first + 1 + 2 * Number(reply[first]);
     for (let index = first + 1; index < end; index += 2) {
-      const [reservationId, reason] = reply.slice(index, index + 2) as [string, string];
-      this.metrics.unreadable(reason);
-      this.logger.warn({ reservation_id: reservationId, reason }, 'a list left out a reservation whose record is damaged');
+      this.damaged.report(reply[index] as string, reply[index + 1] as string);
     }
     return end;
   }
 }
 
 /** The names of the fields, and then each row's values in their order. */
-function rowsOf(reply: readonly string[], first: number): ReservationSummary[] {
+function rowsOf(reply: readonly string[], first: number, onDamage: (reservationId: string, reason: string) => void): ReservationSummary[] {
   const start = first + 1 + Number(reply[first]);
   const names = reply.slice(first + 1, start);
   const rows: ReservationSummary[] = [];
@@ -100,7 +96,8 @@ function rowsOf(reply: readonly string[], first: number): ReservationSummary[] {
         record.set(name, value);
       }
     }
-    rows.push(summaryOf(record.get('id') as string, record));
+    const reservationId = record.get('id') as string;
+    rows.push(summaryOf(reservationId, record, (reason) => onDamage(reservationId, reason)));
   }
   return rows;
 }

@@ -1,5 +1,6 @@
-import { parseJson } from '../../http/index.js';
 import { deriveScopes, parseAmount, SCOPE_LEVELS, type ScopeLevel, type SubjectLevels } from '../../ledger/index.js';
+import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
+import { storedJson, storedText, type OnDamage } from './stored-texts.js';
 
 interface WireAmount {
   readonly unit: string;
@@ -39,32 +40,44 @@ export function recordOf(flat: readonly string[]): ReservationRecord {
   return record;
 }
 
+const KIND_MAX_LENGTH = 64;
+const NAME_MAX_LENGTH = 256;
+
 /** What a record, or an event with the same fields, keeps of a request's subject. */
-export function subjectOf(record: ReservationRecord): Record<string, unknown> {
-  return { ...levelsOf(record), ...optional('dimensions', record.get('dm'), parseJson) };
+export function subjectOf(record: ReservationRecord, onDamage?: OnDamage): Record<string, unknown> {
+  return { ...levelsOf(record), ...storedJson('dimensions', record.get('dm'), onDamage) };
 }
 
 /** What it keeps of the action. */
-export function actionOf(record: ReservationRecord): ReservationSummary['action'] {
-  return { kind: record.get('ak') ?? '', name: record.get('an') ?? '', ...optional('tags', record.get('at'), parseJson) };
+export function actionOf(record: ReservationRecord, onDamage?: OnDamage): ReservationSummary['action'] {
+  return {
+    kind: storedText(record.get('ak'), KIND_MAX_LENGTH, onDamage) ?? 'unknown',
+    name: storedText(record.get('an'), NAME_MAX_LENGTH, onDamage) ?? 'unknown',
+    ...storedJson('tags', record.get('at'), onDamage),
+  };
 }
 
-/** The reservation without its metadata. @throws Error for a record that Holdfast did not write. */
-export function summaryOf(reservationId: string, record: ReservationRecord): ReservationSummary {
+/**
+ * The reservation without its metadata. Texts that are damaged are left out, or `unknown` where an answer needs one.
+ * @throws Error for state, amounts and times that Holdfast did not write: the scripts give what can be known of them.
+ */
+export function summaryOf(reservationId: string, record: ReservationRecord, onDamage?: OnDamage): ReservationSummary {
   const unit = record.get('un') ?? '';
   const scopes = deriveScopes(levelsOf(record), record.get('tn') ?? '');
   const status = record.get('st') ?? '';
+  const [key, charged, endedAt] = [record.get('ik'), record.get('ch'), record.get('fa')];
+  const settled = status === 'COMMITTED' || status === 'RELEASED';
   return {
     reservation_id: reservationId,
     status,
-    ...optional('idempotency_key', record.get('ik')),
-    subject: subjectOf(record),
-    action: actionOf(record),
+    ...optional('idempotency_key', key === undefined ? undefined : storedText(key, IDEMPOTENCY_KEY_MAX_LENGTH, onDamage)),
+    subject: subjectOf(record, onDamage),
+    action: actionOf(record, onDamage),
     reserved: { unit, amount: parseAmount(record.get('am')) },
-    ...(status === 'COMMITTED' ? { committed: { unit, amount: parseAmount(record.get('ch')) } } : {}),
+    ...(status === 'COMMITTED' && charged !== undefined ? { committed: { unit, amount: parseAmount(charged) } } : {}),
     created_at_ms: parseAmount(record.get('ca')),
     expires_at_ms: parseAmount(record.get('ex')),
-    ...(status === 'COMMITTED' || status === 'RELEASED' ? { finalized_at_ms: parseAmount(record.get('fa')) } : {}),
+    ...(settled && endedAt !== undefined ? { finalized_at_ms: parseAmount(endedAt) } : {}),
     scope_path: scopes.at(-1) as string,
     affected_scopes: scopes,
   };
@@ -75,20 +88,27 @@ export function withMetadata(
   summary: ReservationSummary,
   metadata: string | null | undefined,
   committedMetadata: string | null | undefined,
+  onDamage?: OnDamage,
 ): ReservationSummary {
-  return { ...summary, ...optional('metadata', metadata, parseJson), ...optional('committed_metadata', committedMetadata, parseJson) };
+  return { ...summary, ...storedJson('metadata', metadata, onDamage), ...storedJson('committed_metadata', committedMetadata, onDamage) };
 }
 
-export function detailOf(reservationId: string, record: ReservationRecord): ReservationDetail {
-  return withMetadata(summaryOf(reservationId, record), record.get('md'), record.get('cm'));
+export function detailOf(reservationId: string, record: ReservationRecord, onDamage?: OnDamage): ReservationDetail {
+  return withMetadata(summaryOf(reservationId, record, onDamage), record.get('md'), record.get('cm'), onDamage);
+}
+
+/** As the request gave it, which differs from the effective tenant in case only. */
+function tenantOf(record: ReservationRecord): string | undefined {
+  const [given, effective] = [record.get('tv'), record.get('tn')];
+  return given !== undefined && given.toLowerCase() === effective ? given : effective;
 }
 
 /** The subject's levels as they were given; the tenant is the effective one where the request named none. */
 function levelsOf(record: ReservationRecord): SubjectLevels {
   const levels: SubjectLevels = {};
-  const fields: Record<ScopeLevel, string> = { tenant: 'tv', workspace: 'ws', app: 'ap', workflow: 'wf', agent: 'ag', toolset: 'ts' };
+  const fields: Record<ScopeLevel, string> = { tenant: 'tn', workspace: 'ws', app: 'ap', workflow: 'wf', agent: 'ag', toolset: 'ts' };
   for (const level of SCOPE_LEVELS) {
-    const value = record.get(fields[level]) ?? (level === 'tenant' ? record.get('tn') : undefined);
+    const value = level === 'tenant' ? tenantOf(record) : record.get(fields[level]);
     if (value !== undefined) {
       levels[level] = value;
     }
@@ -96,10 +116,6 @@ function levelsOf(record: ReservationRecord): SubjectLevels {
   return levels;
 }
 
-function optional<Name extends string>(
-  name: Name,
-  text: string | null | undefined,
-  read: (text: string) => unknown = (value) => value,
-): Partial<Record<Name, never>> {
-  return text === undefined || text === null ? {} : ({ [name]: read(text) } as Partial<Record<Name, never>>);
+function optional<Name extends string>(name: Name, text: string | undefined): Partial<Record<Name, string>> {
+  return text === undefined ? {} : ({ [name]: text } as Partial<Record<Name, string>>);
 }

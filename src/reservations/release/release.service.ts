@@ -41,7 +41,7 @@ export class ReleaseService {
           this.store.retentionMs, keyId, trace.requestId, traceOfRow,
         ],
       );
-      const reply = this.store.settled(answer, 'RELEASED');
+      const reply = this.store.settled(answer, 'RELEASED', reservationId);
       this.metrics.released(tenantOfScope(reply[4] ?? '') ?? tenantId, actor, reply[1] === 'replay');
       return reply;
     } catch (error) {

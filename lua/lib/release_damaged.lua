@@ -1,0 +1,98 @@
+-- release_damaged: ends a live hold that cannot be settled: what can be given back is, and the record is sound afterwards.
+-- @include keys, now_ms, int64, hold, record, damage, quarantine_release, threshold, ended, append_event, owned
+--
+-- Each budget is judged by itself (lua/lib/quarantine_release.lua). In the record, the scopes of the hold are then those that got
+-- their share back. Ends with an error only before the first write.
+
+local function released_mask(scopes, refunded)
+  local given = {}
+  for _, budget in ipairs(refunded) do
+    given[budget.scope] = true
+  end
+  local mask = {}
+  for i, scope in ipairs(scopes) do
+    mask[i] = given[scope] and '1' or '0'
+  end
+  return table.concat(mask)
+end
+
+-- Writes all fields of a record anew. Few at a time, for a damaged one may have thousands.
+local FIELDS_A_WRITE = 200
+local SUBJECT_FIELDS = { tn = true, un = true, bm = true }
+
+local function rewrite_record(key, fields)
+  local flat = {}
+  for name, value in pairs(fields) do
+    if not SUBJECT_FIELDS[name] and LEVEL_PLACES[name] == nil then
+      flat[#flat + 1], flat[#flat + 2] = name, value
+    end
+  end
+  local subject = {}
+  for name in pairs(LEVEL_PLACES) do
+    if fields[name] then
+      subject[#subject + 1], subject[#subject + 2] = name, fields[name]
+    end
+  end
+  redis.call('DEL', key)
+  redis.call('HSET', key, unpack(fields_with_subject(fields.tn, fields.un, fields.bm, subject, 1)))
+  for first = 1, #flat, FIELDS_A_WRITE do
+    redis.call('HSET', key, unpack(flat, first, math.min(first + FIELDS_A_WRITE - 1, #flat)))
+  end
+end
+
+-- Makes the record of a hold that has ended already a sound one. It goes when it would have.
+local function mend_ended(tag, reservation_id, hold, tenant, created_at)
+  local goes_at = redis.call('PEXPIRETIME', hold.key)
+  local known = known_fields(hold.key, record_fields(hold.key), tenant, created_at)
+  known.qa, known.qr, known.fa = nil, nil, known.fa or known.ca
+  if known.st == 'COMMITTED' then
+    known.ch = known.ch or '0'
+  end
+  rewrite_record(hold.key, known)
+  if goes_at > 0 then
+    redis.call('PEXPIREAT', hold.key, ms_text(goes_at))
+  end
+  note_ended(tag, reservation_id)
+end
+
+-- `by` ended it, for `reason` (or empty). Returns what returnable_budgets does, the budgets now written, and the record's fields.
+local function release_damaged(tag, reservation_id, hold, tenant, created_at, by, reason, now, retention_ms, origin)
+  require_event_log(tag)
+  redis.call('ZCARD', ttl_index_key(tag))
+  redis.call('ZCARD', cleanup_index_key(tag))
+  local refunded, kept = {}, {}
+  if hold.tenant == tenant then
+    refunded, kept = returnable_budgets(tag, hold)
+  end
+  local marks = tenant and watched_marks(tag, tenant)
+  local known = known_fields(hold.key, record_fields(hold.key), tenant, created_at)
+
+  redis.call('ZREM', ttl_index_key(tag), reservation_id)
+  redis.call('ZREM', cleanup_index_key(tag), reservation_id)
+  for _, budget in ipairs(refunded) do
+    redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
+  end
+  if not hold.subject.defect then
+    known.bm = released_mask(hold.scopes, refunded)
+  end
+  known.st, known.fa, known.eb, known.rr = 'RELEASED', ms_text(now), by, reason ~= '' and reason or nil
+  known.qa, known.qr, known.ch, known.cm, known.ev = nil, nil, nil, nil, nil
+  rewrite_record(hold.key, known)
+  if tenant and hold.state == 'ACTIVE' then
+    count_ended(tag, tenant, 1)
+  end
+  keep_ended(tag, reservation_id, retention_ms)
+  for _, budget in ipairs(refunded) do
+    local crossings = crossings_of(marks, budget.allocated, budget.left, budget.debt, budget.remaining, budget.debt)
+    if crossings then
+      tell_crossings(tag, tenant, origin, hold.unit, budget, crossings)
+    end
+  end
+  return refunded, kept, known
+end
+
+-- What is said of a decision on a reservation in quarantine.
+local function decision_figures(reservation_id, action, outcome, quarantine_reason, reason, returned)
+  return { 'reservation_id', reservation_id, 'action', action, 'outcome', outcome, 'quarantine_reason', quarantine_reason,
+    'reason', reason, 'returned_amount', returned }
+end
