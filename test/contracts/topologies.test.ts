@@ -1,4 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 
 interface Exception {
@@ -32,4 +35,21 @@ test('every test of the suites runs on each topology, except those that the list
 
 test('the clients of the suites are those of the topology', () => {
   expect(files.filter((file) => /new (?:Redis|Cluster)\(/.test(read(file)))).toEqual([]);
+});
+
+test('the part of these suites that a commit is tried with follows from its files alone, on any day and without git', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-test-shard-'));
+  mkdirSync(join(folder, 'scripts'));
+  cpSync(new URL('scripts/shard.mjs', root), join(folder, 'scripts/shard.mjs'));
+  mkdirSync(join(folder, 'src'));
+  const shard = (): string => spawnSync(process.execPath, [join(folder, 'scripts/shard.mjs'), '3'], { encoding: 'utf8', cwd: tmpdir() }).stdout.trim();
+  const seen = new Set<string>();
+  for (let change = 0; change < 12; change += 1) {
+    writeFileSync(join(folder, 'src/main.ts'), `change ${change}`);
+    const part = shard();
+    expect(shard()).toBe(part);
+    seen.add(part);
+  }
+  expect([...seen].sort()).toEqual(['1/3', '2/3', '3/3']);
+  expect(read('.ci/run')).toContain('--shard="$shard"');
 });

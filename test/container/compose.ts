@@ -1,0 +1,51 @@
+import { readFileSync } from 'node:fs';
+import { parse } from 'yaml';
+
+export interface ComposeService {
+  readonly image: string;
+  readonly build?: string;
+  readonly command?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly ports?: readonly string[];
+  readonly volumes?: readonly string[];
+  readonly healthcheck?: { readonly test: readonly string[] };
+  readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>;
+  readonly read_only?: boolean;
+  readonly stop_grace_period: string;
+  readonly logging: { readonly driver: string; readonly options: Readonly<Record<string, string>> };
+}
+
+export interface Compose {
+  readonly services: Readonly<Record<'redis' | 'holdfast', ComposeService>>;
+  readonly volumes: Readonly<Record<string, unknown>>;
+}
+
+/** The file as `docker compose` reads it with this environment. */
+export function readCompose(file: URL, env: Readonly<Record<string, string>>): Compose {
+  return interpolated(parse(readFileSync(file, 'utf8'), { merge: true }), env) as Compose;
+}
+
+/** Replaces `${NAME}`, `${NAME:-default}` and `${NAME:?message}`, as the Compose specification has them. */
+function interpolated(value: unknown, env: Readonly<Record<string, string>>): unknown {
+  if (typeof value === 'string') {
+    return value.replace(/\$\{(\w+)(?:(:-|:\?)([^}]*))?\}/g, (_whole, name: string, operator?: string, text?: string) => {
+      const set = env[name] ?? '';
+      if (set === '' && operator === ':?') {
+        throw new Error(`required variable ${name} is missing a value: ${text}`);
+      }
+      return set === '' && operator === ':-' ? (text ?? '') : set;
+    });
+  }
+  if (Array.isArray(value)) {
+    return value.map((one) => interpolated(one, env));
+  }
+  return typeof value === 'object' && value !== null ? Object.fromEntries(Object.entries(value).map(([key, one]) => [key, interpolated(one, env)])) : value;
+}
+
+export function seconds(duration: string): number {
+  const [, count] = /^(\d+)s$/.exec(duration) ?? [];
+  if (count === undefined) {
+    throw new Error(`no test knows how long ${duration} is`);
+  }
+  return Number(count);
+}

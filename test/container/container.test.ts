@@ -1,0 +1,209 @@
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { CONFIG_VARIABLES } from '../../src/config/index.js';
+import { eventually } from '../support/eventually.js';
+import { ADMIN_API_KEY, expectRefusal, expectStatus, HoldfastClient, WEBHOOK_SECRET_ENCRYPTION_KEY } from '../support/holdfast.js';
+import { findFreePort, startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
+import { patience } from '../support/time-limits.js';
+import { readCompose, seconds, type Compose } from './compose.js';
+import { DockerfileBuild, packagesAbove, type Image } from './dockerfile.js';
+
+/* No container engine runs where these tests do. So they do what one would do with the Dockerfile and docker-compose.yml. */
+
+jest.setTimeout(120_000);
+
+const ROOT = new URL('../../', import.meta.url);
+const COMPOSE = new URL('docker-compose.yml', ROOT);
+const KEYS = { ADMIN_API_KEY, WEBHOOK_SECRET_ENCRYPTION_KEY };
+/** Of `node` in the image. Only root can become somebody else. */
+const IDENTITY = process.getuid?.() === 0 ? { uid: 1000, gid: 1000 } : {};
+/** As `read_only` does: every write to the file system fails. */
+const READ_ONLY = [process.allowedNodeEnvironmentFlags.has('--permission') ? '--permission' : '--experimental-permission', '--allow-fs-read=*', '--allow-worker', '--allow-child-process', '--no-warnings'];
+
+interface Container {
+  readonly child: ChildProcess;
+  readonly output: { text: string };
+  readonly ended: Promise<[number | null, string | null]>;
+  readonly client: HoldfastClient;
+  readonly port: string;
+}
+
+let target: string;
+let image: Image;
+let compose: Compose;
+let redis: RedisServer;
+const containers: Container[] = [];
+
+beforeAll(async () => {
+  target = mkdtempSync(join(tmpdir(), 'image-'));
+  // The folder for temporary files is the run's own. Another user has to find the way to the image in it, and no more.
+  [tmpdir(), target].forEach((folder) => chmodSync(folder, 0o711));
+  image = new DockerfileBuild(fileURLToPath(ROOT), target).build();
+  compose = readCompose(COMPOSE, KEYS);
+  const [server, ...args] = compose.services.redis.command ?? [];
+  expect(server).toBe('redis-server');
+  redis = await startRedis({ args });
+}, 240_000);
+
+afterEach(async () => {
+  for (const { child, ended } of containers.splice(0)) {
+    child.kill('SIGKILL');
+    await ended;
+  }
+});
+
+afterAll(async () => {
+  await stopAllRedis();
+  rmSync(target, { recursive: true, force: true });
+});
+
+/** The compose file's environment and nothing else, but for the addresses that are fixed inside a container and not here. */
+function environment(port: string): Record<string, string> {
+  const { REDIS_URL = '', ...others } = compose.services.holdfast.environment ?? {};
+  expect(REDIS_URL).toBe('redis://redis:6379');
+  return { PATH: process.env['PATH'] ?? '', TMPDIR: tmpdir(), ...image.env, ...others, REDIS_URL: redis.url, PORT: port };
+}
+
+/** The words of CMD and HEALTHCHECK name a program on PATH; `node` is the one that runs the tests. */
+const program = (words: readonly string[]): [string, string[]] => {
+  expect(words[0]).toBe('node');
+  return [process.execPath, words.slice(1)];
+};
+
+async function start(): Promise<Container> {
+  const port = String(await findFreePort());
+  const [file, args] = program(image.command);
+  const child = spawn(file, [...(compose.services.holdfast.read_only === true ? READ_ONLY : []), ...args], {
+    cwd: join(image.root, image.workdir),
+    env: environment(port),
+    stdio: ['ignore', 'pipe', 'pipe'],
+    ...IDENTITY,
+  });
+  const output = { text: '' };
+  child.stdout.on('data', (chunk: Buffer) => (output.text += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (output.text += chunk.toString()));
+  const ended = once(child, 'exit') as Promise<[number | null, string | null]>;
+  const container = { child, output, ended, port, client: new HoldfastClient(`http://127.0.0.1:${port}`) };
+  containers.push(container);
+  return container;
+}
+
+function isHealthy({ port }: Container): boolean {
+  const [file, args] = program(image.healthcheck);
+  return spawnSync(file, args, { cwd: join(image.root, image.workdir), env: environment(port), ...IDENTITY }).status === 0;
+}
+
+async function startHealthy(): Promise<Container> {
+  const container = await start();
+  await eventually('the container is healthy', () => container.child.exitCode !== null || isHealthy(container), 60_000, 500);
+  if (container.child.exitCode !== null) {
+    throw new Error(container.output.text);
+  }
+  return container;
+}
+
+describe('what the Dockerfile copies, and nothing beside it', () => {
+  test('starts, and makes, commits and expires reservations, without writing to its file system', async () => {
+    expect(packagesAbove(join(image.root, image.workdir))).toEqual([]);
+    const { client, output } = await startHealthy();
+    const tenant = await client.createTenant();
+    await client.createBudget(tenant, '', 1000);
+    const { reservation_id: committed } = expectStatus(await client.reserve(tenant, 300), 200);
+    expectStatus(await client.commit(tenant, committed as string, 250), 200);
+    const { reservation_id: expired } = expectStatus(await client.reserve(tenant, 400, { ttl_ms: 1000, grace_period_ms: 0 }), 200);
+    expect(await client.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '350 400 250 0' });
+    // Nobody asks for it: the sweeper of the same process gives it back.
+    await eventually('the sweeper expires it', async () => (await client.metric('holdfast_expiry_outcomes_total', { source: 'sweep', outcome: 'EXPIRED' })) > 0);
+    expect(await client.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '750 0 250 0' });
+    expectRefusal(await client.call('GET', `/v1/reservations/${expired}`, { key: tenant.key }), 410, 'RESERVATION_EXPIRED');
+    expect(output.text).not.toMatch(/"level":"(warn|error|fatal)"|ERR_ACCESS_DENIED/);
+  });
+
+  test('serves the API documentation, whose files come with a package', async () => {
+    const { client } = await startHealthy();
+    expect((await fetch(`${client.url}/docs/swagger-ui-bundle.js`)).status).toBe(200);
+    expect((await fetch(`${client.url}/openapi.json`)).status).toBe(200);
+  });
+
+  test('is built and run by the same Node, as an ordinary user', () => {
+    expect(image.from).toMatch(/^node:\d+-/);
+    expect(image.user).toBe('node');
+  });
+});
+
+describe('docker compose', () => {
+  test('starts nothing without the keys', () => {
+    for (const name of ['ADMIN_API_KEY', 'WEBHOOK_SECRET_ENCRYPTION_KEY']) {
+      expect(() => readCompose(COMPOSE, { ...KEYS, [name]: '' })).toThrow(`required variable ${name}`);
+    }
+  });
+
+  test('the Redis keeps what it acknowledged through a kill of both, and evicts nothing', async () => {
+    const { image: redisImage, healthcheck, volumes = [] } = compose.services.redis;
+    expect(redisImage).toMatch(/^redis:7\./);
+    const [, program, ...args] = healthcheck?.test ?? [];
+    expect(spawnSync(program as string, ['-p', String(redis.port), ...args], { encoding: 'utf8' }).stdout).toBe('PONG\n');
+    const first = await startHealthy();
+    const tenant = await first.client.createTenant();
+    await first.client.createBudget(tenant, '', 1000);
+    const { reservation_id: id } = expectStatus(await first.client.reserve(tenant, 300), 200);
+    // `everysec` may lose the last second of a machine that goes; a process that goes loses nothing.
+    await redis.kill();
+    first.child.kill('SIGKILL');
+    await first.ended;
+    await redis.restart();
+    const second = await startHealthy();
+    expectStatus(await second.client.commit(tenant, id as string, 300), 200);
+    expect(await second.client.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '700 0 300 0' });
+    expect(spawnSync('redis-cli', ['-p', String(redis.port), 'config', 'get', 'maxmemory-policy'], { encoding: 'utf8' }).stdout).toContain('noeviction');
+    // The log is in the working folder, which is the volume.
+    const [volume, path] = volumes[0]?.split(':') ?? [];
+    expect(path).toBe('/data');
+    expect(Object.keys(compose.volumes)).toContain(volume);
+  });
+
+  test('Holdfast is unhealthy without its Redis, and healthy again with it', async () => {
+    const container = await startHealthy();
+    expect(compose.services.holdfast.depends_on?.['redis']?.condition).toBe('service_healthy');
+    await redis.kill();
+    await eventually('it is unhealthy', () => !isHealthy(container), 30_000, 200);
+    await redis.restart();
+    await eventually('it is healthy', () => isHealthy(container), 30_000, 200);
+  });
+
+  test('both stop in order within their grace', async () => {
+    const { child, ended } = await startHealthy();
+    const stopped = async (stop: () => unknown): Promise<number> => {
+      const startedAt = performance.now();
+      await stop();
+      return performance.now() - startedAt;
+    };
+    const holdfastMs = await stopped(() => {
+      child.kill('SIGTERM');
+      return ended;
+    });
+    expect(await ended).toEqual([0, null]);
+    expect(holdfastMs).toBeLessThan(patience(seconds(compose.services.holdfast.stop_grace_period) * 1000));
+    const redisMs = await stopped(() => redis.stop());
+    expect(redisMs).toBeLessThan(patience(seconds(compose.services.redis.stop_grace_period) * 1000));
+    redis = await startRedis({ args: (compose.services.redis.command ?? []).slice(1) });
+  });
+
+  test('publishes the port that Holdfast listens on unless told otherwise', () => {
+    const port = CONFIG_VARIABLES.find(({ name }) => name === 'PORT')?.fallback;
+    expect(image.exposed).toEqual([port]);
+    expect(compose.services.holdfast.ports).toEqual([`7878:${port}`]);
+    expect(readCompose(COMPOSE, { ...KEYS, PORT: '80' }).services.holdfast.ports).toEqual([`80:${port}`]);
+  });
+
+  test('bounds the logs of every container', () => {
+    for (const { logging } of Object.values(compose.services)) {
+      expect(logging).toEqual({ driver: 'json-file', options: { 'max-size': '10m', 'max-file': '3' } });
+    }
+  });
+});
