@@ -39,7 +39,7 @@ export class BalancesService {
   async list(caller: TenantCaller, query: BalancesQueryDto): Promise<string> {
     const given = SCOPE_LEVELS.filter((level) => query[level] !== undefined);
     if (given.length === 0) {
-      throw new Refusal('INVALID_REQUEST', `at least one of ${SCOPE_LEVELS.join(', ')} must be given`);
+      throw new Refusal('INVALID_REQUEST', `at least one of ${SCOPE_LEVELS.join(', ')} must be given, or for the governance view one of tenant_id, scope_prefix, unit`);
     }
     if (query.tenant !== undefined && query.tenant.toLowerCase() !== caller.tenantId) {
       throw new Refusal('FORBIDDEN', 'tenant is not the tenant of the API key', { field: 'tenant' });

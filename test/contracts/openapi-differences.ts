@@ -34,6 +34,13 @@ const RUNTIME: readonly Difference[] = [
   ...limited('all', ['tenant', ...LEVELS].map((level) => `subject.${level}`), SEGMENT_LIMITS, SEGMENT),
   ...limited(['getBalances', 'listReservations'], LEVELS, ['maxLength is 128', ...SEGMENT_LIMITS], SEGMENT),
   ...limited(['getBalances'], ['tenant'], ['maxLength is 128', ...SEGMENT_LIMITS], SEGMENT),
+  ...['tenant_id', 'scope_prefix', 'unit'].map(
+    (name): Difference => ({
+      operations: ['getBalances'],
+      says: `query ${name} is unknown to the protocol`,
+      reason: 'the governance document has the same operation with this filter, and one process serves both',
+    }),
+  ),
   ...limited('all', ['action.kind', 'action.name'], ['minLength is 1'], NOT_EMPTY),
   ...limited('all', ['action.name'], ['pattern is \\S'], 'a blank name names nothing'),
 ];

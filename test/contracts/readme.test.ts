@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from '@jest/globals';
+import { DEFAULT_PERMISSIONS, PERMISSION_WORDS, PERMISSIONS } from '../../src/auth/index.js';
 import { CONFIG_VARIABLES } from '../../src/config/index.js';
 
 const root = new URL('../../', import.meta.url);
@@ -12,6 +13,12 @@ test('the configuration table is what src/config reads, with its defaults and it
   const rows = [...table.matchAll(/^\| `(\w+)` \| (.+?) \| (.+) \|$/gm)].map(([, name, fallback, doc]) => [name, fallback, doc]);
   const shown = (fallback: string): string => (fallback.startsWith('(') ? fallback.slice(1, -1) : `\`${fallback}\``);
   expect(rows).toEqual(CONFIG_VARIABLES.map(({ name, fallback, doc }) => [name, shown(fallback), doc]));
+});
+
+test('the table of permissions is the list of the code, with its words and defaults', () => {
+  const table = /<!-- permissions -->([^]*?)<!-- \/permissions -->/.exec(readme)?.[1] ?? '';
+  const rows = [...table.matchAll(/^\| `([a-z:]+)` \| (.+?) \| (yes|no) \|$/gm)].map(([, name, words, isDefault]) => [name, words, isDefault]);
+  expect(rows).toEqual(PERMISSIONS.map((name) => [name, PERMISSION_WORDS[name], DEFAULT_PERMISSIONS.includes(name) ? 'yes' : 'no']));
 });
 
 test('every file that the documents link to exists', () => {

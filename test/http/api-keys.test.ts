@@ -77,10 +77,13 @@ describe('API keys', () => {
     expect((await list(`tenant_id=${id}&status=REVOKED`)).keys).toMatchObject([{ key_id: key.key_id, permissions: [], scope_filter: [] }]);
   });
 
-  test('an unknown permission is refused by its name', async () => {
+  test('an unknown permission is refused by its name, with all that are allowed, and the documentation lists them', async () => {
     const { id } = await on.holdfast.createTenant();
     const { message } = expectRefusal(await create(id, { permissions: ['balances:read', 'reservations:fly'] }), 400, 'INVALID_REQUEST');
-    expect(message).toContain('reservations:fly');
+    expect(message).toBe(`permissions: "reservations:fly" is no permission; allowed: ${PERMISSIONS.join(', ')}`);
+    const { paths } = (await on.holdfast.call('GET', '/openapi.json')).body;
+    const { description } = paths['/v1/admin/api-keys'].post;
+    expect(PERMISSIONS.filter((permission) => !description.includes(`- \`${permission}\`: `))).toEqual([]);
   });
 
   test.each<[string, Record<string, unknown>, string]>([

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import { expectRefusal, expectStatus, Holdfast, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
 
 let holdfast: Holdfast;
 let tenant: TestTenant;
@@ -91,5 +91,53 @@ describe('balances over the wire', () => {
     const key = await holdfast.createKey(tenant.id, { scope_filter: ['workspace:prod/agent:bot'] });
     const answer = await holdfast.call('GET', `/v1/balances?tenant=${tenant.id}&include_children=true`, { key });
     expect(answer.body.balances.map((balance: Json) => balance.scope_path)).toEqual([`tenant:${tenant.id}/workspace:prod/agent:bot`]);
+  });
+});
+
+describe('the governance view of balances', () => {
+  const ask = (query: string, key = tenant.key): Promise<Answer> => holdfast.call('GET', `/v1/balances?${query}`, { key });
+  const scopes = async (query: string, key = tenant.key): Promise<string[]> =>
+    expectStatus(await ask(query, key), 200).balances.map(({ scope, unit }: Json) => `${scope.slice(`tenant:${tenant.id}`.length)} ${unit}`);
+
+  test('is asked for by one of its filters, and shows whole ledgers in the order of their scopes', async () => {
+    const { balances, has_more: hasMore } = expectStatus(await ask(`scope_prefix=tenant:${tenant.id}/workspace:prod`), 200);
+    expect(hasMore).toBe(false);
+    expect(balances.map(({ scope }: Json) => scope)).toEqual(['', '/agent:bot', '/agent:bot2'].map((below) => `tenant:${tenant.id}/workspace:prod${below}`));
+    const { ledgers } = expectStatus(await holdfast.call('GET', `/v1/admin/budgets?scope_prefix=tenant:${tenant.id}/workspace:prod&sort_by=scope&sort_dir=asc`, { key: tenant.key }), 200);
+    expect(balances).toEqual(ledgers);
+    expect(balances[0]).toMatchObject({ ledger_id: expect.any(String), debt: { amount: 0 }, overdraft_limit: { amount: 0 }, is_over_limit: false, status: 'ACTIVE' });
+  });
+
+  test('is filtered by unit and walked page by page', async () => {
+    expect(await scopes('unit=CREDITS')).toEqual([' CREDITS']);
+    const all = await scopes(`tenant_id=${tenant.id}`);
+    expect(all).toHaveLength(7);
+    const walked: string[] = [];
+    for (let cursor = ''; ; ) {
+      const page = expectStatus(await ask(`tenant_id=${tenant.id}&limit=3${cursor}`), 200);
+      walked.push(...page.balances.map(({ scope, unit }: Json) => `${scope.slice(`tenant:${tenant.id}`.length)} ${unit}`));
+      if (page.has_more !== true) {
+        break;
+      }
+      cursor = `&cursor=${page.next_cursor}`;
+    }
+    expect(walked).toEqual(all);
+  });
+
+  test("is the key's own, needs its permission and stays inside its scope filter", async () => {
+    expectRefusal(await ask('tenant_id=another'), 403, 'FORBIDDEN');
+    const other = await holdfast.createTenant();
+    expect(expectStatus(await ask(`scope_prefix=tenant:${tenant.id}`, other.key), 200).balances).toEqual([]);
+    expectRefusal(await ask('unit=TOKENS', await holdfast.createKey(tenant.id, { permissions: ['budgets:read'] })), 403, 'FORBIDDEN');
+    const confined = await holdfast.createKey(tenant.id, { permissions: ['balances:read'], scope_filter: ['workspace:prod'] });
+    expect(await scopes('unit=TOKENS', confined)).toEqual(['/workspace:prod TOKENS', '/workspace:prod/agent:bot TOKENS', '/workspace:prod/agent:bot2 TOKENS']);
+  });
+
+  test('is not mixed with the filters of the other view', async () => {
+    for (const query of ['unit=TOKENS&agent=bot', `tenant_id=${tenant.id}&tenant=${tenant.id}`, 'scope_prefix=x&include_children=true']) {
+      expect(expectRefusal(await ask(query), 400, 'INVALID_REQUEST').message).toContain('governance view');
+    }
+    expectRefusal(await ask('unit=EUR'), 400, 'INVALID_REQUEST');
+    expect(expectRefusal(await ask('limit=5'), 400, 'INVALID_REQUEST').message).toContain('scope_prefix');
   });
 });

@@ -1,7 +1,7 @@
 import { Body, Controller, Delete, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access } from '../../auth/index.js';
+import { Access, DEFAULT_PERMISSIONS, permissionList } from '../../auth/index.js';
 import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, sendSecret, stringifyJson } from '../../http/index.js';
 import { LimitedQuery } from '../../queries/index.js';
 import { originOf } from '../origin.js';
@@ -20,7 +20,11 @@ export class ApiKeysController {
 
   @Post()
   @Access({ plane: 'admin', admin: true })
-  @ApiOperation({ operationId: 'createApiKey', summary: 'Create an API key for a tenant' })
+  @ApiOperation({
+    operationId: 'createApiKey',
+    summary: 'Create an API key for a tenant',
+    description: `Without \`permissions\` the key has ${DEFAULT_PERMISSIONS.join(', ')}. There are:\n\n${permissionList()}`,
+  })
   @Answers(201, 'ApiKeyCreateResponse')
   @BodySchema(ApiKeyCreateDto)
   async create(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {

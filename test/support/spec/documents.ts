@@ -154,6 +154,13 @@ export function findOperation(spec: Spec, method: string, path: string): SpecOpe
   return spec.operations.find((operation) => operation.template === template && operation.method === method);
 }
 
+/** GET /v1/balances of the governance document: the runtime document has the same operation, and a filter of this one chooses it. */
+export function governanceBalances({ documents }: Spec, method: string, pathAndQuery: string): SpecOperation | undefined {
+  const found = documents.governance.paths['/v1/balances']?.['get'];
+  const isAsked = method === 'GET' && /^\/v1\/balances\?(?:.*&)?(?:tenant_id|scope_prefix|unit)=/.test(pathAndQuery);
+  return isAsked && found !== undefined ? readOperation(documents, 'governance', '/v1/balances', 'get', found) : undefined;
+}
+
 /** Whether any operation has this path, whatever its method. */
 export function findPath(spec: Spec, path: string): SpecOperation | undefined {
   return bestMatch(spec.operations, path);

@@ -1,6 +1,6 @@
 import type { ValidateFunction } from 'ajv/dist/2020.js';
 import { INT64_MAX } from '../../../src/ledger/index.js';
-import { findOperation, findPath, loadSpec, type Plane, type Spec, type SpecOperation } from './documents.js';
+import { findOperation, findPath, governanceBalances, loadSpec, type Plane, type Spec, type SpecOperation } from './documents.js';
 import { eventDataSchemaOf } from './event-data.js';
 import { problemsOf, SchemaBook } from './schema-book.js';
 
@@ -50,7 +50,7 @@ export function contractProblems(exchange: Exchange): string[] {
   if (spec === undefined || OUTSIDE.some((pattern) => pattern.test(path))) {
     return problems;
   }
-  const operation = findOperation(spec, exchange.method, path);
+  const operation = governanceBalances(spec, exchange.method, exchange.path) ?? findOperation(spec, exchange.method, path);
   if (operation === undefined) {
     return [...problems, ...strangerProblems(spec, exchange, path)];
   }
