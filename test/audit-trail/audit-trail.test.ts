@@ -95,7 +95,7 @@ describe('rows of what failed', () => {
 
   test('a tenant never finds another tenant, and an operator finds what it changed under the tenant that it is of', async () => {
     const [tenant, other] = [await on.holdfast.createTenant(), await on.holdfast.createTenant()];
-    const subscription = { url: 'https://203.0.113.10/hook', event_types: ['budget.created'] };
+    const subscription = { url: 'https://93.184.215.14/hook', event_types: ['budget.created'] };
     const created = await on.holdfast.admin('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, subscription);
     const { subscription: { subscription_id: id } } = expectStatus(created, 201);
     expectStatus(await on.holdfast.admin('PATCH', `/v1/admin/webhooks/${id}`, { status: 'PAUSED' }), 200);
