@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { balanceProblems } from '../support/balance-rules.js';
 import { contractProblems, specAbsence, type Exchange } from '../support/spec/index.js';
-import { sdkProblems } from '../support/sdk-rules.js';
+import { KNOWN_MCP_FAILURES, mcpProblems, sdkProblems, unexplainedMcpProblems } from '../support/sdk-rules.js';
 
 /** The checks that every HTTP test relies on must themselves find what is wrong. */
 
@@ -116,6 +116,35 @@ describe('the rules of the clients', () => {
     ['an event with 200', 'POST', '/v1/events', 200, { status: 'APPLIED', event_id: 'e' }, 'only 201'],
   ])('find %s', (_what, method, path, status, body, words) => {
     expect(sdkProblems(method, path, status, body).join('; ')).toContain(words);
+  });
+});
+
+describe('what an MCP client that validates outputs rejects', () => {
+  const denied = { decision: 'DENY', affected_scopes: [], reason_code: 'BUDGET_EXCEEDED' };
+  const created = { decision: 'ALLOW', affected_scopes: ['tenant:a'], reservation_id: 'rsv_1', reserved: amount(1), expires_at_ms: 1, remaining_ttl_ms: 1 };
+  const ANSWERS: readonly [path: string, body: object][] = [['/v1/reservations', created], [EXTEND, EXTENDED]];
+
+  test('is the remaining time of a reserve and of an extension, and each of these failures is listed with its reason', () => {
+    const found = ANSWERS.flatMap(([path, body]) => mcpProblems('POST', path, 200, body));
+    expect(found).toEqual(KNOWN_MCP_FAILURES.map(({ problem }) => problem));
+    expect(KNOWN_MCP_FAILURES.filter(({ reason }) => reason === '')).toEqual([]);
+    expect(ANSWERS.flatMap(([path, body]) => unexplainedMcpProblems('POST', path, 200, body))).toEqual([]);
+  });
+
+  test('is nothing of a dry run, a denial, a refusal and the operations that no tool calls', () => {
+    const { reservation_id: _, expires_at_ms: __, remaining_ttl_ms: ___, ...dryRun } = created;
+    expect(mcpProblems('POST', '/v1/reservations', 200, dryRun)).toEqual([]);
+    expect(mcpProblems('POST', '/v1/reservations', 200, denied)).toEqual([]);
+    expect(mcpProblems('POST', '/v1/reservations', 409, created)).toEqual([]);
+    expect(mcpProblems('GET', '/v1/admin/tenants', 200, { tenants: [] })).toEqual([]);
+  });
+
+  test.each([
+    ['/v1/reservations', { ...created, trace_id: 'x' }, 'createReservation.trace_id'],
+    [EXTEND, { ...EXTENDED, cycles_evidence: {} }, 'extendReservation.cycles_evidence'],
+    ['/v1/reservations/r/commit', { status: 'COMMITTED', charged: amount(1), remaining_ttl_ms: 1 }, 'commitReservation.remaining_ttl_ms'],
+  ])('and that is not listed is an error: %s %j', (path, body, words) => {
+    expect(unexplainedMcpProblems('POST', path, 200, body).join()).toContain(words);
   });
 });
 

@@ -5,7 +5,7 @@ import { loadConfig } from '../../src/config/index.js';
 import { createApp, type AppOptions } from '../../src/http/app.js';
 import { parseJson, stringifyJson } from '../../src/http/index.js';
 import { balanceProblems } from './balance-rules.js';
-import { sdkProblems } from './sdk-rules.js';
+import { sdkProblems, unexplainedMcpProblems } from './sdk-rules.js';
 import { contractProblems } from './spec/index.js';
 import { sharedStoreUrl, storeSettings } from './store.js';
 
@@ -55,6 +55,7 @@ export class HoldfastClient {
     const problems = [
       ...contractProblems({ method, path, requestHeaders, requestBody: payload, ...answer }),
       ...sdkProblems(method, path, answer.status, answer.body),
+      ...unexplainedMcpProblems(method, path, answer.status, answer.body),
       ...balanceProblems(answer.body),
     ];
     if (problems.length > 0) {

@@ -203,17 +203,56 @@ const RULES: readonly Rule[] = [
   },
 ];
 
+/** Members that the MCP server's output schemas (0.6.x) do not have. They allow no others, so an MCP client that validates fails the tool. */
+const MCP_LACKS: Readonly<Record<string, readonly string[]>> = {
+  createReservation: ['remaining_ttl_ms'],
+  extendReservation: ['remaining_ttl_ms'],
+};
+
+export interface KnownFailure {
+  readonly problem: string;
+  readonly reason: string;
+}
+
+const TTL_IS_PROTOCOL = 'the protocol has the member, and the TypeScript client times its heartbeat by it: without it each beat is an extension';
+
+/** What a validating MCP client is known to fail on. docs/compatibility.md says what to do about it. */
+export const KNOWN_MCP_FAILURES: readonly KnownFailure[] = [
+  { problem: 'createReservation.remaining_ttl_ms is unknown to the MCP server', reason: TTL_IS_PROTOCOL },
+  { problem: 'extendReservation.remaining_ttl_ms is unknown to the MCP server', reason: TTL_IS_PROTOCOL },
+];
+
+/** What of a success an MCP client would reject that validates the MCP server's outputs. A member that is missing is `sdkProblems`' to find. */
+export function mcpProblems(method: string, path: string, status: number, body: unknown): string[] {
+  const rule = ruleOf(method, path);
+  if (status < 200 || status > 299 || rule === undefined || typeof body !== 'object' || body === null) {
+    return [];
+  }
+  const lacks = MCP_LACKS[rule.operation] ?? [];
+  const knows = (name: string): boolean => (name in rule.required || name in rule.optional) && !lacks.includes(name);
+  return Object.entries(body).flatMap(([name, value]) => (value === undefined || knows(name) ? [] : [`${rule.operation}.${name} is unknown to the MCP server`]));
+}
+
+/** The failures that nobody has explained. */
+export function unexplainedMcpProblems(method: string, path: string, status: number, body: unknown): string[] {
+  return mcpProblems(method, path, status, body).filter((found) => !KNOWN_MCP_FAILURES.some(({ problem }) => problem === found));
+}
+
+function ruleOf(method: string, path: string): Rule | undefined {
+  const [place = '', query = ''] = path.split('?');
+  // The clients ask for balances by subject only; these filters ask for the governance view.
+  if (place === '/v1/balances' && /(?:^|&)(?:tenant_id|scope_prefix|unit)=/.test(query)) {
+    return undefined;
+  }
+  return RULES.find((candidate) => candidate.method === method && candidate.path.test(place));
+}
+
 /** What of a success the clients would not take; empty for other answers and for operations that they do not call. */
 export function sdkProblems(method: string, path: string, status: number, body: unknown): string[] {
   if (status < 200 || status > 299) {
     return [];
   }
-  const [place = '', query = ''] = path.split('?');
-  // The clients ask for balances by subject only; these filters ask for the governance view.
-  if (place === '/v1/balances' && /(?:^|&)(?:tenant_id|scope_prefix|unit)=/.test(query)) {
-    return [];
-  }
-  const rule = RULES.find((candidate) => candidate.method === method && candidate.path.test(place));
+  const rule = ruleOf(method, path);
   if (rule === undefined) {
     return [];
   }
