@@ -26,7 +26,7 @@ export async function measure() {
   const service = await startService();
   const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
   redis.on('error', () => undefined);
-  const [raw, http] = ['./raw-load.mjs', './http-load.mjs'].map(startLoad);
+  const [raw, http] = [startLoad('./raw-load.mjs'), startLoad('./http-load.mjs')];
   try {
     const target = { ...(await provision(service.port)), run: randomBytes(4).toString('hex') };
     const bench = new ReserveBenchmark(service, redis, raw, http, target);
