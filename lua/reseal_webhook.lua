@@ -7,6 +7,7 @@
 -- RETURNS   RESEALED | STALE
 -- BOUND     three fields of one subscription
 -- EMITS     nothing
+-- @include  keys, webhook
 --
 -- STALE asks the caller to read the record again: a request in between replaced one of the texts. Nothing that anybody can see
 -- changes, so nothing is told and no row is left.
@@ -25,11 +26,13 @@ for i = 1, #ARGV, 3 do
     return { 'STALE' }
   end
 end
+local tag = tag_of_key(webhook)
 redis.call('GET', webhook_revision)
+redis.call('HLEN', webhook_told_key(tag))
 
 -- Nothing is refused below this line.
 for i = 1, #ARGV, 3 do
   redis.call('HSET', webhook, ARGV[i], ARGV[i + 2])
 end
-redis.call('INCR', webhook_revision)
+raise_webhook_revision(tag)
 return { 'RESEALED' }

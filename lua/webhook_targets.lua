@@ -38,9 +38,16 @@ local function append(id, is_change)
   left = left - 1
 end
 
--- Whether the changes since a revision are all still there.
+-- Whether the changes since a revision are all still there, and a version before 0.6 made none of them.
 local function knows_changes(owner, known)
   if known == '' or tonumber(known) > tonumber(revision) then
+    return false
+  end
+  if known == revision then
+    return true
+  end
+  local told = redis.call('HMGET', webhook_told_key(tag), 'at', 'gap')
+  if told[1] ~= revision or tonumber(known) < (tonumber(told[2]) or math.huge) then
     return false
   end
   local changes = webhook_changes_key(tag, owner)

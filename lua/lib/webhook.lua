@@ -173,11 +173,22 @@ local function write_utilizations(tag, owner, key, record)
   end
 end
 
+-- Has every dispatcher look for changes, and returns the new revision. Versions before 0.6 raise it too, but tell no changes. The hash
+-- remembers this: at is the last revision that a version since 0.6 made, and whoever knows less than gap has missed changes of the others.
+local function raise_webhook_revision(tag)
+  local told, revision = webhook_told_key(tag), redis.call('INCR', webhook_revision_key(tag))
+  if redis.call('HGET', told, 'at') ~= tostring(revision - 1) then
+    redis.call('HSET', told, 'gap', tostring(revision - 1))
+  end
+  redis.call('HSET', told, 'at', tostring(revision))
+  return revision
+end
+
 -- Has every dispatcher read a subscription anew. The owner's changes are a sorted set: the subscriptions that changed last by the
 -- revisions that their changes made, those that are gone as well.
 local function note_webhook_change(tag, owner, subscription_id)
   local changes = webhook_changes_key(tag, owner)
-  redis.call('ZADD', changes, redis.call('INCR', webhook_revision_key(tag)), subscription_id)
+  redis.call('ZADD', changes, raise_webhook_revision(tag), subscription_id)
   if redis.call('ZCARD', changes) > CHANGES_KEPT then
     redis.call('ZPOPMIN', changes)
   end
@@ -188,6 +199,7 @@ end
 -- Ends the script when a key that a change of a subscription writes beside the record is of another type. Called before the first write.
 local function require_webhook_keys(tag, owner)
   redis.call('GET', webhook_revision_key(tag))
+  redis.call('HLEN', webhook_told_key(tag))
   redis.call('ZCARD', webhook_index_key(tag, owner))
   redis.call('ZCARD', webhook_changes_key(tag, owner))
   redis.call('HLEN', webhook_marks_key(tag, owner))

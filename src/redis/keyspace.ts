@@ -121,6 +121,8 @@ export const webhookKey = (tag: string, subscriptionId: string): string => `${ta
 export const webhookIndexKey = (tag: string, tenantId: string): string => `${tag}webhooks:${tenantId}`;
 /** Changes with every change to a subscription of the partition that dispatch must see. */
 export const webhookRevisionKey = (tag: string): string => `${tag}webhook-revision`;
+/** Which revisions are among those of the changes: a hash, see lua/lib/webhook.lua. */
+export const webhookToldKey = (tag: string): string => `${tag}webhook-told`;
 /** The owner's subscriptions that changed last, those that are gone too, a sorted set of ids scored by the revision that the change made. */
 export const webhookChangesKey = (tag: string, owner: string): string => `${tag}webhook-changes:${owner}`;
 /** How many of the tenant's active subscriptions want each utilization told, beside the usual ones. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { auditLogKey, bulkRowsKey, eventLogKey, tenantKey, webhookChangesKey, webhookIndexKey, webhookKey, webhookMarksKey, webhookRevisionKey } from '../../src/redis/keyspace.js';
+import { auditLogKey, bulkRowsKey, eventLogKey, tenantKey, webhookChangesKey, webhookIndexKey, webhookKey, webhookMarksKey, webhookRevisionKey, webhookToldKey } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
 import { randomText, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { snapshot } from '../support/ledger-state.js';
@@ -302,6 +302,7 @@ describe('a closed tenant', () => {
 describe('a key beside the record that is of another type', () => {
   test.each([
     ['the revision', (ledger: LedgerClient) => webhookRevisionKey(ledger.tag)],
+    ['the told revisions', (ledger: LedgerClient) => webhookToldKey(ledger.tag)],
     ["the owner's index", (ledger: LedgerClient) => webhookIndexKey(ledger.tag, ledger.tenant)],
     ["the owner's changes", (ledger: LedgerClient) => webhookChangesKey(ledger.tag, ledger.tenant)],
     ["the owner's counted utilizations", (ledger: LedgerClient) => webhookMarksKey(ledger.tag, ledger.tenant)],
