@@ -101,10 +101,11 @@ describe('a stored instant', () => {
 });
 
 describe('a forged cursor', () => {
-  test('with a time that is none is 400', async () => {
+  test('whose entry no log can have is 400', async () => {
     const { next_cursor: cursor } = expectStatus(await on.holdfast.admin('GET', '/v1/admin/audit/logs?limit=1'), 200);
-    const [fingerprint, type, , id, ...order] = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as string[];
-    const forged = Buffer.from(JSON.stringify([fingerprint, type, 'x', id, ...order])).toString('base64url');
+    const [fingerprint, ...parts] = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as string[];
+    const [type, value, , ...order] = parts;
+    const forged = Buffer.from(JSON.stringify([fingerprint, type, value, 'log_00179533605-99999999999999999999', ...order])).toString('base64url');
     expectRefusal(await on.holdfast.admin('GET', `/v1/admin/audit/logs?cursor=${forged}`), 400, 'INVALID_REQUEST');
   });
 });
