@@ -23,10 +23,10 @@ local function tell(limit, used)
   reply[#reply + 1] = ms_text(used)
   reply[#reply + 1] = redis.call('HGET', owned, 'max:' .. limit) or ''
 end
-tell('live_reservations', tonumber(counted[1]) or 0)
+tell('live_reservations', math.max(0, live_count(counted[1])))
 tell('budgets', redis.call('ZCARD', budget_index_key(tag, tenant_id)))
 tell('policies', redis.call('ZCARD', policy_index_key(tag, tenant_id)))
 tell('api_keys', redis.call('ZCARD', api_key_index_key(tag, tenant_id)))
 tell('webhooks', redis.call('ZCARD', webhook_index_key(tag, tenant_id)))
-tell('stored_bytes', stored_bytes(tag, tenant_id, tonumber(counted[2]) or 0))
+tell('stored_bytes', stored_bytes(tag, tenant_id, owned_count(counted[2])))
 return reply

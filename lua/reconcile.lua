@@ -45,12 +45,13 @@ end
 -- The count of live reservations is checked as of the instant `since` at which the walk of the tenant began, when `counted` was
 -- read: whoever was born before and ended later, or not at all, was live then. What happened in that very millisecond may have
 -- come before or after, so the truth lies from `low` to `high`, and a count in between is not touched. A walk of one run is exact.
-local since, counted, low, high = string.match(tally, '^(%d+) (%d+) (%d+) (%d+)$')
-since, counted, low, high = tonumber(since), tonumber(counted), tonumber(low), tonumber(high)
+-- Another instance may walk at the same time. What one has put right the other leaves alone: `recounts` tells it.
+local since, counted, recounts, low, high = string.match(tally, '^(%d+) (%-?%d+) (%d+) (%d+) (%d+)$')
+since, counted, recounts, low, high = tonumber(since), tonumber(counted), tonumber(recounts), tonumber(low), tonumber(high)
 
 local function begin_count()
-  local live = redis.pcall('HGET', owned_key(tag, tenant), 'live')
-  since, counted, low, high = nil, owned_count(type(live) == 'string' and live), 0, 0
+  local f = redis.pcall('HMGET', owned_key(tag, tenant), 'live', 'recounts')
+  since, counted, recounts, low, high = nil, live_count(f[1]), owned_count(f[2]), 0, 0
 end
 
 -- The end of a packed record, which is read only if it can be within the walk: the record stays for the retention at least.
@@ -76,7 +77,7 @@ local function count_one(key, born_ms, state, ended)
   end
 end
 
-local recounts, near = { count = 0 }, { count = 0 }
+local recounted, near = { count = 0 }, { count = 0 }
 local function put(list, ...)
   list.count = list.count + 1
   for i = 1, select('#', ...) do
@@ -85,18 +86,20 @@ local function put(list, ...)
 end
 
 local function end_count(owned)
-  local live = owned_count(owned.live)
-  local really = live + (counted < low and low - counted or counted > high and high - counted or 0)
-  if really ~= live then
-    put(recounts, tenant, ms_text(live), ms_text(math.max(0, really)))
-    redis.call('HSET', owned_key(tag, tenant), 'live', ms_text(math.max(0, really)))
+  local live = live_count(owned.live)
+  local missing = counted < low and low - counted or counted > high and high - counted or 0
+  if missing == 0 or owned_count(owned.recounts) ~= recounts then
+    return math.max(0, live)
   end
+  local really = math.max(0, live + missing)
+  put(recounted, tenant, ms_text(live), ms_text(really))
+  redis.call('HSET', owned_key(tag, tenant), 'live', ms_text(really), 'recounts', ms_text(recounts + 1))
   return really
 end
 
 -- What the tenant owns of each kind, beside its limits.
 local function end_tenant()
-  local key, owned, names = owned_key(tag, tenant), {}, { 'live', 'text', 'stored' }
+  local key, owned, names = owned_key(tag, tenant), {}, { 'live', 'recounts', 'text', 'stored' }
   for i = first_limit, #ARGV, 2 do
     names[#names + 1] = 'max:' .. ARGV[i]
   end
@@ -173,10 +176,10 @@ while tenant and examined < examine do
   end
 end
 if tenant then
-  tally = table.concat({ ms_text(since or now), ms_text(counted), ms_text(low), ms_text(high) }, ' ')
+  tally = table.concat({ ms_text(since or now), ms_text(counted), ms_text(recounts), ms_text(low), ms_text(high) }, ' ')
 end
 local reply = { 'RECONCILED', ms_text(now), tenant or '', walked_ms, walked_id, tenant and tally or '', tostring(examined) }
-for _, list in ipairs({ recounts, near, found }) do
+for _, list in ipairs({ recounted, near, found }) do
   reply[#reply + 1] = tostring(list.count)
   for _, text in ipairs(list) do
     reply[#reply + 1] = text

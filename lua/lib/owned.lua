@@ -1,13 +1,21 @@
 -- owned: how much a tenant owns, and the limits on it.
 -- @include keys, now_ms
 --
--- A hash a tenant, apart from its record: `live` reservations, bytes of free `text` in its reservations, `stored` bytes as last
--- added up, and its own limits 'max:<limit>'; a limit that is not there is the deployment's, and 0 is no limit. A hash that
--- somebody damaged counts as empty: nothing is refused because of it, and lua/reconcile.lua counts anew.
+-- A hash a tenant, apart from its record: `live` reservations, how often lua/reconcile.lua put that right (`recounts`), bytes of free
+-- `text` in its reservations, `stored` bytes as last added up, and its own limits 'max:<limit>'; a limit that is not there is the
+-- deployment's, and 0 is no limit. A hash that somebody damaged counts as empty: nothing is refused because of it, and
+-- lua/reconcile.lua counts anew.
 
 -- A count, 0 for what is none. The limit of 15 digits keeps it exact.
 local function owned_count(text)
   return text and #text <= 15 and string.find(text, '^%d+$') and tonumber(text) or 0
+end
+
+-- The count of live reservations. Where it was never complete, as after an upgrade, it falls below 0 until the reconciler has counted
+-- anew. It must not stop at 0: the reconciler adds what was missing when its walk began, and needs all that ended since.
+local function live_count(text)
+  local negative, digits = string.match(text or '', '^(%-?)(%d+)$')
+  return negative == '-' and -owned_count(digits) or owned_count(digits)
 end
 
 -- The limit that holds: the tenant's own one where there is one.
@@ -57,7 +65,7 @@ end
 -- What a reserve that adds a text of so many bytes has to know before it decides.
 local function read_owned(tag, tenant_id, text)
   local f = redis.pcall('HMGET', owned_key(tag, tenant_id), 'live', 'text', 'stored', 'max:live_reservations', 'max:stored_bytes')
-  return { live = owned_count(f[1]), text = owned_count(f[2]) + text, stored = owned_count(f[3]) + RESERVATION_BYTES + EVENT_BYTES + text,
+  return { live = live_count(f[1]), text = owned_count(f[2]) + text, stored = owned_count(f[3]) + RESERVATION_BYTES + EVENT_BYTES + text,
     max_live = f[4], max_stored = f[5] }
 end
 
@@ -80,13 +88,9 @@ local function count_live(tag, tenant_id, owned)
   redis.pcall('HSET', owned_key(tag, tenant_id), 'live', ms_text(owned.live + 1), 'text', ms_text(owned.text), 'stored', ms_text(owned.stored))
 end
 
--- Counts so many reservations that are not ACTIVE any more. A count that was never complete, as after an upgrade, ends at 0: it is
--- then lower than the truth, so that nothing is refused wrongly.
+-- Counts so many reservations that are not ACTIVE any more.
 local function count_ended(tag, tenant_id, count)
-  local left = redis.pcall('HINCRBY', owned_key(tag, tenant_id), 'live', -count)
-  if type(left) == 'number' and left < 0 then
-    redis.call('HSET', owned_key(tag, tenant_id), 'live', '0')
-  end
+  redis.pcall('HINCRBY', owned_key(tag, tenant_id), 'live', -count)
 end
 
 -- Lets the texts of reservations whose records are gone leave with them. Nobody knows their sizes any more, so each of the `gone` among

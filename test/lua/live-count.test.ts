@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { ownedKey, quarantineKey, reservationKey, tenantEventsKey, tenantIndexKey } from '../../src/redis/index.js';
+import { ownedKey, quarantineKey, reservationKey, tenantEventsKey, tenantIndexKey, tenantKey } from '../../src/redis/index.js';
 import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { snapshot } from '../support/ledger-state.js';
 import { useConnections, useLedger } from '../support/use-ledger.js';
@@ -75,13 +75,15 @@ describe('the count of live reservations', () => {
     expect(await ledger.redis.hexists(quarantineKey(ledger.tag), id)).toBe(0);
   });
 
-  test('never goes below zero, and a damaged one stands in nobody\'s way', async () => {
+  test('keeps what ends before it is complete, is shown as 0 then, and a damaged one stands in nobody\'s way', async () => {
     const ledger = await funded();
     const [first, second, third] = [await ledger.hold(), await ledger.hold(), await ledger.hold()];
     const key = ownedKey(ledger.tag, ledger.tenant);
     await ledger.redis.del(key);
     expect((await ledger.release(first.id))[0]).toBe('RELEASED');
-    expect(await live(ledger)).toBe('0');
+    expect(await live(ledger)).toBe('-1');
+    const shown = await ledger.scripts.run('inspect_limits', [tenantKey(ledger.tag, ledger.tenant), key], [ledger.tenant]);
+    expect(shown.slice(1, 3)).toEqual(['live_reservations', '0']);
     await ledger.redis.hset(key, 'live', 'many');
     expect((await ledger.commit(second.id, 1))[0]).toBe('COMMITTED');
     expect((await ledger.reserve({ maxLive: 1 }))[0]).toBe('ALLOW');

@@ -74,6 +74,32 @@ describe('the count of live reservations', () => {
     expect(await live(ledger)).toBe('3');
   });
 
+  test('that was missing when the walk began loses all that ends during the walk', async () => {
+    const { ledger, ids } = await withHolds(40);
+    await ledger.redis.del(ownedKey(ledger.tag, ledger.tenant));
+    await walk(ledger, NO_LIMITS, async (run) => {
+      await ledger.commit(ids[run] as string, 1);
+      await ledger.release(ids[39 - run] as string);
+    });
+    const states = await Promise.all(ids.map(async (id) => (await ledger.record(id))['st']));
+    expect(states).toContain('COMMITTED');
+    expect(await live(ledger)).toBe(String(states.filter((state) => state === 'ACTIVE').length));
+  });
+
+  test('is put right once by two instances that walk at the same time', async () => {
+    const { ledger } = await withHolds(40);
+    await ledger.redis.del(ownedKey(ledger.tag, ledger.tenant));
+    let other: Walked | undefined;
+    const { recounts } = await walk(ledger, NO_LIMITS, async (run) => {
+      other = run === 2 ? await walk(ledger) : other;
+    });
+    expect([other?.recounts, recounts]).toEqual([['0 40'], []]);
+    expect(await live(ledger)).toBe('40');
+    expect((await walk(ledger)).recounts).toEqual([]);
+    await setLive(ledger, '30');
+    expect((await walk(ledger)).recounts).toEqual(['30 40']);
+  });
+
   test.each([
     ['right', 0],
     ['wrong by 5', 5],
