@@ -8,8 +8,9 @@
 -- quarantined hold finds it so: the same reason is recorded and told once, and the outcome ends with `again` after that.
 local function quarantine(tag, reservation_id, key, reason, now, origin, tenant, writable)
   require_event_log(tag)
-  -- Read before the index is written: where the quarantine is damaged, the entry must not be lost from both.
+  -- Read before an index is written: where one of these is damaged, the entry must not be lost from all of them.
   local earlier = redis.call('HGET', quarantine_key(tag), reservation_id)
+  redis.call('ZCARD', cleanup_index_key(tag))
   redis.call('ZREM', ttl_index_key(tag), reservation_id)
   redis.call('ZREM', cleanup_index_key(tag), reservation_id)
   if earlier and string.match(earlier, '^%S+') == reason then

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { eventLogKey, ttlIndexKey } from '../../src/redis/index.js';
+import { cleanupIndexKey, eventLogKey, ttlIndexKey } from '../../src/redis/index.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -40,6 +40,14 @@ describe('a TTL index that is no sorted set', () => {
     await ledger.redis.set(ttlIndexKey(ledger.tag), 'broken');
     await failsWithoutATrace(ledger, () => ledger.expire(id));
   });
+});
+
+test('a cleanup index that is no sorted set fails the quarantine of a damaged hold before it has left the TTL index', async () => {
+  const [ledger, id] = await ledgerWithHold();
+  await ledger.makeOverdue(id);
+  await ledger.redis.hset(ledger.reservationKeyOf(id), 'am', 'many');
+  await ledger.redis.set(cleanupIndexKey(ledger.tag), 'broken');
+  await failsWithoutATrace(ledger, () => ledger.expire(id));
 });
 
 describe('an event log that is no stream', () => {
