@@ -36,6 +36,9 @@ if earlier == 'MISMATCH' then
 elseif earlier then
   return with_scopes(tag, reservation_id, { 'RELEASED', 'replay', earlier[1], earlier[2] }, earlier, 3)
 end
+if by_operator then
+  require_audit_log(tag)
+end
 
 local hold, refusal, damaged, owner, created_at = open_hold(tag, reservation_id, tenant_id, now, retention_ms, origin)
 local budgets
@@ -53,10 +56,6 @@ end
 if not hold and not damaged or damaged and not by_operator and not damaged.defect then
   return refusal
 end
-if by_operator then
-  require_audit_log(tag)
-end
-
 -- What is in quarantine is given back as far as it can be.
 local function release_from_quarantine()
   local refunded, kept, known = release_damaged(tag, reservation_id, damaged, owner, created_at, by_operator and 'admin' or key_id, reason, now,

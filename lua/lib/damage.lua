@@ -78,12 +78,12 @@ local function known_fields(key, fields, tenant, created_at)
       known[name] = value
     end
   end
-  local subject = new_subject(tenant or 'unknown', fields.ws, fields.ap, fields.wf, fields.ag, fields.ts, fields.un, fields.bm or '')
+  local subject = new_subject(tenant or '__system__', fields.ws, fields.ap, fields.wf, fields.ag, fields.ts, fields.un, fields.bm or '')
   local levels = subject.levels
   known.tn, known.ws, known.ap, known.wf = subject.tenant, levels[1] or nil, levels[2] or nil, levels[3] or nil
   known.ag, known.ts = levels[4] or nil, levels[5] or nil
   known.tv = known.tv and string.lower(known.tv) == subject.tenant and known.tv or nil
-  known.bm = not subject.defect and fields.tn == tenant and fields.bm or string.rep('0', #subject.scopes)
+  known.bm = tenant and not subject.defect and fields.tn == tenant and fields.bm or string.rep('0', #subject.scopes)
   known.am = subject.unit and i64_is_amount(fields.am) and fields.am or '0'
   known.un = subject.unit or 'USD_MICROCENTS'
   known.st = known_state(key, fields.st)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { auditLogKey, endedKey, tenantIndexKey } from '../../src/redis/index.js';
+import { auditLogKey, endedKey, reservationIndexKey, tenantIndexKey } from '../../src/redis/index.js';
 import { damageHold } from '../support/hold-record.js';
 import { RETENTION_MS, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, isCrossing, readLedger, snapshot } from '../support/ledger-state.js';
@@ -172,6 +172,31 @@ describe('a release of a hold whose record is damaged gives back what can be giv
       expect(await ledger.release(id)).toEqual(['RESERVATION_FINALIZED', 'RELEASED']);
       expect(await ledger.redis.pttl(key)).toBeGreaterThan(RETENTION_MS - 60_000);
     }
+  });
+
+  test('where nobody knows the owner, an operator ends it in no tenant\'s name, and a repetition is answered alike', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    const { id } = await ledger.hold({ amount: 10 });
+    await damageHold(ledger.redis, ledger.reservationKeyOf(id), 'tn', undefined);
+    await ledger.redis.del(reservationIndexKey(ledger.tag, ledger.tenant));
+    const release = (): Promise<string[]> => ledger.release(id, { tenant: '', key: 'l' });
+    expect((await release()).slice(0, 3)).toEqual(['RELEASED', 'fresh', '0']);
+    expect((await release()).slice(0, 3)).toEqual(['RELEASED', 'replay', '0']);
+    const { holds, events } = await readLedger(ledger);
+    expect(holds.get(id)).toMatchObject({ st: 'RELEASED', tn: '__system__', bm: '0' });
+    expect(events.map(({ fields }) => fields['tn'])).toEqual(['__system__', '__system__']);
+  });
+
+  test('by an operator not at all where the audit log is damaged: nothing is written then', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    const { id } = await ledger.hold({ amount: 10 });
+    await damageHold(ledger.redis, ledger.reservationKeyOf(id), 'am', 'many');
+    await ledger.redis.set(auditLogKey(ledger.tag), 'broken');
+    const before = await snapshot(ledger);
+    await expect(ledger.release(id, { tenant: '' })).rejects.toThrow('WRONGTYPE');
+    expect(await snapshot(ledger)).toEqual(before);
   });
 
   test('where a budget is gone, the tenant is refused and an operator gives back the rest', async () => {
