@@ -22,7 +22,7 @@
 --           the end of the index
 -- BOUND     examine entries, limit rows, 256 KiB of rows, 25 expiries; long metadata is not read
 -- EMITS     those of the expiry transition
--- @include  keys, now_ms, int64, hold, record, expiry, damage, index_walk
+-- @include  keys, now_ms, int64, hold, record, expiry, damage, index_walk, owned
 --
 -- Rows come in the order of the index. Another order is the caller's work, who must see the whole index for it: it says
 -- between which two rows a page may still change, and gets no others. A damaged record is shown with what can be known of it
@@ -60,6 +60,7 @@ local function read_record(reservation_id)
     return nil
   end
   if not hold then
+    forget_texts(tag, tenant_id, 1, redis.call('ZCARD', index))
     redis.call('ZREM', index, reservation_id)
   end
   return hold

@@ -18,7 +18,7 @@
 --           near_count (tenant limit used allowed)* found_count (reservation_id found)*, tenant being empty at the end
 -- BOUND     examine entries, each of which may be told of in the event log
 -- EMITS     custom.reservation.reindexed
--- @include  keys, now_ms, hold, record, index_walk, append_event, owned
+-- @include  keys, now_ms, hold, record, damage, index_walk, append_event, owned
 --
 -- found is MISSING for a reservation that was not in the index, MISPLACED for one that stood at another deadline than its
 -- record's. One whose record has no sound deadline is put at the head, where expire.lua puts it into quarantine.
@@ -131,8 +131,12 @@ end
 local function place_of(reservation_id, born_ms)
   local key = reservation_key(tag, reservation_id)
   local f = redis.pcall('HMGET', key, 'st', 'fa')
-  count_one(key, born_ms, f[1], f[2])
-  if f[1] ~= 'ACTIVE' or redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 1 then
+  local state = f[1]
+  if not f.err and not HOLD_STATES[state] and redis.call('EXISTS', key) == 1 then
+    state = known_state(key, state)
+  end
+  count_one(key, born_ms, state, f[2])
+  if state ~= 'ACTIVE' or redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 1 then
     return nil
   end
   local hold = load_hold(key)

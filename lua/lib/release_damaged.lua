@@ -78,7 +78,7 @@ local function release_damaged(tag, reservation_id, hold, tenant, created_at, by
   known.st, known.fa, known.eb, known.rr = 'RELEASED', ms_text(now), by, reason ~= '' and reason or nil
   known.qa, known.qr, known.ch, known.cm, known.ev = nil, nil, nil, nil, nil
   rewrite_record(hold.key, known)
-  if tenant and hold.state == 'ACTIVE' then
+  if tenant then
     count_ended(tag, tenant, 1)
   end
   keep_ended(tag, reservation_id, retention_ms)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { ownedKey, quarantineKey, reservationKey, tenantEventsKey, tenantIndexKey, tenantKey } from '../../src/redis/index.js';
+import { ownedKey, quarantineKey, reservationIndexKey, reservationKey, tenantEventsKey, tenantIndexKey, tenantKey } from '../../src/redis/index.js';
 import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { snapshot } from '../support/ledger-state.js';
 import { useConnections, useLedger } from '../support/use-ledger.js';
@@ -73,6 +73,22 @@ describe('the count of live reservations', () => {
     expect(decided[0]).toBe('RELEASED');
     expect(await live(ledger)).toBe('0');
     expect(await ledger.redis.hexists(quarantineKey(ledger.tag), id)).toBe(0);
+  });
+
+  test('keeps a hold whose state is damaged, through a recount, until it is released', async () => {
+    const ledger = await funded();
+    await ledger.redis.zadd(tenantIndexKey(ledger.tag), 1, ledger.tenant);
+    for (const recounted of [false, true]) {
+      const { id } = await ledger.hold();
+      await ledger.redis.hdel(reservationKey(ledger.tag, id), 'st');
+      if (recounted) {
+        const reply = await ledger.scripts.run('reconcile', [tenantIndexKey(ledger.tag)], ['', '', '', '', 100, RETENTION_MS, TRACE]);
+        expect(reply[7]).toBe('0');
+      }
+      expect(await live(ledger)).toBe('1');
+      expect((await ledger.release(id))[0]).toBe('RELEASED');
+      expect(await live(ledger)).toBe('0');
+    }
   });
 
   test('keeps what ends before it is complete, is shown as 0 then, and a damaged one stands in nobody\'s way', async () => {
@@ -194,6 +210,19 @@ describe('the limit on stored bytes', () => {
     await ledger.redis.del(...(await ledger.redis.keys(`${ledger.tag}r:*`)));
     await ledger.scripts.run('trim_reservation_index', [tenantIndexKey(ledger.tag)], ['', '', '', 100, -60_000]);
     expect(await ledger.redis.hget(ownedKey(ledger.tag, ledger.tenant), 'text')).toBe('0');
+  });
+
+  test('falls also when a list is the first to find reservations gone', async () => {
+    const ledger = await funded();
+    const ids: string[] = [];
+    for (let made = 0; made < 4; made += 1) {
+      ids.push((await ledger.reserve({ fields: text }))[2] as string);
+    }
+    await ledger.redis.del(...ids.slice(0, 3).map((id) => reservationKey(ledger.tag, id)));
+    const index = reservationIndexKey(ledger.tag, ledger.tenant);
+    await ledger.scripts.run('list_reservations', [index], [ledger.tenant, 'desc', '-inf', '+inf', '', '', 10, 10, RETENTION_MS, 'req_list', TRACE]);
+    expect(await ledger.redis.zcard(index)).toBe(1);
+    expect(await ledger.redis.hget(ownedKey(ledger.tag, ledger.tenant), 'text')).toBe(String(text.md.length));
   });
 
   test('counts the metadata of a commit, which it never refuses', async () => {
