@@ -88,7 +88,7 @@ export class World {
     return tenant;
   }
 
-  /** While `work` runs, every record of the service has a type that no operation can read. */
+  /** While `work` runs, every key of the service has a type that no operation can read, and every reservation a damaged amount. */
   async whileDamaged<T>(work: () => Promise<T>): Promise<T> {
     // Rows of the audit log are written behind the answers.
     const trail = this.holdfast.app.get(AuditTrail);
@@ -98,6 +98,11 @@ export class World {
     // A stream suits no operation but those that read one; a string or a hash would be what some of them expect.
     await Promise.all(
       keys.map(async (key) => {
+        if (key.startsWith(`${TAG}r:`)) {
+          // A key of another type is no reservation at all, which is 404. A damaged record goes into quarantine, which needs the logs.
+          await this.redis.hset(key, 'am', 'damaged');
+          return;
+        }
         const damage = this.redis.pipeline().del(key);
         await ((await this.redis.type(key)) === 'stream' ? damage.set(key, 'damaged') : damage.xadd(key, '*', 'damaged', '1')).exec();
       }),
