@@ -20,7 +20,7 @@ const TIME_SHARE = 0.02;
 
 export interface ReconcileReport {
   readonly examined: number;
-  /** Live reservations that were not in the TTL index, and those that stood at the wrong place in it. */
+  /** Live reservations that were not in their index of deadlines, and those that stood at the wrong place in it. */
   readonly missing: number;
   readonly misplaced: number;
   /** Tenants whose count of live reservations was put right. */
@@ -30,9 +30,9 @@ export interface ReconcileReport {
 }
 
 /**
- * Walks all tenants' reservations, puts live ones that are missing from the TTL index back into it, and counts them. No script of
+ * Walks all tenants' reservations, puts live ones that are missing from their index of deadlines back into it, and counts them. No script of
  * Holdfast leaves any behind: they come from restored backups and from operators' edits. Runs never overlap, are slow on
- * purpose, and end before shutdown goes on. Several instances may walk at once; what one has put back the other finds in place.
+ * purpose, and end before shutdown goes on. Several instances may walk at once; what one has put right the other leaves alone.
  */
 @Injectable()
 export class Reconciler implements OnApplicationBootstrap, BeforeApplicationShutdown {
@@ -51,7 +51,7 @@ export class Reconciler implements OnApplicationBootstrap, BeforeApplicationShut
   ) {
     this.found = metrics.counter({
       name: 'holdfast_reconciled_total',
-      help: 'Live reservations that the reconciler put back into the TTL index, by what was wrong: MISSING or MISPLACED.',
+      help: 'Live reservations that the reconciler put back into their index of deadlines, TTL or cleanup, by what was wrong: MISSING or MISPLACED.',
       labels: ['found'],
     });
   }
@@ -96,7 +96,7 @@ export class Reconciler implements OnApplicationBootstrap, BeforeApplicationShut
       this.logger.warn({ tenants: total.recounted }, 'counts of live reservations were wrong, as after an upgrade or a restore; they are right again');
     }
     if (total.missing + total.misplaced > 0) {
-      this.logger.error(total, 'live reservations were missing from the TTL index, or stood at the wrong place; they are back');
+      this.logger.error(total, 'live reservations were missing from their index of deadlines, or stood at the wrong place; they are back');
     }
     return total;
   }
@@ -145,7 +145,7 @@ export class Reconciler implements OnApplicationBootstrap, BeforeApplicationShut
 
   private tell(reservationId: string, found: string, total: Walk['total']): void {
     this.found.inc({ found });
-    this.logger.warn({ reservation: reservationId, found }, 'a live reservation is back in the TTL index');
+    this.logger.warn({ reservation: reservationId, found }, 'a live reservation is back in its index of deadlines');
     if (found === 'MISSING') {
       total.missing += 1;
     } else {
