@@ -21,6 +21,10 @@ local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation
   end
   -- These come first: they write the budgets that the others then read.
   local outcomes = reclaim(tag, overdue, now, retention_ms, origin)
+  if #overdue > 0 then
+    -- They may have stood in the cleanup index, where they do not belong.
+    redis.call('ZREM', index, unpack(overdue))
+  end
   local refunds = new_refunds()
   for _, one in ipairs(live) do
     local reservation_id, hold = one[1], one[2]

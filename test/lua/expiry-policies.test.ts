@@ -225,6 +225,15 @@ describe('a hold under MANUAL_CLEANUP', () => {
     await assertInvariants(ledger);
   });
 
+  test('that is the sweeper\'s after an edit leaves both indexes when its tenant is closed', async () => {
+    const { ledger, hold } = await heldUnder('MANUAL_CLEANUP');
+    await ledger.makeOverdue(hold.id);
+    await ledger.redis.hdel(reservationKey(ledger.tag, hold.id), 'xp');
+    await close(ledger);
+    expect((await ledger.record(hold.id))['st']).toBe('EXPIRED');
+    expect([await ledger.ttlScore(hold.id), await ledger.cleanupScore(hold.id)]).toEqual([null, null]);
+  });
+
   test('in quarantine is out of both indexes; a retry puts it back to await cleanup', async () => {
     const { ledger, hold } = await heldUnder('MANUAL_CLEANUP');
     const deadline = String(await ledger.makeOverdue(hold.id));
