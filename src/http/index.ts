@@ -10,3 +10,4 @@ export { ReservationId } from './path-id.js';
 export { PageSelection, type PageOrder } from './page-selection.js';
 export { auditTraceOf, onOneLine, senderOf, type Sender } from './sender.js';
 export type { RequestTrace } from './tracing.js';
+export { whenOver } from './when-over.js';

@@ -3,6 +3,7 @@ import { Injectable, UseInterceptors, type CallHandler, type ExecutionContext, t
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { from, lastValueFrom, type Observable } from 'rxjs';
 import type { Caller } from '../auth/index.js';
+import { whenOver } from '../http/index.js';
 import { Refusal, TooBusy } from '../ledger/index.js';
 import { QueryAbandoned, QueryRefused, RedisService } from '../redis/index.js';
 
@@ -26,7 +27,7 @@ class QueryInterceptor implements NestInterceptor {
     // Each run that waits listens; how many there are is bounded by the query itself.
     setMaxListeners(0, gone.signal);
     const { raw } = reply;
-    raw.once('close', () => {
+    whenOver(reply, () => {
       if (!raw.writableFinished) {
         gone.abort();
       }
@@ -37,10 +38,10 @@ class QueryInterceptor implements NestInterceptor {
       try {
         await query.run(() => lastValueFrom(next.handle(), { defaultValue: undefined }));
         // What is sent as a stream goes on after its handler; other answers are complete by then.
-        goesOn = !raw.writableEnded && !raw.closed;
+        goesOn = !raw.writableEnded;
       } finally {
         if (goesOn) {
-          raw.once('close', () => query.end());
+          whenOver(reply, () => query.end());
         } else {
           query.end();
         }

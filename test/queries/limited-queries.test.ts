@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { partitionCode, partitionOfTenant, RedisService, tagOf, type Query } from '../../src/redis/index.js';
 import { makeHolds } from '../support/bulk-holds.js';
@@ -189,3 +191,15 @@ test('an export keeps its place until it ends, and gives it back when its reader
   expect((await whole.text()).trim().split('\n')).toHaveLength(EXPIRED);
   await eventually('its place is free', async () => (await running()) === 0);
 }, 120_000);
+
+test('an export that is pipelined behind another answer gives its place back when the connection ends', async () => {
+  const tenant = await newTenant();
+  await occupy(tenant.id);
+  const socket = connect(Number(new URL(on.holdfast.url).port), '127.0.0.1');
+  await once(socket, 'connect');
+  const ask = (path: string, key: string): string => `GET ${path} HTTP/1.1\r\nHost: x\r\n${key}\r\n\r\n`;
+  socket.write(ask('/v1/reservations', `X-Cycles-API-Key: ${tenant.key}`) + ask('/ops/expirations?format=csv', `X-Admin-API-Key: ${ADMIN_API_KEY}`));
+  await eventually('the export waits for the list before it', async () => (await running()) === PER_TENANT + 1 && (await waiting()) === 1);
+  socket.destroy();
+  await eventually('both gave up', async () => (await running()) === PER_TENANT && (await waiting()) === 0);
+});
