@@ -2,7 +2,7 @@ import { Injectable, type BeforeApplicationShutdown, type OnModuleInit } from '@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import { CallerFinder, type Caller } from '../auth/index.js';
-import { onOneLine, senderOf } from '../http/index.js';
+import { onOneLine, senderOf, whenOver, type Sender } from '../http/index.js';
 import { sourceOf } from '../rate-limits/index.js';
 import { RedisService, SYSTEM_OWNER } from '../redis/index.js';
 import { AuditOperations, resourceTypeOf, type AuditedOperation } from './audit-operations.js';
@@ -35,6 +35,7 @@ const ADMIN = '__admin__';
 /** One request with its answer, as far as rows need it. */
 interface Answered {
   readonly request: FastifyRequest;
+  readonly sender: Sender;
   readonly status: number;
   readonly operation: AuditedOperation | undefined;
   /** The route with `{name}` for its parameters, or the path where there is no route. */
@@ -54,6 +55,7 @@ export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
     failure: new AuditQuota(LIMITS.failure),
     unauthenticated: new AuditQuota(LIMITS.unauthenticated),
   };
+  private readonly followed = new WeakSet<FastifyRequest>();
   private readonly identifying = new Set<Promise<void>>();
   private timer: NodeJS.Timeout | undefined;
 
@@ -83,20 +85,20 @@ export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
     await this.writer.drained();
   }
 
-  /** Called once for each answer. */
-  observe(request: FastifyRequest, reply: FastifyReply): void {
-    const { url } = request;
-    if (!GOVERNED.test(url)) {
+  /**
+   * Called when an answer is handed over. Its row is made once it is out, or its client is gone: whoever hangs up early has read
+   * what was sent until then. The route decides, not the path, of which any letter may be written with a percent sign.
+   */
+  follow(request: FastifyRequest, reply: FastifyReply): void {
+    const route = request.is404 ? undefined : request.routeOptions.url;
+    // A stream that fails before its first byte is followed by another answer.
+    if (!GOVERNED.test(route ?? request.url) || this.followed.has(request)) {
       return;
     }
-    const isAudited = this.audited.delete(request.trace.requestId);
-    const route = request.is404 ? undefined : request.routeOptions.url;
-    const operation = route === undefined ? undefined : this.operations.find(request.method, route);
-    const template = onOneLine(route?.replaceAll(/:(\w+)/g, '{$1}') ?? (url.split('?', 1)[0] as string), MAX_PATH);
-    const answered = { request, status: reply.statusCode, operation, template };
-    if (!isAudited && isWanted(answered)) {
-      this.record(answered);
-    }
+    this.followed.add(request);
+    // A connection that is closed has no address any more.
+    const sender = senderOf(request);
+    whenOver(reply, () => this.observe(request, reply, route, sender));
   }
 
   /** Ends a window: a summary row for what it did not let through. */
@@ -105,6 +107,16 @@ export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
       for (const excess of this.quotas[pathClass].endWindow()) {
         this.writer.write(summaryOf(pathClass, excess), pathClass);
       }
+    }
+  }
+
+  private observe(request: FastifyRequest, reply: FastifyReply, route: string | undefined, sender: Sender): void {
+    const isAudited = this.audited.delete(request.trace.requestId);
+    const operation = route === undefined ? undefined : this.operations.find(request.method, route);
+    const template = onOneLine(route?.replaceAll(/:(\w+)/g, '{$1}') ?? (request.url.split('?', 1)[0] as string), MAX_PATH);
+    const answered = { request, sender, status: reply.statusCode, operation, template };
+    if (!isAudited && isWanted(answered)) {
+      this.record(answered);
     }
   }
 
@@ -122,7 +134,7 @@ export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
 
   private offer(answered: Answered, caller: Caller | undefined): void {
     const pathClass = caller === undefined ? 'unauthenticated' : answered.status < 400 ? 'success' : 'failure';
-    const source = caller === undefined ? sourceOf(answered.request.ip) : caller.kind === 'admin' ? ADMIN : caller.tenantId;
+    const source = caller === undefined ? sourceOf(answered.sender.sourceIp) : caller.kind === 'admin' ? ADMIN : caller.tenantId;
     if (this.quotas[pathClass].admit(source)) {
       this.writer.write(rowOf(answered, caller), pathClass);
     } else {
@@ -148,9 +160,8 @@ function isWanted({ request, status, operation }: Answered): boolean {
   return !(status === 429 && request.caller === undefined);
 }
 
-function rowOf({ request, status, operation, template }: Answered, caller: Caller | undefined): AuditRow {
+function rowOf({ request, sender, status, operation, template }: Answered, caller: Caller | undefined): AuditRow {
   const { trace, refusal } = request;
-  const { sourceIp, userAgent } = senderOf(request);
   const succeeded = status < 400;
   const isBrief = caller === undefined || (succeeded && isRead(request));
   const tenant = caller === undefined ? UNAUTHENTICATED : caller.kind === 'admin' ? ADMIN : caller.tenantId;
@@ -168,8 +179,8 @@ function rowOf({ request, status, operation, template }: Answered, caller: Calle
       ['ki', caller?.kind === 'tenant' ? caller.keyId : undefined],
       ['rq', trace.requestId],
       ['tr', `${trace.traceId}-${trace.traceFlags}`],
-      ['ip', sourceIp],
-      ['ua', userAgent],
+      ['ip', sender.sourceIp],
+      ['ua', sender.userAgent],
       ['message', refusal === undefined ? undefined : onOneLine(refusal.message, MAX_MESSAGE)],
     ],
   };

@@ -53,7 +53,7 @@ export class AuditWriter implements OnModuleInit {
       return;
     }
     this.waiting.push({ row, pathClass });
-    this.writing ??= this.writeAll().finally(() => (this.writing = undefined));
+    this.writing ??= this.writeAll();
   }
 
   /** Waits, for a second at most, until what was given so far is written or lost. */
@@ -81,6 +81,8 @@ export class AuditWriter implements OnModuleInit {
       this.waiting = others;
       await this.writeBatch(key, first.row.log, batch);
     }
+    // In the same step as the last look at what waits, or a row that comes between the two would wait for the next one.
+    this.writing = undefined;
   }
 
   private async writeBatch(key: string, log: AuditLogName, batch: readonly Waiting[]): Promise<void> {

@@ -35,10 +35,13 @@ export async function createApp(config: HoldfastConfig, options: AppOptions = {}
   const audit = app.get(AuditTrail);
   fastify.addHook('onResponse', (request, reply, done) => {
     requests.observe(request, reply);
-    audit.observe(request, reply);
     done();
   });
-  onRouterRefusal((request, reply) => audit.observe(request, reply));
+  fastify.addHook('onSend', (request, reply, payload, done) => {
+    audit.follow(request, reply);
+    done(null, payload);
+  });
+  onRouterRefusal((request, reply) => audit.follow(request, reply));
   app.get(OpenApiDocument).describe(app);
   return app;
 }

@@ -25,7 +25,7 @@ type AnswerListener = (request: FastifyRequest, reply: FastifyReply) => void;
 export interface HttpServer {
   readonly fastify: FastifyInstance;
   readonly routes: RouteTable;
-  /** Calls the listener once an answer is out that was given before a route was looked for; no hook runs for these. */
+  /** Calls the listener with each answer that is given before a route was looked for; no hook runs for these. */
   readonly onRouterRefusal: (listener: AnswerListener) => void;
 }
 
@@ -54,7 +54,7 @@ export async function createFastify(
     routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
     frameworkErrors: (error, request, reply) => {
       startTrace(request, reply);
-      reply.raw.once('finish', () => routes.refused?.(request, reply));
+      routes.refused?.(request, reply);
       reply.header(...NO_SNIFFING);
       sendError(reply, answerTo(error, request, routes.table as RouteTable), request.trace);
     },

@@ -19,8 +19,8 @@ export function onOneLine(text: string, most: number): string {
 export function senderOf(request: FastifyRequest): Sender {
   return {
     // A connection that is closed already has no address.
-    sourceIp: onOneLine((request.ip) ?? '', MAX_ADDRESS).replaceAll(' ', ''),
-    userAgent: onOneLine(request.headers['user-agent'] ?? '', MAX_USER_AGENT).trim(),
+    sourceIp: onOneLine(request.ip ?? '', MAX_ADDRESS).replaceAll(' ', ''),
+    userAgent: onOneLine(request.headers['user-agent'] ?? '', MAX_USER_AGENT),
   };
 }
 

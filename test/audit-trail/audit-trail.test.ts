@@ -1,7 +1,7 @@
 import { request as httpRequest } from 'node:http';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { AuditTrail } from '../../src/audit-trail/index.js';
-import { briefAuditLogKey, partitionCode, partitionOfTenant, SYSTEM_OWNER, tagOf } from '../../src/redis/index.js';
+import { briefAuditLogKey, partitionCode, partitionOfTenant, RedisService, SYSTEM_OWNER, tagOf } from '../../src/redis/index.js';
 import { ADMIN_API_KEY, expectRefusal, expectStatus, Holdfast, type Answer, type Json } from '../support/holdfast.js';
 import { eventually } from '../support/eventually.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
@@ -73,6 +73,30 @@ describe('rows of what failed', () => {
     const all = (await logs('tenant_id=__unauth__&search=summary&limit=11')).reduce((sum, { metadata }: Json) => sum + (metadata.not_listed as number), 0);
     expect(summary.metadata.not_listed).toBe(1);
     expect(all).toBe(940);
+  });
+
+  test.each([
+    ['GET', '/v1/%61dmin/audit/logs', 401, 'GET:/v1/admin/audit/logs'],
+    ['GET', '/%6fps/verify', 401, 'GET:/ops/verify'],
+  ])('are there for %s %s, which leads to the same operation', async (method, path, status, operation) => {
+    const answer = await fetch(on.holdfast.url + path, { method });
+    expect(answer.status).toBe(status);
+    expect(await logs(`request_id=${answer.headers.get('x-request-id')}`)).toMatchObject([{ operation, status, tenant_id: '__unauth__' }]);
+  });
+
+  test('are there when the client hangs up before its answer', async () => {
+    const leaving = new AbortController();
+    const { queries } = on.holdfast.app.get(RedisService);
+    const held = await Promise.all(Array.from({ length: 4 }, () => queries.begin('', leaving.signal)));
+    const headers = { 'x-admin-api-key': ADMIN_API_KEY, 'user-agent': 'impatient' };
+    const left = fetch(`${on.holdfast.url}/v1/admin/tenants`, { headers, signal: leaving.signal }).catch(() => 'gone');
+    await eventually('it waits', async () => (await on.holdfast.metric('holdfast_queries_waiting')) === 1);
+    leaving.abort();
+    expect(await left).toBe('gone');
+    await eventually('it left', async () => (await on.holdfast.metric('holdfast_queries_waiting')) === 0);
+    held.forEach((query) => query.end());
+    const rows = (await logs('tenant_id=__admin__&error_code=INVALID_REQUEST')).filter(({ user_agent: agent }: Json) => agent === 'impatient');
+    expect(rows).toMatchObject([{ operation: 'GET:/v1/admin/tenants', source_ip: '127.0.0.1', metadata: { message: expect.stringContaining('the client closed the connection') } }]);
   });
 
   test('stand under the tenant whose key lacked the permission', async () => {
