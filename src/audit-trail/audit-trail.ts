@@ -95,10 +95,16 @@ export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
     if (!GOVERNED.test(route ?? request.url) || this.followed.has(request)) {
       return;
     }
+    const operation = route === undefined ? undefined : this.operations.find(request.method, route);
+    // The path of createEvent is that of listTenantEvents.
+    if (operation?.access.plane === 'runtime') {
+      return;
+    }
     this.followed.add(request);
     // A connection that is closed has no address any more.
     const sender = senderOf(request);
-    whenOver(reply, () => this.observe(request, reply, route, sender));
+    const template = onOneLine(route?.replaceAll(/:(\w+)/g, '{$1}') ?? (request.url.split('?', 1)[0] as string), MAX_PATH);
+    whenOver(reply, () => this.observe({ request, sender, status: reply.statusCode, operation, template }));
   }
 
   /** Ends a window: a summary row for what it did not let through. */
@@ -110,11 +116,8 @@ export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
     }
   }
 
-  private observe(request: FastifyRequest, reply: FastifyReply, route: string | undefined, sender: Sender): void {
-    const isAudited = this.audited.delete(request.trace.requestId);
-    const operation = route === undefined ? undefined : this.operations.find(request.method, route);
-    const template = onOneLine(route?.replaceAll(/:(\w+)/g, '{$1}') ?? (request.url.split('?', 1)[0] as string), MAX_PATH);
-    const answered = { request, sender, status: reply.statusCode, operation, template };
+  private observe(answered: Answered): void {
+    const isAudited = this.audited.delete(answered.request.trace.requestId);
     if (!isAudited && isWanted(answered)) {
       this.record(answered);
     }
@@ -149,9 +152,6 @@ function isRead({ method }: FastifyRequest): boolean {
 
 /** Whether a request that no script wrote a row for needs one. */
 function isWanted({ request, status, operation }: Answered): boolean {
-  if (operation?.access.plane === 'runtime') {
-    return false;
-  }
   if (status < 400) {
     // A preflight of a browser has no operation.
     return operation !== undefined;
