@@ -8,7 +8,7 @@ describe('an event read from its entry', () => {
   test('names its place, its time and whoever is known, and nobody else', () => {
     expect(of({ ty: 'tenant.created', tn: 'acme', ac: 'admin', tenant_id: 'acme' })).toEqual({
       event_id: 'evt_18bcfe568001f000', event_type: 'tenant.created', category: 'tenant', timestamp: '2023-11-14T22:13:20.000Z',
-      tenant_id: 'acme', actor: { type: 'admin' }, source: 'holdfast', data: { tenant_id: 'acme' },
+      tenant_id: 'acme', actor: { type: 'admin' }, source: 'holdfast', data: { tenant_id: 'acme', changed_fields: [] },
     });
     expect(of({ ty: 'tenant.created', tn: 'acme', ac: 'api_key', ki: 'key_1', rq: 'req_1', tr: `${TRACE}-00`, co: 'c' })).toMatchObject({
       actor: { type: 'api_key', key_id: 'key_1' }, request_id: 'req_1', trace_id: TRACE, correlation_id: 'c',
