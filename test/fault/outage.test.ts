@@ -88,7 +88,6 @@ describe('damaged records', () => {
   test.each([
     ['a budget', (id: string) => stored.redis.hset(budgetKey(tagOfReservationId(id, 64) as string, 'TOKENS', `tenant:${damaged.id}`), 'remaining', 'lots')],
     ['a tenant', (id: string) => stored.redis.hset(tenantKey(tagOfReservationId(id, 64) as string, damaged.id), 'status', 'ODD')],
-    ['a reservation', (id: string) => damageHold(stored.redis, `${tagOfReservationId(id, 64) as string}r:${id}`, 'bm')],
   ])('%s: the operation fails loudly, counted, and changes nothing', async (_what, damage) => {
     damaged = await holdfast.createTenant();
     await holdfast.createBudget(damaged, '', 100);
@@ -99,6 +98,21 @@ describe('damaged records', () => {
     expectRefusal(await holdfast.commit(damaged, id as string, 5), 500, 'INTERNAL_ERROR');
     expect(await holdfast.metric('holdfast_unexpected_errors_total')).toBe(count + 1);
     expect(await stored.record(id as string)).toEqual(before);
+  });
+
+  test('a reservation: a commit is 503 and may be repeated, the hold goes into quarantine, counted, and no budget moves', async () => {
+    damaged = await holdfast.createTenant();
+    await holdfast.createBudget(damaged, '', 100);
+    const { reservation_id: id } = expectStatus(await holdfast.reserve(damaged, 10), 200);
+    await damageHold(stored.redis, `${tagOfReservationId(id as string, 64) as string}r:${id}`, 'bm');
+    const before = await holdfast.balances(damaged);
+    const count = await holdfast.metric('cycles_reservations_quarantined_total', { tenant: damaged.id });
+    const answer = await holdfast.commit(damaged, id as string, 5);
+    expect(expectRefusal(answer, 503, 'INTERNAL_ERROR').details).toEqual({ reason: 'quarantine' });
+    expect(answer.headers.get('retry-after')).toMatch(/^\d+$/);
+    expect(await holdfast.metric('cycles_reservations_quarantined_total', { tenant: damaged.id })).toBe(count + 1);
+    expect(await stored.record(id as string)).toMatchObject({ st: 'ACTIVE', qr: expect.any(String) });
+    expect(await holdfast.balances(damaged)).toEqual(before);
   });
 
   let damaged: TestTenant;
