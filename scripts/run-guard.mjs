@@ -4,6 +4,7 @@
 // the pipes by which servers in tests notice the end of their parent.
 import { readFileSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 
 const POLL_MS = 50;
 /** After a run that ended in order, its last processes may still be on their way out. */
@@ -11,6 +12,7 @@ const ORDERLY_MS = 2000;
 /** Longer than the kernel takes to end a killed process, unless it hangs in a device. */
 const LIMIT_MS = 30_000;
 
+const THIS_FILE = fileURLToPath(import.meta.url);
 const folders = process.argv.slice(2);
 let said = '';
 // What ends the run must not end its guard.
@@ -33,9 +35,12 @@ async function cleanUp() {
   // Again after each round, since a process may have started another one meanwhile.
   await until(() => {
     const left = processesOfRun();
-    for (const { pid, name } of left) {
-      names.set(pid, name);
-      kill(pid);
+    for (const { pid, name, isGuard } of left) {
+      // The guard of a run inside this one knows folders of that run that this one does not. It ends when its run is killed.
+      if (!isGuard) {
+        names.set(pid, name);
+        kill(pid);
+      }
     }
     return left.length === 0;
   }, LIMIT_MS);
@@ -66,7 +71,10 @@ function kill(pid) {
 function processesOfRun() {
   return pids()
     .filter((pid) => pid !== process.pid && belongs(pid))
-    .map((pid) => ({ pid, name: read(`/proc/${pid}/cmdline`).split('\0').slice(0, 3).join(' ').trim() }));
+    .map((pid) => {
+      const words = read(`/proc/${pid}/cmdline`).split('\0');
+      return { pid, name: words.slice(0, 3).join(' ').trim(), isGuard: words[1] === THIS_FILE };
+    });
 }
 
 function pids() {

@@ -126,6 +126,26 @@ test('a jest that is killed under `npm test` leaves no process and no file behin
   expect(fixture.output.text).toMatch(/\n0 passed, 1 failed\n/);
 });
 
+test('what a run inside a guarded folder has elsewhere goes with it, also when the guard of that folder comes first', async () => {
+  const [folder, elsewhere] = [mkdtempSync(join(tmpdir(), 'runs-')), mkdtempSync(join(tmpdir(), 'runs-elsewhere-'))] as const;
+  const guard = spawn(process.execPath, [join(ROOT, 'scripts/run-guard.mjs'), folder], { stdio: ['pipe', 'ignore', 'ignore'] });
+  // Like Redis, the inner process shows no environment, and works in the folder for files in memory.
+  const inner = `
+    const { openRun } = await import(${JSON.stringify(join(ROOT, 'scripts/test-run.mjs'))});
+    const { spawn } = await import('node:child_process');
+    openRun();
+    console.log(spawn('/bin/sleep', ['600'], { cwd: process.env.TEST_MEMORY_FOLDER, env: {}, stdio: 'ignore' }).pid);
+    setInterval(() => undefined, 1000);`;
+  const env = { ...process.env, TMPDIR: folder, TEST_MEMORY_FOLDER: elsewhere };
+  const run = spawn(process.execPath, ['--input-type=module', '-e', inner], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  children.push(guard, run);
+  const [line] = (await once(run.stdout, 'data')) as [Buffer];
+  const ended = once(guard, 'exit');
+  guard.stdin.end();
+  await ended;
+  expect([isAlive(Number(line)), isAlive(run.pid as number), existsSync(folder), readdirSync(elsewhere)]).toEqual([false, false, false, []]);
+});
+
 test.each([
   ['1', /Tests: +4 failed/],
   ['5', /Tests: +4 passed/],
