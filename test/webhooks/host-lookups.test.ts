@@ -80,6 +80,25 @@ test('an answer is kept for as long as its server allows, for half a minute at m
   expect(outcomes).toEqual(['found', 'found', 'known', 'found', 'found']);
 });
 
+test('fifty thousand addresses are kept at most, however many an answer holds', async () => {
+  const many = Array.from({ length: 4000 }, () => ({ address: '93.184.216.34', family: 4, ttl: 30 }));
+  const ask = async (name: string): Promise<void> => {
+    const found = begin(name);
+    await settle();
+    answers.get(name)?.done(many);
+    expect(await found).toBe('found');
+  };
+  const names = Array.from({ length: 13 }, (_, index) => `many-${index}.example`);
+  for (const name of names) {
+    await ask(name);
+  }
+  await ask('many-12.example');
+  await ask('many-1.example');
+  expect(asked).toEqual(names);
+  await ask('many-0.example');
+  expect(asked).toEqual([...names, 'many-0.example']);
+});
+
 test('a name that failed is not asked for again at once', async () => {
   const first = begin('failing.example');
   await settle();

@@ -20,6 +20,8 @@ const FAILURE_KEPT_MS = 5000;
 /** Names that failed have places of their own for so long, so that they do not hold up those that work. */
 const TROUBLED_MS = 600_000;
 const NAMES_KEPT = 10_000;
+/** One answer may hold thousands. */
+const ADDRESSES_KEPT = 50_000;
 
 export interface LookupCounts {
   lookedUp(outcome: LookupOutcome): void;
@@ -38,7 +40,7 @@ export class HostLookups {
   private readonly underWay = new Map<string, Promise<readonly LookupAddress[]>>();
   /** By owner and name: nobody waits in the queue of another owner. */
   private readonly queued = new Map<string, Promise<readonly LookupAddress[]>>();
-  private readonly known = new LRUCache<string, KeptAnswer>({ max: NAMES_KEPT });
+  private readonly known = new LRUCache<string, KeptAnswer>({ max: NAMES_KEPT, maxSize: ADDRESSES_KEPT, sizeCalculation: sizeOf });
   /** Until when each name counts as one that failed. */
   private readonly troubled = new LRUCache<string, number>({ max: NAMES_KEPT });
   private readonly places = new ConcurrencyLimiter({ total: AT_ONCE, perOwner: AT_ONCE_PER_OWNER, waitingPerOwner: WAITING_PER_OWNER });
@@ -123,6 +125,11 @@ export class HostLookups {
   private keep(hostname: string, answer: Answer, forMs: number): void {
     this.known.set(hostname, { ...answer, untilMs: performance.now() + forMs });
   }
+}
+
+/** In addresses. Not 0, which the cache does not take. */
+function sizeOf(answer: Answer): number {
+  return 'error' in answer ? 1 : Math.max(1, answer.addresses.length);
 }
 
 /** Who resolves without a time to live says that the answer is not to be kept. */
