@@ -43,6 +43,7 @@ beforeAll(async () => {
   target = mkdtempSync(join(tmpdir(), 'image-'));
   // The folder for temporary files is the run's own. Another user has to find the way to the image in it, and no more.
   [tmpdir(), target].forEach((folder) => chmodSync(folder, 0o711));
+  expectWayFor(IDENTITY, target);
   image = new DockerfileBuild(fileURLToPath(ROOT), target).build();
   compose = readCompose(COMPOSE, KEYS);
   const [server, ...args] = compose.services.redis.command ?? [];
@@ -61,6 +62,12 @@ afterAll(async () => {
   await stopAllRedis();
   rmSync(target, { recursive: true, force: true });
 });
+
+/** Says so where a folder above is closed to the image's user, instead of a service that cannot find its own files. */
+function expectWayFor(identity: typeof IDENTITY, folder: string): void {
+  const way = spawnSync('test', ['-x', folder], { cwd: '/', encoding: 'utf8', ...identity });
+  expect({ folder, openToTheImagesUser: way.status === 0 }).toEqual({ folder, openToTheImagesUser: true });
+}
 
 /** The compose file's environment and nothing else, but for the addresses that are fixed inside a container and not here. */
 function environment(port: string): Record<string, string> {
