@@ -80,5 +80,5 @@ function protocolProblems(request: FuzzRequest, { status, headers, text }: WireA
     }
   }
   const exchange = { method, path: target, requestHeaders, requestBody: request.body?.toString('utf8'), status, headers, text, body };
-  return [...contractProblems(exchange), ...sdkProblems(method, target.split('?', 1)[0] as string, status, body), ...balanceProblems(body)];
+  return [...contractProblems(exchange), ...sdkProblems(method, target, status, body), ...balanceProblems(body)];
 }
