@@ -100,10 +100,13 @@ function exposureProblems({ headers, text }: Exchange): string[] {
   return problems;
 }
 
+/** Statuses of a path or a method that nobody knows; a request line beyond the limit of the headers is 431 before it is looked up. */
+const STRANGER_STATUSES = [400, 404, 405, 431];
+
 /** A path or a method that the protocol does not have. */
 function strangerProblems(spec: Spec, exchange: Exchange, path: string): string[] {
   const neighbour = findPath(spec, path);
-  if (exchange.status !== 404 && exchange.status !== 405 && exchange.status !== 400) {
+  if (!STRANGER_STATUSES.includes(exchange.status)) {
     return [`the protocol has no ${exchange.method} ${path}, and the answer is ${exchange.status}`];
   }
   return errorProblems(spec, exchange, neighbour?.plane ?? (/^\/v1\/(admin|auth)\//.test(path) ? 'governance' : 'runtime'));
