@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeAll, expect, jest, test } from '@jest/globals';
@@ -38,12 +38,22 @@ const children: ChildProcess[] = [];
 
 beforeAll(buildService);
 
+const folders: string[] = [];
+
 afterEach(() => {
   children.splice(0).forEach((child) => child.kill('SIGKILL'));
+  folders.splice(0).forEach((folder) => rmSync(folder, { recursive: true, force: true }));
 });
 
+/** Not below the outer run's folder: the path of a Redis socket has at most 107 characters. */
+function newFolder(name: string): string {
+  const folder = mkdtempSync(`/tmp/${name}-`);
+  folders.push(folder);
+  return folder;
+}
+
 function run(command: keyof typeof COMMANDS, fixture: string, env: Record<string, string>): FixtureRun {
-  const folder = mkdtempSync(join(tmpdir(), 'runs-'));
+  const folder = newFolder('runs');
   const log = join(folder, 'log');
   const { TEST_RUN_FOLDER: _run, TEST_REDIS_URL: _redis, TEST_TOPOLOGY: _topology, ...inherited } = process.env;
   const child = spawn(process.execPath, [...COMMANDS[command], '--testMatch', `**/${fixture}.fixture.ts`, '--maxWorkers=2'], {
@@ -127,7 +137,7 @@ test('a jest that is killed under `npm test` leaves no process and no file behin
 });
 
 test('what a run inside a guarded folder has elsewhere goes with it, also when the guard of that folder comes first', async () => {
-  const [folder, elsewhere] = [mkdtempSync(join(tmpdir(), 'runs-')), mkdtempSync(join(tmpdir(), 'runs-elsewhere-'))] as const;
+  const [folder, elsewhere] = [newFolder('runs'), newFolder('runs-elsewhere')] as const;
   const guard = spawn(process.execPath, [join(ROOT, 'scripts/run-guard.mjs'), folder], { stdio: ['pipe', 'ignore', 'ignore'] });
   // Like Redis, the inner process shows no environment, and works in the folder for files in memory.
   const inner = `
