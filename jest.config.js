@@ -5,9 +5,16 @@ function selection() {
   if ((process.env.TEST_TOPOLOGY ?? 'single') === 'single') {
     return { roots: ['<rootDir>/test'] };
   }
-  const { suites, aboutOneServer } = JSON.parse(readFileSync(new URL('test/topologies.json', import.meta.url), 'utf8'));
-  const leftOut = aboutOneServer.filter(({ test }) => test === undefined).map(({ file }) => `<rootDir>/${file}$`);
-  return { roots: suites.map((suite) => `<rootDir>/${suite}`), testPathIgnorePatterns: ['/node_modules/', ...leftOut] };
+  const { suites, aboutOneServer } = JSON.parse(
+    readFileSync(new URL('test/topologies.json', import.meta.url), 'utf8'),
+  );
+  const leftOut = aboutOneServer
+    .filter(({ test }) => test === undefined)
+    .map(({ file }) => `<rootDir>/${file}$`);
+  return {
+    roots: suites.map((suite) => `<rootDir>/${suite}`),
+    testPathIgnorePatterns: ['/node_modules/', ...leftOut],
+  };
 }
 
 /** Real Redis in every test: global-setup starts one on free ports for the whole run, and files that need one of their own get it. */

@@ -8,7 +8,10 @@ import { RESULTS, marked, updateReadme } from './summary.mjs';
 
 /** Their modules need the built service, so they are loaded only when one is run. */
 export const BENCHMARKS = Object.fromEntries(
-  ['reserve', 'sweep', 'webhooks', 'audit-bytes', 'isolation'].map((name) => [name, async () => (await import(`./${name}.mjs`)).measure()]),
+  ['reserve', 'sweep', 'webhooks', 'audit-bytes', 'isolation'].map((name) => [
+    name,
+    async () => (await import(`./${name}.mjs`)).measure(),
+  ]),
 );
 
 export async function recordAll() {
@@ -30,21 +33,27 @@ export async function recordAll() {
 
 function reportText(results) {
   const run = `${today()}; ${circumstances()}`;
-  return [
-    `# Benchmarks of ${today()}`,
-    'Written by `npm run bench -- all`, with nothing added by hand. [README](../README.md) says how each is measured.',
-    marked(`${run}.\n\n${summaryTable(results)}${doubtsOf(results)}`),
-    ...results.map((result) => `## ${result.title}\n\n${sectionText(result).trimEnd()}`),
-  ].join('\n\n') + '\n';
+  return (
+    [
+      `# Benchmarks of ${today()}`,
+      'Written by `npm run bench -- all`, with nothing added by hand. [README](../README.md) says how each is measured.',
+      marked(`${run}.\n\n${summaryTable(results)}${doubtsOf(results)}`),
+      ...results.map((result) => `## ${result.title}\n\n${sectionText(result).trimEnd()}`),
+    ].join('\n\n') + '\n'
+  );
 }
 
 /** What has a target; the sections have the rest as well. */
 function summaryTable(results) {
-  const figures = results.flatMap(({ title, figures }) => figures.filter(({ met }) => met !== undefined).map((one) => ({ ...one, name: `${title}: ${one.name}` })));
+  const figures = results.flatMap(({ title, figures }) =>
+    figures.filter(({ met }) => met !== undefined).map((one) => ({ ...one, name: `${title}: ${one.name}` })),
+  );
   return figuresTable(figures);
 }
 
 function doubtsOf(results) {
-  const doubtful = results.filter(({ notes }) => notes.length > 0).map(({ title, notes }) => `${title}: ${notes.join(' ')}`);
+  const doubtful = results
+    .filter(({ notes }) => notes.length > 0)
+    .map(({ title, notes }) => `${title}: ${notes.join(' ')}`);
   return doubtful.length === 0 ? '' : `\n\n${doubtful.join('\n')}`;
 }

@@ -3,7 +3,17 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { endedKey, eventLogKey, idempotencyKey, partitionCode, partitionOfTenant, reservationIndexKey, reservationKey, tagOf, ttlIndexKey } from '../dist/redis/keyspace.js';
+import {
+  endedKey,
+  eventLogKey,
+  idempotencyKey,
+  partitionCode,
+  partitionOfTenant,
+  reservationIndexKey,
+  reservationKey,
+  tagOf,
+  ttlIndexKey,
+} from '../dist/redis/keyspace.js';
 import { unlessShort } from './duration.mjs';
 import { doubts, figure, storeOf, whole } from './report.mjs';
 import { provision, startService } from './service.mjs';
@@ -31,14 +41,22 @@ export async function measure() {
 
 class AuditBytes {
   constructor(port, redis, target) {
-    Object.assign(this, { port, redis, target, tag: tagOf(partitionCode(partitionOfTenant(target.tenant, PARTITIONS))) });
+    Object.assign(this, {
+      port,
+      redis,
+      target,
+      tag: tagOf(partitionCode(partitionOfTenant(target.tenant, PARTITIONS))),
+    });
   }
 
   async result() {
     const rows = [];
     const live = await this.make({ ttl_ms: 600_000 });
     rows.push(await this.measure('live', live));
-    await this.end(live, (hold) => ['commit', { idempotency_key: hold.endKey, actual: { unit: 'TOKENS', amount: 800 } }]);
+    await this.end(live, (hold) => [
+      'commit',
+      { idempotency_key: hold.endKey, actual: { unit: 'TOKENS', amount: 800 } },
+    ]);
     await this.packed();
     rows.push(await this.measure('committed', live));
     await this.lapse(live);
@@ -96,7 +114,11 @@ class AuditBytes {
 
   async post(path, body) {
     const headers = { 'Content-Type': 'application/json', 'X-Cycles-API-Key': this.target.apiKey };
-    const response = await fetch(`http://127.0.0.1:${this.port}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+    const response = await fetch(`http://127.0.0.1:${this.port}${path}`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(body),
+    });
     const text = await response.text();
     if (response.status !== 200) {
       throw new Error(`${path}: ${response.status} ${text}`);
@@ -108,7 +130,10 @@ class AuditBytes {
   async packed(afterMs = 0) {
     await delay(afterMs);
     const deadline = performance.now() + PACK_TIMEOUT_MS;
-    while ((await this.redis.llen(endedKey(this.tag))) + (await this.redis.zcard(ttlIndexKey(this.tag))) > 0) {
+    while (
+      (await this.redis.llen(endedKey(this.tag))) + (await this.redis.zcard(ttlIndexKey(this.tag))) >
+      0
+    ) {
       if (performance.now() > deadline) {
         throw new Error(`the janitor did not pack everything within ${PACK_TIMEOUT_MS} ms`);
       }
@@ -118,7 +143,10 @@ class AuditBytes {
 
   idempotencyKeys({ id, key, endKey, verb }) {
     const { tenant } = this.target;
-    return [idempotencyKey.reserve(this.tag, tenant, key), ...(verb === undefined ? [] : [idempotencyKey[verb](this.tag, tenant, id, endKey)])];
+    return [
+      idempotencyKey.reserve(this.tag, tenant, key),
+      ...(verb === undefined ? [] : [idempotencyKey[verb](this.tag, tenant, id, endKey)]),
+    ];
   }
 
   /** As their time to live would do it, a day later. */
@@ -134,12 +162,21 @@ class AuditBytes {
       holds.flatMap(keysOf).forEach((key) => pipeline.memory('USAGE', key));
       return (await pipeline.exec()).reduce((sum, [, bytes]) => sum + Number(bytes ?? 0), 0) / holds.length;
     };
-    const share = async (index) => Number((await this.redis.memory('USAGE', index, 'SAMPLES', 0)) ?? 0) / Math.max(1, await this.redis.zcard(index));
+    const share = async (index) =>
+      Number((await this.redis.memory('USAGE', index, 'SAMPLES', 0)) ?? 0) /
+      Math.max(1, await this.redis.zcard(index));
     const record = await usage(({ id }) => [reservationKey(this.tag, id)]);
     const idempotency = await usage((hold) => this.idempotencyKeys(hold));
     const listIndex = await share(reservationIndexKey(this.tag, this.target.tenant));
     const ttlIndex = await share(ttlIndexKey(this.tag));
-    return { name, record, idempotency, listIndex, ttlIndex, total: record + idempotency + listIndex + ttlIndex };
+    return {
+      name,
+      record,
+      idempotency,
+      listIndex,
+      ttlIndex,
+      total: record + idempotency + listIndex + ttlIndex,
+    };
   }
 
   async eventBytes() {
@@ -164,13 +201,23 @@ function resultOf(rows, growth, eventBytes, store) {
     tables: [
       {
         head: ['', 'record', 'idempotency records', 'list index', 'TTL index', 'all-in'],
-        rows: rows.map(({ name, record, idempotency, listIndex, ttlIndex, total }) => [name, ...[record, idempotency, listIndex, ttlIndex, total].map(whole)]),
+        rows: rows.map(({ name, record, idempotency, listIndex, ttlIndex, total }) => [
+          name,
+          ...[record, idempotency, listIndex, ttlIndex, total].map(whole),
+        ]),
         texts: 1,
       },
     ],
     figures: [
-      ...finished.map(({ name, total }) => figure(name, `${whole(total)} bytes`, `≤ ${TARGET_BYTES} bytes`, total <= TARGET_BYTES)),
-      figure('released, by growth of `used_memory`, with its share of the table of expiries', `${whole(growth)} bytes`, '', undefined),
+      ...finished.map(({ name, total }) =>
+        figure(name, `${whole(total)} bytes`, `≤ ${TARGET_BYTES} bytes`, total <= TARGET_BYTES),
+      ),
+      figure(
+        'released, by growth of `used_memory`, with its share of the table of expiries',
+        `${whole(growth)} bytes`,
+        '',
+        undefined,
+      ),
       figure('an entry of the event log', `${whole(eventBytes)} bytes`, '', undefined),
     ],
     notes: doubts([]),

@@ -110,10 +110,18 @@ async function saturate({ port, connections, seconds, target, first }) {
               done();
               return;
             }
-            operate(connection, requests, number++, now, latencies, () => {
-              operations += 1;
-              next();
-            }, fail);
+            operate(
+              connection,
+              requests,
+              number++,
+              now,
+              latencies,
+              () => {
+                operations += 1;
+                next();
+              },
+              fail,
+            );
           };
           next();
         }),
@@ -139,16 +147,26 @@ async function pace({ port, rate, seconds, target, first }) {
   while (finished < total && failure === undefined) {
     const now = performance.now();
     if (now > start + seconds * 1000 + DRAIN_TIMEOUT_MS) {
-      throw new Error(`${total - finished} of ${total} operations were not done ${DRAIN_TIMEOUT_MS} ms after the end`);
+      throw new Error(
+        `${total - finished} of ${total} operations were not done ${DRAIN_TIMEOUT_MS} ms after the end`,
+      );
     }
     while (started < total && free.length > 0 && start + (started * 1000) / rate <= now) {
       const connection = free.pop();
-      operate(connection, requests, first + started, start + (started * 1000) / rate, latencies, () => {
-        finished += 1;
-        free.push(connection);
-      }, (error) => {
-        failure = error;
-      });
+      operate(
+        connection,
+        requests,
+        first + started,
+        start + (started * 1000) / rate,
+        latencies,
+        () => {
+          finished += 1;
+          free.push(connection);
+        },
+        (error) => {
+          failure = error;
+        },
+      );
       started += 1;
     }
     await new Promise((done) => setTimeout(done, 1));
@@ -161,7 +179,13 @@ async function pace({ port, rate, seconds, target, first }) {
   if (failure !== undefined) {
     throw failure;
   }
-  return { operations: finished, elapsed_s, per_second: finished / elapsed_s, ...latencies.summary(), next: first + total };
+  return {
+    operations: finished,
+    elapsed_s,
+    per_second: finished / elapsed_s,
+    ...latencies.summary(),
+    next: first + total,
+  };
 }
 
 /**

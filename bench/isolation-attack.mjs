@@ -5,11 +5,20 @@ import { Agent, request as send } from 'node:http';
 /** Sends one request and resolves with its status, or with the error's code. The body is read and dropped. */
 function statusOf(agent, port, { method, path, headers = {}, body }) {
   const payload = body === undefined ? undefined : JSON.stringify(body);
-  const length = payload === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(payload) };
+  const length =
+    payload === undefined
+      ? {}
+      : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(payload) };
   return new Promise((done) => {
-    const sent = send({ agent, host: '127.0.0.1', port, method, path, headers: { ...headers, ...length } }, (response) => {
-      response.on('error', (error) => done(error.code)).on('end', () => done(String(response.statusCode))).resume();
-    });
+    const sent = send(
+      { agent, host: '127.0.0.1', port, method, path, headers: { ...headers, ...length } },
+      (response) => {
+        response
+          .on('error', (error) => done(error.code))
+          .on('end', () => done(String(response.statusCode)))
+          .resume();
+      },
+    );
     sent.on('error', (error) => done(error.code)).end(payload);
   });
 }

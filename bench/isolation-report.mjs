@@ -7,10 +7,22 @@ const TARGETS = { script_ms: 10, times: 3 };
 const countOf = (failures) => Object.values(failures).reduce((sum, count) => sum + count, 0);
 
 /** `503: 12, no answer: 3`, or `none`. */
-const words = (counts) => Object.entries(counts).map(([word, count]) => `${word}: ${whole(count)}`).join(', ') || 'none';
+const words = (counts) =>
+  Object.entries(counts)
+    .map(([word, count]) => `${word}: ${whole(count)}`)
+    .join(', ') || 'none';
 
 const HEAD = [
-  'attack', 'what the attacker has', 'answers to the attacker', 'longest command', 'ms', 'requests of the other', 'failures', 'p99 alone ms', 'beside ms', 'times',
+  'attack',
+  'what the attacker has',
+  'answers to the attacker',
+  'longest command',
+  'ms',
+  'requests of the other',
+  'failures',
+  'p99 alone ms',
+  'beside ms',
+  'times',
 ];
 
 export function isolationResult(store, { rate, seconds, rounds }) {
@@ -43,9 +55,24 @@ function rowOf({ name, of, alone, beside }) {
 function figuresOf({ name, alone, beside }) {
   const [failures, ms, times] = [countOf(beside.failures), beside.longest.ms, beside.p99_ms / alone.p99_ms];
   return [
-    figure(`${name}: failures of the other`, `${whole(failures)} of ${whole(beside.operations)}`, 'none', failures === 0),
-    figure(`${name}: longest command of Redis`, `${tenths(ms)} ms (\`${beside.longest.name}\`)`, `≤ ${TARGETS.script_ms} ms`, ms <= TARGETS.script_ms),
-    figure(`${name}: p99 of the other, times that alone`, times.toFixed(2), `≤ ${TARGETS.times}`, times <= TARGETS.times),
+    figure(
+      `${name}: failures of the other`,
+      `${whole(failures)} of ${whole(beside.operations)}`,
+      'none',
+      failures === 0,
+    ),
+    figure(
+      `${name}: longest command of Redis`,
+      `${tenths(ms)} ms (\`${beside.longest.name}\`)`,
+      `≤ ${TARGETS.script_ms} ms`,
+      ms <= TARGETS.script_ms,
+    ),
+    figure(
+      `${name}: p99 of the other, times that alone`,
+      times.toFixed(2),
+      `≤ ${TARGETS.times}`,
+      times <= TARGETS.times,
+    ),
     ...(beside.deliveries === undefined ? [] : [deliveriesFigure(name, alone.deliveries, beside.deliveries)]),
   ];
 }

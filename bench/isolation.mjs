@@ -48,7 +48,10 @@ async function measureAttack(attack) {
   const service = await startService(names === undefined ? {} : { WEBHOOK_DNS_SERVERS: names.address });
   const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1 });
   redis.on('error', () => undefined);
-  const [victimLoad, attackLoad] = [startLoad('./http-load.mjs'), startLoad('./isolation-attack.mjs', PREPARATION_TIMEOUT_MS)];
+  const [victimLoad, attackLoad] = [
+    startLoad('./http-load.mjs'),
+    startLoad('./isolation-attack.mjs', PREPARATION_TIMEOUT_MS),
+  ];
   try {
     await redis.config('SET', 'auto-aof-rewrite-percentage', '0');
     await redis.config('SET', 'slowlog-max-len', SLOWLOG_ENTRIES);
@@ -86,14 +89,24 @@ class IsolationBenchmark {
   }
 
   reserves(seconds) {
-    return this.victimLoad.ask({ kind: 'watch', port: this.service.port, rate: RATE, seconds, target: this.victim, first: this.next });
+    return this.victimLoad.ask({
+      kind: 'watch',
+      port: this.service.port,
+      rate: RATE,
+      seconds,
+      target: this.victim,
+      first: this.next,
+    });
   }
 
   /** One phase of the victim, with or without the attack beside it, and the longest command that Redis ran meanwhile. */
   async phase(load, plan) {
     await this.redis.config('SET', 'slowlog-log-slower-than', SLOWLOG_FROM_US);
     await this.redis.slowlog('RESET');
-    const attacked = load === undefined ? undefined : this.attackLoad.ask({ port: this.service.port, seconds: SECONDS + 1, ...load });
+    const attacked =
+      load === undefined
+        ? undefined
+        : this.attackLoad.ask({ port: this.service.port, seconds: SECONDS + 1, ...load });
     await delay(HEAD_START_MS);
     const [result, deliveries] = await Promise.all([this.reserves(SECONDS), plan.deliveries?.()]);
     this.next = result.next;
@@ -105,9 +118,15 @@ class IsolationBenchmark {
   async longestCommand() {
     const entries = await this.redis.slowlog('GET', SLOWLOG_ENTRIES);
     await this.redis.config('SET', 'slowlog-log-slower-than', -1);
-    const [, , us, words] = entries.reduce((most, entry) => (entry[2] > most[2] ? entry : most), [0, 0, 0, []]);
+    const [, , us, words] = entries.reduce(
+      (most, entry) => (entry[2] > most[2] ? entry : most),
+      [0, 0, 0, []],
+    );
     // A function is named after its script, with a hash of its text behind it.
-    const name = words[0]?.toUpperCase() === 'FCALL' ? words[1].replace(/^holdfast_/, '').replace(/_[0-9a-f]{12}$/, '') : words.slice(0, 2).join(' ');
+    const name =
+      words[0]?.toUpperCase() === 'FCALL'
+        ? words[1].replace(/^holdfast_/, '').replace(/_[0-9a-f]{12}$/, '')
+        : words.slice(0, 2).join(' ');
     return { ms: us / 1000, name };
   }
 
@@ -118,7 +137,13 @@ class IsolationBenchmark {
 
   /** Makes requests once each, and says how many were taken. */
   async send(requests) {
-    const { statuses } = await this.attackLoad.ask({ port: this.service.port, connections: PREPARING_CONNECTIONS, seconds: PREPARATION_TIMEOUT_MS / 1000, once: true, requests });
+    const { statuses } = await this.attackLoad.ask({
+      port: this.service.port,
+      connections: PREPARING_CONNECTIONS,
+      seconds: PREPARATION_TIMEOUT_MS / 1000,
+      once: true,
+      requests,
+    });
     return (statuses['200'] ?? 0) + (statuses['201'] ?? 0);
   }
 
@@ -134,9 +159,18 @@ class IsolationBenchmark {
 }
 
 const asAdmin = (method, path, body) => ({ method, path, headers: adminHeaders, body });
-const asTenant = ({ apiKey }, method, path, body) => ({ method, path, headers: { 'x-cycles-api-key': apiKey }, body });
+const asTenant = ({ apiKey }, method, path, body) => ({
+  method,
+  path,
+  headers: { 'x-cycles-api-key': apiKey },
+  body,
+});
 const budgetOf = (tenant, below, metadata) => ({
-  tenant_id: tenant, scope: `tenant:${tenant}${below}`, unit: 'TOKENS', allocated: { unit: 'TOKENS', amount: 1000 }, ...(metadata === undefined ? {} : { metadata }),
+  tenant_id: tenant,
+  scope: `tenant:${tenant}${below}`,
+  unit: 'TOKENS',
+  allocated: { unit: 'TOKENS', amount: 1000 },
+  ...(metadata === undefined ? {} : { metadata }),
 });
 const metadataOf = (bytes) => ({ text: 'm'.repeat(bytes) });
 
@@ -169,32 +203,63 @@ const ATTACKS = [
     name: 'lists of budgets with large metadata',
     async prepare(bench, attacker) {
       const { made, bytes } = await makeWithMetadata(bench, (size) =>
-        Array.from({ length: 120 }, (_, number) => asAdmin('POST', '/v1/admin/budgets', budgetOf(attacker.tenant, `/app:a${number}`, metadataOf(size)))));
+        Array.from({ length: 120 }, (_, number) =>
+          asAdmin(
+            'POST',
+            '/v1/admin/budgets',
+            budgetOf(attacker.tenant, `/app:a${number}`, metadataOf(size)),
+          ),
+        ),
+      );
       const list = asTenant(attacker, 'GET', '/v1/admin/budgets?limit=1');
-      return { of: `${made} budgets of ${whole(bytes)} bytes, 16 connections`, load: { connections: 16, requests: [list] } };
+      return {
+        of: `${made} budgets of ${whole(bytes)} bytes, 16 connections`,
+        load: { connections: 16, requests: [list] },
+      };
     },
   },
   {
     name: 'changes of subscriptions with large metadata',
     async prepare(bench, attacker) {
-      await askAsAdmin(bench.service.port, 'PUT', '/v1/admin/config/webhook-security', { blocked_cidr_ranges: [], allow_http: true });
+      await askAsAdmin(bench.service.port, 'PUT', '/v1/admin/config/webhook-security', {
+        blocked_cidr_ranges: [],
+        allow_http: true,
+      });
       const path = `/v1/admin/webhooks?tenant_id=${attacker.tenant}`;
       const { made, bytes } = await makeWithMetadata(bench, (size) =>
         Array.from({ length: SUBSCRIPTIONS }, () =>
-          asAdmin('POST', path, { url: 'http://127.0.0.1:9/', event_types: ['budget.funded'], metadata: metadataOf(size) })));
+          asAdmin('POST', path, {
+            url: 'http://127.0.0.1:9/',
+            event_types: ['budget.funded'],
+            metadata: metadataOf(size),
+          }),
+        ),
+      );
       const { subscriptions } = await askAsAdmin(bench.service.port, 'GET', `${path}&limit=1`);
-      const change = asAdmin('PATCH', `/v1/admin/webhooks/${subscriptions[0].subscription_id}`, { event_types: ['budget.funded', 'budget.updated'] });
-      const changeBack = asAdmin('PATCH', `/v1/admin/webhooks/${subscriptions[0].subscription_id}`, { event_types: ['budget.funded'] });
-      const denied = asTenant(attacker, 'POST', '/v1/reservations', {
-        idempotency_key: 'too-much', subject: { tenant: attacker.tenant }, action: { kind: 'llm', name: 'gpt' }, estimate: { unit: 'TOKENS', amount: 1e15 + 1 },
+      const change = asAdmin('PATCH', `/v1/admin/webhooks/${subscriptions[0].subscription_id}`, {
+        event_types: ['budget.funded', 'budget.updated'],
       });
-      return { of: `${made} subscriptions of ${whole(bytes)} bytes, 8 connections`, load: { connections: 8, requests: [change, denied, changeBack, denied] } };
+      const changeBack = asAdmin('PATCH', `/v1/admin/webhooks/${subscriptions[0].subscription_id}`, {
+        event_types: ['budget.funded'],
+      });
+      const denied = asTenant(attacker, 'POST', '/v1/reservations', {
+        idempotency_key: 'too-much',
+        subject: { tenant: attacker.tenant },
+        action: { kind: 'llm', name: 'gpt' },
+        estimate: { unit: 'TOKENS', amount: 1e15 + 1 },
+      });
+      return {
+        of: `${made} subscriptions of ${whole(bytes)} bytes, 8 connections`,
+        load: { connections: 8, requests: [change, denied, changeBack, denied] },
+      };
     },
   },
   {
     name: 'balances of a scope that does not exist',
     async prepare(bench, attacker) {
-      const requests = Array.from({ length: BUDGETS }, (_, number) => asAdmin('POST', '/v1/admin/budgets', budgetOf(attacker.tenant, `/app:a${number}`)));
+      const requests = Array.from({ length: BUDGETS }, (_, number) =>
+        asAdmin('POST', '/v1/admin/budgets', budgetOf(attacker.tenant, `/app:a${number}`)),
+      );
       const made = await bench.send(requests);
       const balances = asTenant(attacker, 'GET', `/v1/balances?tenant=${attacker.tenant}&agent=nobody`);
       return { of: `${whole(made)} budgets, 8 connections`, load: { connections: 8, requests: [balances] } };
@@ -205,21 +270,38 @@ const ATTACKS = [
     async prepare(bench, attacker) {
       await bench.withHolds([attacker], (holds) => holds.make(RESERVATIONS, { ttlMs: HOUR_MS }));
       const list = asTenant(attacker, 'GET', '/v1/reservations?sort_by=reserved&limit=1');
-      return { of: `${whole(RESERVATIONS)} reservations, 60 connections`, load: { connections: 60, requests: [list] } };
+      return {
+        of: `${whole(RESERVATIONS)} reservations, 60 connections`,
+        load: { connections: 60, requests: [list] },
+      };
     },
   },
   {
     name: 'subscriptions whose host names do not resolve',
     usesNames: true,
     async prepare(bench, attacker) {
-      await askAsAdmin(bench.service.port, 'PUT', '/v1/admin/config/webhook-security', { blocked_cidr_ranges: [], allow_http: true });
-      const subscribe = (tenant, url) => asAdmin('POST', `/v1/admin/webhooks?tenant_id=${tenant}`, { url, event_types: ['reservation.expired', 'reservation.denied'] });
-      const made = await bench.send(Array.from({ length: UNRESOLVED_SUBSCRIPTIONS }, (_, number) => subscribe(attacker.tenant, `http://host-${number}.example:9/`)));
+      await askAsAdmin(bench.service.port, 'PUT', '/v1/admin/config/webhook-security', {
+        blocked_cidr_ranges: [],
+        allow_http: true,
+      });
+      const subscribe = (tenant, url) =>
+        asAdmin('POST', `/v1/admin/webhooks?tenant_id=${tenant}`, {
+          url,
+          event_types: ['reservation.expired', 'reservation.denied'],
+        });
+      const made = await bench.send(
+        Array.from({ length: UNRESOLVED_SUBSCRIPTIONS }, (_, number) =>
+          subscribe(attacker.tenant, `http://host-${number}.example:9/`),
+        ),
+      );
       const endpoint = fork(fileURLToPath(new URL('./webhook-endpoint.mjs', import.meta.url)));
       const [{ port }] = await once(endpoint, 'message');
       await bench.send([subscribe(bench.victim.tenant, `http://127.0.0.1:${port}/victim`)]);
       const denied = asTenant(attacker, 'POST', '/v1/reservations', {
-        idempotency_key: 'too-much', subject: { tenant: attacker.tenant }, action: { kind: 'llm', name: 'gpt' }, estimate: { unit: 'TOKENS', amount: 1e15 + 1 },
+        idempotency_key: 'too-much',
+        subject: { tenant: attacker.tenant },
+        action: { kind: 'llm', name: 'gpt' },
+        estimate: { unit: 'TOKENS', amount: 1e15 + 1 },
       });
       return {
         of: `${made} subscriptions, 4 connections`,
@@ -254,5 +336,9 @@ async function deliveriesOf(bench, endpoint) {
     await delay(100);
     delays = await ask(false);
   }
-  return { due: count, count: delays.length, p99_ms: delays[Math.max(0, Math.ceil(delays.length * 0.99) - 1)] };
+  return {
+    due: count,
+    count: delays.length,
+    p99_ms: delays[Math.max(0, Math.ceil(delays.length * 0.99) - 1)],
+  };
 }

@@ -31,18 +31,29 @@ export const figure = (name, measured, target, met) => ({ name, measured, target
 const row = (cells) => `| ${cells.join(' | ')} |`;
 
 export function tableText({ head, rows, texts }) {
-  return [row(head), row(head.map((_, index) => (index < texts ? '---' : '--:'))), ...rows.map(row)].join('\n');
+  return [row(head), row(head.map((_, index) => (index < texts ? '---' : '--:'))), ...rows.map(row)].join(
+    '\n',
+  );
 }
 
 export function figuresTable(figures) {
   const verdict = (met) => (met === undefined ? '' : met ? 'met' : '**missed**');
   const rows = figures.map(({ name, measured, target, met }) => [name, measured, target, verdict(met)]);
-  return [row(['figure', 'measured', 'target', '']), row(['---', '--:', '--:', '---']), ...rows.map(row)].join('\n');
+  return [
+    row(['figure', 'measured', 'target', '']),
+    row(['---', '--:', '--:', '---']),
+    ...rows.map(row),
+  ].join('\n');
 }
 
 /** The section of one benchmark, without its title. */
 export function sectionText({ command, subject, store, tables, figures, notes }, circumstances = '') {
-  const parts = [`${subject} \`${command}\`; ${circumstances}${store}.`, ...tables.map(tableText), figuresTable(figures), ...notes];
+  const parts = [
+    `${subject} \`${command}\`; ${circumstances}${store}.`,
+    ...tables.map(tableText),
+    figuresTable(figures),
+    ...notes,
+  ];
   return `${parts.join('\n\n')}\n`;
 }
 
@@ -53,7 +64,9 @@ export function doubts(phases) {
   const share = seconds === 0 ? 0 : Math.round((100 * others) / seconds);
   return [
     ...(SHORT ? ['Not to be relied on: a short run.'] : []),
-    ...(share <= QUIET_PERCENT ? [] : [`Not to be relied on: other processes used ${share} % of the processors during the run.`]),
+    ...(share <= QUIET_PERCENT
+      ? []
+      : [`Not to be relied on: other processes used ${share} % of the processors during the run.`]),
   ];
 }
 
@@ -67,7 +80,8 @@ export function circumstances() {
 
 /** Nothing where the tree is not a clone. */
 function commit() {
-  const git = (...args) => execFileSync('git', args, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
+  const git = (...args) =>
+    execFileSync('git', args, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
   try {
     return `, ${git('rev-parse', '--short', 'HEAD')}${git('status', '--porcelain', '--', 'src', 'lua') === '' ? '' : ' and later changes'}`;
   } catch {

@@ -5,7 +5,20 @@ const TARGETS = { ratio: 0.5, p99_ms: 25, half_p99_ms: 10, reserve_us: 60, commi
 
 const hundredths = (value) => value.toFixed(2);
 
-const HEAD = ['phase', '', 'operations/s', 'of raw', 'p50 ms', 'p99 ms', 'max ms', 'CPU s: service', 'Redis', 'load', 'others', 'seconds'];
+const HEAD = [
+  'phase',
+  '',
+  'operations/s',
+  'of raw',
+  'p50 ms',
+  'p99 ms',
+  'max ms',
+  'CPU s: service',
+  'Redis',
+  'load',
+  'others',
+  'seconds',
+];
 
 export async function reserveResult(redis, { cost, raw, levels, rounds, rewriting }) {
   // The machine's speed drifts, so the raw limit is taken before and after the service, and the mean counts.
@@ -24,33 +37,68 @@ export async function reserveResult(redis, { cost, raw, levels, rounds, rewritin
     ['HTTP, open loop', 'half of the median, log rewritten', rewriting],
     ['raw scripts, pipelined', 'after', raw[1]],
   ];
-  const atMost = (name, value, target, text, unit, more = '') => figure(name, `${text(value)} ${unit}${more}`, `≤ ${text(target)} ${unit}`, value <= target);
-  const tail = (name, values, target) => atMost(name, median(values), target, tenths, 'ms', range(values, tenths));
+  const atMost = (name, value, target, text, unit, more = '') =>
+    figure(name, `${text(value)} ${unit}${more}`, `≤ ${text(target)} ${unit}`, value <= target);
+  const tail = (name, values, target) =>
+    atMost(name, median(values), target, tenths, 'ms', range(values, tenths));
   return {
     title: 'Reserve and commit',
     command: 'npm run bench -- reserve',
     subject: 'Reserve and commit, three budgeted scopes. One operation is both.',
     store: await storeOf(redis),
-    tables: [{ head: HEAD, rows: phases.map(([name, detail, phase]) => phaseRow(name, detail, phase, limit)), texts: 2 }],
+    tables: [
+      {
+        head: HEAD,
+        rows: phases.map(([name, detail, phase]) => phaseRow(name, detail, phase, limit)),
+        texts: 2,
+      },
+    ],
     figures: [
-      figure('throughput at 200 connections, of the raw limit', `${hundredths(median(ratios))}${range(ratios, hundredths)}`, `≥ ${hundredths(TARGETS.ratio)}`, median(ratios) >= TARGETS.ratio),
+      figure(
+        'throughput at 200 connections, of the raw limit',
+        `${hundredths(median(ratios))}${range(ratios, hundredths)}`,
+        `≥ ${hundredths(TARGETS.ratio)}`,
+        median(ratios) >= TARGETS.ratio,
+      ),
       tail('p99 of a request at 80 % of the saturated rate', tailsAt('high'), TARGETS.p99_ms),
       tail('p99 of a request at half of the saturated rate', tailsAt('half'), TARGETS.half_p99_ms),
       atMost('`reserve` script', cost.reserve.us, TARGETS.reserve_us, tenths, 'µs'),
       atMost('`commit` script', cost.commit.us, TARGETS.commit_us, tenths, 'µs'),
       atMost(
         `live reservation, \`MEMORY USAGE\`: record ${whole(bytes.record)} + idempotency ${whole(bytes.idempotency)} + its share of the TTL index ${whole(bytes.index)}`,
-        bytes.total, TARGETS.bytes, whole, 'bytes',
+        bytes.total,
+        TARGETS.bytes,
+        whole,
+        'bytes',
       ),
       atMost('the same by growth of `used_memory`', bytes.growth, TARGETS.bytes, whole, 'bytes'),
     ],
-    notes: doubts([cost.reserve.phase, cost.commit.phase, ...raw, ...levels, ...rounds.flatMap(Object.values)]),
+    notes: doubts([
+      cost.reserve.phase,
+      cost.commit.phase,
+      ...raw,
+      ...levels,
+      ...rounds.flatMap(Object.values),
+    ]),
   };
 }
 
 function phaseRow(name, detail, phase, limit) {
-  const { per_second, p50_ms, p99_ms, max_ms, server_cpu_s, redis_cpu_s, other_cpu_s, cpu_s, elapsed_s } = phase;
-  const latency = p50_ms === undefined ? ['', '', ''] : [p50_ms.toFixed(2), p99_ms.toFixed(2), tenths(max_ms)];
+  const { per_second, p50_ms, p99_ms, max_ms, server_cpu_s, redis_cpu_s, other_cpu_s, cpu_s, elapsed_s } =
+    phase;
+  const latency =
+    p50_ms === undefined ? ['', '', ''] : [p50_ms.toFixed(2), p99_ms.toFixed(2), tenths(max_ms)];
   const service = server_cpu_s === undefined ? 'unknown' : tenths(server_cpu_s);
-  return [name, detail, whole(per_second), hundredths(per_second / limit), ...latency, service, tenths(redis_cpu_s), tenths(cpu_s), tenths(other_cpu_s), tenths(elapsed_s)];
+  return [
+    name,
+    detail,
+    whole(per_second),
+    hundredths(per_second / limit),
+    ...latency,
+    service,
+    tenths(redis_cpu_s),
+    tenths(cpu_s),
+    tenths(other_cpu_s),
+    tenths(elapsed_s),
+  ];
 }

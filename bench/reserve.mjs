@@ -114,16 +114,29 @@ class ReserveBenchmark {
 
   async saturate(connections, seconds) {
     say(`closed loop with ${connections} connection${connections === 1 ? '' : 's'}`);
-    const result = await this.timed(this.http, { kind: 'closed', port: this.service.port, connections, seconds });
+    const result = await this.timed(this.http, {
+      kind: 'closed',
+      port: this.service.port,
+      connections,
+      seconds,
+    });
     return { connections, ...result };
   }
 
   /** Runs one phase and adds the CPU seconds that each process spent in it. */
   async timed(load, plan) {
-    const [serverBefore, redisBefore, allBefore] = [cpuSecondsOf(this.service.pid), await this.redisCpuSeconds(), machineCpuSeconds()];
+    const [serverBefore, redisBefore, allBefore] = [
+      cpuSecondsOf(this.service.pid),
+      await this.redisCpuSeconds(),
+      machineCpuSeconds(),
+    ];
     const result = await load.ask({ first: this.next, ...plan, target: this.target });
     this.next = Math.max(this.next, result.next);
-    const [serverAfter, redisAfter, allAfter] = [cpuSecondsOf(this.service.pid), await this.redisCpuSeconds(), machineCpuSeconds()];
+    const [serverAfter, redisAfter, allAfter] = [
+      cpuSecondsOf(this.service.pid),
+      await this.redisCpuSeconds(),
+      machineCpuSeconds(),
+    ];
     const server_cpu_s = serverBefore === undefined ? undefined : serverAfter - serverBefore;
     const redis_cpu_s = redisAfter - redisBefore;
     const other_cpu_s = Math.max(0, allAfter - allBefore - (server_cpu_s ?? 0) - redis_cpu_s - result.cpu_s);
@@ -134,7 +147,12 @@ class ReserveBenchmark {
     const info = await this.redis.info('cpu');
     const read = (name) => Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(info)?.[1] ?? 0);
     // The main thread counts, and the rewriting of the log, which a child does, counts to the ledger's costs too.
-    return read('used_cpu_user') + read('used_cpu_sys') + read('used_cpu_user_children') + read('used_cpu_sys_children');
+    return (
+      read('used_cpu_user') +
+      read('used_cpu_sys') +
+      read('used_cpu_user_children') +
+      read('used_cpu_sys_children')
+    );
   }
 
   /** Microseconds of each script from the server's own statistics, and what the held reservations take meanwhile. */
@@ -152,8 +170,15 @@ class ReserveBenchmark {
 
   async costOf(kind, first) {
     await this.redis.config('RESETSTAT');
-    const phase = await this.timed(this.raw, { kind, socketPath: this.service.socket, count: COST_CALLS, first });
-    const stats = /cmdstat_fcall:calls=(\d+),usec=\d+,usec_per_call=([\d.]+)/.exec(await this.redis.info('commandstats'));
+    const phase = await this.timed(this.raw, {
+      kind,
+      socketPath: this.service.socket,
+      count: COST_CALLS,
+      first,
+    });
+    const stats = /cmdstat_fcall:calls=(\d+),usec=\d+,usec_per_call=([\d.]+)/.exec(
+      await this.redis.info('commandstats'),
+    );
     if (Number(stats?.[1]) < COST_CALLS) {
       throw new Error(`INFO commandstats shows ${stats?.[1]} calls, not ${COST_CALLS}`);
     }
@@ -178,9 +203,16 @@ class ReserveBenchmark {
       }
     }
     const sizes = (await pipeline.exec()).map(([, bytes]) => Number(bytes));
-    const mean = (offset) => sizes.reduce((sum, bytes, index) => sum + (index % 2 === offset ? bytes : 0), 0) / MEMORY_SAMPLES;
-    const indexBytes = Number(await this.redis.memory('USAGE', ttlIndex, 'SAMPLES', 0)) / (await this.redis.zcard(ttlIndex));
-    return { record: mean(0), idempotency: mean(1), index: indexBytes, total: mean(0) + mean(1) + indexBytes };
+    const mean = (offset) =>
+      sizes.reduce((sum, bytes, index) => sum + (index % 2 === offset ? bytes : 0), 0) / MEMORY_SAMPLES;
+    const indexBytes =
+      Number(await this.redis.memory('USAGE', ttlIndex, 'SAMPLES', 0)) / (await this.redis.zcard(ttlIndex));
+    return {
+      record: mean(0),
+      idempotency: mean(1),
+      index: indexBytes,
+      total: mean(0) + mean(1) + indexBytes,
+    };
   }
 }
 

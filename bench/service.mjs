@@ -17,12 +17,26 @@ const KEPT_ENVIRONMENT = ['PATH', 'HOME', 'TMPDIR', 'LANG'];
 export async function startService(settings = {}) {
   const dataDir = mkdtempSync(join(tmpdir(), 'hf-bench-'));
   const file = (path) => fileURLToPath(new URL(path, import.meta.url));
-  const kept = KEPT_ENVIRONMENT.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]]));
-  const child = spawn(process.execPath, ['--import', file('../scripts/stop-with-parent.mjs'), file('../dist/main.js')], {
-    detached: true,
-    stdio: ['pipe', 'pipe', 'inherit'],
-    env: { ...Object.fromEntries(kept), PORT: '0', HOST: '127.0.0.1', DATA_DIR: dataDir, ADMIN_API_KEY: ADMIN_KEY, WEBHOOK_SECRET_ENCRYPTION_KEY: WEBHOOK_KEY, ...settings },
-  });
+  const kept = KEPT_ENVIRONMENT.flatMap((name) =>
+    process.env[name] === undefined ? [] : [[name, process.env[name]]],
+  );
+  const child = spawn(
+    process.execPath,
+    ['--import', file('../scripts/stop-with-parent.mjs'), file('../dist/main.js')],
+    {
+      detached: true,
+      stdio: ['pipe', 'pipe', 'inherit'],
+      env: {
+        ...Object.fromEntries(kept),
+        PORT: '0',
+        HOST: '127.0.0.1',
+        DATA_DIR: dataDir,
+        ADMIN_API_KEY: ADMIN_KEY,
+        WEBHOOK_SECRET_ENCRYPTION_KEY: WEBHOOK_KEY,
+        ...settings,
+      },
+    },
+  );
   const ended = new Promise((done) => child.once('close', done));
   const stop = async () => {
     child.kill('SIGTERM');
@@ -42,7 +56,10 @@ export async function startService(settings = {}) {
 
 function listeningPort(child, ended) {
   return new Promise((done, fail) => {
-    const timer = setTimeout(() => fail(new Error(`the service did not listen within ${START_TIMEOUT_MS} ms`)), START_TIMEOUT_MS);
+    const timer = setTimeout(
+      () => fail(new Error(`the service did not listen within ${START_TIMEOUT_MS} ms`)),
+      START_TIMEOUT_MS,
+    );
     let text = '';
     // Reading goes on after the start, or the service would block on a full pipe.
     child.stdout.setEncoding('utf8').on('data', (chunk) => {
@@ -73,7 +90,11 @@ export const adminHeaders = { 'X-Admin-API-Key': ADMIN_KEY };
 /** One operation with the operator's key. */
 export async function askAsAdmin(port, method, path, body) {
   const headers = { 'Content-Type': 'application/json', ...adminHeaders };
-  const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, headers, body: JSON.stringify(body) });
+  const response = await fetch(`http://127.0.0.1:${port}${path}`, {
+    method,
+    headers,
+    body: JSON.stringify(body),
+  });
   const text = await response.text();
   if (!response.ok) {
     throw new Error(`${path}: ${response.status} ${text}`);
@@ -86,9 +107,18 @@ export async function provision(port, tenant = 'bench') {
   const admin = (path, body) => askAsAdmin(port, 'POST', path, body);
   await admin('/v1/admin/tenants', { tenant_id: tenant, name: 'Benchmark' });
   const key = await admin('/v1/admin/api-keys', { tenant_id: tenant, name: 'benchmark' });
-  const scopes = [`tenant:${tenant}`, `tenant:${tenant}/workspace:prod`, `tenant:${tenant}/workspace:prod/agent:summarizer`];
+  const scopes = [
+    `tenant:${tenant}`,
+    `tenant:${tenant}/workspace:prod`,
+    `tenant:${tenant}/workspace:prod/agent:summarizer`,
+  ];
   for (const scope of scopes) {
-    await admin('/v1/admin/budgets', { tenant_id: tenant, scope, unit: 'TOKENS', allocated: { unit: 'TOKENS', amount: 1e15 } });
+    await admin('/v1/admin/budgets', {
+      tenant_id: tenant,
+      scope,
+      unit: 'TOKENS',
+      allocated: { unit: 'TOKENS', amount: 1e15 },
+    });
   }
   return { tenant, scopes, keyId: key.key_id, apiKey: key.key_secret };
 }

@@ -22,7 +22,10 @@ function summaryOf(file) {
 
 /** Reports are named by their day, so the last name is the newest. */
 function newestReport() {
-  const name = readdirSync(RESULTS).filter((file) => /^\d{4}-\d\d-\d\d\.md$/.test(file)).sort().at(-1);
+  const name = readdirSync(RESULTS)
+    .filter((file) => /^\d{4}-\d\d-\d\d\.md$/.test(file))
+    .sort()
+    .at(-1);
   if (name === undefined) {
     throw new Error(`there is no report in ${RESULTS}; \`npm run bench -- all\` makes one`);
   }
@@ -38,11 +41,16 @@ function currentSummary() {
 export function updateReadme() {
   summaryOf(README);
   const summary = currentSummary();
-  writeFileSync(README, readFileSync(README, 'utf8').replace(MARKED, (_, start, __, end) => `${start}${summary}${end}`));
+  writeFileSync(
+    README,
+    readFileSync(README, 'utf8').replace(MARKED, (_, start, __, end) => `${start}${summary}${end}`),
+  );
 }
 
 // Run by itself it changes nothing, and says whether the README is up to date.
 if (process.argv[1] === fileURLToPath(import.meta.url) && summaryOf(README) !== currentSummary()) {
-  process.stderr.write('README.md does not show the newest report; `npm run bench -- summary` puts it right\n');
+  process.stderr.write(
+    'README.md does not show the newest report; `npm run bench -- summary` puts it right\n',
+  );
   process.exitCode = 1;
 }

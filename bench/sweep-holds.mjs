@@ -1,6 +1,15 @@
 // Holds that end when the benchmark wants them to, made by the reserve script itself, and what the event log tells of their end.
 import { Redis } from 'ioredis';
-import { eventLogKey, idempotencyKey, partitionCode, partitionOfTenant, reservationKey, tagOf, tenantKey, ttlIndexKey } from '../dist/redis/keyspace.js';
+import {
+  eventLogKey,
+  idempotencyKey,
+  partitionCode,
+  partitionOfTenant,
+  reservationKey,
+  tagOf,
+  tenantKey,
+  ttlIndexKey,
+} from '../dist/redis/keyspace.js';
 import { ScriptRegistry } from '../dist/redis/scripts.js';
 
 const PARTITIONS = 64;
@@ -18,7 +27,10 @@ export class Holds {
     this.redis = new Redis({ path: socket, maxRetriesPerRequest: 1 });
     this.redis.on('error', () => undefined);
     this.scripts = new ScriptRegistry(this.redis);
-    this.tenants = tenants.map((one) => ({ ...one, tag: tagOf(partitionCode(partitionOfTenant(one.tenant, PARTITIONS))) }));
+    this.tenants = tenants.map((one) => ({
+      ...one,
+      tag: tagOf(partitionCode(partitionOfTenant(one.tenant, PARTITIONS))),
+    }));
     this.run = run;
   }
 
@@ -30,7 +42,9 @@ export class Holds {
   async make(count, { endsAt, ttlMs, graceMs = 0, tenants = this.tenants }) {
     for (let made = 0; made < count; made += BATCH) {
       const size = Math.min(BATCH, count - made);
-      const calls = Array.from({ length: size }, () => this.call(tenants, ttlMs ?? Math.max(1, endsAt - Date.now()), graceMs));
+      const calls = Array.from({ length: size }, () =>
+        this.call(tenants, ttlMs ?? Math.max(1, endsAt - Date.now()), graceMs),
+      );
       const replies = await this.scripts.runMany('reserve', calls);
       const failed = replies.find((reply) => reply instanceof Error || reply[0] !== 'ALLOW');
       if (failed !== undefined) {
@@ -46,8 +60,34 @@ export class Holds {
     return {
       keys: [reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant)],
       args: [
-        tenant, id, text.padStart(22, 'f'), 'TOKENS', '10', '', ttlMs, graceMs, 0, IDEMPOTENCY_TTL_MS, RETENTION_MS, keyId,
-        `req_${text}`, TRACE, 1_000_000, 68_719_476_736, scopes.length, ...scopes, 'ws', 'prod', 'ag', 'summarizer', 'ak', 'llm', 'an', 'gpt', 'ik', key,
+        tenant,
+        id,
+        text.padStart(22, 'f'),
+        'TOKENS',
+        '10',
+        '',
+        ttlMs,
+        graceMs,
+        0,
+        IDEMPOTENCY_TTL_MS,
+        RETENTION_MS,
+        keyId,
+        `req_${text}`,
+        TRACE,
+        1_000_000,
+        68_719_476_736,
+        scopes.length,
+        ...scopes,
+        'ws',
+        'prod',
+        'ag',
+        'summarizer',
+        'ak',
+        'llm',
+        'an',
+        'gpt',
+        'ik',
+        key,
       ],
     };
   }
@@ -67,7 +107,9 @@ export class Holds {
 
   /** Where the event logs end now, for `expiredSince`. */
   async mark() {
-    const ends = await Promise.all(this.tenants.map(({ tag }) => this.redis.xrevrange(eventLogKey(tag), '+', '-', 'COUNT', 1)));
+    const ends = await Promise.all(
+      this.tenants.map(({ tag }) => this.redis.xrevrange(eventLogKey(tag), '+', '-', 'COUNT', 1)),
+    );
     return new Map(this.tenants.map(({ tag }, index) => [tag, ends[index][0]?.[0] ?? '-']));
   }
 
@@ -79,9 +121,14 @@ export class Holds {
       for (;;) {
         const entries = await this.redis.xrange(eventLogKey(tag), from, '+', 'COUNT', PAGE);
         for (const [, flat] of entries) {
-          const event = Object.fromEntries(flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1]]] : [])));
+          const event = Object.fromEntries(
+            flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1]]] : [])),
+          );
           if (event.ty === 'reservation.expired') {
-            found.push({ deadline: Number(event.created_at) + Number(event.ttl_ms), at: Number(event.expired_at) });
+            found.push({
+              deadline: Number(event.created_at) + Number(event.ttl_ms),
+              at: Number(event.expired_at),
+            });
           }
         }
         if (entries.length < PAGE) {

@@ -4,8 +4,20 @@ import { doubts, figure, median, range, storeOf, tenths, whole } from './report.
 const TARGETS = { per_second: 20_000, p99_ms: 250, max_ms: 1000, times: 2, idle: 0.01 };
 
 const HEAD = [
-  'phase', 'expired', 'a second', 'lateness p50 ms', 'p99 ms', 'max ms', 'request p50 ms', 'p99 ms', 'probe p99 ms', 'max ms', 'CPU s: service', 'Redis',
-  'seconds', 'memory',
+  'phase',
+  'expired',
+  'a second',
+  'lateness p50 ms',
+  'p99 ms',
+  'max ms',
+  'request p50 ms',
+  'p99 ms',
+  'probe p99 ms',
+  'max ms',
+  'CPU s: service',
+  'Redis',
+  'seconds',
+  'memory',
 ];
 const BLANKS = new Array(6).fill('');
 
@@ -22,25 +34,68 @@ export async function sweepResult(redis, { backlog, idle, steady, alone, rounds,
       {
         head: HEAD,
         rows: [
-          ['steady', whole(steady.count), whole(steady.perSecond), ...latenessCells(steady), ...BLANKS, tenths(steady.seconds), ''],
+          [
+            'steady',
+            whole(steady.count),
+            whole(steady.perSecond),
+            ...latenessCells(steady),
+            ...BLANKS,
+            tenths(steady.seconds),
+            '',
+          ],
           phaseRow('backlog, nothing beside it', alone),
-          ...rounds.flatMap(({ title, calm, beside }) => [phaseRow(title, calm), phaseRow('the same beside a backlog', beside)]),
-          [`${whole(grace.held)} in grace, ${grace.due} due behind them`, whole(grace.count), '', ...latenessCells(grace), ...BLANKS, '', ''],
+          ...rounds.flatMap(({ title, calm, beside }) => [
+            phaseRow(title, calm),
+            phaseRow('the same beside a backlog', beside),
+          ]),
+          [
+            `${whole(grace.held)} in grace, ${grace.due} due behind them`,
+            whole(grace.count),
+            '',
+            ...latenessCells(grace),
+            ...BLANKS,
+            '',
+            '',
+          ],
         ],
         texts: 1,
       },
     ],
-    figures: [...punctuality({ steady, alone, rounds, grace }), ...drain(backlog, alone, rounds), ...costs({ idle, grace })],
+    figures: [
+      ...punctuality({ steady, alone, rounds, grace }),
+      ...drain(backlog, alone, rounds),
+      ...costs({ idle, grace }),
+    ],
     notes: doubts([alone, ...rounds.flatMap(({ calm, beside }) => [calm, beside])]),
   };
 }
 
 function punctuality({ steady, alone, rounds, grace }) {
-  const early = Math.min(steady.min_ms, alone.lateness.min_ms, ...rounds.map(({ beside }) => beside.lateness.min_ms), grace.min_ms);
+  const early = Math.min(
+    steady.min_ms,
+    alone.lateness.min_ms,
+    ...rounds.map(({ beside }) => beside.lateness.min_ms),
+    grace.min_ms,
+  );
   return [
-    figure('steady state: lateness p99', `${steady.p99_ms} ms`, `≤ ${TARGETS.p99_ms} ms`, steady.p99_ms <= TARGETS.p99_ms),
-    figure('steady state: lateness max', `${steady.max_ms} ms`, `≤ ${TARGETS.max_ms} ms`, steady.max_ms <= TARGETS.max_ms),
-    figure('steady state: expired of those made', `${whole(steady.count)} of ${whole(steady.made)}`, 'all', steady.count === steady.made),
+    figure(
+      'steady state: lateness p99',
+      `${steady.p99_ms} ms`,
+      `≤ ${TARGETS.p99_ms} ms`,
+      steady.p99_ms <= TARGETS.p99_ms,
+    ),
+    figure(
+      'steady state: lateness max',
+      `${steady.max_ms} ms`,
+      `≤ ${TARGETS.max_ms} ms`,
+      steady.max_ms <= TARGETS.max_ms,
+    ),
+    figure(
+      'steady state: expired of those made',
+      `${whole(steady.count)} of ${whole(steady.made)}`,
+      'all',
+      steady.count === steady.made,
+    ),
     figure('never early: least lateness of all phases', `${early} ms`, '> 0 ms', early > 0),
   ];
 }
@@ -48,15 +103,35 @@ function punctuality({ steady, alone, rounds, grace }) {
 function drain(backlog, alone, rounds) {
   const times = rounds.map(({ calm, beside }) => beside.result.p99_ms / calm.result.p99_ms);
   const rate = (title, values, more) =>
-    figure(`drain of ${whole(backlog)} ${title}`, `${whole(median(values))} a second${more}`, `≥ ${whole(TARGETS.per_second)}`, median(values) >= TARGETS.per_second);
+    figure(
+      `drain of ${whole(backlog)} ${title}`,
+      `${whole(median(values))} a second${more}`,
+      `≥ ${whole(TARGETS.per_second)}`,
+      median(values) >= TARGETS.per_second,
+    );
   const rates = rounds.map(({ beside }) => beside.per_second);
   const most = (of) => Math.max(...rounds.map(of));
   return [
     rate('with nothing beside it', [alone.per_second], ''),
     rate('beside half load', rates, range(rates, whole)),
-    figure('request p99 beside the drain, times that without it', `${median(times).toFixed(2)}${range(times, (value) => value.toFixed(2))}`, `≤ ${TARGETS.times}`, median(times) <= TARGETS.times),
-    figure('longest wait of a probing client beside the drain', `${tenths(most(({ beside }) => beside.wait_max_ms))} ms`, `(without it ${tenths(most(({ calm }) => calm.wait_max_ms))} ms)`, undefined),
-    figure('memory of the process beside the drain', `up to ${megabytes(most(({ beside }) => beside.rss_max))}`, `(without it up to ${megabytes(most(({ calm }) => calm.rss_max))})`, undefined),
+    figure(
+      'request p99 beside the drain, times that without it',
+      `${median(times).toFixed(2)}${range(times, (value) => value.toFixed(2))}`,
+      `≤ ${TARGETS.times}`,
+      median(times) <= TARGETS.times,
+    ),
+    figure(
+      'longest wait of a probing client beside the drain',
+      `${tenths(most(({ beside }) => beside.wait_max_ms))} ms`,
+      `(without it ${tenths(most(({ calm }) => calm.wait_max_ms))} ms)`,
+      undefined,
+    ),
+    figure(
+      'memory of the process beside the drain',
+      `up to ${megabytes(most(({ beside }) => beside.rss_max))}`,
+      `(without it up to ${megabytes(most(({ calm }) => calm.rss_max))})`,
+      undefined,
+    ),
   ];
 }
 
@@ -64,8 +139,18 @@ function costs({ idle, grace }) {
   const cost = idle.sweeper.service + idle.sweeper.redis - idle.without.service - idle.without.redis;
   const isUndisturbed = grace.count === grace.due && grace.left === grace.held;
   return [
-    figure(`due behind ${whole(grace.held)} in grace: expired, left in the index`, `${grace.count}, ${whole(grace.left)}`, `${grace.due}, ${whole(grace.held)}`, isUndisturbed),
-    figure('idle sweeper of 64 partitions, service and Redis', percent(cost), `≤ ${percent(TARGETS.idle)} of a core`, cost <= TARGETS.idle),
+    figure(
+      `due behind ${whole(grace.held)} in grace: expired, left in the index`,
+      `${grace.count}, ${whole(grace.left)}`,
+      `${grace.due}, ${whole(grace.held)}`,
+      isUndisturbed,
+    ),
+    figure(
+      'idle sweeper of 64 partitions, service and Redis',
+      percent(cost),
+      `≤ ${percent(TARGETS.idle)} of a core`,
+      cost <= TARGETS.idle,
+    ),
   ];
 }
 
@@ -74,7 +159,18 @@ function latenessCells({ p50_ms, p99_ms, max_ms }) {
 }
 
 function phaseRow(name, phase) {
-  const { count, per_second, lateness, result, wait_p99_ms, wait_max_ms, server_cpu_s, redis_cpu_s, elapsed_s, rss_max } = phase;
+  const {
+    count,
+    per_second,
+    lateness,
+    result,
+    wait_p99_ms,
+    wait_max_ms,
+    server_cpu_s,
+    redis_cpu_s,
+    elapsed_s,
+    rss_max,
+  } = phase;
   return [
     name,
     count === undefined ? '' : whole(count),

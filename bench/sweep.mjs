@@ -180,14 +180,25 @@ class SweepBenchmark {
   }
 
   async foreground(plan) {
-    const result = await this.load.ask({ ...plan, port: this.service.port, target: this.target, first: this.next });
+    const result = await this.load.ask({
+      ...plan,
+      port: this.service.port,
+      target: this.target,
+      first: this.next,
+    });
     this.next = result.next;
     return result;
   }
 
   /** Runs something while a client of its own measures how long Redis lets it wait, and the service's memory is looked at. */
   async watched(work) {
-    const before = { rss: residentBytes(this.service.pid), cpu: cpuSecondsOf(this.service.pid), redis: await redisCpuSeconds(this.redis), all: machineCpuSeconds(), at: performance.now() };
+    const before = {
+      rss: residentBytes(this.service.pid),
+      cpu: cpuSecondsOf(this.service.pid),
+      redis: await redisCpuSeconds(this.redis),
+      all: machineCpuSeconds(),
+      at: performance.now(),
+    };
     const state = { over: false, waits: [], rss: before.rss };
     const probing = this.probe(state);
     const result = await work();

@@ -54,7 +54,11 @@ server.listen(0, '127.0.0.1', () => process.send({ port: server.address().port }
 
 /** Asked for what was noted, it begins anew when told so. */
 process.on('message', ({ forget }) => {
-  const noted = [...paths].map(([path, { events, ...rest }]) => ({ path, ...rest, delays: [...events.values()] }));
+  const noted = [...paths].map(([path, { events, ...rest }]) => ({
+    path,
+    ...rest,
+    delays: [...events.values()],
+  }));
   if (forget) {
     paths = new Map();
   }

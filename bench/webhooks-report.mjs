@@ -3,7 +3,19 @@ import { doubts, figure, storeOf, tenths, whole } from './report.mjs';
 
 const TARGETS = { per_second: 2000, p99_ms: 500, more_ms: 100 };
 
-const HEAD = ['phase', 'delivered', 'repeated', 'a second', 'from expiry p50 ms', 'p99 ms', 'max ms', 'CPU s: service', 'Redis', 'endpoint', 'seconds'];
+const HEAD = [
+  'phase',
+  'delivered',
+  'repeated',
+  'a second',
+  'from expiry p50 ms',
+  'p99 ms',
+  'max ms',
+  'CPU s: service',
+  'Redis',
+  'endpoint',
+  'seconds',
+];
 
 export async function webhooksResult(redis, { perSecond, backlog, calm, beside }) {
   const more = beside.p99_ms - calm.p99_ms;
@@ -24,16 +36,32 @@ export async function webhooksResult(redis, { perSecond, backlog, calm, beside }
       },
     ],
     figures: [
-      figure('deliveries of one process', `${whole(backlog.per_second)} a second`, `≥ ${whole(TARGETS.per_second)}`, backlog.per_second >= TARGETS.per_second),
-      figure('from expiry to first attempt, p99', `${whole(calm.p99_ms)} ms`, `≤ ${TARGETS.p99_ms} ms`, calm.p99_ms <= TARGETS.p99_ms),
-      figure('the same beside an endpoint that hangs: more', `${whole(more)} ms`, `≤ ${TARGETS.more_ms} ms`, more <= TARGETS.more_ms),
+      figure(
+        'deliveries of one process',
+        `${whole(backlog.per_second)} a second`,
+        `≥ ${whole(TARGETS.per_second)}`,
+        backlog.per_second >= TARGETS.per_second,
+      ),
+      figure(
+        'from expiry to first attempt, p99',
+        `${whole(calm.p99_ms)} ms`,
+        `≤ ${TARGETS.p99_ms} ms`,
+        calm.p99_ms <= TARGETS.p99_ms,
+      ),
+      figure(
+        'the same beside an endpoint that hangs: more',
+        `${whole(more)} ms`,
+        `≤ ${TARGETS.more_ms} ms`,
+        more <= TARGETS.more_ms,
+      ),
     ],
     notes: doubts([backlog, calm, beside]),
   };
 }
 
 function phaseRow(name, phase, perSecond) {
-  const { count, repeated, p50_ms, p99_ms, max_ms, server_cpu_s, redis_cpu_s, endpoint_cpu_s, elapsed_s } = phase;
+  const { count, repeated, p50_ms, p99_ms, max_ms, server_cpu_s, redis_cpu_s, endpoint_cpu_s, elapsed_s } =
+    phase;
   const seconds = [server_cpu_s, redis_cpu_s, endpoint_cpu_s, elapsed_s].map(tenths);
   return [name, ...[count, repeated, perSecond, p50_ms, p99_ms, max_ms].map(whole), ...seconds];
 }

@@ -29,7 +29,10 @@ export async function measure() {
     await redis.config('SET', 'auto-aof-rewrite-percentage', '0');
     const [{ port }] = await once(endpoint, 'message');
     const url = `http://127.0.0.1:${port}`;
-    await askAsAdmin(service.port, 'PUT', '/v1/admin/config/webhook-security', { blocked_cidr_ranges: [], allow_http: true });
+    await askAsAdmin(service.port, 'PUT', '/v1/admin/config/webhook-security', {
+      blocked_cidr_ranges: [],
+      allow_http: true,
+    });
     const tenants = [];
     for (let number = 0; number < TENANTS; number += 1) {
       const tenant = await provision(service.port, `webhooks-${number}`);
@@ -48,7 +51,10 @@ export async function measure() {
 }
 
 function subscribe(port, { tenant }, url) {
-  return askAsAdmin(port, 'POST', `/v1/admin/webhooks?tenant_id=${tenant}`, { url, event_types: ['reservation.expired'] });
+  return askAsAdmin(port, 'POST', `/v1/admin/webhooks?tenant_id=${tenant}`, {
+    url,
+    event_types: ['reservation.expired'],
+  });
 }
 
 /** Making the holds takes its share, too. */
@@ -120,7 +126,14 @@ class WebhooksBenchmark {
 
   async watched(work) {
     await this.noted(true);
-    const before = { cpu: cpuSecondsOf(this.service.pid), redis: await this.redisCpuSeconds(), endpoint: cpuSecondsOf(this.endpoint.pid), own: ownCpuSeconds(), all: machineCpuSeconds(), at: performance.now() };
+    const before = {
+      cpu: cpuSecondsOf(this.service.pid),
+      redis: await this.redisCpuSeconds(),
+      endpoint: cpuSecondsOf(this.endpoint.pid),
+      own: ownCpuSeconds(),
+      all: machineCpuSeconds(),
+      at: performance.now(),
+    };
     await work();
     const elapsed_s = (performance.now() - before.at) / 1000;
     const server_cpu_s = cpuSecondsOf(this.service.pid) - before.cpu;
@@ -139,7 +152,15 @@ class WebhooksBenchmark {
       server_cpu_s,
       redis_cpu_s,
       endpoint_cpu_s,
-      other_cpu_s: Math.max(0, machineCpuSeconds() - before.all - server_cpu_s - redis_cpu_s - endpoint_cpu_s - (ownCpuSeconds() - before.own)),
+      other_cpu_s: Math.max(
+        0,
+        machineCpuSeconds() -
+          before.all -
+          server_cpu_s -
+          redis_cpu_s -
+          endpoint_cpu_s -
+          (ownCpuSeconds() - before.own),
+      ),
     };
   }
 

@@ -1,6 +1,13 @@
 // One operation, in both its forms: the HTTP requests of a client, and the script calls that the service makes of them.
 // Every text has a fixed length, so all but the numbers in it is built once.
-import { idempotencyKey, partitionCode, partitionOfTenant, reservationKey, tagOf, tenantKey } from '../dist/redis/keyspace.js';
+import {
+  idempotencyKey,
+  partitionCode,
+  partitionOfTenant,
+  reservationKey,
+  tagOf,
+  tenantKey,
+} from '../dist/redis/keyspace.js';
 import { readScripts } from '../dist/redis/script-source.js';
 
 const PARTITIONS = 64;
@@ -28,16 +35,20 @@ export function httpRequests({ tenant, apiKey, run }) {
     grace_period_ms: GRACE_MS,
     overage_policy: POLICY,
   });
-  const commitBody = JSON.stringify({ idempotency_key: placeholder, actual: { unit: 'TOKENS', amount: ACTUAL } });
+  const commitBody = JSON.stringify({
+    idempotency_key: placeholder,
+    actual: { unit: 'TOKENS', amount: ACTUAL },
+  });
   const head = (path, text) =>
     `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nX-Cycles-API-Key: ${apiKey}\r\nContent-Length: ${text.length}\r\n\r\n`;
   const [reserveStart, reserveEnd] = (head('/v1/reservations', body) + body).split(placeholder);
-  const [commitStart, commitMiddle, commitEnd] = (head('/v1/reservations/RESERVATION/commit', commitBody) + commitBody).split(
-    new RegExp(`RESERVATION|${placeholder}`),
-  );
+  const [commitStart, commitMiddle, commitEnd] = (
+    head('/v1/reservations/RESERVATION/commit', commitBody) + commitBody
+  ).split(new RegExp(`RESERVATION|${placeholder}`));
   return {
     reserve: (number) => reserveStart + keyOf(run, number) + reserveEnd,
-    commit: (number, reservationId) => commitStart + reservationId + commitMiddle + keyOf(run, number) + commitEnd,
+    commit: (number, reservationId) =>
+      commitStart + reservationId + commitMiddle + keyOf(run, number) + commitEnd,
   };
 }
 
@@ -56,18 +67,57 @@ export function scriptCalls({ tenant, scopes, keyId, run }) {
     const [id, key] = [idOf(number), keyOf(run, number)];
     const fields = ['ws', 'prod', 'ag', 'summarizer', 'ak', 'llm.completion', 'an', 'gpt-4o', 'ik', key];
     return resp([
-      'FCALL', scripts.get('reserve').functionName, 3, reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant),
-      tenant, id, fingerprintOf(number), 'TOKENS', ESTIMATE, POLICY, TTL_MS, GRACE_MS, 0, IDEMPOTENCY_TTL_MS, RETENTION_MS, keyId,
-      requestOf(number), TRACE, 1_000_000, 68_719_476_736, scopes.length, ...scopes, ...fields,
+      'FCALL',
+      scripts.get('reserve').functionName,
+      3,
+      reservationKey(tag, id),
+      idempotencyKey.reserve(tag, tenant, key),
+      tenantKey(tag, tenant),
+      tenant,
+      id,
+      fingerprintOf(number),
+      'TOKENS',
+      ESTIMATE,
+      POLICY,
+      TTL_MS,
+      GRACE_MS,
+      0,
+      IDEMPOTENCY_TTL_MS,
+      RETENTION_MS,
+      keyId,
+      requestOf(number),
+      TRACE,
+      1_000_000,
+      68_719_476_736,
+      scopes.length,
+      ...scopes,
+      ...fields,
     ]);
   };
   const commit = (number) => {
     const [id, key] = [idOf(number), keyOf(run, number)];
     return resp([
-      'FCALL', scripts.get('commit').functionName, 2, reservationKey(tag, id), idempotencyKey.commit(tag, tenant, id, key),
-      tenant, id, fingerprintOf(number), 'TOKENS', ACTUAL, '', IDEMPOTENCY_TTL_MS, RETENTION_MS, keyId, requestOf(number), TRACE,
+      'FCALL',
+      scripts.get('commit').functionName,
+      2,
+      reservationKey(tag, id),
+      idempotencyKey.commit(tag, tenant, id, key),
+      tenant,
+      id,
+      fingerprintOf(number),
+      'TOKENS',
+      ACTUAL,
+      '',
+      IDEMPOTENCY_TTL_MS,
+      RETENTION_MS,
+      keyId,
+      requestOf(number),
+      TRACE,
     ]);
   };
-  const keysOf = (number) => [reservationKey(tag, idOf(number)), idempotencyKey.reserve(tag, tenant, keyOf(run, number))];
+  const keysOf = (number) => [
+    reservationKey(tag, idOf(number)),
+    idempotencyKey.reserve(tag, tenant, keyOf(run, number)),
+  ];
   return { tag, reserve, commit, keysOf };
 }

@@ -14,15 +14,25 @@ const EXPLAINED = new Map();
 export function judge(output, explained = EXPLAINED) {
   const report = parsed(output);
   if (typeof report?.vulnerabilities !== 'object') {
-    return { code: 0, lines: [`audit: NOTHING WAS CHECKED, the registry gave no advisories: ${report?.message ?? report?.error?.summary ?? 'no report'}`] };
+    return {
+      code: 0,
+      lines: [
+        `audit: NOTHING WAS CHECKED, the registry gave no advisories: ${report?.message ?? report?.error?.summary ?? 'no report'}`,
+      ],
+    };
   }
   // What depends on a vulnerable package is listed too, with that package's name instead of an advisory.
-  const advisories = Object.values(report.vulnerabilities).flatMap(({ via }) => via.filter((one) => typeof one === 'object'));
+  const advisories = Object.values(report.vulnerabilities).flatMap(({ via }) =>
+    via.filter((one) => typeof one === 'object'),
+  );
   const open = advisories.filter(({ url }) => !explained.has(url));
   return {
     code: open.length === 0 ? 0 : 1,
     lines: [
-      ...advisories.map(({ name, severity, title, url }) => `audit: ${name}, ${severity}: ${title} (${url})${explained.has(url) ? `: ${explained.get(url)}` : ''}`),
+      ...advisories.map(
+        ({ name, severity, title, url }) =>
+          `audit: ${name}, ${severity}: ${title} (${url})${explained.has(url) ? `: ${explained.get(url)}` : ''}`,
+      ),
       `audit: ${advisories.length} findings, ${open.length} of them not explained`,
     ],
   };
@@ -37,7 +47,10 @@ function parsed(output) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const { stdout } = spawnSync('npm', ['audit', '--json', '--omit=dev'], { encoding: 'utf8', cwd: fileURLToPath(new URL('..', import.meta.url)) });
+  const { stdout } = spawnSync('npm', ['audit', '--json', '--omit=dev'], {
+    encoding: 'utf8',
+    cwd: fileURLToPath(new URL('..', import.meta.url)),
+  });
   const { code, lines } = judge(stdout ?? '');
   console.log(lines.join('\n'));
   process.exitCode = code;

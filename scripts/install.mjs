@@ -14,9 +14,25 @@ const INSTALL_TIMEOUT_MS = 10 * 60_000;
 
 /** Each package manager with the commands to try in turn until one succeeds. */
 const PACKAGE_MANAGERS = [
-  { name: 'apt-get', prepare: ['update', '-q'], attempts: [['install', '-y', '-q', '--no-install-recommends', 'redis-server']] },
-  { name: 'dnf', attempts: [['install', '-y', '-q', 'valkey'], ['install', '-y', '-q', 'redis']] },
-  { name: 'apk', attempts: [['add', '--no-cache', 'redis'], ['add', '--no-cache', 'valkey']] },
+  {
+    name: 'apt-get',
+    prepare: ['update', '-q'],
+    attempts: [['install', '-y', '-q', '--no-install-recommends', 'redis-server']],
+  },
+  {
+    name: 'dnf',
+    attempts: [
+      ['install', '-y', '-q', 'valkey'],
+      ['install', '-y', '-q', 'redis'],
+    ],
+  },
+  {
+    name: 'apk',
+    attempts: [
+      ['add', '--no-cache', 'redis'],
+      ['add', '--no-cache', 'valkey'],
+    ],
+  },
   // Homebrew refuses to run as root.
   { name: 'brew', asUser: true, attempts: [['install', 'redis']] },
 ];
@@ -26,11 +42,15 @@ export class SetupError extends Error {}
 
 /** @throws SetupError when this Node.js is older than package.json allows. */
 export function checkNode() {
-  const wanted = /(\d+)\.(\d+)/.exec(JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).engines.node);
+  const wanted = /(\d+)\.(\d+)/.exec(
+    JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).engines.node,
+  );
   const running = process.versions.node.split('.').map(Number);
   const [major, minor] = [Number(wanted[1]), Number(wanted[2])];
   if (running[0] < major || (running[0] === major && running[1] < minor)) {
-    throw new SetupError(`Node.js ${major}.${minor} or newer is needed, and this is ${process.versions.node}; install a newer one from https://nodejs.org`);
+    throw new SetupError(
+      `Node.js ${major}.${minor} or newer is needed, and this is ${process.versions.node}; install a newer one from https://nodejs.org`,
+    );
   }
 }
 
@@ -59,8 +79,13 @@ function dependenciesAreCurrent() {
   const locked = JSON.parse(readFileSync(lockFile, 'utf8')).packages;
   const installed = JSON.parse(readFileSync(installedFile, 'utf8')).packages;
   const isInstalled = ([path, { version, optional, devOptional }]) =>
-    path === '' || installed[path]?.version === version || (installed[path] === undefined && (optional || devOptional));
-  return Object.entries(locked).every(isInstalled) && Object.keys(installed).every((path) => locked[path] !== undefined);
+    path === '' ||
+    installed[path]?.version === version ||
+    (installed[path] === undefined && (optional || devOptional));
+  return (
+    Object.entries(locked).every(isInstalled) &&
+    Object.keys(installed).every((path) => locked[path] !== undefined)
+  );
 }
 
 /** Makes sure that a Redis-compatible server is on PATH, unless the environment names another Redis. */
@@ -71,7 +96,9 @@ export function ensureRedis(env = process.env) {
   }
   const manager = PACKAGE_MANAGERS.find(({ name }) => findOnPath(name));
   if (manager === undefined) {
-    throw new SetupError('neither redis-server nor valkey-server is on PATH, and no apt-get, dnf, apk or brew to install it with; install Redis 7.0 or newer, or set REDIS_URL');
+    throw new SetupError(
+      'neither redis-server nor valkey-server is on PATH, and no apt-get, dnf, apk or brew to install it with; install Redis 7.0 or newer, or set REDIS_URL',
+    );
   }
   const byHand = `${manager.name} ${manager.attempts[0].filter((word) => !word.startsWith('-q')).join(' ')}`;
   const prefix = rightsFor(manager, byHand);
@@ -84,7 +111,9 @@ export function ensureRedis(env = process.env) {
       return;
     }
   }
-  throw new SetupError(`${manager.name} could not install a Redis server (${lastWords || 'no reason given'}); install Redis 7.0 or newer by hand, or set REDIS_URL`);
+  throw new SetupError(
+    `${manager.name} could not install a Redis server (${lastWords || 'no reason given'}); install Redis 7.0 or newer by hand, or set REDIS_URL`,
+  );
 }
 
 /** The words to put before the package manager: nothing for root, `sudo -n` for others when it asks for no password. */
@@ -95,7 +124,9 @@ function rightsFor({ asUser }, byHand) {
   if (findOnPath('sudo') && spawnSync('sudo', ['-n', 'true'], { stdio: 'ignore' }).status === 0) {
     return ['sudo', '-n'];
   }
-  throw new SetupError(`neither redis-server nor valkey-server is on PATH; run \`sudo ${byHand}\` and start again, or set REDIS_URL`);
+  throw new SetupError(
+    `neither redis-server nor valkey-server is on PATH; run \`sudo ${byHand}\` and start again, or set REDIS_URL`,
+  );
 }
 
 function runQuietly([command, ...args]) {
@@ -105,7 +136,8 @@ function runQuietly([command, ...args]) {
     timeout: INSTALL_TIMEOUT_MS,
     env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive', HOMEBREW_NO_AUTO_UPDATE: '1' },
   });
-  const text = done.status === 0 ? '' : `${done.error?.message ?? ''}\n${done.stdout ?? ''}\n${done.stderr ?? ''}`;
+  const text =
+    done.status === 0 ? '' : `${done.error?.message ?? ''}\n${done.stdout ?? ''}\n${done.stderr ?? ''}`;
   return { lastWords: text.trim().split('\n').at(-1) ?? '' };
 }
 
@@ -146,7 +178,9 @@ function newest(path) {
 function npm(args) {
   // The npm that runs this script knows where it lives, and that is the surest way to find it again.
   const npmCli = process.env.npm_execpath;
-  const [command, ...words] = npmCli?.endsWith('.js') ? [process.execPath, npmCli, ...args] : ['npm', ...args];
+  const [command, ...words] = npmCli?.endsWith('.js')
+    ? [process.execPath, npmCli, ...args]
+    : ['npm', ...args];
   return spawnSync(command, words, { cwd: ROOT, stdio: ['ignore', 'inherit', 'inherit'] });
 }
 
@@ -161,7 +195,9 @@ export function runCommand(command) {
       process.exitCode = code;
     },
     (error) => {
-      process.stderr.write(`holdfast: ${error instanceof SetupError ? error.message : (error?.stack ?? error)}\n`);
+      process.stderr.write(
+        `holdfast: ${error instanceof SetupError ? error.message : (error?.stack ?? error)}\n`,
+      );
       process.exitCode = 1;
     },
   );

@@ -49,7 +49,9 @@ async function cleanUp() {
   }
   if (names.size > 0) {
     const list = [...names].map(([pid, name]) => `${name} (${pid})`).join(', ');
-    process.stderr.write(`left running by the tests, and killed after ${Math.round(performance.now() - startedAt)} ms: ${list}\n`);
+    process.stderr.write(
+      `left running by the tests, and killed after ${Math.round(performance.now() - startedAt)} ms: ${list}\n`,
+    );
   }
 }
 
@@ -79,7 +81,9 @@ function processesOfRun() {
 
 function pids() {
   try {
-    return readdirSync('/proc').filter((name) => /^\d+$/.test(name)).map(Number);
+    return readdirSync('/proc')
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number);
   } catch {
     return [];
   }
@@ -88,7 +92,9 @@ function pids() {
 function belongs(pid) {
   const environment = read(`/proc/${pid}/environ`).split('\0');
   if (environment.some((entry) => entry.includes('='))) {
-    return environment.some((entry) => entry.startsWith('TMPDIR=') && isInside(entry.slice('TMPDIR='.length), folders.slice(0, 1)));
+    return environment.some(
+      (entry) => entry.startsWith('TMPDIR=') && isInside(entry.slice('TMPDIR='.length), folders.slice(0, 1)),
+    );
   }
   return isInside(workingFolder(pid), folders);
 }

@@ -16,7 +16,10 @@ const TESTED = ['lua', 'package-lock.json', 'scripts', 'src', 'test'];
 export function shardOf(count, root = ROOT) {
   const hash = createHash('sha256');
   for (const file of TESTED.flatMap((name) => filesOf(root, name))) {
-    hash.update(`${file}\0`).update(readFileSync(join(root, file))).update('\0');
+    hash
+      .update(`${file}\0`)
+      .update(readFileSync(join(root, file)))
+      .update('\0');
   }
   return `${(hash.digest().readUInt32BE() % count) + 1}/${count}`;
 }

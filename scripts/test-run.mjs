@@ -21,7 +21,10 @@ export function openRun() {
   const memory = existsSync(inMemory) ? join(inMemory, basename(folder)) : undefined;
   const folders = memory === undefined ? [folder] : [folder, memory];
   // A process group of its own: ^C on the terminal is not for it.
-  const guard = spawn(process.execPath, [GUARD, ...folders], { detached: true, stdio: ['pipe', 'ignore', 'inherit'] });
+  const guard = spawn(process.execPath, [GUARD, ...folders], {
+    detached: true,
+    stdio: ['pipe', 'ignore', 'inherit'],
+  });
   guard.stdin.on('error', () => undefined);
   guard.unref();
   guard.stdin.unref?.();

@@ -65,11 +65,15 @@ function runJest(args, countsFile, settings) {
   const jest = join(ROOT, 'node_modules', 'jest', 'bin', 'jest.js');
   // Last, because the option takes every word that follows it.
   const reporters = ['--reporters=default', `--reporters=${join(ROOT, 'scripts', 'count-reporter.mjs')}`];
-  const child = spawn(process.execPath, ['--experimental-vm-modules', '--disable-warning=ExperimentalWarning', jest, ...args, ...reporters], {
-    cwd: ROOT,
-    stdio: 'inherit',
-    env: { ...process.env, ...settings, HOLDFAST_TEST_COUNTS: countsFile },
-  });
+  const child = spawn(
+    process.execPath,
+    ['--experimental-vm-modules', '--disable-warning=ExperimentalWarning', jest, ...args, ...reporters],
+    {
+      cwd: ROOT,
+      stdio: 'inherit',
+      env: { ...process.env, ...settings, HOLDFAST_TEST_COUNTS: countsFile },
+    },
+  );
   // This process outlives jest, to see that nothing else does.
   const pass = (signal) => {
     stopped = signal;

@@ -5,7 +5,15 @@ import { constants } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
-import { ROOT, SetupError, checkNode, ensureBuild, ensureDependencies, ensureRedis, runCommand } from './install.mjs';
+import {
+  ROOT,
+  SetupError,
+  checkNode,
+  ensureBuild,
+  ensureDependencies,
+  ensureRedis,
+  runCommand,
+} from './install.mjs';
 
 const READY_TIMEOUT_MS = 60_000;
 /** Holdfast itself promises to stop within 10 s. */
@@ -103,7 +111,8 @@ function logRelay(asked) {
   const from = LEVELS.indexOf(asked === '' ? 'warn' : asked);
   // A start that fails ends with its one line on stderr; what went wrong on the way is told only if it got over it.
   let heldBack = [];
-  const tell = (entry) => say(`holdfast: ${entry.level}: ${entry.msg}${entry.err ? ` (${entry.err.message})` : ''}`);
+  const tell = (entry) =>
+    say(`holdfast: ${entry.level}: ${entry.msg}${entry.err ? ` (${entry.err.message})` : ''}`);
   const show = (line) => {
     const entry = parse(line);
     if (heldBack !== undefined && entry?.msg === LISTENING) {
@@ -153,20 +162,37 @@ function baseUrlOf({ host, port }) {
 
 /** Whether every step of the demonstration was as expected; what was not is told here. */
 async function demonstrate(baseUrl, once) {
-  const { DemoError, nextSteps, runDemo } = await import(pathToFileURL(join(ROOT, 'dist', 'console', 'index.js')).href);
+  const { DemoError, nextSteps, runDemo } = await import(
+    pathToFileURL(join(ROOT, 'dist', 'console', 'index.js')).href
+  );
   const dataDir = resolve((process.env.DATA_DIR ?? '').trim() || './.data');
   const sweepIntervalMs = Number(process.env.SWEEP_INTERVAL_MS) || 1000;
   try {
     await waitUntilReady(baseUrl);
     say(`\nHoldfast serves ${baseUrl}, and its data is in ${dataDir}.\n`);
-    const { runId, apiKey } = await runDemo({ baseUrl, adminKey: readAdminKey(dataDir), dataDir, sweepIntervalMs, print: say });
+    const { runId, apiKey } = await runDemo({
+      baseUrl,
+      adminKey: readAdminKey(dataDir),
+      dataDir,
+      sweepIntervalMs,
+      print: say,
+    });
     if (!once) {
-      say(nextSteps({ baseUrl, runId, apiKey, adminKeyFile: adminKeyFromEnvironment() ? undefined : adminKeyFile(dataDir) }));
+      say(
+        nextSteps({
+          baseUrl,
+          runId,
+          apiKey,
+          adminKeyFile: adminKeyFromEnvironment() ? undefined : adminKeyFile(dataDir),
+        }),
+      );
     }
     return true;
   } catch (error) {
     const expected = error instanceof DemoError || error instanceof SetupError;
-    process.stderr.write(`holdfast: the demonstration failed: ${expected ? error.message : (error?.stack ?? error)}\n`);
+    process.stderr.write(
+      `holdfast: the demonstration failed: ${expected ? error.message : (error?.stack ?? error)}\n`,
+    );
     return false;
   }
 }

@@ -12,7 +12,9 @@ function options(args) {
   for (let index = 0; index < args.length; index += 2) {
     const name = /^--(url|tenant)$/.exec(args[index])?.[1];
     if (name === undefined || args[index + 1] === undefined) {
-      throw new SetupError(`${JSON.stringify(args[index])} is no option of npm run verify; there are --url <base URL> and --tenant <id>`);
+      throw new SetupError(
+        `${JSON.stringify(args[index])} is no option of npm run verify; there are --url <base URL> and --tenant <id>`,
+      );
     }
     given[name] = args[index + 1];
   }
@@ -23,7 +25,9 @@ function adminKey() {
   const given = (process.env.ADMIN_API_KEY ?? '').trim();
   const file = join(resolve((process.env.DATA_DIR ?? '').trim() || './.data'), 'admin-api-key');
   if (given === '' && !existsSync(file)) {
-    throw new SetupError(`set ADMIN_API_KEY, or DATA_DIR to that of the running Holdfast: there is no ${file}`);
+    throw new SetupError(
+      `set ADMIN_API_KEY, or DATA_DIR to that of the running Holdfast: there is no ${file}`,
+    );
   }
   return given || readFileSync(file, 'utf8').trim();
 }
@@ -38,7 +42,12 @@ async function main() {
   }
   const { verifyLedger } = await import(pathToFileURL(join(ROOT, 'dist', 'console', 'verify.js')).href);
   const baseUrl = (url ?? `http://127.0.0.1:${(process.env.PORT ?? '').trim() || 7878}`).replace(/\/+$/, '');
-  return verifyLedger({ baseUrl, adminKey: adminKey(), tenant, print: (line) => process.stdout.write(`${line}\n`) });
+  return verifyLedger({
+    baseUrl,
+    adminKey: adminKey(),
+    tenant,
+    print: (line) => process.stdout.write(`${line}\n`),
+  });
 }
 
 main().then(
@@ -46,7 +55,9 @@ main().then(
     process.exitCode = code;
   },
   (error) => {
-    process.stderr.write(`holdfast: ${error instanceof SetupError ? error.message : (error?.stack ?? error)}\n`);
+    process.stderr.write(
+      `holdfast: ${error instanceof SetupError ? error.message : (error?.stack ?? error)}\n`,
+    );
     process.exitCode = COULD_NOT;
   },
 );

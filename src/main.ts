@@ -22,7 +22,10 @@ async function start(): Promise<Running> {
   const app = await createApp(config, { logger });
   try {
     const listeners = await listen(app, config);
-    logger.info({ port: listeners.port, admin_port: listeners.adminPort, host: config.host, roles: [...config.roles] }, 'holdfast is listening');
+    logger.info(
+      { port: listeners.port, admin_port: listeners.adminPort, host: config.host, roles: [...config.roles] },
+      'holdfast is listening',
+    );
     return { app, listeners, logger, config };
   } catch (error) {
     await app.close();
@@ -65,7 +68,8 @@ function stopOnSignal(starting: Promise<Running>): void {
 
 /** Operators read the first line of a failed start; a stack helps nobody who has a port to free. */
 function explainFailure(error: unknown): string {
-  const lines = error instanceof ConfigError ? error.problems : [error instanceof Error ? error.message : String(error)];
+  const lines =
+    error instanceof ConfigError ? error.problems : [error instanceof Error ? error.message : String(error)];
   return lines.map((line) => `holdfast: ${line.replaceAll(/\s*\n\s*/g, ' ')}\n`).join('');
 }
 

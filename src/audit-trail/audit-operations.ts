@@ -56,7 +56,10 @@ export class AuditOperations implements OnModuleInit {
 
   /** @param route with parameters as `:name`. */
   find(method: string, route: string): AuditedOperation | undefined {
-    return this.byRoute.get(`${method} ${route}`) ?? (method === 'HEAD' ? this.byRoute.get(`GET ${route}`) : undefined);
+    return (
+      this.byRoute.get(`${method} ${route}`) ??
+      (method === 'HEAD' ? this.byRoute.get(`GET ${route}`) : undefined)
+    );
   }
 
   private add(prefixes: readonly string[], handler: object): void {
@@ -69,7 +72,10 @@ export class AuditOperations implements OnModuleInit {
     const described = Reflect.getMetadata(API_OPERATION, handler) as { operationId?: string } | undefined;
     for (const prefix of prefixes) {
       for (const path of [paths].flat()) {
-        const route = `/${[prefix, path].map((part) => part.replaceAll(/^\/|\/$/g, '')).filter((part) => part !== '').join('/')}`;
+        const route = `/${[prefix, path]
+          .map((part) => part.replaceAll(/^\/|\/$/g, ''))
+          .filter((part) => part !== '')
+          .join('/')}`;
         this.byRoute.set(`${method} ${route}`, {
           id: described?.operationId ?? `${method}:${route}`,
           access,

@@ -103,7 +103,10 @@ export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
     this.followed.add(request);
     // A connection that is closed has no address any more.
     const sender = senderOf(request);
-    const template = onOneLine(route?.replaceAll(/:(\w+)/g, '{$1}') ?? (request.url.split('?', 1)[0] as string), MAX_PATH);
+    const template = onOneLine(
+      route?.replaceAll(/:(\w+)/g, '{$1}') ?? (request.url.split('?', 1)[0] as string),
+      MAX_PATH,
+    );
     whenOver(reply, () => this.observe({ request, sender, status: reply.statusCode, operation, template }));
   }
 
@@ -125,19 +128,31 @@ export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
 
   private record(answered: Answered): void {
     const { request } = answered;
-    if (request.caller !== undefined || request.refusal?.code === 'UNAUTHORIZED' || this.identifying.size >= MAX_IDENTIFYING) {
+    if (
+      request.caller !== undefined ||
+      request.refusal?.code === 'UNAUTHORIZED' ||
+      this.identifying.size >= MAX_IDENTIFYING
+    ) {
       this.offer(answered, request.caller);
       return;
     }
     // Refused before anybody looked at its key, for its path or its body.
-    const finding = this.callers.find(request, answered.operation?.access).then((caller) => this.offer(answered, caller));
+    const finding = this.callers
+      .find(request, answered.operation?.access)
+      .then((caller) => this.offer(answered, caller));
     const tracked: Promise<void> = finding.finally(() => this.identifying.delete(tracked));
     this.identifying.add(tracked);
   }
 
   private offer(answered: Answered, caller: Caller | undefined): void {
-    const pathClass = caller === undefined ? 'unauthenticated' : answered.status < 400 ? 'success' : 'failure';
-    const source = caller === undefined ? sourceOf(answered.sender.sourceIp) : caller.kind === 'admin' ? ADMIN : caller.tenantId;
+    const pathClass =
+      caller === undefined ? 'unauthenticated' : answered.status < 400 ? 'success' : 'failure';
+    const source =
+      caller === undefined
+        ? sourceOf(answered.sender.sourceIp)
+        : caller.kind === 'admin'
+          ? ADMIN
+          : caller.tenantId;
     if (this.quotas[pathClass].admit(source)) {
       this.writer.write(rowOf(answered, caller), pathClass);
     } else {
@@ -160,7 +175,10 @@ function isWanted({ request, status, operation }: Answered): boolean {
   return !(status === 429 && request.caller === undefined);
 }
 
-function rowOf({ request, sender, status, operation, template }: Answered, caller: Caller | undefined): AuditRow {
+function rowOf(
+  { request, sender, status, operation, template }: Answered,
+  caller: Caller | undefined,
+): AuditRow {
   const { trace, refusal } = request;
   const succeeded = status < 400;
   const isBrief = caller === undefined || (succeeded && isRead(request));
@@ -214,7 +232,10 @@ function summaryOf(pathClass: PathClass, { source, count }: Excess): AuditRow {
       ['tn', tenant],
       ['ac', 'system'],
       ['st', pathClass === 'success' ? '200' : pathClass === 'failure' ? '400' : '401'],
-      ['ec', pathClass === 'success' ? undefined : pathClass === 'failure' ? 'INVALID_REQUEST' : 'UNAUTHORIZED'],
+      [
+        'ec',
+        pathClass === 'success' ? undefined : pathClass === 'failure' ? 'INVALID_REQUEST' : 'UNAUTHORIZED',
+      ],
       ['ip', pathClass === 'unauthenticated' ? source : undefined],
       ['not_listed', String(count)],
       ['window_ms', String(WINDOW_MS)],

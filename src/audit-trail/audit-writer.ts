@@ -1,7 +1,14 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { HealthContributors } from '../health/index.js';
 import { LOGGER, type Logger } from '../logging/index.js';
-import { auditLogKey, briefAuditLogKey, partitionCode, partitionOfTenant, RedisService, tagOf } from '../redis/index.js';
+import {
+  auditLogKey,
+  briefAuditLogKey,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  tagOf,
+} from '../redis/index.js';
 import { textsOf, type AuditLogName, type AuditRow } from './audit-row.js';
 import { AuditTrailMetrics, type PathClass } from './audit-trail.metrics.js';
 
@@ -40,7 +47,10 @@ export class AuditWriter implements OnModuleInit {
 
   /** Shown, but no reason to take the process out of service: the ledger works without these rows. */
   onModuleInit(): void {
-    this.health.register({ name: 'audit', check: () => ({ up: true, details: { rows_lost: this.lost, failing: this.isFailing } }) });
+    this.health.register({
+      name: 'audit',
+      check: () => ({ up: true, details: { rows_lost: this.lost, failing: this.isFailing } }),
+    });
   }
 
   get size(): number {
@@ -91,7 +101,11 @@ export class AuditWriter implements OnModuleInit {
       return [fields.length, ...fields];
     });
     try {
-      const [, , removed] = await this.redis.scripts.run('append_audit_rows', [key], [log, log === 'audit' ? 0 : MOST_BRIEF_ROWS, ...texts]);
+      const [, , removed] = await this.redis.scripts.run(
+        'append_audit_rows',
+        [key],
+        [log, log === 'audit' ? 0 : MOST_BRIEF_ROWS, ...texts],
+      );
       this.metrics.displacedRows(Number(removed));
       for (const { pathClass } of batch) {
         this.metrics.wrote(pathClass, 'written');
@@ -109,7 +123,10 @@ export class AuditWriter implements OnModuleInit {
     this.lost += batch.length;
     if (!this.isFailing) {
       this.isFailing = true;
-      this.logger.warn({ err: error, rows: batch.length }, 'rows of the audit log could not be written; their requests were answered');
+      this.logger.warn(
+        { err: error, rows: batch.length },
+        'rows of the audit log could not be written; their requests were answered',
+      );
     }
   }
 

@@ -16,6 +16,16 @@ import { VerifyService } from './verify.service.js';
 @Module({
   imports: [ScheduleModule.forRoot(), ExpiryMetricsModule, MetricsModule],
   controllers: [OpsController],
-  providers: [ExpirationFeed, ExpirationsService, LogJanitor, RetentionJanitor, RetentionMetrics, StoryService, TenantBooks, VerifyMetrics, VerifyService],
+  providers: [
+    ExpirationFeed,
+    ExpirationsService,
+    LogJanitor,
+    RetentionJanitor,
+    RetentionMetrics,
+    StoryService,
+    TenantBooks,
+    VerifyMetrics,
+    VerifyService,
+  ],
 })
 export class AuditModule {}

@@ -2,7 +2,12 @@ import type { Logger } from '../logging/index.js';
 import type { RetentionJob, RetentionMetrics } from './retention.metrics.js';
 
 /** One run of scheduled work, counted by its outcome. Never rejects. */
-export async function counted(metrics: RetentionMetrics, logger: Logger, job: RetentionJob, work: () => Promise<void>): Promise<void> {
+export async function counted(
+  metrics: RetentionMetrics,
+  logger: Logger,
+  job: RetentionJob,
+  work: () => Promise<void>,
+): Promise<void> {
   try {
     await work();
     metrics.ran(job, 'success');

@@ -1,6 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import { eventIdOf } from '../event-log/index.js';
-import { eventLogKey, partitionCode, partitionOfTenant, RedisService, streamBound, tagOf } from '../redis/index.js';
+import {
+  eventLogKey,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  streamBound,
+  tagOf,
+} from '../redis/index.js';
 import { recordOf } from '../reservations/index.js';
 import type { ExpirationState } from './expirations.dto.js';
 
@@ -47,9 +54,10 @@ export class ExpirationFeed {
 
   async *read(question: ExpirationQuestion, after?: ExpirationPlace): AsyncGenerator<Expiration> {
     const { tenantId } = question;
-    const partitions = tenantId === undefined
-      ? Array.from({ length: this.redis.partitions }, (_, partition) => partition)
-      : [partitionOfTenant(tenantId, this.redis.partitions)];
+    const partitions =
+      tenantId === undefined
+        ? Array.from({ length: this.redis.partitions }, (_, partition) => partition)
+        : [partitionOfTenant(tenantId, this.redis.partitions)];
     const logs = partitions.map((partition) => new PartitionLog(this.redis, partition, question, after));
     await Promise.all(logs.map((log) => log.fill()));
     for (;;) {
@@ -92,9 +100,17 @@ class PartitionLog {
     this.fromMs = question.fromMs;
     if (after !== undefined) {
       // Of the instant at which the page before ended, the partitions up to its own are done.
-      this.fromMs = Math.max(after.atMs + (partition < after.partition ? 1 : 0), question.fromMs ?? -Infinity);
+      this.fromMs = Math.max(
+        after.atMs + (partition < after.partition ? 1 : 0),
+        question.fromMs ?? -Infinity,
+      );
     }
-    this.start = after?.partition === partition ? `(${after.entryId}` : this.fromMs === undefined ? '-' : streamBound(this.fromMs);
+    this.start =
+      after?.partition === partition
+        ? `(${after.entryId}`
+        : this.fromMs === undefined
+          ? '-'
+          : streamBound(this.fromMs);
   }
 
   get head(): Expiration | undefined {
@@ -119,19 +135,38 @@ class PartitionLog {
       'expirations',
       [eventLogKey(tagOf(code))],
       [
-        this.start, toMs === undefined ? '+' : streamBound(toMs + SLACK_MS), EXAMINED_A_RUN, ROWS_A_RUN, this.fromMs ?? '-inf',
-        toMs ?? '+inf', tenantId, scope, state,
+        this.start,
+        toMs === undefined ? '+' : streamBound(toMs + SLACK_MS),
+        EXAMINED_A_RUN,
+        ROWS_A_RUN,
+        this.fromMs ?? '-inf',
+        toMs ?? '+inf',
+        tenantId,
+        scope,
+        state,
       ],
     );
     this.start = next;
     this.ended = next === '';
     this.rows = [];
     this.next = 0;
-    for (let index = 0; index < reply.length; ) {
-      const [entryId, atMs, found, count] = reply.slice(index, index + 4) as [string, string, ExpirationState, string];
+    for (let index = 0; index < reply.length;) {
+      const [entryId, atMs, found, count] = reply.slice(index, index + 4) as [
+        string,
+        string,
+        ExpirationState,
+        string,
+      ];
       const end = index + 4 + Number(count);
       const event = recordOf(reply.slice(index + 4, end));
-      this.rows.push({ eventId: eventIdOf({ partition: code, entryId }), entryId, partition: this.partition, atMs: Number(atMs), state: found, event });
+      this.rows.push({
+        eventId: eventIdOf({ partition: code, entryId }),
+        entryId,
+        partition: this.partition,
+        atMs: Number(atMs),
+        state: found,
+        event,
+      });
       index = end;
     }
   }

@@ -32,14 +32,18 @@ function amountOf(name: string): (expiration: Expiration) => Cell {
 
 /** One row as JSON text. */
 export function rowJson(expiration: Expiration): string {
-  return stringifyJson(Object.fromEntries(Object.entries(COLUMNS).map(([name, read]) => [name, read(expiration)])));
+  return stringifyJson(
+    Object.fromEntries(Object.entries(COLUMNS).map(([name, read]) => [name, read(expiration)])),
+  );
 }
 
 export const CSV_HEAD = `${Object.keys(COLUMNS).join(',')}\r\n`;
 
 /** One row as a line of CSV (RFC 4180). */
 export function rowCsv(expiration: Expiration): string {
-  return `${Object.values(COLUMNS).map((read) => cell(read(expiration))).join(',')}\r\n`;
+  return `${Object.values(COLUMNS)
+    .map((read) => cell(read(expiration)))
+    .join(',')}\r\n`;
 }
 
 function cell(value: Cell): string {

@@ -19,7 +19,8 @@ function IsBound(): PropertyDecorator {
     name: 'isBound',
     test: (value) => typeof value === 'string' && (value.trim() === '' || boundMs(value) !== undefined),
     schema: { type: 'string' },
-    phrase: "a date-time such as 2026-01-31T12:00:00Z (a '+' is written %2B in a URL), or milliseconds since 1970, or blank for no bound",
+    phrase:
+      "a date-time such as 2026-01-31T12:00:00Z (a '+' is written %2B in a URL), or milliseconds since 1970, or blank for no bound",
   });
 }
 

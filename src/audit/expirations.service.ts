@@ -3,7 +3,12 @@ import { decodeCursor, encodeCursor } from '../http/index.js';
 import { fingerprintOf, parseScopePath, Refusal, tenantOfScope } from '../ledger/index.js';
 import { isStreamId } from '../redis/index.js';
 import { boundMs, type ExpirationsQueryDto, type ExpirationState, type Format } from './expirations.dto.js';
-import { ExpirationFeed, type Expiration, type ExpirationPlace, type ExpirationQuestion } from './expiration-feed.js';
+import {
+  ExpirationFeed,
+  type Expiration,
+  type ExpirationPlace,
+  type ExpirationQuestion,
+} from './expiration-feed.js';
 import { CSV_HEAD, rowCsv, rowJson } from './expiration-row.js';
 
 const DEFAULT_LIMIT = 100;
@@ -33,7 +38,10 @@ export class ExpirationsService {
     }
     const shown = rows.slice(0, limit);
     const last = shown.at(-1);
-    const more = rows.length > limit && last !== undefined ? `true,"next_cursor":"${cursorOf(fingerprint, last)}"` : 'false';
+    const more =
+      rows.length > limit && last !== undefined
+        ? `true,"next_cursor":"${cursorOf(fingerprint, last)}"`
+        : 'false';
     return `{"expirations":[${shown.map(rowJson).join(',')}],"has_more":${more}}`;
   }
 
@@ -44,7 +52,9 @@ export class ExpirationsService {
   export(query: ExpirationsQueryDto, format: Exclude<Format, 'json'>): AsyncGenerator<string> {
     const { question, after } = read(query);
     const rows = this.feed.read(question, after);
-    return format === 'csv' ? portions(rows, query.limit, rowCsv, CSV_HEAD) : portions(rows, query.limit, (row) => `${rowJson(row)}\n`);
+    return format === 'csv'
+      ? portions(rows, query.limit, rowCsv, CSV_HEAD)
+      : portions(rows, query.limit, (row) => `${rowJson(row)}\n`);
   }
 }
 
@@ -91,7 +101,14 @@ function read(query: ExpirationsQueryDto): Reading {
   const tenantId = named ?? ofScope;
   const state = (query.state?.toUpperCase() ?? 'EXPIRED') as ExpirationState;
   const question = { fromMs, toMs, tenantId, scope, state };
-  const fingerprint = fingerprintOf(['expirations', fromMs ?? '', toMs ?? '', tenantId ?? '', scope ?? '', state]);
+  const fingerprint = fingerprintOf([
+    'expirations',
+    fromMs ?? '',
+    toMs ?? '',
+    tenantId ?? '',
+    scope ?? '',
+    state,
+  ]);
   return { question, after: placeOf(query.cursor, fingerprint), fingerprint };
 }
 
@@ -103,7 +120,11 @@ function placeOf(cursor = '', fingerprint: string): ExpirationPlace | undefined 
   if (cursor === '') {
     return undefined;
   }
-  const { value, id } = decodeCursor(fingerprint, cursor, (position) => Number.isSafeInteger(position.value) && isStreamId(PLACE_ID.exec(position.id)?.[2] ?? ''));
+  const { value, id } = decodeCursor(
+    fingerprint,
+    cursor,
+    (position) => Number.isSafeInteger(position.value) && isStreamId(PLACE_ID.exec(position.id)?.[2] ?? ''),
+  );
   const [, partition, entryId] = PLACE_ID.exec(id) as unknown as [string, string, string];
   return { atMs: value as number, partition: Number(partition), entryId };
 }

@@ -1,4 +1,9 @@
-import { Inject, Injectable, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
+import {
+  Inject,
+  Injectable,
+  type BeforeApplicationShutdown,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { LOGGER, type Logger } from '../logging/index.js';
@@ -45,10 +50,20 @@ export class LogJanitor implements OnApplicationBootstrap, BeforeApplicationShut
     // The record of an ended reservation names the event that told of its end.
     this.eventRetentionMs = Math.max(config.eventRetentionDays, config.auditRetentionDays) * DAY_MS;
     this.auditRetentionMs = config.auditLogRetentionDays * DAY_MS;
-    this.briefRetentionMs = Math.min(config.auditLogBriefRetentionDays, config.auditLogRetentionDays) * DAY_MS;
-    this.eventPass = new PartitionPass((tag) => this.trimEventsOf(tag), () => metrics.cut('event_retention'));
-    this.auditPass = new PartitionPass((tag) => this.trimAuditLogOf(tag), () => metrics.cut('audit_log_retention'));
-    this.expiryPass = new PartitionPass((tag) => this.expireKeysOf(tag), () => metrics.cut('api_key_expiry'));
+    this.briefRetentionMs =
+      Math.min(config.auditLogBriefRetentionDays, config.auditLogRetentionDays) * DAY_MS;
+    this.eventPass = new PartitionPass(
+      (tag) => this.trimEventsOf(tag),
+      () => metrics.cut('event_retention'),
+    );
+    this.auditPass = new PartitionPass(
+      (tag) => this.trimAuditLogOf(tag),
+      () => metrics.cut('audit_log_retention'),
+    );
+    this.expiryPass = new PartitionPass(
+      (tag) => this.expireKeysOf(tag),
+      () => metrics.cut('api_key_expiry'),
+    );
     const work = (job: RetentionJob, intervalMs: number, run: () => Promise<void>): RepeatingWork =>
       new RepeatingWork(scheduler, job, intervalMs, () => counted(metrics, logger, job, run));
     this.works = [
@@ -93,7 +108,11 @@ export class LogJanitor implements OnApplicationBootstrap, BeforeApplicationShut
 
   private async trimEventsOf(tag: string): Promise<boolean> {
     const limits = [this.eventRetentionMs, this.eventRetentionMs * UNREAD_FACTOR, ENTRIES_A_RUN] as const;
-    const [, removed, more, held] = await this.redis.scripts.run('trim_event_log', [eventLogKey(tag)], [...limits]);
+    const [, removed, more, held] = await this.redis.scripts.run(
+      'trim_event_log',
+      [eventLogKey(tag)],
+      [...limits],
+    );
     this.metrics.trimmedEvents(Number(removed));
     this.heldLogs += more === '0' ? Number(held) : 0;
     return more === '1';
@@ -105,13 +124,21 @@ export class LogJanitor implements OnApplicationBootstrap, BeforeApplicationShut
   }
 
   private async trimRows(key: string, log: 'audit' | 'audit-brief', retentionMs: number): Promise<boolean> {
-    const [, removed, more] = await this.redis.scripts.run('trim_audit_log', [key], [log, retentionMs, ENTRIES_A_RUN]);
+    const [, removed, more] = await this.redis.scripts.run(
+      'trim_audit_log',
+      [key],
+      [log, retentionMs, ENTRIES_A_RUN],
+    );
     this.metrics.trimmedRows(Number(removed));
     return more === '1';
   }
 
   private async expireKeysOf(tag: string): Promise<boolean> {
-    const [, told, more] = await this.redis.scripts.run('expire_api_keys', [apiKeyExpiryKey(tag)], [KEYS_A_RUN]);
+    const [, told, more] = await this.redis.scripts.run(
+      'expire_api_keys',
+      [apiKeyExpiryKey(tag)],
+      [KEYS_A_RUN],
+    );
     this.metrics.expiredKeys(Number(told));
     return more === '1';
   }

@@ -34,20 +34,34 @@ export class OpsController {
   @Get('reservations/:reservation_id')
   @Access({ plane: 'admin', admin: true })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'getReservationStory', summary: 'All that is known of a reservation, whatever became of it' })
+  @ApiOperation({
+    operationId: 'getReservationStory',
+    summary: 'All that is known of a reservation, whatever became of it',
+  })
   @Answers(200, 'ReservationStory')
-  async story(@ReservationId() reservationId: string, @Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async story(
+    @ReservationId() reservationId: string,
+    @Req() request: FastifyRequest,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     sendJson(reply, 200, stringifyJson(await this.stories.tell(reservationId, request.trace)));
   }
 
   @Get('expirations')
   @Access({ plane: 'admin', admin: true })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'listExpirations', summary: 'What expired in a window of time, in order; JSON, or NDJSON and CSV for export' })
+  @ApiOperation({
+    operationId: 'listExpirations',
+    summary: 'What expired in a window of time, in order; JSON, or NDJSON and CSV for export',
+  })
   @QuerySchema(ExpirationsQueryDto)
   @ApiProduces('application/json', 'application/x-ndjson', 'text/csv')
   @Answers(200, 'ExpirationListResponse')
-  async expired(@Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async expired(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     const asked = validateExpirations(query);
     const format = formatOf(asked.format, request.headers.accept);
     if (format === 'json') {
@@ -74,7 +88,10 @@ export class OpsController {
   @Get('verify')
   @Access({ plane: 'admin', admin: true })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'verifyLedger', summary: 'Recompute every budget from its live reservations and report drift' })
+  @ApiOperation({
+    operationId: 'verifyLedger',
+    summary: 'Recompute every budget from its live reservations and report drift',
+  })
   @QuerySchema(VerifyQueryDto)
   @Answers(200, 'VerifyReport')
   async verify(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {

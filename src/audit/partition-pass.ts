@@ -23,7 +23,7 @@ export class PartitionPass {
     const deadline = performance.now() + budgetMs;
     const first = this.place;
     for (let partition = first; partition < partitions; partition += 1) {
-      for (let more = true; more; ) {
+      for (let more = true; more;) {
         if (this.isStopped || performance.now() > deadline) {
           this.place = partition;
           this.cut();

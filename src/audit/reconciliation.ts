@@ -84,5 +84,10 @@ function figure({ figures }: Reading, name: Figure): bigint {
 }
 
 function remainingOf(reading: Reading): bigint {
-  return figure(reading, 'allocated') - figure(reading, 'spent') - figure(reading, 'reserved') - figure(reading, 'debt');
+  return (
+    figure(reading, 'allocated') -
+    figure(reading, 'spent') -
+    figure(reading, 'reserved') -
+    figure(reading, 'debt')
+  );
 }

@@ -36,12 +36,15 @@ export class RepeatingWork {
     if (this.isStopped) {
       return;
     }
-    const timeout = setTimeout(() => {
-      this.scheduler.deleteTimeout(this.name);
-      this.running = this.run().finally(() => {
-        this.schedule();
-      });
-    }, this.intervalMs * (1 + Math.random() * JITTER_SHARE));
+    const timeout = setTimeout(
+      () => {
+        this.scheduler.deleteTimeout(this.name);
+        this.running = this.run().finally(() => {
+          this.schedule();
+        });
+      },
+      this.intervalMs * (1 + Math.random() * JITTER_SHARE),
+    );
     this.scheduler.addTimeout(this.name, timeout);
   }
 }

@@ -45,7 +45,10 @@ function soundStory(found: InspectedReservation): Story {
   const expiresAt = summary.expires_at_ms;
   const reclaimAt = expiresAt + parseAmount(record.get('gr'));
   const expiryPolicy = EXPIRY_POLICIES[record.get('xp') ?? ''] ?? 'AUTO_RELEASE';
-  const budgeted = summary.affected_scopes.map((scope, index) => ({ scope, budgeted: record.get('bm')?.[index] === '1' }));
+  const budgeted = summary.affected_scopes.map((scope, index) => ({
+    scope,
+    budgeted: record.get('bm')?.[index] === '1',
+  }));
   const held = budgeted.filter((entry) => entry.budgeted).map(({ scope }) => scope);
   const ended = record.get('st') === 'ACTIVE' ? {} : { end: endOf(found, summary, held) };
   return {
@@ -57,14 +60,19 @@ function soundStory(found: InspectedReservation): Story {
     expires_at_ms: expiresAt,
     reclaim_at_ms: reclaimAt,
     expiry_policy: expiryPolicy,
-    ...(record.get('st') === 'ACTIVE' && expiryPolicy === 'MANUAL_CLEANUP' ? { awaiting_cleanup: found.nowMs > reclaimAt } : {}),
+    ...(record.get('st') === 'ACTIVE' && expiryPolicy === 'MANUAL_CLEANUP'
+      ? { awaiting_cleanup: found.nowMs > reclaimAt }
+      : {}),
     extensions_allowed: wholeOf(record.get('mx')) ?? 0n,
     extensions: extensionsOf(record, expiresAt),
     ...ended,
   };
 }
 
-function requestOf(record: ReservationRecord, { subject, action, reserved, created_at_ms, expires_at_ms }: ReservationSummary): Story {
+function requestOf(
+  record: ReservationRecord,
+  { subject, action, reserved, created_at_ms, expires_at_ms }: ReservationSummary,
+): Story {
   return {
     ...optional('idempotency_key', record.get('ik')),
     ...optional('key_id', record.get('ki')),
@@ -72,7 +80,8 @@ function requestOf(record: ReservationRecord, { subject, action, reserved, creat
     action,
     estimate: reserved,
     overage_policy: record.get('op') ?? 'UNKNOWN',
-    ttl_ms: expires_at_ms - created_at_ms - grantsOf(record).reduce((sum, { grantedMs }) => sum + grantedMs, 0n),
+    ttl_ms:
+      expires_at_ms - created_at_ms - grantsOf(record).reduce((sum, { grantedMs }) => sum + grantedMs, 0n),
     grace_period_ms: parseAmount(record.get('gr')),
     ...optional('metadata', record.get('md'), jsonOf),
   };
@@ -87,7 +96,8 @@ interface Grant {
 function grantsOf(record: ReservationRecord): Grant[] {
   const grants: Grant[] = [];
   for (;;) {
-    const [text, at = '', granted = '', keyId] = /^(\d{1,15})\+(\d{1,15})(?:\+(.*))?$/.exec(record.get(`x${grants.length + 1}`) ?? '') ?? [];
+    const [text, at = '', granted = '', keyId] =
+      /^(\d{1,15})\+(\d{1,15})(?:\+(.*))?$/.exec(record.get(`x${grants.length + 1}`) ?? '') ?? [];
     // A record that is damaged here tells the extensions up to the damage.
     if (text === undefined) {
       return grants;
@@ -99,11 +109,18 @@ function grantsOf(record: ReservationRecord): Grant[] {
 /** Each with the expiry that it led to, which is told backwards from the last one. */
 function extensionsOf(record: ReservationRecord, expiresAt: bigint): Story[] {
   let after = expiresAt;
-  const told = grantsOf(record).reverse().map(({ atMs, grantedMs, keyId }) => {
-    const extension = { at_ms: atMs, granted_ms: grantedMs, expires_at_ms: after, ...optional('key_id', keyId) };
-    after -= grantedMs;
-    return extension;
-  });
+  const told = grantsOf(record)
+    .reverse()
+    .map(({ atMs, grantedMs, keyId }) => {
+      const extension = {
+        at_ms: atMs,
+        granted_ms: grantedMs,
+        expires_at_ms: after,
+        ...optional('key_id', keyId),
+      };
+      after -= grantedMs;
+      return extension;
+    });
   return told.reverse();
 }
 
@@ -155,7 +172,9 @@ function quarantineOf(text: string, record: ReservationRecord): Story {
     return {};
   }
   // A hold that an operator decided on keeps in its record what it once was held for.
-  return { quarantine: { reason, waiting: text !== '', ...optional('at_ms', wholeOf(at)?.toString(), BigInt) } };
+  return {
+    quarantine: { reason, waiting: text !== '', ...optional('at_ms', wholeOf(at)?.toString(), BigInt) },
+  };
 }
 
 /** A stored count or instant; nothing where the text is none. */

@@ -1,8 +1,20 @@
-import { Inject, Injectable, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
+import {
+  Inject,
+  Injectable,
+  type BeforeApplicationShutdown,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { LOGGER, type Logger } from '../logging/index.js';
-import { endedKey, partitionCode, RedisService, tagOf, tenantIndexKey, toStoreError } from '../redis/index.js';
+import {
+  endedKey,
+  partitionCode,
+  RedisService,
+  tagOf,
+  tenantIndexKey,
+  toStoreError,
+} from '../redis/index.js';
 import { counted } from './counted-run.js';
 import { RepeatingWork } from './repeating-work.js';
 import { RetentionMetrics } from './retention.metrics.js';
@@ -47,8 +59,12 @@ export class RetentionJanitor implements OnApplicationBootstrap, BeforeApplicati
     @Inject(LOGGER) logger: Logger,
   ) {
     this.retentionMs = config.auditRetentionDays * DAY_MS;
-    this.trimming = new RepeatingWork(scheduler, 'audit_retention', TRIM_INTERVAL_MS, () => counted(metrics, logger, 'audit_retention', () => this.trim()));
-    this.packing = new RepeatingWork(scheduler, 'record_packing', PACK_INTERVAL_MS, () => counted(metrics, logger, 'record_packing', () => this.pack()));
+    this.trimming = new RepeatingWork(scheduler, 'audit_retention', TRIM_INTERVAL_MS, () =>
+      counted(metrics, logger, 'audit_retention', () => this.trim()),
+    );
+    this.packing = new RepeatingWork(scheduler, 'record_packing', PACK_INTERVAL_MS, () =>
+      counted(metrics, logger, 'record_packing', () => this.pack()),
+    );
   }
 
   onApplicationBootstrap(): void {
@@ -67,7 +83,8 @@ export class RetentionJanitor implements OnApplicationBootstrap, BeforeApplicati
     const deadline = performance.now() + budgetMs;
     const from = this.place;
     for (let partition = from?.partition ?? 0; partition < this.redis.partitions; partition += 1) {
-      let place: TrimPlace | undefined = from?.partition === partition ? from : { partition, tenant: '', walkedMs: '', walkedId: '' };
+      let place: TrimPlace | undefined =
+        from?.partition === partition ? from : { partition, tenant: '', walkedMs: '', walkedId: '' };
       while (place !== undefined) {
         this.place = place;
         if (this.trimming.stopped || performance.now() > deadline) {
@@ -93,18 +110,26 @@ export class RetentionJanitor implements OnApplicationBootstrap, BeforeApplicati
   /** Packs what waits, for as long as the time allows. @throws StoreUnavailable */
   async pack(budgetMs = PACK_BUDGET_MS): Promise<void> {
     const deadline = performance.now() + budgetMs;
-    const keys = Array.from({ length: this.redis.partitions }, (_, partition) => endedKey(tagOf(partitionCode(partition))));
-    const lengths = await Promise.all(keys.map((key) => this.redis.client.llen(key))).catch((error: unknown) => {
-      throw toStoreError(error);
-    });
+    const keys = Array.from({ length: this.redis.partitions }, (_, partition) =>
+      endedKey(tagOf(partitionCode(partition))),
+    );
+    const lengths = await Promise.all(keys.map((key) => this.redis.client.llen(key))).catch(
+      (error: unknown) => {
+        throw toStoreError(error);
+      },
+    );
     this.metrics.waitingToPack(lengths.reduce((sum, length) => sum + length, 0));
     for (const key of keys.filter((_, index) => (lengths[index] as number) > 0)) {
-      for (let left = 1; left > 0; ) {
+      for (let left = 1; left > 0;) {
         if (this.packing.stopped || performance.now() > deadline) {
           this.metrics.cut('record_packing');
           return;
         }
-        const [, examined, packed, rest] = await this.redis.scripts.run('pack_records', [key], [PACKED_A_RUN]);
+        const [, examined, packed, rest] = await this.redis.scripts.run(
+          'pack_records',
+          [key],
+          [PACKED_A_RUN],
+        );
         this.metrics.pack(Number(examined), Number(packed));
         left = Number(rest);
       }

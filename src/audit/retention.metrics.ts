@@ -1,7 +1,13 @@
 import { Injectable } from '@nestjs/common';
-import { MaintenanceMetrics, MetricsRegistry, type LabelledCounter, type LabelledGauge } from '../metrics/index.js';
+import {
+  MaintenanceMetrics,
+  MetricsRegistry,
+  type LabelledCounter,
+  type LabelledGauge,
+} from '../metrics/index.js';
 
-export type RetentionJob = 'audit_retention' | 'record_packing' | 'event_retention' | 'audit_log_retention' | 'api_key_expiry';
+export type RetentionJob =
+  'audit_retention' | 'record_packing' | 'event_retention' | 'audit_log_retention' | 'api_key_expiry';
 
 /** What becomes of ended reservations' records, of the index entries that name them, and of old events and audit rows. */
 @Injectable()
@@ -21,16 +27,48 @@ export class RetentionMetrics {
     metrics: MetricsRegistry,
     private readonly maintenance: MaintenanceMetrics,
   ) {
-    this.runs = metrics.counter({ name: 'cycles_maintenance_runs_total', help: 'Runs of scheduled work by outcome.', labels: ['job', 'outcome'] });
-    this.examined = metrics.counter({ name: 'holdfast_index_entries_examined_total', help: 'Index entries whose records were looked for.' });
-    this.packed = metrics.counter({ name: 'holdfast_records_packed_total', help: 'Records of ended reservations brought into their small form.' });
-    this.unpacked = metrics.counter({ name: 'holdfast_records_not_packed_total', help: 'Records that kept their form: gone, or not of the expected form.' });
-    this.waiting = metrics.gauge({ name: 'holdfast_records_to_pack', help: 'Ended reservations whose records are still to be packed.' });
-    this.cuts = metrics.counter({ name: 'holdfast_maintenance_cut_total', help: 'Runs that their time budget ended before all was done.', labels: ['job'] });
-    this.events = metrics.counter({ name: 'holdfast_events_trimmed_total', help: 'Events removed after their retention.' });
-    this.rows = metrics.counter({ name: 'holdfast_audit_rows_trimmed_total', help: 'Rows of the audit log removed after their retention.' });
-    this.keys = metrics.counter({ name: 'holdfast_api_keys_expired_total', help: 'API keys whose expiry was told as an event.' });
-    this.held = metrics.gauge({ name: 'holdfast_event_logs_held', help: 'Partitions that keep events beyond their retention because no dispatcher has read them.' });
+    this.runs = metrics.counter({
+      name: 'cycles_maintenance_runs_total',
+      help: 'Runs of scheduled work by outcome.',
+      labels: ['job', 'outcome'],
+    });
+    this.examined = metrics.counter({
+      name: 'holdfast_index_entries_examined_total',
+      help: 'Index entries whose records were looked for.',
+    });
+    this.packed = metrics.counter({
+      name: 'holdfast_records_packed_total',
+      help: 'Records of ended reservations brought into their small form.',
+    });
+    this.unpacked = metrics.counter({
+      name: 'holdfast_records_not_packed_total',
+      help: 'Records that kept their form: gone, or not of the expected form.',
+    });
+    this.waiting = metrics.gauge({
+      name: 'holdfast_records_to_pack',
+      help: 'Ended reservations whose records are still to be packed.',
+    });
+    this.cuts = metrics.counter({
+      name: 'holdfast_maintenance_cut_total',
+      help: 'Runs that their time budget ended before all was done.',
+      labels: ['job'],
+    });
+    this.events = metrics.counter({
+      name: 'holdfast_events_trimmed_total',
+      help: 'Events removed after their retention.',
+    });
+    this.rows = metrics.counter({
+      name: 'holdfast_audit_rows_trimmed_total',
+      help: 'Rows of the audit log removed after their retention.',
+    });
+    this.keys = metrics.counter({
+      name: 'holdfast_api_keys_expired_total',
+      help: 'API keys whose expiry was told as an event.',
+    });
+    this.held = metrics.gauge({
+      name: 'holdfast_event_logs_held',
+      help: 'Partitions that keep events beyond their retention because no dispatcher has read them.',
+    });
   }
 
   ran(job: RetentionJob, outcome: 'success' | 'failed'): void {

@@ -27,11 +27,20 @@ export class StoryService {
   /** @throws Refusal NOT_FOUND. An overdue hold is expired by this read. */
   async tell(reservationId: string, trace: RequestTrace): Promise<object> {
     const tag = tagOfReservationId(reservationId, this.redis.partitions);
-    const reply = tag === undefined
-      ? ['NOT_FOUND']
-      : await this.redis.queries.run('inspect_reservation', [reservationKey(tag, reservationId)], [reservationId, this.retentionMs, trace.requestId, traceText(trace)]);
+    const reply =
+      tag === undefined
+        ? ['NOT_FOUND']
+        : await this.redis.queries.run(
+            'inspect_reservation',
+            [reservationKey(tag, reservationId)],
+            [reservationId, this.retentionMs, trace.requestId, traceText(trace)],
+          );
     if (reply[0] !== 'FOUND') {
-      throw new Refusal('NOT_FOUND', 'there is no such reservation, or its record has gone after the retention', { reservation_id: reservationId });
+      throw new Refusal(
+        'NOT_FOUND',
+        'there is no such reservation, or its record has gone after the retention',
+        { reservation_id: reservationId },
+      );
     }
     const [, nowMs, goesAtMs = '', quarantine = '', defect = '', ...rest] = reply;
     const outcome = rest.slice(0, 3);

@@ -1,6 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
-import { budgetIndexKey, partitionCode, partitionOfTenant, RedisService, reservationIndexKey, tagOf, type Reply } from '../redis/index.js';
+import {
+  budgetIndexKey,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  reservationIndexKey,
+  tagOf,
+  type Reply,
+} from '../redis/index.js';
 import { FIGURES, type MovingHold, type Reading } from './reconciliation.js';
 
 /** Budgets that one script reads. */
@@ -69,12 +77,18 @@ export class TenantBooks {
     const index = budgetIndexKey(tagOfTenant(tenantId, this.redis.partitions), tenantId);
     let [after, atMs] = ['', 0];
     do {
-      const [nowMs, next = '', ...rows] = await this.redis.queries.run('verify_budgets', [index], [after, BUDGETS_A_RUN]);
+      const [nowMs, next = '', ...rows] = await this.redis.queries.run(
+        'verify_budgets',
+        [index],
+        [after, BUDGETS_A_RUN],
+      );
       atMs = Number(nowMs);
       for (let start = 0; start < rows.length; start += FIGURES.length + 2) {
         const [member = '', ...values] = rows.slice(start, start + FIGURES.length + 2);
         const [scope, unit] = member.split(' ');
-        const figures = Object.fromEntries(FIGURES.map((name, place) => [name, amountOf(values[place])])) as Reading['figures'];
+        const figures = Object.fromEntries(
+          FIGURES.map((name, place) => [name, amountOf(values[place])]),
+        ) as Reading['figures'];
         const reading = { atMs, figures, status: values[FIGURES.length] ?? '' };
         put(readings, `${unit} ${scope}`, reading);
       }
@@ -84,12 +98,21 @@ export class TenantBooks {
   }
 
   /** Walks all reservations of the tenant, for readings from `firstMs` to `lastMs`. */
-  async walkHolds(tenantId: string, firstMs: number, lastMs: number, names: readonly BudgetName[]): Promise<WalkedHolds> {
+  async walkHolds(
+    tenantId: string,
+    firstMs: number,
+    lastMs: number,
+    names: readonly BudgetName[],
+  ): Promise<WalkedHolds> {
     const index = reservationIndexKey(tagOfTenant(tenantId, this.redis.partitions), tenantId);
     const found: WalkedHolds = { steady: new Map(), moving: new Map(), named: new Map(), unreadable: [] };
     let [walkedMs, walkedId] = ['', ''];
     do {
-      const reply = await this.redis.queries.run('verify_holds', [index], [walkedMs, walkedId, EXAMINED_A_RUN, firstMs, lastMs, ...names]);
+      const reply = await this.redis.queries.run(
+        'verify_holds',
+        [index],
+        [walkedMs, walkedId, EXAMINED_A_RUN, firstMs, lastMs, ...names],
+      );
       [walkedMs, walkedId] = [reply[0] ?? '', reply[1] ?? ''];
       take(reply, found);
     } while (walkedMs !== '');
@@ -117,7 +140,11 @@ function take(reply: Reply, found: WalkedHolds): void {
   for (let left = Number(next()); left > 0; left -= 1) {
     at += 1;
     const [born, ended, amount] = [next(), next(), next()];
-    const hold = { bornMs: Number(born), endedMs: ended === '' ? undefined : Number(ended), amount: BigInt(amount) };
+    const hold = {
+      bornMs: Number(born),
+      endedMs: ended === '' ? undefined : Number(ended),
+      amount: BigInt(amount),
+    };
     for (let budgets = Number(next()); budgets > 0; budgets -= 1) {
       put(found.moving, next(), hold);
     }

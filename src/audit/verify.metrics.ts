@@ -9,8 +9,14 @@ export class VerifyMetrics {
   private readonly unreadables: LabelledCounter;
 
   constructor(metrics: MetricsRegistry) {
-    this.budgets = metrics.counter({ name: 'holdfast_verify_budgets_total', help: 'Budgets that were recomputed from their reservations.' });
-    this.drifts = metrics.counter({ name: 'holdfast_verify_drift_total', help: 'Budgets that did not agree with their reservations, counted at each verification.' });
+    this.budgets = metrics.counter({
+      name: 'holdfast_verify_budgets_total',
+      help: 'Budgets that were recomputed from their reservations.',
+    });
+    this.drifts = metrics.counter({
+      name: 'holdfast_verify_drift_total',
+      help: 'Budgets that did not agree with their reservations, counted at each verification.',
+    });
     this.unreadables = metrics.counter({
       name: 'holdfast_verify_unreadable_total',
       help: 'Live reservations whose records could not be read, counted at each verification.',

@@ -3,7 +3,13 @@ import { decodeCursor, encodeCursor } from '../http/index.js';
 import { fingerprintOf } from '../ledger/index.js';
 import { partitionCode, RedisService, tagOf, tenantIndexKey } from '../redis/index.js';
 import { driftOf, type Drift, type Reading } from './reconciliation.js';
-import { TenantBooks, type BudgetName, type NamedHold, type UnreadableHold, type WalkedHolds } from './tenant-books.js';
+import {
+  TenantBooks,
+  type BudgetName,
+  type NamedHold,
+  type UnreadableHold,
+  type WalkedHolds,
+} from './tenant-books.js';
 import { VerifyMetrics } from './verify.metrics.js';
 
 /** Readings of the budgets at different instants: with so many, even a busy budget was still in one of them. */
@@ -58,22 +64,41 @@ export class VerifyService {
       total.unreadable.push(...report.unreadable.map((hold) => unreadableView(tenantId, hold)));
     }
     const more = next === undefined ? { has_more: false } : { has_more: true, next_cursor: next };
-    return { ok: total.drift.length === 0, tenants: total.tenants, budgets: total.budgets, drift: total.drift, unreadable: total.unreadable, ...more };
+    return {
+      ok: total.drift.length === 0,
+      tenants: total.tenants,
+      budgets: total.budgets,
+      drift: total.drift,
+      unreadable: total.unreadable,
+      ...more,
+    };
   }
 
   /** The tenants in the order of their partitions and creation, from the one on that a cursor names. */
-  private async *tenants(only: string | undefined, cursor = ''): AsyncGenerator<[partition: number, tenantId: string]> {
+  private async *tenants(
+    only: string | undefined,
+    cursor = '',
+  ): AsyncGenerator<[partition: number, tenantId: string]> {
     if (only !== undefined && only !== '') {
       yield [0, only];
       return;
     }
-    const place = cursor === '' ? undefined : decodeCursor(QUESTION, cursor, ({ value }) => Number.isSafeInteger(value) && (value as number) >= 0);
+    const place =
+      cursor === ''
+        ? undefined
+        : decodeCursor(
+            QUESTION,
+            cursor,
+            ({ value }) => Number.isSafeInteger(value) && (value as number) >= 0,
+          );
     const first = (place?.value as number | undefined) ?? 0;
     for (let partition = first; partition < this.redis.partitions; partition += 1) {
       const index = tenantIndexKey(tagOf(partitionCode(partition)));
       let rank = partition === first && place !== undefined ? await this.rankOf(index, place.id) : 0;
       for (;;) {
-        const names = await this.redis.queries.ask((client) => client.zrange(index, rank, String(rank + TENANTS_A_READ - 1)));
+        const names = await this.redis.queries.ask((client) =>
+          client.zrange(index, rank, String(rank + TENANTS_A_READ - 1)),
+        );
         for (const tenantId of names) {
           yield [partition, tenantId];
         }
@@ -98,20 +123,33 @@ export class VerifyService {
     }
     const suspects = new Set(first.drifts.map(({ budget }) => budget));
     const second = await this.look(tenantId, [...suspects]);
-    return { ...second, drifts: second.drifts.filter((found) => suspects.has(found.budget) && !isDrained(found)) };
+    return {
+      ...second,
+      drifts: second.drifts.filter((found) => suspects.has(found.budget) && !isDrained(found)),
+    };
   }
 
   private async look(tenantId: string, names: readonly BudgetName[]): Promise<TenantReport> {
     const { readings, firstMs, lastMs } = await this.books.readBudgets(tenantId, ROUNDS);
     const walked = await this.books.walkHolds(tenantId, firstMs, lastMs, names);
     const budgets = new Set([...readings.keys(), ...walked.steady.keys()]);
-    const drifts = [...budgets].sort().flatMap((budget) => judge(tenantId, budget, readings.get(budget) ?? [], walked));
+    const drifts = [...budgets]
+      .sort()
+      .flatMap((budget) => judge(tenantId, budget, readings.get(budget) ?? [], walked));
     return { budgets: readings.size, drifts, unreadable: walked.unreadable };
   }
 }
 
-function judge(tenantId: string, budget: BudgetName, readings: readonly Reading[], walked: WalkedHolds): BudgetDrift[] {
-  const drift = driftOf(readings, { steady: walked.steady.get(budget) ?? 0n, moving: walked.moving.get(budget) ?? [] });
+function judge(
+  tenantId: string,
+  budget: BudgetName,
+  readings: readonly Reading[],
+  walked: WalkedHolds,
+): BudgetDrift[] {
+  const drift = driftOf(readings, {
+    steady: walked.steady.get(budget) ?? 0n,
+    moving: walked.moving.get(budget) ?? [],
+  });
   return drift === undefined ? [] : [{ tenantId, budget, drift, holds: walked.named.get(budget) ?? [] }];
 }
 
@@ -137,7 +175,13 @@ function driftView({ tenantId, budget, drift, holds }: BudgetDrift): object {
     ...(stored === undefined ? {} : { stored: { ...stored.figures, status: stored.status } }),
     ...(expected === undefined ? {} : { expected, difference: (actual ?? 0n) - expected }),
     reservation_count: holds.length,
-    reservations: holds.slice(0, MOST_NAMED).map(({ reservationId, amount, quarantined }) => ({ reservation_id: reservationId, amount, quarantined })),
+    reservations: holds
+      .slice(0, MOST_NAMED)
+      .map(({ reservationId, amount, quarantined }) => ({
+        reservation_id: reservationId,
+        amount,
+        quarantined,
+      })),
   };
 }
 

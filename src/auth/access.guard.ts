@@ -48,7 +48,9 @@ export class AccessGuard implements CanActivate {
     const rule = this.ruleOf(context.getHandler());
     if (rule === undefined) {
       if (GUARDED.test(request.routeOptions.url ?? request.url)) {
-        throw new Error(`the operation ${request.method} ${request.routeOptions.url ?? ''} declares no access rule`);
+        throw new Error(
+          `the operation ${request.method} ${request.routeOptions.url ?? ''} declares no access rule`,
+        );
       }
       return true;
     }
@@ -80,7 +82,12 @@ export class AccessGuard implements CanActivate {
   }
 
   /** Throws the error, or the refusal of the limit where a source has failed too often with this kind of key. */
-  private fail(error: unknown, kind: 'admin_key' | 'api_key', request: FastifyRequest, reply: FastifyReply): never {
+  private fail(
+    error: unknown,
+    kind: 'admin_key' | 'api_key',
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ): never {
     const limit = this.limits.authFailures;
     if (limit !== undefined && error instanceof Refusal && error.code === 'UNAUTHORIZED') {
       throw limit.exceeded(`${kind} ${sourceOf(request.ip)}`, reply) ?? error;
@@ -107,7 +114,12 @@ export class AccessGuard implements CanActivate {
     return true;
   }
 
-  private admitTenant(caller: TenantCaller, rule: AccessRule, request: FastifyRequest, reply: FastifyReply): true {
+  private admitTenant(
+    caller: TenantCaller,
+    rule: AccessRule,
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ): true {
     request.caller = caller;
     reply.header('X-Cycles-Tenant', caller.tenantId);
     if (this.limits.perKey === undefined || rule.plane !== 'runtime') {

@@ -95,7 +95,10 @@ export class ApiKeyVerifier {
       .then((reply) => {
         const verdict = this.verdictOf(reply);
         if (typeof verdict === 'object' && this.asking.get(secretHash) === lookup) {
-          this.known.set(secretHash, verdict, { start, ttl: Math.max(1, Math.min(LIFETIME_MS, Number(reply[3]))) });
+          this.known.set(secretHash, verdict, {
+            start,
+            ttl: Math.max(1, Math.min(LIFETIME_MS, Number(reply[3]))),
+          });
         }
         return verdict;
       })
@@ -108,7 +111,8 @@ export class ApiKeyVerifier {
     return lookup;
   }
 
-  private verdictOf([word = '', keyId = '', tenantId = '', , permissions, scopeFilter]: Reply): TenantCaller | AuthFailure {
+  private verdictOf([word = '', keyId = '', tenantId = '', , permissions, scopeFilter]: Reply):
+    TenantCaller | AuthFailure {
     if (word !== 'OK') {
       const failure = FAILURES[word];
       if (failure === undefined) {

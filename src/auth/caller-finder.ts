@@ -17,11 +17,13 @@ export class CallerFinder {
   /** @param rule of the operation; without one either key counts. Never rejects: undefined also when the store cannot tell. */
   async find(request: FastifyRequest, rule: AccessRule | undefined): Promise<Caller | undefined> {
     try {
-      const adminKey = rule === undefined || rule.admin === true ? presentedKey(request, ADMIN_KEY_HEADER) : undefined;
+      const adminKey =
+        rule === undefined || rule.admin === true ? presentedKey(request, ADMIN_KEY_HEADER) : undefined;
       if (adminKey !== undefined) {
         return this.adminKey.matches(adminKey) ? { kind: 'admin' } : undefined;
       }
-      const secret = rule === undefined || rule.tenant !== undefined ? presentedKey(request, API_KEY_HEADER) : undefined;
+      const secret =
+        rule === undefined || rule.tenant !== undefined ? presentedKey(request, API_KEY_HEADER) : undefined;
       return secret === undefined ? undefined : await this.verifier.verify(secret);
     } catch {
       return undefined;

@@ -31,7 +31,10 @@ export class KeyRevocations implements OnModuleInit {
     try {
       await subscriber.subscribe(keyRevokedChannel());
     } catch (error) {
-      this.logger.warn({ err: error }, 'revoked API keys cannot be heard of; each keeps working for up to a second');
+      this.logger.warn(
+        { err: error },
+        'revoked API keys cannot be heard of; each keeps working for up to a second',
+      );
     }
   }
 }

@@ -1,6 +1,7 @@
 import { PERMISSIONS, type Permission } from './permissions.js';
 
-const LEGACY = 'Of the protocol for old keys. Makes a capability of the same name true where there is one; no operation needs it';
+const LEGACY =
+  'Of the protocol for old keys. Makes a capability of the same name true where there is one; no operation needs it';
 
 /** What each permission lets a key do. The README's table and the API's documentation are made of it. */
 export const PERMISSION_WORDS: Readonly<Record<Permission, string>> = {

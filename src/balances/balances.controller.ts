@@ -22,9 +22,17 @@ export class BalancesController {
   @Access({ plane: 'runtime', tenant: 'balances:read' })
   @LimitedQuery()
   @ApiOperation({ operationId: 'getBalances', summary: 'Query current budget balances across scopes' })
-  @Answers(200, 'BalanceResponse', 'Balances of a subject; with tenant_id, scope_prefix or unit each is a BudgetLedger, as in listBudgets')
+  @Answers(
+    200,
+    'BalanceResponse',
+    'Balances of a subject; with tenant_id, scope_prefix or unit each is a BudgetLedger, as in listBudgets',
+  )
   @QuerySchema(BalancesQueryDto)
-  async list(@Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async list(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     const asked = validate(query);
     const service = asksForLedgers(asked) ? this.ledgers : this.service;
     sendJson(reply, 200, await service.list(request.caller as TenantCaller, asked));

@@ -4,5 +4,9 @@ import { BalancesController } from './balances.controller.js';
 import { BalancesService } from './balances.service.js';
 import { LedgersService } from './ledgers.service.js';
 
-@Module({ imports: [BudgetsModule], controllers: [BalancesController], providers: [BalancesService, LedgersService] })
+@Module({
+  imports: [BudgetsModule],
+  controllers: [BalancesController],
+  providers: [BalancesService, LedgersService],
+})
 export class BalancesModule {}

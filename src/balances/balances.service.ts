@@ -39,12 +39,17 @@ export class BalancesService {
   async list(caller: TenantCaller, query: BalancesQueryDto): Promise<string> {
     const given = SCOPE_LEVELS.filter((level) => query[level] !== undefined);
     if (given.length === 0) {
-      throw new Refusal('INVALID_REQUEST', `at least one of ${SCOPE_LEVELS.join(', ')} must be given, or for the governance view one of tenant_id, scope_prefix, unit`);
+      throw new Refusal(
+        'INVALID_REQUEST',
+        `at least one of ${SCOPE_LEVELS.join(', ')} must be given, or for the governance view one of tenant_id, scope_prefix, unit`,
+      );
     }
     if (query.tenant !== undefined && query.tenant.toLowerCase() !== caller.tenantId) {
       throw new Refusal('FORBIDDEN', 'tenant is not the tenant of the API key', { field: 'tenant' });
     }
-    const segments = given.filter((level) => level !== 'tenant').map((level) => `${level}:${query[level]?.toLowerCase()}`);
+    const segments = given
+      .filter((level) => level !== 'tenant')
+      .map((level) => `${level}:${query[level]?.toLowerCase()}`);
     segments.unshift(`tenant:${caller.tenantId}`);
     const deepest = segments.pop() as string;
     const children = query.include_children === true;
@@ -56,22 +61,37 @@ export class BalancesService {
     const prefix = [...segments, deepest].slice(0, gap === -1 ? undefined : gap + 1).join('/');
     const limit = query.limit ?? DEFAULT_LIMIT;
     // One more than the page holds tells whether there is another page.
-    const found = await this.find(budgetIndexKey(tag, caller.tenantId), { prefix, deepest, segments, children }, after, limit + 1);
+    const found = await this.find(
+      budgetIndexKey(tag, caller.tenantId),
+      { prefix, deepest, segments, children },
+      after,
+      limit + 1,
+    );
     const last = found.length > limit ? found[limit - 1] : undefined;
     const balances = found
       .slice(0, limit)
       .filter(({ scope }) => caller.scopeFilter.length === 0 || scopeAllowed(caller.scopeFilter, scope))
       .map(({ scope, unit, figures }) => balanceJson(scope, unit, figures));
-    const more = last === undefined ? '"has_more":false' : `"has_more":true,"next_cursor":"${encodeCursor(question, { value: `${last.scope} ${last.unit}`, id: '' })}"`;
+    const more =
+      last === undefined
+        ? '"has_more":false'
+        : `"has_more":true,"next_cursor":"${encodeCursor(question, { value: `${last.scope} ${last.unit}`, id: '' })}"`;
     return `{"balances":[${balances.join(',')}],${more}}`;
   }
 
   /** The next budgets that match, in the order of the index. @throws StoreUnavailable */
-  private async find(index: string, { prefix, deepest, segments, children }: Question, after: string, wanted: number): Promise<Found[]> {
+  private async find(
+    index: string,
+    { prefix, deepest, segments, children }: Question,
+    after: string,
+    wanted: number,
+  ): Promise<Found[]> {
     const found: Found[] = [];
-    for (let place = after; ; ) {
+    for (let place = after; ;) {
       const [next = '', ...rows] = await this.redis.queries.run(
-        'balances', [index], [place, wanted - found.length, EXAMINED_A_RUN, children ? 1 : 0, prefix, deepest, ...segments],
+        'balances',
+        [index],
+        [place, wanted - found.length, EXAMINED_A_RUN, children ? 1 : 0, prefix, deepest, ...segments],
       );
       for (let row = 0; row < rows.length; row += 3) {
         const [scope, unit, figures] = rows.slice(row, row + 3) as [string, string, string];

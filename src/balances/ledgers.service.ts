@@ -18,7 +18,11 @@ export class LedgersService {
   async list(caller: TenantCaller, query: BalancesQueryDto): Promise<string> {
     const foreign = [...SCOPE_LEVELS, 'include_children' as const].find((name) => query[name] !== undefined);
     if (foreign !== undefined) {
-      throw new Refusal('INVALID_REQUEST', `${foreign} cannot be combined with tenant_id, scope_prefix or unit: they ask for the governance view`, { field: foreign });
+      throw new Refusal(
+        'INVALID_REQUEST',
+        `${foreign} cannot be combined with tenant_id, scope_prefix or unit: they ask for the governance view`,
+        { field: foreign },
+      );
     }
     const { tenant_id, scope_prefix, unit, limit, cursor } = query;
     const { rows, ...rest } = await this.budgets.list(caller, {

@@ -59,7 +59,10 @@ export class ConcurrencyLimiter {
   longestWaitMs(now: number): number {
     let longest = 0;
     for (const [owner, queue] of this.queues) {
-      const first = this.countOf(owner) < this.limits.perOwner ? queue.find(({ claim }) => claim.slow !== true) : undefined;
+      const first =
+        this.countOf(owner) < this.limits.perOwner
+          ? queue.find(({ claim }) => claim.slow !== true)
+          : undefined;
       longest = first === undefined ? longest : Math.max(longest, now - first.since);
     }
     return longest;
@@ -87,7 +90,10 @@ export class ConcurrencyLimiter {
     if (this.closed) {
       return 'closed';
     }
-    if (waitMs === 0 || (this.queues.get(claim.owner)?.length ?? 0) >= (this.limits.waitingPerOwner ?? Infinity)) {
+    if (
+      waitMs === 0 ||
+      (this.queues.get(claim.owner)?.length ?? 0) >= (this.limits.waitingPerOwner ?? Infinity)
+    ) {
       return 'full';
     }
     return this.wait(claim, waitMs, signal);
@@ -113,7 +119,11 @@ export class ConcurrencyLimiter {
     }
   }
 
-  private wait(claim: Claim, waitMs: number | undefined, signal: AbortSignal | undefined): Promise<'taken' | Denial> {
+  private wait(
+    claim: Claim,
+    waitMs: number | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<'taken' | Denial> {
     return new Promise((resolve) => {
       const leave = (): void => waiter.end('gone');
       const timer = waitMs === undefined ? undefined : setTimeout(() => waiter.end('late'), waitMs);
@@ -168,7 +178,9 @@ export class ConcurrencyLimiter {
 
   private fits({ owner, slow }: Claim): boolean {
     const { total, perOwner } = this.limits;
-    return this.taken < total && (slow !== true || this.takenBySlow < total / 2) && this.countOf(owner) < perOwner;
+    return (
+      this.taken < total && (slow !== true || this.takenBySlow < total / 2) && this.countOf(owner) < perOwner
+    );
   }
 
   private countOf(owner: string): number {

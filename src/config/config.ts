@@ -36,7 +36,8 @@ export interface ClusterRedisConfig extends RedisAccess {
   readonly nodes: readonly Endpoint[];
 }
 
-export type RedisConfig = { readonly mode: 'embedded' } | SingleRedisConfig | SentinelRedisConfig | ClusterRedisConfig;
+export type RedisConfig =
+  { readonly mode: 'embedded' } | SingleRedisConfig | SentinelRedisConfig | ClusterRedisConfig;
 
 export interface HoldfastConfig {
   readonly port: number;
@@ -114,7 +115,12 @@ export class ConfigError extends Error {
 /** In-flight requests get this long at shutdown; the whole stop must stay under 10 s, Redis and its child included. */
 export const SHUTDOWN_GRACE_MS = 8000;
 
-function queryLimits(reading: Reading): Pick<HoldfastConfig, 'queryConcurrency' | 'queryConcurrencyPerTenant' | 'queryQueueMs' | 'queryTimeShare'> {
+function queryLimits(
+  reading: Reading,
+): Pick<
+  HoldfastConfig,
+  'queryConcurrency' | 'queryConcurrencyPerTenant' | 'queryQueueMs' | 'queryTimeShare'
+> {
   return {
     queryConcurrency: reading.required(VARIABLES.queryConcurrency),
     queryConcurrencyPerTenant: reading.required(VARIABLES.queryConcurrencyPerTenant),
@@ -123,7 +129,15 @@ function queryLimits(reading: Reading): Pick<HoldfastConfig, 'queryConcurrency' 
   };
 }
 
-function webhookSettings(reading: Reading): Pick<HoldfastConfig, Extract<keyof typeof VARIABLES, `webhook${string}Ms` | `webhook${string}Days` | 'webhookConcurrency' | 'webhookUnboundSecrets'>> {
+function webhookSettings(
+  reading: Reading,
+): Pick<
+  HoldfastConfig,
+  Extract<
+    keyof typeof VARIABLES,
+    `webhook${string}Ms` | `webhook${string}Days` | 'webhookConcurrency' | 'webhookUnboundSecrets'
+  >
+> {
   return {
     webhookUnboundSecrets: reading.required(VARIABLES.webhookUnboundSecrets),
     webhookTimeoutMs: reading.required(VARIABLES.webhookTimeoutMs),
@@ -150,7 +164,9 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
     reading.refuse('ADMIN_API_KEY is required with an external Redis: set at least 16 characters');
   }
   if (redis.mode !== 'embedded' && !reading.isSet(VARIABLES.webhookSecretEncryptionKey)) {
-    reading.refuse('WEBHOOK_SECRET_ENCRYPTION_KEY is required with an external Redis: set 32 bytes, written as 64 hex digits or as base64');
+    reading.refuse(
+      'WEBHOOK_SECRET_ENCRYPTION_KEY is required with an external Redis: set 32 bytes, written as 64 hex digits or as base64',
+    );
   }
   const config: HoldfastConfig = {
     port: reading.required(VARIABLES.port),

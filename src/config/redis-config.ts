@@ -15,7 +15,9 @@ interface Access {
 
 /** Which Redis to use: one of three addressings, or none of them for the embedded one. */
 export function readRedis(reading: Reading): RedisConfig {
-  const addressings = [VARIABLES.redisUrl, VARIABLES.sentinels, VARIABLES.clusterNodes].filter((one) => reading.isSet(one));
+  const addressings = [VARIABLES.redisUrl, VARIABLES.sentinels, VARIABLES.clusterNodes].filter((one) =>
+    reading.isSet(one),
+  );
   if (addressings.length > 1) {
     reading.refuse(`${addressings.map((one) => one.name).join(' and ')} exclude each other; set one of them`);
     return EMBEDDED;
@@ -36,10 +38,17 @@ export function readRedis(reading: Reading): RedisConfig {
 
 /** A password without an address is a forgotten address, and would silently start an empty embedded ledger. */
 function refuseAccessWithoutAddress(reading: Reading): void {
-  const access = [VARIABLES.redisUsername, VARIABLES.redisPassword, VARIABLES.redisTls, VARIABLES.redisTlsCaFile];
+  const access = [
+    VARIABLES.redisUsername,
+    VARIABLES.redisPassword,
+    VARIABLES.redisTls,
+    VARIABLES.redisTlsCaFile,
+  ];
   for (const variable of [...access, VARIABLES.sentinelPassword, VARIABLES.redisTlsRejectUnauthorized]) {
     if (reading.isSet(variable)) {
-      reading.refuse(`${variable.name} is set without REDIS_URL, REDIS_SENTINELS or REDIS_CLUSTER_NODES; set one of them`);
+      reading.refuse(
+        `${variable.name} is set without REDIS_URL, REDIS_SENTINELS or REDIS_CLUSTER_NODES; set one of them`,
+      );
     }
   }
 }
@@ -124,10 +133,14 @@ function readCa(reading: Reading, file: string): string | undefined {
     if (pem.includes('-----BEGIN CERTIFICATE-----')) {
       return pem;
     }
-    reading.refuse(`REDIS_TLS_CA_FILE: ${JSON.stringify(file)} holds no PEM certificate; give a file that does`);
+    reading.refuse(
+      `REDIS_TLS_CA_FILE: ${JSON.stringify(file)} holds no PEM certificate; give a file that does`,
+    );
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    reading.refuse(`REDIS_TLS_CA_FILE: ${JSON.stringify(file)} cannot be read (${code}); give a readable PEM file`);
+    reading.refuse(
+      `REDIS_TLS_CA_FILE: ${JSON.stringify(file)} cannot be read (${code}); give a readable PEM file`,
+    );
   }
   return undefined;
 }

@@ -12,7 +12,8 @@ const WEBHOOK_KEY: KeptSecret = {
   what: 'the key that encrypts webhook secrets',
   make: () => randomBytes(32).toString('hex'),
   isSound: (text) => HEX_KEY.test(text),
-  complaint: 'holds no key of 32 bytes in hex; restore it, for without it no stored webhook secret can be read, or set WEBHOOK_SECRET_ENCRYPTION_KEY',
+  complaint:
+    'holds no key of 32 bytes in hex; restore it, for without it no stored webhook secret can be read, or set WEBHOOK_SECRET_ENCRYPTION_KEY',
 };
 
 /**
@@ -26,7 +27,9 @@ export function resolveWebhookSecretKey(config: HoldfastConfig, logger: Logger):
   }
   const { text, file, fresh } = keepSecret(config, WEBHOOK_KEY);
   if (fresh) {
-    logger.info(`made the key that encrypts webhook secrets, kept in ${file}; a backup of the ledger needs it too`);
+    logger.info(
+      `made the key that encrypts webhook secrets, kept in ${file}; a backup of the ledger needs it too`,
+    );
   }
   return Buffer.from(text, 'hex');
 }

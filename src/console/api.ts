@@ -21,17 +21,26 @@ export class Api {
 
   /** @throws DemoError when no answer comes, or one that is no JSON object; no body at all counts as an empty one. */
   async call(method: Method, path: string, body?: object): Promise<Answer> {
-    const headers = body === undefined ? this.credential : { ...this.credential, 'Content-Type': 'application/json' };
+    const headers =
+      body === undefined ? this.credential : { ...this.credential, 'Content-Type': 'application/json' };
     const content = body === undefined ? {} : { body: JSON.stringify(body) };
     let text: string;
     let status: number;
     try {
-      const response = await fetch(this.baseUrl + path, { method, headers, ...content, signal: AbortSignal.timeout(TIMEOUT_MS) });
+      const response = await fetch(this.baseUrl + path, {
+        method,
+        headers,
+        ...content,
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      });
       ({ status } = response);
       text = await response.text();
     } catch (error) {
       const { cause, message } = error as Error;
-      throw new DemoError(`${method} ${path}: no answer (${cause instanceof Error ? cause.message : message})`, { cause: error });
+      throw new DemoError(
+        `${method} ${path}: no answer (${cause instanceof Error ? cause.message : message})`,
+        { cause: error },
+      );
     }
     try {
       return { status, body: text === '' ? {} : (JSON.parse(text) as Answer['body']) };
@@ -44,7 +53,13 @@ export class Api {
    * Calls and checks the status.
    * @throws DemoError that names the step, what was expected and what came instead.
    */
-  async expect(step: string, statuses: readonly number[], method: Method, path: string, body?: object): Promise<Answer> {
+  async expect(
+    step: string,
+    statuses: readonly number[],
+    method: Method,
+    path: string,
+    body?: object,
+  ): Promise<Answer> {
     const answer = await this.call(method, path, body);
     if (!statuses.includes(answer.status)) {
       throw new DemoError(`${step}: expected ${statuses.join(' or ')}, got ${describe(answer)}`);
@@ -54,5 +69,7 @@ export class Api {
 }
 
 export function describe({ status, body }: Answer): string {
-  return typeof body['error'] === 'string' ? `${status} ${body['error']}: ${String(body['message'])}` : `${status} ${JSON.stringify(body)}`;
+  return typeof body['error'] === 'string'
+    ? `${status} ${body['error']}: ${String(body['message'])}`
+    : `${status} ${JSON.stringify(body)}`;
 }

@@ -28,14 +28,22 @@ export function balancesIn(step: string, { body }: Answer): Balances {
         throw new DemoError(`${step}: the answer holds no balance of ${scope}`);
       }
       const { remaining, reserved, spent, allocated } = found;
-      const figures = { remaining: remaining.amount, reserved: reserved?.amount ?? 0, spent: spent?.amount ?? 0, allocated: allocated?.amount ?? 0 };
+      const figures = {
+        remaining: remaining.amount,
+        reserved: reserved?.amount ?? 0,
+        spent: spent?.amount ?? 0,
+        allocated: allocated?.amount ?? 0,
+      };
       return [scope, figures];
     }),
   );
 }
 
 export async function readBalances(step: string, api: Api): Promise<Balances> {
-  return balancesIn(step, await api.expect(step, [200], 'GET', `/v1/balances?tenant=${TENANT}&include_children=true&limit=200`));
+  return balancesIn(
+    step,
+    await api.expect(step, [200], 'GET', `/v1/balances?tenant=${TENANT}&include_children=true&limit=200`),
+  );
 }
 
 /** Why `after` is not `before` with the given changes at every scope, in words; undefined when it is. */

@@ -25,7 +25,10 @@ export interface DemoLedgerOptions {
  */
 export async function prepareLedger(options: DemoLedgerOptions): Promise<string> {
   const admin = new Api(options.baseUrl, { 'X-Admin-API-Key': options.adminKey });
-  const tenant = await admin.expect('the demo tenant', [200, 201], 'POST', '/v1/admin/tenants', { tenant_id: TENANT, name: 'Demo' });
+  const tenant = await admin.expect('the demo tenant', [200, 201], 'POST', '/v1/admin/tenants', {
+    tenant_id: TENANT,
+    name: 'Demo',
+  });
   options.print(`Tenant   ${TENANT}: ${tenant.status === 201 ? 'made' : 'found from an earlier start'}`);
   const apiKey = await findOrMakeKey(admin, options);
   await prepareBudgets(admin, new Api(options.baseUrl, { 'X-Cycles-API-Key': apiKey }), options);
@@ -36,7 +39,10 @@ async function findOrMakeKey(admin: Api, { baseUrl, dataDir, print }: DemoLedger
   const file = join(dataDir, 'demo-api-key');
   const kept = readKept(file);
   if (kept !== undefined) {
-    const answer = await new Api(baseUrl, { 'X-Cycles-API-Key': kept }).call('GET', `/v1/balances?tenant=${TENANT}`);
+    const answer = await new Api(baseUrl, { 'X-Cycles-API-Key': kept }).call(
+      'GET',
+      `/v1/balances?tenant=${TENANT}`,
+    );
     if (answer.status === 200) {
       print(`API key  the one kept in ${file}`);
       return kept;
@@ -46,7 +52,10 @@ async function findOrMakeKey(admin: Api, { baseUrl, dataDir, print }: DemoLedger
     }
     print(`API key  the one kept in ${file} is not valid any more`);
   }
-  const answer = await admin.expect('the demo key', [201], 'POST', '/v1/admin/api-keys', { tenant_id: TENANT, name: 'npm run up' });
+  const answer = await admin.expect('the demo key', [201], 'POST', '/v1/admin/api-keys', {
+    tenant_id: TENANT,
+    name: 'npm run up',
+  });
   const apiKey = String(answer.body['key_secret']);
   keep(file, dataDir, apiKey);
   print(`API key  made, and kept in ${file}`);
@@ -68,7 +77,10 @@ function keep(file: string, dataDir: string, apiKey: string): void {
     writeFileSync(file, `${apiKey}\n`, { mode: 0o600 });
     chmodSync(file, 0o600);
   } catch (error) {
-    throw new DemoError(`the demo key cannot be kept in ${file} (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`, { cause: error });
+    throw new DemoError(
+      `the demo key cannot be kept in ${file} (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`,
+      { cause: error },
+    );
   }
 }
 
@@ -85,11 +97,18 @@ async function prepareBudgets(admin: Api, tenant: Api, { runId, print }: DemoLed
   const balances = await readBalances('the demo budgets', tenant);
   const found = SCOPES.length - made;
   const spent = amount(balances.get(SCOPES[0] as string)?.spent ?? 0);
-  print(`Budgets  ${found === 0 ? `made at ${made} scopes` : `found at ${found} scopes, ${spent} tokens spent so far${made === 0 ? '' : `; made at ${made}`}`}`);
+  print(
+    `Budgets  ${found === 0 ? `made at ${made} scopes` : `found at ${found} scopes, ${spent} tokens spent so far${made === 0 ? '' : `; made at ${made}`}`}`,
+  );
   for (const [scope, tokens] of Object.entries(ALLOCATIONS)) {
     if ((balances.get(scope)?.remaining ?? 0) < ENOUGH) {
       const path = `/v1/admin/budgets/fund?tenant_id=${TENANT}&scope=${encodeURIComponent(scope)}&unit=${UNIT}`;
-      const credit = { operation: 'CREDIT', amount: { unit: UNIT, amount: tokens }, idempotency_key: `top-up-${runId}`, reason: 'npm run up' };
+      const credit = {
+        operation: 'CREDIT',
+        amount: { unit: UNIT, amount: tokens },
+        idempotency_key: `top-up-${runId}`,
+        reason: 'npm run up',
+      };
       await admin.expect('the top-up', [200], 'POST', path, credit);
       print(`         ${scope} was nearly used up, and got ${amount(tokens)} more`);
     }

@@ -30,7 +30,10 @@ export class DemoReceiver {
     const server = createServer();
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
-    const receiver = new DemoReceiver(server, `http://127.0.0.1:${(server.address() as AddressInfo).port}/expired`);
+    const receiver = new DemoReceiver(
+      server,
+      `http://127.0.0.1:${(server.address() as AddressInfo).port}/expired`,
+    );
     server.on('request', (request, response) => {
       const chunks: Buffer[] = [];
       request.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -48,18 +51,34 @@ export class DemoReceiver {
   }
 
   private take(body: string, headers: IncomingHttpHeaders): void {
-    const { event_id: eventId, event_type: eventType, timestamp, data } = JSON.parse(body) as {
-      event_id: string; event_type: string; timestamp: string; data: { reservation_id?: string };
+    const {
+      event_id: eventId,
+      event_type: eventType,
+      timestamp,
+      data,
+    } = JSON.parse(body) as {
+      event_id: string;
+      event_type: string;
+      timestamp: string;
+      data: { reservation_id?: string };
     };
     const delay_ms = Math.max(0, new Date().getTime() - Date.parse(timestamp));
-    this.arrivals.push({ eventId, eventType, reservationId: data.reservation_id ?? '', delay_ms, verified: this.verify(body, headers) });
+    this.arrivals.push({
+      eventId,
+      eventType,
+      reservationId: data.reservation_id ?? '',
+      delay_ms,
+      verified: this.verify(body, headers),
+    });
   }
 
   /** As any receiver would: with the secret, the exact bytes and nothing of Holdfast's. */
   private verify(body: string, headers: IncomingHttpHeaders): boolean {
     const protocol = `sha256=${createHmac('sha256', this.secret).update(body).digest('hex')}`;
     const signed = `${String(headers['webhook-id'])}.${String(headers['webhook-timestamp'])}.${body}`;
-    const standard = `v1,${createHmac('sha256', Buffer.from(this.secret.slice('whsec_'.length), 'base64')).update(signed).digest('base64')}`;
+    const standard = `v1,${createHmac('sha256', Buffer.from(this.secret.slice('whsec_'.length), 'base64'))
+      .update(signed)
+      .digest('base64')}`;
     return same(headers['x-cycles-signature'], protocol) && same(headers['webhook-signature'], standard);
   }
 }

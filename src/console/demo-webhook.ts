@@ -41,7 +41,11 @@ export class DemoWebhook {
   /** @throws DemoError */
   static async open({ baseUrl, adminKey, dataDir }: DemoWebhookOptions): Promise<DemoWebhook> {
     const admin = new Api(baseUrl, { 'X-Admin-API-Key': adminKey });
-    const webhook = new DemoWebhook(admin, await DemoReceiver.start(), join(dataDir, 'demo-webhook-security.json'));
+    const webhook = new DemoWebhook(
+      admin,
+      await DemoReceiver.start(),
+      join(dataDir, 'demo-webhook-security.json'),
+    );
     try {
       await webhook.subscribe();
     } catch (error) {
@@ -62,12 +66,16 @@ export class DemoWebhook {
       const arrival = this.receiver.arrivals.find((candidate) => candidate.reservationId === reservationId);
       if (arrival !== undefined) {
         if (arrival.eventType !== 'reservation.expired' || !arrival.verified) {
-          throw new DemoError(`webhook: expected a signed reservation.expired, got ${arrival.eventType}, ${arrival.verified ? 'signed' : 'whose signature is wrong'}`);
+          throw new DemoError(
+            `webhook: expected a signed reservation.expired, got ${arrival.eventType}, ${arrival.verified ? 'signed' : 'whose signature is wrong'}`,
+          );
         }
         return arrival;
       }
       if (performance.now() > giveUp) {
-        throw new DemoError(`webhook: no event arrived within ${PATIENCE_MS} ms; does the role \`dispatcher\` run?`);
+        throw new DemoError(
+          `webhook: no event arrived within ${PATIENCE_MS} ms; does the role \`dispatcher\` run?`,
+        );
       }
       await delay(POLL_MS);
     }
@@ -96,13 +104,24 @@ export class DemoWebhook {
       allow_http: true,
     });
     const request = { name: NAME, url: this.receiver.url, event_types: ['reservation.expired'] };
-    const answer = await this.admin.expect('the subscription', [201], 'POST', `${WEBHOOKS}?tenant_id=${TENANT}`, request);
+    const answer = await this.admin.expect(
+      'the subscription',
+      [201],
+      'POST',
+      `${WEBHOOKS}?tenant_id=${TENANT}`,
+      request,
+    );
     this.receiver.secret = String(answer.body['signing_secret']);
   }
 
   /** Takes away what this start, or an interrupted one before it, has set up. */
   private async tidyUp(): Promise<void> {
-    const { body } = await this.admin.expect('the subscriptions', [200], 'GET', `${WEBHOOKS}?tenant_id=${TENANT}&search=${LOOPBACK}&limit=100`);
+    const { body } = await this.admin.expect(
+      'the subscriptions',
+      [200],
+      'GET',
+      `${WEBHOOKS}?tenant_id=${TENANT}&search=${LOOPBACK}&limit=100`,
+    );
     const listed = body['subscriptions'] as readonly { subscription_id: string; name?: string }[];
     for (const { subscription_id: id } of listed.filter(({ name }) => name === NAME)) {
       await this.admin.expect('the subscription', [204], 'DELETE', `${WEBHOOKS}/${id}`);
@@ -119,7 +138,9 @@ export class DemoWebhook {
       mkdirSync(join(this.keptFile, '..'), { recursive: true, mode: 0o700 });
       writeFileSync(this.keptFile, JSON.stringify(config), { mode: 0o600 });
     } catch (error) {
-      throw new DemoError(`the webhook security configuration cannot be kept in ${this.keptFile}`, { cause: error });
+      throw new DemoError(`the webhook security configuration cannot be kept in ${this.keptFile}`, {
+        cause: error,
+      });
     }
   }
 }

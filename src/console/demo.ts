@@ -1,7 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Api, describe, DemoError, type Answer } from './api.js';
-import { balancesIn, deviation, readBalances, someReserved, type Balances, type Figures } from './balances.js';
+import {
+  balancesIn,
+  deviation,
+  readBalances,
+  someReserved,
+  type Balances,
+  type Figures,
+} from './balances.js';
 import { prepareLedger } from './demo-ledger.js';
 import { SCOPES, SUBJECT, TENANT, UNIT } from './demo-scopes.js';
 import { DemoWebhook } from './demo-webhook.js';
@@ -50,7 +57,12 @@ export async function runDemo(options: DemoOptions): Promise<DemoResult> {
   return { apiKey, runId };
 }
 
-async function showRounds(api: Api, options: DemoOptions, runId: string, webhook: DemoWebhook): Promise<void> {
+async function showRounds(
+  api: Api,
+  options: DemoOptions,
+  runId: string,
+  webhook: DemoWebhook,
+): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     const before = await readBalances('the balances', api);
     try {
@@ -86,21 +98,43 @@ class Round {
 
   private async reserveAndCommit(): Promise<void> {
     const held = await this.reserve(FIRST_HOLD, { ttl_ms: 60_000 });
-    this.tell(`Reserve ${amount(FIRST_HOLD)} tokens: all three budgets hold them`, `reservation ${held.id}`, balancesIn('reserve', held.answer), {
-      remaining: -FIRST_HOLD,
-      reserved: FIRST_HOLD,
-    });
+    this.tell(
+      `Reserve ${amount(FIRST_HOLD)} tokens: all three budgets hold them`,
+      `reservation ${held.id}`,
+      balancesIn('reserve', held.answer),
+      {
+        remaining: -FIRST_HOLD,
+        reserved: FIRST_HOLD,
+      },
+    );
     const body = { idempotency_key: `${this.keyPrefix}-commit`, actual: { unit: UNIT, amount: REALLY_USED } };
-    const committed = await this.api.expect('commit', [200], 'POST', `/v1/reservations/${held.id}/commit`, body);
+    const committed = await this.api.expect(
+      'commit',
+      [200],
+      'POST',
+      `/v1/reservations/${held.id}/commit`,
+      body,
+    );
     const unused = FIRST_HOLD - REALLY_USED;
-    if (committed.body['status'] !== 'COMMITTED' || amountIn(committed, 'charged') !== REALLY_USED || amountIn(committed, 'released') !== unused) {
-      throw new DemoError(`commit: expected ${REALLY_USED} charged and ${unused} released, got ${describe(committed)}`);
+    if (
+      committed.body['status'] !== 'COMMITTED' ||
+      amountIn(committed, 'charged') !== REALLY_USED ||
+      amountIn(committed, 'released') !== unused
+    ) {
+      throw new DemoError(
+        `commit: expected ${REALLY_USED} charged and ${unused} released, got ${describe(committed)}`,
+      );
     }
-    this.tell(`Commit the ${amount(REALLY_USED)} really used: ${amount(unused)} flow back`, 'COMMITTED', balancesIn('commit', committed), {
-      remaining: unused,
-      reserved: -FIRST_HOLD,
-      spent: REALLY_USED,
-    });
+    this.tell(
+      `Commit the ${amount(REALLY_USED)} really used: ${amount(unused)} flow back`,
+      'COMMITTED',
+      balancesIn('commit', committed),
+      {
+        remaining: unused,
+        reserved: -FIRST_HOLD,
+        spent: REALLY_USED,
+      },
+    );
   }
 
   /** @returns the reservation that expired */
@@ -108,10 +142,15 @@ class Round {
     const afterCommit = this.latest;
     const held = await this.reserve(SECOND_HOLD, { ttl_ms: SHORT_TTL_MS, grace_period_ms: 0 });
     const deadline = performance.now() + SHORT_TTL_MS;
-    this.tell(`Reserve ${amount(SECOND_HOLD)} for one second, and walk away`, `reservation ${held.id}`, balancesIn('reserve', held.answer), {
-      remaining: -SECOND_HOLD,
-      reserved: SECOND_HOLD,
-    });
+    this.tell(
+      `Reserve ${amount(SECOND_HOLD)} for one second, and walk away`,
+      `reservation ${held.id}`,
+      balancesIn('reserve', held.answer),
+      {
+        remaining: -SECOND_HOLD,
+        reserved: SECOND_HOLD,
+      },
+    );
     // Reading the reservation itself would expire it on access; balances change nothing, so this is the sweeper's work.
     const giveUp = deadline + this.options.sweepIntervalMs + EXPIRY_PATIENCE_MS;
     let balances = await readBalances('expiry', this.api);
@@ -121,7 +160,9 @@ class Round {
     }
     const lateness_ms = Math.round(performance.now() - deadline);
     if (deviation(afterCommit, balances, {}) !== undefined) {
-      throw new DemoError(`expiry: ${deviation(afterCommit, balances, {})} ${lateness_ms} ms after the deadline; does the role \`sweeper\` run?`);
+      throw new DemoError(
+        `expiry: ${deviation(afterCommit, balances, {})} ${lateness_ms} ms after the deadline; does the role \`sweeper\` run?`,
+      );
     }
     if (lateness_ms < -POLL_MS) {
       throw new DemoError(`expiry: the hold was given back ${-lateness_ms} ms before its deadline`);
@@ -131,7 +172,10 @@ class Round {
       throw new DemoError(`expiry: expected RESERVATION_EXPIRED, got ${describe(answer)}`);
     }
     const seen = `RESERVATION_EXPIRED, seen ${Math.max(0, lateness_ms)} ms after its deadline`;
-    this.tell('Nobody commits it: the sweeper expires it and gives the budget back', seen, balances, { remaining: SECOND_HOLD, reserved: -SECOND_HOLD });
+    this.tell('Nobody commits it: the sweeper expires it and gives the budget back', seen, balances, {
+      remaining: SECOND_HOLD,
+      reserved: -SECOND_HOLD,
+    });
     return held.id;
   }
 
@@ -145,7 +189,10 @@ class Round {
     );
   }
 
-  private async reserve(tokens: number, lease: Readonly<Record<string, number>>): Promise<{ id: string; answer: Answer }> {
+  private async reserve(
+    tokens: number,
+    lease: Readonly<Record<string, number>>,
+  ): Promise<{ id: string; answer: Answer }> {
     const answer = await this.api.expect('reserve', [200], 'POST', '/v1/reservations', {
       idempotency_key: `${this.keyPrefix}-reserve-${this.step}`,
       subject: SUBJECT,

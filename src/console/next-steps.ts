@@ -20,7 +20,8 @@ export function nextSteps({ baseUrl, apiKey, runId, adminKeyFile }: NextStepsOpt
     ttl_ms: 60_000,
   };
   const commit = { idempotency_key: `commit-${runId}`, actual: { unit: UNIT, amount: 900 } };
-  const adminKey = adminKeyFile === undefined ? '$ADMIN_API_KEY' : `$(cat '${adminKeyFile.replaceAll("'", `'\\''`)}')`;
+  const adminKey =
+    adminKeyFile === undefined ? '$ADMIN_API_KEY' : `$(cat '${adminKeyFile.replaceAll("'", `'\\''`)}')`;
   return `
 Now you. Paste these two first:
 

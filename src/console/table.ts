@@ -21,6 +21,10 @@ export function balanceTable(balances: Balances, before: Balances = balances): s
 function align(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   const line = (row: readonly string[]): string =>
-    row.map((cell, column) => (column % 2 === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart((widths[column] ?? 0) + 1))).join(' ');
+    row
+      .map((cell, column) =>
+        column % 2 === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart((widths[column] ?? 0) + 1),
+      )
+      .join(' ');
   return rows.map((row) => `   ${line(row)}`.trimEnd()).join('\n');
 }

@@ -22,7 +22,11 @@ type Drift = Readonly<Record<'tenant_id' | 'scope' | 'unit' | 'kind', string>> &
   readonly expected?: number | bigint;
   readonly difference?: number | bigint;
   readonly reservation_count: number;
-  readonly reservations: readonly { readonly reservation_id: string; readonly amount: number | bigint; readonly quarantined: boolean }[];
+  readonly reservations: readonly {
+    readonly reservation_id: string;
+    readonly amount: number | bigint;
+    readonly quarantined: boolean;
+  }[];
 };
 
 interface Page {
@@ -56,12 +60,17 @@ export async function verifyLedger({ baseUrl, adminKey, tenant, print }: VerifyO
     return total.drift > 0 ? VERIFIED.drift : VERIFIED.unknown;
   }
   const found = `${total.drift} with drift, ${total.unreadable} unreadable reservations`;
-  print(`${total.budgets} budgets of ${total.tenants} tenants verified: ${total.drift + total.unreadable === 0 ? 'no drift' : found}`);
+  print(
+    `${total.budgets} budgets of ${total.tenants} tenants verified: ${total.drift + total.unreadable === 0 ? 'no drift' : found}`,
+  );
   return total.drift > 0 ? VERIFIED.drift : VERIFIED.sound;
 }
 
 async function ask(url: string, adminKey: string): Promise<Page> {
-  const response = await fetch(url, { headers: { 'X-Admin-API-Key': adminKey }, signal: AbortSignal.timeout(PAGE_TIMEOUT_MS) });
+  const response = await fetch(url, {
+    headers: { 'X-Admin-API-Key': adminKey },
+    signal: AbortSignal.timeout(PAGE_TIMEOUT_MS),
+  });
   const text = await response.text();
   if (response.status !== 200) {
     throw new Error(`GET /ops/verify answered ${response.status} ${text.slice(0, 300)}`);
@@ -69,12 +78,27 @@ async function ask(url: string, adminKey: string): Promise<Page> {
   return parseJson(text) as Page;
 }
 
-function driftLines({ tenant_id, scope, unit, kind, stored = {}, expected, difference, reservation_count, reservations }: Drift): string[] {
-  const figures = Object.entries(stored).map(([name, value]) => `${name} ${String(value)}`).join(', ');
+function driftLines({
+  tenant_id,
+  scope,
+  unit,
+  kind,
+  stored = {},
+  expected,
+  difference,
+  reservation_count,
+  reservations,
+}: Drift): string[] {
+  const figures = Object.entries(stored)
+    .map(([name, value]) => `${name} ${String(value)}`)
+    .join(', ');
   const off = expected === undefined ? '' : `; expected ${expected}, off by ${difference}`;
   return [
     `drift at ${scope} in ${unit} of ${tenant_id}: ${kind}${off}${figures === '' ? '' : ` (${figures})`}; ${reservation_count} live reservations`,
-    ...reservations.map(({ reservation_id, amount, quarantined }) => `  ${reservation_id} holds ${amount}${quarantined ? ', quarantined' : ''}`),
+    ...reservations.map(
+      ({ reservation_id, amount, quarantined }) =>
+        `  ${reservation_id} holds ${amount}${quarantined ? ', quarantined' : ''}`,
+    ),
   ];
 }
 

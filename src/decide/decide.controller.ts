@@ -28,7 +28,11 @@ export class DecideController {
   @IdempotencyKeyHeader()
   @Answers(200, 'DecisionResponse')
   @BodySchema(DecideDto)
-  async decide(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async decide(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     const dto = validate(body);
     requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
     sendJson(reply, 200, decisionResponse(await this.service.decide(operationOf(request), dto)));

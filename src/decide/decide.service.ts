@@ -1,5 +1,13 @@
 import { Injectable } from '@nestjs/common';
-import { idempotencyKey, partitionCode, partitionOfTenant, RedisService, tagOf, tenantKey, type Reply } from '../redis/index.js';
+import {
+  idempotencyKey,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  tagOf,
+  tenantKey,
+  type Reply,
+} from '../redis/index.js';
 import {
   Admission,
   admissionRefusal,
@@ -63,8 +71,18 @@ export class DecideService {
         'decide',
         [idempotencyKey.decide(tag, tenantId, request.idempotency_key), tenantKey(tag, tenantId)],
         [
-          tenantId, fingerprint, estimate.unit, estimate.amount.toString(), this.store.idempotencyTtlMs, this.store.retentionMs,
-          caller.keyId, trace.requestId, traceText(trace), scopes.length, ...scopes, ...fields,
+          tenantId,
+          fingerprint,
+          estimate.unit,
+          estimate.amount.toString(),
+          this.store.idempotencyTtlMs,
+          this.store.retentionMs,
+          caller.keyId,
+          trace.requestId,
+          traceText(trace),
+          scopes.length,
+          ...scopes,
+          ...fields,
         ],
       ),
     );

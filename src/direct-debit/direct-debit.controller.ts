@@ -33,7 +33,11 @@ export class DirectDebitController {
   @IdempotencyKeyHeader()
   @Answers(201, 'EventCreateResponse')
   @BodySchema(DirectDebitDto)
-  async create(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async create(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     const dto = validate(body);
     requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
     sendJson(reply, 201, eventResponse(await this.service.debit(operationOf(request), dto), dto));

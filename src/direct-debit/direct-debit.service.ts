@@ -1,7 +1,15 @@
 import { Injectable } from '@nestjs/common';
 import { stringifyJson } from '../http/index.js';
 import { randomBase62 } from '../ledger/index.js';
-import { idempotencyKey, partitionCode, partitionOfTenant, RedisService, tagOf, tenantKey, type Reply } from '../redis/index.js';
+import {
+  idempotencyKey,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  tagOf,
+  tenantKey,
+  type Reply,
+} from '../redis/index.js';
 import {
   Admission,
   admissionRefusal,
@@ -47,7 +55,11 @@ export class DirectDebitService {
     }
   }
 
-  private run({ caller, trace }: Operation, request: DirectDebitDto, scopes: readonly string[]): Promise<Reply> {
+  private run(
+    { caller, trace }: Operation,
+    request: DirectDebitDto,
+    scopes: readonly string[],
+  ): Promise<Reply> {
     const { actual } = request;
     const { tenantId } = caller;
     const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
@@ -61,9 +73,20 @@ export class DirectDebitService {
         'direct_debit',
         [idempotencyKey.directDebit(tag, tenantId, request.idempotency_key), tenantKey(tag, tenantId)],
         [
-          tenantId, eventId, fingerprint, actual.unit, actual.amount.toString(), request.overage_policy ?? '',
-          this.store.idempotencyTtlMs, this.store.retentionMs, caller.keyId, trace.requestId, traceText(trace), scopes.length,
-          ...scopes, ...fields,
+          tenantId,
+          eventId,
+          fingerprint,
+          actual.unit,
+          actual.amount.toString(),
+          request.overage_policy ?? '',
+          this.store.idempotencyTtlMs,
+          this.store.retentionMs,
+          caller.keyId,
+          trace.requestId,
+          traceText(trace),
+          scopes.length,
+          ...scopes,
+          ...fields,
         ],
       ),
     );
@@ -71,9 +94,15 @@ export class DirectDebitService {
 }
 
 /** What the debit's event keeps beside subject and action. */
-function particulars({ idempotency_key: key, metadata, metrics, client_time_ms: clientTimeMs }: DirectDebitDto): string[] {
+function particulars({
+  idempotency_key: key,
+  metadata,
+  metrics,
+  client_time_ms: clientTimeMs,
+}: DirectDebitDto): string[] {
   return [
-    'ik', key,
+    'ik',
+    key,
     ...(metadata === undefined ? [] : ['md', stringifyJson(metadata)]),
     ...(metrics === undefined ? [] : ['metrics', stringifyJson(metrics)]),
     ...(clientTimeMs === undefined ? [] : ['client_time_ms', clientTimeMs.toString()]),

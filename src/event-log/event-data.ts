@@ -11,13 +11,41 @@ const REQUEST = new Set(['tv', 'ws', 'ap', 'wf', 'ag', 'ts', 'dm', 'ak', 'an', '
 const RENAMED: Readonly<Record<string, string>> = { ik: 'idempotency_key', md: 'metadata' };
 
 const INTEGERS = new Set([
-  'allocated', 'remaining', 'spent', 'reserved', 'debt', 'overdraft_limit', 'debt_incurred', 'total_debt', 'requested_amount',
-  'estimated_amount', 'actual_amount', 'overage', 'charged', 'released_amount', 'returned_amount', 'ttl_ms', 'extensions_used',
-  'client_time_ms', 'attempts', 'response_status', 'response_time_ms', 'consecutive_failures', 'outage_ms',
+  'allocated',
+  'remaining',
+  'spent',
+  'reserved',
+  'debt',
+  'overdraft_limit',
+  'debt_incurred',
+  'total_debt',
+  'requested_amount',
+  'estimated_amount',
+  'actual_amount',
+  'overage',
+  'charged',
+  'released_amount',
+  'returned_amount',
+  'ttl_ms',
+  'extensions_used',
+  'client_time_ms',
+  'attempts',
+  'response_status',
+  'response_time_ms',
+  'consecutive_failures',
+  'outage_ms',
 ]);
 const NUMBERS = new Set(['threshold', 'utilization', 'debt_utilization']);
 const BOOLEANS = new Set(['is_over_limit', 'spent_override_provided']);
-const INSTANTS = new Set(['created_at', 'expired_at', 'expires_at', 'quarantined_at', 'reclaim_deadline', 'lost_at', 'restored_at']);
+const INSTANTS = new Set([
+  'created_at',
+  'expired_at',
+  'expires_at',
+  'quarantined_at',
+  'reclaim_deadline',
+  'lost_at',
+  'restored_at',
+]);
 const LISTS = new Set(['changed_fields', 'permissions']);
 const JSON_TEXTS = new Set(['metrics', 'metadata', 'details', 'deny_detail']);
 /** What EventDataSystem names; all else that a system event tells is its details. */
@@ -27,8 +55,16 @@ const WITHOUT_SCOPE = /^(?:tenant|webhook|api_key|policy|system|custom)\./;
 /** The protocol gives these an empty `changed_fields`. */
 const CHANGE_NO_FIELD = new Set(['tenant.created', 'webhook.disabled']);
 const LIFECYCLE = new Set([
-  'budget.created', 'budget.updated', 'budget.funded', 'budget.debited', 'budget.reset', 'budget.reset_spent', 'budget.debt_repaid',
-  'budget.frozen', 'budget.unfrozen', 'budget.closed',
+  'budget.created',
+  'budget.updated',
+  'budget.funded',
+  'budget.debited',
+  'budget.reset',
+  'budget.reset_spent',
+  'budget.debt_repaid',
+  'budget.frozen',
+  'budget.unfrozen',
+  'budget.closed',
 ]);
 
 /**
@@ -138,7 +174,11 @@ function total(first: unknown, second: unknown): unknown {
   return typeof first === 'bigint' && typeof second === 'bigint' ? first + second : undefined;
 }
 
-function ratio<Name extends string>(name: Name, part: unknown, whole: unknown): Partial<Record<Name, number>> {
+function ratio<Name extends string>(
+  name: Name,
+  part: unknown,
+  whole: unknown,
+): Partial<Record<Name, number>> {
   const known = typeof part === 'bigint' && typeof whole === 'bigint' && whole > 0n;
   return known ? ({ [name]: Number(part) / Number(whole) } as Partial<Record<Name, number>>) : {};
 }

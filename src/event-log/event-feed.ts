@@ -39,15 +39,27 @@ export class EventFeed {
     private readonly redis: RedisService,
     metrics: MetricsRegistry,
   ) {
-    this.cuts = metrics.counter({ name: 'holdfast_event_pages_cut_total', help: 'Pages of events that ended early because so many entries did not match.' });
+    this.cuts = metrics.counter({
+      name: 'holdfast_event_pages_cut_total',
+      help: 'Pages of events that ended early because so many entries did not match.',
+    });
   }
 
   /** @param examineMost entries to look at; some more are when partitions are merged. @throws StoreUnavailable */
-  async page(question: EventQuestion, { limit, after }: EventPageRequest, examineMost = EXAMINED_A_PAGE): Promise<EventPage> {
+  async page(
+    question: EventQuestion,
+    { limit, after }: EventPageRequest,
+    examineMost = EXAMINED_A_PAGE,
+  ): Promise<EventPage> {
     const { direction } = question;
     const page = await mergedPage<CyclesEvent, EventPosition>(
       this.sourcesOf(question, limit, after).map((source) => () => source.readOn()),
-      { placeOf: ({ event_id: id }) => positionOf(id), isBefore: (one, other) => comesFirst(direction, one.order, other.order), limit, examineMost },
+      {
+        placeOf: ({ event_id: id }) => positionOf(id),
+        isBefore: (one, other) => comesFirst(direction, one.order, other.order),
+        limit,
+        examineMost,
+      },
     );
     if (page.isCut) {
       this.cuts.inc();

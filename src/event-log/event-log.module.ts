@@ -5,5 +5,10 @@ import { EventsController } from './events.controller.js';
 import { EventsService } from './events.service.js';
 import { StoreOutages } from './store-outages.js';
 
-@Module({ imports: [MetricsModule], controllers: [EventsController], providers: [EventFeed, EventsService, StoreOutages], exports: [EventFeed] })
+@Module({
+  imports: [MetricsModule],
+  controllers: [EventsController],
+  providers: [EventFeed, EventsService, StoreOutages],
+  exports: [EventFeed],
+})
 export class EventLogModule {}

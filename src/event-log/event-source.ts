@@ -1,5 +1,13 @@
 import { fieldsOf, type Stretch } from '../governance/listing/index.js';
-import { correlatedEventsKey, eventLogKey, partitionCode, RedisService, streamBound, tagOf, tenantEventsKey } from '../redis/index.js';
+import {
+  correlatedEventsKey,
+  eventLogKey,
+  partitionCode,
+  RedisService,
+  streamBound,
+  tagOf,
+  tenantEventsKey,
+} from '../redis/index.js';
 import { toEvent, type CyclesEvent } from './event.js';
 import { eventOrder, eventIdOf, type EventPlace } from './event-id.js';
 
@@ -63,7 +71,7 @@ export class EventSource {
     );
     this.start = next;
     const events: CyclesEvent[] = [];
-    for (let index = 0; index < reply.length; ) {
+    for (let index = 0; index < reply.length;) {
       const [entryId, count] = reply.slice(index, index + 2) as [string, string];
       const end = index + 2 + Number(count);
       const event = toEvent(this.code, entryId, fieldsOf(reply.slice(index + 2, end)));
@@ -72,7 +80,8 @@ export class EventSource {
       }
       index = end;
     }
-    const reached = next === '' ? undefined : positionOf(eventIdOf({ partition: this.code, entryId: next.slice(1) }));
+    const reached =
+      next === '' ? undefined : positionOf(eventIdOf({ partition: this.code, entryId: next.slice(1) }));
     return { rows: events, reached, examined: Number(examined) };
   }
 }
@@ -85,7 +94,11 @@ function walkedKey(tag: string, { tenantId, correlationId }: EventQuestion): str
 }
 
 /** Where a partition's walk starts and ends. */
-function boundsOf(code: string, { direction, fromMs, toMs }: EventQuestion, after: EventPlace | undefined): [string, string] {
+function boundsOf(
+  code: string,
+  { direction, fromMs, toMs }: EventQuestion,
+  after: EventPlace | undefined,
+): [string, string] {
   const isDown = direction === 'desc';
   const [first, last] = isDown ? [toMs, fromMs] : [fromMs, toMs];
   const stop = last === undefined ? (isDown ? '-' : '+') : streamBound(last);

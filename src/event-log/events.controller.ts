@@ -41,8 +41,15 @@ export class EventsController {
   @ApiOperation({ operationId: 'listTenantEvents', summary: 'Query events for the authenticated tenant' })
   @Answers(200, 'EventListResponse')
   @QuerySchema(TenantEventQueryDto)
-  async listOwn(@Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
-    const { rows, ...rest } = await this.service.listOfTenant(request.caller as TenantCaller, validateTenantList(query));
+  async listOwn(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const { rows, ...rest } = await this.service.listOfTenant(
+      request.caller as TenantCaller,
+      validateTenantList(query),
+    );
     sendJson(reply, 200, stringifyJson({ events: rows, ...rest }));
   }
 }

@@ -7,7 +7,12 @@ import { eventLogKey, RedisService, tagOf, toStoreError } from '../redis/index.j
 import { toEvent, type CyclesEvent } from './event.js';
 import { eventPlaceOf, type EventPlace } from './event-id.js';
 import { EventFeed } from './event-feed.js';
-import { EVENT_SORT_KEYS, type EventQueryDto, type EventSortKey, type TenantEventQueryDto } from './event-query.dto.js';
+import {
+  EVENT_SORT_KEYS,
+  type EventQueryDto,
+  type EventSortKey,
+  type TenantEventQueryDto,
+} from './event-query.dto.js';
 import type { EventQuestion } from './event-source.js';
 import { categoryOf, TENANT_EVENT_CATEGORIES } from './event-type.js';
 
@@ -28,15 +33,28 @@ export class EventsService {
   /** Newest first, unless asked otherwise. @throws Refusal INVALID_REQUEST */
   async list(query: EventQueryDto): Promise<Page<CyclesEvent>> {
     const order = sortOrderOf(query, EVENT_SORT_KEYS, NEWEST_FIRST);
-    return order.sortBy === 'timestamp' ? this.pageInTime(query, order, () => true) : this.pageSorted(query, order);
+    return order.sortBy === 'timestamp'
+      ? this.pageInTime(query, order, () => true)
+      : this.pageSorted(query, order);
   }
 
   /** The tenant's own events of the categories that are its business. @throws Refusal INVALID_REQUEST */
-  async listOfTenant({ tenantId, scopeFilter }: TenantCaller, query: TenantEventQueryDto): Promise<Page<CyclesEvent>> {
+  async listOfTenant(
+    { tenantId, scopeFilter }: TenantCaller,
+    query: TenantEventQueryDto,
+  ): Promise<Page<CyclesEvent>> {
     requireTenantCategory('category', query.category);
-    requireTenantCategory('event_type', query.event_type === undefined ? undefined : categoryOf(query.event_type));
+    requireTenantCategory(
+      'event_type',
+      query.event_type === undefined ? undefined : categoryOf(query.event_type),
+    );
     const own = { ...query, tenant_id: tenantId };
-    return this.pageInTime(own, NEWEST_FIRST, ({ scope }) => scopeAllowed(scopeFilter, scope ?? `tenant:${tenantId}`), TENANT_EVENT_CATEGORIES);
+    return this.pageInTime(
+      own,
+      NEWEST_FIRST,
+      ({ scope }) => scopeAllowed(scopeFilter, scope ?? `tenant:${tenantId}`),
+      TENANT_EVENT_CATEGORIES,
+    );
   }
 
   /** @throws Refusal EVENT_NOT_FOUND */
@@ -44,7 +62,9 @@ export class EventsService {
     const place = this.placeOf(eventId);
     const event = place === undefined ? undefined : await this.read(place);
     if (event === undefined) {
-      throw new Refusal('EVENT_NOT_FOUND', 'there is no such event, or it has gone after the retention', { event_id: eventId });
+      throw new Refusal('EVENT_NOT_FOUND', 'there is no such event, or it has gone after the retention', {
+        event_id: eventId,
+      });
     }
     return event;
   }
@@ -60,7 +80,9 @@ export class EventsService {
 
   private placeOf(eventId: string): EventPlace | undefined {
     const place = eventPlaceOf(eventId);
-    return place !== undefined && Number.parseInt(place.partition, 16) < this.redis.partitions ? place : undefined;
+    return place !== undefined && Number.parseInt(place.partition, 16) < this.redis.partitions
+      ? place
+      : undefined;
   }
 
   private async pageInTime(
@@ -69,17 +91,32 @@ export class EventsService {
     matches: (event: CyclesEvent) => boolean,
     categories: readonly string[] = [],
   ): Promise<Page<CyclesEvent>> {
-    const fingerprint = fingerprintOf({ list: 'events', ...query, sort_by: order.sortBy, sort_dir: order.direction });
-    const position = cursor === '' ? undefined : decodeCursor(fingerprint, cursor, ({ id }) => this.placeOf(id) !== undefined);
+    const fingerprint = fingerprintOf({
+      list: 'events',
+      ...query,
+      sort_by: order.sortBy,
+      sort_dir: order.direction,
+    });
+    const position =
+      cursor === ''
+        ? undefined
+        : decodeCursor(fingerprint, cursor, ({ id }) => this.placeOf(id) !== undefined);
     const after = position === undefined ? undefined : this.placeOf(position.id);
     const question = questionOf(query, order.direction, matches, categories);
     const { events, next } = await this.feed.page(question, { limit: Math.min(limit, MAX_LIMIT), after });
     return next === undefined
       ? { rows: events, has_more: false }
-      : { rows: events, has_more: true, next_cursor: encodeCursor(fingerprint, { value: next, id: next }, order) };
+      : {
+          rows: events,
+          has_more: true,
+          next_cursor: encodeCursor(fingerprint, { value: next, id: next }, order),
+        };
   }
 
-  private async pageSorted({ cursor, limit, ...query }: EventQueryDto, order: SortOrder<EventSortKey>): Promise<Page<CyclesEvent>> {
+  private async pageSorted(
+    { cursor, limit, ...query }: EventQueryDto,
+    order: SortOrder<EventSortKey>,
+  ): Promise<Page<CyclesEvent>> {
     const selection = new PageSelection<CyclesEvent>({
       query: { list: 'events', ...query },
       order,
@@ -92,10 +129,18 @@ export class EventsService {
     let after: EventPlace | undefined;
     let left = SORTED_MOST;
     do {
-      const { events, next, isCut, examined } = await this.feed.page(question, { limit: SORTED_A_PAGE, after }, left);
+      const { events, next, isCut, examined } = await this.feed.page(
+        question,
+        { limit: SORTED_A_PAGE, after },
+        left,
+      );
       left -= examined;
       if (isCut || left <= 0) {
-        throw new Refusal('INVALID_REQUEST', `more than ${SORTED_MOST} events lie in the window; narrow from and to, or sort by timestamp`, { field: 'sort_by' });
+        throw new Refusal(
+          'INVALID_REQUEST',
+          `more than ${SORTED_MOST} events lie in the window; narrow from and to, or sort by timestamp`,
+          { field: 'sort_by' },
+        );
       }
       for (const event of events) {
         selection.offer(event);
@@ -129,7 +174,9 @@ function questionOf(
     toMs: instantMs(query.to),
     tenantId: tenantId === '' ? undefined : tenantId,
     correlationId: correlationId === '' ? undefined : correlationId,
-    conditions: Object.entries(conditions).flatMap(([name, value]) => (value === undefined || value === '' ? [] : [name, value])),
+    conditions: Object.entries(conditions).flatMap(([name, value]) =>
+      value === undefined || value === '' ? [] : [name, value],
+    ),
     matches,
   };
 }
@@ -137,6 +184,10 @@ function questionOf(
 /** @throws Refusal INVALID_REQUEST */
 function requireTenantCategory(field: string, category: string | undefined): void {
   if (category !== undefined && !(TENANT_EVENT_CATEGORIES as readonly string[]).includes(category)) {
-    throw new Refusal('INVALID_REQUEST', `${field} must be of the categories ${TENANT_EVENT_CATEGORIES.join(', ')}; the others are for operators`, { field });
+    throw new Refusal(
+      'INVALID_REQUEST',
+      `${field} must be of the categories ${TENANT_EVENT_CATEGORIES.join(', ')}; the others are for operators`,
+      { field },
+    );
   }
 }

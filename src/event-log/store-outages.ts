@@ -1,4 +1,9 @@
-import { Inject, Injectable, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
+import {
+  Inject,
+  Injectable,
+  type BeforeApplicationShutdown,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
 import { LOGGER, type Logger } from '../logging/index.js';
 import { MetricsRegistry, type LabelledCounter } from '../metrics/index.js';
 import { eventLogKey, partitionCode, RedisService, storeOutageKey, tagOf } from '../redis/index.js';
@@ -39,7 +44,11 @@ export class StoreOutages implements OnApplicationBootstrap, BeforeApplicationSh
   /** Never rejects. */
   async tell(outageMs: number): Promise<void> {
     try {
-      const [word] = await this.redis.scripts.run('tell_store_outage', [eventLogKey(TAG), storeOutageKey(TAG)], [Math.ceil(outageMs)]);
+      const [word] = await this.redis.scripts.run(
+        'tell_store_outage',
+        [eventLogKey(TAG), storeOutageKey(TAG)],
+        [Math.ceil(outageMs)],
+      );
       this.outages.inc({ outcome: word === 'TOLD' ? 'told' : 'same' });
     } catch (error) {
       this.outages.inc({ outcome: 'failed' });

@@ -46,9 +46,17 @@ export class ExpiryMetrics {
    * @param outcome `[status, detail, detail]` as lua/lib/expiry.lua returns it
    * @param nowMs   the server's time of the transition, ms, as text
    */
-  record(source: 'sweep' | 'access' | 'cleanup', outcome: readonly string[], nowMs: string | undefined): void {
+  record(
+    source: 'sweep' | 'access' | 'cleanup',
+    outcome: readonly string[],
+    nowMs: string | undefined,
+  ): void {
     const [status = 'ERROR', detail = '', deadlineMs] = outcome;
-    this.outcomes.inc({ source, outcome: status, detail: status === 'SKIP' || status === 'QUARANTINED' ? detail : 'none' });
+    this.outcomes.inc({
+      source,
+      outcome: status,
+      detail: status === 'SKIP' || status === 'QUARANTINED' ? detail : 'none',
+    });
     if (status === 'EXPIRED') {
       this.expired.inc({ tenant: detail });
       // How long a hold waited for an operator says nothing about the sweep.

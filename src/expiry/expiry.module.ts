@@ -20,7 +20,17 @@ import { SweeperState } from './sweeper-state.js';
 @Module({
   imports: [ScheduleModule.forRoot(), HealthModule, MetricsModule, ExpiryMetricsModule, TenantLimitsModule],
   controllers: [CleanupController, QuarantineController, SweeperController],
-  providers: [CleanupService, ExpiryService, PartitionDrain, PartitionLeases, QuarantineService, Reconciler, SweepMetrics, SweeperHealth, SweeperState],
+  providers: [
+    CleanupService,
+    ExpiryService,
+    PartitionDrain,
+    PartitionLeases,
+    QuarantineService,
+    Reconciler,
+    SweepMetrics,
+    SweeperHealth,
+    SweeperState,
+  ],
   exports: [ExpiryService],
 })
 export class ExpiryModule {}

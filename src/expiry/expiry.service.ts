@@ -1,4 +1,9 @@
-import { Inject, Injectable, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
+import {
+  Inject,
+  Injectable,
+  type BeforeApplicationShutdown,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import type { HealthReport } from '../health/index.js';
@@ -78,8 +83,14 @@ export class ExpiryService implements OnApplicationBootstrap, BeforeApplicationS
   sweep(): Promise<DrainReport> {
     this.sweeping ??= this.ticking
       .then(() => {
-        const partitions = Array.from({ length: this.leases.partitions }, (_, number) => new Partition(number));
-        return this.drain.run(partitions, withinBudget('', () => true));
+        const partitions = Array.from(
+          { length: this.leases.partitions },
+          (_, number) => new Partition(number),
+        );
+        return this.drain.run(
+          partitions,
+          withinBudget('', () => true),
+        );
       })
       .finally(() => {
         this.sweeping = undefined;
@@ -96,7 +107,13 @@ export class ExpiryService implements OnApplicationBootstrap, BeforeApplicationS
     const latenessMs = Math.round(Math.max(0, ...held.map((partition) => partition.lateForMs(now))));
     return {
       up: ageMs <= limitMs && latenessMs <= limitMs,
-      details: { last_success_age_ms: ageMs, lateness_ms: latenessMs, limit_ms: limitMs, partitions: held.length, backlog: totals(held).backlog },
+      details: {
+        last_success_age_ms: ageMs,
+        lateness_ms: latenessMs,
+        limit_ms: limitMs,
+        partitions: held.length,
+        backlog: totals(held).backlog,
+      },
     };
   }
 
@@ -113,10 +130,14 @@ export class ExpiryService implements OnApplicationBootstrap, BeforeApplicationS
     let failed = 0;
     let wakeAt = Number.POSITIVE_INFINITY;
     if (began >= this.nextBeatAt) {
-      const beat = await this.leases.beat(JSON.stringify(this.journal.report([...this.leases.held.values()])), isCurrent);
+      const beat = await this.leases.beat(
+        JSON.stringify(this.journal.report([...this.leases.held.values()])),
+        isCurrent,
+      );
       failed = beat.failed;
       wakeAt = beat.nextLapseAt;
-      this.lastBeat = beat.nowMs === undefined ? this.lastBeat : { redisMs: beat.nowMs, at: performance.now() };
+      this.lastBeat =
+        beat.nowMs === undefined ? this.lastBeat : { redisMs: beat.nowMs, at: performance.now() };
       // A beat a little early keeps the interval a promise, and the spread keeps instances out of step.
       this.nextBeatAt = began + this.beatMs * (0.9 + Math.random() * 0.1);
       this.beatFailed = failed > 0;
@@ -130,7 +151,10 @@ export class ExpiryService implements OnApplicationBootstrap, BeforeApplicationS
   }
 
   private passOf(isCurrent: () => boolean): Pass {
-    return { ...withinBudget(this.leases.instance, isCurrent), lost: (partition) => this.leases.lose(partition) };
+    return {
+      ...withinBudget(this.leases.instance, isCurrent),
+      lost: (partition) => this.leases.lose(partition),
+    };
   }
 
   private ended(report: DrainReport, durationMs: number): void {
@@ -141,13 +165,29 @@ export class ExpiryService implements OnApplicationBootstrap, BeforeApplicationS
       this.metrics.succeeded(this.redisNowMs());
     }
     const held = [...this.leases.held.values()];
-    const { backlog, oldest_due_for_ms: oldestDueMs, quarantined, awaiting_cleanup: awaitingCleanup, oldest_awaiting_for_ms: oldestAwaitingMs } = totals(held);
-    this.metrics.show({ leases: held.length, instances: this.leases.alive, backlog, oldestDueMs, quarantined, awaitingCleanup, oldestAwaitingMs });
+    const {
+      backlog,
+      oldest_due_for_ms: oldestDueMs,
+      quarantined,
+      awaiting_cleanup: awaitingCleanup,
+      oldest_awaiting_for_ms: oldestAwaitingMs,
+    } = totals(held);
+    this.metrics.show({
+      leases: held.length,
+      instances: this.leases.alive,
+      backlog,
+      oldestDueMs,
+      quarantined,
+      awaitingCleanup,
+      oldestAwaitingMs,
+    });
   }
 
   /** For display only: the last answer of Redis and what has passed since. */
   private redisNowMs(): number {
-    return this.lastBeat === undefined ? 0 : Math.round(this.lastBeat.redisMs + performance.now() - this.lastBeat.at);
+    return this.lastBeat === undefined
+      ? 0
+      : Math.round(this.lastBeat.redisMs + performance.now() - this.lastBeat.at);
   }
 
   private sleepMs(cut: boolean, nextLapseAt: number): number {

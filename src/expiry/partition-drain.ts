@@ -3,7 +3,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { LOGGER, type Logger } from '../logging/index.js';
-import { RedisService, reservationKey, StoreUnavailable, sweepLeaseKey, ttlIndexKey, type Reply } from '../redis/index.js';
+import {
+  RedisService,
+  reservationKey,
+  StoreUnavailable,
+  sweepLeaseKey,
+  ttlIndexKey,
+  type Reply,
+} from '../redis/index.js';
 import { ExpiryMetrics } from './expiry.metrics.js';
 import { lookOf, type Look, type Partition } from './partition.js';
 import { SweepMetrics } from './sweep.metrics.js';
@@ -85,7 +92,10 @@ export class PartitionDrain {
       } catch (error) {
         run.report.failed += 1;
         partition.dueFrom = performance.now() + this.config.sweepIntervalMs;
-        this.logger.warn({ err: error, partition: partition.code }, 'a partition could not be swept; the others go on');
+        this.logger.warn(
+          { err: error, partition: partition.code },
+          'a partition could not be swept; the others go on',
+        );
       } finally {
         partition.servedAt = performance.now();
       }
@@ -149,22 +159,36 @@ export class PartitionDrain {
         this.expiry.candidateFailed();
         run.report.failed += 1;
         run.stays(code);
-        this.logger.error({ err: outcome, reservation: reservationIds[index] }, 'a candidate could not be judged; the others go on');
+        this.logger.error(
+          { err: outcome, reservation: reservationIds[index] },
+          'a candidate could not be judged; the others go on',
+        );
         continue;
       }
       this.expiry.record('sweep', outcome, outcome[3]);
       if (outcome[0] === 'EXPIRED') {
         run.report.expired += 1;
       } else if (outcome[0] === 'QUARANTINED') {
-        this.logger.warn({ reservation: reservationIds[index], reason: outcome[1] }, 'a reservation was quarantined');
+        this.logger.warn(
+          { reservation: reservationIds[index], reason: outcome[1] },
+          'a reservation was quarantined',
+        );
       }
     }
   }
 
   /** @returns undefined when one of them stood in the way of all: then none that is due has been touched. */
-  private async judgeTogether(tag: string, reservationIds: readonly string[], run: Run): Promise<Reply[] | undefined> {
+  private async judgeTogether(
+    tag: string,
+    reservationIds: readonly string[],
+    run: Run,
+  ): Promise<Reply[] | undefined> {
     try {
-      const [, nowMs = '', ...flat] = await this.redis.scripts.run('expire_page', [ttlIndexKey(tag)], [this.retentionMs, run.trace, ...reservationIds]);
+      const [, nowMs = '', ...flat] = await this.redis.scripts.run(
+        'expire_page',
+        [ttlIndexKey(tag)],
+        [this.retentionMs, run.trace, ...reservationIds],
+      );
       return reservationIds.map((_, index) => [...flat.slice(3 * index, 3 * index + 3), nowMs]);
     } catch (error) {
       if (error instanceof StoreUnavailable) {
@@ -175,10 +199,17 @@ export class PartitionDrain {
     }
   }
 
-  private async judgeEach(tag: string, reservationIds: readonly string[], run: Run): Promise<(Reply | Error)[]> {
+  private async judgeEach(
+    tag: string,
+    reservationIds: readonly string[],
+    run: Run,
+  ): Promise<(Reply | Error)[]> {
     const outcomes = await this.redis.scripts.runMany(
       'expire',
-      reservationIds.map((id) => ({ keys: [reservationKey(tag, id)], args: [id, this.retentionMs, run.trace] })),
+      reservationIds.map((id) => ({
+        keys: [reservationKey(tag, id)],
+        args: [id, this.retentionMs, run.trace],
+      })),
     );
     const outage = outcomes.find((outcome) => outcome instanceof StoreUnavailable);
     if (outage !== undefined) {

@@ -2,7 +2,13 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { LOGGER, type Logger } from '../logging/index.js';
 import { LeaseShares, type LeaseAnswer } from '../partition-leases/index.js';
-import { RedisService, sweepInstancesKey, sweepLeaseKey, sweepReportsKey, ttlIndexKey } from '../redis/index.js';
+import {
+  RedisService,
+  sweepInstancesKey,
+  sweepLeaseKey,
+  sweepReportsKey,
+  ttlIndexKey,
+} from '../redis/index.js';
 import { lookOf, Partition } from './partition.js';
 import { SweepMetrics } from './sweep.metrics.js';
 
@@ -30,9 +36,18 @@ export class PartitionLeases extends LeaseShares<Partition> {
   }
 }
 
-async function askToSweep(redis: RedisService, partition: Partition, token: string, leaseMs: number): Promise<LeaseAnswer> {
+async function askToSweep(
+  redis: RedisService,
+  partition: Partition,
+  token: string,
+  leaseMs: number,
+): Promise<LeaseAnswer> {
   const { tag } = partition;
-  const reply = await redis.scripts.run('sweep_page', [sweepLeaseKey(tag), ttlIndexKey(tag)], [token, leaseMs, 1, 0, 0]);
+  const reply = await redis.scripts.run(
+    'sweep_page',
+    [sweepLeaseKey(tag), ttlIndexKey(tag)],
+    [token, leaseMs, 1, 0, 0],
+  );
   const look = lookOf(reply);
   if (look === undefined) {
     return { word: 'other', lapsesInMs: Number(reply[2]) };

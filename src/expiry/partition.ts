@@ -16,7 +16,18 @@ export interface Look {
 }
 
 /** @returns undefined when the reply says that the lease is not ours. */
-export function lookOf([word, nowMs, lease, due, oldest, next, quarantined, awaiting, oldestAwaiting, ...ids]: Reply): Look | undefined {
+export function lookOf([
+  word,
+  nowMs,
+  lease,
+  due,
+  oldest,
+  next,
+  quarantined,
+  awaiting,
+  oldestAwaiting,
+  ...ids
+]: Reply): Look | undefined {
   if (word !== 'HELD') {
     return undefined;
   }
@@ -68,7 +79,8 @@ export class Partition {
     this.due = look.due;
     this.quarantined = look.quarantined;
     this.awaitingCleanup = look.awaitingCleanup;
-    const instantOf = (ms: number | undefined): number | undefined => (ms === undefined ? undefined : seenAt - (look.nowMs - ms));
+    const instantOf = (ms: number | undefined): number | undefined =>
+      ms === undefined ? undefined : seenAt - (look.nowMs - ms);
     this.oldestDueAt = instantOf(look.oldestDueMs);
     this.oldestAwaitingAt = instantOf(look.oldestAwaitingMs);
     this.behindSince = look.due === 0 ? undefined : (this.behindSince ?? seenAt);
@@ -76,7 +88,10 @@ export class Partition {
       this.dueFrom = seenAt;
     } else {
       // A hold is due in the millisecond after its deadline.
-      this.dueFrom = look.nextDeadlineMs === undefined ? Number.POSITIVE_INFINITY : seenAt + (look.nextDeadlineMs - look.nowMs) + 1;
+      this.dueFrom =
+        look.nextDeadlineMs === undefined
+          ? Number.POSITIVE_INFINITY
+          : seenAt + (look.nextDeadlineMs - look.nowMs) + 1;
     }
   }
 

@@ -1,6 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Inject, Injectable, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
+import {
+  Inject,
+  Injectable,
+  type BeforeApplicationShutdown,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { LOGGER, type Logger } from '../logging/index.js';
@@ -85,7 +90,10 @@ export class Reconciler implements OnApplicationBootstrap, BeforeApplicationShut
         await this.walk(tagOf(code), { trace, timeShare, total, near });
       } catch (error) {
         total.failed += 1;
-        this.logger.warn({ err: error, partition: code }, 'a partition could not be reconciled; the others go on');
+        this.logger.warn(
+          { err: error, partition: code },
+          'a partition could not be reconciled; the others go on',
+        );
       }
     }
     this.maintenance.ended(JOB, total.failed === 0 ? 'success' : 'failed', performance.now() - began);
@@ -93,10 +101,16 @@ export class Reconciler implements OnApplicationBootstrap, BeforeApplicationShut
       this.limits.walked(near);
     }
     if (total.recounted > 0) {
-      this.logger.warn({ tenants: total.recounted }, 'counts of live reservations were wrong, as after an upgrade or a restore; they are right again');
+      this.logger.warn(
+        { tenants: total.recounted },
+        'counts of live reservations were wrong, as after an upgrade or a restore; they are right again',
+      );
     }
     if (total.missing + total.misplaced > 0) {
-      this.logger.error(total, 'live reservations were missing from their index of deadlines, or stood at the wrong place; they are back');
+      this.logger.error(
+        total,
+        'live reservations were missing from their index of deadlines, or stood at the wrong place; they are back',
+      );
     }
     return total;
   }
@@ -123,11 +137,12 @@ export class Reconciler implements OnApplicationBootstrap, BeforeApplicationShut
     const limits = Object.entries(this.limits.deployment).flat();
     do {
       const began = performance.now();
-      const [, , tenant = '', walkedMs = '', walkedId = '', tally = '', examined, ...rows] = await this.redis.scripts.run(
-        'reconcile',
-        [tenantIndexKey(tag)],
-        [...place, EXAMINE, this.config.auditRetentionDays * DAY_MS, trace, ...limits],
-      );
+      const [, , tenant = '', walkedMs = '', walkedId = '', tally = '', examined, ...rows] =
+        await this.redis.scripts.run(
+          'reconcile',
+          [tenantIndexKey(tag)],
+          [...place, EXAMINE, this.config.auditRetentionDays * DAY_MS, trace, ...limits],
+        );
       place = [tenant, walkedMs, walkedId, tally];
       total.examined += Number(examined);
       for (const [owner, counted, really] of takeRows(rows, 3)) {
@@ -145,7 +160,10 @@ export class Reconciler implements OnApplicationBootstrap, BeforeApplicationShut
 
   private tell(reservationId: string, found: string, total: Walk['total']): void {
     this.found.inc({ found });
-    this.logger.warn({ reservation: reservationId, found }, 'a live reservation is back in its index of deadlines');
+    this.logger.warn(
+      { reservation: reservationId, found },
+      'a live reservation is back in its index of deadlines',
+    );
     if (found === 'MISSING') {
       total.missing += 1;
     } else {

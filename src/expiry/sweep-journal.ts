@@ -56,7 +56,10 @@ export class SweepJournal {
   }
 }
 
-type Totals = Pick<SweepReport, 'backlog' | 'oldest_due_for_ms' | 'quarantined' | 'awaiting_cleanup' | 'oldest_awaiting_for_ms'>;
+type Totals = Pick<
+  SweepReport,
+  'backlog' | 'oldest_due_for_ms' | 'quarantined' | 'awaiting_cleanup' | 'oldest_awaiting_for_ms'
+>;
 
 /** What the partitions have in common, at their last looks. */
 export function totals(held: readonly Partition[]): Totals {
@@ -66,6 +69,8 @@ export function totals(held: readonly Partition[]): Totals {
     oldest_due_for_ms: Math.round(Math.max(0, ...held.map((partition) => partition.oldestDueForMs(now)))),
     quarantined: held.reduce((sum, { quarantined }) => sum + quarantined, 0),
     awaiting_cleanup: held.reduce((sum, { awaitingCleanup }) => sum + awaitingCleanup, 0),
-    oldest_awaiting_for_ms: Math.round(Math.max(0, ...held.map((partition) => partition.oldestAwaitingForMs(now)))),
+    oldest_awaiting_for_ms: Math.round(
+      Math.max(0, ...held.map((partition) => partition.oldestAwaitingForMs(now))),
+    ),
   };
 }

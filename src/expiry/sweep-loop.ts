@@ -39,7 +39,10 @@ export class SweepLoop {
   start(): void {
     this.stopped = false;
     this.schedule(0);
-    this.parts.scheduler.addInterval(WATCHDOG, setInterval(() => this.watch(), WATCHDOG_MS));
+    this.parts.scheduler.addInterval(
+      WATCHDOG,
+      setInterval(() => this.watch(), WATCHDOG_MS),
+    );
   }
 
   /** Resolves when the tick under way has ended; it ends at its next batch. */
@@ -82,7 +85,10 @@ export class SweepLoop {
     try {
       sleepMs = await this.parts.tick(() => this.generation === generation);
     } catch (error) {
-      this.parts.logger.error({ err: error }, 'a sweep failed in a way that nobody expected; the next one is tried');
+      this.parts.logger.error(
+        { err: error },
+        'a sweep failed in a way that nobody expected; the next one is tried',
+      );
     }
     if (this.generation === generation) {
       this.progress += 1;
@@ -92,9 +98,15 @@ export class SweepLoop {
 
   private watch(): void {
     const sleepingLooks = Math.ceil(this.parts.longestSleepMs / WATCHDOG_MS);
-    this.seen = this.seen.progress === this.progress ? { ...this.seen, looks: this.seen.looks + 1 } : { progress: this.progress, looks: 0 };
+    this.seen =
+      this.seen.progress === this.progress
+        ? { ...this.seen, looks: this.seen.looks + 1 }
+        : { progress: this.progress, looks: 0 };
     if (this.seen.looks >= STUCK_LOOKS + sleepingLooks) {
-      this.parts.logger.error({ stuck_ms: this.seen.looks * WATCHDOG_MS }, 'THE SWEEP STOOD STILL AND IS STARTED ANEW');
+      this.parts.logger.error(
+        { stuck_ms: this.seen.looks * WATCHDOG_MS },
+        'THE SWEEP STOOD STILL AND IS STARTED ANEW',
+      );
       this.parts.restarted();
       this.generation += 1;
       this.progress += 1;

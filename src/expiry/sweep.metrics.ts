@@ -1,5 +1,10 @@
 import { Injectable } from '@nestjs/common';
-import { MaintenanceMetrics, MetricsRegistry, type LabelledCounter, type LabelledGauge } from '../metrics/index.js';
+import {
+  MaintenanceMetrics,
+  MetricsRegistry,
+  type LabelledCounter,
+  type LabelledGauge,
+} from '../metrics/index.js';
 
 const JOB = 'reservation_expiry';
 
@@ -32,7 +37,10 @@ export class SweepMetrics {
       name: 'holdfast_sweep_last_success_timestamp_seconds',
       help: 'When the last sweep without a failure ended, by the time of Redis.',
     });
-    this.pages = metrics.counter({ name: 'holdfast_sweep_pages_total', help: 'Pages of due holds that were read.' });
+    this.pages = metrics.counter({
+      name: 'holdfast_sweep_pages_total',
+      help: 'Pages of due holds that were read.',
+    });
     this.cuts = metrics.counter({
       name: 'holdfast_sweep_cut_total',
       help: 'Sweeps that their time budget ended before everything due was judged.',
@@ -50,17 +58,32 @@ export class SweepMetrics {
     this.figures = {
       leases: gauge('holdfast_sweep_leases_held', 'Partitions that this instance sweeps.'),
       instances: gauge('holdfast_sweep_instances', 'Instances that share the sweep, as this one sees it.'),
-      backlog: gauge('holdfast_sweep_backlog', 'Holds in the partitions of this instance that are due and not yet expired.'),
+      backlog: gauge(
+        'holdfast_sweep_backlog',
+        'Holds in the partitions of this instance that are due and not yet expired.',
+      ),
       oldestDueMs: gauge('holdfast_sweep_oldest_due_seconds', 'How long the oldest of them has been due.'),
-      quarantined: gauge('holdfast_quarantine_entries', 'Reservations in quarantine, in the partitions of this instance.'),
-      awaitingCleanup: gauge('holdfast_cleanup_awaiting', 'Reservations under MANUAL_CLEANUP whose grace is over, in the partitions of this instance.'),
-      oldestAwaitingMs: gauge('holdfast_cleanup_oldest_seconds', 'How long ago the grace of the oldest of them ended.'),
+      quarantined: gauge(
+        'holdfast_quarantine_entries',
+        'Reservations in quarantine, in the partitions of this instance.',
+      ),
+      awaitingCleanup: gauge(
+        'holdfast_cleanup_awaiting',
+        'Reservations under MANUAL_CLEANUP whose grace is over, in the partitions of this instance.',
+      ),
+      oldestAwaitingMs: gauge(
+        'holdfast_cleanup_oldest_seconds',
+        'How long ago the grace of the oldest of them ended.',
+      ),
     };
   }
 
   /** Read at a scrape, so that it grows also when nothing moves any more. */
   observeAge(readMs: () => number): void {
-    const spec = { name: 'holdfast_sweep_age_seconds', help: 'How long ago the last sweep without a failure ended.' };
+    const spec = {
+      name: 'holdfast_sweep_age_seconds',
+      help: 'How long ago the last sweep without a failure ended.',
+    };
     this.metrics.observedGauge(spec, () => readMs() / 1000);
   }
 

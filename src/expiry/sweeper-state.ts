@@ -1,5 +1,14 @@
 import { Injectable } from '@nestjs/common';
-import { partitionCode, RedisService, StoreUnavailable, sweepInstancesKey, sweepLeaseKey, sweepReportsKey, tagOf, ttlIndexKey } from '../redis/index.js';
+import {
+  partitionCode,
+  RedisService,
+  StoreUnavailable,
+  sweepInstancesKey,
+  sweepLeaseKey,
+  sweepReportsKey,
+  tagOf,
+  ttlIndexKey,
+} from '../redis/index.js';
 import { scoreOf } from './partition.js';
 import type { SweepReport } from './sweep-journal.js';
 
@@ -53,12 +62,20 @@ export class SweeperState {
     return {
       now_ms: now,
       instances: instancesOf(told, partitions),
-      unheld: partitions.filter(({ held_by: holder }) => holder === undefined).map(({ partition }) => partition),
+      unheld: partitions
+        .filter(({ held_by: holder }) => holder === undefined)
+        .map(({ partition }) => partition),
       backlog: partitions.reduce((sum, { due }) => sum + due, 0),
-      lateness_ms: Math.max(0, ...partitions.map(({ oldest_due_at_ms: oldest }) => (oldest === undefined ? 0 : now - oldest))),
+      lateness_ms: Math.max(
+        0,
+        ...partitions.map(({ oldest_due_at_ms: oldest }) => (oldest === undefined ? 0 : now - oldest)),
+      ),
       quarantined: partitions.reduce((sum, { quarantined }) => sum + quarantined, 0),
       awaiting_cleanup: partitions.reduce((sum, { awaiting_cleanup: awaiting }) => sum + awaiting, 0),
-      oldest_awaiting_for_ms: Math.max(0, ...partitions.map(({ oldest_awaiting_at_ms: oldest }) => (oldest === undefined ? 0 : now - oldest))),
+      oldest_awaiting_for_ms: Math.max(
+        0,
+        ...partitions.map(({ oldest_awaiting_at_ms: oldest }) => (oldest === undefined ? 0 : now - oldest)),
+      ),
       partitions,
       unreadable: states.filter((state) => typeof state === 'string'),
     };
@@ -68,11 +85,8 @@ export class SweeperState {
   private async stateOf(code: string): Promise<PartitionState | string> {
     const tag = tagOf(code);
     try {
-      const [, , holder = '', lapses, indexed, due, oldest, next, quarantined, awaiting, oldestAwaiting] = await this.redis.queries.run(
-        'sweep_state',
-        [sweepLeaseKey(tag), ttlIndexKey(tag)],
-        [],
-      );
+      const [, , holder = '', lapses, indexed, due, oldest, next, quarantined, awaiting, oldestAwaiting] =
+        await this.redis.queries.run('sweep_state', [sweepLeaseKey(tag), ttlIndexKey(tag)], []);
       const [oldestMs, nextMs, oldestAwaitingMs] = [scoreOf(oldest), scoreOf(next), scoreOf(oldestAwaiting)];
       return {
         partition: code,
@@ -99,7 +113,9 @@ function instancesOf(told: readonly string[], partitions: readonly PartitionStat
   for (let index = 0; index < told.length; index += 3) {
     const [instance, lapses, text] = told.slice(index, index + 3) as [string, string, string];
     const { partitions: _, ...report } = JSON.parse(text) as Partial<SweepReport>;
-    const holds = partitions.filter(({ held_by: holder }) => holder === instance).map(({ partition }) => partition);
+    const holds = partitions
+      .filter(({ held_by: holder }) => holder === instance)
+      .map(({ partition }) => partition);
     instances.push({ instance, lapses_in_ms: Number(lapses), holds, ...report });
   }
   return instances;

@@ -14,7 +14,10 @@ export class SweeperController {
   @Get()
   @Access({ plane: 'admin', admin: true })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'getSweeper', summary: 'Who sweeps what, how late, and how the last ticks went' })
+  @ApiOperation({
+    operationId: 'getSweeper',
+    summary: 'Who sweeps what, how late, and how the last ticks went',
+  })
   @Answers(200, 'SweeperState')
   async get(@Res() reply: FastifyReply): Promise<void> {
     sendJson(reply, 200, stringifyJson(await this.state.read()));

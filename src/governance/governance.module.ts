@@ -7,5 +7,7 @@ import { PoliciesModule } from './policies/index.js';
 import { TenantsModule } from './tenants/index.js';
 
 /** The governance plane: who may use the ledger, and what there is to use. */
-@Module({ imports: [TenantsModule, ApiKeysModule, AuditLogModule, BudgetsModule, CredentialsModule, PoliciesModule] })
+@Module({
+  imports: [TenantsModule, ApiKeysModule, AuditLogModule, BudgetsModule, CredentialsModule, PoliciesModule],
+})
 export class GovernanceModule {}

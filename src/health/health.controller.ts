@@ -4,7 +4,11 @@ import type { FastifyReply } from 'fastify';
 import { ReadinessCheck, type Readiness } from './readiness.js';
 
 const STATUS = { type: 'string', enum: ['ok', 'error', 'UP', 'DOWN'] } as const;
-const LIVE = { status: 200, description: 'The process answers', schema: { type: 'object', required: ['status'], properties: { status: STATUS } } } as const;
+const LIVE = {
+  status: 200,
+  description: 'The process answers',
+  schema: { type: 'object', required: ['status'], properties: { status: STATUS } },
+} as const;
 const DETAILS = {
   type: 'object',
   required: ['status'],
@@ -59,17 +63,27 @@ export class HealthController {
   @ApiResponse(NOT_READY)
   async actuatorReady(@Res() reply: FastifyReply): Promise<void> {
     const readiness = await this.readiness.check();
-    answer(reply, readiness.ready ? 200 : 503, { status: readiness.ready ? 'UP' : 'DOWN', components: components(readiness) });
+    answer(reply, readiness.ready ? 200 : 503, {
+      status: readiness.ready ? 'UP' : 'DOWN',
+      components: components(readiness),
+    });
   }
 }
 
 function answer(reply: FastifyReply, status: number, body: object): void {
-  void reply.code(status).header('cache-control', 'no-store').header('content-type', 'application/json; charset=utf-8').send(JSON.stringify(body));
+  void reply
+    .code(status)
+    .header('cache-control', 'no-store')
+    .header('content-type', 'application/json; charset=utf-8')
+    .send(JSON.stringify(body));
 }
 
 /** Spring's form of the same details. */
 function components({ details }: Readiness): Record<string, object> {
   return Object.fromEntries(
-    Object.entries(details).map(([name, { status, ...rest }]) => [name, { status: status === 'up' ? 'UP' : 'DOWN', details: rest }]),
+    Object.entries(details).map(([name, { status, ...rest }]) => [
+      name,
+      { status: status === 'up' ? 'UP' : 'DOWN', details: rest },
+    ]),
   );
 }

@@ -25,7 +25,10 @@ export class ReadinessCheck {
 
   async check(): Promise<Readiness> {
     if (this.shutdown.stopping) {
-      return { ready: false, details: { shutdown: { status: 'down', message: 'the process is shutting down' } } };
+      return {
+        ready: false,
+        details: { shutdown: { status: 'down', message: 'the process is shutting down' } },
+      };
     }
     const now = performance.now();
     if (this.running === undefined || now - this.startedAt > REUSE_MS) {
@@ -52,6 +55,8 @@ async function indicate(contributor: HealthContributor): Promise<HealthIndicator
     const { up, details = {} } = await contributor.check();
     return { [contributor.name]: { ...details, status: up ? 'up' : 'down' } };
   } catch (error) {
-    return { [contributor.name]: { status: 'down', message: error instanceof Error ? error.message : 'failed' } };
+    return {
+      [contributor.name]: { status: 'down', message: error instanceof Error ? error.message : 'failed' },
+    };
   }
 }

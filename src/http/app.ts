@@ -20,14 +20,20 @@ export interface AppOptions {
  * The whole application, ready to `listen`; used by main.ts and by the tests. With the embedded Redis it finds or makes the keys that are not given.
  * @throws whatever stops the start; nothing has been printed about it then.
  */
-export async function createApp(config: HoldfastConfig, options: AppOptions = {}): Promise<NestFastifyApplication> {
+export async function createApp(
+  config: HoldfastConfig,
+  options: AppOptions = {},
+): Promise<NestFastifyApplication> {
   const logger = options.logger ?? createLogger(config.logLevel);
   useMetadataLimit(config.metadataLimitBytes);
   const adminApiKey = resolveAdminApiKey(config, logger);
   const webhookSecretEncryptionKey = resolveWebhookSecretKey(config, logger);
   const { fastify, routes, onRouterRefusal } = await createFastify(logger, config);
   const app = await NestFactory.create<NestFastifyApplication>(
-    AppModule.forRoot({ ...config, adminApiKey, webhookSecretEncryptionKey }, { logger, routes, modules: options.modules ?? [] }),
+    AppModule.forRoot(
+      { ...config, adminApiKey, webhookSecretEncryptionKey },
+      { logger, routes, modules: options.modules ?? [] },
+    ),
     new FastifyAdapter(fastify as never),
     { bodyParser: false, abortOnError: false, logger: new NestLogger(logger) },
   );

@@ -5,11 +5,27 @@ import { REQUEST_ID_HEADER, TRACE_ID_HEADER } from './tracing.js';
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 /** What clients of the protocol send, beside what a browser lets every script send. */
 const REQUEST_HEADERS = [
-  'Authorization', 'Content-Type', 'traceparent', 'tracestate', 'X-Admin-API-Key', 'X-Cycles-API-Key', TRACE_ID_HEADER, 'X-Idempotency-Key', REQUEST_ID_HEADER,
+  'Authorization',
+  'Content-Type',
+  'traceparent',
+  'tracestate',
+  'X-Admin-API-Key',
+  'X-Cycles-API-Key',
+  TRACE_ID_HEADER,
+  'X-Idempotency-Key',
+  REQUEST_ID_HEADER,
 ];
 /** What answers carry for clients, beside what a browser shows to every script. */
 const ANSWER_HEADERS = [
-  'Allow', 'Content-Disposition', 'Retry-After', 'X-Cycles-Cascade-Status', 'X-Cycles-Tenant', TRACE_ID_HEADER, 'X-RateLimit-Remaining', 'X-RateLimit-Reset', REQUEST_ID_HEADER,
+  'Allow',
+  'Content-Disposition',
+  'Retry-After',
+  'X-Cycles-Cascade-Status',
+  'X-Cycles-Tenant',
+  TRACE_ID_HEADER,
+  'X-RateLimit-Remaining',
+  'X-RateLimit-Reset',
+  REQUEST_ID_HEADER,
 ];
 /** A browser asks again after this time, or sooner by a rule of its own. */
 const PREFLIGHT_LIFE_S = 3600;
@@ -21,7 +37,8 @@ const PREFLIGHT_LIFE_S = 3600;
  */
 export async function installCors(fastify: FastifyInstance, origins: readonly string[]): Promise<void> {
   await fastify.register(cors, {
-    origin: (origin, decide) => decide(null, origin !== undefined && origins.includes(origin) ? origin : false),
+    origin: (origin, decide) =>
+      decide(null, origin !== undefined && origins.includes(origin) ? origin : false),
     methods: METHODS,
     allowedHeaders: REQUEST_HEADERS,
     exposedHeaders: ANSWER_HEADERS,

@@ -23,7 +23,9 @@ export interface SortOrder<Key extends string = string> {
  */
 export function encodeCursor(query: string, { value, id }: Position, order?: SortOrder): string {
   const parts = [query, typeof value, value.toString(), id];
-  return Buffer.from(JSON.stringify(order === undefined ? parts : [...parts, order.sortBy, order.direction])).toString('base64url');
+  return Buffer.from(
+    JSON.stringify(order === undefined ? parts : [...parts, order.sortBy, order.direction]),
+  ).toString('base64url');
 }
 
 /**
@@ -31,7 +33,11 @@ export function encodeCursor(query: string, { value, id }: Position, order?: Sor
  * A request that contradicts its cursor gets another fingerprint than the cursor has, so `decodeCursor` refuses it.
  */
 export function sortOrderOf<Key extends string>(
-  request: { readonly sort_by?: Key | undefined; readonly sort_dir?: 'asc' | 'desc' | undefined; readonly cursor?: string | undefined },
+  request: {
+    readonly sort_by?: Key | undefined;
+    readonly sort_dir?: 'asc' | 'desc' | undefined;
+    readonly cursor?: string | undefined;
+  },
   keys: readonly Key[],
   usual: SortOrder<Key>,
 ): SortOrder<Key> {
@@ -39,7 +45,8 @@ export function sortOrderOf<Key extends string>(
   const carried = keys.find((key) => key === sortBy);
   return {
     sortBy: request.sort_by ?? carried ?? usual.sortBy,
-    direction: request.sort_dir ?? (direction === 'asc' || direction === 'desc' ? direction : usual.direction),
+    direction:
+      request.sort_dir ?? (direction === 'asc' || direction === 'desc' ? direction : usual.direction),
   };
 }
 
@@ -47,13 +54,21 @@ export function sortOrderOf<Key extends string>(
  * @param accepts whether a position can stand in this list, for lists that a forged one would harm
  * @throws Refusal INVALID_REQUEST when the cursor is none, or continues another query.
  */
-export function decodeCursor(query: string, cursor: string, accepts: (position: Position) => boolean = () => true): Position {
+export function decodeCursor(
+  query: string,
+  cursor: string,
+  accepts: (position: Position) => boolean = () => true,
+): Position {
   const [asked, type, text, id] = partsOf(cursor);
   const value = valueOf(type, text);
   if (asked !== query || value === undefined || id === undefined || !accepts({ value, id })) {
-    throw new Refusal('INVALID_REQUEST', 'the cursor belongs to no list with these filters and this order; start again without a cursor', {
-      field: 'cursor',
-    });
+    throw new Refusal(
+      'INVALID_REQUEST',
+      'the cursor belongs to no list with these filters and this order; start again without a cursor',
+      {
+        field: 'cursor',
+      },
+    );
   }
   return { value, id };
 }
@@ -61,7 +76,11 @@ export function decodeCursor(query: string, cursor: string, accepts: (position: 
 function partsOf(cursor: string): string[] {
   try {
     const parts: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString());
-    return Array.isArray(parts) && (parts.length === 4 || parts.length === 6) && parts.every((part) => typeof part === 'string') ? parts : [];
+    return Array.isArray(parts) &&
+      (parts.length === 4 || parts.length === 6) &&
+      parts.every((part) => typeof part === 'string')
+      ? parts
+      : [];
   } catch {
     // Whatever is wrong with the text, the answer is the same.
     return [];

@@ -62,7 +62,12 @@ export function answerTo(error: unknown, request: FastifyRequest, routes: RouteT
   if (status !== undefined && status >= 400 && status < 500) {
     return clientError(error as Error, status, request);
   }
-  return { status: 500, code: 'INTERNAL_ERROR', message: ERROR_CATALOGUE.INTERNAL_ERROR.message, unexpected: true };
+  return {
+    status: 500,
+    code: 'INTERNAL_ERROR',
+    message: ERROR_CATALOGUE.INTERNAL_ERROR.message,
+    unexpected: true,
+  };
 }
 
 function refusalAnswer(error: Refusal): ErrorAnswer {
@@ -78,13 +83,19 @@ function refusalAnswer(error: Refusal): ErrorAnswer {
     return answer;
   }
   const { retryAfterS } = error;
-  return retryAfterS === undefined ? { ...answer, status: 400 } : { ...answer, headers: retryHeaders(retryAfterS) };
+  return retryAfterS === undefined
+    ? { ...answer, status: 400 }
+    : { ...answer, headers: retryHeaders(retryAfterS) };
 }
 
 /** What the protocol asks of each 429. The date is shown and decides nothing. */
 function retryHeaders(retryAfterS: number): Record<string, string> {
   const resetsAtS = Math.ceil(new Date().getTime() / 1000) + retryAfterS;
-  return { 'Retry-After': String(retryAfterS), 'X-RateLimit-Remaining': '0', 'X-RateLimit-Reset': String(resetsAtS) };
+  return {
+    'Retry-After': String(retryAfterS),
+    'X-RateLimit-Remaining': '0',
+    'X-RateLimit-Reset': String(resetsAtS),
+  };
 }
 
 export function pathOf({ url }: FastifyRequest): string {
@@ -112,7 +123,11 @@ function clientError(error: Error, status: number, request: FastifyRequest): Err
   switch (status) {
     case 413: {
       const limit = request.routeOptions.bodyLimit;
-      return { status, code: 'INVALID_REQUEST', message: `the request body is larger than ${limit} bytes, the most that is allowed` };
+      return {
+        status,
+        code: 'INVALID_REQUEST',
+        message: `the request body is larger than ${limit} bytes, the most that is allowed`,
+      };
     }
     case 415:
       // The protocol has no 415.

@@ -17,7 +17,10 @@ export const ERROR_CATALOGUE: Readonly<Record<ErrorCode, CatalogueEntry>> = {
   WEBHOOK_URL_INVALID: { status: 400, message: 'webhooks may not be sent to this URL' },
   UNAUTHORIZED: { status: 401, message: 'the request carries no valid key' },
   FORBIDDEN: { status: 403, message: 'the key may not do this' },
-  INSUFFICIENT_PERMISSIONS: { status: 403, message: 'the key lacks the permission that this operation needs' },
+  INSUFFICIENT_PERMISSIONS: {
+    status: 403,
+    message: 'the key lacks the permission that this operation needs',
+  },
   NOT_FOUND: { status: 404, message: 'there is no such resource' },
   TENANT_NOT_FOUND: { status: 404, message: 'there is no such tenant' },
   BUDGET_NOT_FOUND: { status: 404, message: 'there is no such budget' },

@@ -1,6 +1,12 @@
 import { STATUS_CODES, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { fastify, LogController, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import {
+  fastify,
+  LogController,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify';
 import type { HoldfastConfig } from '../config/index.js';
 import { Refusal } from '../ledger/index.js';
 import type { Logger } from '../logging/index.js';
@@ -9,7 +15,14 @@ import { answerTo, errorBody, noRoute, pathOf, sendError, type ErrorAnswer } fro
 import { hostProblem } from './host-header.js';
 import { parseBody, stringifyJson } from './json.js';
 import { installRouteTable, type RouteTable } from './route-table.js';
-import { installTracing, newRequestId, REQUEST_ID_HEADER, startTrace, TRACE_ID_HEADER, traceFrom } from './tracing.js';
+import {
+  installTracing,
+  newRequestId,
+  REQUEST_ID_HEADER,
+  startTrace,
+  TRACE_ID_HEADER,
+  traceFrom,
+} from './tracing.js';
 
 /** Longer than the idle timeout of common load balancers (60 s), so that they, not we, close an idle connection. */
 const KEEP_ALIVE_TIMEOUT_MS = 72_000;
@@ -32,7 +45,11 @@ export interface HttpServer {
 /** Builds the Fastify instance with everything that must be in place before Nest adds the routes. */
 export async function createFastify(
   logger: Logger,
-  { bodyLimitBytes, trustProxy, corsOrigins }: Pick<HoldfastConfig, 'bodyLimitBytes' | 'trustProxy' | 'corsOrigins'>,
+  {
+    bodyLimitBytes,
+    trustProxy,
+    corsOrigins,
+  }: Pick<HoldfastConfig, 'bodyLimitBytes' | 'trustProxy' | 'corsOrigins'>,
 ): Promise<HttpServer> {
   const routes: { table?: RouteTable; refused?: AnswerListener } = {};
   const instance = fastify({
@@ -173,7 +190,11 @@ function endRaw(socket: Duplex, answer: ErrorAnswer, headers: IncomingHttpHeader
   );
 }
 
-const NO_TUNNELS: ErrorAnswer = { status: 400, code: 'INVALID_REQUEST', message: 'this server opens no tunnels: CONNECT is not possible' };
+const NO_TUNNELS: ErrorAnswer = {
+  status: 400,
+  code: 'INVALID_REQUEST',
+  message: 'this server opens no tunnels: CONNECT is not possible',
+};
 
 /** Requests that Node would end by itself, without an answer or outside the protocol's error form. */
 export function answerUncommon(server: Server): void {

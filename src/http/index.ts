@@ -1,5 +1,12 @@
 export * from './validation/index.js';
-export { decodeCursor, encodeCursor, sortOrderOf, type Position, type SortOrder, type SortValue } from './cursor.js';
+export {
+  decodeCursor,
+  encodeCursor,
+  sortOrderOf,
+  type Position,
+  type SortOrder,
+  type SortValue,
+} from './cursor.js';
 export { ERROR_CATALOGUE, type CatalogueEntry } from './error-catalogue.js';
 export { sendJson, sendSecret } from './error-answer.js';
 export { HttpModule } from './http.module.js';

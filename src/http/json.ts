@@ -76,7 +76,9 @@ function parseNative(text: string): unknown {
 /** V8 quotes the body around the mistake; the client knows its body, and logs should not. */
 function where(error: unknown): string {
   const position = /at position (\d+)/.exec(error instanceof Error ? error.message : '');
-  return position === null ? 'it ends too early or holds an unexpected character' : `unexpected text at position ${position[1] ?? '0'}`;
+  return position === null
+    ? 'it ends too early or holds an unexpected character'
+    : `unexpected text at position ${position[1] ?? '0'}`;
 }
 
 function parseExact(text: string): unknown {
@@ -99,7 +101,10 @@ function parseExact(text: string): unknown {
       return `"${DECIMAL_MARK}${token}"`;
     }
     if (token.length > MAX_INTEGER_LENGTH) {
-      throw new Refusal('INVALID_REQUEST', `the request body holds an integer of more than ${MAX_INTEGER_LENGTH} digits`);
+      throw new Refusal(
+        'INVALID_REQUEST',
+        `the request body holds an integer of more than ${MAX_INTEGER_LENGTH} digits`,
+      );
     }
     if (Number.isSafeInteger(Number(token))) {
       return token;
@@ -150,7 +155,9 @@ function refuseUnsafeText(root: unknown): void {
     } else if (typeof value === 'object' && value !== null) {
       for (const [key, entry] of Object.entries(value)) {
         if (key === '__proto__') {
-          throw new Refusal('INVALID_REQUEST', "a member may not be named '__proto__'", { field: '__proto__' });
+          throw new Refusal('INVALID_REQUEST', "a member may not be named '__proto__'", {
+            field: '__proto__',
+          });
         }
         refuseLoneSurrogate(key);
         pending.push(entry);

@@ -30,7 +30,10 @@ export interface Ports {
  * Opens PORT and, when it is set, ADMIN_PORT: the same application on both, for deployments that know two servers.
  * @throws ListenError in one line when a port cannot be opened.
  */
-export async function listen(app: NestFastifyApplication, { host, port, adminPort }: Ports): Promise<Listeners> {
+export async function listen(
+  app: NestFastifyApplication,
+  { host, port, adminPort }: Ports,
+): Promise<Listeners> {
   const main = app.getHttpServer();
   await app.listen(port, host).catch((error: unknown) => {
     throw explainListen(error, 'PORT', port, host);
@@ -121,12 +124,21 @@ function explainListen(error: unknown, variable: string, port: number, host: str
   const code = (error as NodeJS.ErrnoException).code;
   switch (code) {
     case 'EADDRINUSE':
-      return new ListenError(`${variable} ${port} on ${host} is already in use; set ${variable} to a free one`, { cause: error });
+      return new ListenError(
+        `${variable} ${port} on ${host} is already in use; set ${variable} to a free one`,
+        { cause: error },
+      );
     case 'EACCES':
-      return new ListenError(`${variable} ${port} may not be opened by this user; set ${variable} to one above 1023`, { cause: error });
+      return new ListenError(
+        `${variable} ${port} may not be opened by this user; set ${variable} to one above 1023`,
+        { cause: error },
+      );
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
-      return new ListenError(`HOST ${host} is no address of this machine; set HOST to one that is, or to 0.0.0.0`, { cause: error });
+      return new ListenError(
+        `HOST ${host} is no address of this machine; set HOST to one that is, or to 0.0.0.0`,
+        { cause: error },
+      );
     default:
       return error instanceof Error ? error : new Error(String(error));
   }

@@ -36,7 +36,8 @@ const PAGE = `<!DOCTYPE html>
 `;
 
 /** Nothing on the page comes from elsewhere, and the page may load nothing from elsewhere. */
-const POLICY = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'";
+const POLICY =
+  "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'";
 
 const FILE = { type: 'string', format: 'binary' } as const;
 
@@ -58,9 +59,16 @@ export class OpenApiController {
 
   @Get('docs')
   @ApiOperation({ operationId: 'getDocumentationPage', summary: 'The API in a browser' })
-  @ApiResponse({ status: 200, description: 'A page', content: { 'text/html': { schema: { type: 'string' } } } })
+  @ApiResponse({
+    status: 200,
+    description: 'A page',
+    content: { 'text/html': { schema: { type: 'string' } } },
+  })
   page(@Res() reply: FastifyReply): void {
-    void reply.header('content-type', 'text/html; charset=utf-8').header('content-security-policy', POLICY).send(PAGE);
+    void reply
+      .header('content-type', 'text/html; charset=utf-8')
+      .header('content-security-policy', POLICY)
+      .send(PAGE);
   }
 
   @Get('docs/:file')
@@ -68,7 +76,11 @@ export class OpenApiController {
   @ApiResponse({
     status: 200,
     description: 'A style sheet, a script or an icon',
-    content: { 'text/css': { schema: FILE }, 'text/javascript': { schema: FILE }, 'image/png': { schema: FILE } },
+    content: {
+      'text/css': { schema: FILE },
+      'text/javascript': { schema: FILE },
+      'image/png': { schema: FILE },
+    },
   })
   async asset(@Param('file') file: string, @Res() reply: FastifyReply): Promise<void> {
     if (file === 'start.js') {

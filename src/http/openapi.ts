@@ -1,5 +1,13 @@
 import { applyDecorators, Injectable, type INestApplication } from '@nestjs/common';
-import { ApiBody, ApiHeader, ApiQuery, ApiResponse, DocumentBuilder, SwaggerModule, type OpenAPIObject } from '@nestjs/swagger';
+import {
+  ApiBody,
+  ApiHeader,
+  ApiQuery,
+  ApiResponse,
+  DocumentBuilder,
+  SwaggerModule,
+  type OpenAPIObject,
+} from '@nestjs/swagger';
 import { HOLDFAST_VERSION } from '../config/index.js';
 import { GOVERNANCE_ERROR_CODES, RUNTIME_ERROR_CODES } from '../ledger/index.js';
 import { stringifyJson } from './json.js';
@@ -23,8 +31,17 @@ export function QuerySchema(dto: DtoClass): MethodDecorator {
 }
 
 /** Documents a success. The schema is one of openapi-schemas; what can be refused is the same everywhere and needs no words. */
-export function Answers(status: number, schema: SchemaName, description = status === 201 ? 'Created' : 'Done'): MethodDecorator {
-  return ApiResponse({ status, description, headers: HEADERS, schema: { $ref: `#/components/schemas/${schema}` } });
+export function Answers(
+  status: number,
+  schema: SchemaName,
+  description = status === 201 ? 'Created' : 'Done',
+): MethodDecorator {
+  return ApiResponse({
+    status,
+    description,
+    headers: HEADERS,
+    schema: { $ref: `#/components/schemas/${schema}` },
+  });
 }
 
 /** Documents a success without a body. */
@@ -66,7 +83,9 @@ export class OpenApiDocument {
 function description(): Omit<OpenAPIObject, 'paths'> {
   return new DocumentBuilder()
     .setTitle('Holdfast')
-    .setDescription('A reservation and budget ledger. It speaks the Cycles protocol; paths under /ops, /health and /metrics are its own.')
+    .setDescription(
+      'A reservation and budget ledger. It speaks the Cycles protocol; paths under /ops, /health and /metrics are its own.',
+    )
     .setVersion(HOLDFAST_VERSION)
     .setLicense('Apache-2.0', 'https://www.apache.org/licenses/LICENSE-2.0')
     .addApiKey({ type: 'apiKey', in: 'header', name: 'X-Cycles-API-Key' }, 'ApiKeyAuth')
@@ -88,8 +107,14 @@ const ERROR_SCHEMA = {
 };
 
 const HEADERS = {
-  'X-Request-Id': { description: 'Names this request in logs, events and support.', schema: { type: 'string' } },
-  'X-Cycles-Trace-Id': { description: 'Names the logical operation.', schema: { type: 'string', pattern: '^[0-9a-f]{32}$' } },
+  'X-Request-Id': {
+    description: 'Names this request in logs, events and support.',
+    schema: { type: 'string' },
+  },
+  'X-Cycles-Trace-Id': {
+    description: 'Names the logical operation.',
+    schema: { type: 'string', pattern: '^[0-9a-f]{32}$' },
+  },
 };
 
 /** Adds what all operations share: the one error form, and the schemas that they refer to. */
@@ -107,7 +132,10 @@ function complete(document: OpenAPIObject): OpenAPIObject {
     for (const method of ['get', 'post', 'put', 'patch', 'delete'] as const) {
       const operation = item[method];
       if (operation !== undefined) {
-        operation.responses = { ...operation.responses, default: { $ref: '#/components/responses/ErrorResponse' } };
+        operation.responses = {
+          ...operation.responses,
+          default: { $ref: '#/components/responses/ErrorResponse' },
+        };
       }
     }
   }

@@ -70,7 +70,7 @@ export class PageSelection<Row> {
 
   private compare(a: Position, b: Position): number {
     if (a.value !== b.value) {
-      return (a.value < b.value) === (this.order.direction === 'asc') ? -1 : 1;
+      return a.value < b.value === (this.order.direction === 'asc') ? -1 : 1;
     }
     return a.id < b.id ? -1 : a.id > b.id ? 1 : 0;
   }

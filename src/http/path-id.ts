@@ -9,7 +9,11 @@ const RESERVATION_ID_MAX_LENGTH = 128;
 const withinBounds: PipeTransform<string, string> = {
   transform(id) {
     if (id === '' || Array.from(id).length > RESERVATION_ID_MAX_LENGTH) {
-      throw new Refusal('INVALID_REQUEST', `reservation_id must be a string of 1 to ${RESERVATION_ID_MAX_LENGTH} characters`, { field: 'reservation_id' });
+      throw new Refusal(
+        'INVALID_REQUEST',
+        `reservation_id must be a string of 1 to ${RESERVATION_ID_MAX_LENGTH} characters`,
+        { field: 'reservation_id' },
+      );
     }
     return id;
   },
@@ -20,6 +24,9 @@ export function ReservationId(): ParameterDecorator {
   return (target, method, index) => {
     Param('reservation_id', withinBounds)(target, method, index);
     const descriptor = Object.getOwnPropertyDescriptor(target, method as string) as PropertyDescriptor;
-    ApiParam({ name: 'reservation_id', schema: { type: 'string', minLength: 1, maxLength: RESERVATION_ID_MAX_LENGTH } })(target, method as string, descriptor);
+    ApiParam({
+      name: 'reservation_id',
+      schema: { type: 'string', minLength: 1, maxLength: RESERVATION_ID_MAX_LENGTH },
+    })(target, method as string, descriptor);
   };
 }

@@ -24,7 +24,9 @@ export class RouteTable {
 
   /** Every route as `GET /v1/reservations/:reservation_id`. */
   list(): string[] {
-    return [...this.routes].flatMap(([template, { methods }]) => [...methods].map((method) => `${method} ${template}`)).sort();
+    return [...this.routes]
+      .flatMap(([template, { methods }]) => [...methods].map((method) => `${method} ${template}`))
+      .sort();
   }
 
   /** Whether the path belongs to a more specific template than the one that the router chose for the method. */
@@ -54,7 +56,9 @@ export class RouteTable {
     let rivals = this.rivals.get(template);
     if (rivals === undefined) {
       const segments = template.split('/');
-      rivals = [...this.routes.values()].filter((other) => overlap(other.segments, segments) && specificity(other.segments, segments) > 0);
+      rivals = [...this.routes.values()].filter(
+        (other) => overlap(other.segments, segments) && specificity(other.segments, segments) > 0,
+      );
       this.rivals.set(template, rivals);
     }
     return rivals;
@@ -71,7 +75,12 @@ function specificity(one: readonly string[], other: readonly string[]): number {
 
 /** Whether a path can match both templates. */
 function overlap(one: readonly string[], other: readonly string[]): boolean {
-  return one.length === other.length && one.every((segment, index) => segment === other[index] || isParameter(segment) || isParameter(other[index]));
+  return (
+    one.length === other.length &&
+    one.every(
+      (segment, index) => segment === other[index] || isParameter(segment) || isParameter(other[index]),
+    )
+  );
 }
 
 function matches(template: readonly string[], path: readonly string[]): boolean {

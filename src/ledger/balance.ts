@@ -14,7 +14,8 @@ export function balanceJson(scopePath: string, unit: string, figures: string): s
   if (parts === null) {
     throw new Error(`not a balance: ${figures}`);
   }
-  const [, remaining, reserved, spent, allocated, debt, overdraftLimit, isOverLimit] = parts as unknown as string[];
+  const [, remaining, reserved, spent, allocated, debt, overdraftLimit, isOverLimit] =
+    parts as unknown as string[];
   const amount = `{"unit":"${unit}","amount":`;
   const owed = debt === '0' ? '' : `,"debt":${amount}${debt}}`;
   const limit = overdraftLimit === '0' ? '' : `,"overdraft_limit":${amount}${overdraftLimit}}`;
@@ -29,7 +30,8 @@ export function balanceJson(scopePath: string, unit: string, figures: string): s
 export function balancesJson(reply: readonly string[], first: number, unit: string): string {
   let text = '[';
   for (let index = first; index < reply.length; index += 2) {
-    text += (index === first ? '' : ',') + balanceJson(reply[index] as string, unit, reply[index + 1] as string);
+    text +=
+      (index === first ? '' : ',') + balanceJson(reply[index] as string, unit, reply[index + 1] as string);
   }
   return `${text}]`;
 }

@@ -15,7 +15,9 @@ function canonicalJson(value: unknown): string {
     return `[${value.map(canonicalJson).join(',')}]`;
   }
   const entries = value as Record<string, unknown>;
-  const members = Object.keys(entries).sort().map((name) => `${JSON.stringify(name)}:${canonicalJson(entries[name])}`);
+  const members = Object.keys(entries)
+    .sort()
+    .map((name) => `${JSON.stringify(name)}:${canonicalJson(entries[name])}`);
   return `{${members.join(',')}}`;
 }
 

@@ -23,10 +23,14 @@ export class Refusal extends Error {
  */
 export class TooManyMatched extends Refusal {
   constructor(totalMatched: number, limit: number) {
-    super('LIMIT_EXCEEDED', `the filter matches ${totalMatched}, and one action changes at most ${limit}; narrow the filter`, {
-      total_matched: totalMatched,
-      limit,
-    });
+    super(
+      'LIMIT_EXCEEDED',
+      `the filter matches ${totalMatched}, and one action changes at most ${limit}; narrow the filter`,
+      {
+        total_matched: totalMatched,
+        limit,
+      },
+    );
   }
 }
 
@@ -41,7 +45,11 @@ export class TenantLimitExceeded extends Refusal {
     used: number,
     readonly retryAfterS?: number,
   ) {
-    super('LIMIT_EXCEEDED', `the tenant's limit on ${limit} is reached: ${used} of ${allowed} are in use`, { limit, allowed, used });
+    super('LIMIT_EXCEEDED', `the tenant's limit on ${limit} is reached: ${used} of ${allowed} are in use`, {
+      limit,
+      allowed,
+      used,
+    });
   }
 }
 

@@ -62,7 +62,10 @@ const UNPRINTABLE = /[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
 
 /** Outside its strings a line of JSON has none of these characters, so that escaping them never changes what it says. */
 function escapeUnprintable(line: string): string {
-  return line.replace(UNPRINTABLE, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return line.replace(
+    UNPRINTABLE,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }
 
 export function createLogger(level: string, destination?: DestinationStream): Logger {

@@ -12,14 +12,21 @@ export class MaintenanceMetrics {
 
   constructor(metrics: MetricsRegistry) {
     const labels = ['job', 'outcome'];
-    this.runs = metrics.counter({ name: 'cycles_maintenance_runs_total', help: 'Runs of scheduled work by outcome.', labels });
+    this.runs = metrics.counter({
+      name: 'cycles_maintenance_runs_total',
+      help: 'Runs of scheduled work by outcome.',
+      labels,
+    });
     this.durations = metrics.histogram({
       name: 'cycles_maintenance_duration_seconds',
       help: 'How long runs of scheduled work took.',
       labels,
       buckets: DURATION_BUCKETS,
     });
-    this.trimmed = metrics.counter({ name: 'holdfast_index_entries_trimmed_total', help: 'Index entries removed because their records are gone.' });
+    this.trimmed = metrics.counter({
+      name: 'holdfast_index_entries_trimmed_total',
+      help: 'Index entries removed because their records are gone.',
+    });
   }
 
   ended(job: string, outcome: 'success' | 'failed', durationMs: number): void {

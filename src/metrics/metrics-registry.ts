@@ -39,7 +39,10 @@ export class MetricsRegistry implements OnApplicationShutdown {
     this.dropTenant = !config.metricsTenantLabel;
     this.registry.setDefaultLabels({ application: APPLICATION });
     collectDefaultMetrics({ register: this.registry });
-    const heapLimit = { name: 'nodejs_heap_size_limit_bytes', help: 'Heap at which Node.js gives up; see --max-old-space-size.' };
+    const heapLimit = {
+      name: 'nodejs_heap_size_limit_bytes',
+      help: 'Heap at which Node.js gives up; see --max-old-space-size.',
+    };
     this.observedGauge(heapLimit, () => getHeapStatistics().heap_size_limit);
   }
 
@@ -69,9 +72,20 @@ export class MetricsRegistry implements OnApplicationShutdown {
     });
   }
 
-  histogram({ name, help, labels = [], buckets }: MetricSpec & { readonly buckets: readonly number[] }): LabelledHistogram {
+  histogram({
+    name,
+    help,
+    labels = [],
+    buckets,
+  }: MetricSpec & { readonly buckets: readonly number[] }): LabelledHistogram {
     const names = this.kept(labels);
-    const histogram = new Histogram({ name, help, labelNames: names, buckets: [...buckets], registers: [this.registry] });
+    const histogram = new Histogram({
+      name,
+      help,
+      labelNames: names,
+      buckets: [...buckets],
+      registers: [this.registry],
+    });
     return { observe: (value, values = {}) => histogram.observe(pick(names, values), value) };
   }
 

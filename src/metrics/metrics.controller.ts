@@ -5,7 +5,11 @@ import { CONFIG, ExpectedSecret, type HoldfastConfig } from '../config/index.js'
 import { Refusal } from '../ledger/index.js';
 import { MetricsRegistry } from './metrics-registry.js';
 
-const EXPOSITION = { status: 200, description: "Prometheus' text form", content: { 'text/plain': { schema: { type: 'string' } } } } as const;
+const EXPOSITION = {
+  status: 200,
+  description: "Prometheus' text form",
+  content: { 'text/plain': { schema: { type: 'string' } } },
+} as const;
 
 /** Prometheus scrapes; behind the admin key, because label values name tenants. */
 @ApiTags('Metrics')
@@ -34,7 +38,10 @@ export class MetricsController {
   async scrape(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const key = presentedKey(request);
     if (key === undefined || this.adminKey?.matches(key) !== true) {
-      throw new Refusal('UNAUTHORIZED', 'metrics need the admin key, as X-Admin-API-Key or as a bearer token');
+      throw new Refusal(
+        'UNAUTHORIZED',
+        'metrics need the admin key, as X-Admin-API-Key or as a bearer token',
+      );
     }
     const text = await this.metrics.registry.metrics();
     void reply.header('content-type', this.metrics.registry.contentType).send(text);

@@ -66,7 +66,11 @@ export class RequestMetrics {
       let total = 0;
       for (const [index, count] of counts.entries()) {
         total += count;
-        values.push({ metricName: `${NAME}_bucket`, labels: { ...labels, le: BOUNDS_S[index] ?? '+Inf' }, value: total });
+        values.push({
+          metricName: `${NAME}_bucket`,
+          labels: { ...labels, le: BOUNDS_S[index] ?? '+Inf' },
+          value: total,
+        });
       }
       values.push({ metricName: `${NAME}_sum`, labels, value: sumS });
       values.push({ metricName: `${NAME}_count`, labels, value: total });

@@ -1,1 +1,7 @@
-export { LeaseShares, type BeatReport, type LeaseAnswer, type LeasedPartition, type LeaseTerms } from './lease-shares.js';
+export {
+  LeaseShares,
+  type BeatReport,
+  type LeaseAnswer,
+  type LeasedPartition,
+  type LeaseTerms,
+} from './lease-shares.js';

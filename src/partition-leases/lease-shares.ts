@@ -21,7 +21,8 @@ export interface LeasedPartition {
 }
 
 /** What came of asking for one lease. */
-export type LeaseAnswer = { readonly word: 'held' | 'taken' } | { readonly word: 'other'; readonly lapsesInMs: number };
+export type LeaseAnswer =
+  { readonly word: 'held' | 'taken' } | { readonly word: 'other'; readonly lapsesInMs: number };
 
 /** One kind of work that the partitions are shared for. */
 export interface LeaseTerms<P extends LeasedPartition> {
@@ -105,7 +106,9 @@ export class LeaseShares<P extends LeasedPartition> {
     const asked = [...renewed];
     const surplus = this.held.size - this.share();
     if (surplus > 0) {
-      await this.letGo([...this.held.values()].slice(-surplus).filter((partition) => this.terms.mayLeave(partition)));
+      await this.letGo(
+        [...this.held.values()].slice(-surplus).filter((partition) => this.terms.mayLeave(partition)),
+      );
     } else {
       asked.push(...(await this.take(-surplus)));
     }
@@ -130,7 +133,10 @@ export class LeaseShares<P extends LeasedPartition> {
     await this.letGo([...this.held.values()]);
     const { client } = this.redis;
     const { instancesKey, reportsKey } = this.terms;
-    await Promise.allSettled([client.zrem(instancesKey, this.instance), client.hdel(reportsKey, this.instance)]);
+    await Promise.allSettled([
+      client.zrem(instancesKey, this.instance),
+      client.hdel(reportsKey, this.instance),
+    ]);
   }
 
   private share(): number {
@@ -148,12 +154,16 @@ export class LeaseShares<P extends LeasedPartition> {
       );
       this.alive = Number(alive);
       this.place = Number(place);
-      const nextLapseAt = nextLapseMs === '' ? Number.POSITIVE_INFINITY : performance.now() + Number(nextLapseMs);
+      const nextLapseAt =
+        nextLapseMs === '' ? Number.POSITIVE_INFINITY : performance.now() + Number(nextLapseMs);
       return { nowMs: Number(nowMs), nextLapseAt };
     } catch (error) {
       // What this instance holds, it goes on working on: in a cluster only the announcements' node may be away.
       this.terms.announcementFailed();
-      this.logger.warn({ err: error, work }, 'this instance could not announce itself; it goes on with what it holds');
+      this.logger.warn(
+        { err: error, work },
+        'this instance could not announce itself; it goes on with what it holds',
+      );
       return { nowMs: undefined, nextLapseAt: Number.POSITIVE_INFINITY };
     }
   }
@@ -165,7 +175,11 @@ export class LeaseShares<P extends LeasedPartition> {
       if (start > 0) {
         await delay(RENEWAL_PAUSE_MS);
       }
-      asked.push(...this.redis.inOneWrite(() => partitions.slice(start, start + RENEWED_AT_ONCE).map((partition) => this.ask(partition))));
+      asked.push(
+        ...this.redis.inOneWrite(() =>
+          partitions.slice(start, start + RENEWED_AT_ONCE).map((partition) => this.ask(partition)),
+        ),
+      );
     }
     return Promise.all(asked);
   }
@@ -188,7 +202,10 @@ export class LeaseShares<P extends LeasedPartition> {
       // An outage is told once by the connection; a defect of one partition is told here.
       if (!(error instanceof StoreUnavailable) && !this.failing.has(partition.number)) {
         this.failing.add(partition.number);
-        this.logger.error({ err: error, partition: partition.code }, `a partition cannot be ${this.terms.work}; the others go on`);
+        this.logger.error(
+          { err: error, partition: partition.code },
+          `a partition cannot be ${this.terms.work}; the others go on`,
+        );
       }
       return { word: undefined, lapsesAt: Number.POSITIVE_INFINITY };
     }
@@ -198,7 +215,9 @@ export class LeaseShares<P extends LeasedPartition> {
   private async take(wanted: number): Promise<Asked[]> {
     const { partitions } = this.redis;
     const start = Math.floor((this.place * partitions) / this.alive);
-    const candidates = Array.from({ length: partitions }, (_, index) => (start + index) % partitions).filter((number) => !this.held.has(number));
+    const candidates = Array.from({ length: partitions }, (_, index) => (start + index) % partitions).filter(
+      (number) => !this.held.has(number),
+    );
     const outcomes: Asked[] = [];
     const deadline = performance.now() + TAKE_BUDGET_MS;
     let missing = wanted;
@@ -224,6 +243,8 @@ export class LeaseShares<P extends LeasedPartition> {
       this.terms.changed('released', partition);
     }
     const { leaseKey } = this.terms;
-    await Promise.allSettled(partitions.map(({ tag }) => this.redis.scripts.run('lease_release', [leaseKey(tag)], [this.instance])));
+    await Promise.allSettled(
+      partitions.map(({ tag }) => this.redis.scripts.run('lease_release', [leaseKey(tag)], [this.instance])),
+    );
   }
 }

@@ -10,7 +10,10 @@ export class PublicRateLimit implements CanActivate {
 
   canActivate(context: ExecutionContext): true {
     const http = context.switchToHttp();
-    this.limits.public?.admit(sourceOf(http.getRequest<FastifyRequest>().ip), http.getResponse<FastifyReply>());
+    this.limits.public?.admit(
+      sourceOf(http.getRequest<FastifyRequest>().ip),
+      http.getResponse<FastifyReply>(),
+    );
     return true;
   }
 }

@@ -47,7 +47,9 @@ export class RateLimit {
     if (window.used > this.perMinute) {
       throw this.refusal(window, reply);
     }
-    reply.header('X-RateLimit-Remaining', String(this.perMinute - window.used)).header('X-RateLimit-Reset', window.resetsAtS);
+    reply
+      .header('X-RateLimit-Remaining', String(this.perMinute - window.used))
+      .header('X-RateLimit-Reset', window.resetsAtS);
   }
 
   /** Counts one request; the refusal to answer it with when nothing was left. */
@@ -61,7 +63,11 @@ export class RateLimit {
     let window = this.windows.get(source);
     if (window === undefined || nowMs >= window.endsAtMs) {
       // The date is shown and decides nothing: the window ends by the clock that cannot be set.
-      window = { used: 0, endsAtMs: nowMs + WINDOW_MS, resetsAtS: String(Math.ceil((new Date().getTime() + WINDOW_MS) / 1000)) };
+      window = {
+        used: 0,
+        endsAtMs: nowMs + WINDOW_MS,
+        resetsAtS: String(Math.ceil((new Date().getTime() + WINDOW_MS) / 1000)),
+      };
       this.windows.set(source, window);
     }
     window.used += 1;
@@ -71,7 +77,13 @@ export class RateLimit {
   private refusal({ endsAtMs, resetsAtS }: RateWindow, reply: FastifyReply): Refusal {
     this.refused();
     const waitS = Math.max(1, Math.ceil((endsAtMs - this.clock.nowMs()) / 1000));
-    reply.header('X-RateLimit-Remaining', '0').header('X-RateLimit-Reset', resetsAtS).header('Retry-After', String(waitS));
-    return new Refusal('LIMIT_EXCEEDED', `more than ${this.perMinute} ${this.what} in a minute; retry in ${waitS} s`);
+    reply
+      .header('X-RateLimit-Remaining', '0')
+      .header('X-RateLimit-Reset', resetsAtS)
+      .header('Retry-After', String(waitS));
+    return new Refusal(
+      'LIMIT_EXCEEDED',
+      `more than ${this.perMinute} ${this.what} in a minute; retry in ${waitS} s`,
+    );
   }
 }

@@ -25,9 +25,17 @@ export class RateLimits {
       labels: ['limit'],
     });
     const limit = (name: string, perMinute: number, what: string): RateLimit | undefined =>
-      perMinute === 0 ? undefined : new RateLimit(perMinute, what, clock, () => { refusals.inc({ limit: name }); });
+      perMinute === 0
+        ? undefined
+        : new RateLimit(perMinute, what, clock, () => {
+            refusals.inc({ limit: name });
+          });
     this.perKey = limit('api_key', config.rateLimitPerKeyPerMinute, 'requests with this API key');
-    this.authFailures = limit('auth_failures', config.rateLimitAuthFailuresPerMinute, 'failed authentications from this address');
+    this.authFailures = limit(
+      'auth_failures',
+      config.rateLimitAuthFailuresPerMinute,
+      'failed authentications from this address',
+    );
     this.public = limit('public', config.rateLimitPublicPerMinute, 'requests from this address');
   }
 }

@@ -29,7 +29,10 @@ interface Starting {
  * log takes minutes; a wrong password or certificate not at all; everything else has 10 s.
  * @throws StoreBootError of one line that names the address and the last error.
  */
-export async function waitUntilReady(client: Redis | Cluster, { target, watch, embedded, logger }: Starting): Promise<void> {
+export async function waitUntilReady(
+  client: Redis | Cluster,
+  { target, watch, embedded, logger }: Starting,
+): Promise<void> {
   // The first attempt may fail: the client itself goes on trying, and the watch keeps the reason.
   client.connect().catch(() => undefined);
   let deadline = performance.now() + BOOT_TIMEOUT_MS;
@@ -37,10 +40,14 @@ export async function waitUntilReady(client: Redis | Cluster, { target, watch, e
     if (embedded?.failure !== undefined) {
       // Its last words may still be under way through the pipe.
       await delay(POLL_MS);
-      throw new StoreBootError(`the embedded Redis does not run (${oneLine(embedded.failure ?? 'it died once')})`);
+      throw new StoreBootError(
+        `the embedded Redis does not run (${oneLine(embedded.failure ?? 'it died once')})`,
+      );
     }
     if (watch.lastError !== undefined && HOPELESS.test(watch.lastError)) {
-      throw new StoreBootError(`${describeTarget(target)} refuses the connection (${oneLine(watch.lastError)})`);
+      throw new StoreBootError(
+        `${describeTarget(target)} refuses the connection (${oneLine(watch.lastError)})`,
+      );
     }
     if (performance.now() > deadline) {
       if (!(await isLoading(client))) {
@@ -57,7 +64,9 @@ export async function waitUntilReady(client: Redis | Cluster, { target, watch, e
 function isConnected(client: Redis | Cluster): boolean {
   if (client instanceof Cluster) {
     const masters = client.nodes('master');
-    return client.status === 'ready' && masters.length > 0 && masters.every(({ status }) => status === 'ready');
+    return (
+      client.status === 'ready' && masters.length > 0 && masters.every(({ status }) => status === 'ready')
+    );
   }
   return client.status === 'ready';
 }
@@ -65,7 +74,9 @@ function isConnected(client: Redis | Cluster): boolean {
 /** INFO is answered while Redis loads, and the client sends it before it counts as ready. */
 async function isLoading(client: Redis | Cluster): Promise<boolean> {
   const nodes = client instanceof Cluster ? client.nodes('master') : [client];
-  const answers = nodes.map(async (node) => node.status === 'connect' && (await node.info('persistence')).includes('loading:1'));
+  const answers = nodes.map(
+    async (node) => node.status === 'connect' && (await node.info('persistence')).includes('loading:1'),
+  );
   return (await Promise.allSettled(answers)).some((answer) => answer.status === 'fulfilled' && answer.value);
 }
 
@@ -78,7 +89,9 @@ export async function checkVersion(masters: readonly Redis[], where: string): Pr
   for (const master of masters) {
     const version = parseInfo(await master.info('server')).get('redis_version') ?? 'unknown';
     if (!(Number.parseInt(version, 10) >= OLDEST_MAJOR)) {
-      throw new StoreBootError(`${where} has version ${version}; Holdfast needs Redis 7.0 or newer, or Valkey`);
+      throw new StoreBootError(
+        `${where} has version ${version}; Holdfast needs Redis 7.0 or newer, or Valkey`,
+      );
     }
   }
 }

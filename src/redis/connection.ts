@@ -1,7 +1,18 @@
-import { Cluster, Redis, type ClusterOptions as AnyClusterOptions, type RedisOptions as AnyRedisOptions } from 'ioredis';
+import {
+  Cluster,
+  Redis,
+  type ClusterOptions as AnyClusterOptions,
+  type RedisOptions as AnyRedisOptions,
+} from 'ioredis';
 import type { ConnectionOptions } from 'node:tls';
 
-import type { ClusterRedisConfig, RedisConfig, SentinelRedisConfig, SingleRedisConfig, TlsConfig } from '../config/index.js';
+import type {
+  ClusterRedisConfig,
+  RedisConfig,
+  SentinelRedisConfig,
+  SingleRedisConfig,
+  TlsConfig,
+} from '../config/index.js';
 
 /**
  * How Holdfast talks to Redis so that no command waits without bound.
@@ -24,7 +35,8 @@ type RedisOptions = Omit<AnyRedisOptions, 'replyMapping'>;
 type ClusterOptions = Omit<AnyClusterOptions, 'redisOptions'> & { readonly redisOptions?: RedisOptions };
 
 /** Where Redis is, with the embedded one already resolved to its socket. */
-export type RedisTarget = Exclude<RedisConfig, { mode: 'embedded' }> | { readonly mode: 'socket'; readonly path: string };
+export type RedisTarget =
+  Exclude<RedisConfig, { mode: 'embedded' }> | { readonly mode: 'socket'; readonly path: string };
 
 /** The name under which the connections of Holdfast show up in CLIENT LIST. */
 export const CONNECTION_NAME = 'holdfast';
@@ -57,7 +69,8 @@ function accessOptions(config: SingleRedisConfig | SentinelRedisConfig | Cluster
 }
 
 function sentinelOptions(config: SentinelRedisConfig, times: ConnectionTimes): RedisOptions {
-  const tls = config.tls === undefined ? {} : { enableTLSForSentinelMode: true, sentinelTLS: tlsOptions(config.tls) };
+  const tls =
+    config.tls === undefined ? {} : { enableTLSForSentinelMode: true, sentinelTLS: tlsOptions(config.tls) };
   return {
     sentinels: config.sentinels.map(({ host, port }) => ({ host, port })),
     name: config.masterName,
@@ -73,7 +86,10 @@ function sentinelOptions(config: SentinelRedisConfig, times: ConnectionTimes): R
   };
 }
 
-function addressOptions(target: Exclude<RedisTarget, ClusterRedisConfig>, times: ConnectionTimes): RedisOptions {
+function addressOptions(
+  target: Exclude<RedisTarget, ClusterRedisConfig>,
+  times: ConnectionTimes,
+): RedisOptions {
   switch (target.mode) {
     case 'socket':
       return { path: target.path };
@@ -153,13 +169,21 @@ function connectNodesAhead(cluster: Cluster): void {
   cluster.on('+node', () => setImmediate(connectIdle));
 }
 
-function createCluster(config: ClusterRedisConfig, redisOptions: RedisOptions, overrides: ClusterOptions = {}): Cluster {
+function createCluster(
+  config: ClusterRedisConfig,
+  redisOptions: RedisOptions,
+  overrides: ClusterOptions = {},
+): Cluster {
   const nodes = config.nodes.map(({ host, port }) => ({ host, port }));
   return new Cluster(nodes, { ...clusterOptions(config, redisOptions), ...overrides });
 }
 
 /** A client for commands and scripts. It connects when `connect()` is called. */
-export function createCommandClient(target: RedisTarget, times: ConnectionTimes, connectionName = CONNECTION_NAME): Redis | Cluster {
+export function createCommandClient(
+  target: RedisTarget,
+  times: ConnectionTimes,
+  connectionName = CONNECTION_NAME,
+): Redis | Cluster {
   if (target.mode === 'cluster') {
     const cluster = createCluster(target, commandOptions(times, connectionName));
     connectNodesAhead(cluster);
@@ -191,7 +215,11 @@ export function createSubscriberClient(target: RedisTarget, times: ConnectionTim
  * library's scripts bear: without a bound on retries, ioredis would neither answer them nor let them fail.
  */
 const QUEUE: RedisOptions = {
-  ...COMMON, maxRetriesPerRequest: null, enableOfflineQueue: true, autoResendUnfulfilledCommands: true, socketTimeout: QUEUE_SILENCE_MS,
+  ...COMMON,
+  maxRetriesPerRequest: null,
+  enableOfflineQueue: true,
+  autoResendUnfulfilledCommands: true,
+  socketTimeout: QUEUE_SILENCE_MS,
 };
 
 /** A client for a job queue. It connects with its first command; the library duplicates it. */
@@ -199,7 +227,12 @@ export function createQueueClient(target: RedisTarget, times: ConnectionTimes): 
   if (target.mode === 'cluster') {
     return createCluster(target, QUEUE, { enableOfflineQueue: true });
   }
-  return new Redis({ ...QUEUE, ...addressOptions(target, times), retryStrategy: retryDelayMs, reconnectOnError: isDemoted });
+  return new Redis({
+    ...QUEUE,
+    ...addressOptions(target, times),
+    retryStrategy: retryDelayMs,
+    reconnectOnError: isDemoted,
+  });
 }
 
 /**

@@ -62,7 +62,9 @@ export class DataDirLock {
       writeFileSync(draft, text, { flag: 'wx', mode: 0o600 });
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      throw new StoreBootError(`DATA_DIR ${dataDir} cannot be written (${code}); give a directory that can, or set REDIS_URL`);
+      throw new StoreBootError(
+        `DATA_DIR ${dataDir} cannot be written (${code}); give a directory that can, or set REDIS_URL`,
+      );
     }
     try {
       claim(draft, file, dataDir);
@@ -103,7 +105,9 @@ function claim(draft: string, file: string, dataDir: string): void {
     const text = readIfThere(file);
     const holder = text === undefined ? undefined : readHolder(text);
     if (holder !== undefined && (heldHere.has(file) || (holder.pid !== process.pid && isAlive(holder)))) {
-      throw new StoreBootError(`DATA_DIR ${dataDir} is in use by another Holdfast (pid ${holder.pid}); stop it or give another DATA_DIR`);
+      throw new StoreBootError(
+        `DATA_DIR ${dataDir} is in use by another Holdfast (pid ${holder.pid}); stop it or give another DATA_DIR`,
+      );
     }
     putAside(file, text);
   }

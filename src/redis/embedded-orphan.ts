@@ -34,9 +34,14 @@ export async function stopOrphan(socket: string, dataDir: string, logger: Logger
   try {
     const clients = String(await client.client('LIST'));
     if (clients.split('\n').some((line) => line.includes(` name=${CONNECTION_NAME} `))) {
-      throw new StoreBootError(`DATA_DIR ${dataDir} is in use by another Holdfast; stop it or give another DATA_DIR`);
+      throw new StoreBootError(
+        `DATA_DIR ${dataDir} is in use by another Holdfast; stop it or give another DATA_DIR`,
+      );
     }
-    logger.warn({ socket }, 'a Redis was left running by a Holdfast that was killed; it is asked to shut down');
+    logger.warn(
+      { socket },
+      'a Redis was left running by a Holdfast that was killed; it is asked to shut down',
+    );
     await client.shutdown().catch(() => undefined);
     await waitUntilGone(socket);
   } finally {

@@ -4,7 +4,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 import type { Logger } from '../logging/index.js';
 import { DataDirLock } from './data-dir-lock.js';
-import { findRedisBinary, prepareDirectories, redisArguments, type EmbeddedDirectories } from './embedded-setup.js';
+import {
+  findRedisBinary,
+  prepareDirectories,
+  redisArguments,
+  type EmbeddedDirectories,
+} from './embedded-setup.js';
 import { stopOrphan } from './embedded-orphan.js';
 import { StoreBootError } from './errors.js';
 import type { RedisMetrics } from './redis.metrics.js';
@@ -55,7 +60,11 @@ export class EmbeddedRedis {
    * data when this returns.
    * @throws StoreBootError of one line.
    */
-  static async start(options: EmbeddedRedisOptions, logger: Logger, metrics: RedisMetrics): Promise<EmbeddedRedis> {
+  static async start(
+    options: EmbeddedRedisOptions,
+    logger: Logger,
+    metrics: RedisMetrics,
+  ): Promise<EmbeddedRedis> {
     const binary = findRedisBinary();
     const dataDir = resolve(options.dataDir);
     const lock = DataDirLock.acquire(dataDir);
@@ -120,7 +129,9 @@ export class EmbeddedRedis {
       await spawned;
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      throw new StoreBootError(`the embedded Redis (${this.binary}) cannot be started (${code}); set REDIS_URL to use another`);
+      throw new StoreBootError(
+        `the embedded Redis (${this.binary}) cannot be started (${code}); set REDIS_URL to use another`,
+      );
     }
     child.on('error', (error) => this.logger.error({ err: error }, 'the embedded Redis cannot be signalled'));
     this.child = child;
@@ -135,7 +146,9 @@ export class EmbeddedRedis {
 
   private restartAfter(livedMs: number, how: string): void {
     this.restartDelayMs =
-      livedMs >= STABLE_AFTER_MS ? FIRST_RESTART_DELAY_MS : Math.min(this.restartDelayMs * 2, LONGEST_RESTART_DELAY_MS);
+      livedMs >= STABLE_AFTER_MS
+        ? FIRST_RESTART_DELAY_MS
+        : Math.min(this.restartDelayMs * 2, LONGEST_RESTART_DELAY_MS);
     this.metrics.embeddedRestarts.inc();
     this.logger.error(
       { how, lastWords: this.recentLog.at(-1), restartInMs: this.restartDelayMs },

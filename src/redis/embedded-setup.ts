@@ -17,7 +17,9 @@ const BINARIES = ['redis-server', 'valkey-server'] as const;
 
 /** The first of redis-server and valkey-server on PATH. */
 export function findRedisBinary(): string {
-  const directories = searchPath().split(delimiter).filter((one) => one !== '');
+  const directories = searchPath()
+    .split(delimiter)
+    .filter((one) => one !== '');
   for (const name of BINARIES) {
     const found = directories.map((directory) => join(directory, name)).find(isExecutable);
     if (found !== undefined) {
@@ -68,7 +70,9 @@ function makePrivate(directory: string, what: string): void {
       throw error;
     }
     const { code } = error as NodeJS.ErrnoException;
-    throw new StoreBootError(`${directory} cannot be used (${code}); make ${what} writable, or set REDIS_URL`);
+    throw new StoreBootError(
+      `${directory} cannot be used (${code}); make ${what} writable, or set REDIS_URL`,
+    );
   }
 }
 

@@ -16,7 +16,17 @@ export const EXPIRY_SIGNATURES = {
   cleanup_reservations: {
     keys: ['cleanup_index'],
     args: [
-      'tenant_id', 'overdue_for_ms', 'walked_ms', 'walked_id', 'examine', 'limit', 'dry_run', 'reason', 'retention_ms', 'request_id', 'trace',
+      'tenant_id',
+      'overdue_for_ms',
+      'walked_ms',
+      'walked_id',
+      'examine',
+      'limit',
+      'dry_run',
+      'reason',
+      'retention_ms',
+      'request_id',
+      'trace',
     ],
     flags: ['allow-oom'],
   },

@@ -82,7 +82,8 @@ export const eventLogKey = (tag: string): string => `${tag}events`;
 /** The partition's events of one tenant, a stream with the ids of the event log and the type of each. */
 export const tenantEventsKey = (tag: string, tenantId: string): string => `${tag}ev:${tenantId}`;
 /** The partition's events with one correlation id, likewise. */
-export const correlatedEventsKey = (tag: string, correlationId: string): string => `${tag}co:${correlationId}`;
+export const correlatedEventsKey = (tag: string, correlationId: string): string =>
+  `${tag}co:${correlationId}`;
 export const tenantKey = (tag: string, tenantId: string): string => `${tag}t:${tenantId}`;
 /** What the tenant owns as far as it is counted, and its own limits: a hash apart from the tenant's record, which may not exist. */
 export const ownedKey = (tag: string, tenantId: string): string => `${tag}own:${tenantId}`;
@@ -96,7 +97,8 @@ export const auditLogKey = (tag: string): string => `${tag}audit`;
 /** Its rows that are kept for a shorter time: successful reads, and requests without valid credentials. */
 export const briefAuditLogKey = (tag: string): string => `${tag}audit-brief`;
 /** A part of an index of one of the two, a sorted set; lua/lib/audit_index.lua says what it holds and how `index` is named. */
-export const auditIndexKey = (tag: string, log: 'audit' | 'audit-brief', index: string): string => `${tag}${log}:${index}`;
+export const auditIndexKey = (tag: string, log: 'audit' | 'audit-brief', index: string): string =>
+  `${tag}${log}:${index}`;
 /** The first entry of the audit log that its indexes hold; earlier ones were written by versions without indexes. */
 export const auditIndexedKey = (tag: string): string => `${tag}audit-indexed`;
 /** The tenants whose closing is not yet carried through to all that they own: a hash from the tenant to who closed it. */
@@ -161,7 +163,8 @@ export const idempotencyKey = {
     `${tag}i:x:${tenantId}|${reservationId}|${key}`,
   decide: (tag: string, tenantId: string, key: string): string => `${tag}i:d:${tenantId}|${key}`,
   directDebit: (tag: string, tenantId: string, key: string): string => `${tag}i:e:${tenantId}|${key}`,
-  fund: (tag: string, unit: string, scope: string, key: string): string => `${tag}i:f:${unit}|${scope}|${key}`,
+  fund: (tag: string, unit: string, scope: string, key: string): string =>
+    `${tag}i:f:${unit}|${scope}|${key}`,
 };
 
 /** When the last outage of the store that was told had ended. */

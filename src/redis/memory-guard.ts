@@ -71,7 +71,8 @@ export async function readNodeMemory(master: Redis): Promise<NodeMemory> {
 }
 
 export function sumMemory(nodes: readonly NodeMemory[]): MemoryReport {
-  const sum = (pick: (node: NodeMemory) => number): number => nodes.reduce((total, node) => total + pick(node), 0);
+  const sum = (pick: (node: NodeMemory) => number): number =>
+    nodes.reduce((total, node) => total + pick(node), 0);
   return {
     policy: [...new Set(nodes.map(({ policy }) => policy))].join(','),
     maxmemoryBytes: sum(({ maxmemoryBytes }) => maxmemoryBytes),

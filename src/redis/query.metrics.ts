@@ -17,12 +17,31 @@ export class QueryMetrics {
   private readonly refusals: Counter;
 
   constructor(private readonly registry: Registry) {
-    this.started = this.counter('holdfast_queries_started_total', 'Lists, searches, exports and checks of the ledger that got a place.');
-    this.abandoned = this.counter('holdfast_queries_abandoned_total', 'Queries whose client went away before the answer was ready.');
-    this.pauses = this.counter('holdfast_query_pauses_total', 'Pauses of queries that had used their share of the time of Redis.');
-    this.connectionLost = this.counter('holdfast_queries_connection_lost_total', 'Times that the connection to Redis for queries (or to a node of the cluster) was lost.');
-    this.connectionRestored = this.counter('holdfast_queries_connection_restored_total', 'Times that a lost connection for queries came back.');
-    this.refusals = this.counter('holdfast_queries_refused_total', 'Queries answered with 429: the queue of their tenant was full, or the wait too long.', ['reason']);
+    this.started = this.counter(
+      'holdfast_queries_started_total',
+      'Lists, searches, exports and checks of the ledger that got a place.',
+    );
+    this.abandoned = this.counter(
+      'holdfast_queries_abandoned_total',
+      'Queries whose client went away before the answer was ready.',
+    );
+    this.pauses = this.counter(
+      'holdfast_query_pauses_total',
+      'Pauses of queries that had used their share of the time of Redis.',
+    );
+    this.connectionLost = this.counter(
+      'holdfast_queries_connection_lost_total',
+      'Times that the connection to Redis for queries (or to a node of the cluster) was lost.',
+    );
+    this.connectionRestored = this.counter(
+      'holdfast_queries_connection_restored_total',
+      'Times that a lost connection for queries came back.',
+    );
+    this.refusals = this.counter(
+      'holdfast_queries_refused_total',
+      'Queries answered with 429: the queue of their tenant was full, or the wait too long.',
+      ['reason'],
+    );
   }
 
   refused(reason: Denial): void {
@@ -32,7 +51,11 @@ export class QueryMetrics {
   show({ running, waiting, connected }: QueryFigures): void {
     this.gauge('holdfast_queries_running', 'Queries that are under way.', running);
     this.gauge('holdfast_queries_waiting', 'Queries that wait for a place.', waiting);
-    this.gauge('holdfast_queries_connected', '1 while the connection to Redis for queries is there; without it they are answered with 503.', () => (connected() ? 1 : 0));
+    this.gauge(
+      'holdfast_queries_connected',
+      '1 while the connection to Redis for queries is there; without it they are answered with 503.',
+      () => (connected() ? 1 : 0),
+    );
   }
 
   private counter(name: string, help: string, labelNames: string[] = []): Counter {

@@ -6,10 +6,25 @@ import type { HoldfastConfig } from '../config/index.js';
 import type { Logger } from '../logging/index.js';
 import { agreeOnPartitions, checkVersion, waitUntilReady } from './boot.js';
 import { ConnectionWatch } from './connection-watch.js';
-import { createCommandClient, createQueueClient, createSubscriberClient, describeTarget, QUERY_CONNECTION_NAME, reviveWhenEnded, type ConnectionTimes, type RedisTarget } from './connection.js';
+import {
+  createCommandClient,
+  createQueueClient,
+  createSubscriberClient,
+  describeTarget,
+  QUERY_CONNECTION_NAME,
+  reviveWhenEnded,
+  type ConnectionTimes,
+  type RedisTarget,
+} from './connection.js';
 import { EmbeddedRedis } from './embedded-redis.js';
 import { StoreBootError, StoreUnavailable, toStoreError } from './errors.js';
-import { MemoryGuard, readNodeMemory, sumMemory, type GuardState, type MemoryReport } from './memory-guard.js';
+import {
+  MemoryGuard,
+  readNodeMemory,
+  sumMemory,
+  type GuardState,
+  type MemoryReport,
+} from './memory-guard.js';
 import { Queries } from './queries.js';
 import { QueryMetrics } from './query.metrics.js';
 import { RedisMetrics } from './redis.metrics.js';
@@ -72,9 +87,14 @@ export class RedisService implements OnApplicationShutdown {
     const metrics = new RedisMetrics(registry);
     const embedded =
       config.redis.mode === 'embedded'
-        ? await EmbeddedRedis.start({ dataDir: config.dataDir, appendFsync: config.embeddedAppendFsync }, logger, metrics)
+        ? await EmbeddedRedis.start(
+            { dataDir: config.dataDir, appendFsync: config.embeddedAppendFsync },
+            logger,
+            metrics,
+          )
         : undefined;
-    const target: RedisTarget = config.redis.mode === 'embedded' ? { mode: 'socket', path: embedded?.socket ?? '' } : config.redis;
+    const target: RedisTarget =
+      config.redis.mode === 'embedded' ? { mode: 'socket', path: embedded?.socket ?? '' } : config.redis;
     const times = { commandTimeoutMs: config.redisCommandTimeoutMs };
     const closing = new AbortController();
     const client = createCommandClient(target, times);
@@ -86,11 +106,25 @@ export class RedisService implements OnApplicationShutdown {
     const queryWatch = new ConnectionWatch(queryClient, logger, queryMetrics, 'the connection for queries');
     const guard = new MemoryGuard(config.allowEviction);
     try {
-      const parts = { target, times, closing, embedded, watch, queryClient, queryWatch, guard, logger, metrics };
+      const parts = {
+        target,
+        times,
+        closing,
+        embedded,
+        watch,
+        queryClient,
+        queryWatch,
+        guard,
+        logger,
+        metrics,
+      };
       await waitUntilReady(client, parts);
       await waitUntilReady(queryClient, { ...parts, watch: queryWatch });
       const scripts = new ScriptRegistry(queryClient, () => metrics.scriptTextsRun.inc());
-      const queries = new Queries({ client: queryClient, scripts, watch: queryWatch, metrics: queryMetrics }, config);
+      const queries = new Queries(
+        { client: queryClient, scripts, watch: queryWatch, metrics: queryMetrics },
+        config,
+      );
       const service = new RedisService(client, queries, config.partitions, parts);
       await service.prepare();
       logger.info({ store: describeTarget(target), partitions: config.partitions }, 'the store is ready');
@@ -104,7 +138,9 @@ export class RedisService implements OnApplicationShutdown {
       await embedded?.stop();
       const failure = toStoreError(error);
       throw failure instanceof StoreUnavailable
-        ? new StoreBootError(`${describeTarget(target)}: ${failure.message} (${messageOf(failure.cause)})`, { cause: error })
+        ? new StoreBootError(`${describeTarget(target)}: ${failure.message} (${messageOf(failure.cause)})`, {
+            cause: error,
+          })
         : failure;
     }
   }
@@ -142,7 +178,8 @@ export class RedisService implements OnApplicationShutdown {
    * asked at once by an idle process, most of the cost is the sending.
    */
   inOneWrite<T>(ask: () => T): T {
-    const stream = this.client.isCluster || this.client.status !== 'ready' ? undefined : (this.client as Redis).stream;
+    const stream =
+      this.client.isCluster || this.client.status !== 'ready' ? undefined : (this.client as Redis).stream;
     stream?.cork();
     try {
       return ask();
@@ -201,7 +238,9 @@ export class RedisService implements OnApplicationShutdown {
 
   private lasting(client: Redis | Cluster): Redis | Cluster {
     reviveWhenEnded(client, this.parts.closing.signal);
-    client.on('error', (error: Error) => this.parts.logger.debug({ err: error }, 'a connection beside the main one lost Redis; trying again'));
+    client.on('error', (error: Error) =>
+      this.parts.logger.debug({ err: error }, 'a connection beside the main one lost Redis; trying again'),
+    );
     this.further.push(client);
     return client;
   }
@@ -223,7 +262,9 @@ export class RedisService implements OnApplicationShutdown {
     const state = this.judge(await this.memory());
     const refused = state.problems.find(({ code }) => code === 'eviction_policy');
     if (refused !== undefined) {
-      throw new StoreBootError(`${refused.message}, or accept the loss of holds with HOLDFAST_ALLOW_EVICTION=true`);
+      throw new StoreBootError(
+        `${refused.message}, or accept the loss of holds with HOLDFAST_ALLOW_EVICTION=true`,
+      );
     }
     for (const { message } of state.allowed) {
       logger.error(`HOLDFAST_ALLOW_EVICTION IS SET. ${message}. BUDGETS AND HOLDS CAN VANISH`);
@@ -262,7 +303,8 @@ export class RedisService implements OnApplicationShutdown {
       };
     } catch (error) {
       const failure = toStoreError(error);
-      const problem = failure instanceof StoreUnavailable ? failure.message : 'the store gave an unexpected answer';
+      const problem =
+        failure instanceof StoreUnavailable ? failure.message : 'the store gave an unexpected answer';
       const known = this.lastGuardState.problems.filter(({ code }) => code !== 'memory_full');
       return { ready: false, problems: [problem, ...messages(known)], warnings: [] };
     }

@@ -21,7 +21,16 @@ export const REPLAY_SIGNATURES = {
   finish_replay: {
     keys: ['webhook', 'replay'],
     args: [
-      'subscription_id', 'tenant_id', 'replay_id', 'waiting', 'waiting_ms', 'actor', 'key_id', 'request_id', 'trace', 'events_queued',
+      'subscription_id',
+      'tenant_id',
+      'replay_id',
+      'waiting',
+      'waiting_ms',
+      'actor',
+      'key_id',
+      'request_id',
+      'trace',
+      'events_queued',
     ],
     rest: true,
     flags: ['allow-oom'],

@@ -57,8 +57,16 @@ export function parseHeader(name: string, text: string): ScriptHeader {
   const returns = /^-- RETURNS\s+(.+)$/m.exec(text)?.[1];
   const bound = /^-- BOUND\s+(.+)$/m.exec(text)?.[1];
   const emits = /^-- EMITS\s+(.+)$/m.exec(text)?.[1];
-  if (shebang === null || !title.test(text) || returns === undefined || bound === undefined || emits === undefined) {
-    throw new Error(`lua/${name}.lua: the header needs a shebang on line 1, '-- ${name}: ...', RETURNS, BOUND and EMITS`);
+  if (
+    shebang === null ||
+    !title.test(text) ||
+    returns === undefined ||
+    bound === undefined ||
+    emits === undefined
+  ) {
+    throw new Error(
+      `lua/${name}.lua: the header needs a shebang on line 1, '-- ${name}: ...', RETURNS, BOUND and EMITS`,
+    );
   }
   return {
     name,
@@ -160,8 +168,12 @@ function assertSame(name: string, header: ScriptHeader, signature: ScriptSignatu
  * Reads every script, checks it against its signature, and assembles it.
  * @throws Error when a header and a signature differ, or a script has no signature or a signature no script.
  */
-export function readScripts(signatures: Record<string, ScriptSignature> = SCRIPT_SIGNATURES): Map<string, Script> {
-  const names = readdirSync(LUA_DIRECTORY).filter((file) => file.endsWith('.lua')).map((file) => file.slice(0, -4));
+export function readScripts(
+  signatures: Record<string, ScriptSignature> = SCRIPT_SIGNATURES,
+): Map<string, Script> {
+  const names = readdirSync(LUA_DIRECTORY)
+    .filter((file) => file.endsWith('.lua'))
+    .map((file) => file.slice(0, -4));
   const missing = Object.keys(signatures).filter((name) => !names.includes(name));
   if (missing.length > 0) {
     throw new Error(`signatures without a script: ${missing.join(', ')}`);

@@ -71,7 +71,9 @@ export class ScriptRegistry {
     await this.eachMaster(async (master) => {
       const present = await libraries(master);
       const wanted = this.wanted();
-      await Promise.allSettled(present.filter((name) => !wanted.has(name)).map((name) => master.function('DELETE', name)));
+      await Promise.allSettled(
+        present.filter((name) => !wanted.has(name)).map((name) => master.function('DELETE', name)),
+      );
       await this.loadMissing(master, present);
     });
   }
@@ -100,7 +102,9 @@ export class ScriptRegistry {
 
   private async loadMissing(master: Redis, present: readonly string[]): Promise<void> {
     const missing = [...this.wanted()].filter(([name]) => !present.includes(name));
-    const outcomes = await Promise.allSettled(missing.map(([, library]) => master.function('LOAD', 'REPLACE', library)));
+    const outcomes = await Promise.allSettled(
+      missing.map(([, library]) => master.function('LOAD', 'REPLACE', library)),
+    );
     const failure = outcomes.find((outcome) => outcome.status === 'rejected' && !isFull(outcome.reason));
     if (failure?.status === 'rejected') {
       throw failure.reason;
@@ -112,7 +116,11 @@ export class ScriptRegistry {
    * @returns the script's reply, its status word first.
    * @throws StoreUnavailable when Redis cannot answer; any other error is a broken invariant or a defect.
    */
-  async run<Name extends ScriptName>(name: Name, keys: ScriptKeys<Name>, args: ScriptArgs<Name>): Promise<Reply> {
+  async run<Name extends ScriptName>(
+    name: Name,
+    keys: ScriptKeys<Name>,
+    args: ScriptArgs<Name>,
+  ): Promise<Reply> {
     const script = this.scripts.get(name) as Script;
     try {
       return this.plain(script, await this.client.fcall(script.functionName, keys.length, ...keys, ...args));
@@ -124,7 +132,11 @@ export class ScriptRegistry {
     return this.runText(name, keys, args);
   }
 
-  private async runText<Name extends ScriptName>(name: Name, keys: ScriptKeys<Name>, args: ScriptArgs<Name>): Promise<Reply> {
+  private async runText<Name extends ScriptName>(
+    name: Name,
+    keys: ScriptKeys<Name>,
+    args: ScriptArgs<Name>,
+  ): Promise<Reply> {
     this.textRan();
     // Whoever waits for its answer does not wait for this; should it fail, the next call tries again.
     this.loading ??= this.restore()
@@ -143,7 +155,10 @@ export class ScriptRegistry {
    * @returns a reply or an error for each call, in order: one call's failure leaves the others alone.
    * @throws StoreUnavailable when the pipeline as a whole could not be sent.
    */
-  async runMany<Name extends ScriptName>(name: Name, calls: readonly ScriptCall<Name>[]): Promise<(Reply | Error)[]> {
+  async runMany<Name extends ScriptName>(
+    name: Name,
+    calls: readonly ScriptCall<Name>[],
+  ): Promise<(Reply | Error)[]> {
     const script = this.scripts.get(name) as Script;
     const pipeline = this.client.pipeline();
     for (const { keys, args } of calls) {

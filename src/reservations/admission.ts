@@ -39,11 +39,15 @@ export class Admission {
  */
 export function admittedScopes(caller: TenantCaller, subject: SubjectDto): string[] {
   if (subject.tenant !== undefined && subject.tenant.toLowerCase() !== caller.tenantId) {
-    throw new Refusal('FORBIDDEN', 'subject.tenant is not the tenant of the API key', { field: 'subject.tenant' });
+    throw new Refusal('FORBIDDEN', 'subject.tenant is not the tenant of the API key', {
+      field: 'subject.tenant',
+    });
   }
   const scopes = deriveScopes(subject, caller.tenantId);
   if (caller.scopeFilter.length > 0 && !scopeAllowed(caller.scopeFilter, scopes.at(-1) as string)) {
-    throw new Refusal('FORBIDDEN', "the subject lies outside the API key's scope filter", { field: 'subject' });
+    throw new Refusal('FORBIDDEN', "the subject lies outside the API key's scope filter", {
+      field: 'subject',
+    });
   }
   return scopes;
 }

@@ -25,6 +25,9 @@ export class DamagedRecords {
       this.told.clear();
     }
     this.told.add(name);
-    this.logger.warn({ reservation_id: reservationId, reason }, 'the record of a reservation is damaged; what can be known of it is shown');
+    this.logger.warn(
+      { reservation_id: reservationId, reason },
+      'the record of a reservation is damaged; what can be known of it is shown',
+    );
   }
 }

@@ -1,6 +1,15 @@
 import { applyDecorators } from '@nestjs/common';
 import { ArrayMaxSize, IsArray, IsIn, IsString, Matches } from 'class-validator';
-import { IsFreeObject, IsInt64, IsStringMap, Length, MaxLength, Nested, Optional, Satisfies } from '../http/index.js';
+import {
+  IsFreeObject,
+  IsInt64,
+  IsStringMap,
+  Length,
+  MaxLength,
+  Nested,
+  Optional,
+  Satisfies,
+} from '../http/index.js';
 import { SCOPE_LEVELS, SEGMENT_MAX_LENGTH, SEGMENT_PATTERN, UNITS, type Unit } from '../ledger/index.js';
 
 /** Amount of the protocol: a non-negative int64 in one of the four units. */

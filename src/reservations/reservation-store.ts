@@ -3,7 +3,14 @@ import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { scopeAllowed, type Caller } from '../auth/index.js';
 import { ExpiryMetrics } from '../expiry/index.js';
 import { deriveScopes, Refusal, SCOPE_LEVELS, type SubjectLevels } from '../ledger/index.js';
-import { RedisService, reservationKey, StoreUnavailable, tagOfReservationId, toStoreError, type Reply } from '../redis/index.js';
+import {
+  RedisService,
+  reservationKey,
+  StoreUnavailable,
+  tagOfReservationId,
+  toStoreError,
+  type Reply,
+} from '../redis/index.js';
 import { DamagedRecords } from './damaged-records.js';
 import type { Operation } from './operation.js';
 import { PACKED_PIECES, packedScope, scopeValues } from './packed-scope.js';
@@ -64,12 +71,14 @@ export class ReservationStore {
     if (caller.kind === 'admin' || caller.scopeFilter.length === 0) {
       return;
     }
-    const [tenantId, ...values] = await this.readScope(reservationKey(tag, reservationId)).catch((error: unknown) => {
-      if (error instanceof Error && error.message.startsWith('WRONGTYPE')) {
-        return [];
-      }
-      throw toStoreError(error);
-    });
+    const [tenantId, ...values] = await this.readScope(reservationKey(tag, reservationId)).catch(
+      (error: unknown) => {
+        if (error instanceof Error && error.message.startsWith('WRONGTYPE')) {
+          return [];
+        }
+        throw toStoreError(error);
+      },
+    );
     if (typeof tenantId !== 'string') {
       await this.requireNone(tag, reservationId);
       return;
@@ -82,9 +91,11 @@ export class ReservationStore {
 
   /** A record that does not tell its scope is in nobody's. */
   private async requireNone(tag: string, reservationId: string): Promise<void> {
-    const found = await this.redis.client.exists(reservationKey(tag, reservationId)).catch((error: unknown) => {
-      throw toStoreError(error);
-    });
+    const found = await this.redis.client
+      .exists(reservationKey(tag, reservationId))
+      .catch((error: unknown) => {
+        throw toStoreError(error);
+      });
     if (found === 1) {
       throw outOfScope();
     }
@@ -96,7 +107,9 @@ export class ReservationStore {
     if (typeof subject === 'string') {
       return scopeValues(subject);
     }
-    return typeof values[0] === 'string' ? values : packedScope(await this.redis.client.hmget(key, ...PACKED_PIECES));
+    return typeof values[0] === 'string'
+      ? values
+      : packedScope(await this.redis.client.hmget(key, ...PACKED_PIECES));
   }
 
   /**

@@ -92,7 +92,12 @@ export class ReservationMetrics {
 
   committed(tenant: string, replayed: boolean, policy: string, debt: string): void {
     const reason = replayed ? 'IDEMPOTENT_REPLAY' : 'OK';
-    this.commits.inc({ tenant, decision: 'COMMITTED', reason, overage_policy: replayed ? 'UNKNOWN' : policy });
+    this.commits.inc({
+      tenant,
+      decision: 'COMMITTED',
+      reason,
+      overage_policy: replayed ? 'UNKNOWN' : policy,
+    });
     if (!replayed && debt !== '0') {
       this.overdrafts.inc({ tenant });
     }
@@ -100,7 +105,12 @@ export class ReservationMetrics {
 
   commitFailed(tenant: string, error: unknown): void {
     const reason = reasonOf(error);
-    this.commits.inc({ tenant, decision: 'DENY', reason, overage_policy: POLICY_OF_REFUSAL[reason] ?? 'UNKNOWN' });
+    this.commits.inc({
+      tenant,
+      decision: 'DENY',
+      reason,
+      overage_policy: POLICY_OF_REFUSAL[reason] ?? 'UNKNOWN',
+    });
   }
 
   released(tenant: string, actor: ReleaseActor, replayed: boolean): void {
@@ -129,7 +139,12 @@ export class ReservationMetrics {
   }
 
   debited(tenant: string, replayed: boolean, policy: string, debt: string): void {
-    this.debits.inc({ tenant, decision: 'APPLIED', reason: replayed ? 'IDEMPOTENT_REPLAY' : 'OK', overage_policy: policy });
+    this.debits.inc({
+      tenant,
+      decision: 'APPLIED',
+      reason: replayed ? 'IDEMPOTENT_REPLAY' : 'OK',
+      overage_policy: policy,
+    });
     if (!replayed && debt !== '0') {
       this.overdrafts.inc({ tenant });
     }

@@ -5,7 +5,10 @@ type Describe = (reply: Reply) => { message: string; details?: Record<string, un
 
 const AT_SCOPE =
   (words: string): Describe =>
-  ([, scope]) => ({ message: `${words} at scope ${scope}`, ...(scope === undefined ? {} : { details: { scope } }) });
+  ([, scope]) => ({
+    message: `${words} at scope ${scope}`,
+    ...(scope === undefined ? {} : { details: { scope } }),
+  });
 
 /** What each refusing status word of the reservation scripts means to a client. */
 const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
@@ -15,13 +18,19 @@ const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
   ],
   NOT_FOUND: ['NOT_FOUND', () => ({ message: 'there is no such reservation' })],
   FORBIDDEN: ['FORBIDDEN', () => ({ message: 'the reservation belongs to another tenant' })],
-  TENANT_CLOSED: ['TENANT_CLOSED', () => ({ message: 'the tenant is closed; its reservations and budgets no longer change' })],
+  TENANT_CLOSED: [
+    'TENANT_CLOSED',
+    () => ({ message: 'the tenant is closed; its reservations and budgets no longer change' }),
+  ],
   TENANT_SUSPENDED: ['UNAUTHORIZED', () => ({ message: 'the API key is not valid' })],
   RESERVATION_FINALIZED: [
     'RESERVATION_FINALIZED',
     ([, state]) => ({ message: `the reservation is ${state} already`, details: { status: state } }),
   ],
-  RESERVATION_EXPIRED: ['RESERVATION_EXPIRED', () => ({ message: 'the reservation has expired, and its hold was given back' })],
+  RESERVATION_EXPIRED: [
+    'RESERVATION_EXPIRED',
+    () => ({ message: 'the reservation has expired, and its hold was given back' }),
+  ],
   MAX_EXTENSIONS_EXCEEDED: [
     'MAX_EXTENSIONS_EXCEEDED',
     ([, allowed]) => ({

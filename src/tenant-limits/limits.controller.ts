@@ -24,11 +24,24 @@ export class LimitsController {
 
   @Put()
   @Access({ plane: 'admin', admin: true })
-  @ApiOperation({ operationId: 'replaceTenantLimits', summary: "Give a tenant limits of its own; those left out are the deployment's" })
+  @ApiOperation({
+    operationId: 'replaceTenantLimits',
+    summary: "Give a tenant limits of its own; those left out are the deployment's",
+  })
   @Answers(200, 'TenantLimits')
   @BodySchema(TenantLimitsDto)
-  async replace(@Param('tenant_id') tenantId: string, @Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
-    const limits = await this.service.replace(tenantId, validate(body), 'replaceTenantLimits', originOf(request, 'admin'));
+  async replace(
+    @Param('tenant_id') tenantId: string,
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const limits = await this.service.replace(
+      tenantId,
+      validate(body),
+      'replaceTenantLimits',
+      originOf(request, 'admin'),
+    );
     sendJson(reply, 200, stringifyJson(limits));
   }
 
@@ -36,7 +49,11 @@ export class LimitsController {
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'removeTenantLimits', summary: "Take away all limits of a tenant's own" })
   @Answers(200, 'TenantLimits')
-  async remove(@Param('tenant_id') tenantId: string, @Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async remove(
+    @Param('tenant_id') tenantId: string,
+    @Req() request: FastifyRequest,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     const limits = await this.service.replace(tenantId, {}, 'removeTenantLimits', originOf(request, 'admin'));
     sendJson(reply, 200, stringifyJson(limits));
   }

@@ -1,7 +1,14 @@
 import { Injectable } from '@nestjs/common';
 import { TENANT_ID_PATTERN, type Origin } from '../governance/index.js';
 import { Refusal, TENANT_LIMITS, type TenantLimit } from '../ledger/index.js';
-import { ownedKey, partitionCode, partitionOfTenant, RedisService, tagOf, tenantKey } from '../redis/index.js';
+import {
+  ownedKey,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  tagOf,
+  tenantKey,
+} from '../redis/index.js';
 import type { TenantLimitsDto } from './limits.dto.js';
 import { TenantLimits } from './tenant-limits.js';
 
@@ -27,7 +34,9 @@ export class LimitsService {
 
   /** @throws Refusal TENANT_NOT_FOUND */
   async read(tenantId: string): Promise<LimitsOfTenant> {
-    const [word, ...parts] = await this.redis.scripts.run('inspect_limits', this.keysOf(tenantId), [tenantId]);
+    const [word, ...parts] = await this.redis.scripts.run('inspect_limits', this.keysOf(tenantId), [
+      tenantId,
+    ]);
     if (word === 'NOT_FOUND') {
       throw notFound();
     }
@@ -44,9 +53,19 @@ export class LimitsService {
    * Gives the tenant these limits of its own and no others. What it owns beyond them stays.
    * @throws Refusal TENANT_NOT_FOUND
    */
-  async replace(tenantId: string, own: TenantLimitsDto, operation: 'replaceTenantLimits' | 'removeTenantLimits', origin: Origin): Promise<LimitsOfTenant> {
+  async replace(
+    tenantId: string,
+    own: TenantLimitsDto,
+    operation: 'replaceTenantLimits' | 'removeTenantLimits',
+    origin: Origin,
+  ): Promise<LimitsOfTenant> {
     const pairs = TENANT_LIMITS.flatMap((name) => (own[name] === undefined ? [] : [name, own[name]]));
-    const [word] = await this.redis.scripts.run('set_limits', this.keysOf(tenantId), [tenantId, operation, ...origin, ...pairs]);
+    const [word] = await this.redis.scripts.run('set_limits', this.keysOf(tenantId), [
+      tenantId,
+      operation,
+      ...origin,
+      ...pairs,
+    ]);
     if (word === 'NOT_FOUND') {
       throw notFound();
     }

@@ -62,17 +62,30 @@ export class TenantLimits {
     for (const limit of TENANT_LIMITS) {
       this.near.set(near.filter(([, name]) => name === limit).length, { limit });
     }
-    const places = new Map(near.map(([tenant, limit, used, allowed]) => [`${tenant} ${limit}`, { tenant, limit, used: Number(used), allowed: Number(allowed) }]));
+    const places = new Map(
+      near.map(([tenant, limit, used, allowed]) => [
+        `${tenant} ${limit}`,
+        { tenant, limit, used: Number(used), allowed: Number(allowed) },
+      ]),
+    );
     const fresh = [...places].filter(([place]) => !this.known.has(place)).map(([, state]) => state);
     this.known = new Set(places.keys());
     if (fresh.length > 0) {
-      this.logger.warn({ tenants: fresh.slice(0, NAMED), count: fresh.length }, 'tenants came near their limits');
+      this.logger.warn(
+        { tenants: fresh.slice(0, NAMED), count: fresh.length },
+        'tenants came near their limits',
+      );
     }
   }
 
   /** The refusal of a script that answered LIMIT_EXCEEDED limit allowed used; it is counted here. */
   refusal([, limit, allowed, used]: Reply): TenantLimitExceeded {
     this.refusals.inc({ limit });
-    return new TenantLimitExceeded(limit as TenantLimit, Number(allowed), Number(used), RETRY_AFTER_S[limit as TenantLimit]);
+    return new TenantLimitExceeded(
+      limit as TenantLimit,
+      Number(allowed),
+      Number(used),
+      RETRY_AFTER_S[limit as TenantLimit],
+    );
   }
 }

@@ -7,5 +7,14 @@ import { SubscriptionsModule } from './subscriptions/index.js';
 import { TargetPolicyModule } from './target-policy/index.js';
 
 /** Telling endpoints that nobody knows what happened. */
-@Module({ imports: [DeliveriesModule, DispatchModule, ProbeModule, ReplayModule, SubscriptionsModule, TargetPolicyModule] })
+@Module({
+  imports: [
+    DeliveriesModule,
+    DispatchModule,
+    ProbeModule,
+    ReplayModule,
+    SubscriptionsModule,
+    TargetPolicyModule,
+  ],
+})
 export class WebhooksModule {}

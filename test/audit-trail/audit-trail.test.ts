@@ -1,8 +1,22 @@
 import { request as httpRequest } from 'node:http';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { AuditTrail } from '../../src/audit-trail/index.js';
-import { briefAuditLogKey, partitionCode, partitionOfTenant, RedisService, SYSTEM_OWNER, tagOf } from '../../src/redis/index.js';
-import { ADMIN_API_KEY, expectRefusal, expectStatus, Holdfast, type Answer, type Json } from '../support/holdfast.js';
+import {
+  briefAuditLogKey,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  SYSTEM_OWNER,
+  tagOf,
+} from '../../src/redis/index.js';
+import {
+  ADMIN_API_KEY,
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  type Answer,
+  type Json,
+} from '../support/holdfast.js';
 import { eventually } from '../support/eventually.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { connectTo } from '../support/store.js';
@@ -16,7 +30,8 @@ const writes = (holdfast: Holdfast, pathClass: string, outcome: string): Promise
 
 describe('rows of what failed', () => {
   const on = useGovernance({}, { TRUST_PROXY: '127.0.0.1', RATE_LIMIT_AUTH_FAILURES_PER_MINUTE: '12' });
-  const logs = async (query: string): Promise<Json[]> => expectStatus(await on.holdfast.admin('GET', `${LOGS}?${query}`), 200).logs;
+  const logs = async (query: string): Promise<Json[]> =>
+    expectStatus(await on.holdfast.admin('GET', `${LOGS}?${query}`), 200).logs;
   const from = (ip: string, headers: Record<string, string> = {}): Promise<Answer> =>
     on.holdfast.call('GET', '/v1/admin/tenants', { headers: { 'x-forwarded-for': ip, ...headers } });
 
@@ -29,17 +44,28 @@ describe('rows of what failed', () => {
     const missing = await asTenant(`/v1/admin/budgets/lookup?scope=tenant:${tenant.id}&unit=TOKENS`);
     const denied = await on.holdfast.call('GET', '/v1/webhooks', { key: tenant.key });
     const seen = await asTenant('/v1/admin/budgets');
-    const found = async (query: string): Promise<Json[]> => (await logs(`tenant_id=${tenant.id}&${query}`)).map(({ request_id: id }: Json) => id);
-    const [badId, missingId, deniedId, seenId] = [bad, missing, denied, seen].map(({ headers }) => headers.get('x-request-id'));
+    const found = async (query: string): Promise<Json[]> =>
+      (await logs(`tenant_id=${tenant.id}&${query}`)).map(({ request_id: id }: Json) => id);
+    const [badId, missingId, deniedId, seenId] = [bad, missing, denied, seen].map(({ headers }) =>
+      headers.get('x-request-id'),
+    );
     expect(await found('status_min=400&status_max=499')).toEqual([deniedId, missingId, badId]);
     expect(await found('status=404')).toEqual([missingId]);
     expect(await found('error_code=INVALID_REQUEST,INSUFFICIENT_PERMISSIONS')).toEqual([deniedId, badId]);
     expect(await found('error_code=INVALID_REQUEST&status_min=401')).toEqual([]);
-    expect(await found('error_code_exclude=INVALID_REQUEST,BUDGET_NOT_FOUND&operation=listBudgets,GET:/v1/webhooks')).toEqual([seenId, deniedId]);
+    expect(
+      await found(
+        'error_code_exclude=INVALID_REQUEST,BUDGET_NOT_FOUND&operation=listBudgets,GET:/v1/webhooks',
+      ),
+    ).toEqual([seenId, deniedId]);
     expect(await found('search=insufficient_perm')).toEqual([deniedId]);
     expect(await found(`error_code=INVALID_REQUEST&search=${'tenant'}`)).toEqual([]);
     expect(await found('sort_by=status&sort_dir=desc&limit=3')).toEqual([missingId, deniedId, badId]);
-    expect((await logs(`request_id=${missingId}`))[0]).toMatchObject({ key_id: expect.stringMatching(/^key_/), error_code: 'BUDGET_NOT_FOUND', resource_type: 'budget' });
+    expect((await logs(`request_id=${missingId}`))[0]).toMatchObject({
+      key_id: expect.stringMatching(/^key_/),
+      error_code: 'BUDGET_NOT_FOUND',
+      resource_type: 'budget',
+    });
   });
 
   test('without valid credentials say where they came from, each address a few times, and how often else', async () => {
@@ -51,10 +77,21 @@ describe('rows of what failed', () => {
     // The last two were throttled: no row, and not counted here.
     expect(answers.map(({ status }) => status)).toEqual([...new Array<number>(12).fill(401), 429, 429]);
     on.holdfast.app.get(AuditTrail).endWindow();
-    const rows = (await logs('tenant_id=__unauth__&limit=100')).filter(({ source_ip: ip }: Json) => ip === '203.0.113.7');
+    const rows = (await logs('tenant_id=__unauth__&limit=100')).filter(
+      ({ source_ip: ip }: Json) => ip === '203.0.113.7',
+    );
     expect(rows).toHaveLength(6);
-    expect(rows[0]).toMatchObject({ operation: 'summary:unauthenticated', status: 401, metadata: { not_listed: 7, window_ms: 60_000 } });
-    expect(rows[1]).toMatchObject({ operation: 'GET:/v1/admin/tenants', tenant_id: '__unauth__', status: 401, error_code: 'UNAUTHORIZED' });
+    expect(rows[0]).toMatchObject({
+      operation: 'summary:unauthenticated',
+      status: 401,
+      metadata: { not_listed: 7, window_ms: 60_000 },
+    });
+    expect(rows[1]).toMatchObject({
+      operation: 'GET:/v1/admin/tenants',
+      tenant_id: '__unauth__',
+      status: 401,
+      error_code: 'UNAUTHORIZED',
+    });
     expect(rows[1].user_agent).toHaveLength(256);
     expect(await writes(on.holdfast, 'unauthenticated', 'sampled-out')).toBe(sampled + 7);
   });
@@ -70,7 +107,10 @@ describe('rows of what failed', () => {
     // Sixty rows, ten sources of their own, and all the others together.
     expect((await lengthOf()) - before).toBe(71);
     const [, summary] = await logs('tenant_id=__unauth__&search=summary&sort_dir=desc&limit=2');
-    const all = (await logs('tenant_id=__unauth__&search=summary&limit=11')).reduce((sum, { metadata }: Json) => sum + (metadata.not_listed as number), 0);
+    const all = (await logs('tenant_id=__unauth__&search=summary&limit=11')).reduce(
+      (sum, { metadata }: Json) => sum + (metadata.not_listed as number),
+      0,
+    );
     expect(summary.metadata.not_listed).toBe(1);
     expect(all).toBe(940);
   });
@@ -81,7 +121,9 @@ describe('rows of what failed', () => {
   ])('are there for %s %s, which leads to the same operation', async (method, path, status, operation) => {
     const answer = await fetch(on.holdfast.url + path, { method });
     expect(answer.status).toBe(status);
-    expect(await logs(`request_id=${answer.headers.get('x-request-id')}`)).toMatchObject([{ operation, status, tenant_id: '__unauth__' }]);
+    expect(await logs(`request_id=${answer.headers.get('x-request-id')}`)).toMatchObject([
+      { operation, status, tenant_id: '__unauth__' },
+    ]);
   });
 
   test('are there when the client hangs up before its answer', async () => {
@@ -89,14 +131,24 @@ describe('rows of what failed', () => {
     const { queries } = on.holdfast.app.get(RedisService);
     const held = await Promise.all(Array.from({ length: 4 }, () => queries.begin('', leaving.signal)));
     const headers = { 'x-admin-api-key': ADMIN_API_KEY, 'user-agent': 'impatient' };
-    const left = fetch(`${on.holdfast.url}/v1/admin/tenants`, { headers, signal: leaving.signal }).catch(() => 'gone');
+    const left = fetch(`${on.holdfast.url}/v1/admin/tenants`, { headers, signal: leaving.signal }).catch(
+      () => 'gone',
+    );
     await eventually('it waits', async () => (await on.holdfast.metric('holdfast_queries_waiting')) === 1);
     leaving.abort();
     expect(await left).toBe('gone');
     await eventually('it left', async () => (await on.holdfast.metric('holdfast_queries_waiting')) === 0);
     held.forEach((query) => query.end());
-    const rows = (await logs('tenant_id=__admin__&error_code=INVALID_REQUEST')).filter(({ user_agent: agent }: Json) => agent === 'impatient');
-    expect(rows).toMatchObject([{ operation: 'GET:/v1/admin/tenants', source_ip: '127.0.0.1', metadata: { message: expect.stringContaining('the client closed the connection') } }]);
+    const rows = (await logs('tenant_id=__admin__&error_code=INVALID_REQUEST')).filter(
+      ({ user_agent: agent }: Json) => agent === 'impatient',
+    );
+    expect(rows).toMatchObject([
+      {
+        operation: 'GET:/v1/admin/tenants',
+        source_ip: '127.0.0.1',
+        metadata: { message: expect.stringContaining('the client closed the connection') },
+      },
+    ]);
   });
 
   test('stand under the tenant whose key lacked the permission', async () => {
@@ -104,13 +156,21 @@ describe('rows of what failed', () => {
     const refused = await on.holdfast.call('POST', '/v1/webhooks', { key: tenant.key, body: {} });
     expectRefusal(refused, 403, 'INSUFFICIENT_PERMISSIONS');
     expect(await logs(`tenant_id=${tenant.id}&error_code=INSUFFICIENT_PERMISSIONS`)).toMatchObject([
-      { operation: 'POST:/v1/webhooks', status: 403, metadata: { message: 'the API key lacks the permission webhooks:write' } },
+      {
+        operation: 'POST:/v1/webhooks',
+        status: 403,
+        metadata: { message: 'the API key lacks the permission webhooks:write' },
+      },
     ]);
   });
 
   test('are none on the runtime plane, which pays nothing for them', async () => {
     const tenant = await on.holdfast.createTenant();
-    const answers = [await on.holdfast.reserve(tenant, 1), await on.holdfast.call('POST', '/v1/reservations', { body: {} }), await on.holdfast.call('GET', '/v1/balances', { key: tenant.key })];
+    const answers = [
+      await on.holdfast.reserve(tenant, 1),
+      await on.holdfast.call('POST', '/v1/reservations', { body: {} }),
+      await on.holdfast.call('GET', '/v1/balances', { key: tenant.key }),
+    ];
     for (const answer of answers) {
       expect(answer.status).toBeGreaterThanOrEqual(400);
       expect(await logs(`request_id=${answer.headers.get('x-request-id')}`)).toEqual([]);
@@ -120,13 +180,26 @@ describe('rows of what failed', () => {
   test('a tenant never finds another tenant, and an operator finds what it changed under the tenant that it is of', async () => {
     const [tenant, other] = [await on.holdfast.createTenant(), await on.holdfast.createTenant()];
     const subscription = { url: 'https://93.184.215.14/hook', event_types: ['budget.created'] };
-    const created = await on.holdfast.admin('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, subscription);
-    const { subscription: { subscription_id: id } } = expectStatus(created, 201);
+    const created = await on.holdfast.admin(
+      'POST',
+      `/v1/admin/webhooks?tenant_id=${tenant.id}`,
+      subscription,
+    );
+    const {
+      subscription: { subscription_id: id },
+    } = expectStatus(created, 201);
     expectStatus(await on.holdfast.admin('PATCH', `/v1/admin/webhooks/${id}`, { status: 'PAUSED' }), 200);
     const mine = await logs(`tenant_id=${tenant.id}&resource_type=webhook`);
-    expect(mine).toMatchObject([{ operation: 'updateWebhookSubscription', tenant_id: tenant.id }, { operation: 'createWebhookSubscription', tenant_id: tenant.id }]);
+    expect(mine).toMatchObject([
+      { operation: 'updateWebhookSubscription', tenant_id: tenant.id },
+      { operation: 'createWebhookSubscription', tenant_id: tenant.id },
+    ]);
     expect(await logs(`tenant_id=${other.id}&resource_type=webhook`)).toEqual([]);
-    expect((await logs('tenant_id=__admin__&limit=100')).map(({ tenant_id: shown }: Json) => shown).filter((shown) => shown !== '__admin__')).toEqual([]);
+    expect(
+      (await logs('tenant_id=__admin__&limit=100'))
+        .map(({ tenant_id: shown }: Json) => shown)
+        .filter((shown) => shown !== '__admin__'),
+    ).toEqual([]);
   });
 });
 
@@ -155,7 +228,9 @@ describe('while Redis', () => {
     expectRefusal(await holdfast.call('GET', '/v1/admin/tenants'), 401, 'UNAUTHORIZED');
     await holdfast.app.get(AuditTrail).settled();
     expect(await redis.xlen(briefAuditLogKey(SYSTEM_TAG))).toBe(length + 1);
-    await eventually('health shows it', async () => (await holdfast.call('GET', '/health/ready')).text.includes('"audit":{"rows_lost":1,"failing":false'));
+    await eventually('health shows it', async () =>
+      (await holdfast.call('GET', '/health/ready')).text.includes('"audit":{"rows_lost":1,"failing":false'),
+    );
     await redis.quit();
   });
 
@@ -168,7 +243,10 @@ describe('while Redis', () => {
       expect((await holdfast.call('GET', '/v1/admin/tenants?limit=0', { headers })).status).toBe(400);
     }
     const tookMs = performance.now() - startedAt;
-    await eventually('every row is counted as lost', async () => (await writes(holdfast, 'failure', 'error')) === lost + 20);
+    await eventually(
+      'every row is counted as lost',
+      async () => (await writes(holdfast, 'failure', 'error')) === lost + 20,
+    );
     server.resume();
     expect(tookMs).toBeLessThan(1900);
   });
@@ -183,7 +261,10 @@ test('a shutdown writes what is still waiting, and the summary of the window tha
   await holdfast.stop();
   const redis = connectTo(server.url);
   const rows = await redis.xrange(briefAuditLogKey(SYSTEM_TAG), '-', '+');
-  expect(rows.map(([, fields]) => fields[1])).toEqual([...new Array<string>(5).fill('GET:/v1/admin/tenants'), 'summary:unauthenticated']);
+  expect(rows.map(([, fields]) => fields[1])).toEqual([
+    ...new Array<string>(5).fill('GET:/v1/admin/tenants'),
+    'summary:unauthenticated',
+  ]);
   await redis.quit();
   await server.stop();
 });
@@ -192,7 +273,10 @@ test('a client that goes away while it sends nothing harms nobody', async () => 
   const server = await startRedis();
   const holdfast = await Holdfast.start({ REDIS_URL: server.url });
   await new Promise<void>((done) => {
-    const gone = httpRequest(`${holdfast.url}/v1/admin/tenants`, { method: 'POST', headers: { 'content-type': 'application/json', 'content-length': '100' } });
+    const gone = httpRequest(`${holdfast.url}/v1/admin/tenants`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'content-length': '100' },
+    });
     gone.on('error', () => done());
     gone.write('{');
     setTimeout(() => gone.destroy(), 50);

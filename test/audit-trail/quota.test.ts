@@ -4,9 +4,22 @@ import { AuditQuota } from '../../src/audit-trail/audit-quota.js';
 test('a window lets so many rows of each source through, and tells what else there was', () => {
   const quota = new AuditQuota({ perSource: 2, overall: 5 });
   expect(['a', 'a', 'a', 'b', 'b', 'b', 'b', 'c', 'd', 'd'].map((source) => quota.admit(source))).toEqual([
-    true, true, false, true, true, false, false, true, false, false,
+    true,
+    true,
+    false,
+    true,
+    true,
+    false,
+    false,
+    true,
+    false,
+    false,
   ]);
-  expect(quota.endWindow()).toEqual([{ source: 'b', count: 2 }, { source: 'd', count: 2 }, { source: 'a', count: 1 }]);
+  expect(quota.endWindow()).toEqual([
+    { source: 'b', count: 2 },
+    { source: 'd', count: 2 },
+    { source: 'a', count: 1 },
+  ]);
   expect(quota.endWindow()).toEqual([]);
   expect(quota.admit('a')).toBe(true);
 });

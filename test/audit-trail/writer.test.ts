@@ -11,7 +11,12 @@ test('a row that comes just as the one before it was written is written at once,
     let written = 0;
     const redis = { partitions: 64, scripts: { run: () => Promise.resolve(['APPENDED', '1', '0']) } };
     const metrics = { displacedRows: () => undefined, wrote: () => (written += 1) };
-    const writer = new AuditWriter(redis as unknown as RedisService, metrics as unknown as AuditTrailMetrics, createLogger('silent'), {} as HealthContributors);
+    const writer = new AuditWriter(
+      redis as unknown as RedisService,
+      metrics as unknown as AuditTrailMetrics,
+      createLogger('silent'),
+      {} as HealthContributors,
+    );
     const row = { partitionOf: 'acme', log: 'audit', fields: [] } as const;
     writer.write(row, 'failure');
     for (let step = 0; step < steps; step += 1) {

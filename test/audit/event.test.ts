@@ -1,36 +1,91 @@
 import { describe, expect, test } from '@jest/globals';
 import { categoryOf, eventJson, EVENT_TYPES, toEvent, traceOf } from '../../src/event-log/index.js';
 
-const of = (fields: Record<string, string>) => toEvent('1f', '1700000000000-0', new Map(Object.entries(fields)));
+const of = (fields: Record<string, string>) =>
+  toEvent('1f', '1700000000000-0', new Map(Object.entries(fields)));
 const TRACE = 'a'.repeat(32);
 
 describe('an event read from its entry', () => {
   test('names its place, its time and whoever is known, and nobody else', () => {
     expect(of({ ty: 'tenant.created', tn: 'acme', ac: 'admin', tenant_id: 'acme' })).toEqual({
-      event_id: 'evt_18bcfe568001f000', event_type: 'tenant.created', category: 'tenant', timestamp: '2023-11-14T22:13:20.000Z',
-      tenant_id: 'acme', actor: { type: 'admin' }, source: 'holdfast', data: { tenant_id: 'acme', changed_fields: [] },
+      event_id: 'evt_18bcfe568001f000',
+      event_type: 'tenant.created',
+      category: 'tenant',
+      timestamp: '2023-11-14T22:13:20.000Z',
+      tenant_id: 'acme',
+      actor: { type: 'admin' },
+      source: 'holdfast',
+      data: { tenant_id: 'acme', changed_fields: [] },
     });
-    expect(of({ ty: 'tenant.created', tn: 'acme', ac: 'api_key', ki: 'key_1', rq: 'req_1', tr: `${TRACE}-00`, co: 'c' })).toMatchObject({
-      actor: { type: 'api_key', key_id: 'key_1' }, request_id: 'req_1', trace_id: TRACE, correlation_id: 'c',
+    expect(
+      of({
+        ty: 'tenant.created',
+        tn: 'acme',
+        ac: 'api_key',
+        ki: 'key_1',
+        rq: 'req_1',
+        tr: `${TRACE}-00`,
+        co: 'c',
+      }),
+    ).toMatchObject({
+      actor: { type: 'api_key', key_id: 'key_1' },
+      request_id: 'req_1',
+      trace_id: TRACE,
+      correlation_id: 'c',
     });
   });
 
   test('keeps amounts of 64 bits exact, and has the same bytes each time', () => {
-    const fields = { ty: 'budget.created', tn: 'acme', ac: 'admin', sc: 'tenant:acme', new_remaining: '-9223372036854775808', new_allocated: '9007199254740993' };
-    expect(eventJson(of(fields))).toContain('"new_state":{"remaining":-9223372036854775808,"allocated":9007199254740993}');
+    const fields = {
+      ty: 'budget.created',
+      tn: 'acme',
+      ac: 'admin',
+      sc: 'tenant:acme',
+      new_remaining: '-9223372036854775808',
+      new_allocated: '9007199254740993',
+    };
+    expect(eventJson(of(fields))).toContain(
+      '"new_state":{"remaining":-9223372036854775808,"allocated":9007199254740993}',
+    );
     expect(eventJson(of(fields))).toBe(eventJson(of(fields)));
   });
 
   test('tells a crossed threshold in numbers', () => {
-    const { data } = of({ ty: 'budget.threshold_crossed', tn: 'acme', ac: 'api_key', sc: 'tenant:acme', unit: 'TOKENS', threshold: '0.8', utilization: '0.8125', direction: 'rising', spent: '7' });
-    expect(data).toEqual({ scope: 'tenant:acme', unit: 'TOKENS', threshold: 0.8, utilization: 0.8125, direction: 'rising', spent: 7n });
+    const { data } = of({
+      ty: 'budget.threshold_crossed',
+      tn: 'acme',
+      ac: 'api_key',
+      sc: 'tenant:acme',
+      unit: 'TOKENS',
+      threshold: '0.8',
+      utilization: '0.8125',
+      direction: 'rising',
+      spent: '7',
+    });
+    expect(data).toEqual({
+      scope: 'tenant:acme',
+      unit: 'TOKENS',
+      threshold: 0.8,
+      utilization: 0.8125,
+      direction: 'rising',
+      spent: 7n,
+    });
   });
 
   test.each<[string, Record<string, string>]>([
     ['no fields', {}],
-    ['figures that are none', { ty: 'budget.funded', new_remaining: 'odd', previous_debt: '1e5', metadata: '{', changed_fields: '[' }],
-    ['a request that is no JSON', { ty: 'reservation.denied', tn: 'acme', ak: 'k', an: 'n', at: '[', dm: '{' }],
-    ['times that are none', { ty: 'reservation.expired', expired_at: 'soon', created_at: '99999999999999999' }],
+    [
+      'figures that are none',
+      { ty: 'budget.funded', new_remaining: 'odd', previous_debt: '1e5', metadata: '{', changed_fields: '[' },
+    ],
+    [
+      'a request that is no JSON',
+      { ty: 'reservation.denied', tn: 'acme', ak: 'k', an: 'n', at: '[', dm: '{' },
+    ],
+    [
+      'times that are none',
+      { ty: 'reservation.expired', expired_at: 'soon', created_at: '99999999999999999' },
+    ],
     ['a trace that is none', { ty: 'reservation.expired', tr: 'odd' }],
   ])('is readable with %s', (_what, fields) => {
     const event = of(fields);
@@ -48,5 +103,9 @@ test('a trace has the flags of the request that began it, and 01 where none are 
 
 test('every type has the category that its name begins with; one of our own that which it names, else the system', () => {
   expect(EVENT_TYPES.filter((type) => categoryOf(type) !== type.split('.')[0])).toEqual([]);
-  expect(['custom.reservation.quarantined', 'custom.direct_debit.applied', 'custom.billing.sent', 'custom'].map(categoryOf)).toEqual(['reservation', 'budget', 'system', 'system']);
+  expect(
+    ['custom.reservation.quarantined', 'custom.direct_debit.applied', 'custom.billing.sent', 'custom'].map(
+      categoryOf,
+    ),
+  ).toEqual(['reservation', 'budget', 'system', 'system']);
 });

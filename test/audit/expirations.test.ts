@@ -1,6 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventLogKey, partitionOfTenant } from '../../src/redis/index.js';
-import { ADMIN_API_KEY, expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import {
+  ADMIN_API_KEY,
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  type Json,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { commandCounts, startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
@@ -30,8 +37,12 @@ beforeAll(async () => {
   }
   for (let index = 0; index < COUNT; index += 1) {
     const tenant = tenants[index % 3] as TestTenant;
-    const subject = { tenant: tenant.id, ...(index % 2 === 0 ? { workspace: 'prod', agent: 'a' } : { workspace: 'production' }) };
-    const id = expectStatus(await holdfast.reserve(tenant, 10 + index, { subject }), 200).reservation_id as string;
+    const subject = {
+      tenant: tenant.id,
+      ...(index % 2 === 0 ? { workspace: 'prod', agent: 'a' } : { workspace: 'production' }),
+    };
+    const id = expectStatus(await holdfast.reserve(tenant, 10 + index, { subject }), 200)
+      .reservation_id as string;
     await stored.expireIn(id, -60_000);
     await holdfast.admin('GET', `/ops/reservations/${id}`);
   }
@@ -62,8 +73,13 @@ async function ours(query: string, limit = 1000): Promise<Json[]> {
   return rows.filter(({ tenant_id }) => tenants.some(({ id }) => id === tenant_id));
 }
 
-async function raw(query: string, headers: Record<string, string> = {}): Promise<{ type: string; text: string }> {
-  const response = await fetch(`${holdfast.url}/ops/expirations?${query}`, { headers: { 'x-admin-api-key': ADMIN_API_KEY, ...headers } });
+async function raw(
+  query: string,
+  headers: Record<string, string> = {},
+): Promise<{ type: string; text: string }> {
+  const response = await fetch(`${holdfast.url}/ops/expirations?${query}`, {
+    headers: { 'x-admin-api-key': ADMIN_API_KEY, ...headers },
+  });
   expect(response.status).toBe(200);
   return { type: response.headers.get('content-type') ?? '', text: await response.text() };
 }
@@ -71,7 +87,9 @@ async function raw(query: string, headers: Record<string, string> = {}): Promise
 describe('the expirations of a window', () => {
   test('are told in order, each with what it was at that moment', () => {
     expect(all).toHaveLength(COUNT);
-    expect(all.map(({ at_ms }) => at_ms)).toEqual(all.map(({ at_ms }) => at_ms as number).sort((a, b) => a - b));
+    expect(all.map(({ at_ms }) => at_ms)).toEqual(
+      all.map(({ at_ms }) => at_ms as number).sort((a, b) => a - b),
+    );
     expect(all[0]).toEqual({
       at_ms: expect.any(Number),
       at: new Date(all[0].at_ms as number).toISOString(),
@@ -94,8 +112,12 @@ describe('the expirations of a window', () => {
     const [from, to] = [all[3].at_ms, all[8].at_ms] as [number, number];
     const within = all.filter(({ at_ms }) => at_ms >= from && at_ms <= to);
     expect(await ours(`from=${from}&to=${to}`)).toEqual(within);
-    expect(await ours(`from=${new Date(from).toISOString()}&to=${new Date(to).toISOString()}`)).toEqual(within);
-    expect(await ours(`from=${from + 1}&to=${to - 1}`)).toEqual(all.filter(({ at_ms }) => at_ms > from && at_ms < to));
+    expect(await ours(`from=${new Date(from).toISOString()}&to=${new Date(to).toISOString()}`)).toEqual(
+      within,
+    );
+    expect(await ours(`from=${from + 1}&to=${to - 1}`)).toEqual(
+      all.filter(({ at_ms }) => at_ms > from && at_ms < to),
+    );
     expect(await ours(`from=${all.at(-1).at_ms + 1}`)).toEqual([]);
     expect(await ours(`to=${all[0].at_ms - 1}`)).toEqual([]);
     expect(await ours(`from=&to=%20`)).toEqual(all);
@@ -106,18 +128,41 @@ describe('the expirations of a window', () => {
       expect(await ours(`from=${all[0].at_ms}&to=${all.at(-1).at_ms}`, limit)).toEqual(all);
     }
     const cursor = (await ask(`limit=1&from=${all[0].at_ms}`)).next_cursor as string;
-    expectRefusal(await holdfast.admin('GET', `/ops/expirations?cursor=${cursor}&from=${all[1].at_ms}`), 400, 'INVALID_REQUEST');
+    expectRefusal(
+      await holdfast.admin('GET', `/ops/expirations?cursor=${cursor}&from=${all[1].at_ms}`),
+      400,
+      'INVALID_REQUEST',
+    );
     expectRefusal(await holdfast.admin('GET', '/ops/expirations?cursor=none'), 400, 'INVALID_REQUEST');
   });
 
   test('share an instant in the order of their partitions', async () => {
     const [first, second] = tenants.map(({ id }) => stored.tagOfTenant(id)).sort() as [string, string];
     const at = all.at(-1).at_ms + 3_600_000;
-    for (const [tag, name] of [[second, 'b1'], [second, 'b2'], [first, 'a1']] as const) {
-      await stored.redis.xadd(eventLogKey(tag), `${at}-*`, 'ty', 'reservation.expired', 'tn', tenants[0]?.id as string, 'reservation_id', name, 'expired_at', at);
+    for (const [tag, name] of [
+      [second, 'b1'],
+      [second, 'b2'],
+      [first, 'a1'],
+    ] as const) {
+      await stored.redis.xadd(
+        eventLogKey(tag),
+        `${at}-*`,
+        'ty',
+        'reservation.expired',
+        'tn',
+        tenants[0]?.id as string,
+        'reservation_id',
+        name,
+        'expired_at',
+        at,
+      );
     }
     for (const limit of [1, 2, 10]) {
-      expect((await ours(`from=${at}&to=${at}`, limit)).map(({ reservation_id }) => reservation_id)).toEqual(['a1', 'b1', 'b2']);
+      expect((await ours(`from=${at}&to=${at}`, limit)).map(({ reservation_id }) => reservation_id)).toEqual([
+        'a1',
+        'b1',
+        'b2',
+      ]);
     }
     for (const tag of [first, second]) {
       await stored.redis.xdel(eventLogKey(tag), `${at}-0`, `${at}-1`);
@@ -133,11 +178,17 @@ describe('the expirations of a window', () => {
     expect((after['xrange'] ?? 0) - (before['xrange'] ?? 0)).toBeLessThan(10);
     expect([after['scan'], after['keys']]).toEqual([before['scan'], before['keys']]);
     const scope = `tenant:${third.id}/workspace:prod`;
-    expect(await ours(`scope=${scope}`)).toEqual(rows.filter((row) => (row.scope as string).startsWith(`${scope}/`)));
+    expect(await ours(`scope=${scope}`)).toEqual(
+      rows.filter((row) => (row.scope as string).startsWith(`${scope}/`)),
+    );
     expect(await ours(`scope=${scope}uction`)).toEqual(rows.filter((row) => row.scope === `${scope}uction`));
     expect(await ours(`scope=tenant:${third.id}&state=expired`)).toEqual(rows);
     expect(await ours(`tenant=${third.id}&state=QUARANTINED`)).toEqual([]);
-    expectRefusal(await holdfast.admin('GET', `/ops/expirations?tenant=other&scope=${scope}`), 400, 'INVALID_REQUEST');
+    expectRefusal(
+      await holdfast.admin('GET', `/ops/expirations?tenant=other&scope=${scope}`),
+      400,
+      'INVALID_REQUEST',
+    );
   });
 
   test('are quarantined ones where those are asked for', async () => {
@@ -148,7 +199,9 @@ describe('the expirations of a window', () => {
     await stored.expireIn(id, -60_000);
     await holdfast.admin('GET', `/ops/reservations/${id}`);
     const { expirations } = await ask(`tenant=${tenant.id}&state=quarantined`);
-    expect(expirations).toMatchObject([{ state: 'QUARANTINED', reservation_id: id, tenant_id: tenant.id, reason: 'INVALID_ESTIMATE' }]);
+    expect(expirations).toMatchObject([
+      { state: 'QUARANTINED', reservation_id: id, tenant_id: tenant.id, reason: 'INVALID_ESTIMATE' },
+    ]);
     expect((await ask(`tenant=${tenant.id}`)).expirations).toEqual([]);
   });
 
@@ -161,24 +214,57 @@ describe('the expirations of a window', () => {
       await holdfast.admin('GET', `/ops/reservations/${id}`);
     }
     const rows = (await ask(`tenant=${tenant.id}`)).expirations as Json[];
-    for (const [query, headers] of [['&format=ndjson', {}], ['', { accept: 'application/x-ndjson' }]] as const) {
+    for (const [query, headers] of [
+      ['&format=ndjson', {}],
+      ['', { accept: 'application/x-ndjson' }],
+    ] as const) {
       const { type, text } = await raw(`tenant=${tenant.id}${query}`, headers);
       expect(type).toContain('application/x-ndjson');
-      expect(text.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line))).toEqual(rows);
+      expect(
+        text
+          .split('\n')
+          .filter((line) => line !== '')
+          .map((line) => JSON.parse(line)),
+      ).toEqual(rows);
     }
-    for (const [query, headers] of [['&format=CSV', {}], ['', { accept: 'application/json;q=0.5, text/csv' }]] as const) {
+    for (const [query, headers] of [
+      ['&format=CSV', {}],
+      ['', { accept: 'application/json;q=0.5, text/csv' }],
+    ] as const) {
       const { type, text } = await raw(`tenant=${tenant.id}${query}`, headers);
       expect(type).toContain('text/csv');
-      const [head, ...lines] = text.trimEnd().split('\r\n').map((line) => line.split(','));
-      expect(lines.map((line) => line[head?.indexOf('reservation_id') as number])).toEqual(rows.map(({ reservation_id }) => reservation_id));
+      const [head, ...lines] = text
+        .trimEnd()
+        .split('\r\n')
+        .map((line) => line.split(','));
+      expect(lines.map((line) => line[head?.indexOf('reservation_id') as number])).toEqual(
+        rows.map(({ reservation_id }) => reservation_id),
+      );
     }
-    expect((await raw(`tenant=${tenant.id}&format=ndjson&limit=2`)).text.trimEnd().split('\n')).toHaveLength(2);
-    expect((await raw(`tenant=${tenant.id}`, { accept: 'text/html, */*;q=0.8' })).type).toContain('application/json');
+    expect((await raw(`tenant=${tenant.id}&format=ndjson&limit=2`)).text.trimEnd().split('\n')).toHaveLength(
+      2,
+    );
+    expect((await raw(`tenant=${tenant.id}`, { accept: 'text/html, */*;q=0.8' })).type).toContain(
+      'application/json',
+    );
   });
 
   test('are for operators, and a question that makes no sense is refused', async () => {
-    expectRefusal(await holdfast.call('GET', '/ops/expirations', { key: tenants[0]?.key }), 401, 'UNAUTHORIZED');
-    for (const query of ['from=yesterday', 'from=2&to=1', 'limit=0', 'limit=1001', 'state=ACTIVE', 'scope=workspace:x', 'format=xml', 'to=2026-02-31T00:00:00Z']) {
+    expectRefusal(
+      await holdfast.call('GET', '/ops/expirations', { key: tenants[0]?.key }),
+      401,
+      'UNAUTHORIZED',
+    );
+    for (const query of [
+      'from=yesterday',
+      'from=2&to=1',
+      'limit=0',
+      'limit=1001',
+      'state=ACTIVE',
+      'scope=workspace:x',
+      'format=xml',
+      'to=2026-02-31T00:00:00Z',
+    ]) {
       expectRefusal(await holdfast.admin('GET', `/ops/expirations?${query}`), 400, 'INVALID_REQUEST');
     }
   });

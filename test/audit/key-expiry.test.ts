@@ -8,7 +8,10 @@ const PARTITIONS = 64;
 const on = useGovernance();
 
 async function newKeyOf(tenantId: string): Promise<string> {
-  return expectStatus(await on.holdfast.admin('POST', '/v1/admin/api-keys', { tenant_id: tenantId, name: 'short' }), 201).key_id as string;
+  return expectStatus(
+    await on.holdfast.admin('POST', '/v1/admin/api-keys', { tenant_id: tenantId, name: 'short' }),
+    201,
+  ).key_id as string;
 }
 
 /** Moves a key's expiry into the past, in record and index. */
@@ -18,12 +21,19 @@ async function end(keyId: string): Promise<void> {
 }
 
 async function expired(tenantId: string): Promise<Json[]> {
-  return expectStatus(await on.holdfast.admin('GET', `/v1/admin/events?tenant_id=${tenantId}&event_type=api_key.expired`), 200).events as Json[];
+  return expectStatus(
+    await on.holdfast.admin('GET', `/v1/admin/events?tenant_id=${tenantId}&event_type=api_key.expired`),
+    200,
+  ).events as Json[];
 }
 
 test('a key whose time is over is told of once, and counted; one that lives, was revoked or is damaged is not', async () => {
   const tenant = await on.holdfast.createTenant();
-  const [over, revoked, damaged] = [await newKeyOf(tenant.id), await newKeyOf(tenant.id), await newKeyOf(tenant.id)];
+  const [over, revoked, damaged] = [
+    await newKeyOf(tenant.id),
+    await newKeyOf(tenant.id),
+    await newKeyOf(tenant.id),
+  ];
   expectStatus(await on.holdfast.admin('DELETE', `/v1/admin/api-keys/${revoked}`), 200);
   for (const keyId of [over, revoked, damaged]) {
     await end(keyId);
@@ -36,7 +46,11 @@ test('a key whose time is over is told of once, and counted; one that lives, was
   await janitor.expireKeys();
   await janitor.expireKeys();
   expect(await expired(tenant.id)).toMatchObject([
-    { tenant_id: tenant.id, actor: { type: 'system' }, data: { key_id: over, key_name: 'short', previous_status: 'ACTIVE', new_status: 'EXPIRED' } },
+    {
+      tenant_id: tenant.id,
+      actor: { type: 'system' },
+      data: { key_id: over, key_name: 'short', previous_status: 'ACTIVE', new_status: 'EXPIRED' },
+    },
   ]);
   expect(await on.holdfast.metric('holdfast_api_keys_expired_total')).toBe(1);
 });

@@ -3,29 +3,60 @@ import fc from 'fast-check';
 import { driftOf, type MovingHold, type Reading } from '../../src/audit/reconciliation.js';
 
 function reading(atMs: number, reserved: bigint): Reading {
-  return { atMs, status: 'ACTIVE', figures: { remaining: 1000n - reserved, reserved, spent: 0n, allocated: 1000n, debt: 0n } };
+  return {
+    atMs,
+    status: 'ACTIVE',
+    figures: { remaining: 1000n - reserved, reserved, spent: 0n, allocated: 1000n, debt: 0n },
+  };
 }
 
-const hold = (bornMs: number, endedMs: number | undefined, amount: bigint): MovingHold => ({ bornMs, endedMs, amount });
+const hold = (bornMs: number, endedMs: number | undefined, amount: bigint): MovingHold => ({
+  bornMs,
+  endedMs,
+  amount,
+});
 
 describe('a drift', () => {
   test('is what no reading explains', () => {
     expect(driftOf([reading(10, 7n)], { steady: 7n, moving: [] })).toBeUndefined();
-    expect(driftOf([reading(10, 9n)], { steady: 7n, moving: [] })).toMatchObject({ kind: 'RESERVED', expected: 7n });
-    expect(driftOf([reading(10, 5n)], { steady: 7n, moving: [] })).toMatchObject({ kind: 'RESERVED', expected: 7n });
-    expect(driftOf([reading(10, 9n)], { steady: 7n, moving: [hold(9, 11, 2n), hold(11, undefined, 5n), hold(8, 9, 3n)] })).toBeUndefined();
+    expect(driftOf([reading(10, 9n)], { steady: 7n, moving: [] })).toMatchObject({
+      kind: 'RESERVED',
+      expected: 7n,
+    });
+    expect(driftOf([reading(10, 5n)], { steady: 7n, moving: [] })).toMatchObject({
+      kind: 'RESERVED',
+      expected: 7n,
+    });
+    expect(
+      driftOf([reading(10, 9n)], {
+        steady: 7n,
+        moving: [hold(9, 11, 2n), hold(11, undefined, 5n), hold(8, 9, 3n)],
+      }),
+    ).toBeUndefined();
   });
 
   test('is not proven where a hold of the same millisecond may have been counted or not', () => {
     expect(driftOf([reading(10, 9n)], { steady: 7n, moving: [hold(10, 12, 2n)] })).toBeUndefined();
     expect(driftOf([reading(10, 7n)], { steady: 7n, moving: [hold(9, 10, 2n)] })).toBeUndefined();
-    expect(driftOf([reading(10, 10n)], { steady: 7n, moving: [hold(10, 12, 2n)] })).toMatchObject({ kind: 'RESERVED' });
+    expect(driftOf([reading(10, 10n)], { steady: 7n, moving: [hold(10, 12, 2n)] })).toMatchObject({
+      kind: 'RESERVED',
+    });
     // Another reading, in whose millisecond nothing happened, decides it.
-    expect(driftOf([reading(10, 9n), reading(11, 10n)], { steady: 7n, moving: [hold(10, 12, 2n)] })).toMatchObject({ kind: 'RESERVED', expected: 9n });
+    expect(
+      driftOf([reading(10, 9n), reading(11, 10n)], { steady: 7n, moving: [hold(10, 12, 2n)] }),
+    ).toMatchObject({ kind: 'RESERVED', expected: 9n });
   });
 
   test('is never found in a sound ledger, whatever happens in whichever order within a millisecond', () => {
-    const steps = fc.array(fc.record({ ms: fc.integer({ min: 0, max: 2 }), amount: fc.bigInt({ min: 1n, max: 9n }), ends: fc.integer({ min: 0, max: 5 }), read: fc.boolean() }), { maxLength: 30 });
+    const steps = fc.array(
+      fc.record({
+        ms: fc.integer({ min: 0, max: 2 }),
+        amount: fc.bigInt({ min: 1n, max: 9n }),
+        ends: fc.integer({ min: 0, max: 5 }),
+        read: fc.boolean(),
+      }),
+      { maxLength: 30 },
+    );
     fc.assert(
       fc.property(steps, (script) => {
         let [now, reserved] = [1, 0n];

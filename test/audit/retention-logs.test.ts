@@ -1,7 +1,13 @@
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { LogJanitor } from '../../src/audit/index.js';
-import { auditLogKey, correlatedEventsKey, eventLogKey, tagOf, tenantEventsKey } from '../../src/redis/index.js';
+import {
+  auditLogKey,
+  correlatedEventsKey,
+  eventLogKey,
+  tagOf,
+  tenantEventsKey,
+} from '../../src/redis/index.js';
 import { expectStatus, Holdfast, type Json } from '../support/holdfast.js';
 import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
 
@@ -42,7 +48,18 @@ async function pastEvents(tag: string, ...ageDays: readonly number[]): Promise<s
   const now = await nowMs();
   const ids: string[] = [];
   for (const age of ageDays) {
-    const id = (await redis.xadd(eventLogKey(tag), `${now - age * DAY_MS}-*`, 'ty', 'budget.created', 'tn', 'old', 'ac', 'admin', 'co', 'c')) as string;
+    const id = (await redis.xadd(
+      eventLogKey(tag),
+      `${now - age * DAY_MS}-*`,
+      'ty',
+      'budget.created',
+      'tn',
+      'old',
+      'ac',
+      'admin',
+      'co',
+      'c',
+    )) as string;
     await redis.xadd(tenantEventsKey(tag, 'old'), id, 'y', 'budget.created');
     await redis.xadd(correlatedEventsKey(tag, 'c'), id, 'y', 'budget.created');
     ids.push(id);
@@ -54,7 +71,16 @@ async function pastEvents(tag: string, ...ageDays: readonly number[]): Promise<s
 async function dispatched(tag: string, read: number, acknowledged: number): Promise<void> {
   const log = eventLogKey(tag);
   await redis.xgroup('CREATE', log, 'dispatcher', '0');
-  const reply = await redis.xreadgroup('GROUP', 'dispatcher', 'dispatcher', 'COUNT', read, 'STREAMS', log, '>');
+  const reply = await redis.xreadgroup(
+    'GROUP',
+    'dispatcher',
+    'dispatcher',
+    'COUNT',
+    read,
+    'STREAMS',
+    log,
+    '>',
+  );
   const entries = reply?.[0]?.[1] ?? [];
   for (const [id] of entries.slice(0, acknowledged)) {
     await redis.xack(log, 'dispatcher', id);
@@ -122,9 +148,20 @@ test('where no dispatcher ever was, events stay twice as long, and no longer', a
 test('events stay as long as the reservations whose end they told, whatever their own retention', async () => {
   const other = await startStore();
   const [own, tag] = [connectTo(other.url), tagOf('00')];
-  const long = await Holdfast.start({ REDIS_URL: other.url, EVENT_RETENTION_DAYS: '1', AUDIT_RETENTION_DAYS: '30' });
+  const long = await Holdfast.start({
+    REDIS_URL: other.url,
+    EVENT_RETENTION_DAYS: '1',
+    AUDIT_RETENTION_DAYS: '30',
+  });
   for (const age of [31, 29]) {
-    await own.xadd(eventLogKey(tag), `${(await nowMs()) - age * DAY_MS}-0`, 'ty', 'reservation.expired', 'tn', 'old');
+    await own.xadd(
+      eventLogKey(tag),
+      `${(await nowMs()) - age * DAY_MS}-0`,
+      'ty',
+      'reservation.expired',
+      'tn',
+      'old',
+    );
   }
   await own.xgroup('CREATE', eventLogKey(tag), 'dispatcher', '$');
   await long.app.get(LogJanitor).trimEvents();
@@ -161,7 +198,10 @@ test('a pass is cut by its time, counted, and goes on where it was', async () =>
 test('what is trimmed is not listed any more, and what is young is', async () => {
   const tenant = await holdfast.createTenant();
   await janitor.trimEvents();
-  const { events } = expectStatus(await holdfast.admin('GET', `/v1/admin/events?tenant_id=${tenant.id}`), 200);
+  const { events } = expectStatus(
+    await holdfast.admin('GET', `/v1/admin/events?tenant_id=${tenant.id}`),
+    200,
+  );
   expect(events.map(({ event_type: type }: Json) => type)).toEqual(['api_key.created', 'tenant.created']);
 });
 
@@ -169,6 +209,11 @@ test('only an instance with the role does it by itself', async () => {
   const working = await Holdfast.start({ REDIS_URL: server.url, HOLDFAST_ROLES: 'janitor' });
   const jobs = ['event_retention', 'audit_log_retention', 'api_key_expiry'];
   expect(working.app.get(SchedulerRegistry).getTimeouts()).toEqual(expect.arrayContaining(jobs));
-  expect(holdfast.app.get(SchedulerRegistry).getTimeouts().filter((name) => jobs.includes(name))).toEqual([]);
+  expect(
+    holdfast.app
+      .get(SchedulerRegistry)
+      .getTimeouts()
+      .filter((name) => jobs.includes(name)),
+  ).toEqual([]);
   await working.stop();
 });

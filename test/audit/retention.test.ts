@@ -33,7 +33,10 @@ async function released(): Promise<string> {
 
 test('index entries go after their records, bounded, counted, and from where the run before was cut', async () => {
   const ids = [await released(), await released(), await released()];
-  const [tag, index] = [stored.tagOfTenant(tenant.id), reservationIndexKey(stored.tagOfTenant(tenant.id), tenant.id)];
+  const [tag, index] = [
+    stored.tagOfTenant(tenant.id),
+    reservationIndexKey(stored.tagOfTenant(tenant.id), tenant.id),
+  ];
   await stored.redis.del(...ids.slice(0, 2).map((id) => reservationKey(tag, id)));
   const janitor = holdfast.app.get(RetentionJanitor);
   await janitor.trim(0);
@@ -60,8 +63,13 @@ test('an instance with the role does both by itself, and stops with it', async (
   const working = await Holdfast.start({ REDIS_URL: redis.url, HOLDFAST_ROLES: 'janitor' });
   try {
     const id = await released();
-    await eventually('the record is packed', async () => (await stored.redis.hexists(reservationKey(stored.tagOfTenant(tenant.id), id), '0')) === 1);
-    expect(await working.metric('cycles_maintenance_runs_total', { job: 'record_packing', outcome: 'success' })).toBeGreaterThanOrEqual(1);
+    await eventually(
+      'the record is packed',
+      async () => (await stored.redis.hexists(reservationKey(stored.tagOfTenant(tenant.id), id), '0')) === 1,
+    );
+    expect(
+      await working.metric('cycles_maintenance_runs_total', { job: 'record_packing', outcome: 'success' }),
+    ).toBeGreaterThanOrEqual(1);
   } finally {
     await working.stop();
   }

@@ -1,6 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventPlaceOf } from '../../src/event-log/index.js';
-import { endedKey, eventLogKey, quarantineKey, RedisService, reservationKey, tagOf } from '../../src/redis/index.js';
+import {
+  endedKey,
+  eventLogKey,
+  quarantineKey,
+  RedisService,
+  reservationKey,
+  tagOf,
+} from '../../src/redis/index.js';
 import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { sharedStoreUrl } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
@@ -26,7 +33,10 @@ afterAll(async () => {
 });
 
 async function hold(amount: number, more: Record<string, unknown> = {}): Promise<string> {
-  const answer = await holdfast.reserve(tenant, amount, { subject: { tenant: tenant.id, ...LEVELS }, ...more });
+  const answer = await holdfast.reserve(tenant, amount, {
+    subject: { tenant: tenant.id, ...LEVELS },
+    ...more,
+  });
   return expectStatus(answer, 200).reservation_id as string;
 }
 
@@ -49,7 +59,12 @@ const returned = (amount: number): Json[] => [
 
 describe('the story of a reservation', () => {
   test('that lives tells the request, the scopes and every extension with its key', async () => {
-    const id = await hold(100, { ttl_ms: 60_000, grace_period_ms: 7000, metadata: { run: 1 }, idempotency_key: `k-story-${tenant.id}` });
+    const id = await hold(100, {
+      ttl_ms: 60_000,
+      grace_period_ms: 7000,
+      metadata: { run: 1 },
+      idempotency_key: `k-story-${tenant.id}`,
+    });
     const other = { id: tenant.id, key: await holdfast.createKey(tenant.id) };
     expectStatus(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 }), 200);
     expectStatus(await holdfast.settle(other, 'extend', id, { extend_by_ms: 2000 }), 200);
@@ -78,7 +93,11 @@ describe('the story of a reservation', () => {
       reclaim_at_ms: told.created_at_ms + 70_000,
       extensions: [
         { granted_ms: 1000, expires_at_ms: told.created_at_ms + 61_000, key_id: told.request.key_id },
-        { granted_ms: 2000, expires_at_ms: told.created_at_ms + 63_000, key_id: expect.not.stringMatching(told.request.key_id) },
+        {
+          granted_ms: 2000,
+          expires_at_ms: told.created_at_ms + 63_000,
+          key_id: expect.not.stringMatching(told.request.key_id),
+        },
       ],
     });
     expect(told).not.toHaveProperty('end');
@@ -102,52 +121,92 @@ describe('the story of a reservation', () => {
     const beyond = await hold(100);
     expectStatus(await holdfast.commit(tenant, beyond, 130), 200);
     const { end } = await story(beyond);
-    expect(end).toMatchObject({ charged: { amount: 130 }, returned: returned(0), event: { event_type: 'reservation.commit_overage', figures: { overage: '30' } } });
+    expect(end).toMatchObject({
+      charged: { amount: 130 },
+      returned: returned(0),
+      event: { event_type: 'reservation.commit_overage', figures: { overage: '30' } },
+    });
     const place = eventPlaceOf(end.event.event_id as string);
     expect(place?.partition).toBe(beyond.slice(4, 6));
-    const [entry] = await stored.redis.xrange(eventLogKey(tagOf(beyond.slice(4, 6))), place?.entryId as string, place?.entryId as string);
+    const [entry] = await stored.redis.xrange(
+      eventLogKey(tagOf(beyond.slice(4, 6))),
+      place?.entryId as string,
+      place?.entryId as string,
+    );
     expect(entry?.[1]).toEqual(expect.arrayContaining(['reservation.commit_overage', beyond]));
   });
 
   test('that was released tells the reason', async () => {
     const id = await hold(40);
     expectStatus(await holdfast.settle(tenant, 'release', id, { reason: 'not needed' }), 200);
-    expect((await story(id)).end).toMatchObject({ how: 'RELEASED', reason: 'not needed', returned: returned(40) });
+    expect((await story(id)).end).toMatchObject({
+      how: 'RELEASED',
+      reason: 'not needed',
+      returned: returned(40),
+    });
   });
 
   test('that is overdue is expired by the read, once, and told in full though the protocol answers 410', async () => {
     const id = await hold(50);
     await stored.expireIn(id, -60_000);
-    const [before, counted] = [await holdfast.balances(tenant), await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })];
+    const [before, counted] = [
+      await holdfast.balances(tenant),
+      await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id }),
+    ];
     const told = await story(id);
-    expect(told).toMatchObject({ state: 'EXPIRED', end: { how: 'EXPIRED', by: { type: 'system' }, returned: returned(50), event: { event_type: 'reservation.expired' } } });
+    expect(told).toMatchObject({
+      state: 'EXPIRED',
+      end: {
+        how: 'EXPIRED',
+        by: { type: 'system' },
+        returned: returned(50),
+        event: { event_type: 'reservation.expired' },
+      },
+    });
     expect(await story(id)).toEqual(told);
-    expect(await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(counted + 1);
+    expect(await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(
+      counted + 1,
+    );
     expect(await holdfast.balances(tenant)).not.toEqual(before);
-    expectRefusal(await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 410, 'RESERVATION_EXPIRED');
+    expectRefusal(
+      await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }),
+      410,
+      'RESERVATION_EXPIRED',
+    );
   });
 
   test('is the same when the record has been packed, and so are the answers of the protocol', async () => {
     const ids = await Promise.all([
-      hold(60, { metadata: { a: 'ü' }, action: { kind: 'a', name: 'b', tags: ['x'] } }), hold(61, { idempotency_key: '7c9e6679-7425-40de-944b-e07fc1f90ae7' }), hold(62),
+      hold(60, { metadata: { a: 'ü' }, action: { kind: 'a', name: 'b', tags: ['x'] } }),
+      hold(61, { idempotency_key: '7c9e6679-7425-40de-944b-e07fc1f90ae7' }),
+      hold(62),
     ]);
     expectStatus(await holdfast.settle(tenant, 'extend', ids[0], { extend_by_ms: 1000 }), 200);
     const commit = { idempotency_key: 'packed-commit', actual: { unit: 'TOKENS', amount: 77 } };
     const first = await holdfast.settle(tenant, 'commit', ids[0], commit);
     expectStatus(await holdfast.settle(tenant, 'release', ids[1], { reason: 'why | not' }), 200);
     await stored.expireIn(ids[2], -60_000);
-    const list = (): Promise<Json> => holdfast.call('GET', `/v1/reservations?limit=200&include=metadata`, { key: tenant.key }).then(({ body }) => body);
+    const list = (): Promise<Json> =>
+      holdfast
+        .call('GET', `/v1/reservations?limit=200&include=metadata`, { key: tenant.key })
+        .then(({ body }) => body);
     const before = [await story(ids[0]), await story(ids[1]), await story(ids[2]), await list()];
     const got = await holdfast.call('GET', `/v1/reservations/${ids[0]}`, { key: tenant.key });
     for (const id of ids) {
       await packAll(id);
     }
     expect([await story(ids[0]), await story(ids[1]), await story(ids[2]), await list()]).toEqual(before);
-    expect((await holdfast.call('GET', `/v1/reservations/${ids[0]}`, { key: tenant.key })).body).toEqual(got.body);
+    expect((await holdfast.call('GET', `/v1/reservations/${ids[0]}`, { key: tenant.key })).body).toEqual(
+      got.body,
+    );
     expect((await holdfast.settle(tenant, 'commit', ids[0], commit)).text).toBe(first.text);
     expectRefusal(await holdfast.commit(tenant, ids[1], 1), 409, 'RESERVATION_FINALIZED');
     const confined = await holdfast.createKey(tenant.id, { scope_filter: ['workspace:other'] });
-    expectRefusal(await holdfast.call('GET', `/v1/reservations/${ids[0]}`, { key: confined }), 403, 'FORBIDDEN');
+    expectRefusal(
+      await holdfast.call('GET', `/v1/reservations/${ids[0]}`, { key: confined }),
+      403,
+      'FORBIDDEN',
+    );
     const allowed = await holdfast.createKey(tenant.id, { scope_filter: ['workspace:prod'] });
     expectStatus(await holdfast.call('GET', `/v1/reservations/${ids[0]}`, { key: allowed }), 200);
   });
@@ -155,20 +214,40 @@ describe('the story of a reservation', () => {
   test('that is damaged shows the record as it is, and the quarantine once it is there', async () => {
     const id = await hold(5);
     await stored.set(id, { am: 'much' });
-    expect(await story(id)).toMatchObject({ state: 'ACTIVE', defect: 'INVALID_ESTIMATE', stored: { am: 'much', tn: tenant.id } });
+    expect(await story(id)).toMatchObject({
+      state: 'ACTIVE',
+      defect: 'INVALID_ESTIMATE',
+      stored: { am: 'much', tn: tenant.id },
+    });
     await stored.expireIn(id, -60_000);
     const told = await story(id);
-    expect(told).toMatchObject({ state: 'ACTIVE', defect: 'INVALID_ESTIMATE', quarantine: { reason: 'INVALID_ESTIMATE', waiting: true, at_ms: expect.any(Number) } });
+    expect(told).toMatchObject({
+      state: 'ACTIVE',
+      defect: 'INVALID_ESTIMATE',
+      quarantine: { reason: 'INVALID_ESTIMATE', waiting: true, at_ms: expect.any(Number) },
+    });
     expect(await stored.redis.hexists(quarantineKey(tagOf(id.slice(4, 6))), id)).toBe(1);
     await stored.set(id, { am: '5' });
     // Mended, but still an operator's to decide on: the read leaves it alone.
-    expect(await story(id)).toMatchObject({ state: 'ACTIVE', quarantine: { waiting: true }, reserved: { amount: 5 } });
+    expect(await story(id)).toMatchObject({
+      state: 'ACTIVE',
+      quarantine: { waiting: true },
+      reserved: { amount: 5 },
+    });
   });
 
   test('is for operators, and there is none of what never was', async () => {
     const id = await hold(1);
-    expectRefusal(await holdfast.call('GET', `/ops/reservations/${id}`, { key: tenant.key }), 401, 'UNAUTHORIZED');
+    expectRefusal(
+      await holdfast.call('GET', `/ops/reservations/${id}`, { key: tenant.key }),
+      401,
+      'UNAUTHORIZED',
+    );
     expectRefusal(await holdfast.admin('GET', `/ops/reservations/${id.slice(0, -1)}~`), 404, 'NOT_FOUND');
-    expectRefusal(await holdfast.admin('GET', `/ops/reservations/${id.slice(0, 6)}${'0'.repeat(16)}`), 404, 'NOT_FOUND');
+    expectRefusal(
+      await holdfast.admin('GET', `/ops/reservations/${id.slice(0, 6)}${'0'.repeat(16)}`),
+      404,
+      'NOT_FOUND',
+    );
   });
 });

@@ -57,11 +57,20 @@ describe('verifying the ledger', () => {
       tenants: 1,
       budgets: 2,
       drift: [expect.objectContaining({ difference: 50 }), expect.objectContaining({ difference: 50 })],
-      unreadable: [{ tenant_id: tenant.id, reservation_id: broken, reason: 'INVALID_EXPIRY', quarantined: false }],
+      unreadable: [
+        { tenant_id: tenant.id, reservation_id: broken, reason: 'INVALID_EXPIRY', quarantined: false },
+      ],
       has_more: false,
     });
     await stored.set(broken, { ex: String(Number.MAX_SAFE_INTEGER).slice(0, 13) });
-    expect(await verify(`tenant=${tenant.id.toUpperCase()}`)).toEqual({ ok: true, tenants: 1, budgets: 2, drift: [], unreadable: [], has_more: false });
+    expect(await verify(`tenant=${tenant.id.toUpperCase()}`)).toEqual({
+      ok: true,
+      tenants: 1,
+      budgets: 2,
+      drift: [],
+      unreadable: [],
+      has_more: false,
+    });
   });
 
   test('names the scope, the drift and the reservations involved', async () => {
@@ -77,16 +86,28 @@ describe('verifying the ledger', () => {
           scope: `tenant:${tenant.id}/workspace:w`,
           unit: 'TOKENS',
           kind: 'RESERVED',
-          stored: { remaining: 999_978, reserved: 22, spent: 0, allocated: 1_000_000, debt: 0, status: 'ACTIVE' },
+          stored: {
+            remaining: 999_978,
+            reserved: 22,
+            spent: 0,
+            allocated: 1_000_000,
+            debt: 0,
+            status: 'ACTIVE',
+          },
           expected: 15,
           difference: 7,
           reservation_count: 2,
-          reservations: expect.arrayContaining([{ reservation_id: ids[0], amount: 10, quarantined: false }, { reservation_id: ids[1], amount: 5, quarantined: false }]),
+          reservations: expect.arrayContaining([
+            { reservation_id: ids[0], amount: 10, quarantined: false },
+            { reservation_id: ids[1], amount: 5, quarantined: false },
+          ]),
         },
       ],
     });
     await change(tenant, '/workspace:w', { reserved: -7 });
-    expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([{ kind: 'INVARIANT', expected: 999_985, difference: -7 }]);
+    expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([
+      { kind: 'INVARIANT', expected: 999_985, difference: -7 },
+    ]);
     await change(tenant, '/workspace:w', { remaining: 7 });
     expect((await verify(`tenant=${tenant.id}`)).ok).toBe(true);
   });
@@ -96,17 +117,30 @@ describe('verifying the ledger', () => {
     const id = await hold(tenant, 9);
     const key = budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}/workspace:w`);
     await stored.redis.hset(key, 'spent', 'much');
-    expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([{ kind: 'UNREADABLE_BUDGET', scope: `tenant:${tenant.id}/workspace:w` }]);
+    expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([
+      { kind: 'UNREADABLE_BUDGET', scope: `tenant:${tenant.id}/workspace:w` },
+    ]);
     await stored.redis.del(key);
-    expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([{ kind: 'UNREADABLE_BUDGET', reservations: [{ reservation_id: id }] }]);
-    await stored.redis.zrem(`${stored.tagOfTenant(tenant.id)}budgets:${tenant.id}`, `tenant:${tenant.id}/workspace:w TOKENS`);
-    expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([{ kind: 'MISSING_BUDGET', expected: 9, reservations: [{ reservation_id: id }] }]);
+    expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([
+      { kind: 'UNREADABLE_BUDGET', reservations: [{ reservation_id: id }] },
+    ]);
+    await stored.redis.zrem(
+      `${stored.tagOfTenant(tenant.id)}budgets:${tenant.id}`,
+      `tenant:${tenant.id}/workspace:w TOKENS`,
+    );
+    expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([
+      { kind: 'MISSING_BUDGET', expected: 9, reservations: [{ reservation_id: id }] },
+    ]);
   });
 
   test('is counted, with the drift that it finds', async () => {
     const tenant = await newTenant();
     const broken = await hold(tenant, 50);
-    const names = ['holdfast_verify_budgets_total', 'holdfast_verify_drift_total', 'holdfast_verify_unreadable_total'];
+    const names = [
+      'holdfast_verify_budgets_total',
+      'holdfast_verify_drift_total',
+      'holdfast_verify_unreadable_total',
+    ];
     const counts = (): Promise<number[]> => Promise.all(names.map((name) => holdfast.metric(name)));
     const [budgets = 0, drift = 0, unreadable = 0] = await counts();
     await verify(`tenant=${tenant.id}`);
@@ -134,7 +168,11 @@ describe('verifying the ledger', () => {
       while (running) {
         const id = await hold(tenant, 1 + index);
         operations += 1;
-        await (index % 3 === 0 ? holdfast.settle(tenant, 'release', id) : index % 3 === 1 ? holdfast.commit(tenant, id, 1) : stored.expireIn(id, -60_000));
+        await (index % 3 === 0
+          ? holdfast.settle(tenant, 'release', id)
+          : index % 3 === 1
+            ? holdfast.commit(tenant, id, 1)
+            : stored.expireIn(id, -60_000));
       }
     };
     const sweeper = async (): Promise<void> => {
@@ -148,7 +186,9 @@ describe('verifying the ledger', () => {
         expect(await verify(`tenant=${tenant.id}`)).toMatchObject({ ok: true, drift: [] });
       }
       await change(tenant, '', { reserved: 100_000, remaining: -100_000 });
-      expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([{ kind: 'RESERVED', scope: `tenant:${tenant.id}` }]);
+      expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([
+        { kind: 'RESERVED', scope: `tenant:${tenant.id}` },
+      ]);
     } finally {
       running = false;
       await Promise.all(clients);

@@ -53,16 +53,24 @@ function isInStep(master: RedisServer, tag: string): Promise<boolean> {
 
 /** Entries whose outcome a failover may not touch, with that outcome. */
 function outcomesOf(entries: readonly Entry[]): Map<Entry, string> {
-  return new Map(entries.filter(({ answer }) => answer !== undefined).map((entry) => [entry, outcomeOf(entry.answer)]));
+  return new Map(
+    entries.filter(({ answer }) => answer !== undefined).map((entry) => [entry, outcomeOf(entry.answer)]),
+  );
 }
 
-async function startAll(site: Site): Promise<{ holdfast: Holdfast; receiver: WebhookReceiver; stored: StoredHolds }> {
+async function startAll(
+  site: Site,
+): Promise<{ holdfast: Holdfast; receiver: WebhookReceiver; stored: StoredHolds }> {
   const receiver = await WebhookReceiver.start();
   cleanUps.push(() => receiver.stop());
   const stored = new StoredHolds(site.url);
   stored.redis.on('error', () => undefined);
   cleanUps.push(() => stored.close());
-  const holdfast = await startSweeper({ REDIS_URL: site.url, HOLDFAST_ROLES: 'api,sweeper,dispatcher', WEBHOOK_POLL_MS: '20' });
+  const holdfast = await startSweeper({
+    REDIS_URL: site.url,
+    HOLDFAST_ROLES: 'api,sweeper,dispatcher',
+    WEBHOOK_POLL_MS: '20',
+  });
   cleanUps.push(() => holdfast.stop());
   await allowLoopback(holdfast);
   return { holdfast, receiver, stored };
@@ -70,7 +78,11 @@ async function startAll(site: Site): Promise<{ holdfast: Holdfast; receiver: Web
 
 /** The ids of the events that an endpoint was told of. */
 function toldTo(receiver: WebhookReceiver): Set<string> {
-  return new Set(receiver.received.map(({ body }) => (JSON.parse(body) as { data: { reservation_id: string } }).data.reservation_id));
+  return new Set(
+    receiver.received.map(
+      ({ body }) => (JSON.parse(body) as { data: { reservation_id: string } }).data.reservation_id,
+    ),
+  );
 }
 
 test.each(Object.keys(TOPOLOGIES))(
@@ -89,7 +101,11 @@ test.each(Object.keys(TOPOLOGIES))(
     const replicated = outcomesOf(load.acknowledged);
     await eventually('the replica has it', () => isInStep(master, tag));
     await master.kill();
-    await eventually('the replica has taken over', () => withServer(replica, async (client) => (await client.info('replication')).includes('role:master')), 30_000);
+    await eventually(
+      'the replica has taken over',
+      () => withServer(replica, async (client) => (await client.info('replication')).includes('role:master')),
+      30_000,
+    );
     const sentBefore = load.entries.length;
     const answeredSince = () => load.entries.slice(sentBefore).filter(({ answer }) => answer !== undefined);
     await eventually('requests are answered again', () => answeredSince().length > 100, 30_000);
@@ -101,10 +117,18 @@ test.each(Object.keys(TOPOLOGIES))(
     load.client = new HoldfastClient(holdfast.url);
     load.forget();
     await load.settle();
-    expect([...kept].filter(([{ answer }, first]) => outcomeOf(answer) !== first).map(([{ kind }]) => kind)).toEqual([]);
+    expect(
+      [...kept].filter(([{ answer }, first]) => outcomeOf(answer) !== first).map(([{ kind }]) => kind),
+    ).toEqual([]);
     await expectExactlyOnce(load, stored.redis);
-    const expired = eventsFor(load, await storedFor(load, stored.redis)).filter(({ fields }) => fields['ty'] === 'reservation.expired');
-    await eventually('the endpoint is told of each expiry', () => expired.every(({ fields }) => toldTo(receiver).has(fields['reservation_id'] as string)), 30_000);
+    const expired = eventsFor(load, await storedFor(load, stored.redis)).filter(
+      ({ fields }) => fields['ty'] === 'reservation.expired',
+    );
+    await eventually(
+      'the endpoint is told of each expiry',
+      () => expired.every(({ fields }) => toldTo(receiver).has(fields['reservation_id'] as string)),
+      30_000,
+    );
     const lost = [...answered].filter(([{ answer }, first]) => outcomeOf(answer) !== first);
     process.stdout.write(`  ${answered.size} answers, ${lost.length} of them lost with the master\n`);
   },

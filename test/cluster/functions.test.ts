@@ -4,7 +4,15 @@ import { expectExactlyOnce } from '../support/exactly-once.js';
 import { Holdfast } from '../support/holdfast.js';
 import { JournaledLoad, randomFrom } from '../support/journaled-load.js';
 import { stopAllRedis, type RedisServer } from '../support/redis-server.js';
-import { addMaster, moveSlot, placeOf, slotOf, startCluster, withServer, type ClusterSetup } from '../support/redis-topologies.js';
+import {
+  addMaster,
+  moveSlot,
+  placeOf,
+  slotOf,
+  startCluster,
+  withServer,
+  type ClusterSetup,
+} from '../support/redis-topologies.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { clusterUrl } from '../support/store.js';
 import { startSweeper } from '../sweeper/instances.js';
@@ -35,7 +43,7 @@ afterEach(async () => {
 });
 
 function functionsOf(server: RedisServer): Promise<number> {
-  return withServer(server, async (client) => ((await client.function('LIST'))).length);
+  return withServer(server, async (client) => (await client.function('LIST')).length);
 }
 
 async function startSweeping(): Promise<Holdfast> {
@@ -45,7 +53,8 @@ async function startSweeping(): Promise<Holdfast> {
 
 /** Plays the load while something happens. Returns how many requests were told to come again. */
 async function unansweredDuring(happening: () => Promise<void>): Promise<number> {
-  const more = (from: number): Promise<unknown> => eventually('requests are answered', () => load.acknowledged.length > from + 50, 30_000);
+  const more = (from: number): Promise<unknown> =>
+    eventually('requests are answered', () => load.acknowledged.length > from + 50, 30_000);
   const clients = load.run(CLIENTS);
   await more(0);
   await happening();
@@ -60,7 +69,10 @@ test('replicas have every function of their master', async () => {
   expect(wanted).toBeGreaterThan(0);
   await eventually('they are replicated', async () => {
     const counts = [...others, ...(await Promise.all(setup.replicas.map(functionsOf)))];
-    return counts.every((count) => count === wanted) || Promise.reject(new Error(`${counts.join(', ')}, not ${wanted}`));
+    return (
+      counts.every((count) => count === wanted) ||
+      Promise.reject(new Error(`${counts.join(', ')}, not ${wanted}`))
+    );
   });
 });
 
@@ -68,15 +80,21 @@ test('functions that are flushed are given back without a failed request or swee
   const sweeping = await startSweeping();
   const unanswered = await unansweredDuring(async () => {
     for (let flush = 0; flush < FLUSHES; flush += 1) {
-      await Promise.all(setup.masters.map((master) => withServer(master, (client) => client.function('FLUSH'))));
+      await Promise.all(
+        setup.masters.map((master) => withServer(master, (client) => client.function('FLUSH'))),
+      );
       const from = load.acknowledged.length;
       await eventually('requests go on', () => load.acknowledged.length > from + 20, 30_000);
     }
   });
   expect(unanswered).toBe(0);
   await expectExactlyOnce(load, stored.redis);
-  expect(await sweeping.metric('cycles_maintenance_runs_total', { job: 'reservation_expiry', outcome: 'failed' })).toBe(0);
-  await eventually('every master has them again', async () => (await Promise.all(setup.masters.map(functionsOf))).every((count) => count > 0));
+  expect(
+    await sweeping.metric('cycles_maintenance_runs_total', { job: 'reservation_expiry', outcome: 'failed' }),
+  ).toBe(0);
+  await eventually('every master has them again', async () =>
+    (await Promise.all(setup.masters.map(functionsOf))).every((count) => count > 0),
+  );
 }, 90_000);
 
 test('a new master that is given a partition gets the functions, and nothing is lost or done twice', async () => {

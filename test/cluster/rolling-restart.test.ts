@@ -2,7 +2,17 @@ import { afterEach, beforeAll, expect, test } from '@jest/globals';
 import { setTimeout as delay } from 'node:timers/promises';
 import { buildService, startService } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
-import { ADMIN_API_KEY, expectStatus, HoldfastClient, newKey, reserveBody, WEBHOOK_SECRET_ENCRYPTION_KEY, type Answer, type Call, type TestTenant } from '../support/holdfast.js';
+import {
+  ADMIN_API_KEY,
+  expectStatus,
+  HoldfastClient,
+  newKey,
+  reserveBody,
+  WEBHOOK_SECRET_ENCRYPTION_KEY,
+  type Answer,
+  type Call,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { findFreePort, startRedis, stopAllRedis } from '../support/redis-server.js';
 
 type Service = Awaited<ReturnType<typeof startService>>;
@@ -53,10 +63,16 @@ class PatientClient extends HoldfastClient {
 async function work(client: PatientClient, tenant: TestTenant): Promise<number> {
   let commits = 0;
   while (!stopped) {
-    const held = await client.call('POST', '/v1/reservations', { key: tenant.key, body: reserveBody(tenant, 5) });
+    const held = await client.call('POST', '/v1/reservations', {
+      key: tenant.key,
+      body: reserveBody(tenant, 5),
+    });
     const { reservation_id: id } = expectStatus(held, 200);
     const actual = { unit: 'TOKENS', amount: 3 };
-    expectStatus(await client.settle(tenant, 'commit', id as string, { actual, idempotency_key: newKey() }), 200);
+    expectStatus(
+      await client.settle(tenant, 'commit', id as string, { actual, idempotency_key: newKey() }),
+      200,
+    );
     commits += 1;
   }
   return commits;
@@ -65,7 +81,13 @@ async function work(client: PatientClient, tenant: TestTenant): Promise<number> 
 test('a rolling restart under load loses no request: SIGTERM lets each finish, and the other instance takes the next', async () => {
   const redis = await startRedis();
   const start = async (port: number): Promise<Service> => {
-    const env = { REDIS_URL: redis.url, ADMIN_API_KEY, WEBHOOK_SECRET_ENCRYPTION_KEY, PORT: String(port), LOG_LEVEL: 'info' };
+    const env = {
+      REDIS_URL: redis.url,
+      ADMIN_API_KEY,
+      WEBHOOK_SECRET_ENCRYPTION_KEY,
+      PORT: String(port),
+      LOG_LEVEL: 'info',
+    };
     const service = await startService(env);
     services.push(service);
     return service;
@@ -92,5 +114,7 @@ test('a rolling restart under load loses no request: SIGTERM lets each finish, a
   answered = (await all).reduce((sum, count) => sum + count, 0);
   expect(client.refusals).toBeGreaterThan(0);
   const balances = await client.balances(tenant);
-  expect(balances).toEqual({ [`tenant:${tenant.id}`]: `${1_000_000_000 - 3 * answered} 0 ${3 * answered} 0` });
+  expect(balances).toEqual({
+    [`tenant:${tenant.id}`]: `${1_000_000_000 - 3 * answered} 0 ${3 * answered} 0`,
+  });
 }, 90_000);

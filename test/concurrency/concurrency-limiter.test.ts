@@ -14,7 +14,12 @@ function admissions(limiter: ConcurrencyLimiter, owners: readonly string[]): str
 
 test('the places of one owner are bounded, and the others stay free', () => {
   const limiter = new ConcurrencyLimiter({ total: 10, perOwner: 2 });
-  expect(['a', 'a', 'a', 'b'].map((owner) => limiter.tryTake(claim(owner)))).toEqual([true, true, false, true]);
+  expect(['a', 'a', 'a', 'b'].map((owner) => limiter.tryTake(claim(owner)))).toEqual([
+    true,
+    true,
+    false,
+    true,
+  ]);
   limiter.giveBack(claim('a'));
   expect(limiter.tryTake(claim('a'))).toBe(true);
 });
@@ -83,5 +88,9 @@ test('nobody gets a place once the limiter is closed', async () => {
   const waiting = limiter.take(claim('b'));
   expect(limiter.longestWaitMs(performance.now() + 50)).toBeGreaterThanOrEqual(50);
   limiter.close();
-  expect([await waiting, await limiter.take(claim('c')), limiter.tryTake(claim('d'))]).toEqual(['closed', 'closed', false]);
+  expect([await waiting, await limiter.take(claim('c')), limiter.tryTake(claim('d'))]).toEqual([
+    'closed',
+    'closed',
+    false,
+  ]);
 });

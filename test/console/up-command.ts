@@ -22,7 +22,9 @@ export class UpCommand {
   private readonly children = new Set<ChildProcess>();
 
   start(args: readonly string[], env: Record<string, string> = {}): RunningUp {
-    const kept = KEPT_ENVIRONMENT.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]]));
+    const kept = KEPT_ENVIRONMENT.flatMap((name) =>
+      process.env[name] === undefined ? [] : [[name, process.env[name]]],
+    );
     const child = spawn(process.execPath, [UP, ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...Object.fromEntries(kept), PORT: '0', HOST: '127.0.0.1', DATA_DIR: this.dataDir, ...env },
@@ -63,7 +65,9 @@ export class RunningUp {
     let stderr = '';
     child.stdout?.setEncoding('utf8').on('data', (text: string) => (this.stdout += text));
     child.stderr?.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-    this.ended = new Promise((done) => child.once('close', (code) => done({ code, stdout: this.stdout, stderr })));
+    this.ended = new Promise((done) =>
+      child.once('close', (code) => done({ code, stdout: this.stdout, stderr })),
+    );
   }
 
   kill(signal: NodeJS.Signals): void {
@@ -72,12 +76,18 @@ export class RunningUp {
 
   /** The lines that it offers for pasting. */
   get pasteLines(): string {
-    return this.stdout.split('\n').filter((line) => line.startsWith('    ')).join('\n');
+    return this.stdout
+      .split('\n')
+      .filter((line) => line.startsWith('    '))
+      .join('\n');
   }
 }
 
 /** What a shell prints for these lines, pasted in one go. */
 export function paste(lines: string): UpResult {
-  const { status, stdout, stderr } = spawnSync('sh', ['-c', lines], { encoding: 'utf8', timeout: patience(30_000) });
+  const { status, stdout, stderr } = spawnSync('sh', ['-c', lines], {
+    encoding: 'utf8',
+    timeout: patience(30_000),
+  });
   return { code: status, stdout, stderr };
 }

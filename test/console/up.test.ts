@@ -9,12 +9,20 @@ import { paste, UpCommand, type RunningUp, type UpResult } from './up-command.js
 // The first start may build the service.
 jest.setTimeout(180_000);
 
-const SCOPES = ['tenant:demo', 'tenant:demo/workspace:playground', 'tenant:demo/workspace:playground/agent:writer'];
+const SCOPES = [
+  'tenant:demo',
+  'tenant:demo/workspace:playground',
+  'tenant:demo/workspace:playground/agent:writer',
+];
 
 /** The figures of a scope in the last table of the output: remaining, reserved, spent, allocated. */
 function lastFigures(stdout: string, scope: string): number[] {
   const line = stdout.split('\n').findLast((candidate) => candidate.trim().split(/ +/)[0] === scope) ?? '';
-  const figures = line.replaceAll(/\([^)]*\)/g, '').trim().split(/ +/).slice(1);
+  const figures = line
+    .replaceAll(/\([^)]*\)/g, '')
+    .trim()
+    .split(/ +/)
+    .slice(1);
   return figures.map((figure) => Number(figure.replaceAll(',', '')));
 }
 
@@ -29,7 +37,9 @@ describe('npm run up -- --once', () => {
 
   test('shows a commit, an expiry that gives its budget back, and the webhook that tells of it, and exits 0', () => {
     expect(first).toMatchObject({ code: 0, stderr: '' });
-    expect(first.stdout).toMatch(/1 {2}Reserve 5,000[^]*2 {2}Commit the 3,200[^]*COMMITTED[^]*3 {2}Reserve 2,000[^]*4 {2}Nobody commits[^]*RESERVATION_EXPIRED[^]*5 {2}The endpoint[^]*reservation\.expired evt_[^]*verified/);
+    expect(first.stdout).toMatch(
+      /1 {2}Reserve 5,000[^]*2 {2}Commit the 3,200[^]*COMMITTED[^]*3 {2}Reserve 2,000[^]*4 {2}Nobody commits[^]*RESERVATION_EXPIRED[^]*5 {2}The endpoint[^]*reservation\.expired evt_[^]*verified/,
+    );
     expect(SCOPES.map((scope) => lastFigures(first.stdout, scope))).toEqual([
       [996_800, 0, 3200, 1_000_000],
       [496_800, 0, 3200, 500_000],
@@ -61,9 +71,15 @@ describe('npm run up -- --once', () => {
   });
 
   test('a step that is not as expected is told in one line, and the exit code is 1', async () => {
-    const result = await up.run(['--once'], { ADMIN_API_KEY: 'another-admin-key-0', HOLDFAST_ROLES: 'api', IDEMPOTENCY_TTL_MS: '60000' });
+    const result = await up.run(['--once'], {
+      ADMIN_API_KEY: 'another-admin-key-0',
+      HOLDFAST_ROLES: 'api',
+      IDEMPOTENCY_TTL_MS: '60000',
+    });
     expect(result.code).toBe(1);
-    expect(result.stderr).toMatch(/^holdfast: the demonstration failed: expiry: [^\n]*does the role `sweeper` run\?\n$/);
+    expect(result.stderr).toMatch(
+      /^holdfast: the demonstration failed: expiry: [^\n]*does the role `sweeper` run\?\n$/,
+    );
     expect(await up.isInUse()).toBe(false);
   });
 });
@@ -92,8 +108,12 @@ describe('npm run up that cannot start says why in one line', () => {
   });
 
   test('a Redis that dies at once', async () => {
-    writeFileSync(join(up.dataDir, 'redis-server'), '#!/bin/sh\necho "no room for me"\nexit 3\n', { mode: 0o755 });
-    const { code, stdout, stderr } = await up.run(['--once'], { PATH: `${up.dataDir}:${process.env['PATH']}` });
+    writeFileSync(join(up.dataDir, 'redis-server'), '#!/bin/sh\necho "no room for me"\nexit 3\n', {
+      mode: 0o755,
+    });
+    const { code, stdout, stderr } = await up.run(['--once'], {
+      PATH: `${up.dataDir}:${process.env['PATH']}`,
+    });
     expect(stderr).toMatch(/^holdfast: [^\n]*no room for me[^\n]*\n$/);
     expect(stdout).not.toContain('DIED');
     expect(code).toBe(1);
@@ -117,7 +137,9 @@ describe('npm run up', () => {
 
   test('the lines that it offers work when they are pasted', () => {
     const pasted = paste(running.pasteLines);
-    expect(pasted.stdout).toMatch(/^{"balances"[^]*"decision":"ALLOW"[^]*"status":"COMMITTED","charged":{"unit":"TOKENS","amount":900}[^]*"tenants"/);
+    expect(pasted.stdout).toMatch(
+      /^{"balances"[^]*"decision":"ALLOW"[^]*"status":"COMMITTED","charged":{"unit":"TOKENS","amount":900}[^]*"tenants"/,
+    );
     expect(pasted.stdout).toContain('cycles_reservations_commit_total');
     expect(pasted).toMatchObject({ code: 0, stderr: '' });
   });
@@ -127,7 +149,9 @@ describe('npm run up', () => {
     const session = /## A first session[^]*?```sh\n([^]*?)```/.exec(readme)?.[1] ?? '';
     const url = /URL=(\S+)/.exec(running.pasteLines)?.[1] ?? '';
     const pasted = paste(session.replace('http://127.0.0.1:7878', url).replace('.data/', `${up.dataDir}/`));
-    expect(pasted.stdout).toMatch(/"tenant_id":"acme"[^]*"ledger_id"[^]*"decision":"ALLOW"[^]*"status":"COMMITTED"[^]*"remaining":{"unit":"TOKENS","amount":9360}/);
+    expect(pasted.stdout).toMatch(
+      /"tenant_id":"acme"[^]*"ledger_id"[^]*"decision":"ALLOW"[^]*"status":"COMMITTED"[^]*"remaining":{"unit":"TOKENS","amount":9360}/,
+    );
     expect(pasted).toMatchObject({ code: 0, stderr: '' });
   });
 
@@ -135,9 +159,19 @@ describe('npm run up', () => {
     const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
     const section = /## Webhooks\n([^]*?)\n## /.exec(readme)?.[1] ?? '';
     const [, endpoint = ''] = /```js\n\/\/ receive\.mjs\n([^]*?)```/.exec(section) ?? [];
-    const [first = '', second = ''] = [...section.matchAll(/```sh\n([^]*?)```/g)].map(([, lines]) => lines as string);
+    const [first = '', second = ''] = [...section.matchAll(/```sh\n([^]*?)```/g)].map(
+      ([, lines]) => lines as string,
+    );
     const file = join(up.dataDir, 'receive.mjs');
-    writeFileSync(file, endpoint.replace('9000', '0').replace(/\)\.listen\((.*)\);/, ').listen($1, function () { console.log(`port ${this.address().port}.`); });'));
+    writeFileSync(
+      file,
+      endpoint
+        .replace('9000', '0')
+        .replace(
+          /\)\.listen\((.*)\);/,
+          ').listen($1, function () { console.log(`port ${this.address().port}.`); });',
+        ),
+    );
     const output = join(up.dataDir, 'received');
     // The port is known only when the endpoint runs, and its secret only when it is subscribed: it waits for a file with it.
     const [allow = '', rest = ''] = first.split(/(?<=\n)(?=SUB=)/);
@@ -147,23 +181,34 @@ URL=${/URL=(\S+)/.exec(running.pasteLines)?.[1]}
 ADMIN=$(cat ${up.dataDir}/admin-api-key)
 json='Content-Type: application/json'
 export SECRET=whsec_${Buffer.alloc(32, 9).toString('base64')}
+: > ${output}
 node ${file} "$SECRET" > ${output} & ENDPOINT=$!
 until grep -q 'port' ${output}; do sleep 0.1; done
 PORT=$(sed -n 's/port \\(.*\\)\\./\\1/p' ${output})
 ${allow.replaceAll('9000', "'$PORT'")}
-${rest.replaceAll('9000', "'$PORT'").replace('node receive.mjs "$SECRET" & sleep 1', '').replace('"event_types"', '"signing_secret":"\'$SECRET\'","event_types"').replace(/SECRET=\$\(.*\n/, '')}
+${rest
+  .replaceAll('9000', "'$PORT'")
+  .replace('node receive.mjs "$SECRET" & sleep 1', '')
+  .replace('"event_types"', '"signing_secret":"\'$SECRET\'","event_types"')
+  .replace(/SECRET=\$\(.*\n/, '')}
 ${second}
 until grep -q budget.created ${output}; do sleep 0.1; done
 kill $ENDPOINT`;
     const pasted = paste(session);
-    expect(pasted.stdout).toMatch(/"allow_http":true[^]*"success":true,"response_status":204[^]*"events_queued":[1-9][^]*"deliveries":\[{/);
+    expect(pasted.stdout).toMatch(
+      /"allow_http":true[^]*"success":true,"response_status":204[^]*"events_queued":[1-9][^]*"deliveries":\[{/,
+    );
     expect(pasted).toMatchObject({ code: 0, stderr: '' });
     expect(readFileSync(output, 'utf8')).toContain('system.webhook_test');
   });
 
   test('stops at ^C with exit code 0, tops up what was used up at the next start, and ends when its wrapper is killed', async () => {
-    const drained = running.pasteLines.replace('"amount":1500', '"amount":90000').replace('"amount":900}', '"amount":90000}');
-    expect(paste(drained.replace(/hold-|commit-/g, (name) => `big-${name}`)).stdout).toContain('"amount":90000');
+    const drained = running.pasteLines
+      .replace('"amount":1500', '"amount":90000')
+      .replace('"amount":900}', '"amount":90000}');
+    expect(paste(drained.replace(/hold-|commit-/g, (name) => `big-${name}`)).stdout).toContain(
+      '"amount":90000',
+    );
     running.kill('SIGINT');
     expect(await running.ended).toMatchObject({ code: 0, stderr: '' });
     expect(await up.isInUse()).toBe(false);

@@ -26,9 +26,16 @@ afterAll(async () => {
   await stopAllRedis();
 });
 
-async function verify(more: { baseUrl?: string; adminKey?: string; tenant?: string } = {}): Promise<[number, string]> {
+async function verify(
+  more: { baseUrl?: string; adminKey?: string; tenant?: string } = {},
+): Promise<[number, string]> {
   const lines: string[] = [];
-  const code = await verifyLedger({ baseUrl: holdfast.url, adminKey: ADMIN_API_KEY, print: (line) => lines.push(line), ...more });
+  const code = await verifyLedger({
+    baseUrl: holdfast.url,
+    adminKey: ADMIN_API_KEY,
+    print: (line) => lines.push(line),
+    ...more,
+  });
   return [code, lines.join('\n')];
 }
 
@@ -40,10 +47,15 @@ test('a sound ledger is 0, drift is 1 with its scope and reservations, and a ser
   await stored.redis.hincrby(key, 'remaining', -3);
   const [code, text] = await verify({ tenant: tenant.id });
   expect(code).toBe(VERIFIED.drift);
-  expect(text).toContain(`drift at tenant:${tenant.id} in TOKENS of ${tenant.id}: RESERVED; expected 5, off by 3`);
+  expect(text).toContain(
+    `drift at tenant:${tenant.id} in TOKENS of ${tenant.id}: RESERVED; expected 5, off by 3`,
+  );
   expect(text).toContain('allocated 9007199254740993');
   expect(text).toContain(`  ${id} holds 5`);
-  expect(await verify({ adminKey: 'a-wrong-admin-key-0' })).toEqual([VERIFIED.unknown, expect.stringContaining('answered 401')]);
+  expect(await verify({ adminKey: 'a-wrong-admin-key-0' })).toEqual([
+    VERIFIED.unknown,
+    expect.stringContaining('answered 401'),
+  ]);
   expect((await verify({ baseUrl: 'http://127.0.0.1:1' }))[0]).toBe(VERIFIED.unknown);
 });
 
@@ -51,5 +63,7 @@ test('the command says what is wrong with its options, and that is no drift', ()
   const command = fileURLToPath(new URL('../../scripts/verify.mjs', import.meta.url));
   const { status, stderr } = spawnSync(process.execPath, [command, '--all'], { encoding: 'utf8' });
   expect(status).toBe(2);
-  expect(stderr).toBe('holdfast: "--all" is no option of npm run verify; there are --url <base URL> and --tenant <id>\n');
+  expect(stderr).toBe(
+    'holdfast: "--all" is no option of npm run verify; there are --url <base URL> and --tenant <id>\n',
+  );
 });

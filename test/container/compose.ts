@@ -28,18 +28,23 @@ export function readCompose(file: URL, env: Readonly<Record<string, string>>): C
 /** Replaces `${NAME}`, `${NAME:-default}` and `${NAME:?message}`, as the Compose specification has them. */
 function interpolated(value: unknown, env: Readonly<Record<string, string>>): unknown {
   if (typeof value === 'string') {
-    return value.replace(/\$\{(\w+)(?:(:-|:\?)([^}]*))?\}/g, (_whole, name: string, operator?: string, text?: string) => {
-      const set = env[name] ?? '';
-      if (set === '' && operator === ':?') {
-        throw new Error(`required variable ${name} is missing a value: ${text}`);
-      }
-      return set === '' && operator === ':-' ? (text ?? '') : set;
-    });
+    return value.replace(
+      /\$\{(\w+)(?:(:-|:\?)([^}]*))?\}/g,
+      (_whole, name: string, operator?: string, text?: string) => {
+        const set = env[name] ?? '';
+        if (set === '' && operator === ':?') {
+          throw new Error(`required variable ${name} is missing a value: ${text}`);
+        }
+        return set === '' && operator === ':-' ? (text ?? '') : set;
+      },
+    );
   }
   if (Array.isArray(value)) {
     return value.map((one) => interpolated(one, env));
   }
-  return typeof value === 'object' && value !== null ? Object.fromEntries(Object.entries(value).map(([key, one]) => [key, interpolated(one, env)])) : value;
+  return typeof value === 'object' && value !== null
+    ? Object.fromEntries(Object.entries(value).map(([key, one]) => [key, interpolated(one, env)]))
+    : value;
 }
 
 export function seconds(duration: string): number {

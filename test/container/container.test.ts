@@ -7,7 +7,13 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { CONFIG_VARIABLES } from '../../src/config/index.js';
 import { eventually } from '../support/eventually.js';
-import { ADMIN_API_KEY, expectRefusal, expectStatus, HoldfastClient, WEBHOOK_SECRET_ENCRYPTION_KEY } from '../support/holdfast.js';
+import {
+  ADMIN_API_KEY,
+  expectRefusal,
+  expectStatus,
+  HoldfastClient,
+  WEBHOOK_SECRET_ENCRYPTION_KEY,
+} from '../support/holdfast.js';
 import { findFreePort, startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
 import { patience } from '../support/time-limits.js';
 import { readCompose, seconds, type Compose } from './compose.js';
@@ -23,7 +29,13 @@ const KEYS = { ADMIN_API_KEY, WEBHOOK_SECRET_ENCRYPTION_KEY };
 /** Of `node` in the image. Only root can become somebody else. */
 const IDENTITY = process.getuid?.() === 0 ? { uid: 1000, gid: 1000 } : {};
 /** As `read_only` does: every write to the file system fails. */
-const READ_ONLY = [process.allowedNodeEnvironmentFlags.has('--permission') ? '--permission' : '--experimental-permission', '--allow-fs-read=*', '--allow-worker', '--allow-child-process', '--no-warnings'];
+const READ_ONLY = [
+  process.allowedNodeEnvironmentFlags.has('--permission') ? '--permission' : '--experimental-permission',
+  '--allow-fs-read=*',
+  '--allow-worker',
+  '--allow-child-process',
+  '--no-warnings',
+];
 
 interface Container {
   readonly child: ChildProcess;
@@ -73,7 +85,14 @@ function expectWayFor(identity: typeof IDENTITY, folder: string): void {
 function environment(port: string): Record<string, string> {
   const { REDIS_URL = '', ...others } = compose.services.holdfast.environment ?? {};
   expect(REDIS_URL).toBe('redis://redis:6379');
-  return { PATH: process.env['PATH'] ?? '', TMPDIR: tmpdir(), ...image.env, ...others, REDIS_URL: redis.url, PORT: port };
+  return {
+    PATH: process.env['PATH'] ?? '',
+    TMPDIR: tmpdir(),
+    ...image.env,
+    ...others,
+    REDIS_URL: redis.url,
+    PORT: port,
+  };
 }
 
 /** The words of CMD and HEALTHCHECK name a program on PATH; `node` is the one that runs the tests. */
@@ -102,12 +121,20 @@ async function start(): Promise<Container> {
 
 function isHealthy({ port }: Container): boolean {
   const [file, args] = program(image.healthcheck);
-  return spawnSync(file, args, { cwd: join(image.root, image.workdir), env: environment(port), ...IDENTITY }).status === 0;
+  return (
+    spawnSync(file, args, { cwd: join(image.root, image.workdir), env: environment(port), ...IDENTITY })
+      .status === 0
+  );
 }
 
 async function startHealthy(): Promise<Container> {
   const container = await start();
-  await eventually('the container is healthy', () => container.child.exitCode !== null || isHealthy(container), 60_000, 500);
+  await eventually(
+    'the container is healthy',
+    () => container.child.exitCode !== null || isHealthy(container),
+    60_000,
+    500,
+  );
   if (container.child.exitCode !== null) {
     throw new Error(container.output.text);
   }
@@ -122,12 +149,23 @@ describe('what the Dockerfile copies, and nothing beside it', () => {
     await client.createBudget(tenant, '', 1000);
     const { reservation_id: committed } = expectStatus(await client.reserve(tenant, 300), 200);
     expectStatus(await client.commit(tenant, committed as string, 250), 200);
-    const { reservation_id: expired } = expectStatus(await client.reserve(tenant, 400, { ttl_ms: 1000, grace_period_ms: 0 }), 200);
+    const { reservation_id: expired } = expectStatus(
+      await client.reserve(tenant, 400, { ttl_ms: 1000, grace_period_ms: 0 }),
+      200,
+    );
     expect(await client.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '350 400 250 0' });
     // Nobody asks for it: the sweeper of the same process gives it back.
-    await eventually('the sweeper expires it', async () => (await client.metric('holdfast_expiry_outcomes_total', { source: 'sweep', outcome: 'EXPIRED' })) > 0);
+    await eventually(
+      'the sweeper expires it',
+      async () =>
+        (await client.metric('holdfast_expiry_outcomes_total', { source: 'sweep', outcome: 'EXPIRED' })) > 0,
+    );
     expect(await client.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '750 0 250 0' });
-    expectRefusal(await client.call('GET', `/v1/reservations/${expired}`, { key: tenant.key }), 410, 'RESERVATION_EXPIRED');
+    expectRefusal(
+      await client.call('GET', `/v1/reservations/${expired}`, { key: tenant.key }),
+      410,
+      'RESERVATION_EXPIRED',
+    );
     expect(output.text).not.toMatch(/"level":"(warn|error|fatal)"|ERR_ACCESS_DENIED/);
   });
 
@@ -154,7 +192,9 @@ describe('docker compose', () => {
     const { image: redisImage, healthcheck, volumes = [] } = compose.services.redis;
     expect(redisImage).toMatch(/^redis:7\./);
     const [, program, ...args] = healthcheck?.test ?? [];
-    expect(spawnSync(program as string, ['-p', String(redis.port), ...args], { encoding: 'utf8' }).stdout).toBe('PONG\n');
+    expect(
+      spawnSync(program as string, ['-p', String(redis.port), ...args], { encoding: 'utf8' }).stdout,
+    ).toBe('PONG\n');
     const first = await startHealthy();
     const tenant = await first.client.createTenant();
     await first.client.createBudget(tenant, '', 1000);
@@ -167,7 +207,11 @@ describe('docker compose', () => {
     const second = await startHealthy();
     expectStatus(await second.client.commit(tenant, id as string, 300), 200);
     expect(await second.client.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '700 0 300 0' });
-    expect(spawnSync('redis-cli', ['-p', String(redis.port), 'config', 'get', 'maxmemory-policy'], { encoding: 'utf8' }).stdout).toContain('noeviction');
+    expect(
+      spawnSync('redis-cli', ['-p', String(redis.port), 'config', 'get', 'maxmemory-policy'], {
+        encoding: 'utf8',
+      }).stdout,
+    ).toContain('noeviction');
     // The log is in the working folder, which is the volume.
     const [volume, path] = volumes[0]?.split(':') ?? [];
     expect(path).toBe('/data');

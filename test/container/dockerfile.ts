@@ -35,7 +35,9 @@ export class DockerfileBuild {
     private readonly context: string,
     private readonly target: string,
   ) {
-    const patterns = existsSync(join(context, '.dockerignore')) ? linesOf(readFileSync(join(context, '.dockerignore'), 'utf8')) : [];
+    const patterns = existsSync(join(context, '.dockerignore'))
+      ? linesOf(readFileSync(join(context, '.dockerignore'), 'utf8'))
+      : [];
     const unknown = patterns.find((pattern) => /[*?!]/.test(pattern));
     if (unknown !== undefined) {
       throw new Error(`.dockerignore: no test knows what ${unknown} leaves out`);
@@ -64,7 +66,16 @@ export class DockerfileBuild {
     const [, from = '', name = 'the last stage'] = /^(\S+)(?: AS (\S+))?$/.exec(rest) ?? [];
     const root = join(this.target, `stage-${this.stages.size}`);
     mkdirSync(root);
-    const stage: Mutable<Image> = { root, workdir: '/', user: 'root', env: {}, command: [], healthcheck: [], exposed: [], from };
+    const stage: Mutable<Image> = {
+      root,
+      workdir: '/',
+      user: 'root',
+      env: {},
+      command: [],
+      healthcheck: [],
+      exposed: [],
+      from,
+    };
     this.stages.set(name, stage);
     return stage;
   }
@@ -76,7 +87,10 @@ export class DockerfileBuild {
         mkdirSync(join(stage.root, stage.workdir), { recursive: true });
         return;
       case 'ENV':
-        stage.env = { ...stage.env, ...Object.fromEntries(rest.split(' ').map((pair) => pair.split('=') as [string, string])) };
+        stage.env = {
+          ...stage.env,
+          ...Object.fromEntries(rest.split(' ').map((pair) => pair.split('=') as [string, string])),
+        };
         return;
       case 'COPY':
         this.copy(stage, rest.split(/\s+/));
@@ -115,7 +129,9 @@ export class DockerfileBuild {
         throw new Error(`Dockerfile: .dockerignore keeps ${source} from the build`);
       }
       const file = /\.[a-z]+$|^\.\w+$/.test(source) && words.at(-1)?.endsWith('/') === true;
-      cpSync(join(from, source), file ? join(into, source.split('/').at(-1) as string) : into, { recursive: true });
+      cpSync(join(from, source), file ? join(into, source.split('/').at(-1) as string) : into, {
+        recursive: true,
+      });
     }
   }
 
@@ -154,11 +170,17 @@ fi
 }
 
 function linesOf(text: string): string[] {
-  return text.split('\n').map((line) => line.trim()).filter((line) => line !== '' && !line.startsWith('#'));
+  return text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '' && !line.startsWith('#'));
 }
 
 function instructionsOf(text: string): Instruction[] {
-  return linesOf(text.replace(/\\\n\s*/g, '')).map((line) => ({ name: line.slice(0, line.indexOf(' ')), rest: line.slice(line.indexOf(' ') + 1).trim() }));
+  return linesOf(text.replace(/\\\n\s*/g, '')).map((line) => ({
+    name: line.slice(0, line.indexOf(' ')),
+    rest: line.slice(line.indexOf(' ') + 1).trim(),
+  }));
 }
 
 /** Folders above this one in which Node would look for packages that the image does not have. */

@@ -15,7 +15,9 @@ interface Rule {
 
 const root = new URL('../../', import.meta.url);
 const read = (path: string): string => readFileSync(new URL(path, root), 'utf8');
-const rules = (parse(read('deploy/prometheus/holdfast.rules.yml')) as { groups: { rules: Rule[] }[] }).groups.flatMap(({ rules: some }) => some);
+const rules = (
+  parse(read('deploy/prometheus/holdfast.rules.yml')) as { groups: { rules: Rule[] }[] }
+).groups.flatMap(({ rules: some }) => some);
 const alerts = rules.filter(({ alert }) => alert !== undefined);
 
 /** What Prometheus knows of every target. */
@@ -30,8 +32,14 @@ beforeAll(async () => {
   try {
     // The histogram of requests has the labels that it has been given so far.
     await holdfast.call('GET', '/health/live');
-    const { text } = await holdfast.call('GET', '/metrics', { headers: { 'x-admin-api-key': ADMIN_API_KEY } });
-    known = new Map([...scraped(text, holdfast.app.get(MetricsRegistry)), ...ofPrometheus, ...recorded()].map(([name, labels]) => [name, new Set([...labels, ...TARGET_LABELS])]));
+    const { text } = await holdfast.call('GET', '/metrics', {
+      headers: { 'x-admin-api-key': ADMIN_API_KEY },
+    });
+    known = new Map(
+      [...scraped(text, holdfast.app.get(MetricsRegistry)), ...ofPrometheus, ...recorded()].map(
+        ([name, labels]) => [name, new Set([...labels, ...TARGET_LABELS])],
+      ),
+    );
   } finally {
     await holdfast.stop();
   }
@@ -40,23 +48,42 @@ beforeAll(async () => {
 /** A scrape names every metric that is registered; those without a sample yet have their labels in the registry. */
 function scraped(text: string, { registry }: MetricsRegistry): [string, string[]][] {
   return [...text.matchAll(/^# TYPE (\S+) (\w+)$/gm)].flatMap(([, name = '', type]) => {
-    const registered = (registry.getSingleMetric(name) as { labelNames?: string[] } | undefined)?.labelNames ?? [];
-    const sampled = [...text.matchAll(new RegExp(`^${name}(?:_bucket)?\\{(.*)\\} `, 'gm'))].flatMap(([, labels = '']) => [...labels.matchAll(/(\w+)="/g)].map(([, label]) => label as string));
+    const registered =
+      (registry.getSingleMetric(name) as { labelNames?: string[] } | undefined)?.labelNames ?? [];
+    const sampled = [...text.matchAll(new RegExp(`^${name}(?:_bucket)?\\{(.*)\\} `, 'gm'))].flatMap(
+      ([, labels = '']) => [...labels.matchAll(/(\w+)="/g)].map(([, label]) => label as string),
+    );
     // Prometheus keeps `job` for the target.
     const labels = [...registered, ...sampled].map((label) => (label === 'job' ? 'exported_job' : label));
-    return type === 'histogram' ? [[`${name}_bucket`, [...labels, 'le']], [`${name}_sum`, labels], [`${name}_count`, labels]] : [[name, labels]];
+    return type === 'histogram'
+      ? [
+          [`${name}_bucket`, [...labels, 'le']],
+          [`${name}_sum`, labels],
+          [`${name}_count`, labels],
+        ]
+      : [[name, labels]];
   });
 }
 
 function recorded(): [string, string[]][] {
-  return rules.flatMap(({ record, expr }): [string, string[]][] => (record === undefined ? [] : [[record, [...askedOf(expr).groupings]]]));
+  return rules.flatMap(({ record, expr }): [string, string[]][] =>
+    record === undefined ? [] : [[record, [...askedOf(expr).groupings]]],
+  );
 }
 
 function problemsOf({ selectors, groupings }: Asked): string[] {
   const labelsOf = (name: string): ReadonlySet<string> => known.get(name) ?? new Set();
-  const unknown = selectors.filter(({ name }) => !known.has(name)).map(({ name }) => `there is no metric ${name}`);
-  const matched = selectors.flatMap(({ name, matchers }) => matchers.filter(({ label }) => !labelsOf(name).has(label)).map(({ label }) => `${name} has no label ${label}`));
-  const grouped = groupings.filter((label) => !selectors.some(({ name }) => labelsOf(name).has(label))).map((label) => `nothing has a label ${label}`);
+  const unknown = selectors
+    .filter(({ name }) => !known.has(name))
+    .map(({ name }) => `there is no metric ${name}`);
+  const matched = selectors.flatMap(({ name, matchers }) =>
+    matchers
+      .filter(({ label }) => !labelsOf(name).has(label))
+      .map(({ label }) => `${name} has no label ${label}`),
+  );
+  const grouped = groupings
+    .filter((label) => !selectors.some(({ name }) => labelsOf(name).has(label)))
+    .map((label) => `nothing has a label ${label}`);
   return [...unknown, ...matched, ...grouped];
 }
 
@@ -68,20 +95,34 @@ function labelsOfResult({ selectors, groupings }: Asked): string[] {
 
 describe('the alert rules for Prometheus', () => {
   test('name only metrics and labels that Holdfast has', () => {
-    const problems = rules.flatMap(({ alert, record, expr }) => problemsOf(askedOf(expr)).map((problem) => `${alert ?? record}: ${problem}`));
+    const problems = rules.flatMap(({ alert, record, expr }) =>
+      problemsOf(askedOf(expr)).map((problem) => `${alert ?? record}: ${problem}`),
+    );
     expect(problems).toEqual([]);
   });
 
   test('would not pass with a metric, a label or a grouping that does not exist', () => {
-    const asked = askedOf('sum by (colour) (rate(holdfast_no_such_total[5m])) / up{flavour="sweet"} offset 5m > 0.5 and on (job) holdfast_ready');
-    expect(problemsOf(asked)).toEqual(['there is no metric holdfast_no_such_total', 'up has no label flavour', 'nothing has a label colour']);
+    const asked = askedOf(
+      'sum by (colour) (rate(holdfast_no_such_total[5m])) / up{flavour="sweet"} offset 5m > 0.5 and on (job) holdfast_ready',
+    );
+    expect(problemsOf(asked)).toEqual([
+      'there is no metric holdfast_no_such_total',
+      'up has no label flavour',
+      'nothing has a label colour',
+    ]);
   });
 
   test('ask for label values that the code can give', () => {
-    const files = readdirSync(new URL('src/', root), { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
+    const files = readdirSync(new URL('src/', root), { recursive: true, encoding: 'utf8' }).filter((file) =>
+      file.endsWith('.ts'),
+    );
     const code = files.map((file) => read(`src/${file}`)).join('\n');
-    const values = rules.flatMap(({ expr }) => askedOf(expr).selectors.flatMap(({ matchers }) => matchers)).filter(({ label }) => label !== 'job' && label !== 'uri');
-    const missing = values.flatMap(({ value }) => value.split('|')).filter((value) => !code.includes(`'${value}'`));
+    const values = rules
+      .flatMap(({ expr }) => askedOf(expr).selectors.flatMap(({ matchers }) => matchers))
+      .filter(({ label }) => label !== 'job' && label !== 'uri');
+    const missing = values
+      .flatMap(({ value }) => value.split('|'))
+      .filter((value) => !code.includes(`'${value}'`));
     expect(missing).toEqual([]);
     expect(values.length).toBeGreaterThan(10);
   });
@@ -89,18 +130,26 @@ describe('the alert rules for Prometheus', () => {
   test('say what is wrong, in labels that their results have, and how bad it is', () => {
     const wrong = alerts.flatMap(({ alert, expr, labels, annotations }) => {
       const result = labelsOfResult(askedOf(expr));
-      const shown = [...(annotations?.['summary'] ?? '').matchAll(/\$labels\.(\w+)/g)].map(([, label]) => label as string);
+      const shown = [...(annotations?.['summary'] ?? '').matchAll(/\$labels\.(\w+)/g)].map(
+        ([, label]) => label as string,
+      );
       return [
         ...(annotations?.['summary'] === undefined ? [`${alert} has no summary`] : []),
-        ...(['critical', 'warning', 'info'].includes(labels?.['severity'] ?? '') ? [] : [`${alert} has no severity`]),
-        ...shown.filter((label) => !result.includes(label)).map((label) => `${alert} shows ${label}, which its result has not`),
+        ...(['critical', 'warning', 'info'].includes(labels?.['severity'] ?? '')
+          ? []
+          : [`${alert} has no severity`]),
+        ...shown
+          .filter((label) => !result.includes(label))
+          .map((label) => `${alert} shows ${label}, which its result has not`),
       ];
     });
     expect(wrong).toEqual([]);
   });
 
   test('have each its playbook, and every playbook its alert', () => {
-    const headings = [...read('docs/operations.md').matchAll(/^### (Holdfast\w+)$/gm)].map(([, name]) => name);
+    const headings = [...read('docs/operations.md').matchAll(/^### (Holdfast\w+)$/gm)].map(
+      ([, name]) => name,
+    );
     expect(headings.sort()).toEqual(alerts.map(({ alert }) => alert).sort());
     expect(new Set(headings).size).toBe(headings.length);
   });

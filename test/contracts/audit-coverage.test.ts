@@ -12,22 +12,33 @@ let own: ReadonlyMap<string, { path: string; method: string }>;
 
 beforeAll(async () => {
   world = await World.start();
-  const document = JSON.parse((await world.holdfast.call('GET', '/openapi.json')).text) as { paths: Record<string, Record<string, { operationId: string }>> };
+  const document = JSON.parse((await world.holdfast.call('GET', '/openapi.json')).text) as {
+    paths: Record<string, Record<string, { operationId: string }>>;
+  };
   own = new Map(
-    Object.entries(document.paths).flatMap(([path, item]) => Object.entries(item).map(([method, { operationId }]) => [operationId, { path, method: method.toUpperCase() }] as const)),
+    Object.entries(document.paths).flatMap(([path, item]) =>
+      Object.entries(item).map(
+        ([method, { operationId }]) => [operationId, { path, method: method.toUpperCase() }] as const,
+      ),
+    ),
   );
 });
 
 afterAll(() => world.stop());
 
 async function rowsOf(answer: Answer): Promise<Json[]> {
-  const listed = await world.holdfast.admin('GET', `/v1/admin/audit/logs?request_id=${answer.headers.get('x-request-id')}`);
+  const listed = await world.holdfast.admin(
+    'GET',
+    `/v1/admin/audit/logs?request_id=${answer.headers.get('x-request-id')}`,
+  );
   return expectStatus(listed, 200).logs as Json[];
 }
 
 /** Of the request itself, not of what followed from it. */
 async function onlyRowOf(answer: Answer): Promise<Json> {
-  const rows = (await rowsOf(answer)).filter(({ operation }: Json) => !/_via_tenant_cascade$/.test(operation as string));
+  const rows = (await rowsOf(answer)).filter(
+    ({ operation }: Json) => !/_via_tenant_cascade$/.test(operation as string),
+  );
   expect(rows).toHaveLength(1);
   const [row] = rows;
   expect(row).toMatchObject({
@@ -62,7 +73,10 @@ test.each(ROWS.map((row): [string, OperationRow] => [row.id, row]))('%s', async 
     return;
   }
   const success = await onlyRowOf(answer);
-  expect(success).toMatchObject({ operation: row.id, metadata: { actor_type: expect.stringMatching(who(sample)) } });
+  expect(success).toMatchObject({
+    operation: row.id,
+    metadata: { actor_type: expect.stringMatching(who(sample)) },
+  });
   expect(success).not.toHaveProperty('error_code');
   expect(success.tenant_id).toEqual(sample.tenant?.id ?? expect.stringMatching(/^(__admin__|t-[0-9a-f]+)$/));
 
@@ -71,7 +85,12 @@ test.each(ROWS.map((row): [string, OperationRow] => [row.id, row]))('%s', async 
   const stranger = await world.holdfast.call(sample.method, sample.path, { body: sample.body });
   const unauthenticated = await onlyRowOf(stranger);
   expectFailure(row.id, unauthenticated, stranger);
-  expect(unauthenticated).toMatchObject({ tenant_id: '__unauth__', status: 401, error_code: 'UNAUTHORIZED', metadata: { actor_type: 'unauthenticated' } });
+  expect(unauthenticated).toMatchObject({
+    tenant_id: '__unauth__',
+    status: 401,
+    error_code: 'UNAUTHORIZED',
+    metadata: { actor_type: 'unauthenticated' },
+  });
 
   for (const refusal of row.others.filter(({ code }) => code !== undefined)) {
     const refused = await refusal.run(world);
@@ -88,28 +107,61 @@ describe('an operator', () => {
   test('leaves a row on the runtime plane for a release, and none for what it reads, repeats and fails at', async () => {
     const { tenant, id } = await world.held();
     expect(await rowsOf(await world.send({ method: 'GET', path: `/v1/reservations/${id}` }))).toEqual([]);
-    const release = { method: 'POST', path: `/v1/reservations/${id}/release`, body: { idempotency_key: 'once' } };
+    const release = {
+      method: 'POST',
+      path: `/v1/reservations/${id}/release`,
+      body: { idempotency_key: 'once' },
+    };
     const released = await world.send(release);
-    expect(await onlyRowOf(released)).toMatchObject({ operation: 'releaseReservation', tenant_id: tenant.id, metadata: { actor_type: 'admin_on_behalf_of' } });
+    expect(await onlyRowOf(released)).toMatchObject({
+      operation: 'releaseReservation',
+      tenant_id: tenant.id,
+      metadata: { actor_type: 'admin_on_behalf_of' },
+    });
     expect(await rowsOf(await world.send(release))).toEqual([]);
     const refused = await world.send({ ...release, body: { idempotency_key: 'again' } });
     expect([refused.status, await rowsOf(refused)]).toEqual([409, []]);
   });
 
-  test.each(['/ops/sweeper', '/ops/verify', '/ops/quarantine', '/ops/expirations?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z'])('leaves a row for %s', async (path) => {
-    expect(await onlyRowOf(await world.holdfast.admin('GET', path))).toMatchObject({ tenant_id: '__admin__', status: 200 });
+  test.each([
+    '/ops/sweeper',
+    '/ops/verify',
+    '/ops/quarantine',
+    '/ops/expirations?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z',
+  ])('leaves a row for %s', async (path) => {
+    expect(await onlyRowOf(await world.holdfast.admin('GET', path))).toMatchObject({
+      tenant_id: '__admin__',
+      status: 200,
+    });
   });
 
   test('has a row for what was refused before its key was looked at', async () => {
     const headers = { 'x-admin-api-key': 'test-admin-key-0123456789' };
     const broken = await world.holdfast.call('POST', '/v1/admin/tenants', { raw: '{', headers });
-    expect(await onlyRowOf(broken)).toMatchObject({ operation: 'POST:/v1/admin/tenants', tenant_id: '__admin__', status: 400, error_code: 'INVALID_REQUEST' });
+    expect(await onlyRowOf(broken)).toMatchObject({
+      operation: 'POST:/v1/admin/tenants',
+      tenant_id: '__admin__',
+      status: 400,
+      error_code: 'INVALID_REQUEST',
+    });
     const unknown = await world.holdfast.call('GET', '/v1/admin/nothing', { headers });
-    expect(await onlyRowOf(unknown)).toMatchObject({ operation: 'GET:/v1/admin/nothing', tenant_id: '__admin__', status: 404 });
+    expect(await onlyRowOf(unknown)).toMatchObject({
+      operation: 'GET:/v1/admin/nothing',
+      tenant_id: '__admin__',
+      status: 404,
+    });
     const method = await world.holdfast.call('DELETE', '/v1/admin/tenants', { headers });
-    expect(await onlyRowOf(method)).toMatchObject({ operation: 'DELETE:/v1/admin/tenants', tenant_id: '__admin__', status: 405 });
+    expect(await onlyRowOf(method)).toMatchObject({
+      operation: 'DELETE:/v1/admin/tenants',
+      tenant_id: '__admin__',
+      status: 405,
+    });
     const long = await world.holdfast.call('GET', `/v1/admin/tenants/${'a'.repeat(300)}`, { headers });
-    expect(await onlyRowOf(long)).toMatchObject({ tenant_id: '__admin__', status: 400, resource_type: 'tenant' });
+    expect(await onlyRowOf(long)).toMatchObject({
+      tenant_id: '__admin__',
+      status: 400,
+      resource_type: 'tenant',
+    });
     const crooked = await world.holdfast.call('GET', '/v1/admin/tenants/%zz', {});
     expect(await onlyRowOf(crooked)).toMatchObject({ tenant_id: '__unauth__', status: 400 });
   });
@@ -119,8 +171,16 @@ test('a change that was made, and a repetition that made none, have one row each
   const tenant = await world.tenant();
   const same = { method: 'PATCH', path: `/v1/admin/tenants/${tenant.id}`, body: { name: 'Same' } };
   const changed = await onlyRowOf(await world.send(same));
-  expect(changed).toMatchObject({ operation: 'updateTenant', tenant_id: tenant.id, metadata: { changed_fields: 'name' } });
+  expect(changed).toMatchObject({
+    operation: 'updateTenant',
+    tenant_id: tenant.id,
+    metadata: { changed_fields: 'name' },
+  });
   const repeated = await onlyRowOf(await world.send(same));
-  expect(repeated).toMatchObject({ operation: 'updateTenant', tenant_id: '__admin__', resource_id: tenant.id });
+  expect(repeated).toMatchObject({
+    operation: 'updateTenant',
+    tenant_id: '__admin__',
+    resource_id: tenant.id,
+  });
   expect(repeated.metadata).not.toHaveProperty('changed_fields');
 });

@@ -20,13 +20,24 @@ function lint(file: string, lines: readonly string[]): Record<string, string[]> 
   const question = JSON.stringify({ file, text: `${lines.join('\n')}\n` });
   // Where CI is set, typescript-eslint takes the file from the disk instead of this text.
   const env = { ...process.env, CI: '', TSESTREE_SINGLE_RUN: 'false' };
-  const { status, stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', LINT, question], { cwd: ROOT, env, encoding: 'utf8' });
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    ['--input-type=module', '-e', LINT, question],
+    { cwd: ROOT, env, encoding: 'utf8' },
+  );
   if (status !== 0) {
     throw new Error(stderr);
   }
   const messages = JSON.parse(stdout) as Finding[];
-  const found = messages.filter(({ ruleId }) => ruleId === 'import-x/no-extraneous-dependencies' || ruleId === 'no-restricted-syntax');
-  return Object.fromEntries(lines.map((line, index) => [line, found.filter((one) => one.line === index + 1).map(({ ruleId }) => ruleId)]));
+  const found = messages.filter(
+    ({ ruleId }) => ruleId === 'import-x/no-extraneous-dependencies' || ruleId === 'no-restricted-syntax',
+  );
+  return Object.fromEntries(
+    lines.map((line, index) => [
+      line,
+      found.filter((one) => one.line === index + 1).map(({ ruleId }) => ruleId),
+    ]),
+  );
 }
 
 test('lint refuses in src each way to load a package that is not a runtime dependency, and no other', () => {
@@ -39,7 +50,16 @@ test('lint refuses in src each way to load a package that is not a runtime depen
     "const require = createRequire(import.meta.url); require('standardwebhooks');",
     "createRequire(import.meta.url)('undici');",
   ];
-  const allowed = ["import { createRequire } from 'node:module';", "import { Agent } from 'undici';", "import calculateSlot from 'cluster-key-slot';", "import './client.js';"];
+  const allowed = [
+    "import { createRequire } from 'node:module';",
+    "import { Agent } from 'undici';",
+    "import calculateSlot from 'cluster-key-slot';",
+    "import './client.js';",
+  ];
   const found = lint('src/redis/keyspace.ts', [...allowed, ...refused]);
-  expect(Object.entries(found).filter(([, rules]) => rules.length > 0).map(([line]) => line)).toEqual(refused);
+  expect(
+    Object.entries(found)
+      .filter(([, rules]) => rules.length > 0)
+      .map(([line]) => line),
+  ).toEqual(refused);
 });

@@ -3,11 +3,17 @@ import { describe, expect, test } from '@jest/globals';
 import { ERROR_CATALOGUE } from '../../src/http/index.js';
 import { GOVERNANCE_ERROR_CODES, RUNTIME_ERROR_CODES } from '../../src/ledger/index.js';
 
-const documented = [...readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8').matchAll(/^\| `([A-Z_]+)` \| (\d{3}) \| ([^|]+) \|/gm)];
+const documented = [
+  ...readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8').matchAll(
+    /^\| `([A-Z_]+)` \| (\d{3}) \| ([^|]+) \|/gm,
+  ),
+];
 
 describe('the error catalogue', () => {
   test('has an entry for each code and nothing else', () => {
-    expect(Object.keys(ERROR_CATALOGUE).sort()).toEqual([...RUNTIME_ERROR_CODES, ...GOVERNANCE_ERROR_CODES].sort());
+    expect(Object.keys(ERROR_CATALOGUE).sort()).toEqual(
+      [...RUNTIME_ERROR_CODES, ...GOVERNANCE_ERROR_CODES].sort(),
+    );
   });
 
   test('is what docs/errors.md says', () => {

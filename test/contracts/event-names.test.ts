@@ -13,31 +13,44 @@ test.each(scriptTexts())('$name appends exactly the events that its header names
 
 test('every call of append_event names its event as a literal, so that the check above sees them all', () => {
   for (const { name, own, included } of scriptTexts()) {
-    const calls = [own, ...included].flatMap((text) => [...code(text).matchAll(/(?<!function )append_event\(([^,]+),\s*(.)/g)]);
-    expect(`${name} ${calls.filter((match) => match[1] !== 'tag' || match[2] !== "'").length}`).toBe(`${name} 0`);
+    const calls = [own, ...included].flatMap((text) => [
+      ...code(text).matchAll(/(?<!function )append_event\(([^,]+),\s*(.)/g),
+    ]);
+    expect(`${name} ${calls.filter((match) => match[1] !== 'tag' || match[2] !== "'").length}`).toBe(
+      `${name} 0`,
+    );
   }
 });
 
 const absence = specAbsence();
 const withSpec = absence === undefined ? test : test.skip;
 
-withSpec(`every event is one of the protocol's, or custom${absence === undefined ? '' : ` (skipped: ${absence})`}`, () => {
-  const { components } = (loadSpec() as Spec).documents.governance as unknown as { components: { schemas: { EventType: SpecSchema } } };
-  const known = components.schemas.EventType.enum ?? [];
-  expect(known).toContain('reservation.denied');
-  const ours = new Set(scriptTexts().flatMap(({ own }) => declaredEvents(own)));
-  expect([...ours].filter((type) => !known.includes(type) && !type.startsWith('custom.'))).toEqual([]);
-});
+withSpec(
+  `every event is one of the protocol's, or custom${absence === undefined ? '' : ` (skipped: ${absence})`}`,
+  () => {
+    const { components } = (loadSpec() as Spec).documents.governance as unknown as {
+      components: { schemas: { EventType: SpecSchema } };
+    };
+    const known = components.schemas.EventType.enum ?? [];
+    expect(known).toContain('reservation.denied');
+    const ours = new Set(scriptTexts().flatMap(({ own }) => declaredEvents(own)));
+    expect([...ours].filter((type) => !known.includes(type) && !type.startsWith('custom.'))).toEqual([]);
+  },
+);
 
 test('every event of the protocol is told by a script, or said not to be', () => {
   const page = readFileSync(new URL('../../docs/compatibility.md', import.meta.url), 'utf8');
   const listed = /<!-- events -->([^]*?)<!-- \/events -->/.exec(page)?.[1] ?? '';
   const untold = [...listed.matchAll(/^\| `([\w.]+)` \| \S/gm)].map(([, type]) => type as string);
   const told = new Set(scriptTexts().flatMap(({ own }) => declaredEvents(own)));
-  expect([...untold, ...[...told].filter((type) => !type.startsWith('custom.'))].sort()).toEqual([...EVENT_TYPES].sort());
+  expect([...untold, ...[...told].filter((type) => !type.startsWith('custom.'))].sort()).toEqual(
+    [...EVENT_TYPES].sort(),
+  );
 });
 
 withSpec('the list of event types is that of the protocol', () => {
-  const { components } = (loadSpec() as Spec).documents.governance as unknown as { components: { schemas: { EventType: SpecSchema } } };
+  const { components } = (loadSpec() as Spec).documents.governance as unknown as {
+    components: { schemas: { EventType: SpecSchema } };
+  };
   expect([...EVENT_TYPES].sort()).toEqual([...(components.schemas.EventType.enum as string[])].sort());
 });

@@ -22,7 +22,10 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   tenant_key: [['acme'], keyspace.tenantKey(TAG, 'acme')],
   owned_key: [['acme'], keyspace.ownedKey(TAG, 'acme')],
   tenant_index_key: [[], keyspace.tenantIndexKey(TAG)],
-  budget_key: [['TOKENS', 'tenant:acme/agent:bot'], keyspace.budgetKey(TAG, 'TOKENS', 'tenant:acme/agent:bot')],
+  budget_key: [
+    ['TOKENS', 'tenant:acme/agent:bot'],
+    keyspace.budgetKey(TAG, 'TOKENS', 'tenant:acme/agent:bot'),
+  ],
   budget_index_key: [['acme'], keyspace.budgetIndexKey(TAG, 'acme')],
   audit_log_key: [[], keyspace.auditLogKey(TAG)],
   brief_audit_log_key: [[], keyspace.briefAuditLogKey(TAG)],
@@ -50,15 +53,21 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   lanes_key: [[], keyspace.lanesKey(TAG)],
   retrying_key: [[], keyspace.retryingKey(TAG)],
   outcomes_key: [[], keyspace.outcomesKey(TAG)],
-  reserve_idempotency_key: [['acme', 'any key | at all'], keyspace.idempotencyKey.reserve(TAG, 'acme', 'any key | at all')],
+  reserve_idempotency_key: [
+    ['acme', 'any key | at all'],
+    keyspace.idempotencyKey.reserve(TAG, 'acme', 'any key | at all'),
+  ],
 };
 
 test('every key name of the Lua include equals that of keyspace.ts, and none is left out here', async () => {
   const text = readFileSync(new URL('../../lua/lib/keys.lua', import.meta.url), 'utf8');
   const names = [...text.matchAll(/local function (\w+)\(tag\b/g)].map((match) => match[1]);
   expect(Object.keys(twins).sort()).toEqual(names.sort());
-  const calls = Object.entries(twins).map(([name, [given]]) => `${name}(${[TAG, ...given].map((part) => `'${part}'`).join(', ')})`);
-  const header = '#!lua flags=no-writes\n-- probe: names keys.\n-- RETURNS names\n-- BOUND one probe\n-- EMITS nothing\n-- @include keys\n';
+  const calls = Object.entries(twins).map(
+    ([name, [given]]) => `${name}(${[TAG, ...given].map((part) => `'${part}'`).join(', ')})`,
+  );
+  const header =
+    '#!lua flags=no-writes\n-- probe: names keys.\n-- RETURNS names\n-- BOUND one probe\n-- EMITS nothing\n-- @include keys\n';
   const redis = new Redis(sharedStoreUrl());
   const { source } = assemble('probe', `${header}return { tag_of_key('${TAG}ttl'), ${calls.join(', ')} }\n`);
   expect(await redis.eval(source, 0)).toEqual([TAG, ...Object.values(twins).map(([, key]) => key)]);
@@ -67,7 +76,9 @@ test('every key name of the Lua include equals that of keyspace.ts, and none is 
 
 test('no script spells out a key of its own', () => {
   for (const { name, own, included } of scriptTexts()) {
-    const texts = [own, ...included].map(code).filter((text) => !text.includes('local function reservation_key'));
+    const texts = [own, ...included]
+      .map(code)
+      .filter((text) => !text.includes('local function reservation_key'));
     for (const text of texts) {
       expect(`${name}: ${/\btag \.\. /.exec(text)?.[0] ?? 'none'}`).toBe(`${name}: none`);
     }
@@ -95,9 +106,14 @@ test('an id names its partition, and one that was never issued names none', () =
 test('two idempotent requests never share a record name', () => {
   const { idempotencyKey: names } = keyspace;
   const all = [
-    names.reserve(TAG, 'a', 'b|c'), names.reserve(TAG, 'a|b', 'c'.replace('c', 'd')), names.commit(TAG, 'a', 'b', 'c'),
-    names.release(TAG, 'a', 'b', 'c'), names.extend(TAG, 'a', 'b', 'c'), names.fund(TAG, 'TOKENS', 'a', 'b|c'),
-    names.decide(TAG, 'a', 'b|c'), names.directDebit(TAG, 'a', 'b|c'),
+    names.reserve(TAG, 'a', 'b|c'),
+    names.reserve(TAG, 'a|b', 'c'.replace('c', 'd')),
+    names.commit(TAG, 'a', 'b', 'c'),
+    names.release(TAG, 'a', 'b', 'c'),
+    names.extend(TAG, 'a', 'b', 'c'),
+    names.fund(TAG, 'TOKENS', 'a', 'b|c'),
+    names.decide(TAG, 'a', 'b|c'),
+    names.directDebit(TAG, 'a', 'b|c'),
   ];
   expect(new Set(all).size).toBe(all.length);
 });

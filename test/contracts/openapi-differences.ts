@@ -12,12 +12,23 @@ export interface Difference {
 type Operations = Difference['operations'];
 
 /** Limits such as `maxLength is 256` that the protocol does not have. */
-function limited(operations: Operations, fields: readonly string[], limits: readonly string[], reason: string): Difference[] {
-  return limits.map((limit) => ({ operations, fields, says: `${limit}, the protocol's is undefined`, reason }));
+function limited(
+  operations: Operations,
+  fields: readonly string[],
+  limits: readonly string[],
+  reason: string,
+): Difference[] {
+  return limits.map((limit) => ({
+    operations,
+    fields,
+    says: `${limit}, the protocol's is undefined`,
+    reason,
+  }));
 }
 
 const LEVELS = ['workspace', 'app', 'workflow', 'agent', 'toolset'];
-const SEGMENT = 'the levels of a subject become segments of scopes, for which the protocol recommends this pattern; others would be ambiguous there';
+const SEGMENT =
+  'the levels of a subject become segments of scopes, for which the protocol recommends this pattern; others would be ambiguous there';
 const SEGMENT_LIMITS = ['minLength is 1', 'pattern is ^[a-zA-Z0-9_.-]+$'];
 const NOT_EMPTY = 'an empty text names nothing';
 const BOUNDED = 'what is stored, or searched through, needs a bound, which the protocol leaves to the server';
@@ -27,20 +38,24 @@ const REFUSED_NOT_STORED = 'what this version cannot do is refused, not stored';
 const ENDLESS = 'a page of no rows never ends';
 const COUNTED = 'it is stored as a count';
 const INT64 = 'numbers are exact up to int64, and no further';
-const EXTENSION = 'it belongs to an extension that Holdfast does not have; the protocol tells such servers to ignore it';
+const EXTENSION =
+  'it belongs to an extension that Holdfast does not have; the protocol tells such servers to ignore it';
 const POLICY_WRITES = ['createPolicy', 'updatePolicy'];
 
 const RUNTIME: readonly Difference[] = [
-  ...limited('all', ['tenant', ...LEVELS].map((level) => `subject.${level}`), SEGMENT_LIMITS, SEGMENT),
+  ...limited(
+    'all',
+    ['tenant', ...LEVELS].map((level) => `subject.${level}`),
+    SEGMENT_LIMITS,
+    SEGMENT,
+  ),
   ...limited(['getBalances', 'listReservations'], LEVELS, ['maxLength is 128', ...SEGMENT_LIMITS], SEGMENT),
   ...limited(['getBalances'], ['tenant'], ['maxLength is 128', ...SEGMENT_LIMITS], SEGMENT),
-  ...['tenant_id', 'scope_prefix', 'unit'].map(
-    (name): Difference => ({
-      operations: ['getBalances'],
-      says: `query ${name} is unknown to the protocol`,
-      reason: 'the governance document has the same operation with this filter, and one process serves both',
-    }),
-  ),
+  ...['tenant_id', 'scope_prefix', 'unit'].map((name): Difference => ({
+    operations: ['getBalances'],
+    says: `query ${name} is unknown to the protocol`,
+    reason: 'the governance document has the same operation with this filter, and one process serves both',
+  })),
   ...limited('all', ['action.kind', 'action.name'], ['minLength is 1'], NOT_EMPTY),
   ...limited('all', ['action.name'], ['pattern is \\S'], 'a blank name names nothing'),
 ];
@@ -59,14 +74,29 @@ const TENANTS: readonly Difference[] = [
     says: "pattern is ^[a-z0-9-]{3,64}$, the protocol's is ^[a-z0-9-]+$",
     reason: "our pattern holds the protocol's lengths",
   },
-  { operations: ['createTenant'], fields: ['tenant_id'], says: "minLength is undefined, the protocol's is 3", reason: 'the pattern says it' },
-  { operations: ['createTenant'], fields: ['tenant_id'], says: "maxLength is undefined, the protocol's is 64", reason: 'the pattern says it' },
+  {
+    operations: ['createTenant'],
+    fields: ['tenant_id'],
+    says: "minLength is undefined, the protocol's is 3",
+    reason: 'the pattern says it',
+  },
+  {
+    operations: ['createTenant'],
+    fields: ['tenant_id'],
+    says: "maxLength is undefined, the protocol's is 64",
+    reason: 'the pattern says it',
+  },
   ...limited(['createTenant'], ['parent_tenant_id'], ['pattern is ^[a-z0-9-]{3,64}$'], TENANT_ID),
   ...limited(['createTenant', 'updateTenant'], ['name'], ['minLength is 1'], NOT_EMPTY),
   ...limited(['createTenant', 'updateTenant'], ['metadata'], ['maxProperties is 32'], AS_ANSWERED),
   ...limited(['updateTenant'], ['name'], ['maxLength is 256'], AS_ANSWERED),
   ...limited(['createTenant'], ['metadata.*'], ['maxLength is 8192'], BOUNDED),
-  ...limited(['createTenant', 'updateTenant'], ['max_reservation_extensions'], ['maximum is 2147483647'], COUNTED),
+  ...limited(
+    ['createTenant', 'updateTenant'],
+    ['max_reservation_extensions'],
+    ['maximum is 2147483647'],
+    COUNTED,
+  ),
 ];
 
 const BUDGETS: readonly Difference[] = [
@@ -77,9 +107,15 @@ const BUDGETS: readonly Difference[] = [
     says: 'the values lack CARRY_FORWARD, CAP_AT_ALLOCATED',
     reason: REFUSED_NOT_STORED,
   },
-  ...["the type is undefined, the protocol's is string", "format is undefined, the protocol's is date-time"].map(
-    (says): Difference => ({ operations: ['createBudget'], fields: ['period_start', 'period_end'], says, reason: REFUSED_NOT_STORED }),
-  ),
+  ...[
+    "the type is undefined, the protocol's is string",
+    "format is undefined, the protocol's is date-time",
+  ].map((says): Difference => ({
+    operations: ['createBudget'],
+    fields: ['period_start', 'period_end'],
+    says,
+    reason: REFUSED_NOT_STORED,
+  })),
   ...limited(['listBudgets'], ['scope_prefix'], ['maxLength is 1024'], BOUNDED),
   ...limited(['listBudgets'], ['limit'], ['minimum is 1'], ENDLESS),
   ...limited('all', ['scope'], ['minLength is 1'], NOT_EMPTY),
@@ -104,20 +140,19 @@ const API_KEYS: readonly Difference[] = [
   {
     operations: ['createApiKey'],
     says: '201 body: the protocol has no member scope_filter',
-    reason: 'whoever makes a key sees in what it is confined; the protocol lets this answer have further members',
+    reason:
+      'whoever makes a key sees in what it is confined; the protocol lets this answer have further members',
   },
 ];
 
 const POLICIES: readonly Difference[] = [
   { operations: ['listPolicies'], says: 'query has_action_quotas is not taken', reason: EXTENSION },
   { operations: ['listPolicies'], says: 'query references_action_kind is not taken', reason: EXTENSION },
-  ...['search', 'sort_dir'].map(
-    (name): Difference => ({
-      operations: ['listPolicies'],
-      says: `query ${name} is unknown to the protocol`,
-      reason: 'every other list of the plane takes it, and who does not know it loses nothing',
-    }),
-  ),
+  ...['search', 'sort_dir'].map((name): Difference => ({
+    operations: ['listPolicies'],
+    says: `query ${name} is unknown to the protocol`,
+    reason: 'every other list of the plane takes it, and who does not know it loses nothing',
+  })),
   ...limited(['listPolicies'], ['limit'], ['minimum is 1'], ENDLESS),
   ...limited(['listPolicies', 'createPolicy'], ['scope_pattern'], ['maxLength is 1024'], BOUNDED),
   ...limited(['createPolicy'], ['scope_pattern'], ['minLength is 1'], NOT_EMPTY),
@@ -125,7 +160,12 @@ const POLICIES: readonly Difference[] = [
   ...limited(POLICY_WRITES, ['name'], ['minLength is 1'], NOT_EMPTY),
   ...limited(POLICY_WRITES, ['name'], ['maxLength is 256'], AS_ANSWERED),
   ...limited(POLICY_WRITES, ['description'], ['maxLength is 1024'], AS_ANSWERED),
-  ...limited(POLICY_WRITES, ['priority', 'reservation_ttl_override.max_extensions'], ['maximum is 2147483647'], COUNTED),
+  ...limited(
+    POLICY_WRITES,
+    ['priority', 'reservation_ttl_override.max_extensions'],
+    ['maximum is 2147483647'],
+    COUNTED,
+  ),
   ...limited(
     POLICY_WRITES,
     ['caps.max_tokens', 'caps.max_steps_remaining', 'caps.cooldown_ms'],
@@ -142,11 +182,16 @@ const POLICIES: readonly Difference[] = [
   ...[
     { operations: POLICY_WRITES, says: "the type is undefined, the protocol's is object" },
     { operations: ['createPolicy'], says: 'other members are refused, unlike in the protocol' },
-    { operations: ['updatePolicy'], says: 'members lack max_reservations_per_minute, max_commits_per_minute' },
+    {
+      operations: ['updatePolicy'],
+      says: 'members lack max_reservations_per_minute, max_commits_per_minute',
+    },
   ].map((line): Difference => ({ ...line, fields: ['rate_limits'], reason: REFUSED_NOT_STORED })),
 ];
 
-const AUDIT_LOG: readonly Difference[] = [...limited(['listAuditLogs'], ['limit'], ['minimum is 1'], ENDLESS)];
+const AUDIT_LOG: readonly Difference[] = [
+  ...limited(['listAuditLogs'], ['limit'], ['minimum is 1'], ENDLESS),
+];
 
 const EVENTS: readonly Difference[] = [
   ...limited(['listEvents', 'listTenantEvents'], ['correlation_id'], ['maxLength is 512'], BOUNDED),
@@ -174,26 +219,44 @@ const DELIVERIES: readonly Difference[] = [
   },
 ];
 
-const WEBHOOK_WRITES = ['createWebhookSubscription', 'updateWebhookSubscription', 'createTenantWebhook', 'updateTenantWebhook'];
+const WEBHOOK_WRITES = [
+  'createWebhookSubscription',
+  'updateWebhookSubscription',
+  'createTenantWebhook',
+  'updateTenantWebhook',
+];
 
 const WEBHOOKS: readonly Difference[] = [
-  ...['listWebhookSubscriptions', 'listTenantWebhooks'].map(
-    (id): Difference => ({
-      operations: [id],
-      fields: ['limit'],
-      says: "maximum is undefined, the protocol's is 100",
-      reason: 'dashboards ask for 200; a larger limit is taken for 100 instead of being refused',
-    }),
-  ),
+  ...['listWebhookSubscriptions', 'listTenantWebhooks'].map((id): Difference => ({
+    operations: [id],
+    fields: ['limit'],
+    says: "maximum is undefined, the protocol's is 100",
+    reason: 'dashboards ask for 200; a larger limit is taken for 100 instead of being refused',
+  })),
   ...limited(WEBHOOK_WRITES, ['event_types'], ['maxItems is 100'], BOUNDED),
   ...limited(WEBHOOK_WRITES, ['event_categories'], ['maxItems is 7'], 'there are seven'),
-  ...limited(WEBHOOK_WRITES, ['scope_filter', 'signing_secret'], ['minLength is 1', 'maxLength is 1024'], BOUNDED),
-  ...limited(WEBHOOK_WRITES, ['thresholds.budget_utilization'], ['maxItems is 20'], 'every settlement of the tenant is held against each of them'),
+  ...limited(
+    WEBHOOK_WRITES,
+    ['scope_filter', 'signing_secret'],
+    ['minLength is 1', 'maxLength is 1024'],
+    BOUNDED,
+  ),
+  ...limited(
+    WEBHOOK_WRITES,
+    ['thresholds.budget_utilization'],
+    ['maxItems is 20'],
+    'every settlement of the tenant is held against each of them',
+  ),
   ...limited(WEBHOOK_WRITES, ['headers'], ['maxProperties is 32'], BOUNDED),
   ...limited(WEBHOOK_WRITES, ['headers.*'], ['maxLength is 4096'], BOUNDED),
   ...limited(WEBHOOK_WRITES, ['disable_after_failures'], ['maximum is 2147483647'], COUNTED),
   ...limited(['bulkActionWebhooks'], ['filter.tenant_id'], ['minLength is 1', 'maxLength is 64'], TENANT_ID),
-  ...limited(['updateWebhookSecurityConfig'], ['blocked_cidr_ranges', 'allowed_url_patterns'], ['maxItems is 1000'], BOUNDED),
+  ...limited(
+    ['updateWebhookSecurityConfig'],
+    ['blocked_cidr_ranges', 'allowed_url_patterns'],
+    ['maxItems is 1000'],
+    BOUNDED,
+  ),
   ...limited(['updateWebhookSecurityConfig'], ['allowed_url_patterns[]'], ['maxLength is 2048'], BOUNDED),
 ];
 

@@ -22,17 +22,23 @@ interface OwnOperation {
   readonly summary?: string;
   readonly parameters?: readonly SpecParameter[];
   readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: SpecSchema }>> };
-  readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, { readonly schema: SpecSchema }>> }>>;
+  readonly responses: Readonly<
+    Record<string, { readonly content?: Readonly<Record<string, { readonly schema: SpecSchema }>> }>
+  >;
   readonly security?: readonly Readonly<Record<string, unknown>>[];
 }
 
-type OwnDocument = SpecDocument & { readonly paths: Readonly<Record<string, Readonly<Record<string, OwnOperation>>>> };
+type OwnDocument = SpecDocument & {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, OwnOperation>>>>;
+};
 
 const JSON_TYPE = 'application/json';
 
 /** The listed differences, a line each. */
 const KNOWN = DIFFERENCES.flatMap(({ operations, fields, says }) =>
-  fields === undefined ? [{ operations, line: says }] : fields.map((field) => ({ operations, line: `${field}: ${says}` })),
+  fields === undefined
+    ? [{ operations, line: says }]
+    : fields.map((field) => ({ operations, line: `${field}: ${says}` })),
 );
 
 let holdfast: Holdfast;
@@ -47,7 +53,10 @@ afterAll(() => holdfast.stop());
 
 function ownOperations(): [name: string, operation: OwnOperation][] {
   return Object.entries(document.paths).flatMap(([path, item]) =>
-    Object.entries(item).map(([method, operation]): [string, OwnOperation] => [`${method.toUpperCase()} ${path}`, operation]),
+    Object.entries(item).map(([method, operation]): [string, OwnOperation] => [
+      `${method.toUpperCase()} ${path}`,
+      operation,
+    ]),
   );
 }
 
@@ -59,7 +68,11 @@ describe('our own document', () => {
       .list()
       .filter((route) => !route.startsWith('HEAD '))
       .map((route) => route.replaceAll(/:(\w+)/g, '{$1}'));
-    expect(ownOperations().map(([name]) => name).sort()).toEqual(served.sort());
+    expect(
+      ownOperations()
+        .map(([name]) => name)
+        .sort(),
+    ).toEqual(served.sort());
   });
 
   test('names every operation once, says what it is for, and says what it answers', () => {
@@ -68,14 +81,19 @@ describe('our own document', () => {
     for (const [name, { operationId, summary, responses }] of ownOperations()) {
       expect({ name, operationId }).toEqual({ name, operationId: expect.stringMatching(/^[a-z][A-Za-z]+$/) });
       expect({ name, summary }).toEqual({ name, summary: expect.stringMatching(/\S/) });
-      const described = Object.entries(responses).filter(([status, { content }]) => status.startsWith('2') && (content !== undefined || status === '204'));
+      const described = Object.entries(responses).filter(
+        ([status, { content }]) => status.startsWith('2') && (content !== undefined || status === '204'),
+      );
       expect({ name, described: described.length }).not.toEqual({ name, described: 0 });
     }
   });
 
   test('refers only to what it holds, and holds only what it refers to', () => {
-    const names = [...stringifyJson(document).matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name as string);
-    const { schemas } = (document as unknown as { components: { schemas: Record<string, unknown> } }).components;
+    const names = [...stringifyJson(document).matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(
+      ([, name]) => name as string,
+    );
+    const { schemas } = (document as unknown as { components: { schemas: Record<string, unknown> } })
+      .components;
     expect([...new Set(names)].sort()).toEqual(Object.keys(schemas).sort());
   });
 });
@@ -110,24 +128,46 @@ withSpec(`our document beside the protocol's${absence === undefined ? '' : ` (sk
   });
 
   test('has no operation under /v1 that the protocol lacks', () => {
-    const known = new Set((loadSpec() as Spec).operations.map(({ method, template }) => `${method} ${template}`));
-    expect(ownOperations().map(([name]) => name).filter((name) => name.includes(' /v1/') && !known.has(name))).toEqual([]);
+    const known = new Set(
+      (loadSpec() as Spec).operations.map(({ method, template }) => `${method} ${template}`),
+    );
+    expect(
+      ownOperations()
+        .map(([name]) => name)
+        .filter((name) => name.includes(' /v1/') && !known.has(name)),
+    ).toEqual([]);
   });
 
   test('takes its parameters and bodies and gives its answers, but for the differences that are listed with their reasons', () => {
     const unexplained = pairs().flatMap(([operation, own]) =>
       differencesOf(operation, own)
-        .filter((line) => !KNOWN.some((known) => known.line === line && (known.operations === 'all' || known.operations.includes(operation.id))))
+        .filter(
+          (line) =>
+            !KNOWN.some(
+              (known) =>
+                known.line === line &&
+                (known.operations === 'all' || known.operations.includes(operation.id)),
+            ),
+        )
         .map((line) => `${operation.id} | ${line}`),
     );
     expect(unexplained).toEqual([]);
   });
 
   test('still has every difference that is listed', () => {
-    const found = pairs().map(([operation, own]): [string, string[]] => [operation.id, differencesOf(operation, own)]);
+    const found = pairs().map(([operation, own]): [string, string[]] => [
+      operation.id,
+      differencesOf(operation, own),
+    ]);
     const gone = KNOWN.flatMap(({ operations, line }) => {
-      const without = found.filter(([id, lines]) => (operations === 'all' || operations.includes(id)) && !lines.includes(line)).map(([id]) => id);
-      return operations === 'all' ? (without.length === found.length ? [`all | ${line}`] : []) : without.map((id) => `${id} | ${line}`);
+      const without = found
+        .filter(([id, lines]) => (operations === 'all' || operations.includes(id)) && !lines.includes(line))
+        .map(([id]) => id);
+      return operations === 'all'
+        ? without.length === found.length
+          ? [`all | ${line}`]
+          : []
+        : without.map((id) => `${id} | ${line}`);
     });
     expect(gone).toEqual([]);
   });
@@ -144,12 +184,16 @@ function parameterDifferences(spec: SpecDocument, operation: SpecOperation, own:
   const lines: string[] = [];
   const ours = own.parameters ?? [];
   for (const theirs of operation.parameters) {
-    const found = ours.find(({ name, in: place }) => place === theirs.in && name.toLowerCase() === theirs.name.toLowerCase());
+    const found = ours.find(
+      ({ name, in: place }) => place === theirs.in && name.toLowerCase() === theirs.name.toLowerCase(),
+    );
     if (found === undefined) {
       lines.push(`${theirs.in} ${theirs.name} is not taken`);
     } else {
       if ((found.required ?? false) !== (theirs.required ?? false)) {
-        lines.push(`${theirs.in} ${theirs.name} is ${found.required === true ? 'required' : 'optional'}, unlike in the protocol`);
+        lines.push(
+          `${theirs.in} ${theirs.name} is ${found.required === true ? 'required' : 'optional'}, unlike in the protocol`,
+        );
       }
       if (theirs.schema !== undefined && found.schema !== undefined) {
         lines.push(...requestDifferences(...sides(spec, theirs.schema, found.schema), theirs.name));
@@ -157,20 +201,26 @@ function parameterDifferences(spec: SpecDocument, operation: SpecOperation, own:
     }
   }
   const known = operation.parameters.map(({ name }) => name.toLowerCase());
-  const added = ours.filter(({ name }) => !known.includes(name.toLowerCase())).map((parameter) => `${parameter.in} ${parameter.name} is unknown to the protocol`);
+  const added = ours
+    .filter(({ name }) => !known.includes(name.toLowerCase()))
+    .map((parameter) => `${parameter.in} ${parameter.name} is unknown to the protocol`);
   return [...lines, ...added];
 }
 
 function securityDifferences(operation: SpecOperation, own: OwnOperation): string[] {
   const ours = (own.security ?? []).flatMap((alternative) => Object.keys(alternative)).sort();
   const theirs = [...operation.schemes].sort();
-  return ours.join() === theirs.join() ? [] : [`lets in by ${ours.join(', ') || 'nothing'}, the protocol by ${theirs.join(', ') || 'nothing'}`];
+  return ours.join() === theirs.join()
+    ? []
+    : [`lets in by ${ours.join(', ') || 'nothing'}, the protocol by ${theirs.join(', ') || 'nothing'}`];
 }
 
 function bodyDifferences(spec: SpecDocument, { body }: SpecOperation, own: OwnOperation): string[] {
   const ours = own.requestBody?.content[JSON_TYPE]?.schema;
   if (body === undefined || ours === undefined) {
-    return (body === undefined) === (ours === undefined) ? [] : [`a body is ${ours === undefined ? 'not described' : 'unknown to the protocol'}`];
+    return (body === undefined) === (ours === undefined)
+      ? []
+      : [`a body is ${ours === undefined ? 'not described' : 'unknown to the protocol'}`];
   }
   return requestDifferences(...sides(spec, body.schema, ours));
 }
@@ -189,6 +239,8 @@ function successDifferences(spec: SpecDocument, operation: SpecOperation, own: O
     }
     lines.push(...answerDifferences(...sides(spec, theirs, ours)).map((line) => `${status} ${line}`));
   }
-  const declared = Object.keys(own.responses).filter((status) => status.startsWith('2') && !operation.responses.has(Number(status)));
+  const declared = Object.keys(own.responses).filter(
+    (status) => status.startsWith('2') && !operation.responses.has(Number(status)),
+  );
   return [...lines, ...declared.map((status) => `the protocol does not know the answer ${status}`)];
 }

@@ -1,7 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { RouteTable } from '../../src/http/route-table.js';
 import { expectRefusal, expectStatus, type Answer } from '../support/holdfast.js';
-import { escapePart, loadSpec, problemsOf, SchemaBook, specAbsence, type Spec, type SpecOperation } from '../support/spec/index.js';
+import {
+  escapePart,
+  loadSpec,
+  problemsOf,
+  SchemaBook,
+  specAbsence,
+  type Spec,
+  type SpecOperation,
+} from '../support/spec/index.js';
 import { ROWS } from './operations/index.js';
 import { NOT_SERVED } from './operations/not-served.js';
 import { commonProvocations, type OperationRow, type Provocation } from './operations/table.js';
@@ -27,7 +35,10 @@ beforeAll(async () => {
   book = new SchemaBook({ own: document });
   own = new Map(
     Object.entries(document.paths).flatMap(([path, item]) =>
-      Object.entries(item).map(([method, operation]): [string, OwnOperation] => [operation.operationId, { ...operation, path, method }]),
+      Object.entries(item).map(([method, operation]): [string, OwnOperation] => [
+        operation.operationId,
+        { ...operation, path, method },
+      ]),
     ),
   );
 });
@@ -40,7 +51,9 @@ function provocationsOf(row: OperationRow): Provocation[] {
     throw new Error(`${row.id} has a row, but it is not served`);
   }
   // Where any key will do, no key lacks the permission.
-  const tenants = (operation.security ?? []).some((scheme) => 'ApiKeyAuth' in scheme) && row.impossible?.[403] === undefined;
+  const tenants =
+    (operation.security ?? []).some((scheme) => 'ApiKeyAuth' in scheme) &&
+    row.impossible?.[403] === undefined;
   const plane = row.plane ?? (/^\/v1\/(admin|auth)\//.test(operation.path) ? 'governance' : 'runtime');
   return [...commonProvocations(row, plane, operation.requestBody !== undefined, tenants), ...row.others];
 }
@@ -55,9 +68,13 @@ function check(row: OperationRow, { status, code, how }: Provocation, answer: An
     expectStatus(answer, status);
     const { path, method } = own.get(row.id) as OwnOperation;
     const pointer = `#/paths/${escapePart(path)}/${method}/responses/${status}/content/application~1json/schema`;
-    expect(answer.text === '' ? [] : problemsOf(book.validatorOf('own', pointer), JSON.parse(answer.text))).toEqual([]);
+    expect(
+      answer.text === '' ? [] : problemsOf(book.validatorOf('own', pointer), JSON.parse(answer.text)),
+    ).toEqual([]);
   } catch (error) {
-    throw new Error(`${row.id} ${status} by ${how}: ${error instanceof Error ? error.message : String(error)}`);
+    throw new Error(
+      `${row.id} ${status} by ${how}: ${error instanceof Error ? error.message : String(error)}`,
+    );
   }
 }
 
@@ -72,40 +89,62 @@ describe('every operation answers what its row says', () => {
 const absence = specAbsence();
 const withSpec = absence === undefined ? describe : describe.skip;
 
-withSpec(`the table beside the protocol's documents${absence === undefined ? '' : ` (skipped: ${absence})`}`, () => {
-  function servedOperations(): SpecOperation[] {
-    const routes = new Set(world.holdfast.app.get(RouteTable).list());
-    return (loadSpec() as Spec).operations.filter(({ method, template }) => routes.has(`${method} ${template.replaceAll(/\{(\w+)\}/g, ':$1')}`));
-  }
+withSpec(
+  `the table beside the protocol's documents${absence === undefined ? '' : ` (skipped: ${absence})`}`,
+  () => {
+    function servedOperations(): SpecOperation[] {
+      const routes = new Set(world.holdfast.app.get(RouteTable).list());
+      return (loadSpec() as Spec).operations.filter(({ method, template }) =>
+        routes.has(`${method} ${template.replaceAll(/\{(\w+)\}/g, ':$1')}`),
+      );
+    }
 
-  test('has a row for every operation that is served', () => {
-    expect(servedOperations().map(({ id }) => id).sort()).toEqual(ROWS.map(({ id }) => id).sort());
-  });
-
-  test('gets every declared status, or says why nobody can', () => {
-    const open = servedOperations().flatMap(({ id, responses }) => {
-      const row = ROWS.find((candidate) => candidate.id === id);
-      const known = row === undefined ? [] : [...provocationsOf(row).map(({ status }) => status), ...Object.keys(row.impossible ?? {}).map(Number)];
-      return [...responses.keys()].filter((status) => !known.includes(status)).map((status) => `${id} ${status}`);
+    test('has a row for every operation that is served', () => {
+      expect(
+        servedOperations()
+          .map(({ id }) => id)
+          .sort(),
+      ).toEqual(ROWS.map(({ id }) => id).sort());
     });
-    expect(open).toEqual([]);
-  });
 
-  test('calls nothing impossible that it gets, or that nobody declares', () => {
-    const wrong = servedOperations().flatMap(({ id, responses }) => {
-      const row = ROWS.find((candidate) => candidate.id === id);
-      const found = row === undefined ? [] : provocationsOf(row).map(({ status }) => status);
-      return Object.keys(row?.impossible ?? {}).map(Number).filter((status) => found.includes(status) || !responses.has(status)).map((status) => `${id} ${status}`);
+    test('gets every declared status, or says why nobody can', () => {
+      const open = servedOperations().flatMap(({ id, responses }) => {
+        const row = ROWS.find((candidate) => candidate.id === id);
+        const known =
+          row === undefined
+            ? []
+            : [
+                ...provocationsOf(row).map(({ status }) => status),
+                ...Object.keys(row.impossible ?? {}).map(Number),
+              ];
+        return [...responses.keys()]
+          .filter((status) => !known.includes(status))
+          .map((status) => `${id} ${status}`);
+      });
+      expect(open).toEqual([]);
     });
-    expect(wrong).toEqual([]);
-  });
 
-  test('lists the operations that are not served', () => {
-    const served = servedOperations();
-    const missing = (loadSpec() as Spec).operations.filter((operation) => !served.includes(operation)).map(({ id }) => id);
-    expect(missing.sort()).toEqual(Object.values(NOT_SERVED).flat().sort());
-  });
-});
+    test('calls nothing impossible that it gets, or that nobody declares', () => {
+      const wrong = servedOperations().flatMap(({ id, responses }) => {
+        const row = ROWS.find((candidate) => candidate.id === id);
+        const found = row === undefined ? [] : provocationsOf(row).map(({ status }) => status);
+        return Object.keys(row?.impossible ?? {})
+          .map(Number)
+          .filter((status) => found.includes(status) || !responses.has(status))
+          .map((status) => `${id} ${status}`);
+      });
+      expect(wrong).toEqual([]);
+    });
+
+    test('lists the operations that are not served', () => {
+      const served = servedOperations();
+      const missing = (loadSpec() as Spec).operations
+        .filter((operation) => !served.includes(operation))
+        .map(({ id }) => id);
+      expect(missing.sort()).toEqual(Object.values(NOT_SERVED).flat().sort());
+    });
+  },
+);
 
 describe('without the store', () => {
   test('every operation answers 503 and when to retry, and never 401', async () => {
@@ -113,10 +152,21 @@ describe('without the store', () => {
     for (const row of ROWS) {
       samples.push([row, await row.sample(world)]);
     }
-    const answers = await world.whileStoreIsAway(() => Promise.all(samples.map(([, sample]) => world.send(sample))));
+    const answers = await world.whileStoreIsAway(() =>
+      Promise.all(samples.map(([, sample]) => world.send(sample))),
+    );
     for (const [index, [row]] of samples.entries()) {
       const answer = answers[index] as Answer;
-      check(row, { status: 503, code: 'INTERNAL_ERROR', how: 'a store that does not answer', run: () => Promise.resolve(answer) }, answer);
+      check(
+        row,
+        {
+          status: 503,
+          code: 'INTERNAL_ERROR',
+          how: 'a store that does not answer',
+          run: () => Promise.resolve(answer),
+        },
+        answer,
+      );
       expect(answer.headers.get('retry-after')).toMatch(/^\d+$/);
     }
   });

@@ -15,12 +15,28 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'lib/webhook HGETALL': 'one record',
   'lib/webhook HKEYS': 'fifty counted thresholds at most',
   'list_deliveries HGETALL': 'records of short fields',
-  'list_deliveries ZRANGEBYSCORE': 'the deliveries of one instant, which one run of queue_deliveries or replay_events made',
+  'list_deliveries ZRANGEBYSCORE':
+    'the deliveries of one instant, which one run of queue_deliveries or replay_events made',
   'list_deliveries ZREVRANGEBYSCORE': 'likewise',
   'update_policy HGETALL': 'one record',
 };
 
-const UNBOUNDED = ['SMEMBERS', 'HVALS', 'KEYS', 'SCAN', 'SSCAN', 'HSCAN', 'ZSCAN', 'SORT', 'SUNION', 'SINTER', 'SDIFF', 'ZUNION', 'ZINTER', 'ZDIFF'];
+const UNBOUNDED = [
+  'SMEMBERS',
+  'HVALS',
+  'KEYS',
+  'SCAN',
+  'SSCAN',
+  'HSCAN',
+  'ZSCAN',
+  'SORT',
+  'SUNION',
+  'SINTER',
+  'SDIFF',
+  'ZUNION',
+  'ZINTER',
+  'ZDIFF',
+];
 const WHOLE = ['HGETALL', 'HKEYS', ...UNBOUNDED];
 
 interface Call {
@@ -32,7 +48,9 @@ interface Call {
 }
 
 function filesOf(folder: string): string[] {
-  return readdirSync(new URL(folder, LUA)).filter((name) => name.endsWith('.lua')).map((name) => `${folder}${name.slice(0, -4)}`);
+  return readdirSync(new URL(folder, LUA))
+    .filter((name) => name.endsWith('.lua'))
+    .map((name) => `${folder}${name.slice(0, -4)}`);
 }
 
 /** The commands that a script runs, with their arguments up to the closing parenthesis. */
@@ -47,7 +65,12 @@ function callsIn(file: string): Call[] {
       size += 1;
     } while (depth > 0 && size < plain.length);
     const line = text.slice(text.lastIndexOf('\n', index) + 1, index);
-    return { file, command, text: text.slice(index, index + size), isReply: /^\s*return \{.*unpack\($/.test(line) };
+    return {
+      file,
+      command,
+      text: text.slice(index, index + size),
+      isReply: /^\s*return \{.*unpack\($/.test(line),
+    };
   });
 }
 
@@ -73,12 +96,22 @@ const nameOf = ({ file, command }: Call): string => `${file} ${command}`;
 
 test('no script reads a whole set, list, stream or hash, but for those that are small by themselves', () => {
   const unbounded = files.flatMap(callsIn).filter((call) => !isBounded(call));
-  expect(unbounded.filter((call) => EXCEPTIONS[nameOf(call)] === undefined).map(({ file, text }) => `${file}: ${text}`)).toEqual([]);
-  expect(Object.keys(EXCEPTIONS).filter((name) => !unbounded.some((call) => nameOf(call) === name))).toEqual([]);
+  expect(
+    unbounded
+      .filter((call) => EXCEPTIONS[nameOf(call)] === undefined)
+      .map(({ file, text }) => `${file}: ${text}`),
+  ).toEqual([]);
+  expect(Object.keys(EXCEPTIONS).filter((name) => !unbounded.some((call) => nameOf(call) === name))).toEqual(
+    [],
+  );
 });
 
 test('no script loops until something outside of it ends', () => {
-  expect(files.filter((file) => /while true|repeat\b/.test(code(readFileSync(new URL(`${file}.lua`, LUA), 'utf8'))))).toEqual([]);
+  expect(
+    files.filter((file) =>
+      /while true|repeat\b/.test(code(readFileSync(new URL(`${file}.lua`, LUA), 'utf8'))),
+    ),
+  ).toEqual([]);
 });
 
 test('the check itself tells what is bounded from what is not', () => {

@@ -3,17 +3,25 @@ import { SCRIPT_SIGNATURES, type ScriptSignature } from '../../src/redis/script-
 import { assemble, parseHeader, readScripts } from '../../src/redis/script-source.js';
 import { code, headerField, scriptTexts } from '../support/script-text.js';
 
-const HEADER = '#!lua\n-- probe: says nothing.\n-- KEYS[1] a\n-- ARGV[1] b\n-- RETURNS OK\n-- BOUND one key\n-- EMITS nothing\n';
+const HEADER =
+  '#!lua\n-- probe: says nothing.\n-- KEYS[1] a\n-- ARGV[1] b\n-- RETURNS OK\n-- BOUND one key\n-- EMITS nothing\n';
 
-function withSignature(name: keyof typeof SCRIPT_SIGNATURES, change: Partial<ScriptSignature>): Record<string, ScriptSignature> {
+function withSignature(
+  name: keyof typeof SCRIPT_SIGNATURES,
+  change: Partial<ScriptSignature>,
+): Record<string, ScriptSignature> {
   return { ...SCRIPT_SIGNATURES, [name]: { ...SCRIPT_SIGNATURES[name], ...change } };
 }
 
 describe('the scripts are refused at boot', () => {
   test('when a header and its signature differ in keys, arguments, their rest, or flags', () => {
     const { expire } = SCRIPT_SIGNATURES;
-    expect(() => readScripts(withSignature('expire', { keys: ['hold'] }))).toThrow('lua/expire.lua and its signature differ');
-    expect(() => readScripts(withSignature('expire', { args: [...expire.args].reverse() }))).toThrow('differ');
+    expect(() => readScripts(withSignature('expire', { keys: ['hold'] }))).toThrow(
+      'lua/expire.lua and its signature differ',
+    );
+    expect(() => readScripts(withSignature('expire', { args: [...expire.args].reverse() }))).toThrow(
+      'differ',
+    );
     expect(() => readScripts(withSignature('expire', { args: expire.args.slice(1) }))).toThrow('differ');
     expect(() => readScripts(withSignature('expire', { rest: true }))).toThrow('differ');
     expect(() => readScripts(withSignature('expire', { flags: [] }))).toThrow('differ');
@@ -29,7 +37,9 @@ describe('the scripts are refused at boot', () => {
   });
 
   test('when an include does not exist', () => {
-    expect(() => assemble('probe', `${HEADER}-- @include keys, no_such_part\nreturn 1\n`)).toThrow('no_such_part.lua');
+    expect(() => assemble('probe', `${HEADER}-- @include keys, no_such_part\nreturn 1\n`)).toThrow(
+      'no_such_part.lua',
+    );
   });
 
   test.each([
@@ -44,13 +54,20 @@ describe('the scripts are refused at boot', () => {
 
   test('when a header is titled with another name, or numbers its keys or arguments out of order', () => {
     expect(() => parseHeader('other', HEADER)).toThrow("'-- other: ...'");
-    expect(() => parseHeader('probe', HEADER.replace('KEYS[1]', 'KEYS[2]'))).toThrow('KEYS[2] is out of order');
-    expect(() => parseHeader('probe', HEADER.replace('ARGV[1]', 'ARGV[0]'))).toThrow('ARGV[0] is out of order');
+    expect(() => parseHeader('probe', HEADER.replace('KEYS[1]', 'KEYS[2]'))).toThrow(
+      'KEYS[2] is out of order',
+    );
+    expect(() => parseHeader('probe', HEADER.replace('ARGV[1]', 'ARGV[0]'))).toThrow(
+      'ARGV[0] is out of order',
+    );
   });
 });
 
 test('an assembled script has its shebang first, each part once, and no comments', () => {
-  const { source } = assemble('probe', `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include settle, expiry, keys\nreturn reclaim(reservation_key)\n`);
+  const { source } = assemble(
+    'probe',
+    `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include settle, expiry, keys\nreturn reclaim(reservation_key)\n`,
+  );
   expect(source.startsWith('#!lua flags=allow-oom\n')).toBe(true);
   expect(source.match(/local function reservation_key\(/g)).toHaveLength(1);
   expect(source.indexOf('function reservation_key')).toBeLessThan(source.indexOf('function reclaim'));
@@ -58,11 +75,16 @@ test('an assembled script has its shebang first, each part once, and no comments
 });
 
 test('the same script as a function has its parts outside of the function, its flags, and a name that its text decides', () => {
-  const text = (answer: string): string => `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include keys\nreturn reservation_key(${answer})\n`;
+  const text = (answer: string): string =>
+    `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include keys\nreturn reservation_key(${answer})\n`;
   const { functionName, library } = assemble('probe', text("'a'"));
   expect(library.startsWith(`#!lua name=${functionName}\n`)).toBe(true);
-  expect(library.indexOf('local function reservation_key(')).toBeLessThan(library.indexOf('local function run(KEYS, ARGV)'));
-  expect(library.indexOf('return reservation_key(')).toBeGreaterThan(library.indexOf('local function run(KEYS, ARGV)'));
+  expect(library.indexOf('local function reservation_key(')).toBeLessThan(
+    library.indexOf('local function run(KEYS, ARGV)'),
+  );
+  expect(library.indexOf('return reservation_key(')).toBeGreaterThan(
+    library.indexOf('local function run(KEYS, ARGV)'),
+  );
   expect(library).toContain("flags = { 'allow-oom' }");
   expect(functionName).toMatch(/^holdfast_probe_[0-9a-f]{12}$/);
   expect(assemble('probe', text("'a'")).functionName).toBe(functionName);
@@ -70,13 +92,25 @@ test('the same script as a function has its parts outside of the function, its f
 });
 
 test('an assembled script defines only what it calls', () => {
-  const { source } = assemble('probe', `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include int64, keys\nreturn i64_add('1', '2')\n`);
-  expect([...source.matchAll(/^local function (\w+)/gm)].map(([, name]) => name)).toEqual(['i64_split', 'i64_join', 'i64_magnitude_less', 'i64_long_add', 'i64_text', 'i64_add']);
+  const { source } = assemble(
+    'probe',
+    `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include int64, keys\nreturn i64_add('1', '2')\n`,
+  );
+  expect([...source.matchAll(/^local function (\w+)/gm)].map(([, name]) => name)).toEqual([
+    'i64_split',
+    'i64_join',
+    'i64_magnitude_less',
+    'i64_long_add',
+    'i64_text',
+    'i64_add',
+  ]);
 });
 
 /** The words that a script answers with, by its header: the first word of each alternative. */
 function declaredWords(own: string): string[] {
-  const words = headerField(own, 'RETURNS').split(/\s\|\s/).map((alternative) => alternative.trim().split(' ')[0] as string);
+  const words = headerField(own, 'RETURNS')
+    .split(/\s\|\s/)
+    .map((alternative) => alternative.trim().split(' ')[0] as string);
   return words.filter((word) => /^[A-Z][A-Z0-9_]+$/.test(word));
 }
 
@@ -87,27 +121,34 @@ function says(literal: string, word: string): boolean {
 
 /** The words that stand first in a reply in the code, as far as they are literal. */
 function answeredWords(text: string): string[] {
-  const plain = [...text.matchAll(/(?:return (?:nil, )?|reply(?:, \w+)* = |deny\()\{ '([A-Z][A-Z0-9_]+)'/g)].map((match) => match[1]);
+  const plain = [
+    ...text.matchAll(/(?:return (?:nil, )?|reply(?:, \w+)* = |deny\()\{ '([A-Z][A-Z0-9_]+)'/g),
+  ].map((match) => match[1]);
   const either = [...text.matchAll(/return \{ [^'}]+ == '\w+' and '([A-Z0-9_]+)' or '([A-Z0-9_]+)'/g)];
   return [...plain, ...either.flatMap((match) => [match[1], match[2]])] as string[];
 }
 
 describe.each(scriptTexts())('the header of $name', ({ own, included }) => {
   test('declares every word that the script can answer with', () => {
-    const refusals = included.map(code).flatMap((text) => [...text.matchAll(/return nil, \{ '([A-Z0-9_]+)'/g)].map((match) => match[1]));
+    const refusals = included
+      .map(code)
+      .flatMap((text) => [...text.matchAll(/return nil, \{ '([A-Z0-9_]+)'/g)].map((match) => match[1]));
     const answered = [...answeredWords(code(own)), ...refusals] as string[];
     const declared = declaredWords(own);
     expect(answered.filter((literal) => !declared.some((word) => says(literal, word)))).toEqual([]);
   });
 
   test('declares no word that the script never says', () => {
-    const literals = [own, ...included].flatMap((text) => [...code(text).matchAll(/'([A-Z][A-Z0-9_]+)'/g)].map((match) => match[1] as string));
+    const literals = [own, ...included].flatMap((text) =>
+      [...code(text).matchAll(/'([A-Z][A-Z0-9_]+)'/g)].map((match) => match[1] as string),
+    );
     expect(declaredWords(own).filter((word) => !literals.some((literal) => says(literal, word)))).toEqual([]);
   });
 
   test('names as many keys and arguments as the code reads', () => {
     const { keys, args } = parseHeader(/^-- (\w+): /m.exec(own)?.[1] as string, own);
-    const read = (kind: string): number[] => [...code(own).matchAll(new RegExp(`${kind}\\[(\\d+)\\]`, 'g'))].map((match) => Number(match[1]));
+    const read = (kind: string): number[] =>
+      [...code(own).matchAll(new RegExp(`${kind}\\[(\\d+)\\]`, 'g'))].map((match) => Number(match[1]));
     expect(new Set(read('KEYS'))).toEqual(new Set(keys.map((_, index) => index + 1)));
     expect(new Set(read('ARGV'))).toEqual(new Set(args.map((_, index) => index + 1)));
     expect(included.filter((text) => /\b(KEYS|ARGV)\b/.test(code(text)))).toEqual([]);
@@ -115,9 +156,17 @@ describe.each(scriptTexts())('the header of $name', ({ own, included }) => {
 });
 
 test('what shrinks may run on a full Redis, what grows may not, and what reads may not write', () => {
-  const flags = Object.fromEntries(Object.entries(SCRIPT_SIGNATURES).map(([name, signature]) => [name, signature.flags.join()]));
+  const flags = Object.fromEntries(
+    Object.entries(SCRIPT_SIGNATURES).map(([name, signature]) => [name, signature.flags.join()]),
+  );
   expect(flags).toMatchObject({
-    commit: 'allow-oom', release: 'allow-oom', expire: 'allow-oom', get_reservation: 'allow-oom', list_reservations: 'allow-oom', reserve: '', extend: '',
+    commit: 'allow-oom',
+    release: 'allow-oom',
+    expire: 'allow-oom',
+    get_reservation: 'allow-oom',
+    list_reservations: 'allow-oom',
+    reserve: '',
+    extend: '',
     balances: 'no-writes',
   });
 });

@@ -6,7 +6,9 @@ import { jest, expect, test } from '@jest/globals';
 import ts from 'typescript';
 
 const SOURCES = fileURLToPath(new URL('../../src/', import.meta.url));
-const FILES = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
+const FILES = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' }).filter((file) =>
+  file.endsWith('.ts'),
+);
 
 /** Names of values that nobody else may know, and what is told of them without telling them. */
 const SECRET = /secret|password|(admin|api)_?key$|signature|credential|presented|bearer/i;
@@ -23,7 +25,11 @@ function leaks(source: string): string[] {
       if (sides.some(isSecret) && !sides.some(isLiteral)) {
         found.push(node.getText());
       }
-    } else if (ts.isCallExpression(node) && ts.isPropertyAccessExpression(node.expression) && COMPARING.includes(node.expression.name.text)) {
+    } else if (
+      ts.isCallExpression(node) &&
+      ts.isPropertyAccessExpression(node.expression) &&
+      COMPARING.includes(node.expression.name.text)
+    ) {
       const parts = [node.expression.expression, ...node.arguments];
       if (parts.some(isSecret) && !parts.some(isLiteral)) {
         found.push(node.getText());
@@ -36,7 +42,12 @@ function leaks(source: string): string[] {
 }
 
 function isEquality(kind: ts.SyntaxKind): boolean {
-  return [ts.SyntaxKind.EqualsEqualsEqualsToken, ts.SyntaxKind.ExclamationEqualsEqualsToken, ts.SyntaxKind.EqualsEqualsToken, ts.SyntaxKind.ExclamationEqualsToken].includes(kind);
+  return [
+    ts.SyntaxKind.EqualsEqualsEqualsToken,
+    ts.SyntaxKind.ExclamationEqualsEqualsToken,
+    ts.SyntaxKind.EqualsEqualsToken,
+    ts.SyntaxKind.ExclamationEqualsToken,
+  ].includes(kind);
 }
 
 function isSecret(node: ts.Node): boolean {
@@ -46,30 +57,59 @@ function isSecret(node: ts.Node): boolean {
 
 /** A comparison with a constant asks whether there is a secret at all, or which kind it is of. */
 function isLiteral(node: ts.Node): boolean {
-  return (ts.isIdentifier(node) && /^[A-Z_]+$/.test(node.text)) || ts.isLiteralExpression(node) || node.kind === ts.SyntaxKind.NullKeyword || (ts.isIdentifier(node) && node.text === 'undefined');
+  return (
+    (ts.isIdentifier(node) && /^[A-Z_]+$/.test(node.text)) ||
+    ts.isLiteralExpression(node) ||
+    node.kind === ts.SyntaxKind.NullKeyword ||
+    (ts.isIdentifier(node) && node.text === 'undefined')
+  );
 }
 
 test('the check finds the comparisons that leak, and only them', () => {
-  for (const source of ['key === config.adminApiKey', 'if (presented !== this.secret) {}', 'known.includes(apiKey)', 'signature.startsWith(other)', 'password == x.y']) {
+  for (const source of [
+    'key === config.adminApiKey',
+    'if (presented !== this.secret) {}',
+    'known.includes(apiKey)',
+    'signature.startsWith(other)',
+    'password == x.y',
+  ]) {
     expect({ source, found: leaks(source).length }).toEqual({ source, found: 1 });
   }
-  for (const source of ['secret === undefined', "presented !== ''", 'secret.startsWith(PREFIX)', 'expected.matches(presented)', 'secretHash === other', 'key_id === other.key_id']) {
+  for (const source of [
+    'secret === undefined',
+    "presented !== ''",
+    'secret.startsWith(PREFIX)',
+    'expected.matches(presented)',
+    'secretHash === other',
+    'key_id === other.key_id',
+  ]) {
     expect({ source, found: leaks(source) }).toEqual({ source, found: [] });
   }
 });
 
 test('no source compares a secret in a time that tells of it', () => {
   expect(FILES.length).toBeGreaterThan(100);
-  expect(FILES.flatMap((file) => leaks(readFileSync(SOURCES + file, 'utf8')).map((leak) => `${file}: ${leak}`))).toEqual([]);
+  expect(
+    FILES.flatMap((file) => leaks(readFileSync(SOURCES + file, 'utf8')).map((leak) => `${file}: ${leak}`)),
+  ).toEqual([]);
 });
 
 test('one place compares secrets, by digests of one length, whatever is presented', async () => {
-  expect(FILES.filter((file) => readFileSync(SOURCES + file, 'utf8').includes('timingSafeEqual'))).toEqual(['config/expected-secret.ts']);
+  expect(FILES.filter((file) => readFileSync(SOURCES + file, 'utf8').includes('timingSafeEqual'))).toEqual([
+    'config/expected-secret.ts',
+  ]);
   const compared = jest.fn(crypto.timingSafeEqual);
   jest.unstable_mockModule('node:crypto', () => ({ ...crypto, timingSafeEqual: compared }));
   const { ExpectedSecret } = await import('../../src/config/expected-secret.js');
   const secret = new ExpectedSecret('an-admin-key-0123456789');
-  const presented = ['an-admin-key-0123456789', 'an-admin-key-012345678', 'Xn-admin-key-0123456789', '', 'a', 'x'.repeat(100_000)];
+  const presented = [
+    'an-admin-key-0123456789',
+    'an-admin-key-012345678',
+    'Xn-admin-key-0123456789',
+    '',
+    'a',
+    'x'.repeat(100_000),
+  ];
   expect(presented.map((text) => secret.matches(text))).toEqual([true, false, false, false, false, false]);
   const lengths = compared.mock.calls.map(([one, other]) => [one.byteLength, other.byteLength]);
   expect(lengths).toEqual(presented.map(() => [32, 32]));

@@ -13,23 +13,37 @@ interface Exception {
 
 const root = new URL('../../', import.meta.url);
 const read = (file: string): string => readFileSync(new URL(file, root), 'utf8');
-const { suites, aboutOneServer } = JSON.parse(read('test/topologies.json')) as { suites: string[]; aboutOneServer: Exception[] };
-const files = suites.flatMap((suite) => readdirSync(new URL(suite, root)).filter((name) => name.endsWith('.test.ts')).map((name) => `${suite}/${name}`));
+const { suites, aboutOneServer } = JSON.parse(read('test/topologies.json')) as {
+  suites: string[];
+  aboutOneServer: Exception[];
+};
+const files = suites.flatMap((suite) =>
+  readdirSync(new URL(suite, root))
+    .filter((name) => name.endsWith('.test.ts'))
+    .map((name) => `${suite}/${name}`),
+);
 
 /** The texts of a file's tests, each from its name to the name of the next one; what stands before the first is for all of them. */
 function partsOf(text: string): { name: string | undefined; body: string }[] {
   const starts = [...text.matchAll(/\btest(?:\.each\([^]*?\))?\(\s*(['`])(.*?)\1,/g)];
   const bounds = [0, ...starts.map(({ index }) => index), text.length];
-  return [undefined, ...starts.map(([, , name]) => name)].map((name, index) => ({ name, body: text.slice(bounds[index], bounds[index + 1]) }));
+  return [undefined, ...starts.map(([, , name]) => name)].map((name, index) => ({
+    name,
+    body: text.slice(bounds[index], bounds[index + 1]),
+  }));
 }
 
 test('every test of the suites runs on each topology, except those that the list names', () => {
   const oneServer = files.flatMap((file) => {
     const parts = partsOf(read(file)).filter(({ body }) => /\bstartRedis\(/.test(body));
-    const wholeFile = aboutOneServer.some((exception) => exception.file === file && exception.test === undefined);
+    const wholeFile = aboutOneServer.some(
+      (exception) => exception.file === file && exception.test === undefined,
+    );
     return wholeFile ? [file] : parts.map(({ name }) => `${file}: ${name ?? 'all of its tests'}`);
   });
-  const listed = aboutOneServer.map(({ file, test: name }) => (name === undefined ? file : `${file}: ${name}`));
+  const listed = aboutOneServer.map(({ file, test: name }) =>
+    name === undefined ? file : `${file}: ${name}`,
+  );
   expect([...new Set(oneServer)].sort()).toEqual(listed.sort());
 });
 
@@ -42,7 +56,11 @@ test('the part of these suites that a commit is tried with follows from its file
   mkdirSync(join(folder, 'scripts'));
   cpSync(new URL('scripts/shard.mjs', root), join(folder, 'scripts/shard.mjs'));
   mkdirSync(join(folder, 'src'));
-  const shard = (): string => spawnSync(process.execPath, [join(folder, 'scripts/shard.mjs'), '3'], { encoding: 'utf8', cwd: tmpdir() }).stdout.trim();
+  const shard = (): string =>
+    spawnSync(process.execPath, [join(folder, 'scripts/shard.mjs'), '3'], {
+      encoding: 'utf8',
+      cwd: tmpdir(),
+    }).stdout.trim();
   const seen = new Set<string>();
   for (let change = 0; change < 12; change += 1) {
     writeFileSync(join(folder, 'src/main.ts'), `change ${change}`);

@@ -47,7 +47,11 @@ async function restore(): Promise<void> {
 
 async function expectWhole(): Promise<void> {
   expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '880 50 70 0' });
-  expect(expectStatus(await holdfast.admin('GET', `/ops/verify?tenant=${tenant.id}`), 200)).toMatchObject({ ok: true, budgets: 1, drift: [] });
+  expect(expectStatus(await holdfast.admin('GET', `/ops/verify?tenant=${tenant.id}`), 200)).toMatchObject({
+    ok: true,
+    budgets: 1,
+    drift: [],
+  });
   expectStatus(await holdfast.commit(tenant, live, 50), 200);
 }
 
@@ -68,7 +72,10 @@ test('a copy of the log that was made while requests ran is a sound ledger, with
   copying = false;
   await Promise.all(clients);
   await restore();
-  expect(expectStatus(await holdfast.admin('GET', `/ops/verify?tenant=${busy.id}`), 200)).toMatchObject({ ok: true, budgets: 1 });
+  expect(expectStatus(await holdfast.admin('GET', `/ops/verify?tenant=${busy.id}`), 200)).toMatchObject({
+    ok: true,
+    budgets: 1,
+  });
   await expectWhole();
 });
 
@@ -78,7 +85,10 @@ test('a dump that is made the base of a log is restored', async () => {
   await client.quit();
   mkdirSync(join(backup, LOG));
   cpSync(join(redis.dir, 'dump.rdb'), join(backup, LOG, 'appendonly.aof.1.base.rdb'));
-  writeFileSync(join(backup, LOG, 'appendonly.aof.manifest'), 'file appendonly.aof.1.base.rdb seq 1 type b\n');
+  writeFileSync(
+    join(backup, LOG, 'appendonly.aof.manifest'),
+    'file appendonly.aof.1.base.rdb seq 1 type b\n',
+  );
   await restore();
   await expectWhole();
 });

@@ -3,7 +3,13 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import type { Cluster } from 'ioredis';
 
-import { partitionCode, reservationKey, StoreUnavailable, tagOf, toStoreError } from '../../src/redis/index.js';
+import {
+  partitionCode,
+  reservationKey,
+  StoreUnavailable,
+  tagOf,
+  toStoreError,
+} from '../../src/redis/index.js';
 import { eventually } from '../support/eventually.js';
 import { stopAllRedis, type RedisServer } from '../support/redis-server.js';
 import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';
@@ -29,7 +35,9 @@ function write({ service }: RunningService): () => Promise<unknown> {
 
 /** A script that is in the registry, in each partition, asked for a hold that nobody made. */
 async function runScripts({ service }: RunningService): Promise<Set<string | undefined>> {
-  const replies = TAGS.map((tag) => service.scripts.run('get_reservation', [reservationKey(tag, 'none')], ['', 'none', '1', 'r', 't-01']));
+  const replies = TAGS.map((tag) =>
+    service.scripts.run('get_reservation', [reservationKey(tag, 'none')], ['', 'none', '1', 'r', 't-01']),
+  );
   return new Set((await Promise.all(replies)).map(([status]) => status));
 }
 
@@ -43,7 +51,9 @@ async function worksEverywhere(running: RunningService): Promise<void> {
 }
 
 function expectOnlyStoreTrouble(outcomes: Awaited<ReturnType<typeof hammer>>): void {
-  const defects = outcomes.map(({ error }) => error).filter((error) => error !== undefined && !(toStoreError(error) instanceof StoreUnavailable));
+  const defects = outcomes
+    .map(({ error }) => error)
+    .filter((error) => error !== undefined && !(toStoreError(error) instanceof StoreUnavailable));
   expect(defects).toEqual([]);
   expect(slowest(outcomes)).toBeLessThan(BOUND_MS);
 }
@@ -52,7 +62,9 @@ describe('a Redis Cluster', () => {
   test('runs commands and scripts in every partition, spread over the masters', async () => {
     const running = await startBoth();
     await worksEverywhere(running);
-    const sizes = await Promise.all((running.service.client as Cluster).nodes('master').map((node) => node.dbsize()));
+    const sizes = await Promise.all(
+      (running.service.client as Cluster).nodes('master').map((node) => node.dbsize()),
+    );
     expect(sizes.every((size) => size > 0)).toBe(true);
     expect((await running.service.memory()).nodes).toHaveLength(3);
   });
@@ -108,7 +120,10 @@ describe('a Redis Cluster', () => {
     await worksEverywhere(running);
     const [from, to] = running.setup.masters as [RedisServer, RedisServer];
     const slots = await Promise.all(TAGS.map(async (tag) => ({ tag, slot: await slotOf(from, tag) })));
-    const { tag, slot } = slots.find((one) => placeOf(running.setup, one.slot).master === from) as { tag: string; slot: number };
+    const { tag, slot } = slots.find((one) => placeOf(running.setup, one.slot).master === from) as {
+      tag: string;
+      slot: number;
+    };
     const hammering = hammer(() => running.service.client.incr(`${tag}probe`), 1500);
     await moveSlot(from, to, slot);
     const outcomes = await hammering;

@@ -79,7 +79,10 @@ async function crash(site: Site, victim: Victim, load: JournaledLoad): Promise<v
     await site.service.ended;
     site.service = await startService(site.env);
   }
-  await eventually('it serves again', async () => (await fetch(`${site.service.url}/health/ready`)).status === 200);
+  await eventually(
+    'it serves again',
+    async () => (await fetch(`${site.service.url}/health/ready`)).status === 200,
+  );
   await eventually('the store answers here too', async () => (await redis.ping()) === 'PONG');
 }
 
@@ -117,7 +120,9 @@ async function playRound(site: Site, victim: Victim, random: () => number): Prom
   expect([...(await watching)].filter((id) => !logged.has(id))).toEqual([]);
   await load.settle();
   await expectExactlyOnce(load, site.redis.redis);
-  process.stdout.write(`  ${victim} killed: ${load.entries.length - unanswered} answers, ${unanswered} requests without one\n`);
+  process.stdout.write(
+    `  ${victim} killed: ${load.entries.length - unanswered} answers, ${unanswered} requests without one\n`,
+  );
   return load;
 }
 

@@ -34,7 +34,9 @@ function logOf(dir: string): string {
 }
 
 /** A load that was answered throughout, and the log that Redis left when it was killed. */
-async function recorded(random: () => number): Promise<{ load: JournaledLoad; redis: RedisServer; setUpBytes: number }> {
+async function recorded(
+  random: () => number,
+): Promise<{ load: JournaledLoad; redis: RedisServer; setUpBytes: number }> {
   const redis = await startRedis({ appendonly: true, args: EVERYSEC });
   const holdfast = await startSweeper({ HOLDFAST_ROLES: 'api,sweeper', REDIS_URL: redis.url });
   const load = await JournaledLoad.make(holdfast, random);
@@ -74,6 +76,8 @@ test('wherever the end of the log is cut off, what is left is a sound ledger, an
     await expectExactlyOnce(load, stored.redis);
     await survivor.stop();
     await left.stop();
-    process.stdout.write(`  ${keptBytes} of ${wholeBytes} bytes kept ${kept.length} of ${first.length} reservations\n`);
+    process.stdout.write(
+      `  ${keptBytes} of ${wholeBytes} bytes kept ${kept.length} of ${first.length} reservations\n`,
+    );
   }
 }, 120_000);

@@ -11,8 +11,18 @@ const on = useGovernance();
 
 /** Whatever may stand in a field: `undefined` is nothing at all. */
 const DAMAGES: Readonly<Record<string, string | undefined>> = {
-  missing: undefined, empty: '', junk: 'junk', json: '{"a":', scalar: '5', list: '[1]', negative: '-1', digits: '9'.repeat(30), infinite: 'inf',
-  control: '\u0000\r\n\u001f\u001f\u007f', huge: 'x'.repeat(70_000), entry: '99999999999999999999-1',
+  missing: undefined,
+  empty: '',
+  junk: 'junk',
+  json: '{"a":',
+  scalar: '5',
+  list: '[1]',
+  negative: '-1',
+  digits: '9'.repeat(30),
+  infinite: 'inf',
+  control: '\u0000\r\n\u001f\u001f\u007f',
+  huge: 'x'.repeat(70_000),
+  entry: '99999999999999999999-1',
 };
 /** What ended reservations are damaged by, which are read but not reckoned with. */
 const FEWER = ['missing', 'junk', 'json', 'digits', 'control', 'huge'];
@@ -23,7 +33,9 @@ const END = ['fa', 'eb', 'ch', 'cm', 'rr', 'ev', 'qa', 'qr'];
 
 const MORE = {
   subject: { workspace: 'Prod', agent: 'bot', dimensions: { team: 'a' } },
-  action: { kind: 'llm.completion', name: 'gpt', tags: ['t'] }, metadata: { run: 1 }, overage_policy: 'ALLOW_WITH_OVERDRAFT',
+  action: { kind: 'llm.completion', name: 'gpt', tags: ['t'] },
+  metadata: { run: 1 },
+  overage_policy: 'ALLOW_WITH_OVERDRAFT',
 };
 
 interface Damaged {
@@ -40,7 +52,12 @@ async function newTenant(): Promise<TestTenant> {
 }
 
 async function hold(tenant: TestTenant): Promise<Damaged> {
-  const answer = await on.holdfast.reserve(tenant, 10, { ...MORE, subject: { tenant: tenant.id, ...MORE.subject }, ttl_ms: 600_000, grace_period_ms: 0 });
+  const answer = await on.holdfast.reserve(tenant, 10, {
+    ...MORE,
+    subject: { tenant: tenant.id, ...MORE.subject },
+    ttl_ms: 600_000,
+    grace_period_ms: 0,
+  });
   expect(answer.status).toBe(200);
   const id = answer.body.reservation_id as string;
   await on.holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 });
@@ -48,7 +65,9 @@ async function hold(tenant: TestTenant): Promise<Damaged> {
 }
 
 /** How a record may be stored, and what a reservation of that form is damaged in. */
-const FORMS: Readonly<Record<string, { fields: readonly string[]; make: (held: Damaged) => Promise<unknown> }>> = {
+const FORMS: Readonly<
+  Record<string, { fields: readonly string[]; make: (held: Damaged) => Promise<unknown> }>
+> = {
   live: { fields: [...SUBJECT, ...TERMS, ...TEXTS, '0', 'fa', 'qa', 'qr'], make: () => Promise.resolve() },
   'live, taken apart': { fields: SUBJECT, make: ({ key }) => takeSubjectApart(on.stored.redis, key) },
   overdue: { fields: [...SUBJECT, ...TERMS], make: ({ key }) => on.stored.redis.hset(key, 'ex', '1000') },
@@ -56,7 +75,10 @@ const FORMS: Readonly<Record<string, { fields: readonly string[]; make: (held: D
     fields: [...SUBJECT, ...TERMS, ...TEXTS, ...END],
     make: ({ tenant, id }) => on.holdfast.commit(tenant, id, 12, { metadata: { cost: 1 } }),
   },
-  released: { fields: [...SUBJECT, ...END], make: ({ tenant, id }) => on.holdfast.settle(tenant, 'release', id, { reason: 'r' }) },
+  released: {
+    fields: [...SUBJECT, ...END],
+    make: ({ tenant, id }) => on.holdfast.settle(tenant, 'release', id, { reason: 'r' }),
+  },
   packed: {
     fields: ['0', '1', '2', 'su', 'tn', 'am', 'ch', 'st', 'fa', 'dm', 'at'],
     make: async ({ tenant, id }) => {
@@ -66,7 +88,13 @@ const FORMS: Readonly<Record<string, { fields: readonly string[]; make: (held: D
   },
 };
 
-const LISTS = ['include=metadata,committed_metadata', 'sort_by=reserved', 'sort_by=expires_at_ms&sort_dir=asc', 'sort_by=scope_path', 'status=ACTIVE'];
+const LISTS = [
+  'include=metadata,committed_metadata',
+  'sort_by=reserved',
+  'sort_by=expires_at_ms&sort_dir=asc',
+  'sort_by=scope_path',
+  'status=ACTIVE',
+];
 
 async function rowsOf(tenant: TestTenant, query: string): Promise<Json[]> {
   const answer = await on.holdfast.call('GET', `/v1/reservations?limit=200&${query}`, { key: tenant.key });
@@ -75,8 +103,17 @@ async function rowsOf(tenant: TestTenant, query: string): Promise<Json[]> {
 }
 
 /** Every reader, over what is damaged and what stands beside it. Each answer is compared with its schema, too. */
-async function readAll({ tenant, id }: Damaged, neighbour: string, seen: (what: string, answer: Answer, ...allowed: number[]) => void): Promise<void> {
-  seen('GET by the tenant', await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 200, 410);
+async function readAll(
+  { tenant, id }: Damaged,
+  neighbour: string,
+  seen: (what: string, answer: Answer, ...allowed: number[]) => void,
+): Promise<void> {
+  seen(
+    'GET by the tenant',
+    await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }),
+    200,
+    410,
+  );
   seen('GET by an operator', await on.holdfast.admin('GET', `/v1/reservations/${id}`), 200, 410);
   seen('the story', await on.holdfast.admin('GET', `/ops/reservations/${id}`), 200);
   seen('the quarantine', await on.holdfast.admin('GET', '/ops/quarantine?limit=200'), 200);
@@ -95,8 +132,13 @@ const ENDS: Readonly<Record<string, (held: Damaged) => Promise<Answer>>> = {
   extend: ({ tenant, id }) => on.holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 }),
   commit: ({ tenant, id }) => on.holdfast.commit(tenant, id, 11),
   release: ({ tenant, id }) => on.holdfast.settle(tenant, 'release', id, { reason: 'stuck' }),
-  'release by an operator': ({ id }) => on.holdfast.admin('POST', `/v1/reservations/${id}/release`, { idempotency_key: newKey(), reason: 'stuck' }),
-  'decision of an operator': ({ id }) => on.holdfast.admin('POST', `/ops/quarantine/${id}/decide`, { action: 'release' }),
+  'release by an operator': ({ id }) =>
+    on.holdfast.admin('POST', `/v1/reservations/${id}/release`, {
+      idempotency_key: newKey(),
+      reason: 'stuck',
+    }),
+  'decision of an operator': ({ id }) =>
+    on.holdfast.admin('POST', `/ops/quarantine/${id}/decide`, { action: 'release' }),
 };
 
 /** Another level of the subject is no damage that anybody can see, unless there is no budget at it: then an operator decides. */
@@ -104,15 +146,21 @@ function allowedOf(end: string, field: string, damage: string): number[] {
   if (end === 'decision of an operator') {
     return [200, 404];
   }
-  const another = field === 'ws' && ['missing', 'junk', 'scalar', 'negative', 'digits', 'infinite', 'entry'].includes(damage);
-  return end === 'release by an operator' || (end === 'release' && !another) ? [200, 409, 410] : [200, 409, 410, 503];
+  const another =
+    field === 'ws' &&
+    ['missing', 'junk', 'scalar', 'negative', 'digits', 'infinite', 'entry'].includes(damage);
+  return end === 'release by an operator' || (end === 'release' && !another)
+    ? [200, 409, 410]
+    : [200, 409, 410, 503];
 }
 
 /** remaining = allocated - spent - reserved - debt, and nothing below zero that must not be. */
 async function expectBooks(tenant: TestTenant): Promise<void> {
   for (const below of ['', '/workspace:prod']) {
     const names = ['remaining', 'allocated', 'spent', 'reserved', 'debt'];
-    const figures = (await on.stored.redis.hmget(on.stored.budgetKey(tenant.id, below), ...names)).map(Number);
+    const figures = (await on.stored.redis.hmget(on.stored.budgetKey(tenant.id, below), ...names)).map(
+      Number,
+    );
     const [remaining, allocated, spent, reserved, debt] = figures as [number, number, number, number, number];
     expect(remaining).toBe(allocated - spent - reserved - debt);
     expect(Math.min(spent, reserved, debt)).toBeGreaterThanOrEqual(0);
@@ -122,48 +170,53 @@ async function expectBooks(tenant: TestTenant): Promise<void> {
 describe.each(Object.keys(FORMS))('a %s reservation', (name) => {
   const form = FORMS[name] as (typeof FORMS)[string];
 
-  test.each(name === 'live' ? Object.keys(DAMAGES) : FEWER)('with any field %s can be read, listed and ended, and harms no other', async (damage) => {
-    const tenant = await newTenant();
-    const neighbour = await hold(tenant);
-    const ends = name === 'live' ? Object.keys(ENDS) : ['release'];
-    const problems: string[] = [];
-    for (const field of form.fields) {
-      for (const end of ends) {
-        const held = await hold(tenant);
-        await form.make(held);
-        await damageHold(on.stored.redis, held.key, field, DAMAGES[damage]);
-        const seen = (what: string, { status, text }: Answer, ...allowed: number[]): void => {
-          if (!allowed.includes(status)) {
-            problems.push(`${field}: ${what} is ${status} ${text.slice(0, 200)}`);
+  test.each(name === 'live' ? Object.keys(DAMAGES) : FEWER)(
+    'with any field %s can be read, listed and ended, and harms no other',
+    async (damage) => {
+      const tenant = await newTenant();
+      const neighbour = await hold(tenant);
+      const ends = name === 'live' ? Object.keys(ENDS) : ['release'];
+      const problems: string[] = [];
+      for (const field of form.fields) {
+        for (const end of ends) {
+          const held = await hold(tenant);
+          await form.make(held);
+          await damageHold(on.stored.redis, held.key, field, DAMAGES[damage]);
+          const seen = (what: string, { status, text }: Answer, ...allowed: number[]): void => {
+            if (!allowed.includes(status)) {
+              problems.push(`${field}: ${what} is ${status} ${text.slice(0, 200)}`);
+            }
+          };
+          if (end === ends[0]) {
+            await readAll(held, neighbour.id, seen);
           }
-        };
-        if (end === ends[0]) {
-          await readAll(held, neighbour.id, seen);
-        }
-        const answer = await (ENDS[end] as (typeof ENDS)[string])(held);
-        seen(end, answer, ...allowedOf(end, field, damage));
-        if (answer.status === 200 && end !== 'extend' && end !== 'commit') {
-          const after = await on.holdfast.call('GET', `/v1/reservations/${held.id}`, { key: tenant.key });
-          seen(`GET after the ${end}`, after, 200, 410);
-          expect(['RELEASED', 'COMMITTED', undefined]).toContain(after.body.status);
-          if (field !== 'qa' && field !== 'qr') {
-            expect(await on.stored.redis.hmget(held.key, 'qa', 'qr')).toEqual([null, null]);
+          const answer = await (ENDS[end] as (typeof ENDS)[string])(held);
+          seen(end, answer, ...allowedOf(end, field, damage));
+          if (answer.status === 200 && end !== 'extend' && end !== 'commit') {
+            const after = await on.holdfast.call('GET', `/v1/reservations/${held.id}`, { key: tenant.key });
+            seen(`GET after the ${end}`, after, 200, 410);
+            expect(['RELEASED', 'COMMITTED', undefined]).toContain(after.body.status);
+            if (field !== 'qa' && field !== 'qr') {
+              expect(await on.stored.redis.hmget(held.key, 'qa', 'qr')).toEqual([null, null]);
+            }
+            expect(await on.stored.redis.hexists(quarantineKey(on.stored.tagOf(tenant.id)), held.id)).toBe(0);
           }
-          expect(await on.stored.redis.hexists(quarantineKey(on.stored.tagOf(tenant.id)), held.id)).toBe(0);
         }
       }
-    }
-    expect(problems).toEqual([]);
-    await expectBooks(tenant);
-    await on.holdfast.app.get(ExpiryService).sweep();
-    await on.holdfast.app.get(Reconciler).reconcile();
-    await on.holdfast.app.get(RetentionJanitor).pack();
-    await on.holdfast.app.get(RetentionJanitor).trim();
-    await expectBooks(tenant);
-    expect((await on.holdfast.admin('GET', `/ops/verify?tenant=${tenant.id}`)).status).toBe(200);
-    expect((await on.holdfast.admin('GET', `/ops/expirations?tenant_id=${tenant.id}`)).status).toBe(200);
-    expect((await on.holdfast.commit(tenant, neighbour.id, 10)).status).toBe(200);
-    expect((await on.holdfast.admin('PATCH', `/v1/admin/tenants/${tenant.id}`, { status: 'CLOSED' })).status).toBe(200);
-    await expectBooks(tenant);
-  });
+      expect(problems).toEqual([]);
+      await expectBooks(tenant);
+      await on.holdfast.app.get(ExpiryService).sweep();
+      await on.holdfast.app.get(Reconciler).reconcile();
+      await on.holdfast.app.get(RetentionJanitor).pack();
+      await on.holdfast.app.get(RetentionJanitor).trim();
+      await expectBooks(tenant);
+      expect((await on.holdfast.admin('GET', `/ops/verify?tenant=${tenant.id}`)).status).toBe(200);
+      expect((await on.holdfast.admin('GET', `/ops/expirations?tenant_id=${tenant.id}`)).status).toBe(200);
+      expect((await on.holdfast.commit(tenant, neighbour.id, 10)).status).toBe(200);
+      expect(
+        (await on.holdfast.admin('PATCH', `/v1/admin/tenants/${tenant.id}`, { status: 'CLOSED' })).status,
+      ).toBe(200);
+      await expectBooks(tenant);
+    },
+  );
 });

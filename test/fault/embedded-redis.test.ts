@@ -1,6 +1,16 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFileSync, chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -75,7 +85,9 @@ describe('the embedded Redis', () => {
     expect(found.get('maxmemory_policy')).toBe('noeviction');
     expect(found.get('aof_enabled')).toBe('1');
     const settings = await client.config('GET', 'appendfsync', 'lazyfree-lazy-expire', 'save');
-    expect(settings).toEqual(expect.arrayContaining(['appendfsync', 'everysec', 'lazyfree-lazy-expire', 'yes', 'save', '']));
+    expect(settings).toEqual(
+      expect.arrayContaining(['appendfsync', 'everysec', 'lazyfree-lazy-expire', 'yes', 'save', '']),
+    );
     expect(statSync(join(dataDir, 'redis')).mode & 0o777).toBe(0o700);
   });
 
@@ -128,7 +140,11 @@ describe('the embedded Redis', () => {
       expect(found.filter((value) => value !== 'v')).toEqual([]);
       expect(acknowledged.length).toBeGreaterThan(500);
       expect(await running.metric('holdfast_embedded_redis_restarts_total')).toBe(1);
-      expect(running.log.filter(({ level, msg }) => level === 'error' && msg.startsWith('THE EMBEDDED REDIS DIED'))).toHaveLength(1);
+      expect(
+        running.log.filter(
+          ({ level, msg }) => level === 'error' && msg.startsWith('THE EMBEDDED REDIS DIED'),
+        ),
+      ).toHaveLength(1);
       await eventually('readiness is back', async () => (await running.service.status()).ready);
     });
   }
@@ -174,7 +190,9 @@ describe('what a killed Holdfast left behind', () => {
     await other.ping();
     const failure = await failureOf(start());
     expect(failure).toBeInstanceOf(StoreBootError);
-    expect(failure.message).toBe(`DATA_DIR ${dataDir} is in use by another Holdfast; stop it or give another DATA_DIR`);
+    expect(failure.message).toBe(
+      `DATA_DIR ${dataDir} is in use by another Holdfast; stop it or give another DATA_DIR`,
+    );
     expect(isAlive(orphan)).toBe(true);
     await other.quit();
   });
@@ -232,7 +250,9 @@ describe('a start that cannot work says so in one line', () => {
     const file = join(dataDir, 'a-file');
     writeFileSync(file, '');
     const failure = await failureOf(startRedisService({ DATA_DIR: join(file, 'below') }));
-    expect(failure.message).toBe(`DATA_DIR ${join(file, 'below')} cannot be written (ENOTDIR); give a directory that can, or set REDIS_URL`);
+    expect(failure.message).toBe(
+      `DATA_DIR ${join(file, 'below')} cannot be written (ENOTDIR); give a directory that can, or set REDIS_URL`,
+    );
   });
 
   test('a redis-server that dies at once', async () => {
@@ -242,7 +262,9 @@ describe('a start that cannot work says so in one line', () => {
     chmodSync(fake, 0o755);
     process.env['PATH'] = `${dataDir}:${path}`;
     try {
-      expect((await failureOf(start())).message).toBe('the embedded Redis does not run (this machine is too odd)');
+      expect((await failureOf(start())).message).toBe(
+        'the embedded Redis does not run (this machine is too odd)',
+      );
     } finally {
       process.env['PATH'] = path;
     }
@@ -257,7 +279,9 @@ describe('a start that cannot work says so in one line', () => {
     const log = join(directory, readdirSync(directory).find((name) => name.endsWith('.incr.aof')) ?? '');
     appendFileSync(log, 'this is no command\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n');
     const size = statSync(log).size;
-    expect((await failureOf(start())).message).toMatch(/^the embedded Redis does not run \(Bad file format reading the append only file.*\)$/);
+    expect((await failureOf(start())).message).toMatch(
+      /^the embedded Redis does not run \(Bad file format reading the append only file.*\)$/,
+    );
     expect(statSync(log).size).toBe(size);
   });
 });

@@ -2,10 +2,23 @@ import { afterEach, beforeAll, expect, test } from '@jest/globals';
 import { BlackholeProxy } from '../support/blackhole-proxy.js';
 import { buildService, startService } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
-import { ADMIN_API_KEY, Holdfast, WEBHOOK_SECRET_ENCRYPTION_KEY, type TestTenant } from '../support/holdfast.js';
+import {
+  ADMIN_API_KEY,
+  Holdfast,
+  WEBHOOK_SECRET_ENCRYPTION_KEY,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
-import { expiredEvents, leaseCounts, leasesOf, makeDue, makeTenants, startSweeper, stateOf } from '../sweeper/instances.js';
+import {
+  expiredEvents,
+  leaseCounts,
+  leasesOf,
+  makeDue,
+  makeTenants,
+  startSweeper,
+  stateOf,
+} from '../sweeper/instances.js';
 
 const LEASE_MS = '1000';
 const cleanUps: (() => Promise<void> | void)[] = [];
@@ -29,7 +42,12 @@ test('a sweeper that is frozen with a page in its hands wakes up to an expired l
   cleanUps.push(() => proxy.close());
   const [tenant] = (await makeTenants(maker, 1)) as [TestTenant];
   const frozen = await startService({
-    REDIS_URL: proxy.url, ADMIN_API_KEY, WEBHOOK_SECRET_ENCRYPTION_KEY, HOLDFAST_ROLES: 'sweeper', SWEEP_INTERVAL_MS: '50', SWEEP_LEASE_MS: LEASE_MS,
+    REDIS_URL: proxy.url,
+    ADMIN_API_KEY,
+    WEBHOOK_SECRET_ENCRYPTION_KEY,
+    HOLDFAST_ROLES: 'sweeper',
+    SWEEP_INTERVAL_MS: '50',
+    SWEEP_LEASE_MS: LEASE_MS,
   });
   cleanUps.push(async () => {
     frozen.child.kill('SIGKILL');
@@ -44,7 +62,9 @@ test('a sweeper that is frozen with a page in its hands wakes up to an expired l
   frozen.child.kill('SIGSTOP');
   const other = await startSweeper({ REDIS_URL: redis.url, SWEEP_LEASE_MS: LEASE_MS });
   cleanUps.push(() => other.stop());
-  await eventually('the other takes over', async () => (await Promise.all(ids.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'));
+  await eventually('the other takes over', async () =>
+    (await Promise.all(ids.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'),
+  );
   await eventually('every lease', () => leasesOf(other).held.size === 64);
   expect(await leaseCounts(stored)).toEqual(new Map([[leasesOf(other).instance, 64]]));
 
@@ -62,5 +82,7 @@ test('a sweeper that is frozen with a page in its hands wakes up to an expired l
   expect(await maker.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
   expect(frozen.output.stdout).not.toContain('STOOD STILL');
   const later = await makeDue(maker, stored, tenant, 3);
-  await eventually('the sweep goes on', async () => (await Promise.all(later.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'));
+  await eventually('the sweep goes on', async () =>
+    (await Promise.all(later.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'),
+  );
 }, 60_000);

@@ -48,10 +48,13 @@ describe('a Redis that may evict the ledger', () => {
     );
   });
 
-  test.each(['volatile-ttl', 'volatile-lru', 'allkeys-random'])('is refused with the policy %s', async (policy) => {
-    const redis = await startRedis({ maxmemory: '50mb', policy });
-    await expect(startOn(redis)).rejects.toThrow(`maxmemory-policy is ${policy}`);
-  });
+  test.each(['volatile-ttl', 'volatile-lru', 'allkeys-random'])(
+    'is refused with the policy %s',
+    async (policy) => {
+      const redis = await startRedis({ maxmemory: '50mb', policy });
+      await expect(startOn(redis)).rejects.toThrow(`maxmemory-policy is ${policy}`);
+    },
+  );
 
   test('is accepted while it has no limit, since then it evicts nothing', async () => {
     const redis = await startRedis({ policy: 'allkeys-lru' });
@@ -67,7 +70,9 @@ describe('a Redis that may evict the ledger', () => {
     const status = await service.status();
     expect(status).toMatchObject({ ready: true, problems: [] });
     expect(status.warnings).toEqual([expect.stringContaining('maxmemory-policy is allkeys-lru')]);
-    expect(log.some(({ level, msg }) => level === 'error' && msg.startsWith('HOLDFAST_ALLOW_EVICTION IS SET.'))).toBe(true);
+    expect(
+      log.some(({ level, msg }) => level === 'error' && msg.startsWith('HOLDFAST_ALLOW_EVICTION IS SET.')),
+    ).toBe(true);
   });
 
   test('turns readiness red when its policy becomes an evicting one later, and green when it is put right', async () => {
@@ -75,7 +80,10 @@ describe('a Redis that may evict the ledger', () => {
     const { service, log } = await startOn(redis);
     expect(await service.status()).toMatchObject({ ready: true, problems: [] });
     await configure(redis, 'maxmemory-policy', 'allkeys-lfu');
-    expect(await service.status()).toMatchObject({ ready: false, problems: [expect.stringContaining('allkeys-lfu')] });
+    expect(await service.status()).toMatchObject({
+      ready: false,
+      problems: [expect.stringContaining('allkeys-lfu')],
+    });
     expect(service.guardState()).toMatchObject({ ok: false, problems: [{ code: 'eviction_policy' }] });
     await service.status();
     expect(log.filter(({ level }) => level === 'error')).toHaveLength(1);
@@ -92,10 +100,15 @@ describe('keys that Redis did evict', () => {
     await fill(redis);
     const status = await service.status();
     expect(status.ready).toBe(false);
-    expect(status.problems).toEqual(expect.arrayContaining([expect.stringMatching(/^Redis evicted \d+ keys since this process started/)]));
+    expect(status.problems).toEqual(
+      expect.arrayContaining([expect.stringMatching(/^Redis evicted \d+ keys since this process started/)]),
+    );
     expect(await metric('holdfast_redis_evicted_keys')).toBeGreaterThan(0);
     await configure(redis, 'maxmemory', '0', 'maxmemory-policy', 'noeviction');
-    expect(await service.status()).toMatchObject({ ready: false, problems: [expect.stringContaining('evicted')] });
+    expect(await service.status()).toMatchObject({
+      ready: false,
+      problems: [expect.stringContaining('evicted')],
+    });
   });
 
   test('from before the start do not count, later ones do', async () => {
@@ -116,7 +129,10 @@ describe('a full Redis that does not evict', () => {
     const { service, metric } = await startOn(redis);
     await fill(redis);
     await configure(redis, 'maxmemory', '4mb');
-    expect(await service.status()).toMatchObject({ ready: false, problems: [expect.stringMatching(/^memory: .* is full/)] });
+    expect(await service.status()).toMatchObject({
+      ready: false,
+      problems: [expect.stringMatching(/^memory: .* is full/)],
+    });
     expect(await metric('holdfast_redis_memory_max_bytes')).toBe(4 * 1024 * 1024);
     await configure(redis, 'maxmemory', '50mb');
     expect(await service.status()).toMatchObject({ ready: true });

@@ -2,7 +2,14 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { budgetKey, tagOfReservationId, tenantKey } from '../../src/redis/index.js';
 import { eventually } from '../support/eventually.js';
 import { damageHold } from '../support/hold-record.js';
-import { expectRefusal, expectStatus, Holdfast, newKey, reserveBody, type TestTenant } from '../support/holdfast.js';
+import {
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  newKey,
+  reserveBody,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { expectUnavailable } from '../support/unavailable.js';
@@ -28,42 +35,60 @@ afterAll(async () => {
 });
 
 describe('while Redis is away', () => {
-  test.each(['paused', 'killed'])('(%s) requests get 503 in time, nothing is lost or done twice, and all heals by itself', async (how) => {
-    const held = expectStatus(await holdfast.reserve(tenant, 10), 200).reservation_id as string;
-    const before = await holdfast.balances(tenant);
-    if (how === 'paused') {
-      redis.pause();
-    } else {
-      await redis.kill();
-    }
-    const commit = { idempotency_key: newKey(), actual: { unit: 'TOKENS', amount: 10 } };
-    const sendCommit = () => holdfast.call('POST', `/v1/reservations/${held}/commit`, { key: tenant.key, body: commit });
-    const reserve = reserveBody(tenant, 10);
-    const sendReserve = () => holdfast.call('POST', '/v1/reservations', { key: tenant.key, body: reserve });
-    await Promise.all([
-      expectUnavailable(sendCommit),
-      expectUnavailable(sendReserve),
-      expectUnavailable(() => holdfast.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: tenant.key })),
-      expectUnavailable(() => holdfast.admin('GET', '/v1/admin/tenants')),
-    ]);
-    await eventually('readiness turns red', async () => (await holdfast.call('GET', '/health/ready')).status === 503);
-    expect((await holdfast.call('GET', '/health/live')).status).toBe(200);
-    if (how === 'paused') {
-      redis.resume();
-    } else {
-      await redis.restart();
-    }
-    await eventually('readiness turns green', async () => (await holdfast.call('GET', '/health/ready')).status === 200);
-    await eventually('the commit is settled', async () => (await sendCommit()).status === 200);
-    const reserved = await eventually('the reserve is settled', async () => {
-      const answer = await sendReserve();
-      return answer.status === 200 && answer;
-    });
-    const again = expectStatus(await sendReserve(), 200);
-    expect(again.reservation_id).toBe(reserved.body.reservation_id);
-    const [remaining, held0, spent] = (before[`tenant:${tenant.id}`] as string).split(' ').map(Number) as [number, number, number];
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: `${remaining - 10} ${held0} ${spent + 10} 0` });
-  });
+  test.each(['paused', 'killed'])(
+    '(%s) requests get 503 in time, nothing is lost or done twice, and all heals by itself',
+    async (how) => {
+      const held = expectStatus(await holdfast.reserve(tenant, 10), 200).reservation_id as string;
+      const before = await holdfast.balances(tenant);
+      if (how === 'paused') {
+        redis.pause();
+      } else {
+        await redis.kill();
+      }
+      const commit = { idempotency_key: newKey(), actual: { unit: 'TOKENS', amount: 10 } };
+      const sendCommit = () =>
+        holdfast.call('POST', `/v1/reservations/${held}/commit`, { key: tenant.key, body: commit });
+      const reserve = reserveBody(tenant, 10);
+      const sendReserve = () => holdfast.call('POST', '/v1/reservations', { key: tenant.key, body: reserve });
+      await Promise.all([
+        expectUnavailable(sendCommit),
+        expectUnavailable(sendReserve),
+        expectUnavailable(() =>
+          holdfast.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: tenant.key }),
+        ),
+        expectUnavailable(() => holdfast.admin('GET', '/v1/admin/tenants')),
+      ]);
+      await eventually(
+        'readiness turns red',
+        async () => (await holdfast.call('GET', '/health/ready')).status === 503,
+      );
+      expect((await holdfast.call('GET', '/health/live')).status).toBe(200);
+      if (how === 'paused') {
+        redis.resume();
+      } else {
+        await redis.restart();
+      }
+      await eventually(
+        'readiness turns green',
+        async () => (await holdfast.call('GET', '/health/ready')).status === 200,
+      );
+      await eventually('the commit is settled', async () => (await sendCommit()).status === 200);
+      const reserved = await eventually('the reserve is settled', async () => {
+        const answer = await sendReserve();
+        return answer.status === 200 && answer;
+      });
+      const again = expectStatus(await sendReserve(), 200);
+      expect(again.reservation_id).toBe(reserved.body.reservation_id);
+      const [remaining, held0, spent] = (before[`tenant:${tenant.id}`] as string).split(' ').map(Number) as [
+        number,
+        number,
+        number,
+      ];
+      expect(await holdfast.balances(tenant)).toEqual({
+        [`tenant:${tenant.id}`]: `${remaining - 10} ${held0} ${spent + 10} 0`,
+      });
+    },
+  );
 });
 
 describe('scripts that the server forgets', () => {
@@ -86,8 +111,20 @@ describe('scripts that the server forgets', () => {
 
 describe('damaged records', () => {
   test.each([
-    ['a budget', (id: string) => stored.redis.hset(budgetKey(tagOfReservationId(id, 64) as string, 'TOKENS', `tenant:${damaged.id}`), 'remaining', 'lots')],
-    ['a tenant', (id: string) => stored.redis.hset(tenantKey(tagOfReservationId(id, 64) as string, damaged.id), 'status', 'ODD')],
+    [
+      'a budget',
+      (id: string) =>
+        stored.redis.hset(
+          budgetKey(tagOfReservationId(id, 64) as string, 'TOKENS', `tenant:${damaged.id}`),
+          'remaining',
+          'lots',
+        ),
+    ],
+    [
+      'a tenant',
+      (id: string) =>
+        stored.redis.hset(tenantKey(tagOfReservationId(id, 64) as string, damaged.id), 'status', 'ODD'),
+    ],
   ])('%s: the operation fails loudly, counted, and changes nothing', async (_what, damage) => {
     damaged = await holdfast.createTenant();
     await holdfast.createBudget(damaged, '', 100);
@@ -110,7 +147,9 @@ describe('damaged records', () => {
     const answer = await holdfast.commit(damaged, id as string, 5);
     expect(expectRefusal(answer, 503, 'INTERNAL_ERROR').details).toEqual({ reason: 'quarantine' });
     expect(answer.headers.get('retry-after')).toMatch(/^\d+$/);
-    expect(await holdfast.metric('cycles_reservations_quarantined_total', { tenant: damaged.id })).toBe(count + 1);
+    expect(await holdfast.metric('cycles_reservations_quarantined_total', { tenant: damaged.id })).toBe(
+      count + 1,
+    );
     expect(await stored.record(id as string)).toMatchObject({ st: 'ACTIVE', qr: expect.any(String) });
     expect(await holdfast.balances(damaged)).toEqual(before);
   });
@@ -137,7 +176,9 @@ describe('a full Redis', () => {
     await instance.createBudget(owner, '', 1000);
     const ids: string[] = [];
     for (let index = 0; index < 4; index += 1) {
-      ids.push(expectStatus(await instance.reserve(owner, 10, { grace_period_ms: 0 }), 200).reservation_id as string);
+      ids.push(
+        expectStatus(await instance.reserve(owner, 10, { grace_period_ms: 0 }), 200).reservation_id as string,
+      );
     }
     const holds = new StoredHolds(full.url);
     try {
@@ -145,7 +186,11 @@ describe('a full Redis', () => {
       const before = await instance.balances(owner);
       expectRefusal(await instance.reserve(owner, 10), 503, 'INTERNAL_ERROR');
       expect((await instance.reserve(owner, 10)).headers.get('retry-after')).toMatch(/^\d+$/);
-      expectRefusal(await instance.settle(owner, 'extend', ids[0] as string, { extend_by_ms: 1000 }), 503, 'INTERNAL_ERROR');
+      expectRefusal(
+        await instance.settle(owner, 'extend', ids[0] as string, { extend_by_ms: 1000 }),
+        503,
+        'INTERNAL_ERROR',
+      );
       expect(await instance.balances(owner)).toEqual(before);
       expectStatus(await instance.commit(owner, ids[0] as string, 10), 200);
       expectStatus(await instance.settle(owner, 'release', ids[1] as string), 200);
@@ -155,7 +200,10 @@ describe('a full Redis', () => {
       expect(await instance.balances(owner)).toEqual({ [`tenant:${owner.id}`]: '970 20 10 0' });
       await holds.redis.config('SET', 'maxmemory', '100mb');
       expectStatus(await instance.reserve(owner, 10), 200);
-      await eventually('readiness turns green', async () => (await instance.call('GET', '/health/ready')).status === 200);
+      await eventually(
+        'readiness turns green',
+        async () => (await instance.call('GET', '/health/ready')).status === 200,
+      );
     } finally {
       holds.close();
     }

@@ -7,7 +7,15 @@ import { JournaledLoad, randomFrom } from '../support/journaled-load.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { expectUnavailable } from '../support/unavailable.js';
-import { expiredEvents, leaseCounts, leasesOf, makeDue, makeTenants, startSweeper, stateOf } from '../sweeper/instances.js';
+import {
+  expiredEvents,
+  leaseCounts,
+  leasesOf,
+  makeDue,
+  makeTenants,
+  startSweeper,
+  stateOf,
+} from '../sweeper/instances.js';
 
 const cleanUps: (() => Promise<void> | void)[] = [];
 
@@ -18,7 +26,9 @@ afterEach(async () => {
   await stopAllRedis();
 });
 
-async function behindProxy(env: Record<string, string>): Promise<{ proxy: BlackholeProxy; stored: StoredHolds; holdfast: Holdfast; url: string }> {
+async function behindProxy(
+  env: Record<string, string>,
+): Promise<{ proxy: BlackholeProxy; stored: StoredHolds; holdfast: Holdfast; url: string }> {
   const redis = await startRedis();
   const proxy = await BlackholeProxy.before(redis);
   cleanUps.push(() => proxy.close());
@@ -33,35 +43,51 @@ describe('a network that swallows everything between Holdfast and Redis', () => 
   test.each<[string, Darkness]>([
     ['in both directions', 'both'],
     ['on the way back only', 'replies'],
-  ])('%s: requests get 503 in time, and each settles once when the path is whole again', async (_, darkness) => {
-    const { proxy, stored, holdfast } = await behindProxy({});
-    const load = await JournaledLoad.make(holdfast, randomFrom(1));
-    const clients = load.run(8);
-    await eventually('the load is under way', () => load.acknowledged.length > 50);
-    proxy.cut(darkness);
-    await Promise.all(Array.from({ length: 5 }, () => expectUnavailable(() => load.ask())));
-    expect((await holdfast.call('GET', '/health/ready')).status).toBe(503);
-    expect((await holdfast.call('GET', '/health/live')).status).toBe(200);
-    proxy.heal();
-    await eventually('it is ready', async () => (await holdfast.call('GET', '/health/ready')).status === 200);
-    load.stop();
-    await clients;
-    await load.settle();
-    await expectExactlyOnce(load, stored.redis);
-  }, 60_000);
+  ])(
+    '%s: requests get 503 in time, and each settles once when the path is whole again',
+    async (_, darkness) => {
+      const { proxy, stored, holdfast } = await behindProxy({});
+      const load = await JournaledLoad.make(holdfast, randomFrom(1));
+      const clients = load.run(8);
+      await eventually('the load is under way', () => load.acknowledged.length > 50);
+      proxy.cut(darkness);
+      await Promise.all(Array.from({ length: 5 }, () => expectUnavailable(() => load.ask())));
+      expect((await holdfast.call('GET', '/health/ready')).status).toBe(503);
+      expect((await holdfast.call('GET', '/health/live')).status).toBe(200);
+      proxy.heal();
+      await eventually(
+        'it is ready',
+        async () => (await holdfast.call('GET', '/health/ready')).status === 200,
+      );
+      load.stop();
+      await clients;
+      await load.settle();
+      await expectExactlyOnce(load, stored.redis);
+    },
+    60_000,
+  );
 
   test('leaves the sweep to the instance that still reaches Redis, and what it sent before takes no effect twice', async () => {
     const { proxy, stored, holdfast, url } = await behindProxy({ SWEEP_LEASE_MS: '1000' });
     const tenants = await makeTenants(holdfast, 8);
-    const other = await startSweeper({ HOLDFAST_ROLES: 'api,sweeper', REDIS_URL: url, SWEEP_LEASE_MS: '1000' });
+    const other = await startSweeper({
+      HOLDFAST_ROLES: 'api,sweeper',
+      REDIS_URL: url,
+      SWEEP_LEASE_MS: '1000',
+    });
     cleanUps.push(() => other.stop());
     await eventually('they share', async () => [...(await leaseCounts(stored)).values()].join() === '32,32');
     proxy.cut('both');
     const ids = (await Promise.all(tenants.map((tenant) => makeDue(other, stored, tenant, 5)))).flat();
-    await eventually('all expire', async () => (await Promise.all(ids.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'));
+    await eventually('all expire', async () =>
+      (await Promise.all(ids.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'),
+    );
     expect(await leaseCounts(stored)).toEqual(new Map([[leasesOf(other).instance, 64]]));
     proxy.heal();
-    await eventually('they share again', async () => [...(await leaseCounts(stored)).values()].join() === '32,32');
+    await eventually(
+      'they share again',
+      async () => [...(await leaseCounts(stored)).values()].join() === '32,32',
+    );
     expect(await Promise.all(ids.map((id) => expiredEvents(stored, id)))).toEqual(ids.map(() => 1));
     for (const tenant of tenants) {
       expect(await other.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });

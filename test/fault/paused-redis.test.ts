@@ -35,7 +35,10 @@ test('a Redis that stands still for ten seconds under load: 503 in time througho
   const clients = load.run(3);
   await eventually('the load is under way', () => load.acknowledged.length > 50);
   // It falls due while nothing answers.
-  const { reservation_id: due } = expectStatus(await holdfast.reserve(other, 10, { ttl_ms: 2000, grace_period_ms: 0 }), 200);
+  const { reservation_id: due } = expectStatus(
+    await holdfast.reserve(other, 10, { ttl_ms: 2000, grace_period_ms: 0 }),
+    200,
+  );
   const pausedAt = performance.now();
   redis.pause();
   // The last of them is answered while Redis still stands.
@@ -48,7 +51,10 @@ test('a Redis that stands still for ten seconds under load: 503 in time througho
   await clients;
   await eventually('it is ready', async () => (await holdfast.call('GET', '/health/ready')).status === 200);
   await load.settle();
-  await eventually('what fell due meanwhile expires', async () => (await stateOf(stored, due as string)) === 'EXPIRED');
+  await eventually(
+    'what fell due meanwhile expires',
+    async () => (await stateOf(stored, due as string)) === 'EXPIRED',
+  );
   expect(await expiredEvents(stored, due as string)).toBe(1);
   const [later] = await makeDue(holdfast, stored, other, 1);
   await eventually('the sweep goes on', async () => (await stateOf(stored, later as string)) === 'EXPIRED');

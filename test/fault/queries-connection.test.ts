@@ -38,7 +38,10 @@ test('a list that Redis does not answer costs the queries their connection, and 
   await expectUnavailable(list);
   const askedBefore = asked;
   await eventually('reserves are answered', () => asked > askedBefore + 20);
-  await eventually('the connection for queries is known to be lost', async () => (await holdfast.metric('holdfast_queries_connection_lost_total')) > 0);
+  await eventually(
+    'the connection for queries is known to be lost',
+    async () => (await holdfast.metric('holdfast_queries_connection_lost_total')) > 0,
+  );
   expectStatus(await holdfast.call('GET', '/health/ready'), 200);
   expect(await holdfast.metric('holdfast_redis_connection_lost_total')).toBe(0);
   proxy.heal();

@@ -25,7 +25,10 @@ async function startBoth(): Promise<RunningService & { redis: RedisServer }> {
 }
 
 function worksAgain({ service }: RunningService): Promise<unknown> {
-  return eventually('commands work again', async () => (await service.client.set(`probe:${randomUUID()}`, '1')) === 'OK');
+  return eventually(
+    'commands work again',
+    async () => (await service.client.set(`probe:${randomUUID()}`, '1')) === 'OK',
+  );
 }
 
 describe('a Redis that is killed', () => {
@@ -55,15 +58,23 @@ describe('a Redis that is killed', () => {
   test('is logged and counted once when it goes and once when it is back, however many tries that takes', async () => {
     const running = await startBoth();
     await running.redis.kill();
-    await eventually('the loss is counted', async () => (await running.metric('holdfast_redis_connection_lost_total')) === 1);
+    await eventually(
+      'the loss is counted',
+      async () => (await running.metric('holdfast_redis_connection_lost_total')) === 1,
+    );
     await eventually('some retries failed', async () => {
       await running.service.ping().catch(() => undefined);
       return running.service.client.status === 'reconnecting';
     });
     await running.redis.restart();
     await worksAgain(running);
-    const lines = running.log.filter(({ msg }) => /connection to Redis/.test(msg)).map(({ level, msg }) => `${level} ${msg}`);
-    expect(lines).toEqual(['warn lost the connection to Redis; trying again', 'info the connection to Redis is back']);
+    const lines = running.log
+      .filter(({ msg }) => /connection to Redis/.test(msg))
+      .map(({ level, msg }) => `${level} ${msg}`);
+    expect(lines).toEqual([
+      'warn lost the connection to Redis; trying again',
+      'info the connection to Redis is back',
+    ]);
     expect(await running.metric('holdfast_redis_connection_lost_total')).toBe(1);
     expect(await running.metric('holdfast_redis_connection_restored_total')).toBe(1);
   });
@@ -91,7 +102,8 @@ describe('a Redis that has lost its functions', () => {
     const { service, metric } = await startBoth();
     const { client, scripts } = service;
     const budgets = budgetIndexKey('{p00}', 'acme');
-    const read = (): Promise<unknown> => scripts.run('balances', [budgets], ['', 10, 10, '0', 'tenant:acme', 'tenant:acme']);
+    const read = (): Promise<unknown> =>
+      scripts.run('balances', [budgets], ['', 10, 10, '0', 'tenant:acme', 'tenant:acme']);
     const textsRun = (): Promise<number> => metric('holdfast_script_texts_run_total');
     await read();
     expect(await textsRun()).toBe(0);
@@ -100,12 +112,15 @@ describe('a Redis that has lost its functions', () => {
     await client.function('FLUSH');
     await read();
     expect(await textsRun()).toBe(1);
-    await scripts.runMany('balances', [{ keys: [budgets], args: ['', 10, 10, '0', 'tenant:acme', 'tenant:acme'] }, { keys: [budgets], args: ['', 10, 10, '0', 'tenant:acme', 'tenant:acme'] }]);
+    await scripts.runMany('balances', [
+      { keys: [budgets], args: ['', 10, 10, '0', 'tenant:acme', 'tenant:acme'] },
+      { keys: [budgets], args: ['', 10, 10, '0', 'tenant:acme', 'tenant:acme'] },
+    ]);
     expect(await textsRun()).toBe(3);
     await client.config('SET', 'maxmemory', '0');
     await eventually('it has them again', async () => {
       await read();
-      return ((await client.function('LIST', 'LIBRARYNAME', 'holdfast_balances_*'))).length === 1;
+      return (await client.function('LIST', 'LIBRARYNAME', 'holdfast_balances_*')).length === 1;
     });
     const counted = await textsRun();
     await read();
@@ -160,7 +175,10 @@ describe('a Redis that is paused, with its connections open', () => {
     expect(later.every(({ error }) => error !== undefined)).toBe(true);
     redis.resume();
     // What the kernel had already taken before the connection was dropped may be carried out; nothing after that is.
-    const counted = await eventually('the counter is read', async () => Number(await service.client.get('asked')) + 1);
+    const counted = await eventually(
+      'the counter is read',
+      async () => Number(await service.client.get('asked')) + 1,
+    );
     expect(counted - 1).toBeLessThanOrEqual(1);
   });
 
@@ -178,7 +196,9 @@ describe('a script that blocks Redis', () => {
     const { redis, service } = running;
     const other = new Redis(redis.url, { retryStrategy: () => null, disconnectTimeout: 100 });
     other.on('error', () => undefined);
-    const busy = other.eval("local n = 0 while redis.call('EXISTS', 'stop') == 0 do n = n + 1 end return n", 0).catch(() => undefined);
+    const busy = other
+      .eval("local n = 0 while redis.call('EXISTS', 'stop') == 0 do n = n + 1 end return n", 0)
+      .catch(() => undefined);
     const outcomes = await hammer(() => service.client.get('k'), 2500);
     expect(outcomes.some(({ error }) => error !== undefined)).toBe(true);
     expect(slowest(outcomes)).toBeLessThan(BOUND_MS);
@@ -252,16 +272,38 @@ describe(noTls === undefined ? 'TLS' : `TLS (skipped: ${noTls})`, () => {
       const cert = join(dir, 'cert.pem');
       const key = join(dir, 'key.pem');
       const subject = ['-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1'];
-      execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-keyout', key, '-out', cert, ...subject], { stdio: 'pipe' });
+      execFileSync(
+        'openssl',
+        [
+          'req',
+          '-x509',
+          '-newkey',
+          'rsa:2048',
+          '-nodes',
+          '-days',
+          '2',
+          '-keyout',
+          key,
+          '-out',
+          cert,
+          ...subject,
+        ],
+        { stdio: 'pipe' },
+      );
       const redis = await startRedis({ tls: { cert, key } });
       const { service } = await startRedisService({ REDIS_URL: redis.url, REDIS_TLS_CA_FILE: cert });
       await service.ping();
       expect(await service.client.set('k', 'v')).toBe('OK');
 
-      const unchecked = await startRedisService({ REDIS_URL: redis.url, REDIS_TLS_REJECT_UNAUTHORIZED: 'false' });
+      const unchecked = await startRedisService({
+        REDIS_URL: redis.url,
+        REDIS_TLS_REJECT_UNAUTHORIZED: 'false',
+      });
       await unchecked.service.ping();
 
-      await expect(startRedisService({ REDIS_URL: redis.url })).rejects.toThrow(/^Redis at rediss:.* refuses the connection \(.*self.signed.*\)$/);
+      await expect(startRedisService({ REDIS_URL: redis.url })).rejects.toThrow(
+        /^Redis at rediss:.* refuses the connection \(.*self.signed.*\)$/,
+      );
     } finally {
       rmSync(dir, { recursive: true, force: true });
     }

@@ -16,13 +16,20 @@ afterEach(async () => {
 
 async function startBoth(): Promise<RunningService & { setup: SentinelSetup }> {
   const setup = await startSentinel();
-  const running = await startRedisService({ REDIS_SENTINELS: setup.addresses, REDIS_MASTER_NAME: setup.masterName });
+  const running = await startRedisService({
+    REDIS_SENTINELS: setup.addresses,
+    REDIS_MASTER_NAME: setup.masterName,
+  });
   return { setup, ...running };
 }
 
 /** A script that is in the registry, asked for a hold that nobody made. */
 async function runScript({ service }: RunningService): Promise<string | undefined> {
-  const [status] = await service.scripts.run('get_reservation', [reservationKey(tagOf('00'), 'none')], ['', 'none', '1', 'r', 't-01']);
+  const [status] = await service.scripts.run(
+    'get_reservation',
+    [reservationKey(tagOf('00'), 'none')],
+    ['', 'none', '1', 'r', 't-01'],
+  );
   return status;
 }
 
@@ -33,7 +40,9 @@ function write({ service }: RunningService): () => Promise<unknown> {
 async function worksOn(running: RunningService, port: number): Promise<void> {
   await eventually('the new master takes writes', async () => {
     await write(running)();
-    return String(await (running.service.client as { info(section: string): Promise<string> }).info('server')).includes(`tcp_port:${port}`);
+    return String(
+      await (running.service.client as { info(section: string): Promise<string> }).info('server'),
+    ).includes(`tcp_port:${port}`);
   });
   expect(await runScript(running)).toBe('NOT_FOUND');
   await eventually('readiness is back', async () => (await running.service.status()).ready);
@@ -54,7 +63,9 @@ describe('a master found through Sentinel', () => {
     await running.setup.master.kill();
     const outcomes = await hammer(write(running), 1500);
     expect(slowest(outcomes)).toBeLessThan(BOUND_MS);
-    expect(outcomes.every(({ error }) => error === undefined || toStoreError(error) instanceof StoreUnavailable)).toBe(true);
+    expect(
+      outcomes.every(({ error }) => error === undefined || toStoreError(error) instanceof StoreUnavailable),
+    ).toBe(true);
     await worksOn(running, running.setup.replica.port);
     expect(await running.service.client.get('kept')).toBe('yes');
   });

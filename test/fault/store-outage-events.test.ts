@@ -9,7 +9,10 @@ let instances: Holdfast[];
 
 beforeAll(async () => {
   redis = await startRedis({ appendonly: true, args: ['--appendfsync', 'always'] });
-  instances = [await Holdfast.start({ REDIS_URL: redis.url }), await Holdfast.start({ REDIS_URL: redis.url })];
+  instances = [
+    await Holdfast.start({ REDIS_URL: redis.url }),
+    await Holdfast.start({ REDIS_URL: redis.url }),
+  ];
 });
 
 afterAll(async () => {
@@ -18,10 +21,17 @@ afterAll(async () => {
 });
 
 const outages = async (outcome: string): Promise<number> =>
-  (await Promise.all(instances.map((instance) => instance.metric('holdfast_store_outages_total', { outcome })))).reduce((sum, count) => sum + count, 0);
+  (
+    await Promise.all(
+      instances.map((instance) => instance.metric('holdfast_store_outages_total', { outcome })),
+    )
+  ).reduce((sum, count) => sum + count, 0);
 
 async function told(): Promise<string[]> {
-  const { events } = expectStatus(await (instances[0] as Holdfast).admin('GET', '/v1/admin/events?category=system&sort_dir=asc'), 200);
+  const { events } = expectStatus(
+    await (instances[0] as Holdfast).admin('GET', '/v1/admin/events?category=system&sort_dir=asc'),
+    200,
+  );
   return events.map(({ event_type: type }: Json) => type as string);
 }
 
@@ -35,7 +45,10 @@ test('an outage that two instances saw is told once when the store is back, and 
       return answers.every(({ status }) => status === 503);
     });
     await redis.restart();
-    await eventually('both are back and have said so', async () => (await outages('told')) + (await outages('same')) === 2 * outage);
+    await eventually(
+      'both are back and have said so',
+      async () => (await outages('told')) + (await outages('same')) === 2 * outage,
+    );
     expect(await told()).toEqual(Array.from({ length: outage }, () => PAIR).flat());
   }
   expect([await outages('told'), await outages('same'), await outages('failed')]).toEqual([2, 2, 0]);

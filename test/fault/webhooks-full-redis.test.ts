@@ -4,9 +4,19 @@ import { eventually } from '../support/eventually.js';
 import type { Holdfast } from '../support/holdfast.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
-import { allowLoopback, causeEvents, deliveries, endedDeliveries, startDispatcher, subscribe, tenantWithBudget } from '../webhooks/dispatching.js';
+import {
+  allowLoopback,
+  causeEvents,
+  deliveries,
+  endedDeliveries,
+  startDispatcher,
+  subscribe,
+  tenantWithBudget,
+} from '../webhooks/dispatching.js';
 
-const POLICY = { retry_policy: { max_retries: 10, initial_delay_ms: 1000, backoff_multiplier: 1, max_delay_ms: 1000 } };
+const POLICY = {
+  retry_policy: { max_retries: 10, initial_delay_ms: 1000, backoff_multiplier: 1, max_delay_ms: 1000 },
+};
 
 let server: RedisServer;
 let redis: Redis;
@@ -31,29 +41,46 @@ afterEach(async () => {
 test('while Redis is full first attempts go on, and a failed one stays first in its lane until its retry can be stored', async () => {
   const [refusing, accepting] = [await tenantWithBudget(holdfast), await tenantWithBudget(holdfast)];
   const waiting: (() => void)[] = [];
-  receiver.react = (response, { path }) => void waiting.push(() => response.writeHead(path === '/refusing' ? 500 : 200).end());
+  receiver.react = (response, { path }) =>
+    void waiting.push(() => response.writeHead(path === '/refusing' ? 500 : 200).end());
   const refused = await subscribe(holdfast, refusing, `${receiver.url}/refusing`, POLICY);
   const accepted = await subscribe(holdfast, accepting, `${receiver.url}/accepting`);
   const requestIds = await causeEvents(holdfast, refusing, 3);
   await causeEvents(holdfast, accepting, 3);
   const queuedOf = async (id: string): Promise<number> => (await deliveries(holdfast, id)).length;
-  await eventually('all are queued, and the first ones under way', async () => (await queuedOf(refused)) + (await queuedOf(accepted)) === 6 && waiting.length === 2);
+  await eventually(
+    'all are queued, and the first ones under way',
+    async () => (await queuedOf(refused)) + (await queuedOf(accepted)) === 6 && waiting.length === 2,
+  );
 
   await redis.config('SET', 'maxmemory', '1mb');
   receiver.react = (response, { path }) => void response.writeHead(path === '/refusing' ? 500 : 200).end();
   for (const answer of waiting) {
     answer();
   }
-  expect((await endedDeliveries(holdfast, accepted, 3)).map(({ status }) => status)).toEqual(['SUCCESS', 'SUCCESS', 'SUCCESS']);
-  const sentTo = (path: string): (string | undefined)[] => receiver.received.filter((one) => one.path === path).map(({ headers }) => headers['x-request-id']);
+  expect((await endedDeliveries(holdfast, accepted, 3)).map(({ status }) => status)).toEqual([
+    'SUCCESS',
+    'SUCCESS',
+    'SUCCESS',
+  ]);
+  const sentTo = (path: string): (string | undefined)[] =>
+    receiver.received.filter((one) => one.path === path).map(({ headers }) => headers['x-request-id']);
   await eventually('the first one is attempted again', () => sentTo('/refusing').length >= 3);
   expect(new Set(sentTo('/refusing'))).toEqual(new Set([requestIds[0]]));
-  expect((await deliveries(holdfast, refused)).map(({ status }) => status)).toEqual(['PENDING', 'PENDING', 'PENDING']);
+  expect((await deliveries(holdfast, refused)).map(({ status }) => status)).toEqual([
+    'PENDING',
+    'PENDING',
+    'PENDING',
+  ]);
   expect(await holdfast.metric('holdfast_webhook_retries_not_stored_total')).toBeGreaterThan(0);
 
   await redis.config('SET', 'maxmemory', '100mb');
   await eventually('the others have their turn', () => new Set(sentTo('/refusing')).size === 3);
   receiver.react = (response) => void response.writeHead(200).end();
-  expect((await endedDeliveries(holdfast, refused, 3)).map(({ status }) => status)).toEqual(['SUCCESS', 'SUCCESS', 'SUCCESS']);
+  expect((await endedDeliveries(holdfast, refused, 3)).map(({ status }) => status)).toEqual([
+    'SUCCESS',
+    'SUCCESS',
+    'SUCCESS',
+  ]);
   expect([...new Set(sentTo('/refusing'))]).toEqual(requestIds);
 }, 60_000);

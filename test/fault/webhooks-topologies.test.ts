@@ -5,9 +5,17 @@ import type { Holdfast, TestTenant } from '../support/holdfast.js';
 import { stopAllRedis } from '../support/redis-server.js';
 import { startCluster, startSentinel } from '../support/redis-topologies.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
-import { allowLoopback, endedDeliveries, startDispatcher, subscribe, tenantWithBudget } from '../webhooks/dispatching.js';
+import {
+  allowLoopback,
+  endedDeliveries,
+  startDispatcher,
+  subscribe,
+  tenantWithBudget,
+} from '../webhooks/dispatching.js';
 
-const POLICY = { retry_policy: { max_retries: 10, initial_delay_ms: 100, backoff_multiplier: 1, max_delay_ms: 1000 } };
+const POLICY = {
+  retry_policy: { max_retries: 10, initial_delay_ms: 100, backoff_multiplier: 1, max_delay_ms: 1000 },
+};
 
 let holdfast: Holdfast | undefined;
 let receiver: WebhookReceiver | undefined;
@@ -31,9 +39,17 @@ async function startRefusing(): Promise<WebhookReceiver> {
 }
 
 /** One event of each tenant, and its delivery, which is the `count`th. */
-async function expectDelivered(instance: Holdfast, subscribed: readonly { tenant: TestTenant; id: string }[], count: number): Promise<void> {
+async function expectDelivered(
+  instance: Holdfast,
+  subscribed: readonly { tenant: TestTenant; id: string }[],
+  count: number,
+): Promise<void> {
   for (const { tenant } of subscribed) {
-    await eventually('the store takes the event', async () => (await instance.reserve(tenant, 1_000_000_000_000)).status === 409, 30_000);
+    await eventually(
+      'the store takes the event',
+      async () => (await instance.reserve(tenant, 1_000_000_000_000)).status === 409,
+      30_000,
+    );
   }
   for (const { id } of subscribed) {
     const ended = await eventually('it is delivered', () => endedDeliveries(instance, id, count), 30_000);
@@ -41,7 +57,11 @@ async function expectDelivered(instance: Holdfast, subscribed: readonly { tenant
   }
 }
 
-async function subscribeTenants(instance: Holdfast, url: string, count: number): Promise<{ tenant: TestTenant; id: string }[]> {
+async function subscribeTenants(
+  instance: Holdfast,
+  url: string,
+  count: number,
+): Promise<{ tenant: TestTenant; id: string }[]> {
   await allowLoopback(instance);
   const subscribed: { tenant: TestTenant; id: string }[] = [];
   for (let index = 0; index < count; index += 1) {

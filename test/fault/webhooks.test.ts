@@ -2,7 +2,15 @@ import { randomInt } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventIdOf } from '../../src/event-log/index.js';
-import { deliveryKey, eventLogKey, lanesKey, outcomesKey, reservationKey, retryingKey, ttlIndexKey } from '../../src/redis/index.js';
+import {
+  deliveryKey,
+  eventLogKey,
+  lanesKey,
+  outcomesKey,
+  reservationKey,
+  retryingKey,
+  ttlIndexKey,
+} from '../../src/redis/index.js';
 import { deliveryIdOf } from '../../src/webhooks/dispatch/index.js';
 import { makeHolds } from '../support/bulk-holds.js';
 import { buildService, spawnService, type ServiceProcess } from '../support/built-service.js';
@@ -51,7 +59,9 @@ async function setUp(appendfsync: 'everysec' | 'always'): Promise<void> {
   subscribers = [];
   receiver.react = (response, { path }) => {
     const chance = randomInt(100);
-    const refusedPercent = subscribers.some(({ tenant, givesUp }) => givesUp && path === `/${tenant}`) ? REFUSED_FOR_GOOD_PERCENT : REFUSED_PERCENT;
+    const refusedPercent = subscribers.some(({ tenant, givesUp }) => givesUp && path === `/${tenant}`)
+      ? REFUSED_FOR_GOOD_PERCENT
+      : REFUSED_PERCENT;
     if (chance < CUT_OFF_PERCENT) {
       response.destroy();
     } else {
@@ -61,10 +71,23 @@ async function setUp(appendfsync: 'everysec' | 'always'): Promise<void> {
   await allowLoopback(maker);
   for (let index = 0; index < TENANTS; index += 1) {
     const tenant = await tenantWithBudget(maker);
-    await maker.admin('POST', `/v1/admin/budgets/fund?scope=tenant:${tenant.id}&unit=TOKENS`, { operation: 'CREDIT', amount: { unit: 'TOKENS', amount: 1_000_000 }, idempotency_key: 'more' });
+    await maker.admin('POST', `/v1/admin/budgets/fund?scope=tenant:${tenant.id}&unit=TOKENS`, {
+      operation: 'CREDIT',
+      amount: { unit: 'TOKENS', amount: 1_000_000 },
+      idempotency_key: 'more',
+    });
     const givesUp = index === 0;
-    const settings = { event_types: ['reservation.expired'], retry_policy: givesUp ? { ...POLICY, max_retries: 1 } : POLICY, disable_after_failures: 1000 };
-    subscribers.push({ tenant: tenant.id, tag: stored.tagOfTenant(tenant.id), givesUp, subscriptionId: await subscribe(maker, tenant, `${receiver.url}/${tenant.id}`, settings) });
+    const settings = {
+      event_types: ['reservation.expired'],
+      retry_policy: givesUp ? { ...POLICY, max_retries: 1 } : POLICY,
+      disable_after_failures: 1000,
+    };
+    subscribers.push({
+      tenant: tenant.id,
+      tag: stored.tagOfTenant(tenant.id),
+      givesUp,
+      subscriptionId: await subscribe(maker, tenant, `${receiver.url}/${tenant.id}`, settings),
+    });
   }
 }
 
@@ -80,8 +103,18 @@ afterEach(async () => {
 /** A process of its own that sweeps and dispatches. */
 function start(): ServiceProcess {
   const service = spawnService({
-    REDIS_URL: redis.url, ADMIN_API_KEY, WEBHOOK_SECRET_ENCRYPTION_KEY: KEY, PORT: '0', HOST: '127.0.0.1', HOLDFAST_ROLES: 'sweeper,dispatcher', LOG_LEVEL: 'warn',
-    SWEEP_INTERVAL_MS: '50', SWEEP_LEASE_MS: '1000', WEBHOOK_LEASE_MS: '1000', WEBHOOK_POLL_MS: '20', WEBHOOK_TIMEOUT_MS: '2000',
+    REDIS_URL: redis.url,
+    ADMIN_API_KEY,
+    WEBHOOK_SECRET_ENCRYPTION_KEY: KEY,
+    PORT: '0',
+    HOST: '127.0.0.1',
+    HOLDFAST_ROLES: 'sweeper,dispatcher',
+    LOG_LEVEL: 'warn',
+    SWEEP_INTERVAL_MS: '50',
+    SWEEP_LEASE_MS: '1000',
+    WEBHOOK_LEASE_MS: '1000',
+    WEBHOOK_POLL_MS: '20',
+    WEBHOOK_TIMEOUT_MS: '2000',
   });
   services.push(service);
   return service;
@@ -96,7 +129,12 @@ async function end({ child, ended }: ServiceProcess): Promise<void> {
 async function makeDue(count: number): Promise<number> {
   const each = Math.ceil(count / TENANTS);
   for (const { tenant, tag } of subscribers) {
-    const ids = await makeHolds(stored.redis, tag, tenant, Array.from({ length: each }, () => ({})));
+    const ids = await makeHolds(
+      stored.redis,
+      tag,
+      tenant,
+      Array.from({ length: each }, () => ({})),
+    );
     const pipeline = stored.redis.pipeline();
     for (const id of ids) {
       pipeline.hset(reservationKey(tag, id), 'ex', 1000, 'gr', 0).zadd(ttlIndexKey(tag), 1000, id);
@@ -107,27 +145,46 @@ async function makeDue(count: number): Promise<number> {
 }
 
 /** The events of a type in a partition, oldest first. */
-async function eventsOf(tag: string, type: string): Promise<{ entryId: string; fields: Map<string, string> }[]> {
+async function eventsOf(
+  tag: string,
+  type: string,
+): Promise<{ entryId: string; fields: Map<string, string> }[]> {
   const entries = await stored.redis.xrange(eventLogKey(tag), '-', '+');
   return entries
-    .map(([entryId, flat]) => ({ entryId, fields: new Map(flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1] ?? '']] : []) as [string, string][])) }))
+    .map(([entryId, flat]) => ({
+      entryId,
+      fields: new Map(
+        flat.flatMap(
+          (name, index) => (index % 2 === 0 ? [[name, flat[index + 1] ?? '']] : []) as [string, string][],
+        ),
+      ),
+    }))
     .filter(({ fields }) => fields.get('ty') === type);
 }
 
 /** The expirations of a tenant as its log tells them, oldest first. */
 async function expirations({ tenant, tag }: Subscriber): Promise<{ entryId: string; reservation: string }[]> {
   const events = await eventsOf(tag, 'reservation.expired');
-  return events.filter(({ fields }) => fields.get('tn') === tenant).map(({ entryId, fields }) => ({ entryId, reservation: fields.get('reservation_id') ?? '' }));
+  return events
+    .filter(({ fields }) => fields.get('tn') === tenant)
+    .map(({ entryId, fields }) => ({ entryId, reservation: fields.get('reservation_id') ?? '' }));
 }
 
 /** The deliveries that were told of as given up. */
 async function deadLettersOf({ tag, subscriptionId }: Subscriber): Promise<(string | undefined)[]> {
   const events = await eventsOf(tag, 'system.webhook_delivery_failed');
-  return events.filter(({ fields }) => fields.get('subscription_id') === subscriptionId).map(({ fields }) => fields.get('delivery_id'));
+  return events
+    .filter(({ fields }) => fields.get('subscription_id') === subscriptionId)
+    .map(({ fields }) => fields.get('delivery_id'));
 }
 
-async function statuses({ tag, subscriptionId }: Subscriber, entryIds: readonly string[]): Promise<(string | null)[]> {
-  return Promise.all(entryIds.map((entryId) => stored.redis.hget(deliveryKey(tag, `${entryId}:${subscriptionId}`), 'st')));
+async function statuses(
+  { tag, subscriptionId }: Subscriber,
+  entryIds: readonly string[],
+): Promise<(string | null)[]> {
+  return Promise.all(
+    entryIds.map((entryId) => stored.redis.hget(deliveryKey(tag, `${entryId}:${subscriptionId}`), 'st')),
+  );
 }
 
 /**
@@ -135,18 +192,24 @@ async function statuses({ tag, subscriptionId }: Subscriber, entryIds: readonly 
  * and first attempts came in order.
  */
 async function expectNothingLost(total: number): Promise<void> {
-  await eventually('nothing is due, unread, waiting or to be tried again', async () => {
-    for (const { tag } of subscribers) {
-      const indexes = [ttlIndexKey(tag), lanesKey(tag), retryingKey(tag), outcomesKey(tag)];
-      const counts = await Promise.all(indexes.map((key) => stored.redis.exists(key)));
-      const waiting = indexes.filter((_key, index) => counts[index] === 1);
-      const [, , , , , , , , , , , lag] = ((await stored.redis.xinfo('GROUPS', eventLogKey(tag))) as unknown[][])[0] ?? [];
-      if (waiting.length > 0 || lag !== 0) {
-        throw new Error(`${tag}: ${waiting.join(', ')} not empty, lag ${String(lag)}`);
+  await eventually(
+    'nothing is due, unread, waiting or to be tried again',
+    async () => {
+      for (const { tag } of subscribers) {
+        const indexes = [ttlIndexKey(tag), lanesKey(tag), retryingKey(tag), outcomesKey(tag)];
+        const counts = await Promise.all(indexes.map((key) => stored.redis.exists(key)));
+        const waiting = indexes.filter((_key, index) => counts[index] === 1);
+        const [, , , , , , , , , , , lag] =
+          ((await stored.redis.xinfo('GROUPS', eventLogKey(tag))) as unknown[][])[0] ?? [];
+        if (waiting.length > 0 || lag !== 0) {
+          throw new Error(`${tag}: ${waiting.join(', ')} not empty, lag ${String(lag)}`);
+        }
       }
-    }
-    return true;
-  }, 60_000, 100);
+      return true;
+    },
+    60_000,
+    100,
+  );
   let told = 0;
   let givenUp = 0;
   for (const one of subscribers) {
@@ -154,13 +217,22 @@ async function expectNothingLost(total: number): Promise<void> {
     told += events.length;
     expect(new Set(events.map(({ reservation }) => reservation)).size).toBe(events.length);
     const ids = events.map(({ entryId }) => eventIdOf({ partition: one.tag.slice(2, 4), entryId }));
-    const received = receiver.received.filter(({ path }) => path === `/${one.tenant}`).map(({ headers }) => headers['webhook-id']);
-    const ended = await statuses(one, events.map(({ entryId }) => entryId));
+    const received = receiver.received
+      .filter(({ path }) => path === `/${one.tenant}`)
+      .map(({ headers }) => headers['webhook-id']);
+    const ended = await statuses(
+      one,
+      events.map(({ entryId }) => entryId),
+    );
     const failed = events.filter((_event, index) => ended[index] === 'FAILED');
     expect(ended.filter((status) => status === 'SUCCESS').length + failed.length).toBe(events.length);
     expect(failed.length > 0 && !one.givesUp).toBe(false);
     expect((await deadLettersOf(one)).sort()).toEqual(
-      failed.map(({ entryId }) => deliveryIdOf({ partition: one.tag.slice(2, 4), ref: `${entryId}:${one.subscriptionId}` })).sort(),
+      failed
+        .map(({ entryId }) =>
+          deliveryIdOf({ partition: one.tag.slice(2, 4), ref: `${entryId}:${one.subscriptionId}` }),
+        )
+        .sort(),
     );
     givenUp += failed.length;
     // A set keeps the order of the first time.
@@ -218,7 +290,10 @@ describe('no event is lost and none is made up', () => {
       await delay(randomInt(20, 200));
       await redis.kill();
       await redis.restart();
-      await eventually('the connection of the test is back', async () => (await stored.redis.ping()) === 'PONG');
+      await eventually(
+        'the connection of the test is back',
+        async () => (await stored.redis.ping()) === 'PONG',
+      );
       total += await makeDue(400);
     }
     await expectNothingLost(total);

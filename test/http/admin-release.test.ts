@@ -1,6 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
 import { auditLogKey } from '../../src/redis/index.js';
-import { expectRefusal, expectStatus, newKey, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
+import {
+  expectRefusal,
+  expectStatus,
+  newKey,
+  type Answer,
+  type Json,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
 describe('an operator releases on behalf of a tenant', () => {
@@ -26,12 +33,29 @@ describe('an operator releases on behalf of a tenant', () => {
     const rows = await rowsOf(id);
     expect(rows).toHaveLength(1);
     expect(rows[0]).toMatchObject({
-      tenant_id: tenant.id, operation: 'releaseReservation', status: 200, resource_type: 'reservation', resource_id: id,
-      request_id: answer.headers.get('x-request-id'), trace_id: answer.headers.get('x-cycles-trace-id'),
-      metadata: { actor_type: 'admin_on_behalf_of', tenant_id: tenant.id, reason: '[INCIDENT_FORCE_RELEASE]', amount: '30', unit: 'TOKENS' },
+      tenant_id: tenant.id,
+      operation: 'releaseReservation',
+      status: 200,
+      resource_type: 'reservation',
+      resource_id: id,
+      request_id: answer.headers.get('x-request-id'),
+      trace_id: answer.headers.get('x-cycles-trace-id'),
+      metadata: {
+        actor_type: 'admin_on_behalf_of',
+        tenant_id: tenant.id,
+        reason: '[INCIDENT_FORCE_RELEASE]',
+        amount: '30',
+        unit: 'TOKENS',
+      },
     });
     expect(rows[0]).not.toHaveProperty('key_id');
-    expect(await on.holdfast.metric('cycles_reservations_release_total', { tenant: tenant.id, actor_type: 'admin_on_behalf_of', reason: 'OK' })).toBe(1);
+    expect(
+      await on.holdfast.metric('cycles_reservations_release_total', {
+        tenant: tenant.id,
+        actor_type: 'admin_on_behalf_of',
+        reason: 'OK',
+      }),
+    ).toBe(1);
   });
 
   test('a repetition is answered alike and adds no row', async () => {
@@ -57,7 +81,11 @@ describe('an operator releases on behalf of a tenant', () => {
   test('a tenant that releases for itself is no audit row, and a wrong admin key is refused beside a good API key', async () => {
     const { tenant, id } = await held();
     const path = `/v1/reservations/${id}/release`;
-    const wrong = { key: tenant.key, headers: { 'x-admin-api-key': 'wrong' }, body: { idempotency_key: newKey() } };
+    const wrong = {
+      key: tenant.key,
+      headers: { 'x-admin-api-key': 'wrong' },
+      body: { idempotency_key: newKey() },
+    };
     expectRefusal(await on.holdfast.call('POST', path, wrong), 401, 'UNAUTHORIZED');
     expectStatus(await on.holdfast.settle(tenant, 'release', id), 200);
     expect(await rowsOf(id)).toEqual([]);

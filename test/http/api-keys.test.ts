@@ -5,8 +5,16 @@ import { expectRefusal, expectStatus, type Answer, type Json } from '../support/
 import { useGovernance } from '../support/use-governance.js';
 
 const DEFAULT_PERMISSIONS = [
-  'reservations:create', 'reservations:commit', 'reservations:release', 'reservations:extend', 'reservations:list',
-  'balances:read', 'budgets:read', 'budgets:write', 'policies:read', 'policies:write',
+  'reservations:create',
+  'reservations:commit',
+  'reservations:release',
+  'reservations:extend',
+  'reservations:list',
+  'balances:read',
+  'budgets:read',
+  'budgets:write',
+  'policies:read',
+  'policies:write',
 ];
 const DAY_MS = 86_400_000;
 
@@ -15,8 +23,10 @@ describe('API keys', () => {
 
   const create = (tenantId: string, settings: Record<string, unknown> = {}): Promise<Answer> =>
     on.holdfast.admin('POST', '/v1/admin/api-keys', { tenant_id: tenantId, name: 'a key', ...settings });
-  const list = async (query: string): Promise<Json> => expectStatus(await on.holdfast.admin('GET', `/v1/admin/api-keys?${query}`), 200);
-  const revoke = (keyId: string, query = ''): Promise<Answer> => on.holdfast.admin('DELETE', `/v1/admin/api-keys/${keyId}${query}`);
+  const list = async (query: string): Promise<Json> =>
+    expectStatus(await on.holdfast.admin('GET', `/v1/admin/api-keys?${query}`), 200);
+  const revoke = (keyId: string, query = ''): Promise<Answer> =>
+    on.holdfast.admin('DELETE', `/v1/admin/api-keys/${keyId}${query}`);
 
   test('a new key shows its secret once, has ten permissions and lives for 90 days', async () => {
     const { id } = await on.holdfast.createTenant();
@@ -39,7 +49,9 @@ describe('API keys', () => {
   test('neither the secret nor its hash is stored where a list, a revocation or an event would show it', async () => {
     const { id } = await on.holdfast.createTenant();
     const { key_secret: secret, key_id: keyId } = expectStatus(await create(id), 201);
-    const hash = createHash('sha256').update(secret as string).digest('base64url');
+    const hash = createHash('sha256')
+      .update(secret as string)
+      .digest('base64url');
     const listed = (await on.holdfast.admin('GET', `/v1/admin/api-keys?tenant_id=${id}`)).text;
     const revoked = (await revoke(keyId)).text;
     const record = JSON.stringify(await on.stored.redis.hgetall(on.stored.apiKeyKey(keyId)));
@@ -67,7 +79,9 @@ describe('API keys', () => {
 
   test('scopes of a filter are kept in lower case, as scopes are', async () => {
     const { id } = await on.holdfast.createTenant();
-    expect(expectStatus(await create(id, { scope_filter: ['Workspace:Eng'] }), 201).scope_filter).toEqual(['workspace:eng']);
+    expect(expectStatus(await create(id, { scope_filter: ['Workspace:Eng'] }), 201).scope_filter).toEqual([
+      'workspace:eng',
+    ]);
   });
 
   test('an empty list of permissions stays one, also through a revocation', async () => {
@@ -75,13 +89,21 @@ describe('API keys', () => {
     const key = expectStatus(await create(id, { permissions: [], scope_filter: [] }), 201);
     expect(key.permissions).toEqual([]);
     expect(expectStatus(await revoke(key.key_id), 200)).toMatchObject({ permissions: [], scope_filter: [] });
-    expect((await list(`tenant_id=${id}&status=REVOKED`)).keys).toMatchObject([{ key_id: key.key_id, permissions: [], scope_filter: [] }]);
+    expect((await list(`tenant_id=${id}&status=REVOKED`)).keys).toMatchObject([
+      { key_id: key.key_id, permissions: [], scope_filter: [] },
+    ]);
   });
 
   test('an unknown permission is refused by its name, with all that are allowed, and the documentation lists them', async () => {
     const { id } = await on.holdfast.createTenant();
-    const { message } = expectRefusal(await create(id, { permissions: ['balances:read', 'reservations:fly'] }), 400, 'INVALID_REQUEST');
-    expect(message).toBe(`permissions: "reservations:fly" is no permission; allowed: ${PERMISSIONS.join(', ')}`);
+    const { message } = expectRefusal(
+      await create(id, { permissions: ['balances:read', 'reservations:fly'] }),
+      400,
+      'INVALID_REQUEST',
+    );
+    expect(message).toBe(
+      `permissions: "reservations:fly" is no permission; allowed: ${PERMISSIONS.join(', ')}`,
+    );
     const { paths } = (await on.holdfast.call('GET', '/openapi.json')).body;
     const { description } = paths['/v1/admin/api-keys'].post;
     expect(PERMISSIONS.filter((permission) => !description.includes(`- \`${permission}\`: `))).toEqual([]);
@@ -111,18 +133,31 @@ describe('API keys', () => {
     const { id } = await on.holdfast.createTenant();
     const { key_id: keyId } = expectStatus(await create(id, { permissions: ['balances:read'] }), 201);
     const revoked = expectStatus(await revoke(keyId, '?reason=leaked%20%26%20found'), 200);
-    expect(revoked).toMatchObject({ key_id: keyId, status: 'REVOKED', revoked_reason: 'leaked & found', revoked_at: expect.any(String) });
+    expect(revoked).toMatchObject({
+      key_id: keyId,
+      status: 'REVOKED',
+      revoked_reason: 'leaked & found',
+      revoked_at: expect.any(String),
+    });
     expectRefusal(await revoke(keyId), 409, 'KEY_REVOKED');
     const events = (await on.stored.events(id)).filter(({ fields }) => fields['key_id'] === keyId);
     expect(events.map(({ type }) => type)).toEqual(['api_key.created', 'api_key.revoked']);
-    expect(events[1]?.fields).toMatchObject({ previous_status: 'ACTIVE', new_status: 'REVOKED', permissions: '["balances:read"]', ac: 'admin' });
+    expect(events[1]?.fields).toMatchObject({
+      previous_status: 'ACTIVE',
+      new_status: 'REVOKED',
+      permissions: '["balances:read"]',
+      ac: 'admin',
+    });
   });
 
   test('of parallel revocations one wins', async () => {
     const { id } = await on.holdfast.createTenant();
     const { key_id: keyId } = expectStatus(await create(id), 201);
     const answers = await Promise.all(Array.from({ length: 10 }, () => revoke(keyId)));
-    expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array.from({ length: 9 }, () => 409)]);
+    expect(answers.map(({ status }) => status).sort()).toEqual([
+      200,
+      ...Array.from({ length: 9 }, () => 409),
+    ]);
   });
 
   test('a key id that was never issued is 404, whatever it looks like', async () => {
@@ -145,12 +180,18 @@ describe('API keys', () => {
     const { id } = await on.holdfast.createTenant();
     const { key_id: keyId } = expectStatus(await create(id), 201);
     await on.stored.redis.hset(on.stored.apiKeyKey(keyId), 'expires_at', '1700000000000');
-    expect((await list(`tenant_id=${id}&status=EXPIRED`)).keys).toMatchObject([{ key_id: keyId, status: 'EXPIRED' }]);
+    expect((await list(`tenant_id=${id}&status=EXPIRED`)).keys).toMatchObject([
+      { key_id: keyId, status: 'EXPIRED' },
+    ]);
     expect((await list(`tenant_id=${id}&status=ACTIVE`)).keys).toHaveLength(1);
   });
 
   test('an operator walks through the keys of all tenants, sorted and filtered', async () => {
-    const tenants = [await on.holdfast.createTenant(), await on.holdfast.createTenant(), await on.holdfast.createTenant()];
+    const tenants = [
+      await on.holdfast.createTenant(),
+      await on.holdfast.createTenant(),
+      await on.holdfast.createTenant(),
+    ];
     const mark = `walk-${tenants[0]?.id ?? ''}`;
     const made: string[] = [];
     for (const [index, tenant] of [...tenants, ...tenants].entries()) {
@@ -164,7 +205,9 @@ describe('API keys', () => {
       cursor = page.has_more === true ? `&cursor=${page.next_cursor}` : '';
     } while (cursor !== '');
     expect(seen).toEqual(made);
-    expect((await list(`search=${mark}&tenant_id=${tenants[1]?.id}`)).keys.map((key: Json) => key.key_id).sort()).toEqual([made[1], made[4]].sort());
+    expect(
+      (await list(`search=${mark}&tenant_id=${tenants[1]?.id}`)).keys.map((key: Json) => key.key_id).sort(),
+    ).toEqual([made[1], made[4]].sort());
     expect((await list('tenant_id=nobody-here')).keys).toEqual([]);
     expectStatus(await on.holdfast.admin('GET', '/v1/admin/api-keys?limit=2000'), 200);
     for (const query of ['sort_by=secret', 'status=odd', 'limit=-1', 'cursor=e30']) {

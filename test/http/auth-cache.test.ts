@@ -11,8 +11,15 @@ import { useGovernance } from '../support/use-governance.js';
 describe('the memory of API keys', () => {
   const on = useGovernance();
 
-  const lookUp = (tenant: TestTenant, key: string | undefined, headers: Record<string, string> = {}): Promise<Answer> =>
-    on.holdfast.call('GET', `/v1/admin/budgets/lookup?scope=tenant:${tenant.id}&unit=TOKENS`, { key, headers });
+  const lookUp = (
+    tenant: TestTenant,
+    key: string | undefined,
+    headers: Record<string, string> = {},
+  ): Promise<Answer> =>
+    on.holdfast.call('GET', `/v1/admin/budgets/lookup?scope=tenant:${tenant.id}&unit=TOKENS`, {
+      key,
+      headers,
+    });
 
   async function tenantWithBudget(settings: Record<string, unknown> = {}): Promise<TestTenant> {
     const tenant = await on.holdfast.createTenant(settings);
@@ -22,7 +29,10 @@ describe('the memory of API keys', () => {
 
   /** The key's id, which its secret does not tell. */
   async function keyIdOf(tenant: TestTenant): Promise<string> {
-    const { keys } = expectStatus(await on.holdfast.admin('GET', `/v1/admin/api-keys?tenant_id=${tenant.id}`), 200);
+    const { keys } = expectStatus(
+      await on.holdfast.admin('GET', `/v1/admin/api-keys?tenant_id=${tenant.id}`),
+      200,
+    );
     return keys[0].key_id as string;
   }
 
@@ -43,7 +53,9 @@ describe('the memory of API keys', () => {
     test('requests that arrive together share one lookup', async () => {
       const tenant = await tenantWithBudget();
       const before = await lookups();
-      const callers = await Promise.all(Array.from({ length: 50 }, () => Promise.resolve(verifier().verify(tenant.key))));
+      const callers = await Promise.all(
+        Array.from({ length: 50 }, () => Promise.resolve(verifier().verify(tenant.key))),
+      );
       expect(new Set(callers).size).toBe(1);
       expect((await lookups()) - before).toBe(1);
     });
@@ -90,11 +102,18 @@ describe('the memory of API keys', () => {
     test('a key that is revoked on one is refused there at once and on the other within a second', async () => {
       const tenant = await tenantWithBudget();
       for (const holdfast of [on.holdfast, other]) {
-        expectStatus(await holdfast.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: tenant.key }), 200);
+        expectStatus(
+          await holdfast.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: tenant.key }),
+          200,
+        );
       }
       expectStatus(await on.holdfast.admin('DELETE', `/v1/admin/api-keys/${await keyIdOf(tenant)}`), 200);
       expectRefusal(await on.holdfast.reserve(tenant, 1), 401, 'UNAUTHORIZED');
-      await eventually('the other instance refuses', async () => (await other.reserve(tenant, 0)).status === 401, 1000);
+      await eventually(
+        'the other instance refuses',
+        async () => (await other.reserve(tenant, 0)).status === 401,
+        1000,
+      );
     });
 
     test('the announcement alone makes the other one forget', async () => {
@@ -117,7 +136,11 @@ describe('the memory of API keys', () => {
       const tenant = await tenantWithBudget();
       expectStatus(await other.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: tenant.key }), 200);
       await on.stored.redis.hset(on.stored.apiKeyKey(await keyIdOf(tenant)), 'status', 'REVOKED');
-      await eventually('the other instance refuses', async () => (await other.reserve(tenant, 0)).status === 401, 2000);
+      await eventually(
+        'the other instance refuses',
+        async () => (await other.reserve(tenant, 0)).status === 401,
+        2000,
+      );
     });
   });
 });
@@ -132,7 +155,8 @@ describe('authentication without Redis', () => {
     const probe = connectTo(server.url);
     try {
       const subscriber = made.mock.results[0]?.value as Redis;
-      const isHeard = async (): Promise<boolean> => ((await probe.pubsub('NUMSUB', keyRevokedChannel())) as [string, number])[1] === 1;
+      const isHeard = async (): Promise<boolean> =>
+        ((await probe.pubsub('NUMSUB', keyRevokedChannel())) as [string, number])[1] === 1;
       await eventually('it listens', isHeard);
       expect(await probe.call('CLIENT', 'KILL', 'TYPE', 'pubsub')).toBe(1);
       await eventually('it listens again', isHeard);

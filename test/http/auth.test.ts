@@ -3,7 +3,15 @@ import { describe, expect, test } from '@jest/globals';
 import { AdminKey, hashOfSecret } from '../../src/auth/index.js';
 import type { HoldfastConfig } from '../../src/config/index.js';
 import { apiKeyHashKey } from '../../src/redis/index.js';
-import { ADMIN_API_KEY, expectRefusal, expectStatus, Holdfast, newKey, type Answer, type TestTenant } from '../support/holdfast.js';
+import {
+  ADMIN_API_KEY,
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  newKey,
+  type Answer,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { startStore } from '../support/store.js';
 import { StoredRecords } from '../support/stored-records.js';
 import { useGovernance } from '../support/use-governance.js';
@@ -24,8 +32,15 @@ const WELL_FORMED = `cyc_live_00${'a'.repeat(43)}`;
 describe('authentication', () => {
   const on = useGovernance({ modules: [ForgottenModule] });
 
-  const lookUp = (tenant: TestTenant, key: string | undefined, headers: Record<string, string> = {}): Promise<Answer> =>
-    on.holdfast.call('GET', `/v1/admin/budgets/lookup?scope=tenant:${tenant.id}&unit=TOKENS`, { key, headers });
+  const lookUp = (
+    tenant: TestTenant,
+    key: string | undefined,
+    headers: Record<string, string> = {},
+  ): Promise<Answer> =>
+    on.holdfast.call('GET', `/v1/admin/budgets/lookup?scope=tenant:${tenant.id}&unit=TOKENS`, {
+      key,
+      headers,
+    });
 
   async function tenantWithBudget(settings: Record<string, unknown> = {}): Promise<TestTenant> {
     const tenant = await on.holdfast.createTenant(settings);
@@ -35,7 +50,10 @@ describe('authentication', () => {
 
   /** The key's id, which its secret does not tell. */
   async function keyIdOf(tenant: TestTenant): Promise<string> {
-    const { keys } = expectStatus(await on.holdfast.admin('GET', `/v1/admin/api-keys?tenant_id=${tenant.id}`), 200);
+    const { keys } = expectStatus(
+      await on.holdfast.admin('GET', `/v1/admin/api-keys?tenant_id=${tenant.id}`),
+      200,
+    );
     return keys[0].key_id as string;
   }
 
@@ -54,7 +72,14 @@ describe('authentication', () => {
       expectStatus(await on.holdfast.admin('DELETE', `/v1/admin/api-keys/${await keyIdOf(revoked)}`), 200);
       const expired = await tenantWithBudget();
       await on.stored.redis.hset(on.stored.apiKeyKey(await keyIdOf(expired)), 'expires_at', '1700000000000');
-      const malformed = ['odd', `${WELL_FORMED}a`, 'cyc_live_zz', `cyc_live_ff${'a'.repeat(43)}`, '{p00}kh:x', '*'];
+      const malformed = [
+        'odd',
+        `${WELL_FORMED}a`,
+        'cyc_live_zz',
+        `cyc_live_ff${'a'.repeat(43)}`,
+        '{p00}kh:x',
+        '*',
+      ];
       const seen = new Set<string>();
       for (const key of [undefined, '', '  ', ...malformed, WELL_FORMED, revoked.key, expired.key]) {
         const answer = await on.holdfast.call('POST', '/v1/reservations', { key, body: {} });
@@ -69,7 +94,11 @@ describe('authentication', () => {
     test('a wrong secret that starts like a revoked one is no different from any other', async () => {
       const tenant = await tenantWithBudget();
       expectStatus(await on.holdfast.admin('DELETE', `/v1/admin/api-keys/${await keyIdOf(tenant)}`), 200);
-      const { message } = expectRefusal(await lookUp(tenant, tenant.key.slice(0, 15).padEnd(tenant.key.length, 'x')), 401, 'UNAUTHORIZED');
+      const { message } = expectRefusal(
+        await lookUp(tenant, tenant.key.slice(0, 15).padEnd(tenant.key.length, 'x')),
+        401,
+        'UNAUTHORIZED',
+      );
       expect(message).toBe(expectRefusal(await lookUp(tenant, undefined), 401, 'UNAUTHORIZED').message);
     });
 
@@ -77,7 +106,9 @@ describe('authentication', () => {
       const before = await on.holdfast.metric('holdfast_auth_failures_total', { reason: 'unknown_key' });
       await on.holdfast.call('GET', '/v1/balances', { key: WELL_FORMED });
       await on.holdfast.call('GET', '/v1/balances', { key: WELL_FORMED });
-      expect(await on.holdfast.metric('holdfast_auth_failures_total', { reason: 'unknown_key' })).toBe(before + 2);
+      expect(await on.holdfast.metric('holdfast_auth_failures_total', { reason: 'unknown_key' })).toBe(
+        before + 2,
+      );
     });
 
     test('a suspended tenant is locked out, and let in again when it is reactivated', async () => {
@@ -98,10 +129,22 @@ describe('authentication', () => {
     });
 
     test.each<[string, (stored: StoredRecords, keyId: string, secret: string) => Promise<unknown>]>([
-      ['its status is unknown', (stored, keyId) => stored.redis.hset(stored.apiKeyKey(keyId), 'status', 'ODD')],
-      ['its expiry is no number', (stored, keyId) => stored.redis.hset(stored.apiKeyKey(keyId), 'expires_at', 'soon')],
-      ['its permissions are no list', (stored, keyId) => stored.redis.hset(stored.apiKeyKey(keyId), 'permissions', '{}')],
-      ['its scope filter is cut off', (stored, keyId) => stored.redis.hset(stored.apiKeyKey(keyId), 'scope_filter', '["wor')],
+      [
+        'its status is unknown',
+        (stored, keyId) => stored.redis.hset(stored.apiKeyKey(keyId), 'status', 'ODD'),
+      ],
+      [
+        'its expiry is no number',
+        (stored, keyId) => stored.redis.hset(stored.apiKeyKey(keyId), 'expires_at', 'soon'),
+      ],
+      [
+        'its permissions are no list',
+        (stored, keyId) => stored.redis.hset(stored.apiKeyKey(keyId), 'permissions', '{}'),
+      ],
+      [
+        'its scope filter is cut off',
+        (stored, keyId) => stored.redis.hset(stored.apiKeyKey(keyId), 'scope_filter', '["wor'),
+      ],
       ['it is gone', (stored, keyId) => stored.redis.del(stored.apiKeyKey(keyId))],
       ['it is no hash', (stored, keyId) => stored.redis.set(stored.apiKeyKey(keyId), 'x')],
       [
@@ -118,7 +161,10 @@ describe('authentication', () => {
       const stored = new StoredRecords(redis.url);
       try {
         const { id } = await holdfast.createTenant();
-        const made = expectStatus(await holdfast.admin('POST', '/v1/admin/api-keys', { tenant_id: id, name: 'n' }), 201);
+        const made = expectStatus(
+          await holdfast.admin('POST', '/v1/admin/api-keys', { tenant_id: id, name: 'n' }),
+          201,
+        );
         await damage(stored, made.key_id as string, made.key_secret as string);
         const answer = await holdfast.call('GET', '/v1/balances', { key: made.key_secret as string });
         expectRefusal(answer, 500, 'INTERNAL_ERROR');
@@ -145,9 +191,17 @@ describe('authentication', () => {
       const answers: [Promise<Answer>, string, string][] = [
         [on.holdfast.reserve({ ...tenant, key }, 1), 'FORBIDDEN', 'reservations:create'],
         [on.holdfast.call('GET', '/v1/balances?tenant=' + tenant.id, { key }), 'FORBIDDEN', 'balances:read'],
-        [on.holdfast.commit({ ...tenant, key }, 'rsv_000000000000000000', 1), 'FORBIDDEN', 'reservations:commit'],
+        [
+          on.holdfast.commit({ ...tenant, key }, 'rsv_000000000000000000', 1),
+          'FORBIDDEN',
+          'reservations:commit',
+        ],
         [lookUp(tenant, key), 'INSUFFICIENT_PERMISSIONS', 'budgets:read'],
-        [on.holdfast.call('POST', '/v1/admin/budgets', { key, body: budgetBody(tenant, '/app:x') }), 'INSUFFICIENT_PERMISSIONS', 'budgets:write'],
+        [
+          on.holdfast.call('POST', '/v1/admin/budgets', { key, body: budgetBody(tenant, '/app:x') }),
+          'INSUFFICIENT_PERMISSIONS',
+          'budgets:write',
+        ],
       ];
       for (const [promise, code, permission] of answers) {
         const answer = await promise;
@@ -171,7 +225,9 @@ describe('authentication', () => {
 
     test('no API key opens what is for operators only', async () => {
       const tenant = await on.holdfast.createTenant();
-      const key = await on.holdfast.createKey(tenant.id, { permissions: ['admin:read', 'admin:write', 'admin:tenants:read'] });
+      const key = await on.holdfast.createKey(tenant.id, {
+        permissions: ['admin:read', 'admin:write', 'admin:tenants:read'],
+      });
       for (const path of ['/v1/admin/tenants', `/v1/admin/tenants/${tenant.id}`, '/v1/admin/api-keys']) {
         expectRefusal(await on.holdfast.call('GET', path, { key }), 401, 'UNAUTHORIZED');
       }
@@ -188,7 +244,9 @@ describe('authentication', () => {
       const reserve = (filter: string[], subject: Record<string, string>): Promise<Answer> =>
         on.holdfast
           .createKey(tenant.id, { scope_filter: filter })
-          .then((key) => on.holdfast.reserve({ ...tenant, key }, 1, { subject: { tenant: tenant.id, ...subject } }));
+          .then((key) =>
+            on.holdfast.reserve({ ...tenant, key }, 1, { subject: { tenant: tenant.id, ...subject } }),
+          );
       expectStatus(await reserve([`tenant:${tenant.id}/agent:a`], { agent: 'A' }), 200);
       expectRefusal(await reserve([`tenant:${tenant.id}/agent:a`], { agent: 'b' }), 403, 'FORBIDDEN');
       expectRefusal(await reserve([`tenant:${tenant.id}/agent:a`], { agent: 'a2' }), 403, 'FORBIDDEN');
@@ -205,15 +263,23 @@ describe('authentication', () => {
       const create = (below: string): Promise<Answer> =>
         on.holdfast.call('POST', '/v1/admin/budgets', {
           key,
-          body: { scope: `tenant:${tenant.id}${below}`, unit: 'TOKENS', allocated: { unit: 'TOKENS', amount: 1 } },
+          body: {
+            scope: `tenant:${tenant.id}${below}`,
+            unit: 'TOKENS',
+            allocated: { unit: 'TOKENS', amount: 1 },
+          },
         });
       expectStatus(await create('/workspace:eng/app:x'), 201);
       expectRefusal(await create('/workspace:ops'), 403, 'INSUFFICIENT_PERMISSIONS');
       expectRefusal(await lookUp(tenant, key), 403, 'INSUFFICIENT_PERMISSIONS');
-      const fund = await on.holdfast.call('POST', `/v1/admin/budgets/fund?scope=tenant:${tenant.id}&unit=TOKENS`, {
-        key,
-        body: { operation: 'CREDIT', amount: { unit: 'TOKENS', amount: 1 }, idempotency_key: newKey() },
-      });
+      const fund = await on.holdfast.call(
+        'POST',
+        `/v1/admin/budgets/fund?scope=tenant:${tenant.id}&unit=TOKENS`,
+        {
+          key,
+          body: { operation: 'CREDIT', amount: { unit: 'TOKENS', amount: 1 }, idempotency_key: newKey() },
+        },
+      );
       expectRefusal(fund, 403, 'INSUFFICIENT_PERMISSIONS');
       const { ledgers } = expectStatus(await on.holdfast.call('GET', '/v1/admin/budgets', { key }), 200);
       expect(ledgers).toMatchObject([{ scope: `tenant:${tenant.id}/workspace:eng/app:x` }]);
@@ -223,15 +289,28 @@ describe('authentication', () => {
   describe('the admin key', () => {
     test('missing and wrong ones get a 401 that never names the header of API keys', async () => {
       const tenant = await on.holdfast.createTenant();
-      for (const headers of [{}, { 'x-admin-api-key': '' }, { 'x-admin-api-key': 'wrong' }, { 'x-admin-api-key': `${ADMIN_API_KEY}x` }]) {
-        const { message } = expectRefusal(await on.holdfast.call('GET', '/v1/admin/tenants', { key: tenant.key, headers }), 401, 'UNAUTHORIZED');
+      for (const headers of [
+        {},
+        { 'x-admin-api-key': '' },
+        { 'x-admin-api-key': 'wrong' },
+        { 'x-admin-api-key': `${ADMIN_API_KEY}x` },
+      ]) {
+        const { message } = expectRefusal(
+          await on.holdfast.call('GET', '/v1/admin/tenants', { key: tenant.key, headers }),
+          401,
+          'UNAUTHORIZED',
+        );
         expect(message).not.toMatch(/cycles-api-key/i);
       }
     });
 
     test('a wrong one is refused even beside a valid API key, and a right one wins over a wrong API key', async () => {
       const tenant = await tenantWithBudget();
-      const { message } = expectRefusal(await lookUp(tenant, tenant.key, { 'x-admin-api-key': 'wrong' }), 401, 'UNAUTHORIZED');
+      const { message } = expectRefusal(
+        await lookUp(tenant, tenant.key, { 'x-admin-api-key': 'wrong' }),
+        401,
+        'UNAUTHORIZED',
+      );
       expect(message).not.toMatch(/cycles-api-key/i);
       expectStatus(await lookUp(tenant, 'wrong', { 'x-admin-api-key': ADMIN_API_KEY }), 200);
       expectStatus(await lookUp(tenant, tenant.key, { 'x-admin-api-key': '' }), 200);
@@ -241,7 +320,11 @@ describe('authentication', () => {
       const tenant = await tenantWithBudget();
       expectRefusal(await on.holdfast.reserve({ ...tenant, key: '' }, 1), 401, 'UNAUTHORIZED');
       const headers = { 'x-admin-api-key': ADMIN_API_KEY };
-      expectRefusal(await on.holdfast.call('POST', '/v1/reservations', { headers, body: {} }), 401, 'UNAUTHORIZED');
+      expectRefusal(
+        await on.holdfast.call('POST', '/v1/reservations', { headers, body: {} }),
+        401,
+        'UNAUTHORIZED',
+      );
     });
 
     test('a server without one says so as its own mistake', () => {

@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { expectRefusal, expectStatus, Holdfast, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
+import {
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  type Answer,
+  type Json,
+  type TestTenant,
+} from '../support/holdfast.js';
 
 let holdfast: Holdfast;
 let tenant: TestTenant;
@@ -7,7 +14,14 @@ let tenant: TestTenant;
 beforeAll(async () => {
   holdfast = await Holdfast.start();
   tenant = await holdfast.createTenant();
-  for (const below of ['', '/workspace:prod', '/workspace:prod/agent:bot', '/workspace:prod/agent:bot2', '/agent:bot', '/agent:bot/toolset:t']) {
+  for (const below of [
+    '',
+    '/workspace:prod',
+    '/workspace:prod/agent:bot',
+    '/workspace:prod/agent:bot2',
+    '/agent:bot',
+    '/agent:bot/toolset:t',
+  ]) {
     await holdfast.createBudget(tenant, below, 100);
   }
   await holdfast.createBudget(tenant, '', 50, { unit: 'CREDITS' });
@@ -19,7 +33,9 @@ afterAll(async () => {
 
 async function paths(query: string): Promise<string[]> {
   const body = expectStatus(await holdfast.call('GET', `/v1/balances?${query}`, { key: tenant.key }), 200);
-  return body.balances.map((balance: Json) => `${balance.scope_path.slice(`tenant:${tenant.id}`.length)} ${balance.remaining.unit}`);
+  return body.balances.map(
+    (balance: Json) => `${balance.scope_path.slice(`tenant:${tenant.id}`.length)} ${balance.remaining.unit}`,
+  );
 }
 
 describe('balances over the wire', () => {
@@ -38,15 +54,31 @@ describe('balances over the wire', () => {
     const other = await holdfast.createTenant();
     const overdraft = { overdraft_limit: { unit: 'TOKENS', amount: 5 } };
     await holdfast.createBudget(other, '', 10, overdraft);
-    const read = async (): Promise<Json> => expectStatus(await holdfast.call('GET', `/v1/balances?tenant=${other.id}`, { key: other.key }), 200).balances[0];
+    const read = async (): Promise<Json> =>
+      expectStatus(await holdfast.call('GET', `/v1/balances?tenant=${other.id}`, { key: other.key }), 200)
+        .balances[0];
     const always = ['allocated', 'remaining', 'reserved', 'scope', 'scope_path', 'spent'];
     expect(Object.keys(await read()).sort()).toEqual([...always, 'overdraft_limit'].sort());
-    const { reservation_id: id } = expectStatus(await holdfast.reserve(other, 1, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }), 200);
+    const { reservation_id: id } = expectStatus(
+      await holdfast.reserve(other, 1, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }),
+      200,
+    );
     expectStatus(await holdfast.commit(other, id, 14), 200);
-    expect(await read()).toMatchObject({ remaining: { amount: -4 }, debt: { unit: 'TOKENS', amount: 4 }, overdraft_limit: { unit: 'TOKENS', amount: 5 } });
+    expect(await read()).toMatchObject({
+      remaining: { amount: -4 },
+      debt: { unit: 'TOKENS', amount: 4 },
+      overdraft_limit: { unit: 'TOKENS', amount: 5 },
+    });
     const none = { overdraft_limit: { unit: 'TOKENS', amount: 2 } };
-    expectStatus(await holdfast.admin('PATCH', `/v1/admin/budgets?scope=tenant:${other.id}&unit=TOKENS`, none), 200);
-    expect(await read()).toMatchObject({ debt: { amount: 4 }, overdraft_limit: { amount: 2 }, is_over_limit: true });
+    expectStatus(
+      await holdfast.admin('PATCH', `/v1/admin/budgets?scope=tenant:${other.id}&unit=TOKENS`, none),
+      200,
+    );
+    expect(await read()).toMatchObject({
+      debt: { amount: 4 },
+      overdraft_limit: { amount: 2 },
+      is_over_limit: true,
+    });
   });
 
   test('include what lies below when asked', async () => {
@@ -64,7 +96,10 @@ describe('balances over the wire', () => {
     let pages = 0;
     do {
       const query = `tenant=${tenant.id}&include_children=true&limit=2${cursor === '' ? '' : `&cursor=${cursor}`}`;
-      const body = expectStatus(await holdfast.call('GET', `/v1/balances?${query}`, { key: tenant.key }), 200);
+      const body = expectStatus(
+        await holdfast.call('GET', `/v1/balances?${query}`, { key: tenant.key }),
+        200,
+      );
       expect(body.has_more).toBe('next_cursor' in body);
       found.push(...body.balances.map((balance: Json) => `${balance.scope_path} ${balance.remaining.unit}`));
       cursor = body.next_cursor ?? '';
@@ -72,40 +107,80 @@ describe('balances over the wire', () => {
     } while (cursor !== '' && pages < 10);
     expect(pages).toBe(4);
     expect(new Set(found).size).toBe(7);
-    const first = await holdfast.call('GET', `/v1/balances?tenant=${tenant.id}&include_children=true&limit=1`, { key: tenant.key });
+    const first = await holdfast.call(
+      'GET',
+      `/v1/balances?tenant=${tenant.id}&include_children=true&limit=1`,
+      { key: tenant.key },
+    );
     const foreign = `/v1/balances?agent=bot&limit=1&cursor=${first.body.next_cursor}`;
-    expect(expectRefusal(await holdfast.call('GET', foreign, { key: tenant.key }), 400, 'INVALID_REQUEST').message).toContain('cursor');
+    expect(
+      expectRefusal(await holdfast.call('GET', foreign, { key: tenant.key }), 400, 'INVALID_REQUEST').message,
+    ).toContain('cursor');
   });
 
   test('need a subject, of the own tenant', async () => {
     expectRefusal(await holdfast.call('GET', '/v1/balances', { key: tenant.key }), 400, 'INVALID_REQUEST');
-    expectRefusal(await holdfast.call('GET', '/v1/balances?tenant=other', { key: tenant.key }), 403, 'FORBIDDEN');
+    expectRefusal(
+      await holdfast.call('GET', '/v1/balances?tenant=other', { key: tenant.key }),
+      403,
+      'FORBIDDEN',
+    );
   });
 
-  test.each(['limit=0', 'limit=201', 'limit=x', 'include_children=maybe', 'agent=a/b'])('refuse %s', async (query) => {
-    const answer = await holdfast.call('GET', `/v1/balances?tenant=${tenant.id}&${query}`, { key: tenant.key });
-    expect(expectRefusal(answer, 400, 'INVALID_REQUEST').message).toContain(query.split('=')[0]);
-  });
+  test.each(['limit=0', 'limit=201', 'limit=x', 'include_children=maybe', 'agent=a/b'])(
+    'refuse %s',
+    async (query) => {
+      const answer = await holdfast.call('GET', `/v1/balances?tenant=${tenant.id}&${query}`, {
+        key: tenant.key,
+      });
+      expect(expectRefusal(answer, 400, 'INVALID_REQUEST').message).toContain(query.split('=')[0]);
+    },
+  );
 
   test('show a confined key only its own scopes', async () => {
     const key = await holdfast.createKey(tenant.id, { scope_filter: ['workspace:prod/agent:bot'] });
-    const answer = await holdfast.call('GET', `/v1/balances?tenant=${tenant.id}&include_children=true`, { key });
-    expect(answer.body.balances.map((balance: Json) => balance.scope_path)).toEqual([`tenant:${tenant.id}/workspace:prod/agent:bot`]);
+    const answer = await holdfast.call('GET', `/v1/balances?tenant=${tenant.id}&include_children=true`, {
+      key,
+    });
+    expect(answer.body.balances.map((balance: Json) => balance.scope_path)).toEqual([
+      `tenant:${tenant.id}/workspace:prod/agent:bot`,
+    ]);
   });
 });
 
 describe('the governance view of balances', () => {
-  const ask = (query: string, key = tenant.key): Promise<Answer> => holdfast.call('GET', `/v1/balances?${query}`, { key });
+  const ask = (query: string, key = tenant.key): Promise<Answer> =>
+    holdfast.call('GET', `/v1/balances?${query}`, { key });
   const scopes = async (query: string, key = tenant.key): Promise<string[]> =>
-    expectStatus(await ask(query, key), 200).balances.map(({ scope, unit }: Json) => `${scope.slice(`tenant:${tenant.id}`.length)} ${unit}`);
+    expectStatus(await ask(query, key), 200).balances.map(
+      ({ scope, unit }: Json) => `${scope.slice(`tenant:${tenant.id}`.length)} ${unit}`,
+    );
 
   test('is asked for by one of its filters, and shows whole ledgers in the order of their scopes', async () => {
-    const { balances, has_more: hasMore } = expectStatus(await ask(`scope_prefix=tenant:${tenant.id}/workspace:prod`), 200);
+    const { balances, has_more: hasMore } = expectStatus(
+      await ask(`scope_prefix=tenant:${tenant.id}/workspace:prod`),
+      200,
+    );
     expect(hasMore).toBe(false);
-    expect(balances.map(({ scope }: Json) => scope)).toEqual(['', '/agent:bot', '/agent:bot2'].map((below) => `tenant:${tenant.id}/workspace:prod${below}`));
-    const { ledgers } = expectStatus(await holdfast.call('GET', `/v1/admin/budgets?scope_prefix=tenant:${tenant.id}/workspace:prod&sort_by=scope&sort_dir=asc`, { key: tenant.key }), 200);
+    expect(balances.map(({ scope }: Json) => scope)).toEqual(
+      ['', '/agent:bot', '/agent:bot2'].map((below) => `tenant:${tenant.id}/workspace:prod${below}`),
+    );
+    const { ledgers } = expectStatus(
+      await holdfast.call(
+        'GET',
+        `/v1/admin/budgets?scope_prefix=tenant:${tenant.id}/workspace:prod&sort_by=scope&sort_dir=asc`,
+        { key: tenant.key },
+      ),
+      200,
+    );
     expect(balances).toEqual(ledgers);
-    expect(balances[0]).toMatchObject({ ledger_id: expect.any(String), debt: { amount: 0 }, overdraft_limit: { amount: 0 }, is_over_limit: false, status: 'ACTIVE' });
+    expect(balances[0]).toMatchObject({
+      ledger_id: expect.any(String),
+      debt: { amount: 0 },
+      overdraft_limit: { amount: 0 },
+      is_over_limit: false,
+      status: 'ACTIVE',
+    });
   });
 
   test('is filtered by unit and walked page by page', async () => {
@@ -113,9 +188,13 @@ describe('the governance view of balances', () => {
     const all = await scopes(`tenant_id=${tenant.id}`);
     expect(all).toHaveLength(7);
     const walked: string[] = [];
-    for (let cursor = ''; ; ) {
+    for (let cursor = ''; ;) {
       const page = expectStatus(await ask(`tenant_id=${tenant.id}&limit=3${cursor}`), 200);
-      walked.push(...page.balances.map(({ scope, unit }: Json) => `${scope.slice(`tenant:${tenant.id}`.length)} ${unit}`));
+      walked.push(
+        ...page.balances.map(
+          ({ scope, unit }: Json) => `${scope.slice(`tenant:${tenant.id}`.length)} ${unit}`,
+        ),
+      );
       if (page.has_more !== true) {
         break;
       }
@@ -128,13 +207,28 @@ describe('the governance view of balances', () => {
     expectRefusal(await ask('tenant_id=another'), 403, 'FORBIDDEN');
     const other = await holdfast.createTenant();
     expect(expectStatus(await ask(`scope_prefix=tenant:${tenant.id}`, other.key), 200).balances).toEqual([]);
-    expectRefusal(await ask('unit=TOKENS', await holdfast.createKey(tenant.id, { permissions: ['budgets:read'] })), 403, 'FORBIDDEN');
-    const confined = await holdfast.createKey(tenant.id, { permissions: ['balances:read'], scope_filter: ['workspace:prod'] });
-    expect(await scopes('unit=TOKENS', confined)).toEqual(['/workspace:prod TOKENS', '/workspace:prod/agent:bot TOKENS', '/workspace:prod/agent:bot2 TOKENS']);
+    expectRefusal(
+      await ask('unit=TOKENS', await holdfast.createKey(tenant.id, { permissions: ['budgets:read'] })),
+      403,
+      'FORBIDDEN',
+    );
+    const confined = await holdfast.createKey(tenant.id, {
+      permissions: ['balances:read'],
+      scope_filter: ['workspace:prod'],
+    });
+    expect(await scopes('unit=TOKENS', confined)).toEqual([
+      '/workspace:prod TOKENS',
+      '/workspace:prod/agent:bot TOKENS',
+      '/workspace:prod/agent:bot2 TOKENS',
+    ]);
   });
 
   test('is not mixed with the filters of the other view', async () => {
-    for (const query of ['unit=TOKENS&agent=bot', `tenant_id=${tenant.id}&tenant=${tenant.id}`, 'scope_prefix=x&include_children=true']) {
+    for (const query of [
+      'unit=TOKENS&agent=bot',
+      `tenant_id=${tenant.id}&tenant=${tenant.id}`,
+      'scope_prefix=x&include_children=true',
+    ]) {
       expect(expectRefusal(await ask(query), 400, 'INVALID_REQUEST').message).toContain('governance view');
     }
     expectRefusal(await ask('unit=EUR'), 400, 'INVALID_REQUEST');

@@ -6,12 +6,15 @@ describe('operators change budgets', () => {
   const on = useGovernance();
 
   const at = (tenant: TestTenant): string => `?scope=tenant:${tenant.id}&unit=TOKENS`;
-  const patch = (tenant: TestTenant, body: unknown): Promise<Answer> => on.holdfast.admin('PATCH', `/v1/admin/budgets${at(tenant)}`, body);
+  const patch = (tenant: TestTenant, body: unknown): Promise<Answer> =>
+    on.holdfast.admin('PATCH', `/v1/admin/budgets${at(tenant)}`, body);
   const turn = (verb: 'freeze' | 'unfreeze', tenant: TestTenant, body?: unknown): Promise<Answer> =>
     on.holdfast.admin('POST', `/v1/admin/budgets/${verb}${at(tenant)}`, body);
   const tokens = (amount: number): { unit: string; amount: number } => ({ unit: 'TOKENS', amount });
   const budgetEvents = async (tenant: TestTenant): Promise<string[]> =>
-    (await on.stored.events(tenant.id)).map(({ type }) => type).filter((type) => type.startsWith('budget.') && type !== 'budget.created');
+    (await on.stored.events(tenant.id))
+      .map(({ type }) => type)
+      .filter((type) => type.startsWith('budget.') && type !== 'budget.created');
 
   async function tenantWithBudget(more: Record<string, unknown> = {}): Promise<TestTenant> {
     const tenant = await on.holdfast.createTenant();
@@ -22,16 +25,33 @@ describe('operators change budgets', () => {
   /** A tenant whose budget of 100 owes 30 of at most 50. */
   async function tenantInDebt(): Promise<TestTenant> {
     const tenant = await tenantWithBudget({ overdraft_limit: tokens(50) });
-    const { reservation_id } = expectStatus(await on.holdfast.reserve(tenant, 100, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }), 200);
+    const { reservation_id } = expectStatus(
+      await on.holdfast.reserve(tenant, 100, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }),
+      200,
+    );
     expectStatus(await on.holdfast.commit(tenant, reservation_id as string, 130), 200);
     return tenant;
   }
 
   test('a patch changes what it names and leaves the rest', async () => {
     const tenant = await tenantWithBudget();
-    const body = expectStatus(await patch(tenant, { overdraft_limit: tokens(7), commit_overage_policy: 'REJECT', metadata: { a: 1 } }), 200);
-    expect(body).toMatchObject({ overdraft_limit: tokens(7), commit_overage_policy: 'REJECT', allocated: tokens(100), status: 'ACTIVE' });
-    expect(expectStatus(await patch(tenant, { overdraft_limit: tokens(9) }), 200)).toMatchObject({ commit_overage_policy: 'REJECT' });
+    const body = expectStatus(
+      await patch(tenant, {
+        overdraft_limit: tokens(7),
+        commit_overage_policy: 'REJECT',
+        metadata: { a: 1 },
+      }),
+      200,
+    );
+    expect(body).toMatchObject({
+      overdraft_limit: tokens(7),
+      commit_overage_policy: 'REJECT',
+      allocated: tokens(100),
+      status: 'ACTIVE',
+    });
+    expect(expectStatus(await patch(tenant, { overdraft_limit: tokens(9) }), 200)).toMatchObject({
+      commit_overage_policy: 'REJECT',
+    });
     expect(expectStatus(await patch(tenant, {}), 200).overdraft_limit).toEqual(tokens(9));
     expect(await budgetEvents(tenant)).toEqual(['budget.updated', 'budget.updated']);
     const { reservation_id } = expectStatus(await on.holdfast.reserve(tenant, 1), 200);
@@ -43,9 +63,21 @@ describe('operators change budgets', () => {
     expect(expectStatus(await patch(tenant, { overdraft_limit: tokens(20) }), 200).is_over_limit).toBe(true);
     expectRefusal(await on.holdfast.reserve(tenant, 0), 409, 'OVERDRAFT_LIMIT_EXCEEDED');
     expect(expectStatus(await patch(tenant, { overdraft_limit: tokens(30) }), 200).is_over_limit).toBe(false);
-    expectStatus(await on.holdfast.admin('POST', `/v1/admin/budgets/fund${at(tenant)}&tenant_id=${tenant.id}`, { operation: 'REPAY_DEBT', amount: tokens(30) }), 200);
+    expectStatus(
+      await on.holdfast.admin('POST', `/v1/admin/budgets/fund${at(tenant)}&tenant_id=${tenant.id}`, {
+        operation: 'REPAY_DEBT',
+        amount: tokens(30),
+      }),
+      200,
+    );
     const events = await budgetEvents(tenant);
-    expect(events.slice(-5)).toEqual(['budget.updated', 'budget.over_limit_entered', 'budget.updated', 'budget.over_limit_exited', 'budget.debt_repaid']);
+    expect(events.slice(-5)).toEqual([
+      'budget.updated',
+      'budget.over_limit_entered',
+      'budget.updated',
+      'budget.over_limit_exited',
+      'budget.debt_repaid',
+    ]);
   });
 
   test('without a limit, debt blocks as debt and not as a limit that is exceeded', async () => {
@@ -56,25 +88,38 @@ describe('operators change budgets', () => {
 
   test('a frozen budget takes no reservation, commit or funding, gives holds back, may be patched, and comes back', async () => {
     const tenant = await tenantWithBudget();
-    const [first, second] = [expectStatus(await on.holdfast.reserve(tenant, 10), 200), expectStatus(await on.holdfast.reserve(tenant, 10), 200)];
+    const [first, second] = [
+      expectStatus(await on.holdfast.reserve(tenant, 10), 200),
+      expectStatus(await on.holdfast.reserve(tenant, 10), 200),
+    ];
     expect(expectStatus(await turn('freeze', tenant, { reason: 'incident' }), 200).status).toBe('FROZEN');
     expectRefusal(await on.holdfast.reserve(tenant, 1), 409, 'BUDGET_FROZEN');
     expectRefusal(await on.holdfast.commit(tenant, first.reservation_id as string, 1), 409, 'BUDGET_FROZEN');
     expectStatus(await on.holdfast.settle(tenant, 'release', second.reservation_id as string), 200);
     const credit = { operation: 'CREDIT', amount: tokens(1), idempotency_key: newKey() };
-    expectRefusal(await on.holdfast.admin('POST', `/v1/admin/budgets/fund${at(tenant)}&tenant_id=${tenant.id}`, credit), 409, 'BUDGET_FROZEN');
+    expectRefusal(
+      await on.holdfast.admin('POST', `/v1/admin/budgets/fund${at(tenant)}&tenant_id=${tenant.id}`, credit),
+      409,
+      'BUDGET_FROZEN',
+    );
     expect(expectStatus(await patch(tenant, { overdraft_limit: tokens(1) }), 200).status).toBe('FROZEN');
     expectRefusal(await turn('freeze', tenant), 409, 'BUDGET_FROZEN');
     expect(expectStatus(await turn('unfreeze', tenant), 200).status).toBe('ACTIVE');
     expectStatus(await on.holdfast.commit(tenant, first.reservation_id as string, 1), 200);
-    expect(expectRefusal(await turn('unfreeze', tenant, {}), 409, 'DUPLICATE_RESOURCE').message).toContain('active already');
+    expect(expectRefusal(await turn('unfreeze', tenant, {}), 409, 'DUPLICATE_RESOURCE').message).toContain(
+      'active already',
+    );
     expect(await budgetEvents(tenant)).toEqual(['budget.frozen', 'budget.updated', 'budget.unfrozen']);
   });
 
   test('a closed budget and a closed tenant take no change', async () => {
     const tenant = await tenantWithBudget();
     await on.stored.redis.hset(on.stored.budgetKey(tenant.id), 'status', 'CLOSED');
-    for (const answer of [patch(tenant, { overdraft_limit: tokens(1) }), turn('freeze', tenant), turn('unfreeze', tenant)]) {
+    for (const answer of [
+      patch(tenant, { overdraft_limit: tokens(1) }),
+      turn('freeze', tenant),
+      turn('unfreeze', tenant),
+    ]) {
       expectRefusal(await answer, 409, 'BUDGET_CLOSED');
     }
     await on.stored.setTenantStatus(tenant.id, 'CLOSED');
@@ -86,8 +131,19 @@ describe('operators change budgets', () => {
 
   test('only operators may, and only a budget that there is', async () => {
     const tenant = await tenantWithBudget();
-    for (const [method, path] of [['PATCH', ''], ['POST', '/freeze'], ['POST', '/unfreeze']] as const) {
-      expectRefusal(await on.holdfast.call(method, `/v1/admin/budgets${path}${at(tenant)}`, { key: tenant.key, body: {} }), 401, 'UNAUTHORIZED');
+    for (const [method, path] of [
+      ['PATCH', ''],
+      ['POST', '/freeze'],
+      ['POST', '/unfreeze'],
+    ] as const) {
+      expectRefusal(
+        await on.holdfast.call(method, `/v1/admin/budgets${path}${at(tenant)}`, {
+          key: tenant.key,
+          body: {},
+        }),
+        401,
+        'UNAUTHORIZED',
+      );
       const missing = `/v1/admin/budgets${path}?scope=tenant:${tenant.id}/agent:x&unit=TOKENS`;
       expectRefusal(await on.holdfast.admin(method, missing, {}), 404, 'BUDGET_NOT_FOUND');
     }
@@ -103,6 +159,10 @@ describe('operators change budgets', () => {
   });
 
   test('a reason that is too long is refused', async () => {
-    expectRefusal(await turn('freeze', await tenantWithBudget(), { reason: 'r'.repeat(513) }), 400, 'INVALID_REQUEST');
+    expectRefusal(
+      await turn('freeze', await tenantWithBudget(), { reason: 'r'.repeat(513) }),
+      400,
+      'INVALID_REQUEST',
+    );
   });
 });

@@ -1,5 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
-import { expectRefusal, expectStatus, newKey, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
+import {
+  expectRefusal,
+  expectStatus,
+  newKey,
+  type Answer,
+  type Json,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
 const MAX = 9223372036854775807n;
@@ -9,14 +16,24 @@ describe('funding', () => {
 
   const rootOf = (tenant: TestTenant): string => `tenant:${tenant.id}`;
   const lookUp = (tenant: TestTenant, scope = rootOf(tenant), unit = 'TOKENS'): Promise<Answer> =>
-    on.holdfast.call('GET', `/v1/admin/budgets/lookup?scope=${encodeURIComponent(scope)}&unit=${unit}`, { key: tenant.key });
-  const credit = (tenant: TestTenant, amount: bigint | number, more: Record<string, unknown> = {}, query = ''): Promise<Answer> =>
+    on.holdfast.call('GET', `/v1/admin/budgets/lookup?scope=${encodeURIComponent(scope)}&unit=${unit}`, {
+      key: tenant.key,
+    });
+  const credit = (
+    tenant: TestTenant,
+    amount: bigint | number,
+    more: Record<string, unknown> = {},
+    query = '',
+  ): Promise<Answer> =>
     on.holdfast.call('POST', `/v1/admin/budgets/fund?scope=${rootOf(tenant)}&unit=TOKENS${query}`, {
       key: tenant.key,
       body: { operation: 'CREDIT', amount: { unit: 'TOKENS', amount }, idempotency_key: newKey(), ...more },
     });
 
-  async function fundedTenant(allocated: bigint | number = 100, more: Record<string, unknown> = {}): Promise<TestTenant> {
+  async function fundedTenant(
+    allocated: bigint | number = 100,
+    more: Record<string, unknown> = {},
+  ): Promise<TestTenant> {
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', allocated, more);
     return tenant;
@@ -42,19 +59,39 @@ describe('funding', () => {
     const event = (await on.stored.events(tenant.id)).at(-1);
     expect(event).toMatchObject({
       type: 'budget.funded',
-      fields: { operation: 'CREDIT', previous_remaining: '70', new_remaining: '120', reason: 'top-up', ac: 'api_key', new_reserved: '30' },
+      fields: {
+        operation: 'CREDIT',
+        previous_remaining: '70',
+        new_remaining: '120',
+        reason: 'top-up',
+        ac: 'api_key',
+        new_reserved: '30',
+      },
     });
   });
 
   test('pays outstanding debt first, and what was owed becomes spent', async () => {
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 100, { overdraft_limit: { unit: 'TOKENS', amount: 50 } });
-    const held = expectStatus(await on.holdfast.reserve(tenant, 100, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }), 200);
+    const held = expectStatus(
+      await on.holdfast.reserve(tenant, 100, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }),
+      200,
+    );
     expectStatus(await on.holdfast.commit(tenant, held.reservation_id, 130), 200);
     const first = expectStatus(await credit(tenant, 20), 200);
-    expect(first).toMatchObject({ previous_debt: { amount: 30 }, new_debt: { amount: 10 }, previous_remaining: { amount: -30 }, new_remaining: { amount: -10 } });
+    expect(first).toMatchObject({
+      previous_debt: { amount: 30 },
+      new_debt: { amount: 10 },
+      previous_remaining: { amount: -30 },
+      new_remaining: { amount: -10 },
+    });
     const second = expectStatus(await credit(tenant, 100), 200);
-    expect(second).toMatchObject({ new_debt: { amount: 0 }, new_remaining: { amount: 90 }, new_spent: { amount: 130 }, new_allocated: { amount: 220 } });
+    expect(second).toMatchObject({
+      new_debt: { amount: 0 },
+      new_remaining: { amount: 90 },
+      new_spent: { amount: 130 },
+      new_allocated: { amount: 220 },
+    });
   });
 
   test('with the same key is done once and answered alike, whatever happened meanwhile', async () => {
@@ -67,7 +104,9 @@ describe('funding', () => {
     const again = await credit(tenant, 5, { idempotency_key: key });
     expect(again.text).toBe(first.text);
     expect(expectStatus(await lookUp(tenant), 200).allocated.amount).toBe(106);
-    expect((await on.stored.events(tenant.id)).filter(({ type }) => type === 'budget.funded')).toHaveLength(2);
+    expect((await on.stored.events(tenant.id)).filter(({ type }) => type === 'budget.funded')).toHaveLength(
+      2,
+    );
   });
 
   test('with the same key and another payload is a mismatch', async () => {
@@ -75,7 +114,11 @@ describe('funding', () => {
     const key = newKey();
     expectStatus(await credit(tenant, 5, { idempotency_key: key }), 200);
     expectRefusal(await credit(tenant, 6, { idempotency_key: key }), 409, 'IDEMPOTENCY_MISMATCH');
-    expectRefusal(await credit(tenant, 5, { idempotency_key: key, reason: 'x' }), 409, 'IDEMPOTENCY_MISMATCH');
+    expectRefusal(
+      await credit(tenant, 5, { idempotency_key: key, reason: 'x' }),
+      409,
+      'IDEMPOTENCY_MISMATCH',
+    );
   });
 
   test('with one key on two scopes, units or tenants is done on each', async () => {
@@ -92,7 +135,9 @@ describe('funding', () => {
   test('twenty times in parallel with one key is done once', async () => {
     const tenant = await fundedTenant();
     const key = newKey();
-    const answers = await Promise.all(Array.from({ length: 20 }, () => credit(tenant, 5, { idempotency_key: key })));
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => credit(tenant, 5, { idempotency_key: key })),
+    );
     expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
     expect(expectStatus(await lookUp(tenant), 200).allocated.amount).toBe(105);
   });
@@ -100,7 +145,9 @@ describe('funding', () => {
   test('without an idempotency key is done every time', async () => {
     const tenant = await fundedTenant();
     for (const expected of [105, 110]) {
-      expect(expectStatus(await credit(tenant, 5, { idempotency_key: undefined }), 200).new_allocated.amount).toBe(expected);
+      expect(
+        expectStatus(await credit(tenant, 5, { idempotency_key: undefined }), 200).new_allocated.amount,
+      ).toBe(expected);
     }
   });
 
@@ -110,7 +157,9 @@ describe('funding', () => {
     expect(expectStatus(await credit(tenant, 10), 200).new_remaining.amount).toBe(MAX);
     expectRefusal(await credit(tenant, 1), 400, 'INVALID_REQUEST');
     expect(expectStatus(await lookUp(tenant), 200).remaining.amount).toBe(MAX);
-    expect((await on.stored.events(tenant.id)).filter(({ type }) => type === 'budget.funded')).toHaveLength(1);
+    expect((await on.stored.events(tenant.id)).filter(({ type }) => type === 'budget.funded')).toHaveLength(
+      1,
+    );
   });
 
   test('on a frozen or closed budget, or a closed tenant, is refused', async () => {
@@ -135,7 +184,11 @@ describe('funding', () => {
     const path = `/v1/admin/budgets/fund?scope=${rootOf(tenant)}&unit=TOKENS`;
     const body = { operation: 'CREDIT', amount: { unit: 'TOKENS', amount: 1 }, idempotency_key: newKey() };
     expectRefusal(await on.holdfast.admin('POST', path, body), 400, 'INVALID_REQUEST');
-    expectRefusal(await on.holdfast.admin('POST', `${path}&tenant_id=${other.id}`, body), 400, 'INVALID_REQUEST');
+    expectRefusal(
+      await on.holdfast.admin('POST', `${path}&tenant_id=${other.id}`, body),
+      400,
+      'INVALID_REQUEST',
+    );
     expectStatus(await on.holdfast.admin('POST', `${path}&tenant_id=${tenant.id}`, body), 200);
     expectStatus(await credit(tenant, 1, {}, `&tenant_id=${other.id}`), 200);
     expectRefusal(await on.holdfast.call('POST', path, { key: other.key, body }), 403, 'FORBIDDEN');
@@ -167,12 +220,25 @@ describe('funding', () => {
     for (const [operation, amount, more, allocated, remaining] of steps) {
       const key = newKey();
       const first = await credit(tenant, amount, { operation, idempotency_key: key, ...more });
-      expect(expectStatus(first, 200)).toMatchObject({ operation, new_allocated: { amount: allocated }, new_remaining: { amount: remaining } });
-      expect((await credit(tenant, amount, { operation, idempotency_key: key, ...more })).text).toBe(first.text);
+      expect(expectStatus(first, 200)).toMatchObject({
+        operation,
+        new_allocated: { amount: allocated },
+        new_remaining: { amount: remaining },
+      });
+      expect((await credit(tenant, amount, { operation, idempotency_key: key, ...more })).text).toBe(
+        first.text,
+      );
     }
-    const types = (await on.stored.events(tenant.id)).map(({ type }) => type).filter((type) => type.startsWith('budget.'));
+    const types = (await on.stored.events(tenant.id))
+      .map(({ type }) => type)
+      .filter((type) => type.startsWith('budget.'));
     expect(types).toEqual([
-      'budget.created', 'budget.debited', 'budget.reset', 'budget.reset_spent', 'budget.reset_spent', 'budget.debt_repaid',
+      'budget.created',
+      'budget.debited',
+      'budget.reset',
+      'budget.reset_spent',
+      'budget.reset_spent',
+      'budget.debt_repaid',
     ]);
   });
 

@@ -16,7 +16,11 @@ describe('lists of budgets', () => {
       const spent = [0, 2, 4, 8][index] as number;
       const debt = index === 3 ? 3 : 0;
       await on.stored.redis.hset(on.stored.budgetKey(tenant.id, path, index === 1 ? 'CREDITS' : 'TOKENS'), {
-        spent, remaining: 8 - spent - debt, debt, overdraft_limit: index === 3 ? 2 : 0, status: index === 2 ? 'FROZEN' : 'ACTIVE',
+        spent,
+        remaining: 8 - spent - debt,
+        debt,
+        overdraft_limit: index === 3 ? 2 : 0,
+        status: index === 2 ? 'FROZEN' : 'ACTIVE',
       });
     }
     return { tenant, scopes: below.map((path) => rootOf(tenant) + path) };
@@ -24,9 +28,14 @@ describe('lists of budgets', () => {
 
   async function walk(key: string | undefined, query: string): Promise<string[]> {
     const seen: string[] = [];
-    for (let cursor = ''; ; ) {
+    for (let cursor = ''; ;) {
       const path = `/v1/admin/budgets?${query}${cursor}`;
-      const page = expectStatus(key === undefined ? await on.holdfast.admin('GET', path) : await on.holdfast.call('GET', path, { key }), 200);
+      const page = expectStatus(
+        key === undefined
+          ? await on.holdfast.admin('GET', path)
+          : await on.holdfast.call('GET', path, { key }),
+        200,
+      );
       seen.push(...page.ledgers.map((ledger: Json) => ledger.scope));
       expect(page.has_more).toBe('next_cursor' in page);
       if (page.has_more === false) {
@@ -67,32 +76,57 @@ describe('lists of budgets', () => {
     for (const query of ['', 'tenant_id=', `tenant_id=${first.tenant.id}`]) {
       expect(new Set(await walk(first.tenant.key, query))).toEqual(new Set(first.scopes));
     }
-    expectRefusal(await on.holdfast.call('GET', `/v1/admin/budgets?tenant_id=${second.tenant.id}`, { key: first.tenant.key }), 403, 'FORBIDDEN');
+    expectRefusal(
+      await on.holdfast.call('GET', `/v1/admin/budgets?tenant_id=${second.tenant.id}`, {
+        key: first.tenant.key,
+      }),
+      403,
+      'FORBIDDEN',
+    );
     expect(await walk(undefined, `tenant_id=${second.tenant.id}&limit=3`)).toHaveLength(4);
     const all = await walk(undefined, 'limit=2000');
     expect(all).toEqual(expect.arrayContaining([...first.scopes, ...second.scopes]));
-    expect(new Set(await walk(undefined, `search=${second.tenant.id}&limit=1`))).toEqual(new Set(second.scopes));
+    expect(new Set(await walk(undefined, `search=${second.tenant.id}&limit=1`))).toEqual(
+      new Set(second.scopes),
+    );
   });
 
   test('more ledgers than one run of the script reads are all walked through once', async () => {
     const tenant = await on.holdfast.createTenant();
-    await Promise.all(Array.from({ length: 230 }, (_, index) => on.holdfast.createBudget(tenant, `/app:n${index}`, 1)));
+    await Promise.all(
+      Array.from({ length: 230 }, (_, index) => on.holdfast.createBudget(tenant, `/app:n${index}`, 1)),
+    );
     const seen = await walk(tenant.key, 'limit=2000');
     expect(seen).toHaveLength(230);
     expect(new Set(seen).size).toBe(230);
   });
 
   test.each([
-    'utilization_min=1.5', 'utilization_max=-1', 'utilization_min=x', 'utilization_min=0.6&utilization_max=0.5', 'over_limit=maybe',
-    'sort_by=colour', 'sort_dir=up', 'limit=0', 'unit=EUR', 'status=odd', 'cursor=odd', 'unit=TOKENS&unit=CREDITS',
+    'utilization_min=1.5',
+    'utilization_max=-1',
+    'utilization_min=x',
+    'utilization_min=0.6&utilization_max=0.5',
+    'over_limit=maybe',
+    'sort_by=colour',
+    'sort_dir=up',
+    'limit=0',
+    'unit=EUR',
+    'status=odd',
+    'cursor=odd',
+    'unit=TOKENS&unit=CREDITS',
   ])('%s is refused', async (query) => {
     expectRefusal(await on.holdfast.admin('GET', `/v1/admin/budgets?${query}`), 400, 'INVALID_REQUEST');
   });
 
   test("a cursor of one tenant's list is foreign to another tenant", async () => {
     const [first, second] = [await tenantWithLedgers(), await tenantWithLedgers()];
-    const page = expectStatus(await on.holdfast.call('GET', '/v1/admin/budgets?limit=1', { key: first.tenant.key }), 200);
-    const stolen = await on.holdfast.call('GET', `/v1/admin/budgets?limit=1&cursor=${page.next_cursor}`, { key: second.tenant.key });
+    const page = expectStatus(
+      await on.holdfast.call('GET', '/v1/admin/budgets?limit=1', { key: first.tenant.key }),
+      200,
+    );
+    const stolen = await on.holdfast.call('GET', `/v1/admin/budgets?limit=1&cursor=${page.next_cursor}`, {
+      key: second.tenant.key,
+    });
     expectRefusal(stolen, 400, 'INVALID_REQUEST');
   });
 });

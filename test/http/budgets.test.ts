@@ -1,5 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
-import { expectRefusal, expectStatus, newKey, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
+import {
+  expectRefusal,
+  expectStatus,
+  newKey,
+  type Answer,
+  type Json,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
 const MAX = 9223372036854775807n;
@@ -19,14 +26,24 @@ describe('budgets', () => {
   const createAsAdmin = (tenant: TestTenant, more: Record<string, unknown> = {}): Promise<Answer> =>
     on.holdfast.admin('POST', '/v1/admin/budgets', { tenant_id: tenant.id, ...bodyOf(tenant, more) });
   const lookUp = (tenant: TestTenant, scope = rootOf(tenant), unit = 'TOKENS'): Promise<Answer> =>
-    on.holdfast.call('GET', `/v1/admin/budgets/lookup?scope=${encodeURIComponent(scope)}&unit=${unit}`, { key: tenant.key });
-  const credit = (tenant: TestTenant, amount: bigint | number, more: Record<string, unknown> = {}, query = ''): Promise<Answer> =>
+    on.holdfast.call('GET', `/v1/admin/budgets/lookup?scope=${encodeURIComponent(scope)}&unit=${unit}`, {
+      key: tenant.key,
+    });
+  const credit = (
+    tenant: TestTenant,
+    amount: bigint | number,
+    more: Record<string, unknown> = {},
+    query = '',
+  ): Promise<Answer> =>
     on.holdfast.call('POST', `/v1/admin/budgets/fund?scope=${rootOf(tenant)}&unit=TOKENS${query}`, {
       key: tenant.key,
       body: { operation: 'CREDIT', amount: { unit: 'TOKENS', amount }, idempotency_key: newKey(), ...more },
     });
 
-  async function fundedTenant(allocated: bigint | number = 100, more: Record<string, unknown> = {}): Promise<TestTenant> {
+  async function fundedTenant(
+    allocated: bigint | number = 100,
+    more: Record<string, unknown> = {},
+  ): Promise<TestTenant> {
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', allocated, more);
     return tenant;
@@ -37,7 +54,12 @@ describe('budgets', () => {
       const tenant = await on.holdfast.createTenant();
       const amount = (value: number): Json => ({ unit: 'TOKENS', amount: value });
       const ledger = expectStatus(
-        await createAs(tenant, { overdraft_limit: amount(5), commit_overage_policy: 'REJECT', metadata: { cost_centre: 7 }, rollover_policy: 'NONE' }),
+        await createAs(tenant, {
+          overdraft_limit: amount(5),
+          commit_overage_policy: 'REJECT',
+          metadata: { cost_centre: 7 },
+          rollover_policy: 'NONE',
+        }),
         201,
       );
       expect(ledger).toEqual({
@@ -60,7 +82,9 @@ describe('budgets', () => {
         updated_at: expect.stringMatching(/Z$/),
       });
       expect(expectStatus(await lookUp(tenant), 200)).toEqual(ledger);
-      expect(await on.stored.redis.hget(on.stored.budgetKey(tenant.id), 'metadata')).toBe('{"cost_centre":7}');
+      expect(await on.stored.redis.hget(on.stored.budgetKey(tenant.id), 'metadata')).toBe(
+        '{"cost_centre":7}',
+      );
     });
 
     test('the event tells the figures and who created it', async () => {
@@ -68,7 +92,15 @@ describe('budgets', () => {
       expectStatus(await createAs(tenant), 201);
       expectStatus(await createAsAdmin(tenant, { scope: `${rootOf(tenant)}/app:x` }), 201);
       const events = (await on.stored.events(tenant.id)).filter(({ type }) => type === 'budget.created');
-      expect(events.map(({ fields }) => [fields['ac'], fields['sc'], fields['operation'], fields['new_allocated'], fields['unit']])).toEqual([
+      expect(
+        events.map(({ fields }) => [
+          fields['ac'],
+          fields['sc'],
+          fields['operation'],
+          fields['new_allocated'],
+          fields['unit'],
+        ]),
+      ).toEqual([
         ['api_key', rootOf(tenant), 'CREATE', '100', 'TOKENS'],
         ['admin_on_behalf_of', `${rootOf(tenant)}/app:x`, 'CREATE', '100', 'TOKENS'],
       ]);
@@ -85,21 +117,35 @@ describe('budgets', () => {
       const tenant = await on.holdfast.createTenant();
       const ledger = expectStatus(await createAs(tenant, { scope: `TENANT:${tenant.id}/Agent:Bot` }), 201);
       expect(ledger.scope).toBe(`${rootOf(tenant)}/agent:bot`);
-      expectRefusal(await createAs(tenant, { scope: `${rootOf(tenant)}/agent:bot` }), 409, 'DUPLICATE_RESOURCE');
+      expectRefusal(
+        await createAs(tenant, { scope: `${rootOf(tenant)}/agent:bot` }),
+        409,
+        'DUPLICATE_RESOURCE',
+      );
       expectStatus(await lookUp(tenant, `${rootOf(tenant)}/AGENT:BOT`), 200);
     });
 
     test('a duplicate is refused and changes nothing; another unit of the scope is another ledger', async () => {
       const tenant = await fundedTenant();
-      expectRefusal(await createAs(tenant, { allocated: { unit: 'TOKENS', amount: 7 } }), 409, 'DUPLICATE_RESOURCE');
+      expectRefusal(
+        await createAs(tenant, { allocated: { unit: 'TOKENS', amount: 7 } }),
+        409,
+        'DUPLICATE_RESOURCE',
+      );
       expect(expectStatus(await lookUp(tenant), 200).allocated.amount).toBe(100);
-      expectStatus(await createAs(tenant, { unit: 'CREDITS', allocated: { unit: 'CREDITS', amount: 7 } }), 201);
+      expectStatus(
+        await createAs(tenant, { unit: 'CREDITS', allocated: { unit: 'CREDITS', amount: 7 } }),
+        201,
+      );
     });
 
     test('of parallel creations one wins', async () => {
       const tenant = await on.holdfast.createTenant();
       const answers = await Promise.all(Array.from({ length: 10 }, () => createAs(tenant)));
-      expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 9 }, () => 409)]);
+      expect(answers.map(({ status }) => status).sort()).toEqual([
+        201,
+        ...Array.from({ length: 9 }, () => 409),
+      ]);
     });
 
     test.each<[string, (tenant: TestTenant) => Record<string, unknown>, string]>([
@@ -112,26 +158,48 @@ describe('budgets', () => {
       ['an unknown unit', () => ({ unit: 'EUR' }), 'unit'],
       ['a negative allocation', () => ({ allocated: { unit: 'TOKENS', amount: -1 } }), 'allocated.amount'],
       ['a fractional allocation', () => ({ allocated: { unit: 'TOKENS', amount: 0.5 } }), 'allocated.amount'],
-      ['an allocation beyond int64', () => ({ allocated: { unit: 'TOKENS', amount: MAX + 1n } }), 'allocated.amount'],
-      ['an overdraft limit beyond int64', () => ({ overdraft_limit: { unit: 'TOKENS', amount: MAX + 1n } }), 'overdraft_limit.amount'],
+      [
+        'an allocation beyond int64',
+        () => ({ allocated: { unit: 'TOKENS', amount: MAX + 1n } }),
+        'allocated.amount',
+      ],
+      [
+        'an overdraft limit beyond int64',
+        () => ({ overdraft_limit: { unit: 'TOKENS', amount: MAX + 1n } }),
+        'overdraft_limit.amount',
+      ],
       ['a rollover policy', () => ({ rollover_policy: 'CARRY_FORWARD' }), 'rollover_policy'],
       ['a period', () => ({ period_start: '2030-01-01T00:00:00Z' }), 'period_start'],
       ['an unknown overage policy', () => ({ commit_overage_policy: 'ALLOW' }), 'commit_overage_policy'],
       ['an unknown field', () => ({ colour: 'red' }), 'colour'],
     ])('%s is refused, naming the field', async (_what, more, field) => {
       const tenant = await on.holdfast.createTenant();
-      expect(expectRefusal(await createAs(tenant, more(tenant)), 400, 'INVALID_REQUEST').message).toContain(field);
+      expect(expectRefusal(await createAs(tenant, more(tenant)), 400, 'INVALID_REQUEST').message).toContain(
+        field,
+      );
     });
 
     test('amounts in another unit are a unit mismatch', async () => {
       const tenant = await on.holdfast.createTenant();
-      expectRefusal(await createAs(tenant, { allocated: { unit: 'CREDITS', amount: 1 } }), 400, 'UNIT_MISMATCH');
-      expectRefusal(await createAs(tenant, { overdraft_limit: { unit: 'CREDITS', amount: 1 } }), 400, 'UNIT_MISMATCH');
+      expectRefusal(
+        await createAs(tenant, { allocated: { unit: 'CREDITS', amount: 1 } }),
+        400,
+        'UNIT_MISMATCH',
+      );
+      expectRefusal(
+        await createAs(tenant, { overdraft_limit: { unit: 'CREDITS', amount: 1 } }),
+        400,
+        'UNIT_MISMATCH',
+      );
     });
 
     test('an operator must name the tenant, a key must not, and the scope must agree', async () => {
       const [tenant, other] = [await on.holdfast.createTenant(), await on.holdfast.createTenant()];
-      expectRefusal(await on.holdfast.admin('POST', '/v1/admin/budgets', bodyOf(tenant)), 400, 'INVALID_REQUEST');
+      expectRefusal(
+        await on.holdfast.admin('POST', '/v1/admin/budgets', bodyOf(tenant)),
+        400,
+        'INVALID_REQUEST',
+      );
       expectRefusal(await createAs(tenant, { tenant_id: tenant.id }), 400, 'INVALID_REQUEST');
       expectRefusal(await createAsAdmin(tenant, { scope: rootOf(other) }), 400, 'INVALID_REQUEST');
       expectRefusal(await createAs(tenant, { scope: rootOf(other) }), 403, 'FORBIDDEN');
@@ -155,7 +223,10 @@ describe('budgets', () => {
       const refused = await lookUp(other, rootOf(tenant));
       expectRefusal(refused, 403, 'FORBIDDEN');
       expect(refused.text).not.toContain('100');
-      expectStatus(await on.holdfast.admin('GET', `/v1/admin/budgets/lookup?scope=${rootOf(tenant)}&unit=TOKENS`), 200);
+      expectStatus(
+        await on.holdfast.admin('GET', `/v1/admin/budgets/lookup?scope=${rootOf(tenant)}&unit=TOKENS`),
+        200,
+      );
     });
 
     test('what is not there is 404, what is no scope or unit is 400', async () => {
@@ -168,22 +239,25 @@ describe('budgets', () => {
   });
 
   describe('a record that Holdfast did not write so', () => {
-    test.each(['remaining', 'allocated', 'status', 'ledger_id', 'created_at'])('is a 500 when its %s is damaged, and is left as it is', async (field) => {
-      const tenant = await fundedTenant();
-      const key = on.stored.budgetKey(tenant.id);
-      const sound = (await on.stored.redis.hget(key, field)) as string;
-      await on.stored.redis.hdel(key, field);
-      const damaged = await on.stored.redis.hgetall(key);
-      try {
-        expectRefusal(await lookUp(tenant), 500, 'INTERNAL_ERROR');
-        if (['remaining', 'allocated', 'status'].includes(field)) {
-          expectRefusal(await credit(tenant, 1), 500, 'INTERNAL_ERROR');
-          expectRefusal(await createAs(tenant), 500, 'INTERNAL_ERROR');
-          expect(await on.stored.redis.hgetall(key)).toEqual(damaged);
+    test.each(['remaining', 'allocated', 'status', 'ledger_id', 'created_at'])(
+      'is a 500 when its %s is damaged, and is left as it is',
+      async (field) => {
+        const tenant = await fundedTenant();
+        const key = on.stored.budgetKey(tenant.id);
+        const sound = (await on.stored.redis.hget(key, field)) as string;
+        await on.stored.redis.hdel(key, field);
+        const damaged = await on.stored.redis.hgetall(key);
+        try {
+          expectRefusal(await lookUp(tenant), 500, 'INTERNAL_ERROR');
+          if (['remaining', 'allocated', 'status'].includes(field)) {
+            expectRefusal(await credit(tenant, 1), 500, 'INTERNAL_ERROR');
+            expectRefusal(await createAs(tenant), 500, 'INTERNAL_ERROR');
+            expect(await on.stored.redis.hgetall(key)).toEqual(damaged);
+          }
+        } finally {
+          await on.stored.redis.hset(key, field, sound);
         }
-      } finally {
-        await on.stored.redis.hset(key, field, sound);
-      }
-    });
+      },
+    );
   });
 });

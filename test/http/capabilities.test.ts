@@ -24,12 +24,28 @@ const TRUE_WITH: Readonly<Record<string, readonly string[]>> = {
   manage_reservations: [...RUNTIME, 'admin:write'],
 };
 
-const OTHERS = ['balances:read', 'admin:tenants:read', 'admin:tenants:write', 'admin:apikeys:read', 'admin:apikeys:write', 'admin:audit:read'];
+const OTHERS = [
+  'balances:read',
+  'admin:tenants:read',
+  'admin:tenants:write',
+  'admin:apikeys:read',
+  'admin:apikeys:write',
+  'admin:audit:read',
+];
 
-test.each([...new Set([...Object.values(TRUE_WITH).flat(), ...OTHERS])])('a key with %s alone has the capabilities of the table', async (permission) => {
-  const key = await on.holdfast.createKey(tenant.id, { permissions: [permission] });
-  const { capabilities } = expectStatus(await on.holdfast.call('GET', '/v1/auth/introspect', { key }), 200);
-  const found = Object.entries(capabilities as Record<string, boolean>).filter(([, value]) => value).map(([name]) => name);
-  expect(found.sort()).toEqual(Object.keys(TRUE_WITH).filter((name) => TRUE_WITH[name]?.includes(permission)).sort());
-  expect(Object.keys(capabilities as object)).toHaveLength(15);
-});
+test.each([...new Set([...Object.values(TRUE_WITH).flat(), ...OTHERS])])(
+  'a key with %s alone has the capabilities of the table',
+  async (permission) => {
+    const key = await on.holdfast.createKey(tenant.id, { permissions: [permission] });
+    const { capabilities } = expectStatus(await on.holdfast.call('GET', '/v1/auth/introspect', { key }), 200);
+    const found = Object.entries(capabilities as Record<string, boolean>)
+      .filter(([, value]) => value)
+      .map(([name]) => name);
+    expect(found.sort()).toEqual(
+      Object.keys(TRUE_WITH)
+        .filter((name) => TRUE_WITH[name]?.includes(permission))
+        .sort(),
+    );
+    expect(Object.keys(capabilities as object)).toHaveLength(15);
+  },
+);

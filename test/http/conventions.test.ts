@@ -22,16 +22,29 @@ afterAll(() => probe.close());
 
 type Options = NonNullable<Parameters<typeof request>[1]>;
 
-async function call(path: string, options: Options = {}): Promise<{ status: number; headers: Record<string, string>; text: string }> {
+async function call(
+  path: string,
+  options: Options = {},
+): Promise<{ status: number; headers: Record<string, string>; text: string }> {
   const response = await request(probe.url + path, options);
-  return { status: response.statusCode, headers: response.headers as Record<string, string>, text: await response.body.text() };
+  return {
+    status: response.statusCode,
+    headers: response.headers as Record<string, string>,
+    text: await response.body.text(),
+  };
 }
 
 function post(body: string | Buffer, type = 'application/json'): Options {
   return { method: 'POST', body, headers: { 'content-type': type } };
 }
 
-async function expectRefusal(path: string, options: Options, status: number, error: string, message: RegExp): Promise<ErrorBody> {
+async function expectRefusal(
+  path: string,
+  options: Options,
+  status: number,
+  error: string,
+  message: RegExp,
+): Promise<ErrorBody> {
   const answer = await call(path, options);
   const body = JSON.parse(answer.text) as ErrorBody;
   expect({ status: answer.status, error: body.error }).toEqual({ status, error });
@@ -41,7 +54,11 @@ async function expectRefusal(path: string, options: Options, status: number, err
   expect(answer.headers['x-cycles-trace-id']).toBe(body.trace_id);
   expect(body.request_id).toMatch(/^req_[0-9a-f]{24}$/);
   expect(body.trace_id).toMatch(/^[0-9a-f]{32}$/);
-  expect(Object.keys(body).filter((key) => !['error', 'message', 'request_id', 'trace_id', 'details'].includes(key))).toEqual([]);
+  expect(
+    Object.keys(body).filter(
+      (key) => !['error', 'message', 'request_id', 'trace_id', 'details'].includes(key),
+    ),
+  ).toEqual([]);
   return body;
 }
 
@@ -81,12 +98,42 @@ describe('correlation', () => {
   test.each([
     ['a traceparent alone is used, with its flags', { traceparent: `00-${A}-${SPAN}-00` }, A, '00'],
     ['a trace id header alone is used', { 'x-cycles-trace-id': B }, B, '01'],
-    ['a traceparent wins over the trace id header', { traceparent: `00-${A}-${SPAN}-03`, 'x-cycles-trace-id': B }, A, '03'],
-    ['a malformed traceparent falls through', { traceparent: `00-${A}-${SPAN}`, 'x-cycles-trace-id': B }, B, '01'],
-    ['another traceparent version falls through', { traceparent: `01-${A}-${SPAN}-01`, 'x-cycles-trace-id': B }, B, '01'],
-    ['an all-zero trace id in traceparent falls through', { traceparent: `00-${'0'.repeat(32)}-${SPAN}-01`, 'x-cycles-trace-id': B }, B, '01'],
-    ['an all-zero span id falls through', { traceparent: `00-${A}-${'0'.repeat(16)}-01`, 'x-cycles-trace-id': B }, B, '01'],
-    ['an upper-case traceparent falls through', { traceparent: `00-${A.toUpperCase()}-${SPAN}-01`, 'x-cycles-trace-id': B }, B, '01'],
+    [
+      'a traceparent wins over the trace id header',
+      { traceparent: `00-${A}-${SPAN}-03`, 'x-cycles-trace-id': B },
+      A,
+      '03',
+    ],
+    [
+      'a malformed traceparent falls through',
+      { traceparent: `00-${A}-${SPAN}`, 'x-cycles-trace-id': B },
+      B,
+      '01',
+    ],
+    [
+      'another traceparent version falls through',
+      { traceparent: `01-${A}-${SPAN}-01`, 'x-cycles-trace-id': B },
+      B,
+      '01',
+    ],
+    [
+      'an all-zero trace id in traceparent falls through',
+      { traceparent: `00-${'0'.repeat(32)}-${SPAN}-01`, 'x-cycles-trace-id': B },
+      B,
+      '01',
+    ],
+    [
+      'an all-zero span id falls through',
+      { traceparent: `00-${A}-${'0'.repeat(16)}-01`, 'x-cycles-trace-id': B },
+      B,
+      '01',
+    ],
+    [
+      'an upper-case traceparent falls through',
+      { traceparent: `00-${A.toUpperCase()}-${SPAN}-01`, 'x-cycles-trace-id': B },
+      B,
+      '01',
+    ],
   ])('%s', async (_name, headers, traceId, traceFlags) => {
     expect(await traceOf(headers as Record<string, string>)).toMatchObject({ traceId, traceFlags });
   });
@@ -116,11 +163,20 @@ describe('paths and methods', () => {
     await expectRefusal('/probe/items/1/', {}, 404, 'NOT_FOUND', /nothing/);
   });
 
-  test.each(['POST', 'PUT', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'LOCK', 'QUERY'])('%s on a path that knows others is 405 with Allow', async (method) => {
-    await expectRefusal('/probe/items/1', { method: method }, 405, 'INVALID_REQUEST', /allowed: DELETE, GET, HEAD/);
-    const answer = await call('/probe/items/1', { method: method as 'POST' });
-    expect(answer.headers['allow']).toBe('DELETE, GET, HEAD');
-  });
+  test.each(['POST', 'PUT', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'LOCK', 'QUERY'])(
+    '%s on a path that knows others is 405 with Allow',
+    async (method) => {
+      await expectRefusal(
+        '/probe/items/1',
+        { method: method },
+        405,
+        'INVALID_REQUEST',
+        /allowed: DELETE, GET, HEAD/,
+      );
+      const answer = await call('/probe/items/1', { method: method as 'POST' });
+      expect(answer.headers['allow']).toBe('DELETE, GET, HEAD');
+    },
+  );
 
   test('a body on a wrong method does not hide the 405', async () => {
     await expectRefusal('/probe/items/1', post('{nonsense'), 405, 'INVALID_REQUEST', /allowed/);
@@ -136,26 +192,62 @@ describe('paths and methods', () => {
   });
 
   test('what is no HTTP is answered in the error form', async () => {
-    expectRawRefusal(await raw('GET /health/live HTTP/1.1\r\nConnection: close\r\n\r\n'), 400, /needs a Host header/);
+    expectRawRefusal(
+      await raw('GET /health/live HTTP/1.1\r\nConnection: close\r\n\r\n'),
+      400,
+      /needs a Host header/,
+    );
     expectRawRefusal(await raw('FOO / HTTP/1.1\r\nHost: x\r\n\r\n'), 400, /not valid HTTP/);
-    expectRawRefusal(await raw(`GET / HTTP/1.1\r\nHost: x\r\nX-Big: ${'x'.repeat(20_000)}\r\n\r\n`), 431, /headers/);
+    expectRawRefusal(
+      await raw(`GET / HTTP/1.1\r\nHost: x\r\nX-Big: ${'x'.repeat(20_000)}\r\n\r\n`),
+      431,
+      /headers/,
+    );
   });
 });
 
 test.each([
-  ['200', 'GET /health/live', 'Host: x\r\n'], ['200', 'GET /docs', 'Host: x\r\n'], ['200', 'GET /docs/start.js', 'Host: x\r\n'], ['200', 'GET /openapi.json', 'Host: x\r\n'],
-  ['200', 'GET /metrics', 'Host: x\r\nX-Admin-API-Key: admin-key-for-tests-only\r\n'], ['401', 'GET /metrics', 'Host: x\r\n'], ['404', 'GET /nothing', 'Host: x\r\n'],
-  ['405', 'PUT /health/live', 'Host: x\r\n'], ['400', 'GET /%ZZ', 'Host: x\r\n'], ['400', 'GET /health/live', ''], ['400', 'NO SUCH', 'Host: x\r\n'], ['400', 'CONNECT x:1', 'Host: x\r\n'],
+  ['200', 'GET /health/live', 'Host: x\r\n'],
+  ['200', 'GET /docs', 'Host: x\r\n'],
+  ['200', 'GET /docs/start.js', 'Host: x\r\n'],
+  ['200', 'GET /openapi.json', 'Host: x\r\n'],
+  ['200', 'GET /metrics', 'Host: x\r\nX-Admin-API-Key: admin-key-for-tests-only\r\n'],
+  ['401', 'GET /metrics', 'Host: x\r\n'],
+  ['404', 'GET /nothing', 'Host: x\r\n'],
+  ['405', 'PUT /health/live', 'Host: x\r\n'],
+  ['400', 'GET /%ZZ', 'Host: x\r\n'],
+  ['400', 'GET /health/live', ''],
+  ['400', 'NO SUCH', 'Host: x\r\n'],
+  ['400', 'CONNECT x:1', 'Host: x\r\n'],
 ])('%s for %s tells browsers not to guess its type', async (status, request, headers) => {
-  const [head = ''] = (await raw(`${request} HTTP/1.1\r\n${headers}Connection: close\r\n\r\n`)).split('\r\n\r\n');
+  const [head = ''] = (await raw(`${request} HTTP/1.1\r\n${headers}Connection: close\r\n\r\n`)).split(
+    '\r\n\r\n',
+  );
   expect(head).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
-  expect(head.toLowerCase().split('\r\n').filter((line) => line === 'x-content-type-options: nosniff')).toHaveLength(1);
+  expect(
+    head
+      .toLowerCase()
+      .split('\r\n')
+      .filter((line) => line === 'x-content-type-options: nosniff'),
+  ).toHaveLength(1);
 });
 
 describe('the Host header', () => {
-  const ask = (lines: string, version = '1.1', path = '/health/live'): Promise<string> => raw(`GET ${path} HTTP/${version}\r\n${lines}Connection: close\r\n\r\n`);
+  const ask = (lines: string, version = '1.1', path = '/health/live'): Promise<string> =>
+    raw(`GET ${path} HTTP/${version}\r\n${lines}Connection: close\r\n\r\n`);
 
-  test.each(['x', 'X.example:80', '127.0.0.1:8080', '[::1]', '[::1]:8080', 'a_b', '', 'x:', 'a%20b', '[v1.fe:x]'])('may be %p', async (host) => {
+  test.each([
+    'x',
+    'X.example:80',
+    '127.0.0.1:8080',
+    '[::1]',
+    '[::1]:8080',
+    'a_b',
+    '',
+    'x:',
+    'a%20b',
+    '[v1.fe:x]',
+  ])('may be %p', async (host) => {
     expect(await ask(`Host: ${host}\r\n`)).toMatch(/^HTTP\/1\.1 200 /);
   });
 
@@ -164,19 +256,35 @@ describe('the Host header', () => {
     expectRawRefusal(await ask(''), 400, /needs a Host header/);
   });
 
-  test.each(['a b', 'a/b', 'http://a', 'a@b', 'a:b', 'a:80:80', '::1', '[::1', '[1.2.3.4]', '[::g]', 'a%2', 'ä', 'a?b', 'a#b', '"a"'])(
-    'must not be %p',
-    async (host) => {
-      expectRawRefusal(await ask(`Host: ${host}\r\n`), 400, /Host header is not a valid host/);
+  test.each([
+    'a b',
+    'a/b',
+    'http://a',
+    'a@b',
+    'a:b',
+    'a:80:80',
+    '::1',
+    '[::1',
+    '[1.2.3.4]',
+    '[::g]',
+    'a%2',
+    'ä',
+    'a?b',
+    'a#b',
+    '"a"',
+  ])('must not be %p', async (host) => {
+    expectRawRefusal(await ask(`Host: ${host}\r\n`), 400, /Host header is not a valid host/);
+  });
+
+  test.each(['Host: x\r\nHost: x\r\n', 'Host: x\r\nX-A: 1\r\nhOST: y\r\n', 'Host:\r\nHost: x\r\n'])(
+    'must not be there twice: %j',
+    async (lines) => {
+      for (const path of ['/health/live', '/v1/reservations', '/nothing']) {
+        expectRawRefusal(await ask(lines, '1.1', path), 400, /more than one Host header/);
+        expectRawRefusal(await ask(lines, '1.0', path), 400, /more than one Host header/);
+      }
     },
   );
-
-  test.each(['Host: x\r\nHost: x\r\n', 'Host: x\r\nX-A: 1\r\nhOST: y\r\n', 'Host:\r\nHost: x\r\n'])('must not be there twice: %j', async (lines) => {
-    for (const path of ['/health/live', '/v1/reservations', '/nothing']) {
-      expectRawRefusal(await ask(lines, '1.1', path), 400, /more than one Host header/);
-      expectRawRefusal(await ask(lines, '1.0', path), 400, /more than one Host header/);
-    }
-  });
 });
 
 describe('bodies', () => {
@@ -191,22 +299,58 @@ describe('bodies', () => {
     ['a prototype', '{"key":"a","__proto__":{}}', /__proto__/],
     ['a prototype deep inside', '{"key":"a","metadata":{"x":[{"__proto__":1}]}}', /__proto__/],
     ['a prototype in disguise', '{"key":"a","metadata":{"\\u005f_proto__":1}}', /__proto__/],
-    ['a prototype beside a long number', '{"key":"a","amount":9223372036854775807,"metadata":{"__proto__":1}}', /__proto__/],
+    [
+      'a prototype beside a long number',
+      '{"key":"a","amount":9223372036854775807,"metadata":{"__proto__":1}}',
+      /__proto__/,
+    ],
     ['a constructor', '{"key":"a","constructor":{}}', /unknown field 'constructor'/],
     ['half a surrogate pair', '{"key":"\\ud800"}', /surrogate/],
     ['a number beyond all doubles', '{"key":"a","amount":1e400}', /too large/],
     ['a million digits', `{"key":"a","amount":${'9'.repeat(1000)}}`, /more than 40 digits/],
-    ['an amount beyond int64', '{"key":"a","amount":9223372036854775808}', /amount must be an integer from 0 to 9223372036854775807/],
+    [
+      'an amount beyond int64',
+      '{"key":"a","amount":9223372036854775808}',
+      /amount must be an integer from 0 to 9223372036854775807/,
+    ],
     ['a negative amount', '{"key":"a","amount":-1}', /amount must be an integer from 0/],
     ['a fractional amount', '{"key":"a","amount":1.5}', /amount must be an integer from 0/],
-    ['an amount that rounds to an integer', '{"key":"a","amount":1.00000000000000000001}', /amount must be an integer from 0 to 9223372036854775807, written without a fraction or an exponent/],
-    ['an amount that rounds up to 1', '{"key":"a","amount":0.99999999999999999999}', /amount must be an integer.* without a fraction or an exponent/],
-    ['an amount that vanishes', '{"key":"a","amount":1e-400}', /amount must be an integer.* without a fraction or an exponent/],
-    ['an amount with a fraction of zero', '{"key":"a","amount" : 1.0}', /amount must be an integer.* without a fraction or an exponent/],
-    ['an amount with an exponent', '{"key":"a","amount":\n1E3}', /amount must be an integer.* without a fraction or an exponent/],
-    ['an amount that is rounded beyond 2^53', '{"key":"a","amount":9007199254740993.5}', /amount must be an integer/],
+    [
+      'an amount that rounds to an integer',
+      '{"key":"a","amount":1.00000000000000000001}',
+      /amount must be an integer from 0 to 9223372036854775807, written without a fraction or an exponent/,
+    ],
+    [
+      'an amount that rounds up to 1',
+      '{"key":"a","amount":0.99999999999999999999}',
+      /amount must be an integer.* without a fraction or an exponent/,
+    ],
+    [
+      'an amount that vanishes',
+      '{"key":"a","amount":1e-400}',
+      /amount must be an integer.* without a fraction or an exponent/,
+    ],
+    [
+      'an amount with a fraction of zero',
+      '{"key":"a","amount" : 1.0}',
+      /amount must be an integer.* without a fraction or an exponent/,
+    ],
+    [
+      'an amount with an exponent',
+      '{"key":"a","amount":\n1E3}',
+      /amount must be an integer.* without a fraction or an exponent/,
+    ],
+    [
+      'an amount that is rounded beyond 2^53',
+      '{"key":"a","amount":9007199254740993.5}',
+      /amount must be an integer/,
+    ],
     ['an amount as a string', '{"key":"a","amount":"1"}', /amount must be an integer from 0/],
-    ['an amount written with an exponent beyond 2^53', '{"key":"a","amount":1e18}', /amount must be an integer from 0/],
+    [
+      'an amount written with an exponent beyond 2^53',
+      '{"key":"a","amount":1e18}',
+      /amount must be an integer from 0/,
+    ],
     ['a null', '{"key":"a","amount":null}', /amount must not be null/],
   ])('%s is refused', async (_name, body, message) => {
     await expectRefusal(echo, post(body), 400, 'INVALID_REQUEST', message);
@@ -215,23 +359,55 @@ describe('bodies', () => {
   test('a number that is no integer of the protocol may be written in any way, and -0 is 0', async () => {
     const body = '{"key":"1.0, 2e3","amount":-0,"metadata":{"share":1.0,"list":[1e3,2.5E-1],"text":"v 1.0"}}';
     expect(JSON.parse((await call(echo, post(body))).text)).toEqual({
-      key: '1.0, 2e3', amount: 0, metadata: { share: 1, list: [1000, 0.25], text: 'v 1.0' },
+      key: '1.0, 2e3',
+      amount: 0,
+      metadata: { share: 1, list: [1000, 0.25], text: 'v 1.0' },
     });
   });
 
   test('the field is named in the details', async () => {
-    const body = await expectRefusal(echo, post('{"key":""}'), 400, 'INVALID_REQUEST', /key must be a string of 1 to 256 characters/);
+    const body = await expectRefusal(
+      echo,
+      post('{"key":""}'),
+      400,
+      'INVALID_REQUEST',
+      /key must be a string of 1 to 256 characters/,
+    );
     expect(body.details).toMatchObject({ field: 'key' });
   });
 
   test('bytes that are no UTF-8 are refused', async () => {
-    await expectRefusal(echo, post(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d])), 400, 'INVALID_REQUEST', /UTF-8/);
+    await expectRefusal(
+      echo,
+      post(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d])),
+      400,
+      'INVALID_REQUEST',
+      /UTF-8/,
+    );
   });
 
   test('another content type is refused as 400, since the protocol has no 415', async () => {
-    await expectRefusal(echo, post('key=a', 'application/x-www-form-urlencoded'), 400, 'INVALID_REQUEST', /Content-Type must be application\/json/);
-    await expectRefusal(echo, post('{}', 'nonsense'), 400, 'INVALID_REQUEST', /Content-Type must be application\/json/);
-    await expectRefusal(echo, { method: 'POST', body: Buffer.from('{}') }, 400, 'INVALID_REQUEST', /Content-Type/);
+    await expectRefusal(
+      echo,
+      post('key=a', 'application/x-www-form-urlencoded'),
+      400,
+      'INVALID_REQUEST',
+      /Content-Type must be application\/json/,
+    );
+    await expectRefusal(
+      echo,
+      post('{}', 'nonsense'),
+      400,
+      'INVALID_REQUEST',
+      /Content-Type must be application\/json/,
+    );
+    await expectRefusal(
+      echo,
+      { method: 'POST', body: Buffer.from('{}') },
+      400,
+      'INVALID_REQUEST',
+      /Content-Type/,
+    );
   });
 
   test('a missing body is refused by the operation', async () => {
@@ -241,7 +417,10 @@ describe('bodies', () => {
 
   test('a content type without a body is no mistake where none is needed', async () => {
     for (const method of ['GET', 'DELETE'] as const) {
-      const answer = await call('/probe/items/7', { method, headers: { 'content-type': 'application/json' } });
+      const answer = await call('/probe/items/7', {
+        method,
+        headers: { 'content-type': 'application/json' },
+      });
       expect(answer.status).toBe(200);
     }
   });
@@ -254,21 +433,30 @@ describe('bodies', () => {
       yield Buffer.from(large.slice(0, 2500));
       yield Buffer.from(large.slice(2500));
     })();
-    const streamed: Options = { method: 'POST', body: chunks as never, headers: { 'content-type': 'application/json' } };
+    const streamed: Options = {
+      method: 'POST',
+      body: chunks as never,
+      headers: { 'content-type': 'application/json' },
+    };
     await expectRefusal(echo, streamed, 413, 'INVALID_REQUEST', /larger than 4096 bytes/);
   });
 
   test('repeated members keep the last value, also beside a long number', async () => {
     expect((await call(echo, post('{"key":"a","key":"b"}'))).text).toBe('{"key":"b"}');
-    expect((await call(echo, post('{"key":"a","key":"b","amount":9007199254740993}'))).text).toBe('{"key":"b","amount":9007199254740993}');
+    expect((await call(echo, post('{"key":"a","key":"b","amount":9007199254740993}'))).text).toBe(
+      '{"key":"b","amount":9007199254740993}',
+    );
   });
 
-  test.each(['0', '9007199254740991', '9007199254740993', '9223372036854775807'])('the amount %s comes back digit for digit', async (amount) => {
-    const text = `{"key":"a","amount":${amount},"metadata":{"n":-9223372036854775808,"s":"12345678901234567890","f":0.1234567890123456789}}`;
-    const answer = await call(echo, post(text));
-    expect(answer.status).toBe(200);
-    expect(answer.text).toBe(text.replace('0.1234567890123456789', '0.12345678901234568'));
-  });
+  test.each(['0', '9007199254740991', '9007199254740993', '9223372036854775807'])(
+    'the amount %s comes back digit for digit',
+    async (amount) => {
+      const text = `{"key":"a","amount":${amount},"metadata":{"n":-9223372036854775808,"s":"12345678901234567890","f":0.1234567890123456789}}`;
+      const answer = await call(echo, post(text));
+      expect(answer.status).toBe(200);
+      expect(answer.text).toBe(text.replace('0.1234567890123456789', '0.12345678901234568'));
+    },
+  );
 
   test('objects that Nest serialises keep their digits too', async () => {
     expect((await call('/probe/items/7')).text).toBe('{"id":"7","big":9223372036854775807}');
@@ -277,13 +465,21 @@ describe('bodies', () => {
   test('deep nesting is refused, with and without long numbers', async () => {
     const deep = `${'['.repeat(1500)}1${']'.repeat(1500)}`;
     await expectRefusal(echo, post(`{"key":"a","metadata":{"d":${deep}}}`), 400, 'INVALID_REQUEST', /nested/);
-    await expectRefusal(echo, post(`{"key":"a","amount":9007199254740993,"metadata":{"d":${deep}}}`), 400, 'INVALID_REQUEST', /nested/);
+    await expectRefusal(
+      echo,
+      post(`{"key":"a","amount":9007199254740993,"metadata":{"d":${deep}}}`),
+      400,
+      'INVALID_REQUEST',
+      /nested/,
+    );
   });
 });
 
 describe('query strings', () => {
   test('declared parameters are converted, others ignored', async () => {
-    expect((await call('/probe/list?limit=7&sort_dir=asc&unknown=1')).text).toBe('{"limit":7,"sort_dir":"asc"}');
+    expect((await call('/probe/list?limit=7&sort_dir=asc&unknown=1')).text).toBe(
+      '{"limit":7,"sort_dir":"asc"}',
+    );
     expect((await call('/probe/list')).text).toBe('{}');
   });
 
@@ -321,9 +517,19 @@ describe('failures', () => {
     expect(JSON.stringify(body)).not.toContain('secret internals');
     const lines = probe.logs.filter((line) => line['request_id'] === body.request_id);
     expect(lines).toHaveLength(1);
-    expect(lines[0]).toMatchObject({ trace_id: body.trace_id, route: '/probe/defect/:id', err: { message: 'secret internals' } });
-    const ready = JSON.parse((await call('/health/ready')).text) as { status: string; details: { errors: object } };
-    expect(ready).toMatchObject({ status: 'ok', details: { errors: { status: 'up', unexpected: expect.any(Number) } } });
+    expect(lines[0]).toMatchObject({
+      trace_id: body.trace_id,
+      route: '/probe/defect/:id',
+      err: { message: 'secret internals' },
+    });
+    const ready = JSON.parse((await call('/health/ready')).text) as {
+      status: string;
+      details: { errors: object };
+    };
+    expect(ready).toMatchObject({
+      status: 'ok',
+      details: { errors: { status: 'up', unexpected: expect.any(Number) } },
+    });
   });
 
   test('no line is logged for requests that went well', async () => {

@@ -9,15 +9,27 @@ const LOCAL_PAGE = 'http://localhost:3000';
 const STRANGER = 'https://elsewhere.example.com';
 /** What a browser shows to every script, what it obeys itself, and what concerns only the connection. */
 const NOT_EXPOSED = [
-  'cache-control', 'content-language', 'content-length', 'content-type', 'expires', 'last-modified', 'pragma', 'x-content-type-options',
-  'connection', 'keep-alive', 'date', 'transfer-encoding',
+  'cache-control',
+  'content-language',
+  'content-length',
+  'content-type',
+  'expires',
+  'last-modified',
+  'pragma',
+  'x-content-type-options',
+  'connection',
+  'keep-alive',
+  'date',
+  'transfer-encoding',
 ];
 
 let open: ProbeApp;
 let closed: ProbeApp;
 
 beforeAll(async () => {
-  open = await startProbeApp({ env: { CORS_ORIGINS: `${PAGE}, ${LOCAL_PAGE}/`, RATE_LIMIT_AUTH_FAILURES_PER_MINUTE: '1' } });
+  open = await startProbeApp({
+    env: { CORS_ORIGINS: `${PAGE}, ${LOCAL_PAGE}/`, RATE_LIMIT_AUTH_FAILURES_PER_MINUTE: '1' },
+  });
   closed = await startProbeApp();
 });
 afterAll(() => Promise.all([open.close(), closed.close()]));
@@ -27,14 +39,23 @@ interface Answer {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-async function call(app: ProbeApp, method: string, path: string, headers: Record<string, string>): Promise<Answer> {
+async function call(
+  app: ProbeApp,
+  method: string,
+  path: string,
+  headers: Record<string, string>,
+): Promise<Answer> {
   const response = await request(app.url + path, { method: method as 'GET', headers });
   await response.body.dump();
   return { status: response.statusCode, headers: response.headers as Record<string, string> };
 }
 
 function preflight(app: ProbeApp, origin: string, method: string, path: string): Promise<Answer> {
-  return call(app, 'OPTIONS', path, { origin, 'access-control-request-method': method, 'access-control-request-headers': 'x-admin-api-key' });
+  return call(app, 'OPTIONS', path, {
+    origin,
+    'access-control-request-method': method,
+    'access-control-request-headers': 'x-admin-api-key',
+  });
 }
 
 function listed(text: string | undefined): string[] {
@@ -46,22 +67,38 @@ function corsHeadersOf({ headers }: Answer): string[] {
 }
 
 describe('a page whose origin is named', () => {
-  test.each([PAGE, LOCAL_PAGE])('(%s) may PUT the webhook security configuration, and asks for that without a key', async (origin) => {
-    const answer = await preflight(open, origin, 'PUT', '/v1/admin/config/webhook-security');
-    expect(answer.status).toBe(204);
-    expect(answer.headers['access-control-allow-origin']).toBe(origin);
-    expect(listed(answer.headers['access-control-allow-methods'])).toContain('put');
-    expect(answer.headers['vary']).toBe('Origin');
-    expect(answer.headers['access-control-allow-credentials']).toBeUndefined();
-  });
+  test.each([PAGE, LOCAL_PAGE])(
+    '(%s) may PUT the webhook security configuration, and asks for that without a key',
+    async (origin) => {
+      const answer = await preflight(open, origin, 'PUT', '/v1/admin/config/webhook-security');
+      expect(answer.status).toBe(204);
+      expect(answer.headers['access-control-allow-origin']).toBe(origin);
+      expect(listed(answer.headers['access-control-allow-methods'])).toContain('put');
+      expect(answer.headers['vary']).toBe('Origin');
+      expect(answer.headers['access-control-allow-credentials']).toBeUndefined();
+    },
+  );
 
   test('may use every method that the API has, and send every header that it reads', async () => {
     const { headers } = await preflight(open, PAGE, 'GET', '/v1/balances');
-    const methods = new Set(open.app.get(RouteTable).list().map((route) => route.slice(0, route.indexOf(' ')).toLowerCase()));
+    const methods = new Set(
+      open.app
+        .get(RouteTable)
+        .list()
+        .map((route) => route.slice(0, route.indexOf(' ')).toLowerCase()),
+    );
     expect(listed(headers['access-control-allow-methods'])).toEqual(expect.arrayContaining([...methods]));
     expect(methods.size).toBeGreaterThan(4);
     expect(listed(headers['access-control-allow-headers'])).toEqual(
-      expect.arrayContaining(['x-cycles-api-key', 'x-admin-api-key', 'authorization', 'content-type', 'x-idempotency-key', 'traceparent', 'x-cycles-trace-id']),
+      expect.arrayContaining([
+        'x-cycles-api-key',
+        'x-admin-api-key',
+        'authorization',
+        'content-type',
+        'x-idempotency-key',
+        'traceparent',
+        'x-cycles-trace-id',
+      ]),
     );
   });
 
@@ -76,7 +113,9 @@ describe('a page whose origin is named', () => {
     const answer = await call(open, method, path, { origin: PAGE, ...headers });
     expect(answer.status).toBe(status);
     expect(answer.headers['access-control-allow-origin']).toBe(PAGE);
-    const hidden = Object.keys(answer.headers).filter((name) => !NOT_EXPOSED.includes(name) && !name.startsWith('access-control-') && name !== 'vary');
+    const hidden = Object.keys(answer.headers).filter(
+      (name) => !NOT_EXPOSED.includes(name) && !name.startsWith('access-control-') && name !== 'vary',
+    );
     expect(listed(answer.headers['access-control-expose-headers'])).toEqual(expect.arrayContaining(hidden));
     expect(hidden).toEqual(expect.arrayContaining(['x-request-id', 'x-cycles-trace-id']));
   });
@@ -95,7 +134,9 @@ describe('no page of another origin is let in', () => {
 
   test('and a request without an origin is answered as if no page were', async () => {
     const path = '/v1/admin/config/webhook-security';
-    const [asked, asElsewhere] = await Promise.all([open, closed].map((app) => call(app, 'OPTIONS', path, {})));
+    const [asked, asElsewhere] = await Promise.all(
+      [open, closed].map((app) => call(app, 'OPTIONS', path, {})),
+    );
     expect([asked?.status, corsHeadersOf(asked as Answer)]).toEqual([asElsewhere?.status, []]);
     const unknown = await call(open, 'OPTIONS', '/v1/nothing', {});
     expect(unknown.status).toBe(404);

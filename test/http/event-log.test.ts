@@ -1,7 +1,15 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { eventIdOf, eventPlaceOf } from '../../src/event-log/index.js';
 import { eventLogKey, tenantEventsKey } from '../../src/redis/index.js';
-import { expectRefusal, expectStatus, newKey, reserveBody, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
+import {
+  expectRefusal,
+  expectStatus,
+  newKey,
+  reserveBody,
+  type Answer,
+  type Json,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
 const EVENTS = '/v1/admin/events';
@@ -9,14 +17,20 @@ const EVENTS = '/v1/admin/events';
 describe('the event log', () => {
   const on = useGovernance();
 
-  const page = async (query: string): Promise<Json> => expectStatus(await on.holdfast.admin('GET', `${EVENTS}?${query}`), 200);
-  const types = async (query: string): Promise<string[]> => (await page(query)).events.map(({ event_type: type }: Json) => type as string);
+  const page = async (query: string): Promise<Json> =>
+    expectStatus(await on.holdfast.admin('GET', `${EVENTS}?${query}`), 200);
+  const types = async (query: string): Promise<string[]> =>
+    (await page(query)).events.map(({ event_type: type }: Json) => type as string);
 
   async function walk(query: string, limit: number): Promise<Json[]> {
     const seen: Json[] = [];
     let cursor = '';
     do {
-      const { events, has_more: hasMore, next_cursor: next = '' } = await page(`${query}&limit=${limit}&cursor=${cursor}`);
+      const {
+        events,
+        has_more: hasMore,
+        next_cursor: next = '',
+      } = await page(`${query}&limit=${limit}&cursor=${cursor}`);
       expect(events.length).toBeLessThanOrEqual(limit);
       expect(hasMore).toBe(next !== '');
       seen.push(...events);
@@ -36,14 +50,26 @@ describe('the event log', () => {
       await on.holdfast.createBudget(tenant, '/agent:a', 9);
       denied = await on.holdfast.reserve(tenant, 11);
       expectRefusal(denied, 409, 'BUDGET_EXCEEDED');
-      expectStatus(await on.holdfast.admin('POST', `/v1/admin/budgets/freeze?scope=tenant:${tenant.id}&unit=TOKENS`, { reason: 'why', metadata: { ticket: 7 } }), 200);
+      expectStatus(
+        await on.holdfast.admin('POST', `/v1/admin/budgets/freeze?scope=tenant:${tenant.id}&unit=TOKENS`, {
+          reason: 'why',
+          metadata: { ticket: 7 },
+        }),
+        200,
+      );
     });
 
     test('is listed newest first, with who did it and what came of it', async () => {
       const { events, has_more: hasMore } = await page(`tenant_id=${tenant.id}`);
       expect(hasMore).toBe(false);
       expect(events.map(({ event_type: type }: Json) => type)).toEqual([
-        'budget.frozen', 'reservation.denied', 'budget.created', 'budget.created', 'api_key.created', 'api_key.created', 'tenant.created',
+        'budget.frozen',
+        'reservation.denied',
+        'budget.created',
+        'budget.created',
+        'api_key.created',
+        'api_key.created',
+        'tenant.created',
       ]);
       expect(events[0]).toEqual({
         event_id: expect.stringMatching(/^evt_[0-9a-f]{16}$/),
@@ -55,8 +81,13 @@ describe('the event log', () => {
         actor: { type: 'admin' },
         source: 'holdfast',
         data: {
-          scope: `tenant:${tenant.id}`, unit: 'TOKENS', ledger_id: expect.any(String), operation: 'STATUS_CHANGE', reason: 'why',
-          previous_state: { status: 'ACTIVE' }, new_state: { status: 'FROZEN' },
+          scope: `tenant:${tenant.id}`,
+          unit: 'TOKENS',
+          ledger_id: expect.any(String),
+          operation: 'STATUS_CHANGE',
+          reason: 'why',
+          previous_state: { status: 'ACTIVE' },
+          new_state: { status: 'FROZEN' },
         },
         request_id: expect.stringMatching(/^req_/),
         trace_id: expect.stringMatching(/^[0-9a-f]{32}$/),
@@ -66,23 +97,42 @@ describe('the event log', () => {
         actor: { type: 'api_key', key_id: expect.stringMatching(/^key_/) },
         request_id: denied.headers.get('x-request-id'),
         trace_id: denied.headers.get('x-cycles-trace-id'),
-        data: { reason_code: 'BUDGET_EXCEEDED', requested_amount: 11, remaining: 10, subject: { tenant: tenant.id }, action: { kind: expect.any(String) } },
+        data: {
+          reason_code: 'BUDGET_EXCEEDED',
+          requested_amount: 11,
+          remaining: 10,
+          subject: { tenant: tenant.id },
+          action: { kind: expect.any(String) },
+        },
       });
     });
 
     test('is found by each filter, and by all of them together', async () => {
       const own = `tenant_id=${tenant.id}`;
       expect(await types(`${own}&event_type=budget.frozen`)).toEqual(['budget.frozen']);
-      expect(await types(`${own}&category=budget`)).toEqual(['budget.frozen', 'budget.created', 'budget.created']);
+      expect(await types(`${own}&category=budget`)).toEqual([
+        'budget.frozen',
+        'budget.created',
+        'budget.created',
+      ]);
       expect(await types(`${own}&category=policy`)).toEqual([]);
       expect(await types(`scope=tenant:${tenant.id}/AGENT:`)).toEqual(['budget.created']);
-      expect(await types(`scope=tenant:${tenant.id}`)).toEqual(['budget.frozen', 'reservation.denied', 'budget.created', 'budget.created']);
-      expect(await types(`trace_id=${denied.headers.get('x-cycles-trace-id')}`)).toEqual(['reservation.denied']);
+      expect(await types(`scope=tenant:${tenant.id}`)).toEqual([
+        'budget.frozen',
+        'reservation.denied',
+        'budget.created',
+        'budget.created',
+      ]);
+      expect(await types(`trace_id=${denied.headers.get('x-cycles-trace-id')}`)).toEqual([
+        'reservation.denied',
+      ]);
       expect(await types(`request_id=${denied.headers.get('x-request-id')}`)).toEqual(['reservation.denied']);
       expect(await types(`search=${tenant.id.toUpperCase()}/agent`)).toEqual(['budget.created']);
       expect(await types(`${own}&search=`)).toHaveLength(7);
       const [{ timestamp }] = (await page(`${own}&event_type=reservation.denied`)).events;
-      expect(await types(`${own}&event_type=reservation.denied&from=${timestamp}&to=${timestamp}`)).toEqual(['reservation.denied']);
+      expect(await types(`${own}&event_type=reservation.denied&from=${timestamp}&to=${timestamp}`)).toEqual([
+        'reservation.denied',
+      ]);
       expect(await types(`${own}&from=2099-01-01T00:00:00Z`)).toEqual([]);
       expect(await types(`${own}&to=2001-01-01T00:00:00Z`)).toEqual([]);
       const all = `${own}&event_type=reservation.denied&category=reservation&scope=tenant:${tenant.id}&trace_id=${denied.headers.get('x-cycles-trace-id')}&request_id=${denied.headers.get('x-request-id')}&search=tenant`;
@@ -90,43 +140,81 @@ describe('the event log', () => {
       expect(await types(`${all}x`)).toEqual([]);
     });
 
-    test.each(['', '&sort_dir=asc', '&sort_by=event_type', '&sort_by=scope&sort_dir=asc'])('is walked in pages of one without gaps and doubles%s', async (order) => {
-      const ids = (await walk(`tenant_id=${tenant.id}${order}`, 1)).map(({ event_id: id }) => id as string);
-      expect(ids).toHaveLength(7);
-      expect(ids).toEqual((await page(`tenant_id=${tenant.id}${order}`)).events.map(({ event_id: id }: Json) => id));
-    });
+    test.each(['', '&sort_dir=asc', '&sort_by=event_type', '&sort_by=scope&sort_dir=asc'])(
+      'is walked in pages of one without gaps and doubles%s',
+      async (order) => {
+        const ids = (await walk(`tenant_id=${tenant.id}${order}`, 1)).map(({ event_id: id }) => id as string);
+        expect(ids).toHaveLength(7);
+        expect(ids).toEqual(
+          (await page(`tenant_id=${tenant.id}${order}`)).events.map(({ event_id: id }: Json) => id),
+        );
+      },
+    );
 
     test('is sorted by what it is asked for', async () => {
-      expect(await types(`tenant_id=${tenant.id}&sort_dir=asc`)).toEqual((await types(`tenant_id=${tenant.id}`)).reverse());
+      expect(await types(`tenant_id=${tenant.id}&sort_dir=asc`)).toEqual(
+        (await types(`tenant_id=${tenant.id}`)).reverse(),
+      );
       const byType = await types(`tenant_id=${tenant.id}&sort_by=event_type&sort_dir=asc`);
       expect(byType).toEqual([...byType].sort());
-      const categories = (await page(`tenant_id=${tenant.id}&sort_by=category`)).events.map(({ category }: Json) => category as string);
+      const categories = (await page(`tenant_id=${tenant.id}&sort_by=category`)).events.map(
+        ({ category }: Json) => category as string,
+      );
       expect(categories).toEqual([...categories].sort().reverse());
     });
 
     test('is what the tenant itself sees, but for what is for operators', async () => {
       const own = async (query: string): Promise<string[]> =>
-        expectStatus(await on.holdfast.call('GET', `/v1/events?${query}`, { key: reader }), 200).events.map(({ event_type: type }: Json) => type as string);
-      expect(await own('')).toEqual(['budget.frozen', 'reservation.denied', 'budget.created', 'budget.created', 'tenant.created']);
+        expectStatus(await on.holdfast.call('GET', `/v1/events?${query}`, { key: reader }), 200).events.map(
+          ({ event_type: type }: Json) => type as string,
+        );
+      expect(await own('')).toEqual([
+        'budget.frozen',
+        'reservation.denied',
+        'budget.created',
+        'budget.created',
+        'tenant.created',
+      ]);
       expect(await own(`tenant_id=other&category=tenant`)).toEqual(['tenant.created']);
       expect(await own('event_type=reservation.denied&limit=1')).toEqual(['reservation.denied']);
-      for (const query of ['category=api_key', 'category=policy', 'category=webhook', 'category=system', 'event_type=api_key.created', 'event_type=custom.other']) {
-        expectRefusal(await on.holdfast.call('GET', `/v1/events?${query}`, { key: reader }), 400, 'INVALID_REQUEST');
+      for (const query of [
+        'category=api_key',
+        'category=policy',
+        'category=webhook',
+        'category=system',
+        'event_type=api_key.created',
+        'event_type=custom.other',
+      ]) {
+        expectRefusal(
+          await on.holdfast.call('GET', `/v1/events?${query}`, { key: reader }),
+          400,
+          'INVALID_REQUEST',
+        );
       }
     });
 
     test('shows a confined key its own scopes only, and a key without the permission nothing', async () => {
-      const confined = await on.holdfast.createKey(tenant.id, { permissions: ['events:read'], scope_filter: ['agent:a'] });
+      const confined = await on.holdfast.createKey(tenant.id, {
+        permissions: ['events:read'],
+        scope_filter: ['agent:a'],
+      });
       const { events } = expectStatus(await on.holdfast.call('GET', '/v1/events', { key: confined }), 200);
       expect(events.map(({ scope }: Json) => scope)).toEqual([`tenant:${tenant.id}/agent:a`]);
-      expectRefusal(await on.holdfast.call('GET', '/v1/events', { key: tenant.key }), 403, 'INSUFFICIENT_PERMISSIONS');
+      expectRefusal(
+        await on.holdfast.call('GET', '/v1/events', { key: tenant.key }),
+        403,
+        'INSUFFICIENT_PERMISSIONS',
+      );
       expectRefusal(await on.holdfast.call('GET', EVENTS, { key: reader }), 401, 'UNAUTHORIZED');
     });
 
     test('never shows another tenant', async () => {
       const other = await on.holdfast.createTenant();
       const key = await on.holdfast.createKey(other.id, { permissions: ['events:read'] });
-      const { events } = expectStatus(await on.holdfast.call('GET', `/v1/events?tenant_id=${tenant.id}&scope=tenant:${tenant.id}`, { key }), 200);
+      const { events } = expectStatus(
+        await on.holdfast.call('GET', `/v1/events?tenant_id=${tenant.id}&scope=tenant:${tenant.id}`, { key }),
+        200,
+      );
       expect(events).toEqual([]);
     });
   });
@@ -141,11 +229,20 @@ describe('the event log', () => {
     const debit = expectStatus(await on.holdfast.call('POST', '/v1/events', { key: tenant.key, body }), 201);
     const { partition = '', entryId = '' } = eventPlaceOf(event.event_id) ?? {};
     const later = `${Number(entryId.split('-')[0]) + 1}-0`;
-    for (const id of [debit.event_id, eventIdOf({ partition, entryId: later }), eventIdOf({ partition: 'ff', entryId }), 'evt_1', 'evt_']) {
+    for (const id of [
+      debit.event_id,
+      eventIdOf({ partition, entryId: later }),
+      eventIdOf({ partition: 'ff', entryId }),
+      'evt_1',
+      'evt_',
+    ]) {
       expectRefusal(await on.holdfast.admin('GET', `${EVENTS}/${id}`), 404, 'EVENT_NOT_FOUND');
     }
     const [told] = (await page(`tenant_id=${tenant.id}&event_type=custom.direct_debit.applied`)).events;
-    expect(told).toMatchObject({ category: 'budget', data: { event_id: debit.event_id, charged: 1, subject: { tenant: tenant.id } } });
+    expect(told).toMatchObject({
+      category: 'budget',
+      data: { event_id: debit.event_id, charged: 1, subject: { tenant: tenant.id } },
+    });
   });
 
   test('finds what belongs together by its correlation id, page by page', async () => {
@@ -153,33 +250,61 @@ describe('the event log', () => {
     for (const agent of ['a', 'b', 'c']) {
       await on.holdfast.createBudget(tenant, `/agent:${agent}`, 10);
     }
-    expectStatus(await on.holdfast.admin('PATCH', `/v1/admin/tenants/${tenant.id}`, { status: 'CLOSED' }), 200);
+    expectStatus(
+      await on.holdfast.admin('PATCH', `/v1/admin/tenants/${tenant.id}`, { status: 'CLOSED' }),
+      200,
+    );
     const [closed] = (await page(`tenant_id=${tenant.id}&event_type=tenant.closed`)).events;
     const together = `correlation_id=${encodeURIComponent(closed.correlation_id)}`;
-    const expected = ['tenant.closed', 'api_key.revoked_via_tenant_cascade', ...Array.from({ length: 3 }, () => 'budget.closed_via_tenant_cascade')];
+    const expected = [
+      'tenant.closed',
+      'api_key.revoked_via_tenant_cascade',
+      ...Array.from({ length: 3 }, () => 'budget.closed_via_tenant_cascade'),
+    ];
     expect(await types(together)).toEqual(expected);
     expect((await walk(together, 1)).map(({ event_type: type }) => type as string)).toEqual(expected);
-    expect(await types(`${together}&tenant_id=${tenant.id}&category=api_key`)).toEqual(['api_key.revoked_via_tenant_cascade']);
+    expect(await types(`${together}&tenant_id=${tenant.id}&category=api_key`)).toEqual([
+      'api_key.revoked_via_tenant_cascade',
+    ]);
     expect(await types(`${together}&tenant_id=another`)).toEqual([]);
-    expect(await types(`search=${encodeURIComponent(closed.correlation_id.toUpperCase())}`)).toEqual(expected);
+    expect(await types(`search=${encodeURIComponent(closed.correlation_id.toUpperCase())}`)).toEqual(
+      expected,
+    );
   });
 
   test('exact amounts of 64 bits pass through it', async () => {
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 9223372036854775807n);
-    const answer = await on.holdfast.admin('GET', `${EVENTS}?tenant_id=${tenant.id}&event_type=budget.created`);
+    const answer = await on.holdfast.admin(
+      'GET',
+      `${EVENTS}?tenant_id=${tenant.id}&event_type=budget.created`,
+    );
     expect(expectStatus(answer, 200).events[0].data.new_state.allocated).toBe(9223372036854775807n);
   });
 
   test('events of no tenant are those of __system__, wherever they happened', async () => {
     for (const code of ['00', '3f']) {
-      const entry = ['ty', 'system.high_latency', 'tn', '__system__', 'ac', 'system', 'component', 'store', 'p99_ms', '7'];
+      const entry = [
+        'ty',
+        'system.high_latency',
+        'tn',
+        '__system__',
+        'ac',
+        'system',
+        'component',
+        'store',
+        'p99_ms',
+        '7',
+      ];
       const id = (await on.stored.redis.xadd(eventLogKey(`{p${code}}`), '*', ...entry)) as string;
       await on.stored.redis.xadd(tenantEventsKey(`{p${code}}`, '__system__'), id, 'y', 'system.high_latency');
     }
     const { events } = await page('tenant_id=__system__');
     expect(events).toHaveLength(2);
-    expect(events[0]).toMatchObject({ category: 'system', data: { component: 'store', details: { p99_ms: '7' } } });
+    expect(events[0]).toMatchObject({
+      category: 'system',
+      data: { component: 'store', details: { p99_ms: '7' } },
+    });
     expect(events[0].data).not.toHaveProperty('scope');
   });
 
@@ -190,28 +315,48 @@ describe('the event log', () => {
       const [few, many] = [on.stored.redis.pipeline(), on.stored.redis.pipeline()];
       for (let row = 0; row < ROWS; row += 1) {
         // Many share a millisecond, also between partitions, and more than one run reads.
-        const entry = ['ty', row % 2 === 0 ? 'policy.created' : 'budget.created', 'tn', 'walker', 'ac', 'admin', 'rq', 'walk', 'sc', `tenant:walker/agent:a${row}`];
+        const entry = [
+          'ty',
+          row % 2 === 0 ? 'policy.created' : 'budget.created',
+          'tn',
+          'walker',
+          'ac',
+          'admin',
+          'rq',
+          'walk',
+          'sc',
+          `tenant:walker/agent:a${row}`,
+        ];
         few.xadd(eventLogKey('{p3f}'), `${4_000_000_000_000 + Math.floor(row / 40)}-*`, ...entry);
         many.xadd(eventLogKey('{p3e}'), `${4_000_000_000_000 + Math.floor(row / 3)}-*`, ...entry);
       }
       await Promise.all([few.exec(), many.exec()]);
     });
 
-    test.each(['', 'sort_dir=asc', 'sort_by=event_type', 'sort_by=scope&sort_dir=asc'])('is walked without gaps and doubles: %s', async (order) => {
-      const ids = (await walk(`request_id=walk&${order}`, 70)).map(({ event_id: id }) => id as string);
-      expect(ids).toHaveLength(2 * ROWS);
-      expect(new Set(ids).size).toBe(2 * ROWS);
-    });
+    test.each(['', 'sort_dir=asc', 'sort_by=event_type', 'sort_by=scope&sort_dir=asc'])(
+      'is walked without gaps and doubles: %s',
+      async (order) => {
+        const ids = (await walk(`request_id=walk&${order}`, 70)).map(({ event_id: id }) => id as string);
+        expect(ids).toHaveLength(2 * ROWS);
+        expect(new Set(ids).size).toBe(2 * ROWS);
+      },
+    );
 
     test('is in the order of time, of one instant by partition, and of one partition as it was written', async () => {
       const ids = (await walk('request_id=walk&sort_dir=asc', 33)).map(({ event_id: id }) => id as string);
       expect(ids).toEqual([...ids].sort());
-      expect((await walk('request_id=walk', 33)).map(({ event_id: id }) => id as string)).toEqual([...ids].reverse());
+      expect((await walk('request_id=walk', 33)).map(({ event_id: id }) => id as string)).toEqual(
+        [...ids].reverse(),
+      );
     });
 
     test('and a cursor belongs to its filters', async () => {
       const { next_cursor: cursor } = await page('request_id=walk&limit=1');
-      expectRefusal(await on.holdfast.admin('GET', `${EVENTS}?request_id=other&limit=1&cursor=${cursor}`), 400, 'INVALID_REQUEST');
+      expectRefusal(
+        await on.holdfast.admin('GET', `${EVENTS}?request_id=other&limit=1&cursor=${cursor}`),
+        400,
+        'INVALID_REQUEST',
+      );
     });
 
     test('takes a limit beyond the largest page for the largest page', async () => {
@@ -220,8 +365,16 @@ describe('the event log', () => {
   });
 
   test.each([
-    'event_type=budget.lost', 'event_type=custom.', 'category=spend', `search=${'s'.repeat(129)}`, 'trace_id=odd', 'from=yesterday',
-    'sort_by=data', 'sort_dir=up', 'cursor=odd', 'limit=0',
+    'event_type=budget.lost',
+    'event_type=custom.',
+    'category=spend',
+    `search=${'s'.repeat(129)}`,
+    'trace_id=odd',
+    'from=yesterday',
+    'sort_by=data',
+    'sort_dir=up',
+    'cursor=odd',
+    'limit=0',
   ])('refuses %s', async (query) => {
     expectRefusal(await on.holdfast.admin('GET', `${EVENTS}?${query}`), 400, 'INVALID_REQUEST');
   });
@@ -230,7 +383,8 @@ describe('the event log', () => {
 describe('a long event log', () => {
   const on = useGovernance();
   const ENTRIES = 201_000;
-  const page = async (query: string): Promise<Json> => expectStatus(await on.holdfast.admin('GET', `${EVENTS}?${query}`), 200);
+  const page = async (query: string): Promise<Json> =>
+    expectStatus(await on.holdfast.admin('GET', `${EVENTS}?${query}`), 200);
 
   beforeAll(async () => {
     const script = `for row = 1, tonumber(ARGV[1]) do redis.call('XADD', KEYS[1], row .. '-0', 'ty', 'budget.created', 'tn', 'long', 'rq', row % 60000 == 0 and 'rare' or 'r') end`;

@@ -2,10 +2,24 @@ import { expect, test } from '@jest/globals';
 import { LogJanitor } from '../../src/audit/index.js';
 import { Reconciler } from '../../src/expiry/reconciler.js';
 import { categoryOf, StoreOutages } from '../../src/event-log/index.js';
-import { apiKeyExpiryKey, eventLogKey, reservationKey, tagOfKeyId, tagOfReservationId, tenantEventsKey, ttlIndexKey } from '../../src/redis/index.js';
+import {
+  apiKeyExpiryKey,
+  eventLogKey,
+  reservationKey,
+  tagOfKeyId,
+  tagOfReservationId,
+  tenantEventsKey,
+  ttlIndexKey,
+} from '../../src/redis/index.js';
 import { expectStatus, newKey, reserveBody, type Json, type TestTenant } from '../support/holdfast.js';
 import { declaredEvents, scriptTexts } from '../support/script-text.js';
-import { eventDataSchemaOf, loadSpec, specAbsence, type Spec, type SpecSchema } from '../support/spec/index.js';
+import {
+  eventDataSchemaOf,
+  loadSpec,
+  specAbsence,
+  type Spec,
+  type SpecSchema,
+} from '../support/spec/index.js';
 import { Subscriber } from '../support/subscriber.js';
 import { useGovernance } from '../support/use-governance.js';
 
@@ -28,8 +42,16 @@ async function tellOfBudgets(tenant: TestTenant): Promise<void> {
   await on.holdfast.createBudget(tenant, '', 100, { overdraft_limit: tokens(50) });
   const at = `scope=tenant:${tenant.id}&unit=TOKENS`;
   const fund = (operation: string, amount: number): Promise<Json> =>
-    admin(200, 'POST', `/v1/admin/budgets/fund?tenant_id=${tenant.id}&${at}`, { operation, amount: tokens(amount), idempotency_key: newKey(), reason: 'why' });
-  const held = expectStatus(await on.holdfast.reserve(tenant, 100, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }), 200);
+    admin(200, 'POST', `/v1/admin/budgets/fund?tenant_id=${tenant.id}&${at}`, {
+      operation,
+      amount: tokens(amount),
+      idempotency_key: newKey(),
+      reason: 'why',
+    });
+  const held = expectStatus(
+    await on.holdfast.reserve(tenant, 100, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }),
+    200,
+  );
   expectStatus(await on.holdfast.commit(tenant, held.reservation_id as string, 120), 200);
   await admin(200, 'PATCH', `/v1/admin/budgets?${at}`, { overdraft_limit: tokens(10) });
   await fund('REPAY_DEBT', 20);
@@ -45,7 +67,10 @@ async function tellOfReservations(tenant: TestTenant): Promise<void> {
   await on.holdfast.reserve(tenant, 1_000_000);
   const overdue = async (fields: Record<string, string> = {}): Promise<string> => {
     const id = expectStatus(await on.holdfast.reserve(tenant, 5), 200).reservation_id as string;
-    await on.stored.redis.hset(reservationKey(tagOfReservationId(id, PARTITIONS) as string, id), { ex: '1000', ...fields });
+    await on.stored.redis.hset(reservationKey(tagOfReservationId(id, PARTITIONS) as string, id), {
+      ex: '1000',
+      ...fields,
+    });
     await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key });
     return id;
   };
@@ -61,14 +86,25 @@ async function tellOfReservations(tenant: TestTenant): Promise<void> {
 }
 
 async function tellOfKeysAndPolicies(tenant: TestTenant): Promise<void> {
-  const { key_id: keyId } = await admin(201, 'POST', '/v1/admin/api-keys', { tenant_id: tenant.id, name: 'n' });
+  const { key_id: keyId } = await admin(201, 'POST', '/v1/admin/api-keys', {
+    tenant_id: tenant.id,
+    name: 'n',
+  });
   await admin(200, 'PATCH', `/v1/admin/api-keys/${keyId}`, { permissions: ['balances:read'] });
   await admin(200, 'DELETE', `/v1/admin/api-keys/${keyId}`);
   const ending = await admin(201, 'POST', '/v1/admin/api-keys', { tenant_id: tenant.id, name: 'n' });
-  await on.stored.redis.zadd(apiKeyExpiryKey(tagOfKeyId(ending.key_id as string, PARTITIONS) as string), 1, ending.key_id as string);
+  await on.stored.redis.zadd(
+    apiKeyExpiryKey(tagOfKeyId(ending.key_id as string, PARTITIONS) as string),
+    1,
+    ending.key_id as string,
+  );
   await on.holdfast.app.get(LogJanitor).expireKeys();
   await admin(200, 'POST', '/v1/auth/validate', { key_secret: 'odd' });
-  const policy = await admin(201, 'POST', '/v1/admin/policies', { tenant_id: tenant.id, name: 'p', scope_pattern: `tenant:${tenant.id}/*` });
+  const policy = await admin(201, 'POST', '/v1/admin/policies', {
+    tenant_id: tenant.id,
+    name: 'p',
+    scope_pattern: `tenant:${tenant.id}/*`,
+  });
   await admin(200, 'PATCH', `/v1/admin/policies/${policy.policy_id}`, { name: 'q' });
 }
 
@@ -85,14 +121,42 @@ async function tellOfWebhooks(subscriber: Subscriber): Promise<void> {
 async function tellOfDispatch(tenant: TestTenant): Promise<void> {
   const about = ['subscription_id', 'whsub_00a'];
   const put = async (tag: string, type: string, owner: string, figures: readonly string[]): Promise<void> => {
-    const id = (await on.stored.redis.xadd(eventLogKey(tag), '*', 'ty', type, 'tn', owner, 'ac', 'system', ...figures)) as string;
+    const id = (await on.stored.redis.xadd(
+      eventLogKey(tag),
+      '*',
+      'ty',
+      type,
+      'tn',
+      owner,
+      'ac',
+      'system',
+      ...figures,
+    )) as string;
     await on.stored.redis.xadd(tenantEventsKey(tag, owner), id, 'y', type);
   };
   await put(on.stored.tagOf(tenant.id), 'webhook.disabled', tenant.id, [
-    ...about, 'tenant_id', tenant.id, 'previous_status', 'ACTIVE', 'new_status', 'DISABLED', 'disable_reason', 'consecutive_failures_exceeded_threshold',
+    ...about,
+    'tenant_id',
+    tenant.id,
+    'previous_status',
+    'ACTIVE',
+    'new_status',
+    'DISABLED',
+    'disable_reason',
+    'consecutive_failures_exceeded_threshold',
   ]);
   await put('{p00}', 'system.webhook_delivery_failed', '__system__', [
-    'component', 'webhook_dispatcher', 'message', 'm', 'severity', 'warning', ...about, 'attempts', '6', 'response_status', '500',
+    'component',
+    'webhook_dispatcher',
+    'message',
+    'm',
+    'severity',
+    'warning',
+    ...about,
+    'attempts',
+    '6',
+    'response_status',
+    '500',
   ]);
 }
 
@@ -109,7 +173,9 @@ async function allEvents(): Promise<Json[]> {
 }
 
 function membersOf(schemaName: string): string[] {
-  const { components } = (loadSpec() as Spec).documents.governance as unknown as { components: { schemas: Record<string, SpecSchema> } };
+  const { components } = (loadSpec() as Spec).documents.governance as unknown as {
+    components: { schemas: Record<string, SpecSchema> };
+  };
   return Object.keys(components.schemas[schemaName]?.properties ?? {});
 }
 
@@ -122,33 +188,76 @@ test('every event that scripts tell has the payload of its type', async () => {
   await tellOfWebhooks(subscriber);
   await tellOfDispatch(tenant);
   await on.holdfast.app.get(StoreOutages).tell(1500);
-  for (const change of [{ name: 'other' }, { default_reservation_ttl_ms: 5000 }, { status: 'SUSPENDED' }, { status: 'ACTIVE' }, { status: 'CLOSED' }]) {
+  for (const change of [
+    { name: 'other' },
+    { default_reservation_ttl_ms: 5000 },
+    { status: 'SUSPENDED' },
+    { status: 'ACTIVE' },
+    { status: 'CLOSED' },
+  ]) {
     await admin(200, 'PATCH', `/v1/admin/tenants/${tenant.id}`, change);
   }
 
   const events = await allEvents();
   const declared = new Set(scriptTexts().flatMap(({ own }) => declaredEvents(own)));
-  expect([...new Set(events.map(({ event_type: type }) => type as string))].sort()).toEqual([...declared].sort());
+  expect([...new Set(events.map(({ event_type: type }) => type as string))].sort()).toEqual(
+    [...declared].sort(),
+  );
   for (const { event_type: type, category, data } of events) {
     expect(category).toBe(categoryOf(type));
     const schema = eventDataSchemaOf(type);
     if (schema !== undefined && specAbsence() === undefined) {
       const known = [...membersOf(schema), ...(MORE[type] ?? [])];
-      expect(`${type}: ${Object.keys(data as object).filter((name) => !known.includes(name)).join()}`).toBe(`${type}: `);
+      expect(
+        `${type}: ${Object.keys(data as object)
+          .filter((name) => !known.includes(name))
+          .join()}`,
+      ).toBe(`${type}: `);
       expect(`${type}: ${Object.keys(data as object).length > 0}`).toBe(`${type}: true`);
     }
   }
   const told = (type: string): Json => events.find(({ event_type: found }) => found === type)?.data;
-  expect(told('budget.exhausted')).toMatchObject({ threshold: 1, direction: 'rising', utilization: 1, allocated: 100, remaining: 0 });
-  expect([told('tenant.created'), told('webhook.disabled')]).toEqual([{ changed_fields: [] }, { changed_fields: [] }].map(expect.objectContaining));
-  expect(told('budget.over_limit_entered')).toMatchObject({ debt: 20, overdraft_limit: 10, is_over_limit: true, debt_utilization: 2 });
+  expect(told('budget.exhausted')).toMatchObject({
+    threshold: 1,
+    direction: 'rising',
+    utilization: 1,
+    allocated: 100,
+    remaining: 0,
+  });
+  expect([told('tenant.created'), told('webhook.disabled')]).toEqual(
+    [{ changed_fields: [] }, { changed_fields: [] }].map(expect.objectContaining),
+  );
+  expect(told('budget.over_limit_entered')).toMatchObject({
+    debt: 20,
+    overdraft_limit: 10,
+    is_over_limit: true,
+    debt_utilization: 2,
+  });
   expect(told('budget.over_limit_exited')).toMatchObject({ is_over_limit: false });
-  expect(told('budget.funded')).toMatchObject({ operation: 'CREDIT', previous_state: { remaining: expect.any(Number) }, new_state: { status: 'ACTIVE' } });
+  expect(told('budget.funded')).toMatchObject({
+    operation: 'CREDIT',
+    previous_state: { remaining: expect.any(Number) },
+    new_state: { status: 'ACTIVE' },
+  });
   expect(told('budget.reset_spent')).toMatchObject({ spent_override_provided: false });
-  expect(told('reservation.expired')).toMatchObject({ estimated_amount: 5, expired_at: expect.stringMatching(/Z$/), extensions_used: 0 });
+  expect(told('reservation.expired')).toMatchObject({
+    estimated_amount: 5,
+    expired_at: expect.stringMatching(/Z$/),
+    extensions_used: 0,
+  });
   expect(told('tenant.settings_changed')).toMatchObject({ changed_fields: ['default_reservation_ttl_ms'] });
   expect(told('api_key.permissions_changed')).toMatchObject({ permissions: ['balances:read'] });
-  expect(told('custom.direct_debit.applied')).toMatchObject({ metadata: { invoice: 7 }, charged: 1, idempotency_key: expect.any(String) });
-  expect(told('system.store_connection_restored')).toMatchObject({ component: 'store', severity: 'info', details: { outage_ms: 1500, lost_at: expect.stringMatching(/Z$/) } });
-  expect(told('system.webhook_delivery_failed')).toMatchObject({ details: { attempts: 6, response_status: 500, subscription_id: 'whsub_00a' } });
+  expect(told('custom.direct_debit.applied')).toMatchObject({
+    metadata: { invoice: 7 },
+    charged: 1,
+    idempotency_key: expect.any(String),
+  });
+  expect(told('system.store_connection_restored')).toMatchObject({
+    component: 'store',
+    severity: 'info',
+    details: { outage_ms: 1500, lost_at: expect.stringMatching(/Z$/) },
+  });
+  expect(told('system.webhook_delivery_failed')).toMatchObject({
+    details: { attempts: 6, response_status: 500, subscription_id: 'whsub_00a' },
+  });
 });

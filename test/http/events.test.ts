@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { expectRefusal, expectStatus, newKey, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
+import {
+  expectRefusal,
+  expectStatus,
+  newKey,
+  type Answer,
+  type Json,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { useGovernance } from '../support/use-governance.js';
 
@@ -14,7 +21,11 @@ afterAll(() => {
 
 const MAX = 9223372036854775807n;
 
-function eventBody(tenant: TestTenant, amount: bigint | number, more: Record<string, unknown> = {}): Record<string, unknown> {
+function eventBody(
+  tenant: TestTenant,
+  amount: bigint | number,
+  more: Record<string, unknown> = {},
+): Record<string, unknown> {
   return {
     idempotency_key: newKey(),
     subject: { tenant: tenant.id, agent: 'Bot' },
@@ -24,12 +35,20 @@ function eventBody(tenant: TestTenant, amount: bigint | number, more: Record<str
   };
 }
 
-const post = (tenant: TestTenant, body: unknown): Promise<Answer> => on.holdfast.call('POST', '/v1/events', { key: tenant.key, body });
-const record = (tenant: TestTenant, amount: bigint | number, more: Record<string, unknown> = {}): Promise<Answer> =>
-  post(tenant, eventBody(tenant, amount, more));
+const post = (tenant: TestTenant, body: unknown): Promise<Answer> =>
+  on.holdfast.call('POST', '/v1/events', { key: tenant.key, body });
+const record = (
+  tenant: TestTenant,
+  amount: bigint | number,
+  more: Record<string, unknown> = {},
+): Promise<Answer> => post(tenant, eventBody(tenant, amount, more));
 
 /** A tenant with a budget at its root and one at its agent. */
-async function funded(root: bigint | number, agent: bigint | number, limits: { root?: number; agent?: number } = {}): Promise<TestTenant> {
+async function funded(
+  root: bigint | number,
+  agent: bigint | number,
+  limits: { root?: number; agent?: number } = {},
+): Promise<TestTenant> {
   const tenant = await on.holdfast.createTenant();
   const overdraft = (amount: number): Json => ({ overdraft_limit: { unit: 'TOKENS', amount } });
   await on.holdfast.createBudget(tenant, '', root, overdraft(limits.root ?? 0));
@@ -55,8 +74,15 @@ describe('a direct debit', () => {
       event_id: expect.stringMatching(/^evn_[0-9a-f]{2}[0-9A-Za-z]{16}$/),
       balances: expect.any(Array),
     });
-    expect(body.balances.map(({ scope_path, spent, remaining }: Json) => [scope_path, spent.amount, remaining.amount])).toEqual([
-      [`tenant:${tenant.id}`, 25, 75], [`tenant:${tenant.id}/agent:bot`, 25, 35],
+    expect(
+      body.balances.map(({ scope_path, spent, remaining }: Json) => [
+        scope_path,
+        spent.amount,
+        remaining.amount,
+      ]),
+    ).toEqual([
+      [`tenant:${tenant.id}`, 25, 75],
+      [`tenant:${tenant.id}/agent:bot`, 25, 35],
     ]);
     expect(await figures(tenant)).toEqual(['75 0 25 0', '35 0 25 0']);
     expect(await metric(tenant, { decision: 'APPLIED', reason: 'OK', overage_policy: 'DEFAULT' })).toBe(1);
@@ -64,13 +90,29 @@ describe('a direct debit', () => {
 
   test('is kept in the event log with all that its request said', async () => {
     const tenant = await funded(100, 60);
-    const more = { metadata: { recovered_reservation_id: 'rsv_x' }, metrics: { tokens_input: 7 }, client_time_ms: 1, overage_policy: 'REJECT' };
+    const more = {
+      metadata: { recovered_reservation_id: 'rsv_x' },
+      metrics: { tokens_input: 7 },
+      client_time_ms: 1,
+      overage_policy: 'REJECT',
+    };
     const { event_id: id } = expectStatus(await record(tenant, 25, more), 201);
-    const told = (await on.stored.events(tenant.id)).filter(({ type }) => type === 'custom.direct_debit.applied');
+    const told = (await on.stored.events(tenant.id)).filter(
+      ({ type }) => type === 'custom.direct_debit.applied',
+    );
     expect(told.map(({ fields }) => fields)).toEqual([
       expect.objectContaining({
-        event_id: id, actual_amount: '25', charged: '25', unit: 'TOKENS', overage_policy: 'REJECT', ag: 'Bot', ak: 'llm.completion',
-        md: '{"recovered_reservation_id":"rsv_x"}', metrics: '{"tokens_input":7}', client_time_ms: '1', sc: `tenant:${tenant.id}/agent:bot`,
+        event_id: id,
+        actual_amount: '25',
+        charged: '25',
+        unit: 'TOKENS',
+        overage_policy: 'REJECT',
+        ag: 'Bot',
+        ak: 'llm.completion',
+        md: '{"recovered_reservation_id":"rsv_x"}',
+        metrics: '{"tokens_input":7}',
+        client_time_ms: '1',
+        sc: `tenant:${tenant.id}/agent:bot`,
       }),
     ]);
   });
@@ -80,7 +122,9 @@ describe('a direct debit', () => {
     expectRefusal(await record(tenant, 61, { overage_policy: 'REJECT' }), 409, 'BUDGET_EXCEEDED');
     expect(await figures(tenant)).toEqual(['100 0 0 0', '60 0 0 0']);
     expectStatus(await record(tenant, 60, { overage_policy: 'REJECT' }), 201);
-    expect(await metric(tenant, { decision: 'DENY', reason: 'BUDGET_EXCEEDED', overage_policy: 'REJECT' })).toBe(1);
+    expect(
+      await metric(tenant, { decision: 'DENY', reason: 'BUDGET_EXCEEDED', overage_policy: 'REJECT' }),
+    ).toBe(1);
   });
 
   test('ALLOW_IF_AVAILABLE: is charged as far as every scope can pay, and the short one is over its limit', async () => {
@@ -103,27 +147,45 @@ describe('a direct debit', () => {
     const body = expectStatus(await record(tenant, 60, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }), 201);
     expect(body).not.toHaveProperty('charged');
     expect(await figures(tenant)).toEqual(['-10 0 50 10', '-30 0 30 30']);
-    expectRefusal(await record(tenant, 11, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }), 409, 'OVERDRAFT_LIMIT_EXCEEDED');
+    expectRefusal(
+      await record(tenant, 11, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }),
+      409,
+      'OVERDRAFT_LIMIT_EXCEEDED',
+    );
     expect(await figures(tenant)).toEqual(['-10 0 50 10', '-30 0 30 30']);
     expectStatus(await record(tenant, 10, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }), 201);
     expect(await on.holdfast.metric('cycles_overdraft_incurred_total', { tenant: tenant.id })).toBe(2);
-    expect(await metric(tenant, { decision: 'DENY', reason: 'OVERDRAFT_LIMIT_EXCEEDED', overage_policy: 'ALLOW_WITH_OVERDRAFT' })).toBe(1);
+    expect(
+      await metric(tenant, {
+        decision: 'DENY',
+        reason: 'OVERDRAFT_LIMIT_EXCEEDED',
+        overage_policy: 'ALLOW_WITH_OVERDRAFT',
+      }),
+    ).toBe(1);
   });
 
   test('is accepted with debt outstanding or over the limit: only its own policy limits it', async () => {
     const tenant = await funded(100, 100);
-    await on.stored.redis.hset(on.stored.budgetKey(tenant.id), { debt: '10', remaining: '90', is_over_limit: '1' });
+    await on.stored.redis.hset(on.stored.budgetKey(tenant.id), {
+      debt: '10',
+      remaining: '90',
+      is_over_limit: '1',
+    });
     expectRefusal(await on.holdfast.reserve(tenant, 1), 409, 'OVERDRAFT_LIMIT_EXCEEDED');
     expectStatus(await record(tenant, 90, { overage_policy: 'REJECT' }), 201);
   });
 
-  test('takes the tenant\'s default policy, and its debt event says so', async () => {
+  test("takes the tenant's default policy, and its debt event says so", async () => {
     const tenant = await on.holdfast.createTenant({ default_commit_overage_policy: 'ALLOW_WITH_OVERDRAFT' });
     await on.holdfast.createBudget(tenant, '', 5, { overdraft_limit: { unit: 'TOKENS', amount: 50 } });
     expectStatus(await record(tenant, 10), 201);
     const told = (await on.stored.events(tenant.id)).filter(({ type }) => type === 'budget.debt_incurred');
     expect(told.map(({ fields }) => fields)).toEqual([
-      expect.objectContaining({ debt_incurred: '5', total_debt: '5', overage_policy: 'ALLOW_WITH_OVERDRAFT' }),
+      expect.objectContaining({
+        debt_incurred: '5',
+        total_debt: '5',
+        overage_policy: 'ALLOW_WITH_OVERDRAFT',
+      }),
     ]);
   });
 
@@ -134,10 +196,20 @@ describe('a direct debit', () => {
     expectRefusal(await record(tenant, 1), 409, 'BUDGET_FROZEN');
     await on.stored.redis.hset(key, 'status', 'CLOSED');
     expectRefusal(await record(tenant, 1), 409, 'BUDGET_CLOSED');
-    const refusal = expectRefusal(await record(tenant, 1, { actual: { unit: 'CREDITS', amount: 1 } }), 400, 'UNIT_MISMATCH');
-    expect(refusal.details).toEqual({ scope: `tenant:${tenant.id}/agent:bot`, requested_unit: 'CREDITS', expected_units: ['TOKENS'] });
+    const refusal = expectRefusal(
+      await record(tenant, 1, { actual: { unit: 'CREDITS', amount: 1 } }),
+      400,
+      'UNIT_MISMATCH',
+    );
+    expect(refusal.details).toEqual({
+      scope: `tenant:${tenant.id}/agent:bot`,
+      requested_unit: 'CREDITS',
+      expected_units: ['TOKENS'],
+    });
     const poor = await on.holdfast.createTenant();
-    expect(expectRefusal(await record(poor, 1), 404, 'NOT_FOUND').message).toContain('Budget not found for provided scope');
+    expect(expectRefusal(await record(poor, 1), 404, 'NOT_FOUND').message).toContain(
+      'Budget not found for provided scope',
+    );
   });
 
   test('is 409 TENANT_CLOSED for a closed tenant with no debit, while an earlier one still replays as 201', async () => {
@@ -151,7 +223,7 @@ describe('a direct debit', () => {
     expect(await on.stored.redis.hget(on.stored.budgetKey(tenant.id), 'spent')).toBe('25');
   });
 
-  test('is 500 and no debit when the tenant\'s record cannot be trusted', async () => {
+  test("is 500 and no debit when the tenant's record cannot be trusted", async () => {
     const tenant = await funded(100, 60);
     expectStatus(await record(tenant, 1), 201);
     await on.stored.setTenantStatus(tenant.id, 'ASLEEP');
@@ -184,15 +256,23 @@ describe('a direct debit', () => {
 
   test('fifty at once against a budget for ten: REJECT lets ten through', async () => {
     const tenant = await funded(1000, 100);
-    const answers = await Promise.all(Array.from({ length: 50 }, () => record(tenant, 10, { overage_policy: 'REJECT' })));
-    expect(answers.map(({ status }) => status).sort()).toEqual([...Array<number>(10).fill(201), ...Array<number>(40).fill(409)]);
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, () => record(tenant, 10, { overage_policy: 'REJECT' })),
+    );
+    expect(answers.map(({ status }) => status).sort()).toEqual([
+      ...Array<number>(10).fill(201),
+      ...Array<number>(40).fill(409),
+    ]);
     expect(await figures(tenant)).toEqual(['900 0 100 0', '0 0 100 0']);
   });
 
   test('records, under the same key, the usage that a commit was too late for', async () => {
     const tenant = await funded(100, 60);
     const subject = { tenant: tenant.id, agent: 'bot' };
-    const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 20, { subject, grace_period_ms: 0 }), 200);
+    const { reservation_id: id } = expectStatus(
+      await on.holdfast.reserve(tenant, 20, { subject, grace_period_ms: 0 }),
+      200,
+    );
     await holds.expireIn(id, -1000);
     const key = newKey();
     const commit = { idempotency_key: key, actual: { unit: 'TOKENS', amount: 15 } };
@@ -210,7 +290,13 @@ describe('a direct debit', () => {
     const tenant = await funded(100, 60);
     const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 20), 200);
     const key = newKey();
-    expectStatus(await on.holdfast.settle(tenant, 'commit', id, { idempotency_key: key, actual: { unit: 'TOKENS', amount: 20 } }), 200);
+    expectStatus(
+      await on.holdfast.settle(tenant, 'commit', id, {
+        idempotency_key: key,
+        actual: { unit: 'TOKENS', amount: 20 },
+      }),
+      200,
+    );
     expectStatus(await record(tenant, 5, { idempotency_key: key, subject: { tenant: tenant.id } }), 201);
     expect(await figures(tenant)).toEqual(['75 0 25 0', '60 0 0 0']);
   });
@@ -218,7 +304,9 @@ describe('a direct debit', () => {
   test('is exact for the largest int64', async () => {
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', MAX);
-    expect(expectStatus(await record(tenant, 9007199254740993n), 201).balances[0].spent.amount).toBe(9007199254740993n);
+    expect(expectStatus(await record(tenant, 9007199254740993n), 201).balances[0].spent.amount).toBe(
+      9007199254740993n,
+    );
     const rest = MAX - 9007199254740993n;
     const body = eventBody(tenant, rest);
     const answer = await post(tenant, body);
@@ -236,16 +324,27 @@ describe('a direct debit', () => {
     expectRefusal(await record(tenant, 1, { overage_policy: 'MAYBE' }), 400, 'INVALID_REQUEST');
     expectRefusal(await record(tenant, 1, { dry_run: true }), 400, 'INVALID_REQUEST');
     const headers = { 'x-idempotency-key': newKey() };
-    expectRefusal(await on.holdfast.call('POST', '/v1/events', { key: tenant.key, body: eventBody(tenant, 1), headers }), 400, 'INVALID_REQUEST');
+    expectRefusal(
+      await on.holdfast.call('POST', '/v1/events', { key: tenant.key, body: eventBody(tenant, 1), headers }),
+      400,
+      'INVALID_REQUEST',
+    );
     expect(await figures(tenant)).toEqual(['100 0 0 0', '60 0 0 0']);
   });
 
-  test('needs the permission to commit, inside the key\'s scopes', async () => {
+  test("needs the permission to commit, inside the key's scopes", async () => {
     const tenant = await funded(100, 60);
     const creator = await on.holdfast.createKey(tenant.id, { permissions: ['reservations:create'] });
     expectRefusal(await record({ id: tenant.id, key: creator }, 1), 403, 'FORBIDDEN');
-    const settler = await on.holdfast.createKey(tenant.id, { permissions: ['reservations:commit'], scope_filter: ['agent:bot'] });
+    const settler = await on.holdfast.createKey(tenant.id, {
+      permissions: ['reservations:commit'],
+      scope_filter: ['agent:bot'],
+    });
     expectStatus(await record({ id: tenant.id, key: settler }, 1), 201);
-    expectRefusal(await record({ id: tenant.id, key: settler }, 1, { subject: { tenant: tenant.id } }), 403, 'FORBIDDEN');
+    expectRefusal(
+      await record({ id: tenant.id, key: settler }, 1, { subject: { tenant: tenant.id } }),
+      403,
+      'FORBIDDEN',
+    );
   });
 });

@@ -28,7 +28,9 @@ async function readyBody(app: ProbeApp, path = '/health/ready'): Promise<Record<
 /** What a scrape says of readiness: of the process, and of its Redis. */
 async function readinessGauges(app: ProbeApp): Promise<string[]> {
   const response = await request(`${app.url}/metrics`, { headers: { 'x-admin-api-key': ADMIN_KEY } });
-  return [...(await response.body.text()).matchAll(/^(?:holdfast_ready|holdfast_redis_up)\{.*\} (\d)$/gm)].map(([, value]) => value as string);
+  return [
+    ...(await response.body.text()).matchAll(/^(?:holdfast_ready|holdfast_redis_up)\{.*\} (\d)$/gm),
+  ].map(([, value]) => value as string);
 }
 
 describe('a healthy process', () => {
@@ -44,8 +46,14 @@ describe('a healthy process', () => {
   });
 
   test('readiness shows the store, and the reference form beside ours', async () => {
-    expect(await readyBody(app)).toMatchObject({ status: 'ok', details: { redis: { status: 'up', memory: { policy: 'noeviction' } } } });
-    expect(await readyBody(app, '/actuator/health')).toMatchObject({ status: 'UP', components: { redis: { status: 'UP' } } });
+    expect(await readyBody(app)).toMatchObject({
+      status: 'ok',
+      details: { redis: { status: 'up', memory: { policy: 'noeviction' } } },
+    });
+    expect(await readyBody(app, '/actuator/health')).toMatchObject({
+      status: 'UP',
+      components: { redis: { status: 'UP' } },
+    });
   });
 
   test('a wrong method is 405', async () => {
@@ -64,7 +72,10 @@ describe('a healthy process', () => {
       },
     });
     await eventually('readiness is red', async () => (await statusOf(app, '/health/ready')) === 503);
-    expect(await readyBody(app)).toMatchObject({ status: 'error', details: { scripted: { status: 'down', message: 'not today' } } });
+    expect(await readyBody(app)).toMatchObject({
+      status: 'error',
+      details: { scripted: { status: 'down', message: 'not today' } },
+    });
     expect(await readyBody(app, '/actuator/health/readiness')).toMatchObject({ status: 'DOWN' });
     expect(await statusOf(app, '/health/live')).toBe(200);
     up = true;
@@ -100,7 +111,10 @@ describe('a process that loses something', () => {
     const app = await startProbeApp();
     try {
       app.app.get(ShutdownState).begin();
-      expect(await readyBody(app)).toMatchObject({ status: 'error', details: { shutdown: { status: 'down' } } });
+      expect(await readyBody(app)).toMatchObject({
+        status: 'error',
+        details: { shutdown: { status: 'down' } },
+      });
       expect(await statusOf(app, '/health/live')).toBe(200);
     } finally {
       await app.close();

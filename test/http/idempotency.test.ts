@@ -1,6 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { idempotencyKey } from '../../src/redis/index.js';
-import { expectRefusal, expectStatus, Holdfast, newKey, reserveBody, type Answer, type TestTenant } from '../support/holdfast.js';
+import {
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  newKey,
+  reserveBody,
+  type Answer,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { sharedStoreUrl } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
@@ -23,7 +31,8 @@ async function tenantWithBudget(): Promise<TestTenant> {
   return tenant;
 }
 
-const post = (tenant: TestTenant, path: string, body: unknown): Promise<Answer> => holdfast.call('POST', path, { key: tenant.key, body });
+const post = (tenant: TestTenant, path: string, body: unknown): Promise<Answer> =>
+  holdfast.call('POST', path, { key: tenant.key, body });
 
 /** The answer's text without the one field that may differ in a replay. */
 const stable = ({ text }: Answer): string => text.replace(/"remaining_ttl_ms":\d+/, '"remaining_ttl_ms":_');
@@ -53,39 +62,58 @@ const OPERATIONS: Record<string, Operation> = {
 };
 
 describe('a repeated idempotency key', () => {
-  test.each(Object.keys(OPERATIONS))('gives the first answer of a %s again, byte for byte, after other traffic', async (name) => {
-    const operation = OPERATIONS[name] as Operation;
-    const tenant = await tenantWithBudget();
-    const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 10), 200);
-    const body = operation.body();
-    const first = await post(tenant, operation.path(id), body);
-    expectStatus(first, 200);
-    expectStatus(await holdfast.reserve(tenant, 100), 200);
-    const before = await holdfast.balances(tenant);
-    const again = await post(tenant, operation.path(id), body);
-    expect(again.status).toBe(200);
-    expect(stable(again)).toBe(stable(first));
-    expect(await holdfast.balances(tenant)).toEqual(before);
-    expectRefusal(await post(tenant, operation.path(id), { ...body, ...operation.other }), 409, 'IDEMPOTENCY_MISMATCH');
-    expect(await holdfast.metric(`cycles_reservations_${name}_total`, { tenant: tenant.id, reason: 'IDEMPOTENT_REPLAY' })).toBe(1);
-  });
+  test.each(Object.keys(OPERATIONS))(
+    'gives the first answer of a %s again, byte for byte, after other traffic',
+    async (name) => {
+      const operation = OPERATIONS[name] as Operation;
+      const tenant = await tenantWithBudget();
+      const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 10), 200);
+      const body = operation.body();
+      const first = await post(tenant, operation.path(id), body);
+      expectStatus(first, 200);
+      expectStatus(await holdfast.reserve(tenant, 100), 200);
+      const before = await holdfast.balances(tenant);
+      const again = await post(tenant, operation.path(id), body);
+      expect(again.status).toBe(200);
+      expect(stable(again)).toBe(stable(first));
+      expect(await holdfast.balances(tenant)).toEqual(before);
+      expectRefusal(
+        await post(tenant, operation.path(id), { ...body, ...operation.other }),
+        409,
+        'IDEMPOTENCY_MISMATCH',
+      );
+      expect(
+        await holdfast.metric(`cycles_reservations_${name}_total`, {
+          tenant: tenant.id,
+          reason: 'IDEMPOTENT_REPLAY',
+        }),
+      ).toBe(1);
+    },
+  );
 
   test('gives the same reservation again, whatever the order of the members', async () => {
     const tenant = await tenantWithBudget();
     const body = reserveBody(tenant, 10, { metadata: { a: 1, b: { c: 2, d: [1, 2] } } });
     const first = await post(tenant, '/v1/reservations', body);
-    const turned = Object.fromEntries(Object.entries({ ...body, metadata: { b: { d: [1, 2], c: 2 }, a: 1 } }).reverse());
+    const turned = Object.fromEntries(
+      Object.entries({ ...body, metadata: { b: { d: [1, 2], c: 2 }, a: 1 } }).reverse(),
+    );
     const again = await post(tenant, '/v1/reservations', turned);
     expectStatus(again, 200);
     expect(stable(again)).toBe(stable(first));
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '990 10 0 0' });
-    expectRefusal(await post(tenant, '/v1/reservations', { ...body, ttl_ms: 2000 }), 409, 'IDEMPOTENCY_MISMATCH');
+    expectRefusal(
+      await post(tenant, '/v1/reservations', { ...body, ttl_ms: 2000 }),
+      409,
+      'IDEMPOTENCY_MISMATCH',
+    );
   });
 
   test('reports the time that is left now, and none once the hold has ended', async () => {
     const tenant = await tenantWithBudget();
     const body = reserveBody(tenant, 10, { ttl_ms: 50_000 });
-    const { reservation_id: id, expires_at_ms: expiresAt } = (await post(tenant, '/v1/reservations', body)).body;
+    const { reservation_id: id, expires_at_ms: expiresAt } = (await post(tenant, '/v1/reservations', body))
+      .body;
     const replayed = expectStatus(await post(tenant, '/v1/reservations', body), 200);
     expect(replayed.expires_at_ms).toBe(expiresAt);
     expect(replayed.remaining_ttl_ms).toBeLessThanOrEqual(50_000);
@@ -94,7 +122,10 @@ describe('a repeated idempotency key', () => {
     const extended = (await post(tenant, `/v1/reservations/${id}/extend`, extension)).body;
     expectStatus(await holdfast.commit(tenant, id, 1), 200);
     expect((await post(tenant, '/v1/reservations', body)).body.remaining_ttl_ms).toBe(0);
-    const replayedExtension = expectStatus(await post(tenant, `/v1/reservations/${id}/extend`, extension), 200);
+    const replayedExtension = expectStatus(
+      await post(tenant, `/v1/reservations/${id}/extend`, extension),
+      200,
+    );
     expect(replayedExtension).toEqual({ ...extended, remaining_ttl_ms: 0 });
   });
 
@@ -103,16 +134,26 @@ describe('a repeated idempotency key', () => {
     const dry = reserveBody(tenant, 10, { dry_run: true });
     const first = await post(tenant, '/v1/reservations', dry);
     expect((await post(tenant, '/v1/reservations', dry)).text).toBe(first.text);
-    expectRefusal(await post(tenant, '/v1/reservations', { ...dry, dry_run: false }), 409, 'IDEMPOTENCY_MISMATCH');
+    expectRefusal(
+      await post(tenant, '/v1/reservations', { ...dry, dry_run: false }),
+      409,
+      'IDEMPOTENCY_MISMATCH',
+    );
     const live = reserveBody(tenant, 10);
     expectStatus(await post(tenant, '/v1/reservations', live), 200);
-    expectRefusal(await post(tenant, '/v1/reservations', { ...live, dry_run: true }), 409, 'IDEMPOTENCY_MISMATCH');
+    expectRefusal(
+      await post(tenant, '/v1/reservations', { ...live, dry_run: true }),
+      409,
+      'IDEMPOTENCY_MISMATCH',
+    );
   });
 
   test('sent many times at once makes one reservation', async () => {
     const tenant = await tenantWithBudget();
     const body = reserveBody(tenant, 10);
-    const answers = await Promise.all(Array.from({ length: 20 }, () => post(tenant, '/v1/reservations', body)));
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => post(tenant, '/v1/reservations', body)),
+    );
     expect(new Set(answers.map(({ body: { reservation_id: id } }) => id as string)).size).toBe(1);
     expect(new Set(answers.map(stable)).size).toBe(1);
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '990 10 0 0' });
@@ -122,11 +163,15 @@ describe('a repeated idempotency key', () => {
     const tenant = await tenantWithBudget();
     const body = reserveBody(tenant, 2000);
     expectRefusal(await post(tenant, '/v1/reservations', body), 409, 'BUDGET_EXCEEDED');
-    await holdfast.admin('POST', `/v1/admin/budgets/fund?tenant_id=${tenant.id}&scope=tenant:${tenant.id}&unit=TOKENS`, {
-      operation: 'CREDIT',
-      amount: { unit: 'TOKENS', amount: 5000 },
-      idempotency_key: newKey(),
-    });
+    await holdfast.admin(
+      'POST',
+      `/v1/admin/budgets/fund?tenant_id=${tenant.id}&scope=tenant:${tenant.id}&unit=TOKENS`,
+      {
+        operation: 'CREDIT',
+        amount: { unit: 'TOKENS', amount: 5000 },
+        idempotency_key: newKey(),
+      },
+    );
     expectStatus(await post(tenant, '/v1/reservations', body), 200);
   });
 
@@ -148,7 +193,11 @@ describe('a repeated idempotency key', () => {
     await holdfast.createBudget(tenant, '', 1000);
     const body = reserveBody(tenant, 10, { ttl_ms: day });
     const { reservation_id: id } = expectStatus(await post(tenant, '/v1/reservations', body), 200);
-    const key = idempotencyKey.reserve(stored.tagOfTenant(tenant.id), tenant.id, body['idempotency_key'] as string);
+    const key = idempotencyKey.reserve(
+      stored.tagOfTenant(tenant.id),
+      tenant.id,
+      body['idempotency_key'] as string,
+    );
     expect(await stored.redis.pttl(key)).toBeGreaterThan(day - 60_000);
     expectStatus(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: day }), 200);
     expect(await stored.redis.pttl(key)).toBeGreaterThan(2 * day - 60_000);
@@ -160,7 +209,11 @@ describe('a repeated idempotency key', () => {
     const tenant = await tenantWithBudget();
     const body = reserveBody(tenant, 10);
     expectStatus(await post(tenant, '/v1/reservations', body), 200);
-    const key = idempotencyKey.reserve(stored.tagOfTenant(tenant.id), tenant.id, body['idempotency_key'] as string);
+    const key = idempotencyKey.reserve(
+      stored.tagOfTenant(tenant.id),
+      tenant.id,
+      body['idempotency_key'] as string,
+    );
     await stored.redis.set(key, 'x', 'KEEPTTL');
     expectRefusal(await post(tenant, '/v1/reservations', body), 500, 'INTERNAL_ERROR');
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '990 10 0 0' });

@@ -14,13 +14,34 @@ const LISTS: readonly [name: string, path: string, rows: string, id: string, sor
 ];
 
 /** Each list that can be sorted, with an order that it has not by itself, and another one. */
-const SORTED: readonly [name: string, path: string, rows: string, id: string, order: string, other: string][] = [
+const SORTED: readonly [
+  name: string,
+  path: string,
+  rows: string,
+  id: string,
+  order: string,
+  other: string,
+][] = [
   ['listTenants', '/v1/admin/tenants?', 'tenants', 'tenant_id', 'sort_by=name', 'sort_by=status'],
   ['listBudgets', '/v1/admin/budgets?', 'ledgers', 'scope', 'sort_by=scope', 'sort_by=debt'],
   ['listApiKeys', '/v1/admin/api-keys?', 'keys', 'key_id', 'sort_by=tenant_id', 'sort_by=created_at'],
-  ['listAuditLogs', '/v1/admin/audit/logs?to=NOW&', 'logs', 'log_id', 'sort_by=operation', 'sort_by=timestamp'],
+  [
+    'listAuditLogs',
+    '/v1/admin/audit/logs?to=NOW&',
+    'logs',
+    'log_id',
+    'sort_by=operation',
+    'sort_by=timestamp',
+  ],
   ['listEvents', '/v1/admin/events?', 'events', 'event_id', 'sort_by=event_type', 'sort_by=timestamp'],
-  ['listWebhookSubscriptions', '/v1/admin/webhooks?', 'subscriptions', 'subscription_id', 'sort_by=tenant_id', 'sort_by=url'],
+  [
+    'listWebhookSubscriptions',
+    '/v1/admin/webhooks?',
+    'subscriptions',
+    'subscription_id',
+    'sort_by=tenant_id',
+    'sort_by=url',
+  ],
 ];
 
 describe('the lists of operators', () => {
@@ -39,34 +60,48 @@ describe('the lists of operators', () => {
     return expectStatus(await on.holdfast.admin('GET', path), 200)[rows] as Json[];
   }
 
-  test.each(LISTS)('%s: without a direction a sort key is descending', async (_name, path, rows, id, sortBy) => {
-    const idsOf = async (query: string): Promise<unknown[]> => (await rowsOf(path + query, rows)).map((row) => row[id] as unknown);
-    const found = await idsOf(`sort_by=${sortBy}&limit=100`);
-    expect(found.length).toBeGreaterThanOrEqual(3);
-    expect(found).toEqual(await idsOf(`sort_by=${sortBy}&sort_dir=desc&limit=100`));
-    expect(found).not.toEqual(await idsOf(`sort_by=${sortBy}&sort_dir=asc&limit=100`));
-  });
+  test.each(LISTS)(
+    '%s: without a direction a sort key is descending',
+    async (_name, path, rows, id, sortBy) => {
+      const idsOf = async (query: string): Promise<unknown[]> =>
+        (await rowsOf(path + query, rows)).map((row) => row[id] as unknown);
+      const found = await idsOf(`sort_by=${sortBy}&limit=100`);
+      expect(found.length).toBeGreaterThanOrEqual(3);
+      expect(found).toEqual(await idsOf(`sort_by=${sortBy}&sort_dir=desc&limit=100`));
+      expect(found).not.toEqual(await idsOf(`sort_by=${sortBy}&sort_dir=asc&limit=100`));
+    },
+  );
 
-  test.each(SORTED)('%s: a cursor goes on in its order without being asked for it again, and refuses another', async (_name, template, rows, id, order, other) => {
-    // Requests may leave rows of their own in the audit log.
-    const path = template.replace('NOW', new Date().toISOString());
-    const all = (await rowsOf(`${path}${order}&limit=100`, rows)).map((row) => row[id] as unknown);
-    const page = expectStatus(await on.holdfast.admin('GET', `${path}${order}&limit=2`), 200);
-    const cursor = page.next_cursor as string;
-    for (const again of ['', order, `${order}&sort_dir=desc`]) {
-      const rest = await rowsOf(`${path}${again}&limit=100&cursor=${cursor}`, rows);
-      expect([again, rest.map((row) => row[id] as unknown)]).toEqual([again, all.slice(2)]);
-    }
-    for (const contradiction of [other, `${order}&sort_dir=asc`, 'sort_dir=asc']) {
-      const refusal = expectRefusal(await on.holdfast.admin('GET', `${path}${contradiction}&cursor=${cursor}`), 400, 'INVALID_REQUEST');
-      expect(refusal.details).toMatchObject({ field: 'cursor' });
-    }
-  });
+  test.each(SORTED)(
+    '%s: a cursor goes on in its order without being asked for it again, and refuses another',
+    async (_name, template, rows, id, order, other) => {
+      // Requests may leave rows of their own in the audit log.
+      const path = template.replace('NOW', new Date().toISOString());
+      const all = (await rowsOf(`${path}${order}&limit=100`, rows)).map((row) => row[id] as unknown);
+      const page = expectStatus(await on.holdfast.admin('GET', `${path}${order}&limit=2`), 200);
+      const cursor = page.next_cursor as string;
+      for (const again of ['', order, `${order}&sort_dir=desc`]) {
+        const rest = await rowsOf(`${path}${again}&limit=100&cursor=${cursor}`, rows);
+        expect([again, rest.map((row) => row[id] as unknown)]).toEqual([again, all.slice(2)]);
+      }
+      for (const contradiction of [other, `${order}&sort_dir=asc`, 'sort_dir=asc']) {
+        const refusal = expectRefusal(
+          await on.holdfast.admin('GET', `${path}${contradiction}&cursor=${cursor}`),
+          400,
+          'INVALID_REQUEST',
+        );
+        expect(refusal.details).toMatchObject({ field: 'cursor' });
+      }
+    },
+  );
 
-  test.each(LISTS)('%s: an empty search and a parameter that nobody knows leave nothing out', async (_name, path, rows) => {
-    const all = await rowsOf(path, rows);
-    expect(await rowsOf(`${path}search=&colour=red&page=2`, rows)).toEqual(all);
-  });
+  test.each(LISTS)(
+    '%s: an empty search and a parameter that nobody knows leave nothing out',
+    async (_name, path, rows) => {
+      const all = await rowsOf(path, rows);
+      expect(await rowsOf(`${path}search=&colour=red&page=2`, rows)).toEqual(all);
+    },
+  );
 
   test.each(LISTS)('%s: a search of 128 characters is taken, of 129 refused', async (_name, path, rows) => {
     expect(await rowsOf(`${path}search=${'s'.repeat(128)}`, rows)).toEqual([]);
@@ -75,15 +110,20 @@ describe('the lists of operators', () => {
 
   test('every ledger names its tenant, also across tenants', async () => {
     const ledgers = await rowsOf('/v1/admin/budgets?', 'ledgers');
-    expect(ledgers.map(({ tenant_id: id }) => id as string).sort()).toEqual(tenants.map(({ id }) => id).sort());
+    expect(ledgers.map(({ tenant_id: id }) => id as string).sort()).toEqual(
+      tenants.map(({ id }) => id).sort(),
+    );
     expect(ledgers.every(({ scope, tenant_id: id }) => scope === `tenant:${id}`)).toBe(true);
   });
 
   test('a ledger with nothing allocated counts as not utilized at all', async () => {
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 0);
-    const below = async (bounds: string): Promise<Json[]> => rowsOf(`/v1/admin/budgets?tenant_id=${tenant.id}&${bounds}`, 'ledgers');
-    expect(await below('utilization_min=0&utilization_max=0')).toMatchObject([{ scope: `tenant:${tenant.id}` }]);
+    const below = async (bounds: string): Promise<Json[]> =>
+      rowsOf(`/v1/admin/budgets?tenant_id=${tenant.id}&${bounds}`, 'ledgers');
+    expect(await below('utilization_min=0&utilization_max=0')).toMatchObject([
+      { scope: `tenant:${tenant.id}` },
+    ]);
     expect(await below('utilization_min=0.01')).toEqual([]);
   });
 });

@@ -13,7 +13,14 @@ describe('order', () => {
   let rows: Json[];
   beforeAll(async () => {
     tenant = await lists.newTenant(9223372036854775807n);
-    const subjects = [{ agent: 'z' }, { workspace: 'b' }, { agent: 'a' }, { agent: 'a' }, { workspace: 'b', agent: 'a' }, { agent: 'a-b' }];
+    const subjects = [
+      { agent: 'z' },
+      { workspace: 'b' },
+      { agent: 'a' },
+      { agent: 'a' },
+      { workspace: 'b', agent: 'a' },
+      { agent: 'a-b' },
+    ];
     for (const [index, subject] of subjects.entries()) {
       const amount = [5n, 9007199254740993n, 5n, 40n, 9007199254740992n, 40n][index] as bigint;
       const id = await lists.hold(tenant, { subject, ttl_ms: [60_000, 70_000][index % 2] }, amount);
@@ -23,7 +30,17 @@ describe('order', () => {
     const holds = lists.stored();
     const tag = holds.tagOfTenant(tenant.id);
     const [first, second, third] = rows.map((row) => row.created_at_ms as number) as [number, number, number];
-    await setCreation(holds.redis, tag, tenant.id, new Map(rows.map((row, index) => [row.reservation_id, [first, first, second, second, second, third][index] as number])));
+    await setCreation(
+      holds.redis,
+      tag,
+      tenant.id,
+      new Map(
+        rows.map((row, index) => [
+          row.reservation_id,
+          [first, first, second, second, second, third][index] as number,
+        ]),
+      ),
+    );
     rows = (await lists.page(tenant)).reservations;
     holds.close();
   });
@@ -68,7 +85,9 @@ describe('order', () => {
 
   test('works together with a filter', async () => {
     const released = rows.filter((row) => row.status === 'RELEASED').map((row) => row.reservation_id);
-    expect(await lists.idsOf(tenant, 'sort_by=scope_path&sort_dir=asc&status=released')).toEqual(sorted('scope_path', 'asc').filter((id) => released.includes(id)));
+    expect(await lists.idsOf(tenant, 'sort_by=scope_path&sort_dir=asc&status=released')).toEqual(
+      sorted('scope_path', 'asc').filter((id) => released.includes(id)),
+    );
   });
 
   test.each(['sort_by=reserved', 'sort_by=scope_path&sort_dir=asc', 'sort_dir=asc', 'sort_by=status'])(
@@ -77,8 +96,16 @@ describe('order', () => {
       const expected = await lists.idsOf(tenant, order);
       const { next_cursor: cursor } = await lists.page(tenant, `${order}&limit=2`);
       const repeated = new URLSearchParams(order);
-      for (const again of ['', order, `sort_by=${repeated.get('sort_by') ?? 'created_at_ms'}`, `sort_dir=${repeated.get('sort_dir') ?? 'desc'}`]) {
-        expect([again, await lists.idsOf(tenant, `${again}&cursor=${cursor}`)]).toEqual([again, expected.slice(2)]);
+      for (const again of [
+        '',
+        order,
+        `sort_by=${repeated.get('sort_by') ?? 'created_at_ms'}`,
+        `sort_dir=${repeated.get('sort_dir') ?? 'desc'}`,
+      ]) {
+        expect([again, await lists.idsOf(tenant, `${again}&cursor=${cursor}`)]).toEqual([
+          again,
+          expected.slice(2),
+        ]);
       }
       const second = await lists.page(tenant, `limit=2&cursor=${cursor}`);
       expect(await lists.idsOf(tenant, `cursor=${second.next_cursor}`)).toEqual(expected.slice(4));
@@ -87,19 +114,43 @@ describe('order', () => {
 
   test('a cursor continues only the question that gave it', async () => {
     const other = await lists.newTenant();
-    const forgeries = ['number', 'string', 'bigint'].flatMap((type) => ['x', '1e400', '-'].map((text) => [type, text, 'rsv_0x']));
+    const forgeries = ['number', 'string', 'bigint'].flatMap((type) =>
+      ['x', '1e400', '-'].map((text) => [type, text, 'rsv_0x']),
+    );
     for (const [question, foreign] of [
-      ['limit=2', ['sort_by=status', 'sort_dir=asc', 'status=ACTIVE', 'from=2000-01-01T00:00:00Z', 'agent=a']],
-      ['limit=2&sort_by=reserved', ['status=ACTIVE', 'sort_by=expires_at_ms', 'sort_dir=asc', 'sort_by=created_at_ms', 'sort_by=reserved&sort_dir=asc', 'sort_by=reserved&expires_to=2999-01-01T00:00:00Z', 'sort_by=reserved&finalized_from=2000-01-01T00:00:00Z']],
+      [
+        'limit=2',
+        ['sort_by=status', 'sort_dir=asc', 'status=ACTIVE', 'from=2000-01-01T00:00:00Z', 'agent=a'],
+      ],
+      [
+        'limit=2&sort_by=reserved',
+        [
+          'status=ACTIVE',
+          'sort_by=expires_at_ms',
+          'sort_dir=asc',
+          'sort_by=created_at_ms',
+          'sort_by=reserved&sort_dir=asc',
+          'sort_by=reserved&expires_to=2999-01-01T00:00:00Z',
+          'sort_by=reserved&finalized_from=2000-01-01T00:00:00Z',
+        ],
+      ],
     ] as const) {
       const { next_cursor: cursor } = await lists.page(tenant, question);
       expect(await lists.idsOf(tenant, `${question}&cursor=${cursor}`)).toHaveLength(2);
-      expect(await lists.idsOf(tenant, `${question}&cursor=${cursor}&tenant=${tenant.id}&limit=5`.replace('limit=2&', ''))).toHaveLength(4);
+      expect(
+        await lists.idsOf(
+          tenant,
+          `${question}&cursor=${cursor}&tenant=${tenant.id}&limit=5`.replace('limit=2&', ''),
+        ),
+      ).toHaveLength(4);
       for (const query of foreign) {
         expectBadParameter(await lists.list(tenant, `${query}&limit=2&cursor=${cursor}`), 'cursor');
       }
       expectBadParameter(await lists.list(other, `${question}&cursor=${cursor}`), 'cursor');
-      const [asked, , , , ...order] = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as [string, ...string[]];
+      const [asked, , , , ...order] = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as [
+        string,
+        ...string[],
+      ];
       for (const parts of forgeries) {
         const forged = Buffer.from(JSON.stringify([asked, ...parts, ...order])).toString('base64url');
         expectBadParameter(await lists.list(tenant, `${question}&cursor=${forged}`), 'cursor');
@@ -113,30 +164,49 @@ describe('many reservations', () => {
   test('2,500 that match are all returned by a sorted walk', async () => {
     const tenant = await lists.newTenant();
     const holds = lists.stored();
-    const made = Array.from({ length: 2500 }, (_, index) => ({ amount: index % 7, subject: { agent: `a${index % 3}` } }));
+    const made = Array.from({ length: 2500 }, (_, index) => ({
+      amount: index % 7,
+      subject: { agent: `a${index % 3}` },
+    }));
     const ids = await makeHolds(holds.redis, holds.tagOfTenant(tenant.id), tenant.id, made);
     holds.close();
     const found = await lists.walk(tenant, 'sort_by=reserved&sort_dir=asc&limit=200');
     expect(found.map((row) => row.reservation_id)).toEqual(
-      ids.map((id, index) => ({ id, amount: index % 7 })).sort((a, b) => a.amount - b.amount || (a.id < b.id ? -1 : 1)).map(({ id }) => id),
+      ids
+        .map((id, index) => ({ id, amount: index % 7 }))
+        .sort((a, b) => a.amount - b.amount || (a.id < b.id ? -1 : 1))
+        .map(({ id }) => id),
     );
     const agents = await lists.walk(tenant, 'sort_by=scope_path&agent=a1&limit=200');
-    expect(new Set(agents.map((row) => row.reservation_id))).toEqual(new Set(ids.filter((_, index) => index % 3 === 1)));
+    expect(new Set(agents.map((row) => row.reservation_id))).toEqual(
+      new Set(ids.filter((_, index) => index % 3 === 1)),
+    );
   });
 
   test('10,000 of which 100 were made in one millisecond are walked without gap or repetition, both ways', async () => {
     const tenant = await lists.newTenant();
     const holds = lists.stored();
     const tag = holds.tagOfTenant(tenant.id);
-    const ids = await makeHolds(holds.redis, tag, tenant.id, Array.from({ length: 10_000 }, () => ({})));
+    const ids = await makeHolds(
+      holds.redis,
+      tag,
+      tenant.id,
+      Array.from({ length: 10_000 }, () => ({})),
+    );
     const start = 1_700_000_000_000;
-    const times = new Map(ids.map((id, index) => [id, start + (index >= 4950 && index < 5050 ? 5000 : index)]));
+    const times = new Map(
+      ids.map((id, index) => [id, start + (index >= 4950 && index < 5050 ? 5000 : index)]),
+    );
     await setCreation(holds.redis, tag, tenant.id, times);
     holds.close();
     const time = (id: string): number => times.get(id) as number;
     for (const dir of ['asc', 'desc']) {
-      const found = (await lists.walk(tenant, `sort_dir=${dir}&limit=199`)).map((row) => row.reservation_id as string);
-      const expected = [...ids].sort((a, b) => (time(a) - time(b)) * (dir === 'asc' ? 1 : -1) || (a < b ? -1 : 1));
+      const found = (await lists.walk(tenant, `sort_dir=${dir}&limit=199`)).map(
+        (row) => row.reservation_id as string,
+      );
+      const expected = [...ids].sort(
+        (a, b) => (time(a) - time(b)) * (dir === 'asc' ? 1 : -1) || (a < b ? -1 : 1),
+      );
       expect(found).toEqual(expected);
     }
   });
@@ -145,7 +215,12 @@ describe('many reservations', () => {
     const tenant = await lists.newTenant();
     const holds = lists.stored();
     const oldest = await lists.hold(tenant, { idempotency_key: 'the oldest' });
-    await makeHolds(holds.redis, holds.tagOfTenant(tenant.id), tenant.id, Array.from({ length: 20_500 }, () => ({})));
+    await makeHolds(
+      holds.redis,
+      holds.tagOfTenant(tenant.id),
+      tenant.id,
+      Array.from({ length: 20_500 }, () => ({})),
+    );
     await on.holdfast.settle(tenant, 'release', oldest);
     const first = await lists.page(tenant, 'status=RELEASED');
     expect(first).toMatchObject({ reservations: [], has_more: true });
@@ -159,7 +234,9 @@ describe('the work of a list', () => {
   async function commandsOf(act: () => Promise<unknown>): Promise<Record<string, number>> {
     const before = await commandCounts(on.stored.redis);
     await act();
-    const after = Object.entries(await commandCounts(on.stored.redis)).map(([name, calls]) => [name, calls - (before[name] ?? 0)] as const);
+    const after = Object.entries(await commandCounts(on.stored.redis)).map(
+      ([name, calls]) => [name, calls - (before[name] ?? 0)] as const,
+    );
     return Object.fromEntries(after.filter(([, calls]) => calls > 0));
   }
 
@@ -171,7 +248,13 @@ describe('the work of a list', () => {
     }
     const holds = lists.stored();
     const tag = holds.tagOfTenant(tenant.id);
-    const questions = ['', 'sort_by=reserved', 'status=ACTIVE&include=metadata', 'idempotency_key=unknown', 'sort_by=scope_path&sort_dir=asc&limit=2'];
+    const questions = [
+      '',
+      'sort_by=reserved',
+      'status=ACTIVE&include=metadata',
+      'idempotency_key=unknown',
+      'sort_by=scope_path&sort_dir=asc&limit=2',
+    ];
     const ask = async (): Promise<void> => {
       for (const query of questions) {
         expectStatus(await lists.list(tenant, query), 200);
@@ -179,23 +262,54 @@ describe('the work of a list', () => {
     };
     await ask();
     const others = Array.from({ length: 3 }, (_, index) => `other-${tenant.id}-${index}`);
-    const noise = ['info', 'cluster', 'replconf', 'fcall', 'eval', 'get', 'ping', 'hello', 'client', 'select', 'command'];
+    const noise = [
+      'info',
+      'cluster',
+      'replconf',
+      'fcall',
+      'eval',
+      'get',
+      'ping',
+      'hello',
+      'client',
+      'select',
+      'command',
+    ];
     const workOf = async (): Promise<Record<string, number>> => {
       const counts = await commandsOf(ask);
-      expect(Object.keys(counts).filter((name) => /^(scan|keys|sort|hscan|zscan|sscan|smembers|randomkey)$/.test(name))).toEqual([]);
-      return Object.fromEntries(Object.entries(counts).filter(([name]) => !noise.some((word) => name.startsWith(word))));
+      expect(
+        Object.keys(counts).filter((name) =>
+          /^(scan|keys|sort|hscan|zscan|sscan|smembers|randomkey)$/.test(name),
+        ),
+      ).toEqual([]);
+      return Object.fromEntries(
+        Object.entries(counts).filter(([name]) => !noise.some((word) => name.startsWith(word))),
+      );
     };
     const before = await workOf();
     for (const other of others) {
       await holds.redis.hset(`${tag}b:TOKENS:tenant:${other}`, {
-        remaining: 100_000, reserved: 0, spent: 0, allocated: 100_000, debt: 0, overdraft_limit: 0, is_over_limit: 0, status: 'ACTIVE',
+        remaining: 100_000,
+        reserved: 0,
+        spent: 0,
+        allocated: 100_000,
+        debt: 0,
+        overdraft_limit: 0,
+        is_over_limit: 0,
+        status: 'ACTIVE',
       });
-      await makeHolds(holds.redis, tag, other, Array.from({ length: 2000 }, () => ({})));
+      await makeHolds(
+        holds.redis,
+        tag,
+        other,
+        Array.from({ length: 2000 }, () => ({})),
+      );
     }
     const after = await workOf();
     holds.close();
     // Authentication reads the time and two records once a second, whatever is listed.
-    const listing = ({ hmget: _, time: __, ...counts }: Record<string, number>): Record<string, number> => counts;
+    const listing = ({ hmget: _, time: __, ...counts }: Record<string, number>): Record<string, number> =>
+      counts;
     expect(listing(after)).toEqual(listing(before));
     for (const name of ['hmget', 'time']) {
       expect(Math.abs((after[name] ?? 0) - (before[name] ?? 0))).toBeLessThanOrEqual(2 * questions.length);

@@ -11,12 +11,24 @@ describe('a list of reservations', () => {
   test('shows each row as the single read does, without its metadata', async () => {
     const tenant = await lists.newTenant();
     const subject = { tenant: tenant.id, workspace: 'Prod', agent: 'Bot', dimensions: { run: '1' } };
-    const id = await lists.hold(tenant, { subject, action: { kind: 'k', name: 'n', tags: ['t'] }, metadata: { big: 1 } });
+    const id = await lists.hold(tenant, {
+      subject,
+      action: { kind: 'k', name: 'n', tags: ['t'] },
+      metadata: { big: 1 },
+    });
     await on.holdfast.commit(tenant, id, 4, { metadata: { done: true } });
-    const { metadata, committed_metadata: committed, ...single } = expectStatus(await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 200);
+    const {
+      metadata,
+      committed_metadata: committed,
+      ...single
+    } = expectStatus(await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 200);
     expect([metadata, committed]).toEqual([{ big: 1 }, { done: true }]);
     expect(await lists.page(tenant)).toEqual({ reservations: [single], has_more: false });
-    expect(single).toMatchObject({ status: 'COMMITTED', committed: { unit: 'TOKENS', amount: 4 }, finalized_at_ms: expect.any(Number) });
+    expect(single).toMatchObject({
+      status: 'COMMITTED',
+      committed: { unit: 'TOKENS', amount: 4 },
+      finalized_at_ms: expect.any(Number),
+    });
   });
 
   test('is empty for a tenant without any', async () => {
@@ -25,13 +37,23 @@ describe('a list of reservations', () => {
 
   test('shows `committed` on committed rows only, and `finalized_at_ms` on committed and released ones only', async () => {
     const tenant = await lists.newTenant();
-    const [committed, released, expired, active] = [await lists.hold(tenant), await lists.hold(tenant), await lists.hold(tenant), await lists.hold(tenant)];
+    const [committed, released, expired, active] = [
+      await lists.hold(tenant),
+      await lists.hold(tenant),
+      await lists.hold(tenant),
+      await lists.hold(tenant),
+    ];
     await on.holdfast.commit(tenant, committed, 0);
     await on.holdfast.settle(tenant, 'release', released);
     const holds = lists.stored();
     await holds.expireIn(expired, -60_000);
     holds.close();
-    const rows = new Map((await lists.page(tenant)).reservations.map((row: Json) => [row.reservation_id, [row.status, 'committed' in row, 'finalized_at_ms' in row]]));
+    const rows = new Map(
+      (await lists.page(tenant)).reservations.map((row: Json) => [
+        row.reservation_id,
+        [row.status, 'committed' in row, 'finalized_at_ms' in row],
+      ]),
+    );
     expect(Object.fromEntries(rows)).toEqual({
       [committed]: ['COMMITTED', true, true],
       [released]: ['RELEASED', false, true],
@@ -47,12 +69,20 @@ describe('a list of reservations', () => {
     await holds.expireIn(id, -60_000);
     const before = await on.holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id });
     expect(await lists.idsOf(tenant, 'status=ACTIVE')).toEqual([]);
-    expect((await lists.page(tenant, 'status=EXPIRED')).reservations).toMatchObject([{ reservation_id: id, status: 'EXPIRED' }]);
+    expect((await lists.page(tenant, 'status=EXPIRED')).reservations).toMatchObject([
+      { reservation_id: id, status: 'EXPIRED' },
+    ]);
     expect((await holds.record(id))['st']).toBe('EXPIRED');
     holds.close();
     expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '100 0 0 0' });
-    expect(await on.holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(before + 1);
-    expectRefusal(await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 410, 'RESERVATION_EXPIRED');
+    expect(await on.holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(
+      before + 1,
+    );
+    expectRefusal(
+      await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }),
+      410,
+      'RESERVATION_EXPIRED',
+    );
   });
 
   test('counts a damaged record and lists it with the others', async () => {
@@ -61,7 +91,9 @@ describe('a list of reservations', () => {
     const holds = lists.stored();
     await holds.set(damaged, { am: 'x' });
     expect((await lists.idsOf(tenant)).sort()).toEqual([damaged, sound].sort());
-    expect(await on.holdfast.metric('holdfast_reservations_unreadable_total', { reason: 'INVALID_ESTIMATE' })).toBe(1);
+    expect(
+      await on.holdfast.metric('holdfast_reservations_unreadable_total', { reason: 'INVALID_ESTIMATE' }),
+    ).toBe(1);
     holds.close();
   });
 
@@ -77,7 +109,10 @@ describe('filters', () => {
   const ids: Record<string, string> = {};
   beforeAll(async () => {
     tenant = await lists.newTenant();
-    ids['active'] = await lists.hold(tenant, { subject: { workspace: 'Prod', app: 'A', workflow: 'w', agent: 'bot', toolset: 't' }, idempotency_key: 'key of the | active' });
+    ids['active'] = await lists.hold(tenant, {
+      subject: { workspace: 'Prod', app: 'A', workflow: 'w', agent: 'bot', toolset: 't' },
+      idempotency_key: 'key of the | active',
+    });
     ids['committed'] = await lists.hold(tenant, { subject: { workspace: 'prod', agent: 'bot2' } });
     ids['released'] = await lists.hold(tenant, { subject: { workspace: 'dev' } });
     await on.holdfast.commit(tenant, ids['committed'], 1);
@@ -104,7 +139,9 @@ describe('filters', () => {
     ['colour=blue&page=2', ['released', 'committed', 'active']],
   ])('%s finds %j', async (query, expected) => {
     const found = await lists.page(tenant, query);
-    expect(found.reservations.map((row: Json) => row.reservation_id).sort()).toEqual(expected.map((name) => ids[name]).sort());
+    expect(found.reservations.map((row: Json) => row.reservation_id).sort()).toEqual(
+      expected.map((name) => ids[name]).sort(),
+    );
     expect(found.has_more).toBe(false);
   });
 
@@ -121,9 +158,15 @@ describe('filters', () => {
     const key = await on.holdfast.createKey(tenant.id, { scope_filter: ['workspace:prod'] });
     const confined = { id: tenant.id, key };
     expect((await lists.idsOf(confined)).sort()).toEqual([ids['committed'], ids['active']].sort());
-    expect((await lists.idsOf(confined, 'sort_by=status')).sort()).toEqual([ids['committed'], ids['active']].sort());
+    expect((await lists.idsOf(confined, 'sort_by=status')).sort()).toEqual(
+      [ids['committed'], ids['active']].sort(),
+    );
     expect(await lists.walk(confined, 'limit=1')).toHaveLength(2);
-    expectRefusal(await on.holdfast.call('GET', `/v1/reservations/${ids['released']}`, { key }), 403, 'FORBIDDEN');
+    expectRefusal(
+      await on.holdfast.call('GET', `/v1/reservations/${ids['released']}`, { key }),
+      403,
+      'FORBIDDEN',
+    );
   });
 
   test('a key without reservations:list is refused', async () => {
@@ -132,9 +175,18 @@ describe('filters', () => {
   });
 
   test.each([
-    ['limit', 'limit=0'], ['limit', 'limit=201'], ['limit', 'limit=x'], ['status', 'status=foo'], ['sort_by', 'sort_by=foo'],
-    ['sort_dir', 'sort_dir=up'], ['idempotency_key', 'idempotency_key='], ['idempotency_key', `idempotency_key=${'k'.repeat(257)}`],
-    ['agent', 'agent=a/b'], ['status', 'status=ACTIVE&status=EXPIRED'], ['cursor', 'cursor=odd'], ['cursor', 'cursor=e30'],
+    ['limit', 'limit=0'],
+    ['limit', 'limit=201'],
+    ['limit', 'limit=x'],
+    ['status', 'status=foo'],
+    ['sort_by', 'sort_by=foo'],
+    ['sort_dir', 'sort_dir=up'],
+    ['idempotency_key', 'idempotency_key='],
+    ['idempotency_key', `idempotency_key=${'k'.repeat(257)}`],
+    ['agent', 'agent=a/b'],
+    ['status', 'status=ACTIVE&status=EXPIRED'],
+    ['cursor', 'cursor=odd'],
+    ['cursor', 'cursor=e30'],
   ])('a bad %s is refused: %s', async (field, query) => {
     expectBadParameter(await lists.list(tenant, query), field);
   });
@@ -166,12 +218,21 @@ describe('windows', () => {
   });
 
   const named = async (query: string): Promise<string[]> =>
-    (await lists.page(tenant, query)).reservations.map(({ reservation_id: id }: Json) => Object.keys(rows).find((name) => rows[name].reservation_id === id)).sort();
+    (await lists.page(tenant, query)).reservations
+      .map(({ reservation_id: id }: Json) =>
+        Object.keys(rows).find((name) => rows[name].reservation_id === id),
+      )
+      .sort();
 
   test('on the creation include both their ends, and hold in every order', async () => {
     for (const order of ['', '&sort_by=reserved', '&sort_by=created_at_ms&sort_dir=desc']) {
-      const [first, last] = [rows['committed'].created_at_ms as number, rows['active'].created_at_ms as number];
-      expect((await named(`from=${iso(first)}&to=${iso(last)}${order}`)).sort()).toEqual(Object.keys(rows).sort());
+      const [first, last] = [
+        rows['committed'].created_at_ms as number,
+        rows['active'].created_at_ms as number,
+      ];
+      expect((await named(`from=${iso(first)}&to=${iso(last)}${order}`)).sort()).toEqual(
+        Object.keys(rows).sort(),
+      );
       expect(await named(`from=${iso(last + 1)}${order}`)).toEqual([]);
       expect(await named(`to=${iso(first - 1)}${order}`)).toEqual([]);
       expect(await named(`from=${iso(last)}${order}`)).toContain('active');
@@ -188,12 +249,17 @@ describe('windows', () => {
   });
 
   test('on the end leave out the rows without one', async () => {
-    const [committed, released] = [rows['committed'].finalized_at_ms as number, rows['released'].finalized_at_ms as number];
+    const [committed, released] = [
+      rows['committed'].finalized_at_ms as number,
+      rows['released'].finalized_at_ms as number,
+    ];
     expect(await named('finalized_from=2000-01-01T00:00:00Z')).toEqual(['committed', 'released']);
     expect(await named('finalized_to=2999-01-01T00:00:00Z')).toEqual(['committed', 'released']);
     expect(await named(`finalized_to=${iso(committed)}`)).toContain('committed');
     expect(await named(`finalized_from=${iso(released + 1)}`)).toEqual([]);
-    expect(await named(`finalized_from=${iso(committed - 1)}&finalized_to=${iso(committed - 1)}`)).toEqual([]);
+    expect(await named(`finalized_from=${iso(committed - 1)}&finalized_to=${iso(committed - 1)}`)).toEqual(
+      [],
+    );
   });
 
   test('combine: a row must be in all of them', async () => {
@@ -216,33 +282,67 @@ describe('windows', () => {
     }
   });
 
-  test.each(['from', 'expires_from', 'finalized_from'])('that end before they start are refused: %s', async (start) => {
-    const end = start.replace('from', 'to');
-    expectBadParameter(await lists.list(tenant, `${start}=2026-01-02T00:00:00Z&${end}=2026-01-01T00:00:00Z`), start);
-    expect(await lists.list(tenant, `${start}=2026-01-02T00:00:00Z&${end}=2026-01-02T00:00:00Z`)).toMatchObject({ status: 200 });
-  });
-
-  test.each(['yesterday', '2026-02-30T00:00:00Z', '2026-01-01', '2026-01-01T00:00:00', '1767225600000', '2026-01-01T24:00:00Z', '2026-01-01T00:00:00+02:00'])(
-    'that are no date-time are refused: %s',
-    async (text) => {
-      for (const name of ['from', 'to', 'expires_from', 'expires_to', 'finalized_from', 'finalized_to']) {
-        expectBadParameter(await lists.list(tenant, `${name}=${text}`), name);
-      }
+  test.each(['from', 'expires_from', 'finalized_from'])(
+    'that end before they start are refused: %s',
+    async (start) => {
+      const end = start.replace('from', 'to');
+      expectBadParameter(
+        await lists.list(tenant, `${start}=2026-01-02T00:00:00Z&${end}=2026-01-01T00:00:00Z`),
+        start,
+      );
+      expect(
+        await lists.list(tenant, `${start}=2026-01-02T00:00:00Z&${end}=2026-01-02T00:00:00Z`),
+      ).toMatchObject({ status: 200 });
     },
   );
+
+  test.each([
+    'yesterday',
+    '2026-02-30T00:00:00Z',
+    '2026-01-01',
+    '2026-01-01T00:00:00',
+    '1767225600000',
+    '2026-01-01T24:00:00Z',
+    '2026-01-01T00:00:00+02:00',
+  ])('that are no date-time are refused: %s', async (text) => {
+    for (const name of ['from', 'to', 'expires_from', 'expires_to', 'finalized_from', 'finalized_to']) {
+      expectBadParameter(await lists.list(tenant, `${name}=${text}`), name);
+    }
+  });
 });
 
 describe('include', () => {
   test('adds the metadata that is asked for, to the rows that have it', async () => {
     const tenant = await lists.newTenant();
-    const [both, reserve, none] = [await lists.hold(tenant, { metadata: { a: 9007199254740993n } }), await lists.hold(tenant, { metadata: {} }), await lists.hold(tenant)];
+    const [both, reserve, none] = [
+      await lists.hold(tenant, { metadata: { a: 9007199254740993n } }),
+      await lists.hold(tenant, { metadata: {} }),
+      await lists.hold(tenant),
+    ];
     await on.holdfast.commit(tenant, both, 1, { metadata: { c: [1] } });
     const shown = async (include: string): Promise<Record<string, unknown>> =>
-      Object.fromEntries((await lists.page(tenant, `include=${include}`)).reservations.map((row: Json) => [row.reservation_id, [row.metadata, row.committed_metadata]]));
-    const nothing = { [both]: [undefined, undefined], [reserve]: [undefined, undefined], [none]: [undefined, undefined] };
-    expect(await shown('metadata')).toEqual({ ...nothing, [both]: [{ a: 9007199254740993n }, undefined], [reserve]: [{}, undefined] });
+      Object.fromEntries(
+        (await lists.page(tenant, `include=${include}`)).reservations.map((row: Json) => [
+          row.reservation_id,
+          [row.metadata, row.committed_metadata],
+        ]),
+      );
+    const nothing = {
+      [both]: [undefined, undefined],
+      [reserve]: [undefined, undefined],
+      [none]: [undefined, undefined],
+    };
+    expect(await shown('metadata')).toEqual({
+      ...nothing,
+      [both]: [{ a: 9007199254740993n }, undefined],
+      [reserve]: [{}, undefined],
+    });
     expect(await shown('committed_metadata')).toEqual({ ...nothing, [both]: [undefined, { c: [1] }] });
-    expect(await shown('%20metadata%20,,odd,evidence,committed_metadata,')).toEqual({ ...nothing, [both]: [{ a: 9007199254740993n }, { c: [1] }], [reserve]: [{}, undefined] });
+    expect(await shown('%20metadata%20,,odd,evidence,committed_metadata,')).toEqual({
+      ...nothing,
+      [both]: [{ a: 9007199254740993n }, { c: [1] }],
+      [reserve]: [{}, undefined],
+    });
     for (const ignored of ['', ',', 'odd', 'METADATA', 'evidence']) {
       expect(await shown(ignored)).toEqual(nothing);
     }
@@ -250,11 +350,18 @@ describe('include', () => {
 
   test('may change from page to page', async () => {
     const tenant = await lists.newTenant();
-    const ids = [await lists.hold(tenant, { metadata: { n: 1 } }), await lists.hold(tenant, { metadata: { n: 2 } }), await lists.hold(tenant, { metadata: { n: 3 } })];
+    const ids = [
+      await lists.hold(tenant, { metadata: { n: 1 } }),
+      await lists.hold(tenant, { metadata: { n: 2 } }),
+      await lists.hold(tenant, { metadata: { n: 3 } }),
+    ];
     for (const order of ['', 'sort_by=reservation_id&']) {
       const first = await lists.page(tenant, `${order}limit=1&include=metadata`);
       const second = await lists.page(tenant, `${order}limit=1&cursor=${first.next_cursor}`);
-      const third = await lists.page(tenant, `${order}limit=2&include=committed_metadata,metadata&cursor=${second.next_cursor}`);
+      const third = await lists.page(
+        tenant,
+        `${order}limit=2&include=committed_metadata,metadata&cursor=${second.next_cursor}`,
+      );
       const found = [first, second, third].map(({ reservations }) => reservations[0]);
       expect(found.map((row) => row.reservation_id).sort()).toEqual([...ids].sort());
       expect(found.map((row) => 'metadata' in row)).toEqual([true, false, true]);
@@ -274,7 +381,9 @@ describe('include', () => {
       const first = await lists.page(tenant, `${order}include=metadata`);
       expect(first.reservations).toHaveLength(10);
       const rest = await lists.page(tenant, `${order}include=metadata&cursor=${first.next_cursor}`);
-      expect(new Set([...first.reservations, ...rest.reservations].map((row: Json) => row.reservation_id)).size).toBe(12);
+      expect(
+        new Set([...first.reservations, ...rest.reservations].map((row: Json) => row.reservation_id)).size,
+      ).toBe(12);
       expect(rest.has_more).toBe(false);
     }
   });
@@ -287,25 +396,46 @@ describe('with the admin key', () => {
     await lists.hold(other);
     for (const query of ['', '?tenant=', '?status=ACTIVE']) {
       const answer = await on.holdfast.admin('GET', `/v1/reservations${query}`);
-      expect(expectRefusal(answer, 400, 'INVALID_REQUEST').message).toBe('tenant query parameter is required when using admin key authentication');
+      expect(expectRefusal(answer, 400, 'INVALID_REQUEST').message).toBe(
+        'tenant query parameter is required when using admin key authentication',
+      );
     }
     for (const name of [tenant.id, tenant.id.toUpperCase()]) {
-      const body = expectStatus(await on.holdfast.admin('GET', `/v1/reservations?tenant=${name}&sort_by=status`), 200);
+      const body = expectStatus(
+        await on.holdfast.admin('GET', `/v1/reservations?tenant=${name}&sort_by=status`),
+        200,
+      );
       expect(body.reservations).toMatchObject([{ reservation_id: id, subject: { tenant: tenant.id } }]);
     }
-    expect(expectStatus(await on.holdfast.admin('GET', '/v1/reservations?tenant=nobody'), 200)).toEqual({ reservations: [], has_more: false });
-    expectRefusal(await on.holdfast.call('GET', `/v1/reservations?tenant=${tenant.id}`, { headers: { 'x-admin-api-key': 'wrong' } }), 401, 'UNAUTHORIZED');
+    expect(expectStatus(await on.holdfast.admin('GET', '/v1/reservations?tenant=nobody'), 200)).toEqual({
+      reservations: [],
+      has_more: false,
+    });
+    expectRefusal(
+      await on.holdfast.call('GET', `/v1/reservations?tenant=${tenant.id}`, {
+        headers: { 'x-admin-api-key': 'wrong' },
+      }),
+      401,
+      'UNAUTHORIZED',
+    );
     expectRefusal(await on.holdfast.call('GET', '/v1/reservations'), 401, 'UNAUTHORIZED');
   });
 
   test('any reservation is read, and an expired one is gone', async () => {
     const tenant = await lists.newTenant();
     const [id, overdue] = [await lists.hold(tenant, { metadata: { a: 1 } }), await lists.hold(tenant)];
-    expect(expectStatus(await on.holdfast.admin('GET', `/v1/reservations/${id}`), 200)).toMatchObject({ reservation_id: id, metadata: { a: 1 } });
+    expect(expectStatus(await on.holdfast.admin('GET', `/v1/reservations/${id}`), 200)).toMatchObject({
+      reservation_id: id,
+      metadata: { a: 1 },
+    });
     const holds = lists.stored();
     await holds.expireIn(overdue, -60_000);
     holds.close();
     expectRefusal(await on.holdfast.admin('GET', `/v1/reservations/${overdue}`), 410, 'RESERVATION_EXPIRED');
-    expectRefusal(await on.holdfast.admin('GET', '/v1/reservations/rsv_000123456789abcdef'), 404, 'NOT_FOUND');
+    expectRefusal(
+      await on.holdfast.admin('GET', '/v1/reservations/rsv_000123456789abcdef'),
+      404,
+      'NOT_FOUND',
+    );
   });
 });

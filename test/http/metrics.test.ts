@@ -10,7 +10,10 @@ beforeAll(async () => {
 });
 afterAll(() => app.close());
 
-async function scrape(path = '/metrics', headers: Record<string, string> = { 'x-admin-api-key': ADMIN_KEY }): Promise<{ status: number; text: string }> {
+async function scrape(
+  path = '/metrics',
+  headers: Record<string, string> = { 'x-admin-api-key': ADMIN_KEY },
+): Promise<{ status: number; text: string }> {
   const response = await request(app.url + path, { headers });
   return { status: response.statusCode, text: await response.body.text() };
 }
@@ -20,7 +23,11 @@ async function valueOf(name: string, labels: Record<string, string>): Promise<nu
   const { text } = await scrape();
   const line = text
     .split('\n')
-    .find((row) => row.startsWith(`${name}{`) && Object.entries(labels).every(([key, value]) => row.includes(`${key}="${value}"`)));
+    .find(
+      (row) =>
+        row.startsWith(`${name}{`) &&
+        Object.entries(labels).every(([key, value]) => row.includes(`${key}="${value}"`)),
+    );
   return line === undefined ? 0 : Number(line.slice(line.lastIndexOf(' ')));
 }
 
@@ -28,20 +35,35 @@ async function hit(path: string, method: 'GET' | 'POST' = 'GET'): Promise<void> 
   await (await request(app.url + path, { method })).body.dump();
 }
 
-test.each(['/metrics', '/actuator/prometheus'])('%s needs the admin key, as header or bearer', async (path) => {
-  expect((await scrape(path)).status).toBe(200);
-  expect((await scrape(path, { authorization: `Bearer ${ADMIN_KEY}` })).status).toBe(200);
-  for (const headers of [{}, { 'x-admin-api-key': 'wrong' }, { 'x-admin-api-key': '' }, { authorization: 'Bearer wrong' }, { authorization: ADMIN_KEY }]) {
-    const refused = await scrape(path, headers);
-    expect(refused.status).toBe(401);
-    expect(JSON.parse(refused.text)).toMatchObject({ error: 'UNAUTHORIZED' });
-    // The dashboard takes a message that names the other header for a tenant's problem and keeps its session.
-    expect(refused.text.toLowerCase()).not.toContain('cycles-api-key');
-  }
-});
+test.each(['/metrics', '/actuator/prometheus'])(
+  '%s needs the admin key, as header or bearer',
+  async (path) => {
+    expect((await scrape(path)).status).toBe(200);
+    expect((await scrape(path, { authorization: `Bearer ${ADMIN_KEY}` })).status).toBe(200);
+    for (const headers of [
+      {},
+      { 'x-admin-api-key': 'wrong' },
+      { 'x-admin-api-key': '' },
+      { authorization: 'Bearer wrong' },
+      { authorization: ADMIN_KEY },
+    ]) {
+      const refused = await scrape(path, headers);
+      expect(refused.status).toBe(401);
+      expect(JSON.parse(refused.text)).toMatchObject({ error: 'UNAUTHORIZED' });
+      // The dashboard takes a message that names the other header for a tenant's problem and keeps its session.
+      expect(refused.text.toLowerCase()).not.toContain('cycles-api-key');
+    }
+  },
+);
 
 test('requests are counted under their route template, method, status and outcome', async () => {
-  const series = { uri: '/probe/items/:id', method: 'GET', status: '200', outcome: 'SUCCESS', application: 'cycles-protocol-service' };
+  const series = {
+    uri: '/probe/items/:id',
+    method: 'GET',
+    status: '200',
+    outcome: 'SUCCESS',
+    application: 'cycles-protocol-service',
+  };
   const before = await valueOf('http_server_requests_seconds_count', series);
   await hit('/probe/items/one');
   await hit('/probe/items/two');
@@ -70,19 +92,24 @@ test('process metrics are there', async () => {
   const { text } = await scrape();
   expect(text).toMatch(/^process_resident_memory_bytes\{/m);
   expect(text).toMatch(/^nodejs_eventloop_lag_seconds\{/m);
-  const valueIn = (name: string): number => Number(new RegExp(`^${name}\\{.*\\} (\\d+)$`, 'm').exec(text)?.[1]);
+  const valueIn = (name: string): number =>
+    Number(new RegExp(`^${name}\\{.*\\} (\\d+)$`, 'm').exec(text)?.[1]);
   expect(valueIn('nodejs_heap_size_limit_bytes')).toBeGreaterThan(valueIn('nodejs_heap_size_used_bytes'));
 });
 
 test('a blank label is UNKNOWN, and the tenant label goes when it is switched off', async () => {
   const spec = { name: 'probe_total', help: 'For this test.', labels: ['tenant', 'decision'] };
   app.app.get(MetricsRegistry).counter(spec).inc({ tenant: '', decision: 'ALLOW' });
-  expect((await scrape()).text).toContain('probe_total{tenant="UNKNOWN",decision="ALLOW",application="cycles-protocol-service"} 1');
+  expect((await scrape()).text).toContain(
+    'probe_total{tenant="UNKNOWN",decision="ALLOW",application="cycles-protocol-service"} 1',
+  );
   const without = await startProbeApp({ env: { CYCLES_METRICS_TENANT_TAG_ENABLED: 'false' } });
   try {
     const registry = without.app.get(MetricsRegistry);
     registry.counter(spec).inc({ tenant: 'acme', decision: 'ALLOW' });
-    expect(await registry.registry.metrics()).toContain('probe_total{decision="ALLOW",application="cycles-protocol-service"} 1');
+    expect(await registry.registry.metrics()).toContain(
+      'probe_total{decision="ALLOW",application="cycles-protocol-service"} 1',
+    );
   } finally {
     await without.close();
   }

@@ -11,7 +11,11 @@ afterAll(() => app.close());
 
 async function get(path: string): Promise<{ status: number; type: string; text: string }> {
   const response = await request(app.url + path);
-  return { status: response.statusCode, type: String(response.headers['content-type']), text: await response.body.text() };
+  return {
+    status: response.statusCode,
+    type: String(response.headers['content-type']),
+    text: await response.body.text(),
+  };
 }
 
 test('the document shows the rules that requests are checked with, and the one error form', async () => {
@@ -27,14 +31,22 @@ test('the document shows the rules that requests are checked with, and the one e
           requestBody: {
             content: {
               'application/json': {
-                schema: { required: ['key'], additionalProperties: false, properties: { amount: { type: 'integer', format: 'int64', minimum: 0 } } },
+                schema: {
+                  required: ['key'],
+                  additionalProperties: false,
+                  properties: { amount: { type: 'integer', format: 'int64', minimum: 0 } },
+                },
               },
             },
           },
           responses: { default: { $ref: '#/components/responses/ErrorResponse' } },
         },
       },
-      '/probe/list': { get: { parameters: expect.arrayContaining([expect.objectContaining({ name: 'limit', required: false })]) } },
+      '/probe/list': {
+        get: {
+          parameters: expect.arrayContaining([expect.objectContaining({ name: 'limit', required: false })]),
+        },
+      },
     },
     components: {
       securitySchemes: {

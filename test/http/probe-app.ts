@@ -1,6 +1,18 @@
 import type { AddressInfo } from 'node:net';
 import { randomBytes } from 'node:crypto';
-import { Body, Controller, Delete, Get, HttpException, Module, Param, Post, Query, Req, Res } from '@nestjs/common';
+import {
+  Body,
+  Controller,
+  Delete,
+  Get,
+  HttpException,
+  Module,
+  Param,
+  Post,
+  Query,
+  Req,
+  Res,
+} from '@nestjs/common';
 import { IsIn, IsInt, IsString, Max, Min } from 'class-validator';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -111,7 +123,10 @@ class ProbeController {
 
   @Get('refuse')
   refuse(): never {
-    throw new Refusal('BUDGET_EXCEEDED', 'not enough in tenant:acme', { scope: 'tenant:acme', missing: 9007199254740993n });
+    throw new Refusal('BUDGET_EXCEEDED', 'not enough in tenant:acme', {
+      scope: 'tenant:acme',
+      missing: 9007199254740993n,
+    });
   }
 
   @Get('unavailable')
@@ -168,7 +183,10 @@ export function probeConfig({ redisUrl, env = {} }: ProbeOptions = {}): Holdfast
 /** The real application on a free loopback port, with a controller that provokes each kind of answer. */
 export async function startProbeApp(options: ProbeOptions = {}): Promise<ProbeApp> {
   const logs: Record<string, unknown>[] = [];
-  const logger = pino({ level: 'info' }, { write: (line: string) => logs.push(JSON.parse(line) as Record<string, unknown>) });
+  const logger = pino(
+    { level: 'info' },
+    { write: (line: string) => logs.push(JSON.parse(line) as Record<string, unknown>) },
+  );
   const app = await createApp(probeConfig(options), { logger, modules: [ProbeModule] });
   if (options.listen === false) {
     return { app, url: '', port: 0, logs, close: () => app.close() };

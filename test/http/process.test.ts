@@ -35,7 +35,9 @@ function start(env: Record<string, string>): ServiceProcess {
   return service;
 }
 
-async function startReady(env: Record<string, string> = {}): Promise<{ service: ServiceProcess; url: string }> {
+async function startReady(
+  env: Record<string, string> = {},
+): Promise<{ service: ServiceProcess; url: string }> {
   const port = await findFreePort();
   const service = start({ PORT: String(port), ...env });
   const url = `http://127.0.0.1:${port}`;
@@ -44,13 +46,16 @@ async function startReady(env: Record<string, string> = {}): Promise<{ service: 
 }
 
 describe('the built service', () => {
-  test.each(['SIGTERM', 'SIGINT'] as const)('%s ends it with 0, and it accepts nothing any more', async (signal) => {
-    const { service, url } = await startReady();
-    service.child.kill(signal);
-    expect(await service.ended).toBe(0);
-    await expect(fetch(`${url}/health/live`)).rejects.toThrow();
-    expect(service.output.stderr).toBe('');
-  });
+  test.each(['SIGTERM', 'SIGINT'] as const)(
+    '%s ends it with 0, and it accepts nothing any more',
+    async (signal) => {
+      const { service, url } = await startReady();
+      service.child.kill(signal);
+      expect(await service.ended).toBe(0);
+      await expect(fetch(`${url}/health/live`)).rejects.toThrow();
+      expect(service.output.stderr).toBe('');
+    },
+  );
 
   test('a second signal ends it at once, though a request is still open', async () => {
     const redis = await startRedis();
@@ -58,7 +63,9 @@ describe('the built service', () => {
     const open = connect(Number(new URL(url).port), '127.0.0.1');
     const closed = once(open, 'close');
     // The body never comes, so the request stays in flight; "100 Continue" says that it is there.
-    open.write('POST /v1/reservations HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n');
+    open.write(
+      'POST /v1/reservations HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n',
+    );
     expect(String((await once(open, 'data'))[0])).toContain('100 Continue');
     service.child.kill('SIGTERM');
     await eventually('the shutdown has begun', () => service.output.stdout.includes('shutting down'));
@@ -76,7 +83,10 @@ describe('a start that fails prints exactly one line and exits 1', () => {
     const { port } = taken.address() as { port: number };
     const service = start({ PORT: String(port), LOG_LEVEL: 'warn' });
     expect(await service.ended).toBe(1);
-    expect(service.output).toEqual({ stdout: '', stderr: `holdfast: PORT ${port} on 127.0.0.1 is already in use; set PORT to a free one\n` });
+    expect(service.output).toEqual({
+      stdout: '',
+      stderr: `holdfast: PORT ${port} on 127.0.0.1 is already in use; set PORT to a free one\n`,
+    });
   });
 
   test('a bad value of a variable', async () => {

@@ -1,6 +1,13 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { WindowClock } from '../../src/rate-limits/index.js';
-import { ADMIN_API_KEY, expectRefusal, expectStatus, Holdfast, type Answer, type TestTenant } from '../support/holdfast.js';
+import {
+  ADMIN_API_KEY,
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  type Answer,
+  type TestTenant,
+} from '../support/holdfast.js';
 
 const UNKNOWN_KEY = `cyc_live_00${'a'.repeat(43)}`;
 
@@ -32,11 +39,14 @@ function expectLimited(answer: Answer): void {
   expect(wait).toMatch(/^[1-9]\d?$/);
   expect(Number(wait)).toBeLessThanOrEqual(60);
   expect(answer.headers.get('x-ratelimit-remaining')).toBe('0');
-  expect(Math.abs(Number(answer.headers.get('x-ratelimit-reset')) - Date.now() / 1000 - Number(wait))).toBeLessThan(5);
+  expect(
+    Math.abs(Number(answer.headers.get('x-ratelimit-reset')) - Date.now() / 1000 - Number(wait)),
+  ).toBeLessThan(5);
 }
 
 describe('the limit of each API key', () => {
-  const balances = (holdfast: Holdfast, key: string): Promise<Answer> => holdfast.call('GET', '/v1/balances?tenant=', { key });
+  const balances = (holdfast: Holdfast, key: string): Promise<Answer> =>
+    holdfast.call('GET', '/v1/balances?tenant=', { key });
 
   async function tenantWithBudget(holdfast: Holdfast): Promise<TestTenant> {
     const tenant = await holdfast.createTenant();
@@ -49,7 +59,11 @@ describe('the limit of each API key', () => {
     const tenant = await tenantWithBudget(holdfast);
     for (let count = 0; count < 50; count += 1) {
       const { headers } = await holdfast.reserve(tenant, 1);
-      expect([headers.get('x-ratelimit-remaining'), headers.get('x-ratelimit-reset'), headers.get('retry-after')]).toEqual(['-1', '0', null]);
+      expect([
+        headers.get('x-ratelimit-remaining'),
+        headers.get('x-ratelimit-reset'),
+        headers.get('retry-after'),
+      ]).toEqual(['-1', '0', null]);
     }
   });
 
@@ -61,7 +75,9 @@ describe('the limit of each API key', () => {
       const answer = await holdfast.reserve(tenant, 10);
       expectStatus(answer, 200);
       remaining.push(answer.headers.get('x-ratelimit-remaining'));
-      expect(Math.abs(Number(answer.headers.get('x-ratelimit-reset')) - Date.now() / 1000 - 60)).toBeLessThan(10);
+      expect(Math.abs(Number(answer.headers.get('x-ratelimit-reset')) - Date.now() / 1000 - 60)).toBeLessThan(
+        10,
+      );
     }
     expect(remaining).toEqual(['2', '1', '0']);
     const refused = await holdfast.reserve(tenant, 10);
@@ -72,17 +88,25 @@ describe('the limit of each API key', () => {
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '970 30 0 0' });
   });
 
-  test("counts what is refused for other reasons, and not what other keys, operators or the governance plane do", async () => {
+  test('counts what is refused for other reasons, and not what other keys, operators or the governance plane do', async () => {
     const holdfast = await start({ RATE_LIMIT_PER_KEY_PER_MINUTE: '2' });
     const tenant = await tenantWithBudget(holdfast);
     const powerless = await holdfast.createKey(tenant.id, { permissions: ['events:read'] });
     expectRefusal(await balances(holdfast, powerless), 403, 'FORBIDDEN');
-    expectRefusal(await holdfast.call('POST', '/v1/reservations', { key: powerless, body: {} }), 403, 'FORBIDDEN');
+    expectRefusal(
+      await holdfast.call('POST', '/v1/reservations', { key: powerless, body: {} }),
+      403,
+      'FORBIDDEN',
+    );
     expectLimited(await balances(holdfast, powerless));
 
     expectStatus(await holdfast.reserve(tenant, 1), 200);
     for (let count = 0; count < 3; count += 1) {
-      const lookUp = await holdfast.call('GET', `/v1/admin/budgets/lookup?scope=tenant:${tenant.id}&unit=TOKENS`, { key: tenant.key });
+      const lookUp = await holdfast.call(
+        'GET',
+        `/v1/admin/budgets/lookup?scope=tenant:${tenant.id}&unit=TOKENS`,
+        { key: tenant.key },
+      );
       expectStatus(lookUp, 200);
       expect(lookUp.headers.get('x-ratelimit-remaining')).toBe('-1');
       const listed = await holdfast.admin('GET', `/v1/reservations?tenant=${tenant.id}`);
@@ -100,7 +124,9 @@ describe('the limit of failed authentications', () => {
   const withKey = (holdfast: Holdfast, key: string | undefined, address: string): Promise<Answer> =>
     holdfast.call('GET', '/v1/reservations', { key, headers: from(address) });
   const withAdminKey = (holdfast: Holdfast, adminKey: string, address: string): Promise<Answer> =>
-    holdfast.call('GET', '/v1/admin/tenants?limit=1', { headers: { ...from(address), 'x-admin-api-key': adminKey } });
+    holdfast.call('GET', '/v1/admin/tenants?limit=1', {
+      headers: { ...from(address), 'x-admin-api-key': adminKey },
+    });
 
   test('is off unless it is set', async () => {
     const holdfast = await start();
@@ -150,7 +176,8 @@ describe('the limit of failed authentications', () => {
 });
 
 describe('the limit of public documents', () => {
-  const read = (holdfast: Holdfast, path: string, address: string, method = 'GET'): Promise<Answer> => holdfast.call(method, path, { headers: from(address) });
+  const read = (holdfast: Holdfast, path: string, address: string, method = 'GET'): Promise<Answer> =>
+    holdfast.call(method, path, { headers: from(address) });
 
   test('refuses the 301st read of one address in a minute by default, and nobody else', async () => {
     const holdfast = await start({ TRUST_PROXY: 'loopback' });

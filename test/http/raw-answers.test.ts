@@ -17,7 +17,12 @@ test.each([
   const [head = '', body = ''] = answerTo(code).split('\r\n\r\n');
   const parsed = JSON.parse(body) as Record<string, string>;
   expect(head).toMatch(new RegExp(`^HTTP/1\\.1 ${status} [A-Z]`));
-  expect(parsed).toEqual({ error: 'INVALID_REQUEST', message: expect.stringContaining(words), request_id: expect.any(String), trace_id: expect.any(String) });
+  expect(parsed).toEqual({
+    error: 'INVALID_REQUEST',
+    message: expect.stringContaining(words),
+    request_id: expect.any(String),
+    trace_id: expect.any(String),
+  });
   expect(head).toContain('\r\nX-Content-Type-Options: nosniff\r\n');
   expect(head).toContain(`X-Request-Id: ${parsed['request_id']}\r\nX-Cycles-Trace-Id: ${parsed['trace_id']}`);
 });

@@ -1,5 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
-import { ADMIN_API_KEY, expectRefusal, expectStatus, newKey, reserveBody, type Answer, type TestTenant } from '../support/holdfast.js';
+import {
+  ADMIN_API_KEY,
+  expectRefusal,
+  expectStatus,
+  newKey,
+  reserveBody,
+  type Answer,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
 const on = useGovernance();
@@ -9,7 +17,10 @@ async function held(): Promise<{ tenant: TestTenant; id: string }> {
   const tenant = await on.holdfast.createTenant();
   await on.holdfast.createBudget(tenant, '', 100);
   const metadata = { a: { b: [1] } };
-  const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 10, { subject: { agent: 'Bot', dimensions: { run: '1' } }, metadata }), 200);
+  const { reservation_id: id } = expectStatus(
+    await on.holdfast.reserve(tenant, 10, { subject: { agent: 'Bot', dimensions: { run: '1' } }, metadata }),
+    200,
+  );
   return { tenant, id: id as string };
 }
 
@@ -20,7 +31,9 @@ const debitBody = (tenant: TestTenant, amount: number): Record<string, unknown> 
 
 describe('the idempotency key of the header', () => {
   type Request = (tenant: TestTenant, id: string) => [path: string, body: Record<string, unknown>];
-  const onHold = (verb: string, more: object): Request => (_tenant, id) => [`/v1/reservations/${id}/${verb}`, { idempotency_key: newKey(), ...more }];
+  const onHold =
+    (verb: string, more: object): Request =>
+    (_tenant, id) => [`/v1/reservations/${id}/${verb}`, { idempotency_key: newKey(), ...more }];
   const REQUESTS: Record<string, Request> = {
     reserve: (tenant) => ['/v1/reservations', reserveBody(tenant, 1)],
     commit: onHold('commit', { actual: tokens(1) }),
@@ -30,22 +43,34 @@ describe('the idempotency key of the header', () => {
     'direct debit': (tenant) => ['/v1/events', debitBody(tenant, 1)],
   };
 
-  test.each(Object.keys(REQUESTS))('must be that of the body in a %s, which is done when they are equal', async (name) => {
-    const { tenant, id } = await held();
-    const [path, body] = (REQUESTS[name] as Request)(tenant, id);
-    const send = (key: string): Promise<Answer> => on.holdfast.call('POST', path, { key: tenant.key, body, headers: { 'x-idempotency-key': key } });
-    expect(expectRefusal(await send(newKey()), 400, 'INVALID_REQUEST').message).toContain('X-Idempotency-Key');
-    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 10 0 0' });
-    expect([200, 201]).toContain((await send(body['idempotency_key'] as string)).status);
-  });
+  test.each(Object.keys(REQUESTS))(
+    'must be that of the body in a %s, which is done when they are equal',
+    async (name) => {
+      const { tenant, id } = await held();
+      const [path, body] = (REQUESTS[name] as Request)(tenant, id);
+      const send = (key: string): Promise<Answer> =>
+        on.holdfast.call('POST', path, { key: tenant.key, body, headers: { 'x-idempotency-key': key } });
+      expect(expectRefusal(await send(newKey()), 400, 'INVALID_REQUEST').message).toContain(
+        'X-Idempotency-Key',
+      );
+      expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 10 0 0' });
+      expect([200, 201]).toContain((await send(body['idempotency_key'] as string)).status);
+    },
+  );
 });
 
 test('an extension changes the expiry of a reservation and nothing else of it', async () => {
   const { tenant, id } = await held();
   const read = async (): Promise<Record<string, unknown>> =>
-    expectStatus(await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 200) as Record<string, unknown>;
+    expectStatus(await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 200) as Record<
+      string,
+      unknown
+    >;
   const before = await read();
-  const { expires_at_ms: expiresAt } = expectStatus(await on.holdfast.settle(tenant, 'extend', id, { extend_by_ms: 5000 }), 200);
+  const { expires_at_ms: expiresAt } = expectStatus(
+    await on.holdfast.settle(tenant, 'extend', id, { extend_by_ms: 5000 }),
+    200,
+  );
   expect(expiresAt).toBe((before['expires_at_ms'] as number) + 5000);
   expect(await read()).toEqual({ ...before, expires_at_ms: expiresAt });
   expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 10 0 0' });
@@ -64,20 +89,58 @@ test("the client's own time decides nothing about a direct debit", async () => {
 
 describe('what is not written as an integer', () => {
   /** A request each, with NUMBER where the integer stands. */
-  type Request = (tenant: TestTenant, id: string) => [method: string, path: string, body: unknown, isAdmin?: boolean];
+  type Request = (
+    tenant: TestTenant,
+    id: string,
+  ) => [method: string, path: string, body: unknown, isAdmin?: boolean];
   const NUMBER = 'NUMBER';
   const amount = { unit: 'TOKENS', amount: NUMBER };
   const REQUESTS: Record<string, Request> = {
     'estimate.amount': (tenant) => ['POST', '/v1/reservations', reserveBody(tenant, 1, { estimate: amount })],
     ttl_ms: (tenant) => ['POST', '/v1/reservations', reserveBody(tenant, 1, { ttl_ms: NUMBER })],
-    'estimate.amount of a decision': (tenant) => ['POST', '/v1/decide', reserveBody(tenant, 1, { estimate: amount })],
-    'actual.amount': (_tenant, id) => ['POST', `/v1/reservations/${id}/commit`, { idempotency_key: newKey(), actual: amount }],
-    'metrics.tokens_input': (_tenant, id) => ['POST', `/v1/reservations/${id}/commit`, { idempotency_key: newKey(), actual: tokens(1), metrics: { tokens_input: NUMBER } }],
-    extend_by_ms: (_tenant, id) => ['POST', `/v1/reservations/${id}/extend`, { idempotency_key: newKey(), extend_by_ms: NUMBER }],
-    'actual.amount of a direct debit': (tenant) => ['POST', '/v1/events', { ...debitBody(tenant, 1), actual: amount }],
-    'allocated.amount': (tenant) => ['POST', '/v1/admin/budgets', { tenant_id: tenant.id, scope: `tenant:${tenant.id}/app:a`, unit: 'TOKENS', allocated: amount }, true],
-    'amount.amount': (tenant) => ['POST', `/v1/admin/budgets/fund?tenant_id=${tenant.id}&scope=tenant:${tenant.id}&unit=TOKENS`, { operation: 'CREDIT', amount, idempotency_key: newKey() }, true],
-    max_reservation_ttl_ms: (tenant) => ['PATCH', `/v1/admin/tenants/${tenant.id}`, { max_reservation_ttl_ms: NUMBER }, true],
+    'estimate.amount of a decision': (tenant) => [
+      'POST',
+      '/v1/decide',
+      reserveBody(tenant, 1, { estimate: amount }),
+    ],
+    'actual.amount': (_tenant, id) => [
+      'POST',
+      `/v1/reservations/${id}/commit`,
+      { idempotency_key: newKey(), actual: amount },
+    ],
+    'metrics.tokens_input': (_tenant, id) => [
+      'POST',
+      `/v1/reservations/${id}/commit`,
+      { idempotency_key: newKey(), actual: tokens(1), metrics: { tokens_input: NUMBER } },
+    ],
+    extend_by_ms: (_tenant, id) => [
+      'POST',
+      `/v1/reservations/${id}/extend`,
+      { idempotency_key: newKey(), extend_by_ms: NUMBER },
+    ],
+    'actual.amount of a direct debit': (tenant) => [
+      'POST',
+      '/v1/events',
+      { ...debitBody(tenant, 1), actual: amount },
+    ],
+    'allocated.amount': (tenant) => [
+      'POST',
+      '/v1/admin/budgets',
+      { tenant_id: tenant.id, scope: `tenant:${tenant.id}/app:a`, unit: 'TOKENS', allocated: amount },
+      true,
+    ],
+    'amount.amount': (tenant) => [
+      'POST',
+      `/v1/admin/budgets/fund?tenant_id=${tenant.id}&scope=tenant:${tenant.id}&unit=TOKENS`,
+      { operation: 'CREDIT', amount, idempotency_key: newKey() },
+      true,
+    ],
+    max_reservation_ttl_ms: (tenant) => [
+      'PATCH',
+      `/v1/admin/tenants/${tenant.id}`,
+      { max_reservation_ttl_ms: NUMBER },
+      true,
+    ],
   };
 
   test.each(Object.keys(REQUESTS))('is refused as %s, and changes nothing', async (name) => {
@@ -86,17 +149,31 @@ describe('what is not written as an integer', () => {
     const admin = { 'x-admin-api-key': ADMIN_API_KEY };
     for (const number of ['2000.0', '2e3', '1999.99999999999999999999', '1e-400', '0.99999999999999999999']) {
       const raw = JSON.stringify(body).replace(`"${NUMBER}"`, number);
-      const answer = await on.holdfast.call(method, path, isAdmin === true ? { raw, headers: admin } : { raw, key: tenant.key });
-      expect(expectRefusal(answer, 400, 'INVALID_REQUEST').message).toMatch(new RegExp(`${name.split(' ')[0]} must be an integer.* without a fraction or an exponent`));
+      const answer = await on.holdfast.call(
+        method,
+        path,
+        isAdmin === true ? { raw, headers: admin } : { raw, key: tenant.key },
+      );
+      expect(expectRefusal(answer, 400, 'INVALID_REQUEST').message).toMatch(
+        new RegExp(`${name.split(' ')[0]} must be an integer.* without a fraction or an exponent`),
+      );
     }
     expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 10 0 0' });
   });
 
   test('is taken where a number is asked for, as in the back-off of a webhook', async () => {
     const { tenant } = await held();
-    const raw = '{"url":"https://93.184.216.34/h","event_types":["budget.created"],"retry_policy":{"backoff_multiplier":2.0,"max_retries":3}}';
-    const send = (text: string): Promise<Answer> => on.holdfast.call('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, { raw: text, headers: { 'x-admin-api-key': ADMIN_API_KEY } });
-    expect(expectStatus(await send(raw), 201).subscription.retry_policy).toMatchObject({ backoff_multiplier: 2, max_retries: 3 });
+    const raw =
+      '{"url":"https://93.184.216.34/h","event_types":["budget.created"],"retry_policy":{"backoff_multiplier":2.0,"max_retries":3}}';
+    const send = (text: string): Promise<Answer> =>
+      on.holdfast.call('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, {
+        raw: text,
+        headers: { 'x-admin-api-key': ADMIN_API_KEY },
+      });
+    expect(expectStatus(await send(raw), 201).subscription.retry_policy).toMatchObject({
+      backoff_multiplier: 2,
+      max_retries: 3,
+    });
     expectRefusal(await send(raw.replace('"max_retries":3', '"max_retries":3.0')), 400, 'INVALID_REQUEST');
   });
 });

@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { expectRefusal, expectStatus, Holdfast, newKey, reserveBody, type TestTenant } from '../support/holdfast.js';
+import {
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  newKey,
+  reserveBody,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { sharedStoreUrl } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
@@ -16,7 +23,10 @@ afterAll(async () => {
   await holdfast.stop();
 });
 
-async function tenantWithBudget(allocated: bigint | number = 1000, settings: Record<string, unknown> = {}): Promise<TestTenant> {
+async function tenantWithBudget(
+  allocated: bigint | number = 1000,
+  settings: Record<string, unknown> = {},
+): Promise<TestTenant> {
   const tenant = await holdfast.createTenant(settings);
   await holdfast.createBudget(tenant, '', allocated);
   return tenant;
@@ -31,7 +41,16 @@ describe('reserve over the wire', () => {
     const answer = await holdfast.reserve(tenant, 60, { subject, ttl_ms: 30_000 });
     const body = expectStatus(answer, 200);
     expect(Object.keys(body).sort()).toEqual(
-      ['affected_scopes', 'balances', 'decision', 'expires_at_ms', 'remaining_ttl_ms', 'reservation_id', 'reserved', 'scope_path'].sort(),
+      [
+        'affected_scopes',
+        'balances',
+        'decision',
+        'expires_at_ms',
+        'remaining_ttl_ms',
+        'reservation_id',
+        'reserved',
+        'scope_path',
+      ].sort(),
     );
     expect(body).toMatchObject({
       decision: 'ALLOW',
@@ -44,10 +63,12 @@ describe('reserve over the wire', () => {
         `tenant:${tenant.id}/workspace:prod/agent:bot`,
       ],
     });
-    expect(body.balances.map(({ scope, scope_path }: Record<string, string>) => [scope, scope_path])).toEqual([
-      [`tenant:${tenant.id}`, `tenant:${tenant.id}`],
-      ['agent:bot', `tenant:${tenant.id}/workspace:prod/agent:bot`],
-    ]);
+    expect(body.balances.map(({ scope, scope_path }: Record<string, string>) => [scope, scope_path])).toEqual(
+      [
+        [`tenant:${tenant.id}`, `tenant:${tenant.id}`],
+        ['agent:bot', `tenant:${tenant.id}/workspace:prod/agent:bot`],
+      ],
+    );
     expect(answer.headers.get('x-cycles-tenant')).toBe(tenant.id);
     expect(await holdfast.balances(tenant)).toEqual({
       [`tenant:${tenant.id}`]: '940 60 0 0',
@@ -72,7 +93,9 @@ describe('reserve over the wire', () => {
     const tenant = await tenantWithBudget(100);
     const answers = await Promise.all(Array.from({ length: 50 }, () => holdfast.reserve(tenant, 10)));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(10);
-    expect(answers.filter(({ status, body }) => status === 409 && body.error === 'BUDGET_EXCEEDED')).toHaveLength(40);
+    expect(
+      answers.filter(({ status, body }) => status === 409 && body.error === 'BUDGET_EXCEEDED'),
+    ).toHaveLength(40);
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '0 100 0 0' });
   });
 
@@ -81,7 +104,10 @@ describe('reserve over the wire', () => {
     await holdfast.createBudget(tenant, '/agent:Bot', 10);
     const subject = { tenant: tenant.id.toUpperCase(), agent: 'bOT' };
     const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 10, { subject }), 200);
-    const detail = expectStatus(await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 200);
+    const detail = expectStatus(
+      await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }),
+      200,
+    );
     expect(detail.subject).toEqual(subject);
     expect(detail.scope_path).toBe(`tenant:${tenant.id}/agent:bot`);
   });
@@ -97,7 +123,11 @@ describe('reserve over the wire', () => {
     expectRefusal(await holdfast.reserve(tenant, 1), 404, 'NOT_FOUND');
     await holdfast.createBudget(tenant, '', 10, { unit: 'CREDITS' });
     const { details } = expectRefusal(await holdfast.reserve(tenant, 1), 400, 'UNIT_MISMATCH');
-    expect(details).toEqual({ scope: `tenant:${tenant.id}`, requested_unit: 'TOKENS', expected_units: ['CREDITS'] });
+    expect(details).toEqual({
+      scope: `tenant:${tenant.id}`,
+      requested_unit: 'TOKENS',
+      expected_units: ['CREDITS'],
+    });
   });
 
   test('refuses the subject of another tenant and changes nothing', async () => {
@@ -115,9 +145,14 @@ describe('reserve over the wire', () => {
     });
     const first = expectStatus(await holdfast.reserve(tenant, 10), 200);
     expect(first.remaining_ttl_ms).toBe(30_000);
-    expect(expectStatus(await holdfast.reserve(tenant, 10, { ttl_ms: 60_000 }), 200).remaining_ttl_ms).toBe(40_000);
+    expect(expectStatus(await holdfast.reserve(tenant, 10, { ttl_ms: 60_000 }), 200).remaining_ttl_ms).toBe(
+      40_000,
+    );
     expectRefusal(await holdfast.commit(tenant, first.reservation_id, 11), 409, 'BUDGET_EXCEEDED');
-    const second = expectStatus(await holdfast.reserve(tenant, 10, { overage_policy: 'ALLOW_IF_AVAILABLE' }), 200);
+    const second = expectStatus(
+      await holdfast.reserve(tenant, 10, { overage_policy: 'ALLOW_IF_AVAILABLE' }),
+      200,
+    );
     expectStatus(await holdfast.commit(tenant, second.reservation_id, 11), 200);
   });
 
@@ -134,8 +169,14 @@ describe('reserve over the wire', () => {
     await stored.expireIn(dead.reservation_id, -1000);
     const before = await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id });
     expectStatus(await holdfast.reserve(tenant, 40), 200);
-    expect(await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(before + 1);
-    expectRefusal(await holdfast.call('GET', `/v1/reservations/${dead.reservation_id}`, { key: tenant.key }), 410, 'RESERVATION_EXPIRED');
+    expect(await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(
+      before + 1,
+    );
+    expectRefusal(
+      await holdfast.call('GET', `/v1/reservations/${dead.reservation_id}`, { key: tenant.key }),
+      410,
+      'RESERVATION_EXPIRED',
+    );
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '60 40 0 0' });
   });
 
@@ -146,9 +187,16 @@ describe('reserve over the wire', () => {
     const send = () => holdfast.call('POST', '/v1/reservations', { key: tenant.key, body });
     const first = expectStatus(await send(), 200);
     expect(first.reserved.amount).toBe(max);
-    expect(first.balances[0]).toMatchObject({ reserved: { amount: max }, remaining: { amount: 0 }, allocated: { amount: max } });
+    expect(first.balances[0]).toMatchObject({
+      reserved: { amount: max },
+      remaining: { amount: 0 },
+      allocated: { amount: max },
+    });
     expect((await send()).body.balances).toEqual(first.balances);
-    const detail = expectStatus(await holdfast.call('GET', `/v1/reservations/${first.reservation_id}`, { key: tenant.key }), 200);
+    const detail = expectStatus(
+      await holdfast.call('GET', `/v1/reservations/${first.reservation_id}`, { key: tenant.key }),
+      200,
+    );
     expect(detail.reserved.amount).toBe(max);
     const released = expectStatus(await holdfast.settle(tenant, 'release', first.reservation_id), 200);
     expect(released.released.amount).toBe(max);
@@ -171,7 +219,15 @@ describe('reserve over the wire', () => {
     ['subject.agent', { subject: { agent: 'a/b' } }],
     ['subject', { subject: { dimensions: { a: 'b' } } }],
     ['subject.agent', { subject: { agent: '' } }],
-    ['subject.dimensions', { subject: { agent: 'a', dimensions: Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`d${i}`, 'v'])) } }],
+    [
+      'subject.dimensions',
+      {
+        subject: {
+          agent: 'a',
+          dimensions: Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`d${i}`, 'v'])),
+        },
+      },
+    ],
     ['estimate.amount', { estimate: { unit: 'TOKENS', amount: -1 } }],
     ['estimate.amount', { estimate: { unit: 'TOKENS', amount: 1.5 } }],
     ['estimate.amount', { estimate: { unit: 'TOKENS', amount: 9223372036854775808n } }],
@@ -196,15 +252,38 @@ describe('reserve over the wire', () => {
 
   test('accepts each limit itself', async () => {
     const dimensions = Object.fromEntries(Array.from({ length: 16 }, (_, i) => [`d${i}`, 'v'.repeat(256)]));
-    const action = { kind: 'k'.repeat(64), name: 'n'.repeat(256), tags: Array.from({ length: 10 }, () => 't'.repeat(64)) };
+    const action = {
+      kind: 'k'.repeat(64),
+      name: 'n'.repeat(256),
+      tags: Array.from({ length: 10 }, () => 't'.repeat(64)),
+    };
     const subject = { tenant: shared.id, agent: 'a'.repeat(128), dimensions };
     const metadata = { nested: { list: [1, null, 'x'], big: 9007199254740993n } };
-    const most = { idempotency_key: newKey().padEnd(256, 'k'), ttl_ms: 86_400_000, grace_period_ms: 60_000, subject, action, metadata };
+    const most = {
+      idempotency_key: newKey().padEnd(256, 'k'),
+      ttl_ms: 86_400_000,
+      grace_period_ms: 60_000,
+      subject,
+      action,
+      metadata,
+    };
     const { reservation_id: id } = expectStatus(await holdfast.reserve(shared, 0, most), 200);
-    const detail = expectStatus(await holdfast.call('GET', `/v1/reservations/${id}`, { key: shared.key }), 200);
-    expect(detail).toMatchObject({ subject, action, metadata, status: 'ACTIVE', idempotency_key: most.idempotency_key });
+    const detail = expectStatus(
+      await holdfast.call('GET', `/v1/reservations/${id}`, { key: shared.key }),
+      200,
+    );
+    expect(detail).toMatchObject({
+      subject,
+      action,
+      metadata,
+      status: 'ACTIVE',
+      idempotency_key: most.idempotency_key,
+    });
     expect(detail.finalized_at_ms).toBeUndefined();
-    expectStatus(await holdfast.reserve(shared, 0, { ttl_ms: 1000, grace_period_ms: 0, idempotency_key: 'k' }), 200);
+    expectStatus(
+      await holdfast.reserve(shared, 0, { ttl_ms: 1000, grace_period_ms: 0, idempotency_key: 'k' }),
+      200,
+    );
   });
 
   test('counts one sample for an allowed, a denied and a replayed reserve', async () => {
@@ -214,7 +293,12 @@ describe('reserve over the wire', () => {
     await holdfast.call('POST', '/v1/reservations', { key: tenant.key, body });
     await holdfast.reserve(tenant, 50);
     const count = (reason: string, decision: string, overage_policy: string) =>
-      holdfast.metric('cycles_reservations_reserve_total', { tenant: tenant.id, decision, reason, overage_policy });
+      holdfast.metric('cycles_reservations_reserve_total', {
+        tenant: tenant.id,
+        decision,
+        reason,
+        overage_policy,
+      });
     expect(await count('OK', 'ALLOW', 'REJECT')).toBe(1);
     expect(await count('IDEMPOTENT_REPLAY', 'ALLOW', 'REJECT')).toBe(1);
     expect(await count('BUDGET_EXCEEDED', 'DENY', 'DEFAULT')).toBe(1);
@@ -223,8 +307,13 @@ describe('reserve over the wire', () => {
   test('a dry run answers as a live one would and changes nothing', async () => {
     const tenant = await tenantWithBudget(10);
     const allowed = expectStatus(await holdfast.reserve(tenant, 4, { dry_run: true }), 200);
-    expect(allowed).toMatchObject({ decision: 'ALLOW', balances: [{ remaining: { amount: 6 }, reserved: { amount: 4 } }] });
-    expect(Object.keys(allowed)).not.toEqual(expect.arrayContaining(['reservation_id', 'expires_at_ms', 'remaining_ttl_ms']));
+    expect(allowed).toMatchObject({
+      decision: 'ALLOW',
+      balances: [{ remaining: { amount: 6 }, reserved: { amount: 4 } }],
+    });
+    expect(Object.keys(allowed)).not.toEqual(
+      expect.arrayContaining(['reservation_id', 'expires_at_ms', 'remaining_ttl_ms']),
+    );
     const denied = expectStatus(await holdfast.reserve(tenant, 11, { dry_run: true }), 200);
     expect(denied).toEqual({
       decision: 'DENY',

@@ -40,13 +40,23 @@ describe('every path without parameters that a template with parameters matches 
   afterAll(() => holdfast.stop());
 
   test('allows its own methods only, and is no id', async () => {
-    const routes = holdfast.app.get(RouteTable).list().map((route) => route.split(' ') as [method: string, template: string]);
+    const routes = holdfast.app
+      .get(RouteTable)
+      .list()
+      .map((route) => route.split(' ') as [method: string, template: string]);
     const shaped = (template: string): RegExp => new RegExp(`^${template.replaceAll(/:\w+/g, '[^/]+')}$`);
-    const shadows = routes.filter(([, path]) => !path.includes(':') && routes.some(([, template]) => template.includes(':') && shaped(template).test(path)));
+    const shadows = routes.filter(
+      ([, path]) =>
+        !path.includes(':') &&
+        routes.some(([, template]) => template.includes(':') && shaped(template).test(path)),
+    );
     const paths = [...new Set(shadows.map(([, path]) => path))];
     expect(paths).toContain('/v1/admin/webhooks/bulk-action');
     for (const path of paths) {
-      const own = shadows.filter(([, shadow]) => shadow === path).map(([method]) => method).sort();
+      const own = shadows
+        .filter(([, shadow]) => shadow === path)
+        .map(([method]) => method)
+        .sort();
       for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].filter((each) => !own.includes(each))) {
         const answer = await holdfast.admin(method, path, method === 'GET' ? undefined : {});
         expectRefusal(answer, 405, 'INVALID_REQUEST');

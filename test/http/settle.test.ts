@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { expectRefusal, expectStatus, Holdfast, newKey, type Json, type TestTenant } from '../support/holdfast.js';
+import {
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  newKey,
+  type Json,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { sharedStoreUrl } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
@@ -22,7 +29,12 @@ interface Held {
   readonly created: Json;
 }
 
-async function hold(allocated: number, amount: number, more: Record<string, unknown> = {}, settings: Record<string, unknown> = {}): Promise<Held> {
+async function hold(
+  allocated: number,
+  amount: number,
+  more: Record<string, unknown> = {},
+  settings: Record<string, unknown> = {},
+): Promise<Held> {
   const tenant = await holdfast.createTenant(settings);
   await holdfast.createBudget(tenant, '', allocated);
   const created = expectStatus(await holdfast.reserve(tenant, amount, more), 200);
@@ -34,10 +46,21 @@ describe('commit over the wire', () => {
     const { tenant, id } = await hold(1000, 100);
     const body = expectStatus(await holdfast.commit(tenant, id, 60, { metadata: { run: 7 } }), 200);
     expect(Object.keys(body).sort()).toEqual(['balances', 'charged', 'released', 'status']);
-    expect(body).toMatchObject({ status: 'COMMITTED', charged: { amount: 60 }, released: { unit: 'TOKENS', amount: 40 } });
+    expect(body).toMatchObject({
+      status: 'COMMITTED',
+      charged: { amount: 60 },
+      released: { unit: 'TOKENS', amount: 40 },
+    });
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '940 0 60 0' });
-    const detail = expectStatus(await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 200);
-    expect(detail).toMatchObject({ status: 'COMMITTED', committed: { amount: 60 }, committed_metadata: { run: 7 } });
+    const detail = expectStatus(
+      await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }),
+      200,
+    );
+    expect(detail).toMatchObject({
+      status: 'COMMITTED',
+      committed: { amount: 60 },
+      committed_metadata: { run: 7 },
+    });
     expect(typeof detail.finalized_at_ms).toBe('number');
     expect(await stored.isIndexed(id)).toBe(false);
   });
@@ -76,7 +99,10 @@ describe('commit over the wire', () => {
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '20 10 0 0' });
     const body = expectStatus(await holdfast.commit(tenant, id, 60), 200);
     expect(body.charged.amount).toBe(60);
-    expect(body.balances[0]).toMatchObject({ debt: { unit: 'TOKENS', amount: 30 }, overdraft_limit: { unit: 'TOKENS', amount: 100 } });
+    expect(body.balances[0]).toMatchObject({
+      debt: { unit: 'TOKENS', amount: 30 },
+      overdraft_limit: { unit: 'TOKENS', amount: 100 },
+    });
     expect(body.balances[0]).not.toHaveProperty('is_over_limit');
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '-30 0 30 30' });
     expect(await holdfast.metric('cycles_overdraft_incurred_total', { tenant: tenant.id })).toBe(1);
@@ -96,7 +122,11 @@ describe('commit over the wire', () => {
       400,
       'UNIT_MISMATCH',
     );
-    expect(details).toEqual({ scope: `tenant:${tenant.id}`, requested_unit: 'CREDITS', expected_units: ['TOKENS'] });
+    expect(details).toEqual({
+      scope: `tenant:${tenant.id}`,
+      requested_unit: 'CREDITS',
+      expected_units: ['TOKENS'],
+    });
     expectStatus(await holdfast.commit(tenant, id, 10), 200);
   });
 
@@ -131,9 +161,24 @@ describe('release over the wire', () => {
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '100 0 0 0' });
     expectRefusal(await holdfast.settle(tenant, 'release', id), 409, 'RESERVATION_FINALIZED');
     expectRefusal(await holdfast.commit(tenant, id, 1), 409, 'RESERVATION_FINALIZED');
-    expectRefusal(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 }), 409, 'RESERVATION_FINALIZED');
-    expect(await holdfast.metric('cycles_reservations_release_total', { tenant: tenant.id, decision: 'RELEASED', actor_type: 'tenant' })).toBe(1);
-    expect(await holdfast.metric('cycles_reservations_release_total', { tenant: tenant.id, reason: 'RESERVATION_FINALIZED' })).toBe(1);
+    expectRefusal(
+      await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 }),
+      409,
+      'RESERVATION_FINALIZED',
+    );
+    expect(
+      await holdfast.metric('cycles_reservations_release_total', {
+        tenant: tenant.id,
+        decision: 'RELEASED',
+        actor_type: 'tenant',
+      }),
+    ).toBe(1);
+    expect(
+      await holdfast.metric('cycles_reservations_release_total', {
+        tenant: tenant.id,
+        reason: 'RESERVATION_FINALIZED',
+      }),
+    ).toBe(1);
   });
 
   test('works in the grace window, and answers 410 after it', async () => {
@@ -160,7 +205,11 @@ describe('extend over the wire', () => {
   test('is refused once the lease has ended, grace or not', async () => {
     const { tenant, id } = await hold(100, 10, { grace_period_ms: 60_000 });
     await stored.expireIn(id, -10);
-    expectRefusal(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 }), 410, 'RESERVATION_EXPIRED');
+    expectRefusal(
+      await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 }),
+      410,
+      'RESERVATION_EXPIRED',
+    );
     expectStatus(await holdfast.commit(tenant, id, 1), 200);
   });
 
@@ -170,18 +219,32 @@ describe('extend over the wire', () => {
     expectStatus(await extend(), 200);
     expectStatus(await extend(), 200);
     expectRefusal(await extend(), 409, 'MAX_EXTENSIONS_EXCEEDED');
-    expect(await holdfast.metric('cycles_reservations_extend_total', { tenant: tenant.id, reason: 'MAX_EXTENSIONS_EXCEEDED' })).toBe(1);
+    expect(
+      await holdfast.metric('cycles_reservations_extend_total', {
+        tenant: tenant.id,
+        reason: 'MAX_EXTENSIONS_EXCEEDED',
+      }),
+    ).toBe(1);
   });
 
   test('grants at most the longest lease of the tenant', async () => {
-    const { tenant, id, created } = await hold(100, 10, {}, { max_reservation_ttl_ms: 10_000, default_reservation_ttl_ms: 10_000 });
+    const { tenant, id, created } = await hold(
+      100,
+      10,
+      {},
+      { max_reservation_ttl_ms: 10_000, default_reservation_ttl_ms: 10_000 },
+    );
     const body = expectStatus(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 86_400_000 }), 200);
     expect(body.expires_at_ms).toBe(created.expires_at_ms + 10_000);
   });
 
   test.each([0, 86_400_001, 1.5, '1000', null])('refuses extend_by_ms %j', async (extend_by_ms) => {
     const { tenant, id } = await hold(100, 10);
-    const { message } = expectRefusal(await holdfast.settle(tenant, 'extend', id, { extend_by_ms }), 400, 'INVALID_REQUEST');
+    const { message } = expectRefusal(
+      await holdfast.settle(tenant, 'extend', id, { extend_by_ms }),
+      400,
+      'INVALID_REQUEST',
+    );
     expect(message).toContain('extend_by_ms');
   });
 
@@ -193,17 +256,27 @@ describe('extend over the wire', () => {
 });
 
 describe('whose reservation it is', () => {
-  test.each(['rsv_00aaaaaaaaaaaaaaaa', 'rsv_zz', 'nonsense', 'rsv_ffaaaaaaaaaaaaaaaa'])('an id that was never issued is 404: %s', async (id) => {
-    const tenant = await holdfast.createTenant();
-    expectRefusal(await holdfast.commit(tenant, id, 1), 404, 'NOT_FOUND');
-    expectRefusal(await holdfast.settle(tenant, 'release', id), 404, 'NOT_FOUND');
-    expectRefusal(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1 }), 404, 'NOT_FOUND');
-    expectRefusal(await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 404, 'NOT_FOUND');
-  });
+  test.each(['rsv_00aaaaaaaaaaaaaaaa', 'rsv_zz', 'nonsense', 'rsv_ffaaaaaaaaaaaaaaaa'])(
+    'an id that was never issued is 404: %s',
+    async (id) => {
+      const tenant = await holdfast.createTenant();
+      expectRefusal(await holdfast.commit(tenant, id, 1), 404, 'NOT_FOUND');
+      expectRefusal(await holdfast.settle(tenant, 'release', id), 404, 'NOT_FOUND');
+      expectRefusal(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1 }), 404, 'NOT_FOUND');
+      expectRefusal(
+        await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }),
+        404,
+        'NOT_FOUND',
+      );
+    },
+  );
 
   test('an id of 128 characters is looked for, one of 129 is refused by every operation', async () => {
     const tenant = await holdfast.createTenant();
-    for (const [id, status, code] of [['r'.repeat(128), 404, 'NOT_FOUND'], ['r'.repeat(129), 400, 'INVALID_REQUEST']] as const) {
+    for (const [id, status, code] of [
+      ['r'.repeat(128), 404, 'NOT_FOUND'],
+      ['r'.repeat(129), 400, 'INVALID_REQUEST'],
+    ] as const) {
       const path = `/v1/reservations/${id}`;
       for (const answer of [
         await holdfast.commit(tenant, id, 1),
@@ -217,7 +290,9 @@ describe('whose reservation it is', () => {
         await holdfast.admin('POST', `/ops/quarantine/${id}/decide`, { action: 'retry' }),
       ]) {
         const { message } = expectRefusal(answer, status, code);
-        expect(status === 404 || message.includes('reservation_id must be a string of 1 to 128 characters')).toBe(true);
+        expect(
+          status === 404 || message.includes('reservation_id must be a string of 1 to 128 characters'),
+        ).toBe(true);
       }
       expectRefusal(await holdfast.call('GET', path), 401, 'UNAUTHORIZED');
     }
@@ -235,12 +310,19 @@ describe('whose reservation it is', () => {
 
   test('a key confined to a scope may touch only reservations inside it', async () => {
     const { tenant, id } = await hold(100, 10, { subject: { agent: 'b' } });
-    const confined = { id: tenant.id, key: await holdfast.createKey(tenant.id, { scope_filter: ['agent:a'] }) };
+    const confined = {
+      id: tenant.id,
+      key: await holdfast.createKey(tenant.id, { scope_filter: ['agent:a'] }),
+    };
     expectRefusal(await holdfast.reserve(confined, 1, { subject: { agent: 'b' } }), 403, 'FORBIDDEN');
     expectRefusal(await holdfast.commit(confined, id, 1), 403, 'FORBIDDEN');
     expectRefusal(await holdfast.settle(confined, 'release', id), 403, 'FORBIDDEN');
     expectRefusal(await holdfast.settle(confined, 'extend', id, { extend_by_ms: 1 }), 403, 'FORBIDDEN');
-    expectRefusal(await holdfast.call('GET', `/v1/reservations/${id}`, { key: confined.key }), 403, 'FORBIDDEN');
+    expectRefusal(
+      await holdfast.call('GET', `/v1/reservations/${id}`, { key: confined.key }),
+      403,
+      'FORBIDDEN',
+    );
     const own = expectStatus(await holdfast.reserve(confined, 1, { subject: { agent: 'a' } }), 200);
     expectStatus(await holdfast.commit(confined, own.reservation_id, 1), 200);
   });
@@ -254,7 +336,14 @@ describe('whose reservation it is', () => {
     ['balances:read', 'balances'],
   ])('a key without %s may not %s', async (missing, operation) => {
     const { tenant, id } = await hold(100, 10);
-    const all = ['reservations:create', 'reservations:commit', 'reservations:release', 'reservations:extend', 'reservations:list', 'balances:read'];
+    const all = [
+      'reservations:create',
+      'reservations:commit',
+      'reservations:release',
+      'reservations:extend',
+      'reservations:list',
+      'balances:read',
+    ];
     const permissions = all.filter((permission) => permission !== missing);
     const weak = { id: tenant.id, key: await holdfast.createKey(tenant.id, { permissions }) };
     const calls: Record<string, () => Promise<Json>> = {

@@ -23,14 +23,19 @@ afterEach(async () => {
   await Promise.all(agents.splice(0).map((one) => one.destroy()));
 });
 
-function heldRequest(port: number, dispatcher: Agent): { gate: Gate; answer: Promise<{ status: number; body: unknown }> } {
+function heldRequest(
+  port: number,
+  dispatcher: Agent,
+): { gate: Gate; answer: Promise<{ status: number; body: unknown }> } {
   const name = randomName();
   const gate = new Gate();
   gates.set(name, gate);
-  const answer = request(`http://127.0.0.1:${port}/probe/gate/${name}`, { dispatcher }).then(async (response) => ({
-    status: response.statusCode,
-    body: await response.body.json(),
-  }));
+  const answer = request(`http://127.0.0.1:${port}/probe/gate/${name}`, { dispatcher }).then(
+    async (response) => ({
+      status: response.statusCode,
+      body: await response.body.json(),
+    }),
+  );
   return { gate, answer };
 }
 
@@ -52,7 +57,10 @@ test('a shutdown answers what is in flight on both ports and accepts nothing new
 
   probe.app.get(ShutdownState).begin();
   const closed = listeners.close(GRACE_MS);
-  await eventually('neither port accepts', async () => !(await accepts(listeners.port)) && !(await accepts(listeners.adminPort as number)));
+  await eventually(
+    'neither port accepts',
+    async () => !(await accepts(listeners.port)) && !(await accepts(listeners.adminPort as number)),
+  );
 
   for (const { gate } of held) {
     gate.open();
@@ -68,7 +76,11 @@ test('a request that arrives over a kept-alive connection while the server close
   const probe = await startProbeApp({ listen: false });
   const listeners = await listen(probe.app, { host: '127.0.0.1', port: 0, adminPort: 0 });
   const kept = [listeners.port, listeners.adminPort as number].map((port) => ({ port, dispatcher: agent() }));
-  await Promise.all(kept.map(async ({ port, dispatcher }) => (await request(`http://127.0.0.1:${port}/health/live`, { dispatcher })).body.dump()));
+  await Promise.all(
+    kept.map(async ({ port, dispatcher }) =>
+      (await request(`http://127.0.0.1:${port}/health/live`, { dispatcher })).body.dump(),
+    ),
+  );
   const closed = listeners.close(GRACE_MS);
   for (const { port, dispatcher } of kept) {
     const response = await request(`http://127.0.0.1:${port}/probe/items/1`, { dispatcher });
@@ -132,7 +144,12 @@ test.each([
 
 test('a host that this machine does not have is told in one line', async () => {
   const probe = await startProbeApp({ listen: false });
-  await closing(probe, expect(listen(probe.app, { host: '192.0.2.1', port: 0 })).rejects.toThrow(/HOST 192\.0\.2\.1 is no address of this machine/));
+  await closing(
+    probe,
+    expect(listen(probe.app, { host: '192.0.2.1', port: 0 })).rejects.toThrow(
+      /HOST 192\.0\.2\.1 is no address of this machine/,
+    ),
+  );
 });
 
 test('both ports are the same application', async () => {

@@ -20,7 +20,9 @@ async function held(): Promise<{ tenant: TestTenant; id: string; tag: string }> 
 /** Each `reason` among the entries of a log of the tenant's partition. */
 async function reasonsIn(log: string): Promise<string[]> {
   const entries = await on.stored.redis.xrange(log, '-', '+');
-  return entries.flatMap(([, fields]) => fields.filter((_, index) => fields[index - 1] === 'reason' && index % 2 === 1));
+  return entries.flatMap(([, fields]) =>
+    fields.filter((_, index) => fields[index - 1] === 'reason' && index % 2 === 1),
+  );
 }
 
 describe('a reason with line breaks and control characters is stored on one line', () => {
@@ -31,7 +33,13 @@ describe('a reason with line breaks and control characters is stored on one line
     expectStatus(answer, 200);
     expect((await on.holdfast.settle(own.tenant, 'release', own.id, release)).text).toBe(answer.text);
     const other = await held();
-    expectStatus(await on.holdfast.admin('POST', `/v1/reservations/${other.id}/release`, { idempotency_key: newKey(), reason: REASON }), 200);
+    expectStatus(
+      await on.holdfast.admin('POST', `/v1/reservations/${other.id}/release`, {
+        idempotency_key: newKey(),
+        reason: REASON,
+      }),
+      200,
+    );
     for (const { id, tag } of [own, other]) {
       expect(await on.stored.redis.hget(reservationKey(tag, id), 'rr')).toBe(STORED);
     }
@@ -40,7 +48,10 @@ describe('a reason with line breaks and control characters is stored on one line
 
   test('of a release that names nothing else is none', async () => {
     const { tenant, id, tag } = await held();
-    expectStatus(await on.holdfast.settle(tenant, 'release', id, { idempotency_key: newKey(), reason: '\r\n\u2028' }), 200);
+    expectStatus(
+      await on.holdfast.settle(tenant, 'release', id, { idempotency_key: newKey(), reason: '\r\n\u2028' }),
+      200,
+    );
     expect(await on.stored.redis.hexists(reservationKey(tag, id), 'rr')).toBe(0);
   });
 
@@ -48,7 +59,10 @@ describe('a reason with line breaks and control characters is stored on one line
     const { id, tag } = await held();
     await on.stored.redis.hset(reservationKey(tag, id), { am: 'odd', ex: '1000' });
     await on.holdfast.admin('GET', `/ops/reservations/${id}`);
-    expectStatus(await on.holdfast.admin('POST', `/ops/quarantine/${id}/decide`, { action: 'release', reason: REASON }), 200);
+    expectStatus(
+      await on.holdfast.admin('POST', `/ops/quarantine/${id}/decide`, { action: 'release', reason: REASON }),
+      200,
+    );
     expect(await on.stored.redis.hget(reservationKey(tag, id), 'rr')).toBe(STORED);
     expect(await reasonsIn(eventLogKey(tag))).toContain(STORED);
   });
@@ -57,11 +71,23 @@ describe('a reason with line breaks and control characters is stored on one line
     const { tenant, tag } = await held();
     const at = `scope=tenant:${tenant.id}&unit=TOKENS`;
     const fund = { operation: 'CREDIT', amount: { unit: 'TOKENS', amount: 1 }, reason: REASON };
-    expectStatus(await on.holdfast.admin('POST', `/v1/admin/budgets/fund?tenant_id=${tenant.id}&${at}`, fund), 200);
+    expectStatus(
+      await on.holdfast.admin('POST', `/v1/admin/budgets/fund?tenant_id=${tenant.id}&${at}`, fund),
+      200,
+    );
     expectStatus(await on.holdfast.admin('POST', `/v1/admin/budgets/freeze?${at}`, { reason: REASON }), 200);
-    expectStatus(await on.holdfast.admin('POST', `/v1/admin/budgets/unfreeze?${at}`, { reason: REASON }), 200);
-    const { key_id: keyId } = expectStatus(await on.holdfast.admin('POST', '/v1/admin/api-keys', { tenant_id: tenant.id, name: 'n' }), 201);
-    const revoked = await on.holdfast.admin('DELETE', `/v1/admin/api-keys/${keyId}?reason=${encodeURIComponent(REASON)}`);
+    expectStatus(
+      await on.holdfast.admin('POST', `/v1/admin/budgets/unfreeze?${at}`, { reason: REASON }),
+      200,
+    );
+    const { key_id: keyId } = expectStatus(
+      await on.holdfast.admin('POST', '/v1/admin/api-keys', { tenant_id: tenant.id, name: 'n' }),
+      201,
+    );
+    const revoked = await on.holdfast.admin(
+      'DELETE',
+      `/v1/admin/api-keys/${keyId}?reason=${encodeURIComponent(REASON)}`,
+    );
     expect(expectStatus(revoked, 200).revoked_reason).toBe(STORED);
     const reasons = [...(await reasonsIn(auditLogKey(tag))), ...(await reasonsIn(eventLogKey(tag)))];
     expect(reasons.length).toBeGreaterThanOrEqual(6);

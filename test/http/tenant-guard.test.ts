@@ -21,16 +21,19 @@ const settle = (verb: Verb, tenant: TestTenant, id: string, idempotency_key = ne
   on.holdfast.settle(tenant, verb, id, { ...VERBS[verb], idempotency_key });
 
 describe('a closed tenant', () => {
-  test.each(Object.keys(VERBS) as Verb[])('still gets the answer to a %s of before, and for a fresh one TENANT_CLOSED whatever became of the hold', async (verb) => {
-    const { tenant, id } = await held();
-    const key = newKey();
-    const first = await settle(verb, tenant, id, key);
-    expectStatus(first, 200);
-    await on.stored.setTenantStatus(tenant.id, 'CLOSED');
-    const { remaining_ttl_ms: _, ...again } = expectStatus(await settle(verb, tenant, id, key), 200);
-    expect(first.body).toMatchObject(again);
-    expectRefusal(await settle(verb, tenant, id), 409, 'TENANT_CLOSED');
-  });
+  test.each(Object.keys(VERBS) as Verb[])(
+    'still gets the answer to a %s of before, and for a fresh one TENANT_CLOSED whatever became of the hold',
+    async (verb) => {
+      const { tenant, id } = await held();
+      const key = newKey();
+      const first = await settle(verb, tenant, id, key);
+      expectStatus(first, 200);
+      await on.stored.setTenantStatus(tenant.id, 'CLOSED');
+      const { remaining_ttl_ms: _, ...again } = expectStatus(await settle(verb, tenant, id, key), 200);
+      expect(first.body).toMatchObject(again);
+      expectRefusal(await settle(verb, tenant, id), 409, 'TENANT_CLOSED');
+    },
+  );
 
   test('can be read: its reservations one by one and as a list, and its balances', async () => {
     const { tenant, id } = await held();
@@ -50,7 +53,10 @@ describe('a closed tenant', () => {
 describe('a tenant whose record is gone is not guarded', () => {
   const lost = async (): Promise<{ tenant: TestTenant; id: string; key: string }> => {
     const { tenant, id } = await held();
-    const { key_secret: key } = expectStatus(await on.holdfast.admin('POST', '/v1/admin/api-keys', { tenant_id: tenant.id, name: 'unused' }), 201);
+    const { key_secret: key } = expectStatus(
+      await on.holdfast.admin('POST', '/v1/admin/api-keys', { tenant_id: tenant.id, name: 'unused' }),
+      201,
+    );
     await on.stored.redis.del(on.stored.tenantKey(tenant.id));
     // A key that no cache knows.
     return { tenant: { id: tenant.id, key: key as string }, id, key: key as string };
@@ -58,34 +64,57 @@ describe('a tenant whose record is gone is not guarded', () => {
 
   test.each(['reserve', ...(Object.keys(VERBS) as Verb[])])('its %s works', async (verb) => {
     const { tenant, id } = await lost();
-    expectStatus(verb === 'reserve' ? await on.holdfast.reserve(tenant, 1) : await settle(verb as Verb, tenant, id), 200);
+    expectStatus(
+      verb === 'reserve' ? await on.holdfast.reserve(tenant, 1) : await settle(verb as Verb, tenant, id),
+      200,
+    );
   });
 
   test('its decisions, dry runs, debits and reads work, with the defaults of the protocol', async () => {
     const { tenant, id, key } = await lost();
     const request = { subject: { tenant: tenant.id }, action: { kind: 'k', name: 'n' } };
-    const ask = (path: string, body: object): Promise<Answer> => on.holdfast.call('POST', path, { key, body: { ...request, idempotency_key: newKey(), ...body } });
-    expect(expectStatus(await ask('/v1/decide', { estimate: { unit: 'TOKENS', amount: 1 } }), 200)).toMatchObject({ decision: 'ALLOW' });
-    expect(expectStatus(await on.holdfast.reserve(tenant, 1, { dry_run: true }), 200)).toMatchObject({ decision: 'ALLOW' });
+    const ask = (path: string, body: object): Promise<Answer> =>
+      on.holdfast.call('POST', path, { key, body: { ...request, idempotency_key: newKey(), ...body } });
+    expect(
+      expectStatus(await ask('/v1/decide', { estimate: { unit: 'TOKENS', amount: 1 } }), 200),
+    ).toMatchObject({ decision: 'ALLOW' });
+    expect(expectStatus(await on.holdfast.reserve(tenant, 1, { dry_run: true }), 200)).toMatchObject({
+      decision: 'ALLOW',
+    });
     expectStatus(await ask('/v1/events', { actual: { unit: 'TOKENS', amount: 1 } }), 201);
-    const fresh = expectStatus(await ask('/v1/reservations', { estimate: { unit: 'TOKENS', amount: 1 } }), 200);
+    const fresh = expectStatus(
+      await ask('/v1/reservations', { estimate: { unit: 'TOKENS', amount: 1 } }),
+      200,
+    );
     expect(fresh.remaining_ttl_ms).toBe(60_000);
     expectStatus(await on.holdfast.call('GET', `/v1/reservations/${id}`, { key }), 200);
-    expect(expectStatus(await on.holdfast.call('GET', '/v1/reservations', { key }), 200).reservations).toHaveLength(2);
+    expect(
+      expectStatus(await on.holdfast.call('GET', '/v1/reservations', { key }), 200).reservations,
+    ).toHaveLength(2);
     expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '88 11 1 0' });
   });
 
   test('its key is valid', async () => {
     const { tenant, key } = await lost();
-    const valid = expectStatus(await on.holdfast.admin('POST', '/v1/auth/validate', { key_secret: key }), 200);
+    const valid = expectStatus(
+      await on.holdfast.admin('POST', '/v1/auth/validate', { key_secret: key }),
+      200,
+    );
     expect(valid).toMatchObject({ valid: true, tenant_id: tenant.id });
   });
 });
 
-test.each(['reserve', ...(Object.keys(VERBS) as Verb[])])('a tenant whose status nobody knows stops a %s with 500, and nothing changes', async (verb) => {
-  const { tenant, id } = await held();
-  await on.stored.setTenantStatus(tenant.id, 'ASLEEP');
-  expectRefusal(verb === 'reserve' ? await on.holdfast.reserve(tenant, 1) : await settle(verb as Verb, tenant, id), 500, 'INTERNAL_ERROR');
-  await on.stored.setTenantStatus(tenant.id, 'ACTIVE');
-  expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 10 0 0' });
-});
+test.each(['reserve', ...(Object.keys(VERBS) as Verb[])])(
+  'a tenant whose status nobody knows stops a %s with 500, and nothing changes',
+  async (verb) => {
+    const { tenant, id } = await held();
+    await on.stored.setTenantStatus(tenant.id, 'ASLEEP');
+    expectRefusal(
+      verb === 'reserve' ? await on.holdfast.reserve(tenant, 1) : await settle(verb as Verb, tenant, id),
+      500,
+      'INTERNAL_ERROR',
+    );
+    await on.stored.setTenantStatus(tenant.id, 'ACTIVE');
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '90 10 0 0' });
+  },
+);

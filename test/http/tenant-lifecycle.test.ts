@@ -2,21 +2,37 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { closingKey, tenantKey } from '../../src/redis/index.js';
 import { ScriptRegistry } from '../../src/redis/scripts.js';
 import { eventually } from '../support/eventually.js';
-import { expectRefusal, expectStatus, Holdfast, newKey, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
+import {
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  newKey,
+  type Answer,
+  type Json,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
 describe('the life of a tenant', () => {
   const on = useGovernance();
 
-  const patch = (tenant: TestTenant, body: unknown): Promise<Answer> => on.holdfast.admin('PATCH', `/v1/admin/tenants/${tenant.id}`, body);
+  const patch = (tenant: TestTenant, body: unknown): Promise<Answer> =>
+    on.holdfast.admin('PATCH', `/v1/admin/tenants/${tenant.id}`, body);
   const tenantEvents = async (tenant: TestTenant): Promise<[string, string | undefined][]> =>
-    (await on.stored.events(tenant.id)).filter(({ type }) => type.startsWith('tenant.')).map(({ type, fields }) => [type, fields['changed_fields']]);
+    (await on.stored.events(tenant.id))
+      .filter(({ type }) => type.startsWith('tenant.'))
+      .map(({ type, fields }) => [type, fields['changed_fields']]);
   const budgets = async (tenant: TestTenant): Promise<Json[]> =>
-    expectStatus(await on.holdfast.admin('GET', `/v1/admin/budgets?tenant_id=${tenant.id}&sort_by=scope&sort_dir=asc`), 200).ledgers;
+    expectStatus(
+      await on.holdfast.admin('GET', `/v1/admin/budgets?tenant_id=${tenant.id}&sort_by=scope&sort_dir=asc`),
+      200,
+    ).ledgers;
   const keys = async (tenant: TestTenant): Promise<Json[]> =>
     expectStatus(await on.holdfast.admin('GET', `/v1/admin/api-keys?tenant_id=${tenant.id}`), 200).keys;
   const cascadeOf = async (tenant: TestTenant): Promise<string[]> =>
-    (await on.stored.events(tenant.id)).map(({ type }) => type).filter((type) => type.endsWith('_via_tenant_cascade') || type === 'tenant.closed');
+    (await on.stored.events(tenant.id))
+      .map(({ type }) => type)
+      .filter((type) => type.endsWith('_via_tenant_cascade') || type === 'tenant.closed');
 
   async function tenantWithBudget(settings: Record<string, unknown> = {}): Promise<TestTenant> {
     const tenant = await on.holdfast.createTenant(settings);
@@ -28,7 +44,11 @@ describe('the life of a tenant', () => {
   async function flip(tenant: TestTenant): Promise<void> {
     const scripts = new ScriptRegistry(on.stored.redis);
     const key = tenantKey(on.stored.tagOf(tenant.id), tenant.id);
-    const reply = await scripts.run('update_tenant', [key], [tenant.id, 'CLOSED', 'admin', '', 'req_dead', `${'a'.repeat(32)}-01`]);
+    const reply = await scripts.run(
+      'update_tenant',
+      [key],
+      [tenant.id, 'CLOSED', 'admin', '', 'req_dead', `${'a'.repeat(32)}-01`],
+    );
     expect(reply[0]).toBe('CLOSING');
   }
 
@@ -36,10 +56,21 @@ describe('the life of a tenant', () => {
     test('change as named, are honoured by the next reserve, and are told apart from its description', async () => {
       const tenant = await tenantWithBudget();
       const body = expectStatus(
-        await patch(tenant, { name: 'New', metadata: { a: 'b' }, default_reservation_ttl_ms: 5000, max_reservation_ttl_ms: 6000 }),
+        await patch(tenant, {
+          name: 'New',
+          metadata: { a: 'b' },
+          default_reservation_ttl_ms: 5000,
+          max_reservation_ttl_ms: 6000,
+        }),
         200,
       );
-      expect(body).toMatchObject({ name: 'New', metadata: { a: 'b' }, default_reservation_ttl_ms: 5000, max_reservation_ttl_ms: 6000, status: 'ACTIVE' });
+      expect(body).toMatchObject({
+        name: 'New',
+        metadata: { a: 'b' },
+        default_reservation_ttl_ms: 5000,
+        max_reservation_ttl_ms: 6000,
+        status: 'ACTIVE',
+      });
       const held = expectStatus(await on.holdfast.reserve(tenant, 1, { ttl_ms: 60_000 }), 200);
       expect(held.remaining_ttl_ms).toBeLessThanOrEqual(6000);
       expectStatus(await patch(tenant, { name: 'New' }), 200);
@@ -55,7 +86,10 @@ describe('the life of a tenant', () => {
       const tenant = await tenantWithBudget({ default_reservation_ttl_ms: 50_000 });
       expectRefusal(await patch(tenant, { max_reservation_ttl_ms: 49_999 }), 400, 'INVALID_REQUEST');
       expectRefusal(await patch(tenant, { default_reservation_ttl_ms: 3_600_001 }), 400, 'INVALID_REQUEST');
-      expectStatus(await patch(tenant, { max_reservation_ttl_ms: 40_000, default_reservation_ttl_ms: 40_000 }), 200);
+      expectStatus(
+        await patch(tenant, { max_reservation_ttl_ms: 40_000, default_reservation_ttl_ms: 40_000 }),
+        200,
+      );
     });
 
     test.each<[string, unknown]>([
@@ -69,10 +103,22 @@ describe('the life of a tenant', () => {
     });
 
     test('of a tenant that does not exist are 404, and only operators change them', async () => {
-      expectRefusal(await on.holdfast.admin('PATCH', '/v1/admin/tenants/nobody', { name: 'x' }), 404, 'TENANT_NOT_FOUND');
-      expectRefusal(await on.holdfast.admin('PATCH', '/v1/admin/tenants/No%7Cbody', { name: 'x' }), 404, 'TENANT_NOT_FOUND');
+      expectRefusal(
+        await on.holdfast.admin('PATCH', '/v1/admin/tenants/nobody', { name: 'x' }),
+        404,
+        'TENANT_NOT_FOUND',
+      );
+      expectRefusal(
+        await on.holdfast.admin('PATCH', '/v1/admin/tenants/No%7Cbody', { name: 'x' }),
+        404,
+        'TENANT_NOT_FOUND',
+      );
       const tenant = await on.holdfast.createTenant();
-      expectRefusal(await on.holdfast.call('PATCH', `/v1/admin/tenants/${tenant.id}`, { key: tenant.key, body: {} }), 401, 'UNAUTHORIZED');
+      expectRefusal(
+        await on.holdfast.call('PATCH', `/v1/admin/tenants/${tenant.id}`, { key: tenant.key, body: {} }),
+        401,
+        'UNAUTHORIZED',
+      );
     });
   });
 
@@ -89,17 +135,27 @@ describe('the life of a tenant', () => {
       const tenant = await tenantWithBudget();
       const { reservation_id } = expectStatus(await on.holdfast.reserve(tenant, 10), 200);
       expectStatus(await other.reserve(tenant, 1), 200);
-      expect(expectStatus(await patch(tenant, { status: 'SUSPENDED' }), 200)).toMatchObject({ status: 'SUSPENDED', suspended_at: expect.any(String) });
-      const look = (holdfast: Holdfast): Promise<Answer> => holdfast.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: tenant.key });
+      expect(expectStatus(await patch(tenant, { status: 'SUSPENDED' }), 200)).toMatchObject({
+        status: 'SUSPENDED',
+        suspended_at: expect.any(String),
+      });
+      const look = (holdfast: Holdfast): Promise<Answer> =>
+        holdfast.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: tenant.key });
       await Promise.all(
-        [on.holdfast, other].map((holdfast) => eventually('the instance refuses', async () => (await look(holdfast)).status === 401, 1100)),
+        [on.holdfast, other].map((holdfast) =>
+          eventually('the instance refuses', async () => (await look(holdfast)).status === 401, 1100),
+        ),
       );
       expectRefusal(await on.holdfast.commit(tenant, reservation_id as string, 1), 401, 'UNAUTHORIZED');
       const back = expectStatus(await patch(tenant, { status: 'ACTIVE' }), 200);
       expect(back).not.toHaveProperty('suspended_at');
       expectStatus(await look(other), 200);
       expectStatus(await on.holdfast.commit(tenant, reservation_id as string, 1), 200);
-      expect((await tenantEvents(tenant)).map(([type]) => type)).toEqual(['tenant.created', 'tenant.suspended', 'tenant.reactivated']);
+      expect((await tenantEvents(tenant)).map(([type]) => type)).toEqual([
+        'tenant.created',
+        'tenant.suspended',
+        'tenant.reactivated',
+      ]);
     });
   });
 
@@ -109,8 +165,17 @@ describe('the life of a tenant', () => {
       await on.holdfast.createBudget(tenant, '/agent:a', 500);
       await on.holdfast.createBudget(tenant, '/agent:b', 10);
       const second = await on.holdfast.createKey(tenant.id);
-      const { reservation_id } = expectStatus(await on.holdfast.reserve(tenant, 10, { subject: { tenant: tenant.id, agent: 'a' } }), 200);
-      expectStatus(await on.holdfast.admin('POST', `/v1/admin/budgets/freeze?scope=tenant:${tenant.id}/agent:b&unit=TOKENS`), 200);
+      const { reservation_id } = expectStatus(
+        await on.holdfast.reserve(tenant, 10, { subject: { tenant: tenant.id, agent: 'a' } }),
+        200,
+      );
+      expectStatus(
+        await on.holdfast.admin(
+          'POST',
+          `/v1/admin/budgets/freeze?scope=tenant:${tenant.id}/agent:b&unit=TOKENS`,
+        ),
+        200,
+      );
 
       const answer = await patch(tenant, { status: 'CLOSED' });
       expect(expectStatus(answer, 200)).toMatchObject({ status: 'CLOSED', closed_at: expect.any(String) });
@@ -124,18 +189,31 @@ describe('the life of a tenant', () => {
         expect(key).toMatchObject({ status: 'REVOKED', revoked_reason: 'tenant_closed' });
       }
       for (const key of [tenant.key, second]) {
-        await eventually('the key is refused', async () => (await on.holdfast.reserve({ ...tenant, key }, 1)).status === 401, 1000);
+        await eventually(
+          'the key is refused',
+          async () => (await on.holdfast.reserve({ ...tenant, key }, 1)).status === 401,
+          1000,
+        );
       }
       expect(await cascadeOf(tenant)).toEqual([
-        'reservation.released_via_tenant_cascade', 'budget.closed_via_tenant_cascade',
-        'reservation.released_via_tenant_cascade', 'budget.closed_via_tenant_cascade',
-        'budget.closed_via_tenant_cascade', 'api_key.revoked_via_tenant_cascade', 'api_key.revoked_via_tenant_cascade', 'tenant.closed',
+        'reservation.released_via_tenant_cascade',
+        'budget.closed_via_tenant_cascade',
+        'reservation.released_via_tenant_cascade',
+        'budget.closed_via_tenant_cascade',
+        'budget.closed_via_tenant_cascade',
+        'api_key.revoked_via_tenant_cascade',
+        'api_key.revoked_via_tenant_cascade',
+        'tenant.closed',
       ]);
       const events = (await on.stored.events(tenant.id)).filter(({ fields }) => fields['co'] !== undefined);
       expect(new Set(events.map(({ fields }) => `${fields['co']} ${fields['rq']}`))).toEqual(
-        new Set([`tenant_close_cascade:${tenant.id}:${answer.headers.get('x-request-id')} ${answer.headers.get('x-request-id')}`]),
+        new Set([
+          `tenant_close_cascade:${tenant.id}:${answer.headers.get('x-request-id')} ${answer.headers.get('x-request-id')}`,
+        ]),
       );
-      expect(events.map(({ fields }) => fields['prior_status']).filter((status) => status === 'FROZEN')).toHaveLength(1);
+      expect(
+        events.map(({ fields }) => fields['prior_status']).filter((status) => status === 'FROZEN'),
+      ).toHaveLength(1);
       expect(await on.stored.redis.exists(closingKey(on.stored.tagOf(tenant.id)))).toBe(0);
       expect(reservation_id).toMatch(/^rsv_/);
     });
@@ -165,8 +243,14 @@ describe('the life of a tenant', () => {
         on.holdfast.commit(tenant, id as string, 1),
         on.holdfast.settle(tenant, 'release', id as string),
         on.holdfast.settle(tenant, 'extend', id as string, { extend_by_ms: 1000 }),
-        on.holdfast.call('POST', '/v1/admin/budgets', { key: tenant.key, body: { scope: `tenant:${tenant.id}/agent:x`, unit: 'TOKENS', allocated: tokens } }),
-        on.holdfast.call('POST', `/v1/admin/budgets/fund${at}`, { key: tenant.key, body: { operation: 'CREDIT', amount: tokens, idempotency_key: newKey() } }),
+        on.holdfast.call('POST', '/v1/admin/budgets', {
+          key: tenant.key,
+          body: { scope: `tenant:${tenant.id}/agent:x`, unit: 'TOKENS', allocated: tokens },
+        }),
+        on.holdfast.call('POST', `/v1/admin/budgets/fund${at}`, {
+          key: tenant.key,
+          body: { operation: 'CREDIT', amount: tokens, idempotency_key: newKey() },
+        }),
         on.holdfast.admin('PATCH', `/v1/admin/budgets${at}`, {}),
         on.holdfast.admin('POST', `/v1/admin/budgets/freeze${at}`),
         on.holdfast.admin('POST', `/v1/admin/budgets/unfreeze${at}`),
@@ -185,24 +269,44 @@ describe('the life of a tenant', () => {
       const tenant = await tenantWithBudget();
       await on.holdfast.createBudget(tenant, '/agent:a', 500);
       for (let count = 0; count < 150; count += 1) {
-        expectStatus(await on.holdfast.reserve(tenant, 1, { subject: { tenant: tenant.id, agent: 'a' } }), 200);
+        expectStatus(
+          await on.holdfast.reserve(tenant, 1, { subject: { tenant: tenant.id, agent: 'a' } }),
+          200,
+        );
       }
       await flip(tenant);
       expect(await cascadeOf(tenant)).toEqual([]);
-      const janitors = await Promise.all([0, 1].map(() => Holdfast.start({ REDIS_URL: on.redis.url, HOLDFAST_ROLES: 'janitor' })));
+      const janitors = await Promise.all(
+        [0, 1].map(() => Holdfast.start({ REDIS_URL: on.redis.url, HOLDFAST_ROLES: 'janitor' })),
+      );
       try {
-        await eventually('the closing ends', async () => (await cascadeOf(tenant)).includes('tenant.closed'), 5000);
+        await eventually(
+          'the closing ends',
+          async () => (await cascadeOf(tenant)).includes('tenant.closed'),
+          5000,
+        );
       } finally {
         await Promise.all(janitors.map((janitor) => janitor.stop()));
       }
       expect(await cascadeOf(tenant)).toEqual([
-        'reservation.released_via_tenant_cascade', 'budget.closed_via_tenant_cascade',
-        'reservation.released_via_tenant_cascade', 'budget.closed_via_tenant_cascade',
-        'api_key.revoked_via_tenant_cascade', 'tenant.closed',
+        'reservation.released_via_tenant_cascade',
+        'budget.closed_via_tenant_cascade',
+        'reservation.released_via_tenant_cascade',
+        'budget.closed_via_tenant_cascade',
+        'api_key.revoked_via_tenant_cascade',
+        'tenant.closed',
       ]);
-      const released = (await on.stored.events(tenant.id)).filter(({ type }) => type.startsWith('reservation.released'));
-      expect(released.map(({ fields }) => [fields['released_amount'], fields['rq']])).toEqual([['150', 'req_dead'], ['150', 'req_dead']]);
-      expect((await budgets(tenant)).map(({ status, reserved }) => [status, reserved.amount])).toEqual([['CLOSED', 0], ['CLOSED', 0]]);
+      const released = (await on.stored.events(tenant.id)).filter(({ type }) =>
+        type.startsWith('reservation.released'),
+      );
+      expect(released.map(({ fields }) => [fields['released_amount'], fields['rq']])).toEqual([
+        ['150', 'req_dead'],
+        ['150', 'req_dead'],
+      ]);
+      expect((await budgets(tenant)).map(({ status, reserved }) => [status, reserved.amount])).toEqual([
+        ['CLOSED', 0],
+        ['CLOSED', 0],
+      ]);
     });
 
     test('closing again picks up only what was left behind', async () => {
@@ -220,20 +324,33 @@ describe('the life of a tenant', () => {
       const bad = on.stored.budgetKey(tenant.id, '/agent:a');
       await on.stored.redis.hset(bad, 'spent', 'much');
       const body = expectRefusal(await patch(tenant, { status: 'CLOSED' }), 500, 'INTERNAL_ERROR');
-      expect(body.details.failed_resources).toEqual([{ resource_type: 'budget', resource_id: `tenant:${tenant.id}/agent:a TOKENS` }]);
-      expect(await cascadeOf(tenant)).toEqual(['budget.closed_via_tenant_cascade', 'api_key.revoked_via_tenant_cascade']);
+      expect(body.details.failed_resources).toEqual([
+        { resource_type: 'budget', resource_id: `tenant:${tenant.id}/agent:a TOKENS` },
+      ]);
+      expect(await cascadeOf(tenant)).toEqual([
+        'budget.closed_via_tenant_cascade',
+        'api_key.revoked_via_tenant_cascade',
+      ]);
       await on.stored.redis.hset(bad, 'spent', '0');
       expectStatus(await patch(tenant, { status: 'CLOSED' }), 200);
-      expect((await cascadeOf(tenant)).slice(2)).toEqual(['budget.closed_via_tenant_cascade', 'tenant.closed']);
+      expect((await cascadeOf(tenant)).slice(2)).toEqual([
+        'budget.closed_via_tenant_cascade',
+        'tenant.closed',
+      ]);
     });
 
     test('in the middle of reserves and commits nothing stays held, and every hold that was granted is accounted for', async () => {
       const tenant = await tenantWithBudget();
       const traffic = Array.from({ length: 60 }, async () => {
         const answer = await on.holdfast.reserve(tenant, 1);
-        return answer.status === 200 ? (await on.holdfast.commit(tenant, answer.body.reservation_id as string, 1)).status : answer.status;
+        return answer.status === 200
+          ? (await on.holdfast.commit(tenant, answer.body.reservation_id as string, 1)).status
+          : answer.status;
       });
-      const statuses = await Promise.all([...traffic, patch(tenant, { status: 'CLOSED' }).then(({ status }) => status)]);
+      const statuses = await Promise.all([
+        ...traffic,
+        patch(tenant, { status: 'CLOSED' }).then(({ status }) => status),
+      ]);
       expect(statuses.filter((status) => ![200, 401, 409].includes(status))).toEqual([]);
       const [budget] = (await budgets(tenant)) as [Json];
       expect(budget).toMatchObject({ status: 'CLOSED', reserved: { amount: 0 } });

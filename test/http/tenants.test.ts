@@ -39,17 +39,27 @@ describe('tenants', () => {
       reservation_expiry_policy: 'MANUAL_CLEANUP',
     };
     const id = newId();
-    expect(expectStatus(await create({ tenant_id: id, name: 'n', ...settings }), 201)).toMatchObject(settings);
+    expect(expectStatus(await create({ tenant_id: id, name: 'n', ...settings }), 201)).toMatchObject(
+      settings,
+    );
   });
 
   test('the same id and name again is 200 with the tenant that exists, and tells nothing twice', async () => {
     const id = newId();
     const first = expectStatus(await create({ tenant_id: id, name: 'Acme' }), 201);
-    const again = expectStatus(await create({ tenant_id: id, name: 'Acme', max_reservation_extensions: 3 }), 200);
+    const again = expectStatus(
+      await create({ tenant_id: id, name: 'Acme', max_reservation_extensions: 3 }),
+      200,
+    );
     expect(again).toEqual(first);
     const events = await on.stored.events(id);
     expect(events.map(({ type }) => type)).toEqual(['tenant.created']);
-    expect(events[0]?.fields).toMatchObject({ ac: 'admin', tenant_id: id, new_status: 'ACTIVE', rq: expect.stringMatching(/^req_/) });
+    expect(events[0]?.fields).toMatchObject({
+      ac: 'admin',
+      tenant_id: id,
+      new_status: 'ACTIVE',
+      rq: expect.stringMatching(/^req_/),
+    });
   });
 
   test('the same id with another name is a duplicate', async () => {
@@ -60,8 +70,13 @@ describe('tenants', () => {
 
   test('twenty parallel creations of one tenant make exactly one', async () => {
     const id = newId();
-    const answers = await Promise.all(Array.from({ length: 20 }, () => create({ tenant_id: id, name: 'Acme' })));
-    expect(answers.map(({ status }) => status).sort()).toEqual([...Array.from({ length: 19 }, () => 200), 201]);
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => create({ tenant_id: id, name: 'Acme' })),
+    );
+    expect(answers.map(({ status }) => status).sort()).toEqual([
+      ...Array.from({ length: 19 }, () => 200),
+      201,
+    ]);
     expect(await on.stored.events(id)).toHaveLength(1);
   });
 
@@ -74,17 +89,37 @@ describe('tenants', () => {
     ['a name that is too long', { name: 'n'.repeat(257) }, 'name'],
     ['a default ttl below a second', { default_reservation_ttl_ms: 999 }, 'default_reservation_ttl_ms'],
     ['a maximum ttl above a day', { max_reservation_ttl_ms: 86_400_001 }, 'max_reservation_ttl_ms'],
-    ['a default ttl above the maximum', { default_reservation_ttl_ms: 2000, max_reservation_ttl_ms: 1000 }, 'default_reservation_ttl_ms'],
-    ['a default ttl above the maximum that applies anyway', { default_reservation_ttl_ms: 3_600_001 }, 'default_reservation_ttl_ms'],
+    [
+      'a default ttl above the maximum',
+      { default_reservation_ttl_ms: 2000, max_reservation_ttl_ms: 1000 },
+      'default_reservation_ttl_ms',
+    ],
+    [
+      'a default ttl above the maximum that applies anyway',
+      { default_reservation_ttl_ms: 3_600_001 },
+      'default_reservation_ttl_ms',
+    ],
     ['a negative number of extensions', { max_reservation_extensions: -1 }, 'max_reservation_extensions'],
-    ['an unknown overage policy', { default_commit_overage_policy: 'ALLOW' }, 'default_commit_overage_policy'],
+    [
+      'an unknown overage policy',
+      { default_commit_overage_policy: 'ALLOW' },
+      'default_commit_overage_policy',
+    ],
     ['an unknown expiry policy', { reservation_expiry_policy: 'NEVER' }, 'reservation_expiry_policy'],
-    ['metadata with 33 entries', { metadata: Object.fromEntries(Array.from({ length: 33 }, (_, i) => [`k${i}`, ''])) }, 'metadata'],
+    [
+      'metadata with 33 entries',
+      { metadata: Object.fromEntries(Array.from({ length: 33 }, (_, i) => [`k${i}`, ''])) },
+      'metadata',
+    ],
     ['metadata that is no text', { metadata: { a: 1 } }, 'metadata'],
     ['an unknown field', { colour: 'red' }, 'colour'],
     ['an explicit null', { metadata: null }, 'metadata'],
   ])('%s is refused, naming the field', async (_what, change, field) => {
-    const body = expectRefusal(await create({ tenant_id: newId(), name: 'Acme', ...change }), 400, 'INVALID_REQUEST');
+    const body = expectRefusal(
+      await create({ tenant_id: newId(), name: 'Acme', ...change }),
+      400,
+      'INVALID_REQUEST',
+    );
     expect(body.message).toContain(field);
     expect(body.details.field).toBe(field);
   });
@@ -115,15 +150,25 @@ describe('tenants', () => {
 
     beforeAll(async () => {
       for (const [index, id] of ids.entries()) {
-        expectStatus(await create({ tenant_id: id, name: `Name ${6 - index} ${mark}`, parent_tenant_id: index < 3 ? `p-${mark}` : 'other' }), 201);
+        expectStatus(
+          await create({
+            tenant_id: id,
+            name: `Name ${6 - index} ${mark}`,
+            parent_tenant_id: index < 3 ? `p-${mark}` : 'other',
+          }),
+          201,
+        );
       }
       await on.stored.setTenantStatus(ids[1] as string, 'SUSPENDED');
     });
 
     async function walk(query: string): Promise<string[]> {
       const seen: string[] = [];
-      for (let cursor = ''; ; ) {
-        const page = expectStatus(await on.holdfast.admin('GET', `/v1/admin/tenants?search=${mark}&${query}${cursor}`), 200);
+      for (let cursor = ''; ;) {
+        const page = expectStatus(
+          await on.holdfast.admin('GET', `/v1/admin/tenants?search=${mark}&${query}${cursor}`),
+          200,
+        );
         seen.push(...page.tenants.map((tenant: Json) => tenant.tenant_id));
         expect(page.has_more).toBe('next_cursor' in page);
         if (page.has_more === false) {
@@ -155,26 +200,49 @@ describe('tenants', () => {
 
     test('filters combine', async () => {
       expect(await walk('status=SUSPENDED')).toEqual([ids[1]]);
-      expect(await walk(`parent_tenant_id=p-${mark}&sort_by=tenant_id&sort_dir=asc`)).toEqual(ids.slice(0, 3));
-      expect(await walk(`parent_tenant_id=p-${mark}&status=ACTIVE&sort_by=tenant_id&sort_dir=asc`)).toEqual([ids[0], ids[2]]);
-      const byName = expectStatus(await on.holdfast.admin('GET', `/v1/admin/tenants?search=NAME%202%20${mark.toUpperCase()}`), 200);
+      expect(await walk(`parent_tenant_id=p-${mark}&sort_by=tenant_id&sort_dir=asc`)).toEqual(
+        ids.slice(0, 3),
+      );
+      expect(await walk(`parent_tenant_id=p-${mark}&status=ACTIVE&sort_by=tenant_id&sort_dir=asc`)).toEqual([
+        ids[0],
+        ids[2],
+      ]);
+      const byName = expectStatus(
+        await on.holdfast.admin('GET', `/v1/admin/tenants?search=NAME%202%20${mark.toUpperCase()}`),
+        200,
+      );
       expect(byName.tenants.map((tenant: Json) => tenant.tenant_id)).toEqual([ids[4]]);
     });
 
     test('a limit over 100 is clamped, and parameters that nobody knows are ignored', async () => {
-      expectStatus(await on.holdfast.admin('GET', '/v1/admin/tenants?limit=2000&observe_mode=x&colour=red'), 200);
+      expectStatus(
+        await on.holdfast.admin('GET', '/v1/admin/tenants?limit=2000&observe_mode=x&colour=red'),
+        200,
+      );
     });
 
-    test.each(['limit=0', 'limit=x', 'status=odd', 'sort_by=colour', 'sort_dir=up', `search=${'s'.repeat(129)}`, 'cursor=odd'])(
-      '%s is refused',
-      async (query) => {
-        expectRefusal(await on.holdfast.admin('GET', `/v1/admin/tenants?${query}`), 400, 'INVALID_REQUEST');
-      },
-    );
+    test.each([
+      'limit=0',
+      'limit=x',
+      'status=odd',
+      'sort_by=colour',
+      'sort_dir=up',
+      `search=${'s'.repeat(129)}`,
+      'cursor=odd',
+    ])('%s is refused', async (query) => {
+      expectRefusal(await on.holdfast.admin('GET', `/v1/admin/tenants?${query}`), 400, 'INVALID_REQUEST');
+    });
 
     test('a cursor continues only the list that gave it', async () => {
-      const page = expectStatus(await on.holdfast.admin('GET', `/v1/admin/tenants?search=${mark}&limit=2`), 200);
-      expectRefusal(await on.holdfast.admin('GET', `/v1/admin/tenants?limit=2&cursor=${page.next_cursor}`), 400, 'INVALID_REQUEST');
+      const page = expectStatus(
+        await on.holdfast.admin('GET', `/v1/admin/tenants?search=${mark}&limit=2`),
+        200,
+      );
+      expectRefusal(
+        await on.holdfast.admin('GET', `/v1/admin/tenants?limit=2&cursor=${page.next_cursor}`),
+        400,
+        'INVALID_REQUEST',
+      );
       const other = `/v1/admin/tenants?search=${mark}&limit=2&sort_dir=asc&cursor=${page.next_cursor}`;
       expectRefusal(await on.holdfast.admin('GET', other), 400, 'INVALID_REQUEST');
     });

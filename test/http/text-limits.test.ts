@@ -1,5 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
-import { expectRefusal, expectStatus, Holdfast, newKey, reserveBody, type Answer, type TestTenant } from '../support/holdfast.js';
+import {
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  newKey,
+  reserveBody,
+  type Answer,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
 const LIMIT = 1000;
@@ -18,8 +26,10 @@ interface Subject {
 
 type Send = (subject: Subject, value: object) => Promise<Answer>;
 
-const asTenant = ({ tenant }: Subject, method: string, path: string, body: object): Promise<Answer> => on.holdfast.call(method, path, { key: tenant.key, body });
-const admin = (method: string, path: string, body: object): Promise<Answer> => on.holdfast.admin(method, path, body);
+const asTenant = ({ tenant }: Subject, method: string, path: string, body: object): Promise<Answer> =>
+  on.holdfast.call(method, path, { key: tenant.key, body });
+const admin = (method: string, path: string, body: object): Promise<Answer> =>
+  on.holdfast.admin(method, path, body);
 const tokens = { unit: 'TOKENS', amount: 1 };
 
 async function subject(): Promise<Subject> {
@@ -40,38 +50,102 @@ function debit({ tenant }: Subject, more: object): object {
 const webhook = { url: 'https://93.184.215.14/hook', event_types: ['reservation.expired'] };
 
 async function subscription({ tenant }: Subject): Promise<string> {
-  return expectStatus(await admin('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, webhook), 201).subscription.subscription_id as string;
+  return expectStatus(await admin('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, webhook), 201)
+    .subscription.subscription_id as string;
 }
 
 const REQUESTS: Record<string, readonly [field: string, send: Send]> = {
-  'metadata of a reserve': ['metadata', (it, metadata) => asTenant(it, 'POST', '/v1/reservations', reserveBody(it.tenant, 1, { metadata }))],
-  'metadata of a dry run': ['metadata', (it, metadata) => asTenant(it, 'POST', '/v1/reservations', reserveBody(it.tenant, 1, { metadata, dry_run: true }))],
-  'metadata of a commit': ['metadata', async (it, metadata) => on.holdfast.commit(it.tenant, await hold(it), 1, { metadata })],
-  'custom metrics of a commit': ['metrics.custom', async (it, custom) => on.holdfast.commit(it.tenant, await hold(it), 1, { metrics: { custom } })],
-  'metadata of an extension': ['metadata', async (it, metadata) => on.holdfast.settle(it.tenant, 'extend', await hold(it), { extend_by_ms: 1, metadata })],
-  'metadata of a direct debit': ['metadata', (it, metadata) => asTenant(it, 'POST', '/v1/events', debit(it, { metadata }))],
-  'custom metrics of a direct debit': ['metrics.custom', (it, custom) => asTenant(it, 'POST', '/v1/events', debit(it, { metrics: { custom } }))],
-  'metadata of a decision': ['metadata', (it, metadata) => asTenant(it, 'POST', '/v1/decide', reserveBody(it.tenant, 1, { metadata }))],
-  'metadata of a tenant': ['metadata', (_it, metadata) => admin('POST', '/v1/admin/tenants', { tenant_id: newKey(), name: 'a', metadata })],
-  'metadata of a tenant that changes': ['metadata', (it, metadata) => admin('PATCH', `/v1/admin/tenants/${it.tenant.id}`, { metadata })],
-  'metadata of an API key': ['metadata', (it, metadata) => admin('POST', '/v1/admin/api-keys', { tenant_id: it.tenant.id, name: 'a', metadata })],
+  'metadata of a reserve': [
+    'metadata',
+    (it, metadata) => asTenant(it, 'POST', '/v1/reservations', reserveBody(it.tenant, 1, { metadata })),
+  ],
+  'metadata of a dry run': [
+    'metadata',
+    (it, metadata) =>
+      asTenant(it, 'POST', '/v1/reservations', reserveBody(it.tenant, 1, { metadata, dry_run: true })),
+  ],
+  'metadata of a commit': [
+    'metadata',
+    async (it, metadata) => on.holdfast.commit(it.tenant, await hold(it), 1, { metadata }),
+  ],
+  'custom metrics of a commit': [
+    'metrics.custom',
+    async (it, custom) => on.holdfast.commit(it.tenant, await hold(it), 1, { metrics: { custom } }),
+  ],
+  'metadata of an extension': [
+    'metadata',
+    async (it, metadata) =>
+      on.holdfast.settle(it.tenant, 'extend', await hold(it), { extend_by_ms: 1, metadata }),
+  ],
+  'metadata of a direct debit': [
+    'metadata',
+    (it, metadata) => asTenant(it, 'POST', '/v1/events', debit(it, { metadata })),
+  ],
+  'custom metrics of a direct debit': [
+    'metrics.custom',
+    (it, custom) => asTenant(it, 'POST', '/v1/events', debit(it, { metrics: { custom } })),
+  ],
+  'metadata of a decision': [
+    'metadata',
+    (it, metadata) => asTenant(it, 'POST', '/v1/decide', reserveBody(it.tenant, 1, { metadata })),
+  ],
+  'metadata of a tenant': [
+    'metadata',
+    (_it, metadata) => admin('POST', '/v1/admin/tenants', { tenant_id: newKey(), name: 'a', metadata }),
+  ],
+  'metadata of a tenant that changes': [
+    'metadata',
+    (it, metadata) => admin('PATCH', `/v1/admin/tenants/${it.tenant.id}`, { metadata }),
+  ],
+  'metadata of an API key': [
+    'metadata',
+    (it, metadata) => admin('POST', '/v1/admin/api-keys', { tenant_id: it.tenant.id, name: 'a', metadata }),
+  ],
   'metadata of a budget': [
     'metadata',
-    (it, metadata) => asTenant(it, 'POST', '/v1/admin/budgets', { scope: `${it.scope}/agent:${newKey()}`, unit: 'TOKENS', allocated: tokens, metadata }),
+    (it, metadata) =>
+      asTenant(it, 'POST', '/v1/admin/budgets', {
+        scope: `${it.scope}/agent:${newKey()}`,
+        unit: 'TOKENS',
+        allocated: tokens,
+        metadata,
+      }),
   ],
-  'metadata of a budget that changes': ['metadata', (it, metadata) => admin('PATCH', `/v1/admin/budgets?scope=${it.scope}&unit=TOKENS`, { metadata })],
+  'metadata of a budget that changes': [
+    'metadata',
+    (it, metadata) => admin('PATCH', `/v1/admin/budgets?scope=${it.scope}&unit=TOKENS`, { metadata }),
+  ],
   'metadata of a funding': [
     'metadata',
-    (it, metadata) => asTenant(it, 'POST', `/v1/admin/budgets/fund?scope=${it.scope}&unit=TOKENS`, { operation: 'CREDIT', amount: tokens, metadata }),
+    (it, metadata) =>
+      asTenant(it, 'POST', `/v1/admin/budgets/fund?scope=${it.scope}&unit=TOKENS`, {
+        operation: 'CREDIT',
+        amount: tokens,
+        metadata,
+      }),
   ],
-  'metadata of a freeze': ['metadata', (it, metadata) => admin('POST', `/v1/admin/budgets/freeze?scope=${it.scope}&unit=TOKENS`, { metadata })],
-  'metadata of a subscription': ['metadata', (it, metadata) => admin('POST', `/v1/admin/webhooks?tenant_id=${it.tenant.id}`, { ...webhook, metadata })],
-  'metadata of a subscription that changes': ['metadata', async (it, metadata) => admin('PATCH', `/v1/admin/webhooks/${await subscription(it)}`, { metadata })],
+  'metadata of a freeze': [
+    'metadata',
+    (it, metadata) => admin('POST', `/v1/admin/budgets/freeze?scope=${it.scope}&unit=TOKENS`, { metadata }),
+  ],
+  'metadata of a subscription': [
+    'metadata',
+    (it, metadata) => admin('POST', `/v1/admin/webhooks?tenant_id=${it.tenant.id}`, { ...webhook, metadata }),
+  ],
+  'metadata of a subscription that changes': [
+    'metadata',
+    async (it, metadata) => admin('PATCH', `/v1/admin/webhooks/${await subscription(it)}`, { metadata }),
+  ],
   'headers of a subscription': [
     'headers',
     (it, value) => {
-      const text = 'h'.repeat(Buffer.byteLength(JSON.stringify(value)) - JSON.stringify({ 'X-A': '' }).length);
-      return admin('POST', `/v1/admin/webhooks?tenant_id=${it.tenant.id}`, { ...webhook, headers: { 'X-A': text } });
+      const text = 'h'.repeat(
+        Buffer.byteLength(JSON.stringify(value)) - JSON.stringify({ 'X-A': '' }).length,
+      );
+      return admin('POST', `/v1/admin/webhooks?tenant_id=${it.tenant.id}`, {
+        ...webhook,
+        headers: { 'X-A': text },
+      });
     },
   ],
 };
@@ -79,29 +153,39 @@ const REQUESTS: Record<string, readonly [field: string, send: Send]> = {
 /** All that is stored, byte for byte, but for the audit rows, which a refused request has, too. */
 async function snapshot(): Promise<Record<string, unknown>> {
   const keys = (await on.stored.redis.keys('{p*')).filter((key) => !/^\{p..\}audit/.test(key)).sort();
-  return Object.fromEntries(await Promise.all(keys.map(async (key) => [key, (await on.stored.redis.dumpBuffer(key))?.toString('base64')])));
+  return Object.fromEntries(
+    await Promise.all(
+      keys.map(async (key) => [key, (await on.stored.redis.dumpBuffer(key))?.toString('base64')]),
+    ),
+  );
 }
 
 describe('a free text', () => {
-  test.each(Object.keys(REQUESTS))('%s: exactly the limit is accepted, a byte more is 400 with its size, and nothing is written', async (name) => {
-    const [field, send] = REQUESTS[name] as (typeof REQUESTS)[string];
-    const it = await subject();
-    expect([200, 201]).toContain((await send(it, sized(LIMIT))).status);
-    const holds = name.includes('commit') || name.includes('extension') || name.includes('subscription that changes');
-    const before = await snapshot();
-    const { message, details } = expectRefusal(await send(it, sized(LIMIT + 1)), 400, 'INVALID_REQUEST');
-    expect(message).toContain(`${field} has ${LIMIT + 1} bytes as JSON; at most ${LIMIT} are allowed`);
-    expect(details).toMatchObject({ field, size_bytes: LIMIT + 1, limit_bytes: LIMIT });
-    if (!holds) {
-      expect(await snapshot()).toEqual(before);
-    }
-  });
+  test.each(Object.keys(REQUESTS))(
+    '%s: exactly the limit is accepted, a byte more is 400 with its size, and nothing is written',
+    async (name) => {
+      const [field, send] = REQUESTS[name] as (typeof REQUESTS)[string];
+      const it = await subject();
+      expect([200, 201]).toContain((await send(it, sized(LIMIT))).status);
+      const holds =
+        name.includes('commit') || name.includes('extension') || name.includes('subscription that changes');
+      const before = await snapshot();
+      const { message, details } = expectRefusal(await send(it, sized(LIMIT + 1)), 400, 'INVALID_REQUEST');
+      expect(message).toContain(`${field} has ${LIMIT + 1} bytes as JSON; at most ${LIMIT} are allowed`);
+      expect(details).toMatchObject({ field, size_bytes: LIMIT + 1, limit_bytes: LIMIT });
+      if (!holds) {
+        expect(await snapshot()).toEqual(before);
+      }
+    },
+  );
 
   test('counts as stored: escapes and members too, white space not', async () => {
     const it = await subject();
     const text = '\u0001'.repeat((LIMIT - JSON.stringify({ a: '' }).length) / 6);
-    const raw = (metadata: string): string => JSON.stringify(reserveBody(it.tenant, 1)).replace(/\}$/, `,"metadata":${metadata}}`);
-    const send = (metadata: string): Promise<Answer> => on.holdfast.call('POST', '/v1/reservations', { key: it.tenant.key, raw: raw(metadata) });
+    const raw = (metadata: string): string =>
+      JSON.stringify(reserveBody(it.tenant, 1)).replace(/\}$/, `,"metadata":${metadata}}`);
+    const send = (metadata: string): Promise<Answer> =>
+      on.holdfast.call('POST', '/v1/reservations', { key: it.tenant.key, raw: raw(metadata) });
     expectStatus(await send(`{${' '.repeat(LIMIT)}"a":${JSON.stringify(text)}}`), 200);
     expectRefusal(await send(`{"a":${JSON.stringify(`${text}\u0001`)}}`), 400, 'INVALID_REQUEST');
     // Beyond 2^53 a number is kept with all its digits.
@@ -113,43 +197,66 @@ describe('a free text', () => {
     const it = await subject();
     const deep = `${'{"a":'.repeat(5000)}1${'}'.repeat(5000)}`;
     const raw = JSON.stringify(reserveBody(it.tenant, 1)).replace(/\}$/, `,"metadata":${deep}}`);
-    const { message } = expectRefusal(await on.holdfast.call('POST', '/v1/reservations', { key: it.tenant.key, raw }), 400, 'INVALID_REQUEST');
+    const { message } = expectRefusal(
+      await on.holdfast.call('POST', '/v1/reservations', { key: it.tenant.key, raw }),
+      400,
+      'INVALID_REQUEST',
+    );
     expect(message).toContain('metadata must be a JSON object nested at most 32 levels deep');
   });
 
   test('headers that a change puts together from stored and new ones are within the limit', async () => {
     const it = await subject();
     const id = await subscription(it);
-    const patch = (headers: object): Promise<Answer> => admin('PATCH', `/v1/admin/webhooks/${id}`, { headers });
+    const patch = (headers: object): Promise<Answer> =>
+      admin('PATCH', `/v1/admin/webhooks/${id}`, { headers });
     expectStatus(await patch({ 'X-A': 'a'.repeat(600) }), 200);
-    expect(expectRefusal(await patch({ 'X-A': '********', 'X-B': 'b'.repeat(600) }), 400, 'INVALID_REQUEST').details).toMatchObject({ field: 'headers', limit_bytes: LIMIT });
+    expect(
+      expectRefusal(await patch({ 'X-A': '********', 'X-B': 'b'.repeat(600) }), 400, 'INVALID_REQUEST')
+        .details,
+    ).toMatchObject({ field: 'headers', limit_bytes: LIMIT });
     expectStatus(await patch({ 'X-A': '********', 'X-B': 'b'.repeat(100) }), 200);
   });
 });
 
 describe('names and lists', () => {
-  const dimensions = (name: string): Record<string, unknown> => ({ subject: { agent: 'a', dimensions: { [name]: 'v' } } });
+  const dimensions = (name: string): Record<string, unknown> => ({
+    subject: { agent: 'a', dimensions: { [name]: 'v' } },
+  });
 
   test('a dimension has a name of at most 256 characters, as its value has', async () => {
     const it = await subject();
     const send = (name: string): Promise<Answer> =>
-      on.holdfast.call('POST', '/v1/reservations', { key: it.tenant.key, body: reserveBody(it.tenant, 1, dimensions(name)) });
+      on.holdfast.call('POST', '/v1/reservations', {
+        key: it.tenant.key,
+        body: reserveBody(it.tenant, 1, dimensions(name)),
+      });
     expectStatus(await send('é'.repeat(256)), 200);
-    expect(expectRefusal(await send('é'.repeat(257)), 400, 'INVALID_REQUEST').details.field).toBe('subject.dimensions');
+    expect(expectRefusal(await send('é'.repeat(257)), 400, 'INVALID_REQUEST').details.field).toBe(
+      'subject.dimensions',
+    );
   });
 
   test("an entry of a key's scope filter is no longer than a scope", async () => {
     const it = await subject();
     const long = Array.from({ length: 200 }, () => 'agent:a').join('/');
-    const key = (entry: string): Promise<Answer> => admin('POST', '/v1/admin/api-keys', { tenant_id: it.tenant.id, name: 'a', scope_filter: [entry] });
+    const key = (entry: string): Promise<Answer> =>
+      admin('POST', '/v1/admin/api-keys', { tenant_id: it.tenant.id, name: 'a', scope_filter: [entry] });
     expectStatus(await key(long.slice(0, 1023)), 201);
     expect(expectRefusal(await key(long), 400, 'INVALID_REQUEST').details.field).toBe('scope_filter');
   });
 
   test('the lists of the webhook security settings are bounded in bytes, too', async () => {
-    const patterns = Array.from({ length: 100 }, (_, index) => `https://h${index}.example/${'p'.repeat(700)}`);
-    const put = (allowed_url_patterns: string[]): Promise<Answer> => admin('PUT', '/v1/admin/config/webhook-security', { allowed_url_patterns });
-    expect(expectRefusal(await put(patterns), 400, 'INVALID_REQUEST').details).toMatchObject({ field: 'allowed_url_patterns', limit_bytes: 65_536 });
+    const patterns = Array.from(
+      { length: 100 },
+      (_, index) => `https://h${index}.example/${'p'.repeat(700)}`,
+    );
+    const put = (allowed_url_patterns: string[]): Promise<Answer> =>
+      admin('PUT', '/v1/admin/config/webhook-security', { allowed_url_patterns });
+    expect(expectRefusal(await put(patterns), 400, 'INVALID_REQUEST').details).toMatchObject({
+      field: 'allowed_url_patterns',
+      limit_bytes: 65_536,
+    });
     expectStatus(await put(patterns.slice(0, 80)), 200);
     expectStatus(await put([]), 200);
   });
@@ -161,7 +268,10 @@ test('the limit is 16 KiB unless it is set', async () => {
     const tenant = await holdfast.createTenant();
     await holdfast.createBudget(tenant, '', 1000);
     expectStatus(await holdfast.reserve(tenant, 1, { metadata: sized(16_384) }), 200);
-    expect(expectRefusal(await holdfast.reserve(tenant, 1, { metadata: sized(16_385) }), 400, 'INVALID_REQUEST').details.limit_bytes).toBe(16_384);
+    expect(
+      expectRefusal(await holdfast.reserve(tenant, 1, { metadata: sized(16_385) }), 400, 'INVALID_REQUEST')
+        .details.limit_bytes,
+    ).toBe(16_384);
   } finally {
     await holdfast.stop();
   }

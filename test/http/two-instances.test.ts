@@ -1,6 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventually } from '../support/eventually.js';
-import { expectRefusal, expectStatus, Holdfast, newKey, reserveBody, type TestTenant } from '../support/holdfast.js';
+import {
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  newKey,
+  reserveBody,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { useGovernance } from '../support/use-governance.js';
 import { leaseCounts, makeDue, makeTenants, stateOf, TAGS } from '../sweeper/instances.js';
@@ -11,7 +18,11 @@ describe('two instances that share nothing but Redis', () => {
   let stored: StoredHolds;
   let tenant: TestTenant;
   beforeAll(async () => {
-    other = await Holdfast.start({ REDIS_URL: on.redis.url, HOLDFAST_ROLES: 'api,sweeper', SWEEP_INTERVAL_MS: '50' });
+    other = await Holdfast.start({
+      REDIS_URL: on.redis.url,
+      HOLDFAST_ROLES: 'api,sweeper',
+      SWEEP_INTERVAL_MS: '50',
+    });
     stored = new StoredHolds(on.redis.url);
     tenant = await on.holdfast.createTenant();
     await other.createBudget(tenant, '', 1_000_000);
@@ -24,14 +35,19 @@ describe('two instances that share nothing but Redis', () => {
   test('give one answer to a request that reaches both at once, as often as it comes', async () => {
     for (let round = 0; round < 5; round += 1) {
       const body = reserveBody(tenant, 10);
-      const ask = (instance: Holdfast) => instance.call('POST', '/v1/reservations', { key: tenant.key, body });
+      const ask = (instance: Holdfast) =>
+        instance.call('POST', '/v1/reservations', { key: tenant.key, body });
       const answers = await Promise.all([on.holdfast, other, on.holdfast, other].map(ask));
       const ids = new Set(answers.map((answer) => expectStatus(answer, 200).reservation_id as string));
       expect(ids.size).toBe(1);
       const [id] = [...ids] as [string];
       const commit = { actual: { unit: 'TOKENS', amount: 7 }, idempotency_key: newKey() };
-      const commits = await Promise.all([other, on.holdfast].map((instance) => instance.settle(tenant, 'commit', id, commit)));
-      expect(expectStatus(commits[0] as (typeof commits)[0], 200)).toEqual(expectStatus(commits[1] as (typeof commits)[0], 200));
+      const commits = await Promise.all(
+        [other, on.holdfast].map((instance) => instance.settle(tenant, 'commit', id, commit)),
+      );
+      expect(expectStatus(commits[0] as (typeof commits)[0], 200)).toEqual(
+        expectStatus(commits[1] as (typeof commits)[0], 200),
+      );
       expectRefusal(await other.settle(tenant, 'release', id), 409, 'RESERVATION_FINALIZED');
     }
     expect(await other.balances(tenant)).toEqual(await on.holdfast.balances(tenant));
@@ -39,8 +55,12 @@ describe('two instances that share nothing but Redis', () => {
   });
 
   test('a key that one revokes is refused by the other, which knew it', async () => {
-    const made = expectStatus(await on.holdfast.admin('POST', '/v1/admin/api-keys', { tenant_id: tenant.id, name: 'short' }), 201);
-    const use = (instance: Holdfast) => instance.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: made.key_secret as string });
+    const made = expectStatus(
+      await on.holdfast.admin('POST', '/v1/admin/api-keys', { tenant_id: tenant.id, name: 'short' }),
+      201,
+    );
+    const use = (instance: Holdfast) =>
+      instance.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: made.key_secret as string });
     expectStatus(await use(other), 200);
     expectStatus(await on.holdfast.admin('DELETE', `/v1/admin/api-keys/${made.key_id}`), 200);
     expectRefusal(await use(on.holdfast), 401, 'UNAUTHORIZED');
@@ -49,11 +69,16 @@ describe('two instances that share nothing but Redis', () => {
 
   test('the rules for webhook targets that one is given are those of the other', async () => {
     const subscribe = (instance: Holdfast) =>
-      instance.admin('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, { url: 'http://127.0.0.1:9/hook', event_types: ['reservation.denied'] });
+      instance.admin('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, {
+        url: 'http://127.0.0.1:9/hook',
+        event_types: ['reservation.denied'],
+      });
     expect((await subscribe(other)).status).toBe(400);
     const rules = { blocked_cidr_ranges: [], allow_http: true };
     expectStatus(await on.holdfast.admin('PUT', '/v1/admin/config/webhook-security', rules), 200);
-    expect(expectStatus(await other.admin('GET', '/v1/admin/config/webhook-security'), 200)).toMatchObject(rules);
+    expect(expectStatus(await other.admin('GET', '/v1/admin/config/webhook-security'), 200)).toMatchObject(
+      rules,
+    );
     await eventually('the other one takes the target', async () => (await subscribe(other)).status === 201);
   });
 
@@ -63,13 +88,22 @@ describe('two instances that share nothing but Redis', () => {
       return counts.length === 2 && counts.every((count) => count === TAGS.length / 2);
     });
     const tenants = await makeTenants(other, 8);
-    const due = async (): Promise<string[]> => (await Promise.all(tenants.map((one) => makeDue(on.holdfast, stored, one, 3)))).flat();
+    const due = async (): Promise<string[]> =>
+      (await Promise.all(tenants.map((one) => makeDue(on.holdfast, stored, one, 3)))).flat();
     const expired = async (ids: readonly string[]): Promise<void> => {
-      await eventually('they expire', async () => (await Promise.all(ids.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'));
+      await eventually('they expire', async () =>
+        (await Promise.all(ids.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'),
+      );
     };
-    const swept = () => Promise.all([on.holdfast, other].map((instance) => instance.metric('cycles_reservations_expired_total')));
+    const swept = () =>
+      Promise.all(
+        [on.holdfast, other].map((instance) => instance.metric('cycles_reservations_expired_total')),
+      );
     await expired(await due());
-    await eventually('all are counted, once', async () => (await swept()).reduce((sum, count) => sum + count, 0) === 24);
+    await eventually(
+      'all are counted, once',
+      async () => (await swept()).reduce((sum, count) => sum + count, 0) === 24,
+    );
     await other.stop();
     await expired(await due());
     expect(await on.holdfast.metric('cycles_reservations_expired_total')).toBeGreaterThanOrEqual(24);

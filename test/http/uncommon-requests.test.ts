@@ -15,7 +15,10 @@ let ports: [name: string, port: number][];
 beforeAll(async () => {
   probe = await startProbeApp({ listen: false });
   listeners = await listen(probe.app, { host: '127.0.0.1', port: 0, adminPort: 0 });
-  ports = [['the port', listeners.port], ['the admin port', listeners.adminPort as number]];
+  ports = [
+    ['the port', listeners.port],
+    ['the admin port', listeners.adminPort as number],
+  ];
 });
 
 afterAll(async () => {
@@ -26,10 +29,22 @@ afterAll(async () => {
 test('CONNECT is refused in the error form on every port, and names its request and trace', async () => {
   const trace = '4bf92f3577b34da6a3ce929d0e0e4736';
   for (const [name, port] of ports) {
-    const answer = await exchange(port, Buffer.from(`CONNECT elsewhere:443 HTTP/1.1\r\nHost: x\r\nX-Cycles-Trace-Id: ${trace}\r\n\r\n`));
+    const answer = await exchange(
+      port,
+      Buffer.from(`CONNECT elsewhere:443 HTTP/1.1\r\nHost: x\r\nX-Cycles-Trace-Id: ${trace}\r\n\r\n`),
+    );
     const requestId = answer.headers.get('x-request-id');
-    expect({ name, status: answer.status, trace: answer.headers.get('x-cycles-trace-id') }).toEqual({ name, status: 400, trace });
-    expect(JSON.parse(answer.text)).toEqual({ error: 'INVALID_REQUEST', message: expect.stringContaining('no tunnels'), request_id: requestId, trace_id: trace });
+    expect({ name, status: answer.status, trace: answer.headers.get('x-cycles-trace-id') }).toEqual({
+      name,
+      status: 400,
+      trace,
+    });
+    expect(JSON.parse(answer.text)).toEqual({
+      error: 'INVALID_REQUEST',
+      message: expect.stringContaining('no tunnels'),
+      request_id: requestId,
+      trace_id: trace,
+    });
   }
 });
 
@@ -39,22 +54,35 @@ test('a client that is gone before CONNECT is answered ends nothing but its own 
     await once(socket, 'connect');
     socket.write('CONNECT elsewhere:443 HTTP/1.1\r\nHost: x\r\n\r\n');
     socket.resetAndDestroy();
-    const answer = await exchange(port, Buffer.from('GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'));
+    const answer = await exchange(
+      port,
+      Buffer.from('GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'),
+    );
     expect(answer.status).toBe(200);
   }
 });
 
 test('an expectation that nobody knows is passed over, and the request is answered as any other', async () => {
   for (const [name, port] of ports) {
-    const answer = await exchange(port, Buffer.from('GET /probe/trace HTTP/1.1\r\nHost: x\r\nExpect: nothing\r\nConnection: close\r\n\r\n'));
-    expect({ name, status: answer.status, requestId: answer.headers.get('x-request-id') }).toEqual({ name, status: 200, requestId: expect.stringMatching(/^req_/) });
+    const answer = await exchange(
+      port,
+      Buffer.from('GET /probe/trace HTTP/1.1\r\nHost: x\r\nExpect: nothing\r\nConnection: close\r\n\r\n'),
+    );
+    expect({ name, status: answer.status, requestId: answer.headers.get('x-request-id') }).toEqual({
+      name,
+      status: 200,
+      requestId: expect.stringMatching(/^req_/),
+    });
   }
 });
 
 test('a request that was received as a whole gets its own answer, whatever nonsense follows it', async () => {
   const gate = new Gate();
   gates.set('nonsense', gate);
-  const answer = exchange(listeners.port, Buffer.from('GET /probe/gate/nonsense HTTP/1.1\r\nHost: x\r\n\r\n{}\r\n'));
+  const answer = exchange(
+    listeners.port,
+    Buffer.from('GET /probe/gate/nonsense HTTP/1.1\r\nHost: x\r\n\r\n{}\r\n'),
+  );
   await gate.entered;
   gate.open();
   expect(await answer).toMatchObject({ status: 200, text: '{"passed":"nonsense"}' });
@@ -64,11 +92,18 @@ test('a client that goes away while it sends its body is no unexpected failure',
   const socket = connect(listeners.port, '127.0.0.1');
   await once(socket, 'connect');
   const arrived = once(probe.app.getHttpServer(), 'request');
-  socket.write('POST /probe/echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"key"');
+  socket.write(
+    'POST /probe/echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"key"',
+  );
   const [request] = (await arrived) as [IncomingMessage];
   socket.destroy();
   await eventually('the server has let go of the request', () => request.destroyed);
-  const metrics = await exchange(listeners.port, Buffer.from(`GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Admin-API-Key: ${ADMIN_KEY}\r\n\r\n`));
+  const metrics = await exchange(
+    listeners.port,
+    Buffer.from(
+      `GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Admin-API-Key: ${ADMIN_KEY}\r\n\r\n`,
+    ),
+  );
   expect(metrics.text).toMatch(/^holdfast_unexpected_errors_total\{[^}]*\} 0$/m);
   expect(probe.logs.filter(({ msg }) => msg === 'a request failed unexpectedly')).toEqual([]);
 });

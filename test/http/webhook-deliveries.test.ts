@@ -1,6 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
 import { eventPlaceOf } from '../../src/event-log/index.js';
-import { deliveryIndexKey, deliveryKey, partitionCode, partitionOfTenant, tagOf } from '../../src/redis/index.js';
+import {
+  deliveryIndexKey,
+  deliveryKey,
+  partitionCode,
+  partitionOfTenant,
+  tagOf,
+} from '../../src/redis/index.js';
 import { DeliveryFeed } from '../../src/webhooks/deliveries/delivery-feed.js';
 import { expectRefusal, expectStatus, type Answer, type Json } from '../support/holdfast.js';
 import { Subscriber } from '../support/subscriber.js';
@@ -21,11 +27,20 @@ interface Stored {
 }
 
 /** Writes down a delivery as lua/lib/delivery.lua does, of whatever time and outcome. */
-async function keep(subscriptionId: string, { tenant, createdMs = NOON, eventMs = createdMs - 5, fields = {} }: Stored): Promise<string> {
+async function keep(
+  subscriptionId: string,
+  { tenant, createdMs = NOON, eventMs = createdMs - 5, fields = {} }: Stored,
+): Promise<string> {
   const tag = tagOf(partitionCode(partitionOfTenant(tenant, PARTITIONS)));
   sequence += 1;
   const ref = `${eventMs}-${sequence}:${subscriptionId}`;
-  await on.stored.redis.hset(deliveryKey(tag, ref), { st: 'SUCCESS', at: '1', ca: createdMs, ty: 'reservation.expired', ...fields });
+  await on.stored.redis.hset(deliveryKey(tag, ref), {
+    st: 'SUCCESS',
+    at: '1',
+    ca: createdMs,
+    ty: 'reservation.expired',
+    ...fields,
+  });
   await on.stored.redis.zadd(deliveryIndexKey(tag, subscriptionId), createdMs, ref);
   return ref;
 }
@@ -37,17 +52,22 @@ async function subscribed(): Promise<{ subscriber: Subscriber; id: string }> {
 }
 
 async function systemSubscription(): Promise<string> {
-  const answer = await on.holdfast.admin('POST', '/v1/admin/webhooks', { url: 'https://93.184.216.34/hook', event_types: ['system.webhook_delivery_failed'] });
+  const answer = await on.holdfast.admin('POST', '/v1/admin/webhooks', {
+    url: 'https://93.184.216.34/hook',
+    event_types: ['system.webhook_delivery_failed'],
+  });
   return expectStatus(answer, 201).subscription.subscription_id as string;
 }
 
-const list = (id: string, query = ''): Promise<Answer> => on.holdfast.admin('GET', `/v1/admin/webhooks/${id}/deliveries${query}`);
-const rowsOf = async (id: string, query = ''): Promise<Json[]> => expectStatus(await list(id, query), 200).deliveries as Json[];
+const list = (id: string, query = ''): Promise<Answer> =>
+  on.holdfast.admin('GET', `/v1/admin/webhooks/${id}/deliveries${query}`);
+const rowsOf = async (id: string, query = ''): Promise<Json[]> =>
+  expectStatus(await list(id, query), 200).deliveries as Json[];
 
 /** All pages of this size, one after the other. */
 async function walk(id: string, limit: number, filter = ''): Promise<Json[]> {
   const rows: Json[] = [];
-  for (let cursor = ''; ; ) {
+  for (let cursor = ''; ;) {
     const page = expectStatus(await list(id, `?limit=${limit}&cursor=${cursor}${filter}`), 200);
     rows.push(...(page.deliveries as Json[]));
     if (page.has_more !== true) {
@@ -64,26 +84,56 @@ describe('a delivery', () => {
     await keep(id, {
       tenant: subscriber.id,
       fields: {
-        st: 'RETRYING', at: '2', fa: String(NOON + 10), rs: '503', rt: '42', em: 'the endpoint answered 503', nr: String(NOON + 4000), tr: `${TRACE}-00`,
+        st: 'RETRYING',
+        at: '2',
+        fa: String(NOON + 10),
+        rs: '503',
+        rt: '42',
+        em: 'the endpoint answered 503',
+        nr: String(NOON + 4000),
+        tr: `${TRACE}-00`,
       },
     });
     expect(await rowsOf(id)).toEqual([
       {
-        delivery_id: expect.stringMatching(/^dlv_/), subscription_id: id, event_id: expect.stringMatching(/^evt_[0-9a-f]{16}/), event_type: 'reservation.expired',
-        status: 'RETRYING', attempts: 2, attempted_at: '2026-03-01T12:00:00.010Z', next_retry_at: '2026-03-01T12:00:04.000Z', response_status: 503,
-        response_time_ms: 42, error_message: 'the endpoint answered 503', trace_id: TRACE, trace_flags: '00',
+        delivery_id: expect.stringMatching(/^dlv_/),
+        subscription_id: id,
+        event_id: expect.stringMatching(/^evt_[0-9a-f]{16}/),
+        event_type: 'reservation.expired',
+        status: 'RETRYING',
+        attempts: 2,
+        attempted_at: '2026-03-01T12:00:00.010Z',
+        next_retry_at: '2026-03-01T12:00:04.000Z',
+        response_status: 503,
+        response_time_ms: 42,
+        error_message: 'the endpoint answered 503',
+        trace_id: TRACE,
+        trace_flags: '00',
       },
     ]);
   });
 
   test('that succeeded after failures no longer shows their errors, and one that waits shows when it was queued', async () => {
     const { subscriber, id } = await subscribed();
-    await keep(id, { tenant: subscriber.id, createdMs: NOON, fields: { rs: '200', rt: '3', em: '', fa: String(NOON + 1), co: String(NOON + 9000), at: '3' } });
+    await keep(id, {
+      tenant: subscriber.id,
+      createdMs: NOON,
+      fields: { rs: '200', rt: '3', em: '', fa: String(NOON + 1), co: String(NOON + 9000), at: '3' },
+    });
     await keep(id, { tenant: subscriber.id, createdMs: NOON + 1, fields: { st: 'PENDING', at: '0' } });
     const [waiting, done] = await rowsOf(id);
-    expect(done).toMatchObject({ status: 'SUCCESS', attempts: 3, completed_at: '2026-03-01T12:00:09.000Z', response_status: 200 });
+    expect(done).toMatchObject({
+      status: 'SUCCESS',
+      attempts: 3,
+      completed_at: '2026-03-01T12:00:09.000Z',
+      response_status: 200,
+    });
     expect(done).not.toHaveProperty('error_message');
-    expect(waiting).toMatchObject({ status: 'PENDING', attempts: 0, attempted_at: '2026-03-01T12:00:00.001Z' });
+    expect(waiting).toMatchObject({
+      status: 'PENDING',
+      attempts: 0,
+      attempted_at: '2026-03-01T12:00:00.001Z',
+    });
     expect(waiting).not.toHaveProperty('response_status');
   });
 
@@ -135,7 +185,9 @@ describe('the list of deliveries', () => {
     const numbers = Array.from({ length: 302 }, (_, index) => first - 1 + index).reverse();
     for (const limit of [7, 100]) {
       const rows = await walk(id, limit);
-      expect(rows.map(({ event_id: eventId }) => Number(eventPlaceOf(eventId as string)?.entryId.split('-')[1]))).toEqual(numbers);
+      expect(
+        rows.map(({ event_id: eventId }) => Number(eventPlaceOf(eventId as string)?.entryId.split('-')[1])),
+      ).toEqual(numbers);
     }
   });
 
@@ -160,27 +212,40 @@ describe('the list of deliveries', () => {
     for (const [index, st] of ['SUCCESS', 'FAILED', 'SUCCESS', 'PENDING', 'FAILED'].entries()) {
       await keep(id, { tenant: subscriber.id, createdMs: NOON + index * 1000, fields: { st } });
     }
-    const times = async (query: string): Promise<number[]> => (await rowsOf(id, query)).map(({ attempted_at: at }) => (Date.parse(at as string) - NOON) / 1000);
+    const times = async (query: string): Promise<number[]> =>
+      (await rowsOf(id, query)).map(({ attempted_at: at }) => (Date.parse(at as string) - NOON) / 1000);
     expect(await times('?status=FAILED')).toEqual([4, 1]);
     expect(await times('?status=RETRYING')).toEqual([]);
     expect(await times('?from=2026-03-01T12:00:01Z&to=2026-03-01T12:00:03Z')).toEqual([3, 2, 1]);
     expect(await times('?from=2026-03-01T12:00:03Z')).toEqual([4, 3]);
     expect(await times('?from=&to=2026-03-01T12:00:00Z&status=SUCCESS')).toEqual([0]);
-    expect((await walk(id, 1, '&status=FAILED&to=2026-03-01T12:00:03Z')).map(({ status }) => status as string)).toEqual(['FAILED']);
+    expect(
+      (await walk(id, 1, '&status=FAILED&to=2026-03-01T12:00:03Z')).map(({ status }) => status as string),
+    ).toEqual(['FAILED']);
   });
 
   test('ends a page early when little matches, and loses nothing by that', async () => {
     const { subscriber, id } = await subscribed();
     for (let index = 0; index < 600; index += 1) {
-      await keep(id, { tenant: subscriber.id, createdMs: NOON + Math.floor(index / 40), fields: { st: index % 300 === 0 ? 'FAILED' : 'SUCCESS' } });
+      await keep(id, {
+        tenant: subscriber.id,
+        createdMs: NOON + Math.floor(index / 40),
+        fields: { st: index % 300 === 0 ? 'FAILED' : 'SUCCESS' },
+      });
     }
     const feed = on.holdfast.app.get(DeliveryFeed, { strict: false });
     const question = { subscriptionId: id, status: 'FAILED' as const, fromMs: undefined, toMs: undefined };
     const found: string[] = [];
     let pages = 0;
     const cuts = await on.holdfast.metric('holdfast_webhook_delivery_pages_cut_total');
-    for (let after: Parameters<DeliveryFeed['page']>[3]; ; ) {
-      const { rows, next } = await feed.page(question, [partitionOfTenant(subscriber.id, PARTITIONS)], 10, after, 100);
+    for (let after: Parameters<DeliveryFeed['page']>[3]; ;) {
+      const { rows, next } = await feed.page(
+        question,
+        [partitionOfTenant(subscriber.id, PARTITIONS)],
+        10,
+        after,
+        100,
+      );
       found.push(...rows.map(({ ref }) => ref));
       pages += 1;
       if (next === undefined) {
@@ -201,7 +266,14 @@ describe('the list of deliveries', () => {
     const { next_cursor: cursor } = expectStatus(await list(id, '?limit=1'), 200);
     expectRefusal(await list(id, `?limit=1&status=SUCCESS&cursor=${cursor}`), 400, 'INVALID_REQUEST');
     expectRefusal(await list(other.id, `?limit=1&cursor=${cursor}`), 400, 'INVALID_REQUEST');
-    for (const query of ['?cursor=abc', '?status=DONE', '?status=success', '?from=yesterday', '?limit=0', '?limit=many']) {
+    for (const query of [
+      '?cursor=abc',
+      '?status=DONE',
+      '?status=success',
+      '?from=yesterday',
+      '?limit=0',
+      '?limit=many',
+    ]) {
       expectRefusal(await list(id, query), 400, 'INVALID_REQUEST');
     }
   });

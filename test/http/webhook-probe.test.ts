@@ -32,15 +32,20 @@ interface Subscribed {
 
 async function subscribe(owner: string, more: Json = {}): Promise<Subscribed> {
   const answer = await on.holdfast.admin('POST', `/v1/admin/webhooks?tenant_id=${owner}`, {
-    url: `${endpoint.url}/hook`, event_types: ['reservation.expired'], ...more,
+    url: `${endpoint.url}/hook`,
+    event_types: ['reservation.expired'],
+    ...more,
   });
   const { subscription, signing_secret: secret } = expectStatus(answer, 201);
   return { id: subscription.subscription_id, secret, path: `/v1/webhooks/${subscription.subscription_id}` };
 }
 
-const keyFor = async (tenant: TestTenant, permissions = ['webhooks:write']): Promise<string> => on.holdfast.createKey(tenant.id, { permissions });
-const testAsAdmin = (id: string): Promise<Answer> => on.holdfast.admin('POST', `/v1/admin/webhooks/${id}/test`);
-const probes = (result: string): Promise<number> => on.holdfast.metric('holdfast_webhook_probes_total', { result });
+const keyFor = async (tenant: TestTenant, permissions = ['webhooks:write']): Promise<string> =>
+  on.holdfast.createKey(tenant.id, { permissions });
+const testAsAdmin = (id: string): Promise<Answer> =>
+  on.holdfast.admin('POST', `/v1/admin/webhooks/${id}/test`);
+const probes = (result: string): Promise<number> =>
+  on.holdfast.metric('holdfast_webhook_probes_total', { result });
 
 describe('a test of a subscription', () => {
   test('sends one signed event at once, with its trace, its request and the custom headers', async () => {
@@ -48,22 +53,45 @@ describe('a test of a subscription', () => {
     const { id, secret, path } = await subscribe(tenant.id, { headers: { Authorization: 'Bearer tok_1' } });
     const before = await probes('success');
     const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
-    const answer = await on.holdfast.call('POST', `${path}/test`, { key: await keyFor(tenant), headers: { traceparent: `00-${traceId}-00f067aa0ba902b7-00` } });
+    const answer = await on.holdfast.call('POST', `${path}/test`, {
+      key: await keyFor(tenant),
+      headers: { traceparent: `00-${traceId}-00f067aa0ba902b7-00` },
+    });
     const result = expectStatus(answer, 200);
-    expect(result).toEqual({ success: true, response_status: 200, response_time_ms: expect.any(Number), event_id: expect.stringMatching(/^evt_[0-9a-f]{16,29}$/) });
+    expect(result).toEqual({
+      success: true,
+      response_status: 200,
+      response_time_ms: expect.any(Number),
+      event_id: expect.stringMatching(/^evt_[0-9a-f]{16,29}$/),
+    });
 
     expect(endpoint.received).toHaveLength(1);
     const [{ headers, body, path: target }] = endpoint.received as [(typeof endpoint.received)[0]];
     expect(target).toBe('/hook');
     expect(headers).toMatchObject({
-      authorization: 'Bearer tok_1', 'content-type': 'application/json', 'x-cycles-event-id': result.event_id, 'x-cycles-event-type': 'system.webhook_test',
-      'x-cycles-trace-id': traceId, traceparent: expect.stringMatching(new RegExp(`^00-${traceId}-(?!00f067aa0ba902b7)[0-9a-f]{16}-00$`)),
-      'x-request-id': answer.headers.get('x-request-id'), 'webhook-id': result.event_id,
+      authorization: 'Bearer tok_1',
+      'content-type': 'application/json',
+      'x-cycles-event-id': result.event_id,
+      'x-cycles-event-type': 'system.webhook_test',
+      'x-cycles-trace-id': traceId,
+      traceparent: expect.stringMatching(new RegExp(`^00-${traceId}-(?!00f067aa0ba902b7)[0-9a-f]{16}-00$`)),
+      'x-request-id': answer.headers.get('x-request-id'),
+      'webhook-id': result.event_id,
     });
     expect(new Webhook(secret).verify(body, headers)).toEqual({
-      event_id: result.event_id, event_type: 'system.webhook_test', category: 'system', timestamp: expect.stringMatching(/Z$/), tenant_id: tenant.id,
-      source: 'holdfast', actor: { type: 'api_key', key_id: expect.stringMatching(/^key_/) }, trace_id: traceId, request_id: answer.headers.get('x-request-id'),
-      data: expect.objectContaining({ component: 'webhook_dispatcher', message: expect.stringContaining(id) }),
+      event_id: result.event_id,
+      event_type: 'system.webhook_test',
+      category: 'system',
+      timestamp: expect.stringMatching(/Z$/),
+      tenant_id: tenant.id,
+      source: 'holdfast',
+      actor: { type: 'api_key', key_id: expect.stringMatching(/^key_/) },
+      trace_id: traceId,
+      request_id: answer.headers.get('x-request-id'),
+      data: expect.objectContaining({
+        component: 'webhook_dispatcher',
+        message: expect.stringContaining(id),
+      }),
     });
     expect(await probes('success')).toBe(before + 1);
   });
@@ -81,9 +109,15 @@ describe('a test of a subscription', () => {
     expect((await on.holdfast.admin('GET', `/v1/admin/events/${eventId}`)).status).toBe(404);
   });
 
-  test.each([[204, true], [302, false], [404, false], [503, false]])('tells what the endpoint answers: %i', async (status, success) => {
+  test.each([
+    [204, true],
+    [302, false],
+    [404, false],
+    [503, false],
+  ])('tells what the endpoint answers: %i', async (status, success) => {
     const { id } = await subscribe('__system__');
-    endpoint.react = (response) => response.writeHead(status, { location: `${endpoint.url}/elsewhere` }).end('secret words');
+    endpoint.react = (response) =>
+      response.writeHead(status, { location: `${endpoint.url}/elsewhere` }).end('secret words');
     const result = expectStatus(await testAsAdmin(id), 200);
     expect(result).toMatchObject({ success, response_status: status, response_time_ms: expect.any(Number) });
     expect(result.error_message === undefined).toBe(success);
@@ -96,17 +130,27 @@ describe('a test of a subscription', () => {
     endpoint.react = () => undefined;
     const result = expectStatus(await testAsAdmin(id), 200);
     expect(result).toEqual({
-      success: false, response_time_ms: expect.any(Number), error_message: `no answer within ${TIMEOUT_MS} ms`, event_id: expect.any(String),
+      success: false,
+      response_time_ms: expect.any(Number),
+      error_message: `no answer within ${TIMEOUT_MS} ms`,
+      event_id: expect.any(String),
     });
   });
 
   test('sends nothing to where the security configuration does not allow it any more', async () => {
     const { id } = await subscribe('__system__');
     const before = await probes('target_blocked');
-    for (const config of [{ allow_http: true }, { blocked_cidr_ranges: [] }, { blocked_cidr_ranges: [], allow_http: true, allowed_url_patterns: ['https://*.example.com/*'] }]) {
+    for (const config of [
+      { allow_http: true },
+      { blocked_cidr_ranges: [] },
+      { blocked_cidr_ranges: [], allow_http: true, allowed_url_patterns: ['https://*.example.com/*'] },
+    ]) {
       await allow(config);
       const result = expectStatus(await testAsAdmin(id), 200);
-      expect(result).toEqual({ success: false, error_message: expect.stringMatching(/^rejected by current security policy: .*nothing was sent$/) });
+      expect(result).toEqual({
+        success: false,
+        error_message: expect.stringMatching(/^rejected by current security policy: .*nothing was sent$/),
+      });
     }
     expect(endpoint.received).toHaveLength(0);
     expect(await probes('target_blocked')).toBe(before + 3);
@@ -114,9 +158,16 @@ describe('a test of a subscription', () => {
 
   test('sends nothing when the secret cannot be decrypted', async () => {
     const { id } = await subscribe('__system__');
-    await on.stored.redis.hset(webhookKey(on.stored.tagOf('__system__'), id), 'se', `enc:${Buffer.alloc(60).toString('base64')}`);
+    await on.stored.redis.hset(
+      webhookKey(on.stored.tagOf('__system__'), id),
+      'se',
+      `enc:${Buffer.alloc(60).toString('base64')}`,
+    );
     const before = await probes('signing_key_unavailable');
-    expect(expectStatus(await testAsAdmin(id), 200)).toEqual({ success: false, error_message: expect.stringContaining('signing_key_unavailable') });
+    expect(expectStatus(await testAsAdmin(id), 200)).toEqual({
+      success: false,
+      error_message: expect.stringContaining('signing_key_unavailable'),
+    });
     expect(endpoint.received).toHaveLength(0);
     expect(await probes('signing_key_unavailable')).toBe(before + 1);
   });
@@ -125,7 +176,13 @@ describe('a test of a subscription', () => {
     const tenant = await on.holdfast.createTenant();
     const { id, secret } = await subscribe(tenant.id);
     const fresh = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
-    expectStatus(await on.holdfast.admin('PATCH', `/v1/admin/webhooks/${id}`, { status: 'PAUSED', signing_secret: fresh }), 200);
+    expectStatus(
+      await on.holdfast.admin('PATCH', `/v1/admin/webhooks/${id}`, {
+        status: 'PAUSED',
+        signing_secret: fresh,
+      }),
+      200,
+    );
     expect(expectStatus(await testAsAdmin(id), 200).success).toBe(true);
     const [{ body, headers }] = endpoint.received as [(typeof endpoint.received)[0]];
     for (const known of [secret, fresh]) {
@@ -143,7 +200,11 @@ describe('a test is refused', () => {
     expectRefusal(await call(two, path), 404, 'WEBHOOK_NOT_FOUND');
     expectRefusal(await call(one, '/v1/webhooks/whsub_00aaaaaaaaaaaaaaaa'), 404, 'WEBHOOK_NOT_FOUND');
     expectRefusal(await call(one, path, ['webhooks:read']), 403, 'INSUFFICIENT_PERMISSIONS');
-    expectRefusal(await on.holdfast.call('POST', `${path.replace('/v1/', '/v1/admin/')}/test`, { key: one.key }), 401, 'UNAUTHORIZED');
+    expectRefusal(
+      await on.holdfast.call('POST', `${path.replace('/v1/', '/v1/admin/')}/test`, { key: one.key }),
+      401,
+      'UNAUTHORIZED',
+    );
     expect(endpoint.received).toHaveLength(0);
   });
 

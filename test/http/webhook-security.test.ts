@@ -17,17 +17,33 @@ afterEach(async () => {
 });
 
 describe('the security configuration', () => {
-  test('blocks what is not public unless told otherwise: the protocol\'s ranges and more', async () => {
+  test("blocks what is not public unless told otherwise: the protocol's ranges and more", async () => {
     const config = await get();
     expect(config).toMatchObject({ allowed_url_patterns: [], allow_http: false });
-    for (const range of ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '127.0.0.0/8', '169.254.0.0/16', '::1/128', 'fc00::/7', '0.0.0.0/8', '100.64.0.0/10', 'fe80::/10', 'ff00::/8']) {
+    for (const range of [
+      '10.0.0.0/8',
+      '172.16.0.0/12',
+      '192.168.0.0/16',
+      '127.0.0.0/8',
+      '169.254.0.0/16',
+      '::1/128',
+      'fc00::/7',
+      '0.0.0.0/8',
+      '100.64.0.0/10',
+      'fe80::/10',
+      'ff00::/8',
+    ]) {
       expect(config.blocked_cidr_ranges).toContain(range);
     }
   });
 
   test('is replaced as a whole, and what is left out gets its default again', async () => {
     const before = await get();
-    const config = { blocked_cidr_ranges: ['203.0.113.0/24'], allowed_url_patterns: ['https://*.example.com/*'], allow_http: true };
+    const config = {
+      blocked_cidr_ranges: ['203.0.113.0/24'],
+      allowed_url_patterns: ['https://*.example.com/*'],
+      allow_http: true,
+    };
     expect(expectStatus(await put(config), 200)).toEqual(config);
     expect(await get()).toEqual(config);
     expect(expectStatus(await put({ allow_http: true }), 200)).toEqual({ ...before, allow_http: true });
@@ -36,7 +52,14 @@ describe('the security configuration', () => {
   test('follows the default of this version where the one of 0.5 is stored, and keeps every other list', async () => {
     const key = webhookSecurityKey(on.stored.tagOf('__system__'));
     const before = (await get()).blocked_cidr_ranges as string[];
-    await on.stored.redis.set(key, JSON.stringify({ blocked_cidr_ranges: DEFAULT_RANGES_OF_0_5, allowed_url_patterns: [], allow_http: true }));
+    await on.stored.redis.set(
+      key,
+      JSON.stringify({
+        blocked_cidr_ranges: DEFAULT_RANGES_OF_0_5,
+        allowed_url_patterns: [],
+        allow_http: true,
+      }),
+    );
     expect(await get()).toEqual({ blocked_cidr_ranges: before, allowed_url_patterns: [], allow_http: true });
     const chosen = DEFAULT_RANGES_OF_0_5.slice(1);
     expectStatus(await put({ blocked_cidr_ranges: chosen }), 200);
@@ -48,7 +71,9 @@ describe('the security configuration', () => {
     const answer = await put({ allow_http: true });
     const row = (await auditEntriesOf(on.holdfast, 'webhook-security')).at(-1);
     expect(row).toMatchObject({
-      operation: 'updateWebhookSecurityConfig', resource_type: 'config', request_id: answer.headers.get('x-request-id'),
+      operation: 'updateWebhookSecurityConfig',
+      resource_type: 'config',
+      request_id: answer.headers.get('x-request-id'),
       metadata: { actor_type: 'admin', metadata: { allow_http: true } },
     });
   });
@@ -57,7 +82,7 @@ describe('the security configuration', () => {
     ['an unknown member', { allow_https: true }],
     ['a range that is none', { blocked_cidr_ranges: ['10.0.0.0/33'] }],
     ['an address without a length', { blocked_cidr_ranges: ['10.0.0.1'] }],
-    ['a range of IPv4 in IPv6\'s form', { blocked_cidr_ranges: ['::ffff:10.0.0.0/104'] }],
+    ["a range of IPv4 in IPv6's form", { blocked_cidr_ranges: ['::ffff:10.0.0.0/104'] }],
     ['a name', { blocked_cidr_ranges: ['internal/8'] }],
     ['a pattern without a scheme', { allowed_url_patterns: ['*.example.com'] }],
     ['a pattern of another scheme', { allowed_url_patterns: ['ftp://example.com/'] }],
@@ -69,7 +94,7 @@ describe('the security configuration', () => {
     expect(await get()).toEqual(before);
   });
 
-  test('is the operators\' own', async () => {
+  test("is the operators' own", async () => {
     const tenant = await subscriber();
     expectRefusal(await on.holdfast.call('GET', PATH, { key: tenant.key }), 401, 'UNAUTHORIZED');
     expectRefusal(await on.holdfast.call('PUT', PATH, { key: tenant.key, body: {} }), 401, 'UNAUTHORIZED');
@@ -129,12 +154,14 @@ describe('a URL for webhooks', () => {
     expect(expectStatus(await tenant.get(id), 200)).not.toHaveProperty('name');
   });
 
-  test.each(['https://93.184.216.34/hook', 'https://93.184.216.34:8443/a?b=c', 'https://[2606:2800:220:1:248:1893:25c8:1946]/', 'HTTPS://93.184.216.34'])(
-    'is accepted and kept as it is given: %s',
-    async (url) => {
-      expect((await (await subscriber()).made({ url })).url).toBe(url);
-    },
-  );
+  test.each([
+    'https://93.184.216.34/hook',
+    'https://93.184.216.34:8443/a?b=c',
+    'https://[2606:2800:220:1:248:1893:25c8:1946]/',
+    'HTTPS://93.184.216.34',
+  ])('is accepted and kept as it is given: %s', async (url) => {
+    expect((await (await subscriber()).made({ url })).url).toBe(url);
+  });
 
   test('may be plain HTTP where that is allowed, from the next request on', async () => {
     const tenant = await subscriber();
@@ -149,7 +176,12 @@ describe('a URL for webhooks', () => {
   test('may lead anywhere when no range is blocked, which has to be said', async () => {
     const tenant = await subscriber();
     expectStatus(await put({ blocked_cidr_ranges: [] }), 200);
-    for (const url of ['https://127.0.0.1/', 'https://[::ffff:10.0.0.1]/', 'https://localhost/', 'https://169.254.169.254/']) {
+    for (const url of [
+      'https://127.0.0.1/',
+      'https://[::ffff:10.0.0.1]/',
+      'https://localhost/',
+      'https://169.254.169.254/',
+    ]) {
       expectStatus(await tenant.create({ url }), 201);
     }
     expectStatus(await put({ blocked_cidr_ranges: ['10.0.0.0/8'] }), 200);
@@ -159,19 +191,39 @@ describe('a URL for webhooks', () => {
 
   test('must match one of the allowed patterns, if there are any', async () => {
     const tenant = await subscriber();
-    expectStatus(await put({ allowed_url_patterns: ['https://93.184.216.*/hooks/*', 'https://93.184.217.7'] }), 200);
-    for (const url of ['https://93.184.216.34/hooks/a', 'https://93.184.216.35/hooks/', 'https://93.184.217.7/anything']) {
+    expectStatus(
+      await put({ allowed_url_patterns: ['https://93.184.216.*/hooks/*', 'https://93.184.217.7'] }),
+      200,
+    );
+    for (const url of [
+      'https://93.184.216.34/hooks/a',
+      'https://93.184.216.35/hooks/',
+      'https://93.184.217.7/anything',
+    ]) {
       expectStatus(await tenant.create({ url }), 201);
     }
-    for (const url of ['https://93.184.216.34/hook', 'https://93.184.217.8/93.184.216.34/hooks/a', 'https://93.184.216.34:8443/hooks/a', 'https://93.184.216.34/hooks/..%2fadmin', 'https://93.184.216.34/hooks/%252e%252e%255cadmin']) {
+    for (const url of [
+      'https://93.184.216.34/hook',
+      'https://93.184.217.8/93.184.216.34/hooks/a',
+      'https://93.184.216.34:8443/hooks/a',
+      'https://93.184.216.34/hooks/..%2fadmin',
+      'https://93.184.216.34/hooks/%252e%252e%255cadmin',
+    ]) {
       expectRefusal(await tenant.create({ url }), 400, 'WEBHOOK_URL_INVALID');
     }
   });
 
   test('that is refused is counted with the reason', async () => {
     const tenant = await subscriber();
-    const counted = (reason: string): Promise<number> => on.holdfast.metric('holdfast_webhook_targets_refused_total', { judged: 'registration', reason });
-    const urls = { malformed: 'hook', scheme: 'http://93.184.216.34/', credentials: 'https://u:p@93.184.216.34/', blocked_address: 'https://10.0.0.1/', unresolved: 'https://no-such-host.invalid/' };
+    const counted = (reason: string): Promise<number> =>
+      on.holdfast.metric('holdfast_webhook_targets_refused_total', { judged: 'registration', reason });
+    const urls = {
+      malformed: 'hook',
+      scheme: 'http://93.184.216.34/',
+      credentials: 'https://u:p@93.184.216.34/',
+      blocked_address: 'https://10.0.0.1/',
+      unresolved: 'https://no-such-host.invalid/',
+    };
     for (const [reason, url] of Object.entries(urls)) {
       const before = await counted(reason);
       expectRefusal(await tenant.create({ url }), 400, 'WEBHOOK_URL_INVALID');

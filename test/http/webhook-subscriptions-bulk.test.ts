@@ -13,9 +13,15 @@ const subscriber = (): Promise<Subscriber> => Subscriber.make(on.holdfast, on.st
 const BULK = '/v1/admin/webhooks/bulk-action';
 
 const act = (tenant: Subscriber, action: string, more: Record<string, unknown> = {}): Promise<Answer> =>
-  on.holdfast.admin('POST', BULK, { filter: { tenant_id: tenant.id }, action, idempotency_key: newKey(), ...more });
+  on.holdfast.admin('POST', BULK, {
+    filter: { tenant_id: tenant.id },
+    action,
+    idempotency_key: newKey(),
+    ...more,
+  });
 const idsIn = (rows: Json[]): string[] => rows.map(({ id }) => id as string).sort();
-const statusOf = async (id: string): Promise<string | null> => on.stored.redis.hget(storedWebhookKey(id), 'st');
+const statusOf = async (id: string): Promise<string | null> =>
+  on.stored.redis.hget(storedWebhookKey(id), 'st');
 
 async function withSubscriptions(count: number): Promise<{ tenant: Subscriber; ids: string[] }> {
   const tenant = await subscriber();
@@ -26,7 +32,8 @@ async function withSubscriptions(count: number): Promise<{ tenant: Subscriber; i
   return { tenant, ids: ids.sort() };
 }
 
-const changesOf = async (tenant: Subscriber): Promise<Readonly<Record<string, string>>[]> => (await tenant.events()).filter(({ ty }) => ty !== 'webhook.created');
+const changesOf = async (tenant: Subscriber): Promise<Readonly<Record<string, string>>[]> =>
+  (await tenant.events()).filter(({ ty }) => ty !== 'webhook.created');
 
 describe('a bulk action', () => {
   test('pauses, resumes and deletes what its filter matches, tells each change under one correlation, and skips what is so already', async () => {
@@ -37,21 +44,35 @@ describe('a bulk action', () => {
 
     const pause = await act(tenant, 'PAUSE', { expected_count: 3, idempotency_key: 'pause-1' });
     expect(expectStatus(pause, 200)).toEqual({
-      action: 'PAUSE', total_matched: 3, succeeded: [{ id: second }], failed: [], idempotency_key: 'pause-1',
+      action: 'PAUSE',
+      total_matched: 3,
+      succeeded: [{ id: second }],
+      failed: [],
+      idempotency_key: 'pause-1',
       skipped: [first, third].map((id) => ({ id, reason: 'ALREADY_IN_TARGET_STATE' })),
     });
     const resumed = expectStatus(await act(tenant, 'RESUME'), 200);
     expect(idsIn(resumed.succeeded)).toEqual([first, second]);
-    expect(resumed.failed).toEqual([{ id: third, error_code: 'INVALID_TRANSITION', message: expect.any(String) }]);
+    expect(resumed.failed).toEqual([
+      { id: third, error_code: 'INVALID_TRANSITION', message: expect.any(String) },
+    ]);
     const deleted = expectStatus(await act(tenant, 'DELETE'), 200);
     expect(idsIn(deleted.succeeded)).toEqual(ids);
     expect(expectStatus(await tenant.list(), 200).subscriptions).toEqual([]);
 
     const pauseId = pause.headers.get('x-request-id') as string;
     const told = (await changesOf(tenant)).filter(({ rq }) => rq === pauseId);
-    expect(told.map(({ ty, subscription_id: id, co }) => [ty, id, co])).toEqual([['webhook.paused', second, `webhook_bulk_action:pause:${pauseId}`]]);
+    expect(told.map(({ ty, subscription_id: id, co }) => [ty, id, co])).toEqual([
+      ['webhook.paused', second, `webhook_bulk_action:pause:${pauseId}`],
+    ]);
     expect((await changesOf(tenant)).map(({ ty }) => ty)).toEqual([
-      'webhook.paused', 'webhook.paused', 'webhook.resumed', 'webhook.resumed', 'webhook.deleted', 'webhook.deleted', 'webhook.deleted',
+      'webhook.paused',
+      'webhook.paused',
+      'webhook.resumed',
+      'webhook.resumed',
+      'webhook.deleted',
+      'webhook.deleted',
+      'webhook.deleted',
     ]);
   });
 
@@ -59,13 +80,22 @@ describe('a bulk action', () => {
     const { tenant, ids } = await withSubscriptions(2);
     expectStatus(await tenant.patch(ids[0] as string, { status: 'PAUSED' }), 200);
     const answer = await act(tenant, 'PAUSE');
-    const rows = (await auditEntriesOf(on.holdfast, '*')).filter(({ request_id: id }) => id === answer.headers.get('x-request-id'));
+    const rows = (await auditEntriesOf(on.holdfast, '*')).filter(
+      ({ request_id: id }) => id === answer.headers.get('x-request-id'),
+    );
     expect(rows).toEqual([
       expect.objectContaining({
-        operation: 'bulkActionWebhooks', status: 200, resource_type: 'webhook', tenant_id: '__admin__',
+        operation: 'bulkActionWebhooks',
+        status: 200,
+        resource_type: 'webhook',
+        tenant_id: '__admin__',
         metadata: expect.objectContaining({
-          succeeded_ids: [ids[1]], failed_rows: [], skipped_rows: [{ id: ids[0], reason: 'ALREADY_IN_TARGET_STATE' }],
-          filter: { tenant_id: tenant.id }, duration_ms: expect.any(Number), action: 'PAUSE',
+          succeeded_ids: [ids[1]],
+          failed_rows: [],
+          skipped_rows: [{ id: ids[0], reason: 'ALREADY_IN_TARGET_STATE' }],
+          filter: { tenant_id: tenant.id },
+          duration_ms: expect.any(Number),
+          action: 'PAUSE',
         }),
       }),
     ]);
@@ -75,8 +105,19 @@ describe('a bulk action', () => {
     const { tenant, ids } = await withSubscriptions(2);
     const refusal = expectRefusal(await act(tenant, 'DELETE', { expected_count: 3 }), 409, 'COUNT_MISMATCH');
     expect(refusal.details).toMatchObject({ total_matched: 2, expected_count: 3 });
-    expect(idsIn((expectStatus(await tenant.list(), 200).subscriptions as Json[]).map(({ subscription_id: id }) => ({ id })))).toEqual(ids);
-    expect(expectStatus(await act(tenant, 'PAUSE', { filter: { search: 'nothing-has-this' }, expected_count: 0 }), 200)).toMatchObject({ total_matched: 0, succeeded: [] });
+    expect(
+      idsIn(
+        (expectStatus(await tenant.list(), 200).subscriptions as Json[]).map(({ subscription_id: id }) => ({
+          id,
+        })),
+      ),
+    ).toEqual(ids);
+    expect(
+      expectStatus(
+        await act(tenant, 'PAUSE', { filter: { search: 'nothing-has-this' }, expected_count: 0 }),
+        200,
+      ),
+    ).toMatchObject({ total_matched: 0, succeeded: [] });
   });
 
   test('is refused as a whole beyond 500 matches, with their number', async () => {
@@ -86,14 +127,18 @@ describe('a bulk action', () => {
     const more = Array.from({ length: 500 }, (_, index) => `whsub_${code}${String(index).padStart(16, '0')}`);
     const pipeline = on.stored.redis.pipeline();
     for (const id of more) {
-      pipeline.hset(storedWebhookKey(id), template).zadd(webhookIndexKey(on.stored.tagOf(tenant.id), tenant.id), 0, id);
+      pipeline
+        .hset(storedWebhookKey(id), template)
+        .zadd(webhookIndexKey(on.stored.tagOf(tenant.id), tenant.id), 0, id);
     }
     await pipeline.exec();
     const answer = await act(tenant, 'PAUSE');
     expect(expectRefusal(answer, 400, 'LIMIT_EXCEEDED').details).toEqual({ total_matched: 501, limit: 500 });
     expect(await statusOf(ids[0] as string)).toBe('ACTIVE');
     expect((await tenant.remove(ids[0] as string)).status).toBe(204);
-    expect(expectStatus(await act(tenant, 'DELETE', { expected_count: 500 }), 200).succeeded).toHaveLength(500);
+    expect(expectStatus(await act(tenant, 'DELETE', { expected_count: 500 }), 200).succeeded).toHaveLength(
+      500,
+    );
   });
 
   test.each<[string, Record<string, unknown>]>([
@@ -116,14 +161,20 @@ describe('a bulk action', () => {
     await on.stored.redis.hset(storedWebhookKey(offender), 'ec', 'api_key');
     const body = expectStatus(await act(tenant, 'RESUME'), 200);
     expect(idsIn(body.succeeded)).toEqual([sound]);
-    expect(body.failed).toEqual([{ id: offender, error_code: 'INVALID_REQUEST', message: expect.stringContaining('api_key') }]);
+    expect(body.failed).toEqual([
+      { id: offender, error_code: 'INVALID_REQUEST', message: expect.stringContaining('api_key') },
+    ]);
     expect(await statusOf(offender)).toBe('PAUSED');
   });
 
   test('fails the rows of a closed tenant and those that cannot be read, and goes on with the others', async () => {
     const [{ tenant, ids }, other] = [await withSubscriptions(1), await withSubscriptions(2)];
     const marked = { name: 'x', url: `https://93.184.216.34/${newKey()}` };
-    for (const [owner, id] of [[tenant, ids[0]], [other.tenant, other.ids[0]], [other.tenant, other.ids[1]]] as [Subscriber, string][]) {
+    for (const [owner, id] of [
+      [tenant, ids[0]],
+      [other.tenant, other.ids[0]],
+      [other.tenant, other.ids[1]],
+    ] as [Subscriber, string][]) {
       expectStatus(await owner.patch(id, marked), 200);
     }
     await on.stored.setTenantStatus(tenant.id, 'CLOSED');
@@ -156,24 +207,31 @@ describe('the same bulk action again', () => {
     expect((await changesOf(tenant)).filter(({ ty }) => ty === 'webhook.deleted')).toHaveLength(6);
   });
 
-  test.each(['PAUSE', 'DELETE'])('goes on with a %s whose process died in the middle, under the first one\'s correlation', async (action) => {
-    const { tenant, ids } = await withSubscriptions(4);
-    const key = newKey();
-    const scripts = new ScriptRegistry(on.stored.redis);
-    const requestId = `req_${'d'.repeat(23)}${action === 'PAUSE' ? '1' : '2'}`;
-    const correlation = `webhook_bulk_action:${action.toLowerCase()}:${requestId}`;
-    const body = { idempotency_key: key, filter: { tenant_id: tenant.id } };
-    // What a process leaves that dies after two of four changes: its claim, as the service makes it, and the two changes.
-    const trace = new BulkActionTrace(scripts, on.stored);
-    await trace.begin({ action, ...body }, requestId, correlation, ids);
-    await trace.change(ids.slice(0, 2), action, requestId, correlation);
+  test.each(['PAUSE', 'DELETE'])(
+    "goes on with a %s whose process died in the middle, under the first one's correlation",
+    async (action) => {
+      const { tenant, ids } = await withSubscriptions(4);
+      const key = newKey();
+      const scripts = new ScriptRegistry(on.stored.redis);
+      const requestId = `req_${'d'.repeat(23)}${action === 'PAUSE' ? '1' : '2'}`;
+      const correlation = `webhook_bulk_action:${action.toLowerCase()}:${requestId}`;
+      const body = { idempotency_key: key, filter: { tenant_id: tenant.id } };
+      // What a process leaves that dies after two of four changes: its claim, as the service makes it, and the two changes.
+      const trace = new BulkActionTrace(scripts, on.stored);
+      await trace.begin({ action, ...body }, requestId, correlation, ids);
+      await trace.change(ids.slice(0, 2), action, requestId, correlation);
 
-    const response = expectStatus(await act(tenant, action, body), 200);
-    expect(idsIn(response.succeeded)).toEqual(ids);
-    expect(response).toMatchObject({ total_matched: 4, failed: [], skipped: [] });
-    expect((await changesOf(tenant)).map(({ co, rq }) => [co, rq])).toEqual(Array(4).fill([correlation, requestId]));
-    expect((await auditEntriesOf(on.holdfast, '*')).filter(({ request_id: id }) => id === requestId)).toHaveLength(1);
-  });
+      const response = expectStatus(await act(tenant, action, body), 200);
+      expect(idsIn(response.succeeded)).toEqual(ids);
+      expect(response).toMatchObject({ total_matched: 4, failed: [], skipped: [] });
+      expect((await changesOf(tenant)).map(({ co, rq }) => [co, rq])).toEqual(
+        Array(4).fill([correlation, requestId]),
+      );
+      expect(
+        (await auditEntriesOf(on.holdfast, '*')).filter(({ request_id: id }) => id === requestId),
+      ).toHaveLength(1);
+    },
+  );
 
   test('is another one once its record has lapsed', async () => {
     const { tenant, ids } = await withSubscriptions(1);
@@ -181,7 +239,9 @@ describe('the same bulk action again', () => {
     expectStatus(await act(tenant, 'PAUSE', body), 200);
     expectStatus(await tenant.patch(ids[0] as string, { status: 'ACTIVE' }), 200);
     const pattern = bulkActionKey(on.stored.tagOf('__system__'), '*');
-    const records = (await Promise.all(mastersOf(on.stored.redis).map((master) => master.keys(pattern)))).flat();
+    const records = (
+      await Promise.all(mastersOf(on.stored.redis).map((master) => master.keys(pattern)))
+    ).flat();
     for (const record of records) {
       expect(await on.stored.redis.pttl(record)).toBeGreaterThan(0);
     }

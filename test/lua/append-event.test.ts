@@ -22,7 +22,13 @@ return append_event(tag, 'tenant.created', ARGV[1], nil, origin, { 'tenant_id', 
 `;
 
 function tell(ledger: LedgerClient, correlation = ''): Promise<unknown> {
-  return ledger.redis.eval(assemble('probe', PROBE).source, 1, eventLogKey(ledger.tag), ledger.tenant, correlation);
+  return ledger.redis.eval(
+    assemble('probe', PROBE).source,
+    1,
+    eventLogKey(ledger.tag),
+    ledger.tenant,
+    correlation,
+  );
 }
 
 test('an event stands in the log, and by the same id among the events of its tenant and of its correlation id', async () => {
@@ -30,12 +36,47 @@ test('an event stands in the log, and by the same id among the events of its ten
   const [first, second] = [await tell(ledger), await tell(ledger, 'together')];
   const log = await ledger.redis.xrange(eventLogKey(ledger.tag), '-', '+');
   expect(log).toEqual([
-    [first, ['ty', 'tenant.created', 'tn', ledger.tenant, 'ac', 'system', 'rq', 'req_1', 'tenant_id', ledger.tenant]],
-    [second, ['ty', 'tenant.created', 'tn', ledger.tenant, 'ac', 'system', 'rq', 'req_1', 'co', 'together', 'tenant_id', ledger.tenant]],
+    [
+      first,
+      [
+        'ty',
+        'tenant.created',
+        'tn',
+        ledger.tenant,
+        'ac',
+        'system',
+        'rq',
+        'req_1',
+        'tenant_id',
+        ledger.tenant,
+      ],
+    ],
+    [
+      second,
+      [
+        'ty',
+        'tenant.created',
+        'tn',
+        ledger.tenant,
+        'ac',
+        'system',
+        'rq',
+        'req_1',
+        'co',
+        'together',
+        'tenant_id',
+        ledger.tenant,
+      ],
+    ],
   ]);
   const index = ['y', 'tenant.created'];
-  expect(await ledger.redis.xrange(tenantEventsKey(ledger.tag, ledger.tenant), '-', '+')).toEqual([[first, index], [second, index]]);
-  expect(await ledger.redis.xrange(correlatedEventsKey(ledger.tag, 'together'), '-', '+')).toEqual([[second, index]]);
+  expect(await ledger.redis.xrange(tenantEventsKey(ledger.tag, ledger.tenant), '-', '+')).toEqual([
+    [first, index],
+    [second, index],
+  ]);
+  expect(await ledger.redis.xrange(correlatedEventsKey(ledger.tag, 'together'), '-', '+')).toEqual([
+    [second, index],
+  ]);
 });
 
 test('a damaged index keeps no event from the log', async () => {
@@ -50,5 +91,10 @@ test('a damaged log ends the script before anything is written', async () => {
   const ledger = await newLedger();
   await ledger.redis.set(eventLogKey(ledger.tag), 'damaged');
   await expect(tell(ledger, 'together')).rejects.toThrow('WRONGTYPE');
-  expect(await ledger.redis.exists(tenantEventsKey(ledger.tag, ledger.tenant), correlatedEventsKey(ledger.tag, 'together'))).toBe(0);
+  expect(
+    await ledger.redis.exists(
+      tenantEventsKey(ledger.tag, ledger.tenant),
+      correlatedEventsKey(ledger.tag, 'together'),
+    ),
+  ).toBe(0);
 });

@@ -1,6 +1,12 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { indexOfValue } from '../../src/governance/audit-log/audit-source.js';
-import { auditIndexedKey, auditIndexKey, auditLogKey, briefAuditLogKey, ScriptRegistry } from '../../src/redis/index.js';
+import {
+  auditIndexedKey,
+  auditIndexKey,
+  auditLogKey,
+  briefAuditLogKey,
+  ScriptRegistry,
+} from '../../src/redis/index.js';
 import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
 
 const DAY_MS = 86_400_000;
@@ -28,23 +34,51 @@ function freshTag(): string {
 
 type Fields = Readonly<Record<string, string>>;
 
-async function append(tag: string, log: 'audit' | 'audit-brief', rows: readonly Fields[], most = 0): Promise<string[]> {
+async function append(
+  tag: string,
+  log: 'audit' | 'audit-brief',
+  rows: readonly Fields[],
+  most = 0,
+): Promise<string[]> {
   const replies: string[][] = [];
   for (let from = 0; from < rows.length; from += 50) {
-    const texts = rows.slice(from, from + 50).flatMap((row) => [Object.keys(row).length * 2, ...Object.entries(row).flat()]);
-    replies.push(await scripts.run('append_audit_rows', [log === 'audit' ? auditLogKey(tag) : briefAuditLogKey(tag)], [log, most, ...texts]));
+    const texts = rows
+      .slice(from, from + 50)
+      .flatMap((row) => [Object.keys(row).length * 2, ...Object.entries(row).flat()]);
+    replies.push(
+      await scripts.run(
+        'append_audit_rows',
+        [log === 'audit' ? auditLogKey(tag) : briefAuditLogKey(tag)],
+        [log, most, ...texts],
+      ),
+    );
   }
   return replies.at(-1) as string[];
 }
 
 const row = (tenant: string, request: string, more: Fields = {}): Fields => ({
-  op: 'listBudgets', tn: tenant, ac: 'api_key', ri: 'thing', st: '200', rq: request, tr: `${'a'.repeat(32)}-01`, ...more,
+  op: 'listBudgets',
+  tn: tenant,
+  ac: 'api_key',
+  ri: 'thing',
+  st: '200',
+  rq: request,
+  tr: `${'a'.repeat(32)}-01`,
+  ...more,
 });
 
-async function list(tag: string, index: { name: string; digest: string } | undefined, ...conditions: string[]): Promise<{ examined: number; rows: number; next: string }> {
+async function list(
+  tag: string,
+  index: { name: string; digest: string } | undefined,
+  ...conditions: string[]
+): Promise<{ examined: number; rows: number; next: string }> {
   const key = auditLogKey(tag);
   const walked = index === undefined ? key : auditIndexKey(tag, 'audit', index.name);
-  const [next = '', examined, ...reply] = await scripts.run('list_audit_log', [key, walked], ['desc', '+', '-', 250, 100, 262_144, index?.digest ?? '', ...conditions]);
+  const [next = '', examined, ...reply] = await scripts.run(
+    'list_audit_log',
+    [key, walked],
+    ['desc', '+', '-', 250, 100, 262_144, index?.digest ?? '', ...conditions],
+  );
   let rows = 0;
   for (let at = 0; at < reply.length; at += 2 + Number(reply[at + 1])) {
     rows += 1;
@@ -62,11 +96,23 @@ test('rows of one instant are walked in their order, either way, from behind any
   const tag = freshTag();
   const { name, digest } = indexOfValue('r', 'thing');
   for (let sequence = 0; sequence < 12; sequence += 1) {
-    await redis.xadd(auditLogKey(tag), `1800000000000-${sequence}`, ...Object.entries(row('acme', `req_${sequence}`)).flat());
-    await redis.zadd(auditIndexKey(tag, 'audit', name), 0, `${digest}001800000000000-${String(sequence).padStart(6, '0')}`);
+    await redis.xadd(
+      auditLogKey(tag),
+      `1800000000000-${sequence}`,
+      ...Object.entries(row('acme', `req_${sequence}`)).flat(),
+    );
+    await redis.zadd(
+      auditIndexKey(tag, 'audit', name),
+      0,
+      `${digest}001800000000000-${String(sequence).padStart(6, '0')}`,
+    );
   }
   const idsFrom = async (direction: string, start: string, stop: string): Promise<string[]> => {
-    const reply = await scripts.run('list_audit_log', [auditLogKey(tag), auditIndexKey(tag, 'audit', name)], [direction, start, stop, 250, 100, 262_144, digest]);
+    const reply = await scripts.run(
+      'list_audit_log',
+      [auditLogKey(tag), auditIndexKey(tag, 'audit', name)],
+      [direction, start, stop, 250, 100, 262_144, digest],
+    );
     return reply.filter((text) => /^1800000000000-/.test(text)).map((id) => id.split('-')[1] as string);
   };
   const all = Array.from({ length: 12 }, (_, sequence) => String(sequence));
@@ -81,25 +127,57 @@ test('rows of one instant are walked in their order, either way, from behind any
 
 test('the rows of a tenant and of a request are found without a look at those of others', async () => {
   const tag = freshTag();
-  await append(tag, 'audit', Array.from({ length: 3000 }, (_, index) => row(`other-${index % 50}`, `req_${index}`)));
+  await append(
+    tag,
+    'audit',
+    Array.from({ length: 3000 }, (_, index) => row(`other-${index % 50}`, `req_${index}`)),
+  );
   await append(tag, 'audit', [row('acme', 'req_mine'), row('acme', 'req_other')]);
   expect(await list(tag, indexOfValue('t', 'acme'))).toEqual({ examined: 2, rows: 2, next: '' });
-  expect(await list(tag, indexOfValue('q', 'req_mine'), 'rq', 'req_mine')).toEqual({ examined: 1, rows: 1, next: '' });
-  expect(await list(tag, indexOfValue('q', 'req_none'), 'rq', 'req_none')).toEqual({ examined: 0, rows: 0, next: '' });
+  expect(await list(tag, indexOfValue('q', 'req_mine'), 'rq', 'req_mine')).toEqual({
+    examined: 1,
+    rows: 1,
+    next: '',
+  });
+  expect(await list(tag, indexOfValue('q', 'req_none'), 'rq', 'req_none')).toEqual({
+    examined: 0,
+    rows: 0,
+    next: '',
+  });
   expect((await list(tag, indexOfValue('x', 'a'.repeat(32)), 'tr', 'a'.repeat(32))).rows).toBe(100);
 });
 
 test('a run ends by its entries and by the bytes that it has read, and tells where to go on', async () => {
   const tag = freshTag();
-  await append(tag, 'audit', Array.from({ length: 300 }, (_, index) => row('acme', `req_${index}`)));
-  expect(await list(tag, undefined, 'op', 'none')).toMatchObject({ examined: 250, rows: 0, next: expect.stringMatching(/^\(\d+-\d+$/) });
-  await append(tag, 'audit', Array.from({ length: 10 }, (_, index) => row('acme', `req_big_${index}`, { metadata: 'x'.repeat(100_000) })));
+  await append(
+    tag,
+    'audit',
+    Array.from({ length: 300 }, (_, index) => row('acme', `req_${index}`)),
+  );
+  expect(await list(tag, undefined, 'op', 'none')).toMatchObject({
+    examined: 250,
+    rows: 0,
+    next: expect.stringMatching(/^\(\d+-\d+$/),
+  });
+  await append(
+    tag,
+    'audit',
+    Array.from({ length: 10 }, (_, index) =>
+      row('acme', `req_big_${index}`, { metadata: 'x'.repeat(100_000) }),
+    ),
+  );
   expect(await list(tag, undefined)).toMatchObject({ examined: 3, rows: 3 });
 });
 
 test('conditions take one of several values, and a range of statuses', async () => {
   const tag = freshTag();
-  await append(tag, 'audit', ['200', '400', '404', '503'].map((st) => row('acme', `req_${st}`, { st, ...(st === '200' ? {} : { ec: `CODE_${st}` }) })));
+  await append(
+    tag,
+    'audit',
+    ['200', '400', '404', '503'].map((st) =>
+      row('acme', `req_${st}`, { st, ...(st === '200' ? {} : { ec: `CODE_${st}` }) }),
+    ),
+  );
   expect((await list(tag, undefined, 'ec', 'CODE_400', 'ec', 'CODE_503')).rows).toBe(2);
   expect((await list(tag, undefined, 'min_status', '400', 'max_status', '499')).rows).toBe(2);
   expect((await list(tag, undefined, 'min_status', '400', 'ec', 'CODE_200')).rows).toBe(0);
@@ -107,7 +185,12 @@ test('conditions take one of several values, and a range of statuses', async () 
 
 test('a log that is full loses its oldest rows, from the indexes too', async () => {
   const tag = freshTag();
-  await append(tag, 'audit-brief', Array.from({ length: 20 }, (_, index) => row(`t-${index}`, `req_${index}`)), 10);
+  await append(
+    tag,
+    'audit-brief',
+    Array.from({ length: 20 }, (_, index) => row(`t-${index}`, `req_${index}`)),
+    10,
+  );
   expect(await append(tag, 'audit-brief', [row('last', 'req_last')], 10)).toEqual(['APPENDED', '1', '1']);
   expect(await redis.xlen(briefAuditLogKey(tag))).toBe(10);
   expect(await indexed(tag, 'audit-brief')).toBe(40);
@@ -122,8 +205,12 @@ test('rows go after their retention, from the indexes too', async () => {
     const { name, digest } = indexOfValue('t', 'acme');
     await redis.zadd(auditIndexKey(tag, 'audit-brief', name), 0, `${digest}00${ms}-000000`);
   }
-  expect(await scripts.run('trim_audit_log', [briefAuditLogKey(tag)], ['audit-brief', 30 * DAY_MS, 1])).toEqual(['TRIMMED', '1', '1']);
-  expect(await scripts.run('trim_audit_log', [briefAuditLogKey(tag)], ['audit-brief', 30 * DAY_MS, 10])).toEqual(['TRIMMED', '1', '0']);
+  expect(
+    await scripts.run('trim_audit_log', [briefAuditLogKey(tag)], ['audit-brief', 30 * DAY_MS, 1]),
+  ).toEqual(['TRIMMED', '1', '1']);
+  expect(
+    await scripts.run('trim_audit_log', [briefAuditLogKey(tag)], ['audit-brief', 30 * DAY_MS, 10]),
+  ).toEqual(['TRIMMED', '1', '0']);
   expect([await redis.xlen(briefAuditLogKey(tag)), await indexed(tag, 'audit-brief')]).toEqual([1, 1]);
 });
 

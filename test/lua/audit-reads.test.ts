@@ -1,5 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
-import { budgetIndexKey, endedKey, eventLogKey, quarantineKey, reservationIndexKey, reservationKey } from '../../src/redis/index.js';
+import {
+  budgetIndexKey,
+  endedKey,
+  eventLogKey,
+  quarantineKey,
+  reservationIndexKey,
+  reservationKey,
+} from '../../src/redis/index.js';
 import { damageHold } from '../support/hold-record.js';
 import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
@@ -15,11 +22,19 @@ async function expired(ledger: LedgerClient, amount: number): Promise<string> {
 }
 
 function expirations(ledger: LedgerClient, start: string, examine: number, limit: number): Promise<string[]> {
-  return ledger.scripts.run('expirations', [eventLogKey(ledger.tag)], [start, '+', examine, limit, '-inf', '+inf', '', '', 'EXPIRED']);
+  return ledger.scripts.run(
+    'expirations',
+    [eventLogKey(ledger.tag)],
+    [start, '+', examine, limit, '-inf', '+inf', '', '', 'EXPIRED'],
+  );
 }
 
 function inspect(ledger: LedgerClient, id: string): Promise<string[]> {
-  return ledger.scripts.run('inspect_reservation', [reservationKey(ledger.tag, id)], [id, RETENTION_MS, 'req_ops', TRACE]);
+  return ledger.scripts.run(
+    'inspect_reservation',
+    [reservationKey(ledger.tag, id)],
+    [id, RETENTION_MS, 'req_ops', TRACE],
+  );
 }
 
 describe('expirations', () => {
@@ -27,7 +42,13 @@ describe('expirations', () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const ids = [await expired(ledger, 1), await expired(ledger, 2), await expired(ledger, 3)];
-    for (const [examine, limit] of [[1, 10], [2, 10], [100, 1], [100, 2], [100, 100]] as const) {
+    for (const [examine, limit] of [
+      [1, 10],
+      [2, 10],
+      [100, 1],
+      [100, 2],
+      [100, 100],
+    ] as const) {
       const found: string[] = [];
       let start = '-';
       do {
@@ -51,7 +72,10 @@ describe('verify', () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 1000 });
     await ledger.makeBudget({ scope: ledger.scope({ agent: 'a' }), allocated: 1000 });
-    const live = [await ledger.hold({ amount: 10, subject: { agent: 'a' } }), await ledger.hold({ amount: 20 })];
+    const live = [
+      await ledger.hold({ amount: 10, subject: { agent: 'a' } }),
+      await ledger.hold({ amount: 20 }),
+    ];
     await ledger.release((await ledger.hold({ amount: 40 })).id);
     await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]);
     const broken = await ledger.hold({ amount: 80 });
@@ -63,11 +87,18 @@ describe('verify', () => {
       let [ms, id] = ['', ''];
       const [sums, named, unreadable] = [new Map<string, bigint>(), [] as string[], [] as string[]];
       do {
-        const reply = await ledger.scripts.run('verify_holds', [reservationIndexKey(ledger.tag, ledger.tenant)], [ms, id, examine, now, now, name]);
+        const reply = await ledger.scripts.run(
+          'verify_holds',
+          [reservationIndexKey(ledger.tag, ledger.tenant)],
+          [ms, id, examine, now, now, name],
+        );
         [ms, id] = reply as [string, string];
         let at = 3;
         for (let left = Number(reply[2]); left > 0; left -= 1, at += 3) {
-          sums.set(reply[at] as string, (sums.get(reply[at] as string) ?? 0n) + BigInt(reply[at + 2] as string));
+          sums.set(
+            reply[at] as string,
+            (sums.get(reply[at] as string) ?? 0n) + BigInt(reply[at + 2] as string),
+          );
         }
         expect(reply[at]).toBe('0');
         unreadable.push(...reply.slice(at + 2).filter((text) => text === broken.id));
@@ -77,8 +108,21 @@ describe('verify', () => {
       expect(named.sort()).toEqual(live.map((hold) => hold.id).sort());
       expect(unreadable).toEqual([broken.id]);
     }
-    const [, next, ...budgets] = await ledger.scripts.run('verify_budgets', [budgetIndexKey(ledger.tag, ledger.tenant)], ['', 1]);
-    expect([next, ...budgets]).toEqual([`${ledger.scope()} TOKENS`, `${ledger.scope()} TOKENS`, '890', '110', '0', '1000', '0', 'ACTIVE']);
+    const [, next, ...budgets] = await ledger.scripts.run(
+      'verify_budgets',
+      [budgetIndexKey(ledger.tag, ledger.tenant)],
+      ['', 1],
+    );
+    expect([next, ...budgets]).toEqual([
+      `${ledger.scope()} TOKENS`,
+      `${ledger.scope()} TOKENS`,
+      '890',
+      '110',
+      '0',
+      '1000',
+      '0',
+      'ACTIVE',
+    ]);
     expect(await snapshot(ledger)).toEqual(before);
   });
 });
@@ -89,7 +133,16 @@ describe('inspect_reservation', () => {
     await ledger.makeBudget();
     const { id } = await ledger.hold();
     const before = await snapshot(ledger);
-    expect((await inspect(ledger, id)).slice(0, 8)).toEqual(['FOUND', expect.any(String), '', '', '', '', '', '']);
+    expect((await inspect(ledger, id)).slice(0, 8)).toEqual([
+      'FOUND',
+      expect.any(String),
+      '',
+      '',
+      '',
+      '',
+      '',
+      '',
+    ]);
     expect(await snapshot(ledger)).toEqual(before);
     const deadline = await ledger.makeOverdue(id);
     expect((await inspect(ledger, id)).slice(5, 8)).toEqual(['EXPIRED', ledger.tenant, String(deadline)]);
@@ -109,6 +162,16 @@ describe('inspect_reservation', () => {
     expect((await inspect(ledger, id)).slice(3, 6)).toEqual(['INVALID_BUDGET 1763722222222', '', '']);
     const odd = ledger.newId();
     await ledger.redis.set(ledger.reservationKeyOf(odd), 'text');
-    expect(await inspect(ledger, odd)).toEqual(['FOUND', expect.any(String), '', '', 'NOT_A_RECORD', '', '', '', '0']);
+    expect(await inspect(ledger, odd)).toEqual([
+      'FOUND',
+      expect.any(String),
+      '',
+      '',
+      'NOT_A_RECORD',
+      '',
+      '',
+      '',
+      '0',
+    ]);
   });
 });

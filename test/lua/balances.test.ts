@@ -20,26 +20,42 @@ async function page(
 ): Promise<Page> {
   const [deepest = '', ...others] = segments;
   const { after = '', limit = 100, examine = 1000, children = false, prefix = ledger.scope() } = options;
-  const [next = '', ...rows] = await ledger.scripts.run('balances', [budgetIndexKey(ledger.tag, ledger.tenant)], [
-    after, limit, examine, children ? '1' : '0', prefix, deepest, ...others,
-  ]);
-  const found = Array.from({ length: rows.length / 3 }, (_, index) => rows.slice(3 * index, 3 * index + 3).join(' '));
+  const [next = '', ...rows] = await ledger.scripts.run(
+    'balances',
+    [budgetIndexKey(ledger.tag, ledger.tenant)],
+    [after, limit, examine, children ? '1' : '0', prefix, deepest, ...others],
+  );
+  const found = Array.from({ length: rows.length / 3 }, (_, index) =>
+    rows.slice(3 * index, 3 * index + 3).join(' '),
+  );
   return { next, found };
 }
 
-async function scopesOf(ledger: LedgerClient, segments: readonly string[], children = false): Promise<string[]> {
+async function scopesOf(
+  ledger: LedgerClient,
+  segments: readonly string[],
+  children = false,
+): Promise<string[]> {
   const { found } = await page(ledger, segments, { children });
   return found.map((row) => row.split(' ')[0] as string).map((scope) => scope.slice(ledger.scope().length));
 }
 
 test('shows every figure of the matching budget in every unit, and changes nothing', async () => {
   const ledger = await newLedger();
-  const scope = await ledger.makeBudget({ allocated: '9223372036854775807', debt: 5, overdraftLimit: 7, isOverLimit: true });
+  const scope = await ledger.makeBudget({
+    allocated: '9223372036854775807',
+    debt: 5,
+    overdraftLimit: 7,
+    isOverLimit: true,
+  });
   await ledger.makeBudget({ unit: 'CREDITS', allocated: 3, status: 'FROZEN' });
   const before = await snapshot(ledger);
   expect(await page(ledger, [`tenant:${ledger.tenant}`])).toEqual({
     next: '',
-    found: [`${scope} CREDITS 3,0,0,3,0,0,0`, `${scope} TOKENS 9223372036854775802,0,0,9223372036854775807,5,7,1`],
+    found: [
+      `${scope} CREDITS 3,0,0,3,0,0,0`,
+      `${scope} TOKENS 9223372036854775802,0,0,9223372036854775807,5,7,1`,
+    ],
   });
   expect(await snapshot(ledger)).toEqual(before);
 });
@@ -47,7 +63,11 @@ test('shows every figure of the matching budget in every unit, and changes nothi
 test('matches whole segments only, at their own level, and children when they are asked for', async () => {
   const ledger = await newLedger();
   const subjects = [
-    {}, { workspace: 'prod' }, { agent: 'bot' }, { agent: 'bot2' }, { workspace: 'prod', agent: 'bot' },
+    {},
+    { workspace: 'prod' },
+    { agent: 'bot' },
+    { agent: 'bot2' },
+    { workspace: 'prod', agent: 'bot' },
     { workspace: 'prod', agent: 'bot', toolset: 'x' },
   ];
   for (const subject of subjects) {
@@ -56,7 +76,9 @@ test('matches whole segments only, at their own level, and children when they ar
   expect(await scopesOf(ledger, ['agent:bot'])).toEqual(['/agent:bot', '/workspace:prod/agent:bot']);
   expect(await scopesOf(ledger, ['agent:bot', 'workspace:prod'])).toEqual(['/workspace:prod/agent:bot']);
   expect(await scopesOf(ledger, ['agent:bot'], true)).toEqual([
-    '/agent:bot', '/workspace:prod/agent:bot', '/workspace:prod/agent:bot/toolset:x',
+    '/agent:bot',
+    '/workspace:prod/agent:bot',
+    '/workspace:prod/agent:bot/toolset:x',
   ]);
   expect(await scopesOf(ledger, [`tenant:${ledger.tenant}`])).toEqual(['']);
   expect(await scopesOf(ledger, [`tenant:${ledger.tenant}`], true)).toHaveLength(6);
@@ -68,7 +90,9 @@ test('pages through hundreds of budgets, each once, whatever does not match betw
   const ledger = await newLedger();
   const names = Array.from({ length: 450 }, (_, index) => `a${String(index).padStart(3, '0')}`);
   for (const name of names) {
-    await ledger.makeBudget({ scope: ledger.scope(name.endsWith('7') ? { agent: name } : { workspace: 'w', agent: name }) });
+    await ledger.makeBudget({
+      scope: ledger.scope(name.endsWith('7') ? { agent: name } : { workspace: 'w', agent: name }),
+    });
   }
   const found: string[] = [];
   let after = '';
@@ -78,7 +102,9 @@ test('pages through hundreds of budgets, each once, whatever does not match betw
     found.push(...rows.map((row) => row.split(' ')[0] as string));
     after = next;
   } while (after !== '');
-  const expected = names.filter((name) => !name.endsWith('7')).map((name) => ledger.scope({ workspace: 'w', agent: name }));
+  const expected = names
+    .filter((name) => !name.endsWith('7'))
+    .map((name) => ledger.scope({ workspace: 'w', agent: name }));
   expect(found).toEqual(expected);
 });
 
@@ -94,7 +120,10 @@ test('a run looks at no more entries than it is told to, and the next goes on be
     const commands = await commandsOf(ledger.redis, ledger.tenant, async () => {
       run = await page(ledger, ['agent:a24'], { after, examine: 10 });
     });
-    expect(commands.filter(([name]) => name === 'ZRANGEBYLEX').map((args) => args.slice(-2))).toContainEqual(['0', '10']);
+    expect(commands.filter(([name]) => name === 'ZRANGEBYLEX').map((args) => args.slice(-2))).toContainEqual([
+      '0',
+      '10',
+    ]);
     expect(commands.filter(([name]) => name === 'HMGET').length).toBeLessThanOrEqual(1);
     scopes.push(...(run as Page).found);
     after = (run as Page).next;
@@ -117,11 +146,21 @@ test('a run looks only at what begins with the segments that are given without a
   const own = [`${prefix} TOKENS 1000,0,0,1000,0,0,0`];
   const below = [`${ledger.scope({ workspace: 'w', agent: 'bot' })} TOKENS 1000,0,0,1000,0,0,0`];
   expect(await page(ledger, ['workspace:w'], { prefix, examine: 3 })).toEqual({ next: '', found: own });
-  expect(await page(ledger, ['workspace:w'], { prefix, examine: 3, children: true })).toEqual({ next: '', found: [...own, ...below] });
-  expect(await page(ledger, ['agent:bot', 'workspace:w'], { prefix, examine: 3 })).toEqual({ next: '', found: below });
+  expect(await page(ledger, ['workspace:w'], { prefix, examine: 3, children: true })).toEqual({
+    next: '',
+    found: [...own, ...below],
+  });
+  expect(await page(ledger, ['agent:bot', 'workspace:w'], { prefix, examine: 3 })).toEqual({
+    next: '',
+    found: below,
+  });
   // A cursor may stand between the two.
-  expect(await page(ledger, ['workspace:w'], { prefix, examine: 3, children: true, after: `${prefix}-19 TOKENS` })).toEqual({ next: '', found: below });
-  expect(await page(ledger, ['workspace:nothing'], { prefix: ledger.scope({ workspace: 'nothing' }), examine: 1 })).toEqual({ next: '', found: [] });
+  expect(
+    await page(ledger, ['workspace:w'], { prefix, examine: 3, children: true, after: `${prefix}-19 TOKENS` }),
+  ).toEqual({ next: '', found: below });
+  expect(
+    await page(ledger, ['workspace:nothing'], { prefix: ledger.scope({ workspace: 'nothing' }), examine: 1 }),
+  ).toEqual({ next: '', found: [] });
 });
 
 test('a tenant without budgets has an empty page', async () => {

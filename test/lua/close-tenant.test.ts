@@ -24,12 +24,20 @@ const newLedger = useLedger();
 
 function update(ledger: LedgerClient, status: string, fields: readonly string[] = []): Promise<Reply> {
   const key = tenantKey(ledger.tag, ledger.tenant);
-  return ledger.scripts.run('update_tenant', [key], [ledger.tenant, status, 'admin', '', 'req_close', TRACE, ...fields]);
+  return ledger.scripts.run(
+    'update_tenant',
+    [key],
+    [ledger.tenant, status, 'admin', '', 'req_close', TRACE, ...fields],
+  );
 }
 
 function step(ledger: LedgerClient, phase: string, cursor = '', limit = 100): Promise<Reply> {
   const key = tenantKey(ledger.tag, ledger.tenant);
-  return ledger.scripts.run('close_tenant', [key], [ledger.tenant, phase, cursor, limit, RETENTION_MS, keyRevokedChannel()]);
+  return ledger.scripts.run(
+    'close_tenant',
+    [key],
+    [ledger.tenant, phase, cursor, limit, RETENTION_MS, keyRevokedChannel()],
+  );
 }
 
 /** Steps until the end, as the service takes them; returns how many there were. */
@@ -49,15 +57,39 @@ async function makeKey(ledger: LedgerClient, id: string): Promise<void> {
   const { tag, tenant } = ledger;
   await ledger.scripts.run(
     'create_api_key',
-    [apiKeyKey(tag, id), apiKeyHashKey(tag, `hash-of-${id}`), apiKeyIndexKey(tag, tenant), tenantKey(tag, tenant)],
-    [tenant, id, `hash-of-${id}`, 'a key', '[]', '[]', '', 60_000, 'admin', '', 'req_1', TRACE, 0, 'key_prefix', 'cyc'],
+    [
+      apiKeyKey(tag, id),
+      apiKeyHashKey(tag, `hash-of-${id}`),
+      apiKeyIndexKey(tag, tenant),
+      tenantKey(tag, tenant),
+    ],
+    [
+      tenant,
+      id,
+      `hash-of-${id}`,
+      'a key',
+      '[]',
+      '[]',
+      '',
+      60_000,
+      'admin',
+      '',
+      'req_1',
+      TRACE,
+      0,
+      'key_prefix',
+      'cyc',
+    ],
   );
 }
 
 const types = ({ events }: LedgerState): (string | undefined)[] => events.map(({ fields }) => fields['ty']);
-const ofType = (state: LedgerState, type: string): LedgerState['events'] => state.events.filter(({ fields }) => fields['ty'] === type);
+const ofType = (state: LedgerState, type: string): LedgerState['events'] =>
+  state.events.filter(({ fields }) => fields['ty'] === type);
 const auditOf = async (ledger: LedgerClient): Promise<string[]> =>
-  (await ledger.redis.xrange(auditLogKey(ledger.tag), '-', '+')).map(([, flat]) => flat[flat.indexOf('op') + 1] as string);
+  (await ledger.redis.xrange(auditLogKey(ledger.tag), '-', '+')).map(
+    ([, flat]) => flat[flat.indexOf('op') + 1] as string,
+  );
 
 /** A tenant with two budgets, three holds and a key. */
 async function furnished(): Promise<LedgerClient> {
@@ -77,7 +109,12 @@ async function furnished(): Promise<LedgerClient> {
 async function withOneDeadline(ledger: LedgerClient, count: number, endsInMs: number): Promise<string[]> {
   await ledger.redis.hincrby(ledger.budgetKeyOf(), 'allocated', 2000);
   await ledger.redis.hincrby(ledger.budgetKeyOf(), 'remaining', 2000);
-  const ids = await makeHolds(ledger.redis, ledger.tag, ledger.tenant, Array.from({ length: count }, () => ({})));
+  const ids = await makeHolds(
+    ledger.redis,
+    ledger.tag,
+    ledger.tenant,
+    Array.from({ length: count }, () => ({})),
+  );
   const endsAt = (await ledger.serverTime()) + endsInMs;
   const ending = ledger.redis.pipeline();
   for (const id of ids) {
@@ -119,25 +156,47 @@ describe('the cascade', () => {
     await update(ledger, 'CLOSED');
     await carryThrough(ledger);
     const state = await assertInvariants(ledger);
-    expect([...state.holds.values()].map(({ st, rr, eb }) => [st, rr, eb])).toEqual(Array(3).fill(['RELEASED', 'tenant_closed', 'system']));
+    expect([...state.holds.values()].map(({ st, rr, eb }) => [st, rr, eb])).toEqual(
+      Array(3).fill(['RELEASED', 'tenant_closed', 'system']),
+    );
     expect(state.ttl.size).toBe(0);
     expect(await ledger.figures()).toBe('1000,0,0,1000,0,0,0');
     for (const budget of state.budgets.values()) {
       expect(budget).toMatchObject({ status: 'CLOSED', closed_at: expect.any(String) });
       expect(budget).not.toHaveProperty('cascade_released');
     }
-    expect(await ledger.redis.hmget(apiKeyKey(ledger.tag, 'key_a'), 'status', 'revoked_reason')).toEqual(['REVOKED', 'tenant_closed']);
+    expect(await ledger.redis.hmget(apiKeyKey(ledger.tag, 'key_a'), 'status', 'revoked_reason')).toEqual([
+      'REVOKED',
+      'tenant_closed',
+    ]);
     const cascade = state.events.slice(-6);
     expect(cascade.map(({ fields }) => fields['ty'])).toEqual([
-      'reservation.released_via_tenant_cascade', 'budget.closed_via_tenant_cascade',
-      'reservation.released_via_tenant_cascade', 'budget.closed_via_tenant_cascade',
-      'api_key.revoked_via_tenant_cascade', 'tenant.closed',
+      'reservation.released_via_tenant_cascade',
+      'budget.closed_via_tenant_cascade',
+      'reservation.released_via_tenant_cascade',
+      'budget.closed_via_tenant_cascade',
+      'api_key.revoked_via_tenant_cascade',
+      'tenant.closed',
     ]);
-    expect(new Set(cascade.map(({ fields }) => `${fields['co']} ${fields['rq']} ${fields['tr']} ${fields['ac']}`)).size).toBe(1);
-    expect(cascade[0]?.fields).toMatchObject({ ledger_id: 'ldg_root', released_amount: '60', unit: 'TOKENS', cascade_reason: 'tenant_closed' });
+    expect(
+      new Set(cascade.map(({ fields }) => `${fields['co']} ${fields['rq']} ${fields['tr']} ${fields['ac']}`))
+        .size,
+    ).toBe(1);
+    expect(cascade[0]?.fields).toMatchObject({
+      ledger_id: 'ldg_root',
+      released_amount: '60',
+      unit: 'TOKENS',
+      cascade_reason: 'tenant_closed',
+    });
     expect(cascade[2]?.fields).toMatchObject({ released_amount: '50', scope: ledger.scope({ agent: 'a' }) });
     expect(cascade[5]?.fields).toMatchObject({ previous_status: 'ACTIVE', new_status: 'CLOSED' });
-    expect(await auditOf(ledger)).toEqual(expect.arrayContaining(['updateTenant', 'budget.closed_via_tenant_cascade', 'api_key.revoked_via_tenant_cascade']));
+    expect(await auditOf(ledger)).toEqual(
+      expect.arrayContaining([
+        'updateTenant',
+        'budget.closed_via_tenant_cascade',
+        'api_key.revoked_via_tenant_cascade',
+      ]),
+    );
     expect(await ledger.redis.exists(closingKey(ledger.tag))).toBe(0);
   });
 
@@ -147,7 +206,10 @@ describe('the cascade', () => {
     await ledger.makeBudget({ scope: ledger.scope({}, other) });
     const survivor = await ledger.hold({ tenant: other, amount: 5 });
     await update(ledger, 'CLOSED');
-    const steps = await carryThrough(await furnished().then(async (twin) => (await update(twin, 'CLOSED'), twin)), 1);
+    const steps = await carryThrough(
+      await furnished().then(async (twin) => (await update(twin, 'CLOSED'), twin)),
+      1,
+    );
     for (let lived = 1; lived < steps; lived += 1) {
       let [phase, cursor] = ['holds', ''];
       for (let done = 0; done < lived && phase !== ''; done += 1) {
@@ -159,7 +221,9 @@ describe('the cascade', () => {
     await carryThrough(ledger, 1);
     const state = await assertInvariants(ledger);
     expect(ofType(state, 'budget.closed_via_tenant_cascade')).toHaveLength(2);
-    expect(ofType(state, 'reservation.released_via_tenant_cascade').map(({ fields }) => fields['released_amount'])).toEqual(['60', '50']);
+    expect(
+      ofType(state, 'reservation.released_via_tenant_cascade').map(({ fields }) => fields['released_amount']),
+    ).toEqual(['60', '50']);
     expect(ofType(state, 'api_key.revoked_via_tenant_cascade')).toHaveLength(1);
     expect(ofType(state, 'tenant.closed')).toHaveLength(1);
     expect(state.holds.get(survivor.id)).toMatchObject({ st: 'ACTIVE' });
@@ -246,7 +310,11 @@ describe('the cascade', () => {
     await carryThrough(ledger);
     expect(await ledger.redis.hexists(quarantineKey(ledger.tag), broken.id)).toBe(1);
     expect(await ledger.figures()).toBe('1000,0,0,1000,0,0,0');
-    expect(ofType(await readLedger(ledger), 'reservation.released_via_tenant_cascade')[0]?.fields['released_amount']).toBe('67');
+    expect(
+      ofType(await readLedger(ledger), 'reservation.released_via_tenant_cascade')[0]?.fields[
+        'released_amount'
+      ],
+    ).toBe('67');
   });
 
   test('names a record that cannot be trusted, and the others go on', async () => {
@@ -278,7 +346,9 @@ describe('the cascade', () => {
     await update(ledger, 'CLOSED');
     await carryThrough(ledger);
     const { events } = await assertInvariants(ledger);
-    expect(events.slice(told).map(({ fields }) => [fields['ty'], fields['prior_status']])).toEqual([['budget.closed_via_tenant_cascade', 'FROZEN']]);
+    expect(events.slice(told).map(({ fields }) => [fields['ty'], fields['prior_status']])).toEqual([
+      ['budget.closed_via_tenant_cascade', 'FROZEN'],
+    ]);
   });
 });
 
@@ -294,13 +364,19 @@ describe('the cascade beside others', () => {
     await Promise.all(connections().map((redis) => carryThrough(ledger.over(redis), 7)));
     const state = await assertInvariants(ledger);
     expect(ofType(state, 'tenant.closed')).toHaveLength(1);
-    expect(ofType(state, 'reservation.released_via_tenant_cascade').map(({ fields }) => fields['released_amount'])).toEqual(['120', '110']);
+    expect(
+      ofType(state, 'reservation.released_via_tenant_cascade').map(({ fields }) => fields['released_amount']),
+    ).toEqual(['120', '110']);
     expect(ofType(state, 'budget.closed_via_tenant_cascade')).toHaveLength(2);
   });
 
   test('and reserves, commits and a sweep leaves nothing held', async () => {
     const ledger = await furnished();
-    const [first, second, third] = connections().map((redis) => ledger.over(redis)) as [LedgerClient, LedgerClient, LedgerClient];
+    const [first, second, third] = connections().map((redis) => ledger.over(redis)) as [
+      LedgerClient,
+      LedgerClient,
+      LedgerClient,
+    ];
     const holds = await Promise.all(Array.from({ length: 20 }, () => ledger.hold({ amount: 1 })));
     for (const { id } of holds.slice(0, 5)) {
       await ledger.makeOverdue(id);
@@ -313,7 +389,10 @@ describe('the cascade beside others', () => {
     await Promise.all(work);
     const state = await assertInvariants(ledger);
     expect([...state.holds.values()].filter(({ st }) => st === 'ACTIVE')).toEqual([]);
-    expect([...state.budgets.values()].map(({ reserved, status }) => [reserved, status])).toEqual([['0', 'CLOSED'], ['0', 'CLOSED']]);
+    expect([...state.budgets.values()].map(({ reserved, status }) => [reserved, status])).toEqual([
+      ['0', 'CLOSED'],
+      ['0', 'CLOSED'],
+    ]);
   });
 });
 
@@ -347,8 +426,28 @@ describe('the closing of webhook subscriptions', () => {
     const { tag, tenant } = ledger;
     const key = webhookKey(tag, id);
     const reply = await ledger.scripts.run(
-      'create_webhook', [key, webhookIndexKey(tag, tenant), tenantKey(tag, tenant)],
-      [tenant, id, 'tenant.updated', '', 'createTenantWebhook', 'api_key', 'key_1', 'req_1', TRACE, 0, 'ur', 'https://a.example', 'se', 's', 'rp', '1', 'df', '1'],
+      'create_webhook',
+      [key, webhookIndexKey(tag, tenant), tenantKey(tag, tenant)],
+      [
+        tenant,
+        id,
+        'tenant.updated',
+        '',
+        'createTenantWebhook',
+        'api_key',
+        'key_1',
+        'req_1',
+        TRACE,
+        0,
+        'ur',
+        'https://a.example',
+        'se',
+        's',
+        'rp',
+        '1',
+        'df',
+        '1',
+      ],
     );
     expect(reply[0]).toBe('CREATED');
     return key;
@@ -357,7 +456,9 @@ describe('the closing of webhook subscriptions', () => {
   test('disables webhook subscriptions once, and goes on past one that cannot be read', async () => {
     const ledger = await newLedger();
     await ledger.makeTenant();
-    const keys = await Promise.all(['whsub_a', 'whsub_b', 'whsub_c', 'whsub_d'].map((id) => subscribed(ledger, id)));
+    const keys = await Promise.all(
+      ['whsub_a', 'whsub_b', 'whsub_c', 'whsub_d'].map((id) => subscribed(ledger, id)),
+    );
     await ledger.redis.hset(keys[1] as string, 'st', 'RESTING');
     await ledger.redis.hset(keys[2] as string, 'st', 'DISABLED');
     expect((await update(ledger, 'CLOSED'))[0]).toBe('CLOSING');
@@ -369,10 +470,19 @@ describe('the closing of webhook subscriptions', () => {
     await ledger.redis.hset(keys[1] as string, 'st', 'PAUSED');
     await carryThrough(ledger, 2);
     const state = await readLedger(ledger);
-    expect(ofType(state, 'webhook.disabled_via_tenant_cascade').map(({ fields }) => [fields['subscription_id'], fields['prior_status']])).toEqual([
-      ['whsub_a', 'ACTIVE'], ['whsub_d', 'ACTIVE'], ['whsub_b', 'PAUSED'],
+    expect(
+      ofType(state, 'webhook.disabled_via_tenant_cascade').map(({ fields }) => [
+        fields['subscription_id'],
+        fields['prior_status'],
+      ]),
+    ).toEqual([
+      ['whsub_a', 'ACTIVE'],
+      ['whsub_d', 'ACTIVE'],
+      ['whsub_b', 'PAUSED'],
     ]);
     expect(types(state).at(-1)).toBe('tenant.closed');
-    expect(await Promise.all(keys.map((key) => ledger.redis.hget(key, 'st')))).toEqual(Array(4).fill('DISABLED'));
+    expect(await Promise.all(keys.map((key) => ledger.redis.hget(key, 'st')))).toEqual(
+      Array(4).fill('DISABLED'),
+    );
   });
 });

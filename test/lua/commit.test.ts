@@ -24,11 +24,23 @@ describe('a commit within the estimate', () => {
     const before = await ledger.serverTime();
     const reply = await ledger.commit(id, 60, { metadata: '{"a":1}', by: 'key_2' });
     expect(reply).toEqual([
-      'COMMITTED', 'fresh', '60', '40', 'TOKENS', 'ALLOW_IF_AVAILABLE', '0', '0',
-      root, '940,0,60,1000,0,0,0', leaf, '40,0,60,100,0,0,0',
+      'COMMITTED',
+      'fresh',
+      '60',
+      '40',
+      'TOKENS',
+      'ALLOW_IF_AVAILABLE',
+      '0',
+      '0',
+      root,
+      '940,0,60,1000,0,0,0',
+      leaf,
+      '40,0,60,100,0,0,0',
     ]);
     const { holds, events, ttl } = await assertInvariants(ledger);
-    expect(events.filter((event) => !isCrossing(event)).map(({ fields }) => fields['ty'])).toEqual(['budget.exhausted']);
+    expect(events.filter((event) => !isCrossing(event)).map(({ fields }) => fields['ty'])).toEqual([
+      'budget.exhausted',
+    ]);
     expect(holds.get(id)).toMatchObject({ st: 'COMMITTED', ch: '60', cm: '{"a":1}', eb: 'key_2', am: '100' });
     expect(Number(holds.get(id)?.['fa'])).toBeGreaterThanOrEqual(before);
     expect(ttl.size).toBe(0);
@@ -38,7 +50,10 @@ describe('a commit within the estimate', () => {
   test('of exactly the estimate and of 0 are both fine', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
-    expect((await ledger.commit((await ledger.hold({ amount: 10 })).id, 10)).slice(2, 4)).toEqual(['10', '0']);
+    expect((await ledger.commit((await ledger.hold({ amount: 10 })).id, 10)).slice(2, 4)).toEqual([
+      '10',
+      '0',
+    ]);
     expect((await ledger.commit((await ledger.hold({ amount: 10 })).id, 0)).slice(2, 4)).toEqual(['0', '10']);
     expect(await ledger.figures()).toBe('990,0,10,1000,0,0,0');
     expect((await assertInvariants(ledger)).events).toEqual([]);
@@ -71,17 +86,27 @@ describe('a repeated commit', () => {
 
   test('finds its scopes for as long as it is remembered, though the audit retention is shorter', async () => {
     const ledger = await newLedger();
-    const [root, leaf] = [await ledger.makeBudget(), await ledger.makeBudget({ scope: ledger.scope({ agent: 'bot' }) })];
+    const [root, leaf] = [
+      await ledger.makeBudget(),
+      await ledger.makeBudget({ scope: ledger.scope({ agent: 'bot' }) }),
+    ];
     const { id } = await ledger.hold({ amount: 10, subject: { agent: 'bot' } });
     const idempotencyTtlMs = 2 * RETENTION_MS;
     const first = await ledger.commit(id, 7, { key: 'c', idempotencyTtlMs });
     expect(first.slice(-4).filter((_, index) => index % 2 === 0)).toEqual([root, leaf]);
-    const [record, replay] = [ledger.reservationKeyOf(id), idempotencyKey.commit(ledger.tag, ledger.tenant, id, 'c')];
+    const [record, replay] = [
+      ledger.reservationKeyOf(id),
+      idempotencyKey.commit(ledger.tag, ledger.tenant, id, 'c'),
+    ];
     // Both end at the same instant, so that the record is there whenever the replay is.
     expect(await ledger.redis.pexpiretime(record)).toBe(await ledger.redis.pexpiretime(replay));
     expect((await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]))[2]).toBe('1');
     expect(await ledger.redis.pexpiretime(record)).toBe(await ledger.redis.pexpiretime(replay));
-    expect(await ledger.commit(id, 7, { key: 'c', idempotencyTtlMs })).toEqual(['COMMITTED', 'replay', ...first.slice(2)]);
+    expect(await ledger.commit(id, 7, { key: 'c', idempotencyTtlMs })).toEqual([
+      'COMMITTED',
+      'replay',
+      ...first.slice(2),
+    ]);
   });
 
   test('with another key is refused as finalized', async () => {
@@ -117,8 +142,14 @@ describe('a commit that is refused leaves every byte as it was', () => {
     expect(await refused(ledger, id, 11, { unit: 'CREDITS' })).toEqual(['TENANT_CLOSED']);
     expect(await refused(ledger, done.id, 11, { unit: 'CREDITS' })).toEqual(['TENANT_CLOSED']);
     await ledger.makeTenant({ status: 'SUSPENDED' });
-    expect(await refused(ledger, done.id, 11, { unit: 'CREDITS' })).toEqual(['RESERVATION_FINALIZED', 'RELEASED']);
-    expect((await refused(ledger, id, 11, { unit: 'CREDITS' })).slice(0, 2)).toEqual(['UNIT_MISMATCH', 'TOKENS']);
+    expect(await refused(ledger, done.id, 11, { unit: 'CREDITS' })).toEqual([
+      'RESERVATION_FINALIZED',
+      'RELEASED',
+    ]);
+    expect((await refused(ledger, id, 11, { unit: 'CREDITS' })).slice(0, 2)).toEqual([
+      'UNIT_MISMATCH',
+      'TOKENS',
+    ]);
     expect(await refused(ledger, id, 11)).toEqual(['BUDGET_FROZEN', leaf]);
     await ledger.makeBudget({ scope: leaf, reserved: 10, status: 'CLOSED' });
     expect(await refused(ledger, id, 1)).toEqual(['BUDGET_CLOSED', leaf]);
@@ -140,8 +171,19 @@ describe('a commit that is refused leaves every byte as it was', () => {
 
   test('when its record cannot be trusted: it is put into quarantine, once, and charges nothing', async () => {
     const corruptions = [
-      ['am', 'much'], ['am', '-1'], ['am', '9223372036854775808'], ['bm', '11'], ['bm', '0'], ['bm', 'x'], ['ex', 'soon'],
-      ['ex', 'nan'], ['ex', 'inf'], ['ex', '0x10'], ['gr', '-5'], ['st', 'ASLEEP'], ['op', 'MAYBE'],
+      ['am', 'much'],
+      ['am', '-1'],
+      ['am', '9223372036854775808'],
+      ['bm', '11'],
+      ['bm', '0'],
+      ['bm', 'x'],
+      ['ex', 'soon'],
+      ['ex', 'nan'],
+      ['ex', 'inf'],
+      ['ex', '0x10'],
+      ['gr', '-5'],
+      ['st', 'ASLEEP'],
+      ['op', 'MAYBE'],
     ] as const;
     for (const [field, value] of corruptions) {
       const ledger = await newLedger();
@@ -151,7 +193,12 @@ describe('a commit that is refused leaves every byte as it was', () => {
       const figures = await ledger.figures();
       expect((await ledger.commit(id, 11))[0]).toBe('QUARANTINED');
       const before = await snapshot(ledger);
-      expect(await ledger.commit(id, 11)).toEqual(['QUARANTINED', expect.any(String), ledger.tenant, 'again']);
+      expect(await ledger.commit(id, 11)).toEqual([
+        'QUARANTINED',
+        expect.any(String),
+        ledger.tenant,
+        'again',
+      ]);
       expect(await snapshot(ledger)).toEqual(before);
       expect(await ledger.figures()).toBe(figures);
     }
@@ -175,7 +222,12 @@ describe('expiry on access', () => {
     const { id } = await ledger.hold({ amount: 100 });
     const deadline = await ledger.makeOverdue(id);
     const [word, ...rest] = await ledger.commit(id, 60);
-    expect([word, ...rest.slice(0, 3)]).toEqual(['RESERVATION_EXPIRED', 'now', ledger.tenant, String(deadline)]);
+    expect([word, ...rest.slice(0, 3)]).toEqual([
+      'RESERVATION_EXPIRED',
+      'now',
+      ledger.tenant,
+      String(deadline),
+    ]);
     expect(await ledger.figures()).toBe('1000,0,0,1000,0,0,0');
     const { events } = await assertInvariants(ledger);
     expect(events).toHaveLength(1);

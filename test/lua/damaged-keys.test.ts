@@ -51,11 +51,14 @@ test('a cleanup index that is no sorted set fails the quarantine of a damaged ho
 });
 
 describe('an event log that is no stream', () => {
-  test.each(['reserve', 'commit'])('fails a %s that has something to tell before anything is written', async (name) => {
-    const [ledger, id] = await ledgerWithHold();
-    await ledger.redis.set(eventLogKey(ledger.tag), 'broken');
-    await failsWithoutATrace(ledger, () => (OPERATIONS[name] as (typeof OPERATIONS)[string])(ledger, id));
-  });
+  test.each(['reserve', 'commit'])(
+    'fails a %s that has something to tell before anything is written',
+    async (name) => {
+      const [ledger, id] = await ledgerWithHold();
+      await ledger.redis.set(eventLogKey(ledger.tag), 'broken');
+      await failsWithoutATrace(ledger, () => (OPERATIONS[name] as (typeof OPERATIONS)[string])(ledger, id));
+    },
+  );
 
   test('fails an expiry, and the quarantine of a damaged hold, before anything is written', async () => {
     const [ledger, id] = await ledgerWithHold();

@@ -25,7 +25,11 @@ describe('the last millisecond of the grace still settles, the next one does not
     await assertInvariants(early.ledger);
     const late = await held();
     expect(await act(clockAt(late.ledger, late.deadline + 1), late.hold.id)).toEqual([
-      'RESERVATION_EXPIRED', 'now', late.ledger.tenant, String(late.deadline), String(late.deadline + 1),
+      'RESERVATION_EXPIRED',
+      'now',
+      late.ledger.tenant,
+      String(late.deadline),
+      String(late.deadline + 1),
     ]);
     await assertInvariants(late.ledger);
   });
@@ -36,7 +40,10 @@ test('the last millisecond of the lease can be extended, the next one cannot, an
   expect(await clockAt(ledger, hold.expiresAt + 1).extend(hold.id, 1000)).toEqual(['RESERVATION_EXPIRED']);
   expect(await clockAt(ledger, deadline).extend(hold.id, 1000)).toEqual(['RESERVATION_EXPIRED']);
   expect(await clockAt(ledger, hold.expiresAt).extend(hold.id, 1000)).toEqual([
-    'ACTIVE', 'fresh', String(hold.expiresAt + 1000), '1000',
+    'ACTIVE',
+    'fresh',
+    String(hold.expiresAt + 1000),
+    '1000',
   ]);
   const { events } = await assertInvariants(ledger);
   expect(events).toEqual([]);
@@ -47,7 +54,11 @@ test('a reserve reclaims what is past its deadline, not what is on it', async ()
   const all = { amount: 1000, key: 'all' };
   expect((await clockAt(ledger, deadline).reserve(all))[0]).toBe('BUDGET_EXCEEDED');
   expect(await clockAt(ledger, deadline + 1).reserve(all)).toEqual([
-    'RECLAIMED', String(deadline + 1), 'EXPIRED', ledger.tenant, String(deadline),
+    'RECLAIMED',
+    String(deadline + 1),
+    'EXPIRED',
+    ledger.tenant,
+    String(deadline),
   ]);
   expect((await clockAt(ledger, deadline + 1).reserve(all)).slice(0, 2)).toEqual(['ALLOW', 'fresh']);
   expect((await assertInvariants(ledger)).holds.get(hold.id)?.['st']).toBe('EXPIRED');
@@ -60,14 +71,33 @@ test('a lease is counted from the instant of the reserve, and a replay counts wh
   const options = { key: 'a', ttlMs: 1000, graceMs: 0 };
   const reply = await clockAt(ledger, now).reserve(options);
   expect(reply.slice(3, 5)).toEqual([String(now + 1000), '1000']);
-  for (const [later, left] of [[1, '999'], [999, '1'], [1000, '0'], [5000, '0']] as const) {
+  for (const [later, left] of [
+    [1, '999'],
+    [999, '1'],
+    [1000, '0'],
+    [5000, '0'],
+  ] as const) {
     expect((await clockAt(ledger, now + later).reserve(options)).slice(0, 5)).toEqual([
-      'ALLOW', 'replay', reply[2], String(now + 1000), left,
+      'ALLOW',
+      'replay',
+      reply[2],
+      String(now + 1000),
+      left,
     ]);
   }
   const id = reply[2] as string;
   await clockAt(ledger, now).extend(id, 500, { key: 'x' });
-  for (const [later, left] of [[500, '1000'], [1499, '1'], [1500, '0'], [9000, '0']] as const) {
-    expect(await clockAt(ledger, now + later).extend(id, 500, { key: 'x' })).toEqual(['ACTIVE', 'replay', String(now + 1500), left]);
+  for (const [later, left] of [
+    [500, '1000'],
+    [1499, '1'],
+    [1500, '0'],
+    [9000, '0'],
+  ] as const) {
+    expect(await clockAt(ledger, now + later).extend(id, 500, { key: 'x' })).toEqual([
+      'ACTIVE',
+      'replay',
+      String(now + 1500),
+      left,
+    ]);
   }
 });

@@ -9,7 +9,9 @@ const newLedger = useLedger();
 const AGENT = { agent: 'bot' };
 
 async function denials(ledger: LedgerClient): Promise<Readonly<Record<string, string>>[]> {
-  return (await assertInvariants(ledger)).events.map(({ fields }) => fields).filter((fields) => fields['ty'] === 'reservation.denied');
+  return (await assertInvariants(ledger)).events
+    .map(({ fields }) => fields)
+    .filter((fields) => fields['ty'] === 'reservation.denied');
 }
 
 describe('a decision', () => {
@@ -32,9 +34,17 @@ describe('a decision', () => {
     await ledger.makeTenant();
     const root = await ledger.makeBudget();
     await makePolicy(ledger, root, { sets: { caps: '%7B%22max_tokens%22%3A5%7D' } });
-    expect(await decide(ledger, { key: 'k' })).toEqual(['ALLOW_WITH_CAPS', 'fresh', '%7B%22max_tokens%22%3A5%7D']);
+    expect(await decide(ledger, { key: 'k' })).toEqual([
+      'ALLOW_WITH_CAPS',
+      'fresh',
+      '%7B%22max_tokens%22%3A5%7D',
+    ]);
     expect(await decide(ledger, { amount: 1001 })).toEqual(['DENY', 'fresh', 'BUDGET_EXCEEDED']);
-    expect(await decide(ledger, { key: 'k' })).toEqual(['ALLOW_WITH_CAPS', 'replay', '%7B%22max_tokens%22%3A5%7D']);
+    expect(await decide(ledger, { key: 'k' })).toEqual([
+      'ALLOW_WITH_CAPS',
+      'replay',
+      '%7B%22max_tokens%22%3A5%7D',
+    ]);
   });
 
   test('is DENY, told once, for whatever a reserve would be refused for, in the same precedence', async () => {
@@ -62,11 +72,21 @@ describe('a decision', () => {
     expect(await asked()).toBe('BUDGET_EXCEEDED');
     const told = await denials(ledger);
     expect(told.map((fields) => [fields['reason_code'], fields['sc'], fields['remaining']])).toEqual([
-      ['TENANT_CLOSED', leaf, undefined], ['BUDGET_NOT_FOUND', leaf, undefined], ['BUDGET_FROZEN', leaf, '3'],
-      ['BUDGET_CLOSED', leaf, '3'], ['OVERDRAFT_LIMIT_EXCEEDED', root, '5'], ['DEBT_OUTSTANDING', leaf, '3'],
+      ['TENANT_CLOSED', leaf, undefined],
+      ['BUDGET_NOT_FOUND', leaf, undefined],
+      ['BUDGET_FROZEN', leaf, '3'],
+      ['BUDGET_CLOSED', leaf, '3'],
+      ['OVERDRAFT_LIMIT_EXCEEDED', root, '5'],
+      ['DEBT_OUTSTANDING', leaf, '3'],
       ['BUDGET_EXCEEDED', root, '5'],
     ]);
-    expect(told[6]).toMatchObject({ unit: 'TOKENS', requested_amount: '10', ak: 'llm', rq: 'req_decide', ki: 'key_1' });
+    expect(told[6]).toMatchObject({
+      unit: 'TOKENS',
+      requested_amount: '10',
+      ak: 'llm',
+      rq: 'req_decide',
+      ki: 'key_1',
+    });
   });
 
   test('replays as it was, DENY too, and neither evaluates nor tells again', async () => {
@@ -92,7 +112,12 @@ describe('a decision', () => {
     const scope = await ledger.makeBudget({ unit: 'CREDITS' });
     await ledger.makeBudget({ unit: 'RISK_POINTS' });
     const before = await snapshot(ledger);
-    expect(await decide(ledger, { subject: AGENT })).toEqual(['UNIT_MISMATCH', scope, 'CREDITS', 'RISK_POINTS']);
+    expect(await decide(ledger, { subject: AGENT })).toEqual([
+      'UNIT_MISMATCH',
+      scope,
+      'CREDITS',
+      'RISK_POINTS',
+    ]);
     expect(await snapshot(ledger)).toEqual(before);
     await ledger.makeTenant({ status: 'SUSPENDED' });
     expect(await decide(ledger)).toEqual(['TENANT_SUSPENDED']);
@@ -125,6 +150,10 @@ describe('a decision', () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: '9223372036854775806' });
     expect(await decide(ledger, { amount: '9223372036854775806' })).toEqual(['ALLOW', 'fresh']);
-    expect(await decide(ledger, { amount: '9223372036854775807' })).toEqual(['DENY', 'fresh', 'BUDGET_EXCEEDED']);
+    expect(await decide(ledger, { amount: '9223372036854775807' })).toEqual([
+      'DENY',
+      'fresh',
+      'BUDGET_EXCEEDED',
+    ]);
   });
 });

@@ -1,6 +1,16 @@
 import { describe, expect, test } from '@jest/globals';
 import {
-  deliveryIndexKey, deliveryKey, dispatchLeaseKey, eventLogKey, laneKey, lanesKey, outcomesKey, retryingKey, webhookKey, webhookRevisionKey, type Reply,
+  deliveryIndexKey,
+  deliveryKey,
+  dispatchLeaseKey,
+  eventLogKey,
+  laneKey,
+  lanesKey,
+  outcomesKey,
+  retryingKey,
+  webhookKey,
+  webhookRevisionKey,
+  type Reply,
 } from '../../src/redis/index.js';
 import { TRACE, randomText, type LedgerClient } from '../support/ledger-client.js';
 import { commandsOf } from '../support/script-commands.js';
@@ -33,7 +43,11 @@ class Dispatch {
 
   page({ token = 'mine', take = 0, after = '>', limit = 10 }): Promise<Reply> {
     const { scripts, tag } = this.ledger;
-    return scripts.run('dispatch_page', [dispatchLeaseKey(tag), eventLogKey(tag)], [token, LEASE_MS, take, after, limit]);
+    return scripts.run(
+      'dispatch_page',
+      [dispatchLeaseKey(tag), eventLogKey(tag)],
+      [token, LEASE_MS, take, after, limit],
+    );
   }
 
   skip(upTo = '', entriesAdded = '', token = 'mine'): Promise<Reply> {
@@ -43,22 +57,56 @@ class Dispatch {
 
   queue(entryIds: string[], token = 'mine'): Promise<Reply> {
     const { scripts, tag, tenant } = this.ledger;
-    const deliveries = entryIds.flatMap((entryId) => [entryId, this.subscription, tenant, 'reservation.denied', TRACE]);
-    return scripts.run('queue_deliveries', [dispatchLeaseKey(tag), eventLogKey(tag)], [token, RETENTION_MS, entryIds.length, ...entryIds, ...deliveries]);
+    const deliveries = entryIds.flatMap((entryId) => [
+      entryId,
+      this.subscription,
+      tenant,
+      'reservation.denied',
+      TRACE,
+    ]);
+    return scripts.run(
+      'queue_deliveries',
+      [dispatchLeaseKey(tag), eventLogKey(tag)],
+      [token, RETENTION_MS, entryIds.length, ...entryIds, ...deliveries],
+    );
   }
 
-  settle(entryId: string, outcome: 'SUCCESS' | 'RETRYING' | 'FAILED', { attempted = 1, status = '200', announce = 0, retryInMs = 0 } = {}): Promise<Reply> {
+  settle(
+    entryId: string,
+    outcome: 'SUCCESS' | 'RETRYING' | 'FAILED',
+    { attempted = 1, status = '200', announce = 0, retryInMs = 0 } = {},
+  ): Promise<Reply> {
     const { scripts, tag } = this.ledger;
     const ref = this.ref(entryId);
-    return scripts.run('settle_delivery', [deliveryKey(tag, ref)], [
-      ref, this.lane, outcome, attempted, 12, status, outcome === 'SUCCESS' ? '' : 'went wrong', retryInMs, announce, 'http_5xx', this.subscription, `dlv_${entryId}`,
-      `evt_${entryId}`, TRACE,
-    ]);
+    return scripts.run(
+      'settle_delivery',
+      [deliveryKey(tag, ref)],
+      [
+        ref,
+        this.lane,
+        outcome,
+        attempted,
+        12,
+        status,
+        outcome === 'SUCCESS' ? '' : 'went wrong',
+        retryInMs,
+        announce,
+        'http_5xx',
+        this.subscription,
+        `dlv_${entryId}`,
+        `evt_${entryId}`,
+        TRACE,
+      ],
+    );
   }
 
   record(outcome: 'success' | 'failure' | 'triggered', deliveryId = ''): Promise<Reply> {
     const { scripts, tag } = this.ledger;
-    return scripts.run('record_delivery_outcome', [webhookKey(tag, this.subscription)], [this.subscription, outcome, deliveryId, TRACE]);
+    return scripts.run(
+      'record_delivery_outcome',
+      [webhookKey(tag, this.subscription)],
+      [this.subscription, outcome, deliveryId, TRACE],
+    );
   }
 
   ref(entryId: string): string {
@@ -75,8 +123,13 @@ class Dispatch {
 
   async told(type: string): Promise<Record<string, string>[]> {
     const entries = await this.ledger.redis.xrange(eventLogKey(this.ledger.tag), '-', '+');
-    const events = entries.map(([, flat]) => Object.fromEntries(flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1]]] : []))) as Record<string, string>);
-    return events.filter(({ ty, ...rest }) => ty === type && (rest['subscription_id'] === this.subscription));
+    const events = entries.map(
+      ([, flat]) =>
+        Object.fromEntries(
+          flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1]]] : [])),
+        ) as Record<string, string>,
+    );
+    return events.filter(({ ty, ...rest }) => ty === type && rest['subscription_id'] === this.subscription);
   }
 }
 
@@ -85,9 +138,28 @@ describe('dispatch_page', () => {
     const dispatch = await Dispatch.make();
     const { redis, tag } = dispatch.ledger;
     const [first, second] = [await dispatch.append(), await dispatch.append()];
-    expect((await dispatch.page({})).slice(10)).toEqual([first, '3', 'ty', 'reservation.denied', 'tn', dispatch.ledger.tenant, 'ac', 'system', second, '3', 'ty', 'reservation.denied', 'tn', dispatch.ledger.tenant, 'ac', 'system']);
+    expect((await dispatch.page({})).slice(10)).toEqual([
+      first,
+      '3',
+      'ty',
+      'reservation.denied',
+      'tn',
+      dispatch.ledger.tenant,
+      'ac',
+      'system',
+      second,
+      '3',
+      'ty',
+      'reservation.denied',
+      'tn',
+      dispatch.ledger.tenant,
+      'ac',
+      'system',
+    ]);
     expect((await dispatch.page({})).slice(10)).toEqual([]);
-    expect((await dispatch.page({ after: '0' })).filter((text) => text === first || text === second)).toEqual([first, second]);
+    expect((await dispatch.page({ after: '0' })).filter((text) => text === first || text === second)).toEqual(
+      [first, second],
+    );
     expect((await dispatch.page({ after: first }))[10]).toBe(second);
     await redis.del(dispatchLeaseKey(tag));
     expect((await dispatch.page({}))[0]).toBe('FREE');
@@ -100,7 +172,16 @@ describe('dispatch_page', () => {
     const dispatch = await Dispatch.make();
     const entryId = await dispatch.append();
     const [ms] = entryId.split('-');
-    expect((await dispatch.page({ take: 1, limit: 0 })).slice(2)).toEqual(['renewed', '1', ms, '0', '0', '0', '0-0', '0']);
+    expect((await dispatch.page({ take: 1, limit: 0 })).slice(2)).toEqual([
+      'renewed',
+      '1',
+      ms,
+      '0',
+      '0',
+      '0',
+      '0-0',
+      '0',
+    ]);
     await dispatch.page({});
     const [lag, oldestMs, , , , lastRead] = (await dispatch.page({ take: 1, limit: 0 })).slice(3);
     expect([lag, oldestMs, lastRead]).toEqual(['1', ms, entryId]);
@@ -138,7 +219,9 @@ describe('skip_events', () => {
     await dispatch.page({});
     expect((await dispatch.skip(upTo, entriesAdded))[0]).toBe('SKIPPED');
     expect((await dispatch.page({})).slice(10)).toEqual([]);
-    expect((await dispatch.page({ after: '0' })).filter((text) => text === first || text === second)).toEqual([first, second]);
+    expect((await dispatch.page({ after: '0' })).filter((text) => text === first || text === second)).toEqual(
+      [first, second],
+    );
   });
 
   test('moves nothing where somebody has subscribed, nor for who has not the lease', async () => {
@@ -165,11 +248,21 @@ describe('queue_deliveries', () => {
     const before = await redis.hgetall(deliveryKey(tag, dispatch.ref(entryIds[0] as string)));
     expect((await dispatch.queue(entryIds))[2]).toBe('00');
     expect(await dispatch.waiting()).toEqual(entryIds.map((entryId) => dispatch.ref(entryId)));
-    expect(before).toEqual({ st: 'PENDING', at: '0', ca: expect.stringMatching(/^\d{13}$/), ty: 'reservation.denied', tr: TRACE });
+    expect(before).toEqual({
+      st: 'PENDING',
+      at: '0',
+      ca: expect.stringMatching(/^\d{13}$/),
+      ty: 'reservation.denied',
+      tr: TRACE,
+    });
     expect(await dispatch.delivery(entryIds[0] as string)).toEqual(before);
-    expect(await redis.zrange(deliveryIndexKey(tag, dispatch.subscription), '0', '-1')).toEqual(entryIds.map((entryId) => dispatch.ref(entryId)));
+    expect(await redis.zrange(deliveryIndexKey(tag, dispatch.subscription), '0', '-1')).toEqual(
+      entryIds.map((entryId) => dispatch.ref(entryId)),
+    );
     expect(await redis.smembers(lanesKey(tag))).toContain(dispatch.lane);
-    expect(await redis.pttl(deliveryKey(tag, dispatch.ref(entryIds[0] as string)))).toBeGreaterThan(RETENTION_MS - 60_000);
+    expect(await redis.pttl(deliveryKey(tag, dispatch.ref(entryIds[0] as string)))).toBeGreaterThan(
+      RETENTION_MS - 60_000,
+    );
     expect((await dispatch.page({ after: '0' })).slice(10)).toEqual([]);
   });
 
@@ -180,16 +273,33 @@ describe('queue_deliveries', () => {
     const entryId = await dispatch.append();
     await dispatch.page({});
     const portion = (acknowledged: string[], subscription: string): Promise<Reply> =>
-      scripts.run('queue_deliveries', [dispatchLeaseKey(tag), eventLogKey(tag)], [
-        'mine', RETENTION_MS, acknowledged.length, ...acknowledged, entryId, subscription, tenant, 'reservation.denied', TRACE,
-      ]);
+      scripts.run(
+        'queue_deliveries',
+        [dispatchLeaseKey(tag), eventLogKey(tag)],
+        [
+          'mine',
+          RETENTION_MS,
+          acknowledged.length,
+          ...acknowledged,
+          entryId,
+          subscription,
+          tenant,
+          'reservation.denied',
+          TRACE,
+        ],
+      );
     expect((await portion([], 'whsub_first'))[2]).toBe('1');
     expect((await dispatch.page({ after: '0' }))[10]).toBe(entryId);
     // Read again after a crash: the first portion makes nothing twice.
     expect((await portion([], 'whsub_first'))[2]).toBe('0');
     expect((await portion([entryId], 'whsub_second'))[2]).toBe('1');
     expect((await dispatch.page({ after: '0' })).slice(10)).toEqual([]);
-    expect(await redis.exists(deliveryKey(tag, `${entryId}:whsub_first`), deliveryKey(tag, `${entryId}:whsub_second`))).toBe(2);
+    expect(
+      await redis.exists(
+        deliveryKey(tag, `${entryId}:whsub_first`),
+        deliveryKey(tag, `${entryId}:whsub_second`),
+      ),
+    ).toBe(2);
   });
 
   test('changes nothing for who does not have the lease', async () => {
@@ -222,8 +332,20 @@ describe('settle_delivery', () => {
     await dispatch.queue([entryId, next]);
     const [word, nowMs, attempts, left] = await dispatch.settle(entryId, 'SUCCESS');
     expect([word, attempts, left]).toEqual(['SETTLED', '1', '1']);
-    expect(await dispatch.delivery(entryId)).toMatchObject({ st: 'SUCCESS', at: '1', rs: '200', rt: '12', co: nowMs, fa: String(Number(nowMs) - 12) });
-    expect(await dispatch.settle(entryId, 'FAILED', { announce: 1 })).toEqual(['ENDED', expect.any(String), 'SUCCESS', '1']);
+    expect(await dispatch.delivery(entryId)).toMatchObject({
+      st: 'SUCCESS',
+      at: '1',
+      rs: '200',
+      rt: '12',
+      co: nowMs,
+      fa: String(Number(nowMs) - 12),
+    });
+    expect(await dispatch.settle(entryId, 'FAILED', { announce: 1 })).toEqual([
+      'ENDED',
+      expect.any(String),
+      'SUCCESS',
+      '1',
+    ]);
     expect(await dispatch.told('system.webhook_delivery_failed')).toEqual([]);
     expect((await dispatch.settle(next, 'SUCCESS'))[3]).toBe('0');
     expect(await redis.smembers(lanesKey(tag))).not.toContain(dispatch.lane);
@@ -235,7 +357,12 @@ describe('settle_delivery', () => {
     const entryId = await dispatch.append();
     await dispatch.queue([entryId]);
     const [, first] = await dispatch.settle(entryId, 'RETRYING', { status: '500', retryInMs: 1000 });
-    expect(await dispatch.delivery(entryId)).toMatchObject({ st: 'RETRYING', at: '1', nr: String(Number(first) + 1000), em: 'went wrong' });
+    expect(await dispatch.delivery(entryId)).toMatchObject({
+      st: 'RETRYING',
+      at: '1',
+      nr: String(Number(first) + 1000),
+      em: 'went wrong',
+    });
     expect(await redis.zscore(retryingKey(tag), dispatch.ref(entryId))).toBe(String(Number(first) + 1000));
     expect(await dispatch.waiting()).toEqual([]);
     await dispatch.settle(entryId, 'FAILED', { status: '503', announce: 1 });
@@ -245,7 +372,15 @@ describe('settle_delivery', () => {
     expect(await redis.zscore(retryingKey(tag), dispatch.ref(entryId))).toBeNull();
     expect(await redis.zscore(outcomesKey(tag), dispatch.ref(entryId))).not.toBeNull();
     expect(await dispatch.told('system.webhook_delivery_failed')).toEqual([
-      expect.objectContaining({ tn: '__system__', ac: 'system', tr: TRACE, delivery_id: `dlv_${entryId}`, event_id: `evt_${entryId}`, attempts: '2', severity: 'warning' }),
+      expect.objectContaining({
+        tn: '__system__',
+        ac: 'system',
+        tr: TRACE,
+        delivery_id: `dlv_${entryId}`,
+        event_id: `evt_${entryId}`,
+        attempts: '2',
+        severity: 'warning',
+      }),
     ]);
   });
 
@@ -275,7 +410,11 @@ describe('settle_delivery', () => {
     const entryId = await dispatch.append();
     await dispatch.queue([entryId]);
     await redis.del(deliveryKey(tag, dispatch.ref(entryId)));
-    expect(await dispatch.settle(entryId, 'FAILED', { announce: 1 })).toEqual(['GONE', expect.any(String), '0']);
+    expect(await dispatch.settle(entryId, 'FAILED', { announce: 1 })).toEqual([
+      'GONE',
+      expect.any(String),
+      '0',
+    ]);
     expect(await dispatch.delivery(entryId)).toEqual({});
     expect(await dispatch.told('system.webhook_delivery_failed')).toEqual([]);
   });
@@ -285,7 +424,14 @@ describe('record_delivery_outcome', () => {
   async function subscribed(limit: number): Promise<Dispatch> {
     const dispatch = await Dispatch.make();
     const { redis, tag, tenant } = dispatch.ledger;
-    await redis.hset(webhookKey(tag, dispatch.subscription), { tn: tenant, st: 'ACTIVE', df: limit, ur: 'https://example.com', et: 'reservation.denied', ec: '' });
+    await redis.hset(webhookKey(tag, dispatch.subscription), {
+      tn: tenant,
+      st: 'ACTIVE',
+      df: limit,
+      ur: 'https://example.com',
+      et: 'reservation.denied',
+      ec: '',
+    });
     return dispatch;
   }
 
@@ -299,17 +445,29 @@ describe('record_delivery_outcome', () => {
     expect(await dispatch.record('failure', 'dlv_2')).toEqual(['RECORDED', '1']);
     const revision = await redis.get(webhookRevisionKey(tag));
     expect(await dispatch.record('failure', 'dlv_3')).toEqual(['DISABLED', tenant]);
-    expect(await redis.hmget(key, 'st', 'cf', 'ld', 'ur')).toEqual(['DISABLED', '2', 'dlv_3', 'https://example.com']);
+    expect(await redis.hmget(key, 'st', 'cf', 'ld', 'ur')).toEqual([
+      'DISABLED',
+      '2',
+      'dlv_3',
+      'https://example.com',
+    ]);
     expect(await redis.get(webhookRevisionKey(tag))).not.toBe(revision);
     expect(await dispatch.record('failure', 'dlv_4')).toEqual(['RECORDED', '3']);
     expect(await dispatch.told('webhook.disabled')).toEqual([
-      expect.objectContaining({ tn: tenant, previous_status: 'ACTIVE', new_status: 'DISABLED', co: `webhook_auto_disable:${dispatch.subscription}:dlv_3` }),
+      expect.objectContaining({
+        tn: tenant,
+        previous_status: 'ACTIVE',
+        new_status: 'DISABLED',
+        co: `webhook_auto_disable:${dispatch.subscription}:dlv_3`,
+      }),
     ]);
   });
 
   test('makes no record for a subscription that is gone', async () => {
     const dispatch = await Dispatch.make();
     expect(await dispatch.record('success')).toEqual(['GONE']);
-    expect(await dispatch.ledger.redis.exists(webhookKey(dispatch.ledger.tag, dispatch.subscription))).toBe(0);
+    expect(await dispatch.ledger.redis.exists(webhookKey(dispatch.ledger.tag, dispatch.subscription))).toBe(
+      0,
+    );
   });
 });

@@ -10,18 +10,43 @@ async function queueOne(ledger: LedgerClient, subscription: string): Promise<Rep
   const { redis, scripts, tag, tenant } = ledger;
   const [lease, log] = [dispatchLeaseKey(tag), eventLogKey(tag)];
   await redis.set(lease, 'mine');
-  const entryId = (await redis.xadd(log, '*', 'ty', 'reservation.denied', 'tn', tenant, 'ac', 'system')) as string;
-  return scripts.run('queue_deliveries', [lease, log], ['mine', RETENTION_MS, 1, entryId, entryId, subscription, tenant, 'reservation.denied', TRACE]);
+  const entryId = (await redis.xadd(
+    log,
+    '*',
+    'ty',
+    'reservation.denied',
+    'tn',
+    tenant,
+    'ac',
+    'system',
+  )) as string;
+  return scripts.run(
+    'queue_deliveries',
+    [lease, log],
+    ['mine', RETENTION_MS, 1, entryId, entryId, subscription, tenant, 'reservation.denied', TRACE],
+  );
 }
 
 async function replayOne(ledger: LedgerClient, subscription: string): Promise<Reply> {
   const { redis, scripts, tag, tenant } = ledger;
   const log = eventLogKey(tag);
-  const entryId = (await redis.xadd(log, '*', 'ty', 'reservation.denied', 'tn', tenant, 'ac', 'system')) as string;
+  const entryId = (await redis.xadd(
+    log,
+    '*',
+    'ty',
+    'reservation.denied',
+    'tn',
+    tenant,
+    'ac',
+    'system',
+  )) as string;
   return scripts.run('replay_events', [log], [subscription, 'rpl_1', RETENTION_MS, entryId]);
 }
 
-test.each([['delivery', queueOne, 3], ['replay', replayOne, 1]])(
+test.each([
+  ['delivery', queueOne, 3],
+  ['replay', replayOne, 1],
+])(
   'a %s forgets index entries that outlived their records, a bounded number of the oldest at a time, tells how many, and keeps the others',
   async (_what, add, told) => {
     const ledger = await newLedger();
@@ -30,7 +55,10 @@ test.each([['delivery', queueOne, 3], ['replay', replayOne, 1]])(
     const index = deliveryIndexKey(tag, subscription);
     const [seconds] = await redis.time();
     const nowMs = Number(seconds) * 1000;
-    const old = Array.from({ length: 15 }, (_, number) => [nowMs - RETENTION_MS - 100_000 + number, `gone-${number}`]);
+    const old = Array.from({ length: 15 }, (_, number) => [
+      nowMs - RETENTION_MS - 100_000 + number,
+      `gone-${number}`,
+    ]);
     await redis.zadd(index, ...old.flat(), nowMs - RETENTION_MS + 60_000, 'kept');
     const first = await add(ledger, subscription);
     expect([first[0], first[told]]).toEqual(['QUEUED', '10']);

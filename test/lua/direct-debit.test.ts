@@ -41,22 +41,53 @@ async function refusedBy({ ledger, charge }: World, policy: string, amount: numb
 }
 
 describe('a debit that every scope can pay', () => {
-  test.each(['', 'REJECT', 'ALLOW_IF_AVAILABLE', 'ALLOW_WITH_OVERDRAFT'])('is charged in full everywhere under the policy %p', async (policy) => {
-    const { ledger, root, leaf, charge } = await world({ allocated: 100 }, { allocated: 60 });
-    expect(await charge(policy, 60, { id: 'evn_1' })).toEqual([
-      'APPLIED', 'fresh', 'evn_1', '60', policy || 'ALLOW_IF_AVAILABLE', '0', root, '40,0,60,100,0,0,0', leaf, '0,0,60,60,0,0,0',
-    ]);
-    expect(await eventsOf(ledger)).toEqual([`budget.exhausted ${leaf}`, `custom.direct_debit.applied ${leaf}`]);
-  });
+  test.each(['', 'REJECT', 'ALLOW_IF_AVAILABLE', 'ALLOW_WITH_OVERDRAFT'])(
+    'is charged in full everywhere under the policy %p',
+    async (policy) => {
+      const { ledger, root, leaf, charge } = await world({ allocated: 100 }, { allocated: 60 });
+      expect(await charge(policy, 60, { id: 'evn_1' })).toEqual([
+        'APPLIED',
+        'fresh',
+        'evn_1',
+        '60',
+        policy || 'ALLOW_IF_AVAILABLE',
+        '0',
+        root,
+        '40,0,60,100,0,0,0',
+        leaf,
+        '0,0,60,60,0,0,0',
+      ]);
+      expect(await eventsOf(ledger)).toEqual([
+        `budget.exhausted ${leaf}`,
+        `custom.direct_debit.applied ${leaf}`,
+      ]);
+    },
+  );
 
   test('leaves its whole record in the event log', async () => {
     const { ledger, leaf, charge } = await world();
-    await charge('REJECT', 7, { id: 'evn_1', fields: { ag: 'bot', md: '{"recovered_reservation_id":"rsv_1"}' } });
+    await charge('REJECT', 7, {
+      id: 'evn_1',
+      fields: { ag: 'bot', md: '{"recovered_reservation_id":"rsv_1"}' },
+    });
     const { events } = await assertInvariants(ledger);
     expect(events[0]?.fields).toEqual({
-      ty: 'custom.direct_debit.applied', tn: ledger.tenant, sc: leaf, ac: 'api_key', ki: 'key_1', rq: 'req_debit',
-      tr: '4bf92f3577b34da6a3ce929d0e0e4736-01', event_id: 'evn_1', unit: 'TOKENS', actual_amount: '7', charged: '7',
-      overage_policy: 'REJECT', debt_incurred: '0', ag: 'bot', ak: 'llm', md: '{"recovered_reservation_id":"rsv_1"}',
+      ty: 'custom.direct_debit.applied',
+      tn: ledger.tenant,
+      sc: leaf,
+      ac: 'api_key',
+      ki: 'key_1',
+      rq: 'req_debit',
+      tr: '4bf92f3577b34da6a3ce929d0e0e4736-01',
+      event_id: 'evn_1',
+      unit: 'TOKENS',
+      actual_amount: '7',
+      charged: '7',
+      overage_policy: 'REJECT',
+      debt_incurred: '0',
+      ag: 'bot',
+      ak: 'llm',
+      md: '{"recovered_reservation_id":"rsv_1"}',
     });
   });
 
@@ -86,31 +117,63 @@ describe('a debit that some scope cannot pay', () => {
   test('ALLOW_IF_AVAILABLE: is capped to the smallest headroom everywhere, and marks only the scope that is short', async () => {
     const { ledger, root, leaf, charge } = await world({ allocated: 100 }, { allocated: 20 });
     expect((await charge('ALLOW_IF_AVAILABLE', 50)).slice(3)).toEqual([
-      '20', 'ALLOW_IF_AVAILABLE', '0', root, '80,0,20,100,0,0,0', leaf, '0,0,20,20,0,0,1',
+      '20',
+      'ALLOW_IF_AVAILABLE',
+      '0',
+      root,
+      '80,0,20,100,0,0,0',
+      leaf,
+      '0,0,20,20,0,0,1',
     ]);
     expect(await eventsOf(ledger)).toEqual([
-      `budget.over_limit_entered ${leaf}`, `budget.exhausted ${leaf}`, `custom.direct_debit.applied ${leaf}`,
+      `budget.over_limit_entered ${leaf}`,
+      `budget.exhausted ${leaf}`,
+      `custom.direct_debit.applied ${leaf}`,
     ]);
     expect((await charge('ALLOW_IF_AVAILABLE', 50)).slice(3, 6)).toEqual(['0', 'ALLOW_IF_AVAILABLE', '0']);
-    expect(await ledger.reserve({ subject: AGENT, amount: 0 })).toEqual(['OVERDRAFT_LIMIT_EXCEEDED', leaf, '0']);
+    expect(await ledger.reserve({ subject: AGENT, amount: 0 })).toEqual([
+      'OVERDRAFT_LIMIT_EXCEEDED',
+      leaf,
+      '0',
+    ]);
     await assertInvariants(ledger);
   });
 
   test('ALLOW_IF_AVAILABLE: charges nothing where a scope is below zero, and makes no debt', async () => {
-    const { ledger, root, leaf, charge } = await world({ allocated: 100 }, { allocated: 10, debt: 30, overdraftLimit: 100 });
+    const { ledger, root, leaf, charge } = await world(
+      { allocated: 100 },
+      { allocated: 10, debt: 30, overdraftLimit: 100 },
+    );
     expect((await charge('ALLOW_IF_AVAILABLE', 50)).slice(3)).toEqual([
-      '0', 'ALLOW_IF_AVAILABLE', '0', root, '100,0,0,100,0,0,0', leaf, '-20,0,0,10,30,100,1',
+      '0',
+      'ALLOW_IF_AVAILABLE',
+      '0',
+      root,
+      '100,0,0,100,0,0,0',
+      leaf,
+      '-20,0,0,10,30,100,1',
     ]);
     await assertInvariants(ledger);
   });
 
   test('ALLOW_WITH_OVERDRAFT: the funded part is spent, the rest is debt at each scope that lacks it', async () => {
-    const { ledger, root, leaf, charge } = await world({ allocated: 40, overdraftLimit: 100 }, { allocated: 20, overdraftLimit: 30 });
+    const { ledger, root, leaf, charge } = await world(
+      { allocated: 40, overdraftLimit: 100 },
+      { allocated: 20, overdraftLimit: 30 },
+    );
     expect((await charge('ALLOW_WITH_OVERDRAFT', 50)).slice(3)).toEqual([
-      '50', 'ALLOW_WITH_OVERDRAFT', '40', root, '-10,0,40,40,10,100,0', leaf, '-30,0,20,20,30,30,0',
+      '50',
+      'ALLOW_WITH_OVERDRAFT',
+      '40',
+      root,
+      '-10,0,40,40,10,100,0',
+      leaf,
+      '-30,0,20,20,30,30,0',
     ]);
     const { events } = await assertInvariants(ledger);
-    const debts = events.filter(({ fields }) => fields['ty'] === 'budget.debt_incurred').map(({ fields }) => fields);
+    const debts = events
+      .filter(({ fields }) => fields['ty'] === 'budget.debt_incurred')
+      .map(({ fields }) => fields);
     expect(debts).toMatchObject([
       { sc: root, debt_incurred: '10', total_debt: '10', overage_policy: 'ALLOW_WITH_OVERDRAFT' },
       { sc: leaf, debt_incurred: '30', total_debt: '30', overdraft_limit: '30' },
@@ -126,15 +189,24 @@ describe('a debit that some scope cannot pay', () => {
   });
 
   test('ALLOW_WITH_OVERDRAFT: a scope without an overdraft limit caps the charge and is marked', async () => {
-    const { ledger, root, leaf, charge } = await world({ allocated: 10, overdraftLimit: 100 }, { allocated: 20 });
+    const { ledger, root, leaf, charge } = await world(
+      { allocated: 10, overdraftLimit: 100 },
+      { allocated: 20 },
+    );
     expect((await charge('ALLOW_WITH_OVERDRAFT', 50)).slice(3)).toEqual([
-      '20', 'ALLOW_WITH_OVERDRAFT', '10', root, '-10,0,10,10,10,100,0', leaf, '0,0,20,20,0,0,1',
+      '20',
+      'ALLOW_WITH_OVERDRAFT',
+      '10',
+      root,
+      '-10,0,10,10,10,100,0',
+      leaf,
+      '0,0,20,20,0,0,1',
     ]);
     await assertInvariants(ledger);
   });
 });
 
-test('the policy is the request\'s, else the governing policy\'s, the deepest budget\'s, the tenant\'s, the default', async () => {
+test("the policy is the request's, else the governing policy's, the deepest budget's, the tenant's, the default", async () => {
   const { ledger, root, leaf, charge } = await world({ allocated: 1000 }, { allocated: 1000 });
   const policy = async (asked = ''): Promise<string | undefined> => (await charge(asked, 1))[4];
   expect(await policy()).toBe('ALLOW_IF_AVAILABLE');
@@ -149,11 +221,17 @@ test('the policy is the request\'s, else the governing policy\'s, the deepest bu
 });
 
 test('the debt event names the policy that applied, though the request named none', async () => {
-  const { ledger, charge } = await world({ allocated: 5, overdraftLimit: 50 }, { allocated: 5, overdraftLimit: 50 });
+  const { ledger, charge } = await world(
+    { allocated: 5, overdraftLimit: 50 },
+    { allocated: 5, overdraftLimit: 50 },
+  );
   await ledger.makeTenant({ default_commit_overage_policy: 'ALLOW_WITH_OVERDRAFT' });
   await charge('', 10);
   const { events } = await assertInvariants(ledger);
-  expect(events[0]?.fields).toMatchObject({ ty: 'budget.debt_incurred', overage_policy: 'ALLOW_WITH_OVERDRAFT' });
+  expect(events[0]?.fields).toMatchObject({
+    ty: 'budget.debt_incurred',
+    overage_policy: 'ALLOW_WITH_OVERDRAFT',
+  });
 });
 
 describe('a repeated debit', () => {
@@ -232,22 +310,43 @@ describe('a debit is refused and leaves every byte as it was', () => {
 });
 
 describe('a dead hold', () => {
-  test.each(['REJECT', 'ALLOW_IF_AVAILABLE', 'ALLOW_WITH_OVERDRAFT'])('is reclaimed before a debit runs short because of it: %s', async (policy) => {
-    const ledger = await newLedger();
-    const scope = await ledger.makeBudget({ allocated: 100, overdraftLimit: 100 });
-    await ledger.makeOverdue((await ledger.hold({ amount: 90 })).id);
-    expect((await debit(ledger, { amount: 100, policy, key: 'k' }))[0]).toBe('RECLAIMED');
-    expect((await debitToTheEnd(ledger, { amount: 100, policy, key: 'k' })).slice(3)).toEqual(['100', policy, '0', scope, '0,0,100,100,0,100,0']);
-    await assertInvariants(ledger);
-  });
+  test.each(['REJECT', 'ALLOW_IF_AVAILABLE', 'ALLOW_WITH_OVERDRAFT'])(
+    'is reclaimed before a debit runs short because of it: %s',
+    async (policy) => {
+      const ledger = await newLedger();
+      const scope = await ledger.makeBudget({ allocated: 100, overdraftLimit: 100 });
+      await ledger.makeOverdue((await ledger.hold({ amount: 90 })).id);
+      expect((await debit(ledger, { amount: 100, policy, key: 'k' }))[0]).toBe('RECLAIMED');
+      expect((await debitToTheEnd(ledger, { amount: 100, policy, key: 'k' })).slice(3)).toEqual([
+        '100',
+        policy,
+        '0',
+        scope,
+        '0,0,100,100,0,100,0',
+      ]);
+      await assertInvariants(ledger);
+    },
+  );
 });
 
 test('a debit is exact at both ends of int64', async () => {
   const ledger = await newLedger();
   const scope = await ledger.makeBudget({ allocated: MAX, overdraftLimit: MAX });
-  expect((await debit(ledger, { amount: '9007199254740993' })).slice(6)).toEqual([scope, `9214364837600034814,0,9007199254740993,${MAX},0,${MAX},0`]);
-  expect((await debit(ledger, { amount: '9214364837600034814' })).slice(6)).toEqual([scope, `0,0,${MAX},${MAX},0,${MAX},0`]);
-  expect((await debit(ledger, { amount: MAX, policy: 'ALLOW_WITH_OVERDRAFT' })).slice(6)).toEqual([scope, `-${MAX},0,${MAX},${MAX},${MAX},${MAX},0`]);
-  expect(await debit(ledger, { amount: 1, policy: 'ALLOW_WITH_OVERDRAFT' })).toEqual(['OVERDRAFT_LIMIT_EXCEEDED', scope]);
+  expect((await debit(ledger, { amount: '9007199254740993' })).slice(6)).toEqual([
+    scope,
+    `9214364837600034814,0,9007199254740993,${MAX},0,${MAX},0`,
+  ]);
+  expect((await debit(ledger, { amount: '9214364837600034814' })).slice(6)).toEqual([
+    scope,
+    `0,0,${MAX},${MAX},0,${MAX},0`,
+  ]);
+  expect((await debit(ledger, { amount: MAX, policy: 'ALLOW_WITH_OVERDRAFT' })).slice(6)).toEqual([
+    scope,
+    `-${MAX},0,${MAX},${MAX},${MAX},${MAX},0`,
+  ]);
+  expect(await debit(ledger, { amount: 1, policy: 'ALLOW_WITH_OVERDRAFT' })).toEqual([
+    'OVERDRAFT_LIMIT_EXCEEDED',
+    scope,
+  ]);
   await assertInvariants(ledger);
 });

@@ -23,14 +23,17 @@ async function untouched(ledger: LedgerClient, id: string): Promise<string[]> {
 }
 
 describe('only ACTIVE holds expire', () => {
-  test.each(['COMMITTED', 'RELEASED'])('a %s one in the index is taken out of it, and no budget is touched', async (state) => {
-    const { ledger, hold } = await heldLedger();
-    await (state === 'COMMITTED' ? ledger.commit(hold.id, 60) : ledger.release(hold.id));
-    const before = await snapshot(ledger);
-    await ledger.redis.zadd(ttlIndexKey(ledger.tag), 1, hold.id);
-    expect(await ledger.expire(hold.id)).toEqual(['SKIP', state]);
-    expect(await snapshot(ledger)).toEqual(before);
-  });
+  test.each(['COMMITTED', 'RELEASED'])(
+    'a %s one in the index is taken out of it, and no budget is touched',
+    async (state) => {
+      const { ledger, hold } = await heldLedger();
+      await (state === 'COMMITTED' ? ledger.commit(hold.id, 60) : ledger.release(hold.id));
+      const before = await snapshot(ledger);
+      await ledger.redis.zadd(ttlIndexKey(ledger.tag), 1, hold.id);
+      expect(await ledger.expire(hold.id)).toEqual(['SKIP', state]);
+      expect(await snapshot(ledger)).toEqual(before);
+    },
+  );
 });
 
 describe('the reserved budget', () => {
@@ -50,11 +53,27 @@ describe('the reserved budget', () => {
     expect(await ledger.figures(leaf)).toBe('493,7,0,500,0,0,0');
     const { holds, events } = await assertInvariants(ledger);
     expect(events).toHaveLength(1);
-    expect(holds.get(id)).toMatchObject({ st: 'EXPIRED', fa: now, eb: 'system', ev: events[0]?.id, am: '100', xc: '1' });
+    expect(holds.get(id)).toMatchObject({
+      st: 'EXPIRED',
+      fa: now,
+      eb: 'system',
+      ev: events[0]?.id,
+      am: '100',
+      xc: '1',
+    });
     expect(events[0]?.fields).toEqual({
-      ty: 'reservation.expired', tn: ledger.tenant, sc: leaf, ac: 'system', tr: TRACE, reservation_id: id, unit: 'TOKENS',
-      estimated_amount: '100', created_at: holds.get(id)?.['ca'], expired_at: now,
-      ttl_ms: expect.stringMatching(/^\d+$/), extensions_used: '1',
+      ty: 'reservation.expired',
+      tn: ledger.tenant,
+      sc: leaf,
+      ac: 'system',
+      tr: TRACE,
+      reservation_id: id,
+      unit: 'TOKENS',
+      estimated_amount: '100',
+      created_at: holds.get(id)?.['ca'],
+      expired_at: now,
+      ttl_ms: expect.stringMatching(/^\d+$/),
+      extensions_used: '1',
     });
     const lifetime = await ledger.redis.pttl(reservationKey(ledger.tag, id));
     expect(lifetime).toBeGreaterThan(RETENTION_MS - 60_000);
@@ -66,7 +85,11 @@ describe('the reserved budget', () => {
     await ledger.makeBudget({ allocated: '9223372036854775807' });
     const { id } = await ledger.hold({ amount: '9223372036854775807' });
     await ledger.makeBudget({
-      allocated: '9223372036854775807', reserved: '9223372036854775807', debt: 3, isOverLimit: true, status: 'FROZEN',
+      allocated: '9223372036854775807',
+      reserved: '9223372036854775807',
+      debt: 3,
+      isOverLimit: true,
+      status: 'FROZEN',
     });
     await ledger.makeOverdue(id);
     expect((await ledger.expire(id))[0]).toBe('EXPIRED');
@@ -89,11 +112,18 @@ describe('the grace is honoured', () => {
     const deadline = hold.expiresAt + 5000;
     const before = await snapshot(ledger);
     for (const now of [hold.expiresAt - 1, hold.expiresAt, hold.expiresAt + 1, deadline - 1, deadline]) {
-      expect(await clockAt(ledger, now).expire(hold.id)).toEqual(['SKIP', 'in_grace_period', String(deadline)]);
+      expect(await clockAt(ledger, now).expire(hold.id)).toEqual([
+        'SKIP',
+        'in_grace_period',
+        String(deadline),
+      ]);
     }
     expect(await snapshot(ledger)).toEqual(before);
     expect(await clockAt(ledger, deadline + 1).expire(hold.id)).toEqual([
-      'EXPIRED', ledger.tenant, String(deadline), String(deadline + 1),
+      'EXPIRED',
+      ledger.tenant,
+      String(deadline),
+      String(deadline + 1),
     ]);
     await assertInvariants(ledger);
   });
@@ -141,7 +171,10 @@ describe('the clock', () => {
     const { ledger, hold } = await heldLedger();
     const expireWith = (bogus: string): Promise<string[]> =>
       ledger.scripts.run('expire', [reservationKey(ledger.tag, hold.id)], [
-        hold.id, RETENTION_MS, TRACE, bogus,
+        hold.id,
+        RETENTION_MS,
+        TRACE,
+        bogus,
       ] as unknown as [string, number, string]);
     expect((await expireWith('99999999999999')).slice(0, 2)).toEqual(['SKIP', 'in_grace_period']);
     await ledger.makeOverdue(hold.id);
@@ -150,15 +183,24 @@ describe('the clock', () => {
 });
 
 describe('a hold that cannot be settled is quarantined: out of the index, its state and the budgets as they were', () => {
-  const record = (field: string, value?: string) => (ledger: LedgerClient, id: string): Promise<unknown> =>
-    damageHold(ledger.redis, reservationKey(ledger.tag, id), field, value);
+  const record =
+    (field: string, value?: string) =>
+    (ledger: LedgerClient, id: string): Promise<unknown> =>
+      damageHold(ledger.redis, reservationKey(ledger.tag, id), field, value);
   const without = (field: string) => record(field);
-  const budget = (field: string, value: string) => (ledger: LedgerClient): Promise<unknown> =>
-    ledger.redis.hset(ledger.budgetKeyOf(), field, value);
+  const budget =
+    (field: string, value: string) =>
+    (ledger: LedgerClient): Promise<unknown> =>
+      ledger.redis.hset(ledger.budgetKeyOf(), field, value);
 
   const cases: [string, string, (ledger: LedgerClient, id: string) => Promise<unknown>][] = [
     ...['soon', 'nan', 'inf', '-inf', '0x10', '-5', '1.5', '1e3', ''].map(
-      (value) => ['INVALID_EXPIRY', `an expiry of '${value}'`, record('ex', value)] as [string, string, ReturnType<typeof record>],
+      (value) =>
+        ['INVALID_EXPIRY', `an expiry of '${value}'`, record('ex', value)] as [
+          string,
+          string,
+          ReturnType<typeof record>,
+        ],
     ),
     ['INVALID_EXPIRY', 'no expiry', without('ex')],
     ['INVALID_EXPIRY', 'a grace of -100', record('gr', '-100')],
@@ -168,10 +210,14 @@ describe('a hold that cannot be settled is quarantined: out of the index, its st
     ['INVALID_ESTIMATE', 'no amount', without('am')],
     ['INVALID_ESTIMATE', 'no unit', without('un')],
     ['MISSING_SCOPES', 'no scopes', without('bm')],
-    ['MISSING_SCOPES', 'neither scopes nor amount', async (ledger, id) => {
-      await without('bm')(ledger, id);
-      await without('am')(ledger, id);
-    }],
+    [
+      'MISSING_SCOPES',
+      'neither scopes nor amount',
+      async (ledger, id) => {
+        await without('bm')(ledger, id);
+        await without('am')(ledger, id);
+      },
+    ],
     ['MALFORMED_SCOPES', 'more scopes than its subject has', record('bm', '11')],
     ['MALFORMED_SCOPES', 'scopes that are none', record('bm', '0')],
     ['MALFORMED_SCOPES', 'scopes in letters', record('bm', 'x')],
@@ -181,10 +227,14 @@ describe('a hold that cannot be settled is quarantined: out of the index, its st
     ['INVALID_BUDGET', 'a budget with a figure that is no number', budget('reserved', 'x')],
     ['INVALID_BUDGET', 'a budget that holds less than it', budget('reserved', '99')],
     ['INVALID_BUDGET', 'a budget that the refund would overflow', budget('remaining', '9223372036854775807')],
-    ['INVALID_BUDGET', 'a budget of another type', async (ledger) => {
-      await ledger.redis.del(ledger.budgetKeyOf());
-      await ledger.redis.set(ledger.budgetKeyOf(), 'x');
-    }],
+    [
+      'INVALID_BUDGET',
+      'a budget of another type',
+      async (ledger) => {
+        await ledger.redis.del(ledger.budgetKeyOf());
+        await ledger.redis.set(ledger.budgetKeyOf(), 'x');
+      },
+    ],
   ];
   test.each(cases)('%s: %s', async (reason, _, corrupt) => {
     const { ledger, hold } = await heldLedger();
@@ -201,8 +251,15 @@ describe('a hold that cannot be settled is quarantined: out of the index, its st
     expect(after.holds.get(hold.id)).toMatchObject({ qr: reason, qa: expect.stringMatching(/^\d{13}$/) });
     expect((await ledger.record(hold.id))['st']).toBe(state);
     expect(after.events.map(({ fields }) => fields)).toEqual([
-      { ty: 'custom.reservation.quarantined', tn: tenant, ac: 'system', tr: TRACE,
-        reservation_id: hold.id, reason, quarantined_at: expect.stringMatching(/^\d{13}$/) },
+      {
+        ty: 'custom.reservation.quarantined',
+        tn: tenant,
+        ac: 'system',
+        tr: TRACE,
+        reservation_id: hold.id,
+        reason,
+        quarantined_at: expect.stringMatching(/^\d{13}$/),
+      },
     ]);
     expect(await untouched(ledger, hold.id)).toEqual(['QUARANTINED', reason, tenant]);
   });

@@ -22,7 +22,10 @@ type Policy = 'AUTO_RELEASE' | 'GRACE_ONLY' | 'MANUAL_CLEANUP';
 type When = 'in the lease' | 'at its end' | 'in the grace' | 'at its very end' | 'after the grace';
 const POLICIES: readonly Policy[] = ['AUTO_RELEASE', 'GRACE_ONLY', 'MANUAL_CLEANUP'];
 
-async function heldUnder(policy: Policy | undefined, options = {}): Promise<{ ledger: LedgerClient; hold: Hold }> {
+async function heldUnder(
+  policy: Policy | undefined,
+  options = {},
+): Promise<{ ledger: LedgerClient; hold: Hold }> {
   const ledger = await newLedger();
   await ledger.makeBudget();
   await ledger.makeTenant(policy === undefined ? {} : { reservation_expiry_policy: policy });
@@ -30,15 +33,39 @@ async function heldUnder(policy: Policy | undefined, options = {}): Promise<{ le
 }
 
 function at({ expiresAt }: Hold, when: When): number {
-  const offsets = { 'in the lease': -1, 'at its end': 0, 'in the grace': 1, 'at its very end': GRACE_MS, 'after the grace': GRACE_MS + 1 };
+  const offsets = {
+    'in the lease': -1,
+    'at its end': 0,
+    'in the grace': 1,
+    'at its very end': GRACE_MS,
+    'after the grace': GRACE_MS + 1,
+  };
   return expiresAt + offsets[when];
 }
 
 const HELD = '900,100,0,1000,0,0,0';
 const RETURNED = '1000,0,0,1000,0,0,0';
-const WHENS: readonly When[] = ['in the lease', 'at its end', 'in the grace', 'at its very end', 'after the grace'];
+const WHENS: readonly When[] = [
+  'in the lease',
+  'at its end',
+  'in the grace',
+  'at its very end',
+  'after the grace',
+];
 
-type Operation = 'commit' | 'release' | 'extend' | 'get' | 'list' | 'inspect' | 'expire' | 'sweep' | 'cleanup' | 'denial' | 'quarantine retry' | 'close';
+type Operation =
+  | 'commit'
+  | 'release'
+  | 'extend'
+  | 'get'
+  | 'list'
+  | 'inspect'
+  | 'expire'
+  | 'sweep'
+  | 'cleanup'
+  | 'denial'
+  | 'quarantine retry'
+  | 'close';
 
 /** The closing of the tenant from its first step to its last. */
 async function close(ledger: LedgerClient): Promise<string[]> {
@@ -46,7 +73,11 @@ async function close(ledger: LedgerClient): Promise<string[]> {
   await ledger.redis.hset(closingKey(ledger.tag), ledger.tenant, 'admin||req|trace|ACTIVE');
   let [reply, phase, cursor]: [string[], string, string] = [[], 'holds', ''];
   while (reply[0] !== 'DONE') {
-    reply = await ledger.scripts.run('close_tenant', [tenantKey(ledger.tag, ledger.tenant)], [ledger.tenant, phase, cursor, 10, RETENTION_MS, 'channel']);
+    reply = await ledger.scripts.run(
+      'close_tenant',
+      [tenantKey(ledger.tag, ledger.tenant)],
+      [ledger.tenant, phase, cursor, 10, RETENTION_MS, 'channel'],
+    );
     [, phase = '', cursor = ''] = reply;
   }
   return reply;
@@ -64,18 +95,32 @@ const OPERATIONS: Record<Operation, (ledger: LedgerClient, id: string) => Promis
   close,
   list: async (ledger) => {
     const index = reservationIndexKey(ledger.tag, ledger.tenant);
-    const reply = await ledger.scripts.run('list_reservations', [index], [ledger.tenant, 'desc', '-inf', '+inf', '', '', 10, 10, RETENTION_MS, 'req_list', TRACE]);
+    const reply = await ledger.scripts.run(
+      'list_reservations',
+      [index],
+      [ledger.tenant, 'desc', '-inf', '+inf', '', '', 10, 10, RETENTION_MS, 'req_list', TRACE],
+    );
     // A row starts with the id, and the state comes next.
     return [reply[reply.findIndex((part) => part.startsWith('rsv_')) + 1] as string];
   },
   inspect: async (ledger, id) => {
-    const reply = await ledger.scripts.run('inspect_reservation', [ledger.reservationKeyOf(id)], [id, RETENTION_MS, 'req_inspect', TRACE]);
+    const reply = await ledger.scripts.run(
+      'inspect_reservation',
+      [ledger.reservationKeyOf(id)],
+      [id, RETENTION_MS, 'req_inspect', TRACE],
+    );
     return [reply[reply.lastIndexOf('st') + 1] as string];
   },
   'quarantine retry': async (ledger, id) => {
     await ledger.redis.hset(quarantineKey(ledger.tag), id, 'INVALID_ESTIMATE 1');
     await ledger.redis.zrem(await ledger.deadlineIndexKey(id), id);
-    return (await ledger.scripts.run('decide_quarantined', [ledger.reservationKeyOf(id)], [id, 'retry', '', RETENTION_MS, 'req_decide', TRACE])).slice(2);
+    return (
+      await ledger.scripts.run(
+        'decide_quarantined',
+        [ledger.reservationKeyOf(id)],
+        [id, 'retry', '', RETENTION_MS, 'req_decide', TRACE],
+      )
+    ).slice(2);
   },
 };
 
@@ -127,22 +172,34 @@ const rows: [Operation, Policy | 'any', When, string, string, string][] = [
 ];
 
 describe('each expiry policy at each instant', () => {
-  const cases = rows.flatMap(([operation, policy, ...row]) => (policy === 'any' ? POLICIES : [policy]).map((one) => [operation, one, ...row] as const));
-  test.each(cases)('%s under %s, %s: %s, and the reservation is %s (%s)', async (operation, policy, when, answer, state, figures) => {
-    const { ledger, hold } = await heldUnder(policy);
-    const reply = await OPERATIONS[operation](clockAt(ledger, at(hold, when)), hold.id);
-    expect(reply.join(' ').startsWith(answer)).toBe(true);
-    expect(reply.length > 0).toBe(answer !== '');
-    expect((await ledger.record(hold.id))['st']).toBe(state);
-    expect((await ledger.figures()).split(',').slice(0, 2).join()).toBe(figures);
-    const { events } = await assertInvariants(ledger);
-    expect(events.filter(({ fields }) => fields['ty'] === 'reservation.expired')).toHaveLength(state === 'EXPIRED' ? 1 : 0);
-  });
+  const cases = rows.flatMap(([operation, policy, ...row]) =>
+    (policy === 'any' ? POLICIES : [policy]).map((one) => [operation, one, ...row] as const),
+  );
+  test.each(cases)(
+    '%s under %s, %s: %s, and the reservation is %s (%s)',
+    async (operation, policy, when, answer, state, figures) => {
+      const { ledger, hold } = await heldUnder(policy);
+      const reply = await OPERATIONS[operation](clockAt(ledger, at(hold, when)), hold.id);
+      expect(reply.join(' ').startsWith(answer)).toBe(true);
+      expect(reply.length > 0).toBe(answer !== '');
+      expect((await ledger.record(hold.id))['st']).toBe(state);
+      expect((await ledger.figures()).split(',').slice(0, 2).join()).toBe(figures);
+      const { events } = await assertInvariants(ledger);
+      expect(events.filter(({ fields }) => fields['ty'] === 'reservation.expired')).toHaveLength(
+        state === 'EXPIRED' ? 1 : 0,
+      );
+    },
+  );
 });
 
 describe('the policy', () => {
   test('costs a record nothing where it is AUTO_RELEASE, and a letter where it is not; the record stays compact', async () => {
-    for (const [policy, letter] of [[undefined, undefined], ['AUTO_RELEASE', undefined], ['GRACE_ONLY', 'g'], ['MANUAL_CLEANUP', 'm']] as const) {
+    for (const [policy, letter] of [
+      [undefined, undefined],
+      ['AUTO_RELEASE', undefined],
+      ['GRACE_ONLY', 'g'],
+      ['MANUAL_CLEANUP', 'm'],
+    ] as const) {
       const { ledger, hold } = await heldUnder(policy);
       expect((await ledger.record(hold.id))['xp']).toBe(letter);
       expect(await ledger.redis.object('ENCODING', reservationKey(ledger.tag, hold.id))).toBe('listpack');
@@ -187,9 +244,15 @@ describe('the policy', () => {
 describe('a hold under MANUAL_CLEANUP', () => {
   test('never stands in the index of the sweeper, however it is extended, and leaves its own index when it ends', async () => {
     const { ledger, hold } = await heldUnder('MANUAL_CLEANUP');
-    expect([await ledger.ttlScore(hold.id), await ledger.cleanupScore(hold.id)]).toEqual([null, String(hold.expiresAt + GRACE_MS)]);
+    expect([await ledger.ttlScore(hold.id), await ledger.cleanupScore(hold.id)]).toEqual([
+      null,
+      String(hold.expiresAt + GRACE_MS),
+    ]);
     const [, , expiresAt] = await ledger.extend(hold.id, 60_000);
-    expect([await ledger.ttlScore(hold.id), await ledger.cleanupScore(hold.id)]).toEqual([null, String(Number(expiresAt) + GRACE_MS)]);
+    expect([await ledger.ttlScore(hold.id), await ledger.cleanupScore(hold.id)]).toEqual([
+      null,
+      String(Number(expiresAt) + GRACE_MS),
+    ]);
     await ledger.commit(hold.id, 1);
     expect(await ledger.cleanupScore(hold.id)).toBeNull();
     await assertInvariants(ledger);
@@ -220,12 +283,18 @@ describe('a hold under MANUAL_CLEANUP', () => {
     const deadline = String(await ledger.makeOverdue(hold.id));
     await ledger.redis.zrem(cleanupIndexKey(ledger.tag), hold.id);
     await ledger.redis.zadd(ttlIndexKey(ledger.tag), deadline, hold.id);
-    expect(await ledger.reserve({ amount: 950 })).toEqual(['RECLAIMED', expect.any(String), 'SKIP', 'awaiting_cleanup', deadline]);
+    expect(await ledger.reserve({ amount: 950 })).toEqual([
+      'RECLAIMED',
+      expect.any(String),
+      'SKIP',
+      'awaiting_cleanup',
+      deadline,
+    ]);
     expect((await ledger.reserve({ amount: 950 }))[0]).toBe('BUDGET_EXCEEDED');
     await assertInvariants(ledger);
   });
 
-  test('that is the sweeper\'s after an edit leaves both indexes when its tenant is closed', async () => {
+  test("that is the sweeper's after an edit leaves both indexes when its tenant is closed", async () => {
     const { ledger, hold } = await heldUnder('MANUAL_CLEANUP');
     await ledger.makeOverdue(hold.id);
     await ledger.redis.hdel(reservationKey(ledger.tag, hold.id), 'xp');
@@ -238,11 +307,20 @@ describe('a hold under MANUAL_CLEANUP', () => {
     const { ledger, hold } = await heldUnder('MANUAL_CLEANUP');
     const deadline = String(await ledger.makeOverdue(hold.id));
     await ledger.redis.hset(reservationKey(ledger.tag, hold.id), 'am', 'many');
-    expect((await ledger.cleanup()).slice(5)).toEqual([hold.id, 'QUARANTINED', 'INVALID_ESTIMATE', ledger.tenant]);
+    expect((await ledger.cleanup()).slice(5)).toEqual([
+      hold.id,
+      'QUARANTINED',
+      'INVALID_ESTIMATE',
+      ledger.tenant,
+    ]);
     expect([await ledger.ttlScore(hold.id), await ledger.cleanupScore(hold.id)]).toEqual([null, null]);
     await ledger.redis.hset(reservationKey(ledger.tag, hold.id), 'am', '100');
     const decide = (action: string): Promise<string[]> =>
-      ledger.scripts.run('decide_quarantined', [reservationKey(ledger.tag, hold.id)], [hold.id, action, '', 1000, 'req_1', 'trace']);
+      ledger.scripts.run(
+        'decide_quarantined',
+        [reservationKey(ledger.tag, hold.id)],
+        [hold.id, action, '', 1000, 'req_1', 'trace'],
+      );
     expect((await decide('retry')).slice(2)).toEqual(['SKIP', 'awaiting_cleanup', deadline]);
     expect(await ledger.redis.hlen(quarantineKey(ledger.tag))).toBe(0);
     expect(await ledger.record(hold.id)).not.toHaveProperty('qr');
@@ -269,12 +347,36 @@ describe('a cleanup', () => {
     const [, now] = await ledger.cleanup({ reason: 'INC-7' });
     expect((await ledger.cleanup()).slice(2)).toEqual(['', '', '0']);
     const { events, holds } = await assertInvariants(ledger);
-    expect(events.map(({ fields }) => fields)).toEqual(ids.map((id) =>
-      expect.objectContaining({ ty: 'reservation.expired', reservation_id: id, ac: 'admin', rq: 'req_cleanup', expired_at: now })));
-    expect(holds.get(ids[0] as string)).toMatchObject({ st: 'EXPIRED', eb: 'admin', fa: now, ev: events[0]?.id });
+    expect(events.map(({ fields }) => fields)).toEqual(
+      ids.map((id) =>
+        expect.objectContaining({
+          ty: 'reservation.expired',
+          reservation_id: id,
+          ac: 'admin',
+          rq: 'req_cleanup',
+          expired_at: now,
+        }),
+      ),
+    );
+    expect(holds.get(ids[0] as string)).toMatchObject({
+      st: 'EXPIRED',
+      eb: 'admin',
+      fa: now,
+      ev: events[0]?.id,
+    });
     const rows = await ledger.redis.xrange(`${ledger.tag}audit`, '-', '+');
     expect(rows).toHaveLength(2);
-    expect(rows[0]?.[1]).toEqual(expect.arrayContaining(['cleanupReservations', '__admin__', ledger.tenant, 'admin', 'reservation', ids[0], 'INC-7']));
+    expect(rows[0]?.[1]).toEqual(
+      expect.arrayContaining([
+        'cleanupReservations',
+        '__admin__',
+        ledger.tenant,
+        'admin',
+        'reservation',
+        ids[0],
+        'INC-7',
+      ]),
+    );
     expect(await ledger.redis.pttl(reservationKey(ledger.tag, ids[0] as string))).toBeGreaterThan(0);
   });
 
@@ -298,7 +400,17 @@ describe('a cleanup', () => {
     const foreign = await ledger.hold({ tenant: other });
     await ledger.makeOverdue(foreign.id, 200_000);
     await ledger.hold({ amount: 1 });
-    expect((await ledger.cleanup({ overdueForMs: 98_500 })).slice(4)).toEqual(['3', ids[0], 'EXPIRED', ledger.tenant, expect.any(String), ids[1], 'EXPIRED', ledger.tenant, expect.any(String)]);
+    expect((await ledger.cleanup({ overdueForMs: 98_500 })).slice(4)).toEqual([
+      '3',
+      ids[0],
+      'EXPIRED',
+      ledger.tenant,
+      expect.any(String),
+      ids[1],
+      'EXPIRED',
+      ledger.tenant,
+      expect.any(String),
+    ]);
     expect((await ledger.cleanup({ tenant: '' })).slice(4, 7)).toEqual(['2', foreign.id, 'EXPIRED']);
     await assertInvariants(ledger);
   });
@@ -307,19 +419,37 @@ describe('a cleanup', () => {
     const { ledger, ids } = await waiting(5);
     const reply = await ledger.cleanup({ tenant: 'globex-1', examine: 2 });
     expect(reply.slice(2)).toEqual([expect.any(String), ids[1], '2']);
-    expect((await ledger.cleanup({ tenant: 'globex-1', examine: 4, walkedMs: reply[2] as string, walkedId: reply[3] as string })).slice(2)).toEqual(['', '', '3']);
+    expect(
+      (
+        await ledger.cleanup({
+          tenant: 'globex-1',
+          examine: 4,
+          walkedMs: reply[2] as string,
+          walkedId: reply[3] as string,
+        })
+      ).slice(2),
+    ).toEqual(['', '', '3']);
   });
 
   test('changes nothing in a dry run', async () => {
     const { ledger, ids } = await waiting(1);
     const before = await snapshot(ledger);
     const deadline = await ledger.cleanupScore(ids[0] as string);
-    expect((await ledger.cleanup({ dryRun: true })).slice(4)).toEqual(['1', ids[0], 'WOULD_EXPIRE', ledger.tenant, deadline]);
+    expect((await ledger.cleanup({ dryRun: true })).slice(4)).toEqual([
+      '1',
+      ids[0],
+      'WOULD_EXPIRE',
+      ledger.tenant,
+      deadline,
+    ]);
     expect(await snapshot(ledger)).toEqual(before);
   });
 
-  test('removes an entry without a record, and hands the sweeper what is the sweeper\'s', async () => {
-    const { ledger, ids: [gone = '', settled = '', swept = ''] } = await waiting(3);
+  test("removes an entry without a record, and hands the sweeper what is the sweeper's", async () => {
+    const {
+      ledger,
+      ids: [gone = '', settled = '', swept = ''],
+    } = await waiting(3);
     await ledger.redis.del(reservationKey(ledger.tag, gone));
     await ledger.redis.zrem(`${ledger.tag}rc:${ledger.tenant}`, gone);
     await ledger.redis.hset(ledger.budgetKeyOf(), { remaining: '998', reserved: '2' });
@@ -328,12 +458,28 @@ describe('a cleanup', () => {
     await ledger.release(settled);
     await ledger.redis.zadd(cleanupIndexKey(ledger.tag), score as string, settled);
     await ledger.redis.hdel(reservationKey(ledger.tag, swept), 'xp');
-    expect((await ledger.cleanup()).slice(5)).toEqual([gone, 'NOT_FOUND', '', '', settled, 'SKIP', 'RELEASED', '', swept, 'SKIP', 'left_to_sweep', expect.any(String)]);
+    expect((await ledger.cleanup()).slice(5)).toEqual([
+      gone,
+      'NOT_FOUND',
+      '',
+      '',
+      settled,
+      'SKIP',
+      'RELEASED',
+      '',
+      swept,
+      'SKIP',
+      'left_to_sweep',
+      expect.any(String),
+    ]);
     await assertInvariants(ledger);
     expect((await ledger.expire(swept))[0]).toBe('EXPIRED');
   });
 
-  test.each([['audit log', 'audit'], ['event log', 'events']])('changes nothing where the %s is damaged', async (_, name) => {
+  test.each([
+    ['audit log', 'audit'],
+    ['event log', 'events'],
+  ])('changes nothing where the %s is damaged', async (_, name) => {
     const { ledger } = await waiting(1);
     await ledger.redis.set(`${ledger.tag}${name}`, 'broken');
     const before = await snapshot(ledger);

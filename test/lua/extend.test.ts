@@ -26,7 +26,10 @@ describe('an extension', () => {
     expect(await ledger.ttlScore(id)).toBe(String(expiresAt + 5700));
     expect(await ledger.figures()).toBe('990,10,0,1000,0,0,0');
     expect(await ledger.record(id)).toMatchObject({
-      st: 'ACTIVE', ex: String(expiresAt + 5000), xc: '1', x1: expect.stringMatching(/^\d{13}\+5000$/),
+      st: 'ACTIVE',
+      ex: String(expiresAt + 5000),
+      xc: '1',
+      x1: expect.stringMatching(/^\d{13}\+5000$/),
     });
     expect((await assertInvariants(ledger)).events).toEqual([]);
   });
@@ -97,7 +100,12 @@ describe('a repeated extension', () => {
     await ledger.extend(id, 5000, { key: 'x' });
     await ledger.release(id);
     await ledger.makeTenant({ status: 'CLOSED' });
-    expect(await ledger.extend(id, 5000, { key: 'x' })).toEqual(['ACTIVE', 'replay', String(expiresAt + 5000), '0']);
+    expect(await ledger.extend(id, 5000, { key: 'x' })).toEqual([
+      'ACTIVE',
+      'replay',
+      String(expiresAt + 5000),
+      '0',
+    ]);
   });
 });
 
@@ -157,7 +165,10 @@ test('an extension after the grace is refused, and the hold is returned by the o
   const { id } = await ledger.hold({ amount: 100 });
   const deadline = await ledger.makeOverdue(id);
   expect((await ledger.extend(id, 1000)).slice(0, 4)).toEqual([
-    'RESERVATION_EXPIRED', 'now', ledger.tenant, String(deadline),
+    'RESERVATION_EXPIRED',
+    'now',
+    ledger.tenant,
+    String(deadline),
   ]);
   expect(await refused(ledger, id)).toEqual(['RESERVATION_EXPIRED']);
   expect(await ledger.figures()).toBe('1000,0,0,1000,0,0,0');

@@ -20,7 +20,8 @@ afterAll(async () => {
 /** Everything that is stored already is more than the server may now hold. */
 async function fill(): Promise<void> {
   await redis.config('SET', 'maxmemory', '1mb');
-  const [used, limit] = (await redis.info('memory')).match(/(?<=used_memory:|maxmemory:)\d+/g)?.map(Number) ?? [];
+  const [used, limit] =
+    (await redis.info('memory')).match(/(?<=used_memory:|maxmemory:)\d+/g)?.map(Number) ?? [];
   expect(used).toBeGreaterThan(limit as number);
 }
 
@@ -39,7 +40,10 @@ test('on a full Redis, reserve and extend are refused for memory before any writ
   await fill();
   const before = await snapshot(ledger);
   await expect(ledger.reserve()).rejects.toMatchObject({ name: 'StoreUnavailable', reason: 'memory' });
-  await expect(ledger.reserve({ dryRun: true })).rejects.toMatchObject({ name: 'StoreUnavailable', reason: 'memory' });
+  await expect(ledger.reserve({ dryRun: true })).rejects.toMatchObject({
+    name: 'StoreUnavailable',
+    reason: 'memory',
+  });
   await expect(ledger.extend(id, 1000)).rejects.toMatchObject({ name: 'StoreUnavailable', reason: 'memory' });
   expect(await snapshot(ledger)).toEqual(before);
 });
@@ -47,20 +51,33 @@ test('on a full Redis, reserve and extend are refused for memory before any writ
 test('on a full Redis, commit, release and expire still settle, replay included, and reads still answer', async () => {
   const ledger = await fullLedger();
   const [toCommit, toRelease, toExpire, toMeet] = [
-    await ledger.hold(), await ledger.hold(), await ledger.hold(), await ledger.hold(),
+    await ledger.hold(),
+    await ledger.hold(),
+    await ledger.hold(),
+    await ledger.hold(),
   ];
   await ledger.makeOverdue(toExpire.id);
   await ledger.makeOverdue(toMeet.id);
   await fill();
-  expect((await ledger.commit(toCommit.id, 15, { key: 'c' })).slice(0, 3)).toEqual(['COMMITTED', 'fresh', '15']);
-  expect((await ledger.commit(toCommit.id, 15, { key: 'c' })).slice(0, 3)).toEqual(['COMMITTED', 'replay', '15']);
+  expect((await ledger.commit(toCommit.id, 15, { key: 'c' })).slice(0, 3)).toEqual([
+    'COMMITTED',
+    'fresh',
+    '15',
+  ]);
+  expect((await ledger.commit(toCommit.id, 15, { key: 'c' })).slice(0, 3)).toEqual([
+    'COMMITTED',
+    'replay',
+    '15',
+  ]);
   expect((await ledger.release(toRelease.id))[0]).toBe('RELEASED');
   expect((await ledger.expire(toExpire.id))[0]).toBe('EXPIRED');
   expect((await ledger.get(toMeet.id)).slice(0, 2)).toEqual(['RESERVATION_EXPIRED', 'now']);
   expect((await ledger.get(toCommit.id))[0]).toBe('FOUND');
-  const balances = await ledger.scripts.run('balances', [budgetIndexKey(ledger.tag, ledger.tenant)], [
-    '', 10, 10, '0', `tenant:${ledger.tenant}`, `tenant:${ledger.tenant}`,
-  ]);
+  const balances = await ledger.scripts.run(
+    'balances',
+    [budgetIndexKey(ledger.tag, ledger.tenant)],
+    ['', 10, 10, '0', `tenant:${ledger.tenant}`, `tenant:${ledger.tenant}`],
+  );
   expect(balances).toEqual(['', ledger.scope(), 'TOKENS', '985,0,15,1000,0,0,0']);
   await assertInvariants(ledger);
 });

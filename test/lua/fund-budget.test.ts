@@ -23,8 +23,20 @@ function fund(ledger: LedgerClient, amount: Amount, options: FundOptions = {}): 
     'fund_budget',
     [ledger.budgetKeyOf(), idempotencyKey.fund(tag, 'TOKENS', scope, key)],
     [
-      ledger.tenant, scope, 'TOKENS', operation, String(amount), String(spent), fingerprint, IDEMPOTENCY_TTL_MS, reason, '',
-      'api_key', 'key_1', 'req_fund', TRACE,
+      ledger.tenant,
+      scope,
+      'TOKENS',
+      operation,
+      String(amount),
+      String(spent),
+      fingerprint,
+      IDEMPOTENCY_TTL_MS,
+      reason,
+      '',
+      'api_key',
+      'key_1',
+      'req_fund',
+      TRACE,
     ],
   );
 }
@@ -44,12 +56,35 @@ describe('a credit', () => {
   test('adds to allocated and remaining and tells both states', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 100, spent: 40 });
-    expect((await fund(ledger, 5, { reason: 'gift' })).slice(0, 10)).toEqual(['FUNDED', 'fresh', '100', '105', '60', '65', '0', '0', '40', '40']);
+    expect((await fund(ledger, 5, { reason: 'gift' })).slice(0, 10)).toEqual([
+      'FUNDED',
+      'fresh',
+      '100',
+      '105',
+      '60',
+      '65',
+      '0',
+      '0',
+      '40',
+      '40',
+    ]);
     const { events } = await assertInvariants(ledger);
     expect(events).toHaveLength(1);
     expect(events[0]?.fields).toMatchObject({
-      ty: 'budget.funded', tn: ledger.tenant, sc: ledger.scope(), ac: 'api_key', ki: 'key_1', rq: 'req_fund', tr: TRACE, operation: 'CREDIT',
-      previous_allocated: '100', new_allocated: '105', previous_remaining: '60', new_remaining: '65', reason: 'gift', new_status: 'ACTIVE',
+      ty: 'budget.funded',
+      tn: ledger.tenant,
+      sc: ledger.scope(),
+      ac: 'api_key',
+      ki: 'key_1',
+      rq: 'req_fund',
+      tr: TRACE,
+      operation: 'CREDIT',
+      previous_allocated: '100',
+      new_allocated: '105',
+      previous_remaining: '60',
+      new_remaining: '65',
+      reason: 'gift',
+      new_status: 'ACTIVE',
     });
   });
 
@@ -72,7 +107,11 @@ describe('a credit', () => {
     expect((await ledger.reserve({ amount: 1 }))[0]).toBe('OVERDRAFT_LIMIT_EXCEEDED');
     await fund(ledger, 10);
     expect(await ledger.figures()).toBe('10,0,100,110,0,0,0');
-    expect(await eventTypes(ledger)).toEqual(['reservation.denied', 'budget.funded', 'budget.over_limit_exited']);
+    expect(await eventTypes(ledger)).toEqual([
+      'reservation.denied',
+      'budget.funded',
+      'budget.over_limit_exited',
+    ]);
     expect((await ledger.reserve({ amount: 1 }))[0]).toBe('ALLOW');
   });
 
@@ -111,7 +150,11 @@ describe('a credit', () => {
     const first = await fund(ledger, 5, { key: 'k', fingerprint: 'f' });
     await ledger.makeTenant({ status: 'CLOSED' });
     await ledger.makeBudget({ allocated: 1, status: 'FROZEN' });
-    expect(await refused(ledger, 5, { key: 'k', fingerprint: 'f' })).toEqual(['FUNDED', 'replay', ...first.slice(2)]);
+    expect(await refused(ledger, 5, { key: 'k', fingerprint: 'f' })).toEqual([
+      'FUNDED',
+      'replay',
+      ...first.slice(2),
+    ]);
     expect(await refused(ledger, 5, { key: 'k', fingerprint: 'g' })).toEqual(['IDEMPOTENCY_MISMATCH']);
     const record = idempotencyKey.fund(ledger.tag, 'TOKENS', ledger.scope(), 'k');
     expect(await ledger.redis.pttl(record)).toBeGreaterThan(IDEMPOTENCY_TTL_MS - 60_000);
@@ -134,28 +177,71 @@ describe('a credit', () => {
     expect(await refused(ledger, 5)).toEqual(['TENANT_CLOSED']);
   });
 
-  test.each(['remaining', 'debt', 'overdraft_limit', 'status'])('on a record without its %s is an error and leaves every byte as it was', async (field) => {
-    const ledger = await newLedger();
-    await ledger.makeBudget();
-    await ledger.redis.hdel(ledger.budgetKeyOf(), field);
-    const before = await snapshot(ledger);
-    await expect(fund(ledger, 5)).rejects.toThrow('corrupt budget record');
-    expect(await snapshot(ledger)).toEqual(before);
-  });
+  test.each(['remaining', 'debt', 'overdraft_limit', 'status'])(
+    'on a record without its %s is an error and leaves every byte as it was',
+    async (field) => {
+      const ledger = await newLedger();
+      await ledger.makeBudget();
+      await ledger.redis.hdel(ledger.budgetKeyOf(), field);
+      const before = await snapshot(ledger);
+      await expect(fund(ledger, 5)).rejects.toThrow('corrupt budget record');
+      expect(await snapshot(ledger)).toEqual(before);
+    },
+  );
 });
 
 describe('what each operation does to a ledger (remaining, reserved, spent, allocated, debt, limit, over limit)', () => {
   const START = { allocated: 100, spent: 20, debt: 30, overdraftLimit: 50 } as const;
 
   test.each<[string, FundOptions & { amount: Amount }, string, string[]]>([
-    ['a debit takes from allocated and remaining', { operation: 'DEBIT', amount: 40 }, '0,10,20,60,30,50,0', ['budget.debited', 'budget.exhausted']],
-    ['a reset sets allocated and keeps the rest', { operation: 'RESET', amount: 500 }, '440,10,20,500,30,50,0', ['budget.reset']],
-    ['a reset may leave less than nothing', { operation: 'RESET', amount: 10 }, '-50,10,20,10,30,50,0', ['budget.reset', 'budget.exhausted']],
-    ['a new period starts without spending, and keeps holds and debt', { operation: 'RESET_SPENT', amount: 200 }, '160,10,0,200,30,50,0', ['budget.reset_spent']],
-    ['a new period starts with the spending given', { operation: 'RESET_SPENT', amount: 200, spent: 25 }, '135,10,25,200,30,50,0', ['budget.reset_spent']],
-    ['repaid debt becomes free', { operation: 'REPAY_DEBT', amount: 10 }, '50,10,20,100,20,50,0', ['budget.debt_repaid']],
-    ['what debt does not take is added as funds', { operation: 'REPAY_DEBT', amount: 40 }, '80,10,20,110,0,50,0', ['budget.debt_repaid']],
-    ['spent is ignored by what does not set it', { operation: 'RESET', amount: 100, spent: 7 }, '40,10,20,100,30,50,0', ['budget.reset']],
+    [
+      'a debit takes from allocated and remaining',
+      { operation: 'DEBIT', amount: 40 },
+      '0,10,20,60,30,50,0',
+      ['budget.debited', 'budget.exhausted'],
+    ],
+    [
+      'a reset sets allocated and keeps the rest',
+      { operation: 'RESET', amount: 500 },
+      '440,10,20,500,30,50,0',
+      ['budget.reset'],
+    ],
+    [
+      'a reset may leave less than nothing',
+      { operation: 'RESET', amount: 10 },
+      '-50,10,20,10,30,50,0',
+      ['budget.reset', 'budget.exhausted'],
+    ],
+    [
+      'a new period starts without spending, and keeps holds and debt',
+      { operation: 'RESET_SPENT', amount: 200 },
+      '160,10,0,200,30,50,0',
+      ['budget.reset_spent'],
+    ],
+    [
+      'a new period starts with the spending given',
+      { operation: 'RESET_SPENT', amount: 200, spent: 25 },
+      '135,10,25,200,30,50,0',
+      ['budget.reset_spent'],
+    ],
+    [
+      'repaid debt becomes free',
+      { operation: 'REPAY_DEBT', amount: 10 },
+      '50,10,20,100,20,50,0',
+      ['budget.debt_repaid'],
+    ],
+    [
+      'what debt does not take is added as funds',
+      { operation: 'REPAY_DEBT', amount: 40 },
+      '80,10,20,110,0,50,0',
+      ['budget.debt_repaid'],
+    ],
+    [
+      'spent is ignored by what does not set it',
+      { operation: 'RESET', amount: 100, spent: 7 },
+      '40,10,20,100,30,50,0',
+      ['budget.reset'],
+    ],
   ])('%s', async (_what, { amount, ...options }, figures, events) => {
     const ledger = await newLedger();
     await ledger.makeBudget(START);
@@ -168,7 +254,9 @@ describe('what each operation does to a ledger (remaining, reserved, spent, allo
   test('a debit of more than remains is refused and leaves every byte as it was', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 100, spent: 60 });
-    expect(await refused(ledger, 41, { operation: 'DEBIT', key: 'k', fingerprint: 'f' })).toEqual(['BUDGET_EXCEEDED']);
+    expect(await refused(ledger, 41, { operation: 'DEBIT', key: 'k', fingerprint: 'f' })).toEqual([
+      'BUDGET_EXCEEDED',
+    ]);
     expect((await fund(ledger, 40, { operation: 'DEBIT' }))[0]).toBe('FUNDED');
   });
 
@@ -179,7 +267,11 @@ describe('what each operation does to a ledger (remaining, reserved, spent, allo
     expect(await ledger.figures()).toBe('-11,0,100,100,11,10,1');
     await fund(ledger, 1, { operation: 'REPAY_DEBT' });
     expect(await ledger.figures()).toBe('-10,0,100,100,10,10,0');
-    expect(await eventTypes(ledger)).toEqual(['budget.debt_repaid', 'budget.debt_repaid', 'budget.over_limit_exited']);
+    expect(await eventTypes(ledger)).toEqual([
+      'budget.debt_repaid',
+      'budget.debt_repaid',
+      'budget.over_limit_exited',
+    ]);
   });
 
   test('a new period tells whether its spending was given, also when it is nothing', async () => {
@@ -188,7 +280,13 @@ describe('what each operation does to a ledger (remaining, reserved, spent, allo
     await fund(ledger, 100, { operation: 'RESET_SPENT' });
     await fund(ledger, 100, { operation: 'RESET_SPENT', spent: 0 });
     const { events } = await assertInvariants(ledger);
-    expect(events.map(({ fields }) => [fields['spent_override_provided'], fields['previous_spent'], fields['new_spent']])).toEqual([
+    expect(
+      events.map(({ fields }) => [
+        fields['spent_override_provided'],
+        fields['previous_spent'],
+        fields['new_spent'],
+      ]),
+    ).toEqual([
       ['0', '60', '0'],
       ['1', '0', '0'],
     ]);

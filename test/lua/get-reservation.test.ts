@@ -62,10 +62,17 @@ test('an overdue reservation is expired by the read, once, and answers as expire
   await ledger.makeBudget();
   const { id } = await ledger.hold({ amount: 100 });
   const deadline = await ledger.makeOverdue(id);
-  expect((await ledger.get(id)).slice(0, 4)).toEqual(['RESERVATION_EXPIRED', 'now', ledger.tenant, String(deadline)]);
+  expect((await ledger.get(id)).slice(0, 4)).toEqual([
+    'RESERVATION_EXPIRED',
+    'now',
+    ledger.tenant,
+    String(deadline),
+  ]);
   expect(await ledger.figures()).toBe('1000,0,0,1000,0,0,0');
   const { events } = await assertInvariants(ledger);
-  expect(events.map(({ fields }) => `${fields['ty']} ${fields['rq']}`)).toEqual(['reservation.expired req_get']);
+  expect(events.map(({ fields }) => `${fields['ty']} ${fields['rq']}`)).toEqual([
+    'reservation.expired req_get',
+  ]);
   const before = await snapshot(ledger);
   expect(await ledger.get(id)).toEqual(['RESERVATION_EXPIRED']);
   expect(await snapshot(ledger)).toEqual(before);

@@ -23,7 +23,11 @@ const LIFE_MS = 1000;
 
 function createTenant(ledger: LedgerClient, name = 'Acme'): Promise<Reply> {
   const keys = [tenantKey(ledger.tag, ledger.tenant), tenantIndexKey(ledger.tag)] as const;
-  return ledger.scripts.run('create_tenant', [...keys], [ledger.tenant, name, ...ADMIN, 'max_reservation_extensions', '3']);
+  return ledger.scripts.run(
+    'create_tenant',
+    [...keys],
+    [ledger.tenant, name, ...ADMIN, 'max_reservation_extensions', '3'],
+  );
 }
 
 interface Key {
@@ -40,12 +44,29 @@ function createKey(ledger: LedgerClient, { id, hash }: Key, expiresAt: number | 
   return ledger.scripts.run(
     'create_api_key',
     [apiKeyKey(tag, id), apiKeyHashKey(tag, hash), apiKeyIndexKey(tag, tenant), tenantKey(tag, tenant)],
-    [tenant, id, hash, 'a key', '["balances:read"]', '[]', expiresAt, LIFE_MS, ...ADMIN, 0, 'key_prefix', 'cyc_live_00abcd'],
+    [
+      tenant,
+      id,
+      hash,
+      'a key',
+      '["balances:read"]',
+      '[]',
+      expiresAt,
+      LIFE_MS,
+      ...ADMIN,
+      0,
+      'key_prefix',
+      'cyc_live_00abcd',
+    ],
   );
 }
 
 const revoke = (ledger: LedgerClient, id: string): Promise<Reply> =>
-  ledger.scripts.run('revoke_api_key', [apiKeyKey(ledger.tag, id)], [id, 'leaked', keyRevokedChannel(), ...ADMIN]);
+  ledger.scripts.run(
+    'revoke_api_key',
+    [apiKeyKey(ledger.tag, id)],
+    [id, 'leaked', keyRevokedChannel(), ...ADMIN],
+  );
 
 const authenticate = (ledger: LedgerClient, hash: string): Promise<Reply> =>
   ledger.scripts.run('authenticate', [apiKeyHashKey(ledger.tag, hash)], []);
@@ -74,9 +95,21 @@ async function eventTypes(ledger: LedgerClient): Promise<(string | undefined)[]>
 describe('an index that is no sorted set', () => {
   test.each<[string, (ledger: LedgerClient) => string, (ledger: LedgerClient) => Promise<Reply>]>([
     ['tenants, of a new tenant', ({ tag }) => tenantIndexKey(tag), (ledger) => createTenant(ledger)],
-    ['budgets, of a new budget', ({ tag, tenant }) => budgetIndexKey(tag, tenant), (ledger) => createBudget(ledger)],
-    ['API keys, of a new key', ({ tag, tenant }) => apiKeyIndexKey(tag, tenant), (ledger) => createKey(ledger, newKey(ledger))],
-    ['expiries, of a new key', ({ tag }) => apiKeyExpiryKey(tag), (ledger) => createKey(ledger, newKey(ledger))],
+    [
+      'budgets, of a new budget',
+      ({ tag, tenant }) => budgetIndexKey(tag, tenant),
+      (ledger) => createBudget(ledger),
+    ],
+    [
+      'API keys, of a new key',
+      ({ tag, tenant }) => apiKeyIndexKey(tag, tenant),
+      (ledger) => createKey(ledger, newKey(ledger)),
+    ],
+    [
+      'expiries, of a new key',
+      ({ tag }) => apiKeyExpiryKey(tag),
+      (ledger) => createKey(ledger, newKey(ledger)),
+    ],
   ])('(%s) stops the script before anything is written', async (_what, indexOf, create) => {
     const ledger = await newLedger();
     if (indexOf(ledger) !== tenantIndexKey(ledger.tag)) {
@@ -115,7 +148,9 @@ describe('create_budget', () => {
     expect((await createBudget(ledger, '9223372036854775807'))[0]).toBe('CREATED');
     expect(await unchanged(ledger, () => createBudget(ledger))).toEqual(['DUPLICATE']);
     expect(await ledger.figures()).toBe('9223372036854775807,0,0,9223372036854775807,0,0,0');
-    expect(await ledger.redis.zrange(budgetIndexKey(ledger.tag, ledger.tenant), '0', '-1')).toEqual([`${ledger.scope()} TOKENS`]);
+    expect(await ledger.redis.zrange(budgetIndexKey(ledger.tag, ledger.tenant), '0', '-1')).toEqual([
+      `${ledger.scope()} TOKENS`,
+    ]);
     expect(await eventTypes(ledger)).toEqual(['budget.created']);
   });
 
@@ -128,7 +163,9 @@ describe('create_budget', () => {
   test('fails closed on a tenant whose status nobody knows', async () => {
     const ledger = await newLedger();
     await ledger.makeTenant({ status: 'ODD' });
-    await expect(unchanged(ledger, () => createBudget(ledger).catch((error: Error) => error.message))).resolves.toContain('corrupt tenant record');
+    await expect(
+      unchanged(ledger, () => createBudget(ledger).catch((error: Error) => error.message)),
+    ).resolves.toContain('corrupt tenant record');
   });
 });
 
@@ -142,7 +179,14 @@ describe('API key scripts', () => {
     expect(await authenticate(ledger, key.hash)).toEqual(['UNKNOWN']);
     expect((await createKey(ledger, key))[0]).toBe('CREATED');
     const good = await unchanged(ledger, () => authenticate(ledger, key.hash));
-    expect(good).toEqual(['OK', key.id, ledger.tenant, expect.stringMatching(/^\d{1,4}$/), '["balances:read"]', '[]']);
+    expect(good).toEqual([
+      'OK',
+      key.id,
+      ledger.tenant,
+      expect.stringMatching(/^\d{1,4}$/),
+      '["balances:read"]',
+      '[]',
+    ]);
     expect(Number(good[3])).toBeLessThanOrEqual(LIFE_MS);
     expect((await revoke(ledger, key.id))[0]).toBe('REVOKED');
     expect(await authenticate(ledger, key.hash)).toEqual(['REVOKED']);
@@ -173,7 +217,11 @@ describe('API key scripts', () => {
     await createKey(ledger, key);
     await ledger.redis.hset(apiKeyKey(ledger.tag, key.id), 'expires_at', await ledger.serverTime());
     expect(await authenticate(ledger, key.hash)).toEqual(['EXPIRED']);
-    await ledger.redis.hset(apiKeyKey(ledger.tag, key.id), 'expires_at', (await ledger.serverTime()) + 60_000);
+    await ledger.redis.hset(
+      apiKeyKey(ledger.tag, key.id),
+      'expires_at',
+      (await ledger.serverTime()) + 60_000,
+    );
     expect((await authenticate(ledger, key.hash))[0]).toBe('OK');
   });
 

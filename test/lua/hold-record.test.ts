@@ -16,7 +16,11 @@ interface Settled {
   readonly fields: Record<string, string>;
 }
 
-async function settleAll(ledger: LedgerClient, subject: SubjectLevels, prepare: (key: string) => Promise<unknown>): Promise<Settled[]> {
+async function settleAll(
+  ledger: LedgerClient,
+  subject: SubjectLevels,
+  prepare: (key: string) => Promise<unknown>,
+): Promise<Settled[]> {
   await ledger.makeBudget();
   await ledger.makeBudget({ scope: ledger.scope(subject) });
   const ways: ((id: string) => Promise<string[]>)[] = [
@@ -35,7 +39,12 @@ async function settleAll(ledger: LedgerClient, subject: SubjectLevels, prepare: 
   for (const way of ways) {
     const { id } = await ledger.hold({ amount: 10, subject, key: `key-${settled.length}` });
     await prepare(ledger.reservationKeyOf(id));
-    const reply = (await way(id)).map((text) => text.replaceAll(id, 'ID').replaceAll(ledger.tenant, 'TENANT').replace(/^\d{13}/, 'TIME'));
+    const reply = (await way(id)).map((text) =>
+      text
+        .replaceAll(id, 'ID')
+        .replaceAll(ledger.tenant, 'TENANT')
+        .replace(/^\d{13}/, 'TIME'),
+    );
     const { ex: _ex, ca: _ca, fa: _fa, ev: _ev, x1: _x1, tn: _tn, ...fields } = await ledger.record(id);
     settled.push({ reply: reply.sort(), fields });
   }
@@ -54,10 +63,23 @@ describe('the subject of a live record', () => {
     };
     const short = await stored(SUBJECT);
     expect(Object.keys(short)).not.toContain('tn');
-    expect(holdFields(short)).toMatchObject({ tn: ledger.tenant, ws: 'Prod', ag: 'Bot', un: 'TOKENS', bm: '100' });
+    expect(holdFields(short)).toMatchObject({
+      tn: ledger.tenant,
+      ws: 'Prod',
+      ag: 'Bot',
+      un: 'TOKENS',
+      bm: '100',
+    });
     const long = await stored(LONG);
     expect(Object.keys(long)).not.toContain('su');
-    expect(long).toMatchObject({ tn: ledger.tenant, ws: LONG.workspace, ap: LONG.app, ag: LONG.agent, un: 'TOKENS', bm: '1000' });
+    expect(long).toMatchObject({
+      tn: ledger.tenant,
+      ws: LONG.workspace,
+      ap: LONG.app,
+      ag: LONG.agent,
+      un: 'TOKENS',
+      bm: '1000',
+    });
   });
 
   test('is read alike in both forms by whatever settles, extends or shows it, as it stood before 0.5 too', async () => {
@@ -65,29 +87,38 @@ describe('the subject of a live record', () => {
     const ledger = await newLedger();
     const apart = await settleAll(ledger, SUBJECT, (key) => takeSubjectApart(ledger.redis, key));
     expect(apart).toEqual(asMade);
-    expect(asMade.map(({ reply }) => reply.find((text) => /^[A-Z]{6,}$/.test(text)))).toEqual(expect.arrayContaining(['COMMITTED', 'RELEASED', 'EXPIRED']));
+    expect(asMade.map(({ reply }) => reply.find((text) => /^[A-Z]{6,}$/.test(text)))).toEqual(
+      expect.arrayContaining(['COMMITTED', 'RELEASED', 'EXPIRED']),
+    );
     const long = await settleAll(await newLedger(), LONG, () => Promise.resolve());
     expect(long.map(({ fields }) => fields['st'])).toEqual(['COMMITTED', 'RELEASED', 'EXPIRED', 'ACTIVE']);
   });
 
-  test.each(['', 'acme', 'acme\u001fProd\u001f\u001f\u001f\u001f\u001fTOKENS\u001f1\u001f1'])('that is damaged (%j) puts the hold into quarantine', async (damaged) => {
-    const ledger = await newLedger();
-    await ledger.makeBudget();
-    const { id } = await ledger.hold({});
-    await ledger.makeOverdue(id);
-    await ledger.redis.hset(ledger.reservationKeyOf(id), 'su', damaged);
-    expect((await ledger.commit(id, 1)).slice(0, 2)).toEqual(['QUARANTINED', 'MISSING_SCOPES']);
-    expect((await ledger.expirePage([id]))[2]).toBe('QUARANTINED');
-    expect((await readLedger(ledger)).quarantine.get(id)).toMatch(/^MISSING_SCOPES \d+$/);
-  });
+  test.each(['', 'acme', 'acme\u001fProd\u001f\u001f\u001f\u001f\u001fTOKENS\u001f1\u001f1'])(
+    'that is damaged (%j) puts the hold into quarantine',
+    async (damaged) => {
+      const ledger = await newLedger();
+      await ledger.makeBudget();
+      const { id } = await ledger.hold({});
+      await ledger.makeOverdue(id);
+      await ledger.redis.hset(ledger.reservationKeyOf(id), 'su', damaged);
+      expect((await ledger.commit(id, 1)).slice(0, 2)).toEqual(['QUARANTINED', 'MISSING_SCOPES']);
+      expect((await ledger.expirePage([id]))[2]).toBe('QUARANTINED');
+      expect((await readLedger(ledger)).quarantine.get(id)).toMatch(/^MISSING_SCOPES \d+$/);
+    },
+  );
 
   test('is told apart from all others, however many one run meets', async () => {
     const ledger = await newLedger();
     const subjects = Array.from({ length: SUBJECTS }, (_, number) => ({ agent: `bot-${number}` }));
     await ledger.makeBudget({ allocated: 10_000_000 });
-    await Promise.all(subjects.map((subject) => ledger.makeBudget({ scope: ledger.scope(subject), allocated: 10_000 })));
+    await Promise.all(
+      subjects.map((subject) => ledger.makeBudget({ scope: ledger.scope(subject), allocated: 10_000 })),
+    );
     const holdEach = async (): Promise<string[]> =>
-      (await Promise.all(subjects.map((subject, number) => ledger.hold({ subject, amount: number + 1 })))).map(({ id }) => id);
+      (
+        await Promise.all(subjects.map((subject, number) => ledger.hold({ subject, amount: number + 1 })))
+      ).map(({ id }) => id);
     // All of them once, and then all of them again: by then the first are forgotten.
     const ids = [...(await holdEach()), ...(await holdEach())];
     await Promise.all(ids.map((id) => ledger.makeOverdue(id)));

@@ -31,7 +31,8 @@ afterAll(async () => {
   await redis.quit();
 });
 
-const inRange = (value: bigint): string => (value > INT64_MAX || value < INT64_MIN ? 'overflow' : String(value));
+const inRange = (value: bigint): string =>
+  value > INT64_MAX || value < INT64_MIN ? 'overflow' : String(value);
 
 function expectedOf(a: bigint, b: bigint): string[] {
   const magnitudes = (a < 0n ? -a : a) + (b < 0n ? -b : b);
@@ -52,7 +53,11 @@ async function evaluate(pairs: readonly (readonly [bigint, bigint])[]): Promise<
 /** Values where digits carry and paths change: powers of ten and of two, the limbs, both ends. */
 const edges = [
   ...[0n, 1n, 2n, 9n, INT64_MAX, INT64_MAX - 1n, INT64_MIN, INT64_MIN + 1n],
-  ...[13n, 14n, 15n, 16n, 17n, 18n].flatMap((digits) => [10n ** digits - 1n, 10n ** digits, 10n ** digits + 1n]),
+  ...[13n, 14n, 15n, 16n, 17n, 18n].flatMap((digits) => [
+    10n ** digits - 1n,
+    10n ** digits,
+    10n ** digits + 1n,
+  ]),
   ...[52n, 53n, 54n, 62n].flatMap((bits) => [2n ** bits - 1n, 2n ** bits, 2n ** bits + 1n]),
 ].flatMap((value) => (value > 0n ? [value, -value] : [value]));
 
@@ -81,9 +86,26 @@ test('random pairs of every length add, subtract and compare as BigInt does', as
 });
 
 test('only canonical non-negative int64 texts are amounts', async () => {
-  const texts = ['', '-0', '00', '01', '+1', '1.0', '1e3', ' 1', '1 ', '0x1', 'nan', '9223372036854775808', '10000000000000000000'];
+  const texts = [
+    '',
+    '-0',
+    '00',
+    '01',
+    '+1',
+    '1.0',
+    '1e3',
+    ' 1',
+    '1 ',
+    '0x1',
+    'nan',
+    '9223372036854775808',
+    '10000000000000000000',
+  ];
   for (const text of texts) {
-    const probeText = probe.replace(/local reply = \{\}[\s\S]*$/, "return i64_is_amount(ARGV[1]) and 'amount' or 'no amount'");
+    const probeText = probe.replace(
+      /local reply = \{\}[\s\S]*$/,
+      "return i64_is_amount(ARGV[1]) and 'amount' or 'no amount'",
+    );
     expect(`${text}: ${String(await redis.eval(probeText, 0, text))}`).toBe(`${text}: no amount`);
   }
 });

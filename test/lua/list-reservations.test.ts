@@ -29,16 +29,39 @@ interface Question {
 }
 
 async function list(ledger: LedgerClient, question: Question = {}): Promise<Run> {
-  const { dir = 'desc', from = '-inf', to = '+inf', after = ['', ''], examine = 100, limit = 100, where = {}, tenant = ledger.tenant } = question;
+  const {
+    dir = 'desc',
+    from = '-inf',
+    to = '+inf',
+    after = ['', ''],
+    examine = 100,
+    limit = 100,
+    where = {},
+    tenant = ledger.tenant,
+  } = question;
   const reply = await ledger.scripts.run(
     'list_reservations',
     [reservationIndexKey(ledger.tag, tenant)],
-    [tenant, dir, from, to, ...after, examine, limit, RETENTION_MS, 'req_list', 't-01', ...Object.entries(where).flat()],
+    [
+      tenant,
+      dir,
+      from,
+      to,
+      ...after,
+      examine,
+      limit,
+      RETENTION_MS,
+      'req_list',
+      't-01',
+      ...Object.entries(where).flat(),
+    ],
   );
   let next = 3;
   const take = (size: number): string[][] => {
     const count = Number(reply[next]);
-    const parts = Array.from({ length: count }, (_, index) => reply.slice(next + 1 + index * size, next + 1 + (index + 1) * size));
+    const parts = Array.from({ length: count }, (_, index) =>
+      reply.slice(next + 1 + index * size, next + 1 + (index + 1) * size),
+    );
     next += 1 + count * size;
     return parts;
   };
@@ -49,11 +72,21 @@ async function list(ledger: LedgerClient, question: Question = {}): Promise<Run>
     const fields = names.map((name, index) => [name, reply[start + index] as string]);
     rows.push(Object.fromEntries(fields.filter(([, value]) => value !== '')) as Record<string, string>);
   }
-  return { walked: [reply[1] as string, reply[2] as string], outcomes, unreadable, rows, ids: rows.map(({ id }) => id as string) };
+  return {
+    walked: [reply[1] as string, reply[2] as string],
+    outcomes,
+    unreadable,
+    rows,
+    ids: rows.map(({ id }) => id as string),
+  };
 }
 
 /** Holds whose creation times are set, oldest first; those of one time in the order of their ids. */
-async function holdsAt(ledger: LedgerClient, times: readonly number[], options: ReserveOptions = {}): Promise<string[]> {
+async function holdsAt(
+  ledger: LedgerClient,
+  times: readonly number[],
+  options: ReserveOptions = {},
+): Promise<string[]> {
   const ids: string[] = [];
   for (const time of times) {
     const { id } = await ledger.hold({ amount: 1, ...options });
@@ -78,7 +111,10 @@ async function budgeted(): Promise<LedgerClient> {
 /** Newest first, and those of one time still in the order of their ids. */
 function newestFirst(ids: readonly string[], times: readonly number[]): string[] {
   const order = [...times].sort((a, b) => a - b);
-  return ids.map((id, index) => ({ id, time: order[index] as number })).sort((a, b) => b.time - a.time || (a.id < b.id ? -1 : 1)).map(({ id }) => id);
+  return ids
+    .map((id, index) => ({ id, time: order[index] as number }))
+    .sort((a, b) => b.time - a.time || (a.id < b.id ? -1 : 1))
+    .map(({ id }) => id);
 }
 
 describe('the index of a tenant', () => {
@@ -88,7 +124,12 @@ describe('the index of a tenant', () => {
     await ledger.reserve({ dryRun: true });
     await ledger.reserve({ amount: 100_000 });
     await ledger.commit(id, 1);
-    const index = await ledger.redis.zrange(reservationIndexKey(ledger.tag, ledger.tenant), '0', '-1', 'WITHSCORES');
+    const index = await ledger.redis.zrange(
+      reservationIndexKey(ledger.tag, ledger.tenant),
+      '0',
+      '-1',
+      'WITHSCORES',
+    );
     expect(index).toEqual([id, (await ledger.record(id))['ca']]);
   });
 
@@ -96,7 +137,10 @@ describe('the index of a tenant', () => {
     const ledger = await budgeted();
     const times = [10, 20, 20, 20, 20, 20, 20, 30, 40, 40, 40, 50];
     const ids = await holdsAt(ledger, times);
-    for (const [dir, expected] of [['asc', ids], ['desc', newestFirst(ids, times)]] as const) {
+    for (const [dir, expected] of [
+      ['asc', ids],
+      ['desc', newestFirst(ids, times)],
+    ] as const) {
       for (const examine of [1, 2, 3, 5, 12, 13]) {
         const found: string[] = [];
         let after: readonly [string, string] = ['', ''];
@@ -131,8 +175,13 @@ describe('the index of a tenant', () => {
     const within = { from: 20, to: 30 };
     expect((await list(ledger, { dir: 'asc', ...within })).ids).toEqual(ids.slice(1, 4));
     expect((await list(ledger, { dir: 'desc', ...within })).ids).toEqual([ids[3], ids[1], ids[2]]);
-    expect((await list(ledger, { dir: 'asc', ...within, after: ['20', ids[1] as string] })).ids).toEqual([ids[2], ids[3]]);
-    expect((await list(ledger, { dir: 'desc', ...within, after: ['20', ids[1] as string] })).ids).toEqual([ids[2]]);
+    expect((await list(ledger, { dir: 'asc', ...within, after: ['20', ids[1] as string] })).ids).toEqual([
+      ids[2],
+      ids[3],
+    ]);
+    expect((await list(ledger, { dir: 'desc', ...within, after: ['20', ids[1] as string] })).ids).toEqual([
+      ids[2],
+    ]);
     expect((await list(ledger, { from: 31, to: 39 })).ids).toEqual([]);
   });
 
@@ -141,7 +190,10 @@ describe('the index of a tenant', () => {
     const ids = await holdsAt(ledger, [10, 20, 30]);
     await ledger.redis.del(ledger.reservationKeyOf(ids[1] as string));
     expect((await list(ledger)).ids).toEqual([ids[2], ids[0]]);
-    expect(await ledger.redis.zrange(reservationIndexKey(ledger.tag, ledger.tenant), '0', '-1')).toEqual([ids[0], ids[2]]);
+    expect(await ledger.redis.zrange(reservationIndexKey(ledger.tag, ledger.tenant), '0', '-1')).toEqual([
+      ids[0],
+      ids[2],
+    ]);
   });
 });
 
@@ -153,7 +205,17 @@ describe('a row', () => {
     await ledger.commit(id, 3, { metadata: '{"m":2}' });
     const before = await snapshot(ledger);
     const { rows } = await list(ledger);
-    const { md: _, cm: __, bm: ___, op: ____, gr: _____, mx: ______, ki: _______, eb: ________, ...kept } = await ledger.record(id);
+    const {
+      md: _,
+      cm: __,
+      bm: ___,
+      op: ____,
+      gr: _____,
+      mx: ______,
+      ki: _______,
+      eb: ________,
+      ...kept
+    } = await ledger.record(id);
     expect(rows).toEqual([{ id, ...kept }]);
     expect(rows[0]).toMatchObject({ ch: '3', dm: '{"a":"b"}', at: '["t"]', ws: 'Prod' });
     expect(await snapshot(ledger)).toEqual(before);
@@ -166,9 +228,22 @@ describe('a row', () => {
     await ledger.setExpiry(id, 9_000_000_000_000);
     await ledger.hold();
     const levels = { workspace: 'prod', app: 'a', workflow: 'w', agent: 'bot', toolset: 't' };
-    const where = { status: 'ACTIVE', expires_from: 9_000_000_000_000, expires_to: 9_000_000_000_000, ...levels };
+    const where = {
+      status: 'ACTIVE',
+      expires_from: 9_000_000_000_000,
+      expires_to: 9_000_000_000_000,
+      ...levels,
+    };
     expect((await list(ledger, { where })).ids).toEqual([id]);
-    const wrong = { status: 'COMMITTED', expires_from: 9_000_000_000_001, expires_to: 8_999_999_999_999, agent: 'bo', toolset: 'x', finalized_from: 1, finalized_to: 1 };
+    const wrong = {
+      status: 'COMMITTED',
+      expires_from: 9_000_000_000_001,
+      expires_to: 8_999_999_999_999,
+      agent: 'bo',
+      toolset: 'x',
+      finalized_from: 1,
+      finalized_to: 1,
+    };
     for (const [name, value] of Object.entries(wrong)) {
       expect([name, (await list(ledger, { where: { ...where, [name]: value } })).ids]).toEqual([name, []]);
     }
@@ -176,7 +251,12 @@ describe('a row', () => {
 
   test('has an end to compare only when it was committed or released', async () => {
     const ledger = await budgeted();
-    const [committed, released, expired, active] = [await ledger.hold(), await ledger.hold(), await ledger.hold(), await ledger.hold()];
+    const [committed, released, expired, active] = [
+      await ledger.hold(),
+      await ledger.hold(),
+      await ledger.hold(),
+      await ledger.hold(),
+    ];
     await ledger.commit(committed.id, 1);
     await ledger.release(released.id);
     await ledger.makeOverdue(expired.id);
@@ -206,18 +286,35 @@ describe('a row', () => {
 });
 
 describe('for another order', () => {
-  const between = (after: readonly [string, string] | undefined, before: readonly [string, string] | undefined): Record<string, string> => ({
+  const between = (
+    after: readonly [string, string] | undefined,
+    before: readonly [string, string] | undefined,
+  ): Record<string, string> => ({
     ...(after === undefined ? {} : { after_value: after[0], after_id: after[1] }),
     ...(before === undefined ? {} : { before_value: before[0], before_id: before[1] }),
   });
 
-  async function inOrder(ledger: LedgerClient, by: string, dir: string, values: readonly (readonly [string, string])[]): Promise<void> {
+  async function inOrder(
+    ledger: LedgerClient,
+    by: string,
+    dir: string,
+    values: readonly (readonly [string, string])[],
+  ): Promise<void> {
     for (const [index, place] of values.entries()) {
       for (const other of values.slice(index + 1)) {
         const where = { sort_by: by, sort_dir: dir, ...between(place, other) };
         const found = (await list(ledger, { where })).ids.sort();
         const last = values.indexOf(other);
-        expect([by, dir, index, last, found]).toEqual([by, dir, index, last, values.slice(index + 1, last).map(([, id]) => id).sort()]);
+        expect([by, dir, index, last, found]).toEqual([
+          by,
+          dir,
+          index,
+          last,
+          values
+            .slice(index + 1, last)
+            .map(([, id]) => id)
+            .sort(),
+        ]);
       }
     }
   }
@@ -237,32 +334,66 @@ describe('for another order', () => {
       const expiresAt = 2_000_000_000_000 + (index % 3);
       await ledger.redis.hset(ledger.reservationKeyOf(id), 'ex', expiresAt);
       ids.push(id);
-      made.push({ reserved: amount, expires_at_ms: String(expiresAt), scope_path: ledger.scope({ agent }), status: index === 2 || index === 4 ? 'RELEASED' : 'ACTIVE' });
-    }
-    const places = (value: (index: number) => string, less: (a: string, b: string) => boolean, dir: string): [string, string][] =>
-      ids.map((id, index): [string, string] => [value(index), id]).sort(([a, x], [b, y]) => {
-        if (a !== b) {
-          return less(a, b) === (dir === 'asc') ? -1 : 1;
-        }
-        return x < y ? -1 : 1;
+      made.push({
+        reserved: amount,
+        expires_at_ms: String(expiresAt),
+        scope_path: ledger.scope({ agent }),
+        status: index === 2 || index === 4 ? 'RELEASED' : 'ACTIVE',
       });
+    }
+    const places = (
+      value: (index: number) => string,
+      less: (a: string, b: string) => boolean,
+      dir: string,
+    ): [string, string][] =>
+      ids
+        .map((id, index): [string, string] => [value(index), id])
+        .sort(([a, x], [b, y]) => {
+          if (a !== b) {
+            return less(a, b) === (dir === 'asc') ? -1 : 1;
+          }
+          return x < y ? -1 : 1;
+        });
     const byNumber = (a: string, b: string): boolean => BigInt(a) < BigInt(b);
     const byText = (a: string, b: string): boolean => a < b;
     for (const dir of ['asc', 'desc']) {
       for (const key of ['reserved', 'expires_at_ms'] as const) {
-        await inOrder(ledger, key, dir, places((index) => made[index]?.[key] as string, byNumber, dir));
+        await inOrder(
+          ledger,
+          key,
+          dir,
+          places((index) => made[index]?.[key] as string, byNumber, dir),
+        );
       }
       for (const key of ['scope_path', 'status'] as const) {
-        await inOrder(ledger, key, dir, places((index) => made[index]?.[key] as string, byText, dir));
+        await inOrder(
+          ledger,
+          key,
+          dir,
+          places((index) => made[index]?.[key] as string, byText, dir),
+        );
       }
-      await inOrder(ledger, 'reservation_id', dir, places((index) => ids[index] as string, byText, dir));
-      await inOrder(ledger, 'tenant', dir, places(() => '', byText, dir));
+      await inOrder(
+        ledger,
+        'reservation_id',
+        dir,
+        places((index) => ids[index] as string, byText, dir),
+      );
+      await inOrder(
+        ledger,
+        'tenant',
+        dir,
+        places(() => '', byText, dir),
+      );
     }
   });
 });
 
 describe('an overdue reservation', () => {
-  test.each([['in one field', false], ['in fields of its own', true]])('is expired by the list, once, and shown as expired, its subject %s', async (_, apart) => {
+  test.each([
+    ['in one field', false],
+    ['in fields of its own', true],
+  ])('is expired by the list, once, and shown as expired, its subject %s', async (_, apart) => {
     const ledger = await budgeted();
     const { id } = await ledger.hold({ amount: 100 });
     const deadline = await ledger.makeOverdue(id);
@@ -274,7 +405,9 @@ describe('an overdue reservation', () => {
     expect(first.rows).toMatchObject([{ id, st: 'EXPIRED' }]);
     expect(await ledger.figures()).toBe('1000,0,0,1000,0,0,0');
     const { events } = await assertInvariants(ledger);
-    expect(events.map(({ fields }) => `${fields['ty']} ${fields['rq']}`)).toEqual(['reservation.expired req_list']);
+    expect(events.map(({ fields }) => `${fields['ty']} ${fields['rq']}`)).toEqual([
+      'reservation.expired req_list',
+    ]);
     const before = await snapshot(ledger);
     expect(await list(ledger)).toMatchObject({ outcomes: [], ids: [id] });
     expect(await snapshot(ledger)).toEqual(before);
@@ -304,7 +437,10 @@ describe('an overdue reservation', () => {
     const { id } = await ledger.hold();
     await ledger.makeOverdue(id);
     await ledger.redis.del(ledger.budgetKeyOf());
-    expect(await list(ledger)).toMatchObject({ outcomes: [['QUARANTINED', 'MISSING_BUDGET', ledger.tenant]], rows: [{ id, st: 'ACTIVE' }] });
+    expect(await list(ledger)).toMatchObject({
+      outcomes: [['QUARANTINED', 'MISSING_BUDGET', ledger.tenant]],
+      rows: [{ id, st: 'ACTIVE' }],
+    });
     const before = await snapshot(ledger);
     expect(await list(ledger)).toMatchObject({ outcomes: [], ids: [id] });
     expect(await snapshot(ledger)).toEqual(before);
@@ -316,7 +452,14 @@ describe('an overdue reservation', () => {
 test('a damaged record is named and shown with what can be known of it, and hides no other', async () => {
   const ledger = await budgeted();
   const ids = await holdsAt(ledger, [10, 20, 30, 40, 50, 60]);
-  const [noAmount, noCreation, noCharge, noHash, noEnd, sound] = ids as [string, string, string, string, string, string];
+  const [noAmount, noCreation, noCharge, noHash, noEnd, sound] = ids as [
+    string,
+    string,
+    string,
+    string,
+    string,
+    string,
+  ];
   await ledger.commit(noCharge, 1);
   await ledger.release(noEnd);
   const before = await readLedger(ledger);
@@ -327,17 +470,34 @@ test('a damaged record is named and shown with what can be known of it, and hide
   await ledger.redis.set(ledger.reservationKeyOf(noHash), 'x');
   const { rows, unreadable } = await list(ledger);
   expect(rows.map(({ id }) => id).sort()).toEqual([noAmount, noCreation, noCharge, noEnd, sound].sort());
-  const row = (id: string): Record<string, string> => rows.find((one) => one['id'] === id) as Record<string, string>;
-  expect([row(noAmount)['st'], row(noAmount)['am'], row(noCreation)['ca'], row(noCharge)['ch'], row(noEnd)['fa']]).toEqual([
-    'ACTIVE', '0', await ledger.redis.zscore(reservationIndexKey(ledger.tag, ledger.tenant), noCreation), undefined, undefined,
+  const row = (id: string): Record<string, string> =>
+    rows.find((one) => one['id'] === id) as Record<string, string>;
+  expect([
+    row(noAmount)['st'],
+    row(noAmount)['am'],
+    row(noCreation)['ca'],
+    row(noCharge)['ch'],
+    row(noEnd)['fa'],
+  ]).toEqual([
+    'ACTIVE',
+    '0',
+    await ledger.redis.zscore(reservationIndexKey(ledger.tag, ledger.tenant), noCreation),
+    undefined,
+    undefined,
   ]);
   expect(Object.fromEntries(unreadable)).toEqual({
-    [noAmount]: 'INVALID_ESTIMATE', [noCreation]: 'INVALID_CREATION', [noCharge]: 'INVALID_END', [noEnd]: 'INVALID_END', [noHash]: 'NOT_A_RECORD',
+    [noAmount]: 'INVALID_ESTIMATE',
+    [noCreation]: 'INVALID_CREATION',
+    [noCharge]: 'INVALID_END',
+    [noEnd]: 'INVALID_END',
+    [noHash]: 'NOT_A_RECORD',
   });
   // Only what is live and cannot be settled is put before an operator, once.
   await list(ledger);
   const { events, quarantine } = await readLedger(ledger);
-  expect(events.slice(before.events.length).map(({ fields }) => [fields['ty'], fields['reservation_id']])).toEqual([['custom.reservation.quarantined', noAmount]]);
+  expect(
+    events.slice(before.events.length).map(({ fields }) => [fields['ty'], fields['reservation_id']]),
+  ).toEqual([['custom.reservation.quarantined', noAmount]]);
   expect([...quarantine.keys()]).toEqual([noAmount]);
 });
 
@@ -376,7 +536,9 @@ describe('a record with a megabyte of metadata', () => {
     });
     expect(new Set(run?.ids)).toEqual(new Set(ids));
     expect(run?.rows.map(({ am, ws, ag, st }) => [am, ws, ag, st]).sort()).toEqual([
-      ['1', undefined, 'bot', 'ACTIVE'], ['2', undefined, 'bot', 'ACTIVE'], ['3', undefined, 'bot', 'COMMITTED'],
+      ['1', undefined, 'bot', 'ACTIVE'],
+      ['2', undefined, 'bot', 'ACTIVE'],
+      ['3', undefined, 'bot', 'COMMITTED'],
     ]);
     expect(commands.filter(([name]) => name === 'HGETALL')).toEqual([]);
     expect(commands.filter(([name, , ...fields]) => name === 'HMGET' && fields.includes('md'))).toEqual([]);
@@ -387,7 +549,9 @@ describe('a record with a megabyte of metadata', () => {
     const { id } = await ledger.hold({ amount: 3 });
     await ledger.commit(id, 3, { metadata: METADATA });
     const before = await ledger.redis.hgetall(ledger.reservationKeyOf(id));
-    const commands = await commandsOf(ledger.redis, ledger.tag, () => ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]));
+    const commands = await commandsOf(ledger.redis, ledger.tag, () =>
+      ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10]),
+    );
     expect(commands.map(([name]) => name)).not.toContain('HGETALL');
     expect(await ledger.redis.hgetall(ledger.reservationKeyOf(id))).toEqual(before);
   });
@@ -397,7 +561,7 @@ describe('a run ends early and goes on where it ended', () => {
   /** The whole list, run by run, and the rows of each. */
   async function all(ledger: LedgerClient, question: Question): Promise<Run[]> {
     const runs: Run[] = [];
-    for (let after: Run['walked'] = ['', '']; runs.length === 0 || after[0] !== ''; ) {
+    for (let after: Run['walked'] = ['', '']; runs.length === 0 || after[0] !== '';) {
       const run = await list(ledger, { ...question, after });
       runs.push(run);
       after = run.walked;
@@ -407,7 +571,10 @@ describe('a run ends early and goes on where it ended', () => {
 
   test('when its rows hold many bytes', async () => {
     const ledger = await budgeted();
-    const ids = await holdsAt(ledger, Array.from({ length: 12 }, (_, index) => 1000 + index));
+    const ids = await holdsAt(
+      ledger,
+      Array.from({ length: 12 }, (_, index) => 1000 + index),
+    );
     for (const id of ids) {
       await ledger.redis.hset(ledger.reservationKeyOf(id), 'dm', `{"d":"${'x'.repeat(100_000)}"}`);
     }
@@ -418,7 +585,10 @@ describe('a run ends early and goes on where it ended', () => {
 
   test('when it has expired many, and each is expired once', async () => {
     const ledger = await budgeted();
-    const ids = await holdsAt(ledger, Array.from({ length: 60 }, (_, index) => 1000 + index));
+    const ids = await holdsAt(
+      ledger,
+      Array.from({ length: 60 }, (_, index) => 1000 + index),
+    );
     for (const id of ids) {
       await ledger.makeOverdue(id);
     }

@@ -30,18 +30,49 @@ interface Listed {
 }
 
 const LISTS: readonly Listed[] = [
-  { script: 'list_budgets', index: budgetIndexKey, key: (tag, id) => budgetKey(tag, 'TOKENS', id.split(' ')[0] as string), member: (name) => `tenant:t/app:${name} TOKENS`, texts: ['metadata'] },
-  { script: 'list_api_keys', index: apiKeyIndexKey, key: apiKeyKey, member: (name) => `key_${name}`, texts: ['metadata', 'description'] },
-  { script: 'list_policies', index: policyIndexKey, key: policyKey, member: (name) => `pol_${name}`, texts: ['description', 'caps'] },
-  { script: 'list_webhooks', index: webhookIndexKey, key: webhookKey, member: (name) => `whsub_${name}`, texts: ['ds', 'th', 'md', 'hd'] },
+  {
+    script: 'list_budgets',
+    index: budgetIndexKey,
+    key: (tag, id) => budgetKey(tag, 'TOKENS', id.split(' ')[0] as string),
+    member: (name) => `tenant:t/app:${name} TOKENS`,
+    texts: ['metadata'],
+  },
+  {
+    script: 'list_api_keys',
+    index: apiKeyIndexKey,
+    key: apiKeyKey,
+    member: (name) => `key_${name}`,
+    texts: ['metadata', 'description'],
+  },
+  {
+    script: 'list_policies',
+    index: policyIndexKey,
+    key: policyKey,
+    member: (name) => `pol_${name}`,
+    texts: ['description', 'caps'],
+  },
+  {
+    script: 'list_webhooks',
+    index: webhookIndexKey,
+    key: webhookKey,
+    member: (name) => `whsub_${name}`,
+    texts: ['ds', 'th', 'md', 'hd'],
+  },
 ];
 
 /** Records with a name, as many as there are names, and whatever else is given. */
-async function furnish(ledger: LedgerClient, { index, key, member }: Listed, names: readonly string[], fields: Record<string, string>): Promise<string[]> {
+async function furnish(
+  ledger: LedgerClient,
+  { index, key, member }: Listed,
+  names: readonly string[],
+  fields: Record<string, string>,
+): Promise<string[]> {
   const members = names.map(member);
   const pipeline = ledger.redis.pipeline();
   for (const one of members) {
-    pipeline.hset(key(ledger.tag, one), { own_name: one, ...fields }).zadd(index(ledger.tag, ledger.tenant), 0, one);
+    pipeline
+      .hset(key(ledger.tag, one), { own_name: one, ...fields })
+      .zadd(index(ledger.tag, ledger.tenant), 0, one);
   }
   await pipeline.exec();
   return members;
@@ -54,17 +85,25 @@ interface Run {
 
 function recordsIn(reply: readonly string[]): Map<string, string>[] {
   const records: Map<string, string>[] = [];
-  for (let at = 0; at < reply.length; ) {
+  for (let at = 0; at < reply.length;) {
     const end = at + 1 + Number(reply[at]);
     const flat = reply.slice(at + 1, end);
-    records.push(new Map(flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1] as string] as const] : []))));
+    records.push(
+      new Map(
+        flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1] as string] as const] : [])),
+      ),
+    );
     at = end;
   }
   return records;
 }
 
 async function run(ledger: LedgerClient, script: List, after: readonly string[], limit = 100): Promise<Run> {
-  const [, tenant = '', member = '', ...records] = await ledger.scripts.run(script, [tenantIndexKey(ledger.tag)], [ledger.tenant, after[0] ?? '', after[1] ?? '', limit]);
+  const [, tenant = '', member = '', ...records] = await ledger.scripts.run(
+    script,
+    [tenantIndexKey(ledger.tag)],
+    [ledger.tenant, after[0] ?? '', after[1] ?? '', limit],
+  );
   return { next: [tenant, member], records: recordsIn(records) };
 }
 
@@ -76,7 +115,8 @@ async function all(ledger: LedgerClient, script: List, limit = 100): Promise<Run
   return runs;
 }
 
-const namesOf = (runs: readonly Run[]): (string | undefined)[] => runs.flatMap(({ records }) => records.map((record) => record.get('own_name')));
+const namesOf = (runs: readonly Run[]): (string | undefined)[] =>
+  runs.flatMap(({ records }) => records.map((record) => record.get('own_name')));
 const NAMES = Array.from({ length: 12 }, (_, index) => `n${String(index).padStart(2, '0')}`);
 
 describe.each(LISTS)('$script', (listed) => {
@@ -84,7 +124,10 @@ describe.each(LISTS)('$script', (listed) => {
     const ledger = await newLedger();
     const long = Object.fromEntries(listed.texts.map((name) => [name, MEGABYTE]));
     const members = await furnish(ledger, listed, NAMES.slice(0, 3), { status: 'ACTIVE', ...long });
-    await ledger.redis.hset(listed.key(ledger.tag, members[0] as string), Object.fromEntries(listed.texts.map((name) => [name, 'short'])));
+    await ledger.redis.hset(
+      listed.key(ledger.tag, members[0] as string),
+      Object.fromEntries(listed.texts.map((name) => [name, 'short'])),
+    );
     let runs: Run[] = [];
     const commands = await commandsOf(ledger.redis, ledger.tag, async () => {
       runs = await all(ledger, listed.script);
@@ -116,17 +159,33 @@ describe.each(LISTS)('$script', (listed) => {
 });
 
 describe('the free texts of the rows that are shown', () => {
-  const kinds: [Kind, Listed][] = [['api_key', LISTS[1] as Listed], ['policy', LISTS[2] as Listed], ['webhook', LISTS[3] as Listed]];
-  const read = async (ledger: LedgerClient, kind: Kind | 'tenant', ids: readonly string[]): Promise<Map<string, string>[]> =>
+  const kinds: [Kind, Listed][] = [
+    ['api_key', LISTS[1] as Listed],
+    ['policy', LISTS[2] as Listed],
+    ['webhook', LISTS[3] as Listed],
+  ];
+  const read = async (
+    ledger: LedgerClient,
+    kind: Kind | 'tenant',
+    ids: readonly string[],
+  ): Promise<Map<string, string>[]> =>
     recordsIn(await ledger.scripts.run('read_texts', [tenantIndexKey(ledger.tag)], [kind, ...ids]));
 
-  test.each(kinds)('of each %s come in the order of the ids, none for a record that is gone', async (kind, listed) => {
-    const ledger = await newLedger();
-    const [one, two] = (await furnish(ledger, listed, ['one', 'two'], { status: 'ACTIVE' })) as [string, string];
-    const [text] = listed.texts as [string];
-    await ledger.redis.hset(listed.key(ledger.tag, two), text, 'of two', 'hd', 'sealed');
-    expect((await read(ledger, kind, [one, 'gone', two])).map((record) => Object.fromEntries(record))).toEqual([{}, {}, { [text]: 'of two' }]);
-  });
+  test.each(kinds)(
+    'of each %s come in the order of the ids, none for a record that is gone',
+    async (kind, listed) => {
+      const ledger = await newLedger();
+      const [one, two] = (await furnish(ledger, listed, ['one', 'two'], { status: 'ACTIVE' })) as [
+        string,
+        string,
+      ];
+      const [text] = listed.texts as [string];
+      await ledger.redis.hset(listed.key(ledger.tag, two), text, 'of two', 'hd', 'sealed');
+      expect(
+        (await read(ledger, kind, [one, 'gone', two])).map((record) => Object.fromEntries(record)),
+      ).toEqual([{}, {}, { [text]: 'of two' }]);
+    },
+  );
 
   test('come for as many records as fit into 256 KiB, for one at least', async () => {
     const ledger = await newLedger();

@@ -1,5 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
-import { ownedKey, quarantineKey, reservationIndexKey, reservationKey, tenantEventsKey, tenantIndexKey, tenantKey } from '../../src/redis/index.js';
+import {
+  ownedKey,
+  quarantineKey,
+  reservationIndexKey,
+  reservationKey,
+  tenantEventsKey,
+  tenantIndexKey,
+  tenantKey,
+} from '../../src/redis/index.js';
 import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { snapshot } from '../support/ledger-state.js';
 import { useConnections, useLedger } from '../support/use-ledger.js';
@@ -7,7 +15,8 @@ import { useConnections, useLedger } from '../support/use-ledger.js';
 const newLedger = useLedger();
 const connections = useConnections(4);
 
-const live = (ledger: LedgerClient): Promise<string | null> => ledger.redis.hget(ownedKey(ledger.tag, ledger.tenant), 'live');
+const live = (ledger: LedgerClient): Promise<string | null> =>
+  ledger.redis.hget(ownedKey(ledger.tag, ledger.tenant), 'live');
 
 async function funded(): Promise<LedgerClient> {
   const ledger = await newLedger();
@@ -19,7 +28,13 @@ async function funded(): Promise<LedgerClient> {
 describe('the count of live reservations', () => {
   test('follows every transition to and from ACTIVE, and nothing else', async () => {
     const ledger = await funded();
-    const holds = [await ledger.hold(), await ledger.hold(), await ledger.hold(), await ledger.hold(), await ledger.hold()];
+    const holds = [
+      await ledger.hold(),
+      await ledger.hold(),
+      await ledger.hold(),
+      await ledger.hold(),
+      await ledger.hold(),
+    ];
     const [a, b, c, d, e] = holds.map(({ id }) => id) as [string, string, string, string, string];
     expect(await live(ledger)).toBe('5');
     await ledger.reserve({ dryRun: true });
@@ -69,7 +84,11 @@ describe('the count of live reservations', () => {
     await ledger.makeOverdue(id);
     expect((await ledger.expire(id))[0]).toBe('QUARANTINED');
     expect(await live(ledger)).toBe('1');
-    const decided = await ledger.scripts.run('decide_quarantined', [reservationKey(ledger.tag, id)], [id, 'release', '', RETENTION_MS, 'req_1', TRACE]);
+    const decided = await ledger.scripts.run(
+      'decide_quarantined',
+      [reservationKey(ledger.tag, id)],
+      [id, 'release', '', RETENTION_MS, 'req_1', TRACE],
+    );
     expect(decided[0]).toBe('RELEASED');
     expect(await live(ledger)).toBe('0');
     expect(await ledger.redis.hexists(quarantineKey(ledger.tag), id)).toBe(0);
@@ -82,7 +101,11 @@ describe('the count of live reservations', () => {
       const { id } = await ledger.hold();
       await ledger.redis.hdel(reservationKey(ledger.tag, id), 'st');
       if (recounted) {
-        const reply = await ledger.scripts.run('reconcile', [tenantIndexKey(ledger.tag)], ['', '', '', '', 100, RETENTION_MS, TRACE]);
+        const reply = await ledger.scripts.run(
+          'reconcile',
+          [tenantIndexKey(ledger.tag)],
+          ['', '', '', '', 100, RETENTION_MS, TRACE],
+        );
         expect(reply[7]).toBe('0');
       }
       expect(await live(ledger)).toBe('1');
@@ -91,14 +114,18 @@ describe('the count of live reservations', () => {
     }
   });
 
-  test('keeps what ends before it is complete, is shown as 0 then, and a damaged one stands in nobody\'s way', async () => {
+  test("keeps what ends before it is complete, is shown as 0 then, and a damaged one stands in nobody's way", async () => {
     const ledger = await funded();
     const [first, second, third] = [await ledger.hold(), await ledger.hold(), await ledger.hold()];
     const key = ownedKey(ledger.tag, ledger.tenant);
     await ledger.redis.del(key);
     expect((await ledger.release(first.id))[0]).toBe('RELEASED');
     expect(await live(ledger)).toBe('-1');
-    const shown = await ledger.scripts.run('inspect_limits', [tenantKey(ledger.tag, ledger.tenant), key], [ledger.tenant]);
+    const shown = await ledger.scripts.run(
+      'inspect_limits',
+      [tenantKey(ledger.tag, ledger.tenant), key],
+      [ledger.tenant],
+    );
     expect(shown.slice(1, 3)).toEqual(['live_reservations', '0']);
     await ledger.redis.hset(key, 'live', 'many');
     expect((await ledger.commit(second.id, 1))[0]).toBe('COMMITTED');
@@ -117,7 +144,9 @@ describe('the limit on live reservations', () => {
       await ledger.hold();
     }
     const clients = connections().map((redis) => ledger.over(redis));
-    const replies = await Promise.all(Array.from({ length: 40 }, (_, index) => (clients[index % 4] as LedgerClient).reserve({ maxLive: 12 })));
+    const replies = await Promise.all(
+      Array.from({ length: 40 }, (_, index) => (clients[index % 4] as LedgerClient).reserve({ maxLive: 12 })),
+    );
     const made = replies.filter(([word]) => word === 'ALLOW');
     expect(made).toHaveLength(7);
     expect(replies.filter(([word]) => word === 'LIMIT_EXCEEDED')).toHaveLength(33);
@@ -125,7 +154,13 @@ describe('the limit on live reservations', () => {
     await ledger.commit(made[0]?.[2] as string, 1);
     await ledger.release(made[1]?.[2] as string);
     const again = await Promise.all(Array.from({ length: 5 }, () => ledger.reserve({ maxLive: 12 })));
-    expect(again.map(([word]) => word).sort()).toEqual(['ALLOW', 'ALLOW', 'LIMIT_EXCEEDED', 'LIMIT_EXCEEDED', 'LIMIT_EXCEEDED']);
+    expect(again.map(([word]) => word).sort()).toEqual([
+      'ALLOW',
+      'ALLOW',
+      'LIMIT_EXCEEDED',
+      'LIMIT_EXCEEDED',
+      'LIMIT_EXCEEDED',
+    ]);
   });
 
   test('refuses without a trace, and tells of no denial', async () => {
@@ -156,8 +191,16 @@ describe('the limit on live reservations', () => {
     const ledger = await funded();
     await ledger.hold();
     const events = await ledger.redis.xlen(tenantEventsKey(ledger.tag, ledger.tenant));
-    expect(await ledger.reserve({ dryRun: true, maxLive: 1, key: 'dry' })).toEqual(['DENY', 'fresh', 'LIMIT_EXCEEDED']);
-    expect(await ledger.reserve({ dryRun: true, maxLive: 1, key: 'dry' })).toEqual(['DENY', 'replay', 'LIMIT_EXCEEDED']);
+    expect(await ledger.reserve({ dryRun: true, maxLive: 1, key: 'dry' })).toEqual([
+      'DENY',
+      'fresh',
+      'LIMIT_EXCEEDED',
+    ]);
+    expect(await ledger.reserve({ dryRun: true, maxLive: 1, key: 'dry' })).toEqual([
+      'DENY',
+      'replay',
+      'LIMIT_EXCEEDED',
+    ]);
     expect(await ledger.redis.xlen(tenantEventsKey(ledger.tag, ledger.tenant))).toBe(events);
     expect((await ledger.reserve({ dryRun: true, maxLive: 2 }))[0]).toBe('ALLOW_DRY_RUN');
     expect(await live(ledger)).toBe('1');
@@ -190,7 +233,11 @@ describe('the limit on stored bytes', () => {
     expect([word, name, allowed]).toEqual(['LIMIT_EXCEEDED', 'stored_bytes', '50000']);
     expect(Number(used)).toBeGreaterThan(50_000);
     expect((await ledger.reserve({ maxStored: 50_000 }))[0]).toBe('ALLOW');
-    expect((await ledger.reserve({ ...limit, dryRun: true })).slice(0, 3)).toEqual(['DENY', 'fresh', 'LIMIT_EXCEEDED']);
+    expect((await ledger.reserve({ ...limit, dryRun: true })).slice(0, 3)).toEqual([
+      'DENY',
+      'fresh',
+      'LIMIT_EXCEEDED',
+    ]);
   });
 
   test('falls when reservations go after their retention, so that there is room again', async () => {
@@ -203,12 +250,20 @@ describe('the limit on stored bytes', () => {
     }
     await ledger.redis.del(...ids.slice(0, 3).map((id) => reservationKey(ledger.tag, id)));
     expect((await ledger.reserve(limit))[0]).toBe('LIMIT_EXCEEDED');
-    const trimmed = await ledger.scripts.run('trim_reservation_index', [tenantIndexKey(ledger.tag)], ['', '', '', 100, -60_000]);
+    const trimmed = await ledger.scripts.run(
+      'trim_reservation_index',
+      [tenantIndexKey(ledger.tag)],
+      ['', '', '', 100, -60_000],
+    );
     expect(trimmed.at(-1)).toBe('3');
     expect(Number(await ledger.redis.hget(ownedKey(ledger.tag, ledger.tenant), 'text'))).toBe(text.md.length);
     expect((await ledger.reserve(limit))[0]).toBe('ALLOW');
     await ledger.redis.del(...(await ledger.redis.keys(`${ledger.tag}r:*`)));
-    await ledger.scripts.run('trim_reservation_index', [tenantIndexKey(ledger.tag)], ['', '', '', 100, -60_000]);
+    await ledger.scripts.run(
+      'trim_reservation_index',
+      [tenantIndexKey(ledger.tag)],
+      ['', '', '', 100, -60_000],
+    );
     expect(await ledger.redis.hget(ownedKey(ledger.tag, ledger.tenant), 'text')).toBe('0');
   });
 
@@ -220,7 +275,11 @@ describe('the limit on stored bytes', () => {
     }
     await ledger.redis.del(...ids.slice(0, 3).map((id) => reservationKey(ledger.tag, id)));
     const index = reservationIndexKey(ledger.tag, ledger.tenant);
-    await ledger.scripts.run('list_reservations', [index], [ledger.tenant, 'desc', '-inf', '+inf', '', '', 10, 10, RETENTION_MS, 'req_list', TRACE]);
+    await ledger.scripts.run(
+      'list_reservations',
+      [index],
+      [ledger.tenant, 'desc', '-inf', '+inf', '', '', 10, 10, RETENTION_MS, 'req_list', TRACE],
+    );
     expect(await ledger.redis.zcard(index)).toBe(1);
     expect(await ledger.redis.hget(ownedKey(ledger.tag, ledger.tenant), 'text')).toBe(String(text.md.length));
   });

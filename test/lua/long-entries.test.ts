@@ -23,13 +23,33 @@ beforeEach(async () => {
   for (let index = 0; index < ENTRIES; index += 1) {
     const id = `${now + index}-0`;
     ids.push(id);
-    const figures = ['ty', 'reservation.expired', 'tn', ledger.tenant, 'ac', 'system', 'expired_at', now + index, 'reservation_id', `rsv_${index}`, 'metadata', KIBIBYTES_100];
-    await ledger.redis.pipeline().xadd(log, id, ...figures).xadd(tenantEventsKey(ledger.tag, ledger.tenant), id, 'y', 'reservation.expired').exec();
+    const figures = [
+      'ty',
+      'reservation.expired',
+      'tn',
+      ledger.tenant,
+      'ac',
+      'system',
+      'expired_at',
+      now + index,
+      'reservation_id',
+      `rsv_${index}`,
+      'metadata',
+      KIBIBYTES_100,
+    ];
+    await ledger.redis
+      .pipeline()
+      .xadd(log, id, ...figures)
+      .xadd(tenantEventsKey(ledger.tag, ledger.tenant), id, 'y', 'reservation.expired')
+      .exec();
   }
 });
 
 /** Runs until `next` says that there is no more; each run found some of the entries, and none more than it may. */
-async function inRuns(run: (start: string) => Promise<{ found: string[]; next: string }>, start: string): Promise<string[]> {
+async function inRuns(
+  run: (start: string) => Promise<{ found: string[]; next: string }>,
+  start: string,
+): Promise<string[]> {
   const all: string[] = [];
   let runs = 0;
   for (let place = start; place !== ''; runs += 1) {
@@ -45,22 +65,32 @@ async function inRuns(run: (start: string) => Promise<{ found: string[]; next: s
 const idsIn = (reply: Reply): string[] => reply.filter((text) => ids.includes(text));
 
 describe('a run ends after 256 KiB of entries, and goes on behind the last one', () => {
-  test.each([['the log', false, 'asc'], ['the log', false, 'desc'], ["the tenant's index", true, 'asc'], ["the tenant's index", true, 'desc']] as const)(
-    'of events through %s (%s, %s)',
-    async (_what, byIndex, direction) => {
-      const walked = byIndex ? tenantEventsKey(ledger.tag, ledger.tenant) : log;
-      const [first, last] = direction === 'asc' ? ['-', '+'] : ['+', '-'];
-      const found = await inRuns(async (start) => {
-        const [next = '', , ...rest] = await ledger.scripts.run('list_events', [log, walked], [direction, start, last, 250, 100, 'ty', 'reservation.expired']);
-        return { found: idsIn(rest), next };
-      }, first);
-      expect(found).toEqual(direction === 'asc' ? ids : [...ids].reverse());
-    },
-  );
+  test.each([
+    ['the log', false, 'asc'],
+    ['the log', false, 'desc'],
+    ["the tenant's index", true, 'asc'],
+    ["the tenant's index", true, 'desc'],
+  ] as const)('of events through %s (%s, %s)', async (_what, byIndex, direction) => {
+    const walked = byIndex ? tenantEventsKey(ledger.tag, ledger.tenant) : log;
+    const [first, last] = direction === 'asc' ? ['-', '+'] : ['+', '-'];
+    const found = await inRuns(async (start) => {
+      const [next = '', , ...rest] = await ledger.scripts.run(
+        'list_events',
+        [log, walked],
+        [direction, start, last, 250, 100, 'ty', 'reservation.expired'],
+      );
+      return { found: idsIn(rest), next };
+    }, first);
+    expect(found).toEqual(direction === 'asc' ? ids : [...ids].reverse());
+  });
 
   test('of expirations', async () => {
     const found = await inRuns(async (start) => {
-      const [next = '', ...rest] = await ledger.scripts.run('expirations', [log], [start, '+', 250, 100, '-inf', '+inf', '', '', '']);
+      const [next = '', ...rest] = await ledger.scripts.run(
+        'expirations',
+        [log],
+        [start, '+', 250, 100, '-inf', '+inf', '', '', ''],
+      );
       return { found: idsIn(rest), next };
     }, '-');
     expect(found).toEqual(ids);
@@ -68,7 +98,11 @@ describe('a run ends after 256 KiB of entries, and goes on behind the last one',
 
   test('of what the dispatcher reads, the first time and again', async () => {
     const page = (take: number, after: string, limit: number): Promise<Reply> =>
-      ledger.scripts.run('dispatch_page', [dispatchLeaseKey(ledger.tag), log], ['mine', 10_000, take, after, limit]);
+      ledger.scripts.run(
+        'dispatch_page',
+        [dispatchLeaseKey(ledger.tag), log],
+        ['mine', 10_000, take, after, limit],
+      );
     await page(1, '>', 0);
     const first = await page(0, '>', 250);
     expect([idsIn(first), first[9]]).toEqual([ids.slice(0, 16), '1']);
@@ -87,15 +121,21 @@ describe('a run ends after 256 KiB of entries, and goes on behind the last one',
   test('of events that are queued once more, and says how many it took', async () => {
     const gone = ids.map((id) => id.replace('-0', '-9'));
     const entries = [gone[0] as string, ...ids];
-    const reply = await ledger.scripts.run('replay_events', [log], ['whsub_1', 'rpl_1', RETENTION_MS, ...entries]);
+    const reply = await ledger.scripts.run(
+      'replay_events',
+      [log],
+      ['whsub_1', 'rpl_1', RETENTION_MS, ...entries],
+    );
     expect(reply.slice(0, 3)).toEqual(['QUEUED', '0', '4']);
-    expect(reply.slice(3).filter((_part, index) => index % 2 === 0)).toEqual(ids.slice(0, 3).map((id) => `${id}:whsub_1:rpl_1`));
+    expect(reply.slice(3).filter((_part, index) => index % 2 === 0)).toEqual(
+      ids.slice(0, 3).map((id) => `${id}:whsub_1:rpl_1`),
+    );
   });
 
   test('of events that are removed, each once and from the index as well', async () => {
     const trim = (): Promise<Reply> => ledger.scripts.run('trim_event_log', [log], [1000, 1000, 250]);
     const removed: number[] = [];
-    for (let more = '1'; more === '1'; ) {
+    for (let more = '1'; more === '1';) {
       const reply = await trim();
       removed.push(Number(reply[1]));
       more = reply[2] as string;
@@ -110,11 +150,18 @@ describe('a run ends after 256 KiB of entries, and goes on behind the last one',
     const audit = auditLogKey(ledger.tag);
     const now = await ledger.serverTime();
     for (let index = 0; index < ENTRIES; index += 1) {
-      await ledger.redis.xadd(audit, `${now - 100_000 + index}-0`, 'op', 'freezeBudget', 'metadata', KIBIBYTES_100);
+      await ledger.redis.xadd(
+        audit,
+        `${now - 100_000 + index}-0`,
+        'op',
+        'freezeBudget',
+        'metadata',
+        KIBIBYTES_100,
+      );
     }
     await ledger.redis.xadd(audit, '*', 'op', 'freezeBudget');
     const removed: number[] = [];
-    for (let more = '1'; more === '1'; ) {
+    for (let more = '1'; more === '1';) {
       const reply = await ledger.scripts.run('trim_audit_log', [audit], ['audit', 1000, 250]);
       removed.push(Number(reply[1]));
       more = reply[2] as string;

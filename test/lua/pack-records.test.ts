@@ -7,7 +7,9 @@ import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
 
-const { source: READ } = assemble('probe', `#!lua flags=no-writes
+const { source: READ } = assemble(
+  'probe',
+  `#!lua flags=no-writes
 -- probe: reads a record.
 -- KEYS[1] reservation
 -- RETURNS pairs
@@ -20,11 +22,14 @@ for name, value in pairs(record_fields(KEYS[1])) do
   flat[#flat + 1] = value
 end
 return flat
-`);
+`,
+);
 
 async function read(ledger: LedgerClient, id: string): Promise<Record<string, string>> {
   const flat = (await ledger.redis.eval(READ, 1, reservationKey(ledger.tag, id))) as string[];
-  return Object.fromEntries(flat.flatMap((text, index) => (index % 2 === 0 ? [[text, flat[index + 1] as string]] : [])));
+  return Object.fromEntries(
+    flat.flatMap((text, index) => (index % 2 === 0 ? [[text, flat[index + 1] as string]] : [])),
+  );
 }
 
 async function pack(ledger: LedgerClient): Promise<string[]> {
@@ -39,7 +44,12 @@ async function isPacked(ledger: LedgerClient, id: string): Promise<boolean> {
 async function writeEnded(ledger: LedgerClient, fields: Record<string, string>): Promise<string> {
   const id = ledger.newId();
   const key = reservationKey(ledger.tag, id);
-  await ledger.redis.multi().hset(key, fields).pexpire(key, RETENTION_MS).rpush(endedKey(ledger.tag), id).exec();
+  await ledger.redis
+    .multi()
+    .hset(key, fields)
+    .pexpire(key, RETENTION_MS)
+    .rpush(endedKey(ledger.tag), id)
+    .exec();
   return id;
 }
 
@@ -48,7 +58,12 @@ describe('packing', () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 10_000 });
     const subject = { workspace: 'Prod', agent: 'bot' };
-    const committed = await ledger.hold({ amount: 10, subject, key: '0190a5a2-8f3a-7b1c-9d4e-5f60718293a4', by: `key_${ledger.tag.slice(2, 4)}0123456789abcdef` });
+    const committed = await ledger.hold({
+      amount: 10,
+      subject,
+      key: '0190a5a2-8f3a-7b1c-9d4e-5f60718293a4',
+      by: `key_${ledger.tag.slice(2, 4)}0123456789abcdef`,
+    });
     await ledger.extend(committed.id, 1000, { by: 'key_2' });
     await ledger.extend(committed.id, 2000);
     await ledger.commit(committed.id, 12, { metadata: '{"a":1}' });
@@ -66,15 +81,86 @@ describe('packing', () => {
     expect(await Promise.all(ids.map((id) => isPacked(ledger, id)))).toEqual([true, true, true]);
     expect(await Promise.all(ids.map((id) => read(ledger, id)))).toEqual(before);
     expect(await ledger.redis.pexpiretime(ledger.reservationKeyOf(released.id))).toBe(left);
-    expect(Number(await ledger.redis.memory('USAGE', ledger.reservationKeyOf(committed.id)))).toBeLessThan((2 / 3) * Number(size));
+    expect(Number(await ledger.redis.memory('USAGE', ledger.reservationKeyOf(committed.id)))).toBeLessThan(
+      (2 / 3) * Number(size),
+    );
     expect(await isPacked(ledger, live.id)).toBe(false);
   });
 
   test('gives back whatever a record held, byte for byte, or leaves it alone', async () => {
     const ledger = await newLedger();
-    const text = fc.oneof(fc.string({ maxLength: 80 }), fc.string({ unit: 'binary', maxLength: 20 }), fc.constantFrom('', '=', '*', '~', '~x', '\u001f', '0', '00', '-1', '1e3', 'nan', 'system', 'key_1', 'ACTIVE', '7C9E6679-7425-40DE-944B-E07FC1F90AE7', '7c9e6679-7425-40de-944b-e07fc1f90ae7', '9223372036854775807', '5+6', '5+6+key_2'));
-    const names = ['tn', 'ws', 'ap', 'wf', 'ag', 'ts', 'un', 'op', 'bm', 'am', 'ch', 'ca', 'ex', 'fa', 'gr', 'mx', 'mt', 'ki', 'eb', 'ak', 'an', 'xc', 'x1', 'x2', 'ev', 'tv', 'rr', 'ik', 'md', 'zz'];
-    const usual = { st: 'RELEASED', tn: 'acme', un: 'TOKENS', op: 'REJECT', bm: '1', am: '10', ca: '1763722222222', ex: '1763722282222', fa: '1763722225222', gr: '5000', mx: '10', ki: 'key_1', eb: 'key_1' };
+    const text = fc.oneof(
+      fc.string({ maxLength: 80 }),
+      fc.string({ unit: 'binary', maxLength: 20 }),
+      fc.constantFrom(
+        '',
+        '=',
+        '*',
+        '~',
+        '~x',
+        '\u001f',
+        '0',
+        '00',
+        '-1',
+        '1e3',
+        'nan',
+        'system',
+        'key_1',
+        'ACTIVE',
+        '7C9E6679-7425-40DE-944B-E07FC1F90AE7',
+        '7c9e6679-7425-40de-944b-e07fc1f90ae7',
+        '9223372036854775807',
+        '5+6',
+        '5+6+key_2',
+      ),
+    );
+    const names = [
+      'tn',
+      'ws',
+      'ap',
+      'wf',
+      'ag',
+      'ts',
+      'un',
+      'op',
+      'bm',
+      'am',
+      'ch',
+      'ca',
+      'ex',
+      'fa',
+      'gr',
+      'mx',
+      'mt',
+      'ki',
+      'eb',
+      'ak',
+      'an',
+      'xc',
+      'x1',
+      'x2',
+      'ev',
+      'tv',
+      'rr',
+      'ik',
+      'md',
+      'zz',
+    ];
+    const usual = {
+      st: 'RELEASED',
+      tn: 'acme',
+      un: 'TOKENS',
+      op: 'REJECT',
+      bm: '1',
+      am: '10',
+      ca: '1763722222222',
+      ex: '1763722282222',
+      fa: '1763722225222',
+      gr: '5000',
+      mx: '10',
+      ki: 'key_1',
+      eb: 'key_1',
+    };
     const odd = fc.dictionary(fc.constantFrom(...names), text, { maxKeys: 6 });
     await fc.assert(
       fc.asyncProperty(odd, async (fields) => {
@@ -118,7 +204,12 @@ describe('packing', () => {
     for (let count = 0; count < 3; count += 1) {
       await ledger.release((await ledger.hold({ key: randomText(9) })).id);
     }
-    expect(await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [2])).toEqual(['PACKED', '2', '2', '1']);
+    expect(await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [2])).toEqual([
+      'PACKED',
+      '2',
+      '2',
+      '1',
+    ]);
     await ledger.redis.set(endedKey(ledger.tag), 'damaged');
     expect((await ledger.release((await ledger.hold()).id))[0]).toBe('RELEASED');
   });

@@ -22,7 +22,8 @@ async function capsAt(ledger: LedgerClient, subject: object = PLACE): Promise<st
 }
 
 const caps = (name: string): { readonly caps: string } => ({ caps: name });
-const hasPolicies = (ledger: LedgerClient): Promise<string | null> => ledger.redis.hget(tenantKey(ledger.tag, ledger.tenant), 'policies');
+const hasPolicies = (ledger: LedgerClient): Promise<string | null> =>
+  ledger.redis.hget(tenantKey(ledger.tag, ledger.tenant), 'policies');
 
 describe('a policy governs', () => {
   test('the requests that derive its exact scope, whatever their case', async () => {
@@ -40,7 +41,9 @@ describe('a policy governs', () => {
     await makePolicy(ledger, `${ledger.scope({ workspace: 'eng' })}/*`, { sets: caps('a') });
     expect(await capsAt(ledger, { workspace: 'eng' })).toBe('none');
     expect(await capsAt(ledger, PLACE)).toBe('a');
-    expect(await capsAt(ledger, { workspace: 'eng', app: 'x', workflow: 'y', agent: 'z', toolset: 'w' })).toBe('a');
+    expect(
+      await capsAt(ledger, { workspace: 'eng', app: 'x', workflow: 'y', agent: 'z', toolset: 'w' }),
+    ).toBe('a');
     expect(await capsAt(ledger, { workspace: 'engine', agent: 'bot' })).toBe('none');
   });
 
@@ -69,11 +72,18 @@ describe('a policy governs', () => {
   test('from its first instant until before its last, by the time of Redis', async () => {
     const ledger = await governed();
     const now = await ledger.serverTime();
-    const id = await makePolicy(ledger, ledger.scope(), { from: now + 600_000, until: now + 1_200_000, sets: caps('later') });
+    const id = await makePolicy(ledger, ledger.scope(), {
+      from: now + 600_000,
+      until: now + 1_200_000,
+      sets: caps('later'),
+    });
     expect(await capsAt(ledger)).toBe('none');
     await updatePolicy(ledger, id, { effective_from: now });
     expect(await capsAt(ledger)).toBe('later');
-    await updatePolicy(ledger, id, { effective_from: now - 600_000, effective_until: await ledger.serverTime() });
+    await updatePolicy(ledger, id, {
+      effective_from: now - 600_000,
+      effective_until: await ledger.serverTime(),
+    });
     expect(await capsAt(ledger)).toBe('none');
     await updatePolicy(ledger, id, { effective_until: '' });
     expect(await capsAt(ledger)).toBe('later');
@@ -93,8 +103,15 @@ describe('a reserve that a policy governs', () => {
     const id = await makePolicy(ledger, ledger.scope(), { sets: caps('old') });
     const reply = await ledger.reserve({ key: 'k', amount: 5 });
     expect(reply).toEqual([
-      'ALLOW_WITH_CAPS', 'fresh', expect.any(String), expect.any(String), '600000', 'ALLOW_IF_AVAILABLE', 'old',
-      ledger.scope(), '999995,5,0,1000000,0,0,0',
+      'ALLOW_WITH_CAPS',
+      'fresh',
+      expect.any(String),
+      expect.any(String),
+      '600000',
+      'ALLOW_IF_AVAILABLE',
+      'old',
+      ledger.scope(),
+      '999995,5,0,1000000,0,0,0',
     ]);
     const dry = await ledger.reserve({ key: 'd', amount: 5, dryRun: true });
     expect(dry).toEqual(['DRY_RUN_WITH_CAPS', 'fresh', 'old', ledger.scope(), '999990,10,0,1000000,0,0,0']);
@@ -119,8 +136,14 @@ describe('a reserve that a policy governs', () => {
 
   test('takes lease, cap and extensions from it before its tenant, and keeps the cap for extensions', async () => {
     const ledger = await governed();
-    await ledger.makeTenant({ default_reservation_ttl_ms: '5000', max_reservation_ttl_ms: '6000', max_reservation_extensions: '9' });
-    const id = await makePolicy(ledger, ledger.scope(), { sets: { default_ttl_ms: 20_000, max_ttl_ms: 30_000, max_extensions: 1 } });
+    await ledger.makeTenant({
+      default_reservation_ttl_ms: '5000',
+      max_reservation_ttl_ms: '6000',
+      max_reservation_extensions: '9',
+    });
+    const id = await makePolicy(ledger, ledger.scope(), {
+      sets: { default_ttl_ms: 20_000, max_ttl_ms: 30_000, max_extensions: 1 },
+    });
     const reply = await ledger.reserve({ ttlMs: '' });
     expect(reply[4]).toBe('20000');
     expect((await ledger.reserve({ ttlMs: 60_000 }))[4]).toBe('30000');
@@ -145,7 +168,9 @@ describe('a reserve that a policy governs', () => {
 
   test('whose policy record is gone ends with an error and holds nothing', async () => {
     const ledger = await governed();
-    await ledger.redis.del(policyKey(ledger.tag, await makePolicy(ledger, ledger.scope(), { sets: caps('a') })));
+    await ledger.redis.del(
+      policyKey(ledger.tag, await makePolicy(ledger, ledger.scope(), { sets: caps('a') })),
+    );
     const before = await snapshot(ledger);
     await expect(ledger.reserve()).rejects.toThrow('corrupt policy record');
     expect(await snapshot(ledger)).toEqual(before);
@@ -162,10 +187,13 @@ describe('the index of patterns', () => {
     const id = await makePolicy(ledger, scope, { priority: 3, until: now + 600_000 });
     await makePolicy(ledger, `${scope}/*`);
     expect(await hasPolicies(ledger)).toBe('2');
-    const stored = (): Promise<string | null> => ledger.redis.hget(policyPatternKey(ledger.tag, ledger.tenant), scope);
+    const stored = (): Promise<string | null> =>
+      ledger.redis.hget(policyPatternKey(ledger.tag, ledger.tenant), scope);
     expect(await stored()).toMatch(new RegExp(`^${id},3,,${now + 600_000},\\d+$`));
     await updatePolicy(ledger, over, { effective_until: now + 900_000 });
-    expect((await stored())?.split(' ').map((entry) => entry.split(',')[0])).toEqual(expect.arrayContaining([id, over]));
+    expect((await stored())?.split(' ').map((entry) => entry.split(',')[0])).toEqual(
+      expect.arrayContaining([id, over]),
+    );
     await updatePolicy(ledger, over, { status: 'DISABLED' });
     await updatePolicy(ledger, id, { status: 'DISABLED' });
     expect(await stored()).toBeNull();
@@ -199,9 +227,19 @@ describe('the index of patterns', () => {
 describe('an update', () => {
   test('that changes nothing writes nothing and tells nothing', async () => {
     const ledger = await governed();
-    const id = await makePolicy(ledger, ledger.scope(), { name: 'a', priority: 3, sets: { description: 'd' } });
+    const id = await makePolicy(ledger, ledger.scope(), {
+      name: 'a',
+      priority: 3,
+      sets: { description: 'd' },
+    });
     const before = await snapshot(ledger);
-    const reply = await updatePolicy(ledger, id, { name: 'a', priority: 3, description: 'd', caps: '', status: 'ACTIVE' });
+    const reply = await updatePolicy(ledger, id, {
+      name: 'a',
+      priority: 3,
+      description: 'd',
+      caps: '',
+      status: 'ACTIVE',
+    });
     expect(reply[0]).toBe('UPDATED');
     expect(await snapshot(ledger)).toEqual(before);
   });
@@ -209,14 +247,40 @@ describe('an update', () => {
   test('tells the members that it changed, once each, and leaves a row in the audit log', async () => {
     const ledger = await governed();
     const id = await makePolicy(ledger, ledger.scope(), { name: 'a' });
-    await updatePolicy(ledger, id, { name: 'b', status: 'ACTIVE', default_ttl_ms: 5000, max_ttl_ms: 6000, caps: 'c' });
+    await updatePolicy(ledger, id, {
+      name: 'b',
+      status: 'ACTIVE',
+      default_ttl_ms: 5000,
+      max_ttl_ms: 6000,
+      caps: 'c',
+    });
     const { events } = await assertInvariants(ledger);
     expect(events.map(({ fields }) => fields)).toMatchObject([
-      { ty: 'policy.created', tn: ledger.tenant, policy_id: id, name: 'a', scope_pattern: ledger.scope(), rq: 'req_policy', ac: 'api_key', ki: 'key_1' },
-      { ty: 'policy.updated', policy_id: id, name: 'b', scope_pattern: ledger.scope(), changed_fields: 'name,reservation_ttl_override,caps' },
+      {
+        ty: 'policy.created',
+        tn: ledger.tenant,
+        policy_id: id,
+        name: 'a',
+        scope_pattern: ledger.scope(),
+        rq: 'req_policy',
+        ac: 'api_key',
+        ki: 'key_1',
+      },
+      {
+        ty: 'policy.updated',
+        policy_id: id,
+        name: 'b',
+        scope_pattern: ledger.scope(),
+        changed_fields: 'name,reservation_ttl_override,caps',
+      },
     ]);
-    const rows = (await ledger.redis.xrange(auditLogKey(ledger.tag), '-', '+')).map(([, flat]) => flat.join(' '));
-    expect(rows).toEqual([expect.stringContaining(`op createPolicy tn ${ledger.tenant}`), expect.stringContaining(`op updatePolicy tn ${ledger.tenant}`)]);
+    const rows = (await ledger.redis.xrange(auditLogKey(ledger.tag), '-', '+')).map(([, flat]) =>
+      flat.join(' '),
+    );
+    expect(rows).toEqual([
+      expect.stringContaining(`op createPolicy tn ${ledger.tenant}`),
+      expect.stringContaining(`op updatePolicy tn ${ledger.tenant}`),
+    ]);
   });
 
   test('is refused without a trace', async () => {

@@ -4,7 +4,20 @@ import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client
 import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
-const NO_LIMITS = ['live_reservations', 0, 'budgets', 0, 'policies', 0, 'api_keys', 0, 'webhooks', 0, 'stored_bytes', 0] as const;
+const NO_LIMITS = [
+  'live_reservations',
+  0,
+  'budgets',
+  0,
+  'policies',
+  0,
+  'api_keys',
+  0,
+  'webhooks',
+  0,
+  'stored_bytes',
+  0,
+] as const;
 
 async function withHolds(count: number): Promise<{ ledger: LedgerClient; ids: string[] }> {
   const ledger = await newLedger();
@@ -21,7 +34,7 @@ async function withHolds(count: number): Promise<{ ledger: LedgerClient; ids: st
 
 /** What happens in the very millisecond in which a walk begins cannot be told from what happened before it. */
 async function nextMillisecond(ledger: LedgerClient): Promise<void> {
-  for (const before = await ledger.serverTime(); (await ledger.serverTime()) === before; ) {
+  for (const before = await ledger.serverTime(); (await ledger.serverTime()) === before;) {
     // The server's clock goes on by itself.
   }
 }
@@ -32,13 +45,22 @@ interface Walked {
 }
 
 /** Walks the partition a few entries at a time; `between` is called after each run with its number. */
-async function walk(ledger: LedgerClient, limits: readonly (string | number)[] = NO_LIMITS, between: (run: number) => Promise<unknown> = () => Promise.resolve()): Promise<Walked> {
+async function walk(
+  ledger: LedgerClient,
+  limits: readonly (string | number)[] = NO_LIMITS,
+  between: (run: number) => Promise<unknown> = () => Promise.resolve(),
+): Promise<Walked> {
   const [recounts, near]: string[][] = [[], []];
   let place: [string, string, string, string] = ['', '', '', ''];
   for (let run = 1; ; run += 1) {
-    const reply = await ledger.scripts.run('reconcile', [tenantIndexKey(ledger.tag)], [...place, 13, RETENTION_MS, TRACE, ...limits]);
+    const reply = await ledger.scripts.run(
+      'reconcile',
+      [tenantIndexKey(ledger.tag)],
+      [...place, 13, RETENTION_MS, TRACE, ...limits],
+    );
     const rows = reply.slice(7);
-    const take = (width: number): string[] => Array.from({ length: Number(rows.shift()) }, () => rows.splice(0, width).slice(1).join(' '));
+    const take = (width: number): string[] =>
+      Array.from({ length: Number(rows.shift()) }, () => rows.splice(0, width).slice(1).join(' '));
     recounts?.push(...take(3));
     near?.push(...take(4));
     place = [reply[2], reply[3], reply[4], reply[5]] as typeof place;
@@ -50,8 +72,10 @@ async function walk(ledger: LedgerClient, limits: readonly (string | number)[] =
   }
 }
 
-const live = (ledger: LedgerClient): Promise<string | null> => ledger.redis.hget(ownedKey(ledger.tag, ledger.tenant), 'live');
-const setLive = (ledger: LedgerClient, value: string): Promise<number> => ledger.redis.hset(ownedKey(ledger.tag, ledger.tenant), 'live', value);
+const live = (ledger: LedgerClient): Promise<string | null> =>
+  ledger.redis.hget(ownedKey(ledger.tag, ledger.tenant), 'live');
+const setLive = (ledger: LedgerClient, value: string): Promise<number> =>
+  ledger.redis.hset(ownedKey(ledger.tag, ledger.tenant), 'live', value);
 
 describe('the count of live reservations', () => {
   test.each([
@@ -127,9 +151,9 @@ describe('the count of live reservations', () => {
 describe('a walk', () => {
   test('tells of tenants near their limits, whoever set them', async () => {
     const { ledger } = await withHolds(8);
-    expect((await walk(ledger, ['live_reservations', 10, 'budgets', 1, 'policies', 1, 'stored_bytes', 1000])).near).toEqual([
-      'live_reservations 8 10', 'budgets 1 1', expect.stringMatching(/^stored_bytes \d+ 1000$/),
-    ]);
+    expect(
+      (await walk(ledger, ['live_reservations', 10, 'budgets', 1, 'policies', 1, 'stored_bytes', 1000])).near,
+    ).toEqual(['live_reservations 8 10', 'budgets 1 1', expect.stringMatching(/^stored_bytes \d+ 1000$/)]);
     expect((await walk(ledger, ['live_reservations', 11, 'budgets', 0])).near).toEqual([]);
     await ledger.redis.hset(ownedKey(ledger.tag, ledger.tenant), 'max:live_reservations', 9);
     expect((await walk(ledger, ['live_reservations', 1000])).near).toEqual(['live_reservations 8 9']);
@@ -139,6 +163,11 @@ describe('a walk', () => {
     const { ledger } = await withHolds(5);
     await ledger.redis.del(ownedKey(ledger.tag, ledger.tenant));
     await walk(ledger);
-    expect(await ledger.reserve({ maxStored: 3400 })).toEqual(['LIMIT_EXCEEDED', 'stored_bytes', '3400', expect.any(String)]);
+    expect(await ledger.reserve({ maxStored: 3400 })).toEqual([
+      'LIMIT_EXCEEDED',
+      'stored_bytes',
+      '3400',
+      expect.any(String),
+    ]);
   });
 });

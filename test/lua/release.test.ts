@@ -22,12 +22,26 @@ describe('a release', () => {
     const leaf = await ledger.makeBudget({ scope: ledger.scope(AGENT), allocated: 100 });
     const { id } = await ledger.hold({ subject: AGENT, amount: 100 });
     expect(await ledger.release(id, { reason: 'not needed', by: 'key_2' })).toEqual([
-      'RELEASED', 'fresh', '100', 'TOKENS', root, '1000,0,0,1000,0,0,0', leaf, '100,0,0,100,0,0,0',
+      'RELEASED',
+      'fresh',
+      '100',
+      'TOKENS',
+      root,
+      '1000,0,0,1000,0,0,0',
+      leaf,
+      '100,0,0,100,0,0,0',
     ]);
     const { holds, ttl, events } = await assertInvariants(ledger);
-    expect(holds.get(id)).toMatchObject({ st: 'RELEASED', rr: 'not needed', eb: 'key_2', fa: expect.stringMatching(/^\d{13}$/) });
+    expect(holds.get(id)).toMatchObject({
+      st: 'RELEASED',
+      rr: 'not needed',
+      eb: 'key_2',
+      fa: expect.stringMatching(/^\d{13}$/),
+    });
     expect(ttl.size).toBe(0);
-    expect(events.filter((event) => !isCrossing(event)).map(({ fields }) => fields['ty'])).toEqual(['budget.exhausted']);
+    expect(events.filter((event) => !isCrossing(event)).map(({ fields }) => fields['ty'])).toEqual([
+      'budget.exhausted',
+    ]);
     expect(await ledger.redis.pttl(ledger.reservationKeyOf(id))).toBeGreaterThan(RETENTION_MS - 60_000);
   });
 
@@ -123,7 +137,12 @@ test('a release after the grace is refused, and the hold is returned by the one 
   await ledger.makeBudget();
   const { id } = await ledger.hold({ amount: 100 });
   const deadline = await ledger.makeOverdue(id);
-  expect((await ledger.release(id)).slice(0, 4)).toEqual(['RESERVATION_EXPIRED', 'now', ledger.tenant, String(deadline)]);
+  expect((await ledger.release(id)).slice(0, 4)).toEqual([
+    'RESERVATION_EXPIRED',
+    'now',
+    ledger.tenant,
+    String(deadline),
+  ]);
   expect(await refused(ledger, id)).toEqual(['RESERVATION_EXPIRED']);
   expect(await ledger.figures()).toBe('1000,0,0,1000,0,0,0');
   const { events } = await assertInvariants(ledger);
@@ -142,9 +161,15 @@ test('a release that meets an overdue hold with a corrupt budget quarantines the
 
 describe('a release of a hold whose record is damaged gives back what can be given back, and leaves a sound record', () => {
   test.each([
-    ['ex', 'soon', 'INVALID_EXPIRY', '10'], ['gr', undefined, 'INVALID_EXPIRY', '10'], ['st', undefined, 'INVALID_STATE', '10'],
-    ['am', '', 'INVALID_ESTIMATE', '0'], ['bm', undefined, 'MISSING_SCOPES', '0'], ['tn', undefined, 'MISSING_SCOPES', '0'],
-    ['un', 'odd', 'INVALID_ESTIMATE', '0'], ['su', 'junk', 'MISSING_SCOPES', '0'], ['ag', 'a b', 'MALFORMED_SCOPES', '0'],
+    ['ex', 'soon', 'INVALID_EXPIRY', '10'],
+    ['gr', undefined, 'INVALID_EXPIRY', '10'],
+    ['st', undefined, 'INVALID_STATE', '10'],
+    ['am', '', 'INVALID_ESTIMATE', '0'],
+    ['bm', undefined, 'MISSING_SCOPES', '0'],
+    ['tn', undefined, 'MISSING_SCOPES', '0'],
+    ['un', 'odd', 'INVALID_ESTIMATE', '0'],
+    ['su', 'junk', 'MISSING_SCOPES', '0'],
+    ['ag', 'a b', 'MALFORMED_SCOPES', '0'],
   ])('%s is %j', async (field, value, reason, returned) => {
     for (const tenant of ['own', 'operator']) {
       const ledger = await newLedger();
@@ -159,22 +184,43 @@ describe('a release of a hold whose record is damaged gives back what can be giv
       expect(await ledger.figures()).toBe(returned === '0' ? '990,10,0,1000,0,0,0' : '1000,0,0,1000,0,0,0');
       expect(await ledger.release(id, options)).toEqual(['RELEASED', 'replay', ...reply.slice(2)]);
       const { holds, quarantine, ttl, events } = await readLedger(ledger);
-      expect(holds.get(id)).toMatchObject({ st: 'RELEASED', rr: 'stuck', md: '{}', tn: ledger.tenant, fa: expect.stringMatching(/^\d{13}$/) });
-      expect([holds.get(id)?.['qa'], holds.get(id)?.['qr'], quarantine.size, ttl.size]).toEqual([undefined, undefined, 0, 0]);
-      expect(events.slice(-2).map(({ fields }) => [fields['ty'], fields['reason'] ?? fields['quarantine_reason'], fields['tn']])).toEqual([
-        ['custom.reservation.quarantined', reason, ledger.tenant], ['custom.reservation.quarantine_decided', 'stuck', ledger.tenant],
+      expect(holds.get(id)).toMatchObject({
+        st: 'RELEASED',
+        rr: 'stuck',
+        md: '{}',
+        tn: ledger.tenant,
+        fa: expect.stringMatching(/^\d{13}$/),
+      });
+      expect([holds.get(id)?.['qa'], holds.get(id)?.['qr'], quarantine.size, ttl.size]).toEqual([
+        undefined,
+        undefined,
+        0,
+        0,
+      ]);
+      expect(
+        events
+          .slice(-2)
+          .map(({ fields }) => [fields['ty'], fields['reason'] ?? fields['quarantine_reason'], fields['tn']]),
+      ).toEqual([
+        ['custom.reservation.quarantined', reason, ledger.tenant],
+        ['custom.reservation.quarantine_decided', 'stuck', ledger.tenant],
       ]);
       expect(await ledger.redis.xlen(auditLogKey(ledger.tag))).toBe(tenant === 'own' ? 0 : 1);
       // Sound: it reads as what it is, it can be packed, and it goes in the end.
       expect((await ledger.get(id)).slice(0, 3)).toEqual(['FOUND', '', '']);
-      expect(await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10])).toEqual(['PACKED', '1', '1', '0']);
+      expect(await ledger.scripts.run('pack_records', [endedKey(ledger.tag)], [10])).toEqual([
+        'PACKED',
+        '1',
+        '1',
+        '0',
+      ]);
       expect((await ledger.get(id)).slice(0, 3)).toEqual(['FOUND', '', '']);
       expect(await ledger.release(id)).toEqual(['RESERVATION_FINALIZED', 'RELEASED']);
       expect(await ledger.redis.pttl(key)).toBeGreaterThan(RETENTION_MS - 60_000);
     }
   });
 
-  test('where nobody knows the owner, an operator ends it in no tenant\'s name, and a repetition is answered alike', async () => {
+  test("where nobody knows the owner, an operator ends it in no tenant's name, and a repetition is answered alike", async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const { id } = await ledger.hold({ amount: 10 });
@@ -220,8 +266,22 @@ describe('a release of a hold whose record is damaged gives back what can be giv
     expect((await ledger.release(id)).slice(0, 2)).toEqual(['QUARANTINED', 'INVALID_BUDGET']);
     expect(await ledger.release(id)).toEqual(['QUARANTINED', 'INVALID_BUDGET', ledger.tenant, 'again']);
     const leaf = ledger.scope(AGENT);
-    expect(await ledger.release(id, { tenant: '', key: 'l' })).toEqual(['RELEASED', 'fresh', '10', 'TOKENS', leaf, '1000,0,0,1000,0,0,0']);
-    expect(await ledger.release(id, { tenant: '', key: 'l' })).toEqual(['RELEASED', 'replay', '10', 'TOKENS', leaf, '1000,0,0,1000,0,0,0']);
+    expect(await ledger.release(id, { tenant: '', key: 'l' })).toEqual([
+      'RELEASED',
+      'fresh',
+      '10',
+      'TOKENS',
+      leaf,
+      '1000,0,0,1000,0,0,0',
+    ]);
+    expect(await ledger.release(id, { tenant: '', key: 'l' })).toEqual([
+      'RELEASED',
+      'replay',
+      '10',
+      'TOKENS',
+      leaf,
+      '1000,0,0,1000,0,0,0',
+    ]);
     expect((await readLedger(ledger)).holds.get(id)).toMatchObject({ st: 'RELEASED', bm: '01' });
   });
 });

@@ -1,6 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { idempotencyKey, tenantKey } from '../../src/redis/keyspace.js';
-import { IDEMPOTENCY_TTL_MS, RETENTION_MS, type LedgerClient, type ReserveOptions } from '../support/ledger-client.js';
+import {
+  IDEMPOTENCY_TTL_MS,
+  RETENTION_MS,
+  type LedgerClient,
+  type ReserveOptions,
+} from '../support/ledger-client.js';
 import { assertInvariants, readLedger, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
 
@@ -19,7 +24,9 @@ async function refused(ledger: LedgerClient, options: ReserveOptions = {}): Prom
 }
 
 async function denials(ledger: LedgerClient): Promise<Readonly<Record<string, string>>[]> {
-  return (await readLedger(ledger)).events.map(({ fields }) => fields).filter(({ ty }) => ty === 'reservation.denied');
+  return (await readLedger(ledger)).events
+    .map(({ fields }) => fields)
+    .filter(({ ty }) => ty === 'reservation.denied');
 }
 
 describe('a reserve that is refused leaves every byte as it was', () => {
@@ -30,8 +37,16 @@ describe('a reserve that is refused leaves every byte as it was', () => {
     expect(await refused(ledger, { amount: 150 })).toEqual(['BUDGET_EXCEEDED', leaf, '100']);
     expect(await denials(ledger)).toEqual([
       expect.objectContaining({
-        tn: ledger.tenant, sc: leaf, unit: 'TOKENS', reason_code: 'BUDGET_EXCEEDED', requested_amount: '150', remaining: '100',
-        ag: 'bot', ak: 'llm', an: 'gpt', rq: 'req_reserve',
+        tn: ledger.tenant,
+        sc: leaf,
+        unit: 'TOKENS',
+        reason_code: 'BUDGET_EXCEEDED',
+        requested_amount: '150',
+        remaining: '100',
+        ag: 'bot',
+        ak: 'llm',
+        an: 'gpt',
+        rq: 'req_reserve',
       }),
     ]);
   });
@@ -41,9 +56,19 @@ describe('a reserve that is refused leaves every byte as it was', () => {
     expect((await refused(ledger))[0]).toBe('NOT_FOUND');
     expect(await denials(ledger)).toEqual([
       {
-        ty: 'reservation.denied', tn: ledger.tenant, ac: 'api_key', sc: ledger.scope(AGENT), ki: 'key_1', rq: 'req_reserve',
-        tr: expect.any(String), unit: 'TOKENS', reason_code: 'BUDGET_NOT_FOUND', requested_amount: '10',
-        ag: 'bot', ak: 'llm', an: 'gpt',
+        ty: 'reservation.denied',
+        tn: ledger.tenant,
+        ac: 'api_key',
+        sc: ledger.scope(AGENT),
+        ki: 'key_1',
+        rq: 'req_reserve',
+        tr: expect.any(String),
+        unit: 'TOKENS',
+        reason_code: 'BUDGET_NOT_FOUND',
+        requested_amount: '10',
+        ag: 'bot',
+        ak: 'llm',
+        an: 'gpt',
       },
     ]);
   });
@@ -62,7 +87,13 @@ describe('a reserve that is refused leaves every byte as it was', () => {
     await ledger.makeTenant({ status: 'CLOSED' });
     expect((await refused(ledger))[0]).toBe('TENANT_CLOSED');
     expect(await denials(ledger)).toEqual([
-      expect.objectContaining({ reason_code: 'TENANT_CLOSED', sc: ledger.scope(AGENT), ag: 'bot', ak: 'llm', an: 'gpt' }),
+      expect.objectContaining({
+        reason_code: 'TENANT_CLOSED',
+        sc: ledger.scope(AGENT),
+        ag: 'bot',
+        ak: 'llm',
+        an: 'gpt',
+      }),
     ]);
     expect((await denials(ledger))[0]).not.toHaveProperty('remaining');
     await ledger.makeTenant({ status: 'SUSPENDED' });
@@ -119,20 +150,36 @@ describe('a reserve that is refused leaves every byte as it was', () => {
 
 describe('a reserve over a corrupt record ends with an error and writes nothing', () => {
   const corruptions: [string, (ledger: LedgerClient) => Promise<unknown>][] = [
-    ['a tenant without a status', (ledger) => ledger.redis.hset(tenantKey(ledger.tag, ledger.tenant), 'name', 'x')],
+    [
+      'a tenant without a status',
+      (ledger) => ledger.redis.hset(tenantKey(ledger.tag, ledger.tenant), 'name', 'x'),
+    ],
     ['a tenant with an unknown status', (ledger) => ledger.makeTenant({ status: 'ASLEEP' })],
     ['a budget without a status', (ledger) => ledger.redis.hdel(ledger.budgetKeyOf(), 'status')],
     ['a budget with a figure missing', (ledger) => ledger.redis.hdel(ledger.budgetKeyOf(), 'debt')],
-    ['a budget with a figure that is no number', (ledger) => ledger.redis.hset(ledger.budgetKeyOf(), 'remaining', '1e3')],
-    ['a budget with a figure beyond int64', (ledger) => ledger.redis.hset(ledger.budgetKeyOf(), 'remaining', `1${MAX}`)],
-    ['a budget of another type', async (ledger) => {
-      await ledger.redis.del(ledger.budgetKeyOf());
-      await ledger.redis.set(ledger.budgetKeyOf(), 'x');
-    }],
-    ['an idempotency record of another type', (ledger) =>
-      ledger.redis.lpush(idempotencyKey.reserve(ledger.tag, ledger.tenant, 'k'), 'x')],
-    ['an empty idempotency record', (ledger) =>
-      ledger.redis.set(idempotencyKey.reserve(ledger.tag, ledger.tenant, 'k'), '')],
+    [
+      'a budget with a figure that is no number',
+      (ledger) => ledger.redis.hset(ledger.budgetKeyOf(), 'remaining', '1e3'),
+    ],
+    [
+      'a budget with a figure beyond int64',
+      (ledger) => ledger.redis.hset(ledger.budgetKeyOf(), 'remaining', `1${MAX}`),
+    ],
+    [
+      'a budget of another type',
+      async (ledger) => {
+        await ledger.redis.del(ledger.budgetKeyOf());
+        await ledger.redis.set(ledger.budgetKeyOf(), 'x');
+      },
+    ],
+    [
+      'an idempotency record of another type',
+      (ledger) => ledger.redis.lpush(idempotencyKey.reserve(ledger.tag, ledger.tenant, 'k'), 'x'),
+    ],
+    [
+      'an empty idempotency record',
+      (ledger) => ledger.redis.set(idempotencyKey.reserve(ledger.tag, ledger.tenant, 'k'), ''),
+    ],
   ];
   test.each(corruptions)('%s', async (_, corrupt) => {
     const ledger = await newLedger();
@@ -159,7 +206,9 @@ describe('a denial is never caused by a dead hold', () => {
     const { holds, events } = await assertInvariants(ledger);
     expect(holds.get(id)).toMatchObject({ st: 'EXPIRED', eb: 'system' });
     expect(events.find(({ fields }) => fields['ty'] === 'reservation.expired')?.fields).toMatchObject({
-      ac: 'system', reservation_id: id, rq: 'req_reserve',
+      ac: 'system',
+      reservation_id: id,
+      rq: 'req_reserve',
     });
     expect((await ledger.reserve(options)).slice(0, 2)).toEqual(['ALLOW', 'fresh']);
     await assertInvariants(ledger);
@@ -180,7 +229,10 @@ describe('a denial is never caused by a dead hold', () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 100 });
     await ledger.makeOverdue((await ledger.hold({ amount: 100 })).id);
-    expect((await ledger.reserveToTheEnd({ amount: 100, dryRun: true })).slice(0, 2)).toEqual(['ALLOW_DRY_RUN', 'fresh']);
+    expect((await ledger.reserveToTheEnd({ amount: 100, dryRun: true })).slice(0, 2)).toEqual([
+      'ALLOW_DRY_RUN',
+      'fresh',
+    ]);
     await assertInvariants(ledger);
   });
 
@@ -232,7 +284,12 @@ describe('a denial is never caused by a dead hold', () => {
     await ledger.redis.hset(ledger.reservationKeyOf(broken.id), 'am', 'much');
     const reply = await ledger.reserve({ amount: 100, key: 'a' });
     expect(reply.slice(2)).toEqual([
-      'QUARANTINED', 'INVALID_ESTIMATE', ledger.tenant, 'EXPIRED', ledger.tenant, String(deadline),
+      'QUARANTINED',
+      'INVALID_ESTIMATE',
+      ledger.tenant,
+      'EXPIRED',
+      ledger.tenant,
+      String(deadline),
     ]);
     expect((await ledger.reserve({ amount: 100, key: 'a' }))[0]).toBe('ALLOW');
     const { quarantine } = await readLedger(ledger);

@@ -18,15 +18,31 @@ describe('a reserve that is granted', () => {
     const after = await ledger.serverTime();
     expect(reply.slice(0, 2)).toEqual(['ALLOW', 'fresh']);
     expect(reply.slice(4)).toEqual([
-      '30000', 'ALLOW_IF_AVAILABLE', root, '940,60,0,1000,0,0,0', leaf, '40,60,0,100,0,0,0',
+      '30000',
+      'ALLOW_IF_AVAILABLE',
+      root,
+      '940,60,0,1000,0,0,0',
+      leaf,
+      '40,60,0,100,0,0,0',
     ]);
     const [, , id, expiresAt] = reply as [string, string, string, string];
     expect(Number(expiresAt)).toBeGreaterThanOrEqual(before + 30_000);
     expect(Number(expiresAt)).toBeLessThanOrEqual(after + 30_000);
     expect(await ledger.ttlScore(id)).toBe(String(Number(expiresAt) + 700));
     expect(await ledger.record(id)).toMatchObject({
-      st: 'ACTIVE', tn: ledger.tenant, un: 'TOKENS', am: '60', op: 'ALLOW_IF_AVAILABLE', bm: '101', ex: expiresAt,
-      gr: '700', mx: '10', ki: 'key_1', ws: 'Prod', ag: 'Bot', ca: String(Number(expiresAt) - 30_000),
+      st: 'ACTIVE',
+      tn: ledger.tenant,
+      un: 'TOKENS',
+      am: '60',
+      op: 'ALLOW_IF_AVAILABLE',
+      bm: '101',
+      ex: expiresAt,
+      gr: '700',
+      mx: '10',
+      ki: 'key_1',
+      ws: 'Prod',
+      ag: 'Bot',
+      ca: String(Number(expiresAt) - 30_000),
     });
     expect((await assertInvariants(ledger)).events).toEqual([]);
   });
@@ -46,8 +62,15 @@ describe('a reserve that is granted', () => {
     const events = (await assertInvariants(ledger)).events.filter((event) => !isCrossing(event));
     expect(events).toHaveLength(1);
     expect(events[0]?.fields).toMatchObject({
-      ty: 'budget.exhausted', tn: ledger.tenant, sc: scope, reservation_id: id, remaining: '0', reserved: '10', allocated: '10',
-      rq: 'req_reserve', ki: 'key_1',
+      ty: 'budget.exhausted',
+      tn: ledger.tenant,
+      sc: scope,
+      reservation_id: id,
+      remaining: '0',
+      reserved: '10',
+      allocated: '10',
+      rq: 'req_reserve',
+      ki: 'key_1',
     });
   });
 
@@ -56,7 +79,9 @@ describe('a reserve that is granted', () => {
     await ledger.makeBudget();
     expect((await ledger.reserve({ ttlMs: '' }))[4]).toBe('60000');
     await ledger.makeTenant({
-      default_reservation_ttl_ms: '30000', max_reservation_ttl_ms: '40000', max_reservation_extensions: '2',
+      default_reservation_ttl_ms: '30000',
+      max_reservation_ttl_ms: '40000',
+      max_reservation_extensions: '2',
     });
     const reply = await ledger.reserve({ ttlMs: '' });
     expect(reply[4]).toBe('30000');
@@ -95,7 +120,10 @@ describe('a dry run', () => {
     expect(after).toEqual(before);
     await ledger.hold({ amount: 500 });
     expect(await ledger.reserve({ amount: 60, dryRun: true, key: 'dry', ttlMs: 1000 })).toEqual([
-      'ALLOW_DRY_RUN', 'replay', scope, '940,60,0,1000,0,0,0',
+      'ALLOW_DRY_RUN',
+      'replay',
+      scope,
+      '940,60,0,1000,0,0,0',
     ]);
   });
 
@@ -136,7 +164,12 @@ describe('a repeated reserve', () => {
     const again = await ledger.reserve({ key: 'a' });
     const now = await ledger.serverTime();
     expect([again[0], again[1], ...again.slice(2, 4), ...again.slice(5)]).toEqual([
-      'ALLOW', 'replay', ...first.slice(2, 4), 'ALLOW_IF_AVAILABLE', scope, '990,10,0,1000,0,0,0',
+      'ALLOW',
+      'replay',
+      ...first.slice(2, 4),
+      'ALLOW_IF_AVAILABLE',
+      scope,
+      '990,10,0,1000,0,0,0',
     ]);
     expect(Number(again[4])).toBeLessThanOrEqual(600_000);
     expect(Number(again[4])).toBeGreaterThanOrEqual(Number(first[3]) - now);
@@ -150,7 +183,13 @@ describe('a repeated reserve', () => {
     await ledger.release(id);
     await ledger.makeBudget({ status: 'FROZEN' });
     await ledger.makeTenant({ status: 'CLOSED' });
-    expect((await ledger.reserve({ key: 'a' })).slice(0, 5)).toEqual(['ALLOW', 'replay', id, expect.anything(), '0']);
+    expect((await ledger.reserve({ key: 'a' })).slice(0, 5)).toEqual([
+      'ALLOW',
+      'replay',
+      id,
+      expect.anything(),
+      '0',
+    ]);
   });
 
   test('with another payload is a mismatch and changes nothing', async () => {
@@ -165,7 +204,8 @@ describe('a repeated reserve', () => {
   test('finds its hold for as long as that can live, also when the hold was extended past the key lifetime', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
-    const lifetime = (): Promise<number> => ledger.redis.pttl(idempotencyKey.reserve(ledger.tag, ledger.tenant, 'a'));
+    const lifetime = (): Promise<number> =>
+      ledger.redis.pttl(idempotencyKey.reserve(ledger.tag, ledger.tenant, 'a'));
     const { id } = await ledger.hold({ key: 'a', idempotencyTtlMs: 1000, ttlMs: 900_000, graceMs: 60_000 });
     expect(await lifetime()).toBeGreaterThan(900_000);
     await ledger.extend(id, 10_000_000, { idempotencyTtlMs: 1000 });

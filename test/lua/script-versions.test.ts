@@ -25,12 +25,17 @@ beforeEach(async () => {
   await redis.function('FLUSH');
   await new ScriptRegistry(redis).load();
   for (const name of [OTHER_VERSION, SOMEBODY_ELSE]) {
-    await redis.function('LOAD', `#!lua name=${name}\nredis.register_function('${name}', function() return 'OK' end)`);
+    await redis.function(
+      'LOAD',
+      `#!lua name=${name}\nredis.register_function('${name}', function() return 'OK' end)`,
+    );
   }
 });
 
 async function libraries(): Promise<string[]> {
-  return ((await redis.function('LIST')) as string[][]).map((library) => library[library.indexOf('library_name') + 1] as string);
+  return ((await redis.function('LIST')) as string[][]).map(
+    (library) => library[library.indexOf('library_name') + 1] as string,
+  );
 }
 
 test('a start takes away what other versions have loaded, and nothing of anybody else', async () => {

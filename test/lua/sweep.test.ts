@@ -14,8 +14,15 @@ interface Ask {
   readonly limit?: number;
 }
 
-function page({ scripts, tag }: LedgerClient, { token = 'mine', take = 1, skip = 0, limit = 10 }: Ask = {}): Promise<Reply> {
-  return scripts.run('sweep_page', [sweepLeaseKey(tag), ttlIndexKey(tag)], [token, LEASE_MS, take, skip, limit]);
+function page(
+  { scripts, tag }: LedgerClient,
+  { token = 'mine', take = 1, skip = 0, limit = 10 }: Ask = {},
+): Promise<Reply> {
+  return scripts.run(
+    'sweep_page',
+    [sweepLeaseKey(tag), ttlIndexKey(tag)],
+    [token, LEASE_MS, take, skip, limit],
+  );
 }
 
 function holder({ redis, tag }: LedgerClient): Promise<string | null> {
@@ -44,7 +51,8 @@ describe('the lease of a partition', () => {
   test('is deleted by its owner only', async () => {
     const ledger = await newLedger();
     await page(ledger);
-    const release = (token: string): Promise<Reply> => ledger.scripts.run('lease_release', [sweepLeaseKey(ledger.tag)], [token]);
+    const release = (token: string): Promise<Reply> =>
+      ledger.scripts.run('lease_release', [sweepLeaseKey(ledger.tag)], [token]);
     expect(await release('other')).toEqual(['NOT_HELD']);
     expect(await holder(ledger)).toBe('mine');
     expect(await release('mine')).toEqual(['RELEASED']);
@@ -64,9 +72,27 @@ describe('a page', () => {
   test('holds what is due, oldest first, and tells how much there is and when more will be', async () => {
     const ledger = await newLedger();
     const now = await ledger.serverTime();
-    await ledger.redis.zadd(ttlIndexKey(ledger.tag), now - 3000, 'a', now - 2000, 'b', now - 1000, 'c', now + 600_000, 'd');
+    await ledger.redis.zadd(
+      ttlIndexKey(ledger.tag),
+      now - 3000,
+      'a',
+      now - 2000,
+      'b',
+      now - 1000,
+      'c',
+      now + 600_000,
+      'd',
+    );
     await ledger.redis.hset(quarantineKey(ledger.tag), 'q', 'INVALID_ESTIMATE 1');
-    await ledger.redis.zadd(cleanupIndexKey(ledger.tag), now - 9000, 'e', now - 8000, 'f', now + 600_000, 'g');
+    await ledger.redis.zadd(
+      cleanupIndexKey(ledger.tag),
+      now - 9000,
+      'e',
+      now - 8000,
+      'f',
+      now + 600_000,
+      'g',
+    );
     const figures = ['3', String(now - 3000), String(now + 600_000), '1', '2', String(now - 9000)];
     expect((await page(ledger, { limit: 2 })).slice(3)).toEqual([...figures, 'a', 'b']);
     expect((await page(ledger, { skip: 1 })).slice(3)).toEqual([...figures, 'b', 'c']);
@@ -82,7 +108,18 @@ describe('a page', () => {
   test('can be read without a lease, which neither asks for one nor changes it', async () => {
     const ledger = await newLedger();
     await ledger.redis.zadd(ttlIndexKey(ledger.tag), 1, 'a');
-    expect(await page(ledger, { token: '' })).toEqual(['HELD', expect.any(String), 'none', '1', '1', '', '0', '0', '', 'a']);
+    expect(await page(ledger, { token: '' })).toEqual([
+      'HELD',
+      expect.any(String),
+      'none',
+      '1',
+      '1',
+      '',
+      '0',
+      '0',
+      '',
+      'a',
+    ]);
     expect(await holder(ledger)).toBeNull();
     await page(ledger);
     expect((await page(ledger, { token: '' }))[2]).toBe('none');
@@ -94,7 +131,8 @@ describe('the announcements', () => {
   test('count who is alive, give each a place by name, forget the lapsed, and keep what was last told', async () => {
     const { redis, scripts, tag } = await newLedger();
     const keys: [string, string] = [`${tag}instances`, `${tag}reports`];
-    const announce = (instance: string, leaseMs: number): Promise<Reply> => scripts.run('lease_announce', keys, [instance, leaseMs, `{"of":"${instance}"}`]);
+    const announce = (instance: string, leaseMs: number): Promise<Reply> =>
+      scripts.run('lease_announce', keys, [instance, leaseMs, `{"of":"${instance}"}`]);
     expect((await announce('b', LEASE_MS)).slice(2)).toEqual(['1', '0', '']);
     expect((await announce('c', LEASE_MS)).slice(2, 4)).toEqual(['2', '1']);
     const [word, , count, place, nextLapse] = await announce('a', LEASE_MS);

@@ -16,7 +16,11 @@ async function trimAll(ledger: LedgerClient, examine: number, retentionMs = RETE
   let [tenant, ms, id] = ['', '', ''];
   const pass = { runs: 0, examined: 0, removed: 0 };
   do {
-    const reply = await ledger.scripts.run('trim_reservation_index', [tenantIndexKey(ledger.tag)], [tenant, ms, id, examine, retentionMs]);
+    const reply = await ledger.scripts.run(
+      'trim_reservation_index',
+      [tenantIndexKey(ledger.tag)],
+      [tenant, ms, id, examine, retentionMs],
+    );
     [, tenant, ms, id] = reply as [string, string, string, string];
     pass.runs += 1;
     pass.examined += Number(reply[4]);
@@ -28,7 +32,10 @@ async function trimAll(ledger: LedgerClient, examine: number, retentionMs = RETE
 
 async function tenants(ledger: LedgerClient, count: number): Promise<string[]> {
   const names = Array.from({ length: count }, (_, index) => `${ledger.tenant}-${index}`);
-  await ledger.redis.zadd(tenantIndexKey(ledger.tag), ...names.flatMap((name, index) => [String(index), name]));
+  await ledger.redis.zadd(
+    tenantIndexKey(ledger.tag),
+    ...names.flatMap((name, index) => [String(index), name]),
+  );
   return names;
 }
 
@@ -37,7 +44,12 @@ async function indexed(ledger: LedgerClient, tenant: string): Promise<string[]> 
 }
 
 /** Holds of the tenant, oldest first, all created so long ago. */
-async function oldHolds(ledger: LedgerClient, tenant: string, count: number, ageMs: number): Promise<string[]> {
+async function oldHolds(
+  ledger: LedgerClient,
+  tenant: string,
+  count: number,
+  ageMs: number,
+): Promise<string[]> {
   await ledger.makeBudget({ scope: ledger.scope({}, tenant), allocated: 1_000_000 });
   const now = await ledger.serverTime();
   const ids: string[] = [];
@@ -54,7 +66,9 @@ test('entries whose records are gone leave the index, and those of records that 
   const [first, second, third] = (await tenants(ledger, 3)) as [string, string, string];
   const old = await oldHolds(ledger, first, 7, RETENTION_MS + 60_000);
   const others = await oldHolds(ledger, third, 3, RETENTION_MS + 60_000);
-  await ledger.redis.del(...[old[0], old[3], old[6], ...others].map((id) => ledger.reservationKeyOf(id as string)));
+  await ledger.redis.del(
+    ...[old[0], old[3], old[6], ...others].map((id) => ledger.reservationKeyOf(id as string)),
+  );
   for (const examine of [2, 500]) {
     expect((await trimAll(ledger, examine)).removed).toBe(examine === 2 ? 6 : 0);
   }

@@ -1,5 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
-import { tenantKey, webhookChangesKey, webhookIndexKey, webhookKey, webhookRevisionKey, webhookToldKey } from '../../src/redis/keyspace.js';
+import {
+  tenantKey,
+  webhookChangesKey,
+  webhookIndexKey,
+  webhookKey,
+  webhookRevisionKey,
+  webhookToldKey,
+} from '../../src/redis/keyspace.js';
 import { randomText, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { commandsOf } from '../support/script-commands.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -14,13 +21,27 @@ interface Part {
   readonly found: Map<string, string[]>;
 }
 
-async function made(ledger: LedgerClient, count: number, fields: Record<string, string> = {}): Promise<string[]> {
+async function made(
+  ledger: LedgerClient,
+  count: number,
+  fields: Record<string, string> = {},
+): Promise<string[]> {
   const ids = Array.from({ length: count }, () => `whsub_${ledger.tag.slice(2, 4)}${randomText(16)}`).sort();
   const { tag, tenant } = ledger;
   for (const id of ids) {
     await ledger.scripts.run(
-      'create_webhook', [webhookKey(tag, id), webhookIndexKey(tag, tenant), tenantKey(tag, tenant)],
-      [tenant, id, 'reservation.expired', '', 'createTenantWebhook', ...ORIGIN, 0, ...Object.entries({ ur: 'https://a.example', se: 's', rp: '1', df: '1', ...fields }).flat()],
+      'create_webhook',
+      [webhookKey(tag, id), webhookIndexKey(tag, tenant), tenantKey(tag, tenant)],
+      [
+        tenant,
+        id,
+        'reservation.expired',
+        '',
+        'createTenantWebhook',
+        ...ORIGIN,
+        0,
+        ...Object.entries({ ur: 'https://a.example', se: 's', rp: '1', df: '1', ...fields }).flat(),
+      ],
     );
   }
   return ids;
@@ -32,10 +53,17 @@ async function owned(): Promise<LedgerClient> {
   return ledger;
 }
 
-async function ask(ledger: LedgerClient, ...owners: (readonly [owner: string, known: string, after: string])[]): Promise<{ revision: string; parts: Part[] }> {
-  const [revision = '', ...rest] = await ledger.scripts.run('webhook_targets', [webhookRevisionKey(ledger.tag)], owners.flat());
+async function ask(
+  ledger: LedgerClient,
+  ...owners: (readonly [owner: string, known: string, after: string])[]
+): Promise<{ revision: string; parts: Part[] }> {
+  const [revision = '', ...rest] = await ledger.scripts.run(
+    'webhook_targets',
+    [webhookRevisionKey(ledger.tag)],
+    owners.flat(),
+  );
   const parts: Part[] = [];
-  for (let at = 0; at < rest.length; ) {
+  for (let at = 0; at < rest.length;) {
     const found = new Map<string, string[]>();
     let place = at + 3;
     for (let left = Number(rest[at + 2]); left > 0; left -= 1) {
@@ -55,9 +83,17 @@ async function askOne(ledger: LedgerClient, known = '', after = ''): Promise<Par
 }
 
 const change = (ledger: LedgerClient, id: string, status: string): Promise<unknown> =>
-  ledger.scripts.run('update_webhook', [webhookKey(ledger.tag, id)], [ledger.tenant, id, status, 's', '', 1, 'updateTenantWebhook', ...ORIGIN]);
+  ledger.scripts.run(
+    'update_webhook',
+    [webhookKey(ledger.tag, id)],
+    [ledger.tenant, id, status, 's', '', 1, 'updateTenantWebhook', ...ORIGIN],
+  );
 const remove = (ledger: LedgerClient, id: string): Promise<unknown> =>
-  ledger.scripts.run('delete_webhook', [webhookKey(ledger.tag, id)], [ledger.tenant, id, 'deleteTenantWebhook', ...ORIGIN]);
+  ledger.scripts.run(
+    'delete_webhook',
+    [webhookKey(ledger.tag, id)],
+    [ledger.tenant, id, 'deleteTenantWebhook', ...ORIGIN],
+  );
 
 describe('the whole list of an owner', () => {
   test('comes a hundred at a time, and goes on behind one that is gone', async () => {
@@ -76,7 +112,12 @@ describe('the whole list of an owner', () => {
 
   test('comes in portions of 256 KiB, and without description and metadata, which are not read', async () => {
     const ledger = await owned();
-    const ids = await made(ledger, 6, { hd: 'x'.repeat(100_000), md: 'x'.repeat(1_048_576), ds: 'd', th: '{}' });
+    const ids = await made(ledger, 6, {
+      hd: 'x'.repeat(100_000),
+      md: 'x'.repeat(1_048_576),
+      ds: 'd',
+      th: '{}',
+    });
     const commands = await commandsOf(ledger.redis, ledger.tag, () => askOne(ledger));
     expect(commands.map(([name]) => name)).not.toContain('HGETALL');
     const first = await askOne(ledger);
@@ -108,7 +149,10 @@ describe('what changed since the list was read', () => {
       part = await askOne(ledger, revision);
     });
     expect(part?.word).toBe('CHANGED');
-    expect([...(part?.found ?? [])].map(([id, fields]) => [id, fields.length > 0])).toEqual([[three, false], [one, true]]);
+    expect([...(part?.found ?? [])].map(([id, fields]) => [id, fields.length > 0])).toEqual([
+      [three, false],
+      [one, true],
+    ]);
     expect(commands.flat()).not.toContain(webhookKey(ledger.tag, two));
   });
 
@@ -128,7 +172,10 @@ describe('what changed since the list was read', () => {
     await made(ledger, 1);
     const { revision } = await askOne(ledger);
     const changes = webhookChangesKey(ledger.tag, ledger.tenant);
-    await ledger.redis.zadd(changes, ...Array.from({ length: 1999 }, (_, index) => [Number(revision) + 1 + index, `whsub_${index}`]).flat());
+    await ledger.redis.zadd(
+      changes,
+      ...Array.from({ length: 1999 }, (_, index) => [Number(revision) + 1 + index, `whsub_${index}`]).flat(),
+    );
     await ledger.redis.set(webhookRevisionKey(ledger.tag), Number(revision) + 2000);
     await ledger.redis.hset(webhookToldKey(ledger.tag), 'at', Number(revision) + 2000);
     await made(ledger, 1);
@@ -151,7 +198,10 @@ describe('changes that a version before 0.6 makes beside this one', () => {
     await ledger.redis.incr(webhookRevisionKey(ledger.tag));
     const beside = await askOne(ledger, revision);
     expect([beside.word, [...beside.found.keys()]]).toEqual(['ALL', [one, other].sort()]);
-    expect([(await askOne(ledger, beside.revision)).word, (await askOne(ledger, beside.revision)).found.size]).toEqual(['CHANGED', 0]);
+    expect([
+      (await askOne(ledger, beside.revision)).word,
+      (await askOne(ledger, beside.revision)).found.size,
+    ]).toEqual(['CHANGED', 0]);
     await change(ledger, one, 'PAUSED');
     expect((await askOne(ledger, revision)).word).toBe('ALL');
     const told = await askOne(ledger, beside.revision);

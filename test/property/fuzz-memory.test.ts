@@ -45,8 +45,16 @@ function mark(): string {
 function strange({ method, template }: Operation): Buffer {
   const path = template.replaceAll(/\{\w+\}/g, () => mark().slice(0, 200));
   const body = JSON.stringify({ idempotency_key: mark(), [mark()]: mark() });
-  const head = [`${method} ${path}?${mark()}=${mark()} HTTP/1.1`, 'Host: x', 'Connection: close', 'Content-Type: application/json'];
-  const keys = count % 2 === 0 ? [`X-Cycles-API-Key: ${mark()}`, `X-Admin-API-Key: ${mark()}`] : [`X-Admin-API-Key: ${ADMIN_API_KEY}`];
+  const head = [
+    `${method} ${path}?${mark()}=${mark()} HTTP/1.1`,
+    'Host: x',
+    'Connection: close',
+    'Content-Type: application/json',
+  ];
+  const keys =
+    count % 2 === 0
+      ? [`X-Cycles-API-Key: ${mark()}`, `X-Admin-API-Key: ${mark()}`]
+      : [`X-Admin-API-Key: ${ADMIN_API_KEY}`];
   const lines = [...head, ...keys, `X-${mark().slice(0, 100)}: ${mark()}`, `Content-Length: ${body.length}`];
   return Buffer.from(`${lines.join('\r\n')}\r\n\r\n${body}`);
 }
@@ -54,7 +62,9 @@ function strange({ method, template }: Operation): Buffer {
 describe('memory', () => {
   test('nothing of what a request carried is kept, whatever it was and to which operation', async () => {
     const document = (await holdfast.call('GET', '/openapi.json')).body as SpecDocument;
-    const operations = operationsOf(document).filter(({ template }) => template.startsWith('/v1/') || template.startsWith('/ops/'));
+    const operations = operationsOf(document).filter(
+      ({ template }) => template.startsWith('/v1/') || template.startsWith('/ops/'),
+    );
     const sendAll = async (): Promise<void> => {
       for (let sent = 0; sent < REQUESTS; sent += 1) {
         const { status } = await exchange(port, strange(operations[sent % operations.length] as Operation));
@@ -68,7 +78,12 @@ describe('memory', () => {
   }, 120_000);
 
   test('a body without end is cut off at the limit, announced or not', async () => {
-    const announced = await exchange(port, Buffer.from('POST /v1/decide HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 9999999999\r\n\r\n{'));
+    const announced = await exchange(
+      port,
+      Buffer.from(
+        'POST /v1/decide HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 9999999999\r\n\r\n{',
+      ),
+    );
     expect(announced.status).toBe(413);
     const socket = connect(port, '127.0.0.1');
     let answer = '';
@@ -77,7 +92,9 @@ describe('memory', () => {
     socket.on('error', () => undefined);
     const closed = new Promise((resolve) => socket.once('close', resolve));
     await once(socket, 'connect');
-    socket.write('POST /v1/decide HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n');
+    socket.write(
+      'POST /v1/decide HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n',
+    );
     const chunk = Buffer.from(`10000\r\n${' '.repeat(0x10000)}\r\n`);
     let taken = 0;
     while (!socket.destroyed && !answer.includes('413') && taken < 64 * MIB) {

@@ -5,7 +5,18 @@ import fc from 'fast-check';
 import { createLogger } from '../../src/logging/index.js';
 import { PERMISSIONS } from '../../src/auth/index.js';
 import { ADMIN_API_KEY, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
-import { exchange, judge, Known, LedgerWatch, nameOf, operationsOf, requestsTo, type Draft, type FuzzRequest, type Operation } from '../support/openapi-fuzz/index.js';
+import {
+  exchange,
+  judge,
+  Known,
+  LedgerWatch,
+  nameOf,
+  operationsOf,
+  requestsTo,
+  type Draft,
+  type FuzzRequest,
+  type Operation,
+} from '../support/openapi-fuzz/index.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import type { SpecDocument } from '../support/spec/index.js';
 
@@ -65,10 +76,30 @@ async function newWorld(): Promise<World> {
   await holdfast.createBudget(tenant, '/workspace:prod', 500_000);
   await holdfast.createBudget(tenant, '', 1000, { unit: 'CREDITS' });
   const scope = `tenant:${tenant.id}`;
-  known.learn(expectStatus(await holdfast.admin('POST', '/v1/admin/policies', { tenant_id: tenant.id, name: 'p', scope_pattern: `${scope}/*` }), 201));
-  expectStatus(await holdfast.admin('PUT', '/v1/admin/config/webhook-security', { blocked_cidr_ranges: [], allow_http: true }), 200);
+  known.learn(
+    expectStatus(
+      await holdfast.admin('POST', '/v1/admin/policies', {
+        tenant_id: tenant.id,
+        name: 'p',
+        scope_pattern: `${scope}/*`,
+      }),
+      201,
+    ),
+  );
+  expectStatus(
+    await holdfast.admin('PUT', '/v1/admin/config/webhook-security', {
+      blocked_cidr_ranges: [],
+      allow_http: true,
+    }),
+    200,
+  );
   const subscription = { name: 'hook', url: 'http://127.0.0.1:9/', event_types: ['reservation.expired'] };
-  known.learn(expectStatus(await holdfast.admin('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, subscription), 201));
+  known.learn(
+    expectStatus(
+      await holdfast.admin('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, subscription),
+      201,
+    ),
+  );
   const holds: Json[] = [];
   for (let count = 0; count < 4; count += 1) {
     holds.push(expectStatus(await holdfast.reserve(tenant, 10, { ttl_ms: 3_600_000 }), 200));
@@ -91,7 +122,10 @@ async function newWorld(): Promise<World> {
 
 async function send(draft: Draft, { known, tenant }: World): Promise<void> {
   const request = draft(known, { api: tenant.key, admin: ADMIN_API_KEY });
-  const answer = judge(request, await exchange(port(), request.bytes, request).catch((error: unknown) => fail(request, String(error))));
+  const answer = judge(
+    request,
+    await exchange(port(), request.bytes, request).catch((error: unknown) => fail(request, String(error))),
+  );
   const problems = [...answer.problems];
   const changed = await watch.changes();
   const isRead = request.method === 'GET' || request.method === 'HEAD';
@@ -99,45 +133,49 @@ async function send(draft: Draft, { known, tenant }: World): Promise<void> {
     problems.push(`${isRead ? 'a read' : 'a refusal'} changed ${changed.join(', ')}`);
   }
   if (problems.length > 0) {
-    fail(request, `${problems.join('; ')}\nanswer: ${answer.status} ${answer.text.slice(0, 2000)}\nlog: ${JSON.stringify(log.splice(0))}`);
+    fail(
+      request,
+      `${problems.join('; ')}\nanswer: ${answer.status} ${answer.text.slice(0, 2000)}\nlog: ${JSON.stringify(log.splice(0))}`,
+    );
   }
   known.learn(answer.body);
   const tally = tallies.get(nameOf(request.operation)) as Tally;
   tally[answer.status < 400 ? 'done' : 'refused'] += 1;
 }
 
-const named = (which: (tally: Tally) => boolean): string[] => [...tallies].filter(([, tally]) => which(tally)).map(([name]) => name);
+const named = (which: (tally: Tally) => boolean): string[] =>
+  [...tallies].filter(([, tally]) => which(tally)).map(([name]) => name);
 const port = (): number => (holdfast.app.getHttpServer().address() as AddressInfo).port;
 
 function fail(request: FuzzRequest, why: string): never {
-  throw new Error(`${why}\nrequest to ${nameOf(request.operation)}: ${JSON.stringify(request.bytes.toString('latin1').slice(0, 4000))}`);
+  throw new Error(
+    `${why}\nrequest to ${nameOf(request.operation)}: ${JSON.stringify(request.bytes.toString('latin1').slice(0, 4000))}`,
+  );
 }
 
-test(
-  'no request brings about a 5xx, an answer without the error form, a changed ledger on a refusal, or an unexpected error',
-  async () => {
-    process.stdout.write(`fuzz test of every operation: FUZZ_SEED=${seed}, ${worlds} worlds of ${length} requests\n`);
-    for (const operation of operations) {
-      tallies.set(nameOf(operation), { done: 0, refused: 0 });
-    }
-    const draft = fc.oneof(...operations.map(requestsTo));
-    await fc.assert(
-      fc.asyncProperty(fc.array(draft, { minLength: length, maxLength: length }), async (drafts) => {
-        const world = await newWorld();
-        for (const each of drafts) {
-          await send(each, world);
-        }
-        const verdict = expectStatus(await holdfast.admin('GET', `/ops/verify?tenant=${world.tenant.id}`), 200);
-        expect(verdict).toMatchObject({ ok: true, drift: [], unreadable: [] });
-      }),
-      { seed, endOnFailure: true, ...(path === undefined ? { numRuns: worlds } : { numRuns: 1, path }) },
-    );
-    expect(log).toEqual([]);
-    if (path === undefined && worlds * length >= 1800) {
-      // Requests that never came to an operation, or never got through it, would have shown nothing about it.
-      expect(named(({ done, refused }) => done + refused === 0)).toEqual([]);
-      expect(named(({ done }) => done === 0).length).toBeLessThan(operations.length / 4);
-    }
-  },
-  3_600_000,
-);
+test('no request brings about a 5xx, an answer without the error form, a changed ledger on a refusal, or an unexpected error', async () => {
+  process.stdout.write(
+    `fuzz test of every operation: FUZZ_SEED=${seed}, ${worlds} worlds of ${length} requests\n`,
+  );
+  for (const operation of operations) {
+    tallies.set(nameOf(operation), { done: 0, refused: 0 });
+  }
+  const draft = fc.oneof(...operations.map(requestsTo));
+  await fc.assert(
+    fc.asyncProperty(fc.array(draft, { minLength: length, maxLength: length }), async (drafts) => {
+      const world = await newWorld();
+      for (const each of drafts) {
+        await send(each, world);
+      }
+      const verdict = expectStatus(await holdfast.admin('GET', `/ops/verify?tenant=${world.tenant.id}`), 200);
+      expect(verdict).toMatchObject({ ok: true, drift: [], unreadable: [] });
+    }),
+    { seed, endOnFailure: true, ...(path === undefined ? { numRuns: worlds } : { numRuns: 1, path }) },
+  );
+  expect(log).toEqual([]);
+  if (path === undefined && worlds * length >= 1800) {
+    // Requests that never came to an operation, or never got through it, would have shown nothing about it.
+    expect(named(({ done, refused }) => done + refused === 0)).toEqual([]);
+    expect(named(({ done }) => done === 0).length).toBeLessThan(operations.length / 4);
+  }
+}, 3_600_000);

@@ -8,9 +8,18 @@ const beyondDouble = fc
 /** JSON has one zero, and texts that look like long numbers, quotes and escapes must stay texts. */
 const text = fc.oneof(
   fc.string({ unit: 'binary' }),
-  fc.constantFrom('9223372036854775807', '"9007199254740993"', '\\"1234567890123456789', '1e400', 'a\\', '{"x":12345678901234567}'),
+  fc.constantFrom(
+    '9223372036854775807',
+    '"9007199254740993"',
+    '\\"1234567890123456789',
+    '1e400',
+    'a\\',
+    '{"x":12345678901234567}',
+  ),
 );
-const finite = fc.double({ noDefaultInfinity: true, noNaN: true }).map((value) => (Object.is(value, -0) ? 0 : value));
+const finite = fc
+  .double({ noDefaultInfinity: true, noNaN: true })
+  .map((value) => (Object.is(value, -0) ? 0 : value));
 
 const { json } = fc.letrec<{ json: unknown }>((tie) => ({
   json: fc.oneof(
@@ -21,12 +30,19 @@ const { json } = fc.letrec<{ json: unknown }>((tie) => ({
     beyondDouble,
     text,
     fc.array(tie('json'), { maxLength: 4 }),
-    fc.dictionary(text.filter((key) => key !== '__proto__'), tie('json'), { maxKeys: 4, noNullPrototype: true }),
+    fc.dictionary(
+      text.filter((key) => key !== '__proto__'),
+      tie('json'),
+      { maxKeys: 4, noNullPrototype: true },
+    ),
   ),
 }));
 
 test('every value comes back as it was, integers of 64 bits digit for digit', () => {
-  fc.assert(fc.property(json, (value) => expect(parseJson(stringifyJson(value))).toEqual(value)), { numRuns: 2000 });
+  fc.assert(
+    fc.property(json, (value) => expect(parseJson(stringifyJson(value))).toEqual(value)),
+    { numRuns: 2000 },
+  );
 });
 
 test('without long integers both directions are exactly the native ones', () => {

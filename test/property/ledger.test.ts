@@ -33,12 +33,17 @@ afterAll(async () => {
 test(
   'whatever the clients do, every script answers as the model does and every invariant holds after each step',
   async () => {
-    process.stdout.write(`property test of the ledger: PROPERTY_SEED=${seed}, ${worlds} worlds of ${length} operations\n`);
+    process.stdout.write(
+      `property test of the ledger: PROPERTY_SEED=${seed}, ${worlds} worlds of ${length} operations\n`,
+    );
     const replies = new Map<string, number>();
     await fc.assert(
       fc.asyncProperty(worldOf(length), async (world) => {
         const first = await LedgerClient.make(connections[0] as Redis);
-        const play = new Play(connections.map((connection) => first.over(connection)), world);
+        const play = new Play(
+          connections.map((connection) => first.over(connection)),
+          world,
+        );
         await play.run();
         await play.clear();
         for (const [word, times] of play.replies) {
@@ -51,9 +56,25 @@ test(
       // A play that never came to these would have shown nothing about them.
       expect([...replies.keys()]).toEqual(
         expect.arrayContaining([
-          'ALLOW', 'ALLOW_DRY_RUN', 'DENY', 'RECLAIMED', 'BUDGET_EXCEEDED', 'BUDGET_FROZEN', 'OVERDRAFT_LIMIT_EXCEEDED',
-          'IDEMPOTENCY_MISMATCH', 'NOT_FOUND', 'APPLIED', 'COMMITTED', 'RELEASED', 'ACTIVE', 'EXPIRED', 'SKIP', 'RESERVATION_EXPIRED',
-          'RESERVATION_FINALIZED', 'FOUND', 'CLEANED',
+          'ALLOW',
+          'ALLOW_DRY_RUN',
+          'DENY',
+          'RECLAIMED',
+          'BUDGET_EXCEEDED',
+          'BUDGET_FROZEN',
+          'OVERDRAFT_LIMIT_EXCEEDED',
+          'IDEMPOTENCY_MISMATCH',
+          'NOT_FOUND',
+          'APPLIED',
+          'COMMITTED',
+          'RELEASED',
+          'ACTIVE',
+          'EXPIRED',
+          'SKIP',
+          'RESERVATION_EXPIRED',
+          'RESERVATION_FINALIZED',
+          'FOUND',
+          'CLEANED',
         ]),
       );
     }

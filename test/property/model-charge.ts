@@ -1,5 +1,12 @@
 import { INT64_MAX, INT64_MIN } from '../../src/ledger/index.js';
-import { atLeastZero, isOver, smaller, type DebitRequest, type ModelBudget, type ModelHold } from './model-records.js';
+import {
+  atLeastZero,
+  isOver,
+  smaller,
+  type DebitRequest,
+  type ModelBudget,
+  type ModelHold,
+} from './model-records.js';
 
 /** What is charged: a hold, or a direct debit, which is one of nothing. */
 type Charged = Pick<ModelHold, 'id' | 'tenant' | 'unit' | 'amount' | 'policy' | 'budgets'>;
@@ -25,7 +32,8 @@ function effectsOf(
   actual: bigint,
   remainingOf: (budget: ModelBudget) => bigint,
 ): { charged: bigint; effects: Effect[] } {
-  const caps = (budget: ModelBudget): boolean => policy === 'ALLOW_IF_AVAILABLE' || budget.overdraftLimit === 0n;
+  const caps = (budget: ModelBudget): boolean =>
+    policy === 'ALLOW_IF_AVAILABLE' || budget.overdraftLimit === 0n;
   const short = overage > 0n ? budgets.filter((budget) => caps(budget) && remainingOf(budget) < overage) : [];
   const granted = short.reduce((least, budget) => smaller(least, atLeastZero(remainingOf(budget))), overage);
   const delta = overage > 0n ? granted : actual - amount;
@@ -38,7 +46,12 @@ function effectsOf(
 }
 
 /** Charges the budgets, or returns the refusal and changes nothing. `settled` is called in between: what was held counts no more. */
-function charge(item: Charged, actual: bigint, remainingOf: (budget: ModelBudget) => bigint, settled: () => void): Charge | string[] {
+function charge(
+  item: Charged,
+  actual: bigint,
+  remainingOf: (budget: ModelBudget) => bigint,
+  settled: () => void,
+): Charge | string[] {
   const { amount, policy, tenant } = item;
   const overage = atLeastZero(actual - amount);
   const { charged, effects } = effectsOf(item, overage, actual, remainingOf);
@@ -67,12 +80,22 @@ function charge(item: Charged, actual: bigint, remainingOf: (budget: ModelBudget
       events.push(`budget.exhausted ${tenant} ${budget.scope} ${item.id}`);
     }
   }
-  const debt = smaller(effects.reduce((sum, { unfunded }) => sum + unfunded, 0n), INT64_MAX);
-  return { figures: [charged, atLeastZero(amount - actual), item.unit, policy, overage, debt].map(String), events };
+  const debt = smaller(
+    effects.reduce((sum, { unfunded }) => sum + unfunded, 0n),
+    INT64_MAX,
+  );
+  return {
+    figures: [charged, atLeastZero(amount - actual), item.unit, policy, overage, debt].map(String),
+    events,
+  };
 }
 
 /** Commits a hold: changes it and its budgets, or returns the refusal and changes nothing. */
-export function chargeHold(hold: ModelHold, actual: bigint, remainingOf: (budget: ModelBudget) => bigint): Charge | string[] {
+export function chargeHold(
+  hold: ModelHold,
+  actual: bigint,
+  remainingOf: (budget: ModelBudget) => bigint,
+): Charge | string[] {
   if (actual > hold.amount && hold.policy === 'REJECT') {
     return ['BUDGET_EXCEEDED', (hold.budgets.at(-1) as ModelBudget).scope];
   }
@@ -96,6 +119,13 @@ export function chargeDebit(
   if (short !== undefined && policy === 'REJECT') {
     return ['BUDGET_EXCEEDED', short.scope, String(remainingOf(short))];
   }
-  const item = { id: '-', tenant, unit, amount: 0n, policy: short === undefined ? 'ALLOW_IF_AVAILABLE' : policy, budgets };
+  const item = {
+    id: '-',
+    tenant,
+    unit,
+    amount: 0n,
+    policy: short === undefined ? 'ALLOW_IF_AVAILABLE' : policy,
+    budgets,
+  };
   return charge(item, actual, remainingOf, () => undefined);
 }

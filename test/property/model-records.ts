@@ -83,13 +83,16 @@ export const leadOf = (hold: ModelHold, expiresAt: number, now: number): string 
 
 /** Live holds past their grace, the oldest first. */
 function pastGrace(holds: ReadonlyMap<string, ModelHold>, now: number): ModelHold[] {
-  const order = (a: ModelHold, b: ModelHold): number => deadlineOf(a) - deadlineOf(b) || (a.id < b.id ? -1 : 1);
+  const order = (a: ModelHold, b: ModelHold): number =>
+    deadlineOf(a) - deadlineOf(b) || (a.id < b.id ? -1 : 1);
   return [...holds.values()].filter((hold) => hold.state === 'ACTIVE' && now > deadlineOf(hold)).sort(order);
 }
 
 /** The holds that nobody may settle any more and that are not expired yet, the first of them, as many as one run takes. */
 export function dueOf(holds: ReadonlyMap<string, ModelHold>, now: number): ModelHold[] {
-  return pastGrace(holds, now).filter(({ expiryPolicy }) => expiryPolicy !== 'MANUAL_CLEANUP').slice(0, 100);
+  return pastGrace(holds, now)
+    .filter(({ expiryPolicy }) => expiryPolicy !== 'MANUAL_CLEANUP')
+    .slice(0, 100);
 }
 
 /** The holds that only a release or an operator's cleanup ends. */
@@ -125,18 +128,30 @@ export function refusalOf(
 }
 
 /** The budgets at the scopes in a unit, root first. */
-export function budgetsAt(budgets: readonly ModelBudget[], scopes: readonly string[], unit: string): ModelBudget[] {
-  return scopes.flatMap((scope) => budgets.filter((budget) => budget.scope === scope && budget.unit === unit));
+export function budgetsAt(
+  budgets: readonly ModelBudget[],
+  scopes: readonly string[],
+  unit: string,
+): ModelBudget[] {
+  return scopes.flatMap((scope) =>
+    budgets.filter((budget) => budget.scope === scope && budget.unit === unit),
+  );
 }
 
 /** The mismatch when some scope, the deepest first, has budgets in other units only. */
 export function otherUnits(budgets: readonly ModelBudget[], scopes: readonly string[]): string[] | undefined {
   const scope = scopes.findLast((path) => budgets.some((budget) => budget.scope === path));
-  return scope === undefined ? undefined : ['UNIT_MISMATCH', scope, ...UNITS.filter((unit) => budgetsAt(budgets, [scope], unit).length > 0)];
+  return scope === undefined
+    ? undefined
+    : ['UNIT_MISMATCH', scope, ...UNITS.filter((unit) => budgetsAt(budgets, [scope], unit).length > 0)];
 }
 
 /** The overage policy that is asked for, else the deepest budget's, the tenant's, the protocol's. */
-export function policyOf(asked: string, budgets: readonly ModelBudget[], tenant: ModelTenant | undefined): string {
+export function policyOf(
+  asked: string,
+  budgets: readonly ModelBudget[],
+  tenant: ModelTenant | undefined,
+): string {
   const inherited = budgets.findLast(({ policy }) => policy !== undefined)?.policy ?? tenant?.policy;
   return asked === '' ? (inherited ?? 'ALLOW_IF_AVAILABLE') : asked;
 }

@@ -38,7 +38,9 @@ export class LedgerModel {
   private readonly outcomes = new Map<string, { payload: string; replay: (now: number) => string[] }>();
 
   reservedOf(budget: ModelBudget): bigint {
-    const live = [...this.holds.values()].filter((hold) => hold.state === 'ACTIVE' && hold.budgets.includes(budget));
+    const live = [...this.holds.values()].filter(
+      (hold) => hold.state === 'ACTIVE' && hold.budgets.includes(budget),
+    );
     return live.reduce((sum, hold) => sum + hold.amount, 0n);
   }
 
@@ -49,7 +51,15 @@ export class LedgerModel {
   figures(budget: ModelBudget): string {
     const over = budget.marked ? '1' : '0';
     const { spent, allocated, debt, overdraftLimit } = budget;
-    return [this.remainingOf(budget), this.reservedOf(budget), spent, allocated, debt, overdraftLimit, over].join();
+    return [
+      this.remainingOf(budget),
+      this.reservedOf(budget),
+      spent,
+      allocated,
+      debt,
+      overdraftLimit,
+      over,
+    ].join();
   }
 
   reserve(request: ReserveRequest, now: number): string[] {
@@ -83,7 +93,9 @@ export class LedgerModel {
       if (refusal !== undefined) {
         return deny(refusal[0] as string, refusal);
       }
-      return dryRun ? this.rehearse(budgets, amount, remember) : this.makeHold(request, budgets, tenant, now, remember);
+      return dryRun
+        ? this.rehearse(budgets, amount, remember)
+        : this.makeHold(request, budgets, tenant, now, remember);
     });
   }
 
@@ -125,9 +137,13 @@ export class LedgerModel {
       const budgets = budgetsAt(this.budgets, scopes, unit);
       const stopped = budgets.find(({ status }) => status !== 'ACTIVE');
       if (budgets.length === 0 || stopped !== undefined) {
-        return stopped ? [`BUDGET_${stopped.status}`, stopped.scope, String(this.remainingOf(stopped))] : (otherUnits(this.budgets, scopes) ?? ['NOT_FOUND']);
+        return stopped
+          ? [`BUDGET_${stopped.status}`, stopped.scope, String(this.remainingOf(stopped))]
+          : (otherUnits(this.budgets, scopes) ?? ['NOT_FOUND']);
       }
-      const reclaimed = budgets.some((budget) => this.remainingOf(budget) < actual) ? this.reclaimed(now) : undefined;
+      const reclaimed = budgets.some((budget) => this.remainingOf(budget) < actual)
+        ? this.reclaimed(now)
+        : undefined;
       if (reclaimed !== undefined) {
         return reclaimed;
       }
@@ -179,10 +195,13 @@ export class LedgerModel {
   /** How much of each budget is in use: `unit scope` and the protocol's utilization, where something is allocated. */
   used(): Map<string, number> {
     const allocated = this.budgets.filter((budget) => budget.allocated > 0n);
-    return new Map(allocated.map((budget) => [
-      `${budget.scope} ${budget.unit}`,
-      (Number(budget.allocated) - Number(this.remainingOf(budget)) - Number(budget.debt)) / Number(budget.allocated),
-    ]));
+    return new Map(
+      allocated.map((budget) => [
+        `${budget.scope} ${budget.unit}`,
+        (Number(budget.allocated) - Number(this.remainingOf(budget)) - Number(budget.debt)) /
+          Number(budget.allocated),
+      ]),
+    );
   }
 
   /** Outcomes in threes. */
@@ -191,12 +210,17 @@ export class LedgerModel {
   }
 
   /** An operator's cleanup: the oldest first, of one tenant or of all. */
-  cleanup({ tenant, limit, dryRun }: { tenant: string; limit: number; dryRun: boolean }, now: number): string[] {
+  cleanup(
+    { tenant, limit, dryRun }: { tenant: string; limit: number; dryRun: boolean },
+    now: number,
+  ): string[] {
     const waiting = awaitingOf(this.holds, now).filter((hold) => tenant === '' || hold.tenant === tenant);
-    const outcomes = waiting.slice(0, limit).map((hold) => [
-      hold.id,
-      ...(dryRun ? ['WOULD_EXPIRE', hold.tenant, String(deadlineOf(hold))] : this.expireHold(hold)),
-    ]);
+    const outcomes = waiting
+      .slice(0, limit)
+      .map((hold) => [
+        hold.id,
+        ...(dryRun ? ['WOULD_EXPIRE', hold.tenant, String(deadlineOf(hold))] : this.expireHold(hold)),
+      ]);
     return ['CLEANED', String(now), ...outcomes.flat()];
   }
 
@@ -236,7 +260,9 @@ export class LedgerModel {
     run: (remember: Remember) => string[],
   ): string[] {
     const key = name.join(' ');
-    const text = JSON.stringify(payload, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
+    const text = JSON.stringify(payload, (_, value: unknown) =>
+      typeof value === 'bigint' ? String(value) : value,
+    );
     const earlier = this.outcomes.get(key);
     if (earlier !== undefined) {
       return earlier.payload === text ? earlier.replay(now) : ['IDEMPOTENCY_MISMATCH'];
@@ -248,14 +274,13 @@ export class LedgerModel {
     });
   }
 
-  private rehearse(
-    budgets: readonly ModelBudget[],
-    amount: bigint,
-    remember: Remember,
-  ): string[] {
+  private rehearse(budgets: readonly ModelBudget[], amount: bigint, remember: Remember): string[] {
     const shown = budgets.flatMap((budget) => {
       const [, , ...others] = this.figures(budget).split(',');
-      return [budget.scope, [this.remainingOf(budget) - amount, this.reservedOf(budget) + amount, ...others].join()];
+      return [
+        budget.scope,
+        [this.remainingOf(budget) - amount, this.reservedOf(budget) + amount, ...others].join(),
+      ];
     });
     return remember(() => ['ALLOW_DRY_RUN', ...shown], 1);
   }
@@ -274,14 +299,30 @@ export class LedgerModel {
     const leaf = deriveScopes(request.subject, owner).at(-1) as string;
     const before = budgets.map((budget) => this.remainingOf(budget));
     const hold: ModelHold = {
-      id, tenant: owner, leaf, unit, amount, policy, budgets, graceMs, expiresAt,
-      expiryPolicy: tenant?.expiryPolicy ?? 'AUTO_RELEASE', maxExtensions: tenant?.maxExtensions ?? 10, extensions: 0, state: 'ACTIVE',
+      id,
+      tenant: owner,
+      leaf,
+      unit,
+      amount,
+      policy,
+      budgets,
+      graceMs,
+      expiresAt,
+      expiryPolicy: tenant?.expiryPolicy ?? 'AUTO_RELEASE',
+      maxExtensions: tenant?.maxExtensions ?? 10,
+      extensions: 0,
+      state: 'ACTIVE',
     };
     this.holds.set(id, hold);
-    const emptied = budgets.filter((budget, index) => (before[index] as bigint) > 0n && this.remainingOf(budget) === 0n);
+    const emptied = budgets.filter(
+      (budget, index) => (before[index] as bigint) > 0n && this.remainingOf(budget) === 0n,
+    );
     this.events.push(...emptied.map(({ scope }) => `budget.exhausted ${owner} ${scope} ${id}`));
     const balances = this.balances(budgets);
-    return remember((at) => ['ALLOW', id, String(expiresAt), leadOf(hold, expiresAt, at), policy, ...balances], 1);
+    return remember(
+      (at) => ['ALLOW', id, String(expiresAt), leadOf(hold, expiresAt, at), policy, ...balances],
+      1,
+    );
   }
 
   private balances(budgets: readonly ModelBudget[]): string[] {

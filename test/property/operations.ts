@@ -4,9 +4,36 @@ import type { ExpiryPolicy } from './model-records.js';
 
 /** What the simulated clients and an operator may do. Holds are named by number, modulo those that exist and one that does not. */
 export type Operation =
-  | { kind: 'reserve'; client: number; tenant: number; subject: SubjectLevels; unit: Unit; amount: bigint; policy: string; ttlMs: number | ''; graceMs: number; dryRun: boolean }
-  | { kind: 'debit'; client: number; tenant: number; subject: SubjectLevels; unit: Unit; actual: bigint; policy: string }
-  | { kind: 'commit'; client: number; hold: number; foreign: boolean; wrongUnit: boolean; base: 'zero' | 'estimate' | 'largest'; offset: bigint }
+  | {
+      kind: 'reserve';
+      client: number;
+      tenant: number;
+      subject: SubjectLevels;
+      unit: Unit;
+      amount: bigint;
+      policy: string;
+      ttlMs: number | '';
+      graceMs: number;
+      dryRun: boolean;
+    }
+  | {
+      kind: 'debit';
+      client: number;
+      tenant: number;
+      subject: SubjectLevels;
+      unit: Unit;
+      actual: bigint;
+      policy: string;
+    }
+  | {
+      kind: 'commit';
+      client: number;
+      hold: number;
+      foreign: boolean;
+      wrongUnit: boolean;
+      base: 'zero' | 'estimate' | 'largest';
+      offset: bigint;
+    }
   | { kind: 'release'; client: number; hold: number; foreign: boolean }
   | { kind: 'get'; client: number; hold: number; foreign: boolean }
   | { kind: 'extend'; client: number; hold: number; foreign: boolean; byMs: number }
@@ -16,7 +43,12 @@ export type Operation =
   | { kind: 'expiryPolicy'; tenant: number; policy: ExpiryPolicy }
   | { kind: 'backdate'; hold: number; overdue: boolean }
   | { kind: 'repeat'; client: number; request: number; altered: boolean }
-  | { kind: 'budget'; budget: number; change: 'freeze' | 'close' | 'reopen' | 'credit' | 'limit'; amount: bigint }
+  | {
+      kind: 'budget';
+      budget: number;
+      change: 'freeze' | 'close' | 'reopen' | 'credit' | 'limit';
+      amount: bigint;
+    }
   | { kind: 'tenant'; tenant: number; status: string };
 
 export interface BudgetPlan {
@@ -46,16 +78,27 @@ export const CLIENTS = 3;
 export const TENANTS = 2;
 const PLAYED_UNITS: readonly Unit[] = ['TOKENS', 'USD_MICROCENTS'];
 const SUBJECTS: readonly SubjectLevels[] = [
-  {}, { workspace: 'Prod' }, { workspace: 'Prod', agent: 'Bot' }, { agent: 'Bot' },
+  {},
+  { workspace: 'Prod' },
+  { workspace: 'Prod', agent: 'Bot' },
+  { agent: 'Bot' },
 ];
 const HOUR_MS = 3_600_000;
 
 const client = fc.nat(CLIENTS - 1);
 const tenant = fc.nat(TENANTS - 1);
 const subject = fc.constantFrom(...SUBJECTS);
-const unit = fc.oneof({ weight: 6, arbitrary: fc.constant<Unit>('TOKENS') }, { weight: 2, arbitrary: fc.constant<Unit>('USD_MICROCENTS') });
+const unit = fc.oneof(
+  { weight: 6, arbitrary: fc.constant<Unit>('TOKENS') },
+  { weight: 2, arbitrary: fc.constant<Unit>('USD_MICROCENTS') },
+);
 const policy = fc.constantFrom<string>(...OVERAGE_POLICIES);
-const expiryPolicy = fc.constantFrom<ExpiryPolicy>('AUTO_RELEASE', 'AUTO_RELEASE', 'MANUAL_CLEANUP', 'GRACE_ONLY');
+const expiryPolicy = fc.constantFrom<ExpiryPolicy>(
+  'AUTO_RELEASE',
+  'AUTO_RELEASE',
+  'MANUAL_CLEANUP',
+  'GRACE_ONLY',
+);
 const hold = fc.nat(1000);
 const foreign = fc.nat(19).map((die) => die === 0);
 /** Mostly amounts that fill a budget in a few steps, and some that only int64 holds. */
@@ -69,7 +112,12 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
   {
     weight: 30,
     arbitrary: fc.record({
-      kind: fc.constant('reserve' as const), client, tenant, subject, unit, amount,
+      kind: fc.constant('reserve' as const),
+      client,
+      tenant,
+      subject,
+      unit,
+      amount,
       policy: fc.oneof(fc.constant(''), policy),
       ttlMs: fc.constantFrom<number | ''>('', 600_000, HOUR_MS),
       graceMs: fc.constantFrom(0, 5000, HOUR_MS),
@@ -79,16 +127,30 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
   {
     weight: 10,
     arbitrary: fc.record({
-      kind: fc.constant('debit' as const), client, tenant, subject, unit, actual: amount,
+      kind: fc.constant('debit' as const),
+      client,
+      tenant,
+      subject,
+      unit,
+      actual: amount,
       policy: fc.oneof(fc.constant(''), policy),
     }),
   },
   {
     weight: 20,
     arbitrary: fc.record({
-      kind: fc.constant('commit' as const), client, hold, foreign,
+      kind: fc.constant('commit' as const),
+      client,
+      hold,
+      foreign,
       wrongUnit: fc.nat(19).map((die) => die === 0),
-      base: fc.constantFrom('zero' as const, 'estimate' as const, 'estimate' as const, 'estimate' as const, 'largest' as const),
+      base: fc.constantFrom(
+        'zero' as const,
+        'estimate' as const,
+        'estimate' as const,
+        'estimate' as const,
+        'largest' as const,
+      ),
       offset: fc.bigInt({ min: -30n, max: 60n }),
     }),
   },
@@ -96,34 +158,74 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('get' as const), client, hold, foreign }) },
   {
     weight: 8,
-    arbitrary: fc.record({ kind: fc.constant('extend' as const), client, hold, foreign, byMs: fc.constantFrom(1, 60_000, 24 * HOUR_MS) }),
+    arbitrary: fc.record({
+      kind: fc.constant('extend' as const),
+      client,
+      hold,
+      foreign,
+      byMs: fc.constantFrom(1, 60_000, 24 * HOUR_MS),
+    }),
   },
   { weight: 10, arbitrary: fc.record({ kind: fc.constant('expire' as const), client, hold }) },
-  { weight: 5, arbitrary: fc.record({ kind: fc.constant('sweep' as const), client, holds: fc.array(hold, { minLength: 1, maxLength: 8 }) }) },
   {
     weight: 5,
     arbitrary: fc.record({
-      kind: fc.constant('cleanup' as const), client, limit: fc.constantFrom(1, 3, 20),
+      kind: fc.constant('sweep' as const),
+      client,
+      holds: fc.array(hold, { minLength: 1, maxLength: 8 }),
+    }),
+  },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      kind: fc.constant('cleanup' as const),
+      client,
+      limit: fc.constantFrom(1, 3, 20),
       tenant: fc.oneof(fc.constant('all' as const), tenant),
       dryRun: fc.nat(4).map((die) => die === 0),
     }),
   },
-  { weight: 3, arbitrary: fc.record({ kind: fc.constant('expiryPolicy' as const), tenant, policy: expiryPolicy }) },
-  { weight: 14, arbitrary: fc.record({ kind: fc.constant('backdate' as const), hold, overdue: fc.boolean() }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({ kind: fc.constant('expiryPolicy' as const), tenant, policy: expiryPolicy }),
+  },
+  {
+    weight: 14,
+    arbitrary: fc.record({ kind: fc.constant('backdate' as const), hold, overdue: fc.boolean() }),
+  },
   {
     weight: 12,
-    arbitrary: fc.record({ kind: fc.constant('repeat' as const), client, request: hold, altered: fc.nat(3).map((die) => die === 0) }),
+    arbitrary: fc.record({
+      kind: fc.constant('repeat' as const),
+      client,
+      request: hold,
+      altered: fc.nat(3).map((die) => die === 0),
+    }),
   },
   {
     weight: 8,
     arbitrary: fc.record({
-      kind: fc.constant('budget' as const), budget: hold, amount,
-      change: fc.constantFrom('freeze' as const, 'close' as const, 'reopen' as const, 'reopen' as const, 'credit' as const, 'credit' as const, 'limit' as const),
+      kind: fc.constant('budget' as const),
+      budget: hold,
+      amount,
+      change: fc.constantFrom(
+        'freeze' as const,
+        'close' as const,
+        'reopen' as const,
+        'reopen' as const,
+        'credit' as const,
+        'credit' as const,
+        'limit' as const,
+      ),
     }),
   },
   {
     weight: 3,
-    arbitrary: fc.record({ kind: fc.constant('tenant' as const), tenant, status: fc.constantFrom('ACTIVE', 'ACTIVE', 'ACTIVE', 'SUSPENDED', 'CLOSED') }),
+    arbitrary: fc.record({
+      kind: fc.constant('tenant' as const),
+      tenant,
+      status: fc.constantFrom('ACTIVE', 'ACTIVE', 'ACTIVE', 'SUSPENDED', 'CLOSED'),
+    }),
   },
 );
 
@@ -152,7 +254,10 @@ const budgetPlans: fc.Arbitrary<BudgetPlan[]> = fc
         PLAYED_UNITS.map((kind) =>
           fc.option(
             fc.record({
-              tenant: fc.constant(owner), subject: fc.constant(place), unit: fc.constant(kind), allocated: funds,
+              tenant: fc.constant(owner),
+              subject: fc.constant(place),
+              unit: fc.constant(kind),
+              allocated: funds,
               overdraftLimit: fc.constantFrom(0n, 0n, 40n, INT64_MAX),
               policy: fc.nat(5).chain((die) => (die === 0 ? policy : fc.constant(undefined))),
             }),

@@ -3,7 +3,14 @@ import { debit } from '../support/admission-client.js';
 import { LedgerClient, randomText } from '../support/ledger-client.js';
 import { faultsOf, isCrossing, type LedgerState, readLedger, snapshot } from '../support/ledger-state.js';
 import { LedgerModel } from './model.js';
-import type { CommitRequest, DebitRequest, ExtendRequest, ModelBudget, ReserveRequest, SettleRequest } from './model-records.js';
+import type {
+  CommitRequest,
+  DebitRequest,
+  ExtendRequest,
+  ModelBudget,
+  ReserveRequest,
+  SettleRequest,
+} from './model-records.js';
 import type { Operation, World } from './operations.js';
 import { changedKeys, crossingsBetween, instantOf, told } from './readings.js';
 
@@ -76,7 +83,17 @@ export class Play {
     for (const { tenant, subject, unit, allocated, overdraftLimit, policy } of this.world.budgets) {
       const scope = this.first.scope(subject, this.tenants[tenant]);
       const rule = policy === undefined ? {} : { policy };
-      this.model.budgets.push({ scope, unit, allocated, spent: 0n, debt: 0n, overdraftLimit, marked: false, status: 'ACTIVE', ...rule });
+      this.model.budgets.push({
+        scope,
+        unit,
+        allocated,
+        spent: 0n,
+        debt: 0n,
+        overdraftLimit,
+        marked: false,
+        status: 'ACTIVE',
+        ...rule,
+      });
       await this.first.makeBudget({ scope, unit, allocated, overdraftLimit, ...rule });
     }
   }
@@ -96,36 +113,70 @@ export class Play {
     this.replies.set(reply[0] as string, (this.replies.get(reply[0] as string) ?? 0) + 1);
     const state = await readLedger(client);
     const faults = [
-      ...(now < before || now > after ? [`decided at ${now}, which is not within ${before} to ${after}`] : []),
+      ...(now < before || now > after
+        ? [`decided at ${now}, which is not within ${before} to ${after}`]
+        : []),
       ...this.differences('reply', reply, expected),
-      ...this.differences('events', state.events.slice(toldBefore).filter((event) => !isCrossing(event)).map(told), this.model.events),
-      ...this.differences('crossings', state.events.slice(toldBefore).filter(isCrossing).map(told).sort(), crossings.sort()),
+      ...this.differences(
+        'events',
+        state.events
+          .slice(toldBefore)
+          .filter((event) => !isCrossing(event))
+          .map(told),
+        this.model.events,
+      ),
+      ...this.differences(
+        'crossings',
+        state.events.slice(toldBefore).filter(isCrossing).map(told).sort(),
+        crossings.sort(),
+      ),
       ...faultsOf(state),
       ...this.stateFaults(state),
     ];
     if (!this.model.touched) {
-      const changed = changedKeys(bytes, await snapshot(client)).filter((key) => this.model.events.length === 0 || !/\}(events$|ev:)/.test(key));
+      const changed = changedKeys(bytes, await snapshot(client)).filter(
+        (key) => this.model.events.length === 0 || !/\}(events$|ev:)/.test(key),
+      );
       faults.push(...changed.map((key) => `a refused operation or a replay changed ${key}`));
     }
     if (faults.length > 0) {
-      const what = JSON.stringify(operation, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
+      const what = JSON.stringify(operation, (_, value: unknown) =>
+        typeof value === 'bigint' ? String(value) : value,
+      );
       throw new Error(`step ${this.step}, ${what}:\n${faults.join('\n')}`);
     }
   }
 
   private differences(what: string, actual: readonly string[], expected: readonly string[]): string[] {
-    return actual.join('\n') === expected.join('\n') ? [] : [`${what}: got [${actual.join(', ')}], the model says [${expected.join(', ')}]`];
+    return actual.join('\n') === expected.join('\n')
+      ? []
+      : [`${what}: got [${actual.join(', ')}], the model says [${expected.join(', ')}]`];
   }
 
   private stateFaults(state: LedgerState): string[] {
     const budgets = this.model.budgets.flatMap((budget) => {
       const stored = state.budgets.get(`${budget.unit}:${budget.scope}`);
-      const names = ['remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit', 'is_over_limit'];
-      return this.differences(budget.scope, [names.map((name) => stored?.[name]).join()], [this.model.figures(budget)]);
+      const names = [
+        'remaining',
+        'reserved',
+        'spent',
+        'allocated',
+        'debt',
+        'overdraft_limit',
+        'is_over_limit',
+      ];
+      return this.differences(
+        budget.scope,
+        [names.map((name) => stored?.[name]).join()],
+        [this.model.figures(budget)],
+      );
     });
-    const summary = (id: string, status: unknown, expiresAt: unknown): string => [id, status, expiresAt].join(' ');
+    const summary = (id: string, status: unknown, expiresAt: unknown): string =>
+      [id, status, expiresAt].join(' ');
     const stored = [...state.holds].map(([id, hold]) => summary(id, hold['st'], hold['ex'])).sort();
-    const modelled = [...this.model.holds.values()].map((hold) => summary(hold.id, hold.state, hold.expiresAt)).sort();
+    const modelled = [...this.model.holds.values()]
+      .map((hold) => summary(hold.id, hold.state, hold.expiresAt))
+      .sort();
     return [...budgets, ...this.differences('holds', stored, modelled)];
   }
 
@@ -140,14 +191,19 @@ export class Play {
       case 'extend':
         return this.remember(this.settleRequest(operation));
       case 'repeat':
-        return this.requests.length === 0 ? undefined : (this.requests[operation.request % this.requests.length] as Request)(operation.altered);
+        return this.requests.length === 0
+          ? undefined
+          : (this.requests[operation.request % this.requests.length] as Request)(operation.altered);
       case 'expire': {
         const id = this.holdAt(operation.hold);
         return { send: (client) => client.expire(id), judge: (model, now) => model.expire(id, now) };
       }
       case 'sweep': {
         const ids = operation.holds.map((hold) => this.holdAt(hold));
-        return { send: (client) => client.expirePage(ids), judge: (model, now) => model.expirePage(ids, now) };
+        return {
+          send: (client) => client.expirePage(ids),
+          judge: (model, now) => model.expirePage(ids, now),
+        };
       }
       case 'cleanup': {
         const tenant = operation.tenant === 'all' ? '' : (this.tenants[operation.tenant] as string);
@@ -201,8 +257,17 @@ export class Play {
     const key = this.nextKey();
     return (altered) => {
       const amount = altered ? rest.amount / 2n + 1n : rest.amount;
-      const request: ReserveRequest = { ...rest, amount, tenant: this.tenants[tenant] as string, key, id: this.first.newId() };
-      return { send: (client) => client.reserve({ ...request, by: client.tenant }), judge: (model, now) => model.reserve(request, now) };
+      const request: ReserveRequest = {
+        ...rest,
+        amount,
+        tenant: this.tenants[tenant] as string,
+        key,
+        id: this.first.newId(),
+      };
+      return {
+        send: (client) => client.reserve({ ...request, by: client.tenant }),
+        judge: (model, now) => model.reserve(request, now),
+      };
     };
   }
 
@@ -210,8 +275,17 @@ export class Play {
     const key = this.nextKey();
     return (altered) => {
       const actual = altered ? rest.actual / 2n + 1n : rest.actual;
-      const request: DebitRequest = { ...rest, actual, tenant: this.tenants[tenant] as string, key, id: `evn_${randomText(18)}` };
-      return { send: (client) => debit(client, { ...request, amount: actual }), judge: (model, now) => model.debit(request, now) };
+      const request: DebitRequest = {
+        ...rest,
+        actual,
+        tenant: this.tenants[tenant] as string,
+        key,
+        id: `evn_${randomText(18)}`,
+      };
+      return {
+        send: (client) => debit(client, { ...request, amount: actual }),
+        judge: (model, now) => model.debit(request, now),
+      };
     };
   }
 
@@ -228,10 +302,14 @@ export class Play {
       };
     }
     if (operation.kind === 'release') {
-      return () => ({ send: (client) => client.release(id, { tenant, key }), judge: (model, now) => model.release(target, now) });
+      return () => ({
+        send: (client) => client.release(id, { tenant, key }),
+        judge: (model, now) => model.release(target, now),
+      });
     }
     const hold = this.model.holds.get(id);
-    const base = { zero: 0n, estimate: hold?.amount ?? 10n, largest: INT64_MAX }[operation.base] + operation.offset;
+    const base =
+      { zero: 0n, estimate: hold?.amount ?? 10n, largest: INT64_MAX }[operation.base] + operation.offset;
     const actual = base < 0n ? 0n : base > INT64_MAX ? INT64_MAX : base;
     const unit = operation.wrongUnit ? 'CREDITS' : (hold?.unit ?? 'TOKENS');
     return (altered) => {
@@ -259,10 +337,16 @@ export class Play {
       const tenant = this.model.tenants.get(name);
       if (tenant !== undefined) {
         tenant.expiryPolicy = operation.policy;
-        await this.first.makeTenant({ status: tenant.status, reservation_expiry_policy: operation.policy }, name);
+        await this.first.makeTenant(
+          { status: tenant.status, reservation_expiry_policy: operation.policy },
+          name,
+        );
       }
     } else if (operation.kind === 'budget' && this.model.budgets.length > 0) {
-      await this.operate(this.model.budgets[operation.budget % this.model.budgets.length] as ModelBudget, operation);
+      await this.operate(
+        this.model.budgets[operation.budget % this.model.budgets.length] as ModelBudget,
+        operation,
+      );
     }
   }
 
@@ -276,7 +360,10 @@ export class Play {
     await this.first.setExpiry(id, hold.expiresAt);
   }
 
-  private async operate(budget: ModelBudget, { change, amount }: Operation & { kind: 'budget' }): Promise<void> {
+  private async operate(
+    budget: ModelBudget,
+    { change, amount }: Operation & { kind: 'budget' },
+  ): Promise<void> {
     if (change === 'credit') {
       budget.allocated = budget.allocated + amount > INT64_MAX ? budget.allocated : budget.allocated + amount;
       budget.marked = false;

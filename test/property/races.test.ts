@@ -10,22 +10,35 @@ const connections = useConnections(CONNECTIONS);
 /** The same partition through each connection, as so many clients see it. */
 async function rivals(): Promise<[LedgerClient, LedgerClient, LedgerClient, ...LedgerClient[]]> {
   const ledger = await newLedger();
-  const [one, two, ...others] = connections().map((connection) => ledger.over(connection)) as [LedgerClient, LedgerClient];
+  const [one, two, ...others] = connections().map((connection) => ledger.over(connection)) as [
+    LedgerClient,
+    LedgerClient,
+  ];
   return [ledger, one, two, ...others];
 }
 
 function atRandom<Item>(items: readonly Item[]): Item[] {
-  return items.map((item) => ({ item, order: Math.random() })).sort((a, b) => a.order - b.order).map(({ item }) => item);
+  return items
+    .map((item) => ({ item, order: Math.random() }))
+    .sort((a, b) => a.order - b.order)
+    .map(({ item }) => item);
 }
 
 /** Whether this reply is the one that ended the hold. */
 function endedIt(reply: readonly string[]): boolean {
   const [word, second] = reply;
-  return word === 'EXPIRED' || ((word === 'COMMITTED' || word === 'RELEASED') && second === 'fresh') || (word === 'RESERVATION_EXPIRED' && second === 'now');
+  return (
+    word === 'EXPIRED' ||
+    ((word === 'COMMITTED' || word === 'RELEASED') && second === 'fresh') ||
+    (word === 'RESERVATION_EXPIRED' && second === 'now')
+  );
 }
 
 const STATE_AFTER: Record<string, string> = {
-  COMMITTED: 'COMMITTED', RELEASED: 'RELEASED', EXPIRED: 'EXPIRED', RESERVATION_EXPIRED: 'EXPIRED',
+  COMMITTED: 'COMMITTED',
+  RELEASED: 'RELEASED',
+  EXPIRED: 'EXPIRED',
+  RESERVATION_EXPIRED: 'EXPIRED',
 };
 
 /** Whoever won, there is one winner, the record says so, and every figure adds up to that one outcome. */
@@ -54,31 +67,48 @@ describe('one hold has one end', () => {
       // The deadline passes while the requests are on their way: some rounds are decided before it, some after, some within.
       await ledger.setExpiry(id, (await ledger.serverTime()) + (round % 4));
       const attempts = clients.map((client, index) => {
-        const acts = [() => client.commit(id, 60), () => client.release(id), () => client.expire(id), () => client.get(id)];
+        const acts = [
+          () => client.commit(id, 60),
+          () => client.release(id),
+          () => client.expire(id),
+          () => client.get(id),
+        ];
         return acts[index % acts.length] as () => Promise<string[]>;
       });
       const replies = await Promise.all(atRandom(attempts).map((attempt) => attempt()));
       await expectOneEnd(ledger, id, replies);
-      expect(replies.filter((reply) => !endedIt(reply) && reply[0] !== 'FOUND').every(([word]) => losers.includes(word as string))).toBe(true);
+      expect(
+        replies
+          .filter((reply) => !endedIt(reply) && reply[0] !== 'FOUND')
+          .every(([word]) => losers.includes(word as string)),
+      ).toBe(true);
     }
   });
 
-  test.each(['GRACE_ONLY', 'MANUAL_CLEANUP'])('commit, release, sweep and cleanup at the very edge of the grace under %s', async (policy) => {
-    for (let round = 0; round < 40; round += 1) {
-      const [ledger, ...clients] = await rivals();
-      await ledger.makeBudget();
-      await ledger.makeTenant({ reservation_expiry_policy: policy });
-      const { id } = await ledger.hold({ amount: 100, graceMs: 0 });
-      await ledger.setExpiry(id, (await ledger.serverTime()) + (round % 4));
-      const cleanup = async (client: LedgerClient): Promise<string[]> => (await client.cleanup()).slice(6);
-      const attempts = clients.map((client, index) => {
-        const acts = [() => client.commit(id, 60), () => client.release(id), () => client.expire(id), () => cleanup(client)];
-        return acts[index % acts.length] as () => Promise<string[]>;
-      });
-      const replies = await Promise.all(atRandom(attempts).map((attempt) => attempt()));
-      await expectOneEnd(ledger, id, replies);
-    }
-  });
+  test.each(['GRACE_ONLY', 'MANUAL_CLEANUP'])(
+    'commit, release, sweep and cleanup at the very edge of the grace under %s',
+    async (policy) => {
+      for (let round = 0; round < 40; round += 1) {
+        const [ledger, ...clients] = await rivals();
+        await ledger.makeBudget();
+        await ledger.makeTenant({ reservation_expiry_policy: policy });
+        const { id } = await ledger.hold({ amount: 100, graceMs: 0 });
+        await ledger.setExpiry(id, (await ledger.serverTime()) + (round % 4));
+        const cleanup = async (client: LedgerClient): Promise<string[]> => (await client.cleanup()).slice(6);
+        const attempts = clients.map((client, index) => {
+          const acts = [
+            () => client.commit(id, 60),
+            () => client.release(id),
+            () => client.expire(id),
+            () => cleanup(client),
+          ];
+          return acts[index % acts.length] as () => Promise<string[]>;
+        });
+        const replies = await Promise.all(atRandom(attempts).map((attempt) => attempt()));
+        await expectOneEnd(ledger, id, replies);
+      }
+    },
+  );
 
   test('several commits with different keys: one is charged, the others are told that it is finalized', async () => {
     const [ledger, ...clients] = await rivals();
@@ -118,9 +148,15 @@ describe('the last of a budget', () => {
     const scope = await ledger.makeBudget({ allocated: 100 });
     await ledger.makeBudget({ scope: ledger.scope({ agent: 'bot' }), allocated: 1000 });
     const requests = Array.from({ length: 50 }, (_, index) => clients[index % CONNECTIONS] as LedgerClient);
-    const settled = Promise.all(requests.map((client) => client.reserve({ subject: { agent: 'bot' }, amount: 10, policy: 'REJECT' })));
+    const settled = Promise.all(
+      requests.map((client) => client.reserve({ subject: { agent: 'bot' }, amount: 10, policy: 'REJECT' })),
+    );
     let done = false;
-    void settled.catch(() => undefined).finally(() => { done = true; });
+    void settled
+      .catch(() => undefined)
+      .finally(() => {
+        done = true;
+      });
     while (!done) {
       await assertInvariants(ledger);
     }
@@ -137,7 +173,9 @@ describe('the last of a budget', () => {
     for (let count = 0; count < 10; count += 1) {
       await ledger.makeOverdue((await ledger.hold({ amount: 10 })).id);
     }
-    const replies = await Promise.all([...clients, ...clients].map((client) => client.reserveToTheEnd({ amount: 10 })));
+    const replies = await Promise.all(
+      [...clients, ...clients].map((client) => client.reserveToTheEnd({ amount: 10 })),
+    );
     expect(replies.filter(([word]) => word === 'ALLOW')).toHaveLength(10);
     expect(replies.filter(([word]) => word === 'BUDGET_EXCEEDED')).toHaveLength(10);
     const { events } = await assertInvariants(ledger);
@@ -151,36 +189,45 @@ describe('the same key in parallel has one outcome', () => {
     await ledger.makeBudget();
     const replies = await Promise.all(clients.map((client) => client.reserve({ key: 'same', amount: 10 })));
     expect(replies.filter((reply) => reply[1] === 'fresh')).toHaveLength(1);
-    expect(new Set(replies.map((reply) => [reply[0], reply[2], reply[3], ...reply.slice(5)].join(' '))).size).toBe(1);
+    expect(
+      new Set(replies.map((reply) => [reply[0], reply[2], reply[3], ...reply.slice(5)].join(' '))).size,
+    ).toBe(1);
     expect((await assertInvariants(ledger)).holds.size).toBe(1);
   });
 
   test('of a reserve with two payloads: one hold, and the other payload is a mismatch', async () => {
     const [ledger, ...clients] = await rivals();
     await ledger.makeBudget();
-    const replies = await Promise.all(clients.map((client, index) => client.reserve({ key: 'same', amount: 10 + (index % 2) })));
+    const replies = await Promise.all(
+      clients.map((client, index) => client.reserve({ key: 'same', amount: 10 + (index % 2) })),
+    );
     expect(replies.filter(([word]) => word === 'IDEMPOTENCY_MISMATCH')).toHaveLength(CONNECTIONS / 2);
     expect(replies.filter((reply) => reply[1] === 'fresh')).toHaveLength(1);
     expect((await assertInvariants(ledger)).holds.size).toBe(1);
   });
 
-  test.each(['commit', 'release', 'extend'] as const)('of a %s: it is done once, and every caller gets the same answer', async (verb) => {
-    const [ledger, ...clients] = await rivals();
-    await ledger.makeBudget();
-    const { id, expiresAt } = await ledger.hold({ amount: 100 });
-    const act = {
-      commit: (client: LedgerClient) => client.commit(id, 60, { key: 'same' }),
-      release: (client: LedgerClient) => client.release(id, { key: 'same' }),
-      extend: (client: LedgerClient) => client.extend(id, 1000, { key: 'same' }),
-    }[verb];
-    const replies = await Promise.all(clients.map(act));
-    expect(replies.filter((reply) => reply[1] === 'fresh')).toHaveLength(1);
-    expect(replies.filter((reply) => reply[1] === 'replay')).toHaveLength(CONNECTIONS - 1);
-    const answers = replies.map((reply) => [reply[0], ...reply.slice(2, verb === 'extend' ? 3 : undefined)].join(' '));
-    expect(new Set(answers).size).toBe(1);
-    const { holds } = await assertInvariants(ledger);
-    expect(holds.get(id)?.['ex']).toBe(String(expiresAt + (verb === 'extend' ? 1000 : 0)));
-  });
+  test.each(['commit', 'release', 'extend'] as const)(
+    'of a %s: it is done once, and every caller gets the same answer',
+    async (verb) => {
+      const [ledger, ...clients] = await rivals();
+      await ledger.makeBudget();
+      const { id, expiresAt } = await ledger.hold({ amount: 100 });
+      const act = {
+        commit: (client: LedgerClient) => client.commit(id, 60, { key: 'same' }),
+        release: (client: LedgerClient) => client.release(id, { key: 'same' }),
+        extend: (client: LedgerClient) => client.extend(id, 1000, { key: 'same' }),
+      }[verb];
+      const replies = await Promise.all(clients.map(act));
+      expect(replies.filter((reply) => reply[1] === 'fresh')).toHaveLength(1);
+      expect(replies.filter((reply) => reply[1] === 'replay')).toHaveLength(CONNECTIONS - 1);
+      const answers = replies.map((reply) =>
+        [reply[0], ...reply.slice(2, verb === 'extend' ? 3 : undefined)].join(' '),
+      );
+      expect(new Set(answers).size).toBe(1);
+      const { holds } = await assertInvariants(ledger);
+      expect(holds.get(id)?.['ex']).toBe(String(expiresAt + (verb === 'extend' ? 1000 : 0)));
+    },
+  );
 
   test('of parallel extensions with different keys: each moves the expiry once', async () => {
     const [ledger, ...clients] = await rivals();

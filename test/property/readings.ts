@@ -29,16 +29,25 @@ export function told({ fields }: LedgerEvent): string {
   if (fields['ty'] === 'budget.threshold_crossed') {
     return `${fields['ty']} ${fields['sc']} ${fields['unit']} ${fields['threshold']} ${fields['direction']}`;
   }
-  const subject = fields['ty'] === 'reservation.denied' ? fields['reason_code'] : (fields['reservation_id'] ?? '-');
+  const subject =
+    fields['ty'] === 'reservation.denied' ? fields['reason_code'] : (fields['reservation_id'] ?? '-');
   return `${fields['ty']} ${fields['tn']} ${fields['sc']} ${subject}`;
 }
 
-export function changedKeys(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): string[] {
-  return [...new Set([...before.keys(), ...after.keys()])].filter((key) => before.get(key) !== after.get(key));
+export function changedKeys(
+  before: ReadonlyMap<string, string>,
+  after: ReadonlyMap<string, string>,
+): string[] {
+  return [...new Set([...before.keys(), ...after.keys()])].filter(
+    (key) => before.get(key) !== after.get(key),
+  );
 }
 
 /** What must be told of the marks that use crossed between two states, at the marks that hold where nobody asks for others. */
-export function crossingsBetween(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): string[] {
+export function crossingsBetween(
+  before: ReadonlyMap<string, number>,
+  after: ReadonlyMap<string, number>,
+): string[] {
   return [...after].flatMap(([budget, used]) =>
     [0.8, 0.95, 1]
       .filter((mark) => (before.get(budget) ?? used) < mark !== used < mark)

@@ -110,18 +110,60 @@ const valid = {
 
 /** Values near the rules' edges, so that good and bad bodies are about equally likely. */
 const text = fc.oneof(
-  fc.constantFrom('', 'a', 'acme', 'TOKENS', 'CREDITS', 'abcdef', 'abcdefg', 'A:b', '😀😀', '😀😀😀😀😀😀', '\uFE0F\uFE0F', '__proto__'),
+  fc.constantFrom(
+    '',
+    'a',
+    'acme',
+    'TOKENS',
+    'CREDITS',
+    'abcdef',
+    'abcdefg',
+    'A:b',
+    '😀😀',
+    '😀😀😀😀😀😀',
+    '\uFE0F\uFE0F',
+    '__proto__',
+  ),
   fc.string({ maxLength: 9, unit: 'grapheme' }),
 );
 const scalar = fc.oneof(
   text,
-  fc.constantFrom<unknown>(null, undefined, true, false, 0, -1, 1000, 999, 5001, 1.5, -0, NaN, Infinity, 2 ** 53, 10n, -1n, INT64_MAX, INT64_MAX + 1n),
+  fc.constantFrom<unknown>(
+    null,
+    undefined,
+    true,
+    false,
+    0,
+    -1,
+    1000,
+    999,
+    5001,
+    1.5,
+    -0,
+    NaN,
+    Infinity,
+    2 ** 53,
+    10n,
+    -1n,
+    INT64_MAX,
+    INT64_MAX + 1n,
+  ),
   fc.integer(),
 );
-const anything = fc.oneof(scalar, fc.array(scalar, { maxLength: 3 }), fc.dictionary(text, scalar, { maxKeys: 3 }));
+const anything = fc.oneof(
+  scalar,
+  fc.array(scalar, { maxLength: 3 }),
+  fc.dictionary(text, scalar, { maxKeys: 3 }),
+);
 
 const amount = fc.oneof(
-  { weight: 3, arbitrary: fc.record({ unit: fc.constantFrom('TOKENS', 'CREDITS'), amount: fc.constantFrom<unknown>(0, 5, INT64_MAX) }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      unit: fc.constantFrom('TOKENS', 'CREDITS'),
+      amount: fc.constantFrom<unknown>(0, 5, INT64_MAX),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ unit: scalar, amount: scalar, extra: scalar }, { requiredKeys: [] }) },
   { weight: 1, arbitrary: anything },
 );
@@ -131,7 +173,12 @@ const mostly = <T>(good: fc.Arbitrary<T>): fc.Arbitrary<unknown> =>
 const body = fc.record(
   {
     key: mostly(fc.constantFrom('k', 'abcdef')),
-    subject: mostly(fc.record({ tenant: mostly(fc.constant('acme')), dimensions: mostly(fc.constant({ a: 'b' })) }, { requiredKeys: [] })),
+    subject: mostly(
+      fc.record(
+        { tenant: mostly(fc.constant('acme')), dimensions: mostly(fc.constant({ a: 'b' })) },
+        { requiredKeys: [] },
+      ),
+    ),
     estimate: amount,
     parts: mostly(fc.array(amount, { maxLength: 3 })),
     tags: mostly(fc.array(mostly(fc.constantFrom('a', 'abc')), { maxLength: 3 })),
@@ -188,15 +235,43 @@ test('an accepted body is handed on as it is', () => {
 });
 
 test.each([
-  [{ ...valid, foo: 1 }, "unknown field 'foo'; allowed: key, subject, estimate, parts, tags, ttl_ms, dry_run, metadata", 'foo'],
-  [{ ...valid, estimate: { unit: 'TOKENS', amount: 1, foo: 1 } }, "unknown field 'estimate.foo'; allowed: unit, amount", 'estimate.foo'],
-  [{ ...valid, estimate: { unit: 'TOKENS', amount: -1 } }, 'estimate.amount must be an integer from 0 to 9223372036854775807', 'estimate.amount'],
-  [{ ...valid, estimate: { unit: 'EUR', amount: 1 } }, 'estimate.unit must be one of TOKENS, CREDITS', 'estimate.unit'],
-  [{ ...valid, parts: [{ unit: 'TOKENS', amount: 1.5 }] }, 'parts[0].amount must be an integer from 0 to 9223372036854775807', 'parts[0].amount'],
+  [
+    { ...valid, foo: 1 },
+    "unknown field 'foo'; allowed: key, subject, estimate, parts, tags, ttl_ms, dry_run, metadata",
+    'foo',
+  ],
+  [
+    { ...valid, estimate: { unit: 'TOKENS', amount: 1, foo: 1 } },
+    "unknown field 'estimate.foo'; allowed: unit, amount",
+    'estimate.foo',
+  ],
+  [
+    { ...valid, estimate: { unit: 'TOKENS', amount: -1 } },
+    'estimate.amount must be an integer from 0 to 9223372036854775807',
+    'estimate.amount',
+  ],
+  [
+    { ...valid, estimate: { unit: 'EUR', amount: 1 } },
+    'estimate.unit must be one of TOKENS, CREDITS',
+    'estimate.unit',
+  ],
+  [
+    { ...valid, parts: [{ unit: 'TOKENS', amount: 1.5 }] },
+    'parts[0].amount must be an integer from 0 to 9223372036854775807',
+    'parts[0].amount',
+  ],
   [{ ...valid, parts: [5] }, 'parts must be an array of at most 2 items, each an object', 'parts'],
-  [{ ...valid, tags: ['a', 'abcd'] }, 'tags must be an array of at most 2 items, each a string of at most 3 characters', 'tags'],
+  [
+    { ...valid, tags: ['a', 'abcd'] },
+    'tags must be an array of at most 2 items, each a string of at most 3 characters',
+    'tags',
+  ],
   [{ ...valid, ttl_ms: '1000' }, 'ttl_ms must be an integer from 1000 to 5000', 'ttl_ms'],
-  [{ ...valid, ttl_ms: null }, 'ttl_ms must not be null; leave it out, or give an integer from 1000 to 5000', 'ttl_ms'],
+  [
+    { ...valid, ttl_ms: null },
+    'ttl_ms must not be null; leave it out, or give an integer from 1000 to 5000',
+    'ttl_ms',
+  ],
   [{ ...valid, dry_run: 'yes' }, 'dry_run must be true or false', 'dry_run'],
   [{ ...valid, key: undefined }, 'key is required; it must be a string of 1 to 6 characters', 'key'],
   [{ ...valid, subject: [] }, 'subject must be an object', 'subject'],
@@ -205,7 +280,11 @@ test.each([
     'metadata must be a JSON object nested at most 32 levels deep, of at most METADATA_LIMIT_BYTES (16384 unless set) bytes as JSON',
     'metadata',
   ],
-  [{ ...valid, metadata: { a: 'é'.repeat(8189) } }, 'metadata has 16386 bytes as JSON; at most 16384 are allowed', 'metadata'],
+  [
+    { ...valid, metadata: { a: 'é'.repeat(8189) } },
+    'metadata has 16386 bytes as JSON; at most 16384 are allowed',
+    'metadata',
+  ],
 ])('%# a refusal names the field and what is allowed', (value, message, field) => {
   const refusal = refusalOf(value);
   expect(refusal.code).toBe('INVALID_REQUEST');
@@ -234,13 +313,16 @@ test('metadata that would exhaust the stack is refused, not crashed upon', () =>
   expect(refusalOf({ ...valid, metadata: deep }).message).toMatch(/nested at most/);
 });
 
-test.each(['subject', 'parts'])('lists within lists where %s should be are refused, however deep', (field) => {
-  let deep: unknown[] = [];
-  for (let level = 0; level < 100_000; level += 1) {
-    deep = [deep];
-  }
-  expect(refusalOf({ ...valid, [field]: deep }).details?.['field']).toBe(field);
-});
+test.each(['subject', 'parts'])(
+  'lists within lists where %s should be are refused, however deep',
+  (field) => {
+    let deep: unknown[] = [];
+    for (let level = 0; level < 100_000; level += 1) {
+      deep = [deep];
+    }
+    expect(refusalOf({ ...valid, [field]: deep }).details?.['field']).toBe(field);
+  },
+);
 
 test('the OpenAPI schema says the same rules', () => {
   expect(rulesToSchema(Order)).toMatchObject({

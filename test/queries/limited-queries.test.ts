@@ -4,7 +4,13 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { partitionCode, partitionOfTenant, RedisService, tagOf, type Query } from '../../src/redis/index.js';
 import { makeHolds } from '../support/bulk-holds.js';
 import { eventually } from '../support/eventually.js';
-import { ADMIN_API_KEY, expectRefusal, expectStatus, type Answer, type TestTenant } from '../support/holdfast.js';
+import {
+  ADMIN_API_KEY,
+  expectRefusal,
+  expectStatus,
+  type Answer,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { connectTo } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { useGovernance } from '../support/use-governance.js';
@@ -15,7 +21,15 @@ const PER_TENANT = 2;
 const EXPIRED = 120;
 const WAITING = PER_TENANT * 16;
 
-const on = useGovernance({}, { QUERY_CONCURRENCY: '3', QUERY_CONCURRENCY_PER_TENANT: String(PER_TENANT), QUERY_QUEUE_MS: '300', QUERY_TIME_SHARE: '5' });
+const on = useGovernance(
+  {},
+  {
+    QUERY_CONCURRENCY: '3',
+    QUERY_CONCURRENCY_PER_TENANT: String(PER_TENANT),
+    QUERY_QUEUE_MS: '300',
+    QUERY_TIME_SHARE: '5',
+  },
+);
 const held: Query[] = [];
 
 afterEach(() => {
@@ -36,7 +50,8 @@ async function newTenant(): Promise<TestTenant> {
 }
 
 const list = ({ key }: TestTenant): Promise<Answer> => on.holdfast.call('GET', '/v1/reservations', { key });
-const refused = (reason: string): Promise<number> => on.holdfast.metric('holdfast_queries_refused_total', { reason });
+const refused = (reason: string): Promise<number> =>
+  on.holdfast.metric('holdfast_queries_refused_total', { reason });
 const running = (): Promise<number> => on.holdfast.metric('holdfast_queries_running');
 const waiting = (): Promise<number> => on.holdfast.metric('holdfast_queries_waiting');
 
@@ -54,7 +69,9 @@ describe('a tenant that has all its places', () => {
     const answer = await late;
     expect(performance.now() - began).toBeGreaterThanOrEqual(290);
     const { message } = expectRefusal(answer, 429, 'LIMIT_EXCEEDED');
-    expect(message).toBe('too many queries at the same time: at most 2 of a tenant and 3 in all are answered at once; retry in 1 s');
+    expect(message).toBe(
+      'too many queries at the same time: at most 2 of a tenant and 3 in all are answered at once; retry in 1 s',
+    );
     expect(answer.headers.get('retry-after')).toBe('1');
     expect(await refused('queue_timeout')).toBe(before + 1);
     expect(await waiting()).toBe(0);
@@ -102,7 +119,10 @@ test('a client that goes away while it waits leaves the queue', async () => {
   await occupy(tenant.id);
   const before = await on.holdfast.metric('holdfast_queries_abandoned_total');
   const leaving = new AbortController();
-  const left = fetch(`${on.holdfast.url}/v1/reservations`, { headers: { 'x-cycles-api-key': tenant.key }, signal: leaving.signal }).catch(() => 'gone');
+  const left = fetch(`${on.holdfast.url}/v1/reservations`, {
+    headers: { 'x-cycles-api-key': tenant.key },
+    signal: leaving.signal,
+  }).catch(() => 'gone');
   await eventually('it waits', async () => (await waiting()) === 1);
   leaving.abort();
   expect(await left).toBe('gone');
@@ -117,7 +137,12 @@ describe('a query of many runs', () => {
   async function manyHolds(): Promise<void> {
     tenant = await newTenant();
     const client = connectTo(on.redis.url);
-    await makeHolds(client, tagOf(partitionCode(partitionOfTenant(tenant.id, 64))), tenant.id, Array.from({ length: 6000 }, () => ({})));
+    await makeHolds(
+      client,
+      tagOf(partitionCode(partitionOfTenant(tenant.id, 64))),
+      tenant.id,
+      Array.from({ length: 6000 }, () => ({})),
+    );
     client.disconnect();
   }
 
@@ -127,7 +152,9 @@ describe('a query of many runs', () => {
     const errors = await on.holdfast.metric('holdfast_unexpected_errors_total');
     const leaving = new AbortController();
     const url = `${on.holdfast.url}/v1/reservations?sort_by=status`;
-    const left = fetch(url, { headers: { 'x-cycles-api-key': tenant.key }, signal: leaving.signal }).catch(() => 'gone');
+    const left = fetch(url, { headers: { 'x-cycles-api-key': tenant.key }, signal: leaving.signal }).catch(
+      () => 'gone',
+    );
     await eventually('it pauses', async () => (await on.holdfast.metric('holdfast_query_pauses_total')) > 0);
     expect(await running()).toBe(1);
     leaving.abort();
@@ -140,27 +167,52 @@ describe('a query of many runs', () => {
 
 /** Operators' questions and what tenants may ask. */
 const QUERIES: readonly string[] = [
-  '/v1/admin/tenants', '/v1/admin/api-keys', '/v1/admin/budgets', '/v1/admin/policies?tenant_id=TENANT', '/v1/admin/audit/logs', '/v1/admin/events',
-  '/v1/admin/webhooks', '/v1/admin/webhooks/whsub_00AAAAAAAAAAAAAAAA/deliveries', '/v1/reservations?tenant=TENANT', '/ops/sweeper', '/ops/quarantine', '/ops/verify',
-  '/ops/expirations', '/ops/expirations?format=csv', '/ops/reservations/rsv_00AAAAAAAAAAAAAAAA',
+  '/v1/admin/tenants',
+  '/v1/admin/api-keys',
+  '/v1/admin/budgets',
+  '/v1/admin/policies?tenant_id=TENANT',
+  '/v1/admin/audit/logs',
+  '/v1/admin/events',
+  '/v1/admin/webhooks',
+  '/v1/admin/webhooks/whsub_00AAAAAAAAAAAAAAAA/deliveries',
+  '/v1/reservations?tenant=TENANT',
+  '/ops/sweeper',
+  '/ops/quarantine',
+  '/ops/verify',
+  '/ops/expirations',
+  '/ops/expirations?format=csv',
+  '/ops/reservations/rsv_00AAAAAAAAAAAAAAAA',
 ];
 
 const TENANT_QUERIES: readonly string[] = [
-  '/v1/reservations', '/v1/balances?tenant=TENANT', '/v1/events', '/v1/webhooks', '/v1/admin/budgets', '/v1/admin/policies',
+  '/v1/reservations',
+  '/v1/balances?tenant=TENANT',
+  '/v1/events',
+  '/v1/webhooks',
+  '/v1/admin/budgets',
+  '/v1/admin/policies',
   '/v1/webhooks/whsub_00AAAAAAAAAAAAAAAA/deliveries',
 ];
 
 test('operators count as one tenant, and each operation that reads many records is bounded for them and for tenants', async () => {
   const tenant = await newTenant();
-  const key = await on.holdfast.createKey(tenant.id, { permissions: ['reservations:list', 'balances:read', 'admin:read'] });
+  const key = await on.holdfast.createKey(tenant.id, {
+    permissions: ['reservations:list', 'balances:read', 'admin:read'],
+  });
   await occupy('');
   const many = QUERIES.map((path) => on.holdfast.admin('GET', path.replace('TENANT', tenant.id)));
   (await Promise.all(many)).forEach((answer) => expectRefusal(answer, 429, 'LIMIT_EXCEEDED'));
   const bulk = { action: 'PAUSE', filter: { status: 'ACTIVE' }, idempotency_key: 'bulk-1' };
-  expectRefusal(await on.holdfast.admin('POST', '/v1/admin/webhooks/bulk-action', bulk), 429, 'LIMIT_EXCEEDED');
+  expectRefusal(
+    await on.holdfast.admin('POST', '/v1/admin/webhooks/bulk-action', bulk),
+    429,
+    'LIMIT_EXCEEDED',
+  );
   held.splice(0).forEach((query) => query.end());
   await occupy(tenant.id);
-  const own = TENANT_QUERIES.map((path) => on.holdfast.call('GET', path.replace('TENANT', tenant.id), { key }));
+  const own = TENANT_QUERIES.map((path) =>
+    on.holdfast.call('GET', path.replace('TENANT', tenant.id), { key }),
+  );
   (await Promise.all(own)).forEach((answer) => expectRefusal(answer, 429, 'LIMIT_EXCEEDED'));
 });
 
@@ -172,11 +224,19 @@ test('an export keeps its place until it ends, and gives it back when its reader
     await stored.expireIn(id, -60_000);
     await on.holdfast.settle(tenant, 'release', id);
   }
-  await makeHolds(stored.redis, stored.tagOfTenant(tenant.id), tenant.id, Array.from({ length: 6000 }, () => ({})));
+  await makeHolds(
+    stored.redis,
+    stored.tagOfTenant(tenant.id),
+    tenant.id,
+    Array.from({ length: 6000 }, () => ({})),
+  );
   stored.close();
   const leaving = new AbortController();
   const asked = (signal?: AbortSignal) =>
-    fetch(`${on.holdfast.url}/ops/expirations?format=ndjson&tenant=${tenant.id}`, { headers: { 'x-admin-api-key': ADMIN_API_KEY }, ...(signal === undefined ? {} : { signal }) });
+    fetch(`${on.holdfast.url}/ops/expirations?format=ndjson&tenant=${tenant.id}`, {
+      headers: { 'x-admin-api-key': ADMIN_API_KEY },
+      ...(signal === undefined ? {} : { signal }),
+    });
   const abandoned = await on.holdfast.metric('holdfast_queries_abandoned_total');
   // With this, what is free of pauses is used.
   expectStatus(await on.holdfast.call('GET', '/v1/reservations?sort_by=status', { key: tenant.key }), 200);
@@ -185,7 +245,10 @@ test('an export keeps its place until it ends, and gives it back when its reader
   expect(await running()).toBe(1);
   leaving.abort();
   await eventually('its place is free', async () => (await running()) === 0);
-  await eventually('the run that waited was given up', async () => (await on.holdfast.metric('holdfast_queries_abandoned_total')) === abandoned + 1);
+  await eventually(
+    'the run that waited was given up',
+    async () => (await on.holdfast.metric('holdfast_queries_abandoned_total')) === abandoned + 1,
+  );
   const whole = await asked();
   expect(await running()).toBe(1);
   expect((await whole.text()).trim().split('\n')).toHaveLength(EXPIRED);
@@ -198,8 +261,14 @@ test('an export that is pipelined behind another answer gives its place back whe
   const socket = connect(Number(new URL(on.holdfast.url).port), '127.0.0.1');
   await once(socket, 'connect');
   const ask = (path: string, key: string): string => `GET ${path} HTTP/1.1\r\nHost: x\r\n${key}\r\n\r\n`;
-  socket.write(ask('/v1/reservations', `X-Cycles-API-Key: ${tenant.key}`) + ask('/ops/expirations?format=csv', `X-Admin-API-Key: ${ADMIN_API_KEY}`));
-  await eventually('the export waits for the list before it', async () => (await running()) === PER_TENANT + 1 && (await waiting()) === 1);
+  socket.write(
+    ask('/v1/reservations', `X-Cycles-API-Key: ${tenant.key}`) +
+      ask('/ops/expirations?format=csv', `X-Admin-API-Key: ${ADMIN_API_KEY}`),
+  );
+  await eventually(
+    'the export waits for the list before it',
+    async () => (await running()) === PER_TENANT + 1 && (await waiting()) === 1,
+  );
   socket.destroy();
   await eventually('both gave up', async () => (await running()) === PER_TENANT && (await waiting()) === 0);
 });

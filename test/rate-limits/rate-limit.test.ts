@@ -13,7 +13,11 @@ class Headers {
 }
 
 describe('one limit', () => {
-  function limitOf(perMinute: number): { limit: RateLimit; clock: { ms: number }; ask: (source: string) => Record<string, string> } {
+  function limitOf(perMinute: number): {
+    limit: RateLimit;
+    clock: { ms: number };
+    ask: (source: string) => Record<string, string>;
+  } {
     const clock = { ms: 1_000_000 };
     const limit = new RateLimit(perMinute, 'requests', { nowMs: () => clock.ms }, () => undefined);
     const ask = (source: string): Record<string, string> => {

@@ -16,7 +16,11 @@ jest.setTimeout(180_000);
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const COMMANDS = {
   'npm test': ['scripts/test.mjs'],
-  jest: ['--experimental-vm-modules', '--disable-warning=ExperimentalWarning', 'node_modules/jest/bin/jest.js'],
+  jest: [
+    '--experimental-vm-modules',
+    '--disable-warning=ExperimentalWarning',
+    'node_modules/jest/bin/jest.js',
+  ],
 } as const;
 
 interface Started {
@@ -55,12 +59,21 @@ function newFolder(name: string): string {
 function run(command: keyof typeof COMMANDS, fixture: string, env: Record<string, string>): FixtureRun {
   const folder = newFolder('runs');
   const log = join(folder, 'log');
-  const { TEST_RUN_FOLDER: _run, TEST_REDIS_URL: _redis, TEST_TOPOLOGY: _topology, ...inherited } = process.env;
-  const child = spawn(process.execPath, [...COMMANDS[command], '--testMatch', `**/${fixture}.fixture.ts`, '--maxWorkers=2'], {
-    cwd: ROOT,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...inherited, TMPDIR: folder, FIXTURE_LOG: log, ...env },
-  });
+  const {
+    TEST_RUN_FOLDER: _run,
+    TEST_REDIS_URL: _redis,
+    TEST_TOPOLOGY: _topology,
+    ...inherited
+  } = process.env;
+  const child = spawn(
+    process.execPath,
+    [...COMMANDS[command], '--testMatch', `**/${fixture}.fixture.ts`, '--maxWorkers=2'],
+    {
+      cwd: ROOT,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...inherited, TMPDIR: folder, FIXTURE_LOG: log, ...env },
+    },
+  );
   children.push(child);
   const output = { text: '' };
   child.stdout.on('data', (chunk: Buffer) => (output.text += chunk.toString()));
@@ -69,7 +82,12 @@ function run(command: keyof typeof COMMANDS, fixture: string, env: Record<string
 }
 
 function startedBy({ log }: FixtureRun): Started[] {
-  return existsSync(log) ? readFileSync(log, 'utf8').trim().split('\n').map((line) => JSON.parse(line) as Started) : [];
+  return existsSync(log)
+    ? readFileSync(log, 'utf8')
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as Started)
+    : [];
 }
 
 /** Also a zombie counts as gone: nothing but its number is left. */
@@ -87,10 +105,19 @@ async function expectNothingLeft(fixture: FixtureRun): Promise<void> {
   const started = startedBy(fixture);
   const kinds = started.flatMap(({ kind }) => kind ?? []);
   expect(kinds.slice(0, 7)).toEqual([
-    'redis', 'service', 'service with a Redis of its own', 'embedded redis', 'a shell in a group of its own', "the shell's child", 'worker of jest',
+    'redis',
+    'service',
+    'service with a Redis of its own',
+    'embedded redis',
+    'a shell in a group of its own',
+    "the shell's child",
+    'worker of jest',
   ]);
   const left = (): unknown[] => [
-    ...started.filter(({ pid, folder }) => (pid !== undefined && isAlive(pid)) || (folder !== undefined && existsSync(folder))),
+    ...started.filter(
+      ({ pid, folder }) =>
+        (pid !== undefined && isAlive(pid)) || (folder !== undefined && existsSync(folder)),
+    ),
     ...readdirSync(fixture.folder).filter((name) => name !== 'log'),
   ];
   await eventually('nothing is left', () => {
@@ -101,17 +128,23 @@ async function expectNothingLeft(fixture: FixtureRun): Promise<void> {
   });
 }
 
-const isReady = (fixture: FixtureRun) => (): boolean => startedBy(fixture).some(({ runner }) => runner !== undefined);
+const isReady = (fixture: FixtureRun) => (): boolean =>
+  startedBy(fixture).some(({ runner }) => runner !== undefined);
 
-test.each(['hook', 'timeout'])('a run whose %s fails leaves no process and no file behind', async (ending) => {
-  const fixture = run('npm test', '{leaky,idle}', { FIXTURE: ending });
-  const [code] = (await fixture.ended) as [number];
-  expect(fixture.output.text).toContain(ending === 'hook' ? 'the hook fails' : 'Exceeded timeout');
-  await expectNothingLeft(fixture);
-  expect(fixture.output.text).toMatch(/\n1 passed, 1 failed\n/);
-  expect(fixture.output.text).toMatch(/left running by the tests, and killed after \d+ ms: [^\n]*sleep 600/);
-  expect(code).toBe(1);
-});
+test.each(['hook', 'timeout'])(
+  'a run whose %s fails leaves no process and no file behind',
+  async (ending) => {
+    const fixture = run('npm test', '{leaky,idle}', { FIXTURE: ending });
+    const [code] = (await fixture.ended) as [number];
+    expect(fixture.output.text).toContain(ending === 'hook' ? 'the hook fails' : 'Exceeded timeout');
+    await expectNothingLeft(fixture);
+    expect(fixture.output.text).toMatch(/\n1 passed, 1 failed\n/);
+    expect(fixture.output.text).toMatch(
+      /left running by the tests, and killed after \d+ ms: [^\n]*sleep 600/,
+    );
+    expect(code).toBe(1);
+  },
+);
 
 test.each([
   ['npm test', 'SIGINT'],
@@ -138,7 +171,9 @@ test('a jest that is killed under `npm test` leaves no process and no file behin
 
 test('what a run inside a guarded folder has elsewhere goes with it, also when the guard of that folder comes first', async () => {
   const [folder, elsewhere] = [newFolder('runs'), newFolder('runs-elsewhere')] as const;
-  const guard = spawn(process.execPath, [join(ROOT, 'scripts/run-guard.mjs'), folder], { stdio: ['pipe', 'ignore', 'ignore'] });
+  const guard = spawn(process.execPath, [join(ROOT, 'scripts/run-guard.mjs'), folder], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
   // Like Redis, the inner process shows no environment, and works in the folder for files in memory.
   const inner = `
     const { openRun } = await import(${JSON.stringify(join(ROOT, 'scripts/test-run.mjs'))});
@@ -147,13 +182,21 @@ test('what a run inside a guarded folder has elsewhere goes with it, also when t
     console.log(spawn('/bin/sleep', ['600'], { cwd: process.env.TEST_MEMORY_FOLDER, env: {}, stdio: 'ignore' }).pid);
     setInterval(() => undefined, 1000);`;
   const env = { ...process.env, TMPDIR: folder, TEST_MEMORY_FOLDER: elsewhere };
-  const run = spawn(process.execPath, ['--input-type=module', '-e', inner], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  const run = spawn(process.execPath, ['--input-type=module', '-e', inner], {
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   children.push(guard, run);
   const [line] = (await once(run.stdout, 'data')) as [Buffer];
   const ended = once(guard, 'exit');
   guard.stdin.end();
   await ended;
-  expect([isAlive(Number(line)), isAlive(run.pid as number), existsSync(folder), readdirSync(elsewhere)]).toEqual([false, false, false, []]);
+  expect([
+    isAlive(Number(line)),
+    isAlive(run.pid as number),
+    existsSync(folder),
+    readdirSync(elsewhere),
+  ]).toEqual([false, false, false, []]);
 });
 
 test.each([
@@ -167,7 +210,9 @@ test.each([
 
 test('busy processors make the measured limits longer', async () => {
   const before = await slowness();
-  const loops = Array.from({ length: 4 * availableParallelism() }, () => spawn(process.execPath, ['-e', 'for (;;) {}'], { stdio: 'ignore' }));
+  const loops = Array.from({ length: 4 * availableParallelism() }, () =>
+    spawn(process.execPath, ['-e', 'for (;;) {}'], { stdio: 'ignore' }),
+  );
   children.push(...loops);
   expect(await slowness()).toBeGreaterThan(1.3 * before);
 });

@@ -1,7 +1,21 @@
 import { deriveScopes, type SubjectLevels } from '../../src/ledger/index.js';
-import { idempotencyKey, policyIndexKey, policyKey, policyNameKey, tenantKey } from '../../src/redis/keyspace.js';
+import {
+  idempotencyKey,
+  policyIndexKey,
+  policyKey,
+  policyNameKey,
+  tenantKey,
+} from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
-import { DEFAULT_UNIT, IDEMPOTENCY_TTL_MS, RETENTION_MS, TRACE, randomText, type Amount, type LedgerClient } from './ledger-client.js';
+import {
+  DEFAULT_UNIT,
+  IDEMPOTENCY_TTL_MS,
+  RETENTION_MS,
+  TRACE,
+  randomText,
+  type Amount,
+  type LedgerClient,
+} from './ledger-client.js';
 
 export interface AdmissionOptions {
   readonly tenant?: string;
@@ -20,30 +34,71 @@ export interface DebitOptions extends AdmissionOptions {
 const ORIGIN = ['api_key', 'key_1', 'req_policy', TRACE] as const;
 
 /** Equal for equal requests; the scripts only compare it. */
-const fingerprintOf = (payload: unknown): string => Buffer.from(JSON.stringify(payload)).toString('base64url');
+const fingerprintOf = (payload: unknown): string =>
+  Buffer.from(JSON.stringify(payload)).toString('base64url');
 
 export function decide(ledger: LedgerClient, options: AdmissionOptions = {}): Promise<Reply> {
-  const { tenant = ledger.tenant, key = randomText(12), subject = {}, unit = DEFAULT_UNIT, amount = 10, fields = {} } = options;
+  const {
+    tenant = ledger.tenant,
+    key = randomText(12),
+    subject = {},
+    unit = DEFAULT_UNIT,
+    amount = 10,
+    fields = {},
+  } = options;
   const scopes = deriveScopes(subject, tenant);
   return ledger.scripts.run(
     'decide',
     [idempotencyKey.decide(ledger.tag, tenant, key), tenantKey(ledger.tag, tenant)],
     [
-      tenant, fingerprintOf([scopes, unit, String(amount), fields]), unit, String(amount), IDEMPOTENCY_TTL_MS, RETENTION_MS,
-      'key_1', 'req_decide', TRACE, scopes.length, ...scopes, 'ak', 'llm', ...Object.entries(fields).flat(),
+      tenant,
+      fingerprintOf([scopes, unit, String(amount), fields]),
+      unit,
+      String(amount),
+      IDEMPOTENCY_TTL_MS,
+      RETENTION_MS,
+      'key_1',
+      'req_decide',
+      TRACE,
+      scopes.length,
+      ...scopes,
+      'ak',
+      'llm',
+      ...Object.entries(fields).flat(),
     ],
   );
 }
 
 export function debit(ledger: LedgerClient, options: DebitOptions = {}): Promise<Reply> {
-  const { tenant = ledger.tenant, key = randomText(12), subject = {}, unit = DEFAULT_UNIT, amount = 10, policy = '', fields = {} } = options;
+  const {
+    tenant = ledger.tenant,
+    key = randomText(12),
+    subject = {},
+    unit = DEFAULT_UNIT,
+    amount = 10,
+    policy = '',
+    fields = {},
+  } = options;
   const scopes = deriveScopes(subject, tenant);
   return ledger.scripts.run(
     'direct_debit',
     [idempotencyKey.directDebit(ledger.tag, tenant, key), tenantKey(ledger.tag, tenant)],
     [
-      tenant, options.id ?? `evn_${randomText(18)}`, fingerprintOf([scopes, unit, String(amount), policy, fields]), unit, String(amount),
-      policy, IDEMPOTENCY_TTL_MS, RETENTION_MS, 'key_1', 'req_debit', TRACE, scopes.length, ...scopes, 'ak', 'llm',
+      tenant,
+      options.id ?? `evn_${randomText(18)}`,
+      fingerprintOf([scopes, unit, String(amount), policy, fields]),
+      unit,
+      String(amount),
+      policy,
+      IDEMPOTENCY_TTL_MS,
+      RETENTION_MS,
+      'key_1',
+      'req_debit',
+      TRACE,
+      scopes.length,
+      ...scopes,
+      'ak',
+      'llm',
       ...Object.entries(fields).flat(),
     ],
   );
@@ -69,7 +124,11 @@ export interface PolicyOptions {
 }
 
 /** The reply of create_policy, and the id that it was to give. */
-export async function createPolicy(ledger: LedgerClient, pattern: string, options: PolicyOptions = {}): Promise<{ id: string; reply: Reply }> {
+export async function createPolicy(
+  ledger: LedgerClient,
+  pattern: string,
+  options: PolicyOptions = {},
+): Promise<{ id: string; reply: Reply }> {
   const { name = randomText(8), priority = 0, from = '', until = '', sets = {} } = options;
   const { tag, tenant } = ledger;
   const id = `pol_${randomText(18)}`;
@@ -82,7 +141,11 @@ export async function createPolicy(ledger: LedgerClient, pattern: string, option
 }
 
 /** A policy that must come to be. */
-export async function makePolicy(ledger: LedgerClient, pattern: string, options: PolicyOptions = {}): Promise<string> {
+export async function makePolicy(
+  ledger: LedgerClient,
+  pattern: string,
+  options: PolicyOptions = {},
+): Promise<string> {
   const { id, reply } = await createPolicy(ledger, pattern, options);
   if (reply[0] !== 'CREATED') {
     throw new Error(`the policy was not made: ${reply.join(' ')}`);
@@ -91,6 +154,15 @@ export async function makePolicy(ledger: LedgerClient, pattern: string, options:
 }
 
 /** An empty value takes the field away; an empty tenant is an operator. */
-export function updatePolicy(ledger: LedgerClient, id: string, sets: Record<string, string | number>, tenant = ledger.tenant): Promise<Reply> {
-  return ledger.scripts.run('update_policy', [policyKey(ledger.tag, id)], [tenant, id, ...ORIGIN, ...Object.entries(sets).flat()]);
+export function updatePolicy(
+  ledger: LedgerClient,
+  id: string,
+  sets: Record<string, string | number>,
+  tenant = ledger.tenant,
+): Promise<Reply> {
+  return ledger.scripts.run(
+    'update_policy',
+    [policyKey(ledger.tag, id)],
+    [tenant, id, ...ORIGIN, ...Object.entries(sets).flat()],
+  );
 }

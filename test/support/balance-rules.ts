@@ -20,14 +20,26 @@ export function balanceProblems(value: unknown, at = ''): string[] {
 }
 
 function problemsOf(balance: object, at: string): string[] {
-  const figures = new Map(Object.entries(balance as Readonly<Record<string, Figure | undefined>>).filter(([name, figure]) => FIGURES.includes(name) && figure !== undefined));
+  const figures = new Map(
+    Object.entries(balance as Readonly<Record<string, Figure | undefined>>).filter(
+      ([name, figure]) => FIGURES.includes(name) && figure !== undefined,
+    ),
+  );
   const units = new Set([...figures.values()].map((figure) => figure?.unit));
   const problems = units.size > 1 ? [`${at} mixes the units ${[...units].join(', ')}`] : [];
-  const [remaining, allocated, spent, reserved, debt] = ['remaining', 'allocated', 'spent', 'reserved', 'debt'].map((name) => figures.get(name)?.amount);
+  const [remaining, allocated, spent, reserved, debt] = [
+    'remaining',
+    'allocated',
+    'spent',
+    'reserved',
+    'debt',
+  ].map((name) => figures.get(name)?.amount);
   if (remaining === undefined || allocated === undefined || spent === undefined || reserved === undefined) {
     return problems;
   }
   // Holdfast leaves out a debt of zero.
   const expected = BigInt(allocated) - BigInt(spent) - BigInt(reserved) - BigInt(debt ?? 0);
-  return BigInt(remaining) === expected ? problems : [...problems, `${at}: ${remaining} remains, and allocated - spent - reserved - debt is ${expected}`];
+  return BigInt(remaining) === expected
+    ? problems
+    : [...problems, `${at}: ${remaining} remains, and allocated - spent - reserved - debt is ${expected}`];
 }

@@ -82,8 +82,14 @@ export class BlackholeProxy {
       near.destroy();
       far.destroy();
     };
-    near.on('error', end).on('close', end).on('end', () => far.end());
-    far.on('error', end).on('close', end).on('end', () => near.end());
+    near
+      .on('error', end)
+      .on('close', end)
+      .on('end', () => far.end());
+    far
+      .on('error', end)
+      .on('close', end)
+      .on('end', () => near.end());
     near.on('data', (chunk: Buffer) => this.forward(pair, chunk));
     far.on('data', (chunk: Buffer) => near.write(chunk));
     far.pause();

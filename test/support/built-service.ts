@@ -38,7 +38,11 @@ export function buildService(): void {
       return;
     }
     const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
-    const { status, stdout } = spawnSync(process.execPath, [compiler, '-p', 'tsconfig.json', '--outDir', BUILD, '--incremental'], { cwd: ROOT, encoding: 'utf8' });
+    const { status, stdout } = spawnSync(
+      process.execPath,
+      [compiler, '-p', 'tsconfig.json', '--outDir', BUILD, '--incremental'],
+      { cwd: ROOT, encoding: 'utf8' },
+    );
     if (status !== 0) {
       throw new Error(stdout);
     }
@@ -94,11 +98,16 @@ export function spawnService(env: Record<string, string>): ServiceProcess {
 }
 
 /** Runs it on a free port of loopback until it listens. Its log must tell of that, which it does unless LOG_LEVEL is above info. */
-export async function startService(env: Record<string, string>): Promise<ServiceProcess & { readonly url: string }> {
+export async function startService(
+  env: Record<string, string>,
+): Promise<ServiceProcess & { readonly url: string }> {
   const service = spawnService({ HOST: '127.0.0.1', PORT: '0', ...env });
   let over = false;
   void service.ended.then(() => (over = true));
-  const port = await eventually('the service listens', () => over || /"port":(\d+)[^\n]*holdfast is listening/.exec(service.output.stdout)?.[1]);
+  const port = await eventually(
+    'the service listens',
+    () => over || /"port":(\d+)[^\n]*holdfast is listening/.exec(service.output.stdout)?.[1],
+  );
   if (port === true) {
     throw new Error(`the service did not start: ${service.output.stderr}`);
   }

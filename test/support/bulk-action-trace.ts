@@ -15,16 +15,37 @@ export class BulkActionTrace {
     private readonly stored: StoredRecords,
   ) {}
 
-  async begin(request: { action: string; idempotency_key: string; filter: object }, requestId: string, correlation: string, ids: readonly string[]): Promise<void> {
+  async begin(
+    request: { action: string; idempotency_key: string; filter: object },
+    requestId: string,
+    correlation: string,
+    ids: readonly string[],
+  ): Promise<void> {
     const { idempotency_key: key, ...rest } = request;
-    const record = bulkActionKey(this.stored.tagOf('__system__'), `webhooks:${hash('sha256', key, 'base64url')}`);
-    await this.scripts.run('begin_bulk_action', [record], [fingerprintOf(rest), KEEP_MS, correlation, requestId, TRACE, ids.join(',')]);
+    const record = bulkActionKey(
+      this.stored.tagOf('__system__'),
+      `webhooks:${hash('sha256', key, 'base64url')}`,
+    );
+    await this.scripts.run(
+      'begin_bulk_action',
+      [record],
+      [fingerprintOf(rest), KEEP_MS, correlation, requestId, TRACE, ids.join(',')],
+    );
   }
 
-  async change(ids: readonly string[], action: string, requestId: string, correlation: string): Promise<void> {
+  async change(
+    ids: readonly string[],
+    action: string,
+    requestId: string,
+    correlation: string,
+  ): Promise<void> {
     for (const id of ids) {
       const key = webhookKey(tagOfWebhookId(id, PARTITIONS) ?? '', id);
-      await this.scripts.run('bulk_webhook', [key], [id, action, KEEP_MS, correlation, 'admin', '', requestId, TRACE]);
+      await this.scripts.run(
+        'bulk_webhook',
+        [key],
+        [id, action, KEEP_MS, correlation, 'admin', '', requestId, TRACE],
+      );
     }
   }
 }

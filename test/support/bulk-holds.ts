@@ -1,5 +1,11 @@
 import { deriveScopes, type SubjectLevels } from '../../src/ledger/index.js';
-import { idempotencyKey, reservationIndexKey, reservationKey, tenantKey, type ScriptCall } from '../../src/redis/index.js';
+import {
+  idempotencyKey,
+  reservationIndexKey,
+  reservationKey,
+  tenantKey,
+  type ScriptCall,
+} from '../../src/redis/index.js';
 import { ScriptRegistry } from '../../src/redis/scripts.js';
 import { IDEMPOTENCY_TTL_MS, randomText, RETENTION_MS, TRACE } from './ledger-client.js';
 import type { StoreClient } from './store.js';
@@ -12,24 +18,54 @@ export interface BulkHold {
 }
 
 /** Makes many holds of one tenant by its own script, pipelined, because so many requests would take minutes. Returns their ids. */
-export async function makeHolds(redis: StoreClient, tag: string, tenant: string, holds: readonly BulkHold[]): Promise<string[]> {
+export async function makeHolds(
+  redis: StoreClient,
+  tag: string,
+  tenant: string,
+  holds: readonly BulkHold[],
+): Promise<string[]> {
   const scripts = new ScriptRegistry(redis);
   const ids: string[] = [];
   for (let first = 0; first < holds.length; first += PIPELINED) {
-    const calls = holds.slice(first, first + PIPELINED).map(({ subject = {}, amount = 1 }): ScriptCall<'reserve'> => {
-      const id = `rsv_${tag.slice(2, 4)}${randomText(16)}`;
-      const key = randomText(12);
-      const scopes = deriveScopes(subject, tenant);
-      ids.push(id);
-      const levels = subject.agent === undefined ? [] : ['ag', subject.agent];
-      return {
-        keys: [reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant)],
-        args: [
-          tenant, id, randomText(22), 'TOKENS', String(amount), '', 600_000, 5000, 0, IDEMPOTENCY_TTL_MS, RETENTION_MS, 'key_bulk',
-          'req_bulk', TRACE, 0, 0, scopes.length, ...scopes, ...levels, 'ak', 'llm', 'an', 'gpt', 'ik', key,
-        ],
-      };
-    });
+    const calls = holds
+      .slice(first, first + PIPELINED)
+      .map(({ subject = {}, amount = 1 }): ScriptCall<'reserve'> => {
+        const id = `rsv_${tag.slice(2, 4)}${randomText(16)}`;
+        const key = randomText(12);
+        const scopes = deriveScopes(subject, tenant);
+        ids.push(id);
+        const levels = subject.agent === undefined ? [] : ['ag', subject.agent];
+        return {
+          keys: [reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant)],
+          args: [
+            tenant,
+            id,
+            randomText(22),
+            'TOKENS',
+            String(amount),
+            '',
+            600_000,
+            5000,
+            0,
+            IDEMPOTENCY_TTL_MS,
+            RETENTION_MS,
+            'key_bulk',
+            'req_bulk',
+            TRACE,
+            0,
+            0,
+            scopes.length,
+            ...scopes,
+            ...levels,
+            'ak',
+            'llm',
+            'an',
+            'gpt',
+            'ik',
+            key,
+          ],
+        };
+      });
     const replies = await scripts.runMany('reserve', calls);
     const failed = replies.find((reply) => reply instanceof Error || reply[0] !== 'ALLOW');
     if (failed !== undefined) {
@@ -40,7 +76,12 @@ export async function makeHolds(redis: StoreClient, tag: string, tenant: string,
 }
 
 /** Moves the creation of holds, in record and index, as if they had been made then. */
-export async function setCreation(redis: StoreClient, tag: string, tenant: string, times: ReadonlyMap<string, number>): Promise<void> {
+export async function setCreation(
+  redis: StoreClient,
+  tag: string,
+  tenant: string,
+  times: ReadonlyMap<string, number>,
+): Promise<void> {
   const pipeline = redis.pipeline();
   for (const [id, time] of times) {
     pipeline.hset(reservationKey(tag, id), 'ca', time).zadd(reservationIndexKey(tag, tenant), time, id);

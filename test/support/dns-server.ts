@@ -45,17 +45,32 @@ export class DnsServer {
     if (answer === 'silent') {
       return;
     }
-    const addresses = (Array.isArray(answer) ? (answer as readonly string[]) : []).filter((address) => address.includes(':') === (type === TYPE_AAAA));
+    const addresses = (Array.isArray(answer) ? (answer as readonly string[]) : []).filter(
+      (address) => address.includes(':') === (type === TYPE_AAAA),
+    );
     const header = Buffer.alloc(12);
     message.copy(header, 0, 0, 2);
-    header.writeUInt16BE(0x8180 | (answer === 'failing' ? RCODE.failing : answer === undefined ? RCODE.unknown : RCODE.found), 2);
+    header.writeUInt16BE(
+      0x8180 | (answer === 'failing' ? RCODE.failing : answer === undefined ? RCODE.unknown : RCODE.found),
+      2,
+    );
     header.writeUInt16BE(1, 4);
     header.writeUInt16BE(addresses.length, 6);
-    this.socket.send(Buffer.concat([header, message.subarray(12, end), ...addresses.map((address) => this.record(address, type))]), from.port, from.address);
+    this.socket.send(
+      Buffer.concat([
+        header,
+        message.subarray(12, end),
+        ...addresses.map((address) => this.record(address, type)),
+      ]),
+      from.port,
+      from.address,
+    );
   }
 
   private record(address: string, type: number): Buffer {
-    const bytes = address.includes(':') ? Buffer.from(groupsOf(address).flatMap((group) => [group >> 8, group & 0xff])) : Buffer.from(address.split('.').map(Number));
+    const bytes = address.includes(':')
+      ? Buffer.from(groupsOf(address).flatMap((group) => [group >> 8, group & 0xff]))
+      : Buffer.from(address.split('.').map(Number));
     const head = Buffer.alloc(12);
     // The name is the one of the question.
     head.writeUInt16BE(0xc00c, 0);
@@ -79,7 +94,8 @@ function questionIn(message: Buffer): { name: string; type: number; end: number 
 
 function groupsOf(address: string): number[] {
   const [head = '', tail] = address.split('::');
-  const read = (text: string | undefined): number[] => (text === undefined || text === '' ? [] : text.split(':').map((group) => Number.parseInt(group, 16)));
+  const read = (text: string | undefined): number[] =>
+    text === undefined || text === '' ? [] : text.split(':').map((group) => Number.parseInt(group, 16));
   const [first, last] = [read(head), read(tail)];
   return [...first, ...Array<number>(8 - first.length - last.length).fill(0), ...last];
 }

@@ -27,7 +27,9 @@ export async function eventually<T>(
       last = error;
     }
     if (performance.now() > deadline) {
-      throw new Error(`did not happen within ${limitMs} ms: ${what} (last: ${String(last)})`, { cause: last });
+      throw new Error(`did not happen within ${limitMs} ms: ${what} (last: ${String(last)})`, {
+        cause: last,
+      });
     }
     await delay(pollMs);
   }

@@ -47,7 +47,12 @@ export async function expectStored(load: JournaledLoad, redis: StoreClient): Pro
   expect(told.map(nameOf).sort()).toEqual(expectedEvents(load).sort());
   expect(await load.client.balances(load.tenant)).toEqual(load.expectedBalances());
   const lines: string[] = [];
-  const verified = await verifyLedger({ baseUrl: load.client.url, adminKey: ADMIN_API_KEY, tenant: load.tenant.id, print: (line) => lines.push(line) });
+  const verified = await verifyLedger({
+    baseUrl: load.client.url,
+    adminKey: ADMIN_API_KEY,
+    tenant: load.tenant.id,
+    print: (line) => lines.push(line),
+  });
   expect({ verified, lines }).toMatchObject({ verified: VERIFIED.sound });
 }
 
@@ -64,7 +69,10 @@ function expectedHolds(load: JournaledLoad): Record<string, string> {
   const abandoned = new Set(load.abandoned);
   for (const entry of load.acknowledged) {
     if (entry.kind === 'reserve') {
-      holds.set(entry, { state: abandoned.has(entry) ? 'EXPIRED' : 'ACTIVE', until: entry.answer.expires_at_ms });
+      holds.set(entry, {
+        state: abandoned.has(entry) ? 'EXPIRED' : 'ACTIVE',
+        until: entry.answer.expires_at_ms,
+      });
     }
     const told = entry.hold === undefined ? undefined : holds.get(entry.hold);
     if (told !== undefined && entry.kind === 'extend') {
@@ -73,7 +81,10 @@ function expectedHolds(load: JournaledLoad): Record<string, string> {
       told.state = entry.kind === 'commit' ? 'COMMITTED' : 'RELEASED';
     }
   }
-  const pairs = [...holds].map(([{ answer, body }, { state, until }]) => [answer.reservation_id, `${state} ${body.estimate.amount} until ${until}`]);
+  const pairs = [...holds].map(([{ answer, body }, { state, until }]) => [
+    answer.reservation_id,
+    `${state} ${body.estimate.amount} until ${until}`,
+  ]);
   return Object.fromEntries(pairs) as Record<string, string>;
 }
 
@@ -87,7 +98,9 @@ function expectedEvents(load: JournaledLoad): string[] {
       case 'fund':
         return [`budget.funded ${answer.new_allocated.amount}`];
       case 'commit':
-        return body.actual.amount > hold?.body.estimate.amount ? [`reservation.commit_overage ${hold?.answer.reservation_id}`] : [];
+        return body.actual.amount > hold?.body.estimate.amount
+          ? [`reservation.commit_overage ${hold?.answer.reservation_id}`]
+          : [];
       case 'reserve':
         return abandoned.has(entry) ? [`reservation.expired ${answer.reservation_id}`] : [];
       default:

@@ -15,7 +15,11 @@ class ScriptsAt extends ScriptRegistry {
     super(redis);
   }
 
-  override async run<Name extends ScriptName>(name: Name, keys: ScriptKeys<Name>, args: ScriptArgs<Name>): Promise<Reply> {
+  override async run<Name extends ScriptName>(
+    name: Name,
+    keys: ScriptKeys<Name>,
+    args: ScriptArgs<Name>,
+  ): Promise<Reply> {
     const script = texts.get(name);
     const [shebang, ...body] = (script?.source ?? '').split('\n');
     const seconds = Math.floor(this.nowMs / 1000);
@@ -24,7 +28,12 @@ local redis = setmetatable({ call = function(command, ...)
   if command == 'TIME' then return { '${seconds}', '${(this.nowMs - seconds * 1000) * 1000}' } end
   return server.call(command, ...)
 end }, { __index = server })`;
-    const reply = (await this.redis.eval([shebang, stand, ...body].join('\n'), keys.length, ...keys, ...args)) as Reply;
+    const reply = (await this.redis.eval(
+      [shebang, stand, ...body].join('\n'),
+      keys.length,
+      ...keys,
+      ...args,
+    )) as Reply;
     // The last text of a script that may write audit rows is not part of its reply.
     return script?.audits === true ? reply.slice(0, -1) : reply;
   }

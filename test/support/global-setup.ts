@@ -11,7 +11,13 @@ export let ownRun: Run | undefined;
  * One real Redis for the whole run, of the topology that TEST_TOPOLOGY names. Tests keep apart by random tenants, so nothing in it
  * is ever flushed. Where starting one takes long, there are some more to be lent to the files that need one of their own.
  */
-export default async function globalSetup({ rootDir, maxWorkers }: { rootDir: string; maxWorkers: number }): Promise<void> {
+export default async function globalSetup({
+  rootDir,
+  maxWorkers,
+}: {
+  rootDir: string;
+  maxWorkers: number;
+}): Promise<void> {
   if (process.env['TEST_RUN_FOLDER'] === undefined) {
     ownRun = openRun();
   }

@@ -8,12 +8,20 @@ type Stored = Readonly<Record<string, string>>;
 
 /** A stored record by the names of its fields, with its subject taken apart. */
 export function holdFields({ su: subject, ...others }: Stored): Record<string, string> {
-  const parts = subject === undefined ? [] : subject.split(SEPARATOR).map((part, index) => [SUBJECT_FIELDS[index] as string, part] as const);
+  const parts =
+    subject === undefined
+      ? []
+      : subject.split(SEPARATOR).map((part, index) => [SUBJECT_FIELDS[index] as string, part] as const);
   return { ...others, ...Object.fromEntries(parts.filter(([, part]) => part !== '')) };
 }
 
 /** Overwrites a field of a record, or removes it, wherever the record has it. */
-export async function damageHold(redis: StoreClient, key: string, field: string, value?: string): Promise<void> {
+export async function damageHold(
+  redis: StoreClient,
+  key: string,
+  field: string,
+  value?: string,
+): Promise<void> {
   const subject = (await redis.hget(key, 'su'))?.split(SEPARATOR);
   if (subject !== undefined && SUBJECT_FIELDS.includes(field)) {
     subject[SUBJECT_FIELDS.indexOf(field)] = value ?? '';

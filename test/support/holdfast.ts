@@ -48,10 +48,19 @@ export class HoldfastClient {
       ...(key === undefined ? {} : { 'x-cycles-api-key': key }),
       ...headers,
     });
-    const response = await fetch(this.url + path, { method, headers: requestHeaders, ...(payload === undefined ? {} : { body: payload }) });
+    const response = await fetch(this.url + path, {
+      method,
+      headers: requestHeaders,
+      ...(payload === undefined ? {} : { body: payload }),
+    });
     const text = await response.text();
     const json = response.headers.get('content-type')?.includes('json') === true && text !== '';
-    const answer = { status: response.status, headers: response.headers, text, body: json ? parseJson(text) : undefined };
+    const answer = {
+      status: response.status,
+      headers: response.headers,
+      text,
+      body: json ? parseJson(text) : undefined,
+    };
     const problems = [
       ...contractProblems({ method, path, requestHeaders, requestBody: payload, ...answer }),
       ...sdkProblems(method, path, answer.status, answer.body),
@@ -59,7 +68,9 @@ export class HoldfastClient {
       ...balanceProblems(answer.body),
     ];
     if (problems.length > 0) {
-      throw new Error(`${method} ${path} broke the contract: ${problems.join('; ')}\n${answer.status} ${text}`);
+      throw new Error(
+        `${method} ${path} broke the contract: ${problems.join('; ')}\n${answer.status} ${text}`,
+      );
     }
     return answer;
   }
@@ -70,17 +81,29 @@ export class HoldfastClient {
 
   async createTenant(settings: Record<string, unknown> = {}): Promise<TestTenant> {
     const id = `t-${randomBytes(6).toString('hex')}`;
-    expectStatus(await this.admin('POST', '/v1/admin/tenants', { tenant_id: id, name: id, ...settings }), 201);
+    expectStatus(
+      await this.admin('POST', '/v1/admin/tenants', { tenant_id: id, name: id, ...settings }),
+      201,
+    );
     return { id, key: await this.createKey(id) };
   }
 
   async createKey(tenantId: string, settings: Record<string, unknown> = {}): Promise<string> {
-    const answer = await this.admin('POST', '/v1/admin/api-keys', { tenant_id: tenantId, name: 'test', ...settings });
+    const answer = await this.admin('POST', '/v1/admin/api-keys', {
+      tenant_id: tenantId,
+      name: 'test',
+      ...settings,
+    });
     return expectStatus(answer, 201).key_secret as string;
   }
 
   /** Creates a budget at `tenant:<id>` followed by `below`, e.g. `/workspace:prod`. */
-  async createBudget(tenant: TestTenant, below: string, allocated: bigint | number, more: Record<string, unknown> = {}): Promise<void> {
+  async createBudget(
+    tenant: TestTenant,
+    below: string,
+    allocated: bigint | number,
+    more: Record<string, unknown> = {},
+  ): Promise<void> {
     const unit = (more['unit'] as string | undefined) ?? 'TOKENS';
     const answer = await this.admin('POST', '/v1/admin/budgets', {
       tenant_id: tenant.id,
@@ -93,25 +116,44 @@ export class HoldfastClient {
   }
 
   reserve(tenant: TestTenant, amount: bigint | number, more: Record<string, unknown> = {}): Promise<Answer> {
-    return this.call('POST', '/v1/reservations', { key: tenant.key, body: reserveBody(tenant, amount, more) });
+    return this.call('POST', '/v1/reservations', {
+      key: tenant.key,
+      body: reserveBody(tenant, amount, more),
+    });
   }
 
-  settle(tenant: TestTenant, verb: 'commit' | 'release' | 'extend', reservationId: string, body: Record<string, unknown> = {}): Promise<Answer> {
+  settle(
+    tenant: TestTenant,
+    verb: 'commit' | 'release' | 'extend',
+    reservationId: string,
+    body: Record<string, unknown> = {},
+  ): Promise<Answer> {
     const path = `/v1/reservations/${reservationId}/${verb}`;
     return this.call('POST', path, { key: tenant.key, body: { idempotency_key: newKey(), ...body } });
   }
 
-  commit(tenant: TestTenant, reservationId: string, amount: bigint | number, more: Record<string, unknown> = {}): Promise<Answer> {
+  commit(
+    tenant: TestTenant,
+    reservationId: string,
+    amount: bigint | number,
+    more: Record<string, unknown> = {},
+  ): Promise<Answer> {
     return this.settle(tenant, 'commit', reservationId, { actual: { unit: 'TOKENS', amount }, ...more });
   }
 
   /** The balances of every budget of the tenant by scope path, each `[remaining, reserved, spent, debt]` as text. */
   async balances(tenant: TestTenant): Promise<Record<string, string>> {
-    const answer = await this.call('GET', `/v1/balances?tenant=${tenant.id}&include_children=true&limit=200`, { key: tenant.key });
+    const answer = await this.call(
+      'GET',
+      `/v1/balances?tenant=${tenant.id}&include_children=true&limit=200`,
+      { key: tenant.key },
+    );
     const found: Record<string, string> = {};
     for (const balance of expectStatus(answer, 200).balances as Json[]) {
       const { remaining, reserved, spent, debt } = balance;
-      found[balance.scope_path] = [remaining, reserved, spent, debt].map((figure?: Json) => String(figure?.amount ?? 0)).join(' ');
+      found[balance.scope_path] = [remaining, reserved, spent, debt]
+        .map((figure?: Json) => String(figure?.amount ?? 0))
+        .join(' ');
     }
     return found;
   }
@@ -122,7 +164,9 @@ export class HoldfastClient {
     return text
       .split('\n')
       .filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
-      .filter((line) => Object.entries(labels).every(([label, value]) => line.includes(`${label}="${value}"`)))
+      .filter((line) =>
+        Object.entries(labels).every(([label, value]) => line.includes(`${label}="${value}"`)),
+      )
       .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
   }
 }
@@ -138,8 +182,16 @@ export class Holdfast extends HoldfastClient {
 
   /** Only the `api` role unless told otherwise: scheduled work does not run by itself in tests. */
   static async start(env: Record<string, string> = {}, options: AppOptions = {}): Promise<Holdfast> {
-    const redis = Object.keys(env).some((name) => name.startsWith('REDIS_')) ? {} : { REDIS_URL: sharedStoreUrl() };
-    const config = loadConfig({ HOLDFAST_ROLES: 'api', LOG_LEVEL: 'silent', ADMIN_API_KEY, WEBHOOK_SECRET_ENCRYPTION_KEY, ...storeSettings({ ...redis, ...env }) });
+    const redis = Object.keys(env).some((name) => name.startsWith('REDIS_'))
+      ? {}
+      : { REDIS_URL: sharedStoreUrl() };
+    const config = loadConfig({
+      HOLDFAST_ROLES: 'api',
+      LOG_LEVEL: 'silent',
+      ADMIN_API_KEY,
+      WEBHOOK_SECRET_ENCRYPTION_KEY,
+      ...storeSettings({ ...redis, ...env }),
+    });
     const app = await createApp(config, options);
     await app.listen(0, '127.0.0.1');
     const { port } = app.getHttpServer().address() as AddressInfo;
@@ -153,7 +205,11 @@ export class Holdfast extends HoldfastClient {
 
 export const newKey = (): string => `k-${randomBytes(8).toString('hex')}`;
 
-export function reserveBody(tenant: TestTenant, amount: bigint | number, more: Record<string, unknown> = {}): Record<string, unknown> {
+export function reserveBody(
+  tenant: TestTenant,
+  amount: bigint | number,
+  more: Record<string, unknown> = {},
+): Record<string, unknown> {
   return {
     idempotency_key: newKey(),
     subject: { tenant: tenant.id },
@@ -174,7 +230,11 @@ export function expectStatus(answer: Answer, status: number): Json {
 /** The body of a refusal in the protocol's error form. */
 export function expectRefusal(answer: Answer, status: number, code: string): Json {
   const body = expectStatus(answer, status);
-  if (body.error !== code || typeof body.message !== 'string' || body.request_id !== answer.headers.get('x-request-id')) {
+  if (
+    body.error !== code ||
+    typeof body.message !== 'string' ||
+    body.request_id !== answer.headers.get('x-request-id')
+  ) {
     throw new Error(`expected ${status} ${code} in the protocol's error form, got ${answer.text}`);
   }
   return body;

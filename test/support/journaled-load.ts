@@ -1,5 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { expectStatus, newKey, type Answer, type HoldfastClient, type Json, type TestTenant } from './holdfast.js';
+import {
+  expectStatus,
+  newKey,
+  type Answer,
+  type HoldfastClient,
+  type Json,
+  type TestTenant,
+} from './holdfast.js';
 
 export type Kind = 'reserve' | 'commit' | 'release' | 'extend' | 'fund' | 'debit';
 
@@ -89,7 +96,10 @@ export class JournaledLoad {
 
   /** One more reserve, for a client that wants to see the answer, whatever it is. */
   async ask(): Promise<Answer> {
-    const entry: Entry = { kind: 'reserve', body: { ...this.request(), ttl_ms: LONG_MS, estimate: tokens(this.amount()) } };
+    const entry: Entry = {
+      kind: 'reserve',
+      body: { ...this.request(), ttl_ms: LONG_MS, estimate: tokens(this.amount()) },
+    };
     this.entries.push(entry);
     const answer = await this.call(entry);
     if (answer.status === 200) {
@@ -148,18 +158,27 @@ export class JournaledLoad {
   private async reservation(ttlMs: number): Promise<void> {
     const estimate = this.amount();
     const policy = { overage_policy: 'ALLOW_IF_AVAILABLE', ttl_ms: ttlMs, grace_period_ms: 0 };
-    const hold: Entry = { kind: 'reserve', body: { ...this.request(), ...policy, estimate: tokens(estimate) } };
+    const hold: Entry = {
+      kind: 'reserve',
+      body: { ...this.request(), ...policy, estimate: tokens(estimate) },
+    };
     if (!(await this.record(hold)) || ttlMs === SHORT_MS) {
       return;
     }
     while (this.random() < 0.3) {
-      if (!(await this.record({ kind: 'extend', hold, body: { extend_by_ms: 1 + this.amount(), ...keyed() } }))) {
+      if (
+        !(await this.record({ kind: 'extend', hold, body: { extend_by_ms: 1 + this.amount(), ...keyed() } }))
+      ) {
         return;
       }
     }
     const end = this.random();
     if (end < 0.5) {
-      await this.record({ kind: 'commit', hold, body: { actual: tokens(this.random() < 0.5 ? estimate : this.amount()), ...keyed() } });
+      await this.record({
+        kind: 'commit',
+        hold,
+        body: { actual: tokens(this.random() < 0.5 ? estimate : this.amount()), ...keyed() },
+      });
     } else if (end < 0.8) {
       await this.record({ kind: 'release', hold, body: keyed() });
     }
@@ -171,7 +190,11 @@ export class JournaledLoad {
 
   private request(): Json {
     const workspace = WORKSPACES[Math.floor(this.random() * WORKSPACES.length)];
-    return { ...keyed(), subject: { tenant: this.tenant.id, workspace }, action: { kind: 'llm.completion', name: 'test-model' } };
+    return {
+      ...keyed(),
+      subject: { tenant: this.tenant.id, workspace },
+      action: { kind: 'llm.completion', name: 'test-model' },
+    };
   }
 
   private async record(entry: Entry): Promise<boolean> {
@@ -202,20 +225,32 @@ export class JournaledLoad {
     const { key, id } = this.tenant;
     switch (kind) {
       case 'fund':
-        return this.client.admin('POST', `/v1/admin/budgets/fund?tenant_id=${id}&scope=tenant:${id}&unit=TOKENS`, body);
+        return this.client.admin(
+          'POST',
+          `/v1/admin/budgets/fund?tenant_id=${id}&scope=tenant:${id}&unit=TOKENS`,
+          body,
+        );
       case 'debit':
         return this.client.call('POST', '/v1/events', { key, body });
       case 'reserve':
         return this.client.call('POST', '/v1/reservations', { key, body });
       default:
-        return this.client.call('POST', `/v1/reservations/${hold?.answer.reservation_id}/${kind}`, { key, body });
+        return this.client.call('POST', `/v1/reservations/${hold?.answer.reservation_id}/${kind}`, {
+          key,
+          body,
+        });
     }
   }
 
   /** The balances of every scope that the answers add up to, in the form of `HoldfastClient.balances`. */
   expectedBalances(): Record<string, string> {
     const root = `tenant:${this.tenant.id}`;
-    const scopes = new Map([root, ...WORKSPACES.map((name) => `${root}/workspace:${name}`)].map((scope) => [scope, { allocated: ALLOCATED, reserved: 0, spent: 0 }]));
+    const scopes = new Map(
+      [root, ...WORKSPACES.map((name) => `${root}/workspace:${name}`)].map((scope) => [
+        scope,
+        { allocated: ALLOCATED, reserved: 0, spent: 0 },
+      ]),
+    );
     const add = (entry: Entry, figure: 'reserved' | 'spent', amount: number): void => {
       for (const scope of [root, `${root}/workspace:${(entry.hold ?? entry).body.subject.workspace}`]) {
         (scopes.get(scope) as { reserved: number; spent: number })[figure] += amount;
@@ -234,7 +269,10 @@ export class JournaledLoad {
         add(entry, 'reserved', -hold?.body.estimate.amount);
       }
     }
-    const figures = [...scopes].map(([scope, { allocated, reserved, spent }]) => [scope, `${allocated - spent - reserved} ${reserved} ${spent} 0`]);
+    const figures = [...scopes].map(([scope, { allocated, reserved, spent }]) => [
+      scope,
+      `${allocated - spent - reserved} ${reserved} ${spent} 0`,
+    ]);
     return Object.fromEntries(figures) as Record<string, string>;
   }
 }
@@ -245,5 +283,7 @@ const statusOf = ({ kind }: Entry): number => (kind === 'debit' ? 201 : 200);
 
 /** An answer without what changes by itself as time passes. */
 export function outcomeOf(answer: Json): string {
-  return JSON.stringify({ ...answer, remaining_ttl_ms: undefined }, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
+  return JSON.stringify({ ...answer, remaining_ttl_ms: undefined }, (_, value: unknown) =>
+    typeof value === 'bigint' ? String(value) : value,
+  );
 }

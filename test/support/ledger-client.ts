@@ -94,7 +94,9 @@ function fingerprintOf(payload: unknown): string {
  */
 async function uniqueTag(redis: StoreClient): Promise<string> {
   const count = await redis.incr('{test}tags');
-  const digits = [Math.floor(count / 62 ** 2), Math.floor(count / 62) % 62, count % 62].map((digit) => BASE62[digit]);
+  const digits = [Math.floor(count / 62 ** 2), Math.floor(count / 62) % 62, count % 62].map(
+    (digit) => BASE62[digit],
+  );
   if (digits[0] === undefined || digits[0] === 'p') {
     throw new Error('the tags for tests are used up on this server');
   }
@@ -140,7 +142,14 @@ export class LedgerClient {
   }
 
   async makeBudget(options: BudgetOptions = {}): Promise<string> {
-    const { scope = this.scope(), unit = DEFAULT_UNIT, allocated = 1000, spent = 0, reserved = 0, debt = 0 } = options;
+    const {
+      scope = this.scope(),
+      unit = DEFAULT_UNIT,
+      allocated = 1000,
+      spent = 0,
+      reserved = 0,
+      debt = 0,
+    } = options;
     const remaining = BigInt(allocated) - BigInt(spent) - BigInt(reserved) - BigInt(debt);
     const tenant = scope.split('/')[0]?.slice('tenant:'.length) as string;
     await this.redis.hset(budgetKey(this.tag, unit, scope), {
@@ -165,8 +174,21 @@ export class LedgerClient {
   }
 
   async reserve(options: ReserveOptions = {}): Promise<Reply> {
-    const { tenant = this.tenant, subject = {}, unit = DEFAULT_UNIT, amount = 10, policy = '', fields = {} } = options;
-    const { ttlMs = 600_000, graceMs = 5_000, dryRun = false, id = this.newId(), key = randomText(12) } = options;
+    const {
+      tenant = this.tenant,
+      subject = {},
+      unit = DEFAULT_UNIT,
+      amount = 10,
+      policy = '',
+      fields = {},
+    } = options;
+    const {
+      ttlMs = 600_000,
+      graceMs = 5_000,
+      dryRun = false,
+      id = this.newId(),
+      key = randomText(12),
+    } = options;
     const scopes = deriveScopes(subject, tenant);
     const levels = Object.entries(LEVEL_FIELDS).flatMap(([level, field]) => {
       const value = subject[level as keyof typeof LEVEL_FIELDS];
@@ -175,11 +197,31 @@ export class LedgerClient {
     const record = [...levels, 'ak', 'llm', 'an', 'gpt', 'ik', key, ...Object.entries(fields).flat()];
     return this.scripts.run(
       'reserve',
-      [reservationKey(this.tag, id), idempotencyKey.reserve(this.tag, tenant, key), tenantKey(this.tag, tenant)],
       [
-        tenant, id, fingerprintOf([scopes, unit, String(amount), policy, ttlMs, graceMs, dryRun, fields]), unit, String(amount),
-        policy, ttlMs, graceMs, dryRun ? '1' : '0', options.idempotencyTtlMs ?? IDEMPOTENCY_TTL_MS, RETENTION_MS,
-        options.by ?? 'key_1', 'req_reserve', TRACE, options.maxLive ?? 0, options.maxStored ?? 0, scopes.length, ...scopes, ...record,
+        reservationKey(this.tag, id),
+        idempotencyKey.reserve(this.tag, tenant, key),
+        tenantKey(this.tag, tenant),
+      ],
+      [
+        tenant,
+        id,
+        fingerprintOf([scopes, unit, String(amount), policy, ttlMs, graceMs, dryRun, fields]),
+        unit,
+        String(amount),
+        policy,
+        ttlMs,
+        graceMs,
+        dryRun ? '1' : '0',
+        options.idempotencyTtlMs ?? IDEMPOTENCY_TTL_MS,
+        RETENTION_MS,
+        options.by ?? 'key_1',
+        'req_reserve',
+        TRACE,
+        options.maxLive ?? 0,
+        options.maxStored ?? 0,
+        scopes.length,
+        ...scopes,
+        ...record,
       ],
     );
   }
@@ -209,13 +251,28 @@ export class LedgerClient {
     actual: Amount,
     options: SettleOptions & { unit?: string; metadata?: string } = {},
   ): Promise<Reply> {
-    const { tenant = this.tenant, key = randomText(12), unit = DEFAULT_UNIT, metadata = '', by = 'key_1' } = options;
+    const {
+      tenant = this.tenant,
+      key = randomText(12),
+      unit = DEFAULT_UNIT,
+      metadata = '',
+      by = 'key_1',
+    } = options;
     return this.scripts.run(
       'commit',
       [reservationKey(this.tag, id), idempotencyKey.commit(this.tag, tenant, id, key)],
       [
-        tenant, id, options.fingerprint ?? fingerprintOf([unit, String(actual), metadata]), unit, String(actual), metadata,
-        options.idempotencyTtlMs ?? IDEMPOTENCY_TTL_MS, RETENTION_MS, by, 'req_commit', TRACE,
+        tenant,
+        id,
+        options.fingerprint ?? fingerprintOf([unit, String(actual), metadata]),
+        unit,
+        String(actual),
+        metadata,
+        options.idempotencyTtlMs ?? IDEMPOTENCY_TTL_MS,
+        RETENTION_MS,
+        by,
+        'req_commit',
+        TRACE,
       ],
     );
   }
@@ -226,24 +283,34 @@ export class LedgerClient {
       'release',
       [reservationKey(this.tag, id), idempotencyKey.release(this.tag, tenant, id, key)],
       [
-        tenant, id, options.fingerprint ?? fingerprintOf([reason]), reason, options.idempotencyTtlMs ?? IDEMPOTENCY_TTL_MS,
-        RETENTION_MS, by, 'req_release', TRACE,
+        tenant,
+        id,
+        options.fingerprint ?? fingerprintOf([reason]),
+        reason,
+        options.idempotencyTtlMs ?? IDEMPOTENCY_TTL_MS,
+        RETENTION_MS,
+        by,
+        'req_release',
+        TRACE,
       ],
     );
   }
 
-  async extend(
-    id: string,
-    extendByMs: number,
-    options: SettleOptions = {},
-  ): Promise<Reply> {
+  async extend(id: string, extendByMs: number, options: SettleOptions = {}): Promise<Reply> {
     const { tenant = this.tenant, key = randomText(12), by = 'key_1' } = options;
     return this.scripts.run(
       'extend',
       [reservationKey(this.tag, id), idempotencyKey.extend(this.tag, tenant, id, key)],
       [
-        tenant, id, options.fingerprint ?? fingerprintOf([extendByMs]), extendByMs,
-        options.idempotencyTtlMs ?? IDEMPOTENCY_TTL_MS, RETENTION_MS, by, 'req_extend', TRACE,
+        tenant,
+        id,
+        options.fingerprint ?? fingerprintOf([extendByMs]),
+        extendByMs,
+        options.idempotencyTtlMs ?? IDEMPOTENCY_TTL_MS,
+        RETENTION_MS,
+        by,
+        'req_extend',
+        TRACE,
       ],
     );
   }
@@ -258,16 +325,41 @@ export class LedgerClient {
 
   /** One run of an operator's cleanup. `tenant` is empty for all tenants. */
   async cleanup(options: CleanupOptions = {}): Promise<Reply> {
-    const { tenant = this.tenant, overdueForMs = 0, walkedMs = '', walkedId = '', examine = 200, limit = 20, dryRun = false, reason = '' } = options;
+    const {
+      tenant = this.tenant,
+      overdueForMs = 0,
+      walkedMs = '',
+      walkedId = '',
+      examine = 200,
+      limit = 20,
+      dryRun = false,
+      reason = '',
+    } = options;
     return this.scripts.run(
       'cleanup_reservations',
       [cleanupIndexKey(this.tag)],
-      [tenant, overdueForMs, walkedMs, walkedId, examine, limit, dryRun ? '1' : '0', reason, RETENTION_MS, 'req_cleanup', TRACE],
+      [
+        tenant,
+        overdueForMs,
+        walkedMs,
+        walkedId,
+        examine,
+        limit,
+        dryRun ? '1' : '0',
+        reason,
+        RETENTION_MS,
+        'req_cleanup',
+        TRACE,
+      ],
     );
   }
 
   async get(id: string, tenant = this.tenant): Promise<Reply> {
-    return this.scripts.run('get_reservation', [reservationKey(this.tag, id)], [tenant, id, RETENTION_MS, 'req_get', TRACE]);
+    return this.scripts.run(
+      'get_reservation',
+      [reservationKey(this.tag, id)],
+      [tenant, id, RETENTION_MS, 'req_get', TRACE],
+    );
   }
 
   async record(id: string): Promise<Record<string, string>> {
@@ -298,7 +390,11 @@ export class LedgerClient {
   async setExpiry(id: string, expiresAt: number): Promise<void> {
     const key = reservationKey(this.tag, id);
     const grace = Number(await this.redis.hget(key, 'gr'));
-    await this.redis.multi().hset(key, 'ex', expiresAt).zadd(await this.deadlineIndexKey(id), expiresAt + grace, id).exec();
+    await this.redis
+      .multi()
+      .hset(key, 'ex', expiresAt)
+      .zadd(await this.deadlineIndexKey(id), expiresAt + grace, id)
+      .exec();
   }
 
   /** Puts a hold beyond its reclaim deadline: nobody may settle it any more. Returns the deadline. */

@@ -46,19 +46,32 @@ end
 return reply`;
 
 function pairs(flat: readonly string[]): [string, string][] {
-  return Array.from({ length: flat.length / 2 }, (_, index) => [flat[2 * index] as string, flat[2 * index + 1] as string]);
+  return Array.from({ length: flat.length / 2 }, (_, index) => [
+    flat[2 * index] as string,
+    flat[2 * index + 1] as string,
+  ]);
 }
 
 export async function readLedger(client: LedgerClient): Promise<LedgerState> {
   const keys = (await client.redis.eval(READ_ALL, 1, client.tag)) as [string, unknown][];
   const budgets = new Map<string, Record<string, string>>();
   const holds = new Map<string, Record<string, string>>();
-  const state = { budgets, holds, ttl: new Map<string, string>(), cleanup: new Map<string, string>(), created: new Map<string, string>(), quarantine: new Map<string, string>() };
+  const state = {
+    budgets,
+    holds,
+    ttl: new Map<string, string>(),
+    cleanup: new Map<string, string>(),
+    created: new Map<string, string>(),
+    quarantine: new Map<string, string>(),
+  };
   const owned = new Map<string, Record<string, string>>();
   let events: LedgerEvent[] = [];
   for (const [name, content] of keys) {
     if (name === 'events') {
-      events = (content as [string, string[]][]).map(([id, flat]) => ({ id, fields: Object.fromEntries(pairs(flat)) }));
+      events = (content as [string, string[]][]).map(([id, flat]) => ({
+        id,
+        fields: Object.fromEntries(pairs(flat)),
+      }));
     } else if (name === 'ttl') {
       state.ttl = new Map(pairs(content as string[]));
     } else if (name === 'cleanup') {
@@ -96,7 +109,9 @@ export function isCrossing({ fields }: LedgerEvent): boolean {
 /** The budgeted scopes of a hold, each with its unit in front as the budget keys have it. */
 function heldBudgets(hold: Readonly<Record<string, string>>): string[] {
   const { ws: workspace, ap: app, wf: workflow, ag: agent, ts: toolset } = hold;
-  const given = Object.entries({ workspace, app, workflow, agent, toolset }).filter(([, value]) => value !== undefined);
+  const given = Object.entries({ workspace, app, workflow, agent, toolset }).filter(
+    ([, value]) => value !== undefined,
+  );
   const scopes = deriveScopes(Object.fromEntries(given), hold['tn'] as string);
   return scopes.filter((_, index) => hold['bm']?.[index] === '1').map((scope) => `${hold['un']}:${scope}`);
 }
@@ -115,10 +130,14 @@ function budgetFaults(state: LedgerState): string[] {
     const figure = (field: string): bigint => BigInt(budget[field] as string);
     const expected = figure('allocated') - figure('spent') - figure('reserved') - figure('debt');
     if (figure('remaining') !== expected) {
-      faults.push(`${name}: remaining is ${figure('remaining')}, allocated - spent - reserved - debt is ${expected}`);
+      faults.push(
+        `${name}: remaining is ${figure('remaining')}, allocated - spent - reserved - debt is ${expected}`,
+      );
     }
     if (figure('reserved') !== (reserved.get(name) ?? 0n)) {
-      faults.push(`${name}: reserved is ${figure('reserved')}, its live holds add up to ${reserved.get(name) ?? 0n}`);
+      faults.push(
+        `${name}: reserved is ${figure('reserved')}, its live holds add up to ${reserved.get(name) ?? 0n}`,
+      );
     }
     for (const field of ['spent', 'reserved', 'debt', 'allocated'].filter((field) => figure(field) < 0n)) {
       faults.push(`${name}: ${field} is negative`);
@@ -165,7 +184,9 @@ function eventFaults(state: LedgerState): string[] {
       faults.push(`${id} (${hold['st']}): ${count(type, id)} events ${type}, there should be ${times}`);
     }
     if (count('reservation.commit_overage', id) > (hold['st'] === 'COMMITTED' ? 1 : 0)) {
-      faults.push(`${id} (${hold['st']}): ${count('reservation.commit_overage', id)} events reservation.commit_overage`);
+      faults.push(
+        `${id} (${hold['st']}): ${count('reservation.commit_overage', id)} events reservation.commit_overage`,
+      );
     }
     if (hold['ev'] !== undefined && !state.events.some((event) => event.id === hold['ev'])) {
       faults.push(`${id}: names an event that is not in the log`);
@@ -179,7 +200,10 @@ function countFaults(state: LedgerState): string[] {
   const active = [...state.holds.values()].filter((hold) => hold['st'] === 'ACTIVE');
   const tenants = new Set([...state.owned.keys(), ...active.map((hold) => hold['tn'] as string)]);
   return [...tenants].flatMap((tenant) => {
-    const [counted, real] = [Number(state.owned.get(tenant)?.['live'] ?? 0), active.filter((hold) => hold['tn'] === tenant).length];
+    const [counted, real] = [
+      Number(state.owned.get(tenant)?.['live'] ?? 0),
+      active.filter((hold) => hold['tn'] === tenant).length,
+    ];
     return counted === real ? [] : [`${tenant}: ${counted} live reservations are counted, there are ${real}`];
   });
 }

@@ -16,7 +16,12 @@ const RANGE_OR_OFFSET = /\[[^\]]*\]|\boffset\s+\w+/g;
 const OPERATORS = new Set(['and', 'or', 'unless', 'bool']);
 
 export function askedOf(expression: string): Asked {
-  const groupings = [...expression.matchAll(GROUPING)].flatMap(([, labels = '']) => labels.split(',').map((label) => label.trim()).filter((label) => label !== ''));
+  const groupings = [...expression.matchAll(GROUPING)].flatMap(([, labels = '']) =>
+    labels
+      .split(',')
+      .map((label) => label.trim())
+      .filter((label) => label !== ''),
+  );
   const rest = expression.replace(GROUPING, ' ').replace(RANGE_OR_OFFSET, ' ');
   // A name is a metric unless it is an operator or a function is called by it.
   const found = rest.matchAll(/(?<![\w:.])([a-zA-Z_:][\w:]*)\s*(\{[^}]*\}|\()?/g);
@@ -24,7 +29,11 @@ export function askedOf(expression: string): Asked {
     .filter(([, name = '', after]) => after !== '(' && !OPERATORS.has(name))
     .map(([, name = '', after = '']) => ({
       name,
-      matchers: [...after.matchAll(MATCHER)].map(([, label = '', operator = '', value = '']) => ({ label, operator, value })),
+      matchers: [...after.matchAll(MATCHER)].map(([, label = '', operator = '', value = '']) => ({
+        label,
+        operator,
+        value,
+      })),
     }));
   return { selectors, groupings };
 }

@@ -62,7 +62,11 @@ export async function findFreePort(): Promise<number> {
 
 /** Starts one real redis-server on loopback and waits until it accepts connections. */
 export function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
-  return startProcess(options, (port, dir) => serverArguments(options, port, dir), /Ready to accept connections/);
+  return startProcess(
+    options,
+    (port, dir) => serverArguments(options, port, dir),
+    /Ready to accept connections/,
+  );
 }
 
 /**
@@ -82,7 +86,9 @@ function serverArguments(options: RedisOptions, port: number, dir: string): stri
     'maxmemory-policy': options.policy ?? 'noeviction',
     port: options.tls === undefined ? String(port) : '0',
     ...(options.maxmemory === undefined ? {} : { maxmemory: options.maxmemory }),
-    ...(options.password === undefined ? {} : { requirepass: options.password, masterauth: options.password }),
+    ...(options.password === undefined
+      ? {}
+      : { requirepass: options.password, masterauth: options.password }),
     ...(options.tls === undefined
       ? {}
       : {
@@ -92,7 +98,10 @@ function serverArguments(options: RedisOptions, port: number, dir: string): stri
           'tls-auth-clients': 'no',
         }),
   };
-  return [...Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value]), ...(options.args ?? [])];
+  return [
+    ...Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value]),
+    ...(options.args ?? []),
+  ];
 }
 
 async function startProcess(
@@ -145,7 +154,10 @@ class ServerProcess implements RedisServer {
   }
 
   async start(): Promise<void> {
-    const [command, ...words] = [...(this.options.launcher ?? []), 'redis-server', ...this.argumentsOf()] as [string, ...string[]];
+    const [command, ...words] = [...(this.options.launcher ?? []), 'redis-server', ...this.argumentsOf()] as [
+      string,
+      ...string[],
+    ];
     const child = spawn(command, words, { stdio: ['ignore', 'pipe', 'pipe'] });
     await once(child, 'spawn');
     this.child = child;

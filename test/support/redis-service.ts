@@ -29,7 +29,11 @@ export async function startRedisService(env: Record<string, string>): Promise<Ru
     },
   });
   const registry = new Registry();
-  const config = loadConfig({ ADMIN_API_KEY: 'an-admin-key-for-tests', WEBHOOK_SECRET_ENCRYPTION_KEY: '5e'.repeat(32), ...storeSettings(env) });
+  const config = loadConfig({
+    ADMIN_API_KEY: 'an-admin-key-for-tests',
+    WEBHOOK_SECRET_ENCRYPTION_KEY: '5e'.repeat(32),
+    ...storeSettings(env),
+  });
   const service = await RedisService.start(config, createLogger('debug', destination), registry);
   running.add(service);
   return { service, log, registry, metric: (name) => valueOf(registry, name) };

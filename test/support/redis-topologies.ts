@@ -4,7 +4,13 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 
 import { eventually } from './eventually.ts';
-import { findFreePort, isPortTaken, startRedis, startSentinelProcess, type RedisServer } from './redis-server.ts';
+import {
+  findFreePort,
+  isPortTaken,
+  startRedis,
+  startSentinelProcess,
+  type RedisServer,
+} from './redis-server.ts';
 
 const ATTEMPTS = 10;
 const SLOTS = 16_384;
@@ -33,7 +39,11 @@ export async function startSentinel(sentinelCount = 1): Promise<SentinelSetup> {
   const masterName = 'ledger';
   const master = await startRedis({ args: ['--repl-diskless-sync-delay', '0'] });
   const replica = await startRedis({ args: ['--replicaof', master.host, String(master.port)] });
-  await eventually('the replica is in step', () => withServer(replica, async (client) => (await client.info('replication')).includes('master_link_status:up')));
+  await eventually('the replica is in step', () =>
+    withServer(replica, async (client) =>
+      (await client.info('replication')).includes('master_link_status:up'),
+    ),
+  );
   const quorum = Math.floor(sentinelCount / 2) + 1;
   const configure = (port: number, dir: string): string => {
     const file = join(dir, 'sentinel.conf');
@@ -53,7 +63,13 @@ export async function startSentinel(sentinelCount = 1): Promise<SentinelSetup> {
     sentinels.push(await startSentinelProcess(configure));
   }
   await Promise.all(sentinels.map((sentinel) => waitForReplica(sentinel, masterName)));
-  return { master, replica, sentinels, masterName, addresses: sentinels.map(({ host, port }) => `${host}:${port}`).join(',') };
+  return {
+    master,
+    replica,
+    sentinels,
+    masterName,
+    addresses: sentinels.map(({ host, port }) => `${host}:${port}`).join(','),
+  };
 }
 
 async function waitForReplica(sentinel: RedisServer, masterName: string): Promise<void> {
@@ -81,13 +97,27 @@ export async function startCluster(): Promise<ClusterSetup> {
   const nodes = await Promise.all(Array.from({ length: 2 * MASTERS }, startClusterNode));
   const [masters, replicas] = [nodes.slice(0, MASTERS), nodes.slice(MASTERS)];
   const [first, ...others] = nodes as [ClusterNode, ...ClusterNode[]];
-  const masterIds = await Promise.all(masters.map(({ server }, index) => withServer(server, (client) => takeSlots(client, index))));
-  await withServer(first.server, (client) => Promise.all(others.map(({ server, busPort }) => client.call('CLUSTER', 'MEET', server.host, server.port, busPort))));
+  const masterIds = await Promise.all(
+    masters.map(({ server }, index) => withServer(server, (client) => takeSlots(client, index))),
+  );
+  await withServer(first.server, (client) =>
+    Promise.all(
+      others.map(({ server, busPort }) => client.call('CLUSTER', 'MEET', server.host, server.port, busPort)),
+    ),
+  );
   await Promise.all(nodes.map(({ server }) => waitForNodes(server, nodes.length)));
-  await Promise.all(replicas.map(({ server }, index) => withServer(server, (client) => follow(client, masterIds[index] as string))));
+  await Promise.all(
+    replicas.map(({ server }, index) =>
+      withServer(server, (client) => follow(client, masterIds[index] as string)),
+    ),
+  );
   await Promise.all(nodes.map(({ server }) => waitForState(server)));
   const addresses = masters.map(({ server }) => `${server.host}:${server.port}`).join(',');
-  return { masters: masters.map(({ server }) => server), replicas: replicas.map(({ server }) => server), addresses };
+  return {
+    masters: masters.map(({ server }) => server),
+    replicas: replicas.map(({ server }) => server),
+    addresses,
+  };
 }
 
 /** Returns the id of the node. */
@@ -101,14 +131,18 @@ async function takeSlots(client: Redis, index: number): Promise<string> {
 
 async function follow(client: Redis, masterId: string): Promise<void> {
   await client.call('CLUSTER', 'REPLICATE', masterId);
-  await eventually('the replica is in step', async () => (await client.info('replication')).includes('master_link_status:up'));
+  await eventually('the replica is in step', async () =>
+    (await client.info('replication')).includes('master_link_status:up'),
+  );
 }
 
 /** Another master, with no slot and nothing else on it. */
 export async function addMaster({ masters, replicas }: ClusterSetup): Promise<RedisServer> {
   const { server, busPort } = await startClusterNode();
   const nodes = [...masters, ...replicas, server];
-  await withServer(masters[0] as RedisServer, (client) => client.call('CLUSTER', 'MEET', server.host, server.port, busPort));
+  await withServer(masters[0] as RedisServer, (client) =>
+    client.call('CLUSTER', 'MEET', server.host, server.port, busPort),
+  );
   await Promise.all(nodes.map((node) => waitForNodes(node, nodes.length)));
   await waitForState(server);
   return server;
@@ -116,9 +150,11 @@ export async function addMaster({ masters, replicas }: ClusterSetup): Promise<Re
 
 /** Moves one slot with all that is in it to another master. */
 export async function moveSlot(from: RedisServer, to: RedisServer, slot: number): Promise<void> {
-  const idOf = (server: RedisServer): Promise<string> => withServer(server, async (client) => String(await client.call('CLUSTER', 'MYID')));
+  const idOf = (server: RedisServer): Promise<string> =>
+    withServer(server, async (client) => String(await client.call('CLUSTER', 'MYID')));
   const [sourceId, targetId] = await Promise.all([idOf(from), idOf(to)]);
-  const assign = (client: Redis): Promise<unknown> => client.call('CLUSTER', 'SETSLOT', slot, 'NODE', targetId);
+  const assign = (client: Redis): Promise<unknown> =>
+    client.call('CLUSTER', 'SETSLOT', slot, 'NODE', targetId);
   await withServer(from, (source) =>
     withServer(to, async (target) => {
       await target.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', sourceId);
@@ -137,7 +173,10 @@ export function slotOf(server: RedisServer, key: string): Promise<number> {
 }
 
 /** The master that has this slot, and its replica, as `startCluster` shares them out. */
-export function placeOf({ masters, replicas }: ClusterSetup, slot: number): { master: RedisServer; replica: RedisServer } {
+export function placeOf(
+  { masters, replicas }: ClusterSetup,
+  slot: number,
+): { master: RedisServer; replica: RedisServer } {
   const index = Math.floor((slot * MASTERS) / SLOTS);
   return { master: masters[index] as RedisServer, replica: replicas[index] as RedisServer };
 }
@@ -151,11 +190,20 @@ interface ClusterNode {
 async function startClusterNode(): Promise<ClusterNode> {
   for (let attempt = 1; ; attempt += 1) {
     const busPort = await findFreePort();
-    const cluster = ['--cluster-enabled', 'yes', '--cluster-config-file', 'nodes.conf', '--cluster-node-timeout', '1000'];
+    const cluster = [
+      '--cluster-enabled',
+      'yes',
+      '--cluster-config-file',
+      'nodes.conf',
+      '--cluster-node-timeout',
+      '1000',
+    ];
     // A replica counts as available only once it has received something, be it a ping.
     const replication = ['--repl-diskless-sync-delay', '0', '--repl-ping-replica-period', '1'];
     try {
-      const server = await startRedis({ args: [...cluster, '--cluster-port', String(busPort), ...replication] });
+      const server = await startRedis({
+        args: [...cluster, '--cluster-port', String(busPort), ...replication],
+      });
       return { server, busPort };
     } catch (error) {
       if (attempt === ATTEMPTS || !isPortTaken(error)) {
@@ -168,7 +216,9 @@ async function startClusterNode(): Promise<ClusterNode> {
 async function waitForNodes(server: RedisServer, count: number): Promise<void> {
   await withServer(server, (client) =>
     eventually('all nodes know each other', async () => {
-      const lines = String(await client.call('CLUSTER', 'NODES')).trim().split('\n');
+      const lines = String(await client.call('CLUSTER', 'NODES'))
+        .trim()
+        .split('\n');
       return lines.length === count && !lines.some((line) => line.includes('handshake'));
     }),
   );
@@ -179,7 +229,11 @@ async function waitForState(server: RedisServer): Promise<void> {
     eventually('the cluster is whole', async () => {
       const slots = (await client.call('CLUSTER', 'SLOTS')) as unknown[][];
       const state = String(await client.call('CLUSTER', 'INFO'));
-      return state.includes('cluster_state:ok') && slots.length === MASTERS && slots.every((range) => range.length > 3);
+      return (
+        state.includes('cluster_state:ok') &&
+        slots.length === MASTERS &&
+        slots.every((range) => range.length > 3)
+      );
     }),
   );
 }

@@ -15,7 +15,11 @@ export class ReservationLists {
     return tenant;
   }
 
-  async hold(tenant: TestTenant, more: Record<string, unknown> = {}, amount: number | bigint = 10): Promise<string> {
+  async hold(
+    tenant: TestTenant,
+    more: Record<string, unknown> = {},
+    amount: number | bigint = 10,
+  ): Promise<string> {
     return expectStatus(await this.on.holdfast.reserve(tenant, amount, more), 200).reservation_id as string;
   }
 

@@ -15,7 +15,11 @@ const WORD = /"((?:[^"\\]|\\.)*)"/g;
  *
  * It reads MONITOR from a socket of its own: ioredis fails where the first lines come in one read with the answer to MONITOR itself.
  */
-export async function commandsOf(redis: StoreClient, about: string, act: () => Promise<unknown>): Promise<string[][]> {
+export async function commandsOf(
+  redis: StoreClient,
+  about: string,
+  act: () => Promise<unknown>,
+): Promise<string[][]> {
   if (redis instanceof Cluster) {
     throw new Error('only one Redis can be watched');
   }

@@ -11,7 +11,11 @@ export interface ScriptText {
 }
 
 function included(text: string, into: Map<string, string>): void {
-  const names = /^-- @include\s+(.+)$/m.exec(text)?.[1]?.split(',').map((name) => name.trim()) ?? [];
+  const names =
+    /^-- @include\s+(.+)$/m
+      .exec(text)?.[1]
+      ?.split(',')
+      .map((name) => name.trim()) ?? [];
   for (const name of names.filter((name) => !into.has(name))) {
     const part = readFileSync(new URL(`lib/${name}.lua`, LUA), 'utf8');
     into.set(name, part);
@@ -36,19 +40,27 @@ export function headerField(text: string, field: string): string {
   const start = lines.findIndex((line) => line.startsWith(`-- ${field} `));
   const rest = lines.slice(start + 1);
   const end = rest.findIndex((line) => !line.startsWith('--  '));
-  return [lines[start]?.slice(`-- ${field} `.length), ...rest.slice(0, end).map((line) => line.slice(2))].join(' ').trim();
+  return [lines[start]?.slice(`-- ${field} `.length), ...rest.slice(0, end).map((line) => line.slice(2))]
+    .join(' ')
+    .trim();
 }
 
 export function code(text: string): string {
   return text.replace(/^\s*--.*\n/gm, '').replace(/^#!.*\n/, '');
 }
 
-const EXPIRY_TRANSITION = ['reservation.expired', 'budget.threshold_crossed', 'custom.reservation.quarantined'];
+const EXPIRY_TRANSITION = [
+  'reservation.expired',
+  'budget.threshold_crossed',
+  'custom.reservation.quarantined',
+];
 
 /** The events that a script's header names. */
 export function declaredEvents(own: string): string[] {
   return headerField(own, 'EMITS')
     .split(/[,;]/)
     .map((name) => name.trim())
-    .flatMap((name) => (name === 'those of the expiry transition' ? EXPIRY_TRANSITION : name === 'nothing' ? [] : [name]));
+    .flatMap((name) =>
+      name === 'those of the expiry transition' ? EXPIRY_TRANSITION : name === 'nothing' ? [] : [name],
+    );
 }

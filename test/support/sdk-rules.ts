@@ -24,11 +24,13 @@ const STATUSES = ['ACTIVE', 'COMMITTED', 'RELEASED', 'EXPIRED'];
 /** Members whose content is the client's own; it may hold anything. */
 const FREE = ['metadata', 'committed_metadata'];
 
-const text: Check = (value, at) => (typeof value === 'string' && value !== '' ? [] : [`${at} must be a text`]);
+const text: Check = (value, at) =>
+  typeof value === 'string' && value !== '' ? [] : [`${at} must be a text`];
 /** The tools of a policy are named by the tenant, who may leave a name empty. */
 const anyText: Check = (value, at) => (typeof value === 'string' ? [] : [`${at} must be a text`]);
 const flag: Check = (value, at) => (typeof value === 'boolean' ? [] : [`${at} must be true or false`]);
-const integer: Check = (value, at) => (typeof value === 'bigint' || Number.isInteger(value) ? [] : [`${at} must be an integer`]);
+const integer: Check = (value, at) =>
+  typeof value === 'bigint' || Number.isInteger(value) ? [] : [`${at} must be an integer`];
 const natural: Check = (value, at) => {
   const found = integer(value, at);
   return found.length > 0 || (value as number | bigint) >= 0 ? found : [`${at} must not be negative`];
@@ -40,19 +42,32 @@ const one =
 const list =
   (check: Check): Check =>
   (value, at) =>
-    Array.isArray(value) ? value.flatMap((entry, index) => check(entry, `${at}[${index}]`)) : [`${at} must be an array`];
-const free: Check = (value, at) => (typeof value === 'object' && value !== null && !Array.isArray(value) ? [] : [`${at} must be an object`]);
-const reason: Check = (value, at) => (typeof value === 'string' && value !== '' && value.length <= 128 ? [] : [`${at} must be a text of up to 128 characters`]);
+    Array.isArray(value)
+      ? value.flatMap((entry, index) => check(entry, `${at}[${index}]`))
+      : [`${at} must be an array`];
+const free: Check = (value, at) =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? [] : [`${at} must be an object`];
+const reason: Check = (value, at) =>
+  typeof value === 'string' && value !== '' && value.length <= 128
+    ? []
+    : [`${at} must be a text of up to 128 characters`];
 
-function members(required: Readonly<Record<string, Check>>, optional: Readonly<Record<string, Check>> = {}): Check {
+function members(
+  required: Readonly<Record<string, Check>>,
+  optional: Readonly<Record<string, Check>> = {},
+): Check {
   return (value, at) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
       return [`${at} must be an object`];
     }
-    const problems = Object.keys(required).flatMap((name) => (name in value ? [] : [`${at}.${name} is missing`]));
+    const problems = Object.keys(required).flatMap((name) =>
+      name in value ? [] : [`${at}.${name} is missing`],
+    );
     for (const [name, entry] of Object.entries(value)) {
       const check = required[name] ?? optional[name];
-      problems.push(...(check === undefined ? [`${at}.${name} is unknown to the client`] : check(entry, `${at}.${name}`)));
+      problems.push(
+        ...(check === undefined ? [`${at}.${name} is unknown to the client`] : check(entry, `${at}.${name}`)),
+      );
     }
     return problems;
   };
@@ -69,10 +84,19 @@ const balances = list(
 );
 const caps = members(
   {},
-  { max_tokens: natural, max_steps_remaining: natural, tool_allowlist: list(anyText), tool_denylist: list(anyText), cooldown_ms: natural },
+  {
+    max_tokens: natural,
+    max_steps_remaining: natural,
+    tool_allowlist: list(anyText),
+    tool_denylist: list(anyText),
+    cooldown_ms: natural,
+  },
 );
 const decision = one('ALLOW', 'ALLOW_WITH_CAPS', 'DENY');
-const subject = members({}, { tenant: text, workspace: text, app: text, workflow: text, agent: text, toolset: text, dimensions: free });
+const subject = members(
+  {},
+  { tenant: text, workspace: text, app: text, workflow: text, agent: text, toolset: text, dimensions: free },
+);
 const action = members({ kind: text, name: text }, { tags: list(text) });
 
 /** The MCP server fails its tool when a row lacks one of these. */
@@ -87,20 +111,32 @@ const ROW = {
   scope_path: text,
   affected_scopes: list(text),
 };
-const ROW_OPTIONAL = { idempotency_key: text, committed: amount, finalized_at_ms: natural, metadata: free, committed_metadata: free };
+const ROW_OPTIONAL = {
+  idempotency_key: text,
+  committed: amount,
+  finalized_at_ms: natural,
+  metadata: free,
+  committed_metadata: free,
+};
 const PAGE = { has_more: flag, next_cursor: text };
 
 function capsMatch(body: Body): string[] {
-  return (body['decision'] === 'ALLOW_WITH_CAPS') === (body['caps'] !== undefined) ? [] : ['caps must be there exactly with ALLOW_WITH_CAPS'];
+  return (body['decision'] === 'ALLOW_WITH_CAPS') === (body['caps'] !== undefined)
+    ? []
+    : ['caps must be there exactly with ALLOW_WITH_CAPS'];
 }
 
 function pageMatches(body: Body): string[] {
-  return (body['has_more'] === true) === (body['next_cursor'] !== undefined) ? [] : ['next_cursor must be there exactly when has_more is true'];
+  return (body['has_more'] === true) === (body['next_cursor'] !== undefined)
+    ? []
+    : ['next_cursor must be there exactly when has_more is true'];
 }
 
 /** Without remaining_ttl_ms the client extends at once and uses up its extensions. */
 function createMatches(body: Body): string[] {
-  const live = ['reservation_id', 'expires_at_ms', 'remaining_ttl_ms'].filter((name) => body[name] !== undefined).length;
+  const live = ['reservation_id', 'expires_at_ms', 'remaining_ttl_ms'].filter(
+    (name) => body[name] !== undefined,
+  ).length;
   return [
     ...capsMatch(body),
     ...(live === 0 || live === 3 ? [] : ['reservation_id, expires_at_ms and remaining_ttl_ms come together']),
@@ -111,7 +147,9 @@ function createMatches(body: Body): string[] {
 }
 
 function denialSaysWhy(body: Body): string[] {
-  return (body['decision'] === 'DENY') === (body['reason_code'] !== undefined) ? [] : ['reason_code must be there exactly with DENY'];
+  return (body['decision'] === 'DENY') === (body['reason_code'] !== undefined)
+    ? []
+    : ['reason_code must be there exactly with DENY'];
 }
 
 const RULES: readonly Rule[] = [
@@ -214,7 +252,8 @@ export interface KnownFailure {
   readonly reason: string;
 }
 
-const TTL_IS_PROTOCOL = 'the protocol has the member, and the TypeScript client times its heartbeat by it: without it each beat is an extension';
+const TTL_IS_PROTOCOL =
+  'the protocol has the member, and the TypeScript client times its heartbeat by it: without it each beat is an extension';
 
 /** What a validating MCP client is known to fail on. docs/compatibility.md says what to do about it. */
 export const KNOWN_MCP_FAILURES: readonly KnownFailure[] = [
@@ -229,13 +268,23 @@ export function mcpProblems(method: string, path: string, status: number, body: 
     return [];
   }
   const lacks = MCP_LACKS[rule.operation] ?? [];
-  const knows = (name: string): boolean => (name in rule.required || name in rule.optional) && !lacks.includes(name);
-  return Object.entries(body).flatMap(([name, value]) => (value === undefined || knows(name) ? [] : [`${rule.operation}.${name} is unknown to the MCP server`]));
+  const knows = (name: string): boolean =>
+    (name in rule.required || name in rule.optional) && !lacks.includes(name);
+  return Object.entries(body).flatMap(([name, value]) =>
+    value === undefined || knows(name) ? [] : [`${rule.operation}.${name} is unknown to the MCP server`],
+  );
 }
 
 /** The failures that nobody has explained. */
-export function unexplainedMcpProblems(method: string, path: string, status: number, body: unknown): string[] {
-  return mcpProblems(method, path, status, body).filter((found) => !KNOWN_MCP_FAILURES.some(({ problem }) => problem === found));
+export function unexplainedMcpProblems(
+  method: string,
+  path: string,
+  status: number,
+  body: unknown,
+): string[] {
+  return mcpProblems(method, path, status, body).filter(
+    (found) => !KNOWN_MCP_FAILURES.some(({ problem }) => problem === found),
+  );
 }
 
 function ruleOf(method: string, path: string): Rule | undefined {
@@ -260,7 +309,9 @@ export function sdkProblems(method: string, path: string, status: number, body: 
     return [`the client takes only ${rule.status} for ${rule.operation}, not ${status}`];
   }
   const problems = members(rule.required, rule.optional)(body, rule.operation);
-  return problems.length > 0 ? problems : [...nullProblems(body, rule.operation), ...(rule.whole?.(body as Body) ?? [])];
+  return problems.length > 0
+    ? problems
+    : [...nullProblems(body, rule.operation), ...(rule.whole?.(body as Body) ?? [])];
 }
 
 function nullProblems(value: unknown, at: string): string[] {
@@ -270,5 +321,7 @@ function nullProblems(value: unknown, at: string): string[] {
   if (typeof value !== 'object') {
     return [];
   }
-  return Object.entries(value).flatMap(([name, entry]) => (FREE.includes(name) ? [] : nullProblems(entry, `${at}.${name}`)));
+  return Object.entries(value).flatMap(([name, entry]) =>
+    FREE.includes(name) ? [] : nullProblems(entry, `${at}.${name}`),
+  );
 }

@@ -1,6 +1,12 @@
 import { Cluster, Redis } from 'ioredis';
 import { startRedis } from './redis-server.ts';
-import { startCluster, startSentinel, withServer, type ClusterSetup, type SentinelSetup } from './redis-topologies.ts';
+import {
+  startCluster,
+  startSentinel,
+  withServer,
+  type ClusterSetup,
+  type SentinelSetup,
+} from './redis-topologies.ts';
 
 /** What a run of the tests keeps its ledgers on: `TEST_TOPOLOGY`. */
 export type Topology = 'single' | 'cluster' | 'sentinel';
@@ -34,13 +40,25 @@ export async function launchStore(): Promise<string> {
       return (await startRedis()).url;
     case 'cluster': {
       const setup = await startCluster();
-      await Promise.all([...setup.masters, ...setup.replicas].map((server) => withServer(server, (node) => node.config('SET', 'cluster-node-timeout', PATIENCE_MS))));
+      await Promise.all(
+        [...setup.masters, ...setup.replicas].map((server) =>
+          withServer(server, (node) => node.config('SET', 'cluster-node-timeout', PATIENCE_MS)),
+        ),
+      );
       return clusterUrl(setup);
     }
     case 'sentinel': {
       const setup = await startSentinel();
-      const patience = ['SENTINEL', 'SET', setup.masterName, 'down-after-milliseconds', String(PATIENCE_MS)] as const;
-      await Promise.all(setup.sentinels.map((server) => withServer(server, (sentinel) => sentinel.call(...patience))));
+      const patience = [
+        'SENTINEL',
+        'SET',
+        setup.masterName,
+        'down-after-milliseconds',
+        String(PATIENCE_MS),
+      ] as const;
+      await Promise.all(
+        setup.sentinels.map((server) => withServer(server, (sentinel) => sentinel.call(...patience))),
+      );
       return sentinelUrl(setup);
     }
   }
@@ -71,7 +89,8 @@ export async function startStore(): Promise<Store> {
   if (topologyOfRun() === 'single') {
     return startRedis();
   }
-  const url = (await withClient(sharedStoreUrl(), (shared) => shared.rpop(LENDABLE))) ?? (await launchStore());
+  const url =
+    (await withClient(sharedStoreUrl(), (shared) => shared.rpop(LENDABLE))) ?? (await launchStore());
   let returned: Promise<void> | undefined;
   return { url, stop: () => (returned ??= giveBack(url)) };
 }
@@ -100,15 +119,23 @@ async function withClient<T>(url: string, use: (client: StoreClient) => Promise<
 
 /** A client for an address of `Store`, or for the path of a socket. */
 export function connectTo(url: string): StoreClient {
-  const { REDIS_CLUSTER_NODES: nodes, REDIS_SENTINELS: sentinels, REDIS_MASTER_NAME: name } = storeSettings({ REDIS_URL: url });
+  const {
+    REDIS_CLUSTER_NODES: nodes,
+    REDIS_SENTINELS: sentinels,
+    REDIS_MASTER_NAME: name,
+  } = storeSettings({ REDIS_URL: url });
   if (nodes !== undefined) {
     return new Cluster(endpointsOf(nodes));
   }
-  return sentinels !== undefined && name !== undefined ? new Redis({ sentinels: endpointsOf(sentinels), name }) : new Redis(url);
+  return sentinels !== undefined && name !== undefined
+    ? new Redis({ sentinels: endpointsOf(sentinels), name })
+    : new Redis(url);
 }
 
 function endpointsOf(addresses: string): { host: string; port: number }[] {
-  return addresses.split(',').map((address) => ({ host: address.split(':')[0] as string, port: Number(address.split(':')[1]) }));
+  return addresses
+    .split(',')
+    .map((address) => ({ host: address.split(':')[0] as string, port: Number(address.split(':')[1]) }));
 }
 
 /** Holdfast's settings, with an address of a `Store` in `REDIS_URL` put into the variables that Holdfast has for its kind. */
@@ -133,7 +160,9 @@ export function mastersOf(client: StoreClient): Redis[] {
 export async function commandCounts(client: StoreClient): Promise<Record<string, number>> {
   const counts: Record<string, number> = {};
   for (const info of await Promise.all(mastersOf(client).map((master) => master.info('commandstats')))) {
-    for (const [, name, calls] of info.matchAll(/^cmdstat_([^:]+):calls=(\d+)/gm) as Iterable<[string, string, string]>) {
+    for (const [, name, calls] of info.matchAll(/^cmdstat_([^:]+):calls=(\d+)/gm) as Iterable<
+      [string, string, string]
+    >) {
       counts[name] = (counts[name] ?? 0) + Number(calls);
     }
   }

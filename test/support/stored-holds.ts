@@ -1,4 +1,12 @@
-import { cleanupIndexKey, partitionCode, partitionOfTenant, reservationKey, tagOf, tagOfReservationId, ttlIndexKey } from '../../src/redis/index.js';
+import {
+  cleanupIndexKey,
+  partitionCode,
+  partitionOfTenant,
+  reservationKey,
+  tagOf,
+  tagOfReservationId,
+  ttlIndexKey,
+} from '../../src/redis/index.js';
 import { holdFields } from './hold-record.js';
 import { connectTo, type StoreClient } from './store.js';
 
@@ -21,11 +29,19 @@ export class StoredHolds {
     const graceMs = Number(await this.redis.hget(key, 'gr'));
     await this.redis.hset(key, 'ex', expiresAt);
     const manual = (await this.redis.hget(key, 'xp')) === 'm';
-    await this.redis.zadd(manual ? cleanupIndexKey(tag) : ttlIndexKey(tag), expiresAt + graceMs, reservationId);
+    await this.redis.zadd(
+      manual ? cleanupIndexKey(tag) : ttlIndexKey(tag),
+      expiresAt + graceMs,
+      reservationId,
+    );
   }
 
   async record(reservationId: string): Promise<Record<string, string>> {
-    return holdFields(await this.redis.hgetall(reservationKey(tagOfReservationId(reservationId, PARTITIONS) as string, reservationId)));
+    return holdFields(
+      await this.redis.hgetall(
+        reservationKey(tagOfReservationId(reservationId, PARTITIONS) as string, reservationId),
+      ),
+    );
   }
 
   /** Whether the sweeper still has this hold before it. */

@@ -55,7 +55,11 @@ export class StoredRecords {
   async events(tenantId: string): Promise<StoredEvent[]> {
     const entries = await this.redis.xrange(eventLogKey(this.tagOf(tenantId)), '-', '+');
     return entries
-      .map(([, flat]) => Object.fromEntries(flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1] ?? '']] : []))))
+      .map(([, flat]) =>
+        Object.fromEntries(
+          flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1] ?? '']] : [])),
+        ),
+      )
       .filter((fields) => fields['tn'] === tenantId)
       .map((fields) => ({ type: fields['ty'] as string, fields }));
   }

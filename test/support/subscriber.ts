@@ -18,12 +18,22 @@ export class Subscriber implements TestTenant {
 
   static async make(holdfast: Holdfast, stored: StoredRecords): Promise<Subscriber> {
     const { id } = await holdfast.createTenant();
-    return new Subscriber(id, await holdfast.createKey(id, { permissions: ['webhooks:read', 'webhooks:write', 'admin:read'] }), holdfast, stored);
+    return new Subscriber(
+      id,
+      await holdfast.createKey(id, { permissions: ['webhooks:read', 'webhooks:write', 'admin:read'] }),
+      holdfast,
+      stored,
+    );
   }
 
   /** The same tenant by another key. */
   async confined(settings: Record<string, unknown>): Promise<Subscriber> {
-    return new Subscriber(this.id, await this.holdfast.createKey(this.id, settings), this.holdfast, this.stored);
+    return new Subscriber(
+      this.id,
+      await this.holdfast.createKey(this.id, settings),
+      this.holdfast,
+      this.stored,
+    );
   }
 
   create(more: Record<string, unknown> = {}): Promise<Answer> {
@@ -52,7 +62,9 @@ export class Subscriber implements TestTenant {
 
   /** The tenant's events about webhooks as they are stored, oldest first. */
   async events(): Promise<Readonly<Record<string, string>>[]> {
-    return (await this.stored.events(this.id)).filter(({ type }) => type.startsWith('webhook.')).map(({ fields }) => fields);
+    return (await this.stored.events(this.id))
+      .filter(({ type }) => type.startsWith('webhook.'))
+      .map(({ fields }) => fields);
   }
 
   private call(method: string, path: string, body?: unknown): Promise<Answer> {

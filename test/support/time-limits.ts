@@ -4,7 +4,8 @@ import { once } from 'node:events';
 /** What an idle machine of two processors, on which the limits of the tests were chosen, takes for `WORK` in so many processes. */
 const USUAL_MS = 500;
 const PROCESSES = 3;
-const WORK = "const { createHash } = require('node:crypto'); let t = ''; for (let i = 0; i < 150000; i += 1) t = createHash('sha256').update(t + i).digest('hex');";
+const WORK =
+  "const { createHash } = require('node:crypto'); let t = ''; for (let i = 0; i < 150000; i += 1) t = createHash('sha256').update(t + i).digest('hex');";
 /** A machine that is slower than that is no place for these tests, and a limit that never ends is none. */
 const LARGEST_FACTOR = 20;
 
@@ -24,7 +25,11 @@ export function patience(ms: number): number {
 /** How slow the machine is now, as many processes at a time as jest has workers: what counts is what is left beside everything else. */
 export async function slowness(): Promise<number> {
   const startedAt = performance.now();
-  await Promise.all(Array.from({ length: PROCESSES }, () => once(spawn(process.execPath, ['-e', WORK], { stdio: 'ignore' }), 'exit')));
+  await Promise.all(
+    Array.from({ length: PROCESSES }, () =>
+      once(spawn(process.execPath, ['-e', WORK], { stdio: 'ignore' }), 'exit'),
+    ),
+  );
   return (performance.now() - startedAt) / USUAL_MS;
 }
 
@@ -36,6 +41,8 @@ export async function setTimeFactor(): Promise<void> {
   const factor = Math.min(LARGEST_FACTOR, Math.max(1, await slowness()));
   process.env['TEST_TIME_FACTOR'] = factor.toFixed(1);
   if (factor > 1.5) {
-    process.stderr.write(`this machine is busy or slow: time limits are ${factor.toFixed(1)} times as long as usual\n`);
+    process.stderr.write(
+      `this machine is busy or slow: time limits are ${factor.toFixed(1)} times as long as usual\n`,
+    );
   }
 }

@@ -27,13 +27,23 @@ export class WebhookReceiver {
     readonly url: string,
   ) {}
 
-  static async start({ tls, host = '127.0.0.1' }: { tls?: ServerOptions; host?: string } = {}): Promise<WebhookReceiver> {
+  static async start({
+    tls,
+    host = '127.0.0.1',
+  }: { tls?: ServerOptions; host?: string } = {}): Promise<WebhookReceiver> {
     const server = tls === undefined ? createServer() : createTlsServer(tls);
     await new Promise<void>((resolve) => server.listen(0, host, resolve));
     const { port } = server.address() as AddressInfo;
-    const receiver = new WebhookReceiver(server, `http${tls === undefined ? '' : 's'}://${host.includes(':') ? `[${host}]` : host}:${port}`);
-    server.on('connection', (socket: Socket) => receiver.connections.set(socket, receiver.connections.size + 1));
-    server.on('request', (request: IncomingMessage, response: ServerResponse) => receiver.take(request, response));
+    const receiver = new WebhookReceiver(
+      server,
+      `http${tls === undefined ? '' : 's'}://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    );
+    server.on('connection', (socket: Socket) =>
+      receiver.connections.set(socket, receiver.connections.size + 1),
+    );
+    server.on('request', (request: IncomingMessage, response: ServerResponse) =>
+      receiver.take(request, response),
+    );
     return receiver;
   }
 
@@ -47,7 +57,9 @@ export class WebhookReceiver {
 
   /** Resolves when the server's side of every connection is closed. */
   async openConnections(): Promise<number> {
-    return new Promise((resolve, reject) => this.server.getConnections((error, count) => (error === null ? resolve(count) : reject(error))));
+    return new Promise((resolve, reject) =>
+      this.server.getConnections((error, count) => (error === null ? resolve(count) : reject(error))),
+    );
   }
 
   async stop(): Promise<void> {

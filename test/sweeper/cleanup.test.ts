@@ -3,7 +3,14 @@ import { ExpiryService } from '../../src/expiry/index.js';
 import { Reconciler } from '../../src/expiry/reconciler.js';
 import { cleanupIndexKey, ttlIndexKey } from '../../src/redis/index.js';
 import { eventually } from '../support/eventually.js';
-import { expectRefusal, expectStatus, Holdfast, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
+import {
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  type Answer,
+  type Json,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { expiredEvents, makeDue, startSweeper, stateOf } from './instances.js';
@@ -38,11 +45,17 @@ async function waiting(tenant: TestTenant, count: number, byMs = 5000): Promise<
 const cleanup = (body: object): Promise<Answer> => holdfast.admin('POST', '/ops/reservations/cleanup', body);
 const cleaned = async (body: object): Promise<Json> => expectStatus(await cleanup(body), 200);
 const reserved = async (tenant: TestTenant): Promise<number> => {
-  const { balances } = expectStatus(await holdfast.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: tenant.key }), 200);
+  const { balances } = expectStatus(
+    await holdfast.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: tenant.key }),
+    200,
+  );
   return balances[0].reserved.amount as number;
 };
 const statusesOf = async (tenant: TestTenant, query = ''): Promise<Record<string, string>> => {
-  const { reservations } = expectStatus(await holdfast.call('GET', `/v1/reservations?${query}`, { key: tenant.key }), 200);
+  const { reservations } = expectStatus(
+    await holdfast.call('GET', `/v1/reservations?${query}`, { key: tenant.key }),
+    200,
+  );
   return Object.fromEntries(reservations.map(({ reservation_id: id, status }: Json) => [id, status]));
 };
 
@@ -50,17 +63,28 @@ describe('a reservation under MANUAL_CLEANUP whose grace is over', () => {
   test('is ACTIVE to every reader, keeps its budget, and can be released but neither committed nor extended', async () => {
     const tenant = await newTenant();
     const [id] = (await waiting(tenant, 1)) as [string];
-    expect(expectStatus(await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 200)).toMatchObject({ status: 'ACTIVE' });
+    expect(
+      expectStatus(await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 200),
+    ).toMatchObject({ status: 'ACTIVE' });
     const now = new Date(Date.now() + 60_000).toISOString();
     expect(await statusesOf(tenant, `status=ACTIVE&expires_to=${now}`)).toEqual({ [id]: 'ACTIVE' });
     expect(await statusesOf(tenant, 'status=EXPIRED')).toEqual({});
     expectRefusal(await holdfast.commit(tenant, id, 5), 410, 'RESERVATION_EXPIRED');
-    expectRefusal(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 }), 410, 'RESERVATION_EXPIRED');
+    expectRefusal(
+      await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 }),
+      410,
+      'RESERVATION_EXPIRED',
+    );
     expectRefusal(await holdfast.reserve(tenant, 999_999), 409, 'BUDGET_EXCEEDED');
     expect(await reserved(tenant)).toBe(10);
-    expect(expectStatus(await holdfast.admin('GET', `/ops/verify?tenant=${tenant.id}`), 200)).toMatchObject({ ok: true, budgets: 1 });
+    expect(expectStatus(await holdfast.admin('GET', `/ops/verify?tenant=${tenant.id}`), 200)).toMatchObject({
+      ok: true,
+      budgets: 1,
+    });
     expect(expectStatus(await holdfast.admin('GET', `/ops/reservations/${id}`), 200)).toMatchObject({
-      state: 'ACTIVE', expiry_policy: 'MANUAL_CLEANUP', awaiting_cleanup: true,
+      state: 'ACTIVE',
+      expiry_policy: 'MANUAL_CLEANUP',
+      awaiting_cleanup: true,
     });
     expect(await expiredEvents(stored, id)).toBe(0);
     expectStatus(await holdfast.settle(tenant, 'release', id), 200);
@@ -71,7 +95,10 @@ describe('a reservation under MANUAL_CLEANUP whose grace is over', () => {
   test('is released by an operator, too', async () => {
     const tenant = await newTenant();
     const [id] = (await waiting(tenant, 1)) as [string];
-    expectStatus(await holdfast.admin('POST', `/v1/reservations/${id}/release`, { idempotency_key: `k-${id}` }), 200);
+    expectStatus(
+      await holdfast.admin('POST', `/v1/reservations/${id}/release`, { idempotency_key: `k-${id}` }),
+      200,
+    );
     expect(await stateOf(stored, id)).toBe('RELEASED');
   });
 
@@ -91,7 +118,10 @@ describe('a reservation under MANUAL_CLEANUP whose grace is over', () => {
     await stored.redis.zrem(cleanupIndexKey(tag), lost, moved);
     await stored.redis.zadd(ttlIndexKey(tag), 1, moved);
     await holdfast.app.get(ExpiryService).sweep();
-    expect([await stored.redis.zscore(cleanupIndexKey(tag), moved), await stored.isIndexed(moved)]).toEqual([score, false]);
+    expect([await stored.redis.zscore(cleanupIndexKey(tag), moved), await stored.isIndexed(moved)]).toEqual([
+      score,
+      false,
+    ]);
     expect(await holdfast.app.get(Reconciler).reconcile()).toMatchObject({ missing: 1, misplaced: 0 });
     expect(await stored.redis.zscore(cleanupIndexKey(tag), lost)).not.toBeNull();
     expect(await stored.isIndexed(lost)).toBe(false);
@@ -103,14 +133,24 @@ describe('a reservation under MANUAL_CLEANUP whose grace is over', () => {
 describe('a reservation under GRACE_ONLY', () => {
   test('is committed in its grace, and afterwards it is EXPIRED and its budget is back', async () => {
     const tenant = await newTenant('GRACE_ONLY');
-    const { reservation_id: inGrace } = expectStatus(await holdfast.reserve(tenant, 10, { grace_period_ms: 60_000 }), 200);
+    const { reservation_id: inGrace } = expectStatus(
+      await holdfast.reserve(tenant, 10, { grace_period_ms: 60_000 }),
+      200,
+    );
     await stored.expireIn(inGrace as string, -1000);
-    expectRefusal(await holdfast.settle(tenant, 'extend', inGrace as string, { extend_by_ms: 1000 }), 410, 'RESERVATION_EXPIRED');
+    expectRefusal(
+      await holdfast.settle(tenant, 'extend', inGrace as string, { extend_by_ms: 1000 }),
+      410,
+      'RESERVATION_EXPIRED',
+    );
     expectStatus(await holdfast.commit(tenant, inGrace as string, 5), 200);
     const [id] = (await waiting(tenant, 1)) as [string];
     expect(await stateOf(stored, id)).toBe('EXPIRED');
     expectRefusal(await holdfast.commit(tenant, id, 5), 410, 'RESERVATION_EXPIRED');
-    expect(expectStatus(await holdfast.admin('GET', `/ops/reservations/${id}`), 200)).toMatchObject({ state: 'EXPIRED', expiry_policy: 'GRACE_ONLY' });
+    expect(expectStatus(await holdfast.admin('GET', `/ops/reservations/${id}`), 200)).toMatchObject({
+      state: 'EXPIRED',
+      expiry_policy: 'GRACE_ONLY',
+    });
     expect([await reserved(tenant), await expiredEvents(stored, id)]).toEqual([0, 1]);
   });
 });
@@ -120,8 +160,12 @@ describe('the policy of a tenant', () => {
     const change = (tenant: string, policy: unknown): Promise<Answer> =>
       holdfast.admin('PUT', `/ops/tenants/${tenant}/expiry-policy`, { reservation_expiry_policy: policy });
     const tenant = await newTenant('AUTO_RELEASE');
-    const [before] = (await Promise.all([holdfast.reserve(tenant, 10, { grace_period_ms: 0 })])).map((answer) => expectStatus(answer, 200).reservation_id as string) as [string];
-    expect(expectStatus(await change(tenant.id, 'MANUAL_CLEANUP'), 200)).toMatchObject({ reservation_expiry_policy: 'MANUAL_CLEANUP' });
+    const [before] = (await Promise.all([holdfast.reserve(tenant, 10, { grace_period_ms: 0 })])).map(
+      (answer) => expectStatus(answer, 200).reservation_id as string,
+    ) as [string];
+    expect(expectStatus(await change(tenant.id, 'MANUAL_CLEANUP'), 200)).toMatchObject({
+      reservation_expiry_policy: 'MANUAL_CLEANUP',
+    });
     const [after] = (await waiting(tenant, 1)) as [string];
     await stored.expireIn(before, -1000);
     await holdfast.app.get(ExpiryService).sweep();
@@ -130,12 +174,22 @@ describe('the policy of a tenant', () => {
     await holdfast.app.get(ExpiryService).sweep();
     expect(await stateOf(stored, after)).toBe('ACTIVE');
     expect(await cleaned({ tenant_id: tenant.id })).toMatchObject({ outcomes: { EXPIRED: 1 } });
-    const { logs } = expectStatus(await holdfast.admin('GET', `/v1/admin/audit/logs?operation=updateTenant&resource_id=${tenant.id}`), 200);
-    expect(logs.map(({ metadata }: Json) => metadata.changed_fields)).toEqual(['reservation_expiry_policy', 'reservation_expiry_policy']);
+    const { logs } = expectStatus(
+      await holdfast.admin('GET', `/v1/admin/audit/logs?operation=updateTenant&resource_id=${tenant.id}`),
+      200,
+    );
+    expect(logs.map(({ metadata }: Json) => metadata.changed_fields)).toEqual([
+      'reservation_expiry_policy',
+      'reservation_expiry_policy',
+    ]);
     expectRefusal(await change(tenant.id, 'NEVER'), 400, 'INVALID_REQUEST');
     expectRefusal(await change(tenant.id, undefined), 400, 'INVALID_REQUEST');
     expectRefusal(await change('no-such-tenant', 'GRACE_ONLY'), 404, 'TENANT_NOT_FOUND');
-    expectRefusal(await holdfast.call('PUT', `/ops/tenants/${tenant.id}/expiry-policy`, { key: tenant.key, body: {} }), 401, 'UNAUTHORIZED');
+    expectRefusal(
+      await holdfast.call('PUT', `/ops/tenants/${tenant.id}/expiry-policy`, { key: tenant.key, body: {} }),
+      401,
+      'UNAUTHORIZED',
+    );
     expectStatus(await holdfast.admin('PATCH', `/v1/admin/tenants/${tenant.id}`, { status: 'CLOSED' }), 200);
     expectRefusal(await change(tenant.id, 'GRACE_ONLY'), 409, 'TENANT_CLOSED');
   });
@@ -147,32 +201,77 @@ describe('POST /ops/reservations/cleanup', () => {
     const other = await newTenant();
     const ids = await waiting(tenant, 45);
     const [foreign] = (await waiting(other, 1)) as [string];
-    const count = () => holdfast.metric('holdfast_expiry_outcomes_total', { source: 'cleanup', outcome: 'EXPIRED', detail: 'none' });
+    const count = () =>
+      holdfast.metric('holdfast_expiry_outcomes_total', {
+        source: 'cleanup',
+        outcome: 'EXPIRED',
+        detail: 'none',
+      });
     const [counted, late] = [await count(), await holdfast.metric('holdfast_expiry_lateness_seconds_count')];
     const first = await cleaned({ tenant_id: tenant.id, limit: 30, reason: 'INC-7' });
-    expect(first).toMatchObject({ dry_run: false, examined: 30, outcomes: { EXPIRED: 30 }, has_more: true, next_cursor: expect.any(String) });
-    expect(first.reservations[0]).toEqual({ reservation_id: expect.any(String), outcome: 'EXPIRED', tenant_id: tenant.id, reclaim_at_ms: expect.any(Number) });
+    expect(first).toMatchObject({
+      dry_run: false,
+      examined: 30,
+      outcomes: { EXPIRED: 30 },
+      has_more: true,
+      next_cursor: expect.any(String),
+    });
+    expect(first.reservations[0]).toEqual({
+      reservation_id: expect.any(String),
+      outcome: 'EXPIRED',
+      tenant_id: tenant.id,
+      reclaim_at_ms: expect.any(Number),
+    });
     const second = await cleaned({ tenant_id: tenant.id, limit: 30, cursor: first.next_cursor });
     expect(second).toMatchObject({ outcomes: { EXPIRED: 15 }, has_more: false });
-    expect([...first.reservations, ...second.reservations].map(({ reservation_id: id }: Json) => id).sort()).toEqual([...ids].sort());
-    expect([await count(), await holdfast.metric('holdfast_expiry_lateness_seconds_count')]).toEqual([counted + 45, late]);
+    expect(
+      [...first.reservations, ...second.reservations].map(({ reservation_id: id }: Json) => id).sort(),
+    ).toEqual([...ids].sort());
+    expect([await count(), await holdfast.metric('holdfast_expiry_lateness_seconds_count')]).toEqual([
+      counted + 45,
+      late,
+    ]);
     expect(await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(45);
-    expect([await reserved(tenant), await reserved(other), await stateOf(stored, foreign)]).toEqual([0, 10, 'ACTIVE']);
+    expect([await reserved(tenant), await reserved(other), await stateOf(stored, foreign)]).toEqual([
+      0,
+      10,
+      'ACTIVE',
+    ]);
     const id = ids[0] as string;
-    expectRefusal(await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 410, 'RESERVATION_EXPIRED');
+    expectRefusal(
+      await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }),
+      410,
+      'RESERVATION_EXPIRED',
+    );
     expect(await expiredEvents(stored, id)).toBe(1);
     expect(expectStatus(await holdfast.admin('GET', `/ops/reservations/${id}`), 200)).toMatchObject({
-      state: 'EXPIRED', expiry_policy: 'MANUAL_CLEANUP', end: { how: 'EXPIRED', by: { type: 'admin' } },
+      state: 'EXPIRED',
+      expiry_policy: 'MANUAL_CLEANUP',
+      end: { how: 'EXPIRED', by: { type: 'admin' } },
     });
-    const { logs } = expectStatus(await holdfast.admin('GET', `/v1/admin/audit/logs?operation=cleanupReservations&resource_id=${id}`), 200);
+    const { logs } = expectStatus(
+      await holdfast.admin('GET', `/v1/admin/audit/logs?operation=cleanupReservations&resource_id=${id}`),
+      200,
+    );
     expect(logs).toHaveLength(1);
-    expect(logs[0]).toMatchObject({ resource_type: 'reservation', metadata: { actor_type: 'admin', tenant_id: tenant.id, reason: 'INC-7' } });
-    expect(await cleaned({ tenant_id: tenant.id })).toMatchObject({ examined: 0, outcomes: {}, has_more: false });
+    expect(logs[0]).toMatchObject({
+      resource_type: 'reservation',
+      metadata: { actor_type: 'admin', tenant_id: tenant.id, reason: 'INC-7' },
+    });
+    expect(await cleaned({ tenant_id: tenant.id })).toMatchObject({
+      examined: 0,
+      outcomes: {},
+      has_more: false,
+    });
   });
 
   test('takes those of all tenants on demand, tells first what it would do, and waits as long as it is told', async () => {
     const tenants = [await newTenant(), await newTenant()] as const;
-    const ids = [...(await waiting(tenants[0], 2, 3_600_000)), ...(await waiting(tenants[1], 1, 3_600_000)), ...(await waiting(tenants[1], 1, 1000))];
+    const ids = [
+      ...(await waiting(tenants[0], 2, 3_600_000)),
+      ...(await waiting(tenants[1], 1, 3_600_000)),
+      ...(await waiting(tenants[1], 1, 1000)),
+    ];
     const filter = { all_tenants: true, overdue_for_ms: 1_800_000 };
     const told = await cleaned({ ...filter, dry_run: true });
     expect(told).toMatchObject({ dry_run: true, outcomes: { WOULD_EXPIRE: 3 }, has_more: false });
@@ -195,7 +294,12 @@ describe('POST /ops/reservations/cleanup', () => {
     await stored.set(ill, { am: 'many' });
     const report = await cleaned({ tenant_id: tenant.id });
     expect(report.outcomes).toEqual({ QUARANTINED: 1, EXPIRED: 1 });
-    expect(report.reservations).toContainEqual({ reservation_id: ill, outcome: 'QUARANTINED', detail: 'INVALID_ESTIMATE', tenant_id: tenant.id });
+    expect(report.reservations).toContainEqual({
+      reservation_id: ill,
+      outcome: 'QUARANTINED',
+      detail: 'INVALID_ESTIMATE',
+      tenant_id: tenant.id,
+    });
     await stored.set(ill, { am: '10' });
     expectStatus(await holdfast.admin('POST', `/ops/quarantine/${ill}/decide`, { action: 'retry' }), 200);
     expect(await stateOf(stored, ill)).toBe('ACTIVE');
@@ -219,7 +323,14 @@ describe('POST /ops/reservations/cleanup', () => {
 
   test('is for operators alone', async () => {
     const tenant = await newTenant();
-    expectRefusal(await holdfast.call('POST', '/ops/reservations/cleanup', { key: tenant.key, body: { tenant_id: tenant.id } }), 401, 'UNAUTHORIZED');
+    expectRefusal(
+      await holdfast.call('POST', '/ops/reservations/cleanup', {
+        key: tenant.key,
+        body: { tenant_id: tenant.id },
+      }),
+      401,
+      'UNAUTHORIZED',
+    );
   });
 });
 
@@ -229,8 +340,14 @@ test('the sweeper goes on beside what awaits cleanup: no backlog, no lateness, r
   const sweeper = await startSweeper({ REDIS_URL: redis.url, SWEEP_ALERT_MS: '2000' });
   try {
     const due = await makeDue(holdfast, stored, auto, 2);
-    await eventually('the sweeper expires what is due', async () => (await stateOf(stored, due[1] as string)) === 'EXPIRED');
-    await eventually('the figures follow', async () => (await sweeper.metric('holdfast_cleanup_awaiting')) >= 3);
+    await eventually(
+      'the sweeper expires what is due',
+      async () => (await stateOf(stored, due[1] as string)) === 'EXPIRED',
+    );
+    await eventually(
+      'the figures follow',
+      async () => (await sweeper.metric('holdfast_cleanup_awaiting')) >= 3,
+    );
     expect(await sweeper.metric('holdfast_cleanup_oldest_seconds')).toBeGreaterThanOrEqual(3600);
     expect(await sweeper.metric('holdfast_sweep_backlog')).toBe(0);
     expect(await sweeper.metric('holdfast_sweep_oldest_due_seconds')).toBe(0);
@@ -243,9 +360,15 @@ test('the sweeper goes on beside what awaits cleanup: no backlog, no lateness, r
     expect(state.awaiting_cleanup).toBeGreaterThanOrEqual(3);
     expect(state.oldest_awaiting_for_ms).toBeGreaterThanOrEqual(3_600_000);
     const code = stored.tagOfTenant(manual.id).slice(2, 4);
-    expect(state.partitions.find(({ partition }: Json) => partition === code)).toMatchObject({ awaiting_cleanup: expect.any(Number), oldest_awaiting_at_ms: expect.any(Number) });
+    expect(state.partitions.find(({ partition }: Json) => partition === code)).toMatchObject({
+      awaiting_cleanup: expect.any(Number),
+      oldest_awaiting_at_ms: expect.any(Number),
+    });
     await cleaned({ all_tenants: true, limit: 1000 });
-    await eventually('nothing waits any more', async () => (await sweeper.metric('holdfast_cleanup_awaiting')) === 0);
+    await eventually(
+      'nothing waits any more',
+      async () => (await sweeper.metric('holdfast_cleanup_awaiting')) === 0,
+    );
   } finally {
     await sweeper.stop();
   }

@@ -28,15 +28,24 @@ afterAll(async () => {
 const sweep = () => holdfast.app.get(ExpiryService).sweep();
 
 describe('1,500 holds in a long grace do not starve one that is due behind them', () => {
-  async function inGrace(scoreOf: (expiresAt: number, graceMs: number) => number): Promise<{ tag: string; ids: string[]; tenant: TestTenant }> {
+  async function inGrace(
+    scoreOf: (expiresAt: number, graceMs: number) => number,
+  ): Promise<{ tag: string; ids: string[]; tenant: TestTenant }> {
     const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
     const tag = stored.tagOfTenant(tenant.id);
-    const ids = await makeHolds(stored.redis, tag, tenant.id, Array.from({ length: 1500 }, () => ({})));
+    const ids = await makeHolds(
+      stored.redis,
+      tag,
+      tenant.id,
+      Array.from({ length: 1500 }, () => ({})),
+    );
     const [seconds] = await stored.redis.time();
     const expiresAt = Number(seconds) * 1000 - 30_000;
     const pipeline = stored.redis.pipeline();
     for (const id of ids) {
-      pipeline.hset(reservationKey(tag, id), 'ex', expiresAt, 'gr', 600_000).zadd(ttlIndexKey(tag), scoreOf(expiresAt, 600_000), id);
+      pipeline
+        .hset(reservationKey(tag, id), 'ex', expiresAt, 'gr', 600_000)
+        .zadd(ttlIndexKey(tag), scoreOf(expiresAt, 600_000), id);
     }
     await pipeline.exec();
     return { tag, ids, tenant };
@@ -53,7 +62,10 @@ describe('1,500 holds in a long grace do not starve one that is due behind them'
   test('and where an index from elsewhere has them in the order of expiry, they are put in their places', async () => {
     const { tag, ids, tenant } = await inGrace((expiresAt) => expiresAt);
     const [due] = await makeDue(holdfast, stored, tenant, 1, 1000);
-    await eventually('the due one expires', async () => (await sweep()).judged >= 0 && (await stateOf(stored, due as string)) === 'EXPIRED');
+    await eventually(
+      'the due one expires',
+      async () => (await sweep()).judged >= 0 && (await stateOf(stored, due as string)) === 'EXPIRED',
+    );
     expect(await sweep()).toMatchObject({ judged: 0 });
     expect(await stored.redis.zcard(ttlIndexKey(tag))).toBe(1500);
     expect(await stateOf(stored, ids[0] as string)).toBe('ACTIVE');
@@ -69,7 +81,8 @@ describe('candidates that cannot be judged', () => {
     await Promise.all(stuck.map((id) => stored.set(id, { am: 'many' })));
     await stored.redis.set(quarantineKey(tag), 'damaged');
     const sound = await makeDue(holdfast, stored, tenant, 15, 1000);
-    const errors = () => holdfast.metric('holdfast_expiry_outcomes_total', { source: 'sweep', outcome: 'ERROR' });
+    const errors = () =>
+      holdfast.metric('holdfast_expiry_outcomes_total', { source: 'sweep', outcome: 'ERROR' });
     const before = await errors();
     expect(await sweep()).toMatchObject({ judged: 40, expired: 15, failed: 25, cut: false });
     expect((await errors()) - before).toBe(25);
@@ -91,20 +104,29 @@ describe('an instance with a partition that it cannot sweep', () => {
     try {
       if (stored.tagOfTenant(well.id) !== tag) {
         const [due] = (await makeDue(holdfast, stored, well, 1)) as [string];
-        await eventually('the other partition is swept', async () => (await stateOf(stored, due)) === 'EXPIRED');
+        await eventually(
+          'the other partition is swept',
+          async () => (await stateOf(stored, due)) === 'EXPIRED',
+        );
       }
       const state = await eventually('it is too late', async () => {
         const { status, body } = await sweeper.call('GET', '/health/ready');
         return status === 503 && body.details.sweeper;
       });
       expect(state).toMatchObject({ status: 'down', backlog: 1, limit_ms: 1000, partitions: 64 });
-      await eventually('the lateness tells', async () => (await sweeper.call('GET', '/health/ready')).body.details.sweeper.lateness_ms > 1000);
+      await eventually(
+        'the lateness tells',
+        async () => (await sweeper.call('GET', '/health/ready')).body.details.sweeper.lateness_ms > 1000,
+      );
       expect(await sweeper.metric('holdfast_sweep_backlog')).toBe(1);
       expect(await sweeper.metric('holdfast_sweep_oldest_due_seconds')).toBeGreaterThan(1);
       expect(await stateOf(stored, stuck)).toBe('ACTIVE');
       await stored.redis.del(eventLogKey(tag));
       await eventually('it expires', async () => (await stateOf(stored, stuck)) === 'EXPIRED');
-      await eventually('all is well', async () => (await sweeper.call('GET', '/health/ready')).status === 200);
+      await eventually(
+        'all is well',
+        async () => (await sweeper.call('GET', '/health/ready')).status === 200,
+      );
     } finally {
       await sweeper.stop();
     }
@@ -116,9 +138,15 @@ describe('an instance with a partition that it cannot sweep', () => {
     await stored.redis.set(ttlIndexKey(broken), 'damaged');
     const sweeper = await startSweeper({ REDIS_URL: redis.url });
     try {
-      await eventually('the others are held', async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 63);
+      await eventually(
+        'the others are held',
+        async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 63,
+      );
       await stored.redis.del(ttlIndexKey(broken));
-      await eventually('all are held', async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 64);
+      await eventually(
+        'all are held',
+        async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 64,
+      );
     } finally {
       await sweeper.stop();
     }

@@ -1,5 +1,12 @@
 import { PartitionLeases } from '../../src/expiry/partition-leases.js';
-import { eventLogKey, partitionCode, sweepInstancesKey, sweepLeaseKey, tagOf, tagOfReservationId } from '../../src/redis/index.js';
+import {
+  eventLogKey,
+  partitionCode,
+  sweepInstancesKey,
+  sweepLeaseKey,
+  tagOf,
+  tagOfReservationId,
+} from '../../src/redis/index.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import type { StoredHolds } from '../support/stored-holds.js';
 
@@ -42,7 +49,13 @@ export function makeTenants(maker: Holdfast, count: number): Promise<TestTenant[
 }
 
 /** Holds of 10 that ended before. */
-export async function makeDue(maker: Holdfast, stored: StoredHolds, tenant: TestTenant, count: number, byMs = 1000): Promise<string[]> {
+export async function makeDue(
+  maker: Holdfast,
+  stored: StoredHolds,
+  tenant: TestTenant,
+  count: number,
+  byMs = 1000,
+): Promise<string[]> {
   const ids: string[] = [];
   for (let index = 0; index < count; index += 1) {
     const { reservation_id: id } = expectStatus(await maker.reserve(tenant, 10, { grace_period_ms: 0 }), 200);
@@ -54,8 +67,14 @@ export async function makeDue(maker: Holdfast, stored: StoredHolds, tenant: Test
 
 /** How many events tell that this hold expired. */
 export async function expiredEvents(stored: StoredHolds, reservationId: string): Promise<number> {
-  const entries = await stored.redis.xrange(eventLogKey(tagOfReservationId(reservationId, 64) as string), '-', '+');
-  return entries.filter(([, fields]) => fields.includes(reservationId) && fields.includes('reservation.expired')).length;
+  const entries = await stored.redis.xrange(
+    eventLogKey(tagOfReservationId(reservationId, 64) as string),
+    '-',
+    '+',
+  );
+  return entries.filter(
+    ([, fields]) => fields.includes(reservationId) && fields.includes('reservation.expired'),
+  ).length;
 }
 
 export async function stateOf(stored: StoredHolds, reservationId: string): Promise<string | undefined> {

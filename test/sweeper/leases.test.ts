@@ -7,7 +7,17 @@ import { eventually } from '../support/eventually.js';
 import { ADMIN_API_KEY, Holdfast, WEBHOOK_SECRET_ENCRYPTION_KEY } from '../support/holdfast.js';
 import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
-import { announced, expiredEvents, leaseCounts, leasesOf, makeDue, makeTenants, startSweeper, stateOf, TAGS } from './instances.js';
+import {
+  announced,
+  expiredEvents,
+  leaseCounts,
+  leasesOf,
+  makeDue,
+  makeTenants,
+  startSweeper,
+  stateOf,
+  TAGS,
+} from './instances.js';
 
 let redis: Store;
 let maker: Holdfast;
@@ -32,7 +42,9 @@ afterEach(async () => {
   processes = [];
   // What a killed one left would be in the next test's way until it lapses.
   await Promise.all(TAGS.map((tag) => stored.redis.del(sweepLeaseKey(tag))));
-  await Promise.all((await announced(stored)).map((instance) => stored.redis.zrem(sweepInstancesKey(), instance)));
+  await Promise.all(
+    (await announced(stored)).map((instance) => stored.redis.zrem(sweepInstancesKey(), instance)),
+  );
 });
 
 afterAll(async () => {
@@ -50,8 +62,15 @@ async function start(env: Record<string, string> = {}): Promise<Holdfast> {
 /** A process of its own, which can be killed and frozen. */
 function spawnSweeper(leaseMs: number): ServiceProcess {
   const service = spawnService({
-    REDIS_URL: redis.url, ADMIN_API_KEY, WEBHOOK_SECRET_ENCRYPTION_KEY, PORT: '0', HOST: '127.0.0.1', HOLDFAST_ROLES: 'sweeper', SWEEP_INTERVAL_MS: '50',
-    SWEEP_LEASE_MS: String(leaseMs), LOG_LEVEL: 'warn',
+    REDIS_URL: redis.url,
+    ADMIN_API_KEY,
+    WEBHOOK_SECRET_ENCRYPTION_KEY,
+    PORT: '0',
+    HOST: '127.0.0.1',
+    HOLDFAST_ROLES: 'sweeper',
+    SWEEP_INTERVAL_MS: '50',
+    SWEEP_LEASE_MS: String(leaseMs),
+    LOG_LEVEL: 'warn',
   });
   processes.push(service);
   return service;
@@ -65,7 +84,9 @@ async function sharesBecome(...sizes: number[]): Promise<void> {
 }
 
 async function expectAllExpiredOnce(ids: readonly string[]): Promise<void> {
-  await eventually('all expire', async () => (await Promise.all(ids.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'));
+  await eventually('all expire', async () =>
+    (await Promise.all(ids.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'),
+  );
   expect(await Promise.all(ids.map((id) => expiredEvents(stored, id)))).toEqual(ids.map(() => 1));
 }
 
@@ -79,7 +100,14 @@ describe('instances share the partitions', () => {
     await sharesBecome(22, 21, 21);
     const all = [first, second, third];
     // What each thinks it holds is what Redis says, after the beat that follows.
-    await eventually('the views agree', () => all.map((one) => leasesOf(one).held.size).sort().join() === '21,21,22');
+    await eventually(
+      'the views agree',
+      () =>
+        all
+          .map((one) => leasesOf(one).held.size)
+          .sort()
+          .join() === '21,21,22',
+    );
     const tenants = await makeTenants(maker, 12);
     const ids = (await Promise.all(tenants.map((tenant) => makeDue(maker, stored, tenant, 5)))).flat();
     await expectAllExpiredOnce(ids);
@@ -113,7 +141,9 @@ describe('instances share the partitions', () => {
     await killed.ended;
     await sharesBecome(64);
     expect(await leaseCounts(stored)).toEqual(new Map([[leasesOf(survivor).instance, 64]]));
-    await expectAllExpiredOnce((await Promise.all(tenants.map((tenant) => makeDue(maker, stored, tenant, 2)))).flat());
+    await expectAllExpiredOnce(
+      (await Promise.all(tenants.map((tenant) => makeDue(maker, stored, tenant, 2)))).flat(),
+    );
   });
 
   test('a frozen one is taken over; when it wakes up it acts under no lease that is not its own, and gets a share again', async () => {
@@ -142,13 +172,17 @@ describe('instances share the partitions', () => {
     const partition = new Partition(TAGS.indexOf(tag));
     await stored.redis.set(sweepLeaseKey(tag), 'another', 'PX', 60_000);
     const lost: Partition[] = [];
-    const report = await maker.app.get(PartitionDrain).run([partition], { token: 'mine', goesOn: () => true, lost: (one) => lost.push(one) });
+    const report = await maker.app
+      .get(PartitionDrain)
+      .run([partition], { token: 'mine', goesOn: () => true, lost: (one) => lost.push(one) });
     expect(report).toEqual({ judged: 0, expired: 0, failed: 0, cut: false });
     expect(lost).toEqual([partition]);
     expect(await stored.redis.get(sweepLeaseKey(tag))).toBe('another');
     // Nor does it take one that lapsed: that is for the beat, which knows the shares.
     await stored.redis.del(sweepLeaseKey(tag));
-    await maker.app.get(PartitionDrain).run([partition], { token: 'mine', goesOn: () => true, lost: (one) => lost.push(one) });
+    await maker.app
+      .get(PartitionDrain)
+      .run([partition], { token: 'mine', goesOn: () => true, lost: (one) => lost.push(one) });
     expect(lost).toHaveLength(2);
     expect(await stored.redis.exists(sweepLeaseKey(tag))).toBe(0);
     expect(await stateOf(stored, ids[0] as string)).toBe('ACTIVE');

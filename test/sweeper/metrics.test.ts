@@ -32,12 +32,16 @@ test('a real sweep moves every counter of the sweeper by what it did', async () 
   const { reservation_id: settled } = expectStatus(await maker.reserve(tenant, 1), 200);
   expectStatus(await maker.commit(tenant, settled as string, 1), 200);
   await stored.redis.zadd(ttlIndexKey(tag), 1, settled as string);
-  const { reservation_id: inGrace } = expectStatus(await maker.reserve(tenant, 1, { grace_period_ms: 60_000 }), 200);
+  const { reservation_id: inGrace } = expectStatus(
+    await maker.reserve(tenant, 1, { grace_period_ms: 60_000 }),
+    200,
+  );
   await stored.expireIn(inGrace as string, -1);
   await stored.redis.zadd(ttlIndexKey(tag), 1, inGrace as string);
 
   const sweeper = await startSweeper({ REDIS_URL: redis.url });
-  const outcome = (name: string, detail = 'none') => sweeper.metric('holdfast_expiry_outcomes_total', { source: 'sweep', outcome: name, detail });
+  const outcome = (name: string, detail = 'none') =>
+    sweeper.metric('holdfast_expiry_outcomes_total', { source: 'sweep', outcome: name, detail });
   try {
     await eventually('all are judged', async () => (await outcome('EXPIRED')) === 4);
     expect(await outcome('NOT_FOUND')).toBe(1);
@@ -45,22 +49,37 @@ test('a real sweep moves every counter of the sweeper by what it did', async () 
     expect(await outcome('SKIP', 'in_grace_period')).toBe(1);
     expect(await outcome('QUARANTINED', 'INVALID_ESTIMATE')).toBe(1);
     expect(await sweeper.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(4);
-    expect(await sweeper.metric('cycles_reservations_quarantined_total', { tenant: tenant.id, reason: 'INVALID_ESTIMATE' })).toBe(1);
+    expect(
+      await sweeper.metric('cycles_reservations_quarantined_total', {
+        tenant: tenant.id,
+        reason: 'INVALID_ESTIMATE',
+      }),
+    ).toBe(1);
     expect(await sweeper.metric('holdfast_expiry_lateness_seconds_count')).toBe(4);
     expect(await sweeper.metric('holdfast_expiry_lateness_seconds_sum')).toBeGreaterThanOrEqual(4);
     expect(await sweeper.metric('holdfast_sweep_pages_total')).toBeGreaterThanOrEqual(1);
     expect(await sweeper.metric('holdfast_sweep_lease_changes_total', { change: 'taken' })).toBe(64);
-    await eventually('the tick is counted', async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 64);
+    await eventually(
+      'the tick is counted',
+      async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 64,
+    );
     expect(await sweeper.metric('holdfast_sweep_instances')).toBe(1);
-    await eventually('the figures follow', async () => (await sweeper.metric('holdfast_quarantine_entries')) === 1);
+    await eventually(
+      'the figures follow',
+      async () => (await sweeper.metric('holdfast_quarantine_entries')) === 1,
+    );
     expect(await sweeper.metric('holdfast_sweep_backlog')).toBe(0);
     expect(await sweeper.metric('holdfast_sweep_oldest_due_seconds')).toBe(0);
     const runs = { job: 'reservation_expiry', outcome: 'success' };
     const counted = await sweeper.metric('cycles_maintenance_runs_total', runs);
     expect(counted).toBeGreaterThanOrEqual(1);
-    expect(await sweeper.metric('cycles_maintenance_duration_seconds_count', runs)).toBeGreaterThanOrEqual(counted);
+    expect(await sweeper.metric('cycles_maintenance_duration_seconds_count', runs)).toBeGreaterThanOrEqual(
+      counted,
+    );
     const [seconds] = await stored.redis.time();
-    expect(Math.abs((await sweeper.metric('holdfast_sweep_last_success_timestamp_seconds')) - Number(seconds))).toBeLessThan(60);
+    expect(
+      Math.abs((await sweeper.metric('holdfast_sweep_last_success_timestamp_seconds')) - Number(seconds)),
+    ).toBeLessThan(60);
     expect(await sweeper.metric('holdfast_sweep_age_seconds')).toBeLessThan(60);
     expect(await sweeper.metric('holdfast_sweep_restarts_total')).toBe(0);
   } finally {
@@ -73,11 +92,25 @@ test('a lease that another took is counted as lost', async () => {
   try {
     await eventually('all are held', async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 64);
     await stored.redis.set(sweepLeaseKey('{p2a}'), 'another', 'PX', 60_000);
-    await eventually('one is lost', async () => (await sweeper.metric('holdfast_sweep_lease_changes_total', { change: 'lost' })) === 1);
-    expect(await sweeper.metric('cycles_maintenance_runs_total', { job: 'reservation_expiry', outcome: 'lease_lost' })).toBe(1);
-    await eventually('the others stay', async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 63);
+    await eventually(
+      'one is lost',
+      async () => (await sweeper.metric('holdfast_sweep_lease_changes_total', { change: 'lost' })) === 1,
+    );
+    expect(
+      await sweeper.metric('cycles_maintenance_runs_total', {
+        job: 'reservation_expiry',
+        outcome: 'lease_lost',
+      }),
+    ).toBe(1);
+    await eventually(
+      'the others stay',
+      async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 63,
+    );
     await stored.redis.del(sweepLeaseKey('{p2a}'));
-    await eventually('it comes back', async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 64);
+    await eventually(
+      'it comes back',
+      async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 64,
+    );
   } finally {
     await sweeper.stop();
   }
@@ -89,7 +122,10 @@ test('a sweep that its time ends is counted as cut, and the next one goes on at 
   // One percent of the time is left to the sweeper, so that a few batches use up a tick.
   const sweeper = await startSweeper({ REDIS_URL: redis.url, SWEEP_TIME_SHARE: '1', SWEEP_BATCH_SIZE: '50' });
   try {
-    await eventually('all expire', async () => (await sweeper.metric('cycles_reservations_expired_total')) === ids.length);
+    await eventually(
+      'all expire',
+      async () => (await sweeper.metric('cycles_reservations_expired_total')) === ids.length,
+    );
     expect(await sweeper.metric('holdfast_sweep_cut_total')).toBeGreaterThanOrEqual(1);
   } finally {
     await sweeper.stop();

@@ -31,11 +31,16 @@ afterAll(async () => {
   await redis.stop();
 });
 
-const failures = () => sweeper.metric('cycles_maintenance_runs_total', { job: 'reservation_expiry', outcome: 'failed' });
+const failures = () =>
+  sweeper.metric('cycles_maintenance_runs_total', { job: 'reservation_expiry', outcome: 'failed' });
 
 async function sweeps(): Promise<void> {
-  const ids = await eventually('holds can be made', async () => (await Promise.all(tenants.map((tenant) => makeDue(maker, stored, tenant, 3)))).flat());
-  await eventually('they expire', async () => (await Promise.all(ids.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'));
+  const ids = await eventually('holds can be made', async () =>
+    (await Promise.all(tenants.map((tenant) => makeDue(maker, stored, tenant, 3)))).flat(),
+  );
+  await eventually('they expire', async () =>
+    (await Promise.all(ids.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'),
+  );
   expect(await Promise.all(ids.map((id) => expiredEvents(stored, id)))).toEqual(ids.map(() => 1));
 }
 
@@ -76,16 +81,30 @@ describe('the sweep goes on after Redis was away', () => {
     });
     const ids: string[] = [];
     for (let index = 0; index < 30; index += 1) {
-      ids.push(expectStatus(await maker.reserve(tenant, 10, { grace_period_ms: 0 }), 200).reservation_id as string);
+      ids.push(
+        expectStatus(await maker.reserve(tenant, 10, { grace_period_ms: 0 }), 200).reservation_id as string,
+      );
     }
     await Promise.allSettled(ids.map((id) => stored.expireIn(id, -1000)));
-    await eventually('the page fails', async () => (await sweeper.metric('holdfast_expiry_outcomes_total', { outcome: 'ERROR' })) > before);
+    await eventually(
+      'the page fails',
+      async () => (await sweeper.metric('holdfast_expiry_outcomes_total', { outcome: 'ERROR' })) > before,
+    );
     await redis.restart();
     await eventually('the store is back', async () => (await stored.redis.ping()) === 'PONG');
-    await Promise.all(ids.map(async (id) => ((await stateOf(stored, id)) === 'ACTIVE' ? stored.expireIn(id, -1000) : undefined)));
-    await eventually('all expire', async () => (await Promise.all(ids.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'));
+    await Promise.all(
+      ids.map(async (id) =>
+        (await stateOf(stored, id)) === 'ACTIVE' ? stored.expireIn(id, -1000) : undefined,
+      ),
+    );
+    await eventually('all expire', async () =>
+      (await Promise.all(ids.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'),
+    );
     expect(await Promise.all(ids.map((id) => expiredEvents(stored, id)))).toEqual(ids.map(() => 1));
-    await eventually('the budget is whole', async () => (await maker.balances(tenant))[`tenant:${tenant.id}`] === '1000000 0 0 0');
+    await eventually(
+      'the budget is whole',
+      async () => (await maker.balances(tenant))[`tenant:${tenant.id}`] === '1000000 0 0 0',
+    );
   });
 });
 
@@ -117,11 +136,17 @@ describe('the watchdog', () => {
       return run(name, keys, args);
     });
     await eventually('the sweep stands still', () => wake !== undefined);
-    await eventually('it is started anew', async () => (await sweeper.metric('holdfast_sweep_restarts_total')) === 1, 25_000);
+    await eventually(
+      'it is started anew',
+      async () => (await sweeper.metric('holdfast_sweep_restarts_total')) === 1,
+      25_000,
+    );
     await sweeps();
     const ids = await makeDue(maker, stored, tenants[0] as TestTenant, 3);
     wake?.();
-    await eventually('they expire', async () => (await Promise.all(ids.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'));
+    await eventually('they expire', async () =>
+      (await Promise.all(ids.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'),
+    );
     expect(await Promise.all(ids.map((id) => expiredEvents(stored, id)))).toEqual([1, 1, 1]);
     await sweeps();
   }, 60_000);

@@ -1,7 +1,22 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ExpiryService } from '../../src/expiry/index.js';
-import { auditLogKey, budgetKey, eventLogKey, quarantineKey, reservationKey, tagOfReservationId } from '../../src/redis/index.js';
-import { expectRefusal, expectStatus, Holdfast, newKey, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
+import {
+  auditLogKey,
+  budgetKey,
+  eventLogKey,
+  quarantineKey,
+  reservationKey,
+  tagOfReservationId,
+} from '../../src/redis/index.js';
+import {
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  newKey,
+  type Answer,
+  type Json,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { makeDue, makeTenants, stateOf } from './instances.js';
@@ -23,7 +38,8 @@ afterAll(async () => {
 
 const tagOf = (id: string): string => tagOfReservationId(id, 64) as string;
 const inspect = (id: string): Promise<Answer> => holdfast.admin('GET', `/ops/quarantine/${id}`);
-const decide = (id: string, action: string, more = {}): Promise<Answer> => holdfast.admin('POST', `/ops/quarantine/${id}/decide`, { action, ...more });
+const decide = (id: string, action: string, more = {}): Promise<Answer> =>
+  holdfast.admin('POST', `/ops/quarantine/${id}/decide`, { action, ...more });
 
 async function quarantined(fields: Record<string, string>): Promise<{ tenant: TestTenant; id: string }> {
   const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
@@ -34,8 +50,12 @@ async function quarantined(fields: Record<string, string>): Promise<{ tenant: Te
 }
 
 async function lastEntry(log: (tag: string) => string, id: string): Promise<Record<string, string>> {
-  const [[, flat]] = (await stored.redis.xrevrange(log(tagOf(id)), '+', '-', 'COUNT', 1)) as [[string, string[]]];
-  return Object.fromEntries(flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1] as string]] : [])));
+  const [[, flat]] = (await stored.redis.xrevrange(log(tagOf(id)), '+', '-', 'COUNT', 1)) as [
+    [string, string[]],
+  ];
+  return Object.fromEntries(
+    flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1] as string]] : [])),
+  );
 }
 
 async function isQuarantined(id: string): Promise<boolean> {
@@ -61,8 +81,13 @@ describe('the list', () => {
     expect([...seen].sort()).toEqual([...ids, other].sort());
     const times = walk.map(({ quarantined_at_ms: at }) => at);
     expect(times).toEqual([...times].sort((a, b) => b - a));
-    const byReason = expectStatus(await holdfast.admin('GET', '/ops/quarantine?reason=INVALID_EXPIRY'), 200).entries;
-    expect(byReason).toEqual([{ reservation_id: other, reason: 'INVALID_EXPIRY', quarantined_at_ms: expect.any(Number) }]);
+    const byReason = expectStatus(
+      await holdfast.admin('GET', '/ops/quarantine?reason=INVALID_EXPIRY'),
+      200,
+    ).entries;
+    expect(byReason).toEqual([
+      { reservation_id: other, reason: 'INVALID_EXPIRY', quarantined_at_ms: expect.any(Number) },
+    ]);
     expectRefusal(await holdfast.admin('GET', '/ops/quarantine?cursor=x'), 400, 'INVALID_REQUEST');
     expectRefusal(await holdfast.call('GET', '/ops/quarantine', { key: 'none' }), 401, 'UNAUTHORIZED');
   });
@@ -74,7 +99,11 @@ describe('one reservation', () => {
     const body = expectStatus(await inspect(id), 200);
     const scope = `tenant:${tenant.id}`;
     expect(body).toMatchObject({
-      reservation_id: id, reason: 'INVALID_EXPIRY', defect: 'INVALID_EXPIRY', returns: [{ scope, unit: 'TOKENS', amount: 10 }], keeps: [],
+      reservation_id: id,
+      reason: 'INVALID_EXPIRY',
+      defect: 'INVALID_EXPIRY',
+      returns: [{ scope, unit: 'TOKENS', amount: 10 }],
+      keeps: [],
       record: { st: 'ACTIVE', tn: tenant.id, am: '10', gr: 'long', qr: 'INVALID_EXPIRY' },
     });
     await stored.set(id, { gr: '0' });
@@ -100,25 +129,50 @@ describe('a retry', () => {
     const before = await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id });
     const answer = await decide(id, 'retry', { reason: 'amount put right' });
     expect(expectStatus(answer, 200)).toEqual({
-      reservation_id: id, action: 'retry', outcome: 'EXPIRED', decided_at_ms: expect.any(Number), returns: [], keeps: [],
+      reservation_id: id,
+      action: 'retry',
+      outcome: 'EXPIRED',
+      decided_at_ms: expect.any(Number),
+      returns: [],
+      keeps: [],
     });
     expect(await stateOf(stored, id)).toBe('EXPIRED');
     expect(await isQuarantined(id)).toBe(false);
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
-    expect(await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(before + 1);
-    expect(await holdfast.metric('holdfast_quarantine_decisions_total', { action: 'retry', outcome: 'EXPIRED' })).toBeGreaterThanOrEqual(1);
+    expect(await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(
+      before + 1,
+    );
+    expect(
+      await holdfast.metric('holdfast_quarantine_decisions_total', { action: 'retry', outcome: 'EXPIRED' }),
+    ).toBeGreaterThanOrEqual(1);
     expect(await lastEntry(eventLogKey, id)).toMatchObject({
-      ty: 'custom.reservation.quarantine_decided', tn: tenant.id, ac: 'admin', reservation_id: id, action: 'retry', outcome: 'EXPIRED',
-      quarantine_reason: 'INVALID_ESTIMATE', reason: 'amount put right', rq: answer.headers.get('x-request-id'),
+      ty: 'custom.reservation.quarantine_decided',
+      tn: tenant.id,
+      ac: 'admin',
+      reservation_id: id,
+      action: 'retry',
+      outcome: 'EXPIRED',
+      quarantine_reason: 'INVALID_ESTIMATE',
+      reason: 'amount put right',
+      rq: answer.headers.get('x-request-id'),
     });
-    expect(await lastEntry(auditLogKey, id)).toMatchObject({ op: 'decideQuarantined', tn: '__admin__', ow: tenant.id, ri: id, st: '200' });
+    expect(await lastEntry(auditLogKey, id)).toMatchObject({
+      op: 'decideQuarantined',
+      tn: '__admin__',
+      ow: tenant.id,
+      ri: id,
+      st: '200',
+    });
     expectRefusal(await decide(id, 'retry'), 404, 'NOT_FOUND');
   });
 
   test('of one that is alive after all puts it back before the sweeper', async () => {
     const { tenant, id } = await quarantined({ am: 'many' });
     await stored.set(id, { am: '10', ex: String(Number((await stored.redis.time())[0]) * 1000 + 600_000) });
-    expect(expectStatus(await decide(id, 'retry'), 200)).toMatchObject({ outcome: 'SKIP', detail: 'in_grace_period' });
+    expect(expectStatus(await decide(id, 'retry'), 200)).toMatchObject({
+      outcome: 'SKIP',
+      detail: 'in_grace_period',
+    });
     expect(await isQuarantined(id)).toBe(false);
     expect(await stored.isIndexed(id)).toBe(true);
     expectStatus(await holdfast.commit(tenant, id, 4), 200);
@@ -127,7 +181,10 @@ describe('a retry', () => {
 
   test('of one that is still damaged leaves it where it is', async () => {
     const { id } = await quarantined({ am: 'many' });
-    expect(expectStatus(await decide(id, 'retry'), 200)).toMatchObject({ outcome: 'QUARANTINED', detail: 'INVALID_ESTIMATE' });
+    expect(expectStatus(await decide(id, 'retry'), 200)).toMatchObject({
+      outcome: 'QUARANTINED',
+      detail: 'INVALID_ESTIMATE',
+    });
     expect(await isQuarantined(id)).toBe(true);
     expect(await stored.isIndexed(id)).toBe(false);
   });
@@ -138,25 +195,39 @@ describe('a release', () => {
     const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
     await holdfast.createBudget(tenant, '/agent:bot', 100);
     const subject = { tenant: tenant.id, agent: 'bot' };
-    const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 60, { subject, grace_period_ms: 0 }), 200);
+    const { reservation_id: id } = expectStatus(
+      await holdfast.reserve(tenant, 60, { subject, grace_period_ms: 0 }),
+      200,
+    );
     await stored.expireIn(id as string, -1000);
     await stored.redis.del(budgetKey(tagOf(id as string), 'TOKENS', `tenant:${tenant.id}/agent:bot`));
     await holdfast.app.get(ExpiryService).sweep();
     expect(expectStatus(await decide(id as string, 'release'), 200)).toEqual({
-      reservation_id: id, action: 'release', outcome: 'RELEASED', decided_at_ms: expect.any(Number),
+      reservation_id: id,
+      action: 'release',
+      outcome: 'RELEASED',
+      decided_at_ms: expect.any(Number),
       returns: [{ scope: `tenant:${tenant.id}`, unit: 'TOKENS', amount: 60 }],
       keeps: [{ scope: `tenant:${tenant.id}/agent:bot`, reason: 'MISSING_BUDGET' }],
     });
     expect((await stored.record(id as string))['st']).toBe('RELEASED');
     expect(await isQuarantined(id as string)).toBe(false);
     expect(await stored.redis.pttl(reservationKey(tagOf(id as string), id as string))).toBeGreaterThan(0);
-    const [remaining, reserved] = await stored.redis.hmget(budgetKey(tagOf(id as string), 'TOKENS', `tenant:${tenant.id}`), 'remaining', 'reserved');
+    const [remaining, reserved] = await stored.redis.hmget(
+      budgetKey(tagOf(id as string), 'TOKENS', `tenant:${tenant.id}`),
+      'remaining',
+      'reserved',
+    );
     expect([remaining, reserved]).toEqual(['1000000', '0']);
   });
 
   test('of one without a sound amount returns nothing, and is not done twice', async () => {
     const { tenant, id } = await quarantined({ am: 'many' });
-    expect(expectStatus(await decide(id, 'release'), 200)).toMatchObject({ outcome: 'RELEASED', returns: [], keeps: [] });
+    expect(expectStatus(await decide(id, 'release'), 200)).toMatchObject({
+      outcome: 'RELEASED',
+      returns: [],
+      keeps: [],
+    });
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '999990 10 0 0' });
     expectRefusal(await decide(id, 'release'), 404, 'NOT_FOUND');
   });
@@ -168,7 +239,12 @@ describe('a release', () => {
     await stored.redis.del(key);
     await stored.redis.set(key, 'what is this');
     await holdfast.app.get(ExpiryService).sweep();
-    expect(expectStatus(await inspect(id), 200)).toMatchObject({ reason: 'NOT_A_RECORD', defect: 'NOT_A_RECORD', record: {}, returns: [] });
+    expect(expectStatus(await inspect(id), 200)).toMatchObject({
+      reason: 'NOT_A_RECORD',
+      defect: 'NOT_A_RECORD',
+      record: {},
+      returns: [],
+    });
     expectStatus(await decide(id, 'release'), 200);
     expect(await isQuarantined(id)).toBe(false);
     expect(await stored.redis.get(key)).toBe('what is this');
@@ -183,55 +259,103 @@ test('a reservation that was mended and settled by its client leaves the quarant
 });
 
 describe('what is in quarantine can still be read, listed and released', () => {
-  const read = (tenant: TestTenant, id: string): Promise<Answer> => holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key });
+  const read = (tenant: TestTenant, id: string): Promise<Answer> =>
+    holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key });
   const rowOf = async (tenant: TestTenant, id: string): Promise<Json> =>
-    expectStatus(await holdfast.call('GET', '/v1/reservations', { key: tenant.key }), 200).reservations.find((row: Json) => row.reservation_id === id);
+    expectStatus(await holdfast.call('GET', '/v1/reservations', { key: tenant.key }), 200).reservations.find(
+      (row: Json) => row.reservation_id === id,
+    );
 
   test('and is afterwards as if it had never been damaged: by a decision of an operator', async () => {
     const { tenant, id } = await quarantined({ gr: 'long' });
     for (const shown of [expectStatus(await read(tenant, id), 200), await rowOf(tenant, id)]) {
-      expect(shown).toMatchObject({ reservation_id: id, status: 'ACTIVE', reserved: { unit: 'TOKENS', amount: 10 } });
+      expect(shown).toMatchObject({
+        reservation_id: id,
+        status: 'ACTIVE',
+        reserved: { unit: 'TOKENS', amount: 10 },
+      });
     }
     expectStatus(await decide(id, 'release', { reason: 'stuck' }), 200);
     for (const shown of [expectStatus(await read(tenant, id), 200), await rowOf(tenant, id)]) {
-      expect(shown).toMatchObject({ reservation_id: id, status: 'RELEASED', finalized_at_ms: expect.any(Number) });
+      expect(shown).toMatchObject({
+        reservation_id: id,
+        status: 'RELEASED',
+        finalized_at_ms: expect.any(Number),
+      });
     }
     const story = expectStatus(await holdfast.admin('GET', `/ops/reservations/${id}`), 200);
-    expect(story).toMatchObject({ state: 'RELEASED', end: { how: 'RELEASED', by: { type: 'admin' }, reason: 'stuck', returned: [{ amount: 10 }] } });
+    expect(story).toMatchObject({
+      state: 'RELEASED',
+      end: { how: 'RELEASED', by: { type: 'admin' }, reason: 'stuck', returned: [{ amount: 10 }] },
+    });
     expect(story).not.toHaveProperty('defect');
     expect(story).not.toHaveProperty('quarantine');
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
   });
 
-  test.each(['its tenant', 'an operator'])('by a release of %s, which is counted, told, and audited where an operator did it', async (who) => {
-    const { tenant, id } = await quarantined({ gr: 'long' });
-    const body = { idempotency_key: newKey(), reason: 'stuck' };
-    const release = (): Promise<Answer> =>
-      who === 'its tenant' ? holdfast.settle(tenant, 'release', id, body) : holdfast.admin('POST', `/v1/reservations/${id}/release`, body);
-    const first = await release();
-    expect(expectStatus(first, 200)).toMatchObject({ status: 'RELEASED', released: { unit: 'TOKENS', amount: 10 }, balances: [{ remaining: { amount: 1_000_000 } }] });
-    expect((await release()).text).toBe(first.text);
-    expect(await isQuarantined(id)).toBe(false);
-    expect(expectStatus(await read(tenant, id), 200)).toMatchObject({ status: 'RELEASED' });
-    expect(await lastEntry(eventLogKey, id)).toMatchObject({
-      ty: 'custom.reservation.quarantine_decided', tn: tenant.id, ac: who === 'its tenant' ? 'api_key' : 'admin_on_behalf_of', action: 'release',
-      outcome: 'RELEASED', quarantine_reason: 'INVALID_EXPIRY', reason: 'stuck', returned_amount: '10',
-    });
-    if (who === 'an operator') {
-      expect(await lastEntry(auditLogKey, id)).toMatchObject({ op: 'releaseReservation', ri: id, amount: '10', quarantine_reason: 'INVALID_EXPIRY' });
-    }
-    expect(await holdfast.metric('cycles_reservations_release_total', { tenant: tenant.id, decision: 'RELEASED', reason: 'OK' })).toBe(1);
-  });
+  test.each(['its tenant', 'an operator'])(
+    'by a release of %s, which is counted, told, and audited where an operator did it',
+    async (who) => {
+      const { tenant, id } = await quarantined({ gr: 'long' });
+      const body = { idempotency_key: newKey(), reason: 'stuck' };
+      const release = (): Promise<Answer> =>
+        who === 'its tenant'
+          ? holdfast.settle(tenant, 'release', id, body)
+          : holdfast.admin('POST', `/v1/reservations/${id}/release`, body);
+      const first = await release();
+      expect(expectStatus(first, 200)).toMatchObject({
+        status: 'RELEASED',
+        released: { unit: 'TOKENS', amount: 10 },
+        balances: [{ remaining: { amount: 1_000_000 } }],
+      });
+      expect((await release()).text).toBe(first.text);
+      expect(await isQuarantined(id)).toBe(false);
+      expect(expectStatus(await read(tenant, id), 200)).toMatchObject({ status: 'RELEASED' });
+      expect(await lastEntry(eventLogKey, id)).toMatchObject({
+        ty: 'custom.reservation.quarantine_decided',
+        tn: tenant.id,
+        ac: who === 'its tenant' ? 'api_key' : 'admin_on_behalf_of',
+        action: 'release',
+        outcome: 'RELEASED',
+        quarantine_reason: 'INVALID_EXPIRY',
+        reason: 'stuck',
+        returned_amount: '10',
+      });
+      if (who === 'an operator') {
+        expect(await lastEntry(auditLogKey, id)).toMatchObject({
+          op: 'releaseReservation',
+          ri: id,
+          amount: '10',
+          quarantine_reason: 'INVALID_EXPIRY',
+        });
+      }
+      expect(
+        await holdfast.metric('cycles_reservations_release_total', {
+          tenant: tenant.id,
+          decision: 'RELEASED',
+          reason: 'OK',
+        }),
+      ).toBe(1);
+    },
+  );
 
   test('a commit waits for the operator: 503 with Retry-After, and what it charges comes after the repair', async () => {
     const { tenant, id } = await quarantined({ gr: 'long' });
     const commit = { idempotency_key: newKey(), actual: { unit: 'TOKENS', amount: 4 } };
     const refused = await holdfast.settle(tenant, 'commit', id, commit);
     expectRefusal(refused, 503, 'INTERNAL_ERROR');
-    expect([refused.headers.get('retry-after'), refused.body.details]).toEqual(['60', { reason: 'quarantine' }]);
-    expect(await holdfast.metric('cycles_reservations_commit_total', { tenant: tenant.id, reason: 'QUARANTINED' })).toBe(1);
+    expect([refused.headers.get('retry-after'), refused.body.details]).toEqual([
+      '60',
+      { reason: 'quarantine' },
+    ]);
+    expect(
+      await holdfast.metric('cycles_reservations_commit_total', { tenant: tenant.id, reason: 'QUARANTINED' }),
+    ).toBe(1);
     await stored.set(id, { gr: '0', ex: String(Number((await stored.redis.time())[0]) * 1000 + 600_000) });
-    expect(expectStatus(await decide(id, 'retry'), 200)).toMatchObject({ outcome: 'SKIP', detail: 'in_grace_period' });
+    expect(expectStatus(await decide(id, 'retry'), 200)).toMatchObject({
+      outcome: 'SKIP',
+      detail: 'in_grace_period',
+    });
     expect(Object.keys(await stored.record(id)).filter((name) => name === 'qa' || name === 'qr')).toEqual([]);
     expectStatus(await holdfast.settle(tenant, 'commit', id, commit), 200);
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '999996 0 4 0' });
@@ -241,14 +365,33 @@ describe('what is in quarantine can still be read, listed and released', () => {
     const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
     const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 10), 200);
     await stored.set(id as string, { am: 'many', dm: '{"a"', at: '7' });
-    const unreadable = (reason: string): Promise<number> => holdfast.metric('holdfast_reservations_unreadable_total', { reason });
-    const before = [await unreadable('INVALID_ESTIMATE'), await unreadable('INVALID_JSON')] as [number, number];
+    const unreadable = (reason: string): Promise<number> =>
+      holdfast.metric('holdfast_reservations_unreadable_total', { reason });
+    const before = [await unreadable('INVALID_ESTIMATE'), await unreadable('INVALID_JSON')] as [
+      number,
+      number,
+    ];
     for (let time = 0; time < 3; time += 1) {
-      expect(await rowOf(tenant, id as string)).toMatchObject({ status: 'ACTIVE', reserved: { amount: 0 }, action: { kind: 'llm.completion' } });
+      expect(await rowOf(tenant, id as string)).toMatchObject({
+        status: 'ACTIVE',
+        reserved: { amount: 0 },
+        action: { kind: 'llm.completion' },
+      });
     }
-    expect([await unreadable('INVALID_ESTIMATE'), await unreadable('INVALID_JSON')]).toEqual([before[0] + 3, before[1] + 6]);
-    expect(await holdfast.metric('cycles_reservations_quarantined_total', { tenant: tenant.id, reason: 'INVALID_ESTIMATE' })).toBe(1);
-    const { entries } = expectStatus(await holdfast.admin('GET', '/ops/quarantine?reason=INVALID_ESTIMATE&limit=200'), 200);
+    expect([await unreadable('INVALID_ESTIMATE'), await unreadable('INVALID_JSON')]).toEqual([
+      before[0] + 3,
+      before[1] + 6,
+    ]);
+    expect(
+      await holdfast.metric('cycles_reservations_quarantined_total', {
+        tenant: tenant.id,
+        reason: 'INVALID_ESTIMATE',
+      }),
+    ).toBe(1);
+    const { entries } = expectStatus(
+      await holdfast.admin('GET', '/ops/quarantine?reason=INVALID_ESTIMATE&limit=200'),
+      200,
+    );
     expect(entries.map(({ reservation_id: one }: Json) => one)).toContain(id);
   });
 
@@ -259,11 +402,18 @@ describe('what is in quarantine can still be read, listed and released', () => {
     const key = reservationKey(tagOf(id as string), id as string);
     await stored.redis.del(key);
     await stored.redis.set(key, 'what is this');
-    const before = await holdfast.metric('holdfast_reservations_unreadable_total', { reason: 'NOT_A_RECORD' });
+    const before = await holdfast.metric('holdfast_reservations_unreadable_total', {
+      reason: 'NOT_A_RECORD',
+    });
     expectRefusal(await read(tenant, id as string), 404, 'NOT_FOUND');
     expectRefusal(await holdfast.settle(tenant, 'release', id as string), 404, 'NOT_FOUND');
-    const rows = expectStatus(await holdfast.call('GET', '/v1/reservations', { key: tenant.key }), 200).reservations;
+    const rows = expectStatus(
+      await holdfast.call('GET', '/v1/reservations', { key: tenant.key }),
+      200,
+    ).reservations;
     expect(rows.map(({ reservation_id: one }: Json) => one)).toEqual([sound]);
-    expect(await holdfast.metric('holdfast_reservations_unreadable_total', { reason: 'NOT_A_RECORD' })).toBe(before + 3);
+    expect(await holdfast.metric('holdfast_reservations_unreadable_total', { reason: 'NOT_A_RECORD' })).toBe(
+      before + 3,
+    );
   });
 });

@@ -46,9 +46,19 @@ test('live reservations that are missing from the index, or misplaced in it, are
   expect(await stored.isIndexed(settled as string)).toBe(false);
   expect(await holdfast.metric('holdfast_reconciled_total', { found: 'MISSING' })).toBe(3);
   expect(await holdfast.metric('holdfast_reconciled_total', { found: 'MISPLACED' })).toBe(1);
-  expect(await holdfast.metric('cycles_maintenance_runs_total', { job: 'ttl_index_reconcile', outcome: 'success' })).toBe(1);
+  expect(
+    await holdfast.metric('cycles_maintenance_runs_total', {
+      job: 'ttl_index_reconcile',
+      outcome: 'success',
+    }),
+  ).toBe(1);
   const entries = await stored.redis.xrange(eventLogKey(tag), '-', '+');
-  expect(entries.filter(([, fields]) => fields.includes('custom.reservation.reindexed') && due.some((id) => fields.includes(id)))).toHaveLength(2);
+  expect(
+    entries.filter(
+      ([, fields]) =>
+        fields.includes('custom.reservation.reindexed') && due.some((id) => fields.includes(id)),
+    ),
+  ).toHaveLength(2);
   expect(await holdfast.app.get(ExpiryService).sweep()).toMatchObject({ expired: 2 });
   expect(await reconcile()).toMatchObject({ missing: 0, misplaced: 0 });
 });
@@ -71,7 +81,12 @@ test('what is in quarantine stays there, and a record without a sound deadline i
 test('thousands of reservations are walked in bounded runs, also past records that are gone or none', async () => {
   const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
   const tag = stored.tagOfTenant(tenant.id);
-  const ids = await makeHolds(stored.redis, tag, tenant.id, Array.from({ length: 1050 }, () => ({})));
+  const ids = await makeHolds(
+    stored.redis,
+    tag,
+    tenant.id,
+    Array.from({ length: 1050 }, () => ({})),
+  );
   await stored.redis.zrem(ttlIndexKey(tag), ...ids.slice(1000));
   await stored.redis.del(reservationKey(tag, ids[1049] as string));
   await stored.redis.del(reservationKey(tag, ids[1048] as string));
@@ -88,7 +103,10 @@ test('counts of live reservations that are wrong are put right and counted, and 
   for (let made = 0; made < 4; made += 1) {
     expectStatus(await holdfast.reserve(tenant, 1), 200);
   }
-  expectStatus(await holdfast.admin('PUT', `/ops/tenants/${tenant.id}/limits`, { live_reservations: 5 }), 200);
+  expectStatus(
+    await holdfast.admin('PUT', `/ops/tenants/${tenant.id}/limits`, { live_reservations: 5 }),
+    200,
+  );
   const key = ownedKey(stored.tagOfTenant(tenant.id), tenant.id);
   await stored.redis.hset(key, 'live', 1);
   expect(await reconcile()).toMatchObject({ recounted: 1, failed: 0 });

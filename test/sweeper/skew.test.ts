@@ -27,17 +27,28 @@ afterAll(async () => {
 test.each([
   ['an hour fast', HOUR_MS],
   ['an hour slow', -HOUR_MS],
-])('a clock of the process that is %s changes nothing: what is due expires, and nothing else', async (_, skewMs) => {
-  const real = Date.now.bind(Date);
-  jest.spyOn(Date, 'now').mockImplementation(() => real() + skewMs);
-  const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
-  const [due] = (await makeDue(holdfast, stored, tenant, 1, 1)) as [string];
-  const { reservation_id: live } = expectStatus(await holdfast.reserve(tenant, 10, { ttl_ms: 60_000, grace_period_ms: 0 }), 200);
-  const { reservation_id: inGrace } = expectStatus(await holdfast.reserve(tenant, 10, { grace_period_ms: 60_000 }), 200);
-  await stored.expireIn(inGrace as string, -1);
-  expect(await holdfast.app.get(ExpiryService).sweep()).toMatchObject({ judged: 1, expired: 1 });
-  expect(await Promise.all([due, live as string, inGrace as string].map((id) => stateOf(stored, id)))).toEqual(['EXPIRED', 'ACTIVE', 'ACTIVE']);
-  const record = await stored.record(due);
-  const [seconds] = await stored.redis.time();
-  expect(Math.abs(Number(record['fa']) - Number(seconds) * 1000)).toBeLessThan(HOUR_MS / 2);
-});
+])(
+  'a clock of the process that is %s changes nothing: what is due expires, and nothing else',
+  async (_, skewMs) => {
+    const real = Date.now.bind(Date);
+    jest.spyOn(Date, 'now').mockImplementation(() => real() + skewMs);
+    const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
+    const [due] = (await makeDue(holdfast, stored, tenant, 1, 1)) as [string];
+    const { reservation_id: live } = expectStatus(
+      await holdfast.reserve(tenant, 10, { ttl_ms: 60_000, grace_period_ms: 0 }),
+      200,
+    );
+    const { reservation_id: inGrace } = expectStatus(
+      await holdfast.reserve(tenant, 10, { grace_period_ms: 60_000 }),
+      200,
+    );
+    await stored.expireIn(inGrace as string, -1);
+    expect(await holdfast.app.get(ExpiryService).sweep()).toMatchObject({ judged: 1, expired: 1 });
+    expect(
+      await Promise.all([due, live as string, inGrace as string].map((id) => stateOf(stored, id))),
+    ).toEqual(['EXPIRED', 'ACTIVE', 'ACTIVE']);
+    const record = await stored.record(due);
+    const [seconds] = await stored.redis.time();
+    expect(Math.abs(Number(record['fa']) - Number(seconds) * 1000)).toBeLessThan(HOUR_MS / 2);
+  },
+);

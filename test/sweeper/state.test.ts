@@ -33,24 +33,48 @@ test('without a sweeper, GET /ops/sweeper tells what is due and that nobody swee
   expect(body).toMatchObject({ instances: [], backlog: 2, unreadable: [damaged.slice(2, 4)] });
   expect(body.unheld).toHaveLength(63);
   expect(body.lateness_ms).toBeGreaterThanOrEqual(4000);
-  expect(body.partitions.find(({ partition }: Json) => partition === tag.slice(2, 4))).toMatchObject({ due: 2, indexed: 2, oldest_due_at_ms: expect.any(Number) });
+  expect(body.partitions.find(({ partition }: Json) => partition === tag.slice(2, 4))).toMatchObject({
+    due: 2,
+    indexed: 2,
+    oldest_due_at_ms: expect.any(Number),
+  });
   await stored.redis.del(ttlIndexKey(damaged));
   expectRefusal(await maker.call('GET', '/ops/sweeper'), 401, 'UNAUTHORIZED');
 });
 
 test('with two, it tells from any instance what each holds and how its last ticks went', async () => {
   const [tenant] = (await makeTenants(maker, 1)) as [TestTenant];
-  const sweepers = [await startSweeper({ REDIS_URL: redis.url }), await startSweeper({ REDIS_URL: redis.url })];
+  const sweepers = [
+    await startSweeper({ REDIS_URL: redis.url }),
+    await startSweeper({ REDIS_URL: redis.url }),
+  ];
   try {
     await makeDue(maker, stored, tenant, 3);
     const body = await eventually('all is told', async () => {
       const now = await state();
-      const judged = now.instances.flatMap(({ last_ticks: ticks }: Json) => ticks ?? []).reduce((sum: number, tick: Json) => sum + tick.expired, 0);
-      return now.backlog === 0 && now.unheld.length === 0 && judged >= 3 && now.instances.every(({ holds }: Json) => holds.length === 32) && now;
+      const judged = now.instances
+        .flatMap(({ last_ticks: ticks }: Json) => ticks ?? [])
+        .reduce((sum: number, tick: Json) => sum + tick.expired, 0);
+      return (
+        now.backlog === 0 &&
+        now.unheld.length === 0 &&
+        judged >= 3 &&
+        now.instances.every(({ holds }: Json) => holds.length === 32) &&
+        now
+      );
     });
-    expect(body.instances.map(({ instance }: Json) => instance).sort()).toEqual(sweepers.map((one) => leasesOf(one).instance).sort());
-    expect(body.instances.flatMap(({ holds }: Json) => holds).sort()).toEqual(body.partitions.map(({ partition }: Json) => partition));
-    expect(body.instances[0]).toMatchObject({ backlog: 0, quarantined: 0, last_success_age_ms: expect.any(Number), ticks: expect.any(Number) });
+    expect(body.instances.map(({ instance }: Json) => instance).sort()).toEqual(
+      sweepers.map((one) => leasesOf(one).instance).sort(),
+    );
+    expect(body.instances.flatMap(({ holds }: Json) => holds).sort()).toEqual(
+      body.partitions.map(({ partition }: Json) => partition),
+    );
+    expect(body.instances[0]).toMatchObject({
+      backlog: 0,
+      quarantined: 0,
+      last_success_age_ms: expect.any(Number),
+      ticks: expect.any(Number),
+    });
   } finally {
     await Promise.all(sweepers.map((one) => one.stop()));
   }

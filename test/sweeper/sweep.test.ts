@@ -1,6 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ExpiryService } from '../../src/expiry/index.js';
-import { eventLogKey, quarantineKey, reservationKey, tagOfReservationId, ttlIndexKey } from '../../src/redis/index.js';
+import {
+  eventLogKey,
+  quarantineKey,
+  reservationKey,
+  tagOfReservationId,
+  ttlIndexKey,
+} from '../../src/redis/index.js';
 import { expectRefusal, expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { eventually } from '../support/eventually.js';
 import { startStore, type Store } from '../support/store.js';
@@ -26,7 +32,10 @@ afterAll(async () => {
 });
 
 async function overdue(tenant: TestTenant, amount = 10, byMs = 1000): Promise<string> {
-  const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, amount, { grace_period_ms: 0 }), 200);
+  const { reservation_id: id } = expectStatus(
+    await holdfast.reserve(tenant, amount, { grace_period_ms: 0 }),
+    200,
+  );
   await stored.expireIn(id, -byMs);
   return id as string;
 }
@@ -38,9 +47,17 @@ async function tenantWithBudgets(): Promise<TestTenant> {
 }
 
 async function eventsOf(reservationId: string): Promise<Record<string, string>[]> {
-  const entries = await stored.redis.xrange(eventLogKey(tagOfReservationId(reservationId, 64) as string), '-', '+');
+  const entries = await stored.redis.xrange(
+    eventLogKey(tagOfReservationId(reservationId, 64) as string),
+    '-',
+    '+',
+  );
   return entries
-    .map(([, fields]) => Object.fromEntries(fields.flatMap((value, index) => (index % 2 === 0 ? [[value, fields[index + 1] as string]] : []))))
+    .map(([, fields]) =>
+      Object.fromEntries(
+        fields.flatMap((value, index) => (index % 2 === 0 ? [[value, fields[index + 1] as string]] : [])),
+      ),
+    )
     .filter((event) => event['reservation_id'] === reservationId);
 }
 
@@ -49,7 +66,10 @@ describe('a sweep', () => {
     const tenant = await tenantWithBudgets();
     await holdfast.createBudget(tenant, '/agent:bot', 100);
     const subject = { tenant: tenant.id, agent: 'bot' };
-    const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 60, { subject, grace_period_ms: 0 }), 200);
+    const { reservation_id: id } = expectStatus(
+      await holdfast.reserve(tenant, 60, { subject, grace_period_ms: 0 }),
+      200,
+    );
     await stored.expireIn(id, -2000);
     const report = await sweeper.sweep();
     expect(report).toMatchObject({ judged: 1, expired: 1, failed: 0, cut: false });
@@ -57,7 +77,11 @@ describe('a sweep', () => {
       [`tenant:${tenant.id}`]: '1000000 0 0 0',
       [`tenant:${tenant.id}/agent:bot`]: '100 0 0 0',
     });
-    expectRefusal(await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 410, 'RESERVATION_EXPIRED');
+    expectRefusal(
+      await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }),
+      410,
+      'RESERVATION_EXPIRED',
+    );
     expect(await stored.isIndexed(id)).toBe(false);
     const record = await stored.record(id);
     expect(record).toMatchObject({ st: 'EXPIRED', am: '60', eb: 'system' });
@@ -65,7 +89,13 @@ describe('a sweep', () => {
     expect(ttl).toBeGreaterThan(29.9 * 86_400_000);
     const [event, ...more] = await eventsOf(id);
     expect(more).toEqual([]);
-    expect(event).toMatchObject({ ty: 'reservation.expired', tn: tenant.id, ac: 'system', estimated_amount: '60', unit: 'TOKENS' });
+    expect(event).toMatchObject({
+      ty: 'reservation.expired',
+      tn: tenant.id,
+      ac: 'system',
+      estimated_amount: '60',
+      unit: 'TOKENS',
+    });
     expect(event).not.toHaveProperty('rq');
     expect(await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(1);
     expect(await holdfast.metric('holdfast_expiry_lateness_seconds_count')).toBeGreaterThanOrEqual(1);
@@ -73,7 +103,10 @@ describe('a sweep', () => {
 
   test('leaves a hold in its grace window alone, without an event', async () => {
     const tenant = await tenantWithBudgets();
-    const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 60, { grace_period_ms: 60_000 }), 200);
+    const { reservation_id: id } = expectStatus(
+      await holdfast.reserve(tenant, 60, { grace_period_ms: 60_000 }),
+      200,
+    );
     await stored.expireIn(id, -1000);
     expect(await sweeper.sweep()).toMatchObject({ judged: 0 });
     expect(await eventsOf(id)).toEqual([]);
@@ -122,7 +155,9 @@ describe('a sweep', () => {
     expect(await stored.isIndexed(gone)).toBe(false);
     expect(await stored.isIndexed(settled)).toBe(false);
     expect(await holdfast.metric('holdfast_expiry_outcomes_total', { outcome: 'NOT_FOUND' })).toBe(1);
-    expect(await holdfast.metric('holdfast_expiry_outcomes_total', { outcome: 'SKIP', detail: 'COMMITTED' })).toBe(1);
+    expect(
+      await holdfast.metric('holdfast_expiry_outcomes_total', { outcome: 'SKIP', detail: 'COMMITTED' }),
+    ).toBe(1);
   });
 
   test('takes a damaged record out of the way, tells it, and goes on with the others', async () => {
@@ -136,7 +171,12 @@ describe('a sweep', () => {
     const tag = tagOfReservationId(damaged, 64) as string;
     expect(await stored.redis.hget(quarantineKey(tag), damaged)).toMatch(/^INVALID_ESTIMATE \d+$/);
     expect((await eventsOf(damaged)).map(({ ty }) => ty)).toEqual(['custom.reservation.quarantined']);
-    expect(await holdfast.metric('cycles_reservations_quarantined_total', { tenant: tenant.id, reason: 'INVALID_ESTIMATE' })).toBe(1);
+    expect(
+      await holdfast.metric('cycles_reservations_quarantined_total', {
+        tenant: tenant.id,
+        reason: 'INVALID_ESTIMATE',
+      }),
+    ).toBe(1);
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '999990 10 0 0' });
     expect(await sweeper.sweep()).toMatchObject({ judged: 0 });
   });
@@ -157,10 +197,15 @@ describe('a sweep', () => {
   test('runs by itself in an instance that has the role, and readiness tells its age', async () => {
     const tenant = await tenantWithBudgets();
     const id = await overdue(tenant);
-    const second = await Holdfast.start({ REDIS_URL: redis.url, HOLDFAST_ROLES: 'sweeper', SWEEP_INTERVAL_MS: '50' });
+    const second = await Holdfast.start({
+      REDIS_URL: redis.url,
+      HOLDFAST_ROLES: 'sweeper',
+      SWEEP_INTERVAL_MS: '50',
+    });
     try {
       await eventually('the hold expires', async () => (await stored.record(id))['st'] === 'EXPIRED');
-      const runs = () => second.metric('cycles_maintenance_runs_total', { job: 'reservation_expiry', outcome: 'success' });
+      const runs = () =>
+        second.metric('cycles_maintenance_runs_total', { job: 'reservation_expiry', outcome: 'success' });
       await eventually('the run is counted', async () => (await runs()) > 0);
       const ready = await second.call('GET', '/health/ready');
       expect(ready.status).toBe(200);

@@ -35,14 +35,18 @@ async function end(instance: Holdfast, ids: readonly string[]): Promise<void> {
 
 async function makeHolds(instance: Holdfast, count: number): Promise<string[]> {
   const tenants = await makeTenants(instance, count);
-  const answers = await Promise.all(tenants.map((tenant) => instance.reserve(tenant, 10, { grace_period_ms: 0 })));
+  const answers = await Promise.all(
+    tenants.map((tenant) => instance.reserve(tenant, 10, { grace_period_ms: 0 })),
+  );
   return answers.map((answer) => expectStatus(answer, 200).reservation_id as string);
 }
 
 async function expectExpired(instance: Holdfast, ids: readonly string[]): Promise<void> {
   const { client } = instance.app.get(RedisService);
   await eventually('all expire', async () => {
-    const states = await Promise.all(ids.map((id) => client.hget(reservationKey(tagOfReservationId(id, 64) as string, id), 'st')));
+    const states = await Promise.all(
+      ids.map((id) => client.hget(reservationKey(tagOfReservationId(id, 64) as string, id), 'st')),
+    );
     return states.every((state) => state === 'EXPIRED');
   });
 }
@@ -53,7 +57,10 @@ test('a cluster is swept on all its masters, and on the replica that takes over 
   const ids = await makeHolds(sweeper, 12);
   await end(sweeper, ids);
   await expectExpired(sweeper, ids);
-  await eventually('all partitions are held', async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 64);
+  await eventually(
+    'all partitions are held',
+    async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 64,
+  );
   const later = await makeHolds(sweeper, 12);
   await setup.masters[0]?.kill();
   await eventually('the holds are ended', async () => end(sweeper, later).then(() => true), 30_000);
@@ -99,7 +106,13 @@ test('a Redis that is full is swept by an instance that starts on it: leases, an
   await expect(client.set('grow', '1')).rejects.toThrow('OOM');
   const sweeper = await start({ HOLDFAST_ROLES: 'sweeper', REDIS_URL: redis.url });
   await expectExpired(maker, ids);
-  await eventually('they are counted', async () => (await sweeper.metric('cycles_reservations_expired_total')) === 3);
-  await eventually('its leases are held', async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 64);
+  await eventually(
+    'they are counted',
+    async () => (await sweeper.metric('cycles_reservations_expired_total')) === 3,
+  );
+  await eventually(
+    'its leases are held',
+    async () => (await sweeper.metric('holdfast_sweep_leases_held')) === 64,
+  );
   await client.config('SET', 'maxmemory', '100mb');
 });

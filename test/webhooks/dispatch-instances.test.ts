@@ -1,5 +1,16 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { deliveryKey, dispatchLeaseKey, laneKey, lanesKey, outcomesKey, partitionCode, partitionOfTenant, queuePrefix, retryingKey, tagOf } from '../../src/redis/index.js';
+import {
+  deliveryKey,
+  dispatchLeaseKey,
+  laneKey,
+  lanesKey,
+  outcomesKey,
+  partitionCode,
+  partitionOfTenant,
+  queuePrefix,
+  retryingKey,
+  tagOf,
+} from '../../src/redis/index.js';
 import { EventReader } from '../../src/webhooks/dispatch/event-reader.js';
 import { deliveryPlaceOf } from '../../src/webhooks/dispatch/index.js';
 import { eventually } from '../support/eventually.js';
@@ -7,7 +18,17 @@ import { Holdfast, type TestTenant } from '../support/holdfast.js';
 import { connectTo, mastersOf, startStore, type Store, type StoreClient } from '../support/store.js';
 import { storedWebhookKey } from '../support/subscriber.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
-import { allowLoopback, causeEvent, causeEvents, deliveries, endedDeliveries, startDispatcher, subscribe, subscription, tenantWithBudget } from './dispatching.js';
+import {
+  allowLoopback,
+  causeEvent,
+  causeEvents,
+  deliveries,
+  endedDeliveries,
+  startDispatcher,
+  subscribe,
+  subscription,
+  tenantWithBudget,
+} from './dispatching.js';
 
 const TAGS = Array.from({ length: 64 }, (_, number) => tagOf(partitionCode(number)));
 
@@ -63,7 +84,10 @@ async function leases(): Promise<number[]> {
 }
 
 function sharesBecome(...sizes: number[]): Promise<unknown> {
-  return eventually(`the shares are ${sizes.join(', ')}`, async () => JSON.stringify(await leases()) === JSON.stringify(sizes));
+  return eventually(
+    `the shares are ${sizes.join(', ')}`,
+    async () => JSON.stringify(await leases()) === JSON.stringify(sizes),
+  );
 }
 
 describe('the role', () => {
@@ -86,13 +110,23 @@ describe('several instances', () => {
     await sharesBecome(64);
     const second = await start({ WEBHOOK_LEASE_MS: '300000' });
     await sharesBecome(32, 32);
-    const policy = { retry_policy: { max_retries: 2, initial_delay_ms: 100, backoff_multiplier: 1, max_delay_ms: 1000 }, disable_after_failures: 100 };
+    const policy = {
+      retry_policy: { max_retries: 2, initial_delay_ms: 100, backoff_multiplier: 1, max_delay_ms: 1000 },
+      disable_after_failures: 100,
+    };
     const id = await subscribe(api, tenant, receiver.url, policy);
     await causeEvents(api, tenant, 10);
-    expect((await endedDeliveries(api, id, 10)).map(({ status, attempts }) => `${status} ${attempts}`)).toEqual(Array.from({ length: 10 }, () => 'FAILED 3'));
+    expect(
+      (await endedDeliveries(api, id, 10)).map(({ status, attempts }) => `${status} ${attempts}`),
+    ).toEqual(Array.from({ length: 10 }, () => 'FAILED 3'));
     expect(receiver.received).toHaveLength(30);
-    await eventually('the gauge shows its share', async () => (await first.metric('holdfast_dispatch_leases_held')) === 32);
-    expect(await second.metric('holdfast_dispatch_lease_changes_total', { change: 'taken' })).toBeGreaterThanOrEqual(32);
+    await eventually(
+      'the gauge shows its share',
+      async () => (await first.metric('holdfast_dispatch_leases_held')) === 32,
+    );
+    expect(
+      await second.metric('holdfast_dispatch_lease_changes_total', { change: 'taken' }),
+    ).toBeGreaterThanOrEqual(32);
     await second.stop();
     instances.pop();
     await sharesBecome(64);
@@ -137,8 +171,16 @@ describe('a partition whose lease another instance has', () => {
     const instance = await start();
     await sharesBecome(64);
     await redis.set(dispatchLeaseKey(tagOfTenant()), 'another', 'PX', 1000);
-    await eventually('it is counted', async () => (await instance.metric('holdfast_dispatch_lease_changes_total', { change: 'lost' })) === 1);
-    expect(await instance.metric('cycles_maintenance_runs_total', { job: 'webhook_dispatch', outcome: 'lease_lost' })).toBe(1);
+    await eventually(
+      'it is counted',
+      async () => (await instance.metric('holdfast_dispatch_lease_changes_total', { change: 'lost' })) === 1,
+    );
+    expect(
+      await instance.metric('cycles_maintenance_runs_total', {
+        job: 'webhook_dispatch',
+        outcome: 'lease_lost',
+      }),
+    ).toBe(1);
     await sharesBecome(64);
     const id = await subscribe(api, tenant, receiver.url);
     await causeEvent(api, tenant);
@@ -152,10 +194,16 @@ describe('a dispatch that stands still', () => {
     await sharesBecome(64);
     const reader = instance.app.get(EventReader);
     const id = await subscribe(api, tenant, receiver.url);
-    const standing = jest.spyOn(reader, 'withEvents').mockImplementationOnce(() => new Promise(() => undefined));
+    const standing = jest
+      .spyOn(reader, 'withEvents')
+      .mockImplementationOnce(() => new Promise(() => undefined));
     await eventually('it stands', () => standing.mock.calls.length > 0);
     await causeEvent(api, tenant);
-    await eventually('it is started anew', async () => (await instance.metric('holdfast_dispatch_restarts_total')) === 1, 30_000);
+    await eventually(
+      'it is started anew',
+      async () => (await instance.metric('holdfast_dispatch_restarts_total')) === 1,
+      30_000,
+    );
     standing.mockRestore();
     await endedDeliveries(api, id, 1);
   }, 60_000);
@@ -169,9 +217,13 @@ describe('what a process left behind that died between two steps', () => {
 
   async function failedOnce(more: Record<string, number>): Promise<{ id: string; ref: string; tag: string }> {
     receiver.react = (response) => response.writeHead(500).end();
-    const id = await subscribe(api, tenant, receiver.url, { retry_policy: { max_retries: 1, initial_delay_ms: 60_000, max_delay_ms: 60_000, ...more } });
+    const id = await subscribe(api, tenant, receiver.url, {
+      retry_policy: { max_retries: 1, initial_delay_ms: 60_000, max_delay_ms: 60_000, ...more },
+    });
     await causeEvent(api, tenant);
-    const { delivery_id: deliveryId } = await eventually('it fails once', async () => (await deliveries(api, id)).find(({ attempts }) => attempts === 1));
+    const { delivery_id: deliveryId } = await eventually('it fails once', async () =>
+      (await deliveries(api, id)).find(({ attempts }) => attempts === 1),
+    );
     return { id, ref: deliveryPlaceOf(deliveryId)?.ref ?? '', tag: tagOfTenant() };
   }
 
@@ -193,8 +245,16 @@ describe('what a process left behind that died between two steps', () => {
     // As if the count had not been written, nor taken off the list.
     await redis.hdel(storedWebhookKey(id), 'cf', 'ld');
     await redis.zadd(outcomesKey(tag), 1000, ref);
-    await eventually('it is counted again', async () => (await subscription(api, id)).consecutive_failures === 1);
-    expect(await eventually('it is off the list', async () => (await redis.zscore(outcomesKey(tag), ref)) === null)).toBe(true);
+    await eventually(
+      'it is counted again',
+      async () => (await subscription(api, id)).consecutive_failures === 1,
+    );
+    expect(
+      await eventually(
+        'it is off the list',
+        async () => (await redis.zscore(outcomesKey(tag), ref)) === null,
+      ),
+    ).toBe(true);
     expect(await instance.metric('holdfast_dispatch_left_over_total', { kind: 'outcome' })).toBe(1);
   });
 
@@ -230,7 +290,10 @@ describe('what a process left behind that died between two steps', () => {
       await hide(outcomesKey(tag), tag, id);
       await redis.hdel(storedWebhookKey(id), 'cf', 'ld');
       await redis.zadd(outcomesKey(tag), 1000, ref);
-      await eventually('it is counted again', async () => (await subscription(api, id)).consecutive_failures === 1);
+      await eventually(
+        'it is counted again',
+        async () => (await subscription(api, id)).consecutive_failures === 1,
+      );
     });
   });
 
@@ -242,7 +305,10 @@ describe('what a process left behind that died between two steps', () => {
     const before = await trimmed();
     await redis.zadd(outcomesKey(tag), 1000, `1000-1:${id}`, 1000, 'no-ref');
     await redis.zadd(retryingKey(tag), 1000, `1000-1:${id}`);
-    await eventually('they are off the lists', async () => (await redis.exists(outcomesKey(tag), retryingKey(tag))) === 0);
+    await eventually(
+      'they are off the lists',
+      async () => (await redis.exists(outcomesKey(tag), retryingKey(tag))) === 0,
+    );
     await eventually('they are counted', async () => (await trimmed()) === before + 3);
   });
 });
@@ -279,7 +345,10 @@ describe('shutdown', () => {
     };
     const id = await subscribe(api, tenant, receiver.url);
     await causeEvents(api, tenant, 2);
-    await eventually('the first is under way and the other queued', async () => receiver.received.length === 1 && (await deliveries(api, id)).length === 2);
+    await eventually(
+      'the first is under way and the other queued',
+      async () => receiver.received.length === 1 && (await deliveries(api, id)).length === 2,
+    );
     const stopped = instance.stop();
     instances = [];
     release();

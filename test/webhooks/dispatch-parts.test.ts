@@ -11,15 +11,21 @@ afterEach(() => {
 });
 
 describe("a delivery's id", () => {
-  test.each([`1700000000000-0:${SUBSCRIPTION}`, `1700000000000-4711:${SUBSCRIPTION}:rpl_0aZ`])('names %s and leads back to it', (ref) => {
-    const id = deliveryIdOf({ partition: '1f', ref });
-    expect(id).toMatch(/^dlv_[0-9A-Za-z_]+$/);
-    expect(deliveryPlaceOf(id)).toEqual({ partition: '1f', ref });
-  });
+  test.each([`1700000000000-0:${SUBSCRIPTION}`, `1700000000000-4711:${SUBSCRIPTION}:rpl_0aZ`])(
+    'names %s and leads back to it',
+    (ref) => {
+      const id = deliveryIdOf({ partition: '1f', ref });
+      expect(id).toMatch(/^dlv_[0-9A-Za-z_]+$/);
+      expect(deliveryPlaceOf(id)).toEqual({ partition: '1f', ref });
+    },
+  );
 
-  test.each(['', 'dlv_', 'dlv_1f', 'evt_18bcfe568001f000', 'dlv_18bcfe568001f000_1fABC'])('that Holdfast never issued, as %p, leads nowhere', (id) => {
-    expect(deliveryPlaceOf(id)).toBeUndefined();
-  });
+  test.each(['', 'dlv_', 'dlv_1f', 'evt_18bcfe568001f000', 'dlv_18bcfe568001f000_1fABC'])(
+    'that Holdfast never issued, as %p, leads nowhere',
+    (id) => {
+      expect(deliveryPlaceOf(id)).toBeUndefined();
+    },
+  );
 
   test('is not made of anything else', () => {
     expect(() => partsOfRef('1700000000000-0:acme')).toThrow('not a delivery');

@@ -7,7 +7,18 @@ import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/h
 import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
 import { storedWebhookKey } from '../support/subscriber.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
-import { allowLoopback, causeEvent, causeEvents, deliveries, endedDeliveries, startDispatcher, subscribe, subscription, SYSTEM, tenantWithBudget } from './dispatching.js';
+import {
+  allowLoopback,
+  causeEvent,
+  causeEvents,
+  deliveries,
+  endedDeliveries,
+  startDispatcher,
+  subscribe,
+  subscription,
+  SYSTEM,
+  tenantWithBudget,
+} from './dispatching.js';
 
 const QUICK = { initial_delay_ms: 100, backoff_multiplier: 2, max_delay_ms: 1000 };
 const PARKED = { max_retries: 5, initial_delay_ms: 60_000, max_delay_ms: 60_000 };
@@ -49,7 +60,9 @@ function failures(labels: Record<string, string>): Promise<number> {
 }
 
 function patch(id: string, body: Json): Promise<Json> {
-  return holdfast.admin('PATCH', `/v1/admin/webhooks/${id}`, body).then((answer) => expectStatus(answer, 200));
+  return holdfast
+    .admin('PATCH', `/v1/admin/webhooks/${id}`, body)
+    .then((answer) => expectStatus(answer, 200));
 }
 
 /** The delivery once its first attempt has failed and another one is planned. */
@@ -63,31 +76,54 @@ function planned(id: string): Promise<Json> {
 describe('a delivery that fails', () => {
   test('has exactly as many attempts as its policy allows, never earlier than it says, and is then given up and told of', async () => {
     const alarm = await WebhookReceiver.start();
-    const alarms = await subscribe(holdfast, SYSTEM, alarm.url, { event_types: ['system.webhook_delivery_failed'] });
+    const alarms = await subscribe(holdfast, SYSTEM, alarm.url, {
+      event_types: ['system.webhook_delivery_failed'],
+    });
     const deadLetters = await holdfast.metric('holdfast_webhook_dead_letters_total');
     const times: number[] = [];
     receiver.react = (response) => {
       times.push(performance.now());
       response.writeHead(500).end();
     };
-    const id = await subscribe(holdfast, tenant, receiver.url, { retry_policy: { max_retries: 2, ...QUICK } });
+    const id = await subscribe(holdfast, tenant, receiver.url, {
+      retry_policy: { max_retries: 2, ...QUICK },
+    });
     await causeEvent(holdfast, tenant);
     const [delivery] = await endedDeliveries(holdfast, id, 1);
-    expect(delivery).toMatchObject({ status: 'FAILED', attempts: 3, response_status: 500, error_message: 'the endpoint answered 500' });
+    expect(delivery).toMatchObject({
+      status: 'FAILED',
+      attempts: 3,
+      response_status: 500,
+      error_message: 'the endpoint answered 500',
+    });
     expect(delivery.next_retry_at).toBeUndefined();
     expect(times).toHaveLength(3);
     const [first = 0, second = 0, third = 0] = times;
     // The queue of retries counts by the process' clock, in whole milliseconds.
-    expect([second - first, third - second].map((gap, index) => gap >= 100 * 2 ** index - 30)).toEqual([true, true]);
+    expect([second - first, third - second].map((gap, index) => gap >= 100 * 2 ** index - 30)).toEqual([
+      true,
+      true,
+    ]);
     const [told] = await eventually('it is told of', () => alarm.received.length > 0 && alarm.received);
     expect(JSON.parse((told as { body: string }).body)).toMatchObject({
-      event_type: 'system.webhook_delivery_failed', tenant_id: SYSTEM, actor: { type: 'system' },
-      data: { component: 'webhook_dispatcher', severity: 'warning', details: { subscription_id: id, delivery_id: delivery.delivery_id, event_id: delivery.event_id } },
+      event_type: 'system.webhook_delivery_failed',
+      tenant_id: SYSTEM,
+      actor: { type: 'system' },
+      data: {
+        component: 'webhook_dispatcher',
+        severity: 'warning',
+        details: { subscription_id: id, delivery_id: delivery.delivery_id, event_id: delivery.event_id },
+      },
     });
     expect(await failures({ reason: 'http_5xx' })).toBe(3);
     expect(await holdfast.metric('cycles_webhook_delivery_retried_total', { tenant: tenant.id })).toBe(2);
     expect(await holdfast.metric('holdfast_webhook_dead_letters_total')).toBe(deadLetters + 1);
-    expect(await holdfast.metric('cycles_webhook_delivery_latency_seconds_count', { tenant: tenant.id, outcome: 'failure' })).toBe(3);
+    expect(
+      await holdfast.metric('cycles_webhook_delivery_latency_seconds_count', {
+        tenant: tenant.id,
+        outcome: 'failure',
+      }),
+    ).toBe(3);
     // One whose failing is a failure that is told of would never end.
     alarm.react = (response) => response.writeHead(500).end();
     await patch(alarms, { retry_policy: { max_retries: 0 } });
@@ -101,21 +137,34 @@ describe('a delivery that fails', () => {
   test.each([400, 404, 429, 500, 503])('with %i is tried again and succeeds', async (status) => {
     const codes = [status, 200];
     receiver.react = (response) => response.writeHead(codes.shift() ?? 200).end();
-    const id = await subscribe(holdfast, tenant, receiver.url, { retry_policy: { max_retries: 5, ...QUICK } });
+    const id = await subscribe(holdfast, tenant, receiver.url, {
+      retry_policy: { max_retries: 5, ...QUICK },
+    });
     await causeEvent(holdfast, tenant);
-    expect(await endedDeliveries(holdfast, id, 1)).toMatchObject([{ status: 'SUCCESS', attempts: 2, response_status: 200 }]);
-    expect(receiver.received.map(({ headers }) => headers['webhook-id'])).toEqual(Array.from({ length: 2 }, () => receiver.received[0]?.headers['webhook-id']));
+    expect(await endedDeliveries(holdfast, id, 1)).toMatchObject([
+      { status: 'SUCCESS', attempts: 2, response_status: 200 },
+    ]);
+    expect(receiver.received.map(({ headers }) => headers['webhook-id'])).toEqual(
+      Array.from({ length: 2 }, () => receiver.received[0]?.headers['webhook-id']),
+    );
   });
 
   test('waits as long as its endpoint asks', async () => {
     refuseWith(503, { 'retry-after': '120' });
-    const id = await subscribe(holdfast, tenant, receiver.url, { retry_policy: { max_retries: 5, ...QUICK } });
+    const id = await subscribe(holdfast, tenant, receiver.url, {
+      retry_policy: { max_retries: 5, ...QUICK },
+    });
     await causeEvent(holdfast, tenant);
     const { next_retry_at: next, attempted_at: attempted } = await planned(id);
     const pauseMs = Date.parse(next as string) - Date.parse(attempted as string);
     expect(pauseMs).toBeGreaterThanOrEqual(120_000);
     expect(pauseMs).toBeLessThan(120_000 * 1.1 + 5000);
-    expect(await eventually('the gauge shows it', async () => (await holdfast.metric('holdfast_webhook_deliveries_waiting', { for: 'retry' })) > 0)).toBe(true);
+    expect(
+      await eventually(
+        'the gauge shows it',
+        async () => (await holdfast.metric('holdfast_webhook_deliveries_waiting', { for: 'retry' })) > 0,
+      ),
+    ).toBe(true);
   });
 
   test('goes to the address of the moment, and an edit during its attempts survives them', async () => {
@@ -123,18 +172,25 @@ describe('a delivery that fails', () => {
     receiver.react = (response) => {
       void patch(id, { url: moved.url }).then(() => response.writeHead(500).end());
     };
-    const id = await subscribe(holdfast, tenant, receiver.url, { retry_policy: { max_retries: 5, ...QUICK } });
+    const id = await subscribe(holdfast, tenant, receiver.url, {
+      retry_policy: { max_retries: 5, ...QUICK },
+    });
     await causeEvent(holdfast, tenant);
     await endedDeliveries(holdfast, id, 1);
     expect([receiver.received.length, moved.received.length]).toEqual([1, 1]);
-    await eventually('the bookkeeping is written', async () => (await subscription(holdfast, id)).last_success_at !== undefined);
+    await eventually(
+      'the bookkeeping is written',
+      async () => (await subscription(holdfast, id)).last_success_at !== undefined,
+    );
     expect((await subscription(holdfast, id)).url).toBe(moved.url);
     await moved.stop();
   });
 
   test('is given up when it is too old by its turn', async () => {
     refuseWith(500);
-    const id = await subscribe(holdfast, tenant, receiver.url, { retry_policy: { max_retries: 5, ...QUICK, initial_delay_ms: 400 } });
+    const id = await subscribe(holdfast, tenant, receiver.url, {
+      retry_policy: { max_retries: 5, ...QUICK, initial_delay_ms: 400 },
+    });
     await causeEvent(holdfast, tenant);
     const place = deliveryPlaceOf((await planned(id)).delivery_id);
     await redis.hset(deliveryKey(tagOf(place?.partition ?? ''), place?.ref ?? ''), 'ca', '1000');
@@ -166,36 +222,68 @@ describe('a subscription', () => {
     const alarms = await subscribe(holdfast, SYSTEM, alarm.url, { event_types: ['webhook.disabled'] });
     const codes = [500, 200, 500, 500];
     receiver.react = (response) => response.writeHead(codes.shift() ?? 200).end();
-    const id = await subscribe(holdfast, tenant, receiver.url, { disable_after_failures: 2, retry_policy: { max_retries: 0 } });
+    const id = await subscribe(holdfast, tenant, receiver.url, {
+      disable_after_failures: 2,
+      retry_policy: { max_retries: 0 },
+    });
     await causeEvent(holdfast, tenant);
     await endedDeliveries(holdfast, id, 1);
-    await eventually('one failure is counted', async () => (await subscription(holdfast, id)).consecutive_failures === 1);
+    await eventually(
+      'one failure is counted',
+      async () => (await subscription(holdfast, id)).consecutive_failures === 1,
+    );
     await causeEvent(holdfast, tenant);
     await endedDeliveries(holdfast, id, 2);
-    await eventually('a success begins anew', async () => (await subscription(holdfast, id)).consecutive_failures === 0);
+    await eventually(
+      'a success begins anew',
+      async () => (await subscription(holdfast, id)).consecutive_failures === 0,
+    );
     const counted = await holdfast.metric('cycles_webhook_subscription_auto_disabled_total');
     await causeEvents(holdfast, tenant, 2);
     await eventually('it is disabled', async () => (await subscription(holdfast, id)).status === 'DISABLED');
     await eventually('that is told', () => alarm.received.length > 0);
-    const last = (await endedDeliveries(holdfast, id, 4)).sort((a, b) => (a.event_id < b.event_id ? 1 : -1))[0];
+    const last = (await endedDeliveries(holdfast, id, 4)).sort((a, b) =>
+      a.event_id < b.event_id ? 1 : -1,
+    )[0];
     expect(JSON.parse(alarm.received[0]?.body ?? '')).toMatchObject({
-      event_type: 'webhook.disabled', tenant_id: tenant.id, correlation_id: `webhook_auto_disable:${id}:${last.delivery_id}`,
-      data: { subscription_id: id, previous_status: 'ACTIVE', new_status: 'DISABLED', disable_reason: 'consecutive_failures_exceeded_threshold' },
+      event_type: 'webhook.disabled',
+      tenant_id: tenant.id,
+      correlation_id: `webhook_auto_disable:${id}:${last.delivery_id}`,
+      data: {
+        subscription_id: id,
+        previous_status: 'ACTIVE',
+        new_status: 'DISABLED',
+        disable_reason: 'consecutive_failures_exceeded_threshold',
+      },
     });
-    expect(await holdfast.metric('cycles_webhook_subscription_auto_disabled_total', { reason: 'consecutive_failures' })).toBe(counted + 1);
+    expect(
+      await holdfast.metric('cycles_webhook_subscription_auto_disabled_total', {
+        reason: 'consecutive_failures',
+      }),
+    ).toBe(counted + 1);
     await causeEvent(holdfast, tenant);
     const witness = await subscribe(holdfast, tenant, alarm.url);
     await causeEvent(holdfast, tenant);
     await endedDeliveries(holdfast, witness, 1);
     expect(await deliveries(holdfast, id)).toHaveLength(4);
-    expect(alarm.received.filter(({ headers }) => headers['x-cycles-event-type'] === 'webhook.disabled')).toHaveLength(1);
+    expect(
+      alarm.received.filter(({ headers }) => headers['x-cycles-event-type'] === 'webhook.disabled'),
+    ).toHaveLength(1);
     expect((await holdfast.admin('DELETE', `/v1/admin/webhooks/${alarms}`)).status).toBe(204);
     await alarm.stop();
   });
 
   test.each([
-    ['paused', 'subscription_inactive', (id: string) => holdfast.admin('PATCH', `/v1/admin/webhooks/${id}`, { status: 'PAUSED' })],
-    ['deleted', 'subscription_not_found', (id: string) => holdfast.admin('DELETE', `/v1/admin/webhooks/${id}`)],
+    [
+      'paused',
+      'subscription_inactive',
+      (id: string) => holdfast.admin('PATCH', `/v1/admin/webhooks/${id}`, { status: 'PAUSED' }),
+    ],
+    [
+      'deleted',
+      'subscription_not_found',
+      (id: string) => holdfast.admin('DELETE', `/v1/admin/webhooks/${id}`),
+    ],
   ])('that is %s is not sent what was queued for it', async (_how, reason, end) => {
     let release = (): void => undefined;
     receiver.react = (response) => {
@@ -203,7 +291,10 @@ describe('a subscription', () => {
     };
     const id = await subscribe(holdfast, tenant, receiver.url);
     await causeEvents(holdfast, tenant, 3);
-    await eventually('the first is under way and the others queued', async () => receiver.received.length === 1 && (await deliveries(holdfast, id)).length === 3);
+    await eventually(
+      'the first is under way and the others queued',
+      async () => receiver.received.length === 1 && (await deliveries(holdfast, id)).length === 3,
+    );
     expect([200, 204]).toContain((await end(id)).status);
     // What is delivered to another subscription of the tenant shows that the dispatcher knows.
     const witness = await WebhookReceiver.start();
@@ -217,7 +308,9 @@ describe('a subscription', () => {
   });
 
   test('whose secret cannot be decrypted is sent nothing, and the delivery fails', async () => {
-    const id = await subscribe(holdfast, tenant, receiver.url, { retry_policy: { max_retries: 1, ...QUICK } });
+    const id = await subscribe(holdfast, tenant, receiver.url, {
+      retry_policy: { max_retries: 1, ...QUICK },
+    });
     await redis.hset(storedWebhookKey(id), 'se', 'enc:bm90IG9mIHRoaXMga2V5IGF0IGFsbCwgYnV0IGxvbmcgZW5vdWdo');
     await causeEvent(holdfast, tenant);
     expect(await endedDeliveries(holdfast, id, 1)).toMatchObject([{ status: 'FAILED', attempts: 2 }]);
@@ -227,7 +320,13 @@ describe('a subscription', () => {
 
   test('whose address is not allowed any more is sent nothing, and the delivery fails', async () => {
     const id = await subscribe(holdfast, tenant, receiver.url, { retry_policy: { max_retries: 0 } });
-    expectStatus(await holdfast.admin('PUT', '/v1/admin/config/webhook-security', { blocked_cidr_ranges: ['127.0.0.0/8'], allow_http: true }), 200);
+    expectStatus(
+      await holdfast.admin('PUT', '/v1/admin/config/webhook-security', {
+        blocked_cidr_ranges: ['127.0.0.0/8'],
+        allow_http: true,
+      }),
+      200,
+    );
     await causeEvent(holdfast, tenant);
     expect(await endedDeliveries(holdfast, id, 1)).toMatchObject([{ status: 'FAILED' }]);
     expect(await failures({ reason: 'target_blocked' })).toBe(1);

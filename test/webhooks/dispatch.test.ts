@@ -1,11 +1,32 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { deliveryIndexKey, eventLogKey, partitionCode, partitionOfTenant, RedisService, tagOf, tagOfWebhookId, webhookRevisionKey, type ScriptRegistry } from '../../src/redis/index.js';
+import {
+  deliveryIndexKey,
+  eventLogKey,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  tagOf,
+  tagOfWebhookId,
+  webhookRevisionKey,
+  type ScriptRegistry,
+} from '../../src/redis/index.js';
 import { SubscriptionBook } from '../../src/webhooks/subscriptions/index.js';
 import { eventually } from '../support/eventually.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';
 import { connectTo, startStore, type Store } from '../support/store.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
-import { allowLoopback, causeEvent, causeEvents, deliveries, endedDeliveries, startDispatcher, subscribe, subscription, SYSTEM, tenantWithBudget } from './dispatching.js';
+import {
+  allowLoopback,
+  causeEvent,
+  causeEvents,
+  deliveries,
+  endedDeliveries,
+  startDispatcher,
+  subscribe,
+  subscription,
+  SYSTEM,
+  tenantWithBudget,
+} from './dispatching.js';
 
 let redis: Store;
 let holdfast: Holdfast;
@@ -43,16 +64,37 @@ describe('an event', () => {
     const requestId = await causeEvent(holdfast, tenant);
     const [delivery] = await endedDeliveries(holdfast, id, 1);
     expect(requestIds(receiver)).toEqual([requestId]);
-    expect(delivery).toMatchObject({ status: 'SUCCESS', attempts: 1, response_status: 200, event_type: 'reservation.denied', event_id: receiver.received[0]?.headers['x-cycles-event-id'] });
-    expect(await holdfast.metric('cycles_webhook_delivery_attempts_total', labels)).toBe(1);
-    expect(await holdfast.metric('cycles_webhook_delivery_success_total', { ...labels, status_code_family: '2xx' })).toBe(1);
-    expect(await holdfast.metric('cycles_webhook_delivery_latency_seconds_count', { ...labels, outcome: 'success' })).toBe(1);
-    expect(await holdfast.metric('cycles_admin_webhook_dispatched_total', { result: 'queued' })).toBeGreaterThan(0);
-    expect(await holdfast.metric('holdfast_webhook_first_attempt_delay_seconds_count')).toBeGreaterThan(0);
-    const { last_success_at: success, last_triggered_at: triggered } = await eventually('the subscription knows', async () => {
-      const found = await subscription(holdfast, id);
-      return found.last_success_at !== undefined && found;
+    expect(delivery).toMatchObject({
+      status: 'SUCCESS',
+      attempts: 1,
+      response_status: 200,
+      event_type: 'reservation.denied',
+      event_id: receiver.received[0]?.headers['x-cycles-event-id'],
     });
+    expect(await holdfast.metric('cycles_webhook_delivery_attempts_total', labels)).toBe(1);
+    expect(
+      await holdfast.metric('cycles_webhook_delivery_success_total', {
+        ...labels,
+        status_code_family: '2xx',
+      }),
+    ).toBe(1);
+    expect(
+      await holdfast.metric('cycles_webhook_delivery_latency_seconds_count', {
+        ...labels,
+        outcome: 'success',
+      }),
+    ).toBe(1);
+    expect(
+      await holdfast.metric('cycles_admin_webhook_dispatched_total', { result: 'queued' }),
+    ).toBeGreaterThan(0);
+    expect(await holdfast.metric('holdfast_webhook_first_attempt_delay_seconds_count')).toBeGreaterThan(0);
+    const { last_success_at: success, last_triggered_at: triggered } = await eventually(
+      'the subscription knows',
+      async () => {
+        const found = await subscription(holdfast, id);
+        return found.last_success_at !== undefined && found;
+      },
+    );
     expect(success).toBe(triggered);
   });
 
@@ -60,7 +102,13 @@ describe('an event', () => {
     const id = await subscribe(holdfast, tenant, receiver.url);
     const before = await holdfast.metric('holdfast_index_entries_trimmed_total');
     const client = connectTo(redis.url);
-    await client.zadd(deliveryIndexKey(tagOfWebhookId(id, 64) as string, id), 1000, `1000-0:${id}`, 1001, `1001-0:${id}`);
+    await client.zadd(
+      deliveryIndexKey(tagOfWebhookId(id, 64) as string, id),
+      1000,
+      `1000-0:${id}`,
+      1001,
+      `1001-0:${id}`,
+    );
     client.disconnect();
     await causeEvent(holdfast, tenant);
     await endedDeliveries(holdfast, id, 1);
@@ -98,7 +146,10 @@ describe('first attempts', () => {
     const policy = { retry_policy: { max_retries: 1, initial_delay_ms: 60_000, max_delay_ms: 60_000 } };
     await subscribe(holdfast, tenant, `${receiver.url}/mine`, policy);
     await subscribe(holdfast, other, `${receiver.url}/others`, policy);
-    const [mine, others] = await Promise.all([causeEvents(holdfast, tenant, 40), causeEvents(holdfast, other, 40)]);
+    const [mine, others] = await Promise.all([
+      causeEvents(holdfast, tenant, 40),
+      causeEvents(holdfast, other, 40),
+    ]);
     await eventually('all arrive', () => receiver.received.length === 80);
     expect(requestIds(receiver, '/mine')).toEqual(mine);
     expect(requestIds(receiver, '/others')).toEqual(others);
@@ -128,10 +179,21 @@ describe('first attempts', () => {
     const id = await subscribe(holdfast, tenant, receiver.url);
     await causeEvents(holdfast, tenant, 5);
     await endedDeliveries(holdfast, id, 5);
-    expect((await deliveries(holdfast, stuck)).map(({ status }) => status)).toEqual(Array.from({ length: 5 }, () => 'PENDING'));
+    expect((await deliveries(holdfast, stuck)).map(({ status }) => status)).toEqual(
+      Array.from({ length: 5 }, () => 'PENDING'),
+    );
     expect(hanging.received).toHaveLength(1);
-    expect(await eventually('the gauge shows them', async () => (await holdfast.metric('holdfast_webhook_deliveries_waiting', { for: 'first_attempt' })) >= 5)).toBe(true);
-    await eventually('so does the other one', async () => (await holdfast.metric('holdfast_webhook_attempts_in_flight')) > 0);
+    expect(
+      await eventually(
+        'the gauge shows them',
+        async () =>
+          (await holdfast.metric('holdfast_webhook_deliveries_waiting', { for: 'first_attempt' })) >= 5,
+      ),
+    ).toBe(true);
+    await eventually(
+      'so does the other one',
+      async () => (await holdfast.metric('holdfast_webhook_attempts_in_flight')) > 0,
+    );
     expect(await holdfast.metric('holdfast_oldest_undelivered_event_seconds')).toBeGreaterThan(0);
     // The figures are those of the last beat, which may have been before the events were read.
     const ready = await eventually('a beat has seen all events queued', async () => {
@@ -140,7 +202,9 @@ describe('first attempts', () => {
     });
     expect(ready).toMatchObject({ code: 200, status: 'up', waiting_deliveries: 5 });
     await hanging.stop();
-    await eventually('the rest is attempted', async () => (await deliveries(holdfast, stuck)).every(({ attempts }) => attempts > 0));
+    await eventually('the rest is attempted', async () =>
+      (await deliveries(holdfast, stuck)).every(({ attempts }) => attempts > 0),
+    );
   });
 });
 
@@ -149,7 +213,9 @@ describe('an answer', () => {
     receiver.react = (response) => response.writeHead(code).end();
     const id = await subscribe(holdfast, tenant, receiver.url);
     await causeEvent(holdfast, tenant);
-    expect(await endedDeliveries(holdfast, id, 1)).toMatchObject([{ status: 'SUCCESS', response_status: code, attempts: 1 }]);
+    expect(await endedDeliveries(holdfast, id, 1)).toMatchObject([
+      { status: 'SUCCESS', response_status: code, attempts: 1 },
+    ]);
   });
 
   test('that redirects is a failure, and nobody goes where it points', async () => {
@@ -157,8 +223,15 @@ describe('an answer', () => {
     receiver.react = (response) => response.writeHead(302, { location: elsewhere.url }).end();
     const id = await subscribe(holdfast, tenant, receiver.url, { retry_policy: { max_retries: 0 } });
     await causeEvent(holdfast, tenant);
-    expect(await endedDeliveries(holdfast, id, 1)).toMatchObject([{ status: 'FAILED', response_status: 302 }]);
-    expect(await holdfast.metric('cycles_webhook_delivery_failed_total', { tenant: tenant.id, reason: 'http_3xx' })).toBe(1);
+    expect(await endedDeliveries(holdfast, id, 1)).toMatchObject([
+      { status: 'FAILED', response_status: 302 },
+    ]);
+    expect(
+      await holdfast.metric('cycles_webhook_delivery_failed_total', {
+        tenant: tenant.id,
+        reason: 'http_3xx',
+      }),
+    ).toBe(1);
     expect(elsewhere.received).toEqual([]);
     await elsewhere.stop();
   });
@@ -166,12 +239,17 @@ describe('an answer', () => {
   test('without an end holds up neither its own lane nor the process', async () => {
     receiver.react = (response) => {
       response.writeHead(200);
-      const more = (): void => void (response.destroyed || response.write('x'.repeat(65_536), () => setImmediate(more)));
+      const more = (): void =>
+        void (response.destroyed || response.write('x'.repeat(65_536), () => setImmediate(more)));
       more();
     };
     const id = await subscribe(holdfast, tenant, receiver.url);
     await causeEvents(holdfast, tenant, 3);
-    expect((await endedDeliveries(holdfast, id, 3)).map(({ status }) => status)).toEqual(['SUCCESS', 'SUCCESS', 'SUCCESS']);
+    expect((await endedDeliveries(holdfast, id, 3)).map(({ status }) => status)).toEqual([
+      'SUCCESS',
+      'SUCCESS',
+      'SUCCESS',
+    ]);
   });
 });
 
@@ -193,10 +271,13 @@ describe('an event that nobody ever subscribed to', () => {
         alone = await tenantWithBudget(holdfast);
       } while ((await client.exists(webhookRevisionKey(tagOfAlone()))) === 1);
       log = eventLogKey(tagOfAlone());
-      await eventually('the dispatcher is done with what made the tenant, and knows of no subscription of the operators', async () => {
-        const [group] = (await client.xinfo('GROUPS', log)) as unknown[][];
-        return group?.[group.indexOf('lag') + 1] === 0 && !book.hasTargets(SYSTEM);
-      });
+      await eventually(
+        'the dispatcher is done with what made the tenant, and knows of no subscription of the operators',
+        async () => {
+          const [group] = (await client.xinfo('GROUPS', log)) as unknown[][];
+          return group?.[group.indexOf('lag') + 1] === 0 && !book.hasTargets(SYSTEM);
+        },
+      );
     } finally {
       client.disconnect();
     }
@@ -204,7 +285,10 @@ describe('an event that nobody ever subscribed to', () => {
     const run = scripts.run.bind(scripts);
     jest.spyOn(scripts, 'run').mockImplementation(async (name, keys, args) => {
       const reply = await run(name, keys, args);
-      if ((keys as readonly string[]).includes(log) && (name === 'skip_events' || (name === 'dispatch_page' && Number(args[4]) > 0))) {
+      if (
+        (keys as readonly string[]).includes(log) &&
+        (name === 'skip_events' || (name === 'dispatch_page' && Number(args[4]) > 0))
+      ) {
         asked.push(`${name} ${reply[0]}`);
       }
       return reply;
@@ -221,35 +305,44 @@ describe('an event that nobody ever subscribed to', () => {
     expect(asked.filter((one) => one.startsWith('dispatch_page'))).toEqual([]);
   });
 
-  test.each(['before', 'after'] as const)('hides none that comes with the first subscription of operators, made just %s the look at those', async (when) => {
-    const refresh = book.refresh.bind(book);
-    let id = '';
-    let told = '';
-    const subscribed = async (): Promise<void> => {
-      id = await subscribe(holdfast, SYSTEM, receiver.url);
-      told = await causeEvent(holdfast, alone);
-    };
-    jest.spyOn(book, 'refresh').mockImplementationOnce(async (owners) => {
-      await (when === 'before' ? subscribed() : undefined);
-      await refresh(owners);
-      await (when === 'after' ? subscribed() : undefined);
-    });
-    await causeEvent(holdfast, alone);
-    await eventually('what was told after the subscription arrives', () => id !== '' && requestIds(receiver).includes(told));
-    expect(asked[0]).toBe('skip_events UP_TO');
-    expect((await holdfast.admin('DELETE', `/v1/admin/webhooks/${id}`)).status).toBe(204);
-    await eventually('it is forgotten', async () => {
-      await book.refresh([]);
-      return !book.hasTargets(SYSTEM);
-    });
-  });
+  test.each(['before', 'after'] as const)(
+    'hides none that comes with the first subscription of operators, made just %s the look at those',
+    async (when) => {
+      const refresh = book.refresh.bind(book);
+      let id = '';
+      let told = '';
+      const subscribed = async (): Promise<void> => {
+        id = await subscribe(holdfast, SYSTEM, receiver.url);
+        told = await causeEvent(holdfast, alone);
+      };
+      jest.spyOn(book, 'refresh').mockImplementationOnce(async (owners) => {
+        await (when === 'before' ? subscribed() : undefined);
+        await refresh(owners);
+        await (when === 'after' ? subscribed() : undefined);
+      });
+      await causeEvent(holdfast, alone);
+      await eventually(
+        'what was told after the subscription arrives',
+        () => id !== '' && requestIds(receiver).includes(told),
+      );
+      expect(asked[0]).toBe('skip_events UP_TO');
+      expect((await holdfast.admin('DELETE', `/v1/admin/webhooks/${id}`)).status).toBe(204);
+      await eventually('it is forgotten', async () => {
+        await book.refresh([]);
+        return !book.hasTargets(SYSTEM);
+      });
+    },
+  );
 });
 
 describe('what operators subscribe to', () => {
   test('comes from all tenants, each in its own order', async () => {
     const other = await tenantWithBudget(holdfast);
     const id = await subscribe(holdfast, SYSTEM, receiver.url);
-    const [mine, others] = await Promise.all([causeEvents(holdfast, tenant, 10), causeEvents(holdfast, other, 10)]);
+    const [mine, others] = await Promise.all([
+      causeEvents(holdfast, tenant, 10),
+      causeEvents(holdfast, other, 10),
+    ]);
     await endedDeliveries(holdfast, id, 20);
     const seen = requestIds(receiver);
     expect(seen.filter((one) => mine.includes(one as string))).toEqual(mine);

@@ -10,11 +10,22 @@ export function startDispatcher(env: Record<string, string>): Promise<Holdfast> 
 
 /** Lets endpoints be on loopback and without TLS, for all of a Redis. */
 export async function allowLoopback(holdfast: Holdfast): Promise<void> {
-  expectStatus(await holdfast.admin('PUT', '/v1/admin/config/webhook-security', { blocked_cidr_ranges: [], allow_http: true }), 200);
+  expectStatus(
+    await holdfast.admin('PUT', '/v1/admin/config/webhook-security', {
+      blocked_cidr_ranges: [],
+      allow_http: true,
+    }),
+    200,
+  );
 }
 
 /** A subscription to refused reservations, unless told otherwise. Returns its id. */
-export async function subscribe(holdfast: Holdfast, owner: TestTenant | typeof SYSTEM, url: string, more: Json = {}): Promise<string> {
+export async function subscribe(
+  holdfast: Holdfast,
+  owner: TestTenant | typeof SYSTEM,
+  url: string,
+  more: Json = {},
+): Promise<string> {
   const ofTenant = owner === SYSTEM ? SYSTEM : owner.id;
   const body = { url, event_types: ['reservation.denied'], ...more };
   const answer = await holdfast.admin('POST', `/v1/admin/webhooks?tenant_id=${ofTenant}`, body);
@@ -48,7 +59,8 @@ export async function subscription(holdfast: Holdfast, id: string): Promise<Json
 
 /** Its deliveries, newest first. */
 export async function deliveries(holdfast: Holdfast, id: string): Promise<Json[]> {
-  return expectStatus(await holdfast.admin('GET', `/v1/admin/webhooks/${id}/deliveries?limit=100`), 200).deliveries as Json[];
+  return expectStatus(await holdfast.admin('GET', `/v1/admin/webhooks/${id}/deliveries?limit=100`), 200)
+    .deliveries as Json[];
 }
 
 /** The deliveries of a subscription once all of them have ended and there are as many as expected. */

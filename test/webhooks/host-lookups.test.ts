@@ -45,7 +45,12 @@ function begin(hostname: string, owner = 'acme'): Promise<string> {
 }
 
 test('a name is looked up once at a time, for whoever asks', async () => {
-  const both = [begin('one.example'), begin('one.example'), begin('one.example', 'other'), begin('two.example')];
+  const both = [
+    begin('one.example'),
+    begin('one.example'),
+    begin('one.example', 'other'),
+    begin('two.example'),
+  ];
   await settle();
   expect(asked).toEqual(['one.example', 'two.example']);
   answers.get('one.example')?.done(FOUND);
@@ -62,7 +67,9 @@ test('an answer is kept for as long as its server allows, for half a minute at m
   const ask = async (ttl: number | undefined): Promise<void> => {
     const answer = begin('kept.example');
     await settle();
-    answers.get('kept.example')?.done(FOUND.map((address) => (ttl === undefined ? address : { ...address, ttl })));
+    answers
+      .get('kept.example')
+      ?.done(FOUND.map((address) => (ttl === undefined ? address : { ...address, ttl })));
     await answer;
   };
   await ask(undefined);
@@ -121,7 +128,11 @@ test('an owner with many names waits for its own places, and the others do not w
   // Asked for by the one who waits, too, but nobody waits in another one's queue.
   const same = begin(`silent-${AT_ONCE}.example`, 'other');
   await settle();
-  expect(asked).toEqual([...Array.from({ length: AT_ONCE }, (_, index) => `silent-${index}.example`), 'hooks.example', `silent-${AT_ONCE}.example`]);
+  expect(asked).toEqual([
+    ...Array.from({ length: AT_ONCE }, (_, index) => `silent-${index}.example`),
+    'hooks.example',
+    `silent-${AT_ONCE}.example`,
+  ]);
   expect([lookups.inUse, lookups.waiting]).toEqual([AT_ONCE + 2, 2]);
   answers.get('hooks.example')?.done(FOUND);
   answers.get(`silent-${AT_ONCE}.example`)?.done(FOUND);

@@ -26,27 +26,39 @@ describe('a host name', () => {
     ]);
   });
 
-  test.each([['4', '192.0.2.1'], ['6', '2001:db8::7']])('needs no address of the other kind than %s', async (_, address) => {
+  test.each([
+    ['4', '192.0.2.1'],
+    ['6', '2001:db8::7'],
+  ])('needs no address of the other kind than %s', async (_, address) => {
     server.answers.set('hooks.example', [address]);
     expect((await resolve('hooks.example')).map((found) => found.address)).toEqual([address]);
   });
 
   test('that does not exist, or has no address, is not found', async () => {
     server.answers.set('empty.example', []);
-    await expect(resolve('unknown.example')).rejects.toMatchObject({ code: 'ENOTFOUND', message: 'unknown.example has no address' });
+    await expect(resolve('unknown.example')).rejects.toMatchObject({
+      code: 'ENOTFOUND',
+      message: 'unknown.example has no address',
+    });
     await expect(resolve('empty.example')).rejects.toMatchObject({ code: 'ENOTFOUND' });
   });
 
   test('whose servers fail is not said to be missing', async () => {
     server.answers.set('failing.example', 'failing');
-    await expect(resolve('failing.example')).rejects.toMatchObject({ code: 'ESERVFAIL', message: 'failing.example was not resolved: ESERVFAIL' });
+    await expect(resolve('failing.example')).rejects.toMatchObject({
+      code: 'ESERVFAIL',
+      message: 'failing.example was not resolved: ESERVFAIL',
+    });
   });
 
   test('whose servers say nothing is given up after five seconds, alone', async () => {
     server.answers.set('silent.example', 'silent');
     server.answers.set('hooks.example', ['192.0.2.1']);
     const began = performance.now();
-    const silent = expect(resolve('silent.example')).rejects.toMatchObject({ code: 'ETIMEOUT', message: 'silent.example was not resolved within 5000 ms' });
+    const silent = expect(resolve('silent.example')).rejects.toMatchObject({
+      code: 'ETIMEOUT',
+      message: 'silent.example was not resolved within 5000 ms',
+    });
     expect(await resolve('hooks.example')).toHaveLength(1);
     expect(performance.now() - began).toBeLessThan(3000);
     await silent;
@@ -66,11 +78,18 @@ describe('a host name', () => {
 });
 
 test('a hosts file is read as the system reads it', () => {
-  const text = '# comment\n127.0.0.1 localhost  Loopback # that is us\n\n10.0.0.9\treceiver receiver.internal\nfe80::1 receiver\nnonsense name\n';
+  const text =
+    '# comment\n127.0.0.1 localhost  Loopback # that is us\n\n10.0.0.9\treceiver receiver.internal\nfe80::1 receiver\nnonsense name\n';
   expect([...parseHosts(text)]).toEqual([
     ['localhost', [{ address: '127.0.0.1', family: 4 }]],
     ['loopback', [{ address: '127.0.0.1', family: 4 }]],
-    ['receiver', [{ address: '10.0.0.9', family: 4 }, { address: 'fe80::1', family: 6 }]],
+    [
+      'receiver',
+      [
+        { address: '10.0.0.9', family: 4 },
+        { address: 'fe80::1', family: 6 },
+      ],
+    ],
     ['receiver.internal', [{ address: '10.0.0.9', family: 4 }]],
   ]);
 });
@@ -80,7 +99,9 @@ test('forty silent names take no thread of the process', async () => {
   names.forEach((name) => server.answers.set(name, 'silent'));
   const outcomes = names.map((name) => expect(resolve(name)).rejects.toMatchObject({ code: 'ETIMEOUT' }));
   const began = performance.now();
-  await new Promise<void>((done, fail) => pbkdf2('a', 'b', 1000, 32, 'sha256', (error) => (error === null ? done() : fail(error))));
+  await new Promise<void>((done, fail) =>
+    pbkdf2('a', 'b', 1000, 32, 'sha256', (error) => (error === null ? done() : fail(error))),
+  );
   expect(performance.now() - began).toBeLessThan(2000);
   await Promise.all(outcomes);
 });

@@ -19,7 +19,9 @@ function sealedByOld(text: string): string {
 }
 
 async function counted(result: string): Promise<number> {
-  const { values } = (await metrics.registry.getSingleMetric('holdfast_webhook_unbound_secrets_total')?.get()) ?? { values: [] };
+  const { values } = (await metrics.registry
+    .getSingleMetric('holdfast_webhook_unbound_secrets_total')
+    ?.get()) ?? { values: [] };
   return values.find(({ labels }) => labels['result'] === result)?.value ?? 0;
 }
 
@@ -35,7 +37,9 @@ describe('a sealed text', () => {
     expect(bytes).toHaveLength(12 + 'a secret'.length + 16);
     const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, 12));
     decipher.setAAD(Buffer.from('holdfast:webhook:signing_secret:whsub_00a')).setAuthTag(bytes.subarray(-16));
-    expect(Buffer.concat([decipher.update(bytes.subarray(12, -16)), decipher.final()]).toString()).toBe('a secret');
+    expect(Buffer.concat([decipher.update(bytes.subarray(12, -16)), decipher.final()]).toString()).toBe(
+      'a secret',
+    );
   });
 
   test('differs from every other one, also of the same text', () => {
@@ -63,9 +67,12 @@ describe('a sealed text', () => {
     expect(() => box.open(sealed.replace('enc2:', 'enc:'), HERE)).toThrow(SealBroken);
   });
 
-  test.each(['', 'enc:', 'enc2:', 'enc:AAAA', 'enc2:AAAA', 'plain text', 'whsec_abc'])('is nothing that was not sealed: %j is never taken for the secret itself', (text) => {
-    expect(() => box.open(text, HERE)).toThrow(SealBroken);
-  });
+  test.each(['', 'enc:', 'enc2:', 'enc:AAAA', 'enc2:AAAA', 'plain text', 'whsec_abc'])(
+    'is nothing that was not sealed: %j is never taken for the secret itself',
+    (text) => {
+      expect(() => box.open(text, HERE)).toThrow(SealBroken);
+    },
+  );
 });
 
 describe('a text that 0.5 sealed', () => {

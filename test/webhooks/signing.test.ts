@@ -6,12 +6,21 @@ import { HOLDFAST_VERSION } from '../../src/config/index.js';
 import { isReservedHeader, signedHeaders, type SignedEvent } from '../../src/webhooks/signing/index.js';
 
 const EVENT: SignedEvent = {
-  eventId: 'evt_0199e51f2a03f000', eventType: 'reservation.expired', traceId: 'a'.repeat(32), traceFlags: '00', requestId: 'req_1',
+  eventId: 'evt_0199e51f2a03f000',
+  eventType: 'reservation.expired',
+  traceId: 'a'.repeat(32),
+  traceFlags: '00',
+  requestId: 'req_1',
 };
 const BODY = '{"event_id":"evt_0199e51f2a03f000","name":"Ünïcode"}';
 const standardSecret = (): string => `whsec_${randomBytes(32).toString('base64')}`;
 
-function headersOf({ secrets = [standardSecret()] as [string, ...string[]], headers = {}, event = EVENT, body = BODY } = {}): Record<string, string> {
+function headersOf({
+  secrets = [standardSecret()] as [string, ...string[]],
+  headers = {},
+  event = EVENT,
+  body = BODY,
+} = {}): Record<string, string> {
   return signedHeaders({ secrets, headers, event, body });
 }
 
@@ -61,7 +70,9 @@ describe('the official verifier of Standard Webhooks', () => {
     expect(verifier.verify(BODY, headers)).toEqual(JSON.parse(BODY));
     expect(verifier.verify(Buffer.from(BODY), headers)).toEqual(JSON.parse(BODY));
     expect(() => verifier.verify(`${BODY} `, headers)).toThrow('No matching signature');
-    expect(() => verifier.verify(BODY, { ...headers, 'webhook-id': 'evt_other' })).toThrow('No matching signature');
+    expect(() => verifier.verify(BODY, { ...headers, 'webhook-id': 'evt_other' })).toThrow(
+      'No matching signature',
+    );
     expect(() => new Webhook(standardSecret()).verify(BODY, headers)).toThrow('No matching signature');
   });
 
@@ -75,9 +86,17 @@ describe('the official verifier of Standard Webhooks', () => {
     expect(headers['x-cycles-signature']).toBe(headersOf({ secrets: [secrets[0]] })['x-cycles-signature']);
   });
 
-  test.each(['a plain secret', 'whsec_', 'whsec_not base64', 'whsec_abc', 'geheimnis-ü'])('takes "%s" as raw bytes', (secret) => {
-    expect(new Webhook(Buffer.from(secret, 'utf8'), { format: 'raw' }).verify(BODY, headersOf({ secrets: [secret] }))).toEqual(JSON.parse(BODY));
-  });
+  test.each(['a plain secret', 'whsec_', 'whsec_not base64', 'whsec_abc', 'geheimnis-ü'])(
+    'takes "%s" as raw bytes',
+    (secret) => {
+      expect(
+        new Webhook(Buffer.from(secret, 'utf8'), { format: 'raw' }).verify(
+          BODY,
+          headersOf({ secrets: [secret] }),
+        ),
+      ).toEqual(JSON.parse(BODY));
+    },
+  );
 
   test.each([1, 2, 3, 24, 32, 64])('takes whsec_ secrets of %i bytes', (bytes) => {
     const secret = `whsec_${randomBytes(bytes).toString('base64')}`;
@@ -88,9 +107,17 @@ describe('the official verifier of Standard Webhooks', () => {
 describe("a subscription's own headers", () => {
   test('are sent, and replace none of those that Holdfast sets', () => {
     const ours = Object.keys(headersOf());
-    const hostile = Object.fromEntries([...ours, 'Host', 'CONTENT-LENGTH', 'Transfer-Encoding', 'Webhook-Anything', 'X-Cycles-New'].map((name) => [name.toUpperCase(), 'mine']));
+    const hostile = Object.fromEntries(
+      [...ours, 'Host', 'CONTENT-LENGTH', 'Transfer-Encoding', 'Webhook-Anything', 'X-Cycles-New'].map(
+        (name) => [name.toUpperCase(), 'mine'],
+      ),
+    );
     const headers = headersOf({ headers: { Authorization: 'Bearer tok', 'X-Team': 'billing', ...hostile } });
-    expect(headers).toMatchObject({ authorization: 'Bearer tok', 'x-team': 'billing', 'user-agent': `holdfast/${HOLDFAST_VERSION}` });
+    expect(headers).toMatchObject({
+      authorization: 'Bearer tok',
+      'x-team': 'billing',
+      'user-agent': `holdfast/${HOLDFAST_VERSION}`,
+    });
     expect(Object.keys(headers).sort()).toEqual([...ours, 'authorization', 'x-team'].sort());
     expect(Object.values(headers)).not.toContain('mine');
     expect(ours.every(isReservedHeader)).toBe(true);
@@ -98,11 +125,15 @@ describe("a subscription's own headers", () => {
   });
 
   test('do not set a request id when none is known', () => {
-    expect(headersOf({ headers: { 'X-Request-Id': 'mine' }, event: { ...EVENT, requestId: undefined } })).not.toHaveProperty('x-request-id');
+    expect(
+      headersOf({ headers: { 'X-Request-Id': 'mine' }, event: { ...EVENT, requestId: undefined } }),
+    ).not.toHaveProperty('x-request-id');
   });
 });
 
 test('a delivery is sent by the version that package.json names', () => {
-  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string };
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+    version: string;
+  };
   expect(HOLDFAST_VERSION).toBe(version);
 });

@@ -4,7 +4,16 @@ import { eventually } from '../support/eventually.js';
 import { expectRefusal, expectStatus, type Holdfast, type TestTenant } from '../support/holdfast.js';
 import { startStore, type Store } from '../support/store.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
-import { allowLoopback, causeEvent, deliveries, endedDeliveries, startDispatcher, subscribe, subscription, tenantWithBudget } from './dispatching.js';
+import {
+  allowLoopback,
+  causeEvent,
+  deliveries,
+  endedDeliveries,
+  startDispatcher,
+  subscribe,
+  subscription,
+  tenantWithBudget,
+} from './dispatching.js';
 
 const SILENT = 40;
 
@@ -47,7 +56,10 @@ test('forty endpoints whose name servers are silent delay no delivery of another
   const own = await subscribe(holdfast, tenant, `http://own.example:${receiver.port}/own`);
   const others = await subscribe(holdfast, other, `http://hooks.example:${receiver.port}/others`);
   await causeEvent(holdfast, tenant);
-  await eventually('they are being looked up', async () => (await holdfast.metric('holdfast_webhook_lookups_under_way')) >= 16);
+  await eventually(
+    'they are being looked up',
+    async () => (await holdfast.metric('holdfast_webhook_lookups_under_way')) >= 16,
+  );
   const began = performance.now();
   await causeEvent(holdfast, other);
   await endedDeliveries(holdfast, others, 1);
@@ -56,14 +68,21 @@ test('forty endpoints whose name servers are silent delay no delivery of another
   // Their own tenant's other endpoint waits for its turn, but is not blamed for it.
   await eventually('it is delivered', () => receiver.received.some(({ path }) => path === '/own'), 40_000);
   expect((await subscription(holdfast, own)).consecutive_failures).toBe(0);
-  await eventually('each of them failed', async () => {
-    const attempts: number[] = [];
-    for (const id of silent) {
-      attempts.push((await deliveries(holdfast, id))[0].attempts as number);
-    }
-    return attempts.every((count) => count > 0);
-  }, 60_000, 500);
-  expect(await holdfast.metric('holdfast_webhook_lookups_total', { outcome: 'timeout' })).toBeGreaterThanOrEqual(SILENT);
+  await eventually(
+    'each of them failed',
+    async () => {
+      const attempts: number[] = [];
+      for (const id of silent) {
+        attempts.push((await deliveries(holdfast, id))[0].attempts as number);
+      }
+      return attempts.every((count) => count > 0);
+    },
+    60_000,
+    500,
+  );
+  expect(
+    await holdfast.metric('holdfast_webhook_lookups_total', { outcome: 'timeout' }),
+  ).toBeGreaterThanOrEqual(SILENT);
   expect(await holdfast.metric('holdfast_webhook_attempts_postponed_total')).toBeGreaterThan(0);
   expect(await holdfast.metric('holdfast_webhook_lookups_total', { outcome: 'busy' })).toBeGreaterThan(0);
   expect((await subscription(holdfast, others)).consecutive_failures).toBe(0);
@@ -73,13 +92,19 @@ test('a registration waits for its turn like a delivery: beyond the bound it is 
   const [tenant, other] = [await tenantWithBudget(holdfast), await tenantWithBudget(holdfast)];
   dns.answers.set('hooks.example', ['127.0.0.1']);
   const register = (owner: TestTenant, url: string) =>
-    holdfast.admin('POST', `/v1/admin/webhooks?tenant_id=${owner.id}`, { url, event_types: ['reservation.denied'] });
+    holdfast.admin('POST', `/v1/admin/webhooks?tenant_id=${owner.id}`, {
+      url,
+      event_types: ['reservation.denied'],
+    });
   const id = await subscribe(holdfast, tenant, `http://127.0.0.1:${receiver.port}/`);
   const many = Array.from({ length: SILENT }, (_, index) => {
     dns.answers.set(`silent-${index}.example`, 'silent');
     return register(tenant, `https://silent-${index}.example/`);
   });
-  await eventually('they are being looked up', async () => (await holdfast.metric('holdfast_webhook_lookups_under_way')) >= 16);
+  await eventually(
+    'they are being looked up',
+    async () => (await holdfast.metric('holdfast_webhook_lookups_under_way')) >= 16,
+  );
   expectStatus(await register(other, `http://hooks.example:${receiver.port}/`), 201);
   const change = await holdfast.admin('PATCH', `/v1/admin/webhooks/${id}`, { url: 'https://late.example/' });
   expectRefusal(change, 429, 'LIMIT_EXCEEDED');
@@ -88,7 +113,9 @@ test('a registration waits for its turn like a delivery: beyond the bound it is 
   const refused = answers.filter(({ status }) => status === 429);
   refused.forEach((answer) => expectRefusal(answer, 429, 'LIMIT_EXCEEDED'));
   expect(refused.length).toBeGreaterThanOrEqual(SILENT - 32);
-  answers.filter(({ status }) => status !== 429).forEach((answer) => expectRefusal(answer, 400, 'WEBHOOK_URL_INVALID'));
+  answers
+    .filter(({ status }) => status !== 429)
+    .forEach((answer) => expectRefusal(answer, 400, 'WEBHOOK_URL_INVALID'));
 }, 120_000);
 
 test('a test of an endpoint is 429 while too many names of its tenant are looked up, and works afterwards', async () => {
@@ -101,7 +128,10 @@ test('a test of an endpoint is 429 while too many names of its tenant are looked
     const body = { url: `https://silent-${index}.example/`, event_types: ['reservation.denied'] };
     return holdfast.admin('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, body);
   });
-  await eventually('they are being looked up', async () => (await holdfast.metric('holdfast_webhook_lookups_under_way')) >= 16);
+  await eventually(
+    'they are being looked up',
+    async () => (await holdfast.metric('holdfast_webhook_lookups_under_way')) >= 16,
+  );
   const probe = await holdfast.admin('POST', `/v1/admin/webhooks/${id}/test`);
   expectRefusal(probe, 429, 'LIMIT_EXCEEDED');
   await Promise.all(many);

@@ -27,27 +27,54 @@ beforeEach(() => {
 
 /** Subscriptions of the operators' own see every tenant, so they must not outlive their test. */
 afterEach(async () => {
-  const body = { filter: { tenant_id: '__system__' }, action: 'DELETE', idempotency_key: `end-${performance.now()}` };
+  const body = {
+    filter: { tenant_id: '__system__' },
+    action: 'DELETE',
+    idempotency_key: `end-${performance.now()}`,
+  };
   expectStatus(await on.holdfast.admin('POST', '/v1/admin/webhooks/bulk-action', body), 200);
 });
 
 function newBook(): SubscriptionBook {
-  return new SubscriptionBook(running.service, on.holdfast.app.get(MetricsRegistry), on.holdfast.app.get<Logger>(LOGGER));
+  return new SubscriptionBook(
+    running.service,
+    on.holdfast.app.get(MetricsRegistry),
+    on.holdfast.app.get<Logger>(LOGGER),
+  );
 }
 
 const subscriber = (): Promise<Subscriber> => Subscriber.make(on.holdfast, on.stored);
 const ofOperators = async (more: Record<string, unknown> = {}): Promise<Json> =>
-  expectStatus(await on.holdfast.admin('POST', '/v1/admin/webhooks', { url: PUBLIC_URL, event_types: ['reservation.expired'], ...more }), 201).subscription;
+  expectStatus(
+    await on.holdfast.admin('POST', '/v1/admin/webhooks', {
+      url: PUBLIC_URL,
+      event_types: ['reservation.expired'],
+      ...more,
+    }),
+    201,
+  ).subscription;
 
 function event(tenantId: string, type: string, more: Partial<CyclesEvent> = {}): CyclesEvent {
   const timestamp = new Date(8_640_000_000_000_000).toISOString();
-  return { event_id: 'evt_1', event_type: type, category: categoryOf(type), timestamp, tenant_id: tenantId, source: 'holdfast', data: {}, ...more };
+  return {
+    event_id: 'evt_1',
+    event_type: type,
+    category: categoryOf(type),
+    timestamp,
+    tenant_id: tenantId,
+    source: 'holdfast',
+    data: {},
+    ...more,
+  };
 }
 
 /** The subscriptions that are told of an event, by name. */
 async function toldOf(told: CyclesEvent): Promise<string[]> {
   await book.refresh([told.tenant_id]);
-  return book.matching(told).map(({ subscriptionId }) => subscriptionId).sort();
+  return book
+    .matching(told)
+    .map(({ subscriptionId }) => subscriptionId)
+    .sort();
 }
 
 describe('an event is for the subscriptions', () => {
@@ -56,8 +83,15 @@ describe('an event is for the subscriptions', () => {
     const byType = await tenant.made({ event_types: ['budget.funded', 'tenant.updated'] });
     const byBoth = await tenant.made({ event_types: ['tenant.updated'], event_categories: ['budget'] });
     const byCategory = await tenant.made();
-    expectStatus(await tenant.patch(byCategory.subscription_id, { event_types: [], event_categories: ['budget'] }), 200);
-    const [one, two, three] = [byType, byBoth, byCategory].map(({ subscription_id: id }) => id as string) as [string, string, string];
+    expectStatus(
+      await tenant.patch(byCategory.subscription_id, { event_types: [], event_categories: ['budget'] }),
+      200,
+    );
+    const [one, two, three] = [byType, byBoth, byCategory].map(({ subscription_id: id }) => id as string) as [
+      string,
+      string,
+      string,
+    ];
     expect(await toldOf(event(tenant.id, 'budget.funded'))).toEqual([one, two, three].sort());
     expect(await toldOf(event(tenant.id, 'budget.created'))).toEqual([two, three].sort());
     expect(await toldOf(event(tenant.id, 'tenant.updated'))).toEqual([one, two].sort());
@@ -68,16 +102,27 @@ describe('an event is for the subscriptions', () => {
     const [one, two] = [await subscriber(), await subscriber()];
     const own = await one.made();
     const everybody = await ofOperators();
-    expect(await toldOf(event(one.id, 'reservation.expired'))).toEqual([own.subscription_id, everybody.subscription_id].sort());
+    expect(await toldOf(event(one.id, 'reservation.expired'))).toEqual(
+      [own.subscription_id, everybody.subscription_id].sort(),
+    );
     expect(await toldOf(event(two.id, 'reservation.expired'))).toEqual([everybody.subscription_id]);
     expect(await toldOf(event('__system__', 'reservation.expired'))).toEqual([everybody.subscription_id]);
   });
 
-  test('and never for a tenant\'s when it is the operators\' own, whatever its stored selectors say', async () => {
+  test("and never for a tenant's when it is the operators' own, whatever its stored selectors say", async () => {
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
-    const types = ['api_key.created', 'policy.updated', 'webhook.deleted', 'system.high_latency', 'custom.anything'];
-    await on.stored.redis.hset(storedWebhookKey(id), { et: ['reservation.expired', ...types].join(','), ec: 'api_key,policy,webhook,system' });
+    const types = [
+      'api_key.created',
+      'policy.updated',
+      'webhook.deleted',
+      'system.high_latency',
+      'custom.anything',
+    ];
+    await on.stored.redis.hset(storedWebhookKey(id), {
+      et: ['reservation.expired', ...types].join(','),
+      ec: 'api_key,policy,webhook,system',
+    });
     const monitor = await ofOperators({ event_types: types.slice(0, 4), event_categories: ['system'] });
     for (const type of types) {
       expect([type, await toldOf(event(tenant.id, type))]).toEqual([type, [monitor.subscription_id]]);
@@ -87,25 +132,47 @@ describe('an event is for the subscriptions', () => {
 
   test('whose scope filter matches, a wildcard standing for any characters; events without a scope match none', async () => {
     const tenant = await subscriber();
-    const filters = { all: `tenant:${tenant.id}*`, below: `tenant:${tenant.id}/*`, exact: `tenant:${tenant.id}/Workspace:Prod`, agents: '*/agent:bot', foreign: 'tenant:other/*' };
+    const filters = {
+      all: `tenant:${tenant.id}*`,
+      below: `tenant:${tenant.id}/*`,
+      exact: `tenant:${tenant.id}/Workspace:Prod`,
+      agents: '*/agent:bot',
+      foreign: 'tenant:other/*',
+    };
     const ids = new Map<string, string>();
     for (const [name, filter] of Object.entries(filters)) {
       ids.set((await tenant.made({ scope_filter: filter })).subscription_id as string, name);
     }
     ids.set((await tenant.made()).subscription_id as string, 'unfiltered');
     const names = async (scope: string | undefined): Promise<string[]> =>
-      (await toldOf(event(tenant.id, 'reservation.expired', scope === undefined ? {} : { scope }))).map((id) => ids.get(id) as string).sort();
+      (await toldOf(event(tenant.id, 'reservation.expired', scope === undefined ? {} : { scope })))
+        .map((id) => ids.get(id) as string)
+        .sort();
     expect(await names(`tenant:${tenant.id}`)).toEqual(['all', 'unfiltered']);
-    expect(await names(`tenant:${tenant.id}/workspace:prod`)).toEqual(['all', 'below', 'exact', 'unfiltered']);
-    expect(await names(`tenant:${tenant.id}/workspace:prod/agent:bot`)).toEqual(['agents', 'all', 'below', 'unfiltered']);
+    expect(await names(`tenant:${tenant.id}/workspace:prod`)).toEqual([
+      'all',
+      'below',
+      'exact',
+      'unfiltered',
+    ]);
+    expect(await names(`tenant:${tenant.id}/workspace:prod/agent:bot`)).toEqual([
+      'agents',
+      'all',
+      'below',
+      'unfiltered',
+    ]);
     expect(await names(undefined)).toEqual(['unfiltered']);
   });
 
   test('that want this threshold: their own ones, or else the usual ones', async () => {
     const tenant = await subscriber();
     const { subscription_id: usual } = await tenant.made({ event_types: ['budget.threshold_crossed'] });
-    const { subscription_id: half } = await tenant.made({ event_types: ['budget.threshold_crossed'], thresholds: { budget_utilization: [0.5, 1] } });
-    const at = (threshold: number): Promise<string[]> => toldOf(event(tenant.id, 'budget.threshold_crossed', { data: { threshold } }));
+    const { subscription_id: half } = await tenant.made({
+      event_types: ['budget.threshold_crossed'],
+      thresholds: { budget_utilization: [0.5, 1] },
+    });
+    const at = (threshold: number): Promise<string[]> =>
+      toldOf(event(tenant.id, 'budget.threshold_crossed', { data: { threshold } }));
     expect(await at(0.5)).toEqual([half]);
     expect(await at(0.8)).toEqual([usual]);
     expect(await at(1)).toEqual([usual, half].sort());
@@ -116,7 +183,9 @@ describe('an event is for the subscriptions', () => {
     const { subscription_id: id, created_at: madeAt } = await tenant.made();
     const earlier = new Date(Date.parse(madeAt as string) - 1).toISOString();
     expect(await toldOf(event(tenant.id, 'reservation.expired', { timestamp: earlier }))).toEqual([]);
-    expect(await toldOf(event(tenant.id, 'reservation.expired', { timestamp: madeAt as string }))).toEqual([id]);
+    expect(await toldOf(event(tenant.id, 'reservation.expired', { timestamp: madeAt as string }))).toEqual([
+      id,
+    ]);
     expectStatus(await tenant.patch(id, { status: 'PAUSED' }), 200);
     expect(await toldOf(event(tenant.id, 'reservation.expired'))).toEqual([]);
     expectStatus(await tenant.patch(id, { status: 'ACTIVE' }), 200);
@@ -137,37 +206,56 @@ describe('what is known of subscriptions', () => {
     expect(book.matching(event(tenant.id, 'reservation.expired'))[0]).toBe(first);
     const other = await tenant.made();
     await book.refresh([tenant.id]);
-    expect(book.matching(event(tenant.id, 'reservation.expired')).map(({ subscriptionId }) => subscriptionId)).toEqual([id, other.subscription_id]);
+    expect(
+      book.matching(event(tenant.id, 'reservation.expired')).map(({ subscriptionId }) => subscriptionId),
+    ).toEqual([id, other.subscription_id]);
     expect(book.matching(event(tenant.id, 'reservation.expired'))[0]).toBe(first);
     expectStatus(await tenant.patch(id, { name: 'changed' }), 200);
     await book.refresh([tenant.id]);
-    expect(book.matching(event(tenant.id, 'reservation.expired'))[0]?.url).toBe('https://93.184.216.34/behind-the-back');
+    expect(book.matching(event(tenant.id, 'reservation.expired'))[0]?.url).toBe(
+      'https://93.184.216.34/behind-the-back',
+    );
   });
 
-  test('says whether anybody could want a tenant\'s events', async () => {
+  test("says whether anybody could want a tenant's events", async () => {
     const [one, two] = [await subscriber(), await subscriber()];
     await one.made();
     await book.refresh([one.id, two.id]);
-    expect([book.hasTargets(one.id), book.hasTargets(two.id), book.hasTargets('never-asked')]).toEqual([true, false, false]);
+    expect([book.hasTargets(one.id), book.hasTargets(two.id), book.hasTargets('never-asked')]).toEqual([
+      true,
+      false,
+      false,
+    ]);
     await ofOperators();
     await book.refresh([two.id]);
     expect([book.hasTargets(two.id), book.hasTargets('never-asked')]).toEqual([true, true]);
   });
 
-  test.each(['rp', 'ur', 'se', 'df', 'ca'])('leaves out a subscription whose record lacks %s, tells it, and keeps the others', async (field) => {
-    const tenant = await subscriber();
-    const [damaged, sound] = [await tenant.made(), await tenant.made()];
-    await on.stored.redis.hdel(storedWebhookKey(damaged.subscription_id), field);
-    const before = await on.holdfast.metric('holdfast_webhook_subscriptions_unreadable_total');
-    expect(await toldOf(event(tenant.id, 'reservation.expired'))).toEqual([sound.subscription_id]);
-    expect(await on.holdfast.metric('holdfast_webhook_subscriptions_unreadable_total')).toBeGreaterThan(before ?? 0);
-  });
+  test.each(['rp', 'ur', 'se', 'df', 'ca'])(
+    'leaves out a subscription whose record lacks %s, tells it, and keeps the others',
+    async (field) => {
+      const tenant = await subscriber();
+      const [damaged, sound] = [await tenant.made(), await tenant.made()];
+      await on.stored.redis.hdel(storedWebhookKey(damaged.subscription_id), field);
+      const before = await on.holdfast.metric('holdfast_webhook_subscriptions_unreadable_total');
+      expect(await toldOf(event(tenant.id, 'reservation.expired'))).toEqual([sound.subscription_id]);
+      expect(await on.holdfast.metric('holdfast_webhook_subscriptions_unreadable_total')).toBeGreaterThan(
+        before ?? 0,
+      );
+    },
+  );
 
   test('is read for many tenants at once', async () => {
     const tenants = await Promise.all(Array.from({ length: 6 }, () => subscriber()));
-    const ids = await Promise.all(tenants.map(async (tenant) => (await tenant.made()).subscription_id as string));
+    const ids = await Promise.all(
+      tenants.map(async (tenant) => (await tenant.made()).subscription_id as string),
+    );
     await book.refresh(tenants.map(({ id }) => id));
-    expect(tenants.map(({ id }) => book.matching(event(id, 'reservation.expired')).map(({ subscriptionId }) => subscriptionId))).toEqual(ids.map((id) => [id]));
+    expect(
+      tenants.map(({ id }) =>
+        book.matching(event(id, 'reservation.expired')).map(({ subscriptionId }) => subscriptionId),
+      ),
+    ).toEqual(ids.map((id) => [id]));
   });
 });
 
@@ -177,12 +265,20 @@ describe('one subscription', () => {
   test('is found in whatever status, with what a delivery needs, sealed', async () => {
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made({
-      headers: { 'X-A': '1' }, disable_after_failures: 4, retry_policy: { max_retries: 1, initial_delay_ms: 100, backoff_multiplier: 3, max_delay_ms: 1000 },
+      headers: { 'X-A': '1' },
+      disable_after_failures: 4,
+      retry_policy: { max_retries: 1, initial_delay_ms: 100, backoff_multiplier: 3, max_delay_ms: 1000 },
     });
     expectStatus(await tenant.patch(id, { status: 'PAUSED' }), 200);
     expect(await find(id)).toMatchObject({
-      subscriptionId: id, owner: tenant.id, status: 'PAUSED', url: PUBLIC_URL, headers: expect.stringMatching(/^enc2:/), secrets: [expect.stringMatching(/^enc2:/)],
-      retry: { maxRetries: 1, initialDelayMs: 100, multiplier: 3, maxDelayMs: 1000 }, disableAfterFailures: 4,
+      subscriptionId: id,
+      owner: tenant.id,
+      status: 'PAUSED',
+      url: PUBLIC_URL,
+      headers: expect.stringMatching(/^enc2:/),
+      secrets: [expect.stringMatching(/^enc2:/)],
+      retry: { maxRetries: 1, initialDelayMs: 100, multiplier: 3, maxDelayMs: 1000 },
+      disableAfterFailures: 4,
     });
     expect((await tenant.remove(id)).status).toBe(204);
     expect(await find(id)).toBeUndefined();

@@ -3,7 +3,12 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { loadConfig } from '../../src/config/index.js';
 import type { Origin } from '../../src/governance/index.js';
 import { MetricsRegistry } from '../../src/metrics/index.js';
-import { SecuritySettings, TARGET_BLOCKED, TargetMetrics, TargetPolicy } from '../../src/webhooks/target-policy/index.js';
+import {
+  SecuritySettings,
+  TARGET_BLOCKED,
+  TargetMetrics,
+  TargetPolicy,
+} from '../../src/webhooks/target-policy/index.js';
 import { WebhookTransport, type AttemptOutcome } from '../../src/webhooks/transport/index.js';
 import { eventually } from '../support/eventually.js';
 import { startStore, type Store } from '../support/store.js';
@@ -59,11 +64,16 @@ afterEach(async () => {
 
 /** How many refusals were counted, as `judged reason` each. */
 async function refusals(): Promise<Record<string, number>> {
-  const { values } = (await registry.registry.getSingleMetric('holdfast_webhook_targets_refused_total')?.get()) ?? { values: [] };
-  return Object.fromEntries(values.map(({ labels, value }) => [`${labels['judged']} ${labels['reason']}`, value]));
+  const { values } = (await registry.registry
+    .getSingleMetric('holdfast_webhook_targets_refused_total')
+    ?.get()) ?? { values: [] };
+  return Object.fromEntries(
+    values.map(({ labels, value }) => [`${labels['judged']} ${labels['reason']}`, value]),
+  );
 }
 
-const post = (url = `http://${HOST}:${receiver.port}/`): Promise<AttemptOutcome> => transport.post({ owner: 'acme', url, headers: {}, body: '{}', timeoutMs: 5000 });
+const post = (url = `http://${HOST}:${receiver.port}/`): Promise<AttemptOutcome> =>
+  transport.post({ owner: 'acme', url, headers: {}, body: '{}', timeoutMs: 5000 });
 
 describe('a name that was public when it was registered', () => {
   test('and resolves to this machine when it is dialled gets nothing', async () => {
@@ -75,14 +85,17 @@ describe('a name that was public when it was registered', () => {
     expect(await refusals()).toEqual({ 'dial blocked_address': 1 });
   });
 
-  test.each([[['127.0.0.1', PUBLIC]], [[PUBLIC, '10.0.0.1']], [['::ffff:127.0.0.1']], [['64:ff9b::7f00:1']], [['2002:7f00:1::']]])(
-    'and resolves to %j gets nothing: one blocked address condemns them all',
-    async (addresses) => {
-      answers = [addresses];
-      expect(await post()).toMatchObject({ ok: false, reason: 'target_blocked' });
-      expect(receiver.connectionCount).toBe(0);
-    },
-  );
+  test.each([
+    [['127.0.0.1', PUBLIC]],
+    [[PUBLIC, '10.0.0.1']],
+    [['::ffff:127.0.0.1']],
+    [['64:ff9b::7f00:1']],
+    [['2002:7f00:1::']],
+  ])('and resolves to %j gets nothing: one blocked address condemns them all', async (addresses) => {
+    answers = [addresses];
+    expect(await post()).toMatchObject({ ok: false, reason: 'target_blocked' });
+    expect(receiver.connectionCount).toBe(0);
+  });
 
   test('is asked for once for each connection, and the address that was judged is the one that is dialled', async () => {
     await settings.replace({ allow_http: true, blocked_cidr_ranges: ['10.0.0.0/8'] }, ORIGIN);
@@ -104,7 +117,11 @@ describe('the address of a URL', () => {
     await settings.replace({ allow_http: true, blocked_cidr_ranges: [] }, ORIGIN);
     expect(await post(receiver.url)).toMatchObject({ ok: true });
     await new SecuritySettings(running.service).replace({ allow_http: true }, ORIGIN);
-    await eventually('the attempt is refused', async () => (await post(receiver.url)).reason === 'target_blocked', 3000);
+    await eventually(
+      'the attempt is refused',
+      async () => (await post(receiver.url)).reason === 'target_blocked',
+      3000,
+    );
     const seen = receiver.received.length;
     expect(await post(receiver.url)).toMatchObject({ reason: 'target_blocked' });
     expect(receiver.received).toHaveLength(seen);
@@ -114,7 +131,11 @@ describe('the address of a URL', () => {
 describe('a URL that is no longer allowed', () => {
   test.each([
     ['for its scheme', 'scheme', { blocked_cidr_ranges: [] }],
-    ['for its host', 'pattern', { blocked_cidr_ranges: [], allow_http: true, allowed_url_patterns: ['https://other.example'] }],
+    [
+      'for its host',
+      'pattern',
+      { blocked_cidr_ranges: [], allow_http: true, allowed_url_patterns: ['https://other.example'] },
+    ],
   ])('%s is not even looked up', async (_why, reason, config) => {
     await settings.replace(config, ORIGIN);
     expect(await post()).toMatchObject({ ok: false, reason: 'target_blocked' });
@@ -129,7 +150,13 @@ describe('the lookup', () => {
 
   test('hands on all addresses, the first one, or those of one family, as it is asked', async () => {
     answers = [[PUBLIC, '2606:4700::1']];
-    expect(await look({ all: true })).toEqual([null, [{ address: PUBLIC, family: 4 }, { address: '2606:4700::1', family: 6 }]]);
+    expect(await look({ all: true })).toEqual([
+      null,
+      [
+        { address: PUBLIC, family: 4 },
+        { address: '2606:4700::1', family: 6 },
+      ],
+    ]);
     expect(await look({})).toEqual([null, PUBLIC, 4]);
     expect(await look({ all: true, family: 6 })).toEqual([null, [{ address: '2606:4700::1', family: 6 }]]);
   });
@@ -147,19 +174,31 @@ describe('the check of a URL', () => {
   test('stores an international name in ASCII, and anything else as it was given', async () => {
     const sees: string[] = [];
     registry = new MetricsRegistry(loadConfig({}));
-    const international = new TargetPolicy(settings, (hostname) => {
-      sees.push(hostname);
-      return Promise.resolve([{ address: PUBLIC, family: 4 }]);
-    }, new TargetMetrics(registry));
-    expect(await international.check('https://b\u00fccher.example/\u00fc', 'acme')).toBe('https://xn--bcher-kva.example/%C3%BC');
+    const international = new TargetPolicy(
+      settings,
+      (hostname) => {
+        sees.push(hostname);
+        return Promise.resolve([{ address: PUBLIC, family: 4 }]);
+      },
+      new TargetMetrics(registry),
+    );
+    expect(await international.check('https://b\u00fccher.example/\u00fc', 'acme')).toBe(
+      'https://xn--bcher-kva.example/%C3%BC',
+    );
     expect(await international.check('https://Hooks.example', 'acme')).toBe('https://Hooks.example');
     expect(sees).toEqual(['xn--bcher-kva.example', 'hooks.example']);
   });
 
   test('refuses a name whose servers fail', async () => {
     registry = new MetricsRegistry(loadConfig({}));
-    const failing = new TargetPolicy(settings, () => Promise.reject(new Error('SERVFAIL')), new TargetMetrics(registry));
-    await expect(failing.check('https://hooks.example/', 'acme')).rejects.toMatchObject({ code: 'WEBHOOK_URL_INVALID' });
+    const failing = new TargetPolicy(
+      settings,
+      () => Promise.reject(new Error('SERVFAIL')),
+      new TargetMetrics(registry),
+    );
+    await expect(failing.check('https://hooks.example/', 'acme')).rejects.toMatchObject({
+      code: 'WEBHOOK_URL_INVALID',
+    });
     expect(await refusals()).toEqual({ 'registration unresolved': 1 });
   });
 });

@@ -7,7 +7,11 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { TARGET_BLOCKED } from '../../src/webhooks/target-policy/index.js';
-import { WebhookTransport, type AttemptOutcome, type DialPolicy } from '../../src/webhooks/transport/index.js';
+import {
+  WebhookTransport,
+  type AttemptOutcome,
+  type DialPolicy,
+} from '../../src/webhooks/transport/index.js';
 import { eventually } from '../support/eventually.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 
@@ -43,7 +47,9 @@ class TestPolicy implements DialPolicy {
       process.nextTick(answer, known);
       return;
     }
-    resolve(hostname, { all: true }, (error, addresses) => (error === null ? answer(addresses) : callback(error, '', 0)));
+    resolve(hostname, { all: true }, (error, addresses) =>
+      error === null ? answer(addresses) : callback(error, '', 0),
+    );
   };
 
   forOwner<T>(_owner: string, dial: () => T): T {
@@ -72,44 +78,80 @@ async function receiver(options?: Parameters<typeof WebhookReceiver.start>[0]): 
 }
 
 const post = (transport: WebhookTransport, url: string, timeoutMs = PATIENT_MS): Promise<AttemptOutcome> =>
-  transport.post({ owner: 'acme', url, headers: { 'content-type': 'application/json', 'x-test': 'yes' }, body: '{"a":"ü"}', timeoutMs });
+  transport.post({
+    owner: 'acme',
+    url,
+    headers: { 'content-type': 'application/json', 'x-test': 'yes' },
+    body: '{"a":"ü"}',
+    timeoutMs,
+  });
 
 describe('a delivery', () => {
   test('is one HTTP/1.1 POST of the exact bytes, over a connection that is kept', async () => {
     const endpoint = await receiver();
     const transport = transportWith(new TestPolicy());
     for (const path of ['/hook?a=1&b=%20', '/other']) {
-      expect(await post(transport, endpoint.url + path)).toEqual({ ok: true, status: 200, durationMs: expect.any(Number) });
+      expect(await post(transport, endpoint.url + path)).toEqual({
+        ok: true,
+        status: 200,
+        durationMs: expect.any(Number),
+      });
       // A connection is free again one turn of the event loop after its answer.
       await setImmediate();
     }
     expect(endpoint.received).toEqual(
       ['/hook?a=1&b=%20', '/other'].map((path) =>
         expect.objectContaining({
-          method: 'POST', path, httpVersion: '1.1', body: '{"a":"ü"}', connection: 1,
-          headers: expect.objectContaining({ host: new URL(endpoint.url).host, 'content-length': '10', 'x-test': 'yes' }),
+          method: 'POST',
+          path,
+          httpVersion: '1.1',
+          body: '{"a":"ü"}',
+          connection: 1,
+          headers: expect.objectContaining({
+            host: new URL(endpoint.url).host,
+            'content-length': '10',
+            'x-test': 'yes',
+          }),
         }),
       ),
     );
   });
 
-  test.each([[200, true], [201, true], [204, true], [299, true]])('succeeds with %i', async (status, ok) => {
+  test.each([
+    [200, true],
+    [201, true],
+    [204, true],
+    [299, true],
+  ])('succeeds with %i', async (status, ok) => {
     const endpoint = await receiver();
     endpoint.react = (response) => response.writeHead(status).end();
     expect(await post(transportWith(new TestPolicy()), endpoint.url)).toMatchObject({ ok, status });
   });
 
-  test.each([[301, 'http_3xx'], [302, 'http_3xx'], [307, 'http_3xx'], [400, 'http_4xx'], [404, 'http_4xx'], [410, 'http_4xx'], [500, 'http_5xx'], [503, 'http_5xx']])(
-    'fails with %i, and nothing is followed',
-    async (status, reason) => {
-      const endpoint = await receiver();
-      endpoint.react = (response) => response.writeHead(status, { location: `${endpoint.url}/elsewhere` }).end('secret words');
-      const outcome = await post(transportWith(new TestPolicy()), endpoint.url);
-      expect(outcome).toEqual({ ok: false, status, reason, durationMs: expect.any(Number), error: expect.stringContaining(`answered ${status}`) });
-      expect(JSON.stringify(outcome)).not.toContain('secret words');
-      expect(endpoint.received).toHaveLength(1);
-    },
-  );
+  test.each([
+    [301, 'http_3xx'],
+    [302, 'http_3xx'],
+    [307, 'http_3xx'],
+    [400, 'http_4xx'],
+    [404, 'http_4xx'],
+    [410, 'http_4xx'],
+    [500, 'http_5xx'],
+    [503, 'http_5xx'],
+  ])('fails with %i, and nothing is followed', async (status, reason) => {
+    const endpoint = await receiver();
+    endpoint.react = (response) =>
+      response.writeHead(status, { location: `${endpoint.url}/elsewhere` }).end('secret words');
+    const outcome = await post(transportWith(new TestPolicy()), endpoint.url);
+    expect(outcome).toEqual({
+      ok: false,
+      status,
+      reason,
+      durationMs: expect.any(Number),
+      error: expect.stringContaining(`answered ${status}`),
+    });
+    expect(JSON.stringify(outcome)).not.toContain('secret words');
+    expect(endpoint.received).toHaveLength(1);
+  });
 
   test('reaches an IPv6 endpoint', async () => {
     const endpoint = await receiver({ host: '::1' });
@@ -122,16 +164,33 @@ describe('a delivery', () => {
     const endpoint = await receiver();
     const transport = transportWith(new TestPolicy());
     endpoint.react = (response) => response.socket?.destroy();
-    expect(await post(transport, endpoint.url)).toMatchObject({ ok: false, reason: 'transport_error', error: expect.stringMatching(/./) });
+    expect(await post(transport, endpoint.url)).toMatchObject({
+      ok: false,
+      reason: 'transport_error',
+      error: expect.stringMatching(/./),
+    });
     await endpoint.stop();
-    expect(await post(transport, endpoint.url)).toMatchObject({ ok: false, reason: 'transport_error', error: expect.stringContaining('ECONNREFUSED') });
+    expect(await post(transport, endpoint.url)).toMatchObject({
+      ok: false,
+      reason: 'transport_error',
+      error: expect.stringContaining('ECONNREFUSED'),
+    });
     expect(await post(transport, 'no url')).toMatchObject({ ok: false, reason: 'transport_error' });
-    expect(await post(transport, 'http://no-such-host.invalid/')).toMatchObject({ ok: false, reason: 'transport_error' });
+    expect(await post(transport, 'http://no-such-host.invalid/')).toMatchObject({
+      ok: false,
+      reason: 'transport_error',
+    });
   });
 
   test('with a header that HTTP cannot carry fails, and is not thrown', async () => {
     const endpoint = await receiver();
-    const outcome = await transportWith(new TestPolicy()).post({ owner: 'acme', url: endpoint.url, headers: { 'x-a': 'b\r\nx-c: d' }, body: '', timeoutMs: PATIENT_MS });
+    const outcome = await transportWith(new TestPolicy()).post({
+      owner: 'acme',
+      url: endpoint.url,
+      headers: { 'x-a': 'b\r\nx-c: d' },
+      body: '',
+      timeoutMs: PATIENT_MS,
+    });
     expect(outcome).toMatchObject({ ok: false, reason: 'transport_error' });
     expect(endpoint.received).toHaveLength(0);
   });
@@ -142,7 +201,9 @@ describe('an endpoint that hangs', () => {
     const endpoint = await receiver();
     endpoint.react = () => undefined;
     expect(await post(transportWith(new TestPolicy()), endpoint.url, 50)).toMatchObject({
-      ok: false, reason: 'transport_error', error: 'no answer within 50 ms',
+      ok: false,
+      reason: 'transport_error',
+      error: 'no answer within 50 ms',
     });
     await eventually('the connection is closed', async () => (await endpoint.openConnections()) === 0);
   });
@@ -152,13 +213,22 @@ describe('an endpoint that hangs', () => {
     const policy = new TestPolicy();
     let answerNow: () => void = () => undefined;
     const slow: LookupFunction = (_hostname, options, callback) => {
-      answerNow = () => (options.all === true ? callback(null, [{ address: '127.0.0.1', family: 4 }]) : callback(null, '127.0.0.1', 4));
+      answerNow = () =>
+        options.all === true
+          ? callback(null, [{ address: '127.0.0.1', family: 4 }])
+          : callback(null, '127.0.0.1', 4);
     };
     Object.assign(policy, { lookup: slow });
     const transport = transportWith(policy);
-    expect(await post(transport, `http://slow.test:${endpoint.port}/`, 50)).toMatchObject({ ok: false, error: 'no answer within 50 ms' });
+    expect(await post(transport, `http://slow.test:${endpoint.port}/`, 50)).toMatchObject({
+      ok: false,
+      error: 'no answer within 50 ms',
+    });
     answerNow();
-    await eventually('it was connected to, and left again', async () => endpoint.connectionCount === 1 && (await endpoint.openConnections()) === 0);
+    await eventually(
+      'it was connected to, and left again',
+      async () => endpoint.connectionCount === 1 && (await endpoint.openConnections()) === 0,
+    );
     expect(endpoint.received).toHaveLength(0);
   });
 
@@ -189,7 +259,10 @@ describe("an answer's body", () => {
       response.on('drain', more);
       more();
     };
-    expect(await post(transportWith(new TestPolicy()), endpoint.url)).toMatchObject({ ok: true, status: 200 });
+    expect(await post(transportWith(new TestPolicy()), endpoint.url)).toMatchObject({
+      ok: true,
+      status: 200,
+    });
     await eventually('the connection is closed', async () => (await endpoint.openConnections()) === 0);
     expect(sent).toBeLessThan(64 * 1024 * 1024);
   });
@@ -200,7 +273,11 @@ describe("an answer's body", () => {
       response.writeHead(500, { 'content-length': String(1024 ** 3) });
       response.write(Buffer.alloc(256 * 1024));
     };
-    expect(await post(transportWith(new TestPolicy()), endpoint.url)).toMatchObject({ ok: false, status: 500, reason: 'http_5xx' });
+    expect(await post(transportWith(new TestPolicy()), endpoint.url)).toMatchObject({
+      ok: false,
+      status: 500,
+      reason: 'http_5xx',
+    });
     await eventually('the connection is closed', async () => (await endpoint.openConnections()) === 0);
   });
 
@@ -210,14 +287,21 @@ describe("an answer's body", () => {
       response.writeHead(202);
       response.write('a');
     };
-    expect(await post(transportWith(new TestPolicy()), endpoint.url)).toMatchObject({ ok: true, status: 202 });
+    expect(await post(transportWith(new TestPolicy()), endpoint.url)).toMatchObject({
+      ok: true,
+      status: 202,
+    });
     await eventually('the connection is closed', async () => (await endpoint.openConnections()) === 0);
   });
 
   test('that comes early does not end the next delivery', async () => {
     const listener: Server = createServer((socket: Socket) => {
       socket.on('error', () => undefined);
-      socket.on('data', () => socket.write('HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'));
+      socket.on('data', () =>
+        socket.write(
+          'HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok',
+        ),
+      );
     });
     await new Promise<void>((done) => listener.listen(0, '127.0.0.1', done));
     open.push({ stop: () => new Promise((done) => listener.close(() => done())) });
@@ -236,7 +320,11 @@ describe('Retry-After', () => {
     ['seconds', { 'retry-after': '7' }, 7000],
     ['no time at all', { 'retry-after': '0' }, 0],
     ['more than an hour', { 'retry-after': '86400' }, 3_600_000],
-    ["a date, by the endpoint's own clock", { 'retry-after': 'Wed, 21 Oct 2026 07:28:30 GMT', date: NOW }, 30_000],
+    [
+      "a date, by the endpoint's own clock",
+      { 'retry-after': 'Wed, 21 Oct 2026 07:28:30 GMT', date: NOW },
+      30_000,
+    ],
     ['a date of the past', { 'retry-after': 'Wed, 21 Oct 2026 07:27:00 GMT', date: NOW }, 0],
     ['a date of another year', { 'retry-after': 'Thu, 21 Oct 2027 07:28:00 GMT', date: NOW }, 3_600_000],
     ['a negative number', { 'retry-after': '-5' }, undefined],
@@ -261,7 +349,12 @@ describe('the policy', () => {
     const endpoint = await receiver();
     const policy = new TestPolicy();
     policy.refusal = 'http is not allowed';
-    expect(await post(transportWith(policy), endpoint.url)).toEqual({ ok: false, durationMs: 0, reason: 'target_blocked', error: 'http is not allowed' });
+    expect(await post(transportWith(policy), endpoint.url)).toEqual({
+      ok: false,
+      durationMs: 0,
+      reason: 'target_blocked',
+      error: 'http is not allowed',
+    });
     expect(policy.looked).toEqual([]);
     expect(endpoint.connectionCount).toBe(0);
   });
@@ -270,7 +363,11 @@ describe('the policy', () => {
     const endpoint = await receiver();
     const policy = new TestPolicy();
     policy.urlRefusal = () => Promise.reject(new Error('the store cannot be reached'));
-    expect(await post(transportWith(policy), endpoint.url)).toMatchObject({ ok: false, reason: 'transport_error', error: 'the store cannot be reached' });
+    expect(await post(transportWith(policy), endpoint.url)).toMatchObject({
+      ok: false,
+      reason: 'transport_error',
+      error: 'the store cannot be reached',
+    });
     expect(endpoint.connectionCount).toBe(0);
   });
 
@@ -281,7 +378,9 @@ describe('the policy', () => {
     policy.blocked.add('127.0.0.1');
     const transport = transportWith(policy);
     expect(await post(transport, `http://rebound.test:${endpoint.port}/`)).toMatchObject({
-      ok: false, reason: 'target_blocked', error: '127.0.0.1 is blocked',
+      ok: false,
+      reason: 'target_blocked',
+      error: '127.0.0.1 is blocked',
     });
     expect(policy.looked).toEqual(['rebound.test']);
     expect(endpoint.connectionCount).toBe(0);
@@ -296,7 +395,10 @@ describe('the policy', () => {
     policy.blocked.add('127.0.0.1');
     const transport = transportWith(policy);
     for (const host of ['127.0.0.1', '0x7f.1', '2130706433']) {
-      expect(await post(transport, `http://${host}:${endpoint.port}/`)).toMatchObject({ ok: false, reason: 'target_blocked' });
+      expect(await post(transport, `http://${host}:${endpoint.port}/`)).toMatchObject({
+        ok: false,
+        reason: 'target_blocked',
+      });
     }
     expect(endpoint.connectionCount).toBe(0);
   });
@@ -323,8 +425,25 @@ describe('over TLS', () => {
     const [keyFile, certFile] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
     execFileSync(
       'openssl',
-      ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2', '-subj', '/CN=hooks.test',
-        '-addext', 'subjectAltName=DNS:hooks.test', '-keyout', keyFile, '-out', certFile],
+      [
+        'req',
+        '-x509',
+        '-newkey',
+        'ec',
+        '-pkeyopt',
+        'ec_paramgen_curve:P-256',
+        '-nodes',
+        '-days',
+        '2',
+        '-subj',
+        '/CN=hooks.test',
+        '-addext',
+        'subjectAltName=DNS:hooks.test',
+        '-keyout',
+        keyFile,
+        '-out',
+        certFile,
+      ],
       { stdio: 'pipe' },
     );
     [key, cert] = [readFileSync(keyFile, 'utf8'), readFileSync(certFile, 'utf8')];
@@ -341,17 +460,24 @@ describe('over TLS', () => {
 
   test('a delivery reaches the host that its certificate names', async () => {
     const endpoint = await receiver({ tls: { key, cert } });
-    expect(await post(transportWith(toHere(), cert), `https://hooks.test:${endpoint.port}/`)).toMatchObject({ ok: true, status: 200 });
+    expect(await post(transportWith(toHere(), cert), `https://hooks.test:${endpoint.port}/`)).toMatchObject({
+      ok: true,
+      status: 200,
+    });
     expect(endpoint.received[0]).toMatchObject({ httpVersion: '1.1', body: '{"a":"ü"}' });
   });
 
   test('a certificate that nobody vouches for, or of another name, is refused', async () => {
     const endpoint = await receiver({ tls: { key, cert } });
     expect(await post(transportWith(toHere()), `https://hooks.test:${endpoint.port}/`)).toMatchObject({
-      ok: false, reason: 'transport_error', error: expect.stringContaining('self-signed certificate'),
+      ok: false,
+      reason: 'transport_error',
+      error: expect.stringContaining('self-signed certificate'),
     });
     expect(await post(transportWith(toHere(), cert), `https://other.test:${endpoint.port}/`)).toMatchObject({
-      ok: false, reason: 'transport_error', error: expect.stringContaining('altnames'),
+      ok: false,
+      reason: 'transport_error',
+      error: expect.stringContaining('altnames'),
     });
     expect(endpoint.received).toHaveLength(0);
   });

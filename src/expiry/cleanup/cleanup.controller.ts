@@ -2,7 +2,14 @@ import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access } from '../../auth/index.js';
-import { Answers, auditTraceOf, BodySchema, compileValidator, sendJson, stringifyJson } from '../../http/index.js';
+import {
+  Answers,
+  auditTraceOf,
+  BodySchema,
+  compileValidator,
+  sendJson,
+  stringifyJson,
+} from '../../http/index.js';
 import { CleanupDto } from './cleanup.dto.js';
 import { CleanupService } from './cleanup.service.js';
 
@@ -15,10 +22,17 @@ export class CleanupController {
 
   @Post()
   @Access({ plane: 'admin', admin: true })
-  @ApiOperation({ operationId: 'cleanupReservations', summary: 'Expire reservations under MANUAL_CLEANUP whose grace is over' })
+  @ApiOperation({
+    operationId: 'cleanupReservations',
+    summary: 'Expire reservations under MANUAL_CLEANUP whose grace is over',
+  })
   @Answers(200, 'CleanupReport')
   @BodySchema(CleanupDto)
-  async cleanup(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async cleanup(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     const report = await this.service.cleanup(validate(body), request.trace.requestId, auditTraceOf(request));
     sendJson(reply, 200, stringifyJson(report));
   }

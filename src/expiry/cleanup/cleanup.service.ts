@@ -2,7 +2,15 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { decodeCursor, encodeCursor, type Position } from '../../http/index.js';
 import { fingerprintOf, oneLine, Refusal } from '../../ledger/index.js';
-import { cleanupIndexKey, partitionCode, partitionOfTenant, RedisService, tagOf, tenantKey, toStoreError } from '../../redis/index.js';
+import {
+  cleanupIndexKey,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  tagOf,
+  tenantKey,
+  toStoreError,
+} from '../../redis/index.js';
 import { ExpiryMetrics } from '../expiry.metrics.js';
 import type { CleanupDto } from './cleanup.dto.js';
 
@@ -58,8 +66,16 @@ export class CleanupService {
   async cleanup(request: CleanupDto, requestId: string, trace: string): Promise<CleanupReport> {
     const { cursor = '', limit = DEFAULT_LIMIT, dry_run: dryRun = false, tenant_id: tenantId = '' } = request;
     const [first, last] = await this.partitionsOf(request);
-    const query = fingerprintOf({ cleanup: true, tenantId, overdueForMs: request.overdue_for_ms ?? 0, dryRun });
-    const from = cursor === '' ? undefined : decodeCursor(query, cursor, ({ value, id }) => isPlace(value, id, first, last));
+    const query = fingerprintOf({
+      cleanup: true,
+      tenantId,
+      overdueForMs: request.overdue_for_ms ?? 0,
+      dryRun,
+    });
+    const from =
+      cursor === ''
+        ? undefined
+        : decodeCursor(query, cursor, ({ value, id }) => isPlace(value, id, first, last));
     let place = from === undefined || from.id === '' ? START : (from.id.split(' ') as unknown as Place);
     const reservations: CleanedReservation[] = [];
     let examined = 0;
@@ -69,7 +85,11 @@ export class CleanupService {
           const next = encodeCursor(query, { value: partition, id: place.join(' ').trim() });
           return { ...reportOf(dryRun, examined, reservations), has_more: true, next_cursor: next };
         }
-        const run = await this.run(partition, place, Math.min(CALL_SIZE, limit - reservations.length), { request, requestId, trace });
+        const run = await this.run(partition, place, Math.min(CALL_SIZE, limit - reservations.length), {
+          request,
+          requestId,
+          trace,
+        });
         examined += run.examined;
         reservations.push(...run.reservations);
         place = run.place;
@@ -79,29 +99,59 @@ export class CleanupService {
   }
 
   /** The partitions to walk, from first to last. */
-  private async partitionsOf({ tenant_id: tenantId, all_tenants: all = false }: CleanupDto): Promise<[number, number]> {
+  private async partitionsOf({
+    tenant_id: tenantId,
+    all_tenants: all = false,
+  }: CleanupDto): Promise<[number, number]> {
     if ((tenantId === undefined) !== all) {
-      throw new Refusal('INVALID_REQUEST', 'tenant_id: name a tenant, or set all_tenants to true, but not both', { field: 'tenant_id' });
+      throw new Refusal(
+        'INVALID_REQUEST',
+        'tenant_id: name a tenant, or set all_tenants to true, but not both',
+        { field: 'tenant_id' },
+      );
     }
     if (tenantId === undefined) {
       return [0, this.redis.partitions - 1];
     }
     const partition = partitionOfTenant(tenantId, this.redis.partitions);
-    const known = await this.redis.client.exists(tenantKey(tagOf(partitionCode(partition)), tenantId)).catch((error: unknown) => {
-      throw toStoreError(error);
-    });
+    const known = await this.redis.client
+      .exists(tenantKey(tagOf(partitionCode(partition)), tenantId))
+      .catch((error: unknown) => {
+        throw toStoreError(error);
+      });
     if (known === 0) {
       throw new Refusal('TENANT_NOT_FOUND', 'there is no such tenant');
     }
     return [partition, partition];
   }
 
-  private async run(partition: number, place: Place, limit: number, { request, requestId, trace }: Asked): Promise<CleanupRun> {
-    const { tenant_id: tenantId = '', overdue_for_ms: overdueForMs = 0, dry_run: dryRun = false, reason } = request;
+  private async run(
+    partition: number,
+    place: Place,
+    limit: number,
+    { request, requestId, trace }: Asked,
+  ): Promise<CleanupRun> {
+    const {
+      tenant_id: tenantId = '',
+      overdue_for_ms: overdueForMs = 0,
+      dry_run: dryRun = false,
+      reason,
+    } = request;
     const [, nowMs, walkedMs = '', walkedId = '', examined, ...flat] = await this.redis.scripts.run(
       'cleanup_reservations',
       [cleanupIndexKey(tagOf(partitionCode(partition)))],
-      [tenantId, overdueForMs, ...place, EXAMINE, limit, dryRun ? 1 : 0, oneLine(reason), this.retentionMs, requestId, trace],
+      [
+        tenantId,
+        overdueForMs,
+        ...place,
+        EXAMINE,
+        limit,
+        dryRun ? 1 : 0,
+        oneLine(reason),
+        this.retentionMs,
+        requestId,
+        trace,
+      ],
     );
     const reservations: CleanedReservation[] = [];
     for (let index = 0; index < flat.length; index += 4) {
@@ -128,22 +178,40 @@ interface CleanupRun {
 }
 
 function isPlace(value: Position['value'], id: string, first: number, last: number): boolean {
-  return typeof value === 'number' && Number.isInteger(value) && value >= first && value <= last && (id === '' || PLACE.test(id));
+  return (
+    typeof value === 'number' &&
+    Number.isInteger(value) &&
+    value >= first &&
+    value <= last &&
+    (id === '' || PLACE.test(id))
+  );
 }
 
-function rowOf(reservationId: string, [outcome = '', detail = '', other = '']: readonly string[]): CleanedReservation {
+function rowOf(
+  reservationId: string,
+  [outcome = '', detail = '', other = '']: readonly string[],
+): CleanedReservation {
   switch (outcome) {
     case 'EXPIRED':
     case 'WOULD_EXPIRE':
       return { reservation_id: reservationId, outcome, tenant_id: detail, reclaim_at_ms: Number(other) };
     case 'QUARANTINED':
-      return { reservation_id: reservationId, outcome, detail, ...(other === '' ? {} : { tenant_id: other }) };
+      return {
+        reservation_id: reservationId,
+        outcome,
+        detail,
+        ...(other === '' ? {} : { tenant_id: other }),
+      };
     default:
       return { reservation_id: reservationId, outcome, ...(detail === '' ? {} : { detail }) };
   }
 }
 
-function reportOf(dryRun: boolean, examined: number, reservations: readonly CleanedReservation[]): Omit<CleanupReport, 'has_more'> {
+function reportOf(
+  dryRun: boolean,
+  examined: number,
+  reservations: readonly CleanedReservation[],
+): Omit<CleanupReport, 'has_more'> {
   const outcomes: Record<string, number> = {};
   for (const { outcome } of reservations) {
     outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;

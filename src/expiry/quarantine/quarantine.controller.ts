@@ -2,7 +2,17 @@ import { Body, Controller, Get, Post, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access } from '../../auth/index.js';
-import { Answers, auditTraceOf, BodySchema, compileQuery, compileValidator, QuerySchema, ReservationId, sendJson, stringifyJson } from '../../http/index.js';
+import {
+  Answers,
+  auditTraceOf,
+  BodySchema,
+  compileQuery,
+  compileValidator,
+  QuerySchema,
+  ReservationId,
+  sendJson,
+  stringifyJson,
+} from '../../http/index.js';
 import { LimitedQuery } from '../../queries/index.js';
 import { QuarantineDecisionDto, QuarantineListQueryDto } from './quarantine.dto.js';
 import { QuarantineService } from './quarantine.service.js';
@@ -18,7 +28,10 @@ export class QuarantineController {
   @Get()
   @Access({ plane: 'admin', admin: true })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'listQuarantine', summary: 'List reservations that could not be settled, newest first' })
+  @ApiOperation({
+    operationId: 'listQuarantine',
+    summary: 'List reservations that could not be settled, newest first',
+  })
   @Answers(200, 'QuarantineList')
   @QuerySchema(QuarantineListQueryDto)
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
@@ -27,7 +40,10 @@ export class QuarantineController {
 
   @Get(':reservation_id')
   @Access({ plane: 'admin', admin: true })
-  @ApiOperation({ operationId: 'inspectQuarantined', summary: 'What is wrong with a reservation in quarantine, and what a release would return' })
+  @ApiOperation({
+    operationId: 'inspectQuarantined',
+    summary: 'What is wrong with a reservation in quarantine, and what a release would return',
+  })
   @Answers(200, 'QuarantinedReservation')
   async inspect(@ReservationId() reservationId: string, @Res() reply: FastifyReply): Promise<void> {
     sendJson(reply, 200, stringifyJson(await this.service.inspect(reservationId)));
@@ -35,7 +51,10 @@ export class QuarantineController {
 
   @Post(':reservation_id/decide')
   @Access({ plane: 'admin', admin: true })
-  @ApiOperation({ operationId: 'decideQuarantined', summary: 'Have a reservation in quarantine judged again, or release it as it is' })
+  @ApiOperation({
+    operationId: 'decideQuarantined',
+    summary: 'Have a reservation in quarantine judged again, or release it as it is',
+  })
   @Answers(200, 'QuarantineDecision')
   @BodySchema(QuarantineDecisionDto)
   async decide(
@@ -44,7 +63,12 @@ export class QuarantineController {
     @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const decision = await this.service.decide(reservationId, validateDecision(body), request.trace.requestId, auditTraceOf(request));
+    const decision = await this.service.decide(
+      reservationId,
+      validateDecision(body),
+      request.trace.requestId,
+      auditTraceOf(request),
+    );
     sendJson(reply, 200, stringifyJson(decision));
   }
 }

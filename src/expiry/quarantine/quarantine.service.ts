@@ -2,7 +2,14 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { decodeCursor, encodeCursor, PageSelection } from '../../http/index.js';
 import { fingerprintOf, oneLine, Refusal } from '../../ledger/index.js';
-import { partitionCode, quarantineKey, RedisService, reservationKey, tagOf, tagOfReservationId } from '../../redis/index.js';
+import {
+  partitionCode,
+  quarantineKey,
+  RedisService,
+  reservationKey,
+  tagOf,
+  tagOfReservationId,
+} from '../../redis/index.js';
 import { ExpiryMetrics } from '../expiry.metrics.js';
 import type { QuarantineDecisionDto, QuarantineListQueryDto } from './quarantine.dto.js';
 
@@ -59,11 +66,19 @@ export class QuarantineService {
    * Newest first, over all partitions. It reads the whole quarantine, which an operator keeps small, but keeps no more than a page.
    * @throws Refusal INVALID_REQUEST when the cursor belongs to another list.
    */
-  async list({ reason, cursor = '', limit = DEFAULT_LIMIT }: QuarantineListQueryDto): Promise<QuarantineList> {
+  async list({
+    reason,
+    cursor = '',
+    limit = DEFAULT_LIMIT,
+  }: QuarantineListQueryDto): Promise<QuarantineList> {
     const query = fingerprintOf({ list: 'quarantine', reason });
     const after = cursor === '' ? undefined : decodeCursor(query, cursor);
     const selection = new PageSelection<QuarantineEntry>(
-      { direction: 'desc', valueOf: (entry) => entry.quarantined_at_ms, idOf: (entry) => entry.reservation_id },
+      {
+        direction: 'desc',
+        valueOf: (entry) => entry.quarantined_at_ms,
+        idOf: (entry) => entry.reservation_id,
+      },
       limit,
       after,
     );
@@ -76,7 +91,9 @@ export class QuarantineService {
     }
     const next = selection.next();
     const entries = selection.rows();
-    return next === undefined ? { entries, has_more: false } : { entries, has_more: true, next_cursor: encodeCursor(query, next) };
+    return next === undefined
+      ? { entries, has_more: false }
+      : { entries, has_more: true, next_cursor: encodeCursor(query, next) };
   }
 
   /** @throws Refusal NOT_FOUND when it is not in quarantine. */
@@ -98,7 +115,12 @@ export class QuarantineService {
   }
 
   /** @throws Refusal NOT_FOUND when it is not in quarantine. */
-  async decide(reservationId: string, { action, reason }: QuarantineDecisionDto, requestId: string, trace: string): Promise<QuarantineDecision> {
+  async decide(
+    reservationId: string,
+    { action, reason }: QuarantineDecisionDto,
+    requestId: string,
+    trace: string,
+  ): Promise<QuarantineDecision> {
     const [word, nowMs, ...rest] = await this.redis.scripts.run(
       'decide_quarantined',
       [reservationKey(this.tagOf(reservationId), reservationId)],
@@ -110,7 +132,13 @@ export class QuarantineService {
         this.metrics.record('access', rest, nowMs);
         this.metrics.decided(action, rest[0] ?? '');
         const detail = rest[0] === 'SKIP' || rest[0] === 'QUARANTINED' ? rest[1] : undefined;
-        return { ...decided, outcome: rest[0] ?? '', ...(detail === undefined ? {} : { detail }), returns: [], keeps: [] };
+        return {
+          ...decided,
+          outcome: rest[0] ?? '',
+          ...(detail === undefined ? {} : { detail }),
+          returns: [],
+          keeps: [],
+        };
       }
       case 'RELEASED':
         this.metrics.decided(action, 'RELEASED');
@@ -134,7 +162,9 @@ export class QuarantineService {
     let cursor = '0';
     do {
       const from = cursor;
-      const [next, flat]: [string, string[]] = await this.redis.queries.ask((client) => client.hscan(quarantineKey(tag), from, 'COUNT', SCAN_COUNT));
+      const [next, flat]: [string, string[]] = await this.redis.queries.ask((client) =>
+        client.hscan(quarantineKey(tag), from, 'COUNT', SCAN_COUNT),
+      );
       for (let index = 0; index < flat.length; index += 2) {
         const id = flat[index] as string;
         if (!seen.has(id)) {
@@ -162,9 +192,14 @@ function returnableOf(texts: readonly string[]): { returnable: Returnable; next:
     scope: texts[keptAt + 2 * index] as string,
     reason: texts[keptAt + 2 * index + 1] as string,
   }));
-  return { returnable: { returns: scopes.map((scope) => ({ scope, unit, amount: BigInt(amount) })), keeps }, next: keptAt + 2 * kept };
+  return {
+    returnable: { returns: scopes.map((scope) => ({ scope, unit, amount: BigInt(amount) })), keeps },
+    next: keptAt + 2 * kept,
+  };
 }
 
 function notInQuarantine(reservationId: string): Refusal {
-  return new Refusal('NOT_FOUND', `the reservation ${reservationId} is not in quarantine`, { reservation_id: reservationId });
+  return new Refusal('NOT_FOUND', `the reservation ${reservationId} is not in quarantine`, {
+    reservation_id: reservationId,
+  });
 }

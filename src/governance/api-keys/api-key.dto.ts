@@ -11,7 +11,8 @@ function nameUnknown({ value }: ValidationArguments): string {
   const given: readonly unknown[] = Array.isArray(value) ? value : [value];
   const unknown = given.find((entry) => !PERMISSIONS.some((permission) => permission === entry));
   // Any JSON may stand here, also such as cannot be printed: a bigint, or lists within lists without end.
-  const shown = typeof unknown === 'string' ? JSON.stringify(unknown.slice(0, 64)) : 'an entry that is no text';
+  const shown =
+    typeof unknown === 'string' ? JSON.stringify(unknown.slice(0, 64)) : 'an entry that is no text';
   return `permissions: ${shown} is no permission; allowed: ${PERMISSIONS.join(', ')}`;
 }
 
@@ -35,7 +36,8 @@ class ApiKeyPropertiesDto {
   @MaxLength(SCOPE_FILTER_ENTRY_MAX_LENGTH, { each: true })
   @Satisfies(
     'entries of level:value segments joined by /, such as workspace:eng or tenant:acme/agent:*',
-    (value) => Array.isArray(value) && value.every((entry) => typeof entry === 'string' && isScopeFilterEntry(entry)),
+    (value) =>
+      Array.isArray(value) && value.every((entry) => typeof entry === 'string' && isScopeFilterEntry(entry)),
   )
   scope_filter?: string[];
 
@@ -70,7 +72,14 @@ export class ApiKeyUpdateDto extends ApiKeyPropertiesDto {
 export const API_KEY_STATUSES = ['ACTIVE', 'REVOKED', 'EXPIRED'] as const;
 export type ApiKeyStatus = (typeof API_KEY_STATUSES)[number];
 
-export const API_KEY_SORT_KEYS = ['key_id', 'name', 'tenant_id', 'status', 'created_at', 'expires_at'] as const;
+export const API_KEY_SORT_KEYS = [
+  'key_id',
+  'name',
+  'tenant_id',
+  'status',
+  'created_at',
+  'expires_at',
+] as const;
 
 export class ApiKeyListQueryDto extends ListQueryDto {
   @Optional()

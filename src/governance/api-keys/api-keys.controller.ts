@@ -2,7 +2,16 @@ import { Body, Controller, Delete, Get, Param, Patch, Post, Query, Req, Res } fr
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, DEFAULT_PERMISSIONS, permissionList } from '../../auth/index.js';
-import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, sendSecret, stringifyJson } from '../../http/index.js';
+import {
+  Answers,
+  BodySchema,
+  compileQuery,
+  compileValidator,
+  QuerySchema,
+  sendJson,
+  sendSecret,
+  stringifyJson,
+} from '../../http/index.js';
 import { LimitedQuery } from '../../queries/index.js';
 import { originOf } from '../origin.js';
 import { ApiKeyCreateDto, ApiKeyListQueryDto, ApiKeyRevokeQueryDto, ApiKeyUpdateDto } from './api-key.dto.js';
@@ -27,8 +36,16 @@ export class ApiKeysController {
   })
   @Answers(201, 'ApiKeyCreateResponse')
   @BodySchema(ApiKeyCreateDto)
-  async create(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
-    sendSecret(reply, 201, stringifyJson(await this.service.create(validateCreate(body), originOf(request, 'admin'))));
+  async create(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    sendSecret(
+      reply,
+      201,
+      stringifyJson(await this.service.create(validateCreate(body), originOf(request, 'admin'))),
+    );
   }
 
   @Get()
@@ -53,7 +70,11 @@ export class ApiKeysController {
     @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.service.update(keyId, validateUpdate(body), originOf(request, 'admin'))));
+    sendJson(
+      reply,
+      200,
+      stringifyJson(await this.service.update(keyId, validateUpdate(body), originOf(request, 'admin'))),
+    );
   }
 
   @Delete(':key_id')

@@ -5,5 +5,10 @@ import { ListingModule } from '../listing/index.js';
 import { ApiKeysController } from './api-keys.controller.js';
 import { ApiKeysService } from './api-keys.service.js';
 
-@Module({ imports: [AuthModule, ListingModule, TenantLimitsModule], controllers: [ApiKeysController], providers: [ApiKeysService], exports: [ApiKeysService] })
+@Module({
+  imports: [AuthModule, ListingModule, TenantLimitsModule],
+  controllers: [ApiKeysController],
+  providers: [ApiKeysService],
+  exports: [ApiKeysService],
+})
 export class ApiKeysModule {}

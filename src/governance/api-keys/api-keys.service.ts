@@ -18,7 +18,12 @@ import { TenantLimits } from '../../tenant-limits/index.js';
 import { fieldOf, fieldsOf, found, PageSelection, Records, withTexts, type Page } from '../listing/index.js';
 import type { Origin } from '../origin.js';
 import { apiKeyOf, apiKeyTexts, type ApiKey } from './api-key.js';
-import { API_KEY_SORT_KEYS, type ApiKeyCreateDto, type ApiKeyListQueryDto, type ApiKeyUpdateDto } from './api-key.dto.js';
+import {
+  API_KEY_SORT_KEYS,
+  type ApiKeyCreateDto,
+  type ApiKeyListQueryDto,
+  type ApiKeyUpdateDto,
+} from './api-key.dto.js';
 
 /** EXPIRY of createApiKey: 90 days are recommended, so that is what a key gets that names no time. */
 const DEFAULT_LIFE_MS = 90 * 86_400_000;
@@ -63,12 +68,24 @@ export class ApiKeysService {
     }
     const reply = await this.redis.scripts.run(
       'create_api_key',
-      [apiKeyKey(tag, keyId), apiKeyHashKey(tag, secretHash), apiKeyIndexKey(tag, tenantId), tenantKey(tag, tenantId)],
       [
-        tenantId, keyId, secretHash, request.name,
-        permissionsText(request.permissions ?? DEFAULT_PERMISSIONS), scopeFilterText(request.scope_filter ?? []),
+        apiKeyKey(tag, keyId),
+        apiKeyHashKey(tag, secretHash),
+        apiKeyIndexKey(tag, tenantId),
+        tenantKey(tag, tenantId),
+      ],
+      [
+        tenantId,
+        keyId,
+        secretHash,
+        request.name,
+        permissionsText(request.permissions ?? DEFAULT_PERMISSIONS),
+        scopeFilterText(request.scope_filter ?? []),
         instantMs(request.expires_at) ?? '',
-        DEFAULT_LIFE_MS, ...origin, this.limits.deployment.api_keys, ...fields,
+        DEFAULT_LIFE_MS,
+        ...origin,
+        this.limits.deployment.api_keys,
+        ...fields,
       ],
     );
     const [word, ...record] = reply;
@@ -78,8 +95,20 @@ export class ApiKeysService {
     if (word !== 'CREATED') {
       throw this.refusalOf(word);
     }
-    const { key_id, key_prefix, tenant_id, permissions, scope_filter, created_at, expires_at } = apiKeyOf(fieldsOf(record), 0);
-    return { key_id, key_secret: secret, key_prefix, tenant_id, permissions, scope_filter, created_at, expires_at };
+    const { key_id, key_prefix, tenant_id, permissions, scope_filter, created_at, expires_at } = apiKeyOf(
+      fieldsOf(record),
+      0,
+    );
+    return {
+      key_id,
+      key_secret: secret,
+      key_prefix,
+      tenant_id,
+      permissions,
+      scope_filter,
+      created_at,
+      expires_at,
+    };
   }
 
   /** Newest first, unless asked otherwise. @throws Refusal INVALID_REQUEST for a foreign cursor. */
@@ -101,7 +130,15 @@ export class ApiKeysService {
         selection.offer(key);
       }
     });
-    return withTexts(selection.page(), (rows) => this.records.texts('api_key', rows.map((row) => ({ tenantId: row.tenant_id, id: row.key_id }))), apiKeyTexts);
+    return withTexts(
+      selection.page(),
+      (rows) =>
+        this.records.texts(
+          'api_key',
+          rows.map((row) => ({ tenantId: row.tenant_id, id: row.key_id })),
+        ),
+      apiKeyTexts,
+    );
   }
 
   /**
@@ -178,7 +215,13 @@ function scopeFilterText(filter: readonly string[]): string {
   return JSON.stringify(filter.map((entry) => entry.toLowerCase()));
 }
 
-function fieldsToStore({ name, description, permissions, scope_filter: filter, metadata }: ApiKeyUpdateDto): string[] {
+function fieldsToStore({
+  name,
+  description,
+  permissions,
+  scope_filter: filter,
+  metadata,
+}: ApiKeyUpdateDto): string[] {
   return [
     ...(name === undefined ? [] : ['name', name]),
     ...(description === undefined ? [] : ['description', description]),

@@ -21,7 +21,16 @@ export interface AuditLogEntry {
 }
 
 /** Details that are JSON, not text. */
-const JSON_DETAILS = new Set(['metadata', 'succeeded_ids', 'failed_rows', 'skipped_rows', 'filter', 'duration_ms', 'not_listed', 'window_ms']);
+const JSON_DETAILS = new Set([
+  'metadata',
+  'succeeded_ids',
+  'failed_rows',
+  'skipped_rows',
+  'filter',
+  'duration_ms',
+  'not_listed',
+  'window_ms',
+]);
 
 /** The short names of lua/lib/append_audit.lua that are not metadata. */
 const OWN = new Set(['op', 'tn', 'ow', 'ac', 'rt', 'ri', 'st', 'ki', 'rq', 'tr', 'co', 'ec', 'ip', 'ua']);
@@ -30,10 +39,16 @@ const OWN = new Set(['op', 'tn', 'ow', 'ac', 'rt', 'ri', 'st', 'ki', 'rq', 'tr',
  * Reads one entry of a partition's audit log. Its id holds the time of Redis at which it was written.
  * @throws Error when Holdfast did not write the entry so.
  */
-export function auditEntryOf(partition: string, log: 'audit' | 'audit-brief', entryId: string, flat: readonly string[]): AuditLogEntry {
+export function auditEntryOf(
+  partition: string,
+  log: 'audit' | 'audit-brief',
+  entryId: string,
+  flat: readonly string[],
+): AuditLogEntry {
   const fields = fieldsOf(flat);
   const [ms = ''] = entryId.split('-');
-  const optional = (name: string, value: string | undefined): object => (value === undefined ? {} : { [name]: value });
+  const optional = (name: string, value: string | undefined): object =>
+    value === undefined ? {} : { [name]: value };
   const details = [...fields].filter(([name]) => !OWN.has(name));
   return {
     log_id: `log_${partition}${log === 'audit' ? '' : 'b'}${entryId}`,
@@ -53,7 +68,9 @@ export function auditEntryOf(partition: string, log: 'audit' | 'audit-brief', en
       actor_type: fieldOf(fields, 'ac'),
       ...optional('tenant_id', fields.get('ow')),
       ...optional('correlation_id', fields.get('co')),
-      ...Object.fromEntries(details.map(([name, text]) => [name, JSON_DETAILS.has(name) ? (JSON.parse(text) as unknown) : text])),
+      ...Object.fromEntries(
+        details.map(([name, text]) => [name, JSON_DETAILS.has(name) ? (JSON.parse(text) as unknown) : text]),
+      ),
     },
   };
 }

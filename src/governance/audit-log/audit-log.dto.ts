@@ -4,7 +4,14 @@ import { ListQueryDto } from '../listing/index.js';
 
 const MAX_LIST = 25;
 
-export const AUDIT_SORT_KEYS = ['timestamp', 'operation', 'resource_type', 'tenant_id', 'key_id', 'status'] as const;
+export const AUDIT_SORT_KEYS = [
+  'timestamp',
+  'operation',
+  'resource_type',
+  'tenant_id',
+  'key_id',
+  'status',
+] as const;
 export type AuditSortKey = (typeof AUDIT_SORT_KEYS)[number];
 
 /** The query of listAuditLogs of cycles-governance-admin-v0.1.25. Lists are given as one text with commas. */

@@ -5,5 +5,10 @@ import { ListingModule } from '../listing/index.js';
 import { AuditLogController } from './audit-log.controller.js';
 import { AuditLogService } from './audit-log.service.js';
 
-@Module({ imports: [AuditTrailModule, ListingModule, MetricsModule], controllers: [AuditLogController], providers: [AuditLogService], exports: [AuditLogService] })
+@Module({
+  imports: [AuditTrailModule, ListingModule, MetricsModule],
+  controllers: [AuditLogController],
+  providers: [AuditLogService],
+  exports: [AuditLogService],
+})
 export class AuditLogModule {}

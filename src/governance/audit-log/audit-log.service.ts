@@ -4,7 +4,16 @@ import { decodeCursor, encodeCursor, instantMs, sortOrderOf, type SortOrder } fr
 import { fingerprintOf, Refusal } from '../../ledger/index.js';
 import { MetricsRegistry, type LabelledCounter } from '../../metrics/index.js';
 import { partitionCode, RedisService, SYSTEM_OWNER, tagOf, tagOfKeyId } from '../../redis/index.js';
-import { DEFAULT_LIMIT, found, MAX_LIMIT, mergedPage, PageSelection, Records, type MergedPage, type Page } from '../listing/index.js';
+import {
+  DEFAULT_LIMIT,
+  found,
+  MAX_LIMIT,
+  mergedPage,
+  PageSelection,
+  Records,
+  type MergedPage,
+  type Page,
+} from '../listing/index.js';
 import { TENANT_ID_PATTERN } from '../tenant-id.js';
 import type { AuditLogEntry } from './audit-entry.js';
 import { AUDIT_SORT_KEYS, type AuditLogQueryDto, type AuditSortKey } from './audit-log.dto.js';
@@ -46,7 +55,10 @@ export class AuditLogService {
     private readonly trail: AuditTrail,
     metrics: MetricsRegistry,
   ) {
-    this.cuts = metrics.counter({ name: 'holdfast_audit_pages_cut_total', help: 'Pages of the audit log that ended early because so many rows did not match.' });
+    this.cuts = metrics.counter({
+      name: 'holdfast_audit_pages_cut_total',
+      help: 'Pages of the audit log that ended early because so many rows did not match.',
+    });
   }
 
   /**
@@ -60,11 +72,27 @@ export class AuditLogService {
     return order.sortBy === 'timestamp' ? this.pageInTime(query, order) : this.pageSorted(query, order);
   }
 
-  private async pageInTime({ cursor = '', limit = DEFAULT_LIMIT, ...query }: AuditLogQueryDto, order: SortOrder): Promise<Page<AuditLogEntry>> {
-    const fingerprint = fingerprintOf({ list: 'audit-logs', ...query, sort_by: order.sortBy, sort_dir: order.direction });
-    const position = cursor === '' ? undefined : decodeCursor(fingerprint, cursor, ({ id }) => placeOfLogId(id) !== undefined);
+  private async pageInTime(
+    { cursor = '', limit = DEFAULT_LIMIT, ...query }: AuditLogQueryDto,
+    order: SortOrder,
+  ): Promise<Page<AuditLogEntry>> {
+    const fingerprint = fingerprintOf({
+      list: 'audit-logs',
+      ...query,
+      sort_by: order.sortBy,
+      sort_dir: order.direction,
+    });
+    const position =
+      cursor === ''
+        ? undefined
+        : decodeCursor(fingerprint, cursor, ({ id }) => placeOfLogId(id) !== undefined);
     const after = position === undefined ? undefined : placeOfLogId(position.id);
-    const { rows, next } = await this.read(query, questionOf(query, order.direction), { limit: Math.min(limit, MAX_LIMIT), after }, EXAMINED_A_PAGE);
+    const { rows, next } = await this.read(
+      query,
+      questionOf(query, order.direction),
+      { limit: Math.min(limit, MAX_LIMIT), after },
+      EXAMINED_A_PAGE,
+    );
     if (next === undefined) {
       return { rows, has_more: false };
     }
@@ -72,7 +100,10 @@ export class AuditLogService {
     return { rows, has_more: true, next_cursor: encodeCursor(fingerprint, { value: id, id }, order) };
   }
 
-  private async pageSorted({ cursor, limit, ...query }: AuditLogQueryDto, order: SortOrder<AuditSortKey>): Promise<Page<AuditLogEntry>> {
+  private async pageSorted(
+    { cursor, limit, ...query }: AuditLogQueryDto,
+    order: SortOrder<AuditSortKey>,
+  ): Promise<Page<AuditLogEntry>> {
     const selection = new PageSelection<AuditLogEntry>({
       query: { list: 'audit-logs', ...query },
       order,
@@ -85,10 +116,19 @@ export class AuditLogService {
     let after: AuditPlace | undefined;
     let left = SORTED_MOST;
     do {
-      const { rows, next, isCut, examined } = await this.read(query, question, { limit: SORTED_A_PAGE, after }, left);
+      const { rows, next, isCut, examined } = await this.read(
+        query,
+        question,
+        { limit: SORTED_A_PAGE, after },
+        left,
+      );
       left -= examined;
       if (isCut || left <= 0) {
-        throw new Refusal('INVALID_REQUEST', `more than ${SORTED_MOST} rows lie in the window; narrow from and to, or sort by timestamp`, { field: 'sort_by' });
+        throw new Refusal(
+          'INVALID_REQUEST',
+          `more than ${SORTED_MOST} rows lie in the window; narrow from and to, or sort by timestamp`,
+          { field: 'sort_by' },
+        );
       }
       for (const row of rows) {
         selection.offer(row);
@@ -99,7 +139,10 @@ export class AuditLogService {
   }
 
   private async read(
-    query: Filters, question: AuditQuestion, { limit, after }: { limit: number; after: AuditPlace | undefined }, examineMost: number,
+    query: Filters,
+    question: AuditQuestion,
+    { limit, after }: { limit: number; after: AuditPlace | undefined },
+    examineMost: number,
   ): Promise<MergedPage<AuditLogEntry, AuditPlace>> {
     const { direction } = question;
     const sources = await this.sourcesOf(query, question, limit, after);
@@ -118,26 +161,41 @@ export class AuditLogService {
     return page;
   }
 
-  private async sourcesOf(query: Filters, question: AuditQuestion, limit: number, after: AuditPlace | undefined): Promise<AuditSource[]> {
+  private async sourcesOf(
+    query: Filters,
+    question: AuditQuestion,
+    limit: number,
+    after: AuditPlace | undefined,
+  ): Promise<AuditSource[]> {
     const partitions = this.partitionsOf(query);
     const rowsARun = partitions.length === 1 ? limit + 1 : Math.ceil((limit + 1) * SHARE_A_RUN_MERGED);
     const sources = partitions.flatMap((code) =>
-      (['audit', 'audit-brief'] as const).map((log) => new AuditSource(this.redis, code, log, question, rowsARun, after)));
+      (['audit', 'audit-brief'] as const).map(
+        (log) => new AuditSource(this.redis, code, log, question, rowsARun, after),
+      ),
+    );
     if (question.index === undefined) {
       return sources;
     }
     // Rows that a version before 0.6 wrote are in no index.
-    const unindexed = await Promise.all(partitions.map(async (code) => {
-      const before = (await firstIndexed(this.redis, code)) ?? END_OF_TIME;
-      return new AuditSource(this.redis, code, 'audit', question, rowsARun, after, before);
-    }));
+    const unindexed = await Promise.all(
+      partitions.map(async (code) => {
+        const before = (await firstIndexed(this.redis, code)) ?? END_OF_TIME;
+        return new AuditSource(this.redis, code, 'audit', question, rowsARun, after, before);
+      }),
+    );
     return [...sources, ...unindexed];
   }
 
   /** Rows shown under a tenant, or written by one of its keys, stand in its own partition, and those of operators and strangers in theirs. */
   private partitionsOf({ tenant_id: tenantId = '', key_id: keyId = '' }: Filters): string[] {
-    const owner = SENTINELS.includes(tenantId) ? SYSTEM_OWNER : TENANT_ID_PATTERN.test(tenantId) ? tenantId : undefined;
-    const tag = owner === undefined ? tagOfKeyId(keyId, this.redis.partitions) : this.records.tagOfTenant(owner);
+    const owner = SENTINELS.includes(tenantId)
+      ? SYSTEM_OWNER
+      : TENANT_ID_PATTERN.test(tenantId)
+        ? tenantId
+        : undefined;
+    const tag =
+      owner === undefined ? tagOfKeyId(keyId, this.redis.partitions) : this.records.tagOfTenant(owner);
     const all = Array.from({ length: this.redis.partitions }, (_, partition) => partitionCode(partition));
     return tag === undefined ? all : all.filter((code) => tagOf(code) === tag);
   }
@@ -169,13 +227,20 @@ function questionOf(query: Filters, direction: 'asc' | 'desc'): AuditQuestion {
     fromMs: instantMs(query.from),
     toMs: instantMs(query.to),
     index: indexOf(query),
-    conditions: conditions.flatMap(([name, value]) => (value === undefined || value === '' ? [] : [name, String(value)])),
+    conditions: conditions.flatMap(([name, value]) =>
+      value === undefined || value === '' ? [] : [name, String(value)],
+    ),
     matches: matcherOf(query),
   };
 }
 
 /** The index with the fewest rows that are not wanted. */
-function indexOf({ request_id: requestId = '', trace_id: traceId = '', resource_id: resourceId = '', tenant_id: tenantId = '' }: Filters): AuditIndex | undefined {
+function indexOf({
+  request_id: requestId = '',
+  trace_id: traceId = '',
+  resource_id: resourceId = '',
+  tenant_id: tenantId = '',
+}: Filters): AuditIndex | undefined {
   if (requestId !== '') {
     return indexOfValue('q', requestId);
   }
@@ -190,7 +255,9 @@ function indexOf({ request_id: requestId = '', trace_id: traceId = '', resource_
 
 function requireSoundStatus({ status, status_min: min, status_max: max }: Filters): void {
   if (status !== undefined && (min !== undefined || max !== undefined)) {
-    throw new Refusal('INVALID_REQUEST', 'status must not be combined with status_min or status_max', { field: 'status' });
+    throw new Refusal('INVALID_REQUEST', 'status must not be combined with status_min or status_max', {
+      field: 'status',
+    });
   }
   if ((min ?? 0) > (max ?? Infinity)) {
     throw new Refusal('INVALID_REQUEST', 'status_min must not exceed status_max', { field: 'status_min' });
@@ -199,7 +266,8 @@ function requireSoundStatus({ status, status_min: min, status_max: max }: Filter
 
 /** All filters together; an absent one lets everything pass. */
 function matcherOf(query: Filters): (entry: AuditLogEntry) => boolean {
-  const isOrAny = (wanted: string | number | undefined, value: unknown): boolean => wanted === undefined || wanted === '' || wanted === value;
+  const isOrAny = (wanted: string | number | undefined, value: unknown): boolean =>
+    wanted === undefined || wanted === '' || wanted === value;
   const inOrAny = (wanted: readonly string[] | undefined, value: string | undefined): boolean =>
     wanted === undefined || wanted.length === 0 || (value !== undefined && wanted.includes(value));
   return (entry) =>

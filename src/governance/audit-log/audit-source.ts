@@ -65,13 +65,20 @@ export function placeOf(partition: string, log: AuditLog, entryId: string): Audi
     throw new Error(`not an entry of the audit log: ${entryId}`);
   }
   const [, ms = '', sequence = ''] = parts;
-  return { partition, log, entryId, order: `${ms.padStart(15, '0')}${sequence.padStart(20, '0')}${partition}${log}` };
+  return {
+    partition,
+    log,
+    entryId,
+    order: `${ms.padStart(15, '0')}${sequence.padStart(20, '0')}${partition}${log}`,
+  };
 }
 
 /** The place of a row by its log_id, or undefined when Holdfast never issued such an id. */
 export function placeOfLogId(logId: string): AuditPlace | undefined {
   const parts = LOG_ID.exec(logId);
-  return parts === null || !isStreamId(parts[3] as string) ? undefined : placeOf(parts[1] as string, parts[2] === 'b' ? 'audit-brief' : 'audit', parts[3] as string);
+  return parts === null || !isStreamId(parts[3] as string)
+    ? undefined
+    : placeOf(parts[1] as string, parts[2] === 'b' ? 'audit-brief' : 'audit', parts[3] as string);
 }
 
 /** Whether the first place comes before the second one in this direction. */
@@ -106,11 +113,20 @@ export class AuditSource {
     const [next = '', examined, ...reply] = await this.redis.queries.run(
       'list_audit_log',
       [key, isIndexed ? auditIndexKey(tag, this.log, index.name) : key],
-      [direction, this.walk.start, this.walk.stop, EXAMINED_A_RUN, this.rowsARun, BYTES_A_RUN, isIndexed ? index.digest : '', ...conditions],
+      [
+        direction,
+        this.walk.start,
+        this.walk.stop,
+        EXAMINED_A_RUN,
+        this.rowsARun,
+        BYTES_A_RUN,
+        isIndexed ? index.digest : '',
+        ...conditions,
+      ],
     );
     this.walk.start = next;
     const rows: AuditLogEntry[] = [];
-    for (let at = 0; at < reply.length; ) {
+    for (let at = 0; at < reply.length;) {
       const [entryId, count] = reply.slice(at, at + 2) as [string, string];
       const end = at + 2 + Number(count);
       const entry = auditEntryOf(this.partition, this.log, entryId, reply.slice(at + 2, end));
@@ -130,7 +146,12 @@ export async function firstIndexed(redis: RedisService, partition: string): Prom
 }
 
 /** Where the walk through one log starts and ends. */
-function boundsOf(partition: string, log: AuditLog, { direction, fromMs, toMs }: AuditQuestion, after: AuditPlace | undefined): { start: string; stop: string } {
+function boundsOf(
+  partition: string,
+  log: AuditLog,
+  { direction, fromMs, toMs }: AuditQuestion,
+  after: AuditPlace | undefined,
+): { start: string; stop: string } {
   const isDown = direction === 'desc';
   const [first, last] = isDown ? [toMs, fromMs] : [fromMs, toMs];
   const stop = last === undefined ? (isDown ? '-' : '+') : streamBound(last);
@@ -148,7 +169,11 @@ function boundsOf(partition: string, log: AuditLog, { direction, fromMs, toMs }:
 }
 
 /** The same walk, as far as it lies before an entry. */
-function endedBefore({ start, stop }: { start: string; stop: string }, direction: 'asc' | 'desc', before: string): { start: string; stop: string } {
+function endedBefore(
+  { start, stop }: { start: string; stop: string },
+  direction: 'asc' | 'desc',
+  before: string,
+): { start: string; stop: string } {
   const bound = `(${before}`;
   const high = direction === 'desc' ? start : stop;
   const earlier = high === '+' || orderOfUpper(high) >= orderOfUpper(before) ? bound : high;

@@ -19,7 +19,11 @@ export function ownedScope(caller: Caller, scopeText: string, named?: string): O
   const tenantId = tenantOfScope(scope) as string;
   if (caller.kind === 'admin') {
     if (named !== undefined && named !== tenantId) {
-      throw new Refusal('INVALID_REQUEST', `scope must start with tenant:${named}, the tenant that tenant_id names`, { field: 'scope' });
+      throw new Refusal(
+        'INVALID_REQUEST',
+        `scope must start with tenant:${named}, the tenant that tenant_id names`,
+        { field: 'scope' },
+      );
     }
     return { scope, tenantId };
   }
@@ -27,7 +31,9 @@ export function ownedScope(caller: Caller, scopeText: string, named?: string): O
     throw new Refusal('FORBIDDEN', 'the scope belongs to another tenant', { field: 'scope' });
   }
   if (!scopeAllowed(caller.scopeFilter, scope)) {
-    throw new Refusal('INSUFFICIENT_PERMISSIONS', "the scope lies outside the API key's scope filter", { field: 'scope' });
+    throw new Refusal('INSUFFICIENT_PERMISSIONS', "the scope lies outside the API key's scope filter", {
+      field: 'scope',
+    });
   }
   return { scope, tenantId };
 }
@@ -46,7 +52,9 @@ export function requireTenantId(caller: Caller, tenantId: string | undefined): s
 /** @throws Refusal UNIT_MISMATCH when an amount of a request is in another unit than the budget. */
 export function requireUnit(unit: Unit, field: string, amount: { readonly unit: Unit } | undefined): void {
   if (amount !== undefined && amount.unit !== unit) {
-    throw new Refusal('UNIT_MISMATCH', `${field}.unit must be ${unit}, the unit of the budget`, { field: `${field}.unit` });
+    throw new Refusal('UNIT_MISMATCH', `${field}.unit must be ${unit}, the unit of the budget`, {
+      field: `${field}.unit`,
+    });
   }
 }
 

@@ -21,7 +21,12 @@ export class BudgetChangesService {
    * Changes the overdraft limit, the overage policy or the metadata; also of a frozen ledger. What is not named stays.
    * @throws Refusal INVALID_REQUEST, UNIT_MISMATCH, BUDGET_NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED.
    */
-  async update(caller: Caller, query: BudgetLookupQueryDto, request: BudgetUpdateDto, origin: Origin): Promise<BudgetLedger> {
+  async update(
+    caller: Caller,
+    query: BudgetLookupQueryDto,
+    request: BudgetUpdateDto,
+    origin: Origin,
+  ): Promise<BudgetLedger> {
     const { scope, tenantId } = ownedScope(caller, query.scope);
     const { unit } = query;
     const { overdraft_limit: overdraftLimit, commit_overage_policy: policy, metadata } = request;
@@ -30,7 +35,11 @@ export class BudgetChangesService {
       'update_budget',
       [budgetKey(this.records.tagOfTenant(tenantId), unit, scope)],
       [
-        tenantId, scope, unit, overdraftLimit?.amount.toString() ?? '', ...origin,
+        tenantId,
+        scope,
+        unit,
+        overdraftLimit?.amount.toString() ?? '',
+        ...origin,
         ...(policy === undefined ? [] : ['commit_overage_policy', policy]),
         ...(metadata === undefined ? [] : ['metadata', stringifyJson(metadata)]),
       ],
@@ -54,7 +63,14 @@ export class BudgetChangesService {
     const reply = await this.redis.scripts.run(
       `${verb}_budget`,
       [budgetKey(this.records.tagOfTenant(tenantId), query.unit, scope)],
-      [tenantId, scope, query.unit, oneLine(reason), metadata === undefined ? '' : stringifyJson(metadata), ...origin],
+      [
+        tenantId,
+        scope,
+        query.unit,
+        oneLine(reason),
+        metadata === undefined ? '' : stringifyJson(metadata),
+        ...origin,
+      ],
     );
     return this.changed(reply, scope, query);
   }

@@ -136,7 +136,15 @@ export class BudgetFundingQueryDto extends BudgetLookupQueryDto {
 export const BUDGET_STATUSES = ['ACTIVE', 'FROZEN', 'CLOSED'] as const;
 export type BudgetStatus = (typeof BUDGET_STATUSES)[number];
 
-export const BUDGET_SORT_KEYS = ['tenant_id', 'scope', 'unit', 'status', 'commit_overage_policy', 'utilization', 'debt'] as const;
+export const BUDGET_SORT_KEYS = [
+  'tenant_id',
+  'scope',
+  'unit',
+  'status',
+  'commit_overage_policy',
+  'utilization',
+  'debt',
+] as const;
 export type BudgetSortKey = (typeof BUDGET_SORT_KEYS)[number];
 
 export class BudgetListQueryDto extends ListQueryDto {

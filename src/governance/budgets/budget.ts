@@ -50,7 +50,9 @@ export function budgetOf(fields: Fields, scope: string, unit: Unit): BudgetLedge
     debt,
     overdraft_limit: overdraftLimit,
     // As the scripts judge it: a capped charge marks the scope, and so does debt above a limit that permits some.
-    is_over_limit: fields.get('is_over_limit') === '1' || (overdraftLimit.amount > 0n && debt.amount > overdraftLimit.amount),
+    is_over_limit:
+      fields.get('is_over_limit') === '1' ||
+      (overdraftLimit.amount > 0n && debt.amount > overdraftLimit.amount),
     ...optionalText(fields, 'commit_overage_policy'),
     status,
     rollover_policy: 'NONE',

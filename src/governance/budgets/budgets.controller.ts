@@ -2,7 +2,15 @@ import { Body, Controller, Get, Patch, Post, Query, Req, Res } from '@nestjs/com
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type Caller } from '../../auth/index.js';
-import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import {
+  Answers,
+  BodySchema,
+  compileQuery,
+  compileValidator,
+  QuerySchema,
+  sendJson,
+  stringifyJson,
+} from '../../http/index.js';
 import { LimitedQuery } from '../../queries/index.js';
 import { originOf, type Origin } from '../origin.js';
 import { BudgetChangesService } from './budget-changes.service.js';
@@ -48,7 +56,11 @@ export class BudgetsController {
   @ApiOperation({ operationId: 'createBudget', summary: 'Create a budget ledger for a scope' })
   @Answers(201, 'BudgetLedger')
   @BodySchema(BudgetCreateDto)
-  async create(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async create(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     const budget = await this.budgets.create(callerOf(request), validateCreate(body), budgetOrigin(request));
     sendJson(reply, 201, stringifyJson(budget));
   }
@@ -59,7 +71,11 @@ export class BudgetsController {
   @ApiOperation({ operationId: 'listBudgets', summary: 'List budget ledgers' })
   @Answers(200, 'BudgetListResponse')
   @QuerySchema(BudgetListQueryDto)
-  async list(@Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async list(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     const { rows, ...rest } = await this.budgets.list(callerOf(request), validateList(query));
     sendJson(reply, 200, stringifyJson({ ledgers: rows, ...rest }));
   }
@@ -69,7 +85,11 @@ export class BudgetsController {
   @ApiOperation({ operationId: 'lookupBudget', summary: 'Look up a single budget by exact scope and unit' })
   @Answers(200, 'BudgetLedger')
   @QuerySchema(BudgetLookupQueryDto)
-  async lookUp(@Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async lookUp(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     sendJson(reply, 200, stringifyJson(await this.budgets.lookUp(callerOf(request), validateLookup(query))));
   }
 
@@ -86,7 +106,12 @@ export class BudgetsController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const origin = originOf(request, 'admin');
-    const budget = await this.changes.update(callerOf(request), validateLookup(query), validateUpdate(body), origin);
+    const budget = await this.changes.update(
+      callerOf(request),
+      validateLookup(query),
+      validateUpdate(body),
+      origin,
+    );
     sendJson(reply, 200, stringifyJson(budget));
   }
 
@@ -96,7 +121,12 @@ export class BudgetsController {
   @Answers(200, 'BudgetLedger')
   @BodySchema(BudgetStatusTransitionDto, { required: false })
   @QuerySchema(BudgetLookupQueryDto)
-  freeze(@Req() request: FastifyRequest, @Query() query: unknown, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+  freeze(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     return this.setFrozen('freeze', request, query, body, reply);
   }
 
@@ -106,7 +136,12 @@ export class BudgetsController {
   @Answers(200, 'BudgetLedger')
   @BodySchema(BudgetStatusTransitionDto, { required: false })
   @QuerySchema(BudgetLookupQueryDto)
-  unfreeze(@Req() request: FastifyRequest, @Query() query: unknown, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+  unfreeze(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     return this.setFrozen('unfreeze', request, query, body, reply);
   }
 

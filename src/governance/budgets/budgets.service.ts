@@ -2,13 +2,35 @@ import { Injectable } from '@nestjs/common';
 import { scopeAllowed, type Caller } from '../../auth/index.js';
 import { sortOrderOf, stringifyJson } from '../../http/index.js';
 import { randomBase62, Refusal, type Unit } from '../../ledger/index.js';
-import { budgetIndexKey, budgetKey, partitionCode, partitionOfTenant, RedisService, tagOf, tenantKey, type Reply } from '../../redis/index.js';
+import {
+  budgetIndexKey,
+  budgetKey,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  tagOf,
+  tenantKey,
+  type Reply,
+} from '../../redis/index.js';
 import { TenantLimits } from '../../tenant-limits/index.js';
-import { fieldOf, fieldsOf, found, listedTenant, PageSelection, Records, type Page } from '../listing/index.js';
+import {
+  fieldOf,
+  fieldsOf,
+  found,
+  listedTenant,
+  PageSelection,
+  Records,
+  type Page,
+} from '../listing/index.js';
 import type { Origin } from '../origin.js';
 import { ownedScope, requireTenantId, requireUnit } from './budget-access.js';
 import { budgetOf, sortValueOf, utilizationOf, type BudgetLedger } from './budget.js';
-import { BUDGET_SORT_KEYS, type BudgetCreateDto, type BudgetListQueryDto, type BudgetLookupQueryDto } from './budget.dto.js';
+import {
+  BUDGET_SORT_KEYS,
+  type BudgetCreateDto,
+  type BudgetListQueryDto,
+  type BudgetLookupQueryDto,
+} from './budget.dto.js';
 
 @Injectable()
 export class BudgetsService {
@@ -24,12 +46,22 @@ export class BudgetsService {
    */
   async create(caller: Caller, request: BudgetCreateDto, origin: Origin): Promise<BudgetLedger> {
     if (caller.kind === 'tenant' && request.tenant_id !== undefined) {
-      throw new Refusal('INVALID_REQUEST', 'tenant_id must be left out with an API key, which names its tenant itself', {
-        field: 'tenant_id',
-      });
+      throw new Refusal(
+        'INVALID_REQUEST',
+        'tenant_id must be left out with an API key, which names its tenant itself',
+        {
+          field: 'tenant_id',
+        },
+      );
     }
     const { scope, tenantId } = ownedScope(caller, request.scope, requireTenantId(caller, request.tenant_id));
-    const { unit, allocated, overdraft_limit: overdraftLimit, commit_overage_policy: policy, metadata } = request;
+    const {
+      unit,
+      allocated,
+      overdraft_limit: overdraftLimit,
+      commit_overage_policy: policy,
+      metadata,
+    } = request;
     requireUnit(unit, 'allocated', allocated);
     requireUnit(unit, 'overdraft_limit', overdraftLimit);
     const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
@@ -38,8 +70,13 @@ export class BudgetsService {
       'create_budget',
       [budgetKey(tag, unit, scope), budgetIndexKey(tag, tenantId), tenantKey(tag, tenantId)],
       [
-        tenantId, `ldg_${code}${randomBase62(16)}`, scope, unit, allocated.amount.toString(),
-        (overdraftLimit?.amount ?? 0).toString(), ...origin,
+        tenantId,
+        `ldg_${code}${randomBase62(16)}`,
+        scope,
+        unit,
+        allocated.amount.toString(),
+        (overdraftLimit?.amount ?? 0).toString(),
+        ...origin,
         this.limits.deployment.budgets,
         ...(policy === undefined ? [] : ['commit_overage_policy', policy]),
         ...(metadata === undefined ? [] : ['metadata', stringifyJson(metadata)]),
@@ -70,7 +107,9 @@ export class BudgetsService {
     const { cursor, limit, ...query } = request;
     const order = sortOrderOf(request, BUDGET_SORT_KEYS, { sortBy: 'utilization', direction: 'desc' });
     if ((query.utilization_min ?? 0) > (query.utilization_max ?? 1)) {
-      throw new Refusal('INVALID_REQUEST', 'utilization_min must not exceed utilization_max', { field: 'utilization_min' });
+      throw new Refusal('INVALID_REQUEST', 'utilization_min must not exceed utilization_max', {
+        field: 'utilization_min',
+      });
     }
     const tenantId = listedTenant(caller, query.tenant_id);
     const scopeFilter = caller.kind === 'tenant' ? caller.scopeFilter : [];
@@ -99,11 +138,18 @@ export class BudgetsService {
       case 'TENANT_NOT_FOUND':
         return new Refusal('INVALID_REQUEST', 'the scope names no tenant that exists', { field: 'scope' });
       case 'TENANT_SUSPENDED':
-        return new Refusal('INVALID_REQUEST', 'the tenant is suspended; budgets are created for active tenants only', { field: 'scope' });
+        return new Refusal(
+          'INVALID_REQUEST',
+          'the tenant is suspended; budgets are created for active tenants only',
+          { field: 'scope' },
+        );
       case 'TENANT_CLOSED':
         return new Refusal('TENANT_CLOSED', 'the tenant is closed; its budgets no longer change');
       case 'DUPLICATE':
-        return new Refusal('DUPLICATE_RESOURCE', `there is a ${unit} budget at ${scope} already`, { scope, unit });
+        return new Refusal('DUPLICATE_RESOURCE', `there is a ${unit} budget at ${scope} already`, {
+          scope,
+          unit,
+        });
       default:
         return new Error(`create_budget answered ${reply[0]}`);
     }
@@ -112,7 +158,15 @@ export class BudgetsService {
 
 /** All filters together; an absent one lets everything pass. */
 function matcherOf(query: BudgetListQueryDto): (budget: BudgetLedger) => boolean {
-  const { unit, status, over_limit: overLimit, has_debt: hasDebt, utilization_min: min = 0, utilization_max: max, search } = query;
+  const {
+    unit,
+    status,
+    over_limit: overLimit,
+    has_debt: hasDebt,
+    utilization_min: min = 0,
+    utilization_max: max,
+    search,
+  } = query;
   const prefix = query.scope_prefix?.toLowerCase() ?? '';
   return (budget) => {
     const utilization = utilizationOf(budget);

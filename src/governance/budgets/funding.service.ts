@@ -39,7 +39,12 @@ export class FundingService {
    * @throws Refusal INVALID_REQUEST (also when a figure would leave int64), UNIT_MISMATCH, FORBIDDEN, INSUFFICIENT_PERMISSIONS,
    * BUDGET_NOT_FOUND, IDEMPOTENCY_MISMATCH, TENANT_CLOSED, BUDGET_FROZEN, BUDGET_CLOSED, BUDGET_EXCEEDED (a DEBIT of more than remains).
    */
-  async fund(caller: Caller, query: BudgetFundingQueryDto, request: BudgetFundingDto, origin: Origin): Promise<Funding> {
+  async fund(
+    caller: Caller,
+    query: BudgetFundingQueryDto,
+    request: BudgetFundingDto,
+    origin: Origin,
+  ): Promise<Funding> {
     const { scope, tenantId } = ownedScope(caller, query.scope, requireTenantId(caller, query.tenant_id));
     const { unit } = query;
     const { operation, amount, metadata, idempotency_key: key } = request;
@@ -52,9 +57,17 @@ export class FundingService {
       'fund_budget',
       [budgetKey(tag, unit, scope), idempotencyKey.fund(tag, unit, scope, key ?? '')],
       [
-        tenantId, scope, unit, operation, amount.amount.toString(), spent?.amount.toString() ?? '',
-        key === undefined ? '' : fingerprintOf(request), this.config.idempotencyTtlMs, oneLine(request.reason),
-        metadata === undefined ? '' : stringifyJson(metadata), ...origin,
+        tenantId,
+        scope,
+        unit,
+        operation,
+        amount.amount.toString(),
+        spent?.amount.toString() ?? '',
+        key === undefined ? '' : fingerprintOf(request),
+        this.config.idempotencyTtlMs,
+        oneLine(request.reason),
+        metadata === undefined ? '' : stringifyJson(metadata),
+        ...origin,
       ],
     );
     if (word !== 'FUNDED') {
@@ -84,14 +97,25 @@ function refusalOf(word: string | undefined, scope: string, unit: Unit): Error {
   const details = { scope, unit };
   switch (word) {
     case 'IDEMPOTENCY_MISMATCH':
-      return new Refusal('IDEMPOTENCY_MISMATCH', 'this idempotency key was used before with a different request');
+      return new Refusal(
+        'IDEMPOTENCY_MISMATCH',
+        'this idempotency key was used before with a different request',
+      );
     case 'BUDGET_EXCEEDED':
-      return new Refusal('BUDGET_EXCEEDED', `less remains at scope ${scope} than is to be taken away`, details);
+      return new Refusal(
+        'BUDGET_EXCEEDED',
+        `less remains at scope ${scope} than is to be taken away`,
+        details,
+      );
     case 'INT64_OVERFLOW':
-      return new Refusal('INVALID_REQUEST', `the amount would take the budget at scope ${scope} beyond int64`, {
-        field: 'amount.amount',
-        ...details,
-      });
+      return new Refusal(
+        'INVALID_REQUEST',
+        `the amount would take the budget at scope ${scope} beyond int64`,
+        {
+          field: 'amount.amount',
+          ...details,
+        },
+      );
     default:
       return budgetRefusal(word, scope, unit);
   }

@@ -1,6 +1,11 @@
 import type { Permission } from '../../auth/index.js';
 
-const RUNTIME: readonly Permission[] = ['reservations:create', 'reservations:commit', 'reservations:release', 'reservations:extend'];
+const RUNTIME: readonly Permission[] = [
+  'reservations:create',
+  'reservations:commit',
+  'reservations:release',
+  'reservations:extend',
+];
 
 /**
  * Which permissions make a capability true for an API key: CAPABILITY DERIVATION of AuthIntrospectResponse in
@@ -27,7 +32,9 @@ const GRANTED_BY = {
 export type Capabilities = Readonly<Record<keyof typeof GRANTED_BY, boolean>>;
 
 function capabilities(isTrue: (grantedBy: readonly Permission[]) => boolean): Capabilities {
-  return Object.fromEntries(Object.entries(GRANTED_BY).map(([name, grantedBy]) => [name, isTrue(grantedBy)])) as Capabilities;
+  return Object.fromEntries(
+    Object.entries(GRANTED_BY).map(([name, grantedBy]) => [name, isTrue(grantedBy)]),
+  ) as Capabilities;
 }
 
 /** An operator may do all. */

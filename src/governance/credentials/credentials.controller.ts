@@ -16,7 +16,10 @@ export class CredentialsController {
   @Get('introspect')
   @ApiTags('Dashboard')
   @Access({ plane: 'admin', tenant: 'any', admin: true })
-  @ApiOperation({ operationId: 'introspectAuth', summary: 'Introspect authenticated credential and return effective capabilities' })
+  @ApiOperation({
+    operationId: 'introspectAuth',
+    summary: 'Introspect authenticated credential and return effective capabilities',
+  })
   @Answers(200, 'AuthIntrospectResponse')
   introspect(@Req() request: FastifyRequest, @Res() reply: FastifyReply): void {
     sendJson(reply, 200, stringifyJson(this.service.introspect(request.caller as Caller)));
@@ -28,7 +31,11 @@ export class CredentialsController {
   @ApiOperation({ operationId: 'validateApiKey', summary: 'Validate an API key and resolve tenant' })
   @Answers(200, 'ApiKeyValidationResponse')
   @BodySchema(ApiKeyValidationDto)
-  async validate(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async validate(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     const { key_secret: secret } = validate(body);
     sendJson(reply, 200, stringifyJson(await this.service.validate(secret, originOf(request, 'admin'))));
   }

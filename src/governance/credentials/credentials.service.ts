@@ -32,7 +32,12 @@ export class CredentialsService {
 
   introspect(caller: Caller): Introspection {
     if (caller.kind === 'admin') {
-      return { authenticated: true, auth_type: 'admin', permissions: ['*'], capabilities: OPERATOR_CAPABILITIES };
+      return {
+        authenticated: true,
+        auth_type: 'admin',
+        permissions: ['*'],
+        capabilities: OPERATOR_CAPABILITIES,
+      };
     }
     return {
       authenticated: true,

@@ -10,7 +10,11 @@ export function listedTenant(caller: Caller, named: string | undefined): string 
     return named;
   }
   if (named !== undefined && named !== '' && named !== caller.tenantId) {
-    throw new Refusal('FORBIDDEN', 'tenant_id is not the tenant of the API key; leave it out, or use the admin key', { field: 'tenant_id' });
+    throw new Refusal(
+      'FORBIDDEN',
+      'tenant_id is not the tenant of the API key; leave it out, or use the admin key',
+      { field: 'tenant_id' },
+    );
   }
   return caller.tenantId;
 }

@@ -38,12 +38,18 @@ interface Placed<Row, Place> {
  * One page of what stands in several partitions. Each is in order by itself, so it is read only as far as the page goes: on and on
  * wherever nothing is in store, all partitions side by side. A page whose filters let little pass ends early.
  */
-export async function mergedPage<Row, Place>(looks: readonly Look<Row, Place>[], terms: MergeTerms<Row, Place>): Promise<MergedPage<Row, Place>> {
+export async function mergedPage<Row, Place>(
+  looks: readonly Look<Row, Place>[],
+  terms: MergeTerms<Row, Place>,
+): Promise<MergedPage<Row, Place>> {
   const { limit, isBefore } = terms;
   const sources = looks.map((look) => new PartitionRows(look, terms));
   const taken: Placed<Row, Place>[] = [];
   const pageTo = (next: Place | undefined, isCut = false): MergedPage<Row, Place> => ({
-    rows: taken.slice(0, limit).map(({ row }) => row), next, isCut, examined: examinedOf(sources),
+    rows: taken.slice(0, limit).map(({ row }) => row),
+    next,
+    isCut,
+    examined: examinedOf(sources),
   });
   // One row more than the page holds tells whether there is another page.
   while (taken.length <= limit) {
@@ -59,7 +65,10 @@ export async function mergedPage<Row, Place>(looks: readonly Look<Row, Place>[],
     if (examinedOf(sources) >= terms.examineMost) {
       // The next page begins where the partition is that is furthest behind.
       const reached = open.flatMap((source) => (source.reached === undefined ? [] : [source.reached]));
-      return pageTo(reached.reduce((one, other) => (isBefore(other, one) ? other : one)), true);
+      return pageTo(
+        reached.reduce((one, other) => (isBefore(other, one) ? other : one)),
+        true,
+      );
     }
     await Promise.all(open.map((source) => source.readOn()));
   }
@@ -73,12 +82,18 @@ function take<Row, Place>(
 ): Placed<Row, Place> | undefined {
   let first: PartitionRows<Row, Place> | undefined;
   for (const source of sources) {
-    if (source.head !== undefined && (first?.head === undefined || isBefore(source.head.place, first.head.place))) {
+    if (
+      source.head !== undefined &&
+      (first?.head === undefined || isBefore(source.head.place, first.head.place))
+    ) {
       first = source;
     }
   }
   const head = first?.head;
-  if (head === undefined || sources.some(({ isOpen, reached }) => isOpen && (reached === undefined || isBefore(reached, head.place)))) {
+  if (
+    head === undefined ||
+    sources.some(({ isOpen, reached }) => isOpen && (reached === undefined || isBefore(reached, head.place)))
+  ) {
     return undefined;
   }
   first?.shift();

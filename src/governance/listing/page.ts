@@ -1,4 +1,11 @@
-import { decodeCursor, encodeCursor, PageSelection as Selection, type PageOrder, type Position, type SortOrder } from '../../http/index.js';
+import {
+  decodeCursor,
+  encodeCursor,
+  PageSelection as Selection,
+  type PageOrder,
+  type Position,
+  type SortOrder,
+} from '../../http/index.js';
 import { fingerprintOf } from '../../ledger/index.js';
 import type { Fields } from './fields.js';
 
@@ -37,7 +44,11 @@ export class PageSelection<Row> {
     this.order = order;
     this.query = fingerprintOf({ ...request.query, sort_by: order.sortBy, sort_dir: order.direction });
     this.after = cursor === '' ? undefined : decodeCursor(this.query, cursor, accepts);
-    this.selection = new Selection({ ...request, direction: order.direction }, Math.min(limit, MAX_LIMIT), this.after);
+    this.selection = new Selection(
+      { ...request, direction: order.direction },
+      Math.min(limit, MAX_LIMIT),
+      this.after,
+    );
   }
 
   offer(row: Row): void {
@@ -52,12 +63,18 @@ export class PageSelection<Row> {
   page(): Page<Row> {
     const rows = this.selection.rows();
     const next = this.selection.next();
-    return next === undefined ? { rows, has_more: false } : { rows, has_more: true, next_cursor: encodeCursor(this.query, next, this.order) };
+    return next === undefined
+      ? { rows, has_more: false }
+      : { rows, has_more: true, next_cursor: encodeCursor(this.query, next, this.order) };
   }
 }
 
 /** A page with the free texts of its rows, which lists read for those that they show only. */
-export async function withTexts<Row>(page: Page<Row>, read: (rows: readonly Row[]) => Promise<readonly Fields[]>, textsOf: (fields: Fields) => Partial<Row>): Promise<Page<Row>> {
+export async function withTexts<Row>(
+  page: Page<Row>,
+  read: (rows: readonly Row[]) => Promise<readonly Fields[]>,
+  textsOf: (fields: Fields) => Partial<Row>,
+): Promise<Page<Row>> {
   const texts = page.rows.length === 0 ? [] : await read(page.rows);
   return { ...page, rows: page.rows.map((row, index) => ({ ...row, ...textsOf(texts[index] as Fields) })) };
 }

@@ -1,5 +1,13 @@
 import { Injectable } from '@nestjs/common';
-import { partitionCode, partitionOfTenant, RedisService, tagOf, tenantIndexKey, toStoreError, type Reply } from '../../redis/index.js';
+import {
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  tagOf,
+  tenantIndexKey,
+  toStoreError,
+  type Reply,
+} from '../../redis/index.js';
 import { fieldsOf, type Fields } from './fields.js';
 
 /** Records a script reads in one run: about half a millisecond of Redis' time. */
@@ -39,16 +47,27 @@ export class Records {
   /** Visits every tenant. @throws StoreUnavailable */
   async eachTenant(visit: Visit): Promise<void> {
     await this.eachPartition((tag) =>
-      this.runToEnd((after) => this.redis.queries.run('list_tenants', [tenantIndexKey(tag)], [after[0], RECORDS_A_RUN]), visit),
+      this.runToEnd(
+        (after) => this.redis.queries.run('list_tenants', [tenantIndexKey(tag)], [after[0], RECORDS_A_RUN]),
+        visit,
+      ),
     );
   }
 
   /** Visits every API key, budget, policy or webhook subscription, of one tenant or of all. @throws StoreUnavailable */
-  async eachOwned(script: 'list_api_keys' | 'list_budgets' | 'list_policies' | 'list_webhooks', tenantId: string | undefined, visit: Visit): Promise<void> {
+  async eachOwned(
+    script: 'list_api_keys' | 'list_budgets' | 'list_policies' | 'list_webhooks',
+    tenantId: string | undefined,
+    visit: Visit,
+  ): Promise<void> {
     const list = (tag: string): Promise<void> =>
       this.runToEnd(
         ([tenant, member]) =>
-          this.redis.queries.run(script, [tenantIndexKey(tag)], [tenantId ?? '', tenant, member, RECORDS_A_RUN]),
+          this.redis.queries.run(
+            script,
+            [tenantIndexKey(tag)],
+            [tenantId ?? '', tenant, member, RECORDS_A_RUN],
+          ),
         visit,
       );
     await (tenantId === undefined ? this.eachPartition(list) : list(this.tagOfTenant(tenantId)));
@@ -58,7 +77,10 @@ export class Records {
    * The free texts of some records, in their order: those that lists leave out. A record that is gone meanwhile has none.
    * @throws StoreUnavailable
    */
-  async texts(kind: 'tenant' | 'api_key' | 'policy' | 'webhook', records: readonly RecordPlace[]): Promise<Fields[]> {
+  async texts(
+    kind: 'tenant' | 'api_key' | 'policy' | 'webhook',
+    records: readonly RecordPlace[],
+  ): Promise<Fields[]> {
     const found = new Map<RecordPlace, Fields>();
     const groups = new Map<string, RecordPlace[]>();
     for (const record of records) {
@@ -66,8 +88,12 @@ export class Records {
       groups.set(tag, [...(groups.get(tag) ?? []), record]);
     }
     for (const [tag, group] of groups) {
-      for (let read = 0; read < group.length; ) {
-        const reply = await this.redis.queries.run('read_texts', [tenantIndexKey(tag)], [kind, ...group.slice(read).map(({ id }) => id)]);
+      for (let read = 0; read < group.length;) {
+        const reply = await this.redis.queries.run(
+          'read_texts',
+          [tenantIndexKey(tag)],
+          [kind, ...group.slice(read).map(({ id }) => id)],
+        );
         for (const fields of recordsIn(reply)) {
           found.set(group[read] as RecordPlace, fields);
           read += 1;
@@ -89,7 +115,10 @@ export class Records {
     await Promise.all(Array.from({ length: PARTITIONS_AT_ONCE }, takeTurns));
   }
 
-  private async runToEnd(run: (after: readonly [string, string]) => Promise<Reply>, visit: Visit): Promise<void> {
+  private async runToEnd(
+    run: (after: readonly [string, string]) => Promise<Reply>,
+    visit: Visit,
+  ): Promise<void> {
     let after: readonly [string, string] = ['', ''];
     do {
       const [nowMs, first = '', second = '', ...records] = await run(after);
@@ -103,7 +132,7 @@ export class Records {
 
 /** Records behind one another, each as the number of its names and values and then these. */
 function* recordsIn(reply: readonly string[]): Generator<Fields> {
-  for (let index = 0; index < reply.length; ) {
+  for (let index = 0; index < reply.length;) {
     const end = index + 1 + Number(reply[index]);
     yield fieldsOf(reply.slice(index + 1, end));
     index = end;

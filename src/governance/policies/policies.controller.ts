@@ -2,7 +2,15 @@ import { Body, Controller, Get, Param, Patch, Post, Query, Req, Res } from '@nes
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type Caller } from '../../auth/index.js';
-import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import {
+  Answers,
+  BodySchema,
+  compileQuery,
+  compileValidator,
+  QuerySchema,
+  sendJson,
+  stringifyJson,
+} from '../../http/index.js';
 import { LimitedQuery } from '../../queries/index.js';
 import { originOf } from '../origin.js';
 import { PolicyCreateDto, PolicyListQueryDto, PolicyUpdateDto } from './policy.dto.js';
@@ -19,12 +27,20 @@ export class PoliciesController {
 
   @Post()
   @Access({ plane: 'admin', tenant: 'policies:write', admin: true })
-  @ApiOperation({ operationId: 'createPolicy', summary: 'Create a policy for some of a tenant\'s scopes' })
+  @ApiOperation({ operationId: 'createPolicy', summary: "Create a policy for some of a tenant's scopes" })
   @Answers(201, 'Policy')
   @BodySchema(PolicyCreateDto)
-  async create(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async create(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     const origin = originOf(request, 'admin_on_behalf_of');
-    sendJson(reply, 201, stringifyJson(await this.policies.create(request.caller as Caller, validateCreate(body), origin)));
+    sendJson(
+      reply,
+      201,
+      stringifyJson(await this.policies.create(request.caller as Caller, validateCreate(body), origin)),
+    );
   }
 
   @Get()
@@ -33,7 +49,11 @@ export class PoliciesController {
   @ApiOperation({ operationId: 'listPolicies', summary: 'List policies' })
   @Answers(200, 'PolicyListResponse')
   @QuerySchema(PolicyListQueryDto)
-  async list(@Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async list(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     const { rows, ...rest } = await this.policies.list(request.caller as Caller, validateList(query));
     sendJson(reply, 200, stringifyJson({ policies: rows, ...rest }));
   }
@@ -50,7 +70,12 @@ export class PoliciesController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const origin = originOf(request, 'admin_on_behalf_of');
-    const policy = await this.policies.update(request.caller as Caller, policyId, validateUpdate(body), origin);
+    const policy = await this.policies.update(
+      request.caller as Caller,
+      policyId,
+      validateUpdate(body),
+      origin,
+    );
     sendJson(reply, 200, stringifyJson(policy));
   }
 }

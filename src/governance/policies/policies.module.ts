@@ -4,5 +4,10 @@ import { ListingModule } from '../listing/index.js';
 import { PoliciesController } from './policies.controller.js';
 import { PoliciesService } from './policies.service.js';
 
-@Module({ imports: [ListingModule, TenantLimitsModule], controllers: [PoliciesController], providers: [PoliciesService], exports: [PoliciesService] })
+@Module({
+  imports: [ListingModule, TenantLimitsModule],
+  controllers: [PoliciesController],
+  providers: [PoliciesService],
+  exports: [PoliciesService],
+})
 export class PoliciesModule {}

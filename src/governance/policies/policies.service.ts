@@ -14,11 +14,26 @@ import {
   tenantKey,
 } from '../../redis/index.js';
 import { TenantLimits } from '../../tenant-limits/index.js';
-import { fieldOf, fieldsOf, found, listedTenant, PageSelection, Records, withTexts, type Page } from '../listing/index.js';
+import {
+  fieldOf,
+  fieldsOf,
+  found,
+  listedTenant,
+  PageSelection,
+  Records,
+  withTexts,
+  type Page,
+} from '../listing/index.js';
 import type { Origin } from '../origin.js';
 import { ownedPattern, requireInFilter, requireTenantId, scopeOfPattern } from './policy-access.js';
 import { policyOf, policyTexts, TTL_FIELDS, type Policy } from './policy.js';
-import type { CapsDto, PolicyCreateDto, PolicyListQueryDto, PolicyUpdateDto, ReservationTtlOverrideDto } from './policy.dto.js';
+import type {
+  CapsDto,
+  PolicyCreateDto,
+  PolicyListQueryDto,
+  PolicyUpdateDto,
+  ReservationTtlOverrideDto,
+} from './policy.dto.js';
 
 /** Caps stand in the idempotency record of every reserve that they apply to, so they are bounded. */
 const CAPS_MAX_LENGTH = 4096;
@@ -47,9 +62,22 @@ export class PoliciesService {
     const policyId = `pol_${code}${randomBase62(16)}`;
     const reply = await this.redis.scripts.run(
       'create_policy',
-      [policyKey(tag, policyId), policyIndexKey(tag, tenantId), policyNameKey(tag, tenantId), tenantKey(tag, tenantId)],
       [
-        tenantId, policyId, name, pattern, priority, fromMs ?? '', untilMs ?? '', ...origin, this.limits.deployment.policies,
+        policyKey(tag, policyId),
+        policyIndexKey(tag, tenantId),
+        policyNameKey(tag, tenantId),
+        tenantKey(tag, tenantId),
+      ],
+      [
+        tenantId,
+        policyId,
+        name,
+        pattern,
+        priority,
+        fromMs ?? '',
+        untilMs ?? '',
+        ...origin,
+        this.limits.deployment.policies,
         ...pairsOf(settingsOf(request).filter(([, value]) => value !== '')),
       ],
     );
@@ -71,7 +99,10 @@ export class PoliciesService {
     const pattern = query.scope_pattern?.toLowerCase() ?? '';
     const selection = new PageSelection<Policy>({
       query: { list: 'policies', ...query, tenant_id: tenantId, scope_filter: scopeFilter },
-      order: sortOrderOf({ sort_dir: query.sort_dir, cursor }, ['priority'], { sortBy: 'priority', direction: 'desc' }),
+      order: sortOrderOf({ sort_dir: query.sort_dir, cursor }, ['priority'], {
+        sortBy: 'priority',
+        direction: 'desc',
+      }),
       cursor,
       limit,
       valueOf: (policy) => policy.priority,
@@ -88,7 +119,15 @@ export class PoliciesService {
         selection.offer(policy);
       }
     });
-    return withTexts(selection.page(), (rows) => this.records.texts('policy', rows.map((row) => ({ tenantId, id: row.policy_id }))), policyTexts);
+    return withTexts(
+      selection.page(),
+      (rows) =>
+        this.records.texts(
+          'policy',
+          rows.map((row) => ({ tenantId, id: row.policy_id })),
+        ),
+      policyTexts,
+    );
   }
 
   /**
@@ -104,14 +143,22 @@ export class PoliciesService {
     await this.requireInFilter(caller, tag, policyId);
     const { name, status, priority, effective_from: from, effective_until: until } = request;
     const changes: [string, string | number | undefined][] = [
-      ['name', name], ['status', status], ['priority', priority], ['effective_from', instantMs(from)], ['effective_until', instantMs(until)],
+      ['name', name],
+      ['status', status],
+      ['priority', priority],
+      ['effective_from', instantMs(from)],
+      ['effective_until', instantMs(until)],
     ];
     const reply = await this.redis.scripts.run(
       'update_policy',
       [policyKey(tag, policyId)],
       [
-        caller.kind === 'tenant' ? caller.tenantId : '', policyId, ...origin,
-        ...pairsOf(changes.flatMap(([field, value]) => (value === undefined ? [] : [[field, String(value)] as const]))),
+        caller.kind === 'tenant' ? caller.tenantId : '',
+        policyId,
+        ...origin,
+        ...pairsOf(
+          changes.flatMap(([field, value]) => (value === undefined ? [] : [[field, String(value)] as const])),
+        ),
         ...pairsOf(settingsOf(request)),
       ],
     );
@@ -136,7 +183,12 @@ const pairsOf = (settings: readonly Setting[]): string[] => settings.flat();
 
 /** What a request sets, as the record keeps it. An empty value takes away what was set before. */
 function settingsOf(request: PolicyCreateDto | PolicyUpdateDto): Setting[] {
-  const { description, caps, commit_overage_policy: overagePolicy, reservation_ttl_override: lease } = request;
+  const {
+    description,
+    caps,
+    commit_overage_policy: overagePolicy,
+    reservation_ttl_override: lease,
+  } = request;
   return [
     ...(description === undefined ? [] : [['description', description] as const]),
     ...(caps === undefined ? [] : [['caps', storedCaps(caps)] as const]),
@@ -149,9 +201,13 @@ function settingsOf(request: PolicyCreateDto | PolicyUpdateDto): Setting[] {
 function storedCaps(caps: CapsDto): string {
   const text = Object.keys(caps).length === 0 ? '' : encodeURIComponent(stringifyJson(caps));
   if (text.length > CAPS_MAX_LENGTH) {
-    throw new Refusal('INVALID_REQUEST', `caps must be at most ${CAPS_MAX_LENGTH} bytes as percent-encoded JSON; these are ${text.length}`, {
-      field: 'caps',
-    });
+    throw new Refusal(
+      'INVALID_REQUEST',
+      `caps must be at most ${CAPS_MAX_LENGTH} bytes as percent-encoded JSON; these are ${text.length}`,
+      {
+        field: 'caps',
+      },
+    );
   }
   return text;
 }
@@ -159,9 +215,13 @@ function storedCaps(caps: CapsDto): string {
 function leaseSettings(lease: ReservationTtlOverrideDto): Setting[] {
   const { default_ttl_ms: usual, max_ttl_ms: most } = lease;
   if (usual !== undefined && most !== undefined && usual > most) {
-    throw new Refusal('INVALID_REQUEST', 'reservation_ttl_override.default_ttl_ms must not exceed max_ttl_ms', {
-      field: 'reservation_ttl_override.default_ttl_ms',
-    });
+    throw new Refusal(
+      'INVALID_REQUEST',
+      'reservation_ttl_override.default_ttl_ms must not exceed max_ttl_ms',
+      {
+        field: 'reservation_ttl_override.default_ttl_ms',
+      },
+    );
   }
   return TTL_FIELDS.map((field) => [field, lease[field]?.toString() ?? ''] as const);
 }
@@ -179,17 +239,30 @@ function refusalOf([word, limit]: readonly string[]): Error {
     case 'NOT_FOUND':
       return new Refusal('NOT_FOUND', 'there is no such policy');
     case 'TENANT_NOT_FOUND':
-      return new Refusal('INVALID_REQUEST', 'the pattern names no tenant that exists', { field: 'scope_pattern' });
+      return new Refusal('INVALID_REQUEST', 'the pattern names no tenant that exists', {
+        field: 'scope_pattern',
+      });
     case 'TENANT_SUSPENDED':
-      return new Refusal('INVALID_REQUEST', 'the tenant is suspended; policies are created for active tenants only', { field: 'scope_pattern' });
+      return new Refusal(
+        'INVALID_REQUEST',
+        'the tenant is suspended; policies are created for active tenants only',
+        { field: 'scope_pattern' },
+      );
     case 'TENANT_CLOSED':
       return new Refusal('TENANT_CLOSED', 'the tenant is closed; its policies no longer change');
     case 'DUPLICATE':
-      return new Refusal('DUPLICATE_RESOURCE', 'the tenant has a policy with this name already', { field: 'name' });
+      return new Refusal('DUPLICATE_RESOURCE', 'the tenant has a policy with this name already', {
+        field: 'name',
+      });
     case 'INVALID_WINDOW':
-      return new Refusal('INVALID_REQUEST', 'effective_from must be before effective_until', { field: 'effective_until' });
+      return new Refusal('INVALID_REQUEST', 'effective_from must be before effective_until', {
+        field: 'effective_until',
+      });
     case 'TOO_MANY':
-      return new Refusal('INVALID_REQUEST', `a pattern takes at most ${limit} active policies`, { field: 'scope_pattern', limit: Number(limit) });
+      return new Refusal('INVALID_REQUEST', `a pattern takes at most ${limit} active policies`, {
+        field: 'scope_pattern',
+        limit: Number(limit),
+      });
     default:
       return new Error(`a policy script answered ${word}`);
   }

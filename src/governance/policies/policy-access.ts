@@ -10,7 +10,8 @@ export interface OwnedPattern {
 /** What stands at the end of a pattern for every scope below a scope. */
 const BELOW = '/*';
 
-const refuse = (message: string): Refusal => new Refusal('INVALID_REQUEST', message, { field: 'scope_pattern' });
+const refuse = (message: string): Refusal =>
+  new Refusal('INVALID_REQUEST', message, { field: 'scope_pattern' });
 
 /** The scope that a pattern names, or whose descendants it names. */
 export function scopeOfPattern(pattern: string): string {
@@ -23,7 +24,9 @@ function canonicalPattern(text: string): string {
     return parseScopePath(scope) + text.slice(scope.length);
   } catch (error) {
     if (error instanceof Refusal) {
-      throw refuse(`scope_pattern must be a scope, or a scope followed by '/*' for all below it (a wildcard stands nowhere else): ${error.message}`);
+      throw refuse(
+        `scope_pattern must be a scope, or a scope followed by '/*' for all below it (a wildcard stands nowhere else): ${error.message}`,
+      );
     }
     throw error;
   }
@@ -38,7 +41,11 @@ function canonicalPattern(text: string): string {
  */
 export function ownedPattern(caller: Caller, text: string, named: string | undefined): OwnedPattern {
   if (caller.kind === 'tenant' && named !== undefined) {
-    throw new Refusal('INVALID_REQUEST', 'tenant_id must be left out with an API key, which names its tenant itself', { field: 'tenant_id' });
+    throw new Refusal(
+      'INVALID_REQUEST',
+      'tenant_id must be left out with an API key, which names its tenant itself',
+      { field: 'tenant_id' },
+    );
   }
   const tenantId = caller.kind === 'tenant' ? caller.tenantId : requireTenantId(named);
   const pattern = canonicalPattern(text);
@@ -63,6 +70,8 @@ export function requireTenantId(named: string | undefined): string {
 /** @throws Refusal INSUFFICIENT_PERMISSIONS when the pattern's scope lies outside the key's scope filter. */
 export function requireInFilter(caller: Caller, pattern: string): void {
   if (caller.kind === 'tenant' && !scopeAllowed(caller.scopeFilter, scopeOfPattern(pattern))) {
-    throw new Refusal('INSUFFICIENT_PERMISSIONS', "the pattern lies outside the API key's scope filter", { field: 'scope_pattern' });
+    throw new Refusal('INSUFFICIENT_PERMISSIONS', "the pattern lies outside the API key's scope filter", {
+      field: 'scope_pattern',
+    });
   }
 }

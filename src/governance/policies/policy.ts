@@ -37,7 +37,9 @@ export function policyOf(fields: Fields, policyId: string): Policy {
   if (status === undefined) {
     throw new Error(`corrupt policy record ${policyId}: its status is ${fields.get('status')}`);
   }
-  const lease = TTL_FIELDS.flatMap((name) => (fields.has(name) ? [[name, Number(fieldOf(fields, name))] as const] : []));
+  const lease = TTL_FIELDS.flatMap((name) =>
+    fields.has(name) ? [[name, Number(fieldOf(fields, name))] as const] : [],
+  );
   return {
     policy_id: policyId,
     name: fieldOf(fields, 'name'),

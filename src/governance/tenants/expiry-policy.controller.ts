@@ -17,10 +17,18 @@ export class ExpiryPolicyController {
 
   @Put()
   @Access({ plane: 'admin', admin: true })
-  @ApiOperation({ operationId: 'setExpiryPolicy', summary: "Change a tenant's expiry policy for the reservations that follow" })
+  @ApiOperation({
+    operationId: 'setExpiryPolicy',
+    summary: "Change a tenant's expiry policy for the reservations that follow",
+  })
   @Answers(200, 'Tenant')
   @BodySchema(ExpiryPolicyDto)
-  async set(@Param('tenant_id') tenantId: string, @Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async set(
+    @Param('tenant_id') tenantId: string,
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     const { tenant } = await this.service.update(tenantId, validate(body), originOf(request, 'admin'));
     sendJson(reply, 200, stringifyJson(tenant));
   }

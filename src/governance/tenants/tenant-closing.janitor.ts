@@ -1,4 +1,9 @@
-import { Inject, Injectable, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
+import {
+  Inject,
+  Injectable,
+  type BeforeApplicationShutdown,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { LOGGER, type Logger } from '../../logging/index.js';
@@ -86,21 +91,33 @@ export class TenantClosingJanitor implements OnApplicationBootstrap, BeforeAppli
       await this.closing.carryThrough(tenantId, TENANT_BUDGET_MS);
     } catch (error) {
       this.metrics.failed();
-      this.logger.warn({ err: error, tenant: tenantId }, "a tenant's closing could not be carried on; it is tried again");
+      this.logger.warn(
+        { err: error, tenant: tenantId },
+        "a tenant's closing could not be carried on; it is tried again",
+      );
     }
   }
 
   private async closingTenants(): Promise<string[]> {
-    const partitions = Array.from({ length: this.redis.partitions }, (_, partition) => tagOf(partitionCode(partition)));
-    const found = await Promise.all(partitions.map((tag) => this.closingTenantsOf(tag))).catch((error: unknown) => {
-      throw toStoreError(error);
-    });
+    const partitions = Array.from({ length: this.redis.partitions }, (_, partition) =>
+      tagOf(partitionCode(partition)),
+    );
+    const found = await Promise.all(partitions.map((tag) => this.closingTenantsOf(tag))).catch(
+      (error: unknown) => {
+        throw toStoreError(error);
+      },
+    );
     return found.flat();
   }
 
   /** Some of a partition's, going on where the run before ended. */
   private async closingTenantsOf(tag: string): Promise<string[]> {
-    const [next, entries] = await this.redis.client.hscan(closingKey(tag), this.places.get(tag) ?? '0', 'COUNT', TENANTS_A_RUN);
+    const [next, entries] = await this.redis.client.hscan(
+      closingKey(tag),
+      this.places.get(tag) ?? '0',
+      'COUNT',
+      TENANTS_A_RUN,
+    );
     this.places.set(tag, next);
     return entries.filter((_entry, index) => index % 2 === 0);
   }

@@ -53,7 +53,14 @@ export class TenantClosing {
       const [word, nextPhase = '', nextCursor = '', nowMs, , ...outcomes] = await this.redis.scripts.run(
         'close_tenant',
         [key],
-        [tenantId, phase, cursor, phase === 'holds' || phase === 'unswept' ? HOLDS_A_STEP : OWNED_A_STEP, this.retentionMs, keyRevokedChannel()],
+        [
+          tenantId,
+          phase,
+          cursor,
+          phase === 'holds' || phase === 'unswept' ? HOLDS_A_STEP : OWNED_A_STEP,
+          this.retentionMs,
+          keyRevokedChannel(),
+        ],
       );
       if (word !== 'STEP') {
         return { complete: true, failed };

@@ -69,7 +69,11 @@ export function tenantOf(fields: Fields): Tenant {
       Math.min(TENANT_DEFAULTS.reservationTtlMs, maxTtlMs),
     ),
     max_reservation_ttl_ms: maxTtlMs,
-    max_reservation_extensions: integerOf(fields, 'max_reservation_extensions', TENANT_DEFAULTS.maxReservationExtensions),
+    max_reservation_extensions: integerOf(
+      fields,
+      'max_reservation_extensions',
+      TENANT_DEFAULTS.maxReservationExtensions,
+    ),
     reservation_expiry_policy: oneOf(
       EXPIRY_POLICIES,
       fields.get('reservation_expiry_policy') ?? TENANT_DEFAULTS.reservationExpiryPolicy,

@@ -2,7 +2,15 @@ import { Body, Controller, Get, Param, Patch, Post, Query, Req, Res } from '@nes
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access } from '../../auth/index.js';
-import { Answers, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, stringifyJson } from '../../http/index.js';
+import {
+  Answers,
+  BodySchema,
+  compileQuery,
+  compileValidator,
+  QuerySchema,
+  sendJson,
+  stringifyJson,
+} from '../../http/index.js';
 import { LimitedQuery } from '../../queries/index.js';
 import { originOf } from '../origin.js';
 import { TenantCreateDto, TenantListQueryDto, TenantUpdateDto } from './tenant.dto.js';
@@ -23,7 +31,11 @@ export class TenantsController {
   @Answers(200, 'Tenant')
   @Answers(201, 'Tenant')
   @BodySchema(TenantCreateDto)
-  async create(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async create(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     const { created, tenant } = await this.service.create(validateCreate(body), originOf(request, 'admin'));
     sendJson(reply, created ? 201 : 200, stringifyJson(tenant));
   }
@@ -58,7 +70,11 @@ export class TenantsController {
     @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const { tenant, complete } = await this.service.update(tenantId, validateUpdate(body), originOf(request, 'admin'));
+    const { tenant, complete } = await this.service.update(
+      tenantId,
+      validateUpdate(body),
+      originOf(request, 'admin'),
+    );
     if (!complete) {
       reply.header('X-Cycles-Cascade-Status', 'in_progress').header('Retry-After', '1');
     }

@@ -7,7 +7,13 @@ import type { Origin } from '../origin.js';
 import { TENANT_ID_PATTERN } from '../tenant-id.js';
 import { TENANT_DEFAULTS, tenantOf, tenantTexts, type Tenant } from './tenant.js';
 import { TenantClosing } from './tenant-closing.js';
-import { TENANT_SORT_KEYS, type ExpiryPolicyDto, type TenantCreateDto, type TenantListQueryDto, type TenantUpdateDto } from './tenant.dto.js';
+import {
+  TENANT_SORT_KEYS,
+  type ExpiryPolicyDto,
+  type TenantCreateDto,
+  type TenantListQueryDto,
+  type TenantUpdateDto,
+} from './tenant.dto.js';
 
 /** What an update may change as it is; metadata is kept as JSON. */
 const UPDATABLE = [
@@ -61,7 +67,10 @@ export class TenantsService {
       [request.tenant_id, request.name, ...origin, ...fields],
     );
     if (word === 'DUPLICATE') {
-      throw new Refusal('DUPLICATE_RESOURCE', `the tenant ${request.tenant_id} exists already, with another name`);
+      throw new Refusal(
+        'DUPLICATE_RESOURCE',
+        `the tenant ${request.tenant_id} exists already, with another name`,
+      );
     }
     return { created: word === 'CREATED', tenant: tenantOf(fieldsOf(record)) };
   }
@@ -73,7 +82,11 @@ export class TenantsService {
    * @throws Refusal INVALID_REQUEST (also: a closed tenant to another status), TENANT_NOT_FOUND, TENANT_CLOSED,
    * INTERNAL_ERROR with failed_resources when the tenant is closed but some record of its own cannot be.
    */
-  async update(tenantId: string, request: TenantUpdateDto & Partial<ExpiryPolicyDto>, origin: Origin): Promise<{ tenant: Tenant; complete: boolean }> {
+  async update(
+    tenantId: string,
+    request: TenantUpdateDto & Partial<ExpiryPolicyDto>,
+    origin: Origin,
+  ): Promise<{ tenant: Tenant; complete: boolean }> {
     if (!TENANT_ID_PATTERN.test(tenantId)) {
       throw updateRefusal('NOT_FOUND', undefined);
     }
@@ -91,9 +104,13 @@ export class TenantsService {
     }
     const { complete, failed } = await this.closing.carryThrough(tenantId, CLOSING_BUDGET_MS);
     if (failed.length > 0) {
-      throw new Refusal('INTERNAL_ERROR', 'the tenant is closed, but some of what it owns could not be; it is tried again', {
-        failed_resources: failed,
-      });
+      throw new Refusal(
+        'INTERNAL_ERROR',
+        'the tenant is closed, but some of what it owns could not be; it is tried again',
+        {
+          failed_resources: failed,
+        },
+      );
     }
     return { tenant, complete };
   }
@@ -101,7 +118,9 @@ export class TenantsService {
   /** @throws Refusal TENANT_NOT_FOUND */
   async get(tenantId: string): Promise<Tenant> {
     const known = TENANT_ID_PATTERN.test(tenantId);
-    const fields = known ? await this.records.read(tenantKey(this.records.tagOfTenant(tenantId), tenantId)) : undefined;
+    const fields = known
+      ? await this.records.read(tenantKey(this.records.tagOfTenant(tenantId), tenantId))
+      : undefined;
     if (fields === undefined) {
       throw new Refusal('TENANT_NOT_FOUND', 'there is no such tenant');
     }
@@ -131,7 +150,15 @@ export class TenantsService {
         selection.offer(tenant);
       }
     });
-    return withTexts(selection.page(), (rows) => this.records.texts('tenant', rows.map(({ tenant_id: id }) => ({ tenantId: id, id }))), tenantTexts);
+    return withTexts(
+      selection.page(),
+      (rows) =>
+        this.records.texts(
+          'tenant',
+          rows.map(({ tenant_id: id }) => ({ tenantId: id, id })),
+        ),
+      tenantTexts,
+    );
   }
 }
 
@@ -153,11 +180,17 @@ function updateRefusal(word: string, detail: string | undefined): Error {
     case 'TENANT_CLOSED':
       return new Refusal('TENANT_CLOSED', 'the tenant is closed and no longer changes');
     case 'IRREVERSIBLE':
-      return new Refusal('INVALID_REQUEST', 'a closed tenant stays closed; no other status is possible', { field: 'status' });
-    case 'TTL_ABOVE_MAX':
-      return new Refusal('INVALID_REQUEST', `default_reservation_ttl_ms must not exceed max_reservation_ttl_ms, which is ${detail}`, {
-        field: 'default_reservation_ttl_ms',
+      return new Refusal('INVALID_REQUEST', 'a closed tenant stays closed; no other status is possible', {
+        field: 'status',
       });
+    case 'TTL_ABOVE_MAX':
+      return new Refusal(
+        'INVALID_REQUEST',
+        `default_reservation_ttl_ms must not exceed max_reservation_ttl_ms, which is ${detail}`,
+        {
+          field: 'default_reservation_ttl_ms',
+        },
+      );
     default:
       return new Error(`update_tenant answered ${word}`);
   }

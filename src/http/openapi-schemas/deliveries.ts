@@ -6,7 +6,10 @@ const HTTP_STATUS = { type: 'integer' } as const;
 export const DELIVERY_SCHEMAS = {
   WebhookDelivery: object(
     {
-      delivery_id: { type: 'string', pattern: '^dlv_[0-9a-f]{16,29}_[0-9a-f]{2}[0-9A-Za-z]{16}(?:_[0-9A-Za-z]+)?$' },
+      delivery_id: {
+        type: 'string',
+        pattern: '^dlv_[0-9a-f]{16,29}_[0-9a-f]{2}[0-9A-Za-z]{16}(?:_[0-9A-Za-z]+)?$',
+      },
       subscription_id: TEXT,
       event_id: TEXT,
       event_type: TEXT,

@@ -9,8 +9,20 @@ const TTL_MS = { type: 'integer', minimum: 1000, maximum: 86_400_000 } as const;
 const RATE = { type: 'integer', minimum: 1 } as const;
 const PERMISSIONS = list(TEXT);
 
-const VIEWS = ['overview', 'budgets', 'events', 'webhooks', 'audit', 'tenants', 'api_keys', 'policies', 'reservations'].map((page) => `view_${page}`);
-const POWERS = ['budgets', 'policies', 'webhooks', 'tenants', 'api_keys', 'reservations'].map((area) => `manage_${area}`);
+const VIEWS = [
+  'overview',
+  'budgets',
+  'events',
+  'webhooks',
+  'audit',
+  'tenants',
+  'api_keys',
+  'policies',
+  'reservations',
+].map((page) => `view_${page}`);
+const POWERS = ['budgets', 'policies', 'webhooks', 'tenants', 'api_keys', 'reservations'].map(
+  (area) => `manage_${area}`,
+);
 
 /** The answers of the governance plane: cycles-governance-admin-v0.1.25. */
 export const GOVERNANCE_SCHEMAS = {
@@ -27,7 +39,12 @@ export const GOVERNANCE_SCHEMAS = {
       created_at: TIME,
       updated_at: TIME,
     },
-    { parent_tenant_id: TEXT, metadata: { ...mapOf(TEXT), maxProperties: 32 }, suspended_at: TIME, closed_at: TIME },
+    {
+      parent_tenant_id: TEXT,
+      metadata: { ...mapOf(TEXT), maxProperties: 32 },
+      suspended_at: TIME,
+      closed_at: TIME,
+    },
   ),
   TenantListResponse: object({ tenants: list(ref('Tenant')), has_more: FLAG }, PAGE),
   BudgetLedger: object(
@@ -74,7 +91,13 @@ export const GOVERNANCE_SCHEMAS = {
       created_at: TIME,
       expires_at: TIME,
     },
-    { description: DESCRIPTION, last_used_at: TIME, revoked_at: TIME, revoked_reason: REASON, metadata: FREE },
+    {
+      description: DESCRIPTION,
+      last_used_at: TIME,
+      revoked_at: TIME,
+      revoked_reason: REASON,
+      metadata: FREE,
+    },
   ),
   ApiKeyCreateResponse: object({
     key_id: TEXT,
@@ -101,12 +124,22 @@ export const GOVERNANCE_SCHEMAS = {
     { tenant_id: TEXT, scope_filter: list(TEXT) },
   ),
   Policy: object(
-    { policy_id: TEXT, name: NAME, scope_pattern: TEXT, priority: COUNT, status: oneOf('ACTIVE', 'DISABLED'), created_at: TIME },
+    {
+      policy_id: TEXT,
+      name: NAME,
+      scope_pattern: TEXT,
+      priority: COUNT,
+      status: oneOf('ACTIVE', 'DISABLED'),
+      created_at: TIME,
+    },
     {
       description: DESCRIPTION,
       caps: ref('Caps'),
       commit_overage_policy: POLICY,
-      reservation_ttl_override: object({}, { default_ttl_ms: TTL_MS, max_ttl_ms: TTL_MS, max_extensions: COUNT }),
+      reservation_ttl_override: object(
+        {},
+        { default_ttl_ms: TTL_MS, max_ttl_ms: TTL_MS, max_extensions: COUNT },
+      ),
       rate_limits: object({}, { max_reservations_per_minute: RATE, max_commits_per_minute: RATE }),
       effective_from: TIME,
       effective_until: TIME,
@@ -137,11 +170,17 @@ export const GOVERNANCE_SCHEMAS = {
       timestamp: TIME,
       tenant_id: TEXT,
       source: TEXT,
-      data: { ...FREE, description: 'Its members depend on the type: the EventData schemas of the protocol.' },
+      data: {
+        ...FREE,
+        description: 'Its members depend on the type: the EventData schemas of the protocol.',
+      },
     },
     {
       scope: TEXT,
-      actor: object({ type: oneOf('admin', 'api_key', 'admin_on_behalf_of', 'system', 'scheduler') }, { key_id: TEXT }),
+      actor: object(
+        { type: oneOf('admin', 'api_key', 'admin_on_behalf_of', 'system', 'scheduler') },
+        { key_id: TEXT },
+      ),
       correlation_id: TEXT,
       request_id: TEXT,
       trace_id: TRACE_ID,

@@ -6,7 +6,14 @@ import { RUNTIME_SCHEMAS } from './runtime.js';
 import { SWEEPER_SCHEMAS } from './sweeper.js';
 import { WEBHOOK_SCHEMAS } from './webhooks.js';
 
-const ALL = { ...RUNTIME_SCHEMAS, ...GOVERNANCE_SCHEMAS, ...SWEEPER_SCHEMAS, ...OPERATIONS_SCHEMAS, ...WEBHOOK_SCHEMAS, ...DELIVERY_SCHEMAS };
+const ALL = {
+  ...RUNTIME_SCHEMAS,
+  ...GOVERNANCE_SCHEMAS,
+  ...SWEEPER_SCHEMAS,
+  ...OPERATIONS_SCHEMAS,
+  ...WEBHOOK_SCHEMAS,
+  ...DELIVERY_SCHEMAS,
+};
 
 /** The bodies that operations answer with; an operation names its own with `@Answers`. */
 export type SchemaName = keyof typeof ALL;

@@ -1,13 +1,33 @@
 import { TENANT_LIMITS, UNITS } from '../../ledger/index.js';
-import { COUNT, FLAG, FREE, INT64, list, MILLISECONDS, object, oneOf, PAGE, ref, TEXT, TIME, TRACE_ID } from './parts.js';
+import {
+  COUNT,
+  FLAG,
+  FREE,
+  INT64,
+  list,
+  MILLISECONDS,
+  object,
+  oneOf,
+  PAGE,
+  ref,
+  TEXT,
+  TIME,
+  TRACE_ID,
+} from './parts.js';
 
 const AMOUNT = ref('Amount');
-const EVENT = object({ event_id: TEXT }, { event_type: TEXT, request_id: TEXT, trace_id: TRACE_ID, figures: FREE });
+const EVENT = object(
+  { event_id: TEXT },
+  { event_type: TEXT, request_id: TEXT, trace_id: TRACE_ID, figures: FREE },
+);
 const FIGURES = { remaining: INT64, reserved: INT64, spent: INT64, allocated: INT64, debt: INT64 };
 
 /** The answers of the operators' paths under /ops, which are Holdfast's own. */
 export const OPERATIONS_SCHEMAS = {
-  TenantLimits: object({ tenant_id: TEXT, limits: object(Object.fromEntries(TENANT_LIMITS.map((limit) => [limit, ref('TenantLimitState')]))) }),
+  TenantLimits: object({
+    tenant_id: TEXT,
+    limits: object(Object.fromEntries(TENANT_LIMITS.map((limit) => [limit, ref('TenantLimitState')]))),
+  }),
   TenantLimitState: object({
     limit: { ...COUNT, description: '0 is no limit.' },
     source: { ...oneOf('deployment', 'tenant'), description: 'Whose limit it is.' },
@@ -18,7 +38,14 @@ export const OPERATIONS_SCHEMAS = {
     {
       tenant_id: TEXT,
       request: object(
-        { subject: ref('Subject'), action: ref('Action'), estimate: AMOUNT, overage_policy: TEXT, ttl_ms: MILLISECONDS, grace_period_ms: MILLISECONDS },
+        {
+          subject: ref('Subject'),
+          action: ref('Action'),
+          estimate: AMOUNT,
+          overage_policy: TEXT,
+          ttl_ms: MILLISECONDS,
+          grace_period_ms: MILLISECONDS,
+        },
         { idempotency_key: TEXT, key_id: TEXT, metadata: FREE },
       ),
       scope_path: TEXT,
@@ -26,11 +53,26 @@ export const OPERATIONS_SCHEMAS = {
       reserved: AMOUNT,
       created_at_ms: MILLISECONDS,
       expires_at_ms: MILLISECONDS,
-      reclaim_at_ms: { ...MILLISECONDS, description: 'The end of the grace: from here on nobody may settle it.' },
-      expiry_policy: { ...oneOf('AUTO_RELEASE', 'MANUAL_CLEANUP', 'GRACE_ONLY'), description: "The tenant's policy when the reservation was made." },
-      awaiting_cleanup: { type: 'boolean', description: 'Whether the grace is over and only a release or a cleanup ends it; told of live reservations under MANUAL_CLEANUP.' },
+      reclaim_at_ms: {
+        ...MILLISECONDS,
+        description: 'The end of the grace: from here on nobody may settle it.',
+      },
+      expiry_policy: {
+        ...oneOf('AUTO_RELEASE', 'MANUAL_CLEANUP', 'GRACE_ONLY'),
+        description: "The tenant's policy when the reservation was made.",
+      },
+      awaiting_cleanup: {
+        type: 'boolean',
+        description:
+          'Whether the grace is over and only a release or a cleanup ends it; told of live reservations under MANUAL_CLEANUP.',
+      },
       extensions_allowed: COUNT,
-      extensions: list(object({ at_ms: MILLISECONDS, granted_ms: MILLISECONDS, expires_at_ms: MILLISECONDS }, { key_id: TEXT })),
+      extensions: list(
+        object(
+          { at_ms: MILLISECONDS, granted_ms: MILLISECONDS, expires_at_ms: MILLISECONDS },
+          { key_id: TEXT },
+        ),
+      ),
       end: object(
         {
           how: oneOf('COMMITTED', 'RELEASED', 'EXPIRED'),
@@ -40,13 +82,26 @@ export const OPERATIONS_SCHEMAS = {
         { at_ms: MILLISECONDS, reason: TEXT, charged: AMOUNT, committed_metadata: FREE, event: EVENT },
       ),
       quarantine: object({ reason: TEXT, waiting: FLAG }, { at_ms: MILLISECONDS }),
-      record_goes_at_ms: { ...MILLISECONDS, description: 'When the record itself goes; absent while the reservation lives.' },
-      defect: { type: 'string', description: 'Why the record cannot be settled; it is then given as it is stored.' },
+      record_goes_at_ms: {
+        ...MILLISECONDS,
+        description: 'When the record itself goes; absent while the reservation lives.',
+      },
+      defect: {
+        type: 'string',
+        description: 'Why the record cannot be settled; it is then given as it is stored.',
+      },
       stored: FREE,
     },
   ),
   Expiration: object(
-    { at_ms: MILLISECONDS, at: TIME, state: oneOf('EXPIRED', 'QUARANTINED'), reservation_id: TEXT, tenant_id: TEXT, event_id: TEXT },
+    {
+      at_ms: MILLISECONDS,
+      at: TIME,
+      state: oneOf('EXPIRED', 'QUARANTINED'),
+      reservation_id: TEXT,
+      tenant_id: TEXT,
+      event_id: TEXT,
+    },
     {
       scope: TEXT,
       unit: oneOf(...UNITS),

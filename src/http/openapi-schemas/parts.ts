@@ -1,11 +1,13 @@
 import type { Schema } from '../validation/index.js';
 
 /** A response schema: what requests use, and references to other schemas. */
-export type AnswerSchema = (Omit<Schema, 'properties' | 'items' | 'additionalProperties'> & {
-  properties?: Readonly<Record<string, AnswerSchema>>;
-  items?: AnswerSchema;
-  additionalProperties?: boolean | AnswerSchema;
-}) | { readonly $ref: string; readonly description?: string };
+export type AnswerSchema =
+  | (Omit<Schema, 'properties' | 'items' | 'additionalProperties'> & {
+      properties?: Readonly<Record<string, AnswerSchema>>;
+      items?: AnswerSchema;
+      additionalProperties?: boolean | AnswerSchema;
+    })
+  | { readonly $ref: string; readonly description?: string };
 
 type Members = Readonly<Record<string, AnswerSchema>>;
 
@@ -23,7 +25,10 @@ export function object(always: Members, sometimes: Members = {}): AnswerSchema {
 export const ref = (name: string): AnswerSchema => ({ $ref: `#/components/schemas/${name}` });
 export const list = (items: AnswerSchema): AnswerSchema => ({ type: 'array', items });
 export const oneOf = (...values: readonly string[]): AnswerSchema => ({ type: 'string', enum: values });
-export const mapOf = (values: AnswerSchema): AnswerSchema => ({ type: 'object', additionalProperties: values });
+export const mapOf = (values: AnswerSchema): AnswerSchema => ({
+  type: 'object',
+  additionalProperties: values,
+});
 
 export const TEXT: AnswerSchema = { type: 'string' };
 export const FLAG: AnswerSchema = { type: 'boolean' };
@@ -38,5 +43,8 @@ export const TRACE_ID: AnswerSchema = { type: 'string', pattern: '^[0-9a-f]{32}$
 
 /** How every list continues. */
 export const PAGE: Members = {
-  next_cursor: { type: 'string', description: 'Continues the same list; there exactly when has_more is true.' },
+  next_cursor: {
+    type: 'string',
+    description: 'Continues the same list; there exactly when has_more is true.',
+  },
 };

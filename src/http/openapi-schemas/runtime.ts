@@ -1,11 +1,28 @@
 import { OVERAGE_POLICIES, UNITS } from '../../ledger/index.js';
-import { COUNT, FLAG, FREE, INT64, list, mapOf, MILLISECONDS, object, oneOf, PAGE, ref, TEXT } from './parts.js';
+import {
+  COUNT,
+  FLAG,
+  FREE,
+  INT64,
+  list,
+  mapOf,
+  MILLISECONDS,
+  object,
+  oneOf,
+  PAGE,
+  ref,
+  TEXT,
+} from './parts.js';
 
 const AMOUNT = ref('Amount');
 const BALANCES = list(ref('Balance'));
 const DECISION = oneOf('ALLOW', 'ALLOW_WITH_CAPS', 'DENY');
 const SCOPES = { ...list(TEXT), description: 'Canonical scopes from the tenant down.' };
-const REASON = { type: 'string', maxLength: 128, description: 'Why the decision is DENY; further codes may come.' } as const;
+const REASON = {
+  type: 'string',
+  maxLength: 128,
+  description: 'Why the decision is DENY; further codes may come.',
+} as const;
 
 const RESERVATION_ALWAYS = {
   reservation_id: TEXT,
@@ -32,7 +49,14 @@ export const RUNTIME_SCHEMAS = {
   SignedAmount: object({ unit: oneOf(...UNITS), amount: INT64 }),
   CommitOveragePolicy: oneOf(...OVERAGE_POLICIES),
   Balance: object(
-    { scope: TEXT, scope_path: TEXT, remaining: ref('SignedAmount'), reserved: AMOUNT, spent: AMOUNT, allocated: AMOUNT },
+    {
+      scope: TEXT,
+      scope_path: TEXT,
+      remaining: ref('SignedAmount'),
+      reserved: AMOUNT,
+      spent: AMOUNT,
+      allocated: AMOUNT,
+    },
     {
       debt: { ...AMOUNT, description: 'Absent where there is none.' },
       overdraft_limit: { ...AMOUNT, description: 'Absent where no overdraft is allowed.' },
@@ -41,12 +65,26 @@ export const RUNTIME_SCHEMAS = {
   ),
   Subject: object(
     {},
-    { tenant: TEXT, workspace: TEXT, app: TEXT, workflow: TEXT, agent: TEXT, toolset: TEXT, dimensions: mapOf(TEXT) },
+    {
+      tenant: TEXT,
+      workspace: TEXT,
+      app: TEXT,
+      workflow: TEXT,
+      agent: TEXT,
+      toolset: TEXT,
+      dimensions: mapOf(TEXT),
+    },
   ),
   Action: object({ kind: TEXT, name: TEXT }, { tags: list(TEXT) }),
   Caps: object(
     {},
-    { max_tokens: COUNT, max_steps_remaining: COUNT, tool_allowlist: list(TEXT), tool_denylist: list(TEXT), cooldown_ms: COUNT },
+    {
+      max_tokens: COUNT,
+      max_steps_remaining: COUNT,
+      tool_allowlist: list(TEXT),
+      tool_denylist: list(TEXT),
+      cooldown_ms: COUNT,
+    },
   ),
   DecisionResponse: object(
     { decision: DECISION },
@@ -59,14 +97,20 @@ export const RUNTIME_SCHEMAS = {
       reservation_id: { type: 'string', description: 'Absent for a dry run and for DENY.' },
       reserved: AMOUNT,
       expires_at_ms: MILLISECONDS,
-      remaining_ttl_ms: { ...MILLISECONDS, description: 'What is left of the lease while this answer is made; a heartbeat is timed by it.' },
+      remaining_ttl_ms: {
+        ...MILLISECONDS,
+        description: 'What is left of the lease while this answer is made; a heartbeat is timed by it.',
+      },
       caps: ref('Caps'),
       balances: BALANCES,
       reason_code: REASON,
       retry_after_ms: COUNT,
     },
   ),
-  CommitResponse: object({ status: oneOf('COMMITTED'), charged: AMOUNT, balances: BALANCES }, { released: { ...AMOUNT, description: 'Absent where nothing went back.' } }),
+  CommitResponse: object(
+    { status: oneOf('COMMITTED'), charged: AMOUNT, balances: BALANCES },
+    { released: { ...AMOUNT, description: 'Absent where nothing went back.' } },
+  ),
   ReleaseResponse: object({ status: oneOf('RELEASED'), released: AMOUNT, balances: BALANCES }),
   ReservationExtendResponse: object(
     { status: oneOf('ACTIVE'), expires_at_ms: MILLISECONDS, remaining_ttl_ms: MILLISECONDS },
@@ -76,5 +120,8 @@ export const RUNTIME_SCHEMAS = {
   ReservationSummary: object(RESERVATION_ALWAYS, RESERVATION_SOMETIMES),
   ReservationListResponse: object({ reservations: list(ref('ReservationSummary')), has_more: FLAG }, PAGE),
   BalanceResponse: object({ balances: BALANCES, has_more: FLAG }, PAGE),
-  EventCreateResponse: object({ status: oneOf('APPLIED'), event_id: TEXT, balances: BALANCES }, { charged: { ...AMOUNT, description: 'Absent where the actual amount was charged in full.' } }),
+  EventCreateResponse: object(
+    { status: oneOf('APPLIED'), event_id: TEXT, balances: BALANCES },
+    { charged: { ...AMOUNT, description: 'Absent where the actual amount was charged in full.' } },
+  ),
 } as const;

@@ -13,7 +13,12 @@ export const SWEEPER_SCHEMAS = {
   QuarantineList: object({ entries: list(object(QUARANTINE_ENTRY)), has_more: FLAG }, PAGE),
   QuarantinedReservation: object(
     { ...QUARANTINE_ENTRY, record: mapOf(TEXT), ...RETURNABLE },
-    { defect: { type: 'string', description: 'Why the record cannot be settled now; absent when it was mended since.' } },
+    {
+      defect: {
+        type: 'string',
+        description: 'Why the record cannot be settled now; absent when it was mended since.',
+      },
+    },
   ),
   QuarantineDecision: object(
     {
@@ -30,7 +35,12 @@ export const SWEEPER_SCHEMAS = {
       dry_run: FLAG,
       examined: COUNT,
       outcomes: { ...mapOf(COUNT), description: 'How many reservations had each outcome.' },
-      reservations: list(object({ reservation_id: TEXT, outcome: TEXT }, { tenant_id: TEXT, reclaim_at_ms: MILLISECONDS, detail: TEXT })),
+      reservations: list(
+        object(
+          { reservation_id: TEXT, outcome: TEXT },
+          { tenant_id: TEXT, reclaim_at_ms: MILLISECONDS, detail: TEXT },
+        ),
+      ),
       has_more: FLAG,
     },
     PAGE,
@@ -73,8 +83,14 @@ export const SWEEPER_SCHEMAS = {
     backlog: COUNT,
     lateness_ms: { ...MILLISECONDS, description: 'How long the oldest due reservation has been due.' },
     quarantined: COUNT,
-    awaiting_cleanup: { ...COUNT, description: 'Reservations under MANUAL_CLEANUP whose grace is over. They are not in the backlog.' },
-    oldest_awaiting_for_ms: { ...MILLISECONDS, description: 'How long ago the grace of the oldest of these ended.' },
+    awaiting_cleanup: {
+      ...COUNT,
+      description: 'Reservations under MANUAL_CLEANUP whose grace is over. They are not in the backlog.',
+    },
+    oldest_awaiting_for_ms: {
+      ...MILLISECONDS,
+      description: 'How long ago the grace of the oldest of these ended.',
+    },
     partitions: list(ref('SweepPartition')),
     unreadable: { ...list(TEXT), description: 'Partitions whose index could not be read.' },
   }),

@@ -12,9 +12,16 @@ export const WEBHOOK_SCHEMAS = {
       tenant_id: { type: 'string', description: "The owner; __system__ for the operators' own." },
       url: { type: 'string', format: 'uri', maxLength: 2048 },
       event_types: list(TEXT),
-      event_categories: list(oneOf('budget', 'tenant', 'api_key', 'policy', 'reservation', 'system', 'webhook')),
+      event_categories: list(
+        oneOf('budget', 'tenant', 'api_key', 'policy', 'reservation', 'system', 'webhook'),
+      ),
       status: STATUS,
-      retry_policy: object({ max_retries: COUNT, initial_delay_ms: COUNT, backoff_multiplier: NUMBER, max_delay_ms: COUNT }),
+      retry_policy: object({
+        max_retries: COUNT,
+        initial_delay_ms: COUNT,
+        backoff_multiplier: NUMBER,
+        max_delay_ms: COUNT,
+      }),
       disable_after_failures: { type: 'integer', minimum: 1 },
       consecutive_failures: COUNT,
       created_at: TIME,
@@ -48,7 +55,11 @@ export const WEBHOOK_SCHEMAS = {
     signing_secret: { type: 'string', description: 'Shown this once; it is kept encrypted.' },
   }),
   WebhookListResponse: object({ subscriptions: list(ref('WebhookSubscription')), has_more: FLAG }, PAGE),
-  WebhookSecurityConfig: object({ blocked_cidr_ranges: list(TEXT), allowed_url_patterns: list(TEXT), allow_http: FLAG }),
+  WebhookSecurityConfig: object({
+    blocked_cidr_ranges: list(TEXT),
+    allowed_url_patterns: list(TEXT),
+    allow_http: FLAG,
+  }),
   BulkActionRowOutcome: object({ id: TEXT }, { error_code: TEXT, message: TEXT, reason: TEXT }),
   WebhookBulkActionResponse: object({
     action: oneOf('PAUSE', 'RESUME', 'DELETE'),

@@ -71,7 +71,9 @@ function readField(dto: DtoClass, name: string, metadatas: readonly Metadata[]):
     }
     if (metadata.type === 'conditionalValidation') {
       if (metadata.constraints[0] !== isPresent) {
-        throw new Error(`${where}: use Optional() from src/http; IsOptional would let an explicit null pass, and ValidateIf cannot be compiled`);
+        throw new Error(
+          `${where}: use Optional() from src/http; IsOptional would let an explicit null pass, and ValidateIf cannot be compiled`,
+        );
       }
       optional = true;
     } else if (metadata.type === 'nestedValidation') {
@@ -87,7 +89,9 @@ function readField(dto: DtoClass, name: string, metadatas: readonly Metadata[]):
   const isList = rules.some((rule) => rule.schema.type === 'array');
   const holdsObjects = (isList ? itemRules : rules).some((rule) => rule.schema.type === 'object');
   if ((itemRules.length > 0 && !isList) || (nested !== undefined && !holdsObjects)) {
-    throw new Error(`${where}: say IsArray() or IsObject() too (or use Nested, NestedArray): class-validator would let other values pass`);
+    throw new Error(
+      `${where}: say IsArray() or IsObject() too (or use Nested, NestedArray): class-validator would let other values pass`,
+    );
   }
   return { name, optional, rules, itemRules, ownMessages, ...(nested === undefined ? {} : { nested }) };
 }
@@ -111,20 +115,38 @@ const BUILDERS: Readonly<Record<string, Builder>> = {
   isString: () => ({ test: (value) => typeof value === 'string', schema: { type: 'string' } }),
   isInt: () => ({ test: (value) => Number.isInteger(value), schema: { type: 'integer' } }),
   isBoolean: () => ({ test: (value) => typeof value === 'boolean', schema: { type: 'boolean' } }),
-  isObject: () => ({ test: (value) => typeof value === 'object' && value !== null && !Array.isArray(value), schema: { type: 'object' } }),
+  isObject: () => ({
+    test: (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+    schema: { type: 'object' },
+  }),
   isArray: () => ({ test: (value) => Array.isArray(value), schema: { type: 'array' } }),
   isNumber: ([options]) => {
     if (options !== undefined && Object.keys(options as object).length > 0) {
       throw new Error('IsNumber() takes no options here');
     }
-    return { test: (value) => typeof value === 'number' && Number.isFinite(value), schema: { type: 'number' } };
+    return {
+      test: (value) => typeof value === 'number' && Number.isFinite(value),
+      schema: { type: 'number' },
+    };
   },
   isNotEmpty: () => ({ test: (value) => isNotEmpty(value), schema: { minLength: 1 } }),
-  min: ([bound]) => ({ test: (value) => typeof value === 'number' && value >= (bound as number), schema: { minimum: bound as number } }),
-  max: ([bound]) => ({ test: (value) => typeof value === 'number' && value <= (bound as number), schema: { maximum: bound as number } }),
+  min: ([bound]) => ({
+    test: (value) => typeof value === 'number' && value >= (bound as number),
+    schema: { minimum: bound as number },
+  }),
+  max: ([bound]) => ({
+    test: (value) => typeof value === 'number' && value <= (bound as number),
+    schema: { maximum: bound as number },
+  }),
   arrayNotEmpty: () => ({ test: (value) => arrayNotEmpty(value), schema: { minItems: 1 } }),
-  arrayMinSize: ([size]) => ({ test: (value) => arrayMinSize(value, size as number), schema: { minItems: size as number } }),
-  arrayMaxSize: ([size]) => ({ test: (value) => arrayMaxSize(value, size as number), schema: { maxItems: size as number } }),
+  arrayMinSize: ([size]) => ({
+    test: (value) => arrayMinSize(value, size as number),
+    schema: { minItems: size as number },
+  }),
+  arrayMaxSize: ([size]) => ({
+    test: (value) => arrayMaxSize(value, size as number),
+    schema: { maxItems: size as number },
+  }),
   arrayUnique: ([identify]) => {
     if (identify !== undefined) {
       throw new Error('ArrayUnique() takes no identifier here');
@@ -144,7 +166,10 @@ const BUILDERS: Readonly<Record<string, Builder>> = {
     if (!(pattern instanceof RegExp) || flags !== undefined || pattern.global || pattern.sticky) {
       throw new Error('Matches() takes a RegExp without the flags g and y here');
     }
-    return { test: (value) => typeof value === 'string' && pattern.test(value), schema: { pattern: pattern.source } };
+    return {
+      test: (value) => typeof value === 'string' && pattern.test(value),
+      schema: { pattern: pattern.source },
+    };
   },
 };
 
@@ -175,5 +200,11 @@ function toRule(where: string, metadata: Metadata): Rule {
 }
 
 function isRule(value: unknown): value is Rule {
-  return typeof value === 'object' && value !== null && 'test' in value && 'schema' in value && !(value instanceof RegExp);
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'test' in value &&
+    'schema' in value &&
+    !(value instanceof RegExp)
+  );
 }

@@ -33,7 +33,11 @@ export function compileRules(rules: ClassRules): Test {
   const fields = new Map<string, CompiledField>();
   let requiredCount = 0;
   for (const field of rules.fields.values()) {
-    fields.set(field.name, { required: !field.optional, isInteger: fieldSchema(field).type === 'integer', test: compileField(field) });
+    fields.set(field.name, {
+      required: !field.optional,
+      isInteger: fieldSchema(field).type === 'integer',
+      test: compileField(field),
+    });
     requiredCount += field.optional ? 0 : 1;
   }
   return (value) => {

@@ -1,6 +1,13 @@
 import { applyDecorators } from '@nestjs/common';
 import { Type } from 'class-transformer';
-import { IsArray, IsObject, ValidateBy, ValidateIf, ValidateNested, type ValidationOptions } from 'class-validator';
+import {
+  IsArray,
+  IsObject,
+  ValidateBy,
+  ValidateIf,
+  ValidateNested,
+  type ValidationOptions,
+} from 'class-validator';
 import { INT64_MAX } from '../../ledger/index.js';
 import { depthWithin, FREE_OBJECT_MAX_DEPTH, metadataLimitBytes, oversizeOf } from './byte-limits.js';
 import { describeSchema, type Rule } from './rule.js';
@@ -21,7 +28,8 @@ export function Obeys(rule: Rule, options?: ValidationOptions): PropertyDecorato
       constraints: [rule],
       validator: {
         validate: rule.test,
-        defaultMessage: (args) => `${args?.property ?? 'value'} must be ${rule.phrase ?? describeSchema(rule.schema)}`,
+        defaultMessage: (args) =>
+          `${args?.property ?? 'value'} must be ${rule.phrase ?? describeSchema(rule.schema)}`,
       },
     },
     options,
@@ -29,24 +37,44 @@ export function Obeys(rule: Rule, options?: ValidationOptions): PropertyDecorato
 }
 
 /** A condition that a schema cannot express. `phrase` follows "<field> must be ", for instance "a subject naming at least one level". */
-export function Satisfies(phrase: string, test: (value: unknown) => boolean, options?: ValidationOptions): PropertyDecorator {
+export function Satisfies(
+  phrase: string,
+  test: (value: unknown) => boolean,
+  options?: ValidationOptions,
+): PropertyDecorator {
   return Obeys({ name: `satisfies ${phrase}`, test, schema: {}, phrase }, options);
 }
 
 /** An integer of up to 64 bits, exact: a safe `number`, or a `bigint` as the body parser gives it beyond 2^53. */
-export function IsInt64({ min, max = INT64_MAX }: { min: number | bigint; max?: number | bigint }): PropertyDecorator {
+export function IsInt64({
+  min,
+  max = INT64_MAX,
+}: {
+  min: number | bigint;
+  max?: number | bigint;
+}): PropertyDecorator {
   const test = (value: unknown): boolean =>
     (typeof value === 'number' ? Number.isSafeInteger(value) : typeof value === 'bigint') &&
     (value as number | bigint) >= min &&
     (value as number | bigint) <= max;
-  return Obeys({ name: 'isInt64', test, schema: { type: 'integer', format: 'int64', minimum: min, maximum: max } });
+  return Obeys({
+    name: 'isInt64',
+    test,
+    schema: { type: 'integer', format: 'int64', minimum: min, maximum: max },
+  });
 }
 
 /** A name is as free as a value; the protocol bounds only the latter. */
 const MAX_NAME_LENGTH = 256;
 
 /** String keys to string values, such as the subject's dimensions. */
-export function IsStringMap({ maxEntries, maxValueLength }: { maxEntries: number; maxValueLength: number }): PropertyDecorator {
+export function IsStringMap({
+  maxEntries,
+  maxValueLength,
+}: {
+  maxEntries: number;
+  maxValueLength: number;
+}): PropertyDecorator {
   const test = (value: unknown): boolean => {
     if (!isPlainObject(value)) {
       return false;
@@ -54,13 +82,22 @@ export function IsStringMap({ maxEntries, maxValueLength }: { maxEntries: number
     const entries = Object.entries(value);
     return (
       entries.length <= maxEntries &&
-      entries.every(([name, entry]) => lengthWithin(name, 0, MAX_NAME_LENGTH) && typeof entry === 'string' && lengthWithin(entry, 0, maxValueLength))
+      entries.every(
+        ([name, entry]) =>
+          lengthWithin(name, 0, MAX_NAME_LENGTH) &&
+          typeof entry === 'string' &&
+          lengthWithin(entry, 0, maxValueLength),
+      )
     );
   };
   return Obeys({
     name: 'isStringMap',
     test,
-    schema: { type: 'object', maxProperties: maxEntries, additionalProperties: { type: 'string', maxLength: maxValueLength } },
+    schema: {
+      type: 'object',
+      maxProperties: maxEntries,
+      additionalProperties: { type: 'string', maxLength: maxValueLength },
+    },
     phrase: `names of at most ${MAX_NAME_LENGTH} characters`,
   });
 }
@@ -68,7 +105,10 @@ export function IsStringMap({ maxEntries, maxValueLength }: { maxEntries: number
 /** Any JSON object, such as metadata: bounded in bytes by METADATA_LIMIT_BYTES, and in its nesting. */
 export const FREE_OBJECT: Rule = {
   name: 'isFreeObject',
-  test: (value) => isPlainObject(value) && depthWithin(value, FREE_OBJECT_MAX_DEPTH) && oversizeOf(value, metadataLimitBytes()) === undefined,
+  test: (value) =>
+    isPlainObject(value) &&
+    depthWithin(value, FREE_OBJECT_MAX_DEPTH) &&
+    oversizeOf(value, metadataLimitBytes()) === undefined,
   schema: { type: 'object', additionalProperties: true },
   phrase: `a JSON object nested at most ${FREE_OBJECT_MAX_DEPTH} levels deep, of at most METADATA_LIMIT_BYTES (16384 unless set) bytes as JSON`,
   oversize: (value) => oversizeOf(value, metadataLimitBytes()),
@@ -80,9 +120,19 @@ export function IsFreeObject(): PropertyDecorator {
 
 /** An object or a list whose JSON has at most so many bytes in UTF-8, METADATA_LIMIT_BYTES unless said. Stands beside the rules on its form. */
 export function MaxJsonBytes(limit?: number): PropertyDecorator {
-  const oversize = (value: unknown): ReturnType<typeof oversizeOf> => oversizeOf(value, limit ?? metadataLimitBytes());
-  const phrase = limit === undefined ? 'at most METADATA_LIMIT_BYTES (16384 unless set) bytes as JSON' : `at most ${limit} bytes as JSON`;
-  return Obeys({ name: 'maxJsonBytes', test: (value) => oversize(value) === undefined, schema: {}, phrase, oversize });
+  const oversize = (value: unknown): ReturnType<typeof oversizeOf> =>
+    oversizeOf(value, limit ?? metadataLimitBytes());
+  const phrase =
+    limit === undefined
+      ? 'at most METADATA_LIMIT_BYTES (16384 unless set) bytes as JSON'
+      : `at most ${limit} bytes as JSON`;
+  return Obeys({
+    name: 'maxJsonBytes',
+    test: (value) => oversize(value) === undefined,
+    schema: {},
+    phrase,
+    oversize,
+  });
 }
 
 /**
@@ -90,17 +140,30 @@ export function MaxJsonBytes(limit?: number): PropertyDecorator {
  * same names do not count variation selectors, so a text of any size could pass them; the compiler refuses those.
  */
 export function Length(min: number, max: number, options?: ValidationOptions): PropertyDecorator {
-  return Obeys({ name: 'length', test: (value) => lengthWithin(value, min, max), schema: { minLength: min, maxLength: max } }, options);
+  return Obeys(
+    {
+      name: 'length',
+      test: (value) => lengthWithin(value, min, max),
+      schema: { minLength: min, maxLength: max },
+    },
+    options,
+  );
 }
 
 /** See `Length`. */
 export function MinLength(min: number, options?: ValidationOptions): PropertyDecorator {
-  return Obeys({ name: 'minLength', test: (value) => lengthWithin(value, min, Infinity), schema: { minLength: min } }, options);
+  return Obeys(
+    { name: 'minLength', test: (value) => lengthWithin(value, min, Infinity), schema: { minLength: min } },
+    options,
+  );
 }
 
 /** See `Length`. */
 export function MaxLength(max: number, options?: ValidationOptions): PropertyDecorator {
-  return Obeys({ name: 'maxLength', test: (value) => lengthWithin(value, 0, max), schema: { maxLength: max } }, options);
+  return Obeys(
+    { name: 'maxLength', test: (value) => lengthWithin(value, 0, max), schema: { maxLength: max } },
+    options,
+  );
 }
 
 /** One of some words, in upper or lower case; the reader brings it to the case that is documented here. */

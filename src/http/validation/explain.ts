@@ -21,7 +21,10 @@ export interface Problem {
 /** Runs class-validator on a refused body and words what it finds, with the path of each field and what is allowed there. */
 export function explain(rules: ClassRules, body: unknown): Refusal {
   if (body === undefined || body === null) {
-    return new Refusal('INVALID_REQUEST', 'the request needs a JSON object as its body, with Content-Type: application/json');
+    return new Refusal(
+      'INVALID_REQUEST',
+      'the request needs a JSON object as its body, with Content-Type: application/json',
+    );
   }
   if (typeof body !== 'object' || Array.isArray(body)) {
     return new Refusal('INVALID_REQUEST', 'the request body must be a JSON object');
@@ -45,16 +48,27 @@ export function findProblems(rules: ClassRules, body: Record<string, unknown>): 
 }
 
 /** Builds what class-validator needs: instances with the known fields only; the unknown ones are problems already. */
-function instantiate(rules: ClassRules, value: Record<string, unknown>, path: string, problems: Problem[]): object {
+function instantiate(
+  rules: ClassRules,
+  value: Record<string, unknown>,
+  path: string,
+  problems: Problem[],
+): object {
   const instance = Object.create(rules.dto.prototype as object) as Record<string, unknown>;
   for (const [name, entry] of Object.entries(value)) {
     const field = rules.fields.get(name);
     if (field === undefined) {
       const shown = path + shorten(name);
-      problems.push({ field: shown, message: `unknown field '${shown}'; allowed: ${[...rules.fields.keys()].join(', ')}` });
+      problems.push({
+        field: shown,
+        message: `unknown field '${shown}'; allowed: ${[...rules.fields.keys()].join(', ')}`,
+      });
     } else if (fieldSchema(field).type === 'integer' && isWrittenAsDecimal(value, name)) {
       const allowed = describeSchema(fieldSchema(field));
-      problems.push({ field: path + name, message: `${path + name} must be ${allowed}, written without a fraction or an exponent` });
+      problems.push({
+        field: path + name,
+        message: `${path + name} must be ${allowed}, written without a fraction or an exponent`,
+      });
       instance[name] = entry;
     } else {
       instance[name] = instantiateEntry(field, entry, path + name, problems);
@@ -74,13 +88,20 @@ function instantiateEntry(field: FieldRules, entry: unknown, path: string, probl
         return item;
       }
       // A list is as wrong here as what it holds, where class-validator would descend until the stack ends.
-      return Array.isArray(item) ? [] : instantiate(nested, item as Record<string, unknown>, `${path}[${index}].`, problems);
+      return Array.isArray(item)
+        ? []
+        : instantiate(nested, item as Record<string, unknown>, `${path}[${index}].`, problems);
     });
   }
   return instantiate(nested, entry as Record<string, unknown>, `${path}.`, problems);
 }
 
-function collect(rules: ClassRules, errors: readonly ValidationError[], path: string, problems: Problem[]): void {
+function collect(
+  rules: ClassRules,
+  errors: readonly ValidationError[],
+  path: string,
+  problems: Problem[],
+): void {
   for (const error of errors) {
     const field = rules.fields.get(error.property);
     if (field === undefined) {
@@ -88,7 +109,9 @@ function collect(rules: ClassRules, errors: readonly ValidationError[], path: st
     }
     const here = path + field.name;
     if (error.constraints !== undefined && Object.keys(error.constraints).length > 0) {
-      problems.push(oversizeProblem(field, here, error.value) ?? { field: here, message: word(field, here, error) });
+      problems.push(
+        oversizeProblem(field, here, error.value) ?? { field: here, message: word(field, here, error) },
+      );
     }
     for (const child of error.children ?? []) {
       collectChild(field, child, here, problems);
@@ -133,11 +156,15 @@ function word(field: FieldRules, path: string, error: ValidationError): string {
   if (error.value === undefined) {
     return `${path} is required; it must be ${allowed}`;
   }
-  return error.value === null && !field.optional ? `${path} must not be null; it must be ${allowed}` : nullAware(path, error.value, allowed);
+  return error.value === null && !field.optional
+    ? `${path} must not be null; it must be ${allowed}`
+    : nullAware(path, error.value, allowed);
 }
 
 function nullAware(path: string, value: unknown, allowed: string): string {
-  return value === null ? `${path} must not be null; leave it out, or give ${allowed}` : `${path} must be ${allowed}`;
+  return value === null
+    ? `${path} must not be null; leave it out, or give ${allowed}`
+    : `${path} must be ${allowed}`;
 }
 
 function shorten(name: string): string {

@@ -19,14 +19,20 @@ export function instantMs(text: string | undefined): number | undefined {
   const [, date = '', hour, minute, second, fraction = '', sign, offsetHour = 0, offsetMinute = 0] = parts;
   // Date.parse refuses the 32nd of a month, but takes 31 February for 3 March.
   const dayMs = Date.parse(`${date}T00:00:00Z`);
-  if (Number.isNaN(dayMs) || new Date(dayMs).getUTCDate() !== Number(date.slice(8)) || Number(hour) > 23 || Number(minute) > 59) {
+  if (
+    Number.isNaN(dayMs) ||
+    new Date(dayMs).getUTCDate() !== Number(date.slice(8)) ||
+    Number(hour) > 23 ||
+    Number(minute) > 59
+  ) {
     return undefined;
   }
   if (Number(offsetHour) > 23 || Number(offsetMinute) > 59) {
     return undefined;
   }
   const offsetMinutes = (Number(offsetHour) * 60 + Number(offsetMinute)) * (sign === '-' ? -1 : 1);
-  const wholeMs = dayMs + (Number(hour) * 60 + Number(minute) - offsetMinutes) * MINUTE_MS + Number(second) * 1000;
+  const wholeMs =
+    dayMs + (Number(hour) * 60 + Number(minute) - offsetMinutes) * MINUTE_MS + Number(second) * 1000;
   if (Number(second) > 60 || (Number(second) === 60 && !startsMonth(wholeMs))) {
     return undefined;
   }

@@ -25,7 +25,9 @@ export function compileQuery<T extends object>(dto: DtoClass<T>): (query: unknow
     for (const [name, convert] of converters) {
       const value = given[name];
       if (Array.isArray(value)) {
-        throw new Refusal('INVALID_REQUEST', `${name} is given more than once; give it once`, { field: name });
+        throw new Refusal('INVALID_REQUEST', `${name} is given more than once; give it once`, {
+          field: name,
+        });
       }
       if (typeof value === 'string') {
         result[name] = convert(value);
@@ -43,7 +45,9 @@ function queryConverters(rules: ClassRules): [string, Convert][] {
     const schema = fieldSchema(field);
     const isList = schema.type === 'array' && schema.items?.type === 'string';
     if (field.nested !== undefined || (schema.type === 'array' && !isList) || schema.type === 'object') {
-      throw new Error(`${rules.dto.name}.${field.name}: a query parameter is a string, a number, a boolean or a list of strings`);
+      throw new Error(
+        `${rules.dto.name}.${field.name}: a query parameter is a string, a number, a boolean or a list of strings`,
+      );
     }
     return [field.name, converterOf(schema.type)];
   });
@@ -59,7 +63,11 @@ function converterOf(type: string | undefined): Convert {
     case 'boolean':
       return (text) => (text === 'true' ? true : text === 'false' ? false : text);
     case 'array':
-      return (text) => text.split(',').map((item) => item.trim()).filter((item) => item !== '');
+      return (text) =>
+        text
+          .split(',')
+          .map((item) => item.trim())
+          .filter((item) => item !== '');
     default:
       return (text) => text;
   }

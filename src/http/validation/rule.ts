@@ -97,5 +97,7 @@ function items(schema: Schema): string {
 function describeObject(schema: Schema): string {
   const entries = schema.maxProperties === undefined ? '' : ` of at most ${schema.maxProperties} entries`;
   const values = schema.additionalProperties;
-  return typeof values === 'object' ? `an object${entries}, each value ${describeSchema(values)}` : `an object${entries}`;
+  return typeof values === 'object'
+    ? `an object${entries}, each value ${describeSchema(values)}`
+    : `an object${entries}`;
 }

@@ -15,7 +15,12 @@ function classSchema(rules: ClassRules): Schema {
       required.push(field.name);
     }
   }
-  return { type: 'object', ...(required.length > 0 ? { required } : {}), additionalProperties: false, properties };
+  return {
+    type: 'object',
+    ...(required.length > 0 ? { required } : {}),
+    additionalProperties: false,
+    properties,
+  };
 }
 
 export function fieldSchema(field: FieldRules): Schema {

@@ -46,9 +46,17 @@ export class CommitService {
         idempotencyKey.commit(tag, caller.tenantId, reservationId, request.idempotency_key),
       ],
       [
-        caller.tenantId, reservationId, fingerprintOf(request), actual.unit, actual.amount.toString(),
-        metadata === undefined ? '' : stringifyJson(metadata), this.store.idempotencyTtlMs, this.store.retentionMs,
-        caller.keyId, trace.requestId, traceText(trace),
+        caller.tenantId,
+        reservationId,
+        fingerprintOf(request),
+        actual.unit,
+        actual.amount.toString(),
+        metadata === undefined ? '' : stringifyJson(metadata),
+        this.store.idempotencyTtlMs,
+        this.store.retentionMs,
+        caller.keyId,
+        trace.requestId,
+        traceText(trace),
       ],
     );
     if (reply[0] === 'UNIT_MISMATCH') {

@@ -2,7 +2,14 @@ import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access } from '../../auth/index.js';
-import { Answers, BodySchema, compileValidator, IdempotencyKeyHeader, ReservationId, sendJson } from '../../http/index.js';
+import {
+  Answers,
+  BodySchema,
+  compileValidator,
+  IdempotencyKeyHeader,
+  ReservationId,
+  sendJson,
+} from '../../http/index.js';
 import { requireSameKey } from '../fingerprint.js';
 import { operationOf } from '../operation.js';
 import { ExtendDto } from './extend.dto.js';
@@ -29,7 +36,15 @@ export class ExtendController {
   ): Promise<void> {
     const dto = validate(body);
     requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
-    const [, , expiresAtMs, remainingTtlMs] = await this.service.extend(operationOf(request), reservationId, dto);
-    sendJson(reply, 200, `{"status":"ACTIVE","expires_at_ms":${expiresAtMs},"remaining_ttl_ms":${remainingTtlMs}}`);
+    const [, , expiresAtMs, remainingTtlMs] = await this.service.extend(
+      operationOf(request),
+      reservationId,
+      dto,
+    );
+    sendJson(
+      reply,
+      200,
+      `{"status":"ACTIVE","expires_at_ms":${expiresAtMs},"remaining_ttl_ms":${remainingTtlMs}}`,
+    );
   }
 }

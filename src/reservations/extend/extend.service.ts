@@ -32,8 +32,15 @@ export class ExtendService {
           idempotencyKey.extend(tag, caller.tenantId, reservationId, request.idempotency_key),
         ],
         [
-          caller.tenantId, reservationId, fingerprintOf(request), request.extend_by_ms, this.store.idempotencyTtlMs,
-          this.store.retentionMs, caller.keyId, trace.requestId, traceText(trace),
+          caller.tenantId,
+          reservationId,
+          fingerprintOf(request),
+          request.extend_by_ms,
+          this.store.idempotencyTtlMs,
+          this.store.retentionMs,
+          caller.keyId,
+          trace.requestId,
+          traceText(trace),
         ],
       );
       const reply = this.store.settled(answer, 'ACTIVE', reservationId);

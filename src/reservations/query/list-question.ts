@@ -5,7 +5,11 @@ import { SORT_KEYS, type ListReservationsQueryDto, type SortKey } from './list-r
 
 const DEFAULT_LIMIT = 50;
 const LEVELS = ['workspace', 'app', 'workflow', 'agent', 'toolset'] as const;
-const WINDOWS = [['from', 'to'], ['expires_from', 'expires_to'], ['finalized_from', 'finalized_to']] as const;
+const WINDOWS = [
+  ['from', 'to'],
+  ['expires_from', 'expires_to'],
+  ['finalized_from', 'finalized_to'],
+] as const;
 const NEWEST_FIRST: SortOrder<SortKey> = { sortBy: 'created_at_ms', direction: 'desc' };
 const RESERVATION_ID = /^rsv_[0-9A-Za-z]{18}$/;
 
@@ -53,7 +57,14 @@ export function listQuestion(caller: Caller, query: ListReservationsQueryDto): L
     require(name, bounds[name]);
   }
   const created = [bounds.from ?? '', bounds.to ?? ''].map(String);
-  const fingerprint = fingerprintOf(['reservations', tenantId, ...conditions, ...created, order.sortBy, order.direction]);
+  const fingerprint = fingerprintOf([
+    'reservations',
+    tenantId,
+    ...conditions,
+    ...created,
+    order.sortBy,
+    order.direction,
+  ]);
   return {
     tenantId,
     scopeFilter: caller.kind === 'tenant' ? caller.scopeFilter : [],
@@ -69,9 +80,17 @@ export function listQuestion(caller: Caller, query: ListReservationsQueryDto): L
 }
 
 /** The words may come in any case. */
-function orderOf({ sort_by: sortBy, sort_dir: direction, cursor }: ListReservationsQueryDto): SortOrder<SortKey> {
+function orderOf({
+  sort_by: sortBy,
+  sort_dir: direction,
+  cursor,
+}: ListReservationsQueryDto): SortOrder<SortKey> {
   return sortOrderOf(
-    { sort_by: sortBy?.toLowerCase() as SortKey | undefined, sort_dir: direction?.toLowerCase() as 'asc' | 'desc' | undefined, cursor },
+    {
+      sort_by: sortBy?.toLowerCase() as SortKey | undefined,
+      sort_dir: direction?.toLowerCase() as 'asc' | 'desc' | undefined,
+      cursor,
+    },
     SORT_KEYS,
     NEWEST_FIRST,
   );
@@ -81,7 +100,11 @@ function tenantOf(caller: Caller, named = ''): string {
   const tenantId = named.trim().toLowerCase();
   if (caller.kind === 'admin') {
     if (tenantId === '') {
-      throw new Refusal('INVALID_REQUEST', 'tenant query parameter is required when using admin key authentication', { field: 'tenant' });
+      throw new Refusal(
+        'INVALID_REQUEST',
+        'tenant query parameter is required when using admin key authentication',
+        { field: 'tenant' },
+      );
     }
     return tenantId;
   }
@@ -110,5 +133,9 @@ function placeOf(cursor = '', fingerprint: string, sortBy: SortKey): Position | 
     return undefined;
   }
   const type = sortBy === 'reserved' || sortBy.endsWith('_at_ms') ? 'bigint' : 'string';
-  return decodeCursor(fingerprint, cursor, ({ value, id }) => typeof value === type && RESERVATION_ID.test(id));
+  return decodeCursor(
+    fingerprint,
+    cursor,
+    ({ value, id }) => typeof value === type && RESERVATION_ID.test(id),
+  );
 }

@@ -5,7 +5,15 @@ import { IDEMPOTENCY_KEY_MAX_LENGTH, Level } from '../request-parts.dto.js';
 /** ReservationStatus of the protocol. */
 export const RESERVATION_STATUSES = ['ACTIVE', 'COMMITTED', 'RELEASED', 'EXPIRED'] as const;
 
-export const SORT_KEYS = ['reservation_id', 'tenant', 'scope_path', 'status', 'reserved', 'created_at_ms', 'expires_at_ms'] as const;
+export const SORT_KEYS = [
+  'reservation_id',
+  'tenant',
+  'scope_path',
+  'status',
+  'reserved',
+  'created_at_ms',
+  'expires_at_ms',
+] as const;
 export type SortKey = (typeof SORT_KEYS)[number];
 
 /** Query of GET /v1/reservations. Blank bounds of a window, a blank tenant and a blank cursor count as left out. */

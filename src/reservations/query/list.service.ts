@@ -1,6 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import { scopeAllowed, type Caller } from '../../auth/index.js';
-import { encodeCursor, PageSelection, stringifyJson, type Position, type SortValue } from '../../http/index.js';
+import {
+  encodeCursor,
+  PageSelection,
+  stringifyJson,
+  type Position,
+  type SortValue,
+} from '../../http/index.js';
 import { Refusal } from '../../ledger/index.js';
 import { RedisService, reservationKey } from '../../redis/index.js';
 import { DamagedRecords } from '../damaged-records.js';
@@ -55,11 +61,18 @@ export class ListService {
    */
   async list({ caller, trace }: Operation<Caller>, query: ListReservationsQueryDto): Promise<string> {
     const question = listQuestion(caller, query);
-    const found = question.order.sortBy === 'created_at_ms'
-      ? await this.walked(question, this.index.walk(question, question.order.direction, trace, question.after))
-      : await this.sorted(question, this.index.walk(question, 'desc', trace));
+    const found =
+      question.order.sortBy === 'created_at_ms'
+        ? await this.walked(
+            question,
+            this.index.walk(question, question.order.direction, trace, question.after),
+          )
+        : await this.sorted(question, this.index.walk(question, 'desc', trace));
     const { rows, next } = await this.project(question, found, new Set(query.include));
-    const more = next === undefined ? { has_more: false } : { has_more: true, next_cursor: encodeCursor(question.fingerprint, next, question.order) };
+    const more =
+      next === undefined
+        ? { has_more: false }
+        : { has_more: true, next_cursor: encodeCursor(question.fingerprint, next, question.order) };
     return stringifyJson({ reservations: rows, ...more });
   }
 
@@ -75,20 +88,37 @@ export class ListService {
       return { rows, next: walk.ended ? undefined : walk.place };
     }
     const shown = rows.slice(0, limit);
-    return { rows: shown, next: single ? undefined : positionOf(shown.at(-1) as ReservationSummary, 'created_at_ms') };
+    return {
+      rows: shown,
+      next: single ? undefined : positionOf(shown.at(-1) as ReservationSummary, 'created_at_ms'),
+    };
   }
 
   /** A page in another order: all of the tenant's rows are looked at, and no more of them kept than the page holds. */
   private async sorted({ scopeFilter, order, limit, after }: ListQuestion, walk: IndexWalk): Promise<Page> {
     const { sortBy, direction } = order;
-    const selection = new PageSelection<ReservationSummary>({ direction, valueOf: VALUES[sortBy], idOf: (row) => row.reservation_id }, limit, after);
+    const selection = new PageSelection<ReservationSummary>(
+      { direction, valueOf: VALUES[sortBy], idOf: (row) => row.reservation_id },
+      limit,
+      after,
+    );
     for (let run = 0; !walk.ended; run += 1) {
       if (run === MAX_RUNS_TO_SORT) {
         const count = MAX_RUNS_TO_SORT * EXAMINED_A_RUN;
-        throw new Refusal('INVALID_REQUEST', `more than ${count} reservations cannot be sorted by ${sortBy}: narrow from and to`, { field: 'sort_by' });
+        throw new Refusal(
+          'INVALID_REQUEST',
+          `more than ${count} reservations cannot be sorted by ${sortBy}: narrow from and to`,
+          { field: 'sort_by' },
+        );
       }
       const between = [...bound('after', after), ...bound('before', selection.worst())];
-      for (const row of await walk.run(EXAMINED_A_RUN, ['sort_by', sortBy, 'sort_dir', direction, ...between])) {
+      for (const row of await walk.run(EXAMINED_A_RUN, [
+        'sort_by',
+        sortBy,
+        'sort_dir',
+        direction,
+        ...between,
+      ])) {
         if (scopeAllowed(scopeFilter, row.scope_path)) {
           selection.offer(row);
         }
@@ -98,7 +128,11 @@ export class ListService {
   }
 
   /** Adds the metadata that was asked for. It never changes once it is written, so reading it afterwards is no race. */
-  private async project({ order: { sortBy } }: ListQuestion, page: Page, include: ReadonlySet<string>): Promise<Page> {
+  private async project(
+    { order: { sortBy } }: ListQuestion,
+    page: Page,
+    include: ReadonlySet<string>,
+  ): Promise<Page> {
     const [metadata, committed] = [include.has('metadata'), include.has('committed_metadata')];
     if (!metadata && !committed) {
       return page;
@@ -111,7 +145,14 @@ export class ListService {
       for (const [index, row] of portion.entries()) {
         const [md = null, cm = null] = texts[index] ?? [];
         const report = (reason: string): void => this.damaged.report(row.reservation_id, reason);
-        rows.push(withMetadata(row, metadata ? md : null, committed && row.status === 'COMMITTED' ? cm : null, report));
+        rows.push(
+          withMetadata(
+            row,
+            metadata ? md : null,
+            committed && row.status === 'COMMITTED' ? cm : null,
+            report,
+          ),
+        );
         characters += (md?.length ?? 0) + (cm?.length ?? 0);
         if (characters > MAX_METADATA_CHARACTERS && rows.length < page.rows.length) {
           return { rows, next: positionOf(row, sortBy) };
@@ -133,5 +174,7 @@ function positionOf(row: ReservationSummary, sortBy: SortKey): Position {
 
 /** A row between which and another one a page may still change, in the words of the script. */
 function bound(side: 'after' | 'before', position: Position | undefined): string[] {
-  return position === undefined ? [] : [`${side}_value`, position.value.toString(), `${side}_id`, position.id];
+  return position === undefined
+    ? []
+    : [`${side}_value`, position.value.toString(), `${side}_id`, position.id];
 }

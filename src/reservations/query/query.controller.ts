@@ -2,7 +2,14 @@ import { Controller, Get, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type Caller } from '../../auth/index.js';
-import { Answers, compileQuery, QuerySchema, ReservationId, sendJson, stringifyJson } from '../../http/index.js';
+import {
+  Answers,
+  compileQuery,
+  QuerySchema,
+  ReservationId,
+  sendJson,
+  stringifyJson,
+} from '../../http/index.js';
 import { LimitedQuery } from '../../queries/index.js';
 import { operationOf } from '../operation.js';
 import { ListReservationsQueryDto } from './list-reservations.dto.js';
@@ -25,7 +32,11 @@ export class QueryController {
   @ApiOperation({ operationId: 'listReservations', summary: 'List the reservations of a tenant' })
   @QuerySchema(ListReservationsQueryDto)
   @Answers(200, 'ReservationListResponse')
-  async list(@Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async list(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     sendJson(reply, 200, await this.lists.list(operationOf<Caller>(request), validateList(query)));
   }
 

@@ -1,7 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import { ExpiryMetrics } from '../../expiry/index.js';
 import type { Position, RequestTrace } from '../../http/index.js';
-import { partitionCode, partitionOfTenant, RedisService, reservationIndexKey, tagOf } from '../../redis/index.js';
+import {
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  reservationIndexKey,
+  tagOf,
+} from '../../redis/index.js';
 import { DamagedRecords } from '../damaged-records.js';
 import { traceText } from '../operation.js';
 import { ReservationStore } from '../reservation-store.js';
@@ -36,15 +42,29 @@ export class ReservationIndex {
 
   walk(question: ListQuestion, direction: 'asc' | 'desc', trace: RequestTrace, from?: Position): IndexWalk {
     const { tenantId, conditions, fromMs = '-inf', toMs = '+inf' } = question;
-    const index = reservationIndexKey(tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions))), tenantId);
+    const index = reservationIndexKey(
+      tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions))),
+      tenantId,
+    );
     let [place, ended] = [from, false];
     const run = async (limit: number, more: readonly string[] = []): Promise<ReservationSummary[]> => {
       const reply = await this.redis.queries.run(
         'list_reservations',
         [index],
         [
-          tenantId, direction, fromMs, toMs, place?.value.toString() ?? '', place?.id ?? '', EXAMINED_A_RUN, limit,
-          this.store.retentionMs, trace.requestId, traceText(trace), ...conditions, ...more,
+          tenantId,
+          direction,
+          fromMs,
+          toMs,
+          place?.value.toString() ?? '',
+          place?.id ?? '',
+          EXAMINED_A_RUN,
+          limit,
+          this.store.retentionMs,
+          trace.requestId,
+          traceText(trace),
+          ...conditions,
+          ...more,
         ],
       );
       const [nowMs, walkedMs = '', walkedId = ''] = reply;
@@ -84,7 +104,11 @@ export class ReservationIndex {
 }
 
 /** The names of the fields, and then each row's values in their order. */
-function rowsOf(reply: readonly string[], first: number, onDamage: (reservationId: string, reason: string) => void): ReservationSummary[] {
+function rowsOf(
+  reply: readonly string[],
+  first: number,
+  onDamage: (reservationId: string, reason: string) => void,
+): ReservationSummary[] {
   const start = first + 1 + Number(reply[first]);
   const names = reply.slice(first + 1, start);
   const rows: ReservationSummary[] = [];

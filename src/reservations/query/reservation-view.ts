@@ -1,4 +1,10 @@
-import { deriveScopes, parseAmount, SCOPE_LEVELS, type ScopeLevel, type SubjectLevels } from '../../ledger/index.js';
+import {
+  deriveScopes,
+  parseAmount,
+  SCOPE_LEVELS,
+  type ScopeLevel,
+  type SubjectLevels,
+} from '../../ledger/index.js';
 import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 import { storedJson, storedText, type OnDamage } from './stored-texts.js';
 
@@ -61,7 +67,11 @@ export function actionOf(record: ReservationRecord, onDamage?: OnDamage): Reserv
  * The reservation without its metadata. Texts that are damaged are left out, or `unknown` where an answer needs one.
  * @throws Error for state, amounts and times that Holdfast did not write: the scripts give what can be known of them.
  */
-export function summaryOf(reservationId: string, record: ReservationRecord, onDamage?: OnDamage): ReservationSummary {
+export function summaryOf(
+  reservationId: string,
+  record: ReservationRecord,
+  onDamage?: OnDamage,
+): ReservationSummary {
   const unit = record.get('un') ?? '';
   const scopes = deriveScopes(levelsOf(record), record.get('tn') ?? '');
   const status = record.get('st') ?? '';
@@ -70,11 +80,16 @@ export function summaryOf(reservationId: string, record: ReservationRecord, onDa
   return {
     reservation_id: reservationId,
     status,
-    ...optional('idempotency_key', key === undefined ? undefined : storedText(key, IDEMPOTENCY_KEY_MAX_LENGTH, onDamage)),
+    ...optional(
+      'idempotency_key',
+      key === undefined ? undefined : storedText(key, IDEMPOTENCY_KEY_MAX_LENGTH, onDamage),
+    ),
     subject: subjectOf(record, onDamage),
     action: actionOf(record, onDamage),
     reserved: { unit, amount: parseAmount(record.get('am')) },
-    ...(status === 'COMMITTED' && charged !== undefined ? { committed: { unit, amount: parseAmount(charged) } } : {}),
+    ...(status === 'COMMITTED' && charged !== undefined
+      ? { committed: { unit, amount: parseAmount(charged) } }
+      : {}),
     created_at_ms: parseAmount(record.get('ca')),
     expires_at_ms: parseAmount(record.get('ex')),
     ...(settled && endedAt !== undefined ? { finalized_at_ms: parseAmount(endedAt) } : {}),
@@ -90,11 +105,24 @@ export function withMetadata(
   committedMetadata: string | null | undefined,
   onDamage?: OnDamage,
 ): ReservationSummary {
-  return { ...summary, ...storedJson('metadata', metadata, onDamage), ...storedJson('committed_metadata', committedMetadata, onDamage) };
+  return {
+    ...summary,
+    ...storedJson('metadata', metadata, onDamage),
+    ...storedJson('committed_metadata', committedMetadata, onDamage),
+  };
 }
 
-export function detailOf(reservationId: string, record: ReservationRecord, onDamage?: OnDamage): ReservationDetail {
-  return withMetadata(summaryOf(reservationId, record, onDamage), record.get('md'), record.get('cm'), onDamage);
+export function detailOf(
+  reservationId: string,
+  record: ReservationRecord,
+  onDamage?: OnDamage,
+): ReservationDetail {
+  return withMetadata(
+    summaryOf(reservationId, record, onDamage),
+    record.get('md'),
+    record.get('cm'),
+    onDamage,
+  );
 }
 
 /** As the request gave it, which differs from the effective tenant in case only. */
@@ -106,7 +134,14 @@ function tenantOf(record: ReservationRecord): string | undefined {
 /** The subject's levels as they were given; the tenant is the effective one where the request named none. */
 function levelsOf(record: ReservationRecord): SubjectLevels {
   const levels: SubjectLevels = {};
-  const fields: Record<ScopeLevel, string> = { tenant: 'tn', workspace: 'ws', app: 'ap', workflow: 'wf', agent: 'ag', toolset: 'ts' };
+  const fields: Record<ScopeLevel, string> = {
+    tenant: 'tn',
+    workspace: 'ws',
+    app: 'ap',
+    workflow: 'wf',
+    agent: 'ag',
+    toolset: 'ts',
+  };
   for (const level of SCOPE_LEVELS) {
     const value = level === 'tenant' ? tenantOf(record) : record.get(fields[level]);
     if (value !== undefined) {

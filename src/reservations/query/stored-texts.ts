@@ -7,18 +7,24 @@ type Check = (value: unknown) => boolean;
 
 const isObject: Check = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 /** Lengths count characters, as those of requests do. */
-const isText = (value: unknown, most: number): boolean => typeof value === 'string' && (value.length <= most || [...value].length <= most);
+const isText = (value: unknown, most: number): boolean =>
+  typeof value === 'string' && (value.length <= most || [...value].length <= most);
 
 /** The free JSON of requests, in the shape that its schema has. */
 const CHECKS: Readonly<Record<string, Check>> = {
   metadata: isObject,
   committed_metadata: isObject,
-  dimensions: (value) => isObject(value) && Object.values(value as object).every((entry) => isText(entry, 256)),
+  dimensions: (value) =>
+    isObject(value) && Object.values(value as object).every((entry) => isText(entry, 256)),
   tags: (value) => Array.isArray(value) && value.length <= 10 && value.every((entry) => isText(entry, 64)),
 };
 
 /** A member of an answer out of its stored JSON; none where there is no text, or one that Holdfast did not write. */
-export function storedJson<Name extends string>(name: Name, text: string | null | undefined, onDamage?: OnDamage): Partial<Record<Name, never>> {
+export function storedJson<Name extends string>(
+  name: Name,
+  text: string | null | undefined,
+  onDamage?: OnDamage,
+): Partial<Record<Name, never>> {
   if (text === undefined || text === null) {
     return {};
   }

@@ -2,7 +2,15 @@ import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type Caller } from '../../auth/index.js';
-import { Answers, auditTraceOf, BodySchema, compileValidator, IdempotencyKeyHeader, ReservationId, sendJson } from '../../http/index.js';
+import {
+  Answers,
+  auditTraceOf,
+  BodySchema,
+  compileValidator,
+  IdempotencyKeyHeader,
+  ReservationId,
+  sendJson,
+} from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
 import type { Reply } from '../../redis/index.js';
 import { requireSameKey } from '../fingerprint.js';

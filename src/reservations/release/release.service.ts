@@ -23,7 +23,12 @@ export class ReleaseService {
    * @returns `RELEASED fresh|replay released unit (scope balance)*`
    * @throws Refusal NOT_FOUND, FORBIDDEN, IDEMPOTENCY_MISMATCH, TENANT_CLOSED, RESERVATION_FINALIZED, RESERVATION_EXPIRED.
    */
-  async release(operation: Operation<Caller>, reservationId: string, request: ReleaseDto, traceOfRow = traceText(operation.trace)): Promise<Reply> {
+  async release(
+    operation: Operation<Caller>,
+    reservationId: string,
+    request: ReleaseDto,
+    traceOfRow = traceText(operation.trace),
+  ): Promise<Reply> {
     const { caller, trace } = operation;
     const [tenantId, keyId] = caller.kind === 'tenant' ? [caller.tenantId, caller.keyId] : ['', ''];
     const actor = caller.kind === 'tenant' ? 'tenant' : 'admin_on_behalf_of';
@@ -37,8 +42,15 @@ export class ReleaseService {
           idempotencyKey.release(tag, tenantId, reservationId, request.idempotency_key),
         ],
         [
-          tenantId, reservationId, fingerprintOf(request), oneLine(request.reason), this.store.idempotencyTtlMs,
-          this.store.retentionMs, keyId, trace.requestId, traceOfRow,
+          tenantId,
+          reservationId,
+          fingerprintOf(request),
+          oneLine(request.reason),
+          this.store.idempotencyTtlMs,
+          this.store.retentionMs,
+          keyId,
+          trace.requestId,
+          traceOfRow,
         ],
       );
       const reply = this.store.settled(answer, 'RELEASED', reservationId);

@@ -22,7 +22,11 @@ export class ReserveController {
   @IdempotencyKeyHeader()
   @Answers(200, 'ReservationCreateResponse')
   @BodySchema(ReserveDto)
-  async reserve(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async reserve(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     const dto = validate(body);
     requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
     const outcome = await this.service.reserve(operationOf(request), dto);

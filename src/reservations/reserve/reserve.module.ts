@@ -4,5 +4,9 @@ import { ReservationStoreModule } from '../reservation-store.module.js';
 import { ReserveController } from './reserve.controller.js';
 import { ReserveService } from './reserve.service.js';
 
-@Module({ imports: [ReservationStoreModule, TenantLimitsModule], controllers: [ReserveController], providers: [ReserveService] })
+@Module({
+  imports: [ReservationStoreModule, TenantLimitsModule],
+  controllers: [ReserveController],
+  providers: [ReserveService],
+})
 export class ReserveModule {}

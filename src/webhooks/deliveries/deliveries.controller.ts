@@ -20,21 +20,39 @@ export class DeliveriesController {
   @ApiOperation({ operationId: 'listWebhookDeliveries', summary: 'List the deliveries of a subscription' })
   @QuerySchema(DeliveryListQueryDto)
   @Answers(200, 'WebhookDeliveryListResponse')
-  list(@Param('subscription_id') id: string, @Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+  list(
+    @Param('subscription_id') id: string,
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     return this.answer(id, request, query, reply);
   }
 
   @Get('v1/webhooks/:subscription_id/deliveries')
   @Access({ plane: 'admin', tenant: 'webhooks:read', admin: true })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'listTenantWebhookDeliveries', summary: "List the deliveries of a tenant's subscription" })
+  @ApiOperation({
+    operationId: 'listTenantWebhookDeliveries',
+    summary: "List the deliveries of a tenant's subscription",
+  })
   @QuerySchema(DeliveryListQueryDto)
   @Answers(200, 'WebhookDeliveryListResponse')
-  listOwn(@Param('subscription_id') id: string, @Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+  listOwn(
+    @Param('subscription_id') id: string,
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     return this.answer(id, request, query, reply);
   }
 
-  private async answer(id: string, request: FastifyRequest, query: unknown, reply: FastifyReply): Promise<void> {
+  private async answer(
+    id: string,
+    request: FastifyRequest,
+    query: unknown,
+    reply: FastifyReply,
+  ): Promise<void> {
     const { rows, ...rest } = await this.deliveries.list(request.caller as Caller, id, validateList(query));
     sendJson(reply, 200, stringifyJson({ deliveries: rows, ...rest }));
   }

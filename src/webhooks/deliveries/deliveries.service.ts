@@ -26,14 +26,23 @@ export class DeliveriesService {
     const { status, cursor, limit = DEFAULT_LIMIT } = query;
     const question = { subscriptionId, status, fromMs: instantMs(query.from), toMs: instantMs(query.to) };
     const fingerprint = fingerprintOf({ list: 'webhook-deliveries', ...question });
-    const { rows, next } = await this.feed.page(question, this.partitionsOf(owner), Math.min(limit, MAX_LIMIT), placeOf(cursor, fingerprint));
+    const { rows, next } = await this.feed.page(
+      question,
+      this.partitionsOf(owner),
+      Math.min(limit, MAX_LIMIT),
+      placeOf(cursor, fingerprint),
+    );
     const deliveries = rows.map(deliveryOf);
-    return next === undefined ? { rows: deliveries, has_more: false } : { rows: deliveries, has_more: true, next_cursor: cursorOf(fingerprint, next) };
+    return next === undefined
+      ? { rows: deliveries, has_more: false }
+      : { rows: deliveries, has_more: true, next_cursor: cursorOf(fingerprint, next) };
   }
 
   private partitionsOf(owner: string): number[] {
     const { partitions } = this.redis;
-    return owner === SYSTEM_OWNER ? Array.from({ length: partitions }, (_, partition) => partition) : [partitionOfTenant(owner, partitions)];
+    return owner === SYSTEM_OWNER
+      ? Array.from({ length: partitions }, (_, partition) => partition)
+      : [partitionOfTenant(owner, partitions)];
   }
 }
 
@@ -45,7 +54,11 @@ function placeOf(cursor = '', fingerprint: string): DeliveryPlace | undefined {
   if (cursor === '') {
     return undefined;
   }
-  const { value, id } = decodeCursor(fingerprint, cursor, (position) => Number.isSafeInteger(position.value) && PLACE_ID.test(position.id));
+  const { value, id } = decodeCursor(
+    fingerprint,
+    cursor,
+    (position) => Number.isSafeInteger(position.value) && PLACE_ID.test(position.id),
+  );
   const [, partition, ref] = PLACE_ID.exec(id) as unknown as [string, string, string];
   return { createdMs: value as number, partition: Number(partition), ref };
 }

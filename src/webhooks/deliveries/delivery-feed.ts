@@ -43,7 +43,9 @@ export class DeliveryFeed {
     examineMost = EXAMINED_A_PAGE,
   ): Promise<DeliveryPage> {
     const rowsARun = partitions.length === 1 ? limit + 1 : Math.min(limit + 1, ROWS_A_RUN_MERGED);
-    const sources = partitions.map((partition) => new DeliverySource(this.redis, partition, question, rowsARun, after));
+    const sources = partitions.map(
+      (partition) => new DeliverySource(this.redis, partition, question, rowsARun, after),
+    );
     const page = await mergedPage<StoredDelivery, DeliveryPlace>(
       sources.map((source) => () => source.readOn()),
       { placeOf: (row) => row, isBefore, limit, examineMost },

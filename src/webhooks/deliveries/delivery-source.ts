@@ -16,7 +16,9 @@ export interface DeliveryQuestion {
 
 /** Whether a place comes before one of another partition; lua/list_deliveries.lua knows the order within a partition. */
 export function isBefore(one: DeliveryPlace, other: DeliveryPlace): boolean {
-  return one.createdMs > other.createdMs || (one.createdMs === other.createdMs && one.partition < other.partition);
+  return (
+    one.createdMs > other.createdMs || (one.createdMs === other.createdMs && one.partition < other.partition)
+  );
 }
 
 /** One partition's deliveries of a subscription, read stretch by stretch. */
@@ -37,7 +39,10 @@ export class DeliverySource {
       this.behind = after;
     } else if (after !== undefined) {
       // Of the instant at which the page before ended, the partitions above its own are left.
-      this.toMs = Math.min(after.createdMs - (partition < after.partition ? 1 : 0), question.toMs ?? Infinity);
+      this.toMs = Math.min(
+        after.createdMs - (partition < after.partition ? 1 : 0),
+        question.toMs ?? Infinity,
+      );
     }
   }
 
@@ -47,16 +52,30 @@ export class DeliverySource {
     const [nextMs = '', nextRef = '', examined, ...reply] = await this.redis.queries.run(
       'list_deliveries',
       [deliveryIndexKey(tagOf(partitionCode(this.partition)), subscriptionId)],
-      [fromMs, this.toMs ?? '+inf', this.behind?.createdMs ?? '', this.behind?.ref ?? '', status, EXAMINED_A_RUN, this.rowsARun],
+      [
+        fromMs,
+        this.toMs ?? '+inf',
+        this.behind?.createdMs ?? '',
+        this.behind?.ref ?? '',
+        status,
+        EXAMINED_A_RUN,
+        this.rowsARun,
+      ],
     );
     const rows: StoredDelivery[] = [];
-    for (let index = 0; index < reply.length; ) {
+    for (let index = 0; index < reply.length;) {
       const [ref, createdMs, count] = reply.slice(index, index + 3) as [string, string, string];
       const end = index + 3 + Number(count);
-      rows.push({ createdMs: Number(createdMs), partition: this.partition, ref, fields: fieldsOf(reply.slice(index + 3, end)) });
+      rows.push({
+        createdMs: Number(createdMs),
+        partition: this.partition,
+        ref,
+        fields: fieldsOf(reply.slice(index + 3, end)),
+      });
       index = end;
     }
-    const reached = nextMs === '' ? undefined : { createdMs: Number(nextMs), partition: this.partition, ref: nextRef };
+    const reached =
+      nextMs === '' ? undefined : { createdMs: Number(nextMs), partition: this.partition, ref: nextRef };
     this.behind = reached;
     return { rows, reached, examined: Number(examined) };
   }

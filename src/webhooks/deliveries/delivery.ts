@@ -44,7 +44,11 @@ export function deliveryOf({ partition, ref, fields }: StoredDelivery): Delivery
   const { entryId, subscriptionId } = partsOfRef(ref);
   const trace = traceOf(fields);
   // A field without a value is one that the last attempt took away.
-  const given = <Name extends string, T>(name: Name, field: string, read: (text: string) => T): Partial<Record<Name, T>> => {
+  const given = <Name extends string, T>(
+    name: Name,
+    field: string,
+    read: (text: string) => T,
+  ): Partial<Record<Name, T>> => {
     const text = fields.get(field) ?? '';
     return text === '' ? {} : ({ [name]: read(text) } as Partial<Record<Name, T>>);
   };

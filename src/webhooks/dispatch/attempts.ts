@@ -3,7 +3,14 @@ import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { signedHeaders } from '../signing/index.js';
 import { WebhookTransport } from '../transport/index.js';
 import { retryDelayMs } from './backoff.js';
-import { bornMs, labelsOf, type AttemptFailure, type Delivery, type GivenUpReason, type Verdict } from './delivery.js';
+import {
+  bornMs,
+  labelsOf,
+  type AttemptFailure,
+  type Delivery,
+  type GivenUpReason,
+  type Verdict,
+} from './delivery.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 import { OpenedTargets } from './opened-targets.js';
 import type { OutgoingEvent } from './outgoing-event.js';
@@ -53,20 +60,28 @@ export class Attempts {
     if (target.status !== 'ACTIVE') {
       return givenUp('subscription_inactive');
     }
-    this.metrics.attemptStarted(labelsOf(delivery), delivery.attempts === 0 ? nowMs - bornMs(delivery) : undefined);
+    this.metrics.attemptStarted(
+      labelsOf(delivery),
+      delivery.attempts === 0 ? nowMs - bornMs(delivery) : undefined,
+    );
     return this.send(delivery, event, target);
   }
 
   private async send({ attempts }: Delivery, event: OutgoingEvent, target: DispatchTarget): Promise<Verdict> {
     const opened = this.targets.open(target);
     if (opened === undefined) {
-      const message = 'the signing secret or the headers of the subscription cannot be decrypted; nothing was sent';
+      const message =
+        'the signing secret or the headers of the subscription cannot be decrypted; nothing was sent';
       return failed(target, attempts + 1, { reason: 'signing_key_unavailable', message, durationMs: 0 });
     }
     const { body } = event;
     const headers = signedHeaders({ ...opened, event: event.signed, body });
     const { ok, status, durationMs, error, reason, retryAfterMs } = await this.transport.post({
-      owner: target.owner, url: target.url, headers, body, timeoutMs: this.config.webhookTimeoutMs,
+      owner: target.owner,
+      url: target.url,
+      headers,
+      body,
+      timeoutMs: this.config.webhookTimeoutMs,
     });
     if (ok) {
       return { outcome: 'SUCCESS', durationMs, status: status ?? 0 };
@@ -76,7 +91,12 @@ export class Attempts {
       throw new AttemptPostponed(error);
     }
     const message = (error ?? 'the attempt failed').slice(0, MESSAGE_MAX_LENGTH);
-    return failed(target, attempts + 1, { reason: reason ?? 'transport_error', message, durationMs, status }, retryAfterMs);
+    return failed(
+      target,
+      attempts + 1,
+      { reason: reason ?? 'transport_error', message, durationMs, status },
+      retryAfterMs,
+    );
   }
 }
 

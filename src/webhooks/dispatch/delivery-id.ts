@@ -38,7 +38,11 @@ export function partsOfRef(ref: string): DeliveryRef {
  */
 export function deliveryIdOf({ partition, ref }: DeliveryPlace): string {
   const { entryId, subscriptionId, replayId } = partsOfRef(ref);
-  const parts = [eventIdOf({ partition, entryId }), subscriptionId, ...(replayId === undefined ? [] : [replayId])];
+  const parts = [
+    eventIdOf({ partition, entryId }),
+    subscriptionId,
+    ...(replayId === undefined ? [] : [replayId]),
+  ];
   return `dlv_${parts.map((id) => id.slice(id.indexOf('_') + 1)).join('_')}`;
 }
 
@@ -49,6 +53,10 @@ export function deliveryPlaceOf(deliveryId: string): DeliveryPlace | undefined {
   if (place === undefined || subscription === undefined) {
     return undefined;
   }
-  const ref = [place.entryId, `whsub_${subscription}`, ...(replay === undefined ? [] : [`rpl_${replay}`])].join(':');
+  const ref = [
+    place.entryId,
+    `whsub_${subscription}`,
+    ...(replay === undefined ? [] : [`rpl_${replay}`]),
+  ].join(':');
   return { partition: place.partition, ref };
 }

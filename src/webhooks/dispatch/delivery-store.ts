@@ -29,7 +29,9 @@ export class DeliveryStore {
     const lanes = new Set<string>();
     let place = '0';
     do {
-      const [next, found] = await this.asked(this.redis.client.sscan(lanesKey(tag), place, 'COUNT', LANES_A_READ));
+      const [next, found] = await this.asked(
+        this.redis.client.sscan(lanesKey(tag), place, 'COUNT', LANES_A_READ),
+      );
       for (const lane of found) {
         lanes.add(lane);
       }
@@ -55,17 +57,39 @@ export class DeliveryStore {
   }
 
   /** A delivery in whatever state; the status is empty when there is none. @throws StoreUnavailable */
-  async find({ tag, ref }: Omit<DeliveryAddress, 'tenant'>): Promise<{ status: string; dueInMs: number; tenant: string; trace: string }> {
-    const { nowMs, deliveries } = storedDeliveriesOf(await this.redis.scripts.run('read_deliveries', [eventLogKey(tag)], [ref]));
+  async find({
+    tag,
+    ref,
+  }: Omit<DeliveryAddress, 'tenant'>): Promise<{
+    status: string;
+    dueInMs: number;
+    tenant: string;
+    trace: string;
+  }> {
+    const { nowMs, deliveries } = storedDeliveriesOf(
+      await this.redis.scripts.run('read_deliveries', [eventLogKey(tag)], [ref]),
+    );
     const [{ status, nextRetryMs = 0, fields }] = deliveries as [StoredDelivery];
-    return { status, dueInMs: Math.max(0, nextRetryMs - nowMs), tenant: fields.get('tn') ?? '', trace: fields.get('tr') ?? '' };
+    return {
+      status,
+      dueInMs: Math.max(0, nextRetryMs - nowMs),
+      tenant: fields.get('tn') ?? '',
+      trace: fields.get('tr') ?? '',
+    };
   }
 
-  private async readStored(of: Omit<DeliveryAddress, 'ref'>, refs: readonly string[]): Promise<StoredRetry[]> {
+  private async readStored(
+    of: Omit<DeliveryAddress, 'ref'>,
+    refs: readonly string[],
+  ): Promise<StoredRetry[]> {
     const deliveries: StoredDelivery[] = [];
     let nowMs = 0;
     while (deliveries.length < refs.length) {
-      const reply = await this.redis.scripts.run('read_deliveries', [eventLogKey(of.tag)], refs.slice(deliveries.length));
+      const reply = await this.redis.scripts.run(
+        'read_deliveries',
+        [eventLogKey(of.tag)],
+        refs.slice(deliveries.length),
+      );
       const portion = storedDeliveriesOf(reply);
       nowMs = portion.nowMs;
       deliveries.push(...portion.deliveries);
@@ -74,8 +98,15 @@ export class DeliveryStore {
     // Deliveries of one event to several subscriptions are in lanes of their own, so there is nothing to share here.
     return deliveries.map(({ ref, status, attempts, createdMs, nextRetryMs = 0, fields }) => {
       const ended = !isRef(ref) || (status !== 'PENDING' && status !== 'RETRYING');
-      const event = ended || fields.size === 0 ? undefined : outgoingOf(of.partition, { entryId: ref.slice(0, ref.indexOf(':')), fields });
-      return { delivery: { ...of, ref, createdMs, attempts, event, ended }, status, dueInMs: Math.max(0, nextRetryMs - nowMs) };
+      const event =
+        ended || fields.size === 0
+          ? undefined
+          : outgoingOf(of.partition, { entryId: ref.slice(0, ref.indexOf(':')), fields });
+      return {
+        delivery: { ...of, ref, createdMs, attempts, event, ended },
+        status,
+        dueInMs: Math.max(0, nextRetryMs - nowMs),
+      };
     });
   }
 

@@ -2,7 +2,13 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { LOGGER, type Logger } from '../../logging/index.js';
 import { LeaseShares, type LeaseAnswer } from '../../partition-leases/index.js';
-import { dispatchInstancesKey, dispatchLeaseKey, dispatchReportsKey, eventLogKey, RedisService } from '../../redis/index.js';
+import {
+  dispatchInstancesKey,
+  dispatchLeaseKey,
+  dispatchReportsKey,
+  eventLogKey,
+  RedisService,
+} from '../../redis/index.js';
 import { DispatchPartition } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 import { Lanes } from './lanes.js';
@@ -42,9 +48,18 @@ export class DispatchLeases extends LeaseShares<DispatchPartition> {
   }
 }
 
-async function askToDispatch(redis: RedisService, partition: DispatchPartition, token: string, leaseMs: number): Promise<LeaseAnswer> {
+async function askToDispatch(
+  redis: RedisService,
+  partition: DispatchPartition,
+  token: string,
+  leaseMs: number,
+): Promise<LeaseAnswer> {
   const { tag } = partition;
-  const reply = await redis.scripts.run('dispatch_page', [dispatchLeaseKey(tag), eventLogKey(tag)], [token, leaseMs, 1, '>', 0]);
+  const reply = await redis.scripts.run(
+    'dispatch_page',
+    [dispatchLeaseKey(tag), eventLogKey(tag)],
+    [token, leaseMs, 1, '>', 0],
+  );
   const look = dispatchLookOf(reply);
   if (look === undefined) {
     return { word: 'other', lapsesInMs: Number(reply[2]) };

@@ -1,5 +1,11 @@
 import { Injectable } from '@nestjs/common';
-import { MaintenanceMetrics, MetricsRegistry, type LabelledCounter, type LabelledGauge, type LabelledHistogram } from '../../metrics/index.js';
+import {
+  MaintenanceMetrics,
+  MetricsRegistry,
+  type LabelledCounter,
+  type LabelledGauge,
+  type LabelledHistogram,
+} from '../../metrics/index.js';
 
 const JOB = 'webhook_dispatch';
 const LATENCY_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -40,35 +46,104 @@ export class DispatchMetrics {
   private readonly latency: LabelledHistogram;
   private readonly untilFirst: LabelledHistogram;
   private readonly waiting: LabelledGauge;
-  private readonly figures: Readonly<Record<'partitions' | 'lagEvents' | 'oldest' | 'inFlight', LabelledGauge>>;
+  private readonly figures: Readonly<
+    Record<'partitions' | 'lagEvents' | 'oldest' | 'inFlight', LabelledGauge>
+  >;
 
   constructor(
     metrics: MetricsRegistry,
     private readonly maintenance: MaintenanceMetrics,
   ) {
     const labels = ['tenant', 'event_type'];
-    const counter = (name: string, help: string, more: string[] = labels): LabelledCounter => metrics.counter({ name, help, labels: more });
+    const counter = (name: string, help: string, more: string[] = labels): LabelledCounter =>
+      metrics.counter({ name, help, labels: more });
     this.attempts = counter('cycles_webhook_delivery_attempts_total', 'Attempts to deliver an event.');
-    this.successes = counter('cycles_webhook_delivery_success_total', 'Deliveries that an endpoint accepted.', [...labels, 'status_code_family']);
-    this.failures = counter('cycles_webhook_delivery_failed_total', 'Attempts that failed, and deliveries given up without one.', [...labels, 'reason']);
-    this.retries = counter('cycles_webhook_delivery_retried_total', 'Failed attempts after which another one was planned.');
-    this.notStored = counter('holdfast_webhook_retries_not_stored_total', 'Retries that the queue could not store; the deliveries stay where they are and are attempted again.', []);
-    this.postponed = counter('holdfast_webhook_attempts_postponed_total', 'Attempts that were not begun because too many host names were being looked up; they are made soon.', []);
-    this.stale = counter('cycles_webhook_delivery_stale_total', 'Deliveries that were too old when their turn came.', ['tenant']);
-    this.deadLetters = counter('holdfast_webhook_dead_letters_total', 'Deliveries that failed for good: after their last attempt, or too old for one.', []);
-    this.disabled = counter('cycles_webhook_subscription_auto_disabled_total', 'Subscriptions that failed too often in a row.', ['tenant', 'reason']);
-    this.dispatched = counter('cycles_admin_webhook_dispatched_total', 'Deliveries queued for an event, or not.', ['result']);
-    this.leaseChanges = counter('holdfast_dispatch_lease_changes_total', 'Leases of partitions that this instance took, lost to another, or let go.', ['change']);
-    this.restarts = counter('holdfast_dispatch_restarts_total', 'Times that the watchdog found the dispatch standing still and started it anew.', []);
-    this.repaired = counter('holdfast_dispatch_left_over_total', 'Deliveries whose retry or whose failure another process had left behind.', ['kind']);
-    this.latency = metrics.histogram({ name: 'cycles_webhook_delivery_latency_seconds', help: 'How long attempts took.', labels: [...labels, 'outcome'], buckets: LATENCY_BUCKETS });
-    this.untilFirst = metrics.histogram({ name: 'holdfast_webhook_first_attempt_delay_seconds', help: 'From the event to the start of its first attempt.', buckets: FIRST_ATTEMPT_BUCKETS });
-    this.waiting = metrics.gauge({ name: 'holdfast_webhook_deliveries_waiting', help: 'Deliveries that wait, in the partitions of this instance.', labels: ['for'] });
+    this.successes = counter(
+      'cycles_webhook_delivery_success_total',
+      'Deliveries that an endpoint accepted.',
+      [...labels, 'status_code_family'],
+    );
+    this.failures = counter(
+      'cycles_webhook_delivery_failed_total',
+      'Attempts that failed, and deliveries given up without one.',
+      [...labels, 'reason'],
+    );
+    this.retries = counter(
+      'cycles_webhook_delivery_retried_total',
+      'Failed attempts after which another one was planned.',
+    );
+    this.notStored = counter(
+      'holdfast_webhook_retries_not_stored_total',
+      'Retries that the queue could not store; the deliveries stay where they are and are attempted again.',
+      [],
+    );
+    this.postponed = counter(
+      'holdfast_webhook_attempts_postponed_total',
+      'Attempts that were not begun because too many host names were being looked up; they are made soon.',
+      [],
+    );
+    this.stale = counter(
+      'cycles_webhook_delivery_stale_total',
+      'Deliveries that were too old when their turn came.',
+      ['tenant'],
+    );
+    this.deadLetters = counter(
+      'holdfast_webhook_dead_letters_total',
+      'Deliveries that failed for good: after their last attempt, or too old for one.',
+      [],
+    );
+    this.disabled = counter(
+      'cycles_webhook_subscription_auto_disabled_total',
+      'Subscriptions that failed too often in a row.',
+      ['tenant', 'reason'],
+    );
+    this.dispatched = counter(
+      'cycles_admin_webhook_dispatched_total',
+      'Deliveries queued for an event, or not.',
+      ['result'],
+    );
+    this.leaseChanges = counter(
+      'holdfast_dispatch_lease_changes_total',
+      'Leases of partitions that this instance took, lost to another, or let go.',
+      ['change'],
+    );
+    this.restarts = counter(
+      'holdfast_dispatch_restarts_total',
+      'Times that the watchdog found the dispatch standing still and started it anew.',
+      [],
+    );
+    this.repaired = counter(
+      'holdfast_dispatch_left_over_total',
+      'Deliveries whose retry or whose failure another process had left behind.',
+      ['kind'],
+    );
+    this.latency = metrics.histogram({
+      name: 'cycles_webhook_delivery_latency_seconds',
+      help: 'How long attempts took.',
+      labels: [...labels, 'outcome'],
+      buckets: LATENCY_BUCKETS,
+    });
+    this.untilFirst = metrics.histogram({
+      name: 'holdfast_webhook_first_attempt_delay_seconds',
+      help: 'From the event to the start of its first attempt.',
+      buckets: FIRST_ATTEMPT_BUCKETS,
+    });
+    this.waiting = metrics.gauge({
+      name: 'holdfast_webhook_deliveries_waiting',
+      help: 'Deliveries that wait, in the partitions of this instance.',
+      labels: ['for'],
+    });
     const gauge = (name: string, help: string): LabelledGauge => metrics.gauge({ name, help });
     this.figures = {
       partitions: gauge('holdfast_dispatch_leases_held', 'Partitions whose events this instance dispatches.'),
-      lagEvents: gauge('holdfast_event_log_lag', 'Events in the partitions of this instance that are not yet queued for their subscribers.'),
-      oldest: gauge('holdfast_oldest_undelivered_event_seconds', 'Age of the oldest event in the partitions of this instance that waits to be read or for its first attempt.'),
+      lagEvents: gauge(
+        'holdfast_event_log_lag',
+        'Events in the partitions of this instance that are not yet queued for their subscribers.',
+      ),
+      oldest: gauge(
+        'holdfast_oldest_undelivered_event_seconds',
+        'Age of the oldest event in the partitions of this instance that waits to be read or for its first attempt.',
+      ),
       inFlight: gauge('holdfast_webhook_attempts_in_flight', 'Attempts that this instance is making.'),
     };
   }

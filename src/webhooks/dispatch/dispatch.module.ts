@@ -23,8 +23,21 @@ import { Settlement } from './settlement.js';
 @Module({
   imports: [HealthModule, MetricsModule, SecretsModule, SubscriptionAccessModule, TransportModule],
   providers: [
-    Attempts, DeliveryStore, DispatchLeases, DispatchMetrics, DispatchWork, Dispatcher, DispatcherHealth, EventReader, Lanes, LeftOvers,
-    OpenedTargets, Outcomes, Retries, RetryQueue, Settlement,
+    Attempts,
+    DeliveryStore,
+    DispatchLeases,
+    DispatchMetrics,
+    DispatchWork,
+    Dispatcher,
+    DispatcherHealth,
+    EventReader,
+    Lanes,
+    LeftOvers,
+    OpenedTargets,
+    Outcomes,
+    Retries,
+    RetryQueue,
+    Settlement,
   ],
 })
 export class DispatchModule {}

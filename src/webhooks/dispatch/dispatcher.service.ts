@@ -1,5 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Inject, Injectable, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
+import {
+  Inject,
+  Injectable,
+  type BeforeApplicationShutdown,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { ShutdownState, type HealthReport } from '../../health/index.js';
@@ -86,7 +91,13 @@ export class Dispatcher implements OnApplicationBootstrap, BeforeApplicationShut
     const now = performance.now();
     const limitMs = this.config.webhookAlertMs;
     const held = [...this.leases.held.values()];
-    const lateMs = Math.round(Math.max(0, ...held.map((partition) => partition.lateForMs(now)), this.work.lanes.slots.longestWaitMs(now)));
+    const lateMs = Math.round(
+      Math.max(
+        0,
+        ...held.map((partition) => partition.lateForMs(now)),
+        this.work.lanes.slots.longestWaitMs(now),
+      ),
+    );
     const ageMs = Math.round(now - this.lastGoodBeatAt);
     return {
       up: lateMs <= limitMs && ageMs <= limitMs,
@@ -113,15 +124,24 @@ export class Dispatcher implements OnApplicationBootstrap, BeforeApplicationShut
       this.nextBeatAt = began + this.beatMs * (0.9 + Math.random() * 0.1);
       await this.beat(isCurrent);
     }
-    const held = await this.work.reader.withEvents([...this.leases.held.values()].filter(({ active }) => active));
+    const held = await this.work.reader.withEvents(
+      [...this.leases.held.values()].filter(({ active }) => active),
+    );
     const found = await Promise.all(held.map((partition) => this.read(partition, isCurrent)));
-    return found.includes('more') ? 0 : this.config.webhookPollMs * (1 - JITTER_SHARE + Math.random() * 2 * JITTER_SHARE);
+    return found.includes('more')
+      ? 0
+      : this.config.webhookPollMs * (1 - JITTER_SHARE + Math.random() * 2 * JITTER_SHARE);
   }
 
   private async beat(isCurrent: () => boolean): Promise<void> {
     const began = performance.now();
-    const { failed } = await this.leases.beat(JSON.stringify({ partitions: this.leases.held.size }), isCurrent);
-    const tasks = [...this.leases.held.values()].filter(({ active, leftOver }) => active && leftOver > 0).map((partition) => this.work.leftOvers.takeUp(partition));
+    const { failed } = await this.leases.beat(
+      JSON.stringify({ partitions: this.leases.held.size }),
+      isCurrent,
+    );
+    const tasks = [...this.leases.held.values()]
+      .filter(({ active, leftOver }) => active && leftOver > 0)
+      .map((partition) => this.work.leftOvers.takeUp(partition));
     const settled = await Promise.allSettled([...tasks, this.work.outcomes.flush()]);
     const now = performance.now();
     const isGood = failed === 0 && settled.every(({ status }) => status === 'fulfilled');
@@ -138,7 +158,10 @@ export class Dispatcher implements OnApplicationBootstrap, BeforeApplicationShut
     });
   }
 
-  private async read(partition: DispatchPartition, isCurrent: () => boolean): Promise<'all' | 'more' | 'failed'> {
+  private async read(
+    partition: DispatchPartition,
+    isCurrent: () => boolean,
+  ): Promise<'all' | 'more' | 'failed'> {
     try {
       const found = await this.work.reader.read(partition, { token: this.leases.instance, isCurrent });
       if (found === 'lost') {
@@ -149,7 +172,10 @@ export class Dispatcher implements OnApplicationBootstrap, BeforeApplicationShut
     } catch (error) {
       // An outage is told once by the connection.
       if (!(error instanceof StoreUnavailable)) {
-        this.logger.error({ err: error, partition: partition.code }, 'the events of a partition could not be read; they are read again');
+        this.logger.error(
+          { err: error, partition: partition.code },
+          'the events of a partition could not be read; they are read again',
+        );
       }
       return 'failed';
     }
@@ -172,12 +198,18 @@ export class Dispatcher implements OnApplicationBootstrap, BeforeApplicationShut
   }
 }
 
-function sum(partitions: readonly DispatchPartition[], figure: (partition: DispatchPartition) => number): number {
+function sum(
+  partitions: readonly DispatchPartition[],
+  figure: (partition: DispatchPartition) => number,
+): number {
   return partitions.reduce((total, partition) => total + figure(partition), 0);
 }
 
 async function within(ms: number, work: Promise<unknown>): Promise<void> {
   const waiting = new AbortController();
-  await Promise.race([work.catch(() => undefined), delay(ms, undefined, { signal: waiting.signal }).catch(() => undefined)]);
+  await Promise.race([
+    work.catch(() => undefined),
+    delay(ms, undefined, { signal: waiting.signal }).catch(() => undefined),
+  ]);
   waiting.abort();
 }

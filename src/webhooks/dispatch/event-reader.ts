@@ -67,10 +67,22 @@ export class EventReader {
   async withEvents(partitions: readonly DispatchPartition[]): Promise<readonly DispatchPartition[]> {
     const { client } = this.redis;
     const waiting = partitions.filter(({ isCaughtUp }) => isCaughtUp);
-    const groups = client.isCluster ? waiting.map((partition) => [partition]) : waiting.length === 0 ? [] : [waiting];
+    const groups = client.isCluster
+      ? waiting.map((partition) => [partition])
+      : waiting.length === 0
+        ? []
+        : [waiting];
     try {
       const replies = await Promise.all(
-        groups.map((group) => client.xread('COUNT', 1, 'STREAMS', ...group.map(({ tag }) => eventLogKey(tag)), ...group.map(({ lastRead }) => lastRead))),
+        groups.map((group) =>
+          client.xread(
+            'COUNT',
+            1,
+            'STREAMS',
+            ...group.map(({ tag }) => eventLogKey(tag)),
+            ...group.map(({ lastRead }) => lastRead),
+          ),
+        ),
       );
       const moved = new Set(replies.flatMap((reply) => (reply ?? []).map(([key]) => key)));
       return partitions.filter(({ isCaughtUp, tag }) => !isCaughtUp || moved.has(eventLogKey(tag)));
@@ -109,7 +121,9 @@ export class EventReader {
         }
       }
       const reply = await this.redis.scripts.run(
-        'dispatch_page', [dispatchLeaseKey(tag), eventLogKey(tag)], [reading.token, this.config.webhookLeaseMs, 0, after, PAGE],
+        'dispatch_page',
+        [dispatchLeaseKey(tag), eventLogKey(tag)],
+        [reading.token, this.config.webhookLeaseMs, 0, after, PAGE],
       );
       const look = dispatchLookOf(reply);
       if (look === undefined) {
@@ -137,12 +151,19 @@ export class EventReader {
    * subscriptions after the log's end was noted shows, the operators.
    * @returns `wanted` when the events are to be read.
    */
-  private async skip(partition: DispatchPartition, { token, isCurrent }: Reading): Promise<'all' | 'lost' | 'wanted'> {
+  private async skip(
+    partition: DispatchPartition,
+    { token, isCurrent }: Reading,
+  ): Promise<'all' | 'lost' | 'wanted'> {
     if (partition.watched || this.book.hasTargets(SYSTEM_OWNER)) {
       return 'wanted';
     }
     const run = async (upTo: string, entriesAdded: string): Promise<Reply> =>
-      this.redis.scripts.run('skip_events', [dispatchLeaseKey(partition.tag), eventLogKey(partition.tag)], [token, upTo, entriesAdded]);
+      this.redis.scripts.run(
+        'skip_events',
+        [dispatchLeaseKey(partition.tag), eventLogKey(partition.tag)],
+        [token, upTo, entriesAdded],
+      );
     const [found, , upTo = '', entriesAdded = ''] = await run('', '');
     if (found === 'UP_TO') {
       await this.book.refresh([]);
@@ -167,7 +188,11 @@ export class EventReader {
   }
 
   /** @returns false when the lease is another's. */
-  private async queueAll(partition: DispatchPartition, reading: Reading, entries: readonly LogEntry[]): Promise<boolean> {
+  private async queueAll(
+    partition: DispatchPartition,
+    reading: Reading,
+    entries: readonly LogEntry[],
+  ): Promise<boolean> {
     await this.book.refresh([...new Set(entries.flatMap(({ fields }) => fields.get('tn') ?? []))]);
     let batch: Batch = { entryIds: [], deliveries: [] };
     for (const entry of entries) {
@@ -201,13 +226,20 @@ export class EventReader {
       return targets.map((target) => ({ entryId, tenant: event.tenant_id, event: outgoing, target }));
     } catch (error) {
       this.metrics.queued('failure', 1);
-      this.logger.error({ err: error, partition: code, entry: entry.entryId }, 'an event cannot be understood and is delivered to nobody');
+      this.logger.error(
+        { err: error, partition: code, entry: entry.entryId },
+        'an event cannot be understood and is delivered to nobody',
+      );
       return [];
     }
   }
 
   /** @returns false when the lease is another's. */
-  private async queue(partition: DispatchPartition, { token, isCurrent }: Reading, { entryIds, deliveries }: Batch): Promise<boolean> {
+  private async queue(
+    partition: DispatchPartition,
+    { token, isCurrent }: Reading,
+    { entryIds, deliveries }: Batch,
+  ): Promise<boolean> {
     const { tag } = partition;
     if (!isCurrent()) {
       return true;
@@ -216,8 +248,17 @@ export class EventReader {
       'queue_deliveries',
       [dispatchLeaseKey(tag), eventLogKey(tag)],
       [
-        token, this.retentionMs, entryIds.length, ...entryIds,
-        ...deliveries.flatMap(({ entryId, tenant, event, target }) => [entryId, target.subscriptionId, tenant, event.signed.eventType, event.trace]),
+        token,
+        this.retentionMs,
+        entryIds.length,
+        ...entryIds,
+        ...deliveries.flatMap(({ entryId, tenant, event, target }) => [
+          entryId,
+          target.subscriptionId,
+          tenant,
+          event.signed.eventType,
+          event.trace,
+        ]),
       ],
     );
     const [word, nowMs, made = '', forgotten] = reply;
@@ -228,7 +269,16 @@ export class EventReader {
     // One that was made before is in its lane, or done.
     const fresh = deliveries.filter((_delivery, index) => made[index] === '1');
     const born = { partition: partition.code, tag, createdMs: Number(nowMs), attempts: 0, ended: false };
-    this.lanes.add(partition, fresh.map(({ entryId, tenant, event, target: { subscriptionId } }) => ({ ...born, ref: `${entryId}:${subscriptionId}`, subscriptionId, tenant, event })));
+    this.lanes.add(
+      partition,
+      fresh.map(({ entryId, tenant, event, target: { subscriptionId } }) => ({
+        ...born,
+        ref: `${entryId}:${subscriptionId}`,
+        subscriptionId,
+        tenant,
+        event,
+      })),
+    );
     this.metrics.queued('queued', deliveries.length);
     return true;
   }

@@ -49,12 +49,17 @@ export class Lanes {
 
   /** When the oldest of the deliveries that wait was made, by Redis' clock. */
   get oldestMs(): number {
-    return [...this.lanes.values()].reduce((oldest, { ready }) => Math.min(oldest, ready[0]?.createdMs ?? oldest), Number.POSITIVE_INFINITY);
+    return [...this.lanes.values()].reduce(
+      (oldest, { ready }) => Math.min(oldest, ready[0]?.createdMs ?? oldest),
+      Number.POSITIVE_INFINITY,
+    );
   }
 
   /** Whether first attempts of a partition are under way. */
   isBusy(partition: DispatchPartition): boolean {
-    return [...this.lanes.values()].some((lane) => lane.running && lane.partition.number === partition.number);
+    return [...this.lanes.values()].some(
+      (lane) => lane.running && lane.partition.number === partition.number,
+    );
   }
 
   /** Finds the lanes of a partition that others filled: a dispatcher before this one, or a replay. @throws StoreUnavailable */
@@ -129,7 +134,7 @@ export class Lanes {
 
   /** Never rejects. */
   private async pump(lane: Lane): Promise<void> {
-    for (let isOver = false; !isOver; ) {
+    for (let isOver = false; !isOver;) {
       try {
         isOver = await this.step(lane);
       } catch (error) {
@@ -144,7 +149,10 @@ export class Lanes {
   /** An outage is told once by the connection, and what is postponed is counted. */
   private tell(lane: Lane, error: unknown): void {
     if (!(error instanceof StoreUnavailable || error instanceof AttemptPostponed)) {
-      this.logger.error({ err: error, lane: lane.name }, 'a delivery could not be attempted; it is tried again');
+      this.logger.error(
+        { err: error, lane: lane.name },
+        'a delivery could not be attempted; it is tried again',
+      );
     }
   }
 
@@ -167,7 +175,15 @@ export class Lanes {
   private async read(lane: Lane): Promise<void> {
     lane.beginReading();
     const refs = await this.store.refsOf(lane.partition.tag, lane.name, LANE_PAGE);
-    const deliveries = await this.store.read({ tag: lane.partition.tag, partition: lane.partition.code, tenant: lane.tenant, subscriptionId: lane.subscriptionId }, refs);
+    const deliveries = await this.store.read(
+      {
+        tag: lane.partition.tag,
+        partition: lane.partition.code,
+        tenant: lane.tenant,
+        subscriptionId: lane.subscriptionId,
+      },
+      refs,
+    );
     lane.endReading(deliveries, refs.length < LANE_PAGE);
   }
 
@@ -179,7 +195,9 @@ export class Lanes {
     const began = performance.now();
     let verdict: Verdict;
     try {
-      verdict = delivery.ended ? givenUp('event_not_found') : await this.attempts.take(delivery, this.store.clock.nowMs());
+      verdict = delivery.ended
+        ? givenUp('event_not_found')
+        : await this.attempts.take(delivery, this.store.clock.nowMs());
     } finally {
       this.slots.giveBack(claim);
       lane.slow = performance.now() - began > SLOW_MS;

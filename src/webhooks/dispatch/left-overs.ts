@@ -68,7 +68,9 @@ export class LeftOvers {
   private async walk(partition: DispatchPartition, index: string, takeUp: TakeUp): Promise<unknown[]> {
     const failures: unknown[] = [];
     const first = this.passed.get(index) ?? 0;
-    const refs = await this.asked(this.redis.client.zrange(index, String(first), String(first + AT_ONCE - 1)));
+    const refs = await this.asked(
+      this.redis.client.zrange(index, String(first), String(first + AT_ONCE - 1)),
+    );
     let goesOn = refs.length === AT_ONCE;
     for (const ref of refs) {
       try {
@@ -84,13 +86,19 @@ export class LeftOvers {
         failures.push(error);
       }
     }
-    const stayed = goesOn ? (await this.asked(this.redis.client.zmscore(index, ...refs))).filter((score) => score !== null).length : 0;
+    const stayed = goesOn
+      ? (await this.asked(this.redis.client.zmscore(index, ...refs))).filter((score) => score !== null).length
+      : 0;
     this.passed.set(index, goesOn ? first + stayed : 0);
     return failures;
   }
 
   /** An entry that stands for nothing is removed. @throws StoreUnavailable */
-  private async find({ code, tag }: DispatchPartition, index: string, ref: string): Promise<Found | undefined> {
+  private async find(
+    { code, tag }: DispatchPartition,
+    index: string,
+    ref: string,
+  ): Promise<Found | undefined> {
     if (isRef(ref)) {
       const place = { partition: code, tag, ref, subscriptionId: partsOfRef(ref).subscriptionId };
       const { status, dueInMs, tenant, trace } = await this.store.find(place);

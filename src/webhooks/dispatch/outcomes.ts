@@ -55,7 +55,10 @@ export class Outcomes {
       book.failures = word === 'RECORDED' ? Number(detail) : book.failures;
       if (word === 'DISABLED') {
         this.metrics.autoDisabled(detail ?? '');
-        this.logger.warn({ subscription_id: subscriptionId, tenant_id: detail }, 'a webhook subscription failed too often in a row and is disabled');
+        this.logger.warn(
+          { subscription_id: subscriptionId, tenant_id: detail },
+          'a webhook subscription failed too often in a row and is disabled',
+        );
       }
     });
   }
@@ -97,23 +100,40 @@ export class Outcomes {
 
   private inOrder(book: Book, work: () => Promise<void>): Promise<void> {
     book.writing = book.writing.then(work).catch((error: unknown) => {
-      this.logger.debug({ err: error }, 'an outcome could not be written to its subscription; it is tried again');
+      this.logger.debug(
+        { err: error },
+        'an outcome could not be written to its subscription; it is tried again',
+      );
     });
     return book.writing;
   }
 
-  private async record(subscriptionId: string, outcome: string, deliveryId: string, trace: string): Promise<string[]> {
+  private async record(
+    subscriptionId: string,
+    outcome: string,
+    deliveryId: string,
+    trace: string,
+  ): Promise<string[]> {
     const tag = tagOfWebhookId(subscriptionId, this.redis.partitions);
     if (tag === undefined) {
       return ['GONE'];
     }
-    return this.redis.scripts.run('record_delivery_outcome', [webhookKey(tag, subscriptionId)], [subscriptionId, outcome, deliveryId, trace]);
+    return this.redis.scripts.run(
+      'record_delivery_outcome',
+      [webhookKey(tag, subscriptionId)],
+      [subscriptionId, outcome, deliveryId, trace],
+    );
   }
 
   private bookOf(subscriptionId: string): Book {
     let book = this.books.get(subscriptionId);
     if (book === undefined) {
-      book = { pending: undefined, writtenAt: Number.NEGATIVE_INFINITY, failures: 0, writing: Promise.resolve() };
+      book = {
+        pending: undefined,
+        writtenAt: Number.NEGATIVE_INFINITY,
+        failures: 0,
+        writing: Promise.resolve(),
+      };
       this.books.set(subscriptionId, book);
     }
     return book;

@@ -45,7 +45,7 @@ export function dispatchLookOf(reply: Reply): DispatchLook | undefined {
     return undefined;
   }
   const entries: LogEntry[] = [];
-  for (let index = LOOK_FIELDS; index < reply.length; ) {
+  for (let index = LOOK_FIELDS; index < reply.length;) {
     const entryId = reply[index] as string;
     const [fields, next] = readFields(reply, index + 1);
     entries.push({ entryId, fields });
@@ -65,12 +65,22 @@ export function dispatchLookOf(reply: Reply): DispatchLook | undefined {
   };
 }
 
-export function storedDeliveriesOf(reply: Reply): { readonly nowMs: number; readonly deliveries: StoredDelivery[] } {
+export function storedDeliveriesOf(reply: Reply): {
+  readonly nowMs: number;
+  readonly deliveries: StoredDelivery[];
+} {
   const deliveries: StoredDelivery[] = [];
-  for (let index = 2; index < reply.length; ) {
+  for (let index = 2; index < reply.length;) {
     const [ref = '', status = '', attempts, createdMs, nextRetryMs] = reply.slice(index, index + 5);
     const [fields, next] = readFields(reply, index + 5);
-    deliveries.push({ ref, status, attempts: Number(attempts), createdMs: Number(createdMs), nextRetryMs: numberOf(nextRetryMs), fields });
+    deliveries.push({
+      ref,
+      status,
+      attempts: Number(attempts),
+      createdMs: Number(createdMs),
+      nextRetryMs: numberOf(nextRetryMs),
+      fields,
+    });
     index = next;
   }
   return { nowMs: Number(reply[1]), deliveries };

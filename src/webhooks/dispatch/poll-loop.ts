@@ -32,7 +32,10 @@ export class PollLoop {
   start(): void {
     this.stopped = false;
     this.schedule(0);
-    this.parts.scheduler.addInterval(WATCHDOG, setInterval(() => this.watch(), WATCHDOG_MS));
+    this.parts.scheduler.addInterval(
+      WATCHDOG,
+      setInterval(() => this.watch(), WATCHDOG_MS),
+    );
   }
 
   /** Resolves when the tick under way has ended. */
@@ -73,7 +76,10 @@ export class PollLoop {
     try {
       sleepMs = await this.parts.tick(() => this.generation === generation);
     } catch (error) {
-      this.parts.logger.error({ err: error }, 'a look for events failed in a way that nobody expected; the next one is tried');
+      this.parts.logger.error(
+        { err: error },
+        'a look for events failed in a way that nobody expected; the next one is tried',
+      );
     }
     if (this.generation === generation) {
       this.progress += 1;
@@ -82,9 +88,15 @@ export class PollLoop {
   }
 
   private watch(): void {
-    this.seen = this.seen.progress === this.progress ? { ...this.seen, looks: this.seen.looks + 1 } : { progress: this.progress, looks: 0 };
+    this.seen =
+      this.seen.progress === this.progress
+        ? { ...this.seen, looks: this.seen.looks + 1 }
+        : { progress: this.progress, looks: 0 };
     if (this.seen.looks >= STUCK_LOOKS) {
-      this.parts.logger.error({ stuck_ms: this.seen.looks * WATCHDOG_MS }, 'THE DISPATCH STOOD STILL AND IS STARTED ANEW');
+      this.parts.logger.error(
+        { stuck_ms: this.seen.looks * WATCHDOG_MS },
+        'THE DISPATCH STOOD STILL AND IS STARTED ANEW',
+      );
       this.parts.restarted();
       this.generation += 1;
       this.progress += 1;

@@ -57,26 +57,40 @@ export class RetryQueue {
       stalledInterval: this.config.webhookLeaseMs,
       maxStalledCount: NEVER,
       runRetryDelay: AFTER_ERROR_MS,
-      settings: { backoffStrategy: (_attempts, _type, error) => (error instanceof RetryLater ? error.delayMs : AFTER_ERROR_MS * (1 + Math.random())) },
+      settings: {
+        backoffStrategy: (_attempts, _type, error) =>
+          error instanceof RetryLater ? error.delayMs : AFTER_ERROR_MS * (1 + Math.random()),
+      },
     });
-    this.queue.on('error', (error) => this.logger.debug({ err: error }, 'the queue of retries lost Redis; trying again'));
-    this.worker.on('error', (error) => this.logger.debug({ err: error }, 'the worker of retries lost Redis; trying again'));
+    this.queue.on('error', (error) =>
+      this.logger.debug({ err: error }, 'the queue of retries lost Redis; trying again'),
+    );
+    this.worker.on('error', (error) =>
+      this.logger.debug({ err: error }, 'the worker of retries lost Redis; trying again'),
+    );
   }
 
   /** Has a delivery tried again. Harmless when that is planned already. @throws StoreUnavailable when the job cannot be stored. */
-  async plan({ partition, tag, ref, subscriptionId, tenant }: DeliveryAddress, delayMs: number): Promise<void> {
+  async plan(
+    { partition, tag, ref, subscriptionId, tenant }: DeliveryAddress,
+    delayMs: number,
+  ): Promise<void> {
     if (this.queue === undefined) {
       throw new Error('retries are planned by instances with the role dispatcher only');
     }
     try {
-      await this.queue.add(JOB_NAME, { partition, tag, ref, subscriptionId, tenant }, {
-        jobId: deliveryIdOf({ partition, ref }),
-        delay: Math.max(1, Math.round(delayMs)),
-        attempts: NEVER,
-        backoff: { type: 'custom' },
-        removeOnComplete: true,
-        stackTraceLimit: 1,
-      });
+      await this.queue.add(
+        JOB_NAME,
+        { partition, tag, ref, subscriptionId, tenant },
+        {
+          jobId: deliveryIdOf({ partition, ref }),
+          delay: Math.max(1, Math.round(delayMs)),
+          attempts: NEVER,
+          backoff: { type: 'custom' },
+          removeOnComplete: true,
+          stackTraceLimit: 1,
+        },
+      );
     } catch (error) {
       this.metrics.retryNotStored();
       throw toStoreError(error);

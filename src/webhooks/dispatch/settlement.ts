@@ -38,15 +38,28 @@ export class Settlement {
    */
   async settle(delivery: Delivery, verdict: Verdict): Promise<number> {
     const { tag, ref, event } = delivery;
-    const { outcome, attempted, durationMs, status, message, retryInMs, announce, reason } = tellingOf(verdict);
+    const { outcome, attempted, durationMs, status, message, retryInMs, announce, reason } =
+      tellingOf(verdict);
     const trace = event?.trace ?? '';
     await this.gathered();
     const reply = await this.redis.scripts.run(
       'settle_delivery',
       [deliveryKey(tag, ref)],
       [
-        ref, laneOf(delivery), outcome, attempted, durationMs, status ?? '', message, retryInMs, announce, reason,
-        delivery.subscriptionId, delivery.ended ? '' : deliveryIdOf(delivery), event?.signed.eventId ?? '', trace,
+        ref,
+        laneOf(delivery),
+        outcome,
+        attempted,
+        durationMs,
+        status ?? '',
+        message,
+        retryInMs,
+        announce,
+        reason,
+        delivery.subscriptionId,
+        delivery.ended ? '' : deliveryIdOf(delivery),
+        event?.signed.eventId ?? '',
+        trace,
       ],
     );
     if (!delivery.ended) {
@@ -103,6 +116,13 @@ function tellingOf(verdict: Verdict): Telling {
       return { ...plain, ...verdict.failure, outcome: 'FAILED', announce: 1 };
     case 'GIVEN_UP':
       // What nobody is there to receive is no failure of an endpoint; one that became too old is.
-      return { ...plain, outcome: 'FAILED', attempted: 0, reason: verdict.reason, message: verdict.message, announce: verdict.reason === 'stale' ? 1 : 0 };
+      return {
+        ...plain,
+        outcome: 'FAILED',
+        attempted: 0,
+        reason: verdict.reason,
+        message: verdict.message,
+        announce: verdict.reason === 'stale' ? 1 : 0,
+      };
   }
 }

@@ -8,10 +8,21 @@ const FIRST_SEQUENCE = 0xf000_0000;
 const LAST_SEQUENCE = 0xffff_ffff;
 
 /** The event that a probe sends: in the form of all others, but in no log. */
-export function probeEvent(owner: string, subscriptionId: string, [actor, keyId, requestId, trace]: Origin, partitions: number): CyclesEvent {
+export function probeEvent(
+  owner: string,
+  subscriptionId: string,
+  [actor, keyId, requestId, trace]: Origin,
+  partitions: number,
+): CyclesEvent {
   const fields = new Map([
-    ['ty', 'system.webhook_test'], ['tn', owner], ['ac', actor], ['rq', requestId], ['tr', trace.split(' ', 1)[0] as string], ['component', 'webhook_dispatcher'],
-    ['message', `A test of the subscription ${subscriptionId}; nothing happened.`], ['severity', 'info'],
+    ['ty', 'system.webhook_test'],
+    ['tn', owner],
+    ['ac', actor],
+    ['rq', requestId],
+    ['tr', trace.split(' ', 1)[0] as string],
+    ['component', 'webhook_dispatcher'],
+    ['message', `A test of the subscription ${subscriptionId}; nothing happened.`],
+    ['severity', 'info'],
   ]);
   if (keyId !== '') {
     fields.set('ki', keyId);

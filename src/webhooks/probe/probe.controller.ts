@@ -13,22 +13,46 @@ export class ProbeController {
 
   @Post('v1/admin/webhooks/:subscription_id/test')
   @Access({ plane: 'admin', admin: true })
-  @ApiOperation({ operationId: 'testWebhookSubscription', summary: "Send a test event to a subscription's endpoint" })
+  @ApiOperation({
+    operationId: 'testWebhookSubscription',
+    summary: "Send a test event to a subscription's endpoint",
+  })
   @Answers(200, 'WebhookTestResponse')
-  test(@Param('subscription_id') id: string, @Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  test(
+    @Param('subscription_id') id: string,
+    @Req() request: FastifyRequest,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     return this.answer(id, request, 'admin', reply);
   }
 
   @Post('v1/webhooks/:subscription_id/test')
   @Access({ plane: 'admin', tenant: 'webhooks:write', admin: true })
-  @ApiOperation({ operationId: 'testTenantWebhook', summary: "Send a test event to the endpoint of a tenant's subscription" })
+  @ApiOperation({
+    operationId: 'testTenantWebhook',
+    summary: "Send a test event to the endpoint of a tenant's subscription",
+  })
   @Answers(200, 'WebhookTestResponse')
-  testOwn(@Param('subscription_id') id: string, @Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  testOwn(
+    @Param('subscription_id') id: string,
+    @Req() request: FastifyRequest,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     return this.answer(id, request, 'admin_on_behalf_of', reply);
   }
 
-  private async answer(id: string, request: FastifyRequest, adminActor: 'admin' | 'admin_on_behalf_of', reply: FastifyReply): Promise<void> {
-    const result = await this.probes.test(request.caller as Caller, id, originOf(request, adminActor), request.trace);
+  private async answer(
+    id: string,
+    request: FastifyRequest,
+    adminActor: 'admin' | 'admin_on_behalf_of',
+    reply: FastifyReply,
+  ): Promise<void> {
+    const result = await this.probes.test(
+      request.caller as Caller,
+      id,
+      originOf(request, adminActor),
+      request.trace,
+    );
     sendJson(reply, 200, stringifyJson(result));
   }
 }

@@ -17,8 +17,17 @@ export class ProbeService {
   ) {}
 
   /** @throws Refusal WEBHOOK_NOT_FOUND (also for another tenant's), INSUFFICIENT_PERMISSIONS, TENANT_CLOSED; StoreUnavailable */
-  async test(caller: Caller, subscriptionId: string, origin: Origin, { traceFlags }: RequestTrace): Promise<ProbeResult> {
+  async test(
+    caller: Caller,
+    subscriptionId: string,
+    origin: Origin,
+    { traceFlags }: RequestTrace,
+  ): Promise<ProbeResult> {
     const target = await this.subscriptions.find(caller, subscriptionId, { forChange: true });
-    return this.prober.send(target, probeEvent(target.owner, subscriptionId, origin, this.redis.partitions), traceFlags);
+    return this.prober.send(
+      target,
+      probeEvent(target.owner, subscriptionId, origin, this.redis.partitions),
+      traceFlags,
+    );
   }
 }

@@ -51,12 +51,26 @@ export class Prober {
     const material = ifUnbroken(() => openMaterial(this.box, target));
     if (material === undefined) {
       this.probes.inc({ result: 'signing_key_unavailable' });
-      return { success: false, error_message: "signing_key_unavailable: the subscription's secret cannot be decrypted; nothing was sent" };
+      return {
+        success: false,
+        error_message:
+          "signing_key_unavailable: the subscription's secret cannot be decrypted; nothing was sent",
+      };
     }
     const body = eventJson(event);
     const { event_id: eventId, event_type: eventType, trace_id: traceId, request_id: requestId } = event;
-    const headers = signedHeaders({ ...material, body, event: { eventId, eventType, traceId, traceFlags, requestId } });
-    const outcome = await this.transport.post({ owner: target.owner, url: target.url, headers, body, timeoutMs: this.timeoutMs });
+    const headers = signedHeaders({
+      ...material,
+      body,
+      event: { eventId, eventType, traceId, traceFlags, requestId },
+    });
+    const outcome = await this.transport.post({
+      owner: target.owner,
+      url: target.url,
+      headers,
+      body,
+      timeoutMs: this.timeoutMs,
+    });
     this.probes.inc({ result: outcome.ok ? 'success' : (outcome.reason ?? 'transport_error') });
     if (outcome.reason === 'lookups_busy') {
       throw new TooBusy(outcome.error ?? '', RETRY_AFTER_S);
@@ -67,7 +81,10 @@ export class Prober {
 
 function resultOf({ ok, status, durationMs, error, reason }: AttemptOutcome, eventId: string): ProbeResult {
   if (reason === 'target_blocked') {
-    return { success: false, error_message: `rejected by current security policy: ${error}; nothing was sent` };
+    return {
+      success: false,
+      error_message: `rejected by current security policy: ${error}; nothing was sent`,
+    };
   }
   return {
     success: ok,

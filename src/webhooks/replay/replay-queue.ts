@@ -2,7 +2,14 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { eventPlaceOf, type CyclesEvent } from '../../event-log/index.js';
 import { MaintenanceMetrics } from '../../metrics/index.js';
-import { deliveryKey, eventLogKey, RedisService, StoreUnavailable, tagOf, toStoreError } from '../../redis/index.js';
+import {
+  deliveryKey,
+  eventLogKey,
+  RedisService,
+  StoreUnavailable,
+  tagOf,
+  toStoreError,
+} from '../../redis/index.js';
 
 /** Events that one script queues: about a millisecond of Redis' time. */
 const EVENTS_A_RUN = 100;
@@ -39,9 +46,11 @@ export class ReplayQueue {
     let count = 0;
     try {
       for (const { partition, entryIds } of runsOf(events)) {
-        for (let done = 0; done < entryIds.length; ) {
+        for (let done = 0; done < entryIds.length;) {
           const [, forgotten, taken, ...made] = await this.redis.scripts.run(
-            'replay_events', [eventLogKey(tagOf(partition))], [subscriptionId, replayId, this.retentionMs, ...entryIds.slice(done)],
+            'replay_events',
+            [eventLogKey(tagOf(partition))],
+            [subscriptionId, replayId, this.retentionMs, ...entryIds.slice(done)],
           );
           done += Number(taken);
           this.maintenance.trimmedEntries(Number(forgotten));
@@ -62,7 +71,11 @@ export class ReplayQueue {
   /** Whether one of these deliveries still waits for its first attempt. @throws StoreUnavailable */
   async isWaiting(deliveries: readonly QueuedDelivery[]): Promise<boolean> {
     try {
-      const found = await Promise.all(deliveries.map(([partition, ref]) => this.redis.client.hget(deliveryKey(tagOf(partition), ref), 'st')));
+      const found = await Promise.all(
+        deliveries.map(([partition, ref]) =>
+          this.redis.client.hget(deliveryKey(tagOf(partition), ref), 'st'),
+        ),
+      );
       return found.includes('PENDING');
     } catch (error) {
       throw toStoreError(error);

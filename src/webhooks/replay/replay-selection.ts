@@ -20,7 +20,11 @@ export class ReplaySelection {
    * @param scanLimit entries to look at, at most; some more are when partitions are merged
    * @throws Refusal INVALID_REQUEST when the window holds more than `max_events` of them, or more entries than are looked at; StoreUnavailable
    */
-  async select(target: DispatchTarget, request: ReplayDto, scanLimit = SCAN_LIMIT): Promise<readonly CyclesEvent[]> {
+  async select(
+    target: DispatchTarget,
+    request: ReplayDto,
+    scanLimit = SCAN_LIMIT,
+  ): Promise<readonly CyclesEvent[]> {
     const { max_events: limit = DEFAULT_MAX_EVENTS, event_types: types } = request;
     const { owner } = target;
     const question = {
@@ -30,13 +34,19 @@ export class ReplaySelection {
       tenantId: owner === SYSTEM_OWNER ? undefined : owner,
       correlationId: undefined,
       conditions: [],
-      matches: (event: CyclesEvent) => (types === undefined || types.includes(event.event_type)) && matches(target, event),
+      matches: (event: CyclesEvent) =>
+        (types === undefined || types.includes(event.event_type)) && matches(target, event),
     };
     const { events, next, isCut } = await this.feed.page(question, { limit, after: undefined }, scanLimit);
     if (isCut) {
-      throw new Refusal('INVALID_REQUEST', `the window holds more than the ${scanLimit} events that one replay looks at; narrow from and to`, {
-        field: 'from', scan_limit: scanLimit,
-      });
+      throw new Refusal(
+        'INVALID_REQUEST',
+        `the window holds more than the ${scanLimit} events that one replay looks at; narrow from and to`,
+        {
+          field: 'from',
+          scan_limit: scanLimit,
+        },
+      );
     }
     if (next !== undefined) {
       throw new Refusal(

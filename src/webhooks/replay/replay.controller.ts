@@ -19,8 +19,18 @@ export class ReplayController {
   @ApiOperation({ operationId: 'replayEvents', summary: 'Deliver events of a window of time once more' })
   @BodySchema(ReplayDto)
   @Answers(202, 'WebhookReplayResponse', 'Queued')
-  async replay(@Param('subscription_id') id: string, @Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
-    const result = await this.replays.replay(request.caller as Caller, id, validate(body), originOf(request, 'admin'));
+  async replay(
+    @Param('subscription_id') id: string,
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const result = await this.replays.replay(
+      request.caller as Caller,
+      id,
+      validate(body),
+      originOf(request, 'admin'),
+    );
     sendJson(reply, 202, stringifyJson(result));
   }
 }

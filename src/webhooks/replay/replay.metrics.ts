@@ -13,7 +13,10 @@ export class ReplayMetrics {
       help: 'Replays of events to webhook subscriptions that were asked for, by what came of them.',
       labels: ['result'],
     });
-    this.events = metrics.counter({ name: 'holdfast_webhook_replayed_events_total', help: 'Deliveries that replays queued.' });
+    this.events = metrics.counter({
+      name: 'holdfast_webhook_replayed_events_total',
+      help: 'Deliveries that replays queued.',
+    });
   }
 
   accepted(isActive: boolean, events: number): void {

@@ -3,7 +3,14 @@ import type { Caller } from '../../auth/index.js';
 import type { Origin } from '../../governance/index.js';
 import { instantMs } from '../../http/index.js';
 import { randomBase62, Refusal } from '../../ledger/index.js';
-import { partitionCode, partitionOfTenant, RedisService, replayKey, tagOf, webhookKey } from '../../redis/index.js';
+import {
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  replayKey,
+  tagOf,
+  webhookKey,
+} from '../../redis/index.js';
 import { SubscriptionAccess, webhookRefusal, type DispatchTarget } from '../subscriptions/index.js';
 import type { ReplayDto } from './replay.dto.js';
 import { ReplayMetrics } from './replay.metrics.js';
@@ -37,26 +44,48 @@ export class ReplayService {
   ) {}
 
   /** @throws Refusal WEBHOOK_NOT_FOUND, INVALID_REQUEST, TENANT_CLOSED, REPLAY_IN_PROGRESS; StoreUnavailable */
-  async replay(caller: Caller, subscriptionId: string, request: ReplayDto, origin: Origin): Promise<ReplayResult> {
+  async replay(
+    caller: Caller,
+    subscriptionId: string,
+    request: ReplayDto,
+    origin: Origin,
+  ): Promise<ReplayResult> {
     const target = await this.subscriptions.find(caller, subscriptionId, { forChange: true });
     requireWindow(request);
     const tag = tagOf(partitionCode(partitionOfTenant(target.owner, this.redis.partitions)));
-    const events = target.status === 'ACTIVE' ? await this.metrics.rejections(this.selection.select(target, request)) : [];
+    const events =
+      target.status === 'ACTIVE' ? await this.metrics.rejections(this.selection.select(target, request)) : [];
     const replayId = `rpl_${randomBase62(16)}`;
     const keys = [webhookKey(tag, subscriptionId), replayKey(tag, subscriptionId)] as const;
     const isStarted = await this.start(keys, target, replayId);
     const { count, last } = isStarted ? await this.queue.queue(subscriptionId, replayId, events) : NOTHING;
     await this.redis.scripts.run('finish_replay', keys, [
-      subscriptionId, target.owner, replayId, last.flat().join(' '), WAITING_MS, ...origin, count, ...detailsOf(request),
+      subscriptionId,
+      target.owner,
+      replayId,
+      last.flat().join(' '),
+      WAITING_MS,
+      ...origin,
+      count,
+      ...detailsOf(request),
     ]);
     this.metrics.accepted(isStarted, count);
     return { replay_id: replayId, events_queued: count };
   }
 
   /** @returns false when the subscription receives nothing at the moment. @throws Refusal */
-  private async start(keys: readonly [string, string], { owner }: DispatchTarget, replayId: string): Promise<boolean> {
-    for (let knownDone = ''; ; ) {
-      const [word, lastId = '', ...waiting] = await this.redis.scripts.run('start_replay', keys, [owner, replayId, LEASE_MS, knownDone]);
+  private async start(
+    keys: readonly [string, string],
+    { owner }: DispatchTarget,
+    replayId: string,
+  ): Promise<boolean> {
+    for (let knownDone = ''; ;) {
+      const [word, lastId = '', ...waiting] = await this.redis.scripts.run('start_replay', keys, [
+        owner,
+        replayId,
+        LEASE_MS,
+        knownDone,
+      ]);
       switch (word) {
         case 'STARTED':
           return true;
@@ -78,7 +107,10 @@ export class ReplayService {
 
   private inProgress(): Refusal {
     this.metrics.inProgress();
-    return new Refusal('REPLAY_IN_PROGRESS', 'a replay to this subscription is in progress: not all of its deliveries were tried yet');
+    return new Refusal(
+      'REPLAY_IN_PROGRESS',
+      'a replay to this subscription is in progress: not all of its deliveries were tried yet',
+    );
   }
 }
 
@@ -95,6 +127,11 @@ function pairsOf(words: readonly string[]): QueuedDelivery[] {
 
 /** What was asked for, as the audit row shows it. */
 function detailsOf({ from, to, event_types: types, max_events: limit }: ReplayDto): string[] {
-  const details: [string, string | undefined][] = [['from', from], ['to', to], ['event_types', types?.join(',')], ['max_events', limit?.toString()]];
+  const details: [string, string | undefined][] = [
+    ['from', from],
+    ['to', to],
+    ['event_types', types?.join(',')],
+    ['max_events', limit?.toString()],
+  ];
   return details.flatMap(([name, value]) => (value === undefined ? [] : [name, value]));
 }

@@ -70,7 +70,9 @@ export class SecretBox {
 
   seal(text: string, place: SealPlace): string {
     const iv = randomBytes(IV_BYTES);
-    const cipher = createCipheriv(CIPHER, this.key, iv, { authTagLength: TAG_BYTES }).setAAD(associatedData(place));
+    const cipher = createCipheriv(CIPHER, this.key, iv, { authTagLength: TAG_BYTES }).setAAD(
+      associatedData(place),
+    );
     const sealed = Buffer.concat([iv, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]);
     return BOUND_PREFIX + sealed.toString('base64');
   }
@@ -99,17 +101,24 @@ export class SecretBox {
   }
 
   private decrypt(sealed: string, prefix: string, place: Buffer | undefined): string {
-    const bytes = sealed.startsWith(prefix) ? Buffer.from(sealed.slice(prefix.length), 'base64') : Buffer.alloc(0);
+    const bytes = sealed.startsWith(prefix)
+      ? Buffer.from(sealed.slice(prefix.length), 'base64')
+      : Buffer.alloc(0);
     if (bytes.length < IV_BYTES + TAG_BYTES) {
       throw new SealBroken('a stored secret is not sealed');
     }
-    const decipher = createDecipheriv(CIPHER, this.key, bytes.subarray(0, IV_BYTES), { authTagLength: TAG_BYTES });
+    const decipher = createDecipheriv(CIPHER, this.key, bytes.subarray(0, IV_BYTES), {
+      authTagLength: TAG_BYTES,
+    });
     if (place !== undefined) {
       decipher.setAAD(place);
     }
     decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
     try {
-      return Buffer.concat([decipher.update(bytes.subarray(IV_BYTES, -TAG_BYTES)), decipher.final()]).toString('utf8');
+      return Buffer.concat([
+        decipher.update(bytes.subarray(IV_BYTES, -TAG_BYTES)),
+        decipher.final(),
+      ]).toString('utf8');
     } catch {
       throw new SealBroken('a stored secret cannot be decrypted with this key for this subscription');
     }

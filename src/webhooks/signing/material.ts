@@ -16,12 +16,21 @@ export interface SigningMaterial {
 }
 
 /** Reads stored headers; none when nothing is stored. @throws SealBroken */
-export function openHeaders(box: SecretBox, subscriptionId: string, sealed: string | undefined): Record<string, string> {
-  return sealed === undefined || sealed === '' ? {} : (JSON.parse(box.open(sealed, { subscriptionId, kind: 'headers' })) as Record<string, string>);
+export function openHeaders(
+  box: SecretBox,
+  subscriptionId: string,
+  sealed: string | undefined,
+): Record<string, string> {
+  return sealed === undefined || sealed === ''
+    ? {}
+    : (JSON.parse(box.open(sealed, { subscriptionId, kind: 'headers' })) as Record<string, string>);
 }
 
 /** Opens what a delivery needs. @throws SealBroken, also when there is no secret at all: nothing is ever sent unsigned. */
-export function openMaterial(box: SecretBox, { subscriptionId, headers, secrets }: SealedMaterial): SigningMaterial {
+export function openMaterial(
+  box: SecretBox,
+  { subscriptionId, headers, secrets }: SealedMaterial,
+): SigningMaterial {
   const [current, ...former] = secrets;
   const open = (secret: string): string => box.open(secret, { subscriptionId, kind: 'signing_secret' });
   return {

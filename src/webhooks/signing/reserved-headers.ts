@@ -1,7 +1,20 @@
 /** What Holdfast itself says in a delivery, and what belongs to the connection: no subscription may set these. */
 const RESERVED = new Set([
-  'connection', 'content-encoding', 'content-length', 'content-type', 'expect', 'host', 'keep-alive', 'te', 'trailer', 'traceparent', 'tracestate',
-  'transfer-encoding', 'upgrade', 'user-agent', 'x-request-id',
+  'connection',
+  'content-encoding',
+  'content-length',
+  'content-type',
+  'expect',
+  'host',
+  'keep-alive',
+  'te',
+  'trailer',
+  'traceparent',
+  'tracestate',
+  'transfer-encoding',
+  'upgrade',
+  'user-agent',
+  'x-request-id',
 ]);
 const RESERVED_PREFIXES = ['proxy-', 'webhook-', 'x-cycles-'];
 

@@ -2,7 +2,8 @@ import { createHmac } from 'node:crypto';
 
 const PREFIX = 'whsec_';
 /** Standard Webhooks secrets are padded base64 behind their prefix. */
-const BASE64 = /^(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$|^(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)$/;
+const BASE64 =
+  /^(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$|^(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)$/;
 
 /**
  * The key bytes of a secret as Standard Webhooks sees it: what stands in base64 behind `whsec_`. A secret of any other form, which
@@ -19,8 +20,16 @@ export function protocolSignature(secret: string, body: string | Buffer): string
 }
 
 /** The `webhook-signature` of Standard Webhooks: one signature for each secret, so that a verifier may know any of them. */
-export function standardSignature(secrets: readonly string[], id: string, timestampS: number, body: string | Buffer): string {
+export function standardSignature(
+  secrets: readonly string[],
+  id: string,
+  timestampS: number,
+  body: string | Buffer,
+): string {
   return secrets
-    .map((secret) => `v1,${createHmac('sha256', standardKey(secret)).update(`${id}.${timestampS}.`).update(body).digest('base64')}`)
+    .map(
+      (secret) =>
+        `v1,${createHmac('sha256', standardKey(secret)).update(`${id}.${timestampS}.`).update(body).digest('base64')}`,
+    )
     .join(' ');
 }

@@ -38,7 +38,9 @@ export function signedHeaders({ secrets, headers, event, body }: SigningOrder): 
   const { eventId, eventType, traceFlags = DEFAULT_FLAGS, requestId } = event;
   const traceId = event.traceId ?? traceIdOf(eventId);
   const timestampS = Math.floor(new Date().getTime() / 1000);
-  const custom = Object.entries(headers).flatMap(([name, value]) => (isReservedHeader(name) ? [] : [[name.toLowerCase(), value] as const]));
+  const custom = Object.entries(headers).flatMap(([name, value]) =>
+    isReservedHeader(name) ? [] : [[name.toLowerCase(), value] as const],
+  );
   return {
     ...Object.fromEntries(custom),
     'content-type': 'application/json',

@@ -3,11 +3,27 @@ import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type Caller } from '../../auth/index.js';
 import { originOf } from '../../governance/index.js';
-import { Answers, AnswersNothing, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, sendSecret, stringifyJson } from '../../http/index.js';
+import {
+  Answers,
+  AnswersNothing,
+  BodySchema,
+  compileQuery,
+  compileValidator,
+  QuerySchema,
+  sendJson,
+  sendSecret,
+  stringifyJson,
+} from '../../http/index.js';
 import { LimitedQuery } from '../../queries/index.js';
 import { SYSTEM_OWNER } from '../../redis/index.js';
 import { BulkActionService } from './bulk-action.service.js';
-import { SubscriptionCreateDto, SubscriptionListQueryDto, SubscriptionOwnerQueryDto, SubscriptionUpdateDto, WebhookBulkActionDto } from './subscription.dto.js';
+import {
+  SubscriptionCreateDto,
+  SubscriptionListQueryDto,
+  SubscriptionOwnerQueryDto,
+  SubscriptionUpdateDto,
+  WebhookBulkActionDto,
+} from './subscription.dto.js';
 import { SubscriptionLists } from './subscription-lists.js';
 import { SubscriptionsService } from './subscriptions.service.js';
 
@@ -28,14 +44,26 @@ export class AdminWebhooksController {
 
   @Post()
   @Access({ plane: 'admin', admin: true })
-  @ApiOperation({ operationId: 'createWebhookSubscription', summary: 'Subscribe an endpoint to events of a tenant, or of all' })
+  @ApiOperation({
+    operationId: 'createWebhookSubscription',
+    summary: 'Subscribe an endpoint to events of a tenant, or of all',
+  })
   @Answers(201, 'WebhookCreateResponse')
   @QuerySchema(SubscriptionOwnerQueryDto)
   @BodySchema(SubscriptionCreateDto)
-  async create(@Req() request: FastifyRequest, @Query() query: unknown, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async create(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     const { tenant_id: owner = SYSTEM_OWNER } = validateOwner(query);
     const created = await this.subscriptions.create(
-      request.caller as Caller, 'admin', owner === '' ? SYSTEM_OWNER : owner, validateCreate(body), originOf(request, 'admin'),
+      request.caller as Caller,
+      'admin',
+      owner === '' ? SYSTEM_OWNER : owner,
+      validateCreate(body),
+      originOf(request, 'admin'),
     );
     sendSecret(reply, 201, stringifyJson(created));
   }
@@ -54,10 +82,17 @@ export class AdminWebhooksController {
   @Post('bulk-action')
   @Access({ plane: 'admin', admin: true })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'bulkActionWebhooks', summary: 'Pause, resume or delete all subscriptions that a filter matches' })
+  @ApiOperation({
+    operationId: 'bulkActionWebhooks',
+    summary: 'Pause, resume or delete all subscriptions that a filter matches',
+  })
   @Answers(200, 'WebhookBulkActionResponse')
   @BodySchema(WebhookBulkActionDto)
-  async bulkAction(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async bulkAction(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     sendJson(reply, 200, await this.bulk.run(validateBulk(body), originOf(request, 'admin')));
   }
 
@@ -65,13 +100,24 @@ export class AdminWebhooksController {
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'getWebhookSubscription', summary: 'Get a webhook subscription' })
   @Answers(200, 'WebhookSubscription')
-  async get(@Req() request: FastifyRequest, @Param('subscription_id') subscriptionId: string, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.subscriptions.get(request.caller as Caller, subscriptionId)));
+  async get(
+    @Req() request: FastifyRequest,
+    @Param('subscription_id') subscriptionId: string,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    sendJson(
+      reply,
+      200,
+      stringifyJson(await this.subscriptions.get(request.caller as Caller, subscriptionId)),
+    );
   }
 
   @Patch(':subscription_id')
   @Access({ plane: 'admin', admin: true })
-  @ApiOperation({ operationId: 'updateWebhookSubscription', summary: 'Change, pause or resume a webhook subscription' })
+  @ApiOperation({
+    operationId: 'updateWebhookSubscription',
+    summary: 'Change, pause or resume a webhook subscription',
+  })
   @Answers(200, 'WebhookSubscription')
   @BodySchema(SubscriptionUpdateDto)
   async update(
@@ -81,7 +127,13 @@ export class AdminWebhooksController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const origin = originOf(request, 'admin');
-    const changed = await this.subscriptions.update(request.caller as Caller, 'admin', subscriptionId, validateUpdate(body), origin);
+    const changed = await this.subscriptions.update(
+      request.caller as Caller,
+      'admin',
+      subscriptionId,
+      validateUpdate(body),
+      origin,
+    );
     sendJson(reply, 200, stringifyJson(changed));
   }
 
@@ -89,8 +141,17 @@ export class AdminWebhooksController {
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'deleteWebhookSubscription', summary: 'Delete a webhook subscription' })
   @AnswersNothing()
-  async remove(@Req() request: FastifyRequest, @Param('subscription_id') subscriptionId: string, @Res() reply: FastifyReply): Promise<void> {
-    await this.subscriptions.remove(request.caller as Caller, 'admin', subscriptionId, originOf(request, 'admin'));
+  async remove(
+    @Req() request: FastifyRequest,
+    @Param('subscription_id') subscriptionId: string,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    await this.subscriptions.remove(
+      request.caller as Caller,
+      'admin',
+      subscriptionId,
+      originOf(request, 'admin'),
+    );
     void reply.code(204).send();
   }
 }

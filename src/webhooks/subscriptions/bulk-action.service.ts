@@ -68,7 +68,11 @@ export class BulkActionService {
    */
   async run(request: WebhookBulkActionDto, origin: Origin): Promise<string> {
     if (!Object.values(request.filter).some((part) => part !== '')) {
-      throw new Refusal('INVALID_REQUEST', 'filter must have at least one part, so that nobody changes every subscription by mistake', { field: 'filter' });
+      throw new Refusal(
+        'INVALID_REQUEST',
+        'filter must have at least one part, so that nobody changes every subscription by mistake',
+        { field: 'filter' },
+      );
     }
     const startedAt = performance.now();
     const begun = await this.begin(request, origin);
@@ -76,7 +80,12 @@ export class BulkActionService {
       return begun;
     }
     const outcomes = await this.changeAll(request, begun);
-    const response = stringifyJson({ action: request.action, total_matched: begun.ids.length, ...outcomes, idempotency_key: request.idempotency_key });
+    const response = stringifyJson({
+      action: request.action,
+      total_matched: begun.ids.length,
+      ...outcomes,
+      idempotency_key: request.idempotency_key,
+    });
     return this.end(request, begun, outcomes, response, Math.round(performance.now() - startedAt));
   }
 
@@ -92,7 +101,9 @@ export class BulkActionService {
     const correlation = `webhook_bulk_action:${action.toLowerCase()}:${requestId}`;
     const matched = (await this.isKnown(key)) ? [] : await this.matched(request);
     const [word, first = '', begunBy = '', begunTrace = '', ids = ''] = await this.redis.scripts.run(
-      'begin_bulk_action', [key], [fingerprint, KEEP_MS, correlation, requestId, trace, matched.join(',')],
+      'begin_bulk_action',
+      [key],
+      [fingerprint, KEEP_MS, correlation, requestId, trace, matched.join(',')],
     );
     if (word === 'IDEMPOTENCY_MISMATCH') {
       throw new Refusal('IDEMPOTENCY_MISMATCH', 'the idempotency key was used with another bulk action');
@@ -101,7 +112,12 @@ export class BulkActionService {
       return first;
     }
     const [actor, keyId] = origin;
-    return { key, correlationId: first, origin: [actor, keyId, begunBy, begunTrace], ids: ids === '' ? [] : ids.split(',') };
+    return {
+      key,
+      correlationId: first,
+      origin: [actor, keyId, begunBy, begunTrace],
+      ids: ids === '' ? [] : ids.split(','),
+    };
   }
 
   private async isKnown(key: string): Promise<boolean> {
@@ -116,10 +132,14 @@ export class BulkActionService {
     const ids: string[] = [];
     await this.lists.each(filter, ({ subscription_id: id }) => ids.push(id));
     if (expected !== undefined && expected !== ids.length) {
-      throw new Refusal('COUNT_MISMATCH', `the filter matches ${ids.length}, not ${expected}; nothing was changed`, {
-        total_matched: ids.length,
-        expected_count: expected,
-      });
+      throw new Refusal(
+        'COUNT_MISMATCH',
+        `the filter matches ${ids.length}, not ${expected}; nothing was changed`,
+        {
+          total_matched: ids.length,
+          expected_count: expected,
+        },
+      );
     }
     if (ids.length > LIMIT) {
       throw new TooManyMatched(ids.length, LIMIT);
@@ -143,32 +163,59 @@ export class BulkActionService {
   }
 
   /** One subscription's failure leaves the others alone; a store that is away ends the attempt. */
-  private async changeOne(action: string, id: string, { correlationId, origin }: Begun): Promise<readonly string[]> {
+  private async changeOne(
+    action: string,
+    id: string,
+    { correlationId, origin }: Begun,
+  ): Promise<readonly string[]> {
     const tag = tagOfWebhookId(id, this.redis.partitions) ?? '';
     try {
-      return await this.redis.scripts.run('bulk_webhook', [webhookKey(tag, id)], [id, action, KEEP_MS, correlationId, ...origin]);
+      return await this.redis.scripts.run(
+        'bulk_webhook',
+        [webhookKey(tag, id)],
+        [id, action, KEEP_MS, correlationId, ...origin],
+      );
     } catch (error) {
       if (error instanceof StoreUnavailable) {
         throw error;
       }
-      this.logger.error({ err: error, subscription: id }, 'a bulk action met a subscription that it cannot change');
+      this.logger.error(
+        { err: error, subscription: id },
+        'a bulk action met a subscription that it cannot change',
+      );
       return ['INTERNAL_ERROR'];
     }
   }
 
-  private async end(request: WebhookBulkActionDto, begun: Begun, outcomes: Outcomes, response: string, durationMs: number): Promise<string> {
+  private async end(
+    request: WebhookBulkActionDto,
+    begun: Begun,
+    outcomes: Outcomes,
+    response: string,
+    durationMs: number,
+  ): Promise<string> {
     const { key, correlationId, origin } = begun;
     const [, kept = response] = await this.redis.scripts.run(
       'end_bulk_action',
       [key],
       [
-        response, OPERATION, 'webhook', correlationId, ...origin,
-        'action', request.action,
-        'filter', stringifyJson(request.filter),
-        'succeeded_ids', stringifyJson(outcomes.succeeded.map(({ id }) => id)),
-        'failed_rows', stringifyJson(outcomes.failed),
-        'skipped_rows', stringifyJson(outcomes.skipped),
-        'duration_ms', durationMs,
+        response,
+        OPERATION,
+        'webhook',
+        correlationId,
+        ...origin,
+        'action',
+        request.action,
+        'filter',
+        stringifyJson(request.filter),
+        'succeeded_ids',
+        stringifyJson(outcomes.succeeded.map(({ id }) => id)),
+        'failed_rows',
+        stringifyJson(outcomes.failed),
+        'skipped_rows',
+        stringifyJson(outcomes.skipped),
+        'duration_ms',
+        durationMs,
       ],
     );
     return kept;
@@ -178,12 +225,18 @@ export class BulkActionService {
 function failureOf(word: string, detail: string): { error_code: string; message: string } {
   switch (word) {
     case 'INVALID_TRANSITION':
-      return { error_code: word, message: `a ${detail} subscription cannot be resumed; set its status to ACTIVE` };
+      return {
+        error_code: word,
+        message: `a ${detail} subscription cannot be resumed; set its status to ACTIVE`,
+      };
     case 'INTERNAL_ERROR':
       return { error_code: word, message: 'the subscription could not be changed' };
     default: {
       const refusal = webhookRefusal([word, detail]);
-      return { error_code: refusal instanceof Refusal && word !== 'NOT_FOUND' ? refusal.code : word, message: refusal.message };
+      return {
+        error_code: refusal instanceof Refusal && word !== 'NOT_FOUND' ? refusal.code : word,
+        message: refusal.message,
+      };
     }
   }
 }

@@ -36,8 +36,12 @@ const TENANT_CATEGORIES: ReadonlySet<string> = new Set(TENANT_EVENT_CATEGORIES);
 
 /** @param nowMs Redis' clock, by which an earlier secret is still valid or not. @throws Error when Holdfast did not write the record so. */
 export function targetOf(fields: Fields, subscriptionId: string, nowMs: number): DispatchTarget {
-  const { max_retries: maxRetries, initial_delay_ms: initialDelayMs, backoff_multiplier: multiplier, max_delay_ms: maxDelayMs } =
-    retryPolicyOf(fieldOf(fields, 'rp'));
+  const {
+    max_retries: maxRetries,
+    initial_delay_ms: initialDelayMs,
+    backoff_multiplier: multiplier,
+    max_delay_ms: maxDelayMs,
+  } = retryPolicyOf(fieldOf(fields, 'rp'));
   const previous = fields.get('sp');
   const utilizations = listOf(fields.get('tu') ?? '').map(Number);
   return {
@@ -46,7 +50,10 @@ export function targetOf(fields: Fields, subscriptionId: string, nowMs: number):
     status: statusOf(fields, subscriptionId),
     url: fieldOf(fields, 'ur'),
     headers: fields.get('hd'),
-    secrets: [fieldOf(fields, 'se'), ...(previous !== undefined && Number(fields.get('su')) > nowMs ? [previous] : [])],
+    secrets: [
+      fieldOf(fields, 'se'),
+      ...(previous !== undefined && Number(fields.get('su')) > nowMs ? [previous] : []),
+    ],
     retry: { maxRetries, initialDelayMs, multiplier, maxDelayMs },
     disableAfterFailures: Number(fieldOf(fields, 'df')),
     createdAtMs: Number(fieldOf(fields, 'ca')),
@@ -65,8 +72,11 @@ export function targetOf(fields: Fields, subscriptionId: string, nowMs: number):
 export function matches(target: DispatchTarget, event: CyclesEvent): boolean {
   return (
     (target.eventTypes.has(event.event_type) || target.eventCategories.has(event.category)) &&
-    (target.owner === SYSTEM_OWNER || (event.tenant_id === target.owner && TENANT_CATEGORIES.has(event.category))) &&
-    (target.scopeFilter === undefined || (event.scope !== undefined && matchesGlob(event.scope, target.scopeFilter))) &&
-    (event.event_type !== 'budget.threshold_crossed' || target.utilizations.includes(Number(event.data['threshold'])))
+    (target.owner === SYSTEM_OWNER ||
+      (event.tenant_id === target.owner && TENANT_CATEGORIES.has(event.category))) &&
+    (target.scopeFilter === undefined ||
+      (event.scope !== undefined && matchesGlob(event.scope, target.scopeFilter))) &&
+    (event.event_type !== 'budget.threshold_crossed' ||
+      target.utilizations.includes(Number(event.data['threshold'])))
   );
 }

@@ -33,9 +33,18 @@ export interface StoredHeaders {
 /** What stands for no headers at all. */
 export const NO_HEADERS: StoredHeaders = { sealed: '', names: '' };
 
-export function sealHeaders(box: SecretBox, subscriptionId: string, headers: Readonly<Record<string, string>>): StoredHeaders {
+export function sealHeaders(
+  box: SecretBox,
+  subscriptionId: string,
+  headers: Readonly<Record<string, string>>,
+): StoredHeaders {
   const names = Object.keys(headers);
-  return names.length === 0 ? NO_HEADERS : { sealed: box.seal(JSON.stringify(headers), { subscriptionId, kind: 'headers' }), names: names.join(',') };
+  return names.length === 0
+    ? NO_HEADERS
+    : {
+        sealed: box.seal(JSON.stringify(headers), { subscriptionId, kind: 'headers' }),
+        names: names.join(','),
+      };
 }
 
 /**
@@ -54,15 +63,24 @@ export function mergeHeaders(
   for (const [name, value] of Object.entries(asked)) {
     const kept = value === MASK ? known?.[name] : value;
     if (kept === undefined) {
-      throw new Refusal('INVALID_REQUEST', `headers.${name}: there is no stored value that ${MASK} could stand for; give the value`, { field: 'headers' });
+      throw new Refusal(
+        'INVALID_REQUEST',
+        `headers.${name}: there is no stored value that ${MASK} could stand for; give the value`,
+        { field: 'headers' },
+      );
     }
     merged[name] = kept;
   }
   requireWithinMetadataLimit('headers', merged);
-  return known !== undefined && sameHeaders(known, merged) ? undefined : sealHeaders(box, subscriptionId, merged);
+  return known !== undefined && sameHeaders(known, merged)
+    ? undefined
+    : sealHeaders(box, subscriptionId, merged);
 }
 
-function sameHeaders(one: Readonly<Record<string, string>>, other: Readonly<Record<string, string>>): boolean {
+function sameHeaders(
+  one: Readonly<Record<string, string>>,
+  other: Readonly<Record<string, string>>,
+): boolean {
   const names = Object.keys(one);
   return names.length === Object.keys(other).length && names.every((name) => one[name] === other[name]);
 }

@@ -18,9 +18,13 @@ export function withinKey(caller: Caller, scopeFilter: string | undefined): bool
 /** @throws Refusal INSUFFICIENT_PERMISSIONS */
 export function requireWithinKey(caller: Caller, scopeFilter: string | undefined): void {
   if (!withinKey(caller, scopeFilter)) {
-    throw new Refusal('INSUFFICIENT_PERMISSIONS', "the subscription would receive events from outside the API key's scope filter; give it a scope_filter inside", {
-      field: 'scope_filter',
-    });
+    throw new Refusal(
+      'INSUFFICIENT_PERMISSIONS',
+      "the subscription would receive events from outside the API key's scope filter; give it a scope_filter inside",
+      {
+        field: 'scope_filter',
+      },
+    );
   }
 }
 

@@ -1,6 +1,11 @@
 import { stringifyJson } from '../../http/index.js';
 import { DEFAULT_RETRY_POLICY } from './subscription.js';
-import type { RetryPolicyDto, SubscriptionCreateDto, SubscriptionUpdateDto, ThresholdsDto } from './subscription.dto.js';
+import type {
+  RetryPolicyDto,
+  SubscriptionCreateDto,
+  SubscriptionUpdateDto,
+  ThresholdsDto,
+} from './subscription.dto.js';
 
 export type FieldPair = readonly [field: string, value: string];
 
@@ -12,7 +17,15 @@ const UTILIZATION_DIGITS = 9;
  * headers and the secret are not among them: each needs more than writing it down.
  */
 export function storedFields(request: SubscriptionCreateDto | SubscriptionUpdateDto): FieldPair[] {
-  const { name, description, scope_filter: scopeFilter, thresholds, retry_policy: retryPolicy, disable_after_failures: limit, metadata } = request;
+  const {
+    name,
+    description,
+    scope_filter: scopeFilter,
+    thresholds,
+    retry_policy: retryPolicy,
+    disable_after_failures: limit,
+    metadata,
+  } = request;
   return [
     ...pair('nm', name, (text) => text),
     ...pair('ds', description, (text) => text),
@@ -26,7 +39,10 @@ export function storedFields(request: SubscriptionCreateDto | SubscriptionUpdate
 
 /** The settings of a request that has none. */
 export function defaultFields(): FieldPair[] {
-  return [['rp', retryPolicyText({})], ['df', '10']];
+  return [
+    ['rp', retryPolicyText({})],
+    ['df', '10'],
+  ];
 }
 
 /** A selector list as it is stored: each item once. */
@@ -37,7 +53,12 @@ function pair<T>(field: string, value: T | null | undefined, write: (value: T) =
 }
 
 function retryPolicyText(policy: RetryPolicyDto): string {
-  const { max_retries: retries, initial_delay_ms: initial, backoff_multiplier: multiplier, max_delay_ms: longest } = { ...DEFAULT_RETRY_POLICY, ...policy };
+  const {
+    max_retries: retries,
+    initial_delay_ms: initial,
+    backoff_multiplier: multiplier,
+    max_delay_ms: longest,
+  } = { ...DEFAULT_RETRY_POLICY, ...policy };
   return [retries, initial, multiplier, longest].join(',');
 }
 

@@ -1,7 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import { fieldOf, fieldsOf, Records, type Fields } from '../../governance/listing/index.js';
-import { RedisService, tagOfWebhookId, tenantKey, webhookKey, webhookRevisionKey } from '../../redis/index.js';
+import {
+  RedisService,
+  tagOfWebhookId,
+  tenantKey,
+  webhookKey,
+  webhookRevisionKey,
+} from '../../redis/index.js';
 import { targetOf, type DispatchTarget } from './dispatch-target.js';
 import { requireWithinKey } from './key-reach.js';
 import { webhookRefusal } from './webhook-refusals.js';
@@ -29,7 +35,11 @@ export class SubscriptionAccess {
       throw webhookRefusal(['NOT_FOUND']);
     }
     const key = webhookKey(tag, subscriptionId);
-    const [word, , nowMs, ...record] = await this.redis.scripts.run('find_webhook', [key, webhookRevisionKey(tag)], ['', 1]);
+    const [word, , nowMs, ...record] = await this.redis.scripts.run(
+      'find_webhook',
+      [key, webhookRevisionKey(tag)],
+      ['', 1],
+    );
     const fields = fieldsOf(record);
     if (word !== 'FOUND' || (caller.kind === 'tenant' && fieldOf(fields, 'tn') !== caller.tenantId)) {
       throw webhookRefusal(['NOT_FOUND']);
@@ -43,10 +53,16 @@ export class SubscriptionAccess {
    * @param forChange refuses when its tenant is closed, as every change of what a closed tenant owns is
    * @throws Refusal WEBHOOK_NOT_FOUND, INSUFFICIENT_PERMISSIONS, TENANT_CLOSED; StoreUnavailable
    */
-  async find(caller: Caller, subscriptionId: string, { forChange = false }: { forChange?: boolean } = {}): Promise<DispatchTarget> {
+  async find(
+    caller: Caller,
+    subscriptionId: string,
+    { forChange = false }: { forChange?: boolean } = {},
+  ): Promise<DispatchTarget> {
     const { fields, nowMs } = await this.reach(caller, subscriptionId);
     const owner = fieldOf(fields, 'tn');
-    const tenant = forChange ? await this.records.read(tenantKey(this.records.tagOfTenant(owner), owner)) : undefined;
+    const tenant = forChange
+      ? await this.records.read(tenantKey(this.records.tagOfTenant(owner), owner))
+      : undefined;
     if (tenant?.get('status') === 'CLOSED') {
       throw webhookRefusal(['TENANT_CLOSED']);
     }

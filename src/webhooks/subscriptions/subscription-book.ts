@@ -92,7 +92,11 @@ export class SubscriptionBook {
       const partition = partitionOfTenant(owner, this.redis.partitions);
       groups.set(partition, [...(groups.get(partition) ?? []), owner]);
     }
-    await Promise.all([...groups].map(([partition, owners]) => this.refreshPartition(tagOf(partitionCode(partition)), owners)));
+    await Promise.all(
+      [...groups].map(([partition, owners]) =>
+        this.refreshPartition(tagOf(partitionCode(partition)), owners),
+      ),
+    );
   }
 
   /** Whether anybody could want this tenant's events, as of the last refresh. */
@@ -104,7 +108,9 @@ export class SubscriptionBook {
   matching(event: CyclesEvent): readonly DispatchTarget[] {
     const owners = event.tenant_id === SYSTEM_OWNER ? [SYSTEM_OWNER] : [event.tenant_id, SYSTEM_OWNER];
     const eventMs = Date.parse(event.timestamp);
-    return owners.flatMap((owner) => this.activeOf(owner).filter((target) => target.createdAtMs <= eventMs && matches(target, event)));
+    return owners.flatMap((owner) =>
+      this.activeOf(owner).filter((target) => target.createdAtMs <= eventMs && matches(target, event)),
+    );
   }
 
   /**
@@ -120,11 +126,18 @@ export class SubscriptionBook {
     const kept = this.found.get(subscriptionId);
     const fresh = kept !== undefined && now - kept.readAt < READ_AGAIN_MS ? kept : undefined;
     const look = this.looks.get(tag);
-    if (fresh !== undefined && look !== undefined && look.revision === fresh.revision && now - look.at < LOOK_HOLDS_MS) {
+    if (
+      fresh !== undefined &&
+      look !== undefined &&
+      look.revision === fresh.revision &&
+      now - look.at < LOOK_HOLDS_MS
+    ) {
       return fresh.target;
     }
     const reply = await this.redis.scripts.run(
-      'find_webhook', [webhookKey(tag, subscriptionId), webhookRevisionKey(tag)], [fresh?.revision ?? '', 0],
+      'find_webhook',
+      [webhookKey(tag, subscriptionId), webhookRevisionKey(tag)],
+      [fresh?.revision ?? '', 0],
     );
     if (reply[0] === 'UNCHANGED' && fresh !== undefined) {
       this.looks.set(tag, { revision: fresh.revision, at: now });
@@ -133,15 +146,29 @@ export class SubscriptionBook {
     return this.take(subscriptionId, tag, reply, kept, now);
   }
 
-  private take(subscriptionId: string, tag: string, reply: Reply, kept: Found | undefined, now: number): DispatchTarget | undefined {
+  private take(
+    subscriptionId: string,
+    tag: string,
+    reply: Reply,
+    kept: Found | undefined,
+    now: number,
+  ): DispatchTarget | undefined {
     const [word, revision = '', nowMs, ...record] = reply;
     const fields = fieldsOf(record);
     const target = word === 'FOUND' ? targetOf(fields, subscriptionId, Number(nowMs)) : undefined;
     // What deliveries themselves write into the record makes it no other subscription.
-    const text = target === undefined ? '' : JSON.stringify([target.secrets, TARGET_FIELDS.map((field) => fields.get(field))]);
+    const text =
+      target === undefined
+        ? ''
+        : JSON.stringify([target.secrets, TARGET_FIELDS.map((field) => fields.get(field))]);
     const same = kept !== undefined && kept.record === text;
     this.looks.set(tag, { revision, at: now });
-    keep(this.found, subscriptionId, { revision, readAt: now, record: text, target: same ? kept.target : target });
+    keep(this.found, subscriptionId, {
+      revision,
+      readAt: now,
+      record: text,
+      target: same ? kept.target : target,
+    });
     return same ? kept.target : target;
   }
 
@@ -155,7 +182,9 @@ export class SubscriptionBook {
     while (open.length > 0) {
       const asked = open.slice(0, OWNERS_A_RUN);
       const [revision = '', ...rest] = await this.redis.scripts.run(
-        'webhook_targets', [webhookRevisionKey(tag)], asked.flatMap(({ owner, revision: known, after }) => [owner, known, after]),
+        'webhook_targets',
+        [webhookRevisionKey(tag)],
+        asked.flatMap(({ owner, revision: known, after }) => [owner, known, after]),
       );
       const done = new Set<Reading>();
       for (let at = 0, index = 0; at < rest.length; index += 1) {
@@ -174,8 +203,24 @@ export class SubscriptionBook {
     const known = this.lists.get(owner);
     const isFresh = known !== undefined && performance.now() - known.readAt < READ_AGAIN_MS;
     return isFresh
-      ? { owner, known, revision: known.revision, after: '', readAt: known.readAt, isWhole: false, changed: undefined }
-      : { owner, known: undefined, revision: '', after: '', readAt: performance.now(), isWhole: true, changed: undefined };
+      ? {
+          owner,
+          known,
+          revision: known.revision,
+          after: '',
+          readAt: known.readAt,
+          isWhole: false,
+          changed: undefined,
+        }
+      : {
+          owner,
+          known: undefined,
+          revision: '',
+          after: '',
+          readAt: performance.now(),
+          isWhole: true,
+          changed: undefined,
+        };
   }
 
   /** Takes one owner's part of a reply. @returns where the next one begins */
@@ -193,7 +238,8 @@ export class SubscriptionBook {
     for (let left = Number(count); left > 0; left -= 1) {
       const id = reply[place] as string;
       const end = place + 2 + Number(reply[place + 1]);
-      const target = end === place + 2 ? undefined : this.activeTarget(fieldsOf(reply.slice(place + 2, end)), id);
+      const target =
+        end === place + 2 ? undefined : this.activeTarget(fieldsOf(reply.slice(place + 2, end)), id);
       if (target === undefined) {
         reading.changed?.delete(id);
       } else {
@@ -225,7 +271,10 @@ export class SubscriptionBook {
       return targetOf(fields, subscriptionId, 0);
     } catch (error) {
       this.unreadable.inc();
-      this.logger.error({ err: error, subscription_id: subscriptionId }, 'a webhook subscription cannot be read and receives nothing; the others do');
+      this.logger.error(
+        { err: error, subscription_id: subscriptionId },
+        'a webhook subscription cannot be read and receives nothing; the others do',
+      );
       return undefined;
     }
   }

@@ -1,15 +1,31 @@
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
-import { fieldOf, found, PageSelection, Records, withTexts, type Fields, type Page, type RecordPlace } from '../../governance/listing/index.js';
+import {
+  fieldOf,
+  found,
+  PageSelection,
+  Records,
+  withTexts,
+  type Fields,
+  type Page,
+  type RecordPlace,
+} from '../../governance/listing/index.js';
 import { sortOrderOf } from '../../http/index.js';
 import { Refusal } from '../../ledger/index.js';
 import { SYSTEM_OWNER } from '../../redis/index.js';
 import { withinKey } from './key-reach.js';
 import { subscriptionOf, subscriptionTexts, type Subscription } from './subscription.js';
-import { SUBSCRIPTION_SORT_KEYS, type SubscriptionListQueryDto, type TenantSubscriptionListQueryDto } from './subscription.dto.js';
+import {
+  SUBSCRIPTION_SORT_KEYS,
+  type SubscriptionListQueryDto,
+  type TenantSubscriptionListQueryDto,
+} from './subscription.dto.js';
 
 /** What a list, or a bulk action on what a list shows, is narrowed to. */
-export type SubscriptionFilter = Pick<SubscriptionListQueryDto, 'tenant_id' | 'status' | 'event_type' | 'search'>;
+export type SubscriptionFilter = Pick<
+  SubscriptionListQueryDto,
+  'tenant_id' | 'status' | 'event_type' | 'search'
+>;
 
 @Injectable()
 export class SubscriptionLists {
@@ -18,7 +34,10 @@ export class SubscriptionLists {
   /** Of all owners, the most failing first, unless asked otherwise. @throws Refusal INVALID_REQUEST for a foreign cursor. */
   async all(request: SubscriptionListQueryDto): Promise<Page<Subscription>> {
     const { cursor, limit, ...query } = request;
-    const order = sortOrderOf(request, SUBSCRIPTION_SORT_KEYS, { sortBy: 'consecutive_failures', direction: 'desc' });
+    const order = sortOrderOf(request, SUBSCRIPTION_SORT_KEYS, {
+      sortBy: 'consecutive_failures',
+      direction: 'desc',
+    });
     const selection = new PageSelection<Subscription>({
       query: { list: 'webhooks', ...query },
       order,
@@ -35,7 +54,10 @@ export class SubscriptionLists {
    * Of one tenant, newest first. An API key's list is its own tenant's, inside its scope filter.
    * @throws Refusal INVALID_REQUEST: a foreign cursor, an operator who names no tenant, an API key that names one.
    */
-  async ofTenant(caller: Caller, { tenant, status, cursor, limit }: TenantSubscriptionListQueryDto): Promise<Page<Subscription>> {
+  async ofTenant(
+    caller: Caller,
+    { tenant, status, cursor, limit }: TenantSubscriptionListQueryDto,
+  ): Promise<Page<Subscription>> {
     const tenantId = tenantOf(caller, tenant);
     const scopeFilter = caller.kind === 'tenant' ? caller.scopeFilter : [];
     const selection = new PageSelection<Subscription>({
@@ -55,7 +77,8 @@ export class SubscriptionLists {
   }
 
   private complete(page: Page<Subscription>): Promise<Page<Subscription>> {
-    const places = (rows: readonly Subscription[]): RecordPlace[] => rows.map((row) => ({ tenantId: row.tenant_id, id: row.subscription_id }));
+    const places = (rows: readonly Subscription[]): RecordPlace[] =>
+      rows.map((row) => ({ tenantId: row.tenant_id, id: row.subscription_id }));
     return withTexts(page, (rows) => this.records.texts('webhook', places(rows)), subscriptionTexts);
   }
 
@@ -82,12 +105,20 @@ export class SubscriptionLists {
 function tenantOf(caller: Caller, named: string | undefined): string {
   if (caller.kind === 'tenant') {
     if (named !== undefined) {
-      throw new Refusal('INVALID_REQUEST', 'tenant must be left out with an API key, which names its tenant itself', { field: 'tenant' });
+      throw new Refusal(
+        'INVALID_REQUEST',
+        'tenant must be left out with an API key, which names its tenant itself',
+        { field: 'tenant' },
+      );
     }
     return caller.tenantId;
   }
   if (named === undefined || named === '') {
-    throw new Refusal('INVALID_REQUEST', 'tenant query parameter is required when using admin key authentication', { field: 'tenant' });
+    throw new Refusal(
+      'INVALID_REQUEST',
+      'tenant query parameter is required when using admin key authentication',
+      { field: 'tenant' },
+    );
   }
   return named;
 }

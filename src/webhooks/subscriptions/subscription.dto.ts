@@ -1,7 +1,27 @@
-import { ArrayMaxSize, ArrayMinSize, IsArray, IsIn, IsInt, IsNumber, IsString, Max, Min } from 'class-validator';
+import {
+  ArrayMaxSize,
+  ArrayMinSize,
+  IsArray,
+  IsIn,
+  IsInt,
+  IsNumber,
+  IsString,
+  Max,
+  Min,
+} from 'class-validator';
 import { EVENT_CATEGORIES, EVENT_TYPES, type EventCategory } from '../../event-log/index.js';
 import { ListQueryDto, PageQueryDto } from '../../governance/listing/index.js';
-import { FREE_OBJECT, IsFreeObject, IsStringMap, Length, MaxJsonBytes, MaxLength, Nested, Optional, Satisfies } from '../../http/index.js';
+import {
+  FREE_OBJECT,
+  IsFreeObject,
+  IsStringMap,
+  Length,
+  MaxJsonBytes,
+  MaxLength,
+  Nested,
+  Optional,
+  Satisfies,
+} from '../../http/index.js';
 import { Clearable, isScopePattern, isSecret, isText, IsUrlText } from './clearable.js';
 import { areHeaders, HEADER_RULE } from './headers.js';
 
@@ -175,7 +195,10 @@ export class SubscriptionUpdateDto extends SubscriptionSettingsDto {
   event_types?: string[];
 
   @Optional()
-  @Clearable({ type: 'string', minLength: 1, maxLength: SCOPE_FILTER_MAX_LENGTH }, (value) => isText(SCOPE_FILTER_MAX_LENGTH)(value) && isScopePattern(value))
+  @Clearable(
+    { type: 'string', minLength: 1, maxLength: SCOPE_FILTER_MAX_LENGTH },
+    (value) => isText(SCOPE_FILTER_MAX_LENGTH)(value) && isScopePattern(value),
+  )
   scope_filter?: string | null;
 
   @Optional()

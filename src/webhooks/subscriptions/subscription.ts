@@ -11,7 +11,12 @@ export interface RetryPolicy {
   readonly max_delay_ms: number;
 }
 
-export const DEFAULT_RETRY_POLICY: RetryPolicy = { max_retries: 5, initial_delay_ms: 1000, backoff_multiplier: 2, max_delay_ms: 60_000 };
+export const DEFAULT_RETRY_POLICY: RetryPolicy = {
+  max_retries: 5,
+  initial_delay_ms: 1000,
+  backoff_multiplier: 2,
+  max_delay_ms: 60_000,
+};
 
 /** WebhookSubscription of cycles-governance-admin-v0.1.25. The secret is no part of it, and of headers only the names are. */
 export interface Subscription {
@@ -50,8 +55,18 @@ export function statusOf(fields: Fields, subscriptionId: string): SubscriptionSt
 }
 
 export function retryPolicyOf(text: string): RetryPolicy {
-  const [maxRetries, initialDelayMs, multiplier, maxDelayMs] = text.split(',').map(Number) as [number, number, number, number];
-  return { max_retries: maxRetries, initial_delay_ms: initialDelayMs, backoff_multiplier: multiplier, max_delay_ms: maxDelayMs };
+  const [maxRetries, initialDelayMs, multiplier, maxDelayMs] = text.split(',').map(Number) as [
+    number,
+    number,
+    number,
+    number,
+  ];
+  return {
+    max_retries: maxRetries,
+    initial_delay_ms: initialDelayMs,
+    backoff_multiplier: multiplier,
+    max_delay_ms: maxDelayMs,
+  };
 }
 
 /** @throws Error when Holdfast did not write the record so. */
@@ -79,7 +94,9 @@ export function subscriptionOf(fields: Fields, subscriptionId: string): Subscrip
 }
 
 /** The members that a list reads for the rows that it shows. @throws Error when Holdfast did not write the record so. */
-export function subscriptionTexts(fields: Fields): Pick<Subscription, 'description' | 'thresholds' | 'metadata'> {
+export function subscriptionTexts(
+  fields: Fields,
+): Pick<Subscription, 'description' | 'thresholds' | 'metadata'> {
   return {
     ...text(fields, 'ds', 'description'),
     ...json(fields, 'th', 'thresholds'),
@@ -89,14 +106,22 @@ export function subscriptionTexts(fields: Fields): Pick<Subscription, 'descripti
 
 type Member<Name extends string, T> = Partial<Record<Name, T>>;
 
-function member<Name extends string, T>(fields: Fields, field: string, name: Name, read: (text: string) => T): Member<Name, T> {
+function member<Name extends string, T>(
+  fields: Fields,
+  field: string,
+  name: Name,
+  read: (text: string) => T,
+): Member<Name, T> {
   const stored = fields.get(field);
   return stored === undefined ? {} : ({ [name]: read(stored) } as Member<Name, T>);
 }
 
-const text = <Name extends string>(fields: Fields, field: string, name: Name): Member<Name, string> => member(fields, field, name, (value) => value);
-const time = <Name extends string>(fields: Fields, field: string, name: Name): Member<Name, string> => member(fields, field, name, timeOf);
-const json = <Name extends string>(fields: Fields, field: string, name: Name): Member<Name, unknown> => member(fields, field, name, parseJson);
+const text = <Name extends string>(fields: Fields, field: string, name: Name): Member<Name, string> =>
+  member(fields, field, name, (value) => value);
+const time = <Name extends string>(fields: Fields, field: string, name: Name): Member<Name, string> =>
+  member(fields, field, name, timeOf);
+const json = <Name extends string>(fields: Fields, field: string, name: Name): Member<Name, unknown> =>
+  member(fields, field, name, parseJson);
 
 function maskedHeaders(fields: Fields): { headers?: Record<string, string> } {
   const names = listOf(fields.get('hn') ?? '');

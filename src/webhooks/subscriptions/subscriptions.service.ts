@@ -37,7 +37,11 @@ const ATTEMPTS = 10;
 export type Plane = 'admin' | 'tenant';
 
 const OPERATIONS = {
-  admin: { create: 'createWebhookSubscription', update: 'updateWebhookSubscription', remove: 'deleteWebhookSubscription' },
+  admin: {
+    create: 'createWebhookSubscription',
+    update: 'updateWebhookSubscription',
+    remove: 'deleteWebhookSubscription',
+  },
   tenant: { create: 'createTenantWebhook', update: 'updateTenantWebhook', remove: 'deleteTenantWebhook' },
 } as const;
 
@@ -62,14 +66,25 @@ export class SubscriptionsService {
    * @param owner whose subscription it will be; `__system__` for the operators' own
    * @throws Refusal INVALID_REQUEST, WEBHOOK_URL_INVALID, INSUFFICIENT_PERMISSIONS, TENANT_NOT_FOUND, TENANT_CLOSED, LIMIT_EXCEEDED.
    */
-  async create(caller: Caller, plane: Plane, owner: string, request: SubscriptionCreateDto, origin: Origin): Promise<CreatedSubscription> {
+  async create(
+    caller: Caller,
+    plane: Plane,
+    owner: string,
+    request: SubscriptionCreateDto,
+    origin: Origin,
+  ): Promise<CreatedSubscription> {
     if (owner !== SYSTEM_OWNER && !TENANT_ID_PATTERN.test(owner)) {
       throw webhookRefusal(['TENANT_NOT_FOUND']);
     }
     requireWithinKey(caller, request.scope_filter?.toLowerCase());
-    const { headers = {}, signing_secret: secret = `whsec_${randomBytes(SECRET_BYTES).toString('base64')}` } = request;
+    const { headers = {}, signing_secret: secret = `whsec_${randomBytes(SECRET_BYTES).toString('base64')}` } =
+      request;
     if (Object.values(headers).includes(MASK)) {
-      throw new Refusal('INVALID_REQUEST', `headers: ${MASK} stands for a stored value, and a new subscription has none`, { field: 'headers' });
+      throw new Refusal(
+        'INVALID_REQUEST',
+        `headers: ${MASK} stands for a stored value, and a new subscription has none`,
+        { field: 'headers' },
+      );
     }
     const url = await this.targets.check(request.url, owner);
     const code = partitionCode(partitionOfTenant(owner, this.redis.partitions));
@@ -77,7 +92,9 @@ export class SubscriptionsService {
     const subscriptionId = `whsub_${code}${randomBase62(16)}`;
     const stored = sealHeaders(this.box, subscriptionId, headers);
     const fields: FieldPair[] = [
-      ...defaultFields(), ['ur', url], ['se', this.box.seal(secret, { subscriptionId, kind: 'signing_secret' })],
+      ...defaultFields(),
+      ['ur', url],
+      ['se', this.box.seal(secret, { subscriptionId, kind: 'signing_secret' })],
       ...headerFields(stored === NO_HEADERS ? undefined : stored),
       ...storedFields(request).filter(([, value]) => value !== ''),
     ];
@@ -85,8 +102,14 @@ export class SubscriptionsService {
       'create_webhook',
       [webhookKey(tag, subscriptionId), webhookIndexKey(tag, owner), tenantKey(tag, owner)],
       [
-        owner, subscriptionId, listText(request.event_types), listText(request.event_categories ?? []), OPERATIONS[plane].create,
-        ...origin, this.limits.deployment.webhooks, ...fields.flat(),
+        owner,
+        subscriptionId,
+        listText(request.event_types),
+        listText(request.event_categories ?? []),
+        OPERATIONS[plane].create,
+        ...origin,
+        this.limits.deployment.webhooks,
+        ...fields.flat(),
       ],
     );
     if (reply[0] === 'LIMIT_EXCEEDED') {
@@ -106,7 +129,13 @@ export class SubscriptionsService {
    * one for a day. A masked header keeps its value.
    * @throws Refusal WEBHOOK_NOT_FOUND, INVALID_REQUEST, WEBHOOK_URL_INVALID, INSUFFICIENT_PERMISSIONS, TENANT_CLOSED.
    */
-  async update(caller: Caller, plane: Plane, subscriptionId: string, request: SubscriptionUpdateDto, origin: Origin): Promise<Subscription> {
+  async update(
+    caller: Caller,
+    plane: Plane,
+    subscriptionId: string,
+    request: SubscriptionUpdateDto,
+    origin: Origin,
+  ): Promise<Subscription> {
     for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
       const { key, fields } = await this.access.reach(caller, subscriptionId);
       if (await resealed(this.redis, this.box, key, subscriptionId, fields)) {
@@ -117,8 +146,15 @@ export class SubscriptionsService {
         'update_webhook',
         [key],
         [
-          reachOf(caller), subscriptionId, request.status ?? '', fieldOf(fields, 'se'), fields.get('hd') ?? '', ROTATION_MS,
-          OPERATIONS[plane].update, ...origin, ...changes.flat(),
+          reachOf(caller),
+          subscriptionId,
+          request.status ?? '',
+          fieldOf(fields, 'se'),
+          fields.get('hd') ?? '',
+          ROTATION_MS,
+          OPERATIONS[plane].update,
+          ...origin,
+          ...changes.flat(),
         ],
       );
       if (reply[0] !== 'STALE') {
@@ -131,25 +167,46 @@ export class SubscriptionsService {
   /** @throws Refusal WEBHOOK_NOT_FOUND, INSUFFICIENT_PERMISSIONS, TENANT_CLOSED. */
   async remove(caller: Caller, plane: Plane, subscriptionId: string, origin: Origin): Promise<void> {
     const { key } = await this.access.reach(caller, subscriptionId);
-    const reply = await this.redis.scripts.run('delete_webhook', [key], [reachOf(caller), subscriptionId, OPERATIONS[plane].remove, ...origin]);
+    const reply = await this.redis.scripts.run(
+      'delete_webhook',
+      [key],
+      [reachOf(caller), subscriptionId, OPERATIONS[plane].remove, ...origin],
+    );
     if (reply[0] !== 'DELETED') {
       throw webhookRefusal(reply);
     }
   }
 
-  private async changesOf(caller: Caller, subscriptionId: string, fields: Fields, request: SubscriptionUpdateDto): Promise<FieldPair[]> {
-    const { url, event_types: types, event_categories: categories, headers, signing_secret: secret } = request;
+  private async changesOf(
+    caller: Caller,
+    subscriptionId: string,
+    fields: Fields,
+    request: SubscriptionUpdateDto,
+  ): Promise<FieldPair[]> {
+    const {
+      url,
+      event_types: types,
+      event_categories: categories,
+      headers,
+      signing_secret: secret,
+    } = request;
     const changes = storedFields(request);
     const place: SealPlace = { subscriptionId, kind: 'signing_secret' };
     const scopeFilter = changes.find(([field]) => field === 'sf')?.[1];
-    requireWithinKey(caller, scopeFilter === '' ? undefined : scopeFilter ?? fields.get('sf'));
+    requireWithinKey(caller, scopeFilter === '' ? undefined : (scopeFilter ?? fields.get('sf')));
     return [
       ...changes,
-      ...(url === undefined || url === fields.get('ur') ? [] : [['ur', await this.targets.check(url, fieldOf(fields, 'tn'))] as const]),
+      ...(url === undefined || url === fields.get('ur')
+        ? []
+        : [['ur', await this.targets.check(url, fieldOf(fields, 'tn'))] as const]),
       ...(types === undefined ? [] : [['et', listText(types)] as const]),
       ...(categories === undefined ? [] : [['ec', listText(categories)] as const]),
-      ...headerFields(headers === undefined ? undefined : mergeHeaders(this.box, subscriptionId, fields.get('hd'), headers)),
-      ...(secret === undefined || this.isSecret(fieldOf(fields, 'se'), place, secret) ? [] : [['se', this.box.seal(secret, place)] as const]),
+      ...headerFields(
+        headers === undefined ? undefined : mergeHeaders(this.box, subscriptionId, fields.get('hd'), headers),
+      ),
+      ...(secret === undefined || this.isSecret(fieldOf(fields, 'se'), place, secret)
+        ? []
+        : [['se', this.box.seal(secret, place)] as const]),
     ];
   }
 
@@ -159,7 +216,12 @@ export class SubscriptionsService {
 }
 
 function headerFields(stored: { readonly sealed: string; readonly names: string } | undefined): FieldPair[] {
-  return stored === undefined ? [] : [['hd', stored.sealed], ['hn', stored.names]];
+  return stored === undefined
+    ? []
+    : [
+        ['hd', stored.sealed],
+        ['hn', stored.names],
+      ];
 }
 
 function subscriptionIn(reply: readonly string[], success: string, subscriptionId: string): Subscription {

@@ -3,9 +3,23 @@ import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type Caller, type TenantCaller } from '../../auth/index.js';
 import { originOf } from '../../governance/index.js';
-import { Answers, AnswersNothing, BodySchema, compileQuery, compileValidator, QuerySchema, sendJson, sendSecret, stringifyJson } from '../../http/index.js';
+import {
+  Answers,
+  AnswersNothing,
+  BodySchema,
+  compileQuery,
+  compileValidator,
+  QuerySchema,
+  sendJson,
+  sendSecret,
+  stringifyJson,
+} from '../../http/index.js';
 import { LimitedQuery } from '../../queries/index.js';
-import { SubscriptionCreateDto, SubscriptionUpdateDto, TenantSubscriptionListQueryDto } from './subscription.dto.js';
+import {
+  SubscriptionCreateDto,
+  SubscriptionUpdateDto,
+  TenantSubscriptionListQueryDto,
+} from './subscription.dto.js';
 import { SubscriptionLists } from './subscription-lists.js';
 import { SubscriptionsService } from './subscriptions.service.js';
 
@@ -24,13 +38,26 @@ export class TenantWebhooksController {
 
   @Post()
   @Access({ plane: 'admin', tenant: 'webhooks:write' })
-  @ApiOperation({ operationId: 'createTenantWebhook', summary: 'Subscribe an endpoint to events of the own tenant' })
+  @ApiOperation({
+    operationId: 'createTenantWebhook',
+    summary: 'Subscribe an endpoint to events of the own tenant',
+  })
   @Answers(201, 'WebhookCreateResponse')
   @BodySchema(SubscriptionCreateDto)
-  async create(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async create(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     const caller = request.caller as TenantCaller;
     const origin = originOf(request, 'admin_on_behalf_of');
-    sendSecret(reply, 201, stringifyJson(await this.subscriptions.create(caller, 'tenant', caller.tenantId, validateCreate(body), origin)));
+    sendSecret(
+      reply,
+      201,
+      stringifyJson(
+        await this.subscriptions.create(caller, 'tenant', caller.tenantId, validateCreate(body), origin),
+      ),
+    );
   }
 
   @Get()
@@ -39,7 +66,11 @@ export class TenantWebhooksController {
   @ApiOperation({ operationId: 'listTenantWebhooks', summary: "List a tenant's webhook subscriptions" })
   @Answers(200, 'WebhookListResponse')
   @QuerySchema(TenantSubscriptionListQueryDto)
-  async list(@Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+  async list(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
     const { rows, ...rest } = await this.lists.ofTenant(request.caller as Caller, validateList(query));
     sendJson(reply, 200, stringifyJson({ subscriptions: rows, ...rest }));
   }
@@ -48,13 +79,24 @@ export class TenantWebhooksController {
   @Access({ plane: 'admin', tenant: 'webhooks:read', admin: true })
   @ApiOperation({ operationId: 'getTenantWebhook', summary: "Get a tenant's webhook subscription" })
   @Answers(200, 'WebhookSubscription')
-  async get(@Req() request: FastifyRequest, @Param('subscription_id') subscriptionId: string, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.subscriptions.get(request.caller as Caller, subscriptionId)));
+  async get(
+    @Req() request: FastifyRequest,
+    @Param('subscription_id') subscriptionId: string,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    sendJson(
+      reply,
+      200,
+      stringifyJson(await this.subscriptions.get(request.caller as Caller, subscriptionId)),
+    );
   }
 
   @Patch(':subscription_id')
   @Access({ plane: 'admin', tenant: 'webhooks:write', admin: true })
-  @ApiOperation({ operationId: 'updateTenantWebhook', summary: "Change, pause or resume a tenant's webhook subscription" })
+  @ApiOperation({
+    operationId: 'updateTenantWebhook',
+    summary: "Change, pause or resume a tenant's webhook subscription",
+  })
   @Answers(200, 'WebhookSubscription')
   @BodySchema(SubscriptionUpdateDto)
   async update(
@@ -64,7 +106,13 @@ export class TenantWebhooksController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const origin = originOf(request, 'admin_on_behalf_of');
-    const changed = await this.subscriptions.update(request.caller as Caller, 'tenant', subscriptionId, validateUpdate(body), origin);
+    const changed = await this.subscriptions.update(
+      request.caller as Caller,
+      'tenant',
+      subscriptionId,
+      validateUpdate(body),
+      origin,
+    );
     sendJson(reply, 200, stringifyJson(changed));
   }
 
@@ -72,8 +120,17 @@ export class TenantWebhooksController {
   @Access({ plane: 'admin', tenant: 'webhooks:write', admin: true })
   @ApiOperation({ operationId: 'deleteTenantWebhook', summary: "Delete a tenant's webhook subscription" })
   @AnswersNothing()
-  async remove(@Req() request: FastifyRequest, @Param('subscription_id') subscriptionId: string, @Res() reply: FastifyReply): Promise<void> {
-    await this.subscriptions.remove(request.caller as Caller, 'tenant', subscriptionId, originOf(request, 'admin_on_behalf_of'));
+  async remove(
+    @Req() request: FastifyRequest,
+    @Param('subscription_id') subscriptionId: string,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    await this.subscriptions.remove(
+      request.caller as Caller,
+      'tenant',
+      subscriptionId,
+      originOf(request, 'admin_on_behalf_of'),
+    );
     void reply.code(204).send();
   }
 }

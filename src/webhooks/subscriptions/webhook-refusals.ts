@@ -10,9 +10,13 @@ export function webhookRefusal([word, detail]: readonly string[]): Error {
     case 'TENANT_CLOSED':
       return new Refusal('TENANT_CLOSED', 'the tenant is closed; its webhook subscriptions no longer change');
     case 'NO_SELECTOR':
-      return new Refusal('INVALID_REQUEST', 'event_types and event_categories must not both be empty: a subscription names what it receives', {
-        field: 'event_types',
-      });
+      return new Refusal(
+        'INVALID_REQUEST',
+        'event_types and event_categories must not both be empty: a subscription names what it receives',
+        {
+          field: 'event_types',
+        },
+      );
     case 'ADMIN_ONLY':
       return new Refusal(
         'INVALID_REQUEST',
@@ -20,11 +24,20 @@ export function webhookRefusal([word, detail]: readonly string[]): Error {
         { field: detail?.includes('.') === true ? 'event_types' : 'event_categories', selector: detail },
       );
     case 'TOO_MANY':
-      return new Refusal('INVALID_REQUEST', `there can be at most ${detail} webhook subscriptions for one owner`, { limit: Number(detail) });
+      return new Refusal(
+        'INVALID_REQUEST',
+        `there can be at most ${detail} webhook subscriptions for one owner`,
+        { limit: Number(detail) },
+      );
     case 'TOO_MANY_MARKS':
-      return new Refusal('INVALID_REQUEST', `the active subscriptions of one tenant can ask for at most ${detail} different values of thresholds.budget_utilization`, {
-        field: 'thresholds.budget_utilization', limit: Number(detail),
-      });
+      return new Refusal(
+        'INVALID_REQUEST',
+        `the active subscriptions of one tenant can ask for at most ${detail} different values of thresholds.budget_utilization`,
+        {
+          field: 'thresholds.budget_utilization',
+          limit: Number(detail),
+        },
+      );
     default:
       return new Error(`a webhook script answered ${word}`);
   }

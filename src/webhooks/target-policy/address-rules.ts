@@ -67,7 +67,8 @@ const SIX_TO_FOUR = [0x2002];
 const TEREDO = [0x2001, 0];
 const LOCAL_NAT64 = [0x64, 0xff9b, 1];
 
-const startsWith = (groups: readonly number[], start: readonly number[]): boolean => start.every((group, index) => groups[index] === group);
+const startsWith = (groups: readonly number[], start: readonly number[]): boolean =>
+  start.every((group, index) => groups[index] === group);
 
 function isMapped(groups: readonly number[]): boolean {
   return startsWith(groups, MAPPED);
@@ -79,7 +80,16 @@ function embeddedIn(groups: readonly number[]): string[] {
   const take = (high: number, low: number): void => {
     found.push([high >> 8, high & 0xff, low >> 8, low & 0xff].join('.'));
   };
-  const [, second, third, fourth, fifth, sixth, seventh, eighth] = groups as [number, number, number, number, number, number, number, number];
+  const [, second, third, fourth, fifth, sixth, seventh, eighth] = groups as [
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+  ];
   const isCompatible = startsWith(groups, COMPATIBLE) && seventh > 0;
   const isIsatap = (fifth & 0xfdff) === 0 && sixth === 0x5efe;
   if (isCompatible || isIsatap || BEFORE_IPV4.some((prefix) => startsWith(groups, prefix))) {
@@ -105,7 +115,8 @@ function embeddedIn(groups: readonly number[]): string[] {
 function groupsOf(address: string): number[] {
   const text = new URL(`http://[${address}]/`).hostname.slice(1, -1);
   const [head = '', tail] = text.split('::');
-  const read = (part: string | undefined): number[] => (part === undefined || part === '' ? [] : part.split(':').map((group) => Number.parseInt(group, 16)));
+  const read = (part: string | undefined): number[] =>
+    part === undefined || part === '' ? [] : part.split(':').map((group) => Number.parseInt(group, 16));
   const [first, last] = [read(head), read(tail)];
   return [...first, ...Array<number>(8 - first.length - last.length).fill(0), ...last];
 }

@@ -40,10 +40,18 @@ export class HostLookups {
   private readonly underWay = new Map<string, Promise<readonly LookupAddress[]>>();
   /** By owner and name: nobody waits in the queue of another owner. */
   private readonly queued = new Map<string, Promise<readonly LookupAddress[]>>();
-  private readonly known = new LRUCache<string, KeptAnswer>({ max: NAMES_KEPT, maxSize: ADDRESSES_KEPT, sizeCalculation: sizeOf });
+  private readonly known = new LRUCache<string, KeptAnswer>({
+    max: NAMES_KEPT,
+    maxSize: ADDRESSES_KEPT,
+    sizeCalculation: sizeOf,
+  });
   /** Until when each name counts as one that failed. */
   private readonly troubled = new LRUCache<string, number>({ max: NAMES_KEPT });
-  private readonly places = new ConcurrencyLimiter({ total: AT_ONCE, perOwner: AT_ONCE_PER_OWNER, waitingPerOwner: WAITING_PER_OWNER });
+  private readonly places = new ConcurrencyLimiter({
+    total: AT_ONCE,
+    perOwner: AT_ONCE_PER_OWNER,
+    waitingPerOwner: WAITING_PER_OWNER,
+  });
 
   constructor(
     private readonly resolve: ResolveHost,

@@ -23,7 +23,10 @@ const QUESTION_TIMEOUT_MS = 1000;
 const ROUNDS = 3;
 const HOSTS_FILE = '/etc/hosts';
 const HOSTS_KEPT_MS = 5000;
-const LOOPBACK: readonly LookupAddress[] = [{ address: '127.0.0.1', family: 4 }, { address: '::1', family: 6 }];
+const LOOPBACK: readonly LookupAddress[] = [
+  { address: '127.0.0.1', family: 4 },
+  { address: '::1', family: 6 },
+];
 
 /**
  * Asks name servers by c-ares, which takes none of the few threads of the process: the system's own lookup keeps one for each name whose
@@ -50,7 +53,10 @@ async function askServers(name: string, servers: readonly string[] | undefined):
     resolver.setServers(servers);
   }
   const timer = setTimeout(() => resolver.cancel(), LOOKUP_TIMEOUT_MS);
-  const [v4, v6] = await Promise.allSettled([resolver.resolve4(name, { ttl: true }), resolver.resolve6(name, { ttl: true })]);
+  const [v4, v6] = await Promise.allSettled([
+    resolver.resolve4(name, { ttl: true }),
+    resolver.resolve6(name, { ttl: true }),
+  ]);
   clearTimeout(timer);
   const found = [
     ...(v4.status === 'fulfilled' ? v4.value.map((record) => ({ ...record, family: 4 })) : []),
@@ -64,7 +70,11 @@ async function askServers(name: string, servers: readonly string[] | undefined):
 
 /** A name that has no address of one kind may have one of the other kind, so only both together say that there is none. */
 function failureOf(name: string, outcomes: readonly PromiseSettledResult<unknown>[]): Error {
-  const codes = outcomes.map((outcome) => (outcome.status === 'rejected' ? ((outcome.reason as NodeJS.ErrnoException).code ?? 'EUNKNOWN') : 'ENODATA'));
+  const codes = outcomes.map((outcome) =>
+    outcome.status === 'rejected'
+      ? ((outcome.reason as NodeJS.ErrnoException).code ?? 'EUNKNOWN')
+      : 'ENODATA',
+  );
   const other = codes.find((code) => code !== 'ENOTFOUND' && code !== 'ENODATA');
   if (other === undefined) {
     return Object.assign(new Error(`${name} has no address`), { code: NOT_FOUND });

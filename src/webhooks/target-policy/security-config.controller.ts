@@ -24,10 +24,21 @@ export class SecurityConfigController {
 
   @Put()
   @Access({ plane: 'admin', admin: true })
-  @ApiOperation({ operationId: 'updateWebhookSecurityConfig', summary: 'Replace what says where webhooks may go' })
+  @ApiOperation({
+    operationId: 'updateWebhookSecurityConfig',
+    summary: 'Replace what says where webhooks may go',
+  })
   @Answers(200, 'WebhookSecurityConfig')
   @BodySchema(WebhookSecurityConfigDto)
-  async update(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.settings.replace(validateConfig(body), originOf(request, 'admin'))));
+  async update(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    sendJson(
+      reply,
+      200,
+      stringifyJson(await this.settings.replace(validateConfig(body), originOf(request, 'admin'))),
+    );
   }
 }

@@ -1,9 +1,22 @@
 import { hash } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
-import { partitionCode, partitionOfTenant, RedisService, SYSTEM_OWNER, tagOf, toStoreError, webhookSecurityKey } from '../../redis/index.js';
+import {
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  SYSTEM_OWNER,
+  tagOf,
+  toStoreError,
+  webhookSecurityKey,
+} from '../../redis/index.js';
 import type { Origin } from '../../governance/index.js';
 import { AddressRules } from './address-rules.js';
-import { DEFAULT_RANGES_OF_0_5, DEFAULT_SECURITY_CONFIG, type WebhookSecurityConfig, type WebhookSecurityConfigDto } from './security-config.dto.js';
+import {
+  DEFAULT_RANGES_OF_0_5,
+  DEFAULT_SECURITY_CONFIG,
+  type WebhookSecurityConfig,
+  type WebhookSecurityConfigDto,
+} from './security-config.dto.js';
 
 /** How long what was read may be gone by: a change made through another instance holds here after this. */
 const KEPT_MS = 1000;
@@ -77,12 +90,19 @@ export class SecuritySettings {
 
 /** @throws Error when Holdfast did not write the text so. */
 function rulesOf(text: string): SecurityRules {
-  const config = text === '' ? DEFAULT_SECURITY_CONFIG : withDefaults(JSON.parse(text) as WebhookSecurityConfig);
-  return { config, addresses: new AddressRules(config.blocked_cidr_ranges), revision: hash('sha256', text, 'base64url') };
+  const config =
+    text === '' ? DEFAULT_SECURITY_CONFIG : withDefaults(JSON.parse(text) as WebhookSecurityConfig);
+  return {
+    config,
+    addresses: new AddressRules(config.blocked_cidr_ranges),
+    revision: hash('sha256', text, 'base64url'),
+  };
 }
 
 /** Ranges that were never chosen follow the default of this version. */
 function withDefaults(config: WebhookSecurityConfig): WebhookSecurityConfig {
   const wasDefault = config.blocked_cidr_ranges.join() === DEFAULT_RANGES_OF_0_5.join();
-  return wasDefault ? { ...config, blocked_cidr_ranges: DEFAULT_SECURITY_CONFIG.blocked_cidr_ranges } : config;
+  return wasDefault
+    ? { ...config, blocked_cidr_ranges: DEFAULT_SECURITY_CONFIG.blocked_cidr_ranges }
+    : config;
 }

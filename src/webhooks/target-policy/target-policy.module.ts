@@ -10,7 +10,16 @@ import { TargetMetrics } from './target.metrics.js';
 @Module({
   imports: [MetricsModule],
   controllers: [SecurityConfigController],
-  providers: [SecuritySettings, TargetMetrics, TargetPolicy, { provide: RESOLVE_HOST, inject: [CONFIG], useFactory: ({ webhookDnsServers }: HoldfastConfig) => resolverOf(webhookDnsServers) }],
+  providers: [
+    SecuritySettings,
+    TargetMetrics,
+    TargetPolicy,
+    {
+      provide: RESOLVE_HOST,
+      inject: [CONFIG],
+      useFactory: ({ webhookDnsServers }: HoldfastConfig) => resolverOf(webhookDnsServers),
+    },
+  ],
   exports: [TargetPolicy],
 })
 export class TargetPolicyModule {}

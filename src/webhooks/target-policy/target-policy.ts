@@ -42,7 +42,10 @@ export class TargetPolicy {
     private readonly metrics: TargetMetrics,
   ) {
     this.lookups = new HostLookups(resolve, metrics);
-    metrics.showLookups(() => this.lookups.inUse, () => this.lookups.waiting);
+    metrics.showLookups(
+      () => this.lookups.inUse,
+      () => this.lookups.waiting,
+    );
   }
 
   /**
@@ -54,7 +57,8 @@ export class TargetPolicy {
   async check(text: string, owner: string): Promise<string> {
     const url = URL.canParse(text) && !AMBIGUOUS.test(text) ? new URL(text) : undefined;
     const rules = await this.settings.current();
-    const refusal = url === undefined ? MALFORMED : (refusalOf(url, rules) ?? (await this.hostRefusal(url, rules, owner)));
+    const refusal =
+      url === undefined ? MALFORMED : (refusalOf(url, rules) ?? (await this.hostRefusal(url, rules, owner)));
     if (refusal !== undefined) {
       this.metrics.refused('registration', refusal.reason);
       throw new Refusal('WEBHOOK_URL_INVALID', refusal.message, { field: 'url' });
@@ -97,20 +101,32 @@ export class TargetPolicy {
   };
 
   /** One forbidden address condemns the whole answer: a name that mixes them has no good reason to. */
-  private async allowedAddresses(hostname: string, family: number | string | undefined): Promise<readonly LookupAddress[]> {
-    const [rules, found] = await Promise.all([this.settings.recent(), this.lookups.addressesOf(hostname, this.owner.getStore() ?? SYSTEM_OWNER)]);
+  private async allowedAddresses(
+    hostname: string,
+    family: number | string | undefined,
+  ): Promise<readonly LookupAddress[]> {
+    const [rules, found] = await Promise.all([
+      this.settings.recent(),
+      this.lookups.addressesOf(hostname, this.owner.getStore() ?? SYSTEM_OWNER),
+    ]);
     const addresses = found.filter((entry) => (family !== 4 && family !== 6) || entry.family === family);
     if (addresses.length === 0) {
       throw Object.assign(new Error(`${hostname} has no address`), { code: 'ENOTFOUND' });
     }
     if (found.some(({ address }) => rules.addresses.blocks(address))) {
       this.metrics.refused('dial', 'blocked_address');
-      throw Object.assign(new Error(`${hostname} leads to an address that webhooks may not be sent to`), { code: TARGET_BLOCKED });
+      throw Object.assign(new Error(`${hostname} leads to an address that webhooks may not be sent to`), {
+        code: TARGET_BLOCKED,
+      });
     }
     return addresses;
   }
 
-  private async hostRefusal(url: URL, rules: SecurityRules, owner: string): Promise<TargetRefusal | undefined> {
+  private async hostRefusal(
+    url: URL,
+    rules: SecurityRules,
+    owner: string,
+  ): Promise<TargetRefusal | undefined> {
     const host = url.hostname.replace(/^\[|\]$/g, '');
     const addresses = await this.lookups.addressesOf(host, owner).catch((error: NodeJS.ErrnoException) => {
       if (error.code === LOOKUPS_BUSY) {
@@ -134,7 +150,12 @@ const MALFORMED: TargetRefusal = {
 
 function refusalOf(url: URL, { config }: SecurityRules): TargetRefusal | undefined {
   if (url.protocol !== 'https:' && !(url.protocol === 'http:' && config.allow_http)) {
-    return { reason: 'scheme', message: config.allow_http ? 'the URL must start with https:// or http://' : 'the URL must start with https://' };
+    return {
+      reason: 'scheme',
+      message: config.allow_http
+        ? 'the URL must start with https:// or http://'
+        : 'the URL must start with https://',
+    };
   }
   if (url.username !== '' || url.password !== '') {
     return { reason: 'credentials', message: 'the URL must not hold a user or a password; use a header' };

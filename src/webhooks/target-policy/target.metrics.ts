@@ -5,7 +5,8 @@ import { MetricsRegistry, type LabelledCounter } from '../../metrics/index.js';
 export type Judged = 'registration' | 'attempt' | 'dial';
 /** `known`: the answer, or the failure, of a moment ago. `busy`: not begun, because too many were under way. */
 export type LookupOutcome = 'found' | 'known' | 'not_found' | 'timeout' | 'failed' | 'busy';
-export type RefusalReason = 'malformed' | 'scheme' | 'credentials' | 'pattern' | 'unresolved' | 'blocked_address';
+export type RefusalReason =
+  'malformed' | 'scheme' | 'credentials' | 'pattern' | 'unresolved' | 'blocked_address';
 
 /** What the target policy refuses: a subscriber's mistake, or somebody who tries doors. */
 @Injectable()
@@ -31,8 +32,20 @@ export class TargetMetrics {
   }
 
   showLookups(underWay: () => number, waiting: () => number): void {
-    this.metrics.observedGauge({ name: 'holdfast_webhook_lookups_under_way', help: 'Host names that name servers are being asked for.' }, underWay);
-    this.metrics.observedGauge({ name: 'holdfast_webhook_lookups_waiting', help: 'Lookups that wait until others of their tenant are done.' }, waiting);
+    this.metrics.observedGauge(
+      {
+        name: 'holdfast_webhook_lookups_under_way',
+        help: 'Host names that name servers are being asked for.',
+      },
+      underWay,
+    );
+    this.metrics.observedGauge(
+      {
+        name: 'holdfast_webhook_lookups_waiting',
+        help: 'Lookups that wait until others of their tenant are done.',
+      },
+      waiting,
+    );
   }
 
   refused(judged: Judged, reason: RefusalReason): void {

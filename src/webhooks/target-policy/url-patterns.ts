@@ -18,7 +18,9 @@ export function matchesPattern(url: URL, pattern: string): boolean {
     matchesGlob(url.protocol.slice(0, -1), scheme.toLowerCase()) &&
     matchesGlob(url.hostname, name.toLowerCase()) &&
     matchesGlob(url.port, port) &&
-    (path === undefined || path === '/*' || (matchesGlob(url.pathname + url.search, path) && !mayClimb(url.pathname)))
+    (path === undefined ||
+      path === '/*' ||
+      (matchesGlob(url.pathname + url.search, path) && !mayClimb(url.pathname)))
   );
 }
 

@@ -9,7 +9,8 @@ const ANSWER_END_MS = 1000;
 const ERROR_MAX_LENGTH = 512;
 
 /** `lookups_busy` says nothing about the endpoint: nothing was begun. */
-export type FailureReason = 'http_3xx' | 'http_4xx' | 'http_5xx' | 'transport_error' | 'target_blocked' | 'lookups_busy';
+export type FailureReason =
+  'http_3xx' | 'http_4xx' | 'http_5xx' | 'transport_error' | 'target_blocked' | 'lookups_busy';
 
 export interface AttemptOutcome {
   /** A status of 200 to 299. */
@@ -58,7 +59,10 @@ export class Attempt implements Dispatcher.DispatchHandler {
     const durationMs = this.elapsedMs();
     this.answer = status < 300 ? { ok: true, status, durationMs } : refusedBy(status, durationMs, headers);
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.cutOff(), Math.min(ANSWER_END_MS, Math.max(this.timeoutMs - durationMs, 0)));
+    this.timer = setTimeout(
+      () => this.cutOff(),
+      Math.min(ANSWER_END_MS, Math.max(this.timeoutMs - durationMs, 0)),
+    );
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -102,9 +106,19 @@ export class Attempt implements Dispatcher.DispatchHandler {
 
 function refusedBy(status: number, durationMs: number, headers: AnswerHeaders): AttemptOutcome {
   const reason = status < 400 ? 'http_3xx' : status < 500 ? 'http_4xx' : 'http_5xx';
-  const error = status < 400 ? `the endpoint answered ${status}; redirects are not followed` : `the endpoint answered ${status}`;
+  const error =
+    status < 400
+      ? `the endpoint answered ${status}; redirects are not followed`
+      : `the endpoint answered ${status}`;
   const pauseMs = retryAfterMs(headers);
-  return { ok: false, status, durationMs, error, reason, ...(pauseMs === undefined ? {} : { retryAfterMs: pauseMs }) };
+  return {
+    ok: false,
+    status,
+    durationMs,
+    error,
+    reason,
+    ...(pauseMs === undefined ? {} : { retryAfterMs: pauseMs }),
+  };
 }
 
 /** Several addresses tried in vain make one error, which has no words of its own. */
@@ -114,9 +128,15 @@ function causesOf(error: Error): readonly Error[] {
 
 function reasonOf(error: Error): FailureReason {
   const codes = causesOf(error).map((cause) => (cause as NodeJS.ErrnoException).code);
-  return codes.includes(TARGET_BLOCKED) ? 'target_blocked' : codes.includes(LOOKUPS_BUSY) ? 'lookups_busy' : 'transport_error';
+  return codes.includes(TARGET_BLOCKED)
+    ? 'target_blocked'
+    : codes.includes(LOOKUPS_BUSY)
+      ? 'lookups_busy'
+      : 'transport_error';
 }
 
 function wordsOf(error: Error): string {
-  return causesOf(error).map(({ message }) => message).join('; ');
+  return causesOf(error)
+    .map(({ message }) => message)
+    .join('; ');
 }

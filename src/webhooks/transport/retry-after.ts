@@ -5,7 +5,8 @@ export type AnswerHeaders = Readonly<Record<string, string | string[] | undefine
 
 const SECONDS = /^\d{1,10}$/;
 /** The fixed form of HTTP's dates; the two obsolete ones are not sent by anything of this century. */
-const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \d{4} \d{2}:\d{2}:\d{2} GMT$/;
+const HTTP_DATE =
+  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \d{4} \d{2}:\d{2}:\d{2} GMT$/;
 
 /**
  * How long an endpoint asks to be left alone, in ms, from its `Retry-After` (RFC 9110, 10.2.3): seconds, or a date, which counts from
@@ -14,7 +15,9 @@ const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} (?:Jan|Feb|Mar|Apr|Ma
  */
 export function retryAfterMs(headers: AnswerHeaders): number | undefined {
   const text = textOf(headers['retry-after']);
-  const delayMs = SECONDS.test(text) ? Number(text) * 1000 : dateMs(text) - (dateMs(textOf(headers['date'])) || new Date().getTime());
+  const delayMs = SECONDS.test(text)
+    ? Number(text) * 1000
+    : dateMs(text) - (dateMs(textOf(headers['date'])) || new Date().getTime());
   return Number.isNaN(delayMs) ? undefined : Math.min(Math.max(delayMs, 0), RETRY_AFTER_MAX_MS);
 }
 

@@ -4,7 +4,13 @@ import { WebhookTransport } from './webhook-transport.js';
 
 @Module({
   imports: [TargetPolicyModule],
-  providers: [{ provide: WebhookTransport, inject: [TargetPolicy], useFactory: (policy: TargetPolicy) => new WebhookTransport(policy) }],
+  providers: [
+    {
+      provide: WebhookTransport,
+      inject: [TargetPolicy],
+      useFactory: (policy: TargetPolicy) => new WebhookTransport(policy),
+    },
+  ],
   exports: [WebhookTransport],
 })
 export class TransportModule {}

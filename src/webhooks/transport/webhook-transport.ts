@@ -81,7 +81,14 @@ export class WebhookTransport implements OnApplicationShutdown {
       // The attempt has one time limit for all of it; undici's own would only be others.
       const noLimits = { headersTimeout: 0, bodyTimeout: 0 };
       try {
-        const request = { ...noLimits, origin: url.origin, path: url.pathname + url.search, method: 'POST', headers, body } as const;
+        const request = {
+          ...noLimits,
+          origin: url.origin,
+          path: url.pathname + url.search,
+          method: 'POST',
+          headers,
+          body,
+        } as const;
         this.policy.forOwner(owner, () => agent.dispatch(request, attempt));
       } catch (error) {
         attempt.onResponseError(undefined, error as Error);
@@ -104,7 +111,11 @@ export class WebhookTransport implements OnApplicationShutdown {
 
 function newAgent(policy: DialPolicy, trust: TransportTrust): Agent {
   const dial = buildConnector({
-    ...trust, lookup: policy.lookup, rejectUnauthorized: true, allowH2: false, timeout: CONNECT_TIMEOUT_MS,
+    ...trust,
+    lookup: policy.lookup,
+    rejectUnauthorized: true,
+    allowH2: false,
+    timeout: CONNECT_TIMEOUT_MS,
   });
   return new Agent({
     keepAliveTimeout: KEEP_ALIVE_MS,

@@ -19,9 +19,15 @@ export const API_KEY_ROWS: readonly OperationRow[] = [
   {
     id: 'createApiKey',
     success: 201,
-    sample: async (world) => ({ method: 'POST', path: KEYS, body: { tenant_id: (await world.holdfast.createTenant()).id, name: 'n' } }),
+    sample: async (world) => ({
+      method: 'POST',
+      path: KEYS,
+      body: { tenant_id: (await world.holdfast.createTenant()).id, name: 'n' },
+    }),
     others: [
-      refused(400, 'INVALID_REQUEST', 'a tenant that nobody is', () => Promise.resolve({ method: 'POST', path: KEYS, body: { tenant_id: 'nobody', name: 'n' } })),
+      refused(400, 'INVALID_REQUEST', 'a tenant that nobody is', () =>
+        Promise.resolve({ method: 'POST', path: KEYS, body: { tenant_id: 'nobody', name: 'n' } }),
+      ),
       refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) => {
         const { id } = await world.setTenant(await world.tenant(), { status: 'CLOSED' });
         return { method: 'POST', path: KEYS, body: { tenant_id: id, name: 'n' } };
@@ -33,7 +39,11 @@ export const API_KEY_ROWS: readonly OperationRow[] = [
     id: 'listApiKeys',
     success: 200,
     sample: async (world) => ({ method: 'GET', path: `${KEYS}?tenant_id=${(await world.tenant()).id}` }),
-    others: [refused(400, 'INVALID_REQUEST', 'an unknown order', () => Promise.resolve({ method: 'GET', path: `${KEYS}?sort_dir=up` }))],
+    others: [
+      refused(400, 'INVALID_REQUEST', 'an unknown order', () =>
+        Promise.resolve({ method: 'GET', path: `${KEYS}?sort_dir=up` }),
+      ),
+    ],
     impossible: ADMIN_ONLY,
   },
   {
@@ -41,8 +51,12 @@ export const API_KEY_ROWS: readonly OperationRow[] = [
     success: 200,
     sample: revoke,
     others: [
-      refused(400, 'INVALID_REQUEST', 'an id longer than any', () => Promise.resolve({ method: 'DELETE', path: `${KEYS}/${LONG_PART}` })),
-      refused(404, 'NOT_FOUND', 'an id that was never issued', () => Promise.resolve({ method: 'DELETE', path: `${KEYS}/key_00aaaaaaaaaaaaaaaa` })),
+      refused(400, 'INVALID_REQUEST', 'an id longer than any', () =>
+        Promise.resolve({ method: 'DELETE', path: `${KEYS}/${LONG_PART}` }),
+      ),
+      refused(404, 'NOT_FOUND', 'an id that was never issued', () =>
+        Promise.resolve({ method: 'DELETE', path: `${KEYS}/key_00aaaaaaaaaaaaaaaa` }),
+      ),
       refused(409, 'KEY_REVOKED', 'a key that is revoked already', async (world) => {
         const first = await revoke(world);
         await world.send(first);
@@ -56,7 +70,9 @@ export const API_KEY_ROWS: readonly OperationRow[] = [
     success: 200,
     sample: update,
     others: [
-      refused(404, 'NOT_FOUND', 'an id that was never issued', () => Promise.resolve({ method: 'PATCH', path: `${KEYS}/key_00aaaaaaaaaaaaaaaa`, body: { name: 'n' } })),
+      refused(404, 'NOT_FOUND', 'an id that was never issued', () =>
+        Promise.resolve({ method: 'PATCH', path: `${KEYS}/key_00aaaaaaaaaaaaaaaa`, body: { name: 'n' } }),
+      ),
       refused(409, 'KEY_REVOKED', 'a revoked key', async (world) => {
         const sample = await update(world);
         await world.send({ method: 'DELETE', path: sample.path });
@@ -68,9 +84,15 @@ export const API_KEY_ROWS: readonly OperationRow[] = [
   {
     id: 'validateApiKey',
     success: 200,
-    sample: async (world) => ({ method: 'POST', path: '/v1/auth/validate', body: { key_secret: (await world.tenant()).key } }),
+    sample: async (world) => ({
+      method: 'POST',
+      path: '/v1/auth/validate',
+      body: { key_secret: (await world.tenant()).key },
+    }),
     others: [
-      succeeds(200, 'a key that nobody has', () => Promise.resolve({ method: 'POST', path: '/v1/auth/validate', body: { key_secret: 'nothing' } })),
+      succeeds(200, 'a key that nobody has', () =>
+        Promise.resolve({ method: 'POST', path: '/v1/auth/validate', body: { key_secret: 'nothing' } }),
+      ),
       succeeds(200, "a closed tenant's key", async (world) => ({
         method: 'POST',
         path: '/v1/auth/validate',
@@ -83,8 +105,13 @@ export const API_KEY_ROWS: readonly OperationRow[] = [
     id: 'introspectAuth',
     success: 200,
     sample: async (world) => ({ method: 'GET', path: '/v1/auth/introspect', tenant: await world.tenant() }),
-    others: [succeeds(200, 'the admin key', () => Promise.resolve({ method: 'GET', path: '/v1/auth/introspect' }))],
-    impossible: { 400: 'the request has nothing that could be wrong', 403: 'every valid key may ask about itself' },
+    others: [
+      succeeds(200, 'the admin key', () => Promise.resolve({ method: 'GET', path: '/v1/auth/introspect' })),
+    ],
+    impossible: {
+      400: 'the request has nothing that could be wrong',
+      403: 'every valid key may ask about itself',
+    },
     keyOnly: true,
   },
 ];

@@ -8,7 +8,9 @@ export const AUDIT_LOG_ROWS: readonly OperationRow[] = [
     success: 200,
     sample: async (world) => ({ method: 'GET', path: `${LOGS}?resource_id=${(await world.tenant()).id}` }),
     others: [
-      refused(400, 'INVALID_REQUEST', 'a status and a lowest status', () => Promise.resolve({ method: 'GET', path: `${LOGS}?status=200&status_min=200` })),
+      refused(400, 'INVALID_REQUEST', 'a status and a lowest status', () =>
+        Promise.resolve({ method: 'GET', path: `${LOGS}?status=200&status_min=200` }),
+      ),
     ],
     impossible: ADMIN_ONLY,
   },

@@ -9,8 +9,16 @@ export const BALANCE_ROWS: readonly OperationRow[] = [
       return { method: 'GET', path: `/v1/balances?tenant=${tenant.id}`, tenant };
     },
     others: [
-      refused(400, 'INVALID_REQUEST', 'no level of a subject', async (world) => ({ method: 'GET', path: '/v1/balances', tenant: await world.tenant() })),
-      refused(403, 'FORBIDDEN', 'another tenant', async (world) => ({ method: 'GET', path: '/v1/balances?tenant=another', tenant: await world.tenant() })),
+      refused(400, 'INVALID_REQUEST', 'no level of a subject', async (world) => ({
+        method: 'GET',
+        path: '/v1/balances',
+        tenant: await world.tenant(),
+      })),
+      refused(403, 'FORBIDDEN', 'another tenant', async (world) => ({
+        method: 'GET',
+        path: '/v1/balances?tenant=another',
+        tenant: await world.tenant(),
+      })),
     ],
   },
 ];

@@ -6,11 +6,21 @@ const BUDGETS = '/v1/admin/budgets';
 const ledger = (tenant: TestTenant): string => `scope=tenant:${tenant.id}&unit=TOKENS`;
 
 function create(tenant: TestTenant, below = '/app:one'): Sample {
-  return { method: 'POST', path: BUDGETS, tenant, body: { scope: `tenant:${tenant.id}${below}`, unit: 'TOKENS', allocated: tokens(1) } };
+  return {
+    method: 'POST',
+    path: BUDGETS,
+    tenant,
+    body: { scope: `tenant:${tenant.id}${below}`, unit: 'TOKENS', allocated: tokens(1) },
+  };
 }
 
 function fund(tenant: TestTenant, more: Record<string, unknown> = {}): Sample {
-  return { method: 'POST', path: `${BUDGETS}/fund?${ledger(tenant)}`, tenant, body: { operation: 'CREDIT', amount: tokens(1), ...more } };
+  return {
+    method: 'POST',
+    path: `${BUDGETS}/fund?${ledger(tenant)}`,
+    tenant,
+    body: { operation: 'CREDIT', amount: tokens(1), ...more },
+  };
 }
 
 /** What operators change of a ledger; sent with the admin key. */
@@ -22,9 +32,15 @@ function change(method: string, verb: string, tenant: TestTenant, body?: Record<
 function changes(method: string, verb: string): Provocation[] {
   const on = (tenant: TestTenant): Sample => change(method, verb, tenant, {});
   return [
-    refused(404, 'BUDGET_NOT_FOUND', 'a scope without a ledger', async (world) => on(await world.holdfast.createTenant())),
-    refused(409, 'BUDGET_CLOSED', 'a closed ledger', async (world) => on(await world.setBudget(await world.tenant(), { status: 'CLOSED' }))),
-    refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) => on(await world.setTenant(await world.tenant(), { status: 'CLOSED' }))),
+    refused(404, 'BUDGET_NOT_FOUND', 'a scope without a ledger', async (world) =>
+      on(await world.holdfast.createTenant()),
+    ),
+    refused(409, 'BUDGET_CLOSED', 'a closed ledger', async (world) =>
+      on(await world.setBudget(await world.tenant(), { status: 'CLOSED' })),
+    ),
+    refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) =>
+      on(await world.setTenant(await world.tenant(), { status: 'CLOSED' })),
+    ),
   ];
 }
 
@@ -34,15 +50,25 @@ export const BUDGET_ROWS: readonly OperationRow[] = [
     success: 201,
     sample: async (world) => create(await world.tenant()),
     others: [
-      refused(409, 'DUPLICATE_RESOURCE', 'a ledger that is there already', async (world) => create(await world.tenant(), '')),
-      refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) => create(await world.setTenant(await world.tenant(), { status: 'CLOSED' }))),
+      refused(409, 'DUPLICATE_RESOURCE', 'a ledger that is there already', async (world) =>
+        create(await world.tenant(), ''),
+      ),
+      refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) =>
+        create(await world.setTenant(await world.tenant(), { status: 'CLOSED' })),
+      ),
     ],
   },
   {
     id: 'listBudgets',
     success: 200,
     sample: async (world) => ({ method: 'GET', path: BUDGETS, tenant: await world.tenant() }),
-    others: [refused(400, 'INVALID_REQUEST', 'an unknown order', async (world) => ({ method: 'GET', path: `${BUDGETS}?sort_dir=up`, tenant: await world.tenant() }))],
+    others: [
+      refused(400, 'INVALID_REQUEST', 'an unknown order', async (world) => ({
+        method: 'GET',
+        path: `${BUDGETS}?sort_dir=up`,
+        tenant: await world.tenant(),
+      })),
+    ],
   },
   {
     id: 'lookupBudget',
@@ -67,15 +93,21 @@ export const BUDGET_ROWS: readonly OperationRow[] = [
     success: 200,
     sample: async (world) => fund(await world.tenant()),
     others: [
-      refused(400, 'UNIT_MISMATCH', 'another unit than the ledger has', async (world) => fund(await world.tenant(), { amount: { unit: 'CREDITS', amount: 1 } })),
-      refused(404, 'BUDGET_NOT_FOUND', 'a scope without a ledger', async (world) => fund(await world.holdfast.createTenant())),
+      refused(400, 'UNIT_MISMATCH', 'another unit than the ledger has', async (world) =>
+        fund(await world.tenant(), { amount: { unit: 'CREDITS', amount: 1 } }),
+      ),
+      refused(404, 'BUDGET_NOT_FOUND', 'a scope without a ledger', async (world) =>
+        fund(await world.holdfast.createTenant()),
+      ),
       refused(409, 'IDEMPOTENCY_MISMATCH', 'a key that was used with another body', async (world) => {
         const tenant = await world.tenant();
         const idempotency_key = newKey();
         await world.send(fund(tenant, { idempotency_key }));
         return fund(tenant, { idempotency_key, amount: tokens(2) });
       }),
-      refused(409, 'BUDGET_FROZEN', 'a frozen ledger', async (world) => fund(await world.setBudget(await world.tenant(), { status: 'FROZEN' }))),
+      refused(409, 'BUDGET_FROZEN', 'a frozen ledger', async (world) =>
+        fund(await world.setBudget(await world.tenant(), { status: 'FROZEN' })),
+      ),
     ],
   },
   {
@@ -92,17 +124,22 @@ export const BUDGET_ROWS: readonly OperationRow[] = [
     others: [
       ...changes('POST', '/freeze'),
       succeeds(200, 'no body', async (world) => change('POST', '/freeze', await world.tenant())),
-      refused(409, 'BUDGET_FROZEN', 'a frozen ledger', async (world) => change('POST', '/freeze', await world.setBudget(await world.tenant(), { status: 'FROZEN' }))),
+      refused(409, 'BUDGET_FROZEN', 'a frozen ledger', async (world) =>
+        change('POST', '/freeze', await world.setBudget(await world.tenant(), { status: 'FROZEN' })),
+      ),
     ],
     impossible: ADMIN_ONLY,
   },
   {
     id: 'unfreezeBudget',
     success: 200,
-    sample: async (world) => change('POST', '/unfreeze', await world.setBudget(await world.tenant(), { status: 'FROZEN' }), {}),
+    sample: async (world) =>
+      change('POST', '/unfreeze', await world.setBudget(await world.tenant(), { status: 'FROZEN' }), {}),
     others: [
       ...changes('POST', '/unfreeze'),
-      refused(409, 'DUPLICATE_RESOURCE', 'a ledger that is active', async (world) => change('POST', '/unfreeze', await world.tenant())),
+      refused(409, 'DUPLICATE_RESOURCE', 'a ledger that is active', async (world) =>
+        change('POST', '/unfreeze', await world.tenant()),
+      ),
     ],
     impossible: ADMIN_ONLY,
   },

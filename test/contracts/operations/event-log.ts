@@ -7,7 +7,10 @@ const EVENTS = '/v1/admin/events';
 /** A tenant with a key that may read events, which a key may not unless it is said so. */
 async function reading(world: World): Promise<TestTenant> {
   const tenant = await world.tenant();
-  return { ...tenant, key: await world.holdfast.createKey(tenant.id, { permissions: ['events:read', 'balances:read'] }) };
+  return {
+    ...tenant,
+    key: await world.holdfast.createKey(tenant.id, { permissions: ['events:read', 'balances:read'] }),
+  };
 }
 
 export const EVENT_LOG_ROWS: readonly OperationRow[] = [
@@ -15,19 +18,30 @@ export const EVENT_LOG_ROWS: readonly OperationRow[] = [
     id: 'listEvents',
     success: 200,
     sample: async (world) => ({ method: 'GET', path: `${EVENTS}?tenant_id=${(await world.tenant()).id}` }),
-    others: [refused(400, 'INVALID_REQUEST', 'a type that there is not', () => Promise.resolve({ method: 'GET', path: `${EVENTS}?event_type=budget.lost` }))],
+    others: [
+      refused(400, 'INVALID_REQUEST', 'a type that there is not', () =>
+        Promise.resolve({ method: 'GET', path: `${EVENTS}?event_type=budget.lost` }),
+      ),
+    ],
     impossible: ADMIN_ONLY,
   },
   {
     id: 'getEvent',
     success: 200,
     sample: async (world) => {
-      const { events } = expectStatus(await world.holdfast.admin('GET', `${EVENTS}?tenant_id=${(await world.tenant()).id}`), 200);
+      const { events } = expectStatus(
+        await world.holdfast.admin('GET', `${EVENTS}?tenant_id=${(await world.tenant()).id}`),
+        200,
+      );
       return { method: 'GET', path: `${EVENTS}/${events[0].event_id}` };
     },
     others: [
-      refused(404, 'EVENT_NOT_FOUND', 'an id that was never given', () => Promise.resolve({ method: 'GET', path: `${EVENTS}/evt_0000000000000000` })),
-      refused(400, 'INVALID_REQUEST', 'an id that is too long', () => Promise.resolve({ method: 'GET', path: `${EVENTS}/${LONG_PART}` })),
+      refused(404, 'EVENT_NOT_FOUND', 'an id that was never given', () =>
+        Promise.resolve({ method: 'GET', path: `${EVENTS}/evt_0000000000000000` }),
+      ),
+      refused(400, 'INVALID_REQUEST', 'an id that is too long', () =>
+        Promise.resolve({ method: 'GET', path: `${EVENTS}/${LONG_PART}` }),
+      ),
     ],
     impossible: ADMIN_ONLY,
   },

@@ -27,12 +27,16 @@ export const POLICY_ROWS: readonly OperationRow[] = [
     success: 201,
     sample: async (world) => create(await world.tenant()),
     others: [
-      refused(403, 'FORBIDDEN', "another tenant's scopes", async (world) => create(await world.tenant(), { scope_pattern: 'tenant:another/*' })),
+      refused(403, 'FORBIDDEN', "another tenant's scopes", async (world) =>
+        create(await world.tenant(), { scope_pattern: 'tenant:another/*' }),
+      ),
       refused(409, 'DUPLICATE_RESOURCE', 'a name that is taken', async (world) => {
         const { tenant, name } = await made(world);
         return create(tenant, { name });
       }),
-      refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) => create(await world.setTenant(await world.tenant(), { status: 'CLOSED' }))),
+      refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) =>
+        create(await world.setTenant(await world.tenant(), { status: 'CLOSED' })),
+      ),
     ],
   },
   {
@@ -40,8 +44,15 @@ export const POLICY_ROWS: readonly OperationRow[] = [
     success: 200,
     sample: async (world) => ({ method: 'GET', path: POLICIES, tenant: (await made(world)).tenant }),
     others: [
-      succeeds(200, 'the admin key, of one tenant', async (world) => ({ method: 'GET', path: `${POLICIES}?tenant_id=${(await made(world)).tenant.id}` })),
-      refused(400, 'INVALID_REQUEST', 'an unknown status', async (world) => ({ method: 'GET', path: `${POLICIES}?status=OFF`, tenant: await world.tenant() })),
+      succeeds(200, 'the admin key, of one tenant', async (world) => ({
+        method: 'GET',
+        path: `${POLICIES}?tenant_id=${(await made(world)).tenant.id}`,
+      })),
+      refused(400, 'INVALID_REQUEST', 'an unknown status', async (world) => ({
+        method: 'GET',
+        path: `${POLICIES}?status=OFF`,
+        tenant: await world.tenant(),
+      })),
     ],
   },
   {
@@ -49,8 +60,14 @@ export const POLICY_ROWS: readonly OperationRow[] = [
     success: 200,
     sample: (world) => update(world),
     others: [
-      refused(400, 'INVALID_REQUEST', 'an id longer than any', async (world) => ({ ...(await update(world)), path: `${POLICIES}/${LONG_PART}` })),
-      refused(404, 'NOT_FOUND', 'an id that was never issued', async (world) => ({ ...(await update(world)), path: `${POLICIES}/pol_00aaaaaaaaaaaaaaaa` })),
+      refused(400, 'INVALID_REQUEST', 'an id longer than any', async (world) => ({
+        ...(await update(world)),
+        path: `${POLICIES}/${LONG_PART}`,
+      })),
+      refused(404, 'NOT_FOUND', 'an id that was never issued', async (world) => ({
+        ...(await update(world)),
+        path: `${POLICIES}/pol_00aaaaaaaaaaaaaaaa`,
+      })),
       refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) => {
         const sample = await update(world);
         await world.setTenant(sample.tenant as TestTenant, { status: 'CLOSED' });

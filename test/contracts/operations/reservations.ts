@@ -14,22 +14,39 @@ function create(tenant: TestTenant, world: World, more: Record<string, unknown> 
   return { method: 'POST', path: '/v1/reservations', tenant, body: world.reserveBody(tenant, 10, more) };
 }
 
-function settle(verb: Verb, { tenant, id }: { tenant: TestTenant; id: string }, more: Record<string, unknown> = {}): Sample {
-  return { method: 'POST', path: `/v1/reservations/${id}/${verb}`, tenant, body: { idempotency_key: newKey(), ...PARTS[verb], ...more } };
+function settle(
+  verb: Verb,
+  { tenant, id }: { tenant: TestTenant; id: string },
+  more: Record<string, unknown> = {},
+): Sample {
+  return {
+    method: 'POST',
+    path: `/v1/reservations/${id}/${verb}`,
+    tenant,
+    body: { idempotency_key: newKey(), ...PARTS[verb], ...more },
+  };
 }
 
 /** What commit, release and extend refuse alike. */
 function settlements(verb: Verb): Provocation[] {
   return [
-    refused(404, 'NOT_FOUND', 'an id that was never issued', async (world) => settle(verb, { tenant: await world.tenant(), id: 'rsv_00aaaaaaaaaaaaaaaa' })),
-    refused(403, 'FORBIDDEN', "another tenant's reservation", async (world) => settle(verb, { ...(await world.held()), tenant: await world.tenant() })),
-    refused(409, 'RESERVATION_FINALIZED', 'a reservation that was released', async (world) => settle(verb, await world.released())),
+    refused(404, 'NOT_FOUND', 'an id that was never issued', async (world) =>
+      settle(verb, { tenant: await world.tenant(), id: 'rsv_00aaaaaaaaaaaaaaaa' }),
+    ),
+    refused(403, 'FORBIDDEN', "another tenant's reservation", async (world) =>
+      settle(verb, { ...(await world.held()), tenant: await world.tenant() }),
+    ),
+    refused(409, 'RESERVATION_FINALIZED', 'a reservation that was released', async (world) =>
+      settle(verb, await world.released()),
+    ),
     refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) => {
       const held = await world.held();
       await world.setTenant(held.tenant, { status: 'CLOSED' });
       return settle(verb, held);
     }),
-    refused(410, 'RESERVATION_EXPIRED', 'a reservation whose time has passed', async (world) => settle(verb, await world.expired())),
+    refused(410, 'RESERVATION_EXPIRED', 'a reservation whose time has passed', async (world) =>
+      settle(verb, await world.expired()),
+    ),
   ];
 }
 
@@ -40,7 +57,9 @@ const mismatch = (world: World, tenant: TestTenant): Promise<Sample> => {
 };
 
 const onBudget = (code: string, fields: Record<string, string>): Provocation =>
-  refused(409, code, `a budget with ${Object.keys(fields).join(', ')} set`, async (world) => create(await world.setBudget(await world.tenant(), fields), world));
+  refused(409, code, `a budget with ${Object.keys(fields).join(', ')} set`, async (world) =>
+    create(await world.setBudget(await world.tenant(), fields), world),
+  );
 
 export const RESERVATION_ROWS: readonly OperationRow[] = [
   {
@@ -48,16 +67,28 @@ export const RESERVATION_ROWS: readonly OperationRow[] = [
     success: 200,
     sample: async (world) => create(await world.tenant(), world),
     others: [
-      refused(400, 'UNIT_MISMATCH', 'a unit that the budget has not', async (world) => create(await world.tenant(), world, { estimate: { unit: 'CREDITS', amount: 1 } })),
-      refused(403, 'FORBIDDEN', "another tenant's subject", async (world) => create(await world.tenant(), world, { subject: { tenant: 'another' } })),
-      refused(404, 'NOT_FOUND', 'a tenant without budgets', async (world) => create(await world.holdfast.createTenant(), world)),
-      refused(409, 'BUDGET_EXCEEDED', 'more than remains', async (world) => create(await world.tenant(), world, { estimate: tokens(1001) })),
+      refused(400, 'UNIT_MISMATCH', 'a unit that the budget has not', async (world) =>
+        create(await world.tenant(), world, { estimate: { unit: 'CREDITS', amount: 1 } }),
+      ),
+      refused(403, 'FORBIDDEN', "another tenant's subject", async (world) =>
+        create(await world.tenant(), world, { subject: { tenant: 'another' } }),
+      ),
+      refused(404, 'NOT_FOUND', 'a tenant without budgets', async (world) =>
+        create(await world.holdfast.createTenant(), world),
+      ),
+      refused(409, 'BUDGET_EXCEEDED', 'more than remains', async (world) =>
+        create(await world.tenant(), world, { estimate: tokens(1001) }),
+      ),
       onBudget('BUDGET_FROZEN', { status: 'FROZEN' }),
       onBudget('BUDGET_CLOSED', { status: 'CLOSED' }),
       onBudget('OVERDRAFT_LIMIT_EXCEEDED', { is_over_limit: '1' }),
       onBudget('DEBT_OUTSTANDING', { debt: '10', remaining: '990' }),
-      refused(409, 'IDEMPOTENCY_MISMATCH', 'a key that was used with another body', async (world) => mismatch(world, await world.tenant())),
-      refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) => create(await world.setTenant(await world.tenant(), { status: 'CLOSED' }), world)),
+      refused(409, 'IDEMPOTENCY_MISMATCH', 'a key that was used with another body', async (world) =>
+        mismatch(world, await world.tenant()),
+      ),
+      refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) =>
+        create(await world.setTenant(await world.tenant(), { status: 'CLOSED' }), world),
+      ),
     ],
   },
   {
@@ -68,8 +99,15 @@ export const RESERVATION_ROWS: readonly OperationRow[] = [
       return { method: 'GET', path: `/v1/reservations/${id}`, tenant };
     },
     others: [
-      succeeds(200, 'the admin key', async (world) => ({ method: 'GET', path: `/v1/reservations/${(await world.held()).id}` })),
-      refused(400, 'INVALID_REQUEST', 'an id longer than any', async (world) => ({ method: 'GET', path: `/v1/reservations/${LONG_PART}`, tenant: await world.tenant() })),
+      succeeds(200, 'the admin key', async (world) => ({
+        method: 'GET',
+        path: `/v1/reservations/${(await world.held()).id}`,
+      })),
+      refused(400, 'INVALID_REQUEST', 'an id longer than any', async (world) => ({
+        method: 'GET',
+        path: `/v1/reservations/${LONG_PART}`,
+        tenant: await world.tenant(),
+      })),
       refused(403, 'FORBIDDEN', "another tenant's reservation", async (world) => {
         const { id } = await world.held();
         return { method: 'GET', path: `/v1/reservations/${id}`, tenant: await world.tenant() };
@@ -91,7 +129,9 @@ export const RESERVATION_ROWS: readonly OperationRow[] = [
     sample: async (world) => settle('commit', await world.held()),
     others: [
       ...settlements('commit'),
-      refused(400, 'UNIT_MISMATCH', 'another unit than was reserved', async (world) => settle('commit', await world.held(), { actual: { unit: 'CREDITS', amount: 1 } })),
+      refused(400, 'UNIT_MISMATCH', 'another unit than was reserved', async (world) =>
+        settle('commit', await world.held(), { actual: { unit: 'CREDITS', amount: 1 } }),
+      ),
       refused(409, 'BUDGET_EXCEEDED', 'more than was reserved, under REJECT', async (world) =>
         settle('commit', await world.held({ overage_policy: 'REJECT' }), { actual: tokens(11) }),
       ),
@@ -109,7 +149,9 @@ export const RESERVATION_ROWS: readonly OperationRow[] = [
     sample: async (world) => settle('extend', await world.held()),
     others: [
       ...settlements('extend'),
-      refused(409, 'MAX_EXTENSIONS_EXCEEDED', 'a tenant that allows none', async (world) => settle('extend', await world.held({}, { max_reservation_extensions: 0 }))),
+      refused(409, 'MAX_EXTENSIONS_EXCEEDED', 'a tenant that allows none', async (world) =>
+        settle('extend', await world.held({}, { max_reservation_extensions: 0 })),
+      ),
       {
         status: 429,
         code: 'LIMIT_EXCEEDED',
@@ -124,11 +166,26 @@ export const RESERVATION_ROWS: readonly OperationRow[] = [
   {
     id: 'listReservations',
     success: 200,
-    sample: async (world) => ({ method: 'GET', path: '/v1/reservations?include=metadata', tenant: (await world.held()).tenant }),
+    sample: async (world) => ({
+      method: 'GET',
+      path: '/v1/reservations?include=metadata',
+      tenant: (await world.held()).tenant,
+    }),
     others: [
-      succeeds(200, 'the admin key, of one tenant', async (world) => ({ method: 'GET', path: `/v1/reservations?tenant=${(await world.held()).tenant.id}` })),
-      refused(400, 'INVALID_REQUEST', 'an unknown order', async (world) => ({ method: 'GET', path: '/v1/reservations?sort_dir=up', tenant: await world.tenant() })),
-      refused(403, 'FORBIDDEN', 'another tenant', async (world) => ({ method: 'GET', path: '/v1/reservations?tenant=another', tenant: await world.tenant() })),
+      succeeds(200, 'the admin key, of one tenant', async (world) => ({
+        method: 'GET',
+        path: `/v1/reservations?tenant=${(await world.held()).tenant.id}`,
+      })),
+      refused(400, 'INVALID_REQUEST', 'an unknown order', async (world) => ({
+        method: 'GET',
+        path: '/v1/reservations?sort_dir=up',
+        tenant: await world.tenant(),
+      })),
+      refused(403, 'FORBIDDEN', 'another tenant', async (world) => ({
+        method: 'GET',
+        path: '/v1/reservations?tenant=another',
+        tenant: await world.tenant(),
+      })),
     ],
   },
 ];

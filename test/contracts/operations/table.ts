@@ -31,17 +31,31 @@ export interface OperationRow {
 export const ADMIN_ONLY = { 403: 'the admin key may do everything, and a wrong one is 401' } as const;
 
 /** A request that is sent as it is and refused with this code. */
-export function refused(status: number, code: string, how: string, prepare: (world: World) => Promise<Sample>): Provocation {
+export function refused(
+  status: number,
+  code: string,
+  how: string,
+  prepare: (world: World) => Promise<Sample>,
+): Provocation {
   return { status, code, how, run: async (world) => world.send(await prepare(world)) };
 }
 
 /** A request that succeeds with this status. */
-export function succeeds(status: number, how: string, prepare: (world: World) => Promise<Sample>): Provocation {
+export function succeeds(
+  status: number,
+  how: string,
+  prepare: (world: World) => Promise<Sample>,
+): Provocation {
   return { status, how, run: async (world) => world.send(await prepare(world)) };
 }
 
 /** What every operation answers in the same way. */
-export function commonProvocations({ success, sample, keyOnly = false }: OperationRow, plane: 'runtime' | 'governance', withBody: boolean, tenants: boolean): Provocation[] {
+export function commonProvocations(
+  { success, sample, keyOnly = false }: OperationRow,
+  plane: 'runtime' | 'governance',
+  withBody: boolean,
+  tenants: boolean,
+): Provocation[] {
   const keyless = async (world: World, headers: Record<string, string>): Promise<Answer> => {
     const { method, path, body } = await sample(world);
     return world.holdfast.call(method, path, { body, headers });
@@ -53,7 +67,11 @@ export function commonProvocations({ success, sample, keyOnly = false }: Operati
       status: 401,
       code: 'UNAUTHORIZED',
       how: 'keys that do not exist',
-      run: (world) => keyless(world, { 'x-cycles-api-key': `cyc_live_00${'a'.repeat(43)}`, 'x-admin-api-key': 'another-admin-key-01' }),
+      run: (world) =>
+        keyless(world, {
+          'x-cycles-api-key': `cyc_live_00${'a'.repeat(43)}`,
+          'x-admin-api-key': 'another-admin-key-01',
+        }),
     },
     ...(withBody ? bodyProvocations(sample) : []),
     ...(tenants ? [permissionProvocation(sample, plane)] : []),
@@ -90,7 +108,10 @@ function bodyProvocations(sample: (world: World) => Promise<Sample>): Provocatio
       how: 'a body beyond the limit',
       run: async (world) => {
         const prepared = await sample(world);
-        return world.send({ ...prepared, body: { ...prepared.body, metadata: { text: 'x'.repeat(BODY_TOO_LARGE) } } });
+        return world.send({
+          ...prepared,
+          body: { ...prepared.body, metadata: { text: 'x'.repeat(BODY_TOO_LARGE) } },
+        });
       },
     },
   ];
@@ -98,7 +119,10 @@ function bodyProvocations(sample: (world: World) => Promise<Sample>): Provocatio
 
 const BODY_TOO_LARGE = 70_000;
 
-function permissionProvocation(sample: (world: World) => Promise<Sample>, plane: 'runtime' | 'governance'): Provocation {
+function permissionProvocation(
+  sample: (world: World) => Promise<Sample>,
+  plane: 'runtime' | 'governance',
+): Provocation {
   return {
     status: 403,
     code: plane === 'runtime' ? 'FORBIDDEN' : 'INSUFFICIENT_PERMISSIONS',

@@ -7,7 +7,11 @@ function create(): Sample {
   return { method: 'POST', path: '/v1/admin/tenants', body: { tenant_id: id, name: id } };
 }
 
-const update = (id: string): Sample => ({ method: 'PATCH', path: `/v1/admin/tenants/${id}`, body: { name: 'Another' } });
+const update = (id: string): Sample => ({
+  method: 'PATCH',
+  path: `/v1/admin/tenants/${id}`,
+  body: { name: 'Another' },
+});
 
 export const TENANT_ROWS: readonly OperationRow[] = [
   {
@@ -39,16 +43,27 @@ export const TENANT_ROWS: readonly OperationRow[] = [
       await world.holdfast.createTenant();
       return { method: 'GET', path: '/v1/admin/tenants' };
     },
-    others: [refused(400, 'INVALID_REQUEST', 'an unknown order', () => Promise.resolve({ method: 'GET', path: '/v1/admin/tenants?sort_dir=up' }))],
+    others: [
+      refused(400, 'INVALID_REQUEST', 'an unknown order', () =>
+        Promise.resolve({ method: 'GET', path: '/v1/admin/tenants?sort_dir=up' }),
+      ),
+    ],
     impossible: ADMIN_ONLY,
   },
   {
     id: 'getTenant',
     success: 200,
-    sample: async (world) => ({ method: 'GET', path: `/v1/admin/tenants/${(await world.holdfast.createTenant()).id}` }),
+    sample: async (world) => ({
+      method: 'GET',
+      path: `/v1/admin/tenants/${(await world.holdfast.createTenant()).id}`,
+    }),
     others: [
-      refused(400, 'INVALID_REQUEST', 'an id longer than any', () => Promise.resolve({ method: 'GET', path: `/v1/admin/tenants/${LONG_PART}` })),
-      refused(404, 'TENANT_NOT_FOUND', 'an id that nobody has', () => Promise.resolve({ method: 'GET', path: '/v1/admin/tenants/nobody' })),
+      refused(400, 'INVALID_REQUEST', 'an id longer than any', () =>
+        Promise.resolve({ method: 'GET', path: `/v1/admin/tenants/${LONG_PART}` }),
+      ),
+      refused(404, 'TENANT_NOT_FOUND', 'an id that nobody has', () =>
+        Promise.resolve({ method: 'GET', path: '/v1/admin/tenants/nobody' }),
+      ),
     ],
     impossible: ADMIN_ONLY,
   },
@@ -57,9 +72,14 @@ export const TENANT_ROWS: readonly OperationRow[] = [
     success: 200,
     sample: async (world) => update((await world.tenant()).id),
     others: [
-      succeeds(200, 'its close', async (world) => ({ ...update((await world.held()).tenant.id), body: { status: 'CLOSED' } })),
+      succeeds(200, 'its close', async (world) => ({
+        ...update((await world.held()).tenant.id),
+        body: { status: 'CLOSED' },
+      })),
       refused(404, 'TENANT_NOT_FOUND', 'an id that nobody has', () => Promise.resolve(update('nobody'))),
-      refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) => update((await world.setTenant(await world.tenant(), { status: 'CLOSED' })).id)),
+      refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) =>
+        update((await world.setTenant(await world.tenant(), { status: 'CLOSED' })).id),
+      ),
     ],
     impossible: ADMIN_ONLY,
   },

@@ -11,12 +11,30 @@ const UNKNOWN = 'whsub_00aaaaaaaaaaaaaaaa';
 /** A tenant whose key may do everything with webhooks. */
 async function subscriber(world: World): Promise<TestTenant> {
   const tenant = await world.tenant();
-  return { ...tenant, key: await world.holdfast.createKey(tenant.id, { permissions: ['webhooks:read', 'webhooks:write', 'balances:read'] }) };
+  return {
+    ...tenant,
+    key: await world.holdfast.createKey(tenant.id, {
+      permissions: ['webhooks:read', 'webhooks:write', 'balances:read'],
+    }),
+  };
 }
 
-const body = (more: Record<string, unknown> = {}): Record<string, unknown> => ({ url: PUBLIC_URL, event_types: ['reservation.expired'], ...more });
-const create = (tenant: TestTenant, more: Record<string, unknown> = {}): Sample => ({ method: 'POST', path: TENANT, tenant, body: body(more) });
-const createAsAdmin = (tenantId: string, more: Record<string, unknown> = {}): Sample => ({ method: 'POST', path: `${ADMIN}?tenant_id=${tenantId}`, body: body(more) });
+const body = (more: Record<string, unknown> = {}): Record<string, unknown> => ({
+  url: PUBLIC_URL,
+  event_types: ['reservation.expired'],
+  ...more,
+});
+const create = (tenant: TestTenant, more: Record<string, unknown> = {}): Sample => ({
+  method: 'POST',
+  path: TENANT,
+  tenant,
+  body: body(more),
+});
+const createAsAdmin = (tenantId: string, more: Record<string, unknown> = {}): Sample => ({
+  method: 'POST',
+  path: `${ADMIN}?tenant_id=${tenantId}`,
+  body: body(more),
+});
 
 interface Subscribed {
   readonly tenant: TestTenant;
@@ -25,7 +43,10 @@ interface Subscribed {
 
 async function subscribed(world: World): Promise<Subscribed> {
   const tenant = await subscriber(world);
-  return { tenant, id: expectStatus(await world.send(create(tenant)), 201).subscription.subscription_id as string };
+  return {
+    tenant,
+    id: expectStatus(await world.send(create(tenant)), 201).subscription.subscription_id as string,
+  };
 }
 
 async function closed(world: World): Promise<Subscribed> {
@@ -36,21 +57,46 @@ async function closed(world: World): Promise<Subscribed> {
 
 /** A request about one subscription, on either plane. */
 type OnOne = (subscribed: Subscribed, id?: string) => Sample;
-const asAdmin = (method: string, content?: Record<string, unknown>): OnOne => ({ id }, other) => ({ method, path: `${ADMIN}/${other ?? id}`, ...(content === undefined ? {} : { body: content }) });
-const asTenant = (method: string, content?: Record<string, unknown>): OnOne => ({ id, tenant }, other) =>
-  ({ method, path: `${TENANT}/${other ?? id}`, tenant, ...(content === undefined ? {} : { body: content }) });
+const asAdmin =
+  (method: string, content?: Record<string, unknown>): OnOne =>
+  ({ id }, other) => ({
+    method,
+    path: `${ADMIN}/${other ?? id}`,
+    ...(content === undefined ? {} : { body: content }),
+  });
+const asTenant =
+  (method: string, content?: Record<string, unknown>): OnOne =>
+  ({ id, tenant }, other) => ({
+    method,
+    path: `${TENANT}/${other ?? id}`,
+    tenant,
+    ...(content === undefined ? {} : { body: content }),
+  });
 
 const notFound = (request: OnOne): OperationRow['others'][number] =>
-  refused(404, 'WEBHOOK_NOT_FOUND', 'an id that was never issued', async (world) => request(await subscribed(world), UNKNOWN));
+  refused(404, 'WEBHOOK_NOT_FOUND', 'an id that was never issued', async (world) =>
+    request(await subscribed(world), UNKNOWN),
+  );
 const tooLong = (request: OnOne): OperationRow['others'][number] =>
-  refused(400, 'INVALID_REQUEST', 'an id longer than any', async (world) => request(await subscribed(world), LONG_PART));
-const ofClosed = (request: OnOne): OperationRow['others'][number] => refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) => request(await closed(world)));
+  refused(400, 'INVALID_REQUEST', 'an id longer than any', async (world) =>
+    request(await subscribed(world), LONG_PART),
+  );
+const ofClosed = (request: OnOne): OperationRow['others'][number] =>
+  refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) => request(await closed(world)));
 
-function oneRow(id: string, success: number, request: OnOne, more: Partial<OperationRow> & { changes: boolean }): OperationRow {
+function oneRow(
+  id: string,
+  success: number,
+  request: OnOne,
+  more: Partial<OperationRow> & { changes: boolean },
+): OperationRow {
   const { changes, ...rest } = more;
   return {
-    id, success, sample: async (world) => request(await subscribed(world)),
-    others: [tooLong(request), notFound(request), ...(changes ? [ofClosed(request)] : [])], ...rest,
+    id,
+    success,
+    sample: async (world) => request(await subscribed(world)),
+    others: [tooLong(request), notFound(request), ...(changes ? [ofClosed(request)] : [])],
+    ...rest,
   };
 }
 
@@ -62,7 +108,11 @@ async function configured(world: World, method: string): Promise<Sample> {
 
 async function bulk(world: World, more: Record<string, unknown> = {}): Promise<Sample> {
   const { tenant } = await subscribed(world);
-  return { method: 'POST', path: `${ADMIN}/bulk-action`, body: { filter: { tenant_id: tenant.id }, action: 'PAUSE', idempotency_key: newKey(), ...more } };
+  return {
+    method: 'POST',
+    path: `${ADMIN}/bulk-action`,
+    body: { filter: { tenant_id: tenant.id }, action: 'PAUSE', idempotency_key: newKey(), ...more },
+  };
 }
 
 const CHANGE = { name: 'changed' };
@@ -73,21 +123,37 @@ export const WEBHOOK_ROWS: readonly OperationRow[] = [
     success: 201,
     sample: async (world) => createAsAdmin((await subscriber(world)).id),
     others: [
-      refused(400, 'WEBHOOK_URL_INVALID', 'a private address', async (world) => createAsAdmin((await subscriber(world)).id, { url: 'https://10.0.0.1/' })),
-      refused(404, 'TENANT_NOT_FOUND', 'a tenant that does not exist', () => Promise.resolve(createAsAdmin('nobody'))),
-      refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) => createAsAdmin((await closed(world)).tenant.id)),
+      refused(400, 'WEBHOOK_URL_INVALID', 'a private address', async (world) =>
+        createAsAdmin((await subscriber(world)).id, { url: 'https://10.0.0.1/' }),
+      ),
+      refused(404, 'TENANT_NOT_FOUND', 'a tenant that does not exist', () =>
+        Promise.resolve(createAsAdmin('nobody')),
+      ),
+      refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) =>
+        createAsAdmin((await closed(world)).tenant.id),
+      ),
     ],
     impossible: ADMIN_ONLY,
   },
   {
     id: 'listWebhookSubscriptions',
     success: 200,
-    sample: async (world) => ({ method: 'GET', path: `${ADMIN}?tenant_id=${(await subscribed(world)).tenant.id}` }),
-    others: [refused(400, 'INVALID_REQUEST', 'an unknown status', () => Promise.resolve({ method: 'GET', path: `${ADMIN}?status=OFF` }))],
+    sample: async (world) => ({
+      method: 'GET',
+      path: `${ADMIN}?tenant_id=${(await subscribed(world)).tenant.id}`,
+    }),
+    others: [
+      refused(400, 'INVALID_REQUEST', 'an unknown status', () =>
+        Promise.resolve({ method: 'GET', path: `${ADMIN}?status=OFF` }),
+      ),
+    ],
     impossible: ADMIN_ONLY,
   },
   oneRow('getWebhookSubscription', 200, asAdmin('GET'), { changes: false, impossible: ADMIN_ONLY }),
-  oneRow('updateWebhookSubscription', 200, asAdmin('PATCH', CHANGE), { changes: true, impossible: ADMIN_ONLY }),
+  oneRow('updateWebhookSubscription', 200, asAdmin('PATCH', CHANGE), {
+    changes: true,
+    impossible: ADMIN_ONLY,
+  }),
   oneRow('deleteWebhookSubscription', 204, asAdmin('DELETE'), { changes: true, impossible: ADMIN_ONLY }),
   {
     id: 'bulkActionWebhooks',
@@ -95,7 +161,9 @@ export const WEBHOOK_ROWS: readonly OperationRow[] = [
     sample: (world) => bulk(world),
     others: [
       refused(400, 'INVALID_REQUEST', 'an empty filter', (world) => bulk(world, { filter: {} })),
-      refused(409, 'COUNT_MISMATCH', 'another number than expected', (world) => bulk(world, { expected_count: 2 })),
+      refused(409, 'COUNT_MISMATCH', 'another number than expected', (world) =>
+        bulk(world, { expected_count: 2 }),
+      ),
     ],
     impossible: ADMIN_ONLY,
   },
@@ -106,14 +174,22 @@ export const WEBHOOK_ROWS: readonly OperationRow[] = [
     others: [],
     impossible: { ...ADMIN_ONLY, 400: 'nothing in the request is read but its key' },
   },
-  { id: 'updateWebhookSecurityConfig', success: 200, sample: (world) => configured(world, 'PUT'), others: [], impossible: ADMIN_ONLY },
+  {
+    id: 'updateWebhookSecurityConfig',
+    success: 200,
+    sample: (world) => configured(world, 'PUT'),
+    others: [],
+    impossible: ADMIN_ONLY,
+  },
   {
     id: 'createTenantWebhook',
     success: 201,
     plane: 'governance',
     sample: async (world) => create(await subscriber(world)),
     others: [
-      refused(400, 'INVALID_REQUEST', "the operators' own events", async (world) => create(await subscriber(world), { event_types: ['api_key.created'] })),
+      refused(400, 'INVALID_REQUEST', "the operators' own events", async (world) =>
+        create(await subscriber(world), { event_types: ['api_key.created'] }),
+      ),
       refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) => create((await closed(world)).tenant)),
     ],
   },
@@ -123,8 +199,13 @@ export const WEBHOOK_ROWS: readonly OperationRow[] = [
     plane: 'governance',
     sample: async (world) => ({ method: 'GET', path: TENANT, tenant: (await subscribed(world)).tenant }),
     others: [
-      succeeds(200, 'the admin key, of one tenant', async (world) => ({ method: 'GET', path: `${TENANT}?tenant=${(await subscribed(world)).tenant.id}` })),
-      refused(400, 'INVALID_REQUEST', 'the admin key without a tenant', () => Promise.resolve({ method: 'GET', path: TENANT })),
+      succeeds(200, 'the admin key, of one tenant', async (world) => ({
+        method: 'GET',
+        path: `${TENANT}?tenant=${(await subscribed(world)).tenant.id}`,
+      })),
+      refused(400, 'INVALID_REQUEST', 'the admin key without a tenant', () =>
+        Promise.resolve({ method: 'GET', path: TENANT }),
+      ),
     ],
   },
   oneRow('getTenantWebhook', 200, asTenant('GET'), { changes: false, plane: 'governance' }),

@@ -1,5 +1,13 @@
 import { Redis } from 'ioredis';
-import { ADMIN_API_KEY, expectStatus, Holdfast, newKey, reserveBody, type Answer, type TestTenant } from '../../support/holdfast.js';
+import {
+  ADMIN_API_KEY,
+  expectStatus,
+  Holdfast,
+  newKey,
+  reserveBody,
+  type Answer,
+  type TestTenant,
+} from '../../support/holdfast.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { AuditTrail } from '../../../src/audit-trail/index.js';
 import { budgetKey, reservationKey, tenantKey, ttlIndexKey } from '../../../src/redis/index.js';
@@ -40,11 +48,17 @@ export class World {
   }
 
   send({ method, path, body, tenant }: Sample, holdfast = this.holdfast): Promise<Answer> {
-    return holdfast.call(method, path, { body, ...(tenant === undefined ? { headers: { 'x-admin-api-key': ADMIN_API_KEY } } : { key: tenant.key }) });
+    return holdfast.call(method, path, {
+      body,
+      ...(tenant === undefined ? { headers: { 'x-admin-api-key': ADMIN_API_KEY } } : { key: tenant.key }),
+    });
   }
 
   /** A tenant with a budget at its root. */
-  async tenant(budget: Record<string, unknown> = {}, settings: Record<string, unknown> = {}): Promise<TestTenant> {
+  async tenant(
+    budget: Record<string, unknown> = {},
+    settings: Record<string, unknown> = {},
+  ): Promise<TestTenant> {
     const tenant = await this.holdfast.createTenant(settings);
     await this.holdfast.createBudget(tenant, '', ALLOCATED, budget);
     return tenant;
@@ -52,10 +66,16 @@ export class World {
 
   /** A key of the same tenant that has one permission, which none of the operations under test asks for. */
   async powerless(tenant: TestTenant): Promise<TestTenant> {
-    return { ...tenant, key: await this.holdfast.createKey(tenant.id, { permissions: ['admin:audit:read'] }) };
+    return {
+      ...tenant,
+      key: await this.holdfast.createKey(tenant.id, { permissions: ['admin:audit:read'] }),
+    };
   }
 
-  async held(more: Record<string, unknown> = {}, settings: Record<string, unknown> = {}): Promise<{ tenant: TestTenant; id: string }> {
+  async held(
+    more: Record<string, unknown> = {},
+    settings: Record<string, unknown> = {},
+  ): Promise<{ tenant: TestTenant; id: string }> {
     const tenant = await this.tenant({}, settings);
     const { reservation_id: id } = expectStatus(await this.holdfast.reserve(tenant, 10, more), 200);
     return { tenant, id: id as string };
@@ -104,7 +124,11 @@ export class World {
           return;
         }
         const damage = this.redis.pipeline().del(key);
-        await ((await this.redis.type(key)) === 'stream' ? damage.set(key, 'damaged') : damage.xadd(key, '*', 'damaged', '1')).exec();
+        await (
+          (await this.redis.type(key)) === 'stream'
+            ? damage.set(key, 'damaged')
+            : damage.xadd(key, '*', 'damaged', '1')
+        ).exec();
       }),
     );
     try {

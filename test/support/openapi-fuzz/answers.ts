@@ -27,7 +27,10 @@ export function judge(request: FuzzRequest, answer: WireAnswer): JudgedAnswer {
   if (status >= SERVER_ERROR) {
     problems.push(`a request must not bring about ${status}`);
   }
-  if (!/^req_[0-9a-f]{24}$/.test(headers.get('x-request-id') ?? '') || !/^[0-9a-f]{32}$/.test(headers.get('x-cycles-trace-id') ?? '')) {
+  if (
+    !/^req_[0-9a-f]{24}$/.test(headers.get('x-request-id') ?? '') ||
+    !/^[0-9a-f]{32}$/.test(headers.get('x-cycles-trace-id') ?? '')
+  ) {
     problems.push('the answer names no request or no trace');
   }
   if (headers.has('x-forged')) {
@@ -63,14 +66,20 @@ function errorProblems(body: unknown, headers: Headers): string[] {
   const named = request_id === headers.get('x-request-id') && trace_id === headers.get('x-cycles-trace-id');
   return [
     ...strangers.map((name) => `a refusal has no member ${name}`),
-    ...(typeof error === 'string' && Object.hasOwn(ERROR_CATALOGUE, error) ? [] : [`the error code ${String(error)} is in no catalogue`]),
+    ...(typeof error === 'string' && Object.hasOwn(ERROR_CATALOGUE, error)
+      ? []
+      : [`the error code ${String(error)} is in no catalogue`]),
     ...(typeof message === 'string' && message !== '' ? [] : ['a refusal says why']),
     ...(named ? [] : ['request_id and trace_id of a refusal must equal the headers']),
   ];
 }
 
 /** What every answer of the HTTP tests is held to as well. */
-function protocolProblems(request: FuzzRequest, { status, headers, text }: WireAnswer, body: unknown): string[] {
+function protocolProblems(
+  request: FuzzRequest,
+  { status, headers, text }: WireAnswer,
+  body: unknown,
+): string[] {
   const { method, target } = request;
   const requestHeaders = new Headers();
   for (const [name, value] of request.headers) {
@@ -79,6 +88,19 @@ function protocolProblems(request: FuzzRequest, { status, headers, text }: WireA
       requestHeaders.append(name, value);
     }
   }
-  const exchange = { method, path: target, requestHeaders, requestBody: request.body?.toString('utf8'), status, headers, text, body };
-  return [...contractProblems(exchange), ...sdkProblems(method, target, status, body), ...balanceProblems(body)];
+  const exchange = {
+    method,
+    path: target,
+    requestHeaders,
+    requestBody: request.body?.toString('utf8'),
+    status,
+    headers,
+    text,
+    body,
+  };
+  return [
+    ...contractProblems(exchange),
+    ...sdkProblems(method, target, status, body),
+    ...balanceProblems(body),
+  ];
 }

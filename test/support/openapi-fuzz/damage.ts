@@ -7,12 +7,20 @@ export type Damage = (body: Buffer) => Buffer;
 const NOT_UTF8 = ['ff', 'c080', 'eda080', 'e282', 'f4908080', '80'].map((hex) => Buffer.from(hex, 'hex'));
 const BODY_LIMIT_BYTES = 1_048_576;
 
-const insert = (body: Buffer, at: number, bytes: Buffer): Buffer => Buffer.concat([body.subarray(0, at), bytes, body.subarray(at)]);
+const insert = (body: Buffer, at: number, bytes: Buffer): Buffer =>
+  Buffer.concat([body.subarray(0, at), bytes, body.subarray(at)]);
 
 /** Mostly none. */
 export const damagedBody: Arbitrary<Damage> = fc.oneof(
   { weight: 30, arbitrary: fc.constant<Damage>((body) => body) },
-  { weight: 1, arbitrary: fc.nat().map((at): Damage => (body) => body.subarray(0, at % (body.length + 1))) },
+  {
+    weight: 1,
+    arbitrary: fc.nat().map(
+      (at): Damage =>
+        (body) =>
+          body.subarray(0, at % (body.length + 1)),
+    ),
+  },
   {
     weight: 1,
     arbitrary: fc.tuple(fc.nat(), fc.nat(255)).map(([at, byte]): Damage => (body) => {
@@ -23,7 +31,11 @@ export const damagedBody: Arbitrary<Damage> = fc.oneof(
   },
   {
     weight: 1,
-    arbitrary: fc.tuple(fc.nat(), fc.constantFrom(...NOT_UTF8)).map(([at, bytes]): Damage => (body) => insert(body, at % (body.length + 1), bytes)),
+    arbitrary: fc.tuple(fc.nat(), fc.constantFrom(...NOT_UTF8)).map(
+      ([at, bytes]): Damage =>
+        (body) =>
+          insert(body, at % (body.length + 1), bytes),
+    ),
   },
   {
     weight: 1,

@@ -1,5 +1,18 @@
 /** How a body's length is told; all but `exact` and `chunked` lie or contradict themselves. */
-export const FRAMINGS = ['exact', 'chunked', 'too_long', 'too_short', 'none', 'twice', 'both', 'negative', 'endless', 'no_number', 'bad_chunk', 'unknown_coding'] as const;
+export const FRAMINGS = [
+  'exact',
+  'chunked',
+  'too_long',
+  'too_short',
+  'none',
+  'twice',
+  'both',
+  'negative',
+  'endless',
+  'no_number',
+  'bad_chunk',
+  'unknown_coding',
+] as const;
 export type Framing = (typeof FRAMINGS)[number];
 
 /** A server waits in vain for the rest of a body that is framed like this. */
@@ -14,7 +27,10 @@ const LENGTH = 'Content-Length';
 const CODING = 'Transfer-Encoding';
 
 function chunked(body: Buffer): Buffer {
-  const chunk = body.length === 0 ? Buffer.alloc(0) : Buffer.concat([Buffer.from(`${body.length.toString(16)}\r\n`), body, Buffer.from('\r\n')]);
+  const chunk =
+    body.length === 0
+      ? Buffer.alloc(0)
+      : Buffer.concat([Buffer.from(`${body.length.toString(16)}\r\n`), body, Buffer.from('\r\n')]);
   return Buffer.concat([chunk, Buffer.from('0\r\n\r\n')]);
 }
 
@@ -32,9 +48,21 @@ export function framedBody(body: Buffer, framing: Framing): Framed {
     case 'none':
       return { head: [], payload: body };
     case 'twice':
-      return { head: [[LENGTH, size], [LENGTH, '1']], payload: body };
+      return {
+        head: [
+          [LENGTH, size],
+          [LENGTH, '1'],
+        ],
+        payload: body,
+      };
     case 'both':
-      return { head: [[LENGTH, size], [CODING, 'chunked']], payload: chunked(body) };
+      return {
+        head: [
+          [LENGTH, size],
+          [CODING, 'chunked'],
+        ],
+        payload: chunked(body),
+      };
     case 'negative':
       return { head: [[LENGTH, '-1']], payload: body };
     case 'endless':

@@ -50,7 +50,9 @@ export class LedgerWatch {
     }
     const before = this.digests;
     const flat = (await this.redis.eval(DIGEST_ALL, 0)) as string[];
-    this.digests = new Map(flat.flatMap((key, index) => (index % 2 === 0 ? [[key, flat[index + 1] as string] as const] : [])));
+    this.digests = new Map(
+      flat.flatMap((key, index) => (index % 2 === 0 ? [[key, flat[index + 1] as string] as const] : [])),
+    );
     this.writes = writes;
     const keys = new Set([...before.keys(), ...this.digests.keys()]);
     return [...keys].filter((key) => !TOLD.test(key) && before.get(key) !== this.digests.get(key));

@@ -36,27 +36,115 @@ export type Draft = (known: Known, keys: Keys) => FuzzRequest;
 
 type Headers = (readonly [name: string, value: string])[];
 
-const METHODS = ['HEAD', 'OPTIONS', 'PUT', 'TRACE', 'PATCH', 'DELETE', 'POST', 'GET', 'QUERY', 'CONNECT', 'get', 'BREW', 'PRI'];
-const SEGMENTS = ['%', '%zz', '%c0%80', '%ff', '%00', '%2e%2e', '..', '.', '%2F', ';a=b', 'a%0d%0aX-Forged:%201', '\\', '', 'a+b', '\u00e9', '%F0%9F%98%80', 'x'.repeat(257), '__proto__'];
-const QUERIES = ['&', '=', '&&=&', '&limit', '&limit=1&limit=2', '&limit[]=1', '&limit[a]=1', '&__proto__=1', '&constructor=1', '&toString=1', '&cursor=%ff', '&a=%', '#f', '?', `&a=${'x'.repeat(9000)}`, '&a'.repeat(2000)];
-const TYPES = ['text/plain', 'application/json; charset=utf-16', 'application/x-www-form-urlencoded', 'multipart/form-data', 'application/JSON', 'application/ld+json', 'application/json, text/html', '', 'a'.repeat(300), ';', '*/*', 'application/json;'.repeat(20)];
+const METHODS = [
+  'HEAD',
+  'OPTIONS',
+  'PUT',
+  'TRACE',
+  'PATCH',
+  'DELETE',
+  'POST',
+  'GET',
+  'QUERY',
+  'CONNECT',
+  'get',
+  'BREW',
+  'PRI',
+];
+const SEGMENTS = [
+  '%',
+  '%zz',
+  '%c0%80',
+  '%ff',
+  '%00',
+  '%2e%2e',
+  '..',
+  '.',
+  '%2F',
+  ';a=b',
+  'a%0d%0aX-Forged:%201',
+  '\\',
+  '',
+  'a+b',
+  '\u00e9',
+  '%F0%9F%98%80',
+  'x'.repeat(257),
+  '__proto__',
+];
+const QUERIES = [
+  '&',
+  '=',
+  '&&=&',
+  '&limit',
+  '&limit=1&limit=2',
+  '&limit[]=1',
+  '&limit[a]=1',
+  '&__proto__=1',
+  '&constructor=1',
+  '&toString=1',
+  '&cursor=%ff',
+  '&a=%',
+  '#f',
+  '?',
+  `&a=${'x'.repeat(9000)}`,
+  '&a'.repeat(2000),
+];
+const TYPES = [
+  'text/plain',
+  'application/json; charset=utf-16',
+  'application/x-www-form-urlencoded',
+  'multipart/form-data',
+  'application/JSON',
+  'application/ld+json',
+  'application/json, text/html',
+  '',
+  'a'.repeat(300),
+  ';',
+  '*/*',
+  'application/json;'.repeat(20),
+];
 
-const many = (count: number): Headers => Array.from({ length: count }, (_, index) => [`X-Many-${index}`, 'x'] as const);
+const many = (count: number): Headers =>
+  Array.from({ length: count }, (_, index) => [`X-Many-${index}`, 'x'] as const);
 
 const EXTRA_HEADERS: readonly Headers[] = [
-  ...['traceparent', 'X-Cycles-Trace-Id', 'X-Request-Id', 'X-Forwarded-For', 'Accept', 'X-Idempotency-Key', 'Content-Encoding', 'Referer', '__proto__'].flatMap((name) =>
+  ...[
+    'traceparent',
+    'X-Cycles-Trace-Id',
+    'X-Request-Id',
+    'X-Forwarded-For',
+    'Accept',
+    'X-Idempotency-Key',
+    'Content-Encoding',
+    'Referer',
+    '__proto__',
+  ].flatMap((name) =>
     HOSTILE_TEXTS.filter((text) => text.length < 10_000).map((text): Headers => [[name, text]]),
   ),
   ...['100-continue', 'nothing'].map((value): Headers => [['Expect', value]]),
-  ...['websocket', 'h2c'].map((value): Headers => [['Connection', 'Upgrade'], ['Upgrade', value]]),
+  ...['websocket', 'h2c'].map((value): Headers => [
+    ['Connection', 'Upgrade'],
+    ['Upgrade', value],
+  ]),
   ...['gzip', 'identity'].map((value): Headers => [['Content-Encoding', value]]),
-  [['Host', 'again']], [['Host', '\u0000']], [['Content-Type', 'text/plain']], [['X-HTTP-Method-Override', 'DELETE']], [['Bad Name', 'x']], [['', 'x']],
-  [['traceparent', `00-${'0'.repeat(32)}-${'0'.repeat(16)}-00`]], [['X-Huge', 'x'.repeat(20_000)]], many(100), many(1500),
+  [['Host', 'again']],
+  [['Host', '\u0000']],
+  [['Content-Type', 'text/plain']],
+  [['X-HTTP-Method-Override', 'DELETE']],
+  [['Bad Name', 'x']],
+  [['', 'x']],
+  [['traceparent', `00-${'0'.repeat(32)}-${'0'.repeat(16)}-00`]],
+  [['X-Huge', 'x'.repeat(20_000)]],
+  many(100),
+  many(1500),
 ];
 
 /** Most requests are in order in all respects but those that an uncommon choice spoils. */
 const seldom = <T>(usual: T, ...others: readonly T[]): Arbitrary<T> =>
-  fc.oneof({ weight: 40, arbitrary: fc.constant(usual) }, { weight: 1, arbitrary: fc.constantFrom(...others) });
+  fc.oneof(
+    { weight: 40, arbitrary: fc.constant(usual) },
+    { weight: 1, arbitrary: fc.constantFrom(...others) },
+  );
 
 /** Requests to one operation, from valid ones to such as no client would send. */
 export function requestsTo(operation: Operation): Arbitrary<Draft> {
@@ -65,9 +153,15 @@ export function requestsTo(operation: Operation): Arbitrary<Draft> {
       method: seldom(operation.method, ...METHODS),
       path: pathOf(operation),
       query: queryOf(operation.parameters.filter((parameter) => parameter.in === 'query')),
-      credential: fc.oneof({ weight: 12, arbitrary: fc.constant<Credential>('right') }, { weight: 3, arbitrary: fc.constantFrom<Credential>(...CREDENTIALS) }),
+      credential: fc.oneof(
+        { weight: 12, arbitrary: fc.constant<Credential>('right') },
+        { weight: 3, arbitrary: fc.constantFrom<Credential>(...CREDENTIALS) },
+      ),
       headers: headersOf(operation.parameters.filter((parameter) => parameter.in === 'header')),
-      extra: fc.oneof({ weight: 8, arbitrary: fc.constant<Headers>([]) }, { weight: 1, arbitrary: fc.constantFrom(...EXTRA_HEADERS) }),
+      extra: fc.oneof(
+        { weight: 8, arbitrary: fc.constant<Headers>([]) },
+        { weight: 1, arbitrary: fc.constantFrom(...EXTRA_HEADERS) },
+      ),
       hostile: fc.constantFrom(...HOSTILE_TEXTS.filter((text) => text.length < 10_000)),
       type: seldom('application/json', ...TYPES),
       body: bodyOf(operation),
@@ -100,15 +194,34 @@ function assemble(operation: Operation, parts: Parts, known: Known, keys: Keys):
   const target = path + parts.query(known);
   const body = parts.body === undefined ? undefined : parts.damage(Buffer.from(parts.body(known)));
   const type: Headers = body === undefined ? [] : [['Content-Type', parts.type]];
-  const headers: Headers = [...credentials(operation, credential, keys, parts.hostile), ...parts.headers(known), ...type, ...extra];
-  const framed = body === undefined ? { head: [], payload: Buffer.alloc(0) } : framedBody(body, parts.framing);
-  const lines = [['Host', 'fuzz'], ['Connection', 'close'], ...headers, ...framed.head].map(([name, value]) => `${name}: ${value}\r\n`);
+  const headers: Headers = [
+    ...credentials(operation, credential, keys, parts.hostile),
+    ...parts.headers(known),
+    ...type,
+    ...extra,
+  ];
+  const framed =
+    body === undefined ? { head: [], payload: Buffer.alloc(0) } : framedBody(body, parts.framing);
+  const lines = [['Host', 'fuzz'], ['Connection', 'close'], ...headers, ...framed.head].map(
+    ([name, value]) => `${name}: ${value}\r\n`,
+  );
   return {
-    operation, method, target, headers, body,
-    bytes: Buffer.concat([Buffer.from(`${method} ${target} HTTP/1.1\r\n${lines.join('')}\r\n`), framed.payload]),
+    operation,
+    method,
+    target,
+    headers,
+    body,
+    bytes: Buffer.concat([
+      Buffer.from(`${method} ${target} HTTP/1.1\r\n${lines.join('')}\r\n`),
+      framed.payload,
+    ]),
     cutOff: body !== undefined && CUT_OFF.has(parts.framing),
     hasKey: credential !== 'none' && credential !== 'unknown' && credential !== 'hostile',
-    wellFormed: method === operation.method && /^(\/[\w.~-]+)+$/.test(path) && parts.framing === 'exact' && extra.length === 0,
+    wellFormed:
+      method === operation.method &&
+      /^(\/[\w.~-]+)+$/.test(path) &&
+      parts.framing === 'exact' &&
+      extra.length === 0,
   };
 }
 
@@ -136,20 +249,36 @@ function pathOf({ template, parameters }: Operation): Arbitrary<Text> {
   const values = Object.fromEntries(
     parameters
       .filter((parameter) => parameter.in === 'path')
-      .map(({ name, schema = {} }) => [name, fc.tuple(plainOf(schema, name), seldom<string | undefined>(undefined, ...SEGMENTS))]),
+      .map(({ name, schema = {} }) => [
+        name,
+        fc.tuple(plainOf(schema, name), seldom<string | undefined>(undefined, ...SEGMENTS)),
+      ]),
   );
   const whole = seldom((path: string) => path, ...PATH_CHANGES);
-  return fc.tuple(fc.record(values), whole).map(([found, change]) => (known) =>
-    change(template.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
-      const [text, raw] = found[name] as [Text, string | undefined];
-      return raw ?? percentEncoded(text(known));
-    })),
+  return fc.tuple(fc.record(values), whole).map(
+    ([found, change]) =>
+      (known) =>
+        change(
+          template.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+            const [text, raw] = found[name] as [Text, string | undefined];
+            return raw ?? percentEncoded(text(known));
+          }),
+        ),
   );
 }
 
 const PATH_CHANGES: readonly ((path: string) => string)[] = [
-  (path) => `/${path}`, (path) => `${path}/`, (path) => `http://elsewhere${path}`, () => '*', () => '', (path) => path.toUpperCase(),
-  (path) => path.replace('/v1', '/v1/../v1'), (path) => path.replaceAll('/', '%2F'), (path) => `${path}%`, (path) => `${path}/${'x'.repeat(15_000)}`, (path) => `${path} extra`,
+  (path) => `/${path}`,
+  (path) => `${path}/`,
+  (path) => `http://elsewhere${path}`,
+  () => '*',
+  () => '',
+  (path) => path.toUpperCase(),
+  (path) => path.replace('/v1', '/v1/../v1'),
+  (path) => path.replaceAll('/', '%2F'),
+  (path) => `${path}%`,
+  (path) => `${path}/${'x'.repeat(15_000)}`,
+  (path) => `${path} extra`,
 ];
 
 function percentEncoded(text: string): string {
@@ -159,8 +288,10 @@ function percentEncoded(text: string): string {
 
 function queryOf(parameters: readonly SpecParameter[]): Arbitrary<Text> {
   const pairs = parameters.map(({ name, schema = {}, required = false }) =>
-    fc.tuple(plainOf(schema, name), fc.nat(9)).map(([text, chance]) => (known: Known) =>
-      (required && chance > 0) || chance > 7 ? [`${name}=${percentEncoded(text(known))}`] : [],
+    fc.tuple(plainOf(schema, name), fc.nat(9)).map(
+      ([text, chance]) =>
+        (known: Known) =>
+          (required && chance > 0) || chance > 7 ? [`${name}=${percentEncoded(text(known))}`] : [],
     ),
   );
   return fc.tuple(fc.tuple(...pairs), seldom('', ...QUERIES)).map(([found, odd]) => (known) => {
@@ -171,12 +302,23 @@ function queryOf(parameters: readonly SpecParameter[]): Arbitrary<Text> {
 
 function headersOf(parameters: readonly SpecParameter[]): Arbitrary<(known: Known) => Headers> {
   const values = parameters.map(({ name, schema = {} }) =>
-    fc.tuple(plainOf(schema, name), fc.nat(19)).map(([text, chance]) => (known: Known): Headers => (chance === 0 ? [[name, text(known)]] : [])),
+    fc.tuple(plainOf(schema, name), fc.nat(19)).map(
+      ([text, chance]) =>
+        (known: Known): Headers =>
+          chance === 0 ? [[name, text(known)]] : [],
+    ),
   );
   return fc.tuple(...values).map((found) => (known) => found.flatMap((header) => header(known)));
 }
 
 function bodyOf({ body }: Operation): Arbitrary<Text | undefined> {
   // A body where none is expected is a mistake that clients make.
-  return body === undefined ? seldom<Text | undefined>(undefined, () => '{}', () => '{"a":', () => '[]') : jsonOf(body);
+  return body === undefined
+    ? seldom<Text | undefined>(
+        undefined,
+        () => '{}',
+        () => '{"a":',
+        () => '[]',
+      )
+    : jsonOf(body);
 }

@@ -10,29 +10,133 @@ export type Text = (known: Known) => string;
 const HOSTILE_IN = 30;
 const INT64_MIN = -INT64_MAX - 1n;
 
-const nested = (open: string, depth: number, close: string): string => open.repeat(depth) + close.repeat(depth);
+const nested = (open: string, depth: number, close: string): string =>
+  open.repeat(depth) + close.repeat(depth);
 
 /** Texts that have broken parsers, loggers, key builders and prototypes elsewhere. */
 export const HOSTILE_TEXTS: readonly string[] = [
-  '', ' ', '\t', '\0', 'a\0b', '__proto__', 'constructor', 'toString', 'hasOwnProperty', 'null', 'undefined', 'NaN', '-0', '1e9',
-  '9223372036854775808', 'a\r\nX-Forged: 1', '\u001b[31mred\u001b[0m', 'a\u0085b\u2028c\u2029d', '\u202egnp.exe', '\ufeff', '\ufffd', '😀'.repeat(70),
-  '\ud800', '../../etc/passwd', '%00', '%2e%2e%2f', '*', '?', '[a-z', '{p00}', '|', ':', '/', 'tenant:', 'a'.repeat(257), 'x'.repeat(5000), 'é'.repeat(70_000),
+  '',
+  ' ',
+  '\t',
+  '\0',
+  'a\0b',
+  '__proto__',
+  'constructor',
+  'toString',
+  'hasOwnProperty',
+  'null',
+  'undefined',
+  'NaN',
+  '-0',
+  '1e9',
+  '9223372036854775808',
+  'a\r\nX-Forged: 1',
+  '\u001b[31mred\u001b[0m',
+  'a\u0085b\u2028c\u2029d',
+  '\u202egnp.exe',
+  '\ufeff',
+  '\ufffd',
+  '😀'.repeat(70),
+  '\ud800',
+  '../../etc/passwd',
+  '%00',
+  '%2e%2e%2f',
+  '*',
+  '?',
+  '[a-z',
+  '{p00}',
+  '|',
+  ':',
+  '/',
+  'tenant:',
+  'a'.repeat(257),
+  'x'.repeat(5000),
+  'é'.repeat(70_000),
 ];
 
 /** JSON that fits no schema, or only just. */
 const HOSTILE_JSON: readonly string[] = [
   ...HOSTILE_TEXTS.map((text) => JSON.stringify(text)),
-  ...['null', 'true', 'false', '0', '-0', '-1', '1.5', '1e2', '1e400', '-1e400', '1e-400', '1E+0999', '9'.repeat(41), '9'.repeat(5000)],
-  ...[2n ** 53n - 1n, 2n ** 53n, 2n ** 53n + 1n, INT64_MAX, INT64_MAX + 1n, INT64_MIN, INT64_MIN - 1n, 2n ** 64n].map(String),
-  ...['[]', '{}', '[null]', '[[]]', '{"":null}', '{"a":1,"a":2}', '{"__proto__":{"admin":true}}', '{"constructor":{"prototype":{}}}', '{"toString":1}', '{"length":-1}'],
-  ...[nested('[', 33, ']'), nested('[', 20_000, ']'), `${'{"a":'.repeat(33)}1${'}'.repeat(33)}`, `${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}`],
-  ...['"\\ud800"', '"\\u0000"', '"\\udc00\\ud800"', '"\\x41"', "'a'", 'NaN', 'Infinity', 'undefined', '01', '+1', '.5', '1.', '"a', '[1,]', '/**/1', ''],
+  ...[
+    'null',
+    'true',
+    'false',
+    '0',
+    '-0',
+    '-1',
+    '1.5',
+    '1e2',
+    '1e400',
+    '-1e400',
+    '1e-400',
+    '1E+0999',
+    '9'.repeat(41),
+    '9'.repeat(5000),
+  ],
+  ...[
+    2n ** 53n - 1n,
+    2n ** 53n,
+    2n ** 53n + 1n,
+    INT64_MAX,
+    INT64_MAX + 1n,
+    INT64_MIN,
+    INT64_MIN - 1n,
+    2n ** 64n,
+  ].map(String),
+  ...[
+    '[]',
+    '{}',
+    '[null]',
+    '[[]]',
+    '{"":null}',
+    '{"a":1,"a":2}',
+    '{"__proto__":{"admin":true}}',
+    '{"constructor":{"prototype":{}}}',
+    '{"toString":1}',
+    '{"length":-1}',
+  ],
+  ...[
+    nested('[', 33, ']'),
+    nested('[', 20_000, ']'),
+    `${'{"a":'.repeat(33)}1${'}'.repeat(33)}`,
+    `${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}`,
+  ],
+  ...[
+    '"\\ud800"',
+    '"\\u0000"',
+    '"\\udc00\\ud800"',
+    '"\\x41"',
+    "'a'",
+    'NaN',
+    'Infinity',
+    'undefined',
+    '01',
+    '+1',
+    '.5',
+    '1.',
+    '"a',
+    '[1,]',
+    '/**/1',
+    '',
+  ],
 ];
 
-const HOSTILE_MEMBERS = ['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'unknown', '', '\0', 'a'.repeat(300)];
+const HOSTILE_MEMBERS = [
+  '__proto__',
+  'constructor',
+  'toString',
+  'hasOwnProperty',
+  'unknown',
+  '',
+  '\0',
+  'a'.repeat(300),
+];
 
 const mostly = (good: Arbitrary<Text>, bad: readonly string[]): Arbitrary<Text> =>
-  fc.oneof({ weight: HOSTILE_IN - 1, arbitrary: good }, { weight: 1, arbitrary: fc.constantFrom(...bad).map((text) => () => text) });
+  fc.oneof(
+    { weight: HOSTILE_IN - 1, arbitrary: good },
+    { weight: 1, arbitrary: fc.constantFrom(...bad).map((text) => () => text) },
+  );
 
 /** The JSON text of a value that mostly obeys its schema and its bounds. */
 export function jsonOf(schema: SpecSchema, name = ''): Arbitrary<Text> {
@@ -43,7 +147,10 @@ export function jsonOf(schema: SpecSchema, name = ''): Arbitrary<Text> {
 export function plainOf(schema: SpecSchema, name: string): Arbitrary<Text> {
   if (schema.type === 'array') {
     const items = fc.array(plainOf(schema.items ?? {}, name), { maxLength: 4 });
-    return mostly(items.map((texts) => (known) => texts.map((text) => text(known)).join(',')), HOSTILE_TEXTS);
+    return mostly(
+      items.map((texts) => (known) => texts.map((text) => text(known)).join(',')),
+      HOSTILE_TEXTS,
+    );
   }
   return mostly(schema.type === 'string' ? textOf(schema, name) : obedient(schema, name), HOSTILE_TEXTS);
 }
@@ -60,7 +167,10 @@ function obedient(schema: SpecSchema, name: string): Arbitrary<Text> {
       return fc.constantFrom('true', 'false').map((text) => () => text);
     case 'array':
       return fc
-        .array(jsonOf(schema.items ?? {}, name), { minLength: bound(schema['minItems'], 0), maxLength: Math.min(bound(schema['maxItems'], 3), 3) })
+        .array(jsonOf(schema.items ?? {}, name), {
+          minLength: bound(schema['minItems'], 0),
+          maxLength: Math.min(bound(schema['maxItems'], 3), 3),
+        })
         .map((items) => (known) => `[${items.map((item) => item(known)).join(',')}]`);
     case 'object':
       return objectOf(schema);
@@ -69,17 +179,24 @@ function obedient(schema: SpecSchema, name: string): Arbitrary<Text> {
   }
 }
 
-const bound = (given: unknown, otherwise: number): number => (given === undefined ? otherwise : Number(given));
+const bound = (given: unknown, otherwise: number): number =>
+  given === undefined ? otherwise : Number(given);
 
 /** Ends of the range and beyond, and small amounts, which a budget may cover. */
 function integerOf(schema: SpecSchema, name: string): Arbitrary<Text> {
   // A shorter lease could end before the test does; then a refusal may rightly reclaim it.
-  const min = name.endsWith('ttl_ms') ? 600_000n : BigInt((schema['minimum'] as number | bigint | undefined) ?? INT64_MIN);
+  const min = name.endsWith('ttl_ms')
+    ? 600_000n
+    : BigInt((schema['minimum'] as number | bigint | undefined) ?? INT64_MIN);
   const max = BigInt((schema['maximum'] as number | bigint | undefined) ?? INT64_MAX);
   const small = fc.bigInt({ min, max: min + 100n < max ? min + 100n : max });
   const edge = fc.constantFrom(min, max, max - 1n, min + 1n, max + 1n, min - 1n);
   return fc
-    .oneof({ weight: 12, arbitrary: small }, { weight: 1, arbitrary: fc.bigInt({ min, max }) }, { weight: 1, arbitrary: edge })
+    .oneof(
+      { weight: 12, arbitrary: small },
+      { weight: 1, arbitrary: fc.bigInt({ min, max }) },
+      { weight: 1, arbitrary: edge },
+    )
     .map((value) => () => value.toString());
 }
 
@@ -99,11 +216,19 @@ function newTextOf(schema: SpecSchema): Arbitrary<string> {
   }
   const [min, max] = [bound(schema['minLength'], 0), bound(schema['maxLength'], 40)];
   if (schema['format'] === 'date-time') {
-    return fc.date({ noInvalidDate: true, min: new Date(0), max: new Date('9999-12-31T23:59:59Z') }).map((date) => date.toISOString());
+    return fc
+      .date({ noInvalidDate: true, min: new Date(0), max: new Date('9999-12-31T23:59:59Z') })
+      .map((date) => date.toISOString());
   }
   if (schema['format'] === 'uri') {
     // No resolver is asked about such names.
-    return fc.constantFrom('http://127.0.0.1:9/', 'https://hook.invalid/in?a=%20', 'https://[::1]:9/', 'http://169.254.169.254/', 'https://a:b@hook.invalid/');
+    return fc.constantFrom(
+      'http://127.0.0.1:9/',
+      'https://hook.invalid/in?a=%20',
+      'https://[::1]:9/',
+      'http://169.254.169.254/',
+      'https://a:b@hook.invalid/',
+    );
   }
   if (typeof schema['pattern'] === 'string') {
     return fc.stringMatching(new RegExp(schema['pattern'])).map((text) => text.slice(0, max));
@@ -120,8 +245,15 @@ function objectOf(schema: SpecSchema): Arbitrary<Text> {
   });
   const free = schema.additionalProperties;
   const values = jsonOf(typeof free === 'object' ? free : {});
-  const open = free !== undefined && free !== false ? [maybe(0.9, memberOf(fc.string({ maxLength: 8 }), values))] : [];
-  const hostile = maybe(0.01, memberOf(fc.constantFrom(...HOSTILE_MEMBERS), fc.constantFrom(...HOSTILE_JSON).map((text) => () => text)));
+  const open =
+    free !== undefined && free !== false ? [maybe(0.9, memberOf(fc.string({ maxLength: 8 }), values))] : [];
+  const hostile = maybe(
+    0.01,
+    memberOf(
+      fc.constantFrom(...HOSTILE_MEMBERS),
+      fc.constantFrom(...HOSTILE_JSON).map((text) => () => text),
+    ),
+  );
   // Members are repeated here and there; the last of a name counts.
   const members = fc.tuple(...named, ...open, hostile, fc.nat(99)).map((parts) => {
     const found = parts.filter((part) => typeof part === 'function');
@@ -131,7 +263,11 @@ function objectOf(schema: SpecSchema): Arbitrary<Text> {
 }
 
 function memberOf(name: Arbitrary<string>, value: Arbitrary<Text>): Arbitrary<Text> {
-  return fc.tuple(name, value).map(([key, text]) => (known) => `${JSON.stringify(key)}:${text(known)}`);
+  return fc.tuple(name, value).map(
+    ([key, text]) =>
+      (known) =>
+        `${JSON.stringify(key)}:${text(known)}`,
+  );
 }
 
 function maybe<T>(probability: number, arbitrary: Arbitrary<T>): Arbitrary<T | undefined> {

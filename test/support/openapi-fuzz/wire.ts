@@ -25,7 +25,10 @@ export async function exchange(port: number, bytes: Buffer, { cutOff = false } =
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
   const received: Buffer[] = [];
   socket.on('data', (chunk: Buffer) => received.push(chunk));
-  const timer = setTimeout(() => socket.destroy(new Error('the connection was not closed in time')), patience(PATIENCE_MS));
+  const timer = setTimeout(
+    () => socket.destroy(new Error('the connection was not closed in time')),
+    patience(PATIENCE_MS),
+  );
   try {
     await once(socket, 'connect');
     socket.write(bytes);
@@ -59,7 +62,12 @@ function parse(bytes: Buffer): WireAnswer {
   if (Number.isNaN(status)) {
     throw new Error(`no status line: ${JSON.stringify(first)}`);
   }
-  const headers = new Headers(lines.map((line): [string, string] => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trim()]));
+  const headers = new Headers(
+    lines.map((line): [string, string] => [
+      line.slice(0, line.indexOf(':')),
+      line.slice(line.indexOf(':') + 1).trim(),
+    ]),
+  );
   const isCut = rest.length > 0 && rest.length < Number(headers.get('content-length') ?? 0);
   return { status, headers, text: bodyOf(rest, headers).toString('utf8'), isCut };
 }
@@ -74,7 +82,7 @@ function bodyOf(rest: Buffer, headers: Headers): Buffer {
 
 function chunksOf(rest: Buffer): Buffer {
   const chunks: Buffer[] = [];
-  for (let at = 0; ; ) {
+  for (let at = 0; ;) {
     const line = rest.indexOf('\r\n', at);
     const size = line < 0 ? 0 : Number.parseInt(rest.toString('latin1', at, line), 16);
     if (size === 0) {

@@ -8,7 +8,18 @@ export interface Side {
   readonly resolve: Resolve;
 }
 
-const LIMITS = ['minimum', 'maximum', 'minLength', 'maxLength', 'minItems', 'maxItems', 'maxProperties', 'pattern', 'uniqueItems', 'format'];
+const LIMITS = [
+  'minimum',
+  'maximum',
+  'minLength',
+  'maxLength',
+  'minItems',
+  'maxItems',
+  'maxProperties',
+  'pattern',
+  'uniqueItems',
+  'format',
+];
 /** A bound that an int64 has by its format. */
 const INT64_MAX = Number(2n ** 63n);
 
@@ -19,17 +30,29 @@ const INT64_MAX = Number(2n ** 63n);
 export function requestDifferences(spec: Side, ours: Side, at = ''): string[] {
   const theirs = resolved(spec);
   const own = resolved(ours);
-  const lines = [...typeDifferences(theirs, own, at), ...setDifferences('the values', theirs.enum, own.enum, at)];
+  const lines = [
+    ...typeDifferences(theirs, own, at),
+    ...setDifferences('the values', theirs.enum, own.enum, at),
+  ];
   lines.push(...setDifferences('required members', theirs.required, own.required, at));
   for (const limit of LIMITS) {
     if (theirs[limit] !== own[limit] && !isImplied(limit, theirs, own)) {
-      lines.push(`${at || 'body'}: ${limit} is ${word(own[limit])}, the protocol's is ${word(theirs[limit])}`);
+      lines.push(
+        `${at || 'body'}: ${limit} is ${word(own[limit])}, the protocol's is ${word(theirs[limit])}`,
+      );
     }
   }
-  const names = setDifferences('members', Object.keys(theirs.properties ?? {}), Object.keys(own.properties ?? {}), at);
+  const names = setDifferences(
+    'members',
+    Object.keys(theirs.properties ?? {}),
+    Object.keys(own.properties ?? {}),
+    at,
+  );
   lines.push(...names);
   if (open(theirs) !== open(own)) {
-    lines.push(`${at || 'body'}: other members are ${open(own) ? 'taken' : 'refused'}, unlike in the protocol`);
+    lines.push(
+      `${at || 'body'}: other members are ${open(own) ? 'taken' : 'refused'}, unlike in the protocol`,
+    );
   }
   return [...lines, ...within(spec, ours, at, requestDifferences)];
 }
@@ -65,26 +88,41 @@ export function answerDifferences(spec: Side, ours: Side, at = ''): string[] {
     }
   }
   if (theirs['format'] !== undefined && theirs['format'] !== own['format']) {
-    lines.push(`${at || 'body'}: format is ${word(own['format'])}, the protocol's is ${word(theirs['format'])}`);
+    lines.push(
+      `${at || 'body'}: format is ${word(own['format'])}, the protocol's is ${word(theirs['format'])}`,
+    );
   }
   return [...lines, ...within(spec, ours, at, answerDifferences)];
 }
 
-function within(spec: Side, ours: Side, at: string, compare: (spec: Side, ours: Side, at: string) => string[]): string[] {
+function within(
+  spec: Side,
+  ours: Side,
+  at: string,
+  compare: (spec: Side, ours: Side, at: string) => string[],
+): string[] {
   const theirs = resolved(spec);
   const own = resolved(ours);
   const lines: string[] = [];
   for (const [name, schema] of Object.entries(own.properties ?? {})) {
     const other = theirs.properties?.[name];
     if (other !== undefined) {
-      lines.push(...compare({ ...spec, schema: other }, { ...ours, schema }, at === '' ? name : `${at}.${name}`));
+      lines.push(
+        ...compare({ ...spec, schema: other }, { ...ours, schema }, at === '' ? name : `${at}.${name}`),
+      );
     }
   }
   if (theirs.items !== undefined && own.items !== undefined) {
     lines.push(...compare({ ...spec, schema: theirs.items }, { ...ours, schema: own.items }, `${at}[]`));
   }
   if (typeof theirs.additionalProperties === 'object' && typeof own.additionalProperties === 'object') {
-    lines.push(...compare({ ...spec, schema: theirs.additionalProperties }, { ...ours, schema: own.additionalProperties }, `${at}.*`));
+    lines.push(
+      ...compare(
+        { ...spec, schema: theirs.additionalProperties },
+        { ...ours, schema: own.additionalProperties },
+        `${at}.*`,
+      ),
+    );
   }
   return lines;
 }
@@ -94,12 +132,19 @@ function resolved({ schema, resolve }: Side): SpecSchema {
 }
 
 function typeDifferences(theirs: SpecSchema, own: SpecSchema, at: string): string[] {
-  return theirs.type === undefined || theirs.type === own.type || (own.type === undefined && own.enum !== undefined)
+  return theirs.type === undefined ||
+    theirs.type === own.type ||
+    (own.type === undefined && own.enum !== undefined)
     ? []
     : [`${at || 'body'}: the type is ${String(own.type)}, the protocol's is ${String(theirs.type)}`];
 }
 
-function setDifferences(what: string, theirs: readonly unknown[] = [], own: readonly unknown[] = [], at: string): string[] {
+function setDifferences(
+  what: string,
+  theirs: readonly unknown[] = [],
+  own: readonly unknown[] = [],
+  at: string,
+): string[] {
   const lacking = theirs.filter((entry) => !own.includes(entry));
   const added = own.filter((entry) => !theirs.includes(entry));
   return [
@@ -115,5 +160,7 @@ function open({ type, additionalProperties }: SpecSchema): boolean {
 
 /** A limit as a text; all of them are texts, numbers or flags. */
 function word(limit: unknown): string {
-  return typeof limit === 'object' ? JSON.stringify(limit) : `${limit as string | number | bigint | boolean | undefined}`;
+  return typeof limit === 'object'
+    ? JSON.stringify(limit)
+    : `${limit as string | number | bigint | boolean | undefined}`;
 }

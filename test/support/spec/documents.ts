@@ -32,7 +32,10 @@ export interface SpecResponse {
 interface SpecOperationObject {
   readonly operationId: string;
   readonly parameters?: readonly SpecParameter[];
-  readonly requestBody?: { readonly required?: boolean; readonly content: Readonly<Record<string, { readonly schema: SpecSchema }>> };
+  readonly requestBody?: {
+    readonly required?: boolean;
+    readonly content: Readonly<Record<string, { readonly schema: SpecSchema }>>;
+  };
   readonly responses: Readonly<Record<string, SpecResponse>>;
   readonly security?: readonly Readonly<Record<string, unknown>>[];
 }
@@ -52,7 +55,8 @@ export interface SpecOperation {
   /** As the document writes it: `/v1/reservations/{reservation_id}`. */
   readonly template: string;
   readonly parameters: readonly SpecParameter[];
-  readonly body: { readonly required: boolean; readonly schema: SpecSchema; readonly pointer: string } | undefined;
+  readonly body:
+    { readonly required: boolean; readonly schema: SpecSchema; readonly pointer: string } | undefined;
   readonly responses: ReadonlyMap<number, SpecResponse>;
   /** Names of the security schemes, any of which lets a caller in. */
   readonly schemes: readonly string[];
@@ -72,7 +76,9 @@ let loaded: Spec | undefined;
 
 /** Why there is nothing to compare with, or undefined when there is. */
 export function specAbsence(): string | undefined {
-  return process.env['TEST_SPEC_FILE'] === undefined ? (process.env['TEST_SPEC_ABSENT'] ?? 'the run did not prepare the documents') : undefined;
+  return process.env['TEST_SPEC_FILE'] === undefined
+    ? (process.env['TEST_SPEC_ABSENT'] ?? 'the run did not prepare the documents')
+    : undefined;
 }
 
 /** The protocol's documents, or undefined when this run has none (see `specAbsence`). */
@@ -101,7 +107,13 @@ function operationsOf(documents: SpecDocuments): SpecOperation[] {
   return [...operations.values()];
 }
 
-function readOperation(documents: SpecDocuments, plane: Plane, template: string, method: string, found: SpecOperationObject): SpecOperation {
+function readOperation(
+  documents: SpecDocuments,
+  plane: Plane,
+  template: string,
+  method: string,
+  found: SpecOperationObject,
+): SpecOperation {
   const document = documents[plane];
   const responses = new Map<number, SpecResponse>();
   const responsePointers = new Map<number, string>();
@@ -121,7 +133,10 @@ function readOperation(documents: SpecDocuments, plane: Plane, template: string,
     method: method.toUpperCase(),
     template,
     parameters: (found.parameters ?? []).map((parameter) => follow<SpecParameter>(document, parameter)),
-    body: bodySchema === undefined ? undefined : { required: found.requestBody?.required === true, schema: bodySchema, pointer: bodyPointer },
+    body:
+      bodySchema === undefined
+        ? undefined
+        : { required: found.requestBody?.required === true, schema: bodySchema, pointer: bodyPointer },
     responses,
     schemes: (found.security ?? document.security ?? []).flatMap((alternative) => Object.keys(alternative)),
     responsePointers,
@@ -155,10 +170,17 @@ export function findOperation(spec: Spec, method: string, path: string): SpecOpe
 }
 
 /** GET /v1/balances of the governance document: the runtime document has the same operation, and a filter of this one chooses it. */
-export function governanceBalances({ documents }: Spec, method: string, pathAndQuery: string): SpecOperation | undefined {
+export function governanceBalances(
+  { documents }: Spec,
+  method: string,
+  pathAndQuery: string,
+): SpecOperation | undefined {
   const found = documents.governance.paths['/v1/balances']?.['get'];
-  const isAsked = method === 'GET' && /^\/v1\/balances\?(?:.*&)?(?:tenant_id|scope_prefix|unit)=/.test(pathAndQuery);
-  return isAsked && found !== undefined ? readOperation(documents, 'governance', '/v1/balances', 'get', found) : undefined;
+  const isAsked =
+    method === 'GET' && /^\/v1\/balances\?(?:.*&)?(?:tenant_id|scope_prefix|unit)=/.test(pathAndQuery);
+  return isAsked && found !== undefined
+    ? readOperation(documents, 'governance', '/v1/balances', 'get', found)
+    : undefined;
 }
 
 /** Whether any operation has this path, whatever its method. */
@@ -170,8 +192,12 @@ function bestMatch(operations: readonly SpecOperation[], path: string): SpecOper
   const parts = (path.split('?', 1)[0] ?? '').split('/');
   const matching = operations.filter(({ template }) => {
     const wanted = template.split('/');
-    return wanted.length === parts.length && wanted.every((part, index) => (part.startsWith('{') ? parts[index] !== '' : part === parts[index]));
+    return (
+      wanted.length === parts.length &&
+      wanted.every((part, index) => (part.startsWith('{') ? parts[index] !== '' : part === parts[index]))
+    );
   });
-  const literals = ({ template }: SpecOperation): number => template.split('/').filter((part) => !part.startsWith('{')).length;
+  const literals = ({ template }: SpecOperation): number =>
+    template.split('/').filter((part) => !part.startsWith('{')).length;
   return matching.sort((a, b) => literals(b) - literals(a))[0];
 }

@@ -24,5 +24,7 @@ export function eventDataSchemaOf(eventType: string): string | undefined {
   if (eventType.endsWith('_via_tenant_cascade')) {
     return 'EventDataTenantCascade';
   }
-  return eventType.endsWith('_rate_spike') ? 'EventDataRateSpike' : (BY_TYPE[eventType] ?? BY_CATEGORY[eventType.split('.', 1)[0] as string]);
+  return eventType.endsWith('_rate_spike')
+    ? 'EventDataRateSpike'
+    : (BY_TYPE[eventType] ?? BY_CATEGORY[eventType.split('.', 1)[0] as string]);
 }

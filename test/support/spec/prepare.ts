@@ -4,7 +4,10 @@ import { join, resolve } from 'node:path';
 import { parse } from 'yaml';
 
 /** The protocol's documents by plane. Where both describe an operation, the first one counts. */
-const DOCUMENTS = { runtime: 'cycles-protocol-v0.yaml', governance: 'cycles-governance-admin-v0.1.25.yaml' } as const;
+const DOCUMENTS = {
+  runtime: 'cycles-protocol-v0.yaml',
+  governance: 'cycles-governance-admin-v0.1.25.yaml',
+} as const;
 
 /**
  * Reads the protocol's OpenAPI documents once for the whole run and leaves them as JSON for the test files, because
@@ -25,7 +28,9 @@ export function prepareSpec(rootDir: string): void {
     process.stderr.write(`answers are not compared with the protocol's OpenAPI documents: ${reason}\n`);
     return;
   }
-  const documents = Object.fromEntries(files.map(([plane, file]) => [plane, withoutProse(parse(readFileSync(file, 'utf8')))]));
+  const documents = Object.fromEntries(
+    files.map(([plane, file]) => [plane, withoutProse(parse(readFileSync(file, 'utf8')))]),
+  );
   const copy = join(mkdtempSync(join(tmpdir(), 'holdfast-test-spec-')), 'spec.json');
   writeFileSync(copy, JSON.stringify(documents));
   process.env['TEST_SPEC_FILE'] = copy;
@@ -39,6 +44,8 @@ function withoutProse(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) {
     return value;
   }
-  const kept = Object.entries(value).filter(([name, entry]) => !(name === 'description' && typeof entry === 'string') && name !== 'example');
+  const kept = Object.entries(value).filter(
+    ([name, entry]) => !(name === 'description' && typeof entry === 'string') && name !== 'example',
+  );
   return Object.fromEntries(kept.map(([name, entry]) => [name, withoutProse(entry)]));
 }

@@ -1,6 +1,14 @@
 import type { ValidateFunction } from 'ajv/dist/2020.js';
 import { INT64_MAX } from '../../../src/ledger/index.js';
-import { findOperation, findPath, governanceBalances, loadSpec, type Plane, type Spec, type SpecOperation } from './documents.js';
+import {
+  findOperation,
+  findPath,
+  governanceBalances,
+  loadSpec,
+  type Plane,
+  type Spec,
+  type SpecOperation,
+} from './documents.js';
 import { eventDataSchemaOf } from './event-data.js';
 import { problemsOf, SchemaBook } from './schema-book.js';
 
@@ -18,7 +26,16 @@ export interface Exchange {
 }
 
 /** Paths that are Holdfast's own, and those that tests mount: the protocol says nothing about them. */
-const OUTSIDE = [/^\/health\//, /^\/actuator\//, /^\/metrics$/, /^\/docs(\/|$)/, /^\/openapi\.json$/, /^\/ops\//, /^\/probe\//, /^\/v1\/forgotten$/];
+const OUTSIDE = [
+  /^\/health\//,
+  /^\/actuator\//,
+  /^\/metrics$/,
+  /^\/docs(\/|$)/,
+  /^\/openapi\.json$/,
+  /^\/ops\//,
+  /^\/probe\//,
+  /^\/v1\/forgotten$/,
+];
 
 /** Statuses that an operation may answer although its description does not list them, and why. */
 const ALLOWED_ANYWHERE: Readonly<Record<number, string>> = {
@@ -50,12 +67,17 @@ export function contractProblems(exchange: Exchange): string[] {
   if (spec === undefined || OUTSIDE.some((pattern) => pattern.test(path))) {
     return problems;
   }
-  const operation = governanceBalances(spec, exchange.method, exchange.path) ?? findOperation(spec, exchange.method, path);
+  const operation =
+    governanceBalances(spec, exchange.method, exchange.path) ?? findOperation(spec, exchange.method, path);
   if (operation === undefined) {
     return [...problems, ...strangerProblems(spec, exchange, path)];
   }
   const declared = operation.responses.has(exchange.status);
-  if (!declared && ALLOWED_ANYWHERE[exchange.status] === undefined && ALLOWED[operation.id]?.[exchange.status] === undefined) {
+  if (
+    !declared &&
+    ALLOWED_ANYWHERE[exchange.status] === undefined &&
+    ALLOWED[operation.id]?.[exchange.status] === undefined
+  ) {
     problems.push(`${operation.id} does not declare the status ${exchange.status}`);
   }
   if (exchange.status >= 400) {
@@ -109,7 +131,11 @@ function strangerProblems(spec: Spec, exchange: Exchange, path: string): string[
   if (!STRANGER_STATUSES.includes(exchange.status)) {
     return [`the protocol has no ${exchange.method} ${path}, and the answer is ${exchange.status}`];
   }
-  return errorProblems(spec, exchange, neighbour?.plane ?? (/^\/v1\/(admin|auth)\//.test(path) ? 'governance' : 'runtime'));
+  return errorProblems(
+    spec,
+    exchange,
+    neighbour?.plane ?? (/^\/v1\/(admin|auth)\//.test(path) ? 'governance' : 'runtime'),
+  );
 }
 
 function errorProblems(spec: Spec, exchange: Exchange, plane: Plane): string[] {
@@ -127,7 +153,10 @@ function errorProblems(spec: Spec, exchange: Exchange, plane: Plane): string[] {
       problems.push(`an error has no member ${name}`);
     }
   }
-  if (found['request_id'] !== headers.get('x-request-id') || found['trace_id'] !== headers.get('x-cycles-trace-id')) {
+  if (
+    found['request_id'] !== headers.get('x-request-id') ||
+    found['trace_id'] !== headers.get('x-cycles-trace-id')
+  ) {
     problems.push('request_id and trace_id of an error must equal the headers');
   }
   return problems;
@@ -138,13 +167,21 @@ function successProblems(spec: Spec, exchange: Exchange, operation: SpecOperatio
   const response = operation.responses.get(exchange.status);
   const pointer = operation.responsePointers.get(exchange.status);
   if (pointer !== undefined) {
-    problems.push(...schemaProblems(spec, operation.plane, pointer, exchange), ...integerProblems(exchange.body, ''));
+    problems.push(
+      ...schemaProblems(spec, operation.plane, pointer, exchange),
+      ...integerProblems(exchange.body, ''),
+    );
   } else if (exchange.text !== '') {
     problems.push(`${operation.id} declares no body for ${exchange.status}`);
   }
   problems.push(...eventProblems(spec, exchange, operation), ...acceptedProblems(spec, exchange, operation));
-  const asTenant = exchange.requestHeaders.has('x-cycles-api-key') && !exchange.requestHeaders.has('x-admin-api-key');
-  if (asTenant && response?.headers?.['X-Cycles-Tenant'] !== undefined && (exchange.headers.get('x-cycles-tenant') ?? '') === '') {
+  const asTenant =
+    exchange.requestHeaders.has('x-cycles-api-key') && !exchange.requestHeaders.has('x-admin-api-key');
+  if (
+    asTenant &&
+    response?.headers?.['X-Cycles-Tenant'] !== undefined &&
+    (exchange.headers.get('x-cycles-tenant') ?? '') === ''
+  ) {
     problems.push('X-Cycles-Tenant is missing');
   }
   return problems;
@@ -158,7 +195,10 @@ function eventProblems(spec: Spec, { text }: Exchange, { id }: SpecOperation): s
   const body = JSON.parse(text) as EventAnswer;
   return (body.events ?? [body]).flatMap(({ event_type: type = '', data }) => {
     const schema = eventDataSchemaOf(type);
-    const problems = schema === undefined ? [] : problemsOf(validatorOf(spec, 'governance', `#/components/schemas/${schema}`), data);
+    const problems =
+      schema === undefined
+        ? []
+        : problemsOf(validatorOf(spec, 'governance', `#/components/schemas/${schema}`), data);
     return problems.map((problem) => `${type}: ${problem}`);
   });
 }
@@ -170,11 +210,18 @@ interface EventAnswer {
 }
 
 /** A success means that the protocol allows what was asked; whoever relies on our answer elsewhere would be refused there. */
-function acceptedProblems(spec: Spec, { requestBody }: Exchange, { id, plane, body }: SpecOperation): string[] {
+function acceptedProblems(
+  spec: Spec,
+  { requestBody }: Exchange,
+  { id, plane, body }: SpecOperation,
+): string[] {
   if (body === undefined || (requestBody ?? '') === '') {
     return body?.required === true ? [`${id} took a request without a body`] : [];
   }
-  return problemsOf(validatorOf(spec, plane, body.pointer), withoutCleared(id, JSON.parse(requestBody as string))).map((problem) => `${id} took a body that the protocol refuses: ${problem}`);
+  return problemsOf(
+    validatorOf(spec, plane, body.pointer),
+    withoutCleared(id, JSON.parse(requestBody as string)),
+  ).map((problem) => `${id} took a body that the protocol refuses: ${problem}`);
 }
 
 /** Null takes these away, as the protocol's own dashboard asks, although its schema has texts and objects only. */
@@ -184,7 +231,11 @@ function withoutCleared(id: string, body: unknown): unknown {
   if (id !== 'updateWebhookSubscription' && id !== 'updateTenantWebhook') {
     return body;
   }
-  return Object.fromEntries(Object.entries(body as object).filter(([name, value]) => value !== null || !CLEARED_BY_NULL.includes(name)));
+  return Object.fromEntries(
+    Object.entries(body as object).filter(
+      ([name, value]) => value !== null || !CLEARED_BY_NULL.includes(name),
+    ),
+  );
 }
 
 /** Members that hold what the client gave, numbers of any size among it. */
@@ -198,10 +249,17 @@ function integerProblems(value: unknown, at: string): string[] {
   if (typeof value !== 'object' || value === null) {
     return [];
   }
-  return Object.entries(value).flatMap(([name, entry]) => (FREE.includes(name) ? [] : integerProblems(entry, `${at}/${name}`)));
+  return Object.entries(value).flatMap(([name, entry]) =>
+    FREE.includes(name) ? [] : integerProblems(entry, `${at}/${name}`),
+  );
 }
 
-function schemaProblems(spec: Spec, plane: Plane, pointer: string, { text, headers, status }: Exchange): string[] {
+function schemaProblems(
+  spec: Spec,
+  plane: Plane,
+  pointer: string,
+  { text, headers, status }: Exchange,
+): string[] {
   if (headers.get('content-type')?.startsWith('application/json') !== true) {
     return [`the content type of ${status} is ${headers.get('content-type')}`];
   }

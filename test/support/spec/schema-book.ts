@@ -33,5 +33,8 @@ export function problemsOf(validate: ValidateFunction, value: unknown): string[]
   if (validate(value)) {
     return [];
   }
-  return (validate.errors ?? []).map(({ instancePath, message, params }) => `${instancePath || 'the body'} ${message} ${JSON.stringify(params)}`);
+  return (validate.errors ?? []).map(
+    ({ instancePath, message, params }) =>
+      `${instancePath || 'the body'} ${message} ${JSON.stringify(params)}`,
+  );
 }
