@@ -14,7 +14,13 @@ export interface Variable<T = unknown> {
   readonly parse: Parse<T>;
 }
 
-function define<T>(name: string, fallback: string, parse: Parse<T>, doc: string, secret = false): Variable<T> {
+function define<T>(
+  name: string,
+  fallback: string,
+  parse: Parse<T>,
+  doc: string,
+  secret = false,
+): Variable<T> {
   return { name, fallback, doc, secret, parse };
 }
 
@@ -78,7 +84,8 @@ function endpoints(defaultPort: number): Parse<readonly Endpoint[]> {
 const redisUrl: Parse<URL> = (value) => {
   const allowed = 'a URL such as redis://host:6379/0 or rediss://user:password@host:6379';
   const url = URL.canParse(value) ? new URL(value) : undefined;
-  const isRedis = url !== undefined && (url.protocol === 'redis:' || url.protocol === 'rediss:') && url.hostname !== '';
+  const isRedis =
+    url !== undefined && (url.protocol === 'redis:' || url.protocol === 'rediss:') && url.hostname !== '';
   if (!isRedis || !/^\/?\d{0,5}$/.test(url.pathname) || url.search !== '' || url.hash !== '') {
     return { allowed };
   }
@@ -117,13 +124,20 @@ function isNetwork(text: string): boolean {
   const [address = '', bits, more] = text.split('/');
   // IPv4 in IPv6's form is left out: an IPv4 range covers it, and half of its ranges mean nothing.
   const longest = address.startsWith('::ffff:') ? 0 : ({ 4: 32, 6: 128 }[isIP(address)] ?? 0);
-  return longest > 0 && more === undefined && (bits === undefined || (/^[1-9]\d{0,2}$/.test(bits) && Number(bits) <= longest));
+  return (
+    longest > 0 &&
+    more === undefined &&
+    (bits === undefined || (/^[1-9]\d{0,2}$/.test(bits) && Number(bits) <= longest))
+  );
 }
 
 /** An origin as browsers write it in `Origin`, or undefined when the text says more or less than one. There is no `*`: the pages are known. */
 function originOf(text: string): string | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  const isOrigin = url !== undefined && (url.protocol === 'https:' || url.protocol === 'http:') && url.href === `${url.origin}/`;
+  const isOrigin =
+    url !== undefined &&
+    (url.protocol === 'https:' || url.protocol === 'http:') &&
+    url.href === `${url.origin}/`;
   return isOrigin ? url.origin : undefined;
 }
 
@@ -132,7 +146,10 @@ const origins: Parse<readonly string[]> = (value) => {
   const good = entries.filter((origin) => origin !== undefined);
   return good.length === entries.length
     ? { value: good }
-    : { allowed: 'a comma-separated list of origins such as https://dashboard.example.com or http://localhost:3000' };
+    : {
+        allowed:
+          'a comma-separated list of origins such as https://dashboard.example.com or http://localhost:3000',
+      };
 };
 
 /** Node's own rule, which takes addresses with and without a port. */
@@ -147,7 +164,9 @@ function isDnsServer(text: string): boolean {
 
 const dnsServers: Parse<readonly string[]> = (value) => {
   const entries = value.split(',').map((entry) => entry.trim());
-  return entries.every(isDnsServer) ? { value: entries } : { allowed: 'a comma-separated list of addresses such as 10.0.0.2, 10.0.0.2:5353 or [fd00::2]:53' };
+  return entries.every(isDnsServer)
+    ? { value: entries }
+    : { allowed: 'a comma-separated list of addresses such as 10.0.0.2, 10.0.0.2:5353 or [fd00::2]:53' };
 };
 
 const DAY_MS = 86_400_000;
@@ -156,62 +175,321 @@ export const VARIABLES = {
   port: define('PORT', '7878', integer(0, 65535), 'Port of the HTTP listener; 0 takes any free one.'),
   adminPort: define('ADMIN_PORT', '(none)', integer(0, 65535), 'A second listener that serves the same API.'),
   host: define('HOST', '0.0.0.0', text, 'Address that the listeners bind to.'),
-  roles: define('HOLDFAST_ROLES', ROLES.join(','), roles, 'What this instance does; health and metrics are always served.'),
+  roles: define(
+    'HOLDFAST_ROLES',
+    ROLES.join(','),
+    roles,
+    'What this instance does; health and metrics are always served.',
+  ),
   dataDir: define('DATA_DIR', './.data', text, 'Where the embedded Redis and the generated keys live.'),
-  adminApiKey: define('ADMIN_API_KEY', '(generated with the embedded Redis, else required)', secret(16), 'The operator key, at least 16 characters.', true),
-  redisUrl: define('REDIS_URL', '(embedded Redis)', redisUrl, 'A single Redis or Valkey: redis:// or rediss:// (TLS).', true),
-  sentinels: define('REDIS_SENTINELS', '(none)', endpoints(26379), 'Sentinels as host:port, comma-separated; needs REDIS_MASTER_NAME.'),
+  adminApiKey: define(
+    'ADMIN_API_KEY',
+    '(generated with the embedded Redis, else required)',
+    secret(16),
+    'The operator key, at least 16 characters.',
+    true,
+  ),
+  redisUrl: define(
+    'REDIS_URL',
+    '(embedded Redis)',
+    redisUrl,
+    'A single Redis or Valkey: redis:// or rediss:// (TLS).',
+    true,
+  ),
+  sentinels: define(
+    'REDIS_SENTINELS',
+    '(none)',
+    endpoints(26379),
+    'Sentinels as host:port, comma-separated; needs REDIS_MASTER_NAME.',
+  ),
   masterName: define('REDIS_MASTER_NAME', '(none)', text, 'The name that the Sentinels know the master by.'),
-  clusterNodes: define('REDIS_CLUSTER_NODES', '(none)', endpoints(6379), 'Some nodes of a Redis Cluster as host:port, comma-separated.'),
+  clusterNodes: define(
+    'REDIS_CLUSTER_NODES',
+    '(none)',
+    endpoints(6379),
+    'Some nodes of a Redis Cluster as host:port, comma-separated.',
+  ),
   redisUsername: define('REDIS_USERNAME', '(default user)', text, 'ACL user, where REDIS_URL names none.'),
   redisPassword: define('REDIS_PASSWORD', '(none)', text, 'Password, where REDIS_URL names none.', true),
-  sentinelPassword: define('REDIS_SENTINEL_PASSWORD', '(none)', text, 'Password of the Sentinels themselves.', true),
-  redisTls: define('REDIS_TLS', 'false', flag, 'TLS to Redis, Sentinels and cluster nodes; rediss:// turns it on too.'),
-  redisTlsCaFile: define('REDIS_TLS_CA_FILE', "(the system's)", text, 'PEM file with the CA that signed the servers.'),
-  redisTlsRejectUnauthorized: define('REDIS_TLS_REJECT_UNAUTHORIZED', 'true', flag, 'false accepts any certificate.'),
-  redisCommandTimeoutMs: define('REDIS_COMMAND_TIMEOUT_MS', '900', integer(50, 1000), 'After this time a Redis command is given up and answered with 503.'),
-  queryConcurrency: define('QUERY_CONCURRENCY', '8', integer(1, 1000), 'Lists, searches, exports and other queries that an instance answers at the same time.'),
-  queryConcurrencyPerTenant: define('QUERY_CONCURRENCY_PER_TENANT', '4', integer(1, 1000), 'The same of one tenant; operators count as one tenant.'),
-  queryQueueMs: define('QUERY_QUEUE_MS', '1000', integer(0, 30_000), 'How long a query may wait for its turn before it is answered with 429; 0 refuses at once.'),
-  queryTimeShare: define('QUERY_TIME_SHARE', '50', integer(1, 100), 'Percent of the time that the queries of an instance may keep Redis busy; the ledger gets the rest.'),
-  embeddedAppendFsync: define('REDIS_APPENDFSYNC', 'everysec', oneOf('everysec', 'always'), 'How the embedded Redis flushes its log to disk.'),
-  allowEviction: define('HOLDFAST_ALLOW_EVICTION', 'false', flag, 'true starts on a Redis that may evict the ledger.'),
-  partitions: define('PARTITIONS', '64', integer(1, 256), 'Hash tags that tenants spread over; fixed at the first start.'),
-  sweepIntervalMs: define('SWEEP_INTERVAL_MS', '1000', integer(50, 60_000), 'Longest pause between two looks for expired holds.'),
-  sweepBatchSize: define('SWEEP_BATCH_SIZE', '1000', integer(1, 10_000), 'Most holds that one page of a sweep takes.'),
-  sweepLeaseMs: define('SWEEP_LEASE_MS', '5000', integer(1000, 300_000), 'How long a silent sweeper keeps its partitions before others take them over.'),
-  sweepTimeShare: define('SWEEP_TIME_SHARE', '90', integer(1, 100), 'Percent of its time that a sweeper with a backlog works; requests get the rest.'),
-  sweepAlertMs: define('SWEEP_ALERT_MS', '30000', integer(1000, 3_600_000), 'Readiness is red when no sweep succeeded, or something due waited, for so long.'),
-  auditRetentionDays: define('AUDIT_RETENTION_DAYS', '30', integer(1, 3650), 'How long an ended reservation can be looked up.'),
-  eventRetentionDays: define('EVENT_RETENTION_DAYS', '90', integer(1, 3650), 'How long an event stays; never shorter than AUDIT_RETENTION_DAYS, and up to twice as long while no dispatcher has read it.'),
-  auditLogRetentionDays: define('AUDIT_LOG_RETENTION_DAYS', '400', integer(1, 3650), 'How long a row of the audit log stays.'),
-  auditLogBriefRetentionDays: define('AUDIT_LOG_BRIEF_RETENTION_DAYS', '30', integer(1, 3650), 'How long a row of the audit log stays that is about a successful read or a request without valid credentials; never longer than AUDIT_LOG_RETENTION_DAYS.'),
-  idempotencyTtlMs: define('IDEMPOTENCY_TTL_MS', String(DAY_MS), integer(60_000, 365 * DAY_MS), 'How long a repeated request is answered with the first reply.'),
+  sentinelPassword: define(
+    'REDIS_SENTINEL_PASSWORD',
+    '(none)',
+    text,
+    'Password of the Sentinels themselves.',
+    true,
+  ),
+  redisTls: define(
+    'REDIS_TLS',
+    'false',
+    flag,
+    'TLS to Redis, Sentinels and cluster nodes; rediss:// turns it on too.',
+  ),
+  redisTlsCaFile: define(
+    'REDIS_TLS_CA_FILE',
+    "(the system's)",
+    text,
+    'PEM file with the CA that signed the servers.',
+  ),
+  redisTlsRejectUnauthorized: define(
+    'REDIS_TLS_REJECT_UNAUTHORIZED',
+    'true',
+    flag,
+    'false accepts any certificate.',
+  ),
+  redisCommandTimeoutMs: define(
+    'REDIS_COMMAND_TIMEOUT_MS',
+    '900',
+    integer(50, 1000),
+    'After this time a Redis command is given up and answered with 503.',
+  ),
+  queryConcurrency: define(
+    'QUERY_CONCURRENCY',
+    '8',
+    integer(1, 1000),
+    'Lists, searches, exports and other queries that an instance answers at the same time.',
+  ),
+  queryConcurrencyPerTenant: define(
+    'QUERY_CONCURRENCY_PER_TENANT',
+    '4',
+    integer(1, 1000),
+    'The same of one tenant; operators count as one tenant.',
+  ),
+  queryQueueMs: define(
+    'QUERY_QUEUE_MS',
+    '1000',
+    integer(0, 30_000),
+    'How long a query may wait for its turn before it is answered with 429; 0 refuses at once.',
+  ),
+  queryTimeShare: define(
+    'QUERY_TIME_SHARE',
+    '25',
+    integer(1, 100),
+    'Percent of the time that the queries of an instance may keep Redis busy; the ledger gets the rest.',
+  ),
+  embeddedAppendFsync: define(
+    'REDIS_APPENDFSYNC',
+    'everysec',
+    oneOf('everysec', 'always'),
+    'How the embedded Redis flushes its log to disk.',
+  ),
+  allowEviction: define(
+    'HOLDFAST_ALLOW_EVICTION',
+    'false',
+    flag,
+    'true starts on a Redis that may evict the ledger.',
+  ),
+  partitions: define(
+    'PARTITIONS',
+    '64',
+    integer(1, 256),
+    'Hash tags that tenants spread over; fixed at the first start.',
+  ),
+  sweepIntervalMs: define(
+    'SWEEP_INTERVAL_MS',
+    '1000',
+    integer(50, 60_000),
+    'Longest pause between two looks for expired holds.',
+  ),
+  sweepBatchSize: define(
+    'SWEEP_BATCH_SIZE',
+    '1000',
+    integer(1, 10_000),
+    'Most holds that one page of a sweep takes.',
+  ),
+  sweepLeaseMs: define(
+    'SWEEP_LEASE_MS',
+    '5000',
+    integer(1000, 300_000),
+    'How long a silent sweeper keeps its partitions before others take them over.',
+  ),
+  sweepTimeShare: define(
+    'SWEEP_TIME_SHARE',
+    '90',
+    integer(1, 100),
+    'Percent of its time that a sweeper with a backlog works; requests get the rest.',
+  ),
+  sweepAlertMs: define(
+    'SWEEP_ALERT_MS',
+    '30000',
+    integer(1000, 3_600_000),
+    'Readiness is red when no sweep succeeded, or something due waited, for so long.',
+  ),
+  auditRetentionDays: define(
+    'AUDIT_RETENTION_DAYS',
+    '30',
+    integer(1, 3650),
+    'How long an ended reservation can be looked up.',
+  ),
+  eventRetentionDays: define(
+    'EVENT_RETENTION_DAYS',
+    '90',
+    integer(1, 3650),
+    'How long an event stays; never shorter than AUDIT_RETENTION_DAYS, and up to twice as long while no dispatcher has read it.',
+  ),
+  auditLogRetentionDays: define(
+    'AUDIT_LOG_RETENTION_DAYS',
+    '400',
+    integer(1, 3650),
+    'How long a row of the audit log stays.',
+  ),
+  auditLogBriefRetentionDays: define(
+    'AUDIT_LOG_BRIEF_RETENTION_DAYS',
+    '30',
+    integer(1, 3650),
+    'How long a row of the audit log stays that is about a successful read or a request without valid credentials; never longer than AUDIT_LOG_RETENTION_DAYS.',
+  ),
+  idempotencyTtlMs: define(
+    'IDEMPOTENCY_TTL_MS',
+    String(DAY_MS),
+    integer(60_000, 365 * DAY_MS),
+    'How long a repeated request is answered with the first reply.',
+  ),
   bodyLimitBytes: define('BODY_LIMIT_BYTES', '1048576', integer(1024, 16_777_216), 'Largest request body.'),
-  metadataLimitBytes: define('METADATA_LIMIT_BYTES', '16384', integer(256, 1_048_576), 'Largest metadata of a request, in bytes of its JSON; also for metrics.custom and webhook headers.'),
-  tenantMaxLiveReservations: define('TENANT_MAX_LIVE_RESERVATIONS', '1000000', integer(0, 1_000_000_000), 'Live reservations that a tenant may have at once; 0 is no limit.'),
-  tenantMaxBudgets: define('TENANT_MAX_BUDGETS', '100000', integer(0, 1_000_000_000), 'Budgets that a tenant may have; 0 is no limit.'),
-  tenantMaxPolicies: define('TENANT_MAX_POLICIES', '1000', integer(0, 1_000_000_000), 'Policies that a tenant may have; 0 is no limit.'),
-  tenantMaxApiKeys: define('TENANT_MAX_API_KEYS', '1000', integer(0, 1_000_000_000), 'API keys that a tenant may have, revoked and expired ones among them; 0 is no limit.'),
-  tenantMaxWebhooks: define('TENANT_MAX_WEBHOOKS', '100', integer(0, 1000), 'Webhook subscriptions that a tenant may have; 0 is no limit but the 1000 that any owner may have.'),
-  tenantMaxStoredBytes: define('TENANT_MAX_STORED_BYTES', '68719476736', integer(0, 999_999_999_999), 'Bytes that may be stored for a tenant, as estimated; 0 is no limit.'),
-  rateLimitPerKeyPerMinute: define('RATE_LIMIT_PER_KEY_PER_MINUTE', '0', integer(0, 10_000_000), 'Requests of one API key on the runtime plane in a minute, counted per instance; 0 is no limit.'),
-  rateLimitAuthFailuresPerMinute: define('RATE_LIMIT_AUTH_FAILURES_PER_MINUTE', '0', integer(0, 10_000_000), '401 answers to one address and kind of key in a minute, per instance; further ones become 429; 0 is no limit.'),
-  rateLimitPublicPerMinute: define('RATE_LIMIT_PUBLIC_PER_MINUTE', '300', integer(0, 10_000_000), 'Requests of one address for /docs and /openapi.json in a minute, per instance; 0 is no limit.'),
-  trustProxy: define('TRUST_PROXY', '(none)', proxies, 'Proxies whose X-Forwarded-For is believed: addresses, CIDR ranges, loopback, linklocal, uniquelocal.'),
-  corsOrigins: define('CORS_ORIGINS', '(none)', origins, 'Origins of web pages whose scripts may use the API from a browser, comma-separated.'),
-  webhookSecretEncryptionKey: define('WEBHOOK_SECRET_ENCRYPTION_KEY', '(generated with the embedded Redis, else required)', key32, 'Encrypts webhook secrets and headers: 32 bytes, hex or base64; the same on every instance.', true),
-  webhookUnboundSecrets: define('WEBHOOK_UNBOUND_SECRETS', 'accept', oneOf('accept', 'refuse'), 'Whether secrets and headers that 0.5 or before sealed are read; refuse them once all are resealed.'),
-  webhookTimeoutMs: define('WEBHOOK_TIMEOUT_MS', '10000', integer(100, 60_000), 'How long an endpoint may take to answer one delivery.'),
-  webhookConcurrency: define('WEBHOOK_CONCURRENCY', '1000', integer(2, 10_000), 'Deliveries that an instance attempts at the same time.'),
-  webhookDnsServers: define('WEBHOOK_DNS_SERVERS', "(the system's)", dnsServers, 'Name servers that the hosts of webhooks are looked up by: addresses, with a port where it is not 53, comma-separated.'),
-  webhookPollMs: define('WEBHOOK_POLL_MS', '100', integer(10, 10_000), 'Pause between two looks for new events.'),
-  webhookLeaseMs: define('WEBHOOK_LEASE_MS', '5000', integer(1000, 300_000), 'How long a silent dispatcher keeps its partitions before others take them over.'),
-  webhookStaleAfterMs: define('WEBHOOK_STALE_AFTER_MS', String(DAY_MS), integer(1000, 30 * DAY_MS), 'A delivery that is older when its turn comes is given up.'),
-  webhookDeliveryRetentionDays: define('WEBHOOK_DELIVERY_RETENTION_DAYS', '14', integer(1, 365), 'How long a delivery can be looked up.'),
-  webhookAlertMs: define('WEBHOOK_ALERT_MS', '30000', integer(1000, 3_600_000), 'Readiness is red when an event has waited so long to be dispatched.'),
-  logLevel: define('LOG_LEVEL', 'info', oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'), 'Least severe level that is logged.'),
-  metricsTenantLabel: define('CYCLES_METRICS_TENANT_TAG_ENABLED', 'true', flag, 'Whether metrics carry the tenant as a label.'),
+  metadataLimitBytes: define(
+    'METADATA_LIMIT_BYTES',
+    '16384',
+    integer(256, 1_048_576),
+    'Largest metadata of a request, in bytes of its JSON; also for metrics.custom and webhook headers.',
+  ),
+  tenantMaxLiveReservations: define(
+    'TENANT_MAX_LIVE_RESERVATIONS',
+    '1000000',
+    integer(0, 1_000_000_000),
+    'Live reservations that a tenant may have at once; 0 is no limit.',
+  ),
+  tenantMaxBudgets: define(
+    'TENANT_MAX_BUDGETS',
+    '100000',
+    integer(0, 1_000_000_000),
+    'Budgets that a tenant may have; 0 is no limit.',
+  ),
+  tenantMaxPolicies: define(
+    'TENANT_MAX_POLICIES',
+    '1000',
+    integer(0, 1_000_000_000),
+    'Policies that a tenant may have; 0 is no limit.',
+  ),
+  tenantMaxApiKeys: define(
+    'TENANT_MAX_API_KEYS',
+    '1000',
+    integer(0, 1_000_000_000),
+    'API keys that a tenant may have, revoked and expired ones among them; 0 is no limit.',
+  ),
+  tenantMaxWebhooks: define(
+    'TENANT_MAX_WEBHOOKS',
+    '100',
+    integer(0, 1000),
+    'Webhook subscriptions that a tenant may have; 0 is no limit but the 1000 that any owner may have.',
+  ),
+  tenantMaxStoredBytes: define(
+    'TENANT_MAX_STORED_BYTES',
+    '68719476736',
+    integer(0, 999_999_999_999),
+    'Bytes that may be stored for a tenant, as estimated; 0 is no limit.',
+  ),
+  rateLimitPerKeyPerMinute: define(
+    'RATE_LIMIT_PER_KEY_PER_MINUTE',
+    '0',
+    integer(0, 10_000_000),
+    'Requests of one API key on the runtime plane in a minute, counted per instance; 0 is no limit.',
+  ),
+  rateLimitAuthFailuresPerMinute: define(
+    'RATE_LIMIT_AUTH_FAILURES_PER_MINUTE',
+    '0',
+    integer(0, 10_000_000),
+    '401 answers to one address and kind of key in a minute, per instance; further ones become 429; 0 is no limit.',
+  ),
+  rateLimitPublicPerMinute: define(
+    'RATE_LIMIT_PUBLIC_PER_MINUTE',
+    '300',
+    integer(0, 10_000_000),
+    'Requests of one address for /docs and /openapi.json in a minute, per instance; 0 is no limit.',
+  ),
+  trustProxy: define(
+    'TRUST_PROXY',
+    '(none)',
+    proxies,
+    'Proxies whose X-Forwarded-For is believed: addresses, CIDR ranges, loopback, linklocal, uniquelocal.',
+  ),
+  corsOrigins: define(
+    'CORS_ORIGINS',
+    '(none)',
+    origins,
+    'Origins of web pages whose scripts may use the API from a browser, comma-separated.',
+  ),
+  webhookSecretEncryptionKey: define(
+    'WEBHOOK_SECRET_ENCRYPTION_KEY',
+    '(generated with the embedded Redis, else required)',
+    key32,
+    'Encrypts webhook secrets and headers: 32 bytes, hex or base64; the same on every instance.',
+    true,
+  ),
+  webhookUnboundSecrets: define(
+    'WEBHOOK_UNBOUND_SECRETS',
+    'accept',
+    oneOf('accept', 'refuse'),
+    'Whether secrets and headers that 0.5 or before sealed are read; refuse them once all are resealed.',
+  ),
+  webhookTimeoutMs: define(
+    'WEBHOOK_TIMEOUT_MS',
+    '10000',
+    integer(100, 60_000),
+    'How long an endpoint may take to answer one delivery.',
+  ),
+  webhookConcurrency: define(
+    'WEBHOOK_CONCURRENCY',
+    '1000',
+    integer(2, 10_000),
+    'Deliveries that an instance attempts at the same time.',
+  ),
+  webhookDnsServers: define(
+    'WEBHOOK_DNS_SERVERS',
+    "(the system's)",
+    dnsServers,
+    'Name servers that the hosts of webhooks are looked up by: addresses, with a port where it is not 53, comma-separated.',
+  ),
+  webhookPollMs: define(
+    'WEBHOOK_POLL_MS',
+    '100',
+    integer(10, 10_000),
+    'Pause between two looks for new events.',
+  ),
+  webhookLeaseMs: define(
+    'WEBHOOK_LEASE_MS',
+    '5000',
+    integer(1000, 300_000),
+    'How long a silent dispatcher keeps its partitions before others take them over.',
+  ),
+  webhookStaleAfterMs: define(
+    'WEBHOOK_STALE_AFTER_MS',
+    String(DAY_MS),
+    integer(1000, 30 * DAY_MS),
+    'A delivery that is older when its turn comes is given up.',
+  ),
+  webhookDeliveryRetentionDays: define(
+    'WEBHOOK_DELIVERY_RETENTION_DAYS',
+    '14',
+    integer(1, 365),
+    'How long a delivery can be looked up.',
+  ),
+  webhookAlertMs: define(
+    'WEBHOOK_ALERT_MS',
+    '30000',
+    integer(1000, 3_600_000),
+    'Readiness is red when an event has waited so long to be dispatched.',
+  ),
+  logLevel: define(
+    'LOG_LEVEL',
+    'info',
+    oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),
+    'Least severe level that is logged.',
+  ),
+  metricsTenantLabel: define(
+    'CYCLES_METRICS_TENANT_TAG_ENABLED',
+    'true',
+    flag,
+    'Whether metrics carry the tenant as a label.',
+  ),
 } as const satisfies Record<string, Variable>;
 
 /** Every variable that Holdfast reads, for the README and its test. */

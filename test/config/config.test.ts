@@ -5,7 +5,14 @@ import { Writable } from 'node:stream';
 
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 
-import { CONFIG_VARIABLES, ConfigError, loadConfig, resolveAdminApiKey, resolveWebhookSecretKey, type HoldfastConfig } from '../../src/config/index.js';
+import {
+  CONFIG_VARIABLES,
+  ConfigError,
+  loadConfig,
+  resolveAdminApiKey,
+  resolveWebhookSecretKey,
+  type HoldfastConfig,
+} from '../../src/config/index.js';
 import { createLogger } from '../../src/logging/index.js';
 
 const KEY_HEX = 'ab'.repeat(32);
@@ -41,7 +48,13 @@ interface Simple {
   readonly bad: readonly string[];
 }
 
-const number = (name: string, field: keyof HoldfastConfig, fallback: number | undefined, min: number, max: number): Simple => ({
+const number = (
+  name: string,
+  field: keyof HoldfastConfig,
+  fallback: number | undefined,
+  min: number,
+  max: number,
+): Simple => ({
   name,
   field,
   fallback,
@@ -52,7 +65,8 @@ const number = (name: string, field: keyof HoldfastConfig, fallback: number | un
   bad: [String(min - 1), String(max + 1), 'many', '1.5', '1e3', '0x10'],
 });
 
-const limit = (name: string, field: keyof HoldfastConfig, fallback: number): Simple => number(name, field, fallback, 0, 10_000_000);
+const limit = (name: string, field: keyof HoldfastConfig, fallback: number): Simple =>
+  number(name, field, fallback, 0, 10_000_000);
 
 const flag = (name: string, field: keyof HoldfastConfig, fallback: boolean): Simple => ({
   name,
@@ -81,8 +95,20 @@ const SIMPLE: readonly Simple[] = [
     ],
     bad: ['boss', 'api,', 'api;sweeper'],
   },
-  { name: 'DATA_DIR', field: 'dataDir', fallback: './.data', good: [['/var/lib/holdfast', '/var/lib/holdfast']], bad: [] },
-  { name: 'ADMIN_API_KEY', field: 'adminApiKey', fallback: undefined, good: [['0123456789abcdef', '0123456789abcdef']], bad: ['0123456789abcde'] },
+  {
+    name: 'DATA_DIR',
+    field: 'dataDir',
+    fallback: './.data',
+    good: [['/var/lib/holdfast', '/var/lib/holdfast']],
+    bad: [],
+  },
+  {
+    name: 'ADMIN_API_KEY',
+    field: 'adminApiKey',
+    fallback: undefined,
+    good: [['0123456789abcdef', '0123456789abcdef']],
+    bad: ['0123456789abcde'],
+  },
   number('REDIS_COMMAND_TIMEOUT_MS', 'redisCommandTimeoutMs', 900, 50, 1000),
   {
     name: 'REDIS_APPENDFSYNC',
@@ -117,7 +143,7 @@ const SIMPLE: readonly Simple[] = [
   number('QUERY_CONCURRENCY', 'queryConcurrency', 8, 1, 1000),
   number('QUERY_CONCURRENCY_PER_TENANT', 'queryConcurrencyPerTenant', 4, 1, 1000),
   number('QUERY_QUEUE_MS', 'queryQueueMs', 1000, 0, 30_000),
-  number('QUERY_TIME_SHARE', 'queryTimeShare', 50, 1, 100),
+  number('QUERY_TIME_SHARE', 'queryTimeShare', 25, 1, 100),
   limit('RATE_LIMIT_PER_KEY_PER_MINUTE', 'rateLimitPerKeyPerMinute', 0),
   limit('RATE_LIMIT_AUTH_FAILURES_PER_MINUTE', 'rateLimitAuthFailuresPerMinute', 0),
   limit('RATE_LIMIT_PUBLIC_PER_MINUTE', 'rateLimitPublicPerMinute', 300),
@@ -127,9 +153,24 @@ const SIMPLE: readonly Simple[] = [
     fallback: undefined,
     good: [
       ['loopback', ['loopback']],
-      ['10.0.0.0/8, UniqueLocal,::1 , 2001:db8::/32,192.168.1.1', ['10.0.0.0/8', 'uniquelocal', '::1', '2001:db8::/32', '192.168.1.1']],
+      [
+        '10.0.0.0/8, UniqueLocal,::1 , 2001:db8::/32,192.168.1.1',
+        ['10.0.0.0/8', 'uniquelocal', '::1', '2001:db8::/32', '192.168.1.1'],
+      ],
     ],
-    bad: ['true', '1', '*', 'proxy.internal', '10.0.0.0/33', '10.0.0.0/0', '10.0.0.0/8/8', '10.0.0/8', '::/129', '::ffff:10.0.0.1/16', '10.0.0.1,'],
+    bad: [
+      'true',
+      '1',
+      '*',
+      'proxy.internal',
+      '10.0.0.0/33',
+      '10.0.0.0/0',
+      '10.0.0.0/8/8',
+      '10.0.0/8',
+      '::/129',
+      '::ffff:10.0.0.1/16',
+      '10.0.0.1,',
+    ],
   },
   {
     name: 'CORS_ORIGINS',
@@ -137,9 +178,21 @@ const SIMPLE: readonly Simple[] = [
     fallback: undefined,
     good: [
       ['https://dashboard.example.com', ['https://dashboard.example.com']],
-      ['HTTPS://Dashboard.example.com:443/ , http://[::1]:3000', ['https://dashboard.example.com', 'http://[::1]:3000']],
+      [
+        'HTTPS://Dashboard.example.com:443/ , http://[::1]:3000',
+        ['https://dashboard.example.com', 'http://[::1]:3000'],
+      ],
     ],
-    bad: ['*', 'null', 'dashboard.example.com', 'ftp://files.example.com', 'https://a.example.com/page', 'https://a.example.com?', 'https://me@a.example.com', 'https://a.example.com,'],
+    bad: [
+      '*',
+      'null',
+      'dashboard.example.com',
+      'ftp://files.example.com',
+      'https://a.example.com/page',
+      'https://a.example.com?',
+      'https://me@a.example.com',
+      'https://a.example.com,',
+    ],
   },
   {
     name: 'WEBHOOK_SECRET_ENCRYPTION_KEY',
@@ -151,7 +204,16 @@ const SIMPLE: readonly Simple[] = [
     ],
     bad: ['short', KEY_HEX.slice(2), `${KEY_HEX}zz`],
   },
-  { name: 'WEBHOOK_UNBOUND_SECRETS', field: 'webhookUnboundSecrets', fallback: 'accept', good: [['refuse', 'refuse'], ['ACCEPT', 'accept']], bad: ['true', 'none'] },
+  {
+    name: 'WEBHOOK_UNBOUND_SECRETS',
+    field: 'webhookUnboundSecrets',
+    fallback: 'accept',
+    good: [
+      ['refuse', 'refuse'],
+      ['ACCEPT', 'accept'],
+    ],
+    bad: ['true', 'none'],
+  },
   number('WEBHOOK_TIMEOUT_MS', 'webhookTimeoutMs', 10_000, 100, 60_000),
   number('WEBHOOK_CONCURRENCY', 'webhookConcurrency', 1000, 2, 10_000),
   {
@@ -247,20 +309,33 @@ describe('the Redis addressing', () => {
       password: 'p@ss',
       tls: { rejectUnauthorized: true },
     });
-    expect(loadConfig({ ...ADMIN, REDIS_URL: 'redis://h', REDIS_USERNAME: 'u', REDIS_PASSWORD: 'p' }).redis).toMatchObject({ username: 'u', password: 'p' });
+    expect(
+      loadConfig({ ...ADMIN, REDIS_URL: 'redis://h', REDIS_USERNAME: 'u', REDIS_PASSWORD: 'p' }).redis,
+    ).toMatchObject({ username: 'u', password: 'p' });
   });
 
-  test.each(['http://h:1', 'redis:', 'h:6379', 'redis://h/one', 'redis://h:99999', 'redis://u:%@h', 'redis://h?db=1'])(
-    'refuses REDIS_URL %s without repeating it',
-    (url) => {
-      const problems = problemsOf({ ...ADMIN, REDIS_URL: url });
-      expect(problems).toHaveLength(1);
-      expect(problems[0]).toMatch(/^REDIS_URL: its value is not allowed; give a URL such as /);
-    },
-  );
+  test.each([
+    'http://h:1',
+    'redis:',
+    'h:6379',
+    'redis://h/one',
+    'redis://h:99999',
+    'redis://u:%@h',
+    'redis://h?db=1',
+  ])('refuses REDIS_URL %s without repeating it', (url) => {
+    const problems = problemsOf({ ...ADMIN, REDIS_URL: url });
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toMatch(/^REDIS_URL: its value is not allowed; give a URL such as /);
+  });
 
   test('is a master behind Sentinels, with their own password', () => {
-    const env = { ...ADMIN, REDIS_SENTINELS: 'a:1, b ,[::1]:3', REDIS_MASTER_NAME: 'm', REDIS_SENTINEL_PASSWORD: 's', REDIS_PASSWORD: 'p' };
+    const env = {
+      ...ADMIN,
+      REDIS_SENTINELS: 'a:1, b ,[::1]:3',
+      REDIS_MASTER_NAME: 'm',
+      REDIS_SENTINEL_PASSWORD: 's',
+      REDIS_PASSWORD: 'p',
+    };
     expect(loadConfig(env).redis).toEqual({
       mode: 'sentinel',
       sentinels: [
@@ -298,40 +373,100 @@ describe('the Redis addressing', () => {
   });
 
   test.each([
-    ['two addressings', { REDIS_URL: 'redis://h', REDIS_CLUSTER_NODES: 'a:1' }, 'REDIS_URL and REDIS_CLUSTER_NODES exclude each other; set one of them'],
-    ['Sentinels without a master name', { REDIS_SENTINELS: 'a:1' }, 'REDIS_SENTINELS and REDIS_MASTER_NAME go together; set both or none'],
-    ['a master name without Sentinels', { REDIS_MASTER_NAME: 'm' }, 'REDIS_SENTINELS and REDIS_MASTER_NAME go together; set both or none'],
-    ['a password without an address', { REDIS_PASSWORD: 'p' }, 'REDIS_PASSWORD is set without REDIS_URL, REDIS_SENTINELS or REDIS_CLUSTER_NODES; set one of them'],
-    ['a Sentinel password without Sentinels', { REDIS_SENTINEL_PASSWORD: 'p' }, 'REDIS_SENTINEL_PASSWORD is set without REDIS_URL, REDIS_SENTINELS or REDIS_CLUSTER_NODES; set one of them'],
-    ['a user without a password', { REDIS_URL: 'redis://h', REDIS_USERNAME: 'u' }, 'REDIS_PASSWORD is required with a Redis user name'],
-    ['TLS by URL and not by flag', { REDIS_URL: 'rediss://h', REDIS_TLS: 'false' }, 'REDIS_TLS is false, but REDIS_URL starts with rediss://; make them agree'],
-    ['a CA without TLS', { REDIS_URL: 'redis://h', REDIS_TLS_CA_FILE: '/ca' }, 'REDIS_TLS_CA_FILE is set, but TLS is off; set REDIS_TLS=true or use rediss://'],
-    ['a CA that is not there', { REDIS_URL: 'rediss://h', REDIS_TLS_CA_FILE: '/no/ca' }, 'REDIS_TLS_CA_FILE: "/no/ca" cannot be read (ENOENT); give a readable PEM file'],
-    ['one port for two listeners', { PORT: '9000', ADMIN_PORT: '9000' }, 'ADMIN_PORT must differ from PORT (9000)'],
+    [
+      'two addressings',
+      { REDIS_URL: 'redis://h', REDIS_CLUSTER_NODES: 'a:1' },
+      'REDIS_URL and REDIS_CLUSTER_NODES exclude each other; set one of them',
+    ],
+    [
+      'Sentinels without a master name',
+      { REDIS_SENTINELS: 'a:1' },
+      'REDIS_SENTINELS and REDIS_MASTER_NAME go together; set both or none',
+    ],
+    [
+      'a master name without Sentinels',
+      { REDIS_MASTER_NAME: 'm' },
+      'REDIS_SENTINELS and REDIS_MASTER_NAME go together; set both or none',
+    ],
+    [
+      'a password without an address',
+      { REDIS_PASSWORD: 'p' },
+      'REDIS_PASSWORD is set without REDIS_URL, REDIS_SENTINELS or REDIS_CLUSTER_NODES; set one of them',
+    ],
+    [
+      'a Sentinel password without Sentinels',
+      { REDIS_SENTINEL_PASSWORD: 'p' },
+      'REDIS_SENTINEL_PASSWORD is set without REDIS_URL, REDIS_SENTINELS or REDIS_CLUSTER_NODES; set one of them',
+    ],
+    [
+      'a user without a password',
+      { REDIS_URL: 'redis://h', REDIS_USERNAME: 'u' },
+      'REDIS_PASSWORD is required with a Redis user name',
+    ],
+    [
+      'TLS by URL and not by flag',
+      { REDIS_URL: 'rediss://h', REDIS_TLS: 'false' },
+      'REDIS_TLS is false, but REDIS_URL starts with rediss://; make them agree',
+    ],
+    [
+      'a CA without TLS',
+      { REDIS_URL: 'redis://h', REDIS_TLS_CA_FILE: '/ca' },
+      'REDIS_TLS_CA_FILE is set, but TLS is off; set REDIS_TLS=true or use rediss://',
+    ],
+    [
+      'a CA that is not there',
+      { REDIS_URL: 'rediss://h', REDIS_TLS_CA_FILE: '/no/ca' },
+      'REDIS_TLS_CA_FILE: "/no/ca" cannot be read (ENOENT); give a readable PEM file',
+    ],
+    [
+      'one port for two listeners',
+      { PORT: '9000', ADMIN_PORT: '9000' },
+      'ADMIN_PORT must differ from PORT (9000)',
+    ],
   ])('%s is refused', (_what, env, line) => {
     expect(problemsOf({ ...ADMIN, ...env })).toEqual([line]);
   });
 
   test('an external Redis needs an admin key, since a generated one would differ on every instance', () => {
-    expect(problemsOf({ ...WEBHOOK_KEY, REDIS_URL: 'redis://h' })).toEqual(['ADMIN_API_KEY is required with an external Redis: set at least 16 characters']);
+    expect(problemsOf({ ...WEBHOOK_KEY, REDIS_URL: 'redis://h' })).toEqual([
+      'ADMIN_API_KEY is required with an external Redis: set at least 16 characters',
+    ]);
   });
 
   test('an external Redis needs a key for webhook secrets: what one instance encrypts the others must be able to read', () => {
-    const line = 'WEBHOOK_SECRET_ENCRYPTION_KEY is required with an external Redis: set 32 bytes, written as 64 hex digits or as base64';
-    for (const address of [{ REDIS_URL: 'redis://h' }, { REDIS_SENTINELS: 'a:1', REDIS_MASTER_NAME: 'm' }, { REDIS_CLUSTER_NODES: 'a:1' }]) {
+    const line =
+      'WEBHOOK_SECRET_ENCRYPTION_KEY is required with an external Redis: set 32 bytes, written as 64 hex digits or as base64';
+    for (const address of [
+      { REDIS_URL: 'redis://h' },
+      { REDIS_SENTINELS: 'a:1', REDIS_MASTER_NAME: 'm' },
+      { REDIS_CLUSTER_NODES: 'a:1' },
+    ]) {
       expect(problemsOf({ ADMIN_API_KEY: ADMIN.ADMIN_API_KEY, ...address })).toEqual([line]);
-      expect(loadConfig({ ...ADMIN, ...address }).webhookSecretEncryptionKey).toEqual(Buffer.from(KEY_HEX, 'hex'));
+      expect(loadConfig({ ...ADMIN, ...address }).webhookSecretEncryptionKey).toEqual(
+        Buffer.from(KEY_HEX, 'hex'),
+      );
     }
   });
 
   test('a CA file is read, and must hold a certificate', () => {
     const ca = join(dir, 'ca.pem');
     writeFileSync(ca, 'no certificate');
-    const env = { ...ADMIN, REDIS_URL: 'redis://h', REDIS_TLS: 'true', REDIS_TLS_CA_FILE: ca, REDIS_TLS_REJECT_UNAUTHORIZED: 'false' };
-    expect(problemsOf(env)).toEqual([`REDIS_TLS_CA_FILE: "${ca}" holds no PEM certificate; give a file that does`]);
+    const env = {
+      ...ADMIN,
+      REDIS_URL: 'redis://h',
+      REDIS_TLS: 'true',
+      REDIS_TLS_CA_FILE: ca,
+      REDIS_TLS_REJECT_UNAUTHORIZED: 'false',
+    };
+    expect(problemsOf(env)).toEqual([
+      `REDIS_TLS_CA_FILE: "${ca}" holds no PEM certificate; give a file that does`,
+    ]);
     const pem = '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n';
     writeFileSync(ca, pem);
-    expect(loadConfig(env).redis).toMatchObject({ url: 'rediss://h:6379/0', tls: { rejectUnauthorized: false, ca: pem } });
+    expect(loadConfig(env).redis).toMatchObject({
+      url: 'rediss://h:6379/0',
+      tls: { rejectUnauthorized: false, ca: pem },
+    });
   });
 });
 
@@ -344,7 +479,13 @@ test('every bad value has a line of its own, and no secret is in any of them', (
     WEBHOOK_SECRET_ENCRYPTION_KEY: secret,
     REDIS_URL: `ftp://user:${secret}@h`,
   });
-  expect(problems.map((line) => line.split(':')[0]).sort()).toEqual(['ADMIN_API_KEY', 'LOG_LEVEL', 'PORT', 'REDIS_URL', 'WEBHOOK_SECRET_ENCRYPTION_KEY']);
+  expect(problems.map((line) => line.split(':')[0]).sort()).toEqual([
+    'ADMIN_API_KEY',
+    'LOG_LEVEL',
+    'PORT',
+    'REDIS_URL',
+    'WEBHOOK_SECRET_ENCRYPTION_KEY',
+  ]);
   expect(problems.join('\n')).not.toContain(secret);
   expect(problems.every((line) => !line.includes('\n'))).toBe(true);
 });
@@ -384,9 +525,13 @@ describe('the admin key with the embedded Redis', () => {
     const file = join(dir, 'file');
     writeFileSync(file, '');
     const below = loadConfig({ DATA_DIR: join(file, 'below') });
-    expect(() => resolveAdminApiKey(below, capture().logger)).toThrow(/^DATA_DIR: .* cannot keep the admin key \(ENOTDIR\); give a directory that can be written$/);
+    expect(() => resolveAdminApiKey(below, capture().logger)).toThrow(
+      /^DATA_DIR: .* cannot keep the admin key \(ENOTDIR\); give a directory that can be written$/,
+    );
     writeFileSync(join(dir, 'admin-api-key'), 'short\n');
-    expect(() => resolveAdminApiKey(loadConfig({ DATA_DIR: dir }), capture().logger)).toThrow(/holds no key of at least 16 characters; remove it/);
+    expect(() => resolveAdminApiKey(loadConfig({ DATA_DIR: dir }), capture().logger)).toThrow(
+      /holds no key of at least 16 characters; remove it/,
+    );
   });
 });
 
@@ -412,7 +557,9 @@ describe('the key for webhook secrets with the embedded Redis', () => {
 
   test('stops the start with one line when what is kept is no key: a new one could read none of the stored secrets', () => {
     writeFileSync(join(dir, 'webhook-secret-key'), 'short\n');
-    expect(() => resolveWebhookSecretKey(loadConfig({ DATA_DIR: dir }), capture().logger)).toThrow(/webhook-secret-key holds no key of 32 bytes in hex; restore it/);
+    expect(() => resolveWebhookSecretKey(loadConfig({ DATA_DIR: dir }), capture().logger)).toThrow(
+      /webhook-secret-key holds no key of 32 bytes in hex; restore it/,
+    );
   });
 });
 
@@ -426,13 +573,19 @@ describe('the log', () => {
       },
     });
     const logger = createLogger('info', sink);
-    const headers = { authorization: 'Bearer s3cret', 'x-cycles-api-key': 's3cret', 'x-admin-api-key': 's3cret' };
+    const headers = {
+      authorization: 'Bearer s3cret',
+      'x-cycles-api-key': 's3cret',
+      'x-admin-api-key': 's3cret',
+    };
     logger.info({ headers }, 'a');
     logger.info({ req: { headers } }, 'b');
     logger.info({ key_secret: 's3cret', password: 's3cret' }, 'c');
     logger.info({ redis: { config: { password: 's3cret' } } }, 'd');
     logger.info({ url: 'redis://user:s3cret@host:1/0' }, 'e');
-    const failure = Object.assign(new Error('cannot reach redis://user:s3cret@host'), { command: { name: 'auth', args: ['s3cret'] } });
+    const failure = Object.assign(new Error('cannot reach redis://user:s3cret@host'), {
+      command: { name: 'auth', args: ['s3cret'] },
+    });
     logger.error({ err: failure }, 'f');
     expect(lines).toHaveLength(6);
     expect(lines.join('')).not.toContain('s3cret');
