@@ -93,7 +93,7 @@ local function skip_reason(hold, now, origin)
 end
 
 -- Judges entries of the TTL index, or of the cleanup index for an operator's cleanup, and acts on them. Returns an outcome for each,
--- as lua/expire.lua returns it.
+-- as lua/expiry/expire.lua returns it.
 -- All are judged before the first of those that are due is expired. What is not due is dealt with as it is met.
 local function reclaim(tag, reservation_ids, now, retention_ms, origin)
   local refunds = new_refunds()

@@ -23,7 +23,7 @@ local function members_after_name(index, last, limit)
 end
 
 -- A record may hold a megabyte of free texts, and a list looks at every record there is. So lists read all the rest, and
--- lua/read_texts.lua the texts of those records that are shown. What else a record holds is a few kilobytes, and a run ends early
+-- lua/governance/read_texts.lua the texts of those records that are shown. What else a record holds is a few kilobytes, and a run ends early
 -- when it has read so many bytes.
 local LIST_TEXTS = {
   tenant = { 'metadata' },

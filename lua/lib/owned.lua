@@ -1,10 +1,10 @@
 -- owned: how much a tenant owns, and the limits on it.
 -- @include keys, now_ms
 --
--- A hash a tenant, apart from its record: `live` reservations, how often lua/reconcile.lua put that right (`recounts`), bytes of free
+-- A hash a tenant, apart from its record: `live` reservations, how often lua/expiry/reconcile.lua put that right (`recounts`), bytes of free
 -- `text` in its reservations, `stored` bytes as last added up, and its own limits 'max:<limit>'; a limit that is not there is the
 -- deployment's, and 0 is no limit. A hash that somebody damaged counts as empty: nothing is refused because of it, and
--- lua/reconcile.lua counts anew.
+-- lua/expiry/reconcile.lua counts anew.
 
 -- A count, 0 for what is none. The limit of 15 digits keeps it exact.
 local function owned_count(text)

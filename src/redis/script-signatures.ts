@@ -7,7 +7,7 @@ import { REPLAY_SIGNATURES } from './replay-signatures.js';
 import { WEBHOOK_SIGNATURES } from './webhook-signatures.js';
 
 /**
- * What TypeScript passes to each script, in order. The registry compares this with the header of `lua/<name>.lua` at boot
+ * What TypeScript passes to each script, in order. The registry compares this with the header of a script at boot
  * and refuses to start on any difference, so that neither side can drift.
  */
 export interface ScriptSignature {

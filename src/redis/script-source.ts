@@ -1,9 +1,13 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, readdirSync } from 'node:fs';
+import { sep } from 'node:path';
 import { SCRIPT_SIGNATURES, type ScriptSignature } from './script-signatures.js';
 
 /** The scripts stand beside both `src` and `dist`, so this finds them however the service is started. */
 const LUA_DIRECTORY = new URL('../../lua/', import.meta.url);
+
+/** Holds the parts that scripts include. Every other folder of `lua` is a capability and holds a script for each operation. */
+const LIBRARY = 'lib';
 
 export interface ScriptHeader {
   readonly name: string;
@@ -41,7 +45,7 @@ function includesOf(text: string): string[] {
 function numbered(text: string, kind: 'KEYS' | 'ARGV', name: string): string[] {
   return [...text.matchAll(new RegExp(`^-- ${kind}\\[(\\d+)\\]\\s+(\\w+)`, 'gm'))].map((match, index) => {
     if (Number(match[1]) !== index + 1) {
-      throw new Error(`lua/${name}.lua: ${kind}[${match[1]}] is out of order in the header`);
+      throw new Error(`${name}.lua: ${kind}[${match[1]}] is out of order in the header`);
     }
     return match[2] as string;
   });
@@ -65,7 +69,7 @@ export function parseHeader(name: string, text: string): ScriptHeader {
     emits === undefined
   ) {
     throw new Error(
-      `lua/${name}.lua: the header needs a shebang on line 1, '-- ${name}: ...', RETURNS, BOUND and EMITS`,
+      `${name}.lua: the header needs a shebang on line 1, '-- ${name}: ...', RETURNS, BOUND and EMITS`,
     );
   }
   return {
@@ -88,10 +92,10 @@ function readLua(path: string): string {
 function collectIncludes(names: readonly string[], into: Map<string, string>, path: readonly string[]): void {
   for (const name of names) {
     if (path.includes(name)) {
-      throw new Error(`lua/lib/${name}.lua includes itself through ${path.join(' -> ')}`);
+      throw new Error(`lua/${LIBRARY}/${name}.lua includes itself through ${path.join(' -> ')}`);
     }
     if (!into.has(name)) {
-      const text = readLua(`lib/${name}.lua`);
+      const text = readLua(`${LIBRARY}/${name}.lua`);
       collectIncludes(includesOf(text), into, [...path, name]);
       into.set(name, text);
     }
@@ -156,12 +160,33 @@ redis.register_function{ function_name = '${functionName}', callback = run, flag
 `;
 }
 
-function assertSame(name: string, header: ScriptHeader, signature: ScriptSignature): void {
+function assertSame(path: string, header: ScriptHeader, signature: ScriptSignature): void {
   const described = JSON.stringify([header.keys, header.args, header.rest, header.flags]);
   const declared = JSON.stringify([signature.keys, signature.args, signature.rest === true, signature.flags]);
   if (described !== declared) {
-    throw new Error(`lua/${name}.lua and its signature differ: header ${described}, signature ${declared}`);
+    throw new Error(`lua/${path} and its signature differ: header ${described}, signature ${declared}`);
   }
+}
+
+/**
+ * The path of every script by its name, relative to the folder of all.
+ * @throws Error when two folders hold a script of one name.
+ */
+export function scriptPaths(directory = LUA_DIRECTORY): Map<string, string> {
+  const paths = new Map<string, string>();
+  for (const path of readdirSync(directory, { recursive: true, encoding: 'utf8' }).sort()) {
+    const [folder, file] = path.split(sep);
+    if (folder === LIBRARY || file === undefined || !file.endsWith('.lua')) {
+      continue;
+    }
+    const name = file.slice(0, -'.lua'.length);
+    const other = paths.get(name);
+    if (other !== undefined) {
+      throw new Error(`lua/${other} and lua/${folder}/${file} are scripts of one name`);
+    }
+    paths.set(name, `${folder}/${file}`);
+  }
+  return paths;
 }
 
 /**
@@ -171,22 +196,19 @@ function assertSame(name: string, header: ScriptHeader, signature: ScriptSignatu
 export function readScripts(
   signatures: Record<string, ScriptSignature> = SCRIPT_SIGNATURES,
 ): Map<string, Script> {
-  const names = readdirSync(LUA_DIRECTORY)
-    .filter((file) => file.endsWith('.lua'))
-    .map((file) => file.slice(0, -4));
-  const missing = Object.keys(signatures).filter((name) => !names.includes(name));
+  const paths = scriptPaths();
+  const missing = Object.keys(signatures).filter((name) => !paths.has(name));
   if (missing.length > 0) {
     throw new Error(`signatures without a script: ${missing.join(', ')}`);
   }
   const scripts = new Map<string, Script>();
-  for (const name of names) {
-    const text = readLua(`${name}.lua`);
-    const script = assemble(name, text);
+  for (const [name, path] of paths) {
+    const script = assemble(name, readLua(path));
     const signature = signatures[name];
     if (signature === undefined) {
-      throw new Error(`lua/${name}.lua has no signature`);
+      throw new Error(`lua/${path} has no signature`);
     }
-    assertSame(name, script.header, signature);
+    assertSame(path, script.header, signature);
     scripts.set(name, script);
   }
   return scripts;

@@ -1,6 +1,10 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
 import { SCRIPT_SIGNATURES, type ScriptSignature } from '../../src/redis/script-signatures.js';
-import { assemble, parseHeader, readScripts } from '../../src/redis/script-source.js';
+import { assemble, parseHeader, readScripts, scriptPaths } from '../../src/redis/script-source.js';
 import { code, headerField, scriptTexts } from '../support/script-text.js';
 
 const HEADER =
@@ -17,7 +21,7 @@ describe('the scripts are refused at boot', () => {
   test('when a header and its signature differ in keys, arguments, their rest, or flags', () => {
     const { expire } = SCRIPT_SIGNATURES;
     expect(() => readScripts(withSignature('expire', { keys: ['hold'] }))).toThrow(
-      'lua/expire.lua and its signature differ',
+      'lua/expiry/expire.lua and its signature differ',
     );
     expect(() => readScripts(withSignature('expire', { args: [...expire.args].reverse() }))).toThrow(
       'differ',
@@ -33,7 +37,21 @@ describe('the scripts are refused at boot', () => {
       'signatures without a script: settle_all',
     );
     const { expire: _, ...others } = SCRIPT_SIGNATURES;
-    expect(() => readScripts(others)).toThrow('lua/expire.lua has no signature');
+    expect(() => readScripts(others)).toThrow('lua/expiry/expire.lua has no signature');
+  });
+
+  test('when two folders hold a script of one name', () => {
+    const lua = mkdtempSync(join(tmpdir(), 'lua-'));
+    for (const folder of ['ledger', 'lib', 'webhooks']) {
+      mkdirSync(join(lua, folder));
+      writeFileSync(join(lua, folder, 'extend.lua'), HEADER);
+    }
+    expect(() => scriptPaths(pathToFileURL(`${lua}/`))).toThrow(
+      'lua/ledger/extend.lua and lua/webhooks/extend.lua are scripts of one name',
+    );
+    rmSync(join(lua, 'webhooks'), { recursive: true });
+    expect([...scriptPaths(pathToFileURL(`${lua}/`))]).toEqual([['extend', 'ledger/extend.lua']]);
+    rmSync(lua, { recursive: true });
   });
 
   test('when an include does not exist', () => {
@@ -49,7 +67,7 @@ describe('the scripts are refused at boot', () => {
     ['BOUND', '-- BOUND one key\n'],
     ['EMITS', '-- EMITS nothing\n'],
   ])('when a header misses %s', (_, part) => {
-    expect(() => parseHeader('probe', HEADER.replace(part, ''))).toThrow('lua/probe.lua: the header needs');
+    expect(() => parseHeader('probe', HEADER.replace(part, ''))).toThrow('probe.lua: the header needs');
   });
 
   test('when a header is titled with another name, or numbers its keys or arguments out of order', () => {

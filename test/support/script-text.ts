@@ -1,4 +1,5 @@
-import { readFileSync, readdirSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
+import { scriptPaths } from '../../src/redis/script-source.js';
 
 const LUA = new URL('../../lua/', import.meta.url);
 
@@ -24,14 +25,12 @@ function included(text: string, into: Map<string, string>): void {
 }
 
 export function scriptTexts(): ScriptText[] {
-  return readdirSync(LUA)
-    .filter((file) => file.endsWith('.lua'))
-    .map((file) => {
-      const own = readFileSync(new URL(file, LUA), 'utf8');
-      const parts = new Map<string, string>();
-      included(own, parts);
-      return { name: file.slice(0, -4), own, included: [...parts.values()] };
-    });
+  return [...scriptPaths()].map(([name, path]) => {
+    const own = readFileSync(new URL(path, LUA), 'utf8');
+    const parts = new Map<string, string>();
+    included(own, parts);
+    return { name, own, included: [...parts.values()] };
+  });
 }
 
 /** A field of a header over all its lines, RETURNS or EMITS. */

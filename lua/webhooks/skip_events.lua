@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- skip_events: move the consumer group past events that nobody wants, without reading them.
--- It carries allow-oom as lua/dispatch_page.lua does.
+-- It carries allow-oom as lua/webhooks/dispatch_page.lua does.
 --
 -- KEYS[1]   lease          string, the token of the instance that dispatches the partition
 -- KEYS[2]   event_log      stream

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- expire_page: reclaim many abandoned holds of one partition, those that are really due. lua/expire.lua for each of them, but
+-- expire_page: reclaim many abandoned holds of one partition, those that are really due. lua/expiry/expire.lua for each of them, but
 -- a budget in which many of them end is read and written once.
 -- It carries allow-oom because it gives budget back and must go on when Redis is full.
 --
@@ -12,7 +12,7 @@
 -- EMITS     reservation.expired, budget.threshold_crossed, custom.reservation.quarantined
 -- @include  keys, now_ms, expiry
 --
--- An outcome is what lua/expire.lua returns for that hold. Where a hold can be judged in no way, the script ends with an error,
+-- An outcome is what lua/expiry/expire.lua returns for that hold. Where a hold can be judged in no way, the script ends with an error,
 -- and none that is due has been touched: the caller then asks for each by itself.
 local ttl_index = KEYS[1]
 local retention_ms, trace = ARGV[1], ARGV[2]

@@ -20,7 +20,7 @@
 -- EMITS     those of the expiry transition
 -- @include  keys, now_ms, hold, index_walk, expiry, append_event, append_audit
 --
--- The outcomes are those of lua/expire.lua, and WOULD_EXPIRE tenant deadline_ms in a dry run. What is expired or quarantined has left
+-- The outcomes are those of lua/expiry/expire.lua, and WOULD_EXPIRE tenant deadline_ms in a dry run. What is expired or quarantined has left
 -- the index, so that a walk that was broken off can start over. An entry whose owner cannot be told is judged for every tenant: its
 -- record is damaged or gone.
 local index = KEYS[1]

@@ -14,7 +14,7 @@
 -- EMITS     api_key.auth_failed
 -- @include  keys, now_ms, api_key, tenant, append_event
 --
--- Unlike lua/authenticate.lua it refuses the key of a closed tenant: there is no operation here that could answer for it.
+-- Unlike lua/governance/authenticate.lua it refuses the key of a closed tenant: there is no operation here that could answer for it.
 local secret_hash = KEYS[1]
 local malformed = ARGV[1] == '1'
 local origin = { actor = ARGV[2], key = ARGV[3], request = ARGV[4], trace = ARGV[5] }

@@ -15,7 +15,7 @@
 -- EMITS     tenant.updated, tenant.settings_changed, tenant.suspended, tenant.reactivated
 -- @include  keys, now_ms, tenant, append_event, append_audit
 --
--- CLOSING asks the caller to drive lua/close_tenant.lua to its end: what the tenant owns still has to follow, and only then
+-- CLOSING asks the caller to drive lua/governance/close_tenant.lua to its end: what the tenant owns still has to follow, and only then
 -- is tenant.closed told. The tenant's place in the set of closing ones, which this script gives it in the same step, makes
 -- that happen also when the caller dies. Closing a closed tenant again looks for what was left behind.
 local tenant_record = KEYS[1]
