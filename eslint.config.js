@@ -1,11 +1,56 @@
 import importX from 'eslint-plugin-import-x';
 import tseslint from 'typescript-eslint';
 
-/** A folder of src is a capability; the others see only its index.ts (also of nested capabilities). */
+/** The folders of src, from the ground up. None imports one that stands after it. */
+const LAYERS = [
+  'ledger',
+  'config',
+  'telemetry',
+  'wire',
+  'redis',
+  'auth',
+  'http',
+  'worker',
+  'limits',
+  'expiry',
+  'governance',
+  'reservations',
+  'events',
+  'webhooks',
+  'audit',
+  'cli',
+  'app',
+];
+
 const PUBLIC_FILES_ONLY = {
-  regex: '^(\\.\\./)+([a-z-]+/)+(?!index\\.js$)[^/]+$',
+  regex: `^(\\.\\./)+(${LAYERS.join('|')})/(?!index\\.js$)`,
   message: "Import another capability only through its public file, '<folder>/index.js'.",
 };
+
+const NO_HTTP = {
+  regex: '^(\\.\\./)+http/',
+  message: 'A service does not know HTTP; what both sides need stands in src/wire.',
+};
+
+const noImportFrom = (layers) => ({
+  regex: `^(\\.\\./)+(${layers.join('|')})/`,
+  message: 'A layer imports only from those below it.',
+});
+
+const LAYER_RULES = LAYERS.flatMap((layer, index) => {
+  const above = LAYERS.slice(index + 1);
+  const patterns = [PUBLIC_FILES_ONLY, ...(above.length > 0 ? [noImportFrom(above)] : [])];
+  return [
+    {
+      files: [`src/${layer}/**/*.ts`],
+      rules: { 'no-restricted-imports': ['error', { patterns }] },
+    },
+    {
+      files: [`src/${layer}/**/*.service.ts`],
+      rules: { 'no-restricted-imports': ['error', { patterns: [...patterns, NO_HTTP] }] },
+    },
+  ];
+});
 
 const REDIS_TIME_ONLY = {
   selector: "CallExpression[callee.object.name='Date'][callee.property.name='now']",
@@ -62,11 +107,11 @@ export default tseslint.config(
   {
     files: ['src/**/*.ts'],
     rules: {
-      'no-restricted-imports': ['error', { patterns: [PUBLIC_FILES_ONLY] }],
       'max-lines': ['error', { max: 300, skipBlankLines: true, skipComments: true }],
       'max-lines-per-function': ['error', { max: 70, skipBlankLines: true, skipComments: true }],
     },
   },
+  ...LAYER_RULES,
   {
     // Tables: one entry after the other, which nobody reads from the top to the end.
     files: [
@@ -89,7 +134,7 @@ export default tseslint.config(
   },
   {
     // What a person reads on a terminal is written there.
-    files: ['src/console/**/*.ts', 'bench/**/*.ts'],
+    files: ['src/cli/**/*.ts', 'bench/**/*.ts'],
     rules: { 'no-console': 'off' },
   },
   {

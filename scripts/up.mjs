@@ -163,7 +163,7 @@ function baseUrlOf({ host, port }) {
 /** Whether every step of the demonstration was as expected; what was not is told here. */
 async function demonstrate(baseUrl, once) {
   const { DemoError, nextSteps, runDemo } = await import(
-    pathToFileURL(join(ROOT, 'dist', 'console', 'index.js')).href
+    pathToFileURL(join(ROOT, 'dist', 'cli', 'demo.js')).href
   );
   const dataDir = resolve((process.env.DATA_DIR ?? '').trim() || './.data');
   const sweepIntervalMs = Number(process.env.SWEEP_INTERVAL_MS) || 1000;

@@ -40,7 +40,7 @@ async function main() {
     ensureDependencies();
     ensureBuild();
   }
-  const { verifyLedger } = await import(pathToFileURL(join(ROOT, 'dist', 'console', 'verify.js')).href);
+  const { verifyLedger } = await import(pathToFileURL(join(ROOT, 'dist', 'cli', 'verify.js')).href);
   const baseUrl = (url ?? `http://127.0.0.1:${(process.env.PORT ?? '').trim() || 7878}`).replace(/\/+$/, '');
   return verifyLedger({
     baseUrl,

@@ -1,10 +1,9 @@
-import 'reflect-metadata';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
-import { ConfigError, loadConfig, processEnvironment, type HoldfastConfig } from './config/index.js';
-import { ShutdownState } from './health/index.js';
-import { createApp } from './http/app.js';
-import { listen, type Listeners } from './http/listening.js';
-import { createLogger, type Logger } from './logging/index.js';
+import 'reflect-metadata';
+import { createApp } from './app/create-app.js';
+import { ConfigError, type HoldfastConfig, loadConfig, processEnvironment } from './config/index.js';
+import { listen, type Listeners } from './http/index.js';
+import { createLogger, type Logger, ShutdownState } from './telemetry/index.js';
 
 /** Requests get the grace of the configuration; closing the modules behind them must end by then too. */
 const HARD_LIMIT_MS = 9500;

@@ -1,17 +1,16 @@
 import { Module } from '@nestjs/common';
 import { ScheduleModule } from '@nestjs/schedule';
 import { ExpiryMetricsModule } from '../expiry/index.js';
-import { MetricsModule } from '../metrics/index.js';
+import { MetricsModule } from '../telemetry/index.js';
 import { ExpirationFeed } from './expiration-feed.js';
 import { ExpirationsService } from './expirations.service.js';
-import { OpsController } from './ops.controller.js';
 import { LogJanitor } from './log.janitor.js';
+import { OpsController } from './ops.controller.js';
+import { StoryService } from './reservation-history.js';
 import { RetentionJanitor } from './retention.janitor.js';
 import { RetentionMetrics } from './retention.metrics.js';
-import { StoryService } from './story.service.js';
-import { TenantBooks } from './tenant-books.js';
-import { VerifyMetrics } from './verify.metrics.js';
-import { VerifyService } from './verify.service.js';
+import { TenantBooks } from './tenant-tally.js';
+import { VerifyMetrics, VerifyService } from './verify.service.js';
 
 @Module({
   imports: [ScheduleModule.forRoot(), ExpiryMetricsModule, MetricsModule],

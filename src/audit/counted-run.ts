@@ -1,4 +1,4 @@
-import type { Logger } from '../logging/index.js';
+import type { Logger } from '../telemetry/index.js';
 import type { RetentionJob, RetentionMetrics } from './retention.metrics.js';
 
 /** One run of scheduled work, counted by its outcome. Never rejects. */

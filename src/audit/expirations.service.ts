@@ -1,15 +1,17 @@
 import { Injectable } from '@nestjs/common';
-import { decodeCursor, encodeCursor } from '../http/index.js';
 import { fingerprintOf, parseScopePath, Refusal, tenantOfScope } from '../ledger/index.js';
 import { isStreamId } from '../redis/index.js';
-import { boundMs, type ExpirationsQueryDto, type ExpirationState, type Format } from './expirations.dto.js';
+import { decodeCursor, encodeCursor } from '../wire/index.js';
 import {
-  ExpirationFeed,
+  CSV_HEAD,
   type Expiration,
+  ExpirationFeed,
   type ExpirationPlace,
   type ExpirationQuestion,
+  rowCsv,
+  rowJson,
 } from './expiration-feed.js';
-import { CSV_HEAD, rowCsv, rowJson } from './expiration-row.js';
+import { boundMs, type ExpirationsQueryDto, type ExpirationState, type Format, FORMATS } from './ops.dto.js';
 
 const DEFAULT_LIMIT = 100;
 /** Text that is handed to the socket at once. */
@@ -127,4 +129,32 @@ function placeOf(cursor = '', fingerprint: string): ExpirationPlace | undefined 
   );
   const [, partition, entryId] = PLACE_ID.exec(id) as unknown as [string, string, string];
   return { atMs: value as number, partition: Number(partition), entryId };
+}
+
+const MEDIA_TYPES: Readonly<Record<string, Format>> = {
+  'application/json': 'json',
+  'application/*': 'json',
+  '*/*': 'json',
+  'application/x-ndjson': 'ndjson',
+  'application/ndjson': 'ndjson',
+  'application/jsonl': 'ndjson',
+  'text/csv': 'csv',
+  'text/*': 'csv',
+};
+
+/** The form of an answer: by `format` when it is given, else the one that the Accept header likes best, else JSON. */
+export function formatOf(format: string | undefined, accept = ''): Format {
+  if (format !== undefined) {
+    return FORMATS.find((known) => known === format.toLowerCase()) ?? 'json';
+  }
+  let [best, quality]: [Format, number] = ['json', 0];
+  for (const range of accept.split(',')) {
+    const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
+    const known = Object.hasOwn(MEDIA_TYPES, type) ? MEDIA_TYPES[type] : undefined;
+    const q = Number(parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? 1);
+    if (known !== undefined && q > quality) {
+      [best, quality] = [known, q];
+    }
+  }
+  return best;
 }

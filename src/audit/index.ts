@@ -1,3 +1,3 @@
+export { AuditLogModule, AuditTrailModule } from './audit-log/audit-log.module.js';
+export { AuditTrail } from './audit-log/audit-trail.js';
 export { AuditModule } from './audit.module.js';
-export { LogJanitor } from './log.janitor.js';
-export { RetentionJanitor } from './retention.janitor.js';

@@ -1,17 +1,17 @@
 import {
+  type BeforeApplicationShutdown,
   Inject,
   Injectable,
-  type BeforeApplicationShutdown,
   type OnApplicationBootstrap,
 } from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { LOGGER, type Logger } from '../logging/index.js';
 import { apiKeyExpiryKey, auditLogKey, briefAuditLogKey, eventLogKey, RedisService } from '../redis/index.js';
+import { LOGGER, type Logger } from '../telemetry/index.js';
 import { counted } from './counted-run.js';
 import { PartitionPass } from './partition-pass.js';
 import { RepeatingWork } from './repeating-work.js';
-import { RetentionMetrics, type RetentionJob } from './retention.metrics.js';
+import { type RetentionJob, RetentionMetrics } from './retention.metrics.js';
 
 const TRIM_INTERVAL_MS = 60_000;
 const EXPIRY_INTERVAL_MS = 10_000;

@@ -1,12 +1,11 @@
 import {
+  type BeforeApplicationShutdown,
   Inject,
   Injectable,
-  type BeforeApplicationShutdown,
   type OnApplicationBootstrap,
 } from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { LOGGER, type Logger } from '../logging/index.js';
 import {
   endedKey,
   partitionCode,
@@ -15,6 +14,7 @@ import {
   tenantIndexKey,
   toStoreError,
 } from '../redis/index.js';
+import { LOGGER, type Logger } from '../telemetry/index.js';
 import { counted } from './counted-run.js';
 import { RepeatingWork } from './repeating-work.js';
 import { RetentionMetrics } from './retention.metrics.js';

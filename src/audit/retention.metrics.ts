@@ -1,10 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import {
-  MaintenanceMetrics,
-  MetricsRegistry,
   type LabelledCounter,
   type LabelledGauge,
-} from '../metrics/index.js';
+  MaintenanceMetrics,
+  MetricsRegistry,
+} from '../telemetry/index.js';
 
 export type RetentionJob =
   'audit_retention' | 'record_packing' | 'event_retention' | 'audit_log_retention' | 'api_key_expiry';

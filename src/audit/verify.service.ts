@@ -1,16 +1,45 @@
 import { Injectable } from '@nestjs/common';
-import { decodeCursor, encodeCursor } from '../http/index.js';
 import { fingerprintOf } from '../ledger/index.js';
 import { partitionCode, RedisService, tagOf, tenantIndexKey } from '../redis/index.js';
-import { driftOf, type Drift, type Reading } from './reconciliation.js';
+import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
+import { decodeCursor, encodeCursor } from '../wire/index.js';
+import { type Drift, driftOf, type Reading } from './reconciliation.js';
 import {
-  TenantBooks,
   type BudgetName,
   type NamedHold,
+  TenantBooks,
   type UnreadableHold,
   type WalkedHolds,
-} from './tenant-books.js';
-import { VerifyMetrics } from './verify.metrics.js';
+} from './tenant-tally.js';
+
+/** What verifications of the ledger found, for the alert on it. Without labels, so that the first drift ever is an increase from 0. */
+@Injectable()
+export class VerifyMetrics {
+  private readonly budgets: LabelledCounter;
+  private readonly drifts: LabelledCounter;
+  private readonly unreadables: LabelledCounter;
+
+  constructor(metrics: MetricsRegistry) {
+    this.budgets = metrics.counter({
+      name: 'holdfast_verify_budgets_total',
+      help: 'Budgets that were recomputed from their reservations.',
+    });
+    this.drifts = metrics.counter({
+      name: 'holdfast_verify_drift_total',
+      help: 'Budgets that did not agree with their reservations, counted at each verification.',
+    });
+    this.unreadables = metrics.counter({
+      name: 'holdfast_verify_unreadable_total',
+      help: 'Live reservations whose records could not be read, counted at each verification.',
+    });
+  }
+
+  verified(budgets: number, drifts: number, unreadable: number): void {
+    this.budgets.inc({}, budgets);
+    this.drifts.inc({}, drifts);
+    this.unreadables.inc({}, unreadable);
+  }
+}
 
 /** Readings of the budgets at different instants: with so many, even a busy budget was still in one of them. */
 const ROUNDS = 8;
@@ -175,13 +204,11 @@ function driftView({ tenantId, budget, drift, holds }: BudgetDrift): object {
     ...(stored === undefined ? {} : { stored: { ...stored.figures, status: stored.status } }),
     ...(expected === undefined ? {} : { expected, difference: (actual ?? 0n) - expected }),
     reservation_count: holds.length,
-    reservations: holds
-      .slice(0, MOST_NAMED)
-      .map(({ reservationId, amount, quarantined }) => ({
-        reservation_id: reservationId,
-        amount,
-        quarantined,
-      })),
+    reservations: holds.slice(0, MOST_NAMED).map(({ reservationId, amount, quarantined }) => ({
+      reservation_id: reservationId,
+      amount,
+      quarantined,
+    })),
   };
 }
 

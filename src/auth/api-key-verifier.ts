@@ -1,10 +1,58 @@
 import { hash } from 'node:crypto';
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
+import { CONFIG, ExpectedSecret, type HoldfastConfig } from '../config/index.js';
 import { Refusal } from '../ledger/index.js';
-import { apiKeyHashKey, RedisService, tagOfKeySecret, type Reply } from '../redis/index.js';
-import { AuthMetrics, type AuthFailure } from './auth.metrics.js';
+import { apiKeyHashKey, RedisService, type Reply, tagOfKeySecret } from '../redis/index.js';
+import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
 import type { TenantCaller } from './caller.js';
+
+/** Why a request was not let through: the `reason` label of holdfast_auth_failures_total. */
+export type AuthFailure =
+  | 'missing_key'
+  | 'malformed_key'
+  | 'unknown_key'
+  | 'revoked_key'
+  | 'expired_key'
+  | 'tenant_suspended'
+  | 'missing_admin_key'
+  | 'wrong_admin_key'
+  | 'missing_permission';
+
+@Injectable()
+export class AuthMetrics {
+  private readonly failures: LabelledCounter;
+  private readonly hits: LabelledCounter;
+  private readonly misses: LabelledCounter;
+
+  constructor(metrics: MetricsRegistry) {
+    this.failures = metrics.counter({
+      name: 'holdfast_auth_failures_total',
+      help: 'Requests that were refused for their key or its permissions.',
+      labels: ['reason'],
+    });
+    this.hits = metrics.counter({
+      name: 'holdfast_auth_cache_hits_total',
+      help: 'API keys that were verified without a round trip to Redis.',
+    });
+    this.misses = metrics.counter({
+      name: 'holdfast_auth_cache_misses_total',
+      help: 'API keys that had to be looked up in Redis.',
+    });
+  }
+
+  failed(reason: AuthFailure): void {
+    this.failures.inc({ reason });
+  }
+
+  hit(): void {
+    this.hits.inc();
+  }
+
+  missed(): void {
+    this.misses.inc();
+  }
+}
 
 /** An entry may be this old at most, counted from before Redis was asked; a revocation is announced much sooner. */
 const LIFETIME_MS = 1000;
@@ -127,5 +175,23 @@ export class ApiKeyVerifier {
       permissions: new Set(listOf(permissions, keyId)),
       scopeFilter: listOf(scopeFilter, keyId),
     };
+  }
+}
+
+/** The operator's key. */
+@Injectable()
+export class AdminKey {
+  private readonly expected: ExpectedSecret | undefined;
+
+  constructor(@Inject(CONFIG) config: HoldfastConfig) {
+    this.expected = config.adminApiKey === undefined ? undefined : new ExpectedSecret(config.adminApiKey);
+  }
+
+  /** @throws Error when the server has no admin key, which is a mistake of its operator and not of the caller. */
+  matches(presented: string): boolean {
+    if (this.expected === undefined) {
+      throw new Error('an admin key was presented, but this server was started without one');
+    }
+    return this.expected.matches(presented);
   }
 }

@@ -1,9 +1,13 @@
-export { Access, accessRuleOf, type AccessRule } from './access.js';
-export { AdminKey } from './admin-key.js';
-export { ApiKeyVerifier, hashOfSecret } from './api-key-verifier.js';
-export { AuthModule } from './auth.module.js';
-export { CallerFinder } from './caller-finder.js';
-export type { AdminCaller, Caller, TenantCaller } from './caller.js';
-export { permissionList, PERMISSION_WORDS } from './permission-words.js';
-export { DEFAULT_PERMISSIONS, grants, PERMISSIONS, type Permission } from './permissions.js';
-export { isScopeFilterEntry, scopeAllowed, type ScopeFilter } from './scope-filter.js';
+export { AdminKey, ApiKeyVerifier, AuthMetrics, hashOfSecret } from './api-key-verifier.js';
+export {
+  type AdminCaller,
+  type Caller,
+  isScopeFilterEntry,
+  listedTenant,
+  scopeAllowed,
+  type ScopeFilter,
+  type TenantCaller,
+} from './caller.js';
+export { KeyRevocations } from './key-revocations.js';
+export { DEFAULT_PERMISSIONS, grants, type Permission, permissionList, PERMISSIONS } from './permissions.js';
+export { RateLimits, sourceOf, WindowClock } from './rate-limits.js';

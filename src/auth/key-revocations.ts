@@ -1,7 +1,7 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import type { Cluster, Redis } from 'ioredis';
-import { LOGGER, type Logger } from '../logging/index.js';
 import { keyRevokedChannel, RedisService } from '../redis/index.js';
+import { LOGGER, type Logger } from '../telemetry/index.js';
 import { ApiKeyVerifier } from './api-key-verifier.js';
 
 /**

@@ -1,7 +1,7 @@
-import type { Endpoint, Role } from './variables.js';
+import { type DynamicModule, Global, Module } from '@nestjs/common';
 import { Reading } from './reading.js';
 import { readRedis } from './redis-config.js';
-import { VARIABLES } from './variables.js';
+import { type Endpoint, type Role, VARIABLES } from './variables.js';
 
 export interface TlsConfig {
   /** PEM text of the CA; absent means the system's own list. */
@@ -228,4 +228,18 @@ export function searchPath(): string {
 /** The environment that main.ts starts from; nothing outside this folder reads it. */
 export function processEnvironment(): NodeJS.ProcessEnv {
   return process.env;
+}
+
+/** What this is, as the OpenAPI document and webhook deliveries name it; a test compares it with package.json. */
+export const HOLDFAST_VERSION = '0.6.0';
+
+/** Injects the checked configuration of this process, a HoldfastConfig. */
+export const CONFIG = Symbol('CONFIG');
+
+@Global()
+@Module({})
+export class ConfigModule {
+  static forRoot(config: HoldfastConfig): DynamicModule {
+    return { module: ConfigModule, providers: [{ provide: CONFIG, useValue: config }], exports: [CONFIG] };
+  }
 }

@@ -1,7 +1,16 @@
-export * from './admin-key.js';
-export * from './config.js';
-export * from './config.module.js';
-export * from './expected-secret.js';
-export * from './webhook-key.js';
-export { CONFIG_VARIABLES, ROLES, type Endpoint, type Role, type Variable } from './variables.js';
-export { HOLDFAST_VERSION } from './version.js';
+export {
+  type ClusterRedisConfig,
+  CONFIG,
+  ConfigError,
+  ConfigModule,
+  HOLDFAST_VERSION,
+  type HoldfastConfig,
+  loadConfig,
+  processEnvironment,
+  type RedisConfig,
+  searchPath,
+  type SentinelRedisConfig,
+  type SingleRedisConfig,
+  type TlsConfig,
+} from './config.js';
+export { ExpectedSecret, resolveAdminApiKey, resolveWebhookSecretKey } from './secrets.js';

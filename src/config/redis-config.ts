@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-
 import type { RedisConfig, TlsConfig } from './config.js';
 import type { Reading } from './reading.js';
 import { VARIABLES } from './variables.js';

@@ -1,5 +1,5 @@
 import { Module } from '@nestjs/common';
-import { MetricsModule } from '../metrics/index.js';
+import { MetricsModule } from '../telemetry/index.js';
 import { ExpiryMetrics } from './expiry.metrics.js';
 
 @Module({ imports: [MetricsModule], providers: [ExpiryMetrics], exports: [ExpiryMetrics] })

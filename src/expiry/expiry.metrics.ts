@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { MetricsRegistry, type LabelledCounter, type LabelledHistogram } from '../metrics/index.js';
+import { type LabelledCounter, type LabelledHistogram, MetricsRegistry } from '../telemetry/index.js';
 
 /** From a quarter of a poll to the minute that readiness would long have complained about, in seconds. */
 const LATENESS_BUCKETS = [0.005, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60];

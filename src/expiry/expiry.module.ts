@@ -1,21 +1,21 @@
 import { Module } from '@nestjs/common';
 import { ScheduleModule } from '@nestjs/schedule';
+import { HealthModule } from '../http/index.js';
+import { TenantLimitsModule } from '../limits/index.js';
+import { MetricsModule } from '../telemetry/index.js';
 import { CleanupController } from './cleanup/cleanup.controller.js';
 import { CleanupService } from './cleanup/cleanup.service.js';
 import { ExpiryMetricsModule } from './expiry-metrics.module.js';
 import { ExpiryService } from './expiry.service.js';
-import { HealthModule } from '../health/index.js';
-import { MetricsModule } from '../metrics/index.js';
-import { TenantLimitsModule } from '../tenant-limits/index.js';
 import { PartitionDrain } from './partition-drain.js';
 import { PartitionLeases } from './partition-leases.js';
 import { QuarantineController } from './quarantine/quarantine.controller.js';
 import { QuarantineService } from './quarantine/quarantine.service.js';
 import { Reconciler } from './reconciler.js';
 import { SweepMetrics } from './sweep.metrics.js';
-import { SweeperController } from './sweeper.controller.js';
 import { SweeperHealth } from './sweeper-health.js';
 import { SweeperState } from './sweeper-state.js';
+import { SweeperController } from './sweeper.controller.js';
 
 @Module({
   imports: [ScheduleModule.forRoot(), HealthModule, MetricsModule, ExpiryMetricsModule, TenantLimitsModule],

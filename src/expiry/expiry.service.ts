@@ -1,14 +1,13 @@
 import {
+  type BeforeApplicationShutdown,
   Inject,
   Injectable,
-  type BeforeApplicationShutdown,
   type OnApplicationBootstrap,
 } from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import type { HealthReport } from '../health/index.js';
-import { LOGGER, type Logger } from '../logging/index.js';
-import { PartitionDrain, type DrainReport, type Pass } from './partition-drain.js';
+import { type HealthReport, LOGGER, type Logger } from '../telemetry/index.js';
+import { type DrainReport, PartitionDrain, type Pass } from './partition-drain.js';
 import { PartitionLeases } from './partition-leases.js';
 import { Partition } from './partition.js';
 import { SweepJournal, totals } from './sweep-journal.js';

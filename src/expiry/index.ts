@@ -1,5 +1,3 @@
-export { ExpiryMetrics } from './expiry.metrics.js';
 export { ExpiryMetricsModule } from './expiry-metrics.module.js';
+export { ExpiryMetrics } from './expiry.metrics.js';
 export { ExpiryModule } from './expiry.module.js';
-export { ExpiryService } from './expiry.service.js';
-export type { DrainReport } from './partition-drain.js';

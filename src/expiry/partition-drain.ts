@@ -2,17 +2,17 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { LOGGER, type Logger } from '../logging/index.js';
 import {
   RedisService,
+  type Reply,
   reservationKey,
   StoreUnavailable,
   sweepLeaseKey,
   ttlIndexKey,
-  type Reply,
 } from '../redis/index.js';
+import { LOGGER, type Logger } from '../telemetry/index.js';
 import { ExpiryMetrics } from './expiry.metrics.js';
-import { lookOf, type Look, type Partition } from './partition.js';
+import { type Look, lookOf, type Partition } from './partition.js';
 import { SweepMetrics } from './sweep.metrics.js';
 
 /**

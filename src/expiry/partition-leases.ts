@@ -1,7 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { LOGGER, type Logger } from '../logging/index.js';
-import { LeaseShares, type LeaseAnswer } from '../partition-leases/index.js';
 import {
   RedisService,
   sweepInstancesKey,
@@ -9,6 +7,8 @@ import {
   sweepReportsKey,
   ttlIndexKey,
 } from '../redis/index.js';
+import { LOGGER, type Logger } from '../telemetry/index.js';
+import { type LeaseAnswer, LeaseShares } from '../worker/index.js';
 import { lookOf, Partition } from './partition.js';
 import { SweepMetrics } from './sweep.metrics.js';
 

@@ -1,4 +1,4 @@
-import { partitionCode, tagOf, type Reply } from '../redis/index.js';
+import { partitionCode, type Reply, tagOf } from '../redis/index.js';
 
 /** What one look at a partition's TTL index found, as lua/sweep_page.lua tells it. */
 export interface Look {

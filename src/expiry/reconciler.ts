@@ -1,17 +1,22 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
+  type BeforeApplicationShutdown,
   Inject,
   Injectable,
-  type BeforeApplicationShutdown,
   type OnApplicationBootstrap,
 } from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { LOGGER, type Logger } from '../logging/index.js';
-import { MaintenanceMetrics, MetricsRegistry, type LabelledCounter } from '../metrics/index.js';
-import { TenantLimits, type NearLimit } from '../tenant-limits/index.js';
+import { type NearLimit, TenantLimits } from '../limits/index.js';
 import { partitionCode, RedisService, tagOf, tenantIndexKey } from '../redis/index.js';
+import {
+  type LabelledCounter,
+  LOGGER,
+  type Logger,
+  MaintenanceMetrics,
+  MetricsRegistry,
+} from '../telemetry/index.js';
 
 const DAY_MS = 86_400_000;
 const JOB = 'ttl_index_reconcile';

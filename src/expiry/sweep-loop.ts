@@ -1,5 +1,5 @@
 import { SchedulerRegistry } from '@nestjs/schedule';
-import type { Logger } from '../logging/index.js';
+import type { Logger } from '../telemetry/index.js';
 
 const TICK = 'reservation_expiry';
 const WATCHDOG = 'reservation_expiry_watchdog';

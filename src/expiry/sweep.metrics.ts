@@ -1,10 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import {
-  MaintenanceMetrics,
-  MetricsRegistry,
   type LabelledCounter,
   type LabelledGauge,
-} from '../metrics/index.js';
+  MaintenanceMetrics,
+  MetricsRegistry,
+} from '../telemetry/index.js';
 
 const JOB = 'reservation_expiry';
 

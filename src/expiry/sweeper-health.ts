@@ -1,6 +1,6 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { HealthContributors } from '../health/index.js';
+import { HealthContributors } from '../telemetry/index.js';
 import { ExpiryService } from './expiry.service.js';
 
 /** The sweeper in readiness, where this instance sweeps: it is red when the sweep is too old or too late. */

@@ -1,9 +1,8 @@
 import { Controller, Get, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
-import { Access } from '../auth/index.js';
-import { Answers, sendJson, stringifyJson } from '../http/index.js';
-import { LimitedQuery } from '../queries/index.js';
+import { Access, Answers, LimitedQuery, sendJson } from '../http/index.js';
+import { stringifyJson } from '../wire/index.js';
 import { SweeperState } from './sweeper-state.js';
 
 @ApiTags('Operations')

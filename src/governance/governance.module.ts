@@ -1,13 +1,61 @@
 import { Module } from '@nestjs/common';
-import { ApiKeysModule } from './api-keys/index.js';
-import { AuditLogModule } from './audit-log/index.js';
-import { BudgetsModule } from './budgets/index.js';
-import { CredentialsModule } from './credentials/index.js';
-import { PoliciesModule } from './policies/index.js';
-import { TenantsModule } from './tenants/index.js';
+import { ScheduleModule } from '@nestjs/schedule';
+import { ExpiryMetricsModule } from '../expiry/index.js';
+import { AuthModule } from '../http/index.js';
+import { TenantLimitsModule } from '../limits/index.js';
+import { ListingModule } from '../redis/index.js';
+import { MetricsModule } from '../telemetry/index.js';
+import { ApiKeysController } from './api-keys/api-keys.controller.js';
+import { ApiKeysService } from './api-keys/api-keys.service.js';
+import { BudgetsController } from './budgets/budgets.controller.js';
+import { BudgetChangesService, BudgetsService } from './budgets/budgets.service.js';
+import { FundingService } from './budgets/funding.service.js';
+import { CredentialsController } from './credentials/credentials.controller.js';
+import { CredentialsService } from './credentials/credentials.service.js';
+import { PoliciesController } from './policies/policies.controller.js';
+import { PoliciesService } from './policies/policies.service.js';
+import { TenantClosingJanitor } from './tenants/tenant-closing.janitor.js';
+import { TenantClosing, TenantClosingMetrics } from './tenants/tenant-closing.js';
+import { ExpiryPolicyController, TenantsController } from './tenants/tenants.controller.js';
+import { TenantsService } from './tenants/tenants.service.js';
+
+@Module({
+  imports: [AuthModule, ListingModule, TenantLimitsModule],
+  controllers: [ApiKeysController],
+  providers: [ApiKeysService],
+  exports: [ApiKeysService],
+})
+export class ApiKeysModule {}
+
+@Module({
+  imports: [ListingModule, TenantLimitsModule],
+  controllers: [BudgetsController],
+  providers: [BudgetsService, BudgetChangesService, FundingService],
+  exports: [BudgetsService, FundingService],
+})
+export class BudgetsModule {}
+
+@Module({ controllers: [CredentialsController], providers: [CredentialsService] })
+export class CredentialsModule {}
+
+@Module({
+  imports: [ListingModule, TenantLimitsModule],
+  controllers: [PoliciesController],
+  providers: [PoliciesService],
+  exports: [PoliciesService],
+})
+export class PoliciesModule {}
+
+@Module({
+  imports: [ListingModule, MetricsModule, ExpiryMetricsModule, ScheduleModule.forRoot()],
+  controllers: [ExpiryPolicyController, TenantsController],
+  providers: [TenantsService, TenantClosing, TenantClosingMetrics, TenantClosingJanitor],
+  exports: [TenantsService],
+})
+export class TenantsModule {}
 
 /** The governance plane: who may use the ledger, and what there is to use. */
 @Module({
-  imports: [TenantsModule, ApiKeysModule, AuditLogModule, BudgetsModule, CredentialsModule, PoliciesModule],
+  imports: [TenantsModule, ApiKeysModule, BudgetsModule, CredentialsModule, PoliciesModule],
 })
 export class GovernanceModule {}

@@ -1,19 +1,25 @@
-import { STATUS_CODES, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
+import {
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
+import { isIPv6 } from 'node:net';
 import type { Duplex } from 'node:stream';
+import cors from '@fastify/cors';
 import {
   fastify,
-  LogController,
   type FastifyInstance,
   type FastifyReply,
   type FastifyRequest,
+  LogController,
 } from 'fastify';
 import type { HoldfastConfig } from '../config/index.js';
 import { Refusal } from '../ledger/index.js';
-import type { Logger } from '../logging/index.js';
-import { installCors } from './cors.js';
-import { answerTo, errorBody, noRoute, pathOf, sendError, type ErrorAnswer } from './error-answer.js';
-import { hostProblem } from './host-header.js';
-import { parseBody, stringifyJson } from './json.js';
+import type { Logger } from '../telemetry/index.js';
+import { parseBody, stringifyJson } from '../wire/index.js';
+import { answerTo, type ErrorAnswer, errorBody, noRoute, pathOf, sendError } from './errors/error-answer.js';
 import { installRouteTable, type RouteTable } from './route-table.js';
 import {
   installTracing,
@@ -23,6 +29,79 @@ import {
   TRACE_ID_HEADER,
   traceFrom,
 } from './tracing.js';
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
+/** What clients of the protocol send, beside what a browser lets every script send. */
+const REQUEST_HEADERS = [
+  'Authorization',
+  'Content-Type',
+  'traceparent',
+  'tracestate',
+  'X-Admin-API-Key',
+  'X-Cycles-API-Key',
+  TRACE_ID_HEADER,
+  'X-Idempotency-Key',
+  REQUEST_ID_HEADER,
+];
+/** What answers carry for clients, beside what a browser shows to every script. */
+const ANSWER_HEADERS = [
+  'Allow',
+  'Content-Disposition',
+  'Retry-After',
+  'X-Cycles-Cascade-Status',
+  'X-Cycles-Tenant',
+  TRACE_ID_HEADER,
+  'X-RateLimit-Remaining',
+  'X-RateLimit-Reset',
+  REQUEST_ID_HEADER,
+];
+/** A browser asks again after this time, or sooner by a rule of its own. */
+const PREFLIGHT_LIFE_S = 3600;
+
+/**
+ * Lets scripts of these origins use the API from a browser. Keys are sent in headers by whoever has them, so no cookies or other
+ * credentials of the browser are let in. A request of another origin, or of none, is answered as without this. Refusals that later
+ * hooks give are shown to the scripts too.
+ */
+export async function installCors(fastify: FastifyInstance, origins: readonly string[]): Promise<void> {
+  await fastify.register(cors, {
+    origin: (origin, decide) =>
+      decide(null, origin !== undefined && origins.includes(origin) ? origin : false),
+    methods: METHODS,
+    allowedHeaders: REQUEST_HEADERS,
+    exposedHeaders: ANSWER_HEADERS,
+    maxAge: PREFLIGHT_LIFE_S,
+    // Strict, it would refuse an OPTIONS that is no preflight outside the protocol's error form.
+    strictPreflight: false,
+  });
+}
+
+/** `uri-host [ ":" port ]` of RFC 9110, section 7.2, whose host may be empty. */
+const HOST =
+  /^(?:\[([0-9A-Fa-f:.]+)\]|\[v[0-9A-Fa-f]+\.[\w.~!$&'()*+,;=:-]+\]|(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::\d*)?$/;
+
+/**
+ * What is wrong with a request's Host header by RFC 9112, section 3.2, or undefined. Two of them let a proxy and this server see
+ * different hosts. Node keeps the first one only, so the header lines themselves are looked at.
+ */
+export function hostProblem({ httpVersion, rawHeaders }: IncomingMessage): string | undefined {
+  let host: string | undefined;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] ?? '';
+    if (name.length === 4 && name.toLowerCase() === 'host') {
+      if (host !== undefined) {
+        return 'the request has more than one Host header; send one';
+      }
+      host = rawHeaders[index + 1];
+    }
+  }
+  if (host === undefined) {
+    return httpVersion === '1.1' ? 'an HTTP/1.1 request needs a Host header' : undefined;
+  }
+  const parts = HOST.exec(host);
+  const isValid = parts !== null && (parts[1] === undefined || isIPv6(parts[1]));
+  return isValid ? undefined : 'the Host header is not a valid host, with or without a port';
+}
 
 /** Longer than the idle timeout of common load balancers (60 s), so that they, not we, close an idle connection. */
 const KEEP_ALIVE_TIMEOUT_MS = 72_000;

@@ -1,13 +1,12 @@
-import { Module, type DynamicModule } from '@nestjs/common';
+import { type DynamicModule, Module } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
-import { HealthModule } from '../health/index.js';
-import { MetricsModule } from '../metrics/index.js';
-import { RateLimitsModule } from '../rate-limits/index.js';
-import { ErrorFilter } from './error.filter.js';
-import { OpenApiController } from './openapi.controller.js';
-import { OpenApiDocument } from './openapi.js';
+import { MetricsModule } from '../telemetry/index.js';
+import { RateLimitsModule } from './access/auth.module.js';
+import { ErrorFilter, UnexpectedErrors } from './errors/error.filter.js';
+import { HealthModule } from './health.module.js';
+import { OpenApiDocument } from './openapi/document.js';
+import { OpenApiController } from './openapi/openapi.controller.js';
 import { RouteTable } from './route-table.js';
-import { UnexpectedErrors } from './unexpected-errors.js';
 
 @Module({})
 export class HttpModule {

@@ -1,20 +1,19 @@
-export * from './validation/index.js';
-export {
-  decodeCursor,
-  encodeCursor,
-  sortOrderOf,
-  type Position,
-  type SortOrder,
-  type SortValue,
-} from './cursor.js';
-export { ERROR_CATALOGUE, type CatalogueEntry } from './error-catalogue.js';
-export { sendJson, sendSecret } from './error-answer.js';
+export { Access, type AccessRule, accessRuleOf, CallerFinder } from './access/access.guard.js';
+export { AuthModule } from './access/auth.module.js';
+export { sendJson, sendSecret } from './errors/error-answer.js';
+export { createFastify } from './fastify.js';
+export { HealthModule } from './health.module.js';
 export { HttpModule } from './http.module.js';
-export { parseJson, stringifyJson } from './json.js';
-export { Answers, AnswersNothing, BodySchema, IdempotencyKeyHeader, QuerySchema } from './openapi.js';
-export { ANSWER_SCHEMAS, type SchemaName } from './openapi-schemas/index.js';
+export { LimitedQuery, whenOver } from './limited-query.js';
+export { listen, type Listeners } from './listening.js';
+export {
+  Answers,
+  AnswersNothing,
+  BodySchema,
+  IdempotencyKeyHeader,
+  OpenApiDocument,
+  QuerySchema,
+} from './openapi/document.js';
 export { ReservationId } from './path-id.js';
-export { PageSelection, type PageOrder } from './page-selection.js';
-export { auditTraceOf, onOneLine, senderOf, type Sender } from './sender.js';
-export type { RequestTrace } from './tracing.js';
-export { whenOver } from './when-over.js';
+export type { RouteTable } from './route-table.js';
+export { auditTraceOf, onOneLine, originOf, type Sender, senderOf } from './tracing.js';

@@ -1,16 +1,8 @@
 import { randomFillSync } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-
-/** Who a request is, in logs, events and answers: CORRELATION AND TRACING of cycles-protocol-v0. */
-export interface RequestTrace {
-  /** This one HTTP request, `req_` and 24 hex digits; always ours, an inbound X-Request-Id is not trusted. */
-  readonly requestId: string;
-  /** The logical operation, 32 lower-case hex digits: inbound `traceparent`, else inbound `X-Cycles-Trace-Id`, else random. */
-  readonly traceId: string;
-  /** The flags of a valid inbound `traceparent`, else `01`; webhook deliveries pass them on. */
-  readonly traceFlags: string;
-}
+import { oneLine } from '../ledger/index.js';
+import type { Origin, RequestTrace } from '../wire/index.js';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -83,4 +75,41 @@ export function installTracing(fastify: FastifyInstance): void {
     startTrace(request, reply);
     done();
   });
+}
+
+/** Where a request comes from, as rows of the audit log keep it; a part that is not known is empty. */
+export interface Sender {
+  readonly sourceIp: string;
+  readonly userAgent: string;
+}
+
+const MAX_USER_AGENT = 256;
+/** An IPv6 address with a zone. A trusted proxy can write anything there. */
+const MAX_ADDRESS = 64;
+
+/** At most `most` characters of a text, without line breaks and other control characters. */
+export function onOneLine(text: string, most: number): string {
+  return oneLine(text.slice(0, most));
+}
+
+export function senderOf(request: FastifyRequest): Sender {
+  return {
+    // A connection that is closed already has no address.
+    sourceIp: onOneLine(request.ip ?? '', MAX_ADDRESS).replaceAll(' ', ''),
+    userAgent: onOneLine(request.headers['user-agent'] ?? '', MAX_USER_AGENT),
+  };
+}
+
+/** Trace id and flags with the sender behind them: scripts put the sender into audit rows and leave it out of events. */
+export function auditTraceOf(request: FastifyRequest): string {
+  const { sourceIp, userAgent } = senderOf(request);
+  return `${request.trace.traceId}-${request.trace.traceFlags} ${sourceIp} ${userAgent}`;
+}
+
+/** `adminActor` is what an operator counts as here: `admin`, or `admin_on_behalf_of` where tenants may act for themselves. */
+export function originOf(request: FastifyRequest, adminActor: 'admin' | 'admin_on_behalf_of'): Origin {
+  const { caller, trace } = request;
+  return caller?.kind === 'tenant'
+    ? ['api_key', caller.keyId, trace.requestId, auditTraceOf(request)]
+    : [adminActor, '', trace.requestId, auditTraceOf(request)];
 }

@@ -1,10 +1,26 @@
-export * from './amount.js';
-export * from './balance.js';
-export * from './error-codes.js';
-export * from './fingerprint.js';
-export * from './one-line.js';
-export * from './random.js';
-export * from './refusal.js';
-export * from './scopes.js';
-export * from './tenant-limits.js';
-export * from './units.js';
+export { INT64_MAX, OVERAGE_POLICIES, type OveragePolicy, parseAmount, type Unit, UNITS } from './amount.js';
+export { balanceJson, balancesJson } from './balance.js';
+export { fingerprintOf } from './fingerprint.js';
+export {
+  type ErrorCode,
+  GOVERNANCE_ERROR_CODES,
+  Refusal,
+  RUNTIME_ERROR_CODES,
+  TENANT_LIMITS,
+  type TenantLimit,
+  TenantLimitExceeded,
+  TooBusy,
+  TooManyMatched,
+} from './refusal.js';
+export {
+  deriveScopes,
+  parseScopePath,
+  SCOPE_LEVELS,
+  type ScopeLevel,
+  SEGMENT_MAX_LENGTH,
+  SEGMENT_PATTERN,
+  type SubjectLevels,
+  TENANT_ID_PATTERN,
+  tenantOfScope,
+} from './scopes.js';
+export { oneLine, randomBase62 } from './text.js';

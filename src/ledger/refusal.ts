@@ -1,6 +1,3 @@
-import type { ErrorCode } from './error-codes.js';
-import type { TenantLimit } from './tenant-limits.js';
-
 /**
  * A refusal that the caller caused and can act on. Services throw it; the HTTP filter maps its code to a
  * status through the error catalogue. Anything else that is thrown is a defect or an outage.
@@ -62,3 +59,54 @@ export class TooBusy extends Refusal {
     super('LIMIT_EXCEEDED', `${what}; retry in ${retryAfterS} s`);
   }
 }
+
+/**
+ * Every refusal that Holdfast can give. The runtime plane uses the closed `ErrorCode` list of
+ * cycles-protocol-v0; the governance plane adds its own codes (cycles-governance-admin-v0.1.25).
+ */
+export const RUNTIME_ERROR_CODES = [
+  'INVALID_REQUEST',
+  'UNAUTHORIZED',
+  'FORBIDDEN',
+  'NOT_FOUND',
+  'BUDGET_EXCEEDED',
+  'BUDGET_FROZEN',
+  'BUDGET_CLOSED',
+  'RESERVATION_EXPIRED',
+  'RESERVATION_FINALIZED',
+  'IDEMPOTENCY_MISMATCH',
+  'UNIT_MISMATCH',
+  'OVERDRAFT_LIMIT_EXCEEDED',
+  'DEBT_OUTSTANDING',
+  'MAX_EXTENSIONS_EXCEEDED',
+  'LIMIT_EXCEEDED',
+  'TENANT_CLOSED',
+  'INTERNAL_ERROR',
+] as const;
+
+export const GOVERNANCE_ERROR_CODES = [
+  'TENANT_NOT_FOUND',
+  'BUDGET_NOT_FOUND',
+  'EVENT_NOT_FOUND',
+  'INSUFFICIENT_PERMISSIONS',
+  'KEY_REVOKED',
+  'KEY_EXPIRED',
+  'DUPLICATE_RESOURCE',
+  'WEBHOOK_NOT_FOUND',
+  'WEBHOOK_URL_INVALID',
+  'COUNT_MISMATCH',
+  'REPLAY_IN_PROGRESS',
+] as const;
+
+export type ErrorCode = (typeof RUNTIME_ERROR_CODES)[number] | (typeof GOVERNANCE_ERROR_CODES)[number];
+
+/** What a tenant may own only so much of. `stored_bytes` is an estimate: docs/operations.md has its formula. */
+export const TENANT_LIMITS = [
+  'live_reservations',
+  'budgets',
+  'policies',
+  'api_keys',
+  'webhooks',
+  'stored_bytes',
+] as const;
+export type TenantLimit = (typeof TENANT_LIMITS)[number];

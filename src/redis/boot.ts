@@ -1,11 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
-
 import { Cluster, type Redis } from 'ioredis';
-
-import type { Logger } from '../logging/index.js';
+import type { Logger } from '../telemetry/index.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import { describeTarget, type RedisTarget } from './connection.js';
-import type { EmbeddedRedis } from './embedded-redis.js';
+import type { EmbeddedRedis } from './embedded/embedded-redis.js';
 import { StoreBootError } from './errors.js';
 import { metaKey } from './keyspace.js';
 import { parseInfo } from './memory-guard.js';

@@ -1,6 +1,5 @@
 import { Cluster, type Redis } from 'ioredis';
-
-import type { Logger } from '../logging/index.js';
+import type { Logger } from '../telemetry/index.js';
 import type { RedisMetrics } from './redis.metrics.js';
 
 const WHOLE_STORE = 'redis';

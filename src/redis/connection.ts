@@ -1,11 +1,10 @@
+import type { ConnectionOptions } from 'node:tls';
 import {
   Cluster,
-  Redis,
   type ClusterOptions as AnyClusterOptions,
+  Redis,
   type RedisOptions as AnyRedisOptions,
 } from 'ioredis';
-import type { ConnectionOptions } from 'node:tls';
-
 import type {
   ClusterRedisConfig,
   RedisConfig,

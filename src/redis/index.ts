@@ -1,9 +1,68 @@
-export { StoreBootError, StoreUnavailable, toStoreError, type StoreUnavailableReason } from './errors.js';
-export * from './keyspace.js';
-export type { GuardProblem, GuardState, MemoryReport, NodeMemory } from './memory-guard.js';
-export { QueryAbandoned, QueryRefused, type Query } from './queries.js';
+export { type Claim, ConcurrencyLimiter } from './concurrency-limiter.js';
+export { StoreUnavailable, toStoreError } from './errors.js';
+export {
+  apiKeyExpiryKey,
+  apiKeyHashKey,
+  apiKeyIndexKey,
+  apiKeyKey,
+  auditIndexedKey,
+  auditIndexKey,
+  auditLogKey,
+  briefAuditLogKey,
+  budgetIndexKey,
+  budgetKey,
+  bulkActionKey,
+  cleanupIndexKey,
+  closingKey,
+  correlatedEventsKey,
+  deliveryIndexKey,
+  deliveryKey,
+  dispatchInstancesKey,
+  dispatchLeaseKey,
+  dispatchReportsKey,
+  endedKey,
+  eventLogKey,
+  idempotencyKey,
+  isStreamId,
+  keyRevokedChannel,
+  laneKey,
+  lanesKey,
+  outcomesKey,
+  ownedKey,
+  partitionCode,
+  partitionOfTenant,
+  policyIndexKey,
+  policyKey,
+  policyNameKey,
+  quarantineKey,
+  queuePrefix,
+  replayKey,
+  reservationIndexKey,
+  reservationKey,
+  retryingKey,
+  storeOutageKey,
+  streamBound,
+  sweepInstancesKey,
+  sweepLeaseKey,
+  sweepReportsKey,
+  SYSTEM_OWNER,
+  tagOf,
+  tagOfKeyId,
+  tagOfKeySecret,
+  tagOfPolicyId,
+  tagOfReservationId,
+  tagOfWebhookId,
+  tenantEventsKey,
+  tenantIndexKey,
+  tenantKey,
+  ttlIndexKey,
+  webhookIndexKey,
+  webhookKey,
+  webhookRevisionKey,
+  webhookSecurityKey,
+} from './keyspace.js';
+export { QueryAbandoned, QueryRefused } from './queries.js';
+export { ListingModule, type RecordPlace, Records } from './records.js';
 export { RedisModule } from './redis.module.js';
-export { RedisService, type StoreStatus } from './redis.service.js';
-export { ScriptRegistry, type Reply, type ScriptCall } from './scripts.js';
-export { isStreamId, streamBound } from './stream-place.js';
-export type { ScriptArgs, ScriptKeys, ScriptName } from './script-signatures.js';
+export { RedisService } from './redis.service.js';
+export type { Reply } from './scripts.js';

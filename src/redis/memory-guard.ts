@@ -1,5 +1,4 @@
 import type { Redis } from 'ioredis';
-
 import { toStoreError } from './errors.js';
 
 /** What one master says about its memory. */

@@ -1,20 +1,57 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Cluster, Redis } from 'ioredis';
-import { ConcurrencyLimiter } from '../concurrency/index.js';
+import { Cluster, type Redis } from 'ioredis';
 import type { HoldfastConfig } from '../config/index.js';
+import { ConcurrencyLimiter } from './concurrency-limiter.js';
 import type { ConnectionWatch } from './connection-watch.js';
-import { toStoreError } from './errors.js';
-import type { QueryMetrics } from './query.metrics.js';
+import { StoreUnavailable, toStoreError } from './errors.js';
+import type { QueryMetrics } from './redis.metrics.js';
 import type { ScriptArgs, ScriptKeys, ScriptName } from './script-signatures.js';
 import type { Reply, ScriptRegistry } from './scripts.js';
-import { TimeShare } from './time-share.js';
+
+/** Debt up to here is not paid back, so that short queries never pause. */
+const FREE_DEBT_MS = 50;
+
+/** Keeps work on Redis to a share of the time: what was used beyond the share is paid back by a pause before the next run. */
+export class TimeShare {
+  private debtMs = 0;
+  private running = 0;
+  private countedAt = performance.now();
+
+  /** @param share more than 0; at 1 nothing ever pauses. */
+  constructor(private readonly share: number) {}
+
+  begin(): void {
+    this.count();
+    this.running += 1;
+  }
+
+  end(): void {
+    this.count();
+    this.running -= 1;
+  }
+
+  /** How long the next run has to wait, if nothing else runs meanwhile. */
+  pauseMs(): number {
+    this.count();
+    return Math.max(0, this.debtMs - FREE_DEBT_MS) / this.share;
+  }
+
+  private count(): void {
+    const now = performance.now();
+    const elapsedMs = now - this.countedAt;
+    this.countedAt = now;
+    this.debtMs = Math.max(0, this.debtMs + elapsedMs * (this.running > 0 ? 1 - this.share : -this.share));
+  }
+}
 
 /**
  * Runs of all queries that are at Redis at the same time: so many may stand between a reserve and its turn. With four, the p99 of
  * reserves beside lists of budgets was 3.5 times that without; with one it was 2.3 times (`npm run bench -- isolation`).
  */
 const RUNS_AT_ONCE = 1;
+/** One master that is silent must not stop the queries of the others. */
+const RUNS_AT_ONCE_ON_CLUSTER = 4;
 /** Queries of one tenant that may wait for each place that it can have. */
 const WAITING_PER_PLACE = 16;
 
@@ -68,9 +105,15 @@ interface Asker {
  */
 export class Queries {
   private readonly places: ConcurrencyLimiter;
-  private readonly runs = new ConcurrencyLimiter({ total: RUNS_AT_ONCE, perOwner: RUNS_AT_ONCE });
+  private readonly runs: ConcurrencyLimiter;
   private readonly share: TimeShare;
   private readonly asker = new AsyncLocalStorage<Asker>();
+  /**
+   * Runs that found Redis away or silent, and the latest of them. Whoever waited behind such a run gets its error, instead of waiting for
+   * a time-out of its own after all those before it.
+   */
+  private storeFailures = 0;
+  private storeFailure: StoreUnavailable | undefined;
 
   constructor(
     private readonly parts: QueryParts,
@@ -78,6 +121,8 @@ export class Queries {
   ) {
     const { queryConcurrency: total, queryConcurrencyPerTenant: perOwner, queryTimeShare } = limits;
     this.places = new ConcurrencyLimiter({ total, perOwner, waitingPerOwner: perOwner * WAITING_PER_PLACE });
+    const runsAtOnce = parts.client instanceof Cluster ? RUNS_AT_ONCE_ON_CLUSTER : RUNS_AT_ONCE;
+    this.runs = new ConcurrencyLimiter({ total: runsAtOnce, perOwner: runsAtOnce });
     this.share = new TimeShare(queryTimeShare / 100);
     parts.metrics.show({
       running: () => this.places.inUse,
@@ -94,7 +139,7 @@ export class Queries {
    * Waits for a place; the tenants that wait take turns.
    * @param owner the tenant; the empty text for operators, who count as one tenant
    * @param signal aborted when the asker is gone
-   * @throws QueryRefused, QueryAbandoned
+   * @throws QueryRefused, QueryAbandoned, StoreUnavailable
    */
   async begin(owner: string, signal: AbortSignal): Promise<Query> {
     const { metrics } = this.parts;
@@ -105,12 +150,23 @@ export class Queries {
     } = this.limits;
     const claim = { owner };
     const asker = { owner, signal, isCounted: false };
+    const failures = this.storeFailures;
     const result = await this.places.take(claim, { waitMs: queueMs, signal });
     if (result === 'gone') {
       throw this.abandoned(asker);
     }
+    if (this.storeFailures > failures) {
+      if (result === 'taken') {
+        this.places.giveBack(claim);
+      }
+      throw this.storeFailure;
+    }
     if (result !== 'taken') {
       metrics.refused(result);
+      if (result === 'full') {
+        // Otherwise a client that ignores Retry-After asks again at once, and refusals alone keep the process busy.
+        await delay(queueMs, undefined, { ref: false, signal }).catch(() => undefined);
+      }
       throw new QueryRefused(
         `too many queries at the same time: at most ${perTenant} of a tenant and ${total} in all are answered at once`,
         queueMs,
@@ -139,10 +195,14 @@ export class Queries {
   private async inTurn<T>(work: () => Promise<T>): Promise<T> {
     const asker = this.asker.getStore();
     const claim = { owner: asker?.owner ?? '' };
+    const failures = this.storeFailures;
     if ((await this.runs.take(claim, { signal: asker?.signal })) !== 'taken') {
       throw this.abandoned(asker);
     }
     try {
+      if (this.storeFailures > failures) {
+        throw this.storeFailure;
+      }
       await this.pause(asker);
       this.share.begin();
       try {
@@ -150,6 +210,12 @@ export class Queries {
       } finally {
         this.share.end();
       }
+    } catch (error) {
+      if (error instanceof StoreUnavailable && error !== this.storeFailure) {
+        this.storeFailure = error;
+        this.storeFailures += 1;
+      }
+      throw error;
     } finally {
       this.runs.giveBack(claim);
     }

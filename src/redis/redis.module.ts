@@ -1,8 +1,6 @@
 import { Global, Module } from '@nestjs/common';
-
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { LOGGER, type Logger } from '../logging/index.js';
-import { MetricsModule, MetricsRegistry } from '../metrics/index.js';
+import { LOGGER, type Logger, MetricsModule, MetricsRegistry } from '../telemetry/index.js';
 import { RedisService } from './redis.service.js';
 import { ScriptRegistry } from './scripts.js';
 

@@ -1,33 +1,31 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { Cluster, type Redis } from 'ioredis';
 import type { Registry } from 'prom-client';
-
 import type { HoldfastConfig } from '../config/index.js';
-import type { Logger } from '../logging/index.js';
+import type { Logger } from '../telemetry/index.js';
 import { agreeOnPartitions, checkVersion, waitUntilReady } from './boot.js';
 import { ConnectionWatch } from './connection-watch.js';
 import {
+  type ConnectionTimes,
   createCommandClient,
   createQueueClient,
   createSubscriberClient,
   describeTarget,
   QUERY_CONNECTION_NAME,
-  reviveWhenEnded,
-  type ConnectionTimes,
   type RedisTarget,
+  reviveWhenEnded,
 } from './connection.js';
-import { EmbeddedRedis } from './embedded-redis.js';
+import { EmbeddedRedis } from './embedded/embedded-redis.js';
 import { StoreBootError, StoreUnavailable, toStoreError } from './errors.js';
 import {
+  type GuardState,
   MemoryGuard,
+  type MemoryReport,
   readNodeMemory,
   sumMemory,
-  type GuardState,
-  type MemoryReport,
 } from './memory-guard.js';
 import { Queries } from './queries.js';
-import { QueryMetrics } from './query.metrics.js';
-import { RedisMetrics } from './redis.metrics.js';
+import { QueryMetrics, RedisMetrics } from './redis.metrics.js';
 import { ScriptRegistry } from './scripts.js';
 
 /** What health shows about the store: what is red, and why. */

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readFileSync, readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { sep } from 'node:path';
 import { SCRIPT_SIGNATURES, type ScriptSignature } from './script-signatures.js';
 

@@ -1,7 +1,7 @@
 import { Cluster, type Redis } from 'ioredis';
 import { toStoreError } from './errors.js';
-import { LIBRARY_PREFIX, readScripts, type Script } from './script-source.js';
 import type { ScriptArgs, ScriptKeys, ScriptName } from './script-signatures.js';
+import { LIBRARY_PREFIX, readScripts, type Script } from './script-source.js';
 
 export type Reply = string[];
 

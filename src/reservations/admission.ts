@@ -1,9 +1,10 @@
 import { Injectable } from '@nestjs/common';
-import { scopeAllowed, type TenantCaller } from '../auth/index.js';
+import type { FastifyRequest } from 'fastify';
+import { type Caller, scopeAllowed, type TenantCaller } from '../auth/index.js';
 import { ExpiryMetrics } from '../expiry/index.js';
-import { stringifyJson } from '../http/index.js';
 import { deriveScopes, Refusal, type Unit } from '../ledger/index.js';
-import { StoreUnavailable, type Reply } from '../redis/index.js';
+import { type Reply, StoreUnavailable } from '../redis/index.js';
+import { type RequestTrace, stringifyJson } from '../wire/index.js';
 import type { ActionDto, SubjectDto } from './request-parts.dto.js';
 import { refusalOf } from './script-refusals.js';
 
@@ -89,4 +90,27 @@ export function recordFields(subject: SubjectDto, action: ActionDto, tenantId: s
 /** The JSON text of caps that a script returned: policies are stored with it percent-encoded, as the scripts' records hold no space. */
 export function capsJson(encoded: string): string {
   return decodeURIComponent(encoded);
+}
+
+/**
+ * IDEMPOTENCY of the protocol: a key given as header and in the body must be one and the same.
+ * @throws Refusal INVALID_REQUEST when they differ.
+ */
+export function requireSameKey(header: string | string[] | undefined, idempotencyKey: string): void {
+  if (header !== undefined && header !== idempotencyKey) {
+    throw new Refusal('INVALID_REQUEST', 'X-Idempotency-Key must equal the idempotency_key of the body', {
+      field: 'X-Idempotency-Key',
+    });
+  }
+}
+
+/** Who asks, and under which trace: what every operation passes to its script beside its own figures. */
+export interface Operation<Who extends Caller = TenantCaller> {
+  readonly caller: Who;
+  readonly trace: RequestTrace;
+}
+
+/** An operation that accepts the admin key says so by `operationOf<Caller>`. */
+export function operationOf<Who extends Caller = TenantCaller>(request: FastifyRequest): Operation<Who> {
+  return { caller: request.caller as Who, trace: request.trace };
 }

@@ -1,5 +1,6 @@
 import { applyDecorators } from '@nestjs/common';
 import { ArrayMaxSize, IsArray, IsIn, IsString, Matches } from 'class-validator';
+import { SCOPE_LEVELS, SEGMENT_MAX_LENGTH, SEGMENT_PATTERN, type Unit, UNITS } from '../ledger/index.js';
 import {
   IsFreeObject,
   IsInt64,
@@ -9,8 +10,7 @@ import {
   Nested,
   Optional,
   Satisfies,
-} from '../http/index.js';
-import { SCOPE_LEVELS, SEGMENT_MAX_LENGTH, SEGMENT_PATTERN, UNITS, type Unit } from '../ledger/index.js';
+} from '../wire/index.js';
 
 /** Amount of the protocol: a non-negative int64 in one of the four units. */
 export class AmountDto {

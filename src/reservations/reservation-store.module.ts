@@ -1,10 +1,10 @@
 import { Module } from '@nestjs/common';
 import { ExpiryMetricsModule } from '../expiry/index.js';
-import { MetricsModule } from '../metrics/index.js';
+import { MetricsModule } from '../telemetry/index.js';
 import { Admission } from './admission.js';
-import { DamagedRecords } from './damaged-records.js';
-import { ReservationMetrics } from './reservation.metrics.js';
 import { ReservationStore } from './reservation-store.js';
+import { ReservationMetrics } from './reservation.metrics.js';
+import { DamagedRecords } from './script-refusals.js';
 
 @Module({
   imports: [ExpiryMetricsModule, MetricsModule],

@@ -1,20 +1,19 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { type Caller, scopeAllowed } from '../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { scopeAllowed, type Caller } from '../auth/index.js';
 import { ExpiryMetrics } from '../expiry/index.js';
 import { deriveScopes, Refusal, SCOPE_LEVELS, type SubjectLevels } from '../ledger/index.js';
 import {
   RedisService,
+  type Reply,
   reservationKey,
   StoreUnavailable,
   tagOfReservationId,
   toStoreError,
-  type Reply,
 } from '../redis/index.js';
-import { DamagedRecords } from './damaged-records.js';
-import type { Operation } from './operation.js';
+import type { Operation } from './admission.js';
 import { PACKED_PIECES, packedScope, scopeValues } from './packed-scope.js';
-import { refusalOf } from './script-refusals.js';
+import { DamagedRecords, refusalOf } from './script-refusals.js';
 
 const DAY_MS = 86_400_000;
 /** The record's fields of the levels below the tenant, in the order of SCOPE_LEVELS. */

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { Refusal } from '../ledger/index.js';
-import { MetricsRegistry, type LabelledCounter } from '../metrics/index.js';
 import { StoreUnavailable } from '../redis/index.js';
+import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
 
 /** The reason label of a failed operation: its error code, or what kept the store from answering. */
 function reasonOf(error: unknown): string {

@@ -1,5 +1,8 @@
-import { Refusal, type ErrorCode } from '../ledger/index.js';
+import { Inject, Injectable } from '@nestjs/common';
+import { type ErrorCode, Refusal } from '../ledger/index.js';
 import type { Reply } from '../redis/index.js';
+import { LOGGER, type Logger } from '../telemetry/index.js';
+import { ReservationMetrics } from './reservation.metrics.js';
 
 type Describe = (reply: Reply) => { message: string; details?: Record<string, unknown> };
 
@@ -69,4 +72,34 @@ export function refusalOf(reply: Reply): Error {
   const [code, describe] = entry;
   const { message, details } = describe(reply);
   return new Refusal(code, message, details);
+}
+
+/** Reservations whose damage is in the log already; beyond so many it may be told again. */
+const MOST_TOLD = 10_000;
+
+/** Says that a reservation's record is damaged: in a counter each time that it is read, and once in the log. */
+@Injectable()
+export class DamagedRecords {
+  private readonly told = new Set<string>();
+
+  constructor(
+    private readonly metrics: ReservationMetrics,
+    @Inject(LOGGER) private readonly logger: Logger,
+  ) {}
+
+  report(reservationId: string, reason: string): void {
+    this.metrics.unreadable(reason);
+    const name = `${reservationId} ${reason}`;
+    if (this.told.has(name)) {
+      return;
+    }
+    if (this.told.size === MOST_TOLD) {
+      this.told.clear();
+    }
+    this.told.add(name);
+    this.logger.warn(
+      { reservation_id: reservationId, reason },
+      'the record of a reservation is damaged; what can be known of it is shown',
+    );
+  }
 }

@@ -1,10 +1,10 @@
 import { Module } from '@nestjs/common';
-import { DeliveriesModule } from './deliveries/index.js';
-import { DispatchModule } from './dispatch/index.js';
-import { ProbeModule } from './probe/index.js';
-import { ReplayModule } from './replay/index.js';
-import { SubscriptionsModule } from './subscriptions/index.js';
-import { TargetPolicyModule } from './target-policy/index.js';
+import { DeliveriesModule } from './deliveries/deliveries.controller.js';
+import { DispatchModule } from './dispatch/dispatch.module.js';
+import { ProbeModule } from './probe/probe.controller.js';
+import { ReplayModule } from './replay/replay.controller.js';
+import { SubscriptionsModule } from './subscriptions/subscriptions.module.js';
+import { TargetPolicyModule } from './target-policy/security-config.controller.js';
 
 /** Telling endpoints that nobody knows what happened. */
 @Module({

@@ -1,14 +1,14 @@
 import { request as httpRequest } from 'node:http';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import { AuditTrail } from '../../src/audit-trail/index.js';
+import { AuditTrail } from '../../src/audit/audit-log/audit-trail.js';
 import {
   briefAuditLogKey,
   partitionCode,
   partitionOfTenant,
-  RedisService,
   SYSTEM_OWNER,
   tagOf,
-} from '../../src/redis/index.js';
+} from '../../src/redis/keyspace.js';
+import { RedisService } from '../../src/redis/redis.service.js';
 import {
   ADMIN_API_KEY,
   expectRefusal,

@@ -1,10 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
-import type { AuditTrailMetrics } from '../../src/audit-trail/audit-trail.metrics.js';
-import { AuditWriter } from '../../src/audit-trail/audit-writer.js';
-import type { HealthContributors } from '../../src/health/index.js';
-import { createLogger } from '../../src/logging/index.js';
-import type { RedisService } from '../../src/redis/index.js';
+import { type AuditTrailMetrics, AuditWriter } from '../../src/audit/audit-log/audit-writer.js';
+import type { RedisService } from '../../src/redis/redis.service.js';
+import type { HealthContributors } from '../../src/telemetry/health-contributors.js';
+import { createLogger } from '../../src/telemetry/logger.js';
 
 test('a row that comes just as the one before it was written is written at once, too', async () => {
   for (let steps = 0; steps < 20; steps += 1) {

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { eventIdOf, eventPlaceOf } from '../../src/event-log/index.js';
+import { eventIdOf, eventPlaceOf } from '../../src/events/event.js';
 
 test('an event id is made of time, partition and sequence, and leads back to them', () => {
   expect(eventIdOf({ partition: '1f', entryId: '1763722222222-0' })).toBe(

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { categoryOf, eventJson, EVENT_TYPES, toEvent, traceOf } from '../../src/event-log/index.js';
+import { categoryOf, EVENT_TYPES, eventJson, toEvent, traceOf } from '../../src/events/event.js';
 
 const of = (fields: Record<string, string>) =>
   toEvent('1f', '1700000000000-0', new Map(Object.entries(fields)));

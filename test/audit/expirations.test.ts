@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { eventLogKey, partitionOfTenant } from '../../src/redis/index.js';
+import { eventLogKey, partitionOfTenant } from '../../src/redis/keyspace.js';
 import {
   ADMIN_API_KEY,
   expectRefusal,

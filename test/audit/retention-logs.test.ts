@@ -1,13 +1,13 @@
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { LogJanitor } from '../../src/audit/index.js';
+import { LogJanitor } from '../../src/audit/log.janitor.js';
 import {
   auditLogKey,
   correlatedEventsKey,
   eventLogKey,
   tagOf,
   tenantEventsKey,
-} from '../../src/redis/index.js';
+} from '../../src/redis/keyspace.js';
 import { expectStatus, Holdfast, type Json } from '../support/holdfast.js';
 import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
 

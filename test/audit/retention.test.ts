@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { RetentionJanitor } from '../../src/audit/index.js';
-import { endedKey, reservationIndexKey, reservationKey } from '../../src/redis/index.js';
+import { RetentionJanitor } from '../../src/audit/retention.janitor.js';
+import { endedKey, reservationIndexKey, reservationKey } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { startStore, type Store } from '../support/store.js';

@@ -1,13 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { eventPlaceOf } from '../../src/event-log/index.js';
-import {
-  endedKey,
-  eventLogKey,
-  quarantineKey,
-  RedisService,
-  reservationKey,
-  tagOf,
-} from '../../src/redis/index.js';
+import { eventPlaceOf } from '../../src/events/event.js';
+import { endedKey, eventLogKey, quarantineKey, reservationKey, tagOf } from '../../src/redis/keyspace.js';
+import { RedisService } from '../../src/redis/redis.service.js';
 import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { sharedStoreUrl } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { budgetKey } from '../../src/redis/index.js';
+import { budgetKey } from '../../src/redis/keyspace.js';
 import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { commandCounts, startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';

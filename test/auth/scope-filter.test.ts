@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { scopeAllowed } from '../../src/auth/index.js';
+import { scopeAllowed } from '../../src/auth/caller.js';
 
 const ENG = 'tenant:acme/workspace:eng';
 

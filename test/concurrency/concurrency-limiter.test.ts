@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { ConcurrencyLimiter, type Claim } from '../../src/concurrency/index.js';
+import { type Claim, ConcurrencyLimiter } from '../../src/redis/concurrency-limiter.js';
 
 const claim = (owner: string, slow = false): Claim => ({ owner, slow });
 

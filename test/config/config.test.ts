@@ -5,15 +5,10 @@ import { Writable } from 'node:stream';
 
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 
-import {
-  CONFIG_VARIABLES,
-  ConfigError,
-  loadConfig,
-  resolveAdminApiKey,
-  resolveWebhookSecretKey,
-  type HoldfastConfig,
-} from '../../src/config/index.js';
-import { createLogger } from '../../src/logging/index.js';
+import { ConfigError, type HoldfastConfig, loadConfig } from '../../src/config/config.js';
+import { resolveAdminApiKey, resolveWebhookSecretKey } from '../../src/config/secrets.js';
+import { CONFIG_VARIABLES } from '../../src/config/variables.js';
+import { createLogger } from '../../src/telemetry/logger.js';
 
 const KEY_HEX = 'ab'.repeat(32);
 const WEBHOOK_KEY = { WEBHOOK_SECRET_ENCRYPTION_KEY: KEY_HEX };

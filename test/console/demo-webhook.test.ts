@@ -2,9 +2,8 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { DemoReceiver } from '../../src/console/demo-receiver.js';
-import { DemoWebhook } from '../../src/console/demo-webhook.js';
-import { signedHeaders } from '../../src/webhooks/signing/index.js';
+import { DemoReceiver, DemoWebhook } from '../../src/cli/demo-webhook.js';
+import { signedHeaders } from '../../src/webhooks/signing/signing.js';
 import { ADMIN_API_KEY, expectStatus, type Json } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 

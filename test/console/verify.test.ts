@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { VERIFIED, verifyLedger } from '../../src/console/index.js';
-import { budgetKey } from '../../src/redis/index.js';
+import { VERIFIED, verifyLedger } from '../../src/cli/verify.js';
+import { budgetKey } from '../../src/redis/keyspace.js';
 import { ADMIN_API_KEY, expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';

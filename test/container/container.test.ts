@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import { CONFIG_VARIABLES } from '../../src/config/index.js';
+import { CONFIG_VARIABLES } from '../../src/config/variables.js';
 import { eventually } from '../support/eventually.js';
 import {
   ADMIN_API_KEY,

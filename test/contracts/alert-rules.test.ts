@@ -1,7 +1,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
-import { MetricsRegistry } from '../../src/metrics/index.js';
+import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
 import { ADMIN_API_KEY, Holdfast } from '../support/holdfast.js';
 import { askedOf, type Asked } from '../support/promql.js';
 

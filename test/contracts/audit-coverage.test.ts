@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { AuditTrail } from '../../src/audit-trail/index.js';
+import { AuditTrail } from '../../src/audit/audit-log/audit-trail.js';
 import { expectStatus, type Answer, type Json } from '../support/holdfast.js';
 import { ROWS } from './operations/index.js';
 import type { OperationRow } from './operations/table.js';

@@ -9,6 +9,8 @@ interface Finding {
   readonly line: number;
 }
 
+const RULES = ['import-x/no-extraneous-dependencies', 'no-restricted-syntax', 'no-restricted-imports'];
+
 const LINT = `
   import { ESLint } from 'eslint';
   const { file, text } = JSON.parse(process.argv[1]);
@@ -29,9 +31,7 @@ function lint(file: string, lines: readonly string[]): Record<string, string[]> 
     throw new Error(stderr);
   }
   const messages = JSON.parse(stdout) as Finding[];
-  const found = messages.filter(
-    ({ ruleId }) => ruleId === 'import-x/no-extraneous-dependencies' || ruleId === 'no-restricted-syntax',
-  );
+  const found = messages.filter(({ ruleId }) => RULES.includes(ruleId));
   return Object.fromEntries(
     lines.map((line, index) => [
       line,
@@ -62,4 +62,29 @@ test('lint refuses in src each way to load a package that is not a runtime depen
       .filter(([, rules]) => rules.length > 0)
       .map(([line]) => line),
   ).toEqual(refused);
+});
+
+test.each([
+  ['src/redis/keyspace.ts', "import { a } from '../http/index.js';", "import { a } from '../wire/index.js';"],
+  ['src/ledger/amount.ts', "import { a } from '../wire/index.js';", "import { a } from './balance.js';"],
+  [
+    'src/expiry/expiry.module.ts',
+    "import { a } from '../app/app.module.js';",
+    "import { a } from '../http/index.js';",
+  ],
+  [
+    'src/expiry/expiry.service.ts',
+    "import { a } from '../http/index.js';",
+    "import { a } from '../wire/index.js';",
+  ],
+  [
+    'src/expiry/expiry.service.ts',
+    "import { a } from '../redis/queries.js';",
+    "import { a } from '../redis/index.js';",
+  ],
+])('lint refuses an import upwards, past a barrel, or of HTTP by a service: %s', (file, refused, allowed) => {
+  expect(lint(file, [allowed, refused])).toEqual({
+    [allowed]: [],
+    [refused]: expect.arrayContaining(['no-restricted-imports']),
+  });
 });

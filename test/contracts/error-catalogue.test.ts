@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
-import { ERROR_CATALOGUE } from '../../src/http/index.js';
-import { GOVERNANCE_ERROR_CODES, RUNTIME_ERROR_CODES } from '../../src/ledger/index.js';
+import { ERROR_CATALOGUE } from '../../src/http/errors/error-answer.js';
+import { GOVERNANCE_ERROR_CODES, RUNTIME_ERROR_CODES } from '../../src/ledger/refusal.js';
 
 const documented = [
   ...readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8').matchAll(

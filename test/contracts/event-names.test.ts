@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
-import { EVENT_TYPES } from '../../src/event-log/index.js';
+import { EVENT_TYPES } from '../../src/events/event.js';
 import { code, declaredEvents, scriptTexts } from '../support/script-text.js';
 import { loadSpec, specAbsence, type Spec, type SpecSchema } from '../support/spec/index.js';
 

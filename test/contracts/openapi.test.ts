@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { stringifyJson } from '../../src/http/index.js';
 import { RouteTable } from '../../src/http/route-table.js';
+import { stringifyJson } from '../../src/wire/json.js';
 import { Holdfast } from '../support/holdfast.js';
 import {
   answerDifferences,

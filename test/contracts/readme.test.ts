@@ -2,8 +2,8 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from '@jest/globals';
-import { DEFAULT_PERMISSIONS, PERMISSION_WORDS, PERMISSIONS } from '../../src/auth/index.js';
-import { CONFIG_VARIABLES } from '../../src/config/index.js';
+import { DEFAULT_PERMISSIONS, PERMISSION_WORDS, PERMISSIONS } from '../../src/auth/permissions.js';
+import { CONFIG_VARIABLES } from '../../src/config/variables.js';
 
 const root = new URL('../../', import.meta.url);
 const readme = readFileSync(new URL('README.md', root), 'utf8');

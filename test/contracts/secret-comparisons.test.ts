@@ -96,11 +96,11 @@ test('no source compares a secret in a time that tells of it', () => {
 
 test('one place compares secrets, by digests of one length, whatever is presented', async () => {
   expect(FILES.filter((file) => readFileSync(SOURCES + file, 'utf8').includes('timingSafeEqual'))).toEqual([
-    'config/expected-secret.ts',
+    'config/secrets.ts',
   ]);
   const compared = jest.fn(crypto.timingSafeEqual);
   jest.unstable_mockModule('node:crypto', () => ({ ...crypto, timingSafeEqual: compared }));
-  const { ExpectedSecret } = await import('../../src/config/expected-secret.js');
+  const { ExpectedSecret } = await import('../../src/config/secrets.js');
   const secret = new ExpectedSecret('an-admin-key-0123456789');
   const presented = [
     'an-admin-key-0123456789',

@@ -3,13 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import type { Cluster } from 'ioredis';
 
-import {
-  partitionCode,
-  reservationKey,
-  StoreUnavailable,
-  tagOf,
-  toStoreError,
-} from '../../src/redis/index.js';
+import { StoreUnavailable, toStoreError } from '../../src/redis/errors.js';
+import { partitionCode, reservationKey, tagOf } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import { stopAllRedis, type RedisServer } from '../support/redis-server.js';
 import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';

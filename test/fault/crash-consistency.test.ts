@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeAll, expect, test } from '@jest/globals';
-import { eventLogKey } from '../../src/redis/index.js';
+import { eventLogKey } from '../../src/redis/keyspace.js';
 import { parseInfo } from '../../src/redis/memory-guard.js';
 import { buildService, startService } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';

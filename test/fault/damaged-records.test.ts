@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
-import { RetentionJanitor } from '../../src/audit/index.js';
-import { ExpiryService } from '../../src/expiry/index.js';
+import { RetentionJanitor } from '../../src/audit/retention.janitor.js';
+import { ExpiryService } from '../../src/expiry/expiry.service.js';
 import { Reconciler } from '../../src/expiry/reconciler.js';
-import { quarantineKey, reservationKey } from '../../src/redis/index.js';
+import { quarantineKey, reservationKey } from '../../src/redis/keyspace.js';
 import { newKey, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
 import { damageHold, takeSubjectApart } from '../support/hold-record.js';
 import { useGovernance } from '../support/use-governance.js';

@@ -17,9 +17,9 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
 
+import { prepareDirectories, redisArguments } from '../../src/redis/embedded/setup.js';
+import { StoreBootError } from '../../src/redis/errors.js';
 import { parseInfo } from '../../src/redis/memory-guard.js';
-import { StoreBootError } from '../../src/redis/index.js';
-import { prepareDirectories, redisArguments } from '../../src/redis/embedded-setup.js';
 import { eventually } from '../support/eventually.js';
 import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { budgetKey, tagOfReservationId, tenantKey } from '../../src/redis/index.js';
+import { budgetKey, tagOfReservationId, tenantKey } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import { damageHold } from '../support/hold-record.js';
 import {

@@ -8,7 +8,8 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
 
-import { budgetIndexKey, StoreBootError, StoreUnavailable, toStoreError } from '../../src/redis/index.js';
+import { StoreBootError, StoreUnavailable, toStoreError } from '../../src/redis/errors.js';
+import { budgetIndexKey } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import { findFreePort, startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
 import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 
 import { afterEach, describe, expect, test } from '@jest/globals';
 
-import { reservationKey, StoreUnavailable, tagOf, toStoreError } from '../../src/redis/index.js';
+import { StoreUnavailable, toStoreError } from '../../src/redis/errors.js';
+import { reservationKey, tagOf } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import { stopAllRedis } from '../support/redis-server.js';
 import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';

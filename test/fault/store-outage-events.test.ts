@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { StoreOutages } from '../../src/event-log/index.js';
+import { StoreOutages } from '../../src/events/events.module.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type Json } from '../support/holdfast.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from '@jest/globals';
-import { RedisService } from '../../src/redis/index.js';
+import { RedisService } from '../../src/redis/redis.service.js';
 import { eventually } from '../support/eventually.js';
 import type { Holdfast, TestTenant } from '../support/holdfast.js';
 import { stopAllRedis } from '../support/redis-server.js';

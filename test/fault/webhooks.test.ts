@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import { eventIdOf } from '../../src/event-log/index.js';
+import { eventIdOf } from '../../src/events/event.js';
 import {
   deliveryKey,
   eventLogKey,
@@ -10,8 +10,8 @@ import {
   reservationKey,
   retryingKey,
   ttlIndexKey,
-} from '../../src/redis/index.js';
-import { deliveryIdOf } from '../../src/webhooks/dispatch/index.js';
+} from '../../src/redis/keyspace.js';
+import { deliveryIdOf } from '../../src/webhooks/dispatch/delivery-id.js';
 import { makeHolds } from '../support/bulk-holds.js';
 import { buildService, spawnService, type ServiceProcess } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { auditLogKey } from '../../src/redis/index.js';
+import { auditLogKey } from '../../src/redis/keyspace.js';
 import {
   expectRefusal,
   expectStatus,

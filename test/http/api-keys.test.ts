@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
-import { PERMISSIONS } from '../../src/auth/index.js';
+import { PERMISSIONS } from '../../src/auth/permissions.js';
 import { expectRefusal, expectStatus, type Answer, type Json } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 

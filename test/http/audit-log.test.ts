@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
-import { auditIndexedKey, auditLogKey } from '../../src/redis/index.js';
+import { auditIndexedKey, auditLogKey } from '../../src/redis/keyspace.js';
 import {
   ADMIN_API_KEY,
   expectRefusal,

@@ -1,7 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import type { Redis } from 'ioredis';
-import { ApiKeyVerifier, hashOfSecret } from '../../src/auth/index.js';
-import { keyRevokedChannel, RedisService } from '../../src/redis/index.js';
+import { ApiKeyVerifier, hashOfSecret } from '../../src/auth/api-key-verifier.js';
+import { keyRevokedChannel } from '../../src/redis/keyspace.js';
+import { RedisService } from '../../src/redis/redis.service.js';
 import { eventually } from '../support/eventually.js';
 import { expectRefusal, expectStatus, Holdfast, type Answer, type TestTenant } from '../support/holdfast.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';

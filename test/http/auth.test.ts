@@ -1,8 +1,8 @@
 import { Controller, Get, Module } from '@nestjs/common';
 import { describe, expect, test } from '@jest/globals';
-import { AdminKey, hashOfSecret } from '../../src/auth/index.js';
-import type { HoldfastConfig } from '../../src/config/index.js';
-import { apiKeyHashKey } from '../../src/redis/index.js';
+import { AdminKey, hashOfSecret } from '../../src/auth/api-key-verifier.js';
+import type { HoldfastConfig } from '../../src/config/config.js';
+import { apiKeyHashKey } from '../../src/redis/keyspace.js';
 import {
   ADMIN_API_KEY,
   expectRefusal,

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { eventLogKey } from '../../src/redis/index.js';
+import { eventLogKey } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import {
   ADMIN_API_KEY,

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
-import { eventIdOf, eventPlaceOf } from '../../src/event-log/index.js';
-import { eventLogKey, tenantEventsKey } from '../../src/redis/index.js';
+import { eventIdOf, eventPlaceOf } from '../../src/events/event.js';
+import { eventLogKey, tenantEventsKey } from '../../src/redis/keyspace.js';
 import {
   expectRefusal,
   expectStatus,

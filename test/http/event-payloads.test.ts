@@ -1,7 +1,8 @@
 import { expect, test } from '@jest/globals';
-import { LogJanitor } from '../../src/audit/index.js';
+import { LogJanitor } from '../../src/audit/log.janitor.js';
+import { categoryOf } from '../../src/events/event.js';
+import { StoreOutages } from '../../src/events/events.module.js';
 import { Reconciler } from '../../src/expiry/reconciler.js';
-import { categoryOf, StoreOutages } from '../../src/event-log/index.js';
 import {
   apiKeyExpiryKey,
   eventLogKey,
@@ -10,7 +11,7 @@ import {
   tagOfReservationId,
   tenantEventsKey,
   ttlIndexKey,
-} from '../../src/redis/index.js';
+} from '../../src/redis/keyspace.js';
 import { expectStatus, newKey, reserveBody, type Json, type TestTenant } from '../support/holdfast.js';
 import { declaredEvents, scriptTexts } from '../support/script-text.js';
 import {

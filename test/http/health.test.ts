@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { request } from 'undici';
-import { HealthContributors, ShutdownState } from '../../src/health/index.js';
+import { HealthContributors, ShutdownState } from '../../src/telemetry/health-contributors.js';
 import { eventually } from '../support/eventually.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
 import { ADMIN_KEY, startProbeApp, type ProbeApp } from './probe-app.js';

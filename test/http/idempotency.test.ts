@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { idempotencyKey } from '../../src/redis/index.js';
+import { idempotencyKey } from '../../src/redis/keyspace.js';
 import {
   expectRefusal,
   expectStatus,

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Writable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { createLogger } from '../../src/logging/index.js';
+import { createLogger } from '../../src/telemetry/logger.js';
 import { buildService, startService, type ServiceProcess } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
 import { ADMIN_API_KEY, type Json } from '../support/holdfast.js';

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { request } from 'undici';
-import { MetricsRegistry } from '../../src/metrics/index.js';
+import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
 import { ADMIN_KEY, startProbeApp, type ProbeApp } from './probe-app.js';
 
 let app: ProbeApp;

@@ -17,22 +17,15 @@ import { IsIn, IsInt, IsString, Max, Min } from 'class-validator';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { pino } from 'pino';
-import { loadConfig, type HoldfastConfig } from '../../src/config/index.js';
-import { createApp } from '../../src/http/app.js';
-import {
-  BodySchema,
-  compileQuery,
-  compileValidator,
-  IsFreeObject,
-  IsInt64,
-  Length,
-  Optional,
-  QuerySchema,
-  sendJson,
-  stringifyJson,
-} from '../../src/http/index.js';
-import { Refusal } from '../../src/ledger/index.js';
-import { StoreUnavailable } from '../../src/redis/index.js';
+import { createApp } from '../../src/app/create-app.js';
+import { type HoldfastConfig, loadConfig } from '../../src/config/config.js';
+import { sendJson } from '../../src/http/errors/error-answer.js';
+import { BodySchema, QuerySchema } from '../../src/http/openapi/document.js';
+import { Refusal } from '../../src/ledger/refusal.js';
+import { StoreUnavailable } from '../../src/redis/errors.js';
+import { stringifyJson } from '../../src/wire/json.js';
+import { compileQuery, compileValidator } from '../../src/wire/rules/compile.js';
+import { IsFreeObject, IsInt64, Length, Optional } from '../../src/wire/rules/decorators.js';
 import { sharedStoreUrl, storeSettings } from '../support/store.js';
 
 export const ADMIN_KEY = 'admin-key-for-tests-only';

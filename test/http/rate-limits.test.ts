@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
-import { WindowClock } from '../../src/rate-limits/index.js';
+import { WindowClock } from '../../src/auth/rate-limits.js';
 import {
   ADMIN_API_KEY,
   expectRefusal,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { auditLogKey, eventLogKey, reservationKey, tagOfReservationId } from '../../src/redis/index.js';
+import { auditLogKey, eventLogKey, reservationKey, tagOfReservationId } from '../../src/redis/keyspace.js';
 import { expectStatus, newKey, type TestTenant } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 

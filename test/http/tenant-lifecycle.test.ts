@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { closingKey, tenantKey } from '../../src/redis/index.js';
+import { closingKey, tenantKey } from '../../src/redis/keyspace.js';
 import { ScriptRegistry } from '../../src/redis/scripts.js';
 import { eventually } from '../support/eventually.js';
 import {

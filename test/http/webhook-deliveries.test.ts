@@ -1,13 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
-import { eventPlaceOf } from '../../src/event-log/index.js';
+import { eventPlaceOf } from '../../src/events/event.js';
 import {
   deliveryIndexKey,
   deliveryKey,
   partitionCode,
   partitionOfTenant,
   tagOf,
-} from '../../src/redis/index.js';
-import { DeliveryFeed } from '../../src/webhooks/deliveries/delivery-feed.js';
+} from '../../src/redis/keyspace.js';
+import { DeliveryFeed } from '../../src/webhooks/deliveries/delivery-source.js';
 import { expectRefusal, expectStatus, type Answer, type Json } from '../support/holdfast.js';
 import { Subscriber } from '../support/subscriber.js';
 import { useGovernance } from '../support/use-governance.js';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { Webhook } from 'standardwebhooks';
-import { webhookKey } from '../../src/redis/index.js';
+import { webhookKey } from '../../src/redis/keyspace.js';
 import { expectRefusal, expectStatus, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';

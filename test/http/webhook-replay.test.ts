@@ -1,18 +1,18 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
+import { StoreUnavailable } from '../../src/redis/errors.js';
 import {
   deliveryIndexKey,
   deliveryKey,
   eventLogKey,
   laneKey,
   lanesKey,
-  RedisService,
   replayKey,
-  StoreUnavailable,
   tenantEventsKey,
   webhookKey,
-} from '../../src/redis/index.js';
-import { ReplaySelection } from '../../src/webhooks/replay/replay-selection.js';
-import { SubscriptionBook } from '../../src/webhooks/subscriptions/index.js';
+} from '../../src/redis/keyspace.js';
+import { RedisService } from '../../src/redis/redis.service.js';
+import { ReplaySelection } from '../../src/webhooks/replay/replay.service.js';
+import { SubscriptionBook } from '../../src/webhooks/subscriptions/subscription-cache.js';
 import { expectRefusal, expectStatus, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 

@@ -1,7 +1,7 @@
 import { createCipheriv, randomBytes } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
-import { webhookRevisionKey } from '../../src/redis/index.js';
-import { SecretBox } from '../../src/webhooks/secrets/index.js';
+import { webhookRevisionKey } from '../../src/redis/keyspace.js';
+import { SecretBox } from '../../src/webhooks/signing/secret-box.js';
 import {
   ADMIN_API_KEY,
   expectStatus,

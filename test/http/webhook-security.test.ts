@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { webhookSecurityKey } from '../../src/redis/index.js';
-import { DEFAULT_RANGES_OF_0_5 } from '../../src/webhooks/target-policy/security-config.dto.js';
+import { webhookSecurityKey } from '../../src/redis/keyspace.js';
+import { DEFAULT_RANGES_OF_0_5 } from '../../src/webhooks/target-policy/security-settings.js';
 import { expectRefusal, expectStatus, type Answer, type Json } from '../support/holdfast.js';
 import { PUBLIC_URL, Subscriber } from '../support/subscriber.js';
 import { auditEntriesOf } from '../support/stored-audit.js';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { bulkActionKey, webhookIndexKey } from '../../src/redis/index.js';
+import { bulkActionKey, webhookIndexKey } from '../../src/redis/keyspace.js';
 import { ScriptRegistry } from '../../src/redis/scripts.js';
 import { BulkActionTrace } from '../support/bulk-action-trace.js';
 import { expectRefusal, expectStatus, newKey, type Answer, type Json } from '../support/holdfast.js';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { eventLogKey, webhookKey } from '../../src/redis/index.js';
+import { eventLogKey, webhookKey } from '../../src/redis/keyspace.js';
 import { expectRefusal, expectStatus, type Answer, type Json } from '../support/holdfast.js';
 import { PUBLIC_URL, storedWebhookKey, Subscriber } from '../support/subscriber.js';
 import { useGovernance } from '../support/use-governance.js';

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { correlatedEventsKey, eventLogKey, tenantEventsKey } from '../../src/redis/index.js';
+import { correlatedEventsKey, eventLogKey, tenantEventsKey } from '../../src/redis/keyspace.js';
 import { assemble } from '../../src/redis/script-source.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { useLedger } from '../support/use-ledger.js';

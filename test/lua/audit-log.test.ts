@@ -1,12 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { indexOfValue } from '../../src/governance/audit-log/audit-source.js';
-import {
-  auditIndexedKey,
-  auditIndexKey,
-  auditLogKey,
-  briefAuditLogKey,
-  ScriptRegistry,
-} from '../../src/redis/index.js';
+import { indexOfValue } from '../../src/audit/audit-log/audit-source.js';
+import { auditIndexedKey, auditIndexKey, auditLogKey, briefAuditLogKey } from '../../src/redis/keyspace.js';
+import { ScriptRegistry } from '../../src/redis/scripts.js';
 import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
 
 const DAY_MS = 86_400_000;

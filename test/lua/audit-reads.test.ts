@@ -6,7 +6,7 @@ import {
   quarantineKey,
   reservationIndexKey,
   reservationKey,
-} from '../../src/redis/index.js';
+} from '../../src/redis/keyspace.js';
 import { damageHold } from '../support/hold-record.js';
 import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { OveragePolicy } from '../../src/ledger/index.js';
+import type { OveragePolicy } from '../../src/ledger/amount.js';
 import type { BudgetOptions, LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, isCrossing, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { endedKey, idempotencyKey } from '../../src/redis/index.js';
+import { endedKey, idempotencyKey } from '../../src/redis/keyspace.js';
 import { damageHold } from '../support/hold-record.js';
 import { RETENTION_MS, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, isCrossing, readLedger, snapshot } from '../support/ledger-state.js';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { cleanupIndexKey, eventLogKey, ttlIndexKey } from '../../src/redis/index.js';
+import { cleanupIndexKey, eventLogKey, ttlIndexKey } from '../../src/redis/keyspace.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';

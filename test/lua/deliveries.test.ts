@@ -10,8 +10,8 @@ import {
   retryingKey,
   webhookKey,
   webhookRevisionKey,
-  type Reply,
-} from '../../src/redis/index.js';
+} from '../../src/redis/keyspace.js';
+import type { Reply } from '../../src/redis/scripts.js';
 import { TRACE, randomText, type LedgerClient } from '../support/ledger-client.js';
 import { commandsOf } from '../support/script-commands.js';
 import { useLedger } from '../support/use-ledger.js';

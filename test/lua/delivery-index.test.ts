@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals';
-import { deliveryIndexKey, dispatchLeaseKey, eventLogKey, type Reply } from '../../src/redis/index.js';
+import { deliveryIndexKey, dispatchLeaseKey, eventLogKey } from '../../src/redis/keyspace.js';
+import type { Reply } from '../../src/redis/scripts.js';
 import { TRACE, randomText, type LedgerClient } from '../support/ledger-client.js';
 import { useLedger } from '../support/use-ledger.js';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { SubjectLevels } from '../../src/ledger/index.js';
+import type { SubjectLevels } from '../../src/ledger/scopes.js';
 import { holdFields, takeSubjectApart } from '../support/hold-record.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, readLedger } from '../support/ledger-state.js';

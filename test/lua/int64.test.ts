@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
-import { INT64_MAX, INT64_MIN } from '../../src/ledger/index.js';
+import { INT64_MAX, INT64_MIN } from '../../src/ledger/amount.js';
 import { assemble } from '../../src/redis/script-source.js';
 import { sharedStoreUrl } from '../support/store.js';
 

@@ -7,7 +7,7 @@ import {
   tenantEventsKey,
   tenantIndexKey,
   tenantKey,
-} from '../../src/redis/index.js';
+} from '../../src/redis/keyspace.js';
 import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { snapshot } from '../support/ledger-state.js';
 import { useConnections, useLedger } from '../support/use-ledger.js';

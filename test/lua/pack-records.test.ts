@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { endedKey, reservationKey } from '../../src/redis/index.js';
+import { endedKey, reservationKey } from '../../src/redis/keyspace.js';
 import { assemble } from '../../src/redis/script-source.js';
 import { randomText, RETENTION_MS, type LedgerClient } from '../support/ledger-client.js';
 import { useLedger } from '../support/use-ledger.js';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { endedKey, ownedKey, tenantIndexKey } from '../../src/redis/index.js';
+import { endedKey, ownedKey, tenantIndexKey } from '../../src/redis/keyspace.js';
 import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { useLedger } from '../support/use-ledger.js';
 

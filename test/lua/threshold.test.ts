@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { budgetKey } from '../../src/redis/index.js';
+import { budgetKey } from '../../src/redis/keyspace.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, isCrossing } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';

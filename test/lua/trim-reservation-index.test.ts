@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { reservationIndexKey, tenantIndexKey } from '../../src/redis/index.js';
+import { reservationIndexKey, tenantIndexKey } from '../../src/redis/keyspace.js';
 import { RETENTION_MS, type LedgerClient } from '../support/ledger-client.js';
 import { useLedger } from '../support/use-ledger.js';
 

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { AddressInfo } from 'node:net';
 import { Writable } from 'node:stream';
 import fc from 'fast-check';
-import { createLogger } from '../../src/logging/index.js';
-import { PERMISSIONS } from '../../src/auth/index.js';
+import { PERMISSIONS } from '../../src/auth/permissions.js';
+import { createLogger } from '../../src/telemetry/logger.js';
 import { ADMIN_API_KEY, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import {
   exchange,

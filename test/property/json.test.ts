@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from '@jest/globals';
-import { parseJson, stringifyJson } from '../../src/http/index.js';
+import { parseJson, stringifyJson } from '../../src/wire/json.js';
 
 const beyondDouble = fc
   .bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })

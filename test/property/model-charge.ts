@@ -1,4 +1,4 @@
-import { INT64_MAX, INT64_MIN } from '../../src/ledger/index.js';
+import { INT64_MAX, INT64_MIN } from '../../src/ledger/amount.js';
 import {
   atLeastZero,
   isOver,

@@ -1,4 +1,5 @@
-import { UNITS, type SubjectLevels } from '../../src/ledger/index.js';
+import { UNITS } from '../../src/ledger/amount.js';
+import type { SubjectLevels } from '../../src/ledger/scopes.js';
 
 export interface ModelBudget {
   readonly scope: string;

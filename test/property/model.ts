@@ -1,4 +1,4 @@
-import { deriveScopes } from '../../src/ledger/index.js';
+import { deriveScopes } from '../../src/ledger/scopes.js';
 import { chargeDebit, chargeHold } from './model-charge.js';
 import {
   awaitingOf,

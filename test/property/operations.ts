@@ -1,5 +1,6 @@
 import fc from 'fast-check';
-import { INT64_MAX, OVERAGE_POLICIES, type SubjectLevels, type Unit } from '../../src/ledger/index.js';
+import { INT64_MAX, OVERAGE_POLICIES, type Unit } from '../../src/ledger/amount.js';
+import type { SubjectLevels } from '../../src/ledger/scopes.js';
 import type { ExpiryPolicy } from './model-records.js';
 
 /** What the simulated clients and an operator may do. Holds are named by number, modulo those that exist and one that does not. */

@@ -1,4 +1,4 @@
-import { INT64_MAX } from '../../src/ledger/index.js';
+import { INT64_MAX } from '../../src/ledger/amount.js';
 import { debit } from '../support/admission-client.js';
 import { LedgerClient, randomText } from '../support/ledger-client.js';
 import { faultsOf, isCrossing, type LedgerState, readLedger, snapshot } from '../support/ledger-state.js';

@@ -16,12 +16,11 @@ import {
   Min,
   ValidateNested,
 } from 'class-validator';
-import { readRules } from '../../src/http/validation/class-rules.js';
-import { compileRules } from '../../src/http/validation/compile.js';
-import { findProblems } from '../../src/http/validation/explain.js';
+import { INT64_MAX } from '../../src/ledger/amount.js';
+import { Refusal } from '../../src/ledger/refusal.js';
+import { type DtoClass, readRules } from '../../src/wire/rules/class-rules.js';
+import { compileRules, compileValidator } from '../../src/wire/rules/compile.js';
 import {
-  compileValidator,
-  type DtoClass,
   IsFreeObject,
   IsInt64,
   IsStringMap,
@@ -30,9 +29,9 @@ import {
   Nested,
   NestedArray,
   Optional,
-  rulesToSchema,
-} from '../../src/http/index.js';
-import { INT64_MAX, Refusal } from '../../src/ledger/index.js';
+} from '../../src/wire/rules/decorators.js';
+import { findProblems } from '../../src/wire/rules/explain.js';
+import { rulesToSchema } from '../../src/wire/rules/schema.js';
 
 class Amount {
   @IsString()

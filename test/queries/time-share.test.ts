@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
-import { TimeShare } from '../../src/redis/time-share.js';
+import { TimeShare } from '../../src/redis/queries.js';
 
 beforeEach(() => {
   jest.useFakeTimers();

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { FastifyReply } from 'fastify';
-import { MAX_SOURCES, RateLimit, sourceOf } from '../../src/rate-limits/index.js';
+import { MAX_SOURCES, RateLimit, sourceOf } from '../../src/auth/rate-limits.js';
 
 /** The headers of one answer; a limit uses nothing else of it. */
 class Headers {

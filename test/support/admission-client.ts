@@ -1,4 +1,4 @@
-import { deriveScopes, type SubjectLevels } from '../../src/ledger/index.js';
+import { deriveScopes, type SubjectLevels } from '../../src/ledger/scopes.js';
 import {
   idempotencyKey,
   policyIndexKey,

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import { fingerprintOf } from '../../src/ledger/index.js';
-import { bulkActionKey, tagOfWebhookId, webhookKey } from '../../src/redis/index.js';
+import { fingerprintOf } from '../../src/ledger/fingerprint.js';
+import { bulkActionKey, tagOfWebhookId, webhookKey } from '../../src/redis/keyspace.js';
 import type { ScriptRegistry } from '../../src/redis/scripts.js';
 import type { StoredRecords } from './stored-records.js';
 

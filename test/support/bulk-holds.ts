@@ -1,12 +1,6 @@
-import { deriveScopes, type SubjectLevels } from '../../src/ledger/index.js';
-import {
-  idempotencyKey,
-  reservationIndexKey,
-  reservationKey,
-  tenantKey,
-  type ScriptCall,
-} from '../../src/redis/index.js';
-import { ScriptRegistry } from '../../src/redis/scripts.js';
+import { deriveScopes, type SubjectLevels } from '../../src/ledger/scopes.js';
+import { idempotencyKey, reservationIndexKey, reservationKey, tenantKey } from '../../src/redis/keyspace.js';
+import { type ScriptCall, ScriptRegistry } from '../../src/redis/scripts.js';
 import { IDEMPOTENCY_TTL_MS, randomText, RETENTION_MS, TRACE } from './ledger-client.js';
 import type { StoreClient } from './store.js';
 

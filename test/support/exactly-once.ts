@@ -1,6 +1,6 @@
 import { expect } from '@jest/globals';
-import { VERIFIED, verifyLedger } from '../../src/console/index.js';
-import { partitionCode, partitionOfTenant, tagOf } from '../../src/redis/index.js';
+import { VERIFIED, verifyLedger } from '../../src/cli/verify.js';
+import { partitionCode, partitionOfTenant, tagOf } from '../../src/redis/keyspace.js';
 import { eventually } from './eventually.js';
 import { ADMIN_API_KEY } from './holdfast.js';
 import type { Entry, JournaledLoad } from './journaled-load.js';

@@ -1,6 +1,6 @@
-import { readScripts } from '../../src/redis/script-source.js';
 import type { ScriptArgs, ScriptKeys, ScriptName } from '../../src/redis/script-signatures.js';
-import { ScriptRegistry, type Reply } from '../../src/redis/scripts.js';
+import { readScripts } from '../../src/redis/script-source.js';
+import { type Reply, ScriptRegistry } from '../../src/redis/scripts.js';
 import { LedgerClient } from './ledger-client.js';
 import type { StoreClient } from './store.js';
 

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
-import { loadConfig } from '../../src/config/index.js';
-import { createApp, type AppOptions } from '../../src/http/app.js';
-import { parseJson, stringifyJson } from '../../src/http/index.js';
+import { type AppOptions, createApp } from '../../src/app/create-app.js';
+import { loadConfig } from '../../src/config/config.js';
+import { parseJson, stringifyJson } from '../../src/wire/json.js';
 import { balanceProblems } from './balance-rules.js';
 import { sdkProblems, unexplainedMcpProblems } from './sdk-rules.js';
 import { contractProblems } from './spec/index.js';

@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { deriveScopes, type SubjectLevels, type Unit } from '../../src/ledger/index.js';
+import type { Unit } from '../../src/ledger/amount.js';
+import { deriveScopes, type SubjectLevels } from '../../src/ledger/scopes.js';
 import {
   budgetIndexKey,
   budgetKey,
@@ -9,7 +10,7 @@ import {
   tenantKey,
   ttlIndexKey,
 } from '../../src/redis/keyspace.js';
-import { ScriptRegistry, type Reply } from '../../src/redis/scripts.js';
+import { type Reply, ScriptRegistry } from '../../src/redis/scripts.js';
 import { holdFields } from './hold-record.js';
 import type { StoreClient } from './store.js';
 

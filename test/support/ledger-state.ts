@@ -1,5 +1,5 @@
-import { deriveScopes } from '../../src/ledger/index.js';
-import { tenantEventsKey } from '../../src/redis/index.js';
+import { deriveScopes } from '../../src/ledger/scopes.js';
+import { tenantEventsKey } from '../../src/redis/keyspace.js';
 import { holdFields } from './hold-record.js';
 import type { LedgerClient } from './ledger-client.js';
 

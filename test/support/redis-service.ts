@@ -2,9 +2,9 @@ import { Writable } from 'node:stream';
 
 import { Registry } from 'prom-client';
 
-import { loadConfig } from '../../src/config/index.js';
-import { createLogger } from '../../src/logging/index.js';
-import { RedisService } from '../../src/redis/index.js';
+import { loadConfig } from '../../src/config/config.js';
+import { RedisService } from '../../src/redis/redis.service.js';
+import { createLogger } from '../../src/telemetry/logger.js';
 import { storeSettings } from './store.js';
 
 export type LogLine = Readonly<Record<string, unknown>> & { readonly level: string; readonly msg: string };

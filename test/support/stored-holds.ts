@@ -6,7 +6,7 @@ import {
   tagOf,
   tagOfReservationId,
   ttlIndexKey,
-} from '../../src/redis/index.js';
+} from '../../src/redis/keyspace.js';
 import { holdFields } from './hold-record.js';
 import { connectTo, type StoreClient } from './store.js';
 

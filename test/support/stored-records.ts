@@ -7,7 +7,7 @@ import {
   tagOf,
   tagOfKeyId,
   tenantKey,
-} from '../../src/redis/index.js';
+} from '../../src/redis/keyspace.js';
 import { connectTo, type StoreClient } from './store.js';
 
 const PARTITIONS = 64;

@@ -1,4 +1,4 @@
-import { tagOfWebhookId, webhookKey } from '../../src/redis/index.js';
+import { tagOfWebhookId, webhookKey } from '../../src/redis/keyspace.js';
 import { expectStatus, type Answer, type Holdfast, type Json, type TestTenant } from './holdfast.js';
 import type { StoredRecords } from './stored-records.js';
 

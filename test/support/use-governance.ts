@@ -1,5 +1,5 @@
 import { afterAll, beforeAll } from '@jest/globals';
-import type { AppOptions } from '../../src/http/app.js';
+import type { AppOptions } from '../../src/app/create-app.js';
 import { Holdfast } from './holdfast.js';
 import { startStore, type Store } from './store.js';
 import { StoredRecords } from './stored-records.js';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { ExpiryService } from '../../src/expiry/index.js';
+import { ExpiryService } from '../../src/expiry/expiry.service.js';
 import { Reconciler } from '../../src/expiry/reconciler.js';
-import { cleanupIndexKey, ttlIndexKey } from '../../src/redis/index.js';
+import { cleanupIndexKey, ttlIndexKey } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import {
   expectRefusal,

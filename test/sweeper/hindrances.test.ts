@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { ExpiryService } from '../../src/expiry/index.js';
-import { eventLogKey, quarantineKey, reservationKey, ttlIndexKey } from '../../src/redis/index.js';
+import { ExpiryService } from '../../src/expiry/expiry.service.js';
+import { eventLogKey, quarantineKey, reservationKey, ttlIndexKey } from '../../src/redis/keyspace.js';
 import { makeHolds } from '../support/bulk-holds.js';
 import { eventually } from '../support/eventually.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';

@@ -6,7 +6,7 @@ import {
   sweepLeaseKey,
   tagOf,
   tagOfReservationId,
-} from '../../src/redis/index.js';
+} from '../../src/redis/keyspace.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import type { StoredHolds } from '../support/stored-holds.js';
 

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { PartitionDrain } from '../../src/expiry/partition-drain.js';
 import { Partition } from '../../src/expiry/partition.js';
-import { sweepInstancesKey, sweepLeaseKey } from '../../src/redis/index.js';
+import { sweepInstancesKey, sweepLeaseKey } from '../../src/redis/keyspace.js';
 import { buildService, spawnService, type ServiceProcess } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
 import { ADMIN_API_KEY, Holdfast, WEBHOOK_SECRET_ENCRYPTION_KEY } from '../support/holdfast.js';

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import { RedisService } from '../../src/redis/index.js';
+import { RedisService } from '../../src/redis/redis.service.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { ExpiryService } from '../../src/expiry/index.js';
+import { ExpiryService } from '../../src/expiry/expiry.service.js';
 import {
   auditLogKey,
   budgetKey,
@@ -7,7 +7,7 @@ import {
   quarantineKey,
   reservationKey,
   tagOfReservationId,
-} from '../../src/redis/index.js';
+} from '../../src/redis/keyspace.js';
 import {
   expectRefusal,
   expectStatus,

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { ExpiryService } from '../../src/expiry/index.js';
+import { ExpiryService } from '../../src/expiry/expiry.service.js';
 import { Reconciler } from '../../src/expiry/reconciler.js';
-import { eventLogKey, ownedKey, reservationKey, ttlIndexKey } from '../../src/redis/index.js';
+import { eventLogKey, ownedKey, reservationKey, ttlIndexKey } from '../../src/redis/keyspace.js';
 import { makeHolds } from '../support/bulk-holds.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { startStore, type Store } from '../support/store.js';

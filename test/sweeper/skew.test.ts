@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, jest, test } from '@jest/globals';
-import { ExpiryService } from '../../src/expiry/index.js';
+import { ExpiryService } from '../../src/expiry/expiry.service.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { startStore, type Store } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { ttlIndexKey } from '../../src/redis/index.js';
+import { ttlIndexKey } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { startStore, type Store } from '../support/store.js';

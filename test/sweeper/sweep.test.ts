@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { ExpiryService } from '../../src/expiry/index.js';
+import { ExpiryService } from '../../src/expiry/expiry.service.js';
 import {
   eventLogKey,
   quarantineKey,
   reservationKey,
   tagOfReservationId,
   ttlIndexKey,
-} from '../../src/redis/index.js';
+} from '../../src/redis/keyspace.js';
 import { expectRefusal, expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { eventually } from '../support/eventually.js';
 import { startStore, type Store } from '../support/store.js';

@@ -10,9 +10,9 @@ import {
   queuePrefix,
   retryingKey,
   tagOf,
-} from '../../src/redis/index.js';
+} from '../../src/redis/keyspace.js';
+import { deliveryPlaceOf } from '../../src/webhooks/dispatch/delivery-id.js';
 import { EventReader } from '../../src/webhooks/dispatch/event-reader.js';
-import { deliveryPlaceOf } from '../../src/webhooks/dispatch/index.js';
 import { eventually } from '../support/eventually.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';
 import { connectTo, mastersOf, startStore, type Store, type StoreClient } from '../support/store.js';

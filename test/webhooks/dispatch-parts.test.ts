@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { SchedulerRegistry } from '@nestjs/schedule';
-import { createLogger } from '../../src/logging/index.js';
-import { deliveryIdOf, deliveryPlaceOf, partsOfRef } from '../../src/webhooks/dispatch/index.js';
+import { createLogger } from '../../src/telemetry/logger.js';
+import { deliveryIdOf, deliveryPlaceOf, partsOfRef } from '../../src/webhooks/dispatch/delivery-id.js';
 import { PollLoop } from '../../src/webhooks/dispatch/poll-loop.js';
 
 const SUBSCRIPTION = 'whsub_1fABCDEFGHIJKLMNOP';

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { deliveryKey, tagOf } from '../../src/redis/keyspace.js';
 import { retryDelayMs } from '../../src/webhooks/dispatch/backoff.js';
-import { deliveryPlaceOf } from '../../src/webhooks/dispatch/index.js';
-import { deliveryKey, tagOf } from '../../src/redis/index.js';
+import { deliveryPlaceOf } from '../../src/webhooks/dispatch/delivery-id.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';

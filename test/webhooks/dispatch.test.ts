@@ -4,13 +4,13 @@ import {
   eventLogKey,
   partitionCode,
   partitionOfTenant,
-  RedisService,
   tagOf,
   tagOfWebhookId,
   webhookRevisionKey,
-  type ScriptRegistry,
-} from '../../src/redis/index.js';
-import { SubscriptionBook } from '../../src/webhooks/subscriptions/index.js';
+} from '../../src/redis/keyspace.js';
+import { RedisService } from '../../src/redis/redis.service.js';
+import type { ScriptRegistry } from '../../src/redis/scripts.js';
+import { SubscriptionBook } from '../../src/webhooks/subscriptions/subscription-cache.js';
 import { eventually } from '../support/eventually.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';
 import { connectTo, startStore, type Store } from '../support/store.js';

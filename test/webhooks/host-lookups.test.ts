@@ -1,6 +1,6 @@
 import type { LookupAddress } from 'node:dns';
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
-import { HostLookups } from '../../src/webhooks/target-policy/index.js';
+import { HostLookups } from '../../src/webhooks/target-policy/host-lookups.js';
 
 const FOUND: LookupAddress[] = [{ address: '93.184.216.34', family: 4 }];
 const AT_ONCE = 16;

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { pbkdf2 } from 'node:crypto';
-import { parseHosts, resolverOf, type ResolveHost } from '../../src/webhooks/target-policy/index.js';
+import { parseHosts, type ResolveHost, resolverOf } from '../../src/webhooks/target-policy/host-lookups.js';
 import { DnsServer } from '../support/dns-server.js';
 
 let server: DnsServer;

@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import { loadConfig } from '../../src/config/index.js';
-import { MetricsRegistry } from '../../src/metrics/index.js';
-import { SealBroken, SecretBox, type SealPlace } from '../../src/webhooks/secrets/index.js';
+import { loadConfig } from '../../src/config/config.js';
+import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
+import { SealBroken, type SealPlace, SecretBox } from '../../src/webhooks/signing/secret-box.js';
 
 const key = randomBytes(32);
 const metrics = new MetricsRegistry(loadConfig({}));

@@ -2,8 +2,8 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { Webhook } from 'standardwebhooks';
-import { HOLDFAST_VERSION } from '../../src/config/index.js';
-import { isReservedHeader, signedHeaders, type SignedEvent } from '../../src/webhooks/signing/index.js';
+import { HOLDFAST_VERSION } from '../../src/config/config.js';
+import { isReservedHeader, type SignedEvent, signedHeaders } from '../../src/webhooks/signing/signing.js';
 
 const EVENT: SignedEvent = {
   eventId: 'evt_0199e51f2a03f000',

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import type { CyclesEvent } from '../../src/event-log/index.js';
-import { categoryOf } from '../../src/event-log/index.js';
-import { LOGGER, type Logger } from '../../src/logging/index.js';
-import { MetricsRegistry } from '../../src/metrics/index.js';
-import { webhookRevisionKey } from '../../src/redis/index.js';
-import { SubscriptionBook, type DispatchTarget } from '../../src/webhooks/subscriptions/index.js';
+import { categoryOf, type CyclesEvent } from '../../src/events/event.js';
+import { webhookRevisionKey } from '../../src/redis/keyspace.js';
+import { LOGGER, type Logger } from '../../src/telemetry/logger.js';
+import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
+import type { DispatchTarget } from '../../src/webhooks/subscriptions/dispatch-target.js';
+import { SubscriptionBook } from '../../src/webhooks/subscriptions/subscription-cache.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, type Json } from '../support/holdfast.js';
 import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';

@@ -1,15 +1,16 @@
 import type { LookupAddress } from 'node:dns';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { loadConfig } from '../../src/config/index.js';
-import type { Origin } from '../../src/governance/index.js';
-import { MetricsRegistry } from '../../src/metrics/index.js';
+import { loadConfig } from '../../src/config/config.js';
+import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
+import { SecuritySettings } from '../../src/webhooks/target-policy/security-settings.js';
 import {
-  SecuritySettings,
   TARGET_BLOCKED,
   TargetMetrics,
   TargetPolicy,
-} from '../../src/webhooks/target-policy/index.js';
-import { WebhookTransport, type AttemptOutcome } from '../../src/webhooks/transport/index.js';
+} from '../../src/webhooks/target-policy/target-policy.js';
+import type { AttemptOutcome } from '../../src/webhooks/transport/attempt.js';
+import { WebhookTransport } from '../../src/webhooks/transport/webhook-transport.js';
+import type { Origin } from '../../src/wire/origin.js';
 import { eventually } from '../support/eventually.js';
 import { startStore, type Store } from '../support/store.js';
 import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';

@@ -1,7 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
-import { AddressRules, isCidr } from '../../src/webhooks/target-policy/address-rules.js';
-import { DEFAULT_SECURITY_CONFIG } from '../../src/webhooks/target-policy/security-config.dto.js';
-import { isUrlPattern, matchesGlob, matchesPattern } from '../../src/webhooks/target-policy/url-patterns.js';
+import {
+  AddressRules,
+  isCidr,
+  isUrlPattern,
+  matchesGlob,
+  matchesPattern,
+} from '../../src/webhooks/target-policy/address-rules.js';
+import { DEFAULT_SECURITY_CONFIG } from '../../src/webhooks/target-policy/security-settings.js';
 
 const rules = new AddressRules(DEFAULT_SECURITY_CONFIG.blocked_cidr_ranges);
 

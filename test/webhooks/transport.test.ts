@@ -6,12 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import { TARGET_BLOCKED } from '../../src/webhooks/target-policy/index.js';
-import {
-  WebhookTransport,
-  type AttemptOutcome,
-  type DialPolicy,
-} from '../../src/webhooks/transport/index.js';
+import { TARGET_BLOCKED } from '../../src/webhooks/target-policy/target-policy.js';
+import type { AttemptOutcome } from '../../src/webhooks/transport/attempt.js';
+import { type DialPolicy, WebhookTransport } from '../../src/webhooks/transport/webhook-transport.js';
 import { eventually } from '../support/eventually.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 

@@ -1,15 +1,8 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access } from '../../auth/index.js';
-import {
-  Answers,
-  auditTraceOf,
-  BodySchema,
-  compileValidator,
-  sendJson,
-  stringifyJson,
-} from '../../http/index.js';
+import { Access, Answers, auditTraceOf, BodySchema, sendJson } from '../../http/index.js';
+import { compileValidator, stringifyJson } from '../../wire/index.js';
 import { CleanupDto } from './cleanup.dto.js';
 import { CleanupService } from './cleanup.service.js';
 

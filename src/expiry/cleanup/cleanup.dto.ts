@@ -1,5 +1,5 @@
 import { IsBoolean, IsInt, IsString, Matches, Max, Min } from 'class-validator';
-import { MaxLength, Optional } from '../../http/index.js';
+import { MaxLength, Optional } from '../../wire/index.js';
 
 const YEAR_MS = 366 * 86_400_000;
 

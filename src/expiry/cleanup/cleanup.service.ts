@@ -1,6 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { decodeCursor, encodeCursor, type Position } from '../../http/index.js';
 import { fingerprintOf, oneLine, Refusal } from '../../ledger/index.js';
 import {
   cleanupIndexKey,
@@ -11,6 +10,7 @@ import {
   tenantKey,
   toStoreError,
 } from '../../redis/index.js';
+import { decodeCursor, encodeCursor, type Position } from '../../wire/index.js';
 import { ExpiryMetrics } from '../expiry.metrics.js';
 import type { CleanupDto } from './cleanup.dto.js';
 

@@ -1,19 +1,17 @@
 import { Body, Controller, Get, Post, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access } from '../../auth/index.js';
 import {
+  Access,
   Answers,
   auditTraceOf,
   BodySchema,
-  compileQuery,
-  compileValidator,
+  LimitedQuery,
   QuerySchema,
   ReservationId,
   sendJson,
-  stringifyJson,
 } from '../../http/index.js';
-import { LimitedQuery } from '../../queries/index.js';
+import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
 import { QuarantineDecisionDto, QuarantineListQueryDto } from './quarantine.dto.js';
 import { QuarantineService } from './quarantine.service.js';
 

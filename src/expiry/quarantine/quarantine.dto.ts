@@ -1,5 +1,5 @@
 import { IsIn, IsInt, IsString, Max, Min } from 'class-validator';
-import { MaxLength, Optional } from '../../http/index.js';
+import { MaxLength, Optional } from '../../wire/index.js';
 
 export class QuarantineListQueryDto {
   @Optional()

@@ -1,6 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { decodeCursor, encodeCursor, PageSelection } from '../../http/index.js';
 import { fingerprintOf, oneLine, Refusal } from '../../ledger/index.js';
 import {
   partitionCode,
@@ -10,6 +9,7 @@ import {
   tagOf,
   tagOfReservationId,
 } from '../../redis/index.js';
+import { decodeCursor, encodeCursor, PageSelection } from '../../wire/index.js';
 import { ExpiryMetrics } from '../expiry.metrics.js';
 import type { QuarantineDecisionDto, QuarantineListQueryDto } from './quarantine.dto.js';
 

@@ -1,8 +1,15 @@
 import { ArrayMaxSize, IsArray, IsIn, IsString, Matches, type ValidationArguments } from 'class-validator';
-import { IsDateTime, IsFreeObject, Length, MaxLength, Optional, Satisfies } from '../../http/index.js';
-import { isScopeFilterEntry, PERMISSIONS, type Permission } from '../../auth/index.js';
-import { ListQueryDto } from '../listing/index.js';
-import { TENANT_ID_PATTERN } from '../tenant-id.js';
+import { isScopeFilterEntry, type Permission, PERMISSIONS } from '../../auth/index.js';
+import { TENANT_ID_PATTERN } from '../../ledger/index.js';
+import {
+  IsDateTime,
+  IsFreeObject,
+  Length,
+  ListQueryDto,
+  MaxLength,
+  Optional,
+  Satisfies,
+} from '../../wire/index.js';
 
 /** As long as the longest scope. */
 const SCOPE_FILTER_ENTRY_MAX_LENGTH = 1024;

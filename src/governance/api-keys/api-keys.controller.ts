@@ -1,19 +1,18 @@
 import { Body, Controller, Delete, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, DEFAULT_PERMISSIONS, permissionList } from '../../auth/index.js';
+import { DEFAULT_PERMISSIONS, permissionList } from '../../auth/index.js';
 import {
+  Access,
   Answers,
   BodySchema,
-  compileQuery,
-  compileValidator,
+  LimitedQuery,
+  originOf,
   QuerySchema,
   sendJson,
   sendSecret,
-  stringifyJson,
 } from '../../http/index.js';
-import { LimitedQuery } from '../../queries/index.js';
-import { originOf } from '../origin.js';
+import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
 import { ApiKeyCreateDto, ApiKeyListQueryDto, ApiKeyRevokeQueryDto, ApiKeyUpdateDto } from './api-key.dto.js';
 import { ApiKeysService } from './api-keys.service.js';
 

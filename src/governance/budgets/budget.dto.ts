@@ -1,8 +1,21 @@
 import { IsBoolean, IsIn, IsNumber, IsString, Matches, Max, Min } from 'class-validator';
-import { IsFreeObject, IsInt64, Length, MaxLength, Nested, Optional, Satisfies } from '../../http/index.js';
-import { OVERAGE_POLICIES, UNITS, type OveragePolicy, type Unit } from '../../ledger/index.js';
-import { ListQueryDto } from '../listing/index.js';
-import { TENANT_ID_PATTERN } from '../tenant-id.js';
+import {
+  OVERAGE_POLICIES,
+  type OveragePolicy,
+  TENANT_ID_PATTERN,
+  type Unit,
+  UNITS,
+} from '../../ledger/index.js';
+import {
+  IsFreeObject,
+  IsInt64,
+  Length,
+  ListQueryDto,
+  MaxLength,
+  Nested,
+  Optional,
+  Satisfies,
+} from '../../wire/index.js';
 
 /** A scope path has at most six segments of 128 characters and their level names. */
 const SCOPE_MAX_LENGTH = 1024;

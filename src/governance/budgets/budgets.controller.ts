@@ -1,19 +1,17 @@
 import { Body, Controller, Get, Patch, Post, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, type Caller } from '../../auth/index.js';
+import type { Caller } from '../../auth/index.js';
 import {
+  Access,
   Answers,
   BodySchema,
-  compileQuery,
-  compileValidator,
+  LimitedQuery,
+  originOf,
   QuerySchema,
   sendJson,
-  stringifyJson,
 } from '../../http/index.js';
-import { LimitedQuery } from '../../queries/index.js';
-import { originOf, type Origin } from '../origin.js';
-import { BudgetChangesService } from './budget-changes.service.js';
+import { compileQuery, compileValidator, type Origin, stringifyJson } from '../../wire/index.js';
 import {
   BudgetCreateDto,
   BudgetFundingDto,
@@ -23,7 +21,7 @@ import {
   BudgetStatusTransitionDto,
   BudgetUpdateDto,
 } from './budget.dto.js';
-import { BudgetsService } from './budgets.service.js';
+import { BudgetChangesService, BudgetsService } from './budgets.service.js';
 import { FundingService } from './funding.service.js';
 
 const validateCreate = compileValidator(BudgetCreateDto);

@@ -1,14 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { stringifyJson } from '../../http/index.js';
 import { fingerprintOf, oneLine, parseAmount, Refusal, type Unit } from '../../ledger/index.js';
-import { budgetKey, idempotencyKey, RedisService } from '../../redis/index.js';
-import { Records, timeOf } from '../listing/index.js';
-import type { Origin } from '../origin.js';
-import { budgetRefusal, ownedScope, requireTenantId, requireUnit } from './budget-access.js';
-import type { UnitAmount } from './budget.js';
+import { budgetKey, idempotencyKey, Records, RedisService } from '../../redis/index.js';
+import { type Origin, stringifyJson, timeOf } from '../../wire/index.js';
 import type { BudgetFundingDto, BudgetFundingQueryDto, FundingOperation } from './budget.dto.js';
+import { budgetRefusal, ownedScope, requireTenantId, requireUnit, type UnitAmount } from './budget.js';
 
 /** BudgetFundingResponse of cycles-governance-admin-v0.1.25. All figures are of the one step that changed them. */
 export interface Funding {

@@ -1,11 +1,18 @@
 import { Body, Controller, Get, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { IsString } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, type Caller } from '../../auth/index.js';
-import { Answers, BodySchema, compileValidator, sendJson, stringifyJson } from '../../http/index.js';
-import { originOf } from '../origin.js';
-import { ApiKeyValidationDto } from './credentials.dto.js';
+import type { Caller } from '../../auth/index.js';
+import { Access, Answers, BodySchema, originOf, sendJson } from '../../http/index.js';
+import { compileValidator, Length, stringifyJson } from '../../wire/index.js';
 import { CredentialsService } from './credentials.service.js';
+
+/** ApiKeyValidationRequest of cycles-governance-admin-v0.1.25. */
+export class ApiKeyValidationDto {
+  @IsString()
+  @Length(0, 1024)
+  key_secret!: string;
+}
 
 const validate = compileValidator(ApiKeyValidationDto);
 

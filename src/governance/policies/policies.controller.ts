@@ -1,20 +1,19 @@
 import { Body, Controller, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, type Caller } from '../../auth/index.js';
+import type { Caller } from '../../auth/index.js';
 import {
+  Access,
   Answers,
   BodySchema,
-  compileQuery,
-  compileValidator,
+  LimitedQuery,
+  originOf,
   QuerySchema,
   sendJson,
-  stringifyJson,
 } from '../../http/index.js';
-import { LimitedQuery } from '../../queries/index.js';
-import { originOf } from '../origin.js';
-import { PolicyCreateDto, PolicyListQueryDto, PolicyUpdateDto } from './policy.dto.js';
+import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
 import { PoliciesService } from './policies.service.js';
+import { PolicyCreateDto, PolicyListQueryDto, PolicyUpdateDto } from './policy.dto.js';
 
 const validateCreate = compileValidator(PolicyCreateDto);
 const validateUpdate = compileValidator(PolicyUpdateDto);

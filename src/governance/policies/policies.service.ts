@@ -1,32 +1,31 @@
 import { Injectable } from '@nestjs/common';
-import { scopeAllowed, type Caller } from '../../auth/index.js';
-import { instantMs, sortOrderOf, stringifyJson } from '../../http/index.js';
+import { type Caller, listedTenant, scopeAllowed } from '../../auth/index.js';
 import { randomBase62, Refusal } from '../../ledger/index.js';
+import { TenantLimits } from '../../limits/index.js';
 import {
   partitionCode,
   partitionOfTenant,
   policyIndexKey,
   policyKey,
   policyNameKey,
+  Records,
   RedisService,
   tagOf,
   tagOfPolicyId,
   tenantKey,
 } from '../../redis/index.js';
-import { TenantLimits } from '../../tenant-limits/index.js';
 import {
   fieldOf,
   fieldsOf,
   found,
-  listedTenant,
-  PageSelection,
-  Records,
-  withTexts,
+  instantMs,
+  type Origin,
   type Page,
-} from '../listing/index.js';
-import type { Origin } from '../origin.js';
-import { ownedPattern, requireInFilter, requireTenantId, scopeOfPattern } from './policy-access.js';
-import { policyOf, policyTexts, TTL_FIELDS, type Policy } from './policy.js';
+  RecordSelection,
+  sortOrderOf,
+  stringifyJson,
+  withTexts,
+} from '../../wire/index.js';
 import type {
   CapsDto,
   PolicyCreateDto,
@@ -34,6 +33,16 @@ import type {
   PolicyUpdateDto,
   ReservationTtlOverrideDto,
 } from './policy.dto.js';
+import {
+  ownedPattern,
+  type Policy,
+  policyOf,
+  policyTexts,
+  requireInFilter,
+  requireTenantId,
+  scopeOfPattern,
+  TTL_FIELDS,
+} from './policy.js';
 
 /** Caps stand in the idempotency record of every reserve that they apply to, so they are bounded. */
 const CAPS_MAX_LENGTH = 4096;
@@ -97,7 +106,7 @@ export class PoliciesService {
     const tenantId = requireTenantId(listedTenant(caller, query.tenant_id));
     const scopeFilter = caller.kind === 'tenant' ? caller.scopeFilter : [];
     const pattern = query.scope_pattern?.toLowerCase() ?? '';
-    const selection = new PageSelection<Policy>({
+    const selection = new RecordSelection<Policy>({
       query: { list: 'policies', ...query, tenant_id: tenantId, scope_filter: scopeFilter },
       order: sortOrderOf({ sort_dir: query.sort_dir, cursor }, ['priority'], {
         sortBy: 'priority',

@@ -1,8 +1,15 @@
 import { IsArray, IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
-import { IsDateTime, IsInt64, Length, MaxLength, Nested, Optional, Satisfies } from '../../http/index.js';
-import { OVERAGE_POLICIES, type OveragePolicy } from '../../ledger/index.js';
-import { ListQueryDto } from '../listing/index.js';
-import { TENANT_ID_PATTERN } from '../tenant-id.js';
+import { OVERAGE_POLICIES, type OveragePolicy, TENANT_ID_PATTERN } from '../../ledger/index.js';
+import {
+  IsDateTime,
+  IsInt64,
+  Length,
+  ListQueryDto,
+  MaxLength,
+  Nested,
+  Optional,
+  Satisfies,
+} from '../../wire/index.js';
 
 const MIN_TTL_MS = 1000;
 const MAX_TTL_MS = 86_400_000;

@@ -1,5 +1,6 @@
-import { parseJson } from '../../http/index.js';
-import { fieldOf, optionalText, optionalTime, timeOf, type Fields } from '../listing/index.js';
+import { type Caller, scopeAllowed } from '../../auth/index.js';
+import { parseScopePath, Refusal, tenantOfScope } from '../../ledger/index.js';
+import { fieldOf, type Fields, optionalText, optionalTime, parseJson, timeOf } from '../../wire/index.js';
 import { POLICY_STATUSES, type PolicyStatus } from './policy.dto.js';
 
 /** Policy of cycles-governance-admin-v0.1.25. */
@@ -54,4 +55,79 @@ export function policyOf(fields: Fields, policyId: string): Policy {
     created_at: timeOf(fieldOf(fields, 'created_at')),
     updated_at: timeOf(fieldOf(fields, 'updated_at')),
   };
+}
+
+/** A policy's pattern in canonical form, and the tenant that owns it. */
+export interface OwnedPattern {
+  readonly pattern: string;
+  readonly tenantId: string;
+}
+
+/** What stands at the end of a pattern for every scope below a scope. */
+const BELOW = '/*';
+
+const refuse = (message: string): Refusal =>
+  new Refusal('INVALID_REQUEST', message, { field: 'scope_pattern' });
+
+/** The scope that a pattern names, or whose descendants it names. */
+export function scopeOfPattern(pattern: string): string {
+  return pattern.endsWith(BELOW) ? pattern.slice(0, -BELOW.length) : pattern;
+}
+
+function canonicalPattern(text: string): string {
+  const scope = scopeOfPattern(text);
+  try {
+    return parseScopePath(scope) + text.slice(scope.length);
+  } catch (error) {
+    if (error instanceof Refusal) {
+      throw refuse(
+        `scope_pattern must be a scope, or a scope followed by '/*' for all below it (a wildcard stands nowhere else): ${error.message}`,
+      );
+    }
+    throw error;
+  }
+}
+
+/**
+ * Which tenant's scopes a new policy governs, and whether the caller may say so. A policy belongs to one tenant, so its
+ * pattern starts at that tenant; patterns across tenants, which the document sketches, have no owner here.
+ * @param named the request's tenant_id.
+ * @throws Refusal INVALID_REQUEST (malformed pattern; an operator's tenant is missing or not the pattern's; an API key that
+ * names a tenant), FORBIDDEN (another tenant's scopes), INSUFFICIENT_PERMISSIONS (outside the key's scope filter).
+ */
+export function ownedPattern(caller: Caller, text: string, named: string | undefined): OwnedPattern {
+  if (caller.kind === 'tenant' && named !== undefined) {
+    throw new Refusal(
+      'INVALID_REQUEST',
+      'tenant_id must be left out with an API key, which names its tenant itself',
+      { field: 'tenant_id' },
+    );
+  }
+  const tenantId = caller.kind === 'tenant' ? caller.tenantId : requireTenantId(named);
+  const pattern = canonicalPattern(text);
+  const scope = scopeOfPattern(pattern);
+  if (tenantOfScope(scope) !== tenantId) {
+    throw caller.kind === 'admin'
+      ? refuse(`scope_pattern must start with tenant:${tenantId}, the tenant that tenant_id names`)
+      : new Refusal('FORBIDDEN', 'the pattern names scopes of another tenant', { field: 'scope_pattern' });
+  }
+  requireInFilter(caller, pattern);
+  return { pattern, tenantId };
+}
+
+/** @throws Refusal INVALID_REQUEST */
+export function requireTenantId(named: string | undefined): string {
+  if (named === undefined || named === '') {
+    throw new Refusal('INVALID_REQUEST', 'tenant_id is required with the admin key', { field: 'tenant_id' });
+  }
+  return named;
+}
+
+/** @throws Refusal INSUFFICIENT_PERMISSIONS when the pattern's scope lies outside the key's scope filter. */
+export function requireInFilter(caller: Caller, pattern: string): void {
+  if (caller.kind === 'tenant' && !scopeAllowed(caller.scopeFilter, scopeOfPattern(pattern))) {
+    throw new Refusal('INSUFFICIENT_PERMISSIONS', "the pattern lies outside the API key's scope filter", {
+      field: 'scope_pattern',
+    });
+  }
 }

@@ -1,15 +1,14 @@
 import {
+  type BeforeApplicationShutdown,
   Inject,
   Injectable,
-  type BeforeApplicationShutdown,
   type OnApplicationBootstrap,
 } from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { LOGGER, type Logger } from '../../logging/index.js';
 import { closingKey, partitionCode, RedisService, tagOf, toStoreError } from '../../redis/index.js';
-import { TenantClosing } from './tenant-closing.js';
-import { TenantClosingMetrics } from './tenant-closing.metrics.js';
+import { LOGGER, type Logger } from '../../telemetry/index.js';
+import { TenantClosing, TenantClosingMetrics } from './tenant-closing.js';
 
 const JOB = 'tenant_closing';
 /** With the time that one run takes, this bounds how long after a crash an interrupted closing goes on. */

@@ -1,10 +1,34 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { ExpiryMetrics } from '../../expiry/index.js';
-import { LOGGER, type Logger } from '../../logging/index.js';
-import { keyRevokedChannel, RedisService, tenantKey } from '../../redis/index.js';
-import { Records } from '../listing/index.js';
-import { TenantClosingMetrics } from './tenant-closing.metrics.js';
+import { keyRevokedChannel, Records, RedisService, tenantKey } from '../../redis/index.js';
+import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
+
+/** How the closing of tenants goes on after the flip, under the names that existing dashboards know. */
+@Injectable()
+export class TenantClosingMetrics {
+  private readonly incompletes: LabelledCounter;
+  private readonly errors: LabelledCounter;
+
+  constructor(metrics: MetricsRegistry) {
+    this.incompletes = metrics.counter({
+      name: 'cycles_admin_tenant_close_reconcile_incomplete_total',
+      help: 'Runs that left a closed tenant with something that is not closed yet.',
+    });
+    this.errors = metrics.counter({
+      name: 'cycles_admin_tenant_close_reconcile_errors_total',
+      help: 'Runs over the closing tenants that failed.',
+    });
+  }
+
+  incomplete(): void {
+    this.incompletes.inc();
+  }
+
+  failed(): void {
+    this.errors.inc();
+  }
+}
 
 /** Entries of the deadline index that a step looks at: about three milliseconds of Redis' time when all are the tenant's. */
 const HOLDS_A_STEP = 100;

@@ -1,8 +1,6 @@
 import { IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
-import { IsStringMap, Length, MaxJsonBytes, Optional } from '../../http/index.js';
-import { OVERAGE_POLICIES, type OveragePolicy } from '../../ledger/index.js';
-import { ListQueryDto } from '../listing/index.js';
-import { TENANT_ID_PATTERN } from '../tenant-id.js';
+import { OVERAGE_POLICIES, type OveragePolicy, TENANT_ID_PATTERN } from '../../ledger/index.js';
+import { IsStringMap, Length, ListQueryDto, MaxJsonBytes, Optional } from '../../wire/index.js';
 
 const MIN_TTL_MS = 1000;
 const MAX_TTL_MS = 86_400_000;

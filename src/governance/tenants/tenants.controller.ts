@@ -1,19 +1,17 @@
-import { Body, Controller, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
+import { Body, Controller, Get, Param, Patch, Post, Put, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access } from '../../auth/index.js';
 import {
+  Access,
   Answers,
   BodySchema,
-  compileQuery,
-  compileValidator,
+  LimitedQuery,
+  originOf,
   QuerySchema,
   sendJson,
-  stringifyJson,
 } from '../../http/index.js';
-import { LimitedQuery } from '../../queries/index.js';
-import { originOf } from '../origin.js';
-import { TenantCreateDto, TenantListQueryDto, TenantUpdateDto } from './tenant.dto.js';
+import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
+import { ExpiryPolicyDto, TenantCreateDto, TenantListQueryDto, TenantUpdateDto } from './tenant.dto.js';
 import { TenantsService } from './tenants.service.js';
 
 const validateCreate = compileValidator(TenantCreateDto);
@@ -78,6 +76,33 @@ export class TenantsController {
     if (!complete) {
       reply.header('X-Cycles-Cascade-Status', 'in_progress').header('Retry-After', '1');
     }
+    sendJson(reply, 200, stringifyJson(tenant));
+  }
+}
+
+const validate = compileValidator(ExpiryPolicyDto);
+
+/** The protocol sets a tenant's expiry policy at its creation only: the body of its updateTenant refuses the field. */
+@ApiTags('Operations')
+@Controller('ops/tenants/:tenant_id/expiry-policy')
+export class ExpiryPolicyController {
+  constructor(private readonly service: TenantsService) {}
+
+  @Put()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({
+    operationId: 'setExpiryPolicy',
+    summary: "Change a tenant's expiry policy for the reservations that follow",
+  })
+  @Answers(200, 'Tenant')
+  @BodySchema(ExpiryPolicyDto)
+  async set(
+    @Param('tenant_id') tenantId: string,
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const { tenant } = await this.service.update(tenantId, validate(body), originOf(request, 'admin'));
     sendJson(reply, 200, stringifyJson(tenant));
   }
 }

@@ -1,12 +1,11 @@
 import { Injectable } from '@nestjs/common';
-import { stringifyJson } from '../../http/index.js';
-import { Refusal } from '../../ledger/index.js';
-import { idempotencyKey, RedisService, reservationKey, type Reply } from '../../redis/index.js';
-import { fingerprintOf } from '../fingerprint.js';
-import { traceText, type Operation } from '../operation.js';
-import { ReservationMetrics } from '../reservation.metrics.js';
+import { fingerprintOf, Refusal } from '../../ledger/index.js';
+import { idempotencyKey, RedisService, type Reply, reservationKey } from '../../redis/index.js';
+import { stringifyJson, traceText } from '../../wire/index.js';
+import type { Operation } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
-import type { CommitDto } from './commit.dto.js';
+import { ReservationMetrics } from '../reservation.metrics.js';
+import type { CommitDto } from './commit.controller.js';
 
 /** POST /v1/reservations/{id}/commit: charge what a hold really cost, and give back the rest. */
 @Injectable()

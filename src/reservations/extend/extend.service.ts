@@ -1,10 +1,11 @@
 import { Injectable } from '@nestjs/common';
-import { idempotencyKey, RedisService, reservationKey, type Reply } from '../../redis/index.js';
-import { fingerprintOf } from '../fingerprint.js';
-import { traceText, type Operation } from '../operation.js';
-import { ReservationMetrics } from '../reservation.metrics.js';
+import { fingerprintOf } from '../../ledger/index.js';
+import { idempotencyKey, RedisService, type Reply, reservationKey } from '../../redis/index.js';
+import { traceText } from '../../wire/index.js';
+import type { Operation } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
-import type { ExtendDto } from './extend.dto.js';
+import { ReservationMetrics } from '../reservation.metrics.js';
+import type { ExtendDto } from './extend.controller.js';
 
 /** POST /v1/reservations/{id}/extend: move the end of a live lease outward. */
 @Injectable()

@@ -1,5 +1,5 @@
 import { IsArray, IsInt, IsString, Max, Min } from 'class-validator';
-import { IsInAnyCase, IsWindowBound, Length, Optional } from '../../http/index.js';
+import { IsInAnyCase, IsWindowBound, Length, Optional } from '../../wire/index.js';
 import { IDEMPOTENCY_KEY_MAX_LENGTH, Level } from '../request-parts.dto.js';
 
 /** ReservationStatus of the protocol. */

@@ -1,20 +1,15 @@
-import { Controller, Get, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Module, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, type Caller } from '../../auth/index.js';
-import {
-  Answers,
-  compileQuery,
-  QuerySchema,
-  ReservationId,
-  sendJson,
-  stringifyJson,
-} from '../../http/index.js';
-import { LimitedQuery } from '../../queries/index.js';
-import { operationOf } from '../operation.js';
+import type { Caller } from '../../auth/index.js';
+import { Access, Answers, LimitedQuery, QuerySchema, ReservationId, sendJson } from '../../http/index.js';
+import { compileQuery, stringifyJson } from '../../wire/index.js';
+import { operationOf } from '../admission.js';
+import { ReservationStoreModule } from '../reservation-store.module.js';
 import { ListReservationsQueryDto } from './list-reservations.dto.js';
 import { ListService } from './list.service.js';
 import { QueryService } from './query.service.js';
+import { ReservationIndex } from './reservation-index.js';
 
 const validateList = compileQuery(ListReservationsQueryDto);
 
@@ -52,3 +47,10 @@ export class QueryController {
     sendJson(reply, 200, stringifyJson(await this.service.get(operationOf<Caller>(request), reservationId)));
   }
 }
+
+@Module({
+  imports: [ReservationStoreModule],
+  controllers: [QueryController],
+  providers: [ListService, QueryService, ReservationIndex],
+})
+export class QueryModule {}

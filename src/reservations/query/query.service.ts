@@ -2,9 +2,10 @@ import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import { ExpiryMetrics } from '../../expiry/index.js';
 import { RedisService, reservationKey } from '../../redis/index.js';
-import { DamagedRecords } from '../damaged-records.js';
-import { traceText, type Operation } from '../operation.js';
+import { traceText } from '../../wire/index.js';
+import type { Operation } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
+import { DamagedRecords } from '../script-refusals.js';
 import { detailOf, recordOf, type ReservationDetail } from './reservation-view.js';
 
 /** GET /v1/reservations/{id}. */

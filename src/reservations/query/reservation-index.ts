@@ -1,6 +1,5 @@
 import { Injectable } from '@nestjs/common';
 import { ExpiryMetrics } from '../../expiry/index.js';
-import type { Position, RequestTrace } from '../../http/index.js';
 import {
   partitionCode,
   partitionOfTenant,
@@ -8,11 +7,11 @@ import {
   reservationIndexKey,
   tagOf,
 } from '../../redis/index.js';
-import { DamagedRecords } from '../damaged-records.js';
-import { traceText } from '../operation.js';
+import { type Position, type RequestTrace, traceText } from '../../wire/index.js';
 import { ReservationStore } from '../reservation-store.js';
-import type { ListQuestion } from './list-question.js';
-import { summaryOf, type ReservationSummary } from './reservation-view.js';
+import { DamagedRecords } from '../script-refusals.js';
+import type { ListQuestion } from './list.service.js';
+import { type ReservationSummary, summaryOf } from './reservation-view.js';
 
 /** Entries that one script looks at: one or two milliseconds of Redis' time, which every other request waits for. */
 export const EXAMINED_A_RUN = 100;

@@ -1,22 +1,35 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { IsString } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, type Caller } from '../../auth/index.js';
+import type { Caller } from '../../auth/index.js';
 import {
+  Access,
   Answers,
   auditTraceOf,
   BodySchema,
-  compileValidator,
   IdempotencyKeyHeader,
   ReservationId,
   sendJson,
 } from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
 import type { Reply } from '../../redis/index.js';
-import { requireSameKey } from '../fingerprint.js';
-import { operationOf } from '../operation.js';
-import { ReleaseDto } from './release.dto.js';
+import { compileValidator, Length, MaxLength, Optional } from '../../wire/index.js';
+import { operationOf, requireSameKey } from '../admission.js';
+import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 import { ReleaseService } from './release.service.js';
+
+/** ReleaseRequest of the protocol. */
+export class ReleaseDto {
+  @IsString()
+  @Length(1, IDEMPOTENCY_KEY_MAX_LENGTH)
+  idempotency_key!: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(256)
+  reason?: string;
+}
 
 const validate = compileValidator(ReleaseDto);
 

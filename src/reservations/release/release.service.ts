@@ -1,12 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
-import { oneLine, tenantOfScope } from '../../ledger/index.js';
-import { idempotencyKey, RedisService, reservationKey, type Reply } from '../../redis/index.js';
-import { fingerprintOf } from '../fingerprint.js';
-import { traceText, type Operation } from '../operation.js';
-import { ReservationMetrics } from '../reservation.metrics.js';
+import { fingerprintOf, oneLine, tenantOfScope } from '../../ledger/index.js';
+import { idempotencyKey, RedisService, type Reply, reservationKey } from '../../redis/index.js';
+import { traceText } from '../../wire/index.js';
+import type { Operation } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
-import type { ReleaseDto } from './release.dto.js';
+import { ReservationMetrics } from '../reservation.metrics.js';
+import type { ReleaseDto } from './release.controller.js';
 
 /** POST /v1/reservations/{id}/release: give a hold back, unused. */
 @Injectable()

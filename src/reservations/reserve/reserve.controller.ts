@@ -1,13 +1,65 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { IsBoolean, IsIn, IsInt, Max, Min } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access } from '../../auth/index.js';
-import { Answers, BodySchema, compileValidator, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
-import { requireSameKey } from '../fingerprint.js';
-import { operationOf } from '../operation.js';
-import { ReserveDto } from './reserve.dto.js';
-import { reserveResponse } from './reserve.response.js';
-import { ReserveService } from './reserve.service.js';
+import { Access, Answers, BodySchema, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
+import { balancesJson, OVERAGE_POLICIES, type OveragePolicy } from '../../ledger/index.js';
+import { compileValidator, Nested, Optional } from '../../wire/index.js';
+import { capsJson, operationOf, requireSameKey } from '../admission.js';
+import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
+import { type ReserveOutcome, ReserveService } from './reserve.service.js';
+
+/** ReservationCreateRequest of the protocol. */
+export class ReserveDto extends AdmissionDto {
+  @Nested(() => AmountDto)
+  estimate!: AmountDto;
+
+  @Optional()
+  @IsInt()
+  @Min(1000)
+  @Max(86_400_000)
+  ttl_ms?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(0)
+  @Max(60_000)
+  grace_period_ms?: number;
+
+  @Optional()
+  @IsIn(OVERAGE_POLICIES)
+  overage_policy?: OveragePolicy;
+
+  @Optional()
+  @IsBoolean()
+  dry_run?: boolean;
+}
+
+/**
+ * ReservationCreateResponse of the protocol as JSON text. Every text in it is of this service's own closed alphabets, so
+ * none needs escaping, or is JSON already; fields that do not apply are absent, never null.
+ */
+export function reserveResponse({ reply, scopes }: ReserveOutcome, { estimate }: ReserveDto): string {
+  const affected = `"affected_scopes":["${scopes.join('","')}"],"scope_path":"${scopes.at(-1) as string}"`;
+  const reserved = `"reserved":{"unit":"${estimate.unit}","amount":${estimate.amount}}`;
+  const balances = (first: number): string => `"balances":${balancesJson(reply, first, estimate.unit)}`;
+  const caps = (index: number): string => `"caps":${capsJson(reply[index] as string)}`;
+  switch (reply[0]) {
+    case 'DENY':
+      return `{"decision":"DENY",${affected},"reason_code":"${reply[2] as string}"}`;
+    case 'ALLOW_DRY_RUN':
+      return `{"decision":"ALLOW",${affected},${reserved},${balances(2)}}`;
+    case 'DRY_RUN_WITH_CAPS':
+      return `{"decision":"ALLOW_WITH_CAPS",${affected},${reserved},${caps(2)},${balances(3)}}`;
+    default:
+  }
+  const held =
+    `"reservation_id":"${reply[2] as string}",${affected},${reserved},` +
+    `"expires_at_ms":${reply[3] as string},"remaining_ttl_ms":${reply[4] as string}`;
+  return reply[0] === 'ALLOW_WITH_CAPS'
+    ? `{"decision":"ALLOW_WITH_CAPS",${held},${caps(6)},${balances(7)}}`
+    : `{"decision":"ALLOW",${held},${balances(6)}}`;
+}
 
 const validate = compileValidator(ReserveDto);
 

@@ -1,5 +1,5 @@
 import { Module } from '@nestjs/common';
-import { TenantLimitsModule } from '../../tenant-limits/index.js';
+import { TenantLimitsModule } from '../../limits/index.js';
 import { ReservationStoreModule } from '../reservation-store.module.js';
 import { ReserveController } from './reserve.controller.js';
 import { ReserveService } from './reserve.service.js';

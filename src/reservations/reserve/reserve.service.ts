@@ -1,23 +1,21 @@
 import { Injectable } from '@nestjs/common';
-import { randomBase62 } from '../../ledger/index.js';
+import { fingerprintOf, randomBase62 } from '../../ledger/index.js';
+import { TenantLimits } from '../../limits/index.js';
 import {
   idempotencyKey,
   partitionCode,
   partitionOfTenant,
   RedisService,
+  type Reply,
   reservationKey,
   tagOf,
   tenantKey,
-  type Reply,
 } from '../../redis/index.js';
-import { stringifyJson } from '../../http/index.js';
-import { TenantLimits } from '../../tenant-limits/index.js';
-import { Admission, admissionRefusal, admittedScopes, recordFields } from '../admission.js';
-import { fingerprintOf } from '../fingerprint.js';
-import { traceText, type Operation } from '../operation.js';
-import { ReservationMetrics } from '../reservation.metrics.js';
+import { stringifyJson, traceText } from '../../wire/index.js';
+import { Admission, admissionRefusal, admittedScopes, type Operation, recordFields } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
-import type { ReserveDto } from './reserve.dto.js';
+import { ReservationMetrics } from '../reservation.metrics.js';
+import type { ReserveDto } from './reserve.controller.js';
 
 /** grace_period_ms of the protocol when the request names none. */
 const DEFAULT_GRACE_MS = 5000;

@@ -1,20 +1,21 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { signedHeaders } from '../signing/index.js';
-import { WebhookTransport } from '../transport/index.js';
+import { signedHeaders } from '../signing/signing.js';
+import type { DispatchTarget } from '../subscriptions/dispatch-target.js';
+import { SubscriptionBook } from '../subscriptions/subscription-cache.js';
+import { WebhookTransport } from '../transport/webhook-transport.js';
 import { retryDelayMs } from './backoff.js';
 import {
-  bornMs,
-  labelsOf,
   type AttemptFailure,
+  bornMs,
   type Delivery,
   type GivenUpReason,
+  labelsOf,
   type Verdict,
 } from './delivery.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 import { OpenedTargets } from './opened-targets.js';
 import type { OutgoingEvent } from './outgoing-event.js';
-import { SubscriptionBook, type DispatchTarget } from '../subscriptions/index.js';
 
 const MESSAGE_MAX_LENGTH = 512;
 

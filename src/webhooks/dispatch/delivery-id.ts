@@ -1,4 +1,4 @@
-import { eventIdOf, eventPlaceOf } from '../../event-log/index.js';
+import { eventIdOf, eventPlaceOf } from '../../events/index.js';
 
 /** Where a delivery's record is: its partition, and the ref that lua/lib/delivery.lua names it by. */
 export interface DeliveryPlace {

@@ -1,10 +1,10 @@
 import { Injectable } from '@nestjs/common';
-import { toEvent } from '../../event-log/index.js';
+import { toEvent } from '../../events/index.js';
 import { eventLogKey, laneKey, lanesKey, RedisService, toStoreError } from '../../redis/index.js';
-import type { Delivery, DeliveryAddress } from './delivery.js';
 import { isRef } from './delivery-id.js';
+import type { Delivery, DeliveryAddress } from './delivery.js';
 import { OutgoingEvent } from './outgoing-event.js';
-import { storedDeliveriesOf, type LogEntry, type StoredDelivery } from './page.js';
+import { type LogEntry, storedDeliveriesOf, type StoredDelivery } from './page.js';
 import { RedisClock } from './redis-clock.js';
 
 /** Lanes that are read from Redis at a time. */
@@ -57,10 +57,7 @@ export class DeliveryStore {
   }
 
   /** A delivery in whatever state; the status is empty when there is none. @throws StoreUnavailable */
-  async find({
-    tag,
-    ref,
-  }: Omit<DeliveryAddress, 'tenant'>): Promise<{
+  async find({ tag, ref }: Omit<DeliveryAddress, 'tenant'>): Promise<{
     status: string;
     dueInMs: number;
     tenant: string;

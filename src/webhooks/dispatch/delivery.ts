@@ -1,6 +1,6 @@
 import { partsOfRef } from './delivery-id.js';
-import type { OutgoingEvent } from './outgoing-event.js';
 import type { DeliveryLabels } from './dispatch.metrics.js';
+import type { OutgoingEvent } from './outgoing-event.js';
 
 /** Where a delivery belongs. */
 export interface DeliveryAddress {

@@ -1,7 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { LOGGER, type Logger } from '../../logging/index.js';
-import { LeaseShares, type LeaseAnswer } from '../../partition-leases/index.js';
 import {
   dispatchInstancesKey,
   dispatchLeaseKey,
@@ -9,6 +7,8 @@ import {
   eventLogKey,
   RedisService,
 } from '../../redis/index.js';
+import { LOGGER, type Logger } from '../../telemetry/index.js';
+import { type LeaseAnswer, LeaseShares } from '../../worker/index.js';
 import { DispatchPartition } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 import { Lanes } from './lanes.js';

@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import {
-  MaintenanceMetrics,
-  MetricsRegistry,
   type LabelledCounter,
   type LabelledGauge,
   type LabelledHistogram,
-} from '../../metrics/index.js';
+  MaintenanceMetrics,
+  MetricsRegistry,
+} from '../../telemetry/index.js';
 
 const JOB = 'webhook_dispatch';
 const LATENCY_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];

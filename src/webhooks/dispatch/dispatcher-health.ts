@@ -1,6 +1,6 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { HealthContributors } from '../../health/index.js';
+import { HealthContributors } from '../../telemetry/index.js';
 import { Dispatcher } from './dispatcher.service.js';
 
 /** The dispatcher in readiness, where this instance dispatches. */

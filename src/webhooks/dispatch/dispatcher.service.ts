@@ -1,15 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import {
+  type BeforeApplicationShutdown,
   Inject,
   Injectable,
-  type BeforeApplicationShutdown,
   type OnApplicationBootstrap,
 } from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { ShutdownState, type HealthReport } from '../../health/index.js';
-import { LOGGER, type Logger } from '../../logging/index.js';
 import { StoreUnavailable } from '../../redis/index.js';
+import { type HealthReport, LOGGER, type Logger, ShutdownState } from '../../telemetry/index.js';
 import { DispatchLeases } from './dispatch-leases.js';
 import type { DispatchPartition } from './dispatch-partition.js';
 import { DispatchWork } from './dispatch-work.js';

@@ -1,9 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { toEvent } from '../../event-log/index.js';
-import { LOGGER, type Logger } from '../../logging/index.js';
-import { dispatchLeaseKey, eventLogKey, RedisService, SYSTEM_OWNER, type Reply } from '../../redis/index.js';
-import { SubscriptionBook, type DispatchTarget } from '../subscriptions/index.js';
+import { toEvent } from '../../events/index.js';
+import { dispatchLeaseKey, eventLogKey, RedisService, type Reply, SYSTEM_OWNER } from '../../redis/index.js';
+import { LOGGER, type Logger } from '../../telemetry/index.js';
+import type { DispatchTarget } from '../subscriptions/dispatch-target.js';
+import { SubscriptionBook } from '../subscriptions/subscription-cache.js';
 import { DeliveryStore } from './delivery-store.js';
 import type { DispatchPartition } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';

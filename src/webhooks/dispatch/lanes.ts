@@ -1,12 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
-import { ConcurrencyLimiter } from '../../concurrency/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { LOGGER, type Logger } from '../../logging/index.js';
-import { lanesKey, StoreUnavailable } from '../../redis/index.js';
+import { ConcurrencyLimiter, lanesKey, StoreUnavailable } from '../../redis/index.js';
+import { LOGGER, type Logger } from '../../telemetry/index.js';
 import { AttemptPostponed, Attempts, givenUp } from './attempts.js';
-import { laneOf, type Delivery, type Verdict } from './delivery.js';
 import { DeliveryStore } from './delivery-store.js';
+import { type Delivery, laneOf, type Verdict } from './delivery.js';
 import type { DispatchPartition } from './dispatch-partition.js';
 import { Lane, LANE_PAGE } from './lane.js';
 import { RetryQueue } from './retry-queue.js';

@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { outcomesKey, RedisService, retryingKey, StoreUnavailable, toStoreError } from '../../redis/index.js';
-import type { DeliveryAddress } from './delivery.js';
 import { isRef, partsOfRef } from './delivery-id.js';
 import { DeliveryStore } from './delivery-store.js';
+import type { DeliveryAddress } from './delivery.js';
 import type { DispatchPartition } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 import { Outcomes } from './outcomes.js';

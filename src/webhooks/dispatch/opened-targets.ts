@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
-import { SealBroken, SecretBox } from '../secrets/index.js';
-import { openMaterial, type SigningMaterial } from '../signing/index.js';
-import type { DispatchTarget } from '../subscriptions/index.js';
+import { SealBroken, SecretBox } from '../signing/secret-box.js';
+import { openMaterial, type SigningMaterial } from '../signing/signing.js';
+import type { DispatchTarget } from '../subscriptions/dispatch-target.js';
 
 /** Opens what signs the deliveries of a subscription once for as long as its record stays the same. */
 @Injectable()

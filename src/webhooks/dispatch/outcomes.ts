@@ -1,8 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { LOGGER, type Logger } from '../../logging/index.js';
 import { outcomesKey, RedisService, tagOfWebhookId, webhookKey } from '../../redis/index.js';
-import type { DeliveryAddress } from './delivery.js';
+import { LOGGER, type Logger } from '../../telemetry/index.js';
 import { deliveryIdOf } from './delivery-id.js';
+import type { DeliveryAddress } from './delivery.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 
 /** A subscription's bookkeeping is written at most so often while all goes well. */

@@ -1,5 +1,5 @@
-import { eventJson, traceOf, type CyclesEvent } from '../../event-log/index.js';
-import type { SignedEvent } from '../signing/index.js';
+import { type CyclesEvent, eventJson, traceOf } from '../../events/index.js';
+import type { SignedEvent } from '../signing/signing.js';
 import type { LogEntry } from './page.js';
 
 /** One event on its way to its subscribers: what is sent to each of them is made once, and nothing else of the event is kept. */

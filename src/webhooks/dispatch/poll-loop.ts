@@ -1,5 +1,5 @@
 import type { SchedulerRegistry } from '@nestjs/schedule';
-import type { Logger } from '../../logging/index.js';
+import type { Logger } from '../../telemetry/index.js';
 
 const TICK = 'webhook_dispatch';
 const WATCHDOG = 'webhook_dispatch_watchdog';

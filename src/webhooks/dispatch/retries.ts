@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { AttemptPostponed, Attempts } from './attempts.js';
-import type { DeliveryAddress } from './delivery.js';
 import { DeliveryStore } from './delivery-store.js';
+import type { DeliveryAddress } from './delivery.js';
 import { Lanes } from './lanes.js';
 import { RetryLater, RetryQueue } from './retry-queue.js';
 import { Settlement } from './settlement.js';

@@ -1,10 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { Queue, Worker, type Job } from 'bullmq';
+import { type Job, Queue, Worker } from 'bullmq';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { LOGGER, type Logger } from '../../logging/index.js';
-import { RedisService, queuePrefix, toStoreError } from '../../redis/index.js';
-import type { DeliveryAddress } from './delivery.js';
+import { queuePrefix, RedisService, toStoreError } from '../../redis/index.js';
+import { LOGGER, type Logger } from '../../telemetry/index.js';
 import { deliveryIdOf } from './delivery-id.js';
+import type { DeliveryAddress } from './delivery.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 
 const QUEUE_NAME = 'webhook-retries';

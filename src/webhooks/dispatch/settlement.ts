@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { deliveryKey, RedisService } from '../../redis/index.js';
-import { labelsOf, laneOf, type Delivery, type Verdict } from './delivery.js';
 import { deliveryIdOf } from './delivery-id.js';
+import { type Delivery, labelsOf, laneOf, type Verdict } from './delivery.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 import { Outcomes } from './outcomes.js';
 

@@ -1,11 +1,15 @@
+import { randomInt } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { eventJson, type CyclesEvent } from '../../event-log/index.js';
+import { type CyclesEvent, eventJson, toEvent } from '../../events/index.js';
 import { TooBusy } from '../../ledger/index.js';
-import { MetricsRegistry, type LabelledCounter } from '../../metrics/index.js';
-import { ifUnbroken, SecretBox } from '../secrets/index.js';
-import { openMaterial, signedHeaders, type SealedMaterial } from '../signing/index.js';
-import { WebhookTransport, type AttemptOutcome } from '../transport/index.js';
+import { partitionCode, partitionOfTenant } from '../../redis/index.js';
+import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
+import type { Origin } from '../../wire/index.js';
+import { ifUnbroken, SecretBox } from '../signing/secret-box.js';
+import { openMaterial, type SealedMaterial, signedHeaders } from '../signing/signing.js';
+import type { AttemptOutcome } from '../transport/attempt.js';
+import { WebhookTransport } from '../transport/webhook-transport.js';
 
 /** Whoever asks waits for the answer, so a probe gets no more than this even where deliveries do. */
 const LONGEST_MS = 10_000;
@@ -93,4 +97,32 @@ function resultOf({ ok, status, durationMs, error, reason }: AttemptOutcome, eve
     ...(error === undefined ? {} : { error_message: error }),
     event_id: eventId,
   };
+}
+
+/** No event log ever gets so far within one millisecond, so a probe never has the id of an event. */
+const FIRST_SEQUENCE = 0xf000_0000;
+const LAST_SEQUENCE = 0xffff_ffff;
+
+/** The event that a probe sends: in the form of all others, but in no log. */
+export function probeEvent(
+  owner: string,
+  subscriptionId: string,
+  [actor, keyId, requestId, trace]: Origin,
+  partitions: number,
+): CyclesEvent {
+  const fields = new Map([
+    ['ty', 'system.webhook_test'],
+    ['tn', owner],
+    ['ac', actor],
+    ['rq', requestId],
+    ['tr', trace.split(' ', 1)[0] as string],
+    ['component', 'webhook_dispatcher'],
+    ['message', `A test of the subscription ${subscriptionId}; nothing happened.`],
+    ['severity', 'info'],
+  ]);
+  if (keyId !== '') {
+    fields.set('ki', keyId);
+  }
+  const entryId = `${new Date().getTime()}-${randomInt(FIRST_SEQUENCE, LAST_SEQUENCE)}`;
+  return toEvent(partitionCode(partitionOfTenant(owner, partitions)), entryId, fields);
 }

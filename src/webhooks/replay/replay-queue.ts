@@ -1,7 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { eventPlaceOf, type CyclesEvent } from '../../event-log/index.js';
-import { MaintenanceMetrics } from '../../metrics/index.js';
+import { type CyclesEvent, eventPlaceOf } from '../../events/index.js';
 import {
   deliveryKey,
   eventLogKey,
@@ -10,6 +9,7 @@ import {
   tagOf,
   toStoreError,
 } from '../../redis/index.js';
+import { MaintenanceMetrics } from '../../telemetry/index.js';
 
 /** Events that one script queues: about a millisecond of Redis' time. */
 const EVENTS_A_RUN = 100;

@@ -1,11 +1,15 @@
-import { Body, Controller, Param, Post, Req, Res } from '@nestjs/common';
+import { Body, Controller, Module, Param, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, type Caller } from '../../auth/index.js';
-import { originOf } from '../../governance/index.js';
-import { Answers, BodySchema, compileValidator, sendJson, stringifyJson } from '../../http/index.js';
+import type { Caller } from '../../auth/index.js';
+import { EventLogModule } from '../../events/index.js';
+import { Access, Answers, BodySchema, originOf, sendJson } from '../../http/index.js';
+import { MetricsModule } from '../../telemetry/index.js';
+import { compileValidator, stringifyJson } from '../../wire/index.js';
+import { SubscriptionAccessModule } from '../subscriptions/subscription-access.js';
+import { ReplayQueue } from './replay-queue.js';
 import { ReplayDto } from './replay.dto.js';
-import { ReplayService } from './replay.service.js';
+import { ReplayMetrics, ReplaySelection, ReplayService } from './replay.service.js';
 
 const validate = compileValidator(ReplayDto);
 
@@ -34,3 +38,10 @@ export class ReplayController {
     sendJson(reply, 202, stringifyJson(result));
   }
 }
+
+@Module({
+  imports: [EventLogModule, MetricsModule, SubscriptionAccessModule],
+  controllers: [ReplayController],
+  providers: [ReplayService, ReplayMetrics, ReplayQueue, ReplaySelection],
+})
+export class ReplayModule {}

@@ -1,6 +1,6 @@
 import { ArrayMaxSize, IsArray, IsIn, IsInt, Max, Min } from 'class-validator';
-import { EVENT_TYPES } from '../../event-log/index.js';
-import { IsDateTime, Optional } from '../../http/index.js';
+import { EVENT_TYPES } from '../../events/index.js';
+import { IsDateTime, Optional } from '../../wire/index.js';
 
 const MAX_TYPES = 100;
 export const MAX_EVENTS = 1000;

@@ -1,21 +1,114 @@
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
-import type { Origin } from '../../governance/index.js';
-import { instantMs } from '../../http/index.js';
+import { type CyclesEvent, EventFeed } from '../../events/index.js';
 import { randomBase62, Refusal } from '../../ledger/index.js';
 import {
   partitionCode,
   partitionOfTenant,
   RedisService,
   replayKey,
+  SYSTEM_OWNER,
   tagOf,
   webhookKey,
 } from '../../redis/index.js';
-import { SubscriptionAccess, webhookRefusal, type DispatchTarget } from '../subscriptions/index.js';
-import type { ReplayDto } from './replay.dto.js';
-import { ReplayMetrics } from './replay.metrics.js';
-import { ReplayQueue, type Queued, type QueuedDelivery } from './replay-queue.js';
-import { ReplaySelection } from './replay-selection.js';
+import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
+import { instantMs, type Origin } from '../../wire/index.js';
+import { type DispatchTarget, matches } from '../subscriptions/dispatch-target.js';
+import { SubscriptionAccess, webhookRefusal } from '../subscriptions/subscription-access.js';
+import { type Queued, type QueuedDelivery, ReplayQueue } from './replay-queue.js';
+import { MAX_EVENTS, type ReplayDto } from './replay.dto.js';
+
+@Injectable()
+export class ReplayMetrics {
+  private readonly replays: LabelledCounter;
+  private readonly events: LabelledCounter;
+
+  constructor(metrics: MetricsRegistry) {
+    this.replays = metrics.counter({
+      name: 'holdfast_webhook_replays_total',
+      help: 'Replays of events to webhook subscriptions that were asked for, by what came of them.',
+      labels: ['result'],
+    });
+    this.events = metrics.counter({
+      name: 'holdfast_webhook_replayed_events_total',
+      help: 'Deliveries that replays queued.',
+    });
+  }
+
+  accepted(isActive: boolean, events: number): void {
+    this.replays.inc({ result: isActive ? 'accepted' : 'inactive' });
+    this.events.inc({}, events);
+  }
+
+  inProgress(): void {
+    this.replays.inc({ result: 'in_progress' });
+  }
+
+  /** Counts a refusal of what was asked for on its way through. */
+  async rejections<T>(work: Promise<T>): Promise<T> {
+    try {
+      return await work;
+    } catch (error) {
+      if (error instanceof Refusal) {
+        this.replays.inc({ result: 'rejected' });
+      }
+      throw error;
+    }
+  }
+}
+
+/** Entries of the event log that one replay looks at: a quarter of a second of Redis' time, in slices of a millisecond. */
+const SCAN_LIMIT = 50_000;
+const DEFAULT_MAX_EVENTS = 100;
+
+/** Finds what a replay repeats: all of it, or nothing. */
+@Injectable()
+export class ReplaySelection {
+  constructor(private readonly feed: EventFeed) {}
+
+  /**
+   * The events of the window that the subscription receives, oldest first: by its selectors and scope filter, and of its owner only.
+   * @param scanLimit entries to look at, at most; some more are when partitions are merged
+   * @throws Refusal INVALID_REQUEST when the window holds more than `max_events` of them, or more entries than are looked at; StoreUnavailable
+   */
+  async select(
+    target: DispatchTarget,
+    request: ReplayDto,
+    scanLimit = SCAN_LIMIT,
+  ): Promise<readonly CyclesEvent[]> {
+    const { max_events: limit = DEFAULT_MAX_EVENTS, event_types: types } = request;
+    const { owner } = target;
+    const question = {
+      direction: 'asc' as const,
+      fromMs: instantMs(request.from),
+      toMs: instantMs(request.to),
+      tenantId: owner === SYSTEM_OWNER ? undefined : owner,
+      correlationId: undefined,
+      conditions: [],
+      matches: (event: CyclesEvent) =>
+        (types === undefined || types.includes(event.event_type)) && matches(target, event),
+    };
+    const { events, next, isCut } = await this.feed.page(question, { limit, after: undefined }, scanLimit);
+    if (isCut) {
+      throw new Refusal(
+        'INVALID_REQUEST',
+        `the window holds more than the ${scanLimit} events that one replay looks at; narrow from and to`,
+        {
+          field: 'from',
+          scan_limit: scanLimit,
+        },
+      );
+    }
+    if (next !== undefined) {
+      throw new Refusal(
+        'INVALID_REQUEST',
+        `the window holds more than ${limit} events for this subscription; narrow from and to${limit < MAX_EVENTS ? ' or raise max_events' : ''}`,
+        { field: 'max_events', max_events: limit },
+      );
+    }
+    return events;
+  }
+}
 
 /** A replay whose instance died while it queued blocks the next one no longer than this. */
 const LEASE_MS = 60_000;

@@ -1,22 +1,22 @@
 import { Body, Controller, Delete, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, type Caller } from '../../auth/index.js';
-import { originOf } from '../../governance/index.js';
+import type { Caller } from '../../auth/index.js';
 import {
+  Access,
   Answers,
   AnswersNothing,
   BodySchema,
-  compileQuery,
-  compileValidator,
+  LimitedQuery,
+  originOf,
   QuerySchema,
   sendJson,
   sendSecret,
-  stringifyJson,
 } from '../../http/index.js';
-import { LimitedQuery } from '../../queries/index.js';
 import { SYSTEM_OWNER } from '../../redis/index.js';
+import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
 import { BulkActionService } from './bulk-action.service.js';
+import { SubscriptionLists } from './subscription-lists.js';
 import {
   SubscriptionCreateDto,
   SubscriptionListQueryDto,
@@ -24,7 +24,6 @@ import {
   SubscriptionUpdateDto,
   WebhookBulkActionDto,
 } from './subscription.dto.js';
-import { SubscriptionLists } from './subscription-lists.js';
 import { SubscriptionsService } from './subscriptions.service.js';
 
 const validateOwner = compileQuery(SubscriptionOwnerQueryDto);

@@ -1,9 +1,6 @@
 import { hash } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
-import type { Origin } from '../../governance/index.js';
-import { stringifyJson } from '../../http/index.js';
 import { fingerprintOf, Refusal, TooManyMatched } from '../../ledger/index.js';
-import { LOGGER, type Logger } from '../../logging/index.js';
 import {
   bulkActionKey,
   partitionCode,
@@ -16,9 +13,11 @@ import {
   toStoreError,
   webhookKey,
 } from '../../redis/index.js';
+import { LOGGER, type Logger } from '../../telemetry/index.js';
+import { type Origin, stringifyJson } from '../../wire/index.js';
+import { webhookRefusal } from './subscription-access.js';
 import { SubscriptionLists } from './subscription-lists.js';
 import type { WebhookBulkActionDto } from './subscription.dto.js';
-import { webhookRefusal } from './webhook-refusals.js';
 
 /** Subscriptions that one action changes at most. */
 const LIMIT = 500;

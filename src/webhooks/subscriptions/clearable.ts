@@ -1,4 +1,4 @@
-import { Obeys, type Rule, type Schema } from '../../http/index.js';
+import { Obeys, type Rule, type Schema } from '../../wire/index.js';
 
 type Test = (value: unknown) => boolean;
 

@@ -1,9 +1,9 @@
-import { TENANT_EVENT_CATEGORIES, type CyclesEvent } from '../../event-log/index.js';
-import { fieldOf, type Fields } from '../../governance/listing/index.js';
+import { type CyclesEvent, TENANT_EVENT_CATEGORIES } from '../../events/index.js';
 import { SYSTEM_OWNER } from '../../redis/index.js';
-import { matchesGlob } from '../target-policy/index.js';
-import { listOf, retryPolicyOf, statusOf } from './subscription.js';
+import { fieldOf, type Fields } from '../../wire/index.js';
+import { matchesGlob } from '../target-policy/address-rules.js';
 import type { SubscriptionStatus } from './subscription.dto.js';
+import { listOf, retryPolicyOf, statusOf } from './subscription.js';
 
 /** A subscription as deliveries need it. What is sealed stays so. */
 export interface DispatchTarget {

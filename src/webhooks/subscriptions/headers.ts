@@ -1,7 +1,7 @@
-import { requireWithinMetadataLimit } from '../../http/index.js';
 import { Refusal } from '../../ledger/index.js';
-import { ifUnbroken, type SecretBox } from '../secrets/index.js';
-import { isReservedHeader, openHeaders } from '../signing/index.js';
+import { requireWithinMetadataLimit } from '../../wire/index.js';
+import { ifUnbroken, type SecretBox } from '../signing/secret-box.js';
+import { isReservedHeader, openHeaders } from '../signing/signing.js';
 
 /** What a subscriber sees instead of a value, and sends back to keep it. */
 export const MASK = '********';

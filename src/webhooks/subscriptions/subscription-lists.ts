@@ -1,25 +1,23 @@
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
+import { Refusal } from '../../ledger/index.js';
+import { type RecordPlace, Records, SYSTEM_OWNER } from '../../redis/index.js';
 import {
   fieldOf,
-  found,
-  PageSelection,
-  Records,
-  withTexts,
   type Fields,
+  found,
   type Page,
-  type RecordPlace,
-} from '../../governance/listing/index.js';
-import { sortOrderOf } from '../../http/index.js';
-import { Refusal } from '../../ledger/index.js';
-import { SYSTEM_OWNER } from '../../redis/index.js';
-import { withinKey } from './key-reach.js';
-import { subscriptionOf, subscriptionTexts, type Subscription } from './subscription.js';
+  RecordSelection,
+  sortOrderOf,
+  withTexts,
+} from '../../wire/index.js';
+import { withinKey } from './subscription-access.js';
 import {
   SUBSCRIPTION_SORT_KEYS,
   type SubscriptionListQueryDto,
   type TenantSubscriptionListQueryDto,
 } from './subscription.dto.js';
+import { type Subscription, subscriptionOf, subscriptionTexts } from './subscription.js';
 
 /** What a list, or a bulk action on what a list shows, is narrowed to. */
 export type SubscriptionFilter = Pick<
@@ -38,7 +36,7 @@ export class SubscriptionLists {
       sortBy: 'consecutive_failures',
       direction: 'desc',
     });
-    const selection = new PageSelection<Subscription>({
+    const selection = new RecordSelection<Subscription>({
       query: { list: 'webhooks', ...query },
       order,
       cursor,
@@ -60,7 +58,7 @@ export class SubscriptionLists {
   ): Promise<Page<Subscription>> {
     const tenantId = tenantOf(caller, tenant);
     const scopeFilter = caller.kind === 'tenant' ? caller.scopeFilter : [];
-    const selection = new PageSelection<Subscription>({
+    const selection = new RecordSelection<Subscription>({
       query: { list: 'tenant-webhooks', tenant: tenantId, status, scope_filter: scopeFilter },
       order: { sortBy: 'created_at', direction: 'desc' },
       cursor,

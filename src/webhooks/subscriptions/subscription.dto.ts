@@ -9,19 +9,20 @@ import {
   Max,
   Min,
 } from 'class-validator';
-import { EVENT_CATEGORIES, EVENT_TYPES, type EventCategory } from '../../event-log/index.js';
-import { ListQueryDto, PageQueryDto } from '../../governance/listing/index.js';
+import { EVENT_CATEGORIES, EVENT_TYPES, type EventCategory } from '../../events/index.js';
 import {
   FREE_OBJECT,
   IsFreeObject,
   IsStringMap,
   Length,
+  ListQueryDto,
   MaxJsonBytes,
   MaxLength,
   Nested,
   Optional,
+  PageQueryDto,
   Satisfies,
-} from '../../http/index.js';
+} from '../../wire/index.js';
 import { Clearable, isScopePattern, isSecret, isText, IsUrlText } from './clearable.js';
 import { areHeaders, HEADER_RULE } from './headers.js';
 

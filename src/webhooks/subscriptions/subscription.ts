@@ -1,7 +1,13 @@
-import { fieldOf, timeOf, type Fields } from '../../governance/listing/index.js';
-import { parseJson } from '../../http/index.js';
+import { fieldOf, type Fields, parseJson, stringifyJson, timeOf } from '../../wire/index.js';
 import { MASK } from './headers.js';
-import { SUBSCRIPTION_STATUSES, type SubscriptionStatus } from './subscription.dto.js';
+import {
+  type RetryPolicyDto,
+  SUBSCRIPTION_STATUSES,
+  type SubscriptionCreateDto,
+  type SubscriptionStatus,
+  type SubscriptionUpdateDto,
+  type ThresholdsDto,
+} from './subscription.dto.js';
 
 /** WebhookRetryPolicy of cycles-governance-admin-v0.1.25. */
 export interface RetryPolicy {
@@ -126,4 +132,72 @@ const json = <Name extends string>(fields: Fields, field: string, name: Name): M
 function maskedHeaders(fields: Fields): { headers?: Record<string, string> } {
   const names = listOf(fields.get('hn') ?? '');
   return names.length === 0 ? {} : { headers: Object.fromEntries(names.map((name) => [name, MASK])) };
+}
+
+export type FieldPair = readonly [field: string, value: string];
+
+/** Digits after the point that tell utilizations apart. */
+const UTILIZATION_DIGITS = 9;
+
+/**
+ * What a request sets, by the short names of lua/lib/webhook.lua. An empty value takes away what was set. Selectors, URL,
+ * headers and the secret are not among them: each needs more than writing it down.
+ */
+export function storedFields(request: SubscriptionCreateDto | SubscriptionUpdateDto): FieldPair[] {
+  const {
+    name,
+    description,
+    scope_filter: scopeFilter,
+    thresholds,
+    retry_policy: retryPolicy,
+    disable_after_failures: limit,
+    metadata,
+  } = request;
+  return [
+    ...pair('nm', name, (text) => text),
+    ...pair('ds', description, (text) => text),
+    ...pair('sf', scopeFilter, (text) => text.toLowerCase()),
+    ...(thresholds === undefined ? [] : thresholdFields(thresholds)),
+    ...pair('rp', retryPolicy, retryPolicyText),
+    ...pair('df', limit, String),
+    ...pair('md', metadata, stringifyJson),
+  ];
+}
+
+/** The settings of a request that has none. */
+export function defaultFields(): FieldPair[] {
+  return [
+    ['rp', retryPolicyText({})],
+    ['df', '10'],
+  ];
+}
+
+/** A selector list as it is stored: each item once. */
+export const listText = (items: readonly string[]): string => [...new Set(items)].join(',');
+
+function pair<T>(field: string, value: T | null | undefined, write: (value: T) => string): FieldPair[] {
+  return value === undefined ? [] : [[field, value === null ? '' : write(value)]];
+}
+
+function retryPolicyText(policy: RetryPolicyDto): string {
+  const {
+    max_retries: retries,
+    initial_delay_ms: initial,
+    backoff_multiplier: multiplier,
+    max_delay_ms: longest,
+  } = { ...DEFAULT_RETRY_POLICY, ...policy };
+  return [retries, initial, multiplier, longest].join(',');
+}
+
+function thresholdFields(thresholds: ThresholdsDto): FieldPair[] {
+  const utilizations = [...new Set((thresholds.budget_utilization ?? []).map(utilizationText))];
+  return [
+    ['th', Object.keys(thresholds).length === 0 ? '' : stringifyJson(thresholds)],
+    ['tu', utilizations.join(',')],
+  ];
+}
+
+/** Without exponent and trailing zeros, so that scripts compare and print the same. */
+function utilizationText(value: number): string {
+  return value.toFixed(UTILIZATION_DIGITS).replace(/\.?0+$/, '');
 }

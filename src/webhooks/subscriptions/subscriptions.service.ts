@@ -2,30 +2,68 @@ import { randomBytes } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import { ExpectedSecret } from '../../config/index.js';
-import { TENANT_ID_PATTERN, type Origin } from '../../governance/index.js';
-import { fieldOf, fieldsOf, type Fields } from '../../governance/listing/index.js';
-import { randomBase62, Refusal } from '../../ledger/index.js';
+import { randomBase62, Refusal, TENANT_ID_PATTERN } from '../../ledger/index.js';
+import { TenantLimits } from '../../limits/index.js';
 import {
   partitionCode,
   partitionOfTenant,
   RedisService,
   SYSTEM_OWNER,
   tagOf,
+  tagOfWebhookId,
   tenantKey,
   webhookIndexKey,
   webhookKey,
+  webhookRevisionKey,
 } from '../../redis/index.js';
-import { TenantLimits } from '../../tenant-limits/index.js';
-import { ifUnbroken, SecretBox, type SealPlace } from '../secrets/index.js';
-import { TargetPolicy } from '../target-policy/index.js';
+import { fieldOf, type Fields, fieldsOf, type Origin } from '../../wire/index.js';
+import { ifUnbroken, isUnbound, type SealPlace, SecretBox } from '../signing/secret-box.js';
+import { TargetPolicy } from '../target-policy/target-policy.js';
 import { MASK, mergeHeaders, NO_HEADERS, sealHeaders } from './headers.js';
-import { defaultFields, listText, storedFields, type FieldPair } from './stored-fields.js';
-import { reachOf, requireWithinKey } from './key-reach.js';
-import { resealed } from './reseal.js';
-import { SubscriptionAccess } from './subscription-access.js';
-import { subscriptionOf, type Subscription } from './subscription.js';
+import { reachOf, requireWithinKey, SubscriptionAccess, webhookRefusal } from './subscription-access.js';
 import type { SubscriptionCreateDto, SubscriptionUpdateDto } from './subscription.dto.js';
-import { webhookRefusal } from './webhook-refusals.js';
+import {
+  defaultFields,
+  type FieldPair,
+  listText,
+  storedFields,
+  type Subscription,
+  subscriptionOf,
+} from './subscription.js';
+
+/** The sealed fields of lua/lib/webhook.lua, and what each holds. */
+const SEALED_FIELDS: readonly [field: string, kind: SealPlace['kind']][] = [
+  ['se', 'signing_secret'],
+  ['sp', 'signing_secret'],
+  ['hd', 'headers'],
+];
+
+/**
+ * Gives what 0.5 sealed for a subscription the form that binds it to that subscription. What cannot be opened stays as it is.
+ * @returns whether the record holds other texts now, or somebody else changed it meanwhile: it has to be read again. @throws StoreUnavailable
+ */
+export async function resealed(
+  redis: RedisService,
+  box: SecretBox,
+  key: string,
+  subscriptionId: string,
+  fields: Fields,
+): Promise<boolean> {
+  const changes = SEALED_FIELDS.flatMap(([field, kind]) => {
+    const known = fields.get(field) ?? '';
+    const text = isUnbound(known) ? ifUnbroken(() => box.reseal(known, { subscriptionId, kind })) : undefined;
+    return text === undefined ? [] : [field, known, text];
+  });
+  if (changes.length === 0) {
+    return false;
+  }
+  const tag = tagOfWebhookId(subscriptionId, redis.partitions) as string;
+  const [word] = await redis.scripts.run('reseal_webhook', [key, webhookRevisionKey(tag)], changes);
+  if (word === 'RESEALED') {
+    box.countResealed(changes.length / 3);
+  }
+  return true;
+}
 
 /** How long the secret before a new one signs beside it, so that no receiver has to change at the same moment. */
 const ROTATION_MS = 86_400_000;

@@ -1,26 +1,25 @@
 import { Body, Controller, Delete, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, type Caller, type TenantCaller } from '../../auth/index.js';
-import { originOf } from '../../governance/index.js';
+import type { Caller, TenantCaller } from '../../auth/index.js';
 import {
+  Access,
   Answers,
   AnswersNothing,
   BodySchema,
-  compileQuery,
-  compileValidator,
+  LimitedQuery,
+  originOf,
   QuerySchema,
   sendJson,
   sendSecret,
-  stringifyJson,
 } from '../../http/index.js';
-import { LimitedQuery } from '../../queries/index.js';
+import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
+import { SubscriptionLists } from './subscription-lists.js';
 import {
   SubscriptionCreateDto,
   SubscriptionUpdateDto,
   TenantSubscriptionListQueryDto,
 } from './subscription.dto.js';
-import { SubscriptionLists } from './subscription-lists.js';
 import { SubscriptionsService } from './subscriptions.service.js';
 
 const validateCreate = compileValidator(SubscriptionCreateDto);

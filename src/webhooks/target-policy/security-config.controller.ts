@@ -1,11 +1,13 @@
-import { Body, Controller, Get, Put, Req, Res } from '@nestjs/common';
+import { Body, Controller, Get, Module, Put, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access } from '../../auth/index.js';
-import { originOf } from '../../governance/index.js';
-import { Answers, BodySchema, compileValidator, sendJson, stringifyJson } from '../../http/index.js';
-import { WebhookSecurityConfigDto } from './security-config.dto.js';
-import { SecuritySettings } from './security-settings.js';
+import { CONFIG, type HoldfastConfig } from '../../config/index.js';
+import { Access, Answers, BodySchema, originOf, sendJson } from '../../http/index.js';
+import { MetricsModule } from '../../telemetry/index.js';
+import { compileValidator, stringifyJson } from '../../wire/index.js';
+import { resolverOf } from './host-lookups.js';
+import { SecuritySettings, WebhookSecurityConfigDto } from './security-settings.js';
+import { RESOLVE_HOST, TargetMetrics, TargetPolicy } from './target-policy.js';
 
 const validateConfig = compileValidator(WebhookSecurityConfigDto);
 
@@ -42,3 +44,20 @@ export class SecurityConfigController {
     );
   }
 }
+
+@Module({
+  imports: [MetricsModule],
+  controllers: [SecurityConfigController],
+  providers: [
+    SecuritySettings,
+    TargetMetrics,
+    TargetPolicy,
+    {
+      provide: RESOLVE_HOST,
+      inject: [CONFIG],
+      useFactory: ({ webhookDnsServers }: HoldfastConfig) => resolverOf(webhookDnsServers),
+    },
+  ],
+  exports: [TargetPolicy],
+})
+export class TargetPolicyModule {}

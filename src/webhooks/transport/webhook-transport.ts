@@ -1,6 +1,8 @@
 import { isIP, type LookupFunction } from 'node:net';
-import type { OnApplicationShutdown } from '@nestjs/common';
+import { Module, type OnApplicationShutdown } from '@nestjs/common';
 import { Agent, buildConnector } from 'undici';
+import { TargetPolicyModule } from '../target-policy/security-config.controller.js';
+import { TargetPolicy } from '../target-policy/target-policy.js';
 import { Attempt, type AttemptOutcome } from './attempt.js';
 
 /** Connections to endpoints are kept this long without a request, unless the endpoint says otherwise, and never longer than the second. */
@@ -136,3 +138,16 @@ function newAgent(policy: DialPolicy, trust: TransportTrust): Agent {
     },
   });
 }
+
+@Module({
+  imports: [TargetPolicyModule],
+  providers: [
+    {
+      provide: WebhookTransport,
+      inject: [TargetPolicy],
+      useFactory: (policy: TargetPolicy) => new WebhookTransport(policy),
+    },
+  ],
+  exports: [WebhookTransport],
+})
+export class TransportModule {}

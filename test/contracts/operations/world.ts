@@ -9,8 +9,8 @@ import {
   type TestTenant,
 } from '../../support/holdfast.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
-import { AuditTrail } from '../../../src/audit-trail/index.js';
-import { budgetKey, reservationKey, tenantKey, ttlIndexKey } from '../../../src/redis/index.js';
+import { AuditTrail } from '../../../src/audit/audit-log/audit-trail.js';
+import { budgetKey, reservationKey, tenantKey, ttlIndexKey } from '../../../src/redis/keyspace.js';
 
 /** One request that succeeds as it is; the failures that every operation has in common are made from it. */
 export interface Sample {

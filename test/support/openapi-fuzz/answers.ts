@@ -1,4 +1,5 @@
-import { ERROR_CATALOGUE, parseJson } from '../../../src/http/index.js';
+import { ERROR_CATALOGUE } from '../../../src/http/errors/error-answer.js';
+import { parseJson } from '../../../src/wire/json.js';
 import { balanceProblems } from '../balance-rules.js';
 import { sdkProblems } from '../sdk-rules.js';
 import { contractProblems } from '../spec/index.js';

@@ -1,5 +1,5 @@
 import fc, { type Arbitrary } from 'fast-check';
-import { INT64_MAX } from '../../../src/ledger/index.js';
+import { INT64_MAX } from '../../../src/ledger/amount.js';
 import type { SpecSchema } from '../spec/index.js';
 import type { Known } from './known.js';
 

@@ -1,5 +1,5 @@
 import type { ValidateFunction } from 'ajv/dist/2020.js';
-import { INT64_MAX } from '../../../src/ledger/index.js';
+import { INT64_MAX } from '../../../src/ledger/amount.js';
 import {
   findOperation,
   findPath,

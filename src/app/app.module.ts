@@ -1,0 +1,57 @@
+import { type DynamicModule, Module, type Type } from '@nestjs/common';
+import { AuditLogModule, AuditModule, AuditTrailModule } from '../audit/index.js';
+import { ConfigModule, type HoldfastConfig } from '../config/index.js';
+import { EventLogModule } from '../events/index.js';
+import { ExpiryModule } from '../expiry/index.js';
+import { GovernanceModule } from '../governance/index.js';
+import { AuthModule, HealthModule, HttpModule, type RouteTable } from '../http/index.js';
+import { LimitsOpsModule } from '../limits/index.js';
+import { RedisModule } from '../redis/index.js';
+import {
+  BalancesModule,
+  DecideModule,
+  DirectDebitModule,
+  ReservationsModule,
+} from '../reservations/index.js';
+import { type Logger, LoggingModule, MetricsModule } from '../telemetry/index.js';
+import { WebhooksModule } from '../webhooks/index.js';
+
+export type AppModuleImport = Type<unknown> | DynamicModule;
+
+export interface AppParts {
+  readonly logger: Logger;
+  readonly routes: RouteTable;
+  /** Modules beside the product's own; tests mount their controllers with them. */
+  readonly modules?: readonly AppModuleImport[];
+}
+
+@Module({})
+export class AppModule {
+  static forRoot(config: HoldfastConfig, { logger, routes, modules = [] }: AppParts): DynamicModule {
+    return {
+      module: AppModule,
+      imports: [
+        ConfigModule.forRoot(config),
+        LoggingModule.forRoot(logger),
+        MetricsModule,
+        HealthModule,
+        HttpModule.forRoot(routes),
+        RedisModule,
+        AuthModule,
+        AuditTrailModule,
+        AuditLogModule,
+        GovernanceModule,
+        ReservationsModule,
+        DecideModule,
+        DirectDebitModule,
+        BalancesModule,
+        ExpiryModule,
+        EventLogModule,
+        AuditModule,
+        WebhooksModule,
+        LimitsOpsModule,
+        ...modules,
+      ],
+    };
+  }
+}

@@ -1,0 +1,112 @@
+import type { LoggerService } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { AuditTrail } from '../audit/index.js';
+import { type HoldfastConfig, resolveAdminApiKey, resolveWebhookSecretKey } from '../config/index.js';
+import { createFastify, OpenApiDocument } from '../http/index.js';
+import { createLogger, type Logger, RequestMetrics } from '../telemetry/index.js';
+import { useMetadataLimit } from '../wire/index.js';
+import { AppModule, type AppModuleImport } from './app.module.js';
+
+type PinoLevel = 'info' | 'error' | 'warn' | 'debug' | 'trace' | 'fatal';
+
+/** Nest's own lines (and those of its `Logger` class) as lines of ours. */
+export class NestLogger implements LoggerService {
+  constructor(private readonly logger: Logger) {}
+
+  /** Nest tells about every module and route at start; that is detail. */
+  log(message: unknown, ...rest: unknown[]): void {
+    this.write(isBootDetail(rest) ? 'debug' : 'info', message, rest);
+  }
+
+  /** A failure to start is thrown to the caller too, which says it in one clear line. */
+  error(message: unknown, ...rest: unknown[]): void {
+    this.write(isBootDetail(rest) ? 'debug' : 'error', message, rest);
+  }
+
+  warn(message: unknown, ...rest: unknown[]): void {
+    this.write('warn', message, rest);
+  }
+
+  debug(message: unknown, ...rest: unknown[]): void {
+    this.write('debug', message, rest);
+  }
+
+  verbose(message: unknown, ...rest: unknown[]): void {
+    this.write('trace', message, rest);
+  }
+
+  fatal(message: unknown, ...rest: unknown[]): void {
+    this.write('fatal', message, rest);
+  }
+
+  private write(level: PinoLevel, message: unknown, rest: readonly unknown[]): void {
+    const context = rest.at(-1);
+    const stack = rest.length > 1 ? rest[0] : undefined;
+    const fields = {
+      ...(typeof context === 'string' ? { context } : {}),
+      ...(typeof stack === 'string' ? { stack } : {}),
+      ...(message instanceof Error ? { err: message } : {}),
+    };
+    this.logger[level](fields, message instanceof Error ? message.message : describe(message));
+  }
+}
+
+const BOOT_CONTEXTS: ReadonlySet<unknown> = new Set([
+  'NestFactory',
+  'InstanceLoader',
+  'RoutesResolver',
+  'RouterExplorer',
+  'NestApplication',
+  'ExceptionHandler',
+]);
+
+function isBootDetail(rest: readonly unknown[]): boolean {
+  return BOOT_CONTEXTS.has(rest.at(-1));
+}
+
+function describe(message: unknown): string {
+  return typeof message === 'string' ? message : JSON.stringify(message);
+}
+
+export interface AppOptions {
+  readonly logger?: Logger;
+  /** Modules beside the product's own; tests mount their controllers with them. */
+  readonly modules?: readonly AppModuleImport[];
+}
+
+/**
+ * The whole application, ready to `listen`; used by main.ts and by the tests. With the embedded Redis it finds or makes the keys that are not given.
+ * @throws whatever stops the start; nothing has been printed about it then.
+ */
+export async function createApp(
+  config: HoldfastConfig,
+  options: AppOptions = {},
+): Promise<NestFastifyApplication> {
+  const logger = options.logger ?? createLogger(config.logLevel);
+  useMetadataLimit(config.metadataLimitBytes);
+  const adminApiKey = resolveAdminApiKey(config, logger);
+  const webhookSecretEncryptionKey = resolveWebhookSecretKey(config, logger);
+  const { fastify, routes, onRouterRefusal } = await createFastify(logger, config);
+  const app = await NestFactory.create<NestFastifyApplication>(
+    AppModule.forRoot(
+      { ...config, adminApiKey, webhookSecretEncryptionKey },
+      { logger, routes, modules: options.modules ?? [] },
+    ),
+    new FastifyAdapter(fastify as never),
+    { bodyParser: false, abortOnError: false, logger: new NestLogger(logger) },
+  );
+  const requests = app.get(RequestMetrics);
+  const audit = app.get(AuditTrail);
+  fastify.addHook('onResponse', (request, reply, done) => {
+    requests.observe(request, reply);
+    done();
+  });
+  fastify.addHook('onSend', (request, reply, payload, done) => {
+    audit.follow(request, reply);
+    done(null, payload);
+  });
+  onRouterRefusal((request, reply) => audit.follow(request, reply));
+  app.get(OpenApiDocument).describe(app);
+  return app;
+}

@@ -1,0 +1,91 @@
+import { ArrayMaxSize, IsArray, IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
+import { IsWindowBound, ListQueryDto, Optional } from '../../wire/index.js';
+
+const MAX_LIST = 25;
+
+export const AUDIT_SORT_KEYS = [
+  'timestamp',
+  'operation',
+  'resource_type',
+  'tenant_id',
+  'key_id',
+  'status',
+] as const;
+export type AuditSortKey = (typeof AUDIT_SORT_KEYS)[number];
+
+/** The query of listAuditLogs of cycles-governance-admin-v0.1.25. Lists are given as one text with commas. */
+export class AuditLogQueryDto extends ListQueryDto {
+  /** Also one of the two that are no tenants: __admin__ and __unauth__. */
+  @Optional()
+  @IsString()
+  tenant_id?: string;
+
+  @Optional()
+  @IsString()
+  key_id?: string;
+
+  @Optional()
+  @IsArray()
+  @ArrayMaxSize(MAX_LIST)
+  @IsString({ each: true })
+  operation?: string[];
+
+  @Optional()
+  @IsArray()
+  @ArrayMaxSize(MAX_LIST)
+  @IsString({ each: true })
+  resource_type?: string[];
+
+  @Optional()
+  @IsString()
+  resource_id?: string;
+
+  @Optional()
+  @IsArray()
+  @ArrayMaxSize(MAX_LIST)
+  @IsString({ each: true })
+  error_code?: string[];
+
+  @Optional()
+  @IsArray()
+  @ArrayMaxSize(MAX_LIST)
+  @IsString({ each: true })
+  error_code_exclude?: string[];
+
+  @Optional()
+  @IsInt()
+  status?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(100)
+  @Max(599)
+  status_min?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(100)
+  @Max(599)
+  status_max?: number;
+
+  @Optional()
+  @IsWindowBound()
+  from?: string;
+
+  @Optional()
+  @IsWindowBound()
+  to?: string;
+
+  @Optional()
+  @IsString()
+  @Matches(/^[0-9a-f]{32}$/)
+  trace_id?: string;
+
+  @Optional()
+  @IsString()
+  request_id?: string;
+
+  @Optional()
+  @IsIn(AUDIT_SORT_KEYS)
+  sort_by?: AuditSortKey;
+}

@@ -1,0 +1,269 @@
+import { hash } from 'node:crypto';
+import {
+  auditIndexedKey,
+  auditIndexKey,
+  auditLogKey,
+  briefAuditLogKey,
+  isStreamId,
+  RedisService,
+  streamBound,
+  SYSTEM_OWNER,
+  tagOf,
+} from '../../redis/index.js';
+import { fieldOf, fieldsOf, type Stretch, timeOf } from '../../wire/index.js';
+
+/** AuditLogEntry of cycles-governance-admin-v0.1.25. */
+export interface AuditLogEntry {
+  readonly log_id: string;
+  readonly timestamp: string;
+  readonly tenant_id: string;
+  readonly operation: string;
+  readonly status: number;
+  readonly resource_type?: string;
+  readonly resource_id?: string;
+  readonly key_id?: string;
+  readonly request_id?: string;
+  readonly trace_id?: string;
+  readonly error_code?: string;
+  readonly source_ip?: string;
+  readonly user_agent?: string;
+  /** actor_type, the tenant_id that it was done to, correlation_id where several rows belong together, and the operation's own. */
+  readonly metadata: Readonly<Record<string, unknown>>;
+}
+
+/** Details that are JSON, not text. */
+const JSON_DETAILS = new Set([
+  'metadata',
+  'succeeded_ids',
+  'failed_rows',
+  'skipped_rows',
+  'filter',
+  'duration_ms',
+  'not_listed',
+  'window_ms',
+]);
+
+/** The short names of lua/lib/append_audit.lua that are not metadata. */
+const OWN = new Set(['op', 'tn', 'ow', 'ac', 'rt', 'ri', 'st', 'ki', 'rq', 'tr', 'co', 'ec', 'ip', 'ua']);
+
+/**
+ * Reads one entry of a partition's audit log. Its id holds the time of Redis at which it was written.
+ * @throws Error when Holdfast did not write the entry so.
+ */
+export function auditEntryOf(
+  partition: string,
+  log: 'audit' | 'audit-brief',
+  entryId: string,
+  flat: readonly string[],
+): AuditLogEntry {
+  const fields = fieldsOf(flat);
+  const [ms = ''] = entryId.split('-');
+  const optional = (name: string, value: string | undefined): object =>
+    value === undefined ? {} : { [name]: value };
+  const details = [...fields].filter(([name]) => !OWN.has(name));
+  return {
+    log_id: `log_${partition}${log === 'audit' ? '' : 'b'}${entryId}`,
+    timestamp: timeOf(ms),
+    tenant_id: tenantOf(fieldOf(fields, 'tn'), fields.get('ow')),
+    operation: fieldOf(fields, 'op'),
+    status: Number(fieldOf(fields, 'st')),
+    ...optional('resource_type', fields.get('rt')),
+    ...optional('resource_id', fields.get('ri')),
+    ...optional('key_id', fields.get('ki')),
+    ...optional('request_id', fields.get('rq')),
+    ...optional('trace_id', fields.get('tr')?.slice(0, 32)),
+    ...optional('error_code', fields.get('ec')),
+    ...optional('source_ip', fields.get('ip')),
+    ...optional('user_agent', fields.get('ua')),
+    metadata: {
+      actor_type: fieldOf(fields, 'ac'),
+      ...optional('tenant_id', fields.get('ow')),
+      ...optional('correlation_id', fields.get('co')),
+      ...Object.fromEntries(
+        details.map(([name, text]) => [name, JSON_DETAILS.has(name) ? (JSON.parse(text) as unknown) : text]),
+      ),
+    },
+  };
+}
+
+/** The tenant whose thing a row is about, whoever changed it; else the tenant that asked, else a sentinel. The twin of lua/lib/audit_index.lua. */
+function tenantOf(askedBy: string, owner: string | undefined): string {
+  if (owner !== undefined && owner !== SYSTEM_OWNER) {
+    return owner;
+  }
+  return askedBy === SYSTEM_OWNER ? '__admin__' : askedBy;
+}
+
+export type AuditLog = 'audit' | 'audit-brief';
+
+/** Entries that one script looks at: about a millisecond of Redis' time. */
+const EXAMINED_A_RUN = 250;
+/** What the rows that one script reads may hold; a bulk action's row alone may have a hundred kilobytes. */
+const BYTES_A_RUN = 262_144;
+
+/** A part of an index of lua/lib/audit_index.lua, and what of it is wanted. */
+export interface AuditIndex {
+  readonly name: string;
+  readonly digest: string;
+}
+
+const INDEX_PARTS = 64;
+
+/** @param kind t for tenants, q for request ids, x for trace ids, r for resource ids */
+export function indexOfValue(kind: 't' | 'q' | 'x' | 'r', value: string): AuditIndex {
+  const digest = hash('sha1', value, 'hex').slice(0, 8);
+  const part = (Number.parseInt(digest.slice(0, 2), 16) % INDEX_PARTS).toString(16).padStart(2, '0');
+  return { name: `${kind}${part}`, digest };
+}
+
+/** What is walked through, in all partitions that it concerns. */
+export interface AuditQuestion {
+  readonly direction: 'asc' | 'desc';
+  /** Bounds in ms, both included. */
+  readonly fromMs: number | undefined;
+  readonly toMs: number | undefined;
+  /** Without one all rows are looked at. */
+  readonly index: AuditIndex | undefined;
+  /** Condition and value pairs, as lua/list_audit_log.lua takes them. */
+  readonly conditions: readonly string[];
+  readonly matches: (entry: AuditLogEntry) => boolean;
+}
+
+/** Where a row stands among those of all logs. Places of one instant are in the order of sequence, partition and log. */
+export interface AuditPlace {
+  readonly partition: string;
+  readonly log: AuditLog;
+  readonly entryId: string;
+  readonly order: string;
+}
+
+const ENTRY_ID = /^(\d{1,15})-(\d{1,20})$/;
+const LOG_ID = /^log_([0-9a-f]{2})(b?)(\d{1,15}-\d{1,20})$/;
+
+/** @throws Error when the entry id is none. */
+export function placeOf(partition: string, log: AuditLog, entryId: string): AuditPlace {
+  const parts = ENTRY_ID.exec(entryId);
+  if (parts === null) {
+    throw new Error(`not an entry of the audit log: ${entryId}`);
+  }
+  const [, ms = '', sequence = ''] = parts;
+  return {
+    partition,
+    log,
+    entryId,
+    order: `${ms.padStart(15, '0')}${sequence.padStart(20, '0')}${partition}${log}`,
+  };
+}
+
+/** The place of a row by its log_id, or undefined when Holdfast never issued such an id. */
+export function placeOfLogId(logId: string): AuditPlace | undefined {
+  const parts = LOG_ID.exec(logId);
+  return parts === null || !isStreamId(parts[3] as string)
+    ? undefined
+    : placeOf(parts[1] as string, parts[2] === 'b' ? 'audit-brief' : 'audit', parts[3] as string);
+}
+
+/** Whether the first place comes before the second one in this direction. */
+export function comesFirst(direction: 'asc' | 'desc', one: AuditPlace, other: AuditPlace): boolean {
+  return direction === 'asc' ? one.order < other.order : one.order > other.order;
+}
+
+/** One log of one partition: its rows that match, read stretch by stretch. */
+export class AuditSource {
+  private readonly walk: { start: string; readonly stop: string };
+
+  constructor(
+    private readonly redis: RedisService,
+    private readonly partition: string,
+    private readonly log: AuditLog,
+    private readonly question: AuditQuestion,
+    private readonly rowsARun: number,
+    after: AuditPlace | undefined,
+    /** Rows before this entry are in no index: with it the source reads only them, and from the log itself. */
+    private readonly before?: string,
+  ) {
+    const walk = boundsOf(partition, log, question, after);
+    this.walk = before === undefined ? walk : endedBefore(walk, question.direction, before);
+  }
+
+  /** Looks at a further stretch. @throws StoreUnavailable */
+  async readOn(): Promise<Stretch<AuditLogEntry, AuditPlace>> {
+    const { direction, conditions, matches, index } = this.question;
+    const tag = tagOf(this.partition);
+    const key = this.log === 'audit' ? auditLogKey(tag) : briefAuditLogKey(tag);
+    const isIndexed = index !== undefined && this.before === undefined;
+    const [next = '', examined, ...reply] = await this.redis.queries.run(
+      'list_audit_log',
+      [key, isIndexed ? auditIndexKey(tag, this.log, index.name) : key],
+      [
+        direction,
+        this.walk.start,
+        this.walk.stop,
+        EXAMINED_A_RUN,
+        this.rowsARun,
+        BYTES_A_RUN,
+        isIndexed ? index.digest : '',
+        ...conditions,
+      ],
+    );
+    this.walk.start = next;
+    const rows: AuditLogEntry[] = [];
+    for (let at = 0; at < reply.length;) {
+      const [entryId, count] = reply.slice(at, at + 2) as [string, string];
+      const end = at + 2 + Number(count);
+      const entry = auditEntryOf(this.partition, this.log, entryId, reply.slice(at + 2, end));
+      if (matches(entry)) {
+        rows.push(entry);
+      }
+      at = end;
+    }
+    const reached = next === '' ? undefined : placeOf(this.partition, this.log, next.slice(1));
+    return { rows, reached, examined: Number(examined) };
+  }
+}
+
+/** The first entry of a partition's log that the indexes hold; undefined when they hold none. @throws StoreUnavailable */
+export async function firstIndexed(redis: RedisService, partition: string): Promise<string | undefined> {
+  return (await redis.queries.ask((client) => client.get(auditIndexedKey(tagOf(partition))))) ?? undefined;
+}
+
+/** Where the walk through one log starts and ends. */
+function boundsOf(
+  partition: string,
+  log: AuditLog,
+  { direction, fromMs, toMs }: AuditQuestion,
+  after: AuditPlace | undefined,
+): { start: string; stop: string } {
+  const isDown = direction === 'desc';
+  const [first, last] = isDown ? [toMs, fromMs] : [fromMs, toMs];
+  const stop = last === undefined ? (isDown ? '-' : '+') : streamBound(last);
+  const start = first === undefined ? (isDown ? '+' : '-') : streamBound(first);
+  if (after === undefined) {
+    return { start, stop };
+  }
+  const [ms] = after.entryId.split('-') as [string];
+  if (first !== undefined && (isDown ? Number(ms) > first : Number(ms) < first)) {
+    return { start, stop };
+  }
+  // Of several rows with one entry id, those are left that come behind in the order of partition and log.
+  const isLeft = comesFirst(direction, after, placeOf(partition, log, after.entryId));
+  return { start: isLeft ? after.entryId : `(${after.entryId}`, stop };
+}
+
+/** The same walk, as far as it lies before an entry. */
+function endedBefore(
+  { start, stop }: { start: string; stop: string },
+  direction: 'asc' | 'desc',
+  before: string,
+): { start: string; stop: string } {
+  const bound = `(${before}`;
+  const high = direction === 'desc' ? start : stop;
+  const earlier = high === '+' || orderOfUpper(high) >= orderOfUpper(before) ? bound : high;
+  return direction === 'desc' ? { start: earlier, stop } : { start, stop: earlier };
+}
+
+/** An upper bound as a text that sorts; a bare instant means all its entries. */
+function orderOfUpper(bound: string): string {
+  const [ms = '', sequence = '9'.repeat(20)] = bound.replace('(', '').split('-');
+  return ms.padStart(15, '0') + sequence.padStart(20, '0');
+}

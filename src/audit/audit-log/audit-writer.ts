@@ -1,0 +1,185 @@
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import {
+  auditLogKey,
+  briefAuditLogKey,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  tagOf,
+} from '../../redis/index.js';
+import {
+  HealthContributors,
+  type LabelledCounter,
+  LOGGER,
+  type Logger,
+  MetricsRegistry,
+} from '../../telemetry/index.js';
+
+/** The two logs of a partition; see src/redis/keyspace.ts. */
+export type AuditLogName = 'audit' | 'audit-brief';
+
+/** One row, under the short names of lua/lib/append_audit.lua. */
+export interface AuditRow {
+  /** The tenant whose partition keeps it. */
+  readonly partitionOf: string;
+  readonly log: AuditLogName;
+  readonly fields: readonly (readonly [name: string, value: string | undefined])[];
+}
+
+/** Name and value pairs; what is empty is left out. */
+export function textsOf({ fields }: AuditRow): string[] {
+  return fields.flatMap(([name, value]) => (value === undefined || value === '' ? [] : [name, value]));
+}
+
+/** What a row is about: a read or a change that succeeded without writing a row itself, a refusal or failure, or a missing credential. */
+export type PathClass = 'success' | 'failure' | 'unauthenticated';
+
+@Injectable()
+export class AuditTrailMetrics {
+  private readonly writes: LabelledCounter;
+  private readonly displaced: LabelledCounter;
+
+  constructor(metrics: MetricsRegistry) {
+    this.writes = metrics.counter({
+      name: 'cycles_admin_audit_writes_total',
+      help: 'Audit rows of requests that changed nothing: written, lost by an error or a full queue, or only counted in a summary row.',
+      labels: ['path_class', 'outcome'],
+    });
+    this.displaced = metrics.counter({
+      name: 'holdfast_audit_rows_displaced_total',
+      help: 'Audit rows of reads and missing credentials removed before their retention because their log was full.',
+    });
+  }
+
+  wrote(pathClass: PathClass, outcome: 'written' | 'error' | 'sampled-out', count = 1): void {
+    this.writes.inc({ path_class: pathClass, outcome }, count);
+  }
+
+  displacedRows(count: number): void {
+    this.displaced.inc({}, count);
+  }
+}
+
+/** Rows that wait in this process at most: about a megabyte. Further ones are counted as errors. */
+export const MAX_WAITING = 2000;
+/** The most that lua/append_audit_rows.lua takes. */
+const ROWS_A_RUN = 50;
+/** Rows that a partition's brief log holds at most, 20 to 30 MB. Beyond them the oldest go before their retention. */
+const MOST_BRIEF_ROWS = 100_000;
+/** How long a shutdown, or whoever asks for the log, waits for what is still to be written. */
+const DRAIN_MS = 1000;
+
+interface Waiting {
+  readonly row: AuditRow;
+  readonly pathClass: PathClass;
+}
+
+/**
+ * Writes rows behind the answers of their requests: one script at a time, as many rows of one log as wait. It never throws and
+ * never makes a request wait. What cannot be written is counted, told once until a write succeeds again, and not tried again:
+ * a Redis that is away or full must not be met by everything that was kept for it.
+ */
+@Injectable()
+export class AuditWriter implements OnModuleInit {
+  private waiting: Waiting[] = [];
+  private writing: Promise<void> | undefined;
+  private isFailing = false;
+  private lost = 0;
+
+  constructor(
+    private readonly redis: RedisService,
+    private readonly metrics: AuditTrailMetrics,
+    @Inject(LOGGER) private readonly logger: Logger,
+    @Inject(HealthContributors) private readonly health: HealthContributors,
+  ) {}
+
+  /** Shown, but no reason to take the process out of service: the ledger works without these rows. */
+  onModuleInit(): void {
+    this.health.register({
+      name: 'audit',
+      check: () => ({ up: true, details: { rows_lost: this.lost, failing: this.isFailing } }),
+    });
+  }
+
+  get size(): number {
+    return this.waiting.length;
+  }
+
+  write(row: AuditRow, pathClass: PathClass): void {
+    if (this.waiting.length >= MAX_WAITING) {
+      this.lose([{ row, pathClass }], new Error(`${MAX_WAITING} rows are waiting to be written`));
+      return;
+    }
+    this.waiting.push({ row, pathClass });
+    this.writing ??= this.writeAll();
+  }
+
+  /** Waits, for a second at most, until what was given so far is written or lost. */
+  async drained(): Promise<void> {
+    if (this.writing === undefined) {
+      return;
+    }
+    let timer: NodeJS.Timeout | undefined;
+    const waited = new Promise<void>((done) => {
+      timer = setTimeout(done, DRAIN_MS);
+    });
+    await Promise.race([this.writing, waited]);
+    clearTimeout(timer);
+  }
+
+  private async writeAll(): Promise<void> {
+    while (this.waiting.length > 0) {
+      const [first] = this.waiting as [Waiting];
+      const key = this.keyOf(first.row);
+      const batch: Waiting[] = [];
+      const others: Waiting[] = [];
+      for (const entry of this.waiting) {
+        (batch.length < ROWS_A_RUN && this.keyOf(entry.row) === key ? batch : others).push(entry);
+      }
+      this.waiting = others;
+      await this.writeBatch(key, first.row.log, batch);
+    }
+    // In the same step as the last look at what waits, or a row that comes between the two would wait for the next one.
+    this.writing = undefined;
+  }
+
+  private async writeBatch(key: string, log: AuditLogName, batch: readonly Waiting[]): Promise<void> {
+    const texts = batch.flatMap(({ row }) => {
+      const fields = textsOf(row);
+      return [fields.length, ...fields];
+    });
+    try {
+      const [, , removed] = await this.redis.scripts.run(
+        'append_audit_rows',
+        [key],
+        [log, log === 'audit' ? 0 : MOST_BRIEF_ROWS, ...texts],
+      );
+      this.metrics.displacedRows(Number(removed));
+      for (const { pathClass } of batch) {
+        this.metrics.wrote(pathClass, 'written');
+      }
+      this.isFailing = false;
+    } catch (error) {
+      this.lose(batch, error);
+    }
+  }
+
+  private lose(batch: readonly Waiting[], error: unknown): void {
+    for (const { pathClass } of batch) {
+      this.metrics.wrote(pathClass, 'error');
+    }
+    this.lost += batch.length;
+    if (!this.isFailing) {
+      this.isFailing = true;
+      this.logger.warn(
+        { err: error, rows: batch.length },
+        'rows of the audit log could not be written; their requests were answered',
+      );
+    }
+  }
+
+  private keyOf({ partitionOf, log }: AuditRow): string {
+    const tag = tagOf(partitionCode(partitionOfTenant(partitionOf, this.redis.partitions)));
+    return log === 'audit' ? auditLogKey(tag) : briefAuditLogKey(tag);
+  }
+}

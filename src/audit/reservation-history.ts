@@ -1,0 +1,255 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { CONFIG, type HoldfastConfig } from '../config/index.js';
+import { eventIdOf, jsonOf } from '../events/index.js';
+import { ExpiryMetrics } from '../expiry/index.js';
+import { parseAmount, Refusal } from '../ledger/index.js';
+import { RedisService, reservationKey, tagOfReservationId } from '../redis/index.js';
+import {
+  recordOf,
+  type ReservationRecord,
+  type ReservationSummary,
+  summaryOf,
+} from '../reservations/index.js';
+import { type RequestTrace, traceText } from '../wire/index.js';
+
+/** What lua/inspect_reservation.lua found. Empty texts stand for what there is not. */
+export interface InspectedReservation {
+  /** Redis' time of the look. */
+  readonly nowMs: bigint;
+  readonly reservationId: string;
+  /** Two hex digits. */
+  readonly partition: string;
+  readonly goesAtMs: string;
+  /** Reason and time, split by a space. */
+  readonly quarantine: string;
+  readonly defect: string;
+  /** The event that told of the end. */
+  readonly told: ReadonlyMap<string, string>;
+  readonly record: ReservationRecord;
+}
+
+type Story = Readonly<Record<string, unknown>>;
+
+/** How the record names a policy that is not AUTO_RELEASE: lua/lib/hold.lua. */
+const EXPIRY_POLICIES: Readonly<Record<string, string>> = { m: 'MANUAL_CLEANUP', g: 'GRACE_ONLY' };
+
+/** Figures of an event that the story tells elsewhere, or by another name. */
+const ENVELOPE = new Set(['ty', 'tn', 'sc', 'ac', 'ki', 'rq', 'tr', 'co', 'reservation_id']);
+
+/** All that is known of a reservation, as GET /ops/reservations/{id} answers. Members that do not apply are absent. */
+export function storyOf(found: InspectedReservation): Story {
+  const { reservationId, record, defect, goesAtMs } = found;
+  return {
+    reservation_id: reservationId,
+    state: record.get('st') ?? 'UNKNOWN',
+    ...optional('tenant_id', record.get('tn')),
+    ...(defect === '' ? soundStory(found) : { defect, stored: Object.fromEntries(record) }),
+    ...quarantineOf(found.quarantine, record),
+    ...optional('record_goes_at_ms', goesAtMs === '' ? undefined : goesAtMs, parseAmount),
+  };
+}
+
+function soundStory(found: InspectedReservation): Story {
+  const { reservationId, record } = found;
+  const summary = summaryOf(reservationId, record);
+  const expiresAt = summary.expires_at_ms;
+  const reclaimAt = expiresAt + parseAmount(record.get('gr'));
+  const expiryPolicy = EXPIRY_POLICIES[record.get('xp') ?? ''] ?? 'AUTO_RELEASE';
+  const budgeted = summary.affected_scopes.map((scope, index) => ({
+    scope,
+    budgeted: record.get('bm')?.[index] === '1',
+  }));
+  const held = budgeted.filter((entry) => entry.budgeted).map(({ scope }) => scope);
+  const ended = record.get('st') === 'ACTIVE' ? {} : { end: endOf(found, summary, held) };
+  return {
+    request: requestOf(record, summary),
+    scope_path: summary.scope_path,
+    scopes: budgeted,
+    reserved: summary.reserved,
+    created_at_ms: summary.created_at_ms,
+    expires_at_ms: expiresAt,
+    reclaim_at_ms: reclaimAt,
+    expiry_policy: expiryPolicy,
+    ...(record.get('st') === 'ACTIVE' && expiryPolicy === 'MANUAL_CLEANUP'
+      ? { awaiting_cleanup: found.nowMs > reclaimAt }
+      : {}),
+    extensions_allowed: wholeOf(record.get('mx')) ?? 0n,
+    extensions: extensionsOf(record, expiresAt),
+    ...ended,
+  };
+}
+
+function requestOf(
+  record: ReservationRecord,
+  { subject, action, reserved, created_at_ms, expires_at_ms }: ReservationSummary,
+): Story {
+  return {
+    ...optional('idempotency_key', record.get('ik')),
+    ...optional('key_id', record.get('ki')),
+    subject,
+    action,
+    estimate: reserved,
+    overage_policy: record.get('op') ?? 'UNKNOWN',
+    ttl_ms:
+      expires_at_ms - created_at_ms - grantsOf(record).reduce((sum, { grantedMs }) => sum + grantedMs, 0n),
+    grace_period_ms: parseAmount(record.get('gr')),
+    ...optional('metadata', record.get('md'), jsonOf),
+  };
+}
+
+interface Grant {
+  readonly atMs: bigint;
+  readonly grantedMs: bigint;
+  readonly keyId: string | undefined;
+}
+
+function grantsOf(record: ReservationRecord): Grant[] {
+  const grants: Grant[] = [];
+  for (;;) {
+    const [text, at = '', granted = '', keyId] =
+      /^(\d{1,15})\+(\d{1,15})(?:\+(.*))?$/.exec(record.get(`x${grants.length + 1}`) ?? '') ?? [];
+    // A record that is damaged here tells the extensions up to the damage.
+    if (text === undefined) {
+      return grants;
+    }
+    grants.push({ atMs: BigInt(at), grantedMs: BigInt(granted), keyId: keyId ?? record.get('ki') });
+  }
+}
+
+/** Each with the expiry that it led to, which is told backwards from the last one. */
+function extensionsOf(record: ReservationRecord, expiresAt: bigint): Story[] {
+  let after = expiresAt;
+  const told = grantsOf(record)
+    .reverse()
+    .map(({ atMs, grantedMs, keyId }) => {
+      const extension = {
+        at_ms: atMs,
+        granted_ms: grantedMs,
+        expires_at_ms: after,
+        ...optional('key_id', keyId),
+      };
+      after -= grantedMs;
+      return extension;
+    });
+  return told.reverse();
+}
+
+function endOf(found: InspectedReservation, summary: ReservationSummary, held: readonly string[]): Story {
+  const { record } = found;
+  const { committed, reserved } = summary;
+  const unused = committed === undefined ? reserved.amount : reserved.amount - committed.amount;
+  const amount = unused > 0n ? unused : 0n;
+  return {
+    how: summary.status,
+    ...optional('at_ms', record.get('fa'), parseAmount),
+    by: enderOf(record.get('eb')),
+    ...optional('reason', record.get('rr')),
+    ...(committed === undefined ? {} : { charged: committed }),
+    ...optional('committed_metadata', record.get('cm'), jsonOf),
+    returned: held.map((scope) => ({ scope, unit: reserved.unit, amount })),
+    ...eventOf(found),
+  };
+}
+
+/** A key id, or who acted without one: `system` for the expiry and the closing of a tenant, `admin` for an operator. */
+function enderOf(ender: string | undefined): Story {
+  if (ender === undefined) {
+    return { type: 'unknown' };
+  }
+  return ender.startsWith('key_') ? { type: 'api_key', key_id: ender } : { type: ender };
+}
+
+/** The event that told of the end. The protocol has none for a release, nor for a commit that exceeds nothing. */
+function eventOf({ record, partition, told }: InspectedReservation): Story {
+  const entryId = record.get('ev');
+  if (entryId === undefined || !/^\d{1,15}-\d{1,15}$/.test(entryId)) {
+    return {};
+  }
+  const figures = Object.fromEntries([...told].filter(([name]) => !ENVELOPE.has(name)));
+  const event = {
+    event_id: eventIdOf({ partition, entryId }),
+    ...optional('event_type', told.get('ty')),
+    ...optional('request_id', told.get('rq')),
+    ...optional('trace_id', told.get('tr'), (trace) => trace.split('-', 1)[0]),
+    ...(told.size === 0 ? {} : { figures }),
+  };
+  return { event };
+}
+
+function quarantineOf(text: string, record: ReservationRecord): Story {
+  const [reason, at] = text === '' ? [record.get('qr'), record.get('qa')] : text.split(' ');
+  if (reason === undefined || reason === '') {
+    return {};
+  }
+  // A hold that an operator decided on keeps in its record what it once was held for.
+  return {
+    quarantine: { reason, waiting: text !== '', ...optional('at_ms', wholeOf(at)?.toString(), BigInt) },
+  };
+}
+
+/** A stored count or instant; nothing where the text is none. */
+function wholeOf(text: string | undefined): bigint | undefined {
+  return text !== undefined && /^\d{1,15}$/.test(text) ? BigInt(text) : undefined;
+}
+
+function optional<Name extends string, Value = string>(
+  name: Name,
+  text: string | undefined,
+  read: (text: string) => Value = (value) => value as Value,
+): Partial<Record<Name, Value>> {
+  return text === undefined ? {} : ({ [name]: read(text) } as Partial<Record<Name, Value>>);
+}
+
+const DAY_MS = 86_400_000;
+/** What stands before the event in the reply: lua/inspect_reservation.lua. */
+const HEAD = 9;
+
+/** GET /ops/reservations/{id}: everything about one reservation, whatever became of it. */
+@Injectable()
+export class StoryService {
+  private readonly retentionMs: number;
+
+  constructor(
+    private readonly redis: RedisService,
+    private readonly expiry: ExpiryMetrics,
+    @Inject(CONFIG) config: HoldfastConfig,
+  ) {
+    this.retentionMs = config.auditRetentionDays * DAY_MS;
+  }
+
+  /** @throws Refusal NOT_FOUND. An overdue hold is expired by this read. */
+  async tell(reservationId: string, trace: RequestTrace): Promise<object> {
+    const tag = tagOfReservationId(reservationId, this.redis.partitions);
+    const reply =
+      tag === undefined
+        ? ['NOT_FOUND']
+        : await this.redis.queries.run(
+            'inspect_reservation',
+            [reservationKey(tag, reservationId)],
+            [reservationId, this.retentionMs, trace.requestId, traceText(trace)],
+          );
+    if (reply[0] !== 'FOUND') {
+      throw new Refusal(
+        'NOT_FOUND',
+        'there is no such reservation, or its record has gone after the retention',
+        { reservation_id: reservationId },
+      );
+    }
+    const [, nowMs, goesAtMs = '', quarantine = '', defect = '', ...rest] = reply;
+    const outcome = rest.slice(0, 3);
+    if (outcome[0] !== '') {
+      this.expiry.record('access', outcome, nowMs);
+    }
+    const event = HEAD + Number(reply[HEAD - 1]);
+    return storyOf({
+      nowMs: parseAmount(nowMs),
+      reservationId,
+      partition: reservationId.slice(4, 6),
+      goesAtMs,
+      quarantine,
+      defect,
+      told: recordOf(reply.slice(HEAD, event)),
+      record: recordOf(reply.slice(event)),
+    });
+  }
+}

@@ -1,0 +1,108 @@
+import 'reflect-metadata';
+import { parseJson } from '../wire/index.js';
+
+/** One page holds tenants for some seconds, and a tenant with millions of reservations takes as long as it takes. */
+const PAGE_TIMEOUT_MS = 600_000;
+
+export interface VerifyOptions {
+  /** Of the service, e.g. http://127.0.0.1:7878. */
+  readonly baseUrl: string;
+  readonly adminKey: string;
+  /** All when it is left out. */
+  readonly tenant?: string | undefined;
+  readonly print: (text: string) => void;
+}
+
+/** What the exit code of `npm run verify` says. */
+export const VERIFIED = { sound: 0, drift: 1, unknown: 2 } as const;
+export type Verified = (typeof VERIFIED)[keyof typeof VERIFIED];
+
+type Drift = Readonly<Record<'tenant_id' | 'scope' | 'unit' | 'kind', string>> & {
+  readonly stored?: Readonly<Record<string, unknown>>;
+  readonly expected?: number | bigint;
+  readonly difference?: number | bigint;
+  readonly reservation_count: number;
+  readonly reservations: readonly {
+    readonly reservation_id: string;
+    readonly amount: number | bigint;
+    readonly quarantined: boolean;
+  }[];
+};
+
+interface Page {
+  readonly tenants: number;
+  readonly budgets: number;
+  readonly drift: readonly Drift[];
+  readonly unreadable: readonly Readonly<Record<'tenant_id' | 'reservation_id' | 'reason', string>>[];
+  readonly next_cursor?: string;
+}
+
+/** Asks a running Holdfast to verify its ledger, and prints what it finds, a line each. Never throws. */
+export async function verifyLedger({ baseUrl, adminKey, tenant, print }: VerifyOptions): Promise<Verified> {
+  const total = { tenants: 0, budgets: 0, drift: 0, unreadable: 0 };
+  try {
+    let cursor = '';
+    do {
+      const query = new URLSearchParams({ cursor, ...(tenant === undefined ? {} : { tenant }) });
+      const page = await ask(`${baseUrl}/ops/verify?${query.toString()}`, adminKey);
+      page.drift.flatMap(driftLines).forEach(print);
+      for (const { tenant_id, reservation_id, reason } of page.unreadable) {
+        print(`unreadable reservation ${reservation_id} of ${tenant_id}: ${reason}`);
+      }
+      total.tenants += page.tenants;
+      total.budgets += page.budgets;
+      total.drift += page.drift.length;
+      total.unreadable += page.unreadable.length;
+      cursor = page.next_cursor ?? '';
+    } while (cursor !== '');
+  } catch (error) {
+    print(`the ledger could not be verified: ${reasonOf(error)}`);
+    return total.drift > 0 ? VERIFIED.drift : VERIFIED.unknown;
+  }
+  const found = `${total.drift} with drift, ${total.unreadable} unreadable reservations`;
+  print(
+    `${total.budgets} budgets of ${total.tenants} tenants verified: ${total.drift + total.unreadable === 0 ? 'no drift' : found}`,
+  );
+  return total.drift > 0 ? VERIFIED.drift : VERIFIED.sound;
+}
+
+async function ask(url: string, adminKey: string): Promise<Page> {
+  const response = await fetch(url, {
+    headers: { 'X-Admin-API-Key': adminKey },
+    signal: AbortSignal.timeout(PAGE_TIMEOUT_MS),
+  });
+  const text = await response.text();
+  if (response.status !== 200) {
+    throw new Error(`GET /ops/verify answered ${response.status} ${text.slice(0, 300)}`);
+  }
+  return parseJson(text) as Page;
+}
+
+function driftLines({
+  tenant_id,
+  scope,
+  unit,
+  kind,
+  stored = {},
+  expected,
+  difference,
+  reservation_count,
+  reservations,
+}: Drift): string[] {
+  const figures = Object.entries(stored)
+    .map(([name, value]) => `${name} ${String(value)}`)
+    .join(', ');
+  const off = expected === undefined ? '' : `; expected ${expected}, off by ${difference}`;
+  return [
+    `drift at ${scope} in ${unit} of ${tenant_id}: ${kind}${off}${figures === '' ? '' : ` (${figures})`}; ${reservation_count} live reservations`,
+    ...reservations.map(
+      ({ reservation_id, amount, quarantined }) =>
+        `  ${reservation_id} holds ${amount}${quarantined ? ', quarantined' : ''}`,
+    ),
+  ];
+}
+
+function reasonOf(error: unknown): string {
+  const { cause, message } = error as Error;
+  return cause instanceof Error ? cause.message || message : message;
+}

@@ -1,1 +1,0 @@
-export { ConcurrencyLimiter, type Claim, type Denial } from './concurrency-limiter.js';

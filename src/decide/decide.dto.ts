@@ -1,8 +1,0 @@
-import { Nested } from '../http/index.js';
-import { AdmissionDto, AmountDto } from '../reservations/index.js';
-
-/** DecisionRequest of the protocol. */
-export class DecideDto extends AdmissionDto {
-  @Nested(() => AmountDto)
-  estimate!: AmountDto;
-}

@@ -1,1 +1,0 @@
-export { DecideModule } from './decide.module.js';

@@ -1,1 +1,0 @@
-export { DirectDebitModule } from './direct-debit.module.js';

@@ -1,0 +1,183 @@
+import { actionOf, subjectOf } from '../reservations/index.js';
+import { type Fields, parseJson, timeOf } from '../wire/index.js';
+
+export type EventData = Readonly<Record<string, unknown>>;
+
+/** The short names of lua/lib/append_event.lua that are the envelope's. `metadata` is its own too, under its full name. */
+const ENVELOPE = new Set(['ty', 'tn', 'sc', 'ac', 'ki', 'rq', 'tr', 'co', 'metadata']);
+/** Short names by which an event keeps subject and action of its request: lua/lib/hold.lua. */
+const REQUEST = new Set(['tv', 'ws', 'ap', 'wf', 'ag', 'ts', 'dm', 'ak', 'an', 'at']);
+const RENAMED: Readonly<Record<string, string>> = { ik: 'idempotency_key', md: 'metadata' };
+
+const INTEGERS = new Set([
+  'allocated',
+  'remaining',
+  'spent',
+  'reserved',
+  'debt',
+  'overdraft_limit',
+  'debt_incurred',
+  'total_debt',
+  'requested_amount',
+  'estimated_amount',
+  'actual_amount',
+  'overage',
+  'charged',
+  'released_amount',
+  'returned_amount',
+  'ttl_ms',
+  'extensions_used',
+  'client_time_ms',
+  'attempts',
+  'response_status',
+  'response_time_ms',
+  'consecutive_failures',
+  'outage_ms',
+]);
+const NUMBERS = new Set(['threshold', 'utilization', 'debt_utilization']);
+const BOOLEANS = new Set(['is_over_limit', 'spent_override_provided']);
+const INSTANTS = new Set([
+  'created_at',
+  'expired_at',
+  'expires_at',
+  'quarantined_at',
+  'reclaim_deadline',
+  'lost_at',
+  'restored_at',
+]);
+const LISTS = new Set(['changed_fields', 'permissions']);
+const JSON_TEXTS = new Set(['metrics', 'metadata', 'details', 'deny_detail']);
+/** What EventDataSystem names; all else that a system event tells is its details. */
+const SYSTEM_MEMBERS = new Set(['component', 'message', 'severity', 'details']);
+/** EventData* schemas without a scope: the event's own is no member of theirs. */
+const WITHOUT_SCOPE = /^(?:tenant|webhook|api_key|policy|system|custom)\./;
+/** The protocol gives these an empty `changed_fields`. */
+const CHANGE_NO_FIELD = new Set(['tenant.created', 'webhook.disabled']);
+const LIFECYCLE = new Set([
+  'budget.created',
+  'budget.updated',
+  'budget.funded',
+  'budget.debited',
+  'budget.reset',
+  'budget.reset_spent',
+  'budget.debt_repaid',
+  'budget.frozen',
+  'budget.unfrozen',
+  'budget.closed',
+]);
+
+/**
+ * What an event tells, in the shape that its type has in the EventData* schemas of cycles-governance-admin-v0.1.25. The scripts
+ * already give the figures their names; here texts become what they stand for. A figure that is not of its kind stays a text,
+ * so that no event can keep those behind it from being read.
+ */
+export function dataOf(eventType: string, fields: Fields): EventData {
+  const figures: Record<string, unknown> = {};
+  const scope = fields.get('sc');
+  if (scope !== undefined && !WITHOUT_SCOPE.test(eventType)) {
+    figures.scope = scope;
+  }
+  for (const [name, text] of fields) {
+    if (!ENVELOPE.has(name) && !REQUEST.has(name)) {
+      const member = RENAMED[name] ?? name;
+      figures[member] = valueOf(member.replace(/^(?:previous|new)_/, ''), text);
+    }
+  }
+  return shaped(eventType, fields.has('ak') ? { ...figures, ...requestOf(fields) } : figures);
+}
+
+function requestOf(fields: Fields): EventData {
+  try {
+    return { subject: subjectOf(fields), action: actionOf(fields) };
+  } catch {
+    // Stored JSON that is none.
+    return {};
+  }
+}
+
+function shaped(eventType: string, figures: Record<string, unknown>): EventData {
+  if (LIFECYCLE.has(eventType)) {
+    return lifecycleOf(figures);
+  }
+  if (eventType === 'budget.exhausted') {
+    const utilization = ratio('utilization', total(figures.spent, figures.reserved), figures.allocated);
+    return { ...figures, threshold: 1, direction: 'rising', ...utilization };
+  }
+  if (eventType.startsWith('budget.over_limit_')) {
+    return { ...figures, ...ratio('debt_utilization', figures.debt, figures.overdraft_limit) };
+  }
+  if (CHANGE_NO_FIELD.has(eventType)) {
+    return { ...figures, changed_fields: [] };
+  }
+  return eventType.startsWith('system.') ? systemOf(figures) : figures;
+}
+
+/** EventDataBudgetLifecycle: the figures before and after, each in an object of its own. */
+function lifecycleOf(figures: Record<string, unknown>): EventData {
+  const rest: Record<string, unknown> = {};
+  const states: Record<string, Record<string, unknown>> = {};
+  for (const [name, value] of Object.entries(figures)) {
+    const [, when, member] = /^(previous|new)_(.+)$/.exec(name) ?? [];
+    if (when === undefined || member === undefined) {
+      rest[name] = value;
+    } else {
+      (states[`${when}_state`] ??= {})[member] = value;
+    }
+  }
+  return { ...rest, ...states };
+}
+
+function systemOf(figures: Record<string, unknown>): EventData {
+  const members = Object.entries(figures);
+  const details = members.filter(([name]) => !SYSTEM_MEMBERS.has(name));
+  return {
+    ...Object.fromEntries(members.filter(([name]) => SYSTEM_MEMBERS.has(name))),
+    ...(details.length === 0 ? {} : { details: Object.fromEntries(details) }),
+  };
+}
+
+function valueOf(name: string, text: string): unknown {
+  if (INTEGERS.has(name)) {
+    return /^-?\d{1,19}$/.test(text) ? BigInt(text) : text;
+  }
+  if (NUMBERS.has(name)) {
+    return Number.isFinite(Number(text)) ? Number(text) : text;
+  }
+  if (BOOLEANS.has(name)) {
+    return text === '1' || text === 'true';
+  }
+  if (INSTANTS.has(name)) {
+    return /^\d{1,14}$/.test(text) ? timeOf(text) : text;
+  }
+  if (LISTS.has(name)) {
+    return listOf(text);
+  }
+  return JSON_TEXTS.has(name) ? jsonOf(text) : text;
+}
+
+/** Lists are stored as JSON, or as names with commas between. */
+function listOf(text: string): unknown {
+  return text.startsWith('[') ? jsonOf(text) : text.split(',').filter((name) => name !== '');
+}
+
+/** What a stored JSON text says, or the text itself when it is none. */
+export function jsonOf(text: string): unknown {
+  try {
+    return parseJson(text);
+  } catch {
+    return text;
+  }
+}
+
+function total(first: unknown, second: unknown): unknown {
+  return typeof first === 'bigint' && typeof second === 'bigint' ? first + second : undefined;
+}
+
+function ratio<Name extends string>(
+  name: Name,
+  part: unknown,
+  whole: unknown,
+): Partial<Record<Name, number>> {
+  const known = typeof part === 'bigint' && typeof whole === 'bigint' && whole > 0n;
+  return known ? ({ [name]: Number(part) / Number(whole) } as Partial<Record<Name, number>>) : {};
+}

@@ -1,0 +1,219 @@
+import { type Fields, stringifyJson, timeOf } from '../wire/index.js';
+import { dataOf, type EventData, jsonOf } from './event-data.js';
+
+/**
+ * The public id of an event, made of its place in the event log: `evt_`, the milliseconds of the stream entry in 11 hex digits,
+ * the partition in 2, and the entry's sequence in 3 or more. So nothing has to be stored to name an event or to find it again,
+ * and ids of one length sort by time.
+ */
+export interface EventPlace {
+  /** Two hex digits, as in the partition's hash tag. */
+  readonly partition: string;
+  /** The stream entry, `ms-sequence`. */
+  readonly entryId: string;
+}
+
+const ENTRY_ID = /^(\d{1,14})-(\d{1,20})$/;
+const EVENT_ID = /^evt_([0-9a-f]{11})([0-9a-f]{2})([0-9a-f]{3}|[1-9a-f][0-9a-f]{3,15})$/;
+
+/** @throws Error when the entry id is none. */
+export function eventIdOf({ partition, entryId }: EventPlace): string {
+  const parts = ENTRY_ID.exec(entryId);
+  if (parts === null) {
+    throw new Error(`not an entry of the event log: ${entryId}`);
+  }
+  const [ms, sequence] = [BigInt(parts[1] as string), BigInt(parts[2] as string)];
+  return `evt_${ms.toString(16).padStart(11, '0')}${partition}${sequence.toString(16).padStart(3, '0')}`;
+}
+
+/** Where the event stands, or undefined when Holdfast never issued such an id. */
+export function eventPlaceOf(eventId: string): EventPlace | undefined {
+  const parts = EVENT_ID.exec(eventId);
+  if (parts === null) {
+    return undefined;
+  }
+  const [, ms, partition, sequence] = parts as unknown as [string, string, string, string];
+  return { partition, entryId: `${Number.parseInt(ms, 16)}-${BigInt(`0x${sequence}`)}` };
+}
+
+/** A text by which events sort in time, of one instant by partition, and of one partition as they were written. */
+export function eventOrder(eventId: string): string {
+  return eventId.slice(4, 17) + eventId.slice(17).padStart(16, '0');
+}
+
+/** EventCategory of cycles-governance-admin-v0.1.25. */
+export const EVENT_CATEGORIES = [
+  'budget',
+  'tenant',
+  'api_key',
+  'policy',
+  'reservation',
+  'system',
+  'webhook',
+] as const;
+export type EventCategory = (typeof EVENT_CATEGORIES)[number];
+
+/** The categories that tenants may see and subscribe to; the others are the operators' own. */
+export const TENANT_EVENT_CATEGORIES = [
+  'budget',
+  'reservation',
+  'tenant',
+] as const satisfies readonly EventCategory[];
+
+/** EventType of the same document. Further types begin with `custom.`. */
+export const EVENT_TYPES = [
+  'budget.created',
+  'budget.updated',
+  'budget.funded',
+  'budget.debited',
+  'budget.reset',
+  'budget.reset_spent',
+  'budget.debt_repaid',
+  'budget.frozen',
+  'budget.unfrozen',
+  'budget.closed',
+  'budget.closed_via_tenant_cascade',
+  'budget.threshold_crossed',
+  'budget.exhausted',
+  'budget.over_limit_entered',
+  'budget.over_limit_exited',
+  'budget.debt_incurred',
+  'budget.burn_rate_anomaly',
+  'reservation.denied',
+  'reservation.denial_rate_spike',
+  'reservation.expired',
+  'reservation.expiry_rate_spike',
+  'reservation.commit_overage',
+  'reservation.released_via_tenant_cascade',
+  'tenant.created',
+  'tenant.updated',
+  'tenant.suspended',
+  'tenant.reactivated',
+  'tenant.closed',
+  'tenant.settings_changed',
+  'webhook.created',
+  'webhook.updated',
+  'webhook.paused',
+  'webhook.resumed',
+  'webhook.disabled',
+  'webhook.deleted',
+  'webhook.disabled_via_tenant_cascade',
+  'api_key.created',
+  'api_key.revoked',
+  'api_key.revoked_via_tenant_cascade',
+  'api_key.expired',
+  'api_key.permissions_changed',
+  'api_key.auth_failed',
+  'api_key.auth_failure_rate_spike',
+  'policy.created',
+  'policy.updated',
+  'policy.deleted',
+  'system.store_connection_lost',
+  'system.store_connection_restored',
+  'system.high_latency',
+  'system.webhook_delivery_failed',
+  'system.webhook_test',
+] as const;
+
+/** A type of one's own. */
+const CUSTOM_TYPE = /^custom\.[a-z0-9_.]{1,120}$/;
+
+/** Whether there can be events of this type. */
+export function isEventType(type: string): boolean {
+  return (EVENT_TYPES as readonly string[]).includes(type) || CUSTOM_TYPE.test(type);
+}
+
+/**
+ * The first segment; of a custom type the second one, as in `custom.reservation.quarantined`. The protocol knows no other
+ * categories, so a direct debit counts as the budget's, and whatever is left as the system's, which only operators see.
+ * lua/list_events.lua has its twin.
+ */
+export function categoryOf(eventType: string): EventCategory {
+  const [first, second = ''] = eventType.split('.');
+  const segment = first === 'custom' ? second : first;
+  if (segment === 'direct_debit') {
+    return 'budget';
+  }
+  return EVENT_CATEGORIES.find((category) => category === segment) ?? 'system';
+}
+
+/** Event of cycles-governance-admin-v0.1.25. Members that do not apply are absent. Integers of `data` are bigints. */
+export interface CyclesEvent {
+  readonly event_id: string;
+  readonly event_type: string;
+  readonly category: EventCategory;
+  /** RFC 3339: when the event was written, by Redis' clock. */
+  readonly timestamp: string;
+  /** `__system__` when no tenant is concerned. */
+  readonly tenant_id: string;
+  readonly scope?: string;
+  readonly actor?: { readonly type: string; readonly key_id?: string };
+  readonly source: string;
+  readonly data: EventData;
+  readonly correlation_id?: string;
+  readonly request_id?: string;
+  readonly trace_id?: string;
+  readonly metadata?: object;
+}
+
+/** Who made the request that an event follows from, as outbound requests carry it on. */
+export interface EventTrace {
+  /** 32 lower-case hex digits. */
+  readonly traceId: string;
+  /** The flags of the inbound `traceparent`, two hex digits, or `01`. */
+  readonly flags: string;
+}
+
+const SOURCE = 'holdfast';
+const SYSTEM_TENANT = '__system__';
+const UNKNOWN_TYPE = 'custom.unknown';
+const TRACE = /^([0-9a-f]{32})(?:-([0-9a-f]{2}))?$/;
+
+/**
+ * The event that an entry of the log tells. Nothing in an entry's fields can make this fail, for an event that could not be read would
+ * stand in the way of all behind it.
+ * @param partition two hex digits, as in the partition's hash tag
+ * @param entryId the stream entry, `ms-sequence`
+ * @param fields its fields by the short names of lua/lib/append_event.lua
+ */
+export function toEvent(partition: string, entryId: string, fields: Fields): CyclesEvent {
+  const eventType = fields.get('ty') ?? UNKNOWN_TYPE;
+  const actor = fields.get('ac');
+  const [ms = ''] = entryId.split('-', 1);
+  return {
+    event_id: eventIdOf({ partition, entryId }),
+    event_type: eventType,
+    category: categoryOf(eventType),
+    timestamp: timeOf(ms),
+    tenant_id: fields.get('tn') ?? SYSTEM_TENANT,
+    ...optional('scope', fields.get('sc')),
+    ...(actor === undefined ? {} : { actor: { type: actor, ...optional('key_id', fields.get('ki')) } }),
+    source: SOURCE,
+    data: dataOf(eventType, fields),
+    ...optional('correlation_id', fields.get('co')),
+    ...optional('request_id', fields.get('rq')),
+    ...optional('trace_id', traceOf(fields)?.traceId),
+    ...metadataOf(fields.get('metadata')),
+  };
+}
+
+/** The trace that an event belongs to, or undefined when it follows from no request and no sweep. */
+export function traceOf(fields: Fields): EventTrace | undefined {
+  const [, traceId, flags = '01'] = TRACE.exec(fields.get('tr') ?? '') ?? [];
+  return traceId === undefined ? undefined : { traceId, flags };
+}
+
+/** The JSON of an event as it is sent and signed. The same event always gives the same bytes. */
+export function eventJson(event: CyclesEvent): string {
+  return stringifyJson(event);
+}
+
+/** Operators' own key and value pairs. */
+function metadataOf(text: string | undefined): { metadata?: object } {
+  const metadata = text === undefined ? undefined : jsonOf(text);
+  return typeof metadata === 'object' && metadata !== null ? { metadata } : {};
+}
+
+function optional<Name extends string>(name: Name, text: string | undefined): Partial<Record<Name, string>> {
+  return text === undefined ? {} : ({ [name]: text } as Partial<Record<Name, string>>);
+}

@@ -1,0 +1,55 @@
+import { Controller, Get, Param, Query, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { TenantCaller } from '../auth/index.js';
+import { Access, Answers, LimitedQuery, QuerySchema, sendJson } from '../http/index.js';
+import { compileQuery, stringifyJson } from '../wire/index.js';
+import { EventQueryDto, TenantEventQueryDto } from './event-query.dto.js';
+import { eventJson } from './event.js';
+import { EventsService } from './events.service.js';
+
+const validateList = compileQuery(EventQueryDto);
+const validateTenantList = compileQuery(TenantEventQueryDto);
+
+@ApiTags('Events')
+@Controller('v1')
+export class EventsController {
+  constructor(private readonly service: EventsService) {}
+
+  @Get('admin/events')
+  @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
+  @ApiOperation({ operationId: 'listEvents', summary: 'Query the event stream' })
+  @Answers(200, 'EventListResponse')
+  @QuerySchema(EventQueryDto)
+  async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.service.list(validateList(query));
+    sendJson(reply, 200, stringifyJson({ events: rows, ...rest }));
+  }
+
+  @Get('admin/events/:event_id')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'getEvent', summary: 'Get a single event by ID' })
+  @Answers(200, 'Event')
+  async get(@Param('event_id') eventId: string, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, eventJson(await this.service.get(eventId)));
+  }
+
+  @Get('events')
+  @Access({ plane: 'admin', tenant: 'events:read' })
+  @LimitedQuery()
+  @ApiOperation({ operationId: 'listTenantEvents', summary: 'Query events for the authenticated tenant' })
+  @Answers(200, 'EventListResponse')
+  @QuerySchema(TenantEventQueryDto)
+  async listOwn(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const { rows, ...rest } = await this.service.listOfTenant(
+      request.caller as TenantCaller,
+      validateTenantList(query),
+    );
+    sendJson(reply, 200, stringifyJson({ events: rows, ...rest }));
+  }
+}

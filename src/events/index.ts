@@ -1,0 +1,15 @@
+export { jsonOf } from './event-data.js';
+export { EventFeed } from './event-source.js';
+export {
+  type CyclesEvent,
+  EVENT_CATEGORIES,
+  EVENT_TYPES,
+  type EventCategory,
+  eventIdOf,
+  eventJson,
+  eventPlaceOf,
+  TENANT_EVENT_CATEGORIES,
+  toEvent,
+  traceOf,
+} from './event.js';
+export { EventLogModule } from './events.module.js';

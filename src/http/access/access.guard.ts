@@ -1,0 +1,200 @@
+import {
+  applyDecorators,
+  type CanActivate,
+  type ExecutionContext,
+  Injectable,
+  SetMetadata,
+} from '@nestjs/common';
+import { ApiSecurity } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import {
+  type AdminCaller,
+  AdminKey,
+  ApiKeyVerifier,
+  AuthMetrics,
+  type Caller,
+  grants,
+  type Permission,
+  RateLimits,
+  sourceOf,
+  type TenantCaller,
+} from '../../auth/index.js';
+import { Refusal } from '../../ledger/index.js';
+
+export interface AccessRule {
+  /** Decides which code a key without the permission gets: the runtime's FORBIDDEN or governance's INSUFFICIENT_PERMISSIONS. */
+  readonly plane: 'runtime' | 'admin';
+  /** The permission that an API key needs, or that any valid one will do; without it, API keys are not accepted at all. */
+  readonly tenant?: Permission | 'any';
+  /** Whether the admin key is accepted. Where it is, a wrong one is refused even beside a valid API key. */
+  readonly admin?: boolean;
+}
+
+export const ACCESS_RULE = 'holdfast:access';
+
+/** Says who may call an operation. Every operation under /v1 and /ops needs it: one without is refused. */
+export function Access(rule: AccessRule): MethodDecorator {
+  return applyDecorators(
+    SetMetadata(ACCESS_RULE, rule),
+    ...(rule.tenant === undefined ? [] : [ApiSecurity('ApiKeyAuth')]),
+    ...(rule.admin === true ? [ApiSecurity('AdminKeyAuth')] : []),
+  );
+}
+
+/** The rule of an operation's handler, or undefined when it declares none. */
+export function accessRuleOf(handler: object): AccessRule | undefined {
+  return Reflect.getMetadata(ACCESS_RULE, handler) as AccessRule | undefined;
+}
+
+const ADMIN: AdminCaller = { kind: 'admin' };
+
+/** Header names in the case that Node gives them. */
+export const ADMIN_KEY_HEADER = 'x-admin-api-key';
+export const API_KEY_HEADER = 'x-cycles-api-key';
+
+/** The dashboard logs its operator out on a 401 unless the text names the other header, so this must not name it. */
+const ADMIN_KEY_NOT_VALID = 'this operation needs a valid X-Admin-API-Key';
+
+/** Operations there are never public by omission. */
+const GUARDED = /^\/(v1|ops)\//;
+
+/** One header's text; several headers of one name come joined, and a blank one is none. */
+export function presentedKey(request: FastifyRequest, name: string): string | undefined {
+  const value = request.headers[name];
+  return typeof value === 'string' && value.trim() !== '' ? value : undefined;
+}
+
+/**
+ * Lets a request through to the operation when its key allows it, by the operation's `@Access` rule, and puts the caller on
+ * the request. A known API key is let through without a promise: this runs before every operation.
+ */
+@Injectable()
+export class AccessGuard implements CanActivate {
+  private readonly rules = new Map<unknown, AccessRule | undefined>();
+
+  constructor(
+    private readonly adminKey: AdminKey,
+    private readonly verifier: ApiKeyVerifier,
+    private readonly metrics: AuthMetrics,
+    private readonly limits: RateLimits,
+  ) {}
+
+  canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    const http = context.switchToHttp();
+    const request = http.getRequest<FastifyRequest>();
+    const rule = this.ruleOf(context.getHandler());
+    if (rule === undefined) {
+      if (GUARDED.test(request.routeOptions.url ?? request.url)) {
+        throw new Error(
+          `the operation ${request.method} ${request.routeOptions.url ?? ''} declares no access rule`,
+        );
+      }
+      return true;
+    }
+    const reply = http.getResponse<FastifyReply>();
+    const adminKey = rule.admin === true ? presentedKey(request, ADMIN_KEY_HEADER) : undefined;
+    const kind = adminKey !== undefined || rule.tenant === undefined ? 'admin_key' : 'api_key';
+    try {
+      if (kind === 'admin_key') {
+        return this.admitAdmin(adminKey, request, reply);
+      }
+      const caller = this.verified(request);
+      return caller instanceof Promise
+        ? caller.then(
+            (verified) => this.admitTenant(verified, rule, request, reply),
+            (error: unknown) => this.fail(error, kind, request, reply),
+          )
+        : this.admitTenant(caller, rule, request, reply);
+    } catch (error) {
+      return this.fail(error, kind, request, reply);
+    }
+  }
+
+  private verified(request: FastifyRequest): TenantCaller | Promise<TenantCaller> {
+    const secret = presentedKey(request, API_KEY_HEADER);
+    if (secret === undefined) {
+      throw this.verifier.refusal('missing_key');
+    }
+    return this.verifier.verify(secret);
+  }
+
+  /** Throws the error, or the refusal of the limit where a source has failed too often with this kind of key. */
+  private fail(
+    error: unknown,
+    kind: 'admin_key' | 'api_key',
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ): never {
+    const limit = this.limits.authFailures;
+    if (limit !== undefined && error instanceof Refusal && error.code === 'UNAUTHORIZED') {
+      throw limit.exceeded(`${kind} ${sourceOf(request.ip)}`, reply) ?? error;
+    }
+    throw error;
+  }
+
+  private ruleOf(handler: object): AccessRule | undefined {
+    let rule = this.rules.get(handler);
+    if (rule === undefined && !this.rules.has(handler)) {
+      rule = accessRuleOf(handler);
+      this.rules.set(handler, rule);
+    }
+    return rule;
+  }
+
+  private admitAdmin(adminKey: string | undefined, request: FastifyRequest, reply: FastifyReply): true {
+    if (adminKey === undefined || !this.adminKey.matches(adminKey)) {
+      this.metrics.failed(adminKey === undefined ? 'missing_admin_key' : 'wrong_admin_key');
+      throw new Refusal('UNAUTHORIZED', ADMIN_KEY_NOT_VALID);
+    }
+    request.caller = ADMIN;
+    reply.header('X-RateLimit-Remaining', '-1').header('X-RateLimit-Reset', '0');
+    return true;
+  }
+
+  private admitTenant(
+    caller: TenantCaller,
+    rule: AccessRule,
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ): true {
+    request.caller = caller;
+    reply.header('X-Cycles-Tenant', caller.tenantId);
+    if (this.limits.perKey === undefined || rule.plane !== 'runtime') {
+      reply.header('X-RateLimit-Remaining', '-1').header('X-RateLimit-Reset', '0');
+    } else {
+      this.limits.perKey.admit(caller.keyId, reply);
+    }
+    const needed = rule.tenant;
+    if (needed !== undefined && needed !== 'any' && !grants(caller.permissions, needed)) {
+      this.metrics.failed('missing_permission');
+      const code = rule.plane === 'runtime' ? 'FORBIDDEN' : 'INSUFFICIENT_PERMISSIONS';
+      throw new Refusal(code, `the API key lacks the permission ${needed}`, { permission: needed });
+    }
+    return true;
+  }
+}
+
+/** Tells whose request it was that ended before the access guard looked at its key. It decides about no access. */
+@Injectable()
+export class CallerFinder {
+  constructor(
+    private readonly adminKey: AdminKey,
+    private readonly verifier: ApiKeyVerifier,
+  ) {}
+
+  /** @param rule of the operation; without one either key counts. Never rejects: undefined also when the store cannot tell. */
+  async find(request: FastifyRequest, rule: AccessRule | undefined): Promise<Caller | undefined> {
+    try {
+      const adminKey =
+        rule === undefined || rule.admin === true ? presentedKey(request, ADMIN_KEY_HEADER) : undefined;
+      if (adminKey !== undefined) {
+        return this.adminKey.matches(adminKey) ? { kind: 'admin' } : undefined;
+      }
+      const secret =
+        rule === undefined || rule.tenant !== undefined ? presentedKey(request, API_KEY_HEADER) : undefined;
+      return secret === undefined ? undefined : await this.verifier.verify(secret);
+    } catch {
+      return undefined;
+    }
+  }
+}

@@ -1,0 +1,226 @@
+import { HttpException, NotFoundException } from '@nestjs/common';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { type ErrorCode, Refusal, TenantLimitExceeded, TooBusy, TooManyMatched } from '../../ledger/index.js';
+import { StoreUnavailable } from '../../redis/index.js';
+import { type RequestTrace, stringifyJson } from '../../wire/index.js';
+import type { RouteTable } from '../route-table.js';
+
+export interface CatalogueEntry {
+  readonly status: number;
+  /** Said when the refusal brings no words of its own. */
+  readonly message: string;
+}
+
+/**
+ * Every error code that Holdfast answers with, and its one HTTP status: ERROR SEMANTICS of cycles-protocol-v0, and for
+ * the governance plane's own codes cycles-governance-admin-v0.1.25. An outage of the store is 503 with INTERNAL_ERROR,
+ * and protocol failures below HTTP's semantics keep HTTP's own status (405, 408, 413, 431) with INVALID_REQUEST.
+ */
+export const ERROR_CATALOGUE: Readonly<Record<ErrorCode, CatalogueEntry>> = {
+  INVALID_REQUEST: { status: 400, message: 'the request is not valid' },
+  UNIT_MISMATCH: { status: 400, message: 'the unit is not the one that the budget or the reservation has' },
+  WEBHOOK_URL_INVALID: { status: 400, message: 'webhooks may not be sent to this URL' },
+  UNAUTHORIZED: { status: 401, message: 'the request carries no valid key' },
+  FORBIDDEN: { status: 403, message: 'the key may not do this' },
+  INSUFFICIENT_PERMISSIONS: {
+    status: 403,
+    message: 'the key lacks the permission that this operation needs',
+  },
+  NOT_FOUND: { status: 404, message: 'there is no such resource' },
+  TENANT_NOT_FOUND: { status: 404, message: 'there is no such tenant' },
+  BUDGET_NOT_FOUND: { status: 404, message: 'there is no such budget' },
+  EVENT_NOT_FOUND: { status: 404, message: 'there is no such event' },
+  WEBHOOK_NOT_FOUND: { status: 404, message: 'there is no such webhook subscription' },
+  BUDGET_EXCEEDED: { status: 409, message: 'the remaining budget does not cover the amount' },
+  BUDGET_FROZEN: { status: 409, message: 'the budget is frozen' },
+  BUDGET_CLOSED: { status: 409, message: 'the budget is closed' },
+  OVERDRAFT_LIMIT_EXCEEDED: { status: 409, message: 'the overdraft limit is exceeded' },
+  DEBT_OUTSTANDING: { status: 409, message: 'outstanding debt blocks new reservations' },
+  RESERVATION_FINALIZED: { status: 409, message: 'the reservation is committed or released already' },
+  IDEMPOTENCY_MISMATCH: { status: 409, message: 'the idempotency key was used with a different request' },
+  MAX_EXTENSIONS_EXCEEDED: { status: 409, message: 'the reservation cannot be extended any more' },
+  TENANT_CLOSED: { status: 409, message: 'the tenant is closed' },
+  DUPLICATE_RESOURCE: { status: 409, message: 'the resource exists already' },
+  COUNT_MISMATCH: { status: 409, message: 'the filter does not match as many as expected' },
+  REPLAY_IN_PROGRESS: { status: 409, message: 'a replay to this subscription is in progress' },
+  KEY_REVOKED: { status: 409, message: 'the API key is revoked already' },
+  KEY_EXPIRED: { status: 409, message: 'the API key has expired' },
+  RESERVATION_EXPIRED: { status: 410, message: 'the reservation has expired' },
+  LIMIT_EXCEEDED: { status: 429, message: 'too many requests' },
+  INTERNAL_ERROR: { status: 500, message: 'an internal error occurred; the request id finds it in the log' },
+};
+
+/** What a client is told: ErrorResponse of cycles-protocol-v0, with the status and headers around it. */
+export interface ErrorAnswer {
+  readonly status: number;
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly details?: Record<string, unknown> | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** True when nobody foresaw the failure: it is logged and counted. */
+  readonly unexpected?: boolean;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What the request was refused with, once that is decided. */
+    refusal?: ErrorAnswer;
+  }
+}
+
+const CODE_BY_STATUS: ReadonlyMap<number, ErrorCode> = new Map([
+  [401, 'UNAUTHORIZED'],
+  [403, 'FORBIDDEN'],
+  [404, 'NOT_FOUND'],
+  [429, 'LIMIT_EXCEEDED'],
+]);
+
+/** Fastify's refusals before there is a route. */
+const ROUTER_REFUSALS: Readonly<Record<string, string>> = {
+  FST_ERR_BAD_URL: 'the path of the URL is not valid: check its percent encoding',
+  FST_ERR_MAX_PARAM_LENGTH: 'a part of the path is too long',
+};
+
+/** Decides the answer to whatever was thrown. Nothing of an unforeseen error reaches the client. */
+export function answerTo(error: unknown, request: FastifyRequest, routes: RouteTable): ErrorAnswer {
+  if (error instanceof Refusal) {
+    return refusalAnswer(error);
+  }
+  if (error instanceof StoreUnavailable) {
+    return {
+      status: 503,
+      code: 'INTERNAL_ERROR',
+      message: `${error.message}; retry with the same idempotency key`,
+      details: { reason: error.reason },
+      headers: { 'Retry-After': String(error.retryAfterS) },
+    };
+  }
+  if (error instanceof NotFoundException && request.is404) {
+    return noRoute(request, routes);
+  }
+  if (wasCutOff(error, request)) {
+    return { status: 400, code: 'INVALID_REQUEST', message: 'the request ended before its body did' };
+  }
+  const status = statusOf(error);
+  if (status !== undefined && status >= 400 && status < 500) {
+    return clientError(error as Error, status, request);
+  }
+  return {
+    status: 500,
+    code: 'INTERNAL_ERROR',
+    message: ERROR_CATALOGUE.INTERNAL_ERROR.message,
+    unexpected: true,
+  };
+}
+
+function refusalAnswer(error: Refusal): ErrorAnswer {
+  const { status, message } = ERROR_CATALOGUE[error.code];
+  const answer = { status, code: error.code, message: error.message || message, details: error.details };
+  if (error instanceof TooManyMatched) {
+    return { ...answer, status: 400 };
+  }
+  if (error instanceof TooBusy) {
+    return { ...answer, headers: retryHeaders(error.retryAfterS) };
+  }
+  if (!(error instanceof TenantLimitExceeded)) {
+    return answer;
+  }
+  const { retryAfterS } = error;
+  return retryAfterS === undefined
+    ? { ...answer, status: 400 }
+    : { ...answer, headers: retryHeaders(retryAfterS) };
+}
+
+/** What the protocol asks of each 429. The date is shown and decides nothing. */
+function retryHeaders(retryAfterS: number): Record<string, string> {
+  const resetsAtS = Math.ceil(new Date().getTime() / 1000) + retryAfterS;
+  return {
+    'Retry-After': String(retryAfterS),
+    'X-RateLimit-Remaining': '0',
+    'X-RateLimit-Reset': String(resetsAtS),
+  };
+}
+
+export function pathOf({ url }: FastifyRequest): string {
+  const end = url.indexOf('?');
+  return end === -1 ? url : url.slice(0, end);
+}
+
+/** 405 where the path knows other methods, else 404. */
+export function noRoute(request: FastifyRequest, routes: RouteTable): ErrorAnswer {
+  const allowed = routes.methodsOf(pathOf(request));
+  if (allowed.length === 0) {
+    return { status: 404, code: 'NOT_FOUND', message: 'there is nothing at this path' };
+  }
+  const allow = allowed.join(', ');
+  return {
+    status: 405,
+    code: 'INVALID_REQUEST',
+    message: `${request.method} is not possible here; allowed: ${allow}`,
+    headers: { Allow: allow },
+  };
+}
+
+/** Refusals of Fastify (which Nest turns into an HttpException where a route was found) and of Nest itself. */
+function clientError(error: Error, status: number, request: FastifyRequest): ErrorAnswer {
+  switch (status) {
+    case 413: {
+      const limit = request.routeOptions.bodyLimit;
+      return {
+        status,
+        code: 'INVALID_REQUEST',
+        message: `the request body is larger than ${limit} bytes, the most that is allowed`,
+      };
+    }
+    case 415:
+      // The protocol has no 415.
+      return { status: 400, code: 'INVALID_REQUEST', message: 'the Content-Type must be application/json' };
+    default:
+  }
+  const code = (error as { code?: unknown }).code;
+  const known = typeof code === 'string' ? ROUTER_REFUSALS[code] : undefined;
+  return known === undefined
+    ? { status, code: CODE_BY_STATUS.get(status) ?? 'INVALID_REQUEST', message: error.message }
+    : { status: 400, code: 'INVALID_REQUEST', message: known };
+}
+
+/** A client that goes away while it sends a body is no failure of ours, though Node tells of it as an error. */
+function wasCutOff(error: unknown, { raw }: FastifyRequest): boolean {
+  return !raw.complete && (error as { code?: unknown } | null)?.code === 'ECONNRESET';
+}
+
+function statusOf(error: unknown): number | undefined {
+  if (error instanceof HttpException) {
+    return error.getStatus();
+  }
+  const status: unknown = error instanceof Error ? (error as { statusCode?: unknown }).statusCode : undefined;
+  return typeof status === 'number' ? status : undefined;
+}
+
+export function errorBody(answer: ErrorAnswer, trace: RequestTrace): string {
+  return stringifyJson({
+    error: answer.code,
+    message: answer.message,
+    request_id: trace.requestId,
+    trace_id: trace.traceId,
+    details: answer.details,
+  });
+}
+
+export function sendError(reply: FastifyReply, answer: ErrorAnswer, trace: RequestTrace): void {
+  for (const [name, value] of Object.entries(answer.headers ?? {})) {
+    reply.header(name, value);
+  }
+  reply.request.refusal = answer;
+  sendJson(reply, answer.status, errorBody(answer, trace));
+}
+
+/** Sends text that is JSON already; neither Nest nor Fastify serialises it again. */
+export function sendJson(reply: FastifyReply, status: number, text: string): void {
+  void reply.code(status).header('content-type', 'application/json; charset=utf-8').send(text);
+}
+
+/** Sends an answer that holds a secret, which is shown nowhere else: no cache on the way may keep it. */
+export function sendSecret(reply: FastifyReply, status: number, text: string): void {
+  sendJson(reply.header('cache-control', 'no-store'), status, text);
+}

@@ -1,0 +1,97 @@
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { Controller, Get, Inject, Param, Res, UseGuards } from '@nestjs/common';
+import { ApiOperation, ApiResponse, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply } from 'fastify';
+import { Refusal } from '../../ledger/index.js';
+import { PublicRateLimit } from '../access/auth.module.js';
+import { sendJson } from '../errors/error-answer.js';
+import { OpenApiDocument } from './document.js';
+
+const ASSETS: Readonly<Record<string, string>> = {
+  'swagger-ui.css': 'text/css; charset=utf-8',
+  'swagger-ui-bundle.js': 'text/javascript; charset=utf-8',
+  'favicon-32x32.png': 'image/png',
+};
+
+const START = `window.onload = () => {
+  window.ui = SwaggerUIBundle({ url: '/openapi.json', dom_id: '#swagger-ui', deepLinking: true });
+};
+`;
+
+const PAGE = `<!DOCTYPE html>
+<html lang="en">
+<head>
+  <meta charset="utf-8">
+  <title>Holdfast API</title>
+  <link rel="icon" type="image/png" href="/docs/favicon-32x32.png">
+  <link rel="stylesheet" href="/docs/swagger-ui.css">
+</head>
+<body>
+  <div id="swagger-ui"></div>
+  <script src="/docs/swagger-ui-bundle.js"></script>
+  <script src="/docs/start.js"></script>
+</body>
+</html>
+`;
+
+/** Nothing on the page comes from elsewhere, and the page may load nothing from elsewhere. */
+const POLICY =
+  "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'";
+
+const FILE = { type: 'string', format: 'binary' } as const;
+
+/** The API's description and its UI. The UI's files come with @nestjs/swagger, so its package is asked where they are. */
+@ApiTags('Documentation')
+@UseGuards(PublicRateLimit)
+@Controller()
+export class OpenApiController {
+  private readonly resolve = createRequire(createRequire(import.meta.url).resolve('@nestjs/swagger'));
+
+  constructor(@Inject(OpenApiDocument) private readonly document: OpenApiDocument) {}
+
+  @Get('openapi.json')
+  @ApiOperation({ operationId: 'getOpenApiDocument', summary: 'This document' })
+  @ApiResponse({ status: 200, description: 'OpenAPI 3', schema: { type: 'object' } })
+  openApi(@Res() reply: FastifyReply): void {
+    sendJson(reply, 200, this.document.json());
+  }
+
+  @Get('docs')
+  @ApiOperation({ operationId: 'getDocumentationPage', summary: 'The API in a browser' })
+  @ApiResponse({
+    status: 200,
+    description: 'A page',
+    content: { 'text/html': { schema: { type: 'string' } } },
+  })
+  page(@Res() reply: FastifyReply): void {
+    void reply
+      .header('content-type', 'text/html; charset=utf-8')
+      .header('content-security-policy', POLICY)
+      .send(PAGE);
+  }
+
+  @Get('docs/:file')
+  @ApiOperation({ operationId: 'getDocumentationFile', summary: 'What the page loads' })
+  @ApiResponse({
+    status: 200,
+    description: 'A style sheet, a script or an icon',
+    content: {
+      'text/css': { schema: FILE },
+      'text/javascript': { schema: FILE },
+      'image/png': { schema: FILE },
+    },
+  })
+  async asset(@Param('file') file: string, @Res() reply: FastifyReply): Promise<void> {
+    if (file === 'start.js') {
+      void reply.header('content-type', 'text/javascript; charset=utf-8').send(START);
+      return;
+    }
+    const type = Object.hasOwn(ASSETS, file) ? ASSETS[file] : undefined;
+    if (type === undefined) {
+      throw new Refusal('NOT_FOUND', 'there is nothing at this path');
+    }
+    const content = await readFile(this.resolve.resolve(`swagger-ui-dist/${file}`));
+    void reply.header('content-type', type).header('cache-control', 'public, max-age=3600').send(content);
+  }
+}

@@ -1,0 +1,107 @@
+import { COUNT, FLAG, FREE, list, mapOf, object, oneOf, PAGE, ref, TEXT, TIME, TRACE_ID } from './parts.js';
+
+const STATUS = oneOf('ACTIVE', 'PAUSED', 'DISABLED');
+const NUMBER = { type: 'number', format: 'double' } as const;
+const ROWS = list(ref('BulkActionRowOutcome'));
+
+/** The answers about webhook subscriptions: cycles-governance-admin-v0.1.25. */
+export const WEBHOOK_SCHEMAS = {
+  WebhookSubscription: object(
+    {
+      subscription_id: TEXT,
+      tenant_id: { type: 'string', description: "The owner; __system__ for the operators' own." },
+      url: { type: 'string', format: 'uri', maxLength: 2048 },
+      event_types: list(TEXT),
+      event_categories: list(
+        oneOf('budget', 'tenant', 'api_key', 'policy', 'reservation', 'system', 'webhook'),
+      ),
+      status: STATUS,
+      retry_policy: object({
+        max_retries: COUNT,
+        initial_delay_ms: COUNT,
+        backoff_multiplier: NUMBER,
+        max_delay_ms: COUNT,
+      }),
+      disable_after_failures: { type: 'integer', minimum: 1 },
+      consecutive_failures: COUNT,
+      created_at: TIME,
+      updated_at: TIME,
+    },
+    {
+      name: { type: 'string', maxLength: 256 },
+      description: { type: 'string', maxLength: 1024 },
+      scope_filter: TEXT,
+      thresholds: object(
+        {},
+        {
+          budget_utilization: list(NUMBER),
+          burn_rate_multiplier: NUMBER,
+          burn_rate_window_seconds: COUNT,
+          denial_rate_threshold: NUMBER,
+          expiry_rate_threshold: NUMBER,
+          auth_failure_rate_threshold: NUMBER,
+          rate_window_seconds: COUNT,
+        },
+      ),
+      headers: { ...mapOf(TEXT), description: 'The names; values are masked.' },
+      last_triggered_at: TIME,
+      last_success_at: TIME,
+      last_failure_at: TIME,
+      metadata: FREE,
+    },
+  ),
+  WebhookCreateResponse: object({
+    subscription: ref('WebhookSubscription'),
+    signing_secret: { type: 'string', description: 'Shown this once; it is kept encrypted.' },
+  }),
+  WebhookListResponse: object({ subscriptions: list(ref('WebhookSubscription')), has_more: FLAG }, PAGE),
+  WebhookSecurityConfig: object({
+    blocked_cidr_ranges: list(TEXT),
+    allowed_url_patterns: list(TEXT),
+    allow_http: FLAG,
+  }),
+  BulkActionRowOutcome: object({ id: TEXT }, { error_code: TEXT, message: TEXT, reason: TEXT }),
+  WebhookBulkActionResponse: object({
+    action: oneOf('PAUSE', 'RESUME', 'DELETE'),
+    total_matched: COUNT,
+    succeeded: ROWS,
+    failed: ROWS,
+    skipped: ROWS,
+    idempotency_key: TEXT,
+  }),
+} as const;
+
+const HTTP_STATUS = { type: 'integer' } as const;
+
+/** The answers about webhook deliveries: cycles-governance-admin-v0.1.25. */
+export const DELIVERY_SCHEMAS = {
+  WebhookDelivery: object(
+    {
+      delivery_id: {
+        type: 'string',
+        pattern: '^dlv_[0-9a-f]{16,29}_[0-9a-f]{2}[0-9A-Za-z]{16}(?:_[0-9A-Za-z]+)?$',
+      },
+      subscription_id: TEXT,
+      event_id: TEXT,
+      event_type: TEXT,
+      status: oneOf('PENDING', 'SUCCESS', 'FAILED', 'RETRYING'),
+      attempted_at: TIME,
+      attempts: COUNT,
+    },
+    {
+      completed_at: TIME,
+      response_status: HTTP_STATUS,
+      response_time_ms: COUNT,
+      error_message: TEXT,
+      next_retry_at: TIME,
+      trace_id: TRACE_ID,
+      trace_flags: { type: 'string', pattern: '^[0-9a-f]{2}$' },
+    },
+  ),
+  WebhookDeliveryListResponse: object({ deliveries: list(ref('WebhookDelivery')), has_more: FLAG }, PAGE),
+  WebhookTestResponse: object(
+    { success: FLAG },
+    { response_status: HTTP_STATUS, response_time_ms: COUNT, error_message: TEXT, event_id: TEXT },
+  ),
+  WebhookReplayResponse: object({ replay_id: TEXT, events_queued: COUNT }),
+} as const;

@@ -1,0 +1,183 @@
+import {
+  applyDecorators,
+  Body,
+  Controller,
+  Delete,
+  Get,
+  Injectable,
+  Module,
+  Param,
+  Put,
+  Req,
+  Res,
+} from '@nestjs/common';
+import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { IsInt, Max, Min } from 'class-validator';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Access, Answers, BodySchema, originOf, sendJson } from '../http/index.js';
+import { Refusal, TENANT_ID_PATTERN, TENANT_LIMITS, type TenantLimit } from '../ledger/index.js';
+import {
+  ownedKey,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  tagOf,
+  tenantKey,
+} from '../redis/index.js';
+import { compileValidator, Optional, type Origin, stringifyJson } from '../wire/index.js';
+import { TenantLimits, TenantLimitsModule } from './tenant-limits.js';
+
+/** So that what is left of a limit is exact in a script's arithmetic. */
+const HIGHEST = 1_000_000_000_000;
+
+function Limit(): PropertyDecorator {
+  return applyDecorators(Optional(), IsInt(), Min(0), Max(HIGHEST));
+}
+
+/** A tenant's own limits as a whole; 0 is no limit, and what is left out is the deployment's. */
+export class TenantLimitsDto implements Partial<Record<TenantLimit, number>> {
+  @Limit()
+  live_reservations?: number;
+
+  @Limit()
+  budgets?: number;
+
+  @Limit()
+  policies?: number;
+
+  @Limit()
+  api_keys?: number;
+
+  @Limit()
+  webhooks?: number;
+
+  @Limit()
+  stored_bytes?: number;
+}
+
+export interface LimitState {
+  /** 0 is no limit. */
+  readonly limit: number;
+  readonly source: 'deployment' | 'tenant';
+  readonly used: number;
+}
+
+export interface LimitsOfTenant {
+  readonly tenant_id: string;
+  readonly limits: Readonly<Record<TenantLimit, LimitState>>;
+}
+
+/** What operators see and change of a tenant's limits. */
+@Injectable()
+export class LimitsService {
+  constructor(
+    private readonly redis: RedisService,
+    private readonly limits: TenantLimits,
+  ) {}
+
+  /** @throws Refusal TENANT_NOT_FOUND */
+  async read(tenantId: string): Promise<LimitsOfTenant> {
+    const [word, ...parts] = await this.redis.scripts.run('inspect_limits', this.keysOf(tenantId), [
+      tenantId,
+    ]);
+    if (word === 'NOT_FOUND') {
+      throw notFound();
+    }
+    const states = new Map<string, LimitState>();
+    for (let index = 0; index < parts.length; index += 3) {
+      const [name, used, own] = parts.slice(index, index + 3) as [TenantLimit, string, string];
+      const limit = own === '' ? this.limits.deployment[name] : Number(own);
+      states.set(name, { limit, source: own === '' ? 'deployment' : 'tenant', used: Number(used) });
+    }
+    return { tenant_id: tenantId, limits: Object.fromEntries(states) as Record<TenantLimit, LimitState> };
+  }
+
+  /**
+   * Gives the tenant these limits of its own and no others. What it owns beyond them stays.
+   * @throws Refusal TENANT_NOT_FOUND
+   */
+  async replace(
+    tenantId: string,
+    own: TenantLimitsDto,
+    operation: 'replaceTenantLimits' | 'removeTenantLimits',
+    origin: Origin,
+  ): Promise<LimitsOfTenant> {
+    const pairs = TENANT_LIMITS.flatMap((name) => (own[name] === undefined ? [] : [name, own[name]]));
+    const [word] = await this.redis.scripts.run('set_limits', this.keysOf(tenantId), [
+      tenantId,
+      operation,
+      ...origin,
+      ...pairs,
+    ]);
+    if (word === 'NOT_FOUND') {
+      throw notFound();
+    }
+    return this.read(tenantId);
+  }
+
+  private keysOf(tenantId: string): [string, string] {
+    if (!TENANT_ID_PATTERN.test(tenantId)) {
+      throw notFound();
+    }
+    const tag = tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions)));
+    return [tenantKey(tag, tenantId), ownedKey(tag, tenantId)];
+  }
+}
+
+const notFound = (): Refusal => new Refusal('TENANT_NOT_FOUND', 'there is no such tenant');
+
+const validate = compileValidator(TenantLimitsDto);
+
+@ApiTags('Operations')
+@Controller('ops/tenants/:tenant_id/limits')
+export class LimitsController {
+  constructor(private readonly service: LimitsService) {}
+
+  @Get()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'getTenantLimits', summary: 'What a tenant owns, and what it may own' })
+  @Answers(200, 'TenantLimits')
+  async get(@Param('tenant_id') tenantId: string, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, stringifyJson(await this.service.read(tenantId)));
+  }
+
+  @Put()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({
+    operationId: 'replaceTenantLimits',
+    summary: "Give a tenant limits of its own; those left out are the deployment's",
+  })
+  @Answers(200, 'TenantLimits')
+  @BodySchema(TenantLimitsDto)
+  async replace(
+    @Param('tenant_id') tenantId: string,
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const limits = await this.service.replace(
+      tenantId,
+      validate(body),
+      'replaceTenantLimits',
+      originOf(request, 'admin'),
+    );
+    sendJson(reply, 200, stringifyJson(limits));
+  }
+
+  @Delete()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'removeTenantLimits', summary: "Take away all limits of a tenant's own" })
+  @Answers(200, 'TenantLimits')
+  async remove(
+    @Param('tenant_id') tenantId: string,
+    @Req() request: FastifyRequest,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const limits = await this.service.replace(tenantId, {}, 'removeTenantLimits', originOf(request, 'admin'));
+    sendJson(reply, 200, stringifyJson(limits));
+  }
+}
+
+/** The operators' side, apart from the limits themselves, which governance imports. */
+@Module({ imports: [TenantLimitsModule], controllers: [LimitsController], providers: [LimitsService] })
+export class LimitsOpsModule {}

@@ -1,1 +1,0 @@
-export { LimitedQuery } from './limited-query.js';

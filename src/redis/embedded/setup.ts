@@ -1,0 +1,190 @@
+import { createHash } from 'node:crypto';
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  realpathSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { searchPath } from '../../config/index.js';
+import type { Logger } from '../../telemetry/index.js';
+import { CONNECTION_NAME } from '../connection.js';
+import { StoreBootError } from '../errors.js';
+
+export interface EmbeddedDirectories {
+  readonly data: string;
+  readonly socket: string;
+}
+
+/** The address of a Unix socket holds 104 bytes on macOS and 108 on Linux, the closing zero included. */
+const LONGEST_SOCKET_PATH = 100;
+const BINARIES = ['redis-server', 'valkey-server'] as const;
+
+/** The first of redis-server and valkey-server on PATH. */
+export function findRedisBinary(): string {
+  const directories = searchPath()
+    .split(delimiter)
+    .filter((one) => one !== '');
+  for (const name of BINARIES) {
+    const found = directories.map((directory) => join(directory, name)).find(isExecutable);
+    if (found !== undefined) {
+      return found;
+    }
+  }
+  throw new StoreBootError(
+    'neither redis-server nor valkey-server (7.0 or newer) is on PATH; install one of them, or set REDIS_URL',
+  );
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return statSync(file).isFile();
+  } catch {
+    return false;
+  }
+}
+
+/** Makes the data directory and finds a path for the socket that is short enough and that only this user can reach. */
+export function prepareDirectories(dataDir: string): EmbeddedDirectories {
+  const data = join(dataDir, 'redis');
+  makePrivate(data, 'DATA_DIR');
+  const socket = join(data, 'redis.sock');
+  if (Buffer.byteLength(socket) <= LONGEST_SOCKET_PATH) {
+    return { data, socket };
+  }
+  // The name is a function of the data directory, so that the next start finds an orphan's socket again.
+  const digest = createHash('sha256').update(realpathSync(data)).digest('hex').slice(0, 16);
+  const directory = join(tmpdir(), `holdfast-${digest}`);
+  makePrivate(directory, 'the temporary directory');
+  return { data, socket: join(directory, 'redis.sock') };
+}
+
+/** Others could have made a directory of a known name in /tmp before us; such a one is refused. */
+function makePrivate(directory: string, what: string): void {
+  try {
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    const found = lstatSync(directory);
+    if (!found.isDirectory() || (process.getuid !== undefined && found.uid !== process.getuid())) {
+      throw new StoreBootError(`${directory} belongs to another user; remove it or give another DATA_DIR`);
+    }
+    chmodSync(directory, 0o700);
+    accessSync(directory, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    if (error instanceof StoreBootError) {
+      throw error;
+    }
+    const { code } = error as NodeJS.ErrnoException;
+    throw new StoreBootError(
+      `${directory} cannot be used (${code}); make ${what} writable, or set REDIS_URL`,
+    );
+  }
+}
+
+/** The whole configuration of the child: no file, so nothing of it can differ from what is documented. */
+export function redisArguments(directories: EmbeddedDirectories, appendFsync: string): string[] {
+  const settings: Record<string, string> = {
+    port: '0',
+    unixsocket: directories.socket,
+    unixsocketperm: '700',
+    dir: directories.data,
+    daemonize: 'no',
+    logfile: '',
+    save: '',
+    appendonly: 'yes',
+    appendfsync: appendFsync,
+    'aof-use-rdb-preamble': 'yes',
+    'maxmemory-policy': 'noeviction',
+    'lazyfree-lazy-expire': 'yes',
+    timeout: '0',
+  };
+  return Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value]);
+}
+
+const ANSWER_TIMEOUT_MS = 3000;
+const STOP_TIMEOUT_MS = 30_000;
+const POLL_MS = 20;
+
+/**
+ * A Holdfast that was killed leaves its Redis running. It is asked to shut down, which flushes all it has, before ours
+ * starts on the same files. One that another Holdfast is connected to is no orphan: then this start is refused.
+ */
+export async function stopOrphan(socket: string, dataDir: string, logger: Logger): Promise<void> {
+  if (!existsSync(socket)) {
+    return;
+  }
+  const client = connectTo(socket);
+  try {
+    await client.connect();
+  } catch {
+    client.disconnect();
+    if (await isListening(socket)) {
+      throw new StoreBootError(`a Redis at ${socket} does not answer; end it, or give another DATA_DIR`);
+    }
+    // Nobody listens: the socket file is all that a killed Redis left.
+    rmSync(socket, { force: true });
+    return;
+  }
+  try {
+    const clients = String(await client.client('LIST'));
+    if (clients.split('\n').some((line) => line.includes(` name=${CONNECTION_NAME} `))) {
+      throw new StoreBootError(
+        `DATA_DIR ${dataDir} is in use by another Holdfast; stop it or give another DATA_DIR`,
+      );
+    }
+    logger.warn(
+      { socket },
+      'a Redis was left running by a Holdfast that was killed; it is asked to shut down',
+    );
+    await client.shutdown().catch(() => undefined);
+    await waitUntilGone(socket);
+  } finally {
+    client.disconnect();
+  }
+}
+
+function connectTo(socket: string): Redis {
+  const client = new Redis({
+    path: socket,
+    lazyConnect: true,
+    retryStrategy: null,
+    // It may still be loading its data; it can be shut down even so.
+    enableReadyCheck: false,
+    connectTimeout: ANSWER_TIMEOUT_MS,
+    commandTimeout: ANSWER_TIMEOUT_MS,
+    socketTimeout: ANSWER_TIMEOUT_MS,
+    connectionName: 'holdfast-start',
+  });
+  client.on('error', () => undefined);
+  return client;
+}
+
+async function isListening(socket: string): Promise<boolean> {
+  const { connect } = await import('node:net');
+  return new Promise((done) => {
+    const probe = connect(socket);
+    probe.once('connect', () => {
+      probe.destroy();
+      done(true);
+    });
+    probe.once('error', () => done(false));
+  });
+}
+
+async function waitUntilGone(socket: string): Promise<void> {
+  const deadline = performance.now() + STOP_TIMEOUT_MS;
+  while (await isListening(socket)) {
+    if (performance.now() > deadline) {
+      throw new StoreBootError(`a Redis at ${socket} does not shut down; end it, or give another DATA_DIR`);
+    }
+    await delay(POLL_MS);
+  }
+}

@@ -1,0 +1,86 @@
+import { Controller, Get, Module, Query, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { IsBoolean, IsIn, IsInt, IsString, Max, Min } from 'class-validator';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { TenantCaller } from '../../auth/index.js';
+import { BudgetsModule } from '../../governance/index.js';
+import { Access, Answers, LimitedQuery, QuerySchema, sendJson } from '../../http/index.js';
+import { type Unit, UNITS } from '../../ledger/index.js';
+import { compileQuery, MaxLength, Optional } from '../../wire/index.js';
+import { SubjectLevelsDto } from '../request-parts.dto.js';
+import { BalancesService, LedgersService } from './balances.service.js';
+
+/** Query of GET /v1/balances: the levels of a subject for the runtime's view, a filter of ledgers for the governance view, and paging. */
+export class BalancesQueryDto extends SubjectLevelsDto {
+  @Optional()
+  @IsBoolean()
+  include_children?: boolean;
+
+  @Optional()
+  @IsString()
+  tenant_id?: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(1024)
+  scope_prefix?: string;
+
+  @Optional()
+  @IsIn(UNITS)
+  unit?: Unit;
+
+  @Optional()
+  @IsInt()
+  @Min(1)
+  @Max(200)
+  limit?: number;
+
+  @Optional()
+  @IsString()
+  cursor?: string;
+}
+
+const GOVERNANCE_FILTERS = ['tenant_id', 'scope_prefix', 'unit'] as const;
+
+/** Both documents have this operation; a filter that only one of them knows says which view is asked for. */
+export function asksForLedgers(query: BalancesQueryDto): boolean {
+  return GOVERNANCE_FILTERS.some((name) => query[name] !== undefined);
+}
+
+const validate = compileQuery(BalancesQueryDto);
+
+@ApiTags('Balances')
+@Controller('v1/balances')
+export class BalancesController {
+  constructor(
+    private readonly service: BalancesService,
+    private readonly ledgers: LedgersService,
+  ) {}
+
+  @Get()
+  @Access({ plane: 'runtime', tenant: 'balances:read' })
+  @LimitedQuery()
+  @ApiOperation({ operationId: 'getBalances', summary: 'Query current budget balances across scopes' })
+  @Answers(
+    200,
+    'BalanceResponse',
+    'Balances of a subject; with tenant_id, scope_prefix or unit each is a BudgetLedger, as in listBudgets',
+  )
+  @QuerySchema(BalancesQueryDto)
+  async list(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const asked = validate(query);
+    const service = asksForLedgers(asked) ? this.ledgers : this.service;
+    sendJson(reply, 200, await service.list(request.caller as TenantCaller, asked));
+  }
+}
+
+@Module({
+  imports: [BudgetsModule],
+  controllers: [BalancesController],
+  providers: [BalancesService, LedgersService],
+})
+export class BalancesModule {}

@@ -1,0 +1,50 @@
+import { Body, Controller, Module, Post, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Access, Answers, BodySchema, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
+import { compileValidator, Nested } from '../../wire/index.js';
+import { capsJson, operationOf, requireSameKey } from '../admission.js';
+import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
+import { ReservationStoreModule } from '../reservation-store.module.js';
+import { DecideService, type Decision } from './decide.service.js';
+
+/** DecisionRequest of the protocol. */
+export class DecideDto extends AdmissionDto {
+  @Nested(() => AmountDto)
+  estimate!: AmountDto;
+}
+
+const validate = compileValidator(DecideDto);
+
+/** DecisionResponse of the protocol as JSON text: scopes and reasons hold no character that JSON escapes, and caps are JSON already. */
+function decisionResponse({ reply, scopes }: Decision): string {
+  const [decision, , detail] = reply as [string, string, string];
+  const reason = decision === 'DENY' ? `,"reason_code":"${detail}"` : '';
+  const caps = decision === 'ALLOW_WITH_CAPS' ? `,"caps":${capsJson(detail)}` : '';
+  return `{"decision":"${decision}"${caps}${reason},"affected_scopes":["${scopes.join('","')}"]}`;
+}
+
+@ApiTags('Decisions')
+@Controller('v1/decide')
+export class DecideController {
+  constructor(private readonly service: DecideService) {}
+
+  @Post()
+  @Access({ plane: 'runtime', tenant: 'reservations:create' })
+  @ApiOperation({ operationId: 'decide', summary: 'Ask whether a reservation would be granted now' })
+  @IdempotencyKeyHeader()
+  @Answers(200, 'DecisionResponse')
+  @BodySchema(DecideDto)
+  async decide(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const dto = validate(body);
+    requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
+    sendJson(reply, 200, decisionResponse(await this.service.decide(operationOf(request), dto)));
+  }
+}
+
+@Module({ imports: [ReservationStoreModule], controllers: [DecideController], providers: [DecideService] })
+export class DecideModule {}

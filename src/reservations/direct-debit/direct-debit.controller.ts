@@ -1,0 +1,74 @@
+import { Body, Controller, Module, Post, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { IsIn } from 'class-validator';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Access, Answers, BodySchema, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
+import { balancesJson, OVERAGE_POLICIES, type OveragePolicy } from '../../ledger/index.js';
+import type { Reply } from '../../redis/index.js';
+import { compileValidator, IsInt64, Nested, Optional } from '../../wire/index.js';
+import { operationOf, requireSameKey } from '../admission.js';
+import { StandardMetricsDto } from '../commit/commit.controller.js';
+import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
+import { ReservationStoreModule } from '../reservation-store.module.js';
+import { DirectDebitService } from './direct-debit.service.js';
+
+/** EventCreateRequest of the protocol. */
+export class DirectDebitDto extends AdmissionDto {
+  @Nested(() => AmountDto)
+  actual!: AmountDto;
+
+  @Optional()
+  @IsIn(OVERAGE_POLICIES)
+  overage_policy?: OveragePolicy;
+
+  @Optional()
+  @Nested(() => StandardMetricsDto)
+  metrics?: StandardMetricsDto;
+
+  /** Advisory: no decision looks at it. */
+  @Optional()
+  @IsInt64({ min: 0 })
+  client_time_ms?: number | bigint;
+}
+
+const validate = compileValidator(DirectDebitDto);
+
+/** EventCreateResponse of the protocol: `charged` is there only where the charge was capped below the actual amount. */
+function eventResponse(reply: Reply, { actual: { unit, amount } }: DirectDebitDto): string {
+  const [, , eventId, charged] = reply as [string, string, string, string];
+  const capped = charged === amount.toString() ? '' : `"charged":{"unit":"${unit}","amount":${charged}},`;
+  return `{"status":"APPLIED","event_id":"${eventId}",${capped}"balances":${balancesJson(reply, 6, unit)}}`;
+}
+
+@ApiTags('Events')
+@Controller('v1/events')
+export class DirectDebitController {
+  constructor(private readonly service: DirectDebitService) {}
+
+  /**
+   * The permission is that of a commit: both charge what has been used, and a client whose hold expired before its commit
+   * must be able to record the same usage here with the same key.
+   */
+  @Post()
+  @Access({ plane: 'runtime', tenant: 'reservations:commit' })
+  @ApiOperation({ operationId: 'createEvent', summary: 'Charge what was used without a reservation' })
+  @IdempotencyKeyHeader()
+  @Answers(201, 'EventCreateResponse')
+  @BodySchema(DirectDebitDto)
+  async create(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const dto = validate(body);
+    requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
+    sendJson(reply, 201, eventResponse(await this.service.debit(operationOf(request), dto), dto));
+  }
+}
+
+@Module({
+  imports: [ReservationStoreModule],
+  controllers: [DirectDebitController],
+  providers: [DirectDebitService],
+})
+export class DirectDebitModule {}

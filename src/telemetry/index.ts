@@ -1,0 +1,15 @@
+export {
+  type HealthContributor,
+  HealthContributors,
+  type HealthReport,
+  ShutdownState,
+} from './health-contributors.js';
+export { createLogger, type Logger, LOGGER, LoggingModule } from './logger.js';
+export {
+  type LabelledCounter,
+  type LabelledGauge,
+  type LabelledHistogram,
+  MaintenanceMetrics,
+  MetricsRegistry,
+} from './metrics-registry.js';
+export { MetricsModule, RequestMetrics } from './metrics.module.js';

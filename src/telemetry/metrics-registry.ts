@@ -1,0 +1,152 @@
+import { getHeapStatistics } from 'node:v8';
+import { Inject, Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { CONFIG, type HoldfastConfig } from '../config/index.js';
+
+/** The label value that dashboards know this plane by. */
+const APPLICATION = 'cycles-protocol-service';
+
+export interface MetricSpec {
+  readonly name: string;
+  readonly help: string;
+  readonly labels?: readonly string[];
+}
+
+export type Labels = Readonly<Record<string, string | undefined>>;
+
+export interface LabelledCounter {
+  inc(labels?: Labels, by?: number): void;
+}
+
+export interface LabelledGauge {
+  set(value: number, labels?: Labels): void;
+}
+
+export interface LabelledHistogram {
+  observe(value: number, labels?: Labels): void;
+}
+
+/**
+ * The application's metrics. The label `tenant` is dropped everywhere when the configuration says so, and a blank
+ * label value is `UNKNOWN`, as existing dashboards expect.
+ */
+@Injectable()
+export class MetricsRegistry implements OnApplicationShutdown {
+  readonly registry = new Registry();
+  private readonly dropTenant: boolean;
+
+  constructor(@Inject(CONFIG) config: HoldfastConfig) {
+    this.dropTenant = !config.metricsTenantLabel;
+    this.registry.setDefaultLabels({ application: APPLICATION });
+    collectDefaultMetrics({ register: this.registry });
+    const heapLimit = {
+      name: 'nodejs_heap_size_limit_bytes',
+      help: 'Heap at which Node.js gives up; see --max-old-space-size.',
+    };
+    this.observedGauge(heapLimit, () => getHeapStatistics().heap_size_limit);
+  }
+
+  counter({ name, help, labels = [] }: MetricSpec): LabelledCounter {
+    const names = this.kept(labels);
+    // Several kinds of scheduled work count under one name.
+    const known = this.registry.getSingleMetric(name) as Counter | undefined;
+    const counter = known ?? new Counter({ name, help, labelNames: names, registers: [this.registry] });
+    return { inc: (values = {}, by = 1) => counter.inc(pick(names, values), by) };
+  }
+
+  gauge({ name, help, labels = [] }: MetricSpec): LabelledGauge {
+    const names = this.kept(labels);
+    const gauge = new Gauge({ name, help, labelNames: names, registers: [this.registry] });
+    return { set: (value, values = {}) => gauge.set(pick(names, values), value) };
+  }
+
+  /** A gauge that is read only when somebody scrapes. */
+  observedGauge({ name, help }: MetricSpec, read: () => number | Promise<number>): void {
+    new Gauge({
+      name,
+      help,
+      registers: [this.registry],
+      async collect() {
+        this.set(await read());
+      },
+    });
+  }
+
+  histogram({
+    name,
+    help,
+    labels = [],
+    buckets,
+  }: MetricSpec & { readonly buckets: readonly number[] }): LabelledHistogram {
+    const names = this.kept(labels);
+    const histogram = new Histogram({
+      name,
+      help,
+      labelNames: names,
+      buckets: [...buckets],
+      registers: [this.registry],
+    });
+    return { observe: (value, values = {}) => histogram.observe(pick(names, values), value) };
+  }
+
+  onApplicationShutdown(): void {
+    this.registry.clear();
+  }
+
+  private kept(labels: readonly string[]): string[] {
+    return this.dropTenant ? labels.filter((label) => label !== 'tenant') : [...labels];
+  }
+}
+
+function pick(names: readonly string[], values: Labels): Record<string, string> {
+  const result: Record<string, string> = {};
+  for (const name of names) {
+    const value = values[name];
+    result[name] = value === undefined || value === '' ? 'UNKNOWN' : value;
+  }
+  return result;
+}
+
+const DURATION_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 30];
+
+/** Runs of scheduled work, under the names that existing dashboards know, and what is tidied up beside other work too. */
+@Injectable()
+export class MaintenanceMetrics {
+  private readonly runs: LabelledCounter;
+  private readonly durations: LabelledHistogram;
+  private readonly trimmed: LabelledCounter;
+
+  constructor(metrics: MetricsRegistry) {
+    const labels = ['job', 'outcome'];
+    this.runs = metrics.counter({
+      name: 'cycles_maintenance_runs_total',
+      help: 'Runs of scheduled work by outcome.',
+      labels,
+    });
+    this.durations = metrics.histogram({
+      name: 'cycles_maintenance_duration_seconds',
+      help: 'How long runs of scheduled work took.',
+      labels,
+      buckets: DURATION_BUCKETS,
+    });
+    this.trimmed = metrics.counter({
+      name: 'holdfast_index_entries_trimmed_total',
+      help: 'Index entries removed because their records are gone.',
+    });
+  }
+
+  ended(job: string, outcome: 'success' | 'failed', durationMs: number): void {
+    this.runs.inc({ job, outcome });
+    this.durations.observe(durationMs / 1000, { job, outcome });
+  }
+
+  /** Something that befell a job beside the outcome of a run. */
+  befell(job: string, what: 'lease_lost' | 'lease_error'): void {
+    this.runs.inc({ job, outcome: what });
+  }
+
+  /** Index entries were removed that stood for nothing any more. */
+  trimmedEntries(count: number): void {
+    this.trimmed.inc({}, count);
+  }
+}

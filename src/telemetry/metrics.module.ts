@@ -1,0 +1,153 @@
+import { Controller, Get, Inject, Injectable, Module, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiResponse, ApiSecurity, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { CONFIG, ExpectedSecret, type HoldfastConfig } from '../config/index.js';
+import { Refusal } from '../ledger/index.js';
+import { MaintenanceMetrics, MetricsRegistry } from './metrics-registry.js';
+
+const EXPOSITION = {
+  status: 200,
+  description: "Prometheus' text form",
+  content: { 'text/plain': { schema: { type: 'string' } } },
+} as const;
+
+/** Prometheus scrapes; behind the admin key, because label values name tenants. */
+@ApiTags('Metrics')
+@ApiSecurity('AdminKeyAuth')
+@Controller()
+export class MetricsController {
+  private readonly adminKey: ExpectedSecret | undefined;
+
+  constructor(
+    @Inject(CONFIG) config: HoldfastConfig,
+    @Inject(MetricsRegistry) private readonly metrics: MetricsRegistry,
+  ) {
+    this.adminKey = config.adminApiKey === undefined ? undefined : new ExpectedSecret(config.adminApiKey);
+  }
+
+  @Get('actuator/prometheus')
+  @ApiOperation({ operationId: 'getActuatorMetrics', summary: "Metrics on the path of Spring's deployments" })
+  @ApiResponse(EXPOSITION)
+  actuatorPrometheus(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    return this.scrape(request, reply);
+  }
+
+  @Get('metrics')
+  @ApiOperation({ operationId: 'getMetrics', summary: 'Metrics for Prometheus' })
+  @ApiResponse(EXPOSITION)
+  async scrape(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const key = presentedKey(request);
+    if (key === undefined || this.adminKey?.matches(key) !== true) {
+      throw new Refusal(
+        'UNAUTHORIZED',
+        'metrics need the admin key, as X-Admin-API-Key or as a bearer token',
+      );
+    }
+    const text = await this.metrics.registry.metrics();
+    void reply.header('content-type', this.metrics.registry.contentType).send(text);
+  }
+}
+
+function presentedKey(request: FastifyRequest): string | undefined {
+  const header = request.headers['x-admin-api-key'];
+  if (typeof header === 'string' && header !== '') {
+    return header;
+  }
+  return /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '')?.[1];
+}
+
+/** Seconds, from half a millisecond to the ten seconds in which a shutdown must be over. */
+const BOUNDS_S = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const NAME = 'http_server_requests_seconds';
+const HELP = 'Duration of HTTP requests, by route template.';
+/** Requests that no route answered share one series, or a scanner could make as many as it likes. */
+const NO_ROUTE = 'UNKNOWN';
+
+interface Series {
+  readonly labels: Readonly<Record<string, string>>;
+  /** Observations by bucket, not cumulated; the last one is above all bounds. */
+  readonly counts: number[];
+  sumS: number;
+}
+
+/**
+ * The histogram of all requests. It keeps its own numbers and turns them into Prometheus' form when somebody scrapes,
+ * because prom-client's observe costs more than the rest of a request's bookkeeping.
+ */
+@Injectable()
+export class RequestMetrics {
+  private readonly series = new Map<string, Series>();
+
+  constructor(@Inject(MetricsRegistry) metrics: MetricsRegistry) {
+    // The registry asks for nothing but this shape; its type names the class.
+    metrics.registry.registerMetric({
+      name: NAME,
+      help: HELP,
+      aggregator: 'sum',
+      get: () => Promise.resolve(this.export()),
+      reset: () => {
+        this.series.clear();
+      },
+    } as unknown as Parameters<typeof metrics.registry.registerMetric>[0]);
+  }
+
+  observe(request: FastifyRequest, reply: FastifyReply): void {
+    const seconds = reply.elapsedTime / 1000;
+    const uri = request.is404 ? NO_ROUTE : (request.routeOptions.url ?? NO_ROUTE);
+    const series = this.seriesOf(uri, request.method, reply.statusCode);
+    let bucket = 0;
+    while (bucket < BOUNDS_S.length && seconds > (BOUNDS_S[bucket] as number)) {
+      bucket += 1;
+    }
+    series.counts[bucket] = (series.counts[bucket] as number) + 1;
+    series.sumS += seconds;
+  }
+
+  private seriesOf(uri: string, method: string, status: number): Series {
+    const key = `${method} ${status} ${uri}`;
+    let series = this.series.get(key);
+    if (series === undefined) {
+      const labels = { uri, method, status: String(status), outcome: outcomeOf(status) };
+      series = { labels, counts: new Array<number>(BOUNDS_S.length + 1).fill(0), sumS: 0 };
+      this.series.set(key, series);
+    }
+    return series;
+  }
+
+  private export(): object {
+    const values: object[] = [];
+    for (const { labels, counts, sumS } of this.series.values()) {
+      let total = 0;
+      for (const [index, count] of counts.entries()) {
+        total += count;
+        values.push({
+          metricName: `${NAME}_bucket`,
+          labels: { ...labels, le: BOUNDS_S[index] ?? '+Inf' },
+          value: total,
+        });
+      }
+      values.push({ metricName: `${NAME}_sum`, labels, value: sumS });
+      values.push({ metricName: `${NAME}_count`, labels, value: total });
+    }
+    return { name: NAME, help: HELP, type: 'histogram', values, aggregator: 'sum' };
+  }
+}
+
+const OUTCOMES: Readonly<Record<number, string>> = {
+  1: 'INFORMATIONAL',
+  2: 'SUCCESS',
+  3: 'REDIRECTION',
+  4: 'CLIENT_ERROR',
+  5: 'SERVER_ERROR',
+};
+
+function outcomeOf(status: number): string {
+  return OUTCOMES[Math.floor(status / 100)] ?? 'UNKNOWN';
+}
+
+@Module({
+  controllers: [MetricsController],
+  providers: [MetricsRegistry, MaintenanceMetrics, RequestMetrics],
+  exports: [MetricsRegistry, MaintenanceMetrics, RequestMetrics],
+})
+export class MetricsModule {}

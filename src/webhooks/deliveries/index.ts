@@ -1,1 +1,0 @@
-export { DeliveriesModule } from './deliveries.module.js';

@@ -1,1 +1,0 @@
-export { ProbeModule } from './probe.module.js';

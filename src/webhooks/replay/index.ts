@@ -1,1 +1,0 @@
-export { ReplayModule } from './replay.module.js';

@@ -1,0 +1,272 @@
+import { applyDecorators } from '@nestjs/common';
+import { Type } from 'class-transformer';
+import {
+  IsArray,
+  IsObject,
+  ValidateBy,
+  ValidateIf,
+  ValidateNested,
+  type ValidationOptions,
+} from 'class-validator';
+import { INT64_MAX, Refusal } from '../../ledger/index.js';
+import { stringifyJson } from '../json.js';
+import { describeSchema, type Rule } from './rule.js';
+
+/** How deep free JSON may nest: deeper values would exhaust the stack of every recursive reader behind us. */
+export const FREE_OBJECT_MAX_DEPTH = 32;
+
+/** The default of METADATA_LIMIT_BYTES. */
+const limits = { metadataBytes: 16_384 };
+
+/** Sets METADATA_LIMIT_BYTES, once, before the first request. Rules are made when their classes load, before there is a configuration. */
+export function useMetadataLimit(bytes: number): void {
+  limits.metadataBytes = bytes;
+}
+
+export const metadataLimitBytes = (): number => limits.metadataBytes;
+
+export interface Oversize {
+  readonly size_bytes: number;
+  readonly limit_bytes: number;
+}
+
+/**
+ * The size of a value that is too large: the bytes of its JSON in UTF-8, as it is stored. Undefined when it is within the
+ * limit, and for a value that nests too deeply to be measured, which another rule refuses.
+ */
+export function oversizeOf(value: unknown, limit: number): Oversize | undefined {
+  if (typeof value !== 'object' || value === null || !depthWithin(value, FREE_OBJECT_MAX_DEPTH)) {
+    return undefined;
+  }
+  const size = Buffer.byteLength(stringifyJson(value));
+  return size > limit ? { size_bytes: size, limit_bytes: limit } : undefined;
+}
+
+/** What a client is told of a value that is too large. */
+export const oversizeMessage = (path: string, { size_bytes, limit_bytes }: Oversize): string =>
+  `${path} has ${size_bytes} bytes as JSON; at most ${limit_bytes} are allowed`;
+
+/**
+ * For what a request makes of stored parts and its own, which no rule on the request alone can bound.
+ * @throws Refusal INVALID_REQUEST when the value has more than METADATA_LIMIT_BYTES.
+ */
+export function requireWithinMetadataLimit(field: string, value: object): void {
+  const oversize = oversizeOf(value, metadataLimitBytes());
+  if (oversize !== undefined) {
+    throw new Refusal('INVALID_REQUEST', oversizeMessage(field, oversize), { field, ...oversize });
+  }
+}
+
+export function depthWithin(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) {
+    return true;
+  }
+  if (levels === 0) {
+    return false;
+  }
+  for (const key in value) {
+    if (!depthWithin((value as Record<string, unknown>)[key], levels - 1)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/** Shared by all `Optional` fields, so that the compiler recognises it by identity. */
+export const isPresent = (_object: unknown, value: unknown): boolean => value !== undefined;
+
+/** The field may be absent. Unlike class-validator's IsOptional, an explicit `null` is refused. */
+export function Optional(): PropertyDecorator {
+  return ValidateIf(isPresent);
+}
+
+/** Puts a rule of one's own on a field; class-validator, the compiled predicate and OpenAPI all read it. */
+export function Obeys(rule: Rule, options?: ValidationOptions): PropertyDecorator {
+  return ValidateBy(
+    {
+      name: rule.name,
+      constraints: [rule],
+      validator: {
+        validate: rule.test,
+        defaultMessage: (args) =>
+          `${args?.property ?? 'value'} must be ${rule.phrase ?? describeSchema(rule.schema)}`,
+      },
+    },
+    options,
+  );
+}
+
+/** A condition that a schema cannot express. `phrase` follows "<field> must be ", for instance "a subject naming at least one level". */
+export function Satisfies(
+  phrase: string,
+  test: (value: unknown) => boolean,
+  options?: ValidationOptions,
+): PropertyDecorator {
+  return Obeys({ name: `satisfies ${phrase}`, test, schema: {}, phrase }, options);
+}
+
+/** An integer of up to 64 bits, exact: a safe `number`, or a `bigint` as the body parser gives it beyond 2^53. */
+export function IsInt64({
+  min,
+  max = INT64_MAX,
+}: {
+  min: number | bigint;
+  max?: number | bigint;
+}): PropertyDecorator {
+  const test = (value: unknown): boolean =>
+    (typeof value === 'number' ? Number.isSafeInteger(value) : typeof value === 'bigint') &&
+    (value as number | bigint) >= min &&
+    (value as number | bigint) <= max;
+  return Obeys({
+    name: 'isInt64',
+    test,
+    schema: { type: 'integer', format: 'int64', minimum: min, maximum: max },
+  });
+}
+
+/** A name is as free as a value; the protocol bounds only the latter. */
+const MAX_NAME_LENGTH = 256;
+
+/** String keys to string values, such as the subject's dimensions. */
+export function IsStringMap({
+  maxEntries,
+  maxValueLength,
+}: {
+  maxEntries: number;
+  maxValueLength: number;
+}): PropertyDecorator {
+  const test = (value: unknown): boolean => {
+    if (!isPlainObject(value)) {
+      return false;
+    }
+    const entries = Object.entries(value);
+    return (
+      entries.length <= maxEntries &&
+      entries.every(
+        ([name, entry]) =>
+          lengthWithin(name, 0, MAX_NAME_LENGTH) &&
+          typeof entry === 'string' &&
+          lengthWithin(entry, 0, maxValueLength),
+      )
+    );
+  };
+  return Obeys({
+    name: 'isStringMap',
+    test,
+    schema: {
+      type: 'object',
+      maxProperties: maxEntries,
+      additionalProperties: { type: 'string', maxLength: maxValueLength },
+    },
+    phrase: `names of at most ${MAX_NAME_LENGTH} characters`,
+  });
+}
+
+/** Any JSON object, such as metadata: bounded in bytes by METADATA_LIMIT_BYTES, and in its nesting. */
+export const FREE_OBJECT: Rule = {
+  name: 'isFreeObject',
+  test: (value) =>
+    isPlainObject(value) &&
+    depthWithin(value, FREE_OBJECT_MAX_DEPTH) &&
+    oversizeOf(value, metadataLimitBytes()) === undefined,
+  schema: { type: 'object', additionalProperties: true },
+  phrase: `a JSON object nested at most ${FREE_OBJECT_MAX_DEPTH} levels deep, of at most METADATA_LIMIT_BYTES (16384 unless set) bytes as JSON`,
+  oversize: (value) => oversizeOf(value, metadataLimitBytes()),
+};
+
+export function IsFreeObject(): PropertyDecorator {
+  return Obeys(FREE_OBJECT);
+}
+
+/** An object or a list whose JSON has at most so many bytes in UTF-8, METADATA_LIMIT_BYTES unless said. Stands beside the rules on its form. */
+export function MaxJsonBytes(limit?: number): PropertyDecorator {
+  const oversize = (value: unknown): ReturnType<typeof oversizeOf> =>
+    oversizeOf(value, limit ?? metadataLimitBytes());
+  const phrase =
+    limit === undefined
+      ? 'at most METADATA_LIMIT_BYTES (16384 unless set) bytes as JSON'
+      : `at most ${limit} bytes as JSON`;
+  return Obeys({
+    name: 'maxJsonBytes',
+    test: (value) => oversize(value) === undefined,
+    schema: {},
+    phrase,
+    oversize,
+  });
+}
+
+/**
+ * String length in characters as JSON Schema counts them (Unicode code points). class-validator's decorators of the
+ * same names do not count variation selectors, so a text of any size could pass them; the compiler refuses those.
+ */
+export function Length(min: number, max: number, options?: ValidationOptions): PropertyDecorator {
+  return Obeys(
+    {
+      name: 'length',
+      test: (value) => lengthWithin(value, min, max),
+      schema: { minLength: min, maxLength: max },
+    },
+    options,
+  );
+}
+
+/** See `Length`. */
+export function MinLength(min: number, options?: ValidationOptions): PropertyDecorator {
+  return Obeys(
+    { name: 'minLength', test: (value) => lengthWithin(value, min, Infinity), schema: { minLength: min } },
+    options,
+  );
+}
+
+/** See `Length`. */
+export function MaxLength(max: number, options?: ValidationOptions): PropertyDecorator {
+  return Obeys(
+    { name: 'maxLength', test: (value) => lengthWithin(value, 0, max), schema: { maxLength: max } },
+    options,
+  );
+}
+
+/** One of some words, in upper or lower case; the reader brings it to the case that is documented here. */
+export function IsInAnyCase(words: readonly string[]): PropertyDecorator {
+  const known = new Set(words.map((word) => word.toLowerCase()));
+  return Obeys({
+    name: 'isInAnyCase',
+    test: (value) => typeof value === 'string' && known.has(value.toLowerCase()),
+    schema: { type: 'string', enum: words },
+  });
+}
+
+/** An object with rules of its own. */
+export function Nested(type: () => new () => object): PropertyDecorator {
+  return applyDecorators(IsObject(), ValidateNested(), Type(type));
+}
+
+/** An array of objects with rules of their own. */
+export function NestedArray(type: () => new () => object): PropertyDecorator {
+  return applyDecorators(IsArray(), IsObject({ each: true }), ValidateNested({ each: true }), Type(type));
+}
+
+function isPlainObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function lengthWithin(value: unknown, min: number, max: number): boolean {
+  if (typeof value !== 'string') {
+    return false;
+  }
+  const units = value.length;
+  // A code point takes one or two UTF-16 units, so most texts are decided without counting.
+  if (units <= max && units >= min * 2) {
+    return true;
+  }
+  if (units < min || units > max * 2) {
+    return false;
+  }
+  let points = units;
+  for (let index = 0; index < units - 1; index += 1) {
+    if ((value.charCodeAt(index) & 0xfc00) === 0xd800 && (value.charCodeAt(index + 1) & 0xfc00) === 0xdc00) {
+      points -= 1;
+    }
+  }
+  return points >= min && points <= max;
+}

@@ -1,0 +1,1 @@
+export { type LeaseAnswer, LeaseShares } from './lease-shares.js';
