@@ -1,10 +1,10 @@
-// npm run bench -- all: every benchmark, one after the other, into one report under bench/results, of which the README shows the summary.
+// npm run bench -- all: every benchmark, one after the other, into one report under bench/results. docs/performance.md shows its summary.
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SHORT } from './duration.mjs';
 import { circumstances, figuresTable, sectionText, today } from './report.mjs';
-import { RESULTS, marked, updateReadme } from './summary.mjs';
+import { RESULTS, marked, updatePage } from './summary.mjs';
 
 /** Their modules need the built service, so they are loaded only when one is run. */
 export const BENCHMARKS = Object.fromEntries(
@@ -27,7 +27,7 @@ export async function recordAll() {
   writeFileSync(file, reportText(results));
   process.stdout.write(`The figures are in ${file}.\n`);
   if (!SHORT) {
-    updateReadme();
+    updatePage();
   }
 }
 

@@ -1,5 +1,5 @@
 // npm run bench -- <name>: runs one benchmark against a Holdfast of its own, on loopback, bounded in time, and prints its figures.
-// `all` runs every one and records the figures; `summary` writes the README's summary anew from the newest record.
+// `all` runs every one and records the figures; `summary` updates docs/performance.md from the newest record.
 import {
   SetupError,
   checkNode,
@@ -10,7 +10,7 @@ import {
 } from '../scripts/install.mjs';
 import { BENCHMARKS, recordAll } from './all.mjs';
 import { circumstances, sectionText, today } from './report.mjs';
-import { updateReadme } from './summary.mjs';
+import { updatePage } from './summary.mjs';
 
 async function printOne(name) {
   const result = await BENCHMARKS[name]();
@@ -20,7 +20,7 @@ async function printOne(name) {
 const COMMANDS = {
   ...Object.fromEntries(Object.keys(BENCHMARKS).map((name) => [name, () => printOne(name)])),
   all: recordAll,
-  summary: updateReadme,
+  summary: updatePage,
 };
 
 runCommand(async () => {

@@ -1,10 +1,10 @@
-// The README's summary of the benchmarks is what the newest report under bench/results says of itself, word for word.
+// docs/performance.md shows the summary of the newest report under bench/results, word for word.
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url));
-const README = join(ROOT, 'README.md');
+const PAGE = join(ROOT, 'docs', 'performance.md');
 export const RESULTS = join(ROOT, 'bench', 'results');
 const MARKED = /(<!-- benchmarks -->\n)([^]*?)(\n<!-- \/benchmarks -->)/;
 
@@ -32,25 +32,25 @@ function newestReport() {
   return join(RESULTS, name);
 }
 
-/** What belongs into the README. */
+/** What the page has to show. */
 function currentSummary() {
   const report = newestReport();
-  return `${summaryOf(report)}\n\nThe whole report is [bench/results/${basename(report)}](bench/results/${basename(report)}).`;
+  return `${summaryOf(report)}\n\nThe whole report is [bench/results/${basename(report)}](../bench/results/${basename(report)}).`;
 }
 
-export function updateReadme() {
-  summaryOf(README);
+export function updatePage() {
+  summaryOf(PAGE);
   const summary = currentSummary();
   writeFileSync(
-    README,
-    readFileSync(README, 'utf8').replace(MARKED, (_, start, __, end) => `${start}${summary}${end}`),
+    PAGE,
+    readFileSync(PAGE, 'utf8').replace(MARKED, (_, start, __, end) => `${start}${summary}${end}`),
   );
 }
 
-// Run by itself it changes nothing, and says whether the README is up to date.
-if (process.argv[1] === fileURLToPath(import.meta.url) && summaryOf(README) !== currentSummary()) {
+// Run as a program, it changes nothing and says whether the page is up to date.
+if (process.argv[1] === fileURLToPath(import.meta.url) && summaryOf(PAGE) !== currentSummary()) {
   process.stderr.write(
-    'README.md does not show the newest report; `npm run bench -- summary` puts it right\n',
+    'docs/performance.md does not show the newest report; `npm run bench -- summary` updates it\n',
   );
   process.exitCode = 1;
 }

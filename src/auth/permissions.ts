@@ -58,7 +58,7 @@ export function grants(granted: ReadonlySet<string>, needed: Permission): boolea
 const LEGACY =
   'Of the protocol for old keys. Makes a capability of the same name true where there is one; no operation needs it';
 
-/** What each permission lets a key do. The README's table and the API's documentation are made of it. */
+/** What each permission lets a key do. docs/api-keys.md and the API's documentation show it. */
 export const PERMISSION_WORDS: Readonly<Record<Permission, string>> = {
   'reservations:create': 'Reserve, dry runs included, and decide',
   'reservations:commit': 'Commit a reservation, and charge what was used without one (`POST /v1/events`)',

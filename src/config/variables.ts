@@ -492,5 +492,5 @@ export const VARIABLES = {
   ),
 } as const satisfies Record<string, Variable>;
 
-/** Every variable that Holdfast reads, for the README and its test. */
+/** Every variable that Holdfast reads, for docs/configuration.md and its test. */
 export const CONFIG_VARIABLES: readonly Variable[] = Object.values(VARIABLES);

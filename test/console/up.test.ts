@@ -155,11 +155,10 @@ describe('npm run up', () => {
     expect(pasted).toMatchObject({ code: 0, stderr: '' });
   });
 
-  test("the README's webhook lines work when they are pasted, with the endpoint that it shows", () => {
-    const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
-    const section = /## Webhooks\n([^]*?)\n## /.exec(readme)?.[1] ?? '';
-    const [, endpoint = ''] = /```js\n\/\/ receive\.mjs\n([^]*?)```/.exec(section) ?? [];
-    const [first = '', second = ''] = [...section.matchAll(/```sh\n([^]*?)```/g)].map(
+  test('the lines of docs/webhooks.md work when they are pasted, with the endpoint that it shows', () => {
+    const page = readFileSync(new URL('../../docs/webhooks.md', import.meta.url), 'utf8');
+    const [, endpoint = ''] = /```js\n\/\/ receive\.mjs\n([^]*?)```/.exec(page) ?? [];
+    const [first = '', second = ''] = [...page.matchAll(/```sh\n([^]*?)```/g)].map(
       ([, lines]) => lines as string,
     );
     const file = join(up.dataDir, 'receive.mjs');
