@@ -8,7 +8,7 @@ import { RESULTS, marked, updatePage } from './summary.mjs';
 
 /** Their modules need the built service, so they are loaded only when one is run. */
 export const BENCHMARKS = Object.fromEntries(
-  ['reserve', 'sweep', 'webhooks', 'audit-bytes', 'isolation'].map((name) => [
+  ['reserve', 'sweep', 'webhooks', 'audit-bytes', 'isolation', 'counter'].map((name) => [
     name,
     async () => (await import(`./${name}.mjs`)).measure(),
   ]),

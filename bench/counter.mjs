@@ -1,0 +1,193 @@
+// What concurrency, crashes and retries do to a spend counter in Redis, beside Holdfast: each way gets the same clients and a budget
+// of the same size.
+import { setTimeout as delay } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { SHORT } from './duration.mjs';
+import { figure, storeOf, whole } from './report.mjs';
+import { askAsAdmin, startService } from './service.mjs';
+
+const CLIENTS = 64;
+const BUDGET = SHORT ? 100_000 : 1_000_000;
+const ESTIMATE = 1000;
+const ACTUAL = 600;
+/** Of 100 jobs, those whose client crashes before it settles; of 100 calls, those that are repeated because their reply was lost. */
+const FAULT_PERCENT = 5;
+const SCENARIOS = [
+  { name: 'nothing fails', crashed: 0, lost: 0 },
+  { name: `${FAULT_PERCENT} % of the clients crash`, crashed: FAULT_PERCENT, lost: 0 },
+  { name: `${FAULT_PERCENT} % of the replies are lost`, crashed: 0, lost: FAULT_PERCENT },
+];
+const WORK_MS = 10;
+/** The shortest lease that there is: what a crashed client reserved is back after it. */
+const TTL_MS = 1000;
+/** A budget counts as used up when it has refused everybody for so long. */
+const REFUSED_MS = 3 * TTL_MS;
+const TIMEOUT_MS = 60_000;
+
+export async function measure() {
+  const service = await startService();
+  const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
+  redis.on('error', () => undefined);
+  try {
+    const rows = [];
+    for (const [index, scenario] of SCENARIOS.entries()) {
+      const ways = [
+        { name: 'check, then add', ...checkThenAdd(redis, index) },
+        { name: 'reserve on the counter', ...(await reserveOnCounter(redis, index)) },
+        { name: 'Holdfast', ...(await holdfast(service.port, `counter-${index}`)) },
+      ];
+      for (const way of ways) {
+        process.stderr.write(`bench: ${way.name}: ${scenario.name}\n`);
+        rows.push({ scenario: scenario.name, way: way.name, ...(await spend(way, scenario)) });
+      }
+    }
+    return counterResult(await storeOf(redis), rows);
+  } finally {
+    redis.disconnect();
+    await service.stop();
+  }
+}
+
+/** The usual budget check: compare before the work, add after it. */
+function checkThenAdd(redis, run) {
+  const key = `{bench}spent-${run}`;
+  return {
+    admit: async () => Number(await redis.get(key)) + ESTIMATE <= BUDGET,
+    settle: () => redis.incrby(key, ACTUAL),
+    left: async () => BUDGET - Number(await redis.get(key)),
+  };
+}
+
+/** The better counter: take the estimate first, and give back what was not used. */
+async function reserveOnCounter(redis, run) {
+  const key = `{bench}left-${run}`;
+  await redis.set(key, BUDGET);
+  return {
+    admit: async () => {
+      if ((await redis.decrby(key, ESTIMATE)) >= 0) {
+        return true;
+      }
+      await redis.incrby(key, ESTIMATE);
+      return false;
+    },
+    settle: () => redis.incrby(key, ESTIMATE - ACTUAL),
+    left: async () => Number(await redis.get(key)),
+  };
+}
+
+async function holdfast(port, tenant) {
+  const amount = (value) => ({ unit: 'TOKENS', amount: value });
+  await askAsAdmin(port, 'POST', '/v1/admin/tenants', { tenant_id: tenant, name: 'Counter' });
+  await askAsAdmin(port, 'POST', '/v1/admin/budgets', {
+    tenant_id: tenant,
+    scope: `tenant:${tenant}`,
+    unit: 'TOKENS',
+    allocated: amount(BUDGET),
+  });
+  const key = await askAsAdmin(port, 'POST', '/v1/admin/api-keys', { tenant_id: tenant, name: 'bench' });
+  const ask = async (method, path, body) => {
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, {
+      method,
+      headers: { 'Content-Type': 'application/json', 'X-Cycles-API-Key': key.key_secret },
+      body: JSON.stringify(body),
+    });
+    return { status: response.status, body: await response.json() };
+  };
+  return {
+    admit: async (job) => {
+      const { status, body } = await ask('POST', '/v1/reservations', {
+        idempotency_key: `job-${job}`,
+        subject: { tenant },
+        action: { kind: 'bench', name: 'counter' },
+        estimate: amount(ESTIMATE),
+        ttl_ms: TTL_MS,
+        grace_period_ms: 0,
+      });
+      return status === 200 && body.reservation_id;
+    },
+    settle: (job, reservation) =>
+      ask('POST', `/v1/reservations/${reservation}/commit`, {
+        idempotency_key: `settle-${job}`,
+        actual: amount(ACTUAL),
+      }),
+    left: async () => {
+      const { body } = await ask('GET', `/v1/balances?tenant=${tenant}`);
+      return body.balances[0].remaining.amount;
+    },
+  };
+}
+
+/** Lets the clients work until nobody has been admitted for a while. @returns what was really used, and what is left by the books. */
+async function spend({ admit, settle, left }, { crashed, lost }) {
+  const deadline = performance.now() + TIMEOUT_MS;
+  let [jobs, used, lastAdmitted] = [0, 0, performance.now()];
+  // The same sequence for everyone, as far as the order of the clients allows.
+  const happens = (job, percent, salt) => (job * 7919 + salt * 104_729) % 100 < percent;
+  const client = async () => {
+    while (performance.now() - lastAdmitted < REFUSED_MS && performance.now() < deadline) {
+      const job = (jobs += 1);
+      let place = await admit(job);
+      if (happens(job, lost, 1)) {
+        place = await admit(job);
+      }
+      if (!place) {
+        await delay(WORK_MS);
+        continue;
+      }
+      lastAdmitted = performance.now();
+      await delay(WORK_MS);
+      if (happens(job, crashed, 2)) {
+        continue;
+      }
+      used += ACTUAL;
+      await settle(job, place);
+      if (happens(job, lost, 3)) {
+        await settle(job, place);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: CLIENTS }, client));
+  return { used, left: await left() };
+}
+
+const percent = (amount) => `${((100 * amount) / BUDGET).toFixed(1)} %`;
+
+function counterResult(store, rows) {
+  const ours = rows.filter(({ way }) => way === 'Holdfast');
+  const used = ours.map((row) => row.used);
+  const errors = ours.map((row) => Math.abs(BUDGET - row.used - row.left));
+  return {
+    title: 'Beside a counter',
+    command: 'npm run bench -- counter',
+    subject: `${CLIENTS} clients spend a budget of ${whole(BUDGET)} until it is refused to all: each call asks for ${whole(ESTIMATE)} and uses ${ACTUAL}. The error is what the books charged for nothing.`,
+    store,
+    tables: [
+      {
+        head: ['scenario', 'way', 'really used', 'of the budget', 'error of the books'],
+        rows: rows.map((row) => [
+          row.scenario,
+          row.way,
+          whole(row.used),
+          percent(row.used),
+          percent(BUDGET - row.used - row.left),
+        ]),
+        texts: 2,
+      },
+    ],
+    figures: [
+      figure(
+        'used of the budget, each scenario',
+        used.map(percent).join(', '),
+        '99.9 to 100 %',
+        used.every((one) => one <= BUDGET && one >= BUDGET - ESTIMATE),
+      ),
+      figure(
+        'error of the ledger, each scenario',
+        errors.map(percent).join(', '),
+        '0 %',
+        errors.every((one) => one === 0),
+      ),
+    ],
+    notes: SHORT ? ['Not to be relied on: a short run.'] : [],
+  };
+}
