@@ -147,9 +147,7 @@ describe('the alert rules for Prometheus', () => {
   });
 
   test('have each its playbook, and every playbook its alert', () => {
-    const headings = [...read('docs/operations.md').matchAll(/^### (Holdfast\w+)$/gm)].map(
-      ([, name]) => name,
-    );
+    const headings = [...read('docs/playbook.md').matchAll(/^### (Holdfast\w+)$/gm)].map(([, name]) => name);
     expect(headings.sort()).toEqual(alerts.map(({ alert }) => alert).sort());
     expect(new Set(headings).size).toBe(headings.length);
   });
