@@ -6,10 +6,12 @@
 -- ARGV[1]   log_name         audit or audit-brief
 -- ARGV[2]   most             rows that the log may hold, or 0 for no limit
 -- ARGV[...] for each row the number of its texts and its (name value)* pairs, at most 50 rows
--- RETURNS   APPENDED appended removed, removed being rows that had to go for the limit
+-- RETURNS   APPENDED appended:int removed:int
 -- BOUND     50 rows appended, 200 rows removed
 -- EMITS     nothing
 -- @include  keys, audit_index
+--
+-- removed are the rows that had to go for the limit.
 local log = KEYS[1]
 local log_name, most = ARGV[1], tonumber(ARGV[2])
 local first_row = 3

@@ -11,11 +11,12 @@
 -- ARGV[7]   tenant_id      or empty for all
 -- ARGV[8]   scope          the reservation's scope or one above it, or empty
 -- ARGV[9]   state          EXPIRED, QUARANTINED, or empty for both
--- RETURNS   next_start (entry_id at_ms state text_count (name value)*)*, next_start being empty at the end
+-- RETURNS   next_start? rows(entry_id at_ms state:EXPIRED|QUARANTINED text_count event{})*
 -- BOUND     examine entries of the log, limit rows, 256 KiB of entries
 -- EMITS     nothing
 -- @include  now_ms, stream_walk
 --
+-- There is no next_start at the end.
 -- It happened at the time that the script decided by, which is a little before that of the entry's id and, as scripts run one
 -- after another, in the same order. So the first one beyond to_ms is the end.
 local event_log = KEYS[1]

@@ -6,7 +6,7 @@
 -- ARGV[2]   retention_ms     how long the ended record stays for the audit trail
 -- ARGV[3]   request_id
 -- ARGV[4]   trace            trace id and flags
--- RETURNS   FOUND now_ms goes_at_ms quarantine defect outcome detail detail told_count (name value)* (field value)* | NOT_FOUND
+-- RETURNS   FOUND now_ms goes_at_ms? quarantine? defect? word? detail? second_detail? text_count told{} record{} | NOT_FOUND
 -- BOUND     one reservation, at the scopes of its subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     those of the expiry transition
 -- @include  keys, now_ms, hold, record, expiry, damage

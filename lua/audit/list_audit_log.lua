@@ -12,10 +12,12 @@
 -- ARGV[7]   digest         the digest of the indexed value, or empty where the log itself is walked
 -- ARGV[...] condition and value pairs: a field as lua/lib/append_audit.lua names it and one value that it may have (tr need only begin
 --           so; of several values for one field any will do); min_status, max_status
--- RETURNS   next_start examined (entry_id text_count (name value)*)*, next_start being empty at the end
+-- RETURNS   next_start? examined:int rows(entry_id text_count row{})*
 -- BOUND     examine entries, and bytes by steps of 20 entries
 -- EMITS     nothing
 -- @include  keys, audit_index
+--
+-- There is no next_start at the end.
 local audit_log, walked = KEYS[1], KEYS[2]
 local direction, start, stop, examine = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local limit, bytes, digest = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]

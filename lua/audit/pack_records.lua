@@ -4,7 +4,7 @@
 --
 -- KEYS[1]   ended          list of reservation ids, oldest end first
 -- ARGV[1]   limit          records of one run
--- RETURNS   PACKED examined packed left
+-- RETURNS   PACKED examined:int packed:int remaining:int
 -- BOUND     limit records; one with more than 4 KiB of metadata is passed over
 -- EMITS     nothing
 -- @include  keys, packing

@@ -6,10 +6,12 @@
 -- ARGV[1]   log_name       audit or audit-brief
 -- ARGV[2]   retention_ms   how long a row stays
 -- ARGV[3]   limit          rows that a run removes, at most
--- RETURNS   TRIMMED removed more, more being 1 when the limit ended the run
+-- RETURNS   TRIMMED removed:int more:flag
 -- BOUND     limit rows, 256 KiB of them
 -- EMITS     nothing
 -- @include  keys, now_ms, audit_index, stream_walk
+--
+-- more is 1 when the limit ended the run.
 local audit_log = KEYS[1]
 local log_name, retention_ms, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 

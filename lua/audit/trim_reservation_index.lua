@@ -8,11 +8,12 @@
 -- ARGV[3]   walked_id      and its reservation
 -- ARGV[4]   examine        entries of one run; a step to the next tenant counts as one
 -- ARGV[5]   retention_ms   how long an ended record stays
--- RETURNS   TRIMMED tenant walked_ms walked_id examined removed, tenant being empty at the end
+-- RETURNS   TRIMMED tenant? walked_ms:text? walked_id? examined:int removed:int
 -- BOUND     examine entries
 -- EMITS     nothing
 -- @include  keys, now_ms, index_walk, owned
 --
+-- There is no tenant at the end.
 -- Records go in the order of their ends, which is about that of their creation. So each index is read from its oldest entry on,
 -- as far as entries are old enough to be gone, and further only while some are: the retention may have been longer once.
 local tenant_index = KEYS[1]

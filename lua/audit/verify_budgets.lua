@@ -4,11 +4,12 @@
 -- KEYS[1]   budget_index   sorted set of the tenant's 'scope unit'
 -- ARGV[1]   after          the 'scope unit' that ended the run before, or empty
 -- ARGV[2]   limit          budgets a run, at least 1
--- RETURNS   now_ms next ('scope unit' remaining reserved spent allocated debt status)*, next being empty at the end
+-- RETURNS   now_ms next? budgets(budget remaining? reserved? spent? allocated? debt? status?)*
 -- BOUND     limit budgets
 -- EMITS     nothing
 -- @include  keys, now_ms
 --
+-- A budget is named by its 'scope unit'. There is no next at the end.
 -- A figure that is not there is empty: whoever verifies must see what is damaged, and not stop at it.
 local budget_index = KEYS[1]
 local after, limit = ARGV[1], tonumber(ARGV[2])

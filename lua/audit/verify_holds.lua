@@ -8,12 +8,14 @@
 -- ARGV[4]   first_ms       the window of time at which the budgets were read
 -- ARGV[5]   last_ms        and its end
 -- ARGV[...] budgets as 'unit scope' whose live holds are to be named
--- RETURNS   walked_ms walked_id sum_count ('unit scope' count amount)* moving_count (reservation_id born ended amount budget_count 'unit scope'*)*
---           unreadable_count (reservation_id reason quarantined)* named_count (reservation_id amount quarantined 'unit scope')*
+-- RETURNS   walked_ms:text? walked_id? sum_count sums(budget holds:int amount)* moving_count moving(reservation_id born_ms
+--             ended_ms? amount budget_count budgets*)* unreadable_count unreadable(reservation_id reason quarantined:flag)*
+--             named_count named(reservation_id amount quarantined:flag budget)*
 -- BOUND     examine entries
 -- EMITS     nothing
 -- @include  keys, now_ms, int64, hold, record, index_walk
 --
+-- A budget is named by its 'unit scope'.
 -- The sums hold what lived through the whole window. What came or went within it is told one by one, with an empty end while it
 -- lives. walked_ms is empty at the end of the index. An overdue hold lives until somebody expires it: its budgets hold it still.
 local index = KEYS[1]

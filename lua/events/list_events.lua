@@ -10,10 +10,12 @@
 -- ARGV[5]   limit          events that a run returns, at most
 -- ARGV[...] condition and value pairs: a field as lua/lib/append_event.lua names it, and what it holds (sc and tr need only
 --           begin so); category, one or more with commas between; search, a lower-case text that scope or correlation id holds
--- RETURNS   next_start examined (entry_id text_count (name value)*)*, next_start being empty at the end
+-- RETURNS   next_start? examined:int events(entry_id text_count event{})*
 -- BOUND     examine entries, limit events, 256 KiB of entries
 -- EMITS     nothing
 -- @include  stream_walk
+--
+-- There is no next_start at the end.
 local event_log, walked = KEYS[1], KEYS[2]
 local direction, start, stop, examine, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local first_condition = 6

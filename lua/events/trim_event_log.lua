@@ -6,10 +6,12 @@
 -- ARGV[1]   retention_ms   how long an event stays
 -- ARGV[2]   unread_ms      how long one stays that the dispatcher has not read and acknowledged
 -- ARGV[3]   limit          events that a run removes, at most
--- RETURNS   TRIMMED removed more held, more being 1 when the limit ended the run and held 1 when events wait for the dispatcher
+-- RETURNS   TRIMMED removed:int more:flag held:flag
 -- BOUND     limit events, 256 KiB of them
 -- EMITS     nothing
 -- @include  keys, now_ms, dispatch_group, stream_walk
+--
+-- more is 1 when the limit ended the run, and held is 1 when events wait for the dispatcher.
 local event_log = KEYS[1]
 local retention_ms, unread_ms, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 

@@ -15,11 +15,12 @@
 -- ARGV[9]   retention_ms   how long an ended record stays for the audit trail
 -- ARGV[10]  request_id
 -- ARGV[11]  trace          trace id and flags, then the sender: see lib/append_audit
--- RETURNS   CLEANED now_ms walked_ms walked_id examined (reservation_id outcome detail detail)*. walked_ms is empty at the end
+-- RETURNS   CLEANED now_ms walked_ms:text? walked_id? examined:int reservations(reservation_id word detail? second_detail?)*
 -- BOUND     examine entries, of which limit are judged
 -- EMITS     those of the expiry transition
 -- @include  keys, now_ms, hold, index_walk, expiry, append_event, append_audit
 --
+-- There is no walked_ms at the end.
 -- The outcomes are those of lua/expiry/expire.lua, and WOULD_EXPIRE tenant deadline_ms in a dry run. What is expired or quarantined has left
 -- the index, so that a walk that was broken off can start over. An entry whose owner cannot be told is judged for every tenant: its
 -- record is damaged or gone.

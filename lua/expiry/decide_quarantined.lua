@@ -9,8 +9,8 @@
 -- ARGV[4]   retention_ms     how long the ended record stays for the audit trail
 -- ARGV[5]   request_id
 -- ARGV[6]   trace            trace id and flags, then the sender: see lib/append_audit
--- RETURNS   RETRIED now_ms (the outcome of expire) | RELEASED now_ms tenant amount unit returned_count scope* kept_count (scope reason)*
---           | NOT_FOUND
+-- RETURNS   RETRIED now_ms word detail? second_detail?
+--           | RELEASED now_ms tenant amount? unit? returned_count returned_scopes* kept_count kept(scope reason)* | NOT_FOUND
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     custom.reservation.quarantine_decided, budget.threshold_crossed; those of the expiry transition
 -- @include  keys, now_ms, hold, expiry, append_event, append_audit, quarantine_release, damage, release_damaged
@@ -55,7 +55,7 @@ if action == 'retry' then
     redis.pcall('HDEL', reservation, 'qa', 'qr')
   end
   tell(outcome[1], '')
-  return { 'RETRIED', ms_text(now), unpack(outcome, 1, 3) }
+  return { 'RETRIED', ms_text(now), outcome[1], outcome[2] or '', outcome[3] or '' }
 end
 
 redis.call('ZREM', ttl_index_key(tag), reservation_id)

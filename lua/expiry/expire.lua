@@ -6,8 +6,8 @@
 -- ARGV[1]   reservation_id  its id, as the TTL index holds it
 -- ARGV[2]   retention_ms    how long the ended record stays for the audit trail
 -- ARGV[3]   trace           trace id and flags that the events of this sweep share
--- RETURNS   NOT_FOUND | SKIP state | SKIP in_grace_period deadline_ms | SKIP awaiting_cleanup deadline_ms | EXPIRED tenant deadline_ms now_ms
---           | QUARANTINED reason tenant
+-- RETURNS   NOT_FOUND | SKIP reason [deadline_ms] | EXPIRED tenant deadline_ms now_ms
+--           | QUARANTINED reason tenant? [again:again]
 -- BOUND     one hold, at the scopes of its subject (at most 6)
 -- EMITS     reservation.expired, budget.threshold_crossed, custom.reservation.quarantined
 -- @include  keys, now_ms, expiry

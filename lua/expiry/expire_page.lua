@@ -7,7 +7,7 @@
 -- ARGV[1]   retention_ms    how long an ended record stays for the audit trail
 -- ARGV[2]   trace           trace id and flags that the events of this sweep share
 -- ARGV[...] reservation ids
--- RETURNS   JUDGED now_ms (outcome detail detail)*
+-- RETURNS   JUDGED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     as many holds as the caller names
 -- EMITS     reservation.expired, budget.threshold_crossed, custom.reservation.quarantined
 -- @include  keys, now_ms, expiry

@@ -3,7 +3,8 @@
 --
 -- KEYS[1]   reservation      hash
 -- ARGV[1]   reservation_id
--- RETURNS   QUARANTINED entry defect amount unit returned_count scope* kept_count (scope reason)* (field value)* | NOT_FOUND
+-- RETURNS   QUARANTINED entry defect? amount? unit? returned_count returned_scopes* kept_count kept(scope reason)* record{}
+--           | NOT_FOUND
 -- BOUND     one reservation, at the scopes of its subject (at most 6)
 -- EMITS     nothing
 -- @include  keys, now_ms, hold, record, quarantine_release

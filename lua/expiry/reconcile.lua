@@ -14,12 +14,14 @@
 -- ARGV[6]   retention_ms   how long an ended record stays
 -- ARGV[7]   trace          trace id and flags
 -- ARGV[...] limit and value pairs: what the deployment allows a tenant
--- RETURNS   RECONCILED now_ms tenant walked_ms walked_id tally examined recount_count (tenant counted really)*
---           near_count (tenant limit used allowed)* found_count (reservation_id found)*, tenant being empty at the end
+-- RETURNS   RECONCILED now_ms tenant? walked_ms:text? walked_id? tally? examined:int recount_count recounts(tenant counted:int
+--             live:int)* near_count near(tenant limit used:int allowed:int)* found_count found(reservation_id
+--             place:MISSING|MISPLACED)*
 -- BOUND     examine entries, each of which may be told of in the event log
 -- EMITS     custom.reservation.reindexed
 -- @include  keys, now_ms, hold, record, damage, index_walk, append_event, owned
 --
+-- There is no tenant at the end.
 -- found is MISSING for a reservation that was not in the index, MISPLACED for one that stood at another deadline than its
 -- record's. One whose record has no sound deadline is put at the head, where expire.lua puts it into quarantine.
 local tenant_index = KEYS[1]

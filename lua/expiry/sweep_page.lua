@@ -9,8 +9,8 @@
 -- ARGV[3]   take           1 takes a lease that nobody holds, 0 only renews one's own
 -- ARGV[4]   skip           due entries to pass over: those that this pass could not judge
 -- ARGV[5]   limit          most ids to return
--- RETURNS   HELD now_ms renewed|taken|none due oldest_due_ms next_deadline_ms quarantined awaiting oldest_awaiting_ms id*
---           | OTHER now_ms lapses_in_ms | FREE now_ms
+-- RETURNS   HELD now_ms lease:renewed|taken|none due:int oldest_due_ms? next_deadline_ms? quarantined:int awaiting:int
+--           oldest_awaiting_ms? reservation_ids* | OTHER now_ms lapses_in_ms | FREE now_ms
 -- BOUND     limit ids
 -- EMITS     nothing
 -- @include  keys, now_ms, due_count

@@ -3,7 +3,8 @@
 --
 -- KEYS[1]   lease          string, the token of the instance that sweeps the partition
 -- KEYS[2]   ttl_index      zset, score = reclaim deadline in ms
--- RETURNS   STATE now_ms holder lapses_in_ms indexed due oldest_due_ms next_deadline_ms quarantined awaiting oldest_awaiting_ms
+-- RETURNS   STATE now_ms holder? lapses_in_ms indexed:int due:int oldest_due_ms? next_deadline_ms? quarantined:int
+--             awaiting:int oldest_awaiting_ms?
 -- BOUND     two entries of the index
 -- EMITS     nothing
 -- @include  keys, now_ms, due_count

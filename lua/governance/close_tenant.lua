@@ -10,7 +10,7 @@
 -- ARGV[4]   limit            things a step looks at
 -- ARGV[5]   retention_ms     how long an ended hold stays for the audit trail
 -- ARGV[6]   channel          on which the hash of a revoked key's secret is announced
--- RETURNS   STEP next_phase next_cursor now_ms changed (outcome detail detail)* | DONE | NOT_CLOSING
+-- RETURNS   STEP next_phase next_cursor? now_ms changed:int outcomes(word detail? second_detail?)* | DONE | NOT_CLOSING
 -- BOUND     limit things, each at the scopes of one subject (at most 6)
 -- EMITS     tenant.closed, budget.closed_via_tenant_cascade, reservation.released_via_tenant_cascade,
 --           webhook.disabled_via_tenant_cascade, api_key.revoked_via_tenant_cascade; those of the expiry transition

@@ -19,7 +19,7 @@
 -- ARGV[12]  trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[13]  max_api_keys     of the deployment, 0 for no limit
 -- ARGV[...] field and value pairs of the record: key_prefix, description, metadata
--- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_CLOSED | EXPIRES_IN_PAST | LIMIT_EXCEEDED limit allowed used
+-- RETURNS   CREATED record{} | TENANT_NOT_FOUND | TENANT_CLOSED | EXPIRES_IN_PAST | LIMIT_EXCEEDED limit allowed:int used:int
 -- BOUND     one key
 -- EMITS     api_key.created
 -- @include  keys, now_ms, tenant, owned, append_event, append_audit

@@ -16,7 +16,8 @@
 -- ARGV[10]  trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[11]  max_budgets      of the deployment, 0 for no limit
 -- ARGV[...] field and value pairs of the record: commit_overage_policy, metadata
--- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE | LIMIT_EXCEEDED limit allowed used
+-- RETURNS   CREATED record{} | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE
+--           | LIMIT_EXCEEDED limit allowed:int used:int
 -- BOUND     one budget
 -- EMITS     budget.created
 -- @include  keys, now_ms, tenant, owned, budget, append_event, append_audit

@@ -18,7 +18,8 @@
 -- ARGV[11]  trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[12]  max_policies     of the deployment, 0 for no limit
 -- ARGV[...] field and value pairs of the record: description and what it sets
--- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE | TOO_MANY limit | LIMIT_EXCEEDED limit allowed used
+-- RETURNS   CREATED record{} | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE | TOO_MANY limit:int
+--           | LIMIT_EXCEEDED limit allowed:int used:int
 -- BOUND     one policy, and those of its pattern (at most 32)
 -- EMITS     policy.created
 -- @include  keys, now_ms, tenant, owned, policy_index, append_event, append_audit

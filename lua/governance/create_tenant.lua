@@ -10,7 +10,7 @@
 -- ARGV[5]   request_id
 -- ARGV[6]   trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[...] field and value pairs of the record's other settings
--- RETURNS   CREATED (field value)* | EXISTS (field value)* | DUPLICATE
+-- RETURNS   CREATED record{} | EXISTS record{} | DUPLICATE
 -- BOUND     one tenant
 -- EMITS     tenant.created
 -- @include  keys, now_ms, tenant, append_event, append_audit

@@ -4,11 +4,12 @@
 --
 -- KEYS[1]   key_expiries   sorted set of the keys that may yet expire, score = expiry in ms
 -- ARGV[1]   limit          keys that a run looks at, at most
--- RETURNS   EXPIRED told more, more being 1 when the limit ended the run
+-- RETURNS   EXPIRED announced:int more:flag
 -- BOUND     limit keys
 -- EMITS     api_key.expired
 -- @include  keys, now_ms, api_key, append_event
 --
+-- more is 1 when the limit ended the run.
 -- Nothing depends on it: whoever uses a key compares its time. A key that was revoked before is not told of again, and one whose
 -- record cannot be read is left out, as nobody can use it.
 local key_expiries = KEYS[1]

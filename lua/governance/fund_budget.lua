@@ -17,8 +17,8 @@
 -- ARGV[12]  key_id           the API key that asks, or empty
 -- ARGV[13]  request_id
 -- ARGV[14]  trace            trace id and flags, then the sender: see lib/append_audit
--- RETURNS   FUNDED fresh|replay previous_allocated new_allocated previous_remaining new_remaining previous_debt new_debt
---           previous_spent new_spent timestamp_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND | TENANT_CLOSED | BUDGET_FROZEN
+-- RETURNS   FUNDED answer:fresh|replay previous_allocated new_allocated previous_remaining new_remaining previous_debt
+--           new_debt previous_spent new_spent timestamp_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND | TENANT_CLOSED | BUDGET_FROZEN
 --           | BUDGET_CLOSED | BUDGET_EXCEEDED | INT64_OVERFLOW
 -- BOUND     one budget
 -- EMITS     budget.funded, budget.debited, budget.reset, budget.reset_spent, budget.debt_repaid, budget.exhausted,

@@ -4,10 +4,12 @@
 -- KEYS[1]   tenant         hash
 -- KEYS[2]   owned          hash of what is counted and of the tenant's own limits
 -- ARGV[1]   tenant_id
--- RETURNS   NOT_FOUND | LIMITS (limit used own_limit)*, own_limit being empty where the deployment's holds
+-- RETURNS   NOT_FOUND | LIMITS limits(limit used:int own_limit:int?)*
 -- BOUND     a count of each index, whatever its size
 -- EMITS     nothing
 -- @include  keys, tenant, owned
+--
+-- Without an own_limit the deployment's holds.
 local tenant, owned = KEYS[1], KEYS[2]
 local tenant_id = ARGV[1]
 

@@ -6,10 +6,12 @@
 -- ARGV[2]   tenant           where the run before ended, or empty
 -- ARGV[3]   after            the 'scope unit' that ended it, or empty
 -- ARGV[4]   limit            records a run, at least 1
--- RETURNS   now_ms next_tenant next_member (field_count (field value)*)*, both empty at the end
+-- RETURNS   now_ms next_tenant? next_member? records(text_count record{})*
 -- BOUND     limit records or 256 KiB of them, without their free texts
 -- EMITS     nothing
 -- @include  keys, listing
+--
+-- The following run starts after next_tenant and next_member. There are none at the end.
 local tenant_index = KEYS[1]
 local tenant_id, tenant, after, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 

@@ -4,10 +4,12 @@
 -- KEYS[1]   tenant_index     sorted set of the partition's tenants
 -- ARGV[1]   after            the tenant that ended the run before, or empty
 -- ARGV[2]   limit            records a run, at least 1
--- RETURNS   now_ms next next (field_count (field value)*)*, next being empty at the end
+-- RETURNS   now_ms next_tenant? next_member? records(text_count record{})*
 -- BOUND     limit records or 256 KiB of them, without their free texts
 -- EMITS     nothing
 -- @include  keys, now_ms, listing
+--
+-- The following run starts after next_tenant and next_member. There are none at the end.
 local tenant_index = KEYS[1]
 local after, limit = ARGV[1], tonumber(ARGV[2])
 

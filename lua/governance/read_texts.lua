@@ -4,10 +4,12 @@
 -- KEYS[1]   tenant_index     sorted set of the partition's tenants; the records are in this partition
 -- ARGV[1]   kind             tenant, api_key, policy or webhook
 -- ARGV[...] ids of records
--- RETURNS   (field_count (field value)*)*, for the first of the ids, of one at least; a record that is gone has no fields
+-- RETURNS   records(text_count record{})*
 -- BOUND     the ids that are given, until 256 KiB are read
 -- EMITS     nothing
 -- @include  keys, listing
+--
+-- They are those of the first of the ids, of one at least. A record that is gone has no fields.
 local tenant_index = KEYS[1]
 local kind = ARGV[1]
 local first_id = 2

@@ -10,7 +10,7 @@
 -- ARGV[5]   actor_key_id     empty for an operator
 -- ARGV[6]   request_id
 -- ARGV[7]   trace            trace id and flags, then the sender: see lib/append_audit
--- RETURNS   REVOKED (field value)* | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED
+-- RETURNS   REVOKED record{} | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED
 -- BOUND     one key
 -- EMITS     api_key.revoked
 -- @include  keys, now_ms, api_key, tenant, append_event, append_audit

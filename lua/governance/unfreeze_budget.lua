@@ -12,7 +12,7 @@
 -- ARGV[7]   key_id           empty for an operator
 -- ARGV[8]   request_id
 -- ARGV[9]   trace            trace id and flags, then the sender: see lib/append_audit
--- RETURNS   CHANGED (field value)* | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | ALREADY_ACTIVE
+-- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | ALREADY_ACTIVE
 -- BOUND     one budget
 -- EMITS     budget.unfrozen
 -- @include  keys, now_ms, governed_budget, append_event, append_audit

@@ -9,7 +9,7 @@
 -- ARGV[5]   request_id
 -- ARGV[6]   trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[...] field and value pairs of the record: name, description, permissions, scope_filter, metadata
--- RETURNS   UPDATED now_ms (field value)* | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED | KEY_EXPIRED
+-- RETURNS   UPDATED now_ms record{} | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED | KEY_EXPIRED
 -- BOUND     one key
 -- EMITS     api_key.permissions_changed
 -- @include  keys, now_ms, api_key, tenant, append_event, append_audit

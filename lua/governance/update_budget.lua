@@ -11,7 +11,7 @@
 -- ARGV[7]   request_id
 -- ARGV[8]   trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[...] field and value pairs of the record: commit_overage_policy, metadata
--- RETURNS   CHANGED (field value)* | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
+-- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
 -- BOUND     one budget
 -- EMITS     budget.updated, budget.over_limit_entered, budget.over_limit_exited
 -- @include  keys, now_ms, int64, budget, governed_budget, over_limit, append_event, append_audit

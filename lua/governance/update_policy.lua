@@ -9,7 +9,7 @@
 -- ARGV[5]   request_id
 -- ARGV[6]   trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[...] field and value pairs of the record; an empty value takes the field away
--- RETURNS   UPDATED (field value)* | NOT_FOUND | TENANT_CLOSED | DUPLICATE | INVALID_WINDOW | TOO_MANY limit
+-- RETURNS   UPDATED record{} | NOT_FOUND | TENANT_CLOSED | DUPLICATE | INVALID_WINDOW | TOO_MANY limit:int
 -- BOUND     one policy, and those of its pattern (at most 32)
 -- EMITS     policy.updated
 -- @include  keys, now_ms, tenant, policy_index, append_event, append_audit

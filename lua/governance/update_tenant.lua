@@ -10,7 +10,7 @@
 -- ARGV[5]   request_id
 -- ARGV[6]   trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[...] field and value pairs of the record: name, metadata, and the runtime's defaults
--- RETURNS   UPDATED (field value)* | CLOSING (field value)* | NOT_FOUND | TENANT_CLOSED | IRREVERSIBLE | TTL_ABOVE_MAX max_ms
+-- RETURNS   UPDATED record{} | CLOSING record{} | NOT_FOUND | TENANT_CLOSED | IRREVERSIBLE | TTL_ABOVE_MAX max_ms
 -- BOUND     one tenant
 -- EMITS     tenant.updated, tenant.settings_changed, tenant.suspended, tenant.reactivated
 -- @include  keys, now_ms, tenant, append_event, append_audit

@@ -9,7 +9,7 @@
 -- ARGV[4]   request_id
 -- ARGV[5]   trace            trace id and flags
 -- RETURNS   VALID key_id tenant_id expires_at_ms permissions scope_filter
---           | INVALID INVALID_FORMAT|NOT_FOUND|REVOKED|EXPIRED|TENANT_SUSPENDED|TENANT_CLOSED tenant_id key_id
+--           | INVALID reason:INVALID_FORMAT|NOT_FOUND|REVOKED|EXPIRED|TENANT_SUSPENDED|TENANT_CLOSED tenant_id? key_id?
 -- BOUND     three records, of which only small fields are read
 -- EMITS     api_key.auth_failed
 -- @include  keys, now_ms, api_key, tenant, append_event

@@ -9,11 +9,12 @@
 -- ARGV[5]   prefix           the segments asked for that a matching scope begins with, joined by slashes
 -- ARGV[6]   deepest          the deepest segment asked for, the one a matching scope ends with
 -- ARGV[...] the other segments asked for, each of which a matching scope holds
--- RETURNS   next (scope unit balance)*, next being where the following run starts after, or empty at the end
+-- RETURNS   next? budgets(scope unit balance)*
 -- BOUND     examine entries, limit budgets
 -- EMITS     nothing
 -- @include  keys, budget, index_walk
 --
+-- The following run starts after next. There is none at the end.
 -- Segments match whole: agent:bot does not find agent:bot2. A budget's figures are from one instant, those of different runs from
 -- different ones.
 local budget_index = KEYS[1]

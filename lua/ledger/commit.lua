@@ -15,9 +15,11 @@
 -- ARGV[9]   key_id           the API key that asks
 -- ARGV[10]  request_id
 -- ARGV[11]  trace            trace id and flags
--- RETURNS   COMMITTED fresh|replay charged released unit policy overage debt (scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND | FORBIDDEN
---           | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED | QUARANTINED reason | UNIT_MISMATCH unit
---           | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
+-- RETURNS   COMMITTED answer:fresh|replay charged released unit overage_policy overage debt balances(scope balance)*
+--           | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state
+--           | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]
+--           | UNIT_MISMATCH unit scope | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope
+--           | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the expiry transition
 -- @include  keys, now_ms, int64, idempotency, settle, charge, budget, append_event, owned

@@ -14,8 +14,9 @@
 -- ARGV[9]   trace            trace id and flags
 -- ARGV[10]  scope_count      number of derived scopes
 -- ARGV[...] the derived scopes, root first; then field and value pairs as reserve has them: subject, action
--- RETURNS   ALLOW fresh|replay | ALLOW_WITH_CAPS fresh|replay caps | DENY fresh|replay reason | IDEMPOTENCY_MISMATCH
---           | TENANT_SUSPENDED | UNIT_MISMATCH scope unit* | RECLAIMED now_ms (outcome detail detail)*
+-- RETURNS   ALLOW answer:fresh|replay | ALLOW_WITH_CAPS answer:fresh|replay caps | DENY answer:fresh|replay reason
+--           | IDEMPOTENCY_MISMATCH | TENANT_SUSPENDED | UNIT_MISMATCH scope units*
+--           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6); 100 due holds, when it reclaims
 -- EMITS     reservation.denied; those of the expiry transition
 -- @include  keys, now_ms, int64, idempotency, tenant, budget, append_event, expiry, admission, policy, denial

@@ -16,10 +16,10 @@
 -- ARGV[11]  trace            trace id and flags
 -- ARGV[12]  scope_count      number of derived scopes
 -- ARGV[...] the derived scopes, root first; then field and value pairs as reserve has them: subject, action, metadata
--- RETURNS   APPLIED fresh|replay event_id charged policy debt (scope balance)* | IDEMPOTENCY_MISMATCH | TENANT_CLOSED
---           | TENANT_SUSPENDED | INVALID_POLICY value | NOT_FOUND | UNIT_MISMATCH scope unit* | BUDGET_FROZEN scope
---           | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
---           | RECLAIMED now_ms (outcome detail detail)*
+-- RETURNS   APPLIED answer:fresh|replay event_id charged overage_policy debt balances(scope balance)* | IDEMPOTENCY_MISMATCH
+--           | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units*
+--           | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | BUDGET_EXCEEDED scope remaining
+--           | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6); 100 due holds, when it reclaims
 -- EMITS     custom.direct_debit.applied, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
 --           those of the expiry transition

@@ -12,8 +12,9 @@
 -- ARGV[7]   key_id           the API key that asks
 -- ARGV[8]   request_id
 -- ARGV[9]   trace            trace id and flags
--- RETURNS   ACTIVE fresh|replay expires_at_ms remaining_ttl_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND | FORBIDDEN | TENANT_CLOSED
---           | RESERVATION_FINALIZED state | RESERVATION_EXPIRED | QUARANTINED reason | MAX_EXTENSIONS_EXCEEDED allowed
+-- RETURNS   ACTIVE answer:fresh|replay expires_at_ms remaining_ttl_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN
+--           | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms]
+--           | QUARANTINED reason tenant? [again:again] | MAX_EXTENSIONS_EXCEEDED allowed:int
 -- BOUND     one hold, at the scopes of its subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     those of the expiry transition
 -- @include  keys, now_ms, idempotency, settle, tenant, hold

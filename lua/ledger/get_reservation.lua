@@ -7,7 +7,8 @@
 -- ARGV[3]   retention_ms     how long the ended record stays for the audit trail
 -- ARGV[4]   request_id
 -- ARGV[5]   trace            trace id and flags
--- RETURNS   FOUND defect quarantined (field value)* | NOT_FOUND [defect] | FORBIDDEN | RESERVATION_EXPIRED
+-- RETURNS   FOUND defect? quarantined? record{} | NOT_FOUND [defect] | FORBIDDEN
+--           | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms]
 -- BOUND     one reservation, at the scopes of its subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     those of the expiry transition
 -- @include  keys, now_ms, hold, record, expiry, damage

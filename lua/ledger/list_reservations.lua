@@ -17,13 +17,14 @@
 -- ARGV[...] the conditions, name and value pairs: status, idempotency_key; workspace, app, workflow, agent, toolset (lower
 --           case); expires_from, expires_to, finalized_from, finalized_to (ms, inclusive); and, for an order that is not the
 --           index's: sort_by, sort_dir, after_value with after_id, before_value with before_id (both exclusive)
--- RETURNS   now_ms walked_ms walked_id outcome_count (outcome detail detail)* unreadable_count (reservation_id reason)*
---           field_count field* (value*)*: a value a field in each row, empty where the record has none. walked_ms is empty at
---           the end of the index
+-- RETURNS   now_ms walked_ms:text? walked_id? outcome_count outcomes(word detail? second_detail?)* unreadable_count
+--             unreadable(reservation_id reason)* column_count columns* rows(id st? tn? tv? ws? ap? wf? ag? ts? dm? ak? an? at?
+--             ik? un? am? ca? ex? fa? ch?)*
 -- BOUND     examine entries, limit rows, 256 KiB of rows, 25 expiries; long metadata is not read
 -- EMITS     those of the expiry transition
 -- @include  keys, now_ms, int64, hold, record, expiry, damage, index_walk, owned
 --
+-- walked_ms is empty at the end of the index.
 -- Rows come in the order of the index. Another order is the caller's work, who must see the whole index for it: it says
 -- between which two rows a page may still change, and gets no others. A damaged record is shown with what can be known of it
 -- (lua/lib/damage.lua) and named among the unreadable; a key that is no record at all is only named.

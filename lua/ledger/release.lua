@@ -13,8 +13,9 @@
 -- ARGV[7]   key_id           the API key that asks, or empty
 -- ARGV[8]   request_id
 -- ARGV[9]   trace            trace id and flags, then the sender: see lib/append_audit
--- RETURNS   RELEASED fresh|replay released unit (scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND | FORBIDDEN | TENANT_CLOSED
---           | RESERVATION_FINALIZED state | RESERVATION_EXPIRED | QUARANTINED reason
+-- RETURNS   RELEASED answer:fresh|replay released unit balances(scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect]
+--           | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state
+--           | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     budget.threshold_crossed, custom.reservation.quarantine_decided; those of the expiry transition
 -- @include  keys, now_ms, int64, idempotency, settle, budget, threshold, append_audit, append_event, release_damaged, owned

@@ -22,14 +22,15 @@
 -- ARGV[16]  max_stored       bytes that it may have stored, likewise
 -- ARGV[17]  scope_count      number of derived scopes
 -- ARGV[...] the derived scopes, root first; then field and value pairs of the record: subject, action, metadata
--- RETURNS   ALLOW fresh|replay reservation_id expires_at_ms remaining_ttl_ms policy (scope balance)* | DENY fresh|replay reason
---           | ALLOW_WITH_CAPS fresh|replay reservation_id expires_at_ms remaining_ttl_ms policy caps (scope balance)*
---           | ALLOW_DRY_RUN fresh|replay (scope balance)* | DRY_RUN_WITH_CAPS fresh|replay caps (scope balance)*
---           | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED
---           | INVALID_POLICY value | NOT_FOUND | UNIT_MISMATCH scope unit* | BUDGET_FROZEN scope | BUDGET_CLOSED scope
---           | OVERDRAFT_LIMIT_EXCEEDED scope | DEBT_OUTSTANDING scope | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope
---           | LIMIT_EXCEEDED limit allowed used
---           | RECLAIMED now_ms (outcome detail detail)*
+-- RETURNS   ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)*
+--           | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps
+--           balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|replay balances(scope balance)*
+--           | DRY_RUN_WITH_CAPS answer:fresh|replay caps balances(scope balance)* | DENY answer:fresh|replay reason
+--           | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND
+--           | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining
+--           | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining
+--           | INT64_OVERFLOW scope | LIMIT_EXCEEDED limit allowed:int used:int
+--           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6); 100 due holds, when it reclaims
 -- EMITS     reservation.denied, budget.exhausted, budget.threshold_crossed; those of the expiry transition
 -- @include  keys, now_ms, int64, idempotency, tenant, hold, budget, owned, append_event, expiry, admission, policy, denial, threshold

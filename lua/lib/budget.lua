@@ -1,4 +1,5 @@
 -- budget: one ledger, a hash per (scope, unit).
+-- SHAPE balance = remaining,reserved,spent,allocated,debt,overdraft_limit,is_over_limit:flag
 -- @include keys, int64
 --
 -- remaining = allocated - spent - reserved - debt holds in every record, after every script.

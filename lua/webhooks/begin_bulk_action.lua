@@ -8,7 +8,7 @@
 -- ARGV[4]   request_id
 -- ARGV[5]   trace            trace id and flags
 -- ARGV[6]   ids              what the filter matched, a comma list
--- RETURNS   BEGUN correlation_id request_id trace ids | ENDED response | IDEMPOTENCY_MISMATCH
+-- RETURNS   BEGUN correlation_id request_id trace? ids? | ENDED response | IDEMPOTENCY_MISMATCH
 -- BOUND     one record; the ids are as many as one bulk action takes
 -- EMITS     nothing
 -- @include  keys

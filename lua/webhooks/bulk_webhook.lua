@@ -11,8 +11,8 @@
 -- ARGV[6]   key_id           empty for an operator
 -- ARGV[7]   request_id       of the action's first attempt, which names what it has changed
 -- ARGV[8]   trace            trace id and flags
--- RETURNS   SUCCEEDED | SKIPPED reason | NOT_FOUND | TENANT_CLOSED | INVALID_TRANSITION status | NO_SELECTOR | ADMIN_ONLY selector
---           | TOO_MANY_MARKS limit
+-- RETURNS   SUCCEEDED | SKIPPED reason:ALREADY_DELETED|ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED
+--           | INVALID_TRANSITION current_status | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY_MARKS limit:int
 -- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
 -- EMITS     webhook.updated, webhook.paused, webhook.resumed, webhook.deleted
 -- @include  keys, now_ms, webhook, webhook_access, webhook_change, webhook_removal, append_event

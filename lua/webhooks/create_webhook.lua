@@ -15,8 +15,8 @@
 -- ARGV[9]   trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[10]  max_webhooks     of the deployment for each tenant, 0 for no limit
 -- ARGV[...] field and value pairs of the record
--- RETURNS   CREATED (field value)* | TENANT_NOT_FOUND | TENANT_CLOSED | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY limit
---           | TOO_MANY_MARKS limit | LIMIT_EXCEEDED limit allowed used
+-- RETURNS   CREATED record{} | TENANT_NOT_FOUND | TENANT_CLOSED | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY limit:int
+--           | TOO_MANY_MARKS limit:int | LIMIT_EXCEEDED limit allowed:int used:int
 -- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
 -- EMITS     webhook.created
 -- @include  keys, now_ms, tenant, owned, webhook, append_event, append_audit

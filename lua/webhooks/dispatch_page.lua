@@ -9,8 +9,8 @@
 -- ARGV[3]   take           1 takes or renews the lease and looks at the group, 0 reads under a lease that is held
 -- ARGV[4]   after          '>' for events that were never read, an entry id for those after it that were read and not acknowledged
 -- ARGV[5]   limit          most events to return; 0 reads none
--- RETURNS   HELD now_ms renewed|taken|none lag oldest_ms lanes retrying left_over last_read more (entry_id field_count (field value)*)*
---           | OTHER now_ms lapses_in_ms | FREE now_ms
+-- RETURNS   HELD now_ms lease:renewed|taken|none lag:int? oldest_ms? lanes:int? retrying:int? left_over:int? last_read?
+--           more:flag events(entry_id field_count event{})* | OTHER now_ms lapses_in_ms | FREE now_ms
 -- BOUND     limit events, 256 KiB of them
 -- EMITS     nothing
 -- @include  keys, now_ms, dispatch_group, stream_walk

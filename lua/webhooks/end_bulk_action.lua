@@ -12,10 +12,12 @@
 -- ARGV[7]   request_id
 -- ARGV[8]   trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[...] name and value pairs of the audit row's metadata
--- RETURNS   ENDED response, the one that was kept first
+-- RETURNS   ENDED response
 -- BOUND     one record
 -- EMITS     nothing
 -- @include  keys, append_audit
+--
+-- The response is the one that was kept first.
 local bulk = KEYS[1]
 local response, operation, resource_type = ARGV[1], ARGV[2], ARGV[3]
 local origin = { actor = ARGV[5], key = ARGV[6], request = ARGV[7], trace = ARGV[8], correlation = ARGV[4] }

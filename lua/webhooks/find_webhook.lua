@@ -5,7 +5,7 @@
 -- KEYS[2]   webhook_revision string, which changes with every subscription of the partition
 -- ARGV[1]   known            the revision at which the caller read it, or empty
 -- ARGV[2]   whole            1 with its description and metadata, which no delivery needs
--- RETURNS   UNCHANGED | NOT_FOUND revision | FOUND revision now_ms (field value)*
+-- RETURNS   UNCHANGED | NOT_FOUND revision | FOUND revision now_ms record{}
 -- BOUND     one subscription
 -- EMITS     nothing
 -- @include  now_ms, webhook_target

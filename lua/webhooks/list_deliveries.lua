@@ -10,11 +10,12 @@
 -- ARGV[5]   status           only these, or empty
 -- ARGV[6]   examine          entries that a run looks at, at most
 -- ARGV[7]   limit            deliveries that a run returns, at most
--- RETURNS   next_ms next_ref examined (ref created_ms field_count (field value)*)*, next_ms and next_ref being empty at the end
+-- RETURNS   next_ms:text? next_ref? examined:int deliveries(ref created_ms text_count record{})*
 -- BOUND     examine entries, and twice the deliveries of one instant, which are as many as one run of queue_deliveries makes
 -- EMITS     nothing
 -- @include  keys, index_walk
 --
+-- There are no next_ms and next_ref at the end.
 -- An entry whose record is gone by age stands for nothing. The index orders the entries of one instant by their bytes, in which the
 -- tenth event of a millisecond stands before its ninth, so they are read together and put in order here. An instant has few more of
 -- them than one script queues.

@@ -8,7 +8,7 @@
 -- ARGV[2]   retention_ms   how long a delivery's record stays
 -- ARGV[3]   event_count
 -- ARGV[...] the entry ids of the events that need no more deliveries, then for each delivery: entry id, subscription id, tenant, event type, trace
--- RETURNS   QUEUED now_ms made forgotten | NOT_HELD
+-- RETURNS   QUEUED now_ms made? forgotten:int | NOT_HELD
 -- BOUND     the events and deliveries that are named (at most 250 and 200); as many entries of indexes, twice, and 8 for each subscription
 -- EMITS     nothing
 -- @include  keys, now_ms, delivery, dispatch_group

@@ -3,11 +3,12 @@
 --
 -- KEYS[1]   event_log      stream
 -- ARGV[...] refs of deliveries
--- RETURNS   READ now_ms (ref status attempts created_ms next_retry_ms field_count (field value)*)*, for the first of the refs, one at least
+-- RETURNS   READ now_ms deliveries(ref status? attempts:int? created_ms? next_retry_ms? field_count event{})*
 -- BOUND     the deliveries that are named, until 256 KiB of events are read
 -- EMITS     nothing
 -- @include  keys, now_ms, stream_walk
 --
+-- They are those of the first of the refs, of one at least.
 -- status is empty when there is no such record any more, and field_count is 0 when its event is gone.
 local event_log = KEYS[1]
 

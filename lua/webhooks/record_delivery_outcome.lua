@@ -7,7 +7,7 @@
 -- ARGV[2]   outcome          success, failure (a delivery that was given up), or triggered (neither is known yet)
 -- ARGV[3]   delivery_id      public, of a failure
 -- ARGV[4]   trace            trace id and flags, or empty
--- RETURNS   RECORDED failures | COUNTED_BEFORE | DISABLED owner | GONE
+-- RETURNS   RECORDED failures:int | COUNTED_BEFORE | DISABLED owner | GONE
 -- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
 -- EMITS     webhook.disabled
 -- @include  keys, now_ms, webhook, append_event

@@ -6,11 +6,12 @@
 -- ARGV[2]   replay_id
 -- ARGV[3]   retention_ms     how long a delivery's record stays
 -- ARGV[...] entry ids of events
--- RETURNS   QUEUED forgotten taken (ref tenant)*, taken being how many of the events were looked at, the first of them and one at least
+-- RETURNS   QUEUED forgotten:int taken:int deliveries(ref tenant)*
 -- BOUND     the events that are named, until 256 KiB of them are read; twice as many entries of the subscription's index, and 8
 -- EMITS     nothing
 -- @include  keys, now_ms, delivery, stream_walk
 --
+-- taken is how many of the events were looked at, the first of them and one at least.
 -- An event that has left the log since it was found is passed over. forgotten are the index entries of deliveries that are gone by age.
 local event_log = KEYS[1]
 local subscription_id, replay_id, retention_ms = ARGV[1], ARGV[2], ARGV[3]

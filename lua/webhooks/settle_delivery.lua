@@ -17,7 +17,8 @@
 -- ARGV[12]  delivery_id      public
 -- ARGV[13]  event_id         public
 -- ARGV[14]  trace            trace id and flags of the event, or empty
--- RETURNS   SETTLED now_ms attempts left_in_lane | ENDED now_ms status left_in_lane | GONE now_ms left_in_lane
+-- RETURNS   SETTLED now_ms attempts:int left_in_lane:int | ENDED now_ms final_status left_in_lane:int
+--           | GONE now_ms left_in_lane:int
 -- BOUND     one delivery, and 100 places of its lane where it does not stand first
 -- EMITS     system.webhook_delivery_failed
 -- @include  keys, now_ms, delivery, append_event

@@ -7,7 +7,8 @@
 -- ARGV[2]   replay_id        of the new one
 -- ARGV[3]   lease_ms         by when it is finished, or given up
 -- ARGV[4]   known_done       the id of a replay all of whose deliveries were seen to be beyond their first attempts, or empty
--- RETURNS   STARTED | INACTIVE status | IN_PROGRESS | WAITING replay_id (partition ref)* | NOT_FOUND | TENANT_CLOSED
+-- RETURNS   STARTED | INACTIVE current_status | IN_PROGRESS | WAITING replay_id places(partition ref)* | NOT_FOUND
+--           | TENANT_CLOSED
 -- BOUND     one subscription, and one delivery for each lane its last replay queued in
 -- EMITS     nothing
 -- @include  keys, webhook_access

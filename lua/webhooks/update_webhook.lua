@@ -14,7 +14,7 @@
 -- ARGV[10]  request_id
 -- ARGV[11]  trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[...] field and value pairs of the record; an empty value takes the field away
--- RETURNS   UPDATED (field value)* | NOT_FOUND | TENANT_CLOSED | STALE | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY_MARKS limit
+-- RETURNS   UPDATED record{} | NOT_FOUND | TENANT_CLOSED | STALE | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY_MARKS limit:int
 -- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
 -- EMITS     webhook.updated, webhook.paused, webhook.resumed
 -- @include  keys, now_ms, webhook, webhook_access, webhook_change, append_event, append_audit

@@ -5,12 +5,12 @@
 -- KEYS[1]   webhook_revision string, which changes with every subscription of the partition
 -- ARGV[...] for each owner: the owner, the revision at which its list was read, or empty, and the id behind which a reading of the
 --           whole list goes on, or empty
--- RETURNS   revision, then for the first of the owners, one at least: ALL or CHANGED, next, and the number of subscriptions, each as
---           its id and the number of its fields and values, followed by these
+-- RETURNS   revision owners(form:ALL|CHANGED next? target_count targets(id text_count record{})*)*
 -- BOUND     100 owners, 100 subscriptions or 256 KiB of them
 -- EMITS     nothing
 -- @include  keys, webhook, webhook_target
 --
+-- The owners are the first of those that were asked for, one at least.
 -- next is empty when that was all. Else it is the id behind which the whole list goes on, or the revision up to which changes were
 -- told. A subscription that is not active any more has no fields where it is told as changed, and is left out of a whole list.
 local webhook_revision = KEYS[1]

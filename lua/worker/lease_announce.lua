@@ -7,7 +7,7 @@
 -- ARGV[1]   instance
 -- ARGV[2]   lease_ms       how long the announcement stands
 -- ARGV[3]   report         JSON, not read here
--- RETURNS   ALIVE now_ms count place next_lapse_in_ms
+-- RETURNS   ALIVE now_ms alive:int place:int next_lapse_in_ms?
 -- BOUND     the instances of one deployment
 -- EMITS     nothing
 -- @include  now_ms

@@ -3,7 +3,7 @@
 --
 -- KEYS[1]   instances      zset of instances, score = when the announcement lapses, in ms
 -- KEYS[2]   reports        hash from the instance to what it tells of itself
--- RETURNS   INSTANCES now_ms (instance lapses_in_ms report)*
+-- RETURNS   INSTANCES now_ms instances(instance lapses_in_ms report)*
 -- BOUND     the instances of one deployment
 -- EMITS     nothing
 -- @include  now_ms

@@ -65,4 +65,6 @@ export { QueryAbandoned, QueryRefused } from './queries.js';
 export { ListingModule, type RecordPlace, Records } from './records.js';
 export { RedisModule } from './redis.module.js';
 export { RedisService } from './redis.service.js';
+export type { NamedArgs, NamedKeys, ScriptAnswer, ScriptName, ScriptReply } from './script-call.js';
+export type { Balance } from './script-types.js';
 export type { Reply } from './scripts.js';

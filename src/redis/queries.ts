@@ -6,7 +6,7 @@ import { ConcurrencyLimiter } from './concurrency-limiter.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import { StoreUnavailable, toStoreError } from './errors.js';
 import type { QueryMetrics } from './redis.metrics.js';
-import type { ScriptArgs, ScriptKeys, ScriptName } from './script-signatures.js';
+import type { NamedArgs, NamedKeys, ScriptArgs, ScriptKeys, ScriptName, ScriptReply } from './script-call.js';
 import type { Reply, ScriptRegistry } from './scripts.js';
 
 /** Debt up to here is not paid back, so that short queries never pause. */
@@ -159,7 +159,7 @@ export class Queries {
       if (result === 'taken') {
         this.places.giveBack(claim);
       }
-      throw this.storeFailure;
+      throw this.storeFailure as StoreUnavailable;
     }
     if (result !== 'taken') {
       metrics.refused(result);
@@ -179,6 +179,15 @@ export class Queries {
   /** Runs one script, as `ScriptRegistry.run` does. @throws StoreUnavailable, QueryAbandoned */
   run<Name extends ScriptName>(name: Name, keys: ScriptKeys<Name>, args: ScriptArgs<Name>): Promise<Reply> {
     return this.inTurn(() => this.parts.scripts.run(name, keys, args));
+  }
+
+  /** Runs one script, as `ScriptRegistry.call` does. @throws StoreUnavailable, QueryAbandoned */
+  call<Name extends ScriptName>(
+    name: Name,
+    keys: NamedKeys<Name>,
+    args: NamedArgs<Name>,
+  ): Promise<ScriptReply<Name>> {
+    return this.inTurn(() => this.parts.scripts.call(name, keys, args));
   }
 
   /** Sends a plain command. @throws StoreUnavailable, QueryAbandoned */
@@ -201,7 +210,7 @@ export class Queries {
     }
     try {
       if (this.storeFailures > failures) {
-        throw this.storeFailure;
+        throw this.storeFailure as StoreUnavailable;
       }
       await this.pause(asker);
       this.share.begin();

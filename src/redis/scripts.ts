@@ -1,11 +1,20 @@
 import { Cluster, type Redis } from 'ioredis';
 import { toStoreError } from './errors.js';
-import type { ScriptArgs, ScriptKeys, ScriptName } from './script-signatures.js';
+import type { NamedArgs, NamedKeys, ScriptArgs, ScriptKeys, ScriptName, ScriptReply } from './script-call.js';
 import { LIBRARY_PREFIX, readScripts, type Script } from './script-source.js';
 
+/** A reply as Redis gives it. `call` makes an object of it, as the script's header describes. */
 export type Reply = string[];
 
+type Arguments = readonly (string | number)[];
+
 /** One call of a script, for a pipeline of many. */
+export interface NamedCall<Name extends ScriptName> {
+  readonly keys: NamedKeys<Name>;
+  readonly args: NamedArgs<Name>;
+}
+
+/** The same with keys and arguments in the order of the header. */
 export interface ScriptCall<Name extends ScriptName> {
   readonly keys: ScriptKeys<Name>;
   readonly args: ScriptArgs<Name>;
@@ -24,6 +33,14 @@ function isFull(error: unknown): boolean {
 async function libraries(master: Redis): Promise<string[]> {
   const listed = (await master.function('LIST', 'LIBRARYNAME', `${LIBRARY_PREFIX}*`)) as unknown[][];
   return listed.map((library) => library[library.indexOf('library_name') + 1] as string);
+}
+
+function decoded<Decoded>(script: Script, reply: Reply): Decoded | Error {
+  try {
+    return script.decode<Decoded>(reply);
+  } catch (error) {
+    return error as Error;
+  }
 }
 
 /** Read once a process: the files do not change while it runs, and there is a registry for each connection that calls scripts. */
@@ -113,6 +130,22 @@ export class ScriptRegistry {
 
   /**
    * Runs one script.
+   * @returns the script's reply, by the names in its header.
+   * @throws StoreUnavailable when Redis cannot answer; any other error is a broken invariant or a defect.
+   */
+  async call<Name extends ScriptName>(
+    name: Name,
+    keys: NamedKeys<Name>,
+    args: NamedArgs<Name>,
+  ): Promise<ScriptReply<Name>> {
+    const script = this.script(name);
+    return script.decode<ScriptReply<Name>>(
+      await this.send(script, script.keysOf(keys), script.argsOf(args)),
+    );
+  }
+
+  /**
+   * Runs one script with keys and arguments in the order of its header.
    * @returns the script's reply, its status word first.
    * @throws StoreUnavailable when Redis cannot answer; any other error is a broken invariant or a defect.
    */
@@ -121,7 +154,14 @@ export class ScriptRegistry {
     keys: ScriptKeys<Name>,
     args: ScriptArgs<Name>,
   ): Promise<Reply> {
-    const script = this.scripts.get(name) as Script;
+    return this.send(this.script(name), keys, args);
+  }
+
+  private script(name: ScriptName): Script {
+    return this.scripts.get(name) as Script;
+  }
+
+  private async send(script: Script, keys: Arguments, args: Arguments): Promise<Reply> {
     try {
       return this.plain(script, await this.client.fcall(script.functionName, keys.length, ...keys, ...args));
     } catch (error) {
@@ -129,20 +169,15 @@ export class ScriptRegistry {
         throw toStoreError(error);
       }
     }
-    return this.runText(name, keys, args);
+    return this.sendText(script, keys, args);
   }
 
-  private async runText<Name extends ScriptName>(
-    name: Name,
-    keys: ScriptKeys<Name>,
-    args: ScriptArgs<Name>,
-  ): Promise<Reply> {
+  private async sendText(script: Script, keys: Arguments, args: Arguments): Promise<Reply> {
     this.textRan();
     // Whoever waits for its answer does not wait for this; should it fail, the next call tries again.
     this.loading ??= this.restore()
       .catch(() => undefined)
       .finally(() => (this.loading = undefined));
-    const script = this.scripts.get(name) as Script;
     try {
       return this.plain(script, await this.client.eval(script.source, keys.length, ...keys, ...args));
     } catch (error) {
@@ -155,11 +190,36 @@ export class ScriptRegistry {
    * @returns a reply or an error for each call, in order: one call's failure leaves the others alone.
    * @throws StoreUnavailable when the pipeline as a whole could not be sent.
    */
+  async callMany<Name extends ScriptName>(
+    name: Name,
+    calls: readonly NamedCall<Name>[],
+  ): Promise<(ScriptReply<Name> | Error)[]> {
+    const script = this.script(name);
+    const replies = await this.sendMany(
+      script,
+      calls.map(({ keys, args }) => ({ keys: script.keysOf(keys), args: script.argsOf(args) })),
+    );
+    return replies.map((reply) =>
+      reply instanceof Error ? reply : decoded<ScriptReply<Name>>(script, reply),
+    );
+  }
+
+  /**
+   * Runs one script many times in one round trip. All keys must belong to one partition.
+   * @returns a reply or an error for each call, in order: one call's failure leaves the others alone.
+   * @throws StoreUnavailable when the pipeline as a whole could not be sent.
+   */
   async runMany<Name extends ScriptName>(
     name: Name,
     calls: readonly ScriptCall<Name>[],
   ): Promise<(Reply | Error)[]> {
-    const script = this.scripts.get(name) as Script;
+    return this.sendMany(this.script(name), calls);
+  }
+
+  private async sendMany(
+    script: Script,
+    calls: readonly { readonly keys: Arguments; readonly args: Arguments }[],
+  ): Promise<(Reply | Error)[]> {
     const pipeline = this.client.pipeline();
     for (const { keys, args } of calls) {
       pipeline.fcall(script.functionName, keys.length, ...keys, ...args);
@@ -171,7 +231,7 @@ export class ScriptRegistry {
     for (const [index, { keys, args }] of calls.entries()) {
       const [error, reply] = results?.[index] ?? [new Error('the pipeline ended without a reply'), null];
       if (isUnknownFunction(error)) {
-        replies.push(await this.runText(name, keys, args).catch((failure: unknown) => failure as Error));
+        replies.push(await this.sendText(script, keys, args).catch((failure: unknown) => failure as Error));
       } else {
         replies.push(error === null ? this.plain(script, reply) : (toStoreError(error) as Error));
       }

@@ -3,9 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
-import { SCRIPT_SIGNATURES, type ScriptSignature } from '../../src/redis/script-signatures.js';
-import { assemble, parseHeader, readScripts, scriptPaths } from '../../src/redis/script-source.js';
-import { code, headerField, scriptTexts } from '../support/script-text.js';
+import { scriptPaths } from '../../src/redis/script-files.js';
+import { headerField, parseHeader } from '../../src/redis/script-header.js';
+import { assemble, readScripts } from '../../src/redis/script-source.js';
+import { SCRIPT_SIGNATURES, type ScriptSignature } from '../../src/redis/script-types.js';
+import { code, scriptTexts } from '../support/script-text.js';
 
 const HEADER =
   '#!lua\n-- probe: says nothing.\n-- KEYS[1] a\n-- ARGV[1] b\n-- RETURNS OK\n-- BOUND one key\n-- EMITS nothing\n';
@@ -18,7 +20,7 @@ function withSignature(
 }
 
 describe('the scripts are refused at boot', () => {
-  test('when a header and its signature differ in keys, arguments, their rest, or flags', () => {
+  test('when a header and its signature differ in keys, arguments, their rest, flags, or replies', () => {
     const { expire } = SCRIPT_SIGNATURES;
     expect(() => readScripts(withSignature('expire', { keys: ['hold'] }))).toThrow(
       'lua/expiry/expire.lua and its signature differ',
@@ -30,6 +32,7 @@ describe('the scripts are refused at boot', () => {
     expect(() => readScripts(withSignature('expire', { rest: true }))).toThrow('differ');
     expect(() => readScripts(withSignature('expire', { flags: [] }))).toThrow('differ');
     expect(() => readScripts(withSignature('reserve', { flags: ['allow-oom'] }))).toThrow('differ');
+    expect(() => readScripts(withSignature('expire', { returns: 'NOT_FOUND' }))).toThrow('differ');
   });
 
   test('when a signature has no script, or a script no signature', () => {
@@ -126,7 +129,7 @@ test('an assembled script defines only what it calls', () => {
 
 /** The words that a script answers with, by its header: the first word of each alternative. */
 function declaredWords(own: string): string[] {
-  const words = headerField(own, 'RETURNS')
+  const words = (headerField(own, 'RETURNS') ?? '')
     .split(/\s\|\s/)
     .map((alternative) => alternative.trim().split(' ')[0] as string);
   return words.filter((word) => /^[A-Z][A-Z0-9_]+$/.test(word));

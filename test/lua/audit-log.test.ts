@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { indexOfValue } from '../../src/audit/audit-log/audit-source.js';
 import { auditIndexedKey, auditIndexKey, auditLogKey, briefAuditLogKey } from '../../src/redis/keyspace.js';
-import { ScriptRegistry } from '../../src/redis/scripts.js';
+import type { ScriptRegistry } from '../../src/redis/scripts.js';
+import { CheckedScripts } from '../support/checked-scripts.js';
 import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
 
 const DAY_MS = 86_400_000;
@@ -13,7 +14,7 @@ let partition = 0;
 beforeAll(async () => {
   server = await startStore();
   redis = connectTo(server.url);
-  scripts = new ScriptRegistry(redis);
+  scripts = new CheckedScripts(redis);
 });
 
 afterAll(async () => {

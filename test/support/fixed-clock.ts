@@ -1,6 +1,7 @@
-import type { ScriptArgs, ScriptKeys, ScriptName } from '../../src/redis/script-signatures.js';
 import { readScripts } from '../../src/redis/script-source.js';
-import { type Reply, ScriptRegistry } from '../../src/redis/scripts.js';
+import type { ScriptArgs, ScriptKeys, ScriptName } from '../../src/redis/script-call.js';
+import { ScriptRegistry, type Reply } from '../../src/redis/scripts.js';
+import { requireDeclared } from './checked-scripts.js';
 import { LedgerClient } from './ledger-client.js';
 import type { StoreClient } from './store.js';
 
@@ -35,7 +36,7 @@ end }, { __index = server })`;
       ...args,
     )) as Reply;
     // The last text of a script that may write audit rows is not part of its reply.
-    return script?.audits === true ? reply.slice(0, -1) : reply;
+    return requireDeclared(name, script?.audits === true ? reply.slice(0, -1) : reply);
   }
 }
 

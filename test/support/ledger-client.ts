@@ -10,7 +10,8 @@ import {
   tenantKey,
   ttlIndexKey,
 } from '../../src/redis/keyspace.js';
-import { type Reply, ScriptRegistry } from '../../src/redis/scripts.js';
+import type { Reply, ScriptRegistry } from '../../src/redis/scripts.js';
+import { CheckedScripts } from './checked-scripts.js';
 import { holdFields } from './hold-record.js';
 import type { StoreClient } from './store.js';
 
@@ -110,7 +111,7 @@ export class LedgerClient {
     readonly redis: StoreClient,
     readonly tag: string,
     readonly tenant: string,
-    readonly scripts: ScriptRegistry = new ScriptRegistry(redis),
+    readonly scripts: ScriptRegistry = new CheckedScripts(redis),
   ) {}
 
   static async make(redis: StoreClient): Promise<LedgerClient> {

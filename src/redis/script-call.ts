@@ -1,0 +1,38 @@
+import { SCRIPT_SIGNATURES, type ScriptReplies } from './script-types.js';
+
+type Signatures = typeof SCRIPT_SIGNATURES;
+type Argument = string | number;
+
+export type ScriptName = keyof Signatures;
+
+/** A name as TypeScript has it: `camelCase` in script-header.ts does the same at run time. */
+type CamelCase<Name extends string> = Name extends `${infer First}_${infer Rest}`
+  ? `${First}${Capitalize<CamelCase<Rest>>}`
+  : Name;
+
+type Named<Names extends readonly string[], Value> = {
+  readonly [Name in Names[number] as CamelCase<Name>]: Value;
+};
+type Listed<Names extends readonly string[]> = { [Index in keyof Names]: Argument };
+
+/** The keys of a script by the names in its header. */
+export type NamedKeys<Name extends ScriptName> = Named<Signatures[Name]['keys'], string>;
+/** The arguments of a script by the names in its header; `rest` are those that follow the named ones. */
+export type NamedArgs<Name extends ScriptName> = Named<Signatures[Name]['args'], Argument> &
+  (Signatures[Name] extends { rest: true } ? { readonly rest: readonly Argument[] } : unknown);
+
+/** What a script answers, by the names in its header. */
+export type ScriptReply<Name extends ScriptName> = ScriptReplies[Name];
+
+/** The answers of a script that begin with this status word. */
+export type ScriptAnswer<Name extends ScriptName, Status extends string> = Extract<
+  ScriptReplies[Name],
+  { readonly status: Status }
+>;
+
+/** The keys of a script as Redis takes them. */
+export type ScriptKeys<Name extends ScriptName> = Listed<Signatures[Name]['keys']>;
+/** The arguments of a script as Redis takes them. */
+export type ScriptArgs<Name extends ScriptName> = Signatures[Name] extends { rest: true }
+  ? [...Listed<Signatures[Name]['args']>, ...Argument[]]
+  : Listed<Signatures[Name]['args']>;

@@ -1,0 +1,56 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { sep } from 'node:path';
+import { includesOf } from './script-header.js';
+
+/** The scripts stand beside both `src` and `dist`, so this finds them however the service is started. */
+const LUA_DIRECTORY = new URL('../../lua/', import.meta.url);
+
+/** Holds the parts that scripts include. Every other folder of `lua` is a capability and holds a script for each operation. */
+const LIBRARY = 'lib';
+
+export function readLua(path: string, directory = LUA_DIRECTORY): string {
+  return readFileSync(new URL(path, directory), 'utf8');
+}
+
+/**
+ * The parts that a text includes by their names, each after what it includes itself.
+ * @throws Error when a part does not exist, or includes itself.
+ */
+export function partsOf(text: string, directory = LUA_DIRECTORY): Map<string, string> {
+  const parts = new Map<string, string>();
+  const collect = (names: readonly string[], path: readonly string[]): void => {
+    for (const name of names) {
+      if (path.includes(name)) {
+        throw new Error(`lua/${LIBRARY}/${name}.lua includes itself through ${path.join(' -> ')}`);
+      }
+      if (!parts.has(name)) {
+        const part = readLua(`${LIBRARY}/${name}.lua`, directory);
+        collect(includesOf(part), [...path, name]);
+        parts.set(name, part);
+      }
+    }
+  };
+  collect(includesOf(text), []);
+  return parts;
+}
+
+/**
+ * The path of every script by its name, relative to the folder of all.
+ * @throws Error when two folders hold a script of one name.
+ */
+export function scriptPaths(directory = LUA_DIRECTORY): Map<string, string> {
+  const paths = new Map<string, string>();
+  for (const path of readdirSync(directory, { recursive: true, encoding: 'utf8' }).sort()) {
+    const [folder, file] = path.split(sep);
+    if (folder === LIBRARY || file === undefined || !file.endsWith('.lua')) {
+      continue;
+    }
+    const name = file.slice(0, -'.lua'.length);
+    const other = paths.get(name);
+    if (other !== undefined) {
+      throw new Error(`lua/${other} and lua/${folder}/${file} are scripts of one name`);
+    }
+    paths.set(name, `${folder}/${file}`);
+  }
+  return paths;
+}

@@ -1,0 +1,252 @@
+/**
+ * The contract at the top of each script in `lua`: keys, arguments, and replies. This file imports nothing, because
+ * scripts/generate-script-types.mjs loads it without a build.
+ *
+ * Replies are flat lists of texts. RETURNS describes them as alternatives with ` | ` between, each a status word and then items:
+ *
+ *     name            a text                      name?      a text that may be empty: there is none
+ *     name:int        a number; `_ms` and `_count` are numbers without saying so, and name:text stays a text
+ *     name:flag       0 or 1                      name:a|b   one of some words
+ *     name*           texts                       name(items)*   groups of items
+ *     name{}          names and values, as one record
+ *     [items]         at the end: all of them, or none
+ *
+ * Lists and records go on to the end of the reply. A number `x_count` right before one says how many texts, groups or pairs it
+ * holds; `text_count` counts names and values one by one. The name of a SHAPE stands for one text that holds several values with
+ * commas between; the part that makes such texts declares it.
+ */
+
+export type TextType = 'text' | 'int' | 'flag' | readonly string[];
+
+export type Item =
+  | { readonly kind: 'value'; readonly name: string; readonly type: TextType; readonly optional: boolean }
+  | { readonly kind: 'shape'; readonly name: string; readonly values: readonly ValueItem[] }
+  | { readonly kind: 'texts' | 'record'; readonly name: string; readonly counted: Counted }
+  | {
+      readonly kind: 'groups';
+      readonly name: string;
+      readonly counted: Counted;
+      readonly items: readonly Item[];
+    };
+
+export type ValueItem = Extract<Item, { kind: 'value' }>;
+
+/** Whether a count stands before a list, and of what. */
+export type Counted = 'no' | 'items' | 'texts';
+
+export interface Alternative {
+  /** Absent in the one alternative of a script that has no status words. */
+  readonly status: string | undefined;
+  readonly items: readonly Item[];
+  /** Either all of these stand at the end, or none. */
+  readonly tail: readonly ValueItem[];
+}
+
+export type Shapes = ReadonlyMap<string, readonly ValueItem[]>;
+
+export interface ScriptHeader {
+  readonly name: string;
+  /** What the script does, as its first line says. */
+  readonly title: string;
+  readonly flags: readonly string[];
+  readonly keys: readonly string[];
+  readonly args: readonly string[];
+  readonly rest: boolean;
+  readonly returns: string;
+  readonly emits: string;
+  /** What the work of one run is bounded by. */
+  readonly bound: string;
+  readonly includes: readonly string[];
+}
+
+/** The value of a field of the header over all its lines, or nothing. */
+export function headerField(text: string, field: string): string | undefined {
+  const lines = text.split('\n');
+  const start = lines.findIndex((line) => line.startsWith(`-- ${field} `));
+  if (start === -1) {
+    return undefined;
+  }
+  const further = lines.slice(start + 1);
+  const end = further.findIndex((line) => !/^-- {4,}\S/.test(line));
+  return [
+    (lines[start] as string).slice(field.length + 3),
+    ...further.slice(0, end).map((line) => line.slice(2)),
+  ]
+    .map((line) => line.trim())
+    .join(' ');
+}
+
+export function includesOf(text: string): string[] {
+  return headerField(text, '@include')?.split(/,\s*/) ?? [];
+}
+
+/** A name as TypeScript has it. */
+export function camelCase(name: string): string {
+  return name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+function numbered(text: string, kind: 'KEYS' | 'ARGV', name: string): string[] {
+  return [...text.matchAll(new RegExp(`^-- ${kind}\\[(\\d+)\\]\\s+(\\w+)`, 'gm'))].map((match, index) => {
+    if (Number(match[1]) !== index + 1) {
+      throw new Error(`${name}.lua: ${kind}[${match[1]}] is out of order in the header`);
+    }
+    return match[2] as string;
+  });
+}
+
+/**
+ * Reads the contract at the top of a script.
+ * @throws Error when a part of the header is missing.
+ */
+export function parseHeader(name: string, text: string): ScriptHeader {
+  const shebang = /^#!lua(?: flags=([a-z,-]+))?\n/.exec(text);
+  const title = new RegExp(`^-- ${name}: (\\S.*)$`, 'm').exec(text)?.[1];
+  const [returns, bound, emits] = ['RETURNS', 'BOUND', 'EMITS'].map((field) => headerField(text, field));
+  if (
+    shebang === null ||
+    title === undefined ||
+    returns === undefined ||
+    bound === undefined ||
+    emits === undefined
+  ) {
+    throw new Error(
+      `${name}.lua: the header needs a shebang on line 1, '-- ${name}: ...', RETURNS, BOUND and EMITS`,
+    );
+  }
+  return {
+    name,
+    title,
+    flags: shebang[1]?.split(',') ?? [],
+    keys: numbered(text, 'KEYS', name),
+    args: numbered(text, 'ARGV', name),
+    rest: /^-- ARGV\[\.\.\.\]/m.test(text),
+    returns,
+    emits,
+    bound,
+    includes: includesOf(text),
+  };
+}
+
+/** The SHAPE lines of a part: `-- SHAPE name = value,value,...`. */
+export function shapesOf(text: string): [string, readonly ValueItem[]][] {
+  return [...text.matchAll(/^-- SHAPE\s+(\w+) = (\S+)$/gm)].map(([, name, values]) => [
+    name as string,
+    (values as string).split(',').map((value) => parseValue(value)),
+  ]);
+}
+
+const VALUE = /^([a-z][a-z0-9_]*)(?::([A-Za-z0-9_|]+))?(\?)?$/;
+
+function typeOf(name: string, declared: string | undefined): TextType {
+  if (declared === undefined) {
+    return /(?:^|_)(?:ms|count)$/.test(name) ? 'int' : 'text';
+  }
+  if (declared === 'int' || declared === 'flag' || declared === 'text') {
+    return declared;
+  }
+  return declared.split('|');
+}
+
+function parseValue(token: string): ValueItem {
+  const match = VALUE.exec(token);
+  if (match === null) {
+    throw new Error(`'${token}' is no item of a reply`);
+  }
+  const [, name = '', declared, optional] = match;
+  return { kind: 'value', name, type: typeOf(name, declared), optional: optional !== undefined };
+}
+
+/** Splits at spaces outside of parentheses and brackets. */
+function tokensOf(text: string): string[] {
+  const tokens: string[] = [];
+  let [depth, token] = [0, ''];
+  for (const letter of text.trim()) {
+    depth += letter === '(' || letter === '[' ? 1 : letter === ')' || letter === ']' ? -1 : 0;
+    if (letter === ' ' && depth === 0) {
+      tokens.push(token);
+      token = '';
+    } else {
+      token += letter;
+    }
+  }
+  return [...tokens, token].filter((one) => one !== '');
+}
+
+function listOf(token: string, counted: Counted, shapes: Shapes): Item | undefined {
+  const groups = /^(\w+)\((.*)\)\*$/.exec(token);
+  if (groups !== null) {
+    const items = itemsOf(tokensOf(groups[2] as string), shapes, false);
+    return { kind: 'groups', name: groups[1] as string, counted, items };
+  }
+  const [, name, mark] = /^(\w+)(\*|\{\})$/.exec(token) ?? [];
+  return name === undefined ? undefined : { kind: mark === '*' ? 'texts' : 'record', name, counted };
+}
+
+function countBefore(items: Item[]): Counted {
+  const last = items.at(-1);
+  if (last?.kind !== 'value' || !last.name.endsWith('_count')) {
+    return 'no';
+  }
+  items.pop();
+  return last.name === 'text_count' ? 'texts' : 'items';
+}
+
+function itemsOf(tokens: readonly string[], shapes: Shapes, mayGoOn: boolean): Item[] {
+  const items: Item[] = [];
+  for (const [index, token] of tokens.entries()) {
+    const values = shapes.get(token);
+    if (values !== undefined) {
+      items.push({ kind: 'shape', name: token, values });
+    } else if (/[*}]$/.test(token)) {
+      const counted = countBefore(items);
+      const list = listOf(token, counted, shapes);
+      if (list === undefined) {
+        throw new Error(`'${token}' is no item of a reply`);
+      }
+      if (counted === 'no' && !(mayGoOn && index === tokens.length - 1)) {
+        throw new Error(`'${token}' needs a count before it: something follows`);
+      }
+      items.push(list);
+    } else {
+      items.push(parseValue(token));
+    }
+  }
+  const names = items.map(({ name }) => name);
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  if (twice !== undefined) {
+    throw new Error(`there are two items of the name ${twice}`);
+  }
+  return items;
+}
+
+function parseAlternative(text: string, shapes: Shapes): Alternative {
+  const tokens = tokensOf(text);
+  const status = /^[A-Z][A-Z0-9_]*$/.test(tokens[0] ?? '') ? tokens.shift() : undefined;
+  const optional = /^\[(.*)\]$/.exec(tokens.at(-1) ?? '')?.[1];
+  if (optional !== undefined) {
+    tokens.pop();
+  }
+  const items = itemsOf(tokens, shapes, optional === undefined);
+  const tail = optional === undefined ? [] : tokensOf(optional).map(parseValue);
+  if (status !== undefined && [...items, ...tail].some(({ name }) => name === 'status')) {
+    throw new Error(`an item is named status, as the word ${status} is`);
+  }
+  return { status, items, tail };
+}
+
+/**
+ * What a script may answer.
+ * @throws Error when RETURNS is not in the form that the head of this file describes.
+ */
+export function parseReturns({ name, returns }: ScriptHeader, shapes: Shapes): Alternative[] {
+  try {
+    const alternatives = returns.split(/\s\|\s/).map((text) => parseAlternative(text, shapes));
+    const words = alternatives.map(({ status }) => status);
+    if (alternatives.length > 1 && (words.includes(undefined) || new Set(words).size < words.length)) {
+      throw new Error('each alternative needs a status word of its own');
+    }
+    return alternatives;
+  } catch (error) {
+    throw new Error(`${name}.lua: RETURNS: ${(error as Error).message}`, { cause: error });
+  }
+}

@@ -1,0 +1,1675 @@
+// Generated from the headers of the scripts in lua by `npm run generate`. Do not edit.
+
+export interface ScriptSignature {
+  readonly keys: readonly string[];
+  readonly args: readonly string[];
+  /** True when further arguments follow the named ones. */
+  readonly rest?: true;
+  readonly flags: readonly ('allow-oom' | 'no-writes')[];
+  /** The grammar is described in script-header.ts. */
+  readonly returns: string;
+}
+
+export const SCRIPT_SIGNATURES = {
+  /** lua/audit/append_audit_rows.lua: rows that no change wrote: refusals, failures, reads, repetitions and requests without valid credentials. */
+  append_audit_rows: {
+    keys: ['log'],
+    args: ['log_name', 'most'],
+    rest: true,
+    flags: [],
+    returns: 'APPENDED appended:int removed:int',
+  },
+  /** lua/audit/expirations.lua: what a partition's event log tells of expired and quarantined reservations, a bounded stretch at a time. */
+  expirations: {
+    keys: ['event_log'],
+    args: ['start', 'stop', 'examine', 'limit', 'from_ms', 'to_ms', 'tenant_id', 'scope', 'state'],
+    flags: ['no-writes'],
+    returns: 'next_start? rows(entry_id at_ms state:EXPIRED|QUARANTINED text_count event{})*',
+  },
+  /** lua/audit/inspect_reservation.lua: all that is known of one reservation in whatever state, for operators. An overdue one is expired first. */
+  inspect_reservation: {
+    keys: ['reservation'],
+    args: ['reservation_id', 'retention_ms', 'request_id', 'trace'],
+    flags: ['allow-oom'],
+    returns:
+      'FOUND now_ms goes_at_ms? quarantine? defect? word? detail? second_detail? text_count told{} record{} | NOT_FOUND',
+  },
+  /** lua/audit/list_audit_log.lua: those rows of one of a partition's audit logs that match, a bounded stretch of it at a time, either way. */
+  list_audit_log: {
+    keys: ['audit_log', 'walked'],
+    args: ['direction', 'start', 'stop', 'examine', 'limit', 'bytes', 'digest'],
+    rest: true,
+    flags: ['no-writes'],
+    returns: 'next_start? examined:int rows(entry_id text_count row{})*',
+  },
+  /** lua/audit/pack_records.lua: bring the records of ended reservations into their small form, some at a time. */
+  pack_records: {
+    keys: ['ended'],
+    args: ['limit'],
+    flags: ['allow-oom'],
+    returns: 'PACKED examined:int packed:int remaining:int',
+  },
+  /** lua/audit/trim_audit_log.lua: remove the oldest rows of one of a partition's audit logs after their retention, from its indexes too. */
+  trim_audit_log: {
+    keys: ['audit_log'],
+    args: ['log_name', 'retention_ms', 'limit'],
+    flags: ['allow-oom'],
+    returns: 'TRIMMED removed:int more:flag',
+  },
+  /** lua/audit/trim_reservation_index.lua: remove the entries of tenants' reservation indexes whose records are gone, some at a time. */
+  trim_reservation_index: {
+    keys: ['tenant_index'],
+    args: ['tenant', 'walked_ms', 'walked_id', 'examine', 'retention_ms'],
+    flags: ['allow-oom'],
+    returns: 'TRIMMED tenant? walked_ms:text? walked_id? examined:int removed:int',
+  },
+  /** lua/audit/verify_budgets.lua: the figures of a tenant's budgets at one instant, some at a time. */
+  verify_budgets: {
+    keys: ['budget_index'],
+    args: ['after', 'limit'],
+    flags: ['no-writes'],
+    returns: 'now_ms next? budgets(budget remaining? reserved? spent? allocated? debt? status?)*',
+  },
+  /** lua/audit/verify_holds.lua: what the live holds of a tenant add up to at each budget, a bounded run through their index at a time. */
+  verify_holds: {
+    keys: ['reservation_index'],
+    args: ['walked_ms', 'walked_id', 'examine', 'first_ms', 'last_ms'],
+    rest: true,
+    flags: ['no-writes'],
+    returns:
+      'walked_ms:text? walked_id? sum_count sums(budget holds:int amount)* moving_count moving(reservation_id born_ms ended_ms? amount budget_count budgets*)* unreadable_count unreadable(reservation_id reason quarantined:flag)* named_count named(reservation_id amount quarantined:flag budget)*',
+  },
+  /** lua/events/list_events.lua: those events of a partition that match, a bounded stretch of its log at a time, either way. */
+  list_events: {
+    keys: ['event_log', 'walked'],
+    args: ['direction', 'start', 'stop', 'examine', 'limit'],
+    rest: true,
+    flags: ['no-writes'],
+    returns: 'next_start? examined:int events(entry_id text_count event{})*',
+  },
+  /** lua/events/tell_store_outage.lua: tell of an outage of this store that an instance saw, once however many saw it. */
+  tell_store_outage: {
+    keys: ['event_log', 'outage'],
+    args: ['outage_ms'],
+    flags: ['allow-oom'],
+    returns: 'TOLD | SAME',
+  },
+  /** lua/events/trim_event_log.lua: remove the oldest events of a partition after their retention, and with them what their indexes hold of them. */
+  trim_event_log: {
+    keys: ['event_log'],
+    args: ['retention_ms', 'unread_ms', 'limit'],
+    flags: ['allow-oom'],
+    returns: 'TRIMMED removed:int more:flag held:flag',
+  },
+  /** lua/expiry/cleanup_reservations.lua: expire holds under MANUAL_CLEANUP whose grace is over, a bounded run through the partition's cleanup index at */
+  cleanup_reservations: {
+    keys: ['cleanup_index'],
+    args: [
+      'tenant_id',
+      'overdue_for_ms',
+      'walked_ms',
+      'walked_id',
+      'examine',
+      'limit',
+      'dry_run',
+      'reason',
+      'retention_ms',
+      'request_id',
+      'trace',
+    ],
+    flags: ['allow-oom'],
+    returns:
+      'CLEANED now_ms walked_ms:text? walked_id? examined:int reservations(reservation_id word detail? second_detail?)*',
+  },
+  /** lua/expiry/decide_quarantined.lua: an operator's decision on a reservation in quarantine: to have it judged again, or to release it as it is. */
+  decide_quarantined: {
+    keys: ['reservation'],
+    args: ['reservation_id', 'action', 'reason', 'retention_ms', 'request_id', 'trace'],
+    flags: ['allow-oom'],
+    returns:
+      'RETRIED now_ms word detail? second_detail? | RELEASED now_ms tenant amount? unit? returned_count returned_scopes* kept_count kept(scope reason)* | NOT_FOUND',
+  },
+  /** lua/expiry/expire.lua: reclaim one abandoned hold, if it is really due. The script is the only judge, by the server's own clock. */
+  expire: {
+    keys: ['reservation'],
+    args: ['reservation_id', 'retention_ms', 'trace'],
+    flags: ['allow-oom'],
+    returns:
+      'NOT_FOUND | SKIP reason [deadline_ms] | EXPIRED tenant deadline_ms now_ms | QUARANTINED reason tenant? [again:again]',
+  },
+  /** lua/expiry/expire_page.lua: reclaim many abandoned holds of one partition, those that are really due. lua/expiry/expire.lua for each of them, but */
+  expire_page: {
+    keys: ['ttl_index'],
+    args: ['retention_ms', 'trace'],
+    rest: true,
+    flags: ['allow-oom'],
+    returns: 'JUDGED now_ms outcomes(word detail? second_detail?)*',
+  },
+  /** lua/expiry/inspect_quarantined.lua: a reservation in quarantine, and what an operator's release of it would give back. */
+  inspect_quarantined: {
+    keys: ['reservation'],
+    args: ['reservation_id'],
+    flags: ['no-writes'],
+    returns:
+      'QUARANTINED entry defect? amount? unit? returned_count returned_scopes* kept_count kept(scope reason)* record{} | NOT_FOUND',
+  },
+  /** lua/expiry/reconcile.lua: put live reservations that are missing from their index of deadlines back into it, a bounded run through the */
+  reconcile: {
+    keys: ['tenant_index'],
+    args: ['tenant', 'walked_ms', 'walked_id', 'tally', 'examine', 'retention_ms', 'trace'],
+    rest: true,
+    flags: ['allow-oom'],
+    returns:
+      'RECONCILED now_ms tenant? walked_ms:text? walked_id? tally? examined:int recount_count recounts(tenant counted:int live:int)* near_count near(tenant limit used:int allowed:int)* found_count found(reservation_id place:MISSING|MISPLACED)*',
+  },
+  /** lua/expiry/sweep_page.lua: hold the lease of a partition's sweep, and read what is due there. */
+  sweep_page: {
+    keys: ['lease', 'ttl_index'],
+    args: ['token', 'lease_ms', 'take', 'skip', 'limit'],
+    flags: ['allow-oom'],
+    returns:
+      'HELD now_ms lease:renewed|taken|none due:int oldest_due_ms? next_deadline_ms? quarantined:int awaiting:int oldest_awaiting_ms? reservation_ids* | OTHER now_ms lapses_in_ms | FREE now_ms',
+  },
+  /** lua/expiry/sweep_state.lua: who sweeps a partition, and what is due there. */
+  sweep_state: {
+    keys: ['lease', 'ttl_index'],
+    args: [],
+    flags: ['no-writes'],
+    returns:
+      'STATE now_ms holder? lapses_in_ms indexed:int due:int oldest_due_ms? next_deadline_ms? quarantined:int awaiting:int oldest_awaiting_ms?',
+  },
+  /** lua/governance/authenticate.lua: whose key this is, and whether it is still good. */
+  authenticate: {
+    keys: ['secret_hash'],
+    args: [],
+    flags: ['no-writes'],
+    returns:
+      'OK key_id tenant_id expires_in_ms permissions scope_filter | UNKNOWN | REVOKED | EXPIRED | TENANT_SUSPENDED',
+  },
+  /** lua/governance/close_tenant.lua: one bounded step of carrying a tenant's closing through to what it owns: holds that the sweeper knows, holds that it */
+  close_tenant: {
+    keys: ['tenant'],
+    args: ['tenant_id', 'phase', 'cursor', 'limit', 'retention_ms', 'channel'],
+    flags: ['allow-oom'],
+    returns:
+      'STEP next_phase next_cursor? now_ms changed:int outcomes(word detail? second_detail?)* | DONE | NOT_CLOSING',
+  },
+  /** lua/governance/create_api_key.lua: give a tenant a key. Only the hash of its secret is stored. */
+  create_api_key: {
+    keys: ['api_key', 'secret_hash', 'api_key_index', 'tenant'],
+    args: [
+      'tenant_id',
+      'key_id',
+      'hash',
+      'name',
+      'permissions',
+      'scope_filter',
+      'expires_at_ms',
+      'default_life_ms',
+      'actor',
+      'actor_key_id',
+      'request_id',
+      'trace',
+      'max_api_keys',
+    ],
+    rest: true,
+    flags: [],
+    returns:
+      'CREATED record{} | TENANT_NOT_FOUND | TENANT_CLOSED | EXPIRES_IN_PAST | LIMIT_EXCEEDED limit allowed:int used:int',
+  },
+  /** lua/governance/create_budget.lua: open a ledger for one (scope, unit). */
+  create_budget: {
+    keys: ['budget', 'budget_index', 'tenant'],
+    args: [
+      'tenant_id',
+      'ledger_id',
+      'scope',
+      'unit',
+      'allocated',
+      'overdraft_limit',
+      'actor',
+      'key_id',
+      'request_id',
+      'trace',
+      'max_budgets',
+    ],
+    rest: true,
+    flags: [],
+    returns:
+      'CREATED record{} | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE | LIMIT_EXCEEDED limit allowed:int used:int',
+  },
+  /** lua/governance/create_policy.lua: give a tenant a policy, in force at once when its time has come. */
+  create_policy: {
+    keys: ['policy', 'policy_index', 'policy_names', 'tenant'],
+    args: [
+      'tenant_id',
+      'policy_id',
+      'name',
+      'scope_pattern',
+      'priority',
+      'effective_from',
+      'effective_until',
+      'actor',
+      'key_id',
+      'request_id',
+      'trace',
+      'max_policies',
+    ],
+    rest: true,
+    flags: [],
+    returns:
+      'CREATED record{} | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE | TOO_MANY limit:int | LIMIT_EXCEEDED limit allowed:int used:int',
+  },
+  /** lua/governance/create_tenant.lua: register a tenant, or find that it is registered already. */
+  create_tenant: {
+    keys: ['tenant', 'tenant_index'],
+    args: ['tenant_id', 'name', 'actor', 'key_id', 'request_id', 'trace'],
+    rest: true,
+    flags: [],
+    returns: 'CREATED record{} | EXISTS record{} | DUPLICATE',
+  },
+  /** lua/governance/expire_api_keys.lua: tell of the API keys of a partition whose time is over, each once. */
+  expire_api_keys: {
+    keys: ['key_expiries'],
+    args: ['limit'],
+    flags: ['allow-oom'],
+    returns: 'EXPIRED announced:int more:flag',
+  },
+  /** lua/governance/freeze_budget.lua: stop new reservations, commits and funding on one ledger. What is held stays held. */
+  freeze_budget: {
+    keys: ['budget'],
+    args: ['tenant_id', 'scope', 'unit', 'reason', 'metadata', 'actor', 'key_id', 'request_id', 'trace'],
+    flags: ['allow-oom'],
+    returns: 'CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | BUDGET_FROZEN',
+  },
+  /** lua/governance/fund_budget.lua: change what one ledger has to spend: CREDIT, DEBIT, RESET, RESET_SPENT or REPAY_DEBT. */
+  fund_budget: {
+    keys: ['budget', 'idempotency'],
+    args: [
+      'tenant_id',
+      'scope',
+      'unit',
+      'operation',
+      'amount',
+      'spent',
+      'fingerprint',
+      'idempotency_ttl_ms',
+      'reason',
+      'metadata',
+      'actor',
+      'key_id',
+      'request_id',
+      'trace',
+    ],
+    flags: [],
+    returns:
+      'FUNDED answer:fresh|replay previous_allocated new_allocated previous_remaining new_remaining previous_debt new_debt previous_spent new_spent timestamp_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND | TENANT_CLOSED | BUDGET_FROZEN | BUDGET_CLOSED | BUDGET_EXCEEDED | INT64_OVERFLOW',
+  },
+  /** lua/governance/inspect_limits.lua: what a tenant owns, and its own limits on it. */
+  inspect_limits: {
+    keys: ['tenant', 'owned'],
+    args: ['tenant_id'],
+    flags: ['no-writes'],
+    returns: 'NOT_FOUND | LIMITS limits(limit used:int own_limit:int?)*',
+  },
+  /** lua/governance/list_api_keys.lua: the API keys of one tenant or of all tenants of a partition, a bounded run at a time, without their free texts. */
+  list_api_keys: {
+    keys: ['tenant_index'],
+    args: ['tenant_id', 'tenant', 'after', 'limit'],
+    flags: ['no-writes'],
+    returns: 'now_ms next_tenant? next_member? records(text_count record{})*',
+  },
+  /** lua/governance/list_budgets.lua: the budgets of one tenant or of all tenants of a partition, a bounded run at a time, without their free texts. */
+  list_budgets: {
+    keys: ['tenant_index'],
+    args: ['tenant_id', 'tenant', 'after', 'limit'],
+    flags: ['no-writes'],
+    returns: 'now_ms next_tenant? next_member? records(text_count record{})*',
+  },
+  /** lua/governance/list_policies.lua: the policies of one tenant, a bounded run at a time, without their free texts. */
+  list_policies: {
+    keys: ['tenant_index'],
+    args: ['tenant_id', 'tenant', 'after', 'limit'],
+    flags: ['no-writes'],
+    returns: 'now_ms next_tenant? next_member? records(text_count record{})*',
+  },
+  /** lua/governance/list_tenants.lua: the tenants of one partition, in the order of their creation, a bounded run at a time, without their free texts. */
+  list_tenants: {
+    keys: ['tenant_index'],
+    args: ['after', 'limit'],
+    flags: ['no-writes'],
+    returns: 'now_ms next_tenant? next_member? records(text_count record{})*',
+  },
+  /** lua/governance/read_texts.lua: the free texts of records that a list shows, of as many of them as fit into a run. */
+  read_texts: {
+    keys: ['tenant_index'],
+    args: ['kind'],
+    rest: true,
+    flags: ['no-writes'],
+    returns: 'records(text_count record{})*',
+  },
+  /** lua/governance/revoke_api_key.lua: end a key for good, and tell every instance to forget it. */
+  revoke_api_key: {
+    keys: ['api_key'],
+    args: ['key_id', 'reason', 'channel', 'actor', 'actor_key_id', 'request_id', 'trace'],
+    flags: ['allow-oom'],
+    returns: 'REVOKED record{} | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED',
+  },
+  /** lua/governance/set_limits.lua: give a tenant limits of its own on what it may own, in place of all that it had before. */
+  set_limits: {
+    keys: ['tenant', 'owned'],
+    args: ['tenant_id', 'operation', 'actor', 'key_id', 'request_id', 'trace'],
+    rest: true,
+    flags: ['allow-oom'],
+    returns: 'SET | UNCHANGED | NOT_FOUND',
+  },
+  /** lua/governance/unfreeze_budget.lua: let a frozen ledger be used again. */
+  unfreeze_budget: {
+    keys: ['budget'],
+    args: ['tenant_id', 'scope', 'unit', 'reason', 'metadata', 'actor', 'key_id', 'request_id', 'trace'],
+    flags: ['allow-oom'],
+    returns: 'CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | ALREADY_ACTIVE',
+  },
+  /** lua/governance/update_api_key.lua: change what a key may do, or how it is described. Its secret and its end stay as they are. */
+  update_api_key: {
+    keys: ['api_key'],
+    args: ['key_id', 'channel', 'actor', 'actor_key_id', 'request_id', 'trace'],
+    rest: true,
+    flags: [],
+    returns: 'UPDATED now_ms record{} | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED | KEY_EXPIRED',
+  },
+  /** lua/governance/update_budget.lua: change a ledger's overdraft limit, overage policy or metadata. A frozen ledger may be changed, too. */
+  update_budget: {
+    keys: ['budget'],
+    args: ['tenant_id', 'scope', 'unit', 'overdraft_limit', 'actor', 'key_id', 'request_id', 'trace'],
+    rest: true,
+    flags: [],
+    returns: 'CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED',
+  },
+  /** lua/governance/update_policy.lua: change what a policy sets, or when and whether it is in force. Its pattern and its owner never change. */
+  update_policy: {
+    keys: ['policy'],
+    args: ['tenant_id', 'policy_id', 'actor', 'key_id', 'request_id', 'trace'],
+    rest: true,
+    flags: [],
+    returns: 'UPDATED record{} | NOT_FOUND | TENANT_CLOSED | DUPLICATE | INVALID_WINDOW | TOO_MANY limit:int',
+  },
+  /** lua/governance/update_tenant.lua: change a tenant's name, settings or status. Closing it guards all that it owns from this very moment. */
+  update_tenant: {
+    keys: ['tenant'],
+    args: ['tenant_id', 'status', 'actor', 'key_id', 'request_id', 'trace'],
+    rest: true,
+    flags: ['allow-oom'],
+    returns:
+      'UPDATED record{} | CLOSING record{} | NOT_FOUND | TENANT_CLOSED | IRREVERSIBLE | TTL_ABOVE_MAX max_ms',
+  },
+  /** lua/governance/validate_api_key.lua: whether a secret opens anything, and what; a secret that does not is told of. */
+  validate_api_key: {
+    keys: ['secret_hash'],
+    args: ['malformed', 'actor', 'actor_key_id', 'request_id', 'trace'],
+    flags: ['allow-oom'],
+    returns:
+      'VALID key_id tenant_id expires_at_ms permissions scope_filter | INVALID reason:INVALID_FORMAT|NOT_FOUND|REVOKED|EXPIRED|TENANT_SUSPENDED|TENANT_CLOSED tenant_id? key_id?',
+  },
+  /** lua/ledger/balances.lua: the budgets of one tenant that match a subject, a bounded run through their index at a time. */
+  balances: {
+    keys: ['budget_index'],
+    args: ['after', 'limit', 'examine', 'include_children', 'prefix', 'deepest'],
+    rest: true,
+    flags: ['no-writes'],
+    returns: 'next? budgets(scope unit balance)*',
+  },
+  /** lua/ledger/commit.lua: charge what a hold really cost, and give back the rest. */
+  commit: {
+    keys: ['reservation', 'idempotency'],
+    args: [
+      'tenant_id',
+      'reservation_id',
+      'fingerprint',
+      'unit',
+      'actual',
+      'metadata',
+      'idempotency_ttl_ms',
+      'retention_ms',
+      'key_id',
+      'request_id',
+      'trace',
+    ],
+    flags: ['allow-oom'],
+    returns:
+      'COMMITTED answer:fresh|replay charged released unit overage_policy overage debt balances(scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again] | UNIT_MISMATCH unit scope | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope',
+  },
+  /** lua/ledger/decide.lua: say whether a reserve would be granted now, and hold nothing. */
+  decide: {
+    keys: ['idempotency', 'tenant'],
+    args: [
+      'tenant_id',
+      'fingerprint',
+      'unit',
+      'amount',
+      'idempotency_ttl_ms',
+      'retention_ms',
+      'key_id',
+      'request_id',
+      'trace',
+      'scope_count',
+    ],
+    rest: true,
+    flags: [],
+    returns:
+      'ALLOW answer:fresh|replay | ALLOW_WITH_CAPS answer:fresh|replay caps | DENY answer:fresh|replay reason | IDEMPOTENCY_MISMATCH | TENANT_SUSPENDED | UNIT_MISMATCH scope units* | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
+  },
+  /** lua/ledger/direct_debit.lua: charge an amount to every budgeted scope without a hold, or to none. */
+  direct_debit: {
+    keys: ['idempotency', 'tenant'],
+    args: [
+      'tenant_id',
+      'event_id',
+      'fingerprint',
+      'unit',
+      'actual',
+      'overage_policy',
+      'idempotency_ttl_ms',
+      'retention_ms',
+      'key_id',
+      'request_id',
+      'trace',
+      'scope_count',
+    ],
+    rest: true,
+    flags: [],
+    returns:
+      'APPLIED answer:fresh|replay event_id charged overage_policy debt balances(scope balance)* | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | BUDGET_EXCEEDED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
+  },
+  /** lua/ledger/extend.lua: move the end of a live lease outward. The amount held does not change. */
+  extend: {
+    keys: ['reservation', 'idempotency'],
+    args: [
+      'tenant_id',
+      'reservation_id',
+      'fingerprint',
+      'extend_by_ms',
+      'idempotency_ttl_ms',
+      'retention_ms',
+      'key_id',
+      'request_id',
+      'trace',
+    ],
+    flags: [],
+    returns:
+      'ACTIVE answer:fresh|replay expires_at_ms remaining_ttl_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again] | MAX_EXTENSIONS_EXCEEDED allowed:int',
+  },
+  /** lua/ledger/get_reservation.lua: one reservation's record. An overdue one is expired first, so that no reader sees a dead hold alive. */
+  get_reservation: {
+    keys: ['reservation'],
+    args: ['tenant_id', 'reservation_id', 'retention_ms', 'request_id', 'trace'],
+    flags: ['allow-oom'],
+    returns:
+      'FOUND defect? quarantined? record{} | NOT_FOUND [defect] | FORBIDDEN | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms]',
+  },
+  /** lua/ledger/list_reservations.lua: the tenant's reservations that satisfy some conditions, a bounded run through their index at a time. */
+  list_reservations: {
+    keys: ['reservation_index'],
+    args: [
+      'tenant_id',
+      'walk_dir',
+      'from_ms',
+      'to_ms',
+      'walked_ms',
+      'walked_id',
+      'examine',
+      'limit',
+      'retention_ms',
+      'request_id',
+      'trace',
+    ],
+    rest: true,
+    flags: ['allow-oom'],
+    returns:
+      'now_ms walked_ms:text? walked_id? outcome_count outcomes(word detail? second_detail?)* unreadable_count unreadable(reservation_id reason)* column_count columns* rows(id st? tn? tv? ws? ap? wf? ag? ts? dm? ak? an? at? ik? un? am? ca? ex? fa? ch?)*',
+  },
+  /** lua/ledger/release.lua: give a hold back, unused. Neither debt nor a frozen budget stands in its way. */
+  release: {
+    keys: ['reservation', 'idempotency'],
+    args: [
+      'tenant_id',
+      'reservation_id',
+      'fingerprint',
+      'reason',
+      'idempotency_ttl_ms',
+      'retention_ms',
+      'key_id',
+      'request_id',
+      'trace',
+    ],
+    flags: ['allow-oom'],
+    returns:
+      'RELEASED answer:fresh|replay released unit balances(scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]',
+  },
+  /** lua/ledger/reserve.lua: hold an amount against every budgeted scope, or nothing. */
+  reserve: {
+    keys: ['reservation', 'idempotency', 'tenant'],
+    args: [
+      'tenant_id',
+      'reservation_id',
+      'fingerprint',
+      'unit',
+      'amount',
+      'overage_policy',
+      'ttl_ms',
+      'grace_ms',
+      'dry_run',
+      'idempotency_ttl_ms',
+      'retention_ms',
+      'key_id',
+      'request_id',
+      'trace',
+      'max_live',
+      'max_stored',
+      'scope_count',
+    ],
+    rest: true,
+    flags: [],
+    returns:
+      'ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)* | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|replay balances(scope balance)* | DRY_RUN_WITH_CAPS answer:fresh|replay caps balances(scope balance)* | DENY answer:fresh|replay reason | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope | LIMIT_EXCEEDED limit allowed:int used:int | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
+  },
+  /** lua/webhooks/begin_bulk_action.lua: claim an idempotency key for an action on many things, or find what was begun under it. */
+  begin_bulk_action: {
+    keys: ['bulk'],
+    args: ['fingerprint', 'keep_ms', 'correlation_id', 'request_id', 'trace', 'ids'],
+    flags: [],
+    returns: 'BEGUN correlation_id request_id trace? ids? | ENDED response | IDEMPOTENCY_MISMATCH',
+  },
+  /** lua/webhooks/bulk_webhook.lua: what a bulk action does to one subscription, once. It carries allow-oom because an operator must be able to stop */
+  bulk_webhook: {
+    keys: ['webhook'],
+    args: [
+      'subscription_id',
+      'action',
+      'keep_ms',
+      'correlation_id',
+      'actor',
+      'key_id',
+      'request_id',
+      'trace',
+    ],
+    flags: ['allow-oom'],
+    returns:
+      'SUCCEEDED | SKIPPED reason:ALREADY_DELETED|ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED | INVALID_TRANSITION current_status | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY_MARKS limit:int',
+  },
+  /** lua/webhooks/create_webhook.lua: subscribe an endpoint to events of one tenant, or of all. */
+  create_webhook: {
+    keys: ['webhook', 'webhook_index', 'tenant'],
+    args: [
+      'tenant_id',
+      'subscription_id',
+      'event_types',
+      'event_categories',
+      'operation',
+      'actor',
+      'key_id',
+      'request_id',
+      'trace',
+      'max_webhooks',
+    ],
+    rest: true,
+    flags: [],
+    returns:
+      'CREATED record{} | TENANT_NOT_FOUND | TENANT_CLOSED | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY limit:int | TOO_MANY_MARKS limit:int | LIMIT_EXCEEDED limit allowed:int used:int',
+  },
+  /** lua/webhooks/delete_webhook.lua: end a subscription for good. It carries allow-oom because it gives memory back. */
+  delete_webhook: {
+    keys: ['webhook'],
+    args: ['tenant_id', 'subscription_id', 'operation', 'actor', 'key_id', 'request_id', 'trace'],
+    flags: ['allow-oom'],
+    returns: 'DELETED | NOT_FOUND | TENANT_CLOSED',
+  },
+  /** lua/webhooks/dispatch_page.lua: hold the lease of a partition's dispatch, and read the next events of its log for the consumer group. */
+  dispatch_page: {
+    keys: ['lease', 'event_log'],
+    args: ['token', 'lease_ms', 'take', 'after', 'limit'],
+    flags: ['allow-oom'],
+    returns:
+      'HELD now_ms lease:renewed|taken|none lag:int? oldest_ms? lanes:int? retrying:int? left_over:int? last_read? more:flag events(entry_id field_count event{})* | OTHER now_ms lapses_in_ms | FREE now_ms',
+  },
+  /** lua/webhooks/end_bulk_action.lua: keep the response of an action on many things, with its one audit row. It carries allow-oom because the */
+  end_bulk_action: {
+    keys: ['bulk'],
+    args: [
+      'response',
+      'operation',
+      'resource_type',
+      'correlation_id',
+      'actor',
+      'key_id',
+      'request_id',
+      'trace',
+    ],
+    rest: true,
+    flags: ['allow-oom'],
+    returns: 'ENDED response',
+  },
+  /** lua/webhooks/find_webhook.lua: one subscription, whole or as an attempt to deliver needs it, unless it is as it was. */
+  find_webhook: {
+    keys: ['webhook', 'webhook_revision'],
+    args: ['known', 'whole'],
+    flags: ['no-writes'],
+    returns: 'UNCHANGED | NOT_FOUND revision | FOUND revision now_ms record{}',
+  },
+  /** lua/webhooks/finish_replay.lua: write down what a replay queued, and let the next one wait for that only. */
+  finish_replay: {
+    keys: ['webhook', 'replay'],
+    args: [
+      'subscription_id',
+      'tenant_id',
+      'replay_id',
+      'waiting',
+      'waiting_ms',
+      'actor',
+      'key_id',
+      'request_id',
+      'trace',
+      'events_queued',
+    ],
+    rest: true,
+    flags: ['allow-oom'],
+    returns: 'FINISHED',
+  },
+  /** lua/webhooks/list_deliveries.lua: those deliveries of a subscription that match, newest first, a bounded stretch of a partition's index at a time. */
+  list_deliveries: {
+    keys: ['delivery_index'],
+    args: ['from_ms', 'to_ms', 'after_ms', 'after_ref', 'status', 'examine', 'limit'],
+    flags: ['no-writes'],
+    returns: 'next_ms:text? next_ref? examined:int deliveries(ref created_ms text_count record{})*',
+  },
+  /** lua/webhooks/list_webhooks.lua: the webhook subscriptions of one owner or of all tenants, a bounded run at a time, without their free texts. */
+  list_webhooks: {
+    keys: ['tenant_index'],
+    args: ['tenant_id', 'tenant', 'after', 'limit'],
+    flags: ['no-writes'],
+    returns: 'now_ms next_tenant? next_member? records(text_count record{})*',
+  },
+  /** lua/webhooks/queue_deliveries.lua: make the deliveries of a batch of events, push them to their lanes, and acknowledge the events, all in one. */
+  queue_deliveries: {
+    keys: ['lease', 'event_log'],
+    args: ['token', 'retention_ms', 'event_count'],
+    rest: true,
+    flags: ['allow-oom'],
+    returns: 'QUEUED now_ms made? forgotten:int | NOT_HELD',
+  },
+  /** lua/webhooks/read_deliveries.lua: what an attempt needs to know of each of some deliveries, and the event that each is about. */
+  read_deliveries: {
+    keys: ['event_log'],
+    args: [],
+    rest: true,
+    flags: ['no-writes'],
+    returns:
+      'READ now_ms deliveries(ref status? attempts:int? created_ms? next_retry_ms? field_count event{})*',
+  },
+  /** lua/webhooks/record_delivery_outcome.lua: keep a subscription's count of consecutive failures, and disable it when there were too many. */
+  record_delivery_outcome: {
+    keys: ['subscription'],
+    args: ['subscription_id', 'outcome', 'delivery_id', 'trace'],
+    flags: ['allow-oom'],
+    returns: 'RECORDED failures:int | COUNTED_BEFORE | DISABLED owner | GONE',
+  },
+  /** lua/webhooks/replay_events.lua: queue some of a partition's events once more for one subscription, in the order given. */
+  replay_events: {
+    keys: ['event_log'],
+    args: ['subscription_id', 'replay_id', 'retention_ms'],
+    rest: true,
+    flags: [],
+    returns: 'QUEUED forgotten:int taken:int deliveries(ref tenant)*',
+  },
+  /** lua/webhooks/reseal_webhook.lua: replace sealed texts of a subscription by the same contents in a newer form. */
+  reseal_webhook: {
+    keys: ['webhook', 'webhook_revision'],
+    args: [],
+    rest: true,
+    flags: [],
+    returns: 'RESEALED | STALE',
+  },
+  /** lua/webhooks/set_webhook_security.lua: replace the configuration that says where webhooks may go. */
+  set_webhook_security: {
+    keys: ['webhook_security'],
+    args: ['config', 'actor', 'key_id', 'request_id', 'trace'],
+    flags: [],
+    returns: 'SET',
+  },
+  /** lua/webhooks/settle_delivery.lua: write down what came of a delivery, and take it out of its lane. */
+  settle_delivery: {
+    keys: ['delivery'],
+    args: [
+      'ref',
+      'lane',
+      'outcome',
+      'attempted',
+      'duration_ms',
+      'response_status',
+      'message',
+      'retry_in_ms',
+      'announce',
+      'reason',
+      'subscription_id',
+      'delivery_id',
+      'event_id',
+      'trace',
+    ],
+    flags: ['allow-oom'],
+    returns:
+      'SETTLED now_ms attempts:int left_in_lane:int | ENDED now_ms final_status left_in_lane:int | GONE now_ms left_in_lane:int',
+  },
+  /** lua/webhooks/skip_events.lua: move the consumer group past events that nobody wants, without reading them. */
+  skip_events: {
+    keys: ['lease', 'event_log'],
+    args: ['token', 'up_to', 'entries_added'],
+    flags: ['allow-oom'],
+    returns:
+      'UP_TO now_ms entry_id entries_added | SKIPPED now_ms | WATCHED now_ms | OTHER now_ms lapses_in_ms | FREE now_ms',
+  },
+  /** lua/webhooks/start_replay.lua: let one replay of a subscription begin, when no other one is under way. */
+  start_replay: {
+    keys: ['webhook', 'replay'],
+    args: ['tenant_id', 'replay_id', 'lease_ms', 'known_done'],
+    flags: [],
+    returns:
+      'STARTED | INACTIVE current_status | IN_PROGRESS | WAITING replay_id places(partition ref)* | NOT_FOUND | TENANT_CLOSED',
+  },
+  /** lua/webhooks/update_webhook.lua: change what a subscription receives and where, or pause and resume it. */
+  update_webhook: {
+    keys: ['webhook'],
+    args: [
+      'tenant_id',
+      'subscription_id',
+      'status',
+      'known_secret',
+      'known_headers',
+      'rotation_ms',
+      'operation',
+      'actor',
+      'key_id',
+      'request_id',
+      'trace',
+    ],
+    rest: true,
+    flags: [],
+    returns:
+      'UPDATED record{} | NOT_FOUND | TENANT_CLOSED | STALE | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY_MARKS limit:int',
+  },
+  /** lua/webhooks/webhook_targets.lua: the active subscriptions of some owners, for those who dispatch their events: all of them, or those that */
+  webhook_targets: {
+    keys: ['webhook_revision'],
+    args: [],
+    rest: true,
+    flags: ['no-writes'],
+    returns: 'revision owners(form:ALL|CHANGED next? target_count targets(id text_count record{})*)*',
+  },
+  /** lua/worker/lease_announce.lua: tell that an instance takes its share of a work whose partitions are leased, and learn how many do and which */
+  lease_announce: {
+    keys: ['instances', 'reports'],
+    args: ['instance', 'lease_ms', 'report'],
+    flags: ['allow-oom'],
+    returns: 'ALIVE now_ms alive:int place:int next_lapse_in_ms?',
+  },
+  /** lua/worker/lease_instances.lua: the instances that share a work, and what each told of itself when it was last heard of. */
+  lease_instances: {
+    keys: ['instances', 'reports'],
+    args: [],
+    flags: ['no-writes'],
+    returns: 'INSTANCES now_ms instances(instance lapses_in_ms report)*',
+  },
+  /** lua/worker/lease_release.lua: give up the lease of a partition, if it is still one's own. */
+  lease_release: { keys: ['lease'], args: ['token'], flags: ['allow-oom'], returns: 'RELEASED | NOT_HELD' },
+} as const satisfies Record<string, ScriptSignature>;
+
+export interface Balance {
+  readonly remaining: string;
+  readonly reserved: string;
+  readonly spent: string;
+  readonly allocated: string;
+  readonly debt: string;
+  readonly overdraftLimit: string;
+  readonly isOverLimit: boolean;
+}
+
+/** What each script answers. */
+export interface ScriptReplies {
+  readonly append_audit_rows: {
+    readonly status: 'APPENDED';
+    readonly appended: number;
+    readonly removed: number;
+  };
+  readonly expirations: {
+    readonly nextStart?: string;
+    readonly rows: readonly {
+      readonly entryId: string;
+      readonly atMs: number;
+      readonly state: 'EXPIRED' | 'QUARANTINED';
+      readonly event: Readonly<Record<string, string>>;
+    }[];
+  };
+  readonly inspect_reservation:
+    | {
+        readonly status: 'FOUND';
+        readonly nowMs: number;
+        readonly goesAtMs?: number;
+        readonly quarantine?: string;
+        readonly defect?: string;
+        readonly word?: string;
+        readonly detail?: string;
+        readonly secondDetail?: string;
+        readonly told: Readonly<Record<string, string>>;
+        readonly record: Readonly<Record<string, string>>;
+      }
+    | { readonly status: 'NOT_FOUND' };
+  readonly list_audit_log: {
+    readonly nextStart?: string;
+    readonly examined: number;
+    readonly rows: readonly { readonly entryId: string; readonly row: Readonly<Record<string, string>> }[];
+  };
+  readonly pack_records: {
+    readonly status: 'PACKED';
+    readonly examined: number;
+    readonly packed: number;
+    readonly remaining: number;
+  };
+  readonly trim_audit_log: { readonly status: 'TRIMMED'; readonly removed: number; readonly more: boolean };
+  readonly trim_reservation_index: {
+    readonly status: 'TRIMMED';
+    readonly tenant?: string;
+    readonly walkedMs?: string;
+    readonly walkedId?: string;
+    readonly examined: number;
+    readonly removed: number;
+  };
+  readonly verify_budgets: {
+    readonly nowMs: number;
+    readonly next?: string;
+    readonly budgets: readonly {
+      readonly budget: string;
+      readonly remaining?: string;
+      readonly reserved?: string;
+      readonly spent?: string;
+      readonly allocated?: string;
+      readonly debt?: string;
+      readonly status?: string;
+    }[];
+  };
+  readonly verify_holds: {
+    readonly walkedMs?: string;
+    readonly walkedId?: string;
+    readonly sums: readonly { readonly budget: string; readonly holds: number; readonly amount: string }[];
+    readonly moving: readonly {
+      readonly reservationId: string;
+      readonly bornMs: number;
+      readonly endedMs?: number;
+      readonly amount: string;
+      readonly budgets: readonly string[];
+    }[];
+    readonly unreadable: readonly {
+      readonly reservationId: string;
+      readonly reason: string;
+      readonly quarantined: boolean;
+    }[];
+    readonly named: readonly {
+      readonly reservationId: string;
+      readonly amount: string;
+      readonly quarantined: boolean;
+      readonly budget: string;
+    }[];
+  };
+  readonly list_events: {
+    readonly nextStart?: string;
+    readonly examined: number;
+    readonly events: readonly {
+      readonly entryId: string;
+      readonly event: Readonly<Record<string, string>>;
+    }[];
+  };
+  readonly tell_store_outage: { readonly status: 'TOLD' } | { readonly status: 'SAME' };
+  readonly trim_event_log: {
+    readonly status: 'TRIMMED';
+    readonly removed: number;
+    readonly more: boolean;
+    readonly held: boolean;
+  };
+  readonly cleanup_reservations: {
+    readonly status: 'CLEANED';
+    readonly nowMs: number;
+    readonly walkedMs?: string;
+    readonly walkedId?: string;
+    readonly examined: number;
+    readonly reservations: readonly {
+      readonly reservationId: string;
+      readonly word: string;
+      readonly detail?: string;
+      readonly secondDetail?: string;
+    }[];
+  };
+  readonly decide_quarantined:
+    | {
+        readonly status: 'RETRIED';
+        readonly nowMs: number;
+        readonly word: string;
+        readonly detail?: string;
+        readonly secondDetail?: string;
+      }
+    | {
+        readonly status: 'RELEASED';
+        readonly nowMs: number;
+        readonly tenant: string;
+        readonly amount?: string;
+        readonly unit?: string;
+        readonly returnedScopes: readonly string[];
+        readonly kept: readonly { readonly scope: string; readonly reason: string }[];
+      }
+    | { readonly status: 'NOT_FOUND' };
+  readonly expire:
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'SKIP'; readonly reason: string; readonly deadlineMs?: number }
+    | {
+        readonly status: 'EXPIRED';
+        readonly tenant: string;
+        readonly deadlineMs: number;
+        readonly nowMs: number;
+      }
+    | {
+        readonly status: 'QUARANTINED';
+        readonly reason: string;
+        readonly tenant?: string;
+        readonly again?: 'again';
+      };
+  readonly expire_page: {
+    readonly status: 'JUDGED';
+    readonly nowMs: number;
+    readonly outcomes: readonly {
+      readonly word: string;
+      readonly detail?: string;
+      readonly secondDetail?: string;
+    }[];
+  };
+  readonly inspect_quarantined:
+    | {
+        readonly status: 'QUARANTINED';
+        readonly entry: string;
+        readonly defect?: string;
+        readonly amount?: string;
+        readonly unit?: string;
+        readonly returnedScopes: readonly string[];
+        readonly kept: readonly { readonly scope: string; readonly reason: string }[];
+        readonly record: Readonly<Record<string, string>>;
+      }
+    | { readonly status: 'NOT_FOUND' };
+  readonly reconcile: {
+    readonly status: 'RECONCILED';
+    readonly nowMs: number;
+    readonly tenant?: string;
+    readonly walkedMs?: string;
+    readonly walkedId?: string;
+    readonly tally?: string;
+    readonly examined: number;
+    readonly recounts: readonly {
+      readonly tenant: string;
+      readonly counted: number;
+      readonly live: number;
+    }[];
+    readonly near: readonly {
+      readonly tenant: string;
+      readonly limit: string;
+      readonly used: number;
+      readonly allowed: number;
+    }[];
+    readonly found: readonly { readonly reservationId: string; readonly place: 'MISSING' | 'MISPLACED' }[];
+  };
+  readonly sweep_page:
+    | {
+        readonly status: 'HELD';
+        readonly nowMs: number;
+        readonly lease: 'renewed' | 'taken' | 'none';
+        readonly due: number;
+        readonly oldestDueMs?: number;
+        readonly nextDeadlineMs?: number;
+        readonly quarantined: number;
+        readonly awaiting: number;
+        readonly oldestAwaitingMs?: number;
+        readonly reservationIds: readonly string[];
+      }
+    | { readonly status: 'OTHER'; readonly nowMs: number; readonly lapsesInMs: number }
+    | { readonly status: 'FREE'; readonly nowMs: number };
+  readonly sweep_state: {
+    readonly status: 'STATE';
+    readonly nowMs: number;
+    readonly holder?: string;
+    readonly lapsesInMs: number;
+    readonly indexed: number;
+    readonly due: number;
+    readonly oldestDueMs?: number;
+    readonly nextDeadlineMs?: number;
+    readonly quarantined: number;
+    readonly awaiting: number;
+    readonly oldestAwaitingMs?: number;
+  };
+  readonly authenticate:
+    | {
+        readonly status: 'OK';
+        readonly keyId: string;
+        readonly tenantId: string;
+        readonly expiresInMs: number;
+        readonly permissions: string;
+        readonly scopeFilter: string;
+      }
+    | { readonly status: 'UNKNOWN' }
+    | { readonly status: 'REVOKED' }
+    | { readonly status: 'EXPIRED' }
+    | { readonly status: 'TENANT_SUSPENDED' };
+  readonly close_tenant:
+    | {
+        readonly status: 'STEP';
+        readonly nextPhase: string;
+        readonly nextCursor?: string;
+        readonly nowMs: number;
+        readonly changed: number;
+        readonly outcomes: readonly {
+          readonly word: string;
+          readonly detail?: string;
+          readonly secondDetail?: string;
+        }[];
+      }
+    | { readonly status: 'DONE' }
+    | { readonly status: 'NOT_CLOSING' };
+  readonly create_api_key:
+    | { readonly status: 'CREATED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'TENANT_NOT_FOUND' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'EXPIRES_IN_PAST' }
+    | {
+        readonly status: 'LIMIT_EXCEEDED';
+        readonly limit: string;
+        readonly allowed: number;
+        readonly used: number;
+      };
+  readonly create_budget:
+    | { readonly status: 'CREATED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'TENANT_NOT_FOUND' }
+    | { readonly status: 'TENANT_SUSPENDED' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'DUPLICATE' }
+    | {
+        readonly status: 'LIMIT_EXCEEDED';
+        readonly limit: string;
+        readonly allowed: number;
+        readonly used: number;
+      };
+  readonly create_policy:
+    | { readonly status: 'CREATED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'TENANT_NOT_FOUND' }
+    | { readonly status: 'TENANT_SUSPENDED' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'DUPLICATE' }
+    | { readonly status: 'TOO_MANY'; readonly limit: number }
+    | {
+        readonly status: 'LIMIT_EXCEEDED';
+        readonly limit: string;
+        readonly allowed: number;
+        readonly used: number;
+      };
+  readonly create_tenant:
+    | { readonly status: 'CREATED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'EXISTS'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'DUPLICATE' };
+  readonly expire_api_keys: {
+    readonly status: 'EXPIRED';
+    readonly announced: number;
+    readonly more: boolean;
+  };
+  readonly freeze_budget:
+    | { readonly status: 'CHANGED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'BUDGET_CLOSED' }
+    | { readonly status: 'BUDGET_FROZEN' };
+  readonly fund_budget:
+    | {
+        readonly status: 'FUNDED';
+        readonly answer: 'fresh' | 'replay';
+        readonly previousAllocated: string;
+        readonly newAllocated: string;
+        readonly previousRemaining: string;
+        readonly newRemaining: string;
+        readonly previousDebt: string;
+        readonly newDebt: string;
+        readonly previousSpent: string;
+        readonly newSpent: string;
+        readonly timestampMs: number;
+      }
+    | { readonly status: 'IDEMPOTENCY_MISMATCH' }
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'BUDGET_FROZEN' }
+    | { readonly status: 'BUDGET_CLOSED' }
+    | { readonly status: 'BUDGET_EXCEEDED' }
+    | { readonly status: 'INT64_OVERFLOW' };
+  readonly inspect_limits:
+    | { readonly status: 'NOT_FOUND' }
+    | {
+        readonly status: 'LIMITS';
+        readonly limits: readonly {
+          readonly limit: string;
+          readonly used: number;
+          readonly ownLimit?: number;
+        }[];
+      };
+  readonly list_api_keys: {
+    readonly nowMs: number;
+    readonly nextTenant?: string;
+    readonly nextMember?: string;
+    readonly records: readonly { readonly record: Readonly<Record<string, string>> }[];
+  };
+  readonly list_budgets: {
+    readonly nowMs: number;
+    readonly nextTenant?: string;
+    readonly nextMember?: string;
+    readonly records: readonly { readonly record: Readonly<Record<string, string>> }[];
+  };
+  readonly list_policies: {
+    readonly nowMs: number;
+    readonly nextTenant?: string;
+    readonly nextMember?: string;
+    readonly records: readonly { readonly record: Readonly<Record<string, string>> }[];
+  };
+  readonly list_tenants: {
+    readonly nowMs: number;
+    readonly nextTenant?: string;
+    readonly nextMember?: string;
+    readonly records: readonly { readonly record: Readonly<Record<string, string>> }[];
+  };
+  readonly read_texts: { readonly records: readonly { readonly record: Readonly<Record<string, string>> }[] };
+  readonly revoke_api_key:
+    | { readonly status: 'REVOKED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'ALREADY_REVOKED' };
+  readonly set_limits:
+    { readonly status: 'SET' } | { readonly status: 'UNCHANGED' } | { readonly status: 'NOT_FOUND' };
+  readonly unfreeze_budget:
+    | { readonly status: 'CHANGED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'BUDGET_CLOSED' }
+    | { readonly status: 'ALREADY_ACTIVE' };
+  readonly update_api_key:
+    | {
+        readonly status: 'UPDATED';
+        readonly nowMs: number;
+        readonly record: Readonly<Record<string, string>>;
+      }
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'ALREADY_REVOKED' }
+    | { readonly status: 'KEY_EXPIRED' };
+  readonly update_budget:
+    | { readonly status: 'CHANGED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'BUDGET_CLOSED' };
+  readonly update_policy:
+    | { readonly status: 'UPDATED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'DUPLICATE' }
+    | { readonly status: 'INVALID_WINDOW' }
+    | { readonly status: 'TOO_MANY'; readonly limit: number };
+  readonly update_tenant:
+    | { readonly status: 'UPDATED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'CLOSING'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'IRREVERSIBLE' }
+    | { readonly status: 'TTL_ABOVE_MAX'; readonly maxMs: number };
+  readonly validate_api_key:
+    | {
+        readonly status: 'VALID';
+        readonly keyId: string;
+        readonly tenantId: string;
+        readonly expiresAtMs: number;
+        readonly permissions: string;
+        readonly scopeFilter: string;
+      }
+    | {
+        readonly status: 'INVALID';
+        readonly reason:
+          'INVALID_FORMAT' | 'NOT_FOUND' | 'REVOKED' | 'EXPIRED' | 'TENANT_SUSPENDED' | 'TENANT_CLOSED';
+        readonly tenantId?: string;
+        readonly keyId?: string;
+      };
+  readonly balances: {
+    readonly next?: string;
+    readonly budgets: readonly { readonly scope: string; readonly unit: string; readonly balance: Balance }[];
+  };
+  readonly commit:
+    | {
+        readonly status: 'COMMITTED';
+        readonly answer: 'fresh' | 'replay';
+        readonly charged: string;
+        readonly released: string;
+        readonly unit: string;
+        readonly overagePolicy: string;
+        readonly overage: string;
+        readonly debt: string;
+        readonly balances: readonly { readonly scope: string; readonly balance: Balance }[];
+      }
+    | { readonly status: 'IDEMPOTENCY_MISMATCH' }
+    | { readonly status: 'NOT_FOUND'; readonly defect?: string }
+    | { readonly status: 'FORBIDDEN' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'RESERVATION_FINALIZED'; readonly state: string }
+    | {
+        readonly status: 'RESERVATION_EXPIRED';
+        readonly onAccess?: 'now';
+        readonly tenant?: string;
+        readonly deadlineMs?: number;
+        readonly nowMs?: number;
+      }
+    | {
+        readonly status: 'QUARANTINED';
+        readonly reason: string;
+        readonly tenant?: string;
+        readonly again?: 'again';
+      }
+    | { readonly status: 'UNIT_MISMATCH'; readonly unit: string; readonly scope: string }
+    | { readonly status: 'BUDGET_FROZEN'; readonly scope: string }
+    | { readonly status: 'BUDGET_CLOSED'; readonly scope: string }
+    | { readonly status: 'BUDGET_EXCEEDED'; readonly scope: string }
+    | { readonly status: 'OVERDRAFT_LIMIT_EXCEEDED'; readonly scope: string }
+    | { readonly status: 'INT64_OVERFLOW'; readonly scope: string };
+  readonly decide:
+    | { readonly status: 'ALLOW'; readonly answer: 'fresh' | 'replay' }
+    | { readonly status: 'ALLOW_WITH_CAPS'; readonly answer: 'fresh' | 'replay'; readonly caps: string }
+    | { readonly status: 'DENY'; readonly answer: 'fresh' | 'replay'; readonly reason: string }
+    | { readonly status: 'IDEMPOTENCY_MISMATCH' }
+    | { readonly status: 'TENANT_SUSPENDED' }
+    | { readonly status: 'UNIT_MISMATCH'; readonly scope: string; readonly units: readonly string[] }
+    | {
+        readonly status: 'RECLAIMED';
+        readonly nowMs: number;
+        readonly outcomes: readonly {
+          readonly word: string;
+          readonly detail?: string;
+          readonly secondDetail?: string;
+        }[];
+      };
+  readonly direct_debit:
+    | {
+        readonly status: 'APPLIED';
+        readonly answer: 'fresh' | 'replay';
+        readonly eventId: string;
+        readonly charged: string;
+        readonly overagePolicy: string;
+        readonly debt: string;
+        readonly balances: readonly { readonly scope: string; readonly balance: Balance }[];
+      }
+    | { readonly status: 'IDEMPOTENCY_MISMATCH' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'TENANT_SUSPENDED' }
+    | { readonly status: 'INVALID_POLICY'; readonly overagePolicy: string }
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'UNIT_MISMATCH'; readonly scope: string; readonly units: readonly string[] }
+    | { readonly status: 'BUDGET_FROZEN'; readonly scope: string; readonly remaining: string }
+    | { readonly status: 'BUDGET_CLOSED'; readonly scope: string; readonly remaining: string }
+    | { readonly status: 'BUDGET_EXCEEDED'; readonly scope: string; readonly remaining: string }
+    | { readonly status: 'OVERDRAFT_LIMIT_EXCEEDED'; readonly scope: string }
+    | { readonly status: 'INT64_OVERFLOW'; readonly scope: string }
+    | {
+        readonly status: 'RECLAIMED';
+        readonly nowMs: number;
+        readonly outcomes: readonly {
+          readonly word: string;
+          readonly detail?: string;
+          readonly secondDetail?: string;
+        }[];
+      };
+  readonly extend:
+    | {
+        readonly status: 'ACTIVE';
+        readonly answer: 'fresh' | 'replay';
+        readonly expiresAtMs: number;
+        readonly remainingTtlMs: number;
+      }
+    | { readonly status: 'IDEMPOTENCY_MISMATCH' }
+    | { readonly status: 'NOT_FOUND'; readonly defect?: string }
+    | { readonly status: 'FORBIDDEN' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'RESERVATION_FINALIZED'; readonly state: string }
+    | {
+        readonly status: 'RESERVATION_EXPIRED';
+        readonly onAccess?: 'now';
+        readonly tenant?: string;
+        readonly deadlineMs?: number;
+        readonly nowMs?: number;
+      }
+    | {
+        readonly status: 'QUARANTINED';
+        readonly reason: string;
+        readonly tenant?: string;
+        readonly again?: 'again';
+      }
+    | { readonly status: 'MAX_EXTENSIONS_EXCEEDED'; readonly allowed: number };
+  readonly get_reservation:
+    | {
+        readonly status: 'FOUND';
+        readonly defect?: string;
+        readonly quarantined?: string;
+        readonly record: Readonly<Record<string, string>>;
+      }
+    | { readonly status: 'NOT_FOUND'; readonly defect?: string }
+    | { readonly status: 'FORBIDDEN' }
+    | {
+        readonly status: 'RESERVATION_EXPIRED';
+        readonly onAccess?: 'now';
+        readonly tenant?: string;
+        readonly deadlineMs?: number;
+        readonly nowMs?: number;
+      };
+  readonly list_reservations: {
+    readonly nowMs: number;
+    readonly walkedMs?: string;
+    readonly walkedId?: string;
+    readonly outcomes: readonly {
+      readonly word: string;
+      readonly detail?: string;
+      readonly secondDetail?: string;
+    }[];
+    readonly unreadable: readonly { readonly reservationId: string; readonly reason: string }[];
+    readonly columns: readonly string[];
+    readonly rows: readonly {
+      readonly id: string;
+      readonly st?: string;
+      readonly tn?: string;
+      readonly tv?: string;
+      readonly ws?: string;
+      readonly ap?: string;
+      readonly wf?: string;
+      readonly ag?: string;
+      readonly ts?: string;
+      readonly dm?: string;
+      readonly ak?: string;
+      readonly an?: string;
+      readonly at?: string;
+      readonly ik?: string;
+      readonly un?: string;
+      readonly am?: string;
+      readonly ca?: string;
+      readonly ex?: string;
+      readonly fa?: string;
+      readonly ch?: string;
+    }[];
+  };
+  readonly release:
+    | {
+        readonly status: 'RELEASED';
+        readonly answer: 'fresh' | 'replay';
+        readonly released: string;
+        readonly unit: string;
+        readonly balances: readonly { readonly scope: string; readonly balance: Balance }[];
+      }
+    | { readonly status: 'IDEMPOTENCY_MISMATCH' }
+    | { readonly status: 'NOT_FOUND'; readonly defect?: string }
+    | { readonly status: 'FORBIDDEN' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'RESERVATION_FINALIZED'; readonly state: string }
+    | {
+        readonly status: 'RESERVATION_EXPIRED';
+        readonly onAccess?: 'now';
+        readonly tenant?: string;
+        readonly deadlineMs?: number;
+        readonly nowMs?: number;
+      }
+    | {
+        readonly status: 'QUARANTINED';
+        readonly reason: string;
+        readonly tenant?: string;
+        readonly again?: 'again';
+      };
+  readonly reserve:
+    | {
+        readonly status: 'ALLOW';
+        readonly answer: 'fresh' | 'replay';
+        readonly reservationId: string;
+        readonly expiresAtMs: number;
+        readonly remainingTtlMs: number;
+        readonly overagePolicy: string;
+        readonly balances: readonly { readonly scope: string; readonly balance: Balance }[];
+      }
+    | {
+        readonly status: 'ALLOW_WITH_CAPS';
+        readonly answer: 'fresh' | 'replay';
+        readonly reservationId: string;
+        readonly expiresAtMs: number;
+        readonly remainingTtlMs: number;
+        readonly overagePolicy: string;
+        readonly caps: string;
+        readonly balances: readonly { readonly scope: string; readonly balance: Balance }[];
+      }
+    | {
+        readonly status: 'ALLOW_DRY_RUN';
+        readonly answer: 'fresh' | 'replay';
+        readonly balances: readonly { readonly scope: string; readonly balance: Balance }[];
+      }
+    | {
+        readonly status: 'DRY_RUN_WITH_CAPS';
+        readonly answer: 'fresh' | 'replay';
+        readonly caps: string;
+        readonly balances: readonly { readonly scope: string; readonly balance: Balance }[];
+      }
+    | { readonly status: 'DENY'; readonly answer: 'fresh' | 'replay'; readonly reason: string }
+    | { readonly status: 'IDEMPOTENCY_MISMATCH' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'TENANT_SUSPENDED' }
+    | { readonly status: 'INVALID_POLICY'; readonly overagePolicy: string }
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'UNIT_MISMATCH'; readonly scope: string; readonly units: readonly string[] }
+    | { readonly status: 'BUDGET_FROZEN'; readonly scope: string; readonly remaining: string }
+    | { readonly status: 'BUDGET_CLOSED'; readonly scope: string; readonly remaining: string }
+    | { readonly status: 'OVERDRAFT_LIMIT_EXCEEDED'; readonly scope: string; readonly remaining: string }
+    | { readonly status: 'DEBT_OUTSTANDING'; readonly scope: string; readonly remaining: string }
+    | { readonly status: 'BUDGET_EXCEEDED'; readonly scope: string; readonly remaining: string }
+    | { readonly status: 'INT64_OVERFLOW'; readonly scope: string }
+    | {
+        readonly status: 'LIMIT_EXCEEDED';
+        readonly limit: string;
+        readonly allowed: number;
+        readonly used: number;
+      }
+    | {
+        readonly status: 'RECLAIMED';
+        readonly nowMs: number;
+        readonly outcomes: readonly {
+          readonly word: string;
+          readonly detail?: string;
+          readonly secondDetail?: string;
+        }[];
+      };
+  readonly begin_bulk_action:
+    | {
+        readonly status: 'BEGUN';
+        readonly correlationId: string;
+        readonly requestId: string;
+        readonly trace?: string;
+        readonly ids?: string;
+      }
+    | { readonly status: 'ENDED'; readonly response: string }
+    | { readonly status: 'IDEMPOTENCY_MISMATCH' };
+  readonly bulk_webhook:
+    | { readonly status: 'SUCCEEDED' }
+    | { readonly status: 'SKIPPED'; readonly reason: 'ALREADY_DELETED' | 'ALREADY_IN_TARGET_STATE' }
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'INVALID_TRANSITION'; readonly currentStatus: string }
+    | { readonly status: 'NO_SELECTOR' }
+    | { readonly status: 'ADMIN_ONLY'; readonly selector: string }
+    | { readonly status: 'TOO_MANY_MARKS'; readonly limit: number };
+  readonly create_webhook:
+    | { readonly status: 'CREATED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'TENANT_NOT_FOUND' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'NO_SELECTOR' }
+    | { readonly status: 'ADMIN_ONLY'; readonly selector: string }
+    | { readonly status: 'TOO_MANY'; readonly limit: number }
+    | { readonly status: 'TOO_MANY_MARKS'; readonly limit: number }
+    | {
+        readonly status: 'LIMIT_EXCEEDED';
+        readonly limit: string;
+        readonly allowed: number;
+        readonly used: number;
+      };
+  readonly delete_webhook:
+    { readonly status: 'DELETED' } | { readonly status: 'NOT_FOUND' } | { readonly status: 'TENANT_CLOSED' };
+  readonly dispatch_page:
+    | {
+        readonly status: 'HELD';
+        readonly nowMs: number;
+        readonly lease: 'renewed' | 'taken' | 'none';
+        readonly lag?: number;
+        readonly oldestMs?: number;
+        readonly lanes?: number;
+        readonly retrying?: number;
+        readonly leftOver?: number;
+        readonly lastRead?: string;
+        readonly more: boolean;
+        readonly events: readonly {
+          readonly entryId: string;
+          readonly event: Readonly<Record<string, string>>;
+        }[];
+      }
+    | { readonly status: 'OTHER'; readonly nowMs: number; readonly lapsesInMs: number }
+    | { readonly status: 'FREE'; readonly nowMs: number };
+  readonly end_bulk_action: { readonly status: 'ENDED'; readonly response: string };
+  readonly find_webhook:
+    | { readonly status: 'UNCHANGED' }
+    | { readonly status: 'NOT_FOUND'; readonly revision: string }
+    | {
+        readonly status: 'FOUND';
+        readonly revision: string;
+        readonly nowMs: number;
+        readonly record: Readonly<Record<string, string>>;
+      };
+  readonly finish_replay: { readonly status: 'FINISHED' };
+  readonly list_deliveries: {
+    readonly nextMs?: string;
+    readonly nextRef?: string;
+    readonly examined: number;
+    readonly deliveries: readonly {
+      readonly ref: string;
+      readonly createdMs: number;
+      readonly record: Readonly<Record<string, string>>;
+    }[];
+  };
+  readonly list_webhooks: {
+    readonly nowMs: number;
+    readonly nextTenant?: string;
+    readonly nextMember?: string;
+    readonly records: readonly { readonly record: Readonly<Record<string, string>> }[];
+  };
+  readonly queue_deliveries:
+    | {
+        readonly status: 'QUEUED';
+        readonly nowMs: number;
+        readonly made?: string;
+        readonly forgotten: number;
+      }
+    | { readonly status: 'NOT_HELD' };
+  readonly read_deliveries: {
+    readonly status: 'READ';
+    readonly nowMs: number;
+    readonly deliveries: readonly {
+      readonly ref: string;
+      readonly status?: string;
+      readonly attempts?: number;
+      readonly createdMs?: number;
+      readonly nextRetryMs?: number;
+      readonly event: Readonly<Record<string, string>>;
+    }[];
+  };
+  readonly record_delivery_outcome:
+    | { readonly status: 'RECORDED'; readonly failures: number }
+    | { readonly status: 'COUNTED_BEFORE' }
+    | { readonly status: 'DISABLED'; readonly owner: string }
+    | { readonly status: 'GONE' };
+  readonly replay_events: {
+    readonly status: 'QUEUED';
+    readonly forgotten: number;
+    readonly taken: number;
+    readonly deliveries: readonly { readonly ref: string; readonly tenant: string }[];
+  };
+  readonly reseal_webhook: { readonly status: 'RESEALED' } | { readonly status: 'STALE' };
+  readonly set_webhook_security: { readonly status: 'SET' };
+  readonly settle_delivery:
+    | {
+        readonly status: 'SETTLED';
+        readonly nowMs: number;
+        readonly attempts: number;
+        readonly leftInLane: number;
+      }
+    | {
+        readonly status: 'ENDED';
+        readonly nowMs: number;
+        readonly finalStatus: string;
+        readonly leftInLane: number;
+      }
+    | { readonly status: 'GONE'; readonly nowMs: number; readonly leftInLane: number };
+  readonly skip_events:
+    | {
+        readonly status: 'UP_TO';
+        readonly nowMs: number;
+        readonly entryId: string;
+        readonly entriesAdded: string;
+      }
+    | { readonly status: 'SKIPPED'; readonly nowMs: number }
+    | { readonly status: 'WATCHED'; readonly nowMs: number }
+    | { readonly status: 'OTHER'; readonly nowMs: number; readonly lapsesInMs: number }
+    | { readonly status: 'FREE'; readonly nowMs: number };
+  readonly start_replay:
+    | { readonly status: 'STARTED' }
+    | { readonly status: 'INACTIVE'; readonly currentStatus: string }
+    | { readonly status: 'IN_PROGRESS' }
+    | {
+        readonly status: 'WAITING';
+        readonly replayId: string;
+        readonly places: readonly { readonly partition: string; readonly ref: string }[];
+      }
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'TENANT_CLOSED' };
+  readonly update_webhook:
+    | { readonly status: 'UPDATED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'STALE' }
+    | { readonly status: 'NO_SELECTOR' }
+    | { readonly status: 'ADMIN_ONLY'; readonly selector: string }
+    | { readonly status: 'TOO_MANY_MARKS'; readonly limit: number };
+  readonly webhook_targets: {
+    readonly revision: string;
+    readonly owners: readonly {
+      readonly form: 'ALL' | 'CHANGED';
+      readonly next?: string;
+      readonly targets: readonly { readonly id: string; readonly record: Readonly<Record<string, string>> }[];
+    }[];
+  };
+  readonly lease_announce: {
+    readonly status: 'ALIVE';
+    readonly nowMs: number;
+    readonly alive: number;
+    readonly place: number;
+    readonly nextLapseInMs?: number;
+  };
+  readonly lease_instances: {
+    readonly status: 'INSTANCES';
+    readonly nowMs: number;
+    readonly instances: readonly {
+      readonly instance: string;
+      readonly lapsesInMs: number;
+      readonly report: string;
+    }[];
+  };
+  readonly lease_release: { readonly status: 'RELEASED' } | { readonly status: 'NOT_HELD' };
+}
