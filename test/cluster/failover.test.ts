@@ -9,7 +9,7 @@ import { placeOf, slotOf, startCluster, startSentinel, withServer } from '../sup
 import { StoredHolds } from '../support/stored-holds.js';
 import { clusterUrl, sentinelUrl } from '../support/store.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
-import { startSweeper } from '../sweeper/instances.js';
+import { startSweeper } from '../expiry/instances.js';
 import { allowLoopback, subscribe, SYSTEM } from '../webhooks/dispatching.js';
 
 const CLIENTS = 8;

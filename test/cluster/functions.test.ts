@@ -15,7 +15,7 @@ import {
 } from '../support/redis-topologies.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { clusterUrl } from '../support/store.js';
-import { startSweeper } from '../sweeper/instances.js';
+import { startSweeper } from '../expiry/instances.js';
 
 const CLIENTS = 8;
 const FLUSHES = 5;

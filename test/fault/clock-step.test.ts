@@ -15,7 +15,7 @@ import {
 import { JournaledLoad, randomFrom } from '../support/journaled-load.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
-import { stateOf } from '../sweeper/instances.js';
+import { stateOf } from '../expiry/instances.js';
 
 const HOUR_MS = 3_600_000;
 /** Far less than a step, far more than this machine may stand still. */

@@ -9,7 +9,7 @@ import { JournaledLoad, randomFrom } from '../support/journaled-load.js';
 import { faultsOf } from '../support/ledger-state.js';
 import { startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
-import { startSweeper } from '../sweeper/instances.js';
+import { startSweeper } from '../expiry/instances.js';
 
 /**
  * A host that crashes takes the end of the log with it: with `everysec` what was not flushed yet. No test can crash its host, but any

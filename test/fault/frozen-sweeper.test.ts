@@ -18,7 +18,7 @@ import {
   makeTenants,
   startSweeper,
   stateOf,
-} from '../sweeper/instances.js';
+} from '../expiry/instances.js';
 
 const LEASE_MS = '1000';
 const cleanUps: (() => Promise<void> | void)[] = [];

@@ -15,7 +15,7 @@ import {
   makeTenants,
   startSweeper,
   stateOf,
-} from '../sweeper/instances.js';
+} from '../expiry/instances.js';
 
 const cleanUps: (() => Promise<void> | void)[] = [];
 

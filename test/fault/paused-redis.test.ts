@@ -8,7 +8,7 @@ import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { BOUND_MS } from '../support/time-bound.js';
 import { expectUnavailable } from '../support/unavailable.js';
-import { expiredEvents, makeDue, makeTenants, startSweeper, stateOf } from '../sweeper/instances.js';
+import { expiredEvents, makeDue, makeTenants, startSweeper, stateOf } from '../expiry/instances.js';
 
 /** The promise itself: this long, by the clock. */
 const PAUSE_MS = 10_000;

@@ -10,7 +10,7 @@ import {
 } from '../support/holdfast.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { useGovernance } from '../support/use-governance.js';
-import { leaseCounts, makeDue, makeTenants, stateOf, TAGS } from '../sweeper/instances.js';
+import { leaseCounts, makeDue, makeTenants, stateOf, TAGS } from '../expiry/instances.js';
 
 describe('two instances that share nothing but Redis', () => {
   const on = useGovernance({}, { HOLDFAST_ROLES: 'api,sweeper', SWEEP_INTERVAL_MS: '50' });

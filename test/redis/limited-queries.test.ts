@@ -16,7 +16,7 @@ import {
 import { connectTo } from '../support/store.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { useGovernance } from '../support/use-governance.js';
-import { makeDue } from '../sweeper/instances.js';
+import { makeDue } from '../expiry/instances.js';
 
 const PER_TENANT = 2;
 /** More than an export hands to the socket at once. */

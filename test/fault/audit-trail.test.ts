@@ -1,0 +1,84 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { AuditTrail } from '../../src/audit/audit-log/audit-trail.js';
+import {
+  briefAuditLogKey,
+  partitionCode,
+  partitionOfTenant,
+  SYSTEM_OWNER,
+  tagOf,
+} from '../../src/redis/keyspace.js';
+import { ADMIN_API_KEY, expectRefusal, Holdfast } from '../support/holdfast.js';
+import { eventually } from '../support/eventually.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { connectTo } from '../support/store.js';
+
+const SYSTEM_TAG = tagOf(partitionCode(partitionOfTenant(SYSTEM_OWNER, 64)));
+
+const writes = (holdfast: Holdfast, pathClass: string, outcome: string): Promise<number> =>
+  holdfast.metric('cycles_admin_audit_writes_total', { path_class: pathClass, outcome });
+
+describe('while Redis', () => {
+  let server: RedisServer;
+  let holdfast: Holdfast;
+  beforeAll(async () => {
+    server = await startRedis();
+    holdfast = await Holdfast.start({ REDIS_URL: server.url });
+  });
+  afterAll(async () => {
+    await holdfast.stop();
+    await server.stop();
+  });
+
+  test('is full, no row makes it fuller, each is counted, and the answers come as ever', async () => {
+    const redis = connectTo(server.url);
+    const { length } = await redis.xrange(briefAuditLogKey(SYSTEM_TAG), '-', '+');
+    await redis.config('SET', 'maxmemory', '1');
+    const lost = await writes(holdfast, 'unauthenticated', 'error');
+    expectRefusal(await holdfast.call('GET', '/v1/admin/tenants'), 401, 'UNAUTHORIZED');
+    await holdfast.app.get(AuditTrail).settled();
+    expect(await writes(holdfast, 'unauthenticated', 'error')).toBe(lost + 1);
+    expect(await redis.xlen(briefAuditLogKey(SYSTEM_TAG))).toBe(length);
+    await redis.config('SET', 'maxmemory', '0');
+    expectRefusal(await holdfast.call('GET', '/v1/admin/tenants'), 401, 'UNAUTHORIZED');
+    await holdfast.app.get(AuditTrail).settled();
+    expect(await redis.xlen(briefAuditLogKey(SYSTEM_TAG))).toBe(length + 1);
+    await eventually('health shows it', async () =>
+      (await holdfast.call('GET', '/health/ready')).text.includes('"audit":{"rows_lost":1,"failing":false'),
+    );
+    await redis.quit();
+  });
+
+  test('does not answer, a refusal comes at once all the same, and what cannot be kept is counted', async () => {
+    server.pause();
+    const startedAt = performance.now();
+    const headers = { 'x-admin-api-key': ADMIN_API_KEY };
+    const lost = await writes(holdfast, 'failure', 'error');
+    for (let index = 0; index < 20; index += 1) {
+      expect((await holdfast.call('GET', '/v1/admin/tenants?limit=0', { headers })).status).toBe(400);
+    }
+    const tookMs = performance.now() - startedAt;
+    await eventually(
+      'every row is counted as lost',
+      async () => (await writes(holdfast, 'failure', 'error')) === lost + 20,
+    );
+    server.resume();
+    expect(tookMs).toBeLessThan(1900);
+  });
+});
+
+test('a shutdown writes what is still waiting, and the summary of the window that it ends', async () => {
+  const server = await startRedis();
+  const holdfast = await Holdfast.start({ REDIS_URL: server.url });
+  for (let attempt = 0; attempt < 8; attempt += 1) {
+    await holdfast.call('GET', '/v1/admin/tenants');
+  }
+  await holdfast.stop();
+  const redis = connectTo(server.url);
+  const rows = await redis.xrange(briefAuditLogKey(SYSTEM_TAG), '-', '+');
+  expect(rows.map(([, fields]) => fields[1])).toEqual([
+    ...new Array<string>(5).fill('GET:/v1/admin/tenants'),
+    'summary:unauthenticated',
+  ]);
+  await redis.quit();
+  await server.stop();
+});
