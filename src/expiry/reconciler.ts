@@ -103,7 +103,7 @@ export class Reconciler implements OnApplicationBootstrap, BeforeApplicationShut
     }
     this.maintenance.ended(JOB, total.failed === 0 ? 'success' : 'failed', performance.now() - began);
     if (total.failed === 0 && !this.stopping.signal.aborted) {
-      this.limits.walked(near);
+      this.limits.reportNearLimits(near);
     }
     if (total.recounted > 0) {
       this.logger.warn(
@@ -152,7 +152,7 @@ export class Reconciler implements OnApplicationBootstrap, BeforeApplicationShut
       total.examined += Number(examined);
       for (const [owner, counted, really] of takeRows(rows, 3)) {
         total.recounted += 1;
-        this.limits.recounted();
+        this.limits.countRepair();
         this.logger.debug({ tenant: owner, counted, really }, 'the count of live reservations was wrong');
       }
       near.push(...(takeRows(rows, 4) as unknown as NearLimit[]));

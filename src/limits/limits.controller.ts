@@ -27,14 +27,14 @@ import {
 import { compileValidator, Optional, type Origin, stringifyJson } from '../wire/index.js';
 import { TenantLimits, TenantLimitsModule } from './tenant-limits.js';
 
-/** So that what is left of a limit is exact in a script's arithmetic. */
+/** Keeps a script's arithmetic on limits exact: Lua's numbers are doubles. */
 const HIGHEST = 1_000_000_000_000;
 
 function Limit(): PropertyDecorator {
   return applyDecorators(Optional(), IsInt(), Min(0), Max(HIGHEST));
 }
 
-/** A tenant's own limits as a whole; 0 is no limit, and what is left out is the deployment's. */
+/** All limits that a tenant has of its own. 0 means no limit; a missing one falls back to the deployment's. */
 export class TenantLimitsDto implements Partial<Record<TenantLimit, number>> {
   @Limit()
   live_reservations?: number;
@@ -56,7 +56,7 @@ export class TenantLimitsDto implements Partial<Record<TenantLimit, number>> {
 }
 
 export interface LimitState {
-  /** 0 is no limit. */
+  /** 0 means no limit. */
   readonly limit: number;
   readonly source: 'deployment' | 'tenant';
   readonly used: number;
@@ -67,7 +67,7 @@ export interface LimitsOfTenant {
   readonly limits: Readonly<Record<TenantLimit, LimitState>>;
 }
 
-/** What operators see and change of a tenant's limits. */
+/** Reads and replaces a tenant's limits on behalf of operators. */
 @Injectable()
 export class LimitsService {
   constructor(
@@ -93,7 +93,7 @@ export class LimitsService {
   }
 
   /**
-   * Gives the tenant these limits of its own and no others. What it owns beyond them stays.
+   * Replaces all of the tenant's own limits. What it already owns beyond a new limit stays.
    * @throws Refusal TENANT_NOT_FOUND
    */
   async replace(
@@ -135,7 +135,7 @@ export class LimitsController {
 
   @Get()
   @Access({ plane: 'admin', admin: true })
-  @ApiOperation({ operationId: 'getTenantLimits', summary: 'What a tenant owns, and what it may own' })
+  @ApiOperation({ operationId: 'getTenantLimits', summary: 'Get what a tenant owns and what it may own' })
   @Answers(200, 'TenantLimits')
   async get(@Param('tenant_id') tenantId: string, @Res() reply: FastifyReply): Promise<void> {
     sendJson(reply, 200, stringifyJson(await this.service.read(tenantId)));
@@ -145,7 +145,7 @@ export class LimitsController {
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({
     operationId: 'replaceTenantLimits',
-    summary: "Give a tenant limits of its own; those left out are the deployment's",
+    summary: "Replace a tenant's own limits; a missing one falls back to the deployment's",
   })
   @Answers(200, 'TenantLimits')
   @BodySchema(TenantLimitsDto)
@@ -166,7 +166,7 @@ export class LimitsController {
 
   @Delete()
   @Access({ plane: 'admin', admin: true })
-  @ApiOperation({ operationId: 'removeTenantLimits', summary: "Take away all limits of a tenant's own" })
+  @ApiOperation({ operationId: 'removeTenantLimits', summary: "Remove a tenant's own limits" })
   @Answers(200, 'TenantLimits')
   async remove(
     @Param('tenant_id') tenantId: string,
@@ -178,6 +178,6 @@ export class LimitsController {
   }
 }
 
-/** The operators' side, apart from the limits themselves, which governance imports. */
+/** The endpoints, apart from TenantLimitsModule, which the layers above import. */
 @Module({ imports: [TenantLimitsModule], controllers: [LimitsController], providers: [LimitsService] })
 export class LimitsOpsModule {}

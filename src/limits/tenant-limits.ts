@@ -11,19 +11,22 @@ import {
   MetricsRegistry,
 } from '../telemetry/index.js';
 
-/** Holds come and go all the time; stored bytes go with their retention, once a run of the janitor. */
+/** Holds end all the time; stored bytes shrink only when the janitor trims what has passed its retention. */
 const RETRY_AFTER_S: Partial<Record<TenantLimit, number>> = { live_reservations: 1, stored_bytes: 60 };
 
-/** A tenant that uses four fifths of a limit or more, as the reconciler's script tells of it. */
+/** A tenant that uses at least four fifths of a limit, as the reconciler's script reports it. */
 export type NearLimit = readonly [tenant: string, limit: TenantLimit, used: string, allowed: string];
 
-/** Tenants that one line of the log names. */
-const NAMED = 10;
+/** One log line names at most this many tenants. */
+const MAX_LOGGED_TENANTS = 10;
 
-/** The deployment's limits on what a tenant may own, and the refusals that come of them. Scripts decide, and know a tenant's own limits. */
+/**
+ * The deployment's limits on what a tenant may own, and the refusal for exceeding one. The scripts decide: they also know a
+ * tenant's own limits.
+ */
 @Injectable()
 export class TenantLimits {
-  /** 0 is no limit. */
+  /** 0 means no limit. */
   readonly deployment: Readonly<Record<TenantLimit, number>>;
   private readonly refusals: LabelledCounter;
   private readonly repairs: LabelledCounter;
@@ -45,46 +48,46 @@ export class TenantLimits {
     };
     this.refusals = metrics.counter({
       name: 'holdfast_tenant_limit_refusals_total',
-      help: 'Requests that were refused because their tenant owns as much as it may, by limit.',
+      help: 'Requests refused because their tenant had reached a limit, by limit.',
       labels: ['limit'],
     });
     this.repairs = metrics.counter({
       name: 'holdfast_live_counts_repaired_total',
-      help: 'Counts of live reservations of a tenant that were wrong and put right.',
+      help: 'Wrong counts of live reservations that the reconciler corrected.',
     });
     this.near = metrics.gauge({
       name: 'holdfast_tenants_near_limit',
-      help: 'Tenants that use four fifths of a limit or more, by limit, as of the last whole walk of this instance.',
+      help: "Tenants that use at least four fifths of a limit, by limit, as of this instance's last full pass.",
       labels: ['limit'],
     });
   }
 
-  recounted(): void {
+  countRepair(): void {
     this.repairs.inc();
   }
 
-  /** What a whole walk through all tenants has found. A tenant is logged when it comes near a limit, not on every walk. */
-  walked(near: readonly NearLimit[]): void {
+  /** Reports what a full pass over all tenants found. A tenant is logged when it first comes near a limit, not on every pass. */
+  reportNearLimits(near: readonly NearLimit[]): void {
     for (const limit of TENANT_LIMITS) {
       this.near.set(near.filter(([, name]) => name === limit).length, { limit });
     }
-    const places = new Map(
+    const current = new Map(
       near.map(([tenant, limit, used, allowed]) => [
         `${tenant} ${limit}`,
         { tenant, limit, used: Number(used), allowed: Number(allowed) },
       ]),
     );
-    const fresh = [...places].filter(([place]) => !this.known.has(place)).map(([, state]) => state);
-    this.known = new Set(places.keys());
-    if (fresh.length > 0) {
+    const added = [...current].filter(([name]) => !this.known.has(name)).map(([, state]) => state);
+    this.known = new Set(current.keys());
+    if (added.length > 0) {
       this.logger.warn(
-        { tenants: fresh.slice(0, NAMED), count: fresh.length },
+        { tenants: added.slice(0, MAX_LOGGED_TENANTS), count: added.length },
         'tenants came near their limits',
       );
     }
   }
 
-  /** The refusal of a script that answered LIMIT_EXCEEDED limit allowed used; it is counted here. */
+  /** The refusal for a script's `LIMIT_EXCEEDED limit allowed used`. Counts it. */
   refusal([, limit, allowed, used]: Reply): TenantLimitExceeded {
     this.refusals.inc({ limit });
     return new TenantLimitExceeded(

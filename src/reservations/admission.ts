@@ -8,17 +8,17 @@ import { type RequestTrace, stringifyJson } from '../wire/index.js';
 import type { ActionDto, SubjectDto } from './request-parts.dto.js';
 import { refusalOf } from './script-refusals.js';
 
-/** Each round reclaims up to 100 dead holds of the partition; more than this many rounds is a backlog for the sweeper. */
+/** Each round expires up to 100 overdue holds of the partition. Beyond this many rounds, the rest is left to the sweeper. */
 const MAX_RECLAIM_ROUNDS = 100;
 
-/** What reserve, decide and the direct debit have in common when they call their scripts: lua/lib/admission.lua is their twin. */
+/** How reserve, decide and direct debit call their scripts. lua/lib/admission.lua is the counterpart in Lua. */
 @Injectable()
 export class Admission {
   constructor(private readonly expiry: ExpiryMetrics) {}
 
   /**
-   * Runs a script until it decides: each run that only reclaimed dead holds is counted and followed by another.
-   * @throws StoreUnavailable when the partition has more dead holds than one request should wait for.
+   * Runs the script until it decides. A run that only expired overdue holds is counted and followed by another one.
+   * @throws StoreUnavailable when the partition has more overdue holds than one request should wait for.
    */
   async decided(run: () => Promise<Reply>): Promise<Reply> {
     for (let round = 0; round < MAX_RECLAIM_ROUNDS; round += 1) {
@@ -35,7 +35,7 @@ export class Admission {
 }
 
 /**
- * Every derived scope of a subject, root first, budgeted or not.
+ * The scopes derived from a subject, root first, whether they have a budget or not.
  * @throws Refusal FORBIDDEN (another tenant, outside the key's scope filter).
  */
 export function admittedScopes(caller: TenantCaller, subject: SubjectDto): string[] {
@@ -53,7 +53,7 @@ export function admittedScopes(caller: TenantCaller, subject: SubjectDto): strin
   return scopes;
 }
 
-/** The refusal that an admitting script's reply stands for. */
+/** Maps the refusing reply of reserve, decide or direct debit to a refusal. */
 export function admissionRefusal(reply: Reply, unit: Unit, scopes: readonly string[]): Error {
   if (reply[0] === 'NOT_FOUND') {
     return new Refusal('NOT_FOUND', `Budget not found for provided scope: ${scopes.at(-1)}`, { scopes });
@@ -66,7 +66,7 @@ export function admissionRefusal(reply: Reply, unit: Unit, scopes: readonly stri
   return refusalOf(reply);
 }
 
-/** What a record or an event keeps of a request's subject and action, as field and value pairs: lua/lib/hold.lua names the fields. */
+/** The subject and action as field and value pairs of a record or an event. lua/lib/hold.lua names the fields. */
 export function recordFields(subject: SubjectDto, action: ActionDto, tenantId: string): string[] {
   const fields: string[] = [];
   const keep = (name: string, value: string | undefined): void => {
@@ -87,13 +87,13 @@ export function recordFields(subject: SubjectDto, action: ActionDto, tenantId: s
   return fields;
 }
 
-/** The JSON text of caps that a script returned: policies are stored with it percent-encoded, as the scripts' records hold no space. */
+/** Decodes the JSON text of caps. Policies store it percent-encoded, because the scripts separate their fields by spaces. */
 export function capsJson(encoded: string): string {
   return decodeURIComponent(encoded);
 }
 
 /**
- * IDEMPOTENCY of the protocol: a key given as header and in the body must be one and the same.
+ * The protocol's IDEMPOTENCY section: if the header gives a key, it must equal the one in the body.
  * @throws Refusal INVALID_REQUEST when they differ.
  */
 export function requireSameKey(header: string | string[] | undefined, idempotencyKey: string): void {
@@ -104,13 +104,13 @@ export function requireSameKey(header: string | string[] | undefined, idempotenc
   }
 }
 
-/** Who asks, and under which trace: what every operation passes to its script beside its own figures. */
+/** The caller and trace that every operation passes to its script. */
 export interface Operation<Who extends Caller = TenantCaller> {
   readonly caller: Who;
   readonly trace: RequestTrace;
 }
 
-/** An operation that accepts the admin key says so by `operationOf<Caller>`. */
+/** An endpoint that also accepts the admin key uses `operationOf<Caller>`. */
 export function operationOf<Who extends Caller = TenantCaller>(request: FastifyRequest): Operation<Who> {
   return { caller: request.caller as Who, trace: request.trace };
 }

@@ -1,6 +1,3 @@
-export { BalancesModule } from './balances/balances.controller.js';
-export { DecideModule } from './decide/decide.controller.js';
-export { DirectDebitModule } from './direct-debit/direct-debit.controller.js';
 export {
   actionOf,
   recordOf,
@@ -9,4 +6,9 @@ export {
   subjectOf,
   summaryOf,
 } from './query/reservation-view.js';
-export { ReservationsModule } from './reservations.module.js';
+export {
+  BalancesModule,
+  DecideModule,
+  DirectDebitModule,
+  ReservationsModule,
+} from './reservations.module.js';

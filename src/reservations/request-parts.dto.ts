@@ -21,7 +21,7 @@ export class AmountDto {
   amount!: number | bigint;
 }
 
-/** Action of the protocol: what is about to be done. */
+/** Action of the protocol. */
 export class ActionDto {
   @IsString()
   @Length(1, 64)
@@ -40,12 +40,12 @@ export class ActionDto {
   tags?: string[];
 }
 
-/** The value of one level of the hierarchy. */
+/** Validates the value of one level of the hierarchy. */
 export function Level(): PropertyDecorator {
   return applyDecorators(Optional(), IsString(), Length(1, SEGMENT_MAX_LENGTH), Matches(SEGMENT_PATTERN));
 }
 
-/** The levels by which a subject, or a question about balances, names a place in the hierarchy. */
+/** The levels of the hierarchy, as a subject or a query for balances names them. */
 export class SubjectLevelsDto {
   @Level()
   tenant?: string;
@@ -66,7 +66,7 @@ export class SubjectLevelsDto {
   toolset?: string;
 }
 
-/** Subject of the protocol: the levels of the hierarchy, and dimensions that never change the derived scopes. */
+/** Subject of the protocol. Dimensions do not affect the derived scopes. */
 export class SubjectDto extends SubjectLevelsDto {
   @Optional()
   @IsStringMap({ maxEntries: 16, maxValueLength: 256 })
@@ -76,18 +76,18 @@ export class SubjectDto extends SubjectLevelsDto {
 /** IdempotencyKey of the protocol. */
 export const IDEMPOTENCY_KEY_MAX_LENGTH = 256;
 
-function namesALevel(subject: unknown): boolean {
+function hasLevel(subject: unknown): boolean {
   return typeof subject === 'object' && subject !== null && SCOPE_LEVELS.some((level) => level in subject);
 }
 
-/** What every request that asks budgets for something names: who pays, and for what. */
+/** What reserve, decide and direct debit have in common: who pays, and for what. */
 export class AdmissionDto {
   @IsString()
   @Length(1, IDEMPOTENCY_KEY_MAX_LENGTH)
   idempotency_key!: string;
 
   @Nested(() => SubjectDto)
-  @Satisfies(`a subject that names at least one of ${SCOPE_LEVELS.join(', ')}`, namesALevel)
+  @Satisfies(`a subject that names at least one of ${SCOPE_LEVELS.join(', ')}`, hasLevel)
   subject!: SubjectDto;
 
   @Nested(() => ActionDto)

@@ -16,7 +16,7 @@ import { PACKED_PIECES, packedScope, scopeValues } from './packed-scope.js';
 import { DamagedRecords, refusalOf } from './script-refusals.js';
 
 const DAY_MS = 86_400_000;
-/** The record's fields of the levels below the tenant, in the order of SCOPE_LEVELS. */
+/** The record's fields for the levels below the tenant, in the order of SCOPE_LEVELS. */
 const LEVEL_FIELDS = ['ws', 'ap', 'wf', 'ag', 'ts'] as const;
 
 function levelsBelow(values: readonly (string | null)[]): SubjectLevels {
@@ -30,10 +30,10 @@ function levelsBelow(values: readonly (string | null)[]): SubjectLevels {
 }
 
 function outOfScope(): Refusal {
-  return new Refusal('FORBIDDEN', "the reservation lies outside the API key's scope filter");
+  return new Refusal('FORBIDDEN', "the reservation is outside the API key's scope filter");
 }
 
-/** What commit, release, extend and get share when they call their scripts. */
+/** What commit, release, extend and get share: locating a reservation, scope checks, and checking a script's reply. */
 @Injectable()
 export class ReservationStore {
   readonly retentionMs: number;
@@ -51,7 +51,7 @@ export class ReservationStore {
 
   /**
    * The hash tag under which a reservation's keys live.
-   * @throws Refusal NOT_FOUND when the id is none of ours.
+   * @throws Refusal NOT_FOUND when Holdfast never issued such an id.
    */
   tagOf(reservationId: string): string {
     const tag = tagOfReservationId(reservationId, this.redis.partitions);
@@ -62,8 +62,8 @@ export class ReservationStore {
   }
 
   /**
-   * A key that is confined to some scopes may touch only reservations inside them. The subject of a reservation never
-   * changes, so reading it ahead of the script is no race; keys without a filter skip the read.
+   * A key with a scope filter may only touch reservations inside it. A reservation's subject never changes, so reading it before
+   * the script runs is not a race. Keys without a filter skip the read.
    * @throws Refusal FORBIDDEN when the reservation lies outside the key's scope filter.
    */
   async requireInScope({ caller }: Operation<Caller>, tag: string, reservationId: string): Promise<void> {
@@ -79,7 +79,7 @@ export class ReservationStore {
       },
     );
     if (typeof tenantId !== 'string') {
-      await this.requireNone(tag, reservationId);
+      await this.requireMissing(tag, reservationId);
       return;
     }
     const subject = levelsBelow(values);
@@ -88,8 +88,8 @@ export class ReservationStore {
     }
   }
 
-  /** A record that does not tell its scope is in nobody's. */
-  private async requireNone(tag: string, reservationId: string): Promise<void> {
+  /** A record whose scope cannot be read is outside every scope filter. */
+  private async requireMissing(tag: string, reservationId: string): Promise<void> {
     const found = await this.redis.client
       .exists(reservationKey(tag, reservationId))
       .catch((error: unknown) => {
@@ -100,7 +100,7 @@ export class ReservationStore {
     }
   }
 
-  /** The tenant and the levels below it, whichever form the record has. A key that is no record tells nothing. */
+  /** The tenant and the levels below it, from a live or a packed record. Empty or null when the key holds no record. */
   private async readScope(key: string): Promise<(string | null)[]> {
     const [subject, ...values] = await this.redis.client.hmget(key, 'su', 'tn', ...LEVEL_FIELDS);
     if (typeof subject === 'string') {
@@ -112,10 +112,9 @@ export class ReservationStore {
   }
 
   /**
-   * Checks a settling script's reply.
-   * @returns the reply when it carries the status word of success.
-   * @throws Refusal for every other word, StoreUnavailable while the reservation is in quarantine; an expiry or a quarantine on the way
-   * is counted.
+   * Checks a script's reply. Counts an expiry or a quarantine that it reports.
+   * @returns the reply if its status word is `success`
+   * @throws Refusal for every other word, StoreUnavailable while the reservation is in quarantine.
    */
   settled(reply: Reply, success: string, reservationId: string): Reply {
     if (reply[0] === success) {
@@ -132,7 +131,7 @@ export class ReservationStore {
     throw refusalOf(reply);
   }
 
-  /** `QUARANTINED reason tenant`, and `again` where the reservation was in quarantine before. */
+  /** `QUARANTINED reason tenant`, followed by `again` if the reservation already was in quarantine. */
   private quarantined(reservationId: string, outcome: Reply): void {
     this.damaged.report(reservationId, outcome[1] as string);
     if (outcome[3] !== 'again') {

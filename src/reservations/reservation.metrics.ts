@@ -3,7 +3,7 @@ import { Refusal } from '../ledger/index.js';
 import { StoreUnavailable } from '../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
 
-/** The reason label of a failed operation: its error code, or what kept the store from answering. */
+/** The reason label of a failed operation: its error code, or why the store gave no answer. */
 function reasonOf(error: unknown): string {
   if (error instanceof Refusal) {
     return error.code;
@@ -14,7 +14,7 @@ function reasonOf(error: unknown): string {
   return 'INTERNAL_ERROR';
 }
 
-/** The policy that a refused commit ran under, where the refusal itself tells it. */
+/** The overage policy of a refused commit, where the error code implies it. */
 const POLICY_OF_REFUSAL: Readonly<Record<string, string>> = {
   BUDGET_EXCEEDED: 'REJECT',
   OVERDRAFT_LIMIT_EXCEEDED: 'ALLOW_WITH_OVERDRAFT',
@@ -23,7 +23,7 @@ const POLICY_OF_REFUSAL: Readonly<Record<string, string>> = {
 /** The actor_type label of a release. */
 export type ReleaseActor = 'tenant' | 'admin_on_behalf_of';
 
-/** Counters of the runtime plane, under the names that existing dashboards know. */
+/** Counters of the runtime plane, under the names that existing dashboards use. */
 @Injectable()
 export class ReservationMetrics {
   private readonly reserves: LabelledCounter;
@@ -73,7 +73,7 @@ export class ReservationMetrics {
     });
     this.unreadables = metrics.counter({
       name: 'holdfast_reservations_unreadable_total',
-      help: 'Damaged records that a read met, by what is wrong with them.',
+      help: 'Damaged records found on reading, by what is wrong with them.',
       labels: ['reason'],
     });
   }

@@ -13,7 +13,7 @@ const AT_SCOPE =
     ...(scope === undefined ? {} : { details: { scope } }),
   });
 
-/** What each refusing status word of the reservation scripts means to a client. */
+/** The refusal for each status word of the reservation scripts. */
 const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
   IDEMPOTENCY_MISMATCH: [
     'IDEMPOTENCY_MISMATCH',
@@ -23,16 +23,16 @@ const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
   FORBIDDEN: ['FORBIDDEN', () => ({ message: 'the reservation belongs to another tenant' })],
   TENANT_CLOSED: [
     'TENANT_CLOSED',
-    () => ({ message: 'the tenant is closed; its reservations and budgets no longer change' }),
+    () => ({ message: 'the tenant is closed; its reservations and budgets can no longer change' }),
   ],
   TENANT_SUSPENDED: ['UNAUTHORIZED', () => ({ message: 'the API key is not valid' })],
   RESERVATION_FINALIZED: [
     'RESERVATION_FINALIZED',
-    ([, state]) => ({ message: `the reservation is ${state} already`, details: { status: state } }),
+    ([, state]) => ({ message: `the reservation is already ${state}`, details: { status: state } }),
   ],
   RESERVATION_EXPIRED: [
     'RESERVATION_EXPIRED',
-    () => ({ message: 'the reservation has expired, and its hold was given back' }),
+    () => ({ message: 'the reservation has expired and its hold was returned' }),
   ],
   MAX_EXTENSIONS_EXCEEDED: [
     'MAX_EXTENSIONS_EXCEEDED',
@@ -49,7 +49,7 @@ const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
   INT64_OVERFLOW: [
     'INVALID_REQUEST',
     ([, scope]) => ({
-      message: `the amount would take the budget at scope ${scope} beyond int64`,
+      message: `the amount would overflow int64 in the budget at scope ${scope}`,
       details: { field: 'amount', scope },
     }),
   ],
@@ -62,7 +62,7 @@ const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
   ],
 };
 
-/** The refusal that a script's reply stands for. A word that nobody declared is a defect, and so is a quarantined record. */
+/** Maps a script's refusing reply to a refusal. An unknown word is a defect, and so is a quarantined record that reaches this. */
 export function refusalOf(reply: Reply): Error {
   const word = reply[0] as string;
   const entry = REFUSALS[word];
@@ -74,13 +74,13 @@ export function refusalOf(reply: Reply): Error {
   return new Refusal(code, message, details);
 }
 
-/** Reservations whose damage is in the log already; beyond so many it may be told again. */
-const MOST_TOLD = 10_000;
+/** Damaged records already logged. The set is cleared beyond this many, so a record may then be logged again. */
+const MAX_LOGGED = 10_000;
 
-/** Says that a reservation's record is damaged: in a counter each time that it is read, and once in the log. */
+/** Reports damaged records: counts one each time it is read, and logs it once. */
 @Injectable()
 export class DamagedRecords {
-  private readonly told = new Set<string>();
+  private readonly logged = new Set<string>();
 
   constructor(
     private readonly metrics: ReservationMetrics,
@@ -90,16 +90,16 @@ export class DamagedRecords {
   report(reservationId: string, reason: string): void {
     this.metrics.unreadable(reason);
     const name = `${reservationId} ${reason}`;
-    if (this.told.has(name)) {
+    if (this.logged.has(name)) {
       return;
     }
-    if (this.told.size === MOST_TOLD) {
-      this.told.clear();
+    if (this.logged.size === MAX_LOGGED) {
+      this.logged.clear();
     }
-    this.told.add(name);
+    this.logged.add(name);
     this.logger.warn(
       { reservation_id: reservationId, reason },
-      'the record of a reservation is damaged; what can be known of it is shown',
+      'the record of a reservation is damaged; the readable part of it is served',
     );
   }
 }

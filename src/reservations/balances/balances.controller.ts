@@ -1,16 +1,15 @@
-import { Controller, Get, Module, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import { IsBoolean, IsIn, IsInt, IsString, Max, Min } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../../auth/index.js';
-import { BudgetsModule } from '../../governance/index.js';
 import { Access, Answers, LimitedQuery, QuerySchema, sendJson } from '../../http/index.js';
 import { type Unit, UNITS } from '../../ledger/index.js';
 import { compileQuery, MaxLength, Optional } from '../../wire/index.js';
 import { SubjectLevelsDto } from '../request-parts.dto.js';
 import { BalancesService, LedgersService } from './balances.service.js';
 
-/** Query of GET /v1/balances: the levels of a subject for the runtime's view, a filter of ledgers for the governance view, and paging. */
+/** Query of GET /v1/balances: subject levels for the runtime view, budget filters for the governance view, and paging. */
 export class BalancesQueryDto extends SubjectLevelsDto {
   @Optional()
   @IsBoolean()
@@ -42,8 +41,8 @@ export class BalancesQueryDto extends SubjectLevelsDto {
 
 const GOVERNANCE_FILTERS = ['tenant_id', 'scope_prefix', 'unit'] as const;
 
-/** Both documents have this operation; a filter that only one of them knows says which view is asked for. */
-export function asksForLedgers(query: BalancesQueryDto): boolean {
+/** Both protocol documents define this operation. A filter that only the governance document has selects its view. */
+export function isGovernanceView(query: BalancesQueryDto): boolean {
   return GOVERNANCE_FILTERS.some((name) => query[name] !== undefined);
 }
 
@@ -73,14 +72,7 @@ export class BalancesController {
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const asked = validate(query);
-    const service = asksForLedgers(asked) ? this.ledgers : this.service;
+    const service = isGovernanceView(asked) ? this.ledgers : this.service;
     sendJson(reply, 200, await service.list(request.caller as TenantCaller, asked));
   }
 }
-
-@Module({
-  imports: [BudgetsModule],
-  controllers: [BalancesController],
-  providers: [BalancesService, LedgersService],
-})
-export class BalancesModule {}

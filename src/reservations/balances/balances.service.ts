@@ -7,42 +7,42 @@ import { decodeCursor, encodeCursor, stringifyJson } from '../../wire/index.js';
 import type { BalancesQueryDto } from './balances.controller.js';
 
 const DEFAULT_LIMIT = 50;
-/** Entries of a tenant's index of budgets that one script looks at: about a millisecond of Redis' time. */
+/** Entries of a tenant's budget index that one script examines: about a millisecond of Redis' time. */
 const EXAMINED_A_RUN = 500;
 
-/** A balance as the script tells it. */
-interface Found {
+/** A balance as the script returns it. */
+interface FoundBalance {
   readonly scope: string;
   readonly unit: string;
   readonly figures: string;
 }
 
-interface Question {
-  /** The segments that every matching scope begins with, joined by slashes. */
+interface BalanceFilter {
+  /** The segments that every matching scope starts with, joined by slashes. */
   readonly prefix: string;
   readonly deepest: string;
-  /** The other segments asked for. */
+  /** The other segments that a scope must contain. */
   readonly segments: readonly string[];
   readonly children: boolean;
 }
 
-/** GET /v1/balances: the budgets that match a subject, a page at a time. Each budget's figures are from one instant. */
+/** GET /v1/balances: the budgets that match a subject, in pages. All figures of one budget are from the same instant. */
 @Injectable()
 export class BalancesService {
   constructor(private readonly redis: RedisService) {}
 
   /**
-   * A scope matches when it holds every segment asked for and ends with the deepest of them; `include_children` adds what
-   * lies below. Segments match whole.
+   * A scope matches if it contains every segment of the query and ends with the deepest one. `include_children` also matches
+   * scopes below that. Segments match only as a whole.
    * @returns BalanceResponse of the protocol as JSON text
-   * @throws Refusal INVALID_REQUEST without a subject filter or with a cursor of another query, FORBIDDEN for another tenant.
+   * @throws Refusal INVALID_REQUEST without a subject level or with another query's cursor, FORBIDDEN for another tenant.
    */
   async list(caller: TenantCaller, query: BalancesQueryDto): Promise<string> {
     const given = SCOPE_LEVELS.filter((level) => query[level] !== undefined);
     if (given.length === 0) {
       throw new Refusal(
         'INVALID_REQUEST',
-        `at least one of ${SCOPE_LEVELS.join(', ')} must be given, or for the governance view one of tenant_id, scope_prefix, unit`,
+        `give at least one of ${SCOPE_LEVELS.join(', ')}, or one of tenant_id, scope_prefix, unit for the governance view`,
       );
     }
     if (query.tenant !== undefined && query.tenant.toLowerCase() !== caller.tenantId) {
@@ -54,14 +54,14 @@ export class BalancesService {
     segments.unshift(`tenant:${caller.tenantId}`);
     const deepest = segments.pop() as string;
     const children = query.include_children === true;
-    const question = fingerprintOf([...segments, deepest, children]);
-    const after = query.cursor === undefined ? '' : String(decodeCursor(question, query.cursor).value);
+    const fingerprint = fingerprintOf([...segments, deepest, children]);
+    const after = query.cursor === undefined ? '' : String(decodeCursor(fingerprint, query.cursor).value);
     const tag = tagOf(partitionCode(partitionOfTenant(caller.tenantId, this.redis.partitions)));
-    // No level stands between those that are given without a gap, so a matching scope begins with them.
+    // Up to the first missing level, the levels given are exactly how a matching scope starts.
     const gap = SCOPE_LEVELS.slice(1).findIndex((level) => query[level] === undefined);
     const prefix = [...segments, deepest].slice(0, gap === -1 ? undefined : gap + 1).join('/');
     const limit = query.limit ?? DEFAULT_LIMIT;
-    // One more than the page holds tells whether there is another page.
+    // One row more than the page holds shows whether there is another page.
     const found = await this.find(
       budgetIndexKey(tag, caller.tenantId),
       { prefix, deepest, segments, children },
@@ -76,18 +76,18 @@ export class BalancesService {
     const more =
       last === undefined
         ? '"has_more":false'
-        : `"has_more":true,"next_cursor":"${encodeCursor(question, { value: `${last.scope} ${last.unit}`, id: '' })}"`;
+        : `"has_more":true,"next_cursor":"${encodeCursor(fingerprint, { value: `${last.scope} ${last.unit}`, id: '' })}"`;
     return `{"balances":[${balances.join(',')}],${more}}`;
   }
 
-  /** The next budgets that match, in the order of the index. @throws StoreUnavailable */
+  /** The next matching budgets, in the order of the index. @throws StoreUnavailable */
   private async find(
     index: string,
-    { prefix, deepest, segments, children }: Question,
+    { prefix, deepest, segments, children }: BalanceFilter,
     after: string,
     wanted: number,
-  ): Promise<Found[]> {
-    const found: Found[] = [];
+  ): Promise<FoundBalance[]> {
+    const found: FoundBalance[] = [];
     for (let place = after; ;) {
       const [next = '', ...rows] = await this.redis.queries.run(
         'balances',
@@ -106,23 +106,25 @@ export class BalancesService {
   }
 }
 
-/** GET /v1/balances as cycles-governance-admin-v0.1.25 has it: whole ledgers, filtered by scope prefix and unit. */
+/** GET /v1/balances of cycles-governance-admin-v0.1.25: budgets as full BudgetLedger objects, filtered by scope prefix and unit. */
 @Injectable()
 export class LedgersService {
   constructor(private readonly budgets: BudgetsService) {}
 
   /**
-   * The ledgers of the key's tenant inside its scope filter, in the order of their scopes.
+   * The budgets of the key's tenant inside its scope filter, ordered by scope.
    * @returns BalanceListResponse as JSON text
-   * @throws Refusal INVALID_REQUEST when a filter of the runtime's view stands beside one of this view; FORBIDDEN for another tenant.
+   * @throws Refusal INVALID_REQUEST when filters of both views are combined, FORBIDDEN for another tenant.
    */
   async list(caller: TenantCaller, query: BalancesQueryDto): Promise<string> {
-    const foreign = [...SCOPE_LEVELS, 'include_children' as const].find((name) => query[name] !== undefined);
-    if (foreign !== undefined) {
+    const conflicting = [...SCOPE_LEVELS, 'include_children' as const].find(
+      (name) => query[name] !== undefined,
+    );
+    if (conflicting !== undefined) {
       throw new Refusal(
         'INVALID_REQUEST',
-        `${foreign} cannot be combined with tenant_id, scope_prefix or unit: they ask for the governance view`,
-        { field: foreign },
+        `${conflicting} cannot be combined with tenant_id, scope_prefix or unit, which select the governance view`,
+        { field: conflicting },
       );
     }
     const { tenant_id, scope_prefix, unit, limit, cursor } = query;

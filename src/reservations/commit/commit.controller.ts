@@ -64,7 +64,7 @@ export class CommitDto {
 
 const validate = compileValidator(CommitDto);
 
-/** CommitResponse of the protocol: `released` is there only where something went back. */
+/** CommitResponse of the protocol. `released` is present only if something was returned. */
 function commitResponse(reply: Reply): string {
   const [, , charged, released, unit] = reply as [string, string, string, string, string];
   const returned = released === '0' ? '' : `"released":{"unit":"${unit}","amount":${released}},`;
@@ -78,7 +78,7 @@ export class CommitController {
 
   @Post(':reservation_id/commit')
   @Access({ plane: 'runtime', tenant: 'reservations:commit' })
-  @ApiOperation({ operationId: 'commitReservation', summary: 'Commit what a reservation really cost' })
+  @ApiOperation({ operationId: 'commitReservation', summary: 'Commit the actual cost of a reservation' })
   @IdempotencyKeyHeader()
   @Answers(200, 'CommitResponse')
   @BodySchema(CommitDto)

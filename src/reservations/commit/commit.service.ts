@@ -7,7 +7,7 @@ import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
 import type { CommitDto } from './commit.controller.js';
 
-/** POST /v1/reservations/{id}/commit: charge what a hold really cost, and give back the rest. */
+/** POST /v1/reservations/{id}/commit: charges the actual cost of a hold and returns the rest. */
 @Injectable()
 export class CommitService {
   constructor(

@@ -1,11 +1,10 @@
-import { Body, Controller, Module, Post, Req, Res } from '@nestjs/common';
+import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
 import { compileValidator, Nested } from '../../wire/index.js';
 import { capsJson, operationOf, requireSameKey } from '../admission.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
-import { ReservationStoreModule } from '../reservation-store.module.js';
 import { DecideService, type Decision } from './decide.service.js';
 
 /** DecisionRequest of the protocol. */
@@ -16,7 +15,7 @@ export class DecideDto extends AdmissionDto {
 
 const validate = compileValidator(DecideDto);
 
-/** DecisionResponse of the protocol as JSON text: scopes and reasons hold no character that JSON escapes, and caps are JSON already. */
+/** DecisionResponse of the protocol as JSON text. Scopes and reasons need no escaping, and caps are JSON already. */
 function decisionResponse({ reply, scopes }: Decision): string {
   const [decision, , detail] = reply as [string, string, string];
   const reason = decision === 'DENY' ? `,"reason_code":"${detail}"` : '';
@@ -45,6 +44,3 @@ export class DecideController {
     sendJson(reply, 200, decisionResponse(await this.service.decide(operationOf(request), dto)));
   }
 }
-
-@Module({ imports: [ReservationStoreModule], controllers: [DecideController], providers: [DecideService] })
-export class DecideModule {}

@@ -16,13 +16,13 @@ import { ReservationMetrics } from '../reservation.metrics.js';
 import type { DecideDto } from './decide.controller.js';
 
 export interface Decision {
-  /** `ALLOW ...`, `ALLOW_WITH_CAPS ...` or `DENY ...` as lua/decide.lua documents them. */
+  /** `ALLOW ...`, `ALLOW_WITH_CAPS ...` or `DENY ...` as lua/ledger/decide.lua documents them. */
   readonly reply: Reply;
-  /** Every derived scope, root first, budgeted or not. */
+  /** Every derived scope, root first, whether it has a budget or not. */
   readonly scopes: readonly string[];
 }
 
-/** POST /v1/decide: what a reserve would be answered now. Nothing is held, and nothing is promised. */
+/** POST /v1/decide: what a reserve would get right now. It holds nothing and promises nothing. */
 @Injectable()
 export class DecideService {
   constructor(
@@ -33,7 +33,7 @@ export class DecideService {
   ) {}
 
   /**
-   * Evaluates. The state of budgets and a closed tenant are answers, not refusals.
+   * Evaluates the request. The state of a budget or a closed tenant is a decision here, not a refusal.
    * @throws Refusal FORBIDDEN (another tenant, scope filter), IDEMPOTENCY_MISMATCH, UNIT_MISMATCH, UNAUTHORIZED (suspended tenant).
    */
   async decide(operation: Operation, request: DecideDto): Promise<Decision> {

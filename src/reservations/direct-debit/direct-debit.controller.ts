@@ -1,4 +1,4 @@
-import { Body, Controller, Module, Post, Req, Res } from '@nestjs/common';
+import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import { IsIn } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -9,7 +9,6 @@ import { compileValidator, IsInt64, Nested, Optional } from '../../wire/index.js
 import { operationOf, requireSameKey } from '../admission.js';
 import { StandardMetricsDto } from '../commit/commit.controller.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
-import { ReservationStoreModule } from '../reservation-store.module.js';
 import { DirectDebitService } from './direct-debit.service.js';
 
 /** EventCreateRequest of the protocol. */
@@ -25,7 +24,7 @@ export class DirectDebitDto extends AdmissionDto {
   @Nested(() => StandardMetricsDto)
   metrics?: StandardMetricsDto;
 
-  /** Advisory: no decision looks at it. */
+  /** Advisory: no decision depends on it. */
   @Optional()
   @IsInt64({ min: 0 })
   client_time_ms?: number | bigint;
@@ -33,7 +32,7 @@ export class DirectDebitDto extends AdmissionDto {
 
 const validate = compileValidator(DirectDebitDto);
 
-/** EventCreateResponse of the protocol: `charged` is there only where the charge was capped below the actual amount. */
+/** EventCreateResponse of the protocol. `charged` is present only if the charge was capped below the actual amount. */
 function eventResponse(reply: Reply, { actual: { unit, amount } }: DirectDebitDto): string {
   const [, , eventId, charged] = reply as [string, string, string, string];
   const capped = charged === amount.toString() ? '' : `"charged":{"unit":"${unit}","amount":${charged}},`;
@@ -46,12 +45,12 @@ export class DirectDebitController {
   constructor(private readonly service: DirectDebitService) {}
 
   /**
-   * The permission is that of a commit: both charge what has been used, and a client whose hold expired before its commit
-   * must be able to record the same usage here with the same key.
+   * Needs the same permission as a commit. Both charge usage, and a client whose hold expired before its commit must be able to
+   * record that usage here with the same key.
    */
   @Post()
   @Access({ plane: 'runtime', tenant: 'reservations:commit' })
-  @ApiOperation({ operationId: 'createEvent', summary: 'Charge what was used without a reservation' })
+  @ApiOperation({ operationId: 'createEvent', summary: 'Charge usage that had no reservation' })
   @IdempotencyKeyHeader()
   @Answers(201, 'EventCreateResponse')
   @BodySchema(DirectDebitDto)
@@ -65,10 +64,3 @@ export class DirectDebitController {
     sendJson(reply, 201, eventResponse(await this.service.debit(operationOf(request), dto), dto));
   }
 }
-
-@Module({
-  imports: [ReservationStoreModule],
-  controllers: [DirectDebitController],
-  providers: [DirectDebitService],
-})
-export class DirectDebitModule {}

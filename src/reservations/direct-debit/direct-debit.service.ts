@@ -15,7 +15,7 @@ import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
 import type { DirectDebitDto } from './direct-debit.controller.js';
 
-/** POST /v1/events: charge an amount to every budgeted scope without a hold. */
+/** POST /v1/events: charges an amount to every budgeted scope without a hold. */
 @Injectable()
 export class DirectDebitService {
   constructor(
@@ -56,9 +56,9 @@ export class DirectDebitService {
     const { tenantId } = caller;
     const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
     const tag = tagOf(code);
-    // An id of its own kind: events of the log have others, and neither is ever looked up as the other.
+    // Prefixed differently from the ids of the event log, so the two cannot be confused.
     const eventId = `evn_${code}${randomBase62(16)}`;
-    const fields = [...recordFields(request.subject, request.action, tenantId), ...particulars(request)];
+    const fields = [...recordFields(request.subject, request.action, tenantId), ...debitFields(request)];
     const fingerprint = fingerprintOf(request);
     return this.admission.decided(() =>
       this.redis.scripts.run(
@@ -85,8 +85,8 @@ export class DirectDebitService {
   }
 }
 
-/** What the debit's event keeps beside subject and action. */
-function particulars({
+/** What the debit's event keeps besides subject and action. */
+function debitFields({
   idempotency_key: key,
   metadata,
   metrics,

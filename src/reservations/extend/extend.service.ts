@@ -7,7 +7,7 @@ import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
 import type { ExtendDto } from './extend.controller.js';
 
-/** POST /v1/reservations/{id}/extend: move the end of a live lease outward. */
+/** POST /v1/reservations/{id}/extend: moves the expiry of a live reservation. */
 @Injectable()
 export class ExtendService {
   constructor(

@@ -1,173 +1,32 @@
 import { Injectable } from '@nestjs/common';
-import { type Caller, scopeAllowed, type ScopeFilter } from '../../auth/index.js';
-import { fingerprintOf, Refusal } from '../../ledger/index.js';
+import { type Caller, scopeAllowed } from '../../auth/index.js';
+import { Refusal } from '../../ledger/index.js';
 import { RedisService, reservationKey } from '../../redis/index.js';
 import {
-  decodeCursor,
   encodeCursor,
-  instantMs,
   PageSelection,
   type Position,
-  type SortOrder,
-  sortOrderOf,
   type SortValue,
   stringifyJson,
 } from '../../wire/index.js';
 import type { Operation } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
 import { DamagedRecords } from '../script-refusals.js';
-import { type ListReservationsQueryDto, SORT_KEYS, type SortKey } from './list-reservations.dto.js';
+import { type ListQuery, listQueryOf, type ListReservationsQueryDto, type SortKey } from './list-query.js';
 import { EXAMINED_A_RUN, type IndexWalk, ReservationIndex } from './reservation-index.js';
 import { type ReservationSummary, withMetadata } from './reservation-view.js';
 
-const DEFAULT_LIMIT = 50;
-const LEVELS = ['workspace', 'app', 'workflow', 'agent', 'toolset'] as const;
-const WINDOWS = [
-  ['from', 'to'],
-  ['expires_from', 'expires_to'],
-  ['finalized_from', 'finalized_to'],
-] as const;
-const NEWEST_FIRST: SortOrder<SortKey> = { sortBy: 'created_at_ms', direction: 'desc' };
-const RESERVATION_ID = /^rsv_[0-9A-Za-z]{18}$/;
-
-type WindowBound = (typeof WINDOWS)[number][number];
-
-/** What a list is asked, checked and in canonical form. */
-export interface ListQuestion {
-  readonly tenantId: string;
-  readonly scopeFilter: ScopeFilter;
-  /** What a row must satisfy beside its creation time, name and value in turn, as lua/list_reservations.lua reads them. */
-  readonly conditions: readonly string[];
-  /** The window of created_at_ms, inclusive. */
-  readonly fromMs: number | undefined;
-  readonly toMs: number | undefined;
-  /** A question by idempotency key has one answer at most, the newest, whatever order is asked for. */
-  readonly single: boolean;
-  readonly order: SortOrder<SortKey>;
-  readonly limit: number;
-  readonly after: Position | undefined;
-  /** Names all of the above but the limit and the place: a cursor continues only the same question. */
-  readonly fingerprint: string;
-}
-
-/**
- * @throws Refusal INVALID_REQUEST (an operator names no tenant, a window ends before it starts, a foreign cursor), FORBIDDEN
- * (another tenant than the key's).
- */
-export function listQuestion(caller: Caller, query: ListReservationsQueryDto): ListQuestion {
-  const tenantId = tenantOf(caller, query.tenant);
-  const bounds = windowsOf(query);
-  const single = query.idempotency_key !== undefined;
-  const order = single ? NEWEST_FIRST : orderOf(query);
-  const conditions: string[] = [];
-  const require = (name: string, value: string | number | undefined): void => {
-    if (value !== undefined) {
-      conditions.push(name, String(value));
-    }
-  };
-  require('status', query.status?.toUpperCase());
-  require('idempotency_key', query.idempotency_key);
-  for (const level of LEVELS) {
-    require(level, query[level]?.toLowerCase());
-  }
-  for (const name of ['expires_from', 'expires_to', 'finalized_from', 'finalized_to'] as const) {
-    require(name, bounds[name]);
-  }
-  const created = [bounds.from ?? '', bounds.to ?? ''].map(String);
-  const fingerprint = fingerprintOf([
-    'reservations',
-    tenantId,
-    ...conditions,
-    ...created,
-    order.sortBy,
-    order.direction,
-  ]);
-  return {
-    tenantId,
-    scopeFilter: caller.kind === 'tenant' ? caller.scopeFilter : [],
-    conditions,
-    fromMs: bounds.from,
-    toMs: bounds.to,
-    single,
-    order,
-    limit: query.limit ?? DEFAULT_LIMIT,
-    after: placeOf(query.cursor, fingerprint, order.sortBy),
-    fingerprint,
-  };
-}
-
-/** The words may come in any case. */
-function orderOf({
-  sort_by: sortBy,
-  sort_dir: direction,
-  cursor,
-}: ListReservationsQueryDto): SortOrder<SortKey> {
-  return sortOrderOf(
-    {
-      sort_by: sortBy?.toLowerCase() as SortKey | undefined,
-      sort_dir: direction?.toLowerCase() as 'asc' | 'desc' | undefined,
-      cursor,
-    },
-    SORT_KEYS,
-    NEWEST_FIRST,
-  );
-}
-
-function tenantOf(caller: Caller, named = ''): string {
-  const tenantId = named.trim().toLowerCase();
-  if (caller.kind === 'admin') {
-    if (tenantId === '') {
-      throw new Refusal(
-        'INVALID_REQUEST',
-        'tenant query parameter is required when using admin key authentication',
-        { field: 'tenant' },
-      );
-    }
-    return tenantId;
-  }
-  if (tenantId !== '' && tenantId !== caller.tenantId) {
-    throw new Refusal('FORBIDDEN', 'tenant is not the tenant of the API key', { field: 'tenant' });
-  }
-  return caller.tenantId;
-}
-
-function windowsOf(query: ListReservationsQueryDto): Partial<Record<WindowBound, number | undefined>> {
-  const bounds: Partial<Record<WindowBound, number | undefined>> = {};
-  for (const [start, end] of WINDOWS) {
-    const [from, to] = [instantMs(query[start]), instantMs(query[end])];
-    if (from !== undefined && to !== undefined && from > to) {
-      throw new Refusal('INVALID_REQUEST', `${start} must not be later than ${end}`, { field: start });
-    }
-    bounds[start] = from;
-    bounds[end] = to;
-  }
-  return bounds;
-}
-
-/** A forged place goes no further than this: the script relies on figures that are figures. */
-function placeOf(cursor = '', fingerprint: string, sortBy: SortKey): Position | undefined {
-  if (cursor === '') {
-    return undefined;
-  }
-  const type = sortBy === 'reserved' || sortBy.endsWith('_at_ms') ? 'bigint' : 'string';
-  return decodeCursor(
-    fingerprint,
-    cursor,
-    ({ value, id }) => typeof value === type && RESERVATION_ID.test(id),
-  );
-}
-
-/** A page whose conditions match little ends after so many runs, with a cursor that goes on from there. */
+/** A page whose conditions match few rows ends after this many runs, with a cursor to continue from there. */
 const MAX_RUNS_A_PAGE = 200;
-/** A million reservations: an order that is not the index's needs all of them for each page. */
+/** A million reservations. Any order but the index's has to read all of them for each page. */
 const MAX_RUNS_TO_SORT = 10_000;
-/** Metadata is read in portions, and a page ends early when it has grown to this. */
+/** Metadata is read for a few rows at a time. A page ends early once it has this many characters of it. */
 const METADATA_PORTION = 5;
 const MAX_METADATA_CHARACTERS = 8 * 1024 * 1024;
 
 const VALUES: Readonly<Record<SortKey, (row: ReservationSummary) => SortValue>> = {
   reservation_id: (row) => row.reservation_id,
-  // One list holds the reservations of one tenant.
+  // All rows of a list belong to the same tenant.
   tenant: () => '',
   scope_path: (row) => row.scope_path,
   status: (row) => row.status,
@@ -182,7 +41,7 @@ interface Page {
   readonly next: Position | undefined;
 }
 
-/** GET /v1/reservations: a tenant's reservations, a page at a time, at a cost that other tenants' data do not change. */
+/** GET /v1/reservations: a tenant's reservations in pages, at a cost that does not depend on other tenants' data. */
 @Injectable()
 export class ListService {
   constructor(
@@ -193,35 +52,35 @@ export class ListService {
   ) {}
 
   /**
-   * Overdue holds are expired by the list and shown as EXPIRED.
+   * A list expires the overdue holds that it finds and returns them as EXPIRED.
    *
-   * A page may hold fewer rows than its limit, or none, and still have a successor: only `has_more` tells the end.
+   * A page may hold fewer rows than its limit, or none, and still not be the last: only `has_more` shows the end.
    * @returns ReservationListResponse of the protocol as JSON text
-   * @throws Refusal INVALID_REQUEST, FORBIDDEN as `listQuestion` documents them; INVALID_REQUEST for more reservations than can be sorted.
+   * @throws Refusal as `listQueryOf` documents them, and INVALID_REQUEST for more reservations than can be sorted.
    */
-  async list({ caller, trace }: Operation<Caller>, query: ListReservationsQueryDto): Promise<string> {
-    const question = listQuestion(caller, query);
+  async list({ caller, trace }: Operation<Caller>, dto: ListReservationsQueryDto): Promise<string> {
+    const query = listQueryOf(caller, dto);
     const found =
-      question.order.sortBy === 'created_at_ms'
-        ? await this.walked(
-            question,
-            this.index.walk(question, question.order.direction, trace, question.after),
+      query.order.sortBy === 'created_at_ms'
+        ? await this.pageInIndexOrder(
+            query,
+            this.index.walk(query, query.order.direction, trace, query.after),
           )
-        : await this.sorted(question, this.index.walk(question, 'desc', trace));
-    const { rows, next } = await this.project(question, found, new Set(query.include));
+        : await this.pageSorted(query, this.index.walk(query, 'desc', trace));
+    const { rows, next } = await this.addMetadata(query, found, new Set(dto.include));
     const more =
       next === undefined
         ? { has_more: false }
-        : { has_more: true, next_cursor: encodeCursor(question.fingerprint, next, question.order) };
+        : { has_more: true, next_cursor: encodeCursor(query.fingerprint, next, query.order) };
     return stringifyJson({ reservations: rows, ...more });
   }
 
-  /** A page in the order of the index, which needs to read no further than the page. */
-  private async walked({ scopeFilter, single, limit }: ListQuestion, walk: IndexWalk): Promise<Page> {
+  /** A page in the index's own order. It reads no further than the page. */
+  private async pageInIndexOrder({ scopeFilter, single, limit }: ListQuery, walk: IndexWalk): Promise<Page> {
     const wanted = single ? 1 : limit + 1;
     const rows: ReservationSummary[] = [];
     for (let run = 0; run < MAX_RUNS_A_PAGE && !walk.ended && rows.length < wanted; run += 1) {
-      const found = await walk.run(wanted - rows.length);
+      const found = await walk.readNext(wanted - rows.length);
       rows.push(...found.filter((row) => scopeAllowed(scopeFilter, row.scope_path)));
     }
     if (rows.length < wanted) {
@@ -234,8 +93,8 @@ export class ListService {
     };
   }
 
-  /** A page in another order: all of the tenant's rows are looked at, and no more of them kept than the page holds. */
-  private async sorted({ scopeFilter, order, limit, after }: ListQuestion, walk: IndexWalk): Promise<Page> {
+  /** A page in another order. It examines all of the tenant's rows, but keeps only as many as the page holds. */
+  private async pageSorted({ scopeFilter, order, limit, after }: ListQuery, walk: IndexWalk): Promise<Page> {
     const { sortBy, direction } = order;
     const selection = new PageSelection<ReservationSummary>(
       { direction, valueOf: VALUES[sortBy], idOf: (row) => row.reservation_id },
@@ -247,12 +106,12 @@ export class ListService {
         const count = MAX_RUNS_TO_SORT * EXAMINED_A_RUN;
         throw new Refusal(
           'INVALID_REQUEST',
-          `more than ${count} reservations cannot be sorted by ${sortBy}: narrow from and to`,
+          `more than ${count} reservations cannot be sorted by ${sortBy}; narrow from and to`,
           { field: 'sort_by' },
         );
       }
       const between = [...bound('after', after), ...bound('before', selection.worst())];
-      for (const row of await walk.run(EXAMINED_A_RUN, [
+      for (const row of await walk.readNext(EXAMINED_A_RUN, [
         'sort_by',
         sortBy,
         'sort_dir',
@@ -267,9 +126,9 @@ export class ListService {
     return { rows: selection.rows(), next: selection.next() };
   }
 
-  /** Adds the metadata that was asked for. It never changes once it is written, so reading it afterwards is no race. */
-  private async project(
-    { order: { sortBy } }: ListQuestion,
+  /** Adds the metadata that `include` names. Metadata never changes once written, so reading it afterwards is not a race. */
+  private async addMetadata(
+    { order: { sortBy } }: ListQuery,
     page: Page,
     include: ReadonlySet<string>,
   ): Promise<Page> {
@@ -312,7 +171,7 @@ function positionOf(row: ReservationSummary, sortBy: SortKey): Position {
   return { value: VALUES[sortBy](row), id: row.reservation_id };
 }
 
-/** A row between which and another one a page may still change, in the words of the script. */
+/** One end of the range in which a row may still change the page, as conditions for the script. */
 function bound(side: 'after' | 'before', position: Position | undefined): string[] {
   return position === undefined
     ? []

@@ -1,15 +1,13 @@
-import { Controller, Get, Module, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import { Access, Answers, LimitedQuery, QuerySchema, ReservationId, sendJson } from '../../http/index.js';
 import { compileQuery, stringifyJson } from '../../wire/index.js';
 import { operationOf } from '../admission.js';
-import { ReservationStoreModule } from '../reservation-store.module.js';
-import { ListReservationsQueryDto } from './list-reservations.dto.js';
+import { GetService } from './get.service.js';
+import { ListReservationsQueryDto } from './list-query.js';
 import { ListService } from './list.service.js';
-import { QueryService } from './query.service.js';
-import { ReservationIndex } from './reservation-index.js';
 
 const validateList = compileQuery(ListReservationsQueryDto);
 
@@ -18,7 +16,7 @@ const validateList = compileQuery(ListReservationsQueryDto);
 export class QueryController {
   constructor(
     private readonly lists: ListService,
-    private readonly service: QueryService,
+    private readonly reservations: GetService,
   ) {}
 
   @Get()
@@ -44,13 +42,10 @@ export class QueryController {
     @Req() request: FastifyRequest,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.service.get(operationOf<Caller>(request), reservationId)));
+    sendJson(
+      reply,
+      200,
+      stringifyJson(await this.reservations.get(operationOf<Caller>(request), reservationId)),
+    );
   }
 }
-
-@Module({
-  imports: [ReservationStoreModule],
-  controllers: [QueryController],
-  providers: [ListService, QueryService, ReservationIndex],
-})
-export class QueryModule {}

@@ -10,26 +10,26 @@ import {
 import { type Position, type RequestTrace, traceText } from '../../wire/index.js';
 import { ReservationStore } from '../reservation-store.js';
 import { DamagedRecords } from '../script-refusals.js';
-import type { ListQuestion } from './list.service.js';
+import type { ListQuery } from './list-query.js';
 import { type ReservationSummary, summaryOf } from './reservation-view.js';
 
-/** Entries that one script looks at: one or two milliseconds of Redis' time, which every other request waits for. */
+/** Entries that one script examines: one or two milliseconds of Redis' time, during which every other request waits. */
 export const EXAMINED_A_RUN = 100;
 
-/** One walk through a tenant's reservations in the order of their creation, some at a time. */
+/** A walk through a tenant's reservations in the order of their creation, a few at a time. */
 export interface IndexWalk {
   /** Where the last run ended; undefined before the first one. */
   readonly place: Position | undefined;
   readonly ended: boolean;
   /**
-   * Looks at the next entries.
-   * @param limit ends the run when so many rows are found
-   * @param more  further conditions, name and value in turn
+   * Reads the next matching rows.
+   * @param limit the most rows to return
+   * @param more further conditions, as alternating names and values
    */
-  run(limit: number, more?: readonly string[]): Promise<ReservationSummary[]>;
+  readNext(limit: number, more?: readonly string[]): Promise<ReservationSummary[]>;
 }
 
-/** Reads the index of a tenant's reservations, through the script that expires what is overdue on the way. */
+/** Reads the index of a tenant's reservations. The script expires overdue holds that it finds. */
 @Injectable()
 export class ReservationIndex {
   constructor(
@@ -39,14 +39,14 @@ export class ReservationIndex {
     private readonly damaged: DamagedRecords,
   ) {}
 
-  walk(question: ListQuestion, direction: 'asc' | 'desc', trace: RequestTrace, from?: Position): IndexWalk {
-    const { tenantId, conditions, fromMs = '-inf', toMs = '+inf' } = question;
+  walk(query: ListQuery, direction: 'asc' | 'desc', trace: RequestTrace, from?: Position): IndexWalk {
+    const { tenantId, conditions, fromMs = '-inf', toMs = '+inf' } = query;
     const index = reservationIndexKey(
       tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions))),
       tenantId,
     );
     let [place, ended] = [from, false];
-    const run = async (limit: number, more: readonly string[] = []): Promise<ReservationSummary[]> => {
+    const readNext = async (limit: number, more: readonly string[] = []): Promise<ReservationSummary[]> => {
       const reply = await this.redis.queries.run(
         'list_reservations',
         [index],
@@ -70,11 +70,11 @@ export class ReservationIndex {
       ended = walkedMs === '';
       place = ended ? place : { value: BigInt(walkedMs), id: walkedId };
       let next = this.countOutcomes(reply, 3, nowMs);
-      next = this.tellDamaged(reply, next);
+      next = this.reportDamaged(reply, next);
       return rowsOf(reply, next, (reservationId, reason) => this.damaged.report(reservationId, reason));
     };
     return {
-      run,
+      readNext,
       get place(): Position | undefined {
         return place;
       },
@@ -92,8 +92,7 @@ export class ReservationIndex {
     return end;
   }
 
-  /** A damaged record is shown with what can be known of it, and never silently. */
-  private tellDamaged(reply: readonly string[], first: number): number {
+  private reportDamaged(reply: readonly string[], first: number): number {
     const end = first + 1 + 2 * Number(reply[first]);
     for (let index = first + 1; index < end; index += 2) {
       this.damaged.report(reply[index] as string, reply[index + 1] as string);
@@ -102,7 +101,7 @@ export class ReservationIndex {
   }
 }
 
-/** The names of the fields, and then each row's values in their order. */
+/** The reply has the names of the fields first, then each row's values in that order. */
 function rowsOf(
   reply: readonly string[],
   first: number,

@@ -8,17 +8,17 @@ import {
 import { parseJson } from '../../wire/index.js';
 import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 
-/** Hears of a stored text that is not what it should be; it is then left out of the answer. */
+/** Called for a stored text that is malformed. The text is then left out of the response. */
 export type OnDamage = (reason: string) => void;
 
 type Check = (value: unknown) => boolean;
 
 const isObject: Check = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
-/** Lengths count characters, as those of requests do. */
+/** Lengths are in characters (code points), as for requests. */
 const isText = (value: unknown, most: number): boolean =>
   typeof value === 'string' && (value.length <= most || [...value].length <= most);
 
-/** The free JSON of requests, in the shape that its schema has. */
+/** Checks that stored JSON still has the shape of its schema. */
 const CHECKS: Readonly<Record<string, Check>> = {
   metadata: isObject,
   committed_metadata: isObject,
@@ -27,7 +27,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   tags: (value) => Array.isArray(value) && value.length <= 10 && value.every((entry) => isText(entry, 64)),
 };
 
-/** A member of an answer out of its stored JSON; none where there is no text, or one that Holdfast did not write. */
+/** A member of a response from its stored JSON. Absent if there is no text, or if Holdfast cannot have written it. */
 export function storedJson<Name extends string>(
   name: Name,
   text: string | null | undefined,
@@ -52,7 +52,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** A text of 1 to so many characters, or what stands for one that the record does not have. */
+/** A stored text of 1 to `most` characters, or undefined for anything else. */
 export function storedText(text: string | undefined, most: number, onDamage?: OnDamage): string | undefined {
   if (text === undefined || text === '' || !isText(text, most)) {
     onDamage?.('INVALID_TEXT');
@@ -66,7 +66,7 @@ interface WireAmount {
   readonly amount: bigint;
 }
 
-/** ReservationSummary of the protocol; fields that do not apply are absent. */
+/** ReservationSummary of the protocol. Fields that do not apply are absent. */
 export interface ReservationSummary {
   readonly reservation_id: string;
   readonly status: string;
@@ -84,10 +84,10 @@ export interface ReservationSummary {
   readonly committed_metadata?: unknown;
 }
 
-/** ReservationDetail of the protocol has no further fields here. */
+/** ReservationDetail of the protocol has no other fields here. */
 export type ReservationDetail = ReservationSummary;
 
-/** A stored record: lua/lib/hold.lua names its fields. */
+/** A stored record. lua/lib/hold.lua names its fields. */
 export type ReservationRecord = ReadonlyMap<string, string>;
 
 /** Reads a flat list of fields and values, as the scripts return a record. */
@@ -102,12 +102,12 @@ export function recordOf(flat: readonly string[]): ReservationRecord {
 const KIND_MAX_LENGTH = 64;
 const NAME_MAX_LENGTH = 256;
 
-/** What a record, or an event with the same fields, keeps of a request's subject. */
+/** The subject of a request, from a record or from an event with the same fields. */
 export function subjectOf(record: ReservationRecord, onDamage?: OnDamage): Record<string, unknown> {
   return { ...levelsOf(record), ...storedJson('dimensions', record.get('dm'), onDamage) };
 }
 
-/** What it keeps of the action. */
+/** The action of a request, from a record or from an event with the same fields. */
 export function actionOf(record: ReservationRecord, onDamage?: OnDamage): ReservationSummary['action'] {
   return {
     kind: storedText(record.get('ak'), KIND_MAX_LENGTH, onDamage) ?? 'unknown',
@@ -117,8 +117,8 @@ export function actionOf(record: ReservationRecord, onDamage?: OnDamage): Reserv
 }
 
 /**
- * The reservation without its metadata. Texts that are damaged are left out, or `unknown` where an answer needs one.
- * @throws Error for state, amounts and times that Holdfast did not write: the scripts give what can be known of them.
+ * The reservation without its metadata. Damaged texts are left out, or `unknown` where the response requires one.
+ * @throws Error for a state, amount or time that Holdfast did not write; the scripts already replace damaged ones.
  */
 export function summaryOf(
   reservationId: string,
@@ -151,7 +151,7 @@ export function summaryOf(
   };
 }
 
-/** The metadata of the reserve and of the commit, from their stored texts. */
+/** Adds the metadata of the reserve and of the commit from their stored texts. */
 export function withMetadata(
   summary: ReservationSummary,
   metadata: string | null | undefined,
@@ -178,13 +178,13 @@ export function detailOf(
   );
 }
 
-/** As the request gave it, which differs from the effective tenant in case only. */
+/** The tenant as the request gave it. It differs from the effective tenant in case only. */
 function tenantOf(record: ReservationRecord): string | undefined {
   const [given, effective] = [record.get('tv'), record.get('tn')];
   return given !== undefined && given.toLowerCase() === effective ? given : effective;
 }
 
-/** The subject's levels as they were given; the tenant is the effective one where the request named none. */
+/** The subject's levels as the request gave them. Without a tenant in the request, the effective one. */
 function levelsOf(record: ReservationRecord): SubjectLevels {
   const levels: SubjectLevels = {};
   const fields: Record<ScopeLevel, string> = {

@@ -8,7 +8,7 @@ import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
 import type { ReleaseDto } from './release.controller.js';
 
-/** POST /v1/reservations/{id}/release: give a hold back, unused. */
+/** POST /v1/reservations/{id}/release: returns a hold unused. */
 @Injectable()
 export class ReleaseService {
   constructor(
@@ -18,8 +18,8 @@ export class ReleaseService {
   ) {}
 
   /**
-   * An operator releases anybody's hold, on the owner's behalf; that is audited in the same step.
-   * @param traceOfRow the trace as the audit row shall have it
+   * An operator may release any tenant's hold on its behalf. The script writes the audit row for that in the same step.
+   * @param traceOfRow the trace for the audit row
    * @returns `RELEASED fresh|replay released unit (scope balance)*`
    * @throws Refusal NOT_FOUND, FORBIDDEN, IDEMPOTENCY_MISMATCH, TENANT_CLOSED, RESERVATION_FINALIZED, RESERVATION_EXPIRED.
    */

@@ -36,8 +36,8 @@ export class ReserveDto extends AdmissionDto {
 }
 
 /**
- * ReservationCreateResponse of the protocol as JSON text. Every text in it is of this service's own closed alphabets, so
- * none needs escaping, or is JSON already; fields that do not apply are absent, never null.
+ * ReservationCreateResponse of the protocol as JSON text. Its strings are ids, scopes and codes, which need no escaping; caps and
+ * balances are JSON already. Fields that do not apply are absent, never null.
  */
 export function reserveResponse({ reply, scopes }: ReserveOutcome, { estimate }: ReserveDto): string {
   const affected = `"affected_scopes":["${scopes.join('","')}"],"scope_path":"${scopes.at(-1) as string}"`;

@@ -17,10 +17,10 @@ import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
 import type { ReserveDto } from './reserve.controller.js';
 
-/** grace_period_ms of the protocol when the request names none. */
+/** The protocol's default for grace_period_ms. */
 const DEFAULT_GRACE_MS = 5000;
 
-/** The decision that each granting status word of the script stands for. */
+/** The decision for each granting status word of the script. */
 const DECISIONS: Readonly<Record<string, 'ALLOW' | 'ALLOW_WITH_CAPS'>> = {
   ALLOW: 'ALLOW',
   ALLOW_DRY_RUN: 'ALLOW',
@@ -28,15 +28,15 @@ const DECISIONS: Readonly<Record<string, 'ALLOW' | 'ALLOW_WITH_CAPS'>> = {
   DRY_RUN_WITH_CAPS: 'ALLOW_WITH_CAPS',
 };
 
-/** A reserve's answer: the script's reply and the scopes it was asked for. */
+/** The script's reply, and the scopes of the request. */
 export interface ReserveOutcome {
-  /** `ALLOW ...`, `ALLOW_WITH_CAPS ...`, `ALLOW_DRY_RUN ...`, `DRY_RUN_WITH_CAPS ...` or `DENY ...` as lua/reserve.lua documents them. */
+  /** `ALLOW ...`, `ALLOW_WITH_CAPS ...`, `ALLOW_DRY_RUN ...`, `DRY_RUN_WITH_CAPS ...` or `DENY ...` as lua/ledger/reserve.lua documents them. */
   readonly reply: Reply;
-  /** Every derived scope, root first, budgeted or not. */
+  /** Every derived scope, root first, whether it has a budget or not. */
   readonly scopes: readonly string[];
 }
 
-/** POST /v1/reservations: hold an amount against every budgeted scope, or nothing. */
+/** POST /v1/reservations: holds an amount at every budgeted scope, or at none. */
 @Injectable()
 export class ReserveService {
   constructor(
@@ -48,7 +48,7 @@ export class ReserveService {
   ) {}
 
   /**
-   * Reserves, or evaluates when `dry_run` is set.
+   * Reserves, or only evaluates if `dry_run` is set.
    * @throws Refusal FORBIDDEN (another tenant, scope filter), IDEMPOTENCY_MISMATCH, TENANT_CLOSED, NOT_FOUND, UNIT_MISMATCH,
    * BUDGET_FROZEN, BUDGET_CLOSED, OVERDRAFT_LIMIT_EXCEEDED, DEBT_OUTSTANDING, BUDGET_EXCEEDED, LIMIT_EXCEEDED, INVALID_REQUEST (int64).
    */

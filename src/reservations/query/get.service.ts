@@ -10,7 +10,7 @@ import { detailOf, recordOf, type ReservationDetail } from './reservation-view.j
 
 /** GET /v1/reservations/{id}. */
 @Injectable()
-export class QueryService {
+export class GetService {
   constructor(
     private readonly redis: RedisService,
     private readonly store: ReservationStore,
@@ -19,8 +19,8 @@ export class QueryService {
   ) {}
 
   /**
-   * An operator reads anybody's. An overdue hold is expired by this read. A damaged record is shown with what can be known of it, and
-   * a live one is put before an operator.
+   * An operator may read any tenant's reservation. This read expires an overdue hold. Of a damaged record it returns the readable part; a
+   * damaged record that is still live goes into quarantine, for an operator to decide on.
    * @throws Refusal NOT_FOUND, FORBIDDEN, RESERVATION_EXPIRED.
    */
   async get(operation: Operation<Caller>, reservationId: string): Promise<ReservationDetail> {
