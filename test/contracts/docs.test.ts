@@ -84,6 +84,13 @@ describe.each(PAGES)('%s', (page) => {
   });
 });
 
+test('docs/architecture.md lists the layers in the order that lint enforces', () => {
+  const [, layers = ''] = /const LAYERS = \[([^\]]*)\]/.exec(read('eslint.config.js')) ?? [];
+  const enforced = [...layers.matchAll(/'(\w+)'/g)].map(([, name]) => name);
+  const listed = [...part('docs/architecture.md', 'layers').matchAll(/^\| `src\/(\w+)` \|/gm)];
+  expect(listed.map(([, name]) => name).reverse()).toEqual(enforced);
+});
+
 test('the README links to every page of docs', () => {
   const linked = [...read('README.md').matchAll(/\]\((docs\/[^)#]+)/g)].map(([, link]) => link);
   expect(PAGES.filter((page) => /^docs\/[^/]+$/.test(page) && !linked.includes(page))).toEqual([]);
