@@ -56,15 +56,15 @@ export function grants(granted: ReadonlySet<string>, needed: Permission): boolea
 }
 
 const LEGACY =
-  'Of the protocol for old keys. Makes a capability of the same name true where there is one; no operation needs it';
+  'Kept for old keys of the protocol; sets the capability of that name, if there is one. No operation needs it';
 
 /** What each permission lets a key do. docs/api-keys.md and the API's documentation show it. */
 export const PERMISSION_WORDS: Readonly<Record<Permission, string>> = {
-  'reservations:create': 'Reserve, dry runs included, and decide',
-  'reservations:commit': 'Commit a reservation, and charge what was used without one (`POST /v1/events`)',
+  'reservations:create': 'Reserve, including dry runs, and decide',
+  'reservations:commit': 'Commit a reservation, and charge usage without one (`POST /v1/events`)',
   'reservations:release': 'Release a reservation',
   'reservations:extend': 'Extend a reservation',
-  'reservations:list': 'Read one reservation, and list them',
+  'reservations:list': 'Read and list reservations',
   'balances:read': 'Read balances',
   'budgets:read': 'List and look up budgets',
   'budgets:write': 'Create, change, fund, freeze and unfreeze budgets',
@@ -73,8 +73,8 @@ export const PERMISSION_WORDS: Readonly<Record<Permission, string>> = {
   'webhooks:read': 'Read and list webhook subscriptions and their deliveries',
   'webhooks:write': 'Create, change, delete and test webhook subscriptions',
   'events:read': 'List events (`GET /v1/events`)',
-  'admin:read': 'Stands for every permission that ends with `:read`',
-  'admin:write': 'Stands for every permission that ends with `:write`, and for no `:read`',
+  'admin:read': 'Implies every permission that ends with `:read`',
+  'admin:write': 'Implies every permission that ends with `:write`, and no `:read`',
   'admin:tenants:read': LEGACY,
   'admin:tenants:write': LEGACY,
   'admin:budgets:read': LEGACY,
