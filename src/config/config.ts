@@ -1,44 +1,7 @@
 import { type DynamicModule, Global, Module } from '@nestjs/common';
 import { EnvironmentReader } from './environment-reader.js';
-import type { Endpoint } from './parsers.js';
-import { readRedis } from './redis-config.js';
+import { readRedis, type RedisConfig } from './redis-config.js';
 import { SETTINGS, type Variable } from './variables.js';
-
-export interface TlsConfig {
-  /** PEM text of the CA; without it, the system's CAs count. */
-  readonly ca?: string;
-  readonly rejectUnauthorized: boolean;
-}
-
-interface RedisAccess {
-  readonly username?: string;
-  readonly password?: string;
-  readonly tls?: TlsConfig;
-}
-
-export interface SingleRedisConfig extends RedisAccess {
-  readonly mode: 'single';
-  /** Without user and password, so that it is safe to log. */
-  readonly url: string;
-  readonly host: string;
-  readonly port: number;
-  readonly db: number;
-}
-
-export interface SentinelRedisConfig extends RedisAccess {
-  readonly mode: 'sentinel';
-  readonly sentinels: readonly Endpoint[];
-  readonly masterName: string;
-  readonly sentinelPassword?: string;
-}
-
-export interface ClusterRedisConfig extends RedisAccess {
-  readonly mode: 'cluster';
-  readonly nodes: readonly Endpoint[];
-}
-
-export type RedisConfig =
-  { readonly mode: 'embedded' } | SingleRedisConfig | SentinelRedisConfig | ClusterRedisConfig;
 
 /** The value of each setting, and of each optional variable that was given. */
 type ValuesOf<Variables extends Record<string, Variable>> = {

@@ -1,5 +1,4 @@
 export {
-  type ClusterRedisConfig,
   CONFIG,
   ConfigError,
   ConfigModule,
@@ -7,10 +6,13 @@ export {
   type HoldfastConfig,
   loadConfig,
   processEnvironment,
-  type RedisConfig,
   searchPath,
-  type SentinelRedisConfig,
-  type SingleRedisConfig,
-  type TlsConfig,
 } from './config.js';
 export { ExpectedSecret, resolveAdminApiKey, resolveWebhookSecretKey } from './secrets.js';
+export type {
+  ClusterRedisConfig,
+  RedisConfig,
+  SentinelRedisConfig,
+  SingleRedisConfig,
+  TlsConfig,
+} from './redis-config.js';

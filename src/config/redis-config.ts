@@ -1,9 +1,45 @@
 import { readFileSync } from 'node:fs';
-import type { RedisConfig, TlsConfig } from './config.js';
 import type { EnvironmentReader } from './environment-reader.js';
+import type { Endpoint } from './parsers.js';
 import { REDIS_ADDRESS } from './variables.js';
 
 const DEFAULT_PORT = 6379;
+export interface TlsConfig {
+  /** PEM text of the CA; without it, the system's CAs count. */
+  readonly ca?: string;
+  readonly rejectUnauthorized: boolean;
+}
+
+interface RedisAccess {
+  readonly username?: string;
+  readonly password?: string;
+  readonly tls?: TlsConfig;
+}
+
+export interface SingleRedisConfig extends RedisAccess {
+  readonly mode: 'single';
+  /** Without user and password, so that it is safe to log. */
+  readonly url: string;
+  readonly host: string;
+  readonly port: number;
+  readonly db: number;
+}
+
+export interface SentinelRedisConfig extends RedisAccess {
+  readonly mode: 'sentinel';
+  readonly sentinels: readonly Endpoint[];
+  readonly masterName: string;
+  readonly sentinelPassword?: string;
+}
+
+export interface ClusterRedisConfig extends RedisAccess {
+  readonly mode: 'cluster';
+  readonly nodes: readonly Endpoint[];
+}
+
+export type RedisConfig =
+  { readonly mode: 'embedded' } | SingleRedisConfig | SentinelRedisConfig | ClusterRedisConfig;
+
 const EMBEDDED: RedisConfig = { mode: 'embedded' };
 
 interface Access {

@@ -4,7 +4,6 @@ import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { LRUCache } from 'lru-cache';
 import { type Claim, ConcurrencyLimiter } from '../../redis/index.js';
-import type { LookupOutcome } from './target-policy.js';
 
 /** An address, and for how many seconds its name server lets it be kept. */
 export interface ResolvedAddress extends LookupAddress {
@@ -13,6 +12,9 @@ export interface ResolvedAddress extends LookupAddress {
 
 /** All addresses of a host name. Rejects when there is none, or nobody says so in time. */
 export type ResolveHost = (hostname: string) => Promise<readonly ResolvedAddress[]>;
+
+/** `known`: the answer, or the failure, of a moment ago. `busy`: not begun, because too many were under way. */
+export type LookupOutcome = 'found' | 'known' | 'not_found' | 'timeout' | 'failed' | 'busy';
 
 /** A name that does not exist, or that has no address: its servers said so. */
 export const NOT_FOUND = 'ENOTFOUND';

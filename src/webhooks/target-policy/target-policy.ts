@@ -6,13 +6,11 @@ import { Refusal, TooBusy } from '../../ledger/index.js';
 import { SYSTEM_OWNER } from '../../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
 import { matchesPattern } from './address-rules.js';
-import { HostLookups, LOOKUPS_BUSY, type ResolveHost } from './host-lookups.js';
+import { HostLookups, type LookupOutcome, LOOKUPS_BUSY, type ResolveHost } from './host-lookups.js';
 import { type SecurityRules, SecuritySettings } from './security-settings.js';
 
 /** When a URL or an address was judged. */
 export type Judged = 'registration' | 'attempt' | 'dial';
-/** `known`: the answer, or the failure, of a moment ago. `busy`: not begun, because too many were under way. */
-export type LookupOutcome = 'found' | 'known' | 'not_found' | 'timeout' | 'failed' | 'busy';
 export type RefusalReason =
   'malformed' | 'scheme' | 'credentials' | 'pattern' | 'unresolved' | 'blocked_address';
 
