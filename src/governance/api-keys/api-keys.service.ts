@@ -19,7 +19,7 @@ import {
   fieldOf,
   type Fields,
   fieldsOf,
-  found,
+  matchesSearch,
   instantMs,
   optionalText,
   optionalTime,
@@ -192,7 +192,7 @@ export class ApiKeysService {
     });
     await this.records.eachOwned('list_api_keys', tenantId, (fields, nowMs) => {
       const key = apiKeyOf(fields, nowMs);
-      if ((status === undefined || key.status === status) && found(search, key.key_id, key.name)) {
+      if ((status === undefined || key.status === status) && matchesSearch(search, key.key_id, key.name)) {
         selection.offer(key);
       }
     });

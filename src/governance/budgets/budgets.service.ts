@@ -16,7 +16,7 @@ import {
 import {
   fieldOf,
   fieldsOf,
-  found,
+  matchesSearch,
   type Origin,
   type Page,
   RecordSelection,
@@ -188,7 +188,7 @@ function matcherOf(query: BudgetListQueryDto): (budget: BudgetLedger) => boolean
       (hasDebt === undefined || budget.debt.amount > 0n === hasDebt) &&
       utilization >= min &&
       (max === undefined || utilization <= max) &&
-      found(search, budget.tenant_id, budget.scope)
+      matchesSearch(search, budget.tenant_id, budget.scope)
     );
   };
 }

@@ -17,7 +17,7 @@ import {
 import {
   fieldOf,
   fieldsOf,
-  found,
+  matchesSearch,
   instantMs,
   type Origin,
   type Page,
@@ -123,7 +123,7 @@ export class PoliciesService {
         scopeAllowed(scopeFilter, scopeOfPattern(policy.scope_pattern)) &&
         (pattern === '' || policy.scope_pattern === pattern) &&
         (status === undefined || policy.status === status) &&
-        found(search, policy.policy_id, policy.name)
+        matchesSearch(search, policy.policy_id, policy.name)
       ) {
         selection.offer(policy);
       }

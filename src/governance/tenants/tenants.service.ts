@@ -5,7 +5,7 @@ import {
   fieldOf,
   type Fields,
   fieldsOf,
-  found,
+  matchesSearch,
   optionalText,
   optionalTime,
   type Origin,
@@ -242,7 +242,7 @@ export class TenantsService {
       const wanted =
         (status === undefined || tenant.status === status) &&
         (parent === undefined || tenant.parent_tenant_id === parent) &&
-        found(search, tenant.tenant_id, tenant.name);
+        matchesSearch(search, tenant.tenant_id, tenant.name);
       if (wanted) {
         selection.offer(tenant);
       }

@@ -88,8 +88,12 @@ export class ReplaySelection {
       matches: (event: CyclesEvent) =>
         (types === undefined || types.includes(event.event_type)) && matches(target, event),
     };
-    const { events, next, isCut } = await this.feed.page(question, { limit, after: undefined }, scanLimit);
-    if (isCut) {
+    const { events, next, endedEarly } = await this.feed.page(
+      question,
+      { limit, after: undefined },
+      scanLimit,
+    );
+    if (endedEarly) {
       throw new Refusal(
         'INVALID_REQUEST',
         `the window holds more than the ${scanLimit} events that one replay looks at; narrow from and to`,

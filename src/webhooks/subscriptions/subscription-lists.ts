@@ -5,7 +5,7 @@ import { type RecordPlace, Records, SYSTEM_OWNER } from '../../redis/index.js';
 import {
   fieldOf,
   type Fields,
-  found,
+  matchesSearch,
   type Page,
   RecordSelection,
   sortOrderOf,
@@ -88,7 +88,7 @@ export class SubscriptionLists {
       if (
         (status === undefined || subscription.status === status) &&
         (eventType === undefined || subscription.event_types.includes(eventType)) &&
-        found(search, subscription.subscription_id, subscription.url)
+        matchesSearch(search, subscription.subscription_id, subscription.url)
       ) {
         visit(subscription);
       }
