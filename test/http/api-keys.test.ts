@@ -106,7 +106,7 @@ describe('API keys', () => {
       'INVALID_REQUEST',
     );
     expect(message).toBe(
-      `permissions: "reservations:fly" is no permission; allowed: ${PERMISSIONS.join(', ')}`,
+      `permissions: "reservations:fly" is not a permission; allowed: ${PERMISSIONS.join(', ')}`,
     );
     const { paths } = (await on.holdfast.call('GET', '/openapi.json')).body;
     const { description } = paths['/v1/admin/api-keys'].post;

@@ -112,7 +112,7 @@ describe('operators change budgets', () => {
     expect(expectStatus(await turn('unfreeze', tenant), 200).status).toBe('ACTIVE');
     expectStatus(await on.holdfast.commit(tenant, first.reservation_id as string, 1), 200);
     expect(expectRefusal(await turn('unfreeze', tenant, {}), 409, 'DUPLICATE_RESOURCE').message).toContain(
-      'active already',
+      'already active',
     );
     expect(await budgetEvents(tenant)).toEqual(['budget.frozen', 'budget.updated', 'budget.unfrozen']);
   });
