@@ -352,7 +352,7 @@ describe('a replay is refused', () => {
     const selection = on.holdfast.app.get(ReplaySelection, { strict: false });
     await expect(selection.select(target as NonNullable<typeof target>, {}, 250)).rejects.toMatchObject({
       code: 'INVALID_REQUEST',
-      message: expect.stringContaining('250 events that one replay looks at'),
+      message: expect.stringContaining('250 events that one replay examines'),
     });
     expect(await selection.select(target as NonNullable<typeof target>, {}, 1000)).toHaveLength(3);
   });

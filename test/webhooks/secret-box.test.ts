@@ -99,5 +99,5 @@ describe('a text that 0.5 sealed', () => {
 });
 
 test('there is no box without a key', () => {
-  expect(() => new SecretBox({ webhookUnboundSecrets: 'accept' }, metrics)).toThrow('was not resolved');
+  expect(() => new SecretBox({ webhookUnboundSecrets: 'accept' }, metrics)).toThrow('is missing');
 });
