@@ -1,4 +1,5 @@
 export {
+  type ClusterRedisConfig,
   CONFIG,
   ConfigError,
   ConfigModule,
@@ -6,13 +7,11 @@ export {
   type HoldfastConfig,
   loadConfig,
   processEnvironment,
+  type RedisConfig,
   searchPath,
+  type SentinelRedisConfig,
+  type SingleRedisConfig,
+  type TlsConfig,
 } from './config.js';
 export { ExpectedSecret, resolveAdminApiKey, resolveWebhookSecretKey } from './secrets.js';
-export type {
-  ClusterRedisConfig,
-  RedisConfig,
-  SentinelRedisConfig,
-  SingleRedisConfig,
-  TlsConfig,
-} from './redis-config.js';
+export type { Role } from './variables.js';

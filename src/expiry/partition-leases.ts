@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
+import { LOGGER, type Logger } from '../telemetry/index.js';
 import {
   RedisService,
   sweepInstancesKey,
@@ -7,23 +8,23 @@ import {
   sweepReportsKey,
   ttlIndexKey,
 } from '../redis/index.js';
-import { LOGGER, type Logger } from '../telemetry/index.js';
-import { type LeaseAnswer, LeaseShares } from '../worker/index.js';
+import { PartitionLeases, type LeaseAnswer } from '../worker/index.js';
 import { lookOf, Partition } from './partition.js';
 import { SweepMetrics } from './sweep.metrics.js';
 
 /** Which partitions this instance sweeps. Sweeping one twice is harmless, because lua/expire.lua alone judges. */
 @Injectable()
-export class PartitionLeases extends LeaseShares<Partition> {
+export class SweepLeases extends PartitionLeases<Partition> {
   constructor(
     redis: RedisService,
     metrics: SweepMetrics,
-    @Inject(CONFIG) { sweepLeaseMs: leaseMs }: HoldfastConfig,
+    @Inject(CONFIG) { sweepLeaseMs: leaseMs, sweepIntervalMs }: HoldfastConfig,
     @Inject(LOGGER) logger: Logger,
   ) {
     super(redis, logger, {
       work: 'swept',
       leaseMs,
+      beatMs: Math.min(sweepIntervalMs, Math.floor(leaseMs / 3)),
       instancesKey: sweepInstancesKey(),
       reportsKey: sweepReportsKey(),
       leaseKey: sweepLeaseKey,

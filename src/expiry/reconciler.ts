@@ -1,22 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
-import {
-  type BeforeApplicationShutdown,
-  Inject,
-  Injectable,
-  type OnApplicationBootstrap,
-} from '@nestjs/common';
-import { SchedulerRegistry } from '@nestjs/schedule';
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { type NearLimit, TenantLimits } from '../limits/index.js';
+import { LOGGER, type Logger } from '../telemetry/index.js';
+import { MaintenanceMetrics, MetricsRegistry, type LabelledCounter } from '../telemetry/index.js';
+import { TenantLimits, type NearLimit } from '../limits/index.js';
 import { partitionCode, RedisService, tagOf, tenantIndexKey } from '../redis/index.js';
-import {
-  type LabelledCounter,
-  LOGGER,
-  type Logger,
-  MaintenanceMetrics,
-  MetricsRegistry,
-} from '../telemetry/index.js';
+import { Worker, type Job, type TurnReport } from '../worker/index.js';
 
 const DAY_MS = 86_400_000;
 const JOB = 'ttl_index_reconcile';
@@ -39,22 +28,39 @@ export interface ReconcileReport {
   readonly failed: number;
 }
 
+/** How far a walk has come, and what it found. */
+interface Walk {
+  readonly began: number;
+  /** The events of one walk share a trace. */
+  readonly trace: string;
+  readonly report: { -readonly [Figure in keyof ReconcileReport]: ReconcileReport[Figure] };
+  readonly near: NearLimit[];
+  partition: number;
+  /** Where the next run goes on in the partition: tenant, the reservation's instant and id, and what was counted so far. */
+  place: readonly [tenant: string, walkedMs: string, walkedId: string, tally: string];
+}
+
+const START = ['', '', '', ''] as const;
+
 /**
  * Walks all tenants' reservations, puts live ones that are missing from their index of deadlines back into it, and counts them. No script of
- * Holdfast leaves any behind: they come from restored backups and from operators' edits. Runs never overlap, are slow on
- * purpose, and end before shutdown goes on. Several instances may walk at once; what one has put right the other leaves alone.
+ * Holdfast leaves any behind: they come from restored backups and from operators' edits. A turn is one run of the script, and the pause
+ * behind it keeps the walk slow on purpose. Several instances may walk at once; what one has put right the other leaves alone.
  */
 @Injectable()
-export class Reconciler implements OnApplicationBootstrap, BeforeApplicationShutdown {
+export class Reconciler implements OnModuleInit, Job {
+  readonly name = JOB;
+  readonly role = 'janitor';
+  readonly startsInMs = pauseMs();
+  readonly afterErrorMs = INTERVAL_MS;
   private readonly found: LabelledCounter;
-  private running: Promise<unknown> = Promise.resolve();
-  private readonly stopping = new AbortController();
+  private walk: Walk | undefined;
 
   constructor(
     private readonly redis: RedisService,
     private readonly maintenance: MaintenanceMetrics,
     metrics: MetricsRegistry,
-    private readonly scheduler: SchedulerRegistry,
+    private readonly worker: Worker,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
     private readonly limits: TenantLimits,
@@ -66,129 +72,104 @@ export class Reconciler implements OnApplicationBootstrap, BeforeApplicationShut
     });
   }
 
-  onApplicationBootstrap(): void {
-    if (this.config.roles.has('janitor')) {
-      this.schedule();
-    }
+  onModuleInit(): void {
+    this.worker.add(this);
   }
 
-  async beforeApplicationShutdown(): Promise<void> {
-    this.stopping.abort();
-    if (this.scheduler.doesExist('timeout', JOB)) {
-      this.scheduler.deleteTimeout(JOB);
-    }
-    await this.running;
-  }
-
-  /**
-   * One walk through all partitions. Never rejects: what failed is in the report.
-   * @param timeShare which part of the time it may use; 1 does not pause
-   */
-  async reconcile(timeShare = 1): Promise<ReconcileReport> {
+  async runTurn(): Promise<TurnReport> {
+    const walk = (this.walk ??= beginWalk());
     const began = performance.now();
-    const total = { examined: 0, missing: 0, misplaced: 0, recounted: 0, failed: 0 };
-    const near: NearLimit[] = [];
-    const trace = `${randomBytes(16).toString('hex')}-01`;
-    for (let number = 0; number < this.redis.partitions && !this.stopping.signal.aborted; number += 1) {
-      const code = partitionCode(number);
-      try {
-        await this.walk(tagOf(code), { trace, timeShare, total, near });
-      } catch (error) {
-        total.failed += 1;
-        this.logger.warn(
-          { err: error, partition: code },
-          'a partition could not be reconciled; the others go on',
-        );
-      }
+    if (await this.step(walk)) {
+      return { sleepMs: (performance.now() - began) * (1 / TIME_SHARE - 1) };
     }
-    this.maintenance.ended(JOB, total.failed === 0 ? 'success' : 'failed', performance.now() - began);
-    if (total.failed === 0 && !this.stopping.signal.aborted) {
+    this.walk = undefined;
+    this.end(walk);
+    return { sleepMs: pauseMs() };
+  }
+
+  /** One walk through all partitions without pauses. Never rejects: what failed is in the report. */
+  async reconcile(): Promise<ReconcileReport> {
+    const walk = beginWalk();
+    while (await this.step(walk)) {
+      // Each step is bounded.
+    }
+    return this.end(walk);
+  }
+
+  /** One run of the script. Never rejects. @returns false when all partitions were walked */
+  private async step(walk: Walk): Promise<boolean> {
+    const code = partitionCode(walk.partition);
+    try {
+      walk.place = await this.examine(tagOf(code), walk);
+    } catch (error) {
+      walk.place = START;
+      walk.report.failed += 1;
+      this.logger.warn(
+        { err: error, partition: code },
+        'a partition could not be reconciled; the others go on',
+      );
+    }
+    walk.partition += walk.place[0] === '' ? 1 : 0;
+    return walk.partition < this.redis.partitions;
+  }
+
+  private async examine(tag: string, { place, trace, report, near }: Walk): Promise<Walk['place']> {
+    const limits = Object.entries(this.limits.deployment).flat();
+    const [, , tenant = '', walkedMs = '', walkedId = '', tally = '', examined, ...rows] =
+      await this.redis.scripts.run(
+        'reconcile',
+        [tenantIndexKey(tag)],
+        [...place, EXAMINE, this.config.auditRetentionDays * DAY_MS, trace, ...limits],
+      );
+    report.examined += Number(examined);
+    for (const [owner, counted, really] of takeRows(rows, 3)) {
+      report.recounted += 1;
+      this.limits.countRepair();
+      this.logger.debug({ tenant: owner, counted, really }, 'the count of live reservations was wrong');
+    }
+    near.push(...(takeRows(rows, 4) as unknown as NearLimit[]));
+    for (const [reservation, found = ''] of takeRows(rows, 2)) {
+      this.found.inc({ found });
+      this.logger.warn({ reservation, found }, 'a live reservation is back in its index of deadlines');
+      report[found === 'MISSING' ? 'missing' : 'misplaced'] += 1;
+    }
+    return [tenant, walkedMs, walkedId, tally];
+  }
+
+  private end({ report, near, began }: Walk): ReconcileReport {
+    this.maintenance.ended(JOB, report.failed === 0 ? 'success' : 'failed', performance.now() - began);
+    if (report.failed === 0) {
       this.limits.reportNearLimits(near);
     }
-    if (total.recounted > 0) {
+    if (report.recounted > 0) {
       this.logger.warn(
-        { tenants: total.recounted },
+        { tenants: report.recounted },
         'counts of live reservations were wrong, as after an upgrade or a restore; they are right again',
       );
     }
-    if (total.missing + total.misplaced > 0) {
+    if (report.missing + report.misplaced > 0) {
       this.logger.error(
-        total,
+        report,
         'live reservations were missing from their index of deadlines, or stood at the wrong place; they are back',
       );
     }
-    return total;
-  }
-
-  private schedule(): void {
-    this.scheduler.addTimeout(
-      JOB,
-      setTimeout(
-        () => {
-          this.scheduler.deleteTimeout(JOB);
-          this.running = this.reconcile(TIME_SHARE).then(() => {
-            if (!this.stopping.signal.aborted) {
-              this.schedule();
-            }
-          });
-        },
-        INTERVAL_MS + Math.random() * JITTER_MS,
-      ),
-    );
-  }
-
-  private async walk(tag: string, { trace, timeShare, total, near }: Walk): Promise<void> {
-    let place: [string, string, string, string] = ['', '', '', ''];
-    const limits = Object.entries(this.limits.deployment).flat();
-    do {
-      const began = performance.now();
-      const [, , tenant = '', walkedMs = '', walkedId = '', tally = '', examined, ...rows] =
-        await this.redis.scripts.run(
-          'reconcile',
-          [tenantIndexKey(tag)],
-          [...place, EXAMINE, this.config.auditRetentionDays * DAY_MS, trace, ...limits],
-        );
-      place = [tenant, walkedMs, walkedId, tally];
-      total.examined += Number(examined);
-      for (const [owner, counted, really] of takeRows(rows, 3)) {
-        total.recounted += 1;
-        this.limits.countRepair();
-        this.logger.debug({ tenant: owner, counted, really }, 'the count of live reservations was wrong');
-      }
-      near.push(...(takeRows(rows, 4) as unknown as NearLimit[]));
-      for (const [reservationId, found] of takeRows(rows, 2)) {
-        this.tell(reservationId as string, found as string, total);
-      }
-      await this.rest(performance.now() - began, timeShare);
-    } while (place[0] !== '' && !this.stopping.signal.aborted);
-  }
-
-  private tell(reservationId: string, found: string, total: Walk['total']): void {
-    this.found.inc({ found });
-    this.logger.warn(
-      { reservation: reservationId, found },
-      'a live reservation is back in its index of deadlines',
-    );
-    if (found === 'MISSING') {
-      total.missing += 1;
-    } else {
-      total.misplaced += 1;
-    }
-  }
-
-  private async rest(workedMs: number, timeShare: number): Promise<void> {
-    const restMs = workedMs * (1 / timeShare - 1);
-    if (restMs >= 1) {
-      await delay(restMs, undefined, { signal: this.stopping.signal }).catch(() => undefined);
-    }
+    return report;
   }
 }
 
-interface Walk {
-  readonly trace: string;
-  readonly timeShare: number;
-  readonly total: { examined: number; missing: number; misplaced: number; recounted: number; failed: number };
-  readonly near: NearLimit[];
+function beginWalk(): Walk {
+  return {
+    began: performance.now(),
+    trace: `${randomBytes(16).toString('hex')}-01`,
+    report: { examined: 0, missing: 0, misplaced: 0, recounted: 0, failed: 0 },
+    near: [],
+    partition: 0,
+    place: START,
+  };
+}
+
+function pauseMs(): number {
+  return INTERVAL_MS + Math.random() * JITTER_MS;
 }
 
 /** Takes a counted list of rows off the front of a reply. */

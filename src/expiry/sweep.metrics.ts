@@ -8,7 +8,7 @@ import {
 
 const JOB = 'reservation_expiry';
 
-/** What an instance's sweep is like at the end of a tick. */
+/** What an instance's sweep is like at the end of a turn. */
 export interface SweepFigures {
   readonly leases: number;
   readonly instances: number;
@@ -85,10 +85,6 @@ export class SweepMetrics {
       help: 'How long ago the last sweep without a failure ended.',
     };
     this.metrics.observedGauge(spec, () => readMs() / 1000);
-  }
-
-  tickEnded(outcome: 'success' | 'failed', durationMs: number): void {
-    this.maintenance.ended(JOB, outcome, durationMs);
   }
 
   succeeded(redisNowMs: number): void {

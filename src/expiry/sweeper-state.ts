@@ -10,7 +10,7 @@ import {
   ttlIndexKey,
 } from '../redis/index.js';
 import { scoreOf } from './partition.js';
-import type { SweepReport } from './sweep-journal.js';
+import type { SweepReport } from './sweep-history.js';
 
 interface PartitionState {
   readonly partition: string;

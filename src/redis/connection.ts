@@ -47,7 +47,6 @@ const DROPPED_FIRST_MS = 100;
 const LONGEST_RETRY_DELAY_MS = 500;
 const SENTINEL_RECONNECT_MS = 30_000;
 const SLOTS_REFRESH_MS = 5000;
-const QUEUE_SILENCE_MS = 15_000;
 
 /** Quick first, then at most two tries a second, with jitter so that many instances do not come back in step. */
 function retryDelayMs(attempt: number): number {
@@ -206,32 +205,6 @@ export function createSubscriberClient(target: RedisTarget, times: ConnectionTim
     return createCluster(target, SUBSCRIBER, { enableOfflineQueue: true });
   }
   return new Redis({ ...SUBSCRIBER, ...addressOptions(target, times), retryStrategy: retryDelayMs });
-}
-
-/**
- * For a job queue, whose library waits on one connection for work and counts on commands that wait for their connection.
- * A server that says nothing for longer than the queue ever waits is left. Commands whose reply was lost are sent again, which the
- * library's scripts bear: without a bound on retries, ioredis would neither answer them nor let them fail.
- */
-const QUEUE: RedisOptions = {
-  ...COMMON,
-  maxRetriesPerRequest: null,
-  enableOfflineQueue: true,
-  autoResendUnfulfilledCommands: true,
-  socketTimeout: QUEUE_SILENCE_MS,
-};
-
-/** A client for a job queue. It connects with its first command; the library duplicates it. */
-export function createQueueClient(target: RedisTarget, times: ConnectionTimes): Redis | Cluster {
-  if (target.mode === 'cluster') {
-    return createCluster(target, QUEUE, { enableOfflineQueue: true });
-  }
-  return new Redis({
-    ...QUEUE,
-    ...addressOptions(target, times),
-    retryStrategy: retryDelayMs,
-    reconnectOnError: isDemoted,
-  });
 }
 
 /**

@@ -8,7 +8,6 @@ import { ConnectionWatch } from './connection-watch.js';
 import {
   type ConnectionTimes,
   createCommandClient,
-  createQueueClient,
   createSubscriberClient,
   describeTarget,
   QUERY_CONNECTION_NAME,
@@ -202,11 +201,6 @@ export class RedisService implements OnApplicationShutdown {
   /** A connection of its own for pub/sub, closed with the service. Whoever listens subscribes again each time that it is `ready`. */
   subscriber(): Redis | Cluster {
     return this.lasting(createSubscriberClient(this.parts.target, this.parts.times));
-  }
-
-  /** A connection of its own for a job queue. Its commands wait for Redis without bound; it is closed with the service. */
-  queueClient(): Redis | Cluster {
-    return this.lasting(createQueueClient(this.parts.target, this.parts.times));
   }
 
   /** Nest calls this after the HTTP server has closed. The embedded Redis goes last, after its clients. */

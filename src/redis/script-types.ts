@@ -632,6 +632,13 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'HELD now_ms lease:renewed|taken|none lag:int? oldest_ms? lanes:int? retrying:int? left_over:int? last_read? more:flag events(entry_id field_count event{})* | OTHER now_ms lapses_in_ms | FREE now_ms',
   },
+  /** lua/webhooks/due_retries.lua: the deliveries of a partition whose next attempt is due, oldest first, and when the one behind them is. */
+  due_retries: {
+    keys: ['lease', 'retrying'],
+    args: ['token', 'first', 'limit'],
+    flags: ['no-writes'],
+    returns: 'DUE now_ms next_due_ms? due(ref due_ms)* | NOT_HELD',
+  },
   /** lua/webhooks/end_bulk_action.lua: keep the response of an action on many things, with its one audit row. It carries allow-oom because the */
   end_bulk_action: {
     keys: ['bulk'],
@@ -688,6 +695,13 @@ export const SCRIPT_SIGNATURES = {
     args: ['tenant_id', 'tenant', 'after', 'limit'],
     flags: ['no-writes'],
     returns: 'now_ms next_tenant? next_member? records(text_count record{})*',
+  },
+  /** lua/webhooks/plan_retry.lua: note in the index that a delivery will be tried again, before settle_delivery takes it out of its ordered queue. */
+  plan_retry: {
+    keys: ['delivery'],
+    args: ['ref', 'retry_in_ms'],
+    flags: [],
+    returns: 'PLANNED now_ms | ENDED now_ms',
   },
   /** lua/webhooks/queue_deliveries.lua: make the deliveries of a batch of events, push them to their lanes, and acknowledge the events, all in one. */
   queue_deliveries: {
@@ -1543,6 +1557,14 @@ export interface ScriptReplies {
       }
     | { readonly status: 'OTHER'; readonly nowMs: number; readonly lapsesInMs: number }
     | { readonly status: 'FREE'; readonly nowMs: number };
+  readonly due_retries:
+    | {
+        readonly status: 'DUE';
+        readonly nowMs: number;
+        readonly nextDueMs?: number;
+        readonly due: readonly { readonly ref: string; readonly dueMs: number }[];
+      }
+    | { readonly status: 'NOT_HELD' };
   readonly end_bulk_action: { readonly status: 'ENDED'; readonly response: string };
   readonly find_webhook:
     | { readonly status: 'UNCHANGED' }
@@ -1570,6 +1592,9 @@ export interface ScriptReplies {
     readonly nextMember?: string;
     readonly records: readonly { readonly record: Readonly<Record<string, string>> }[];
   };
+  readonly plan_retry:
+    | { readonly status: 'PLANNED'; readonly nowMs: number }
+    | { readonly status: 'ENDED'; readonly nowMs: number };
   readonly queue_deliveries:
     | {
         readonly status: 'QUEUED';

@@ -1,4 +1,9 @@
-export { type HealthContributor, HealthContributors, type HealthReport, ShutdownState } from './health.js';
+export {
+  type HealthContributor,
+  HealthContributors,
+  type HealthReport,
+  ShutdownState,
+} from './health-contributors.js';
 export { createLogger, type Logger, LOGGER, LoggingModule } from './logger.js';
 export {
   type LabelledCounter,

@@ -1,4 +1,4 @@
-import { PartitionLeases } from '../../src/expiry/partition-leases.js';
+import { SweepLeases } from '../../src/expiry/partition-leases.js';
 import {
   eventLogKey,
   partitionCode,
@@ -17,8 +17,8 @@ export function startSweeper(env: Record<string, string>): Promise<Holdfast> {
   return Holdfast.start({ HOLDFAST_ROLES: 'sweeper', SWEEP_INTERVAL_MS: '50', ...env });
 }
 
-export function leasesOf(instance: Holdfast): PartitionLeases {
-  return instance.app.get(PartitionLeases);
+export function leasesOf(instance: Holdfast): SweepLeases {
+  return instance.app.get(SweepLeases);
 }
 
 /** How many partitions each token holds, as Redis has it. */

@@ -1,14 +1,7 @@
-import { afterEach, describe, expect, jest, test } from '@jest/globals';
-import { SchedulerRegistry } from '@nestjs/schedule';
-import { createLogger } from '../../src/telemetry/logger.js';
-import { deliveryIdOf, deliveryPlaceOf, partsOfRef } from '../../src/webhooks/dispatch/delivery-id.js';
-import { PollLoop } from '../../src/webhooks/dispatch/poll-loop.js';
+import { describe, expect, test } from '@jest/globals';
+import { deliveryIdOf, deliveryPlaceOf, partsOfRef } from '../../src/webhooks/dispatch/delivery.js';
 
 const SUBSCRIPTION = 'whsub_1fABCDEFGHIJKLMNOP';
-
-afterEach(() => {
-  jest.useRealTimers();
-});
 
 describe("a delivery's id", () => {
   test.each([`1700000000000-0:${SUBSCRIPTION}`, `1700000000000-4711:${SUBSCRIPTION}:rpl_0aZ`])(
@@ -30,25 +23,4 @@ describe("a delivery's id", () => {
   test('is not made of anything else', () => {
     expect(() => partsOfRef('1700000000000-0:acme')).toThrow('not a delivery');
   });
-});
-
-test('a look for events that stands still is disowned and started anew', async () => {
-  jest.useFakeTimers();
-  const ticks: (() => boolean)[] = [];
-  let restarts = 0;
-  const loop = new PollLoop({
-    tick: (isCurrent) => {
-      ticks.push(isCurrent);
-      return new Promise(() => undefined);
-    },
-    afterErrorMs: 10,
-    scheduler: new SchedulerRegistry(),
-    logger: createLogger('silent'),
-    restarted: () => (restarts += 1),
-  });
-  loop.start();
-  await jest.advanceTimersByTimeAsync(5000);
-  expect([ticks.length, restarts, ticks[0]?.()]).toEqual([1, 0, true]);
-  await jest.advanceTimersByTimeAsync(10_000);
-  expect([ticks.length, restarts, ticks[0]?.(), ticks[1]?.()]).toEqual([2, 1, false, true]);
 });

@@ -6,7 +6,7 @@ import {
   decodeCursor,
   DEFAULT_LIMIT,
   encodeCursor,
-  matchesSearch,
+  found,
   instantMs,
   MAX_LIMIT,
   mergedPage,
@@ -118,14 +118,14 @@ export class AuditLogService {
     let after: AuditPlace | undefined;
     let left = SORTED_MOST;
     do {
-      const { rows, next, endedEarly, examined } = await this.read(
+      const { rows, next, isCut, examined } = await this.read(
         query,
         question,
         { limit: SORTED_A_PAGE, after },
         left,
       );
       left -= examined;
-      if (endedEarly || left <= 0) {
+      if (isCut || left <= 0) {
         throw new Refusal(
           'INVALID_REQUEST',
           `more than ${SORTED_MOST} rows lie in the window; narrow from and to, or sort by timestamp`,
@@ -144,20 +144,20 @@ export class AuditLogService {
     query: Filters,
     question: AuditQuestion,
     { limit, after }: { limit: number; after: AuditPlace | undefined },
-    maxExamined: number,
+    examineMost: number,
   ): Promise<MergedPage<AuditLogEntry, AuditPlace>> {
     const { direction } = question;
     const sources = await this.sourcesOf(query, question, limit, after);
     const page = await mergedPage<AuditLogEntry, AuditPlace>(
-      sources.map((source) => () => source.readNext()),
+      sources.map((source) => () => source.readOn()),
       {
         placeOf: ({ log_id: id }) => placeOfLogId(id) as AuditPlace,
         isBefore: (one, other) => comesFirst(direction, one, other),
         limit,
-        maxExamined,
+        examineMost,
       },
     );
-    if (page.endedEarly) {
+    if (page.isCut) {
       this.cuts.inc();
     }
     return page;
@@ -286,11 +286,5 @@ function matcherOf(query: Filters): (entry: AuditLogEntry) => boolean {
     inOrAny(query.error_code, entry.error_code) &&
     // A row of a success has no code, and is never hidden by one.
     !(entry.error_code !== undefined && query.error_code_exclude?.includes(entry.error_code) === true) &&
-    matchesSearch(
-      query.search,
-      entry.resource_id ?? '',
-      entry.log_id,
-      entry.error_code ?? '',
-      entry.operation,
-    );
+    found(query.search, entry.resource_id ?? '', entry.log_id, entry.error_code ?? '', entry.operation);
 }

@@ -164,7 +164,7 @@ export class BudgetsController {
     sendJson(reply, 200, stringifyJson(funding));
   }
 
-  /** The body is optional. */
+  /** The body may be left out. */
   private async setFrozen(
     verb: 'freeze' | 'unfreeze',
     request: FastifyRequest,

@@ -17,7 +17,7 @@ import {
 import {
   fieldOf,
   fieldsOf,
-  matchesSearch,
+  found,
   instantMs,
   type Origin,
   type Page,
@@ -44,7 +44,7 @@ import {
   TTL_FIELDS,
 } from './policy.js';
 
-/** Bounded because the idempotency record of every reserve under the policy contains its caps. */
+/** Caps stand in the idempotency record of every reserve that they apply to, so they are bounded. */
 const CAPS_MAX_LENGTH = 4096;
 
 @Injectable()
@@ -56,6 +56,7 @@ export class PoliciesService {
   ) {}
 
   /**
+   * Gives a tenant a policy.
    * @throws Refusal INVALID_REQUEST, FORBIDDEN, INSUFFICIENT_PERMISSIONS, DUPLICATE_RESOURCE, TENANT_CLOSED, LIMIT_EXCEEDED.
    */
   async create(caller: Caller, request: PolicyCreateDto, origin: Origin): Promise<Policy> {
@@ -96,8 +97,8 @@ export class PoliciesService {
   }
 
   /**
-   * Highest priority first by default. An API key sees its own tenant's policies inside its scope filter.
-   * @throws Refusal INVALID_REQUEST for another query's cursor, or when an operator names no tenant.
+   * Highest priority first, unless asked otherwise. An API key sees its own tenant's policies inside its scope filter.
+   * @throws Refusal INVALID_REQUEST for a foreign cursor, or when an operator names no tenant.
    */
   async list(caller: Caller, request: PolicyListQueryDto): Promise<Page<Policy>> {
     const { cursor, limit, ...query } = request;
@@ -122,7 +123,7 @@ export class PoliciesService {
         scopeAllowed(scopeFilter, scopeOfPattern(policy.scope_pattern)) &&
         (pattern === '' || policy.scope_pattern === pattern) &&
         (status === undefined || policy.status === status) &&
-        matchesSearch(search, policy.policy_id, policy.name)
+        found(search, policy.policy_id, policy.name)
       ) {
         selection.offer(policy);
       }
@@ -139,7 +140,7 @@ export class PoliciesService {
   }
 
   /**
-   * Changes the given settings. An object replaces the previous one as a whole.
+   * Changes what the request names; an object replaces the one before it as a whole.
    * @throws Refusal NOT_FOUND (also for another tenant's policy), INVALID_REQUEST, INSUFFICIENT_PERMISSIONS, DUPLICATE_RESOURCE,
    * TENANT_CLOSED.
    */
@@ -173,7 +174,7 @@ export class PoliciesService {
     return policyIn(reply, 'UPDATED', policyId);
   }
 
-  /** A policy's pattern never changes, so reading it before the script runs is not a race. Keys without a filter skip the read. */
+  /** A policy's pattern never changes, so reading it ahead of the script is no race; keys without a filter skip the read. */
   private async requireInFilter(caller: Caller, tag: string, policyId: string): Promise<void> {
     if (caller.kind === 'admin' || caller.scopeFilter.length === 0) {
       return;
@@ -189,7 +190,7 @@ type Setting = readonly [field: string, value: string];
 
 const pairsOf = (settings: readonly Setting[]): string[] => settings.flat();
 
-/** The settings of a request as the record stores them. An empty value removes the previous one. */
+/** What a request sets, as the record keeps it. An empty value takes away what was set before. */
 function settingsOf(request: PolicyCreateDto | PolicyUpdateDto): Setting[] {
   const {
     description,
@@ -205,14 +206,16 @@ function settingsOf(request: PolicyCreateDto | PolicyUpdateDto): Setting[] {
   ];
 }
 
-/** Percent-encoded JSON. Caps without any member mean no caps. */
+/** Percent-encoded JSON; caps without a member limit nothing, and are none. */
 function storedCaps(caps: CapsDto): string {
   const text = Object.keys(caps).length === 0 ? '' : encodeURIComponent(stringifyJson(caps));
   if (text.length > CAPS_MAX_LENGTH) {
     throw new Refusal(
       'INVALID_REQUEST',
-      `caps must be at most ${CAPS_MAX_LENGTH} bytes as percent-encoded JSON; these have ${text.length}`,
-      { field: 'caps' },
+      `caps must be at most ${CAPS_MAX_LENGTH} bytes as percent-encoded JSON; these are ${text.length}`,
+      {
+        field: 'caps',
+      },
     );
   }
   return text;
@@ -245,19 +248,19 @@ function refusalOf([word, limit]: readonly string[]): Error {
     case 'NOT_FOUND':
       return new Refusal('NOT_FOUND', 'there is no such policy');
     case 'TENANT_NOT_FOUND':
-      return new Refusal('INVALID_REQUEST', "the pattern's tenant does not exist", {
+      return new Refusal('INVALID_REQUEST', 'the pattern names no tenant that exists', {
         field: 'scope_pattern',
       });
     case 'TENANT_SUSPENDED':
       return new Refusal(
         'INVALID_REQUEST',
-        'the tenant is suspended; policies can only be created for active tenants',
+        'the tenant is suspended; policies are created for active tenants only',
         { field: 'scope_pattern' },
       );
     case 'TENANT_CLOSED':
-      return new Refusal('TENANT_CLOSED', 'the tenant is closed; its policies can no longer change');
+      return new Refusal('TENANT_CLOSED', 'the tenant is closed; its policies no longer change');
     case 'DUPLICATE':
-      return new Refusal('DUPLICATE_RESOURCE', 'the tenant already has a policy with this name', {
+      return new Refusal('DUPLICATE_RESOURCE', 'the tenant has a policy with this name already', {
         field: 'name',
       });
     case 'INVALID_WINDOW':
@@ -265,7 +268,7 @@ function refusalOf([word, limit]: readonly string[]): Error {
         field: 'effective_until',
       });
     case 'TOO_MANY':
-      return new Refusal('INVALID_REQUEST', `a pattern can have at most ${limit} active policies`, {
+      return new Refusal('INVALID_REQUEST', `a pattern takes at most ${limit} active policies`, {
         field: 'scope_pattern',
         limit: Number(limit),
       });

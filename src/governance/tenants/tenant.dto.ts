@@ -8,12 +8,25 @@ const MAX_TTL_MS = 86_400_000;
 export const TENANT_STATUSES = ['ACTIVE', 'SUSPENDED', 'CLOSED'] as const;
 export type TenantStatus = (typeof TENANT_STATUSES)[number];
 
-/** What happens to a reservation after its grace period: decision 15 in docs/adr. */
+/** What becomes of a reservation whose grace is over: decision 15 in docs/adr. */
 export const EXPIRY_POLICIES = ['AUTO_RELEASE', 'MANUAL_CLEANUP', 'GRACE_ONLY'] as const;
 export type ExpiryPolicy = (typeof EXPIRY_POLICIES)[number];
 
-/** The settings that both create and update accept. */
-class TenantSettingsDto {
+/** TenantCreateRequest of cycles-governance-admin-v0.1.25. */
+export class TenantCreateDto {
+  @IsString()
+  @Matches(TENANT_ID_PATTERN)
+  tenant_id!: string;
+
+  @IsString()
+  @Length(1, 256)
+  name!: string;
+
+  @Optional()
+  @IsString()
+  @Matches(TENANT_ID_PATTERN)
+  parent_tenant_id?: string;
+
   @Optional()
   @IsStringMap({ maxEntries: 32, maxValueLength: 8192 })
   @MaxJsonBytes()
@@ -40,22 +53,6 @@ class TenantSettingsDto {
   @Min(0)
   @Max(2_147_483_647)
   max_reservation_extensions?: number;
-}
-
-/** TenantCreateRequest of cycles-governance-admin-v0.1.25. */
-export class TenantCreateDto extends TenantSettingsDto {
-  @IsString()
-  @Matches(TENANT_ID_PATTERN)
-  tenant_id!: string;
-
-  @IsString()
-  @Length(1, 256)
-  name!: string;
-
-  @Optional()
-  @IsString()
-  @Matches(TENANT_ID_PATTERN)
-  parent_tenant_id?: string;
 
   @Optional()
   @IsIn(EXPIRY_POLICIES)
@@ -63,7 +60,7 @@ export class TenantCreateDto extends TenantSettingsDto {
 }
 
 /** The body of updateTenant of cycles-governance-admin-v0.1.25. */
-export class TenantUpdateDto extends TenantSettingsDto {
+export class TenantUpdateDto {
   @Optional()
   @IsString()
   @Length(1, 256)
@@ -72,6 +69,33 @@ export class TenantUpdateDto extends TenantSettingsDto {
   @Optional()
   @IsIn(TENANT_STATUSES)
   status?: TenantStatus;
+
+  @Optional()
+  @IsStringMap({ maxEntries: 32, maxValueLength: 8192 })
+  @MaxJsonBytes()
+  metadata?: Record<string, string>;
+
+  @Optional()
+  @IsIn(OVERAGE_POLICIES)
+  default_commit_overage_policy?: OveragePolicy;
+
+  @Optional()
+  @IsInt()
+  @Min(MIN_TTL_MS)
+  @Max(MAX_TTL_MS)
+  default_reservation_ttl_ms?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(MIN_TTL_MS)
+  @Max(MAX_TTL_MS)
+  max_reservation_ttl_ms?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(0)
+  @Max(2_147_483_647)
+  max_reservation_extensions?: number;
 }
 
 /** Body of PUT /ops/tenants/{tenant_id}/expiry-policy. */

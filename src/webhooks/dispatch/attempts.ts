@@ -1,23 +1,16 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { signedHeaders } from '../signing/signing.js';
+import { SealBroken, SecretBox } from '../signing/secret-box.js';
+import { openMaterial, signedHeaders, type SigningMaterial } from '../signing/signing.js';
 import type { DispatchTarget } from '../subscriptions/dispatch-target.js';
 import { SubscriptionBook } from '../subscriptions/subscription-cache.js';
 import { WebhookTransport } from '../transport/webhook-transport.js';
-import { retryDelayMs } from './backoff.js';
-import {
-  type AttemptFailure,
-  bornMs,
-  type Delivery,
-  type GivenUpReason,
-  labelsOf,
-  type Verdict,
-} from './delivery.js';
+import { bornMs, type AttemptFailure, type Delivery, type GivenUpReason, type Verdict } from './delivery.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
-import { OpenedTargets } from './opened-targets.js';
-import type { OutgoingEvent } from './outgoing-event.js';
 
 const MESSAGE_MAX_LENGTH = 512;
+/** Retries of deliveries that failed together are spread over this share of their delay, always later and never earlier. */
+const JITTER_SHARE = 0.1;
 
 const GIVEN_UP: Readonly<Record<GivenUpReason, string>> = {
   event_not_found: 'the event is not in the log any more',
@@ -34,9 +27,12 @@ export class AttemptPostponed extends Error {
 /** One turn of a delivery: whether it is still wanted, and if so one signed POST. The subscription is read anew for each. */
 @Injectable()
 export class Attempts {
+  /** What signs the deliveries of a subscription is decrypted once for as long as its record stays the same. */
+  private readonly opened = new WeakMap<DispatchTarget, SigningMaterial>();
+
   constructor(
-    private readonly book: SubscriptionBook,
-    private readonly targets: OpenedTargets,
+    private readonly subscriptions: SubscriptionBook,
+    private readonly box: SecretBox,
     private readonly transport: WebhookTransport,
     private readonly metrics: DispatchMetrics,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
@@ -46,41 +42,36 @@ export class Attempts {
    * @param nowMs Redis' time
    * @throws StoreUnavailable when the subscription cannot be read, AttemptPostponed; nothing was sent then.
    */
-  async take(delivery: Delivery, nowMs: number): Promise<Verdict> {
-    const { event } = delivery;
-    if (event === undefined) {
+  async attempt(delivery: Delivery, nowMs: number): Promise<Verdict> {
+    if (delivery.event === undefined) {
       return givenUp('event_not_found');
     }
     if (nowMs - delivery.createdMs > this.config.webhookStaleAfterMs) {
       return givenUp('stale');
     }
-    const target = await this.book.find(delivery.subscriptionId);
+    const target = await this.subscriptions.find(delivery.subscriptionId);
     if (target === undefined) {
       return givenUp('subscription_not_found');
     }
     if (target.status !== 'ACTIVE') {
       return givenUp('subscription_inactive');
     }
-    this.metrics.attemptStarted(
-      labelsOf(delivery),
-      delivery.attempts === 0 ? nowMs - bornMs(delivery) : undefined,
-    );
-    return this.send(delivery, event, target);
+    this.metrics.attemptStarted(delivery, delivery.attempts === 0 ? nowMs - bornMs(delivery) : undefined);
+    return this.send(delivery, target);
   }
 
-  private async send({ attempts }: Delivery, event: OutgoingEvent, target: DispatchTarget): Promise<Verdict> {
-    const opened = this.targets.open(target);
-    if (opened === undefined) {
+  private async send({ attempts, event }: Delivery, target: DispatchTarget): Promise<Verdict> {
+    const opened = this.open(target);
+    if (opened === undefined || event === undefined) {
       const message =
         'the signing secret or the headers of the subscription cannot be decrypted; nothing was sent';
       return failed(target, attempts + 1, { reason: 'signing_key_unavailable', message, durationMs: 0 });
     }
     const { body } = event;
-    const headers = signedHeaders({ ...opened, event: event.signed, body });
     const { ok, status, durationMs, error, reason, retryAfterMs } = await this.transport.post({
       owner: target.owner,
       url: target.url,
-      headers,
+      headers: signedHeaders({ ...opened, event: event.signed, body }),
       body,
       timeoutMs: this.config.webhookTimeoutMs,
     });
@@ -92,12 +83,22 @@ export class Attempts {
       throw new AttemptPostponed(error);
     }
     const message = (error ?? 'the attempt failed').slice(0, MESSAGE_MAX_LENGTH);
-    return failed(
-      target,
-      attempts + 1,
-      { reason: reason ?? 'transport_error', message, durationMs, status },
-      retryAfterMs,
-    );
+    const failure = { reason: reason ?? 'transport_error', message, durationMs, status };
+    return failed(target, attempts + 1, failure, retryAfterMs);
+  }
+
+  /** @returns undefined when what is stored cannot be decrypted: nothing may be sent unsigned. */
+  private open(target: DispatchTarget): SigningMaterial | undefined {
+    try {
+      const material = this.opened.get(target) ?? openMaterial(this.box, target);
+      this.opened.set(target, material);
+      return material;
+    } catch (error) {
+      if (error instanceof SealBroken) {
+        return undefined;
+      }
+      throw error;
+    }
   }
 }
 
@@ -110,4 +111,16 @@ function failed({ retry }: DispatchTarget, attempts: number, failure: AttemptFai
   return attempts > retry.maxRetries
     ? { outcome: 'FAILED', failure }
     : { outcome: 'RETRYING', failure, retryInMs: retryDelayMs(retry, attempts, askedMs) };
+}
+
+/**
+ * How long to wait before the next attempt, in ms: initial * multiplier ^ (retries so far), at most the policy's maximum, and a little
+ * more, so that an endpoint which comes back is not met by all its deliveries in one moment. What the endpoint itself asked for is kept.
+ * @param attempts those made so far, 1 or more
+ * @param askedMs  from the endpoint's Retry-After, already bounded
+ */
+export function retryDelayMs(policy: DispatchTarget['retry'], attempts: number, askedMs = 0): number {
+  const delayMs = Math.min(policy.initialDelayMs * policy.multiplier ** (attempts - 1), policy.maxDelayMs);
+  const spreadMs = Math.max(delayMs, askedMs) * JITTER_SHARE * Math.random();
+  return Math.round(Math.max(delayMs, askedMs) + spreadMs);
 }

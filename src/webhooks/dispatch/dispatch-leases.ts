@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
+import { LOGGER, type Logger } from '../../telemetry/index.js';
 import {
   dispatchInstancesKey,
   dispatchLeaseKey,
@@ -7,22 +8,25 @@ import {
   eventLogKey,
   RedisService,
 } from '../../redis/index.js';
-import { LOGGER, type Logger } from '../../telemetry/index.js';
-import { type LeaseAnswer, LeaseShares } from '../../worker/index.js';
+import { PartitionLeases, type LeaseAnswer } from '../../worker/index.js';
+import { dispatchLookOf } from './delivery-store.js';
 import { DispatchPartition } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
-import { Lanes } from './lanes.js';
-import { dispatchLookOf } from './page.js';
+import { OrderedQueues } from './ordered-queues.js';
+import { Retries } from './retries.js';
+
+const LONGEST_BEAT_MS = 1000;
 
 /**
  * Which partitions' events this instance dispatches. The scripts that read and queue ask for the lease themselves, so two views of it put
  * no event out of order; a delivery that is under way while its partition changes hands may be repeated.
  */
 @Injectable()
-export class DispatchLeases extends LeaseShares<DispatchPartition> {
+export class DispatchLeases extends PartitionLeases<DispatchPartition> {
   constructor(
     redis: RedisService,
-    lanes: Lanes,
+    queues: OrderedQueues,
+    retries: Retries,
     metrics: DispatchMetrics,
     @Inject(CONFIG) { webhookLeaseMs: leaseMs }: HoldfastConfig,
     @Inject(LOGGER) logger: Logger,
@@ -30,14 +34,15 @@ export class DispatchLeases extends LeaseShares<DispatchPartition> {
     super(redis, logger, {
       work: 'dispatched',
       leaseMs,
+      beatMs: Math.min(LONGEST_BEAT_MS, Math.floor(leaseMs / 3)),
       instancesKey: dispatchInstancesKey(),
       reportsKey: dispatchReportsKey(),
       leaseKey: dispatchLeaseKey,
       partition: (number) => new DispatchPartition(number),
-      ask: (partition, token) => askToDispatch(redis, partition, token, leaseMs),
+      ask: (partition, token) => takeOrRenew(redis, partition, token, leaseMs),
       mayLeave: (partition) => {
         partition.active = false;
-        return !lanes.isBusy(partition);
+        return !queues.isBusy(partition) && !retries.isBusy(partition);
       },
       changed: (change, partition) => {
         partition.active = change === 'taken';
@@ -48,7 +53,7 @@ export class DispatchLeases extends LeaseShares<DispatchPartition> {
   }
 }
 
-async function askToDispatch(
+async function takeOrRenew(
   redis: RedisService,
   partition: DispatchPartition,
   token: string,
@@ -70,7 +75,7 @@ async function askToDispatch(
   if (look.lease === 'taken') {
     // Somebody else may have had it since it was last held here.
     partition.beginAnew();
-  } else if (look.lanes > 0) {
+  } else if (look.queues > 0) {
     partition.unknown = true;
   }
   return { word: look.lease === 'taken' ? 'taken' : 'held' };

@@ -1,20 +1,34 @@
 import { partitionCode, tagOf } from '../../redis/index.js';
-import type { DispatchLook } from './page.js';
+import type { WantedDelivery } from './delivery.js';
+import type { DispatchLook, LogEntry } from './delivery-store.js';
 
-/** What an instance knows of a partition whose events it dispatches. */
+/** The longest that a retry is waited for without a look at the index: this process' clock may differ from that of Redis. */
+const LOOK_AGAIN_MS = 10_000;
+
+/** What an instance knows of a partition whose events it dispatches. Instants are of its own monotonic clock. */
 export class DispatchPartition {
   readonly code: string;
   readonly tag: string;
   /** False when the lease is lost, given up or to be given up: nothing new is begun then. */
   active = true;
-  /** Whether the lanes that others left behind are still to be found. */
+  /** Whether the ordered queues that others left behind are still to be found. */
   unknown = true;
   /** What is read next: `0` and later ids for what was read and not acknowledged, `>` for what was never read. */
   after = '0';
+  /** What was read and is not queued yet, oldest first. */
+  unqueued: readonly LogEntry[] = [];
+  /** What is left of the deliveries of the first of these, when a batch ended in the middle of them. */
+  rest: readonly WantedDelivery[] | undefined;
+  /** Whether there may be more behind what was read. */
+  isBehind = false;
   /** Whether a subscription was made in this partition at some time, so that its events are read. */
   watched = false;
   /** The last event that was read, here or by a holder before. */
   lastRead = '0-0';
+  /** When the retries are to be looked through again. */
+  retriesAt = Number.POSITIVE_INFINITY;
+  /** The rank at which the next look at them begins. */
+  retriesFrom = 0;
   lag = 0;
   retrying = 0;
   leftOver = 0;
@@ -26,7 +40,7 @@ export class DispatchPartition {
     this.tag = tagOf(this.code);
   }
 
-  /** @param seenAt when the reply came, by the monotonic clock */
+  /** @param seenAt when the reply came */
   see(look: DispatchLook, seenAt: number): void {
     this.lag = look.lag;
     this.lastRead = look.lastRead;
@@ -34,17 +48,26 @@ export class DispatchPartition {
     this.leftOver = look.leftOver;
     this.oldestAt = look.oldestMs === undefined ? undefined : seenAt - (look.nowMs - look.oldestMs);
     this.behindSince = look.oldestMs === undefined ? undefined : (this.behindSince ?? seenAt);
+    if (look.retrying > 0) {
+      this.retryIn(this.retriesAt === Number.POSITIVE_INFINITY ? 0 : LOOK_AGAIN_MS);
+    }
   }
 
   /** Whether all that was there at the last look is queued, so that only later events are to be read. */
   get isCaughtUp(): boolean {
-    return !this.unknown && this.after === '>';
+    return !this.unknown && this.after === '>' && this.unqueued.length === 0;
   }
 
   /** Somebody may have had the partition meanwhile, or a batch of events may be half done. */
   beginAnew(): void {
     this.unknown = true;
     this.after = '0';
+    this.unqueued = [];
+    this.rest = undefined;
+  }
+
+  retryIn(delayMs: number): void {
+    this.retriesAt = Math.min(this.retriesAt, performance.now() + delayMs);
   }
 
   /** Age of its oldest event that is not queued for its subscribers, by the last look. */

@@ -1,21 +1,16 @@
 import { Injectable } from '@nestjs/common';
 import {
+  MaintenanceMetrics,
+  MetricsRegistry,
   type LabelledCounter,
   type LabelledGauge,
   type LabelledHistogram,
-  MaintenanceMetrics,
-  MetricsRegistry,
 } from '../../telemetry/index.js';
+import type { Delivery } from './delivery.js';
 
 const JOB = 'webhook_dispatch';
 const LATENCY_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const FIRST_ATTEMPT_BUCKETS = [0.025, 0.1, 0.25, 0.5, 1, 2.5, 10, 60, 600];
-
-/** The tenant and the type of the event that is delivered. */
-export interface DeliveryLabels {
-  readonly tenant: string;
-  readonly event_type: string;
-}
 
 /** What an instance's dispatch is like at the end of a beat. */
 export interface DispatchFigures {
@@ -42,7 +37,7 @@ export class DispatchMetrics {
   private readonly dispatched: LabelledCounter;
   private readonly leaseChanges: LabelledCounter;
   private readonly restarts: LabelledCounter;
-  private readonly repaired: LabelledCounter;
+  private readonly recoveries: LabelledCounter;
   private readonly latency: LabelledHistogram;
   private readonly untilFirst: LabelledHistogram;
   private readonly waiting: LabelledGauge;
@@ -74,7 +69,7 @@ export class DispatchMetrics {
     );
     this.notStored = counter(
       'holdfast_webhook_retries_not_stored_total',
-      'Retries that the queue could not store; the deliveries stay where they are and are attempted again.',
+      'Retries that Redis could not store; the deliveries stay first in their queues and are attempted again.',
       [],
     );
     this.postponed = counter(
@@ -112,9 +107,9 @@ export class DispatchMetrics {
       'Times that the watchdog found the dispatch standing still and started it anew.',
       [],
     );
-    this.repaired = counter(
+    this.recoveries = counter(
       'holdfast_dispatch_left_over_total',
-      'Deliveries whose retry or whose failure another process had left behind.',
+      'Retries made more than half a minute late, and failures that another process had left uncounted.',
       ['kind'],
     );
     this.latency = metrics.histogram({
@@ -149,8 +144,8 @@ export class DispatchMetrics {
   }
 
   /** @param sinceEventMs of a first attempt */
-  attemptStarted(labels: DeliveryLabels, sinceEventMs: number | undefined): void {
-    this.attempts.inc({ ...labels });
+  attemptStarted(delivery: Delivery, sinceEventMs: number | undefined): void {
+    this.attempts.inc(labelsOf(delivery));
     if (sinceEventMs !== undefined) {
       this.untilFirst.observe(Math.max(0, sinceEventMs) / 1000);
     }
@@ -160,26 +155,28 @@ export class DispatchMetrics {
     this.postponed.inc();
   }
 
-  attemptSucceeded(labels: DeliveryLabels, status: number, durationMs: number): void {
+  attemptSucceeded(delivery: Delivery, status: number, durationMs: number): void {
+    const labels = labelsOf(delivery);
     this.successes.inc({ ...labels, status_code_family: `${Math.floor(status / 100)}xx` });
     this.latency.observe(durationMs / 1000, { ...labels, outcome: 'success' });
   }
 
-  attemptFailed(labels: DeliveryLabels, reason: string, durationMs: number): void {
+  attemptFailed(delivery: Delivery, reason: string, durationMs: number): void {
+    const labels = labelsOf(delivery);
     this.failures.inc({ ...labels, reason });
     this.latency.observe(durationMs / 1000, { ...labels, outcome: 'failure' });
   }
 
-  retryPlanned(labels: DeliveryLabels): void {
-    this.retries.inc({ ...labels });
+  retryPlanned(delivery: Delivery): void {
+    this.retries.inc(labelsOf(delivery));
   }
 
   retryNotStored(): void {
     this.notStored.inc();
   }
 
-  givenUp(labels: DeliveryLabels, reason: string): void {
-    this.failures.inc({ ...labels, reason });
+  givenUp(delivery: Delivery, reason: string): void {
+    this.failures.inc({ ...labelsOf(delivery), reason });
     if (reason === 'stale') {
       this.stale.inc({ tenant: 'UNKNOWN' });
     }
@@ -209,16 +206,12 @@ export class DispatchMetrics {
     this.maintenance.befell(JOB, 'lease_error');
   }
 
-  beatEnded(outcome: 'success' | 'failed', durationMs: number): void {
-    this.maintenance.ended(JOB, outcome, durationMs);
-  }
-
   restarted(): void {
     this.restarts.inc();
   }
 
-  leftOver(kind: 'retry' | 'outcome'): void {
-    this.repaired.inc({ kind });
+  recovered(kind: 'retry' | 'outcome'): void {
+    this.recoveries.inc({ kind });
   }
 
   /** Index entries of deliveries whose records are gone. */
@@ -234,4 +227,9 @@ export class DispatchMetrics {
     this.waiting.set(figures.waitingForFirst, { for: 'first_attempt' });
     this.waiting.set(figures.waitingForRetry, { for: 'retry' });
   }
+}
+
+/** The tenant and the type of the event that is delivered. */
+function labelsOf({ tenant, event }: Delivery): { tenant: string; event_type: string } {
+  return { tenant, event_type: event?.signed.eventType ?? '' };
 }

@@ -1,43 +1,33 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { toEvent } from '../../events/index.js';
-import { dispatchLeaseKey, eventLogKey, RedisService, type Reply, SYSTEM_OWNER } from '../../redis/index.js';
 import { LOGGER, type Logger } from '../../telemetry/index.js';
-import type { DispatchTarget } from '../subscriptions/dispatch-target.js';
+import { dispatchLeaseKey, eventLogKey, RedisService, SYSTEM_OWNER, type Reply } from '../../redis/index.js';
+import type { Turn } from '../../worker/index.js';
 import { SubscriptionBook } from '../subscriptions/subscription-cache.js';
-import { DeliveryStore } from './delivery-store.js';
+import { OutgoingEvent, type WantedDelivery } from './delivery.js';
+import { DeliveryStore, dispatchLookOf, type LogEntry } from './delivery-store.js';
 import type { DispatchPartition } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
-import { Lanes } from './lanes.js';
-import { OutgoingEvent } from './outgoing-event.js';
-import { dispatchLookOf, type LogEntry } from './page.js';
+import { OrderedQueues } from './ordered-queues.js';
 
 const PAGE = 250;
-/** The longest that one partition is read in a row; the others get their turn. */
-const READ_BUDGET_MS = 200;
-/** Deliveries that one script makes: a few milliseconds. One event may be for thousands of subscriptions. */
-const QUEUED_AT_ONCE = 200;
+/** The longest that one turn reads a partition; the others get their turn, and what is left of its page is the next turn's. */
+const TURN_BUDGET_MS = 50;
+/** Deliveries that one script makes: about two milliseconds. One event may be for thousands of subscriptions. */
+const QUEUED_AT_ONCE = 50;
 const DAY_MS = 86_400_000;
-
-/** Under whose lease a partition is read, and for how long. */
-export interface Reading {
-  readonly token: string;
-  /** False when another reading has begun meanwhile; this one then leaves everything to it. */
-  readonly isCurrent: () => boolean;
-}
 
 /** What a run of `queue_deliveries` is told: what there is to deliver, and the events that are acknowledged with it, being complete. */
 interface Batch {
-  readonly entryIds: string[];
-  readonly deliveries: QueuedDelivery[];
+  readonly complete: readonly LogEntry[];
+  readonly deliveries: readonly WantedDelivery[];
+  /** The deliveries that are left of the first event behind the complete ones. */
+  readonly rest: readonly WantedDelivery[];
 }
 
-interface QueuedDelivery {
-  readonly entryId: string;
-  readonly tenant: string;
-  readonly event: OutgoingEvent;
-  readonly target: DispatchTarget;
-}
+/** `all`: nothing is left for now. `lost`: the partition is another instance's. */
+export type ReadOutcome = 'all' | 'more' | 'lost';
 
 /**
  * Reads the event log of a partition for the consumer group, and queues a delivery for each subscription that an event is for. The
@@ -51,8 +41,8 @@ export class EventReader {
 
   constructor(
     private readonly redis: RedisService,
-    private readonly book: SubscriptionBook,
-    private readonly lanes: Lanes,
+    private readonly subscriptions: SubscriptionBook,
+    private readonly queues: OrderedQueues,
     private readonly store: DeliveryStore,
     private readonly metrics: DispatchMetrics,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
@@ -93,56 +83,68 @@ export class EventReader {
     }
   }
 
-  /**
-   * Queues what is there, in order.
-   * @returns whether more may be there; `lost` when the partition is another instance's.
-   * @throws StoreUnavailable; what was read is then read again.
-   */
-  async read(partition: DispatchPartition, reading: Reading): Promise<'all' | 'more' | 'lost'> {
+  /** Queues what is there, in order, as far as one turn goes. @throws StoreUnavailable; what was read is then read again. */
+  async readPartition(partition: DispatchPartition, token: string, turn: Turn): Promise<ReadOutcome> {
+    const deadline = performance.now() + TURN_BUDGET_MS;
     try {
       if (partition.unknown) {
-        await this.lanes.find(partition);
+        await this.queues.find(partition);
         partition.unknown = false;
       }
-      return await this.readOn(partition, reading);
+      while (partition.active && turn.goesOn() && performance.now() < deadline) {
+        const outcome =
+          partition.unqueued.length > 0
+            ? await this.queueBatch(partition, token, turn)
+            : await this.readPage(partition, token, turn);
+        if (outcome !== 'more') {
+          return outcome;
+        }
+      }
+      return 'more';
     } catch (error) {
       partition.beginAnew();
       throw error;
     }
   }
 
-  private async readOn(partition: DispatchPartition, reading: Reading): Promise<'all' | 'more' | 'lost'> {
-    const deadline = performance.now() + READ_BUDGET_MS;
-    while (partition.active && reading.isCurrent() && performance.now() < deadline) {
-      const { tag, after } = partition;
-      if (after === '>') {
-        const outcome = await this.skip(partition, reading);
-        if (outcome !== 'wanted') {
-          return outcome;
-        }
+  private async readPage(partition: DispatchPartition, token: string, turn: Turn): Promise<ReadOutcome> {
+    const { tag, after } = partition;
+    if (after === '>') {
+      const outcome = await this.skipUnwanted(partition, token, turn);
+      if (outcome !== 'wanted') {
+        return outcome;
       }
-      const reply = await this.redis.scripts.run(
-        'dispatch_page',
-        [dispatchLeaseKey(tag), eventLogKey(tag)],
-        [reading.token, this.config.webhookLeaseMs, 0, after, PAGE],
-      );
-      const look = dispatchLookOf(reply);
-      if (look === undefined) {
-        return 'lost';
-      }
-      this.store.clock.tell(look.nowMs);
-      const last = look.entries.at(-1);
-      if (last !== undefined && !(await this.queueAll(partition, reading, look.entries))) {
-        return 'lost';
-      }
-      if (after !== '>') {
-        partition.after = last?.entryId ?? '>';
-        continue;
-      }
-      partition.lastRead = last?.entryId ?? partition.lastRead;
-      if (!look.more) {
-        return 'all';
-      }
+    }
+    const reply = await this.redis.scripts.run(
+      'dispatch_page',
+      [dispatchLeaseKey(tag), eventLogKey(tag)],
+      [token, this.config.webhookLeaseMs, 0, after, PAGE],
+    );
+    const look = dispatchLookOf(reply);
+    if (look === undefined) {
+      return 'lost';
+    }
+    this.store.clock.set(look.nowMs);
+    const last = look.entries.at(-1)?.entryId;
+    if (last === undefined) {
+      partition.after = '>';
+      return after === '>' ? 'all' : 'more';
+    }
+    await this.subscriptions.refresh([
+      ...new Set(look.entries.flatMap(({ fields }) => fields.get('tn') ?? [])),
+    ]);
+    if (!turn.goesOn()) {
+      // Another turn may have taken the partition up meanwhile; what was read here is read once more.
+      partition.beginAnew();
+      return 'all';
+    }
+    partition.unqueued = look.entries;
+    partition.rest = undefined;
+    partition.isBehind = look.more || after !== '>';
+    if (after === '>') {
+      partition.lastRead = last;
+    } else {
+      partition.after = last;
     }
     return 'more';
   }
@@ -152,30 +154,31 @@ export class EventReader {
    * subscriptions after the log's end was noted shows, the operators.
    * @returns `wanted` when the events are to be read.
    */
-  private async skip(
+  private async skipUnwanted(
     partition: DispatchPartition,
-    { token, isCurrent }: Reading,
+    token: string,
+    turn: Turn,
   ): Promise<'all' | 'lost' | 'wanted'> {
-    if (partition.watched || this.book.hasTargets(SYSTEM_OWNER)) {
+    if (partition.watched || this.subscriptions.hasTargets(SYSTEM_OWNER)) {
       return 'wanted';
     }
-    const run = async (upTo: string, entriesAdded: string): Promise<Reply> =>
+    const skipEvents = async (upTo: string, entriesAdded: string): Promise<Reply> =>
       this.redis.scripts.run(
         'skip_events',
         [dispatchLeaseKey(partition.tag), eventLogKey(partition.tag)],
         [token, upTo, entriesAdded],
       );
-    const [found, , upTo = '', entriesAdded = ''] = await run('', '');
+    const [found, , upTo = '', entriesAdded = ''] = await skipEvents('', '');
     if (found === 'UP_TO') {
-      await this.book.refresh([]);
-      if (!isCurrent()) {
+      await this.subscriptions.refresh([]);
+      if (!turn.goesOn()) {
         return 'all';
       }
-      if (this.book.hasTargets(SYSTEM_OWNER)) {
+      if (this.subscriptions.hasTargets(SYSTEM_OWNER)) {
         return 'wanted';
       }
     }
-    const outcome = found === 'UP_TO' ? (await run(upTo, entriesAdded))[0] : found;
+    const outcome = found === 'UP_TO' ? (await skipEvents(upTo, entriesAdded))[0] : found;
     switch (outcome) {
       case 'SKIPPED':
         partition.lastRead = upTo;
@@ -188,71 +191,54 @@ export class EventReader {
     }
   }
 
-  /** @returns false when the lease is another's. */
-  private async queueAll(
-    partition: DispatchPartition,
-    reading: Reading,
-    entries: readonly LogEntry[],
-  ): Promise<boolean> {
-    await this.book.refresh([...new Set(entries.flatMap(({ fields }) => fields.get('tn') ?? []))]);
-    let batch: Batch = { entryIds: [], deliveries: [] };
-    for (const entry of entries) {
-      for (const delivery of this.wanted(partition, entry)) {
-        if (batch.deliveries.length === QUEUED_AT_ONCE) {
-          if (!(await this.queue(partition, reading, batch))) {
-            return false;
-          }
-          batch = { entryIds: [], deliveries: [] };
-        }
-        batch.deliveries.push(delivery);
+  /** The next deliveries of the page, as many as one script makes. */
+  private nextBatch({ code, unqueued, rest }: DispatchPartition): Batch {
+    const deliveries: WantedDelivery[] = [];
+    for (const [index, entry] of unqueued.entries()) {
+      const wanted = (index === 0 ? rest : undefined) ?? this.deliveriesOf(code, entry);
+      const room = QUEUED_AT_ONCE - deliveries.length;
+      deliveries.push(...wanted.slice(0, room));
+      if (wanted.length > room) {
+        return { complete: unqueued.slice(0, index), deliveries, rest: wanted.slice(room) };
       }
-      batch.entryIds.push(entry.entryId);
     }
-    return batch.entryIds.length === 0 || (await this.queue(partition, reading, batch));
+    return { complete: unqueued, deliveries, rest: [] };
   }
 
   /** Who wants an event. One that cannot be understood is nobody's, for it would stand in the way of all behind it. */
-  private wanted({ code }: DispatchPartition, entry: LogEntry): QueuedDelivery[] {
-    const { entryId, fields } = entry;
-    if (!this.book.hasTargets(fields.get('tn') ?? '')) {
+  private deliveriesOf(partition: string, { entryId, fields }: LogEntry): WantedDelivery[] {
+    if (!this.subscriptions.hasTargets(fields.get('tn') ?? '')) {
       return [];
     }
     try {
-      const event = toEvent(code, entryId, fields);
-      const targets = this.book.matching(event);
+      const event = toEvent(partition, entryId, fields);
+      const targets = this.subscriptions.matching(event);
       if (targets.length === 0) {
         return [];
       }
-      const outgoing = new OutgoingEvent(event, entry);
+      const outgoing = new OutgoingEvent(event, fields);
       return targets.map((target) => ({ entryId, tenant: event.tenant_id, event: outgoing, target }));
     } catch (error) {
       this.metrics.queued('failure', 1);
       this.logger.error(
-        { err: error, partition: code, entry: entry.entryId },
+        { err: error, partition, entry: entryId },
         'an event cannot be understood and is delivered to nobody',
       );
       return [];
     }
   }
 
-  /** @returns false when the lease is another's. */
-  private async queue(
-    partition: DispatchPartition,
-    { token, isCurrent }: Reading,
-    { entryIds, deliveries }: Batch,
-  ): Promise<boolean> {
-    const { tag } = partition;
-    if (!isCurrent()) {
-      return true;
-    }
-    const reply: Reply = await this.redis.scripts.run(
+  private async queueBatch(partition: DispatchPartition, token: string, turn: Turn): Promise<ReadOutcome> {
+    const { tag, code, unqueued } = partition;
+    const { complete, deliveries, rest } = this.nextBatch(partition);
+    const [word, nowMs, made = '', forgotten] = await this.redis.scripts.run(
       'queue_deliveries',
       [dispatchLeaseKey(tag), eventLogKey(tag)],
       [
         token,
         this.retentionMs,
-        entryIds.length,
-        ...entryIds,
+        complete.length,
+        ...complete.map(({ entryId }) => entryId),
         ...deliveries.flatMap(({ entryId, tenant, event, target }) => [
           entryId,
           target.subscriptionId,
@@ -262,25 +248,32 @@ export class EventReader {
         ]),
       ],
     );
-    const [word, nowMs, made = '', forgotten] = reply;
     if (word !== 'QUEUED') {
-      return false;
+      return 'lost';
     }
     this.metrics.trimmedEntries(Number(forgotten));
-    // One that was made before is in its lane, or done.
+    this.metrics.queued('queued', deliveries.length);
+    if (turn.goesOn()) {
+      partition.unqueued = unqueued.slice(complete.length);
+      partition.rest = rest.length === 0 ? undefined : rest;
+    }
+    // One that was made before is in its queue, or done.
     const fresh = deliveries.filter((_delivery, index) => made[index] === '1');
-    const born = { partition: partition.code, tag, createdMs: Number(nowMs), attempts: 0, ended: false };
-    this.lanes.add(
+    this.queues.add(
       partition,
       fresh.map(({ entryId, tenant, event, target: { subscriptionId } }) => ({
-        ...born,
+        partition: code,
+        tag,
         ref: `${entryId}:${subscriptionId}`,
         subscriptionId,
         tenant,
+        status: 'PENDING',
+        createdMs: Number(nowMs),
+        attempts: 0,
+        dueInMs: 0,
         event,
       })),
     );
-    this.metrics.queued('queued', deliveries.length);
-    return true;
+    return partition.unqueued.length > 0 || partition.isBehind ? 'more' : 'all';
   }
 }

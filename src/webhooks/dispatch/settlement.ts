@@ -1,16 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { deliveryKey, RedisService } from '../../redis/index.js';
-import { deliveryIdOf } from './delivery-id.js';
-import { type Delivery, labelsOf, laneOf, type Verdict } from './delivery.js';
+import { deliveryIdOf, hasEnded, queueNameOf, type Delivery, type Verdict } from './delivery.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
-import { Outcomes } from './outcomes.js';
+import { SubscriptionTally } from './subscription-tally.js';
 
 /** What is to be written down waits so long for others: each write to Redis' socket costs more than what is in it. */
 const TOGETHER_MS = 4;
 
 /** What `settle_delivery` is told beside where the delivery is. */
-interface Telling {
+interface SettleArguments {
   readonly outcome: 'SUCCESS' | 'RETRYING' | 'FAILED';
   readonly attempted: 0 | 1;
   readonly durationMs: number;
@@ -21,25 +20,25 @@ interface Telling {
   readonly reason: string;
 }
 
-/** Writes verdicts down: in the delivery's record and lane by one script, then in the subscription's bookkeeping, and in the metrics. */
+/** Writes verdicts down: in the delivery's record and its queue by one script, then in the subscription's bookkeeping, and in the metrics. */
 @Injectable()
 export class Settlement {
   private gathering: Promise<void> | undefined;
 
   constructor(
     private readonly redis: RedisService,
-    private readonly outcomes: Outcomes,
+    private readonly tally: SubscriptionTally,
     private readonly metrics: DispatchMetrics,
   ) {}
 
   /**
-   * @returns how many deliveries are left in its lane.
+   * @returns how many deliveries are left in its ordered queue.
    * @throws StoreUnavailable; the delivery is then as it was, unless only the reply was lost.
    */
   async settle(delivery: Delivery, verdict: Verdict): Promise<number> {
     const { tag, ref, event } = delivery;
     const { outcome, attempted, durationMs, status, message, retryInMs, announce, reason } =
-      tellingOf(verdict);
+      argumentsOf(verdict);
     const trace = event?.trace ?? '';
     await this.gathered();
     const reply = await this.redis.scripts.run(
@@ -47,7 +46,7 @@ export class Settlement {
       [deliveryKey(tag, ref)],
       [
         ref,
-        laneOf(delivery),
+        queueNameOf(delivery),
         outcome,
         attempted,
         durationMs,
@@ -57,22 +56,22 @@ export class Settlement {
         announce,
         reason,
         delivery.subscriptionId,
-        delivery.ended ? '' : deliveryIdOf(delivery),
+        hasEnded(delivery) ? '' : deliveryIdOf(delivery),
         event?.signed.eventId ?? '',
         trace,
       ],
     );
-    if (!delivery.ended) {
+    if (!hasEnded(delivery)) {
       this.count(delivery, verdict);
     }
     if (reply[0] === 'SETTLED') {
       if (outcome === 'SUCCESS') {
-        this.outcomes.succeeded(delivery);
+        this.tally.succeeded(delivery);
       } else if (announce === 1) {
         this.metrics.deadLetter();
-        await this.outcomes.failed(delivery, trace);
+        await this.tally.failed(delivery, trace);
       } else if (attempted === 1) {
-        this.outcomes.triggered(delivery);
+        this.tally.triggered(delivery);
       }
     }
     return Number(reply.at(-1));
@@ -86,26 +85,25 @@ export class Settlement {
   }
 
   private count(delivery: Delivery, verdict: Verdict): void {
-    const labels = labelsOf(delivery);
     switch (verdict.outcome) {
       case 'SUCCESS':
-        this.metrics.attemptSucceeded(labels, verdict.status, verdict.durationMs);
+        this.metrics.attemptSucceeded(delivery, verdict.status, verdict.durationMs);
         break;
       case 'RETRYING':
-        this.metrics.retryPlanned(labels);
-        this.metrics.attemptFailed(labels, verdict.failure.reason, verdict.failure.durationMs);
+        this.metrics.retryPlanned(delivery);
+        this.metrics.attemptFailed(delivery, verdict.failure.reason, verdict.failure.durationMs);
         break;
       case 'FAILED':
-        this.metrics.attemptFailed(labels, verdict.failure.reason, verdict.failure.durationMs);
+        this.metrics.attemptFailed(delivery, verdict.failure.reason, verdict.failure.durationMs);
         break;
       case 'GIVEN_UP':
-        this.metrics.givenUp(labels, verdict.reason);
+        this.metrics.givenUp(delivery, verdict.reason);
         break;
     }
   }
 }
 
-function tellingOf(verdict: Verdict): Telling {
+function argumentsOf(verdict: Verdict): SettleArguments {
   const plain = { attempted: 1, durationMs: 0, message: '', retryInMs: 0, announce: 0, reason: '' } as const;
   switch (verdict.outcome) {
     case 'SUCCESS':

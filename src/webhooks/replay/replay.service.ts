@@ -26,12 +26,12 @@ export class ReplayMetrics {
   constructor(metrics: MetricsRegistry) {
     this.replays = metrics.counter({
       name: 'holdfast_webhook_replays_total',
-      help: 'Requests to replay events to a webhook subscription, by result.',
+      help: 'Replays of events to webhook subscriptions that were asked for, by what came of them.',
       labels: ['result'],
     });
     this.events = metrics.counter({
       name: 'holdfast_webhook_replayed_events_total',
-      help: 'Deliveries queued by replays.',
+      help: 'Deliveries that replays queued.',
     });
   }
 
@@ -44,8 +44,8 @@ export class ReplayMetrics {
     this.replays.inc({ result: 'in_progress' });
   }
 
-  /** Passes the result through, and counts a refusal. */
-  async countRefusal<T>(work: Promise<T>): Promise<T> {
+  /** Counts a refusal of what was asked for on its way through. */
+  async rejections<T>(work: Promise<T>): Promise<T> {
     try {
       return await work;
     } catch (error) {
@@ -57,19 +57,19 @@ export class ReplayMetrics {
   }
 }
 
-/** Entries of the event log that one replay examines: a quarter of a second of Redis' time, in slices of a millisecond. */
+/** Entries of the event log that one replay looks at: a quarter of a second of Redis' time, in slices of a millisecond. */
 const SCAN_LIMIT = 50_000;
 const DEFAULT_MAX_EVENTS = 100;
 
-/** Finds the events of a replay: all of them, or none. */
+/** Finds what a replay repeats: all of it, or nothing. */
 @Injectable()
 export class ReplaySelection {
   constructor(private readonly feed: EventFeed) {}
 
   /**
-   * The events in the window that the subscription's selectors, scope filter and owner select, oldest first.
-   * @param scanLimit the most entries to examine; merging partitions may examine a few more
-   * @throws Refusal INVALID_REQUEST when the window holds more than `max_events` of them, or more entries than `scanLimit`; StoreUnavailable
+   * The events of the window that the subscription receives, oldest first: by its selectors and scope filter, and of its owner only.
+   * @param scanLimit entries to look at, at most; some more are when partitions are merged
+   * @throws Refusal INVALID_REQUEST when the window holds more than `max_events` of them, or more entries than are looked at; StoreUnavailable
    */
   async select(
     target: DispatchTarget,
@@ -88,16 +88,15 @@ export class ReplaySelection {
       matches: (event: CyclesEvent) =>
         (types === undefined || types.includes(event.event_type)) && matches(target, event),
     };
-    const { events, next, endedEarly } = await this.feed.page(
-      question,
-      { limit, after: undefined },
-      scanLimit,
-    );
-    if (endedEarly) {
+    const { events, next, isCut } = await this.feed.page(question, { limit, after: undefined }, scanLimit);
+    if (isCut) {
       throw new Refusal(
         'INVALID_REQUEST',
-        `the window holds more than the ${scanLimit} events that one replay examines; narrow from and to`,
-        { field: 'from', scan_limit: scanLimit },
+        `the window holds more than the ${scanLimit} events that one replay looks at; narrow from and to`,
+        {
+          field: 'from',
+          scan_limit: scanLimit,
+        },
       );
     }
     if (next !== undefined) {
@@ -111,9 +110,9 @@ export class ReplaySelection {
   }
 }
 
-/** A replay whose instance died while queuing blocks the next one for at most this long. */
+/** A replay whose instance died while it queued blocks the next one no longer than this. */
 const LEASE_MS = 60_000;
-/** A delivery without a first attempt by then fails as stale. */
+/** What was not tried by then fails as stale. */
 const WAITING_MS = 86_400_000;
 const NOTHING: Queued = { count: 0, last: [] };
 
@@ -124,8 +123,8 @@ export interface ReplayResult {
 }
 
 /**
- * POST .../replay. Selects all matching events or none, and queues them in order as new deliveries, in the ordered queues of first
- * attempts. The replay is in progress until each of these deliveries had its first attempt. A subscription has at most one at a time.
+ * POST .../replay. Events are chosen completely or not at all, and then queued as new deliveries, in their order, in the lanes in which
+ * first attempts wait. A replay is in progress until all that it queued was tried once, and meanwhile there is no other one.
  */
 @Injectable()
 export class ReplayService {
@@ -148,9 +147,7 @@ export class ReplayService {
     requireWindow(request);
     const tag = tagOf(partitionCode(partitionOfTenant(target.owner, this.redis.partitions)));
     const events =
-      target.status === 'ACTIVE'
-        ? await this.metrics.countRefusal(this.selection.select(target, request))
-        : [];
+      target.status === 'ACTIVE' ? await this.metrics.rejections(this.selection.select(target, request)) : [];
     const replayId = `rpl_${randomBase62(16)}`;
     const keys = [webhookKey(tag, subscriptionId), replayKey(tag, subscriptionId)] as const;
     const isStarted = await this.start(keys, target, replayId);
@@ -169,7 +166,7 @@ export class ReplayService {
     return { replay_id: replayId, events_queued: count };
   }
 
-  /** @returns false when the subscription is not active. @throws Refusal */
+  /** @returns false when the subscription receives nothing at the moment. @throws Refusal */
   private async start(
     keys: readonly [string, string],
     { owner }: DispatchTarget,
@@ -205,7 +202,7 @@ export class ReplayService {
     this.metrics.inProgress();
     return new Refusal(
       'REPLAY_IN_PROGRESS',
-      'a replay to this subscription is in progress: some of its deliveries had no attempt yet',
+      'a replay to this subscription is in progress: not all of its deliveries were tried yet',
     );
   }
 }
@@ -221,7 +218,7 @@ function pairsOf(words: readonly string[]): QueuedDelivery[] {
   return words.flatMap((word, index) => (index % 2 === 0 ? [[word, words[index + 1] ?? ''] as const] : []));
 }
 
-/** The request, as the audit row shows it. */
+/** What was asked for, as the audit row shows it. */
 function detailsOf({ from, to, event_types: types, max_events: limit }: ReplayDto): string[] {
   const details: [string, string | undefined][] = [
     ['from', from],

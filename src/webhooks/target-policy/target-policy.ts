@@ -6,15 +6,17 @@ import { Refusal, TooBusy } from '../../ledger/index.js';
 import { SYSTEM_OWNER } from '../../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
 import { matchesPattern } from './address-rules.js';
-import { HostLookups, type LookupOutcome, LOOKUPS_BUSY, type ResolveHost } from './host-lookups.js';
+import { HostLookups, LOOKUPS_BUSY, type ResolveHost } from './host-lookups.js';
 import { type SecurityRules, SecuritySettings } from './security-settings.js';
 
-/** When a URL or an address was checked. */
+/** When a URL or an address was judged. */
 export type Judged = 'registration' | 'attempt' | 'dial';
+/** `known`: the answer, or the failure, of a moment ago. `busy`: not begun, because too many were under way. */
+export type LookupOutcome = 'found' | 'known' | 'not_found' | 'timeout' | 'failed' | 'busy';
 export type RefusalReason =
   'malformed' | 'scheme' | 'credentials' | 'pattern' | 'unresolved' | 'blocked_address';
 
-/** Counts refused targets: mistakes of subscribers, or attempts to reach internal hosts. */
+/** What the target policy refuses: a subscriber's mistake, or somebody who tries doors. */
 @Injectable()
 export class TargetMetrics {
   private readonly refusals: LabelledCounter;
@@ -23,12 +25,12 @@ export class TargetMetrics {
   constructor(private readonly metrics: MetricsRegistry) {
     this.refusals = metrics.counter({
       name: 'holdfast_webhook_targets_refused_total',
-      help: 'URLs and addresses refused as webhook targets, by when and why.',
+      help: 'URLs and addresses that webhooks may not be sent to, by when and why they were refused.',
       labels: ['judged', 'reason'],
     });
     this.lookups = metrics.counter({
       name: 'holdfast_webhook_lookups_total',
-      help: 'Lookups of webhook host names, by outcome.',
+      help: 'Host names of webhook endpoints that were looked up, by what came of it.',
       labels: ['outcome'],
     });
   }
@@ -41,14 +43,14 @@ export class TargetMetrics {
     this.metrics.observedGauge(
       {
         name: 'holdfast_webhook_lookups_under_way',
-        help: 'Lookups of webhook host names under way.',
+        help: 'Host names that name servers are being asked for.',
       },
       underWay,
     );
     this.metrics.observedGauge(
       {
         name: 'holdfast_webhook_lookups_waiting',
-        help: 'Lookups of webhook host names that wait for a slot.',
+        help: 'Lookups that wait until others of their tenant are done.',
       },
       waiting,
     );
@@ -64,7 +66,7 @@ export const RESOLVE_HOST = Symbol('RESOLVE_HOST');
 
 /** The code of the error that a refused lookup ends with. */
 export const TARGET_BLOCKED = 'ETARGETBLOCKED';
-/** Characters that URL parsers silently drop or rewrite, so that two parsers could see different hosts. */
+/** What URL parsers drop or turn round in silence, so that two readers could see two hosts. */
 const AMBIGUOUS = /[\s\\\p{Cc}]/u;
 const ASCII = /^[!-~]*$/;
 const RETRY_AFTER_S = 2;
@@ -75,13 +77,14 @@ interface TargetRefusal {
 }
 
 /**
- * Decides where webhooks may be sent. Every URL is checked at registration and before each attempt. Every address is checked at
- * registration and again when connecting: the connection uses exactly the addresses just checked, so DNS rebinding gains nothing.
+ * Where webhooks may go. Every URL is judged when it is registered, and again before each attempt; every address is judged
+ * when the URL is registered, and again when it is dialled, where only those that were just judged are handed on: a name
+ * that meanwhile resolves to another address gains nothing.
  */
 @Injectable()
 export class TargetPolicy {
   private readonly lookups: HostLookups;
-  /** The owner of the delivery that a connection is made for. */
+  /** Whose delivery the connection is made for. */
   private readonly owner = new AsyncLocalStorage<string>();
 
   constructor(
@@ -97,9 +100,9 @@ export class TargetPolicy {
   }
 
   /**
-   * Checks a URL for a subscription against the current configuration, including the addresses of its host.
-   * @param owner the owner of the subscription
-   * @returns the URL to store: as given, or normalized if it contains non-ASCII characters
+   * Judges a URL for a subscription, by the configuration of this moment and by what its host resolves to.
+   * @param owner whose subscription it is for
+   * @returns the URL as it is to be stored: as given, or with its host in ASCII where it has other letters.
    * @throws Refusal WEBHOOK_URL_INVALID; TooBusy when too many names are being looked up for the owner; StoreUnavailable
    */
   async check(text: string, owner: string): Promise<string> {
@@ -114,7 +117,7 @@ export class TargetPolicy {
     return url === undefined || ASCII.test(text) ? text : url.href;
   }
 
-  /** Why the current configuration refuses a URL, apart from its host's addresses; undefined if it does not. @throws StoreUnavailable */
+  /** Why the configuration of the moment refuses a URL, before its host is looked up; undefined when it does not. @throws StoreUnavailable */
   async urlRefusal(url: URL): Promise<string | undefined> {
     const refusal = refusalOf(url, await this.settings.recent());
     if (refusal !== undefined) {
@@ -123,17 +126,17 @@ export class TargetPolicy {
     return refusal?.message;
   }
 
-  /** Changes with the configuration read last. */
+  /** Changes with the configuration that was seen last. */
   revision(): string {
     return this.settings.lastSeen().revision;
   }
 
-  /** Counts all lookups that `dial` starts against an owner. */
+  /** Makes the lookups of all that `dial` begins those of an owner. */
   forOwner<T>(owner: string, dial: () => T): T {
     return this.owner.run(owner, dial);
   }
 
-  /** For `net.connect`, which calls it for names only. Callers that connect to an address must call it themselves. */
+  /** For `net.connect`, which asks it for names only; whoever dials an address asks it itself. */
   readonly lookup: LookupFunction = (hostname, options, callback) => {
     this.allowedAddresses(hostname, options.family).then(
       (addresses) => {
@@ -148,7 +151,7 @@ export class TargetPolicy {
     );
   };
 
-  /** One blocked address blocks the name: there is no good reason to mix them. */
+  /** One forbidden address condemns the whole answer: a name that mixes them has no good reason to. */
   private async allowedAddresses(
     hostname: string,
     family: number | string | undefined,
@@ -163,7 +166,7 @@ export class TargetPolicy {
     }
     if (found.some(({ address }) => rules.addresses.blocks(address))) {
       this.metrics.refused('dial', 'blocked_address');
-      throw Object.assign(new Error(`${hostname} resolves to a blocked address`), {
+      throw Object.assign(new Error(`${hostname} leads to an address that webhooks may not be sent to`), {
         code: TARGET_BLOCKED,
       });
     }
@@ -193,7 +196,7 @@ export class TargetPolicy {
 
 const MALFORMED: TargetRefusal = {
   reason: 'malformed',
-  message: 'url must be an absolute URL without white space, control characters or backslashes',
+  message: 'url must be an absolute URL without white space, control characters and backslashes',
 };
 
 function refusalOf(url: URL, { config }: SecurityRules): TargetRefusal | undefined {
@@ -206,10 +209,7 @@ function refusalOf(url: URL, { config }: SecurityRules): TargetRefusal | undefin
     };
   }
   if (url.username !== '' || url.password !== '') {
-    return {
-      reason: 'credentials',
-      message: 'the URL must not contain a user name or password; use a header',
-    };
+    return { reason: 'credentials', message: 'the URL must not hold a user or a password; use a header' };
   }
   const { allowed_url_patterns: patterns } = config;
   return patterns.length > 0 && !patterns.some((pattern) => matchesPattern(url, pattern))

@@ -1,10 +1,8 @@
 import type { Delivery } from './delivery.js';
 import type { DispatchPartition } from './dispatch-partition.js';
 
-/** How many deliveries of a lane are read from Redis at a time. */
-export const LANE_PAGE = 100;
-/** How many of a lane are kept at hand; the others stay in Redis until these are done. */
-const LANE_KEPT = 1000;
+/** Deliveries of an ordered queue that are kept at hand; the others stay in Redis until these are done. */
+const KEPT = 1000;
 /** How many may have been accepted by their endpoint while that is still being written down: a crash repeats them. */
 const UNSETTLED = 16;
 
@@ -12,16 +10,16 @@ const UNSETTLED = 16;
  * The deliveries of one tenant's events to one subscription that wait for their first attempt, as far as this process knows them.
  * The list in Redis is the truth; this is the head of it, so that a delivery which was just queued need not be read back.
  */
-export class Lane {
+export class OrderedQueue {
   /** The first of those in Redis whose outcome is not known, without a gap. */
   ready: Delivery[] = [];
   /** Whether there may be more in Redis behind them. */
   more = true;
   /** How many there are in Redis, by the last that was heard. */
   left = 0;
-  running = false;
+  isRunning = false;
   /** Whether its endpoint was slow to answer the last time. */
-  slow = false;
+  isSlow = false;
   /** Whether something was queued while the list was being read. */
   private missed = false;
   private readonly settling = new Set<Promise<void>>();
@@ -34,13 +32,17 @@ export class Lane {
     public partition: DispatchPartition,
   ) {}
 
+  get isEmpty(): boolean {
+    return this.ready.length === 0 && !this.more;
+  }
+
   /**
    * A delivery that was just pushed to the end of the list.
    * @param hasRoom whether this process can keep it at hand
    */
   add(delivery: Delivery, hasRoom: boolean): void {
     this.left += 1;
-    if (this.more || !hasRoom || this.ready.length >= LANE_KEPT) {
+    if (this.more || !hasRoom || this.ready.length >= KEPT) {
       this.more = true;
       this.missed = true;
     } else {

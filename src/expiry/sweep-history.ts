@@ -24,7 +24,7 @@ export interface SweepReport {
 }
 
 /** Remembers how the last ticks went: for readiness, for the metrics, and for GET /ops/sweeper. */
-export class SweepJournal {
+export class SweepHistory {
   private readonly last: Tick[] = [];
   private ticks = 0;
   private successAt = performance.now();

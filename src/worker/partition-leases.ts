@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type RedisService, StoreUnavailable } from '../redis/index.js';
 import type { Logger } from '../telemetry/index.js';
+import type { Turn } from './worker.js';
 
 /** What one beat found out. */
 export interface BeatReport {
@@ -10,6 +11,9 @@ export interface BeatReport {
   readonly failed: number;
   /** Redis' time, as far as anything answered. */
   readonly nowMs: number | undefined;
+}
+
+interface Beat extends BeatReport {
   /** When a lease or an announcement of another lapses, if this instance waits for one; by the monotonic clock. */
   readonly nextLapseAt: number;
 }
@@ -33,6 +37,8 @@ export interface LeaseTerms<P extends LeasedPartition> {
   readonly reportsKey: string;
   readonly leaseKey: (tag: string) => string;
   readonly partition: (number: number) => P;
+  /** The longest pause between two beats. */
+  readonly beatMs: number;
   /**
    * Takes or renews the lease of one partition by its own script, which looks at the partition in the same run.
    * @throws StoreUnavailable, or what is wrong with this partition.
@@ -54,6 +60,7 @@ const RENEWED_AT_ONCE = 32;
 const RENEWAL_PAUSE_MS = 10;
 /** The longest that one beat looks for free partitions; the next one goes on. */
 const TAKE_BUDGET_MS = 500;
+const SHORTEST_PAUSE_MS = 20;
 
 /**
  * Which partitions this instance works on.
@@ -68,12 +75,14 @@ const TAKE_BUDGET_MS = 500;
  * passes to the others. Until then, and when two views of the living differ, a partition may be worked on by nobody or
  * twice: the first is bounded by the lease, and the second must be harmless to whatever the work is.
  */
-export class LeaseShares<P extends LeasedPartition> {
+export class PartitionLeases<P extends LeasedPartition> {
   /** Names this process among all that ever were, to operators and as the token of its leases. */
   readonly instance = `${hostname()}:${process.pid}:${randomBytes(6).toString('hex')}`;
   readonly held = new Map<number, P>();
   /** How many instances share the work, by the last announcement that was answered. */
   alive = 1;
+  /** When the next beat is due, by the monotonic clock. */
+  nextBeatAt = 0;
   private place = 0;
   private readonly failing = new Set<number>();
 
@@ -89,13 +98,26 @@ export class LeaseShares<P extends LeasedPartition> {
   }
 
   /**
-   * Renews what is held, and takes or lets go until it is this instance's share. Never rejects.
-   * @param isCurrent false when another beat has begun meanwhile; this one then leaves everything to it
+   * Renews what is held, and takes or lets go until it is this instance's share, if the beat is due. Never rejects.
+   * @param report what this instance tells of itself with its announcement
+   * @returns undefined when no beat was due
    */
-  async beat(report: string, isCurrent: () => boolean): Promise<BeatReport> {
+  async beatWhenDue(report: () => string, turn: Turn): Promise<BeatReport | undefined> {
+    const began = performance.now();
+    if (began < this.nextBeatAt) {
+      return undefined;
+    }
+    const { nextLapseAt, ...found } = await this.beat(report(), turn);
+    // A beat a little early keeps the interval a promise, and the spread keeps instances out of step.
+    const regularAt = began + this.terms.beatMs * (0.9 + Math.random() * 0.1);
+    this.nextBeatAt = Math.min(regularAt, Math.max(nextLapseAt, performance.now() + SHORTEST_PAUSE_MS));
+    return found;
+  }
+
+  private async beat(report: string, turn: Turn): Promise<Beat> {
     const before = [...this.held.values()];
     const [announced, renewed] = await Promise.all([this.announce(report), this.renew(before)]);
-    if (!isCurrent()) {
+    if (!turn.goesOn()) {
       return { failed: 0, nowMs: announced.nowMs, nextLapseAt: Number.POSITIVE_INFINITY };
     }
     for (const [index, outcome] of renewed.entries()) {
@@ -168,7 +190,7 @@ export class LeaseShares<P extends LeasedPartition> {
     }
   }
 
-  /** Whether those before have been answered is all the same: an outage takes no longer than for one. */
+  /** Asks for all without waiting for the answers in between, so that an outage takes no longer than for one. */
   private async renew(partitions: readonly P[]): Promise<Asked[]> {
     const asked: Promise<Asked>[] = [];
     for (let start = 0; start < partitions.length; start += RENEWED_AT_ONCE) {

@@ -3,18 +3,18 @@ import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 export interface HealthReport {
   /** False turns readiness red. */
   readonly up: boolean;
-  /** Public: must not contain secrets or names of tenants. */
+  /** Shown to whoever asks, without authentication: no secrets, no tenant names. */
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
-/** A part of readiness: something that it depends on, or shows only. */
+/** Something that readiness depends on, or wants to show there. */
 export interface HealthContributor {
   readonly name: string;
-  /** Must settle within a bounded time. An error counts as down. */
+  /** Must answer within a bounded time; a throw counts as down. */
   check(): HealthReport | Promise<HealthReport>;
 }
 
-/** Modules register here, when they start, what readiness depends on. */
+/** Where modules add themselves to readiness when they start. */
 @Injectable()
 export class HealthContributors {
   private readonly list = new Map<string, HealthContributor>();
@@ -31,20 +31,20 @@ export class HealthContributors {
   }
 }
 
-/** Whether this process is shutting down. Readiness is red from then on, so that no new traffic arrives. */
+/** Whether this process is on its way out; readiness is red from then on, so that no new traffic is sent here. */
 @Injectable()
 export class ShutdownState implements OnModuleDestroy {
-  private isStopping = false;
+  private begun = false;
 
   get stopping(): boolean {
-    return this.isStopping;
+    return this.begun;
   }
 
-  beginShutdown(): void {
-    this.isStopping = true;
+  begin(): void {
+    this.begun = true;
   }
 
   onModuleDestroy(): void {
-    this.isStopping = true;
+    this.begun = true;
   }
 }

@@ -1,0 +1,32 @@
+#!lua flags=no-writes
+-- due_retries: the deliveries of a partition whose next attempt is due, oldest first, and when the one behind them is.
+--
+-- KEYS[1]   lease        string, the token of the instance that dispatches the partition
+-- KEYS[2]   retrying     zset, score = when the next attempt is due, in ms
+-- ARGV[1]   token        the asking instance
+-- ARGV[2]   first        rank to begin at: an earlier run returned those before it, and they are still there
+-- ARGV[3]   limit        most deliveries to return
+-- RETURNS   DUE now_ms next_due_ms? due(ref due_ms)* | NOT_HELD
+-- BOUND     limit entries of the index
+-- EMITS     nothing
+-- @include  keys, now_ms
+--
+-- next_due_ms is that of the first delivery that is not due yet, empty where there is none.
+local lease, retrying = KEYS[1], KEYS[2]
+local token, first, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+
+if redis.call('GET', lease) ~= token then
+  return { 'NOT_HELD' }
+end
+local now = now_ms()
+local following = redis.call('ZRANGEBYSCORE', retrying, '(' .. ms_text(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+local reply = { 'DUE', ms_text(now), following[2] or '' }
+local entries = redis.call('ZRANGE', retrying, first, first + limit - 1, 'WITHSCORES')
+for i = 1, #entries, 2 do
+  if tonumber(entries[i + 1]) > now then
+    break
+  end
+  reply[#reply + 1] = entries[i]
+  reply[#reply + 1] = entries[i + 1]
+end
+return reply

@@ -1,0 +1,141 @@
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { SchedulerRegistry } from '@nestjs/schedule';
+import type { HoldfastConfig } from '../../src/config/index.js';
+import { createLogger } from '../../src/telemetry/index.js';
+import { MaintenanceMetrics, MetricsRegistry } from '../../src/telemetry/index.js';
+import { Worker, type Job, type Turn } from '../../src/worker/index.js';
+
+let scheduler: SchedulerRegistry;
+let metrics: MetricsRegistry;
+let worker: Worker;
+
+beforeEach(() => {
+  jest.useFakeTimers();
+  const config = { roles: new Set(['janitor']), metricsTenantLabel: true } as unknown as HoldfastConfig;
+  scheduler = new SchedulerRegistry();
+  metrics = new MetricsRegistry(config);
+  worker = new Worker(scheduler, new MaintenanceMetrics(metrics), config, createLogger('silent'));
+});
+
+afterEach(() => {
+  jest.useRealTimers();
+  metrics.registry.clear();
+});
+
+function start(job: Partial<Job> & Pick<Job, 'runTurn'>): void {
+  worker.add({ name: 'a_job', role: 'janitor', afterErrorMs: 1000, ...job });
+  worker.onApplicationBootstrap();
+}
+
+async function runs(outcome: 'success' | 'failed'): Promise<number> {
+  const { values } = (await metrics.registry.getSingleMetric('cycles_maintenance_runs_total')?.get()) as {
+    values: { value: number; labels: Record<string, string> }[];
+  };
+  return values.find(({ labels }) => labels['outcome'] === outcome)?.value ?? 0;
+}
+
+describe('a job', () => {
+  test('sleeps until the instant that its last turn named, and never overlaps itself', async () => {
+    const began: number[] = [];
+    const startedAt = performance.now();
+    start({
+      startsInMs: 50,
+      runTurn: async () => {
+        began.push(Math.round(performance.now() - startedAt));
+        await new Promise((done) => setTimeout(done, 300));
+        return { sleepMs: 100 };
+      },
+    });
+    await jest.advanceTimersByTimeAsync(1000);
+    expect(began).toEqual([50, 450, 850]);
+    expect(scheduler.getTimeouts()).toEqual([]);
+    await jest.advanceTimersByTimeAsync(200);
+    expect(scheduler.getTimeouts()).toEqual(['a_job']);
+    await worker.beforeApplicationShutdown();
+  });
+
+  test('counts the turns that are runs, and is tried again after a turn that failed', async () => {
+    let turns = 0;
+    start({
+      runTurn: () => {
+        turns += 1;
+        if (turns === 2) {
+          return Promise.reject(new Error('on purpose'));
+        }
+        return Promise.resolve({ sleepMs: 10, ...(turns === 1 ? {} : { outcome: 'success' as const }) });
+      },
+    });
+    await jest.advanceTimersByTimeAsync(15);
+    expect([turns, await runs('success'), await runs('failed')]).toEqual([2, 0, 1]);
+    await jest.advanceTimersByTimeAsync(1000);
+    expect([turns, await runs('success'), await runs('failed')]).toEqual([3, 1, 1]);
+    await worker.beforeApplicationShutdown();
+  });
+
+  test('does not run where its role is off', async () => {
+    let turns = 0;
+    start({ role: 'sweeper', runTurn: () => Promise.resolve({ sleepMs: (turns += 1) }) });
+    await jest.advanceTimersByTimeAsync(100);
+    expect([turns, scheduler.getTimeouts()]).toEqual([0, []]);
+    await worker.beforeApplicationShutdown();
+  });
+});
+
+describe('the watchdog', () => {
+  test('disowns a turn that stands still, and starts another one', async () => {
+    const turns: Turn[] = [];
+    let restarts = 0;
+    start({
+      runTurn: (turn) => {
+        turns.push(turn);
+        return new Promise(() => undefined);
+      },
+      restarted: () => (restarts += 1),
+    });
+    await jest.advanceTimersByTimeAsync(5000);
+    expect([turns.length, restarts, turns[0]?.goesOn()]).toEqual([1, 0, true]);
+    await jest.advanceTimersByTimeAsync(15_000);
+    expect([turns.length, restarts, turns[0]?.goesOn(), turns[1]?.goesOn()]).toEqual([2, 1, false, true]);
+  });
+
+  test('leaves alone a long turn that moves, and a long sleep', async () => {
+    let restarts = 0;
+    let turns = 0;
+    start({
+      runTurn: async (turn) => {
+        turns += 1;
+        for (let second = 0; second < 30; second += 1) {
+          await new Promise((done) => setTimeout(done, 1000));
+          turn.goesOn();
+        }
+        return { sleepMs: 60_000 };
+      },
+      restarted: () => (restarts += 1),
+    });
+    await jest.advanceTimersByTimeAsync(85_000);
+    expect([turns, restarts]).toEqual([1, 0]);
+    await worker.beforeApplicationShutdown();
+  });
+});
+
+test('a shutdown ends the turn under way, waits for it and for what the job drains, and starts no other', async () => {
+  const seen: string[] = [];
+  start({
+    runTurn: async (turn) => {
+      while (turn.goesOn()) {
+        await new Promise((done) => setTimeout(done, 100));
+      }
+      seen.push('ended');
+      return { sleepMs: 0 };
+    },
+    stopping: () => seen.push('stopping'),
+    drain: () => Promise.resolve(seen.push('drained')).then(() => undefined),
+  });
+  await jest.advanceTimersByTimeAsync(250);
+  const stopped = worker.beforeApplicationShutdown();
+  await jest.advanceTimersByTimeAsync(100);
+  await stopped;
+  await jest.advanceTimersByTimeAsync(1000);
+  expect(seen).toEqual(['stopping', 'ended', 'drained']);
+  expect([scheduler.getTimeouts(), scheduler.getIntervals()]).toEqual([[], []]);
+});
