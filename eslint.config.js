@@ -32,11 +32,12 @@ const NO_HTTP = {
   message: 'A service does not know HTTP; what both sides need stands in src/wire.',
 };
 
-const noImportFrom = (layers) => ({
+const noImportFrom = (/** @type {string[]} */ layers) => ({
   regex: `^(\\.\\./)+(${layers.join('|')})/`,
   message: 'A layer imports only from those below it.',
 });
 
+/** @type {import('eslint').Linter.Config[]} */
 const LAYER_RULES = LAYERS.flatMap((layer, index) => {
   const above = LAYERS.slice(index + 1);
   const patterns = [PUBLIC_FILES_ONLY, ...(above.length > 0 ? [noImportFrom(above)] : [])];
@@ -67,7 +68,7 @@ export default tseslint.config(
   { ignores: ['dist/', '.test-dist/', 'node_modules/', 'coverage/', '.data/'] },
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
   {
-    files: ['**/*.ts'],
+    files: ['**/*.ts', '**/*.mjs', '*.js'],
     extends: [...tseslint.configs.recommendedTypeChecked],
     languageOptions: {
       parserOptions: { project: './tsconfig.all.json', tsconfigRootDir: import.meta.dirname },
@@ -134,11 +135,28 @@ export default tseslint.config(
   },
   {
     // What a person reads on a terminal is written there.
-    files: ['src/cli/**/*.ts', 'bench/**/*.ts'],
+    files: ['src/cli/**/*.ts'],
     rules: { 'no-console': 'off' },
   },
   {
-    files: ['test/**/*.ts', 'bench/**/*.ts'],
+    // Checked JavaScript: these rules ask for syntax that only TypeScript has.
+    files: ['**/*.mjs', '*.js'],
+    rules: {
+      '@typescript-eslint/explicit-module-boundary-types': 'off',
+      '@typescript-eslint/prefer-readonly': 'off',
+    },
+  },
+  {
+    files: ['bench/**', 'scripts/**'],
+    rules: {
+      'max-lines': ['error', { max: 300, skipBlankLines: true, skipComments: true }],
+      'max-lines-per-function': ['error', { max: 70, skipBlankLines: true, skipComments: true }],
+      // A benchmark measures what a machine does, and asks no ledger for the time.
+      'no-restricted-syntax': 'off',
+    },
+  },
+  {
+    files: ['test/**/*.ts'],
     rules: {
       '@typescript-eslint/explicit-module-boundary-types': 'off',
       // Answers are parsed JSON, and Jest's asymmetric matchers are typed as any; the assertions are the check.

@@ -1,12 +1,15 @@
-import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { readJson } from './scripts/install.mjs';
+
+/** @typedef {{ suites: string[], aboutOneServer: { file: string, test?: string }[] }} Topologies */
 
 /** With TEST_TOPOLOGY the suites that can run on another kind of Redis than one server do so; which these are is in one list. */
 function selection() {
   if ((process.env.TEST_TOPOLOGY ?? 'single') === 'single') {
     return { roots: ['<rootDir>/test'] };
   }
-  const { suites, aboutOneServer } = JSON.parse(
-    readFileSync(new URL('test/topologies.json', import.meta.url), 'utf8'),
+  const { suites, aboutOneServer } = /** @type {Topologies} */ (
+    readJson(join(import.meta.dirname, 'test/topologies.json'))
   );
   const leftOut = aboutOneServer
     .filter(({ test }) => test === undefined)
@@ -17,7 +20,10 @@ function selection() {
   };
 }
 
-/** Real Redis in every test: global-setup starts one on free ports for the whole run, and files that need one of their own get it. */
+/**
+ * Real Redis in every test: global-setup starts one on free ports for the whole run, and files that need one of their own get it.
+ * @type {import('jest').Config}
+ */
 export default {
   testEnvironment: '<rootDir>/test/support/environment.mjs',
   // Not in the folder for temporary files, which a run has of its own.

@@ -6,19 +6,26 @@ import { SHORT } from './duration.mjs';
 import { circumstances, figuresTable, sectionText, today } from './report.mjs';
 import { RESULTS, marked, updatePage } from './summary.mjs';
 
-/** Their modules need the built service, so they are loaded only when one is run. */
-export const BENCHMARKS = Object.fromEntries(
-  ['reserve', 'sweep', 'webhooks', 'audit-bytes', 'isolation', 'counter'].map((name) => [
-    name,
-    async () => (await import(`./${name}.mjs`)).measure(),
-  ]),
-);
+/** @typedef {import('./types.ts').Result} Result */
+
+/**
+ * Their modules need the built service, so they are loaded only when one is run.
+ * @type {Record<string, (options: { only?: string }) => Promise<Result>>}
+ */
+export const BENCHMARKS = {
+  reserve: async () => (await import('./reserve.mjs')).measure(),
+  sweep: async () => (await import('./sweep.mjs')).measure(),
+  webhooks: async () => (await import('./webhooks.mjs')).measure(),
+  'audit-bytes': async () => (await import('./audit-bytes.mjs')).measure(),
+  isolation: async (options) => (await import('./isolation.mjs')).measure(options),
+  counter: async () => (await import('./counter.mjs')).measure(),
+};
 
 export async function recordAll() {
   const results = [];
   for (const [name, measure] of Object.entries(BENCHMARKS)) {
     process.stderr.write(`bench: ${name}\n`);
-    results.push(await measure());
+    results.push(await measure({}));
   }
   // A short run is no record.
   const directory = SHORT ? mkdtempSync(join(tmpdir(), 'hf-bench-')) : RESULTS;
@@ -31,6 +38,7 @@ export async function recordAll() {
   }
 }
 
+/** @param {Result[]} results */
 function reportText(results) {
   const run = `${today()}; ${circumstances()}`;
   return (
@@ -43,7 +51,10 @@ function reportText(results) {
   );
 }
 
-/** What has a target; the sections have the rest as well. */
+/**
+ * What has a target; the sections have the rest as well.
+ * @param {Result[]} results
+ */
 function summaryTable(results) {
   const figures = results.flatMap(({ title, figures }) =>
     figures.filter(({ met }) => met !== undefined).map((one) => ({ ...one, name: `${title}: ${one.name}` })),
@@ -51,6 +62,7 @@ function summaryTable(results) {
   return figuresTable(figures);
 }
 
+/** @param {Result[]} results */
 function doubtsOf(results) {
   const doubtful = results
     .filter(({ notes }) => notes.length > 0)

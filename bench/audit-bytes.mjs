@@ -3,7 +3,14 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import {
+import { parseJson } from '../scripts/install.mjs';
+import { keyspace } from './built.mjs';
+import { usedMemory } from './cpu.mjs';
+import { unlessShort } from './duration.mjs';
+import { doubts, figure, storeOf, whole } from './report.mjs';
+import { provision, startService } from './service.mjs';
+
+const {
   endedKey,
   eventLogKey,
   idempotencyKey,
@@ -13,10 +20,13 @@ import {
   reservationKey,
   tagOf,
   ttlIndexKey,
-} from '../dist/redis/keyspace.js';
-import { unlessShort } from './duration.mjs';
-import { doubts, figure, storeOf, whole } from './report.mjs';
-import { provision, startService } from './service.mjs';
+} = keyspace;
+
+/**
+ * @typedef {'commit' | 'release'} Verb
+ * @typedef {{ key: string, endKey: string, id: string, verb?: Verb }} Hold
+ * @typedef {{ name: string, record: number, idempotency: number, listIndex: number, ttlIndex: number, total: number }} Row  bytes of one reservation
+ */
 
 const PARTITIONS = 64;
 /** Large enough that the indexes have the form they have in earnest: up to 128 entries Redis keeps them smaller. */
@@ -40,16 +50,20 @@ export async function measure() {
 }
 
 class AuditBytes {
+  /**
+   * @param {number} port
+   * @param {Redis} redis
+   * @param {import('./types.ts').Tenant} target
+   */
   constructor(port, redis, target) {
-    Object.assign(this, {
-      port,
-      redis,
-      target,
-      tag: tagOf(partitionCode(partitionOfTenant(target.tenant, PARTITIONS))),
-    });
+    this.port = port;
+    this.redis = redis;
+    this.target = target;
+    this.tag = tagOf(partitionCode(partitionOfTenant(target.tenant, PARTITIONS)));
   }
 
   async result() {
+    /** @type {Row[]} */
     const rows = [];
     const live = await this.make({ ttl_ms: 600_000 });
     rows.push(await this.measure('live', live));
@@ -62,12 +76,12 @@ class AuditBytes {
     await this.lapse(live);
     rows.push(await this.measure('committed, its idempotency records lapsed', live));
     // The first ones also paid for scripts, connections and the growth of tables.
-    const start = await this.used();
+    const start = await usedMemory(this.redis);
     const released = await this.make({ ttl_ms: 600_000 });
     await this.end(released, (hold) => ['release', { idempotency_key: hold.endKey, reason: 'not needed' }]);
     await this.packed();
     await this.lapse(released);
-    const growth = ((await this.used()) - start) / COUNT;
+    const growth = ((await usedMemory(this.redis)) - start) / COUNT;
     rows.push(await this.measure('released, its idempotency records lapsed', released));
     const expired = await this.make({ ttl_ms: SHORTEST_TTL_MS, grace_period_ms: 0 });
     await this.packed(SHORTEST_TTL_MS);
@@ -76,10 +90,14 @@ class AuditBytes {
     return resultOf(rows, growth, await this.eventBytes(), await storeOf(this.redis));
   }
 
-  /** Reservations over HTTP, with UUIDs as keys, as most clients send them. */
+  /**
+   * Reservations over HTTP, with UUIDs as keys, as most clients send them.
+   * @param {{ ttl_ms: number, grace_period_ms?: number }} lease
+   */
   async make(lease) {
     const { tenant } = this.target;
-    const holds = Array.from({ length: COUNT }, () => ({ key: randomUUID(), endKey: randomUUID() }));
+    /** @type {Hold[]} */
+    const holds = Array.from({ length: COUNT }, () => ({ key: randomUUID(), endKey: randomUUID(), id: '' }));
     await this.each(holds, async (hold) => {
       const answer = await this.post('/v1/reservations', {
         idempotency_key: hold.key,
@@ -88,11 +106,15 @@ class AuditBytes {
         estimate: { unit: 'TOKENS', amount: 1000 },
         ...lease,
       });
-      hold.id = answer.reservation_id;
+      hold.id = String(answer.reservation_id);
     });
     return holds;
   }
 
+  /**
+   * @param {Hold[]} holds
+   * @param {(hold: Hold) => [verb: Verb, body: unknown]} request
+   */
   async end(holds, request) {
     await this.each(holds, async (hold) => {
       const [verb, body] = request(hold);
@@ -101,6 +123,10 @@ class AuditBytes {
     });
   }
 
+  /**
+   * @param {Hold[]} items
+   * @param {(hold: Hold) => Promise<void>} work
+   */
   async each(items, work) {
     const left = [...items];
     await Promise.all(
@@ -112,6 +138,10 @@ class AuditBytes {
     );
   }
 
+  /**
+   * @param {string} path
+   * @param {unknown} body
+   */
   async post(path, body) {
     const headers = { 'Content-Type': 'application/json', 'X-Cycles-API-Key': this.target.apiKey };
     const response = await fetch(`http://127.0.0.1:${this.port}${path}`, {
@@ -123,7 +153,7 @@ class AuditBytes {
     if (response.status !== 200) {
       throw new Error(`${path}: ${response.status} ${text}`);
     }
-    return JSON.parse(text);
+    return /** @type {Record<string, unknown>} */ (parseJson(text));
   }
 
   /** Waits until nothing is live and nothing waits to be packed. */
@@ -141,6 +171,7 @@ class AuditBytes {
     }
   }
 
+  /** @param {Hold} hold */
   idempotencyKeys({ id, key, endKey, verb }) {
     const { tenant } = this.target;
     return [
@@ -149,20 +180,29 @@ class AuditBytes {
     ];
   }
 
-  /** As their time to live would do it, a day later. */
+  /**
+   * As their time to live would do it, a day later.
+   * @param {Hold[]} holds
+   */
   async lapse(holds) {
     const pipeline = this.redis.pipeline();
     holds.forEach((hold) => pipeline.del(...this.idempotencyKeys(hold)));
     await pipeline.exec();
   }
 
+  /**
+   * @param {string} name
+   * @param {Hold[]} holds
+   * @returns {Promise<Row>}
+   */
   async measure(name, holds) {
-    const usage = async (keysOf) => {
+    const usage = async (/** @type {(hold: Hold) => string[]} */ keysOf) => {
       const pipeline = this.redis.pipeline();
       holds.flatMap(keysOf).forEach((key) => pipeline.memory('USAGE', key));
-      return (await pipeline.exec()).reduce((sum, [, bytes]) => sum + Number(bytes ?? 0), 0) / holds.length;
+      const sizes = ((await pipeline.exec()) ?? []).map(([, bytes]) => Number(bytes ?? 0));
+      return sizes.reduce((sum, bytes) => sum + bytes, 0) / holds.length;
     };
-    const share = async (index) =>
+    const share = async (/** @type {string} */ index) =>
       Number((await this.redis.memory('USAGE', index, 'SAMPLES', 0)) ?? 0) /
       Math.max(1, await this.redis.zcard(index));
     const record = await usage(({ id }) => [reservationKey(this.tag, id)]);
@@ -183,14 +223,15 @@ class AuditBytes {
     const length = await this.redis.xlen(eventLogKey(this.tag));
     return Number(await this.redis.memory('USAGE', eventLogKey(this.tag), 'SAMPLES', 0)) / length;
   }
-
-  async used() {
-    const info = await this.redis.info('memory');
-    const read = (name) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
-    return read('used_memory') - read('mem_aof_buffer') - read('mem_clients_normal');
-  }
 }
 
+/**
+ * @param {Row[]} rows
+ * @param {number} growth
+ * @param {number} eventBytes
+ * @param {string} store
+ * @returns {import('./types.ts').Result}
+ */
 function resultOf(rows, growth, eventBytes, store) {
   const finished = rows.slice(2);
   return {

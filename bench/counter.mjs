@@ -2,9 +2,22 @@
 // of the same size.
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import { parseJson } from '../scripts/install.mjs';
 import { SHORT } from './duration.mjs';
-import { figure, storeOf, whole } from './report.mjs';
+import { figure, say, storeOf, whole } from './report.mjs';
 import { askAsAdmin, startService } from './service.mjs';
+
+/**
+ * One way to keep a budget. `admit` resolves with something truthy, such as the reservation's id, when a job may be done.
+ * @typedef {object} Way
+ * @property {string} name
+ * @property {(job: number) => Promise<string | boolean>} admit
+ * @property {(job: number, place: string | boolean) => Promise<unknown>} settle
+ * @property {() => Promise<number>} left
+ *
+ * @typedef {{ crashed: number, lost: number }} Faults  of 100
+ * @typedef {{ scenario: string, way: string, used: number, left: number }} Row
+ */
 
 const CLIENTS = 64;
 const BUDGET = SHORT ? 100_000 : 1_000_000;
@@ -29,15 +42,16 @@ export async function measure() {
   const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
   redis.on('error', () => undefined);
   try {
+    /** @type {Row[]} */
     const rows = [];
     for (const [index, scenario] of SCENARIOS.entries()) {
       const ways = [
-        { name: 'check, then add', ...checkThenAdd(redis, index) },
-        { name: 'reserve on the counter', ...(await reserveOnCounter(redis, index)) },
-        { name: 'Holdfast', ...(await holdfast(service.port, `counter-${index}`)) },
+        checkThenAdd(redis, index),
+        await reserveOnCounter(redis, index),
+        await holdfast(service.port, `counter-${index}`),
       ];
       for (const way of ways) {
-        process.stderr.write(`bench: ${way.name}: ${scenario.name}\n`);
+        say(`${way.name}: ${scenario.name}`);
         rows.push({ scenario: scenario.name, way: way.name, ...(await spend(way, scenario)) });
       }
     }
@@ -48,21 +62,33 @@ export async function measure() {
   }
 }
 
-/** The usual budget check: compare before the work, add after it. */
+/**
+ * The usual budget check: compare before the work, add after it.
+ * @param {Redis} redis
+ * @param {number} run
+ * @returns {Way}
+ */
 function checkThenAdd(redis, run) {
   const key = `{bench}spent-${run}`;
   return {
+    name: 'check, then add',
     admit: async () => Number(await redis.get(key)) + ESTIMATE <= BUDGET,
     settle: () => redis.incrby(key, ACTUAL),
     left: async () => BUDGET - Number(await redis.get(key)),
   };
 }
 
-/** The better counter: take the estimate first, and give back what was not used. */
+/**
+ * The better counter: take the estimate first, and give back what was not used.
+ * @param {Redis} redis
+ * @param {number} run
+ * @returns {Promise<Way>}
+ */
 async function reserveOnCounter(redis, run) {
   const key = `{bench}left-${run}`;
   await redis.set(key, BUDGET);
   return {
+    name: 'reserve on the counter',
     admit: async () => {
       if ((await redis.decrby(key, ESTIMATE)) >= 0) {
         return true;
@@ -75,8 +101,13 @@ async function reserveOnCounter(redis, run) {
   };
 }
 
+/**
+ * @param {number} port
+ * @param {string} tenant
+ * @returns {Promise<Way>}
+ */
 async function holdfast(port, tenant) {
-  const amount = (value) => ({ unit: 'TOKENS', amount: value });
+  const amount = (/** @type {number} */ value) => ({ unit: 'TOKENS', amount: value });
   await askAsAdmin(port, 'POST', '/v1/admin/tenants', { tenant_id: tenant, name: 'Counter' });
   await askAsAdmin(port, 'POST', '/v1/admin/budgets', {
     tenant_id: tenant,
@@ -85,15 +116,17 @@ async function holdfast(port, tenant) {
     allocated: amount(BUDGET),
   });
   const key = await askAsAdmin(port, 'POST', '/v1/admin/api-keys', { tenant_id: tenant, name: 'bench' });
+  /** @type {(method: string, path: string, body?: unknown) => Promise<{ status: number, body: unknown }>} */
   const ask = async (method, path, body) => {
     const response = await fetch(`http://127.0.0.1:${port}${path}`, {
       method,
-      headers: { 'Content-Type': 'application/json', 'X-Cycles-API-Key': key.key_secret },
-      body: JSON.stringify(body),
+      headers: { 'Content-Type': 'application/json', 'X-Cycles-API-Key': String(key.key_secret) },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
-    return { status: response.status, body: await response.json() };
+    return { status: response.status, body: parseJson(await response.text()) };
   };
   return {
+    name: 'Holdfast',
     admit: async (job) => {
       const { status, body } = await ask('POST', '/v1/reservations', {
         idempotency_key: `job-${job}`,
@@ -103,25 +136,31 @@ async function holdfast(port, tenant) {
         ttl_ms: TTL_MS,
         grace_period_ms: 0,
       });
-      return status === 200 && body.reservation_id;
+      return status === 200 && /** @type {{ reservation_id: string }} */ (body).reservation_id;
     },
     settle: (job, reservation) =>
-      ask('POST', `/v1/reservations/${reservation}/commit`, {
+      ask('POST', `/v1/reservations/${String(reservation)}/commit`, {
         idempotency_key: `settle-${job}`,
         actual: amount(ACTUAL),
       }),
     left: async () => {
       const { body } = await ask('GET', `/v1/balances?tenant=${tenant}`);
-      return body.balances[0].remaining.amount;
+      const { balances } = /** @type {{ balances: { remaining: { amount: number } }[] }} */ (body);
+      return balances[0]?.remaining.amount ?? NaN;
     },
   };
 }
 
-/** Lets the clients work until nobody has been admitted for a while. @returns what was really used, and what is left by the books. */
+/**
+ * Lets the clients work until nobody has been admitted for a while. Resolves with what was really used, and what is left by the books.
+ * @param {Way} way
+ * @param {Faults} faults
+ */
 async function spend({ admit, settle, left }, { crashed, lost }) {
   const deadline = performance.now() + TIMEOUT_MS;
   let [jobs, used, lastAdmitted] = [0, 0, performance.now()];
   // The same sequence for everyone, as far as the order of the clients allows.
+  /** @type {(job: number, percent: number, salt: number) => boolean} */
   const happens = (job, percent, salt) => (job * 7919 + salt * 104_729) % 100 < percent;
   const client = async () => {
     while (performance.now() - lastAdmitted < REFUSED_MS && performance.now() < deadline) {
@@ -150,8 +189,13 @@ async function spend({ admit, settle, left }, { crashed, lost }) {
   return { used, left: await left() };
 }
 
-const percent = (amount) => `${((100 * amount) / BUDGET).toFixed(1)} %`;
+const percent = (/** @type {number} */ amount) => `${((100 * amount) / BUDGET).toFixed(1)} %`;
 
+/**
+ * @param {string} store
+ * @param {Row[]} rows
+ * @returns {import('./types.ts').Result}
+ */
 function counterResult(store, rows) {
   const ours = rows.filter(({ way }) => way === 'Holdfast');
   const used = ours.map((row) => row.used);

@@ -2,7 +2,17 @@
 // HTTP/1.1 parser as Holdfast's answers need, so that it takes as little of the processors as it can.
 import { connect } from 'node:net';
 import { once } from 'node:events';
+import { answerPlans } from './load.mjs';
 import { httpRequests } from './workload.mjs';
+
+/**
+ * @typedef {import('./types.ts').ClosedPlan} ClosedPlan
+ * @typedef {import('./types.ts').PacedPlan} PacedPlan
+ * @typedef {import('./types.ts').WatchPlan} WatchPlan
+ * @typedef {ReturnType<typeof httpRequests>} Requests
+ * @typedef {(body: string) => void} Succeed
+ * @typedef {(error: Error) => void} Fail
+ */
 
 const DRAIN_TIMEOUT_MS = 5000;
 const PACED_CONNECTIONS = 200;
@@ -11,6 +21,7 @@ class Latencies {
   values = new Float64Array(1 << 20);
   count = 0;
 
+  /** @param {number} ms */
   add(ms) {
     this.values[this.count % this.values.length] = ms;
     this.count += 1;
@@ -18,7 +29,8 @@ class Latencies {
 
   summary() {
     const sorted = this.values.slice(0, Math.min(this.count, this.values.length)).sort();
-    const at = (share) => sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * share) - 1)];
+    const at = (/** @type {number} */ share) =>
+      sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * share) - 1)] ?? NaN;
     return { requests: this.count, p50_ms: at(0.5), p99_ms: at(0.99), max_ms: at(1) };
   }
 }
@@ -26,21 +38,32 @@ class Latencies {
 /** A keep-alive connection with at most one request under way. */
 class Connection {
   rest = '';
+  /** @type {Succeed | undefined} */
+  succeed;
+  /** @type {Fail | undefined} */
+  fail;
 
+  /** @param {import('node:net').Socket} socket */
   constructor(socket) {
     this.socket = socket.setNoDelay(true).setEncoding('latin1');
-    socket.on('data', (text) => this.take(text));
+    socket.on('data', (/** @type {string} */ text) => this.take(text));
     socket.on('error', (error) => this.fail?.(error));
     socket.on('close', () => this.fail?.(new Error('the service closed a connection')));
   }
 
-  /** `then(body)` runs when the answer is complete; `fail(error)` on any status but 200. */
-  send(text, then, fail) {
-    this.then = then;
+  /**
+   * `succeed(body)` runs when the answer is complete; `fail(error)` on any status but 200.
+   * @param {string} text
+   * @param {Succeed} succeed
+   * @param {Fail} fail
+   */
+  send(text, succeed, fail) {
+    this.succeed = succeed;
     this.fail = fail;
     this.socket.write(text, 'latin1');
   }
 
+  /** @param {string} text */
   take(text) {
     const all = this.rest === '' ? text : this.rest + text;
     const headEnd = all.indexOf('\r\n\r\n');
@@ -52,13 +75,17 @@ class Connection {
     }
     this.rest = '';
     if (all.startsWith('200', 9)) {
-      this.then(all.slice(headEnd + 4, bodyEnd));
+      this.succeed?.(all.slice(headEnd + 4, bodyEnd));
     } else {
-      this.fail(new Error(`got ${all.slice(9, 12)} ${all.slice(headEnd + 4, bodyEnd)}`));
+      this.fail?.(new Error(`got ${all.slice(9, 12)} ${all.slice(headEnd + 4, bodyEnd)}`));
     }
   }
 }
 
+/**
+ * @param {number} port
+ * @param {number} connections
+ */
 async function open(port, connections) {
   return Promise.all(
     Array.from({ length: connections }, async () => {
@@ -69,7 +96,16 @@ async function open(port, connections) {
   );
 }
 
-/** One operation: reserve, then commit what was held. `from` is when it should have started. */
+/**
+ * One operation: reserve, then commit what was held.
+ * @param {Connection} connection
+ * @param {Requests} requests
+ * @param {number} number
+ * @param {number} from when it should have started
+ * @param {Latencies} latencies
+ * @param {() => void} done
+ * @param {Fail} fail
+ */
 function operate(connection, requests, number, from, latencies, done, fail) {
   connection.send(
     requests.reserve(number),
@@ -91,18 +127,21 @@ function operate(connection, requests, number, from, latencies, done, fail) {
   );
 }
 
-/** Closed loop: every connection starts its next operation when the last one is done. */
+/**
+ * Closed loop: every connection starts its next operation when the last one is done.
+ * @param {ClosedPlan} plan
+ */
 async function saturate({ port, connections, seconds, target, first }) {
   const requests = httpRequests(target);
-  const open_ = await open(port, connections);
+  const all = await open(port, connections);
   const latencies = new Latencies();
   const start = performance.now();
   const deadline = start + seconds * 1000;
   let [number, operations] = [first, 0];
   await Promise.all(
-    open_.map(
+    all.map(
       (connection) =>
-        new Promise((done, fail) => {
+        new Promise((/** @type {(value?: undefined) => void} */ done, fail) => {
           const next = () => {
             const now = performance.now();
             if (now >= deadline) {
@@ -128,13 +167,14 @@ async function saturate({ port, connections, seconds, target, first }) {
     ),
   );
   const elapsed_s = (performance.now() - start) / 1000;
-  open_.forEach(({ socket }) => socket.destroy());
+  all.forEach(({ socket }) => socket.destroy());
   return { operations, elapsed_s, per_second: operations / elapsed_s, ...latencies.summary(), next: number };
 }
 
 /**
  * Open loop: operations start at fixed instants whether or not the earlier ones are done, and each is timed from its
  * instant, so that a stall of the service is seen by every operation that had to wait for it.
+ * @param {PacedPlan} plan
  */
 async function pace({ port, rate, seconds, target, first }) {
   const requests = httpRequests(target);
@@ -143,16 +183,22 @@ async function pace({ port, rate, seconds, target, first }) {
   const latencies = new Latencies();
   const total = Math.floor(rate * seconds);
   const start = performance.now();
-  let [started, finished, failure] = [0, 0, undefined];
-  while (finished < total && failure === undefined) {
+  let [started, finished] = [0, 0];
+  /** @type {Error | undefined} */
+  let failure;
+  const isOver = () => finished >= total || failure !== undefined;
+  while (!isOver()) {
     const now = performance.now();
     if (now > start + seconds * 1000 + DRAIN_TIMEOUT_MS) {
       throw new Error(
         `${total - finished} of ${total} operations were not done ${DRAIN_TIMEOUT_MS} ms after the end`,
       );
     }
-    while (started < total && free.length > 0 && start + (started * 1000) / rate <= now) {
+    while (started < total && start + (started * 1000) / rate <= now) {
       const connection = free.pop();
+      if (connection === undefined) {
+        break;
+      }
       operate(
         connection,
         requests,
@@ -176,9 +222,7 @@ async function pace({ port, rate, seconds, target, first }) {
     connection.fail = undefined;
     connection.socket.destroy();
   });
-  if (failure !== undefined) {
-    throw failure;
-  }
+  throwIf(failure);
   return {
     operations: finished,
     elapsed_s,
@@ -188,23 +232,33 @@ async function pace({ port, rate, seconds, target, first }) {
   };
 }
 
+/** @param {Error | undefined} failure */
+function throwIf(failure) {
+  if (failure !== undefined) {
+    throw failure;
+  }
+}
+
 /**
  * Reserves alone, started at fixed instants as in `pace`. A request that fails is counted by its status and does not end the run,
  * and one whose answer does not come within the drain time counts as `no answer`.
+ * @param {WatchPlan} plan
  */
 async function watch({ port, rate, seconds, target, first }) {
   const requests = httpRequests(target);
   const connections = await open(port, PACED_CONNECTIONS);
   const free = [...connections];
   const latencies = new Latencies();
+  /** @type {Record<string, number>} */
   const failures = {};
   const total = Math.floor(rate * seconds);
   const start = performance.now();
   let [started, finished] = [0, 0];
-  const failed = (word) => {
+  const failed = (/** @type {string} */ word) => {
     finished += 1;
     failures[word] = (failures[word] ?? 0) + 1;
   };
+  /** @type {(connection: Connection, number: number, from: number) => void} */
   const reserve = (connection, number, from) => {
     const answered = () => {
       latencies.add(performance.now() - from);
@@ -223,8 +277,12 @@ async function watch({ port, rate, seconds, target, first }) {
   };
   while (finished < total && performance.now() < start + seconds * 1000 + DRAIN_TIMEOUT_MS) {
     const now = performance.now();
-    while (started < total && free.length > 0 && start + (started * 1000) / rate <= now) {
-      reserve(free.pop(), first + started, start + (started * 1000) / rate);
+    while (started < total && start + (started * 1000) / rate <= now) {
+      const connection = free.pop();
+      if (connection === undefined) {
+        break;
+      }
+      reserve(connection, first + started, start + (started * 1000) / rate);
       started += 1;
     }
     await new Promise((done) => setTimeout(done, 1));
@@ -240,18 +298,24 @@ async function watch({ port, rate, seconds, target, first }) {
   return { operations: total, elapsed_s, ...latencies.summary(), failures, next: first + total };
 }
 
-const KINDS = { closed: saturate, paced: pace, watch };
+/** @param {ClosedPlan | PacedPlan | WatchPlan} plan */
+function load(plan) {
+  switch (plan.kind) {
+    case 'closed':
+      return saturate(plan);
+    case 'paced':
+      return pace(plan);
+    case 'watch':
+      return watch(plan);
+  }
+}
 
+/** @param {ClosedPlan | PacedPlan | WatchPlan} plan */
 async function run(plan) {
   const cpu = process.cpuUsage();
-  const result = await KINDS[plan.kind](plan);
+  const result = await load(plan);
   const { user, system } = process.cpuUsage(cpu);
   return { ...result, cpu_s: (user + system) / 1e6 };
 }
 
-process.on('message', (plan) => {
-  run(plan).then(
-    (result) => process.send({ result }),
-    (error) => process.send({ error: error.message }),
-  );
-});
+answerPlans(run);

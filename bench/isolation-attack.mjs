@@ -1,8 +1,15 @@
 // One tenant at full tilt: a process of its own with so many connections, each of which sends its next request as soon as the last one is
 // answered, whatever the answer, and ignores Retry-After.
 import { Agent, request as send } from 'node:http';
+import { answerPlans } from './load.mjs';
 
-/** Sends one request and resolves with its status, or with the error's code. The body is read and dropped. */
+/**
+ * Sends one request and resolves with its status, or with the error's code. The body is read and dropped.
+ * @param {Agent} agent
+ * @param {number} port
+ * @param {import('./types.ts').AttackRequest} request
+ * @returns {Promise<string>}
+ */
 function statusOf(agent, port, { method, path, headers = {}, body }) {
   const payload = body === undefined ? undefined : JSON.stringify(body);
   const length =
@@ -10,28 +17,34 @@ function statusOf(agent, port, { method, path, headers = {}, body }) {
       ? {}
       : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(payload) };
   return new Promise((done) => {
+    const fail = (/** @type {NodeJS.ErrnoException} */ error) => done(error.code ?? error.message);
     const sent = send(
       { agent, host: '127.0.0.1', port, method, path, headers: { ...headers, ...length } },
       (response) => {
         response
-          .on('error', (error) => done(error.code))
+          .on('error', fail)
           .on('end', () => done(String(response.statusCode)))
           .resume();
       },
     );
-    sent.on('error', (error) => done(error.code)).end(payload);
+    sent.on('error', fail).end(payload);
   });
 }
 
-/** `requests` are sent in turn by all connections; `once` sends each of them once. */
+/** @param {import('./types.ts').AttackPlan} plan */
 async function run({ port, connections, seconds, requests, once = false }) {
   const agent = new Agent({ keepAlive: true, maxSockets: connections });
   const deadline = performance.now() + seconds * 1000;
+  /** @type {Record<string, number>} */
   const statuses = {};
   let next = 0;
   const worker = async () => {
     while (performance.now() < deadline && (!once || next < requests.length)) {
-      const status = await statusOf(agent, port, requests[next++ % requests.length]);
+      const request = requests[next++ % requests.length];
+      if (request === undefined) {
+        throw new Error('an attack without requests');
+      }
+      const status = await statusOf(agent, port, request);
       statuses[status] = (statuses[status] ?? 0) + 1;
     }
   };
@@ -42,9 +55,4 @@ async function run({ port, connections, seconds, requests, once = false }) {
   return { statuses, cpu_s: (user + system) / 1e6 };
 }
 
-process.on('message', (plan) => {
-  run(plan).then(
-    (result) => process.send({ result }),
-    (error) => process.send({ error: error.message }),
-  );
-});
+answerPlans(run);

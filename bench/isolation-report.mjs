@@ -2,11 +2,25 @@
 import { SHORT } from './duration.mjs';
 import { figure, tenths, whole } from './report.mjs';
 
+/**
+ * @typedef {import('./types.ts').Counts} Counts
+ * @typedef {import('./types.ts').Figure} Figure
+ * @typedef {{ due: number, count: number, p99_ms: number }} Deliveries
+ * @typedef {import('./types.ts').WatchResult & {
+ *   statuses: Counts, longest: { ms: number, name: string }, deliveries: Deliveries | undefined
+ * }} Phase  statuses: the answers to the attacker
+ * @typedef {{ name: string, of: string, alone: Phase, beside: Phase, store: string }} Round
+ */
+
 const TARGETS = { script_ms: 10, times: 3 };
 
-const countOf = (failures) => Object.values(failures).reduce((sum, count) => sum + count, 0);
+const countOf = (/** @type {Counts} */ failures) =>
+  Object.values(failures).reduce((sum, count) => sum + count, 0);
 
-/** `503: 12, no answer: 3`, or `none`. */
+/**
+ * `503: 12, no answer: 3`, or `none`.
+ * @param {Counts} counts
+ */
 const words = (counts) =>
   Object.entries(counts)
     .map(([word, count]) => `${word}: ${whole(count)}`)
@@ -25,23 +39,28 @@ const HEAD = [
   'times',
 ];
 
-export function isolationResult(store, { rate, seconds, rounds }) {
+/**
+ * @param {{ rate: number, seconds: number, rounds: Round[] }} measured
+ * @returns {import('./types.ts').Result}
+ */
+export function isolationResult({ rate, seconds, rounds }) {
   return {
     title: 'Isolation',
     command: 'npm run bench -- isolation',
     subject: `One tenant attacks at full tilt, another one makes ${rate} reserves a second at three scopes for ${seconds} s.`,
-    store,
+    store: rounds[0]?.store ?? '',
     tables: [{ head: HEAD, rows: rounds.map(rowOf), texts: 4 }],
     figures: rounds.flatMap(figuresOf),
     notes: SHORT ? ['Not to be relied on: a short run.'] : [],
   };
 }
 
+/** @param {Round} round */
 function rowOf({ name, of, alone, beside }) {
   return [
     name,
     of,
-    words(beside.statuses ?? {}),
+    words(beside.statuses),
     beside.longest.name,
     tenths(beside.longest.ms),
     whole(beside.operations),
@@ -52,6 +71,10 @@ function rowOf({ name, of, alone, beside }) {
   ];
 }
 
+/**
+ * @param {Round} round
+ * @returns {Figure[]}
+ */
 function figuresOf({ name, alone, beside }) {
   const [failures, ms, times] = [countOf(beside.failures), beside.longest.ms, beside.p99_ms / alone.p99_ms];
   return [
@@ -73,11 +96,18 @@ function figuresOf({ name, alone, beside }) {
       `≤ ${TARGETS.times}`,
       times <= TARGETS.times,
     ),
-    ...(beside.deliveries === undefined ? [] : [deliveriesFigure(name, alone.deliveries, beside.deliveries)]),
+    ...(alone.deliveries === undefined || beside.deliveries === undefined
+      ? []
+      : [deliveriesFigure(name, alone.deliveries, beside.deliveries)]),
   ];
 }
 
+/**
+ * @param {string} name
+ * @param {Deliveries} alone
+ * @param {Deliveries} beside
+ */
 function deliveriesFigure(name, alone, beside) {
-  const measured = `${beside.count} of ${beside.due}, p99 ${beside.p99_ms ?? '-'} ms (alone ${alone.p99_ms} ms)`;
+  const measured = `${beside.count} of ${beside.due}, p99 ${whole(beside.p99_ms)} ms (alone ${whole(alone.p99_ms)} ms)`;
   return figure(`${name}: deliveries to the other`, measured, 'all', beside.count === beside.due);
 }

@@ -5,7 +5,10 @@ import { once } from 'node:events';
 const HEADER_BYTES = 12;
 const TYPE_A = 1;
 
-/** A response to one question: an A record where that was asked for, else no record. RFC 1035, section 4. */
+/**
+ * A response to one question: an A record where that was asked for, else no record. RFC 1035, section 4.
+ * @param {Buffer} question
+ */
 function answerTo(question) {
   // Behind the labels of the name stand a zero, the type and the class.
   const end = question.indexOf(0, HEADER_BYTES) + 5;
@@ -19,7 +22,7 @@ function answerTo(question) {
   return Buffer.concat([header, question.subarray(HEADER_BYTES, end), Buffer.from(record)]);
 }
 
-/** @returns its address as `host:port`, `silence()`, and `stop()` */
+/** Resolves with its address as `host:port`, `silence()`, and `stop()`. */
 export async function startNameServer() {
   const socket = createSocket('udp4');
   let silent = false;

@@ -1,6 +1,7 @@
 // The raw limit: a process of its own that pipelines the same scripts with the same arguments, and does nothing else.
 import { connect } from 'node:net';
 import { once } from 'node:events';
+import { answerPlans } from './load.mjs';
 import { scriptCalls } from './workload.mjs';
 
 const CONNECTIONS = 4;
@@ -9,23 +10,40 @@ const BATCH = 50;
 class Pipeline {
   rest = '';
   missing = 0;
+  /** The first bytes of the replies that are waited for, behind the number of their words. */
+  success = '';
+  /** @type {(() => void) | undefined} */
+  done;
+  /** @type {((error: Error) => void) | undefined} */
+  fail;
 
+  /** @param {import('node:net').Socket} socket */
   constructor(socket) {
     this.socket = socket;
-    socket.setEncoding('latin1').on('data', (text) => this.take(text));
+    socket.setEncoding('latin1').on('data', (/** @type {string} */ text) => this.take(text));
     socket.on('error', (error) => this.fail?.(error));
   }
 
-  /** Sends one batch and resolves when all of it is answered. */
+  /**
+   * Sends one batch and resolves when all of it is answered.
+   * @param {string[]} batch
+   * @param {string} word how each reply begins
+   * @returns {Promise<void>}
+   */
   send(batch, word) {
     // A reply is an array whose first word says how it went, and whose second says that it was no replay.
     this.success = `$${word.length}\r\n${word}\r\n$5\r\nfresh\r\n`;
     this.missing = batch.length;
-    const answered = new Promise((done, fail) => Object.assign(this, { done, fail }));
+    /** @type {Promise<void>} */
+    const answered = new Promise((done, fail) => {
+      this.done = done;
+      this.fail = fail;
+    });
     this.socket.write(batch.join(''), 'latin1');
     return answered;
   }
 
+  /** @param {string} text */
   take(text) {
     const all = this.rest === '' ? text : this.rest + text;
     let at = 0;
@@ -35,7 +53,7 @@ class Pipeline {
         break;
       }
       if (!all.startsWith(this.success, all.indexOf('\n', at) + 1)) {
-        this.fail(new Error(`expected a fresh success, got ${JSON.stringify(all.slice(at, end))}`));
+        this.fail?.(new Error(`expected a fresh success, got ${JSON.stringify(all.slice(at, end))}`));
         return;
       }
       at = end;
@@ -43,12 +61,16 @@ class Pipeline {
     }
     this.rest = all.slice(at);
     if (this.missing === 0) {
-      this.done();
+      this.done?.();
     }
   }
 }
 
-/** The index behind the reply that starts at `at`, or -1 when the rest of it has not come. */
+/**
+ * The index behind the reply that starts at `at`, or -1 when the rest of it has not come.
+ * @param {string} text
+ * @param {number} at
+ */
 function endOfReply(text, at) {
   const first = text.indexOf('\r\n', at);
   if (first === -1) {
@@ -68,6 +90,7 @@ function endOfReply(text, at) {
   return position <= text.length ? position : -1;
 }
 
+/** @param {string} socketPath */
 async function open(socketPath) {
   return Promise.all(
     Array.from({ length: CONNECTIONS }, async () => {
@@ -81,6 +104,7 @@ async function open(socketPath) {
 /**
  * kind `reserve` or `commit`: exactly `count` calls of one script. kind `pairs`: both in turn for `seconds`.
  * Numbers start at `first`; a commit settles the reserve of the same number.
+ * @param {import('./types.ts').RawPlan} plan
  */
 async function run({ kind, target, socketPath, count, seconds, first }) {
   const calls = scriptCalls(target);
@@ -89,7 +113,7 @@ async function run({ kind, target, socketPath, count, seconds, first }) {
   const start = performance.now();
   const deadline = start + (seconds ?? 60) * 1000;
   let [next, operations] = [first, 0];
-  const worker = async (pipeline) => {
+  const worker = async (/** @type {Pipeline} */ pipeline) => {
     while (performance.now() < deadline && (count === undefined || next < first + count)) {
       const numbers = Array.from({ length: BATCH }, (_, index) => next + index);
       next += BATCH;
@@ -109,9 +133,4 @@ async function run({ kind, target, socketPath, count, seconds, first }) {
   return { operations, elapsed_s, per_second: operations / elapsed_s, cpu_s: (user + system) / 1e6, next };
 }
 
-process.on('message', (plan) => {
-  run(plan).then(
-    (result) => process.send({ result }),
-    (error) => process.send({ error: error.message }),
-  );
-});
+answerPlans(run);

@@ -1,43 +1,73 @@
 // What a benchmark hands over, and the one way in which it becomes Markdown, each figure beside its target.
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { cpus, release } from 'node:os';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
+import { ROOT, readJson } from '../scripts/install.mjs';
 import { SHORT } from './duration.mjs';
-
-const ROOT = fileURLToPath(new URL('../', import.meta.url));
 
 /** What the rest of a machine uses when nothing else is going on there. */
 const QUIET_PERCENT = 8;
 
 /**
- * @typedef {{ name: string, measured: string, target: string, met: boolean | undefined }} Figure  undefined: there is nothing to meet
- * @typedef {{ head: string[], rows: string[][], texts: number }} Table  the first `texts` columns are words, the others numbers
- * @typedef {{ title: string, command: string, subject: string, store: string, tables: Table[], figures: Figure[], notes: string[] }} Result
+ * @typedef {import('./types.ts').Figure} Figure
+ * @typedef {import('./types.ts').Result} Result
  */
 
-export const whole = (value) => Math.round(value).toLocaleString('en-US');
-export const tenths = (value) => value.toFixed(1);
+/** What cannot be measured on this system is NaN, and told as that. */
+const UNKNOWN = 'unknown';
 
-/** Of an odd number of values. */
-export const median = (values) => [...values].sort((a, b) => a - b)[(values.length - 1) / 2];
+/** @param {number} value */
+export const whole = (value) => (Number.isNaN(value) ? UNKNOWN : Math.round(value).toLocaleString('en-US'));
 
-/** The range of several rounds, for a figure that gives their median. */
+/** @param {number} value */
+export const tenths = (value) => (Number.isNaN(value) ? UNKNOWN : value.toFixed(1));
+
+/** @param {number} value */
+export const hundredths = (value) => (Number.isNaN(value) ? UNKNOWN : value.toFixed(2));
+
+/**
+ * Of an odd number of values.
+ * @param {readonly number[]} values
+ */
+export const median = (values) => [...values].sort((a, b) => a - b)[(values.length - 1) / 2] ?? NaN;
+
+/**
+ * The value that the share of all, in order, does not exceed.
+ * @param {readonly number[]} sorted
+ * @param {number} share
+ */
+export const quantile = (sorted, share) => sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? NaN;
+
+/**
+ * The range of several rounds, for a figure that gives their median.
+ * @param {readonly number[]} values
+ * @param {(value: number) => string} text
+ */
 export const range = (values, text) => ` (${text(Math.min(...values))} to ${text(Math.max(...values))})`;
 
-/** @returns {Figure} */
+/**
+ * @param {string} name
+ * @param {string} measured
+ * @param {string} target
+ * @param {boolean | undefined} met
+ * @returns {Figure}
+ */
 export const figure = (name, measured, target, met) => ({ name, measured, target, met });
 
+/** @param {readonly string[]} cells */
 const row = (cells) => `| ${cells.join(' | ')} |`;
 
+/** @param {import('./types.ts').Table} table */
 export function tableText({ head, rows, texts }) {
   return [row(head), row(head.map((_, index) => (index < texts ? '---' : '--:'))), ...rows.map(row)].join(
     '\n',
   );
 }
 
+/** @param {readonly Figure[]} figures */
 export function figuresTable(figures) {
-  const verdict = (met) => (met === undefined ? '' : met ? 'met' : '**missed**');
+  const verdict = (/** @type {boolean | undefined} */ met) =>
+    met === undefined ? '' : met ? 'met' : '**missed**';
   const rows = figures.map(({ name, measured, target, met }) => [name, measured, target, verdict(met)]);
   return [
     row(['figure', 'measured', 'target', '']),
@@ -46,7 +76,10 @@ export function figuresTable(figures) {
   ].join('\n');
 }
 
-/** The section of one benchmark, without its title. */
+/**
+ * The section of one benchmark, without its title.
+ * @param {Result} result
+ */
 export function sectionText({ command, subject, store, tables, figures, notes }, circumstances = '') {
   const parts = [
     `${subject} \`${command}\`; ${circumstances}${store}.`,
@@ -57,7 +90,10 @@ export function sectionText({ command, subject, store, tables, figures, notes },
   return `${parts.join('\n\n')}\n`;
 }
 
-/** A run that had to share the processors with strangers is no measurement, and says so itself; so does one that was cut short. */
+/**
+ * A run that had to share the processors with strangers is no measurement, and says so itself; so does one that was cut short.
+ * @param {readonly import('./types.ts').Shared[]} phases
+ */
 export function doubts(phases) {
   const seconds = phases.reduce((sum, { elapsed_s }) => sum + elapsed_s, 0) * cpus().length;
   const others = phases.reduce((sum, { other_cpu_s }) => sum + other_cpu_s, 0);
@@ -74,24 +110,38 @@ export const today = () => new Date().toISOString().slice(0, 10);
 
 /** The machine and the versions that all benchmarks of a run share. */
 export function circumstances() {
-  const { version } = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8'));
-  return `${cpus().length} × ${cpus()[0]?.model ?? 'unknown processor'}, ${process.platform} ${release()}; Node.js ${process.versions.node}; Holdfast ${version}${commit()}`;
+  return `${cpus().length} × ${cpus()[0]?.model ?? 'unknown processor'}, ${process.platform} ${release()}; Node.js ${process.versions.node}; Holdfast ${versionOf(ROOT)}`;
 }
 
-/** Nothing where the tree is not a clone. */
-function commit() {
-  const git = (...args) =>
-    execFileSync('git', args, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
+/**
+ * Such as `0.6.0, 42f34da`; without a commit where the tree is not a clone.
+ * @param {string} root of a checkout
+ */
+export function versionOf(root) {
+  const { version } = /** @type {{ version: string }} */ (readJson(join(root, 'package.json')));
+  const git = (/** @type {string[]} */ ...args) =>
+    execFileSync('git', args, { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
   try {
-    return `, ${git('rev-parse', '--short', 'HEAD')}${git('status', '--porcelain', '--', 'src', 'lua') === '' ? '' : ' and later changes'}`;
+    const isChanged = git('status', '--porcelain', '--', 'src', 'lua') !== '';
+    return `${version}, ${git('rev-parse', '--short', 'HEAD')}${isChanged ? ' and later changes' : ''}`;
   } catch {
-    return '';
+    return version;
   }
 }
 
+/** @param {import('ioredis').Redis} redis */
 export async function storeOf(redis) {
   const [server, memory] = await Promise.all([redis.info('server'), redis.info('memory')]);
+  /** @type {(info: string, name: string) => string} */
   const read = (info, name) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? 'unknown';
-  const [, fsync] = await redis.config('GET', 'appendfsync');
+  const [, fsync] = /** @type {[string, string]} */ (await redis.config('GET', 'appendfsync'));
   return `Redis ${read(server, 'redis_version')} embedded, AOF ${fsync}, ${read(memory, 'used_memory_human')} at the end`;
+}
+
+/**
+ * What is measured now, for the person who waits.
+ * @param {string} text
+ */
+export function say(text) {
+  process.stderr.write(`bench: ${text} ...\n`);
 }

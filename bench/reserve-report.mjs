@@ -1,9 +1,23 @@
 // The figures of reserve and commit, each beside its target.
-import { doubts, figure, median, range, storeOf, tenths, whole } from './report.mjs';
+import { doubts, figure, hundredths, median, range, storeOf, tenths, whole } from './report.mjs';
+
+/**
+ * @typedef {import('./types.ts').Phase} Phase
+ * @typedef {import('./types.ts').HttpPhase} HttpPhase
+ * @typedef {HttpPhase & { connections: number }} ClosedPhase
+ * @typedef {{ saturated: ClosedPhase, half: HttpPhase, high: HttpPhase }} Round
+ * @typedef {{ us: number, phase: Phase }} ScriptCost
+ * @typedef {{ growth: number, record: number, idempotency: number, index: number, total: number }} Bytes  of one live reservation
+ * @typedef {{
+ *   cost: { reserve: ScriptCost, commit: ScriptCost, bytes: Bytes },
+ *   raw: [before: Phase, after: Phase],
+ *   levels: ClosedPhase[],
+ *   rounds: Round[],
+ *   rewriting: HttpPhase,
+ * }} ReserveMeasurement
+ */
 
 const TARGETS = { ratio: 0.5, p99_ms: 25, half_p99_ms: 10, reserve_us: 60, commit_us: 50, bytes: 1536 };
-
-const hundredths = (value) => value.toFixed(2);
 
 const HEAD = [
   'phase',
@@ -20,25 +34,33 @@ const HEAD = [
   'seconds',
 ];
 
+/**
+ * @param {import('ioredis').Redis} redis
+ * @param {ReserveMeasurement} measured
+ * @returns {Promise<import('./types.ts').Result>}
+ */
 export async function reserveResult(redis, { cost, raw, levels, rounds, rewriting }) {
   // The machine's speed drifts, so the raw limit is taken before and after the service, and the mean counts.
   const limit = raw.reduce((sum, { per_second }) => sum + per_second, 0) / raw.length;
   const ratios = rounds.map(({ saturated }) => saturated.per_second / limit);
-  const tailsAt = (share) => rounds.map((round) => round[share].p99_ms);
+  const tailsAt = (/** @type {'half' | 'high'} */ share) => rounds.map((round) => round[share].p99_ms);
   const { bytes } = cost;
+  /** @type {[name: string, detail: string, phase: Phase][]} */
   const phases = [
     ['raw scripts, pipelined', 'before', raw[0]],
-    ...levels.map((phase) => ['HTTP, closed loop', `${phase.connections} conn.`, phase]),
+    ...levels.map((phase) => phaseOf('HTTP, closed loop', `${phase.connections} conn.`, phase)),
     ...rounds.flatMap(({ saturated, half, high }, index) => [
-      [`round ${index + 1}: closed loop`, `${saturated.connections} conn.`, saturated],
-      [`round ${index + 1}: open loop`, 'half of that', half],
-      [`round ${index + 1}: open loop`, '80 % of that', high],
+      phaseOf(`round ${index + 1}: closed loop`, `${saturated.connections} conn.`, saturated),
+      phaseOf(`round ${index + 1}: open loop`, 'half of that', half),
+      phaseOf(`round ${index + 1}: open loop`, '80 % of that', high),
     ]),
     ['HTTP, open loop', 'half of the median, log rewritten', rewriting],
     ['raw scripts, pipelined', 'after', raw[1]],
   ];
+  /** @type {(name: string, value: number, target: number, text: (value: number) => string, unit: string, more?: string) => import('./types.ts').Figure} */
   const atMost = (name, value, target, text, unit, more = '') =>
     figure(name, `${text(value)} ${unit}${more}`, `≤ ${text(target)} ${unit}`, value <= target);
+  /** @type {(name: string, values: number[], target: number) => import('./types.ts').Figure} */
   const tail = (name, values, target) =>
     atMost(name, median(values), target, tenths, 'ms', range(values, tenths));
   return {
@@ -78,24 +100,34 @@ export async function reserveResult(redis, { cost, raw, levels, rounds, rewritin
       cost.commit.phase,
       ...raw,
       ...levels,
-      ...rounds.flatMap(Object.values),
+      ...rounds.flatMap(({ saturated, half, high }) => [saturated, half, high]),
     ]),
   };
 }
 
+/** @type {(name: string, detail: string, phase: Phase) => [string, string, Phase]} */
+const phaseOf = (name, detail, phase) => [name, detail, phase];
+
+/**
+ * @param {string} name
+ * @param {string} detail
+ * @param {Phase} phase
+ * @param {number} limit operations a second
+ */
 function phaseRow(name, detail, phase, limit) {
   const { per_second, p50_ms, p99_ms, max_ms, server_cpu_s, redis_cpu_s, other_cpu_s, cpu_s, elapsed_s } =
     phase;
   const latency =
-    p50_ms === undefined ? ['', '', ''] : [p50_ms.toFixed(2), p99_ms.toFixed(2), tenths(max_ms)];
-  const service = server_cpu_s === undefined ? 'unknown' : tenths(server_cpu_s);
+    p50_ms === undefined || p99_ms === undefined || max_ms === undefined
+      ? ['', '', '']
+      : [hundredths(p50_ms), hundredths(p99_ms), tenths(max_ms)];
   return [
     name,
     detail,
     whole(per_second),
     hundredths(per_second / limit),
     ...latency,
-    service,
+    tenths(server_cpu_s),
     tenths(redis_cpu_s),
     tenths(cpu_s),
     tenths(other_cpu_s),

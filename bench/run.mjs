@@ -1,5 +1,7 @@
-// npm run bench -- <name>: runs one benchmark against a Holdfast of its own, on loopback, bounded in time, and prints its figures.
-// `all` runs every one and records the figures; `summary` updates docs/performance.md from the newest record.
+// npm run bench -- <name> [options]: runs one benchmark against a Holdfast of its own, on loopback, bounded in time, and prints its
+// figures. `all` runs every one and records the figures; `summary` updates docs/performance.md from the newest record.
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import {
   SetupError,
   checkNode,
@@ -12,28 +14,91 @@ import { BENCHMARKS, recordAll } from './all.mjs';
 import { circumstances, sectionText, today } from './report.mjs';
 import { updatePage } from './summary.mjs';
 
-async function printOne(name) {
-  const result = await BENCHMARKS[name]();
+const COMMANDS = [...Object.keys(BENCHMARKS), 'all', 'summary'];
+
+/** @param {import('./types.ts').Result} result */
+function print(result) {
   process.stdout.write(`\n${sectionText(result, `${today()}; ${circumstances()}; `)}`);
 }
 
-const COMMANDS = {
-  ...Object.fromEntries(Object.keys(BENCHMARKS).map((name) => [name, () => printOne(name)])),
-  all: recordAll,
-  summary: updatePage,
-};
-
-runCommand(async () => {
-  const [name, ...rest] = process.argv.slice(2);
-  if (!Object.hasOwn(COMMANDS, name ?? '') || rest.length > 0) {
+/**
+ * @param {string[]} words
+ * @returns {{ name: string, against?: string, pairs?: number, only?: string }}
+ */
+function readArguments(words) {
+  const [name, ...rest] = words;
+  if (name === undefined || !COMMANDS.includes(name)) {
     throw new SetupError(
-      `give the name of one benchmark: ${Object.keys(COMMANDS).join(', ')}; as in \`npm run bench -- reserve\``,
+      `give the name of one benchmark: ${COMMANDS.join(', ')}; as in \`npm run bench -- reserve\``,
     );
   }
+  /** @type {Record<string, string>} */
+  const given = {};
+  for (const word of rest) {
+    const [, option = '', value = ''] = /^--(against|pairs|only)=(.+)$/.exec(word) ?? [];
+    if (!isOptionOf(name, option)) {
+      throw new SetupError(`${JSON.stringify(word)} is no option of npm run bench -- ${name}`);
+    }
+    given[option] = value;
+  }
+  return {
+    name,
+    ...(given.against === undefined ? {} : { against: builtCheckout(given.against) }),
+    ...(given.pairs === undefined ? {} : { pairs: oddNumber(given.pairs) }),
+    ...(given.only === undefined ? {} : { only: given.only }),
+  };
+}
+
+/**
+ * @param {string} name of a command
+ * @param {string} option
+ */
+function isOptionOf(name, option) {
+  switch (option) {
+    case 'against':
+    case 'pairs':
+      return Object.hasOwn(BENCHMARKS, name);
+    case 'only':
+      return name === 'isolation';
+    default:
+      return false;
+  }
+}
+
+/** @param {string} folder */
+function builtCheckout(folder) {
+  const root = resolve(folder);
+  if (!existsSync(join(root, 'dist', 'main.js'))) {
+    throw new SetupError(`${root} is no built checkout: run \`npm ci && npm run build\` there`);
+  }
+  return root;
+}
+
+/** @param {string} text */
+function oddNumber(text) {
+  const number = Number(text);
+  if (!Number.isInteger(number) || number < 1 || number % 2 === 0) {
+    throw new SetupError(`--pairs=${text}: give an odd number, so that there is a median`);
+  }
+  return number;
+}
+
+runCommand(async () => {
+  const { name, against, pairs, ...options } = readArguments(process.argv.slice(2));
   checkNode();
   ensureDependencies();
   ensureRedis({});
   ensureBuild();
-  await COMMANDS[name]();
+  const measure = BENCHMARKS[name];
+  if (name === 'all') {
+    await recordAll();
+  } else if (measure === undefined) {
+    updatePage();
+  } else if (against === undefined) {
+    print(await measure(options));
+  } else {
+    const { comparePairs } = await import('./pairs.mjs');
+    print(await comparePairs(name, { ...options, against, pairs }));
+  }
   return 0;
 });

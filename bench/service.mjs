@@ -1,42 +1,41 @@
 // A Holdfast of the benchmark's own: the built service on its embedded Redis, with the defaults that everybody gets.
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { ROOT, parseJson } from '../scripts/install.mjs';
 
 const ADMIN_KEY = 'benchmark-admin-key';
 const WEBHOOK_KEY = 'be'.repeat(32);
 const START_TIMEOUT_MS = 30_000;
 const STOP_TIMEOUT_MS = 15_000;
-const CLOCK_TICKS_PER_SECOND = 100;
 /** Everything else in the environment could change what is measured. */
+const STOP_WITH_PARENT = new URL('../scripts/stop-with-parent.mjs', import.meta.url).href;
 const KEPT_ENVIRONMENT = ['PATH', 'HOME', 'TMPDIR', 'LANG'];
 
-/** Starts the service and waits until it listens. `stop()` ends it and its Redis, and removes their data. `settings` are variables beside the defaults. */
-export async function startService(settings = {}) {
+/**
+ * Starts the service and waits until it listens. `stop()` ends it and its Redis, and removes their data.
+ * @param {Readonly<Record<string, string>>} settings variables beside the defaults
+ * @param {string} root the built checkout to start it from
+ * @returns {Promise<import('./types.ts').Service>}
+ */
+export async function startService(settings = {}, root = ROOT) {
   const dataDir = mkdtempSync(join(tmpdir(), 'hf-bench-'));
-  const file = (path) => fileURLToPath(new URL(path, import.meta.url));
-  const kept = KEPT_ENVIRONMENT.flatMap((name) =>
-    process.env[name] === undefined ? [] : [[name, process.env[name]]],
-  );
-  const child = spawn(
-    process.execPath,
-    ['--import', file('../scripts/stop-with-parent.mjs'), file('../dist/main.js')],
-    {
-      detached: true,
-      stdio: ['pipe', 'pipe', 'inherit'],
-      env: {
-        ...Object.fromEntries(kept),
-        PORT: '0',
-        HOST: '127.0.0.1',
-        DATA_DIR: dataDir,
-        ADMIN_API_KEY: ADMIN_KEY,
-        WEBHOOK_SECRET_ENCRYPTION_KEY: WEBHOOK_KEY,
-        ...settings,
-      },
+  const kept = Object.entries(process.env).filter(([name]) => KEPT_ENVIRONMENT.includes(name));
+  const child = spawn(process.execPath, ['--import', STOP_WITH_PARENT, join(root, 'dist', 'main.js')], {
+    detached: true,
+    stdio: ['pipe', 'pipe', 'inherit'],
+    env: {
+      ...Object.fromEntries(kept),
+      PORT: '0',
+      HOST: '127.0.0.1',
+      DATA_DIR: dataDir,
+      ADMIN_API_KEY: ADMIN_KEY,
+      WEBHOOK_SECRET_ENCRYPTION_KEY: WEBHOOK_KEY,
+      ...settings,
     },
-  );
+  });
+  /** @type {Promise<number | null>} */
   const ended = new Promise((done) => child.once('close', done));
   const stop = async () => {
     child.kill('SIGTERM');
@@ -47,13 +46,18 @@ export async function startService(settings = {}) {
   };
   try {
     const port = await listeningPort(child, ended);
-    return { port, pid: child.pid, socket: join(dataDir, 'redis', 'redis.sock'), stop };
+    return { port, pid: child.pid ?? 0, socket: join(dataDir, 'redis', 'redis.sock'), stop };
   } catch (error) {
     await stop();
     throw error;
   }
 }
 
+/**
+ * @param {import('node:child_process').ChildProcessByStdio<import('node:stream').Writable, import('node:stream').Readable, null>} child
+ * @param {Promise<number | null>} ended
+ * @returns {Promise<number>}
+ */
 function listeningPort(child, ended) {
   return new Promise((done, fail) => {
     const timer = setTimeout(
@@ -62,7 +66,7 @@ function listeningPort(child, ended) {
     );
     let text = '';
     // Reading goes on after the start, or the service would block on a full pipe.
-    child.stdout.setEncoding('utf8').on('data', (chunk) => {
+    child.stdout.setEncoding('utf8').on('data', (/** @type {string} */ chunk) => {
       text = (text + chunk).slice(-10_000);
       const port = /"port":(\d+)[^\n]*"holdfast is listening"/.exec(text)?.[1];
       if (port !== undefined) {
@@ -70,41 +74,53 @@ function listeningPort(child, ended) {
         done(Number(port));
       }
     });
-    ended.then((code) => fail(new Error(`the service ended with exit code ${code}`)), fail);
+    void ended.then((code) => fail(new Error(`the service ended with exit code ${code}`)));
   });
-}
-
-/** CPU seconds that a process has used, from /proc; undefined where there is none. */
-export function cpuSecondsOf(pid) {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return (Number(fields[11]) + Number(fields[12])) / CLOCK_TICKS_PER_SECOND;
-  } catch {
-    return undefined;
-  }
 }
 
 export const adminHeaders = { 'X-Admin-API-Key': ADMIN_KEY };
 
-/** One operation with the operator's key. */
+/**
+ * One operation with the operator's key.
+ * @param {number} port
+ * @param {string} method
+ * @param {string} path
+ * @param {unknown} [body]
+ * @returns {Promise<Record<string, unknown>>}
+ */
 export async function askAsAdmin(port, method, path, body) {
   const headers = { 'Content-Type': 'application/json', ...adminHeaders };
   const response = await fetch(`http://127.0.0.1:${port}${path}`, {
     method,
     headers,
-    body: JSON.stringify(body),
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   const text = await response.text();
   if (!response.ok) {
     throw new Error(`${path}: ${response.status} ${text}`);
   }
-  return JSON.parse(text);
+  return /** @type {Record<string, unknown>} */ (parseJson(text));
 }
 
-/** Makes a tenant, its key, and a budget at each of three scopes that nothing in the run can use up. */
+/**
+ * Lets subscriptions name endpoints on loopback.
+ * @param {number} port
+ */
+export function allowLocalWebhooks(port) {
+  return askAsAdmin(port, 'PUT', '/v1/admin/config/webhook-security', {
+    blocked_cidr_ranges: [],
+    allow_http: true,
+  });
+}
+
+/**
+ * Makes a tenant, its key, and a budget at each of three scopes that nothing in the run can use up.
+ * @param {number} port
+ * @returns {Promise<import('./types.ts').Tenant>}
+ */
 export async function provision(port, tenant = 'bench') {
-  const admin = (path, body) => askAsAdmin(port, 'POST', path, body);
+  const admin = (/** @type {string} */ path, /** @type {unknown} */ body) =>
+    askAsAdmin(port, 'POST', path, body);
   await admin('/v1/admin/tenants', { tenant_id: tenant, name: 'Benchmark' });
   const key = await admin('/v1/admin/api-keys', { tenant_id: tenant, name: 'benchmark' });
   const scopes = [
@@ -120,5 +136,5 @@ export async function provision(port, tenant = 'bench') {
       allocated: { unit: 'TOKENS', amount: 1e15 },
     });
   }
-  return { tenant, scopes, keyId: key.key_id, apiKey: key.key_secret };
+  return { tenant, scopes, keyId: String(key.key_id), apiKey: String(key.key_secret) };
 }

@@ -8,10 +8,16 @@ const PAGE = join(ROOT, 'docs', 'performance.md');
 export const RESULTS = join(ROOT, 'bench', 'results');
 const MARKED = /(<!-- benchmarks -->\n)([^]*?)(\n<!-- \/benchmarks -->)/;
 
-/** A summary between the marks by which it is found again. */
+/**
+ * A summary between the marks by which it is found again.
+ * @param {string} text
+ */
 export const marked = (text) => `<!-- benchmarks -->\n${text}\n<!-- /benchmarks -->`;
 
-/** @throws Error when a text has no place for a summary. */
+/**
+ * @param {string} file
+ * @throws Error when it has no place for a summary
+ */
 function summaryOf(file) {
   const text = MARKED.exec(readFileSync(file, 'utf8'))?.[2];
   if (text === undefined) {
@@ -43,7 +49,10 @@ export function updatePage() {
   const summary = currentSummary();
   writeFileSync(
     PAGE,
-    readFileSync(PAGE, 'utf8').replace(MARKED, (_, start, __, end) => `${start}${summary}${end}`),
+    readFileSync(PAGE, 'utf8').replace(
+      MARKED,
+      (_, /** @type {string} */ start, __, /** @type {string} */ end) => `${start}${summary}${end}`,
+    ),
   );
 }
 

@@ -1,6 +1,9 @@
 // Holds that end when the benchmark wants them to, made by the reserve script itself, and what the event log tells of their end.
 import { Redis } from 'ioredis';
-import {
+import { ScriptRegistry, keyspace } from './built.mjs';
+import { quantile } from './report.mjs';
+
+const {
   eventLogKey,
   idempotencyKey,
   partitionCode,
@@ -9,8 +12,13 @@ import {
   tagOf,
   tenantKey,
   ttlIndexKey,
-} from '../dist/redis/keyspace.js';
-import { ScriptRegistry } from '../dist/redis/scripts.js';
+} = keyspace;
+
+/**
+ * @typedef {import('./types.ts').Tenant} Tenant
+ * @typedef {Tenant & { tag: string }} Holder
+ * @typedef {{ deadline: number, at: number }} Expired  ms since 1970
+ */
 
 const PARTITIONS = 64;
 const BATCH = 200;
@@ -22,11 +30,16 @@ const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736-01';
 export class Holds {
   number = 0;
 
-  /** @param tenants what `provision` returned for each */
+  /**
+   * @param {string} socket of Redis
+   * @param {readonly Tenant[]} tenants
+   * @param {string} run eight characters that set the holds' ids apart
+   */
   constructor(socket, tenants, run) {
     this.redis = new Redis({ path: socket, maxRetriesPerRequest: 1 });
     this.redis.on('error', () => undefined);
     this.scripts = new ScriptRegistry(this.redis);
+    /** @type {Holder[]} */
     this.tenants = tenants.map((one) => ({
       ...one,
       tag: tagOf(partitionCode(partitionOfTenant(one.tenant, PARTITIONS))),
@@ -38,23 +51,33 @@ export class Holds {
     this.redis.disconnect();
   }
 
-  /** Makes `count` holds that end at `endsAt` (the machine's clock, which is Redis' too) or `ttlMs` after they were made. */
-  async make(count, { endsAt, ttlMs, graceMs = 0, tenants = this.tenants }) {
+  /**
+   * Makes `count` holds that end at `endsAt` (the machine's clock, which is Redis' too) or `ttlMs` after they were made.
+   * @param {number} count
+   * @param {({ endsAt: number } | { ttlMs: number }) & { graceMs?: number, tenants?: Holder[] }} how
+   */
+  async make(count, { graceMs = 0, tenants = this.tenants, ...until }) {
     for (let made = 0; made < count; made += BATCH) {
       const size = Math.min(BATCH, count - made);
       const calls = Array.from({ length: size }, () =>
-        this.call(tenants, ttlMs ?? Math.max(1, endsAt - Date.now()), graceMs),
+        this.call(tenants, 'ttlMs' in until ? until.ttlMs : Math.max(1, until.endsAt - Date.now()), graceMs),
       );
       const replies = await this.scripts.runMany('reserve', calls);
       const failed = replies.find((reply) => reply instanceof Error || reply[0] !== 'ALLOW');
       if (failed !== undefined) {
-        throw new Error(`a hold was not made: ${failed}`);
+        throw new Error(`a hold was not made: ${String(failed)}`);
       }
     }
   }
 
+  /**
+   * @param {Holder[]} tenants
+   * @param {number} ttlMs
+   * @param {number} graceMs
+   * @returns {import('../src/redis/scripts.ts').ScriptCall<'reserve'>}
+   */
   call(tenants, ttlMs, graceMs) {
-    const { tenant, tag, scopes, keyId } = tenants[this.number % tenants.length];
+    const { tenant, tag, scopes, keyId } = holderAt(tenants, this.number % tenants.length);
     const text = String(this.number++).padStart(8, '0');
     const [id, key] = [`rsv_${tag.slice(2, 4)}${this.run}${text}`, `${this.run}-0000-4000-8000-0000${text}`];
     return {
@@ -92,10 +115,17 @@ export class Holds {
     };
   }
 
-  /** Gives all holds that were made for a tenant one deadline. No client can: their deadlines are some milliseconds apart. */
+  /**
+   * Gives all holds that were made for a tenant one deadline. No client can: their deadlines are some milliseconds apart.
+   * @param {Tenant} owner
+   * @param {number} endsAt
+   */
   async shareDeadline({ tenant }, endsAt) {
-    const { tag } = this.tenants.find((one) => one.tenant === tenant);
-    const ids = await this.redis.zrange(ttlIndexKey(tag), 0, -1);
+    const { tag } = holderAt(
+      this.tenants,
+      this.tenants.findIndex((one) => one.tenant === tenant),
+    );
+    const ids = await this.redis.zrange(ttlIndexKey(tag), '0', '-1');
     for (let from = 0; from < ids.length; from += BATCH) {
       const pipeline = this.redis.pipeline();
       for (const id of ids.slice(from, from + BATCH)) {
@@ -110,17 +140,22 @@ export class Holds {
     const ends = await Promise.all(
       this.tenants.map(({ tag }) => this.redis.xrevrange(eventLogKey(tag), '+', '-', 'COUNT', 1)),
     );
-    return new Map(this.tenants.map(({ tag }, index) => [tag, ends[index][0]?.[0] ?? '-']));
+    return new Map(this.tenants.map(({ tag }, index) => [tag, ends[index]?.[0]?.[0] ?? '-']));
   }
 
-  /** Deadline and end of every hold that expired since, ms. */
+  /**
+   * Every hold that expired since.
+   * @param {Map<string, string>} mark
+   */
   async expiredSince(mark) {
+    /** @type {Expired[]} */
     const found = [];
     for (const [tag, end] of mark) {
       let from = end === '-' ? '-' : `(${end}`;
       for (;;) {
         const entries = await this.redis.xrange(eventLogKey(tag), from, '+', 'COUNT', PAGE);
         for (const [, flat] of entries) {
+          /** @type {Record<string, string | undefined>} */
           const event = Object.fromEntries(
             flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1]]] : [])),
           );
@@ -134,16 +169,32 @@ export class Holds {
         if (entries.length < PAGE) {
           break;
         }
-        from = `(${entries.at(-1)[0]}`;
+        from = `(${entries.at(-1)?.[0]}`;
       }
     }
     return found;
   }
 }
 
-/** How late holds were given back, ms. A negative figure is one that was given back too early. */
+/**
+ * @param {Holder[]} tenants
+ * @param {number} index
+ */
+function holderAt(tenants, index) {
+  const holder = tenants[index];
+  if (holder === undefined) {
+    throw new Error(`there is no tenant ${index}`);
+  }
+  return holder;
+}
+
+/**
+ * How late holds were given back, ms. A negative figure is one that was given back too early.
+ * @param {Expired[]} expired
+ * @returns {import('./types.ts').Lateness}
+ */
 export function latenessOf(expired) {
   const sorted = expired.map(({ deadline, at }) => at - deadline).sort((a, b) => a - b);
-  const at = (share) => sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)];
-  return { count: sorted.length, min_ms: sorted[0], p50_ms: at(0.5), p99_ms: at(0.99), max_ms: at(1) };
+  const [p50_ms, p99_ms, max_ms] = [quantile(sorted, 0.5), quantile(sorted, 0.99), quantile(sorted, 1)];
+  return { count: sorted.length, min_ms: sorted[0] ?? NaN, p50_ms, p99_ms, max_ms };
 }

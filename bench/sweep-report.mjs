@@ -1,5 +1,27 @@
 // The figures of the sweeper's benchmark, each beside its target.
-import { doubts, figure, median, range, storeOf, tenths, whole } from './report.mjs';
+import { doubts, figure, hundredths, median, range, storeOf, tenths, whole } from './report.mjs';
+
+/**
+ * @typedef {import('./types.ts').Figure} Figure
+ * @typedef {import('./types.ts').Lateness} Lateness
+ * @typedef {{ service: number, redis: number }} IdleCost  CPU seconds a second
+ * @typedef {import('./types.ts').Shared & {
+ *   server_cpu_s: number, redis_cpu_s: number, wait_p99_ms: number, wait_max_ms: number, rss_max: number
+ * }} Watched
+ * @typedef {{ count: number, per_second: number, lateness: Lateness }} Drain
+ * @typedef {Watched & { result: import('./types.ts').HttpResult }} Calm
+ * @typedef {{ title: string, calm: Calm, beside: Calm & Drain }} Round
+ * @typedef {Lateness & { made: number, perSecond: number, seconds: number }} Steady
+ * @typedef {Lateness & { held: number, due: number, left: number }} Grace
+ * @typedef {{
+ *   backlog: number,
+ *   idle: { sweeper: IdleCost, without: IdleCost },
+ *   steady: Steady,
+ *   alone: Watched & Drain,
+ *   rounds: Round[],
+ *   grace: Grace,
+ * }} SweepMeasurement
+ */
 
 const TARGETS = { per_second: 20_000, p99_ms: 250, max_ms: 1000, times: 2, idle: 0.01 };
 
@@ -19,11 +41,16 @@ const HEAD = [
   'seconds',
   'memory',
 ];
-const BLANKS = new Array(6).fill('');
+const BLANKS = Array.from({ length: 6 }, () => '');
 
-const megabytes = (bytes) => `${Math.round(bytes / 1024 / 1024)} MB`;
-const percent = (share) => `${(share * 100).toFixed(1)} %`;
+const megabytes = (/** @type {number} */ bytes) => `${Math.round(bytes / 1024 / 1024)} MB`;
+const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(1)} %`;
 
+/**
+ * @param {import('ioredis').Redis} redis
+ * @param {SweepMeasurement} measured
+ * @returns {Promise<import('./types.ts').Result>}
+ */
 export async function sweepResult(redis, { backlog, idle, steady, alone, rounds, grace }) {
   return {
     title: 'The sweeper',
@@ -70,6 +97,10 @@ export async function sweepResult(redis, { backlog, idle, steady, alone, rounds,
   };
 }
 
+/**
+ * @param {Pick<SweepMeasurement, 'steady' | 'alone' | 'rounds' | 'grace'>} measured
+ * @returns {Figure[]}
+ */
 function punctuality({ steady, alone, rounds, grace }) {
   const early = Math.min(
     steady.min_ms,
@@ -100,8 +131,15 @@ function punctuality({ steady, alone, rounds, grace }) {
   ];
 }
 
+/**
+ * @param {number} backlog
+ * @param {Drain} alone
+ * @param {Round[]} rounds
+ * @returns {Figure[]}
+ */
 function drain(backlog, alone, rounds) {
   const times = rounds.map(({ calm, beside }) => beside.result.p99_ms / calm.result.p99_ms);
+  /** @type {(title: string, values: number[], more: string) => Figure} */
   const rate = (title, values, more) =>
     figure(
       `drain of ${whole(backlog)} ${title}`,
@@ -110,13 +148,13 @@ function drain(backlog, alone, rounds) {
       median(values) >= TARGETS.per_second,
     );
   const rates = rounds.map(({ beside }) => beside.per_second);
-  const most = (of) => Math.max(...rounds.map(of));
+  const most = (/** @type {(round: Round) => number} */ of) => Math.max(...rounds.map(of));
   return [
     rate('with nothing beside it', [alone.per_second], ''),
     rate('beside half load', rates, range(rates, whole)),
     figure(
       'request p99 beside the drain, times that without it',
-      `${median(times).toFixed(2)}${range(times, (value) => value.toFixed(2))}`,
+      `${median(times).toFixed(2)}${range(times, hundredths)}`,
       `≤ ${TARGETS.times}`,
       median(times) <= TARGETS.times,
     ),
@@ -135,6 +173,10 @@ function drain(backlog, alone, rounds) {
   ];
 }
 
+/**
+ * @param {Pick<SweepMeasurement, 'idle' | 'grace'>} measured
+ * @returns {Figure[]}
+ */
 function costs({ idle, grace }) {
   const cost = idle.sweeper.service + idle.sweeper.redis - idle.without.service - idle.without.redis;
   const isUndisturbed = grace.count === grace.due && grace.left === grace.held;
@@ -154,10 +196,15 @@ function costs({ idle, grace }) {
   ];
 }
 
+/** @param {Lateness} lateness */
 function latenessCells({ p50_ms, p99_ms, max_ms }) {
   return [whole(p50_ms), whole(p99_ms), whole(max_ms)];
 }
 
+/**
+ * @param {string} name
+ * @param {Watched & Partial<Drain> & { result?: import('./types.ts').HttpResult | undefined }} phase
+ */
 function phaseRow(name, phase) {
   const {
     count,
@@ -176,7 +223,7 @@ function phaseRow(name, phase) {
     count === undefined ? '' : whole(count),
     per_second === undefined ? '' : whole(per_second),
     ...(lateness === undefined ? ['', '', ''] : latenessCells(lateness)),
-    ...(result === undefined ? ['', ''] : [result.p50_ms.toFixed(2), result.p99_ms.toFixed(2)]),
+    ...(result === undefined ? ['', ''] : [hundredths(result.p50_ms), hundredths(result.p99_ms)]),
     tenths(wait_p99_ms),
     tenths(wait_max_ms),
     tenths(server_cpu_s),

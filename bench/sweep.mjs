@@ -4,9 +4,11 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import { countCpu, otherCpuSeconds } from './cpu.mjs';
 import { unlessShort } from './duration.mjs';
-import { machineCpuSeconds, say, startLoad } from './reserve.mjs';
-import { cpuSecondsOf, provision, startService } from './service.mjs';
+import { startHttpLoad } from './load.mjs';
+import { quantile, say } from './report.mjs';
+import { provision, startService } from './service.mjs';
 import { Holds, latenessOf } from './sweep-holds.mjs';
 import { sweepResult } from './sweep-report.mjs';
 
@@ -30,8 +32,9 @@ export async function measure() {
   const service = await startService();
   const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
   redis.on('error', () => undefined);
-  const load = startLoad('./http-load.mjs');
+  const load = startHttpLoad();
   const tenants = [];
+  /** @type {Holds | undefined} */
   let holds;
   try {
     // A rewrite of the log takes a processor for a second; whether one falls into a phase must not decide its figures.
@@ -51,43 +54,53 @@ export async function measure() {
   }
 }
 
-/** CPU seconds a second of the service and of its Redis while nothing happens. */
+/**
+ * CPU seconds a second of the service and of its Redis while nothing happens.
+ * @param {string} roles
+ */
 async function idleCost(roles) {
   const service = await startService({ HOLDFAST_ROLES: roles });
   const redis = new Redis({ path: service.socket });
   try {
     // Node.js collects once more what the start left behind, half a minute after it.
     await delay(SETTLE_MS);
-    const before = { service: cpuSecondsOf(service.pid), redis: await redisCpuSeconds(redis) };
+    const used = await countCpu(service.pid, redis);
     await delay(IDLE_SECONDS * 1000);
-    return {
-      service: (cpuSecondsOf(service.pid) - before.service) / IDLE_SECONDS,
-      redis: ((await redisCpuSeconds(redis)) - before.redis) / IDLE_SECONDS,
-    };
+    const { server_cpu_s, redis_cpu_s } = await used();
+    return { service: server_cpu_s / IDLE_SECONDS, redis: redis_cpu_s / IDLE_SECONDS };
   } finally {
     redis.disconnect();
     await service.stop();
   }
 }
 
-async function redisCpuSeconds(redis) {
-  const info = await redis.info('cpu');
-  const read = (name) => Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(info)?.[1] ?? 0);
-  return read('used_cpu_user') + read('used_cpu_sys');
-}
+/** @typedef {{ over: boolean, waits: number[], rss: number }} ProbeState  waits in ms, resident memory in bytes */
 
 class SweepBenchmark {
   next = 0;
 
-  constructor(parts) {
-    Object.assign(this, parts);
+  /**
+   * @param {{
+   *   service: import('./types.ts').Service,
+   *   redis: Redis,
+   *   load: import('./types.ts').HttpLoad,
+   *   target: import('./types.ts').Target,
+   *   holds: Holds,
+   * }} parts
+   */
+  constructor({ service, redis, load, target, holds }) {
+    this.service = service;
+    this.redis = redis;
+    this.load = load;
+    this.target = target;
+    this.holds = holds;
   }
 
   async measure() {
     const steady = await this.steady();
-    const alone = await this.backlog('a backlog with nothing beside it', undefined);
+    const alone = await this.backlog('a backlog with nothing beside it', () => Promise.resolve(undefined));
     say('warming up');
-    await this.foreground({ kind: 'closed', connections: 32, seconds: LOAD.warmUp });
+    await this.saturate(LOAD.warmUp);
     const rounds = [];
     while (rounds.length < ROUNDS) {
       rounds.push(await this.round());
@@ -99,12 +112,11 @@ class SweepBenchmark {
   /** What the service reaches, the latencies at half of that, and the same beside a backlog. */
   async round() {
     say('the saturated rate');
-    const saturated = await this.foreground({ kind: 'closed', connections: 32, seconds: LOAD.saturate });
-    const paced = { kind: 'paced', rate: saturated.per_second / 2, seconds: LOAD.paced };
-    const title = `half load, ${Math.round(paced.rate)} operations a second`;
+    const rate = (await this.saturate(LOAD.saturate)).per_second / 2;
+    const title = `half load, ${Math.round(rate)} operations a second`;
     say(`${title}, and no backlog`);
-    const calm = await this.watched(() => this.foreground(paced));
-    const beside = await this.backlog(`a backlog beside ${title}`, paced);
+    const calm = await this.watched(() => this.paced(rate));
+    const beside = await this.backlog(`a backlog beside ${title}`, () => this.paced(rate));
     return { title, calm, beside };
   }
 
@@ -123,8 +135,13 @@ class SweepBenchmark {
     return { made: perSecond * seconds, perSecond, seconds, ...latenessOf(expired) };
   }
 
-  /** The load, if any, starts as the backlog becomes due. */
-  async backlog(title, plan) {
+  /**
+   * The load, if any, starts as the backlog becomes due.
+   * @template {import('./types.ts').HttpResult | undefined} LoadResult
+   * @param {string} title
+   * @param {() => Promise<LoadResult>} load
+   */
+  async backlog(title, load) {
     say(`${title}: making ${BACKLOG} holds`);
     const mark = await this.holds.mark();
     const endsAt = Date.now() + MAKE_MS;
@@ -134,25 +151,25 @@ class SweepBenchmark {
     }
     await delay(endsAt - Date.now() - 100);
     say(title);
-    const { result, ...watched } = await this.watched(async () => {
-      const foreground = plan === undefined ? undefined : this.foreground(plan);
-      await this.drained(endsAt);
-      return foreground;
+    const watched = await this.watched(async () => {
+      const [result] = await Promise.all([load(), this.drained(endsAt)]);
+      return result;
     });
     const expired = await this.holds.expiredSince(mark);
     const last = expired.reduce((latest, { at }) => Math.max(latest, at), 0);
     const first = expired.reduce((earliest, { at }) => Math.min(earliest, at), Infinity);
     return {
       ...watched,
-      result,
       count: expired.length,
-      drain_s: (last - first) / 1000,
       per_second: expired.length / ((last - first) / 1000),
       lateness: latenessOf(expired),
     };
   }
 
-  /** Until nothing is left in the index; asked rarely, so that asking costs nothing. */
+  /**
+   * Until nothing is left in the index; asked rarely, so that asking costs nothing.
+   * @param {number} endsAt
+   */
   async drained(endsAt) {
     const tags = this.holds.tenants.map(({ tag }) => tag);
     for (;;) {
@@ -169,59 +186,64 @@ class SweepBenchmark {
 
   async grace() {
     say(`${GRACE.held} in a long grace, and due ones behind them`);
-    const tenants = [this.holds.tenants[0]];
+    const tenants = this.holds.tenants.slice(0, 1);
     await this.holds.make(GRACE.held, { ttlMs: 1000, graceMs: GRACE.graceMs, tenants });
     await delay(1500);
     const mark = await this.holds.mark();
     await this.holds.make(GRACE.due, { ttlMs: 1000, tenants });
     await delay(3000);
-    const left = await this.redis.zcard(`${tenants[0].tag}ttl`);
+    const left = await this.redis.zcard(`${tenants[0]?.tag}ttl`);
     return { ...GRACE, left, ...latenessOf(await this.holds.expiredSince(mark)) };
   }
 
-  async foreground(plan) {
-    const result = await this.load.ask({
-      ...plan,
-      port: this.service.port,
-      target: this.target,
-      first: this.next,
-    });
+  /** @param {number} seconds */
+  saturate(seconds) {
+    return this.asked((common) => this.load.ask({ kind: 'closed', connections: 32, seconds, ...common }));
+  }
+
+  /** @param {number} rate */
+  paced(rate) {
+    return this.asked((common) => this.load.ask({ kind: 'paced', rate, seconds: LOAD.paced, ...common }));
+  }
+
+  /**
+   * @param {(common: { port: number, target: import('./types.ts').Target, first: number }) => Promise<import('./types.ts').HttpResult>} ask
+   */
+  async asked(ask) {
+    const result = await ask({ port: this.service.port, target: this.target, first: this.next });
     this.next = result.next;
     return result;
   }
 
-  /** Runs something while a client of its own measures how long Redis lets it wait, and the service's memory is looked at. */
+  /**
+   * Runs something while a client of its own measures how long Redis lets it wait, and the service's memory is looked at.
+   * @template {import('./types.ts').HttpResult | undefined} LoadResult
+   * @param {() => Promise<LoadResult>} work
+   */
   async watched(work) {
-    const before = {
-      rss: residentBytes(this.service.pid),
-      cpu: cpuSecondsOf(this.service.pid),
-      redis: await redisCpuSeconds(this.redis),
-      all: machineCpuSeconds(),
-      at: performance.now(),
-    };
-    const state = { over: false, waits: [], rss: before.rss };
+    const used = await countCpu(this.service.pid, this.redis);
+    /** @type {ProbeState} */
+    const state = { over: false, waits: [], rss: residentBytes(this.service.pid) };
     const probing = this.probe(state);
     const result = await work();
-    const elapsed_s = (performance.now() - before.at) / 1000;
+    const use = await used();
     state.over = true;
     await probing;
     state.waits.sort((a, b) => a - b);
-    const server_cpu_s = cpuSecondsOf(this.service.pid) - before.cpu;
-    const redis_cpu_s = (await redisCpuSeconds(this.redis)) - before.redis;
-    const cpu_s = result?.cpu_s ?? 0;
+    const { elapsed_s, server_cpu_s, redis_cpu_s } = use;
     return {
       result,
       elapsed_s,
       server_cpu_s,
       redis_cpu_s,
-      other_cpu_s: Math.max(0, machineCpuSeconds() - before.all - server_cpu_s - redis_cpu_s - cpu_s),
-      wait_p99_ms: state.waits[Math.floor(state.waits.length * 0.99)],
-      wait_max_ms: state.waits.at(-1),
-      rss_before: before.rss,
+      other_cpu_s: otherCpuSeconds(use, result?.cpu_s ?? 0),
+      wait_p99_ms: quantile(state.waits, 0.99),
+      wait_max_ms: quantile(state.waits, 1),
       rss_max: state.rss,
     };
   }
 
+  /** @param {ProbeState} state */
   async probe(state) {
     while (!state.over) {
       const asked = performance.now();
@@ -233,6 +255,7 @@ class SweepBenchmark {
   }
 }
 
+/** @param {number} pid */
 function residentBytes(pid) {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) * 1024;
 }

@@ -8,8 +8,15 @@ const EVENT_ID = 'x-cycles-event-id: evt_';
 /** An event's id starts with its milliseconds in so many hex digits; the clock is Redis' and the machine's. */
 const MS_DIGITS = 11;
 
+/** @typedef {{ requests: number, first: number, last: number, events: Map<string, number> }} Noted */
+
+/** @type {Map<string, Noted>} */
 let paths = new Map();
 
+/**
+ * @param {string} path
+ * @param {string} eventId
+ */
 function note(path, eventId) {
   const at = Date.now();
   let noted = paths.get(path);
@@ -28,7 +35,7 @@ const server = createServer((socket) => {
   let rest = '';
   socket.setNoDelay(true).setEncoding('latin1');
   socket.on('error', () => undefined);
-  socket.on('data', (text) => {
+  socket.on('data', (/** @type {string} */ text) => {
     rest += text;
     for (;;) {
       const headEnd = rest.indexOf('\r\n\r\n');
@@ -50,10 +57,13 @@ const server = createServer((socket) => {
   });
 });
 
-server.listen(0, '127.0.0.1', () => process.send({ port: server.address().port }));
+server.listen(0, '127.0.0.1', () => {
+  const address = server.address();
+  process.send?.({ port: typeof address === 'object' && address !== null ? address.port : 0 });
+});
 
 /** Asked for what was noted, it begins anew when told so. */
-process.on('message', ({ forget }) => {
+process.on('message', (/** @type {{ forget: boolean }} */ { forget }) => {
   const noted = [...paths].map(([path, { events, ...rest }]) => ({
     path,
     ...rest,
@@ -62,6 +72,6 @@ process.on('message', ({ forget }) => {
   if (forget) {
     paths = new Map();
   }
-  process.send({ noted });
+  process.send?.({ noted });
 });
 process.on('disconnect', () => process.exit(0));

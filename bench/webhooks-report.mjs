@@ -1,6 +1,13 @@
 // The figures of the dispatcher's benchmark, each beside its target.
 import { doubts, figure, storeOf, tenths, whole } from './report.mjs';
 
+/**
+ * @typedef {import('./types.ts').Latency & import('./types.ts').Shared & {
+ *   count: number, repeated: number, server_cpu_s: number, redis_cpu_s: number, endpoint_cpu_s: number
+ * }} Deliveries
+ * @typedef {{ perSecond: number, backlog: Deliveries & { per_second: number }, calm: Deliveries, beside: Deliveries }} WebhooksMeasurement
+ */
+
 const TARGETS = { per_second: 2000, p99_ms: 500, more_ms: 100 };
 
 const HEAD = [
@@ -17,6 +24,11 @@ const HEAD = [
   'seconds',
 ];
 
+/**
+ * @param {import('ioredis').Redis} redis
+ * @param {WebhooksMeasurement} measured
+ * @returns {Promise<import('./types.ts').Result>}
+ */
 export async function webhooksResult(redis, { perSecond, backlog, calm, beside }) {
   const more = beside.p99_ms - calm.p99_ms;
   return {
@@ -59,6 +71,11 @@ export async function webhooksResult(redis, { perSecond, backlog, calm, beside }
   };
 }
 
+/**
+ * @param {string} name
+ * @param {Deliveries} phase
+ * @param {number} perSecond
+ */
 function phaseRow(name, phase, perSecond) {
   const { count, repeated, p50_ms, p99_ms, max_ms, server_cpu_s, redis_cpu_s, endpoint_cpu_s, elapsed_s } =
     phase;

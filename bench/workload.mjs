@@ -1,14 +1,8 @@
 // One operation, in both its forms: the HTTP requests of a client, and the script calls that the service makes of them.
 // Every text has a fixed length, so all but the numbers in it is built once.
-import {
-  idempotencyKey,
-  partitionCode,
-  partitionOfTenant,
-  reservationKey,
-  tagOf,
-  tenantKey,
-} from '../dist/redis/keyspace.js';
-import { readScripts } from '../dist/redis/script-source.js';
+import { keyspace, readScripts } from './built.mjs';
+
+const { idempotencyKey, partitionCode, partitionOfTenant, reservationKey, tagOf, tenantKey } = keyspace;
 
 const PARTITIONS = 64;
 const ESTIMATE = 1000;
@@ -20,10 +14,17 @@ const RETENTION_MS = 30 * 86_400_000;
 const POLICY = 'ALLOW_IF_AVAILABLE';
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736-01';
 
-/** Idempotency keys of the length that clients send: a UUID's. */
+/**
+ * Idempotency keys of the length that clients send: a UUID's.
+ * @param {string} run
+ * @param {number} number
+ */
 const keyOf = (run, number) => `${run}-0000-4000-8000-${String(number).padStart(12, '0')}`;
 
-/** The two HTTP requests of an operation; `run` is eight characters that set this run's keys apart. */
+/**
+ * The two HTTP requests of an operation.
+ * @param {import('./types.ts').Target} target
+ */
 export function httpRequests({ tenant, apiKey, run }) {
   const placeholder = keyOf(run, 0);
   const body = JSON.stringify({
@@ -39,36 +40,41 @@ export function httpRequests({ tenant, apiKey, run }) {
     idempotency_key: placeholder,
     actual: { unit: 'TOKENS', amount: ACTUAL },
   });
-  const head = (path, text) =>
+  const head = (/** @type {string} */ path, /** @type {string} */ text) =>
     `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nX-Cycles-API-Key: ${apiKey}\r\nContent-Length: ${text.length}\r\n\r\n`;
   const [reserveStart, reserveEnd] = (head('/v1/reservations', body) + body).split(placeholder);
   const [commitStart, commitMiddle, commitEnd] = (
     head('/v1/reservations/RESERVATION/commit', commitBody) + commitBody
   ).split(new RegExp(`RESERVATION|${placeholder}`));
   return {
-    reserve: (number) => reserveStart + keyOf(run, number) + reserveEnd,
-    commit: (number, reservationId) =>
-      commitStart + reservationId + commitMiddle + keyOf(run, number) + commitEnd,
+    reserve: (/** @type {number} */ number) => `${reserveStart}${keyOf(run, number)}${reserveEnd}`,
+    commit: (/** @type {number} */ number, /** @type {string} */ reservationId) =>
+      `${commitStart}${reservationId}${commitMiddle}${keyOf(run, number)}${commitEnd}`,
   };
 }
 
+/** @param {(string | number)[]} words */
 function resp(words) {
   return `*${words.length}\r\n${words.map((word) => `$${Buffer.byteLength(String(word))}\r\n${word}\r\n`).join('')}`;
 }
 
-/** The two script calls of an operation as the bytes that Redis reads, with the arguments that the service gives. */
+/**
+ * The two script calls of an operation as the bytes that Redis reads, with the arguments that the service gives.
+ * @param {import('./types.ts').Target} target
+ */
 export function scriptCalls({ tenant, scopes, keyId, run }) {
-  const scripts = readScripts();
+  const [reserveFunction, commitFunction] = [functionOf('reserve'), functionOf('commit')];
   const tag = tagOf(partitionCode(partitionOfTenant(tenant, PARTITIONS)));
-  const idOf = (number) => `rsv_${tag.slice(2, 4)}${run}${String(number).padStart(8, '0')}`;
-  const fingerprintOf = (number) => String(number).padStart(22, 'f');
-  const requestOf = (number) => `req_${String(number).padStart(22, 'q')}`;
-  const reserve = (number) => {
+  const idOf = (/** @type {number} */ number) =>
+    `rsv_${tag.slice(2, 4)}${run}${String(number).padStart(8, '0')}`;
+  const fingerprintOf = (/** @type {number} */ number) => String(number).padStart(22, 'f');
+  const requestOf = (/** @type {number} */ number) => `req_${String(number).padStart(22, 'q')}`;
+  const reserve = (/** @type {number} */ number) => {
     const [id, key] = [idOf(number), keyOf(run, number)];
     const fields = ['ws', 'prod', 'ag', 'summarizer', 'ak', 'llm.completion', 'an', 'gpt-4o', 'ik', key];
     return resp([
       'FCALL',
-      scripts.get('reserve').functionName,
+      reserveFunction,
       3,
       reservationKey(tag, id),
       idempotencyKey.reserve(tag, tenant, key),
@@ -94,11 +100,11 @@ export function scriptCalls({ tenant, scopes, keyId, run }) {
       ...fields,
     ]);
   };
-  const commit = (number) => {
+  const commit = (/** @type {number} */ number) => {
     const [id, key] = [idOf(number), keyOf(run, number)];
     return resp([
       'FCALL',
-      scripts.get('commit').functionName,
+      commitFunction,
       2,
       reservationKey(tag, id),
       idempotencyKey.commit(tag, tenant, id, key),
@@ -115,9 +121,18 @@ export function scriptCalls({ tenant, scopes, keyId, run }) {
       TRACE,
     ]);
   };
-  const keysOf = (number) => [
+  const keysOf = (/** @type {number} */ number) => [
     reservationKey(tag, idOf(number)),
     idempotencyKey.reserve(tag, tenant, keyOf(run, number)),
   ];
   return { tag, reserve, commit, keysOf };
+}
+
+/** @param {string} script */
+function functionOf(script) {
+  const found = readScripts().get(script);
+  if (found === undefined) {
+    throw new Error(`there is no script ${script}`);
+  }
+  return found.functionName;
 }

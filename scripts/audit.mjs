@@ -2,18 +2,31 @@
 // A registry that answers no advisories fails nothing, and the output says that nothing was checked.
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { parseJson } from './install.mjs';
 
-/** By the address of an advisory: why it does no harm here. */
+/** @typedef {{ name: string, severity: string, title: string, url: string }} Advisory */
+/**
+ * @typedef {{
+ *   vulnerabilities?: Record<string, { via: (string | Advisory)[] }>,
+ *   message?: string,
+ *   error?: { summary?: string },
+ * }} AuditReport
+ */
+
+/**
+ * By the address of an advisory: why it does no harm here.
+ * @type {ReadonlyMap<string, string>}
+ */
 const EXPLAINED = new Map();
 
 /**
  * @param {string} output of `npm audit --json`
- * @param {ReadonlyMap<string, string>} explained
+ * @param {ReadonlyMap<string, string>} [explained]
  * @returns {{ code: number, lines: string[] }} the exit code, and what to print
  */
 export function judge(output, explained = EXPLAINED) {
   const report = parsed(output);
-  if (typeof report?.vulnerabilities !== 'object') {
+  if (report?.vulnerabilities === undefined) {
     return {
       code: 0,
       lines: [
@@ -38,9 +51,13 @@ export function judge(output, explained = EXPLAINED) {
   };
 }
 
+/**
+ * @param {string} output
+ * @returns {AuditReport | undefined}
+ */
 function parsed(output) {
   try {
-    return JSON.parse(output);
+    return /** @type {AuditReport} */ (parseJson(output));
   } catch {
     return undefined;
   }
@@ -52,6 +69,6 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     cwd: fileURLToPath(new URL('..', import.meta.url)),
   });
   const { code, lines } = judge(stdout ?? '');
-  console.log(lines.join('\n'));
+  process.stdout.write(`${lines.join('\n')}\n`);
   process.exitCode = code;
 }

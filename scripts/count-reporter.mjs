@@ -2,6 +2,10 @@
 import { writeFileSync } from 'node:fs';
 
 export default class CountReporter {
+  /**
+   * @param {unknown} _contexts
+   * @param {{ numPassedTests: number, numFailedTests: number, numRuntimeErrorTestSuites: number }} results
+   */
   onRunComplete(_contexts, results) {
     const file = process.env.HOLDFAST_TEST_COUNTS;
     if (file !== undefined) {

@@ -1,4 +1,3 @@
-// @ts-check
 // npm run generate: writes src/redis/script-types.ts, what TypeScript knows of the scripts in lua, from their headers.
 // With --check it writes nothing, and fails when the file is not current.
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -32,8 +31,10 @@ async function loadReaders() {
       const { outputText } = ts.transpileModule(text, { compilerOptions: options });
       writeFileSync(join(folder, `${name}.js`), outputText);
     }
-    const loaded = await Promise.all(READERS.map((name) => import(join(folder, `${name}.js`))));
-    return Object.assign({}, ...loaded);
+    /** @type {(name: string) => Promise<unknown>} */
+    const load = (name) => import(join(folder, `${name}.js`));
+    const [headers, files] = await Promise.all(READERS.map(load));
+    return { .../** @type {Headers} */ (headers), .../** @type {Files} */ (files) };
   } finally {
     rmSync(folder, { recursive: true });
   }

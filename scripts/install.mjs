@@ -3,7 +3,7 @@
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, existsSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
 export const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
@@ -12,7 +12,12 @@ const REDIS_BINARIES = ['redis-server', 'valkey-server'];
 const REDIS_ADDRESSES = ['REDIS_URL', 'REDIS_SENTINELS', 'REDIS_CLUSTER_NODES'];
 const INSTALL_TIMEOUT_MS = 10 * 60_000;
 
-/** Each package manager with the commands to try in turn until one succeeds. */
+/** @typedef {{ name: string, asUser?: boolean, prepare?: string[], attempts: [string[], ...string[][]] }} PackageManager */
+
+/**
+ * Each package manager with the commands to try in turn until one succeeds.
+ * @type {PackageManager[]}
+ */
 const PACKAGE_MANAGERS = [
   {
     name: 'apt-get',
@@ -37,21 +42,38 @@ const PACKAGE_MANAGERS = [
   { name: 'brew', asUser: true, attempts: [['install', 'redis']] },
 ];
 
+/**
+ * @param {string} text
+ * @returns {unknown}
+ */
+export const parseJson = (text) => JSON.parse(text);
+
+/** @param {string} file */
+export const readJson = (file) => parseJson(readFileSync(file, 'utf8'));
+
 /** A failure that a person can act on, told in one line. */
 export class SetupError extends Error {}
 
 /** @throws SetupError when this Node.js is older than package.json allows. */
 export function checkNode() {
-  const wanted = /(\d+)\.(\d+)/.exec(
-    JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).engines.node,
-  );
-  const running = process.versions.node.split('.').map(Number);
-  const [major, minor] = [Number(wanted[1]), Number(wanted[2])];
-  if (running[0] < major || (running[0] === major && running[1] < minor)) {
+  const { engines } = /** @type {{ engines: { node: string } }} */ (readJson(join(ROOT, 'package.json')));
+  const [major, minor] = versionIn(engines.node);
+  const [runningMajor, runningMinor] = versionIn(process.versions.node);
+  if (runningMajor < major || (runningMajor === major && runningMinor < minor)) {
     throw new SetupError(
       `Node.js ${major}.${minor} or newer is needed, and this is ${process.versions.node}; install a newer one from https://nodejs.org`,
     );
   }
+}
+
+/**
+ * The first version that a text names.
+ * @param {string} text such as `>=20.19`
+ * @returns {[major: number, minor: number]}
+ */
+function versionIn(text) {
+  const [, major, minor] = /(\d+)\.(\d+)/.exec(text) ?? [];
+  return [Number(major), Number(minor)];
 }
 
 /** Runs `npm ci` when node_modules is missing or differs from package-lock.json. */
@@ -66,6 +88,14 @@ export function ensureDependencies() {
   }
 }
 
+/** @typedef {{ version?: string, optional?: boolean, devOptional?: boolean }} LockedPackage */
+
+/** @param {string} lockFile */
+function packagesOf(lockFile) {
+  const { packages } = /** @type {{ packages: Record<string, LockedPackage> }} */ (readJson(lockFile));
+  return packages;
+}
+
 function dependenciesAreCurrent() {
   const lockFile = join(ROOT, 'package-lock.json');
   const installedFile = join(ROOT, 'node_modules', '.package-lock.json');
@@ -76,19 +106,23 @@ function dependenciesAreCurrent() {
     return true;
   }
   // A checkout renews the time of the lock file without changing it, so its contents decide.
-  const locked = JSON.parse(readFileSync(lockFile, 'utf8')).packages;
-  const installed = JSON.parse(readFileSync(installedFile, 'utf8')).packages;
+  const locked = packagesOf(lockFile);
+  const installed = packagesOf(installedFile);
+  /** @param {[string, LockedPackage]} entry */
   const isInstalled = ([path, { version, optional, devOptional }]) =>
     path === '' ||
     installed[path]?.version === version ||
-    (installed[path] === undefined && (optional || devOptional));
+    (installed[path] === undefined && (optional === true || devOptional === true));
   return (
     Object.entries(locked).every(isInstalled) &&
     Object.keys(installed).every((path) => locked[path] !== undefined)
   );
 }
 
-/** Makes sure that a Redis-compatible server is on PATH, unless the environment names another Redis. */
+/**
+ * Makes sure that a Redis-compatible server is on PATH, unless the environment names another Redis.
+ * @param {Readonly<Record<string, string | undefined>>} env
+ */
 export function ensureRedis(env = process.env) {
   const isExternal = REDIS_ADDRESSES.some((name) => (env[name] ?? '').trim() !== '');
   if (isExternal || REDIS_BINARIES.some(findOnPath)) {
@@ -105,7 +139,8 @@ export function ensureRedis(env = process.env) {
   say(`Installing a Redis server with ${manager.name} ...`);
   let lastWords = '';
   for (const words of [...(manager.prepare ? [manager.prepare] : []), ...manager.attempts]) {
-    const done = runQuietly([...prefix, manager.name, ...words]);
+    const [command = manager.name, ...args] = [...prefix, manager.name, ...words];
+    const done = runQuietly(command, args);
     lastWords = done.lastWords || lastWords;
     if (REDIS_BINARIES.some(findOnPath)) {
       return;
@@ -116,7 +151,11 @@ export function ensureRedis(env = process.env) {
   );
 }
 
-/** The words to put before the package manager: nothing for root, `sudo -n` for others when it asks for no password. */
+/**
+ * The words to put before the package manager: nothing for root, `sudo -n` for others when it asks for no password.
+ * @param {PackageManager} manager
+ * @param {string} byHand
+ */
 function rightsFor({ asUser }, byHand) {
   if (asUser || process.getuid?.() === 0) {
     return [];
@@ -129,7 +168,11 @@ function rightsFor({ asUser }, byHand) {
   );
 }
 
-function runQuietly([command, ...args]) {
+/**
+ * @param {string} command
+ * @param {string[]} args
+ */
+function runQuietly(command, args) {
   const done = spawnSync(command, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     encoding: 'utf8',
@@ -141,6 +184,7 @@ function runQuietly([command, ...args]) {
   return { lastWords: text.trim().split('\n').at(-1) ?? '' };
 }
 
+/** @param {string} name */
 function findOnPath(name) {
   return (process.env.PATH ?? '').split(delimiter).some((directory) => {
     try {
@@ -168,47 +212,70 @@ export function ensureBuild() {
   }
 }
 
-/** The latest change of a file, or of a directory with all that is in it, in ms since 1970. */
+/**
+ * A module of the built service.
+ * @param {string} path in dist
+ * @returns {Promise<unknown>}
+ */
+export const importBuilt = (path) => import(pathToFileURL(join(ROOT, 'dist', path)).href);
+
+/**
+ * The latest change of a file, or of a directory with all that is in it, in ms since 1970.
+ * @param {string} path
+ * @returns {number}
+ */
 function newest(path) {
   const found = statSync(path);
   const inside = found.isDirectory() ? readdirSync(path).map((name) => newest(join(path, name))) : [];
   return Math.max(found.mtimeMs, ...inside);
 }
 
+/** @param {string[]} args */
 function npm(args) {
   // The npm that runs this script knows where it lives, and that is the surest way to find it again.
   const npmCli = process.env.npm_execpath;
-  const [command, ...words] = npmCli?.endsWith('.js')
-    ? [process.execPath, npmCli, ...args]
-    : ['npm', ...args];
+  const [command, words] = npmCli?.endsWith('.js') ? [process.execPath, [npmCli, ...args]] : ['npm', args];
   return spawnSync(command, words, { cwd: ROOT, stdio: ['ignore', 'inherit', 'inherit'] });
 }
 
+/** @param {string} text */
 function say(text) {
   process.stdout.write(`${text}\n`);
 }
 
-/** Runs one of the commands; a SetupError becomes one line and exit code 1. */
+/**
+ * Runs one of the commands; a SetupError becomes one line and exit code 1.
+ * @param {() => Promise<number>} command resolves with the exit code
+ */
 export function runCommand(command) {
   command().then(
     (code) => {
       process.exitCode = code;
     },
     (error) => {
-      process.stderr.write(
-        `holdfast: ${error instanceof SetupError ? error.message : (error?.stack ?? error)}\n`,
-      );
+      process.stderr.write(`holdfast: ${explanationOf(error)}\n`);
       process.exitCode = 1;
     },
   );
 }
 
+/**
+ * One line for what a person can act on, and the stack of everything else.
+ * @param {unknown} error
+ */
+export function explanationOf(error) {
+  if (error instanceof SetupError) {
+    return error.message;
+  }
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  runCommand(async () => {
+  runCommand(() => {
     checkNode();
     ensureDependencies();
     // The tests start their own Redis servers, so an address in the environment does not replace the binary here.
     ensureRedis({});
-    return 0;
+    return Promise.resolve(0);
   });
 }

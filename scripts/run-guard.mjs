@@ -21,7 +21,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
 }
 process.stdout.on('error', () => undefined);
 process.stderr.on('error', () => undefined);
-process.stdin.setEncoding('utf8').on('data', (text) => (said += text));
+process.stdin.setEncoding('utf8').on('data', (/** @type {string} */ text) => (said += text));
 process.stdin.on('error', () => undefined);
 process.stdin.once('close', () => void cleanUp());
 process.stdin.resume();
@@ -31,6 +31,7 @@ async function cleanUp() {
   if (said.includes('done')) {
     await until(() => processesOfRun().length === 0, ORDERLY_MS);
   }
+  /** @type {Map<number, string>} */
   const names = new Map();
   // Again after each round, since a process may have started another one meanwhile.
   await until(() => {
@@ -55,6 +56,10 @@ async function cleanUp() {
   }
 }
 
+/**
+ * @param {() => boolean} isSo
+ * @param {number} withinMs
+ */
 async function until(isSo, withinMs) {
   const deadline = performance.now() + withinMs;
   while (!isSo() && performance.now() < deadline) {
@@ -62,6 +67,7 @@ async function until(isSo, withinMs) {
   }
 }
 
+/** @param {number} pid */
 function kill(pid) {
   try {
     process.kill(pid, 'SIGKILL');
@@ -89,6 +95,7 @@ function pids() {
   }
 }
 
+/** @param {number} pid */
 function belongs(pid) {
   const environment = read(`/proc/${pid}/environ`).split('\0');
   if (environment.some((entry) => entry.includes('='))) {
@@ -99,10 +106,15 @@ function belongs(pid) {
   return isInside(workingFolder(pid), folders);
 }
 
+/**
+ * @param {string} path
+ * @param {string[]} parents
+ */
 function isInside(path, parents) {
   return parents.some((parent) => path === parent || path.startsWith(`${parent}/`));
 }
 
+/** @param {string} file */
 function read(file) {
   try {
     return readFileSync(file, 'latin1');
@@ -111,6 +123,7 @@ function read(file) {
   }
 }
 
+/** @param {number} pid */
 function workingFolder(pid) {
   try {
     return readlinkSync(`/proc/${pid}/cwd`);

@@ -1,7 +1,7 @@
 // node shard.mjs <count>: which of so many parts of the tests this state of the files is tried with, as jest's --shard takes it. It
 // follows from the contents of what is tested, with or without git, committed or not.
 import { createHash } from 'node:crypto';
-import { readFileSync, readdirSync } from 'node:fs';
+import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -24,20 +24,18 @@ export function shardOf(count, root = ROOT) {
   return `${(hash.digest().readUInt32BE() % count) + 1}/${count}`;
 }
 
+/**
+ * @param {string} root
+ * @param {string} name of a file or a folder in it, or of nothing
+ * @returns {string[]}
+ */
 function filesOf(root, name) {
-  let inside;
-  try {
-    inside = readdirSync(join(root, name));
-  } catch (error) {
-    if (error.code === 'ENOTDIR') {
-      return [name];
-    }
-    if (error.code === 'ENOENT') {
-      return [];
-    }
-    throw error;
+  const found = statSync(join(root, name), { throwIfNoEntry: false });
+  if (found === undefined || !found.isDirectory()) {
+    return found === undefined ? [] : [name];
   }
-  return inside.sort().flatMap((entry) => filesOf(root, `${name}/${entry}`));
+  const inside = readdirSync(join(root, name)).sort();
+  return inside.flatMap((entry) => filesOf(root, `${name}/${entry}`));
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -10,9 +10,12 @@ import { fileURLToPath } from 'node:url';
 const GUARD = fileURLToPath(new URL('run-guard.mjs', import.meta.url));
 const IN_MEMORY = '/dev/shm';
 
+/** @typedef {{ readonly folder: string, close(how: { readonly inOrder: boolean }): Promise<void> }} Run */
+
 /**
  * Sets for what this process starts: TMPDIR and TEST_RUN_FOLDER; TEST_MEMORY_FOLDER where the system has files in memory; and
  * TEST_BUILT_MARK, the file that says that the service was built in this run.
+ * @returns {Run}
  */
 export function openRun() {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'holdfast-test-')));
@@ -27,7 +30,8 @@ export function openRun() {
   });
   guard.stdin.on('error', () => undefined);
   guard.unref();
-  guard.stdin.unref?.();
+  // The pipe is a socket, which its type does not say.
+  /** @type {import('node:net').Socket} */ (guard.stdin).unref();
   if (memory !== undefined) {
     mkdirSync(memory, { mode: 0o700 });
     process.env.TEST_MEMORY_FOLDER = memory;

@@ -2,13 +2,27 @@
 // ends with jest's exit code. With --on=cluster,sentinel (npm run test:topologies) it runs instead, on each of them, the suites
 // that test/topologies.json names. Other arguments go to jest. The last line is `N passed, N failed`.
 import { spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';
-import { ROOT, checkNode, ensureBuild, ensureDependencies, ensureRedis, runCommand } from './install.mjs';
+import {
+  ROOT,
+  checkNode,
+  ensureBuild,
+  ensureDependencies,
+  ensureRedis,
+  readJson,
+  runCommand,
+} from './install.mjs';
 import { openRun } from './test-run.mjs';
 
-const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+const STOP_SIGNALS = /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP']);
+
+/** @typedef {{ passed: number, failed: number }} Counts */
+
+/**
+ * The signal that ended the run early, if one did.
+ * @type {(typeof STOP_SIGNALS)[number] | undefined}
+ */
 let stopped;
 
 runCommand(async () => {
@@ -26,6 +40,7 @@ runCommand(async () => {
   }
 });
 
+/** @param {string[]} words */
 function readArguments(words) {
   const [option, ...more] = words.filter((word) => word.startsWith('--on='));
   if (more.length > 0) {
@@ -35,7 +50,12 @@ function readArguments(words) {
   return { topologies, args: words.filter((word) => word !== option) };
 }
 
-/** One run after the other, the later ones also when an earlier one fails, but none after a signal to stop. */
+/**
+ * One run after the other, the later ones also when an earlier one fails, but none after a signal to stop.
+ * @param {(string | undefined)[]} topologies
+ * @param {string[]} args
+ * @param {string} directory
+ */
 async function runAll(topologies, args, directory) {
   const total = { passed: 0, failed: 0 };
   let code = 0;
@@ -61,6 +81,12 @@ async function runAll(topologies, args, directory) {
   return code;
 }
 
+/**
+ * @param {string[]} args
+ * @param {string} countsFile
+ * @param {Record<string, string>} settings
+ * @returns {Promise<number>} the exit code
+ */
 function runJest(args, countsFile, settings) {
   const jest = join(ROOT, 'node_modules', 'jest', 'bin', 'jest.js');
   // Last, because the option takes every word that follows it.
@@ -75,7 +101,7 @@ function runJest(args, countsFile, settings) {
     },
   );
   // This process outlives jest, to see that nothing else does.
-  const pass = (signal) => {
+  const pass = (/** @type {(typeof STOP_SIGNALS)[number]} */ signal) => {
     stopped = signal;
     child.kill(signal);
   };
@@ -84,15 +110,19 @@ function runJest(args, countsFile, settings) {
     child.once('error', reject);
     child.once('exit', (code, signal) => {
       STOP_SIGNALS.forEach((one) => process.off(one, pass));
-      resolve(stopped === undefined ? (signal === null ? code : 1) : 128 + constants.signals[stopped]);
+      resolve(stopped === undefined ? (signal === null ? (code ?? 1) : 1) : 128 + constants.signals[stopped]);
     });
   });
 }
 
-/** Nothing when jest ran no tests, as with --listTests. */
+/**
+ * Nothing when jest ran no tests, as with --listTests.
+ * @param {string} file
+ * @returns {Counts | undefined}
+ */
 function readCounts(file) {
   try {
-    return JSON.parse(readFileSync(file, 'utf8'));
+    return /** @type {Counts} */ (readJson(file));
   } catch {
     return undefined;
   }

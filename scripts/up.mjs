@@ -12,6 +12,9 @@ import {
   ensureBuild,
   ensureDependencies,
   ensureRedis,
+  explanationOf,
+  importBuilt,
+  parseJson,
   runCommand,
 } from './install.mjs';
 
@@ -23,6 +26,9 @@ const SECOND_SIGNAL_AFTER_MS = 1000;
 /** The log line that names the open port. */
 const LISTENING = 'holdfast is listening';
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
+
+/** @typedef {{ level: string, msg: string, from?: string, host?: string, port?: number, err?: { message: string } }} LogEntry */
+/** @typedef {import('node:child_process').ChildProcess} ChildProcess */
 
 runCommand(async () => {
   const once = wantsOnce(process.argv.slice(2));
@@ -51,6 +57,7 @@ runCommand(async () => {
   return (await server.ended).code;
 });
 
+/** @param {string[]} args */
 function wantsOnce(args) {
   const unknown = args.find((arg) => arg !== '--once');
   if (unknown !== undefined) {
@@ -68,10 +75,14 @@ function startServer() {
     stdio: ['pipe', 'pipe', 'inherit'],
     env: { ...process.env, LOG_LEVEL: log.level },
   });
+  /** @type {Promise<{ code: number }>} */
   const ended = new Promise((done, fail) => {
     child.once('error', fail);
-    child.once('close', (code, signal) => done({ code: code ?? 128 + (constants.signals[signal] ?? 0) }));
+    child.once('close', (code, signal) =>
+      done({ code: code ?? 128 + (signal === null ? 0 : constants.signals[signal]) }),
+    );
   });
+  /** @type {Promise<{ listening: LogEntry }>} */
   const listening = new Promise((done) => {
     onLines(child.stdout, (line) => {
       const entry = log.show(line);
@@ -88,7 +99,12 @@ function startServer() {
   return { ended, listening, stop };
 }
 
+/**
+ * @param {ChildProcess} child
+ * @param {() => void} stop
+ */
 function stopOnSignal(child, stop) {
+  /** @type {number | undefined} */
   let stoppedAt;
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     process.on(signal, () => {
@@ -105,15 +121,17 @@ function stopOnSignal(child, stop) {
 /**
  * What the service logs, on this terminal: its own lines from LOG_LEVEL on when that is set, else its warnings in plain
  * words. The service always logs from `info` on at least, because its line about the open port is waited for.
+ * @param {string} asked the value of LOG_LEVEL, or nothing
  */
 function logRelay(asked) {
   const isQuieter = LEVELS.indexOf(asked) > LEVELS.indexOf('info');
   const from = LEVELS.indexOf(asked === '' ? 'warn' : asked);
   // A start that fails ends with its one line on stderr; what went wrong on the way is told only if it got over it.
+  /** @type {LogEntry[] | undefined} */
   let heldBack = [];
-  const tell = (entry) =>
+  const tell = (/** @type {LogEntry} */ entry) =>
     say(`holdfast: ${entry.level}: ${entry.msg}${entry.err ? ` (${entry.err.message})` : ''}`);
-  const show = (line) => {
+  const show = (/** @type {string} */ line) => {
     const entry = parse(line);
     if (heldBack !== undefined && entry?.msg === LISTENING) {
       heldBack.forEach(tell);
@@ -136,35 +154,49 @@ function logRelay(asked) {
   return { level: asked === '' || isQuieter ? 'info' : asked, show };
 }
 
+/**
+ * @param {string} line
+ * @returns {LogEntry | undefined} nothing when the line is no entry of a log
+ */
 function parse(line) {
   try {
-    const entry = JSON.parse(line);
-    return typeof entry === 'object' && entry !== null ? entry : undefined;
+    const entry = parseJson(line);
+    return typeof entry === 'object' && entry !== null ? /** @type {LogEntry} */ (entry) : undefined;
   } catch {
     return undefined;
   }
 }
 
+/**
+ * @param {import('node:stream').Readable} stream
+ * @param {(line: string) => void} take
+ */
 function onLines(stream, take) {
   let rest = '';
-  stream.setEncoding('utf8').on('data', (text) => {
+  stream.setEncoding('utf8').on('data', (/** @type {string} */ text) => {
     const lines = (rest + text).split('\n');
-    rest = lines.pop();
+    rest = lines.pop() ?? '';
     lines.filter((line) => line !== '').forEach(take);
   });
 }
 
+/** @param {LogEntry} listening */
 function baseUrlOf({ host, port }) {
-  const everyAddress = ['0.0.0.0', '::', undefined].includes(host);
+  const everyAddress = host === undefined || ['0.0.0.0', '::'].includes(host);
   const address = everyAddress ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host;
   return `http://${address}:${port}`;
 }
 
-/** Whether every step of the demonstration was as expected; what was not is told here. */
+/**
+ * Whether every step of the demonstration was as expected; what was not is told here.
+ * @param {string} baseUrl
+ * @param {boolean} once
+ */
 async function demonstrate(baseUrl, once) {
-  const { DemoError, nextSteps, runDemo } = await import(
-    pathToFileURL(join(ROOT, 'dist', 'cli', 'demo.js')).href
+  const { nextSteps, runDemo } = /** @type {typeof import('../src/cli/demo.ts')} */ (
+    await importBuilt('cli/demo.js')
   );
+  const { DemoError } = /** @type {typeof import('../src/cli/api.ts')} */ (await importBuilt('cli/api.js'));
   const dataDir = resolve((process.env.DATA_DIR ?? '').trim() || './.data');
   const sweepIntervalMs = Number(process.env.SWEEP_INTERVAL_MS) || 1000;
   try {
@@ -189,14 +221,13 @@ async function demonstrate(baseUrl, once) {
     }
     return true;
   } catch (error) {
-    const expected = error instanceof DemoError || error instanceof SetupError;
-    process.stderr.write(
-      `holdfast: the demonstration failed: ${expected ? error.message : (error?.stack ?? error)}\n`,
-    );
+    const why = error instanceof DemoError ? error.message : explanationOf(error);
+    process.stderr.write(`holdfast: the demonstration failed: ${why}\n`);
     return false;
   }
 }
 
+/** @param {string} baseUrl */
 async function waitUntilReady(baseUrl) {
   const deadline = performance.now() + READY_TIMEOUT_MS;
   let last = 'no answer';
@@ -208,7 +239,9 @@ async function waitUntilReady(baseUrl) {
         return;
       }
     } catch (error) {
-      last = error.cause?.message ?? error.message;
+      // What fetch throws says only that it failed; its cause says why.
+      const { cause, message } = /** @type {Error} */ (error);
+      last = cause instanceof Error ? cause.message : message;
     }
     await delay(100);
   }
@@ -219,14 +252,17 @@ function adminKeyFromEnvironment() {
   return (process.env.ADMIN_API_KEY ?? '').trim();
 }
 
+/** @param {string} dataDir */
 function adminKeyFile(dataDir) {
   return join(dataDir, 'admin-api-key');
 }
 
+/** @param {string} dataDir */
 function readAdminKey(dataDir) {
   return adminKeyFromEnvironment() || readFileSync(adminKeyFile(dataDir), 'utf8').trim();
 }
 
+/** @param {string} text */
 function say(text) {
   process.stdout.write(`${text}\n`);
 }

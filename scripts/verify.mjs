@@ -2,21 +2,34 @@
 // Exit code 0: sound; 1: drift; 2: could not be verified. The admin key comes from ADMIN_API_KEY, or from DATA_DIR.
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { ROOT, SetupError, checkNode, ensureBuild, ensureDependencies } from './install.mjs';
+import {
+  ROOT,
+  SetupError,
+  checkNode,
+  ensureBuild,
+  ensureDependencies,
+  explanationOf,
+  importBuilt,
+} from './install.mjs';
 
 const COULD_NOT = 2;
 
+/**
+ * @param {string[]} args
+ * @returns {{ url?: string, tenant?: string }}
+ */
 function options(args) {
+  /** @type {Record<string, string>} */
   const given = {};
   for (let index = 0; index < args.length; index += 2) {
-    const name = /^--(url|tenant)$/.exec(args[index])?.[1];
-    if (name === undefined || args[index + 1] === undefined) {
+    const [option = '', value] = args.slice(index, index + 2);
+    const name = /^--(url|tenant)$/.exec(option)?.[1];
+    if (name === undefined || value === undefined) {
       throw new SetupError(
-        `${JSON.stringify(args[index])} is no option of npm run verify; there are --url <base URL> and --tenant <id>`,
+        `${JSON.stringify(option)} is no option of npm run verify; there are --url <base URL> and --tenant <id>`,
       );
     }
-    given[name] = args[index + 1];
+    given[name] = value;
   }
   return given;
 }
@@ -40,7 +53,9 @@ async function main() {
     ensureDependencies();
     ensureBuild();
   }
-  const { verifyLedger } = await import(pathToFileURL(join(ROOT, 'dist', 'cli', 'verify.js')).href);
+  const { verifyLedger } = /** @type {typeof import('../src/cli/verify.ts')} */ (
+    await importBuilt('cli/verify.js')
+  );
   const baseUrl = (url ?? `http://127.0.0.1:${(process.env.PORT ?? '').trim() || 7878}`).replace(/\/+$/, '');
   return verifyLedger({
     baseUrl,
@@ -55,9 +70,7 @@ main().then(
     process.exitCode = code;
   },
   (error) => {
-    process.stderr.write(
-      `holdfast: ${error instanceof SetupError ? error.message : (error?.stack ?? error)}\n`,
-    );
+    process.stderr.write(`holdfast: ${explanationOf(error)}\n`);
     process.exitCode = COULD_NOT;
   },
 );

@@ -1,5 +1,4 @@
 import { describe, expect, test } from '@jest/globals';
-// @ts-expect-error a script without types
 import { judge } from '../../scripts/audit.mjs';
 
 const advisory = {

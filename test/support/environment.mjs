@@ -1,9 +1,15 @@
 import { TestEnvironment } from 'jest-environment-node';
 
+/** @typedef {{ timeout?: number | undefined }} Limited */
+
 /** Node's environment, in which each time limit that a test, a hook or jest.setTimeout names follows the speed of the machine. */
 export default class PatientEnvironment extends TestEnvironment {
   factor = Number(process.env.TEST_TIME_FACTOR ?? 1);
 
+  /**
+   * @param {{ name: string }} event
+   * @param {{ testTimeout: number, currentDescribeBlock: { tests: Limited[], hooks: Limited[] } }} state
+   */
   handleTestEvent(event, state) {
     switch (event.name) {
       case 'add_test':
@@ -18,6 +24,7 @@ export default class PatientEnvironment extends TestEnvironment {
     }
   }
 
+  /** @param {Limited | undefined} limited */
   stretch(limited) {
     if (limited?.timeout !== undefined) {
       limited.timeout *= this.factor;

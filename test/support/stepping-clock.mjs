@@ -1,18 +1,17 @@
 // Loaded before a built service by NODE_OPTIONS: each SIGUSR2 puts the clock of the process as far off as CLOCK_STEPS_MS says
 // next. Timers are not touched, as no step of a clock touches the monotonic one.
 const RealDate = Date;
-const steps = process.env.CLOCK_STEPS_MS.split(',').map(Number);
+const steps = (process.env.CLOCK_STEPS_MS ?? '').split(',').map(Number);
 let offsetMs = 0;
 
-globalThis.Date = class extends RealDate {
-  constructor(...given) {
-    super(...(given.length === 0 ? [RealDate.now() + offsetMs] : given));
-  }
+const now = () => RealDate.now() + offsetMs;
 
-  static now() {
-    return RealDate.now() + offsetMs;
-  }
-};
+globalThis.Date = new Proxy(RealDate, {
+  construct: (_, /** @type {[]} */ given) =>
+    given.length === 0 ? new RealDate(now()) : new RealDate(...given),
+  /** @returns {unknown} */
+  get: (target, name) => (name === 'now' ? now : Reflect.get(target, name)),
+});
 
 process.on('SIGUSR2', () => {
   offsetMs = steps.shift() ?? 0;

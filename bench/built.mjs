@@ -1,0 +1,12 @@
+// The compiled modules of this checkout that the benchmarks call, with the types of their sources.
+import { importBuilt } from '../scripts/install.mjs';
+
+export const keyspace = /** @type {typeof import('../src/redis/keyspace.ts')} */ (
+  await importBuilt('redis/keyspace.js')
+);
+export const { readScripts } = /** @type {typeof import('../src/redis/script-source.ts')} */ (
+  await importBuilt('redis/script-source.js')
+);
+export const { ScriptRegistry } = /** @type {typeof import('../src/redis/scripts.ts')} */ (
+  await importBuilt('redis/scripts.js')
+);

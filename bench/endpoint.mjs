@@ -1,0 +1,53 @@
+// The endpoint for webhooks: starts it, and asks it what came.
+import { fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+/**
+ * What came at one path: requests, the first and the last of them in ms since 1970, and for each event the ms from its instant to
+ * its first request.
+ * @typedef {{ path: string, requests: number, first: number, last: number, delays: number[] }} Inbox
+ */
+
+/**
+ * @param {import('node:child_process').ChildProcess} child
+ * @returns {Promise<unknown>} its next message
+ */
+function messageOf(child) {
+  return new Promise((done) => child.once('message', done));
+}
+
+export class Endpoint {
+  /**
+   * @param {import('node:child_process').ChildProcess} child
+   * @param {number} port
+   */
+  constructor(child, port) {
+    this.child = child;
+    this.url = `http://127.0.0.1:${port}`;
+  }
+
+  static async start() {
+    const child = fork(fileURLToPath(new URL('./webhook-endpoint.mjs', import.meta.url)));
+    const { port } = /** @type {{ port: number }} */ (await messageOf(child));
+    return new Endpoint(child, port);
+  }
+
+  get pid() {
+    return this.child.pid;
+  }
+
+  /**
+   * What came at the paths that are answered at once, and all delays in order.
+   * @param {{ forget: boolean }} how whether the endpoint begins anew afterwards
+   */
+  async received(how) {
+    this.child.send(how);
+    const { noted } = /** @type {{ noted: Inbox[] }} */ (await messageOf(this.child));
+    const inboxes = noted.filter(({ path }) => !path.startsWith('/hang'));
+    return { inboxes, delays: inboxes.flatMap(({ delays }) => delays).sort((a, b) => a - b) };
+  }
+
+  stop() {
+    this.child.disconnect();
+  }
+}

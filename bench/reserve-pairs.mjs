@@ -1,0 +1,177 @@
+// Reserve and commit over HTTP on this checkout and another one, in turn: the services of both run all the time, and one of them has
+// the load.
+import { unlessShort } from './duration.mjs';
+import { HttpDriver } from './http-driver.mjs';
+import {
+  doubts,
+  figure,
+  hundredths,
+  median,
+  range,
+  say,
+  storeOf,
+  tenths,
+  versionOf,
+  whole,
+} from './report.mjs';
+
+/**
+ * @typedef {import('./types.ts').Figure} Figure
+ * @typedef {{ saturated: import('./types.ts').HttpPhase, paced: import('./types.ts').HttpPhase }} Round
+ * @typedef {{ ours: Round, theirs: Round }} Pair
+ */
+
+const CONNECTIONS = 200;
+/** Odd, for their median. */
+const PAIRS = unlessShort(7, 1);
+const SECONDS = unlessShort(3, 1);
+const WARM_UP_SECONDS = unlessShort(5, 1);
+
+/**
+ * @param {string} against the folder of the other checkout
+ * @param {number | undefined} count of pairs
+ * @returns {Promise<import('./types.ts').Result>}
+ */
+export async function compareReserve(against, count = PAIRS) {
+  const ours = await HttpDriver.start();
+  /** @type {HttpDriver | undefined} */
+  let theirs;
+  try {
+    theirs = await HttpDriver.start(against);
+    for (const driver of [ours, theirs]) {
+      say('warming up');
+      await driver.saturate(CONNECTIONS, WARM_UP_SECONDS);
+    }
+    /** @type {Pair[]} */
+    const pairs = [];
+    while (pairs.length < count) {
+      say(`pair ${pairs.length + 1} of ${count}`);
+      pairs.push(await measurePair(ours, theirs, pairs.length % 2 === 0));
+    }
+    return resultOf(versionOf(against), pairs, await storeOf(ours.redis));
+  } finally {
+    await theirs?.stop();
+    await ours.stop();
+  }
+}
+
+/**
+ * Throughput in a closed loop, then latencies in an open loop at one rate for both: half of what the slower one reached.
+ * @param {HttpDriver} ours
+ * @param {HttpDriver} theirs
+ * @param {boolean} isOursFirst
+ * @returns {Promise<Pair>}
+ */
+async function measurePair(ours, theirs, isOursFirst) {
+  /** @template Phase @param {(driver: HttpDriver) => Promise<Phase>} phase */
+  const inTurn = async (phase) => {
+    const first = await phase(isOursFirst ? ours : theirs);
+    const second = await phase(isOursFirst ? theirs : ours);
+    return isOursFirst ? { ours: first, theirs: second } : { ours: second, theirs: first };
+  };
+  const saturated = await inTurn((driver) => driver.saturate(CONNECTIONS, SECONDS));
+  const rate = Math.min(saturated.ours.per_second, saturated.theirs.per_second) / 2;
+  say(`open loop at ${Math.round(rate)} operations a second`);
+  const paced = await inTurn((driver) => driver.paced(rate, SECONDS));
+  return {
+    ours: { saturated: saturated.ours, paced: paced.ours },
+    theirs: { saturated: saturated.theirs, paced: paced.theirs },
+  };
+}
+
+/** @param {Round} round */
+const serviceUs = ({ saturated }) => (saturated.server_cpu_s * 1e6) / saturated.operations;
+
+/** @param {Round} round */
+const redisUs = ({ saturated }) => (saturated.redis_cpu_s * 1e6) / saturated.operations;
+
+/**
+ * @param {string} version of the other checkout
+ * @param {Pair[]} pairs
+ * @param {string} store
+ * @returns {import('./types.ts').Result}
+ */
+function resultOf(version, pairs, store) {
+  /** @type {(name: string, valueOf: (round: Round) => number) => Figure} */
+  const ratio = (name, valueOf) => {
+    const ratios = pairs.map(({ ours, theirs }) => valueOf(ours) / valueOf(theirs));
+    return figure(
+      `${name}: ratio`,
+      `${hundredths(median(ratios))}${range(ratios, hundredths)}`,
+      '',
+      undefined,
+    );
+  };
+  /** @type {(name: string, rounds: Round[]) => Figure} */
+  const tail = (name, rounds) => {
+    const values = rounds.map(({ paced }) => paced.p99_ms);
+    return figure(
+      `p99 at that rate, ${name}`,
+      `${tenths(median(values))} ms${range(values, tenths)}`,
+      '',
+      undefined,
+    );
+  };
+  const rounds = pairs.flatMap(({ ours, theirs }) => [ours, theirs]);
+  return {
+    title: `Reserve and commit against ${version}`,
+    command: 'npm run bench -- reserve --against',
+    subject: `Reserve and commit, three budgeted scopes: this checkout against ${version}, in turn. One operation is both.`,
+    store,
+    tables: [
+      {
+        head: [
+          'pair',
+          'checkout',
+          'operations/s',
+          'µs of the service',
+          'µs of Redis',
+          'p50 ms',
+          'p99 ms',
+          'max ms',
+          'CPU s: others',
+        ],
+        rows: pairs.flatMap(({ ours, theirs }, index) => [
+          rowOf(`${index + 1}`, 'this', ours),
+          rowOf(`${index + 1}`, version, theirs),
+        ]),
+        texts: 2,
+      },
+    ],
+    figures: [
+      ratio(`throughput at ${CONNECTIONS} connections`, ({ saturated }) => saturated.per_second),
+      ratio('p50 at one rate, half of the slower throughput', ({ paced }) => paced.p50_ms),
+      ratio('CPU of an operation, the service', serviceUs),
+      ratio('CPU of an operation, Redis', redisUs),
+      tail(
+        'this checkout',
+        pairs.map(({ ours }) => ours),
+      ),
+      tail(
+        version,
+        pairs.map(({ theirs }) => theirs),
+      ),
+    ],
+    notes: doubts(rounds.flatMap(({ saturated, paced }) => [saturated, paced])),
+  };
+}
+
+/**
+ * @param {string} pair
+ * @param {string} checkout
+ * @param {Round} round
+ */
+function rowOf(pair, checkout, round) {
+  const { saturated, paced } = round;
+  return [
+    pair,
+    checkout,
+    whole(saturated.per_second),
+    whole(serviceUs(round)),
+    whole(redisUs(round)),
+    hundredths(paced.p50_ms),
+    hundredths(paced.p99_ms),
+    tenths(paced.max_ms),
+    tenths(saturated.other_cpu_s + paced.other_cpu_s),
+  ];
+}

@@ -1,0 +1,167 @@
+// Types that the benchmarks share. Nothing loads this file.
+
+export interface Service {
+  readonly port: number;
+  readonly pid: number;
+  /** The socket of its embedded Redis. */
+  readonly socket: string;
+  stop(): Promise<void>;
+}
+
+/** What `provision` made. */
+export interface Tenant {
+  readonly tenant: string;
+  readonly scopes: readonly string[];
+  readonly keyId: string;
+  readonly apiKey: string;
+}
+
+export interface Target extends Tenant {
+  /** Eight characters that set the idempotency keys of this run apart. */
+  readonly run: string;
+}
+
+/** A process that makes load. `ask` rejects when it fails or takes too long. */
+export interface Load<Plan, Result> {
+  ask(plan: Plan): Promise<Result>;
+  stop(): void;
+}
+
+interface HttpPlan {
+  readonly port: number;
+  readonly seconds: number;
+  readonly target: Target;
+  /** The number of the first operation; each one has its own, and so its own idempotency keys. */
+  readonly first: number;
+}
+
+export interface ClosedPlan extends HttpPlan {
+  readonly kind: 'closed';
+  readonly connections: number;
+}
+
+export interface PacedPlan extends HttpPlan {
+  readonly kind: 'paced';
+  readonly rate: number;
+}
+
+export interface WatchPlan extends HttpPlan {
+  readonly kind: 'watch';
+  readonly rate: number;
+}
+
+export interface Latency {
+  readonly p50_ms: number;
+  readonly p99_ms: number;
+  readonly max_ms: number;
+}
+
+interface LoadResult {
+  readonly operations: number;
+  readonly elapsed_s: number;
+  /** What the load process itself used. */
+  readonly cpu_s: number;
+  /** The first number that is still free. */
+  readonly next: number;
+}
+
+export interface RateResult extends LoadResult {
+  readonly per_second: number;
+}
+
+export interface HttpResult extends RateResult, Latency {
+  readonly requests: number;
+}
+
+export interface WatchResult extends LoadResult, Latency {
+  readonly failures: Counts;
+}
+
+export type HttpLoad = Load<ClosedPlan | PacedPlan, HttpResult>;
+export type WatchLoad = Load<WatchPlan, WatchResult>;
+
+/** `reserve` and `commit`: exactly `count` calls of one script. `pairs`: both in turn, for `seconds` or `count` of them. */
+export interface RawPlan {
+  readonly kind: 'reserve' | 'commit' | 'pairs';
+  readonly target: Target;
+  readonly socketPath: string;
+  readonly first: number;
+  readonly count?: number;
+  readonly seconds?: number;
+}
+
+export type RawLoad = Load<RawPlan, RateResult>;
+
+export interface AttackRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+}
+
+/** `requests` are sent in turn by all connections; with `once` each of them once. */
+export interface AttackPlan {
+  readonly port: number;
+  readonly connections: number;
+  readonly seconds: number;
+  readonly requests: readonly AttackRequest[];
+  readonly once?: boolean;
+}
+
+export type AttackLoad = Load<AttackPlan, { readonly statuses: Counts; readonly cpu_s: number }>;
+
+/** How often each word came: a status, or why there was none. */
+export type Counts = Readonly<Record<string, number>>;
+
+/** CPU seconds over a stretch of a run; those of the service are NaN on systems without /proc. */
+export interface CpuUse {
+  readonly elapsed_s: number;
+  readonly server_cpu_s: number;
+  readonly redis_cpu_s: number;
+  /** All processes of the machine. */
+  readonly machine_cpu_s: number;
+}
+
+/** A phase that says how much of the machine others used. */
+export interface Shared {
+  readonly elapsed_s: number;
+  readonly other_cpu_s: number;
+}
+
+export interface Phase extends RateResult, Shared, Partial<Latency> {
+  readonly server_cpu_s: number;
+  readonly redis_cpu_s: number;
+}
+
+export type HttpPhase = Phase & HttpResult;
+
+/** Lateness of the sweeper over some holds, or delays of deliveries. */
+export interface Lateness extends Latency {
+  readonly count: number;
+  readonly min_ms: number;
+}
+
+export interface Figure {
+  readonly name: string;
+  readonly measured: string;
+  readonly target: string;
+  /** Nothing where there is no target to meet. */
+  readonly met: boolean | undefined;
+}
+
+export interface Table {
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+  /** So many of the first columns are words, the others numbers. */
+  readonly texts: number;
+}
+
+export interface Result {
+  readonly title: string;
+  readonly command: string;
+  readonly subject: string;
+  readonly store: string;
+  readonly tables: readonly Table[];
+  readonly figures: readonly Figure[];
+  readonly notes: readonly string[];
+}
