@@ -5,7 +5,7 @@ import { ConfigError, type HoldfastConfig, loadConfig, processEnvironment } from
 import { listen, type Listeners } from './http/index.js';
 import { createLogger, type Logger, ShutdownState } from './telemetry/index.js';
 
-/** Requests get the grace of the configuration; closing the modules behind them must end by then too. */
+/** The whole shutdown: the grace for requests in flight, and then closing the modules. */
 const HARD_LIMIT_MS = 9500;
 
 interface Running {
@@ -32,16 +32,16 @@ async function start(): Promise<Running> {
   }
 }
 
-/** Readiness turns red first, then no port accepts any more, then what is in flight is answered, then the modules close. */
+/** Turns readiness red, stops accepting connections, answers what is in flight, and closes the modules, in this order. */
 async function stop({ app, listeners, logger, config }: Running, signal: string): Promise<void> {
   logger.info({ signal }, 'holdfast is shutting down');
-  app.get(ShutdownState).begin();
+  app.get(ShutdownState).beginShutdown();
   await listeners.close(config.shutdownGraceMs);
   await app.close();
   logger.info('holdfast has stopped');
 }
 
-/** A first signal stops in order, also when it comes before the start is over; a second one exits at once. */
+/** The first signal shuts down gracefully, even during the start. The second one exits at once. */
 function stopOnSignal(starting: Promise<Running>): void {
   let stopping = false;
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
@@ -51,22 +51,22 @@ function stopOnSignal(starting: Promise<Running>): void {
       }
       stopping = true;
       setTimeout(() => {
-        process.stderr.write('holdfast: the shutdown did not end in time\n', () => process.exit(1));
+        process.stderr.write('holdfast: the shutdown took too long\n', () => process.exit(1));
       }, HARD_LIMIT_MS).unref();
       starting
         .then((running) => stop(running, signal))
         .then(
           () => process.exit(0),
           (error: unknown) => {
-            process.stderr.write(explainFailure(error), () => process.exit(1));
+            process.stderr.write(failureLines(error), () => process.exit(1));
           },
         );
     });
   }
 }
 
-/** Operators read the first line of a failed start; a stack helps nobody who has a port to free. */
-function explainFailure(error: unknown): string {
+/** One line per problem, without a stack: a failed start is for the operator to fix. */
+function failureLines(error: unknown): string {
   const lines =
     error instanceof ConfigError ? error.problems : [error instanceof Error ? error.message : String(error)];
   return lines.map((line) => `holdfast: ${line.replaceAll(/\s*\n\s*/g, ' ')}\n`).join('');
@@ -75,5 +75,5 @@ function explainFailure(error: unknown): string {
 const starting = start();
 stopOnSignal(starting);
 starting.catch((error: unknown) => {
-  process.stderr.write(explainFailure(error), () => process.exit(1));
+  process.stderr.write(failureLines(error), () => process.exit(1));
 });

@@ -21,7 +21,7 @@ export type AppModuleImport = Type<unknown> | DynamicModule;
 export interface AppParts {
   readonly logger: Logger;
   readonly routes: RouteTable;
-  /** Modules beside the product's own; tests mount their controllers with them. */
+  /** Additional modules, with which tests mount controllers of their own. */
   readonly modules?: readonly AppModuleImport[];
 }
 

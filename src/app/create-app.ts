@@ -10,16 +10,16 @@ import { AppModule, type AppModuleImport } from './app.module.js';
 
 type PinoLevel = 'info' | 'error' | 'warn' | 'debug' | 'trace' | 'fatal';
 
-/** Nest's own lines (and those of its `Logger` class) as lines of ours. */
+/** Sends the lines of Nest and of its `Logger` class to our logger. */
 export class NestLogger implements LoggerService {
   constructor(private readonly logger: Logger) {}
 
-  /** Nest tells about every module and route at start; that is detail. */
+  /** At start Nest logs every module and route, which belongs to the debug level. */
   log(message: unknown, ...rest: unknown[]): void {
     this.write(isBootDetail(rest) ? 'debug' : 'info', message, rest);
   }
 
-  /** A failure to start is thrown to the caller too, which says it in one clear line. */
+  /** A failure to start is also thrown; main.ts prints it in one line. */
   error(message: unknown, ...rest: unknown[]): void {
     this.write(isBootDetail(rest) ? 'debug' : 'error', message, rest);
   }
@@ -48,7 +48,7 @@ export class NestLogger implements LoggerService {
       ...(typeof stack === 'string' ? { stack } : {}),
       ...(message instanceof Error ? { err: message } : {}),
     };
-    this.logger[level](fields, message instanceof Error ? message.message : describe(message));
+    this.logger[level](fields, message instanceof Error ? message.message : textOf(message));
   }
 }
 
@@ -65,19 +65,20 @@ function isBootDetail(rest: readonly unknown[]): boolean {
   return BOOT_CONTEXTS.has(rest.at(-1));
 }
 
-function describe(message: unknown): string {
+function textOf(message: unknown): string {
   return typeof message === 'string' ? message : JSON.stringify(message);
 }
 
 export interface AppOptions {
   readonly logger?: Logger;
-  /** Modules beside the product's own; tests mount their controllers with them. */
+  /** Additional modules, with which tests mount controllers of their own. */
   readonly modules?: readonly AppModuleImport[];
 }
 
 /**
- * The whole application, ready to `listen`; used by main.ts and by the tests. With the embedded Redis it finds or makes the keys that are not given.
- * @throws whatever stops the start; nothing has been printed about it then.
+ * Creates the whole application, ready to `listen`, for main.ts and for tests. With the embedded Redis, it loads or generates the
+ * keys that the configuration lacks.
+ * @throws whatever stops the start, without logging it.
  */
 export async function createApp(
   config: HoldfastConfig,

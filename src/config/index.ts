@@ -1,5 +1,4 @@
 export {
-  type ClusterRedisConfig,
   CONFIG,
   ConfigError,
   ConfigModule,
@@ -7,11 +6,14 @@ export {
   type HoldfastConfig,
   loadConfig,
   processEnvironment,
-  type RedisConfig,
   searchPath,
-  type SentinelRedisConfig,
-  type SingleRedisConfig,
-  type TlsConfig,
 } from './config.js';
 export { ExpectedSecret, resolveAdminApiKey, resolveWebhookSecretKey } from './secrets.js';
-export type { Role } from './variables.js';
+export type {
+  ClusterRedisConfig,
+  RedisConfig,
+  SentinelRedisConfig,
+  SingleRedisConfig,
+  TlsConfig,
+} from './redis-config.js';
+export type { Role } from './parsers.js';

@@ -1,9 +1,45 @@
 import { readFileSync } from 'node:fs';
-import type { RedisConfig, TlsConfig } from './config.js';
-import type { Reading } from './reading.js';
-import { VARIABLES } from './variables.js';
+import type { EnvironmentReader } from './environment-reader.js';
+import type { Endpoint } from './parsers.js';
+import { REDIS_ADDRESS } from './variables.js';
 
 const DEFAULT_PORT = 6379;
+export interface TlsConfig {
+  /** PEM text of the CA; without it, the system's CAs count. */
+  readonly ca?: string;
+  readonly rejectUnauthorized: boolean;
+}
+
+interface RedisAccess {
+  readonly username?: string;
+  readonly password?: string;
+  readonly tls?: TlsConfig;
+}
+
+export interface SingleRedisConfig extends RedisAccess {
+  readonly mode: 'single';
+  /** Without user and password, so that it is safe to log. */
+  readonly url: string;
+  readonly host: string;
+  readonly port: number;
+  readonly db: number;
+}
+
+export interface SentinelRedisConfig extends RedisAccess {
+  readonly mode: 'sentinel';
+  readonly sentinels: readonly Endpoint[];
+  readonly masterName: string;
+  readonly sentinelPassword?: string;
+}
+
+export interface ClusterRedisConfig extends RedisAccess {
+  readonly mode: 'cluster';
+  readonly nodes: readonly Endpoint[];
+}
+
+export type RedisConfig =
+  { readonly mode: 'embedded' } | SingleRedisConfig | SentinelRedisConfig | ClusterRedisConfig;
+
 const EMBEDDED: RedisConfig = { mode: 'embedded' };
 
 interface Access {
@@ -12,52 +48,58 @@ interface Access {
   tls?: TlsConfig;
 }
 
-/** Which Redis to use: one of three addressings, or none of them for the embedded one. */
-export function readRedis(reading: Reading): RedisConfig {
-  const addressings = [VARIABLES.redisUrl, VARIABLES.sentinels, VARIABLES.clusterNodes].filter((one) =>
-    reading.isSet(one),
+/** A single server, Sentinels or a cluster, whichever is addressed; without an address, the embedded Redis. */
+export function readRedis(reader: EnvironmentReader): RedisConfig {
+  const addresses = [REDIS_ADDRESS.redisUrl, REDIS_ADDRESS.sentinels, REDIS_ADDRESS.clusterNodes].filter(
+    (one) => reader.isSet(one),
   );
-  if (addressings.length > 1) {
-    reading.refuse(`${addressings.map((one) => one.name).join(' and ')} exclude each other; set one of them`);
+  if (addresses.length > 1) {
+    reader.addProblem(
+      `${addresses.map((one) => one.name).join(' and ')} exclude each other; set one of them`,
+    );
     return EMBEDDED;
   }
-  if (reading.isSet(VARIABLES.sentinels) !== reading.isSet(VARIABLES.masterName)) {
-    reading.refuse('REDIS_SENTINELS and REDIS_MASTER_NAME go together; set both or none');
+  if (reader.isSet(REDIS_ADDRESS.sentinels) !== reader.isSet(REDIS_ADDRESS.masterName)) {
+    reader.addProblem('REDIS_SENTINELS and REDIS_MASTER_NAME go together; set both or none');
     return EMBEDDED;
   }
-  if (addressings.length === 0) {
-    refuseAccessWithoutAddress(reading);
+  if (addresses.length === 0) {
+    rejectCredentialsWithoutAddress(reader);
     return EMBEDDED;
   }
-  if (reading.isSet(VARIABLES.redisUrl)) {
-    return readSingle(reading);
+  if (reader.isSet(REDIS_ADDRESS.redisUrl)) {
+    return readSingle(reader);
   }
-  return reading.isSet(VARIABLES.sentinels) ? readSentinel(reading) : readCluster(reading);
+  return reader.isSet(REDIS_ADDRESS.sentinels) ? readSentinel(reader) : readCluster(reader);
 }
 
-/** A password without an address is a forgotten address, and would silently start an empty embedded ledger. */
-function refuseAccessWithoutAddress(reading: Reading): void {
+/** Someone who sets a password forgot the address. Starting an empty embedded ledger instead would hide that. */
+function rejectCredentialsWithoutAddress(reader: EnvironmentReader): void {
   const access = [
-    VARIABLES.redisUsername,
-    VARIABLES.redisPassword,
-    VARIABLES.redisTls,
-    VARIABLES.redisTlsCaFile,
+    REDIS_ADDRESS.redisUsername,
+    REDIS_ADDRESS.redisPassword,
+    REDIS_ADDRESS.redisTls,
+    REDIS_ADDRESS.redisTlsCaFile,
   ];
-  for (const variable of [...access, VARIABLES.sentinelPassword, VARIABLES.redisTlsRejectUnauthorized]) {
-    if (reading.isSet(variable)) {
-      reading.refuse(
+  for (const variable of [
+    ...access,
+    REDIS_ADDRESS.sentinelPassword,
+    REDIS_ADDRESS.redisTlsRejectUnauthorized,
+  ]) {
+    if (reader.isSet(variable)) {
+      reader.addProblem(
         `${variable.name} is set without REDIS_URL, REDIS_SENTINELS or REDIS_CLUSTER_NODES; set one of them`,
       );
     }
   }
 }
 
-function readSingle(reading: Reading): RedisConfig {
-  const url = reading.optional(VARIABLES.redisUrl);
+function readSingle(reader: EnvironmentReader): RedisConfig {
+  const url = reader.given(REDIS_ADDRESS.redisUrl);
   if (url === undefined) {
     return EMBEDDED;
   }
-  const access = readAccess(reading, url);
+  const access = readAccess(reader, url);
   const host = url.hostname.replace(/^\[|\]$/g, '');
   const port = url.port === '' ? DEFAULT_PORT : Number(url.port);
   const db = Number(url.pathname.slice(1));
@@ -65,11 +107,11 @@ function readSingle(reading: Reading): RedisConfig {
   return { mode: 'single', url: shown, host, port, db, ...access };
 }
 
-function readSentinel(reading: Reading): RedisConfig {
-  const access = readAccess(reading);
-  const sentinels = reading.optional(VARIABLES.sentinels);
-  const masterName = reading.optional(VARIABLES.masterName);
-  const sentinelPassword = reading.optional(VARIABLES.sentinelPassword);
+function readSentinel(reader: EnvironmentReader): RedisConfig {
+  const access = readAccess(reader);
+  const sentinels = reader.given(REDIS_ADDRESS.sentinels);
+  const masterName = reader.given(REDIS_ADDRESS.masterName);
+  const sentinelPassword = reader.given(REDIS_ADDRESS.sentinelPassword);
   if (sentinels === undefined || masterName === undefined) {
     return EMBEDDED;
   }
@@ -82,16 +124,16 @@ function readSentinel(reading: Reading): RedisConfig {
   };
 }
 
-function readCluster(reading: Reading): RedisConfig {
-  const access = readAccess(reading);
-  const nodes = reading.optional(VARIABLES.clusterNodes);
+function readCluster(reader: EnvironmentReader): RedisConfig {
+  const access = readAccess(reader);
+  const nodes = reader.given(REDIS_ADDRESS.clusterNodes);
   return nodes === undefined ? EMBEDDED : { mode: 'cluster', nodes, ...access };
 }
 
-function readAccess(reading: Reading, url?: URL): Access {
+function readAccess(reader: EnvironmentReader, url?: URL): Access {
   const access: Access = {};
-  const username = decodeURIComponent(url?.username ?? '') || reading.optional(VARIABLES.redisUsername);
-  const password = decodeURIComponent(url?.password ?? '') || reading.optional(VARIABLES.redisPassword);
+  const username = decodeURIComponent(url?.username ?? '') || reader.given(REDIS_ADDRESS.redisUsername);
+  const password = decodeURIComponent(url?.password ?? '') || reader.given(REDIS_ADDRESS.redisPassword);
   if (username !== undefined) {
     access.username = username;
   }
@@ -99,45 +141,45 @@ function readAccess(reading: Reading, url?: URL): Access {
     access.password = password;
   }
   if (username !== undefined && password === undefined) {
-    reading.refuse('REDIS_PASSWORD is required with a Redis user name');
+    reader.addProblem('REDIS_PASSWORD is required with a Redis user name');
   }
-  const tls = readTls(reading, url);
+  const tls = readTls(reader, url);
   if (tls !== undefined) {
     access.tls = tls;
   }
   return access;
 }
 
-function readTls(reading: Reading, url?: URL): TlsConfig | undefined {
+function readTls(reader: EnvironmentReader, url?: URL): TlsConfig | undefined {
   const byUrl = url?.protocol === 'rediss:';
-  const byFlag = reading.optional(VARIABLES.redisTls);
+  const byFlag = reader.given(REDIS_ADDRESS.redisTls);
   if (byUrl && byFlag === false) {
-    reading.refuse('REDIS_TLS is false, but REDIS_URL starts with rediss://; make them agree');
+    reader.addProblem('REDIS_TLS is false, but REDIS_URL starts with rediss://; make them agree');
   }
-  const rejectUnauthorized = reading.required(VARIABLES.redisTlsRejectUnauthorized);
-  const caFile = reading.optional(VARIABLES.redisTlsCaFile);
+  const rejectUnauthorized = reader.givenOrDefault(REDIS_ADDRESS.redisTlsRejectUnauthorized);
+  const caFile = reader.given(REDIS_ADDRESS.redisTlsCaFile);
   if (!byUrl && byFlag !== true) {
     if (caFile !== undefined) {
-      reading.refuse('REDIS_TLS_CA_FILE is set, but TLS is off; set REDIS_TLS=true or use rediss://');
+      reader.addProblem('REDIS_TLS_CA_FILE is set, but TLS is off; set REDIS_TLS=true or use rediss://');
     }
     return undefined;
   }
-  const ca = caFile === undefined ? undefined : readCa(reading, caFile);
+  const ca = caFile === undefined ? undefined : readCa(reader, caFile);
   return ca === undefined ? { rejectUnauthorized } : { rejectUnauthorized, ca };
 }
 
-function readCa(reading: Reading, file: string): string | undefined {
+function readCa(reader: EnvironmentReader, file: string): string | undefined {
   try {
     const pem = readFileSync(file, 'utf8');
     if (pem.includes('-----BEGIN CERTIFICATE-----')) {
       return pem;
     }
-    reading.refuse(
+    reader.addProblem(
       `REDIS_TLS_CA_FILE: ${JSON.stringify(file)} holds no PEM certificate; give a file that does`,
     );
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    reading.refuse(
+    reader.addProblem(
       `REDIS_TLS_CA_FILE: ${JSON.stringify(file)} cannot be read (${code}); give a readable PEM file`,
     );
   }

@@ -4,47 +4,47 @@ import { join, resolve } from 'node:path';
 import type { Logger } from 'pino';
 import { ConfigError, type HoldfastConfig } from './config.js';
 
-/** A secret that the first start makes and that stays in DATA_DIR, readable by its owner only (mode 0600). */
-export interface KeptSecret {
+/** A secret that the first start generates and stores in DATA_DIR, with mode 0600. */
+export interface StoredSecret {
   readonly fileName: string;
-  /** As the refusal names it when the directory cannot keep it. */
+  /** What it is called in error messages. */
   readonly what: string;
-  make(): string;
-  isSound(text: string): boolean;
-  /** What follows the file's name when its text is not sound. */
-  readonly complaint: string;
+  generate(): string;
+  isValid(text: string): boolean;
+  /** The message for an invalid file; follows the file's name. */
+  readonly invalid: string;
 }
 
-export interface Kept {
+interface LoadedSecret {
   readonly text: string;
   readonly file: string;
-  /** Whether this call made it. */
-  readonly fresh: boolean;
+  /** Whether this call generated it. */
+  readonly isNew: boolean;
 }
 
-/** Finds the secret, or makes it. @throws ConfigError of one line when the file can be neither read nor written. */
-export function keepSecret(config: HoldfastConfig, secret: KeptSecret): Kept {
+/** Reads the secret from its file, or generates and stores it. @throws ConfigError if the file can be neither read nor written. */
+function loadOrGenerate(config: HoldfastConfig, secret: StoredSecret): LoadedSecret {
   const dataDir = resolve(config.dataDir);
   const file = join(dataDir, secret.fileName);
   try {
     const text = readSecret(file, secret);
-    return text === undefined ? createSecret(dataDir, file, secret) : { text, file, fresh: false };
+    return text === undefined ? createSecret(dataDir, file, secret) : { text, file, isNew: false };
   } catch (error) {
     if (error instanceof ConfigError) {
       throw error;
     }
     const reason = (error as NodeJS.ErrnoException).code ?? 'unknown error';
     throw new ConfigError([
-      `DATA_DIR: ${JSON.stringify(config.dataDir)} cannot keep ${secret.what} (${reason}); give a directory that can be written`,
+      `DATA_DIR: ${JSON.stringify(config.dataDir)} cannot store ${secret.what} (${reason}); give a writable directory`,
     ]);
   }
 }
 
-function readSecret(file: string, secret: KeptSecret): string | undefined {
+function readSecret(file: string, secret: StoredSecret): string | undefined {
   try {
     const text = readFileSync(file, 'utf8').trim();
-    if (!secret.isSound(text)) {
-      throw new ConfigError([`${file} ${secret.complaint}`]);
+    if (!secret.isValid(text)) {
+      throw new ConfigError([`${file} ${secret.invalid}`]);
     }
     chmodSync(file, 0o600);
     return text;
@@ -56,10 +56,10 @@ function readSecret(file: string, secret: KeptSecret): string | undefined {
   }
 }
 
-function createSecret(dataDir: string, file: string, secret: KeptSecret): Kept {
+function createSecret(dataDir: string, file: string, secret: StoredSecret): LoadedSecret {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  const text = secret.make();
-  // The secret appears under its name complete or not at all, and of two first starts one wins.
+  const text = secret.generate();
+  // Writing a draft and linking it makes the file appear complete or not at all. Of two concurrent first starts, one wins.
   const draft = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`;
   writeFileSync(draft, `${text}\n`, { mode: 0o600, flag: 'wx', flush: true });
   try {
@@ -69,18 +69,18 @@ function createSecret(dataDir: string, file: string, secret: KeptSecret): Kept {
     if (winner === undefined) {
       throw error;
     }
-    return { text: winner, file, fresh: false };
+    return { text: winner, file, isNew: false };
   } finally {
     unlinkSync(draft);
   }
-  return { text, file, fresh: true };
+  return { text, file, isNew: true };
 }
 
 function digestOf(secret: string): Buffer {
   return hash('sha256', secret, 'buffer');
 }
 
-/** A secret that callers present. Every comparison with one is made here, in a time that tells nothing about it. */
+/** A secret that callers must present. All comparisons of secrets happen here, in constant time. */
 export class ExpectedSecret {
   private readonly digest: Buffer;
 
@@ -89,58 +89,58 @@ export class ExpectedSecret {
   }
 
   matches(presented: string): boolean {
-    // Digests have one length, so the comparison takes the same time for every text.
+    // Digests have the same length, which timingSafeEqual requires.
     return timingSafeEqual(digestOf(presented), this.digest);
   }
 }
 
-const ADMIN_KEY: KeptSecret = {
+const ADMIN_KEY: StoredSecret = {
   fileName: 'admin-api-key',
   what: 'the admin key',
-  make: () => `adm_${randomBytes(32).toString('base64url')}`,
-  isSound: (text) => text.length >= 16,
-  complaint: 'holds no key of at least 16 characters; remove it to have a new one made, or set ADMIN_API_KEY',
+  generate: () => `adm_${randomBytes(32).toString('base64url')}`,
+  isValid: (text) => text.length >= 16,
+  invalid: 'holds no key of at least 16 characters; remove it to generate a new one, or set ADMIN_API_KEY',
 };
 
 /**
- * The operator's key: ADMIN_API_KEY, else the one kept in `DATA_DIR/admin-api-key` (mode 0600), which the first start
- * makes and shows once. Throws a ConfigError of one line when the file can be neither read nor written.
+ * The operator's key: ADMIN_API_KEY, or else the one in `DATA_DIR/admin-api-key`, which the first start generates and logs once.
+ * @throws ConfigError if the file can be neither read nor written.
  */
 export function resolveAdminApiKey(config: HoldfastConfig, logger: Logger): string {
   if (config.adminApiKey !== undefined) {
     return config.adminApiKey;
   }
-  const { text, file, fresh } = keepSecret(config, ADMIN_KEY);
-  if (fresh) {
-    logger.warn(`made an admin key, shown this once and kept in ${file}: ${text}`);
+  const { text, file, isNew } = loadOrGenerate(config, ADMIN_KEY);
+  if (isNew) {
+    logger.warn(`generated an admin key, stored in ${file} and shown only now: ${text}`);
   }
   return text;
 }
 
 const HEX_KEY = /^[0-9a-f]{64}$/;
 
-const WEBHOOK_KEY: KeptSecret = {
+const WEBHOOK_KEY: StoredSecret = {
   fileName: 'webhook-secret-key',
   what: 'the key that encrypts webhook secrets',
-  make: () => randomBytes(32).toString('hex'),
-  isSound: (text) => HEX_KEY.test(text),
-  complaint:
-    'holds no key of 32 bytes in hex; restore it, for without it no stored webhook secret can be read, or set WEBHOOK_SECRET_ENCRYPTION_KEY',
+  generate: () => randomBytes(32).toString('hex'),
+  isValid: (text) => HEX_KEY.test(text),
+  invalid:
+    'holds no key of 32 bytes in hex; restore it, because stored webhook secrets cannot be read without it, or set WEBHOOK_SECRET_ENCRYPTION_KEY',
 };
 
 /**
- * The key that encrypts what subscribers entrust to Holdfast: WEBHOOK_SECRET_ENCRYPTION_KEY, else the one kept in
- * `DATA_DIR/webhook-secret-key` (mode 0600), which the first start makes. It is never shown.
- * Throws a ConfigError of one line when the file can be neither read nor written.
+ * The key that encrypts the secrets and headers of webhooks: WEBHOOK_SECRET_ENCRYPTION_KEY, or else the one in
+ * `DATA_DIR/webhook-secret-key`, which the first start generates. It is never logged.
+ * @throws ConfigError if the file can be neither read nor written.
  */
 export function resolveWebhookSecretKey(config: HoldfastConfig, logger: Logger): Buffer {
   if (config.webhookSecretEncryptionKey !== undefined) {
     return config.webhookSecretEncryptionKey;
   }
-  const { text, file, fresh } = keepSecret(config, WEBHOOK_KEY);
-  if (fresh) {
+  const { text, file, isNew } = loadOrGenerate(config, WEBHOOK_KEY);
+  if (isNew) {
     logger.info(
-      `made the key that encrypts webhook secrets, kept in ${file}; a backup of the ledger needs it too`,
+      `generated the key that encrypts webhook secrets, stored in ${file}; back it up with the ledger`,
     );
   }
   return Buffer.from(text, 'hex');

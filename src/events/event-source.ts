@@ -10,7 +10,7 @@ import {
   tenantEventsKey,
 } from '../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
-import { fieldsOf, mergedPage, type Stretch } from '../wire/index.js';
+import { fieldsOf, mergedPage, type Batch } from '../wire/index.js';
 import { type CyclesEvent, eventIdOf, eventOrder, type EventPlace, toEvent } from './event.js';
 
 /** Entries of a log that one script looks at: about a millisecond of Redis' time. */
@@ -64,7 +64,7 @@ export class EventSource {
   }
 
   /** Looks at a further stretch. @throws StoreUnavailable */
-  async readOn(): Promise<Stretch<CyclesEvent, EventPosition>> {
+  async readNext(): Promise<Batch<CyclesEvent, EventPosition>> {
     const { direction, conditions, matches } = this.question;
     const [next = '', examined, ...reply] = await this.redis.queries.run(
       'list_events',
@@ -136,7 +136,7 @@ export interface EventPage {
   /** The id behind which the next page begins; undefined at the end. There need not be an event with this id. */
   readonly next: string | undefined;
   /** Whether it ended early. */
-  readonly isCut: boolean;
+  readonly endedEarly: boolean;
   /** Entries that were looked at. */
   readonly examined: number;
 }
@@ -159,26 +159,31 @@ export class EventFeed {
     });
   }
 
-  /** @param examineMost entries to look at; some more are when partitions are merged. @throws StoreUnavailable */
+  /** @param maxExamined entries to look at; some more are when partitions are merged. @throws StoreUnavailable */
   async page(
     question: EventQuestion,
     { limit, after }: EventPageRequest,
-    examineMost = EXAMINED_A_PAGE,
+    maxExamined = EXAMINED_A_PAGE,
   ): Promise<EventPage> {
     const { direction } = question;
     const page = await mergedPage<CyclesEvent, EventPosition>(
-      this.sourcesOf(question, limit, after).map((source) => () => source.readOn()),
+      this.sourcesOf(question, limit, after).map((source) => () => source.readNext()),
       {
         placeOf: ({ event_id: id }) => positionOf(id),
         isBefore: (one, other) => comesFirst(direction, one.order, other.order),
         limit,
-        examineMost,
+        maxExamined,
       },
     );
-    if (page.isCut) {
+    if (page.endedEarly) {
       this.cuts.inc();
     }
-    return { events: page.rows, next: page.next?.eventId, isCut: page.isCut, examined: page.examined };
+    return {
+      events: page.rows,
+      next: page.next?.eventId,
+      endedEarly: page.endedEarly,
+      examined: page.examined,
+    };
   }
 
   private sourcesOf(question: EventQuestion, limit: number, after: EventPlace | undefined): EventSource[] {

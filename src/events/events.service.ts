@@ -143,13 +143,13 @@ export class EventsService {
     let after: EventPlace | undefined;
     let left = SORTED_MOST;
     do {
-      const { events, next, isCut, examined } = await this.feed.page(
+      const { events, next, endedEarly, examined } = await this.feed.page(
         question,
         { limit: SORTED_A_PAGE, after },
         left,
       );
       left -= examined;
-      if (isCut || left <= 0) {
+      if (endedEarly || left <= 0) {
         throw new Refusal(
           'INVALID_REQUEST',
           `more than ${SORTED_MOST} events lie in the window; narrow from and to, or sort by timestamp`,

@@ -54,7 +54,7 @@ export class PoliciesModule {}
 })
 export class TenantsModule {}
 
-/** The governance plane: who may use the ledger, and what there is to use. */
+/** The governance plane: tenants, API keys, budgets and policies. */
 @Module({
   imports: [TenantsModule, ApiKeysModule, BudgetsModule, CredentialsModule, PoliciesModule],
 })

@@ -5,8 +5,8 @@ export const INT64_MIN = -9223372036854775808n;
 const DECIMAL = /^-?(0|[1-9]\d{0,18})$/;
 
 /**
- * Reads an amount as a script returns it.
- * @throws Error when the text is no canonical int64: a record that Holdfast did not write.
+ * Parses an amount that a script returned.
+ * @throws Error if the text is not a canonical int64, as in a corrupt record.
  */
 export function parseAmount(text: string | undefined): bigint {
   if (text === undefined || !DECIMAL.test(text)) {

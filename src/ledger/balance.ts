@@ -4,10 +4,9 @@ import { leafSegment } from './scopes.js';
 const FIGURES = /^(-?\d+),(\d+),(\d+),(\d+),(\d+),(\d+),([01])$/;
 
 /**
- * A balance of the protocol as JSON text. The digits go from the script to the client untouched, so no amount is ever
- * rounded on the way, and scopes and units hold no character that JSON escapes. `debt` and `overdraft_limit` are left out
- * where they are zero, and `is_over_limit` where it is false.
- * @throws Error when the figures have not the scripts' form.
+ * A `Balance` of the protocol as JSON text. Digits are copied from the script's reply, so no amount is ever rounded. Scopes and
+ * units contain no character that JSON escapes. Omits `debt` and `overdraft_limit` when zero and `is_over_limit` when false.
+ * @throws Error if the figures are malformed.
  */
 export function balanceJson(scopePath: string, unit: string, figures: string): string {
   const parts = FIGURES.exec(figures);
@@ -26,7 +25,7 @@ export function balanceJson(scopePath: string, unit: string, figures: string): s
   );
 }
 
-/** The tail of a script's reply, scope and figures in turn from `first` on, as the JSON text of `balances`. */
+/** The JSON text of `balances`, from a script's reply that alternates scopes and figures from index `first` on. */
 export function balancesJson(reply: readonly string[], first: number, unit: string): string {
   let text = '[';
   for (let index = first; index < reply.length; index += 2) {

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 
 /**
- * Canonical JSON in the manner of RFC 8785: members in the order of their UTF-16 code units, no white space. Integers
- * beyond 2^53 keep all their digits, which RFC 8785 itself would lose.
+ * Canonical JSON like that of RFC 8785: members sorted by UTF-16 code units, no white space. Unlike RFC 8785, it keeps all digits
+ * of integers beyond 2^53.
  */
 function canonicalJson(value: unknown): string {
   if (typeof value === 'bigint') {
@@ -21,7 +21,7 @@ function canonicalJson(value: unknown): string {
   return `{${members.join(',')}}`;
 }
 
-/** 128 bits of SHA-256 over the canonical body, in 22 characters: what a repeated idempotency key is compared by. */
+/** The first 132 bits of the SHA-256 of the canonical body, in 22 characters. Requests with one idempotency key are compared by it. */
 export function fingerprintOf(body: object): string {
   return hash('sha256', canonicalJson(body), 'base64url').slice(0, 22);
 }

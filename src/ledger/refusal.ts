@@ -1,6 +1,6 @@
 /**
- * A refusal that the caller caused and can act on. Services throw it; the HTTP filter maps its code to a
- * status through the error catalogue. Anything else that is thrown is a defect or an outage.
+ * A refusal that the caller caused and can act on. Services throw it, and the HTTP filter maps its code to a status through the
+ * error catalogue. Every other error is a defect or an outage.
  */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
@@ -15,8 +15,8 @@ export class Refusal extends Error {
 }
 
 /**
- * A bulk action whose filter matches more than one action may change. The protocol gives it the code of throttling, but as a
- * request that is not valid: waiting does not help.
+ * The filter of a bulk action matches more rows than one action may change. The protocol uses LIMIT_EXCEEDED here too, but with
+ * status 400, because waiting does not help.
  */
 export class TooManyMatched extends Refusal {
   constructor(totalMatched: number, limit: number) {
@@ -32,8 +32,8 @@ export class TooManyMatched extends Refusal {
 }
 
 /**
- * The tenant owns as much as it may. Where that falls by itself, as live reservations and stored bytes do, it is throttling:
- * 429 with the seconds to wait. Elsewhere waiting does not help, and it is a request that is not valid.
+ * The tenant owns as much as it may. Live reservations and stored bytes decrease over time, so the answer is 429 with the seconds
+ * to wait. For the other limits waiting does not help, and the answer is 400.
  */
 export class TenantLimitExceeded extends Refusal {
   constructor(
@@ -50,7 +50,7 @@ export class TenantLimitExceeded extends Refusal {
   }
 }
 
-/** Too much is being done for the caller at the same time. Nothing was begun; waiting helps. */
+/** Too many requests of the caller are running. This one was not started and can be retried. */
 export class TooBusy extends Refusal {
   constructor(
     what: string,
@@ -61,8 +61,8 @@ export class TooBusy extends Refusal {
 }
 
 /**
- * Every refusal that Holdfast can give. The runtime plane uses the closed `ErrorCode` list of
- * cycles-protocol-v0; the governance plane adds its own codes (cycles-governance-admin-v0.1.25).
+ * All error codes. The runtime plane uses the closed `ErrorCode` list of cycles-protocol-v0; the governance plane adds codes of its
+ * own (cycles-governance-admin-v0.1.25).
  */
 export const RUNTIME_ERROR_CODES = [
   'INVALID_REQUEST',
@@ -100,7 +100,7 @@ export const GOVERNANCE_ERROR_CODES = [
 
 export type ErrorCode = (typeof RUNTIME_ERROR_CODES)[number] | (typeof GOVERNANCE_ERROR_CODES)[number];
 
-/** What a tenant may own only so much of. `stored_bytes` is an estimate: docs/operations.md has its formula. */
+/** What is limited per tenant. `stored_bytes` is an estimate; docs/operations.md has its formula. */
 export const TENANT_LIMITS = [
   'live_reservations',
   'budgets',

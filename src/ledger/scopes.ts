@@ -6,14 +6,14 @@ export type ScopeLevel = (typeof SCOPE_LEVELS)[number];
 
 export type SubjectLevels = Partial<Record<ScopeLevel, string>>;
 
-/** What a level's value may hold: the protocol's portable charset, which keeps ':' and '/' structural. */
+/** The value of a level: the portable charset of the protocol, without the separators ':' and '/'. */
 export const SEGMENT_PATTERN = /^[a-zA-Z0-9_.-]+$/;
 export const SEGMENT_MAX_LENGTH = 128;
 
 /**
- * Derives the canonical scopes of a subject: one full path a given level, root first, lower case, gaps skipped.
+ * Derives the canonical scopes of a subject: one full path per given level, root first, in lower case, skipping gaps.
  * `{tenant: 'acme', agent: 'Bot'}` gives `['tenant:acme', 'tenant:acme/agent:bot']`.
- * The subject's tenant is the caller's effective tenant, whether it was named or not.
+ * The tenant is always the caller's effective tenant, even if the subject names none.
  */
 export function deriveScopes(subject: SubjectLevels, tenantId: string): string[] {
   let path = `tenant:${tenantId}`;
@@ -29,19 +29,19 @@ export function deriveScopes(subject: SubjectLevels, tenantId: string): string[]
   return scopes;
 }
 
-/** The leaf segment of a scope path, `agent:bot` of `tenant:acme/agent:bot`: `Balance.scope` of the protocol. */
+/** The last segment of a scope path, such as `agent:bot` of `tenant:acme/agent:bot`: `Balance.scope` of the protocol. */
 export function leafSegment(scopePath: string): string {
   return scopePath.slice(scopePath.lastIndexOf('/') + 1);
 }
 
-/** The tenant a scope path belongs to, or undefined when the path has no tenant at its root. */
+/** The tenant of a scope path, or undefined if the path does not start with one. */
 export function tenantOfScope(scopePath: string): string | undefined {
   return /^tenant:([^/]+)/.exec(scopePath)?.[1];
 }
 
 /**
- * Brings a scope path that an operator typed to its canonical form (lower case).
- * @throws Refusal INVALID_REQUEST when it does not start at a tenant, repeats or misorders levels, or holds a character outside the charset.
+ * Parses a scope path from a request into its canonical form (lower case).
+ * @throws Refusal INVALID_REQUEST if it does not start with a tenant, repeats or misorders levels, or has other characters.
  */
 export function parseScopePath(text: string): string {
   const path = text.toLowerCase();

@@ -1,20 +1,20 @@
 import { randomFillSync } from 'node:crypto';
 
-/** Whatever ends a line, commands a terminal, or turns the direction of writing. */
+/** Line breaks, control characters, and marks that change the direction of text. */
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g;
 
-/** A free text as it is stored and logged: each run of line breaks and control characters becomes one space. Nothing stays nothing. */
+/** Free text as it is stored and logged: each run of line breaks and control characters becomes one space. */
 export function oneLine(text: string | undefined): string {
   return text === undefined ? '' : text.replace(UNPRINTABLE, ' ').trim();
 }
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-/** The largest multiple of 62 in a byte; bytes above it are dropped, so that every character is equally likely. */
+/** The largest multiple of 62 that fits in a byte. Larger bytes are discarded, so that all characters are equally likely. */
 const UNBIASED = 248;
 const pool = new Uint8Array(4096);
 let next = pool.length;
 
-/** Unpredictable characters out of 0-9, A-Z, a-z: 5.95 bits each. Bytes are drawn a block at a time, as one draw is costly. */
+/** Unpredictable characters from 0-9, A-Z and a-z, 5.95 bits each. Random bytes are fetched in blocks, because each call is slow. */
 export function randomBase62(length: number): string {
   let text = '';
   while (text.length < length) {

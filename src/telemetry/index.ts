@@ -1,9 +1,4 @@
-export {
-  type HealthContributor,
-  HealthContributors,
-  type HealthReport,
-  ShutdownState,
-} from './health-contributors.js';
+export { type HealthContributor, HealthContributors, type HealthReport, ShutdownState } from './health.js';
 export { createLogger, type Logger, LOGGER, LoggingModule } from './logger.js';
 export {
   type LabelledCounter,

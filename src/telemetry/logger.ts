@@ -24,24 +24,24 @@ const SECRET_FIELDS = [
   'webhookSecretEncryptionKey',
 ];
 
-/** Redaction looks at fixed depths, so a secret is named at the top and up to three levels below it. */
+/** Pino redacts at fixed depths, so each secret has a path at the top level and at three levels below it. */
 const SECRET_PATHS = SECRET_FIELDS.flatMap((field) => {
   const below = field.startsWith('[') ? field : `.${field}`;
   return [field, `*${below}`, `*.*${below}`, `*.*.*${below}`];
 });
 
-/** Replaces the user and password part of each URL in a text. */
+/** Replaces the user and password of each URL in a text. */
 export function withoutUrlCredentials(text: string): string {
   return text.replace(/([a-z][a-z0-9+.-]*:\/\/)[^\s/@]*@/gi, '$1[redacted]@');
 }
 
-/** Any value that may stand under an error: its text loses URL credentials, and a Redis command loses its arguments. */
+/** Removes the credentials of URLs and the arguments of Redis commands from an error. */
 function serializeError(error: unknown): unknown {
   if (!(error instanceof Error)) {
     return error;
   }
   const serialized: Record<string, unknown> = { ...stdSerializers.err(error) };
-  // ioredis hangs the failed command on its errors; AUTH and key lookups carry secrets in their arguments.
+  // ioredis attaches the failed command. The arguments of AUTH and of key look-ups contain secrets.
   const { command } = serialized;
   if (typeof command === 'object' && command !== null && 'name' in command) {
     serialized['command'] = command.name;
@@ -56,12 +56,12 @@ function serializeError(error: unknown): unknown {
 }
 
 /**
- * What JSON leaves as it is, though a terminal or a viewer takes it for a command or for the end of a line: DEL and the C1
- * controls, Unicode's line ends, and the marks that turn the direction of a text.
+ * Characters that JSON does not escape, although terminals and log viewers interpret them: DEL and the C1 controls, Unicode line
+ * breaks, and marks that change the direction of text.
  */
 const UNPRINTABLE = /[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
 
-/** Outside its strings a line of JSON has none of these characters, so that escaping them never changes what it says. */
+/** These characters occur only inside the strings of a JSON line, so escaping them does not change its meaning. */
 function escapeUnprintable(line: string): string {
   return line.replace(
     UNPRINTABLE,
@@ -87,7 +87,7 @@ export function createLogger(level: string, destination?: DestinationStream): Lo
   return destination === undefined ? pino(options) : pino(options, destination);
 }
 
-/** Makes one logger injectable everywhere: the same instance that Fastify logs with. */
+/** Makes the logger injectable everywhere. Fastify logs with the same instance. */
 @Global()
 @Module({})
 export class LoggingModule {

@@ -3,7 +3,7 @@ import { Inject, Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 
-/** The label value that dashboards know this plane by. */
+/** The `application` label that existing dashboards select. */
 const APPLICATION = 'cycles-protocol-service';
 
 export interface MetricSpec {
@@ -27,8 +27,8 @@ export interface LabelledHistogram {
 }
 
 /**
- * The application's metrics. The label `tenant` is dropped everywhere when the configuration says so, and a blank
- * label value is `UNKNOWN`, as existing dashboards expect.
+ * The application's metrics. CYCLES_METRICS_TENANT_TAG_ENABLED=false drops the label `tenant` from all of them. A blank label
+ * value becomes `UNKNOWN`, as existing dashboards expect.
  */
 @Injectable()
 export class MetricsRegistry implements OnApplicationShutdown {
@@ -48,7 +48,7 @@ export class MetricsRegistry implements OnApplicationShutdown {
 
   counter({ name, help, labels = [] }: MetricSpec): LabelledCounter {
     const names = this.kept(labels);
-    // Several kinds of scheduled work count under one name.
+    // Several components may count under the same name.
     const known = this.registry.getSingleMetric(name) as Counter | undefined;
     const counter = known ?? new Counter({ name, help, labelNames: names, registers: [this.registry] });
     return { inc: (values = {}, by = 1) => counter.inc(pick(names, values), by) };
@@ -60,7 +60,7 @@ export class MetricsRegistry implements OnApplicationShutdown {
     return { set: (value, values = {}) => gauge.set(pick(names, values), value) };
   }
 
-  /** A gauge that is read only when somebody scrapes. */
+  /** A gauge whose value is read at each scrape. */
   observedGauge({ name, help }: MetricSpec, read: () => number | Promise<number>): void {
     new Gauge({
       name,
@@ -109,7 +109,7 @@ function pick(names: readonly string[], values: Labels): Record<string, string> 
 
 const DURATION_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 30];
 
-/** Runs of scheduled work, under the names that existing dashboards know, and what is tidied up beside other work too. */
+/** Runs of scheduled work, under the names that existing dashboards use, and index entries removed on the way. */
 @Injectable()
 export class MaintenanceMetrics {
   private readonly runs: LabelledCounter;
@@ -140,12 +140,12 @@ export class MaintenanceMetrics {
     this.durations.observe(durationMs / 1000, { job, outcome });
   }
 
-  /** Something that befell a job beside the outcome of a run. */
-  befell(job: string, what: 'lease_lost' | 'lease_error'): void {
-    this.runs.inc({ job, outcome: what });
+  /** A problem with the lease of a job, counted beside the outcomes of its runs. */
+  befell(job: string, problem: 'lease_lost' | 'lease_error'): void {
+    this.runs.inc({ job, outcome: problem });
   }
 
-  /** Index entries were removed that stood for nothing any more. */
+  /** Counts removed index entries whose records no longer exist. */
   trimmedEntries(count: number): void {
     this.trimmed.inc({}, count);
   }

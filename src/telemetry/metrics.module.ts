@@ -7,11 +7,11 @@ import { MaintenanceMetrics, MetricsRegistry } from './metrics-registry.js';
 
 const EXPOSITION = {
   status: 200,
-  description: "Prometheus' text form",
+  description: 'Metrics in the Prometheus text format',
   content: { 'text/plain': { schema: { type: 'string' } } },
 } as const;
 
-/** Prometheus scrapes; behind the admin key, because label values name tenants. */
+/** For Prometheus. Requires the admin key, because label values contain tenant ids. */
 @ApiTags('Metrics')
 @ApiSecurity('AdminKeyAuth')
 @Controller()
@@ -26,7 +26,10 @@ export class MetricsController {
   }
 
   @Get('actuator/prometheus')
-  @ApiOperation({ operationId: 'getActuatorMetrics', summary: "Metrics on the path of Spring's deployments" })
+  @ApiOperation({
+    operationId: 'getActuatorMetrics',
+    summary: 'Metrics, at the path of Spring Boot Actuator',
+  })
   @ApiResponse(EXPOSITION)
   actuatorPrometheus(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     return this.scrape(request, reply);
@@ -56,30 +59,30 @@ function presentedKey(request: FastifyRequest): string | undefined {
   return /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '')?.[1];
 }
 
-/** Seconds, from half a millisecond to the ten seconds in which a shutdown must be over. */
+/** Upper bounds of the buckets in seconds, from half a millisecond to the 10 s within which a shutdown must end. */
 const BOUNDS_S = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const NAME = 'http_server_requests_seconds';
 const HELP = 'Duration of HTTP requests, by route template.';
-/** Requests that no route answered share one series, or a scanner could make as many as it likes. */
+/** All requests without a route share one series. Otherwise, a scanner could create any number of them. */
 const NO_ROUTE = 'UNKNOWN';
 
 interface Series {
   readonly labels: Readonly<Record<string, string>>;
-  /** Observations by bucket, not cumulated; the last one is above all bounds. */
+  /** Observations per bucket, not cumulative. The last bucket holds those above all bounds. */
   readonly counts: number[];
   sumS: number;
 }
 
 /**
- * The histogram of all requests. It keeps its own numbers and turns them into Prometheus' form when somebody scrapes,
- * because prom-client's observe costs more than the rest of a request's bookkeeping.
+ * The histogram of request durations. It keeps its own counts and exports them at each scrape, because `observe` of prom-client
+ * costs more than everything else that is recorded for a request.
  */
 @Injectable()
 export class RequestMetrics {
   private readonly series = new Map<string, Series>();
 
   constructor(@Inject(MetricsRegistry) metrics: MetricsRegistry) {
-    // The registry asks for nothing but this shape; its type names the class.
+    // The registry needs only this shape, although its type asks for a Metric.
     metrics.registry.registerMetric({
       name: NAME,
       help: HELP,

@@ -6,7 +6,7 @@ import { ReplayModule } from './replay/replay.controller.js';
 import { SubscriptionsModule } from './subscriptions/subscriptions.module.js';
 import { TargetPolicyModule } from './target-policy/security-config.controller.js';
 
-/** Telling endpoints that nobody knows what happened. */
+/** Subscriptions to events, and their delivery. */
 @Module({
   imports: [
     DeliveriesModule,

@@ -13,8 +13,8 @@ export {
   fieldOf,
   type Fields,
   fieldsOf,
-  found,
   ListQueryDto,
+  matchesSearch,
   MAX_LIMIT,
   optionalText,
   optionalTime,
@@ -25,7 +25,7 @@ export {
   WindowQueryDto,
   withTexts,
 } from './listing.js';
-export { mergedPage, type MergedPage, type Stretch } from './merged-page.js';
+export { mergedPage, type MergedPage, type Batch } from './merged-page.js';
 export { type Origin, type RequestTrace, traceText } from './origin.js';
 export type { DtoClass } from './rules/class-rules.js';
 export { compileQuery, compileValidator } from './rules/compile.js';

@@ -86,7 +86,7 @@ export class ListQueryDto extends PageQueryDto {
 }
 
 /** Whether one of the texts holds what is searched for, upper and lower case alike; an empty search finds all. */
-export function found(search: string | undefined, ...texts: readonly string[]): boolean {
+export function matchesSearch(search: string | undefined, ...texts: readonly string[]): boolean {
   const wanted = search?.toLowerCase() ?? '';
   return wanted === '' || texts.some((text) => text.toLowerCase().includes(wanted));
 }

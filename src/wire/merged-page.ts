@@ -1,31 +1,31 @@
-/** What one look at a partition found: a bounded stretch of it. */
-export interface Stretch<Row, Place> {
-  /** Those that match, in order. */
+/** The result of reading a bounded part of one partition. */
+export interface Batch<Row, Place> {
+  /** The matching rows, in the order of the list. */
   readonly rows: readonly Row[];
-  /** All up to here was looked at; undefined at the end. There need not be a row. */
+  /** The last place that was examined, whether or not its row matches; undefined at the end of the partition. */
   readonly reached: Place | undefined;
-  /** How many entries were looked at. */
+  /** Number of entries examined. */
   readonly examined: number;
 }
 
-/** Looks at the next stretch of one partition. @throws StoreUnavailable */
-export type Look<Row, Place> = () => Promise<Stretch<Row, Place>>;
+/** Reads the next batch of one partition. @throws StoreUnavailable */
+export type ReadBatch<Row, Place> = () => Promise<Batch<Row, Place>>;
 
-export interface MergeTerms<Row, Place> {
+export interface MergeOptions<Row, Place> {
   readonly placeOf: (row: Row) => Place;
-  /** Whether the first place comes before the second one in the list. */
+  /** Whether the first place precedes the second one in the list. */
   readonly isBefore: (one: Place, other: Place) => boolean;
   readonly limit: number;
-  /** Entries after which a page ends early; some more are looked at when partitions are merged. */
-  readonly examineMost: number;
+  /** The page ends early after this many entries. The batches of several partitions may exceed it. */
+  readonly maxExamined: number;
 }
 
 export interface MergedPage<Row, Place> {
   readonly rows: readonly Row[];
-  /** Behind which the next page begins; undefined at the end. */
+  /** The next page starts after this place; undefined at the end of the list. */
   readonly next: Place | undefined;
-  /** Whether it ended early. */
-  readonly isCut: boolean;
+  /** Whether the page ended at `maxExamined`. */
+  readonly endedEarly: boolean;
   readonly examined: number;
 }
 
@@ -35,50 +35,50 @@ interface Placed<Row, Place> {
 }
 
 /**
- * One page of what stands in several partitions. Each is in order by itself, so it is read only as far as the page goes: on and on
- * wherever nothing is in store, all partitions side by side. A page whose filters let little pass ends early.
+ * Merges the sorted rows of several partitions into one page. Whenever partitions run out of buffered rows, their next batches are
+ * read in parallel, so none is read much further than the page needs. A page whose filters match few rows ends early.
  */
 export async function mergedPage<Row, Place>(
-  looks: readonly Look<Row, Place>[],
-  terms: MergeTerms<Row, Place>,
+  readers: readonly ReadBatch<Row, Place>[],
+  options: MergeOptions<Row, Place>,
 ): Promise<MergedPage<Row, Place>> {
-  const { limit, isBefore } = terms;
-  const sources = looks.map((look) => new PartitionRows(look, terms));
+  const { limit, isBefore, maxExamined } = options;
+  const sources = readers.map((readBatch) => new PartitionRows(readBatch, options));
   const taken: Placed<Row, Place>[] = [];
-  const pageTo = (next: Place | undefined, isCut = false): MergedPage<Row, Place> => ({
+  const pageTo = (next: Place | undefined, endedEarly = false): MergedPage<Row, Place> => ({
     rows: taken.slice(0, limit).map(({ row }) => row),
     next,
-    isCut,
+    endedEarly,
     examined: examinedOf(sources),
   });
-  // One row more than the page holds tells whether there is another page.
+  // One row more than the page holds shows whether there is another page.
   while (taken.length <= limit) {
-    const first = take(sources, isBefore);
+    const first = shiftFirst(sources, isBefore);
     if (first !== undefined) {
       taken.push(first);
       continue;
     }
-    const open = sources.filter(({ isOpen }) => isOpen);
-    if (open.length === 0) {
+    const unread = sources.filter(({ isDrained }) => isDrained);
+    if (unread.length === 0) {
       return pageTo(undefined);
     }
-    if (examinedOf(sources) >= terms.examineMost) {
-      // The next page begins where the partition is that is furthest behind.
-      const reached = open.flatMap((source) => (source.reached === undefined ? [] : [source.reached]));
+    if (examinedOf(sources) >= maxExamined) {
+      // The next page starts where the partition that is furthest behind has got to.
+      const reached = unread.flatMap((source) => (source.reached === undefined ? [] : [source.reached]));
       return pageTo(
         reached.reduce((one, other) => (isBefore(other, one) ? other : one)),
         true,
       );
     }
-    await Promise.all(open.map((source) => source.readOn()));
+    await Promise.all(unread.map((source) => source.readNext()));
   }
   return pageTo(taken[limit - 1]?.place);
 }
 
-/** The next row, or undefined when it is not known yet which one it is, or there is none. */
-function take<Row, Place>(
+/** Removes the first row of all partitions. Undefined if there is none, or if an unread row might precede it. */
+function shiftFirst<Row, Place>(
   sources: readonly PartitionRows<Row, Place>[],
-  isBefore: MergeTerms<Row, Place>['isBefore'],
+  isBefore: MergeOptions<Row, Place>['isBefore'],
 ): Placed<Row, Place> | undefined {
   let first: PartitionRows<Row, Place> | undefined;
   for (const source of sources) {
@@ -92,7 +92,9 @@ function take<Row, Place>(
   const head = first?.head;
   if (
     head === undefined ||
-    sources.some(({ isOpen, reached }) => isOpen && (reached === undefined || isBefore(reached, head.place)))
+    sources.some(
+      ({ isDrained, reached }) => isDrained && (reached === undefined || isBefore(reached, head.place)),
+    )
   ) {
     return undefined;
   }
@@ -104,18 +106,18 @@ function examinedOf(sources: readonly { readonly examined: number }[]): number {
   return sources.reduce((sum, { examined }) => sum + examined, 0);
 }
 
-/** One partition's rows, some ahead of the reader. */
+/** The buffered rows of one partition. */
 class PartitionRows<Row, Place> {
   examined = 0;
-  /** All up to here was looked at; undefined before the first look. */
+  /** The last place that was examined; undefined before the first batch. */
   reached: Place | undefined;
   private rows: readonly Placed<Row, Place>[] = [];
   private next = 0;
   private ended = false;
 
   constructor(
-    private readonly look: Look<Row, Place>,
-    private readonly terms: MergeTerms<Row, Place>,
+    private readonly readBatch: ReadBatch<Row, Place>,
+    private readonly options: MergeOptions<Row, Place>,
   ) {}
 
   get head(): Placed<Row, Place> | undefined {
@@ -126,17 +128,17 @@ class PartitionRows<Row, Place> {
     this.next += 1;
   }
 
-  /** Whether there may be more, and nothing is in store. */
-  get isOpen(): boolean {
+  /** Whether the buffer is empty and the partition may have more. */
+  get isDrained(): boolean {
     return this.head === undefined && !this.ended;
   }
 
-  async readOn(): Promise<void> {
-    const { rows, reached, examined } = await this.look();
+  async readNext(): Promise<void> {
+    const { rows, reached, examined } = await this.readBatch();
     this.examined += examined;
     this.ended = reached === undefined;
     this.reached = reached;
-    this.rows = rows.map((row) => ({ row, place: this.terms.placeOf(row) }));
+    this.rows = rows.map((row) => ({ row, place: this.options.placeOf(row) }));
     this.next = 0;
   }
 }

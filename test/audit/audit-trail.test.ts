@@ -9,6 +9,7 @@ import {
   tagOf,
 } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
+import { shows } from '../compatibility/shows.js';
 import {
   ADMIN_API_KEY,
   expectRefusal,
@@ -37,6 +38,7 @@ describe('rows of what failed', () => {
   afterEach(() => on.holdfast.app.get(AuditTrail).endWindow());
 
   test('are found by their status, their range of statuses and their code', async () => {
+    shows('error code filters');
     const tenant = await on.holdfast.createTenant();
     const asTenant = (path: string): Promise<Answer> => on.holdfast.call('GET', path, { key: tenant.key });
     const bad = await asTenant('/v1/admin/budgets?limit=0');
@@ -68,6 +70,7 @@ describe('rows of what failed', () => {
   });
 
   test('without valid credentials say where they came from, each address a few times, and how often else', async () => {
+    shows('unauth sentinel');
     const sampled = await writes(on.holdfast, 'unauthenticated', 'sampled-out');
     const answers: Answer[] = [];
     for (let attempt = 0; attempt < 14; attempt += 1) {
@@ -96,6 +99,7 @@ describe('rows of what failed', () => {
   });
 
   test('of a flood from many addresses are a bounded number, however many there are', async () => {
+    shows('unauth sentinel');
     const before = await on.stored.redis.xlen(briefAuditLogKey(SYSTEM_TAG));
     const lengthOf = (): Promise<number> => on.stored.redis.xlen(briefAuditLogKey(SYSTEM_TAG));
     for (let batch = 0; batch < 20; batch += 1) {
@@ -177,6 +181,7 @@ describe('rows of what failed', () => {
   });
 
   test('a tenant never finds another tenant, and an operator finds what it changed under the tenant that it is of', async () => {
+    shows('admin sentinel');
     const [tenant, other] = [await on.holdfast.createTenant(), await on.holdfast.createTenant()];
     const subscription = { url: 'https://93.184.215.14/hook', event_types: ['budget.created'] };
     const created = await on.holdfast.admin(

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
 import { type AuditTrailMetrics, AuditWriter } from '../../src/audit/audit-log/audit-writer.js';
 import type { RedisService } from '../../src/redis/redis.service.js';
-import type { HealthContributors } from '../../src/telemetry/health-contributors.js';
+import type { HealthContributors } from '../../src/telemetry/health.js';
 import { createLogger } from '../../src/telemetry/logger.js';
 
 test('a row that comes just as the one before it was written is written at once, too', async () => {

@@ -8,6 +8,7 @@ import {
   tagOf,
   tenantEventsKey,
 } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import { expectStatus, Holdfast, type Json } from '../support/holdfast.js';
 import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
 
@@ -95,6 +96,7 @@ const heldLogs = (): Promise<number> => holdfast.metric('holdfast_event_logs_hel
 const trimmed = (): Promise<number> => holdfast.metric('holdfast_events_trimmed_total');
 
 test('events go after 90 days, from the indexes too, and are counted', async () => {
+  shows('event retention');
   const tag = freshTag();
   const ids = await pastEvents(tag, 92, 91, 89, 1);
   await dispatched(tag, 4, 4);
@@ -119,6 +121,7 @@ test('an index that has nothing left is no key any more, and goes on with the ne
 });
 
 test('an event that the dispatcher read and did not acknowledge stays, and so do those behind it', async () => {
+  shows('event retention');
   const tag = freshTag();
   const ids = await pastEvents(tag, 95, 94, 93, 92);
   await dispatched(tag, 3, 1);
@@ -137,6 +140,7 @@ test('an event that the dispatcher read and did not acknowledge stays, and so do
 });
 
 test('where no dispatcher ever was, events stay twice as long, and no longer', async () => {
+  shows('event retention');
   const tag = freshTag();
   const ids = await pastEvents(tag, 182, 181, 179, 91);
   await janitor.trimEvents();

@@ -521,7 +521,7 @@ describe('the admin key with the embedded Redis', () => {
     writeFileSync(file, '');
     const below = loadConfig({ DATA_DIR: join(file, 'below') });
     expect(() => resolveAdminApiKey(below, capture().logger)).toThrow(
-      /^DATA_DIR: .* cannot keep the admin key \(ENOTDIR\); give a directory that can be written$/,
+      /^DATA_DIR: .* cannot store the admin key \(ENOTDIR\); give a writable directory$/,
     );
     writeFileSync(join(dir, 'admin-api-key'), 'short\n');
     expect(() => resolveAdminApiKey(loadConfig({ DATA_DIR: dir }), capture().logger)).toThrow(

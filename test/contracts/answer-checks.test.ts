@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import { balanceProblems } from '../support/balance-rules.js';
 import { contractProblems, specAbsence, type Exchange } from '../support/spec/index.js';
 import {
@@ -119,6 +120,7 @@ withSpec(`the protocol's documents${absence === undefined ? '' : ` (skipped: ${a
       'content type',
     ],
   ])('find %s', (_what, wrong, words) => {
+    shows('throttling', 'trace id header', 'trace id in errors');
     expect(contractProblems(wrong).join('; ')).toContain(words);
   });
 
@@ -241,6 +243,7 @@ describe('the rules of the clients', () => {
     ],
     ['an event with 200', 'POST', '/v1/events', 200, { status: 'APPLIED', event_id: 'e' }, 'only 201'],
   ])('find %s', (_what, method, path, status, body, words) => {
+    shows('caps', 'shape of dry run', 'evidence');
     expect(sdkProblems(method, path, status, body).join('; ')).toContain(words);
   });
 });
@@ -301,6 +304,7 @@ describe('the rules of balances', () => {
   const answer = (changed: object): object => ({ balances: [balance, { ...balance, ...changed }] });
 
   test('let one pass that adds up, also beyond 2^53, and one that does not tell all figures', () => {
+    shows('balance adds up');
     const large = {
       allocated: { unit: 'TOKENS', amount: 9223372036854775807n },
       remaining: { unit: 'TOKENS', amount: 9223372036854775801n },
@@ -320,6 +324,7 @@ describe('the rules of balances', () => {
     ['figures that do not add up without a debt', answer({ debt: undefined }), '4 remains'],
     ['two units', answer({ overdraft_limit: { unit: 'CREDITS', amount: 0 } }), 'TOKENS, CREDITS'],
   ])('find %s', (_what, body, words) => {
+    shows('balance adds up');
     expect(balanceProblems(body).join('; ')).toContain(words);
   });
 });

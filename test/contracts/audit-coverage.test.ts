@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { AuditTrail } from '../../src/audit/audit-log/audit-trail.js';
+import { shows } from '../compatibility/shows.js';
 import { expectStatus, type Answer, type Json } from '../support/holdfast.js';
 import { ROWS } from './operations/index.js';
 import type { OperationRow } from './operations/table.js';
@@ -66,6 +67,7 @@ const isGovernance = ({ id }: OperationRow): boolean => {
 const who = ({ tenant }: Sample): string => (tenant === undefined ? 'admin' : 'api_key');
 
 test.each(ROWS.map((row): [string, OperationRow] => [row.id, row]))('%s', async (_id, row) => {
+  shows('audit row per request');
   const sample = await row.sample(world);
   const answer = await world.send(sample);
   if (!isGovernance(row)) {
@@ -136,6 +138,7 @@ describe('an operator', () => {
   });
 
   test('has a row for what was refused before its key was looked at', async () => {
+    shows('audit row per request', 'admin sentinel');
     const headers = { 'x-admin-api-key': 'test-admin-key-0123456789' };
     const broken = await world.holdfast.call('POST', '/v1/admin/tenants', { raw: '{', headers });
     expect(await onlyRowOf(broken)).toMatchObject({
@@ -168,6 +171,7 @@ describe('an operator', () => {
 });
 
 test('a change that was made, and a repetition that made none, have one row each', async () => {
+  shows('audit row per request');
   const tenant = await world.tenant();
   const same = { method: 'PATCH', path: `/v1/admin/tenants/${tenant.id}`, body: { name: 'Same' } };
   const changed = await onlyRowOf(await world.send(same));

@@ -1,136 +1,99 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { sep } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
+import { type Declaration, declarationsIn } from '../compatibility/declarations.js';
+import { GOVERNANCE_RULES } from '../compatibility/governance-rules.js';
+import { OPERATIONS, SERVED, type Operation } from '../compatibility/operations.js';
+import { withTables } from '../compatibility/page.js';
+import type { Rules } from '../compatibility/rule.js';
+import { RUNTIME_RULES } from '../compatibility/runtime-rules.js';
 import { loadSpec, specAbsence, type Spec } from '../support/spec/index.js';
 import { ROWS } from './operations/index.js';
-import { NOT_SERVED } from './operations/not-served.js';
 
-const page = readFileSync(new URL('../../docs/compatibility.md', import.meta.url), 'utf8');
+const TESTS = new URL('../', import.meta.url);
+const PAGE = new URL('../../docs/compatibility.md', import.meta.url);
 
-/** A test file as the page names it, `http/reserve`, or the name of a test in the file before it, “is refused as a whole”. */
-const REFERENCE = /`([a-z-]+\/[a-z-]+)`|“([^”]+)”/g;
+const RULES: Rules = { ...RUNTIME_RULES, ...GOVERNANCE_RULES };
+const operations = Object.entries<Operation>(OPERATIONS);
 
-interface Reference {
-  readonly file: string;
-  readonly names: readonly string[];
-}
+const declarations: readonly Declaration[] = readdirSync(TESTS, { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.test.ts'))
+  .map((path) => path.split(sep).join('/').slice(0, -'.test.ts'.length))
+  // The texts in this file are about `shows` and show nothing.
+  .filter((file) => file !== 'contracts/compatibility')
+  .sort()
+  .flatMap((file) => declarationsIn(file, readFileSync(new URL(`${file}.test.ts`, TESTS), 'utf8')));
+const shown = new Set(declarations.map(({ shown: one }) => one));
 
-function part(name: string): string {
-  const found = new RegExp(`<!-- ${name} -->([^]*?)<!-- /${name} -->`).exec(page)?.[1];
-  if (found === undefined) {
-    throw new Error(`the page has no part ${name}`);
+test('docs/compatibility.md has the tables that follow from the tests; `npm run compatibility` writes them', () => {
+  const page = readFileSync(PAGE, 'utf8');
+  const current = withTables(page, declarations);
+  if (process.env['WRITE_COMPATIBILITY'] === '1') {
+    writeFileSync(PAGE, current);
+  } else {
+    expect(page).toBe(current);
   }
-  return found;
-}
+});
 
-/** The cells of each row of the tables in a text, without heads. */
-function rowsOf(text: string): string[][] {
-  const lines = text.split('\n');
-  return lines
-    .filter(
-      (line, index) =>
-        line.startsWith('| ') && !line.startsWith('| ---') && lines[index + 1]?.startsWith('| ---') !== true,
-    )
-    .map((line) => line.slice(2, -2).split(' | '));
-}
-
-function referencesIn(text: string): Reference[] {
-  const references: { file: string; names: string[] }[] = [];
-  for (const [, file, name] of text.matchAll(REFERENCE)) {
-    if (file !== undefined) {
-      references.push({ file, names: [] });
-    } else if (references.length > 0) {
-      references.at(-1)?.names.push(name as string);
-    }
-  }
-  return references;
-}
-
-/** The titles in a test file, as they are written there: a test of many cases has its title with placeholders. */
-function titlesOf(file: string): Set<string> {
-  const source = readFileSync(new URL(`../${file}.test.ts`, import.meta.url), 'utf8');
-  return new Set(
-    [...source.matchAll(/\(\s*(?:'((?:[^'\\]|\\.)+)'|"((?:[^"\\]|\\.)+)"|`([^`$]+))/g)].map(([, a, b, c]) =>
-      (a ?? b ?? c ?? '').replaceAll(/\\(.)/g, '$1'),
-    ),
-  );
-}
-
-const RULES = rowsOf(part('rules'));
-const OPERATIONS = rowsOf(part('operations'));
-const NAMED = [
-  ...RULES.map((cells) => cells.at(-1) as string),
-  ...OPERATIONS.filter((cells) => cells[3] === 'yes').map((cells) => cells[4] as string),
-];
-
-describe('what the page on compatibility refers to', () => {
-  test('every test file exists', () => {
-    const files = [...new Set(NAMED.flatMap(referencesIn).map(({ file }) => file))];
-    expect(files.length).toBeGreaterThan(20);
-    expect(files.filter((file) => !existsSync(new URL(`../${file}.test.ts`, import.meta.url)))).toEqual([]);
-  });
-
-  test('every test that it quotes is in its file', () => {
-    const missing = NAMED.flatMap(referencesIn).flatMap(({ file, names }) => {
-      const titles = titlesOf(file);
-      return names.filter((name) => !titles.has(name)).map((name) => `${file}: ${name}`);
-    });
-    expect(missing).toEqual([]);
-  });
-
-  test('every rule has its place in the documents, and a test or the word Open', () => {
-    const bare = RULES.filter(([rule, place, shown]) => {
-      const open = shown?.startsWith('**Open**: ') === true;
-      return (
-        rule === '' ||
-        place === '' ||
-        (!open && !referencesIn(shown ?? '').some(({ names }) => names.length > 0))
-      );
-    });
-    expect(RULES.length).toBeGreaterThan(80);
-    expect(RULES.filter((cells) => cells.length !== 3)).toEqual([]);
-    expect(bare).toEqual([]);
+describe('every rule of the protocol', () => {
+  test('has its words, its place in the documents, and a test that shows it', () => {
+    const rules = Object.entries(RULES);
+    expect(rules.length).toBe(Object.keys(RUNTIME_RULES).length + Object.keys(GOVERNANCE_RULES).length);
+    expect(rules.length).toBeGreaterThan(160);
+    expect(rules.filter(([, { rule, place }]) => rule === '' || place === '')).toEqual([]);
+    expect(rules.map(([id]) => id).filter((id) => !shown.has(id))).toEqual([]);
   });
 });
 
-describe("the page's table of operations", () => {
-  const idOf = (cells: string[]): string => (cells[2] ?? '').replaceAll('`', '');
-
-  test('has every operation that has a row in the contract, as served, and no other as such', () => {
-    expect(
-      OPERATIONS.filter((cells) => cells[3] === 'yes')
-        .map(idOf)
-        .sort(),
-    ).toEqual(ROWS.map(({ id }) => id).sort());
+describe('every operation of the protocol', () => {
+  test('is served exactly when the contract has a row for it, and otherwise says why not', () => {
+    expect([...SERVED].sort()).toEqual(ROWS.map(({ id }) => id).sort());
+    expect(operations.filter(([, { whyNot }]) => whyNot === '')).toEqual([]);
   });
 
-  test('has every operation that is listed as not served, with the reason', () => {
-    const rows = OPERATIONS.filter((cells) => cells[3] === 'no');
-    expect(rows.map(idOf).sort()).toEqual(Object.values(NOT_SERVED).flat().sort());
-    expect(
-      OPERATIONS.filter(
-        (cells) => cells.length !== 5 || cells[4] === '' || !['yes', 'no'].includes(cells[3] as string),
-      ),
-    ).toEqual([]);
-  });
-
-  test('names a test for every operation that is served', () => {
-    expect(
-      OPERATIONS.filter((cells) => cells[3] === 'yes' && referencesIn(cells[4] as string).length === 0),
-    ).toEqual([]);
+  test('has a test that shows it, if it is served', () => {
+    expect(SERVED.filter((id) => !shown.has(id))).toEqual([]);
   });
 
   const absence = specAbsence();
   const withSpec = absence === undefined ? test : test.skip;
 
   withSpec(
-    `has the methods and paths of the protocol's documents${absence === undefined ? '' : ` (skipped: ${absence})`}`,
+    `is listed with its method and path${absence === undefined ? '' : ` (skipped: ${absence})`}`,
     () => {
-      const found = OPERATIONS.map(([method, path, id]) => `${method} ${path} ${id}`);
-      expect(found.sort()).toEqual(
+      expect(operations.map(([id, { method, path }]) => `${method} ${path} ${id}`).sort()).toEqual(
         (loadSpec() as Spec).operations
-          .map(({ method, template, id }) => `${method} \`${template}\` \`${id}\``)
+          .map(({ method, template, id }) => `${method} ${template} ${id}`)
           .sort(),
       );
     },
   );
+});
+
+describe('a declaration', () => {
+  const titles = (text: string): string[] => declarationsIn('probe', text).map(({ title }) => title);
+
+  test('has the title of its test, and that of the group where the test is one of a table', () => {
+    expect(titles("describe('a', () => { test('b', () => { shows('replay'); }); });")).toEqual(['b']);
+    expect(titles("describe('a', () => { test.each([1])('%i', () => { shows('replay'); }); });")).toEqual([
+      'a › %i',
+    ]);
+    expect(titles('withSpec(`c${why}`, () => { shows("replay", "caps"); });')).toEqual(['c', 'c']);
+  });
+
+  test.each([
+    ['outside of a test', "shows('replay');"],
+    ['in a group', "describe('a', () => { shows('replay'); });"],
+    ['in a hook', "beforeEach(() => { shows('replay'); });"],
+    ['behind something else', "test('b', () => { const c = 1; shows('replay'); });"],
+    ['that depends on something', "test('b', () => { if (c) { shows('replay'); } });"],
+    ['in a test that is skipped', "test.skip('b', () => { shows('replay'); });"],
+    ['in a table that is skipped', "test.skip.each([1])('b', () => { shows('replay'); });"],
+    ['in a test that should fail', "test.failing('b', () => { shows('replay'); });"],
+    ['in a group that is skipped', "describe.skip('a', () => { test('b', () => { shows('replay'); }); });"],
+    ['in a function that nobody may call', "later(() => { test('b', () => { shows('replay'); }); });"],
+    ['of what is no literal', "test('b', () => { shows(rule); });"],
+  ])('%s is refused', (_where, text) => {
+    expect(() => titles(text)).toThrow(/^probe\.test\.ts:1: /);
+  });
 });

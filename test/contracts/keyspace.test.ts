@@ -3,6 +3,7 @@ import { expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
 import * as keyspace from '../../src/redis/keyspace.js';
 import { assemble } from '../../src/redis/script-source.js';
+import { shows } from '../compatibility/shows.js';
 import { sharedStoreUrl } from '../support/store.js';
 import { code, scriptTexts } from '../support/script-text.js';
 
@@ -104,6 +105,7 @@ test('an id names its partition, and one that was never issued names none', () =
 });
 
 test('two idempotent requests never share a record name', () => {
+  shows('idempotency scope');
   const { idempotencyKey: names } = keyspace;
   const all = [
     names.reserve(TAG, 'a', 'b|c'),

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { RouteTable } from '../../src/http/route-table.js';
 import { stringifyJson } from '../../src/wire/json.js';
+import { shows } from '../compatibility/shows.js';
 import { Holdfast } from '../support/holdfast.js';
 import {
   answerDifferences,
@@ -128,6 +129,7 @@ withSpec(`our document beside the protocol's${absence === undefined ? '' : ` (sk
   });
 
   test('has no operation under /v1 that the protocol lacks', () => {
+    shows('no proof of payment');
     const known = new Set(
       (loadSpec() as Spec).operations.map(({ method, template }) => `${method} ${template}`),
     );
@@ -139,6 +141,7 @@ withSpec(`our document beside the protocol's${absence === undefined ? '' : ` (sk
   });
 
   test('takes its parameters and bodies and gives its answers, but for the differences that are listed with their reasons', () => {
+    shows('additive fields');
     const unexplained = pairs().flatMap(([operation, own]) =>
       differencesOf(operation, own)
         .filter(

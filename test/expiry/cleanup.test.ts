@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ExpiryService } from '../../src/expiry/expiry.service.js';
 import { Reconciler } from '../../src/expiry/reconciler.js';
 import { cleanupIndexKey, ttlIndexKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
 import {
   expectRefusal,
@@ -61,6 +62,7 @@ const statusesOf = async (tenant: TestTenant, query = ''): Promise<Record<string
 
 describe('a reservation under MANUAL_CLEANUP whose grace is over', () => {
   test('is ACTIVE to every reader, keeps its budget, and can be released but neither committed nor extended', async () => {
+    shows('expiry policies');
     const tenant = await newTenant();
     const [id] = (await waiting(tenant, 1)) as [string];
     expect(
@@ -132,6 +134,7 @@ describe('a reservation under MANUAL_CLEANUP whose grace is over', () => {
 
 describe('a reservation under GRACE_ONLY', () => {
   test('is committed in its grace, and afterwards it is EXPIRED and its budget is back', async () => {
+    shows('expiry policies');
     const tenant = await newTenant('GRACE_ONLY');
     const { reservation_id: inGrace } = expectStatus(
       await holdfast.reserve(tenant, 10, { grace_period_ms: 60_000 }),
@@ -197,6 +200,7 @@ describe('the policy of a tenant', () => {
 
 describe('POST /ops/reservations/cleanup', () => {
   test('expires what waits, the oldest first, in pages, and is counted, told and audited', async () => {
+    shows('expiry policies');
     const tenant = await newTenant();
     const other = await newTenant();
     const ids = await waiting(tenant, 45);

@@ -7,6 +7,7 @@ import {
   tagOfReservationId,
   ttlIndexKey,
 } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { eventually } from '../support/eventually.js';
 import { startStore, type Store } from '../support/store.js';
@@ -63,6 +64,7 @@ async function eventsOf(reservationId: string): Promise<Record<string, string>[]
 
 describe('a sweep', () => {
   test('expires what is due: state, refund at every scope, one event, one counter, no index entry, 30 days of record', async () => {
+    shows('request id of events');
     const tenant = await tenantWithBudgets();
     await holdfast.createBudget(tenant, '/agent:bot', 100);
     const subject = { tenant: tenant.id, agent: 'bot' };

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { auditLogKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import {
   expectRefusal,
   expectStatus,
@@ -26,6 +27,7 @@ describe('an operator releases on behalf of a tenant', () => {
   }
 
   test('the hold goes back, and exactly one audit row says who did it, why and under which request', async () => {
+    shows('operator any reservation', 'operator release audited', 'releaseReservation');
     const { tenant, id } = await held();
     const answer = await release(id, { reason: '[INCIDENT_FORCE_RELEASE]' });
     expect(expectStatus(answer, 200)).toMatchObject({ status: 'RELEASED', released: { amount: 30 } });
@@ -92,6 +94,7 @@ describe('an operator releases on behalf of a tenant', () => {
   });
 
   test('a suspended tenant does not stand in the way', async () => {
+    shows('suspended settlement');
     const { tenant, id } = await held();
     await on.stored.setTenantStatus(tenant.id, 'SUSPENDED');
     expectStatus(await release(id), 200);
@@ -107,6 +110,7 @@ describe('an operator releases on behalf of a tenant', () => {
   });
 
   test('the row is of the same step: a log that takes none lets nothing be released', async () => {
+    shows('operator release audited');
     const { tenant, id } = await held();
     const key = auditLogKey(on.stored.tagOf(tenant.id));
     await on.stored.redis.rename(key, `${key}-away`);

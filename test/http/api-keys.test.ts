@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
 import { PERMISSIONS } from '../../src/auth/permissions.js';
+import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, type Answer, type Json } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
@@ -29,6 +30,7 @@ describe('API keys', () => {
     on.holdfast.admin('DELETE', `/v1/admin/api-keys/${keyId}${query}`);
 
   test('a new key shows its secret once, has ten permissions and lives for 90 days', async () => {
+    shows('key secret once', 'key permissions', 'createApiKey');
     const { id } = await on.holdfast.createTenant();
     const key = expectStatus(await create(id), 201);
     expect(key).toEqual({
@@ -47,6 +49,7 @@ describe('API keys', () => {
   });
 
   test('neither the secret nor its hash is stored where a list, a revocation or an event would show it', async () => {
+    shows('key secret once');
     const { id } = await on.holdfast.createTenant();
     const { key_secret: secret, key_id: keyId } = expectStatus(await create(id), 201);
     const hash = createHash('sha256')
@@ -95,6 +98,7 @@ describe('API keys', () => {
   });
 
   test('an unknown permission is refused by its name, with all that are allowed, and the documentation lists them', async () => {
+    shows('key permissions');
     const { id } = await on.holdfast.createTenant();
     const { message } = expectRefusal(
       await create(id, { permissions: ['balances:read', 'reservations:fly'] }),
@@ -102,7 +106,7 @@ describe('API keys', () => {
       'INVALID_REQUEST',
     );
     expect(message).toBe(
-      `permissions: "reservations:fly" is no permission; allowed: ${PERMISSIONS.join(', ')}`,
+      `permissions: "reservations:fly" is not a permission; allowed: ${PERMISSIONS.join(', ')}`,
     );
     const { paths } = (await on.holdfast.call('GET', '/openapi.json')).body;
     const { description } = paths['/v1/admin/api-keys'].post;
@@ -130,6 +134,7 @@ describe('API keys', () => {
   });
 
   test('a revocation is final, keeps its reason and is told once', async () => {
+    shows('revoked key', 'revokeApiKey');
     const { id } = await on.holdfast.createTenant();
     const { key_id: keyId } = expectStatus(await create(id, { permissions: ['balances:read'] }), 201);
     const revoked = expectStatus(await revoke(keyId, '?reason=leaked%20%26%20found'), 200);
@@ -168,6 +173,7 @@ describe('API keys', () => {
   });
 
   test('keys of a closed tenant are neither made nor revoked, but listed', async () => {
+    shows('change after close');
     const { id } = await on.holdfast.createTenant();
     const { key_id: keyId } = expectStatus(await create(id), 201);
     await on.stored.setTenantStatus(id, 'CLOSED');
@@ -177,6 +183,7 @@ describe('API keys', () => {
   });
 
   test('a key whose time is over is listed as EXPIRED', async () => {
+    shows('key permissions');
     const { id } = await on.holdfast.createTenant();
     const { key_id: keyId } = expectStatus(await create(id), 201);
     await on.stored.redis.hset(on.stored.apiKeyKey(keyId), 'expires_at', '1700000000000');
@@ -187,6 +194,7 @@ describe('API keys', () => {
   });
 
   test('an operator walks through the keys of all tenants, sorted and filtered', async () => {
+    shows('listApiKeys');
     const tenants = [
       await on.holdfast.createTenant(),
       await on.holdfast.createTenant(),

@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { auditIndexedKey, auditLogKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import {
   ADMIN_API_KEY,
   expectRefusal,
@@ -88,6 +89,7 @@ describe('the audit log', () => {
     });
 
     test('tells who acted for whom: the tenant itself, an operator for it, or an operator as such', async () => {
+      shows('acting for tenant');
       const [, , created, funded] = await logs(`tenant_id=${tenant.id}&sort_dir=asc`);
       expect(created).toMatchObject({
         operation: 'createBudget',
@@ -109,6 +111,7 @@ describe('the audit log', () => {
     });
 
     test('is found by each of its filters', async () => {
+      shows('unknown error code', 'listAuditLogs');
       expect(await operations(`trace_id=${trace}`)).toEqual(['fundBudget']);
       expect(await operations(`request_id=${own.headers.get('x-request-id')}`)).toEqual(['fundBudget']);
       expect(await operations(`resource_id=${keyId}`)).toEqual([
@@ -145,6 +148,7 @@ describe('the audit log', () => {
   });
 
   test('of a closing has a row for each thing that closes, under one correlation id', async () => {
+    shows('close audit');
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 100);
     expectStatus(await on.holdfast.reserve(tenant, 1), 200);
@@ -314,6 +318,7 @@ describe('the audit log', () => {
     'cursor=odd',
     'limit=0',
   ])('refuses %s', async (query) => {
+    shows('audit filter refusals');
     expectRefusal(await on.holdfast.admin('GET', `/v1/admin/audit/logs?${query}`), 400, 'INVALID_REQUEST');
   });
 

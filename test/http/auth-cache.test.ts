@@ -3,6 +3,7 @@ import type { Redis } from 'ioredis';
 import { ApiKeyVerifier, hashOfSecret } from '../../src/auth/api-key-verifier.js';
 import { keyRevokedChannel } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
+import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
 import { expectRefusal, expectStatus, Holdfast, type Answer, type TestTenant } from '../support/holdfast.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
@@ -101,6 +102,7 @@ describe('the memory of API keys', () => {
     });
 
     test('a key that is revoked on one is refused there at once and on the other within a second', async () => {
+      shows('revoked key', 'revokeApiKey');
       const tenant = await tenantWithBudget();
       for (const holdfast of [on.holdfast, other]) {
         expectStatus(

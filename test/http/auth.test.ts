@@ -3,6 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import { AdminKey, hashOfSecret } from '../../src/auth/api-key-verifier.js';
 import type { HoldfastConfig } from '../../src/config/config.js';
 import { apiKeyHashKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import {
   ADMIN_API_KEY,
   expectRefusal,
@@ -68,6 +69,7 @@ describe('authentication', () => {
     });
 
     test('missing, blank, malformed, unknown, revoked and expired keys all get the very same 401', async () => {
+      shows('key required');
       const revoked = await tenantWithBudget();
       expectStatus(await on.holdfast.admin('DELETE', `/v1/admin/api-keys/${await keyIdOf(revoked)}`), 200);
       const expired = await tenantWithBudget();
@@ -211,6 +213,7 @@ describe('authentication', () => {
     });
 
     test('admin:write stands for every write and for no read, admin:read the other way round', async () => {
+      shows('admin permissions');
       const tenant = await tenantWithBudget();
       const writer = await on.holdfast.createKey(tenant.id, { permissions: ['admin:write'] });
       const reader = await on.holdfast.createKey(tenant.id, { permissions: ['admin:read'] });
@@ -234,6 +237,7 @@ describe('authentication', () => {
     });
 
     test('an operation that declares no rule is refused, not public', async () => {
+      shows('key required');
       expectRefusal(await on.holdfast.admin('GET', '/v1/forgotten'), 500, 'INTERNAL_ERROR');
     });
   });
@@ -258,6 +262,7 @@ describe('authentication', () => {
     });
 
     test('a confined key creates, looks up, funds and lists budgets inside its filter only', async () => {
+      shows('budget access');
       const tenant = await tenantWithBudget();
       const key = await on.holdfast.createKey(tenant.id, { scope_filter: ['workspace:eng'] });
       const create = (below: string): Promise<Answer> =>

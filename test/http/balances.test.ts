@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import {
   expectRefusal,
   expectStatus,
@@ -40,6 +41,7 @@ async function paths(query: string): Promise<string[]> {
 
 describe('balances over the wire', () => {
   test('of a scope are its own budgets, in every unit', async () => {
+    shows('getBalances');
     expect(await paths(`tenant=${tenant.id}`)).toEqual([' CREDITS', ' TOKENS']);
     expect(await paths('workspace=prod')).toEqual(['/workspace:prod TOKENS']);
   });
@@ -119,6 +121,7 @@ describe('balances over the wire', () => {
   });
 
   test('need a subject, of the own tenant', async () => {
+    shows('balances of another tenant', 'balance query');
     expectRefusal(await holdfast.call('GET', '/v1/balances', { key: tenant.key }), 400, 'INVALID_REQUEST');
     expectRefusal(
       await holdfast.call('GET', '/v1/balances?tenant=other', { key: tenant.key }),

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, newKey, type Answer, type TestTenant } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
@@ -34,6 +35,7 @@ describe('operators change budgets', () => {
   }
 
   test('a patch changes what it names and leaves the rest', async () => {
+    shows('updateBudget');
     const tenant = await tenantWithBudget();
     const body = expectStatus(
       await patch(tenant, {
@@ -59,6 +61,7 @@ describe('operators change budgets', () => {
   });
 
   test('a lower limit puts the scope over it and a higher one takes it out again, and both are told', async () => {
+    shows('over limit until repaid', 'overdraft limit change');
     const tenant = await tenantInDebt();
     expect(expectStatus(await patch(tenant, { overdraft_limit: tokens(20) }), 200).is_over_limit).toBe(true);
     expectRefusal(await on.holdfast.reserve(tenant, 0), 409, 'OVERDRAFT_LIMIT_EXCEEDED');
@@ -81,12 +84,14 @@ describe('operators change budgets', () => {
   });
 
   test('without a limit, debt blocks as debt and not as a limit that is exceeded', async () => {
+    shows('outstanding debt');
     const tenant = await tenantInDebt();
     expect(expectStatus(await patch(tenant, { overdraft_limit: tokens(0) }), 200).is_over_limit).toBe(false);
     expectRefusal(await on.holdfast.reserve(tenant, 0), 409, 'DEBT_OUTSTANDING');
   });
 
   test('a frozen budget takes no reservation, commit or funding, gives holds back, may be patched, and comes back', async () => {
+    shows('frozen budget', 'freezeBudget', 'unfreezeBudget');
     const tenant = await tenantWithBudget();
     const [first, second] = [
       expectStatus(await on.holdfast.reserve(tenant, 10), 200),
@@ -107,12 +112,13 @@ describe('operators change budgets', () => {
     expect(expectStatus(await turn('unfreeze', tenant), 200).status).toBe('ACTIVE');
     expectStatus(await on.holdfast.commit(tenant, first.reservation_id as string, 1), 200);
     expect(expectRefusal(await turn('unfreeze', tenant, {}), 409, 'DUPLICATE_RESOURCE').message).toContain(
-      'active already',
+      'already active',
     );
     expect(await budgetEvents(tenant)).toEqual(['budget.frozen', 'budget.updated', 'budget.unfrozen']);
   });
 
   test('a closed budget and a closed tenant take no change', async () => {
+    shows('frozen budget');
     const tenant = await tenantWithBudget();
     await on.stored.redis.hset(on.stored.budgetKey(tenant.id), 'status', 'CLOSED');
     for (const answer of [

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import {
   expectRefusal,
   expectStatus,
@@ -40,6 +41,7 @@ describe('funding', () => {
   }
 
   test('adds to allocated and remaining, and the answer has the figures of that very step', async () => {
+    shows('fundBudget');
     const tenant = await fundedTenant();
     expectStatus(await on.holdfast.reserve(tenant, 30), 200);
     const body = expectStatus(await credit(tenant, 50, { reason: 'top-up' }), 200);
@@ -71,6 +73,7 @@ describe('funding', () => {
   });
 
   test('pays outstanding debt first, and what was owed becomes spent', async () => {
+    shows('funding repays debt');
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 100, { overdraft_limit: { unit: 'TOKENS', amount: 50 } });
     const held = expectStatus(
@@ -95,6 +98,7 @@ describe('funding', () => {
   });
 
   test('with the same key is done once and answered alike, whatever happened meanwhile', async () => {
+    shows('funding replay');
     const tenant = await fundedTenant();
     const key = newKey();
     const first = await credit(tenant, 5, { idempotency_key: key });
@@ -180,6 +184,7 @@ describe('funding', () => {
   });
 
   test('by an operator needs the tenant, by a key ignores it, and never crosses tenants', async () => {
+    shows('funding tenant');
     const [tenant, other] = [await fundedTenant(), await fundedTenant()];
     const path = `/v1/admin/budgets/fund?scope=${rootOf(tenant)}&unit=TOKENS`;
     const body = { operation: 'CREDIT', amount: { unit: 'TOKENS', amount: 1 }, idempotency_key: newKey() };
@@ -208,6 +213,7 @@ describe('funding', () => {
   });
 
   test('each operation answers with its own name and figures, and once for a key', async () => {
+    shows('funding operations');
     const tenant = await fundedTenant(100);
     expectStatus(await on.holdfast.reserve(tenant, 30), 200);
     const steps: [string, number, Record<string, unknown>, number, number][] = [
@@ -243,6 +249,7 @@ describe('funding', () => {
   });
 
   test('a debit of more than remains is refused, and what was to be spent must be in the unit of the budget', async () => {
+    shows('funding operations');
     const tenant = await fundedTenant(100);
     expectStatus(await on.holdfast.reserve(tenant, 30), 200);
     expectRefusal(await credit(tenant, 71, { operation: 'DEBIT' }), 409, 'BUDGET_EXCEEDED');

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, type Json, type TestTenant } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
@@ -46,6 +47,7 @@ describe('lists of budgets', () => {
   }
 
   test('the most utilized come first, and every sort key works in both directions', async () => {
+    shows('listBudgets');
     const { tenant, scopes } = await tenantWithLedgers();
     const [a, b, eng, engApp] = scopes as [string, string, string, string];
     expect(await walk(tenant.key, 'limit=1')).toEqual([engApp, eng, b, a]);
@@ -58,6 +60,7 @@ describe('lists of budgets', () => {
   });
 
   test('filters combine', async () => {
+    shows('budget filters');
     const { tenant, scopes } = await tenantWithLedgers();
     const [a, b, eng, engApp] = scopes as [string, string, string, string];
     expect(await walk(tenant.key, 'unit=CREDITS')).toEqual([b]);
@@ -72,6 +75,7 @@ describe('lists of budgets', () => {
   });
 
   test('a key sees its own tenant only, and is refused another; an operator sees all or one', async () => {
+    shows('budget lists');
     const [first, second] = [await tenantWithLedgers(), await tenantWithLedgers()];
     for (const query of ['', 'tenant_id=', `tenant_id=${first.tenant.id}`]) {
       expect(new Set(await walk(first.tenant.key, query))).toEqual(new Set(first.scopes));
@@ -92,6 +96,7 @@ describe('lists of budgets', () => {
   });
 
   test('more ledgers than one run of the script reads are all walked through once', async () => {
+    shows('budget filters');
     const tenant = await on.holdfast.createTenant();
     await Promise.all(
       Array.from({ length: 230 }, (_, index) => on.holdfast.createBudget(tenant, `/app:n${index}`, 1)),
@@ -115,6 +120,7 @@ describe('lists of budgets', () => {
     'cursor=odd',
     'unit=TOKENS&unit=CREDITS',
   ])('%s is refused', async (query) => {
+    shows('utilization filter');
     expectRefusal(await on.holdfast.admin('GET', `/v1/admin/budgets?${query}`), 400, 'INVALID_REQUEST');
   });
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import {
   expectRefusal,
   expectStatus,
@@ -51,6 +52,7 @@ describe('budgets', () => {
 
   describe('creation', () => {
     test('a new ledger has all of its allocation remaining, and is found by scope and unit', async () => {
+      shows('ledger tenant', 'createBudget', 'lookupBudget');
       const tenant = await on.holdfast.createTenant();
       const amount = (value: number): Json => ({ unit: 'TOKENS', amount: value });
       const ledger = expectStatus(
@@ -126,6 +128,7 @@ describe('budgets', () => {
     });
 
     test('a duplicate is refused and changes nothing; another unit of the scope is another ledger', async () => {
+      shows('new ledger');
       const tenant = await fundedTenant();
       expectRefusal(
         await createAs(tenant, { allocated: { unit: 'TOKENS', amount: 7 } }),
@@ -173,6 +176,7 @@ describe('budgets', () => {
       ['an unknown overage policy', () => ({ commit_overage_policy: 'ALLOW' }), 'commit_overage_policy'],
       ['an unknown field', () => ({ colour: 'red' }), 'colour'],
     ])('%s is refused, naming the field', async (_what, more, field) => {
+      shows('new ledger');
       const tenant = await on.holdfast.createTenant();
       expect(expectRefusal(await createAs(tenant, more(tenant)), 400, 'INVALID_REQUEST').message).toContain(
         field,
@@ -194,6 +198,7 @@ describe('budgets', () => {
     });
 
     test('an operator must name the tenant, a key must not, and the scope must agree', async () => {
+      shows('operator names owner');
       const [tenant, other] = [await on.holdfast.createTenant(), await on.holdfast.createTenant()];
       expectRefusal(
         await on.holdfast.admin('POST', '/v1/admin/budgets', bodyOf(tenant)),
@@ -208,6 +213,7 @@ describe('budgets', () => {
     });
 
     test('closed and suspended tenants get no budgets', async () => {
+      shows('new ledger');
       const tenant = await on.holdfast.createTenant();
       await on.stored.setTenantStatus(tenant.id, 'SUSPENDED');
       expectRefusal(await createAsAdmin(tenant), 400, 'INVALID_REQUEST');
@@ -219,6 +225,7 @@ describe('budgets', () => {
 
   describe('lookup', () => {
     test('no key sees the budget of another tenant, an operator sees each', async () => {
+      shows('budget access');
       const [tenant, other] = [await fundedTenant(), await on.holdfast.createTenant()];
       const refused = await lookUp(other, rootOf(tenant));
       expectRefusal(refused, 403, 'FORBIDDEN');

@@ -1,4 +1,5 @@
 import { beforeAll, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import { expectStatus, type TestTenant } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
@@ -36,6 +37,7 @@ const OTHERS = [
 test.each([...new Set([...Object.values(TRUE_WITH).flat(), ...OTHERS])])(
   'a key with %s alone has the capabilities of the table',
   async (permission) => {
+    shows('key capabilities', 'introspectAuth');
     const key = await on.holdfast.createKey(tenant.id, { permissions: [permission] });
     const { capabilities } = expectStatus(await on.holdfast.call('GET', '/v1/auth/introspect', { key }), 200);
     const found = Object.entries(capabilities as Record<string, boolean>)

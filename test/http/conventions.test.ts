@@ -1,6 +1,7 @@
 import 'reflect-metadata';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import { request } from 'undici';
 import { startProbeApp, type ProbeApp } from './probe-app.js';
 
@@ -135,6 +136,7 @@ describe('correlation', () => {
       '01',
     ],
   ])('%s', async (_name, headers, traceId, traceFlags) => {
+    shows('trace id source');
     expect(await traceOf(headers as Record<string, string>)).toMatchObject({ traceId, traceFlags });
   });
 
@@ -144,6 +146,7 @@ describe('correlation', () => {
     ['an upper-case trace id', { 'x-cycles-trace-id': A.toUpperCase() }],
     ['a short trace id', { 'x-cycles-trace-id': 'abc' }],
   ])('with %s a fresh trace id is made', async (_name, headers) => {
+    shows('malformed correlation');
     const first = await traceOf(headers);
     const second = await traceOf(headers);
     expect(first['traceId']).toMatch(/^[0-9a-f]{32}$/);
@@ -158,6 +161,7 @@ describe('correlation', () => {
 
 describe('paths and methods', () => {
   test('an unknown path is 404 in the error form', async () => {
+    shows('key set');
     await expectRefusal('/v1/nothing/here', {}, 404, 'NOT_FOUND', /nothing at this path/);
     await expectRefusal('/', {}, 404, 'NOT_FOUND', /nothing/);
     await expectRefusal('/probe/items/1/', {}, 404, 'NOT_FOUND', /nothing/);
@@ -192,6 +196,7 @@ describe('paths and methods', () => {
   });
 
   test('what is no HTTP is answered in the error form', async () => {
+    shows('trace id header');
     expectRawRefusal(
       await raw('GET /health/live HTTP/1.1\r\nConnection: close\r\n\r\n'),
       400,

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import {
   ADMIN_API_KEY,
   expectRefusal,
@@ -40,6 +41,7 @@ describe('what follows from a request names it', () => {
   }
 
   test('events of refused and of granted operations, with the flags of the caller', async () => {
+    shows('trace of later events', 'request id of events', 'traceparent of delivery');
     const tenant = await tenantWithBudget();
     const denied = await withTrace('POST', '/v1/reservations', reserveBody(tenant, 11), tenant.key);
     expectRefusal(denied, 409, 'BUDGET_EXCEEDED');
@@ -65,6 +67,7 @@ describe('what follows from a request names it', () => {
   });
 
   test('events and audit rows of a change by an operator', async () => {
+    shows('trace of later events', 'audit correlation');
     const tenant = await tenantWithBudget();
     const frozen = await withTrace('POST', `/v1/admin/budgets/freeze${at(tenant)}`, {});
     expectStatus(frozen, 200);
@@ -79,6 +82,7 @@ describe('what follows from a request names it', () => {
   });
 
   test('every event and audit row of a closing, though nobody asked for them one by one', async () => {
+    shows('trace of later events', 'audit correlation');
     const tenant = await tenantWithBudget();
     expectStatus(await on.holdfast.reserve(tenant, 1), 200);
     const closed = await withTrace('PATCH', `/v1/admin/tenants/${tenant.id}`, { status: 'CLOSED' });

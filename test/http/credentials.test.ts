@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventLogKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
 import {
   ADMIN_API_KEY,
@@ -41,6 +42,7 @@ describe('credentials', () => {
     });
 
     test('has the rights it was given at once here and within a second elsewhere, and keeps what was not named', async () => {
+      shows('key changes', 'updateApiKey');
       const tenant = await on.holdfast.createTenant();
       await on.holdfast.createBudget(tenant, '', 100);
       const { key_id, key_secret } = await create(tenant, { description: 'd', metadata: { a: 1 } });
@@ -81,6 +83,7 @@ describe('credentials', () => {
     });
 
     test('must be alive, and its tenant, too', async () => {
+      shows('change after close');
       const tenant = await on.holdfast.createTenant();
       const [revoked, expired, orphan] = [await create(tenant), await create(tenant), await create(tenant)];
       expectStatus(await on.holdfast.admin('DELETE', `/v1/admin/api-keys/${revoked.key_id}`), 200);
@@ -103,6 +106,7 @@ describe('credentials', () => {
       ['its end', { expires_at: '2099-01-01T00:00:00Z' }, 'expires_at'],
       ['its status', { status: 'ACTIVE' }, 'status'],
     ])('takes no %s', async (_what, body, word) => {
+      shows('key changes');
       const { key_id } = await create(await on.holdfast.createTenant());
       expect(expectRefusal(await patch(key_id as string, body), 400, 'INVALID_REQUEST').message).toContain(
         word,
@@ -112,6 +116,7 @@ describe('credentials', () => {
 
   describe('introspection', () => {
     test('of the admin key: everything, and no tenant', async () => {
+      shows('admin introspection', 'introspectAuth');
       const body = expectStatus(await on.holdfast.admin('GET', '/v1/auth/introspect'), 200);
       expect(body).toMatchObject({ authenticated: true, auth_type: 'admin', permissions: ['*'] });
       expect(new Set(Object.values(body.capabilities as object))).toEqual(new Set([true]));
@@ -125,6 +130,7 @@ describe('credentials', () => {
     });
 
     test('of an API key: what it was granted, and never what is for operators', async () => {
+      shows('key capabilities');
       const tenant = await on.holdfast.createTenant();
       const key = await on.holdfast.createKey(tenant.id, {
         permissions: ['budgets:read', 'reservations:commit', 'admin:write', 'admin:tenants:read'],
@@ -178,6 +184,7 @@ describe('credentials', () => {
 
   describe('validation', () => {
     test('of a good key tells whose it is and what it may do', async () => {
+      shows('validateApiKey');
       const tenant = await on.holdfast.createTenant();
       const made = await create(tenant, { permissions: ['balances:read'], scope_filter: ['agent:a'] });
       expect(await validate(made.key_secret as string)).toEqual({
@@ -192,6 +199,7 @@ describe('credentials', () => {
     });
 
     test('of a bad one is an answer with its reason, and is told', async () => {
+      shows('key validation');
       const tenant = await on.holdfast.createTenant();
       const made = await create(tenant);
       const bad = (reason: string): Json => ({

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import {
   expectRefusal,
   expectStatus,
@@ -37,6 +38,7 @@ const eventsOf = async (tenant: TestTenant): Promise<Readonly<Record<string, str
 
 describe('decide', () => {
   test('answers ALLOW with the affected scopes and holds nothing', async () => {
+    shows('decide');
     const tenant = await funded();
     const scope = `tenant:${tenant.id}`;
     const answer = await decide(tenant, 100, { subject: { tenant: tenant.id, agent: 'Bot' } });
@@ -74,6 +76,7 @@ describe('decide', () => {
   test.each(states)(
     'answers 200 DENY %s for the state of a budget, and tells it once',
     async (reason, fields, amount) => {
+      shows('decision on debt');
       const tenant = await funded();
       await setBudget(tenant, { status: 'ACTIVE', ...fields });
       const body = reserveBody(tenant, amount, {
@@ -109,6 +112,7 @@ describe('decide', () => {
   );
 
   test('answers 200 DENY BUDGET_NOT_FOUND where there is no budget, and 400 where there is one in another unit', async () => {
+    shows('wrong unit');
     const tenant = await on.holdfast.createTenant();
     expect(expectStatus(await decide(tenant, 1), 200)).toMatchObject({
       decision: 'DENY',
@@ -123,6 +127,7 @@ describe('decide', () => {
   });
 
   test('answers 200 DENY TENANT_CLOSED, as a dry run does, and replays what it said before', async () => {
+    shows('closed tenant denies');
     const tenant = await funded();
     const body = reserveBody(tenant, 1);
     const before = await decideAs(tenant, body);
@@ -144,6 +149,7 @@ describe('decide', () => {
   });
 
   test("answers 500 when the tenant's record cannot be trusted, and tells nothing", async () => {
+    shows('unreadable tenant status');
     const tenant = await funded();
     expectStatus(await decide(tenant, 1), 200);
     await on.stored.setTenantStatus(tenant.id, 'ASLEEP');
@@ -155,6 +161,7 @@ describe('decide', () => {
   });
 
   test('replays byte for byte whatever happened since, and refuses another request under the same key', async () => {
+    shows('replay', 'idempotency mismatch');
     const tenant = await funded();
     const body = reserveBody(tenant, 60);
     const first = await decideAs(tenant, body);
@@ -176,6 +183,7 @@ describe('decide', () => {
   });
 
   test('keeps its keys apart from those of a reserve', async () => {
+    shows('idempotency scope');
     const tenant = await funded();
     const body = reserveBody(tenant, 10);
     expect(expectStatus(await decideAs(tenant, body), 200).decision).toBe('ALLOW');
@@ -201,6 +209,7 @@ describe('decide', () => {
   });
 
   test('refuses another tenant, a subject of dimensions only, and what is out of bounds', async () => {
+    shows('subject of another tenant');
     const tenant = await funded();
     expectRefusal(await decide(tenant, 1, { subject: { tenant: 'other-tenant' } }), 403, 'FORBIDDEN');
     expectRefusal(await decide(tenant, 1, { subject: { dimensions: { a: 'b' } } }), 400, 'INVALID_REQUEST');

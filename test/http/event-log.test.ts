@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { eventIdOf, eventPlaceOf } from '../../src/events/event.js';
 import { eventLogKey, tenantEventsKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import {
   expectRefusal,
   expectStatus,
@@ -60,6 +61,7 @@ describe('the event log', () => {
     });
 
     test('is listed newest first, with who did it and what came of it', async () => {
+      shows('listEvents');
       const { events, has_more: hasMore } = await page(`tenant_id=${tenant.id}`);
       expect(hasMore).toBe(false);
       expect(events.map(({ event_type: type }: Json) => type)).toEqual([
@@ -108,6 +110,7 @@ describe('the event log', () => {
     });
 
     test('is found by each filter, and by all of them together', async () => {
+      shows('event filters');
       const own = `tenant_id=${tenant.id}`;
       expect(await types(`${own}&event_type=budget.frozen`)).toEqual(['budget.frozen']);
       expect(await types(`${own}&category=budget`)).toEqual([
@@ -143,6 +146,7 @@ describe('the event log', () => {
     test.each(['', '&sort_dir=asc', '&sort_by=event_type', '&sort_by=scope&sort_dir=asc'])(
       'is walked in pages of one without gaps and doubles%s',
       async (order) => {
+        shows('event cursor');
         const ids = (await walk(`tenant_id=${tenant.id}${order}`, 1)).map(({ event_id: id }) => id as string);
         expect(ids).toHaveLength(7);
         expect(ids).toEqual(
@@ -164,6 +168,7 @@ describe('the event log', () => {
     });
 
     test('is what the tenant itself sees, but for what is for operators', async () => {
+      shows('tenant events', 'listTenantEvents');
       const own = async (query: string): Promise<string[]> =>
         expectStatus(await on.holdfast.call('GET', `/v1/events?${query}`, { key: reader }), 200).events.map(
           ({ event_type: type }: Json) => type as string,
@@ -194,6 +199,7 @@ describe('the event log', () => {
     });
 
     test('shows a confined key its own scopes only, and a key without the permission nothing', async () => {
+      shows('events permission');
       const confined = await on.holdfast.createKey(tenant.id, {
         permissions: ['events:read'],
         scope_filter: ['agent:a'],
@@ -209,6 +215,7 @@ describe('the event log', () => {
     });
 
     test('never shows another tenant', async () => {
+      shows('tenant events');
       const other = await on.holdfast.createTenant();
       const key = await on.holdfast.createKey(other.id, { permissions: ['events:read'] });
       const { events } = expectStatus(
@@ -220,6 +227,7 @@ describe('the event log', () => {
   });
 
   test('gives each event by its id, and knows no other ids', async () => {
+    shows('getEvent');
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 10);
     const [event] = (await page(`tenant_id=${tenant.id}`)).events;
@@ -246,6 +254,7 @@ describe('the event log', () => {
   });
 
   test('finds what belongs together by its correlation id, page by page', async () => {
+    shows('event cursor');
     const tenant = await on.holdfast.createTenant();
     for (const agent of ['a', 'b', 'c']) {
       await on.holdfast.createBudget(tenant, `/agent:${agent}`, 10);
@@ -336,6 +345,7 @@ describe('the event log', () => {
     test.each(['', 'sort_dir=asc', 'sort_by=event_type', 'sort_by=scope&sort_dir=asc'])(
       'is walked without gaps and doubles: %s',
       async (order) => {
+        shows('event cursor');
         const ids = (await walk(`request_id=walk&${order}`, 70)).map(({ event_id: id }) => id as string);
         expect(ids).toHaveLength(2 * ROWS);
         expect(new Set(ids).size).toBe(2 * ROWS);
@@ -376,6 +386,7 @@ describe('the event log', () => {
     'cursor=odd',
     'limit=0',
   ])('refuses %s', async (query) => {
+    shows('event filters');
     expectRefusal(await on.holdfast.admin('GET', `${EVENTS}?${query}`), 400, 'INVALID_REQUEST');
   });
 });

@@ -12,6 +12,7 @@ import {
   tenantEventsKey,
   ttlIndexKey,
 } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import { expectStatus, newKey, reserveBody, type Json, type TestTenant } from '../support/holdfast.js';
 import { declaredEvents, scriptTexts } from '../support/script-text.js';
 import {
@@ -181,6 +182,7 @@ function membersOf(schemaName: string): string[] {
 }
 
 test('every event that scripts tell has the payload of its type', async () => {
+  shows('event payload', 'listEvents');
   const subscriber = await Subscriber.make(on.holdfast, on.stored);
   const tenant: TestTenant = { id: subscriber.id, key: await on.holdfast.createKey(subscriber.id) };
   await tellOfBudgets(tenant);

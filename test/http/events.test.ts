@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import {
   expectRefusal,
   expectStatus,
@@ -67,6 +68,7 @@ const metric = (tenant: TestTenant, labels: Record<string, string>): Promise<num
 
 describe('a direct debit', () => {
   test('is 201 APPLIED with an id of its own kind, and charges every budgeted scope', async () => {
+    shows('direct debit atomic', 'createEvent');
     const tenant = await funded(100, 60);
     const body = expectStatus(await record(tenant, 25), 201);
     expect(body).toEqual({
@@ -118,6 +120,7 @@ describe('a direct debit', () => {
   });
 
   test('REJECT: 409 BUDGET_EXCEEDED when one scope has too little, and nothing changes', async () => {
+    shows('direct debit refusals');
     const tenant = await funded(100, 60);
     expectRefusal(await record(tenant, 61, { overage_policy: 'REJECT' }), 409, 'BUDGET_EXCEEDED');
     expect(await figures(tenant)).toEqual(['100 0 0 0', '60 0 0 0']);
@@ -143,6 +146,7 @@ describe('a direct debit', () => {
   });
 
   test('ALLOW_WITH_OVERDRAFT: what is unfunded becomes debt, up to the limit of every scope', async () => {
+    shows('direct debit refusals');
     const tenant = await funded(50, 30, { root: 100, agent: 40 });
     const body = expectStatus(await record(tenant, 60, { overage_policy: 'ALLOW_WITH_OVERDRAFT' }), 201);
     expect(body).not.toHaveProperty('charged');
@@ -190,6 +194,7 @@ describe('a direct debit', () => {
   });
 
   test('is 409 on a frozen or closed budget, 404 without one, 400 in another unit', async () => {
+    shows('wrong unit');
     const tenant = await funded(100, 60);
     const key = on.stored.budgetKey(tenant.id, '/agent:bot');
     await on.stored.redis.hset(key, 'status', 'FROZEN');
@@ -213,6 +218,7 @@ describe('a direct debit', () => {
   });
 
   test('is 409 TENANT_CLOSED for a closed tenant with no debit, while an earlier one still replays as 201', async () => {
+    shows('closed tenant refuses');
     const tenant = await funded(100, 60);
     const body = eventBody(tenant, 25);
     const first = await post(tenant, body);
@@ -224,6 +230,7 @@ describe('a direct debit', () => {
   });
 
   test("is 500 and no debit when the tenant's record cannot be trusted", async () => {
+    shows('unreadable tenant status');
     const tenant = await funded(100, 60);
     expectStatus(await record(tenant, 1), 201);
     await on.stored.setTenantStatus(tenant.id, 'ASLEEP');
@@ -233,6 +240,7 @@ describe('a direct debit', () => {
   });
 
   test('replays byte for byte after other traffic, debits once, and refuses another request under the same key', async () => {
+    shows('replay', 'idempotency mismatch');
     const tenant = await funded(100, 60);
     const body = eventBody(tenant, 80, { metadata: { a: 1, b: 2 } });
     const first = await post(tenant, body);
@@ -316,6 +324,7 @@ describe('a direct debit', () => {
   });
 
   test('refuses another tenant, a subject of dimensions only, and what is out of bounds', async () => {
+    shows('subject of another tenant');
     const tenant = await funded(100, 60);
     expectRefusal(await record(tenant, 1, { subject: { tenant: 'other-tenant' } }), 403, 'FORBIDDEN');
     expectRefusal(await record(tenant, 1, { subject: { dimensions: { a: 'b' } } }), 400, 'INVALID_REQUEST');

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { request } from 'undici';
-import { HealthContributors, ShutdownState } from '../../src/telemetry/health-contributors.js';
+import { HealthContributors, ShutdownState } from '../../src/telemetry/health.js';
 import { eventually } from '../support/eventually.js';
 import { startRedis, stopAllRedis } from '../support/redis-server.js';
 import { ADMIN_KEY, startProbeApp, type ProbeApp } from './probe-app.js';
@@ -110,7 +110,7 @@ describe('a process that loses something', () => {
   test('readiness is red from the first moment of a shutdown', async () => {
     const app = await startProbeApp();
     try {
-      app.app.get(ShutdownState).begin();
+      app.app.get(ShutdownState).beginShutdown();
       expect(await readyBody(app)).toMatchObject({
         status: 'error',
         details: { shutdown: { status: 'down' } },

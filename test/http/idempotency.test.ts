@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { idempotencyKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import {
   expectRefusal,
   expectStatus,
@@ -65,6 +66,7 @@ describe('a repeated idempotency key', () => {
   test.each(Object.keys(OPERATIONS))(
     'gives the first answer of a %s again, byte for byte, after other traffic',
     async (name) => {
+      shows('replay', 'idempotency mismatch', 'commitReservation');
       const operation = OPERATIONS[name] as Operation;
       const tenant = await tenantWithBudget();
       const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 10), 200);
@@ -92,6 +94,7 @@ describe('a repeated idempotency key', () => {
   );
 
   test('gives the same reservation again, whatever the order of the members', async () => {
+    shows('createReservation');
     const tenant = await tenantWithBudget();
     const body = reserveBody(tenant, 10, { metadata: { a: 1, b: { c: 2, d: [1, 2] } } });
     const first = await post(tenant, '/v1/reservations', body);
@@ -110,6 +113,7 @@ describe('a repeated idempotency key', () => {
   });
 
   test('reports the time that is left now, and none once the hold has ended', async () => {
+    shows('replay remaining ttl');
     const tenant = await tenantWithBudget();
     const body = reserveBody(tenant, 10, { ttl_ms: 50_000 });
     const { reservation_id: id, expires_at_ms: expiresAt } = (await post(tenant, '/v1/reservations', body))
@@ -130,6 +134,7 @@ describe('a repeated idempotency key', () => {
   });
 
   test('is one namespace for live and dry runs', async () => {
+    shows('idempotency mismatch');
     const tenant = await tenantWithBudget();
     const dry = reserveBody(tenant, 10, { dry_run: true });
     const first = await post(tenant, '/v1/reservations', dry);
@@ -149,6 +154,7 @@ describe('a repeated idempotency key', () => {
   });
 
   test('sent many times at once makes one reservation', async () => {
+    shows('replay');
     const tenant = await tenantWithBudget();
     const body = reserveBody(tenant, 10);
     const answers = await Promise.all(
@@ -176,6 +182,7 @@ describe('a repeated idempotency key', () => {
   });
 
   test('belongs to its tenant and to its reservation', async () => {
+    shows('idempotency scope');
     const [one, two] = [await tenantWithBudget(), await tenantWithBudget()];
     const body = { ...reserveBody(one, 10), subject: { agent: 'a' } };
     const first = expectStatus(await post(one, '/v1/reservations', body), 200);

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, type Json, type TestTenant } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
@@ -63,6 +64,7 @@ describe('the lists of operators', () => {
   test.each(LISTS)(
     '%s: without a direction a sort key is descending',
     async (_name, path, rows, id, sortBy) => {
+      shows('governance sort default', 'listTenants', 'listBudgets', 'listApiKeys', 'listAuditLogs');
       const idsOf = async (query: string): Promise<unknown[]> =>
         (await rowsOf(path + query, rows)).map((row) => row[id] as unknown);
       const found = await idsOf(`sort_by=${sortBy}&limit=100`);
@@ -75,6 +77,7 @@ describe('the lists of operators', () => {
   test.each(SORTED)(
     '%s: a cursor goes on in its order without being asked for it again, and refuses another',
     async (_name, template, rows, id, order, other) => {
+      shows('cursor order');
       // Requests may leave rows of their own in the audit log.
       const path = template.replace('NOW', new Date().toISOString());
       const all = (await rowsOf(`${path}${order}&limit=100`, rows)).map((row) => row[id] as unknown);
@@ -98,17 +101,20 @@ describe('the lists of operators', () => {
   test.each(LISTS)(
     '%s: an empty search and a parameter that nobody knows leave nothing out',
     async (_name, path, rows) => {
+      shows('governance list parameters');
       const all = await rowsOf(path, rows);
       expect(await rowsOf(`${path}search=&colour=red&page=2`, rows)).toEqual(all);
     },
   );
 
   test.each(LISTS)('%s: a search of 128 characters is taken, of 129 refused', async (_name, path, rows) => {
+    shows('governance list parameters');
     expect(await rowsOf(`${path}search=${'s'.repeat(128)}`, rows)).toEqual([]);
     expectRefusal(await on.holdfast.admin('GET', `${path}search=${'s'.repeat(129)}`), 400, 'INVALID_REQUEST');
   });
 
   test('every ledger names its tenant, also across tenants', async () => {
+    shows('ledger tenant');
     const ledgers = await rowsOf('/v1/admin/budgets?', 'ledgers');
     expect(ledgers.map(({ tenant_id: id }) => id as string).sort()).toEqual(
       tenants.map(({ id }) => id).sort(),
@@ -117,6 +123,7 @@ describe('the lists of operators', () => {
   });
 
   test('a ledger with nothing allocated counts as not utilized at all', async () => {
+    shows('utilization filter');
     const tenant = await on.holdfast.createTenant();
     await on.holdfast.createBudget(tenant, '', 0);
     const below = async (bounds: string): Promise<Json[]> =>

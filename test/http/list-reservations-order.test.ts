@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import { makeHolds, setCreation } from '../support/bulk-holds.js';
 import { expectStatus, newKey, type Json, type TestTenant } from '../support/holdfast.js';
 import { expectBadParameter, ReservationLists } from '../support/reservation-lists.js';
@@ -77,6 +78,7 @@ describe('order', () => {
   );
 
   test('is by creation and descending unless asked otherwise, whatever the case of the words', async () => {
+    shows('sort defaults', 'listReservations');
     expect(await lists.idsOf(tenant)).toEqual(sorted('created_at_ms', 'desc'));
     expect(await lists.idsOf(tenant, 'sort_by=STATUS')).toEqual(sorted('status', 'desc'));
     expect(await lists.idsOf(tenant, 'sort_by=Reserved&sort_dir=ASC')).toEqual(sorted('reserved', 'asc'));
@@ -93,6 +95,7 @@ describe('order', () => {
   test.each(['sort_by=reserved', 'sort_by=scope_path&sort_dir=asc', 'sort_dir=asc', 'sort_by=status'])(
     'a cursor of %s goes on in its order, whether or not that is asked for again',
     async (order) => {
+      shows('cursor order');
       const expected = await lists.idsOf(tenant, order);
       const { next_cursor: cursor } = await lists.page(tenant, `${order}&limit=2`);
       const repeated = new URLSearchParams(order);
@@ -113,6 +116,7 @@ describe('order', () => {
   );
 
   test('a cursor continues only the question that gave it', async () => {
+    shows('cursor questions');
     const other = await lists.newTenant();
     const forgeries = ['number', 'string', 'bigint'].flatMap((type) =>
       ['x', '1e400', '-'].map((text) => [type, text, 'rsv_0x']),

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, type Json, type TestTenant } from '../support/holdfast.js';
 import { expectBadParameter, ReservationLists } from '../support/reservation-lists.js';
 import { useGovernance } from '../support/use-governance.js';
@@ -9,6 +10,7 @@ const iso = (ms: number): string => new Date(ms).toISOString();
 
 describe('a list of reservations', () => {
   test('shows each row as the single read does, without its metadata', async () => {
+    shows('listReservations', 'getReservation');
     const tenant = await lists.newTenant();
     const subject = { tenant: tenant.id, workspace: 'Prod', agent: 'Bot', dimensions: { run: '1' } };
     const id = await lists.hold(tenant, {
@@ -36,6 +38,7 @@ describe('a list of reservations', () => {
   });
 
   test('shows `committed` on committed rows only, and `finalized_at_ms` on committed and released ones only', async () => {
+    shows('summary members');
     const tenant = await lists.newTenant();
     const [committed, released, expired, active] = [
       await lists.hold(tenant),
@@ -138,6 +141,7 @@ describe('filters', () => {
     ['idempotency_key=never', []],
     ['colour=blue&page=2', ['released', 'committed', 'active']],
   ])('%s finds %j', async (query, expected) => {
+    shows('sort defaults');
     const found = await lists.page(tenant, query);
     expect(found.reservations.map((row: Json) => row.reservation_id).sort()).toEqual(
       expected.map((name) => ids[name]).sort(),
@@ -146,6 +150,7 @@ describe('filters', () => {
   });
 
   test('the own tenant may be named, in any case; another one is forbidden', async () => {
+    shows('own reservations');
     for (const query of [`tenant=${tenant.id}`, `tenant=${tenant.id.toUpperCase()}`, 'tenant=']) {
       expect(await lists.idsOf(tenant, query)).toHaveLength(3);
     }
@@ -225,6 +230,7 @@ describe('windows', () => {
       .sort();
 
   test('on the creation include both their ends, and hold in every order', async () => {
+    shows('time windows');
     for (const order of ['', '&sort_by=reserved', '&sort_by=created_at_ms&sort_dir=desc']) {
       const [first, last] = [
         rows['committed'].created_at_ms as number,
@@ -241,6 +247,7 @@ describe('windows', () => {
   });
 
   test('on the expiry hold for every state', async () => {
+    shows('time windows');
     const [ended, latest] = [rows['expired'].expires_at_ms as number, rows['active'].expires_at_ms as number];
     expect(await named(`expires_from=${iso(ended)}&expires_to=${iso(ended)}`)).toEqual(['expired']);
     expect(await named(`expires_from=${iso(latest)}`)).toEqual(['active']);
@@ -249,6 +256,7 @@ describe('windows', () => {
   });
 
   test('on the end leave out the rows without one', async () => {
+    shows('no finalized time');
     const [committed, released] = [
       rows['committed'].finalized_at_ms as number,
       rows['released'].finalized_at_ms as number,
@@ -263,12 +271,14 @@ describe('windows', () => {
   });
 
   test('combine: a row must be in all of them', async () => {
+    shows('time windows');
     const far = 'from=2000-01-01T00:00:00Z&finalized_from=2000-01-01T00:00:00Z';
     expect(await named(`${far}&expires_to=2999-01-01T00:00:00Z`)).toEqual(['committed', 'released']);
     expect(await named(`${far}&expires_from=2999-01-01T00:00:00Z`)).toEqual([]);
   });
 
   test('with blank bounds are not set', async () => {
+    shows('blank bound');
     expect(await named('from=&to=&expires_from=&expires_to=&finalized_from=&finalized_to=')).toHaveLength(4);
     expect(await named('from=%20&to=2999-01-01T00:00:00Z&finalized_from=')).toHaveLength(4);
   });
@@ -285,6 +295,7 @@ describe('windows', () => {
   test.each(['from', 'expires_from', 'finalized_from'])(
     'that end before they start are refused: %s',
     async (start) => {
+      shows('window order');
       const end = start.replace('from', 'to');
       expectBadParameter(
         await lists.list(tenant, `${start}=2026-01-02T00:00:00Z&${end}=2026-01-01T00:00:00Z`),
@@ -313,6 +324,7 @@ describe('windows', () => {
 
 describe('include', () => {
   test('adds the metadata that is asked for, to the rows that have it', async () => {
+    shows('include tokens');
     const tenant = await lists.newTenant();
     const [both, reserve, none] = [
       await lists.hold(tenant, { metadata: { a: 9007199254740993n } }),
@@ -349,6 +361,7 @@ describe('include', () => {
   });
 
   test('may change from page to page', async () => {
+    shows('include tokens');
     const tenant = await lists.newTenant();
     const ids = [
       await lists.hold(tenant, { metadata: { n: 1 } }),
@@ -391,6 +404,7 @@ describe('include', () => {
 
 describe('with the admin key', () => {
   test('a list needs a tenant and shows that one only', async () => {
+    shows('operator names tenant');
     const [tenant, other] = [await lists.newTenant(), await lists.newTenant()];
     const id = await lists.hold(tenant);
     await lists.hold(other);
@@ -422,6 +436,7 @@ describe('with the admin key', () => {
   });
 
   test('any reservation is read, and an expired one is gone', async () => {
+    shows('operator any reservation');
     const tenant = await lists.newTenant();
     const [id, overdue] = [await lists.hold(tenant, { metadata: { a: 1 } }), await lists.hold(tenant)];
     expect(expectStatus(await on.holdfast.admin('GET', `/v1/reservations/${id}`), 200)).toMatchObject({

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import {
   expectRefusal,
   expectStatus,
@@ -51,6 +52,7 @@ const policyEvents = async (tenant: TestTenant): Promise<Readonly<Record<string,
 
 describe('a policy', () => {
   test('is created with all that it sets, and listed so', async () => {
+    shows('createPolicy');
     const tenant = await on.holdfast.createTenant();
     const settings = {
       name: 'Engineering default',
@@ -111,6 +113,7 @@ describe('a policy', () => {
   });
 
   test('takes a scope of its tenant, or all below one, and no other pattern', async () => {
+    shows('policy limits');
     const tenant = await on.holdfast.createTenant();
     for (const below of ['', '/*', '/agent:bot', '/workspace:a/agent:b/*']) {
       expect((await made(tenant, { scope_pattern: rootOf(tenant) + below })).scope_pattern).toBe(
@@ -162,6 +165,7 @@ describe('a policy', () => {
   });
 
   test('is refused with settings that are out of bounds or that this version does not honour', async () => {
+    shows('policy limits');
     const tenant = await on.holdfast.createTenant();
     const policy = await made(tenant, { effective_from: '2026-01-01T00:00:00Z' });
     const bad: Record<string, unknown>[] = [
@@ -203,6 +207,7 @@ describe('a policy', () => {
   });
 
   test('is changed by what a PATCH names; an object replaces the one before it', async () => {
+    shows('updatePolicy');
     const tenant = await on.holdfast.createTenant();
     const policy = await made(tenant, {
       description: 'd',
@@ -243,6 +248,7 @@ describe('a policy', () => {
 
 describe('who may', () => {
   test('an operator acts on behalf of the tenant that it names', async () => {
+    shows('operator names owner', 'acting for tenant', 'policy lists');
     const tenant = await on.holdfast.createTenant();
     expectRefusal(await createAsAdmin({ scope_pattern: rootOf(tenant) }), 400, 'INVALID_REQUEST');
     const policy = expectStatus(
@@ -266,6 +272,7 @@ describe('who may', () => {
   });
 
   test("an API key names no tenant, and reaches no other tenant's policy", async () => {
+    shows('operator names owner', 'policy lists');
     const [one, two] = [await on.holdfast.createTenant(), await on.holdfast.createTenant()];
     expectRefusal(await create(one, { tenant_id: one.id }), 400, 'INVALID_REQUEST');
     const policy = await made(one);
@@ -309,6 +316,7 @@ describe('who may', () => {
   });
 
   test('nobody changes the policies of a closed tenant, and everybody still reads them', async () => {
+    shows('change after close', 'reads after close');
     const tenant = await on.holdfast.createTenant();
     const policy = await made(tenant);
     await on.stored.setTenantStatus(tenant.id, 'CLOSED');
@@ -325,6 +333,7 @@ describe('who may', () => {
 
 describe('the list', () => {
   test('is sorted by priority, filtered, and walked page by page without gaps', async () => {
+    shows('listPolicies');
     const tenant = await on.holdfast.createTenant();
     const made12: Json[] = [];
     for (let count = 0; count < 12; count += 1) {
@@ -409,6 +418,7 @@ describe('a reserve or decision under a policy', () => {
   });
 
   test('is DENY without caps when the budget refuses', async () => {
+    shows('caps');
     const tenant = await funded();
     await made(tenant, { caps: CAPS });
     expect(expectStatus(await decide(tenant, { estimate: { unit: 'TOKENS', amount: 1001 } }), 200)).toEqual({
@@ -419,6 +429,7 @@ describe('a reserve or decision under a policy', () => {
   });
 
   test('follows the policy of the highest priority that matches and is in force', async () => {
+    shows('policy precedence');
     const tenant = await funded();
     const subject = { subject: { tenant: tenant.id, workspace: 'eng', agent: 'bot' } };
     const capsOf = async (): Promise<unknown> =>

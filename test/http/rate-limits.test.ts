@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { WindowClock } from '../../src/auth/rate-limits.js';
+import { shows } from '../compatibility/shows.js';
 import {
   ADMIN_API_KEY,
   expectRefusal,
@@ -68,6 +69,7 @@ describe('the limit of each API key', () => {
   });
 
   test('counts down, refuses without touching the ledger, and is whole again in the next window', async () => {
+    shows('throttling');
     const holdfast = await start({ RATE_LIMIT_PER_KEY_PER_MINUTE: '3' });
     const tenant = await tenantWithBudget(holdfast);
     const remaining: (string | null)[] = [];

@@ -1,6 +1,7 @@
 import { PassThrough } from 'node:stream';
 import { expect, test } from '@jest/globals';
 import { answerRaw } from '../../src/http/fastify.js';
+import { shows } from '../compatibility/shows.js';
 
 /** What a client reads when its connection fails in this way before there is a request. */
 function answerTo(code: string): string {
@@ -14,6 +15,7 @@ test.each([
   ['HPE_HEADER_OVERFLOW', 431, 'headers are larger'],
   ['HPE_INVALID_METHOD', 400, 'not valid HTTP'],
 ])('%s is answered with %s in the error form', (code, status, words) => {
+  shows('trace id header');
   const [head = '', body = ''] = answerTo(code).split('\r\n\r\n');
   const parsed = JSON.parse(body) as Record<string, string>;
   expect(head).toMatch(new RegExp(`^HTTP/1\\.1 ${status} [A-Z]`));

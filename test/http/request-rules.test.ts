@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import {
   ADMIN_API_KEY,
   expectRefusal,
@@ -46,6 +47,7 @@ describe('the idempotency key of the header', () => {
   test.each(Object.keys(REQUESTS))(
     'must be that of the body in a %s, which is done when they are equal',
     async (name) => {
+      shows('header equals body key');
       const { tenant, id } = await held();
       const [path, body] = (REQUESTS[name] as Request)(tenant, id);
       const send = (key: string): Promise<Answer> =>
@@ -60,6 +62,7 @@ describe('the idempotency key of the header', () => {
 });
 
 test('an extension changes the expiry of a reservation and nothing else of it', async () => {
+  shows('extension scope', 'extendReservation');
   const { tenant, id } = await held();
   const read = async (): Promise<Record<string, unknown>> =>
     expectStatus(await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 200) as Record<
@@ -77,6 +80,7 @@ test('an extension changes the expiry of a reservation and nothing else of it', 
 });
 
 test("the client's own time decides nothing about a direct debit", async () => {
+  shows('client time');
   const { tenant } = await held();
   for (const client_time_ms of [0, Number.MAX_SAFE_INTEGER]) {
     const body = { ...debitBody(tenant, 5), client_time_ms };

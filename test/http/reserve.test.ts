@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import {
   expectRefusal,
   expectStatus,
@@ -34,6 +35,7 @@ async function tenantWithBudget(
 
 describe('reserve over the wire', () => {
   test('holds the amount at every budgeted scope, and answers with exactly the fields of a live hold', async () => {
+    shows('scope derivation', 'createReservation');
     const tenant = await tenantWithBudget(1000);
     await holdfast.createBudget(tenant, '/agent:bot', 100);
     const subject = { tenant: tenant.id, workspace: 'prod', agent: 'bot' };
@@ -78,6 +80,7 @@ describe('reserve over the wire', () => {
   });
 
   test('is refused as a whole when one scope cannot pay', async () => {
+    shows('insufficient budget', 'reserve atomic');
     const tenant = await tenantWithBudget(1000);
     await holdfast.createBudget(tenant, '/agent:bot', 100);
     const subject = { tenant: tenant.id, agent: 'bot' };
@@ -90,6 +93,7 @@ describe('reserve over the wire', () => {
   });
 
   test('lets exactly ten of fifty parallel holds of 10 into 100', async () => {
+    shows('reserve atomic');
     const tenant = await tenantWithBudget(100);
     const answers = await Promise.all(Array.from({ length: 50 }, () => holdfast.reserve(tenant, 10)));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(10);
@@ -113,12 +117,14 @@ describe('reserve over the wire', () => {
   });
 
   test('takes the key owner as tenant when the subject names none', async () => {
+    shows('scope derivation');
     const tenant = await tenantWithBudget(10);
     const body = expectStatus(await holdfast.reserve(tenant, 1, { subject: { agent: 'bot' } }), 200);
     expect(body.affected_scopes).toEqual([`tenant:${tenant.id}`, `tenant:${tenant.id}/agent:bot`]);
   });
 
   test('answers 404 without any budget and 400 UNIT_MISMATCH when it has one in another unit', async () => {
+    shows('wrong unit', 'scope derivation');
     const tenant = await holdfast.createTenant();
     expectRefusal(await holdfast.reserve(tenant, 1), 404, 'NOT_FOUND');
     await holdfast.createBudget(tenant, '', 10, { unit: 'CREDITS' });
@@ -131,6 +137,7 @@ describe('reserve over the wire', () => {
   });
 
   test('refuses the subject of another tenant and changes nothing', async () => {
+    shows('subject of another tenant');
     const tenant = await tenantWithBudget(10);
     const other = await tenantWithBudget(10);
     expectRefusal(await holdfast.reserve(tenant, 1, { subject: { tenant: other.id } }), 403, 'FORBIDDEN');
@@ -138,6 +145,7 @@ describe('reserve over the wire', () => {
   });
 
   test('follows the tenant: its default lease, its longest lease, its overage policy', async () => {
+    shows('tenant defaults');
     const tenant = await tenantWithBudget(1000, {
       default_reservation_ttl_ms: 30_000,
       max_reservation_ttl_ms: 40_000,
@@ -240,6 +248,7 @@ describe('reserve over the wire', () => {
     ['metadata', { metadata: null }],
     ['unknown', { unknown: 1 }],
   ])('refuses a bad %s by name: %j', async (field, change) => {
+    shows('subject levels');
     const tenant = { id: shared.id, key: shared.key };
     const { message } = expectRefusal(await holdfast.reserve(tenant, 1, change), 400, 'INVALID_REQUEST');
     expect(message).toContain(field);
@@ -251,6 +260,7 @@ describe('reserve over the wire', () => {
   });
 
   test('accepts each limit itself', async () => {
+    shows('subject levels');
     const dimensions = Object.fromEntries(Array.from({ length: 16 }, (_, i) => [`d${i}`, 'v'.repeat(256)]));
     const action = {
       kind: 'k'.repeat(64),
@@ -305,6 +315,7 @@ describe('reserve over the wire', () => {
   });
 
   test('a dry run answers as a live one would and changes nothing', async () => {
+    shows('dry run', 'shape of dry run');
     const tenant = await tenantWithBudget(10);
     const allowed = expectStatus(await holdfast.reserve(tenant, 4, { dry_run: true }), 200);
     expect(allowed).toMatchObject({

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import {
   expectRefusal,
   expectStatus,
@@ -43,6 +44,7 @@ async function hold(
 
 describe('commit over the wire', () => {
   test('charges the actual amount and gives the rest back', async () => {
+    shows('commitReservation');
     const { tenant, id } = await hold(1000, 100);
     const body = expectStatus(await holdfast.commit(tenant, id, 60, { metadata: { run: 7 } }), 200);
     expect(Object.keys(body).sort()).toEqual(['balances', 'charged', 'released', 'status']);
@@ -91,6 +93,7 @@ describe('commit over the wire', () => {
   });
 
   test('goes into debt only as far as the overdraft limit, and only for the unfunded part', async () => {
+    shows('overdraft limit at commit');
     const tenant = await holdfast.createTenant();
     await holdfast.createBudget(tenant, '', 30, { overdraft_limit: { unit: 'TOKENS', amount: 100 } });
     const policy = { overage_policy: 'ALLOW_WITH_OVERDRAFT' };
@@ -116,6 +119,7 @@ describe('commit over the wire', () => {
   });
 
   test('refuses another unit and leaves the hold', async () => {
+    shows('wrong unit');
     const { tenant, id } = await hold(1000, 10);
     const { details } = expectRefusal(
       await holdfast.settle(tenant, 'commit', id, { actual: { unit: 'CREDITS', amount: 1 } }),
@@ -131,6 +135,7 @@ describe('commit over the wire', () => {
   });
 
   test('is honoured in the grace window and refused after it, whether or not the sweep has run', async () => {
+    shows('expired');
     const inGrace = await hold(100, 10, { grace_period_ms: 60_000 });
     await stored.expireIn(inGrace.id, -30_000);
     expectStatus(await holdfast.commit(inGrace.tenant, inGrace.id, 10), 200);
@@ -144,6 +149,7 @@ describe('commit over the wire', () => {
   });
 
   test('of many with different keys exactly one wins', async () => {
+    shows('finalized');
     const { tenant, id } = await hold(100, 10);
     const answers = await Promise.all(Array.from({ length: 20 }, () => holdfast.commit(tenant, id, 10)));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
@@ -154,6 +160,7 @@ describe('commit over the wire', () => {
 
 describe('release over the wire', () => {
   test('gives the hold back and answers with exactly its fields', async () => {
+    shows('releaseReservation');
     const { tenant, id } = await hold(100, 40);
     const body = expectStatus(await holdfast.settle(tenant, 'release', id, { reason: 'not needed' }), 200);
     expect(Object.keys(body).sort()).toEqual(['balances', 'released', 'status']);
@@ -182,6 +189,7 @@ describe('release over the wire', () => {
   });
 
   test('works in the grace window, and answers 410 after it', async () => {
+    shows('expired');
     const inGrace = await hold(100, 10, { grace_period_ms: 60_000 });
     await stored.expireIn(inGrace.id, -30_000);
     expectStatus(await holdfast.settle(inGrace.tenant, 'release', inGrace.id), 200);
@@ -193,6 +201,7 @@ describe('release over the wire', () => {
 
 describe('extend over the wire', () => {
   test('moves the expiry from where it was, not from now', async () => {
+    shows('extendReservation');
     const { tenant, id, created } = await hold(100, 10, { ttl_ms: 20_000 });
     const body = expectStatus(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 5000 }), 200);
     expect(Object.keys(body).sort()).toEqual(['expires_at_ms', 'remaining_ttl_ms', 'status']);
@@ -203,6 +212,7 @@ describe('extend over the wire', () => {
   });
 
   test('is refused once the lease has ended, grace or not', async () => {
+    shows('expired');
     const { tenant, id } = await hold(100, 10, { grace_period_ms: 60_000 });
     await stored.expireIn(id, -10);
     expectRefusal(
@@ -214,6 +224,7 @@ describe('extend over the wire', () => {
   });
 
   test('stops at the number of extensions that the reserve captured', async () => {
+    shows('tenant defaults');
     const { tenant, id } = await hold(100, 10, {}, { max_reservation_extensions: 2 });
     const extend = () => holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 });
     expectStatus(await extend(), 200);
@@ -259,6 +270,7 @@ describe('whose reservation it is', () => {
   test.each(['rsv_00aaaaaaaaaaaaaaaa', 'rsv_zz', 'nonsense', 'rsv_ffaaaaaaaaaaaaaaaa'])(
     'an id that was never issued is 404: %s',
     async (id) => {
+      shows('unknown reservation');
       const tenant = await holdfast.createTenant();
       expectRefusal(await holdfast.commit(tenant, id, 1), 404, 'NOT_FOUND');
       expectRefusal(await holdfast.settle(tenant, 'release', id), 404, 'NOT_FOUND');
@@ -272,6 +284,7 @@ describe('whose reservation it is', () => {
   );
 
   test('an id of 128 characters is looked for, one of 129 is refused by every operation', async () => {
+    shows('unknown reservation');
     const tenant = await holdfast.createTenant();
     for (const [id, status, code] of [
       ['r'.repeat(128), 404, 'NOT_FOUND'],
@@ -299,6 +312,7 @@ describe('whose reservation it is', () => {
   });
 
   test("another tenant's reservation is 403 for every operation, and stays as it was", async () => {
+    shows('reservation of another tenant', 'getReservation');
     const { tenant, id } = await hold(100, 10);
     const other = await holdfast.createTenant();
     expectRefusal(await holdfast.commit(other, id, 1), 403, 'FORBIDDEN');

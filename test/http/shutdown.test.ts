@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { Agent, request } from 'undici';
 import { afterEach, expect, test } from '@jest/globals';
 import { listen, ListenError } from '../../src/http/listening.js';
-import { ShutdownState } from '../../src/telemetry/health-contributors.js';
+import { ShutdownState } from '../../src/telemetry/health.js';
 import { eventually } from '../support/eventually.js';
 import { findFreePort } from '../support/redis-server.js';
 import { Gate, gates, randomName, startProbeApp, type ProbeApp } from './probe-app.js';
@@ -55,7 +55,7 @@ test('a shutdown answers what is in flight on both ports and accepts nothing new
   const held = [heldRequest(listeners.port, agent()), heldRequest(listeners.adminPort as number, agent())];
   await Promise.all(held.map(({ gate }) => gate.entered));
 
-  probe.app.get(ShutdownState).begin();
+  probe.app.get(ShutdownState).beginShutdown();
   const closed = listeners.close(GRACE_MS);
   await eventually(
     'neither port accepts',

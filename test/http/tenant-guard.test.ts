@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, newKey, type Answer, type TestTenant } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
@@ -24,6 +25,7 @@ describe('a closed tenant', () => {
   test.each(Object.keys(VERBS) as Verb[])(
     'still gets the answer to a %s of before, and for a fresh one TENANT_CLOSED whatever became of the hold',
     async (verb) => {
+      shows('closed before reservation', 'replay after close');
       const { tenant, id } = await held();
       const key = newKey();
       const first = await settle(verb, tenant, id, key);
@@ -36,6 +38,7 @@ describe('a closed tenant', () => {
   );
 
   test('can be read: its reservations one by one and as a list, and its balances', async () => {
+    shows('reads of closed tenant', 'reads after close');
     const { tenant, id } = await held();
     await on.stored.setTenantStatus(tenant.id, 'CLOSED');
     expectStatus(await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key }), 200);
@@ -63,6 +66,7 @@ describe('a tenant whose record is gone is not guarded', () => {
   };
 
   test.each(['reserve', ...(Object.keys(VERBS) as Verb[])])('its %s works', async (verb) => {
+    shows('tenant without record');
     const { tenant, id } = await lost();
     expectStatus(
       verb === 'reserve' ? await on.holdfast.reserve(tenant, 1) : await settle(verb as Verb, tenant, id),
@@ -71,6 +75,7 @@ describe('a tenant whose record is gone is not guarded', () => {
   });
 
   test('its decisions, dry runs, debits and reads work, with the defaults of the protocol', async () => {
+    shows('tenant without record');
     const { tenant, id, key } = await lost();
     const request = { subject: { tenant: tenant.id }, action: { kind: 'k', name: 'n' } };
     const ask = (path: string, body: object): Promise<Answer> =>
@@ -107,6 +112,7 @@ describe('a tenant whose record is gone is not guarded', () => {
 test.each(['reserve', ...(Object.keys(VERBS) as Verb[])])(
   'a tenant whose status nobody knows stops a %s with 500, and nothing changes',
   async (verb) => {
+    shows('unreadable tenant status');
     const { tenant, id } = await held();
     await on.stored.setTenantStatus(tenant.id, 'ASLEEP');
     expectRefusal(

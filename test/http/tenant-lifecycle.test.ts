@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { closingKey, tenantKey } from '../../src/redis/keyspace.js';
 import { ScriptRegistry } from '../../src/redis/scripts.js';
+import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
 import {
   expectRefusal,
@@ -54,6 +55,7 @@ describe('the life of a tenant', () => {
 
   describe('its settings', () => {
     test('change as named, are honoured by the next reserve, and are told apart from its description', async () => {
+      shows('updateTenant');
       const tenant = await tenantWithBudget();
       const body = expectStatus(
         await patch(tenant, {
@@ -132,6 +134,7 @@ describe('the life of a tenant', () => {
     });
 
     test('its keys are refused within a second on every instance, and work again when it is back; holds survive', async () => {
+      shows('tenant status');
       const tenant = await tenantWithBudget();
       const { reservation_id } = expectStatus(await on.holdfast.reserve(tenant, 10), 200);
       expectStatus(await other.reserve(tenant, 1), 200);
@@ -161,6 +164,7 @@ describe('the life of a tenant', () => {
 
   describe('closed', () => {
     test('all that it owns is closed with it: holds, budgets, keys, each told once under one correlation id, tenant.closed last', async () => {
+      shows('close cascade');
       const tenant = await tenantWithBudget();
       await on.holdfast.createBudget(tenant, '/agent:a', 500);
       await on.holdfast.createBudget(tenant, '/agent:b', 10);
@@ -219,6 +223,7 @@ describe('the life of a tenant', () => {
     });
 
     test('stays closed: another status is 400, another change 409, and closing again changes and tells nothing', async () => {
+      shows('close again', 'tenant status');
       const tenant = await tenantWithBudget();
       expectStatus(await patch(tenant, { status: 'CLOSED' }), 200);
       const told = await on.stored.events(tenant.id);
@@ -232,6 +237,7 @@ describe('the life of a tenant', () => {
     });
 
     test('from the flip on, before anything followed, every mutation is refused and reads go on', async () => {
+      shows('closed tenant refuses', 'close reads', 'change after close');
       const tenant = await tenantWithBudget();
       const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 10), 200);
       const [{ key_id: keyId }] = (await keys(tenant)) as [Json];
@@ -266,6 +272,7 @@ describe('the life of a tenant', () => {
     });
 
     test('a closing whose instance died is finished by a janitor, once', async () => {
+      shows('trace of later events', 'close interrupted');
       const tenant = await tenantWithBudget();
       await on.holdfast.createBudget(tenant, '/agent:a', 500);
       for (let count = 0; count < 150; count += 1) {
@@ -310,6 +317,7 @@ describe('the life of a tenant', () => {
     });
 
     test('closing again picks up only what was left behind', async () => {
+      shows('close again');
       const tenant = await tenantWithBudget();
       expectStatus(await patch(tenant, { status: 'CLOSED' }), 200);
       const before = (await cascadeOf(tenant)).length;
@@ -340,6 +348,7 @@ describe('the life of a tenant', () => {
     });
 
     test('in the middle of reserves and commits nothing stays held, and every hold that was granted is accounted for', async () => {
+      shows('close guard');
       const tenant = await tenantWithBudget();
       const traffic = Array.from({ length: 60 }, async () => {
         const answer = await on.holdfast.reserve(tenant, 1);

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import { randomBytes } from 'node:crypto';
 import { expectRefusal, expectStatus, type Answer, type Json } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
@@ -11,6 +12,7 @@ describe('tenants', () => {
   const create = (body: unknown): Promise<Answer> => on.holdfast.admin('POST', '/v1/admin/tenants', body);
 
   test('a new tenant is created with the defaults of the spec, and can be read back', async () => {
+    shows('createTenant');
     const id = newId();
     const tenant = expectStatus(await create({ tenant_id: id, name: 'Acme' }), 201);
     expect(tenant).toEqual({
@@ -45,6 +47,7 @@ describe('tenants', () => {
   });
 
   test('the same id and name again is 200 with the tenant that exists, and tells nothing twice', async () => {
+    shows('tenant creation');
     const id = newId();
     const first = expectStatus(await create({ tenant_id: id, name: 'Acme' }), 201);
     const again = expectStatus(
@@ -63,6 +66,7 @@ describe('tenants', () => {
   });
 
   test('the same id with another name is a duplicate', async () => {
+    shows('tenant creation');
     const id = newId();
     expectStatus(await create({ tenant_id: id, name: 'Acme' }), 201);
     expectRefusal(await create({ tenant_id: id, name: 'Other' }), 409, 'DUPLICATE_RESOURCE');
@@ -125,6 +129,7 @@ describe('tenants', () => {
   });
 
   test('an unknown tenant is 404 TENANT_NOT_FOUND, whatever its id looks like', async () => {
+    shows('getTenant');
     for (const id of [newId(), 'NO', 'a%3Ab', '%7Bp00%7D']) {
       expectRefusal(await on.holdfast.admin('GET', `/v1/admin/tenants/${id}`), 404, 'TENANT_NOT_FOUND');
     }
@@ -179,6 +184,7 @@ describe('tenants', () => {
     }
 
     test('the newest come first, and a walk of small pages misses and repeats nothing', async () => {
+      shows('listTenants');
       expect(await walk('limit=2')).toEqual([...ids].reverse());
       expect(await walk('limit=7')).toEqual([...ids].reverse());
       expect(await walk('sort_dir=asc&limit=3')).toEqual(ids);

@@ -8,6 +8,7 @@ import {
   tagOf,
 } from '../../src/redis/keyspace.js';
 import { DeliveryFeed } from '../../src/webhooks/deliveries/delivery-source.js';
+import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, type Answer, type Json } from '../support/holdfast.js';
 import { Subscriber } from '../support/subscriber.js';
 import { useGovernance } from '../support/use-governance.js';
@@ -80,6 +81,7 @@ async function walk(id: string, limit: number, filter = ''): Promise<Json[]> {
 
 describe('a delivery', () => {
   test('is shown with what is known of it', async () => {
+    shows('deliveries', 'listWebhookDeliveries');
     const { subscriber, id } = await subscribed();
     await keep(id, {
       tenant: subscriber.id,
@@ -148,6 +150,7 @@ describe('a delivery', () => {
 
 describe('the list of deliveries', () => {
   test('is newest first, and its pages neither repeat nor skip one, also of one millisecond', async () => {
+    shows('deliveries');
     const { subscriber, id } = await subscribed();
     for (const createdMs of [NOON, NOON + 2, NOON + 2, NOON + 2, NOON + 2, NOON + 2, NOON + 7]) {
       await keep(id, { tenant: subscriber.id, createdMs });
@@ -208,6 +211,7 @@ describe('the list of deliveries', () => {
   });
 
   test('keeps to a status and to a window with both its ends', async () => {
+    shows('deliveries');
     const { subscriber, id } = await subscribed();
     for (const [index, st] of ['SUCCESS', 'FAILED', 'SUCCESS', 'PENDING', 'FAILED'].entries()) {
       await keep(id, { tenant: subscriber.id, createdMs: NOON + index * 1000, fields: { st } });
@@ -284,6 +288,7 @@ describe('on the plane of tenants', () => {
     on.holdfast.call('GET', `/v1/webhooks/${id}/deliveries`, { key: subscriber.key });
 
   test('a tenant and the operator see the same', async () => {
+    shows('foreign deliveries', 'listTenantWebhookDeliveries');
     const { subscriber, id } = await subscribed();
     await keep(id, { tenant: subscriber.id });
     const seen = expectStatus(await list(id), 200);
@@ -293,6 +298,7 @@ describe('on the plane of tenants', () => {
   });
 
   test("another tenant's subscription is not found, nor one that was never made", async () => {
+    shows('foreign deliveries');
     const [{ id }, { subscriber: stranger }] = [await subscribed(), await subscribed()];
     expectRefusal(await listAs(stranger, id), 404, 'WEBHOOK_NOT_FOUND');
     expectRefusal(await listAs(stranger, await systemSubscription()), 404, 'WEBHOOK_NOT_FOUND');
@@ -303,6 +309,7 @@ describe('on the plane of tenants', () => {
   });
 
   test('a closed tenant can still be looked into', async () => {
+    shows('test after close');
     const { subscriber, id } = await subscribed();
     await keep(id, { tenant: subscriber.id });
     await on.stored.setTenantStatus(subscriber.id, 'CLOSED');

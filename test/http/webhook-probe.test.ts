@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { Webhook } from 'standardwebhooks';
 import { webhookKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
@@ -49,6 +50,7 @@ const probes = (result: string): Promise<number> =>
 
 describe('a test of a subscription', () => {
   test('sends one signed event at once, with its trace, its request and the custom headers', async () => {
+    shows('signed delivery', 'testWebhookSubscription');
     const tenant = await on.holdfast.createTenant();
     const { id, secret, path } = await subscribe(tenant.id, { headers: { Authorization: 'Bearer tok_1' } });
     const before = await probes('success');
@@ -97,6 +99,7 @@ describe('a test of a subscription', () => {
   });
 
   test('leaves no delivery, no event and no mark on the subscription', async () => {
+    shows('webhook test');
     const tenant = await on.holdfast.createTenant();
     const { id, path } = await subscribe(tenant.id);
     const before = expectStatus(await on.holdfast.admin('GET', `/v1/admin/webhooks/${id}`), 200);
@@ -115,6 +118,7 @@ describe('a test of a subscription', () => {
     [404, false],
     [503, false],
   ])('tells what the endpoint answers: %i', async (status, success) => {
+    shows('webhook test answer');
     const { id } = await subscribe('__system__');
     endpoint.react = (response) =>
       response.writeHead(status, { location: `${endpoint.url}/elsewhere` }).end('secret words');
@@ -126,6 +130,7 @@ describe('a test of a subscription', () => {
   });
 
   test('waits no longer than a delivery does', async () => {
+    shows('webhook test answer');
     const { id } = await subscribe('__system__');
     endpoint.react = () => undefined;
     const result = expectStatus(await testAsAdmin(id), 200);
@@ -138,6 +143,7 @@ describe('a test of a subscription', () => {
   });
 
   test('sends nothing to where the security configuration does not allow it any more', async () => {
+    shows('webhook test security');
     const { id } = await subscribe('__system__');
     const before = await probes('target_blocked');
     for (const config of [
@@ -173,6 +179,7 @@ describe('a test of a subscription', () => {
   });
 
   test('works while the subscription is paused, and signs with both secrets during a rotation', async () => {
+    shows('webhook test');
     const tenant = await on.holdfast.createTenant();
     const { id, secret } = await subscribe(tenant.id);
     const fresh = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
@@ -193,6 +200,7 @@ describe('a test of a subscription', () => {
 
 describe('a test is refused', () => {
   test("of another tenant's subscription, of one that does not exist, and without the permission", async () => {
+    shows('foreign deliveries', 'testTenantWebhook');
     const [one, two] = [await on.holdfast.createTenant(), await on.holdfast.createTenant()];
     const { path } = await subscribe(one.id);
     const call = async (tenant: TestTenant, at: string, permissions?: string[]): Promise<Answer> =>
@@ -209,6 +217,7 @@ describe('a test is refused', () => {
   });
 
   test('when the tenant is closed', async () => {
+    shows('test after close');
     const tenant = await on.holdfast.createTenant();
     const { id, path } = await subscribe(tenant.id);
     await on.stored.setTenantStatus(tenant.id, 'CLOSED');

@@ -13,6 +13,7 @@ import {
 import { RedisService } from '../../src/redis/redis.service.js';
 import { ReplaySelection } from '../../src/webhooks/replay/replay.service.js';
 import { SubscriptionBook } from '../../src/webhooks/subscriptions/subscription-cache.js';
+import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
@@ -66,6 +67,7 @@ async function tryAll(tenant: TestTenant, id: string, st = 'SUCCESS'): Promise<v
 
 describe('a replay', () => {
   test('queues the events of its window once more, oldest first, each as a new delivery, also those older than the subscription', async () => {
+    shows('replay of events', 'replayEvents');
     const tenant = await withBudgets(4);
     const id = await subscribe(tenant.id);
     const events = await eventsOf(tenant);
@@ -155,6 +157,7 @@ describe('a replay', () => {
   });
 
   test("respects the subscription's selectors, its scope filter and its owner", async () => {
+    shows('replay complete');
     const [tenant, other] = [await withBudgets(3), await withBudgets(2)];
     const scoped = await subscribe(tenant.id, { scope_filter: `tenant:${tenant.id}/workspace:w1*` });
     expect(expectStatus(await replay(scoped), 202).events_queued).toBe(1);
@@ -190,6 +193,7 @@ describe('a replay', () => {
   });
 
   test('takes all events of one millisecond, in their order', async () => {
+    shows('replay of events');
     const tenant = await on.holdfast.createTenant();
     const id = await subscribe(tenant.id, { event_types: ['budget.funded'] });
     const tag = on.stored.tagOf(tenant.id);
@@ -287,6 +291,7 @@ describe('a replay', () => {
   });
 
   test('that the store ends half-way keeps what it has queued, and says how much that is', async () => {
+    shows('replay count');
     const tenant = await withFundings(150);
     const id = await subscribe(tenant.id, { event_types: ['budget.funded'] });
     failAtRun(2);
@@ -305,6 +310,7 @@ describe('a replay', () => {
 
 describe('a replay is refused', () => {
   test('when the window holds more than max_events, and nothing is queued', async () => {
+    shows('replay complete');
     const tenant = await withBudgets(3);
     const id = await subscribe(tenant.id);
     const before = await replays('rejected');
@@ -331,6 +337,7 @@ describe('a replay is refused', () => {
   });
 
   test('when the window holds more entries than one replay looks at', async () => {
+    shows('replay complete');
     const tenant = await withBudgets(3);
     for (let index = 0; index < 300; index += 1) {
       await on.stored.redis.xadd(
@@ -345,12 +352,13 @@ describe('a replay is refused', () => {
     const selection = on.holdfast.app.get(ReplaySelection, { strict: false });
     await expect(selection.select(target as NonNullable<typeof target>, {}, 250)).rejects.toMatchObject({
       code: 'INVALID_REQUEST',
-      message: expect.stringContaining('250 events that one replay looks at'),
+      message: expect.stringContaining('250 events that one replay examines'),
     });
     expect(await selection.select(target as NonNullable<typeof target>, {}, 1000)).toHaveLength(3);
   });
 
   test('while another one is in progress, that is until all it queued was tried once', async () => {
+    shows('one replay');
     const tenant = await withBudgets(3);
     const id = await subscribe(tenant.id);
     const before = await replays('in_progress');
@@ -365,6 +373,7 @@ describe('a replay is refused', () => {
   });
 
   test('of several at the same moment, all but one', async () => {
+    shows('one replay');
     const tenant = await withBudgets(2);
     const id = await subscribe(tenant.id);
     const answers = await Promise.all(Array.from({ length: 8 }, () => replay(id)));
@@ -393,6 +402,7 @@ describe('a replay is refused', () => {
   });
 
   test('for a subscription that does not exist, for a closed tenant, and for tenants', async () => {
+    shows('test after close');
     const tenant = await withBudgets(1);
     const id = await subscribe(tenant.id);
     expectRefusal(await replay('whsub_00aaaaaaaaaaaaaaaa'), 404, 'WEBHOOK_NOT_FOUND');
@@ -409,6 +419,7 @@ describe('a replay is refused', () => {
 });
 
 test('a paused subscription is replayed nothing, whatever the window holds', async () => {
+  shows('replay count');
   const tenant = await withBudgets(3);
   const id = await subscribe(tenant.id);
   expectStatus(await on.holdfast.admin('PATCH', `/v1/admin/webhooks/${id}`, { status: 'PAUSED' }), 200);

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { webhookSecurityKey } from '../../src/redis/keyspace.js';
 import { DEFAULT_RANGES_OF_0_5 } from '../../src/webhooks/target-policy/security-settings.js';
+import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, type Answer, type Json } from '../support/holdfast.js';
 import { PUBLIC_URL, Subscriber } from '../support/subscriber.js';
 import { auditEntriesOf } from '../support/stored-audit.js';
@@ -18,6 +19,7 @@ afterEach(async () => {
 
 describe('the security configuration', () => {
   test("blocks what is not public unless told otherwise: the protocol's ranges and more", async () => {
+    shows('private addresses', 'getWebhookSecurityConfig');
     const config = await get();
     expect(config).toMatchObject({ allowed_url_patterns: [], allow_http: false });
     for (const range of [
@@ -38,6 +40,7 @@ describe('the security configuration', () => {
   });
 
   test('is replaced as a whole, and what is left out gets its default again', async () => {
+    shows('security configuration', 'updateWebhookSecurityConfig');
     const before = await get();
     const config = {
       blocked_cidr_ranges: ['203.0.113.0/24'],
@@ -146,6 +149,7 @@ describe('a URL for webhooks', () => {
     ['a documentation address', 'https://203.0.113.7/'],
     ['an IPv6 documentation address', 'https://[2001:db8::1]/'],
   ])('is refused with %s, at creation and later', async (_what, url) => {
+    shows('webhook urls', 'createWebhookSubscription', 'updateWebhookSubscription', 'createTenantWebhook');
     const tenant = await subscriber();
     expectRefusal(await tenant.create({ url }), 400, 'WEBHOOK_URL_INVALID');
     const { subscription_id: id } = await tenant.made();
@@ -164,6 +168,7 @@ describe('a URL for webhooks', () => {
   });
 
   test('may be plain HTTP where that is allowed, from the next request on', async () => {
+    shows('webhook urls');
     const tenant = await subscriber();
     const url = 'http://93.184.216.34/hook';
     expectRefusal(await tenant.create({ url }), 400, 'WEBHOOK_URL_INVALID');
@@ -174,6 +179,7 @@ describe('a URL for webhooks', () => {
   });
 
   test('may lead anywhere when no range is blocked, which has to be said', async () => {
+    shows('private addresses');
     const tenant = await subscriber();
     expectStatus(await put({ blocked_cidr_ranges: [] }), 200);
     for (const url of [
@@ -190,6 +196,7 @@ describe('a URL for webhooks', () => {
   });
 
   test('must match one of the allowed patterns, if there are any', async () => {
+    shows('webhook urls');
     const tenant = await subscriber();
     expectStatus(
       await put({ allowed_url_patterns: ['https://93.184.216.*/hooks/*', 'https://93.184.217.7'] }),
@@ -235,6 +242,7 @@ describe('a URL for webhooks', () => {
   });
 
   test('of a stored subscription is not judged anew by a change of something else', async () => {
+    shows('security configuration');
     const tenant = await subscriber();
     const { subscription_id: id, url } = await tenant.made();
     expectStatus(await put({ allowed_url_patterns: ['https://example.com'] }), 200);

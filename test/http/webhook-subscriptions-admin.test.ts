@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import { auditEntriesOf } from '../support/stored-audit.js';
 import { expectRefusal, expectStatus, type Answer, type Json } from '../support/holdfast.js';
 import { PUBLIC_URL, storedWebhookKey, Subscriber } from '../support/subscriber.js';
@@ -23,6 +24,7 @@ const systemEvents = async (id: string): Promise<Readonly<Record<string, string>
 
 describe('an operator', () => {
   test("subscribes to the events of all tenants, the operators' own included", async () => {
+    shows('operator subscription', 'createWebhookSubscription', 'getWebhookSubscription');
     for (const query of ['', '?tenant_id=', '?tenant_id=__system__']) {
       const subscription = await made(query, {
         event_types: ['api_key.revoked'],
@@ -39,6 +41,7 @@ describe('an operator', () => {
   });
 
   test("subscribes a tenant to its own events, and to none of the operators'", async () => {
+    shows('no operator events');
     const tenant = await subscriber();
     const subscription = await made(`?tenant_id=${tenant.id}`);
     expect(subscription.tenant_id).toBe(tenant.id);
@@ -63,6 +66,12 @@ describe('an operator', () => {
   });
 
   test('changes and deletes any subscription, on either plane, and the audit log says as whom', async () => {
+    shows(
+      'operator webhook audit',
+      'updateWebhookSubscription',
+      'deleteWebhookSubscription',
+      'deleteTenantWebhook',
+    );
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
     expectStatus(await on.holdfast.admin('PATCH', `${ADMIN}/${id}`, { name: 'x' }), 200);
@@ -105,6 +114,7 @@ describe('an operator', () => {
   });
 
   test("lists a tenant's on the tenants' plane by naming it, which a tenant must not", async () => {
+    shows('operator lists webhooks', 'listTenantWebhooks');
     const tenant = await subscriber();
     const one = await tenant.made();
     const refusal = expectRefusal(await on.holdfast.admin('GET', '/v1/webhooks'), 400, 'INVALID_REQUEST');
@@ -124,6 +134,7 @@ describe('an operator', () => {
 
 describe('the list', () => {
   test('has the subscriptions of all owners, and is filtered by owner, status, event type and text', async () => {
+    shows('webhook lists', 'listWebhookSubscriptions');
     const [one, two] = [await subscriber(), await subscriber()];
     const a = await one.made({ url: `${PUBLIC_URL}/Alpha` });
     const b = await two.made({ event_types: ['budget.funded', 'tenant.closed'] });
@@ -149,6 +160,7 @@ describe('the list', () => {
   });
 
   test('is walked page by page in every order, also while rows go', async () => {
+    shows('webhook lists');
     const tenant = await subscriber();
     const rows: Json[] = [];
     for (let count = 0; count < 9; count += 1) {
@@ -219,6 +231,7 @@ describe('the list', () => {
 
 describe('a closed tenant', () => {
   test("has its subscriptions disabled, each told once under the closing's correlation, between budgets and keys", async () => {
+    shows('close disables webhooks');
     const tenant = await subscriber();
     await on.holdfast.createBudget(tenant, '', 10);
     const active = await tenant.made({ name: 'a' });
@@ -269,6 +282,7 @@ describe('a closed tenant', () => {
   });
 
   test('is guarded from the flip on: nothing of it is created, changed or deleted, and reads go on', async () => {
+    shows('subscription after close');
     const tenant = await subscriber();
     const subscription = await tenant.made();
     const id = subscription.subscription_id as string;

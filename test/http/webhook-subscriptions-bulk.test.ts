@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { bulkActionKey, webhookIndexKey } from '../../src/redis/keyspace.js';
 import { ScriptRegistry } from '../../src/redis/scripts.js';
+import { shows } from '../compatibility/shows.js';
 import { BulkActionTrace } from '../support/bulk-action-trace.js';
 import { expectRefusal, expectStatus, newKey, type Answer, type Json } from '../support/holdfast.js';
 import { mastersOf } from '../support/store.js';
@@ -37,6 +38,7 @@ const changesOf = async (tenant: Subscriber): Promise<Readonly<Record<string, st
 
 describe('a bulk action', () => {
   test('pauses, resumes and deletes what its filter matches, tells each change under one correlation, and skips what is so already', async () => {
+    shows('bulk events', 'bulkActionWebhooks');
     const { tenant, ids } = await withSubscriptions(3);
     const [first, second, third] = ids as [string, string, string];
     await on.stored.redis.hset(storedWebhookKey(third), { st: 'DISABLED', cf: '10' });
@@ -77,6 +79,7 @@ describe('a bulk action', () => {
   });
 
   test('has exactly one audit row, which lists what became of each', async () => {
+    shows('bulk events');
     const { tenant, ids } = await withSubscriptions(2);
     expectStatus(await tenant.patch(ids[0] as string, { status: 'PAUSED' }), 200);
     const answer = await act(tenant, 'PAUSE');
@@ -102,6 +105,7 @@ describe('a bulk action', () => {
   });
 
   test('changes nothing when it matches another number than was expected', async () => {
+    shows('bulk refusals');
     const { tenant, ids } = await withSubscriptions(2);
     const refusal = expectRefusal(await act(tenant, 'DELETE', { expected_count: 3 }), 409, 'COUNT_MISMATCH');
     expect(refusal.details).toMatchObject({ total_matched: 2, expected_count: 3 });
@@ -121,6 +125,7 @@ describe('a bulk action', () => {
   });
 
   test('is refused as a whole beyond 500 matches, with their number', async () => {
+    shows('bulk refusals');
     const { tenant, ids } = await withSubscriptions(1);
     const template = await on.stored.redis.hgetall(storedWebhookKey(ids[0] as string));
     const code = (ids[0] as string).slice(6, 8);
@@ -151,10 +156,12 @@ describe('a bulk action', () => {
     ['an endless idempotency key', { idempotency_key: 'x'.repeat(129) }],
     ['a negative count', { expected_count: -1 }],
   ])('with %s is refused', async (_what, more) => {
+    shows('bulk refusals');
     expectRefusal(await act(await subscriber(), 'PAUSE', more), 400, 'INVALID_REQUEST');
   });
 
   test('does not resume a stored offender against the invariants, and says so of that row alone', async () => {
+    shows('no operator events');
     const { tenant, ids } = await withSubscriptions(2);
     const [offender, sound] = ids as [string, string];
     expectStatus(await act(tenant, 'PAUSE'), 200);
@@ -168,6 +175,7 @@ describe('a bulk action', () => {
   });
 
   test('fails the rows of a closed tenant and those that cannot be read, and goes on with the others', async () => {
+    shows('subscription after close');
     const [{ tenant, ids }, other] = [await withSubscriptions(1), await withSubscriptions(2)];
     const marked = { name: 'x', url: `https://93.184.216.34/${newKey()}` };
     for (const [owner, id] of [
@@ -187,6 +195,7 @@ describe('a bulk action', () => {
 
 describe('the same bulk action again', () => {
   test('is answered with the first response, and changes nothing', async () => {
+    shows('bulk idempotency');
     const { tenant, ids } = await withSubscriptions(2);
     const body = { idempotency_key: newKey(), expected_count: 2 };
     const first = await act(tenant, 'PAUSE', body);
@@ -199,6 +208,7 @@ describe('the same bulk action again', () => {
   });
 
   test('by several at once happens once, and all get one response', async () => {
+    shows('bulk idempotency');
     const { tenant, ids } = await withSubscriptions(6);
     const body = { idempotency_key: newKey() };
     const answers = await Promise.all(Array.from({ length: 4 }, () => act(tenant, 'DELETE', body)));
@@ -210,6 +220,7 @@ describe('the same bulk action again', () => {
   test.each(['PAUSE', 'DELETE'])(
     "goes on with a %s whose process died in the middle, under the first one's correlation",
     async (action) => {
+      shows('bulk idempotency');
       const { tenant, ids } = await withSubscriptions(4);
       const key = newKey();
       const scripts = new ScriptRegistry(on.stored.redis);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { eventLogKey, webhookKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, type Answer, type Json } from '../support/holdfast.js';
 import { PUBLIC_URL, storedWebhookKey, Subscriber } from '../support/subscriber.js';
 import { useGovernance } from '../support/use-governance.js';
@@ -22,6 +23,7 @@ const told = async (tenant: Subscriber): Promise<unknown[]> =>
 
 describe('a subscription', () => {
   test('is created with all that it sets, shows its secret once, and is told', async () => {
+    shows('signing secret once', 'getWebhookSubscription', 'createTenantWebhook', 'getTenantWebhook');
     const tenant = await subscriber();
     const settings = {
       name: 'Pager',
@@ -89,6 +91,7 @@ describe('a subscription', () => {
   });
 
   test('keeps secret and headers encrypted, equal ones under different bytes', async () => {
+    shows('signing secret once');
     const tenant = await subscriber();
     const more = { signing_secret: 'my-own-secret', headers: { 'X-Token': 'token-value' } };
     const ids: string[] = [];
@@ -133,6 +136,7 @@ describe('a subscription', () => {
 
 describe('a PATCH', () => {
   test('changes what it names, replaces lists and objects, and tells the members that really differ', async () => {
+    shows('subscription events', 'updateTenantWebhook');
     const tenant = await subscriber();
     const before = await tenant.made({
       name: 'a',
@@ -157,6 +161,7 @@ describe('a PATCH', () => {
   });
 
   test('that changes nothing tells nothing and leaves every byte', async () => {
+    shows('subscription events');
     const tenant = await subscriber();
     const { subscription, signing_secret: secret } = expectStatus(
       await tenant.create({ name: 'a', headers: { 'X-A': '1' }, scope_filter: 'tenant:X/*' }),
@@ -189,6 +194,7 @@ describe('a PATCH', () => {
   });
 
   test('pauses and resumes, and tells so with what else it changed', async () => {
+    shows('subscription events');
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
     expect(expectStatus(await tenant.patch(id, { status: 'PAUSED', name: 'n' }), 200).status).toBe('PAUSED');
@@ -203,6 +209,7 @@ describe('a PATCH', () => {
   });
 
   test('to ACTIVE forgives the failures, also of one that was disabled', async () => {
+    shows('resetting failures');
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
     await on.stored.redis.hset(storedWebhookKey(id), { st: 'DISABLED', cf: '10' });
@@ -250,6 +257,7 @@ describe('a PATCH', () => {
   });
 
   test('keeps a header that comes back masked, drops one that is missing, and refuses a mask for nothing', async () => {
+    shows('masked headers');
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made({
       headers: { Authorization: 'Bearer a', 'X-Old': '1' },
@@ -268,6 +276,7 @@ describe('a PATCH', () => {
   });
 
   test('with a new secret keeps the one before it for a day, and never shows either', async () => {
+    shows('secret rotation');
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
     const before = await record(id);
@@ -296,6 +305,7 @@ describe('a PATCH', () => {
   });
 
   test('leaves a subscription with a selector of types, of categories, or of both, and never with none', async () => {
+    shows('selector required');
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
     expectRefusal(await tenant.patch(id, { event_types: [] }), 400, 'INVALID_REQUEST');
@@ -323,6 +333,7 @@ describe('what a tenant may see', () => {
   ];
 
   test("is not the operators' own: such selectors are refused at creation and later", async () => {
+    shows('no operator events');
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
     for (const selectors of ADMIN_ONLY) {
@@ -345,6 +356,7 @@ describe('what a tenant may see', () => {
   ])(
     'a stored subscription with %s can be paused, and neither resumed nor changed',
     async (_what, fields) => {
+      shows('no operator events');
       const tenant = await subscriber();
       const { subscription_id: id } = await tenant.made();
       await on.stored.redis.hset(storedWebhookKey(id), fields);
@@ -367,6 +379,7 @@ describe('what a tenant may see', () => {
 
 describe('the end of a subscription', () => {
   test('is for good and told with the status before it', async () => {
+    shows('subscription events', 'deleteTenantWebhook');
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
     expectStatus(await tenant.patch(id, { status: 'PAUSED' }), 200);
@@ -387,6 +400,7 @@ describe('the end of a subscription', () => {
 
 describe('who may', () => {
   test("only the tenant itself: another tenant's subscription is not found, whatever is asked", async () => {
+    shows('foreign subscription');
     const [one, two] = [await subscriber(), await subscriber()];
     const { subscription_id: id } = await one.made();
     for (const foreign of [id, 'whsub_00aaaaaaaaaaaaaaaa', 'nonsense']) {
@@ -403,6 +417,7 @@ describe('who may', () => {
   });
 
   test("a key with the permission, and for operators' own operations none", async () => {
+    shows('webhook permissions', 'listTenantWebhooks');
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
     const reader = await tenant.confined({ permissions: ['webhooks:read'] });

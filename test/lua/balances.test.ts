@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { budgetIndexKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { snapshot } from '../support/ledger-state.js';
 import { commandsOf } from '../support/script-commands.js';
@@ -41,6 +42,7 @@ async function scopesOf(
 }
 
 test('shows every figure of the matching budget in every unit, and changes nothing', async () => {
+  shows('getBalances');
   const ledger = await newLedger();
   const scope = await ledger.makeBudget({
     allocated: '9223372036854775807',

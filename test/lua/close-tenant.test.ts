@@ -15,6 +15,7 @@ import {
   webhookKey,
 } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
+import { shows } from '../compatibility/shows.js';
 import { makeHolds } from '../support/bulk-holds.js';
 import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, readLedger, snapshot, type LedgerState } from '../support/ledger-state.js';
@@ -126,6 +127,7 @@ async function withOneDeadline(ledger: LedgerClient, count: number, endsInMs: nu
 
 describe('the flip to CLOSED', () => {
   test('guards every mutation at once, leaves what is owned as it is, and marks the tenant as closing', async () => {
+    shows('close guard', 'updateTenant');
     const ledger = await furnished();
     const held = await ledger.hold({ amount: 1 });
     expect((await update(ledger, 'CLOSED'))[0]).toBe('CLOSING');
@@ -152,6 +154,7 @@ describe('the flip to CLOSED', () => {
 
 describe('the cascade', () => {
   test('gives holds back, closes budgets, revokes keys, tells each once, and tenant.closed last', async () => {
+    shows('close cascade');
     const ledger = await furnished();
     await update(ledger, 'CLOSED');
     await carryThrough(ledger);
@@ -201,6 +204,7 @@ describe('the cascade', () => {
   });
 
   test('may die after any step and start over: everything happens once', async () => {
+    shows('close again');
     const ledger = await furnished();
     const other = `${ledger.tenant}-other`;
     await ledger.makeBudget({ scope: ledger.scope({}, other) });
@@ -454,6 +458,7 @@ describe('the closing of webhook subscriptions', () => {
   }
 
   test('disables webhook subscriptions once, and goes on past one that cannot be read', async () => {
+    shows('close disables webhooks');
     const ledger = await newLedger();
     await ledger.makeTenant();
     const keys = await Promise.all(

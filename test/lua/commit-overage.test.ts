@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { OveragePolicy } from '../../src/ledger/amount.js';
+import { shows } from '../compatibility/shows.js';
 import type { BudgetOptions, LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, isCrossing, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -31,6 +32,7 @@ async function eventsOf(ledger: LedgerClient): Promise<string[]> {
 }
 
 test('REJECT: a commit over the estimate is refused, and one at the estimate works afterwards', async () => {
+  shows('commitReservation');
   const { ledger, leaf, id } = await world('REJECT', { allocated: 1000 }, { allocated: 1000 });
   const before = await snapshot(ledger);
   expect(await ledger.commit(id, 11)).toEqual(['BUDGET_EXCEEDED', leaf]);
@@ -61,6 +63,7 @@ describe('ALLOW_IF_AVAILABLE', () => {
   });
 
   test('caps the charge to the smallest headroom everywhere, and marks only the scope that could not pay', async () => {
+    shows('debt only with overdraft');
     const { ledger, root, leaf, id } = await world(
       'ALLOW_IF_AVAILABLE',
       { allocated: 110 },
@@ -169,6 +172,7 @@ describe('ALLOW_WITH_OVERDRAFT', () => {
   });
 
   test('is refused when debt and deficit would pass a limit on any scope, and nothing changes anywhere', async () => {
+    shows('overdraft limit at commit');
     const { ledger, leaf, id } = await world(
       'ALLOW_WITH_OVERDRAFT',
       { allocated: 20, overdraftLimit: 100 },
@@ -201,6 +205,7 @@ describe('ALLOW_WITH_OVERDRAFT', () => {
   });
 
   test('caps and marks at a scope without an overdraft limit, instead of refusing', async () => {
+    shows('debt only with overdraft');
     const { ledger, root, leaf, id } = await world(
       'ALLOW_WITH_OVERDRAFT',
       { allocated: 15, overdraftLimit: 100 },

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { endedKey, idempotencyKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import { damageHold } from '../support/hold-record.js';
 import { RETENTION_MS, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, isCrossing, readLedger, snapshot } from '../support/ledger-state.js';
@@ -17,6 +18,7 @@ async function refused(ledger: LedgerClient, id: string, actual: number, options
 
 describe('a commit within the estimate', () => {
   test('charges the actual, returns the rest at every budgeted scope, and tells nothing', async () => {
+    shows('commitReservation');
     const ledger = await newLedger();
     const root = await ledger.makeBudget({ allocated: 1000 });
     const leaf = await ledger.makeBudget({ scope: ledger.scope(AGENT), allocated: 100 });
@@ -60,6 +62,7 @@ describe('a commit within the estimate', () => {
   });
 
   test('is accepted in the grace, and settles a scope that is over its limit or in debt', async () => {
+    shows('settles over limit');
     const ledger = await newLedger();
     await ledger.makeBudget();
     const { id } = await ledger.hold({ amount: 100, policy: 'REJECT' });
@@ -160,6 +163,7 @@ describe('a commit that is refused leaves every byte as it was', () => {
   });
 
   test('when the closed tenant meets an overdue hold, the hold waits for the sweeper', async () => {
+    shows('closed before reservation');
     const ledger = await newLedger();
     await ledger.makeBudget();
     const { id } = await ledger.hold();

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import { clockAt } from '../support/fixed-clock.js';
 import type { Hold, LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants } from '../support/ledger-state.js';
@@ -20,6 +21,7 @@ describe('the last millisecond of the grace still settles, the next one does not
     ['release', 'RELEASED', (ledger: LedgerClient, id: string) => ledger.release(id)],
     ['read', 'FOUND', (ledger: LedgerClient, id: string) => ledger.get(id)],
   ] as const)('%s', async (_, word, act) => {
+    shows('server clock');
     const early = await held();
     expect((await act(clockAt(early.ledger, early.deadline), early.hold.id))[0]).toBe(word);
     await assertInvariants(early.ledger);
@@ -36,6 +38,7 @@ describe('the last millisecond of the grace still settles, the next one does not
 });
 
 test('the last millisecond of the lease can be extended, the next one cannot, and the hold is still there', async () => {
+  shows('extension needs lease');
   const { ledger, hold, deadline } = await held();
   expect(await clockAt(ledger, hold.expiresAt + 1).extend(hold.id, 1000)).toEqual(['RESERVATION_EXPIRED']);
   expect(await clockAt(ledger, deadline).extend(hold.id, 1000)).toEqual(['RESERVATION_EXPIRED']);

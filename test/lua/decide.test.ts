@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { idempotencyKey, tenantKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import { decide, makePolicy } from '../support/admission-client.js';
 import { IDEMPOTENCY_TTL_MS, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
@@ -16,6 +17,7 @@ async function denials(ledger: LedgerClient): Promise<Readonly<Record<string, st
 
 describe('a decision', () => {
   test('that a reserve would be granted changes nothing but its own record', async () => {
+    shows('decide');
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 10 });
     const before = await snapshot(ledger);

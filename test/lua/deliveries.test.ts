@@ -12,6 +12,7 @@ import {
   webhookRevisionKey,
 } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
+import { shows } from '../compatibility/shows.js';
 import { TRACE, randomText, type LedgerClient } from '../support/ledger-client.js';
 import { commandsOf } from '../support/script-commands.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -240,6 +241,7 @@ describe('skip_events', () => {
 
 describe('queue_deliveries', () => {
   test('makes record, index entry and place in the lane, and acknowledges, once however often it is called', async () => {
+    shows('at least once');
     const dispatch = await Dispatch.make();
     const { redis, tag } = dispatch.ledger;
     const entryIds = [await dispatch.append(), await dispatch.append()];
@@ -352,6 +354,7 @@ describe('settle_delivery', () => {
   });
 
   test('keeps the first attempt, counts the others, and tells of a failure once, in the same run', async () => {
+    shows('delivery failed');
     const dispatch = await Dispatch.make();
     const { redis, tag } = dispatch.ledger;
     const entryId = await dispatch.append();
@@ -436,6 +439,7 @@ describe('record_delivery_outcome', () => {
   }
 
   test('counts a failure once, begins anew after a success, and disables at the limit with one event', async () => {
+    shows('delivery disables');
     const dispatch = await subscribed(2);
     const { redis, tag, tenant } = dispatch.ledger;
     const key = webhookKey(tag, dispatch.subscription);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { idempotencyKey, tenantKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import { debit, debitToTheEnd, makePolicy, type DebitOptions } from '../support/admission-client.js';
 import type { BudgetOptions, LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, isCrossing, snapshot } from '../support/ledger-state.js';
@@ -44,6 +45,7 @@ describe('a debit that every scope can pay', () => {
   test.each(['', 'REJECT', 'ALLOW_IF_AVAILABLE', 'ALLOW_WITH_OVERDRAFT'])(
     'is charged in full everywhere under the policy %p',
     async (policy) => {
+      shows('createEvent');
       const { ledger, root, leaf, charge } = await world({ allocated: 100 }, { allocated: 60 });
       expect(await charge(policy, 60, { id: 'evn_1' })).toEqual([
         'APPLIED',
@@ -182,6 +184,7 @@ describe('a debit that some scope cannot pay', () => {
   });
 
   test('ALLOW_WITH_OVERDRAFT: is refused when one scope would pass its limit, and nothing changes anywhere', async () => {
+    shows('direct debit atomic');
     const one = await world({ allocated: 40, overdraftLimit: 100 }, { allocated: 20, overdraftLimit: 29 });
     expect(await refusedBy(one, 'ALLOW_WITH_OVERDRAFT', 50)).toEqual(['OVERDRAFT_LIMIT_EXCEEDED', one.leaf]);
     expect((await one.charge('ALLOW_WITH_OVERDRAFT', 49))[0]).toBe('APPLIED');
@@ -249,6 +252,7 @@ describe('a repeated debit', () => {
   });
 
   test('shares no key with a commit of the same name', async () => {
+    shows('idempotency scope');
     const { ledger, charge } = await world();
     const { id } = await ledger.hold({ subject: AGENT, amount: 10 });
     expect((await ledger.commit(id, 10, { key: 'k' }))[0]).toBe('COMMITTED');

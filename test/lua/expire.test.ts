@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { reservationKey, ttlIndexKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import { clockAt } from '../support/fixed-clock.js';
 import { damageHold } from '../support/hold-record.js';
 import { RETENTION_MS, TRACE, type Hold, type LedgerClient } from '../support/ledger-client.js';
@@ -168,6 +169,7 @@ describe('an orphan', () => {
 
 describe('the clock', () => {
   test('is the server alone: a bogus time as a further argument is ignored, on both sides', async () => {
+    shows('server clock');
     const { ledger, hold } = await heldLedger();
     const expireWith = (bogus: string): Promise<string[]> =>
       ledger.scripts.run('expire', [reservationKey(ledger.tag, hold.id)], [

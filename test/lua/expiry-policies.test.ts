@@ -9,6 +9,7 @@ import {
   tenantKey,
   ttlIndexKey,
 } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import { clockAt } from '../support/fixed-clock.js';
 import { takeSubjectApart } from '../support/hold-record.js';
 import { RETENTION_MS, TRACE, type Hold, type LedgerClient } from '../support/ledger-client.js';
@@ -178,6 +179,7 @@ describe('each expiry policy at each instant', () => {
   test.each(cases)(
     '%s under %s, %s: %s, and the reservation is %s (%s)',
     async (operation, policy, when, answer, state, figures) => {
+      shows('expiry policies');
       const { ledger, hold } = await heldUnder(policy);
       const reply = await OPERATIONS[operation](clockAt(ledger, at(hold, when)), hold.id);
       expect(reply.join(' ').startsWith(answer)).toBe(true);

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import { damageHold } from '../support/hold-record.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
@@ -15,6 +16,7 @@ async function refused(ledger: LedgerClient, id: string, byMs = 1000, options = 
 
 describe('an extension', () => {
   test('counts from the current expiry, moves the deadline in the index, and leaves the amounts', async () => {
+    shows('extendReservation');
     const ledger = await newLedger();
     await ledger.makeBudget();
     const { id, expiresAt } = await ledger.hold({ amount: 10, graceMs: 700 });
@@ -111,6 +113,7 @@ describe('a repeated extension', () => {
 
 describe('an extension that is refused leaves every byte as it was', () => {
   test('by precedence: unknown, foreign, closed tenant, finalized, used up', async () => {
+    shows('finalized', 'extension needs lease');
     const ledger = await newLedger();
     await ledger.makeTenant({ max_reservation_extensions: '0' });
     await ledger.makeBudget();

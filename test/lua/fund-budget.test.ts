@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { idempotencyKey } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
+import { shows } from '../compatibility/shows.js';
 import { IDEMPOTENCY_TTL_MS, TRACE, type Amount, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -54,6 +55,7 @@ async function eventTypes(ledger: LedgerClient): Promise<(string | undefined)[]>
 
 describe('a credit', () => {
   test('adds to allocated and remaining and tells both states', async () => {
+    shows('fundBudget');
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 100, spent: 40 });
     expect((await fund(ledger, 5, { reason: 'gift' })).slice(0, 10)).toEqual([
@@ -94,6 +96,7 @@ describe('a credit', () => {
     ['more than the debt', 100, '70,0,130,200,0,50,0'],
     ['nothing', 0, '-30,0,100,100,30,50,0'],
   ])('of %s pays debt before anything is free', async (_what, amount, figures) => {
+    shows('funding repays debt');
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 100, spent: 100, debt: 30, overdraftLimit: 50 });
     await fund(ledger, amount);
@@ -116,6 +119,7 @@ describe('a credit', () => {
   });
 
   test('leaves a scope over its limit until its debt is within it', async () => {
+    shows('over limit until repaid');
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 100, spent: 100, debt: 30, overdraftLimit: 10 });
     await fund(ledger, 10);
@@ -243,6 +247,7 @@ describe('what each operation does to a ledger (remaining, reserved, spent, allo
       ['budget.reset'],
     ],
   ])('%s', async (_what, { amount, ...options }, figures, events) => {
+    shows('funding operations');
     const ledger = await newLedger();
     await ledger.makeBudget(START);
     await ledger.hold({ amount: 10 });
@@ -261,6 +266,7 @@ describe('what each operation does to a ledger (remaining, reserved, spent, allo
   });
 
   test('repaying debt down to the limit lets the scope leave its over-limit state, and says so', async () => {
+    shows('mark ends with debt');
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 100, spent: 100, debt: 30, overdraftLimit: 10, isOverLimit: true });
     await fund(ledger, 19, { operation: 'REPAY_DEBT' });
@@ -275,6 +281,7 @@ describe('what each operation does to a ledger (remaining, reserved, spent, allo
   });
 
   test('a new period tells whether its spending was given, also when it is nothing', async () => {
+    shows('spent given');
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 100, spent: 60 });
     await fund(ledger, 100, { operation: 'RESET_SPENT' });

@@ -1,4 +1,5 @@
 import { expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import { damageHold } from '../support/hold-record.js';
 import { assertInvariants, readLedger, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -15,6 +16,7 @@ function fieldsOf(reply: readonly string[]): Record<string, string> {
 }
 
 test('a live reservation is returned as it is stored, and reading changes nothing', async () => {
+  shows('getReservation');
   const ledger = await newLedger();
   await ledger.makeBudget();
   const { id } = await ledger.hold({ fields: { dm: '{"a":"b"}', md: '{}' } });
@@ -58,6 +60,7 @@ test('a foreign reader of an overdue reservation is forbidden and expires nothin
 });
 
 test('an overdue reservation is expired by the read, once, and answers as expired from then on', async () => {
+  shows('expired');
   const ledger = await newLedger();
   await ledger.makeBudget();
   const { id } = await ledger.hold({ amount: 100 });

@@ -12,6 +12,7 @@ import {
   tenantKey,
 } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
+import { shows } from '../compatibility/shows.js';
 import { LedgerClient, randomText, TRACE } from '../support/ledger-client.js';
 import { readLedger, snapshot } from '../support/ledger-state.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
@@ -122,6 +123,7 @@ describe('an index that is no sorted set', () => {
 
 describe('create_tenant', () => {
   test('makes the record, its place in the index and one event, and finds them again without a write', async () => {
+    shows('createTenant');
     const ledger = await newLedger();
     expect((await createTenant(ledger))[0]).toBe('CREATED');
     expect((await unchanged(ledger, () => createTenant(ledger)))[0]).toBe('EXISTS');
@@ -142,6 +144,7 @@ describe('create_tenant', () => {
 
 describe('create_budget', () => {
   test('opens a ledger once', async () => {
+    shows('createBudget');
     const ledger = await newLedger();
     expect(await unchanged(ledger, () => createBudget(ledger))).toEqual(['TENANT_NOT_FOUND']);
     await ledger.makeTenant();
@@ -173,6 +176,7 @@ describe('API key scripts', () => {
   const connections = useConnections(1);
 
   test('a key is good from its creation until it is revoked, and its events hold neither secret nor hash', async () => {
+    shows('createApiKey');
     const ledger = await newLedger();
     await ledger.makeTenant();
     const key = newKey(ledger);

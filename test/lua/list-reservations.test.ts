@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { endedKey, quarantineKey, reservationIndexKey, ttlIndexKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import { takeSubjectApart } from '../support/hold-record.js';
 import type { LedgerClient, ReserveOptions } from '../support/ledger-client.js';
 import { assertInvariants, readLedger, snapshot } from '../support/ledger-state.js';
@@ -222,6 +223,7 @@ describe('a row', () => {
   });
 
   test('must satisfy every condition', async () => {
+    shows('listReservations');
     const ledger = await budgeted();
     const subject = { workspace: 'Prod', app: 'a', workflow: 'w', agent: 'Bot', toolset: 't' };
     const { id } = await ledger.hold({ subject, key: 'mine' });

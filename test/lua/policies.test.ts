@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { auditLogKey, policyKey, policyPatternKey, tenantKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import { createPolicy, decide, makePolicy, updatePolicy } from '../support/admission-client.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
@@ -48,6 +49,7 @@ describe('a policy governs', () => {
   });
 
   test('by the highest priority; of equal ones the longer pattern, then the older', async () => {
+    shows('createPolicy');
     const ledger = await governed();
     const leaf = ledger.scope(PLACE);
     await makePolicy(ledger, ledger.scope(), { sets: caps('root') });
@@ -70,6 +72,7 @@ describe('a policy governs', () => {
   });
 
   test('from its first instant until before its last, by the time of Redis', async () => {
+    shows('policy precedence');
     const ledger = await governed();
     const now = await ledger.serverTime();
     const id = await makePolicy(ledger, ledger.scope(), {
@@ -245,6 +248,7 @@ describe('an update', () => {
   });
 
   test('tells the members that it changed, once each, and leaves a row in the audit log', async () => {
+    shows('acting for tenant', 'updatePolicy');
     const ledger = await governed();
     const id = await makePolicy(ledger, ledger.scope(), { name: 'a' });
     await updatePolicy(ledger, id, {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { auditLogKey, endedKey, reservationIndexKey, tenantIndexKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import { damageHold } from '../support/hold-record.js';
 import { RETENTION_MS, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, isCrossing, readLedger, snapshot } from '../support/ledger-state.js';
@@ -17,6 +18,7 @@ async function refused(ledger: LedgerClient, id: string, options = {}): Promise<
 
 describe('a release', () => {
   test('returns the whole estimate to every budgeted scope and tells nothing', async () => {
+    shows('releaseReservation');
     const ledger = await newLedger();
     const root = await ledger.makeBudget();
     const leaf = await ledger.makeBudget({ scope: ledger.scope(AGENT), allocated: 100 });
@@ -46,6 +48,7 @@ describe('a release', () => {
   });
 
   test('is stopped neither by debt nor over-limit nor a frozen or closed budget', async () => {
+    shows('settles over limit');
     for (const status of ['FROZEN', 'CLOSED']) {
       const ledger = await newLedger();
       await ledger.makeBudget();
@@ -100,6 +103,7 @@ test('a repeated release finds its scopes for as long as it is remembered, thoug
 
 describe('a release that is refused leaves every byte as it was', () => {
   test('by precedence: unknown, foreign, closed tenant, finalized', async () => {
+    shows('finalized');
     const ledger = await newLedger();
     await ledger.makeBudget();
     const released = await ledger.hold();

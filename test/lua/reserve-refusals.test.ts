@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { idempotencyKey, tenantKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import {
   IDEMPOTENCY_TTL_MS,
   RETENTION_MS,
@@ -31,6 +32,7 @@ async function denials(ledger: LedgerClient): Promise<Readonly<Record<string, st
 
 describe('a reserve that is refused leaves every byte as it was', () => {
   test('when one scope of several has not enough: none is touched', async () => {
+    shows('createReservation');
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 1000 });
     const leaf = await ledger.makeBudget({ scope: ledger.scope(AGENT), allocated: 100 });
@@ -108,6 +110,7 @@ describe('a reserve that is refused leaves every byte as it was', () => {
   });
 
   test('by precedence: closed tenant, no budget, status, over limit, debt, amount', async () => {
+    shows('over limit before debt', 'outstanding debt');
     const ledger = await newLedger();
     const leaf = ledger.scope(AGENT);
     await ledger.makeTenant({ status: 'CLOSED' });
@@ -128,6 +131,7 @@ describe('a reserve that is refused leaves every byte as it was', () => {
   });
 
   test('when the scope is over its limit, even for an amount of 0 and with plenty remaining', async () => {
+    shows('over limit before debt');
     const ledger = await newLedger();
     const scope = await ledger.makeBudget({ isOverLimit: true });
     expect((await refused(ledger, { amount: 0 })).slice(0, 2)).toEqual(['OVERDRAFT_LIMIT_EXCEEDED', scope]);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { idempotencyKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
 import { IDEMPOTENCY_TTL_MS } from '../support/ledger-client.js';
 import { assertInvariants, isCrossing, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -9,6 +10,7 @@ const AGENT = { agent: 'Bot' };
 
 describe('a reserve that is granted', () => {
   test('holds the amount at every budgeted scope, skips the others, and tells each balance root first', async () => {
+    shows('createReservation');
     const ledger = await newLedger();
     const subject = { workspace: 'Prod', agent: 'Bot' };
     const root = await ledger.makeBudget({ allocated: 1000 });
@@ -109,6 +111,7 @@ describe('a reserve that is granted', () => {
 
 describe('a dry run', () => {
   test('that would be granted shows the balances it would leave, changes none, and replays them', async () => {
+    shows('dry run');
     const ledger = await newLedger();
     const scope = await ledger.makeBudget();
     const before = await snapshot(ledger);
@@ -156,6 +159,7 @@ describe('a dry run', () => {
 
 describe('a repeated reserve', () => {
   test('returns the first outcome and its balances, with what is left of the lease now', async () => {
+    shows('replay');
     const ledger = await newLedger();
     const scope = await ledger.makeBudget();
     const first = await ledger.reserve({ key: 'a' });
@@ -177,6 +181,7 @@ describe('a repeated reserve', () => {
   });
 
   test('reports 0 ms left when the hold has ended, and survives a freeze and a close', async () => {
+    shows('replay after close');
     const ledger = await newLedger();
     await ledger.makeBudget();
     const { id } = await ledger.hold({ key: 'a' });

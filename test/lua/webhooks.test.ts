@@ -12,6 +12,7 @@ import {
   webhookToldKey,
 } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
+import { shows } from '../compatibility/shows.js';
 import { randomText, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { snapshot } from '../support/ledger-state.js';
 import { commandsOf } from '../support/script-commands.js';
@@ -109,6 +110,13 @@ const audited = (ledger: LedgerClient): Promise<string[]> => entriesOf(ledger, a
 
 describe('a subscription', () => {
   test('is made, changed and ended, each time with one event, one audit row and a new revision', async () => {
+    shows(
+      'createWebhookSubscription',
+      'updateWebhookSubscription',
+      'deleteWebhookSubscription',
+      'createTenantWebhook',
+      'updateTenantWebhook',
+    );
     const ledger = await owned();
     const id = await made(ledger);
     const revisions = [await revision(ledger)];
@@ -153,6 +161,7 @@ describe('a subscription', () => {
     ],
     ['of a tenant that does not exist', { owner: 'nobody' }, ['TENANT_NOT_FOUND']],
   ])('%s is refused, and nothing is written', async (_what, more, reply) => {
+    shows('selector required');
     const ledger = await owned();
     const before = await snapshot(ledger);
     expect((await create(ledger, more)).reply).toEqual(reply);
@@ -186,6 +195,7 @@ describe('an update', () => {
     ["that adds an operators' category", { ec: 'policy' }, {}, ['ADMIN_ONLY', 'policy']],
     ['that adds one while it pauses', { ec: 'policy' }, { status: 'PAUSED' }, ['ADMIN_ONLY', 'policy']],
   ])('%s is refused, and nothing is written', async (_what, sets, more, reply) => {
+    shows('selector required');
     const ledger = await owned();
     const id = await made(ledger);
     const before = await snapshot(ledger);
@@ -252,6 +262,7 @@ describe('the utilizations that a tenant wants told', () => {
   const THRESHOLDS = { types: 'budget.threshold_crossed', sets: { th: '{}', tu: '0.5,0.95' } };
 
   test('are kept with it, sorted and on top of the usual ones, while a subscription is active that selects them', async () => {
+    shows('utilization thresholds');
     const ledger = await owned();
     expect(await utilizations(ledger)).toBeNull();
     await made(ledger);
@@ -357,6 +368,7 @@ describe('the utilizations that a tenant wants told', () => {
 
 describe('a row of a bulk action', () => {
   test('is changed once, however often it is asked, and remembered for a while only', async () => {
+    shows('bulkActionWebhooks');
     const ledger = await owned();
     const id = await made(ledger);
     expect(await bulk(ledger, id, 'PAUSE')).toEqual(['SUCCEEDED']);
@@ -392,6 +404,7 @@ describe('a row of a bulk action', () => {
 
 describe('a closed tenant', () => {
   test('refuses every change of its subscriptions', async () => {
+    shows('subscription after close');
     const ledger = await owned();
     const id = await made(ledger);
     await ledger.redis.hset(tenantKey(ledger.tag, ledger.tenant), 'status', 'CLOSED');

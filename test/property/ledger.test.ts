@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { LedgerClient } from '../support/ledger-client.js';
@@ -33,6 +34,7 @@ afterAll(async () => {
 test(
   'whatever the clients do, every script answers as the model does and every invariant holds after each step',
   async () => {
+    shows('balance adds up', 'debt only with overdraft');
     process.stdout.write(
       `property test of the ledger: PROPERTY_SEED=${seed}, ${worlds} worlds of ${length} operations\n`,
     );

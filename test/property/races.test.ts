@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants } from '../support/ledger-state.js';
 import { useConnections, useLedger } from '../support/use-ledger.js';
@@ -230,6 +231,7 @@ describe('the same key in parallel has one outcome', () => {
   );
 
   test('of parallel extensions with different keys: each moves the expiry once', async () => {
+    shows('concurrent extensions');
     const [ledger, ...clients] = await rivals();
     await ledger.makeBudget();
     const { id, expiresAt } = await ledger.hold();

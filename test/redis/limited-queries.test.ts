@@ -4,6 +4,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { partitionCode, partitionOfTenant, tagOf } from '../../src/redis/keyspace.js';
 import type { Query } from '../../src/redis/queries.js';
 import { RedisService } from '../../src/redis/redis.service.js';
+import { shows } from '../compatibility/shows.js';
 import { makeHolds } from '../support/bulk-holds.js';
 import { eventually } from '../support/eventually.js';
 import {
@@ -59,6 +60,7 @@ const waiting = (): Promise<number> => on.holdfast.metric('holdfast_queries_wait
 
 describe('a tenant that has all its places', () => {
   test('waits for one, and gets 429 with Retry-After when none comes free in time; others and the ledger go on', async () => {
+    shows('throttling');
     const [tenant, other] = [await newTenant(), await newTenant()];
     await occupy(tenant.id);
     expect(await running()).toBe(PER_TENANT);

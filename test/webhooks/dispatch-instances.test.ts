@@ -12,6 +12,7 @@ import {
 } from '../../src/redis/keyspace.js';
 import { deliveryPlaceOf } from '../../src/webhooks/dispatch/delivery.js';
 import { EventReader } from '../../src/webhooks/dispatch/event-reader.js';
+import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';
 import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
@@ -91,6 +92,7 @@ function sharesBecome(...sizes: number[]): Promise<unknown> {
 
 describe('the role', () => {
   test('is asked for: without it events wait, and the first that has it delivers them in order', async () => {
+    shows('at least once');
     const id = await subscribe(api, tenant, receiver.url);
     const requestIds = await causeEvents(api, tenant, 5);
     expect(await deliveries(api, id)).toEqual([]);

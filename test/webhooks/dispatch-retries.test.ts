@@ -1,8 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { deliveryKey, queuePrefix, retryingKey, tagOf } from '../../src/redis/keyspace.js';
 import { retryDelayMs } from '../../src/webhooks/dispatch/attempts.js';
 import { deliveryPlaceOf } from '../../src/webhooks/dispatch/delivery.js';
-import { deliveryKey, queuePrefix, retryingKey, tagOf } from '../../src/redis/index.js';
 import { RetiredQueue } from '../../src/webhooks/dispatch/retired-queue.js';
+import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { connectTo, mastersOf, startStore, type Store, type StoreClient } from '../support/store.js';
@@ -76,6 +77,7 @@ function planned(id: string): Promise<Json> {
 
 describe('a delivery that fails', () => {
   test('has exactly as many attempts as its policy allows, never earlier than it says, and is then given up and told of', async () => {
+    shows('delivery retries', 'delivery failed');
     const alarm = await WebhookReceiver.start();
     const alarms = await subscribe(holdfast, SYSTEM, alarm.url, {
       event_types: ['system.webhook_delivery_failed'],
@@ -136,6 +138,7 @@ describe('a delivery that fails', () => {
   });
 
   test.each([400, 404, 429, 500, 503])('with %i is tried again and succeeds', async (status) => {
+    shows('delivery retries');
     const codes = [status, 200];
     receiver.react = (response) => response.writeHead(codes.shift() ?? 200).end();
     const id = await subscribe(holdfast, tenant, receiver.url, {
@@ -205,6 +208,7 @@ describe('retry delays', () => {
   const policy = { maxRetries: 10, initialDelayMs: 1000, multiplier: 2, maxDelayMs: 5000 };
 
   test('grow by the multiplier up to the maximum, and are spread by at most a tenth', () => {
+    shows('delivery retries');
     for (const [index, base] of [1000, 2000, 4000, 5000, 5000].entries()) {
       const delayMs = retryDelayMs(policy, index + 1);
       expect([delayMs >= base, delayMs <= base * 1.1]).toEqual([true, true]);
@@ -219,6 +223,7 @@ describe('retry delays', () => {
 
 describe('a subscription', () => {
   test('is disabled after so many failures in a row, with one event, and is sent nothing more', async () => {
+    shows('delivery disables', 'inactive subscription');
     const alarm = await WebhookReceiver.start();
     const alarms = await subscribe(holdfast, SYSTEM, alarm.url, { event_types: ['webhook.disabled'] });
     const codes = [500, 200, 500, 500];
@@ -286,6 +291,7 @@ describe('a subscription', () => {
       (id: string) => holdfast.admin('DELETE', `/v1/admin/webhooks/${id}`),
     ],
   ])('that is %s is not sent what was queued for it', async (_how, reason, end) => {
+    shows('inactive subscription');
     let release = (): void => undefined;
     receiver.react = (response) => {
       release = () => void response.writeHead(200).end();

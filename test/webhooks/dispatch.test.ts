@@ -11,6 +11,7 @@ import {
 import { RedisService } from '../../src/redis/redis.service.js';
 import type { ScriptRegistry } from '../../src/redis/scripts.js';
 import { SubscriptionBook } from '../../src/webhooks/subscriptions/subscription-cache.js';
+import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';
 import { connectTo, startStore, type Store } from '../support/store.js';
@@ -139,6 +140,7 @@ describe('an event', () => {
 
 describe('first attempts', () => {
   test('of one tenant are in order, whichever of them fail, and tenants go side by side', async () => {
+    shows('delivery order');
     const other = await tenantWithBudget(holdfast);
     // Every third is refused; its retry comes a long time later and stands in nobody's way.
     let count = 0;
@@ -156,6 +158,7 @@ describe('first attempts', () => {
   });
 
   test('are one at a time for a tenant and an endpoint', async () => {
+    shows('delivery order');
     let under = 0;
     let most = 0;
     receiver.react = (response) => {
@@ -173,6 +176,7 @@ describe('first attempts', () => {
   });
 
   test('of others are not delayed by an endpoint that hangs, also when it is one of the same tenant, and it turns no readiness red', async () => {
+    shows('hanging endpoint');
     const hanging = await WebhookReceiver.start();
     hanging.react = () => undefined;
     const stuck = await subscribe(holdfast, tenant, hanging.url);
@@ -210,6 +214,7 @@ describe('first attempts', () => {
 
 describe('an answer', () => {
   test.each([200, 201, 204])('of %i is a success', async (code) => {
+    shows('delivery retries');
     receiver.react = (response) => response.writeHead(code).end();
     const id = await subscribe(holdfast, tenant, receiver.url);
     await causeEvent(holdfast, tenant);
@@ -219,6 +224,7 @@ describe('an answer', () => {
   });
 
   test('that redirects is a failure, and nobody goes where it points', async () => {
+    shows('delivery retries');
     const elsewhere = await WebhookReceiver.start();
     receiver.react = (response) => response.writeHead(302, { location: elsewhere.url }).end();
     const id = await subscribe(holdfast, tenant, receiver.url, { retry_policy: { max_retries: 0 } });
@@ -337,6 +343,7 @@ describe('an event that nobody ever subscribed to', () => {
 
 describe('what operators subscribe to', () => {
   test('comes from all tenants, each in its own order', async () => {
+    shows('delivery order');
     const other = await tenantWithBudget(holdfast);
     const id = await subscribe(holdfast, SYSTEM, receiver.url);
     const [mine, others] = await Promise.all([

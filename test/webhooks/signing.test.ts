@@ -4,6 +4,7 @@ import { describe, expect, test } from '@jest/globals';
 import { Webhook } from 'standardwebhooks';
 import { HOLDFAST_VERSION } from '../../src/config/config.js';
 import { isReservedHeader, type SignedEvent, signedHeaders } from '../../src/webhooks/signing/signing.js';
+import { shows } from '../compatibility/shows.js';
 
 const EVENT: SignedEvent = {
   eventId: 'evt_0199e51f2a03f000',
@@ -26,6 +27,7 @@ function headersOf({
 
 describe('the headers of the protocol', () => {
   test('name the event, its trace and request, and sign the exact bytes with the UTF-8 of the whole secret', () => {
+    shows('signed delivery');
     const secret = standardSecret();
     expect(headersOf({ secrets: [secret] })).toEqual({
       'content-type': 'application/json',
@@ -43,6 +45,7 @@ describe('the headers of the protocol', () => {
   });
 
   test('carry a fresh span in each attempt, the inbound flags when there are any, and 01 otherwise', () => {
+    shows('traceparent of delivery');
     const spans = Array.from({ length: 20 }, () => headersOf()['traceparent']?.split('-')[2]);
     expect(new Set(spans).size).toBe(20);
     expect(headersOf()['traceparent']).toMatch(/-00$/);
@@ -58,6 +61,7 @@ describe('the headers of the protocol', () => {
   });
 
   test('name no request when none is known', () => {
+    shows('signed delivery');
     expect(headersOf({ event: { ...EVENT, requestId: undefined } })).not.toHaveProperty('x-request-id');
   });
 });
@@ -106,6 +110,7 @@ describe('the official verifier of Standard Webhooks', () => {
 
 describe("a subscription's own headers", () => {
   test('are sent, and replace none of those that Holdfast sets', () => {
+    shows('custom headers');
     const ours = Object.keys(headersOf());
     const hostile = Object.fromEntries(
       [...ours, 'Host', 'CONTENT-LENGTH', 'Transfer-Encoding', 'Webhook-Anything', 'X-Cycles-New'].map(

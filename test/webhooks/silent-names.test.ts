@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import { DnsServer } from '../support/dns-server.js';
 import { eventually } from '../support/eventually.js';
 import { expectRefusal, expectStatus, type Holdfast, type TestTenant } from '../support/holdfast.js';
@@ -89,6 +90,7 @@ test('forty endpoints whose name servers are silent delay no delivery of another
 }, 120_000);
 
 test('a registration waits for its turn like a delivery: beyond the bound it is 429, and another tenant is not', async () => {
+  shows('webhook urls');
   const [tenant, other] = [await tenantWithBudget(holdfast), await tenantWithBudget(holdfast)];
   dns.answers.set('hooks.example', ['127.0.0.1']);
   const register = (owner: TestTenant, url: string) =>

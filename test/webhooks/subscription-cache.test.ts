@@ -5,6 +5,7 @@ import { LOGGER, type Logger } from '../../src/telemetry/logger.js';
 import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
 import type { DispatchTarget } from '../../src/webhooks/subscriptions/dispatch-target.js';
 import { SubscriptionBook } from '../../src/webhooks/subscriptions/subscription-cache.js';
+import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, type Json } from '../support/holdfast.js';
 import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';
@@ -79,6 +80,7 @@ async function toldOf(told: CyclesEvent): Promise<string[]> {
 
 describe('an event is for the subscriptions', () => {
   test('that name its type or its category', async () => {
+    shows('subscription filters');
     const tenant = await subscriber();
     const byType = await tenant.made({ event_types: ['budget.funded', 'tenant.updated'] });
     const byBoth = await tenant.made({ event_types: ['tenant.updated'], event_categories: ['budget'] });
@@ -99,6 +101,7 @@ describe('an event is for the subscriptions', () => {
   });
 
   test('of its own tenant, and of the operators, who see all tenants', async () => {
+    shows('no foreign events');
     const [one, two] = [await subscriber(), await subscriber()];
     const own = await one.made();
     const everybody = await ofOperators();
@@ -110,6 +113,7 @@ describe('an event is for the subscriptions', () => {
   });
 
   test("and never for a tenant's when it is the operators' own, whatever its stored selectors say", async () => {
+    shows('no foreign events');
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
     const types = [
@@ -131,6 +135,7 @@ describe('an event is for the subscriptions', () => {
   });
 
   test('whose scope filter matches, a wildcard standing for any characters; events without a scope match none', async () => {
+    shows('subscription filters');
     const tenant = await subscriber();
     const filters = {
       all: `tenant:${tenant.id}*`,
@@ -165,6 +170,7 @@ describe('an event is for the subscriptions', () => {
   });
 
   test('that want this threshold: their own ones, or else the usual ones', async () => {
+    shows('utilization thresholds');
     const tenant = await subscriber();
     const { subscription_id: usual } = await tenant.made({ event_types: ['budget.threshold_crossed'] });
     const { subscription_id: half } = await tenant.made({
@@ -286,6 +292,7 @@ describe('one subscription', () => {
   });
 
   test('has two secrets while one replaces the other, the new one first, and one when the day is over', async () => {
+    shows('secret rotation');
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
     const [before] = (await find(id))?.secrets ?? [];

@@ -11,6 +11,7 @@ import {
 import type { AttemptOutcome } from '../../src/webhooks/transport/attempt.js';
 import { WebhookTransport } from '../../src/webhooks/transport/webhook-transport.js';
 import type { Origin } from '../../src/wire/origin.js';
+import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
 import { startStore, type Store } from '../support/store.js';
 import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';
@@ -115,6 +116,7 @@ describe('the address of a URL', () => {
   });
 
   test('is judged by a configuration that another instance changed, within a second', async () => {
+    shows('updateWebhookSecurityConfig');
     await settings.replace({ allow_http: true, blocked_cidr_ranges: [] }, ORIGIN);
     expect(await post(receiver.url)).toMatchObject({ ok: true });
     await new SecuritySettings(running.service).replace({ allow_http: true }, ORIGIN);

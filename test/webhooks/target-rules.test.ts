@@ -7,6 +7,7 @@ import {
   matchesPattern,
 } from '../../src/webhooks/target-policy/address-rules.js';
 import { DEFAULT_SECURITY_CONFIG } from '../../src/webhooks/target-policy/security-settings.js';
+import { shows } from '../compatibility/shows.js';
 
 const rules = new AddressRules(DEFAULT_SECURITY_CONFIG.blocked_cidr_ranges);
 
@@ -96,6 +97,7 @@ describe('the default ranges', () => {
     '1.2.3',
     '10.0.0.1.example',
   ])('block %s', (address) => {
+    shows('webhook urls');
     expect(rules.blocks(address)).toBe(true);
   });
 

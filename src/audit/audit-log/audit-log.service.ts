@@ -6,7 +6,7 @@ import {
   decodeCursor,
   DEFAULT_LIMIT,
   encodeCursor,
-  found,
+  matchesSearch,
   instantMs,
   MAX_LIMIT,
   mergedPage,
@@ -118,14 +118,14 @@ export class AuditLogService {
     let after: AuditPlace | undefined;
     let left = SORTED_MOST;
     do {
-      const { rows, next, isCut, examined } = await this.read(
+      const { rows, next, endedEarly, examined } = await this.read(
         query,
         question,
         { limit: SORTED_A_PAGE, after },
         left,
       );
       left -= examined;
-      if (isCut || left <= 0) {
+      if (endedEarly || left <= 0) {
         throw new Refusal(
           'INVALID_REQUEST',
           `more than ${SORTED_MOST} rows lie in the window; narrow from and to, or sort by timestamp`,
@@ -144,20 +144,20 @@ export class AuditLogService {
     query: Filters,
     question: AuditQuestion,
     { limit, after }: { limit: number; after: AuditPlace | undefined },
-    examineMost: number,
+    maxExamined: number,
   ): Promise<MergedPage<AuditLogEntry, AuditPlace>> {
     const { direction } = question;
     const sources = await this.sourcesOf(query, question, limit, after);
     const page = await mergedPage<AuditLogEntry, AuditPlace>(
-      sources.map((source) => () => source.readOn()),
+      sources.map((source) => () => source.readNext()),
       {
         placeOf: ({ log_id: id }) => placeOfLogId(id) as AuditPlace,
         isBefore: (one, other) => comesFirst(direction, one, other),
         limit,
-        examineMost,
+        maxExamined,
       },
     );
-    if (page.isCut) {
+    if (page.endedEarly) {
       this.cuts.inc();
     }
     return page;
@@ -286,5 +286,11 @@ function matcherOf(query: Filters): (entry: AuditLogEntry) => boolean {
     inOrAny(query.error_code, entry.error_code) &&
     // A row of a success has no code, and is never hidden by one.
     !(entry.error_code !== undefined && query.error_code_exclude?.includes(entry.error_code) === true) &&
-    found(query.search, entry.resource_id ?? '', entry.log_id, entry.error_code ?? '', entry.operation);
+    matchesSearch(
+      query.search,
+      entry.resource_id ?? '',
+      entry.log_id,
+      entry.error_code ?? '',
+      entry.operation,
+    );
 }

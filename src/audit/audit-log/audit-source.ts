@@ -10,7 +10,7 @@ import {
   SYSTEM_OWNER,
   tagOf,
 } from '../../redis/index.js';
-import { fieldOf, fieldsOf, type Stretch, timeOf } from '../../wire/index.js';
+import { fieldOf, fieldsOf, type Batch, timeOf } from '../../wire/index.js';
 
 /** AuditLogEntry of cycles-governance-admin-v0.1.25. */
 export interface AuditLogEntry {
@@ -187,7 +187,7 @@ export class AuditSource {
   }
 
   /** Looks at a further stretch. @throws StoreUnavailable */
-  async readOn(): Promise<Stretch<AuditLogEntry, AuditPlace>> {
+  async readNext(): Promise<Batch<AuditLogEntry, AuditPlace>> {
     const { direction, conditions, matches, index } = this.question;
     const tag = tagOf(this.partition);
     const key = this.log === 'audit' ? auditLogKey(tag) : briefAuditLogKey(tag);

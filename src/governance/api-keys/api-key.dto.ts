@@ -11,19 +11,19 @@ import {
   Satisfies,
 } from '../../wire/index.js';
 
-/** As long as the longest scope. */
+/** The length of the longest scope. */
 const SCOPE_FILTER_ENTRY_MAX_LENGTH = 1024;
 
 function nameUnknown({ value }: ValidationArguments): string {
   const given: readonly unknown[] = Array.isArray(value) ? value : [value];
   const unknown = given.find((entry) => !PERMISSIONS.some((permission) => permission === entry));
-  // Any JSON may stand here, also such as cannot be printed: a bigint, or lists within lists without end.
+  // The value may be any JSON, including what cannot be printed: a bigint, or deeply nested arrays.
   const shown =
-    typeof unknown === 'string' ? JSON.stringify(unknown.slice(0, 64)) : 'an entry that is no text';
-  return `permissions: ${shown} is no permission; allowed: ${PERMISSIONS.join(', ')}`;
+    typeof unknown === 'string' ? JSON.stringify(unknown.slice(0, 64)) : 'an entry that is not a string';
+  return `permissions: ${shown} is not a permission; allowed: ${PERMISSIONS.join(', ')}`;
 }
 
-/** What a key is created with and may be changed to later. */
+/** The properties that both create and update accept. */
 class ApiKeyPropertiesDto {
   @Optional()
   @IsString()

@@ -31,7 +31,7 @@ export class ApiKeysController {
   @ApiOperation({
     operationId: 'createApiKey',
     summary: 'Create an API key for a tenant',
-    description: `Without \`permissions\` the key has ${DEFAULT_PERMISSIONS.join(', ')}. There are:\n\n${permissionList()}`,
+    description: `Without \`permissions\` the key has ${DEFAULT_PERMISSIONS.join(', ')}. All permissions:\n\n${permissionList()}`,
   })
   @Answers(201, 'ApiKeyCreateResponse')
   @BodySchema(ApiKeyCreateDto)

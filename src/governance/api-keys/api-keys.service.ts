@@ -19,7 +19,7 @@ import {
   fieldOf,
   type Fields,
   fieldsOf,
-  found,
+  matchesSearch,
   instantMs,
   optionalText,
   optionalTime,
@@ -64,7 +64,7 @@ function statusOf(fields: Fields, nowMs: number): ApiKeyStatus {
   return status === 'ACTIVE' && Number(fieldOf(fields, 'expires_at')) <= nowMs ? 'EXPIRED' : status;
 }
 
-/** The members that a list reads for the rows that it shows. @throws Error when Holdfast did not write the record so. */
+/** The members that a list reads only for the rows of its page. @throws Error when the record is corrupt. */
 export function apiKeyTexts(fields: Fields): Pick<ApiKey, 'description' | 'metadata'> {
   const metadata = fields.get('metadata');
   return {
@@ -73,7 +73,7 @@ export function apiKeyTexts(fields: Fields): Pick<ApiKey, 'description' | 'metad
   };
 }
 
-/** `nowMs` is Redis' clock; a revoked key is never EXPIRED. @throws Error when Holdfast did not write the record so. */
+/** `nowMs` is the time of Redis. A revoked key never becomes EXPIRED. @throws Error when the record is corrupt. */
 export function apiKeyOf(fields: Fields, nowMs: number): ApiKey {
   return {
     key_id: fieldOf(fields, 'key_id'),
@@ -91,13 +91,13 @@ export function apiKeyOf(fields: Fields, nowMs: number): ApiKey {
   };
 }
 
-/** EXPIRY of createApiKey: 90 days are recommended, so that is what a key gets that names no time. */
+/** EXPIRY of createApiKey recommends 90 days, so that is the default. */
 const DEFAULT_LIFE_MS = 90 * 86_400_000;
-/** 43 base62 characters are 256 bits. The first four of them are shown, to tell keys apart; 232 bits stay secret. */
+/** 43 base62 characters hold 256 bits. The first four are shown to tell keys apart; 232 bits stay secret. */
 const SECRET_LENGTH = 43;
 const SHOWN_LENGTH = 4;
 
-const TENANT_CLOSED = 'the tenant is closed; its API keys no longer change';
+const TENANT_CLOSED = 'the tenant is closed; its API keys can no longer change';
 
 /** ApiKeyCreateResponse of cycles-governance-admin-v0.1.25. */
 export type CreatedApiKey = Pick<
@@ -115,7 +115,7 @@ export class ApiKeysService {
   ) {}
 
   /**
-   * Gives a tenant a key. The secret is returned here and nowhere else.
+   * Creates a key for a tenant. Only this response ever contains its secret.
    * @throws Refusal INVALID_REQUEST (no such tenant, expiry in the past), TENANT_CLOSED, LIMIT_EXCEEDED.
    */
   async create(request: ApiKeyCreateDto, origin: Origin): Promise<CreatedApiKey> {
@@ -177,7 +177,7 @@ export class ApiKeysService {
     };
   }
 
-  /** Newest first, unless asked otherwise. @throws Refusal INVALID_REQUEST for a foreign cursor. */
+  /** Newest first by default. @throws Refusal INVALID_REQUEST for another query's cursor. */
   async list(request: ApiKeyListQueryDto): Promise<Page<ApiKey>> {
     const { cursor, limit, ...query } = request;
     const { tenant_id: tenantId, status, search } = query;
@@ -192,7 +192,7 @@ export class ApiKeysService {
     });
     await this.records.eachOwned('list_api_keys', tenantId, (fields, nowMs) => {
       const key = apiKeyOf(fields, nowMs);
-      if ((status === undefined || key.status === status) && found(search, key.key_id, key.name)) {
+      if ((status === undefined || key.status === status) && matchesSearch(search, key.key_id, key.name)) {
         selection.offer(key);
       }
     });
@@ -208,8 +208,8 @@ export class ApiKeysService {
   }
 
   /**
-   * Changes what is named. A change of rights holds here before this returns, on every other instance when the announcement
-   * arrives, and within a second in any case.
+   * Changes the given properties. Changed permissions apply in this instance before this returns. Other instances apply them
+   * when the announcement arrives, and within a second at the latest.
    * @throws Refusal NOT_FOUND, TENANT_CLOSED, KEY_REVOKED, KEY_EXPIRED.
    */
   async update(keyId: string, request: ApiKeyUpdateDto, origin: Origin): Promise<ApiKey> {
@@ -231,7 +231,7 @@ export class ApiKeysService {
   }
 
   /**
-   * Ends a key at once: here before this returns, on every other instance when the announcement arrives.
+   * Revokes a key: in this instance before this returns, in the others when the announcement arrives.
    * @throws Refusal NOT_FOUND, KEY_REVOKED, TENANT_CLOSED.
    */
   async revoke(keyId: string, reason: string | undefined, origin: Origin): Promise<ApiKey> {
@@ -263,9 +263,9 @@ export class ApiKeysService {
       case 'NOT_FOUND':
         return new Refusal('NOT_FOUND', 'there is no such API key');
       case 'ALREADY_REVOKED':
-        return new Refusal('KEY_REVOKED', 'the API key is revoked already');
+        return new Refusal('KEY_REVOKED', 'the API key is already revoked');
       case 'KEY_EXPIRED':
-        return new Refusal('KEY_EXPIRED', 'the API key has expired and no longer changes');
+        return new Refusal('KEY_EXPIRED', 'the API key has expired and can no longer change');
       default:
         return new Error(`an API key script answered ${word}`);
     }
@@ -276,7 +276,7 @@ function permissionsText(permissions: readonly string[]): string {
   return JSON.stringify([...new Set(permissions)]);
 }
 
-/** Scopes are lower case, so filters are, too. */
+/** Scopes are lower case, so their filters are too. */
 function scopeFilterText(filter: readonly string[]): string {
   return JSON.stringify(filter.map((entry) => entry.toLowerCase()));
 }

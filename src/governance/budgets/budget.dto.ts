@@ -19,7 +19,7 @@ import {
 
 /** A scope path has at most six segments of 128 characters and their level names. */
 const SCOPE_MAX_LENGTH = 1024;
-const NO_PERIODS = 'left out: budget periods are not supported by this version';
+const NO_PERIODS = 'absent: this version does not support budget periods';
 
 /** Amount of cycles-governance-admin-v0.1.25. */
 export class AmountDto {
@@ -30,7 +30,7 @@ export class AmountDto {
   amount!: number | bigint;
 }
 
-/** BudgetCreateRequest of cycles-governance-admin-v0.1.25. What this version cannot do is refused, not stored. */
+/** BudgetCreateRequest of cycles-governance-admin-v0.1.25. Unsupported settings are refused, not stored. */
 export class BudgetCreateDto {
   @Optional()
   @IsString()
@@ -56,7 +56,7 @@ export class BudgetCreateDto {
   commit_overage_policy?: OveragePolicy;
 
   @Optional()
-  @IsIn(['NONE'], { message: 'rollover_policy: only NONE is supported by this version' })
+  @IsIn(['NONE'], { message: 'rollover_policy: this version supports only NONE' })
   rollover_policy?: 'NONE';
 
   @Optional()
@@ -83,7 +83,7 @@ export class BudgetFundingDto {
   @Nested(() => AmountDto)
   amount!: AmountDto;
 
-  /** Honoured by RESET_SPENT only, and ignored by every other operation. */
+  /** Used by RESET_SPENT only; other operations ignore it. */
   @Optional()
   @Nested(() => AmountDto)
   spent?: AmountDto;
@@ -130,7 +130,7 @@ export class BudgetStatusTransitionDto {
   metadata?: Record<string, unknown>;
 }
 
-/** Which ledger: (scope, unit) names one. */
+/** Scope and unit identify a budget. */
 export class BudgetLookupQueryDto {
   @IsString()
   @Length(1, SCOPE_MAX_LENGTH)

@@ -29,7 +29,7 @@ export interface BudgetLedger {
   readonly updated_at: string;
 }
 
-/** @throws Error when Holdfast did not write the record so. */
+/** @throws Error when the record is corrupt. */
 export function budgetOf(fields: Fields, scope: string, unit: Unit): BudgetLedger {
   const amount = (name: string): UnitAmount => ({ unit, amount: parseAmount(fields.get(name)) });
   const status = BUDGET_STATUSES.find((known) => known === fields.get('status'));
@@ -50,7 +50,7 @@ export function budgetOf(fields: Fields, scope: string, unit: Unit): BudgetLedge
     spent: amount('spent'),
     debt,
     overdraft_limit: overdraftLimit,
-    // As the scripts judge it: a capped charge marks the scope, and so does debt above a limit that permits some.
+    // The scripts' rule: a capped charge marks the scope, and so does debt above a positive overdraft limit.
     is_over_limit:
       fields.get('is_over_limit') === '1' ||
       (overdraftLimit.amount > 0n && debt.amount > overdraftLimit.amount),
@@ -62,7 +62,7 @@ export function budgetOf(fields: Fields, scope: string, unit: Unit): BudgetLedge
   };
 }
 
-/** spent / allocated; 0 when nothing is allocated: listBudgets of cycles-governance-admin-v0.1.25. */
+/** spent / allocated, or 0 when nothing is allocated, as listBudgets of cycles-governance-admin-v0.1.25 defines it. */
 export function utilizationOf({ spent, allocated }: BudgetLedger): number {
   return allocated.amount === 0n ? 0 : Number(spent.amount) / Number(allocated.amount);
 }
@@ -80,16 +80,16 @@ export function sortValueOf(budget: BudgetLedger, key: BudgetSortKey): string | 
   }
 }
 
-/** A ledger's scope in canonical form, and the tenant that owns it. */
+/** A budget's scope in canonical form, and the tenant that owns it. */
 export interface OwnedScope {
   readonly scope: string;
   readonly tenantId: string;
 }
 
 /**
- * Which tenant's ledger a caller means, and whether it may.
+ * Parses a budget's scope and checks that the caller may use it.
  *
- * @param named the tenant that the request names, for an operator's request that must name one; undefined where the scope says it all.
+ * @param named the tenant_id of an operator's request; undefined where the scope alone decides
  * @throws Refusal INVALID_REQUEST (malformed scope; an operator's tenant is not the scope's), FORBIDDEN (another tenant's
  * scope), INSUFFICIENT_PERMISSIONS (outside the key's scope filter).
  */
@@ -110,7 +110,7 @@ export function ownedScope(caller: Caller, scopeText: string, named?: string): O
     throw new Refusal('FORBIDDEN', 'the scope belongs to another tenant', { field: 'scope' });
   }
   if (!scopeAllowed(caller.scopeFilter, scope)) {
-    throw new Refusal('INSUFFICIENT_PERMISSIONS', "the scope lies outside the API key's scope filter", {
+    throw new Refusal('INSUFFICIENT_PERMISSIONS', "the scope is outside the API key's scope filter", {
       field: 'scope',
     });
   }
@@ -137,20 +137,20 @@ export function requireUnit(unit: Unit, field: string, amount: { readonly unit: 
   }
 }
 
-/** What the refusing status words mean that all scripts have which change a budget. */
+/** The refusals that all scripts which change a budget have in common. */
 export function budgetRefusal(word: string | undefined, scope: string, unit: Unit): Error {
   const details = { scope, unit };
   switch (word) {
     case 'NOT_FOUND':
       return new Refusal('BUDGET_NOT_FOUND', `there is no ${unit} budget at ${scope}`, details);
     case 'TENANT_CLOSED':
-      return new Refusal('TENANT_CLOSED', 'the tenant is closed; its budgets no longer change');
+      return new Refusal('TENANT_CLOSED', 'the tenant is closed; its budgets can no longer change');
     case 'BUDGET_FROZEN':
       return new Refusal('BUDGET_FROZEN', `the budget at scope ${scope} is frozen`, details);
     case 'BUDGET_CLOSED':
       return new Refusal('BUDGET_CLOSED', `the budget at scope ${scope} is closed`, details);
     case 'ALREADY_ACTIVE':
-      return new Refusal('DUPLICATE_RESOURCE', `the budget at scope ${scope} is active already`, details);
+      return new Refusal('DUPLICATE_RESOURCE', `the budget at scope ${scope} is already active`, details);
     default:
       return new Error(`a budget script answered ${word}`);
   }

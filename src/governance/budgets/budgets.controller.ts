@@ -164,7 +164,7 @@ export class BudgetsController {
     sendJson(reply, 200, stringifyJson(funding));
   }
 
-  /** The body may be left out. */
+  /** The body is optional. */
   private async setFrozen(
     verb: 'freeze' | 'unfreeze',
     request: FastifyRequest,

@@ -16,7 +16,7 @@ import {
 import {
   fieldOf,
   fieldsOf,
-  found,
+  matchesSearch,
   type Origin,
   type Page,
   RecordSelection,
@@ -51,17 +51,14 @@ export class BudgetsService {
   ) {}
 
   /**
-   * Opens a ledger.
    * @throws Refusal INVALID_REQUEST, UNIT_MISMATCH, FORBIDDEN, INSUFFICIENT_PERMISSIONS, DUPLICATE_RESOURCE, TENANT_CLOSED, LIMIT_EXCEEDED.
    */
   async create(caller: Caller, request: BudgetCreateDto, origin: Origin): Promise<BudgetLedger> {
     if (caller.kind === 'tenant' && request.tenant_id !== undefined) {
       throw new Refusal(
         'INVALID_REQUEST',
-        'tenant_id must be left out with an API key, which names its tenant itself',
-        {
-          field: 'tenant_id',
-        },
+        'tenant_id must be absent with an API key, which belongs to one tenant',
+        { field: 'tenant_id' },
       );
     }
     const { scope, tenantId } = ownedScope(caller, request.scope, requireTenantId(caller, request.tenant_id));
@@ -110,8 +107,8 @@ export class BudgetsService {
   }
 
   /**
-   * Most utilized first, unless asked otherwise. An API key sees its own tenant's ledgers inside its scope filter.
-   * @throws Refusal INVALID_REQUEST for a foreign cursor or bounds that exclude each other.
+   * Highest utilization first by default. An API key sees its own tenant's budgets inside its scope filter.
+   * @throws Refusal INVALID_REQUEST for another query's cursor, or for utilization_min above utilization_max.
    */
   async list(caller: Caller, request: BudgetListQueryDto): Promise<Page<BudgetLedger>> {
     const { cursor, limit, ...query } = request;
@@ -146,17 +143,17 @@ export class BudgetsService {
       case 'LIMIT_EXCEEDED':
         return this.limits.refusal(reply);
       case 'TENANT_NOT_FOUND':
-        return new Refusal('INVALID_REQUEST', 'the scope names no tenant that exists', { field: 'scope' });
+        return new Refusal('INVALID_REQUEST', "the scope's tenant does not exist", { field: 'scope' });
       case 'TENANT_SUSPENDED':
         return new Refusal(
           'INVALID_REQUEST',
-          'the tenant is suspended; budgets are created for active tenants only',
+          'the tenant is suspended; budgets can only be created for active tenants',
           { field: 'scope' },
         );
       case 'TENANT_CLOSED':
-        return new Refusal('TENANT_CLOSED', 'the tenant is closed; its budgets no longer change');
+        return new Refusal('TENANT_CLOSED', 'the tenant is closed; its budgets can no longer change');
       case 'DUPLICATE':
-        return new Refusal('DUPLICATE_RESOURCE', `there is a ${unit} budget at ${scope} already`, {
+        return new Refusal('DUPLICATE_RESOURCE', `there is already a ${unit} budget at ${scope}`, {
           scope,
           unit,
         });
@@ -166,7 +163,7 @@ export class BudgetsService {
   }
 }
 
-/** All filters together; an absent one lets everything pass. */
+/** Combines all filters of the query. An absent filter matches everything. */
 function matcherOf(query: BudgetListQueryDto): (budget: BudgetLedger) => boolean {
   const {
     unit,
@@ -188,12 +185,12 @@ function matcherOf(query: BudgetListQueryDto): (budget: BudgetLedger) => boolean
       (hasDebt === undefined || budget.debt.amount > 0n === hasDebt) &&
       utilization >= min &&
       (max === undefined || utilization <= max) &&
-      found(search, budget.tenant_id, budget.scope)
+      matchesSearch(search, budget.tenant_id, budget.scope)
     );
   };
 }
 
-/** What operators change of a ledger beside its funds. */
+/** Updates, freezes and unfreezes budgets. */
 @Injectable()
 export class BudgetChangesService {
   constructor(
@@ -202,7 +199,7 @@ export class BudgetChangesService {
   ) {}
 
   /**
-   * Changes the overdraft limit, the overage policy or the metadata; also of a frozen ledger. What is not named stays.
+   * Changes the given ones of overdraft limit, overage policy and metadata, even on a frozen budget.
    * @throws Refusal INVALID_REQUEST, UNIT_MISMATCH, BUDGET_NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED.
    */
   async update(
@@ -232,9 +229,9 @@ export class BudgetChangesService {
   }
 
   /**
-   * @param verb freeze: ACTIVE to FROZEN, no new reservations, commits or funding; unfreeze: back.
-   * @throws Refusal INVALID_REQUEST, BUDGET_NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED, BUDGET_FROZEN (freeze: is so already),
-   * DUPLICATE_RESOURCE (unfreeze: is active already; the protocol has no code of its own for this 409).
+   * @param verb freeze takes a budget from ACTIVE to FROZEN, where it accepts no reserves, commits or funding; unfreeze takes it back
+   * @throws Refusal INVALID_REQUEST, BUDGET_NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED, BUDGET_FROZEN (freeze: already frozen),
+   * DUPLICATE_RESOURCE (unfreeze: already active; the protocol has no specific code for this 409).
    */
   async setFrozen(
     verb: 'freeze' | 'unfreeze',

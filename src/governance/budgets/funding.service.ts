@@ -7,7 +7,7 @@ import { type Origin, stringifyJson, timeOf } from '../../wire/index.js';
 import type { BudgetFundingDto, BudgetFundingQueryDto, FundingOperation } from './budget.dto.js';
 import { budgetRefusal, ownedScope, requireTenantId, requireUnit, type UnitAmount } from './budget.js';
 
-/** BudgetFundingResponse of cycles-governance-admin-v0.1.25. All figures are of the one step that changed them. */
+/** BudgetFundingResponse of cycles-governance-admin-v0.1.25. All figures come from the one step that changed them. */
 export interface Funding {
   readonly operation: FundingOperation;
   readonly previous_allocated: UnitAmount;
@@ -31,10 +31,10 @@ export class FundingService {
   ) {}
 
   /**
-   * Changes what a ledger has to spend, as lua/fund_budget.lua says for each operation. With an idempotency key a repetition returns the first outcome,
-   * without one it is done again.
+   * Applies one funding operation; lua/governance/fund_budget.lua documents each. With an idempotency key, a retry returns the
+   * first outcome; without one, it is applied again.
    * @throws Refusal INVALID_REQUEST (also when a figure would leave int64), UNIT_MISMATCH, FORBIDDEN, INSUFFICIENT_PERMISSIONS,
-   * BUDGET_NOT_FOUND, IDEMPOTENCY_MISMATCH, TENANT_CLOSED, BUDGET_FROZEN, BUDGET_CLOSED, BUDGET_EXCEEDED (a DEBIT of more than remains).
+   * BUDGET_NOT_FOUND, IDEMPOTENCY_MISMATCH, TENANT_CLOSED, BUDGET_FROZEN, BUDGET_CLOSED, BUDGET_EXCEEDED (a DEBIT above the remaining budget).
    */
   async fund(
     caller: Caller,
@@ -45,7 +45,7 @@ export class FundingService {
     const { scope, tenantId } = ownedScope(caller, query.scope, requireTenantId(caller, query.tenant_id));
     const { unit } = query;
     const { operation, amount, metadata, idempotency_key: key } = request;
-    // The protocol has `spent` ignored by every other operation.
+    // In the protocol, every other operation ignores `spent`.
     const spent = operation === 'RESET_SPENT' ? request.spent : undefined;
     requireUnit(unit, 'amount', amount);
     requireUnit(unit, 'spent', spent);
@@ -101,13 +101,13 @@ function refusalOf(word: string | undefined, scope: string, unit: Unit): Error {
     case 'BUDGET_EXCEEDED':
       return new Refusal(
         'BUDGET_EXCEEDED',
-        `less remains at scope ${scope} than is to be taken away`,
+        `the amount exceeds the remaining budget at scope ${scope}`,
         details,
       );
     case 'INT64_OVERFLOW':
       return new Refusal(
         'INVALID_REQUEST',
-        `the amount would take the budget at scope ${scope} beyond int64`,
+        `the amount would overflow int64 in the budget at scope ${scope}`,
         {
           field: 'amount.amount',
           ...details,

@@ -11,8 +11,8 @@ const RUNTIME: readonly Permission[] = [
 ];
 
 /**
- * Which permissions make a capability true for an API key: CAPABILITY DERIVATION of AuthIntrospectResponse in
- * cycles-governance-admin-v0.1.25. Those of operators are false for every API key, whatever it was granted.
+ * The permissions that grant an API key each capability: CAPABILITY DERIVATION of AuthIntrospectResponse in
+ * cycles-governance-admin-v0.1.25. No permission grants an API key the capabilities of operators, which have an empty list.
  */
 const GRANTED_BY = {
   view_overview: [],
@@ -34,17 +34,16 @@ const GRANTED_BY = {
 
 export type Capabilities = Readonly<Record<keyof typeof GRANTED_BY, boolean>>;
 
-function capabilities(isTrue: (grantedBy: readonly Permission[]) => boolean): Capabilities {
+function deriveCapabilities(isGranted: (grantedBy: readonly Permission[]) => boolean): Capabilities {
   return Object.fromEntries(
-    Object.entries(GRANTED_BY).map(([name, grantedBy]) => [name, isTrue(grantedBy)]),
+    Object.entries(GRANTED_BY).map(([name, grantedBy]) => [name, isGranted(grantedBy)]),
   ) as Capabilities;
 }
 
-/** An operator may do all. */
-export const OPERATOR_CAPABILITIES = capabilities(() => true);
+export const OPERATOR_CAPABILITIES = deriveCapabilities(() => true);
 
 export function capabilitiesOf(permissions: ReadonlySet<string>): Capabilities {
-  return capabilities((grantedBy) => grantedBy.some((permission) => permissions.has(permission)));
+  return deriveCapabilities((grantedBy) => grantedBy.some((permission) => permissions.has(permission)));
 }
 
 /** AuthIntrospectResponse of cycles-governance-admin-v0.1.25. */
@@ -57,7 +56,7 @@ export interface Introspection {
   readonly scope_filter?: readonly string[];
 }
 
-/** ApiKeyValidationResponse of cycles-governance-admin-v0.1.25. The tenant of a secret that is nobody's is the empty text. */
+/** ApiKeyValidationResponse of cycles-governance-admin-v0.1.25. The tenant of an unknown secret is the empty string. */
 export interface Validation {
   readonly valid: boolean;
   readonly tenant_id: string;
@@ -92,7 +91,7 @@ export class CredentialsService {
   }
 
   /**
-   * Asks Redis, and no memory of this process. A secret that opens nothing is an answer, not an error, and an event.
+   * Asks Redis, not the cache of this process. An invalid secret is a normal result, not an error; the script also records an event.
    * @throws StoreUnavailable
    */
   async validate(secret: string, origin: Origin): Promise<Validation> {

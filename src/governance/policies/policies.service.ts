@@ -17,7 +17,7 @@ import {
 import {
   fieldOf,
   fieldsOf,
-  found,
+  matchesSearch,
   instantMs,
   type Origin,
   type Page,
@@ -44,7 +44,7 @@ import {
   TTL_FIELDS,
 } from './policy.js';
 
-/** Caps stand in the idempotency record of every reserve that they apply to, so they are bounded. */
+/** Bounded because the idempotency record of every reserve under the policy contains its caps. */
 const CAPS_MAX_LENGTH = 4096;
 
 @Injectable()
@@ -56,7 +56,6 @@ export class PoliciesService {
   ) {}
 
   /**
-   * Gives a tenant a policy.
    * @throws Refusal INVALID_REQUEST, FORBIDDEN, INSUFFICIENT_PERMISSIONS, DUPLICATE_RESOURCE, TENANT_CLOSED, LIMIT_EXCEEDED.
    */
   async create(caller: Caller, request: PolicyCreateDto, origin: Origin): Promise<Policy> {
@@ -97,8 +96,8 @@ export class PoliciesService {
   }
 
   /**
-   * Highest priority first, unless asked otherwise. An API key sees its own tenant's policies inside its scope filter.
-   * @throws Refusal INVALID_REQUEST for a foreign cursor, or when an operator names no tenant.
+   * Highest priority first by default. An API key sees its own tenant's policies inside its scope filter.
+   * @throws Refusal INVALID_REQUEST for another query's cursor, or when an operator names no tenant.
    */
   async list(caller: Caller, request: PolicyListQueryDto): Promise<Page<Policy>> {
     const { cursor, limit, ...query } = request;
@@ -123,7 +122,7 @@ export class PoliciesService {
         scopeAllowed(scopeFilter, scopeOfPattern(policy.scope_pattern)) &&
         (pattern === '' || policy.scope_pattern === pattern) &&
         (status === undefined || policy.status === status) &&
-        found(search, policy.policy_id, policy.name)
+        matchesSearch(search, policy.policy_id, policy.name)
       ) {
         selection.offer(policy);
       }
@@ -140,7 +139,7 @@ export class PoliciesService {
   }
 
   /**
-   * Changes what the request names; an object replaces the one before it as a whole.
+   * Changes the given settings. An object replaces the previous one as a whole.
    * @throws Refusal NOT_FOUND (also for another tenant's policy), INVALID_REQUEST, INSUFFICIENT_PERMISSIONS, DUPLICATE_RESOURCE,
    * TENANT_CLOSED.
    */
@@ -174,7 +173,7 @@ export class PoliciesService {
     return policyIn(reply, 'UPDATED', policyId);
   }
 
-  /** A policy's pattern never changes, so reading it ahead of the script is no race; keys without a filter skip the read. */
+  /** A policy's pattern never changes, so reading it before the script runs is not a race. Keys without a filter skip the read. */
   private async requireInFilter(caller: Caller, tag: string, policyId: string): Promise<void> {
     if (caller.kind === 'admin' || caller.scopeFilter.length === 0) {
       return;
@@ -190,7 +189,7 @@ type Setting = readonly [field: string, value: string];
 
 const pairsOf = (settings: readonly Setting[]): string[] => settings.flat();
 
-/** What a request sets, as the record keeps it. An empty value takes away what was set before. */
+/** The settings of a request as the record stores them. An empty value removes the previous one. */
 function settingsOf(request: PolicyCreateDto | PolicyUpdateDto): Setting[] {
   const {
     description,
@@ -206,16 +205,14 @@ function settingsOf(request: PolicyCreateDto | PolicyUpdateDto): Setting[] {
   ];
 }
 
-/** Percent-encoded JSON; caps without a member limit nothing, and are none. */
+/** Percent-encoded JSON. Caps without any member mean no caps. */
 function storedCaps(caps: CapsDto): string {
   const text = Object.keys(caps).length === 0 ? '' : encodeURIComponent(stringifyJson(caps));
   if (text.length > CAPS_MAX_LENGTH) {
     throw new Refusal(
       'INVALID_REQUEST',
-      `caps must be at most ${CAPS_MAX_LENGTH} bytes as percent-encoded JSON; these are ${text.length}`,
-      {
-        field: 'caps',
-      },
+      `caps must be at most ${CAPS_MAX_LENGTH} bytes as percent-encoded JSON; these have ${text.length}`,
+      { field: 'caps' },
     );
   }
   return text;
@@ -248,19 +245,19 @@ function refusalOf([word, limit]: readonly string[]): Error {
     case 'NOT_FOUND':
       return new Refusal('NOT_FOUND', 'there is no such policy');
     case 'TENANT_NOT_FOUND':
-      return new Refusal('INVALID_REQUEST', 'the pattern names no tenant that exists', {
+      return new Refusal('INVALID_REQUEST', "the pattern's tenant does not exist", {
         field: 'scope_pattern',
       });
     case 'TENANT_SUSPENDED':
       return new Refusal(
         'INVALID_REQUEST',
-        'the tenant is suspended; policies are created for active tenants only',
+        'the tenant is suspended; policies can only be created for active tenants',
         { field: 'scope_pattern' },
       );
     case 'TENANT_CLOSED':
-      return new Refusal('TENANT_CLOSED', 'the tenant is closed; its policies no longer change');
+      return new Refusal('TENANT_CLOSED', 'the tenant is closed; its policies can no longer change');
     case 'DUPLICATE':
-      return new Refusal('DUPLICATE_RESOURCE', 'the tenant has a policy with this name already', {
+      return new Refusal('DUPLICATE_RESOURCE', 'the tenant already has a policy with this name', {
         field: 'name',
       });
     case 'INVALID_WINDOW':
@@ -268,7 +265,7 @@ function refusalOf([word, limit]: readonly string[]): Error {
         field: 'effective_until',
       });
     case 'TOO_MANY':
-      return new Refusal('INVALID_REQUEST', `a pattern takes at most ${limit} active policies`, {
+      return new Refusal('INVALID_REQUEST', `a pattern can have at most ${limit} active policies`, {
         field: 'scope_pattern',
         limit: Number(limit),
       });

@@ -15,9 +15,9 @@ const MIN_TTL_MS = 1000;
 const MAX_TTL_MS = 86_400_000;
 const MAX_COUNT = 2_147_483_647;
 const PATTERN_MAX_LENGTH = 1024;
-const NO_RATE_LIMITS = 'left out: rate limits are not supported by this version';
+const NO_RATE_LIMITS = 'absent: this version does not support rate limits';
 
-/** Caps of cycles-governance-admin-v0.1.25, which are those of cycles-protocol-v0. */
+/** Caps of cycles-governance-admin-v0.1.25, the same as in cycles-protocol-v0. */
 export class CapsDto {
   @Optional()
   @IsInt64({ min: 0 })
@@ -65,7 +65,7 @@ export class ReservationTtlOverrideDto {
   max_extensions?: number;
 }
 
-/** What can be set when a policy is made and changed later. */
+/** The settings that both create and update accept. */
 class PolicySettingsDto {
   @Optional()
   @IsString()
@@ -103,7 +103,7 @@ class PolicySettingsDto {
   effective_until?: string;
 }
 
-/** PolicyCreateRequest of cycles-governance-admin-v0.1.25. What this version cannot do is refused, not stored. */
+/** PolicyCreateRequest of cycles-governance-admin-v0.1.25. Unsupported settings are refused, not stored. */
 export class PolicyCreateDto extends PolicySettingsDto {
   @Optional()
   @IsString()

@@ -20,10 +20,10 @@ export interface Policy {
   readonly updated_at: string;
 }
 
-/** The stored fields of reservation_ttl_override, which bear its members' names. */
+/** The stored fields of reservation_ttl_override. They have its members' names. */
 export const TTL_FIELDS = ['default_ttl_ms', 'max_ttl_ms', 'max_extensions'] as const;
 
-/** The members that a list reads for the rows that it shows. @throws Error when Holdfast did not write the record so. */
+/** The members that a list reads only for the rows of its page. @throws Error when the record is corrupt. */
 export function policyTexts(fields: Fields): Pick<Policy, 'description' | 'caps'> {
   const caps = fields.get('caps');
   return {
@@ -32,7 +32,7 @@ export function policyTexts(fields: Fields): Pick<Policy, 'description' | 'caps'
   };
 }
 
-/** @throws Error when Holdfast did not write the record so. */
+/** @throws Error when the record is corrupt. */
 export function policyOf(fields: Fields, policyId: string): Policy {
   const status = POLICY_STATUSES.find((known) => known === fields.get('status'));
   if (status === undefined) {
@@ -63,13 +63,13 @@ export interface OwnedPattern {
   readonly tenantId: string;
 }
 
-/** What stands at the end of a pattern for every scope below a scope. */
+/** The suffix of a pattern that covers all scopes below its scope. */
 const BELOW = '/*';
 
 const refuse = (message: string): Refusal =>
   new Refusal('INVALID_REQUEST', message, { field: 'scope_pattern' });
 
-/** The scope that a pattern names, or whose descendants it names. */
+/** The scope of a pattern, without the suffix. */
 export function scopeOfPattern(pattern: string): string {
   return pattern.endsWith(BELOW) ? pattern.slice(0, -BELOW.length) : pattern;
 }
@@ -81,7 +81,7 @@ function canonicalPattern(text: string): string {
   } catch (error) {
     if (error instanceof Refusal) {
       throw refuse(
-        `scope_pattern must be a scope, or a scope followed by '/*' for all below it (a wildcard stands nowhere else): ${error.message}`,
+        `scope_pattern must be a scope, or a scope followed by '/*' for all scopes below it: ${error.message}`,
       );
     }
     throw error;
@@ -89,9 +89,9 @@ function canonicalPattern(text: string): string {
 }
 
 /**
- * Which tenant's scopes a new policy governs, and whether the caller may say so. A policy belongs to one tenant, so its
- * pattern starts at that tenant; patterns across tenants, which the document sketches, have no owner here.
- * @param named the request's tenant_id.
+ * Parses a new policy's pattern and checks that the caller may govern those scopes. A policy belongs to one tenant, so its pattern
+ * starts with that tenant. The patterns across tenants that the protocol sketches are not supported, because nobody owns them.
+ * @param named the request's tenant_id
  * @throws Refusal INVALID_REQUEST (malformed pattern; an operator's tenant is missing or not the pattern's; an API key that
  * names a tenant), FORBIDDEN (another tenant's scopes), INSUFFICIENT_PERMISSIONS (outside the key's scope filter).
  */
@@ -99,7 +99,7 @@ export function ownedPattern(caller: Caller, text: string, named: string | undef
   if (caller.kind === 'tenant' && named !== undefined) {
     throw new Refusal(
       'INVALID_REQUEST',
-      'tenant_id must be left out with an API key, which names its tenant itself',
+      'tenant_id must be absent with an API key, which belongs to one tenant',
       { field: 'tenant_id' },
     );
   }
@@ -123,10 +123,10 @@ export function requireTenantId(named: string | undefined): string {
   return named;
 }
 
-/** @throws Refusal INSUFFICIENT_PERMISSIONS when the pattern's scope lies outside the key's scope filter. */
+/** @throws Refusal INSUFFICIENT_PERMISSIONS when the pattern's scope is outside the key's scope filter. */
 export function requireInFilter(caller: Caller, pattern: string): void {
   if (caller.kind === 'tenant' && !scopeAllowed(caller.scopeFilter, scopeOfPattern(pattern))) {
-    throw new Refusal('INSUFFICIENT_PERMISSIONS', "the pattern lies outside the API key's scope filter", {
+    throw new Refusal('INSUFFICIENT_PERMISSIONS', "the pattern is outside the API key's scope filter", {
       field: 'scope_pattern',
     });
   }

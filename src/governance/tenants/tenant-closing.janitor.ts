@@ -87,7 +87,7 @@ export class TenantClosingJanitor implements OnApplicationBootstrap, BeforeAppli
   /** One tenant's failure leaves the others alone. */
   private async closeOne(tenantId: string): Promise<void> {
     try {
-      await this.closing.carryThrough(tenantId, TENANT_BUDGET_MS);
+      await this.closing.closeOwned(tenantId, TENANT_BUDGET_MS);
     } catch (error) {
       this.metrics.failed();
       this.logger.warn(

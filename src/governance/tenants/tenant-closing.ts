@@ -4,7 +4,7 @@ import { ExpiryMetrics } from '../../expiry/index.js';
 import { keyRevokedChannel, Records, RedisService, tenantKey } from '../../redis/index.js';
 import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 
-/** How the closing of tenants goes on after the flip, under the names that existing dashboards know. */
+/** Progress of closing tenants, under the names that existing dashboards use. */
 @Injectable()
 export class TenantClosingMetrics {
   private readonly incompletes: LabelledCounter;
@@ -13,7 +13,7 @@ export class TenantClosingMetrics {
   constructor(metrics: MetricsRegistry) {
     this.incompletes = metrics.counter({
       name: 'cycles_admin_tenant_close_reconcile_incomplete_total',
-      help: 'Runs that left a closed tenant with something that is not closed yet.',
+      help: 'Runs that left a closed tenant with resources not closed yet.',
     });
     this.errors = metrics.counter({
       name: 'cycles_admin_tenant_close_reconcile_errors_total',
@@ -30,27 +30,27 @@ export class TenantClosingMetrics {
   }
 }
 
-/** Entries of the deadline index that a step looks at: about three milliseconds of Redis' time when all are the tenant's. */
+/** Entries of the deadline index that a step examines: about three milliseconds of Redis' time when all are the tenant's. */
 const HOLDS_A_STEP = 100;
-/** Budgets, subscriptions or keys: each is told of in the event log and in the audit log. */
+/** Budgets, subscriptions or keys that a step closes. Each one gets an event and an audit row. */
 const OWNED_A_STEP = 25;
 const DAY_MS = 86_400_000;
 
-/** Something of a closed tenant whose record cannot be trusted, so that it could not be closed. */
+/** A resource that could not be closed because its record is corrupt. */
 export interface FailedResource {
   readonly resource_type: string;
   readonly resource_id: string;
 }
 
 export interface ClosingReport {
-  /** False when time ran out, or something failed: whoever comes next starts over and passes over what is done. */
+  /** False when time ran out or something failed. The next run starts over and skips what is closed. */
   readonly complete: boolean;
   readonly failed: readonly FailedResource[];
 }
 
 /**
- * Carries a tenant's closing through to what it owns, by steps of lua/close_tenant.lua. The flip to CLOSED guards everything
- * already, so it does not matter when the rest follows, nor who does it, nor how many at once.
+ * Closes everything that a closed tenant owns, in steps of lua/governance/close_tenant.lua. The tenant's status alone already blocks
+ * every operation, so the steps may run at any time, in any instance, and even concurrently.
  */
 @Injectable()
 export class TenantClosing {
@@ -68,7 +68,7 @@ export class TenantClosing {
   }
 
   /** @throws StoreUnavailable */
-  async carryThrough(tenantId: string, withinMs: number): Promise<ClosingReport> {
+  async closeOwned(tenantId: string, withinMs: number): Promise<ClosingReport> {
     const deadline = performance.now() + withinMs;
     const key = tenantKey(this.records.tagOfTenant(tenantId), tenantId);
     const failed: FailedResource[] = [];
@@ -89,7 +89,7 @@ export class TenantClosing {
       if (word !== 'STEP') {
         return { complete: true, failed };
       }
-      this.take(outcomes, nowMs, failed);
+      this.recordOutcomes(outcomes, nowMs, failed);
       [phase, cursor] = [nextPhase, nextCursor];
       if ((phase === 'end' && failed.length > 0) || performance.now() > deadline) {
         return this.incomplete(tenantId, failed);
@@ -97,7 +97,11 @@ export class TenantClosing {
     }
   }
 
-  private take(outcomes: readonly string[], nowMs: string | undefined, failed: FailedResource[]): void {
+  private recordOutcomes(
+    outcomes: readonly string[],
+    nowMs: string | undefined,
+    failed: FailedResource[],
+  ): void {
     for (let index = 0; index < outcomes.length; index += 3) {
       const outcome = outcomes.slice(index, index + 3);
       if (outcome[0] === 'FAILED') {

@@ -8,12 +8,42 @@ const MAX_TTL_MS = 86_400_000;
 export const TENANT_STATUSES = ['ACTIVE', 'SUSPENDED', 'CLOSED'] as const;
 export type TenantStatus = (typeof TENANT_STATUSES)[number];
 
-/** What becomes of a reservation whose grace is over: decision 15 in docs/adr. */
+/** What happens to a reservation after its grace period: decision 15 in docs/adr. */
 export const EXPIRY_POLICIES = ['AUTO_RELEASE', 'MANUAL_CLEANUP', 'GRACE_ONLY'] as const;
 export type ExpiryPolicy = (typeof EXPIRY_POLICIES)[number];
 
+/** The settings that both create and update accept. */
+class TenantSettingsDto {
+  @Optional()
+  @IsStringMap({ maxEntries: 32, maxValueLength: 8192 })
+  @MaxJsonBytes()
+  metadata?: Record<string, string>;
+
+  @Optional()
+  @IsIn(OVERAGE_POLICIES)
+  default_commit_overage_policy?: OveragePolicy;
+
+  @Optional()
+  @IsInt()
+  @Min(MIN_TTL_MS)
+  @Max(MAX_TTL_MS)
+  default_reservation_ttl_ms?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(MIN_TTL_MS)
+  @Max(MAX_TTL_MS)
+  max_reservation_ttl_ms?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(0)
+  @Max(2_147_483_647)
+  max_reservation_extensions?: number;
+}
+
 /** TenantCreateRequest of cycles-governance-admin-v0.1.25. */
-export class TenantCreateDto {
+export class TenantCreateDto extends TenantSettingsDto {
   @IsString()
   @Matches(TENANT_ID_PATTERN)
   tenant_id!: string;
@@ -28,39 +58,12 @@ export class TenantCreateDto {
   parent_tenant_id?: string;
 
   @Optional()
-  @IsStringMap({ maxEntries: 32, maxValueLength: 8192 })
-  @MaxJsonBytes()
-  metadata?: Record<string, string>;
-
-  @Optional()
-  @IsIn(OVERAGE_POLICIES)
-  default_commit_overage_policy?: OveragePolicy;
-
-  @Optional()
-  @IsInt()
-  @Min(MIN_TTL_MS)
-  @Max(MAX_TTL_MS)
-  default_reservation_ttl_ms?: number;
-
-  @Optional()
-  @IsInt()
-  @Min(MIN_TTL_MS)
-  @Max(MAX_TTL_MS)
-  max_reservation_ttl_ms?: number;
-
-  @Optional()
-  @IsInt()
-  @Min(0)
-  @Max(2_147_483_647)
-  max_reservation_extensions?: number;
-
-  @Optional()
   @IsIn(EXPIRY_POLICIES)
   reservation_expiry_policy?: ExpiryPolicy;
 }
 
 /** The body of updateTenant of cycles-governance-admin-v0.1.25. */
-export class TenantUpdateDto {
+export class TenantUpdateDto extends TenantSettingsDto {
   @Optional()
   @IsString()
   @Length(1, 256)
@@ -69,33 +72,6 @@ export class TenantUpdateDto {
   @Optional()
   @IsIn(TENANT_STATUSES)
   status?: TenantStatus;
-
-  @Optional()
-  @IsStringMap({ maxEntries: 32, maxValueLength: 8192 })
-  @MaxJsonBytes()
-  metadata?: Record<string, string>;
-
-  @Optional()
-  @IsIn(OVERAGE_POLICIES)
-  default_commit_overage_policy?: OveragePolicy;
-
-  @Optional()
-  @IsInt()
-  @Min(MIN_TTL_MS)
-  @Max(MAX_TTL_MS)
-  default_reservation_ttl_ms?: number;
-
-  @Optional()
-  @IsInt()
-  @Min(MIN_TTL_MS)
-  @Max(MAX_TTL_MS)
-  max_reservation_ttl_ms?: number;
-
-  @Optional()
-  @IsInt()
-  @Min(0)
-  @Max(2_147_483_647)
-  max_reservation_extensions?: number;
 }
 
 /** Body of PUT /ops/tenants/{tenant_id}/expiry-policy. */

@@ -82,7 +82,7 @@ export class TenantsController {
 
 const validate = compileValidator(ExpiryPolicyDto);
 
-/** The protocol sets a tenant's expiry policy at its creation only: the body of its updateTenant refuses the field. */
+/** The protocol sets a tenant's expiry policy only at creation; the body of its updateTenant does not allow the field. */
 @ApiTags('Operations')
 @Controller('ops/tenants/:tenant_id/expiry-policy')
 export class ExpiryPolicyController {
@@ -92,7 +92,7 @@ export class ExpiryPolicyController {
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({
     operationId: 'setExpiryPolicy',
-    summary: "Change a tenant's expiry policy for the reservations that follow",
+    summary: "Change a tenant's expiry policy for new reservations",
   })
   @Answers(200, 'Tenant')
   @BodySchema(ExpiryPolicyDto)

@@ -5,7 +5,7 @@ import {
   fieldOf,
   type Fields,
   fieldsOf,
-  found,
+  matchesSearch,
   optionalText,
   optionalTime,
   type Origin,
@@ -28,7 +28,7 @@ import {
   type TenantUpdateDto,
 } from './tenant.dto.js';
 
-/** What a tenant has where its creation named nothing: Tenant of cycles-governance-admin-v0.1.25. */
+/** The defaults of Tenant in cycles-governance-admin-v0.1.25. */
 export const TENANT_DEFAULTS = {
   commitOveragePolicy: 'ALLOW_IF_AVAILABLE',
   reservationTtlMs: 60_000,
@@ -58,7 +58,7 @@ export interface Tenant {
 function oneOf<T extends string>(values: readonly T[], text: string): T {
   const value = values.find((candidate) => candidate === text);
   if (value === undefined) {
-    throw new Error(`corrupt tenant record: ${text} is none of ${values.join(', ')}`);
+    throw new Error(`corrupt tenant record: ${text} is not one of ${values.join(', ')}`);
   }
   return value;
 }
@@ -66,18 +66,18 @@ function oneOf<T extends string>(values: readonly T[], text: string): T {
 function integerOf(fields: Fields, name: string, fallback: number): number {
   const value = Number(fields.get(name) ?? fallback);
   if (!Number.isSafeInteger(value)) {
-    throw new Error(`corrupt tenant record: ${name} is no integer`);
+    throw new Error(`corrupt tenant record: ${name} is not an integer`);
   }
   return value;
 }
 
-/** The members that a list reads for the rows that it shows. @throws Error when Holdfast did not write the record so. */
+/** The members that a list reads only for the rows of its page. @throws Error when the record is corrupt. */
 export function tenantTexts(fields: Fields): Pick<Tenant, 'metadata'> {
   const metadata = fields.get('metadata');
   return metadata === undefined ? {} : { metadata: JSON.parse(metadata) as Record<string, string> };
 }
 
-/** @throws Error when Holdfast did not write the record so. */
+/** @throws Error when the record is corrupt. */
 export function tenantOf(fields: Fields): Tenant {
   const maxTtlMs = integerOf(fields, 'max_reservation_ttl_ms', TENANT_DEFAULTS.maxReservationTtlMs);
   return {
@@ -112,7 +112,7 @@ export function tenantOf(fields: Fields): Tenant {
   };
 }
 
-/** What an update may change as it is; metadata is kept as JSON. */
+/** The members that an update stores unchanged; metadata is stored as JSON. */
 const UPDATABLE = [
   'name',
   'default_commit_overage_policy',
@@ -122,10 +122,10 @@ const UPDATABLE = [
   'reservation_expiry_policy',
 ] as const;
 
-/** How long a request that closes a tenant carries the closing through itself; what is left is the janitor's. */
+/** A request that closes a tenant works on what the tenant owns for at most this long, then leaves the rest to the janitor. */
 const CLOSING_BUDGET_MS = 5000;
 
-/** The settings of a create request that the record keeps as they are; what is absent has its default when it is read. */
+/** The settings that a create request stores unchanged. Absent ones get their default when the record is read. */
 const SETTINGS = [
   'parent_tenant_id',
   'default_commit_overage_policy',
@@ -144,8 +144,8 @@ export class TenantsService {
   ) {}
 
   /**
-   * Registers a tenant, or returns the one that is registered under this id and name already.
-   * @throws Refusal INVALID_REQUEST, DUPLICATE_RESOURCE (the id has another name).
+   * Creates a tenant, or returns the existing one with this id and name.
+   * @throws Refusal INVALID_REQUEST, DUPLICATE_RESOURCE (the id exists with another name).
    */
   async create(request: TenantCreateDto, origin: Origin): Promise<{ created: boolean; tenant: Tenant }> {
     const maxTtlMs = request.max_reservation_ttl_ms ?? TENANT_DEFAULTS.maxReservationTtlMs;
@@ -166,18 +166,18 @@ export class TenantsService {
     if (word === 'DUPLICATE') {
       throw new Refusal(
         'DUPLICATE_RESOURCE',
-        `the tenant ${request.tenant_id} exists already, with another name`,
+        `the tenant ${request.tenant_id} already exists with another name`,
       );
     }
     return { created: word === 'CREATED', tenant: tenantOf(fieldsOf(record)) };
   }
 
   /**
-   * Changes what the request names. Closing is for good: everything that the tenant owns is guarded from that moment and then
-   * closed as well, and closing again picks up what was left behind.
-   * @returns the tenant, and whether all that it owns is closed, too, where it was to be closed.
-   * @throws Refusal INVALID_REQUEST (also: a closed tenant to another status), TENANT_NOT_FOUND, TENANT_CLOSED,
-   * INTERNAL_ERROR with failed_resources when the tenant is closed but some record of its own cannot be.
+   * Changes the given settings. Closing is final: it blocks everything that the tenant owns at once and then closes it. Closing again
+   * continues an interrupted closing.
+   * @returns the tenant, and for a closing whether everything that it owns is closed
+   * @throws Refusal INVALID_REQUEST (also: another status for a closed tenant), TENANT_NOT_FOUND, TENANT_CLOSED,
+   * INTERNAL_ERROR with failed_resources when the tenant is closed but some of its resources cannot be.
    */
   async update(
     tenantId: string,
@@ -199,14 +199,12 @@ export class TenantsService {
     if (word === 'UPDATED') {
       return { tenant, complete: true };
     }
-    const { complete, failed } = await this.closing.carryThrough(tenantId, CLOSING_BUDGET_MS);
+    const { complete, failed } = await this.closing.closeOwned(tenantId, CLOSING_BUDGET_MS);
     if (failed.length > 0) {
       throw new Refusal(
         'INTERNAL_ERROR',
-        'the tenant is closed, but some of what it owns could not be; it is tried again',
-        {
-          failed_resources: failed,
-        },
+        'the tenant is closed, but some of its resources could not be closed; Holdfast keeps trying',
+        { failed_resources: failed },
       );
     }
     return { tenant, complete };
@@ -224,7 +222,7 @@ export class TenantsService {
     return tenantOf(fields);
   }
 
-  /** Newest first, unless asked otherwise. @throws Refusal INVALID_REQUEST for a foreign cursor. */
+  /** Newest first by default. @throws Refusal INVALID_REQUEST for another query's cursor. */
   async list(request: TenantListQueryDto): Promise<Page<Tenant>> {
     const { cursor, limit, ...query } = request;
     const { status, parent_tenant_id: parent, search } = query;
@@ -242,7 +240,7 @@ export class TenantsService {
       const wanted =
         (status === undefined || tenant.status === status) &&
         (parent === undefined || tenant.parent_tenant_id === parent) &&
-        found(search, tenant.tenant_id, tenant.name);
+        matchesSearch(search, tenant.tenant_id, tenant.name);
       if (wanted) {
         selection.offer(tenant);
       }
@@ -275,18 +273,16 @@ function updateRefusal(word: string, detail: string | undefined): Error {
     case 'NOT_FOUND':
       return new Refusal('TENANT_NOT_FOUND', 'there is no such tenant');
     case 'TENANT_CLOSED':
-      return new Refusal('TENANT_CLOSED', 'the tenant is closed and no longer changes');
+      return new Refusal('TENANT_CLOSED', 'the tenant is closed and can no longer change');
     case 'IRREVERSIBLE':
-      return new Refusal('INVALID_REQUEST', 'a closed tenant stays closed; no other status is possible', {
+      return new Refusal('INVALID_REQUEST', 'a closed tenant cannot have another status', {
         field: 'status',
       });
     case 'TTL_ABOVE_MAX':
       return new Refusal(
         'INVALID_REQUEST',
         `default_reservation_ttl_ms must not exceed max_reservation_ttl_ms, which is ${detail}`,
-        {
-          field: 'default_reservation_ttl_ms',
-        },
+        { field: 'default_reservation_ttl_ms' },
       );
     default:
       return new Error(`update_tenant answered ${word}`);

@@ -43,7 +43,7 @@ export const ERROR_CATALOGUE: Readonly<Record<ErrorCode, CatalogueEntry>> = {
   DUPLICATE_RESOURCE: { status: 409, message: 'the resource exists already' },
   COUNT_MISMATCH: { status: 409, message: 'the filter does not match as many as expected' },
   REPLAY_IN_PROGRESS: { status: 409, message: 'a replay to this subscription is in progress' },
-  KEY_REVOKED: { status: 409, message: 'the API key is revoked already' },
+  KEY_REVOKED: { status: 409, message: 'the API key is already revoked' },
   KEY_EXPIRED: { status: 409, message: 'the API key has expired' },
   RESERVATION_EXPIRED: { status: 410, message: 'the reservation has expired' },
   LIMIT_EXCEEDED: { status: 429, message: 'too many requests' },

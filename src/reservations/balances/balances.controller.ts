@@ -1,43 +1,11 @@
 import { Controller, Get, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
-import { IsBoolean, IsIn, IsInt, IsString, Max, Min } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../../auth/index.js';
 import { Access, Answers, LimitedQuery, QuerySchema, sendJson } from '../../http/index.js';
-import { type Unit, UNITS } from '../../ledger/index.js';
-import { compileQuery, MaxLength, Optional } from '../../wire/index.js';
-import { SubjectLevelsDto } from '../request-parts.dto.js';
+import { compileQuery } from '../../wire/index.js';
 import { BalancesService, LedgersService } from './balances.service.js';
-
-/** Query of GET /v1/balances: subject levels for the runtime view, budget filters for the governance view, and paging. */
-export class BalancesQueryDto extends SubjectLevelsDto {
-  @Optional()
-  @IsBoolean()
-  include_children?: boolean;
-
-  @Optional()
-  @IsString()
-  tenant_id?: string;
-
-  @Optional()
-  @IsString()
-  @MaxLength(1024)
-  scope_prefix?: string;
-
-  @Optional()
-  @IsIn(UNITS)
-  unit?: Unit;
-
-  @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(200)
-  limit?: number;
-
-  @Optional()
-  @IsString()
-  cursor?: string;
-}
+import { BalancesQueryDto } from './balances.dto.js';
 
 const GOVERNANCE_FILTERS = ['tenant_id', 'scope_prefix', 'unit'] as const;
 

@@ -4,7 +4,7 @@ import { BudgetsService } from '../../governance/index.js';
 import { balanceJson, fingerprintOf, Refusal, SCOPE_LEVELS } from '../../ledger/index.js';
 import { budgetIndexKey, partitionCode, partitionOfTenant, RedisService, tagOf } from '../../redis/index.js';
 import { decodeCursor, encodeCursor, stringifyJson } from '../../wire/index.js';
-import type { BalancesQueryDto } from './balances.controller.js';
+import type { BalancesQueryDto } from './balances.dto.js';
 
 const DEFAULT_LIMIT = 50;
 /** Entries of a tenant's budget index that one script examines: about a millisecond of Redis' time. */

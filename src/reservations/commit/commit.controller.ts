@@ -1,6 +1,5 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
-import { IsInt, IsString, Min } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   Access,
@@ -12,55 +11,10 @@ import {
 } from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
 import type { Reply } from '../../redis/index.js';
-import { compileValidator, IsFreeObject, Length, MaxLength, Nested, Optional } from '../../wire/index.js';
+import { compileValidator } from '../../wire/index.js';
 import { operationOf, requireSameKey } from '../admission.js';
-import { AmountDto, IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 import { CommitService } from './commit.service.js';
-
-/** StandardMetrics of the protocol. */
-export class StandardMetricsDto {
-  @Optional()
-  @IsInt()
-  @Min(0)
-  tokens_input?: number;
-
-  @Optional()
-  @IsInt()
-  @Min(0)
-  tokens_output?: number;
-
-  @Optional()
-  @IsInt()
-  @Min(0)
-  latency_ms?: number;
-
-  @Optional()
-  @IsString()
-  @MaxLength(128)
-  model_version?: string;
-
-  @Optional()
-  @IsFreeObject()
-  custom?: Record<string, unknown>;
-}
-
-/** CommitRequest of the protocol. */
-export class CommitDto {
-  @IsString()
-  @Length(1, IDEMPOTENCY_KEY_MAX_LENGTH)
-  idempotency_key!: string;
-
-  @Nested(() => AmountDto)
-  actual!: AmountDto;
-
-  @Optional()
-  @Nested(() => StandardMetricsDto)
-  metrics?: StandardMetricsDto;
-
-  @Optional()
-  @IsFreeObject()
-  metadata?: Record<string, unknown>;
-}
+import { CommitDto } from './commit.dto.js';
 
 const validate = compileValidator(CommitDto);
 

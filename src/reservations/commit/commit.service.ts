@@ -5,7 +5,7 @@ import { stringifyJson, traceText } from '../../wire/index.js';
 import type { Operation } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
-import type { CommitDto } from './commit.controller.js';
+import type { CommitDto } from './commit.dto.js';
 
 /** POST /v1/reservations/{id}/commit: charges the actual cost of a hold and returns the rest. */
 @Injectable()

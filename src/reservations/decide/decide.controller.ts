@@ -2,16 +2,10 @@ import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
-import { compileValidator, Nested } from '../../wire/index.js';
+import { compileValidator } from '../../wire/index.js';
 import { capsJson, operationOf, requireSameKey } from '../admission.js';
-import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { DecideService, type Decision } from './decide.service.js';
-
-/** DecisionRequest of the protocol. */
-export class DecideDto extends AdmissionDto {
-  @Nested(() => AmountDto)
-  estimate!: AmountDto;
-}
+import { DecideDto } from './decide.dto.js';
 
 const validate = compileValidator(DecideDto);
 

@@ -13,7 +13,7 @@ import { traceText } from '../../wire/index.js';
 import { Admission, admissionRefusal, admittedScopes, type Operation, recordFields } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
-import type { DecideDto } from './decide.controller.js';
+import type { DecideDto } from './decide.dto.js';
 
 export interface Decision {
   /** `ALLOW ...`, `ALLOW_WITH_CAPS ...` or `DENY ...` as lua/ledger/decide.lua documents them. */

@@ -1,34 +1,13 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
-import { IsIn } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
-import { balancesJson, OVERAGE_POLICIES, type OveragePolicy } from '../../ledger/index.js';
+import { balancesJson } from '../../ledger/index.js';
 import type { Reply } from '../../redis/index.js';
-import { compileValidator, IsInt64, Nested, Optional } from '../../wire/index.js';
+import { compileValidator } from '../../wire/index.js';
 import { operationOf, requireSameKey } from '../admission.js';
-import { StandardMetricsDto } from '../commit/commit.controller.js';
-import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { DirectDebitService } from './direct-debit.service.js';
-
-/** EventCreateRequest of the protocol. */
-export class DirectDebitDto extends AdmissionDto {
-  @Nested(() => AmountDto)
-  actual!: AmountDto;
-
-  @Optional()
-  @IsIn(OVERAGE_POLICIES)
-  overage_policy?: OveragePolicy;
-
-  @Optional()
-  @Nested(() => StandardMetricsDto)
-  metrics?: StandardMetricsDto;
-
-  /** Advisory: no decision depends on it. */
-  @Optional()
-  @IsInt64({ min: 0 })
-  client_time_ms?: number | bigint;
-}
+import { DirectDebitDto } from './direct-debit.dto.js';
 
 const validate = compileValidator(DirectDebitDto);
 

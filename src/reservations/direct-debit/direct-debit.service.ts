@@ -13,7 +13,7 @@ import { stringifyJson, traceText } from '../../wire/index.js';
 import { Admission, admissionRefusal, admittedScopes, type Operation, recordFields } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
-import type { DirectDebitDto } from './direct-debit.controller.js';
+import type { DirectDebitDto } from './direct-debit.dto.js';
 
 /** POST /v1/events: charges an amount to every budgeted scope without a hold. */
 @Injectable()

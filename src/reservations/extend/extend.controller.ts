@@ -1,6 +1,5 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
-import { IsInt, IsString, Max, Min } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   Access,
@@ -10,26 +9,10 @@ import {
   ReservationId,
   sendJson,
 } from '../../http/index.js';
-import { compileValidator, IsFreeObject, Length, Optional } from '../../wire/index.js';
+import { compileValidator } from '../../wire/index.js';
 import { operationOf, requireSameKey } from '../admission.js';
-import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 import { ExtendService } from './extend.service.js';
-
-/** ReservationExtendRequest of the protocol. */
-export class ExtendDto {
-  @IsString()
-  @Length(1, IDEMPOTENCY_KEY_MAX_LENGTH)
-  idempotency_key!: string;
-
-  @IsInt()
-  @Min(1)
-  @Max(86_400_000)
-  extend_by_ms!: number;
-
-  @Optional()
-  @IsFreeObject()
-  metadata?: Record<string, unknown>;
-}
+import { ExtendDto } from './extend.dto.js';
 
 const validate = compileValidator(ExtendDto);
 

@@ -5,7 +5,7 @@ import { traceText } from '../../wire/index.js';
 import type { Operation } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
-import type { ExtendDto } from './extend.controller.js';
+import type { ExtendDto } from './extend.dto.js';
 
 /** POST /v1/reservations/{id}/extend: moves the expiry of a live reservation. */
 @Injectable()

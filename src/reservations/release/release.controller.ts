@@ -1,6 +1,5 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
-import { IsString } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
@@ -14,22 +13,10 @@ import {
 } from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
 import type { Reply } from '../../redis/index.js';
-import { compileValidator, Length, MaxLength, Optional } from '../../wire/index.js';
+import { compileValidator } from '../../wire/index.js';
 import { operationOf, requireSameKey } from '../admission.js';
-import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 import { ReleaseService } from './release.service.js';
-
-/** ReleaseRequest of the protocol. */
-export class ReleaseDto {
-  @IsString()
-  @Length(1, IDEMPOTENCY_KEY_MAX_LENGTH)
-  idempotency_key!: string;
-
-  @Optional()
-  @IsString()
-  @MaxLength(256)
-  reason?: string;
-}
+import { ReleaseDto } from './release.dto.js';
 
 const validate = compileValidator(ReleaseDto);
 

@@ -6,7 +6,7 @@ import { traceText } from '../../wire/index.js';
 import type { Operation } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
-import type { ReleaseDto } from './release.controller.js';
+import type { ReleaseDto } from './release.dto.js';
 
 /** POST /v1/reservations/{id}/release: returns a hold unused. */
 @Injectable()

@@ -1,39 +1,12 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiTags } from '@nestjs/swagger';
-import { IsBoolean, IsIn, IsInt, Max, Min } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
-import { balancesJson, OVERAGE_POLICIES, type OveragePolicy } from '../../ledger/index.js';
-import { compileValidator, Nested, Optional } from '../../wire/index.js';
+import { balancesJson } from '../../ledger/index.js';
+import { compileValidator } from '../../wire/index.js';
 import { capsJson, operationOf, requireSameKey } from '../admission.js';
-import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { type ReserveOutcome, ReserveService } from './reserve.service.js';
-
-/** ReservationCreateRequest of the protocol. */
-export class ReserveDto extends AdmissionDto {
-  @Nested(() => AmountDto)
-  estimate!: AmountDto;
-
-  @Optional()
-  @IsInt()
-  @Min(1000)
-  @Max(86_400_000)
-  ttl_ms?: number;
-
-  @Optional()
-  @IsInt()
-  @Min(0)
-  @Max(60_000)
-  grace_period_ms?: number;
-
-  @Optional()
-  @IsIn(OVERAGE_POLICIES)
-  overage_policy?: OveragePolicy;
-
-  @Optional()
-  @IsBoolean()
-  dry_run?: boolean;
-}
+import { ReserveDto } from './reserve.dto.js';
 
 /**
  * ReservationCreateResponse of the protocol as JSON text. Its strings are ids, scopes and codes, which need no escaping; caps and

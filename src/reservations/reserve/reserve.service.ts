@@ -15,7 +15,7 @@ import { stringifyJson, traceText } from '../../wire/index.js';
 import { Admission, admissionRefusal, admittedScopes, type Operation, recordFields } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
-import type { ReserveDto } from './reserve.controller.js';
+import type { ReserveDto } from './reserve.dto.js';
 
 /** The protocol's default for grace_period_ms. */
 const DEFAULT_GRACE_MS = 5000;

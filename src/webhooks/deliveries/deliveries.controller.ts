@@ -29,7 +29,7 @@ import {
   type DeliveryStatus,
 } from './delivery-source.js';
 
-/** The query of listWebhookDeliveries. The window is that of the time at which deliveries were queued. */
+/** The query of listWebhookDeliveries. The window applies to the time at which deliveries were queued. */
 export class DeliveryListQueryDto extends WindowQueryDto {
   @Optional()
   @IsIn(DELIVERY_STATUSES)
@@ -38,7 +38,7 @@ export class DeliveryListQueryDto extends WindowQueryDto {
 
 const PLACE_ID = /^(\d{1,3}) (\d{1,14}-\d{1,20}:[0-9A-Za-z_:]{1,64})$/;
 
-/** What became of a subscription's deliveries, as long as their records live. */
+/** Lists a subscription's deliveries for as long as their records are kept. */
 @Injectable()
 export class DeliveriesService {
   constructor(

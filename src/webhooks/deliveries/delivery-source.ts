@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { eventIdOf, traceOf } from '../../events/index.js';
 import { deliveryIndexKey, partitionCode, RedisService, tagOf } from '../../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
-import { fieldOf, type Fields, fieldsOf, mergedPage, type Stretch, timeOf } from '../../wire/index.js';
+import { fieldOf, type Fields, fieldsOf, mergedPage, type Batch, timeOf } from '../../wire/index.js';
 import { deliveryIdOf, partsOfRef } from '../dispatch/delivery.js';
 
 /** Records that one script looks at: about a millisecond of Redis' time. */
@@ -50,7 +50,7 @@ export class DeliverySource {
   }
 
   /** Looks at a further stretch. @throws StoreUnavailable */
-  async readOn(): Promise<Stretch<StoredDelivery, DeliveryPlace>> {
+  async readNext(): Promise<Batch<StoredDelivery, DeliveryPlace>> {
     const { subscriptionId, status = '', fromMs = '-inf' } = this.question;
     const [nextMs = '', nextRef = '', examined, ...reply] = await this.redis.queries.run(
       'list_deliveries',
@@ -119,17 +119,17 @@ export class DeliveryFeed {
     partitions: readonly number[],
     limit: number,
     after: DeliveryPlace | undefined,
-    examineMost = EXAMINED_A_PAGE,
+    maxExamined = EXAMINED_A_PAGE,
   ): Promise<DeliveryPage> {
     const rowsARun = partitions.length === 1 ? limit + 1 : Math.min(limit + 1, ROWS_A_RUN_MERGED);
     const sources = partitions.map(
       (partition) => new DeliverySource(this.redis, partition, question, rowsARun, after),
     );
     const page = await mergedPage<StoredDelivery, DeliveryPlace>(
-      sources.map((source) => () => source.readOn()),
-      { placeOf: (row) => row, isBefore, limit, examineMost },
+      sources.map((source) => () => source.readNext()),
+      { placeOf: (row) => row, isBefore, limit, maxExamined },
     );
-    if (page.isCut) {
+    if (page.endedEarly) {
       this.cuts.inc();
     }
     return page;

@@ -11,7 +11,7 @@ import { SubscriptionAccess, SubscriptionAccessModule } from '../subscriptions/s
 import { TransportModule } from '../transport/webhook-transport.js';
 import { probeEvent, Prober, type ProbeResult } from './prober.js';
 
-/** POST .../test: whether a subscription's endpoint can be reached, whatever the subscription's status. */
+/** POST .../test: sends a test event to a subscription's endpoint, whatever the subscription's status. */
 @Injectable()
 export class ProbeService {
   constructor(

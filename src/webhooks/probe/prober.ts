@@ -6,16 +6,16 @@ import { TooBusy } from '../../ledger/index.js';
 import { partitionCode, partitionOfTenant } from '../../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
 import type { Origin } from '../../wire/index.js';
-import { ifUnbroken, SecretBox } from '../signing/secret-box.js';
+import { unlessBroken, SecretBox } from '../signing/secret-box.js';
 import { openMaterial, type SealedMaterial, signedHeaders } from '../signing/signing.js';
 import type { AttemptOutcome } from '../transport/attempt.js';
 import { WebhookTransport } from '../transport/webhook-transport.js';
 
-/** Whoever asks waits for the answer, so a probe gets no more than this even where deliveries do. */
+/** The caller waits for the result, so a probe gets at most this long even where deliveries get longer. */
 const LONGEST_MS = 10_000;
 const RETRY_AFTER_S = 2;
 
-/** WebhookTestResponse of cycles-governance-admin-v0.1.25. The id is there when something was sent. */
+/** WebhookTestResponse of cycles-governance-admin-v0.1.25. The event id is present if something was sent. */
 export interface ProbeResult {
   readonly success: boolean;
   readonly response_status?: number;
@@ -24,13 +24,13 @@ export interface ProbeResult {
   readonly event_id?: string;
 }
 
-/** An endpoint with what its deliveries are signed with. */
+/** An endpoint with its sealed signing material. */
 export interface ProbeTarget extends SealedMaterial {
   readonly owner: string;
   readonly url: string;
 }
 
-/** Sends one event to an endpoint at once, signed like every delivery, and keeps nothing of it but a count. */
+/** Sends one event to an endpoint immediately, signed like every delivery. Stores nothing; only counts it. */
 @Injectable()
 export class Prober {
   private readonly probes: LabelledCounter;
@@ -45,14 +45,14 @@ export class Prober {
     this.timeoutMs = Math.min(config.webhookTimeoutMs, LONGEST_MS);
     this.probes = metrics.counter({
       name: 'holdfast_webhook_probes_total',
-      help: 'Test events to webhook endpoints, by what came of them.',
+      help: 'Test events sent to webhook endpoints, by result.',
       labels: ['result'],
     });
   }
 
   /** @throws TooBusy when too many host names are being looked up for the owner; nothing was sent. */
   async send(target: ProbeTarget, event: CyclesEvent, traceFlags: string): Promise<ProbeResult> {
-    const material = ifUnbroken(() => openMaterial(this.box, target));
+    const material = unlessBroken(() => openMaterial(this.box, target));
     if (material === undefined) {
       this.probes.inc({ result: 'signing_key_unavailable' });
       return {
@@ -99,11 +99,11 @@ function resultOf({ ok, status, durationMs, error, reason }: AttemptOutcome, eve
   };
 }
 
-/** No event log ever gets so far within one millisecond, so a probe never has the id of an event. */
+/** No event log reaches these sequence numbers within one millisecond, so a probe never shares an id with an event. */
 const FIRST_SEQUENCE = 0xf000_0000;
 const LAST_SEQUENCE = 0xffff_ffff;
 
-/** The event that a probe sends: in the form of all others, but in no log. */
+/** The event that a probe sends. It has the form of every event, but is not in any log. */
 export function probeEvent(
   owner: string,
   subscriptionId: string,

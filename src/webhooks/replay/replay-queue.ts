@@ -20,11 +20,11 @@ export type QueuedDelivery = readonly [partition: string, ref: string];
 
 export interface Queued {
   readonly count: number;
-  /** The deliveries that stand last in their lanes: when none of them waits any more, none of the replay does. */
+  /** The last delivery in each ordered queue. Once none of them is waiting, nothing of the replay is. */
   readonly last: readonly QueuedDelivery[];
 }
 
-/** Puts events into a subscription's lanes once more, behind whatever waits there, and tells when they are through. */
+/** Appends events to a subscription's ordered queues again, and tells whether any of them is still waiting. */
 @Injectable()
 export class ReplayQueue {
   private readonly retentionMs: number;
@@ -38,14 +38,14 @@ export class ReplayQueue {
   }
 
   /**
-   * Queues the events, each partition's in their order. When the store fails on the way, what was queued until then stays so and is told.
+   * Queues the events, keeping each partition's order. If the store fails partway, what is already queued stays queued and is counted.
    * @throws StoreUnavailable when nothing was queued
    */
   async queue(subscriptionId: string, replayId: string, events: readonly CyclesEvent[]): Promise<Queued> {
     const last = new Map<string, QueuedDelivery>();
     let count = 0;
     try {
-      for (const { partition, entryIds } of runsOf(events)) {
+      for (const { partition, entryIds } of batchesOf(events)) {
         for (let done = 0; done < entryIds.length;) {
           const [, forgotten, taken, ...made] = await this.redis.scripts.run(
             'replay_events',
@@ -83,27 +83,27 @@ export class ReplayQueue {
   }
 }
 
-interface Run {
+interface Batch {
   readonly partition: string;
   readonly entryIds: string[];
 }
 
-/** Events of one partition stand together, in their order and in portions. */
-function runsOf(events: readonly CyclesEvent[]): Run[] {
-  const runs: Run[] = [];
-  const open = new Map<string, Run>();
+/** Groups the events by partition, in order, into batches that one script takes. */
+function batchesOf(events: readonly CyclesEvent[]): Batch[] {
+  const batches: Batch[] = [];
+  const open = new Map<string, Batch>();
   for (const { event_id: eventId } of events) {
     const place = eventPlaceOf(eventId);
     if (place === undefined) {
-      throw new Error(`not the id of an event: ${eventId}`);
+      throw new Error(`not an event id: ${eventId}`);
     }
-    let run = open.get(place.partition);
-    if (run === undefined || run.entryIds.length === EVENTS_A_RUN) {
-      run = { partition: place.partition, entryIds: [] };
-      open.set(place.partition, run);
-      runs.push(run);
+    let batch = open.get(place.partition);
+    if (batch === undefined || batch.entryIds.length === EVENTS_A_RUN) {
+      batch = { partition: place.partition, entryIds: [] };
+      open.set(place.partition, batch);
+      batches.push(batch);
     }
-    run.entryIds.push(place.entryId);
+    batch.entryIds.push(place.entryId);
   }
-  return runs;
+  return batches;
 }

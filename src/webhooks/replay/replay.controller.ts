@@ -20,7 +20,7 @@ export class ReplayController {
 
   @Post(':subscription_id/replay')
   @Access({ plane: 'admin', admin: true })
-  @ApiOperation({ operationId: 'replayEvents', summary: 'Deliver events of a window of time once more' })
+  @ApiOperation({ operationId: 'replayEvents', summary: 'Deliver the events of a time window again' })
   @BodySchema(ReplayDto)
   @Answers(202, 'WebhookReplayResponse', 'Queued')
   async replay(

@@ -26,12 +26,12 @@ export class ReplayMetrics {
   constructor(metrics: MetricsRegistry) {
     this.replays = metrics.counter({
       name: 'holdfast_webhook_replays_total',
-      help: 'Replays of events to webhook subscriptions that were asked for, by what came of them.',
+      help: 'Requests to replay events to a webhook subscription, by result.',
       labels: ['result'],
     });
     this.events = metrics.counter({
       name: 'holdfast_webhook_replayed_events_total',
-      help: 'Deliveries that replays queued.',
+      help: 'Deliveries queued by replays.',
     });
   }
 
@@ -44,8 +44,8 @@ export class ReplayMetrics {
     this.replays.inc({ result: 'in_progress' });
   }
 
-  /** Counts a refusal of what was asked for on its way through. */
-  async rejections<T>(work: Promise<T>): Promise<T> {
+  /** Passes the result through, and counts a refusal. */
+  async countRefusal<T>(work: Promise<T>): Promise<T> {
     try {
       return await work;
     } catch (error) {
@@ -57,19 +57,19 @@ export class ReplayMetrics {
   }
 }
 
-/** Entries of the event log that one replay looks at: a quarter of a second of Redis' time, in slices of a millisecond. */
+/** Entries of the event log that one replay examines: a quarter of a second of Redis' time, in slices of a millisecond. */
 const SCAN_LIMIT = 50_000;
 const DEFAULT_MAX_EVENTS = 100;
 
-/** Finds what a replay repeats: all of it, or nothing. */
+/** Finds the events of a replay: all of them, or none. */
 @Injectable()
 export class ReplaySelection {
   constructor(private readonly feed: EventFeed) {}
 
   /**
-   * The events of the window that the subscription receives, oldest first: by its selectors and scope filter, and of its owner only.
-   * @param scanLimit entries to look at, at most; some more are when partitions are merged
-   * @throws Refusal INVALID_REQUEST when the window holds more than `max_events` of them, or more entries than are looked at; StoreUnavailable
+   * The events in the window that the subscription's selectors, scope filter and owner select, oldest first.
+   * @param scanLimit the most entries to examine; merging partitions may examine a few more
+   * @throws Refusal INVALID_REQUEST when the window holds more than `max_events` of them, or more entries than `scanLimit`; StoreUnavailable
    */
   async select(
     target: DispatchTarget,
@@ -88,15 +88,16 @@ export class ReplaySelection {
       matches: (event: CyclesEvent) =>
         (types === undefined || types.includes(event.event_type)) && matches(target, event),
     };
-    const { events, next, isCut } = await this.feed.page(question, { limit, after: undefined }, scanLimit);
-    if (isCut) {
+    const { events, next, endedEarly } = await this.feed.page(
+      question,
+      { limit, after: undefined },
+      scanLimit,
+    );
+    if (endedEarly) {
       throw new Refusal(
         'INVALID_REQUEST',
-        `the window holds more than the ${scanLimit} events that one replay looks at; narrow from and to`,
-        {
-          field: 'from',
-          scan_limit: scanLimit,
-        },
+        `the window holds more than the ${scanLimit} events that one replay examines; narrow from and to`,
+        { field: 'from', scan_limit: scanLimit },
       );
     }
     if (next !== undefined) {
@@ -110,9 +111,9 @@ export class ReplaySelection {
   }
 }
 
-/** A replay whose instance died while it queued blocks the next one no longer than this. */
+/** A replay whose instance died while queuing blocks the next one for at most this long. */
 const LEASE_MS = 60_000;
-/** What was not tried by then fails as stale. */
+/** A delivery without a first attempt by then fails as stale. */
 const WAITING_MS = 86_400_000;
 const NOTHING: Queued = { count: 0, last: [] };
 
@@ -123,8 +124,8 @@ export interface ReplayResult {
 }
 
 /**
- * POST .../replay. Events are chosen completely or not at all, and then queued as new deliveries, in their order, in the lanes in which
- * first attempts wait. A replay is in progress until all that it queued was tried once, and meanwhile there is no other one.
+ * POST .../replay. Selects all matching events or none, and queues them in order as new deliveries, in the ordered queues of first
+ * attempts. The replay is in progress until each of these deliveries had its first attempt. A subscription has at most one at a time.
  */
 @Injectable()
 export class ReplayService {
@@ -147,7 +148,9 @@ export class ReplayService {
     requireWindow(request);
     const tag = tagOf(partitionCode(partitionOfTenant(target.owner, this.redis.partitions)));
     const events =
-      target.status === 'ACTIVE' ? await this.metrics.rejections(this.selection.select(target, request)) : [];
+      target.status === 'ACTIVE'
+        ? await this.metrics.countRefusal(this.selection.select(target, request))
+        : [];
     const replayId = `rpl_${randomBase62(16)}`;
     const keys = [webhookKey(tag, subscriptionId), replayKey(tag, subscriptionId)] as const;
     const isStarted = await this.start(keys, target, replayId);
@@ -166,7 +169,7 @@ export class ReplayService {
     return { replay_id: replayId, events_queued: count };
   }
 
-  /** @returns false when the subscription receives nothing at the moment. @throws Refusal */
+  /** @returns false when the subscription is not active. @throws Refusal */
   private async start(
     keys: readonly [string, string],
     { owner }: DispatchTarget,
@@ -202,7 +205,7 @@ export class ReplayService {
     this.metrics.inProgress();
     return new Refusal(
       'REPLAY_IN_PROGRESS',
-      'a replay to this subscription is in progress: not all of its deliveries were tried yet',
+      'a replay to this subscription is in progress: some of its deliveries had no attempt yet',
     );
   }
 }
@@ -218,7 +221,7 @@ function pairsOf(words: readonly string[]): QueuedDelivery[] {
   return words.flatMap((word, index) => (index % 2 === 0 ? [[word, words[index + 1] ?? ''] as const] : []));
 }
 
-/** What was asked for, as the audit row shows it. */
+/** The request, as the audit row shows it. */
 function detailsOf({ from, to, event_types: types, max_events: limit }: ReplayDto): string[] {
   const details: [string, string | undefined][] = [
     ['from', from],

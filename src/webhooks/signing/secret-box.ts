@@ -5,24 +5,24 @@ import { type LabelledCounter, MetricsModule, MetricsRegistry } from '../../tele
 
 const CIPHER = 'aes-256-gcm';
 const BOUND_PREFIX = 'enc2:';
-/** Sealed by 0.5 and before: any subscription could open it. */
+/** Sealed by 0.5 or before, and not bound to a subscription. */
 const UNBOUND_PREFIX = 'enc:';
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** What a sealed text belongs to. It opens nowhere else, so that whoever can write to Redis cannot move it there. */
+/** What a sealed text belongs to. It cannot be opened for anything else, so moving it inside Redis gains an attacker nothing. */
 export interface SealPlace {
   readonly subscriptionId: string;
   readonly kind: 'signing_secret' | 'headers';
 }
 
-/** What was sealed cannot be opened: another key sealed it, it belongs elsewhere, or somebody changed it. Nothing of it may be used. */
+/** A sealed text cannot be opened: it was sealed with another key or for another place, or was changed. None of it may be used. */
 export class SealBroken extends Error {
   override readonly name = 'SealBroken';
 }
 
-/** What is made of sealed texts, or undefined when one of them cannot be opened. */
-export function ifUnbroken<T>(open: () => T): T | undefined {
+/** The result of `open`, or undefined when a sealed text cannot be opened. */
+export function unlessBroken<T>(open: () => T): T | undefined {
   try {
     return open();
   } catch (error) {
@@ -33,18 +33,18 @@ export function ifUnbroken<T>(open: () => T): T | undefined {
   }
 }
 
-/** Whether a text was sealed by 0.5 or before, without its place. */
+/** Whether a text was sealed by 0.5 or before, without a place. */
 export function isUnbound(sealed: string): boolean {
   return sealed.startsWith(UNBOUND_PREFIX);
 }
 
 /**
- * Encrypts what subscribers entrust to Holdfast before it is stored: `enc2:` and the base64 of IV, ciphertext and tag of
- * AES-256-GCM, with the text's place as associated data. Equal texts give different bytes.
+ * Encrypts the secrets of subscribers before they are stored: `enc2:` and the base64 of IV, ciphertext and tag of AES-256-GCM, with
+ * the text's place as associated data. Equal texts give different bytes.
  *
- * The older form without a place opens for as long as the configuration accepts it. What decides this is not kept in Redis, because
- * the place is there against somebody who can write to Redis. A text of today's form is none of the older form without its prefix:
- * the associated data are part of its tag.
+ * The older form without a place can be opened while the configuration accepts it. That setting is not kept in Redis, because the
+ * place protects against somebody who can write to Redis. Changing the prefix of a current text does not turn it into the older
+ * form, because its tag covers the associated data.
  */
 @Injectable()
 export class SecretBox {
@@ -57,13 +57,13 @@ export class SecretBox {
     metrics: MetricsRegistry,
   ) {
     if (config.webhookSecretEncryptionKey === undefined) {
-      throw new Error('the key that encrypts webhook secrets was not resolved before the start');
+      throw new Error('the key that encrypts webhook secrets is missing');
     }
     this.key = config.webhookSecretEncryptionKey;
     this.acceptsUnbound = config.webhookUnboundSecrets === 'accept';
     this.unbound = metrics.counter({
       name: 'holdfast_webhook_unbound_secrets_total',
-      help: 'Secrets and headers sealed by 0.5 or before, by what became of them: opened, refused, or resealed for their subscription.',
+      help: 'Secrets and headers sealed by 0.5 or before, by result: opened, refused, or resealed for their subscription.',
       labels: ['result'],
     });
   }
@@ -77,7 +77,7 @@ export class SecretBox {
     return BOUND_PREFIX + sealed.toString('base64');
   }
 
-  /** The same text in today's form. Counted when it is stored, see `countResealed`. @throws SealBroken */
+  /** The same text in the current form. `countResealed` counts it once it is stored. @throws SealBroken */
   reseal(sealed: string, place: SealPlace): string {
     return this.seal(this.open(sealed, place), place);
   }
@@ -86,14 +86,14 @@ export class SecretBox {
     this.unbound.inc({ result: 'resealed' }, texts);
   }
 
-  /** @throws SealBroken, also for a text that was never sealed, and for one that was sealed for another place. */
+  /** @throws SealBroken, also for a text that was never sealed or was sealed for another place. */
   open(sealed: string, place: SealPlace): string {
     if (!isUnbound(sealed)) {
       return this.decrypt(sealed, BOUND_PREFIX, associatedData(place));
     }
     if (!this.acceptsUnbound) {
       this.unbound.inc({ result: 'refused' });
-      throw new SealBroken('a stored secret has the form of 0.5, which WEBHOOK_UNBOUND_SECRETS refuses');
+      throw new SealBroken('a stored secret is in the form of 0.5, which WEBHOOK_UNBOUND_SECRETS refuses');
     }
     const text = this.decrypt(sealed, UNBOUND_PREFIX, undefined);
     this.unbound.inc({ result: 'opened' });
@@ -125,7 +125,7 @@ export class SecretBox {
   }
 }
 
-/** Neither of the two can hold a colon. */
+/** Unambiguous, because neither part contains a colon. */
 function associatedData({ subscriptionId, kind }: SealPlace): Buffer {
   return Buffer.from(`holdfast:webhook:${kind}:${subscriptionId}`);
 }

@@ -45,7 +45,7 @@ export class AdminWebhooksController {
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({
     operationId: 'createWebhookSubscription',
-    summary: 'Subscribe an endpoint to events of a tenant, or of all',
+    summary: "Subscribe an endpoint to one tenant's events, or to all tenants' events",
   })
   @Answers(201, 'WebhookCreateResponse')
   @QuerySchema(SubscriptionOwnerQueryDto)
@@ -83,7 +83,7 @@ export class AdminWebhooksController {
   @LimitedQuery()
   @ApiOperation({
     operationId: 'bulkActionWebhooks',
-    summary: 'Pause, resume or delete all subscriptions that a filter matches',
+    summary: 'Pause, resume or delete all subscriptions that match a filter',
   })
   @Answers(200, 'WebhookBulkActionResponse')
   @BodySchema(WebhookBulkActionDto)
@@ -92,7 +92,7 @@ export class AdminWebhooksController {
     @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    sendJson(reply, 200, await this.bulk.run(validateBulk(body), originOf(request, 'admin')));
+    sendJson(reply, 200, await this.bulk.apply(validateBulk(body), originOf(request, 'admin')));
   }
 
   @Get(':subscription_id')

@@ -19,9 +19,9 @@ import { webhookRefusal } from './subscription-access.js';
 import { SubscriptionLists } from './subscription-lists.js';
 import type { WebhookBulkActionDto } from './subscription.dto.js';
 
-/** Subscriptions that one action changes at most. */
+/** The most subscriptions that one action changes. */
 const LIMIT = 500;
-/** How long a repetition is answered with the first response. */
+/** How long a retry gets the first response. */
 const KEEP_MS = 15 * 60_000;
 const OPERATION = 'bulkActionWebhooks';
 
@@ -39,7 +39,7 @@ interface Outcomes {
   readonly skipped: RowOutcome[];
 }
 
-/** What was begun under an idempotency key, by this request or by an earlier one. */
+/** The action under an idempotency key, begun by this request or by an earlier one. */
 interface Begun {
   readonly key: string;
   readonly correlationId: string;
@@ -48,9 +48,9 @@ interface Begun {
 }
 
 /**
- * One action on all subscriptions that a filter matches. Everything that decides it is kept under the idempotency key before
- * the first change, and every subscription remembers that it was changed, so that the same request may be sent again after
- * any failure: it goes on where the first one ended, and nothing happens twice.
+ * Applies one action to all subscriptions that match a filter. Before the first change, the list of subscriptions is stored under the
+ * idempotency key, and each subscription records that it was changed. So the same request can be retried after any failure: it
+ * continues where the previous one ended, and nothing is applied twice.
  */
 @Injectable()
 export class BulkActionService {
@@ -61,15 +61,15 @@ export class BulkActionService {
   ) {}
 
   /**
-   * @returns the JSON of a WebhookBulkActionResponse, the same for every repetition within 15 minutes
-   * @throws Refusal INVALID_REQUEST (a filter without a part), COUNT_MISMATCH, IDEMPOTENCY_MISMATCH; TooManyMatched;
-   * StoreUnavailable, after which the same request goes on.
+   * @returns the JSON of a WebhookBulkActionResponse, the same for every retry within 15 minutes
+   * @throws Refusal INVALID_REQUEST (an empty filter), COUNT_MISMATCH, IDEMPOTENCY_MISMATCH; TooManyMatched;
+   * StoreUnavailable, after which a retry continues.
    */
-  async run(request: WebhookBulkActionDto, origin: Origin): Promise<string> {
+  async apply(request: WebhookBulkActionDto, origin: Origin): Promise<string> {
     if (!Object.values(request.filter).some((part) => part !== '')) {
       throw new Refusal(
         'INVALID_REQUEST',
-        'filter must have at least one part, so that nobody changes every subscription by mistake',
+        'filter must not be empty, so that nobody changes every subscription by mistake',
         { field: 'filter' },
       );
     }
@@ -88,7 +88,7 @@ export class BulkActionService {
     return this.end(request, begun, outcomes, response, Math.round(performance.now() - startedAt));
   }
 
-  /** The response of before, where there is one. */
+  /** Begins or resumes the action. @returns the stored response if the action has already ended */
   private async begin(request: WebhookBulkActionDto, origin: Origin): Promise<Begun | string> {
     const { idempotency_key: idempotencyKey, action, ...rest } = request;
     const key = bulkActionKey(
@@ -133,11 +133,8 @@ export class BulkActionService {
     if (expected !== undefined && expected !== ids.length) {
       throw new Refusal(
         'COUNT_MISMATCH',
-        `the filter matches ${ids.length}, not ${expected}; nothing was changed`,
-        {
-          total_matched: ids.length,
-          expected_count: expected,
-        },
+        `the filter matches ${ids.length} subscriptions, not ${expected}; nothing was changed`,
+        { total_matched: ids.length, expected_count: expected },
       );
     }
     if (ids.length > LIMIT) {
@@ -161,7 +158,7 @@ export class BulkActionService {
     return outcomes;
   }
 
-  /** One subscription's failure leaves the others alone; a store that is away ends the attempt. */
+  /** The failure of one subscription does not affect the others. An unavailable store ends the request. */
   private async changeOne(
     action: string,
     id: string,
@@ -178,10 +175,7 @@ export class BulkActionService {
       if (error instanceof StoreUnavailable) {
         throw error;
       }
-      this.logger.error(
-        { err: error, subscription: id },
-        'a bulk action met a subscription that it cannot change',
-      );
+      this.logger.error({ err: error, subscription: id }, 'a bulk action could not change a subscription');
       return ['INTERNAL_ERROR'];
     }
   }

@@ -5,16 +5,16 @@ import { matchesGlob } from '../target-policy/address-rules.js';
 import type { SubscriptionStatus } from './subscription.dto.js';
 import { listOf, retryPolicyOf, statusOf } from './subscription.js';
 
-/** A subscription as deliveries need it. What is sealed stays so. */
+/** A subscription as deliveries need it. Secrets and headers stay sealed. */
 export interface DispatchTarget {
   readonly subscriptionId: string;
   /** A tenant, or `__system__`. */
   readonly owner: string;
   readonly status: SubscriptionStatus;
   readonly url: string;
-  /** Sealed JSON; undefined when there are none. */
+  /** Sealed JSON; undefined without custom headers. */
   readonly headers: string | undefined;
-  /** Sealed: the current secret, then the one before it while that is valid. */
+  /** Sealed: the current secret, then the previous one while it is valid. */
   readonly secrets: readonly string[];
   readonly retry: {
     readonly maxRetries: number;
@@ -27,14 +27,14 @@ export interface DispatchTarget {
   readonly eventTypes: ReadonlySet<string>;
   readonly eventCategories: ReadonlySet<string>;
   readonly scopeFilter: string | undefined;
-  /** Of which crossings it wants to be told. */
+  /** The utilization thresholds for which it receives budget.threshold_crossed. */
   readonly utilizations: readonly number[];
 }
 
 const DEFAULT_UTILIZATIONS = [0.8, 0.95, 1];
 const TENANT_CATEGORIES: ReadonlySet<string> = new Set(TENANT_EVENT_CATEGORIES);
 
-/** @param nowMs Redis' clock, by which an earlier secret is still valid or not. @throws Error when Holdfast did not write the record so. */
+/** @param nowMs the time of Redis, which decides whether the previous secret is still valid. @throws Error when the record is corrupt. */
 export function targetOf(fields: Fields, subscriptionId: string, nowMs: number): DispatchTarget {
   const {
     max_retries: maxRetries,
@@ -65,9 +65,8 @@ export function targetOf(fields: Fields, subscriptionId: string, nowMs: number):
 }
 
 /**
- * Whether an event is for a subscription. Types and categories are additive. A tenant's subscription sees the events of its own
- * tenant only and none of the operators' categories, whatever its stored selectors say. A scope filter leaves out events
- * without a scope.
+ * Whether a subscription receives an event. Types and categories are additive. A tenant's subscription only receives its own tenant's
+ * events, and none of the operators' categories, whatever its stored selectors say. A scope filter excludes events without a scope.
  */
 export function matches(target: DispatchTarget, event: CyclesEvent): boolean {
   return (

@@ -1,16 +1,16 @@
 import { Refusal } from '../../ledger/index.js';
 import { requireWithinMetadataLimit } from '../../wire/index.js';
-import { ifUnbroken, type SecretBox } from '../signing/secret-box.js';
+import { unlessBroken, type SecretBox } from '../signing/secret-box.js';
 import { isReservedHeader, openHeaders } from '../signing/signing.js';
 
-/** What a subscriber sees instead of a value, and sends back to keep it. */
+/** Shown in place of a header's value. A client sends it back to keep the stored value. */
 export const MASK = '********';
 
 const NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/;
 const VALUE = /^[\t\x20-\x7e]*$/;
 
 export const HEADER_RULE =
-  'an object of header names and printable values, each name once whatever its case, without those that the delivery itself sets (Host, Content-*, X-Cycles-*, webhook-* and the like)';
+  'an object of header names and printable values, without two names that differ only in case, and without headers that a delivery sets itself (such as Host, Content-*, X-Cycles-*, webhook-*)';
 
 export function areHeaders(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) {
@@ -24,13 +24,13 @@ export function areHeaders(value: unknown): boolean {
   );
 }
 
-/** Headers as they are stored: sealed, and their names apart, so that a list can be shown without opening anything. */
+/** Headers as they are stored: sealed, with the names kept separately so that lists can show them without opening anything. */
 export interface StoredHeaders {
   readonly sealed: string;
   readonly names: string;
 }
 
-/** What stands for no headers at all. */
+/** The stored form of no headers. */
 export const NO_HEADERS: StoredHeaders = { sealed: '', names: '' };
 
 export function sealHeaders(
@@ -48,24 +48,24 @@ export function sealHeaders(
 }
 
 /**
- * The headers that a request asks for, where a masked value stands for the one that is stored.
- * @returns undefined when nothing changes.
- * @throws Refusal INVALID_REQUEST when a masked value stands for nothing that can be read.
+ * The headers of a request, with each masked value replaced by the stored one.
+ * @returns undefined when nothing changes
+ * @throws Refusal INVALID_REQUEST when there is no readable stored value for a masked one.
  */
 export function mergeHeaders(
   box: SecretBox,
   subscriptionId: string,
   stored: string | undefined,
-  asked: Readonly<Record<string, string>>,
+  requested: Readonly<Record<string, string>>,
 ): StoredHeaders | undefined {
-  const known = ifUnbroken(() => openHeaders(box, subscriptionId, stored));
+  const known = unlessBroken(() => openHeaders(box, subscriptionId, stored));
   const merged: Record<string, string> = {};
-  for (const [name, value] of Object.entries(asked)) {
+  for (const [name, value] of Object.entries(requested)) {
     const kept = value === MASK ? known?.[name] : value;
     if (kept === undefined) {
       throw new Refusal(
         'INVALID_REQUEST',
-        `headers.${name}: there is no stored value that ${MASK} could stand for; give the value`,
+        `headers.${name}: ${MASK} stands for the stored value, but there is none; give the value`,
         { field: 'headers' },
       );
     }

@@ -15,12 +15,12 @@ import { fieldOf, type Fields, fieldsOf } from '../../wire/index.js';
 import { type DispatchTarget, targetOf } from './dispatch-target.js';
 import { SubscriptionBook } from './subscription-cache.js';
 
-/** The tenant whose subscriptions a caller reaches; operators reach all. */
+/** The tenant whose subscriptions a caller may access. Empty for operators, who may access all. */
 export const reachOf = (caller: Caller): string => (caller.kind === 'tenant' ? caller.tenantId : '');
 
 /**
- * Whether a key that is confined to some scopes may see or have a subscription with this scope filter. Without a filter a
- * subscription receives the events of all of its tenant's scopes, which only a key that is not confined may ask for.
+ * Whether a key may access a subscription with this scope filter. A subscription without a filter receives the events of all of its
+ * tenant's scopes, so a key with a scope filter of its own may not have one.
  */
 export function withinKey(caller: Caller, scopeFilter: string | undefined): boolean {
   if (caller.kind === 'admin' || caller.scopeFilter.length === 0) {
@@ -34,72 +34,64 @@ export function requireWithinKey(caller: Caller, scopeFilter: string | undefined
   if (!withinKey(caller, scopeFilter)) {
     throw new Refusal(
       'INSUFFICIENT_PERMISSIONS',
-      "the subscription would receive events from outside the API key's scope filter; give it a scope_filter inside",
-      {
-        field: 'scope_filter',
-      },
+      "the subscription would receive events outside the API key's scope filter; give it a scope_filter inside that",
+      { field: 'scope_filter' },
     );
   }
 }
 
-/** The segments before the first wildcard: what every scope that a filter matches begins with. */
+/** The segments before the first wildcard. Every scope that the filter matches starts with them. */
 function fixedScope(scopeFilter: string): string {
   const star = scopeFilter.indexOf('*');
   return star < 0 ? scopeFilter : scopeFilter.slice(0, Math.max(scopeFilter.lastIndexOf('/', star), 0));
 }
 
-/** What a script's refusal of a subscription means to the caller. */
+/** Maps the refusing reply of a webhook script to a refusal. */
 export function webhookRefusal([word, detail]: readonly string[]): Error {
   switch (word) {
     case 'NOT_FOUND':
       return new Refusal('WEBHOOK_NOT_FOUND', 'there is no such webhook subscription');
     case 'TENANT_NOT_FOUND':
-      return new Refusal('TENANT_NOT_FOUND', 'tenant_id names no tenant', { field: 'tenant_id' });
+      return new Refusal('TENANT_NOT_FOUND', 'there is no such tenant', { field: 'tenant_id' });
     case 'TENANT_CLOSED':
-      return new Refusal('TENANT_CLOSED', 'the tenant is closed; its webhook subscriptions no longer change');
-    case 'NO_SELECTOR':
       return new Refusal(
-        'INVALID_REQUEST',
-        'event_types and event_categories must not both be empty: a subscription names what it receives',
-        {
-          field: 'event_types',
-        },
+        'TENANT_CLOSED',
+        'the tenant is closed; its webhook subscriptions can no longer change',
       );
+    case 'NO_SELECTOR':
+      return new Refusal('INVALID_REQUEST', 'event_types and event_categories must not both be empty', {
+        field: 'event_types',
+      });
     case 'ADMIN_ONLY':
       return new Refusal(
         'INVALID_REQUEST',
-        `a subscription of a tenant may receive budget, reservation and tenant events only; ${detail} is for the operators' own subscriptions`,
+        `a tenant's subscription can only receive budget, reservation and tenant events; ${detail} is for operators' subscriptions`,
         { field: detail?.includes('.') === true ? 'event_types' : 'event_categories', selector: detail },
       );
     case 'TOO_MANY':
-      return new Refusal(
-        'INVALID_REQUEST',
-        `there can be at most ${detail} webhook subscriptions for one owner`,
-        { limit: Number(detail) },
-      );
+      return new Refusal('INVALID_REQUEST', `an owner can have at most ${detail} webhook subscriptions`, {
+        limit: Number(detail),
+      });
     case 'TOO_MANY_MARKS':
       return new Refusal(
         'INVALID_REQUEST',
-        `the active subscriptions of one tenant can ask for at most ${detail} different values of thresholds.budget_utilization`,
-        {
-          field: 'thresholds.budget_utilization',
-          limit: Number(detail),
-        },
+        `the active subscriptions of a tenant can use at most ${detail} different values of thresholds.budget_utilization`,
+        { field: 'thresholds.budget_utilization', limit: Number(detail) },
       );
     default:
       return new Error(`a webhook script answered ${word}`);
   }
 }
 
-/** A stored subscription that a caller may reach. */
-export interface ReachedSubscription {
+/** A stored subscription that the caller may access. */
+export interface AccessibleSubscription {
   readonly key: string;
   readonly fields: Fields;
-  /** Redis' clock when it was read. */
+  /** The time of Redis when it was read. */
   readonly nowMs: number;
 }
 
-/** Reads subscriptions for callers: one of another tenant is not found, and a confined key reaches only what is inside its scopes. */
+/** Reads subscriptions on behalf of callers: another tenant's is not found, and a key with a scope filter only gets those inside it. */
 @Injectable()
 export class SubscriptionAccess {
   constructor(
@@ -108,7 +100,7 @@ export class SubscriptionAccess {
   ) {}
 
   /** @throws Refusal WEBHOOK_NOT_FOUND, INSUFFICIENT_PERMISSIONS; StoreUnavailable */
-  async reach(caller: Caller, subscriptionId: string): Promise<ReachedSubscription> {
+  async read(caller: Caller, subscriptionId: string): Promise<AccessibleSubscription> {
     const tag = tagOfWebhookId(subscriptionId, this.redis.partitions);
     if (tag === undefined) {
       throw webhookRefusal(['NOT_FOUND']);
@@ -128,8 +120,8 @@ export class SubscriptionAccess {
   }
 
   /**
-   * A subscription as a delivery needs it, as it is now.
-   * @param forChange refuses when its tenant is closed, as every change of what a closed tenant owns is
+   * The current state of a subscription, as a delivery needs it.
+   * @param forChange also refuses when its tenant is closed, like every change to what a closed tenant owns
    * @throws Refusal WEBHOOK_NOT_FOUND, INSUFFICIENT_PERMISSIONS, TENANT_CLOSED; StoreUnavailable
    */
   async find(
@@ -137,7 +129,7 @@ export class SubscriptionAccess {
     subscriptionId: string,
     { forChange = false }: { forChange?: boolean } = {},
   ): Promise<DispatchTarget> {
-    const { fields, nowMs } = await this.reach(caller, subscriptionId);
+    const { fields, nowMs } = await this.read(caller, subscriptionId);
     const owner = fieldOf(fields, 'tn');
     const tenant = forChange
       ? await this.records.read(tenantKey(this.records.tagOfTenant(owner), owner))
@@ -149,7 +141,7 @@ export class SubscriptionAccess {
   }
 }
 
-/** Subscriptions for those who deliver to them. */
+/** Access to subscriptions, for the API and for the dispatcher. */
 @Module({
   imports: [ListingModule, MetricsModule],
   providers: [SubscriptionAccess, SubscriptionBook],

@@ -5,7 +5,7 @@ import { type RecordPlace, Records, SYSTEM_OWNER } from '../../redis/index.js';
 import {
   fieldOf,
   type Fields,
-  found,
+  matchesSearch,
   type Page,
   RecordSelection,
   sortOrderOf,
@@ -19,7 +19,7 @@ import {
 } from './subscription.dto.js';
 import { type Subscription, subscriptionOf, subscriptionTexts } from './subscription.js';
 
-/** What a list, or a bulk action on what a list shows, is narrowed to. */
+/** The filters that lists and bulk actions have in common. */
 export type SubscriptionFilter = Pick<
   SubscriptionListQueryDto,
   'tenant_id' | 'status' | 'event_type' | 'search'
@@ -29,7 +29,7 @@ export type SubscriptionFilter = Pick<
 export class SubscriptionLists {
   constructor(private readonly records: Records) {}
 
-  /** Of all owners, the most failing first, unless asked otherwise. @throws Refusal INVALID_REQUEST for a foreign cursor. */
+  /** Subscriptions of all owners, by default those with the most consecutive failures first. @throws Refusal INVALID_REQUEST */
   async all(request: SubscriptionListQueryDto): Promise<Page<Subscription>> {
     const { cursor, limit, ...query } = request;
     const order = sortOrderOf(request, SUBSCRIPTION_SORT_KEYS, {
@@ -49,8 +49,8 @@ export class SubscriptionLists {
   }
 
   /**
-   * Of one tenant, newest first. An API key's list is its own tenant's, inside its scope filter.
-   * @throws Refusal INVALID_REQUEST: a foreign cursor, an operator who names no tenant, an API key that names one.
+   * Subscriptions of one tenant, newest first. An API key sees its own tenant's, inside its scope filter.
+   * @throws Refusal INVALID_REQUEST: another query's cursor, an operator who names no tenant, an API key that names one.
    */
   async ofTenant(
     caller: Caller,
@@ -80,7 +80,7 @@ export class SubscriptionLists {
     return withTexts(page, (rows) => this.records.texts('webhook', places(rows)), subscriptionTexts);
   }
 
-  /** Visits every subscription, without its free texts, that all parts of the filter match. @throws StoreUnavailable */
+  /** Visits every subscription that matches the whole filter, without its free texts. @throws StoreUnavailable */
   async each(filter: SubscriptionFilter, visit: (subscription: Subscription) => void): Promise<void> {
     const { tenant_id: owner, status, event_type: eventType, search } = filter;
     const offer = (fields: Fields): void => {
@@ -88,7 +88,7 @@ export class SubscriptionLists {
       if (
         (status === undefined || subscription.status === status) &&
         (eventType === undefined || subscription.event_types.includes(eventType)) &&
-        found(search, subscription.subscription_id, subscription.url)
+        matchesSearch(search, subscription.subscription_id, subscription.url)
       ) {
         visit(subscription);
       }
@@ -105,7 +105,7 @@ function tenantOf(caller: Caller, named: string | undefined): string {
     if (named !== undefined) {
       throw new Refusal(
         'INVALID_REQUEST',
-        'tenant must be left out with an API key, which names its tenant itself',
+        'tenant must be absent with an API key, which belongs to one tenant',
         { field: 'tenant' },
       );
     }

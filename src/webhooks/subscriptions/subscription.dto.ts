@@ -31,7 +31,7 @@ const SCOPE_FILTER_MAX_LENGTH = 1024;
 const MAX_SELECTORS = 100;
 const MAX_UTILIZATIONS = 20;
 const DAY_S = 86_400;
-const SCOPE_FILTER = 'a scope such as tenant:acme/workspace:prod, in which * stands for any characters';
+const SCOPE_FILTER = 'a scope such as tenant:acme/workspace:prod, in which * matches any characters';
 
 /** WebhookThresholdConfig of cycles-governance-admin-v0.1.25. */
 export class ThresholdsDto {
@@ -106,7 +106,7 @@ export class RetryPolicyDto {
   max_delay_ms?: number;
 }
 
-/** What can be set when a subscription is made and changed later. */
+/** The settings that both create and update accept. */
 class SubscriptionSettingsDto {
   @Optional()
   @IsArray()
@@ -121,7 +121,7 @@ class SubscriptionSettingsDto {
   @Optional()
   @IsString()
   @Length(1, 1024)
-  @Satisfies('a text; after whsec_ it must be base64', isSecret)
+  @Satisfies('a string, with base64 after the prefix if it starts with whsec_', isSecret)
   signing_secret?: string;
 
   @Optional()
@@ -174,7 +174,7 @@ export class SubscriptionCreateDto extends SubscriptionSettingsDto {
   metadata?: Record<string, unknown>;
 }
 
-/** WebhookUpdateRequest of cycles-governance-admin-v0.1.25. Beyond it, null takes away what may be absent, as the dashboard asks. */
+/** WebhookUpdateRequest of cycles-governance-admin-v0.1.25. In addition, null removes an optional setting, as the dashboard expects. */
 export class SubscriptionUpdateDto extends SubscriptionSettingsDto {
   @Optional()
   @Clearable({ type: 'string', maxLength: 256 }, isText(256))
@@ -235,7 +235,7 @@ export class SubscriptionListQueryDto extends ListQueryDto {
   sort_by?: SortKey;
 }
 
-/** What the tenants' own list takes. */
+/** The query of listTenantWebhooks. */
 export class TenantSubscriptionListQueryDto extends PageQueryDto {
   @Optional()
   @IsString()

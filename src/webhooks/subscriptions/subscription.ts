@@ -24,7 +24,7 @@ export const DEFAULT_RETRY_POLICY: RetryPolicy = {
   max_delay_ms: 60_000,
 };
 
-/** WebhookSubscription of cycles-governance-admin-v0.1.25. The secret is no part of it, and of headers only the names are. */
+/** WebhookSubscription of cycles-governance-admin-v0.1.25. It contains no secret, and only the names of headers. */
 export interface Subscription {
   readonly subscription_id: string;
   readonly tenant_id: string;
@@ -48,10 +48,10 @@ export interface Subscription {
   readonly metadata?: unknown;
 }
 
-/** A comma list as it is stored. */
+/** Reads a stored comma-separated list. */
 export const listOf = (text: string): string[] => (text === '' ? [] : text.split(','));
 
-/** @throws Error when Holdfast did not write the record so. */
+/** @throws Error when the record is corrupt. */
 export function statusOf(fields: Fields, subscriptionId: string): SubscriptionStatus {
   const status = SUBSCRIPTION_STATUSES.find((known) => known === fields.get('st'));
   if (status === undefined) {
@@ -75,7 +75,7 @@ export function retryPolicyOf(text: string): RetryPolicy {
   };
 }
 
-/** @throws Error when Holdfast did not write the record so. */
+/** @throws Error when the record is corrupt. */
 export function subscriptionOf(fields: Fields, subscriptionId: string): Subscription {
   return {
     subscription_id: subscriptionId,
@@ -99,7 +99,7 @@ export function subscriptionOf(fields: Fields, subscriptionId: string): Subscrip
   };
 }
 
-/** The members that a list reads for the rows that it shows. @throws Error when Holdfast did not write the record so. */
+/** The members that a list reads only for the rows of its page. @throws Error when the record is corrupt. */
 export function subscriptionTexts(
   fields: Fields,
 ): Pick<Subscription, 'description' | 'thresholds' | 'metadata'> {
@@ -136,12 +136,12 @@ function maskedHeaders(fields: Fields): { headers?: Record<string, string> } {
 
 export type FieldPair = readonly [field: string, value: string];
 
-/** Digits after the point that tell utilizations apart. */
+/** Decimal places to which utilizations are stored and compared. */
 const UTILIZATION_DIGITS = 9;
 
 /**
- * What a request sets, by the short names of lua/lib/webhook.lua. An empty value takes away what was set. Selectors, URL,
- * headers and the secret are not among them: each needs more than writing it down.
+ * The settings of a request, under the field names of lua/lib/webhook.lua. An empty value removes a setting. Selectors, URL, headers
+ * and secret are not included, because each needs checks or sealing first.
  */
 export function storedFields(request: SubscriptionCreateDto | SubscriptionUpdateDto): FieldPair[] {
   const {
@@ -164,7 +164,7 @@ export function storedFields(request: SubscriptionCreateDto | SubscriptionUpdate
   ];
 }
 
-/** The settings of a request that has none. */
+/** The defaults of a new subscription. */
 export function defaultFields(): FieldPair[] {
   return [
     ['rp', retryPolicyText({})],
@@ -172,7 +172,7 @@ export function defaultFields(): FieldPair[] {
   ];
 }
 
-/** A selector list as it is stored: each item once. */
+/** Writes a selector list as it is stored, without repeated items. */
 export const listText = (items: readonly string[]): string => [...new Set(items)].join(',');
 
 function pair<T>(field: string, value: T | null | undefined, write: (value: T) => string): FieldPair[] {
@@ -197,7 +197,7 @@ function thresholdFields(thresholds: ThresholdsDto): FieldPair[] {
   ];
 }
 
-/** Without exponent and trailing zeros, so that scripts compare and print the same. */
+/** Without exponent and trailing zeros, so that equal values are equal strings in the scripts. */
 function utilizationText(value: number): string {
   return value.toFixed(UTILIZATION_DIGITS).replace(/\.?0+$/, '');
 }

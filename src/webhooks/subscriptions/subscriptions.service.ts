@@ -17,7 +17,7 @@ import {
   webhookRevisionKey,
 } from '../../redis/index.js';
 import { fieldOf, type Fields, fieldsOf, type Origin } from '../../wire/index.js';
-import { ifUnbroken, isUnbound, type SealPlace, SecretBox } from '../signing/secret-box.js';
+import { unlessBroken, isUnbound, type SealPlace, SecretBox } from '../signing/secret-box.js';
 import { TargetPolicy } from '../target-policy/target-policy.js';
 import { MASK, mergeHeaders, NO_HEADERS, sealHeaders } from './headers.js';
 import { reachOf, requireWithinKey, SubscriptionAccess, webhookRefusal } from './subscription-access.js';
@@ -31,7 +31,7 @@ import {
   subscriptionOf,
 } from './subscription.js';
 
-/** The sealed fields of lua/lib/webhook.lua, and what each holds. */
+/** The sealed fields of lua/lib/webhook.lua. */
 const SEALED_FIELDS: readonly [field: string, kind: SealPlace['kind']][] = [
   ['se', 'signing_secret'],
   ['sp', 'signing_secret'],
@@ -39,8 +39,9 @@ const SEALED_FIELDS: readonly [field: string, kind: SealPlace['kind']][] = [
 ];
 
 /**
- * Gives what 0.5 sealed for a subscription the form that binds it to that subscription. What cannot be opened stays as it is.
- * @returns whether the record holds other texts now, or somebody else changed it meanwhile: it has to be read again. @throws StoreUnavailable
+ * Reseals what 0.5 sealed for a subscription, so that it is bound to that subscription. Skips what cannot be opened.
+ * @returns whether the record changed, here or through somebody else, so that it has to be read again
+ * @throws StoreUnavailable
  */
 export async function resealed(
   redis: RedisService,
@@ -51,7 +52,9 @@ export async function resealed(
 ): Promise<boolean> {
   const changes = SEALED_FIELDS.flatMap(([field, kind]) => {
     const known = fields.get(field) ?? '';
-    const text = isUnbound(known) ? ifUnbroken(() => box.reseal(known, { subscriptionId, kind })) : undefined;
+    const text = isUnbound(known)
+      ? unlessBroken(() => box.reseal(known, { subscriptionId, kind }))
+      : undefined;
     return text === undefined ? [] : [field, known, text];
   });
   if (changes.length === 0) {
@@ -65,13 +68,13 @@ export async function resealed(
   return true;
 }
 
-/** How long the secret before a new one signs beside it, so that no receiver has to change at the same moment. */
+/** How long a replaced secret keeps signing alongside the new one, so that receivers can switch at any time in between. */
 const ROTATION_MS = 86_400_000;
 const SECRET_BYTES = 32;
-/** How often a request meets others that change the same secret or headers before it gives up. */
+/** How often an update is tried when other requests change the same secret or headers. */
 const ATTEMPTS = 10;
 
-/** Which of the protocol's two sets of operations was asked; the audit row names the operation. */
+/** The protocol's two sets of operations. The audit row names the operation. */
 export type Plane = 'admin' | 'tenant';
 
 const OPERATIONS = {
@@ -83,7 +86,7 @@ const OPERATIONS = {
   tenant: { create: 'createTenantWebhook', update: 'updateTenantWebhook', remove: 'deleteTenantWebhook' },
 } as const;
 
-/** WebhookCreateResponse of cycles-governance-admin-v0.1.25: the only answer that has the secret. */
+/** WebhookCreateResponse of cycles-governance-admin-v0.1.25, the only response that contains the secret. */
 export interface CreatedSubscription {
   readonly subscription: Subscription;
   readonly signing_secret: string;
@@ -100,8 +103,8 @@ export class SubscriptionsService {
   ) {}
 
   /**
-   * Subscribes an endpoint to events of a tenant, or of all when the operators' own. The secret is returned here and nowhere else.
-   * @param owner whose subscription it will be; `__system__` for the operators' own
+   * Subscribes an endpoint to one tenant's events, or, for operators, to all tenants' events.
+   * @param owner the tenant that will own the subscription, or `__system__` for operators
    * @throws Refusal INVALID_REQUEST, WEBHOOK_URL_INVALID, INSUFFICIENT_PERMISSIONS, TENANT_NOT_FOUND, TENANT_CLOSED, LIMIT_EXCEEDED.
    */
   async create(
@@ -120,7 +123,7 @@ export class SubscriptionsService {
     if (Object.values(headers).includes(MASK)) {
       throw new Refusal(
         'INVALID_REQUEST',
-        `headers: ${MASK} stands for a stored value, and a new subscription has none`,
+        `headers: ${MASK} stands for a stored value, but a new subscription has none`,
         { field: 'headers' },
       );
     }
@@ -156,15 +159,15 @@ export class SubscriptionsService {
     return { subscription: subscriptionIn(reply, 'CREATED', subscriptionId), signing_secret: secret };
   }
 
-  /** @throws Refusal WEBHOOK_NOT_FOUND, also for another tenant's; INSUFFICIENT_PERMISSIONS. */
+  /** @throws Refusal WEBHOOK_NOT_FOUND (also for another tenant's), INSUFFICIENT_PERMISSIONS. */
   async get(caller: Caller, subscriptionId: string): Promise<Subscription> {
-    const { fields } = await this.access.reach(caller, subscriptionId);
+    const { fields } = await this.access.read(caller, subscriptionId);
     return subscriptionOf(fields, subscriptionId);
   }
 
   /**
-   * Changes what the request names; lists and objects replace those before them as a whole. A new secret signs beside the old
-   * one for a day. A masked header keeps its value.
+   * Changes the given settings; lists and objects are replaced as a whole. After a change of the secret, the old one keeps signing
+   * alongside the new one for a day. A masked header keeps its value.
    * @throws Refusal WEBHOOK_NOT_FOUND, INVALID_REQUEST, WEBHOOK_URL_INVALID, INSUFFICIENT_PERMISSIONS, TENANT_CLOSED.
    */
   async update(
@@ -175,7 +178,7 @@ export class SubscriptionsService {
     origin: Origin,
   ): Promise<Subscription> {
     for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
-      const { key, fields } = await this.access.reach(caller, subscriptionId);
+      const { key, fields } = await this.access.read(caller, subscriptionId);
       if (await resealed(this.redis, this.box, key, subscriptionId, fields)) {
         continue;
       }
@@ -199,12 +202,12 @@ export class SubscriptionsService {
         return subscriptionIn(reply, 'UPDATED', subscriptionId);
       }
     }
-    throw new Error(`the subscription ${subscriptionId} was changed by others again and again`);
+    throw new Error(`other requests changed the subscription ${subscriptionId} ${ATTEMPTS} times in a row`);
   }
 
   /** @throws Refusal WEBHOOK_NOT_FOUND, INSUFFICIENT_PERMISSIONS, TENANT_CLOSED. */
   async remove(caller: Caller, plane: Plane, subscriptionId: string, origin: Origin): Promise<void> {
-    const { key } = await this.access.reach(caller, subscriptionId);
+    const { key } = await this.access.read(caller, subscriptionId);
     const reply = await this.redis.scripts.run(
       'delete_webhook',
       [key],
@@ -249,7 +252,7 @@ export class SubscriptionsService {
   }
 
   private isSecret(sealed: string, place: SealPlace, secret: string): boolean {
-    return ifUnbroken(() => new ExpectedSecret(this.box.open(sealed, place)).matches(secret)) ?? false;
+    return unlessBroken(() => new ExpectedSecret(this.box.open(sealed, place)).matches(secret)) ?? false;
   }
 }
 

@@ -26,7 +26,7 @@ const validateCreate = compileValidator(SubscriptionCreateDto);
 const validateUpdate = compileValidator(SubscriptionUpdateDto);
 const validateList = compileQuery(TenantSubscriptionListQueryDto);
 
-/** What tenants do with subscriptions of their own. Operators may do so for them, except that they create with their own operation. */
+/** The tenants' operations on their own subscriptions. Operators may use them too, except for create, which they have separately. */
 @ApiTags('Webhooks')
 @Controller('v1/webhooks')
 export class TenantWebhooksController {
@@ -39,7 +39,7 @@ export class TenantWebhooksController {
   @Access({ plane: 'admin', tenant: 'webhooks:write' })
   @ApiOperation({
     operationId: 'createTenantWebhook',
-    summary: 'Subscribe an endpoint to events of the own tenant',
+    summary: "Subscribe an endpoint to the tenant's events",
   })
   @Answers(201, 'WebhookCreateResponse')
   @BodySchema(SubscriptionCreateDto)

@@ -10,7 +10,7 @@ interface Range {
   readonly family: 4 | 6;
 }
 
-/** Reads a range such as `10.0.0.0/8`. Ranges of IPv4 in IPv6's form are none: the IPv4 range covers them. */
+/** Reads a range such as `10.0.0.0/8`. Ranges of IPv4-mapped IPv6 addresses are not accepted, because the IPv4 range covers them. */
 function rangeOf(text: string): Range | undefined {
   const [, address = '', bits] = CIDR.exec(text) ?? [];
   const family = isIP(address);
@@ -23,24 +23,24 @@ export function isCidr(text: string): boolean {
   return rangeOf(text) !== undefined;
 }
 
-/** Which addresses must not be dialled. */
+/** The addresses that webhooks must not connect to. */
 export class AddressRules {
-  /** Apart, because a list would hold its IPv6 ranges against IPv4 addresses, too, in their mapped form. */
+  /** Two lists, because a single one would also check IPv4 addresses, in mapped form, against its IPv6 ranges. */
   private readonly blocked = { 4: new BlockList(), 6: new BlockList() };
 
   constructor(ranges: readonly string[]) {
     for (const text of ranges) {
       const range = rangeOf(text);
       if (range === undefined) {
-        throw new Error(`${text} is no address range`);
+        throw new Error(`${text} is not an address range`);
       }
       this.blocked[range.family].addSubnet(range.address, range.prefix, FAMILY[range.family]);
     }
   }
 
   /**
-   * Whether an address, or an IPv4 address that an IPv6 one leads to (mapped, compatible, translated, NAT64, 6to4, Teredo,
-   * ISATAP), is in a blocked range. What is no address is blocked.
+   * Whether an address is in a blocked range, or an IPv4 address embedded in an IPv6 one is (mapped, compatible, translated, NAT64,
+   * 6to4, Teredo, ISATAP). Anything that is not an address is blocked.
    */
   blocks(address: string): boolean {
     const bare = address.replace(/%.*$/, '');
@@ -50,7 +50,7 @@ export class AddressRules {
       case 6: {
         const groups = groupsOf(bare);
         const inner = embeddedIn(groups).some((embedded) => this.blocked[4].check(embedded, 'ipv4'));
-        // A mapped address is the IPv4 address itself, and ranges of IPv6 do not mean it.
+        // A mapped address is an IPv4 address, so IPv6 ranges do not apply to it.
         return inner || (!isMapped(groups) && this.blocked[6].check(bare, 'ipv6'));
       }
       default:
@@ -60,7 +60,7 @@ export class AddressRules {
 }
 
 const MAPPED = [0, 0, 0, 0, 0, 0xffff];
-/** Prefixes of 96 bits before an IPv4 address: mapped, translated by SIIT, NAT64, and compatible, which is no prefix of `::` and `::1`. */
+/** 96-bit prefixes before an IPv4 address: mapped, translated by SIIT, NAT64. Compatible addresses exclude `::` and `::1`. */
 const BEFORE_IPV4 = [MAPPED, [0, 0, 0, 0, 0xffff, 0], [0x64, 0xff9b, 0, 0, 0, 0]];
 const COMPATIBLE = [0, 0, 0, 0, 0, 0];
 const SIX_TO_FOUR = [0x2002];
@@ -74,10 +74,10 @@ function isMapped(groups: readonly number[]): boolean {
   return startsWith(groups, MAPPED);
 }
 
-/** The IPv4 addresses inside an IPv6 one that routers, tunnels or stacks would send to. */
+/** The IPv4 addresses inside an IPv6 one to which routers, tunnels or network stacks would send. */
 function embeddedIn(groups: readonly number[]): string[] {
   const found: string[] = [];
-  const take = (high: number, low: number): void => {
+  const add = (high: number, low: number): void => {
     found.push([high >> 8, high & 0xff, low >> 8, low & 0xff].join('.'));
   };
   const [, second, third, fourth, fifth, sixth, seventh, eighth] = groups as [
@@ -93,25 +93,25 @@ function embeddedIn(groups: readonly number[]): string[] {
   const isCompatible = startsWith(groups, COMPATIBLE) && seventh > 0;
   const isIsatap = (fifth & 0xfdff) === 0 && sixth === 0x5efe;
   if (isCompatible || isIsatap || BEFORE_IPV4.some((prefix) => startsWith(groups, prefix))) {
-    take(seventh, eighth);
+    add(seventh, eighth);
   }
   if (startsWith(groups, SIX_TO_FOUR)) {
-    take(second, third);
+    add(second, third);
   }
   if (startsWith(groups, TEREDO)) {
-    // The server's address, and the client's with its bits turned round.
-    take(third, fourth);
-    take(~seventh & 0xffff, ~eighth & 0xffff);
+    // The server's address, and the client's with its bits inverted.
+    add(third, fourth);
+    add(~seventh & 0xffff, ~eighth & 0xffff);
   }
   if (startsWith(groups, LOCAL_NAT64)) {
-    // RFC 6052 for a prefix of 96 bits, and of 48, where the bits 64 to 71 are left out.
-    take(seventh, eighth);
-    take(fourth, ((fifth & 0xff) << 8) | (sixth >> 8));
+    // RFC 6052 for a prefix of 96 bits, and for one of 48 bits, which skips bits 64 to 71.
+    add(seventh, eighth);
+    add(fourth, ((fifth & 0xff) << 8) | (sixth >> 8));
   }
   return found;
 }
 
-/** The eight groups of an IPv6 address; URLs bring every spelling into one form without dots. */
+/** The eight groups of an IPv6 address. URL normalizes every spelling to one without dots. */
 function groupsOf(address: string): number[] {
   const text = new URL(`http://[${address}]/`).hostname.slice(1, -1);
   const [head = '', tail] = text.split('::');
@@ -121,19 +121,19 @@ function groupsOf(address: string): number[] {
   return [...first, ...Array<number>(8 - first.length - last.length).fill(0), ...last];
 }
 
-/** Scheme, host name, port, and all that follows. The scheme and the port may be a wildcard each. */
+/** Scheme, host name, port and path. Scheme and port may each be a wildcard. */
 const PATTERN = /^(https?|\*):\/\/(\[[^/\s\]]+\]|[^/\s:[\]]+)(?::(\d{1,5}|\*))?(\/\S*)?$/i;
 
-/** Whether a text can be an allowed pattern: a URL with wildcards, `https://*.example.com/hooks/*`. */
+/** Whether a text is a valid pattern: a URL with wildcards, such as `https://*.example.com/hooks/*`. */
 export function isUrlPattern(text: string): boolean {
   return PATTERN.test(text);
 }
 
 /**
- * Whether a URL matches a pattern. A wildcard stands for any characters, but one in the host name never reaches beyond it:
- * in a comparison of whole texts, a path could pretend to be the end of an allowed host. A pattern without a port means the
- * scheme's own one, and a pattern without a path allows every path. Where the path is limited, one with `..` in any
- * encoding matches nothing: the receiver, or a proxy before it, may decode it and leave the allowed path.
+ * Whether a URL matches a pattern. A wildcard matches any characters, but the parts of the URL are matched separately: otherwise a
+ * path could pose as the end of an allowed host. A pattern without a port means the scheme's default port, and one without a path
+ * allows every path. If the pattern limits the path, a path with `..` in any encoding never matches, because the receiver or a proxy
+ * in front of it may decode it and leave the allowed path.
  */
 export function matchesPattern(url: URL, pattern: string): boolean {
   const [, scheme = '', name = '', port = '', path] = PATTERN.exec(pattern) ?? [];
@@ -147,10 +147,10 @@ export function matchesPattern(url: URL, pattern: string): boolean {
   );
 }
 
-/** Decoding goes on for as long as it changes something, for receivers behind proxies that each decode once. */
+/** A path is decoded until nothing changes, but at most this often, for receivers behind proxies that each decode once. */
 const DECODINGS = 8;
 
-/** Whether a path that URL parsers have brought into its normal form still has segments `.` or `..` for whoever decodes it. */
+/** Whether decoding a normalized path can still produce a segment `.` or `..`. */
 function mayClimb(path: string): boolean {
   let text = path;
   for (let round = 0; round < DECODINGS; round += 1) {
@@ -158,10 +158,10 @@ function mayClimb(path: string): boolean {
     try {
       decoded = decodeURIComponent(text).normalize('NFKC');
     } catch {
-      // No UTF-8, such as the overlong forms of dots and slashes: what a receiver makes of it is unknown.
+      // Not UTF-8, such as overlong forms of dots and slashes. What a receiver makes of it is unknown.
       return true;
     }
-    // Some servers cut `;` and what follows it off a segment, and some end a path at a NUL.
+    // Some servers ignore `;` and what follows it in a segment, and some end a path at a NUL.
     if (/(?:^|[/\\])\.{1,2}(?:[/\\;\0]|$)/.test(decoded)) {
       return true;
     }
@@ -173,7 +173,7 @@ function mayClimb(path: string): boolean {
   return true;
 }
 
-/** `*` stands for any characters, also none. Takes time in proportion to both lengths at most, whatever the pattern. */
+/** `*` matches any characters, including none. The time is at most proportional to the product of both lengths, whatever the pattern. */
 export function matchesGlob(text: string, pattern: string): boolean {
   let [at, next] = [0, 0];
   let [star, resume] = [-1, 0];

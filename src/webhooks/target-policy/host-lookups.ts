@@ -4,25 +4,27 @@ import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { LRUCache } from 'lru-cache';
 import { type Claim, ConcurrencyLimiter } from '../../redis/index.js';
-import type { LookupOutcome } from './target-policy.js';
 
-/** An address, and for how many seconds its name server lets it be kept. */
+/** An address with its time to live in seconds. */
 export interface ResolvedAddress extends LookupAddress {
   readonly ttl?: number;
 }
 
-/** All addresses of a host name. Rejects when there is none, or nobody says so in time. */
+/** All addresses of a host name. Rejects when there is none, or when no server answers in time. */
 export type ResolveHost = (hostname: string) => Promise<readonly ResolvedAddress[]>;
 
-/** A name that does not exist, or that has no address: its servers said so. */
+/** `known`: answered from the cache. `busy`: not started, because too many were under way. */
+export type LookupOutcome = 'found' | 'known' | 'not_found' | 'timeout' | 'failed' | 'busy';
+
+/** The name does not exist or has no address, according to its servers. */
 export const NOT_FOUND = 'ENOTFOUND';
-/** A name whose servers said nothing in time. */
+/** No server of the name answered in time. */
 export const TIMED_OUT = 'ETIMEOUT';
 
-/** A name server that does not answer must hold neither a request nor an attempt. */
+/** Bounds how long a request or an attempt waits for name servers. */
 const LOOKUP_TIMEOUT_MS = 5000;
-/** For one question to one server; c-ares doubles it for the next round. */
-const QUESTION_TIMEOUT_MS = 1000;
+/** For one query to one server; c-ares doubles it in each round. */
+const QUERY_TIMEOUT_MS = 1000;
 const ROUNDS = 3;
 const HOSTS_FILE = '/etc/hosts';
 const HOSTS_KEPT_MS = 5000;
@@ -32,10 +34,10 @@ const LOOPBACK: readonly LookupAddress[] = [
 ];
 
 /**
- * Asks name servers by c-ares, which takes none of the few threads of the process: the system's own lookup keeps one for each name whose
- * servers do not answer. The hosts file goes first, as it does for the system. Names are asked for as they are: search domains are not
- * appended, and neither mDNS nor other sources of the system are asked.
- * @param servers addresses, with ports where these are not 53; without them those of /etc/resolv.conf
+ * Resolves names with c-ares, which uses none of the process's few threads; the system's lookup would block one for each name whose
+ * servers do not answer. Reads the hosts file first, as the system does, but appends no search domains and uses neither mDNS nor other
+ * sources of the system.
+ * @param servers addresses, with a port unless it is 53; by default those of /etc/resolv.conf
  */
 export function resolverOf(servers: readonly string[] | undefined): ResolveHost {
   const hosts = new HostsFile();
@@ -49,9 +51,9 @@ export function resolverOf(servers: readonly string[] | undefined): ResolveHost 
   };
 }
 
-/** With a resolver for this name only, so that giving it up gives up no other. */
+/** Uses a resolver of its own, so that cancelling this name cancels no other. */
 async function askServers(name: string, servers: readonly string[] | undefined): Promise<ResolvedAddress[]> {
-  const resolver = new Resolver({ timeout: QUESTION_TIMEOUT_MS, tries: ROUNDS });
+  const resolver = new Resolver({ timeout: QUERY_TIMEOUT_MS, tries: ROUNDS });
   if (servers !== undefined) {
     resolver.setServers(servers);
   }
@@ -71,7 +73,7 @@ async function askServers(name: string, servers: readonly string[] | undefined):
   return found;
 }
 
-/** A name that has no address of one kind may have one of the other kind, so only both together say that there is none. */
+/** Only if both queries find nothing does the name have no address: it may have one of either family. */
 function failureOf(name: string, outcomes: readonly PromiseSettledResult<unknown>[]): Error {
   const codes = outcomes.map((outcome) =>
     outcome.status === 'rejected'
@@ -87,7 +89,7 @@ function failureOf(name: string, outcomes: readonly PromiseSettledResult<unknown
   return Object.assign(new Error(`${name} ${why}`), { code: isLate ? TIMED_OUT : other });
 }
 
-/** The hosts file, read anew every few seconds. A file that cannot be read lists nothing. */
+/** The hosts file, read again every few seconds. An unreadable file lists nothing. */
 class HostsFile {
   private reading: Promise<ReadonlyMap<string, LookupAddress[]>> | undefined;
   private readAt = -Infinity;
@@ -101,7 +103,7 @@ class HostsFile {
   }
 }
 
-/** Lines of an address and its names, with comments. */
+/** Parses lines of an address and its names. `#` starts a comment. */
 export function parseHosts(text: string): Map<string, LookupAddress[]> {
   const listed = new Map<string, LookupAddress[]>();
   for (const line of text.split('\n')) {
@@ -114,52 +116,52 @@ export function parseHosts(text: string): Map<string, LookupAddress[]> {
   return listed;
 }
 
-/** The code of the error of a lookup that was not begun, because too many are under way for its owner. It says nothing about the name. */
+/** The error code of a lookup that was not started, because its owner has too many under way. It says nothing about the name. */
 export const LOOKUPS_BUSY = 'ELOOKUPSBUSY';
 
-/** Names that are asked for at the same time, in all and for one owner; c-ares needs a socket or two for each. */
-const AT_ONCE = 128;
-const AT_ONCE_PER_OWNER = 16;
-const WAITING_PER_OWNER = 256;
-/** Shorter than an attempt may take: what waits longer is postponed, and its own time limit does not end it. */
+/** Concurrent lookups, in total and per owner. c-ares needs one or two sockets for each. */
+const MAX_CONCURRENT = 128;
+const MAX_CONCURRENT_PER_OWNER = 16;
+const MAX_WAITING_PER_OWNER = 256;
+/** Shorter than the time limit of an attempt, so that a lookup that waits longer is postponed and does not time out. */
 const QUEUE_MS = 1000;
-/** An answer is kept for as long as its server allows, but no longer than the first; a failure for the second. */
-const KEPT_MAX_MS = 30_000;
-const FAILURE_KEPT_MS = 5000;
-/** Names that failed have places of their own for so long, so that they do not hold up those that work. */
-const TROUBLED_MS = 600_000;
-const NAMES_KEPT = 10_000;
-/** One answer may hold thousands. */
-const ADDRESSES_KEPT = 50_000;
+/** An answer is cached for its time to live, but at most this long. */
+const MAX_CACHE_MS = 30_000;
+const FAILURE_CACHE_MS = 5000;
+/** For this long, a name that failed uses the slots reserved for slow names, so that it does not delay names that work. */
+const SLOW_MS = 600_000;
+const MAX_CACHED_NAMES = 10_000;
+/** Bounds the memory of the cache: one answer may hold thousands of addresses. */
+const MAX_CACHED_ADDRESSES = 50_000;
 
 export interface LookupCounts {
   lookedUp(outcome: LookupOutcome): void;
 }
 
 type Answer = { readonly addresses: readonly LookupAddress[] } | { readonly error: Error };
-type KeptAnswer = Answer & { readonly untilMs: number };
+type CachedAnswer = Answer & { readonly untilMs: number };
 
 /**
- * Looks host names up: few at the same time, of each owner and in all, each name once at a time, and not again while its answer or
- * failure is fresh. Names that failed share half of the places, and of their owner's have some of their own, so that a name whose
+ * Looks up host names: a bounded number at a time, in total and per owner, each name only once at a time, and not again while its
+ * answer or failure is cached. Names that failed recently have slots of their own, in total and per owner, so that a name whose
  * servers do not answer delays no name that works.
  */
 export class HostLookups {
-  /** By name, whoever asked first: these have a place. */
+  /** By name: the lookups under way, whoever asked first. */
   private readonly underWay = new Map<string, Promise<readonly LookupAddress[]>>();
-  /** By owner and name: nobody waits in the queue of another owner. */
+  /** By owner and name: the lookups that wait for a slot. Nobody waits in another owner's queue. */
   private readonly queued = new Map<string, Promise<readonly LookupAddress[]>>();
-  private readonly known = new LRUCache<string, KeptAnswer>({
-    max: NAMES_KEPT,
-    maxSize: ADDRESSES_KEPT,
+  private readonly cache = new LRUCache<string, CachedAnswer>({
+    max: MAX_CACHED_NAMES,
+    maxSize: MAX_CACHED_ADDRESSES,
     sizeCalculation: sizeOf,
   });
-  /** Until when each name counts as one that failed. */
-  private readonly troubled = new LRUCache<string, number>({ max: NAMES_KEPT });
-  private readonly places = new ConcurrencyLimiter({
-    total: AT_ONCE,
-    perOwner: AT_ONCE_PER_OWNER,
-    waitingPerOwner: WAITING_PER_OWNER,
+  /** By name: until when it counts as slow. */
+  private readonly slowUntil = new LRUCache<string, number>({ max: MAX_CACHED_NAMES });
+  private readonly limiter = new ConcurrencyLimiter({
+    total: MAX_CONCURRENT,
+    perOwner: MAX_CONCURRENT_PER_OWNER,
+    waitingPerOwner: MAX_WAITING_PER_OWNER,
   });
 
   constructor(
@@ -168,16 +170,16 @@ export class HostLookups {
   ) {}
 
   get inUse(): number {
-    return this.places.inUse;
+    return this.limiter.inUse;
   }
 
   get waiting(): number {
-    return this.places.waiting;
+    return this.limiter.waiting;
   }
 
   /**
-   * @param owner whose subscription asks; it pays for the lookup unless another one asks for the same name already
-   * @throws an error with the code LOOKUPS_BUSY, or with what is wrong with the name
+   * @param owner whose subscription this is for; the lookup counts against its slots unless the name is already being looked up
+   * @throws an error with the code LOOKUPS_BUSY, or the reason why the name has no address
    */
   addressesOf(hostname: string, owner: string): Promise<readonly LookupAddress[]> {
     const family = isIP(hostname);
@@ -185,34 +187,34 @@ export class HostLookups {
       return Promise.resolve([{ address: hostname, family }]);
     }
     const key = `${owner} ${hostname}`;
-    const same = this.answerAtHand(hostname) ?? this.queued.get(key);
+    const same = this.cachedOrUnderWay(hostname) ?? this.queued.get(key);
     if (same !== undefined) {
       return same;
     }
-    const answer = this.inTurn(hostname, owner).finally(() => this.queued.delete(key));
+    const answer = this.lookUpInTurn(hostname, owner).finally(() => this.queued.delete(key));
     this.queued.set(key, answer);
     return answer;
   }
 
-  private answerAtHand(hostname: string): Promise<readonly LookupAddress[]> | undefined {
-    const known = this.known.get(hostname);
-    if (known === undefined || known.untilMs <= performance.now()) {
+  private cachedOrUnderWay(hostname: string): Promise<readonly LookupAddress[]> | undefined {
+    const cached = this.cache.get(hostname);
+    if (cached === undefined || cached.untilMs <= performance.now()) {
       return this.underWay.get(hostname);
     }
     this.counts.lookedUp('known');
-    return 'error' in known ? Promise.reject(known.error) : Promise.resolve(known.addresses);
+    return 'error' in cached ? Promise.reject(cached.error) : Promise.resolve(cached.addresses);
   }
 
-  private async inTurn(hostname: string, owner: string): Promise<readonly LookupAddress[]> {
-    const slow = (this.troubled.get(hostname) ?? 0) > performance.now();
+  private async lookUpInTurn(hostname: string, owner: string): Promise<readonly LookupAddress[]> {
+    const slow = (this.slowUntil.get(hostname) ?? 0) > performance.now();
     const claim: Claim = { owner: slow ? `troubled ${owner}` : owner, slow };
-    if ((await this.places.take(claim, { waitMs: QUEUE_MS })) !== 'taken') {
+    if ((await this.limiter.take(claim, { waitMs: QUEUE_MS })) !== 'taken') {
       this.counts.lookedUp('busy');
       throw Object.assign(new Error('too many host names are being looked up'), { code: LOOKUPS_BUSY });
     }
     try {
       // Another owner may have asked for the same name meanwhile.
-      const same = this.answerAtHand(hostname);
+      const same = this.cachedOrUnderWay(hostname);
       if (same !== undefined) {
         return await same;
       }
@@ -220,7 +222,7 @@ export class HostLookups {
       this.underWay.set(hostname, answer);
       return await answer;
     } finally {
-      this.places.giveBack(claim);
+      this.limiter.giveBack(claim);
     }
   }
 
@@ -228,30 +230,30 @@ export class HostLookups {
     try {
       const addresses = await this.resolve(hostname);
       this.counts.lookedUp('found');
-      this.troubled.delete(hostname);
-      this.keep(hostname, { addresses }, keptMs(addresses));
+      this.slowUntil.delete(hostname);
+      this.remember(hostname, { addresses }, cacheMs(addresses));
       return addresses;
     } catch (error) {
       this.counts.lookedUp(outcomeOf(error));
-      this.troubled.set(hostname, performance.now() + TROUBLED_MS);
-      this.keep(hostname, { error: error as Error }, FAILURE_KEPT_MS);
+      this.slowUntil.set(hostname, performance.now() + SLOW_MS);
+      this.remember(hostname, { error: error as Error }, FAILURE_CACHE_MS);
       throw error;
     }
   }
 
-  private keep(hostname: string, answer: Answer, forMs: number): void {
-    this.known.set(hostname, { ...answer, untilMs: performance.now() + forMs });
+  private remember(hostname: string, answer: Answer, forMs: number): void {
+    this.cache.set(hostname, { ...answer, untilMs: performance.now() + forMs });
   }
 }
 
-/** In addresses. Not 0, which the cache does not take. */
+/** In addresses, but at least 1, because the cache does not accept a size of 0. */
 function sizeOf(answer: Answer): number {
   return 'error' in answer ? 1 : Math.max(1, answer.addresses.length);
 }
 
-/** Who resolves without a time to live says that the answer is not to be kept. */
-function keptMs(addresses: readonly ResolvedAddress[]): number {
-  return Math.min(KEPT_MAX_MS, ...addresses.map(({ ttl = 0 }) => ttl * 1000));
+/** An answer without a time to live is not cached. */
+function cacheMs(addresses: readonly ResolvedAddress[]): number {
+  return Math.min(MAX_CACHE_MS, ...addresses.map(({ ttl = 0 }) => ttl * 1000));
 }
 
 function outcomeOf(error: unknown): LookupOutcome {

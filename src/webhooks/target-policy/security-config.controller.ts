@@ -18,7 +18,10 @@ export class SecurityConfigController {
 
   @Get()
   @Access({ plane: 'admin', admin: true })
-  @ApiOperation({ operationId: 'getWebhookSecurityConfig', summary: 'Where webhooks may go' })
+  @ApiOperation({
+    operationId: 'getWebhookSecurityConfig',
+    summary: 'Get the rules for where webhooks may be sent',
+  })
   @Answers(200, 'WebhookSecurityConfig')
   async get(@Res() reply: FastifyReply): Promise<void> {
     sendJson(reply, 200, stringifyJson((await this.settings.current()).config));
@@ -28,7 +31,7 @@ export class SecurityConfigController {
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({
     operationId: 'updateWebhookSecurityConfig',
-    summary: 'Replace what says where webhooks may go',
+    summary: 'Replace the rules for where webhooks may be sent',
   })
   @Answers(200, 'WebhookSecurityConfig')
   @BodySchema(WebhookSecurityConfigDto)

@@ -20,7 +20,7 @@ export interface WebhookSecurityConfig {
   readonly allow_http: boolean;
 }
 
-/** The default of versions up to 0.5, which is stored where a configuration left the ranges out. It means today's default. */
+/** The default of versions up to 0.5. It is stored wherever a configuration omitted the ranges, so it stands for the current default. */
 export const DEFAULT_RANGES_OF_0_5: readonly string[] = [
   '10.0.0.0/8',
   '172.16.0.0/12',
@@ -43,9 +43,9 @@ export const DEFAULT_RANGES_OF_0_5: readonly string[] = [
 ];
 
 /**
- * The document's ranges, and what else belongs to no public host: all that IANA's registries of special-purpose addresses do not
- * call globally reachable, multicast, and what was in them once (6to4 relays, site-local addresses). 2001::/23 holds Teredo,
- * benchmarking and ORCHID; the few reachable anycast addresses in it serve no webhooks.
+ * The protocol's ranges, and others that contain no public host: everything that IANA's special-purpose address registries do not call
+ * globally reachable, multicast, and ranges formerly listed there (6to4 relays, site-local addresses). 2001::/23 holds Teredo,
+ * benchmarking and ORCHID; the few globally reachable anycast addresses in it serve no webhooks.
  */
 export const DEFAULT_SECURITY_CONFIG: WebhookSecurityConfig = {
   blocked_cidr_ranges: [
@@ -74,7 +74,7 @@ const everyText =
   (value: unknown): boolean =>
     Array.isArray(value) && value.every((entry) => typeof entry === 'string' && test(entry));
 
-/** The body of updateWebhookSecurityConfig. What is left out gets its default. */
+/** The body of updateWebhookSecurityConfig. Missing members get their defaults. */
 export class WebhookSecurityConfigDto {
   @Optional()
   @IsArray()
@@ -101,15 +101,15 @@ export class WebhookSecurityConfigDto {
 /** How long what was read may be gone by: a change made through another instance holds here after this. */
 const KEPT_MS = 1000;
 
-/** The configuration of one moment, ready to judge by. */
+/** A parsed configuration. */
 export interface SecurityRules {
   readonly config: WebhookSecurityConfig;
   readonly addresses: AddressRules;
-  /** Differs between configurations that differ. */
+  /** Differs between different configurations. */
   readonly revision: string;
 }
 
-/** The operators' configuration of where webhooks may go, one for all instances. */
+/** The operators' rules for where webhooks may be sent, shared by all instances. */
 @Injectable()
 export class SecuritySettings {
   private readonly key: string;
@@ -122,12 +122,12 @@ export class SecuritySettings {
     this.key = webhookSecurityKey(tagOf(partitionCode(partitionOfTenant(SYSTEM_OWNER, redis.partitions))));
   }
 
-  /** As it is now. @throws StoreUnavailable */
+  /** The current configuration, read from Redis. @throws StoreUnavailable */
   async current(): Promise<SecurityRules> {
-    return this.take(await this.read());
+    return this.parse(await this.read());
   }
 
-  /** As it was at most a second ago. Requests at the same time share one look. @throws StoreUnavailable */
+  /** The configuration, at most a second old. Concurrent calls share one read. @throws StoreUnavailable */
   async recent(): Promise<SecurityRules> {
     if (performance.now() - this.readAt < KEPT_MS) {
       return this.known;
@@ -138,16 +138,16 @@ export class SecuritySettings {
     return this.reading;
   }
 
-  /** What was read last, without asking anew. */
+  /** The configuration read last, without reading it again. */
   lastSeen(): SecurityRules {
     return this.known;
   }
 
-  /** Replaces the configuration as a whole, here at once and on other instances within a second. @throws StoreUnavailable */
+  /** Replaces the whole configuration: in this instance at once, in the others within a second. @throws StoreUnavailable */
   async replace(request: WebhookSecurityConfigDto, origin: Origin): Promise<WebhookSecurityConfig> {
     const text = JSON.stringify({ ...DEFAULT_SECURITY_CONFIG, ...request });
     await this.redis.scripts.run('set_webhook_security', [this.key], [text, ...origin]);
-    return this.take(text).config;
+    return this.parse(text).config;
   }
 
   private async read(): Promise<string> {
@@ -158,7 +158,7 @@ export class SecuritySettings {
     }
   }
 
-  private take(text: string): SecurityRules {
+  private parse(text: string): SecurityRules {
     this.readAt = performance.now();
     if (text !== this.text) {
       this.known = rulesOf(text);
@@ -168,7 +168,7 @@ export class SecuritySettings {
   }
 }
 
-/** @throws Error when Holdfast did not write the text so. */
+/** @throws Error when the stored text is corrupt. */
 function rulesOf(text: string): SecurityRules {
   const config =
     text === '' ? DEFAULT_SECURITY_CONFIG : withDefaults(JSON.parse(text) as WebhookSecurityConfig);
@@ -179,7 +179,7 @@ function rulesOf(text: string): SecurityRules {
   };
 }
 
-/** Ranges that were never chosen follow the default of this version. */
+/** If the operator never chose the ranges, the default of this version applies. */
 function withDefaults(config: WebhookSecurityConfig): WebhookSecurityConfig {
   const wasDefault = config.blocked_cidr_ranges.join() === DEFAULT_RANGES_OF_0_5.join();
   return wasDefault

@@ -6,17 +6,15 @@ import { Refusal, TooBusy } from '../../ledger/index.js';
 import { SYSTEM_OWNER } from '../../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
 import { matchesPattern } from './address-rules.js';
-import { HostLookups, LOOKUPS_BUSY, type ResolveHost } from './host-lookups.js';
+import { HostLookups, type LookupOutcome, LOOKUPS_BUSY, type ResolveHost } from './host-lookups.js';
 import { type SecurityRules, SecuritySettings } from './security-settings.js';
 
-/** When a URL or an address was judged. */
+/** When a URL or an address was checked. */
 export type Judged = 'registration' | 'attempt' | 'dial';
-/** `known`: the answer, or the failure, of a moment ago. `busy`: not begun, because too many were under way. */
-export type LookupOutcome = 'found' | 'known' | 'not_found' | 'timeout' | 'failed' | 'busy';
 export type RefusalReason =
   'malformed' | 'scheme' | 'credentials' | 'pattern' | 'unresolved' | 'blocked_address';
 
-/** What the target policy refuses: a subscriber's mistake, or somebody who tries doors. */
+/** Counts refused targets: mistakes of subscribers, or attempts to reach internal hosts. */
 @Injectable()
 export class TargetMetrics {
   private readonly refusals: LabelledCounter;
@@ -25,12 +23,12 @@ export class TargetMetrics {
   constructor(private readonly metrics: MetricsRegistry) {
     this.refusals = metrics.counter({
       name: 'holdfast_webhook_targets_refused_total',
-      help: 'URLs and addresses that webhooks may not be sent to, by when and why they were refused.',
+      help: 'URLs and addresses refused as webhook targets, by when and why.',
       labels: ['judged', 'reason'],
     });
     this.lookups = metrics.counter({
       name: 'holdfast_webhook_lookups_total',
-      help: 'Host names of webhook endpoints that were looked up, by what came of it.',
+      help: 'Lookups of webhook host names, by outcome.',
       labels: ['outcome'],
     });
   }
@@ -43,14 +41,14 @@ export class TargetMetrics {
     this.metrics.observedGauge(
       {
         name: 'holdfast_webhook_lookups_under_way',
-        help: 'Host names that name servers are being asked for.',
+        help: 'Lookups of webhook host names under way.',
       },
       underWay,
     );
     this.metrics.observedGauge(
       {
         name: 'holdfast_webhook_lookups_waiting',
-        help: 'Lookups that wait until others of their tenant are done.',
+        help: 'Lookups of webhook host names that wait for a slot.',
       },
       waiting,
     );
@@ -66,7 +64,7 @@ export const RESOLVE_HOST = Symbol('RESOLVE_HOST');
 
 /** The code of the error that a refused lookup ends with. */
 export const TARGET_BLOCKED = 'ETARGETBLOCKED';
-/** What URL parsers drop or turn round in silence, so that two readers could see two hosts. */
+/** Characters that URL parsers silently drop or rewrite, so that two parsers could see different hosts. */
 const AMBIGUOUS = /[\s\\\p{Cc}]/u;
 const ASCII = /^[!-~]*$/;
 const RETRY_AFTER_S = 2;
@@ -77,14 +75,13 @@ interface TargetRefusal {
 }
 
 /**
- * Where webhooks may go. Every URL is judged when it is registered, and again before each attempt; every address is judged
- * when the URL is registered, and again when it is dialled, where only those that were just judged are handed on: a name
- * that meanwhile resolves to another address gains nothing.
+ * Decides where webhooks may be sent. Every URL is checked at registration and before each attempt. Every address is checked at
+ * registration and again when connecting: the connection uses exactly the addresses just checked, so DNS rebinding gains nothing.
  */
 @Injectable()
 export class TargetPolicy {
   private readonly lookups: HostLookups;
-  /** Whose delivery the connection is made for. */
+  /** The owner of the delivery that a connection is made for. */
   private readonly owner = new AsyncLocalStorage<string>();
 
   constructor(
@@ -100,9 +97,9 @@ export class TargetPolicy {
   }
 
   /**
-   * Judges a URL for a subscription, by the configuration of this moment and by what its host resolves to.
-   * @param owner whose subscription it is for
-   * @returns the URL as it is to be stored: as given, or with its host in ASCII where it has other letters.
+   * Checks a URL for a subscription against the current configuration, including the addresses of its host.
+   * @param owner the owner of the subscription
+   * @returns the URL to store: as given, or normalized if it contains non-ASCII characters
    * @throws Refusal WEBHOOK_URL_INVALID; TooBusy when too many names are being looked up for the owner; StoreUnavailable
    */
   async check(text: string, owner: string): Promise<string> {
@@ -117,7 +114,7 @@ export class TargetPolicy {
     return url === undefined || ASCII.test(text) ? text : url.href;
   }
 
-  /** Why the configuration of the moment refuses a URL, before its host is looked up; undefined when it does not. @throws StoreUnavailable */
+  /** Why the current configuration refuses a URL, apart from its host's addresses; undefined if it does not. @throws StoreUnavailable */
   async urlRefusal(url: URL): Promise<string | undefined> {
     const refusal = refusalOf(url, await this.settings.recent());
     if (refusal !== undefined) {
@@ -126,17 +123,17 @@ export class TargetPolicy {
     return refusal?.message;
   }
 
-  /** Changes with the configuration that was seen last. */
+  /** Changes with the configuration read last. */
   revision(): string {
     return this.settings.lastSeen().revision;
   }
 
-  /** Makes the lookups of all that `dial` begins those of an owner. */
+  /** Counts all lookups that `dial` starts against an owner. */
   forOwner<T>(owner: string, dial: () => T): T {
     return this.owner.run(owner, dial);
   }
 
-  /** For `net.connect`, which asks it for names only; whoever dials an address asks it itself. */
+  /** For `net.connect`, which calls it for names only. Callers that connect to an address must call it themselves. */
   readonly lookup: LookupFunction = (hostname, options, callback) => {
     this.allowedAddresses(hostname, options.family).then(
       (addresses) => {
@@ -151,7 +148,7 @@ export class TargetPolicy {
     );
   };
 
-  /** One forbidden address condemns the whole answer: a name that mixes them has no good reason to. */
+  /** One blocked address blocks the name: there is no good reason to mix them. */
   private async allowedAddresses(
     hostname: string,
     family: number | string | undefined,
@@ -166,7 +163,7 @@ export class TargetPolicy {
     }
     if (found.some(({ address }) => rules.addresses.blocks(address))) {
       this.metrics.refused('dial', 'blocked_address');
-      throw Object.assign(new Error(`${hostname} leads to an address that webhooks may not be sent to`), {
+      throw Object.assign(new Error(`${hostname} resolves to a blocked address`), {
         code: TARGET_BLOCKED,
       });
     }
@@ -196,7 +193,7 @@ export class TargetPolicy {
 
 const MALFORMED: TargetRefusal = {
   reason: 'malformed',
-  message: 'url must be an absolute URL without white space, control characters and backslashes',
+  message: 'url must be an absolute URL without white space, control characters or backslashes',
 };
 
 function refusalOf(url: URL, { config }: SecurityRules): TargetRefusal | undefined {
@@ -209,7 +206,10 @@ function refusalOf(url: URL, { config }: SecurityRules): TargetRefusal | undefin
     };
   }
   if (url.username !== '' || url.password !== '') {
-    return { reason: 'credentials', message: 'the URL must not hold a user or a password; use a header' };
+    return {
+      reason: 'credentials',
+      message: 'the URL must not contain a user name or password; use a header',
+    };
   }
   const { allowed_url_patterns: patterns } = config;
   return patterns.length > 0 && !patterns.some((pattern) => matchesPattern(url, pattern))

@@ -2,20 +2,19 @@ import type { Dispatcher } from 'undici';
 import { LOOKUPS_BUSY } from '../target-policy/host-lookups.js';
 import { TARGET_BLOCKED } from '../target-policy/target-policy.js';
 
-/** The longest pause that an endpoint is granted: as long as a retry policy's own `max_delay_ms` may be. */
+/** The longest pause that an endpoint can ask for, the same as the largest `max_delay_ms` of a retry policy. */
 export const RETRY_AFTER_MAX_MS = 3_600_000;
 
 export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
 const SECONDS = /^\d{1,10}$/;
-/** The fixed form of HTTP's dates; the two obsolete ones are not sent by anything of this century. */
+/** IMF-fixdate of HTTP. The two obsolete formats are not supported. */
 const HTTP_DATE =
   /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \d{4} \d{2}:\d{2}:\d{2} GMT$/;
 
 /**
- * How long an endpoint asks to be left alone, in ms, from its `Retry-After` (RFC 9110, 10.2.3): seconds, or a date, which counts from
- * the answer's own `Date`, so that the clocks need not agree. Undefined when there is no such header or it cannot be read; never
- * negative and never more than an hour.
+ * The delay that an endpoint asks for in `Retry-After` (RFC 9110, 10.2.3), in ms: seconds, or a date, which is compared with the
+ * response's `Date` so that the clocks need not agree. From 0 to an hour; undefined if the header is missing or malformed.
  */
 export function retryAfterMs(headers: AnswerHeaders): number | undefined {
   const text = textOf(headers['retry-after']);
@@ -29,18 +28,18 @@ function textOf(header: string | string[] | undefined): string {
   return (Array.isArray(header) ? header[0] : header)?.trim() ?? '';
 }
 
-/** NaN when it is no date. */
+/** NaN when it is not a date. */
 function dateMs(text: string): number {
   return HTTP_DATE.test(text) ? Date.parse(text) : NaN;
 }
 
-/** An answer's body says nothing that matters, so this much of it is read to keep the connection, and no more. */
+/** The body of a response does not matter. It is read up to this size, so that the connection can be reused. */
 export const ANSWER_MAX_BYTES = 64 * 1024;
-/** Once the status is known, the end of the body is waited for only so long. */
+/** How long to wait for the end of the body once the status is known. */
 const ANSWER_END_MS = 1000;
 const ERROR_MAX_LENGTH = 512;
 
-/** `lookups_busy` says nothing about the endpoint: nothing was begun. */
+/** `lookups_busy` says nothing about the endpoint, because nothing was sent. */
 export type FailureReason =
   'http_3xx' | 'http_4xx' | 'http_5xx' | 'transport_error' | 'target_blocked' | 'lookups_busy';
 
@@ -48,18 +47,18 @@ export interface AttemptOutcome {
   /** A status of 200 to 299. */
   readonly ok: boolean;
   readonly status?: number;
-  /** Until the status was there, or until the failure. */
+  /** Until the status arrived or the attempt failed. */
   readonly durationMs: number;
-  /** Why it failed, in words; nothing of the answer's body is ever in it. */
+  /** Why it failed. Never contains any of the response's body. */
   readonly error?: string;
   readonly reason?: FailureReason;
-  /** What a refusing endpoint asked for; at most an hour. */
+  /** The delay that the endpoint asked for; at most an hour. */
   readonly retryAfterMs?: number;
 }
 
 /**
- * One POST on its way. undici calls the `on...` methods. The outcome is told exactly once, at the latest when the time is up,
- * whatever the connection does: undici itself can abort a request only once it is connected.
+ * One POST under way. undici calls the `on...` methods. `settle` is called exactly once, at the latest at the time limit, whatever
+ * the connection does. undici alone could not guarantee that, because it can only abort a request that is connected.
  */
 export class Attempt implements Dispatcher.DispatchHandler {
   private readonly startedAt = performance.now();
@@ -79,8 +78,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.controller = controller;
     if (this.over) {
-      // The connection came up after the time was over: nothing is sent any more.
-      controller.abort(new Error('the time for this attempt is over'));
+      // Connected only after the time limit: send nothing.
+      controller.abort(new Error('the attempt has timed out'));
     }
   }
 
@@ -109,13 +108,13 @@ export class Attempt implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
-    this.finish(this.answer ?? this.failure(wordsOf(error), reasonOf(error)));
+    this.finish(this.answer ?? this.failure(messageOf(error), reasonOf(error)));
   }
 
-  /** Ends the attempt with what is known; the connection is of no use to anybody after that. */
+  /** Ends the attempt with what is known, and drops the connection. */
   private cutOff(): void {
     this.finish(this.answer ?? this.failure(`no answer within ${this.timeoutMs} ms`));
-    this.controller?.abort(new Error('this attempt is over'));
+    this.controller?.abort(new Error('the attempt has ended'));
   }
 
   private finish(outcome: AttemptOutcome): void {
@@ -153,7 +152,7 @@ function refusedBy(status: number, durationMs: number, headers: AnswerHeaders): 
   };
 }
 
-/** Several addresses tried in vain make one error, which has no words of its own. */
+/** When several addresses fail, Node throws one AggregateError without a message. */
 function causesOf(error: Error): readonly Error[] {
   return error instanceof AggregateError ? (error.errors as readonly Error[]) : [error];
 }
@@ -167,7 +166,7 @@ function reasonOf(error: Error): FailureReason {
       : 'transport_error';
 }
 
-function wordsOf(error: Error): string {
+function messageOf(error: Error): string {
   return causesOf(error)
     .map(({ message }) => message)
     .join('; ');

@@ -5,43 +5,43 @@ import { TargetPolicyModule } from '../target-policy/security-config.controller.
 import { TargetPolicy } from '../target-policy/target-policy.js';
 import { Attempt, type AttemptOutcome } from './attempt.js';
 
-/** Connections to endpoints are kept this long without a request, unless the endpoint says otherwise, and never longer than the second. */
+/** How long an idle connection is kept, unless the endpoint says otherwise. */
 const KEEP_ALIVE_MS = 4000;
+/** The most that an endpoint can ask for. */
 const KEEP_ALIVE_MAX_MS = 30_000;
-/** An address that does not answer at all is given up after this, so that no socket is left behind by attempts that are over. */
+/** Ends a connection attempt to an address that does not respond, so that no socket outlives its attempt for long. */
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/** Who says what may be dialled. */
+/** Decides what may be connected to. */
 export interface DialPolicy {
-  /** The address of a host, or an error with the code `TARGET_BLOCKED`. Host names that are addresses already are asked about, too. */
+  /** The addresses of a host, or an error with the code `TARGET_BLOCKED`. Also called for hosts that are addresses themselves. */
   readonly lookup: LookupFunction;
-  /** Why the configuration of the moment refuses a URL before its host is looked up, in words; undefined when it does not. */
+  /** Why the current configuration refuses a URL, apart from its host's addresses; undefined if it does not. */
   urlRefusal(url: URL): Promise<string | undefined>;
-  /** Makes the lookups of all that `dial` begins those of an owner. */
+  /** Counts all lookups that `dial` starts against an owner. */
   forOwner<T>(owner: string, dial: () => T): T;
-  /** Changes with the configuration that `urlRefusal` asked. */
+  /** Changes with the configuration that `urlRefusal` uses. */
   revision(): string | number;
 }
 
 export interface WebhookRequest {
-  /** Whose subscription it is. */
+  /** The owner of the subscription. */
   readonly owner: string;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Buffer;
-  /** For all of it: looking up, connecting, sending, and the answer's status. */
+  /** For everything: lookup, connection, sending, and waiting for the status. */
   readonly timeoutMs: number;
 }
 
-/** What a transport trusts beyond the system's own list of certificate authorities. */
+/** Certificate authorities to trust in place of the system's own. */
 export interface TransportTrust {
   readonly ca?: string;
 }
 
 /**
- * POSTs to endpoints that nobody knows: HTTP/1.1 over kept-alive connections, certificates verified, redirects not followed, answers
- * read within bounds, and each address asked of the policy at the moment it is dialled, so that the address that was checked is
- * the one that is connected to.
+ * POSTs to untrusted endpoints: HTTP/1.1 over keep-alive connections, with certificates verified, redirects not followed and responses
+ * bounded. The policy checks each address while connecting, so that the address checked is the address connected to.
  */
 export class WebhookTransport implements OnApplicationShutdown {
   private agent: Agent;
@@ -55,7 +55,7 @@ export class WebhookTransport implements OnApplicationShutdown {
     this.revision = policy.revision();
   }
 
-  /** Never throws: whatever goes wrong is an outcome. */
+  /** Never throws: every failure is an outcome. */
   async post(request: WebhookRequest): Promise<AttemptOutcome> {
     const startedAt = performance.now();
     try {
@@ -71,16 +71,16 @@ export class WebhookTransport implements OnApplicationShutdown {
     }
   }
 
-  /** Whoever sends has ended its attempts by now; what is left are idle connections. */
+  /** All attempts have ended by now; only idle connections are left. */
   async onApplicationShutdown(): Promise<void> {
     await this.agent.destroy();
   }
 
   private send(url: URL, { owner, headers, body, timeoutMs }: WebhookRequest): Promise<AttemptOutcome> {
-    const agent = this.agentOfNow();
+    const agent = this.currentAgent();
     return new Promise((resolve) => {
       const attempt = new Attempt(timeoutMs, resolve);
-      // The attempt has one time limit for all of it; undici's own would only be others.
+      // The attempt has a single time limit, so undici's own are disabled.
       const noLimits = { headersTimeout: 0, bodyTimeout: 0 };
       try {
         const request = {
@@ -98,11 +98,11 @@ export class WebhookTransport implements OnApplicationShutdown {
     });
   }
 
-  /** Connections that were made under another configuration end with the requests that are on them. */
-  private agentOfNow(): Agent {
+  /** A changed configuration gets new connections. The old ones end with their current requests. */
+  private currentAgent(): Agent {
     const revision = this.policy.revision();
     if (revision !== this.revision) {
-      // Closing waits for what is under way, which ends by its own time limits, and nobody waits for that.
+      // Waits in the background for requests under way, which end by their own time limits.
       this.agent.close(() => undefined);
       this.agent = newAgent(this.policy, this.trust);
       this.revision = revision;
@@ -127,7 +127,7 @@ function newAgent(policy: DialPolicy, trust: TransportTrust): Agent {
         dial(options, callback);
         return;
       }
-      // Node looks up names only, so the policy is asked about an address here.
+      // Node only looks up names, so addresses are checked here.
       policy.lookup(options.hostname, { all: true }, (error) => {
         if (error !== null) {
           callback(error, null);

@@ -10,7 +10,7 @@ import {
 } from 'class-validator';
 import { INT64_MAX, Refusal } from '../../ledger/index.js';
 import { stringifyJson } from '../json.js';
-import { describeSchema, type Rule } from './rule.js';
+import { describeSchema, type Oversize, type Rule } from './rule.js';
 
 /** How deep free JSON may nest: deeper values would exhaust the stack of every recursive reader behind us. */
 export const FREE_OBJECT_MAX_DEPTH = 32;
@@ -24,11 +24,6 @@ export function useMetadataLimit(bytes: number): void {
 }
 
 export const metadataLimitBytes = (): number => limits.metadataBytes;
-
-export interface Oversize {
-  readonly size_bytes: number;
-  readonly limit_bytes: number;
-}
 
 /**
  * The size of a value that is too large: the bytes of its JSON in UTF-8, as it is stored. Undefined when it is within the

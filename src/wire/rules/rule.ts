@@ -1,4 +1,8 @@
-import type { Oversize } from './decorators.js';
+/** A value that is too large: the bytes of its JSON, and how many are allowed. */
+export interface Oversize {
+  readonly size_bytes: number;
+  readonly limit_bytes: number;
+}
 
 /** The part of JSON Schema that request rules need; `bigint` bounds are printed as plain digits. */
 export interface Schema {

@@ -3,18 +3,18 @@ import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 export interface HealthReport {
   /** False turns readiness red. */
   readonly up: boolean;
-  /** Shown to whoever asks, without authentication: no secrets, no tenant names. */
+  /** Public: must not contain secrets or names of tenants. */
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
-/** Something that readiness depends on, or wants to show there. */
+/** A part of readiness: something that it depends on, or shows only. */
 export interface HealthContributor {
   readonly name: string;
-  /** Must answer within a bounded time; a throw counts as down. */
+  /** Must settle within a bounded time. An error counts as down. */
   check(): HealthReport | Promise<HealthReport>;
 }
 
-/** Where modules add themselves to readiness when they start. */
+/** Modules register here, when they start, what readiness depends on. */
 @Injectable()
 export class HealthContributors {
   private readonly list = new Map<string, HealthContributor>();
@@ -31,20 +31,20 @@ export class HealthContributors {
   }
 }
 
-/** Whether this process is on its way out; readiness is red from then on, so that no new traffic is sent here. */
+/** Whether this process is shutting down. Readiness is red from then on, so that no new traffic arrives. */
 @Injectable()
 export class ShutdownState implements OnModuleDestroy {
-  private begun = false;
+  private isStopping = false;
 
   get stopping(): boolean {
-    return this.begun;
+    return this.isStopping;
   }
 
-  begin(): void {
-    this.begun = true;
+  beginShutdown(): void {
+    this.isStopping = true;
   }
 
   onModuleDestroy(): void {
-    this.begun = true;
+    this.isStopping = true;
   }
 }

@@ -1,0 +1,34 @@
+import { IsBoolean, IsIn, IsInt, IsString, Max, Min } from 'class-validator';
+import { type Unit, UNITS } from '../../ledger/index.js';
+import { MaxLength, Optional } from '../../wire/index.js';
+import { SubjectLevelsDto } from '../request-parts.dto.js';
+
+/** Query of GET /v1/balances: the levels of a subject for the runtime's view, a filter of ledgers for the governance view, and paging. */
+export class BalancesQueryDto extends SubjectLevelsDto {
+  @Optional()
+  @IsBoolean()
+  include_children?: boolean;
+
+  @Optional()
+  @IsString()
+  tenant_id?: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(1024)
+  scope_prefix?: string;
+
+  @Optional()
+  @IsIn(UNITS)
+  unit?: Unit;
+
+  @Optional()
+  @IsInt()
+  @Min(1)
+  @Max(200)
+  limit?: number;
+
+  @Optional()
+  @IsString()
+  cursor?: string;
+}
