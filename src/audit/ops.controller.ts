@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Readable } from 'node:stream';
 import { Controller, Get, Query, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiProduces, ApiTags } from '@nestjs/swagger';
+import { ApiOperation, ApiProduces } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, LimitedQuery, QuerySchema, ReservationId, sendJson } from '../http/index.js';
 import { compileQuery, stringifyJson } from '../wire/index.js';
@@ -19,7 +19,6 @@ const EXPORT_TYPES: Readonly<Record<Exclude<Format, 'json'>, string>> = {
 };
 
 /** What operators ask about the ledger and its past. */
-@ApiTags('Operations')
 @Controller('ops')
 export class OpsController {
   constructor(
@@ -51,7 +50,7 @@ export class OpsController {
     operationId: 'listExpirations',
     summary: 'What expired in a window of time, in order; JSON, or NDJSON and CSV for export',
   })
-  @QuerySchema(ExpirationsQueryDto)
+  @QuerySchema(ExpirationsQueryDto, { tenant: 'acme' })
   @ApiProduces('application/json', 'application/x-ndjson', 'text/csv')
   @Answers(200, 'ExpirationListResponse')
   async expired(
@@ -89,7 +88,7 @@ export class OpsController {
     operationId: 'verifyLedger',
     summary: 'Recompute every budget from its live reservations and report drift',
   })
-  @QuerySchema(VerifyQueryDto)
+  @QuerySchema(VerifyQueryDto, { tenant: 'acme' })
   @Answers(200, 'VerifyReport')
   async verify(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     const { tenant, cursor } = validateVerify(query);

@@ -1,5 +1,5 @@
 import { Controller, Get, Param, Query, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../auth/index.js';
 import { Access, Answers, LimitedQuery, QuerySchema, sendJson } from '../http/index.js';
@@ -11,7 +11,6 @@ import { EventsService } from './events.service.js';
 const validateList = compileQuery(EventQueryDto);
 const validateTenantList = compileQuery(TenantEventQueryDto);
 
-@ApiTags('Events')
 @Controller('v1')
 export class EventsController {
   constructor(private readonly service: EventsService) {}
@@ -21,7 +20,7 @@ export class EventsController {
   @LimitedQuery()
   @ApiOperation({ operationId: 'listEvents', summary: 'Query the event stream' })
   @Answers(200, 'EventListResponse')
-  @QuerySchema(EventQueryDto)
+  @QuerySchema(EventQueryDto, { tenant_id: 'acme' })
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     const { rows, ...rest } = await this.service.list(validateList(query));
     sendJson(reply, 200, stringifyJson({ events: rows, ...rest }));

@@ -1,11 +1,10 @@
 import { Controller, Get, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { Access, Answers, LimitedQuery, sendJson } from '../http/index.js';
 import { stringifyJson } from '../wire/index.js';
 import { SweeperState } from './sweeper-state.js';
 
-@ApiTags('Operations')
 @Controller('ops/sweeper')
 export class SweeperController {
   constructor(private readonly state: SweeperState) {}

@@ -7,7 +7,7 @@ import {
   Res,
   ServiceUnavailableException,
 } from '@nestjs/common';
-import { ApiOperation, ApiResponse, ApiTags } from '@nestjs/swagger';
+import { ApiOperation, ApiResponse } from '@nestjs/swagger';
 import { type HealthCheckResult, HealthCheckService, type HealthIndicatorResult } from '@nestjs/terminus';
 import type { FastifyReply } from 'fastify';
 import { RedisService } from '../redis/index.js';
@@ -95,7 +95,6 @@ const NOT_READY = { status: 503, description: 'Not ready; the details say why', 
  * Public probes, also on the paths that the reference's deployments ask; Fastify answers HEAD like GET. Liveness says only that
  * the process answers: restarting it heals no outage of the store.
  */
-@ApiTags('Health')
 @Controller()
 export class HealthController {
   constructor(@Inject(ReadinessCheck) private readonly readiness: ReadinessCheck) {}

@@ -11,7 +11,7 @@ import {
   Req,
   Res,
 } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import { IsInt, Max, Min } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, originOf, sendJson } from '../http/index.js';
@@ -128,7 +128,6 @@ const notFound = (): Refusal => new Refusal('TENANT_NOT_FOUND', 'there is no suc
 
 const validate = compileValidator(TenantLimitsDto);
 
-@ApiTags('Operations')
 @Controller('ops/tenants/:tenant_id/limits')
 export class LimitsController {
   constructor(private readonly service: LimitsService) {}
@@ -148,7 +147,7 @@ export class LimitsController {
     summary: "Replace a tenant's own limits; a missing one falls back to the deployment's",
   })
   @Answers(200, 'TenantLimits')
-  @BodySchema(TenantLimitsDto)
+  @BodySchema(TenantLimitsDto, { live_reservations: 10_000 })
   async replace(
     @Param('tenant_id') tenantId: string,
     @Req() request: FastifyRequest,

@@ -1,5 +1,5 @@
 import { Controller, Get, Inject, Injectable, Module, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiResponse, ApiSecurity, ApiTags } from '@nestjs/swagger';
+import { ApiOperation, ApiResponse, ApiSecurity } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CONFIG, ExpectedSecret, type HoldfastConfig } from '../config/index.js';
 import { Refusal } from '../ledger/index.js';
@@ -12,7 +12,6 @@ const EXPOSITION = {
 } as const;
 
 /** For Prometheus. Requires the admin key, because label values contain tenant ids. */
-@ApiTags('Metrics')
 @ApiSecurity('AdminKeyAuth')
 @Controller()
 export class MetricsController {

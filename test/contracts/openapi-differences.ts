@@ -227,6 +227,15 @@ const WEBHOOK_WRITES = [
 ];
 
 const WEBHOOKS: readonly Difference[] = [
+  ...['name', 'description', 'scope_filter', 'metadata'].map((field): Difference => {
+    const type = field === 'metadata' ? 'object' : 'string';
+    return {
+      operations: ['updateWebhookSubscription', 'updateTenantWebhook'],
+      fields: [field],
+      says: `the type is ${type},null, the protocol's is ${type}`,
+      reason: "null takes it away, as the protocol's own dashboard asks",
+    };
+  }),
   ...['listWebhookSubscriptions', 'listTenantWebhooks'].map((id): Difference => ({
     operations: [id],
     fields: ['limit'],

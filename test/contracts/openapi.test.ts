@@ -1,4 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { CONTENTS } from '../../src/http/openapi/contents.js';
 import { RouteTable } from '../../src/http/route-table.js';
 import { stringifyJson } from '../../src/wire/json.js';
 import { shows } from '../compatibility/shows.js';
@@ -21,6 +24,7 @@ import { DIFFERENCES } from './openapi-differences.js';
 interface OwnOperation {
   readonly operationId: string;
   readonly summary?: string;
+  readonly tags?: readonly string[];
   readonly parameters?: readonly SpecParameter[];
   readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: SpecSchema }>> };
   readonly responses: Readonly<
@@ -62,6 +66,27 @@ function ownOperations(): [name: string, operation: OwnOperation][] {
 }
 
 describe('our own document', () => {
+  test('is OpenAPI 3.1, and its schemas are JSON Schema 2020-12', async () => {
+    expect((document as unknown as { openapi: string }).openapi).toMatch(/^3\.1\.\d$/);
+    // The bounds of int64 are bigints here, which JSON knows as numbers.
+    const plain = JSON.parse(stringifyJson(document)) as Record<string, unknown>;
+    expect(await new Validator().validate(plain)).toEqual({ valid: true });
+    const ajv = new Ajv2020({ strict: false });
+    const wrong = schemasIn(plain).filter((schema) => ajv.validateSchema(schema) !== true);
+    expect(wrong).toEqual([]);
+    expect(stringifyJson(document)).not.toMatch(/"nullable"|"exclusiveM(in|ax)imum":(true|false)/);
+  });
+
+  test('puts every operation into one section, in the order of the contents', () => {
+    const { tags } = document as unknown as { tags: { name: string }[] };
+    expect(tags.map(({ name }) => name)).toEqual(CONTENTS.map(({ tag }) => tag));
+    const sections = new Map(ownOperations().map(([, { operationId, tags: own }]) => [operationId, own]));
+    expect(CONTENTS.flatMap(({ tag, operations }) => operations.map((id) => [id, [tag]]))).toEqual(
+      CONTENTS.flatMap(({ operations }) => operations.map((id) => [id, sections.get(id)])),
+    );
+    expect(sections.size).toBe(CONTENTS.flatMap(({ operations }) => operations).length);
+  });
+
   test('describes exactly the routes that are served', () => {
     // Every GET is a HEAD as well; OpenAPI would need each path twice to say so.
     const served = holdfast.app
@@ -175,6 +200,20 @@ withSpec(`our document beside the protocol's${absence === undefined ? '' : ` (sk
     expect(gone).toEqual([]);
   });
 });
+
+/** Every schema that stands under a `schema` or among the components; what is inside of each is validated with it. */
+function schemasIn(value: unknown): object[] {
+  if (typeof value !== 'object' || value === null) {
+    return [];
+  }
+  return Object.entries(value).flatMap(([name, entry]: [string, unknown]) =>
+    name === 'schema'
+      ? [entry as object]
+      : name === 'schemas'
+        ? Object.values(entry as object)
+        : schemasIn(entry),
+  );
+}
 
 function sides(spec: SpecDocument, theirs: SpecSchema, own: SpecSchema): [Side, Side] {
   return [

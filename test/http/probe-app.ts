@@ -88,7 +88,7 @@ export const gates = new Map<string, Gate>();
 @Controller('probe')
 class ProbeController {
   @Post('echo')
-  @BodySchema(ProbeDto)
+  @BodySchema(ProbeDto, { key: 'probe' })
   echo(@Body() body: unknown, @Res() reply: FastifyReply): void {
     sendJson(reply, 200, stringifyJson(validate(body)));
   }

@@ -1,5 +1,5 @@
 import { Controller, Get, Query, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { Access, Answers, LimitedQuery, QuerySchema, sendJson } from '../../http/index.js';
 import { compileQuery, stringifyJson } from '../../wire/index.js';
@@ -8,7 +8,6 @@ import { AuditLogService } from './audit-log.service.js';
 
 const validateList = compileQuery(AuditLogQueryDto);
 
-@ApiTags('Audit')
 @Controller('v1/admin/audit/logs')
 export class AuditLogController {
   constructor(private readonly service: AuditLogService) {}
@@ -18,7 +17,7 @@ export class AuditLogController {
   @LimitedQuery()
   @ApiOperation({ operationId: 'listAuditLogs', summary: 'Query audit logs' })
   @Answers(200, 'AuditLogListResponse')
-  @QuerySchema(AuditLogQueryDto)
+  @QuerySchema(AuditLogQueryDto, { tenant_id: 'acme' })
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     const { rows, ...rest } = await this.service.list(validateList(query));
     sendJson(reply, 200, stringifyJson({ logs: rows, ...rest }));

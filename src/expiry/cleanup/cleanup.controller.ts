@@ -1,5 +1,5 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, auditTraceOf, BodySchema, sendJson } from '../../http/index.js';
 import { compileValidator, stringifyJson } from '../../wire/index.js';
@@ -8,7 +8,6 @@ import { CleanupService } from './cleanup.service.js';
 
 const validate = compileValidator(CleanupDto);
 
-@ApiTags('Operations')
 @Controller('ops/reservations/cleanup')
 export class CleanupController {
   constructor(private readonly service: CleanupService) {}
@@ -20,7 +19,7 @@ export class CleanupController {
     summary: 'Expire reservations under MANUAL_CLEANUP whose grace is over',
   })
   @Answers(200, 'CleanupReport')
-  @BodySchema(CleanupDto)
+  @BodySchema(CleanupDto, { tenant_id: 'acme', dry_run: true })
   async cleanup(
     @Req() request: FastifyRequest,
     @Body() body: unknown,

@@ -1,5 +1,5 @@
 import { Body, Controller, Get, Post, Query, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   Access,
@@ -18,7 +18,6 @@ import { QuarantineService } from './quarantine.service.js';
 const validateList = compileQuery(QuarantineListQueryDto);
 const validateDecision = compileValidator(QuarantineDecisionDto);
 
-@ApiTags('Operations')
 @Controller('ops/quarantine')
 export class QuarantineController {
   constructor(private readonly service: QuarantineService) {}
@@ -54,7 +53,7 @@ export class QuarantineController {
     summary: 'Have a reservation in quarantine judged again, or release it as it is',
   })
   @Answers(200, 'QuarantineDecision')
-  @BodySchema(QuarantineDecisionDto)
+  @BodySchema(QuarantineDecisionDto, { action: 'retry', reason: 'The record was repaired' })
   async decide(
     @ReservationId() reservationId: string,
     @Req() request: FastifyRequest,

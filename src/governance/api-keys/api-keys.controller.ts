@@ -1,5 +1,5 @@
 import { Body, Controller, Delete, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { DEFAULT_PERMISSIONS, permissionList } from '../../auth/index.js';
 import {
@@ -21,7 +21,6 @@ const validateUpdate = compileValidator(ApiKeyUpdateDto);
 const validateList = compileQuery(ApiKeyListQueryDto);
 const validateRevoke = compileQuery(ApiKeyRevokeQueryDto);
 
-@ApiTags('API Keys')
 @Controller('v1/admin/api-keys')
 export class ApiKeysController {
   constructor(private readonly service: ApiKeysService) {}
@@ -34,7 +33,11 @@ export class ApiKeysController {
     description: `Without \`permissions\` the key has ${DEFAULT_PERMISSIONS.join(', ')}. All permissions:\n\n${permissionList()}`,
   })
   @Answers(201, 'ApiKeyCreateResponse')
-  @BodySchema(ApiKeyCreateDto)
+  @BodySchema(ApiKeyCreateDto, {
+    tenant_id: 'acme',
+    name: 'backend',
+    permissions: [...DEFAULT_PERMISSIONS, 'webhooks:read', 'webhooks:write', 'events:read'],
+  })
   async create(
     @Req() request: FastifyRequest,
     @Body() body: unknown,
@@ -52,7 +55,7 @@ export class ApiKeysController {
   @LimitedQuery()
   @ApiOperation({ operationId: 'listApiKeys', summary: 'List API keys' })
   @Answers(200, 'ApiKeyListResponse')
-  @QuerySchema(ApiKeyListQueryDto)
+  @QuerySchema(ApiKeyListQueryDto, { tenant_id: 'acme' })
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     const { rows, ...rest } = await this.service.list(validateList(query));
     sendJson(reply, 200, stringifyJson({ keys: rows, ...rest }));
@@ -62,7 +65,10 @@ export class ApiKeysController {
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'updateApiKey', summary: 'Update API key properties' })
   @Answers(200, 'ApiKey')
-  @BodySchema(ApiKeyUpdateDto)
+  @BodySchema(ApiKeyUpdateDto, {
+    name: 'backend, read only',
+    permissions: ['balances:read', 'reservations:list'],
+  })
   async update(
     @Req() request: FastifyRequest,
     @Param('key_id') keyId: string,
@@ -80,7 +86,7 @@ export class ApiKeysController {
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'revokeApiKey', summary: 'Revoke an API key' })
   @Answers(200, 'ApiKey')
-  @QuerySchema(ApiKeyRevokeQueryDto)
+  @QuerySchema(ApiKeyRevokeQueryDto, { reason: 'Rotated' })
   async revoke(
     @Req() request: FastifyRequest,
     @Param('key_id') keyId: string,

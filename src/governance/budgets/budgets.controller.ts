@@ -1,5 +1,5 @@
 import { Body, Controller, Get, Patch, Post, Query, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
@@ -40,7 +40,6 @@ function budgetOrigin(request: FastifyRequest): Origin {
   return originOf(request, 'admin_on_behalf_of');
 }
 
-@ApiTags('Budgets')
 @Controller('v1/admin/budgets')
 export class BudgetsController {
   constructor(
@@ -53,7 +52,12 @@ export class BudgetsController {
   @Access({ plane: 'admin', tenant: 'budgets:write', admin: true })
   @ApiOperation({ operationId: 'createBudget', summary: 'Create a budget ledger for a scope' })
   @Answers(201, 'BudgetLedger')
-  @BodySchema(BudgetCreateDto)
+  @BodySchema(BudgetCreateDto, {
+    tenant_id: 'acme',
+    scope: 'tenant:acme',
+    unit: 'TOKENS',
+    allocated: { unit: 'TOKENS', amount: 1_000_000 },
+  })
   async create(
     @Req() request: FastifyRequest,
     @Body() body: unknown,
@@ -68,7 +72,7 @@ export class BudgetsController {
   @LimitedQuery()
   @ApiOperation({ operationId: 'listBudgets', summary: 'List budget ledgers' })
   @Answers(200, 'BudgetListResponse')
-  @QuerySchema(BudgetListQueryDto)
+  @QuerySchema(BudgetListQueryDto, { tenant_id: 'acme' })
   async list(
     @Req() request: FastifyRequest,
     @Query() query: unknown,
@@ -82,7 +86,7 @@ export class BudgetsController {
   @Access({ plane: 'admin', tenant: 'budgets:read', admin: true })
   @ApiOperation({ operationId: 'lookupBudget', summary: 'Look up a single budget by exact scope and unit' })
   @Answers(200, 'BudgetLedger')
-  @QuerySchema(BudgetLookupQueryDto)
+  @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   async lookUp(
     @Req() request: FastifyRequest,
     @Query() query: unknown,
@@ -95,8 +99,8 @@ export class BudgetsController {
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'updateBudget', summary: 'Update budget properties' })
   @Answers(200, 'BudgetLedger')
-  @BodySchema(BudgetUpdateDto)
-  @QuerySchema(BudgetLookupQueryDto)
+  @BodySchema(BudgetUpdateDto, { overdraft_limit: { unit: 'TOKENS', amount: 50_000 } })
+  @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   async update(
     @Req() request: FastifyRequest,
     @Query() query: unknown,
@@ -117,8 +121,8 @@ export class BudgetsController {
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'freezeBudget', summary: 'Freeze a budget (ACTIVE → FROZEN)' })
   @Answers(200, 'BudgetLedger')
-  @BodySchema(BudgetStatusTransitionDto, { required: false })
-  @QuerySchema(BudgetLookupQueryDto)
+  @BodySchema(BudgetStatusTransitionDto, { reason: 'Spending is under review' }, { required: false })
+  @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   freeze(
     @Req() request: FastifyRequest,
     @Query() query: unknown,
@@ -132,8 +136,8 @@ export class BudgetsController {
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'unfreezeBudget', summary: 'Unfreeze a budget (FROZEN → ACTIVE)' })
   @Answers(200, 'BudgetLedger')
-  @BodySchema(BudgetStatusTransitionDto, { required: false })
-  @QuerySchema(BudgetLookupQueryDto)
+  @BodySchema(BudgetStatusTransitionDto, { reason: 'The review is over' }, { required: false })
+  @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   unfreeze(
     @Req() request: FastifyRequest,
     @Query() query: unknown,
@@ -147,8 +151,13 @@ export class BudgetsController {
   @Access({ plane: 'admin', tenant: 'budgets:write', admin: true })
   @ApiOperation({ operationId: 'fundBudget', summary: 'Credit, debit, or adjust budget allocation' })
   @Answers(200, 'BudgetFundingResponse')
-  @BodySchema(BudgetFundingDto)
-  @QuerySchema(BudgetFundingQueryDto)
+  @BodySchema(BudgetFundingDto, {
+    operation: 'CREDIT',
+    amount: { unit: 'TOKENS', amount: 500_000 },
+    reason: 'Top-up',
+    idempotency_key: 'top-up-1',
+  })
+  @QuerySchema(BudgetFundingQueryDto, { tenant_id: 'acme', scope: 'tenant:acme', unit: 'TOKENS' })
   async fund(
     @Req() request: FastifyRequest,
     @Query() query: unknown,

@@ -1,5 +1,5 @@
 import { Body, Controller, Get, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import { IsString } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
@@ -21,7 +21,6 @@ export class CredentialsController {
   constructor(private readonly service: CredentialsService) {}
 
   @Get('introspect')
-  @ApiTags('Dashboard')
   @Access({ plane: 'admin', tenant: 'any', admin: true })
   @ApiOperation({
     operationId: 'introspectAuth',
@@ -33,11 +32,10 @@ export class CredentialsController {
   }
 
   @Post('validate')
-  @ApiTags('Authentication')
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'validateApiKey', summary: 'Validate an API key and resolve tenant' })
   @Answers(200, 'ApiKeyValidationResponse')
-  @BodySchema(ApiKeyValidationDto)
+  @BodySchema(ApiKeyValidationDto, { key_secret: '*** the key_secret of createApiKey ***' })
   async validate(
     @Req() request: FastifyRequest,
     @Body() body: unknown,

@@ -1,5 +1,5 @@
 import { Body, Controller, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
@@ -19,7 +19,6 @@ const validateCreate = compileValidator(PolicyCreateDto);
 const validateUpdate = compileValidator(PolicyUpdateDto);
 const validateList = compileQuery(PolicyListQueryDto);
 
-@ApiTags('Policies')
 @Controller('v1/admin/policies')
 export class PoliciesController {
   constructor(private readonly policies: PoliciesService) {}
@@ -28,7 +27,12 @@ export class PoliciesController {
   @Access({ plane: 'admin', tenant: 'policies:write', admin: true })
   @ApiOperation({ operationId: 'createPolicy', summary: "Create a policy for some of a tenant's scopes" })
   @Answers(201, 'Policy')
-  @BodySchema(PolicyCreateDto)
+  @BodySchema(PolicyCreateDto, {
+    tenant_id: 'acme',
+    name: 'Short answers',
+    scope_pattern: 'tenant:acme/*',
+    caps: { max_tokens: 4_096 },
+  })
   async create(
     @Req() request: FastifyRequest,
     @Body() body: unknown,
@@ -47,7 +51,7 @@ export class PoliciesController {
   @LimitedQuery()
   @ApiOperation({ operationId: 'listPolicies', summary: 'List policies' })
   @Answers(200, 'PolicyListResponse')
-  @QuerySchema(PolicyListQueryDto)
+  @QuerySchema(PolicyListQueryDto, { tenant_id: 'acme' })
   async list(
     @Req() request: FastifyRequest,
     @Query() query: unknown,
@@ -61,7 +65,7 @@ export class PoliciesController {
   @Access({ plane: 'admin', tenant: 'policies:write', admin: true })
   @ApiOperation({ operationId: 'updatePolicy', summary: 'Update policy properties' })
   @Answers(200, 'Policy')
-  @BodySchema(PolicyUpdateDto)
+  @BodySchema(PolicyUpdateDto, { priority: 10 })
   async update(
     @Param('policy_id') policyId: string,
     @Req() request: FastifyRequest,

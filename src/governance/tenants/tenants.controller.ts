@@ -1,5 +1,5 @@
 import { Body, Controller, Get, Param, Patch, Post, Put, Query, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   Access,
@@ -18,7 +18,6 @@ const validateCreate = compileValidator(TenantCreateDto);
 const validateUpdate = compileValidator(TenantUpdateDto);
 const validateList = compileQuery(TenantListQueryDto);
 
-@ApiTags('Tenants')
 @Controller('v1/admin/tenants')
 export class TenantsController {
   constructor(private readonly service: TenantsService) {}
@@ -28,7 +27,7 @@ export class TenantsController {
   @ApiOperation({ operationId: 'createTenant', summary: 'Create a new tenant' })
   @Answers(200, 'Tenant')
   @Answers(201, 'Tenant')
-  @BodySchema(TenantCreateDto)
+  @BodySchema(TenantCreateDto, { tenant_id: 'acme', name: 'Acme Inc.' })
   async create(
     @Req() request: FastifyRequest,
     @Body() body: unknown,
@@ -61,7 +60,7 @@ export class TenantsController {
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'updateTenant', summary: 'Update tenant properties' })
   @Answers(200, 'Tenant')
-  @BodySchema(TenantUpdateDto)
+  @BodySchema(TenantUpdateDto, { default_reservation_ttl_ms: 120_000 })
   async update(
     @Param('tenant_id') tenantId: string,
     @Req() request: FastifyRequest,
@@ -83,7 +82,6 @@ export class TenantsController {
 const validate = compileValidator(ExpiryPolicyDto);
 
 /** The protocol sets a tenant's expiry policy only at creation; the body of its updateTenant does not allow the field. */
-@ApiTags('Operations')
 @Controller('ops/tenants/:tenant_id/expiry-policy')
 export class ExpiryPolicyController {
   constructor(private readonly service: TenantsService) {}
@@ -95,7 +93,7 @@ export class ExpiryPolicyController {
     summary: "Change a tenant's expiry policy for new reservations",
   })
   @Answers(200, 'Tenant')
-  @BodySchema(ExpiryPolicyDto)
+  @BodySchema(ExpiryPolicyDto, { reservation_expiry_policy: 'MANUAL_CLEANUP' })
   async set(
     @Param('tenant_id') tenantId: string,
     @Req() request: FastifyRequest,

@@ -11,20 +11,34 @@ import {
 import { HOLDFAST_VERSION } from '../../config/index.js';
 import { GOVERNANCE_ERROR_CODES, RUNTIME_ERROR_CODES } from '../../ledger/index.js';
 import { type DtoClass, rulesToSchema, stringifyJson } from '../../wire/index.js';
+import { CONTENTS, OPERATION_ORDER } from './contents.js';
 import { ANSWER_SCHEMAS, type SchemaName } from './schemas.js';
 
-/** Documents a request body with the rules that it is checked with. */
-export function BodySchema(dto: DtoClass, { required = true }: { required?: boolean } = {}): MethodDecorator {
-  return ApiBody({ required, schema: rulesToSchema(dto) as never });
+/** Documents a request body with the rules that it is checked with, and with an example that works as it stands. */
+export function BodySchema<T extends object>(
+  dto: DtoClass<T>,
+  example: NoInfer<T>,
+  { required = true }: { required?: boolean } = {},
+): MethodDecorator {
+  return ApiBody({ required, schema: { ...rulesToSchema(dto), examples: [example] } as never });
 }
 
-/** Documents query parameters with the rules that they are checked with. */
-export function QuerySchema(dto: DtoClass): MethodDecorator {
+/** Documents query parameters with the rules that they are checked with. The example names the parameters that it sends. */
+export function QuerySchema<T extends object>(
+  dto: DtoClass<T>,
+  example?: NoInfer<Partial<T>>,
+): MethodDecorator {
   const { properties = {}, required = [] } = rulesToSchema(dto);
   return applyDecorators(
     ...Object.entries(properties).map(([name, schema]) => {
       const form = schema.type === 'array' ? { style: 'form' as const, explode: false } : {};
-      return ApiQuery({ name, required: required.includes(name), ...form, schema: schema as never });
+      const value = example?.[name as keyof T];
+      return ApiQuery({
+        name,
+        required: required.includes(name),
+        ...form,
+        schema: { ...schema, ...(value === undefined ? {} : { examples: [value] }) } as never,
+      });
     }),
   );
 }
@@ -73,23 +87,39 @@ export class OpenApiDocument {
       if (this.app === undefined) {
         throw new Error('the application was not given to the OpenAPI document');
       }
-      this.text = stringifyJson(complete(SwaggerModule.createDocument(this.app, description())));
+      this.text = stringifyJson(
+        complete(SwaggerModule.createDocument(this.app, description(), { autoTagControllers: false })),
+      );
     }
     return this.text;
   }
 }
 
+const DESCRIPTION = `A reservation and budget ledger. It speaks the Cycles protocol; paths under /ops, /health and /metrics are its own.
+
+The examples work as they stand, in this order:
+
+1. Authorize with the admin key, and send \`POST /v1/admin/tenants\`, \`POST /v1/admin/api-keys\` and \`POST /v1/admin/budgets\`.
+2. Authorize with the \`key_secret\` of the new API key, and reserve, commit and look at the balances.
+
+Ids in paths come from earlier answers. Where an operation takes both keys, an example that names the tenant is for the admin key; an API key names its tenant itself. A repeated idempotency key repeats the first answer: choose a new one for each new request.`;
+
+const headerKey = (name: string, description: string) =>
+  ({ type: 'apiKey', in: 'header', name, description }) as const;
+
 function description(): Omit<OpenAPIObject, 'paths'> {
-  return new DocumentBuilder()
+  const builder = new DocumentBuilder()
+    .setOpenAPIVersion('3.1.1')
     .setTitle('Holdfast')
-    .setDescription(
-      'A reservation and budget ledger. It speaks the Cycles protocol; paths under /ops, /health and /metrics are its own.',
-    )
+    .setDescription(DESCRIPTION)
     .setVersion(HOLDFAST_VERSION)
     .setLicense('Apache-2.0', 'https://www.apache.org/licenses/LICENSE-2.0')
-    .addApiKey({ type: 'apiKey', in: 'header', name: 'X-Cycles-API-Key' }, 'ApiKeyAuth')
-    .addApiKey({ type: 'apiKey', in: 'header', name: 'X-Admin-API-Key' }, 'AdminKeyAuth')
-    .build();
+    .addApiKey(headerKey('X-Cycles-API-Key', 'The `key_secret` of an API key of a tenant.'), 'ApiKeyAuth')
+    .addApiKey(headerKey('X-Admin-API-Key', "The deployment's `ADMIN_API_KEY`."), 'AdminKeyAuth');
+  for (const { tag, description } of CONTENTS) {
+    builder.addTag(tag, description);
+  }
+  return builder.build();
 }
 
 const ERROR_SCHEMA = {
@@ -116,6 +146,25 @@ const HEADERS = {
   },
 };
 
+/** Swagger UI fills a parameter in from an example beside its schema, which @nestjs/swagger drops, and not from one inside. */
+function showExample(parameter: Parameter): void {
+  if (!('name' in parameter) || parameter.schema === undefined) {
+    return;
+  }
+  const { examples, ...schema } = parameter.schema as { examples?: [unknown] };
+  const example = parameter.name === 'tenant_id' && parameter.in === 'path' ? 'acme' : examples?.[0];
+  if (example !== undefined) {
+    Object.assign(parameter, { example, schema });
+  }
+}
+
+type Paths = OpenAPIObject['paths'];
+type Method = (typeof METHODS)[number];
+type OperationObject = NonNullable<Paths[string][Method]>;
+type Parameter = NonNullable<OperationObject['parameters']>[number];
+
+const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const;
+
 /** Adds what all operations share: the one error form, and the schemas that they refer to. */
 function complete(document: OpenAPIObject): OpenAPIObject {
   const components = (document.components ??= {});
@@ -127,19 +176,42 @@ function complete(document: OpenAPIObject): OpenAPIObject {
       content: { 'application/json': { schema: { $ref: '#/components/schemas/ErrorResponse' } } },
     },
   };
-  for (const item of Object.values(document.paths)) {
-    for (const method of ['get', 'post', 'put', 'patch', 'delete'] as const) {
-      const operation = item[method];
-      if (operation !== undefined) {
-        operation.responses = {
-          ...operation.responses,
-          default: { $ref: '#/components/responses/ErrorResponse' },
-        };
-      }
-    }
+  document.paths = inOrder(document.paths);
+  for (const { operation } of operationsOf(document.paths)) {
+    const section = CONTENTS.find(({ operations }) => operations.includes(operation.operationId ?? ''));
+    (operation.parameters ?? []).forEach(showExample);
+    operation.tags = section === undefined ? [] : [section.tag];
+    operation.responses = {
+      ...operation.responses,
+      default: { $ref: '#/components/responses/ErrorResponse' },
+    };
   }
   components.schemas = { ...components.schemas, ...usedSchemas(document), ErrorResponse: ERROR_SCHEMA };
   return document;
+}
+
+function operationsOf(paths: Paths): { path: string; method: Method; operation: OperationObject }[] {
+  return Object.entries(paths).flatMap(([path, item]) =>
+    METHODS.flatMap((method) => {
+      const operation = item[method];
+      return operation === undefined ? [] : [{ path, method, operation }];
+    }),
+  );
+}
+
+/** The paths by their first operation in the contents. Operations that are not there, which only tests have, come last. */
+function inOrder(paths: Paths): Paths {
+  const rankOf = ({ operationId = '' }: OperationObject): number => {
+    const rank = OPERATION_ORDER.indexOf(operationId);
+    return rank === -1 ? OPERATION_ORDER.length : rank;
+  };
+  const ordered: Paths = {};
+  for (const { path, method, operation } of operationsOf(paths).sort(
+    (a, b) => rankOf(a.operation) - rankOf(b.operation),
+  )) {
+    (ordered[path] ??= {})[method] = operation;
+  }
+  return ordered;
 }
 
 const REFERENCE = /"#\/components\/schemas\/(\w+)"/g;

@@ -1,11 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { Controller, Get, Inject, Param, Res, UseGuards } from '@nestjs/common';
-import { ApiOperation, ApiResponse, ApiTags } from '@nestjs/swagger';
+import { ApiOperation, ApiParam, ApiResponse } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { Refusal } from '../../ledger/index.js';
 import { PublicRateLimit } from '../access/auth.module.js';
 import { sendJson } from '../errors/error-answer.js';
+import { OPERATION_ORDER } from './contents.js';
 import { OpenApiDocument } from './document.js';
 
 const ASSETS: Readonly<Record<string, string>> = {
@@ -14,9 +15,21 @@ const ASSETS: Readonly<Record<string, string>> = {
   'favicon-32x32.png': 'image/png',
 };
 
-const START = `window.onload = () => {
-  window.ui = SwaggerUIBundle({ url: '/openapi.json', dom_id: '#swagger-ui', deepLinking: true });
-};
+/** Methods of one path stand together in the document, wherever they belong in the order of a section. */
+const START = `const order = ${JSON.stringify(OPERATION_ORDER)};
+const rank = (entry) => order.indexOf(entry.getIn(['operation', 'operationId']));
+const dark = window.matchMedia('(prefers-color-scheme: dark)');
+const applyTheme = () => document.documentElement.classList.toggle('dark-mode', dark.matches);
+applyTheme();
+dark.addEventListener('change', applyTheme);
+window.ui = SwaggerUIBundle({
+  url: '/openapi.json',
+  dom_id: '#swagger-ui',
+  deepLinking: true,
+  validatorUrl: null,
+  defaultModelsExpandDepth: -1,
+  operationsSorter: (a, b) => rank(a) - rank(b),
+});
 `;
 
 const PAGE = `<!DOCTYPE html>
@@ -24,6 +37,8 @@ const PAGE = `<!DOCTYPE html>
 <head>
   <meta charset="utf-8">
   <title>Holdfast API</title>
+  <meta name="viewport" content="width=device-width, initial-scale=1">
+  <meta name="color-scheme" content="light dark">
   <link rel="icon" type="image/png" href="/docs/favicon-32x32.png">
   <link rel="stylesheet" href="/docs/swagger-ui.css">
 </head>
@@ -39,10 +54,9 @@ const PAGE = `<!DOCTYPE html>
 const POLICY =
   "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'";
 
-const FILE = { type: 'string', format: 'binary' } as const;
+const TEXT_FILE = { schema: { type: 'string' } } as const;
 
 /** The API's description and its UI. The UI's files come with @nestjs/swagger, so its package is asked where they are. */
-@ApiTags('Documentation')
 @UseGuards(PublicRateLimit)
 @Controller()
 export class OpenApiController {
@@ -52,7 +66,7 @@ export class OpenApiController {
 
   @Get('openapi.json')
   @ApiOperation({ operationId: 'getOpenApiDocument', summary: 'This document' })
-  @ApiResponse({ status: 200, description: 'OpenAPI 3', schema: { type: 'object' } })
+  @ApiResponse({ status: 200, description: 'OpenAPI 3.1', schema: { type: 'object' } })
   openApi(@Res() reply: FastifyReply): void {
     sendJson(reply, 200, this.document.json());
   }
@@ -73,13 +87,14 @@ export class OpenApiController {
 
   @Get('docs/:file')
   @ApiOperation({ operationId: 'getDocumentationFile', summary: 'What the page loads' })
+  @ApiParam({ name: 'file', schema: { type: 'string', examples: ['start.js'] } })
   @ApiResponse({
     status: 200,
     description: 'A style sheet, a script or an icon',
     content: {
-      'text/css': { schema: FILE },
-      'text/javascript': { schema: FILE },
-      'image/png': { schema: FILE },
+      'text/css': TEXT_FILE,
+      'text/javascript': TEXT_FILE,
+      'image/png': {},
     },
   })
   async asset(@Param('file') file: string, @Res() reply: FastifyReply): Promise<void> {

@@ -1,5 +1,5 @@
 import { Controller, Get, Query, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../../auth/index.js';
 import { Access, Answers, LimitedQuery, QuerySchema, sendJson } from '../../http/index.js';
@@ -16,7 +16,6 @@ export function isGovernanceView(query: BalancesQueryDto): boolean {
 
 const validate = compileQuery(BalancesQueryDto);
 
-@ApiTags('Balances')
 @Controller('v1/balances')
 export class BalancesController {
   constructor(
@@ -33,7 +32,7 @@ export class BalancesController {
     'BalanceResponse',
     'Balances of a subject; with tenant_id, scope_prefix or unit each is a BudgetLedger, as in listBudgets',
   )
-  @QuerySchema(BalancesQueryDto)
+  @QuerySchema(BalancesQueryDto, { tenant: 'acme' })
   async list(
     @Req() request: FastifyRequest,
     @Query() query: unknown,

@@ -1,5 +1,5 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   Access,
@@ -25,7 +25,6 @@ function commitResponse(reply: Reply): string {
   return `{"status":"COMMITTED","charged":{"unit":"${unit}","amount":${charged}},${returned}"balances":${balancesJson(reply, 8, unit)}}`;
 }
 
-@ApiTags('Reservations')
 @Controller('v1/reservations')
 export class CommitController {
   constructor(private readonly service: CommitService) {}
@@ -35,7 +34,11 @@ export class CommitController {
   @ApiOperation({ operationId: 'commitReservation', summary: 'Commit the actual cost of a reservation' })
   @IdempotencyKeyHeader()
   @Answers(200, 'CommitResponse')
-  @BodySchema(CommitDto)
+  @BodySchema(CommitDto, {
+    idempotency_key: 'answer-4711-commit',
+    actual: { unit: 'TOKENS', amount: 1_430 },
+    metrics: { tokens_input: 1_100, tokens_output: 330 },
+  })
   async commit(
     @ReservationId() reservationId: string,
     @Req() request: FastifyRequest,

@@ -1,5 +1,5 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
 import { compileValidator } from '../../wire/index.js';
@@ -17,7 +17,6 @@ function decisionResponse({ reply, scopes }: Decision): string {
   return `{"decision":"${decision}"${caps}${reason},"affected_scopes":["${scopes.join('","')}"]}`;
 }
 
-@ApiTags('Decisions')
 @Controller('v1/decide')
 export class DecideController {
   constructor(private readonly service: DecideService) {}
@@ -27,7 +26,12 @@ export class DecideController {
   @ApiOperation({ operationId: 'decide', summary: 'Ask whether a reservation would be granted now' })
   @IdempotencyKeyHeader()
   @Answers(200, 'DecisionResponse')
-  @BodySchema(DecideDto)
+  @BodySchema(DecideDto, {
+    idempotency_key: 'answer-4712-decide',
+    subject: { tenant: 'acme', app: 'support-chat' },
+    action: { kind: 'llm.completion', name: 'gpt-4.1' },
+    estimate: { unit: 'TOKENS', amount: 2_000 },
+  })
   async decide(
     @Req() request: FastifyRequest,
     @Body() body: unknown,

@@ -1,5 +1,5 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
@@ -18,7 +18,6 @@ function eventResponse(reply: Reply, { actual: { unit, amount } }: DirectDebitDt
   return `{"status":"APPLIED","event_id":"${eventId}",${capped}"balances":${balancesJson(reply, 6, unit)}}`;
 }
 
-@ApiTags('Events')
 @Controller('v1/events')
 export class DirectDebitController {
   constructor(private readonly service: DirectDebitService) {}
@@ -32,7 +31,12 @@ export class DirectDebitController {
   @ApiOperation({ operationId: 'createEvent', summary: 'Charge usage that had no reservation' })
   @IdempotencyKeyHeader()
   @Answers(201, 'EventCreateResponse')
-  @BodySchema(DirectDebitDto)
+  @BodySchema(DirectDebitDto, {
+    idempotency_key: 'answer-4713-debit',
+    subject: { tenant: 'acme', app: 'support-chat' },
+    action: { kind: 'llm.completion', name: 'gpt-4.1' },
+    actual: { unit: 'TOKENS', amount: 800 },
+  })
   async create(
     @Req() request: FastifyRequest,
     @Body() body: unknown,

@@ -1,5 +1,5 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   Access,
@@ -16,7 +16,6 @@ import { ExtendDto } from './extend.dto.js';
 
 const validate = compileValidator(ExtendDto);
 
-@ApiTags('Reservations')
 @Controller('v1/reservations')
 export class ExtendController {
   constructor(private readonly service: ExtendService) {}
@@ -26,7 +25,7 @@ export class ExtendController {
   @ApiOperation({ operationId: 'extendReservation', summary: 'Extend the lease of a live reservation' })
   @IdempotencyKeyHeader()
   @Answers(200, 'ReservationExtendResponse')
-  @BodySchema(ExtendDto)
+  @BodySchema(ExtendDto, { idempotency_key: 'answer-4711-extend', extend_by_ms: 60_000 })
   async extend(
     @ReservationId() reservationId: string,
     @Req() request: FastifyRequest,

@@ -1,5 +1,5 @@
 import { Controller, Get, Query, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import { Access, Answers, LimitedQuery, QuerySchema, ReservationId, sendJson } from '../../http/index.js';
@@ -11,7 +11,6 @@ import { ListService } from './list.service.js';
 
 const validateList = compileQuery(ListReservationsQueryDto);
 
-@ApiTags('Reservations')
 @Controller('v1/reservations')
 export class QueryController {
   constructor(
@@ -23,7 +22,7 @@ export class QueryController {
   @Access({ plane: 'runtime', tenant: 'reservations:list', admin: true })
   @LimitedQuery()
   @ApiOperation({ operationId: 'listReservations', summary: 'List the reservations of a tenant' })
-  @QuerySchema(ListReservationsQueryDto)
+  @QuerySchema(ListReservationsQueryDto, { tenant: 'acme' })
   @Answers(200, 'ReservationListResponse')
   async list(
     @Req() request: FastifyRequest,

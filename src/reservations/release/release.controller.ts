@@ -1,5 +1,5 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
@@ -29,7 +29,6 @@ function releaseResponse(reply: Reply): string {
   );
 }
 
-@ApiTags('Reservations')
 @Controller('v1/reservations')
 export class ReleaseController {
   constructor(private readonly service: ReleaseService) {}
@@ -39,7 +38,7 @@ export class ReleaseController {
   @ApiOperation({ operationId: 'releaseReservation', summary: 'Release an unused reservation' })
   @IdempotencyKeyHeader()
   @Answers(200, 'ReleaseResponse')
-  @BodySchema(ReleaseDto)
+  @BodySchema(ReleaseDto, { idempotency_key: 'answer-4711-release', reason: 'The user closed the chat' })
   async release(
     @ReservationId() reservationId: string,
     @Req() request: FastifyRequest,

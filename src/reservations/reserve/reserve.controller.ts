@@ -1,5 +1,5 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
@@ -36,7 +36,6 @@ export function reserveResponse({ reply, scopes }: ReserveOutcome, { estimate }:
 
 const validate = compileValidator(ReserveDto);
 
-@ApiTags('Reservations')
 @Controller('v1/reservations')
 export class ReserveController {
   constructor(private readonly service: ReserveService) {}
@@ -46,7 +45,13 @@ export class ReserveController {
   @ApiOperation({ operationId: 'createReservation', summary: 'Reserve budget for a planned action' })
   @IdempotencyKeyHeader()
   @Answers(200, 'ReservationCreateResponse')
-  @BodySchema(ReserveDto)
+  @BodySchema(ReserveDto, {
+    idempotency_key: 'answer-4711',
+    subject: { tenant: 'acme', app: 'support-chat' },
+    action: { kind: 'llm.completion', name: 'gpt-4.1' },
+    estimate: { unit: 'TOKENS', amount: 2_000 },
+    ttl_ms: 600_000,
+  })
   async reserve(
     @Req() request: FastifyRequest,
     @Body() body: unknown,

@@ -1,5 +1,5 @@
 import { Controller, Get, Injectable, Module, Param, Query, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import { IsIn } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
@@ -92,7 +92,6 @@ function placeOf(cursor = '', fingerprint: string): DeliveryPlace | undefined {
 
 const validateList = compileQuery(DeliveryListQueryDto);
 
-@ApiTags('Webhooks')
 @Controller()
 export class DeliveriesController {
   constructor(private readonly deliveries: DeliveriesService) {}

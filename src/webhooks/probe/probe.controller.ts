@@ -1,5 +1,5 @@
 import { Controller, Injectable, Module, Param, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import { Access, Answers, originOf, sendJson } from '../../http/index.js';
@@ -36,7 +36,6 @@ export class ProbeService {
   }
 }
 
-@ApiTags('Webhooks')
 @Controller()
 export class ProbeController {
   constructor(private readonly probes: ProbeService) {}

@@ -1,5 +1,5 @@
 import { Body, Controller, Module, Param, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import { EventLogModule } from '../../events/index.js';
@@ -13,7 +13,6 @@ import { ReplayMetrics, ReplaySelection, ReplayService } from './replay.service.
 
 const validate = compileValidator(ReplayDto);
 
-@ApiTags('Webhooks')
 @Controller('v1/admin/webhooks')
 export class ReplayController {
   constructor(private readonly replays: ReplayService) {}
@@ -21,7 +20,7 @@ export class ReplayController {
   @Post(':subscription_id/replay')
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'replayEvents', summary: 'Deliver the events of a time window again' })
-  @BodySchema(ReplayDto)
+  @BodySchema(ReplayDto, { event_types: ['reservation.expired'], max_events: 100 })
   @Answers(202, 'WebhookReplayResponse', 'Queued')
   async replay(
     @Param('subscription_id') id: string,

@@ -1,5 +1,5 @@
 import { Body, Controller, Delete, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
@@ -32,7 +32,6 @@ const validateUpdate = compileValidator(SubscriptionUpdateDto);
 const validateList = compileQuery(SubscriptionListQueryDto);
 const validateBulk = compileValidator(WebhookBulkActionDto);
 
-@ApiTags('Webhooks')
 @Controller('v1/admin/webhooks')
 export class AdminWebhooksController {
   constructor(
@@ -48,8 +47,11 @@ export class AdminWebhooksController {
     summary: "Subscribe an endpoint to one tenant's events, or to all tenants' events",
   })
   @Answers(201, 'WebhookCreateResponse')
-  @QuerySchema(SubscriptionOwnerQueryDto)
-  @BodySchema(SubscriptionCreateDto)
+  @QuerySchema(SubscriptionOwnerQueryDto, { tenant_id: 'acme' })
+  @BodySchema(SubscriptionCreateDto, {
+    url: 'https://hooks.example.com/holdfast',
+    event_types: ['reservation.expired', 'budget.threshold_crossed'],
+  })
   async create(
     @Req() request: FastifyRequest,
     @Query() query: unknown,
@@ -72,7 +74,7 @@ export class AdminWebhooksController {
   @LimitedQuery()
   @ApiOperation({ operationId: 'listWebhookSubscriptions', summary: 'List webhook subscriptions' })
   @Answers(200, 'WebhookListResponse')
-  @QuerySchema(SubscriptionListQueryDto)
+  @QuerySchema(SubscriptionListQueryDto, { tenant_id: 'acme' })
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     const { rows, ...rest } = await this.lists.all(validateList(query));
     sendJson(reply, 200, stringifyJson({ subscriptions: rows, ...rest }));
@@ -86,7 +88,11 @@ export class AdminWebhooksController {
     summary: 'Pause, resume or delete all subscriptions that match a filter',
   })
   @Answers(200, 'WebhookBulkActionResponse')
-  @BodySchema(WebhookBulkActionDto)
+  @BodySchema(WebhookBulkActionDto, {
+    filter: { tenant_id: 'acme' },
+    action: 'PAUSE',
+    idempotency_key: 'pause-acme-1',
+  })
   async bulkAction(
     @Req() request: FastifyRequest,
     @Body() body: unknown,
@@ -118,7 +124,7 @@ export class AdminWebhooksController {
     summary: 'Change, pause or resume a webhook subscription',
   })
   @Answers(200, 'WebhookSubscription')
-  @BodySchema(SubscriptionUpdateDto)
+  @BodySchema(SubscriptionUpdateDto, { name: 'Expired holds', event_types: ['reservation.expired'] })
   async update(
     @Req() request: FastifyRequest,
     @Param('subscription_id') subscriptionId: string,

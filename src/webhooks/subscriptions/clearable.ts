@@ -18,7 +18,7 @@ export function Clearable(
   return Obeys({
     name: 'clearable',
     test: (value) => value === null || test(value),
-    schema,
+    schema: { ...schema, nullable: true },
     phrase,
     oversize,
   });

@@ -1,5 +1,5 @@
 import { Body, Controller, Delete, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller, TenantCaller } from '../../auth/index.js';
 import {
@@ -27,7 +27,6 @@ const validateUpdate = compileValidator(SubscriptionUpdateDto);
 const validateList = compileQuery(TenantSubscriptionListQueryDto);
 
 /** The tenants' operations on their own subscriptions. Operators may use them too, except for create, which they have separately. */
-@ApiTags('Webhooks')
 @Controller('v1/webhooks')
 export class TenantWebhooksController {
   constructor(
@@ -42,7 +41,10 @@ export class TenantWebhooksController {
     summary: "Subscribe an endpoint to the tenant's events",
   })
   @Answers(201, 'WebhookCreateResponse')
-  @BodySchema(SubscriptionCreateDto)
+  @BodySchema(SubscriptionCreateDto, {
+    url: 'https://hooks.example.com/holdfast',
+    event_types: ['reservation.expired', 'budget.threshold_crossed'],
+  })
   async create(
     @Req() request: FastifyRequest,
     @Body() body: unknown,
@@ -64,7 +66,7 @@ export class TenantWebhooksController {
   @LimitedQuery()
   @ApiOperation({ operationId: 'listTenantWebhooks', summary: "List a tenant's webhook subscriptions" })
   @Answers(200, 'WebhookListResponse')
-  @QuerySchema(TenantSubscriptionListQueryDto)
+  @QuerySchema(TenantSubscriptionListQueryDto, { tenant: 'acme' })
   async list(
     @Req() request: FastifyRequest,
     @Query() query: unknown,
@@ -97,7 +99,7 @@ export class TenantWebhooksController {
     summary: "Change, pause or resume a tenant's webhook subscription",
   })
   @Answers(200, 'WebhookSubscription')
-  @BodySchema(SubscriptionUpdateDto)
+  @BodySchema(SubscriptionUpdateDto, { name: 'Expired holds', event_types: ['reservation.expired'] })
   async update(
     @Req() request: FastifyRequest,
     @Param('subscription_id') subscriptionId: string,

@@ -1,5 +1,5 @@
 import { Body, Controller, Get, Module, Put, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { Access, Answers, BodySchema, originOf, sendJson } from '../../http/index.js';
@@ -11,7 +11,6 @@ import { RESOLVE_HOST, TargetMetrics, TargetPolicy } from './target-policy.js';
 
 const validateConfig = compileValidator(WebhookSecurityConfigDto);
 
-@ApiTags('Webhooks')
 @Controller('v1/admin/config/webhook-security')
 export class SecurityConfigController {
   constructor(private readonly settings: SecuritySettings) {}
@@ -34,7 +33,7 @@ export class SecurityConfigController {
     summary: 'Replace the rules for where webhooks may be sent',
   })
   @Answers(200, 'WebhookSecurityConfig')
-  @BodySchema(WebhookSecurityConfigDto)
+  @BodySchema(WebhookSecurityConfigDto, { allowed_url_patterns: ['https://*.example.com/*'] })
   async update(
     @Req() request: FastifyRequest,
     @Body() body: unknown,

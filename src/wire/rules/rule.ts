@@ -23,6 +23,8 @@ export interface Schema {
   additionalProperties?: boolean | Schema;
   maxProperties?: number;
   description?: string;
+  /** Null is allowed too. @nestjs/swagger turns it into a type of OpenAPI 3.1. */
+  nullable?: boolean;
 }
 
 /**

@@ -155,7 +155,7 @@ function setDifferences(
 
 /** Objects are open unless they say otherwise. */
 function open({ type, additionalProperties }: SpecSchema): boolean {
-  return type === 'object' && additionalProperties !== false;
+  return [type].flat().includes('object') && additionalProperties !== false;
 }
 
 /** A limit as a text; all of them are texts, numbers or flags. */

@@ -1,0 +1,136 @@
+/** The sections of the documentation, in the order in which a reader needs them; inside a section, in the order of a life. */
+export const CONTENTS: readonly {
+  readonly tag: string;
+  readonly description: string;
+  readonly operations: readonly string[];
+}[] = [
+  {
+    tag: 'Reservations',
+    description: 'Hold budget before the work, and settle it afterwards.',
+    operations: [
+      'createReservation',
+      'commitReservation',
+      'releaseReservation',
+      'extendReservation',
+      'getReservation',
+      'listReservations',
+      'decide',
+      'createEvent',
+    ],
+  },
+  { tag: 'Balances', description: 'What is left, by scope.', operations: ['getBalances'] },
+  {
+    tag: 'Tenants',
+    description: 'Each tenant has its own keys, budgets and policies.',
+    operations: ['createTenant', 'getTenant', 'listTenants', 'updateTenant'],
+  },
+  {
+    tag: 'API keys',
+    description: "The tenants' credentials.",
+    operations: [
+      'createApiKey',
+      'listApiKeys',
+      'updateApiKey',
+      'validateApiKey',
+      'introspectAuth',
+      'revokeApiKey',
+    ],
+  },
+  {
+    tag: 'Budgets',
+    description: 'A budget is one ledger for a scope and a unit.',
+    operations: [
+      'createBudget',
+      'lookupBudget',
+      'listBudgets',
+      'fundBudget',
+      'updateBudget',
+      'freezeBudget',
+      'unfreezeBudget',
+    ],
+  },
+  {
+    tag: 'Policies',
+    description: 'Caps, lease limits and overage policies for the scopes that match a pattern.',
+    operations: ['createPolicy', 'listPolicies', 'updatePolicy'],
+  },
+  {
+    tag: 'Webhooks',
+    description: "A tenant's subscriptions to its own events.",
+    operations: [
+      'createTenantWebhook',
+      'getTenantWebhook',
+      'listTenantWebhooks',
+      'updateTenantWebhook',
+      'testTenantWebhook',
+      'listTenantWebhookDeliveries',
+      'deleteTenantWebhook',
+    ],
+  },
+  {
+    tag: 'Webhook administration',
+    description: 'Subscriptions of any owner, and where webhooks may be sent.',
+    operations: [
+      'createWebhookSubscription',
+      'getWebhookSubscription',
+      'listWebhookSubscriptions',
+      'updateWebhookSubscription',
+      'testWebhookSubscription',
+      'listWebhookDeliveries',
+      'replayEvents',
+      'bulkActionWebhooks',
+      'deleteWebhookSubscription',
+      'getWebhookSecurityConfig',
+      'updateWebhookSecurityConfig',
+    ],
+  },
+  {
+    tag: 'Events',
+    description: 'The log of everything that changed. It is also what webhooks deliver.',
+    operations: ['listTenantEvents', 'listEvents', 'getEvent'],
+  },
+  {
+    tag: 'Audit',
+    description: 'Who called which operation, and how it ended.',
+    operations: ['listAuditLogs'],
+  },
+  {
+    tag: 'Operations',
+    description: "Holdfast's own operations for those who run it.",
+    operations: [
+      'getReservationStory',
+      'listExpirations',
+      'verifyLedger',
+      'getSweeper',
+      'cleanupReservations',
+      'listQuarantine',
+      'inspectQuarantined',
+      'decideQuarantined',
+      'setExpiryPolicy',
+      'getTenantLimits',
+      'replaceTenantLimits',
+      'removeTenantLimits',
+    ],
+  },
+  {
+    tag: 'Documentation',
+    description: 'This page and its source.',
+    operations: ['getOpenApiDocument', 'getDocumentationPage', 'getDocumentationFile'],
+  },
+  {
+    tag: 'Health and metrics',
+    description: 'For load balancers and Prometheus.',
+    operations: [
+      'getLiveness',
+      'getReadiness',
+      'getActuatorHealth',
+      'getActuatorLiveness',
+      'getActuatorReadiness',
+      'getMetrics',
+      'getActuatorMetrics',
+    ],
+  },
+];
+
+/** Every operation id, in the order of the sections. */
+export const OPERATION_ORDER: readonly string[] = CONTENTS.flatMap(({ operations }) => operations);

@@ -1,0 +1,228 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { CONTENTS } from '../../src/http/openapi/contents.js';
+import { reservationKey, tagOfReservationId } from '../../src/redis/keyspace.js';
+import { DnsServer } from '../support/dns-server.js';
+import { ADMIN_API_KEY, expectStatus, Holdfast, type Answer } from '../support/holdfast.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { escapePart, problemsOf, SchemaBook } from '../support/spec/index.js';
+
+interface Operation {
+  readonly operationId: string;
+  readonly parameters?: readonly {
+    readonly name: string;
+    readonly in: string;
+    readonly required?: boolean;
+    readonly example?: string | number | boolean;
+  }[];
+  readonly requestBody?: {
+    readonly content: {
+      readonly 'application/json': { readonly schema: { readonly examples?: readonly object[] } };
+    };
+  };
+  readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, object>> }>>;
+  readonly security?: readonly Readonly<Record<string, unknown>>[];
+}
+
+type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+
+/** The keys that a request carries, of those that its operation takes. */
+type Keys = readonly ('ApiKeyAuth' | 'AdminKeyAuth')[];
+
+/** What the description tells a reader to send before anything else. */
+const FIRST = ['createTenant', 'createApiKey', 'createBudget'];
+
+/** Whose example a reader sends once more before this one, because the last one's subject is settled, revoked or gone by then. */
+const BEFORE: Readonly<Record<string, string>> = {
+  releaseReservation: 'createReservation',
+  extendReservation: 'createReservation',
+  revokeApiKey: 'createApiKey',
+  updateApiKey: 'createApiKey',
+};
+
+/** Sends the examples of the served document to the instance that serves it. */
+class Reader {
+  /** The last answered value of each member that is an id; paths are filled from them. */
+  private readonly ids = new Map<string, string>();
+  private readonly book: SchemaBook;
+  private apiKey = '';
+  private sent = 0;
+
+  constructor(
+    private readonly holdfast: Holdfast,
+    private readonly document: { readonly paths: Paths },
+    private readonly keys: Keys,
+  ) {
+    this.book = new SchemaBook({ own: document });
+  }
+
+  idOf(name: string): string {
+    return this.ids.get(name) as string;
+  }
+
+  /** What is wrong with an operation's example; undefined when it works. */
+  async problemOf(id: string): Promise<string | undefined> {
+    const { path, method, operation } = this.find(id);
+    const answer = await this.send(id);
+    const said = `${answer.status} ${answer.text.slice(0, 300)}`;
+    const response = operation.responses[answer.status];
+    if (answer.status >= 300 || response === undefined) {
+      return `${id} is answered with ${said}`;
+    }
+    const type = answer.headers.get('content-type')?.split(';')[0] ?? '';
+    if (response.content?.[type] === undefined) {
+      return answer.status === 204 && answer.text === '' ? undefined : `${id} answers ${type}: ${said}`;
+    }
+    const pointer = `#/paths/${escapePart(path)}/${method}/responses/${answer.status}/content/application~1json/schema`;
+    const problems =
+      type === 'application/json'
+        ? problemsOf(this.book.validatorOf('own', pointer), JSON.parse(answer.text))
+        : [];
+    return problems.length === 0 ? undefined : `${id} answers ${problems.join(', ')}: ${said}`;
+  }
+
+  /** Sends an example; a later sending of the same one gets an idempotency key of its own, as the description says. */
+  async send(id: string, again = false): Promise<Answer> {
+    const { path, method, operation } = this.find(id);
+    const schema = operation.requestBody?.content['application/json'].schema;
+    if (schema !== undefined && schema.examples?.length !== 1) {
+      throw new Error(`${id} takes a body and has no example`);
+    }
+    this.sent += 1;
+    const body = schema?.examples?.[0];
+    const url = this.urlOf(path, operation);
+    const answer = await this.holdfast.call(method.toUpperCase(), url, {
+      headers: this.headersOf(operation, url, body),
+      ...(body === undefined
+        ? {}
+        : {
+            body:
+              again && 'idempotency_key' in body ? { ...body, idempotency_key: `again-${this.sent}` } : body,
+          }),
+    });
+    this.remember(answer.body);
+    if (id === 'createApiKey' && this.apiKey === '') {
+      this.apiKey = answer.body.key_secret as string;
+    }
+    return answer;
+  }
+
+  private find(id: string): { path: string; method: string; operation: Operation } {
+    for (const [path, item] of Object.entries(this.document.paths)) {
+      for (const [method, operation] of Object.entries(item)) {
+        if (operation.operationId === id) {
+          return { path, method, operation };
+        }
+      }
+    }
+    throw new Error(`${id} is not in the document`);
+  }
+
+  private urlOf(template: string, { parameters = [] }: Operation): string {
+    const query = new URLSearchParams();
+    let path = template;
+    for (const { name, in: place, example, required } of parameters) {
+      if (place === 'path') {
+        path = path.replace(`{${name}}`, String(example ?? this.idOf(name)));
+      } else if (example !== undefined) {
+        expect(place).toBe('query');
+        query.set(name, String(example));
+      } else if (required === true) {
+        throw new Error(`${template} needs ${name} and has no example of it`);
+      }
+    }
+    return query.size === 0 ? path : `${path}?${query.toString()}`;
+  }
+
+  /** Where both keys are taken, an example that names the tenant is for the admin key. */
+  private headersOf({ security = [] }: Operation, url: string, body: object = {}): Record<string, string> {
+    const taken = security.flatMap((scheme) => Object.keys(scheme));
+    const wanted = this.keys.filter((key) => taken.includes(key));
+    const admin = taken.includes('AdminKeyAuth') && (/[?&]tenant(_id)?=/.test(url) || 'tenant_id' in body);
+    const schemes = wanted.length === 0 ? taken : admin ? [...wanted, 'AdminKeyAuth'] : wanted;
+    return {
+      ...(schemes.includes('ApiKeyAuth') ? { 'x-cycles-api-key': this.apiKey } : {}),
+      ...(schemes.includes('AdminKeyAuth') ? { 'x-admin-api-key': ADMIN_API_KEY } : {}),
+    };
+  }
+
+  /** Of a list, the first entry counts: it is what a reader would look at next. */
+  private remember(value: unknown): void {
+    if (Array.isArray(value)) {
+      this.remember(value[0]);
+    } else if (typeof value === 'object' && value !== null) {
+      for (const [name, entry] of Object.entries(value)) {
+        if (name.endsWith('_id') && typeof entry === 'string') {
+          this.ids.set(name, entry);
+        } else {
+          this.remember(entry);
+        }
+      }
+    }
+  }
+}
+
+let server: RedisServer;
+let redis: Redis;
+let dns: DnsServer;
+let holdfast: Holdfast;
+
+beforeEach(async () => {
+  [server, dns] = await Promise.all([startRedis(), DnsServer.start()]);
+  redis = new Redis(server.url);
+  // The example's host is this machine, on a port where nobody listens, and an operator has allowed that.
+  dns.answers.set('hooks.example.com', ['127.0.0.1']);
+  holdfast = await Holdfast.start({ REDIS_URL: server.url, WEBHOOK_DNS_SERVERS: dns.address });
+  expectStatus(
+    await holdfast.admin('PUT', '/v1/admin/config/webhook-security', { blocked_cidr_ranges: [] }),
+    200,
+  );
+});
+
+afterEach(async () => {
+  await holdfast.stop();
+  redis.disconnect();
+  dns.stop();
+  await server.stop();
+});
+
+/** No reader can bring a reservation into quarantine; damage does. */
+async function quarantine(reader: Reader): Promise<() => Promise<unknown>> {
+  expectStatus(await reader.send('createReservation', true), 200);
+  const id = reader.idOf('reservation_id');
+  const key = reservationKey(tagOfReservationId(id, 64) as string, id);
+  const amount = (await redis.hget(key, 'am')) as string;
+  await redis.hset(key, 'am', 'damaged');
+  expectStatus(await reader.send('commitReservation', true), 503);
+  return () => redis.hset(key, 'am', amount);
+}
+
+describe('the examples of the document work as they stand, in its order', () => {
+  test.each<[string, Keys]>([
+    ["with the tenant's key wherever it is taken", ['ApiKeyAuth']],
+    ['with the admin key wherever it is taken', ['AdminKeyAuth']],
+    ['with both keys, as the page sends them', ['ApiKeyAuth', 'AdminKeyAuth']],
+  ])('%s', async (_, keys) => {
+    const document = JSON.parse((await holdfast.call('GET', '/openapi.json')).text) as { paths: Paths };
+    const reader = new Reader(holdfast, document, keys);
+    const problems: (string | undefined)[] = [];
+    for (const id of FIRST) {
+      problems.push(await reader.problemOf(id));
+    }
+    let repair: () => Promise<unknown> = () => Promise.resolve();
+    for (const id of CONTENTS.flatMap(({ operations }) => operations)) {
+      if (FIRST.includes(id)) {
+        continue;
+      }
+      if (BEFORE[id] !== undefined) {
+        expect((await reader.send(BEFORE[id], true)).status).toBeLessThan(300);
+      } else if (id === 'listQuarantine') {
+        repair = await quarantine(reader);
+      } else if (id === 'decideQuarantined') {
+        await repair();
+      }
+      problems.push(await reader.problemOf(id));
+    }
+    expect(problems.filter((problem) => problem !== undefined)).toEqual([]);
+  });
+});
