@@ -131,37 +131,6 @@ describe('a repeated commit', () => {
 });
 
 describe('a commit that is refused leaves every byte as it was', () => {
-  test('by precedence: unknown, foreign, closed tenant, finalized, unit, status, amount', async () => {
-    const ledger = await newLedger();
-    await ledger.makeBudget();
-    const leaf = await ledger.makeBudget({ scope: ledger.scope(AGENT) });
-    const { id } = await ledger.hold({ subject: AGENT, amount: 10, policy: 'REJECT' });
-    const done = await ledger.hold({ subject: AGENT });
-    await ledger.release(done.id);
-    await ledger.makeBudget({ scope: leaf, reserved: 10, status: 'FROZEN' });
-    await ledger.makeTenant({ status: 'CLOSED' });
-    expect(await refused(ledger, ledger.newId(), 1)).toEqual(['NOT_FOUND']);
-    expect(await refused(ledger, id, 11, { tenant: 'other', unit: 'CREDITS' })).toEqual(['FORBIDDEN']);
-    expect(await refused(ledger, id, 11, { unit: 'CREDITS' })).toEqual(['TENANT_CLOSED']);
-    expect(await refused(ledger, done.id, 11, { unit: 'CREDITS' })).toEqual(['TENANT_CLOSED']);
-    await ledger.makeTenant({ status: 'SUSPENDED' });
-    expect(await refused(ledger, done.id, 11, { unit: 'CREDITS' })).toEqual([
-      'RESERVATION_FINALIZED',
-      'RELEASED',
-    ]);
-    expect((await refused(ledger, id, 11, { unit: 'CREDITS' })).slice(0, 2)).toEqual([
-      'UNIT_MISMATCH',
-      'TOKENS',
-    ]);
-    expect(await refused(ledger, id, 11)).toEqual(['BUDGET_FROZEN', leaf]);
-    await ledger.makeBudget({ scope: leaf, reserved: 10, status: 'CLOSED' });
-    expect(await refused(ledger, id, 1)).toEqual(['BUDGET_CLOSED', leaf]);
-    await ledger.makeBudget({ scope: leaf, reserved: 10 });
-    expect(await refused(ledger, id, 11)).toEqual(['BUDGET_EXCEEDED', leaf]);
-    expect((await ledger.commit(id, 10))[0]).toBe('COMMITTED');
-    await assertInvariants(ledger);
-  });
-
   test('when the closed tenant meets an overdue hold, the hold waits for the sweeper', async () => {
     shows('closed before reservation');
     const ledger = await newLedger();

@@ -7,7 +7,6 @@ import { assertInvariants, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
-const AGENT = { agent: 'bot' };
 
 async function denials(ledger: LedgerClient): Promise<Readonly<Record<string, string>>[]> {
   return (await assertInvariants(ledger)).events
@@ -49,48 +48,6 @@ describe('a decision', () => {
     ]);
   });
 
-  test('is DENY, told once, for whatever a reserve would be refused for, in the same precedence', async () => {
-    const ledger = await newLedger();
-    const leaf = ledger.scope(AGENT);
-    const asked = async (): Promise<string | undefined> => {
-      const reply = await decide(ledger, { subject: AGENT, amount: 10 });
-      expect(reply.slice(0, 2)).toEqual(['DENY', 'fresh']);
-      return reply[2];
-    };
-    await ledger.makeTenant({ status: 'CLOSED' });
-    expect(await asked()).toBe('TENANT_CLOSED');
-    await ledger.makeTenant();
-    expect(await asked()).toBe('BUDGET_NOT_FOUND');
-    const root = await ledger.makeBudget({ allocated: 5, isOverLimit: true });
-    await ledger.makeBudget({ scope: leaf, allocated: 5, debt: 2, status: 'FROZEN' });
-    expect(await asked()).toBe('BUDGET_FROZEN');
-    await ledger.makeBudget({ scope: leaf, allocated: 5, debt: 2, status: 'CLOSED' });
-    expect(await asked()).toBe('BUDGET_CLOSED');
-    await ledger.makeBudget({ scope: leaf, allocated: 5, debt: 2 });
-    expect(await asked()).toBe('OVERDRAFT_LIMIT_EXCEEDED');
-    await ledger.makeBudget({ allocated: 5 });
-    expect(await asked()).toBe('DEBT_OUTSTANDING');
-    await ledger.makeBudget({ scope: leaf, allocated: 5 });
-    expect(await asked()).toBe('BUDGET_EXCEEDED');
-    const told = await denials(ledger);
-    expect(told.map((fields) => [fields['reason_code'], fields['sc'], fields['remaining']])).toEqual([
-      ['TENANT_CLOSED', leaf, undefined],
-      ['BUDGET_NOT_FOUND', leaf, undefined],
-      ['BUDGET_FROZEN', leaf, '3'],
-      ['BUDGET_CLOSED', leaf, '3'],
-      ['OVERDRAFT_LIMIT_EXCEEDED', root, '5'],
-      ['DEBT_OUTSTANDING', leaf, '3'],
-      ['BUDGET_EXCEEDED', root, '5'],
-    ]);
-    expect(told[6]).toMatchObject({
-      unit: 'TOKENS',
-      requested_amount: '10',
-      ak: 'llm',
-      rq: 'req_decide',
-      ki: 'key_1',
-    });
-  });
-
   test('replays as it was, DENY too, and neither evaluates nor tells again', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 5 });
@@ -107,22 +64,6 @@ describe('a decision', () => {
     await ledger.makeBudget();
     await ledger.hold({ key: 'k' });
     expect(await decide(ledger, { key: 'k' })).toEqual(['ALLOW', 'fresh']);
-  });
-
-  test('is refused without a trace for a wrong unit and for a suspended tenant', async () => {
-    const ledger = await newLedger();
-    const scope = await ledger.makeBudget({ unit: 'CREDITS' });
-    await ledger.makeBudget({ unit: 'RISK_POINTS' });
-    const before = await snapshot(ledger);
-    expect(await decide(ledger, { subject: AGENT })).toEqual([
-      'UNIT_MISMATCH',
-      scope,
-      'CREDITS',
-      'RISK_POINTS',
-    ]);
-    expect(await snapshot(ledger)).toEqual(before);
-    await ledger.makeTenant({ status: 'SUSPENDED' });
-    expect(await decide(ledger)).toEqual(['TENANT_SUSPENDED']);
   });
 
   test('over a tenant or a budget that cannot be trusted ends with an error and writes nothing', async () => {

@@ -263,32 +263,6 @@ describe('a repeated debit', () => {
 });
 
 describe('a debit is refused and leaves every byte as it was', () => {
-  test('when a budget is frozen or closed', async () => {
-    const frozen = await world({}, { status: 'FROZEN' });
-    expect((await refusedBy(frozen, '', 1)).slice(0, 2)).toEqual(['BUDGET_FROZEN', frozen.leaf]);
-    const closed = await world({ status: 'CLOSED' });
-    expect((await refusedBy(closed, '', 1)).slice(0, 2)).toEqual(['BUDGET_CLOSED', closed.root]);
-  });
-
-  test('when there is no budget, or none in the unit', async () => {
-    const ledger = await newLedger();
-    expect(await debit(ledger)).toEqual(['NOT_FOUND']);
-    const scope = await ledger.makeBudget({ unit: 'CREDITS' });
-    const before = await snapshot(ledger);
-    expect(await debit(ledger, { subject: AGENT })).toEqual(['UNIT_MISMATCH', scope, 'CREDITS']);
-    expect(await snapshot(ledger)).toEqual(before);
-  });
-
-  test('when the tenant is closed or suspended, or its default policy is unknown', async () => {
-    const one = await world();
-    for (const status of ['CLOSED', 'SUSPENDED']) {
-      await one.ledger.makeTenant({ status });
-      expect(await refusedBy(one, '', 1)).toEqual([`TENANT_${status}`]);
-    }
-    await one.ledger.makeTenant({ default_commit_overage_policy: 'MAYBE' });
-    expect(await refusedBy(one, '', 1)).toEqual(['INVALID_POLICY', 'MAYBE']);
-  });
-
   test('when a figure would leave int64', async () => {
     const one = await world();
     await one.ledger.redis.hset(one.ledger.budgetKeyOf(one.leaf), { spent: MAX });

@@ -112,22 +112,6 @@ describe('a repeated extension', () => {
 });
 
 describe('an extension that is refused leaves every byte as it was', () => {
-  test('by precedence: unknown, foreign, closed tenant, finalized, used up', async () => {
-    shows('finalized', 'extension needs lease');
-    const ledger = await newLedger();
-    await ledger.makeTenant({ max_reservation_extensions: '0' });
-    await ledger.makeBudget();
-    const { id } = await ledger.hold();
-    const committed = await ledger.hold();
-    await ledger.commit(committed.id, 1);
-    expect(await refused(ledger, ledger.newId())).toEqual(['NOT_FOUND']);
-    expect(await refused(ledger, id, 1, { tenant: 'other' })).toEqual(['FORBIDDEN']);
-    expect(await refused(ledger, committed.id)).toEqual(['RESERVATION_FINALIZED', 'COMMITTED']);
-    expect(await refused(ledger, id)).toEqual(['MAX_EXTENSIONS_EXCEEDED', '0']);
-    await ledger.makeTenant({ status: 'CLOSED' });
-    expect(await refused(ledger, committed.id)).toEqual(['TENANT_CLOSED']);
-  });
-
   test('in the grace: a lease that ended is not taken up again, though it may still be settled', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();

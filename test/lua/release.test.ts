@@ -102,22 +102,6 @@ test('a repeated release finds its scopes for as long as it is remembered, thoug
 });
 
 describe('a release that is refused leaves every byte as it was', () => {
-  test('by precedence: unknown, foreign, closed tenant, finalized', async () => {
-    shows('finalized');
-    const ledger = await newLedger();
-    await ledger.makeBudget();
-    const released = await ledger.hold();
-    const committed = await ledger.hold();
-    await ledger.release(released.id);
-    await ledger.commit(committed.id, 1);
-    expect(await refused(ledger, ledger.newId())).toEqual(['NOT_FOUND']);
-    expect(await refused(ledger, released.id)).toEqual(['RESERVATION_FINALIZED', 'RELEASED']);
-    expect(await refused(ledger, committed.id)).toEqual(['RESERVATION_FINALIZED', 'COMMITTED']);
-    await ledger.makeTenant({ status: 'CLOSED' });
-    expect(await refused(ledger, released.id, { tenant: 'other' })).toEqual(['FORBIDDEN']);
-    expect(await refused(ledger, released.id)).toEqual(['TENANT_CLOSED']);
-  });
-
   test('with an error when its budget cannot be trusted', async () => {
     const corruptions: ((ledger: LedgerClient) => Promise<unknown>)[] = [
       (ledger) => ledger.redis.hset(ledger.budgetKeyOf(), 'reserved', '9'),
