@@ -1,17 +1,43 @@
 import { Module } from '@nestjs/common';
+import { DiscoveryModule } from '@nestjs/core';
 import { ScheduleModule } from '@nestjs/schedule';
 import { ExpiryMetricsModule } from '../expiry/index.js';
+import { AuthModule, HealthModule } from '../http/index.js';
+import { ListingModule } from '../redis/index.js';
 import { MetricsModule } from '../telemetry/index.js';
+import { AuditLogController } from './audit-log/audit-log.controller.js';
+import { AuditLogService } from './audit-log/audit-log.service.js';
+import { AuditOperations } from './audit-log/audit-operations.js';
+import { AuditTrail } from './audit-log/audit-trail.js';
+import { AuditTrailMetrics, AuditWriter } from './audit-log/audit-writer.js';
 import { ExpirationFeed } from './expiration-feed.js';
 import { ExpirationsService } from './expirations.service.js';
 import { LogJanitor } from './log.janitor.js';
 import { OpsController } from './ops.controller.js';
-import { StoryService } from './reservation-history.js';
+import { HistoryService } from './reservation-history.js';
 import { RetentionJanitor } from './retention.janitor.js';
 import { RetentionMetrics } from './retention.metrics.js';
-import { TenantBooks } from './tenant-tally.js';
+import { TenantReader } from './tenant-reader.js';
 import { VerifyMetrics, VerifyService } from './verify.service.js';
 
+/** Writes the audit log. */
+@Module({
+  imports: [AuthModule, DiscoveryModule, HealthModule, MetricsModule],
+  providers: [AuditOperations, AuditTrail, AuditTrailMetrics, AuditWriter],
+  exports: [AuditTrail],
+})
+export class AuditTrailModule {}
+
+/** Reads the audit log. */
+@Module({
+  imports: [AuditTrailModule, ListingModule, MetricsModule],
+  controllers: [AuditLogController],
+  providers: [AuditLogService],
+  exports: [AuditLogService],
+})
+export class AuditLogModule {}
+
+/** The history of the ledger, its verification, and its retention. */
 @Module({
   imports: [ScheduleModule.forRoot(), ExpiryMetricsModule, MetricsModule],
   controllers: [OpsController],
@@ -21,8 +47,8 @@ import { VerifyMetrics, VerifyService } from './verify.service.js';
     LogJanitor,
     RetentionJanitor,
     RetentionMetrics,
-    StoryService,
-    TenantBooks,
+    HistoryService,
+    TenantReader,
     VerifyMetrics,
     VerifyService,
   ],

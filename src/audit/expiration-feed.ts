@@ -13,17 +13,17 @@ import { recordOf } from '../reservations/index.js';
 import { stringifyJson } from '../wire/index.js';
 import type { ExpirationState } from './ops.dto.js';
 
-/** Entries of a log that one script looks at: about a millisecond of Redis' time. */
+/** Entries of a log that one script examines: about a millisecond of Redis' time. */
 const EXAMINED_A_RUN = 250;
-/** Rows that a partition has in store while the partitions are merged; with 256 partitions a few megabytes. */
+/** Rows that one partition buffers while partitions are merged. With 256 partitions, that is a few megabytes. */
 const ROWS_A_RUN = 50;
 /**
- * An entry's id is a little later than the time that its script decided by: by as long as the script ran until then, which is
- * milliseconds. Entries are looked at for so much longer than the window, so that a stalled script's are not missed.
+ * An entry's id is a few milliseconds later than the time by which its script decided, because the script ran in between. Reading this
+ * far past the end of the window also finds the entries of a script that stalled.
  */
 const SLACK_MS = 10_000;
 
-/** One expiration as the event log tells it. */
+/** One expiration from the event log. */
 export interface Expiration {
   readonly eventId: string;
   readonly entryId: string;
@@ -31,14 +31,14 @@ export interface Expiration {
   /** When it happened, ms. */
   readonly atMs: number;
   readonly state: ExpirationState;
-  /** The event, as lua/lib/append_event.lua names its fields. */
+  /** The event's fields, named by lua/lib/append_event.lua. */
   readonly event: ReadonlyMap<string, string>;
 }
 
 /** Where a page ended. */
 export type ExpirationPlace = Pick<Expiration, 'atMs' | 'partition' | 'entryId'>;
 
-export interface ExpirationQuestion {
+export interface ExpirationSearch {
   readonly fromMs: number | undefined;
   readonly toMs: number | undefined;
   readonly tenantId: string | undefined;
@@ -47,20 +47,22 @@ export interface ExpirationQuestion {
 }
 
 /**
- * The expirations of a window in the order of time, partition and entry: the event logs of all partitions, merged. Each log is in
- * order by itself, so it is read only as far as the reader goes, and nothing is ever scanned or sorted.
+ * The expirations in a window, ordered by time, partition and entry: the event logs of all partitions, merged. Each log is already in
+ * order, so it is read only as far as the consumer reads, and nothing is sorted.
  */
 @Injectable()
 export class ExpirationFeed {
   constructor(private readonly redis: RedisService) {}
 
-  async *read(question: ExpirationQuestion, after?: ExpirationPlace): AsyncGenerator<Expiration> {
-    const { tenantId } = question;
+  async *read(search: ExpirationSearch, after?: ExpirationPlace): AsyncGenerator<Expiration> {
+    const { tenantId } = search;
     const partitions =
       tenantId === undefined
         ? Array.from({ length: this.redis.partitions }, (_, partition) => partition)
         : [partitionOfTenant(tenantId, this.redis.partitions)];
-    const logs = partitions.map((partition) => new PartitionLog(this.redis, partition, question, after));
+    const logs = partitions.map(
+      (partition) => new PartitionExpirations(this.redis, partition, search, after),
+    );
     await Promise.all(logs.map((log) => log.fill()));
     for (;;) {
       const first = earliest(logs);
@@ -74,10 +76,10 @@ export class ExpirationFeed {
   }
 }
 
-function earliest(logs: readonly PartitionLog[]): PartitionLog | undefined {
-  let first: PartitionLog | undefined;
+function earliest(logs: readonly PartitionExpirations[]): PartitionExpirations | undefined {
+  let first: PartitionExpirations | undefined;
   for (const log of logs) {
-    // Logs stand in the order of their partitions, so the first of those of one time is the right one.
+    // Logs are in the order of their partitions, so the first one with the earliest time is the next in order.
     if (log.head !== undefined && (first?.head === undefined || log.head.atMs < first.head.atMs)) {
       first = log;
     }
@@ -85,8 +87,8 @@ function earliest(logs: readonly PartitionLog[]): PartitionLog | undefined {
   return first;
 }
 
-/** One partition's expirations, some rows ahead of the reader. */
-class PartitionLog {
+/** One partition's expirations, buffered a few rows ahead of the consumer. */
+class PartitionExpirations {
   private rows: Expiration[] = [];
   private next = 0;
   private start: string;
@@ -96,16 +98,13 @@ class PartitionLog {
   constructor(
     private readonly redis: RedisService,
     private readonly partition: number,
-    private readonly question: ExpirationQuestion,
+    private readonly search: ExpirationSearch,
     after: ExpirationPlace | undefined,
   ) {
-    this.fromMs = question.fromMs;
+    this.fromMs = search.fromMs;
     if (after !== undefined) {
-      // Of the instant at which the page before ended, the partitions up to its own are done.
-      this.fromMs = Math.max(
-        after.atMs + (partition < after.partition ? 1 : 0),
-        question.fromMs ?? -Infinity,
-      );
+      // At the instant where the previous page ended, lower partitions are done.
+      this.fromMs = Math.max(after.atMs + (partition < after.partition ? 1 : 0), search.fromMs ?? -Infinity);
     }
     this.start =
       after?.partition === partition
@@ -123,15 +122,15 @@ class PartitionLog {
     this.next += 1;
   }
 
-  /** Reads on until there is a row, or none any more. */
+  /** Reads until a row is buffered or the log ends. */
   async fill(): Promise<void> {
     while (this.head === undefined && !this.ended) {
-      await this.readOn();
+      await this.readNext();
     }
   }
 
-  private async readOn(): Promise<void> {
-    const { toMs, tenantId = '', scope = '', state } = this.question;
+  private async readNext(): Promise<void> {
+    const { toMs, tenantId = '', scope = '', state } = this.search;
     const code = partitionCode(this.partition);
     const [next = '', ...reply] = await this.redis.queries.run(
       'expirations',
@@ -176,7 +175,7 @@ class PartitionLog {
 
 type Cell = string | number | bigint | undefined;
 
-/** The members of a row, in the order of the CSV's columns, each from its expiration; undefined where it does not apply. */
+/** The members of a row in the order of the CSV columns, each with how to read it. Undefined where it does not apply. */
 const COLUMNS: Readonly<Record<string, (expiration: Expiration) => Cell>> = {
   at_ms: ({ atMs }) => atMs,
   at: ({ atMs }) => new Date(atMs).toISOString(),

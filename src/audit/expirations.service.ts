@@ -7,33 +7,34 @@ import {
   type Expiration,
   ExpirationFeed,
   type ExpirationPlace,
-  type ExpirationQuestion,
+  type ExpirationSearch,
   rowCsv,
   rowJson,
 } from './expiration-feed.js';
 import { boundMs, type ExpirationsQueryDto, type ExpirationState, type Format, FORMATS } from './ops.dto.js';
 
 const DEFAULT_LIMIT = 100;
-/** Text that is handed to the socket at once. */
-const PORTION_CHARACTERS = 16 * 1024;
+/** The size of the chunks of an export. */
+const CHUNK_CHARACTERS = 16 * 1024;
 const PLACE_ID = /^(\d{1,3}) (\d+-\d+)$/;
 
-/** GET /ops/expirations: what expired in a window of time, in order. */
+/** GET /ops/expirations: the expirations in a time window, in order. */
 @Injectable()
 export class ExpirationsService {
   constructor(private readonly feed: ExpirationFeed) {}
 
   /**
    * @returns a page as JSON text
-   * @throws Refusal INVALID_REQUEST: a window that ends before it starts, a scope that is none or not the tenant's, a foreign cursor.
+   * @throws Refusal INVALID_REQUEST: a window that ends before it starts, a scope that is malformed or another tenant's, another query's
+   * cursor.
    */
   async page(query: ExpirationsQueryDto): Promise<string> {
-    const { question, after, fingerprint } = read(query);
+    const { search, after, fingerprint } = parse(query);
     const limit = query.limit ?? DEFAULT_LIMIT;
     const rows: Expiration[] = [];
-    for await (const expiration of this.feed.read(question, after)) {
+    for await (const expiration of this.feed.read(search, after)) {
       rows.push(expiration);
-      // One row more than the page holds tells whether there is another page.
+      // One row more than the page holds shows whether there is another page.
       if (rows.length > limit) {
         break;
       }
@@ -48,19 +49,19 @@ export class ExpirationsService {
   }
 
   /**
-   * The same rows for export, without an end but the window's (or the limit's), in portions that are made as they are taken.
-   * @throws Refusal as `page` does, before the first portion.
+   * All rows of the window, or up to the limit, in chunks that are read on demand.
+   * @throws Refusal as `page` does, before the first chunk.
    */
   export(query: ExpirationsQueryDto, format: Exclude<Format, 'json'>): AsyncGenerator<string> {
-    const { question, after } = read(query);
-    const rows = this.feed.read(question, after);
+    const { search, after } = parse(query);
+    const rows = this.feed.read(search, after);
     return format === 'csv'
-      ? portions(rows, query.limit, rowCsv, CSV_HEAD)
-      : portions(rows, query.limit, (row) => `${rowJson(row)}\n`);
+      ? chunks(rows, query.limit, rowCsv, CSV_HEAD)
+      : chunks(rows, query.limit, (row) => `${rowJson(row)}\n`);
   }
 }
 
-async function* portions(
+async function* chunks(
   rows: AsyncGenerator<Expiration>,
   limit: number | undefined,
   line: (row: Expiration) => string,
@@ -74,7 +75,7 @@ async function* portions(
     if (left === 0) {
       break;
     }
-    if (text.length >= PORTION_CHARACTERS) {
+    if (text.length >= CHUNK_CHARACTERS) {
       yield text;
       text = '';
     }
@@ -82,13 +83,13 @@ async function* portions(
   yield text;
 }
 
-interface Reading {
-  readonly question: ExpirationQuestion;
+interface ParsedQuery {
+  readonly search: ExpirationSearch;
   readonly after: ExpirationPlace | undefined;
   readonly fingerprint: string;
 }
 
-function read(query: ExpirationsQueryDto): Reading {
+function parse(query: ExpirationsQueryDto): ParsedQuery {
   const [fromMs, toMs] = [boundMs(query.from), boundMs(query.to)];
   if (fromMs !== undefined && toMs !== undefined && fromMs > toMs) {
     throw new Refusal('INVALID_REQUEST', 'from must not be later than to', { field: 'from' });
@@ -97,12 +98,12 @@ function read(query: ExpirationsQueryDto): Reading {
   const ofScope = scope === undefined ? undefined : tenantOfScope(scope);
   const named = query.tenant?.trim().toLowerCase();
   if (named !== undefined && ofScope !== undefined && named !== ofScope) {
-    throw new Refusal('INVALID_REQUEST', 'the scope is not one of the tenant', { field: 'scope' });
+    throw new Refusal('INVALID_REQUEST', "the scope is not one of the tenant's", { field: 'scope' });
   }
-  // A blank tenant is one that no reservation has, and so finds nothing, rather than everything.
+  // A blank tenant matches nothing, not everything.
   const tenantId = named ?? ofScope;
   const state = (query.state?.toUpperCase() ?? 'EXPIRED') as ExpirationState;
-  const question = { fromMs, toMs, tenantId, scope, state };
+  const search = { fromMs, toMs, tenantId, scope, state };
   const fingerprint = fingerprintOf([
     'expirations',
     fromMs ?? '',
@@ -111,7 +112,7 @@ function read(query: ExpirationsQueryDto): Reading {
     scope ?? '',
     state,
   ]);
-  return { question, after: placeOf(query.cursor, fingerprint), fingerprint };
+  return { search, after: placeOf(query.cursor, fingerprint), fingerprint };
 }
 
 function cursorOf(fingerprint: string, { atMs, partition, entryId }: Expiration): string {
@@ -142,7 +143,7 @@ const MEDIA_TYPES: Readonly<Record<string, Format>> = {
   'text/*': 'csv',
 };
 
-/** The form of an answer: by `format` when it is given, else the one that the Accept header likes best, else JSON. */
+/** The format of a response: `format` if given, otherwise the one that the Accept header prefers, otherwise JSON. */
 export function formatOf(format: string | undefined, accept = ''): Format {
   if (format !== undefined) {
     return FORMATS.find((known) => known === format.toLowerCase()) ?? 'json';

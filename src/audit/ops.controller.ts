@@ -7,7 +7,7 @@ import { Access, Answers, LimitedQuery, QuerySchema, ReservationId, sendJson } f
 import { compileQuery, stringifyJson } from '../wire/index.js';
 import { ExpirationsService, formatOf } from './expirations.service.js';
 import { ExpirationsQueryDto, type Format, VerifyQueryDto } from './ops.dto.js';
-import { StoryService } from './reservation-history.js';
+import { HistoryService } from './reservation-history.js';
 import { VerifyService } from './verify.service.js';
 
 const validateExpirations = compileQuery(ExpirationsQueryDto);
@@ -18,11 +18,11 @@ const EXPORT_TYPES: Readonly<Record<Exclude<Format, 'json'>, string>> = {
   csv: 'text/csv; charset=utf-8; header=present',
 };
 
-/** What operators ask about the ledger and its past. */
+/** The operators' queries on the ledger and its history. */
 @Controller('ops')
 export class OpsController {
   constructor(
-    private readonly stories: StoryService,
+    private readonly histories: HistoryService,
     private readonly expirations: ExpirationsService,
     private readonly verification: VerifyService,
   ) {}
@@ -32,15 +32,15 @@ export class OpsController {
   @LimitedQuery()
   @ApiOperation({
     operationId: 'getReservationStory',
-    summary: 'All that is known of a reservation, whatever became of it',
+    summary: 'Get the full history of a reservation, whatever its state',
   })
   @Answers(200, 'ReservationStory')
-  async story(
+  async history(
     @ReservationId() reservationId: string,
     @Req() request: FastifyRequest,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.stories.tell(reservationId, request.trace)));
+    sendJson(reply, 200, stringifyJson(await this.histories.get(reservationId, request.trace)));
   }
 
   @Get('expirations')
@@ -48,37 +48,38 @@ export class OpsController {
   @LimitedQuery()
   @ApiOperation({
     operationId: 'listExpirations',
-    summary: 'What expired in a window of time, in order; JSON, or NDJSON and CSV for export',
+    summary: 'List the expirations in a time window, as JSON, or as NDJSON or CSV for export',
   })
   @QuerySchema(ExpirationsQueryDto, { tenant: 'acme' })
   @ApiProduces('application/json', 'application/x-ndjson', 'text/csv')
   @Answers(200, 'ExpirationListResponse')
-  async expired(
+  async listExpirations(
     @Req() request: FastifyRequest,
     @Query() query: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const asked = validateExpirations(query);
-    const format = formatOf(asked.format, request.headers.accept);
+    const dto = validateExpirations(query);
+    const format = formatOf(dto.format, request.headers.accept);
     if (format === 'json') {
-      sendJson(reply, 200, await this.expirations.page(asked));
+      sendJson(reply, 200, await this.expirations.page(dto));
       return;
     }
-    const portions = this.expirations.export(asked, format);
-    // An error before the first portion is still answered as one; later ones cut the connection, so that nobody takes a part for the whole.
-    const first = await portions.next();
+    const chunks = this.expirations.export(dto, format);
+    // An error before the first chunk gets an error response. A later one closes the connection, so that a partial export is not taken
+    // for a complete one.
+    const first = await chunks.next();
     const inThisQuery = AsyncLocalStorage.snapshot();
-    const whole = async function* (): AsyncGenerator<string> {
-      // The stream asks for more from wherever its socket is drained.
-      for (let portion = first; portion.done !== true; portion = await inThisQuery(() => portions.next())) {
-        yield portion.value;
+    const all = async function* (): AsyncGenerator<string> {
+      // The stream reads on whenever its socket drains, which is outside this request's async context.
+      for (let chunk = first; chunk.done !== true; chunk = await inThisQuery(() => chunks.next())) {
+        yield chunk.value;
       }
     };
     void reply
       .code(200)
       .header('content-type', EXPORT_TYPES[format])
       .header('content-disposition', `attachment; filename="expirations.${format}"`)
-      .send(Readable.from(whole(), { objectMode: false }));
+      .send(Readable.from(all(), { objectMode: false }));
   }
 
   @Get('verify')

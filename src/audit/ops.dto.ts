@@ -9,7 +9,7 @@ export type Format = (typeof FORMATS)[number];
 
 const MILLISECONDS = /^-?\d{1,14}$/;
 
-/** A bound of the window in ms since the epoch: from a date-time, or from the milliseconds themselves. Undefined for a blank one. */
+/** A bound of the window in ms since 1970, from a date-time or from milliseconds. Undefined for a blank one. */
 export function boundMs(text: string | undefined): number | undefined {
   return text !== undefined && MILLISECONDS.test(text) ? Number(text) : instantMs(text);
 }
@@ -24,7 +24,7 @@ function IsBound(): PropertyDecorator {
   });
 }
 
-/** Query of GET /ops/expirations. Both bounds are inclusive; blank bounds and a blank cursor count as left out. */
+/** Query of GET /ops/expirations. Both bounds are inclusive. A blank bound or cursor counts as absent. */
 export class ExpirationsQueryDto {
   @Optional()
   @IsBound()
@@ -39,7 +39,7 @@ export class ExpirationsQueryDto {
   @Length(1, 64)
   tenant?: string;
 
-  /** The reservation's own scope, or one above it. */
+  /** The reservation's scope, or one above it. */
   @Optional()
   @IsString()
   @Length(1, 1024)
@@ -49,7 +49,7 @@ export class ExpirationsQueryDto {
   @IsInAnyCase(EXPIRATION_STATES)
   state?: string;
 
-  /** Rows of a page; an export has as many as there are unless it is given. */
+  /** Rows per page. An export is not limited by default. */
   @Optional()
   @IsInt()
   @Min(1)
@@ -60,13 +60,13 @@ export class ExpirationsQueryDto {
   @IsString()
   cursor?: string;
 
-  /** Goes before the Accept header. */
+  /** Overrides the Accept header. */
   @Optional()
   @IsInAnyCase(FORMATS)
   format?: string;
 }
 
-/** Query of GET /ops/verify. Without a tenant all are verified, a page at a time. */
+/** Query of GET /ops/verify. Without a tenant, it verifies all tenants, in pages. */
 export class VerifyQueryDto {
   @Optional()
   @IsString()

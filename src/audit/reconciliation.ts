@@ -1,15 +1,15 @@
 /**
- * Whether a budget's `reserved` is what its live reservations add up to, decided while both change.
+ * Decides whether a budget's `reserved` equals the sum of its live reservations, while both keep changing.
  *
- * The budgets are read several times, each time at an instant T of Redis' clock. Then the tenant's reservations are walked, a
- * stretch at a time, while traffic goes on. What was live at T can be told afterwards: the records of ended reservations stay,
- * with the instants of their creation and their end, and amounts never change. Only what came or went in the very millisecond T
- * may or may not have been counted in the budget that was read. So each reading gives the drift as a range, from all of these
- * counted to none. A true drift lies in the ranges of all readings; where 0 does, nothing is proven and nothing is reported.
+ * First the budgets are read several times, each time at an instant T by the time of Redis. Then the tenant's reservations are walked
+ * in batches while traffic continues. What was live at T can still be determined: records of ended reservations stay, with the instants
+ * of their creation and end, and amounts never change. The only uncertainty is about reservations created or ended in the same
+ * millisecond as T: the budget that was read may or may not include them. So each reading gives a range for the drift, from all of them
+ * included to none. The true drift is in the ranges of all readings. If all ranges include 0, no drift is proven and none is reported.
  */
 export interface Reading {
   readonly atMs: number;
-  /** Undefined where the budget's record has no such figure. */
+  /** Undefined where the budget's record has no valid figure. */
   readonly figures: Readonly<Record<Figure, bigint | undefined>>;
   readonly status: string;
 }
@@ -17,7 +17,7 @@ export interface Reading {
 export const FIGURES = ['remaining', 'reserved', 'spent', 'allocated', 'debt'] as const;
 export type Figure = (typeof FIGURES)[number];
 
-/** A reservation that came or went while the budgets were read. */
+/** A reservation created or ended while the budgets were read. */
 export interface MovingHold {
   readonly bornMs: number;
   /** Undefined while it lives. */
@@ -26,7 +26,7 @@ export interface MovingHold {
 }
 
 export interface Holds {
-  /** What lived through all readings. */
+  /** The sum of the holds that were live during all readings. */
   readonly steady: bigint;
   readonly moving: readonly MovingHold[];
 }
@@ -34,7 +34,7 @@ export interface Holds {
 export interface Drift {
   readonly kind: 'RESERVED' | 'INVARIANT' | 'UNREADABLE_BUDGET' | 'MISSING_BUDGET';
   readonly stored?: Reading;
-  /** RESERVED: what the live reservations add up to. INVARIANT: what `remaining` should be. */
+  /** RESERVED: the sum of the live reservations. INVARIANT: what `remaining` should be. */
   readonly expected?: bigint;
 }
 
@@ -66,7 +66,7 @@ export function driftOf(readings: readonly Reading[], holds: Holds): Drift | und
   return { kind: 'RESERVED', stored: last, expected: figure(last, 'reserved') - (least > 0n ? least : most) };
 }
 
-/** What was live at an instant for certain, and what may have been beside it. */
+/** The sum of holds that were certainly live at an instant, and of those that may have been. */
 function liveAt(atMs: number, { steady, moving }: Holds): [certain: bigint, possible: bigint] {
   let [certain, possible] = [steady, 0n];
   for (const { bornMs, endedMs = Infinity, amount } of moving) {

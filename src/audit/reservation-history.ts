@@ -12,9 +12,9 @@ import {
 } from '../reservations/index.js';
 import { type RequestTrace, traceText } from '../wire/index.js';
 
-/** What lua/inspect_reservation.lua found. Empty texts stand for what there is not. */
+/** The result of lua/audit/inspect_reservation.lua. Empty strings stand for missing values. */
 export interface InspectedReservation {
-  /** Redis' time of the look. */
+  /** The time of Redis when it was read. */
   readonly nowMs: bigint;
   readonly reservationId: string;
   /** Two hex digits. */
@@ -23,33 +23,33 @@ export interface InspectedReservation {
   /** Reason and time, split by a space. */
   readonly quarantine: string;
   readonly defect: string;
-  /** The event that told of the end. */
+  /** The event of the end. */
   readonly told: ReadonlyMap<string, string>;
   readonly record: ReservationRecord;
 }
 
-type Story = Readonly<Record<string, unknown>>;
+type History = Readonly<Record<string, unknown>>;
 
-/** How the record names a policy that is not AUTO_RELEASE: lua/lib/hold.lua. */
+/** The record's codes for policies other than AUTO_RELEASE, from lua/lib/hold.lua. */
 const EXPIRY_POLICIES: Readonly<Record<string, string>> = { m: 'MANUAL_CLEANUP', g: 'GRACE_ONLY' };
 
-/** Figures of an event that the story tells elsewhere, or by another name. */
+/** Fields of an event that the history shows elsewhere or under another name. */
 const ENVELOPE = new Set(['ty', 'tn', 'sc', 'ac', 'ki', 'rq', 'tr', 'co', 'reservation_id']);
 
-/** All that is known of a reservation, as GET /ops/reservations/{id} answers. Members that do not apply are absent. */
-export function storyOf(found: InspectedReservation): Story {
+/** The response of GET /ops/reservations/{id}: all that is known about a reservation. Members that do not apply are absent. */
+export function historyOf(found: InspectedReservation): History {
   const { reservationId, record, defect, goesAtMs } = found;
   return {
     reservation_id: reservationId,
     state: record.get('st') ?? 'UNKNOWN',
     ...optional('tenant_id', record.get('tn')),
-    ...(defect === '' ? soundStory(found) : { defect, stored: Object.fromEntries(record) }),
+    ...(defect === '' ? intactHistory(found) : { defect, stored: Object.fromEntries(record) }),
     ...quarantineOf(found.quarantine, record),
     ...optional('record_goes_at_ms', goesAtMs === '' ? undefined : goesAtMs, parseAmount),
   };
 }
 
-function soundStory(found: InspectedReservation): Story {
+function intactHistory(found: InspectedReservation): History {
   const { reservationId, record } = found;
   const summary = summaryOf(reservationId, record);
   const expiresAt = summary.expires_at_ms;
@@ -82,7 +82,7 @@ function soundStory(found: InspectedReservation): Story {
 function requestOf(
   record: ReservationRecord,
   { subject, action, reserved, created_at_ms, expires_at_ms }: ReservationSummary,
-): Story {
+): History {
   return {
     ...optional('idempotency_key', record.get('ik')),
     ...optional('key_id', record.get('ki')),
@@ -108,7 +108,7 @@ function grantsOf(record: ReservationRecord): Grant[] {
   for (;;) {
     const [text, at = '', granted = '', keyId] =
       /^(\d{1,15})\+(\d{1,15})(?:\+(.*))?$/.exec(record.get(`x${grants.length + 1}`) ?? '') ?? [];
-    // A record that is damaged here tells the extensions up to the damage.
+    // A damaged record shows the extensions up to the damage.
     if (text === undefined) {
       return grants;
     }
@@ -116,10 +116,10 @@ function grantsOf(record: ReservationRecord): Grant[] {
   }
 }
 
-/** Each with the expiry that it led to, which is told backwards from the last one. */
-function extensionsOf(record: ReservationRecord, expiresAt: bigint): Story[] {
+/** Each extension with its resulting expiry, computed backwards from the last one. */
+function extensionsOf(record: ReservationRecord, expiresAt: bigint): History[] {
   let after = expiresAt;
-  const told = grantsOf(record)
+  const extensions = grantsOf(record)
     .reverse()
     .map(({ atMs, grantedMs, keyId }) => {
       const extension = {
@@ -131,10 +131,10 @@ function extensionsOf(record: ReservationRecord, expiresAt: bigint): Story[] {
       after -= grantedMs;
       return extension;
     });
-  return told.reverse();
+  return extensions.reverse();
 }
 
-function endOf(found: InspectedReservation, summary: ReservationSummary, held: readonly string[]): Story {
+function endOf(found: InspectedReservation, summary: ReservationSummary, held: readonly string[]): History {
   const { record } = found;
   const { committed, reserved } = summary;
   const unused = committed === undefined ? reserved.amount : reserved.amount - committed.amount;
@@ -151,16 +151,16 @@ function endOf(found: InspectedReservation, summary: ReservationSummary, held: r
   };
 }
 
-/** A key id, or who acted without one: `system` for the expiry and the closing of a tenant, `admin` for an operator. */
-function enderOf(ender: string | undefined): Story {
+/** Who ended it: an API key, `system` for an expiry or the closing of its tenant, `admin` for an operator. */
+function enderOf(ender: string | undefined): History {
   if (ender === undefined) {
     return { type: 'unknown' };
   }
   return ender.startsWith('key_') ? { type: 'api_key', key_id: ender } : { type: ender };
 }
 
-/** The event that told of the end. The protocol has none for a release, nor for a commit that exceeds nothing. */
-function eventOf({ record, partition, told }: InspectedReservation): Story {
+/** The event of the end. The protocol has none for a release, or for a commit without overage. */
+function eventOf({ record, partition, told }: InspectedReservation): History {
   const entryId = record.get('ev');
   if (entryId === undefined || !/^\d{1,15}-\d{1,15}$/.test(entryId)) {
     return {};
@@ -176,18 +176,18 @@ function eventOf({ record, partition, told }: InspectedReservation): Story {
   return { event };
 }
 
-function quarantineOf(text: string, record: ReservationRecord): Story {
+function quarantineOf(text: string, record: ReservationRecord): History {
   const [reason, at] = text === '' ? [record.get('qr'), record.get('qa')] : text.split(' ');
   if (reason === undefined || reason === '') {
     return {};
   }
-  // A hold that an operator decided on keeps in its record what it once was held for.
+  // After an operator's decision, the record keeps the reason and time of the quarantine.
   return {
     quarantine: { reason, waiting: text !== '', ...optional('at_ms', wholeOf(at)?.toString(), BigInt) },
   };
 }
 
-/** A stored count or instant; nothing where the text is none. */
+/** A stored count or instant; undefined when malformed. */
 function wholeOf(text: string | undefined): bigint | undefined {
   return text !== undefined && /^\d{1,15}$/.test(text) ? BigInt(text) : undefined;
 }
@@ -201,12 +201,12 @@ function optional<Name extends string, Value = string>(
 }
 
 const DAY_MS = 86_400_000;
-/** What stands before the event in the reply: lua/inspect_reservation.lua. */
+/** The number of values before the event in the reply of lua/audit/inspect_reservation.lua. */
 const HEAD = 9;
 
-/** GET /ops/reservations/{id}: everything about one reservation, whatever became of it. */
+/** GET /ops/reservations/{id}: the full history of a reservation, whatever its state. */
 @Injectable()
-export class StoryService {
+export class HistoryService {
   private readonly retentionMs: number;
 
   constructor(
@@ -217,8 +217,8 @@ export class StoryService {
     this.retentionMs = config.auditRetentionDays * DAY_MS;
   }
 
-  /** @throws Refusal NOT_FOUND. An overdue hold is expired by this read. */
-  async tell(reservationId: string, trace: RequestTrace): Promise<object> {
+  /** Expires an overdue hold. @throws Refusal NOT_FOUND */
+  async get(reservationId: string, trace: RequestTrace): Promise<object> {
     const tag = tagOfReservationId(reservationId, this.redis.partitions);
     const reply =
       tag === undefined
@@ -229,11 +229,9 @@ export class StoryService {
             [reservationId, this.retentionMs, trace.requestId, traceText(trace)],
           );
     if (reply[0] !== 'FOUND') {
-      throw new Refusal(
-        'NOT_FOUND',
-        'there is no such reservation, or its record has gone after the retention',
-        { reservation_id: reservationId },
-      );
+      throw new Refusal('NOT_FOUND', 'there is no such reservation, or its retention has ended', {
+        reservation_id: reservationId,
+      });
     }
     const [, nowMs, goesAtMs = '', quarantine = '', defect = '', ...rest] = reply;
     const outcome = rest.slice(0, 3);
@@ -241,7 +239,7 @@ export class StoryService {
       this.expiry.record('access', outcome, nowMs);
     }
     const event = HEAD + Number(reply[HEAD - 1]);
-    return storyOf({
+    return historyOf({
       nowMs: parseAmount(nowMs),
       reservationId,
       partition: reservationId.slice(4, 6),

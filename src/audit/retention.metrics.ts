@@ -9,7 +9,7 @@ import {
 export type RetentionJob =
   'audit_retention' | 'record_packing' | 'event_retention' | 'audit_log_retention' | 'api_key_expiry';
 
-/** What becomes of ended reservations' records, of the index entries that name them, and of old events and audit rows. */
+/** Counts the maintenance of ended reservations' records, their index entries, old events and audit rows. */
 @Injectable()
 export class RetentionMetrics {
   private readonly runs: LabelledCounter;
@@ -34,15 +34,15 @@ export class RetentionMetrics {
     });
     this.examined = metrics.counter({
       name: 'holdfast_index_entries_examined_total',
-      help: 'Index entries whose records were looked for.',
+      help: 'Index entries whose records were checked.',
     });
     this.packed = metrics.counter({
       name: 'holdfast_records_packed_total',
-      help: 'Records of ended reservations brought into their small form.',
+      help: 'Records of ended reservations that were packed.',
     });
     this.unpacked = metrics.counter({
       name: 'holdfast_records_not_packed_total',
-      help: 'Records that kept their form: gone, or not of the expected form.',
+      help: 'Records that could not be packed: gone, or not in the expected form.',
     });
     this.waiting = metrics.gauge({
       name: 'holdfast_records_to_pack',
@@ -50,7 +50,7 @@ export class RetentionMetrics {
     });
     this.cuts = metrics.counter({
       name: 'holdfast_maintenance_cut_total',
-      help: 'Runs that their time budget ended before all was done.',
+      help: 'Runs that ended at their time budget before all work was done.',
       labels: ['job'],
     });
     this.events = metrics.counter({
@@ -63,7 +63,7 @@ export class RetentionMetrics {
     });
     this.keys = metrics.counter({
       name: 'holdfast_api_keys_expired_total',
-      help: 'API keys whose expiry was told as an event.',
+      help: 'API keys whose expiry was recorded as an event.',
     });
     this.held = metrics.gauge({
       name: 'holdfast_event_logs_held',

@@ -7,12 +7,12 @@ import { type Drift, driftOf, type Reading } from './reconciliation.js';
 import {
   type BudgetName,
   type NamedHold,
-  TenantBooks,
+  TenantReader,
   type UnreadableHold,
   type WalkedHolds,
-} from './tenant-tally.js';
+} from './tenant-reader.js';
 
-/** What verifications of the ledger found, for the alert on it. Without labels, so that the first drift ever is an increase from 0. */
+/** Results of verifying the ledger, for alerts. Without labels, so that even the first drift is an increase from 0. */
 @Injectable()
 export class VerifyMetrics {
   private readonly budgets: LabelledCounter;
@@ -22,15 +22,15 @@ export class VerifyMetrics {
   constructor(metrics: MetricsRegistry) {
     this.budgets = metrics.counter({
       name: 'holdfast_verify_budgets_total',
-      help: 'Budgets that were recomputed from their reservations.',
+      help: 'Budgets recomputed from their reservations.',
     });
     this.drifts = metrics.counter({
       name: 'holdfast_verify_drift_total',
-      help: 'Budgets that did not agree with their reservations, counted at each verification.',
+      help: 'Budgets that did not match their reservations, counted at each verification.',
     });
     this.unreadables = metrics.counter({
       name: 'holdfast_verify_unreadable_total',
-      help: 'Live reservations whose records could not be read, counted at each verification.',
+      help: 'Live reservations with unreadable records, counted at each verification.',
     });
   }
 
@@ -41,14 +41,14 @@ export class VerifyMetrics {
   }
 }
 
-/** Readings of the budgets at different instants: with so many, even a busy budget was still in one of them. */
+/** Readings of the budgets, at different instants. With this many, even a busy budget has a reading at which nothing changed. */
 const ROUNDS = 8;
-/** A page takes tenants until this time has passed; one tenant is never split. */
+/** A page starts no further tenant after this time. A tenant is never split across pages. */
 const PAGE_BUDGET_MS = 3000;
 const TENANTS_A_READ = 100;
-/** Reservations named for one budget; their number is told in any case. */
-const MOST_NAMED = 100;
-const QUESTION = fingerprintOf(['verify']);
+/** The most reservations listed for one budget. The report always includes their number. */
+const MAX_LISTED = 100;
+const FINGERPRINT = fingerprintOf(['verify']);
 
 interface BudgetDrift {
   readonly tenantId: string;
@@ -68,13 +68,13 @@ interface TenantReport {
 export class VerifyService {
   constructor(
     private readonly redis: RedisService,
-    private readonly books: TenantBooks,
+    private readonly reader: TenantReader,
     private readonly metrics: VerifyMetrics,
   ) {}
 
   /**
-   * Verifies one tenant, or as many as one page has time for.
-   * @throws Refusal INVALID_REQUEST for a foreign cursor.
+   * Verifies one tenant, or as many tenants as fit into one page's time.
+   * @throws Refusal INVALID_REQUEST for another query's cursor.
    */
   async page(tenant: string | undefined, cursor: string | undefined): Promise<object> {
     const started = performance.now();
@@ -82,7 +82,7 @@ export class VerifyService {
     let next: string | undefined;
     for await (const [partition, tenantId] of this.tenants(tenant?.trim().toLowerCase(), cursor)) {
       if (total.tenants > 0 && performance.now() - started > PAGE_BUDGET_MS) {
-        next = encodeCursor(QUESTION, { value: partition, id: tenantId });
+        next = encodeCursor(FINGERPRINT, { value: partition, id: tenantId });
         break;
       }
       const report = await this.verify(tenantId);
@@ -103,7 +103,7 @@ export class VerifyService {
     };
   }
 
-  /** The tenants in the order of their partitions and creation, from the one on that a cursor names. */
+  /** The tenants by partition and creation, starting at the cursor's. */
   private async *tenants(
     only: string | undefined,
     cursor = '',
@@ -116,7 +116,7 @@ export class VerifyService {
       cursor === ''
         ? undefined
         : decodeCursor(
-            QUESTION,
+            FINGERPRINT,
             cursor,
             ({ value }) => Number.isSafeInteger(value) && (value as number) >= 0,
           );
@@ -139,37 +139,37 @@ export class VerifyService {
     }
   }
 
-  /** Tenants are never removed. */
+  /** Tenants are never removed, so the one that a cursor names still has a rank. */
   private async rankOf(index: string, tenantId: string): Promise<number> {
     return (await this.redis.queries.ask((client) => client.zrank(index, tenantId))) ?? 0;
   }
 
-  /** What does not agree is looked at a second time, and reported when it still does not. */
+  /** Checks a budget that does not match a second time, and reports it only if it still does not match. */
   private async verify(tenantId: string): Promise<TenantReport> {
-    const first = await this.look(tenantId, []);
+    const first = await this.snapshot(tenantId, []);
     if (first.drifts.length === 0) {
       return first;
     }
     const suspects = new Set(first.drifts.map(({ budget }) => budget));
-    const second = await this.look(tenantId, [...suspects]);
+    const second = await this.snapshot(tenantId, [...suspects]);
     return {
       ...second,
       drifts: second.drifts.filter((found) => suspects.has(found.budget) && !isDrained(found)),
     };
   }
 
-  private async look(tenantId: string, names: readonly BudgetName[]): Promise<TenantReport> {
-    const { readings, firstMs, lastMs } = await this.books.readBudgets(tenantId, ROUNDS);
-    const walked = await this.books.walkHolds(tenantId, firstMs, lastMs, names);
+  private async snapshot(tenantId: string, names: readonly BudgetName[]): Promise<TenantReport> {
+    const { readings, firstMs, lastMs } = await this.reader.readBudgets(tenantId, ROUNDS);
+    const walked = await this.reader.walkHolds(tenantId, firstMs, lastMs, names);
     const budgets = new Set([...readings.keys(), ...walked.steady.keys()]);
     const drifts = [...budgets]
       .sort()
-      .flatMap((budget) => judge(tenantId, budget, readings.get(budget) ?? [], walked));
+      .flatMap((budget) => driftsOf(tenantId, budget, readings.get(budget) ?? [], walked));
     return { budgets: readings.size, drifts, unreadable: walked.unreadable };
   }
 }
 
-function judge(
+function driftsOf(
   tenantId: string,
   budget: BudgetName,
   readings: readonly Reading[],
@@ -182,7 +182,7 @@ function judge(
   return drift === undefined ? [] : [{ tenantId, budget, drift, holds: walked.named.get(budget) ?? [] }];
 }
 
-/** The closing of a tenant gives back what its quarantined holds had reserved; their records stay as they are. */
+/** Closing a tenant returns what its quarantined holds had reserved, but leaves their records as they are. */
 function isDrained({ drift, holds }: BudgetDrift): boolean {
   const { kind, stored, expected } = drift;
   if (kind !== 'RESERVED' || stored?.status !== 'CLOSED') {
@@ -204,7 +204,7 @@ function driftView({ tenantId, budget, drift, holds }: BudgetDrift): object {
     ...(stored === undefined ? {} : { stored: { ...stored.figures, status: stored.status } }),
     ...(expected === undefined ? {} : { expected, difference: (actual ?? 0n) - expected }),
     reservation_count: holds.length,
-    reservations: holds.slice(0, MOST_NAMED).map(({ reservationId, amount, quarantined }) => ({
+    reservations: holds.slice(0, MAX_LISTED).map(({ reservationId, amount, quarantined }) => ({
       reservation_id: reservationId,
       amount,
       quarantined,

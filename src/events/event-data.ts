@@ -3,9 +3,9 @@ import { type Fields, parseJson, timeOf } from '../wire/index.js';
 
 export type EventData = Readonly<Record<string, unknown>>;
 
-/** The short names of lua/lib/append_event.lua that are the envelope's. `metadata` is its own too, under its full name. */
+/** The fields of lua/lib/append_event.lua that belong to the envelope, not to `data`. */
 const ENVELOPE = new Set(['ty', 'tn', 'sc', 'ac', 'ki', 'rq', 'tr', 'co', 'metadata']);
-/** Short names by which an event keeps subject and action of its request: lua/lib/hold.lua. */
+/** The fields with the subject and action of the request, named by lua/lib/hold.lua. */
 const REQUEST = new Set(['tv', 'ws', 'ap', 'wf', 'ag', 'ts', 'dm', 'ak', 'an', 'at']);
 const RENAMED: Readonly<Record<string, string>> = { ik: 'idempotency_key', md: 'metadata' };
 
@@ -47,12 +47,12 @@ const INSTANTS = new Set([
 ]);
 const LISTS = new Set(['changed_fields', 'permissions']);
 const JSON_TEXTS = new Set(['metrics', 'metadata', 'details', 'deny_detail']);
-/** What EventDataSystem names; all else that a system event tells is its details. */
+/** The members of EventDataSystem. All other figures of a system event go into `details`. */
 const SYSTEM_MEMBERS = new Set(['component', 'message', 'severity', 'details']);
-/** EventData* schemas without a scope: the event's own is no member of theirs. */
+/** Event types whose EventData* schema has no scope. */
 const WITHOUT_SCOPE = /^(?:tenant|webhook|api_key|policy|system|custom)\./;
-/** The protocol gives these an empty `changed_fields`. */
-const CHANGE_NO_FIELD = new Set(['tenant.created', 'webhook.disabled']);
+/** Types for which the protocol requires `changed_fields` although no field changes. */
+const WITHOUT_CHANGED_FIELDS = new Set(['tenant.created', 'webhook.disabled']);
 const LIFECYCLE = new Set([
   'budget.created',
   'budget.updated',
@@ -67,9 +67,8 @@ const LIFECYCLE = new Set([
 ]);
 
 /**
- * What an event tells, in the shape that its type has in the EventData* schemas of cycles-governance-admin-v0.1.25. The scripts
- * already give the figures their names; here texts become what they stand for. A figure that is not of its kind stays a text,
- * so that no event can keep those behind it from being read.
+ * The `data` of an event, in the shape of its EventData* schema in cycles-governance-admin-v0.1.25. The scripts already give the figures
+ * their names; this parses their values. A malformed value stays a string, so that one bad event cannot block those after it.
  */
 export function dataOf(eventType: string, fields: Fields): EventData {
   const figures: Record<string, unknown> = {};
@@ -90,7 +89,7 @@ function requestOf(fields: Fields): EventData {
   try {
     return { subject: subjectOf(fields), action: actionOf(fields) };
   } catch {
-    // Stored JSON that is none.
+    // Malformed stored JSON.
     return {};
   }
 }
@@ -106,13 +105,13 @@ function shaped(eventType: string, figures: Record<string, unknown>): EventData 
   if (eventType.startsWith('budget.over_limit_')) {
     return { ...figures, ...ratio('debt_utilization', figures.debt, figures.overdraft_limit) };
   }
-  if (CHANGE_NO_FIELD.has(eventType)) {
+  if (WITHOUT_CHANGED_FIELDS.has(eventType)) {
     return { ...figures, changed_fields: [] };
   }
   return eventType.startsWith('system.') ? systemOf(figures) : figures;
 }
 
-/** EventDataBudgetLifecycle: the figures before and after, each in an object of its own. */
+/** EventDataBudgetLifecycle: `previous_*` and `new_*` figures become two objects. */
 function lifecycleOf(figures: Record<string, unknown>): EventData {
   const rest: Record<string, unknown> = {};
   const states: Record<string, Record<string, unknown>> = {};
@@ -155,12 +154,12 @@ function valueOf(name: string, text: string): unknown {
   return JSON_TEXTS.has(name) ? jsonOf(text) : text;
 }
 
-/** Lists are stored as JSON, or as names with commas between. */
+/** Lists are stored as JSON or as comma-separated names. */
 function listOf(text: string): unknown {
   return text.startsWith('[') ? jsonOf(text) : text.split(',').filter((name) => name !== '');
 }
 
-/** What a stored JSON text says, or the text itself when it is none. */
+/** Parses stored JSON. Returns malformed text as it is. */
 export function jsonOf(text: string): unknown {
   try {
     return parseJson(text);

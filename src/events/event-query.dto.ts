@@ -9,7 +9,7 @@ const EVENT_TYPE: Rule = {
   name: 'eventType',
   test: (value) => typeof value === 'string' && isEventType(value),
   schema: { type: 'string', enum: EVENT_TYPES },
-  phrase: "an event type of the protocol, or one of its own that begins with 'custom.'",
+  phrase: "an event type of the protocol, or a custom one that starts with 'custom.'",
 };
 
 /** The query of listTenantEvents of cycles-governance-admin-v0.1.25. */
@@ -22,7 +22,7 @@ export class TenantEventQueryDto extends WindowQueryDto {
   @IsIn(EVENT_CATEGORIES)
   category?: EventCategory;
 
-  /** What the scope begins with. */
+  /** A prefix of the scope. */
   @Optional()
   @IsString()
   @MaxLength(1024)

@@ -2,9 +2,9 @@ import { type Fields, stringifyJson, timeOf } from '../wire/index.js';
 import { dataOf, type EventData, jsonOf } from './event-data.js';
 
 /**
- * The public id of an event, made of its place in the event log: `evt_`, the milliseconds of the stream entry in 11 hex digits,
- * the partition in 2, and the entry's sequence in 3 or more. So nothing has to be stored to name an event or to find it again,
- * and ids of one length sort by time.
+ * The place of an event in the event log. Its public id encodes this place: `evt_`, the milliseconds of the stream entry in 11 hex
+ * digits, the partition in 2, and the entry's sequence in 3 or more. So an event can be found by its id without an index, and ids of
+ * the same length sort by time.
  */
 export interface EventPlace {
   /** Two hex digits, as in the partition's hash tag. */
@@ -16,7 +16,7 @@ export interface EventPlace {
 const ENTRY_ID = /^(\d{1,14})-(\d{1,20})$/;
 const EVENT_ID = /^evt_([0-9a-f]{11})([0-9a-f]{2})([0-9a-f]{3}|[1-9a-f][0-9a-f]{3,15})$/;
 
-/** @throws Error when the entry id is none. */
+/** @throws Error when the entry id is malformed. */
 export function eventIdOf({ partition, entryId }: EventPlace): string {
   const parts = ENTRY_ID.exec(entryId);
   if (parts === null) {
@@ -26,7 +26,7 @@ export function eventIdOf({ partition, entryId }: EventPlace): string {
   return `evt_${ms.toString(16).padStart(11, '0')}${partition}${sequence.toString(16).padStart(3, '0')}`;
 }
 
-/** Where the event stands, or undefined when Holdfast never issued such an id. */
+/** The place of an event by its id, or undefined when Holdfast never issued such an id. */
 export function eventPlaceOf(eventId: string): EventPlace | undefined {
   const parts = EVENT_ID.exec(eventId);
   if (parts === null) {
@@ -36,7 +36,7 @@ export function eventPlaceOf(eventId: string): EventPlace | undefined {
   return { partition, entryId: `${Number.parseInt(ms, 16)}-${BigInt(`0x${sequence}`)}` };
 }
 
-/** A text by which events sort in time, of one instant by partition, and of one partition as they were written. */
+/** A sort key: by time, then by partition, then in the order in which they were written. */
 export function eventOrder(eventId: string): string {
   return eventId.slice(4, 17) + eventId.slice(17).padStart(16, '0');
 }
@@ -53,14 +53,14 @@ export const EVENT_CATEGORIES = [
 ] as const;
 export type EventCategory = (typeof EVENT_CATEGORIES)[number];
 
-/** The categories that tenants may see and subscribe to; the others are the operators' own. */
+/** The categories that tenants may read and subscribe to. The others are for operators. */
 export const TENANT_EVENT_CATEGORIES = [
   'budget',
   'reservation',
   'tenant',
 ] as const satisfies readonly EventCategory[];
 
-/** EventType of the same document. Further types begin with `custom.`. */
+/** EventType of the same document. Other types start with `custom.`. */
 export const EVENT_TYPES = [
   'budget.created',
   'budget.updated',
@@ -115,18 +115,17 @@ export const EVENT_TYPES = [
   'system.webhook_test',
 ] as const;
 
-/** A type of one's own. */
 const CUSTOM_TYPE = /^custom\.[a-z0-9_.]{1,120}$/;
 
-/** Whether there can be events of this type. */
+/** Whether this is an event type of the protocol or a well-formed custom one. */
 export function isEventType(type: string): boolean {
   return (EVENT_TYPES as readonly string[]).includes(type) || CUSTOM_TYPE.test(type);
 }
 
 /**
- * The first segment; of a custom type the second one, as in `custom.reservation.quarantined`. The protocol knows no other
- * categories, so a direct debit counts as the budget's, and whatever is left as the system's, which only operators see.
- * lua/list_events.lua has its twin.
+ * The category is the first segment of the type, or the second one of a custom type, as in `custom.reservation.quarantined`. Direct
+ * debits have no category in the protocol and belong to `budget`; all others belong to `system`, which only operators can read.
+ * lua/events/list_events.lua implements the same rule.
  */
 export function categoryOf(eventType: string): EventCategory {
   const [first, second = ''] = eventType.split('.');
@@ -137,14 +136,14 @@ export function categoryOf(eventType: string): EventCategory {
   return EVENT_CATEGORIES.find((category) => category === segment) ?? 'system';
 }
 
-/** Event of cycles-governance-admin-v0.1.25. Members that do not apply are absent. Integers of `data` are bigints. */
+/** Event of cycles-governance-admin-v0.1.25. Members that do not apply are absent. Integers in `data` are bigints. */
 export interface CyclesEvent {
   readonly event_id: string;
   readonly event_type: string;
   readonly category: EventCategory;
-  /** RFC 3339: when the event was written, by Redis' clock. */
+  /** RFC 3339: when the event was written, by the time of Redis. */
   readonly timestamp: string;
-  /** `__system__` when no tenant is concerned. */
+  /** `__system__` for an event without a tenant. */
   readonly tenant_id: string;
   readonly scope?: string;
   readonly actor?: { readonly type: string; readonly key_id?: string };
@@ -156,7 +155,7 @@ export interface CyclesEvent {
   readonly metadata?: object;
 }
 
-/** Who made the request that an event follows from, as outbound requests carry it on. */
+/** The trace of the request that caused an event. Outbound requests continue it. */
 export interface EventTrace {
   /** 32 lower-case hex digits. */
   readonly traceId: string;
@@ -170,11 +169,10 @@ const UNKNOWN_TYPE = 'custom.unknown';
 const TRACE = /^([0-9a-f]{32})(?:-([0-9a-f]{2}))?$/;
 
 /**
- * The event that an entry of the log tells. Nothing in an entry's fields can make this fail, for an event that could not be read would
- * stand in the way of all behind it.
+ * Reads an entry of the event log. Never fails because of an entry's fields: an unreadable event would block all events after it.
  * @param partition two hex digits, as in the partition's hash tag
  * @param entryId the stream entry, `ms-sequence`
- * @param fields its fields by the short names of lua/lib/append_event.lua
+ * @param fields the fields, named by lua/lib/append_event.lua
  */
 export function toEvent(partition: string, entryId: string, fields: Fields): CyclesEvent {
   const eventType = fields.get('ty') ?? UNKNOWN_TYPE;
@@ -197,13 +195,13 @@ export function toEvent(partition: string, entryId: string, fields: Fields): Cyc
   };
 }
 
-/** The trace that an event belongs to, or undefined when it follows from no request and no sweep. */
+/** The trace that an event belongs to, or undefined when neither a request nor a sweep caused it. */
 export function traceOf(fields: Fields): EventTrace | undefined {
   const [, traceId, flags = '01'] = TRACE.exec(fields.get('tr') ?? '') ?? [];
   return traceId === undefined ? undefined : { traceId, flags };
 }
 
-/** The JSON of an event as it is sent and signed. The same event always gives the same bytes. */
+/** The JSON of an event as it is sent and signed. Deterministic: the same event always gives the same bytes. */
 export function eventJson(event: CyclesEvent): string {
   return stringifyJson(event);
 }

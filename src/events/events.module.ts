@@ -13,7 +13,7 @@ import {
   MetricsModule,
   MetricsRegistry,
 } from '../telemetry/index.js';
-import { EventFeed } from './event-source.js';
+import { EventFeed } from './event-feed.js';
 import { EventsController } from './events.controller.js';
 import { EventsService } from './events.service.js';
 

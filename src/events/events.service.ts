@@ -3,16 +3,15 @@ import { scopeAllowed, type TenantCaller } from '../auth/index.js';
 import { fingerprintOf, Refusal } from '../ledger/index.js';
 import { eventLogKey, RedisService, tagOf, toStoreError } from '../redis/index.js';
 import {
-  decodeCursor,
-  DEFAULT_LIMIT,
-  encodeCursor,
   fieldsOf,
   instantMs,
-  MAX_LIMIT,
   type Page,
+  pageInTime,
+  pageSorted,
   RecordSelection,
   type SortOrder,
   sortOrderOf,
+  type TimeLog,
 } from '../wire/index.js';
 import {
   EVENT_SORT_KEYS,
@@ -20,7 +19,7 @@ import {
   type EventSortKey,
   type TenantEventQueryDto,
 } from './event-query.dto.js';
-import { EventFeed, type EventQuestion } from './event-source.js';
+import { EventFeed, type EventSearch } from './event-feed.js';
 import {
   categoryOf,
   type CyclesEvent,
@@ -30,10 +29,6 @@ import {
   toEvent,
 } from './event.js';
 
-/** Entries that an order other than that of time may have to look at: about a quarter of a second of Redis' time, in slices. */
-const SORTED_MOST = 50_000;
-/** How many of them are fetched at once. */
-const SORTED_A_PAGE = 2000;
 const NEWEST_FIRST: SortOrder<EventSortKey> = { sortBy: 'timestamp', direction: 'desc' };
 
 /** Reads the event log for operators and tenants. */
@@ -44,15 +39,15 @@ export class EventsService {
     private readonly feed: EventFeed,
   ) {}
 
-  /** Newest first, unless asked otherwise. @throws Refusal INVALID_REQUEST */
+  /** Newest first by default. @throws Refusal INVALID_REQUEST */
   async list(query: EventQueryDto): Promise<Page<CyclesEvent>> {
     const order = sortOrderOf(query, EVENT_SORT_KEYS, NEWEST_FIRST);
     return order.sortBy === 'timestamp'
-      ? this.pageInTime(query, order, () => true)
-      : this.pageSorted(query, order);
+      ? this.listByTime(query, order, () => true)
+      : this.listSorted(query, order);
   }
 
-  /** The tenant's own events of the categories that are its business. @throws Refusal INVALID_REQUEST */
+  /** The tenant's own events, in the categories that tenants may read. @throws Refusal INVALID_REQUEST */
   async listOfTenant(
     { tenantId, scopeFilter }: TenantCaller,
     query: TenantEventQueryDto,
@@ -63,7 +58,7 @@ export class EventsService {
       query.event_type === undefined ? undefined : categoryOf(query.event_type),
     );
     const own = { ...query, tenant_id: tenantId };
-    return this.pageInTime(
+    return this.listByTime(
       own,
       NEWEST_FIRST,
       ({ scope }) => scopeAllowed(scopeFilter, scope ?? `tenant:${tenantId}`),
@@ -76,7 +71,7 @@ export class EventsService {
     const place = this.placeOf(eventId);
     const event = place === undefined ? undefined : await this.read(place);
     if (event === undefined) {
-      throw new Refusal('EVENT_NOT_FOUND', 'there is no such event, or it has gone after the retention', {
+      throw new Refusal('EVENT_NOT_FOUND', 'there is no such event, or its retention has ended', {
         event_id: eventId,
       });
     }
@@ -99,35 +94,19 @@ export class EventsService {
       : undefined;
   }
 
-  private async pageInTime(
-    { cursor = '', limit = DEFAULT_LIMIT, ...query }: EventQueryDto,
+  private listByTime(
+    { cursor, limit, ...query }: EventQueryDto,
     order: SortOrder<EventSortKey>,
     matches: (event: CyclesEvent) => boolean,
     categories: readonly string[] = [],
   ): Promise<Page<CyclesEvent>> {
-    const fingerprint = fingerprintOf({
-      list: 'events',
-      ...query,
-      sort_by: order.sortBy,
-      sort_dir: order.direction,
-    });
-    const position =
-      cursor === ''
-        ? undefined
-        : decodeCursor(fingerprint, cursor, ({ id }) => this.placeOf(id) !== undefined);
-    const after = position === undefined ? undefined : this.placeOf(position.id);
-    const question = questionOf(query, order.direction, matches, categories);
-    const { events, next } = await this.feed.page(question, { limit: Math.min(limit, MAX_LIMIT), after });
-    return next === undefined
-      ? { rows: events, has_more: false }
-      : {
-          rows: events,
-          has_more: true,
-          next_cursor: encodeCursor(fingerprint, { value: next, id: next }, order),
-        };
+    const { sortBy, direction } = order;
+    const fingerprint = fingerprintOf({ list: 'events', ...query, sort_by: sortBy, sort_dir: direction });
+    const log = this.logOf(searchOf(query, direction, matches, categories));
+    return pageInTime(log, { cursor, limit, order, fingerprint });
   }
 
-  private async pageSorted(
+  private listSorted(
     { cursor, limit, ...query }: EventQueryDto,
     order: SortOrder<EventSortKey>,
   ): Promise<Page<CyclesEvent>> {
@@ -139,38 +118,28 @@ export class EventsService {
       valueOf: (event) => event[order.sortBy] ?? '',
       idOf: ({ event_id: id }) => id,
     });
-    const question = questionOf(query, 'asc', () => true, []);
-    let after: EventPlace | undefined;
-    let left = SORTED_MOST;
-    do {
-      const { events, next, endedEarly, examined } = await this.feed.page(
-        question,
-        { limit: SORTED_A_PAGE, after },
-        left,
-      );
-      left -= examined;
-      if (endedEarly || left <= 0) {
-        throw new Refusal(
-          'INVALID_REQUEST',
-          `more than ${SORTED_MOST} events lie in the window; narrow from and to, or sort by timestamp`,
-          { field: 'sort_by' },
-        );
-      }
-      for (const event of events) {
-        selection.offer(event);
-      }
-      after = next === undefined ? undefined : this.placeOf(next);
-    } while (after !== undefined);
-    return selection.page();
+    return pageSorted(this.logOf(searchOf(query, 'asc', () => true, [])), selection, 'events');
+  }
+
+  private logOf(search: EventSearch): TimeLog<CyclesEvent, string> {
+    return {
+      placeOf: (id) => (this.placeOf(id) === undefined ? undefined : id),
+      idOf: (id) => id,
+      read: async (limit, after, maxExamined) => {
+        const page = { limit, after: after === undefined ? undefined : this.placeOf(after) };
+        const { events: rows, ...rest } = await this.feed.page(search, page, maxExamined);
+        return { rows, ...rest };
+      },
+    };
   }
 }
 
-function questionOf(
+function searchOf(
   query: EventQueryDto,
   direction: 'asc' | 'desc',
   matches: (event: CyclesEvent) => boolean,
   categories: readonly string[],
-): EventQuestion {
+): EventSearch {
   const { tenant_id: tenantId = '', correlation_id: correlationId = '', category } = query;
   const conditions: Record<string, string | undefined> = {
     ty: query.event_type,
@@ -200,7 +169,7 @@ function requireTenantCategory(field: string, category: string | undefined): voi
   if (category !== undefined && !(TENANT_EVENT_CATEGORIES as readonly string[]).includes(category)) {
     throw new Refusal(
       'INVALID_REQUEST',
-      `${field} must be of the categories ${TENANT_EVENT_CATEGORIES.join(', ')}; the others are for operators`,
+      `${field} must be in one of the categories ${TENANT_EVENT_CATEGORIES.join(', ')}; the others are for operators`,
       { field },
     );
   }

@@ -1,5 +1,5 @@
 export { jsonOf } from './event-data.js';
-export { EventFeed } from './event-source.js';
+export { EventFeed } from './event-feed.js';
 export {
   type CyclesEvent,
   EVENT_CATEGORIES,

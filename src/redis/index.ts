@@ -42,6 +42,8 @@ export {
   retryingKey,
   storeOutageKey,
   streamBound,
+  streamRange,
+  type StreamRange,
   sweepInstancesKey,
   sweepLeaseKey,
   sweepReportsKey,

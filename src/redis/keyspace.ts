@@ -196,6 +196,37 @@ export function streamBound(ms: number): string {
   return ms < 0 ? '0-0' : ms.toString();
 }
 
+export interface StreamWindow {
+  readonly direction: 'asc' | 'desc';
+  /** Inclusive bounds in ms. */
+  readonly fromMs: number | undefined;
+  readonly toMs: number | undefined;
+}
+
+export interface StreamRange {
+  readonly start: string;
+  readonly stop: string;
+}
+
+/**
+ * Where reading a stream starts and ends.
+ * @param resume where the previous page ended, and how to continue from there; ignored before the start of the window
+ */
+export function streamRange(
+  { direction, fromMs, toMs }: StreamWindow,
+  resume?: { readonly atMs: number; readonly start: string },
+): StreamRange {
+  const isDown = direction === 'desc';
+  const [first, last] = isDown ? [toMs, fromMs] : [fromMs, toMs];
+  const stop = last === undefined ? (isDown ? '-' : '+') : streamBound(last);
+  const isInside =
+    resume !== undefined && (first === undefined || (isDown ? resume.atMs <= first : resume.atMs >= first));
+  if (isInside) {
+    return { start: resume.start, stop };
+  }
+  return { start: first === undefined ? (isDown ? '+' : '-') : streamBound(first), stop };
+}
+
 const UINT64_MAX = (1n << 64n) - 1n;
 
 /** Whether Redis takes the text for an entry's id; one of a forged cursor may have the right form and be too large. */

@@ -25,6 +25,7 @@ export {
   WindowQueryDto,
   withTexts,
 } from './listing.js';
+export { EXAMINED_A_PAGE, pageInTime, pageSorted, type TimeLog } from './log-page.js';
 export { mergedPage, type MergedPage, type Batch } from './merged-page.js';
 export { type Origin, type RequestTrace, traceText } from './origin.js';
 export type { DtoClass } from './rules/class-rules.js';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { indexOfValue } from '../../src/audit/audit-log/audit-source.js';
+import { indexOfValue } from '../../src/audit/audit-log/audit-log-rows.js';
 import { auditIndexedKey, auditIndexKey, auditLogKey, briefAuditLogKey } from '../../src/redis/keyspace.js';
 import type { ScriptRegistry } from '../../src/redis/scripts.js';
 import { CheckedScripts } from '../support/checked-scripts.js';

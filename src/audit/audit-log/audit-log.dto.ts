@@ -13,9 +13,9 @@ export const AUDIT_SORT_KEYS = [
 ] as const;
 export type AuditSortKey = (typeof AUDIT_SORT_KEYS)[number];
 
-/** The query of listAuditLogs of cycles-governance-admin-v0.1.25. Lists are given as one text with commas. */
+/** The query of listAuditLogs of cycles-governance-admin-v0.1.25. Lists are comma-separated. */
 export class AuditLogQueryDto extends ListQueryDto {
-  /** Also one of the two that are no tenants: __admin__ and __unauth__. */
+  /** A tenant, or `__admin__` or `__unauth__`. */
   @Optional()
   @IsString()
   tenant_id?: string;

@@ -3,40 +3,33 @@ import { fingerprintOf, Refusal, TENANT_ID_PATTERN } from '../../ledger/index.js
 import { partitionCode, Records, RedisService, SYSTEM_OWNER, tagOf, tagOfKeyId } from '../../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
 import {
-  decodeCursor,
-  DEFAULT_LIMIT,
-  encodeCursor,
-  matchesSearch,
   instantMs,
-  MAX_LIMIT,
-  mergedPage,
+  matchesSearch,
   type MergedPage,
+  mergedPage,
   type Page,
+  pageInTime,
+  pageSorted,
   RecordSelection,
   type SortOrder,
   sortOrderOf,
+  type TimeLog,
 } from '../../wire/index.js';
 import { AUDIT_SORT_KEYS, type AuditLogQueryDto, type AuditSortKey } from './audit-log.dto.js';
 import {
   type AuditIndex,
   type AuditLogEntry,
   type AuditPlace,
-  type AuditQuestion,
-  AuditSource,
+  type AuditSearch,
+  PartitionAuditLog,
   comesFirst,
   firstIndexed,
   indexOfValue,
   placeOfLogId,
-} from './audit-source.js';
+} from './audit-log-rows.js';
 import { AuditTrail } from './audit-trail.js';
 
-/** Entries that one page may cost: about a quarter of a second of Redis' time, in slices of a millisecond. */
-const EXAMINED_A_PAGE = 50_000;
-/** The same for an order other than that of time, which reads all that lies in the window. */
-const SORTED_MOST = 50_000;
-/** How many of them are fetched at once. */
-const SORTED_A_PAGE = 2000;
-/** The share of a page that one log has in store while many are merged, so that a page does not fetch many times what it holds. */
+/** The share of a page that each log fetches at a time while many are merged, so that a page does not read many times its size. */
 const SHARE_A_RUN_MERGED = 1 / 8;
 const NEWEST_FIRST: SortOrder<AuditSortKey> = { sortBy: 'timestamp', direction: 'desc' };
 const SENTINELS = ['__admin__', '__unauth__'];
@@ -44,8 +37,8 @@ const SENTINELS = ['__admin__', '__unauth__'];
 type Filters = Omit<AuditLogQueryDto, 'cursor' | 'limit'>;
 
 /**
- * Reads the audit log: two streams in each partition. In the order of time each is read from where the page begins, and no further
- * than the page goes. A request id, trace id, resource id or tenant has an index, so that other rows cost nothing.
+ * Reads the audit log: two streams in each partition. In the order of time, each is read only from the start of the page to its end.
+ * Filters by request id, trace id, resource id or tenant use an index, so that other rows cost nothing.
  */
 @Injectable()
 export class AuditLogService {
@@ -64,45 +57,26 @@ export class AuditLogService {
   }
 
   /**
-   * Newest first, unless asked otherwise. A page whose filters let few rows pass ends early and has a cursor.
+   * Newest first by default. A page whose filters match few rows ends early, with a cursor.
    * @throws Refusal INVALID_REQUEST
    */
   async list(query: AuditLogQueryDto): Promise<Page<AuditLogEntry>> {
-    requireSoundStatus(query);
+    requireValidStatus(query);
     await this.trail.settled();
     const order = sortOrderOf(query, AUDIT_SORT_KEYS, NEWEST_FIRST);
-    return order.sortBy === 'timestamp' ? this.pageInTime(query, order) : this.pageSorted(query, order);
+    return order.sortBy === 'timestamp' ? this.listByTime(query, order) : this.listSorted(query, order);
   }
 
-  private async pageInTime(
-    { cursor = '', limit = DEFAULT_LIMIT, ...query }: AuditLogQueryDto,
-    order: SortOrder,
+  private listByTime(
+    { cursor, limit, ...query }: AuditLogQueryDto,
+    order: SortOrder<AuditSortKey>,
   ): Promise<Page<AuditLogEntry>> {
-    const fingerprint = fingerprintOf({
-      list: 'audit-logs',
-      ...query,
-      sort_by: order.sortBy,
-      sort_dir: order.direction,
-    });
-    const position =
-      cursor === ''
-        ? undefined
-        : decodeCursor(fingerprint, cursor, ({ id }) => placeOfLogId(id) !== undefined);
-    const after = position === undefined ? undefined : placeOfLogId(position.id);
-    const { rows, next } = await this.read(
-      query,
-      questionOf(query, order.direction),
-      { limit: Math.min(limit, MAX_LIMIT), after },
-      EXAMINED_A_PAGE,
-    );
-    if (next === undefined) {
-      return { rows, has_more: false };
-    }
-    const id = logIdOf(next);
-    return { rows, has_more: true, next_cursor: encodeCursor(fingerprint, { value: id, id }, order) };
+    const { sortBy, direction } = order;
+    const fingerprint = fingerprintOf({ list: 'audit-logs', ...query, sort_by: sortBy, sort_dir: direction });
+    return pageInTime(this.logOf(query, direction), { cursor, limit, order, fingerprint });
   }
 
-  private async pageSorted(
+  private listSorted(
     { cursor, limit, ...query }: AuditLogQueryDto,
     order: SortOrder<AuditSortKey>,
   ): Promise<Page<AuditLogEntry>> {
@@ -114,42 +88,28 @@ export class AuditLogService {
       valueOf: (entry) => entry[order.sortBy] ?? '',
       idOf: ({ log_id: id }) => id,
     });
-    const question = questionOf(query, 'asc');
-    let after: AuditPlace | undefined;
-    let left = SORTED_MOST;
-    do {
-      const { rows, next, endedEarly, examined } = await this.read(
-        query,
-        question,
-        { limit: SORTED_A_PAGE, after },
-        left,
-      );
-      left -= examined;
-      if (endedEarly || left <= 0) {
-        throw new Refusal(
-          'INVALID_REQUEST',
-          `more than ${SORTED_MOST} rows lie in the window; narrow from and to, or sort by timestamp`,
-          { field: 'sort_by' },
-        );
-      }
-      for (const row of rows) {
-        selection.offer(row);
-      }
-      after = next;
-    } while (after !== undefined);
-    return selection.page();
+    return pageSorted(this.logOf(query, 'asc'), selection, 'rows');
+  }
+
+  private logOf(query: Filters, direction: 'asc' | 'desc'): TimeLog<AuditLogEntry, AuditPlace> {
+    const search = searchOf(query, direction);
+    return {
+      placeOf: placeOfLogId,
+      idOf: logIdOf,
+      read: (limit, after, maxExamined) => this.read(query, search, { limit, after }, maxExamined),
+    };
   }
 
   private async read(
     query: Filters,
-    question: AuditQuestion,
+    search: AuditSearch,
     { limit, after }: { limit: number; after: AuditPlace | undefined },
     maxExamined: number,
   ): Promise<MergedPage<AuditLogEntry, AuditPlace>> {
-    const { direction } = question;
-    const sources = await this.sourcesOf(query, question, limit, after);
+    const { direction } = search;
+    const logs = await this.partitionLogsOf(query, search, limit, after);
     const page = await mergedPage<AuditLogEntry, AuditPlace>(
-      sources.map((source) => () => source.readNext()),
+      logs.map((log) => () => log.readNext()),
       {
         placeOf: ({ log_id: id }) => placeOfLogId(id) as AuditPlace,
         isBefore: (one, other) => comesFirst(direction, one, other),
@@ -163,33 +123,33 @@ export class AuditLogService {
     return page;
   }
 
-  private async sourcesOf(
+  private async partitionLogsOf(
     query: Filters,
-    question: AuditQuestion,
+    search: AuditSearch,
     limit: number,
     after: AuditPlace | undefined,
-  ): Promise<AuditSource[]> {
+  ): Promise<PartitionAuditLog[]> {
     const partitions = this.partitionsOf(query);
     const rowsARun = partitions.length === 1 ? limit + 1 : Math.ceil((limit + 1) * SHARE_A_RUN_MERGED);
     const sources = partitions.flatMap((code) =>
       (['audit', 'audit-brief'] as const).map(
-        (log) => new AuditSource(this.redis, code, log, question, rowsARun, after),
+        (log) => new PartitionAuditLog(this.redis, code, log, search, rowsARun, after),
       ),
     );
-    if (question.index === undefined) {
+    if (search.index === undefined) {
       return sources;
     }
-    // Rows that a version before 0.6 wrote are in no index.
+    // The indexes do not contain the rows of versions before 0.6.
     const unindexed = await Promise.all(
       partitions.map(async (code) => {
         const before = (await firstIndexed(this.redis, code)) ?? END_OF_TIME;
-        return new AuditSource(this.redis, code, 'audit', question, rowsARun, after, before);
+        return new PartitionAuditLog(this.redis, code, 'audit', search, rowsARun, after, before);
       }),
     );
     return [...sources, ...unindexed];
   }
 
-  /** Rows shown under a tenant, or written by one of its keys, stand in its own partition, and those of operators and strangers in theirs. */
+  /** Rows about a tenant or by its keys are in its partition. Rows of operators and of unauthenticated requests are in the system's. */
   private partitionsOf({ tenant_id: tenantId = '', key_id: keyId = '' }: Filters): string[] {
     const owner = SENTINELS.includes(tenantId)
       ? SYSTEM_OWNER
@@ -203,15 +163,15 @@ export class AuditLogService {
   }
 }
 
-/** No entry is behind it. */
+/** Above every entry id. */
 const END_OF_TIME = '999999999999999-0';
 
-/** A cut page ends at a place that need not have a row; its log_id says the place all the same. */
+/** The log_id of a place, which a page that ended early need not have a row at. */
 function logIdOf({ partition, log, entryId }: AuditPlace): string {
   return `log_${partition}${log === 'audit' ? '' : 'b'}${entryId}`;
 }
 
-function questionOf(query: Filters, direction: 'asc' | 'desc'): AuditQuestion {
+function searchOf(query: Filters, direction: 'asc' | 'desc'): AuditSearch {
   const conditions: (readonly [string, string | number | undefined])[] = [
     ['ki', query.key_id],
     ['ri', query.resource_id],
@@ -236,7 +196,7 @@ function questionOf(query: Filters, direction: 'asc' | 'desc'): AuditQuestion {
   };
 }
 
-/** The index with the fewest rows that are not wanted. */
+/** The most selective index that the filters can use. */
 function indexOf({
   request_id: requestId = '',
   trace_id: traceId = '',
@@ -255,7 +215,7 @@ function indexOf({
   return tenantId === '' ? undefined : indexOfValue('t', tenantId);
 }
 
-function requireSoundStatus({ status, status_min: min, status_max: max }: Filters): void {
+function requireValidStatus({ status, status_min: min, status_max: max }: Filters): void {
   if (status !== undefined && (min !== undefined || max !== undefined)) {
     throw new Refusal('INVALID_REQUEST', 'status must not be combined with status_min or status_max', {
       field: 'status',
@@ -266,7 +226,7 @@ function requireSoundStatus({ status, status_min: min, status_max: max }: Filter
   }
 }
 
-/** All filters together; an absent one lets everything pass. */
+/** Combines all filters. An absent filter matches everything. */
 function matcherOf(query: Filters): (entry: AuditLogEntry) => boolean {
   const isOrAny = (wanted: string | number | undefined, value: unknown): boolean =>
     wanted === undefined || wanted === '' || wanted === value;
@@ -284,7 +244,7 @@ function matcherOf(query: Filters): (entry: AuditLogEntry) => boolean {
     inOrAny(query.operation, entry.operation) &&
     inOrAny(query.resource_type, entry.resource_type) &&
     inOrAny(query.error_code, entry.error_code) &&
-    // A row of a success has no code, and is never hidden by one.
+    // The row of a success has no error code, so this never excludes it.
     !(entry.error_code !== undefined && query.error_code_exclude?.includes(entry.error_code) === true) &&
     matchesSearch(
       query.search,

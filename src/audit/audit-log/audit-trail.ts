@@ -4,18 +4,12 @@ import { LRUCache } from 'lru-cache';
 import { type Caller, sourceOf } from '../../auth/index.js';
 import { CallerFinder, onOneLine, type Sender, senderOf, whenOver } from '../../http/index.js';
 import { RedisService, SYSTEM_OWNER } from '../../redis/index.js';
-import {
-  type AuditedOperation,
-  AuditOperations,
-  AuditQuota,
-  type Excess,
-  type QuotaLimits,
-  resourceTypeOf,
-} from './audit-operations.js';
+import { type AuditedOperation, AuditOperations, resourceTypeOf } from './audit-operations.js';
+import { AuditQuota, type Excess, type QuotaLimits } from './audit-quota.js';
 import { type AuditRow, AuditTrailMetrics, AuditWriter, type PathClass } from './audit-writer.js';
 
 const WINDOW_MS = 60_000;
-/** Rows by class in a minute. A dashboard needs a few dozen; beyond these numbers a summary row tells how many there were. */
+/** Rows written per minute, by class. A dashboard causes a few dozen. Beyond these limits, a summary row counts the rest. */
 const LIMITS: Readonly<Record<PathClass, QuotaLimits>> = {
   success: { perSource: 600, overall: 3000 },
   failure: { perSource: 600, overall: 3000 },
@@ -23,19 +17,19 @@ const LIMITS: Readonly<Record<PathClass, QuotaLimits>> = {
 };
 const CLASSES = ['success', 'failure', 'unauthenticated'] as const;
 
-/** Requests whose rows scripts have written and whose answers are not out yet; more are in flight on no instance. */
+/** Requests whose row a script has written but whose response is not sent yet. No instance has more in flight. */
 const MAX_AUDITED = 10_000;
-/** Requests that were refused early and whose keys are looked up at the same time; the callers of further ones stay unknown. */
+/** Requests refused early whose keys are looked up at the same time. Beyond this, the caller is recorded as unknown. */
 const MAX_IDENTIFYING = 1000;
 const MAX_MESSAGE = 1024;
 const MAX_PATH = 128;
 
-/** The paths of the governance plane, and what is for operators beside it. */
+/** The paths of the governance plane and of operations. */
 const GOVERNED = /^\/(?:v1\/(?:admin|auth|webhooks|events)|ops)(?:[/?]|$)/;
 const UNAUTHENTICATED = '__unauth__';
 const ADMIN = '__admin__';
 
-/** One request with its answer, as far as rows need it. */
+/** A request and its response, as far as audit rows need them. */
 interface Answered {
   readonly request: FastifyRequest;
   readonly sender: Sender;
@@ -46,9 +40,9 @@ interface Answered {
 }
 
 /**
- * Sees to it that each request of the governance plane has one row. A script that changes something has written it; all other rows
- * are made here, once the answer is out. Requests of the runtime plane cost one test of their path: an operator's release has
- * the row that its script writes, and everything else there has none.
+ * Ensures that each request of the governance plane gets exactly one audit row. A script that changes something writes it; this class
+ * writes all others, after the response was sent. Runtime requests have none, except for an operator's release, whose script writes it;
+ * they only cost a check of the path here.
  */
 @Injectable()
 export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
@@ -82,29 +76,29 @@ export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
     await this.writer.drained();
   }
 
-  /** Waits, for a bounded time, until the rows of requests that were answered here are written. */
+  /** Waits, for a bounded time, until the rows of requests answered by this instance are written. */
   async settled(): Promise<void> {
     await Promise.allSettled(this.identifying);
     await this.writer.drained();
   }
 
   /**
-   * Called when an answer is handed over. Its row is made once it is out, or its client is gone: whoever hangs up early has read
-   * what was sent until then. The route decides, not the path, of which any letter may be written with a percent sign.
+   * Called when a response is about to be sent. The row is written once it is sent or the client has disconnected, which may have
+   * received a part of it. Matches the route, not the path, because any character of a path may be percent-encoded.
    */
   follow(request: FastifyRequest, reply: FastifyReply): void {
     const route = request.is404 ? undefined : request.routeOptions.url;
-    // A stream that fails before its first byte is followed by another answer.
+    // A stream that fails before its first byte leads to a second response.
     if (!GOVERNED.test(route ?? request.url) || this.followed.has(request)) {
       return;
     }
     const operation = route === undefined ? undefined : this.operations.find(request.method, route);
-    // The path of createEvent is that of listTenantEvents.
+    // createEvent of the runtime plane has the same path as listTenantEvents.
     if (operation?.access.plane === 'runtime') {
       return;
     }
     this.followed.add(request);
-    // A connection that is closed has no address any more.
+    // Read now, because a closed connection has no address.
     const sender = senderOf(request);
     const template = onOneLine(
       route?.replaceAll(/:(\w+)/g, '{$1}') ?? (request.url.split('?', 1)[0] as string),
@@ -113,7 +107,7 @@ export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
     whenOver(reply, () => this.observe({ request, sender, status: reply.statusCode, operation, template }));
   }
 
-  /** Ends a window: a summary row for what it did not let through. */
+  /** Ends a window, with summary rows for what it rejected. */
   endWindow(): void {
     for (const pathClass of CLASSES) {
       for (const excess of this.quotas[pathClass].endWindow()) {
@@ -139,7 +133,7 @@ export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
       this.offer(answered, request.caller);
       return;
     }
-    // Refused before anybody looked at its key, for its path or its body.
+    // Refused for its path or body before its key was checked.
     const finding = this.callers
       .find(request, answered.operation?.access)
       .then((caller) => this.offer(answered, caller));
@@ -168,13 +162,13 @@ function isRead({ method }: FastifyRequest): boolean {
   return method === 'GET' || method === 'HEAD';
 }
 
-/** Whether a request that no script wrote a row for needs one. */
+/** Whether a request needs a row, if no script wrote one. */
 function isWanted({ request, status, operation }: Answered): boolean {
   if (status < 400) {
-    // A preflight of a browser has no operation.
+    // A browser's preflight request has no operation.
     return operation !== undefined;
   }
-  // A source that fails to authenticate too often is throttled, which has a counter of its own.
+  // Throttled authentication failures have a counter instead.
   return !(status === 429 && request.caller === undefined);
 }
 
@@ -207,7 +201,7 @@ function rowOf(
   };
 }
 
-/** An operator acts on a tenant's behalf where the tenant could act itself. */
+/** Where a tenant could make the request itself, an operator acts on the tenant's behalf. */
 function actorOf(operation: AuditedOperation | undefined, caller: Caller | undefined): string {
   if (caller === undefined) {
     return 'unauthenticated';
@@ -223,7 +217,7 @@ function resourceIdOf({ params }: FastifyRequest): string | undefined {
   return typeof last === 'string' ? onOneLine(last, MAX_PATH) : undefined;
 }
 
-/** The row of what a window only counted. */
+/** The summary row for requests that a window only counted. */
 function summaryOf(pathClass: PathClass, { source, count }: Excess): AuditRow {
   const isTenant = pathClass !== 'unauthenticated' && source !== undefined && source !== ADMIN;
   const tenant = pathClass === 'unauthenticated' ? UNAUTHENTICATED : (source ?? ADMIN);

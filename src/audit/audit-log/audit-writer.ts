@@ -18,20 +18,20 @@ import {
 /** The two logs of a partition; see src/redis/keyspace.ts. */
 export type AuditLogName = 'audit' | 'audit-brief';
 
-/** One row, under the short names of lua/lib/append_audit.lua. */
+/** One row. lua/lib/append_audit.lua names its fields. */
 export interface AuditRow {
-  /** The tenant whose partition keeps it. */
+  /** The tenant whose partition stores it. */
   readonly partitionOf: string;
   readonly log: AuditLogName;
   readonly fields: readonly (readonly [name: string, value: string | undefined])[];
 }
 
-/** Name and value pairs; what is empty is left out. */
+/** Name and value pairs, without empty ones. */
 export function textsOf({ fields }: AuditRow): string[] {
   return fields.flatMap(([name, value]) => (value === undefined || value === '' ? [] : [name, value]));
 }
 
-/** What a row is about: a read or a change that succeeded without writing a row itself, a refusal or failure, or a missing credential. */
+/** What a row is about: a request that succeeded without its script writing a row, a refusal or failure, or a missing credential. */
 export type PathClass = 'success' | 'failure' | 'unauthenticated';
 
 @Injectable()
@@ -42,12 +42,12 @@ export class AuditTrailMetrics {
   constructor(metrics: MetricsRegistry) {
     this.writes = metrics.counter({
       name: 'cycles_admin_audit_writes_total',
-      help: 'Audit rows of requests that changed nothing: written, lost by an error or a full queue, or only counted in a summary row.',
+      help: 'Audit rows not written by scripts: written, lost through an error or a full queue, or only counted in a summary row.',
       labels: ['path_class', 'outcome'],
     });
     this.displaced = metrics.counter({
       name: 'holdfast_audit_rows_displaced_total',
-      help: 'Audit rows of reads and missing credentials removed before their retention because their log was full.',
+      help: 'Audit rows of reads and missing credentials removed before the end of their retention because their log was full.',
     });
   }
 
@@ -60,13 +60,13 @@ export class AuditTrailMetrics {
   }
 }
 
-/** Rows that wait in this process at most: about a megabyte. Further ones are counted as errors. */
+/** The most rows that wait in this process, about a megabyte. Further ones are dropped and counted as errors. */
 export const MAX_WAITING = 2000;
-/** The most that lua/append_audit_rows.lua takes. */
+/** The most that lua/audit/append_audit_rows.lua takes. */
 const ROWS_A_RUN = 50;
-/** Rows that a partition's brief log holds at most, 20 to 30 MB. Beyond them the oldest go before their retention. */
+/** The most rows in a partition's brief log, 20 to 30 MB. Beyond that, the oldest are removed before their retention ends. */
 const MOST_BRIEF_ROWS = 100_000;
-/** How long a shutdown, or whoever asks for the log, waits for what is still to be written. */
+/** How long a shutdown or a list waits for rows still to be written. */
 const DRAIN_MS = 1000;
 
 interface Waiting {
@@ -75,9 +75,9 @@ interface Waiting {
 }
 
 /**
- * Writes rows behind the answers of their requests: one script at a time, as many rows of one log as wait. It never throws and
- * never makes a request wait. What cannot be written is counted, told once until a write succeeds again, and not tried again:
- * a Redis that is away or full must not be met by everything that was kept for it.
+ * Writes rows in the background, one script at a time, with as many rows of one log as are waiting. It never throws and never delays
+ * a request. Rows that cannot be written are counted and not retried, so that a Redis that was down or full is not flooded afterwards.
+ * The first failure is logged; the next is logged only after a write succeeded in between.
  */
 @Injectable()
 export class AuditWriter implements OnModuleInit {
@@ -93,7 +93,7 @@ export class AuditWriter implements OnModuleInit {
     @Inject(HealthContributors) private readonly health: HealthContributors,
   ) {}
 
-  /** Shown, but no reason to take the process out of service: the ledger works without these rows. */
+  /** Always up: the ledger works without these rows, so they are no reason to take the process out of service. */
   onModuleInit(): void {
     this.health.register({
       name: 'audit',
@@ -114,7 +114,7 @@ export class AuditWriter implements OnModuleInit {
     this.writing ??= this.writeAll();
   }
 
-  /** Waits, for a second at most, until what was given so far is written or lost. */
+  /** Waits, for at most a second, until all rows passed so far are written or lost. */
   async drained(): Promise<void> {
     if (this.writing === undefined) {
       return;
@@ -139,7 +139,7 @@ export class AuditWriter implements OnModuleInit {
       this.waiting = others;
       await this.writeBatch(key, first.row.log, batch);
     }
-    // In the same step as the last look at what waits, or a row that comes between the two would wait for the next one.
+    // No await between the last check and this line: otherwise a row added in between would wait until the next one comes.
     this.writing = undefined;
   }
 
@@ -173,7 +173,7 @@ export class AuditWriter implements OnModuleInit {
       this.isFailing = true;
       this.logger.warn(
         { err: error, rows: batch.length },
-        'rows of the audit log could not be written; their requests were answered',
+        'audit rows could not be written; their requests were answered',
       );
     }
   }

@@ -27,7 +27,7 @@ import {
   deliveryOf,
   type DeliveryPlace,
   type DeliveryStatus,
-} from './delivery-source.js';
+} from './delivery-feed.js';
 
 /** The query of listWebhookDeliveries. The window applies to the time at which deliveries were queued. */
 export class DeliveryListQueryDto extends WindowQueryDto {
@@ -51,10 +51,10 @@ export class DeliveriesService {
   async list(caller: Caller, subscriptionId: string, query: DeliveryListQueryDto): Promise<Page<Delivery>> {
     const { owner } = await this.subscriptions.find(caller, subscriptionId);
     const { status, cursor, limit = DEFAULT_LIMIT } = query;
-    const question = { subscriptionId, status, fromMs: instantMs(query.from), toMs: instantMs(query.to) };
-    const fingerprint = fingerprintOf({ list: 'webhook-deliveries', ...question });
+    const search = { subscriptionId, status, fromMs: instantMs(query.from), toMs: instantMs(query.to) };
+    const fingerprint = fingerprintOf({ list: 'webhook-deliveries', ...search });
     const { rows, next } = await this.feed.page(
-      question,
+      search,
       this.partitionsOf(owner),
       Math.min(limit, MAX_LIMIT),
       placeOf(cursor, fingerprint),

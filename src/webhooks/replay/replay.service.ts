@@ -78,7 +78,7 @@ export class ReplaySelection {
   ): Promise<readonly CyclesEvent[]> {
     const { max_events: limit = DEFAULT_MAX_EVENTS, event_types: types } = request;
     const { owner } = target;
-    const question = {
+    const search = {
       direction: 'asc' as const,
       fromMs: instantMs(request.from),
       toMs: instantMs(request.to),
@@ -88,11 +88,7 @@ export class ReplaySelection {
       matches: (event: CyclesEvent) =>
         (types === undefined || types.includes(event.event_type)) && matches(target, event),
     };
-    const { events, next, endedEarly } = await this.feed.page(
-      question,
-      { limit, after: undefined },
-      scanLimit,
-    );
+    const { events, next, endedEarly } = await this.feed.page(search, { limit, after: undefined }, scanLimit);
     if (endedEarly) {
       throw new Refusal(
         'INVALID_REQUEST',

@@ -6,32 +6,34 @@ import {
   partitionOfTenant,
   RedisService,
   streamBound,
+  type StreamRange,
+  streamRange,
   tagOf,
   tenantEventsKey,
 } from '../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
-import { fieldsOf, mergedPage, type Batch } from '../wire/index.js';
+import { EXAMINED_A_PAGE, fieldsOf, mergedPage, type Batch } from '../wire/index.js';
 import { type CyclesEvent, eventIdOf, eventOrder, type EventPlace, toEvent } from './event.js';
 
-/** Entries of a log that one script looks at: about a millisecond of Redis' time. */
+/** Entries of a log that one script examines: about a millisecond of Redis' time. */
 const EXAMINED_A_RUN = 250;
 
-/** What of the log is walked through. */
-export interface EventQuestion {
+/** The search that all partitions have in common. */
+export interface EventSearch {
   readonly direction: 'asc' | 'desc';
-  /** Bounds in ms, both included. */
+  /** Inclusive bounds in ms. */
   readonly fromMs: number | undefined;
   readonly toMs: number | undefined;
-  /** These two have indexes; with neither the whole log is looked at. */
+  /** These two have indexes. With neither, the whole log is read. */
   readonly tenantId: string | undefined;
   readonly correlationId: string | undefined;
-  /** Condition and value pairs, as lua/list_events.lua takes them. */
+  /** Condition and value pairs for lua/events/list_events.lua. */
   readonly conditions: readonly string[];
-  /** Whether the asker may see the event. */
+  /** Whether the caller may see the event. */
   readonly matches: (event: CyclesEvent) => boolean;
 }
 
-/** Where an event stands among those of all partitions. */
+/** The position of an event among those of all partitions. */
 export interface EventPosition {
   readonly eventId: string;
   readonly order: string;
@@ -41,8 +43,8 @@ export function positionOf(eventId: string): EventPosition {
   return { eventId, order: eventOrder(eventId) };
 }
 
-/** One partition's events that match, read stretch by stretch. */
-export class EventSource {
+/** The matching events of one partition, read in batches. */
+export class PartitionEvents {
   private readonly code: string;
   private readonly log: string;
   private readonly walked: string;
@@ -52,20 +54,20 @@ export class EventSource {
   constructor(
     private readonly redis: RedisService,
     partition: number,
-    private readonly question: EventQuestion,
+    private readonly search: EventSearch,
     private readonly rowsARun: number,
     after: EventPlace | undefined,
   ) {
     this.code = partitionCode(partition);
     const tag = tagOf(this.code);
     this.log = eventLogKey(tag);
-    this.walked = walkedKey(tag, question);
-    [this.start, this.stop] = boundsOf(this.code, question, after);
+    this.walked = walkedKey(tag, search);
+    ({ start: this.start, stop: this.stop } = boundsOf(this.code, search, after));
   }
 
-  /** Looks at a further stretch. @throws StoreUnavailable */
+  /** Reads the next batch. @throws StoreUnavailable */
   async readNext(): Promise<Batch<CyclesEvent, EventPosition>> {
-    const { direction, conditions, matches } = this.question;
+    const { direction, conditions, matches } = this.search;
     const [next = '', examined, ...reply] = await this.redis.queries.run(
       'list_events',
       [this.log, this.walked],
@@ -88,62 +90,51 @@ export class EventSource {
   }
 }
 
-function walkedKey(tag: string, { tenantId, correlationId }: EventQuestion): string {
+/** The index to read, or the log itself. */
+function walkedKey(tag: string, { tenantId, correlationId }: EventSearch): string {
   if (correlationId !== undefined) {
     return correlatedEventsKey(tag, correlationId);
   }
   return tenantId === undefined ? eventLogKey(tag) : tenantEventsKey(tag, tenantId);
 }
 
-/** Where a partition's walk starts and ends. */
-function boundsOf(
-  code: string,
-  { direction, fromMs, toMs }: EventQuestion,
-  after: EventPlace | undefined,
-): [string, string] {
-  const isDown = direction === 'desc';
-  const [first, last] = isDown ? [toMs, fromMs] : [fromMs, toMs];
-  const stop = last === undefined ? (isDown ? '-' : '+') : streamBound(last);
-  const start = first === undefined ? (isDown ? '+' : '-') : streamBound(first);
+/** Where reading a partition starts and ends. */
+function boundsOf(code: string, search: EventSearch, after: EventPlace | undefined): StreamRange {
   if (after === undefined) {
-    return [start, stop];
+    return streamRange(search);
   }
-  const afterMs = Number(after.entryId.split('-', 1)[0]);
-  if (first !== undefined && (isDown ? afterMs > first : afterMs < first)) {
-    return [start, stop];
-  }
+  const atMs = Number(after.entryId.split('-', 1)[0]);
   if (after.partition === code) {
-    return [`(${after.entryId}`, stop];
+    return streamRange(search, { atMs, start: `(${after.entryId}` });
   }
-  // Of the instant at which the page before ended, either the partitions below its own are left or those above.
+  // At the instant where the previous page ended, either the lower or the higher partitions are still to come.
+  const isDown = search.direction === 'desc';
   const isLeft = isDown ? code < after.partition : code > after.partition;
-  return [streamBound(isLeft ? afterMs : isDown ? afterMs - 1 : afterMs + 1), stop];
+  return streamRange(search, { atMs, start: streamBound(isLeft ? atMs : isDown ? atMs - 1 : atMs + 1) });
 }
 
-/** Entries that one page may cost: about a quarter of a second of Redis' time, in slices of a millisecond. */
-const EXAMINED_A_PAGE = 50_000;
-/** The share of a page that a partition has in store while many are merged, so that a page does not fetch many times what it holds. */
+/** The share of a page that each partition fetches at a time while many are merged, so that a page does not read many times its size. */
 const SHARE_A_RUN_MERGED = 1 / 8;
 
 export interface EventPageRequest {
   readonly limit: number;
-  /** The event behind which the page begins. */
+  /** The page starts after this event. */
   readonly after: EventPlace | undefined;
 }
 
 export interface EventPage {
   readonly events: readonly CyclesEvent[];
-  /** The id behind which the next page begins; undefined at the end. There need not be an event with this id. */
+  /** The next page starts after this id; undefined at the end. There need not be an event with this id. */
   readonly next: string | undefined;
-  /** Whether it ended early. */
+  /** Whether the page ended at the limit of examined entries. */
   readonly endedEarly: boolean;
-  /** Entries that were looked at. */
+  /** Number of entries examined. */
   readonly examined: number;
 }
 
 /**
- * Events in the order of time, partition and entry: the logs of the partitions, merged. Each log is in order by itself, so it is
- * read only as far as the page goes. A page whose filters let few events pass ends early, where it has looked at enough.
+ * Events by time, partition and entry: the logs of the partitions, merged. Each log is already in order, so it is read only as far as
+ * the page needs. A page whose filters match few events ends early.
  */
 @Injectable()
 export class EventFeed {
@@ -159,15 +150,15 @@ export class EventFeed {
     });
   }
 
-  /** @param maxExamined entries to look at; some more are when partitions are merged. @throws StoreUnavailable */
+  /** @param maxExamined the most entries to examine; merging partitions may examine a few more. @throws StoreUnavailable */
   async page(
-    question: EventQuestion,
+    search: EventSearch,
     { limit, after }: EventPageRequest,
     maxExamined = EXAMINED_A_PAGE,
   ): Promise<EventPage> {
-    const { direction } = question;
+    const { direction } = search;
     const page = await mergedPage<CyclesEvent, EventPosition>(
-      this.sourcesOf(question, limit, after).map((source) => () => source.readNext()),
+      this.partitionsOf(search, limit, after).map((partition) => () => partition.readNext()),
       {
         placeOf: ({ event_id: id }) => positionOf(id),
         isBefore: (one, other) => comesFirst(direction, one.order, other.order),
@@ -186,18 +177,18 @@ export class EventFeed {
     };
   }
 
-  private sourcesOf(question: EventQuestion, limit: number, after: EventPlace | undefined): EventSource[] {
+  private partitionsOf(search: EventSearch, limit: number, after: EventPlace | undefined): PartitionEvents[] {
     const all = Array.from({ length: this.redis.partitions }, (_, partition) => partition);
-    const { tenantId } = question;
-    // What concerns no tenant stands where it happened.
+    const { tenantId } = search;
+    // Events without a tenant are in the partition where they happened.
     const isOfOne = tenantId !== undefined && !tenantId.startsWith('__');
     const partitions = isOfOne ? [partitionOfTenant(tenantId, this.redis.partitions)] : all;
     const rowsARun = partitions.length === 1 ? limit + 1 : Math.ceil((limit + 1) * SHARE_A_RUN_MERGED);
-    return partitions.map((partition) => new EventSource(this.redis, partition, question, rowsARun, after));
+    return partitions.map((partition) => new PartitionEvents(this.redis, partition, search, rowsARun, after));
   }
 }
 
-/** Whether the first of two orders comes before the second one in this direction. */
+/** Whether the first sort key precedes the second one in this direction. */
 function comesFirst(direction: 'asc' | 'desc', first: string, second: string): boolean {
   return direction === 'asc' ? first < second : first > second;
 }

@@ -2,56 +2,61 @@ import { Injectable } from '@nestjs/common';
 import { eventIdOf, traceOf } from '../../events/index.js';
 import { deliveryIndexKey, partitionCode, RedisService, tagOf } from '../../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
-import { fieldOf, type Fields, fieldsOf, mergedPage, type Batch, timeOf } from '../../wire/index.js';
+import {
+  EXAMINED_A_PAGE,
+  fieldOf,
+  type Fields,
+  fieldsOf,
+  mergedPage,
+  type Batch,
+  timeOf,
+} from '../../wire/index.js';
 import { deliveryIdOf, partsOfRef } from '../dispatch/delivery.js';
 
-/** Records that one script looks at: about a millisecond of Redis' time. */
+/** Records that one script examines: about a millisecond of Redis' time. */
 const EXAMINED_A_RUN = 250;
 
-/** What of a subscription's deliveries is asked for. */
-export interface DeliveryQuestion {
+/** The search that all partitions have in common. */
+export interface DeliverySearch {
   readonly subscriptionId: string;
   readonly status: DeliveryStatus | undefined;
-  /** Bounds of the time at which they were queued, in ms, both included. */
+  /** Inclusive bounds of the time at which they were queued, in ms. */
   readonly fromMs: number | undefined;
   readonly toMs: number | undefined;
 }
 
-/** Whether a place comes before one of another partition; lua/list_deliveries.lua knows the order within a partition. */
+/** Whether a place precedes one of another partition. lua/webhooks/list_deliveries.lua knows the order within a partition. */
 export function isBefore(one: DeliveryPlace, other: DeliveryPlace): boolean {
   return (
     one.createdMs > other.createdMs || (one.createdMs === other.createdMs && one.partition < other.partition)
   );
 }
 
-/** One partition's deliveries of a subscription, read stretch by stretch. */
-export class DeliverySource {
+/** The deliveries of a subscription in one partition, read in batches. */
+export class PartitionDeliveries {
   private behind: DeliveryPlace | undefined;
   private readonly toMs: number | undefined;
 
-  /** @param after where the page before ended, in whichever partition */
+  /** @param after where the previous page ended, in any partition */
   constructor(
     private readonly redis: RedisService,
     private readonly partition: number,
-    private readonly question: DeliveryQuestion,
+    private readonly search: DeliverySearch,
     private readonly rowsARun: number,
     after: DeliveryPlace | undefined,
   ) {
-    this.toMs = question.toMs;
+    this.toMs = search.toMs;
     if (after?.partition === partition) {
       this.behind = after;
     } else if (after !== undefined) {
-      // Of the instant at which the page before ended, the partitions above its own are left.
-      this.toMs = Math.min(
-        after.createdMs - (partition < after.partition ? 1 : 0),
-        question.toMs ?? Infinity,
-      );
+      // At the instant where the previous page ended, higher partitions are still to come.
+      this.toMs = Math.min(after.createdMs - (partition < after.partition ? 1 : 0), search.toMs ?? Infinity);
     }
   }
 
-  /** Looks at a further stretch. @throws StoreUnavailable */
+  /** Reads the next batch. @throws StoreUnavailable */
   async readNext(): Promise<Batch<StoredDelivery, DeliveryPlace>> {
-    const { subscriptionId, status = '', fromMs = '-inf' } = this.question;
+    const { subscriptionId, status = '', fromMs = '-inf' } = this.search;
     const [nextMs = '', nextRef = '', examined, ...reply] = await this.redis.queries.run(
       'list_deliveries',
       [deliveryIndexKey(tagOf(partitionCode(this.partition)), subscriptionId)],
@@ -84,20 +89,18 @@ export class DeliverySource {
   }
 }
 
-/** Records that one page may cost: about a fifth of a second of Redis' time, in slices of a millisecond. */
-const EXAMINED_A_PAGE = 50_000;
-/** Rows that a partition has in store while many are merged. */
+/** Rows that each partition fetches at a time while many are merged. */
 const ROWS_A_RUN_MERGED = 8;
 
 export interface DeliveryPage {
   readonly rows: readonly StoredDelivery[];
-  /** Behind which the next page begins; undefined at the end. There need not be a delivery that matches. */
+  /** The next page starts after this place; undefined at the end. There need not be a matching delivery. */
   readonly next: DeliveryPlace | undefined;
 }
 
 /**
- * A subscription's deliveries, newest first. They stand with their events: those of a tenant in its own partition, and those of a
- * subscription to everybody's events in all of them, which are merged. A page whose filters let little pass ends early.
+ * A subscription's deliveries, newest first. A delivery is in the partition of its event. So those of a tenant's subscription are in one
+ * partition, and those of an operator's subscription are merged from all partitions. A page whose filters match few ends early.
  */
 @Injectable()
 export class DeliveryFeed {
@@ -113,20 +116,20 @@ export class DeliveryFeed {
     });
   }
 
-  /** @param partitions where the subscription's events are @throws StoreUnavailable */
+  /** @param partitions the partitions of the subscription's events @throws StoreUnavailable */
   async page(
-    question: DeliveryQuestion,
+    search: DeliverySearch,
     partitions: readonly number[],
     limit: number,
     after: DeliveryPlace | undefined,
     maxExamined = EXAMINED_A_PAGE,
   ): Promise<DeliveryPage> {
     const rowsARun = partitions.length === 1 ? limit + 1 : Math.min(limit + 1, ROWS_A_RUN_MERGED);
-    const sources = partitions.map(
-      (partition) => new DeliverySource(this.redis, partition, question, rowsARun, after),
+    const deliveries = partitions.map(
+      (partition) => new PartitionDeliveries(this.redis, partition, search, rowsARun, after),
     );
     const page = await mergedPage<StoredDelivery, DeliveryPlace>(
-      sources.map((source) => () => source.readNext()),
+      deliveries.map((partition) => () => partition.readNext()),
       { placeOf: (row) => row, isBefore, limit, maxExamined },
     );
     if (page.endedEarly) {
@@ -139,7 +142,7 @@ export class DeliveryFeed {
 export const DELIVERY_STATUSES = ['PENDING', 'SUCCESS', 'FAILED', 'RETRYING'] as const;
 export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
 
-/** A delivery's place in its subscription's list: newest first, of one instant by partition, then the latest event first. */
+/** A delivery's place in its subscription's list: newest first, then by partition, then the latest event first. */
 export interface DeliveryPlace {
   /** When it was queued. */
   readonly createdMs: number;
@@ -148,7 +151,7 @@ export interface DeliveryPlace {
 }
 
 export interface StoredDelivery extends DeliveryPlace {
-  /** As lua/lib/delivery.lua names them. */
+  /** Named by lua/lib/delivery.lua. */
   readonly fields: Fields;
 }
 
@@ -159,7 +162,7 @@ export interface Delivery {
   readonly event_id: string;
   readonly event_type: string;
   readonly status: DeliveryStatus;
-  /** Of the first attempt; before there is one, when it was queued. */
+  /** The time of the first attempt. Before that, the time at which it was queued. */
   readonly attempted_at: string;
   readonly completed_at?: string;
   readonly attempts: number;
@@ -171,12 +174,12 @@ export interface Delivery {
   readonly trace_flags?: string;
 }
 
-/** @throws Error when a record is none that Holdfast wrote. */
+/** @throws Error when the record is corrupt. */
 export function deliveryOf({ partition, ref, fields }: StoredDelivery): Delivery {
   const code = partitionCode(partition);
   const { entryId, subscriptionId } = partsOfRef(ref);
   const trace = traceOf(fields);
-  // A field without a value is one that the last attempt took away.
+  // An empty field was removed by the last attempt.
   const given = <Name extends string, T>(
     name: Name,
     field: string,

@@ -6,13 +6,13 @@ import {
   briefAuditLogKey,
   isStreamId,
   RedisService,
-  streamBound,
+  streamRange,
   SYSTEM_OWNER,
   tagOf,
 } from '../../redis/index.js';
 import { fieldOf, fieldsOf, type Batch, timeOf } from '../../wire/index.js';
 
-/** AuditLogEntry of cycles-governance-admin-v0.1.25. */
+/** AuditLogEntry of cycles-governance-admin-v0.1.25: one row of the audit log. */
 export interface AuditLogEntry {
   readonly log_id: string;
   readonly timestamp: string;
@@ -27,11 +27,11 @@ export interface AuditLogEntry {
   readonly error_code?: string;
   readonly source_ip?: string;
   readonly user_agent?: string;
-  /** actor_type, the tenant_id that it was done to, correlation_id where several rows belong together, and the operation's own. */
+  /** actor_type, the tenant_id whose resource was changed, correlation_id if several rows belong together, and the operation's details. */
   readonly metadata: Readonly<Record<string, unknown>>;
 }
 
-/** Details that are JSON, not text. */
+/** Details that are stored as JSON. */
 const JSON_DETAILS = new Set([
   'metadata',
   'succeeded_ids',
@@ -43,12 +43,12 @@ const JSON_DETAILS = new Set([
   'window_ms',
 ]);
 
-/** The short names of lua/lib/append_audit.lua that are not metadata. */
+/** The fields of lua/lib/append_audit.lua that are not metadata. */
 const OWN = new Set(['op', 'tn', 'ow', 'ac', 'rt', 'ri', 'st', 'ki', 'rq', 'tr', 'co', 'ec', 'ip', 'ua']);
 
 /**
- * Reads one entry of a partition's audit log. Its id holds the time of Redis at which it was written.
- * @throws Error when Holdfast did not write the entry so.
+ * Reads one entry of a partition's audit log. Its id contains the time of Redis at which it was written.
+ * @throws Error when the entry is corrupt.
  */
 export function auditEntryOf(
   partition: string,
@@ -86,22 +86,25 @@ export function auditEntryOf(
   };
 }
 
-/** The tenant whose thing a row is about, whoever changed it; else the tenant that asked, else a sentinel. The twin of lua/lib/audit_index.lua. */
-function tenantOf(askedBy: string, owner: string | undefined): string {
+/**
+ * The tenant whose resource a row is about, whoever changed it; otherwise the caller's tenant, or `__admin__`. lua/lib/audit_index.lua
+ * implements the same rule.
+ */
+function tenantOf(caller: string, owner: string | undefined): string {
   if (owner !== undefined && owner !== SYSTEM_OWNER) {
     return owner;
   }
-  return askedBy === SYSTEM_OWNER ? '__admin__' : askedBy;
+  return caller === SYSTEM_OWNER ? '__admin__' : caller;
 }
 
 export type AuditLog = 'audit' | 'audit-brief';
 
-/** Entries that one script looks at: about a millisecond of Redis' time. */
+/** Entries that one script examines: about a millisecond of Redis' time. */
 const EXAMINED_A_RUN = 250;
-/** What the rows that one script reads may hold; a bulk action's row alone may have a hundred kilobytes. */
+/** The total size of the rows that one script reads. A single row of a bulk action may have a hundred kilobytes. */
 const BYTES_A_RUN = 262_144;
 
-/** A part of an index of lua/lib/audit_index.lua, and what of it is wanted. */
+/** A part of an index of lua/lib/audit_index.lua, and the digest of the value to look for in it. */
 export interface AuditIndex {
   readonly name: string;
   readonly digest: string;
@@ -116,20 +119,20 @@ export function indexOfValue(kind: 't' | 'q' | 'x' | 'r', value: string): AuditI
   return { name: `${kind}${part}`, digest };
 }
 
-/** What is walked through, in all partitions that it concerns. */
-export interface AuditQuestion {
+/** The search that all partitions have in common. */
+export interface AuditSearch {
   readonly direction: 'asc' | 'desc';
-  /** Bounds in ms, both included. */
+  /** Inclusive bounds in ms. */
   readonly fromMs: number | undefined;
   readonly toMs: number | undefined;
-  /** Without one all rows are looked at. */
+  /** Without an index, all rows are examined. */
   readonly index: AuditIndex | undefined;
-  /** Condition and value pairs, as lua/list_audit_log.lua takes them. */
+  /** Condition and value pairs for lua/audit/list_audit_log.lua. */
   readonly conditions: readonly string[];
   readonly matches: (entry: AuditLogEntry) => boolean;
 }
 
-/** Where a row stands among those of all logs. Places of one instant are in the order of sequence, partition and log. */
+/** The position of a row among those of all logs: by time, then sequence, partition and log. */
 export interface AuditPlace {
   readonly partition: string;
   readonly log: AuditLog;
@@ -140,7 +143,7 @@ export interface AuditPlace {
 const ENTRY_ID = /^(\d{1,15})-(\d{1,20})$/;
 const LOG_ID = /^log_([0-9a-f]{2})(b?)(\d{1,15}-\d{1,20})$/;
 
-/** @throws Error when the entry id is none. */
+/** @throws Error when the entry id is malformed. */
 export function placeOf(partition: string, log: AuditLog, entryId: string): AuditPlace {
   const parts = ENTRY_ID.exec(entryId);
   if (parts === null) {
@@ -155,7 +158,7 @@ export function placeOf(partition: string, log: AuditLog, entryId: string): Audi
   };
 }
 
-/** The place of a row by its log_id, or undefined when Holdfast never issued such an id. */
+/** The position of a row by its log_id, or undefined when Holdfast never issued such an id. */
 export function placeOfLogId(logId: string): AuditPlace | undefined {
   const parts = LOG_ID.exec(logId);
   return parts === null || !isStreamId(parts[3] as string)
@@ -163,32 +166,32 @@ export function placeOfLogId(logId: string): AuditPlace | undefined {
     : placeOf(parts[1] as string, parts[2] === 'b' ? 'audit-brief' : 'audit', parts[3] as string);
 }
 
-/** Whether the first place comes before the second one in this direction. */
+/** Whether the first position precedes the second one in this direction. */
 export function comesFirst(direction: 'asc' | 'desc', one: AuditPlace, other: AuditPlace): boolean {
   return direction === 'asc' ? one.order < other.order : one.order > other.order;
 }
 
-/** One log of one partition: its rows that match, read stretch by stretch. */
-export class AuditSource {
+/** The matching rows of one log of one partition, read in batches. */
+export class PartitionAuditLog {
   private readonly walk: { start: string; readonly stop: string };
 
   constructor(
     private readonly redis: RedisService,
     private readonly partition: string,
     private readonly log: AuditLog,
-    private readonly question: AuditQuestion,
+    private readonly search: AuditSearch,
     private readonly rowsARun: number,
     after: AuditPlace | undefined,
-    /** Rows before this entry are in no index: with it the source reads only them, and from the log itself. */
+    /** Rows before this entry are in no index. If given, only these rows are read, from the log itself. */
     private readonly before?: string,
   ) {
-    const walk = boundsOf(partition, log, question, after);
-    this.walk = before === undefined ? walk : endedBefore(walk, question.direction, before);
+    const walk = boundsOf(partition, log, search, after);
+    this.walk = before === undefined ? walk : endedBefore(walk, search.direction, before);
   }
 
-  /** Looks at a further stretch. @throws StoreUnavailable */
+  /** Reads the next batch. @throws StoreUnavailable */
   async readNext(): Promise<Batch<AuditLogEntry, AuditPlace>> {
-    const { direction, conditions, matches, index } = this.question;
+    const { direction, conditions, matches, index } = this.search;
     const tag = tagOf(this.partition);
     const key = this.log === 'audit' ? auditLogKey(tag) : briefAuditLogKey(tag);
     const isIndexed = index !== undefined && this.before === undefined;
@@ -222,35 +225,30 @@ export class AuditSource {
   }
 }
 
-/** The first entry of a partition's log that the indexes hold; undefined when they hold none. @throws StoreUnavailable */
+/** The first entry of a partition's log that the indexes contain; undefined when they are empty. @throws StoreUnavailable */
 export async function firstIndexed(redis: RedisService, partition: string): Promise<string | undefined> {
   return (await redis.queries.ask((client) => client.get(auditIndexedKey(tagOf(partition))))) ?? undefined;
 }
 
-/** Where the walk through one log starts and ends. */
+/** Where reading one log starts and ends. */
 function boundsOf(
   partition: string,
   log: AuditLog,
-  { direction, fromMs, toMs }: AuditQuestion,
+  search: AuditSearch,
   after: AuditPlace | undefined,
 ): { start: string; stop: string } {
-  const isDown = direction === 'desc';
-  const [first, last] = isDown ? [toMs, fromMs] : [fromMs, toMs];
-  const stop = last === undefined ? (isDown ? '-' : '+') : streamBound(last);
-  const start = first === undefined ? (isDown ? '+' : '-') : streamBound(first);
   if (after === undefined) {
-    return { start, stop };
+    return streamRange(search);
   }
-  const [ms] = after.entryId.split('-') as [string];
-  if (first !== undefined && (isDown ? Number(ms) > first : Number(ms) < first)) {
-    return { start, stop };
-  }
-  // Of several rows with one entry id, those are left that come behind in the order of partition and log.
-  const isLeft = comesFirst(direction, after, placeOf(partition, log, after.entryId));
-  return { start: isLeft ? after.entryId : `(${after.entryId}`, stop };
+  // Logs of other partitions may have an entry with the same id. It is still to come if its log follows in the order of logs.
+  const isLeft = comesFirst(search.direction, after, placeOf(partition, log, after.entryId));
+  return streamRange(search, {
+    atMs: Number(after.entryId.split('-', 1)[0]),
+    start: isLeft ? after.entryId : `(${after.entryId}`,
+  });
 }
 
-/** The same walk, as far as it lies before an entry. */
+/** Limits a range to the part before an entry. */
 function endedBefore(
   { start, stop }: { start: string; stop: string },
   direction: 'asc' | 'desc',
@@ -262,7 +260,7 @@ function endedBefore(
   return direction === 'desc' ? { start: earlier, stop } : { start, stop: earlier };
 }
 
-/** An upper bound as a text that sorts; a bare instant means all its entries. */
+/** A sort key for an upper bound. A bare instant includes all its entries. */
 function orderOfUpper(bound: string): string {
   const [ms = '', sequence = '9'.repeat(20)] = bound.replace('(', '').split('-');
   return ms.padStart(15, '0') + sequence.padStart(20, '0');

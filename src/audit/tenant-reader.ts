@@ -13,9 +13,9 @@ import { FIGURES, type MovingHold, type Reading } from './reconciliation.js';
 
 /** Budgets that one script reads. */
 const BUDGETS_A_RUN = 200;
-/** Reservations that one script looks at: one or two milliseconds of Redis' time, which every other request waits for. */
+/** Reservations that one script examines: one or two milliseconds of Redis' time, during which every other request waits. */
 const EXAMINED_A_RUN = 100;
-/** Between two readings at least one millisecond of the clock must have passed, for the sake of different instants. */
+/** Longer than a millisecond, so that two readings never have the same instant. */
 const PAUSE_MS = 3;
 
 const AMOUNT = /^-?\d{1,19}$/;
@@ -42,21 +42,21 @@ export interface BudgetReadings {
   readonly lastMs: number;
 }
 
-/** What a walk through a tenant's reservations found; see reconciliation.ts. */
+/** The result of walking a tenant's reservations; see reconciliation.ts. */
 export interface WalkedHolds {
   readonly steady: Map<BudgetName, bigint>;
   readonly moving: Map<BudgetName, MovingHold[]>;
-  /** Live reservations of the budgets that were asked for by name. */
+  /** Live reservations of the budgets requested by name. */
   readonly named: Map<BudgetName, NamedHold[]>;
   readonly unreadable: UnreadableHold[];
 }
 
-/** Reads one tenant's budgets and reservations without holding anybody up, and changes nothing. */
+/** Reads a tenant's budgets and reservations in small steps that block nobody, and changes nothing. */
 @Injectable()
-export class TenantBooks {
+export class TenantReader {
   constructor(private readonly redis: RedisService) {}
 
-  /** Every budget of the tenant, read so many times. */
+  /** Reads every budget of the tenant `rounds` times. */
   async readBudgets(tenantId: string, rounds: number): Promise<BudgetReadings> {
     const readings = new Map<BudgetName, Reading[]>();
     let [firstMs, lastMs] = [Infinity, 0];
@@ -97,7 +97,7 @@ export class TenantBooks {
     return atMs;
   }
 
-  /** Walks all reservations of the tenant, for readings from `firstMs` to `lastMs`. */
+  /** Walks all reservations of the tenant and sums up what was live during the readings from `firstMs` to `lastMs`. */
   async walkHolds(
     tenantId: string,
     firstMs: number,
