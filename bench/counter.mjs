@@ -222,7 +222,7 @@ function counterResult(store, rows) {
       figure(
         'used of the budget, each scenario',
         used.map(percent).join(', '),
-        '99.9 to 100 %',
+        `${percent(BUDGET - ESTIMATE)} to 100 %`,
         used.every((one) => one <= BUDGET && one >= BUDGET - ESTIMATE),
       ),
       figure(
