@@ -73,7 +73,7 @@ function member(item) {
     case 'texts':
       return `${name}: readonly string[];`;
     case 'record':
-      return `${name}: Readonly<Record<string, string>>;`;
+      return `${name}: ReadonlyMap<string, string>;`;
     case 'groups':
       return `${name}: readonly { ${item.items.map(member).join(' ')} }[];`;
   }

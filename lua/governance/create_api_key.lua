@@ -6,7 +6,7 @@
 -- KEYS[3]   api_key_index    sorted set of the tenant's keys, score = creation time in ms
 -- KEYS[4]   tenant           hash of the owner
 -- ARGV[1]   tenant_id
--- ARGV[2]   key_id           the id to give
+-- ARGV[2]   api_key_id           the id to give
 -- ARGV[3]   hash             SHA-256 of the secret, base64url
 -- ARGV[4]   name
 -- ARGV[5]   permissions      JSON list
@@ -14,7 +14,7 @@
 -- ARGV[7]   expires_at_ms    or empty for default_life_ms from now
 -- ARGV[8]   default_life_ms
 -- ARGV[9]   actor            admin
--- ARGV[10]  actor_key_id     empty for an operator
+-- ARGV[10]  key_id     empty for an operator
 -- ARGV[11]  request_id
 -- ARGV[12]  trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[13]  max_api_keys     of the deployment, 0 for no limit

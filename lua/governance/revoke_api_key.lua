@@ -3,11 +3,11 @@
 -- It carries allow-oom because a leaked key must be stopped also when Redis is full.
 --
 -- KEYS[1]   api_key          hash
--- ARGV[1]   key_id
+-- ARGV[1]   api_key_id
 -- ARGV[2]   reason           or empty
 -- ARGV[3]   channel          on which the hash of the secret is announced
 -- ARGV[4]   actor            admin
--- ARGV[5]   actor_key_id     empty for an operator
+-- ARGV[5]   key_id     empty for an operator
 -- ARGV[6]   request_id
 -- ARGV[7]   trace            trace id and flags, then the sender: see lib/append_audit
 -- RETURNS   REVOKED record{} | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED

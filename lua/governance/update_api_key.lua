@@ -2,10 +2,10 @@
 -- update_api_key: change what a key may do, or how it is described. Its secret and its end stay as they are.
 --
 -- KEYS[1]   api_key          hash
--- ARGV[1]   key_id
+-- ARGV[1]   api_key_id
 -- ARGV[2]   channel          on which the hash of the secret is announced, so that every instance asks for the key's rights anew
 -- ARGV[3]   actor            admin
--- ARGV[4]   actor_key_id     empty for an operator
+-- ARGV[4]   key_id     empty for an operator
 -- ARGV[5]   request_id
 -- ARGV[6]   trace            trace id and flags, then the sender: see lib/append_audit
 -- ARGV[...] field and value pairs of the record: name, description, permissions, scope_filter, metadata

@@ -5,7 +5,7 @@
 -- KEYS[1]   secret_hash      string, the id of the key whose secret has this hash
 -- ARGV[1]   malformed        1 when the secret has not even the form of one
 -- ARGV[2]   actor            admin
--- ARGV[3]   actor_key_id     empty for an operator
+-- ARGV[3]   key_id     empty for an operator
 -- ARGV[4]   request_id
 -- ARGV[5]   trace            trace id and flags
 -- RETURNS   VALID key_id tenant_id expires_at_ms permissions scope_filter

@@ -18,8 +18,8 @@
 --           case); expires_from, expires_to, finalized_from, finalized_to (ms, inclusive); and, for an order that is not the
 --           index's: sort_by, sort_dir, after_value with after_id, before_value with before_id (both exclusive)
 -- RETURNS   now_ms walked_ms:text? walked_id? outcome_count outcomes(word detail? second_detail?)* unreadable_count
---             unreadable(reservation_id reason)* column_count columns* rows(id st? tn? tv? ws? ap? wf? ag? ts? dm? ak? an? at?
---             ik? un? am? ca? ex? fa? ch?)*
+--             unreadable(reservation_id reason)* rows(id st? tn? tv? ws? ap? wf? ag? ts? dm? ak? an? at? ik? un? am? ca? ex?
+--             fa? ch?)*
 -- BOUND     examine entries, limit rows, 256 KiB of rows, 25 expiries; long metadata is not read
 -- EMITS     those of the expiry transition
 -- @include  keys, now_ms, int64, hold, record, expiry, damage, index_walk, owned
@@ -201,13 +201,9 @@ local function reply()
       parts[#parts + 1] = part
     end
   end
-  parts[#parts + 1] = tostring(#FIELDS + 1)
-  parts[#parts + 1] = 'id'
-  for _, list in ipairs({ FIELDS, rows }) do
-    local start = #parts
-    for i = 1, #list do
-      parts[start + i] = list[i]
-    end
+  local start = #parts
+  for i = 1, #rows do
+    parts[start + i] = rows[i]
   end
   return parts
 end

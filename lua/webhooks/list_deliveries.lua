@@ -10,7 +10,7 @@
 -- ARGV[5]   status           only these, or empty
 -- ARGV[6]   examine          entries that a run looks at, at most
 -- ARGV[7]   limit            deliveries that a run returns, at most
--- RETURNS   next_ms:text? next_ref? examined:int deliveries(ref created_ms text_count record{})*
+-- RETURNS   next_ms? next_ref? examined:int deliveries(ref created_ms text_count record{})*
 -- BOUND     examine entries, and twice the deliveries of one instant, which are as many as one run of queue_deliveries makes
 -- EMITS     nothing
 -- @include  keys, index_walk

@@ -9,7 +9,6 @@ import {
   streamBound,
   tagOf,
 } from '../redis/index.js';
-import { recordOf } from '../reservations/index.js';
 import { stringifyJson } from '../wire/index.js';
 import type { ExpirationState } from './ops.dto.js';
 
@@ -132,44 +131,29 @@ class PartitionExpirations {
   private async readNext(): Promise<void> {
     const { toMs, tenantId = '', scope = '', state } = this.search;
     const code = partitionCode(this.partition);
-    const [next = '', ...reply] = await this.redis.queries.run(
+    const { nextStart, rows } = await this.redis.queries.call(
       'expirations',
-      [eventLogKey(tagOf(code))],
-      [
-        this.start,
-        toMs === undefined ? '+' : streamBound(toMs + SLACK_MS),
-        EXAMINED_A_RUN,
-        ROWS_A_RUN,
-        this.fromMs ?? '-inf',
-        toMs ?? '+inf',
+      { eventLog: eventLogKey(tagOf(code)) },
+      {
+        start: this.start,
+        stop: toMs === undefined ? '+' : streamBound(toMs + SLACK_MS),
+        examine: EXAMINED_A_RUN,
+        limit: ROWS_A_RUN,
+        fromMs: this.fromMs ?? '-inf',
+        toMs: toMs ?? '+inf',
         tenantId,
         scope,
         state,
-      ],
+      },
     );
-    this.start = next;
-    this.ended = next === '';
-    this.rows = [];
+    this.start = nextStart ?? '';
+    this.ended = nextStart === undefined;
     this.next = 0;
-    for (let index = 0; index < reply.length;) {
-      const [entryId, atMs, found, count] = reply.slice(index, index + 4) as [
-        string,
-        string,
-        ExpirationState,
-        string,
-      ];
-      const end = index + 4 + Number(count);
-      const event = recordOf(reply.slice(index + 4, end));
-      this.rows.push({
-        eventId: eventIdOf({ partition: code, entryId }),
-        entryId,
-        partition: this.partition,
-        atMs: Number(atMs),
-        state: found,
-        event,
-      });
-      index = end;
-    }
+    this.rows = rows.map((row) => ({
+      ...row,
+      eventId: eventIdOf({ partition: code, entryId: row.entryId }),
+      partition: this.partition,
+    }));
   }
 }
 

@@ -4,12 +4,7 @@ import { eventIdOf, jsonOf } from '../events/index.js';
 import { ExpiryMetrics } from '../expiry/index.js';
 import { parseAmount, Refusal } from '../ledger/index.js';
 import { RedisService, reservationKey, tagOfReservationId } from '../redis/index.js';
-import {
-  recordOf,
-  type ReservationRecord,
-  type ReservationSummary,
-  summaryOf,
-} from '../reservations/index.js';
+import { type ReservationRecord, type ReservationSummary, summaryOf } from '../reservations/index.js';
 import { type RequestTrace, traceText } from '../wire/index.js';
 
 /** The result of lua/audit/inspect_reservation.lua. Empty strings stand for missing values. */
@@ -201,9 +196,6 @@ function optional<Name extends string, Value = string>(
 }
 
 const DAY_MS = 86_400_000;
-/** The number of values before the event in the reply of lua/audit/inspect_reservation.lua. */
-const HEAD = 9;
-
 /** GET /ops/reservations/{id}: the full history of a reservation, whatever its state. */
 @Injectable()
 export class HistoryService {
@@ -222,32 +214,35 @@ export class HistoryService {
     const tag = tagOfReservationId(reservationId, this.redis.partitions);
     const reply =
       tag === undefined
-        ? ['NOT_FOUND']
-        : await this.redis.queries.run(
+        ? undefined
+        : await this.redis.queries.call(
             'inspect_reservation',
-            [reservationKey(tag, reservationId)],
-            [reservationId, this.retentionMs, trace.requestId, traceText(trace)],
+            { reservation: reservationKey(tag, reservationId) },
+            {
+              reservationId,
+              retentionMs: this.retentionMs,
+              requestId: trace.requestId,
+              trace: traceText(trace),
+            },
           );
-    if (reply[0] !== 'FOUND') {
+    if (reply?.status !== 'FOUND') {
       throw new Refusal('NOT_FOUND', 'there is no such reservation, or its retention has ended', {
         reservation_id: reservationId,
       });
     }
-    const [, nowMs, goesAtMs = '', quarantine = '', defect = '', ...rest] = reply;
-    const outcome = rest.slice(0, 3);
-    if (outcome[0] !== '') {
-      this.expiry.record('access', outcome, nowMs);
+    const { nowMs, goesAtMs, quarantine = '', defect = '', word, detail = '', secondDetail = '' } = reply;
+    if (word !== undefined) {
+      this.expiry.outcome('access', { word, detail, secondDetail }, nowMs);
     }
-    const event = HEAD + Number(reply[HEAD - 1]);
     return historyOf({
-      nowMs: parseAmount(nowMs),
+      nowMs: BigInt(nowMs),
       reservationId,
       partition: reservationId.slice(4, 6),
-      goesAtMs,
+      goesAtMs: goesAtMs?.toString() ?? '',
       quarantine,
       defect,
-      told: recordOf(reply.slice(HEAD, event)),
-      record: recordOf(reply.slice(event)),
+      told: reply.told,
+      record: reply.record,
     });
   }
 }

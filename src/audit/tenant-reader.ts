@@ -5,8 +5,8 @@ import {
   partitionCode,
   partitionOfTenant,
   RedisService,
-  type Reply,
   reservationIndexKey,
+  type ScriptReply,
   tagOf,
 } from '../redis/index.js';
 import { FIGURES, type MovingHold, type Reading } from './reconciliation.js';
@@ -77,22 +77,20 @@ export class TenantReader {
     const index = budgetIndexKey(tagOfTenant(tenantId, this.redis.partitions), tenantId);
     let [after, atMs] = ['', 0];
     do {
-      const [nowMs, next = '', ...rows] = await this.redis.queries.run(
+      const { nowMs, next, budgets } = await this.redis.queries.call(
         'verify_budgets',
-        [index],
-        [after, BUDGETS_A_RUN],
+        { budgetIndex: index },
+        { after, limit: BUDGETS_A_RUN },
       );
-      atMs = Number(nowMs);
-      for (let start = 0; start < rows.length; start += FIGURES.length + 2) {
-        const [member = '', ...values] = rows.slice(start, start + FIGURES.length + 2);
-        const [scope, unit] = member.split(' ');
+      atMs = nowMs;
+      for (const { budget, status = '', ...stored } of budgets) {
+        const [scope, unit] = budget.split(' ');
         const figures = Object.fromEntries(
-          FIGURES.map((name, place) => [name, amountOf(values[place])]),
+          FIGURES.map((name) => [name, amountOf(stored[name])]),
         ) as Reading['figures'];
-        const reading = { atMs, figures, status: values[FIGURES.length] ?? '' };
-        put(readings, `${unit} ${scope}`, reading);
+        put(readings, `${unit} ${scope}`, { atMs, figures, status });
       }
-      after = next;
+      after = next ?? '';
     } while (after !== '');
     return atMs;
   }
@@ -108,13 +106,13 @@ export class TenantReader {
     const found: WalkedHolds = { steady: new Map(), moving: new Map(), named: new Map(), unreadable: [] };
     let [walkedMs, walkedId] = ['', ''];
     do {
-      const reply = await this.redis.queries.run(
+      const run = await this.redis.queries.call(
         'verify_holds',
-        [index],
-        [walkedMs, walkedId, EXAMINED_A_RUN, firstMs, lastMs, ...names],
+        { reservationIndex: index },
+        { walkedMs, walkedId, examine: EXAMINED_A_RUN, firstMs, lastMs, rest: names },
       );
-      [walkedMs, walkedId] = [reply[0] ?? '', reply[1] ?? ''];
-      take(reply, found);
+      [walkedMs, walkedId] = [run.walkedMs ?? '', run.walkedId ?? ''];
+      addRun(run, found);
     } while (walkedMs !== '');
     return found;
   }
@@ -128,33 +126,17 @@ function amountOf(text: string | undefined): bigint | undefined {
   return text !== undefined && AMOUNT.test(text) ? BigInt(text) : undefined;
 }
 
-/** Adds one run's reply: its form stands in lua/verify_holds.lua. */
-function take(reply: Reply, found: WalkedHolds): void {
-  let at = 2;
-  const next = (): string => reply[at++] as string;
-  for (let left = Number(next()); left > 0; left -= 1) {
-    const budget = next();
-    at += 1;
-    found.steady.set(budget, (found.steady.get(budget) ?? 0n) + BigInt(next()));
+function addRun(run: ScriptReply<'verify_holds'>, found: WalkedHolds): void {
+  for (const { budget, amount } of run.sums) {
+    found.steady.set(budget, (found.steady.get(budget) ?? 0n) + BigInt(amount));
   }
-  for (let left = Number(next()); left > 0; left -= 1) {
-    at += 1;
-    const [born, ended, amount] = [next(), next(), next()];
-    const hold = {
-      bornMs: Number(born),
-      endedMs: ended === '' ? undefined : Number(ended),
-      amount: BigInt(amount),
-    };
-    for (let budgets = Number(next()); budgets > 0; budgets -= 1) {
-      put(found.moving, next(), hold);
-    }
+  for (const { bornMs, endedMs, amount, budgets } of run.moving) {
+    const hold = { bornMs, endedMs, amount: BigInt(amount) };
+    budgets.forEach((budget) => put(found.moving, budget, hold));
   }
-  for (let left = Number(next()); left > 0; left -= 1) {
-    found.unreadable.push({ reservationId: next(), reason: next(), quarantined: next() === '1' });
-  }
-  for (let left = Number(next()); left > 0; left -= 1) {
-    const hold = { reservationId: next(), amount: BigInt(next()), quarantined: next() === '1' };
-    put(found.named, next(), hold);
+  found.unreadable.push(...run.unreadable);
+  for (const { reservationId, amount, quarantined, budget } of run.named) {
+    put(found.named, budget, { reservationId, amount: BigInt(amount), quarantined });
   }
 }
 

@@ -3,7 +3,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
 import { CONFIG, ExpectedSecret, type HoldfastConfig } from '../config/index.js';
 import { Refusal } from '../ledger/index.js';
-import { apiKeyHashKey, RedisService, type Reply, tagOfKeySecret } from '../redis/index.js';
+import { apiKeyHashKey, RedisService, type ScriptReply, tagOfKeySecret } from '../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
 import type { TenantCaller } from './caller.js';
 
@@ -61,20 +61,20 @@ const MAX_ENTRIES = 10_000;
 /** One wording for every reason, so that nobody learns which keys exist or existed. */
 const NOT_VALID = 'the API key is missing or not valid';
 
-const FAILURES: Readonly<Record<string, AuthFailure>> = {
+const FAILURES = {
   UNKNOWN: 'unknown_key',
   REVOKED: 'revoked_key',
   EXPIRED: 'expired_key',
   TENANT_SUSPENDED: 'tenant_suspended',
-};
+} as const satisfies Record<string, AuthFailure>;
 
 /** What is stored of a secret: its SHA-256. 256 random bits need no slow hash, and no dump of Redis or of this process holds a key. */
 export function hashOfSecret(secret: string): string {
   return hash('sha256', secret, 'base64url');
 }
 
-function listOf(text: string | undefined, keyId: string): string[] {
-  const list: unknown = JSON.parse(text ?? '');
+function listOf(text: string, keyId: string): string[] {
+  const list: unknown = JSON.parse(text);
   if (!Array.isArray(list) || !list.every((entry) => typeof entry === 'string')) {
     throw new Error(`the record of the API key ${keyId} holds a list that is none`);
   }
@@ -139,13 +139,13 @@ export class ApiKeyVerifier {
     // The age of an entry counts from before the question, because the answer may be as old as that.
     const start = performance.now();
     const lookup: Promise<TenantCaller | AuthFailure> = this.redis.scripts
-      .run('authenticate', [apiKeyHashKey(tag, secretHash)], [])
+      .call('authenticate', { secretHash: apiKeyHashKey(tag, secretHash) }, {})
       .then((reply) => {
         const verdict = this.verdictOf(reply);
-        if (typeof verdict === 'object' && this.asking.get(secretHash) === lookup) {
+        if (reply.status === 'OK' && typeof verdict === 'object' && this.asking.get(secretHash) === lookup) {
           this.known.set(secretHash, verdict, {
             start,
-            ttl: Math.max(1, Math.min(LIFETIME_MS, Number(reply[3]))),
+            ttl: Math.max(1, Math.min(LIFETIME_MS, reply.expiresInMs)),
           });
         }
         return verdict;
@@ -159,15 +159,11 @@ export class ApiKeyVerifier {
     return lookup;
   }
 
-  private verdictOf([word = '', keyId = '', tenantId = '', , permissions, scopeFilter]: Reply):
-    TenantCaller | AuthFailure {
-    if (word !== 'OK') {
-      const failure = FAILURES[word];
-      if (failure === undefined) {
-        throw new Error(`authenticate answered ${word}`);
-      }
-      return failure;
+  private verdictOf(reply: ScriptReply<'authenticate'>): TenantCaller | AuthFailure {
+    if (reply.status !== 'OK') {
+      return FAILURES[reply.status];
     }
+    const { keyId, tenantId, permissions, scopeFilter } = reply;
     return {
       kind: 'tenant',
       keyId,

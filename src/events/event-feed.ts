@@ -12,7 +12,7 @@ import {
   tenantEventsKey,
 } from '../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
-import { EXAMINED_A_PAGE, fieldsOf, mergedPage, type Batch } from '../wire/index.js';
+import { EXAMINED_A_PAGE, mergedPage, type Batch } from '../wire/index.js';
 import { type CyclesEvent, eventIdOf, eventOrder, type EventPlace, toEvent } from './event.js';
 
 /** Entries of a log that one script examines: about a millisecond of Redis' time. */
@@ -68,25 +68,27 @@ export class PartitionEvents {
   /** Reads the next batch. @throws StoreUnavailable */
   async readNext(): Promise<Batch<CyclesEvent, EventPosition>> {
     const { direction, conditions, matches } = this.search;
-    const [next = '', examined, ...reply] = await this.redis.queries.run(
+    const { nextStart, examined, events } = await this.redis.queries.call(
       'list_events',
-      [this.log, this.walked],
-      [direction, this.start, this.stop, EXAMINED_A_RUN, this.rowsARun, ...conditions],
+      { eventLog: this.log, walked: this.walked },
+      {
+        direction,
+        start: this.start,
+        stop: this.stop,
+        examine: EXAMINED_A_RUN,
+        limit: this.rowsARun,
+        rest: conditions,
+      },
     );
-    this.start = next;
-    const events: CyclesEvent[] = [];
-    for (let index = 0; index < reply.length;) {
-      const [entryId, count] = reply.slice(index, index + 2) as [string, string];
-      const end = index + 2 + Number(count);
-      const event = toEvent(this.code, entryId, fieldsOf(reply.slice(index + 2, end)));
-      if (matches(event)) {
-        events.push(event);
-      }
-      index = end;
-    }
+    this.start = nextStart ?? '';
+    const rows = events
+      .map(({ entryId, event }) => toEvent(this.code, entryId, event))
+      .filter((event) => matches(event));
     const reached =
-      next === '' ? undefined : positionOf(eventIdOf({ partition: this.code, entryId: next.slice(1) }));
-    return { rows: events, reached, examined: Number(examined) };
+      nextStart === undefined
+        ? undefined
+        : positionOf(eventIdOf({ partition: this.code, entryId: nextStart.slice(1) }));
+    return { rows, reached, examined };
   }
 }
 

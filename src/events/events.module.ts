@@ -53,12 +53,12 @@ export class StoreOutages implements OnApplicationBootstrap, BeforeApplicationSh
   /** Never rejects. */
   async tell(outageMs: number): Promise<void> {
     try {
-      const [word] = await this.redis.scripts.run(
-        'tell_store_outage',
-        [eventLogKey(TAG), storeOutageKey(TAG)],
-        [Math.ceil(outageMs)],
+      const { status } = await this.redis.scripts.call(
+        'emit_store_outage',
+        { eventLog: eventLogKey(TAG), outage: storeOutageKey(TAG) },
+        { outageMs: Math.ceil(outageMs) },
       );
-      this.outages.inc({ outcome: word === 'TOLD' ? 'told' : 'same' });
+      this.outages.inc({ outcome: status === 'EMITTED' ? 'told' : 'same' });
     } catch (error) {
       this.outages.inc({ outcome: 'failed' });
       this.logger.warn({ err: error }, 'an outage of the store could not be told as an event');

@@ -4,6 +4,13 @@ import { type LabelledCounter, type LabelledHistogram, MetricsRegistry } from '.
 /** From a quarter of a poll to the minute that readiness would long have complained about, in seconds. */
 const LATENESS_BUCKETS = [0.005, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60];
 
+/** An outcome of lua/lib/expiry.lua in a script's reply. */
+export interface ExpiryOutcome {
+  readonly word: string;
+  readonly detail?: string;
+  readonly secondDetail?: string;
+}
+
 /** What expiry did, whoever ran it: the sweeper, an operation that met an overdue hold, or an operator's cleanup. */
 @Injectable()
 export class ExpiryMetrics {
@@ -66,6 +73,12 @@ export class ExpiryMetrics {
     } else if (status === 'QUARANTINED') {
       this.quarantined.inc({ tenant: outcome[2] ?? '', reason: detail });
     }
+  }
+
+  /** Counts one outcome of the expiry transition, as a script's reply names it. */
+  outcome(source: 'sweep' | 'access' | 'cleanup', outcome: ExpiryOutcome, nowMs?: number): void {
+    const { word, detail = '', secondDetail = '' } = outcome;
+    this.record(source, [word, detail, secondDetail], nowMs?.toString());
   }
 
   candidateFailed(): void {

@@ -109,7 +109,6 @@ export function auditTraceOf(request: FastifyRequest): string {
 /** `adminActor` is what an operator counts as here: `admin`, or `admin_on_behalf_of` where tenants may act for themselves. */
 export function originOf(request: FastifyRequest, adminActor: 'admin' | 'admin_on_behalf_of'): Origin {
   const { caller, trace } = request;
-  return caller?.kind === 'tenant'
-    ? ['api_key', caller.keyId, trace.requestId, auditTraceOf(request)]
-    : [adminActor, '', trace.requestId, auditTraceOf(request)];
+  const [actor, keyId] = caller?.kind === 'tenant' ? ['api_key', caller.keyId] : [adminActor, ''];
+  return { actor, keyId, requestId: trace.requestId, trace: auditTraceOf(request) };
 }

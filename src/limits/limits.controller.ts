@@ -77,17 +77,14 @@ export class LimitsService {
 
   /** @throws Refusal TENANT_NOT_FOUND */
   async read(tenantId: string): Promise<LimitsOfTenant> {
-    const [word, ...parts] = await this.redis.scripts.run('inspect_limits', this.keysOf(tenantId), [
-      tenantId,
-    ]);
-    if (word === 'NOT_FOUND') {
+    const reply = await this.redis.scripts.call('inspect_limits', this.keysOf(tenantId), { tenantId });
+    if (reply.status === 'NOT_FOUND') {
       throw notFound();
     }
     const states = new Map<string, LimitState>();
-    for (let index = 0; index < parts.length; index += 3) {
-      const [name, used, own] = parts.slice(index, index + 3) as [TenantLimit, string, string];
-      const limit = own === '' ? this.limits.deployment[name] : Number(own);
-      states.set(name, { limit, source: own === '' ? 'deployment' : 'tenant', used: Number(used) });
+    for (const { limit: name, used, ownLimit } of reply.limits) {
+      const limit = ownLimit ?? this.limits.deployment[name as TenantLimit];
+      states.set(name, { limit, source: ownLimit === undefined ? 'deployment' : 'tenant', used });
     }
     return { tenant_id: tenantId, limits: Object.fromEntries(states) as Record<TenantLimit, LimitState> };
   }
@@ -103,24 +100,20 @@ export class LimitsService {
     origin: Origin,
   ): Promise<LimitsOfTenant> {
     const pairs = TENANT_LIMITS.flatMap((name) => (own[name] === undefined ? [] : [name, own[name]]));
-    const [word] = await this.redis.scripts.run('set_limits', this.keysOf(tenantId), [
-      tenantId,
-      operation,
-      ...origin,
-      ...pairs,
-    ]);
-    if (word === 'NOT_FOUND') {
+    const args = { tenantId, operation, ...origin, rest: pairs };
+    const { status } = await this.redis.scripts.call('set_limits', this.keysOf(tenantId), args);
+    if (status === 'NOT_FOUND') {
       throw notFound();
     }
     return this.read(tenantId);
   }
 
-  private keysOf(tenantId: string): [string, string] {
+  private keysOf(tenantId: string): { tenant: string; owned: string } {
     if (!TENANT_ID_PATTERN.test(tenantId)) {
       throw notFound();
     }
     const tag = tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions)));
-    return [tenantKey(tag, tenantId), ownedKey(tag, tenantId)];
+    return { tenant: tenantKey(tag, tenantId), owned: ownedKey(tag, tenantId) };
   }
 }
 

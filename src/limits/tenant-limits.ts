@@ -1,7 +1,6 @@
 import { Inject, Injectable, Module } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { TENANT_LIMITS, type TenantLimit, TenantLimitExceeded } from '../ledger/index.js';
-import type { Reply } from '../redis/index.js';
 import {
   type LabelledCounter,
   type LabelledGauge,
@@ -16,6 +15,14 @@ const RETRY_AFTER_S: Partial<Record<TenantLimit, number>> = { live_reservations:
 
 /** A tenant that uses at least four fifths of a limit, as the reconciler's script reports it. */
 export type NearLimit = readonly [tenant: string, limit: TenantLimit, used: string, allowed: string];
+
+/** What scripts answer that make something of which a tenant may own so much only. */
+export interface LimitExceeded {
+  readonly status: 'LIMIT_EXCEEDED';
+  readonly limit: string;
+  readonly allowed: number;
+  readonly used: number;
+}
 
 /** One log line names at most this many tenants. */
 const MAX_LOGGED_TENANTS = 10;
@@ -87,15 +94,11 @@ export class TenantLimits {
     }
   }
 
-  /** The refusal for a script's `LIMIT_EXCEEDED limit allowed used`. Counts it. */
-  refusal([, limit, allowed, used]: Reply): TenantLimitExceeded {
+  /** The refusal for a script's `LIMIT_EXCEEDED`. Counts it. */
+  refusal(reply: LimitExceeded): TenantLimitExceeded {
+    const limit = reply.limit as TenantLimit;
     this.refusals.inc({ limit });
-    return new TenantLimitExceeded(
-      limit as TenantLimit,
-      Number(allowed),
-      Number(used),
-      RETRY_AFTER_S[limit as TenantLimit],
-    );
+    return new TenantLimitExceeded(limit, reply.allowed, reply.used, RETRY_AFTER_S[limit]);
   }
 }
 

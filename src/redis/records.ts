@@ -1,9 +1,9 @@
 import { Injectable, Module } from '@nestjs/common';
-import { type Fields, fieldsOf } from '../wire/index.js';
+import type { Fields } from '../wire/index.js';
 import { toStoreError } from './errors.js';
 import { partitionCode, partitionOfTenant, tagOf, tenantIndexKey } from './keyspace.js';
 import { RedisService } from './redis.service.js';
-import type { Reply } from './scripts.js';
+import type { ScriptReply } from './script-call.js';
 
 /** Records a script reads in one run: about half a millisecond of Redis' time. */
 const RECORDS_A_RUN = 100;
@@ -17,6 +17,12 @@ export type Visit = (fields: Fields, nowMs: number) => void;
 export interface RecordPlace {
   readonly tenantId: string;
   readonly id: string;
+}
+
+/** Where a run through a list ended; both are empty at the start and at the end. */
+interface ListPlace {
+  readonly tenant: string;
+  readonly member: string;
 }
 
 /** Reads stored records, one or all. Nothing is kept: whoever lists decides what to hold on to. */
@@ -43,7 +49,12 @@ export class Records {
   async eachTenant(visit: Visit): Promise<void> {
     await this.eachPartition((tag) =>
       this.runToEnd(
-        (after) => this.redis.queries.run('list_tenants', [tenantIndexKey(tag)], [after[0], RECORDS_A_RUN]),
+        ({ tenant }) =>
+          this.redis.queries.call(
+            'list_tenants',
+            { tenantIndex: tenantIndexKey(tag) },
+            { after: tenant, limit: RECORDS_A_RUN },
+          ),
         visit,
       ),
     );
@@ -57,11 +68,11 @@ export class Records {
   ): Promise<void> {
     const list = (tag: string): Promise<void> =>
       this.runToEnd(
-        ([tenant, member]) =>
-          this.redis.queries.run(
+        ({ tenant, member }) =>
+          this.redis.queries.call(
             script,
-            [tenantIndexKey(tag)],
-            [tenantId ?? '', tenant, member, RECORDS_A_RUN],
+            { tenantIndex: tenantIndexKey(tag) },
+            { tenantId: tenantId ?? '', tenant, after: member, limit: RECORDS_A_RUN },
           ),
         visit,
       );
@@ -84,13 +95,13 @@ export class Records {
     }
     for (const [tag, group] of groups) {
       for (let read = 0; read < group.length;) {
-        const reply = await this.redis.queries.run(
+        const texts = await this.redis.queries.call(
           'read_texts',
-          [tenantIndexKey(tag)],
-          [kind, ...group.slice(read).map(({ id }) => id)],
+          { tenantIndex: tenantIndexKey(tag) },
+          { kind, rest: group.slice(read).map(({ id }) => id) },
         );
-        for (const fields of recordsIn(reply)) {
-          found.set(group[read] as RecordPlace, fields);
+        for (const { record } of texts.records) {
+          found.set(group[read] as RecordPlace, record);
           read += 1;
         }
       }
@@ -111,26 +122,17 @@ export class Records {
   }
 
   private async runToEnd(
-    run: (after: readonly [string, string]) => Promise<Reply>,
+    run: (after: ListPlace) => Promise<ScriptReply<'list_tenants'>>,
     visit: Visit,
   ): Promise<void> {
-    let after: readonly [string, string] = ['', ''];
+    let after: ListPlace = { tenant: '', member: '' };
     do {
-      const [nowMs, first = '', second = '', ...records] = await run(after);
-      for (const fields of recordsIn(records)) {
-        visit(fields, Number(nowMs));
+      const { nowMs, nextTenant = '', nextMember = '', records } = await run(after);
+      for (const { record } of records) {
+        visit(record, nowMs);
       }
-      after = [first, second];
-    } while (after[0] !== '');
-  }
-}
-
-/** Records behind one another, each as the number of its names and values and then these. */
-function* recordsIn(reply: readonly string[]): Generator<Fields> {
-  for (let index = 0; index < reply.length;) {
-    const end = index + 1 + Number(reply[index]);
-    yield fieldsOf(reply.slice(index + 1, end));
-    index = end;
+      after = { tenant: nextTenant, member: nextMember };
+    } while (after.tenant !== '');
   }
 }
 

@@ -8,7 +8,7 @@
  *     name:int        a number; `_ms` and `_count` are numbers without saying so, and name:text stays a text
  *     name:flag       0 or 1                      name:a|b   one of some words
  *     name*           texts                       name(items)*   groups of items
- *     name{}          names and values, as one record
+ *     name{}          names and values, as one map
  *     [items]         at the end: all of them, or none
  *
  * Lists and records go on to the end of the reply. A number `x_count` right before one says how many texts, groups or pairs it

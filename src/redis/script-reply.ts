@@ -135,12 +135,12 @@ class Reading {
     return into;
   }
 
-  private record(counted: string): Record<string, string> {
-    const into: Record<string, string> = {};
+  private record(counted: string): ReadonlyMap<string, string> {
+    const into = new Map<string, string>();
     const texts = counted === 'no' ? this.left : readNumber(this.next()) * (counted === 'texts' ? 1 : 2);
     for (let read = 0; read < texts; read += 2) {
       const name = this.next();
-      into[name] = this.next();
+      into.set(name, this.next());
     }
     return into;
   }

@@ -79,6 +79,13 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'walked_ms:text? walked_id? sum_count sums(budget holds:int amount)* moving_count moving(reservation_id born_ms ended_ms? amount budget_count budgets*)* unreadable_count unreadable(reservation_id reason quarantined:flag)* named_count named(reservation_id amount quarantined:flag budget)*',
   },
+  /** lua/events/emit_store_outage.lua: tell of an outage of this store that an instance saw, once however many saw it. */
+  emit_store_outage: {
+    keys: ['event_log', 'outage'],
+    args: ['outage_ms'],
+    flags: ['allow-oom'],
+    returns: 'EMITTED | SAME',
+  },
   /** lua/events/list_events.lua: those events of a partition that match, a bounded stretch of its log at a time, either way. */
   list_events: {
     keys: ['event_log', 'walked'],
@@ -86,13 +93,6 @@ export const SCRIPT_SIGNATURES = {
     rest: true,
     flags: ['no-writes'],
     returns: 'next_start? examined:int events(entry_id text_count event{})*',
-  },
-  /** lua/events/tell_store_outage.lua: tell of an outage of this store that an instance saw, once however many saw it. */
-  tell_store_outage: {
-    keys: ['event_log', 'outage'],
-    args: ['outage_ms'],
-    flags: ['allow-oom'],
-    returns: 'TOLD | SAME',
   },
   /** lua/events/trim_event_log.lua: remove the oldest events of a partition after their retention, and with them what their indexes hold of them. */
   trim_event_log: {
@@ -199,7 +199,7 @@ export const SCRIPT_SIGNATURES = {
     keys: ['api_key', 'secret_hash', 'api_key_index', 'tenant'],
     args: [
       'tenant_id',
-      'key_id',
+      'api_key_id',
       'hash',
       'name',
       'permissions',
@@ -207,7 +207,7 @@ export const SCRIPT_SIGNATURES = {
       'expires_at_ms',
       'default_life_ms',
       'actor',
-      'actor_key_id',
+      'key_id',
       'request_id',
       'trace',
       'max_api_keys',
@@ -351,7 +351,7 @@ export const SCRIPT_SIGNATURES = {
   /** lua/governance/revoke_api_key.lua: end a key for good, and tell every instance to forget it. */
   revoke_api_key: {
     keys: ['api_key'],
-    args: ['key_id', 'reason', 'channel', 'actor', 'actor_key_id', 'request_id', 'trace'],
+    args: ['api_key_id', 'reason', 'channel', 'actor', 'key_id', 'request_id', 'trace'],
     flags: ['allow-oom'],
     returns: 'REVOKED record{} | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED',
   },
@@ -373,7 +373,7 @@ export const SCRIPT_SIGNATURES = {
   /** lua/governance/update_api_key.lua: change what a key may do, or how it is described. Its secret and its end stay as they are. */
   update_api_key: {
     keys: ['api_key'],
-    args: ['key_id', 'channel', 'actor', 'actor_key_id', 'request_id', 'trace'],
+    args: ['api_key_id', 'channel', 'actor', 'key_id', 'request_id', 'trace'],
     rest: true,
     flags: [],
     returns: 'UPDATED now_ms record{} | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED | KEY_EXPIRED',
@@ -406,7 +406,7 @@ export const SCRIPT_SIGNATURES = {
   /** lua/governance/validate_api_key.lua: whether a secret opens anything, and what; a secret that does not is told of. */
   validate_api_key: {
     keys: ['secret_hash'],
-    args: ['malformed', 'actor', 'actor_key_id', 'request_id', 'trace'],
+    args: ['malformed', 'actor', 'key_id', 'request_id', 'trace'],
     flags: ['allow-oom'],
     returns:
       'VALID key_id tenant_id expires_at_ms permissions scope_filter | INVALID reason:INVALID_FORMAT|NOT_FOUND|REVOKED|EXPIRED|TENANT_SUSPENDED|TENANT_CLOSED tenant_id? key_id?',
@@ -526,7 +526,7 @@ export const SCRIPT_SIGNATURES = {
     rest: true,
     flags: ['allow-oom'],
     returns:
-      'now_ms walked_ms:text? walked_id? outcome_count outcomes(word detail? second_detail?)* unreadable_count unreadable(reservation_id reason)* column_count columns* rows(id st? tn? tv? ws? ap? wf? ag? ts? dm? ak? an? at? ik? un? am? ca? ex? fa? ch?)*',
+      'now_ms walked_ms:text? walked_id? outcome_count outcomes(word detail? second_detail?)* unreadable_count unreadable(reservation_id reason)* rows(id st? tn? tv? ws? ap? wf? ag? ts? dm? ak? an? at? ik? un? am? ca? ex? fa? ch?)*',
   },
   /** lua/ledger/release.lua: give a hold back, unused. Neither debt nor a frozen budget stands in its way. */
   release: {
@@ -545,6 +545,13 @@ export const SCRIPT_SIGNATURES = {
     flags: ['allow-oom'],
     returns:
       'RELEASED answer:fresh|replay released unit balances(scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]',
+  },
+  /** lua/ledger/reservation_scope.lua: the scope that a reservation was made for, whichever form its record has. */
+  reservation_scope: {
+    keys: ['reservation'],
+    args: [],
+    flags: ['no-writes'],
+    returns: 'SCOPE scope_path | UNKNOWN | NOT_FOUND',
   },
   /** lua/ledger/reserve.lua: hold an amount against every budgeted scope, or nothing. */
   reserve: {
@@ -687,7 +694,7 @@ export const SCRIPT_SIGNATURES = {
     keys: ['delivery_index'],
     args: ['from_ms', 'to_ms', 'after_ms', 'after_ref', 'status', 'examine', 'limit'],
     flags: ['no-writes'],
-    returns: 'next_ms:text? next_ref? examined:int deliveries(ref created_ms text_count record{})*',
+    returns: 'next_ms? next_ref? examined:int deliveries(ref created_ms text_count record{})*',
   },
   /** lua/webhooks/list_webhooks.lua: the webhook subscriptions of one owner or of all tenants, a bounded run at a time, without their free texts. */
   list_webhooks: {
@@ -859,7 +866,7 @@ export interface ScriptReplies {
       readonly entryId: string;
       readonly atMs: number;
       readonly state: 'EXPIRED' | 'QUARANTINED';
-      readonly event: Readonly<Record<string, string>>;
+      readonly event: ReadonlyMap<string, string>;
     }[];
   };
   readonly inspect_reservation:
@@ -872,14 +879,14 @@ export interface ScriptReplies {
         readonly word?: string;
         readonly detail?: string;
         readonly secondDetail?: string;
-        readonly told: Readonly<Record<string, string>>;
-        readonly record: Readonly<Record<string, string>>;
+        readonly told: ReadonlyMap<string, string>;
+        readonly record: ReadonlyMap<string, string>;
       }
     | { readonly status: 'NOT_FOUND' };
   readonly list_audit_log: {
     readonly nextStart?: string;
     readonly examined: number;
-    readonly rows: readonly { readonly entryId: string; readonly row: Readonly<Record<string, string>> }[];
+    readonly rows: readonly { readonly entryId: string; readonly row: ReadonlyMap<string, string> }[];
   };
   readonly pack_records: {
     readonly status: 'PACKED';
@@ -932,15 +939,12 @@ export interface ScriptReplies {
       readonly budget: string;
     }[];
   };
+  readonly emit_store_outage: { readonly status: 'EMITTED' } | { readonly status: 'SAME' };
   readonly list_events: {
     readonly nextStart?: string;
     readonly examined: number;
-    readonly events: readonly {
-      readonly entryId: string;
-      readonly event: Readonly<Record<string, string>>;
-    }[];
+    readonly events: readonly { readonly entryId: string; readonly event: ReadonlyMap<string, string> }[];
   };
-  readonly tell_store_outage: { readonly status: 'TOLD' } | { readonly status: 'SAME' };
   readonly trim_event_log: {
     readonly status: 'TRIMMED';
     readonly removed: number;
@@ -1011,7 +1015,7 @@ export interface ScriptReplies {
         readonly unit?: string;
         readonly returnedScopes: readonly string[];
         readonly kept: readonly { readonly scope: string; readonly reason: string }[];
-        readonly record: Readonly<Record<string, string>>;
+        readonly record: ReadonlyMap<string, string>;
       }
     | { readonly status: 'NOT_FOUND' };
   readonly reconcile: {
@@ -1092,7 +1096,7 @@ export interface ScriptReplies {
     | { readonly status: 'DONE' }
     | { readonly status: 'NOT_CLOSING' };
   readonly create_api_key:
-    | { readonly status: 'CREATED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'CREATED'; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'TENANT_NOT_FOUND' }
     | { readonly status: 'TENANT_CLOSED' }
     | { readonly status: 'EXPIRES_IN_PAST' }
@@ -1103,7 +1107,7 @@ export interface ScriptReplies {
         readonly used: number;
       };
   readonly create_budget:
-    | { readonly status: 'CREATED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'CREATED'; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'TENANT_NOT_FOUND' }
     | { readonly status: 'TENANT_SUSPENDED' }
     | { readonly status: 'TENANT_CLOSED' }
@@ -1115,7 +1119,7 @@ export interface ScriptReplies {
         readonly used: number;
       };
   readonly create_policy:
-    | { readonly status: 'CREATED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'CREATED'; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'TENANT_NOT_FOUND' }
     | { readonly status: 'TENANT_SUSPENDED' }
     | { readonly status: 'TENANT_CLOSED' }
@@ -1128,8 +1132,8 @@ export interface ScriptReplies {
         readonly used: number;
       };
   readonly create_tenant:
-    | { readonly status: 'CREATED'; readonly record: Readonly<Record<string, string>> }
-    | { readonly status: 'EXISTS'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'CREATED'; readonly record: ReadonlyMap<string, string> }
+    | { readonly status: 'EXISTS'; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'DUPLICATE' };
   readonly expire_api_keys: {
     readonly status: 'EXPIRED';
@@ -1137,7 +1141,7 @@ export interface ScriptReplies {
     readonly more: boolean;
   };
   readonly freeze_budget:
-    | { readonly status: 'CHANGED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'CHANGED'; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'NOT_FOUND' }
     | { readonly status: 'TENANT_CLOSED' }
     | { readonly status: 'BUDGET_CLOSED' }
@@ -1177,65 +1181,61 @@ export interface ScriptReplies {
     readonly nowMs: number;
     readonly nextTenant?: string;
     readonly nextMember?: string;
-    readonly records: readonly { readonly record: Readonly<Record<string, string>> }[];
+    readonly records: readonly { readonly record: ReadonlyMap<string, string> }[];
   };
   readonly list_budgets: {
     readonly nowMs: number;
     readonly nextTenant?: string;
     readonly nextMember?: string;
-    readonly records: readonly { readonly record: Readonly<Record<string, string>> }[];
+    readonly records: readonly { readonly record: ReadonlyMap<string, string> }[];
   };
   readonly list_policies: {
     readonly nowMs: number;
     readonly nextTenant?: string;
     readonly nextMember?: string;
-    readonly records: readonly { readonly record: Readonly<Record<string, string>> }[];
+    readonly records: readonly { readonly record: ReadonlyMap<string, string> }[];
   };
   readonly list_tenants: {
     readonly nowMs: number;
     readonly nextTenant?: string;
     readonly nextMember?: string;
-    readonly records: readonly { readonly record: Readonly<Record<string, string>> }[];
+    readonly records: readonly { readonly record: ReadonlyMap<string, string> }[];
   };
-  readonly read_texts: { readonly records: readonly { readonly record: Readonly<Record<string, string>> }[] };
+  readonly read_texts: { readonly records: readonly { readonly record: ReadonlyMap<string, string> }[] };
   readonly revoke_api_key:
-    | { readonly status: 'REVOKED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'REVOKED'; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'NOT_FOUND' }
     | { readonly status: 'TENANT_CLOSED' }
     | { readonly status: 'ALREADY_REVOKED' };
   readonly set_limits:
     { readonly status: 'SET' } | { readonly status: 'UNCHANGED' } | { readonly status: 'NOT_FOUND' };
   readonly unfreeze_budget:
-    | { readonly status: 'CHANGED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'CHANGED'; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'NOT_FOUND' }
     | { readonly status: 'TENANT_CLOSED' }
     | { readonly status: 'BUDGET_CLOSED' }
     | { readonly status: 'ALREADY_ACTIVE' };
   readonly update_api_key:
-    | {
-        readonly status: 'UPDATED';
-        readonly nowMs: number;
-        readonly record: Readonly<Record<string, string>>;
-      }
+    | { readonly status: 'UPDATED'; readonly nowMs: number; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'NOT_FOUND' }
     | { readonly status: 'TENANT_CLOSED' }
     | { readonly status: 'ALREADY_REVOKED' }
     | { readonly status: 'KEY_EXPIRED' };
   readonly update_budget:
-    | { readonly status: 'CHANGED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'CHANGED'; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'NOT_FOUND' }
     | { readonly status: 'TENANT_CLOSED' }
     | { readonly status: 'BUDGET_CLOSED' };
   readonly update_policy:
-    | { readonly status: 'UPDATED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'UPDATED'; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'NOT_FOUND' }
     | { readonly status: 'TENANT_CLOSED' }
     | { readonly status: 'DUPLICATE' }
     | { readonly status: 'INVALID_WINDOW' }
     | { readonly status: 'TOO_MANY'; readonly limit: number };
   readonly update_tenant:
-    | { readonly status: 'UPDATED'; readonly record: Readonly<Record<string, string>> }
-    | { readonly status: 'CLOSING'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'UPDATED'; readonly record: ReadonlyMap<string, string> }
+    | { readonly status: 'CLOSING'; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'NOT_FOUND' }
     | { readonly status: 'TENANT_CLOSED' }
     | { readonly status: 'IRREVERSIBLE' }
@@ -1373,7 +1373,7 @@ export interface ScriptReplies {
         readonly status: 'FOUND';
         readonly defect?: string;
         readonly quarantined?: string;
-        readonly record: Readonly<Record<string, string>>;
+        readonly record: ReadonlyMap<string, string>;
       }
     | { readonly status: 'NOT_FOUND'; readonly defect?: string }
     | { readonly status: 'FORBIDDEN' }
@@ -1394,7 +1394,6 @@ export interface ScriptReplies {
       readonly secondDetail?: string;
     }[];
     readonly unreadable: readonly { readonly reservationId: string; readonly reason: string }[];
-    readonly columns: readonly string[];
     readonly rows: readonly {
       readonly id: string;
       readonly st?: string;
@@ -1444,6 +1443,10 @@ export interface ScriptReplies {
         readonly tenant?: string;
         readonly again?: 'again';
       };
+  readonly reservation_scope:
+    | { readonly status: 'SCOPE'; readonly scopePath: string }
+    | { readonly status: 'UNKNOWN' }
+    | { readonly status: 'NOT_FOUND' };
   readonly reserve:
     | {
         readonly status: 'ALLOW';
@@ -1523,7 +1526,7 @@ export interface ScriptReplies {
     | { readonly status: 'ADMIN_ONLY'; readonly selector: string }
     | { readonly status: 'TOO_MANY_MARKS'; readonly limit: number };
   readonly create_webhook:
-    | { readonly status: 'CREATED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'CREATED'; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'TENANT_NOT_FOUND' }
     | { readonly status: 'TENANT_CLOSED' }
     | { readonly status: 'NO_SELECTOR' }
@@ -1550,10 +1553,7 @@ export interface ScriptReplies {
         readonly leftOver?: number;
         readonly lastRead?: string;
         readonly more: boolean;
-        readonly events: readonly {
-          readonly entryId: string;
-          readonly event: Readonly<Record<string, string>>;
-        }[];
+        readonly events: readonly { readonly entryId: string; readonly event: ReadonlyMap<string, string> }[];
       }
     | { readonly status: 'OTHER'; readonly nowMs: number; readonly lapsesInMs: number }
     | { readonly status: 'FREE'; readonly nowMs: number };
@@ -1573,24 +1573,24 @@ export interface ScriptReplies {
         readonly status: 'FOUND';
         readonly revision: string;
         readonly nowMs: number;
-        readonly record: Readonly<Record<string, string>>;
+        readonly record: ReadonlyMap<string, string>;
       };
   readonly finish_replay: { readonly status: 'FINISHED' };
   readonly list_deliveries: {
-    readonly nextMs?: string;
+    readonly nextMs?: number;
     readonly nextRef?: string;
     readonly examined: number;
     readonly deliveries: readonly {
       readonly ref: string;
       readonly createdMs: number;
-      readonly record: Readonly<Record<string, string>>;
+      readonly record: ReadonlyMap<string, string>;
     }[];
   };
   readonly list_webhooks: {
     readonly nowMs: number;
     readonly nextTenant?: string;
     readonly nextMember?: string;
-    readonly records: readonly { readonly record: Readonly<Record<string, string>> }[];
+    readonly records: readonly { readonly record: ReadonlyMap<string, string> }[];
   };
   readonly plan_retry:
     | { readonly status: 'PLANNED'; readonly nowMs: number }
@@ -1612,7 +1612,7 @@ export interface ScriptReplies {
       readonly attempts?: number;
       readonly createdMs?: number;
       readonly nextRetryMs?: number;
-      readonly event: Readonly<Record<string, string>>;
+      readonly event: ReadonlyMap<string, string>;
     }[];
   };
   readonly record_delivery_outcome:
@@ -1665,7 +1665,7 @@ export interface ScriptReplies {
     | { readonly status: 'NOT_FOUND' }
     | { readonly status: 'TENANT_CLOSED' };
   readonly update_webhook:
-    | { readonly status: 'UPDATED'; readonly record: Readonly<Record<string, string>> }
+    | { readonly status: 'UPDATED'; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'NOT_FOUND' }
     | { readonly status: 'TENANT_CLOSED' }
     | { readonly status: 'STALE' }
@@ -1677,7 +1677,7 @@ export interface ScriptReplies {
     readonly owners: readonly {
       readonly form: 'ALL' | 'CHANGED';
       readonly next?: string;
-      readonly targets: readonly { readonly id: string; readonly record: Readonly<Record<string, string>> }[];
+      readonly targets: readonly { readonly id: string; readonly record: ReadonlyMap<string, string> }[];
     }[];
   };
   readonly lease_announce: {

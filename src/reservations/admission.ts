@@ -3,13 +3,16 @@ import type { FastifyRequest } from 'fastify';
 import { type Caller, scopeAllowed, type TenantCaller } from '../auth/index.js';
 import { ExpiryMetrics } from '../expiry/index.js';
 import { deriveScopes, Refusal, type Unit } from '../ledger/index.js';
-import { type Reply, StoreUnavailable } from '../redis/index.js';
+import { type ScriptReply, StoreUnavailable } from '../redis/index.js';
 import { type RequestTrace, stringifyJson } from '../wire/index.js';
 import type { ActionDto, SubjectDto } from './request-parts.dto.js';
-import { refusalOf } from './script-refusals.js';
+import { refusalOf, type RefusingReply } from './script-refusals.js';
 
 /** Each round expires up to 100 overdue holds of the partition. Beyond this many rounds, the rest is left to the sweeper. */
 const MAX_RECLAIM_ROUNDS = 100;
+
+type AdmittingReply = ScriptReply<'reserve' | 'decide' | 'direct_debit'>;
+type Decided<Answer extends AdmittingReply> = Exclude<Answer, { status: 'RECLAIMED' }>;
 
 /** How reserve, decide and direct debit call their scripts. lua/lib/admission.lua is the counterpart in Lua. */
 @Injectable()
@@ -20,14 +23,14 @@ export class Admission {
    * Runs the script until it decides. A run that only expired overdue holds is counted and followed by another one.
    * @throws StoreUnavailable when the partition has more overdue holds than one request should wait for.
    */
-  async decided(run: () => Promise<Reply>): Promise<Reply> {
+  async decided<Answer extends AdmittingReply>(run: () => Promise<Answer>): Promise<Decided<Answer>> {
     for (let round = 0; round < MAX_RECLAIM_ROUNDS; round += 1) {
       const reply = await run();
-      if (reply[0] !== 'RECLAIMED') {
-        return reply;
+      if (reply.status !== 'RECLAIMED') {
+        return reply as Decided<Answer>;
       }
-      for (let index = 2; index < reply.length; index += 3) {
-        this.expiry.record('access', reply.slice(index, index + 3), reply[1]);
+      for (const outcome of reply.outcomes) {
+        this.expiry.outcome('access', outcome, reply.nowMs);
       }
     }
     throw new StoreUnavailable('backlog');
@@ -54,12 +57,16 @@ export function admittedScopes(caller: TenantCaller, subject: SubjectDto): strin
 }
 
 /** Maps the refusing reply of reserve, decide or direct debit to a refusal. */
-export function admissionRefusal(reply: Reply, unit: Unit, scopes: readonly string[]): Error {
-  if (reply[0] === 'NOT_FOUND') {
+export function admissionRefusal(
+  reply: RefusingReply | Extract<AdmittingReply, { status: 'UNIT_MISMATCH' }>,
+  unit: Unit,
+  scopes: readonly string[],
+): Error {
+  if (reply.status === 'NOT_FOUND') {
     return new Refusal('NOT_FOUND', `Budget not found for provided scope: ${scopes.at(-1)}`, { scopes });
   }
-  if (reply[0] === 'UNIT_MISMATCH') {
-    const [, scope, ...units] = reply;
+  if ('units' in reply) {
+    const { scope, units } = reply;
     const details = { scope, requested_unit: unit, expected_units: units };
     return new Refusal('UNIT_MISMATCH', `scope ${scope} has no budget in ${unit}`, details);
   }

@@ -1,6 +1,5 @@
 export {
   actionOf,
-  recordOf,
   type ReservationRecord,
   type ReservationSummary,
   subjectOf,

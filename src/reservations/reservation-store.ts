@@ -2,36 +2,20 @@ import { Inject, Injectable } from '@nestjs/common';
 import { type Caller, scopeAllowed } from '../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { ExpiryMetrics } from '../expiry/index.js';
-import { deriveScopes, Refusal, SCOPE_LEVELS, type SubjectLevels } from '../ledger/index.js';
+import { Refusal } from '../ledger/index.js';
 import {
   RedisService,
-  type Reply,
   reservationKey,
+  type ScriptReply,
   StoreUnavailable,
   tagOfReservationId,
-  toStoreError,
 } from '../redis/index.js';
 import type { Operation } from './admission.js';
-import { PACKED_PIECES, packedScope, scopeValues } from './packed-scope.js';
 import { DamagedRecords, refusalOf } from './script-refusals.js';
 
 const DAY_MS = 86_400_000;
-/** The record's fields for the levels below the tenant, in the order of SCOPE_LEVELS. */
-const LEVEL_FIELDS = ['ws', 'ap', 'wf', 'ag', 'ts'] as const;
-
-function levelsBelow(values: readonly (string | null)[]): SubjectLevels {
-  const subject: SubjectLevels = {};
-  values.forEach((value, index) => {
-    if (typeof value === 'string') {
-      subject[SCOPE_LEVELS[index + 1] as keyof SubjectLevels] = value;
-    }
-  });
-  return subject;
-}
-
-function outOfScope(): Refusal {
-  return new Refusal('FORBIDDEN', "the reservation is outside the API key's scope filter");
-}
+/** What the scripts answer that commit, release, extend and get call. */
+type SettlingReply = ScriptReply<'commit' | 'release' | 'extend' | 'get_reservation'>;
 
 /** What commit, release, extend and get share: locating a reservation, scope checks, and checking a script's reply. */
 @Injectable()
@@ -56,7 +40,7 @@ export class ReservationStore {
   tagOf(reservationId: string): string {
     const tag = tagOfReservationId(reservationId, this.redis.partitions);
     if (tag === undefined) {
-      throw refusalOf(['NOT_FOUND']);
+      throw refusalOf({ status: 'NOT_FOUND' });
     }
     return tag;
   }
@@ -70,45 +54,18 @@ export class ReservationStore {
     if (caller.kind === 'admin' || caller.scopeFilter.length === 0) {
       return;
     }
-    const [tenantId, ...values] = await this.readScope(reservationKey(tag, reservationId)).catch(
-      (error: unknown) => {
-        if (error instanceof Error && error.message.startsWith('WRONGTYPE')) {
-          return [];
-        }
-        throw toStoreError(error);
-      },
+    const found = await this.redis.scripts.call(
+      'reservation_scope',
+      { reservation: reservationKey(tag, reservationId) },
+      {},
     );
-    if (typeof tenantId !== 'string') {
-      await this.requireMissing(tag, reservationId);
-      return;
+    // A record whose scope cannot be read is outside every scope filter.
+    const allowed =
+      found.status === 'NOT_FOUND' ||
+      (found.status === 'SCOPE' && scopeAllowed(caller.scopeFilter, found.scopePath));
+    if (!allowed) {
+      throw new Refusal('FORBIDDEN', "the reservation is outside the API key's scope filter");
     }
-    const subject = levelsBelow(values);
-    if (!scopeAllowed(caller.scopeFilter, deriveScopes(subject, tenantId).at(-1) as string)) {
-      throw outOfScope();
-    }
-  }
-
-  /** A record whose scope cannot be read is outside every scope filter. */
-  private async requireMissing(tag: string, reservationId: string): Promise<void> {
-    const found = await this.redis.client
-      .exists(reservationKey(tag, reservationId))
-      .catch((error: unknown) => {
-        throw toStoreError(error);
-      });
-    if (found === 1) {
-      throw outOfScope();
-    }
-  }
-
-  /** The tenant and the levels below it, from a live or a packed record. Empty or null when the key holds no record. */
-  private async readScope(key: string): Promise<(string | null)[]> {
-    const [subject, ...values] = await this.redis.client.hmget(key, 'su', 'tn', ...LEVEL_FIELDS);
-    if (typeof subject === 'string') {
-      return scopeValues(subject);
-    }
-    return typeof values[0] === 'string'
-      ? values
-      : packedScope(await this.redis.client.hmget(key, ...PACKED_PIECES));
   }
 
   /**
@@ -116,26 +73,32 @@ export class ReservationStore {
    * @returns the reply if its status word is `success`
    * @throws Refusal for every other word, StoreUnavailable while the reservation is in quarantine.
    */
-  settled(reply: Reply, success: string, reservationId: string): Reply {
-    if (reply[0] === success) {
-      return reply;
+  settled<Answer extends SettlingReply, Success extends Answer['status']>(
+    reply: Answer,
+    success: Success,
+    reservationId: string,
+  ): Extract<Answer, { status: Success }> {
+    if (reply.status === success) {
+      return reply as Extract<Answer, { status: Success }>;
     }
-    if (reply[0] === 'RESERVATION_EXPIRED' && reply[1] === 'now') {
-      this.expiry.record('access', ['EXPIRED', reply[2] as string, reply[3] as string], reply[4]);
-    } else if (reply[0] === 'QUARANTINED') {
-      this.quarantined(reservationId, reply);
-      throw new StoreUnavailable('quarantine');
-    } else if (reply[0] === 'NOT_FOUND' && reply[1] === 'NOT_A_RECORD') {
-      this.damaged.report(reservationId, 'NOT_A_RECORD');
-    }
+    this.note(reply, reservationId);
     throw refusalOf(reply);
   }
 
-  /** `QUARANTINED reason tenant`, followed by `again` if the reservation already was in quarantine. */
-  private quarantined(reservationId: string, outcome: Reply): void {
-    this.damaged.report(reservationId, outcome[1] as string);
-    if (outcome[3] !== 'again') {
-      this.expiry.record('access', outcome.slice(0, 3), undefined);
+  private note(reply: SettlingReply, reservationId: string): void {
+    if (reply.status === 'RESERVATION_EXPIRED' && reply.onAccess !== undefined) {
+      const { tenant = '', deadlineMs, nowMs } = reply;
+      const outcome = { word: 'EXPIRED', detail: tenant, secondDetail: String(deadlineMs) };
+      this.expiry.outcome('access', outcome, nowMs);
+    } else if (reply.status === 'QUARANTINED') {
+      const { status: word, reason: detail, tenant: secondDetail = '', again } = reply;
+      this.damaged.report(reservationId, detail);
+      if (again === undefined) {
+        this.expiry.outcome('access', { word, detail, secondDetail });
+      }
+      throw new StoreUnavailable('quarantine');
+    } else if (reply.status === 'NOT_FOUND' && reply.defect !== undefined) {
+      this.damaged.report(reservationId, reply.defect);
     }
   }
 }

@@ -1,14 +1,22 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type ErrorCode, Refusal } from '../ledger/index.js';
-import type { Reply } from '../redis/index.js';
 import { LOGGER, type Logger } from '../telemetry/index.js';
 import { ReservationMetrics } from './reservation.metrics.js';
 
-type Describe = (reply: Reply) => { message: string; details?: Record<string, unknown> };
+/** What refusals say of themselves. */
+export interface RefusingReply {
+  readonly status: string;
+  readonly scope?: string;
+  readonly state?: string;
+  readonly allowed?: number;
+  readonly overagePolicy?: string;
+}
+
+type Describe = (reply: RefusingReply) => { message: string; details?: Record<string, unknown> };
 
 const AT_SCOPE =
   (words: string): Describe =>
-  ([, scope]) => ({
+  ({ scope }) => ({
     message: `${words} at scope ${scope}`,
     ...(scope === undefined ? {} : { details: { scope } }),
   });
@@ -28,7 +36,7 @@ const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
   TENANT_SUSPENDED: ['UNAUTHORIZED', () => ({ message: 'the API key is not valid' })],
   RESERVATION_FINALIZED: [
     'RESERVATION_FINALIZED',
-    ([, state]) => ({ message: `the reservation is already ${state}`, details: { status: state } }),
+    ({ state }) => ({ message: `the reservation is already ${state}`, details: { status: state } }),
   ],
   RESERVATION_EXPIRED: [
     'RESERVATION_EXPIRED',
@@ -36,9 +44,9 @@ const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
   ],
   MAX_EXTENSIONS_EXCEEDED: [
     'MAX_EXTENSIONS_EXCEEDED',
-    ([, allowed]) => ({
+    ({ allowed }) => ({
       message: `the reservation has used all of its ${allowed} extensions`,
-      details: { max_extensions: Number(allowed) },
+      details: { max_extensions: allowed },
     }),
   ],
   BUDGET_FROZEN: ['BUDGET_FROZEN', AT_SCOPE('the budget is frozen')],
@@ -48,26 +56,25 @@ const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
   BUDGET_EXCEEDED: ['BUDGET_EXCEEDED', AT_SCOPE('the remaining budget does not cover the amount')],
   INT64_OVERFLOW: [
     'INVALID_REQUEST',
-    ([, scope]) => ({
+    ({ scope }) => ({
       message: `the amount would overflow int64 in the budget at scope ${scope}`,
       details: { field: 'amount', scope },
     }),
   ],
   INVALID_POLICY: [
     'INVALID_REQUEST',
-    ([, policy]) => ({
-      message: `the default overage policy '${policy}' is not one of REJECT, ALLOW_IF_AVAILABLE, ALLOW_WITH_OVERDRAFT`,
+    ({ overagePolicy }) => ({
+      message: `the default overage policy '${overagePolicy}' is not one of REJECT, ALLOW_IF_AVAILABLE, ALLOW_WITH_OVERDRAFT`,
       details: { field: 'overage_policy' },
     }),
   ],
 };
 
 /** Maps a script's refusing reply to a refusal. An unknown word is a defect, and so is a quarantined record that reaches this. */
-export function refusalOf(reply: Reply): Error {
-  const word = reply[0] as string;
-  const entry = REFUSALS[word];
+export function refusalOf(reply: RefusingReply): Error {
+  const entry = REFUSALS[reply.status];
   if (entry === undefined) {
-    return new Error(`a reservation script answered ${reply.join(' ')}`);
+    return new Error(`a reservation script answered ${reply.status}`);
   }
   const [code, describe] = entry;
   const { message, details } = describe(reply);

@@ -14,4 +14,10 @@ export function traceText({ traceId, traceFlags }: RequestTrace): string {
 }
 
 /** Who caused an event, as the governance scripts take it. */
-export type Origin = readonly [actor: string, keyId: string, requestId: string, trace: string];
+export interface Origin {
+  readonly actor: string;
+  /** The API key that asks; empty for an operator. */
+  readonly keyId: string;
+  readonly requestId: string;
+  readonly trace: string;
+}

@@ -40,10 +40,19 @@ describe('a reply becomes what its header names', () => {
         ],
       },
     ],
-    ['record{}', ['a', '1', 'b', ''], { record: { a: '1', b: '' } }],
+    [
+      'record{}',
+      ['a', '1', 'b', ''],
+      {
+        record: new Map([
+          ['a', '1'],
+          ['b', ''],
+        ]),
+      },
+    ],
     ['kept_count kept* rest*', ['2', 'a', 'b', 'c'], { kept: ['a', 'b'], rest: ['c'] }],
-    ['field_count event{} rest*', ['1', 'a', 'b', 'c'], { event: { a: 'b' }, rest: ['c'] }],
-    ['text_count event{} rest*', ['2', 'a', 'b', 'c'], { event: { a: 'b' }, rest: ['c'] }],
+    ['field_count event{} rest*', ['1', 'a', 'b', 'c'], { event: new Map([['a', 'b']]), rest: ['c'] }],
+    ['text_count event{} rest*', ['2', 'a', 'b', 'c'], { event: new Map([['a', 'b']]), rest: ['c'] }],
     [
       'rows(id scope_count scopes* end?)*',
       ['a', '2', 's', 't', '', 'b', '0', 'now'],

@@ -276,13 +276,13 @@ describe('a replay', () => {
   /** Lets the store fail at the nth of the scripts that queue. */
   function failAtRun(failing: number): void {
     const { scripts } = on.holdfast.app.get(RedisService, { strict: false });
-    const run = scripts.run.bind(scripts) as (...given: unknown[]) => Promise<string[]>;
+    const call = scripts.call.bind(scripts) as (...given: unknown[]) => Promise<never>;
     let runs = 0;
-    jest.spyOn(scripts, 'run').mockImplementation((name: string, ...rest: unknown[]) => {
+    jest.spyOn(scripts, 'call').mockImplementation((name: string, ...rest: unknown[]) => {
       runs += name === 'replay_events' ? 1 : 0;
       return name === 'replay_events' && runs === failing
         ? Promise.reject(new StoreUnavailable('connection', 'gone'))
-        : run(name, ...rest);
+        : call(name, ...rest);
     });
   }
 

@@ -40,45 +40,31 @@ async function list(ledger: LedgerClient, question: Question = {}): Promise<Run>
     where = {},
     tenant = ledger.tenant,
   } = question;
-  const reply = await ledger.scripts.run(
+  const reply = await ledger.scripts.call(
     'list_reservations',
-    [reservationIndexKey(ledger.tag, tenant)],
-    [
-      tenant,
-      dir,
-      from,
-      to,
-      ...after,
+    { reservationIndex: reservationIndexKey(ledger.tag, tenant) },
+    {
+      tenantId: tenant,
+      walkDir: dir,
+      fromMs: from,
+      toMs: to,
+      walkedMs: after[0],
+      walkedId: after[1],
       examine,
       limit,
-      RETENTION_MS,
-      'req_list',
-      't-01',
-      ...Object.entries(where).flat(),
-    ],
+      retentionMs: RETENTION_MS,
+      requestId: 'req_list',
+      trace: 't-01',
+      rest: Object.entries(where).flat(),
+    },
   );
-  let next = 3;
-  const take = (size: number): string[][] => {
-    const count = Number(reply[next]);
-    const parts = Array.from({ length: count }, (_, index) =>
-      reply.slice(next + 1 + index * size, next + 1 + (index + 1) * size),
-    );
-    next += 1 + count * size;
-    return parts;
-  };
-  const [outcomes, unreadable] = [take(3), take(2)];
-  const names = reply.slice(next + 1, next + 1 + Number(reply[next]));
-  const rows: Record<string, string>[] = [];
-  for (let start = next + 1 + names.length; start < reply.length; start += names.length) {
-    const fields = names.map((name, index) => [name, reply[start + index] as string]);
-    rows.push(Object.fromEntries(fields.filter(([, value]) => value !== '')) as Record<string, string>);
-  }
+  const rows = reply.rows.map((row) => ({ ...row }));
   return {
-    walked: [reply[1] as string, reply[2] as string],
-    outcomes,
-    unreadable,
+    walked: [reply.walkedMs ?? '', reply.walkedId ?? ''],
+    outcomes: reply.outcomes.map(({ word, detail = '', secondDetail = '' }) => [word, detail, secondDetail]),
+    unreadable: reply.unreadable.map(({ reservationId, reason }) => [reservationId, reason]),
     rows,
-    ids: rows.map(({ id }) => id as string),
+    ids: rows.map(({ id }) => id),
   };
 }
 

@@ -1,11 +1,7 @@
-import { readScripts } from '../../src/redis/script-source.js';
-import type { ScriptArgs, ScriptKeys, ScriptName } from '../../src/redis/script-call.js';
-import { ScriptRegistry, type Reply } from '../../src/redis/scripts.js';
-import { requireDeclared } from './checked-scripts.js';
+import type { Script } from '../../src/redis/script-source.js';
+import { type Arguments, type Reply, ScriptRegistry } from '../../src/redis/scripts.js';
 import { LedgerClient } from './ledger-client.js';
 import type { StoreClient } from './store.js';
-
-const texts = readScripts();
 
 /** The scripts with TIME answered by one instant; otherwise their own text. */
 class ScriptsAt extends ScriptRegistry {
@@ -16,13 +12,8 @@ class ScriptsAt extends ScriptRegistry {
     super(redis);
   }
 
-  override async run<Name extends ScriptName>(
-    name: Name,
-    keys: ScriptKeys<Name>,
-    args: ScriptArgs<Name>,
-  ): Promise<Reply> {
-    const script = texts.get(name);
-    const [shebang, ...body] = (script?.source ?? '').split('\n');
+  protected override async send(script: Script, keys: Arguments, args: Arguments): Promise<Reply> {
+    const [shebang, ...body] = script.source.split('\n');
     const seconds = Math.floor(this.nowMs / 1000);
     const stand = `local server = redis
 local redis = setmetatable({ call = function(command, ...)
@@ -36,7 +27,9 @@ end }, { __index = server })`;
       ...args,
     )) as Reply;
     // The last text of a script that may write audit rows is not part of its reply.
-    return requireDeclared(name, script?.audits === true ? reply.slice(0, -1) : reply);
+    const declared = script.audits ? reply.slice(0, -1) : reply;
+    script.decode(declared);
+    return declared;
   }
 }
 

@@ -17,7 +17,7 @@ import { startStore, type Store } from '../support/store.js';
 import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 
-const ORIGIN: Origin = ['admin', '', 'req_1', `${'a'.repeat(32)}-01`];
+const ORIGIN: Origin = { actor: 'admin', keyId: '', requestId: 'req_1', trace: `${'a'.repeat(32)}-01` };
 const HOST = 'hooks.example';
 const PUBLIC = '93.184.216.34';
 

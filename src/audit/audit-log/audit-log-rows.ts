@@ -10,7 +10,7 @@ import {
   SYSTEM_OWNER,
   tagOf,
 } from '../../redis/index.js';
-import { fieldOf, fieldsOf, type Batch, timeOf } from '../../wire/index.js';
+import { fieldOf, type Fields, type Batch, timeOf } from '../../wire/index.js';
 
 /** AuditLogEntry of cycles-governance-admin-v0.1.25: one row of the audit log. */
 export interface AuditLogEntry {
@@ -54,9 +54,8 @@ export function auditEntryOf(
   partition: string,
   log: 'audit' | 'audit-brief',
   entryId: string,
-  flat: readonly string[],
+  fields: Fields,
 ): AuditLogEntry {
-  const fields = fieldsOf(flat);
   const [ms = ''] = entryId.split('-');
   const optional = (name: string, value: string | undefined): object =>
     value === undefined ? {} : { [name]: value };
@@ -195,33 +194,27 @@ export class PartitionAuditLog {
     const tag = tagOf(this.partition);
     const key = this.log === 'audit' ? auditLogKey(tag) : briefAuditLogKey(tag);
     const isIndexed = index !== undefined && this.before === undefined;
-    const [next = '', examined, ...reply] = await this.redis.queries.run(
+    const { nextStart, examined, rows } = await this.redis.queries.call(
       'list_audit_log',
-      [key, isIndexed ? auditIndexKey(tag, this.log, index.name) : key],
-      [
+      { auditLog: key, walked: isIndexed ? auditIndexKey(tag, this.log, index.name) : key },
+      {
         direction,
-        this.walk.start,
-        this.walk.stop,
-        EXAMINED_A_RUN,
-        this.rowsARun,
-        BYTES_A_RUN,
-        isIndexed ? index.digest : '',
-        ...conditions,
-      ],
+        start: this.walk.start,
+        stop: this.walk.stop,
+        examine: EXAMINED_A_RUN,
+        limit: this.rowsARun,
+        bytes: BYTES_A_RUN,
+        digest: isIndexed ? index.digest : '',
+        rest: conditions,
+      },
     );
-    this.walk.start = next;
-    const rows: AuditLogEntry[] = [];
-    for (let at = 0; at < reply.length;) {
-      const [entryId, count] = reply.slice(at, at + 2) as [string, string];
-      const end = at + 2 + Number(count);
-      const entry = auditEntryOf(this.partition, this.log, entryId, reply.slice(at + 2, end));
-      if (matches(entry)) {
-        rows.push(entry);
-      }
-      at = end;
-    }
-    const reached = next === '' ? undefined : placeOf(this.partition, this.log, next.slice(1));
-    return { rows, reached, examined: Number(examined) };
+    this.walk.start = nextStart ?? '';
+    const entries = rows
+      .map(({ entryId, row }) => auditEntryOf(this.partition, this.log, entryId, row))
+      .filter((entry) => matches(entry));
+    const reached =
+      nextStart === undefined ? undefined : placeOf(this.partition, this.log, nextStart.slice(1));
+    return { rows: entries, reached, examined };
   }
 }
 

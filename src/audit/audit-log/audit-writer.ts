@@ -149,12 +149,12 @@ export class AuditWriter implements OnModuleInit {
       return [fields.length, ...fields];
     });
     try {
-      const [, , removed] = await this.redis.scripts.run(
+      const { removed } = await this.redis.scripts.call(
         'append_audit_rows',
-        [key],
-        [log, log === 'audit' ? 0 : MOST_BRIEF_ROWS, ...texts],
+        { log: key },
+        { logName: log, most: log === 'audit' ? 0 : MOST_BRIEF_ROWS, rest: texts },
       );
-      this.metrics.displacedRows(Number(removed));
+      this.metrics.displacedRows(removed);
       for (const { pathClass } of batch) {
         this.metrics.wrote(pathClass, 'written');
       }

@@ -18,7 +18,6 @@ import {
 import {
   fieldOf,
   type Fields,
-  fieldsOf,
   matchesSearch,
   instantMs,
   optionalText,
@@ -132,37 +131,36 @@ export class ApiKeysService {
     if (metadata !== undefined) {
       fields.push('metadata', stringifyJson(metadata));
     }
-    const reply = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'create_api_key',
-      [
-        apiKeyKey(tag, keyId),
-        apiKeyHashKey(tag, secretHash),
-        apiKeyIndexKey(tag, tenantId),
-        tenantKey(tag, tenantId),
-      ],
-      [
+      {
+        apiKey: apiKeyKey(tag, keyId),
+        secretHash: apiKeyHashKey(tag, secretHash),
+        apiKeyIndex: apiKeyIndexKey(tag, tenantId),
+        tenant: tenantKey(tag, tenantId),
+      },
+      {
         tenantId,
-        keyId,
-        secretHash,
-        request.name,
-        permissionsText(request.permissions ?? DEFAULT_PERMISSIONS),
-        scopeFilterText(request.scope_filter ?? []),
-        instantMs(request.expires_at) ?? '',
-        DEFAULT_LIFE_MS,
+        apiKeyId: keyId,
+        hash: secretHash,
+        name: request.name,
+        permissions: permissionsText(request.permissions ?? DEFAULT_PERMISSIONS),
+        scopeFilter: scopeFilterText(request.scope_filter ?? []),
+        expiresAtMs: instantMs(request.expires_at) ?? '',
+        defaultLifeMs: DEFAULT_LIFE_MS,
         ...origin,
-        this.limits.deployment.api_keys,
-        ...fields,
-      ],
+        maxApiKeys: this.limits.deployment.api_keys,
+        rest: fields,
+      },
     );
-    const [word, ...record] = reply;
-    if (word === 'LIMIT_EXCEEDED') {
+    if (reply.status === 'LIMIT_EXCEEDED') {
       throw this.limits.refusal(reply);
     }
-    if (word !== 'CREATED') {
-      throw this.refusalOf(word);
+    if (reply.status !== 'CREATED') {
+      throw this.refusalOf(reply.status);
     }
     const { key_id, key_prefix, tenant_id, permissions, scope_filter, created_at, expires_at } = apiKeyOf(
-      fieldsOf(record),
+      reply.record,
       0,
     );
     return {
@@ -217,17 +215,16 @@ export class ApiKeysService {
     if (tag === undefined) {
       throw this.refusalOf('NOT_FOUND');
     }
-    const [word, nowMs, ...record] = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'update_api_key',
-      [apiKeyKey(tag, keyId)],
-      [keyId, keyRevokedChannel(), ...origin, ...fieldsToStore(request)],
+      { apiKey: apiKeyKey(tag, keyId) },
+      { apiKeyId: keyId, channel: keyRevokedChannel(), ...origin, rest: fieldsToStore(request) },
     );
-    if (word !== 'UPDATED') {
-      throw this.refusalOf(word);
+    if (reply.status !== 'UPDATED') {
+      throw this.refusalOf(reply.status);
     }
-    const fields = fieldsOf(record);
-    this.verifier.forget(fieldOf(fields, 'secret_hash'));
-    return apiKeyOf(fields, Number(nowMs));
+    this.verifier.forget(fieldOf(reply.record, 'secret_hash'));
+    return apiKeyOf(reply.record, reply.nowMs);
   }
 
   /**
@@ -239,20 +236,19 @@ export class ApiKeysService {
     if (tag === undefined) {
       throw this.refusalOf('NOT_FOUND');
     }
-    const [word, ...record] = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'revoke_api_key',
-      [apiKeyKey(tag, keyId)],
-      [keyId, oneLine(reason), keyRevokedChannel(), ...origin],
+      { apiKey: apiKeyKey(tag, keyId) },
+      { apiKeyId: keyId, reason: oneLine(reason), channel: keyRevokedChannel(), ...origin },
     );
-    if (word !== 'REVOKED') {
-      throw this.refusalOf(word);
+    if (reply.status !== 'REVOKED') {
+      throw this.refusalOf(reply.status);
     }
-    const fields = fieldsOf(record);
-    this.verifier.forget(fieldOf(fields, 'secret_hash'));
-    return apiKeyOf(fields, 0);
+    this.verifier.forget(fieldOf(reply.record, 'secret_hash'));
+    return apiKeyOf(reply.record, 0);
   }
 
-  private refusalOf(word: string | undefined): Error {
+  private refusalOf(word: string): Error {
     switch (word) {
       case 'TENANT_NOT_FOUND':
         return new Refusal('INVALID_REQUEST', 'tenant_id names no tenant', { field: 'tenant_id' });

@@ -138,7 +138,7 @@ export function requireUnit(unit: Unit, field: string, amount: { readonly unit: 
 }
 
 /** The refusals that all scripts which change a budget have in common. */
-export function budgetRefusal(word: string | undefined, scope: string, unit: Unit): Error {
+export function budgetRefusal(word: string, scope: string, unit: Unit): Error {
   const details = { scope, unit };
   switch (word) {
     case 'NOT_FOUND':

@@ -9,13 +9,12 @@ import {
   partitionOfTenant,
   Records,
   RedisService,
-  type Reply,
+  type ScriptReply,
   tagOf,
   tenantKey,
 } from '../../redis/index.js';
 import {
   fieldOf,
-  fieldsOf,
   matchesSearch,
   type Origin,
   type Page,
@@ -73,27 +72,32 @@ export class BudgetsService {
     requireUnit(unit, 'overdraft_limit', overdraftLimit);
     const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
     const tag = tagOf(code);
-    const reply = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'create_budget',
-      [budgetKey(tag, unit, scope), budgetIndexKey(tag, tenantId), tenantKey(tag, tenantId)],
-      [
+      {
+        budget: budgetKey(tag, unit, scope),
+        budgetIndex: budgetIndexKey(tag, tenantId),
+        tenant: tenantKey(tag, tenantId),
+      },
+      {
         tenantId,
-        `ldg_${code}${randomBase62(16)}`,
+        ledgerId: `ldg_${code}${randomBase62(16)}`,
         scope,
         unit,
-        allocated.amount.toString(),
-        (overdraftLimit?.amount ?? 0).toString(),
+        allocated: allocated.amount.toString(),
+        overdraftLimit: (overdraftLimit?.amount ?? 0).toString(),
         ...origin,
-        this.limits.deployment.budgets,
-        ...(policy === undefined ? [] : ['commit_overage_policy', policy]),
-        ...(metadata === undefined ? [] : ['metadata', stringifyJson(metadata)]),
-      ],
+        maxBudgets: this.limits.deployment.budgets,
+        rest: [
+          ...(policy === undefined ? [] : ['commit_overage_policy', policy]),
+          ...(metadata === undefined ? [] : ['metadata', stringifyJson(metadata)]),
+        ],
+      },
     );
-    const [word, ...record] = reply;
-    if (word !== 'CREATED') {
+    if (reply.status !== 'CREATED') {
       throw this.creationRefusal(reply, scope, unit);
     }
-    return budgetOf(fieldsOf(record), scope, unit);
+    return budgetOf(reply.record, scope, unit);
   }
 
   /** @throws Refusal INVALID_REQUEST, FORBIDDEN, INSUFFICIENT_PERMISSIONS, BUDGET_NOT_FOUND. */
@@ -138,8 +142,12 @@ export class BudgetsService {
     return selection.page();
   }
 
-  private creationRefusal(reply: Reply, scope: string, unit: Unit): Error {
-    switch (reply[0]) {
+  private creationRefusal(
+    reply: Exclude<ScriptReply<'create_budget'>, { status: 'CREATED' }>,
+    scope: string,
+    unit: Unit,
+  ): Error {
+    switch (reply.status) {
       case 'LIMIT_EXCEEDED':
         return this.limits.refusal(reply);
       case 'TENANT_NOT_FOUND':
@@ -157,8 +165,6 @@ export class BudgetsService {
           scope,
           unit,
         });
-      default:
-        return new Error(`create_budget answered ${reply[0]}`);
     }
   }
 }
@@ -212,18 +218,20 @@ export class BudgetChangesService {
     const { unit } = query;
     const { overdraft_limit: overdraftLimit, commit_overage_policy: policy, metadata } = request;
     requireUnit(unit, 'overdraft_limit', overdraftLimit);
-    const reply = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'update_budget',
-      [budgetKey(this.records.tagOfTenant(tenantId), unit, scope)],
-      [
+      { budget: budgetKey(this.records.tagOfTenant(tenantId), unit, scope) },
+      {
         tenantId,
         scope,
         unit,
-        overdraftLimit?.amount.toString() ?? '',
+        overdraftLimit: overdraftLimit?.amount.toString() ?? '',
         ...origin,
-        ...(policy === undefined ? [] : ['commit_overage_policy', policy]),
-        ...(metadata === undefined ? [] : ['metadata', stringifyJson(metadata)]),
-      ],
+        rest: [
+          ...(policy === undefined ? [] : ['commit_overage_policy', policy]),
+          ...(metadata === undefined ? [] : ['metadata', stringifyJson(metadata)]),
+        ],
+      },
     );
     return this.changed(reply, scope, query);
   }
@@ -241,25 +249,29 @@ export class BudgetChangesService {
     origin: Origin,
   ): Promise<BudgetLedger> {
     const { scope, tenantId } = ownedScope(caller, query.scope);
-    const reply = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       `${verb}_budget`,
-      [budgetKey(this.records.tagOfTenant(tenantId), query.unit, scope)],
-      [
+      { budget: budgetKey(this.records.tagOfTenant(tenantId), query.unit, scope) },
+      {
         tenantId,
         scope,
-        query.unit,
-        oneLine(reason),
-        metadata === undefined ? '' : stringifyJson(metadata),
+        unit: query.unit,
+        reason: oneLine(reason),
+        metadata: metadata === undefined ? '' : stringifyJson(metadata),
         ...origin,
-      ],
+      },
     );
     return this.changed(reply, scope, query);
   }
 
-  private changed([word, ...record]: Reply, scope: string, { unit }: BudgetLookupQueryDto): BudgetLedger {
-    if (word !== 'CHANGED') {
-      throw budgetRefusal(word, scope, unit);
+  private changed(
+    reply: ScriptReply<'update_budget' | 'freeze_budget' | 'unfreeze_budget'>,
+    scope: string,
+    { unit }: BudgetLookupQueryDto,
+  ): BudgetLedger {
+    if (reply.status !== 'CHANGED') {
+      throw budgetRefusal(reply.status, scope, unit);
     }
-    return budgetOf(fieldsOf(record), scope, unit);
+    return budgetOf(reply.record, scope, unit);
   }
 }

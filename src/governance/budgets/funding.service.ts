@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { fingerprintOf, oneLine, parseAmount, Refusal, type Unit } from '../../ledger/index.js';
-import { budgetKey, idempotencyKey, Records, RedisService } from '../../redis/index.js';
+import { budgetKey, idempotencyKey, Records, RedisService, type ScriptAnswer } from '../../redis/index.js';
 import { type Origin, stringifyJson, timeOf } from '../../wire/index.js';
 import type { BudgetFundingDto, BudgetFundingQueryDto, FundingOperation } from './budget.dto.js';
 import { budgetRefusal, ownedScope, requireTenantId, requireUnit, type UnitAmount } from './budget.js';
@@ -50,47 +50,51 @@ export class FundingService {
     requireUnit(unit, 'amount', amount);
     requireUnit(unit, 'spent', spent);
     const tag = this.records.tagOfTenant(tenantId);
-    const [word, , ...figures] = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'fund_budget',
-      [budgetKey(tag, unit, scope), idempotencyKey.fund(tag, unit, scope, key ?? '')],
-      [
+      { budget: budgetKey(tag, unit, scope), idempotency: idempotencyKey.fund(tag, unit, scope, key ?? '') },
+      {
         tenantId,
         scope,
         unit,
         operation,
-        amount.amount.toString(),
-        spent?.amount.toString() ?? '',
-        key === undefined ? '' : fingerprintOf(request),
-        this.config.idempotencyTtlMs,
-        oneLine(request.reason),
-        metadata === undefined ? '' : stringifyJson(metadata),
+        amount: amount.amount.toString(),
+        spent: spent?.amount.toString() ?? '',
+        fingerprint: key === undefined ? '' : fingerprintOf(request),
+        idempotencyTtlMs: this.config.idempotencyTtlMs,
+        reason: oneLine(request.reason),
+        metadata: metadata === undefined ? '' : stringifyJson(metadata),
         ...origin,
-      ],
+      },
     );
-    if (word !== 'FUNDED') {
-      throw refusalOf(word, scope, unit);
+    if (reply.status !== 'FUNDED') {
+      throw refusalOf(reply.status, scope, unit);
     }
-    return fundingOf(operation, figures, unit);
+    return fundingOf(operation, reply, unit);
   }
 }
 
-function fundingOf(operation: FundingOperation, figures: readonly string[], unit: Unit): Funding {
-  const amount = (index: number): UnitAmount => ({ unit, amount: parseAmount(figures[index]) });
+function fundingOf(
+  operation: FundingOperation,
+  funded: ScriptAnswer<'fund_budget', 'FUNDED'>,
+  unit: Unit,
+): Funding {
+  const amount = (figure: string): UnitAmount => ({ unit, amount: parseAmount(figure) });
   return {
     operation,
-    previous_allocated: amount(0),
-    new_allocated: amount(1),
-    previous_remaining: amount(2),
-    new_remaining: amount(3),
-    previous_debt: amount(4),
-    new_debt: amount(5),
-    previous_spent: amount(6),
-    new_spent: amount(7),
-    timestamp: timeOf(figures[8] ?? ''),
+    previous_allocated: amount(funded.previousAllocated),
+    new_allocated: amount(funded.newAllocated),
+    previous_remaining: amount(funded.previousRemaining),
+    new_remaining: amount(funded.newRemaining),
+    previous_debt: amount(funded.previousDebt),
+    new_debt: amount(funded.newDebt),
+    previous_spent: amount(funded.previousSpent),
+    new_spent: amount(funded.newSpent),
+    timestamp: timeOf(funded.timestampMs.toString()),
   };
 }
 
-function refusalOf(word: string | undefined, scope: string, unit: Unit): Error {
+function refusalOf(word: string, scope: string, unit: Unit): Error {
   const details = { scope, unit };
   switch (word) {
     case 'IDEMPOTENCY_MISMATCH':

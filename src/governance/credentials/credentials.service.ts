@@ -96,24 +96,23 @@ export class CredentialsService {
    */
   async validate(secret: string, origin: Origin): Promise<Validation> {
     const tag = tagOfKeySecret(secret, this.redis.partitions);
-    const [word, ...parts] = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'validate_api_key',
       // A malformed secret names no partition; its event goes to the first one.
-      [apiKeyHashKey(tag ?? tagOf(partitionCode(0)), hashOfSecret(secret))],
-      [tag === undefined ? '1' : '0', ...origin],
+      { secretHash: apiKeyHashKey(tag ?? tagOf(partitionCode(0)), hashOfSecret(secret)) },
+      { malformed: tag === undefined ? '1' : '0', ...origin },
     );
-    if (word === 'VALID') {
-      const [keyId = '', tenantId = '', expiresAt = '', permissions = '', scopeFilter = ''] = parts;
+    if (reply.status === 'VALID') {
       return {
         valid: true,
-        tenant_id: tenantId,
-        key_id: keyId,
-        permissions: JSON.parse(permissions) as string[],
-        scope_filter: JSON.parse(scopeFilter) as string[],
-        expires_at: timeOf(expiresAt),
+        tenant_id: reply.tenantId,
+        key_id: reply.keyId,
+        permissions: JSON.parse(reply.permissions) as string[],
+        scope_filter: JSON.parse(reply.scopeFilter) as string[],
+        expires_at: timeOf(reply.expiresAtMs.toString()),
       };
     }
-    const [reason = '', tenantId = '', keyId = ''] = parts;
-    return { valid: false, tenant_id: tenantId, ...(keyId === '' ? {} : { key_id: keyId }), reason };
+    const { reason, tenantId = '', keyId } = reply;
+    return { valid: false, tenant_id: tenantId, ...(keyId === undefined ? {} : { key_id: keyId }), reason };
   }
 }

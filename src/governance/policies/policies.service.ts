@@ -16,7 +16,6 @@ import {
 } from '../../redis/index.js';
 import {
   fieldOf,
-  fieldsOf,
   matchesSearch,
   instantMs,
   type Origin,
@@ -63,36 +62,39 @@ export class PoliciesService {
     const { name, priority = 0, effective_from: from, effective_until: until } = request;
     const [fromMs, untilMs] = [instantMs(from), instantMs(until)];
     if (fromMs !== undefined && untilMs !== undefined && fromMs >= untilMs) {
-      throw refusalOf(['INVALID_WINDOW']);
+      throw refusalOf('INVALID_WINDOW');
     }
     const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
     const tag = tagOf(code);
     const policyId = `pol_${code}${randomBase62(16)}`;
-    const reply = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'create_policy',
-      [
-        policyKey(tag, policyId),
-        policyIndexKey(tag, tenantId),
-        policyNameKey(tag, tenantId),
-        tenantKey(tag, tenantId),
-      ],
-      [
+      {
+        policy: policyKey(tag, policyId),
+        policyIndex: policyIndexKey(tag, tenantId),
+        policyNames: policyNameKey(tag, tenantId),
+        tenant: tenantKey(tag, tenantId),
+      },
+      {
         tenantId,
         policyId,
         name,
-        pattern,
+        scopePattern: pattern,
         priority,
-        fromMs ?? '',
-        untilMs ?? '',
+        effectiveFrom: fromMs ?? '',
+        effectiveUntil: untilMs ?? '',
         ...origin,
-        this.limits.deployment.policies,
-        ...pairsOf(settingsOf(request).filter(([, value]) => value !== '')),
-      ],
+        maxPolicies: this.limits.deployment.policies,
+        rest: pairsOf(settingsOf(request).filter(([, value]) => value !== '')),
+      },
     );
-    if (reply[0] === 'LIMIT_EXCEEDED') {
+    if (reply.status === 'LIMIT_EXCEEDED') {
       throw this.limits.refusal(reply);
     }
-    return policyIn(reply, 'CREATED', policyId);
+    if (reply.status !== 'CREATED') {
+      throw refusalOf(reply.status, 'limit' in reply ? reply.limit : undefined);
+    }
+    return policyOf(reply.record, policyId);
   }
 
   /**
@@ -146,7 +148,7 @@ export class PoliciesService {
   async update(caller: Caller, policyId: string, request: PolicyUpdateDto, origin: Origin): Promise<Policy> {
     const tag = tagOfPolicyId(policyId, this.redis.partitions);
     if (tag === undefined) {
-      throw refusalOf(['NOT_FOUND']);
+      throw refusalOf('NOT_FOUND');
     }
     await this.requireInFilter(caller, tag, policyId);
     const { name, status, priority, effective_from: from, effective_until: until } = request;
@@ -157,20 +159,27 @@ export class PoliciesService {
       ['effective_from', instantMs(from)],
       ['effective_until', instantMs(until)],
     ];
-    const reply = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'update_policy',
-      [policyKey(tag, policyId)],
-      [
-        caller.kind === 'tenant' ? caller.tenantId : '',
+      { policy: policyKey(tag, policyId) },
+      {
+        tenantId: caller.kind === 'tenant' ? caller.tenantId : '',
         policyId,
         ...origin,
-        ...pairsOf(
-          changes.flatMap(([field, value]) => (value === undefined ? [] : [[field, String(value)] as const])),
-        ),
-        ...pairsOf(settingsOf(request)),
-      ],
+        rest: [
+          ...pairsOf(
+            changes.flatMap(([field, value]) =>
+              value === undefined ? [] : [[field, String(value)] as const],
+            ),
+          ),
+          ...pairsOf(settingsOf(request)),
+        ],
+      },
     );
-    return policyIn(reply, 'UPDATED', policyId);
+    if (reply.status !== 'UPDATED') {
+      throw refusalOf(reply.status, 'limit' in reply ? reply.limit : undefined);
+    }
+    return policyOf(reply.record, policyId);
   }
 
   /** A policy's pattern never changes, so reading it before the script runs is not a race. Keys without a filter skip the read. */
@@ -232,15 +241,7 @@ function leaseSettings(lease: ReservationTtlOverrideDto): Setting[] {
   return TTL_FIELDS.map((field) => [field, lease[field]?.toString() ?? ''] as const);
 }
 
-function policyIn(reply: readonly string[], success: string, policyId: string): Policy {
-  const [word, ...record] = reply;
-  if (word !== success) {
-    throw refusalOf(reply);
-  }
-  return policyOf(fieldsOf(record), policyId);
-}
-
-function refusalOf([word, limit]: readonly string[]): Error {
+function refusalOf(word: string, limit?: number): Error {
   switch (word) {
     case 'NOT_FOUND':
       return new Refusal('NOT_FOUND', 'there is no such policy');
@@ -267,7 +268,7 @@ function refusalOf([word, limit]: readonly string[]): Error {
     case 'TOO_MANY':
       return new Refusal('INVALID_REQUEST', `a pattern can have at most ${limit} active policies`, {
         field: 'scope_pattern',
-        limit: Number(limit),
+        limit,
       });
     default:
       return new Error(`a policy script answered ${word}`);

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { ExpiryMetrics } from '../../expiry/index.js';
-import { keyRevokedChannel, Records, RedisService, tenantKey } from '../../redis/index.js';
+import { keyRevokedChannel, Records, RedisService, type ScriptAnswer, tenantKey } from '../../redis/index.js';
 import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 
 /** Progress of closing tenants, under the names that existing dashboards use. */
@@ -74,40 +74,35 @@ export class TenantClosing {
     const failed: FailedResource[] = [];
     let [phase, cursor] = ['holds', ''];
     for (;;) {
-      const [word, nextPhase = '', nextCursor = '', nowMs, , ...outcomes] = await this.redis.scripts.run(
+      const step = await this.redis.scripts.call(
         'close_tenant',
-        [key],
-        [
+        { tenant: key },
+        {
           tenantId,
           phase,
           cursor,
-          phase === 'holds' || phase === 'unswept' ? HOLDS_A_STEP : OWNED_A_STEP,
-          this.retentionMs,
-          keyRevokedChannel(),
-        ],
+          limit: phase === 'holds' || phase === 'unswept' ? HOLDS_A_STEP : OWNED_A_STEP,
+          retentionMs: this.retentionMs,
+          channel: keyRevokedChannel(),
+        },
       );
-      if (word !== 'STEP') {
+      if (step.status !== 'STEP') {
         return { complete: true, failed };
       }
-      this.recordOutcomes(outcomes, nowMs, failed);
-      [phase, cursor] = [nextPhase, nextCursor];
+      this.count(step, failed);
+      [phase, cursor] = [step.nextPhase, step.nextCursor ?? ''];
       if ((phase === 'end' && failed.length > 0) || performance.now() > deadline) {
         return this.incomplete(tenantId, failed);
       }
     }
   }
 
-  private recordOutcomes(
-    outcomes: readonly string[],
-    nowMs: string | undefined,
-    failed: FailedResource[],
-  ): void {
-    for (let index = 0; index < outcomes.length; index += 3) {
-      const outcome = outcomes.slice(index, index + 3);
-      if (outcome[0] === 'FAILED') {
-        failed.push({ resource_type: outcome[1] ?? '', resource_id: outcome[2] ?? '' });
+  private count({ outcomes, nowMs }: ScriptAnswer<'close_tenant', 'STEP'>, failed: FailedResource[]): void {
+    for (const outcome of outcomes) {
+      if (outcome.word === 'FAILED') {
+        failed.push({ resource_type: outcome.detail ?? '', resource_id: outcome.secondDetail ?? '' });
       } else {
-        this.expiry.record('access', outcome, nowMs);
+        this.expiry.outcome('access', outcome, nowMs);
       }
     }
   }

@@ -1,10 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { OVERAGE_POLICIES, type OveragePolicy, Refusal, TENANT_ID_PATTERN } from '../../ledger/index.js';
-import { Records, RedisService, tenantIndexKey, tenantKey } from '../../redis/index.js';
+import { Records, RedisService, type ScriptReply, tenantIndexKey, tenantKey } from '../../redis/index.js';
 import {
   fieldOf,
   type Fields,
-  fieldsOf,
   matchesSearch,
   optionalText,
   optionalTime,
@@ -158,18 +157,18 @@ export class TenantsService {
     }
     const fields = fieldsToStore(request, SETTINGS);
     const tag = this.records.tagOfTenant(request.tenant_id);
-    const [word, ...record] = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'create_tenant',
-      [tenantKey(tag, request.tenant_id), tenantIndexKey(tag)],
-      [request.tenant_id, request.name, ...origin, ...fields],
+      { tenant: tenantKey(tag, request.tenant_id), tenantIndex: tenantIndexKey(tag) },
+      { tenantId: request.tenant_id, name: request.name, ...origin, rest: fields },
     );
-    if (word === 'DUPLICATE') {
+    if (reply.status === 'DUPLICATE') {
       throw new Refusal(
         'DUPLICATE_RESOURCE',
         `the tenant ${request.tenant_id} already exists with another name`,
       );
     }
-    return { created: word === 'CREATED', tenant: tenantOf(fieldsOf(record)) };
+    return { created: reply.status === 'CREATED', tenant: tenantOf(reply.record) };
   }
 
   /**
@@ -185,18 +184,23 @@ export class TenantsService {
     origin: Origin,
   ): Promise<{ tenant: Tenant; complete: boolean }> {
     if (!TENANT_ID_PATTERN.test(tenantId)) {
-      throw updateRefusal('NOT_FOUND', undefined);
+      throw updateRefusal({ status: 'NOT_FOUND' });
     }
-    const [word = '', ...record] = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'update_tenant',
-      [tenantKey(this.records.tagOfTenant(tenantId), tenantId)],
-      [tenantId, request.status ?? '', ...origin, ...fieldsToStore(request, UPDATABLE)],
+      { tenant: tenantKey(this.records.tagOfTenant(tenantId), tenantId) },
+      {
+        tenantId,
+        status: request.status ?? '',
+        ...origin,
+        rest: fieldsToStore(request, UPDATABLE),
+      },
     );
-    if (word !== 'UPDATED' && word !== 'CLOSING') {
-      throw updateRefusal(word, record[0]);
+    if (reply.status !== 'UPDATED' && reply.status !== 'CLOSING') {
+      throw updateRefusal(reply);
     }
-    const tenant = tenantOf(fieldsOf(record));
-    if (word === 'UPDATED') {
+    const tenant = tenantOf(reply.record);
+    if (reply.status === 'UPDATED') {
       return { tenant, complete: true };
     }
     const { complete, failed } = await this.closing.closeOwned(tenantId, CLOSING_BUDGET_MS);
@@ -257,6 +261,8 @@ export class TenantsService {
   }
 }
 
+type UpdateRefusal = Exclude<ScriptReply<'update_tenant'>, { status: 'UPDATED' | 'CLOSING' }>;
+
 function fieldsToStore<Name extends string>(
   request: { readonly [Field in Name]?: string | number } & { readonly metadata?: Record<string, string> },
   names: readonly Name[],
@@ -268,8 +274,8 @@ function fieldsToStore<Name extends string>(
   return request.metadata === undefined ? fields : [...fields, 'metadata', JSON.stringify(request.metadata)];
 }
 
-function updateRefusal(word: string, detail: string | undefined): Error {
-  switch (word) {
+function updateRefusal(reply: UpdateRefusal): Error {
+  switch (reply.status) {
     case 'NOT_FOUND':
       return new Refusal('TENANT_NOT_FOUND', 'there is no such tenant');
     case 'TENANT_CLOSED':
@@ -281,10 +287,8 @@ function updateRefusal(word: string, detail: string | undefined): Error {
     case 'TTL_ABOVE_MAX':
       return new Refusal(
         'INVALID_REQUEST',
-        `default_reservation_ttl_ms must not exceed max_reservation_ttl_ms, which is ${detail}`,
+        `default_reservation_ttl_ms must not exceed max_reservation_ttl_ms, which is ${reply.maxMs}`,
         { field: 'default_reservation_ttl_ms' },
       );
-    default:
-      return new Error(`update_tenant answered ${word}`);
   }
 }

@@ -2,7 +2,14 @@ import { Injectable } from '@nestjs/common';
 import { scopeAllowed, type TenantCaller } from '../../auth/index.js';
 import { BudgetsService } from '../../governance/index.js';
 import { balanceJson, fingerprintOf, Refusal, SCOPE_LEVELS } from '../../ledger/index.js';
-import { budgetIndexKey, partitionCode, partitionOfTenant, RedisService, tagOf } from '../../redis/index.js';
+import {
+  budgetIndexKey,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  type ScriptReply,
+  tagOf,
+} from '../../redis/index.js';
 import { decodeCursor, encodeCursor, stringifyJson } from '../../wire/index.js';
 import type { BalancesQueryDto } from './balances.dto.js';
 
@@ -10,12 +17,7 @@ const DEFAULT_LIMIT = 50;
 /** Entries of a tenant's budget index that one script examines: about a millisecond of Redis' time. */
 const EXAMINED_A_RUN = 500;
 
-/** A balance as the script returns it. */
-interface FoundBalance {
-  readonly scope: string;
-  readonly unit: string;
-  readonly figures: string;
-}
+type FoundBalance = ScriptReply<'balances'>['budgets'][number];
 
 interface BalanceFilter {
   /** The segments that every matching scope starts with, joined by slashes. */
@@ -72,7 +74,7 @@ export class BalancesService {
     const balances = found
       .slice(0, limit)
       .filter(({ scope }) => caller.scopeFilter.length === 0 || scopeAllowed(caller.scopeFilter, scope))
-      .map(({ scope, unit, figures }) => balanceJson(scope, unit, figures));
+      .map(({ scope, unit, balance }) => balanceJson(scope, unit, balance));
     const more =
       last === undefined
         ? '"has_more":false'
@@ -89,16 +91,21 @@ export class BalancesService {
   ): Promise<FoundBalance[]> {
     const found: FoundBalance[] = [];
     for (let place = after; ;) {
-      const [next = '', ...rows] = await this.redis.queries.run(
+      const { next, budgets } = await this.redis.queries.call(
         'balances',
-        [index],
-        [place, wanted - found.length, EXAMINED_A_RUN, children ? 1 : 0, prefix, deepest, ...segments],
+        { budgetIndex: index },
+        {
+          after: place,
+          limit: wanted - found.length,
+          examine: EXAMINED_A_RUN,
+          includeChildren: children ? 1 : 0,
+          prefix,
+          deepest,
+          rest: segments,
+        },
       );
-      for (let row = 0; row < rows.length; row += 3) {
-        const [scope, unit, figures] = rows.slice(row, row + 3) as [string, string, string];
-        found.push({ scope, unit, figures });
-      }
-      if (next === '' || found.length === wanted) {
+      found.push(...budgets);
+      if (next === undefined || found.length === wanted) {
         return found;
       }
       place = next;

@@ -10,19 +10,17 @@ import {
   sendJson,
 } from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
-import type { Reply } from '../../redis/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { operationOf, requireSameKey } from '../admission.js';
-import { CommitService } from './commit.service.js';
 import { CommitDto } from './commit.dto.js';
+import { type Committed, CommitService } from './commit.service.js';
 
 const validate = compileValidator(CommitDto);
 
 /** CommitResponse of the protocol. `released` is present only if something was returned. */
-function commitResponse(reply: Reply): string {
-  const [, , charged, released, unit] = reply as [string, string, string, string, string];
+function commitResponse({ charged, released, unit, balances }: Committed): string {
   const returned = released === '0' ? '' : `"released":{"unit":"${unit}","amount":${released}},`;
-  return `{"status":"COMMITTED","charged":{"unit":"${unit}","amount":${charged}},${returned}"balances":${balancesJson(reply, 8, unit)}}`;
+  return `{"status":"COMMITTED","charged":{"unit":"${unit}","amount":${charged}},${returned}"balances":${balancesJson(balances, unit)}}`;
 }
 
 @Controller('v1/reservations')

@@ -1,11 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import { fingerprintOf, Refusal } from '../../ledger/index.js';
-import { idempotencyKey, RedisService, type Reply, reservationKey } from '../../redis/index.js';
+import { idempotencyKey, RedisService, reservationKey, type ScriptAnswer } from '../../redis/index.js';
 import { stringifyJson, traceText } from '../../wire/index.js';
 import type { Operation } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
 import type { CommitDto } from './commit.dto.js';
+
+export type Committed = ScriptAnswer<'commit', 'COMMITTED'>;
 
 /** POST /v1/reservations/{id}/commit: charges the actual cost of a hold and returns the rest. */
 @Injectable()
@@ -17,15 +19,14 @@ export class CommitService {
   ) {}
 
   /**
-   * @returns `COMMITTED fresh|replay charged released unit policy overage debt (scope balance)*`
    * @throws Refusal NOT_FOUND, FORBIDDEN, IDEMPOTENCY_MISMATCH, TENANT_CLOSED, RESERVATION_FINALIZED, RESERVATION_EXPIRED,
    * UNIT_MISMATCH, BUDGET_FROZEN, BUDGET_CLOSED, BUDGET_EXCEEDED, OVERDRAFT_LIMIT_EXCEEDED, INVALID_REQUEST (int64).
    */
-  async commit(operation: Operation, reservationId: string, request: CommitDto): Promise<Reply> {
+  async commit(operation: Operation, reservationId: string, request: CommitDto): Promise<Committed> {
     const { tenantId } = operation.caller;
     try {
-      const reply = await this.run(operation, reservationId, request);
-      this.metrics.committed(tenantId, reply[1] === 'replay', reply[5] as string, reply[7] as string);
+      const reply = await this.charge(operation, reservationId, request);
+      this.metrics.committed(tenantId, reply.answer === 'replay', reply.overagePolicy, reply.debt);
       return reply;
     } catch (error) {
       this.metrics.commitFailed(tenantId, error);
@@ -33,33 +34,33 @@ export class CommitService {
     }
   }
 
-  private async run(operation: Operation, reservationId: string, request: CommitDto): Promise<Reply> {
+  private async charge(operation: Operation, reservationId: string, request: CommitDto): Promise<Committed> {
     const { caller, trace } = operation;
     const { actual, metadata } = request;
     const tag = this.store.tagOf(reservationId);
     await this.store.requireInScope(operation, tag, reservationId);
-    const reply = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'commit',
-      [
-        reservationKey(tag, reservationId),
-        idempotencyKey.commit(tag, caller.tenantId, reservationId, request.idempotency_key),
-      ],
-      [
-        caller.tenantId,
+      {
+        reservation: reservationKey(tag, reservationId),
+        idempotency: idempotencyKey.commit(tag, caller.tenantId, reservationId, request.idempotency_key),
+      },
+      {
+        tenantId: caller.tenantId,
         reservationId,
-        fingerprintOf(request),
-        actual.unit,
-        actual.amount.toString(),
-        metadata === undefined ? '' : stringifyJson(metadata),
-        this.store.idempotencyTtlMs,
-        this.store.retentionMs,
-        caller.keyId,
-        trace.requestId,
-        traceText(trace),
-      ],
+        fingerprint: fingerprintOf(request),
+        unit: actual.unit,
+        actual: actual.amount.toString(),
+        metadata: metadata === undefined ? '' : stringifyJson(metadata),
+        idempotencyTtlMs: this.store.idempotencyTtlMs,
+        retentionMs: this.store.retentionMs,
+        keyId: caller.keyId,
+        requestId: trace.requestId,
+        trace: traceText(trace),
+      },
     );
-    if (reply[0] === 'UNIT_MISMATCH') {
-      const [, unit, scope] = reply;
+    if (reply.status === 'UNIT_MISMATCH') {
+      const { unit, scope } = reply;
       const details = { scope, requested_unit: actual.unit, expected_units: [unit] };
       throw new Refusal('UNIT_MISMATCH', `the reservation is in ${unit}, not in ${actual.unit}`, details);
     }

@@ -11,10 +11,9 @@ const validate = compileValidator(DecideDto);
 
 /** DecisionResponse of the protocol as JSON text. Scopes and reasons need no escaping, and caps are JSON already. */
 function decisionResponse({ reply, scopes }: Decision): string {
-  const [decision, , detail] = reply as [string, string, string];
-  const reason = decision === 'DENY' ? `,"reason_code":"${detail}"` : '';
-  const caps = decision === 'ALLOW_WITH_CAPS' ? `,"caps":${capsJson(detail)}` : '';
-  return `{"decision":"${decision}"${caps}${reason},"affected_scopes":["${scopes.join('","')}"]}`;
+  const reason = reply.status === 'DENY' ? `,"reason_code":"${reply.reason}"` : '';
+  const caps = reply.status === 'ALLOW_WITH_CAPS' ? `,"caps":${capsJson(reply.caps)}` : '';
+  return `{"decision":"${reply.status}"${caps}${reason},"affected_scopes":["${scopes.join('","')}"]}`;
 }
 
 @Controller('v1/decide')

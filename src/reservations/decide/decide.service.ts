@@ -5,7 +5,7 @@ import {
   partitionCode,
   partitionOfTenant,
   RedisService,
-  type Reply,
+  type ScriptReply,
   tagOf,
   tenantKey,
 } from '../../redis/index.js';
@@ -15,9 +15,10 @@ import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
 import type { DecideDto } from './decide.dto.js';
 
+type Decided = Exclude<ScriptReply<'decide'>, { status: 'RECLAIMED' }>;
+
 export interface Decision {
-  /** `ALLOW ...`, `ALLOW_WITH_CAPS ...` or `DENY ...` as lua/ledger/decide.lua documents them. */
-  readonly reply: Reply;
+  readonly reply: Extract<Decided, { status: 'ALLOW' | 'ALLOW_WITH_CAPS' | 'DENY' }>;
   /** Every derived scope, root first, whether it has a budget or not. */
   readonly scopes: readonly string[];
 }
@@ -40,13 +41,13 @@ export class DecideService {
     const { tenantId } = operation.caller;
     try {
       const scopes = admittedScopes(operation.caller, request.subject);
-      const reply = await this.run(operation, request, scopes);
-      const [decision, freshness, detail] = reply as [string, string, string | undefined];
-      if (decision !== 'ALLOW' && decision !== 'ALLOW_WITH_CAPS' && decision !== 'DENY') {
+      const reply = await this.ask(operation, request, scopes);
+      if (reply.status !== 'ALLOW' && reply.status !== 'ALLOW_WITH_CAPS' && reply.status !== 'DENY') {
         throw admissionRefusal(reply, request.estimate.unit, scopes);
       }
-      const reason = decision === 'DENY' ? (detail as string) : 'OK';
-      this.metrics.decided(tenantId, decision, freshness === 'replay' ? 'IDEMPOTENT_REPLAY' : reason);
+      const reason = reply.status === 'DENY' ? reply.reason : 'OK';
+      const told = reply.answer === 'replay' ? 'IDEMPOTENT_REPLAY' : reason;
+      this.metrics.decided(tenantId, reply.status, told);
       return { reply, scopes };
     } catch (error) {
       this.metrics.decideFailed(tenantId, error);
@@ -54,30 +55,32 @@ export class DecideService {
     }
   }
 
-  private run({ caller, trace }: Operation, request: DecideDto, scopes: readonly string[]): Promise<Reply> {
+  private ask({ caller, trace }: Operation, request: DecideDto, scopes: readonly string[]): Promise<Decided> {
     const { estimate } = request;
     const { tenantId } = caller;
     const tag = tagOf(partitionCode(partitionOfTenant(tenantId, this.redis.partitions)));
     const fields = recordFields(request.subject, request.action, tenantId);
     const fingerprint = fingerprintOf(request);
     return this.admission.decided(() =>
-      this.redis.scripts.run(
+      this.redis.scripts.call(
         'decide',
-        [idempotencyKey.decide(tag, tenantId, request.idempotency_key), tenantKey(tag, tenantId)],
-        [
+        {
+          idempotency: idempotencyKey.decide(tag, tenantId, request.idempotency_key),
+          tenant: tenantKey(tag, tenantId),
+        },
+        {
           tenantId,
           fingerprint,
-          estimate.unit,
-          estimate.amount.toString(),
-          this.store.idempotencyTtlMs,
-          this.store.retentionMs,
-          caller.keyId,
-          trace.requestId,
-          traceText(trace),
-          scopes.length,
-          ...scopes,
-          ...fields,
-        ],
+          unit: estimate.unit,
+          amount: estimate.amount.toString(),
+          idempotencyTtlMs: this.store.idempotencyTtlMs,
+          retentionMs: this.store.retentionMs,
+          keyId: caller.keyId,
+          requestId: trace.requestId,
+          trace: traceText(trace),
+          scopeCount: scopes.length,
+          rest: [...scopes, ...fields],
+        },
       ),
     );
   }

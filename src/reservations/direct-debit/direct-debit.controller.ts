@@ -3,19 +3,20 @@ import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
-import type { Reply } from '../../redis/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { operationOf, requireSameKey } from '../admission.js';
-import { DirectDebitService } from './direct-debit.service.js';
 import { DirectDebitDto } from './direct-debit.dto.js';
+import { type Applied, DirectDebitService } from './direct-debit.service.js';
 
 const validate = compileValidator(DirectDebitDto);
 
 /** EventCreateResponse of the protocol. `charged` is present only if the charge was capped below the actual amount. */
-function eventResponse(reply: Reply, { actual: { unit, amount } }: DirectDebitDto): string {
-  const [, , eventId, charged] = reply as [string, string, string, string];
+function eventResponse(
+  { eventId, charged, balances }: Applied,
+  { actual: { unit, amount } }: DirectDebitDto,
+): string {
   const capped = charged === amount.toString() ? '' : `"charged":{"unit":"${unit}","amount":${charged}},`;
-  return `{"status":"APPLIED","event_id":"${eventId}",${capped}"balances":${balancesJson(reply, 6, unit)}}`;
+  return `{"status":"APPLIED","event_id":"${eventId}",${capped}"balances":${balancesJson(balances, unit)}}`;
 }
 
 @Controller('v1/events')

@@ -5,7 +5,8 @@ import {
   partitionCode,
   partitionOfTenant,
   RedisService,
-  type Reply,
+  type ScriptAnswer,
+  type ScriptReply,
   tagOf,
   tenantKey,
 } from '../../redis/index.js';
@@ -14,6 +15,8 @@ import { Admission, admissionRefusal, admittedScopes, type Operation, recordFiel
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
 import type { DirectDebitDto } from './direct-debit.dto.js';
+
+export type Applied = ScriptAnswer<'direct_debit', 'APPLIED'>;
 
 /** POST /v1/events: charges an amount to every budgeted scope without a hold. */
 @Injectable()
@@ -26,20 +29,19 @@ export class DirectDebitService {
   ) {}
 
   /**
-   * @returns `APPLIED fresh|replay event_id charged policy debt (scope balance)*`
    * @throws Refusal FORBIDDEN (another tenant, scope filter), IDEMPOTENCY_MISMATCH, TENANT_CLOSED, NOT_FOUND, UNIT_MISMATCH,
    * BUDGET_FROZEN, BUDGET_CLOSED, BUDGET_EXCEEDED, OVERDRAFT_LIMIT_EXCEEDED, INVALID_REQUEST (int64).
    */
-  async debit(operation: Operation, request: DirectDebitDto): Promise<Reply> {
+  async debit(operation: Operation, request: DirectDebitDto): Promise<Applied> {
     const { tenantId } = operation.caller;
     const policy = request.overage_policy ?? 'DEFAULT';
     try {
       const scopes = admittedScopes(operation.caller, request.subject);
-      const reply = await this.run(operation, request, scopes);
-      if (reply[0] !== 'APPLIED') {
+      const reply = await this.charge(operation, request, scopes);
+      if (reply.status !== 'APPLIED') {
         throw admissionRefusal(reply, request.actual.unit, scopes);
       }
-      this.metrics.debited(tenantId, reply[1] === 'replay', policy, reply[5] as string);
+      this.metrics.debited(tenantId, reply.answer === 'replay', policy, reply.debt);
       return reply;
     } catch (error) {
       this.metrics.debitFailed(tenantId, error, policy);
@@ -47,11 +49,11 @@ export class DirectDebitService {
     }
   }
 
-  private run(
+  private charge(
     { caller, trace }: Operation,
     request: DirectDebitDto,
     scopes: readonly string[],
-  ): Promise<Reply> {
+  ): Promise<Exclude<ScriptReply<'direct_debit'>, { status: 'RECLAIMED' }>> {
     const { actual } = request;
     const { tenantId } = caller;
     const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
@@ -61,25 +63,27 @@ export class DirectDebitService {
     const fields = [...recordFields(request.subject, request.action, tenantId), ...debitFields(request)];
     const fingerprint = fingerprintOf(request);
     return this.admission.decided(() =>
-      this.redis.scripts.run(
+      this.redis.scripts.call(
         'direct_debit',
-        [idempotencyKey.directDebit(tag, tenantId, request.idempotency_key), tenantKey(tag, tenantId)],
-        [
+        {
+          idempotency: idempotencyKey.directDebit(tag, tenantId, request.idempotency_key),
+          tenant: tenantKey(tag, tenantId),
+        },
+        {
           tenantId,
           eventId,
           fingerprint,
-          actual.unit,
-          actual.amount.toString(),
-          request.overage_policy ?? '',
-          this.store.idempotencyTtlMs,
-          this.store.retentionMs,
-          caller.keyId,
-          trace.requestId,
-          traceText(trace),
-          scopes.length,
-          ...scopes,
-          ...fields,
-        ],
+          unit: actual.unit,
+          actual: actual.amount.toString(),
+          overagePolicy: request.overage_policy ?? '',
+          idempotencyTtlMs: this.store.idempotencyTtlMs,
+          retentionMs: this.store.retentionMs,
+          keyId: caller.keyId,
+          requestId: trace.requestId,
+          trace: traceText(trace),
+          scopeCount: scopes.length,
+          rest: [...scopes, ...fields],
+        },
       ),
     );
   }

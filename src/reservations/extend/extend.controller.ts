@@ -34,7 +34,7 @@ export class ExtendController {
   ): Promise<void> {
     const dto = validate(body);
     requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
-    const [, , expiresAtMs, remainingTtlMs] = await this.service.extend(
+    const { expiresAtMs, remainingTtlMs } = await this.service.extend(
       operationOf(request),
       reservationId,
       dto,

@@ -6,7 +6,7 @@ import { traceText } from '../../wire/index.js';
 import type { Operation } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
 import { DamagedRecords } from '../script-refusals.js';
-import { detailOf, recordOf, type ReservationDetail } from './reservation-view.js';
+import { detailOf, type ReservationDetail } from './reservation-view.js';
 
 /** GET /v1/reservations/{id}. */
 @Injectable()
@@ -28,19 +28,25 @@ export class GetService {
     const tag = this.store.tagOf(reservationId);
     await this.store.requireInScope(operation, tag, reservationId);
     const owner = caller.kind === 'tenant' ? caller.tenantId : '';
-    const answer = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'get_reservation',
-      [reservationKey(tag, reservationId)],
-      [owner, reservationId, this.store.retentionMs, trace.requestId, traceText(trace)],
+      { reservation: reservationKey(tag, reservationId) },
+      {
+        tenantId: owner,
+        reservationId,
+        retentionMs: this.store.retentionMs,
+        requestId: trace.requestId,
+        trace: traceText(trace),
+      },
     );
-    const [, defect = '', quarantined = '', ...fields] = this.store.settled(answer, 'FOUND', reservationId);
-    const record = recordOf(fields);
+    const { defect, quarantined, record } = this.store.settled(reply, 'FOUND', reservationId);
     const report = (reason: string): void => this.damaged.report(reservationId, reason);
-    if (defect !== '') {
+    if (defect !== undefined) {
       report(defect);
     }
-    if (quarantined !== '') {
-      this.expiry.record('access', ['QUARANTINED', quarantined, record.get('tn') ?? ''], undefined);
+    if (quarantined !== undefined) {
+      const outcome = { word: 'QUARANTINED', detail: quarantined, secondDetail: record.get('tn') ?? '' };
+      this.expiry.outcome('access', outcome);
     }
     return detailOf(reservationId, record, report);
   }

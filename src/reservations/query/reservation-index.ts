@@ -5,6 +5,7 @@ import {
   partitionOfTenant,
   RedisService,
   reservationIndexKey,
+  type ScriptReply,
   tagOf,
 } from '../../redis/index.js';
 import { type Position, type RequestTrace, traceText } from '../../wire/index.js';
@@ -47,31 +48,35 @@ export class ReservationIndex {
     );
     let [place, ended] = [from, false];
     const readNext = async (limit: number, more: readonly string[] = []): Promise<ReservationSummary[]> => {
-      const reply = await this.redis.queries.run(
+      const reply = await this.redis.queries.call(
         'list_reservations',
-        [index],
-        [
+        { reservationIndex: index },
+        {
           tenantId,
-          direction,
+          walkDir: direction,
           fromMs,
           toMs,
-          place?.value.toString() ?? '',
-          place?.id ?? '',
-          EXAMINED_A_RUN,
+          walkedMs: place?.value.toString() ?? '',
+          walkedId: place?.id ?? '',
+          examine: EXAMINED_A_RUN,
           limit,
-          this.store.retentionMs,
-          trace.requestId,
-          traceText(trace),
-          ...conditions,
-          ...more,
-        ],
+          retentionMs: this.store.retentionMs,
+          requestId: trace.requestId,
+          trace: traceText(trace),
+          rest: [...conditions, ...more],
+        },
       );
-      const [nowMs, walkedMs = '', walkedId = ''] = reply;
-      ended = walkedMs === '';
-      place = ended ? place : { value: BigInt(walkedMs), id: walkedId };
-      let next = this.countOutcomes(reply, 3, nowMs);
-      next = this.reportDamaged(reply, next);
-      return rowsOf(reply, next, (reservationId, reason) => this.damaged.report(reservationId, reason));
+      const { walkedMs, walkedId = '' } = reply;
+      ended = walkedMs === undefined;
+      place = walkedMs === undefined ? place : { value: BigInt(walkedMs), id: walkedId };
+      for (const outcome of reply.outcomes) {
+        this.expiry.outcome('access', outcome, reply.nowMs);
+      }
+      // A damaged record is shown with what can be known of it, and never silently.
+      for (const { reservationId, reason } of reply.unreadable) {
+        this.damaged.report(reservationId, reason);
+      }
+      return reply.rows.map((row) => this.summaryOf(row));
     };
     return {
       readNext,
@@ -84,42 +89,8 @@ export class ReservationIndex {
     };
   }
 
-  private countOutcomes(reply: readonly string[], first: number, nowMs: string | undefined): number {
-    const end = first + 1 + 3 * Number(reply[first]);
-    for (let index = first + 1; index < end; index += 3) {
-      this.expiry.record('access', reply.slice(index, index + 3), nowMs);
-    }
-    return end;
+  private summaryOf(row: ScriptReply<'list_reservations'>['rows'][number]): ReservationSummary {
+    const record = new Map(Object.entries(row));
+    return summaryOf(row.id, record, (reason) => this.damaged.report(row.id, reason));
   }
-
-  private reportDamaged(reply: readonly string[], first: number): number {
-    const end = first + 1 + 2 * Number(reply[first]);
-    for (let index = first + 1; index < end; index += 2) {
-      this.damaged.report(reply[index] as string, reply[index + 1] as string);
-    }
-    return end;
-  }
-}
-
-/** The reply has the names of the fields first, then each row's values in that order. */
-function rowsOf(
-  reply: readonly string[],
-  first: number,
-  onDamage: (reservationId: string, reason: string) => void,
-): ReservationSummary[] {
-  const start = first + 1 + Number(reply[first]);
-  const names = reply.slice(first + 1, start);
-  const rows: ReservationSummary[] = [];
-  for (let index = start; index < reply.length; index += names.length) {
-    const record = new Map<string, string>();
-    for (const [offset, name] of names.entries()) {
-      const value = reply[index + offset];
-      if (value !== undefined && value !== '') {
-        record.set(name, value);
-      }
-    }
-    const reservationId = record.get('id') as string;
-    rows.push(summaryOf(reservationId, record, (reason) => onDamage(reservationId, reason)));
-  }
-  return rows;
 }

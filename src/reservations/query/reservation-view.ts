@@ -90,15 +90,6 @@ export type ReservationDetail = ReservationSummary;
 /** A stored record. lua/lib/hold.lua names its fields. */
 export type ReservationRecord = ReadonlyMap<string, string>;
 
-/** Reads a flat list of fields and values, as the scripts return a record. */
-export function recordOf(flat: readonly string[]): ReservationRecord {
-  const record = new Map<string, string>();
-  for (let index = 0; index + 1 < flat.length; index += 2) {
-    record.set(flat[index] as string, flat[index + 1] as string);
-  }
-  return record;
-}
-
 const KIND_MAX_LENGTH = 64;
 const NAME_MAX_LENGTH = 256;
 

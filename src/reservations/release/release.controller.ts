@@ -12,20 +12,18 @@ import {
   sendJson,
 } from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
-import type { Reply } from '../../redis/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { operationOf, requireSameKey } from '../admission.js';
-import { ReleaseService } from './release.service.js';
 import { ReleaseDto } from './release.dto.js';
+import { type Released, ReleaseService } from './release.service.js';
 
 const validate = compileValidator(ReleaseDto);
 
 /** ReleaseResponse of the protocol. */
-function releaseResponse(reply: Reply): string {
-  const [, , released, unit] = reply as [string, string, string, string];
+function releaseResponse({ released, unit, balances }: Released): string {
   return (
     `{"status":"RELEASED","released":{"unit":"${unit}","amount":${released}},` +
-    `"balances":${balancesJson(reply, 4, unit)}}`
+    `"balances":${balancesJson(balances, unit)}}`
   );
 }
 

@@ -1,12 +1,14 @@
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import { fingerprintOf, oneLine, tenantOfScope } from '../../ledger/index.js';
-import { idempotencyKey, RedisService, type Reply, reservationKey } from '../../redis/index.js';
+import { idempotencyKey, RedisService, reservationKey, type ScriptAnswer } from '../../redis/index.js';
 import { traceText } from '../../wire/index.js';
 import type { Operation } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
 import type { ReleaseDto } from './release.dto.js';
+
+export type Released = ScriptAnswer<'release', 'RELEASED'>;
 
 /** POST /v1/reservations/{id}/release: returns a hold unused. */
 @Injectable()
@@ -20,7 +22,6 @@ export class ReleaseService {
   /**
    * An operator may release any tenant's hold on its behalf. The script writes the audit row for that in the same step.
    * @param traceOfRow the trace for the audit row
-   * @returns `RELEASED fresh|replay released unit (scope balance)*`
    * @throws Refusal NOT_FOUND, FORBIDDEN, IDEMPOTENCY_MISMATCH, TENANT_CLOSED, RESERVATION_FINALIZED, RESERVATION_EXPIRED.
    */
   async release(
@@ -28,34 +29,35 @@ export class ReleaseService {
     reservationId: string,
     request: ReleaseDto,
     traceOfRow = traceText(operation.trace),
-  ): Promise<Reply> {
+  ): Promise<Released> {
     const { caller, trace } = operation;
     const [tenantId, keyId] = caller.kind === 'tenant' ? [caller.tenantId, caller.keyId] : ['', ''];
     const actor = caller.kind === 'tenant' ? 'tenant' : 'admin_on_behalf_of';
     try {
       const tag = this.store.tagOf(reservationId);
       await this.store.requireInScope(operation, tag, reservationId);
-      const answer = await this.redis.scripts.run(
+      const reply = await this.redis.scripts.call(
         'release',
-        [
-          reservationKey(tag, reservationId),
-          idempotencyKey.release(tag, tenantId, reservationId, request.idempotency_key),
-        ],
-        [
+        {
+          reservation: reservationKey(tag, reservationId),
+          idempotency: idempotencyKey.release(tag, tenantId, reservationId, request.idempotency_key),
+        },
+        {
           tenantId,
           reservationId,
-          fingerprintOf(request),
-          oneLine(request.reason),
-          this.store.idempotencyTtlMs,
-          this.store.retentionMs,
+          fingerprint: fingerprintOf(request),
+          reason: oneLine(request.reason),
+          idempotencyTtlMs: this.store.idempotencyTtlMs,
+          retentionMs: this.store.retentionMs,
           keyId,
-          trace.requestId,
-          traceOfRow,
-        ],
+          requestId: trace.requestId,
+          trace: traceOfRow,
+        },
       );
-      const reply = this.store.settled(answer, 'RELEASED', reservationId);
-      this.metrics.released(tenantOfScope(reply[4] ?? '') ?? tenantId, actor, reply[1] === 'replay');
-      return reply;
+      const released = this.store.settled(reply, 'RELEASED', reservationId);
+      const owner = tenantOfScope(released.balances[0]?.scope ?? '') ?? tenantId;
+      this.metrics.released(owner, actor, released.answer === 'replay');
+      return released;
     } catch (error) {
       this.metrics.releaseFailed(tenantId, actor, error);
       throw error;

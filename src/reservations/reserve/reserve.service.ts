@@ -6,8 +6,8 @@ import {
   partitionCode,
   partitionOfTenant,
   RedisService,
-  type Reply,
   reservationKey,
+  type ScriptReply,
   tagOf,
   tenantKey,
 } from '../../redis/index.js';
@@ -20,18 +20,26 @@ import type { ReserveDto } from './reserve.dto.js';
 /** The protocol's default for grace_period_ms. */
 const DEFAULT_GRACE_MS = 5000;
 
-/** The decision for each granting status word of the script. */
-const DECISIONS: Readonly<Record<string, 'ALLOW' | 'ALLOW_WITH_CAPS'>> = {
+/** The decision for each status word of the script that is one. */
+const DECISIONS = {
   ALLOW: 'ALLOW',
   ALLOW_DRY_RUN: 'ALLOW',
   ALLOW_WITH_CAPS: 'ALLOW_WITH_CAPS',
   DRY_RUN_WITH_CAPS: 'ALLOW_WITH_CAPS',
-};
+  DENY: 'DENY',
+} as const;
+
+type Deciding = keyof typeof DECISIONS;
+type Decided = Exclude<ScriptReply<'reserve'>, { status: 'RECLAIMED' }>;
+type Decision = Extract<Decided, { status: Deciding }>;
+
+function isDecision(reply: Decided): reply is Decision {
+  return reply.status in DECISIONS;
+}
 
 /** The script's reply, and the scopes of the request. */
 export interface ReserveOutcome {
-  /** `ALLOW ...`, `ALLOW_WITH_CAPS ...`, `ALLOW_DRY_RUN ...`, `DRY_RUN_WITH_CAPS ...` or `DENY ...` as lua/ledger/reserve.lua documents them. */
-  readonly reply: Reply;
+  readonly reply: Decision;
   /** Every derived scope, root first, whether it has a budget or not. */
   readonly scopes: readonly string[];
 }
@@ -57,19 +65,15 @@ export class ReserveService {
     const policy = request.overage_policy ?? 'DEFAULT';
     try {
       const scopes = admittedScopes(operation.caller, request.subject);
-      const reply = await this.run(operation, request, scopes);
-      const [word, freshness] = reply as [string, string];
-      const replayed = freshness === 'replay' ? 'IDEMPOTENT_REPLAY' : undefined;
-      const decision = DECISIONS[word];
-      if (word === 'DENY') {
-        this.metrics.reserved(tenantId, 'DENY', replayed ?? (reply[2] as string), policy);
-      } else if (decision !== undefined) {
-        this.metrics.reserved(tenantId, decision, replayed ?? 'OK', policy);
-      } else if (word === 'LIMIT_EXCEEDED') {
+      const reply = await this.decide(operation, request, scopes);
+      if (reply.status === 'LIMIT_EXCEEDED') {
         throw this.limits.refusal(reply);
-      } else {
+      } else if (!isDecision(reply)) {
         throw admissionRefusal(reply, request.estimate.unit, scopes);
       }
+      const reason = reply.status === 'DENY' ? reply.reason : 'OK';
+      const told = reply.answer === 'replay' ? 'IDEMPOTENT_REPLAY' : reason;
+      this.metrics.reserved(tenantId, DECISIONS[reply.status], told, policy);
       return { reply, scopes };
     } catch (error) {
       this.metrics.reserveFailed(tenantId, error, policy);
@@ -77,7 +81,7 @@ export class ReserveService {
     }
   }
 
-  private run(operation: Operation, request: ReserveDto, scopes: readonly string[]): Promise<Reply> {
+  private decide(operation: Operation, request: ReserveDto, scopes: readonly string[]): Promise<Decided> {
     const { caller, trace } = operation;
     const { estimate, metadata } = request;
     const code = partitionCode(partitionOfTenant(caller.tenantId, this.redis.partitions));
@@ -90,34 +94,33 @@ export class ReserveService {
     }
     const fingerprint = fingerprintOf(request);
     return this.admission.decided(() =>
-      this.redis.scripts.run(
+      this.redis.scripts.call(
         'reserve',
-        [
-          reservationKey(tag, reservationId),
-          idempotencyKey.reserve(tag, caller.tenantId, request.idempotency_key),
-          tenantKey(tag, caller.tenantId),
-        ],
-        [
-          caller.tenantId,
+        {
+          reservation: reservationKey(tag, reservationId),
+          idempotency: idempotencyKey.reserve(tag, caller.tenantId, request.idempotency_key),
+          tenant: tenantKey(tag, caller.tenantId),
+        },
+        {
+          tenantId: caller.tenantId,
           reservationId,
           fingerprint,
-          estimate.unit,
-          estimate.amount.toString(),
-          request.overage_policy ?? '',
-          request.ttl_ms ?? '',
-          request.grace_period_ms ?? DEFAULT_GRACE_MS,
-          request.dry_run === true ? 1 : 0,
-          this.store.idempotencyTtlMs,
-          this.store.retentionMs,
-          caller.keyId,
-          trace.requestId,
-          traceText(trace),
-          this.limits.deployment.live_reservations,
-          this.limits.deployment.stored_bytes,
-          scopes.length,
-          ...scopes,
-          ...fields,
-        ],
+          unit: estimate.unit,
+          amount: estimate.amount.toString(),
+          overagePolicy: request.overage_policy ?? '',
+          ttlMs: request.ttl_ms ?? '',
+          graceMs: request.grace_period_ms ?? DEFAULT_GRACE_MS,
+          dryRun: request.dry_run === true ? 1 : 0,
+          idempotencyTtlMs: this.store.idempotencyTtlMs,
+          retentionMs: this.store.retentionMs,
+          keyId: caller.keyId,
+          requestId: trace.requestId,
+          trace: traceText(trace),
+          maxLive: this.limits.deployment.live_reservations,
+          maxStored: this.limits.deployment.stored_bytes,
+          scopeCount: scopes.length,
+          rest: [...scopes, ...fields],
+        },
       ),
     );
   }

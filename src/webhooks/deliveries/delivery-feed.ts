@@ -2,15 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { eventIdOf, traceOf } from '../../events/index.js';
 import { deliveryIndexKey, partitionCode, RedisService, tagOf } from '../../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
-import {
-  EXAMINED_A_PAGE,
-  fieldOf,
-  type Fields,
-  fieldsOf,
-  mergedPage,
-  type Batch,
-  timeOf,
-} from '../../wire/index.js';
+import { EXAMINED_A_PAGE, fieldOf, type Fields, mergedPage, type Batch, timeOf } from '../../wire/index.js';
 import { deliveryIdOf, partsOfRef } from '../dispatch/delivery.js';
 
 /** Records that one script examines: about a millisecond of Redis' time. */
@@ -57,35 +49,32 @@ export class PartitionDeliveries {
   /** Reads the next batch. @throws StoreUnavailable */
   async readNext(): Promise<Batch<StoredDelivery, DeliveryPlace>> {
     const { subscriptionId, status = '', fromMs = '-inf' } = this.search;
-    const [nextMs = '', nextRef = '', examined, ...reply] = await this.redis.queries.run(
+    const { partition } = this;
+    const { nextMs, nextRef, examined, deliveries } = await this.redis.queries.call(
       'list_deliveries',
-      [deliveryIndexKey(tagOf(partitionCode(this.partition)), subscriptionId)],
-      [
+      { deliveryIndex: deliveryIndexKey(tagOf(partitionCode(partition)), subscriptionId) },
+      {
         fromMs,
-        this.toMs ?? '+inf',
-        this.behind?.createdMs ?? '',
-        this.behind?.ref ?? '',
+        toMs: this.toMs ?? '+inf',
+        afterMs: this.behind?.createdMs ?? '',
+        afterRef: this.behind?.ref ?? '',
         status,
-        EXAMINED_A_RUN,
-        this.rowsARun,
-      ],
+        examine: EXAMINED_A_RUN,
+        limit: this.rowsARun,
+      },
     );
-    const rows: StoredDelivery[] = [];
-    for (let index = 0; index < reply.length;) {
-      const [ref, createdMs, count] = reply.slice(index, index + 3) as [string, string, string];
-      const end = index + 3 + Number(count);
-      rows.push({
-        createdMs: Number(createdMs),
-        partition: this.partition,
-        ref,
-        fields: fieldsOf(reply.slice(index + 3, end)),
-      });
-      index = end;
-    }
+    const rows = deliveries.map(({ ref, createdMs, record: fields }) => ({
+      createdMs,
+      partition,
+      ref,
+      fields,
+    }));
     const reached =
-      nextMs === '' ? undefined : { createdMs: Number(nextMs), partition: this.partition, ref: nextRef };
+      nextMs === undefined || nextRef === undefined
+        ? undefined
+        : { createdMs: nextMs, partition, ref: nextRef };
     this.behind = reached;
-    return { rows, reached, examined: Number(examined) };
+    return { rows, reached, examined };
   }
 }
 

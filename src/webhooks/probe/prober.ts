@@ -107,7 +107,7 @@ const LAST_SEQUENCE = 0xffff_ffff;
 export function probeEvent(
   owner: string,
   subscriptionId: string,
-  [actor, keyId, requestId, trace]: Origin,
+  { actor, keyId, requestId, trace }: Origin,
   partitions: number,
 ): CyclesEvent {
   const fields = new Map([

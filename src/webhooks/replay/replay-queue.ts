@@ -16,7 +16,10 @@ const EVENTS_A_RUN = 100;
 const DAY_MS = 86_400_000;
 
 /** A delivery by its place: the partition's two hex digits, and its ref. */
-export type QueuedDelivery = readonly [partition: string, ref: string];
+export interface QueuedDelivery {
+  readonly partition: string;
+  readonly ref: string;
+}
 
 export interface Queued {
   readonly count: number;
@@ -47,16 +50,16 @@ export class ReplayQueue {
     try {
       for (const { partition, entryIds } of batchesOf(events)) {
         for (let done = 0; done < entryIds.length;) {
-          const [, forgotten, taken, ...made] = await this.redis.scripts.run(
+          const { forgotten, taken, deliveries } = await this.redis.scripts.call(
             'replay_events',
-            [eventLogKey(tagOf(partition))],
-            [subscriptionId, replayId, this.retentionMs, ...entryIds.slice(done)],
+            { eventLog: eventLogKey(tagOf(partition)) },
+            { subscriptionId, replayId, retentionMs: this.retentionMs, rest: entryIds.slice(done) },
           );
-          done += Number(taken);
-          this.maintenance.trimmedEntries(Number(forgotten));
-          count += made.length / 2;
-          for (let index = 0; index < made.length; index += 2) {
-            last.set(`${partition} ${made[index + 1]}`, [partition, made[index] as string]);
+          done += taken;
+          this.maintenance.trimmedEntries(forgotten);
+          count += deliveries.length;
+          for (const { ref, tenant } of deliveries) {
+            last.set(`${partition} ${tenant}`, { partition, ref });
           }
         }
       }
@@ -72,7 +75,7 @@ export class ReplayQueue {
   async isWaiting(deliveries: readonly QueuedDelivery[]): Promise<boolean> {
     try {
       const found = await Promise.all(
-        deliveries.map(([partition, ref]) =>
+        deliveries.map(({ partition, ref }) =>
           this.redis.client.hget(deliveryKey(tagOf(partition), ref), 'st'),
         ),
       );

@@ -15,7 +15,7 @@ import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js'
 import { instantMs, type Origin } from '../../wire/index.js';
 import { type DispatchTarget, matches } from '../subscriptions/dispatch-target.js';
 import { SubscriptionAccess, webhookRefusal } from '../subscriptions/subscription-access.js';
-import { type Queued, type QueuedDelivery, ReplayQueue } from './replay-queue.js';
+import { type Queued, ReplayQueue } from './replay-queue.js';
 import { MAX_EVENTS, type ReplayDto } from './replay.dto.js';
 
 @Injectable()
@@ -148,51 +148,51 @@ export class ReplayService {
         ? await this.metrics.countRefusal(this.selection.select(target, request))
         : [];
     const replayId = `rpl_${randomBase62(16)}`;
-    const keys = [webhookKey(tag, subscriptionId), replayKey(tag, subscriptionId)] as const;
+    const keys = { webhook: webhookKey(tag, subscriptionId), replay: replayKey(tag, subscriptionId) };
     const isStarted = await this.start(keys, target, replayId);
     const { count, last } = isStarted ? await this.queue.queue(subscriptionId, replayId, events) : NOTHING;
-    await this.redis.scripts.run('finish_replay', keys, [
+    await this.redis.scripts.call('finish_replay', keys, {
       subscriptionId,
-      target.owner,
+      tenantId: target.owner,
       replayId,
-      last.flat().join(' '),
-      WAITING_MS,
+      waiting: last.map(({ partition, ref }) => `${partition} ${ref}`).join(' '),
+      waitingMs: WAITING_MS,
       ...origin,
-      count,
-      ...detailsOf(request),
-    ]);
+      eventsQueued: count,
+      rest: detailsOf(request),
+    });
     this.metrics.accepted(isStarted, count);
     return { replay_id: replayId, events_queued: count };
   }
 
   /** @returns false when the subscription is not active. @throws Refusal */
   private async start(
-    keys: readonly [string, string],
+    keys: { webhook: string; replay: string },
     { owner }: DispatchTarget,
     replayId: string,
   ): Promise<boolean> {
     for (let knownDone = ''; ;) {
-      const [word, lastId = '', ...waiting] = await this.redis.scripts.run('start_replay', keys, [
-        owner,
+      const reply = await this.redis.scripts.call('start_replay', keys, {
+        tenantId: owner,
         replayId,
-        LEASE_MS,
+        leaseMs: LEASE_MS,
         knownDone,
-      ]);
-      switch (word) {
+      });
+      switch (reply.status) {
         case 'STARTED':
           return true;
         case 'INACTIVE':
           return false;
         case 'WAITING':
-          if (await this.queue.isWaiting(pairsOf(waiting))) {
+          if (await this.queue.isWaiting(reply.places)) {
             throw this.inProgress();
           }
-          knownDone = lastId;
+          knownDone = reply.replayId;
           break;
         case 'IN_PROGRESS':
           throw this.inProgress();
         default:
-          throw webhookRefusal([word ?? '']);
+          throw webhookRefusal(reply);
       }
     }
   }
@@ -211,10 +211,6 @@ function requireWindow({ from, to }: ReplayDto): void {
   if (fromMs !== undefined && toMs !== undefined && fromMs > toMs) {
     throw new Refusal('INVALID_REQUEST', 'from must not be later than to', { field: 'from' });
   }
-}
-
-function pairsOf(words: readonly string[]): QueuedDelivery[] {
-  return words.flatMap((word, index) => (index % 2 === 0 ? [[word, words[index + 1] ?? ''] as const] : []));
 }
 
 /** The request, as the audit row shows it. */

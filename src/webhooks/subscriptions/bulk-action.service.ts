@@ -6,6 +6,7 @@ import {
   partitionCode,
   partitionOfTenant,
   RedisService,
+  type ScriptReply,
   StoreUnavailable,
   SYSTEM_OWNER,
   tagOf,
@@ -96,26 +97,32 @@ export class BulkActionService {
       `webhooks:${hash('sha256', idempotencyKey, 'base64url')}`,
     );
     const fingerprint = fingerprintOf({ action, ...rest });
-    const [, , requestId, trace] = origin;
+    const { requestId, trace } = origin;
     const correlation = `webhook_bulk_action:${action.toLowerCase()}:${requestId}`;
     const matched = (await this.isKnown(key)) ? [] : await this.matched(request);
-    const [word, first = '', begunBy = '', begunTrace = '', ids = ''] = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'begin_bulk_action',
-      [key],
-      [fingerprint, KEEP_MS, correlation, requestId, trace, matched.join(',')],
+      { bulk: key },
+      {
+        fingerprint,
+        keepMs: KEEP_MS,
+        correlationId: correlation,
+        requestId,
+        trace,
+        ids: matched.join(','),
+      },
     );
-    if (word === 'IDEMPOTENCY_MISMATCH') {
+    if (reply.status === 'IDEMPOTENCY_MISMATCH') {
       throw new Refusal('IDEMPOTENCY_MISMATCH', 'the idempotency key was used with another bulk action');
     }
-    if (word === 'ENDED') {
-      return first;
+    if (reply.status === 'ENDED') {
+      return reply.response;
     }
-    const [actor, keyId] = origin;
     return {
       key,
-      correlationId: first,
-      origin: [actor, keyId, begunBy, begunTrace],
-      ids: ids === '' ? [] : ids.split(','),
+      correlationId: reply.correlationId,
+      origin: { ...origin, requestId: reply.requestId, trace: reply.trace ?? '' },
+      ids: reply.ids?.split(',') ?? [],
     };
   }
 
@@ -146,37 +153,33 @@ export class BulkActionService {
   private async changeAll({ action }: WebhookBulkActionDto, begun: Begun): Promise<Outcomes> {
     const outcomes: Outcomes = { succeeded: [], failed: [], skipped: [] };
     for (const id of begun.ids) {
-      const [word = '', detail = ''] = await this.changeOne(action, id, begun);
-      if (word === 'SUCCEEDED') {
+      const reply = await this.changeOne(action, id, begun);
+      if (reply.status === 'SUCCEEDED') {
         outcomes.succeeded.push({ id });
-      } else if (word === 'SKIPPED') {
-        outcomes.skipped.push({ id, reason: detail });
+      } else if (reply.status === 'SKIPPED') {
+        outcomes.skipped.push({ id, reason: reply.reason });
       } else {
-        outcomes.failed.push({ id, ...failureOf(word, detail) });
+        outcomes.failed.push({ id, ...failureOf(reply) });
       }
     }
     return outcomes;
   }
 
   /** The failure of one subscription does not affect the others. An unavailable store ends the request. */
-  private async changeOne(
-    action: string,
-    id: string,
-    { correlationId, origin }: Begun,
-  ): Promise<readonly string[]> {
+  private async changeOne(action: string, id: string, { correlationId, origin }: Begun): Promise<Changed> {
     const tag = tagOfWebhookId(id, this.redis.partitions) ?? '';
     try {
-      return await this.redis.scripts.run(
+      return await this.redis.scripts.call(
         'bulk_webhook',
-        [webhookKey(tag, id)],
-        [id, action, KEEP_MS, correlationId, ...origin],
+        { webhook: webhookKey(tag, id) },
+        { subscriptionId: id, action, keepMs: KEEP_MS, correlationId, ...origin },
       );
     } catch (error) {
       if (error instanceof StoreUnavailable) {
         throw error;
       }
       this.logger.error({ err: error, subscription: id }, 'a bulk action could not change a subscription');
-      return ['INTERNAL_ERROR'];
+      return { status: 'INTERNAL_ERROR' };
     }
   }
 
@@ -188,44 +191,47 @@ export class BulkActionService {
     durationMs: number,
   ): Promise<string> {
     const { key, correlationId, origin } = begun;
-    const [, kept = response] = await this.redis.scripts.run(
+    const details = {
+      action: request.action,
+      filter: stringifyJson(request.filter),
+      succeeded_ids: stringifyJson(outcomes.succeeded.map(({ id }) => id)),
+      failed_rows: stringifyJson(outcomes.failed),
+      skipped_rows: stringifyJson(outcomes.skipped),
+      duration_ms: durationMs,
+    };
+    const ended = await this.redis.scripts.call(
       'end_bulk_action',
-      [key],
-      [
+      { bulk: key },
+      {
         response,
-        OPERATION,
-        'webhook',
+        operation: OPERATION,
+        resourceType: 'webhook',
         correlationId,
         ...origin,
-        'action',
-        request.action,
-        'filter',
-        stringifyJson(request.filter),
-        'succeeded_ids',
-        stringifyJson(outcomes.succeeded.map(({ id }) => id)),
-        'failed_rows',
-        stringifyJson(outcomes.failed),
-        'skipped_rows',
-        stringifyJson(outcomes.skipped),
-        'duration_ms',
-        durationMs,
-      ],
+        rest: Object.entries(details).flat(),
+      },
     );
-    return kept;
+    return ended.response;
   }
 }
 
-function failureOf(word: string, detail: string): { error_code: string; message: string } {
+type Changed = ScriptReply<'bulk_webhook'> | { readonly status: 'INTERNAL_ERROR' };
+
+function failureOf(reply: Exclude<Changed, { status: 'SUCCEEDED' | 'SKIPPED' }>): {
+  error_code: string;
+  message: string;
+} {
+  const word = reply.status;
   switch (word) {
     case 'INVALID_TRANSITION':
       return {
         error_code: word,
-        message: `a ${detail} subscription cannot be resumed; set its status to ACTIVE`,
+        message: `a ${reply.currentStatus} subscription cannot be resumed; set its status to ACTIVE`,
       };
     case 'INTERNAL_ERROR':
       return { error_code: word, message: 'the subscription could not be changed' };
     default: {
-      const refusal = webhookRefusal([word, detail]);
+      const refusal = webhookRefusal(reply);
       return {
         error_code: refusal instanceof Refusal && word !== 'NOT_FOUND' ? refusal.code : word,
         message: refusal.message,

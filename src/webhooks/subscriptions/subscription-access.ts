@@ -11,7 +11,7 @@ import {
   webhookRevisionKey,
 } from '../../redis/index.js';
 import { MetricsModule } from '../../telemetry/index.js';
-import { fieldOf, type Fields, fieldsOf } from '../../wire/index.js';
+import { fieldOf, type Fields } from '../../wire/index.js';
 import { type DispatchTarget, targetOf } from './dispatch-target.js';
 import { SubscriptionBook } from './subscription-cache.js';
 
@@ -46,9 +46,16 @@ function fixedScope(scopeFilter: string): string {
   return star < 0 ? scopeFilter : scopeFilter.slice(0, Math.max(scopeFilter.lastIndexOf('/', star), 0));
 }
 
+/** What the scripts answer that refuse something of a subscription. */
+export interface RefusedWebhook {
+  readonly status: string;
+  readonly selector?: string;
+  readonly limit?: number;
+}
+
 /** Maps the refusing reply of a webhook script to a refusal. */
-export function webhookRefusal([word, detail]: readonly string[]): Error {
-  switch (word) {
+export function webhookRefusal({ status, selector = '', limit }: RefusedWebhook): Error {
+  switch (status) {
     case 'NOT_FOUND':
       return new Refusal('WEBHOOK_NOT_FOUND', 'there is no such webhook subscription');
     case 'TENANT_NOT_FOUND':
@@ -65,21 +72,21 @@ export function webhookRefusal([word, detail]: readonly string[]): Error {
     case 'ADMIN_ONLY':
       return new Refusal(
         'INVALID_REQUEST',
-        `a tenant's subscription can only receive budget, reservation and tenant events; ${detail} is for operators' subscriptions`,
-        { field: detail?.includes('.') === true ? 'event_types' : 'event_categories', selector: detail },
+        `a tenant's subscription can only receive budget, reservation and tenant events; ${selector} is for operators' subscriptions`,
+        { field: selector.includes('.') ? 'event_types' : 'event_categories', selector },
       );
     case 'TOO_MANY':
-      return new Refusal('INVALID_REQUEST', `an owner can have at most ${detail} webhook subscriptions`, {
-        limit: Number(detail),
+      return new Refusal('INVALID_REQUEST', `an owner can have at most ${limit} webhook subscriptions`, {
+        limit,
       });
     case 'TOO_MANY_MARKS':
       return new Refusal(
         'INVALID_REQUEST',
-        `the active subscriptions of a tenant can use at most ${detail} different values of thresholds.budget_utilization`,
-        { field: 'thresholds.budget_utilization', limit: Number(detail) },
+        `the active subscriptions of a tenant can use at most ${limit} different values of thresholds.budget_utilization`,
+        { field: 'thresholds.budget_utilization', limit },
       );
     default:
-      return new Error(`a webhook script answered ${word}`);
+      return new Error(`a webhook script answered ${status}`);
   }
 }
 
@@ -103,20 +110,22 @@ export class SubscriptionAccess {
   async read(caller: Caller, subscriptionId: string): Promise<AccessibleSubscription> {
     const tag = tagOfWebhookId(subscriptionId, this.redis.partitions);
     if (tag === undefined) {
-      throw webhookRefusal(['NOT_FOUND']);
+      throw webhookRefusal({ status: 'NOT_FOUND' });
     }
     const key = webhookKey(tag, subscriptionId);
-    const [word, , nowMs, ...record] = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'find_webhook',
-      [key, webhookRevisionKey(tag)],
-      ['', 1],
+      { webhook: key, webhookRevision: webhookRevisionKey(tag) },
+      { known: '', whole: 1 },
     );
-    const fields = fieldsOf(record);
-    if (word !== 'FOUND' || (caller.kind === 'tenant' && fieldOf(fields, 'tn') !== caller.tenantId)) {
-      throw webhookRefusal(['NOT_FOUND']);
+    if (
+      reply.status !== 'FOUND' ||
+      (caller.kind === 'tenant' && fieldOf(reply.record, 'tn') !== caller.tenantId)
+    ) {
+      throw webhookRefusal({ status: 'NOT_FOUND' });
     }
-    requireWithinKey(caller, fields.get('sf'));
-    return { key, fields, nowMs: Number(nowMs) };
+    requireWithinKey(caller, reply.record.get('sf'));
+    return { key, fields: reply.record, nowMs: reply.nowMs };
   }
 
   /**
@@ -135,7 +144,7 @@ export class SubscriptionAccess {
       ? await this.records.read(tenantKey(this.records.tagOfTenant(owner), owner))
       : undefined;
     if (tenant?.get('status') === 'CLOSED') {
-      throw webhookRefusal(['TENANT_CLOSED']);
+      throw webhookRefusal({ status: 'TENANT_CLOSED' });
     }
     return targetOf(fields, subscriptionId, nowMs);
   }

@@ -4,7 +4,8 @@ import {
   partitionCode,
   partitionOfTenant,
   RedisService,
-  type Reply,
+  type ScriptAnswer,
+  type ScriptReply,
   SYSTEM_OWNER,
   tagOf,
   tagOfWebhookId,
@@ -12,7 +13,7 @@ import {
   webhookRevisionKey,
 } from '../../redis/index.js';
 import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
-import { type Fields, fieldsOf } from '../../wire/index.js';
+import { type Fields } from '../../wire/index.js';
 import { type DispatchTarget, matches, targetOf } from './dispatch-target.js';
 
 /** How long a look at one subscription holds for all of its partition. An edit counts for attempts that start later than this. */
@@ -24,6 +25,9 @@ const KEPT = 20_000;
 
 /** What a target is made of, by the names of lua/lib/webhook.lua. */
 const TARGET_FIELDS = ['st', 'ur', 'hd', 'rp', 'df', 'et', 'ec', 'sf', 'tu'] as const;
+
+/** What a reply tells of one owner's list. */
+type OwnersPart = ScriptReply<'webhook_targets'>['owners'][number];
 
 /** Owners whose lists one script is asked for. */
 const OWNERS_A_RUN = 100;
@@ -133,33 +137,32 @@ export class SubscriptionBook {
     ) {
       return fresh.target;
     }
-    const reply = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'find_webhook',
-      [webhookKey(tag, subscriptionId), webhookRevisionKey(tag)],
-      [fresh?.revision ?? '', 0],
+      { webhook: webhookKey(tag, subscriptionId), webhookRevision: webhookRevisionKey(tag) },
+      { known: fresh?.revision ?? '', whole: 0 },
     );
-    if (reply[0] === 'UNCHANGED' && fresh !== undefined) {
-      this.looks.set(tag, { revision: fresh.revision, at: now });
-      return fresh.target;
+    if (reply.status === 'UNCHANGED') {
+      this.looks.set(tag, { revision: fresh?.revision ?? '', at: now });
+      return fresh?.target;
     }
-    return this.take(subscriptionId, tag, reply, kept, now);
+    return this.keepFound(subscriptionId, tag, reply, kept, now);
   }
 
-  private take(
+  private keepFound(
     subscriptionId: string,
     tag: string,
-    reply: Reply,
+    reply: ScriptAnswer<'find_webhook', 'FOUND' | 'NOT_FOUND'>,
     kept: Found | undefined,
     now: number,
   ): DispatchTarget | undefined {
-    const [word, revision = '', nowMs, ...record] = reply;
-    const fields = fieldsOf(record);
-    const target = word === 'FOUND' ? targetOf(fields, subscriptionId, Number(nowMs)) : undefined;
+    const { revision } = reply;
+    const target = reply.status === 'FOUND' ? targetOf(reply.record, subscriptionId, reply.nowMs) : undefined;
     // What deliveries themselves write into the record makes it no other subscription.
     const text =
-      target === undefined
+      target === undefined || reply.status !== 'FOUND'
         ? ''
-        : JSON.stringify([target.secrets, TARGET_FIELDS.map((field) => fields.get(field))]);
+        : JSON.stringify([target.secrets, TARGET_FIELDS.map((field) => reply.record.get(field))]);
     const same = kept !== undefined && kept.record === text;
     this.looks.set(tag, { revision, at: now });
     keep(this.found, subscriptionId, {
@@ -180,15 +183,15 @@ export class SubscriptionBook {
     let open = owners.map((owner) => this.reading(owner));
     while (open.length > 0) {
       const asked = open.slice(0, OWNERS_A_RUN);
-      const [revision = '', ...rest] = await this.redis.scripts.run(
+      const { revision, owners: told } = await this.redis.scripts.call(
         'webhook_targets',
-        [webhookRevisionKey(tag)],
-        asked.flatMap(({ owner, revision: known, after }) => [owner, known, after]),
+        { webhookRevision: webhookRevisionKey(tag) },
+        { rest: asked.flatMap(({ owner, revision: known, after }) => [owner, known, after]) },
       );
       const done = new Set<Reading>();
-      for (let at = 0, index = 0; at < rest.length; index += 1) {
+      for (const [index, part] of told.entries()) {
         const reading = asked[index] as Reading;
-        at = this.readOn(reading, rest, at, revision);
+        this.readOn(reading, part, revision);
         if (reading.after === '' && reading.revision === revision) {
           done.add(reading);
           this.publish(reading);
@@ -222,36 +225,28 @@ export class SubscriptionBook {
         };
   }
 
-  /** Takes one owner's part of a reply. @returns where the next one begins */
-  private readOn(reading: Reading, reply: readonly string[], at: number, revision: string): number {
-    const [word, next = '', count] = reply.slice(at, at + 3);
-    const isAll = word === 'ALL';
+  private readOn(reading: Reading, { form, next = '', targets }: OwnersPart, revision: string): void {
+    const isAll = form === 'ALL';
     if (isAll && reading.after === '') {
       // What changes while a long list is read is told afterwards, as changes since it began.
       Object.assign(reading, { revision, readAt: performance.now(), isWhole: true, changed: new Map() });
     }
-    let place = at + 3;
-    if (Number(count) > 0) {
+    if (targets.length > 0) {
       reading.changed ??= new Map(reading.known?.byId);
     }
-    for (let left = Number(count); left > 0; left -= 1) {
-      const id = reply[place] as string;
-      const end = place + 2 + Number(reply[place + 1]);
-      const target =
-        end === place + 2 ? undefined : this.activeTarget(fieldsOf(reply.slice(place + 2, end)), id);
+    for (const { id, record } of targets) {
+      const target = record.size === 0 ? undefined : this.activeTarget(record, id);
       if (target === undefined) {
         reading.changed?.delete(id);
       } else {
         reading.changed?.set(id, target);
       }
-      place = end;
     }
     if (isAll) {
       reading.after = next;
     } else {
       reading.revision = next === '' ? revision : next;
     }
-    return place;
   }
 
   /** Several may read the same list at a time. One that knows more stays, unless Redis itself went back to an earlier state. */

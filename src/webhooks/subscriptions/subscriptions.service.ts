@@ -16,7 +16,7 @@ import {
   webhookKey,
   webhookRevisionKey,
 } from '../../redis/index.js';
-import { fieldOf, type Fields, fieldsOf, type Origin } from '../../wire/index.js';
+import { fieldOf, type Fields, type Origin } from '../../wire/index.js';
 import { unlessBroken, isUnbound, type SealPlace, SecretBox } from '../signing/secret-box.js';
 import { TargetPolicy } from '../target-policy/target-policy.js';
 import { MASK, mergeHeaders, NO_HEADERS, sealHeaders } from './headers.js';
@@ -61,8 +61,12 @@ export async function resealed(
     return false;
   }
   const tag = tagOfWebhookId(subscriptionId, redis.partitions) as string;
-  const [word] = await redis.scripts.run('reseal_webhook', [key, webhookRevisionKey(tag)], changes);
-  if (word === 'RESEALED') {
+  const { status } = await redis.scripts.call(
+    'reseal_webhook',
+    { webhook: key, webhookRevision: webhookRevisionKey(tag) },
+    { rest: changes },
+  );
+  if (status === 'RESEALED') {
     box.countResealed(changes.length / 3);
   }
   return true;
@@ -115,7 +119,7 @@ export class SubscriptionsService {
     origin: Origin,
   ): Promise<CreatedSubscription> {
     if (owner !== SYSTEM_OWNER && !TENANT_ID_PATTERN.test(owner)) {
-      throw webhookRefusal(['TENANT_NOT_FOUND']);
+      throw webhookRefusal({ status: 'TENANT_NOT_FOUND' });
     }
     requireWithinKey(caller, request.scope_filter?.toLowerCase());
     const { headers = {}, signing_secret: secret = `whsec_${randomBytes(SECRET_BYTES).toString('base64')}` } =
@@ -139,24 +143,31 @@ export class SubscriptionsService {
       ...headerFields(stored === NO_HEADERS ? undefined : stored),
       ...storedFields(request).filter(([, value]) => value !== ''),
     ];
-    const reply = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'create_webhook',
-      [webhookKey(tag, subscriptionId), webhookIndexKey(tag, owner), tenantKey(tag, owner)],
-      [
-        owner,
+      {
+        webhook: webhookKey(tag, subscriptionId),
+        webhookIndex: webhookIndexKey(tag, owner),
+        tenant: tenantKey(tag, owner),
+      },
+      {
+        tenantId: owner,
         subscriptionId,
-        listText(request.event_types),
-        listText(request.event_categories ?? []),
-        OPERATIONS[plane].create,
+        eventTypes: listText(request.event_types),
+        eventCategories: listText(request.event_categories ?? []),
+        operation: OPERATIONS[plane].create,
         ...origin,
-        this.limits.deployment.webhooks,
-        ...fields.flat(),
-      ],
+        maxWebhooks: this.limits.deployment.webhooks,
+        rest: fields.flat(),
+      },
     );
-    if (reply[0] === 'LIMIT_EXCEEDED') {
+    if (reply.status === 'LIMIT_EXCEEDED') {
       throw this.limits.refusal(reply);
     }
-    return { subscription: subscriptionIn(reply, 'CREATED', subscriptionId), signing_secret: secret };
+    if (reply.status !== 'CREATED') {
+      throw webhookRefusal(reply);
+    }
+    return { subscription: subscriptionOf(reply.record, subscriptionId), signing_secret: secret };
   }
 
   /** @throws Refusal WEBHOOK_NOT_FOUND (also for another tenant's), INSUFFICIENT_PERMISSIONS. */
@@ -183,23 +194,26 @@ export class SubscriptionsService {
         continue;
       }
       const changes = await this.changesOf(caller, subscriptionId, fields, request);
-      const reply = await this.redis.scripts.run(
+      const reply = await this.redis.scripts.call(
         'update_webhook',
-        [key],
-        [
-          reachOf(caller),
+        { webhook: key },
+        {
+          tenantId: reachOf(caller),
           subscriptionId,
-          request.status ?? '',
-          fieldOf(fields, 'se'),
-          fields.get('hd') ?? '',
-          ROTATION_MS,
-          OPERATIONS[plane].update,
+          status: request.status ?? '',
+          knownSecret: fieldOf(fields, 'se'),
+          knownHeaders: fields.get('hd') ?? '',
+          rotationMs: ROTATION_MS,
+          operation: OPERATIONS[plane].update,
           ...origin,
-          ...changes.flat(),
-        ],
+          rest: changes.flat(),
+        },
       );
-      if (reply[0] !== 'STALE') {
-        return subscriptionIn(reply, 'UPDATED', subscriptionId);
+      if (reply.status === 'UPDATED') {
+        return subscriptionOf(reply.record, subscriptionId);
+      }
+      if (reply.status !== 'STALE') {
+        throw webhookRefusal(reply);
       }
     }
     throw new Error(`other requests changed the subscription ${subscriptionId} ${ATTEMPTS} times in a row`);
@@ -208,12 +222,12 @@ export class SubscriptionsService {
   /** @throws Refusal WEBHOOK_NOT_FOUND, INSUFFICIENT_PERMISSIONS, TENANT_CLOSED. */
   async remove(caller: Caller, plane: Plane, subscriptionId: string, origin: Origin): Promise<void> {
     const { key } = await this.access.read(caller, subscriptionId);
-    const reply = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'delete_webhook',
-      [key],
-      [reachOf(caller), subscriptionId, OPERATIONS[plane].remove, ...origin],
+      { webhook: key },
+      { tenantId: reachOf(caller), subscriptionId, operation: OPERATIONS[plane].remove, ...origin },
     );
-    if (reply[0] !== 'DELETED') {
+    if (reply.status !== 'DELETED') {
       throw webhookRefusal(reply);
     }
   }
@@ -263,12 +277,4 @@ function headerFields(stored: { readonly sealed: string; readonly names: string 
         ['hd', stored.sealed],
         ['hn', stored.names],
       ];
-}
-
-function subscriptionIn(reply: readonly string[], success: string, subscriptionId: string): Subscription {
-  const [word, ...record] = reply;
-  if (word !== success) {
-    throw webhookRefusal(reply);
-  }
-  return subscriptionOf(fieldsOf(record), subscriptionId);
 }

@@ -146,7 +146,11 @@ export class SecuritySettings {
   /** Replaces the whole configuration: in this instance at once, in the others within a second. @throws StoreUnavailable */
   async replace(request: WebhookSecurityConfigDto, origin: Origin): Promise<WebhookSecurityConfig> {
     const text = JSON.stringify({ ...DEFAULT_SECURITY_CONFIG, ...request });
-    await this.redis.scripts.run('set_webhook_security', [this.key], [text, ...origin]);
+    await this.redis.scripts.call(
+      'set_webhook_security',
+      { webhookSecurity: this.key },
+      { config: text, ...origin },
+    );
     return this.parse(text).config;
   }
 

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- tell_store_outage: tell of an outage of this store that an instance saw, once however many saw it.
+-- emit_store_outage: tell of an outage of this store that an instance saw, once however many saw it.
 -- It carries allow-oom because an outage is told also when Redis is full.
 --
 -- KEYS[1]   event_log      stream
 -- KEYS[2]   outage         string, when the last outage that was told had ended for the last of those who saw it, in ms
 -- ARGV[1]   outage_ms      how long the instance had no connection, until now
--- RETURNS   TOLD | SAME
+-- RETURNS   EMITTED | SAME
 -- BOUND     two events
 -- EMITS     system.store_connection_lost, system.store_connection_restored
 -- @include  keys, now_ms, append_event
@@ -31,4 +31,4 @@ append_event(tag, 'system.store_connection_lost', '__system__', nil, origin,
 append_event(tag, 'system.store_connection_restored', '__system__', nil, origin,
   { 'component', 'store', 'message', 'the connection to Redis is back', 'severity', 'info', 'lost_at', ms_text(lost_at),
     'restored_at', ms_text(now), 'outage_ms', ms_text(outage_ms) })
-return { 'TOLD' }
+return { 'EMITTED' }
