@@ -12,10 +12,10 @@ const BOOT_TIMEOUT_MS = 10_000;
 const POLL_MS = 20;
 const OLDEST_MAJOR = 7;
 
-/** What no waiting heals: a wrong password, and a certificate that is not trusted. */
-const HOPELESS = /\b(?:WRONGPASS|NOAUTH|NOPERM)\b|certificate/i;
+/** Errors that waiting does not resolve: a wrong password, or a certificate that is not trusted. */
+const PERMANENT = /\b(?:WRONGPASS|NOAUTH|NOPERM)\b|certificate/i;
 
-interface Starting {
+interface BootParts {
   readonly target: RedisTarget;
   readonly watch: ConnectionWatch;
   readonly embedded: EmbeddedRedis | undefined;
@@ -23,26 +23,26 @@ interface Starting {
 }
 
 /**
- * Waits until commands can be sent. A Redis that is loading its data is waited for as long as it takes, since a large
- * log takes minutes; a wrong password or certificate not at all; everything else has 10 s.
- * @throws StoreBootError of one line that names the address and the last error.
+ * Waits until commands can be sent. While Redis loads its data, which may take minutes, the wait has no limit. A wrong password or
+ * certificate fails at once. Everything else gets 10 s.
+ * @throws StoreBootError with the address and the last error.
  */
 export async function waitUntilReady(
   client: Redis | Cluster,
-  { target, watch, embedded, logger }: Starting,
+  { target, watch, embedded, logger }: BootParts,
 ): Promise<void> {
-  // The first attempt may fail: the client itself goes on trying, and the watch keeps the reason.
+  // The client retries by itself, and the watch records why an attempt failed.
   client.connect().catch(() => undefined);
   let deadline = performance.now() + BOOT_TIMEOUT_MS;
   while (!isConnected(client)) {
     if (embedded?.failure !== undefined) {
-      // Its last words may still be under way through the pipe.
+      // Its last log line may still be in the pipe.
       await delay(POLL_MS);
       throw new StoreBootError(
-        `the embedded Redis does not run (${oneLine(embedded.failure ?? 'it died once')})`,
+        `the embedded Redis is not running (${oneLine(embedded.failure ?? 'it exited once')})`,
       );
     }
-    if (watch.lastError !== undefined && HOPELESS.test(watch.lastError)) {
+    if (watch.lastError !== undefined && PERMANENT.test(watch.lastError)) {
       throw new StoreBootError(
         `${describeTarget(target)} refuses the connection (${oneLine(watch.lastError)})`,
       );
@@ -69,7 +69,7 @@ function isConnected(client: Redis | Cluster): boolean {
   return client.status === 'ready';
 }
 
-/** INFO is answered while Redis loads, and the client sends it before it counts as ready. */
+/** Redis answers INFO while it loads, and the client can send it before it is `ready`. */
 async function isLoading(client: Redis | Cluster): Promise<boolean> {
   const nodes = client instanceof Cluster ? client.nodes('master') : [client];
   const answers = nodes.map(
@@ -82,7 +82,7 @@ function oneLine(text: string): string {
   return text.replace(/\s+/g, ' ').trim();
 }
 
-/** @throws StoreBootError when a master is older than Redis 7.0, whose scripts know no flags. */
+/** @throws StoreBootError if a master is older than Redis 7.0, which has no flags for scripts. */
 export async function checkVersion(masters: readonly Redis[], where: string): Promise<void> {
   for (const master of masters) {
     const version = parseInfo(await master.info('server')).get('redis_version') ?? 'unknown';
@@ -95,19 +95,19 @@ export async function checkVersion(masters: readonly Redis[], where: string): Pr
 }
 
 /**
- * Records the number of partitions at the first start ever, and refuses another number later: tenants would be looked
- * for in partitions they are not in.
+ * Records the number of partitions at the very first start. Refuses a different number later, with which tenants would be looked up
+ * in the wrong partitions.
  */
 export async function agreeOnPartitions(client: Redis | Cluster, partitions: number): Promise<void> {
   let recorded = await client.hget(metaKey(), 'partitions');
   if (recorded === null) {
-    // Only then a write: an instance must be able to start on a Redis that is full.
+    // Writes only the first time, because an instance must be able to start on a full Redis.
     await client.hsetnx(metaKey(), 'partitions', String(partitions));
     recorded = await client.hget(metaKey(), 'partitions');
   }
   if (recorded !== String(partitions)) {
     throw new StoreBootError(
-      `PARTITIONS is ${partitions}, but this store was made with ${recorded}; set PARTITIONS=${recorded}, or use an empty store`,
+      `PARTITIONS is ${partitions}, but this store was created with ${recorded}; set PARTITIONS=${recorded}, or use an empty store`,
     );
   }
 }

@@ -1,26 +1,26 @@
-/** Who asks for a place, for example a tenant or a subscription. */
+/** A request for a slot, by an owner such as a tenant or a subscription. */
 export interface Claim {
   readonly owner: string;
-  /** Whether the work is expected to keep its place for long. */
+  /** Whether the work is expected to occupy its slot for long. */
   readonly slow?: boolean;
 }
 
 export interface ConcurrencyLimits {
-  /** Places in all. */
+  /** Slots of all owners together. */
   readonly total: number;
   readonly perOwner: number;
-  /** Claims of one owner that may wait; without a bound unless given. */
+  /** Claims of one owner that may wait. Unlimited by default. */
   readonly waitingPerOwner?: number;
 }
 
 export interface WaitTerms {
-  /** The longest wait; without a bound unless given. 0 means that nobody waits. */
+  /** The longest wait, unlimited by default. With 0, a claim never waits. */
   readonly waitMs?: number;
-  /** Ends the wait when the one who asked is gone. */
+  /** Ends the wait, for example when the client has disconnected. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** `full`: too many of the owner's claims wait already. `late`: the wait took too long. `gone`: nobody wants the place any more. */
+/** `full`: too many claims of the owner are waiting. `late`: `waitMs` is over. `gone`: the signal was aborted. */
 export type Denial = 'full' | 'late' | 'gone' | 'closed';
 
 interface Waiter {
@@ -30,14 +30,14 @@ interface Waiter {
 }
 
 /**
- * How much work is done at the same time, in all and of each owner. Those that wait get their turn one owner after the other, so that
- * the length of one owner's queue delays nobody else. Slow claims share half of the places: however many there are, others find the rest.
+ * Limits concurrent work, in total and per owner. Free slots go to waiting owners in turn, so a long queue of one owner does not delay
+ * the others. Slow claims get at most half of the slots, so the other half is always left for the rest.
  */
 export class ConcurrencyLimiter {
   private taken = 0;
   private takenBySlow = 0;
   private readonly byOwner = new Map<string, number>();
-  /** The owner whose turn is next stands first. */
+  /** Waiting claims by owner. The owner whose turn is next comes first. */
   private readonly queues = new Map<string, Waiter[]>();
   private closed = false;
 
@@ -55,7 +55,7 @@ export class ConcurrencyLimiter {
     return [...this.queues.values()].reduce((sum, queue) => sum + queue.length, 0);
   }
 
-  /** How long somebody has waited who is not slow and within the owner's own bound, in ms. */
+  /** The longest current wait in ms, of claims that are not slow and whose owners are below their own limit. */
   longestWaitMs(now: number): number {
     let longest = 0;
     for (const [owner, queue] of this.queues) {
@@ -68,7 +68,7 @@ export class ConcurrencyLimiter {
     return longest;
   }
 
-  /** @returns whether there was a place; it must be given back. */
+  /** Takes a slot if one is free. It must be given back. */
   tryTake(claim: Claim): boolean {
     if (this.closed || !this.fits(claim)) {
       return false;
@@ -79,7 +79,7 @@ export class ConcurrencyLimiter {
     return true;
   }
 
-  /** Waits for a place. Once `taken`, it must be given back. */
+  /** Waits for a slot. If the result is `taken`, it must be given back. */
   async take(claim: Claim, { waitMs, signal }: WaitTerms = {}): Promise<'taken' | Denial> {
     if (signal?.aborted === true) {
       return 'gone';
@@ -111,7 +111,7 @@ export class ConcurrencyLimiter {
     this.admitNext();
   }
 
-  /** Sends all who wait away; nobody gets a place any more. */
+  /** Denies all waiting and future claims. */
   close(): void {
     this.closed = true;
     for (const { end } of [...this.queues.values()].flat()) {
@@ -162,13 +162,13 @@ export class ConcurrencyLimiter {
       const next = queue.find(({ claim }) => this.tryTake(claim));
       if (next !== undefined) {
         next.end('taken');
-        this.toTheEnd(next.claim.owner);
+        this.moveToEnd(next.claim.owner);
         return;
       }
     }
   }
 
-  private toTheEnd(owner: string): void {
+  private moveToEnd(owner: string): void {
     const queue = this.queues.get(owner);
     if (queue !== undefined) {
       this.queues.delete(owner);

@@ -5,11 +5,11 @@ import type { RedisMetrics } from './redis.metrics.js';
 const WHOLE_STORE = 'redis';
 
 /**
- * Listens to a client so that no 'error' event goes unhandled, and turns the many events of an outage into two log lines
- * and two counts: lost, and back again.
+ * Listens to a client, so that no 'error' event is unhandled. Logs and counts each outage only twice: when the connection is lost, and
+ * when it is back.
  */
 export class ConnectionWatch {
-  /** What is away, and since when, by performance.now(). */
+  /** What is disconnected, and since when by performance.now(). */
   private readonly lost = new Map<string, number>();
   private readonly outageListeners: ((outageMs: number) => void)[] = [];
   private closing = false;
@@ -20,7 +20,7 @@ export class ConnectionWatch {
     private readonly client: Redis | Cluster,
     private readonly logger: Logger,
     private readonly metrics: Pick<RedisMetrics, 'connectionLost' | 'connectionRestored'>,
-    /** The connection as log lines name it. */
+    /** The name of the connection in log lines. */
     private readonly connection = 'the connection to Redis',
   ) {
     client.on('error', (error: Error) => {
@@ -28,11 +28,11 @@ export class ConnectionWatch {
     });
     client.on('ready', () => {
       this.wasReady = true;
-      this.restored(WHOLE_STORE);
+      this.connectionRestored(WHOLE_STORE);
     });
     client.on('close', () => {
       if (this.wasReady) {
-        this.gone(WHOLE_STORE);
+        this.connectionLost(WHOLE_STORE);
       }
     });
     if (client instanceof Cluster) {
@@ -40,22 +40,22 @@ export class ConnectionWatch {
     }
   }
 
-  /** The last thing that went wrong, for the one line of a failed start. */
+  /** For the message of a failed start. */
   get lastError(): string | undefined {
     return this.latestError;
   }
 
-  /** What is away at the moment: `redis` as a whole, or single nodes of a cluster. */
-  get away(): readonly string[] {
+  /** What is disconnected now: `redis` as a whole, or single nodes of a cluster. */
+  get disconnected(): readonly string[] {
     return [...this.lost.keys()];
   }
 
-  /** Called each time that the store as a whole is back, with how long it was away. */
+  /** Calls the listener each time the whole store is back, with the duration of the outage. */
   onOutage(listener: (outageMs: number) => void): void {
     this.outageListeners.push(listener);
   }
 
-  /** From here on a closed connection is intended. */
+  /** From now on, closed connections are intended. */
   stop(): void {
     this.closing = true;
   }
@@ -69,11 +69,11 @@ export class ConnectionWatch {
       const name = `${node.options.host ?? ''}:${node.options.port ?? ''}`;
       if (!watched.has(node)) {
         watched.add(node);
-        node.on('ready', () => this.restored(name));
-        // A node that serves no slot is closed by the client itself, and nobody misses it.
+        node.on('ready', () => this.connectionRestored(name));
+        // The client itself disconnects from nodes that serve no slots.
         node.on('close', () => {
           if (servesSlots(cluster, name)) {
-            this.gone(name);
+            this.connectionLost(name);
           }
         });
       }
@@ -82,22 +82,22 @@ export class ConnectionWatch {
       for (const name of this.lost.keys()) {
         if (name !== WHOLE_STORE && !servesSlots(cluster, name)) {
           this.lost.delete(name);
-          this.logger.info({ node: name }, 'the cluster does without a lost node');
+          this.logger.info({ node: name }, 'a lost node no longer serves slots of the cluster');
         }
       }
     });
   }
 
-  private gone(name: string): void {
+  private connectionLost(name: string): void {
     if (this.closing || this.lost.has(name)) {
       return;
     }
     this.lost.set(name, performance.now());
     this.metrics.connectionLost.inc();
-    this.logger.warn({ node: name, reason: this.latestError }, `lost ${this.connection}; trying again`);
+    this.logger.warn({ node: name, reason: this.latestError }, `lost ${this.connection}; reconnecting`);
   }
 
-  private restored(name: string): void {
+  private connectionRestored(name: string): void {
     const lostAt = this.lost.get(name);
     if (lostAt === undefined) {
       return;

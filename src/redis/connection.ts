@@ -14,41 +14,42 @@ import type {
 } from '../config/index.js';
 
 /**
- * How Holdfast talks to Redis so that no command waits without bound.
+ * The timeouts that keep commands from waiting without limit.
  *
- * - Nothing is queued while there is no connection (`enableOfflineQueue: false`): such a command fails at once.
- * - `socketTimeout` after a silent server was last asked something, the whole connection is dropped. That fails every waiting
- *   command together. What the server's kernel had taken by then a server that wakes up may still carry out, although its
- *   clients were told 503, which says as much; nothing that is asked later reaches it.
- * - `commandTimeout` bounds a command whose turn does not come although the server answers others. It is a little longer, or a
- *   caller would hear of a silent server, and ask again, before its connection is dropped.
- * - Commands whose reply was lost are not sent again: only the caller knows whether a repetition is safe.
+ * - Without a connection, commands fail at once instead of being queued (`enableOfflineQueue: false`).
+ * - `socketTimeout` drops the whole connection when the server has been silent for that long. All waiting commands fail together. A
+ *   server that wakes up may still execute those that its kernel had received; the message of the 503 says so. Later commands never
+ *   reach it.
+ * - `commandTimeout` fails a command that waits too long while the server answers others. It is slightly longer than `socketTimeout`.
+ *   Otherwise, a caller could retry on a silent connection before it is dropped.
+ * - Commands whose replies were lost are not sent again, because only the caller knows whether that is safe.
  */
 export interface ConnectionTimes {
   /** REDIS_COMMAND_TIMEOUT_MS. */
   readonly commandTimeoutMs: number;
 }
 
-/** Replies keep the shapes that ioredis always gave (`replyMapping` stays unset), whatever protocol is spoken. */
+/** `replyMapping` stays unset, so replies have the same shapes under RESP2 and RESP3. */
 type RedisOptions = Omit<AnyRedisOptions, 'replyMapping'>;
 type ClusterOptions = Omit<AnyClusterOptions, 'redisOptions'> & { readonly redisOptions?: RedisOptions };
 
-/** Where Redis is, with the embedded one already resolved to its socket. */
+/** The address of Redis. The embedded one is a socket. */
 export type RedisTarget =
   Exclude<RedisConfig, { mode: 'embedded' }> | { readonly mode: 'socket'; readonly path: string };
 
-/** The name under which the connections of Holdfast show up in CLIENT LIST. */
+/** The name of Holdfast's connections in CLIENT LIST. */
 export const CONNECTION_NAME = 'holdfast';
-/** The connection for queries has a name of its own there. */
+/** The name of the connection for queries in CLIENT LIST. */
 export const QUERY_CONNECTION_NAME = 'holdfast-queries';
 
 const CONNECT_TIMEOUT_MS = 2000;
-const DROPPED_FIRST_MS = 100;
+/** How much longer `commandTimeout` is than `socketTimeout`. */
+const COMMAND_TIMEOUT_MARGIN_MS = 100;
 const LONGEST_RETRY_DELAY_MS = 500;
 const SENTINEL_RECONNECT_MS = 30_000;
 const SLOTS_REFRESH_MS = 5000;
 
-/** Quick first, then at most two tries a second, with jitter so that many instances do not come back in step. */
+/** Exponential backoff up to 500 ms, with jitter, so that instances do not reconnect in lockstep. */
 function retryDelayMs(attempt: number): number {
   const ceiling = Math.min(25 * 2 ** Math.min(attempt, 10), LONGEST_RETRY_DELAY_MS);
   return Math.round(ceiling / 2 + Math.random() * (ceiling / 2));
@@ -79,7 +80,7 @@ function sentinelOptions(config: SentinelRedisConfig, times: ConnectionTimes): R
     sentinelCommandTimeout: times.commandTimeoutMs,
     sentinelRetryStrategy: retryDelayMs,
     sentinelReconnectStrategy: () => SENTINEL_RECONNECT_MS,
-    // A Sentinel's +switch-master makes us leave an old master that still answers, for example behind a partition.
+    // On +switch-master of a Sentinel, leaves an old master that still answers, for example behind a network partition.
     failoverDetector: true,
   };
 }
@@ -98,7 +99,7 @@ function addressOptions(
   }
 }
 
-/** A demoted master, or a proxy that still points at one: the next connection finds the new master. */
+/** The server is a demoted master, or a proxy that still points to one. Reconnecting finds the new master. */
 function isDemoted(error: Error): boolean {
   return error.message.startsWith('READONLY');
 }
@@ -108,7 +109,7 @@ const COMMON: RedisOptions = {
   connectionName: CONNECTION_NAME,
   connectTimeout: CONNECT_TIMEOUT_MS,
   keepAlive: 5000,
-  // After `disconnect` ioredis waits this long for the other side, and keeps the process alive meanwhile.
+  // ioredis waits this long for the server after `disconnect`, which keeps the process alive.
   disconnectTimeout: 500,
   autoResendUnfulfilledCommands: false,
   maxLoadingRetryTime: 250,
@@ -118,16 +119,16 @@ function commandOptions(times: ConnectionTimes, connectionName: string): RedisOp
   return {
     ...COMMON,
     connectionName,
-    commandTimeout: times.commandTimeoutMs + DROPPED_FIRST_MS,
+    commandTimeout: times.commandTimeoutMs + COMMAND_TIMEOUT_MARGIN_MS,
     socketTimeout: times.commandTimeoutMs,
     maxRetriesPerRequest: 0,
   };
 }
 
 /**
- * Subscriptions wait for their connection; a quiet channel is no sign of a dead server. Whoever subscribes does it again when the
- * connection is `ready` again: where the library did it, nobody would hear of a failure, and a connection that is closed at that
- * moment would end the process by a rejection that nobody handles.
+ * Subscriptions wait for their connection, and have no `socketTimeout`, because a quiet channel is normal. The subscriber subscribes
+ * again whenever the connection is `ready`. If ioredis did (`autoResubscribe`), failures would go unnoticed, and a connection that is
+ * closed at that moment would end the process with an unhandled rejection.
  */
 const SUBSCRIBER: RedisOptions = { ...COMMON, maxRetriesPerRequest: null, autoResubscribe: false };
 
@@ -137,13 +138,13 @@ function clusterOptions(config: ClusterRedisConfig, redisOptions: RedisOptions):
     redisOptions: { ...redisOptions, ...accessOptions(config) },
     scaleReads: 'master',
     enableOfflineQueue: false,
-    // Off, because a batch that meets several moved slots hands its MOVED errors to the callers instead of following them.
+    // Off, because ioredis does not follow MOVED errors of a pipeline that touches several moved slots.
     enableAutoPipelining: false,
-    // 0 means: a command whose connection broke is not sent again, since it may have been carried out.
+    // 0 means that a command is not sent again after its connection broke, since it may have been executed.
     retryDelayOnFailover: 0,
     retryDelayOnClusterDown: 100,
     retryDelayOnTryAgain: 100,
-    // Bounds the hops and, with the delays above, the time they take.
+    // Limits the number of redirections and, with the delays above, their time.
     maxRedirections: 6,
     slotsRefreshTimeout: 1000,
     slotsRefreshInterval: SLOTS_REFRESH_MS,
@@ -152,10 +153,10 @@ function clusterOptions(config: ClusterRedisConfig, redisOptions: RedisOptions):
 }
 
 /**
- * Cluster nodes connect on their first command, and refuse all others meanwhile. So they are connected ahead: when the
- * cluster becomes ready, and whenever it learns of another node.
+ * A cluster node connects on its first command and fails all others until then. To avoid that, nodes are connected when the cluster
+ * becomes ready, and when it discovers a node.
  */
-function connectNodesAhead(cluster: Cluster): void {
+function connectNodesEarly(cluster: Cluster): void {
   const connectIdle = (): void => {
     for (const node of cluster.status === 'ready' ? cluster.nodes() : []) {
       if (node.status === 'wait') {
@@ -184,14 +185,14 @@ export function createCommandClient(
 ): Redis | Cluster {
   if (target.mode === 'cluster') {
     const cluster = createCluster(target, commandOptions(times, connectionName));
-    connectNodesAhead(cluster);
+    connectNodesEarly(cluster);
     return cluster;
   }
   return new Redis({
     ...commandOptions(times, connectionName),
     ...addressOptions(target, times),
-    // Off, because ioredis has one such pipeline under way at a time and answers all of it together: requests would wait for the
-    // slowest script that anybody sent, and Redis for this process.
+    // Off, because ioredis sends one automatic pipeline at a time and resolves all of it together. Each request would wait for the
+    // slowest script of the pipeline, and Redis would idle between pipelines.
     enableAutoPipelining: false,
     enableOfflineQueue: false,
     retryStrategy: retryDelayMs,
@@ -208,8 +209,8 @@ export function createSubscriberClient(target: RedisTarget, times: ConnectionTim
 }
 
 /**
- * ioredis gives a client up for good in corners that a server must survive: with Sentinels, when +switch-master arrives
- * while the client is already asking for the new master. Unless it was closed on purpose, it is connected once more.
+ * Reconnects a client that ioredis has ended, unless it was closed on purpose. ioredis ends a client for example when +switch-master of
+ * a Sentinel arrives while the client is already looking for the new master.
  */
 export function reviveWhenEnded(client: Redis | Cluster, closing: AbortSignal): void {
   client.on('end', () => {
@@ -222,7 +223,7 @@ export function reviveWhenEnded(client: Redis | Cluster, closing: AbortSignal): 
   });
 }
 
-/** The address as it may be shown: without user and password. */
+/** The address for messages, without user and password. */
 export function describeTarget(target: RedisTarget): string {
   switch (target.mode) {
     case 'socket':

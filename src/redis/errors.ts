@@ -1,4 +1,4 @@
-/** Why the store could not answer. The operation may or may not have been carried out, unless the reason is `memory`. */
+/** Why the store could not answer. Except for `memory`, the operation may have been executed. */
 export type StoreUnavailableReason =
   | 'connection'
   | 'timeout'
@@ -31,10 +31,10 @@ const EXPLANATION: Readonly<Record<StoreUnavailableReason, string>> = {
   cluster: 'the store cluster is rearranging its slots',
   persistence: 'the store cannot persist its data',
   backlog: 'expired holds are still being reclaimed, and the budget depends on them',
-  quarantine: 'the record of the reservation is damaged and waits for an operator',
+  quarantine: 'the record of the reservation is damaged and must be repaired by an operator',
 };
 
-/** Redis is away or refuses for a reason of its own; a client may repeat the request with the same idempotency key. */
+/** Redis is unreachable, or refuses commands because of its own state. Clients may retry with the same idempotency key. */
 export class StoreUnavailable extends Error {
   override readonly name = 'StoreUnavailable';
   /** For the `Retry-After` header, in seconds. */
@@ -49,12 +49,12 @@ export class StoreUnavailable extends Error {
   }
 }
 
-/** The service cannot start on this store. The message is one line for an operator, without secrets. */
+/** The service cannot start with this store. The message is one line for the operator, without secrets. */
 export class StoreBootError extends Error {
   override readonly name = 'StoreBootError';
 }
 
-/** The first word of an error reply, which Redis keeps stable, also when the error comes out of a script. */
+/** By the first word of an error reply, which is stable, even for errors from within scripts. */
 const BY_REPLY_CODE: ReadonlyMap<string, StoreUnavailableReason> = new Map([
   ['OOM', 'memory'],
   ['LOADING', 'loading'],
@@ -128,8 +128,8 @@ function reasonOf(error: Error): StoreUnavailableReason | undefined {
 }
 
 /**
- * Turns what ioredis or Redis threw into a StoreUnavailable where the store is to blame. Everything else comes back
- * as it is: a WRONGTYPE, a failed script or a NOPERM is a defect and must surface as one.
+ * Converts an error of ioredis or Redis to StoreUnavailable if the store caused it. Returns every other error as it is: WRONGTYPE,
+ * NOPERM or an error in a script is a defect and must surface as one.
  */
 export function toStoreError(error: unknown): unknown {
   if (error instanceof StoreUnavailable || !(error instanceof Error)) {

@@ -1,22 +1,22 @@
 import type { Redis } from 'ioredis';
 import { toStoreError } from './errors.js';
 
-/** What one master says about its memory. */
+/** The memory of one master, from INFO. */
 export interface NodeMemory {
   readonly node: string;
-  /** Changes with each start of the server, and evictedKeys starts over with it. */
+  /** Changes at each start of the server, which also resets evictedKeys. */
   readonly runId: string;
   readonly uptimeMs: number;
   readonly policy: string;
   /** 0 means unlimited. */
   readonly maxmemoryBytes: number;
-  /** What counts against maxmemory: replication and AOF buffers do not. */
+  /** The memory that counts against maxmemory: without replication and AOF buffers. */
   readonly usedBytes: number;
   readonly evictedKeys: number;
 }
 
 export interface MemoryReport {
-  /** The one policy, or the masters' different ones joined by commas. */
+  /** The policy, or the different policies of the masters, separated by commas. */
   readonly policy: string;
   readonly maxmemoryBytes: number;
   readonly usedBytes: number;
@@ -35,7 +35,7 @@ export interface GuardState {
   /** False turns readiness red. */
   readonly ok: boolean;
   readonly problems: readonly GuardProblem[];
-  /** What would be a problem, had HOLDFAST_ALLOW_EVICTION not allowed it. */
+  /** Problems that HOLDFAST_ALLOW_EVICTION allows. */
   readonly allowed: readonly GuardProblem[];
 }
 
@@ -49,7 +49,7 @@ export function parseInfo(text: string): ReadonlyMap<string, string> {
   );
 }
 
-/** Reads INFO, which managed services allow where they forbid CONFIG GET. */
+/** Uses INFO, because managed services often forbid CONFIG GET. */
 export async function readNodeMemory(master: Redis): Promise<NodeMemory> {
   let info: ReadonlyMap<string, string>;
   try {
@@ -86,15 +86,15 @@ function evicts({ policy, maxmemoryBytes }: NodeMemory): boolean {
 }
 
 /**
- * Watches that Redis never throws the ledger away. An evicting ledger lies: a hold that was evicted is budget that
- * nobody gives back. The policy may be overridden by an operator; keys that were really evicted never are, since from
- * then on the ledger is wrong until someone has looked at it and started the service again.
+ * Detects that Redis may evict, or has evicted, keys of the ledger. The budget of an evicted hold would never be returned. Operators
+ * can allow an eviction policy, but not evicted keys: from then on the ledger may be wrong, until an operator has checked it and
+ * restarted the service.
  */
 export class MemoryGuard {
   /** By the server's run id. */
   private readonly evictedBefore = new Map<string, number>();
   private evictedSinceBoot = 0;
-  private readonly madeAtMs = performance.now();
+  private readonly createdAtMs = performance.now();
 
   constructor(private readonly allowEviction: boolean) {}
 
@@ -126,13 +126,13 @@ export class MemoryGuard {
   }
 
   /**
-   * A server that started after us counts from its start. One that is older and new to us, at boot or after a failover,
-   * counts from now: what it evicted in an earlier life is not known to concern this ledger.
+   * All evictions of a server that started after this process count. For an older server that is new here, at boot or after a
+   * failover, only those from now on count, because earlier ones may not concern this ledger.
    */
   private countEvictions(nodes: readonly NodeMemory[]): void {
     for (const { runId, uptimeMs, evictedKeys } of nodes) {
-      const startedAfterUs = uptimeMs + 1000 < performance.now() - this.madeAtMs;
-      const before = this.evictedBefore.get(runId) ?? (startedAfterUs ? 0 : evictedKeys);
+      const startedAfterThis = uptimeMs + 1000 < performance.now() - this.createdAtMs;
+      const before = this.evictedBefore.get(runId) ?? (startedAfterThis ? 0 : evictedKeys);
       this.evictedSinceBoot += Math.max(0, evictedKeys - before);
       this.evictedBefore.set(runId, evictedKeys);
     }

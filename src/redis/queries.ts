@@ -9,16 +9,16 @@ import type { QueryMetrics } from './redis.metrics.js';
 import type { NamedArgs, NamedKeys, ScriptArgs, ScriptKeys, ScriptName, ScriptReply } from './script-call.js';
 import type { Reply, ScriptRegistry } from './scripts.js';
 
-/** Debt up to here is not paid back, so that short queries never pause. */
+/** Debt up to this amount causes no pause, so short queries never pause. */
 const FREE_DEBT_MS = 50;
 
-/** Keeps work on Redis to a share of the time: what was used beyond the share is paid back by a pause before the next run. */
+/** Limits work at Redis to a share of the time. Time used beyond the share is a debt, paid by a pause before the next run. */
 export class TimeShare {
   private debtMs = 0;
   private running = 0;
   private countedAt = performance.now();
 
-  /** @param share more than 0; at 1 nothing ever pauses. */
+  /** @param share above 0; with 1, there are no pauses. */
   constructor(private readonly share: number) {}
 
   begin(): void {
@@ -31,7 +31,7 @@ export class TimeShare {
     this.running -= 1;
   }
 
-  /** How long the next run has to wait, if nothing else runs meanwhile. */
+  /** How long the next run must wait if nothing else runs until then. */
   pauseMs(): number {
     this.count();
     return Math.max(0, this.debtMs - FREE_DEBT_MS) / this.share;
@@ -46,14 +46,14 @@ export class TimeShare {
 }
 
 /**
- * Runs of all queries that are at Redis at the same time: so many may stand between a reserve and its turn. With four, the p99 of
- * reserves beside lists of budgets was 3.5 times that without; with one it was 2.3 times (`npm run bench -- isolation`).
+ * Runs of all queries that may be at Redis at the same time, and thus ahead of a reserve. With four, lists of budgets raised the p99
+ * of reserves to 3.5 times its value without them; with one, to 2.3 times (`npm run bench -- isolation`).
  */
 const RUNS_AT_ONCE = 1;
-/** One master that is silent must not stop the queries of the others. */
+/** Higher, because one silent master must not stop queries of the others. */
 const RUNS_AT_ONCE_ON_CLUSTER = 4;
-/** Queries of one tenant that may wait for each place that it can have. */
-const WAITING_PER_PLACE = 16;
+/** Queries of one tenant that may wait, for each slot that it may have. */
+const WAITING_PER_SLOT = 16;
 
 export type QueryLimits = Pick<
   HoldfastConfig,
@@ -67,7 +67,7 @@ export interface QueryParts {
   readonly metrics: QueryMetrics;
 }
 
-/** There is no place for the query; it was not begun. */
+/** No slot was free in time. The query was not started. */
 export class QueryRefused extends Error {
   override readonly name = 'QueryRefused';
   /** For the `Retry-After` header, in seconds. */
@@ -79,38 +79,38 @@ export class QueryRefused extends Error {
   }
 }
 
-/** Whoever asked is gone, so the query was not carried on. */
+/** The client disconnected, so the query was stopped. */
 export class QueryAbandoned extends Error {
   override readonly name = 'QueryAbandoned';
 }
 
-/** A query that has a place. */
+/** A query that has a slot. */
 export interface Query {
-  /** Calls `work` so that all runs it makes belong to this query, also later ones. */
+  /** Calls `work`. All runs that it starts, even asynchronously, belong to this query. */
   run<T>(work: () => T): T;
-  /** Gives the place back. */
+  /** Gives the slot back. */
   end(): void;
 }
 
-interface Asker {
+interface QueryContext {
   readonly owner: string;
   readonly signal: AbortSignal;
   isCounted: boolean;
 }
 
 /**
- * Lists, searches, exports and checks of the ledger. They have a connection of their own, so that one that is silent does not drop the
- * ledger's; few are under way at a time, of each tenant and in all; and their runs take turns by tenant and leave Redis a share of
- * the time, however many runs a query needs.
+ * Runs lists, searches, exports and checks of the ledger. They have a separate connection, so a silent one does not drop that of the
+ * ledger. Few run at a time, per tenant and in total. Their runs take turns by tenant and leave Redis a share of the time, however many
+ * runs a query needs.
  */
 export class Queries {
-  private readonly places: ConcurrencyLimiter;
+  private readonly slots: ConcurrencyLimiter;
   private readonly runs: ConcurrencyLimiter;
   private readonly share: TimeShare;
-  private readonly asker = new AsyncLocalStorage<Asker>();
+  private readonly context = new AsyncLocalStorage<QueryContext>();
   /**
-   * Runs that found Redis away or silent, and the latest of them. Whoever waited behind such a run gets its error, instead of waiting for
-   * a time-out of its own after all those before it.
+   * Counts runs that failed because Redis was unreachable or silent, and keeps the latest error. Runs that were waiting at that time
+   * fail with it, instead of timing out one after the other.
    */
   private storeFailures = 0;
   private storeFailure: StoreUnavailable | undefined;
@@ -120,25 +120,25 @@ export class Queries {
     private readonly limits: QueryLimits,
   ) {
     const { queryConcurrency: total, queryConcurrencyPerTenant: perOwner, queryTimeShare } = limits;
-    this.places = new ConcurrencyLimiter({ total, perOwner, waitingPerOwner: perOwner * WAITING_PER_PLACE });
+    this.slots = new ConcurrencyLimiter({ total, perOwner, waitingPerOwner: perOwner * WAITING_PER_SLOT });
     const runsAtOnce = parts.client instanceof Cluster ? RUNS_AT_ONCE_ON_CLUSTER : RUNS_AT_ONCE;
     this.runs = new ConcurrencyLimiter({ total: runsAtOnce, perOwner: runsAtOnce });
     this.share = new TimeShare(queryTimeShare / 100);
     parts.metrics.show({
-      running: () => this.places.inUse,
-      waiting: () => this.places.waiting,
+      running: () => this.slots.inUse,
+      waiting: () => this.slots.waiting,
       connected: () => this.isConnected(),
     });
   }
 
   isConnected(): boolean {
-    return this.parts.client.status === 'ready' && this.parts.watch.away.length === 0;
+    return this.parts.client.status === 'ready' && this.parts.watch.disconnected.length === 0;
   }
 
   /**
-   * Waits for a place; the tenants that wait take turns.
-   * @param owner the tenant; the empty text for operators, who count as one tenant
-   * @param signal aborted when the asker is gone
+   * Waits for a slot. Waiting tenants take turns.
+   * @param owner the tenant, or an empty string for operators, who count as one tenant
+   * @param signal aborted when the client has disconnected
    * @throws QueryRefused, QueryAbandoned, StoreUnavailable
    */
   async begin(owner: string, signal: AbortSignal): Promise<Query> {
@@ -149,34 +149,34 @@ export class Queries {
       queryConcurrencyPerTenant: perTenant,
     } = this.limits;
     const claim = { owner };
-    const asker = { owner, signal, isCounted: false };
+    const context = { owner, signal, isCounted: false };
     const failures = this.storeFailures;
-    const result = await this.places.take(claim, { waitMs: queueMs, signal });
+    const result = await this.slots.take(claim, { waitMs: queueMs, signal });
     if (result === 'gone') {
-      throw this.abandoned(asker);
+      throw this.abandoned(context);
     }
     if (this.storeFailures > failures) {
       if (result === 'taken') {
-        this.places.giveBack(claim);
+        this.slots.giveBack(claim);
       }
       throw this.storeFailure as StoreUnavailable;
     }
     if (result !== 'taken') {
       metrics.refused(result);
       if (result === 'full') {
-        // Otherwise a client that ignores Retry-After asks again at once, and refusals alone keep the process busy.
+        // Without the delay, clients that ignore Retry-After could keep the process busy with refusals alone.
         await delay(queueMs, undefined, { ref: false, signal }).catch(() => undefined);
       }
       throw new QueryRefused(
-        `too many queries at the same time: at most ${perTenant} of a tenant and ${total} in all are answered at once`,
+        `too many queries at the same time: at most ${perTenant} per tenant and ${total} in total run at once`,
         queueMs,
       );
     }
     metrics.started.inc();
-    return { run: (work) => this.asker.run(asker, work), end: () => this.places.giveBack(claim) };
+    return { run: (work) => this.context.run(context, work), end: () => this.slots.giveBack(claim) };
   }
 
-  /** Runs one script, as `ScriptRegistry.run` does. @throws StoreUnavailable, QueryAbandoned */
+  /** Runs one script, like `ScriptRegistry.run`. @throws StoreUnavailable, QueryAbandoned */
   run<Name extends ScriptName>(name: Name, keys: ScriptKeys<Name>, args: ScriptArgs<Name>): Promise<Reply> {
     return this.inTurn(() => this.parts.scripts.run(name, keys, args));
   }
@@ -202,17 +202,17 @@ export class Queries {
   }
 
   private async inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const asker = this.asker.getStore();
-    const claim = { owner: asker?.owner ?? '' };
+    const context = this.context.getStore();
+    const claim = { owner: context?.owner ?? '' };
     const failures = this.storeFailures;
-    if ((await this.runs.take(claim, { signal: asker?.signal })) !== 'taken') {
-      throw this.abandoned(asker);
+    if ((await this.runs.take(claim, { signal: context?.signal })) !== 'taken') {
+      throw this.abandoned(context);
     }
     try {
       if (this.storeFailures > failures) {
         throw this.storeFailure as StoreUnavailable;
       }
-      await this.pause(asker);
+      await this.pause(context);
       this.share.begin();
       try {
         return await work();
@@ -230,24 +230,24 @@ export class Queries {
     }
   }
 
-  private async pause(asker: Asker | undefined): Promise<void> {
+  private async pause(context: QueryContext | undefined): Promise<void> {
     for (let pauseMs = this.share.pauseMs(); pauseMs > 0; pauseMs = this.share.pauseMs()) {
       this.parts.metrics.pauses.inc();
-      // A timer of less than a millisecond is one of a millisecond.
+      // Timers have a resolution of 1 ms.
       await delay(Math.ceil(pauseMs), undefined, {
         ref: false,
-        ...(asker === undefined ? {} : { signal: asker.signal }),
+        ...(context === undefined ? {} : { signal: context.signal }),
       }).catch(() => undefined);
-      if (asker?.signal.aborted === true) {
-        throw this.abandoned(asker);
+      if (context?.signal.aborted === true) {
+        throw this.abandoned(context);
       }
     }
   }
 
-  /** A query that makes several runs side by side is abandoned once. */
-  private abandoned(asker: Asker | undefined): QueryAbandoned {
-    if (asker?.isCounted === false) {
-      asker.isCounted = true;
+  /** Counts each query once, even if several of its runs are abandoned. */
+  private abandoned(context: QueryContext | undefined): QueryAbandoned {
+    if (context?.isCounted === false) {
+      context.isCounted = true;
       this.parts.metrics.abandoned.inc();
     }
     return new QueryAbandoned('the client closed the connection before the answer was ready');

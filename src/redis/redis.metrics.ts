@@ -1,7 +1,7 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Denial } from './concurrency-limiter.js';
 
-/** The counters of the store connection, all without labels: one process has one store. */
+/** Metrics of the connection to the store. They have no labels, because a process has one store. */
 export class RedisMetrics {
   readonly connectionLost: Counter;
   readonly connectionRestored: Counter;
@@ -25,12 +25,12 @@ export class RedisMetrics {
     });
     this.embeddedRestarts = new Counter({
       name: 'holdfast_embedded_redis_restarts_total',
-      help: 'Times that the embedded Redis died and was started again.',
+      help: 'Times that the embedded Redis exited and was restarted.',
       registers,
     });
     this.scriptTextsRun = new Counter({
       name: 'holdfast_script_texts_run_total',
-      help: 'Scripts that were run from their text, because a master of Redis had lost their functions.',
+      help: 'Scripts sent to Redis as text, because a master had lost the functions.',
       registers,
     });
     this.memoryUsedBytes = new Gauge({
@@ -45,7 +45,7 @@ export class RedisMetrics {
     });
     this.evictedKeys = new Gauge({
       name: 'holdfast_redis_evicted_keys',
-      help: 'Keys that Redis evicted since this process started. Anything but 0 means a damaged ledger.',
+      help: 'Keys that Redis evicted since this process started. Any value above 0 means a damaged ledger.',
       registers,
     });
   }
@@ -57,7 +57,7 @@ export interface QueryFigures {
   readonly connected: () => boolean;
 }
 
-/** What becomes of queries, and how their connection is. */
+/** Metrics of queries and of their connection. */
 export class QueryMetrics {
   readonly started: Counter;
   readonly abandoned: Counter;
@@ -69,15 +69,15 @@ export class QueryMetrics {
   constructor(private readonly registry: Registry) {
     this.started = this.counter(
       'holdfast_queries_started_total',
-      'Lists, searches, exports and checks of the ledger that got a place.',
+      'Lists, searches, exports and checks of the ledger that were started.',
     );
     this.abandoned = this.counter(
       'holdfast_queries_abandoned_total',
-      'Queries whose client went away before the answer was ready.',
+      'Queries whose client disconnected before the response was ready.',
     );
     this.pauses = this.counter(
       'holdfast_query_pauses_total',
-      'Pauses of queries that had used their share of the time of Redis.',
+      'Pauses of queries because they had used up their share of Redis time.',
     );
     this.connectionLost = this.counter(
       'holdfast_queries_connection_lost_total',
@@ -89,7 +89,7 @@ export class QueryMetrics {
     );
     this.refusals = this.counter(
       'holdfast_queries_refused_total',
-      'Queries answered with 429: the queue of their tenant was full, or the wait too long.',
+      'Queries refused with 429, because the queue of their tenant was full or the wait too long.',
       ['reason'],
     );
   }
@@ -99,11 +99,11 @@ export class QueryMetrics {
   }
 
   show({ running, waiting, connected }: QueryFigures): void {
-    this.gauge('holdfast_queries_running', 'Queries that are under way.', running);
-    this.gauge('holdfast_queries_waiting', 'Queries that wait for a place.', waiting);
+    this.gauge('holdfast_queries_running', 'Queries that are running.', running);
+    this.gauge('holdfast_queries_waiting', 'Queries that are waiting for a slot.', waiting);
     this.gauge(
       'holdfast_queries_connected',
-      '1 while the connection to Redis for queries is there; without it they are answered with 503.',
+      '1 while queries have a connection to Redis. Without one, they are answered with 503.',
       () => (connected() ? 1 : 0),
     );
   }

@@ -4,7 +4,7 @@ import { LOGGER, type Logger, MetricsModule, MetricsRegistry } from '../telemetr
 import { RedisService } from './redis.service.js';
 import { ScriptRegistry } from './scripts.js';
 
-/** Whoever injects one of these gets it connected and checked: Nest waits for the start before it makes dependents. */
+/** Nest awaits the factory, so dependents get a service that is connected and checked. */
 @Global()
 @Module({
   imports: [MetricsModule],

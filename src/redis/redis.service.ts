@@ -27,12 +27,12 @@ import { Queries } from './queries.js';
 import { QueryMetrics, RedisMetrics } from './redis.metrics.js';
 import { ScriptRegistry } from './scripts.js';
 
-/** What health shows about the store: what is red, and why. */
+/** The store as readiness shows it. */
 export interface StoreStatus {
   readonly ready: boolean;
-  /** Each names what is wrong in a few words an operator understands; empty when all is well. */
+  /** Why the store is not ready, for operators. Empty if it is. */
   readonly problems: readonly string[];
-  /** What does not make the store red: what an operator allowed, such as an eviction policy, and queries without a connection. */
+  /** What does not affect readiness: an eviction policy that was allowed, and queries without a connection. */
   readonly warnings: readonly string[];
   readonly memory?: Pick<MemoryReport, 'policy' | 'maxmemoryBytes' | 'usedBytes'>;
 }
@@ -40,7 +40,7 @@ export interface StoreStatus {
 interface ServiceParts {
   readonly target: RedisTarget;
   readonly times: ConnectionTimes;
-  /** Aborted as soon as closed connections are intended. */
+  /** Aborted at shutdown, when connections are closed on purpose. */
   readonly closing: AbortController;
   readonly embedded: EmbeddedRedis | undefined;
   readonly watch: ConnectionWatch;
@@ -52,16 +52,17 @@ interface ServiceParts {
 }
 
 const QUIT_TIMEOUT_MS = 1000;
-const QUERIES_AWAY = 'the connection for queries is away: lists, searches and exports are answered with 503';
+const QUERIES_AWAY = 'the connection for queries is lost: lists, searches and exports are answered with 503';
 
 /**
- * The connections to Redis, checked and ready before anything that depends on them is made, and closed after everything
- * else. The ledger, authentication and health use `client` and `scripts`; whatever reads many records uses `queries`. Commands fail within 2 s while Redis is away (see `ConnectionTimes`), and work again when it is back.
+ * The connections to Redis. They are checked and ready before dependents are created, and closed after everything else. The ledger,
+ * authentication and health use `client` and `scripts`; operations that read many records use `queries`. While Redis is unreachable,
+ * commands fail within 2 s (see `ConnectionTimes`).
  */
 @Injectable()
 export class RedisService implements OnApplicationShutdown {
   readonly scripts: ScriptRegistry;
-  private readonly further: (Redis | Cluster)[] = [];
+  private readonly tracked: (Redis | Cluster)[] = [];
   private lastGuardState: GuardState = { ok: true, problems: [], allowed: [] };
   private checking: Promise<StoreStatus> | undefined;
   private closing: Promise<void> | undefined;
@@ -76,9 +77,9 @@ export class RedisService implements OnApplicationShutdown {
   }
 
   /**
-   * Starts the embedded Redis if there is to be one, connects, and checks what the ledger needs: the version, no
-   * eviction, the number of partitions, and that every script compiles.
-   * @throws StoreBootError of one line; everything that was started is stopped again.
+   * Starts the embedded Redis if configured, connects, and checks what the ledger requires: the version, no eviction, the number of
+   * partitions, and that every script compiles.
+   * @throws StoreBootError after stopping everything that was started
    */
   static async start(config: HoldfastConfig, logger: Logger, registry: Registry): Promise<RedisService> {
     const metrics = new RedisMetrics(registry);
@@ -142,55 +143,55 @@ export class RedisService implements OnApplicationShutdown {
     }
   }
 
-  /** Whether commands have a connection now. Says nothing about whether Redis will answer: `ping` does. */
+  /** Whether commands have a connection now. Only `ping` finds out whether Redis answers. */
   isReady(): boolean {
-    return this.client.status === 'ready' && this.parts.watch.away.length === 0;
+    return this.client.status === 'ready' && this.parts.watch.disconnected.length === 0;
   }
 
-  /** Calls the listener each time that the store is back, with how long this instance had no connection. */
+  /** Calls the listener each time the store is back, with how long this instance had no connection. */
   onOutage(listener: (outageMs: number) => void): void {
     this.parts.watch.onOutage(listener);
   }
 
-  /** @throws StoreUnavailable when any master does not answer in time. */
+  /** @throws StoreUnavailable if a master does not answer in time. */
   async ping(): Promise<void> {
     try {
       await Promise.all(this.masters().map((master) => master.ping()));
     } catch (error) {
       throw toStoreError(error);
     }
-    const [away] = this.parts.watch.away;
-    if (away !== undefined || this.client.status !== 'ready') {
-      throw new StoreUnavailable('connection', new Error(`${away ?? 'redis'} is away`));
+    const [disconnected] = this.parts.watch.disconnected;
+    if (disconnected !== undefined || this.client.status !== 'ready') {
+      throw new StoreUnavailable('connection', new Error(`no connection to ${disconnected ?? 'redis'}`));
     }
   }
 
-  /** @throws StoreUnavailable when any master does not answer in time. */
+  /** @throws StoreUnavailable if a master does not answer in time. */
   async memory(): Promise<MemoryReport> {
     return sumMemory(await Promise.all(this.masters().map(readNodeMemory)));
   }
 
   /**
-   * Sends all that `ask` asks of Redis before it first waits in one write, where there is one server. Of many small things that are
-   * asked at once by an idle process, most of the cost is the sending.
+   * Sends the commands that `sendCommands` issues synchronously in one write to the socket, except on a cluster. For many small
+   * commands, most of the cost is the writes.
    */
-  inOneWrite<T>(ask: () => T): T {
+  inOneWrite<T>(sendCommands: () => T): T {
     const stream =
       this.client.isCluster || this.client.status !== 'ready' ? undefined : (this.client as Redis).stream;
     stream?.cork();
     try {
-      return ask();
+      return sendCommands();
     } finally {
       stream?.uncork();
     }
   }
 
-  /** What the memory guard found at its last look, which `status` takes. */
+  /** The findings of the memory guard at the last `status`. */
   guardState(): GuardState {
     return this.lastGuardState;
   }
 
-  /** A fresh look at connection and memory, for readiness. Never throws; calls at the same time share one look. */
+  /** Checks connection and memory, for readiness. Never rejects. Concurrent calls share one check. */
   status(): Promise<StoreStatus> {
     this.checking ??= this.check().finally(() => {
       this.checking = undefined;
@@ -198,12 +199,12 @@ export class RedisService implements OnApplicationShutdown {
     return this.checking;
   }
 
-  /** A connection of its own for pub/sub, closed with the service. Whoever listens subscribes again each time that it is `ready`. */
+  /** A separate connection for pub/sub, closed with the service. The caller must subscribe each time it becomes `ready`. */
   subscriber(): Redis | Cluster {
-    return this.lasting(createSubscriberClient(this.parts.target, this.parts.times));
+    return this.track(createSubscriberClient(this.parts.target, this.parts.times));
   }
 
-  /** Nest calls this after the HTTP server has closed. The embedded Redis goes last, after its clients. */
+  /** Called after the HTTP server has closed. The embedded Redis stops last, after its clients. */
   async onApplicationShutdown(): Promise<void> {
     this.closing ??= this.close();
     await this.closing;
@@ -213,10 +214,10 @@ export class RedisService implements OnApplicationShutdown {
     this.parts.closing.abort();
     this.parts.watch.stop();
     this.parts.queryWatch.stop();
-    for (const client of this.further) {
+    for (const client of this.tracked) {
       client.disconnect();
     }
-    // QUIT lets replies that are still under way arrive; a Redis that is away cannot hold up the shutdown.
+    // QUIT lets outstanding replies arrive. An unreachable Redis must not delay the shutdown.
     let timer: NodeJS.Timeout | undefined;
     const waited = new Promise<void>((done) => {
       timer = setTimeout(done, QUIT_TIMEOUT_MS);
@@ -228,12 +229,13 @@ export class RedisService implements OnApplicationShutdown {
     await this.parts.embedded?.stop();
   }
 
-  private lasting(client: Redis | Cluster): Redis | Cluster {
+  /** Revives the client when it ends, and closes it with the service. */
+  private track(client: Redis | Cluster): Redis | Cluster {
     reviveWhenEnded(client, this.parts.closing.signal);
     client.on('error', (error: Error) =>
-      this.parts.logger.debug({ err: error }, 'a connection beside the main one lost Redis; trying again'),
+      this.parts.logger.debug({ err: error }, 'a secondary connection to Redis failed; reconnecting'),
     );
-    this.further.push(client);
+    this.tracked.push(client);
     return client;
   }
 

@@ -2,24 +2,23 @@ import { Refusal } from '../ledger/index.js';
 
 export type SortValue = string | number | bigint;
 
-/** Where a page ended: the last row's sort value, and its id for those that share the value. */
+/** Where a page ended: the sort value of its last row, and the row's id, because rows may share a value. */
 export interface Position {
   readonly value: SortValue;
   readonly id: string;
 }
 
-/** In what order a list comes. */
 export interface SortOrder<Key extends string = string> {
   readonly sortBy: Key;
   readonly direction: 'asc' | 'desc';
 }
 
 /**
- * A cursor holds its position and the fingerprint of the query that it continues. It is opaque to clients, but it is neither
- * secret nor signed: a position says only where in the caller's own list to go on.
+ * A cursor contains a position and the fingerprint of the query that it continues. It is opaque to clients, but neither secret nor
+ * signed, because a position only selects a part of the caller's own list.
  *
- * @param query the fingerprint of the filters and of the order
- * @param order that of a list that can be sorted: the next page need not ask for it again
+ * @param query the fingerprint of the filters and the order
+ * @param order for lists with a selectable order: the request for the next page may then omit it
  */
 export function encodeCursor(query: string, { value, id }: Position, order?: SortOrder): string {
   const parts = [query, typeof value, value.toString(), id];
@@ -29,8 +28,8 @@ export function encodeCursor(query: string, { value, id }: Position, order?: Sor
 }
 
 /**
- * The order that a request asks for; what it leaves out comes from the cursor that it continues, or else from the list's usual order.
- * A request that contradicts its cursor gets another fingerprint than the cursor has, so `decodeCursor` refuses it.
+ * The requested order. What the request omits comes from its cursor, or else from the list's default order.
+ * A request that contradicts its cursor has a different fingerprint, so `decodeCursor` refuses it.
  */
 export function sortOrderOf<Key extends string>(
   request: {
@@ -39,35 +38,33 @@ export function sortOrderOf<Key extends string>(
     readonly cursor?: string | undefined;
   },
   keys: readonly Key[],
-  usual: SortOrder<Key>,
+  defaultOrder: SortOrder<Key>,
 ): SortOrder<Key> {
   const [, , , , sortBy, direction] = partsOf(request.cursor ?? '');
   const carried = keys.find((key) => key === sortBy);
   return {
-    sortBy: request.sort_by ?? carried ?? usual.sortBy,
+    sortBy: request.sort_by ?? carried ?? defaultOrder.sortBy,
     direction:
-      request.sort_dir ?? (direction === 'asc' || direction === 'desc' ? direction : usual.direction),
+      request.sort_dir ?? (direction === 'asc' || direction === 'desc' ? direction : defaultOrder.direction),
   };
 }
 
 /**
- * @param accepts whether a position can stand in this list, for lists that a forged one would harm
- * @throws Refusal INVALID_REQUEST when the cursor is none, or continues another query.
+ * @param accepts checks a position, for lists that must not be read at a forged one
+ * @throws Refusal INVALID_REQUEST if the cursor is malformed or belongs to another query.
  */
 export function decodeCursor(
   query: string,
   cursor: string,
   accepts: (position: Position) => boolean = () => true,
 ): Position {
-  const [asked, type, text, id] = partsOf(cursor);
+  const [cursorQuery, type, text, id] = partsOf(cursor);
   const value = valueOf(type, text);
-  if (asked !== query || value === undefined || id === undefined || !accepts({ value, id })) {
+  if (cursorQuery !== query || value === undefined || id === undefined || !accepts({ value, id })) {
     throw new Refusal(
       'INVALID_REQUEST',
-      'the cursor belongs to no list with these filters and this order; start again without a cursor',
-      {
-        field: 'cursor',
-      },
+      'the cursor does not belong to a list with these filters and this order; start again without a cursor',
+      { field: 'cursor' },
     );
   }
   return { value, id };
@@ -82,7 +79,6 @@ function partsOf(cursor: string): string[] {
       ? parts
       : [];
   } catch {
-    // Whatever is wrong with the text, the answer is the same.
     return [];
   }
 }
@@ -111,13 +107,13 @@ interface Entry<Row> extends Position {
 }
 
 /**
- * Picks one page out of rows that come in any order, keeping no more of them than the page needs. Rows with the same sort value
- * stand in the order of their ids, in both directions, so a walk from cursor to cursor neither repeats nor skips a row.
+ * Selects one page from rows in any order and keeps only as many rows as the page needs. Rows with the same sort value are sorted by
+ * id, ascending in both directions, so following cursors neither repeats nor skips a row.
  */
 export class PageSelection<Row> {
   private readonly entries: Entry<Row>[] = [];
 
-  /** @param after where the page before ended; rows up to there are not taken */
+  /** @param after where the previous page ended; earlier rows are ignored */
   constructor(
     private readonly order: PageOrder<Row>,
     private readonly limit: number,
@@ -129,9 +125,9 @@ export class PageSelection<Row> {
     if (this.after !== undefined && this.compare(entry, this.after) <= 0) {
       return;
     }
-    const worst = this.worst();
-    if (worst !== undefined) {
-      if (this.compare(entry, worst) >= 0) {
+    const last = this.lastKept();
+    if (last !== undefined) {
+      if (this.compare(entry, last) >= 0) {
         return;
       }
       this.entries.pop();
@@ -139,9 +135,9 @@ export class PageSelection<Row> {
     this.entries.splice(this.placeOf(entry), 0, entry);
   }
 
-  /** The row that the next better one will push out, once there are enough: a row behind it is not wanted any more. */
-  worst(): Position | undefined {
-    // One row more than the page holds tells whether there is another page.
+  /** Once enough rows are kept, the last of them. Rows after it are not needed any more. */
+  lastKept(): Position | undefined {
+    // One row more than the page holds shows whether there is another page.
     return this.entries.length > this.limit ? this.entries[this.limit] : undefined;
   }
 
@@ -149,9 +145,9 @@ export class PageSelection<Row> {
     return this.entries.slice(0, this.limit).map(({ row }) => row);
   }
 
-  /** Where this page ends, when there is another one. */
+  /** Where this page ends, if there is another one. */
   next(): Position | undefined {
-    return this.worst() === undefined ? undefined : this.entries[this.limit - 1];
+    return this.lastKept() === undefined ? undefined : this.entries[this.limit - 1];
   }
 
   private placeOf(entry: Position): number {

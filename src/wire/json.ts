@@ -2,34 +2,34 @@ import { isUtf8 } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
 import { Refusal } from '../ledger/index.js';
 
-/** What the native parser may round (16 digits and more), and numbers with a fraction or an exponent; a few texts look like them. */
+/** Matches integers that JSON.parse may round (16 digits or more) and numbers with a fraction or exponent. May also match in strings. */
 const INEXACT = /\d{16}|(?:^|[:[,\s])-?\d+[.eE]/;
-/** Strings and numbers of a text that is known to be valid JSON; no alternative can match at the same place twice. */
+/** Matches the strings and numbers of valid JSON. At each position only one alternative can match, so there is no backtracking. */
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g;
 const INTEGER = /^-?\d+$/;
-/** int64 has 19 digits. Longer integers are nobody's amount, and turning a million digits into a bigint would block the process. */
+/** No int64 has more than 19 digits. Converting an integer of a million digits to bigint would block the process. */
 const MAX_INTEGER_LENGTH = 40;
-/** Marks a bigint inside a JSON string; random, so that no client can write one. */
+/** Prefix of a string that stands for a bigint. Random, so that no client can send it. */
 const MARK = `${randomBytes(16).toString('hex')}:`;
-/** Marks a number that is whole, but was written with a fraction or an exponent. */
+/** Prefix of a string that stands for an integer written with a fraction or an exponent. */
 const DECIMAL_MARK = `${randomBytes(16).toString('hex')}:`;
 
-/** Members of parsed objects whose value is whole only because a double rounds, or which were written like `1.0` or `1e3`. */
+/** For each parsed object, the members whose values are integers, but were not written as such. */
 const decimals = new WeakMap<object, Set<string>>();
 
 /**
- * Whether a member of a parsed object is not written as an integer, though its value is one: `1.0`, `1e3`, `1e-400`,
- * `0.99999999999999999999`. JSON knows no difference, but an amount that was rounded is another amount.
+ * Whether the value of a parsed member is an integer, but was not written as one: `1.0`, `1e3`, `1e-400`,
+ * `0.99999999999999999999`. An amount must not be a rounded one.
  */
 export function isWrittenAsDecimal(holder: object, name: string): boolean {
   return decimals.get(holder)?.has(name) === true;
 }
 
 /**
- * Parses JSON without losing digits: integers that a double cannot hold exactly become `bigint`, all other values are
- * as JSON.parse gives them (of repeated members the last wins, always).
- * @throws Refusal INVALID_REQUEST when the text is no JSON, holds a number that nothing can represent, a member named
- * `__proto__`, or half of a surrogate pair, which could not be stored and given back.
+ * Parses JSON without losing digits: integers that a double cannot represent exactly become `bigint`. Everything else is as
+ * JSON.parse returns it; of repeated members, the last one counts.
+ * @throws Refusal INVALID_REQUEST if the text is not valid JSON, or contains a number out of range, a member named `__proto__`, or a
+ * lone surrogate, which cannot be stored as UTF-8.
  */
 export function parseJson(text: string): unknown {
   const value = INEXACT.test(text) ? parseExact(text) : parseNative(text);
@@ -39,7 +39,7 @@ export function parseJson(text: string): unknown {
   return value;
 }
 
-/** Parses a request body; an empty one is `undefined`, and whether that is allowed is the operation's own rule. */
+/** Parses a request body. An empty one is `undefined`; the operation decides whether that is allowed. */
 export function parseBody(body: Buffer): unknown {
   if (body.length === 0) {
     return undefined;
@@ -50,7 +50,7 @@ export function parseBody(body: Buffer): unknown {
   return parseJson(body.toString('utf8'));
 }
 
-/** JSON with `bigint` printed as digits; otherwise as JSON.stringify. */
+/** Like JSON.stringify, but writes `bigint` as an integer. */
 export function stringifyJson(value: unknown): string {
   let marked = false;
   const text = JSON.stringify(value, (_key, entry: unknown) => {
@@ -69,20 +69,20 @@ function parseNative(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch (error) {
-    throw new Refusal('INVALID_REQUEST', `the request body is not valid JSON: ${where(error)}`);
+    throw new Refusal('INVALID_REQUEST', `the request body is not valid JSON: ${syntaxProblem(error)}`);
   }
 }
 
-/** V8 quotes the body around the mistake; the client knows its body, and logs should not. */
-function where(error: unknown): string {
+/** V8's message quotes the body, which must not reach the log. */
+function syntaxProblem(error: unknown): string {
   const position = /at position (\d+)/.exec(error instanceof Error ? error.message : '');
   return position === null
-    ? 'it ends too early or holds an unexpected character'
+    ? 'it ends too early or contains an unexpected character'
     : `unexpected text at position ${position[1] ?? '0'}`;
 }
 
 function parseExact(text: string): unknown {
-  // The first pass checks the grammar, so that the second may rely on it.
+  // Validates the syntax, which TOKEN relies on.
   parseNative(text);
   let marked = false;
   const exact = text.replace(TOKEN, (token) => {
@@ -92,7 +92,7 @@ function parseExact(text: string): unknown {
     if (!INTEGER.test(token)) {
       const value = Number(token);
       if (!Number.isFinite(value)) {
-        throw new Refusal('INVALID_REQUEST', 'the request body holds a number that is too large');
+        throw new Refusal('INVALID_REQUEST', 'the request body contains a number that is too large');
       }
       if (!Number.isInteger(value)) {
         return token;
@@ -103,7 +103,7 @@ function parseExact(text: string): unknown {
     if (token.length > MAX_INTEGER_LENGTH) {
       throw new Refusal(
         'INVALID_REQUEST',
-        `the request body holds an integer of more than ${MAX_INTEGER_LENGTH} digits`,
+        `the request body contains an integer of more than ${MAX_INTEGER_LENGTH} digits`,
       );
     }
     if (Number.isSafeInteger(Number(token))) {
@@ -118,7 +118,7 @@ function parseExact(text: string): unknown {
   try {
     return JSON.parse(exact, unmark) as unknown;
   } catch (error) {
-    // Only the reviver recurses, so a RangeError means nesting beyond the stack.
+    // Only the reviver recurses, so a RangeError means that the nesting exhausts the stack.
     if (error instanceof RangeError) {
       throw new Refusal('INVALID_REQUEST', 'the request body is nested too deeply');
     }
@@ -126,7 +126,7 @@ function parseExact(text: string): unknown {
   }
 }
 
-/** Called by JSON.parse for each member, its holder being `this`. */
+/** A reviver of JSON.parse, which passes the object that has the member as `this`. */
 function unmark(this: object, key: string, entry: unknown): unknown {
   if (typeof entry !== 'string') {
     return entry;
@@ -142,7 +142,7 @@ function unmark(this: object, key: string, entry: unknown): unknown {
   return Number(entry.slice(DECIMAL_MARK.length));
 }
 
-/** Walks without recursion: the native parser accepts any depth. */
+/** Not recursive, because JSON.parse accepts any depth. */
 function refuseUnsafeText(root: unknown): void {
   const pending: unknown[] = [root];
   for (let value = pending.pop(); value !== undefined; value = pending.pop()) {
@@ -155,7 +155,7 @@ function refuseUnsafeText(root: unknown): void {
     } else if (typeof value === 'object' && value !== null) {
       for (const [key, entry] of Object.entries(value)) {
         if (key === '__proto__') {
-          throw new Refusal('INVALID_REQUEST', "a member may not be named '__proto__'", {
+          throw new Refusal('INVALID_REQUEST', "a member must not be named '__proto__'", {
             field: '__proto__',
           });
         }
@@ -168,9 +168,9 @@ function refuseUnsafeText(root: unknown): void {
 
 function refuseLoneSurrogate(text: string): void {
   if (!WELL_FORMED.call(text)) {
-    throw new Refusal('INVALID_REQUEST', 'the request body holds half of a surrogate pair');
+    throw new Refusal('INVALID_REQUEST', 'the request body contains half of a surrogate pair');
   }
 }
 
-/** ES2024, in every Node that is supported, but not yet in the compiler's library. */
+/** From ES2024, which all supported versions of Node have, but the compiler's library lacks. */
 const WELL_FORMED = (String.prototype as unknown as { isWellFormed: (this: string) => boolean }).isWellFormed;

@@ -8,48 +8,11 @@ import {
   type Position,
   type SortOrder,
 } from './cursor.js';
+import type { Fields } from './fields.js';
 import { MaxLength, Optional } from './rules/decorators.js';
 import { IsWindowBound } from './rules/instant.js';
 
-/** One stored record. */
-export type Fields = ReadonlyMap<string, string>;
-
-/** Reads a flat list of field and value pairs, as HGETALL and the scripts give it. */
-export function fieldsOf(flat: readonly string[]): Fields {
-  const fields = new Map<string, string>();
-  for (let index = 0; index + 1 < flat.length; index += 2) {
-    fields.set(flat[index] as string, flat[index + 1] as string);
-  }
-  return fields;
-}
-
-/** @throws Error when a record lacks a field that every one has: Holdfast did not write it so. */
-export function fieldOf(fields: Fields, name: string): string {
-  const value = fields.get(name);
-  if (value === undefined) {
-    throw new Error(`corrupt record: it has no ${name}`);
-  }
-  return value;
-}
-
-/** A stored time in ms as RFC 3339 text. @throws Error when it is none. */
-export function timeOf(ms: string): string {
-  return new Date(/^-?\d{1,15}$/.test(ms) ? Number(ms) : Number.NaN).toISOString();
-}
-
-/** An optional stored time, as a member to spread into a response: absent, never null. */
-export function optionalTime<Name extends string>(fields: Fields, name: Name): Partial<Record<Name, string>> {
-  const ms = fields.get(name);
-  return ms === undefined ? {} : ({ [name]: timeOf(ms) } as Partial<Record<Name, string>>);
-}
-
-/** An optional stored text, likewise. */
-export function optionalText<Name extends string>(fields: Fields, name: Name): Partial<Record<Name, string>> {
-  const text = fields.get(name);
-  return text === undefined ? {} : ({ [name]: text } as Partial<Record<Name, string>>);
-}
-
-/** What every list takes that is given out page by page. */
+/** The parameters of every list with pages. */
 export class PageQueryDto {
   @Optional()
   @IsString()
@@ -62,7 +25,7 @@ export class PageQueryDto {
   limit?: number;
 }
 
-/** The same of lists over time, whose window holds both its bounds. */
+/** The parameters of lists with a time window, which includes both bounds. */
 export class WindowQueryDto extends PageQueryDto {
   @Optional()
   @IsWindowBound()
@@ -73,7 +36,7 @@ export class WindowQueryDto extends PageQueryDto {
   to?: string;
 }
 
-/** What every list of the governance plane takes that can be searched. */
+/** The parameters of the governance plane's lists with search. */
 export class ListQueryDto extends PageQueryDto {
   @Optional()
   @IsString()
@@ -85,42 +48,42 @@ export class ListQueryDto extends PageQueryDto {
   sort_dir?: 'asc' | 'desc';
 }
 
-/** Whether one of the texts holds what is searched for, upper and lower case alike; an empty search finds all. */
+/** Whether one of the texts contains the search text, ignoring case. Without a search text, everything matches. */
 export function matchesSearch(search: string | undefined, ...texts: readonly string[]): boolean {
-  const wanted = search?.toLowerCase() ?? '';
-  return wanted === '' || texts.some((text) => text.toLowerCase().includes(wanted));
+  const lower = search?.toLowerCase() ?? '';
+  return lower === '' || texts.some((text) => text.toLowerCase().includes(lower));
 }
 
 export const DEFAULT_LIMIT = 50;
-/** A larger limit is taken for this one: dashboards ask for thousands. */
+/** Larger limits are reduced to this one, because dashboards ask for thousands. */
 export const MAX_LIMIT = 100;
 
 export interface PageRequest<Row> extends Omit<PageOrder<Row>, 'direction'> {
-  /** All that tells this list from others, but its order: a cursor continues only the same. */
+  /** The filters and whatever else identifies the list, except its order. A cursor is valid only for the same list. */
   readonly query: object;
   readonly order: SortOrder;
   readonly cursor?: string | undefined;
   readonly limit?: number | undefined;
-  /** Whether a position can stand in this list, for lists that a forged one would harm. */
+  /** Checks the position of a cursor, for lists that must not be read at a forged one. */
   readonly accepts?: (position: Position) => boolean;
 }
 
-/** One page, in the members that every list of the governance plane has. */
+/** One page of a list of the governance plane. */
 export interface Page<Row> {
   readonly rows: readonly Row[];
   readonly has_more: boolean;
   readonly next_cursor?: string;
 }
 
-/** Picks one page of a list of the governance plane out of rows that come in any order. */
+/** Selects one page of a list of the governance plane from rows in any order. */
 export class RecordSelection<Row> {
   private readonly query: string;
   private readonly order: SortOrder;
   private readonly selection: PageSelection<Row>;
-  /** Where the page before ended. */
+  /** Where the previous page ended. */
   readonly after: Position | undefined;
 
-  /** @throws Refusal INVALID_REQUEST when the cursor belongs to another list. */
+  /** @throws Refusal INVALID_REQUEST if the cursor belongs to another list. */
   constructor(request: PageRequest<Row>) {
     const { cursor = '', limit = DEFAULT_LIMIT, order, accepts } = request;
     this.order = order;
@@ -137,11 +100,6 @@ export class RecordSelection<Row> {
     this.selection.offer(row);
   }
 
-  /** The row behind which none is wanted any more, once there are enough. */
-  worst(): Position | undefined {
-    return this.selection.worst();
-  }
-
   page(): Page<Row> {
     const rows = this.selection.rows();
     const next = this.selection.next();
@@ -151,7 +109,7 @@ export class RecordSelection<Row> {
   }
 }
 
-/** A page with the free texts of its rows, which lists read for those that they show only. */
+/** Adds the free texts to the rows of a page. They are large, so only those of the rows on the page are read. */
 export async function withTexts<Row>(
   page: Page<Row>,
   read: (rows: readonly Row[]) => Promise<readonly Fields[]>,

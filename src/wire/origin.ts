@@ -1,22 +1,22 @@
-/** The ids of a request in logs, events and answers: CORRELATION AND TRACING of cycles-protocol-v0. */
+/** The ids of a request in logs, events and responses: CORRELATION AND TRACING of cycles-protocol-v0. */
 export interface RequestTrace {
-  /** This one HTTP request, `req_` and 24 hex digits; always ours, an inbound X-Request-Id is not trusted. */
+  /** The id of this HTTP request, `req_` and 24 hex digits. Always generated; an inbound X-Request-Id is ignored. */
   readonly requestId: string;
-  /** The logical operation, 32 lower-case hex digits: inbound `traceparent`, else inbound `X-Cycles-Trace-Id`, else random. */
+  /** The id of the logical operation, 32 lower-case hex digits: from `traceparent`, else from `X-Cycles-Trace-Id`, else random. */
   readonly traceId: string;
-  /** The flags of a valid inbound `traceparent`, else `01`; webhook deliveries pass them on. */
+  /** The flags of a valid `traceparent`, else `01`. Webhook deliveries forward them. */
   readonly traceFlags: string;
 }
 
-/** The form in which scripts keep a trace on their events: trace id and flags. */
+/** The form in which scripts store a trace with events. */
 export function traceText({ traceId, traceFlags }: RequestTrace): string {
   return `${traceId}-${traceFlags}`;
 }
 
-/** Who caused an event, as the governance scripts take it. */
+/** Who caused a change, as arguments of the governance scripts. */
 export interface Origin {
   readonly actor: string;
-  /** The API key that asks; empty for an operator. */
+  /** Empty for an operator. */
   readonly keyId: string;
   readonly requestId: string;
   readonly trace: string;

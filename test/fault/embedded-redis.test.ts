@@ -142,7 +142,7 @@ describe('the embedded Redis', () => {
       expect(await running.metric('holdfast_embedded_redis_restarts_total')).toBe(1);
       expect(
         running.log.filter(
-          ({ level, msg }) => level === 'error' && msg.startsWith('THE EMBEDDED REDIS DIED'),
+          ({ level, msg }) => level === 'error' && msg.startsWith('THE EMBEDDED REDIS EXITED'),
         ),
       ).toHaveLength(1);
       await eventually('readiness is back', async () => (await running.service.status()).ready);
@@ -251,7 +251,7 @@ describe('a start that cannot work says so in one line', () => {
     writeFileSync(file, '');
     const failure = await failureOf(startRedisService({ DATA_DIR: join(file, 'below') }));
     expect(failure.message).toBe(
-      `DATA_DIR ${join(file, 'below')} cannot be written (ENOTDIR); give a directory that can, or set REDIS_URL`,
+      `DATA_DIR ${join(file, 'below')} is not writable (ENOTDIR); give a writable directory, or set REDIS_URL`,
     );
   });
 
@@ -263,7 +263,7 @@ describe('a start that cannot work says so in one line', () => {
     process.env['PATH'] = `${dataDir}:${path}`;
     try {
       expect((await failureOf(start())).message).toBe(
-        'the embedded Redis does not run (this machine is too odd)',
+        'the embedded Redis is not running (this machine is too odd)',
       );
     } finally {
       process.env['PATH'] = path;
@@ -280,7 +280,7 @@ describe('a start that cannot work says so in one line', () => {
     appendFileSync(log, 'this is no command\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n');
     const size = statSync(log).size;
     expect((await failureOf(start())).message).toMatch(
-      /^the embedded Redis does not run \(Bad file format reading the append only file.*\)$/,
+      /^the embedded Redis is not running \(Bad file format reading the append only file.*\)$/,
     );
     expect(statSync(log).size).toBe(size);
   });

@@ -62,7 +62,7 @@ test('without a connection for queries these are answered with 503 at once, read
   proxy.cutWhereSaid('holdfast-queries');
   const ready = await eventually('health tells of it', async () => {
     const answer = await holdfast.call('GET', '/health/ready');
-    return answer.text.includes('the connection for queries is away') ? answer : undefined;
+    return answer.text.includes('the connection for queries is lost') ? answer : undefined;
   });
   expect(ready.status).toBe(200);
   expect(await holdfast.metric('holdfast_queries_connected')).toBe(0);

@@ -73,7 +73,7 @@ describe('a Redis that is killed', () => {
       .filter(({ msg }) => /connection to Redis/.test(msg))
       .map(({ level, msg }) => `${level} ${msg}`);
     expect(lines).toEqual([
-      'warn lost the connection to Redis; trying again',
+      'warn lost the connection to Redis; reconnecting',
       'info the connection to Redis is back',
     ]);
     expect(await running.metric('holdfast_redis_connection_lost_total')).toBe(1);
@@ -242,7 +242,7 @@ describe('access', () => {
     const redis = await startRedis();
     await startRedisService({ REDIS_URL: redis.url, PARTITIONS: '16' });
     await expect(startRedisService({ REDIS_URL: redis.url, PARTITIONS: '32' })).rejects.toThrow(
-      'PARTITIONS is 32, but this store was made with 16; set PARTITIONS=16, or use an empty store',
+      'PARTITIONS is 32, but this store was created with 16; set PARTITIONS=16, or use an empty store',
     );
   });
 });

@@ -31,7 +31,7 @@ import {
   Optional,
 } from '../../src/wire/rules/decorators.js';
 import { findProblems } from '../../src/wire/rules/explain.js';
-import { rulesToSchema } from '../../src/wire/rules/schema.js';
+import { rulesToSchema } from '../../src/wire/rules/class-rules.js';
 
 class Amount {
   @IsString()
@@ -371,10 +371,10 @@ describe('a rule that cannot be compiled stops the start', () => {
 
   test.each([
     [WithIsOptional, /WithIsOptional\.name: use Optional\(\)/],
-    [WithForeignLength, /WithForeignLength\.name: import Length, MinLength and MaxLength from src\/http/],
+    [WithForeignLength, /WithForeignLength\.name: import Length, MinLength and MaxLength from src\/wire/],
     [WithUnknown, /WithUnknown\.name: the decorator isEmail cannot be compiled/],
-    [WithLooseNesting, /WithLooseNesting\.amount: say IsArray\(\) or IsObject\(\)/],
-    [WithItemsOnly, /WithItemsOnly\.names: say IsArray\(\)/],
+    [WithLooseNesting, /WithLooseNesting\.amount: add IsArray\(\) or IsObject\(\)/],
+    [WithItemsOnly, /WithItemsOnly\.names: add IsArray\(\)/],
     [WithoutRules, /WithoutRules has no validation rules/],
   ])('%p', (dto, message) => {
     expect(() => compileValidator(dto as DtoClass)).toThrow(message);

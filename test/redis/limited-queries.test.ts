@@ -74,7 +74,7 @@ describe('a tenant that has all its places', () => {
     expect(performance.now() - began).toBeGreaterThanOrEqual(290);
     const { message } = expectRefusal(answer, 429, 'LIMIT_EXCEEDED');
     expect(message).toBe(
-      'too many queries at the same time: at most 2 of a tenant and 3 in all are answered at once; retry in 1 s',
+      'too many queries at the same time: at most 2 per tenant and 3 in total run at once; retry in 1 s',
     );
     expect(answer.headers.get('retry-after')).toBe('1');
     expect(await refused('queue_timeout')).toBe(before + 1);

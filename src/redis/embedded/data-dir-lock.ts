@@ -7,15 +7,15 @@ const FILE_NAME = 'holdfast.lock';
 
 interface Holder {
   readonly pid: number;
-  /** Distinguishes a process from a later one with the same number, which is usual in containers; '' where unknown. */
+  /** Distinguishes a process from a later one with the same pid, which is common in containers. '' if unknown. */
   readonly started: string;
 }
 
-/** The directories that this very process holds: its own pid in a lock file tells nothing. */
+/** The lock files of this process. Its own pid in a lock file may be that of an earlier process. */
 const heldHere = new Set<string>();
 
-/** When the process started, in clock ticks since boot, and which boot; empty where there is no /proc. */
-function startOf(pid: number): string {
+/** The boot id, and when the process started in clock ticks since boot. Empty without /proc. */
+function startTimeOf(pid: number): string {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
     const ticks = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? '';
@@ -31,7 +31,7 @@ function isAlive(holder: Holder): boolean {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
-  const started = startOf(holder.pid);
+  const started = startTimeOf(holder.pid);
   return started === '' || holder.started === '' || started === holder.started;
 }
 
@@ -41,9 +41,9 @@ function readHolder(text: string): Holder | undefined {
 }
 
 /**
- * One Holdfast per DATA_DIR. The lock is a file with the holder's pid; it outlives a SIGKILL and is then taken over,
- * because its holder is gone. Processes in other containers are not visible here: for them, the connections that they
- * keep to the embedded Redis are checked before that Redis is stopped.
+ * Allows one Holdfast per DATA_DIR. The lock is a file with the holder's pid. After a SIGKILL the file remains, and the next process
+ * takes it over, because its holder no longer exists. Processes in other containers are invisible here; `stopOrphan` detects them by
+ * their connections to the embedded Redis.
  */
 export class DataDirLock {
   private constructor(
@@ -51,10 +51,10 @@ export class DataDirLock {
     private readonly text: string,
   ) {}
 
-  /** @throws StoreBootError of one line when the directory cannot be written, or another Holdfast holds it. */
+  /** @throws StoreBootError if the directory is not writable, or another Holdfast uses it. */
   static acquire(dataDir: string): DataDirLock {
     const file = join(dataDir, FILE_NAME);
-    const text = `${process.pid} ${startOf(process.pid)}\n`;
+    const text = `${process.pid} ${startTimeOf(process.pid)}\n`;
     const draft = join(dataDir, `.${FILE_NAME}.${process.pid}.${randomBytes(4).toString('hex')}`);
     try {
       mkdirSync(dataDir, { recursive: true, mode: 0o700 });
@@ -62,7 +62,7 @@ export class DataDirLock {
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       throw new StoreBootError(
-        `DATA_DIR ${dataDir} cannot be written (${code}); give a directory that can, or set REDIS_URL`,
+        `DATA_DIR ${dataDir} is not writable (${code}); give a writable directory, or set REDIS_URL`,
       );
     }
     try {
@@ -90,7 +90,7 @@ function readIfThere(file: string): string | undefined {
   }
 }
 
-/** Links the draft to the lock's name, which fails when it exists; a lock without a living holder is put aside first. */
+/** Links the draft to the name of the lock, which fails if the file exists. A lock whose holder is gone is removed first. */
 function claim(draft: string, file: string, dataDir: string): void {
   for (let attempt = 0; attempt < 3; attempt += 1) {
     try {
@@ -108,13 +108,13 @@ function claim(draft: string, file: string, dataDir: string): void {
         `DATA_DIR ${dataDir} is in use by another Holdfast (pid ${holder.pid}); stop it or give another DATA_DIR`,
       );
     }
-    putAside(file, text);
+    removeStale(file, text);
   }
-  throw new StoreBootError(`DATA_DIR ${dataDir} is being taken by another Holdfast; try again`);
+  throw new StoreBootError(`DATA_DIR ${dataDir} is being locked by another Holdfast; try again`);
 }
 
-/** Between reading a stale lock and moving it, another starter may have replaced it; then its lock is given back. */
-function putAside(file: string, staleText: string | undefined): void {
+/** Between reading a stale lock and moving it, another process may have replaced it. Its lock is then restored. */
+function removeStale(file: string, staleText: string | undefined): void {
   const aside = `${file}.${process.pid}.stale`;
   try {
     renameSync(file, aside);
@@ -125,7 +125,7 @@ function putAside(file: string, staleText: string | undefined): void {
     try {
       linkSync(aside, file);
     } catch {
-      // A third starter has the name by now, and the one given back will find that out when it checks its Redis.
+      // A third process has created the lock. The other one will notice when it checks its Redis.
     }
   }
   rmSync(aside, { force: true });

@@ -18,23 +18,22 @@ export interface EmbeddedRedisOptions {
   readonly appendFsync: 'everysec' | 'always';
 }
 
-/** A child that lived this long had started well; its end is answered at once, an earlier one with growing pauses. */
+/** A child that ran this long is restarted at once. One that exited earlier is restarted with exponential backoff. */
 const STABLE_AFTER_MS = 10_000;
 const FIRST_RESTART_DELAY_MS = 50;
 const LONGEST_RESTART_DELAY_MS = 5000;
 const STOP_TIMEOUT_MS = 5000;
 const KEPT_LOG_LINES = 5;
-/** Redis 7.0 marks the lines of every start as warnings. */
+/** Redis 7.0 logs these lines of every start as warnings. */
 const START_BANNER = /^(?:oO0O|Redis version=|Configuration loaded|Server initialized)/;
 
 /**
- * Holdfast's own Redis: a child process that listens on a Unix socket in a directory nobody else may enter.
+ * A Redis server as a child process. It listens on a Unix socket in a directory that only this user can access.
  *
- * The child is detached, so that a ^C in the terminal reaches only Holdfast, which then stops in order: HTTP, clients,
- * Redis. When the child dies it is started again on the same files. Redis writes its log before it answers, so the
- * kernel has all that was acknowledged when the process dies, and appendfsync decides what a crash of the host may take.
- * There is one exception: with `everysec`, while a flush to the disk is under way, Redis answers first and writes up to two
- * seconds later.
+ * The child is detached, so that ^C in the terminal reaches only Holdfast, which then stops HTTP, clients and Redis in this order. A
+ * child that exits is restarted on the same files. Redis writes its log before it replies, so the kernel has everything that was
+ * acknowledged when the process dies; appendfsync decides what a crash of the host may lose. One exception: with `everysec`, while an
+ * fsync is running, Redis replies first and writes up to two seconds later.
  */
 export class EmbeddedRedis {
   private child: ChildProcess | undefined;
@@ -55,9 +54,9 @@ export class EmbeddedRedis {
   ) {}
 
   /**
-   * Takes DATA_DIR, stops what a killed Holdfast left running there, and starts the child. It may still be loading its
-   * data when this returns.
-   * @throws StoreBootError of one line.
+   * Locks DATA_DIR, stops a Redis that a killed Holdfast left running there, and starts the child, which may still be loading its data
+   * when this returns.
+   * @throws StoreBootError
    */
   static async start(
     options: EmbeddedRedisOptions,
@@ -84,17 +83,17 @@ export class EmbeddedRedis {
     return this.directories.socket;
   }
 
-  /** The pid of the running child, for tests and for the log. */
+  /** The pid of the running child, for tests. */
   get pid(): number | undefined {
     return this.child?.pid;
   }
 
-  /** Whether the child has ended and could not (yet) be started again, with what it said last. */
+  /** The last log line of the child if it is not running, else undefined. */
   get failure(): string | undefined {
-    return this.child === undefined ? (this.recentLog.at(-1) ?? 'no word from it') : undefined;
+    return this.child === undefined ? (this.recentLog.at(-1) ?? 'it logged nothing') : undefined;
   }
 
-  /** Ends the child: it flushes its log and goes; one that does not within 5 s is killed. */
+  /** Stops the child, which flushes its log and exits. After 5 s it is killed. */
   async stop(): Promise<void> {
     this.stopping = true;
     const { child } = this;
@@ -102,7 +101,7 @@ export class EmbeddedRedis {
       const ended = new Promise<true>((done) => child.once('exit', () => done(true)));
       child.kill('SIGTERM');
       if (!(await Promise.race([ended, delay(STOP_TIMEOUT_MS, false, { ref: false })]))) {
-        this.logger.error({ pid: child.pid }, 'the embedded Redis did not stop in time and is killed');
+        this.logger.error({ pid: child.pid }, 'the embedded Redis did not stop in time; killing it');
         child.kill('SIGKILL');
         await ended;
       }
@@ -118,8 +117,8 @@ export class EmbeddedRedis {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     const startedAt = performance.now();
-    child.stdout.setEncoding('utf8').on('data', (text: string) => this.relay(text));
-    child.stderr.setEncoding('utf8').on('data', (text: string) => this.relay(text));
+    child.stdout.setEncoding('utf8').on('data', (text: string) => this.relayLog(text));
+    child.stderr.setEncoding('utf8').on('data', (text: string) => this.relayLog(text));
     const spawned = new Promise<void>((done, fail) => {
       child.once('spawn', done);
       child.once('error', fail);
@@ -132,7 +131,9 @@ export class EmbeddedRedis {
         `the embedded Redis (${this.binary}) cannot be started (${code}); set REDIS_URL to use another`,
       );
     }
-    child.on('error', (error) => this.logger.error({ err: error }, 'the embedded Redis cannot be signalled'));
+    child.on('error', (error) =>
+      this.logger.error({ err: error }, 'cannot send a signal to the embedded Redis'),
+    );
     this.child = child;
     child.once('exit', (code, signal) => {
       this.child = undefined;
@@ -143,28 +144,28 @@ export class EmbeddedRedis {
     this.logger.info({ pid: child.pid, socket: this.socket }, 'started the embedded Redis');
   }
 
-  private restartAfter(livedMs: number, how: string): void {
+  private restartAfter(uptimeMs: number, reason: string): void {
     this.restartDelayMs =
-      livedMs >= STABLE_AFTER_MS
+      uptimeMs >= STABLE_AFTER_MS
         ? FIRST_RESTART_DELAY_MS
         : Math.min(this.restartDelayMs * 2, LONGEST_RESTART_DELAY_MS);
     this.metrics.embeddedRestarts.inc();
     this.logger.error(
-      { how, lastWords: this.recentLog.at(-1), restartInMs: this.restartDelayMs },
-      'THE EMBEDDED REDIS DIED and is started again',
+      { how: reason, lastWords: this.recentLog.at(-1), restartInMs: this.restartDelayMs },
+      'THE EMBEDDED REDIS EXITED; restarting it',
     );
     setTimeout(() => {
       if (!this.stopping) {
         this.launch().catch((error: unknown) => {
-          this.logger.error({ err: error }, 'the embedded Redis cannot be started again');
+          this.logger.error({ err: error }, 'cannot restart the embedded Redis');
           this.restartAfter(0, 'not started');
         });
       }
     }, this.restartDelayMs).unref();
   }
 
-  /** Redis marks warnings with '#'; the rest is for those who look closely. */
-  private relay(text: string): void {
+  /** Redis marks warnings with '#'. Everything else is logged at the debug level. */
+  private relayLog(text: string): void {
     for (const line of text.split('\n').filter((one) => one.trim() !== '')) {
       const message = line.replace(/^\d+:[A-Z] \d+ \w+ \d+ [\d:.]+ [.\-*#] /, '').trim();
       this.recentLog.push(message);

@@ -24,11 +24,11 @@ export interface EmbeddedDirectories {
   readonly socket: string;
 }
 
-/** The address of a Unix socket holds 104 bytes on macOS and 108 on Linux, the closing zero included. */
+/** The path of a Unix socket has at most 104 bytes on macOS and 108 on Linux, including the final NUL. */
 const LONGEST_SOCKET_PATH = 100;
 const BINARIES = ['redis-server', 'valkey-server'] as const;
 
-/** The first of redis-server and valkey-server on PATH. */
+/** Finds redis-server, or else valkey-server, on PATH. @throws StoreBootError if neither is there. */
 export function findRedisBinary(): string {
   const directories = searchPath()
     .split(delimiter)
@@ -53,7 +53,7 @@ function isExecutable(file: string): boolean {
   }
 }
 
-/** Makes the data directory and finds a path for the socket that is short enough and that only this user can reach. */
+/** Creates the data directory, and a directory for the socket if the path in the data directory would be too long. */
 export function prepareDirectories(dataDir: string): EmbeddedDirectories {
   const data = join(dataDir, 'redis');
   makePrivate(data, 'DATA_DIR');
@@ -61,14 +61,14 @@ export function prepareDirectories(dataDir: string): EmbeddedDirectories {
   if (Buffer.byteLength(socket) <= LONGEST_SOCKET_PATH) {
     return { data, socket };
   }
-  // The name is a function of the data directory, so that the next start finds an orphan's socket again.
+  // Derived from the data directory, so that the next start finds the socket of an orphan.
   const digest = createHash('sha256').update(realpathSync(data)).digest('hex').slice(0, 16);
   const directory = join(tmpdir(), `holdfast-${digest}`);
   makePrivate(directory, 'the temporary directory');
   return { data, socket: join(directory, 'redis.sock') };
 }
 
-/** Others could have made a directory of a known name in /tmp before us; such a one is refused. */
+/** Refuses a directory of another user, who could have created one with a predictable name in /tmp. */
 function makePrivate(directory: string, what: string): void {
   try {
     mkdirSync(directory, { recursive: true, mode: 0o700 });
@@ -89,7 +89,7 @@ function makePrivate(directory: string, what: string): void {
   }
 }
 
-/** The whole configuration of the child: no file, so nothing of it can differ from what is documented. */
+/** The whole configuration of the child. It reads no file, so it always has the documented settings. */
 export function redisArguments(directories: EmbeddedDirectories, appendFsync: string): string[] {
   const settings: Record<string, string> = {
     port: '0',
@@ -114,8 +114,9 @@ const STOP_TIMEOUT_MS = 30_000;
 const POLL_MS = 20;
 
 /**
- * A Holdfast that was killed leaves its Redis running. It is asked to shut down, which flushes all it has, before ours
- * starts on the same files. One that another Holdfast is connected to is no orphan: then this start is refused.
+ * Shuts down the Redis that a killed Holdfast left running on the same files, which flushes its data. If another Holdfast is connected
+ * to it, it is not an orphan, and this start is refused.
+ * @throws StoreBootError
  */
 export async function stopOrphan(socket: string, dataDir: string, logger: Logger): Promise<void> {
   if (!existsSync(socket)) {
@@ -127,9 +128,9 @@ export async function stopOrphan(socket: string, dataDir: string, logger: Logger
   } catch {
     client.disconnect();
     if (await isListening(socket)) {
-      throw new StoreBootError(`a Redis at ${socket} does not answer; end it, or give another DATA_DIR`);
+      throw new StoreBootError(`a Redis at ${socket} does not answer; stop it, or give another DATA_DIR`);
     }
-    // Nobody listens: the socket file is all that a killed Redis left.
+    // Nothing listens, so this is the socket file of a killed Redis.
     rmSync(socket, { force: true });
     return;
   }
@@ -140,10 +141,7 @@ export async function stopOrphan(socket: string, dataDir: string, logger: Logger
         `DATA_DIR ${dataDir} is in use by another Holdfast; stop it or give another DATA_DIR`,
       );
     }
-    logger.warn(
-      { socket },
-      'a Redis was left running by a Holdfast that was killed; it is asked to shut down',
-    );
+    logger.warn({ socket }, 'shutting down a Redis that a killed Holdfast left running');
     await client.shutdown().catch(() => undefined);
     await waitUntilGone(socket);
   } finally {
@@ -156,7 +154,7 @@ function connectTo(socket: string): Redis {
     path: socket,
     lazyConnect: true,
     retryStrategy: null,
-    // It may still be loading its data; it can be shut down even so.
+    // SHUTDOWN works even while it is loading its data.
     enableReadyCheck: false,
     connectTimeout: ANSWER_TIMEOUT_MS,
     commandTimeout: ANSWER_TIMEOUT_MS,
@@ -183,7 +181,7 @@ async function waitUntilGone(socket: string): Promise<void> {
   const deadline = performance.now() + STOP_TIMEOUT_MS;
   while (await isListening(socket)) {
     if (performance.now() > deadline) {
-      throw new StoreBootError(`a Redis at ${socket} does not shut down; end it, or give another DATA_DIR`);
+      throw new StoreBootError(`a Redis at ${socket} does not shut down; stop it, or give another DATA_DIR`);
     }
     await delay(POLL_MS);
   }

@@ -110,7 +110,7 @@ export class ListService {
           { field: 'sort_by' },
         );
       }
-      const between = [...bound('after', after), ...bound('before', selection.worst())];
+      const between = [...bound('after', after), ...bound('before', selection.lastKept())];
       for (const row of await walk.readNext(EXAMINED_A_RUN, [
         'sort_by',
         sortBy,

@@ -20,7 +20,7 @@ export interface FieldRules {
   /** Rules for each item; the field itself is then an array. */
   readonly itemRules: readonly Rule[];
   readonly nested?: ClassRules;
-  /** Messages that a DTO's author wrote, by constraint name; they win over the generated words. */
+  /** Names of the constraints whose message the DTO itself gives, instead of a generated one. */
   readonly ownMessages: ReadonlySet<string>;
 }
 
@@ -34,8 +34,8 @@ type Metadata = ReturnType<ReturnType<typeof getMetadataStorage>['getTargetValid
 const known = new Map<DtoClass, ClassRules>();
 
 /**
- * Reads the class-validator and class-transformer metadata of a DTO once.
- * @throws Error at boot for a decorator that the compiled validator cannot reproduce: a rule must never be dropped silently.
+ * Reads the class-validator and class-transformer metadata of a DTO, once.
+ * @throws Error at boot for a decorator that cannot be compiled: a rule must never be dropped silently.
  */
 export function readRules(dto: DtoClass): ClassRules {
   const read = known.get(dto);
@@ -64,7 +64,7 @@ function readField(dto: DtoClass, name: string, metadatas: readonly Metadata[]):
   const ownMessages = new Set<string>();
   let optional = false;
   let nested: ClassRules | undefined;
-  // Decorators run from the bottom up; reversed, the rules stand in reading order.
+  // Decorators run from the bottom up. Reversed, the rules are in the order of the source.
   for (const metadata of [...metadatas].reverse()) {
     if (metadata.validateIf !== undefined || (metadata.groups ?? []).length > 0) {
       throw new Error(`${where}: validateIf and groups are not supported`);
@@ -72,7 +72,7 @@ function readField(dto: DtoClass, name: string, metadatas: readonly Metadata[]):
     if (metadata.type === 'conditionalValidation') {
       if (metadata.constraints[0] !== isPresent) {
         throw new Error(
-          `${where}: use Optional() from src/http; IsOptional would let an explicit null pass, and ValidateIf cannot be compiled`,
+          `${where}: use Optional() from src/wire; IsOptional would accept an explicit null, and ValidateIf cannot be compiled`,
         );
       }
       optional = true;
@@ -90,13 +90,13 @@ function readField(dto: DtoClass, name: string, metadatas: readonly Metadata[]):
   const holdsObjects = (isList ? itemRules : rules).some((rule) => rule.schema.type === 'object');
   if ((itemRules.length > 0 && !isList) || (nested !== undefined && !holdsObjects)) {
     throw new Error(
-      `${where}: say IsArray() or IsObject() too (or use Nested, NestedArray): class-validator would let other values pass`,
+      `${where}: add IsArray() or IsObject(), or use Nested or NestedArray: class-validator would accept other values`,
     );
   }
   return { name, optional, rules, itemRules, ownMessages, ...(nested === undefined ? {} : { nested }) };
 }
 
-/** Asks class-transformer which class it would build for a nested field; its own storage of types is not public. */
+/** The class that class-transformer creates for a nested field. Its type metadata is not public, so it is made to create one. */
 function nestedClass(dto: DtoClass, name: string): DtoClass {
   const built = (plainToInstance(dto, { [name]: [{}] }) as Record<string, unknown>)[name];
   const item: unknown = Array.isArray(built) ? built[0] : built;
@@ -109,7 +109,7 @@ function nestedClass(dto: DtoClass, name: string): DtoClass {
 
 type Builder = (constraints: readonly unknown[]) => Pick<Rule, 'test' | 'schema'>;
 
-/** What of class-validator is compiled. Each test is class-validator's own, or its equal for every JSON value where a call costs. */
+/** The supported decorators of class-validator. Each test is class-validator's own, or a faster one that is equal for JSON values. */
 const BUILDERS: Readonly<Record<string, Builder>> = {
   isDefined: () => ({ test: (value) => value !== undefined && value !== null, schema: {} }),
   isString: () => ({ test: (value) => typeof value === 'string', schema: { type: 'string' } }),
@@ -188,7 +188,7 @@ function toRule(where: string, metadata: Metadata): Rule {
   if (build === undefined) {
     throw new Error(
       name === 'isLength' || name === 'minLength' || name === 'maxLength'
-        ? `${where}: import Length, MinLength and MaxLength from src/http; class-validator's do not count every character`
+        ? `${where}: import Length, MinLength and MaxLength from src/wire; those of class-validator do not count every character`
         : `${where}: the decorator ${name} cannot be compiled; use a supported one, Obeys or Satisfies`,
     );
   }
@@ -207,4 +207,42 @@ function isRule(value: unknown): value is Rule {
     'schema' in value &&
     !(value instanceof RegExp)
   );
+}
+
+/** The OpenAPI schema of a DTO, from the rules that its requests are checked with. */
+export function rulesToSchema(dto: DtoClass): Schema {
+  return classSchema(readRules(dto));
+}
+
+function classSchema(rules: ClassRules): Schema {
+  const properties: Record<string, Schema> = {};
+  const required: string[] = [];
+  for (const field of rules.fields.values()) {
+    properties[field.name] = fieldSchema(field);
+    if (!field.optional) {
+      required.push(field.name);
+    }
+  }
+  return {
+    type: 'object',
+    ...(required.length > 0 ? { required } : {}),
+    additionalProperties: false,
+    properties,
+  };
+}
+
+export function fieldSchema(field: FieldRules): Schema {
+  const schema: Schema = Object.assign({}, ...field.rules.map((rule) => rule.schema)) as Schema;
+  const phrases = field.rules.flatMap((rule) => (rule.phrase === undefined ? [] : [rule.phrase]));
+  if (phrases.length > 0) {
+    schema.description = phrases.join(' and ');
+  }
+  if (field.itemRules.length > 0) {
+    schema.items = Object.assign({}, ...field.itemRules.map((rule) => rule.schema)) as Schema;
+  }
+  if (field.nested === undefined) {
+    return schema;
+  }
+  const nested = classSchema(field.nested);
+  return schema.type === 'array' ? { ...schema, items: nested } : { ...nested, ...schema, ...nested };
 }

@@ -1,9 +1,8 @@
 import { Refusal } from '../../ledger/index.js';
 import { isWrittenAsDecimal } from '../json.js';
-import { type ClassRules, type DtoClass, type FieldRules, readRules } from './class-rules.js';
+import { type ClassRules, type DtoClass, type FieldRules, readRules, fieldSchema } from './class-rules.js';
 import { explain } from './explain.js';
 import type { Rule } from './rule.js';
-import { fieldSchema } from './schema.js';
 
 type Test = (value: unknown) => boolean;
 
@@ -14,9 +13,9 @@ interface CompiledField {
 }
 
 /**
- * Compiles the rules of a DTO into one fast check of a parsed JSON body. The body itself is returned, typed: nothing is
- * copied or converted. A refused body goes through class-validator once more, which says what is wrong.
- * @throws Refusal INVALID_REQUEST, its details naming each field and what is allowed there.
+ * Compiles the rules of a DTO into one fast check of a parsed JSON body. It returns the body itself, typed, and copies or converts
+ * nothing. To explain a refusal, the body is checked again by class-validator.
+ * @throws Refusal INVALID_REQUEST, whose details name each field and what is allowed there.
  */
 export function compileValidator<T extends object>(dto: DtoClass<T>): (body: unknown) => T {
   const rules = readRules(dto);
@@ -29,7 +28,7 @@ export function compileValidator<T extends object>(dto: DtoClass<T>): (body: unk
   };
 }
 
-/** The bare predicate of a DTO's rules; exact for JSON values. */
+/** The rules of a DTO as a predicate for JSON values. */
 export function compileRules(rules: ClassRules): Test {
   const fields = new Map<string, CompiledField>();
   let requiredCount = 0;
@@ -83,7 +82,7 @@ function allOf(rules: readonly Rule[]): Test {
   return chain(rules.map((rule) => rule.test));
 }
 
-/** Rules run in the order they are written and stop at the first that fails, so a type rule guards those after it. */
+/** Runs tests in the order of the source up to the first that fails, so later ones can rely on the type rule. */
 function chain(tests: readonly Test[]): Test {
   const [first, second, third, ...rest] = tests;
   if (first === undefined) {
@@ -108,10 +107,10 @@ const NUMBER = /^-?\d{1,19}(\.\d{1,19})?$/;
 type Convert = (text: string) => unknown;
 
 /**
- * Like `compileValidator`, for query strings: declared integers, numbers and booleans are converted from their text, lists
- * of strings from their comma-separated text without white space around and empty items between the commas, and
- * parameters that the DTO does not declare are ignored (the protocol's additive-parameter guarantee).
- * @throws Refusal INVALID_REQUEST naming the parameter and what is allowed.
+ * Like `compileValidator`, for query strings. Integers, numbers and booleans are converted from text, and lists of strings from
+ * comma-separated text; items are trimmed, and empty ones dropped. Undeclared parameters are ignored (the protocol's
+ * additive-parameter guarantee).
+ * @throws Refusal INVALID_REQUEST that names the parameter and what is allowed.
  */
 export function compileQuery<T extends object>(dto: DtoClass<T>): (query: unknown) => T {
   const rules = readRules(dto);
@@ -151,7 +150,7 @@ function queryConverters(rules: ClassRules): [string, Convert][] {
   });
 }
 
-/** A text that does not convert stays a text: the rules then refuse it with their own words. */
+/** Text that cannot be converted stays as it is, and is then refused by the rules. */
 function converterOf(type: string | undefined): Convert {
   switch (type) {
     case 'integer':

@@ -12,13 +12,13 @@ import { INT64_MAX, Refusal } from '../../ledger/index.js';
 import { stringifyJson } from '../json.js';
 import { describeSchema, type Oversize, type Rule } from './rule.js';
 
-/** How deep free JSON may nest: deeper values would exhaust the stack of every recursive reader behind us. */
+/** Maximum nesting of free JSON. Deeper values could exhaust the stack of recursive readers. */
 export const FREE_OBJECT_MAX_DEPTH = 32;
 
-/** The default of METADATA_LIMIT_BYTES. */
+/** Starts with the default of METADATA_LIMIT_BYTES. */
 const limits = { metadataBytes: 16_384 };
 
-/** Sets METADATA_LIMIT_BYTES, once, before the first request. Rules are made when their classes load, before there is a configuration. */
+/** Sets METADATA_LIMIT_BYTES, before the first request. Rules cannot take it as an argument, because decorators run before configuration. */
 export function useMetadataLimit(bytes: number): void {
   limits.metadataBytes = bytes;
 }
@@ -26,8 +26,8 @@ export function useMetadataLimit(bytes: number): void {
 export const metadataLimitBytes = (): number => limits.metadataBytes;
 
 /**
- * The size of a value that is too large: the bytes of its JSON in UTF-8, as it is stored. Undefined when it is within the
- * limit, and for a value that nests too deeply to be measured, which another rule refuses.
+ * The size of a value that is too large, in bytes of its JSON in UTF-8, as it is stored. Undefined within the limit, and for a value
+ * that nests too deeply to be measured, which another rule refuses.
  */
 export function oversizeOf(value: unknown, limit: number): Oversize | undefined {
   if (typeof value !== 'object' || value === null || !depthWithin(value, FREE_OBJECT_MAX_DEPTH)) {
@@ -37,13 +37,12 @@ export function oversizeOf(value: unknown, limit: number): Oversize | undefined 
   return size > limit ? { size_bytes: size, limit_bytes: limit } : undefined;
 }
 
-/** What a client is told of a value that is too large. */
 export const oversizeMessage = (path: string, { size_bytes, limit_bytes }: Oversize): string =>
   `${path} has ${size_bytes} bytes as JSON; at most ${limit_bytes} are allowed`;
 
 /**
- * For what a request makes of stored parts and its own, which no rule on the request alone can bound.
- * @throws Refusal INVALID_REQUEST when the value has more than METADATA_LIMIT_BYTES.
+ * Checks a value that is merged from a request and a stored record, which the rules of the request cannot check.
+ * @throws Refusal INVALID_REQUEST if it is larger than METADATA_LIMIT_BYTES.
  */
 export function requireWithinMetadataLimit(field: string, value: object): void {
   const oversize = oversizeOf(value, metadataLimitBytes());
@@ -67,15 +66,15 @@ export function depthWithin(value: unknown, levels: number): boolean {
   return true;
 }
 
-/** Shared by all `Optional` fields, so that the compiler recognises it by identity. */
+/** The condition of all `Optional` fields; `readRules` recognises it by identity. */
 export const isPresent = (_object: unknown, value: unknown): boolean => value !== undefined;
 
-/** The field may be absent. Unlike class-validator's IsOptional, an explicit `null` is refused. */
+/** The field may be absent. Unlike IsOptional of class-validator, it refuses `null`. */
 export function Optional(): PropertyDecorator {
   return ValidateIf(isPresent);
 }
 
-/** Puts a rule of one's own on a field; class-validator, the compiled predicate and OpenAPI all read it. */
+/** Applies a custom rule to a field. class-validator, the compiled predicate and OpenAPI all use it. */
 export function Obeys(rule: Rule, options?: ValidationOptions): PropertyDecorator {
   return ValidateBy(
     {
@@ -91,7 +90,7 @@ export function Obeys(rule: Rule, options?: ValidationOptions): PropertyDecorato
   );
 }
 
-/** A condition that a schema cannot express. `phrase` follows "<field> must be ", for instance "a subject naming at least one level". */
+/** A condition that a schema cannot express. `phrase` completes "<field> must be ...", such as "a subject naming at least one level". */
 export function Satisfies(
   phrase: string,
   test: (value: unknown) => boolean,
@@ -100,7 +99,7 @@ export function Satisfies(
   return Obeys({ name: `satisfies ${phrase}`, test, schema: {}, phrase }, options);
 }
 
-/** An integer of up to 64 bits, exact: a safe `number`, or a `bigint` as the body parser gives it beyond 2^53. */
+/** An exact integer of up to 64 bits: a safe `number`, or a `bigint`, which the body parser returns beyond 2^53. */
 export function IsInt64({
   min,
   max = INT64_MAX,
@@ -119,10 +118,10 @@ export function IsInt64({
   });
 }
 
-/** A name is as free as a value; the protocol bounds only the latter. */
+/** The protocol limits values, but not names. */
 const MAX_NAME_LENGTH = 256;
 
-/** String keys to string values, such as the subject's dimensions. */
+/** An object whose values are strings, such as a subject's dimensions. */
 export function IsStringMap({
   maxEntries,
   maxValueLength,
@@ -157,7 +156,7 @@ export function IsStringMap({
   });
 }
 
-/** Any JSON object, such as metadata: bounded in bytes by METADATA_LIMIT_BYTES, and in its nesting. */
+/** Any JSON object, such as metadata, within METADATA_LIMIT_BYTES and the maximum nesting. */
 export const FREE_OBJECT: Rule = {
   name: 'isFreeObject',
   test: (value) =>
@@ -173,7 +172,7 @@ export function IsFreeObject(): PropertyDecorator {
   return Obeys(FREE_OBJECT);
 }
 
-/** An object or a list whose JSON has at most so many bytes in UTF-8, METADATA_LIMIT_BYTES unless said. Stands beside the rules on its form. */
+/** Limits the size of an object or array, in bytes of its JSON in UTF-8; METADATA_LIMIT_BYTES by default. Combine it with rules on its form. */
 export function MaxJsonBytes(limit?: number): PropertyDecorator {
   const oversize = (value: unknown): ReturnType<typeof oversizeOf> =>
     oversizeOf(value, limit ?? metadataLimitBytes());
@@ -191,8 +190,8 @@ export function MaxJsonBytes(limit?: number): PropertyDecorator {
 }
 
 /**
- * String length in characters as JSON Schema counts them (Unicode code points). class-validator's decorators of the
- * same names do not count variation selectors, so a text of any size could pass them; the compiler refuses those.
+ * String length in Unicode code points, like JSON Schema. The decorators of class-validator with the same names do not count
+ * variation selectors, so a text of any size could pass; `readRules` refuses them.
  */
 export function Length(min: number, max: number, options?: ValidationOptions): PropertyDecorator {
   return Obeys(
@@ -221,7 +220,7 @@ export function MaxLength(max: number, options?: ValidationOptions): PropertyDec
   );
 }
 
-/** One of some words, in upper or lower case; the reader brings it to the case that is documented here. */
+/** One of some words, ignoring case. The service must normalise it to the documented case. */
 export function IsInAnyCase(words: readonly string[]): PropertyDecorator {
   const known = new Set(words.map((word) => word.toLowerCase()));
   return Obeys({
@@ -231,12 +230,12 @@ export function IsInAnyCase(words: readonly string[]): PropertyDecorator {
   });
 }
 
-/** An object with rules of its own. */
+/** An object that is checked by its own class. */
 export function Nested(type: () => new () => object): PropertyDecorator {
   return applyDecorators(IsObject(), ValidateNested(), Type(type));
 }
 
-/** An array of objects with rules of their own. */
+/** An array of objects that are checked by their own class. */
 export function NestedArray(type: () => new () => object): PropertyDecorator {
   return applyDecorators(IsArray(), IsObject({ each: true }), ValidateNested({ each: true }), Type(type));
 }
@@ -250,7 +249,7 @@ function lengthWithin(value: unknown, min: number, max: number): boolean {
     return false;
   }
   const units = value.length;
-  // A code point takes one or two UTF-16 units, so most texts are decided without counting.
+  // A code point has one or two UTF-16 units, so most texts need no counting.
   if (units <= max && units >= min * 2) {
     return true;
   }

@@ -1,24 +1,23 @@
 import { validateSync, type ValidationError } from 'class-validator';
 import { Refusal } from '../../ledger/index.js';
 import { isWrittenAsDecimal } from '../json.js';
-import type { ClassRules, FieldRules } from './class-rules.js';
+import { type ClassRules, type FieldRules, fieldSchema } from './class-rules.js';
 import { oversizeMessage } from './decorators.js';
 import { describeSchema } from './rule.js';
-import { fieldSchema } from './schema.js';
 
-/** A client that gets everything wrong still gets a short answer. */
+/** Keeps the response short, even if every field is wrong. */
 const MAX_PROBLEMS = 10;
 const MAX_NAME_LENGTH = 64;
 
 export interface Problem {
   readonly field: string;
   readonly message: string;
-  /** Of a value that is refused for its size alone. */
+  /** Only for a value that is too large. */
   readonly size_bytes?: number;
   readonly limit_bytes?: number;
 }
 
-/** Runs class-validator on a refused body and words what it finds, with the path of each field and what is allowed there. */
+/** Checks a refused body with class-validator and describes each problem: the path of the field, and what is allowed there. */
 export function explain(rules: ClassRules, body: unknown): Refusal {
   if (body === undefined || body === null) {
     return new Refusal(
@@ -39,7 +38,7 @@ export function explain(rules: ClassRules, body: unknown): Refusal {
   return new Refusal('INVALID_REQUEST', message, { ...details, problems });
 }
 
-/** What class-validator, run over the whole body, finds wrong with it; empty when it accepts the body. */
+/** The problems that class-validator finds in the whole body. */
 export function findProblems(rules: ClassRules, body: Record<string, unknown>): Problem[] {
   const problems: Problem[] = [];
   const instance = instantiate(rules, body, '', problems);
@@ -47,7 +46,7 @@ export function findProblems(rules: ClassRules, body: Record<string, unknown>): 
   return problems.slice(0, MAX_PROBLEMS);
 }
 
-/** Builds what class-validator needs: instances with the known fields only; the unknown ones are problems already. */
+/** Creates the instances that class-validator checks, with the known fields only. Each unknown field is a problem. */
 function instantiate(
   rules: ClassRules,
   value: Record<string, unknown>,
@@ -87,7 +86,7 @@ function instantiateEntry(field: FieldRules, entry: unknown, path: string, probl
       if (typeof item !== 'object' || item === null) {
         return item;
       }
-      // A list is as wrong here as what it holds, where class-validator would descend until the stack ends.
+      // An array here is a problem anyway. Emptying it keeps class-validator from descending into it without limit.
       return Array.isArray(item)
         ? []
         : instantiate(nested, item as Record<string, unknown>, `${path}[${index}].`, problems);
@@ -110,7 +109,7 @@ function collect(
     const here = path + field.name;
     if (error.constraints !== undefined && Object.keys(error.constraints).length > 0) {
       problems.push(
-        oversizeProblem(field, here, error.value) ?? { field: here, message: word(field, here, error) },
+        oversizeProblem(field, here, error.value) ?? { field: here, message: messageFor(field, here, error) },
       );
     }
     for (const child of error.children ?? []) {
@@ -119,7 +118,7 @@ function collect(
   }
 }
 
-/** A child is a field of a nested object, or an item of an array, whose own children are its fields. */
+/** A child is a field of a nested object, or an item of an array, whose children are fields. */
 function collectChild(field: FieldRules, child: ValidationError, path: string, problems: Problem[]): void {
   const { nested } = field;
   if (nested === undefined) {
@@ -129,7 +128,7 @@ function collectChild(field: FieldRules, child: ValidationError, path: string, p
     collect(nested, [child], `${path}.`, problems);
     return;
   }
-  // An item that is no object is told with its array, whose rule says what each item must be.
+  // An item that is not an object is reported for the array, whose message says what each item must be.
   collect(nested, child.children ?? [], `${path}[${child.property}].`, problems);
 }
 
@@ -143,7 +142,7 @@ function oversizeProblem(field: FieldRules, path: string, value: unknown): Probl
   return undefined;
 }
 
-function word(field: FieldRules, path: string, error: ValidationError): string {
+function messageFor(field: FieldRules, path: string, error: ValidationError): string {
   for (const [name, message] of Object.entries(error.constraints ?? {})) {
     if (field.ownMessages.has(name)) {
       return message;

@@ -2,14 +2,14 @@ import { Obeys } from './decorators.js';
 
 const DATE_TIME = /^(\d{4}-\d\d-\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:Z|([+-])(\d\d):(\d\d))$/i;
 const MINUTE_MS = 60_000;
-/** What RFC 3339 can write in UTC. An offset reaches up to a day further, where nothing is stored and no answer could show it. */
+/** The range of RFC 3339 in UTC. With an offset, a text may denote an instant up to a day outside, which is clamped. */
 const FIRST_MS = Date.parse('0000-01-01T00:00:00Z');
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
 /**
- * The instant of an RFC 3339 date-time in ms since the epoch (negative before 1970), its fraction cut to the millisecond. A leap
- * second counts as the second after it, because no clock here knows leap seconds.
- * @returns undefined for a blank text, which the protocol counts as a bound that is not set, and for one that is no date-time.
+ * Parses an RFC 3339 date-time into ms since the epoch (negative before 1970) and truncates its fraction. A leap second becomes the
+ * second after it, because Redis and Node do not count leap seconds.
+ * @returns undefined for anything else, including a blank text, which the protocol treats as no bound.
  */
 export function instantMs(text: string | undefined): number | undefined {
   const parts = DATE_TIME.exec(text ?? '');
@@ -17,7 +17,7 @@ export function instantMs(text: string | undefined): number | undefined {
     return undefined;
   }
   const [, date = '', hour, minute, second, fraction = '', sign, offsetHour = 0, offsetMinute = 0] = parts;
-  // Date.parse refuses the 32nd of a month, but takes 31 February for 3 March.
+  // Date.parse refuses the 32nd of a month, but reads 31 February as 3 March.
   const dayMs = Date.parse(`${date}T00:00:00Z`);
   if (
     Number.isNaN(dayMs) ||
@@ -40,7 +40,7 @@ export function instantMs(text: string | undefined): number | undefined {
   return Math.min(Math.max(ms, FIRST_MS), LAST_MS);
 }
 
-/** Leap seconds end a month of UTC, so the second after one starts the next month. */
+/** Leap seconds end a month in UTC, so the second after one starts the next month. */
 function startsMonth(ms: number): boolean {
   const date = new Date(ms);
   return date.getUTCDate() === 1 && date.getUTCHours() === 0 && date.getUTCMinutes() === 0;

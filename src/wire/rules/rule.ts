@@ -35,15 +35,15 @@ export interface Rule {
   readonly name: string;
   /** Must be pure and must not throw, whatever the value. */
   readonly test: (value: unknown) => boolean;
-  /** What the rule adds to the field's schema; the message to the client is worded from it. */
+  /** What the rule adds to the field's schema. The error message describes it. */
   readonly schema: Schema;
-  /** Words for what a schema cannot say; added to the message after the schema's own words. */
+  /** Describes what the schema cannot express; follows the description of the schema in the message. */
   readonly phrase?: string;
-  /** The size of a value that this rule refuses for its bytes alone; the message then says it. */
+  /** The size of a value that this rule refuses as too large, for the error message. */
   readonly oversize?: (value: unknown) => Oversize | undefined;
 }
 
-/** Says in words what a schema allows: "an integer from 0 to 60000", "a string of 1 to 256 characters". */
+/** Describes what a schema allows: "an integer from 0 to 60000", "a string of 1 to 256 characters". */
 export function describeSchema(schema: Schema): string {
   if (schema.enum !== undefined) {
     return `one of ${schema.enum.map(String).join(', ')}`;
