@@ -7,7 +7,7 @@ import { apiKeyHashKey, RedisService, type ScriptReply, tagOfKeySecret } from '.
 import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
 import type { TenantCaller } from './caller.js';
 
-/** Why a request was not let through: the `reason` label of holdfast_auth_failures_total. */
+/** Why a request was refused: the label `reason` of holdfast_auth_failures_total. */
 export type AuthFailure =
   | 'missing_key'
   | 'malformed_key'
@@ -54,11 +54,11 @@ export class AuthMetrics {
   }
 }
 
-/** An entry may be this old at most, counted from before Redis was asked; a revocation is announced much sooner. */
+/** The maximum age of a cache entry, counted from before the look-up in Redis. Revocations are announced much sooner. */
 const LIFETIME_MS = 1000;
 const MAX_ENTRIES = 10_000;
 
-/** One wording for every reason, so that nobody learns which keys exist or existed. */
+/** The same message for every reason, so that nobody learns which keys exist. */
 const NOT_VALID = 'the API key is missing or not valid';
 
 const FAILURES = {
@@ -68,7 +68,7 @@ const FAILURES = {
   TENANT_SUSPENDED: 'tenant_suspended',
 } as const satisfies Record<string, AuthFailure>;
 
-/** What is stored of a secret: its SHA-256. 256 random bits need no slow hash, and no dump of Redis or of this process holds a key. */
+/** Redis and this process store only the SHA-256 of a secret. Secrets have 256 random bits, so they need no slow hash. */
 export function hashOfSecret(secret: string): string {
   return hash('sha256', secret, 'base64url');
 }
@@ -76,20 +76,20 @@ export function hashOfSecret(secret: string): string {
 function listOf(text: string, keyId: string): string[] {
   const list: unknown = JSON.parse(text);
   if (!Array.isArray(list) || !list.every((entry) => typeof entry === 'string')) {
-    throw new Error(`the record of the API key ${keyId} holds a list that is none`);
+    throw new Error(`the record of the API key ${keyId} has a malformed list`);
   }
   return list;
 }
 
 /**
- * Turns an API key's secret into its caller. In the steady state that costs a hash and a look into a bounded cache; else
- * one round trip, which requests with the same key that arrive meanwhile share. Refusals are not kept: a key that works
- * again must work at once, and guessed keys would only push out good ones.
+ * Finds the caller of an API key's secret. Usually that takes a hash and a look-up in a bounded cache; otherwise one round trip, shared
+ * by concurrent requests with the same key. Refusals are not cached, because a key that becomes valid must work at once, and guessed
+ * keys would evict valid ones.
  */
 @Injectable()
 export class ApiKeyVerifier {
-  private readonly known = new LRUCache<string, TenantCaller>({ max: MAX_ENTRIES, ttl: LIFETIME_MS });
-  private readonly asking = new Map<string, Promise<TenantCaller | AuthFailure>>();
+  private readonly cache = new LRUCache<string, TenantCaller>({ max: MAX_ENTRIES, ttl: LIFETIME_MS });
+  private readonly lookups = new Map<string, Promise<TenantCaller | AuthFailure>>();
 
   constructor(
     private readonly redis: RedisService,
@@ -97,9 +97,9 @@ export class ApiKeyVerifier {
   ) {}
 
   /**
-   * The caller at once when the key is known, else a promise of it.
-   * @throws Refusal UNAUTHORIZED, in the same words whatever is wrong with the key.
-   * @throws StoreUnavailable when Redis cannot tell.
+   * The caller if the key is cached, else a promise of it.
+   * @throws Refusal UNAUTHORIZED, with the same message whatever is wrong with the key
+   * @throws StoreUnavailable
    */
   verify(secret: string): TenantCaller | Promise<TenantCaller> {
     const tag = tagOfKeySecret(secret, this.redis.partitions);
@@ -107,19 +107,19 @@ export class ApiKeyVerifier {
       throw this.refusal('malformed_key');
     }
     const secretHash = hashOfSecret(secret);
-    const caller = this.known.get(secretHash);
+    const caller = this.cache.get(secretHash);
     if (caller !== undefined) {
       this.metrics.hit();
       return caller;
     }
     this.metrics.missed();
-    return this.answerOf(this.asking.get(secretHash) ?? this.lookUp(tag, secretHash));
+    return this.callerOf(this.lookups.get(secretHash) ?? this.lookUp(tag, secretHash));
   }
 
-  /** Forgets a key: the next request asks Redis again, and an answer that is under way is not kept. */
+  /** Removes a key from the cache. The result of a look-up in progress is not cached. */
   forget(secretHash: string): void {
-    this.known.delete(secretHash);
-    this.asking.delete(secretHash);
+    this.cache.delete(secretHash);
+    this.lookups.delete(secretHash);
   }
 
   refusal(reason: AuthFailure): Refusal {
@@ -127,7 +127,7 @@ export class ApiKeyVerifier {
     return new Refusal('UNAUTHORIZED', NOT_VALID);
   }
 
-  private async answerOf(lookup: Promise<TenantCaller | AuthFailure>): Promise<TenantCaller> {
+  private async callerOf(lookup: Promise<TenantCaller | AuthFailure>): Promise<TenantCaller> {
     const verdict = await lookup;
     if (typeof verdict === 'string') {
       throw this.refusal(verdict);
@@ -136,14 +136,14 @@ export class ApiKeyVerifier {
   }
 
   private lookUp(tag: string, secretHash: string): Promise<TenantCaller | AuthFailure> {
-    // The age of an entry counts from before the question, because the answer may be as old as that.
+    // The reply of Redis may be as old as this.
     const start = performance.now();
     const lookup: Promise<TenantCaller | AuthFailure> = this.redis.scripts
       .call('authenticate', { secretHash: apiKeyHashKey(tag, secretHash) }, {})
       .then((reply) => {
         const verdict = this.verdictOf(reply);
-        if (reply.status === 'OK' && typeof verdict === 'object' && this.asking.get(secretHash) === lookup) {
-          this.known.set(secretHash, verdict, {
+        if (reply.status === 'OK' && typeof verdict === 'object' && this.lookups.get(secretHash) === lookup) {
+          this.cache.set(secretHash, verdict, {
             start,
             ttl: Math.max(1, Math.min(LIFETIME_MS, reply.expiresInMs)),
           });
@@ -151,11 +151,11 @@ export class ApiKeyVerifier {
         return verdict;
       })
       .finally(() => {
-        if (this.asking.get(secretHash) === lookup) {
-          this.asking.delete(secretHash);
+        if (this.lookups.get(secretHash) === lookup) {
+          this.lookups.delete(secretHash);
         }
       });
-    this.asking.set(secretHash, lookup);
+    this.lookups.set(secretHash, lookup);
     return lookup;
   }
 
@@ -174,7 +174,7 @@ export class ApiKeyVerifier {
   }
 }
 
-/** The operator's key. */
+/** Checks the operator's key. */
 @Injectable()
 export class AdminKey {
   private readonly expected: ExpectedSecret | undefined;
@@ -183,7 +183,7 @@ export class AdminKey {
     this.expected = config.adminApiKey === undefined ? undefined : new ExpectedSecret(config.adminApiKey);
   }
 
-  /** @throws Error when the server has no admin key, which is a mistake of its operator and not of the caller. */
+  /** @throws Error if the server has no admin key, which is the operator's mistake, not the caller's. */
   matches(presented: string): boolean {
     if (this.expected === undefined) {
       throw new Error('an admin key was presented, but this server was started without one');

@@ -6,19 +6,19 @@ import {
   SEGMENT_PATTERN,
 } from '../ledger/index.js';
 
-/** A valid API key's owner, as Redis knew it at most a second ago. */
+/** The owner of a valid API key. At most one second old. */
 export interface TenantCaller {
   readonly kind: 'tenant';
   /** The effective tenant of the request. */
   readonly tenantId: string;
   readonly keyId: string;
-  /** As granted; ask `grants`, which knows the wildcards. */
+  /** As stored. Use `grants` to check one, which handles the wildcards. */
   readonly permissions: ReadonlySet<string>;
-  /** Empty when the key is not confined; see `scopeAllowed`. */
+  /** Empty if the key may act on all scopes; see `scopeAllowed`. */
   readonly scopeFilter: ScopeFilter;
 }
 
-/** The operator, who may do all and has no tenant. */
+/** The operator, who has all permissions and no tenant. */
 export interface AdminCaller {
   readonly kind: 'admin';
 }
@@ -33,14 +33,14 @@ declare module 'fastify' {
 }
 
 /**
- * ApiKey.scope_filter of cycles-governance-admin-v0.1.25: where a key may act. An entry is one or more segments joined by
- * '/', each of which a scope must hold; `level:*` asks for nothing. Entries belong together by the deepest level that they
- * name: of one level any entry may match, and every level must. So `["workspace:eng", "agent:*"]` limits a key to the
- * workspace eng, as the document's own example says, and `["agent:a", "agent:b"]` admits both agents.
+ * The scopes that a key may act on: ApiKey.scope_filter of cycles-governance-admin-v0.1.25. An entry is one or more segments joined by
+ * '/', all of which the scope must contain; `level:*` matches everything. Entries are grouped by the deepest level that they name. A
+ * scope must match at least one entry of each group. So `["workspace:eng", "agent:*"]` limits a key to the workspace eng, as in the
+ * example of the specification, and `["agent:a", "agent:b"]` allows both agents.
  */
 export type ScopeFilter = readonly string[];
 
-/** Whether a key with this filter may act on a canonical (lower-case) scope path. No entries are no restriction. */
+/** Whether a key with this filter may act on a canonical (lower-case) scope path. An empty filter allows all. */
 export function scopeAllowed(filter: ScopeFilter, scopePath: string): boolean {
   if (filter.length === 0) {
     return true;
@@ -50,7 +50,8 @@ export function scopeAllowed(filter: ScopeFilter, scopePath: string): boolean {
   for (const entry of filter) {
     const segments = entry.split('/');
     const level = Math.max(...segments.map(levelOf));
-    levels.set(level, levels.get(level) === true || segments.every((segment) => holds(framed, segment)));
+    const matches = segments.every((segment) => contains(framed, segment));
+    levels.set(level, levels.get(level) === true || matches);
   }
   return [...levels.values()].every((matched) => matched);
 }
@@ -59,11 +60,11 @@ function levelOf(segment: string): number {
   return SCOPE_LEVELS.indexOf(segment.slice(0, Math.max(segment.indexOf(':'), 0)) as ScopeLevel);
 }
 
-function holds(framed: string, segment: string): boolean {
+function contains(framed: string, segment: string): boolean {
   return segment.endsWith(':*') || framed.includes(`/${segment}/`);
 }
 
-/** Whether a text is an entry as described above; a level that is misspelt would silently match nothing. */
+/** Whether a text is a valid entry. A misspelt level would silently match nothing. */
 export function isScopeFilterEntry(text: string): boolean {
   return text.split('/').every((segment) => {
     const colon = segment.indexOf(':');
@@ -76,8 +77,8 @@ export function isScopeFilterEntry(text: string): boolean {
 }
 
 /**
- * Whose records a list shows: those of the key's tenant, or for an operator those of the tenant that is named, if any.
- * @throws Refusal FORBIDDEN when an API key names another tenant: its own records would pass for those of the other one.
+ * The tenant whose records a list shows: that of the API key, or for an operator the one that the request names, if any.
+ * @throws Refusal FORBIDDEN if the request names another tenant than that of its API key.
  */
 export function listedTenant(caller: Caller, named: string | undefined): string | undefined {
   if (caller.kind === 'admin') {

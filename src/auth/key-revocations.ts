@@ -5,8 +5,8 @@ import { LOGGER, type Logger } from '../telemetry/index.js';
 import { ApiKeyVerifier } from './api-key-verifier.js';
 
 /**
- * Hears of revoked keys, by the hash of their secret, and has them forgotten at once. While it cannot hear, the cache's own
- * lifetime bounds how long a revoked key still works, so a lost subscription is no reason to refuse service.
+ * Subscribes to revocations and removes revoked keys from the cache at once. Without a subscription, a revoked key works until its
+ * cache entry expires, at most one second, so a lost subscription does not stop the service.
  */
 @Injectable()
 export class KeyRevocations implements OnModuleInit {
@@ -21,19 +21,19 @@ export class KeyRevocations implements OnModuleInit {
     subscriber.on('message', (_channel: string, secretHash: string) => {
       this.verifier.forget(secretHash);
     });
-    // A connection that is made anew has no subscriptions.
-    subscriber.on('ready', () => void this.listen(subscriber));
-    await this.listen(subscriber);
+    // A new connection has no subscriptions.
+    subscriber.on('ready', () => void this.subscribe(subscriber));
+    await this.subscribe(subscriber);
   }
 
-  /** Never rejects. Should it fail with its connection, the next one tries again. */
-  private async listen(subscriber: Redis | Cluster): Promise<void> {
+  /** Never rejects. If it fails because the connection was lost, the next connection subscribes. */
+  private async subscribe(subscriber: Redis | Cluster): Promise<void> {
     try {
       await subscriber.subscribe(keyRevokedChannel());
     } catch (error) {
       this.logger.warn(
         { err: error },
-        'revoked API keys cannot be heard of; each keeps working for up to a second',
+        'cannot subscribe to revoked API keys; a revoked key works for up to another second',
       );
     }
   }

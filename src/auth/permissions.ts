@@ -30,7 +30,7 @@ export const PERMISSIONS = [
 ] as const;
 export type Permission = (typeof PERMISSIONS)[number];
 
-/** What a key may do when its creation names no permissions. */
+/** The permissions of a key that is created without naming any. */
 export const DEFAULT_PERMISSIONS: readonly Permission[] = [
   'reservations:create',
   'reservations:commit',
@@ -44,7 +44,7 @@ export const DEFAULT_PERMISSIONS: readonly Permission[] = [
   'policies:write',
 ];
 
-/** Whether granted permissions satisfy a needed one. `admin:write` stands for every `*:write`, `admin:read` for every `*:read`. */
+/** Whether the granted permissions include the needed one. `admin:write` implies every `*:write`, `admin:read` every `*:read`. */
 export function grants(granted: ReadonlySet<string>, needed: Permission): boolean {
   if (granted.has(needed)) {
     return true;
@@ -89,7 +89,7 @@ export const PERMISSION_WORDS: Readonly<Record<Permission, string>> = {
   'admin:audit:read': LEGACY,
 };
 
-/** The same as a list in Markdown. */
+/** A list of the permissions in Markdown. */
 export function permissionList(): string {
   return PERMISSIONS.map((permission) => `- \`${permission}\`: ${PERMISSION_WORDS[permission]}`).join('\n');
 }

@@ -9,12 +9,12 @@ import { MetricsRegistry } from '../telemetry/index.js';
 const WINDOW_MS = 60_000;
 
 /**
- * Whom one limit remembers at most. With more of them in one window, those that were silent longest are forgotten and start
- * anew: a flood from everywhere may pass, but it costs no more memory and refuses nobody else.
+ * The maximum number of sources that a limit tracks. Beyond it, the least recently seen sources are evicted and their counts restart. A
+ * flood from more sources can thus exceed the limit, but needs no more memory and affects no other source.
  */
 export const MAX_SOURCES = 50_000;
 
-/** One source's fixed window, from its first request on. */
+/** The fixed window of one source. It starts with a request. */
 export interface RateWindow {
   used: number;
   readonly endsAtMs: number;
@@ -23,13 +23,16 @@ export interface RateWindow {
 }
 
 /**
- * So many requests of each source in a minute. It counts in this process alone: a count in Redis would cost a round trip for
- * each request, and a limit that protects an instance needs to know no other.
+ * Limits the requests of each source per minute. It counts in this process only, because it protects the instance, and counting in
+ * Redis would add a round trip to each request.
  */
 export class RateLimit {
   private readonly windows = new LRUCache<string, RateWindow>({ max: MAX_SOURCES });
 
-  /** @param refused counts a refusal; @param what is limited, as the end of a sentence for the caller. */
+  /**
+   * @param what names what is limited, as in "more than 5 <what> in a minute"
+   * @param refused is called at each refusal
+   */
   constructor(
     readonly perMinute: number,
     private readonly what: string,
@@ -42,8 +45,8 @@ export class RateLimit {
   }
 
   /**
-   * Counts one request and tells its sender in headers what is left.
-   * @throws Refusal LIMIT_EXCEEDED when nothing was left, with Retry-After.
+   * Counts a request, and sets the headers that tell how many are left.
+   * @throws Refusal LIMIT_EXCEEDED, with Retry-After, if none was left
    */
   admit(source: string, reply: FastifyReply): void {
     const window = this.count(source);
@@ -55,7 +58,7 @@ export class RateLimit {
       .header('X-RateLimit-Reset', window.resetsAtS);
   }
 
-  /** Counts one request; the refusal to answer it with when nothing was left. */
+  /** Counts a request. Returns a refusal if none was left. */
   exceeded(source: string, reply: FastifyReply): Refusal | undefined {
     const window = this.count(source);
     return window.used > this.perMinute ? this.refusal(window, reply) : undefined;
@@ -65,7 +68,7 @@ export class RateLimit {
     const nowMs = this.clock.nowMs();
     let window = this.windows.get(source);
     if (window === undefined || nowMs >= window.endsAtMs) {
-      // The date is shown and decides nothing: the window ends by the clock that cannot be set.
+      // Wall-clock time is only for the header. The window ends by the monotonic clock.
       window = {
         used: 0,
         endsAtMs: nowMs + WINDOW_MS,
@@ -91,7 +94,7 @@ export class RateLimit {
   }
 }
 
-/** The time that rate-limit windows go by: milliseconds that only grow, whatever is done to the machine's date. */
+/** Monotonic milliseconds. Tests replace it to control the windows. */
 @Injectable()
 export class WindowClock {
   nowMs(): number {
@@ -99,14 +102,14 @@ export class WindowClock {
   }
 }
 
-/** The limits that the operator asked for; one that is off does not exist, and costs nothing. */
+/** The configured limits. One that is off is undefined. */
 @Injectable()
 export class RateLimits {
-  /** By API key: every request on the runtime plane whose key is valid, whatever becomes of it. */
+  /** Per API key: all requests on the runtime plane with a valid key, whatever their result. */
   readonly perKey: RateLimit | undefined;
-  /** By source address and kind of key: authentications that failed. A valid key is let through whatever the count. */
+  /** Per source address and kind of key: failed authentications. A valid key is always accepted. */
   readonly authFailures: RateLimit | undefined;
-  /** By source address: documents that everybody may read and that cost something. */
+  /** Per source address: public documents that are expensive to send. */
   readonly public: RateLimit | undefined;
 
   constructor(
@@ -116,7 +119,7 @@ export class RateLimits {
   ) {
     const refusals = metrics.counter({
       name: 'holdfast_rate_limited_total',
-      help: 'Requests that this instance answered with 429, by the limit that they exceeded.',
+      help: 'Requests that this instance refused with 429, by the limit that they exceeded.',
       labels: ['limit'],
     });
     const limit = (name: string, perMinute: number, what: string): RateLimit | undefined =>
@@ -135,14 +138,14 @@ export class RateLimits {
   }
 }
 
-/** IPv4 in IPv6's form, as a socket shows it that listens to both. */
+/** An IPv4-mapped IPv6 address, as on a socket that accepts both. */
 const MAPPED = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;
 const GROUPS = 8;
 const NETWORK_GROUPS = 4;
 
 /**
- * Whom a limit counts an address as. An IPv6 address counts as its /64 network: one subscriber has as many addresses in
- * there as it likes, and could change them with every request. A closed socket has no address; these share one count.
+ * The source that an address counts as. An IPv6 address counts as its /64 network, because one subscriber can use any address in it. A
+ * closed socket has no address; those share one count.
  */
 export function sourceOf(address: string | undefined): string {
   if (address === undefined || !isIPv6(address)) {
@@ -155,7 +158,7 @@ function networkOf(address: string): string {
   const [head = '', tail] = address.split('::');
   const groups = head === '' ? [] : head.split(':');
   if (tail !== undefined) {
-    // A dotted quad at the end stands for two groups.
+    // A dotted quad at the end counts as two groups.
     const after = tail === '' ? 0 : tail.split(':').length + (tail.includes('.') ? 1 : 0);
     const rest = tail === '' ? [] : tail.split(':');
     groups.push(...new Array<string>(GROUPS - groups.length - after).fill('0'), ...rest);

@@ -31,7 +31,7 @@ import {
 } from './tracing.js';
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
-/** What clients of the protocol send, beside what a browser lets every script send. */
+/** Request headers of the protocol. Browsers allow some others by default. */
 const REQUEST_HEADERS = [
   'Authorization',
   'Content-Type',
@@ -43,8 +43,8 @@ const REQUEST_HEADERS = [
   'X-Idempotency-Key',
   REQUEST_ID_HEADER,
 ];
-/** What answers carry for clients, beside what a browser shows to every script. */
-const ANSWER_HEADERS = [
+/** Response headers of the protocol. Browsers expose some others by default. */
+const RESPONSE_HEADERS = [
   'Allow',
   'Content-Disposition',
   'Retry-After',
@@ -55,13 +55,13 @@ const ANSWER_HEADERS = [
   'X-RateLimit-Reset',
   REQUEST_ID_HEADER,
 ];
-/** A browser asks again after this time, or sooner by a rule of its own. */
-const PREFLIGHT_LIFE_S = 3600;
+/** How long browsers may cache a preflight response. */
+const PREFLIGHT_MAX_AGE_S = 3600;
 
 /**
- * Lets scripts of these origins use the API from a browser. Keys are sent in headers by whoever has them, so no cookies or other
- * credentials of the browser are let in. A request of another origin, or of none, is answered as without this. Refusals that later
- * hooks give are shown to the scripts too.
+ * Allows pages of these origins to use the API from a browser. Keys are sent in headers, so credentials of the browser, such as
+ * cookies, are not allowed. Requests from other origins, or without one, are handled as if CORS were off. Refusals of later hooks have
+ * the headers, too, so pages can read them.
  */
 export async function installCors(fastify: FastifyInstance, origins: readonly string[]): Promise<void> {
   await fastify.register(cors, {
@@ -69,9 +69,9 @@ export async function installCors(fastify: FastifyInstance, origins: readonly st
       decide(null, origin !== undefined && origins.includes(origin) ? origin : false),
     methods: METHODS,
     allowedHeaders: REQUEST_HEADERS,
-    exposedHeaders: ANSWER_HEADERS,
-    maxAge: PREFLIGHT_LIFE_S,
-    // Strict, it would refuse an OPTIONS that is no preflight outside the protocol's error form.
+    exposedHeaders: RESPONSE_HEADERS,
+    maxAge: PREFLIGHT_MAX_AGE_S,
+    // The strict mode would refuse an OPTIONS request that is not a preflight with a body that is not the protocol's.
     strictPreflight: false,
   });
 }
@@ -81,8 +81,8 @@ const HOST =
   /^(?:\[([0-9A-Fa-f:.]+)\]|\[v[0-9A-Fa-f]+\.[\w.~!$&'()*+,;=:-]+\]|(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::\d*)?$/;
 
 /**
- * What is wrong with a request's Host header by RFC 9112, section 3.2, or undefined. Two of them let a proxy and this server see
- * different hosts. Node keeps the first one only, so the header lines themselves are looked at.
+ * What is wrong with the Host header by RFC 9112, section 3.2, if anything. With two of them, a proxy and this server may see different
+ * hosts. Node keeps only the first, so this checks the raw headers.
  */
 export function hostProblem({ httpVersion, rawHeaders }: IncomingMessage): string | undefined {
   let host: string | undefined;
@@ -103,11 +103,11 @@ export function hostProblem({ httpVersion, rawHeaders }: IncomingMessage): strin
   return isValid ? undefined : 'the Host header is not a valid host, with or without a port';
 }
 
-/** Longer than the idle timeout of common load balancers (60 s), so that they, not we, close an idle connection. */
+/** Longer than the idle timeout of common load balancers (60 s), so that the balancer closes idle connections, not this server. */
 const KEEP_ALIVE_TIMEOUT_MS = 72_000;
-/** A client that takes longer to send its request is cut off; the answer may take as long as it needs. */
+/** How long a client may take to send its request. Does not limit the response. */
 const REQUEST_TIMEOUT_MS = 30_000;
-/** Reservation ids have at most 128 characters, tenant ids 64; scopes never stand in a path. */
+/** Reservation ids have at most 128 characters, tenant ids 64. Scopes are never part of a path. */
 const MAX_PARAM_LENGTH = 256;
 
 export const SERVER_OPTIONS = { requireHostHeader: false } as const;
@@ -117,11 +117,11 @@ type AnswerListener = (request: FastifyRequest, reply: FastifyReply) => void;
 export interface HttpServer {
   readonly fastify: FastifyInstance;
   readonly routes: RouteTable;
-  /** Calls the listener with each answer that is given before a route was looked for; no hook runs for these. */
+  /** Calls the listener for each response before routing, for which Fastify runs no hooks. */
   readonly onRouterRefusal: (listener: AnswerListener) => void;
 }
 
-/** Builds the Fastify instance with everything that must be in place before Nest adds the routes. */
+/** Creates the Fastify instance with everything that must be installed before Nest adds the routes. */
 export async function createFastify(
   logger: Logger,
   {
@@ -134,17 +134,17 @@ export async function createFastify(
   const instance = fastify({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
-    // A child logger a request costs more than tracing and metrics together; lines name the request id themselves.
+    // A child logger per request costs more than tracing and metrics together. Log lines add the request id themselves.
     childLoggerFactory: (parent) => parent,
     genReqId: newRequestId,
     requestIdHeader: false,
     bodyLimit: bodyLimitBytes,
     trustProxy: trustProxy === undefined ? false : [...trustProxy],
-    // Node would refuse a request without Host by itself, outside the protocol's error form.
+    // Otherwise, Node would refuse a request without Host with a body that is not the protocol's.
     http: SERVER_OPTIONS,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
-    // A request that arrives on a kept connection during shutdown is still answered as usual.
+    // A request that arrives on an open connection during shutdown is answered normally.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
@@ -177,7 +177,7 @@ export async function createFastify(
   };
 }
 
-/** On every answer: no browser may take a text of somebody else's, such as metadata, for a page or a script. */
+/** On every response. Browsers must not interpret stored text, such as metadata, as a page or a script. */
 const NO_SNIFFING = ['X-Content-Type-Options', 'nosniff'] as const;
 
 function forbidSniffing(instance: FastifyInstance): void {
@@ -187,13 +187,13 @@ function forbidSniffing(instance: FastifyInstance): void {
   });
 }
 
-/** Before the body is read, so that a path that does not exist is told whatever was sent to it. */
+/** Runs before the body is read, so that an unknown path gets 404 whatever its body. */
 function refuseEarly(instance: FastifyInstance, table: RouteTable): void {
   instance.addHook('onRequest', (request, reply, done) => {
     const problem = hostProblem(request.raw);
     if (problem !== undefined) {
       sendError(reply, { status: 400, code: 'INVALID_REQUEST', message: problem }, request.trace);
-    } else if (request.is404 || table.isTakenByAnother(pathOf(request), request.routeOptions.url ?? '')) {
+    } else if (request.is404 || table.matchesMoreSpecific(pathOf(request), request.routeOptions.url ?? '')) {
       sendError(reply, noRoute(request, table), request.trace);
     } else {
       done();
@@ -225,7 +225,7 @@ function finish(done: (error: Error | null, body?: unknown) => void, parse: () =
   done(null, body);
 }
 
-/** An empty body has no type to be wrong about. */
+/** An empty body is allowed with any type. */
 function refuseBody(body: Buffer): undefined {
   if (body.length > 0) {
     throw new Refusal('INVALID_REQUEST', 'the Content-Type must be application/json');
@@ -237,15 +237,15 @@ const RAW_ANSWERS: Readonly<Record<string, readonly [status: number, message: st
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'the request did not arrive in time'],
 };
 
-/** A connection, and the answer that Node is about to write to it; only Node's own name leads there. */
+/** A socket, with the response that Node is sending on it, which is available only under an internal name. */
 type HttpSocket = Duplex & { readonly _httpMessage?: ServerResponse | null };
 
-/** Answers what is no HTTP request at all: there is no Fastify request yet, only the socket. */
+/** Responds to what is not a valid HTTP request. There is no Fastify request then, only the socket. */
 export function answerRaw(error: Error & { code?: string }, socket: HttpSocket): void {
-  const underWay = socket._httpMessage;
-  if (underWay?.req.complete === true && !underWay.writableFinished) {
-    // What came after a whole request is wrong, not the request: its own answer goes first, or it would seem refused.
-    underWay.once('finish', () => {
+  const pending = socket._httpMessage;
+  if (pending?.req.complete === true && !pending.writableFinished) {
+    // The error concerns what follows a complete request, whose response must be sent first.
+    pending.once('finish', () => {
       answerRaw(error, socket);
     });
     return;
@@ -272,16 +272,16 @@ function endRaw(socket: Duplex, answer: ErrorAnswer, headers: IncomingHttpHeader
 const NO_TUNNELS: ErrorAnswer = {
   status: 400,
   code: 'INVALID_REQUEST',
-  message: 'this server opens no tunnels: CONNECT is not possible',
+  message: 'CONNECT is not supported',
 };
 
-/** Requests that Node would end by itself, without an answer or outside the protocol's error form. */
+/** Handles requests for which Node would close the connection, or send a body that is not the protocol's. */
 export function answerUncommon(server: Server): void {
   server.on('connect', ({ headers }, socket) => {
-    // Node has let go of the socket, so that nobody else hears of a client that is gone.
+    // Node no longer handles errors of this socket, such as a disconnected client.
     socket.on('error', () => socket.destroy());
     endRaw(socket, NO_TUNNELS, headers);
   });
-  // An expectation that is not known may be ignored (RFC 9110, 10.1.1).
+  // Unknown expectations may be ignored (RFC 9110, section 10.1.1).
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
 }

@@ -1,12 +1,52 @@
 import { type DynamicModule, Module } from '@nestjs/common';
-import { APP_FILTER } from '@nestjs/core';
-import { MetricsModule } from '../telemetry/index.js';
-import { RateLimitsModule } from './access/auth.module.js';
+import { APP_FILTER, APP_GUARD } from '@nestjs/core';
+import { TerminusModule } from '@nestjs/terminus';
+import {
+  AdminKey,
+  ApiKeyVerifier,
+  AuthMetrics,
+  KeyRevocations,
+  RateLimits,
+  WindowClock,
+} from '../auth/index.js';
+import { HealthContributors, MetricsModule, ShutdownState } from '../telemetry/index.js';
+import { AccessGuard, CallerFinder, PublicRateLimit } from './access.guard.js';
 import { ErrorFilter, UnexpectedErrors } from './errors/error.filter.js';
-import { HealthModule } from './health.module.js';
+import { HealthController, ReadinessCheck, ReadinessMetrics, StoreHealth } from './health.controller.js';
 import { OpenApiDocument } from './openapi/document.js';
 import { OpenApiController } from './openapi/openapi.controller.js';
 import { RouteTable } from './route-table.js';
+
+@Module({
+  imports: [MetricsModule],
+  providers: [WindowClock, RateLimits, PublicRateLimit],
+  exports: [RateLimits, PublicRateLimit],
+})
+export class RateLimitsModule {}
+
+@Module({
+  imports: [MetricsModule, RateLimitsModule],
+  providers: [
+    AdminKey,
+    AuthMetrics,
+    ApiKeyVerifier,
+    CallerFinder,
+    KeyRevocations,
+    AccessGuard,
+    { provide: APP_GUARD, useExisting: AccessGuard },
+  ],
+  exports: [AdminKey, ApiKeyVerifier, CallerFinder],
+})
+export class AuthModule {}
+
+@Module({
+  // Terminus does not log red readiness: a line per probe would be noise, and metrics show it.
+  imports: [MetricsModule, TerminusModule.forRoot({ logger: false })],
+  controllers: [HealthController],
+  providers: [HealthContributors, ReadinessCheck, ReadinessMetrics, ShutdownState, StoreHealth],
+  exports: [HealthContributors, ShutdownState],
+})
+export class HealthModule {}
 
 @Module({})
 export class HttpModule {

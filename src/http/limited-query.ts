@@ -13,10 +13,10 @@ import { Refusal, TooBusy } from '../ledger/index.js';
 import { QueryAbandoned, QueryRefused, RedisService } from '../redis/index.js';
 
 /**
- * Calls the listener once the answer is out, or can no longer go out because the client is gone. An answer that is pipelined behind
- * another one has no socket yet and emits nothing when the connection ends, so the connection itself is watched for it.
+ * Calls the listener once the response has been sent, or cannot be sent because the client has disconnected. A response that is
+ * pipelined behind another one has no socket yet and emits no event when the connection closes, so the connection is watched, too.
  */
-export function whenOver({ raw, request }: FastifyReply, listener: () => void): void {
+export function onResponseEnd({ raw, request }: FastifyReply, listener: () => void): void {
   const { socket } = request.raw;
   if (raw.closed || socket.destroyed) {
     listener();
@@ -30,7 +30,7 @@ export function whenOver({ raw, request }: FastifyReply, listener: () => void): 
   };
   raw.once('close', end);
   if (isQueued) {
-    // One for each answer that the client pipelines.
+    // One listener per pipelined request.
     socket.setMaxListeners(0).once('close', end);
   }
 }
@@ -40,7 +40,7 @@ function ownerOf(caller: Caller | undefined): string {
   return caller?.kind === 'tenant' ? caller.tenantId : '';
 }
 
-/** Lets the operation begin when there is a place for it, and ends its runs when the client goes away. */
+/** Waits for a slot before the operation starts, and stops its runs when the client disconnects. */
 @Injectable()
 class QueryInterceptor implements NestInterceptor {
   constructor(private readonly redis: RedisService) {}
@@ -52,24 +52,24 @@ class QueryInterceptor implements NestInterceptor {
 
   private async answer(request: FastifyRequest, reply: FastifyReply, next: CallHandler): Promise<void> {
     const gone = new AbortController();
-    // Each run that waits listens; how many there are is bounded by the query itself.
+    // Each waiting run adds a listener. The query limits their number.
     setMaxListeners(0, gone.signal);
     const { raw } = reply;
-    whenOver(reply, () => {
+    onResponseEnd(reply, () => {
       if (!raw.writableFinished) {
         gone.abort();
       }
     });
     try {
       const query = await this.redis.queries.begin(ownerOf(request.caller), gone.signal);
-      let goesOn = false;
+      let isStreaming = false;
       try {
         await query.run(() => lastValueFrom(next.handle(), { defaultValue: undefined }));
-        // What is sent as a stream goes on after its handler; other answers are complete by then.
-        goesOn = !raw.writableEnded;
+        // A streamed response continues after its handler. Others are complete by then.
+        isStreaming = !raw.writableEnded;
       } finally {
-        if (goesOn) {
-          whenOver(reply, () => query.end());
+        if (isStreaming) {
+          onResponseEnd(reply, () => query.end());
         } else {
           query.end();
         }
@@ -84,13 +84,13 @@ function refusalOf(error: unknown): unknown {
   if (error instanceof QueryRefused) {
     return new TooBusy(error.message, error.retryAfterS);
   }
-  // Nobody reads this answer, but it must not count as an error of the service.
+  // No client receives this response, but it must not count as an unexpected error.
   return error instanceof QueryAbandoned ? new Refusal('INVALID_REQUEST', error.message) : error;
 }
 
 /**
- * Marks an operation that reads many records: a list, a search, an export or a check. So many of them are answered at the same time;
- * beyond that the answer is 429 with `Retry-After`. Such an operation reads through `RedisService.queries`.
+ * Marks an operation that reads many records: a list, a search, an export or a check. The number of concurrent ones is limited; further
+ * ones get 429 with `Retry-After`. Such an operation must read through `RedisService.queries`.
  */
 export function LimitedQuery(): MethodDecorator {
   return UseInterceptors(QueryInterceptor);

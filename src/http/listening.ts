@@ -4,11 +4,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { answerRaw, answerUncommon, SERVER_OPTIONS } from './fastify.js';
 
-/** How long a closing server waits for requests that are on their way over connections it has. */
+/** How long a closing server still accepts requests on open connections. */
 const LINGER_MS = 1000;
 const IDLE_CHECK_MS = 50;
 
-/** A port that could not be opened, in one line for the operator. */
+/** A port could not be opened. The message is one line for the operator. */
 export class ListenError extends Error {
   override readonly name = 'ListenError';
 }
@@ -16,7 +16,7 @@ export class ListenError extends Error {
 export interface Listeners {
   readonly port: number;
   readonly adminPort?: number;
-  /** Stops accepting on every port and resolves when the last request in flight is answered. Beyond the grace, connections are cut. */
+  /** Stops accepting connections and resolves after the last request in flight. After the grace, connections are closed. */
   close(graceMs: number): Promise<void>;
 }
 
@@ -27,8 +27,8 @@ export interface Ports {
 }
 
 /**
- * Opens PORT and, when it is set, ADMIN_PORT: the same application on both, for deployments that know two servers.
- * @throws ListenError in one line when a port cannot be opened.
+ * Serves the application on PORT and, if set, on ADMIN_PORT, for deployments that expect two servers.
+ * @throws ListenError
  */
 export async function listen(
   app: NestFastifyApplication,
@@ -40,7 +40,7 @@ export async function listen(
   });
   const servers = [main];
   if (adminPort !== undefined) {
-    const second = secondServer(app, main);
+    const second = createSecondServer(app, main);
     await open(second, adminPort, host).catch((error: unknown) => {
       throw explainListen(error, 'ADMIN_PORT', adminPort, host);
     });
@@ -54,7 +54,7 @@ export async function listen(
   };
 }
 
-function secondServer(app: NestFastifyApplication, main: Server): Server {
+function createSecondServer(app: NestFastifyApplication, main: Server): Server {
   const fastify = app.getHttpAdapter().getInstance();
   const server = createServer(SERVER_OPTIONS, (request, response) => {
     fastify.routing(request, response);
@@ -90,10 +90,9 @@ async function closeAll(servers: readonly Server[], graceMs: number): Promise<vo
 }
 
 /**
- * A client may be sending its next request over a connection that looks idle here, and cannot know whether one that meets the
- * end of its connection was carried out. So connections stay for a while: what still comes is answered, and told with
- * `Connection: close` to go elsewhere next. One that is kept alive never ends by itself, so then the idle ones are closed until
- * none is left. `http.Server.close` would close them at once, hence the `close` that it is built on.
+ * A client may be sending a request on a connection that looks idle here. If the connection closed, the client could not know whether
+ * the request was executed. So idle connections stay open for a while, and requests that arrive are answered with `Connection: close`.
+ * Then idle connections are closed until none is left. `http.Server.close` would close them at once, so this calls `net.Server.close`.
  */
 async function closeOne(server: Server): Promise<void> {
   if (!server.listening) {
@@ -125,18 +124,18 @@ function explainListen(error: unknown, variable: string, port: number, host: str
   switch (code) {
     case 'EADDRINUSE':
       return new ListenError(
-        `${variable} ${port} on ${host} is already in use; set ${variable} to a free one`,
+        `${variable} ${port} on ${host} is already in use; set ${variable} to a free port`,
         { cause: error },
       );
     case 'EACCES':
       return new ListenError(
-        `${variable} ${port} may not be opened by this user; set ${variable} to one above 1023`,
+        `this user may not open ${variable} ${port}; set ${variable} to a port above 1023`,
         { cause: error },
       );
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
       return new ListenError(
-        `HOST ${host} is no address of this machine; set HOST to one that is, or to 0.0.0.0`,
+        `HOST ${host} is not an address of this machine; set HOST to one that is, or to 0.0.0.0`,
         { cause: error },
       );
     default:

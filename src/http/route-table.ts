@@ -6,13 +6,13 @@ interface Route {
 }
 
 /**
- * Which methods each path knows. The router has a tree for each method, so it takes `GET /webhooks/bulk-action` for the webhook of
- * that name where only `POST /webhooks/bulk-action` exists; OpenAPI matches concrete paths before templates, whatever the method.
+ * The methods of each path. The router has a separate tree per method. If only `POST /webhooks/bulk-action` exists, it would route
+ * `GET /webhooks/bulk-action` to `GET /webhooks/:id`. In OpenAPI, concrete paths take precedence over templates for all methods.
  */
 export class RouteTable {
   private readonly routes = new Map<string, Route>();
-  /** The templates that win over each template with parameters; made when it is first asked for, after all routes are there. */
-  private readonly rivals = new Map<string, readonly Route[]>();
+  /** For each template, the more specific ones that can match the same path. Computed on demand, after all routes are known. */
+  private readonly moreSpecific = new Map<string, readonly Route[]>();
 
   add(template: string, methods: readonly string[]): void {
     const route = this.routes.get(template) ?? { segments: template.split('/'), methods: new Set<string>() };
@@ -29,14 +29,14 @@ export class RouteTable {
       .sort();
   }
 
-  /** Whether the path belongs to a more specific template than the one that the router chose for the method. */
-  isTakenByAnother(path: string, template: string): boolean {
-    const rivals = this.rivalsOf(template);
-    if (rivals.length === 0) {
+  /** Whether the path matches a more specific template than the one that the router chose. */
+  matchesMoreSpecific(path: string, template: string): boolean {
+    const templates = this.moreSpecificThan(template);
+    if (templates.length === 0) {
       return false;
     }
     const segments = path.split('/');
-    return rivals.some((rival) => matches(rival.segments, segments));
+    return templates.some((other) => matches(other.segments, segments));
   }
 
   /** The methods of the path's most specific template. */
@@ -52,22 +52,22 @@ export class RouteTable {
     return [...new Set(best.flatMap(({ methods }) => [...methods]))].sort();
   }
 
-  private rivalsOf(template: string): readonly Route[] {
-    let rivals = this.rivals.get(template);
-    if (rivals === undefined) {
+  private moreSpecificThan(template: string): readonly Route[] {
+    let templates = this.moreSpecific.get(template);
+    if (templates === undefined) {
       const segments = template.split('/');
-      rivals = [...this.routes.values()].filter(
+      templates = [...this.routes.values()].filter(
         (other) => overlap(other.segments, segments) && specificity(other.segments, segments) > 0,
       );
-      this.rivals.set(template, rivals);
+      this.moreSpecific.set(template, templates);
     }
-    return rivals;
+    return templates;
   }
 }
 
 const isParameter = (segment: string | undefined): boolean => segment?.startsWith(':') === true;
 
-/** Positive when the first of two templates is the more specific one: it has text where they first differ in kind. */
+/** Positive if the first template is more specific: where they first differ in kind, it has text and the other a parameter. */
 function specificity(one: readonly string[], other: readonly string[]): number {
   const index = one.findIndex((segment, at) => isParameter(segment) !== isParameter(other[at]));
   return index === -1 ? 0 : isParameter(one[index]) ? -1 : 1;
@@ -94,7 +94,7 @@ function matches(template: readonly string[], path: readonly string[]): boolean 
 export function installRouteTable(fastify: FastifyInstance): RouteTable {
   const table = new RouteTable();
   fastify.addHook('onRoute', ({ url, method }) => {
-    // Middleware mounts on a bare wildcard, which is no path of the API.
+    // Middleware is mounted on a wildcard, which is not a path of the API.
     if (!url.endsWith('*')) {
       table.add(url, Array.isArray(method) ? method : [method]);
     }

@@ -19,7 +19,7 @@ const ZERO_TRACE_ID = '0'.repeat(32);
 const ZERO_SPAN_ID = '0'.repeat(16);
 const DEFAULT_FLAGS = '01';
 
-/** Random hex is cut from a pool, because one call of the generator costs more than the rest of a request's tracing. */
+/** Random hex digits come from a pool, because a call of the generator costs more than the rest of tracing a request. */
 const pool = Buffer.alloc(4096);
 let hex = '';
 let used = 0;
@@ -46,7 +46,7 @@ function newTraceId(): string {
   }
 }
 
-/** A malformed header counts as absent; nothing here can refuse a request. */
+/** Malformed headers are ignored; tracing never refuses a request. */
 export function traceFrom(headers: IncomingHttpHeaders, requestId: string): RequestTrace {
   const { traceparent } = headers;
   if (typeof traceparent === 'string') {
@@ -60,16 +60,16 @@ export function traceFrom(headers: IncomingHttpHeaders, requestId: string): Requ
   return { requestId, traceId: valid ? own : newTraceId(), traceFlags: DEFAULT_FLAGS };
 }
 
-/** Gives the request its trace and the answer its headers, whatever the answer will be. */
+/** Sets the trace of the request and the headers of the response. */
 export function startTrace(request: FastifyRequest, reply: FastifyReply): void {
   const trace = traceFrom(request.headers, request.id);
   request.trace = trace;
   reply.header(REQUEST_ID_HEADER, trace.requestId).header(TRACE_ID_HEADER, trace.traceId);
 }
 
-/** Must be the first hook of the instance, so that no later one can answer without a trace. */
+/** Must install the first hook of the instance, so that no other hook can respond without a trace. */
 export function installTracing(fastify: FastifyInstance): void {
-  // The hook sets the trace before anything reads it, which the type of a decorator cannot say.
+  // The hook sets the trace before anything reads it, so the type excludes null.
   fastify.decorateRequest('trace', null as unknown as RequestTrace);
   fastify.addHook('onRequest', (request, reply, done) => {
     startTrace(request, reply);
@@ -77,36 +77,36 @@ export function installTracing(fastify: FastifyInstance): void {
   });
 }
 
-/** Where a request comes from, as rows of the audit log keep it; a part that is not known is empty. */
+/** The sender of a request, for rows of the audit log. Unknown parts are empty. */
 export interface Sender {
   readonly sourceIp: string;
   readonly userAgent: string;
 }
 
 const MAX_USER_AGENT = 256;
-/** An IPv6 address with a zone. A trusted proxy can write anything there. */
+/** Longer than an IPv6 address with a zone. A trusted proxy can send any text. */
 const MAX_ADDRESS = 64;
 
-/** At most `most` characters of a text, without line breaks and other control characters. */
+/** The first `most` characters of a text, with control characters replaced by spaces. */
 export function onOneLine(text: string, most: number): string {
   return oneLine(text.slice(0, most));
 }
 
 export function senderOf(request: FastifyRequest): Sender {
   return {
-    // A connection that is closed already has no address.
+    // A closed connection has no address.
     sourceIp: onOneLine(request.ip ?? '', MAX_ADDRESS).replaceAll(' ', ''),
     userAgent: onOneLine(request.headers['user-agent'] ?? '', MAX_USER_AGENT),
   };
 }
 
-/** Trace id and flags with the sender behind them: scripts put the sender into audit rows and leave it out of events. */
+/** Trace id and flags, followed by the sender. Scripts store the sender in audit rows, but not in events. */
 export function auditTraceOf(request: FastifyRequest): string {
   const { sourceIp, userAgent } = senderOf(request);
   return `${request.trace.traceId}-${request.trace.traceFlags} ${sourceIp} ${userAgent}`;
 }
 
-/** `adminActor` is what an operator counts as here: `admin`, or `admin_on_behalf_of` where tenants may act for themselves. */
+/** @param adminActor the actor for operators: `admin`, or `admin_on_behalf_of` for operations that tenants have too */
 export function originOf(request: FastifyRequest, adminActor: 'admin' | 'admin_on_behalf_of'): Origin {
   const { caller, trace } = request;
   const [actor, keyId] = caller?.kind === 'tenant' ? ['api_key', caller.keyId] : [adminActor, ''];

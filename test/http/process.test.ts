@@ -85,7 +85,7 @@ describe('a start that fails prints exactly one line and exits 1', () => {
     expect(await service.ended).toBe(1);
     expect(service.output).toEqual({
       stdout: '',
-      stderr: `holdfast: PORT ${port} on 127.0.0.1 is already in use; set PORT to a free one\n`,
+      stderr: `holdfast: PORT ${port} on 127.0.0.1 is already in use; set PORT to a free port\n`,
     });
   });
 

@@ -28,7 +28,7 @@ describe('the most specific template of a path', () => {
     ['/hooks/bulk/test', '/hooks/:id/test', true],
     ['/plain', '/plain', false],
   ])('is that of %s instead of %s: %s', (path, template, isAnother) => {
-    expect(table.isTakenByAnother(path, template)).toBe(isAnother);
+    expect(table.matchesMoreSpecific(path, template)).toBe(isAnother);
   });
 });
 

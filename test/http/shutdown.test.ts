@@ -135,7 +135,7 @@ test.each([
   await once(taken, 'listening');
   const { port } = taken.address() as { port: number };
   const probe = await startProbeApp({ listen: false });
-  const expected = `${variable} ${port} on 127.0.0.1 is already in use; set ${variable} to a free one`;
+  const expected = `${variable} ${port} on 127.0.0.1 is already in use; set ${variable} to a free port`;
   await closing(probe, expect(listen(probe.app, ports(port))).rejects.toEqual(new ListenError(expected)));
   expect(probe.logs.filter((line) => JSON.stringify(line).includes('EADDRINUSE'))).toEqual([]);
   taken.close();
@@ -147,7 +147,7 @@ test('a host that this machine does not have is told in one line', async () => {
   await closing(
     probe,
     expect(listen(probe.app, { host: '192.0.2.1', port: 0 })).rejects.toThrow(
-      /HOST 192\.0\.2\.1 is no address of this machine/,
+      /HOST 192\.0\.2\.1 is not an address of this machine/,
     ),
   );
 });

@@ -2,7 +2,7 @@ import { type BeforeApplicationShutdown, Injectable, type OnModuleInit } from '@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import { type Caller, sourceOf } from '../../auth/index.js';
-import { CallerFinder, onOneLine, type Sender, senderOf, whenOver } from '../../http/index.js';
+import { CallerFinder, onOneLine, type Sender, senderOf, onResponseEnd } from '../../http/index.js';
 import { RedisService, SYSTEM_OWNER } from '../../redis/index.js';
 import { type AuditedOperation, AuditOperations, resourceTypeOf } from './audit-operations.js';
 import { AuditQuota, type Excess, type QuotaLimits } from './audit-quota.js';
@@ -104,7 +104,9 @@ export class AuditTrail implements OnModuleInit, BeforeApplicationShutdown {
       route?.replaceAll(/:(\w+)/g, '{$1}') ?? (request.url.split('?', 1)[0] as string),
       MAX_PATH,
     );
-    whenOver(reply, () => this.observe({ request, sender, status: reply.statusCode, operation, template }));
+    onResponseEnd(reply, () =>
+      this.observe({ request, sender, status: reply.statusCode, operation, template }),
+    );
   }
 
   /** Ends a window, with summary rows for what it rejected. */

@@ -7,20 +7,20 @@ import type { RouteTable } from '../route-table.js';
 
 export interface CatalogueEntry {
   readonly status: number;
-  /** Said when the refusal brings no words of its own. */
+  /** For refusals without a message of their own. */
   readonly message: string;
 }
 
 /**
- * Every error code that Holdfast answers with, and its one HTTP status: ERROR SEMANTICS of cycles-protocol-v0, and for
- * the governance plane's own codes cycles-governance-admin-v0.1.25. An outage of the store is 503 with INTERNAL_ERROR,
- * and protocol failures below HTTP's semantics keep HTTP's own status (405, 408, 413, 431) with INVALID_REQUEST.
+ * The HTTP status of each error code: ERROR SEMANTICS of cycles-protocol-v0, and for the additional codes of the governance plane
+ * cycles-governance-admin-v0.1.25. An outage of the store is 503 with INTERNAL_ERROR. Errors of HTTP itself keep their status (405,
+ * 408, 413, 431) with INVALID_REQUEST.
  */
 export const ERROR_CATALOGUE: Readonly<Record<ErrorCode, CatalogueEntry>> = {
   INVALID_REQUEST: { status: 400, message: 'the request is not valid' },
-  UNIT_MISMATCH: { status: 400, message: 'the unit is not the one that the budget or the reservation has' },
+  UNIT_MISMATCH: { status: 400, message: 'the unit differs from that of the budget or the reservation' },
   WEBHOOK_URL_INVALID: { status: 400, message: 'webhooks may not be sent to this URL' },
-  UNAUTHORIZED: { status: 401, message: 'the request carries no valid key' },
+  UNAUTHORIZED: { status: 401, message: 'the request has no valid key' },
   FORBIDDEN: { status: 403, message: 'the key may not do this' },
   INSUFFICIENT_PERMISSIONS: {
     status: 403,
@@ -50,20 +50,20 @@ export const ERROR_CATALOGUE: Readonly<Record<ErrorCode, CatalogueEntry>> = {
   INTERNAL_ERROR: { status: 500, message: 'an internal error occurred; the request id finds it in the log' },
 };
 
-/** What a client is told: ErrorResponse of cycles-protocol-v0, with the status and headers around it. */
+/** An error response: ErrorResponse of cycles-protocol-v0, with its status and headers. */
 export interface ErrorAnswer {
   readonly status: number;
   readonly code: ErrorCode;
   readonly message: string;
   readonly details?: Record<string, unknown> | undefined;
   readonly headers?: Readonly<Record<string, string>>;
-  /** True when nobody foresaw the failure: it is logged and counted. */
+  /** Whether the error was not anticipated. It is then logged and counted. */
   readonly unexpected?: boolean;
 }
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What the request was refused with, once that is decided. */
+    /** The error response, once it is decided. */
     refusal?: ErrorAnswer;
   }
 }
@@ -75,13 +75,13 @@ const CODE_BY_STATUS: ReadonlyMap<number, ErrorCode> = new Map([
   [429, 'LIMIT_EXCEEDED'],
 ]);
 
-/** Fastify's refusals before there is a route. */
+/** Messages for errors of Fastify before routing. */
 const ROUTER_REFUSALS: Readonly<Record<string, string>> = {
   FST_ERR_BAD_URL: 'the path of the URL is not valid: check its percent encoding',
   FST_ERR_MAX_PARAM_LENGTH: 'a part of the path is too long',
 };
 
-/** Decides the answer to whatever was thrown. Nothing of an unforeseen error reaches the client. */
+/** Maps an error to a response. Unexpected errors reveal nothing to the client. */
 export function answerTo(error: unknown, request: FastifyRequest, routes: RouteTable): ErrorAnswer {
   if (error instanceof Refusal) {
     return refusalAnswer(error);
@@ -131,7 +131,7 @@ function refusalAnswer(error: Refusal): ErrorAnswer {
     : { ...answer, headers: retryHeaders(retryAfterS) };
 }
 
-/** What the protocol asks of each 429. The date is shown and decides nothing. */
+/** The headers that the protocol requires on each 429. */
 function retryHeaders(retryAfterS: number): Record<string, string> {
   const resetsAtS = Math.ceil(new Date().getTime() / 1000) + retryAfterS;
   return {
@@ -146,7 +146,7 @@ export function pathOf({ url }: FastifyRequest): string {
   return end === -1 ? url : url.slice(0, end);
 }
 
-/** 405 where the path knows other methods, else 404. */
+/** 405 if the path has other methods, else 404. */
 export function noRoute(request: FastifyRequest, routes: RouteTable): ErrorAnswer {
   const allowed = routes.methodsOf(pathOf(request));
   if (allowed.length === 0) {
@@ -156,12 +156,12 @@ export function noRoute(request: FastifyRequest, routes: RouteTable): ErrorAnswe
   return {
     status: 405,
     code: 'INVALID_REQUEST',
-    message: `${request.method} is not possible here; allowed: ${allow}`,
+    message: `${request.method} is not allowed here; allowed: ${allow}`,
     headers: { Allow: allow },
   };
 }
 
-/** Refusals of Fastify (which Nest turns into an HttpException where a route was found) and of Nest itself. */
+/** Client errors of Nest and of Fastify. Nest converts the latter to HttpException if there is a route. */
 function clientError(error: Error, status: number, request: FastifyRequest): ErrorAnswer {
   switch (status) {
     case 413: {
@@ -184,7 +184,7 @@ function clientError(error: Error, status: number, request: FastifyRequest): Err
     : { status: 400, code: 'INVALID_REQUEST', message: known };
 }
 
-/** A client that goes away while it sends a body is no failure of ours, though Node tells of it as an error. */
+/** Whether the client disconnected while it sent the body, which Node reports as an error. */
 function wasCutOff(error: unknown, { raw }: FastifyRequest): boolean {
   return !raw.complete && (error as { code?: unknown } | null)?.code === 'ECONNRESET';
 }
@@ -215,12 +215,12 @@ export function sendError(reply: FastifyReply, answer: ErrorAnswer, trace: Reque
   sendJson(reply, answer.status, errorBody(answer, trace));
 }
 
-/** Sends text that is JSON already; neither Nest nor Fastify serialises it again. */
+/** Sends JSON text. Neither Nest nor Fastify serialises it again. */
 export function sendJson(reply: FastifyReply, status: number, text: string): void {
   void reply.code(status).header('content-type', 'application/json; charset=utf-8').send(text);
 }
 
-/** Sends an answer that holds a secret, which is shown nowhere else: no cache on the way may keep it. */
+/** Sends JSON text that contains a secret, which no cache may store. */
 export function sendSecret(reply: FastifyReply, status: number, text: string): void {
   sendJson(reply.header('cache-control', 'no-store'), status, text);
 }

@@ -17,7 +17,7 @@ import {
 import { RouteTable } from '../route-table.js';
 import { answerTo, sendError } from './error-answer.js';
 
-/** Failures that nobody foresaw: each is one log line, one count, and visible in the readiness details. */
+/** Logs and counts unexpected errors, and shows their number in the details of readiness. */
 @Injectable()
 export class UnexpectedErrors implements OnModuleInit {
   private readonly counter: LabelledCounter;
@@ -30,11 +30,11 @@ export class UnexpectedErrors implements OnModuleInit {
   ) {
     this.counter = metrics.counter({
       name: 'holdfast_unexpected_errors_total',
-      help: 'Requests that failed for a reason nobody foresaw; each has one error line in the log.',
+      help: 'Requests that failed unexpectedly; each has one error line in the log.',
     });
   }
 
-  /** Shown, but no reason to take the process out of service: the next request may well succeed. */
+  /** Always up, because the next request may succeed. */
   onModuleInit(): void {
     this.health.register({ name: 'errors', check: () => ({ up: true, details: { unexpected: this.seen } }) });
   }
@@ -55,7 +55,7 @@ export class UnexpectedErrors implements OnModuleInit {
   }
 }
 
-/** The one place where something thrown becomes an answer, whether a controller, a guard, a hook or Fastify threw it. */
+/** Turns every error into a response, whether a controller, a guard, a hook or Fastify threw it. */
 @Catch()
 export class ErrorFilter implements ExceptionFilter {
   constructor(
@@ -71,7 +71,7 @@ export class ErrorFilter implements ExceptionFilter {
     if (answer.unexpected === true) {
       this.unexpected.report(error, request);
     }
-    // An answer that is under way cannot be replaced; the log has what happened.
+    // A response that was already sent cannot be replaced. The log has the error.
     if (!reply.sent) {
       sendError(reply, answer, request.trace);
     }

@@ -4,7 +4,7 @@ import { Controller, Get, Inject, Param, Res, UseGuards } from '@nestjs/common';
 import { ApiOperation, ApiParam, ApiResponse } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { Refusal } from '../../ledger/index.js';
-import { PublicRateLimit } from '../access/auth.module.js';
+import { PublicRateLimit } from '../access.guard.js';
 import { sendJson } from '../errors/error-answer.js';
 import { OPERATION_ORDER } from './contents.js';
 import { OpenApiDocument } from './document.js';

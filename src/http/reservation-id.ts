@@ -19,7 +19,7 @@ const withinBounds: PipeTransform<string, string> = {
   },
 };
 
-/** The id of a reservation in the path: 400 outside of the protocol's bounds, before anything looks for it. */
+/** The id of a reservation in the path. Answers 400 outside the length limits of the protocol, before any look-up. */
 export function ReservationId(): ParameterDecorator {
   return (target, method, index) => {
     Param('reservation_id', withinBounds)(target, method, index);

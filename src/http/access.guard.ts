@@ -2,6 +2,7 @@ import {
   applyDecorators,
   type CanActivate,
   type ExecutionContext,
+  Inject,
   Injectable,
   SetMetadata,
 } from '@nestjs/common';
@@ -18,21 +19,21 @@ import {
   RateLimits,
   sourceOf,
   type TenantCaller,
-} from '../../auth/index.js';
-import { Refusal } from '../../ledger/index.js';
+} from '../auth/index.js';
+import { Refusal } from '../ledger/index.js';
 
 export interface AccessRule {
-  /** Decides which code a key without the permission gets: the runtime's FORBIDDEN or governance's INSUFFICIENT_PERMISSIONS. */
+  /** The plane decides the code for a missing permission: FORBIDDEN (runtime) or INSUFFICIENT_PERMISSIONS (admin). */
   readonly plane: 'runtime' | 'admin';
-  /** The permission that an API key needs, or that any valid one will do; without it, API keys are not accepted at all. */
+  /** The permission that an API key needs, or `any` for every valid key. Without it, API keys are not accepted. */
   readonly tenant?: Permission | 'any';
-  /** Whether the admin key is accepted. Where it is, a wrong one is refused even beside a valid API key. */
+  /** Whether the admin key is accepted. If so, a wrong one is refused, even with a valid API key. */
   readonly admin?: boolean;
 }
 
 export const ACCESS_RULE = 'holdfast:access';
 
-/** Says who may call an operation. Every operation under /v1 and /ops needs it: one without is refused. */
+/** Declares who may call an operation. Every operation under /v1 and /ops needs it, or is refused. */
 export function Access(rule: AccessRule): MethodDecorator {
   return applyDecorators(
     SetMetadata(ACCESS_RULE, rule),
@@ -41,7 +42,7 @@ export function Access(rule: AccessRule): MethodDecorator {
   );
 }
 
-/** The rule of an operation's handler, or undefined when it declares none. */
+/** The rule of an operation's handler, if it declares one. */
 export function accessRuleOf(handler: object): AccessRule | undefined {
   return Reflect.getMetadata(ACCESS_RULE, handler) as AccessRule | undefined;
 }
@@ -52,21 +53,21 @@ const ADMIN: AdminCaller = { kind: 'admin' };
 export const ADMIN_KEY_HEADER = 'x-admin-api-key';
 export const API_KEY_HEADER = 'x-cycles-api-key';
 
-/** The dashboard logs its operator out on a 401 unless the text names the other header, so this must not name it. */
+/** Must not contain "X-Cycles-API-Key": the dashboard logs out on a 401, except if the message names that header. */
 const ADMIN_KEY_NOT_VALID = 'this operation needs a valid X-Admin-API-Key';
 
-/** Operations there are never public by omission. */
+/** Operations under these paths must declare an access rule. */
 const GUARDED = /^\/(v1|ops)\//;
 
-/** One header's text; several headers of one name come joined, and a blank one is none. */
+/** The value of a header, or undefined if it is blank. Repeated headers are joined by Node. */
 export function presentedKey(request: FastifyRequest, name: string): string | undefined {
   const value = request.headers[name];
   return typeof value === 'string' && value.trim() !== '' ? value : undefined;
 }
 
 /**
- * Lets a request through to the operation when its key allows it, by the operation's `@Access` rule, and puts the caller on
- * the request. A known API key is let through without a promise: this runs before every operation.
+ * Checks the key of a request against the `@Access` rule of its operation and sets `request.caller`. A cached API key needs no promise,
+ * because this runs before every operation.
  */
 @Injectable()
 export class AccessGuard implements CanActivate {
@@ -118,7 +119,7 @@ export class AccessGuard implements CanActivate {
     return this.verifier.verify(secret);
   }
 
-  /** Throws the error, or the refusal of the limit where a source has failed too often with this kind of key. */
+  /** Throws the error, or LIMIT_EXCEEDED if the source has failed too often with this kind of key. */
   private fail(
     error: unknown,
     kind: 'admin_key' | 'api_key',
@@ -174,7 +175,22 @@ export class AccessGuard implements CanActivate {
   }
 }
 
-/** Tells whose request it was that ended before the access guard looked at its key. It decides about no access. */
+/** Limits public documents by source address. Health is not limited, because orchestrators must always get a response. */
+@Injectable()
+export class PublicRateLimit implements CanActivate {
+  constructor(@Inject(RateLimits) private readonly limits: RateLimits) {}
+
+  canActivate(context: ExecutionContext): true {
+    const http = context.switchToHttp();
+    this.limits.public?.admit(
+      sourceOf(http.getRequest<FastifyRequest>().ip),
+      http.getResponse<FastifyReply>(),
+    );
+    return true;
+  }
+}
+
+/** Finds the caller of a request that ended before the access guard ran, for the audit log. Grants no access. */
 @Injectable()
 export class CallerFinder {
   constructor(
@@ -182,7 +198,7 @@ export class CallerFinder {
     private readonly verifier: ApiKeyVerifier,
   ) {}
 
-  /** @param rule of the operation; without one either key counts. Never rejects: undefined also when the store cannot tell. */
+  /** Never rejects: returns undefined if the store is unavailable. @param rule of the operation; without one, either key counts */
   async find(request: FastifyRequest, rule: AccessRule | undefined): Promise<Caller | undefined> {
     try {
       const adminKey =
