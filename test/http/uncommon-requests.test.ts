@@ -41,7 +41,7 @@ test('CONNECT is refused in the error form on every port, and names its request 
     });
     expect(JSON.parse(answer.text)).toEqual({
       error: 'INVALID_REQUEST',
-      message: expect.stringContaining('no tunnels'),
+      message: 'CONNECT is not supported',
       request_id: requestId,
       trace_id: trace,
     });
