@@ -1,10 +1,10 @@
 import { Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
-import { ScheduleModule } from '@nestjs/schedule';
 import { ExpiryMetricsModule } from '../expiry/index.js';
 import { AuthModule, HealthModule } from '../http/index.js';
 import { ListingModule } from '../redis/index.js';
 import { MetricsModule } from '../telemetry/index.js';
+import { WorkerModule } from '../worker/index.js';
 import { AuditLogController } from './audit-log/audit-log.controller.js';
 import { AuditLogService } from './audit-log/audit-log.service.js';
 import { AuditOperations } from './audit-log/audit-operations.js';
@@ -39,7 +39,7 @@ export class AuditLogModule {}
 
 /** The history of the ledger, its verification, and its retention. */
 @Module({
-  imports: [ScheduleModule.forRoot(), ExpiryMetricsModule, MetricsModule],
+  imports: [ExpiryMetricsModule, MetricsModule, WorkerModule],
   controllers: [OpsController],
   providers: [
     ExpirationFeed,

@@ -1,17 +1,8 @@
-import {
-  type BeforeApplicationShutdown,
-  Inject,
-  Injectable,
-  type OnApplicationBootstrap,
-} from '@nestjs/common';
-import { SchedulerRegistry } from '@nestjs/schedule';
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { apiKeyExpiryKey, auditLogKey, briefAuditLogKey, eventLogKey, RedisService } from '../redis/index.js';
-import { LOGGER, type Logger } from '../telemetry/index.js';
-import { counted } from './counted-run.js';
-import { PartitionPass } from './partition-pass.js';
-import { RepeatingWork } from './repeating-work.js';
-import { type RetentionJob, RetentionMetrics } from './retention.metrics.js';
+import { PartitionPass, type Turn, Worker } from '../worker/index.js';
+import { RetentionMetrics } from './retention.metrics.js';
 
 const TRIM_INTERVAL_MS = 60_000;
 const EXPIRY_INTERVAL_MS = 10_000;
@@ -30,8 +21,7 @@ const DAY_MS = 86_400_000;
  * not fill its Redis.
  */
 @Injectable()
-export class LogJanitor implements OnApplicationBootstrap, BeforeApplicationShutdown {
-  private readonly works: readonly RepeatingWork[];
+export class LogJanitor implements OnModuleInit {
   private readonly eventPass: PartitionPass;
   private readonly auditPass: PartitionPass;
   private readonly expiryPass: PartitionPass;
@@ -43,9 +33,8 @@ export class LogJanitor implements OnApplicationBootstrap, BeforeApplicationShut
   constructor(
     private readonly redis: RedisService,
     private readonly metrics: RetentionMetrics,
-    scheduler: SchedulerRegistry,
-    @Inject(CONFIG) private readonly config: HoldfastConfig,
-    @Inject(LOGGER) logger: Logger,
+    private readonly worker: Worker,
+    @Inject(CONFIG) config: HoldfastConfig,
   ) {
     // The record of an ended reservation names the event that told of its end.
     this.eventRetentionMs = Math.max(config.eventRetentionDays, config.auditRetentionDays) * DAY_MS;
@@ -64,46 +53,46 @@ export class LogJanitor implements OnApplicationBootstrap, BeforeApplicationShut
       (tag) => this.expireKeysOf(tag),
       () => metrics.cut('api_key_expiry'),
     );
-    const work = (job: RetentionJob, intervalMs: number, run: () => Promise<void>): RepeatingWork =>
-      new RepeatingWork(scheduler, job, intervalMs, () => counted(metrics, logger, job, run));
-    this.works = [
-      work('event_retention', TRIM_INTERVAL_MS, () => this.trimEvents()),
-      work('audit_log_retention', TRIM_INTERVAL_MS, () => this.trimAuditLog()),
-      work('api_key_expiry', EXPIRY_INTERVAL_MS, () => this.expireKeys()),
-    ];
   }
 
-  onApplicationBootstrap(): void {
-    if (this.config.roles.has('janitor')) {
-      for (const work of this.works) {
-        work.start();
-      }
-    }
-  }
-
-  async beforeApplicationShutdown(): Promise<void> {
-    for (const pass of [this.eventPass, this.auditPass, this.expiryPass]) {
-      pass.stop();
-    }
-    await Promise.all(this.works.map((work) => work.stop()));
+  onModuleInit(): void {
+    const role = 'janitor';
+    this.worker.addRegular({
+      name: 'event_retention',
+      role,
+      intervalMs: TRIM_INTERVAL_MS,
+      run: (turn) => this.trimEvents(BUDGET_MS, turn),
+    });
+    this.worker.addRegular({
+      name: 'audit_log_retention',
+      role,
+      intervalMs: TRIM_INTERVAL_MS,
+      run: (turn) => this.trimAuditLog(BUDGET_MS, turn),
+    });
+    this.worker.addRegular({
+      name: 'api_key_expiry',
+      role,
+      intervalMs: EXPIRY_INTERVAL_MS,
+      run: (turn) => this.expireKeys(BUDGET_MS, turn),
+    });
   }
 
   /** One pass over all partitions, or what of it the time allows. @throws StoreUnavailable */
-  async trimEvents(budgetMs = BUDGET_MS): Promise<void> {
+  async trimEvents(budgetMs = BUDGET_MS, turn?: Turn): Promise<void> {
     this.heldLogs = 0;
-    if (await this.eventPass.go(this.redis.partitions, budgetMs)) {
+    if (await this.eventPass.walk(this.redis.partitions, budgetMs, turn)) {
       this.metrics.heldLogs(this.heldLogs);
     }
   }
 
   /** Likewise. @throws StoreUnavailable */
-  async trimAuditLog(budgetMs = BUDGET_MS): Promise<void> {
-    await this.auditPass.go(this.redis.partitions, budgetMs);
+  async trimAuditLog(budgetMs = BUDGET_MS, turn?: Turn): Promise<void> {
+    await this.auditPass.walk(this.redis.partitions, budgetMs, turn);
   }
 
   /** Likewise. @throws StoreUnavailable */
-  async expireKeys(budgetMs = BUDGET_MS): Promise<void> {
-    await this.expiryPass.go(this.redis.partitions, budgetMs);
+  async expireKeys(budgetMs = BUDGET_MS, turn?: Turn): Promise<void> {
+    await this.expiryPass.walk(this.redis.partitions, budgetMs, turn);
   }
 
   private async trimEventsOf(tag: string): Promise<boolean> {

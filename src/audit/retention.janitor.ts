@@ -1,10 +1,4 @@
-import {
-  type BeforeApplicationShutdown,
-  Inject,
-  Injectable,
-  type OnApplicationBootstrap,
-} from '@nestjs/common';
-import { SchedulerRegistry } from '@nestjs/schedule';
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import {
   endedKey,
@@ -14,9 +8,7 @@ import {
   tenantIndexKey,
   toStoreError,
 } from '../redis/index.js';
-import { LOGGER, type Logger } from '../telemetry/index.js';
-import { counted } from './counted-run.js';
-import { RepeatingWork } from './repeating-work.js';
+import { type Turn, Worker } from '../worker/index.js';
 import { RetentionMetrics } from './retention.metrics.js';
 
 /** How long an index entry may outlive its record, with the time that a run takes. */
@@ -45,41 +37,36 @@ interface TrimPlace {
  * Both are bounded by count and time, and go on where they were cut.
  */
 @Injectable()
-export class RetentionJanitor implements OnApplicationBootstrap, BeforeApplicationShutdown {
-  private readonly trimming: RepeatingWork;
-  private readonly packing: RepeatingWork;
+export class RetentionJanitor implements OnModuleInit {
   private readonly retentionMs: number;
   private place: TrimPlace | undefined;
 
   constructor(
     private readonly redis: RedisService,
     private readonly metrics: RetentionMetrics,
-    scheduler: SchedulerRegistry,
-    @Inject(CONFIG) private readonly config: HoldfastConfig,
-    @Inject(LOGGER) logger: Logger,
+    private readonly worker: Worker,
+    @Inject(CONFIG) config: HoldfastConfig,
   ) {
     this.retentionMs = config.auditRetentionDays * DAY_MS;
-    this.trimming = new RepeatingWork(scheduler, 'audit_retention', TRIM_INTERVAL_MS, () =>
-      counted(metrics, logger, 'audit_retention', () => this.trim()),
-    );
-    this.packing = new RepeatingWork(scheduler, 'record_packing', PACK_INTERVAL_MS, () =>
-      counted(metrics, logger, 'record_packing', () => this.pack()),
-    );
   }
 
-  onApplicationBootstrap(): void {
-    if (this.config.roles.has('janitor')) {
-      this.trimming.start();
-      this.packing.start();
-    }
-  }
-
-  async beforeApplicationShutdown(): Promise<void> {
-    await Promise.all([this.trimming.stop(), this.packing.stop()]);
+  onModuleInit(): void {
+    this.worker.addRegular({
+      name: 'audit_retention',
+      role: 'janitor',
+      intervalMs: TRIM_INTERVAL_MS,
+      run: (turn) => this.trim(TRIM_BUDGET_MS, turn),
+    });
+    this.worker.addRegular({
+      name: 'record_packing',
+      role: 'janitor',
+      intervalMs: PACK_INTERVAL_MS,
+      run: (turn) => this.pack(PACK_BUDGET_MS, turn),
+    });
   }
 
   /** One pass over all partitions, or what of it the time allows. @throws StoreUnavailable */
-  async trim(budgetMs = TRIM_BUDGET_MS): Promise<void> {
+  async trim(budgetMs = TRIM_BUDGET_MS, turn?: Turn): Promise<void> {
     const deadline = performance.now() + budgetMs;
     const from = this.place;
     for (let partition = from?.partition ?? 0; partition < this.redis.partitions; partition += 1) {
@@ -87,7 +74,7 @@ export class RetentionJanitor implements OnApplicationBootstrap, BeforeApplicati
         from?.partition === partition ? from : { partition, tenant: '', walkedMs: '', walkedId: '' };
       while (place !== undefined) {
         this.place = place;
-        if (this.trimming.stopped || performance.now() > deadline) {
+        if (turn?.goesOn() === false || performance.now() > deadline) {
           this.metrics.cut('audit_retention');
           return;
         }
@@ -108,7 +95,7 @@ export class RetentionJanitor implements OnApplicationBootstrap, BeforeApplicati
   }
 
   /** Packs what waits, for as long as the time allows. @throws StoreUnavailable */
-  async pack(budgetMs = PACK_BUDGET_MS): Promise<void> {
+  async pack(budgetMs = PACK_BUDGET_MS, turn?: Turn): Promise<void> {
     const deadline = performance.now() + budgetMs;
     const keys = Array.from({ length: this.redis.partitions }, (_, partition) =>
       endedKey(tagOf(partitionCode(partition))),
@@ -121,7 +108,7 @@ export class RetentionJanitor implements OnApplicationBootstrap, BeforeApplicati
     this.metrics.waitingToPack(lengths.reduce((sum, length) => sum + length, 0));
     for (const key of keys.filter((_, index) => (lengths[index] as number) > 0)) {
       for (let left = 1; left > 0;) {
-        if (this.packing.stopped || performance.now() > deadline) {
+        if (turn?.goesOn() === false || performance.now() > deadline) {
           this.metrics.cut('record_packing');
           return;
         }

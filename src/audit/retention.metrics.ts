@@ -12,7 +12,6 @@ export type RetentionJob =
 /** Counts the maintenance of ended reservations' records, their index entries, old events and audit rows. */
 @Injectable()
 export class RetentionMetrics {
-  private readonly runs: LabelledCounter;
   private readonly examined: LabelledCounter;
   private readonly packed: LabelledCounter;
   private readonly unpacked: LabelledCounter;
@@ -27,11 +26,6 @@ export class RetentionMetrics {
     metrics: MetricsRegistry,
     private readonly maintenance: MaintenanceMetrics,
   ) {
-    this.runs = metrics.counter({
-      name: 'cycles_maintenance_runs_total',
-      help: 'Runs of scheduled work by outcome.',
-      labels: ['job', 'outcome'],
-    });
     this.examined = metrics.counter({
       name: 'holdfast_index_entries_examined_total',
       help: 'Index entries whose records were checked.',
@@ -69,10 +63,6 @@ export class RetentionMetrics {
       name: 'holdfast_event_logs_held',
       help: 'Partitions that keep events beyond their retention because no dispatcher has read them.',
     });
-  }
-
-  ran(job: RetentionJob, outcome: 'success' | 'failed'): void {
-    this.runs.inc({ job, outcome });
   }
 
   cut(job: RetentionJob): void {

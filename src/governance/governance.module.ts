@@ -1,10 +1,10 @@
 import { Module } from '@nestjs/common';
-import { ScheduleModule } from '@nestjs/schedule';
 import { ExpiryMetricsModule } from '../expiry/index.js';
 import { AuthModule } from '../http/index.js';
 import { TenantLimitsModule } from '../limits/index.js';
 import { ListingModule } from '../redis/index.js';
 import { MetricsModule } from '../telemetry/index.js';
+import { WorkerModule } from '../worker/index.js';
 import { ApiKeysController } from './api-keys/api-keys.controller.js';
 import { ApiKeysService } from './api-keys/api-keys.service.js';
 import { BudgetsController } from './budgets/budgets.controller.js';
@@ -47,7 +47,7 @@ export class CredentialsModule {}
 export class PoliciesModule {}
 
 @Module({
-  imports: [ListingModule, MetricsModule, ExpiryMetricsModule, ScheduleModule.forRoot()],
+  imports: [ListingModule, MetricsModule, ExpiryMetricsModule, WorkerModule],
   controllers: [ExpiryPolicyController, TenantsController],
   providers: [TenantsService, TenantClosing, TenantClosingMetrics, TenantClosingJanitor],
   exports: [TenantsService],

@@ -1,3 +1,4 @@
-export { PartitionLeases, type LeaseAnswer, type LeasedPartition } from './partition-leases.js';
-export { Worker, type Job, type Turn, type TurnReport } from './worker.js';
+export { type LeaseAnswer, PartitionLeases } from './partition-leases.js';
+export { PartitionPass } from './partition-pass.js';
+export { type Job, type Turn, type TurnReport, Worker } from './worker.js';
 export { WorkerModule } from './worker.module.js';

@@ -9,6 +9,8 @@ import { CONFIG, type HoldfastConfig, type Role } from '../config/index.js';
 import { LOGGER, type Logger } from '../telemetry/index.js';
 import { MaintenanceMetrics } from '../telemetry/index.js';
 
+/** Instances start together; spread out, they find each other's work done. */
+const JITTER_SHARE = 0.1;
 const WATCHDOG = 'worker_watchdog';
 const WATCHDOG_MS = 1000;
 /**
@@ -52,6 +54,16 @@ export interface Job {
   drain?(): Promise<void>;
 }
 
+/** A job whose turns are runs at a regular interval. A run that fails rejects, and is repeated after the interval. */
+export interface RegularJob {
+  readonly name: string;
+  readonly role: Role;
+  readonly intervalMs: number;
+  /** When the first run comes; after the interval when it is left out. */
+  readonly startsInMs?: number;
+  readonly run: (turn: Turn) => Promise<void>;
+}
+
 /**
  * The loop behind all background work: sweeper, dispatcher, reconciler and janitors are its jobs. Each job sleeps until the instant that
  * its last turn named, in a timeout of its own in the scheduler, so that none waits for another. A turn that fails is counted and
@@ -74,6 +86,19 @@ export class Worker implements OnApplicationBootstrap, BeforeApplicationShutdown
     if (this.config.roles.has(job.role)) {
       this.loops.push(new JobLoop(job, this.scheduler, this.metrics, this.logger));
     }
+  }
+
+  addRegular({ intervalMs, run, ...job }: RegularJob): void {
+    const sleepMs = (): number => intervalMs * (1 + Math.random() * JITTER_SHARE);
+    this.add({
+      startsInMs: sleepMs(),
+      ...job,
+      afterErrorMs: intervalMs,
+      runTurn: async (turn) => {
+        await run(turn);
+        return { sleepMs: sleepMs(), outcome: 'success' };
+      },
+    });
   }
 
   onApplicationBootstrap(): void {

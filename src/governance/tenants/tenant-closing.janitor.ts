@@ -1,33 +1,19 @@
-import {
-  type BeforeApplicationShutdown,
-  Inject,
-  Injectable,
-  type OnApplicationBootstrap,
-} from '@nestjs/common';
-import { SchedulerRegistry } from '@nestjs/schedule';
-import { CONFIG, type HoldfastConfig } from '../../config/index.js';
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { closingKey, partitionCode, RedisService, tagOf, toStoreError } from '../../redis/index.js';
 import { LOGGER, type Logger } from '../../telemetry/index.js';
+import { type Turn, Worker } from '../../worker/index.js';
 import { TenantClosing, TenantClosingMetrics } from './tenant-closing.js';
 
-const JOB = 'tenant_closing';
 /** With the time that one run takes, this bounds how long after a crash an interrupted closing goes on. */
 const INTERVAL_MS = 5000;
-/** Instances start together; spread out, they find each other's work done. */
-const JITTER_MS = 500;
 /** The longest that one tenant may keep the others waiting; what is left of it is the next run's. */
 const TENANT_BUDGET_MS = 2000;
 /** Tenants that one run takes from a partition, roughly. */
 const TENANTS_A_RUN = 100;
 
-/**
- * Finishes the closings that nobody finished: their instance died, or there was more to do than a request may take. Runs
- * never overlap, are bounded by count and time, and end before shutdown goes on.
- */
+/** Finishes the closings that nobody finished: their instance died, or there was more to do than a request may take. */
 @Injectable()
-export class TenantClosingJanitor implements OnApplicationBootstrap, BeforeApplicationShutdown {
-  private running: Promise<void> = Promise.resolve();
-  private stopped = false;
+export class TenantClosingJanitor implements OnModuleInit {
   /** By partition, where in its closing tenants the next run begins. */
   private readonly places = new Map<string, string>();
 
@@ -35,52 +21,30 @@ export class TenantClosingJanitor implements OnApplicationBootstrap, BeforeAppli
     private readonly redis: RedisService,
     private readonly closing: TenantClosing,
     private readonly metrics: TenantClosingMetrics,
-    private readonly scheduler: SchedulerRegistry,
-    @Inject(CONFIG) private readonly config: HoldfastConfig,
+    private readonly worker: Worker,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {}
 
-  onApplicationBootstrap(): void {
-    if (this.config.roles.has('janitor')) {
-      this.schedule(0);
-    }
+  onModuleInit(): void {
+    this.worker.addRegular({
+      name: 'tenant_closing',
+      role: 'janitor',
+      intervalMs: INTERVAL_MS,
+      startsInMs: 0,
+      run: (turn) => this.closeAll(turn),
+    });
   }
 
-  async beforeApplicationShutdown(): Promise<void> {
-    this.stopped = true;
-    if (this.scheduler.doesExist('timeout', JOB)) {
-      this.scheduler.deleteTimeout(JOB);
-    }
-    await this.running;
-  }
-
-  private schedule(delayMs: number): void {
-    if (this.stopped) {
-      return;
-    }
-    this.scheduler.addTimeout(
-      JOB,
-      setTimeout(() => {
-        this.scheduler.deleteTimeout(JOB);
-        this.running = this.run().finally(() => {
-          this.schedule(INTERVAL_MS + Math.random() * JITTER_MS);
-        });
-      }, delayMs),
-    );
-  }
-
-  /** Never rejects. */
-  private async run(): Promise<void> {
-    try {
-      for (const tenantId of await this.closingTenants()) {
-        if (this.stopped) {
-          return;
-        }
-        await this.closeOne(tenantId);
-      }
-    } catch (error) {
+  private async closeAll(turn: Turn): Promise<void> {
+    const tenantIds = await this.closingTenants().catch((error: unknown) => {
       this.metrics.failed();
-      this.logger.warn({ err: error }, 'the closing tenants could not be looked for; it is tried again');
+      throw error;
+    });
+    for (const tenantId of tenantIds) {
+      if (!turn.goesOn()) {
+        return;
+      }
+      await this.closeOne(tenantId);
     }
   }
 

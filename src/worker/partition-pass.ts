@@ -1,0 +1,34 @@
+import { partitionCode, tagOf } from '../redis/index.js';
+import type { Turn } from './worker.js';
+
+/** Walks all partitions for as long as the time allows, and goes on in the next walk where this one was cut. */
+export class PartitionPass {
+  private place = 0;
+
+  /**
+   * @param step works on a part of a partition, and tells whether there is more
+   * @param cut is called when the time ends the walk
+   */
+  constructor(
+    private readonly step: (tag: string) => Promise<boolean>,
+    private readonly cut: () => void,
+  ) {}
+
+  /** @returns whether this walk saw all partitions */
+  async walk(partitions: number, budgetMs: number, turn?: Turn): Promise<boolean> {
+    const deadline = performance.now() + budgetMs;
+    const first = this.place;
+    for (let partition = first; partition < partitions; partition += 1) {
+      for (let more = true; more;) {
+        if (turn?.goesOn() === false || performance.now() > deadline) {
+          this.place = partition;
+          this.cut();
+          return false;
+        }
+        more = await this.step(tagOf(partitionCode(partition)));
+      }
+    }
+    this.place = 0;
+    return first === 0;
+  }
+}
