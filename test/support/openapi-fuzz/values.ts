@@ -156,6 +156,9 @@ export function plainOf(schema: SpecSchema, name: string): Arbitrary<Text> {
 }
 
 function obedient(schema: SpecSchema, name: string): Arbitrary<Text> {
+  if (Array.isArray(schema.type)) {
+    return fc.oneof(...(schema.type as readonly string[]).map((type) => obedient({ ...schema, type }, name)));
+  }
   switch (schema.type) {
     case 'string':
       return textOf(schema, name).map((text) => (known) => JSON.stringify(text(known)));
@@ -174,6 +177,8 @@ function obedient(schema: SpecSchema, name: string): Arbitrary<Text> {
         .map((items) => (known) => `[${items.map((item) => item(known)).join(',')}]`);
     case 'object':
       return objectOf(schema);
+    case 'null':
+      return fc.constant(() => 'null');
     default:
       return fc.json({ maxDepth: 2 }).map((text) => () => text);
   }
