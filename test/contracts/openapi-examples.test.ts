@@ -4,27 +4,13 @@ import { CONTENTS } from '../../src/http/openapi/contents.js';
 import { reservationKey, tagOfReservationId } from '../../src/redis/keyspace.js';
 import { DnsServer } from '../support/dns-server.js';
 import { ADMIN_API_KEY, expectStatus, Holdfast, type Answer } from '../support/holdfast.js';
+import {
+  type DescribedOperation,
+  OpenApiExamples,
+  type ServedDocument,
+} from '../support/openapi-examples.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { escapePart, problemsOf, SchemaBook } from '../support/spec/index.js';
-
-interface Operation {
-  readonly operationId: string;
-  readonly parameters?: readonly {
-    readonly name: string;
-    readonly in: string;
-    readonly required?: boolean;
-    readonly example?: string | number | boolean;
-  }[];
-  readonly requestBody?: {
-    readonly content: {
-      readonly 'application/json': { readonly schema: { readonly examples?: readonly object[] } };
-    };
-  };
-  readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, object>> }>>;
-  readonly security?: readonly Readonly<Record<string, unknown>>[];
-}
-
-type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 
 /** The keys that a request carries, of those that its operation takes. */
 type Keys = readonly ('ApiKeyAuth' | 'AdminKeyAuth')[];
@@ -44,15 +30,17 @@ const BEFORE: Readonly<Record<string, string>> = {
 class Reader {
   /** The last answered value of each member that is an id; paths are filled from them. */
   private readonly ids = new Map<string, string>();
+  private readonly examples: OpenApiExamples;
   private readonly book: SchemaBook;
   private apiKey = '';
   private sent = 0;
 
   constructor(
     private readonly holdfast: Holdfast,
-    private readonly document: { readonly paths: Paths },
+    document: ServedDocument,
     private readonly keys: Keys,
   ) {
+    this.examples = new OpenApiExamples(document);
     this.book = new SchemaBook({ own: document });
   }
 
@@ -62,7 +50,7 @@ class Reader {
 
   /** What is wrong with an operation's example; undefined when it works. */
   async problemOf(id: string): Promise<string | undefined> {
-    const { path, method, operation } = this.find(id);
+    const { template, method, operation } = this.examples.operation(id);
     const answer = await this.send(id);
     const said = `${answer.status} ${answer.text.slice(0, 300)}`;
     const response = operation.responses[answer.status];
@@ -73,7 +61,7 @@ class Reader {
     if (response.content?.[type] === undefined) {
       return answer.status === 204 && answer.text === '' ? undefined : `${id} answers ${type}: ${said}`;
     }
-    const pointer = `#/paths/${escapePart(path)}/${method}/responses/${answer.status}/content/application~1json/schema`;
+    const pointer = `#/paths/${escapePart(template)}/${method}/responses/${answer.status}/content/application~1json/schema`;
     const problems =
       type === 'application/json'
         ? problemsOf(this.book.validatorOf('own', pointer), JSON.parse(answer.text))
@@ -83,22 +71,12 @@ class Reader {
 
   /** Sends an example; a later sending of the same one gets an idempotency key of its own, as the description says. */
   async send(id: string, again = false): Promise<Answer> {
-    const { path, method, operation } = this.find(id);
-    const schema = operation.requestBody?.content['application/json'].schema;
-    if (schema !== undefined && schema.examples?.length !== 1) {
-      throw new Error(`${id} takes a body and has no example`);
-    }
+    const { method, path, body } = this.examples.request(id, (name) => this.idOf(name));
     this.sent += 1;
-    const body = schema?.examples?.[0];
-    const url = this.urlOf(path, operation);
-    const answer = await this.holdfast.call(method.toUpperCase(), url, {
-      headers: this.headersOf(operation, url, body),
-      ...(body === undefined
-        ? {}
-        : {
-            body:
-              again && 'idempotency_key' in body ? { ...body, idempotency_key: `again-${this.sent}` } : body,
-          }),
+    const key = again && body?.['idempotency_key'] !== undefined ? `again-${this.sent}` : undefined;
+    const answer = await this.holdfast.call(method, path, {
+      headers: this.headersOf(this.examples.operation(id).operation, path, body),
+      body: key === undefined ? body : { ...body, idempotency_key: key },
     });
     this.remember(answer.body);
     if (id === 'createApiKey' && this.apiKey === '') {
@@ -107,35 +85,12 @@ class Reader {
     return answer;
   }
 
-  private find(id: string): { path: string; method: string; operation: Operation } {
-    for (const [path, item] of Object.entries(this.document.paths)) {
-      for (const [method, operation] of Object.entries(item)) {
-        if (operation.operationId === id) {
-          return { path, method, operation };
-        }
-      }
-    }
-    throw new Error(`${id} is not in the document`);
-  }
-
-  private urlOf(template: string, { parameters = [] }: Operation): string {
-    const query = new URLSearchParams();
-    let path = template;
-    for (const { name, in: place, example, required } of parameters) {
-      if (place === 'path') {
-        path = path.replace(`{${name}}`, String(example ?? this.idOf(name)));
-      } else if (example !== undefined) {
-        expect(place).toBe('query');
-        query.set(name, String(example));
-      } else if (required === true) {
-        throw new Error(`${template} needs ${name} and has no example of it`);
-      }
-    }
-    return query.size === 0 ? path : `${path}?${query.toString()}`;
-  }
-
   /** Where both keys are taken, an example that names the tenant is for the admin key. */
-  private headersOf({ security = [] }: Operation, url: string, body: object = {}): Record<string, string> {
+  private headersOf(
+    { security = [] }: DescribedOperation,
+    url: string,
+    body: object = {},
+  ): Record<string, string> {
     const taken = security.flatMap((scheme) => Object.keys(scheme));
     const wanted = this.keys.filter((key) => taken.includes(key));
     const admin = taken.includes('AdminKeyAuth') && (/[?&]tenant(_id)?=/.test(url) || 'tenant_id' in body);
@@ -203,8 +158,8 @@ describe('the examples of the document work as they stand, in its order', () => 
     ['with the admin key wherever it is taken', ['AdminKeyAuth']],
     ['with both keys, as the page sends them', ['ApiKeyAuth', 'AdminKeyAuth']],
   ])('%s', async (_, keys) => {
-    const document = JSON.parse((await holdfast.call('GET', '/openapi.json')).text) as { paths: Paths };
-    const reader = new Reader(holdfast, document, keys);
+    const { text } = await holdfast.call('GET', '/openapi.json');
+    const reader = new Reader(holdfast, JSON.parse(text) as ServedDocument, keys);
     const problems: (string | undefined)[] = [];
     for (const id of FIRST) {
       problems.push(await reader.problemOf(id));

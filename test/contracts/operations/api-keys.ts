@@ -12,18 +12,14 @@ async function revoke(world: World): Promise<Sample> {
 
 async function update(world: World): Promise<Sample> {
   const { path } = await revoke(world);
-  return { method: 'PATCH', path, body: { name: 'another', permissions: ['balances:read'] } };
+  return world.adminExample('updateApiKey', { id: '', key: '' }, { of: path.slice(KEYS.length + 1) });
 }
 
 export const API_KEY_ROWS: readonly OperationRow[] = [
   {
     id: 'createApiKey',
     success: 201,
-    sample: async (world) => ({
-      method: 'POST',
-      path: KEYS,
-      body: { tenant_id: (await world.holdfast.createTenant()).id, name: 'n' },
-    }),
+    sample: async (world) => world.adminExample('createApiKey', await world.holdfast.createTenant()),
     others: [
       refused(400, 'INVALID_REQUEST', 'a tenant that nobody is', () =>
         Promise.resolve({ method: 'POST', path: KEYS, body: { tenant_id: 'nobody', name: 'n' } }),

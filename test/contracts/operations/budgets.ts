@@ -113,14 +113,14 @@ export const BUDGET_ROWS: readonly OperationRow[] = [
   {
     id: 'updateBudget',
     success: 200,
-    sample: async (world) => change('PATCH', '', await world.tenant(), { overdraft_limit: tokens(5) }),
+    sample: async (world) => world.adminExample('updateBudget', await world.tenant()),
     others: changes('PATCH', ''),
     impossible: ADMIN_ONLY,
   },
   {
     id: 'freezeBudget',
     success: 200,
-    sample: async (world) => change('POST', '/freeze', await world.tenant(), { reason: 'a pause' }),
+    sample: async (world) => world.adminExample('freezeBudget', await world.tenant()),
     others: [
       ...changes('POST', '/freeze'),
       succeeds(200, 'no body', async (world) => change('POST', '/freeze', await world.tenant())),
@@ -134,7 +134,7 @@ export const BUDGET_ROWS: readonly OperationRow[] = [
     id: 'unfreezeBudget',
     success: 200,
     sample: async (world) =>
-      change('POST', '/unfreeze', await world.setBudget(await world.tenant(), { status: 'FROZEN' }), {}),
+      world.adminExample('unfreezeBudget', await world.setBudget(await world.tenant(), { status: 'FROZEN' })),
     others: [
       ...changes('POST', '/unfreeze'),
       refused(409, 'DUPLICATE_RESOURCE', 'a ledger that is active', async (world) =>

@@ -1,46 +1,29 @@
 import type { TestTenant } from '../../support/holdfast.js';
 import { refused, type OperationRow, type Provocation } from './table.js';
-import { newKey, tokens, type Sample, type World } from './world.js';
+import { ALLOCATED, tokens, type Sample, type World } from './world.js';
 
 const ACTION = { kind: 'llm.completion', name: 'test-model' };
 
-function decide(tenant: TestTenant, more: Record<string, unknown> = {}): Sample {
-  const body = {
-    idempotency_key: newKey(),
-    subject: { tenant: tenant.id },
-    action: ACTION,
-    estimate: tokens(10),
-    ...more,
-  };
-  return { method: 'POST', path: '/v1/decide', tenant, body };
-}
+type Build = (world: World, tenant: TestTenant, more?: Record<string, unknown>) => Sample;
 
-function debit(tenant: TestTenant, more: Record<string, unknown> = {}): Sample {
-  const body = {
-    idempotency_key: newKey(),
-    subject: { tenant: tenant.id },
-    action: ACTION,
-    actual: tokens(10),
-    ...more,
-  };
-  return { method: 'POST', path: '/v1/events', tenant, body };
-}
+const decide: Build = (world, tenant, more = {}) => world.example('decide', tenant, { more });
+const debit: Build = (world, tenant, more = {}) => world.example('createEvent', tenant, { more });
 
 const CREDITS = { unit: 'CREDITS', amount: 1 };
 
 /** The second use of an idempotency key with another body. */
-function mismatch(request: (tenant: TestTenant, more?: Record<string, unknown>) => Sample): Provocation {
+function mismatch(request: Build): Provocation {
   return refused(409, 'IDEMPOTENCY_MISMATCH', 'a key that was used with another body', async (world) => {
     const tenant = await world.tenant();
-    const first = request(tenant);
+    const first = request(world, tenant);
     await world.send(first);
     return { ...first, body: { ...first.body, action: { ...ACTION, name: 'another' } } };
   });
 }
 
-const foreign = (request: (tenant: TestTenant, more?: Record<string, unknown>) => Sample): Provocation =>
+const foreign = (request: Build): Provocation =>
   refused(403, 'FORBIDDEN', "another tenant's subject", async (world) =>
-    request(await world.tenant(), { subject: { tenant: 'another' } }),
+    request(world, await world.tenant(), { subject: { tenant: 'another' } }),
   );
 
 const closed = async (world: World): Promise<TestTenant> =>
@@ -50,21 +33,22 @@ export const DECISION_AND_EVENT_ROWS: readonly OperationRow[] = [
   {
     id: 'decide',
     success: 200,
-    sample: async (world) => decide(await world.tenant()),
+    sample: async (world) => decide(world, await world.tenant()),
     others: [
       ...[
         {
           how: 'more than remains',
-          prepare: async (world: World) => decide(await world.tenant(), { estimate: tokens(1001) }),
+          prepare: async (world: World) =>
+            decide(world, await world.tenant(), { estimate: tokens(ALLOCATED + 1) }),
         },
-        { how: 'a closed tenant', prepare: async (world: World) => decide(await closed(world)) },
+        { how: 'a closed tenant', prepare: async (world: World) => decide(world, await closed(world)) },
       ].map(({ how, prepare }): Provocation => ({
         status: 200,
         how,
         run: async (world) => world.send(await prepare(world)),
       })),
       refused(400, 'UNIT_MISMATCH', 'a unit that the budget has not', async (world) =>
-        decide(await world.tenant(), { estimate: CREDITS }),
+        decide(world, await world.tenant(), { estimate: CREDITS }),
       ),
       foreign(decide),
       mismatch(decide),
@@ -73,25 +57,25 @@ export const DECISION_AND_EVENT_ROWS: readonly OperationRow[] = [
   {
     id: 'createEvent',
     success: 201,
-    sample: async (world) => debit(await world.tenant()),
+    sample: async (world) => debit(world, await world.tenant()),
     others: [
       refused(400, 'UNIT_MISMATCH', 'a unit that the budget has not', async (world) =>
-        debit(await world.tenant(), { actual: CREDITS }),
+        debit(world, await world.tenant(), { actual: CREDITS }),
       ),
       foreign(debit),
       refused(404, 'NOT_FOUND', 'a tenant without budgets', async (world) =>
-        debit(await world.holdfast.createTenant()),
+        debit(world, await world.holdfast.createTenant()),
       ),
       refused(409, 'BUDGET_EXCEEDED', 'more than remains, under REJECT', async (world) =>
-        debit(await world.tenant(), { actual: tokens(1001), overage_policy: 'REJECT' }),
+        debit(world, await world.tenant(), { actual: tokens(ALLOCATED + 1), overage_policy: 'REJECT' }),
       ),
       refused(409, 'OVERDRAFT_LIMIT_EXCEEDED', 'more debt than is allowed', async (world) =>
-        debit(await world.tenant({ overdraft_limit: tokens(5) }), {
-          actual: tokens(1006),
+        debit(world, await world.tenant({ overdraft_limit: tokens(5) }), {
+          actual: tokens(ALLOCATED + 6),
           overage_policy: 'ALLOW_WITH_OVERDRAFT',
         }),
       ),
-      refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) => debit(await closed(world))),
+      refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) => debit(world, await closed(world))),
       mismatch(debit),
     ],
   },

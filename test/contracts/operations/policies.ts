@@ -16,9 +16,9 @@ async function made(world: World): Promise<{ tenant: TestTenant; path: string; n
   return { tenant, path: `${POLICIES}/${id}`, name: name as string };
 }
 
-async function update(world: World, body: Record<string, unknown> = { priority: 1 }): Promise<Sample> {
+async function update(world: World): Promise<Sample> {
   const { tenant, path } = await made(world);
-  return { method: 'PATCH', path, tenant, body };
+  return world.example('updatePolicy', tenant, { of: path.slice(POLICIES.length + 1) });
 }
 
 export const POLICY_ROWS: readonly OperationRow[] = [

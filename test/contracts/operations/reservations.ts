@@ -1,51 +1,38 @@
 import type { TestTenant } from '../../support/holdfast.js';
 import { LONG_PART, refused, succeeds, type OperationRow, type Provocation } from './table.js';
-import { newKey, tokens, type Sample, type World } from './world.js';
+import { ALLOCATED, tokens, type Sample, type World } from './world.js';
 
 type Verb = 'commit' | 'release' | 'extend';
 
-const PARTS: Readonly<Record<Verb, Record<string, unknown>>> = {
-  commit: { actual: tokens(1) },
-  release: {},
-  extend: { extend_by_ms: 1000 },
-};
+const create = (tenant: TestTenant, world: World, more: Record<string, unknown> = {}): Sample =>
+  world.example('createReservation', tenant, { more });
 
-function create(tenant: TestTenant, world: World, more: Record<string, unknown> = {}): Sample {
-  return { method: 'POST', path: '/v1/reservations', tenant, body: world.reserveBody(tenant, 10, more) };
-}
-
-function settle(
+const settle = (
+  world: World,
   verb: Verb,
   { tenant, id }: { tenant: TestTenant; id: string },
   more: Record<string, unknown> = {},
-): Sample {
-  return {
-    method: 'POST',
-    path: `/v1/reservations/${id}/${verb}`,
-    tenant,
-    body: { idempotency_key: newKey(), ...PARTS[verb], ...more },
-  };
-}
+): Sample => world.example(`${verb}Reservation`, tenant, { of: id, more });
 
 /** What commit, release and extend refuse alike. */
 function settlements(verb: Verb): Provocation[] {
   return [
     refused(404, 'NOT_FOUND', 'an id that was never issued', async (world) =>
-      settle(verb, { tenant: await world.tenant(), id: 'rsv_00aaaaaaaaaaaaaaaa' }),
+      settle(world, verb, { tenant: await world.tenant(), id: 'rsv_00aaaaaaaaaaaaaaaa' }),
     ),
     refused(403, 'FORBIDDEN', "another tenant's reservation", async (world) =>
-      settle(verb, { ...(await world.held()), tenant: await world.tenant() }),
+      settle(world, verb, { ...(await world.held()), tenant: await world.tenant() }),
     ),
     refused(409, 'RESERVATION_FINALIZED', 'a reservation that was released', async (world) =>
-      settle(verb, await world.released()),
+      settle(world, verb, await world.released()),
     ),
     refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) => {
       const held = await world.held();
       await world.setTenant(held.tenant, { status: 'CLOSED' });
-      return settle(verb, held);
+      return settle(world, verb, held);
     }),
     refused(410, 'RESERVATION_EXPIRED', 'a reservation whose time has passed', async (world) =>
-      settle(verb, await world.expired()),
+      settle(world, verb, await world.expired()),
     ),
   ];
 }
@@ -77,12 +64,12 @@ export const RESERVATION_ROWS: readonly OperationRow[] = [
         create(await world.holdfast.createTenant(), world),
       ),
       refused(409, 'BUDGET_EXCEEDED', 'more than remains', async (world) =>
-        create(await world.tenant(), world, { estimate: tokens(1001) }),
+        create(await world.tenant(), world, { estimate: tokens(ALLOCATED + 1) }),
       ),
       onBudget('BUDGET_FROZEN', { status: 'FROZEN' }),
       onBudget('BUDGET_CLOSED', { status: 'CLOSED' }),
       onBudget('OVERDRAFT_LIMIT_EXCEEDED', { is_over_limit: '1' }),
-      onBudget('DEBT_OUTSTANDING', { debt: '10', remaining: '990' }),
+      onBudget('DEBT_OUTSTANDING', { debt: '10', remaining: String(ALLOCATED - 10) }),
       refused(409, 'IDEMPOTENCY_MISMATCH', 'a key that was used with another body', async (world) =>
         mismatch(world, await world.tenant()),
       ),
@@ -126,31 +113,31 @@ export const RESERVATION_ROWS: readonly OperationRow[] = [
   {
     id: 'commitReservation',
     success: 200,
-    sample: async (world) => settle('commit', await world.held()),
+    sample: async (world) => settle(world, 'commit', await world.held()),
     others: [
       ...settlements('commit'),
       refused(400, 'UNIT_MISMATCH', 'another unit than was reserved', async (world) =>
-        settle('commit', await world.held(), { actual: { unit: 'CREDITS', amount: 1 } }),
+        settle(world, 'commit', await world.held(), { actual: { unit: 'CREDITS', amount: 1 } }),
       ),
       refused(409, 'BUDGET_EXCEEDED', 'more than was reserved, under REJECT', async (world) =>
-        settle('commit', await world.held({ overage_policy: 'REJECT' }), { actual: tokens(11) }),
+        settle(world, 'commit', await world.held({ overage_policy: 'REJECT' }), { actual: tokens(11) }),
       ),
     ],
   },
   {
     id: 'releaseReservation',
     success: 200,
-    sample: async (world) => settle('release', await world.held()),
+    sample: async (world) => settle(world, 'release', await world.held()),
     others: settlements('release'),
   },
   {
     id: 'extendReservation',
     success: 200,
-    sample: async (world) => settle('extend', await world.held()),
+    sample: async (world) => settle(world, 'extend', await world.held()),
     others: [
       ...settlements('extend'),
       refused(409, 'MAX_EXTENSIONS_EXCEEDED', 'a tenant that allows none', async (world) =>
-        settle('extend', await world.held({}, { max_reservation_extensions: 0 })),
+        settle(world, 'extend', await world.held({}, { max_reservation_extensions: 0 })),
       ),
       {
         status: 429,
@@ -158,7 +145,7 @@ export const RESERVATION_ROWS: readonly OperationRow[] = [
         how: "more requests than the operator's limit",
         run: async (world) => {
           const held = await world.held();
-          return world.whileThrottled(() => settle('extend', held));
+          return world.whileThrottled(() => settle(world, 'extend', held));
         },
       },
     ],

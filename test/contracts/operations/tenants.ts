@@ -1,17 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { ADMIN_ONLY, LONG_PART, refused, succeeds, type OperationRow } from './table.js';
-import type { Sample } from './world.js';
+import type { Sample, World } from './world.js';
 
-function create(): Sample {
-  const id = `t-${randomBytes(6).toString('hex')}`;
-  return { method: 'POST', path: '/v1/admin/tenants', body: { tenant_id: id, name: id } };
+function create(world: World): Sample {
+  return world.adminExample('createTenant', { id: `t-${randomBytes(6).toString('hex')}`, key: '' });
 }
 
-const update = (id: string): Sample => ({
-  method: 'PATCH',
-  path: `/v1/admin/tenants/${id}`,
-  body: { name: 'Another' },
-});
+const update = (world: World, id: string): Sample => world.adminExample('updateTenant', { id, key: '' });
 
 export const TENANT_ROWS: readonly OperationRow[] = [
   {
@@ -20,16 +15,16 @@ export const TENANT_ROWS: readonly OperationRow[] = [
     sample: async (world) => {
       // The damage of the 500 row reaches only records that exist, such as the index of this tenant's partition.
       await world.holdfast.createTenant();
-      return create();
+      return create(world);
     },
     others: [
       succeeds(200, 'the same again', async (world) => {
-        const first = create();
+        const first = create(world);
         await world.send(first);
         return first;
       }),
       refused(409, 'DUPLICATE_RESOURCE', 'the same id with another name', async (world) => {
-        const first = create();
+        const first = create(world);
         await world.send(first);
         return { ...first, body: { ...first.body, name: 'another' } };
       }),
@@ -70,15 +65,17 @@ export const TENANT_ROWS: readonly OperationRow[] = [
   {
     id: 'updateTenant',
     success: 200,
-    sample: async (world) => update((await world.tenant()).id),
+    sample: async (world) => update(world, (await world.tenant()).id),
     others: [
       succeeds(200, 'its close', async (world) => ({
-        ...update((await world.held()).tenant.id),
+        ...update(world, (await world.held()).tenant.id),
         body: { status: 'CLOSED' },
       })),
-      refused(404, 'TENANT_NOT_FOUND', 'an id that nobody has', () => Promise.resolve(update('nobody'))),
+      refused(404, 'TENANT_NOT_FOUND', 'an id that nobody has', (world) =>
+        Promise.resolve(update(world, 'nobody')),
+      ),
       refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) =>
-        update((await world.setTenant(await world.tenant(), { status: 'CLOSED' })).id),
+        update(world, (await world.setTenant(await world.tenant(), { status: 'CLOSED' })).id),
       ),
     ],
     impossible: ADMIN_ONLY,

@@ -1,7 +1,7 @@
 import { expectStatus, type TestTenant } from '../../support/holdfast.js';
 import { PUBLIC_URL } from '../../support/subscriber.js';
 import { ADMIN_ONLY, LONG_PART, refused, succeeds, type OperationRow } from './table.js';
-import { newKey, type Sample, type World } from './world.js';
+import { type Sample, type World } from './world.js';
 
 const ADMIN = '/v1/admin/webhooks';
 const TENANT = '/v1/webhooks';
@@ -108,11 +108,7 @@ async function configured(world: World, method: string): Promise<Sample> {
 
 async function bulk(world: World, more: Record<string, unknown> = {}): Promise<Sample> {
   const { tenant } = await subscribed(world);
-  return {
-    method: 'POST',
-    path: `${ADMIN}/bulk-action`,
-    body: { filter: { tenant_id: tenant.id }, action: 'PAUSE', idempotency_key: newKey(), ...more },
-  };
+  return world.adminExample('bulkActionWebhooks', tenant, { more });
 }
 
 const CHANGE = { name: 'changed' };

@@ -4,10 +4,10 @@ import {
   expectStatus,
   Holdfast,
   newKey,
-  reserveBody,
   type Answer,
   type TestTenant,
 } from '../../support/holdfast.js';
+import { OpenApiExamples, type ServedDocument } from '../../support/openapi-examples.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { AuditTrail } from '../../../src/audit/audit-log/audit-trail.js';
 import { budgetKey, reservationKey, tenantKey, ttlIndexKey } from '../../../src/redis/keyspace.js';
@@ -23,7 +23,8 @@ export interface Sample {
 
 /** One partition, so that all records of the service can be damaged and mended as a whole. */
 const TAG = '{p00}';
-const ALLOCATED = 1000;
+/** Of TOKENS, at the root of each tenant: the budget of the document's examples. */
+export const ALLOCATED = 1_000_000;
 export const BODY_LIMIT_BYTES = 65_536;
 
 /** A service on a Redis of its own, and the ways to bring its tenants, budgets and reservations into every state. */
@@ -33,12 +34,16 @@ export class World {
     private readonly server: RedisServer,
     private readonly redis: Redis,
     private readonly settings: Record<string, string>,
+    private readonly examples: OpenApiExamples,
   ) {}
 
   static async start(): Promise<World> {
     const server = await startRedis();
     const settings = { REDIS_URL: server.url, PARTITIONS: '1', BODY_LIMIT_BYTES: String(BODY_LIMIT_BYTES) };
-    return new World(await Holdfast.start(settings), server, new Redis(server.url), settings);
+    const holdfast = await Holdfast.start(settings);
+    const { text } = await holdfast.call('GET', '/openapi.json');
+    const examples = new OpenApiExamples(JSON.parse(text) as ServedDocument);
+    return new World(holdfast, server, new Redis(server.url), settings, examples);
   }
 
   async stop(): Promise<void> {
@@ -52,6 +57,34 @@ export class World {
       body,
       ...(tenant === undefined ? { headers: { 'x-admin-api-key': ADMIN_API_KEY } } : { key: tenant.key }),
     });
+  }
+
+  /**
+   * The example of an operation in the served document, about this tenant instead of acme and under a new idempotency key. `of` is the
+   * id in its path.
+   */
+  example(
+    id: string,
+    tenant: TestTenant,
+    { of = '', more = {} }: { of?: string; more?: Record<string, unknown> } = {},
+  ): Sample {
+    const example = this.examples.request(id, () => of);
+    const { path, body } = JSON.parse(
+      JSON.stringify(example).replaceAll('acme', tenant.id),
+    ) as typeof example;
+    const key = body?.['idempotency_key'] === undefined ? {} : { idempotency_key: newKey() };
+    return {
+      method: example.method,
+      path,
+      tenant,
+      ...(body === undefined ? {} : { body: { ...body, ...key, ...more } }),
+    };
+  }
+
+  /** The same with the admin key. */
+  adminExample(...example: Parameters<World['example']>): Sample {
+    const { method, path, body } = this.example(...example);
+    return { method, path, ...(body === undefined ? {} : { body }) };
   }
 
   /** A tenant with a budget at its root. */
@@ -159,10 +192,6 @@ export class World {
     } finally {
       await throttled.stop();
     }
-  }
-
-  reserveBody(tenant: TestTenant, amount = 10, more: Record<string, unknown> = {}): Record<string, unknown> {
-    return reserveBody(tenant, amount, more);
   }
 }
 
