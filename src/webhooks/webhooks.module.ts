@@ -1,10 +1,54 @@
 import { Module } from '@nestjs/common';
-import { DeliveriesModule } from './deliveries/deliveries.controller.js';
+import { EventLogModule } from '../events/index.js';
+import { TenantLimitsModule } from '../limits/index.js';
+import { ListingModule } from '../redis/index.js';
+import { MetricsModule } from '../telemetry/index.js';
+import { DeliveriesController } from './deliveries/deliveries.controller.js';
+import { DeliveriesService } from './deliveries/deliveries.service.js';
+import { DeliveryFeed } from './deliveries/delivery-feed.js';
 import { DispatchModule } from './dispatch/dispatch.module.js';
-import { ProbeModule } from './probe/probe.controller.js';
-import { ReplayModule } from './replay/replay.controller.js';
-import { SubscriptionsModule } from './subscriptions/subscriptions.module.js';
+import { ProbeController } from './probe/probe.controller.js';
+import { Prober, ProbeService } from './probe/probe.service.js';
+import { ReplayQueue } from './replay/replay-queue.js';
+import { ReplayController } from './replay/replay.controller.js';
+import { ReplayMetrics, ReplaySelection, ReplayService } from './replay/replay.service.js';
+import { SecretsModule } from './signing/secret-box.js';
+import { AdminWebhooksController } from './subscriptions/admin-webhooks.controller.js';
+import { BulkActionService } from './subscriptions/bulk-action.service.js';
+import { SubscriptionAccessModule } from './subscriptions/subscription-access.js';
+import { SubscriptionLists } from './subscriptions/subscription-lists.js';
+import { SubscriptionsService } from './subscriptions/subscriptions.service.js';
+import { TenantWebhooksController } from './subscriptions/tenant-webhooks.controller.js';
 import { TargetPolicyModule } from './target-policy/security-config.controller.js';
+import { TransportModule } from './transport/webhook-transport.js';
+
+@Module({
+  imports: [ListingModule, TenantLimitsModule, SecretsModule, TargetPolicyModule, SubscriptionAccessModule],
+  controllers: [AdminWebhooksController, TenantWebhooksController],
+  providers: [SubscriptionsService, SubscriptionLists, BulkActionService],
+})
+export class SubscriptionsModule {}
+
+@Module({
+  imports: [MetricsModule, SubscriptionAccessModule],
+  controllers: [DeliveriesController],
+  providers: [DeliveriesService, DeliveryFeed],
+})
+export class DeliveriesModule {}
+
+@Module({
+  imports: [MetricsModule, SecretsModule, SubscriptionAccessModule, TransportModule],
+  controllers: [ProbeController],
+  providers: [ProbeService, Prober],
+})
+export class ProbeModule {}
+
+@Module({
+  imports: [EventLogModule, MetricsModule, SubscriptionAccessModule],
+  controllers: [ReplayController],
+  providers: [ReplayService, ReplayMetrics, ReplayQueue, ReplaySelection],
+})
+export class ReplayModule {}
 
 /** Subscriptions to events, and their delivery. */
 @Module({

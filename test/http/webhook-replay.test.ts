@@ -12,7 +12,7 @@ import {
 } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { ReplaySelection } from '../../src/webhooks/replay/replay.service.js';
-import { SubscriptionBook } from '../../src/webhooks/subscriptions/subscription-cache.js';
+import { SubscriptionCache } from '../../src/webhooks/subscriptions/subscription-cache.js';
 import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, type Answer, type Json, type TestTenant } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
@@ -348,7 +348,7 @@ describe('a replay is refused', () => {
       );
     }
     const id = await subscribe(tenant.id);
-    const target = await on.holdfast.app.get(SubscriptionBook, { strict: false }).find(id);
+    const target = await on.holdfast.app.get(SubscriptionCache, { strict: false }).find(id);
     const selection = on.holdfast.app.get(ReplaySelection, { strict: false });
     await expect(selection.select(target as NonNullable<typeof target>, {}, 250)).rejects.toMatchObject({
       code: 'INVALID_REQUEST',

@@ -10,7 +10,7 @@ import {
 } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import type { ScriptRegistry } from '../../src/redis/scripts.js';
-import { SubscriptionBook } from '../../src/webhooks/subscriptions/subscription-cache.js';
+import { SubscriptionCache } from '../../src/webhooks/subscriptions/subscription-cache.js';
 import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';
@@ -260,7 +260,7 @@ describe('an answer', () => {
 });
 
 describe('an event that nobody ever subscribed to', () => {
-  let book: SubscriptionBook;
+  let book: SubscriptionCache;
   let scripts: ScriptRegistry;
   let alone: TestTenant;
   let log: string;
@@ -268,7 +268,7 @@ describe('an event that nobody ever subscribed to', () => {
   let asked: string[];
 
   beforeEach(async () => {
-    book = holdfast.app.get(SubscriptionBook, { strict: false });
+    book = holdfast.app.get(SubscriptionCache, { strict: false });
     ({ scripts } = holdfast.app.get(RedisService, { strict: false }));
     const client = connectTo(redis.url);
     const tagOfAlone = (): string => tagOf(partitionCode(partitionOfTenant(alone.id, 64)));

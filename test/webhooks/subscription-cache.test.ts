@@ -4,7 +4,7 @@ import { webhookRevisionKey } from '../../src/redis/keyspace.js';
 import { LOGGER, type Logger } from '../../src/telemetry/logger.js';
 import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
 import type { DispatchTarget } from '../../src/webhooks/subscriptions/dispatch-target.js';
-import { SubscriptionBook } from '../../src/webhooks/subscriptions/subscription-cache.js';
+import { SubscriptionCache } from '../../src/webhooks/subscriptions/subscription-cache.js';
 import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, type Json } from '../support/holdfast.js';
@@ -14,7 +14,7 @@ import { useGovernance } from '../support/use-governance.js';
 
 const on = useGovernance();
 let running: RunningService;
-let book: SubscriptionBook;
+let book: SubscriptionCache;
 
 beforeAll(async () => {
   running = await startRedisService({ REDIS_URL: on.redis.url });
@@ -36,8 +36,8 @@ afterEach(async () => {
   expectStatus(await on.holdfast.admin('POST', '/v1/admin/webhooks/bulk-action', body), 200);
 });
 
-function newBook(): SubscriptionBook {
-  return new SubscriptionBook(
+function newBook(): SubscriptionCache {
+  return new SubscriptionCache(
     running.service,
     on.holdfast.app.get(MetricsRegistry),
     on.holdfast.app.get<Logger>(LOGGER),

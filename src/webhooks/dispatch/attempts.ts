@@ -3,7 +3,7 @@ import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { SealBroken, SecretBox } from '../signing/secret-box.js';
 import { openMaterial, signedHeaders, type SigningMaterial } from '../signing/signing.js';
 import type { DispatchTarget } from '../subscriptions/dispatch-target.js';
-import { SubscriptionBook } from '../subscriptions/subscription-cache.js';
+import { SubscriptionCache } from '../subscriptions/subscription-cache.js';
 import { WebhookTransport } from '../transport/webhook-transport.js';
 import { bornMs, type AttemptFailure, type Delivery, type GivenUpReason, type Verdict } from './delivery.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
@@ -31,7 +31,7 @@ export class Attempts {
   private readonly opened = new WeakMap<DispatchTarget, SigningMaterial>();
 
   constructor(
-    private readonly subscriptions: SubscriptionBook,
+    private readonly subscriptions: SubscriptionCache,
     private readonly box: SecretBox,
     private readonly transport: WebhookTransport,
     private readonly metrics: DispatchMetrics,

@@ -4,7 +4,7 @@ import { toEvent } from '../../events/index.js';
 import { LOGGER, type Logger } from '../../telemetry/index.js';
 import { dispatchLeaseKey, eventLogKey, RedisService, SYSTEM_OWNER, type Reply } from '../../redis/index.js';
 import type { Turn } from '../../worker/index.js';
-import { SubscriptionBook } from '../subscriptions/subscription-cache.js';
+import { SubscriptionCache } from '../subscriptions/subscription-cache.js';
 import { OutgoingEvent, type WantedDelivery } from './delivery.js';
 import { DeliveryStore, dispatchLookOf, type LogEntry } from './delivery-store.js';
 import type { DispatchPartition } from './dispatch-partition.js';
@@ -41,7 +41,7 @@ export class EventReader {
 
   constructor(
     private readonly redis: RedisService,
-    private readonly subscriptions: SubscriptionBook,
+    private readonly subscriptions: SubscriptionCache,
     private readonly queues: OrderedQueues,
     private readonly store: DeliveryStore,
     private readonly metrics: DispatchMetrics,

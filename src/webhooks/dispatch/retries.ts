@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ConcurrencyLimiter } from '../../redis/index.js';
 import { LOGGER, type Logger } from '../../telemetry/index.js';
 import { retryingKey, StoreUnavailable } from '../../redis/index.js';
-import { SubscriptionBook } from '../subscriptions/subscription-cache.js';
+import { SubscriptionCache } from '../subscriptions/subscription-cache.js';
 import { AttemptPostponed, Attempts } from './attempts.js';
 import { hasEnded, isRef, partsOfRef, type Delivery } from './delivery.js';
 import { DeliveryStore, type DueRetry } from './delivery-store.js';
@@ -54,7 +54,7 @@ export class Retries {
     private readonly attempts: Attempts,
     private readonly settlement: Settlement,
     private readonly queues: OrderedQueues,
-    private readonly subscriptions: SubscriptionBook,
+    private readonly subscriptions: SubscriptionCache,
     private readonly metrics: DispatchMetrics,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {}

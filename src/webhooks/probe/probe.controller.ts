@@ -1,40 +1,10 @@
-import { Controller, Injectable, Module, Param, Post, Req, Res } from '@nestjs/common';
+import { Controller, Param, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import { Access, Answers, originOf, sendJson } from '../../http/index.js';
-import { RedisService } from '../../redis/index.js';
-import { MetricsModule } from '../../telemetry/index.js';
-import { type Origin, type RequestTrace, stringifyJson } from '../../wire/index.js';
-import { SecretsModule } from '../signing/secret-box.js';
-import { SubscriptionAccess, SubscriptionAccessModule } from '../subscriptions/subscription-access.js';
-import { TransportModule } from '../transport/webhook-transport.js';
-import { probeEvent, Prober, type ProbeResult } from './prober.js';
-
-/** POST .../test: sends a test event to a subscription's endpoint, whatever the subscription's status. */
-@Injectable()
-export class ProbeService {
-  constructor(
-    private readonly redis: RedisService,
-    private readonly subscriptions: SubscriptionAccess,
-    private readonly prober: Prober,
-  ) {}
-
-  /** @throws Refusal WEBHOOK_NOT_FOUND (also for another tenant's), INSUFFICIENT_PERMISSIONS, TENANT_CLOSED; StoreUnavailable */
-  async test(
-    caller: Caller,
-    subscriptionId: string,
-    origin: Origin,
-    { traceFlags }: RequestTrace,
-  ): Promise<ProbeResult> {
-    const target = await this.subscriptions.find(caller, subscriptionId, { forChange: true });
-    return this.prober.send(
-      target,
-      probeEvent(target.owner, subscriptionId, origin, this.redis.partitions),
-      traceFlags,
-    );
-  }
-}
+import { stringifyJson } from '../../wire/index.js';
+import { ProbeService } from './probe.service.js';
 
 @Controller()
 export class ProbeController {
@@ -76,19 +46,7 @@ export class ProbeController {
     adminActor: 'admin' | 'admin_on_behalf_of',
     reply: FastifyReply,
   ): Promise<void> {
-    const result = await this.probes.test(
-      request.caller as Caller,
-      id,
-      originOf(request, adminActor),
-      request.trace,
-    );
+    const result = await this.probes.test(request.caller, id, originOf(request, adminActor), request.trace);
     sendJson(reply, 200, stringifyJson(result));
   }
 }
-
-@Module({
-  imports: [MetricsModule, SecretsModule, SubscriptionAccessModule, TransportModule],
-  controllers: [ProbeController],
-  providers: [ProbeService, Prober],
-})
-export class ProbeModule {}

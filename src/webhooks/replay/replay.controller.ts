@@ -1,15 +1,11 @@
-import { Body, Controller, Module, Param, Post, Req, Res } from '@nestjs/common';
+import { Body, Controller, Param, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
-import { EventLogModule } from '../../events/index.js';
 import { Access, Answers, BodySchema, originOf, sendJson } from '../../http/index.js';
-import { MetricsModule } from '../../telemetry/index.js';
 import { compileValidator, stringifyJson } from '../../wire/index.js';
-import { SubscriptionAccessModule } from '../subscriptions/subscription-access.js';
-import { ReplayQueue } from './replay-queue.js';
 import { ReplayDto } from './replay.dto.js';
-import { ReplayMetrics, ReplaySelection, ReplayService } from './replay.service.js';
+import { ReplayService } from './replay.service.js';
 
 const validate = compileValidator(ReplayDto);
 
@@ -37,10 +33,3 @@ export class ReplayController {
     sendJson(reply, 202, stringifyJson(result));
   }
 }
-
-@Module({
-  imports: [EventLogModule, MetricsModule, SubscriptionAccessModule],
-  controllers: [ReplayController],
-  providers: [ReplayService, ReplayMetrics, ReplayQueue, ReplaySelection],
-})
-export class ReplayModule {}

@@ -13,7 +13,7 @@ import {
 import { MetricsModule } from '../../telemetry/index.js';
 import { fieldOf, type Fields } from '../../wire/index.js';
 import { type DispatchTarget, targetOf } from './dispatch-target.js';
-import { SubscriptionBook } from './subscription-cache.js';
+import { SubscriptionCache } from './subscription-cache.js';
 
 /** The tenant whose subscriptions a caller may access. Empty for operators, who may access all. */
 export const reachOf = (caller: Caller): string => (caller.kind === 'tenant' ? caller.tenantId : '');
@@ -153,7 +153,7 @@ export class SubscriptionAccess {
 /** Access to subscriptions, for the API and for the dispatcher. */
 @Module({
   imports: [ListingModule, MetricsModule],
-  providers: [SubscriptionAccess, SubscriptionBook],
-  exports: [SubscriptionAccess, SubscriptionBook],
+  providers: [SubscriptionAccess, SubscriptionCache],
+  exports: [SubscriptionAccess, SubscriptionCache],
 })
 export class SubscriptionAccessModule {}

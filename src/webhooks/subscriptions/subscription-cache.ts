@@ -16,20 +16,20 @@ import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../.
 import { type Fields } from '../../wire/index.js';
 import { type DispatchTarget, matches, targetOf } from './dispatch-target.js';
 
-/** How long a look at one subscription holds for all of its partition. An edit counts for attempts that start later than this. */
-const LOOK_HOLDS_MS = 50;
-/** What does not change by itself is read again after this, for a secret's rotation ends without a change. */
+/** For how long a check of the revision is valid for its whole partition. An edit takes effect for attempts that start later. */
+const REVISION_VALID_MS = 50;
+/** Everything is read again after this, because the end of a secret's rotation does not change the revision. */
 const READ_AGAIN_MS = 60_000;
-/** Owners, and subscriptions, that are kept at most. */
-const KEPT = 20_000;
+/** The most owners, and the most subscriptions, in the cache. */
+const MAX_CACHED = 20_000;
 
-/** What a target is made of, by the names of lua/lib/webhook.lua. */
+/** The fields of a target, named by lua/lib/webhook.lua. */
 const TARGET_FIELDS = ['st', 'ur', 'hd', 'rp', 'df', 'et', 'ec', 'sf', 'tu'] as const;
 
-/** What a reply tells of one owner's list. */
+/** The part of a reply about one owner's list. */
 type OwnersPart = ScriptReply<'webhook_targets'>['owners'][number];
 
-/** Owners whose lists one script is asked for. */
+/** Owners whose lists one script reads. */
 const OWNERS_A_RUN = 100;
 
 interface OwnersList {
@@ -39,17 +39,17 @@ interface OwnersList {
   readonly targets: readonly DispatchTarget[];
 }
 
-/** A list that is being brought up to date; nobody else sees it until it is. */
+/** A list that is being updated. Nothing else uses it until it is complete. */
 interface Reading {
   readonly owner: string;
   readonly known: OwnersList | undefined;
-  /** Up to which changes are in it; empty while there is nothing. */
+  /** The revision up to which changes are included; empty at first. */
   revision: string;
-  /** Behind which id the reading of the whole list goes on; empty when that is not under way. */
+  /** The id after which reading the whole list continues; empty when that is not under way. */
   after: string;
   readAt: number;
   isWhole: boolean;
-  /** The list as it is changed; undefined while it is as it was. */
+  /** The changed list; undefined as long as nothing has changed. */
   changed: Map<string, DispatchTarget> | undefined;
 }
 
@@ -60,20 +60,20 @@ interface Found {
   readonly target: DispatchTarget | undefined;
 }
 
-interface Look {
+interface RevisionCheck {
   readonly revision: string;
   readonly at: number;
 }
 
 /**
- * The subscriptions of those whose events are dispatched, kept in memory and asked for again only when the revision of their
- * partition has changed. Whoever reads events first and refreshes then misses no subscription that was made before an event.
+ * Caches the subscriptions of owners whose events are dispatched, and reads them again only when the revision of their partition has
+ * changed. A caller that first reads events and then refreshes misses no subscription created before one of the events.
  */
 @Injectable()
-export class SubscriptionBook {
+export class SubscriptionCache {
   private readonly lists = new Map<string, OwnersList>();
   private readonly found = new Map<string, Found>();
-  private readonly looks = new Map<string, Look>();
+  private readonly checks = new Map<string, RevisionCheck>();
 
   private readonly unreadable: LabelledCounter;
 
@@ -84,11 +84,11 @@ export class SubscriptionBook {
   ) {
     this.unreadable = metrics.counter({
       name: 'holdfast_webhook_subscriptions_unreadable_total',
-      help: 'Times that a subscription was left out of the dispatch because its record cannot be understood.',
+      help: 'Times that a subscription was not dispatched to because its record is corrupt.',
     });
   }
 
-  /** Brings the active subscriptions of these tenants, and the operators' own, up to date. @throws StoreUnavailable */
+  /** Updates the active subscriptions of these tenants and of the operators. @throws StoreUnavailable */
   async refresh(tenantIds: readonly string[]): Promise<void> {
     const groups = new Map<number, string[]>();
     for (const owner of new Set([...tenantIds, SYSTEM_OWNER])) {
@@ -102,12 +102,12 @@ export class SubscriptionBook {
     );
   }
 
-  /** Whether anybody could want this tenant's events, as of the last refresh. */
+  /** Whether any subscription could receive this tenant's events, as of the last refresh. */
   hasTargets(tenantId: string): boolean {
     return this.activeOf(tenantId).length > 0 || this.activeOf(SYSTEM_OWNER).length > 0;
   }
 
-  /** The active subscriptions that an event is for, as of the last refresh; none that was made after the event. */
+  /** The active subscriptions that receive an event, as of the last refresh. Only those created before the event. */
   matching(event: CyclesEvent): readonly DispatchTarget[] {
     const owners = event.tenant_id === SYSTEM_OWNER ? [SYSTEM_OWNER] : [event.tenant_id, SYSTEM_OWNER];
     const eventMs = Date.parse(event.timestamp);
@@ -117,7 +117,7 @@ export class SubscriptionBook {
   }
 
   /**
-   * One subscription in whatever status, at most 50 ms old; the same object for as long as its record is the same.
+   * One subscription in any status, at most 50 ms old. Returns the same object as long as its record does not change.
    * @throws StoreUnavailable
    */
   async find(subscriptionId: string): Promise<DispatchTarget | undefined> {
@@ -128,12 +128,12 @@ export class SubscriptionBook {
     const now = performance.now();
     const kept = this.found.get(subscriptionId);
     const fresh = kept !== undefined && now - kept.readAt < READ_AGAIN_MS ? kept : undefined;
-    const look = this.looks.get(tag);
+    const check = this.checks.get(tag);
     if (
       fresh !== undefined &&
-      look !== undefined &&
-      look.revision === fresh.revision &&
-      now - look.at < LOOK_HOLDS_MS
+      check !== undefined &&
+      check.revision === fresh.revision &&
+      now - check.at < REVISION_VALID_MS
     ) {
       return fresh.target;
     }
@@ -143,7 +143,7 @@ export class SubscriptionBook {
       { known: fresh?.revision ?? '', whole: 0 },
     );
     if (reply.status === 'UNCHANGED') {
-      this.looks.set(tag, { revision: fresh?.revision ?? '', at: now });
+      this.checks.set(tag, { revision: fresh?.revision ?? '', at: now });
       return fresh?.target;
     }
     return this.keepFound(subscriptionId, tag, reply, kept, now);
@@ -158,13 +158,13 @@ export class SubscriptionBook {
   ): DispatchTarget | undefined {
     const { revision } = reply;
     const target = reply.status === 'FOUND' ? targetOf(reply.record, subscriptionId, reply.nowMs) : undefined;
-    // What deliveries themselves write into the record makes it no other subscription.
+    // Fields that deliveries themselves update do not count as changes.
     const text =
       target === undefined || reply.status !== 'FOUND'
         ? ''
         : JSON.stringify([target.secrets, TARGET_FIELDS.map((field) => reply.record.get(field))]);
     const same = kept !== undefined && kept.record === text;
-    this.looks.set(tag, { revision, at: now });
+    this.checks.set(tag, { revision, at: now });
     keep(this.found, subscriptionId, {
       revision,
       readAt: now,
@@ -178,7 +178,7 @@ export class SubscriptionBook {
     return this.lists.get(owner)?.targets ?? [];
   }
 
-  /** Asks until every list is as it is in Redis: what changed since it was read, or all of it where nothing is known. */
+  /** Reads until every list matches Redis: the changes since it was read, or all of it if it is not cached. */
   private async refreshPartition(tag: string, owners: readonly string[]): Promise<void> {
     let open = owners.map((owner) => this.reading(owner));
     while (open.length > 0) {
@@ -191,7 +191,7 @@ export class SubscriptionBook {
       const done = new Set<Reading>();
       for (const [index, part] of told.entries()) {
         const reading = asked[index] as Reading;
-        this.readOn(reading, part, revision);
+        this.applyPart(reading, part, revision);
         if (reading.after === '' && reading.revision === revision) {
           done.add(reading);
           this.publish(reading);
@@ -225,10 +225,10 @@ export class SubscriptionBook {
         };
   }
 
-  private readOn(reading: Reading, { form, next = '', targets }: OwnersPart, revision: string): void {
+  private applyPart(reading: Reading, { form, next = '', targets }: OwnersPart, revision: string): void {
     const isAll = form === 'ALL';
     if (isAll && reading.after === '') {
-      // What changes while a long list is read is told afterwards, as changes since it began.
+      // Changes during the reading of a long list follow afterwards, as changes since its start.
       Object.assign(reading, { revision, readAt: performance.now(), isWhole: true, changed: new Map() });
     }
     if (targets.length > 0) {
@@ -249,7 +249,7 @@ export class SubscriptionBook {
     }
   }
 
-  /** Several may read the same list at a time. One that knows more stays, unless Redis itself went back to an earlier state. */
+  /** Concurrent calls may read the same list. The newer one wins, unless Redis itself went back to an earlier state. */
   private publish({ owner, revision, readAt, isWhole, known, changed }: Reading): void {
     const current = this.lists.get(owner);
     if (isWhole || current === undefined || Number(revision) >= Number(current.revision)) {
@@ -259,7 +259,7 @@ export class SubscriptionBook {
     }
   }
 
-  /** One whose record cannot be understood is nobody's: it must not stop the events of all others. */
+  /** Skips a corrupt record, so that it does not stop the events of all other subscriptions. */
   private activeTarget(fields: Fields, subscriptionId: string): DispatchTarget | undefined {
     try {
       return targetOf(fields, subscriptionId, 0);
@@ -267,18 +267,18 @@ export class SubscriptionBook {
       this.unreadable.inc();
       this.logger.error(
         { err: error, subscription_id: subscriptionId },
-        'a webhook subscription cannot be read and receives nothing; the others do',
+        'a webhook subscription cannot be read and receives no events; others are not affected',
       );
       return undefined;
     }
   }
 }
 
-/** What was kept longest makes room: it is read again when somebody needs it. */
+/** Evicts the oldest entry when full. It is read again when needed. */
 function keep<T>(kept: Map<string, T>, name: string, value: T): void {
   kept.delete(name);
   kept.set(name, value);
-  if (kept.size > KEPT) {
+  if (kept.size > MAX_CACHED) {
     for (const [oldest] of kept) {
       kept.delete(oldest);
       break;

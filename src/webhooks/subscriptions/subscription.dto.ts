@@ -19,11 +19,13 @@ import {
   MaxJsonBytes,
   MaxLength,
   Nested,
+  Obeys,
   Optional,
   PageQueryDto,
+  type Rule,
   Satisfies,
+  type Schema,
 } from '../../wire/index.js';
-import { Clearable, isScopePattern, isSecret, isText, IsUrlText } from './clearable.js';
 import { areHeaders, HEADER_RULE } from './headers.js';
 
 const MAX_COUNT = 2_147_483_647;
@@ -32,6 +34,49 @@ const MAX_SELECTORS = 100;
 const MAX_UTILIZATIONS = 20;
 const DAY_S = 86_400;
 const SCOPE_FILTER = 'a scope such as tenant:acme/workspace:prod, in which * matches any characters';
+
+type Test = (value: unknown) => boolean;
+
+const SECRET = /^(?!whsec_)|^whsec_[A-Za-z0-9+/]+={0,2}$/;
+/** The characters of scopes, and the wildcard. */
+const SCOPE_PATTERN = /^[A-Za-z0-9_.:/*-]+$/;
+
+/** A value that passes `test`, or null to remove the setting. */
+function Clearable(
+  schema: Schema,
+  test: Test,
+  oversize: Rule['oversize'] = () => undefined,
+): PropertyDecorator {
+  const kind =
+    schema.type === 'object' ? 'a JSON object' : `a string of at most ${schema.maxLength} characters`;
+  const phrase = `${kind} as for create, or null to remove it`;
+  return Obeys({
+    name: 'clearable',
+    test: (value) => value === null || test(value),
+    schema: { ...schema, nullable: true },
+    phrase,
+    oversize,
+  });
+}
+
+/** Any string. The target policy decides whether it is an acceptable URL. */
+function IsUrlText(): PropertyDecorator {
+  return Obeys({
+    name: 'isUrlText',
+    test: (value) => typeof value === 'string',
+    schema: { type: 'string', format: 'uri' },
+  });
+}
+
+/** A string of at most `maxLength` characters, counted in code points as in JSON Schema. */
+function isText(maxLength: number): Test {
+  return (value) =>
+    typeof value === 'string' && (value.length <= maxLength || [...value].length <= maxLength);
+}
+
+const isSecret: Test = (value) => typeof value === 'string' && SECRET.test(value);
+
+const isScopePattern: Test = (value) => typeof value === 'string' && SCOPE_PATTERN.test(value);
 
 /** WebhookThresholdConfig of cycles-governance-admin-v0.1.25. */
 export class ThresholdsDto {

@@ -126,3 +126,28 @@ export function probeEvent(
   const entryId = `${new Date().getTime()}-${randomInt(FIRST_SEQUENCE, LAST_SEQUENCE)}`;
   return toEvent(partitionCode(partitionOfTenant(owner, partitions)), entryId, fields);
 }
+
+/** POST .../test: sends a test event to a subscription's endpoint, whatever the subscription's status. */
+@Injectable()
+export class ProbeService {
+  constructor(
+    private readonly redis: RedisService,
+    private readonly subscriptions: SubscriptionAccess,
+    private readonly prober: Prober,
+  ) {}
+
+  /** @throws Refusal WEBHOOK_NOT_FOUND (also for another tenant's), INSUFFICIENT_PERMISSIONS, TENANT_CLOSED; StoreUnavailable */
+  async test(
+    caller: Caller,
+    subscriptionId: string,
+    origin: Origin,
+    { traceFlags }: RequestTrace,
+  ): Promise<ProbeResult> {
+    const target = await this.subscriptions.find(caller, subscriptionId, { forChange: true });
+    return this.prober.send(
+      target,
+      probeEvent(target.owner, subscriptionId, origin, this.redis.partitions),
+      traceFlags,
+    );
+  }
+}
