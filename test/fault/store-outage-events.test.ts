@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { StoreOutages } from '../../src/events/events.module.js';
+import { StoreOutages } from '../../src/events/store-outages.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type Json } from '../support/holdfast.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
@@ -56,7 +56,7 @@ test('an outage that two instances saw is told once when the store is back, and 
 
 test('an outage that cannot be told is counted', async () => {
   await redis.kill();
-  await (instances[0] as Holdfast).app.get(StoreOutages).tell(10);
+  await (instances[0] as Holdfast).app.get(StoreOutages).emit(10);
   expect(await outages('failed')).toBe(1);
   await redis.restart();
 });

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { LogJanitor } from '../../src/audit/log.janitor.js';
 import { categoryOf } from '../../src/events/event.js';
-import { StoreOutages } from '../../src/events/events.module.js';
+import { StoreOutages } from '../../src/events/store-outages.js';
 import { Reconciler } from '../../src/expiry/reconciler.js';
 import {
   apiKeyExpiryKey,
@@ -190,7 +190,7 @@ test('every event that scripts tell has the payload of its type', async () => {
   await tellOfKeysAndPolicies(tenant);
   await tellOfWebhooks(subscriber);
   await tellOfDispatch(tenant);
-  await on.holdfast.app.get(StoreOutages).tell(1500);
+  await on.holdfast.app.get(StoreOutages).emit(1500);
   for (const change of [
     { name: 'other' },
     { default_reservation_ttl_ms: 5000 },

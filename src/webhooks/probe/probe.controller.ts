@@ -46,7 +46,12 @@ export class ProbeController {
     adminActor: 'admin' | 'admin_on_behalf_of',
     reply: FastifyReply,
   ): Promise<void> {
-    const result = await this.probes.test(request.caller, id, originOf(request, adminActor), request.trace);
+    const result = await this.probes.test(
+      request.caller as Caller,
+      id,
+      originOf(request, adminActor),
+      request.trace,
+    );
     sendJson(reply, 200, stringifyJson(result));
   }
 }

@@ -1,13 +1,15 @@
 import { randomInt } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
+import type { Caller } from '../../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { type CyclesEvent, eventJson, toEvent } from '../../events/index.js';
 import { TooBusy } from '../../ledger/index.js';
-import { partitionCode, partitionOfTenant } from '../../redis/index.js';
+import { partitionCode, partitionOfTenant, RedisService } from '../../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
-import type { Origin } from '../../wire/index.js';
-import { unlessBroken, SecretBox } from '../signing/secret-box.js';
+import type { Origin, RequestTrace } from '../../wire/index.js';
+import { SecretBox, unlessBroken } from '../signing/secret-box.js';
 import { openMaterial, type SealedMaterial, signedHeaders } from '../signing/signing.js';
+import { SubscriptionAccess } from '../subscriptions/subscription-access.js';
 import type { AttemptOutcome } from '../transport/attempt.js';
 import { WebhookTransport } from '../transport/webhook-transport.js';
 
