@@ -1,5 +1,7 @@
+import { join } from 'node:path';
 import importX from 'eslint-plugin-import-x';
 import tseslint from 'typescript-eslint';
+import { readJson } from './scripts/install.mjs';
 
 /** The folders of src, from the ground up. None imports one that stands after it. */
 const LAYERS = [
@@ -62,6 +64,33 @@ const REDIS_TIME_ONLY = {
 const NO_HIDDEN_REQUIRE = {
   selector: "CallExpression[callee.type='CallExpression'][callee.callee.name='createRequire']",
   message: 'Import the package by its name, so that its declaration can be checked.',
+};
+
+/** Tests that run always, or say why they do not. */
+const RUNNING_TESTS = [
+  {
+    selector:
+      'MemberExpression[object.name=/^(test|describe|it)$/][property.name=/^(only|todo|failing|concurrent)$/]',
+    message: 'Every test runs, by itself.',
+  },
+  {
+    selector: 'CallExpression[callee.name=/^(f|x)(it|test|describe)$/]',
+    message: 'Every test runs.',
+  },
+  {
+    selector:
+      ":not(ConditionalExpression) > MemberExpression[object.name=/^(test|describe|it)$/][property.name='skip']",
+    message: 'A test is skipped where a condition says so, and its title says why.',
+  },
+];
+
+const TOPOLOGIES = /** @type {{ suites: string[] }} */ (
+  readJson(join(import.meta.dirname, 'test/topologies.json'))
+);
+
+const CLIENT_OF_TOPOLOGY = {
+  selector: 'NewExpression[callee.name=/^(Redis|Cluster)$/]',
+  message: "These suites run on every topology: take the run's client, connectTo().",
 };
 
 export default tseslint.config(
@@ -163,7 +192,11 @@ export default tseslint.config(
       '@typescript-eslint/no-unsafe-return': 'off',
       // Jest's spies are named without being called.
       '@typescript-eslint/unbound-method': 'off',
-      'no-restricted-syntax': 'off',
+      'no-restricted-syntax': ['error', ...RUNNING_TESTS],
     },
+  },
+  {
+    files: TOPOLOGIES.suites.map((suite) => `${suite}/**/*.ts`),
+    rules: { 'no-restricted-syntax': ['error', ...RUNNING_TESTS, CLIENT_OF_TOPOLOGY] },
   },
 );

@@ -47,10 +47,6 @@ test('every test of the suites runs on each topology, except those that the list
   expect([...new Set(oneServer)].sort()).toEqual(listed.sort());
 });
 
-test('the clients of the suites are those of the topology', () => {
-  expect(files.filter((file) => /new (?:Redis|Cluster)\(/.test(read(file)))).toEqual([]);
-});
-
 test('the part of these suites that a commit is tried with follows from its files alone, on any day and without git', () => {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-test-shard-'));
   mkdirSync(join(folder, 'scripts'));

@@ -1,0 +1,184 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+
+/** What every file of the repository keeps to, whatever is in it. ESLint and Prettier check the rest. */
+
+const ROOT = new URL('../../', import.meta.url);
+const read = (path: string): string => readFileSync(new URL(path, ROOT), 'utf8');
+
+/** What .gitignore names, and git itself. */
+const NOT_OURS = ['.git', ...read('.gitignore').split('\n')].map((name) => name.replace(/\/$/, ''));
+
+function filesBelow(folder: string): string[] {
+  return readdirSync(new URL(folder, ROOT), { withFileTypes: true }).flatMap((entry) => {
+    const path = `${folder}${entry.name}`;
+    if (NOT_OURS.includes(path)) {
+      return [];
+    }
+    return entry.isDirectory() ? filesBelow(`${path}/`) : [path];
+  });
+}
+
+const FILES = filesBelow('');
+const TEXTS = FILES.map((file): [file: string, text: string] => [file, read(file)]);
+const PAGES = FILES.filter((file) => file.endsWith('.md') && file !== 'CHANGELOG.md' && !isRecord(file));
+
+/** What machines write, and nobody reads from the top to the end. */
+const WRITTEN = ['package-lock.json', 'src/redis/script-types.ts'];
+const MAX_LINES = 600;
+
+/** A benchmark's report tells of the day that it was run. */
+function isRecord(file: string): boolean {
+  return file.startsWith('bench/results/');
+}
+
+/** The lines of all files that match, as `file:line`. This file names what it forbids. */
+function linesWith(pattern: RegExp): string[] {
+  return TEXTS.filter(([file]) => file !== 'test/contracts/hygiene.test.ts').flatMap(([file, text]) =>
+    text.split('\n').flatMap((line, index) => (pattern.test(line) ? [`${file}:${index + 1}`] : [])),
+  );
+}
+
+describe('every file', () => {
+  test(`has at most ${MAX_LINES} lines`, () => {
+    expect(FILES.length).toBeGreaterThan(500);
+    const long = TEXTS.filter(
+      ([file, text]) =>
+        !WRITTEN.includes(file) && file !== 'CHANGELOG.md' && text.split('\n').length - 1 > MAX_LINES,
+    );
+    expect(long.map(([file]) => file)).toEqual([]);
+  });
+
+  test('ends with one line feed, and has no other line ends, blanks behind a line, tabs or conflict marks', () => {
+    expect(TEXTS.filter(([, text]) => !/[^\n]\n$/.test(text)).map(([file]) => file)).toEqual([]);
+    expect(linesWith(/[ \t\r]$|\t|^(<<<<<<<|=======|>>>>>>>)( |$)/)).toEqual([]);
+    expect(TEXTS.filter(([, text]) => text.startsWith('\uFEFF')).map(([file]) => file)).toEqual([]);
+  });
+
+  test('leaves nothing to do', () => {
+    expect(linesWith(/\b(TODO|FIXME|XXX|HACK)\b/)).toEqual([]);
+  });
+
+  test('names no folder of a machine, and no registry', () => {
+    expect(linesWith(/(?<![\w.~-])\/(root|work|home\/\w+|Users\/\w+)\//)).toEqual([]);
+    expect(linesWith(/\bregistry\.[a-z]+\.(org|com|dev|io)\b|"resolved":/)).toEqual([]);
+  });
+
+  test('turns a check off only with a reason', () => {
+    const directives = linesWith(/eslint-disable|@ts-(ignore|nocheck|expect-error)/);
+    const reasoned = linesWith(/eslint-disable\S* .* -- \S|@ts-expect-error \S/);
+    expect(directives.filter((line) => !reasoned.includes(line))).toEqual([]);
+  });
+
+  test('has a name in lower case with hyphens, without the number of an issue', () => {
+    const usual = ['Dockerfile', 'CHANGELOG.md', 'LICENSE', 'README.md'];
+    const names = FILES.flatMap((file) => file.split('/')).filter((name) => !usual.includes(name));
+    // Scripts in Lua are named after their function.
+    expect(names.filter((name) => !/^[.a-z0-9][a-z0-9.-]*$|^[a-z0-9_]+\.lua$/.test(name))).toEqual([]);
+    expect(FILES.filter((file) => /(issue|fix|bug|gh)[-_]?\d/.test(file))).toEqual([]);
+  });
+});
+
+describe('the tests', () => {
+  test('have a folder for each layer of src, and others for what is of none', () => {
+    const ofNone = ['cluster', 'compatibility', 'container', 'contracts', 'fault', 'lua', 'property', 'runs'];
+    const folders = new Set(
+      FILES.filter((file) => /^test\/[^/]+\//.test(file)).map((file) => file.split('/')[1] as string),
+    );
+    const strange = [...folders].filter(
+      (folder) => ![...ofNone, 'support'].includes(folder) && !existsSync(new URL(`src/${folder}`, ROOT)),
+    );
+    expect(strange).toEqual([]);
+  });
+
+  test('are run: a file that has tests is named so', () => {
+    const unnamed = TEXTS.filter(
+      ([file, text]) =>
+        /^test\/.*\.ts$/.test(file) &&
+        /^\s*(test|describe)(\.each)?\(/m.test(text) &&
+        !/\.test\.ts$/.test(file),
+    );
+    // Fixtures are what test/runs has its runs run.
+    expect(unnamed.map(([file]) => file).filter((file) => !file.endsWith('.fixture.ts'))).toEqual([]);
+  });
+});
+
+describe('the package', () => {
+  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+  /** What the named ones are made of. */
+  const INTERNAL = ['jest', 'build', 'start'];
+
+  test('explains each of its scripts in docs/development.md', () => {
+    const page = read('docs/development.md');
+    const explained = [...page.matchAll(/`npm (?:run )?([\w:-]+)/g)].map(([, name]) => name);
+    expect(
+      Object.keys(scripts).filter((name) => !INTERNAL.includes(name) && !explained.includes(name)),
+    ).toEqual([]);
+  });
+
+  test('is locked to versions, and not to where they were downloaded', () => {
+    expect(read('.npmrc')).toContain('omit-lockfile-registry-resolved=true\n');
+    const { packages } = JSON.parse(read('package-lock.json')) as {
+      packages: Record<string, { resolved?: string; version?: string }>;
+    };
+    expect(Object.entries(packages).filter(([, { resolved }]) => resolved !== undefined)).toEqual([]);
+    expect(Object.entries(packages).filter(([path, { version }]) => path !== '' && !version)).toEqual([]);
+  });
+
+  test('has its own version in the lock file and in the changelog', () => {
+    const { version } = JSON.parse(read('package.json')) as { version: string };
+    const lock = JSON.parse(read('package-lock.json')) as { version: string };
+    expect(lock.version).toBe(version);
+    expect(read('CHANGELOG.md')).toContain(`\n## ${version}`);
+  });
+});
+
+describe.each(PAGES)('%s', (page) => {
+  const text = read(page);
+  const base = new URL(page, ROOT);
+
+  test('links only to files and headings that exist', () => {
+    const prose = text.replaceAll(/```[^]*?```/g, '');
+    const links = [...prose.matchAll(/\]\((?!https?:)([^)]+)\)/g)].map(([, link]) => link as string);
+    expect(links.filter((link) => !isReachable(new URL(link, base)))).toEqual([]);
+  });
+
+  test('names only files and folders of the repository that exist', () => {
+    const paths = [
+      ...text.matchAll(/(?<![\w./-])(?:src|lua|test|bench|scripts|deploy|docs|\.ci)\/[\w./-]*/g),
+    ].map(([path]) => path.replace(/\.$/, ''));
+    // The page on compatibility names tests as `lua/reserve`.
+    const isTest = (path: string): boolean => existsSync(new URL(`test/${path}.test.ts`, ROOT));
+    expect(paths.filter((path) => !existsSync(new URL(path, ROOT)) && !isTest(path))).toEqual([]);
+  });
+
+  test('names only npm scripts that exist', () => {
+    const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+    const named = [...text.matchAll(/\bnpm (?:run (?:--silent )?([\w:-]+)|(test)\b)/g)].map(
+      ([, script, other]) => (script ?? other) as string,
+    );
+    expect(named.filter((name) => scripts[name] === undefined)).toEqual([]);
+  });
+});
+
+test('the README links to every page of docs', () => {
+  const linked = [...read('README.md').matchAll(/\]\((docs\/[^)#]+)/g)].map(([, link]) => link);
+  expect(PAGES.filter((page) => dirname(page) === 'docs' && !linked.includes(page))).toEqual([]);
+});
+
+function isReachable(link: URL): boolean {
+  const anchor = link.hash.slice(1);
+  const file = new URL(link.pathname, link);
+  return existsSync(file) && (anchor === '' || headingAnchors(readFileSync(file, 'utf8')).includes(anchor));
+}
+
+/** The anchors that GitHub gives to the headings of a page. */
+function headingAnchors(text: string): string[] {
+  return [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
+    (heading as string)
+      .toLowerCase()
+      .replaceAll(/[^\w\s-]/g, '')
+      .replaceAll(' ', '-'),
+  );
+}

@@ -1,0 +1,121 @@
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from '@jest/globals';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+interface Finding {
+  readonly ruleId: string;
+  readonly line: number;
+}
+
+interface Case {
+  readonly what: string;
+  readonly file: string;
+  readonly allowed: readonly string[];
+  readonly refused: readonly string[];
+}
+
+const RULES = ['import-x/no-extraneous-dependencies', 'no-restricted-syntax', 'no-restricted-imports'];
+
+// None of these rules needs types, and a program of all files takes a minute on a busy machine.
+const LINT = `
+  import { ESLint } from 'eslint';
+  import tseslint from 'typescript-eslint';
+  const eslint = new ESLint({ overrideConfig: [tseslint.configs.disableTypeChecked] });
+  const answers = [];
+  for (const { file, text } of JSON.parse(process.argv[1])) {
+    const [{ messages }] = await eslint.lintText(text, { filePath: file });
+    answers.push(messages);
+  }
+  process.stdout.write(JSON.stringify(answers));`;
+
+const upwards = (file: string, refused: string, allowed: string): Case => ({
+  what: 'an import upwards, past a barrel, or of HTTP by a service',
+  file,
+  allowed: [`import { a } from '${allowed}';`],
+  refused: [`import { b } from '${refused}';`],
+});
+
+const CASES: readonly Case[] = [
+  {
+    what: 'each way to load a package in src that is not a runtime dependency',
+    file: 'src/redis/keyspace.ts',
+    allowed: [
+      "import { createRequire } from 'node:module';",
+      "import { Agent } from 'undici';",
+      "import calculateSlot from 'cluster-key-slot';",
+      "import './client.js';",
+    ],
+    refused: [
+      "import { parse } from 'yaml';",
+      "import type { Options } from 'ajv';",
+      "export { default as denque } from 'denque';",
+      "import '@nestjs/testing';",
+      "export const later = (): Promise<unknown> => import('fast-check');",
+      "const require = createRequire(import.meta.url); require('standardwebhooks');",
+      "createRequire(import.meta.url)('undici');",
+    ],
+  },
+  upwards('src/redis/keyspace.ts', '../http/index.js', '../wire/index.js'),
+  upwards('src/ledger/amount.ts', '../wire/index.js', './balance.js'),
+  upwards('src/expiry/expiry.module.ts', '../app/app.module.js', '../http/index.js'),
+  upwards('src/expiry/expiry.service.ts', '../http/index.js', '../wire/index.js'),
+  upwards('src/expiry/expiry.service.ts', '../redis/queries.js', '../redis/index.js'),
+  {
+    what: 'a test that does not run, unless a condition says so',
+    file: 'test/lua/int64.test.ts',
+    allowed: [
+      "import { describe, test } from '@jest/globals';",
+      "const withSpec = process.env['SPEC'] === undefined ? test.skip : test;",
+      "test.each([1])('h', () => undefined);",
+    ],
+    refused: [
+      "test.only('a', () => undefined);",
+      "describe.only.each([1])('b', () => undefined);",
+      "test.skip('c', () => undefined);",
+      "test.skip.each([1])('d', () => undefined);",
+      "xtest('e', () => undefined);",
+      "fdescribe('f', () => undefined);",
+      "test.todo('g');",
+    ],
+  },
+  {
+    what: 'a client of one server in the suites for every topology',
+    file: 'test/http/health.test.ts',
+    allowed: ['export const store = connectTo(sharedStoreUrl());'],
+    refused: ["export const client = new Redis('redis://127.0.0.1');"],
+  },
+  {
+    what: 'nothing of that in the other suites',
+    file: 'test/fault/outage.test.ts',
+    allowed: ["export const client = new Redis('redis://127.0.0.1');"],
+    refused: [],
+  },
+];
+
+const linesOf = ({ allowed, refused }: Case): string[] => [...allowed, ...refused];
+
+/** What the project's lint would say if these lines stood in their files: the lines that it refuses. */
+function lint(cases: readonly Case[]): string[][] {
+  const questions = cases.map((one) => ({ file: one.file, text: `${linesOf(one).join('\n')}\n` }));
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    ['--input-type=module', '-e', LINT, JSON.stringify(questions)],
+    { cwd: ROOT, encoding: 'utf8' },
+  );
+  if (status !== 0) {
+    throw new Error(stderr);
+  }
+  return (JSON.parse(stdout) as Finding[][]).map((messages, index) => {
+    const found = messages.filter(({ ruleId }) => RULES.includes(ruleId)).map(({ line }) => line);
+    return linesOf(cases[index] as Case).filter((_line, number) => found.includes(number + 1));
+  });
+}
+
+test('lint refuses what a reader would not see, and nothing else', () => {
+  const refused = lint(CASES);
+  expect(CASES.map(({ what, file }, index) => ({ what, file, refused: refused[index] }))).toEqual(
+    CASES.map(({ what, file, refused: expected }) => ({ what, file, refused: expected })),
+  );
+});
