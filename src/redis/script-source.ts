@@ -27,30 +27,6 @@ export interface Script {
 /** What the names of all libraries of Holdfast start with. */
 export const LIBRARY_PREFIX = 'holdfast_';
 
-/** One function at the top level of a part, on one line or ending with an `end` in the first column. */
-const TOP_LEVEL_FUNCTION = /^local function (\w+)\(.*(?:\bend|\n(?:[ \t].*\n|\n)*end)$/gm;
-
-/** Leaves out the included functions that nothing in the script calls: a commit needs half of what its parts define. */
-function withoutUnused(text: string): string {
-  for (;;) {
-    const words = new Map<string, number>();
-    for (const [word] of text.matchAll(/\w+/g)) {
-      words.set(word, (words.get(word) ?? 0) + 1);
-    }
-    const shorter = text.replace(TOP_LEVEL_FUNCTION, (definition: string, name: string) => {
-      const inside = definition.match(new RegExp(`\\b${name}\\b`, 'g'))?.length ?? 0;
-      return words.get(name) === inside ? '' : definition;
-    });
-    if (shorter === text) {
-      return text;
-    }
-    text = shorter;
-  }
-}
-
-/** Between the parts and the script's own code, while it is put together. */
-const OWN_CODE = '-- own code\n';
-
 const AUDIT_PART = 'append_audit';
 
 function tellingAudited(own: string): string {
@@ -73,10 +49,10 @@ export function assemble(name: string, text: string): Script {
   const [shebang, ...rest] = text.split('\n');
   const ownCode = strip(rest.join('\n'));
   const audits = collected.has(AUDIT_PART);
-  const told = audits ? tellingAudited(ownCode) : ownCode;
-  const whole = withoutUnused([...collected.values()].map(strip).join('\n') + OWN_CODE + told);
-  const [parts = '', own = ''] = whole.split(OWN_CODE);
-  const source = `${shebang}\n${parts}${own}`;
+  const own = audits ? tellingAudited(ownCode) : ownCode;
+  const parts = [...collected.values()].map(strip).join('\n');
+  const body = `${parts}\nlocal function run(KEYS, ARGV)\n${own}\nend\n`;
+  const source = `${shebang}\n${body}return run(KEYS, ARGV)\n`;
   const functionName = `${LIBRARY_PREFIX}${name}_${createHash('sha256').update(source).digest('hex').slice(0, 12)}`;
   const returns = parseReturns(header, new Map([...collected.values()].flatMap(shapesOf)));
   return {
@@ -86,19 +62,16 @@ export function assemble(name: string, text: string): Script {
     decode: replyDecoder(name, returns),
     source,
     functionName,
-    library: libraryOf(header, functionName, parts, own),
+    library: libraryOf(header, functionName, body),
     audits,
   };
 }
 
 /** The parts are run once, when the library is loaded; the script's own code is the function. */
-function libraryOf({ flags }: ScriptHeader, functionName: string, parts: string, own: string): string {
+function libraryOf({ flags }: ScriptHeader, functionName: string, body: string): string {
+  const names = flags.map((flag) => `'${flag}'`).join(', ');
   return `#!lua name=${functionName}
-${parts}
-local function run(KEYS, ARGV)
-${own}
-end
-redis.register_function{ function_name = '${functionName}', callback = run, flags = { ${flags.map((flag) => `'${flag}'`).join(', ')} } }
+${body}redis.register_function{ function_name = '${functionName}', callback = run, flags = { ${names} } }
 `;
 }
 

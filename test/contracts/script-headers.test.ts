@@ -112,21 +112,6 @@ test('the same script as a function has its parts outside of the function, its f
   expect(assemble('probe', text("'b'")).functionName).not.toBe(functionName);
 });
 
-test('an assembled script defines only what it calls', () => {
-  const { source } = assemble(
-    'probe',
-    `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include int64, keys\nreturn i64_add('1', '2')\n`,
-  );
-  expect([...source.matchAll(/^local function (\w+)/gm)].map(([, name]) => name)).toEqual([
-    'i64_split',
-    'i64_join',
-    'i64_magnitude_less',
-    'i64_long_add',
-    'i64_text',
-    'i64_add',
-  ]);
-});
-
 /** The words that a script answers with, by its header: the first word of each alternative. */
 function declaredWords(own: string): string[] {
   const words = (headerField(own, 'RETURNS') ?? '')
