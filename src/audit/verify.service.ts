@@ -125,7 +125,7 @@ export class VerifyService {
       const index = tenantIndexKey(tagOf(partitionCode(partition)));
       let rank = partition === first && place !== undefined ? await this.rankOf(index, place.id) : 0;
       for (;;) {
-        const names = await this.redis.queries.ask((client) =>
+        const names = await this.redis.queries.command((client) =>
           client.zrange(index, rank, String(rank + TENANTS_A_READ - 1)),
         );
         for (const tenantId of names) {
@@ -141,7 +141,7 @@ export class VerifyService {
 
   /** Tenants are never removed, so the one that a cursor names still has a rank. */
   private async rankOf(index: string, tenantId: string): Promise<number> {
-    return (await this.redis.queries.ask((client) => client.zrank(index, tenantId))) ?? 0;
+    return (await this.redis.queries.command((client) => client.zrank(index, tenantId))) ?? 0;
   }
 
   /** Checks a budget that does not match a second time, and reports it only if it still does not match. */

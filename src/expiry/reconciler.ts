@@ -137,7 +137,7 @@ export class Reconciler implements OnModuleInit, Job {
   }
 
   private end({ report, near, began }: Walk): ReconcileReport {
-    this.maintenance.ended(JOB, report.failed === 0 ? 'success' : 'failed', performance.now() - began);
+    this.maintenance.runEnded(JOB, report.failed === 0 ? 'success' : 'failed', performance.now() - began);
     if (report.failed === 0) {
       this.limits.reportNearLimits(near);
     }

@@ -61,7 +61,7 @@ class QueryInterceptor implements NestInterceptor {
       }
     });
     try {
-      const query = await this.redis.queries.begin(ownerOf(request.caller), gone.signal);
+      const query = await this.redis.queries.admit(ownerOf(request.caller), gone.signal);
       let isStreaming = false;
       try {
         await query.run(() => lastValueFrom(next.handle(), { defaultValue: undefined }));

@@ -13,7 +13,7 @@ export interface ConcurrencyLimits {
   readonly waitingPerOwner?: number;
 }
 
-export interface WaitTerms {
+export interface WaitOptions {
   /** The longest wait, unlimited by default. With 0, a claim never waits. */
   readonly waitMs?: number;
   /** Ends the wait, for example when the client has disconnected. */
@@ -26,7 +26,7 @@ export type Denial = 'full' | 'late' | 'gone' | 'closed';
 interface Waiter {
   readonly claim: Claim;
   readonly since: number;
-  readonly end: (result: 'taken' | Denial) => void;
+  readonly end: (result: 'acquired' | Denial) => void;
 }
 
 /**
@@ -69,7 +69,7 @@ export class ConcurrencyLimiter {
   }
 
   /** Takes a slot if one is free. It must be given back. */
-  tryTake(claim: Claim): boolean {
+  tryAcquire(claim: Claim): boolean {
     if (this.closed || !this.fits(claim)) {
       return false;
     }
@@ -79,13 +79,13 @@ export class ConcurrencyLimiter {
     return true;
   }
 
-  /** Waits for a slot. If the result is `taken`, it must be given back. */
-  async take(claim: Claim, { waitMs, signal }: WaitTerms = {}): Promise<'taken' | Denial> {
+  /** Waits for a slot. If the result is `acquired`, it must be given back. */
+  async acquire(claim: Claim, { waitMs, signal }: WaitOptions = {}): Promise<'acquired' | Denial> {
     if (signal?.aborted === true) {
       return 'gone';
     }
-    if (this.tryTake(claim)) {
-      return 'taken';
+    if (this.tryAcquire(claim)) {
+      return 'acquired';
     }
     if (this.closed) {
       return 'closed';
@@ -99,7 +99,7 @@ export class ConcurrencyLimiter {
     return this.wait(claim, waitMs, signal);
   }
 
-  giveBack({ owner, slow }: Claim): void {
+  release({ owner, slow }: Claim): void {
     this.taken -= 1;
     this.takenBySlow -= slow === true ? 1 : 0;
     const left = this.countOf(owner) - 1;
@@ -123,7 +123,7 @@ export class ConcurrencyLimiter {
     claim: Claim,
     waitMs: number | undefined,
     signal: AbortSignal | undefined,
-  ): Promise<'taken' | Denial> {
+  ): Promise<'acquired' | Denial> {
     return new Promise((resolve) => {
       const leave = (): void => waiter.end('gone');
       const timer = waitMs === undefined ? undefined : setTimeout(() => waiter.end('late'), waitMs);
@@ -159,9 +159,9 @@ export class ConcurrencyLimiter {
 
   private admitNext(): void {
     for (const queue of this.queues.values()) {
-      const next = queue.find(({ claim }) => this.tryTake(claim));
+      const next = queue.find(({ claim }) => this.tryAcquire(claim));
       if (next !== undefined) {
-        next.end('taken');
+        next.end('acquired');
         this.moveToEnd(next.claim.owner);
         return;
       }

@@ -141,7 +141,7 @@ export class Queries {
    * @param signal aborted when the client has disconnected
    * @throws QueryRefused, QueryAbandoned, StoreUnavailable
    */
-  async begin(owner: string, signal: AbortSignal): Promise<Query> {
+  async admit(owner: string, signal: AbortSignal): Promise<Query> {
     const { metrics } = this.parts;
     const {
       queryQueueMs: queueMs,
@@ -151,17 +151,17 @@ export class Queries {
     const claim = { owner };
     const context = { owner, signal, isCounted: false };
     const failures = this.storeFailures;
-    const result = await this.slots.take(claim, { waitMs: queueMs, signal });
+    const result = await this.slots.acquire(claim, { waitMs: queueMs, signal });
     if (result === 'gone') {
       throw this.abandoned(context);
     }
     if (this.storeFailures > failures) {
-      if (result === 'taken') {
-        this.slots.giveBack(claim);
+      if (result === 'acquired') {
+        this.slots.release(claim);
       }
       throw this.storeFailure as StoreUnavailable;
     }
-    if (result !== 'taken') {
+    if (result !== 'acquired') {
       metrics.refused(result);
       if (result === 'full') {
         // Without the delay, clients that ignore Retry-After could keep the process busy with refusals alone.
@@ -173,7 +173,7 @@ export class Queries {
       );
     }
     metrics.started.inc();
-    return { run: (work) => this.context.run(context, work), end: () => this.slots.giveBack(claim) };
+    return { run: (work) => this.context.run(context, work), end: () => this.slots.release(claim) };
   }
 
   /** Runs one script, like `ScriptRegistry.run`. @throws StoreUnavailable, QueryAbandoned */
@@ -191,7 +191,7 @@ export class Queries {
   }
 
   /** Sends a plain command. @throws StoreUnavailable, QueryAbandoned */
-  ask<T>(command: (client: Redis | Cluster) => Promise<T>): Promise<T> {
+  command<T>(command: (client: Redis | Cluster) => Promise<T>): Promise<T> {
     return this.inTurn(async () => {
       try {
         return await command(this.parts.client);
@@ -205,7 +205,7 @@ export class Queries {
     const context = this.context.getStore();
     const claim = { owner: context?.owner ?? '' };
     const failures = this.storeFailures;
-    if ((await this.runs.take(claim, { signal: context?.signal })) !== 'taken') {
+    if ((await this.runs.acquire(claim, { signal: context?.signal })) !== 'acquired') {
       throw this.abandoned(context);
     }
     try {
@@ -226,7 +226,7 @@ export class Queries {
       }
       throw error;
     } finally {
-      this.runs.giveBack(claim);
+      this.runs.release(claim);
     }
   }
 

@@ -135,13 +135,13 @@ export class MaintenanceMetrics {
     });
   }
 
-  ended(job: string, outcome: 'success' | 'failed', durationMs: number): void {
+  runEnded(job: string, outcome: 'success' | 'failed', durationMs: number): void {
     this.runs.inc({ job, outcome });
     this.durations.observe(durationMs / 1000, { job, outcome });
   }
 
   /** A problem with the lease of a job, counted beside the outcomes of its runs. */
-  befell(job: string, problem: 'lease_lost' | 'lease_error'): void {
+  leaseFailed(job: string, problem: 'lease_lost' | 'lease_error'): void {
     this.runs.inc({ job, outcome: problem });
   }
 

@@ -205,7 +205,7 @@ class JobLoop {
     }
     if (this.current === number) {
       if (report.outcome !== undefined) {
-        this.metrics.ended(job.name, report.outcome, report.durationMs ?? performance.now() - began);
+        this.metrics.runEnded(job.name, report.outcome, report.durationMs ?? performance.now() - began);
       }
       this.schedule(report.sleepMs);
     }

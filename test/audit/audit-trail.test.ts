@@ -132,7 +132,7 @@ describe('rows of what failed', () => {
   test('are there when the client hangs up before its answer', async () => {
     const leaving = new AbortController();
     const { queries } = on.holdfast.app.get(RedisService);
-    const held = await Promise.all(Array.from({ length: 4 }, () => queries.begin('', leaving.signal)));
+    const held = await Promise.all(Array.from({ length: 4 }, () => queries.admit('', leaving.signal)));
     const headers = { 'x-admin-api-key': ADMIN_API_KEY, 'user-agent': 'impatient' };
     const left = fetch(`${on.holdfast.url}/v1/admin/tenants`, { headers, signal: leaving.signal }).catch(
       () => 'gone',

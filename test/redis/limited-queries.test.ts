@@ -42,7 +42,7 @@ afterEach(() => {
 /** Takes places as queries under way would; the empty text is the operators. */
 async function occupy(owner: string, count = PER_TENANT): Promise<void> {
   for (let index = 0; index < count; index += 1) {
-    held.push(await on.holdfast.app.get(RedisService).queries.begin(owner, new AbortController().signal));
+    held.push(await on.holdfast.app.get(RedisService).queries.admit(owner, new AbortController().signal));
   }
 }
 

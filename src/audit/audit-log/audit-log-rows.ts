@@ -220,7 +220,9 @@ export class PartitionAuditLog {
 
 /** The first entry of a partition's log that the indexes contain; undefined when they are empty. @throws StoreUnavailable */
 export async function firstIndexed(redis: RedisService, partition: string): Promise<string | undefined> {
-  return (await redis.queries.ask((client) => client.get(auditIndexedKey(tagOf(partition))))) ?? undefined;
+  return (
+    (await redis.queries.command((client) => client.get(auditIndexedKey(tagOf(partition))))) ?? undefined
+  );
 }
 
 /** Where reading one log starts and ends. */

@@ -162,7 +162,7 @@ export class QuarantineService {
     let cursor = '0';
     do {
       const from = cursor;
-      const [next, flat]: [string, string[]] = await this.redis.queries.ask((client) =>
+      const [next, flat]: [string, string[]] = await this.redis.queries.command((client) =>
         client.hscan(quarantineKey(tag), from, 'COUNT', SCAN_COUNT),
       );
       for (let index = 0; index < flat.length; index += 2) {

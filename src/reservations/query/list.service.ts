@@ -163,7 +163,7 @@ export class ListService {
 
   private metadataOf(reservationId: string): Promise<(string | null)[]> {
     const key = reservationKey(this.store.tagOf(reservationId), reservationId);
-    return this.redis.queries.ask((client) => client.hmget(key, 'md', 'cm'));
+    return this.redis.queries.command((client) => client.hmget(key, 'md', 'cm'));
   }
 }
 

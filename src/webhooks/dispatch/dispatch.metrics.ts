@@ -198,12 +198,12 @@ export class DispatchMetrics {
   leaseChanged(change: 'taken' | 'lost' | 'released'): void {
     this.leaseChanges.inc({ change });
     if (change === 'lost') {
-      this.maintenance.befell(JOB, 'lease_lost');
+      this.maintenance.leaseFailed(JOB, 'lease_lost');
     }
   }
 
   leaseFailed(): void {
-    this.maintenance.befell(JOB, 'lease_error');
+    this.maintenance.leaseFailed(JOB, 'lease_error');
   }
 
   restarted(): void {

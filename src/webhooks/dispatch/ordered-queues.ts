@@ -187,7 +187,7 @@ export class OrderedQueues {
 
   private async attemptFirst(queue: OrderedQueue, delivery: Delivery): Promise<void> {
     const claim = { owner: queue.subscriptionId, slow: queue.isSlow };
-    if (!this.limiter.tryTake(claim) && (await this.limiter.take(claim)) !== 'taken') {
+    if (!this.limiter.tryAcquire(claim) && (await this.limiter.acquire(claim)) !== 'acquired') {
       return;
     }
     const began = performance.now();
@@ -197,7 +197,7 @@ export class OrderedQueues {
         ? givenUp('event_not_found')
         : await this.attempts.attempt(delivery, this.store.clock.nowMs());
     } finally {
-      this.limiter.giveBack(claim);
+      this.limiter.release(claim);
       queue.isSlow = performance.now() - began > SLOW_MS;
     }
     if (verdict.outcome === 'RETRYING') {

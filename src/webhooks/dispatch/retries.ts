@@ -150,13 +150,13 @@ export class Retries {
   }
 
   private takePlaces({ owner, subscriptionId }: DueDeliveries): boolean {
-    if (!this.limiter.tryTake({ owner })) {
+    if (!this.limiter.tryAcquire({ owner })) {
       return false;
     }
-    if (this.queues.limiter.tryTake({ owner: subscriptionId })) {
+    if (this.queues.limiter.tryAcquire({ owner: subscriptionId })) {
       return true;
     }
-    this.limiter.giveBack({ owner });
+    this.limiter.release({ owner });
     return false;
   }
 
@@ -167,8 +167,8 @@ export class Retries {
     const name = partition.tag + ref;
     this.setAside.add(name);
     const retry = this.retry(partition, ref).then((pauseMs) => {
-      this.queues.limiter.giveBack({ owner: subscriptionId });
-      this.limiter.giveBack({ owner });
+      this.queues.limiter.release({ owner: subscriptionId });
+      this.limiter.release({ owner });
       this.underWay.delete(retry);
       if (pauseMs === 0) {
         this.setAside.delete(name);

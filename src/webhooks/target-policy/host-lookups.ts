@@ -208,7 +208,7 @@ export class HostLookups {
   private async lookUpInTurn(hostname: string, owner: string): Promise<readonly LookupAddress[]> {
     const slow = (this.slowUntil.get(hostname) ?? 0) > performance.now();
     const claim: Claim = { owner: slow ? `troubled ${owner}` : owner, slow };
-    if ((await this.limiter.take(claim, { waitMs: QUEUE_MS })) !== 'taken') {
+    if ((await this.limiter.acquire(claim, { waitMs: QUEUE_MS })) !== 'acquired') {
       this.counts.lookedUp('busy');
       throw Object.assign(new Error('too many host names are being looked up'), { code: LOOKUPS_BUSY });
     }
@@ -222,7 +222,7 @@ export class HostLookups {
       this.underWay.set(hostname, answer);
       return await answer;
     } finally {
-      this.limiter.giveBack(claim);
+      this.limiter.release(claim);
     }
   }
 
