@@ -1,4 +1,4 @@
-# Holdfast alone; its Redis is another container, see docker-compose.yml.
+# Holdfast without Redis, which runs in another container; see docker-compose.yml.
 FROM node:24-bookworm-slim AS build
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
@@ -10,15 +10,15 @@ RUN npm run build && npm prune --omit=dev --no-audit
 FROM node:24-bookworm-slim
 ENV NODE_ENV=production
 WORKDIR /app
-# The scripts stand beside dist, which looks for them there.
+# The service reads the scripts from ../lua, relative to dist.
 COPY --from=build /build/package.json ./
 COPY --from=build /build/node_modules ./node_modules
 COPY --from=build /build/dist ./dist
 COPY lua ./lua
 USER node
 EXPOSE 7878
-# An address instead of "localhost", which may mean ::1 where nothing listens. Ready, not only alive: it turns red without Redis.
+# Not "localhost", which may resolve to ::1, where nothing listens. Checks readiness, which is red without Redis.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT || 7878}/health/ready`).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
-# Node itself is PID 1 and gets SIGTERM; a shell in between would swallow it.
+# Node must be PID 1 to get SIGTERM; a shell would not forward it.
 CMD ["node", "dist/main.js"]

@@ -1,5 +1,5 @@
-// npm run audit: asks the registry for advisories on the dependencies that ship. Each finding fails, until it is mended or explained below.
-// A registry that answers no advisories fails nothing, and the output says that nothing was checked.
+// npm run audit: checks the production dependencies for advisories. Fails if one is neither fixed nor accepted below.
+// If the registry returns no report, the command succeeds, and its output says that nothing was checked.
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseJson } from './install.mjs';
@@ -14,39 +14,39 @@ import { parseJson } from './install.mjs';
  */
 
 /**
- * By the address of an advisory: why it does no harm here.
+ * Accepted advisories: from the URL of each to why it does not affect Holdfast.
  * @type {ReadonlyMap<string, string>}
  */
-const EXPLAINED = new Map();
+const ACCEPTED = new Map();
 
 /**
  * @param {string} output of `npm audit --json`
- * @param {ReadonlyMap<string, string>} [explained]
+ * @param {ReadonlyMap<string, string>} [accepted]
  * @returns {{ code: number, lines: string[] }} the exit code, and what to print
  */
-export function judge(output, explained = EXPLAINED) {
+export function judge(output, accepted = ACCEPTED) {
   const report = parsed(output);
   if (report?.vulnerabilities === undefined) {
     return {
       code: 0,
       lines: [
-        `audit: NOTHING WAS CHECKED, the registry gave no advisories: ${report?.message ?? report?.error?.summary ?? 'no report'}`,
+        `audit: NOTHING WAS CHECKED, the registry returned no advisories: ${report?.message ?? report?.error?.summary ?? 'no report'}`,
       ],
     };
   }
-  // What depends on a vulnerable package is listed too, with that package's name instead of an advisory.
+  // Packages that depend on a vulnerable one are listed too, with its name instead of an advisory.
   const advisories = Object.values(report.vulnerabilities).flatMap(({ via }) =>
     via.filter((one) => typeof one === 'object'),
   );
-  const open = advisories.filter(({ url }) => !explained.has(url));
+  const open = advisories.filter(({ url }) => !accepted.has(url));
   return {
     code: open.length === 0 ? 0 : 1,
     lines: [
       ...advisories.map(
         ({ name, severity, title, url }) =>
-          `audit: ${name}, ${severity}: ${title} (${url})${explained.has(url) ? `: ${explained.get(url)}` : ''}`,
+          `audit: ${name}, ${severity}: ${title} (${url})${accepted.has(url) ? `: ${accepted.get(url)}` : ''}`,
       ),
-      `audit: ${advisories.length} findings, ${open.length} of them not explained`,
+      `audit: ${advisories.length} findings, ${open.length} of them not accepted`,
     ],
   };
 }

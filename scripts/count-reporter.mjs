@@ -1,4 +1,4 @@
-// Tells scripts/test.mjs how the run went. A test file that could not run at all counts as one failure.
+// A jest reporter that writes the counts for scripts/test.mjs. A test file that could not run counts as one failure.
 import { writeFileSync } from 'node:fs';
 
 export default class CountReporter {

@@ -1,5 +1,5 @@
-// Installs what a fresh machine lacks: npm dependencies and a Redis-compatible server; and builds what is stale.
-// It runs before node_modules exists, so it uses nothing but Node itself.
+// Installs missing npm dependencies and a Redis-compatible server, and builds the service if the build is stale.
+// It runs before node_modules exists, so it uses only Node itself.
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, existsSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -8,7 +8,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 export const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 const REDIS_BINARIES = ['redis-server', 'valkey-server'];
-/** Any of these sets another Redis than the embedded one, and then no server has to be on this machine. */
+/** With any of these set, the embedded Redis is not used, and no server needs to be installed. */
 const REDIS_ADDRESSES = ['REDIS_URL', 'REDIS_SENTINELS', 'REDIS_CLUSTER_NODES'];
 const INSTALL_TIMEOUT_MS = 10 * 60_000;
 
@@ -51,7 +51,7 @@ export const parseJson = (text) => JSON.parse(text);
 /** @param {string} file */
 export const readJson = (file) => parseJson(readFileSync(file, 'utf8'));
 
-/** A failure that a person can act on, told in one line. */
+/** A failure that the user can fix. The message is one line. */
 export class SetupError extends Error {}
 
 /** @throws SetupError when this Node.js is older than package.json allows. */
@@ -105,7 +105,7 @@ function dependenciesAreCurrent() {
   if (statSync(installedFile).mtimeMs >= statSync(lockFile).mtimeMs) {
     return true;
   }
-  // A checkout renews the time of the lock file without changing it, so its contents decide.
+  // A checkout changes the time of the lock file even if its contents are the same, so compare the contents.
   const locked = packagesOf(lockFile);
   const installed = packagesOf(installedFile);
   /** @param {[string, LockedPackage]} entry */
@@ -196,7 +196,7 @@ function findOnPath(name) {
   });
 }
 
-/** Runs the build when dist is missing or older than what it is made from. */
+/** Runs the build if dist is missing or older than the sources. */
 export function ensureBuild() {
   const built = join(ROOT, 'dist', 'main.js');
   const sources = ['src', 'tsconfig.json', 'nest-cli.json', 'package-lock.json'];
@@ -206,7 +206,7 @@ export function ensureBuild() {
   say('Building ...');
   const { status } = npm(['run', '--silent', 'build']);
   if (status !== 0) {
-    // The compiler writes its output in spite of errors; a broken build must not count as current the next time.
+    // The compiler writes its output even if there are errors. The next run must not take it for current.
     rmSync(built, { force: true });
     throw new SetupError('the build failed; see its messages above');
   }
@@ -232,7 +232,7 @@ function newest(path) {
 
 /** @param {string[]} args */
 function npm(args) {
-  // The npm that runs this script knows where it lives, and that is the surest way to find it again.
+  // npm sets its own path for the scripts that it runs.
   const npmCli = process.env.npm_execpath;
   const [command, words] = npmCli?.endsWith('.js') ? [process.execPath, [npmCli, ...args]] : ['npm', args];
   return spawnSync(command, words, { cwd: ROOT, stdio: ['ignore', 'inherit', 'inherit'] });
@@ -260,7 +260,7 @@ export function runCommand(command) {
 }
 
 /**
- * One line for what a person can act on, and the stack of everything else.
+ * One line for a SetupError, else the stack.
  * @param {unknown} error
  */
 export function explanationOf(error) {

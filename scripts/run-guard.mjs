@@ -1,13 +1,13 @@
-// node run-guard.mjs <folder>...: waits until its input ends, which it does when whoever started it goes, in whatever way. Then it
-// kills every process of that run and removes the folders. A run's processes are those that have the first folder, or one in it, as
-// TMPDIR; Redis overwrites its environment with its title, but works in a folder of the run. Systems without /proc have to do with
-// the pipes by which servers in tests notice the end of their parent.
+// node run-guard.mjs <folder>...: waits until its stdin closes, which happens when its parent ends in any way. Then it kills every
+// process of the run and removes the folders. A process belongs to the run if its TMPDIR is the first folder or inside it. Redis
+// overwrites its environment with its title, so its working directory counts. Without /proc, servers in tests end only because the
+// pipe from their parent closes.
 import { readFileSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 const POLL_MS = 50;
-/** After a run that ended in order, its last processes may still be on their way out. */
+/** After a normal end of the run, how long its last processes may take to exit. */
 const ORDERLY_MS = 2000;
 /** Longer than the kernel takes to end a killed process, unless it hangs in a device. */
 const LIMIT_MS = 30_000;
@@ -15,7 +15,7 @@ const LIMIT_MS = 30_000;
 const THIS_FILE = fileURLToPath(import.meta.url);
 const folders = process.argv.slice(2);
 let said = '';
-// What ends the run must not end its guard.
+// The signal that ends the run must not end its guard.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
   process.on(signal, () => undefined);
 }
@@ -33,11 +33,11 @@ async function cleanUp() {
   }
   /** @type {Map<number, string>} */
   const names = new Map();
-  // Again after each round, since a process may have started another one meanwhile.
+  // Repeats, because a process may have started another one in the meantime.
   await until(() => {
     const left = processesOfRun();
     for (const { pid, name, isGuard } of left) {
-      // The guard of a run inside this one knows folders of that run that this one does not. It ends when its run is killed.
+      // The guard of a nested run must remove the folders of that run. It exits after its run is killed.
       if (!isGuard) {
         names.set(pid, name);
         kill(pid);
@@ -51,7 +51,7 @@ async function cleanUp() {
   if (names.size > 0) {
     const list = [...names].map(([pid, name]) => `${name} (${pid})`).join(', ');
     process.stderr.write(
-      `left running by the tests, and killed after ${Math.round(performance.now() - startedAt)} ms: ${list}\n`,
+      `left running by the tests, killed after ${Math.round(performance.now() - startedAt)} ms: ${list}\n`,
     );
   }
 }
@@ -72,7 +72,7 @@ function kill(pid) {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It has ended by itself.
+    // It has already exited.
   }
 }
 

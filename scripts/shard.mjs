@@ -1,5 +1,5 @@
-// node shard.mjs <count>: which of so many parts of the tests this state of the files is tried with, as jest's --shard takes it. It
-// follows from the contents of what is tested, with or without git, committed or not.
+// node shard.mjs <count>: prints a value for jest's --shard, such as `2/3`. It is derived from the contents of the tested files, so the
+// same state always gets the same shard, committed or not.
 import { createHash } from 'node:crypto';
 import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';

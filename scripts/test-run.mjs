@@ -1,5 +1,5 @@
-// A run of the tests: one folder for all that it writes, and a guard that kills what it started and removes the folder when the run
-// is over, however it ends. `npm test` opens one; jest opens one of its own when it was started without that.
+// A run of the tests: a folder for all its files, and a guard that kills its processes and removes the folder when the run ends in any
+// way. `npm test` opens a run; jest opens one if it was started directly.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, realpathSync } from 'node:fs';
@@ -13,24 +13,24 @@ const IN_MEMORY = '/dev/shm';
 /** @typedef {{ readonly folder: string, close(how: { readonly inOrder: boolean }): Promise<void> }} Run */
 
 /**
- * Sets for what this process starts: TMPDIR and TEST_RUN_FOLDER; TEST_MEMORY_FOLDER where the system has files in memory; and
- * TEST_BUILT_MARK, the file that says that the service was built in this run.
+ * Sets environment variables for child processes: TMPDIR and TEST_RUN_FOLDER; TEST_MEMORY_FOLDER if the system has /dev/shm; and
+ * TEST_BUILT_MARK, a file whose existence means that the service was built in this run.
  * @returns {Run}
  */
 export function openRun() {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'holdfast-test-')));
-  // A run inside a run, as a test of runs makes it, stays inside in everything.
+  // A nested run, as in the tests of runs, stays inside the folders of the outer one.
   const inMemory = process.env.TEST_MEMORY_FOLDER ?? IN_MEMORY;
   const memory = existsSync(inMemory) ? join(inMemory, basename(folder)) : undefined;
   const folders = memory === undefined ? [folder] : [folder, memory];
-  // A process group of its own: ^C on the terminal is not for it.
+  // Detached, so that ^C in the terminal does not reach it.
   const guard = spawn(process.execPath, [GUARD, ...folders], {
     detached: true,
     stdio: ['pipe', 'ignore', 'inherit'],
   });
   guard.stdin.on('error', () => undefined);
   guard.unref();
-  // The pipe is a socket, which its type does not say.
+  // The pipe is a socket, although its type does not say so.
   /** @type {import('node:net').Socket} */ (guard.stdin).unref();
   if (memory !== undefined) {
     mkdirSync(memory, { mode: 0o700 });
@@ -41,7 +41,7 @@ export function openRun() {
   process.env.TEST_BUILT_MARK ??= join(folder, 'service-is-built');
   return {
     folder,
-    /** Resolves when nothing of the run is left. What a run in order has left to end is given a moment for it. */
+    /** Resolves when nothing of the run is left. After a normal end, remaining processes get a moment to exit. */
     async close({ inOrder }) {
       const ended = once(guard, 'exit');
       guard.ref();

@@ -1,6 +1,6 @@
-// npm test: installs what is missing, runs the whole suite against Redis servers that the tests start themselves, and
-// ends with jest's exit code. With --on=cluster,sentinel (npm run test:topologies) it runs instead, on each of them, the suites
-// that test/topologies.json names. Other arguments go to jest. The last line is `N passed, N failed`.
+// npm test: installs what is missing, runs all tests against Redis servers that they start themselves, and exits with jest's code.
+// With --on=cluster,sentinel (npm run test:topologies), it runs the suites of test/topologies.json on each topology instead. Other
+// arguments are passed to jest. The last line is `N passed, N failed`.
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { join } from 'node:path';
@@ -29,7 +29,7 @@ runCommand(async () => {
   checkNode();
   ensureDependencies();
   ensureRedis({});
-  // Some tests start the built service, and two of them must not build it at the same time.
+  // Some tests start the built service, and must not build it concurrently.
   ensureBuild();
   const { topologies, args } = readArguments(process.argv.slice(2));
   const run = openRun();
@@ -51,7 +51,7 @@ function readArguments(words) {
 }
 
 /**
- * One run after the other, the later ones also when an earlier one fails, but none after a signal to stop.
+ * Runs one topology after the other, even if one fails, until a signal stops the run.
  * @param {(string | undefined)[]} topologies
  * @param {string[]} args
  * @param {string} directory
@@ -89,7 +89,7 @@ async function runAll(topologies, args, directory) {
  */
 function runJest(args, countsFile, settings) {
   const jest = join(ROOT, 'node_modules', 'jest', 'bin', 'jest.js');
-  // Last, because the option takes every word that follows it.
+  // Last, because the option consumes all arguments that follow it.
   const reporters = ['--reporters=default', `--reporters=${join(ROOT, 'scripts', 'count-reporter.mjs')}`];
   const child = spawn(
     process.execPath,
@@ -100,7 +100,7 @@ function runJest(args, countsFile, settings) {
       env: { ...process.env, ...settings, HOLDFAST_TEST_COUNTS: countsFile },
     },
   );
-  // This process outlives jest, to see that nothing else does.
+  // This process must outlive jest to close the run.
   const pass = (/** @type {(typeof STOP_SIGNALS)[number]} */ signal) => {
     stopped = signal;
     child.kill(signal);

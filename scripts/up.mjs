@@ -119,14 +119,14 @@ function stopOnSignal(child, stop) {
 }
 
 /**
- * What the service logs, on this terminal: its own lines from LOG_LEVEL on when that is set, else its warnings in plain
- * words. The service always logs from `info` on at least, because its line about the open port is waited for.
- * @param {string} asked the value of LOG_LEVEL, or nothing
+ * Shows the log of the service on this terminal: with LOG_LEVEL set, its JSON lines from that level on, else warnings and errors as
+ * plain text. The service logs at least from `info` on, because this command waits for the line about the open port.
+ * @param {string} asked the value of LOG_LEVEL, or an empty string
  */
 function logRelay(asked) {
   const isQuieter = LEVELS.indexOf(asked) > LEVELS.indexOf('info');
   const from = LEVELS.indexOf(asked === '' ? 'warn' : asked);
-  // A start that fails ends with its one line on stderr; what went wrong on the way is told only if it got over it.
+  // Errors during the start are shown only if it succeeds. A failed start prints its own line on stderr.
   /** @type {LogEntry[] | undefined} */
   let heldBack = [];
   const tell = (/** @type {LogEntry} */ entry) =>
@@ -142,7 +142,7 @@ function logRelay(asked) {
         say(line);
       }
     } else if (LEVELS.indexOf(entry.level) >= from && entry.from !== 'redis') {
-      // The embedded Redis warns about kernel settings at each start, which is nothing for a first look.
+      // Leaves out what the embedded Redis logs, such as warnings about kernel settings.
       if (entry.level === 'warn' || heldBack === undefined) {
         tell(entry);
       } else {
@@ -156,7 +156,7 @@ function logRelay(asked) {
 
 /**
  * @param {string} line
- * @returns {LogEntry | undefined} nothing when the line is no entry of a log
+ * @returns {LogEntry | undefined} undefined if the line is not JSON
  */
 function parse(line) {
   try {
@@ -188,7 +188,7 @@ function baseUrlOf({ host, port }) {
 }
 
 /**
- * Whether every step of the demonstration was as expected; what was not is told here.
+ * Runs the demonstration and reports a failure. Resolves with whether it succeeded.
  * @param {string} baseUrl
  * @param {boolean} once
  */
@@ -239,7 +239,7 @@ async function waitUntilReady(baseUrl) {
         return;
       }
     } catch (error) {
-      // What fetch throws says only that it failed; its cause says why.
+      // The error of fetch only says that it failed. Its cause says why.
       const { cause, message } = /** @type {Error} */ (error);
       last = cause instanceof Error ? cause.message : message;
     }

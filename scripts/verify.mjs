@@ -1,5 +1,5 @@
-// npm run verify [-- --url http://host:port] [--tenant id]: an fsck for the ledger of a running Holdfast.
-// Exit code 0: sound; 1: drift; 2: could not be verified. The admin key comes from ADMIN_API_KEY, or from DATA_DIR.
+// npm run verify [-- --url http://host:port] [--tenant id]: verifies the ledger of a running Holdfast.
+// Exit codes: 0 no drift; 1 drift; 2 not verified. The admin key is ADMIN_API_KEY, or that in DATA_DIR.
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import {
@@ -12,7 +12,7 @@ import {
   importBuilt,
 } from './install.mjs';
 
-const COULD_NOT = 2;
+const NOT_VERIFIED = 2;
 
 /**
  * @param {string[]} args
@@ -26,7 +26,7 @@ function options(args) {
     const name = /^--(url|tenant)$/.exec(option)?.[1];
     if (name === undefined || value === undefined) {
       throw new SetupError(
-        `${JSON.stringify(option)} is no option of npm run verify; there are --url <base URL> and --tenant <id>`,
+        `${JSON.stringify(option)} is not an option of npm run verify; use --url <base URL> and --tenant <id>`,
       );
     }
     given[name] = value;
@@ -39,7 +39,7 @@ function adminKey() {
   const file = join(resolve((process.env.DATA_DIR ?? '').trim() || './.data'), 'admin-api-key');
   if (given === '' && !existsSync(file)) {
     throw new SetupError(
-      `set ADMIN_API_KEY, or DATA_DIR to that of the running Holdfast: there is no ${file}`,
+      `set ADMIN_API_KEY, or set DATA_DIR to that of the running Holdfast: there is no ${file}`,
     );
   }
   return given || readFileSync(file, 'utf8').trim();
@@ -48,7 +48,7 @@ function adminKey() {
 async function main() {
   const { url, tenant } = options(process.argv.slice(2));
   checkNode();
-  // Where there are no sources, as in the container image, the build is what it is.
+  // The container image has no sources, only the build.
   if (existsSync(join(ROOT, 'src'))) {
     ensureDependencies();
     ensureBuild();
@@ -71,6 +71,6 @@ main().then(
   },
   (error) => {
     process.stderr.write(`holdfast: ${explanationOf(error)}\n`);
-    process.exitCode = COULD_NOT;
+    process.exitCode = NOT_VERIFIED;
   },
 );

@@ -1,6 +1,6 @@
 const TIMEOUT_MS = 10_000;
 
-/** A step that was not as expected, in one line for the person who watches. */
+/** A step failed. The message is one line for the user. */
 export class DemoError extends Error {
   override readonly name = 'DemoError';
 }
@@ -12,14 +12,14 @@ export interface Answer {
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** The public HTTP API, as any client would call it. */
+/** A client of the public HTTP API. */
 export class Api {
   constructor(
     private readonly baseUrl: string,
     private readonly credential: Readonly<Record<string, string>>,
   ) {}
 
-  /** @throws DemoError when no answer comes, or one that is no JSON object; no body at all counts as an empty one. */
+  /** @throws DemoError without a response, or if its body is not JSON. An empty body counts as an empty object. */
   async call(method: Method, path: string, body?: object): Promise<Answer> {
     const headers =
       body === undefined ? this.credential : { ...this.credential, 'Content-Type': 'application/json' };
@@ -45,13 +45,13 @@ export class Api {
     try {
       return { status, body: text === '' ? {} : (JSON.parse(text) as Answer['body']) };
     } catch (error) {
-      throw new DemoError(`${method} ${path}: ${status} with a body that is no JSON`, { cause: error });
+      throw new DemoError(`${method} ${path}: ${status} with a body that is not JSON`, { cause: error });
     }
   }
 
   /**
-   * Calls and checks the status.
-   * @throws DemoError that names the step, what was expected and what came instead.
+   * Calls the API and checks the status.
+   * @throws DemoError that names the step, the expected statuses and the response
    */
   async expect(
     step: string,

@@ -79,7 +79,7 @@ export function someReserved(balances: Balances): boolean {
   return [...balances.values()].some(({ reserved }) => reserved !== 0);
 }
 
-/** A number as a person reads it: 1,000,000. */
+/** Formats a number: 1,000,000. */
 export function amount(value: number): string {
   return value.toLocaleString('en-US');
 }
@@ -96,7 +96,7 @@ export function balanceTable(balances: Balances, before: Balances = balances): s
   return align([['scope', ...FIGURES.flatMap((figure) => [figure, ''])], ...rows]);
 }
 
-/** Figures stand to the right of their columns; the scope, and the change behind each figure, to the left. */
+/** Aligns figures to the right, and the scope and the changes to the left. */
 function align(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   const line = (row: readonly string[]): string =>
@@ -108,8 +108,8 @@ function align(rows: readonly (readonly string[])[]): string {
   return rows.map((row) => `   ${line(row)}`.trimEnd()).join('\n');
 }
 
-/** A budget with less than this left is topped up, so that every start can show the whole round. */
-const ENOUGH = 20_000;
+/** Budgets with less than this remaining are topped up, so that the demo can always run. */
+const MIN_REMAINING = 20_000;
 
 export interface DemoLedgerOptions {
   readonly baseUrl: string;
@@ -122,9 +122,9 @@ export interface DemoLedgerOptions {
 }
 
 /**
- * Makes the demo tenant, its API key and its budgets, or finds those of an earlier start.
- * @returns the tenant's API key.
- * @throws DemoError when the service answers otherwise than expected.
+ * Creates the demo tenant, its API key and its budgets, or finds those of an earlier run.
+ * @returns the tenant's API key
+ * @throws DemoError if the service does not respond as expected
  */
 export async function prepareLedger(options: DemoLedgerOptions): Promise<string> {
   const admin = new Api(options.baseUrl, { 'X-Admin-API-Key': options.adminKey });
@@ -204,7 +204,7 @@ async function prepareBudgets(admin: Api, tenant: Api, { runId, print }: DemoLed
     `Budgets  ${found === 0 ? `made at ${made} scopes` : `found at ${found} scopes, ${spent} tokens spent so far${made === 0 ? '' : `; made at ${made}`}`}`,
   );
   for (const [scope, tokens] of Object.entries(ALLOCATIONS)) {
-    if ((balances.get(scope)?.remaining ?? 0) < ENOUGH) {
+    if ((balances.get(scope)?.remaining ?? 0) < MIN_REMAINING) {
       const path = `/v1/admin/budgets/fund?tenant_id=${TENANT}&scope=${encodeURIComponent(scope)}&unit=${UNIT}`;
       const credit = {
         operation: 'CREDIT',

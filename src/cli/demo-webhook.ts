@@ -9,8 +9,8 @@ import { ExpectedSecret } from '../config/index.js';
 import { Api, DemoError } from './api.js';
 import { TENANT } from './demo-ledger.js';
 
-/** What the endpoint was sent, as far as the demonstration shows it. */
-export interface Arrival {
+/** A delivery that the endpoint received. */
+export interface ReceivedDelivery {
   readonly eventId: string;
   readonly eventType: string;
   readonly reservationId: string;
@@ -20,11 +20,11 @@ export interface Arrival {
   readonly verified: boolean;
 }
 
-/** A webhook endpoint on loopback, as small as they come: it verifies what it is sent, answers 204, and remembers it. */
+/** A minimal webhook endpoint on loopback. It verifies and records each delivery and responds with 204. */
 export class DemoReceiver {
   /** The subscription's; set once there is one. */
   secret = '';
-  readonly arrivals: Arrival[] = [];
+  readonly arrivals: ReceivedDelivery[] = [];
 
   private constructor(
     private readonly server: Server,
@@ -43,7 +43,7 @@ export class DemoReceiver {
       const chunks: Buffer[] = [];
       request.on('data', (chunk: Buffer) => chunks.push(chunk));
       request.on('end', () => {
-        receiver.take(Buffer.concat(chunks).toString('utf8'), request.headers);
+        receiver.record(Buffer.concat(chunks).toString('utf8'), request.headers);
         response.writeHead(204).end();
       });
     });
@@ -55,7 +55,7 @@ export class DemoReceiver {
     this.server.closeAllConnections();
   }
 
-  private take(body: string, headers: IncomingHttpHeaders): void {
+  private record(body: string, headers: IncomingHttpHeaders): void {
     const {
       event_id: eventId,
       event_type: eventType,
@@ -77,7 +77,7 @@ export class DemoReceiver {
     });
   }
 
-  /** As any receiver would: with the secret, the exact bytes and nothing of Holdfast's. */
+  /** Verifies both signatures as any receiver would, without code of Holdfast. */
   private verify(body: string, headers: IncomingHttpHeaders): boolean {
     const protocol = `sha256=${createHmac('sha256', this.secret).update(body).digest('hex')}`;
     const signed = `${String(headers['webhook-id'])}.${String(headers['webhook-timestamp'])}.${body}`;
@@ -94,10 +94,10 @@ function same(given: string | string[] | undefined, expected: string): boolean {
 
 const SECURITY = '/v1/admin/config/webhook-security';
 const WEBHOOKS = '/v1/admin/webhooks';
-/** Whose subscription it is; one that an interrupted start has left behind is found by it. */
+/** The name of the subscription, by which one that an interrupted run left behind is found. */
 const NAME = 'npm run up';
 const LOOPBACK = '127.0.0.1';
-const PATIENCE_MS = 10_000;
+const ARRIVAL_TIMEOUT_MS = 10_000;
 const POLL_MS = 20;
 
 interface SecurityConfig {
@@ -109,13 +109,13 @@ interface SecurityConfig {
 export interface DemoWebhookOptions {
   readonly baseUrl: string;
   readonly adminKey: string;
-  /** Where the configuration that is restored in the end is kept meanwhile. */
+  /** Where the previous webhook security configuration is stored until it is restored. */
   readonly dataDir: string;
 }
 
 /**
- * A subscription of the demo tenant to `reservation.expired`, with its endpoint on loopback. While it is open, the webhook security
- * configuration allows that one URL; closing it takes the subscription away and puts the configuration back.
+ * A subscription of the demo tenant to `reservation.expired`, with an endpoint on loopback. While it is open, the webhook security
+ * configuration allows the URL of the endpoint. `close` deletes the subscription and restores the configuration.
  */
 export class DemoWebhook {
   private constructor(
@@ -145,9 +145,9 @@ export class DemoWebhook {
     return this.receiver.url;
   }
 
-  /** The event that tells of this reservation's expiry. @throws DemoError when it does not come, or is not signed as it should be. */
-  async arrivalOf(reservationId: string): Promise<Arrival> {
-    const giveUp = performance.now() + PATIENCE_MS;
+  /** Waits for the event of this reservation's expiry. @throws DemoError if it does not arrive or is not signed correctly */
+  async arrivalOf(reservationId: string): Promise<ReceivedDelivery> {
+    const giveUp = performance.now() + ARRIVAL_TIMEOUT_MS;
     for (;;) {
       const arrival = this.receiver.arrivals.find((candidate) => candidate.reservationId === reservationId);
       if (arrival !== undefined) {
@@ -160,18 +160,18 @@ export class DemoWebhook {
       }
       if (performance.now() > giveUp) {
         throw new DemoError(
-          `webhook: no event arrived within ${PATIENCE_MS} ms; does the role \`dispatcher\` run?`,
+          `webhook: no event arrived within ${ARRIVAL_TIMEOUT_MS} ms; does the role \`dispatcher\` run?`,
         );
       }
       await delay(POLL_MS);
     }
   }
 
-  /** Leaves no trace. A service that is gone meanwhile is tidied up at the next start. */
+  /** Cleans up. If the service is unreachable, the next run does it. */
   async close(): Promise<void> {
     this.receiver.stop();
     try {
-      await this.tidyUp();
+      await this.cleanUp();
     } catch (error) {
       if (!(error instanceof DemoError)) {
         throw error;
@@ -180,7 +180,7 @@ export class DemoWebhook {
   }
 
   private async subscribe(): Promise<void> {
-    await this.tidyUp();
+    await this.cleanUp();
     const { body } = await this.admin.expect('the webhook security configuration', [200], 'GET', SECURITY);
     const before = body as unknown as SecurityConfig;
     this.keep(before);
@@ -200,8 +200,8 @@ export class DemoWebhook {
     this.receiver.secret = String(answer.body['signing_secret']);
   }
 
-  /** Takes away what this start, or an interrupted one before it, has set up. */
-  private async tidyUp(): Promise<void> {
+  /** Removes what this run, or an interrupted earlier one, has set up. */
+  private async cleanUp(): Promise<void> {
     const { body } = await this.admin.expect(
       'the subscriptions',
       [200],

@@ -22,10 +22,10 @@ const FIRST_HOLD = 5000;
 const REALLY_USED = 3200;
 const SECOND_HOLD = 2000;
 const SHORT_TTL_MS = 1000;
-/** Beyond the hold's time and the sweeper's pause, the expiry gets this long before the demo gives up on it. */
-const EXPIRY_PATIENCE_MS = 10_000;
+/** How long to wait for the expiry, after the TTL of the hold and the interval of the sweeper. */
+const EXPIRY_TIMEOUT_MS = 10_000;
 const POLL_MS = 50;
-/** Holds of somebody else on the demo's budgets may end at any moment and change its figures; then the round is shown again. */
+/** Other holds on the demo's budgets may end at any time and change its figures. The round is then repeated. */
 const ROUNDS = 3;
 
 export interface DemoOptions {
@@ -45,8 +45,8 @@ export interface DemoResult {
 }
 
 /**
- * Shows a reservation that is committed and another one that expires, of which a webhook tells, through the public API, and checks every step.
- * @throws DemoError in one line when a step is not as expected.
+ * Shows through the public API how one reservation is committed, and how another one expires and causes a webhook. Checks every step.
+ * @throws DemoError if a step is not as expected
  */
 export async function runDemo(options: DemoOptions): Promise<DemoResult> {
   const runId = randomBytes(4).toString('hex');
@@ -76,7 +76,7 @@ async function showRounds(
       if (!(error instanceof DemoError) || !someReserved(before) || attempt === ROUNDS) {
         throw error;
       }
-      options.print(`\nSomebody else holds tokens of these budgets (${error.message}); once more.`);
+      options.print(`\nThere are other holds on these budgets (${error.message}); trying again.`);
     }
   }
 }
@@ -97,12 +97,12 @@ class Round {
     this.options.print(`\nThe budgets before\n${balanceTable(before)}`);
     await this.reserveAndCommit();
     const expiredId = await this.reserveAndLetExpire();
-    await this.hearOf(expiredId);
+    await this.receiveWebhook(expiredId);
   }
 
   private async reserveAndCommit(): Promise<void> {
     const held = await this.reserve(FIRST_HOLD, { ttl_ms: 60_000 });
-    this.tell(
+    this.showStep(
       `Reserve ${amount(FIRST_HOLD)} tokens: all three budgets hold them`,
       `reservation ${held.id}`,
       balancesIn('reserve', held.answer),
@@ -129,7 +129,7 @@ class Round {
         `commit: expected ${REALLY_USED} charged and ${unused} released, got ${describe(committed)}`,
       );
     }
-    this.tell(
+    this.showStep(
       `Commit the ${amount(REALLY_USED)} really used: ${amount(unused)} flow back`,
       'COMMITTED',
       balancesIn('commit', committed),
@@ -146,7 +146,7 @@ class Round {
     const afterCommit = this.latest;
     const held = await this.reserve(SECOND_HOLD, { ttl_ms: SHORT_TTL_MS, grace_period_ms: 0 });
     const deadline = performance.now() + SHORT_TTL_MS;
-    this.tell(
+    this.showStep(
       `Reserve ${amount(SECOND_HOLD)} for one second, and walk away`,
       `reservation ${held.id}`,
       balancesIn('reserve', held.answer),
@@ -155,8 +155,8 @@ class Round {
         reserved: SECOND_HOLD,
       },
     );
-    // Reading the reservation itself would expire it on access; balances change nothing, so this is the sweeper's work.
-    const giveUp = deadline + this.options.sweepIntervalMs + EXPIRY_PATIENCE_MS;
+    // Polls balances, because reading the reservation would expire it on access. So this shows the sweeper.
+    const giveUp = deadline + this.options.sweepIntervalMs + EXPIRY_TIMEOUT_MS;
     let balances = await readBalances('expiry', this.api);
     while (deviation(afterCommit, balances, {}) !== undefined && performance.now() < giveUp) {
       await delay(POLL_MS);
@@ -176,18 +176,18 @@ class Round {
       throw new DemoError(`expiry: expected RESERVATION_EXPIRED, got ${describe(answer)}`);
     }
     const seen = `RESERVATION_EXPIRED, seen ${Math.max(0, lateness_ms)} ms after its deadline`;
-    this.tell('Nobody commits it: the sweeper expires it and gives the budget back', seen, balances, {
+    this.showStep('Nobody commits it: the sweeper expires it and gives the budget back', seen, balances, {
       remaining: SECOND_HOLD,
       reserved: -SECOND_HOLD,
     });
     return held.id;
   }
 
-  private async hearOf(reservationId: string): Promise<void> {
+  private async receiveWebhook(reservationId: string): Promise<void> {
     const { eventId, eventType, delay_ms } = await this.webhook.arrivalOf(reservationId);
     this.step += 1;
     this.options.print(
-      `\n${this.step}  The endpoint that subscribed hears of it\n` +
+      `\n${this.step}  The webhook endpoint receives the event\n` +
         `   ${eventType} ${eventId} of ${reservationId}, ${amount(delay_ms)} ms after it happened\n` +
         `   X-Cycles-Signature and webhook-signature verified with the subscription's secret`,
     );
@@ -211,8 +211,8 @@ class Round {
     return { id, answer };
   }
 
-  /** Prints a step with the balances after it, and checks them against those before it. */
-  private tell(title: string, outcome: string, after: Balances, change: Partial<Figures>): void {
+  /** Prints a step and the balances after it, and checks them against those before it. */
+  private showStep(title: string, outcome: string, after: Balances, change: Partial<Figures>): void {
     this.step += 1;
     this.options.print(`\n${this.step}  ${title}\n   ${outcome}\n${balanceTable(after, this.latest)}`);
     const wrong = deviation(this.latest, after, change);
@@ -232,11 +232,11 @@ export interface NextStepsOptions {
   readonly baseUrl: string;
   readonly apiKey: string;
   readonly runId: string;
-  /** Where the generated admin key is; absent when the person has given one as ADMIN_API_KEY. */
+  /** The file of the generated admin key; absent if ADMIN_API_KEY is set. */
   readonly adminKeyFile?: string | undefined;
 }
 
-/** Lines to paste into a shell. No comments among them: an interactive zsh takes those for commands. */
+/** Commands to paste into a shell. They contain no comments, which an interactive zsh would run as commands. */
 export function nextSteps({ baseUrl, apiKey, runId, adminKeyFile }: NextStepsOptions): string {
   const key = '-H "X-Cycles-API-Key: $KEY"';
   const json = "-H 'Content-Type: application/json'";

@@ -1,19 +1,19 @@
 import 'reflect-metadata';
 import { parseJson } from '../wire/index.js';
 
-/** One page holds tenants for some seconds, and a tenant with millions of reservations takes as long as it takes. */
+/** A page usually takes seconds, but a single tenant with millions of reservations can take minutes. */
 const PAGE_TIMEOUT_MS = 600_000;
 
 export interface VerifyOptions {
   /** Of the service, e.g. http://127.0.0.1:7878. */
   readonly baseUrl: string;
   readonly adminKey: string;
-  /** All when it is left out. */
+  /** All tenants by default. */
   readonly tenant?: string | undefined;
   readonly print: (text: string) => void;
 }
 
-/** What the exit code of `npm run verify` says. */
+/** The exit codes of `npm run verify`. */
 export const VERIFIED = { sound: 0, drift: 1, unknown: 2 } as const;
 export type Verified = (typeof VERIFIED)[keyof typeof VERIFIED];
 
@@ -37,14 +37,14 @@ interface Page {
   readonly next_cursor?: string;
 }
 
-/** Asks a running Holdfast to verify its ledger, and prints what it finds, a line each. Never throws. */
+/** Verifies the ledger of a running Holdfast and prints one line per finding. Never rejects. */
 export async function verifyLedger({ baseUrl, adminKey, tenant, print }: VerifyOptions): Promise<Verified> {
   const total = { tenants: 0, budgets: 0, drift: 0, unreadable: 0 };
   try {
     let cursor = '';
     do {
       const query = new URLSearchParams({ cursor, ...(tenant === undefined ? {} : { tenant }) });
-      const page = await ask(`${baseUrl}/ops/verify?${query.toString()}`, adminKey);
+      const page = await fetchPage(`${baseUrl}/ops/verify?${query.toString()}`, adminKey);
       page.drift.flatMap(driftLines).forEach(print);
       for (const { tenant_id, reservation_id, reason } of page.unreadable) {
         print(`unreadable reservation ${reservation_id} of ${tenant_id}: ${reason}`);
@@ -66,7 +66,7 @@ export async function verifyLedger({ baseUrl, adminKey, tenant, print }: VerifyO
   return total.drift > 0 ? VERIFIED.drift : VERIFIED.sound;
 }
 
-async function ask(url: string, adminKey: string): Promise<Page> {
+async function fetchPage(url: string, adminKey: string): Promise<Page> {
   const response = await fetch(url, {
     headers: { 'X-Admin-API-Key': adminKey },
     signal: AbortSignal.timeout(PAGE_TIMEOUT_MS),

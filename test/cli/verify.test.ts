@@ -64,6 +64,6 @@ test('the command says what is wrong with its options, and that is no drift', ()
   const { status, stderr } = spawnSync(process.execPath, [command, '--all'], { encoding: 'utf8' });
   expect(status).toBe(2);
   expect(stderr).toBe(
-    'holdfast: "--all" is no option of npm run verify; there are --url <base URL> and --tenant <id>\n',
+    'holdfast: "--all" is not an option of npm run verify; use --url <base URL> and --tenant <id>\n',
   );
 });

@@ -20,7 +20,7 @@ const report = (...vias: unknown[][]): string =>
 
 describe('the audit of dependencies', () => {
   test('passes where there are no advisories', () => {
-    expect(judge(report())).toEqual({ code: 0, lines: ['audit: 0 findings, 0 of them not explained'] });
+    expect(judge(report())).toEqual({ code: 0, lines: ['audit: 0 findings, 0 of them not accepted'] });
   });
 
   test('fails at an advisory, told once, however many packages depend on it', () => {
@@ -28,7 +28,7 @@ describe('the audit of dependencies', () => {
     expect(code).toBe(1);
     expect(lines).toEqual([
       'audit: parser, high: Reads too far (https://advisories.example/1)',
-      'audit: 1 findings, 1 of them not explained',
+      'audit: 1 findings, 1 of them not accepted',
     ]);
   });
 

@@ -140,7 +140,7 @@ test.each(['hook', 'timeout'])(
     await expectNothingLeft(fixture);
     expect(fixture.output.text).toMatch(/\n1 passed, 1 failed\n/);
     expect(fixture.output.text).toMatch(
-      /left running by the tests, and killed after \d+ ms: [^\n]*sleep 600/,
+      /left running by the tests, killed after \d+ ms: [^\n]*sleep 600/,
     );
     expect(code).toBe(1);
   },
