@@ -7,18 +7,18 @@ import { RetentionMetrics } from './retention.metrics.js';
 const TRIM_INTERVAL_MS = 60_000;
 const EXPIRY_INTERVAL_MS = 10_000;
 const BUDGET_MS = 500;
-/** Entries that one script works on: about two milliseconds. */
+/** Entries that one script removes: about two milliseconds of Redis' time. */
 const ENTRIES_A_RUN = 250;
-/** API keys that one script tells of, each in the event log. */
+/** Expired API keys that one script handles. Each one gets an event. */
 const KEYS_A_RUN = 100;
-/** Events that no dispatcher has read are kept this many times as long, and then go unread. */
+/** Events that no dispatcher has read are kept this many times as long, and then removed unread. */
 const UNREAD_FACTOR = 2;
 const DAY_MS = 86_400_000;
 
 /**
- * Keeps the logs: removes old events and old rows of the audit log, and tells of API keys that expired, all bounded by count and
- * time. An event stays until the dispatcher has read and acknowledged it, within a limit: a deployment without a dispatcher must
- * not fill its Redis.
+ * Maintains the logs: removes old events and audit rows, and records the expiry of API keys, all bounded by count and time. An event
+ * stays until the dispatcher has acknowledged it, but only up to a limit, so that a deployment without a dispatcher does not fill its
+ * Redis.
  */
 @Injectable()
 export class LogJanitor implements OnModuleInit {
@@ -36,7 +36,7 @@ export class LogJanitor implements OnModuleInit {
     private readonly worker: Worker,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
-    // The record of an ended reservation names the event that told of its end.
+    // The record of an ended reservation refers to the event of its end.
     this.eventRetentionMs = Math.max(config.eventRetentionDays, config.auditRetentionDays) * DAY_MS;
     this.auditRetentionMs = config.auditLogRetentionDays * DAY_MS;
     this.briefRetentionMs =
@@ -77,7 +77,7 @@ export class LogJanitor implements OnModuleInit {
     });
   }
 
-  /** One pass over all partitions, or what of it the time allows. @throws StoreUnavailable */
+  /** One pass over all partitions, or as much of it as the time allows. @throws StoreUnavailable */
   async trimEvents(budgetMs = BUDGET_MS, turn?: Turn): Promise<void> {
     this.heldLogs = 0;
     if (await this.eventPass.walk(this.redis.partitions, budgetMs, turn)) {

@@ -19,7 +19,7 @@ export interface InspectedReservation {
   readonly quarantine: string;
   readonly defect: string;
   /** The event of the end. */
-  readonly told: ReadonlyMap<string, string>;
+  readonly endEvent: ReadonlyMap<string, string>;
   readonly record: ReservationRecord;
 }
 
@@ -155,18 +155,18 @@ function enderOf(ender: string | undefined): History {
 }
 
 /** The event of the end. The protocol has none for a release, or for a commit without overage. */
-function eventOf({ record, partition, told }: InspectedReservation): History {
+function eventOf({ record, partition, endEvent }: InspectedReservation): History {
   const entryId = record.get('ev');
   if (entryId === undefined || !/^\d{1,15}-\d{1,15}$/.test(entryId)) {
     return {};
   }
-  const figures = Object.fromEntries([...told].filter(([name]) => !ENVELOPE.has(name)));
+  const figures = Object.fromEntries([...endEvent].filter(([name]) => !ENVELOPE.has(name)));
   const event = {
     event_id: eventIdOf({ partition, entryId }),
-    ...optional('event_type', told.get('ty')),
-    ...optional('request_id', told.get('rq')),
-    ...optional('trace_id', told.get('tr'), (trace) => trace.split('-', 1)[0]),
-    ...(told.size === 0 ? {} : { figures }),
+    ...optional('event_type', endEvent.get('ty')),
+    ...optional('request_id', endEvent.get('rq')),
+    ...optional('trace_id', endEvent.get('tr'), (trace) => trace.split('-', 1)[0]),
+    ...(endEvent.size === 0 ? {} : { figures }),
   };
   return { event };
 }
@@ -241,7 +241,7 @@ export class HistoryService {
       goesAtMs: goesAtMs?.toString() ?? '',
       quarantine,
       defect,
-      told: reply.told,
+      endEvent: reply.told,
       record: reply.record,
     });
   }

@@ -11,13 +11,13 @@ import {
 import { type Turn, Worker } from '../worker/index.js';
 import { RetentionMetrics } from './retention.metrics.js';
 
-/** How long an index entry may outlive its record, with the time that a run takes. */
+/** Together with the duration of a run, this is how long an index entry may outlive its record. */
 const TRIM_INTERVAL_MS = 60_000;
 const TRIM_BUDGET_MS = 500;
-/** Entries that one script looks at: a fraction of a millisecond when their records are there. */
+/** Entries that one script examines: a fraction of a millisecond if their records exist. */
 const EXAMINED_A_RUN = 500;
 
-/** Packing may take a twentieth of the time, so that under load it waits for quieter times. */
+/** Packing gets at most a twentieth of the time, so that under load it is left for quieter times. */
 const PACK_INTERVAL_MS = 1000;
 const PACK_BUDGET_MS = 50;
 /** Records that one script packs: one or two milliseconds. */
@@ -33,8 +33,8 @@ interface TrimPlace {
 }
 
 /**
- * Keeps the audit trail small: packs the records of ended reservations, and removes the index entries of those that are gone.
- * Both are bounded by count and time, and go on where they were cut.
+ * Keeps stored reservations small: packs the records of ended ones, and removes the index entries of those whose retention has ended.
+ * Both are bounded by count and time, and continue where they stopped.
  */
 @Injectable()
 export class RetentionJanitor implements OnModuleInit {
@@ -65,7 +65,7 @@ export class RetentionJanitor implements OnModuleInit {
     });
   }
 
-  /** One pass over all partitions, or what of it the time allows. @throws StoreUnavailable */
+  /** One pass over all partitions, or as much of it as the time allows. @throws StoreUnavailable */
   async trim(budgetMs = TRIM_BUDGET_MS, turn?: Turn): Promise<void> {
     const deadline = performance.now() + budgetMs;
     const from = this.place;
@@ -94,7 +94,7 @@ export class RetentionJanitor implements OnModuleInit {
     return tenant === '' ? undefined : { partition, tenant, walkedMs, walkedId };
   }
 
-  /** Packs what waits, for as long as the time allows. @throws StoreUnavailable */
+  /** Packs waiting records for as long as the time allows. @throws StoreUnavailable */
   async pack(budgetMs = PACK_BUDGET_MS, turn?: Turn): Promise<void> {
     const deadline = performance.now() + budgetMs;
     const keys = Array.from({ length: this.redis.partitions }, (_, partition) =>

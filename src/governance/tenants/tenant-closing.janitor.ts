@@ -4,17 +4,17 @@ import { LOGGER, type Logger } from '../../telemetry/index.js';
 import { type Turn, Worker } from '../../worker/index.js';
 import { TenantClosing, TenantClosingMetrics } from './tenant-closing.js';
 
-/** With the time that one run takes, this bounds how long after a crash an interrupted closing goes on. */
+/** Together with the duration of a run, this bounds when an interrupted closing continues after a crash. */
 const INTERVAL_MS = 5000;
-/** The longest that one tenant may keep the others waiting; what is left of it is the next run's. */
+/** The most time that a run spends on one tenant. The rest is left to the next run, so that other tenants do not wait. */
 const TENANT_BUDGET_MS = 2000;
-/** Tenants that one run takes from a partition, roughly. */
+/** The approximate number of tenants that one run takes from a partition. */
 const TENANTS_A_RUN = 100;
 
-/** Finishes the closings that nobody finished: their instance died, or there was more to do than a request may take. */
+/** Finishes interrupted closings: their instance died, or they took longer than a request may. */
 @Injectable()
 export class TenantClosingJanitor implements OnModuleInit {
-  /** By partition, where in its closing tenants the next run begins. */
+  /** By partition: the cursor in its closing tenants where the next run starts. */
   private readonly places = new Map<string, string>();
 
   constructor(
@@ -48,7 +48,7 @@ export class TenantClosingJanitor implements OnModuleInit {
     }
   }
 
-  /** One tenant's failure leaves the others alone. */
+  /** The failure of one tenant does not affect the others. */
   private async closeOne(tenantId: string): Promise<void> {
     try {
       await this.closing.closeOwned(tenantId, TENANT_BUDGET_MS);
@@ -56,7 +56,7 @@ export class TenantClosingJanitor implements OnModuleInit {
       this.metrics.failed();
       this.logger.warn(
         { err: error, tenant: tenantId },
-        "a tenant's closing could not be carried on; it is tried again",
+        'the closing of a tenant failed; it will be retried',
       );
     }
   }
@@ -73,7 +73,7 @@ export class TenantClosingJanitor implements OnModuleInit {
     return found.flat();
   }
 
-  /** Some of a partition's, going on where the run before ended. */
+  /** Some of a partition's closing tenants, continuing where the previous run ended. */
   private async closingTenantsOf(tag: string): Promise<string[]> {
     const [next, entries] = await this.redis.client.hscan(
       closingKey(tag),

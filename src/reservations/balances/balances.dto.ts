@@ -3,7 +3,7 @@ import { type Unit, UNITS } from '../../ledger/index.js';
 import { MaxLength, Optional } from '../../wire/index.js';
 import { SubjectLevelsDto } from '../request-parts.dto.js';
 
-/** Query of GET /v1/balances: the levels of a subject for the runtime's view, a filter of ledgers for the governance view, and paging. */
+/** Query of GET /v1/balances: subject levels for the runtime view, budget filters for the governance view, and paging. */
 export class BalancesQueryDto extends SubjectLevelsDto {
   @Optional()
   @IsBoolean()

@@ -17,7 +17,7 @@ export class DirectDebitDto extends AdmissionDto {
   @Nested(() => StandardMetricsDto)
   metrics?: StandardMetricsDto;
 
-  /** Advisory: no decision looks at it. */
+  /** Advisory: no decision depends on it. */
   @Optional()
   @IsInt64({ min: 0 })
   client_time_ms?: number | bigint;
