@@ -29,7 +29,7 @@ const {
  */
 
 const PARTITIONS = 64;
-/** Large enough that the indexes have the form they have in earnest: up to 128 entries Redis keeps them smaller. */
+/** More than 128, so that the indexes have the encoding of large sorted sets. */
 const COUNT = unlessShort(3000, 300);
 const CONNECTIONS = 32;
 const TARGET_BYTES = 400;
@@ -75,7 +75,7 @@ class AuditBytes {
     rows.push(await this.measure('committed', live));
     await this.lapse(live);
     rows.push(await this.measure('committed, its idempotency records lapsed', live));
-    // The first ones also paid for scripts, connections and the growth of tables.
+    // Excludes the first ones, which include the memory of scripts, connections and growing hash tables.
     const start = await usedMemory(this.redis);
     const released = await this.make({ ttl_ms: 600_000 });
     await this.end(released, (hold) => ['release', { idempotency_key: hold.endKey, reason: 'not needed' }]);

@@ -1,5 +1,5 @@
-// What concurrency, crashes and retries do to a spend counter in Redis, beside Holdfast: each way gets the same clients and a budget
-// of the same size.
+// Compares spend counters in Redis with Holdfast under concurrency, crashes and retries. Each gets the same clients and a budget of the
+// same size.
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { parseJson } from '../scripts/install.mjs';
@@ -31,9 +31,9 @@ const SCENARIOS = [
   { name: `${FAULT_PERCENT} % of the replies are lost`, crashed: 0, lost: FAULT_PERCENT },
 ];
 const WORK_MS = 10;
-/** The shortest lease that there is: what a crashed client reserved is back after it. */
+/** The shortest TTL. After it, what a crashed client reserved is returned. */
 const TTL_MS = 1000;
-/** A budget counts as used up when it has refused everybody for so long. */
+/** A budget is exhausted if all requests have been refused for this long. */
 const REFUSED_MS = 3 * TTL_MS;
 const TIMEOUT_MS = 60_000;
 
@@ -79,7 +79,7 @@ function checkThenAdd(redis, run) {
 }
 
 /**
- * The better counter: take the estimate first, and give back what was not used.
+ * The better counter: add the estimate before the work, and subtract the unused part after it.
  * @param {Redis} redis
  * @param {number} run
  * @returns {Promise<Way>}
@@ -159,7 +159,7 @@ async function holdfast(port, tenant) {
 async function spend({ admit, settle, left }, { crashed, lost }) {
   const deadline = performance.now() + TIMEOUT_MS;
   let [jobs, used, lastAdmitted] = [0, 0, performance.now()];
-  // The same sequence for everyone, as far as the order of the clients allows.
+  // The same pseudo-random sequence for each, apart from the order of the clients.
   /** @type {(job: number, percent: number, salt: number) => boolean} */
   const happens = (job, percent, salt) => (job * 7919 + salt * 104_729) % 100 < percent;
   const client = async () => {

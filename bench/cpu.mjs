@@ -20,13 +20,13 @@ export function cpuSecondsOf(pid) {
   }
 }
 
-/** What all processes of the machine have used: what is none of ours shows whether the run had the machine to itself. */
+/** CPU seconds of all processes. The part that does not belong to the run shows whether other work disturbed it. */
 export function machineCpuSeconds() {
   return cpus().reduce((sum, { times }) => sum + (times.user + times.nice + times.sys + times.irq) / 1000, 0);
 }
 
 /**
- * With the child that rewrites the log, which counts to the ledger's costs too.
+ * Includes the child that rewrites the log, which is part of the ledger's cost.
  * @param {Redis} redis
  */
 export async function redisCpuSeconds(redis) {
@@ -38,7 +38,7 @@ export async function redisCpuSeconds(redis) {
 }
 
 /**
- * A figure of INFO, 0 where Redis does not give it.
+ * A number from INFO, or 0 if it is missing.
  * @param {string} info
  * @param {string} name
  */
@@ -47,7 +47,7 @@ export function infoNumber(info, name) {
 }
 
 /**
- * Starts to count; the function that it resolves with says what was used since.
+ * Starts counting. Resolves with a function that returns the use since then.
  * @param {number} pid of the service
  * @param {Redis} redis
  * @returns {Promise<() => Promise<import('./types.ts').CpuUse>>}
@@ -72,7 +72,7 @@ export async function countCpu(pid, redis) {
 }
 
 /**
- * What processes used that are no part of the run.
+ * The CPU seconds of processes that do not belong to the run.
  * @param {import('./types.ts').CpuUse} use
  * @param {number} ownSeconds of the load generators
  */
@@ -81,7 +81,7 @@ export function otherCpuSeconds({ machine_cpu_s, server_cpu_s, redis_cpu_s }, ow
 }
 
 /**
- * Bytes, without buffers, which come and go with the load and are no part of what is stored.
+ * The memory of stored data in bytes, without buffers, which vary with the load.
  * @param {Redis} redis
  */
 export async function usedMemory(redis) {

@@ -1,8 +1,8 @@
-/** BENCH_SHORT=1 tries a benchmark out in a fraction of its time. Its figures mean nothing, and its report says so. */
+/** BENCH_SHORT=1 runs a benchmark in a fraction of its time, to test it. The report says that its figures are meaningless. */
 export const SHORT = process.env.BENCH_SHORT === '1';
 
 /**
- * What a measurement takes, or what is enough to see that it works.
+ * The first value for a measurement, the second one for a test of the benchmark.
  * @template Value
  * @param {Value} usual
  * @param {Value} short

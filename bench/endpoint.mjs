@@ -1,10 +1,10 @@
-// The endpoint for webhooks: starts it, and asks it what came.
+// Starts the webhook endpoint and queries what it received.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
 /**
- * What came at one path: requests, the first and the last of them in ms since 1970, and for each event the ms from its instant to
- * its first request.
+ * What a path received: the number of requests, the times of the first and the last one in ms since 1970, and for each event the delay
+ * in ms from its time to its first request.
  * @typedef {{ path: string, requests: number, first: number, last: number, delays: number[] }} Inbox
  */
 

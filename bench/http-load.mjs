@@ -1,5 +1,5 @@
-// The load generator: a process of its own, since it shares the machine. Raw sockets, prebuilt requests, and as much of an
-// HTTP/1.1 parser as Holdfast's answers need, so that it takes as little of the processors as it can.
+// The load generator, a separate process. It shares the machine with the service, so it saves CPU: raw sockets, prebuilt requests, and
+// a minimal HTTP/1.1 parser.
 import { connect } from 'node:net';
 import { once } from 'node:events';
 import { answerPlans } from './load.mjs';

@@ -1,16 +1,16 @@
 import calculateSlot from 'cluster-key-slot';
 
 /**
- * Every key name of Holdfast is built here, and by its twin `lua/lib/keys.lua`; a test compares the two.
+ * Builds all names of keys, like `lua/lib/keys.lua`. A test compares the two.
  *
- * A key starts with its partition's hash tag, `{p00}` to `{pff}`, so that all that one script touches lives in one
- * slot of a Redis Cluster. A partition is `crc16(tenant_id) mod PARTITIONS`; ids that leave the process embed it.
+ * A key starts with the hash tag of its partition, `{p00}` to `{pff}`, so that all keys of a script are in one slot of a Redis Cluster. A
+ * partition is `crc16(tenant_id) mod PARTITIONS`. Public ids contain it.
  */
 
 /** Partition counts are powers of two up to this, so that the slot (crc16 mod 16384) gives the same partition as crc16 itself. */
 export const MAX_PARTITIONS = 256;
 
-/** Who owns what belongs to no tenant but to the operators; it has a partition as tenants have. No tenant can have this id. */
+/** The owner of what belongs to the operators. It has a partition like a tenant, but no tenant can have this id. */
 export const SYSTEM_OWNER = '__system__';
 
 /** The partition a tenant lives in, 0 to `partitions - 1`. */
@@ -63,7 +63,7 @@ export function tagOfWebhookId(id: string, partitions: number): string | undefin
   return code === undefined ? undefined : tagOf(code);
 }
 
-/** The hash tag that an API key's secret names, or undefined when it has not the form of one. */
+/** The hash tag that an API key's secret names, or undefined if the secret is malformed. */
 export function tagOfKeySecret(secret: string, partitions: number): string | undefined {
   const code = codeIn(KEY_SECRET, secret, partitions);
   return code === undefined ? undefined : tagOf(code);
@@ -73,10 +73,10 @@ export const reservationKey = (tag: string, reservationId: string): string => `$
 /** The tenant's reservations, a sorted set of ids scored by creation time in ms. */
 export const reservationIndexKey = (tag: string, tenantId: string): string => `${tag}rc:${tenantId}`;
 export const ttlIndexKey = (tag: string): string => `${tag}ttl`;
-/** Live reservations under MANUAL_CLEANUP, which the sweeper leaves alone, a sorted set of ids scored by reclaim deadline in ms. */
+/** Live reservations under MANUAL_CLEANUP, which the sweeper ignores, a sorted set of ids scored by reclaim deadline in ms. */
 export const cleanupIndexKey = (tag: string): string => `${tag}cleanup`;
 export const quarantineKey = (tag: string): string => `${tag}quarantine`;
-/** Reservations that ended and whose records are still to be packed, a list of ids, oldest first. */
+/** Ended reservations whose records are not packed yet, a list of ids, oldest first. */
 export const endedKey = (tag: string): string => `${tag}ended`;
 export const eventLogKey = (tag: string): string => `${tag}events`;
 /** The partition's events of one tenant, a stream with the ids of the event log and the type of each. */
@@ -85,7 +85,7 @@ export const tenantEventsKey = (tag: string, tenantId: string): string => `${tag
 export const correlatedEventsKey = (tag: string, correlationId: string): string =>
   `${tag}co:${correlationId}`;
 export const tenantKey = (tag: string, tenantId: string): string => `${tag}t:${tenantId}`;
-/** What the tenant owns as far as it is counted, and its own limits: a hash apart from the tenant's record, which may not exist. */
+/** Counts of what the tenant owns, and its own limits: a hash. Separate from the tenant's record, which may not exist. */
 export const ownedKey = (tag: string, tenantId: string): string => `${tag}own:${tenantId}`;
 /** The partition's tenants, a sorted set of ids scored by creation time in ms. */
 export const tenantIndexKey = (tag: string): string => `${tag}tenants`;
@@ -101,14 +101,14 @@ export const auditIndexKey = (tag: string, log: 'audit' | 'audit-brief', index: 
   `${tag}${log}:${index}`;
 /** The first entry of the audit log that its indexes hold; earlier ones were written by versions without indexes. */
 export const auditIndexedKey = (tag: string): string => `${tag}audit-indexed`;
-/** The tenants whose closing is not yet carried through to all that they own: a hash from the tenant to who closed it. */
+/** Closed tenants whose budgets, keys and so on are still being closed: a hash from the tenant to who closed it. */
 export const closingKey = (tag: string): string => `${tag}closing`;
 export const apiKeyKey = (tag: string, keyId: string): string => `${tag}k:${keyId}`;
 /** From the SHA-256 of a secret (base64url) to its key id. */
 export const apiKeyHashKey = (tag: string, secretHash: string): string => `${tag}kh:${secretHash}`;
 /** The tenant's API keys, a sorted set of key ids scored by creation time in ms. */
 export const apiKeyIndexKey = (tag: string, tenantId: string): string => `${tag}keys:${tenantId}`;
-/** The partition's API keys that may yet expire, a sorted set of key ids scored by their expiry in ms. */
+/** The partition's API keys that will expire, a sorted set of key ids scored by expiry in ms. */
 export const apiKeyExpiryKey = (tag: string): string => `${tag}key-expiries`;
 export const policyKey = (tag: string, policyId: string): string => `${tag}p:${policyId}`;
 /** The tenant's policies, a sorted set of policy ids scored by creation time in ms. */
@@ -123,11 +123,11 @@ export const webhookKey = (tag: string, subscriptionId: string): string => `${ta
 export const webhookIndexKey = (tag: string, tenantId: string): string => `${tag}webhooks:${tenantId}`;
 /** Changes with every change to a subscription of the partition that dispatch must see. */
 export const webhookRevisionKey = (tag: string): string => `${tag}webhook-revision`;
-/** Which revisions are among those of the changes: a hash, see lua/lib/webhook.lua. */
+/** Which revisions webhook-changes contains: a hash, see lua/lib/webhook.lua. */
 export const webhookToldKey = (tag: string): string => `${tag}webhook-told`;
-/** The owner's subscriptions that changed last, those that are gone too, a sorted set of ids scored by the revision that the change made. */
+/** The owner's latest changed subscriptions, including deleted ones, a sorted set of ids scored by the revision of the change. */
 export const webhookChangesKey = (tag: string, owner: string): string => `${tag}webhook-changes:${owner}`;
-/** How many of the tenant's active subscriptions want each utilization told, beside the usual ones. */
+/** For each custom utilization threshold, how many active subscriptions of the tenant use it. */
 export const webhookMarksKey = (tag: string, tenantId: string): string => `${tag}webhook-marks:${tenantId}`;
 /** The delivery of an event to a subscription; the ref is the event's entry id and the subscription's id, and that of a replay, joined by colons. */
 export const deliveryKey = (tag: string, ref: string): string => `${tag}d:${ref}`;
@@ -137,15 +137,15 @@ export const deliveryIndexKey = (tag: string, subscriptionId: string): string =>
 export const laneKey = (tag: string, lane: string): string => `${tag}lane:${lane}`;
 /** The partition's lanes that are not empty, a set of `<subscription_id>:<tenant>`. */
 export const lanesKey = (tag: string): string => `${tag}lanes`;
-/** The replay of the subscription that began last, a hash; there while it is under way. */
+/** The running replay of the subscription, a hash. */
 export const replayKey = (tag: string, subscriptionId: string): string => `${tag}replay:${subscriptionId}`;
-/** Deliveries that will be tried again, a sorted set of refs scored by when, in ms. */
+/** Deliveries to retry, a sorted set of refs scored by the time of the next attempt in ms. */
 export const retryingKey = (tag: string): string => `${tag}retrying`;
-/** Deliveries that were given up and are not yet counted against their subscriptions, a sorted set of refs scored by when, in ms. */
+/** Abandoned deliveries that are not yet counted against their subscriptions, a sorted set of refs scored by the time in ms. */
 export const outcomesKey = (tag: string): string => `${tag}outcomes`;
-/** Where webhooks may go: JSON, in the operators' own partition. */
+/** The webhook security configuration: JSON, in the partition of the operators. */
 export const webhookSecurityKey = (tag: string): string => `${tag}webhook-security`;
-/** One bulk action by its idempotency key, a hash; and the rows of a partition that it has changed, a set. */
+/** A bulk action by its idempotency key, a hash; and the ids of a partition that it has changed, a set. */
 export const bulkActionKey = (tag: string, key: string): string => `${tag}bulk:${key}`;
 export const bulkRowsKey = (tag: string, requestId: string): string => `${tag}bulk-rows:${requestId}`;
 
@@ -167,10 +167,10 @@ export const idempotencyKey = {
     `${tag}i:f:${unit}|${scope}|${key}`,
 };
 
-/** When the last outage of the store that was told had ended. */
+/** When the last reported outage of the store ended. */
 export const storeOutageKey = (tag: string): string => `${tag}outage`;
 
-/** Who sweeps the partition: a token that lapses by itself. */
+/** The lease of the partition's sweeper: a token with an expiry. */
 export const sweepLeaseKey = (tag: string): string => `${tag}lease`;
 /** The instances that sweep, a sorted set scored by when their announcement lapses in ms; and what each tells of itself, a hash. */
 export const sweepInstancesKey = (): string => '{holdfast}instances';
@@ -182,15 +182,15 @@ export const dispatchReportsKey = (): string => '{holdfast}dispatchers';
 /** The start of all keys of the job queues, which a library names further. */
 export const queuePrefix = (): string => '{holdfast}queue';
 
-/** What this deployment was created with: partitions and schema version. Its own slot, read at boot only. */
+/** The settings that the deployment was created with: partitions and schema version. Read only at boot. */
 export const metaKey = (): string => '{holdfast}meta';
 
-/** The pub/sub channel on which a revoked key's secret hash is announced, so that every instance forgets it at once. */
+/** The pub/sub channel that announces the secret hashes of revoked keys, so that all instances drop them from their caches. */
 export const keyRevokedChannel = (): string => 'holdfast:key-revoked';
 
 /**
- * A time in ms as a bound of a walk through a stream. Stream ids are never negative: before 1970 stands 0-0, which no entry has,
- * so that a window that ends there is empty and one that starts there begins with the first entry.
+ * A time in ms as a bound of a stream range. Stream ids cannot be negative. Times before 1970 become 0-0, which no entry has: a window
+ * that ends there is empty, and one that starts there includes all entries.
  */
 export function streamBound(ms: number): string {
   return ms < 0 ? '0-0' : ms.toString();
@@ -229,7 +229,7 @@ export function streamRange(
 
 const UINT64_MAX = (1n << 64n) - 1n;
 
-/** Whether Redis takes the text for an entry's id; one of a forged cursor may have the right form and be too large. */
+/** Whether Redis accepts the text as a stream id. In a forged cursor it may be too large. */
 export function isStreamId(text: string): boolean {
   const parts = /^(\d{1,14})-(\d{1,20})$/.exec(text);
   return parts !== null && BigInt(parts[2] as string) <= UINT64_MAX;

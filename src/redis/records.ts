@@ -5,15 +5,15 @@ import { partitionCode, partitionOfTenant, tagOf, tenantIndexKey } from './keysp
 import { RedisService } from './redis.service.js';
 import type { ScriptReply } from './script-call.js';
 
-/** Records a script reads in one run: about half a millisecond of Redis' time. */
+/** Records per run of a script: about half a millisecond of Redis time. */
 const RECORDS_A_RUN = 100;
-/** Partitions that are read at the same time. */
+/** Partitions read concurrently. */
 const PARTITIONS_AT_ONCE = 4;
 
-/** Called for each record, which is without its free texts; `nowMs` is Redis' clock when it was read. */
+/** Called for each record, without its free texts. `nowMs` is the Redis time at which it was read. */
 export type Visit = (fields: Fields, nowMs: number) => void;
 
-/** Where a record is: in the partition of its owner, under its own id. */
+/** Identifies a record, which is stored in the partition of its tenant. */
 export interface RecordPlace {
   readonly tenantId: string;
   readonly id: string;
@@ -25,7 +25,7 @@ interface ListPlace {
   readonly member: string;
 }
 
-/** Reads stored records, one or all. Nothing is kept: whoever lists decides what to hold on to. */
+/** Reads one or all stored records. Visits instead of collecting them, so that callers decide what to keep in memory. */
 @Injectable()
 export class Records {
   constructor(private readonly redis: RedisService) {}
@@ -80,7 +80,7 @@ export class Records {
   }
 
   /**
-   * The free texts of some records, in their order: those that lists leave out. A record that is gone meanwhile has none.
+   * The free texts of records, which lists leave out, in the order of the records. Empty for a record that no longer exists.
    * @throws StoreUnavailable
    */
   async texts(
