@@ -139,9 +139,7 @@ test.each(['hook', 'timeout'])(
     expect(fixture.output.text).toContain(ending === 'hook' ? 'the hook fails' : 'Exceeded timeout');
     await expectNothingLeft(fixture);
     expect(fixture.output.text).toMatch(/\n1 passed, 1 failed\n/);
-    expect(fixture.output.text).toMatch(
-      /left running by the tests, killed after \d+ ms: [^\n]*sleep 600/,
-    );
+    expect(fixture.output.text).toMatch(/left running by the tests, killed after \d+ ms: [^\n]*sleep 600/);
     expect(code).toBe(1);
   },
 );
