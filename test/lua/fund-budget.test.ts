@@ -2,45 +2,13 @@ import { describe, expect, test } from '@jest/globals';
 import { idempotencyKey } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
 import { shows } from '../compatibility/shows.js';
+import { fund, type FundOptions } from '../support/governance-client.js';
 import { IDEMPOTENCY_TTL_MS, TRACE, type Amount, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
 
 const MAX = 9223372036854775807n;
 const newLedger = useLedger();
-
-interface FundOptions {
-  readonly operation?: string;
-  readonly spent?: Amount;
-  readonly key?: string;
-  readonly fingerprint?: string;
-  readonly reason?: string;
-}
-
-function fund(ledger: LedgerClient, amount: Amount, options: FundOptions = {}): Promise<Reply> {
-  const { operation = 'CREDIT', spent = '', key = '', fingerprint = '', reason = '' } = options;
-  const [tag, scope] = [ledger.tag, ledger.scope()];
-  return ledger.scripts.run(
-    'fund_budget',
-    [ledger.budgetKeyOf(), idempotencyKey.fund(tag, 'TOKENS', scope, key)],
-    [
-      ledger.tenant,
-      scope,
-      'TOKENS',
-      operation,
-      String(amount),
-      String(spent),
-      fingerprint,
-      IDEMPOTENCY_TTL_MS,
-      reason,
-      '',
-      'api_key',
-      'key_1',
-      'req_fund',
-      TRACE,
-    ],
-  );
-}
 
 async function refused(ledger: LedgerClient, amount: Amount, options?: FundOptions): Promise<Reply> {
   const before = await snapshot(ledger);
@@ -162,23 +130,6 @@ describe('a credit', () => {
     expect(await refused(ledger, 5, { key: 'k', fingerprint: 'g' })).toEqual(['IDEMPOTENCY_MISMATCH']);
     const record = idempotencyKey.fund(ledger.tag, 'TOKENS', ledger.scope(), 'k');
     expect(await ledger.redis.pttl(record)).toBeGreaterThan(IDEMPOTENCY_TTL_MS - 60_000);
-  });
-
-  test.each<[string, string, string]>([
-    ['a frozen budget', 'FROZEN', 'BUDGET_FROZEN'],
-    ['a closed budget', 'CLOSED', 'BUDGET_CLOSED'],
-  ])('on %s is refused and leaves every byte as it was', async (_what, status, word) => {
-    const ledger = await newLedger();
-    await ledger.makeBudget({ status });
-    expect(await refused(ledger, 5, { key: 'k', fingerprint: 'f' })).toEqual([word]);
-  });
-
-  test('without a budget, or of a closed tenant, is refused and leaves every byte as it was', async () => {
-    const ledger = await newLedger();
-    expect(await refused(ledger, 5)).toEqual(['NOT_FOUND']);
-    await ledger.makeBudget({ status: 'FROZEN' });
-    await ledger.makeTenant({ status: 'CLOSED' });
-    expect(await refused(ledger, 5)).toEqual(['TENANT_CLOSED']);
   });
 
   test.each(['remaining', 'debt', 'overdraft_limit', 'status'])(

@@ -1,0 +1,122 @@
+import {
+  apiKeyHashKey,
+  apiKeyIndexKey,
+  apiKeyKey,
+  budgetIndexKey,
+  budgetKey,
+  idempotencyKey,
+  keyRevokedChannel,
+  tenantIndexKey,
+  tenantKey,
+} from '../../src/redis/keyspace.js';
+import type { Reply } from '../../src/redis/scripts.js';
+import { IDEMPOTENCY_TTL_MS, randomText, TRACE, type Amount, type LedgerClient } from './ledger-client.js';
+
+/** The scripts of the governance plane, called as the services call them. */
+
+const ADMIN = ['admin', '', 'req_1', TRACE] as const;
+/** How long a key lives unless its end is given. */
+export const KEY_LIFE_MS = 1000;
+
+export function createTenant(ledger: LedgerClient, name = 'Acme'): Promise<Reply> {
+  const keys = [tenantKey(ledger.tag, ledger.tenant), tenantIndexKey(ledger.tag)] as const;
+  return ledger.scripts.run(
+    'create_tenant',
+    [...keys],
+    [ledger.tenant, name, ...ADMIN, 'max_reservation_extensions', '3'],
+  );
+}
+
+export interface Key {
+  readonly id: string;
+  readonly hash: string;
+}
+
+export function newKey(ledger: LedgerClient): Key {
+  return { id: `key_${ledger.tag.slice(2, 4)}${randomText(16)}`, hash: randomText(43) };
+}
+
+export function createKey(
+  ledger: LedgerClient,
+  { id, hash }: Key,
+  expiresAt: number | '' = '',
+): Promise<Reply> {
+  const { tag, tenant } = ledger;
+  return ledger.scripts.run(
+    'create_api_key',
+    [apiKeyKey(tag, id), apiKeyHashKey(tag, hash), apiKeyIndexKey(tag, tenant), tenantKey(tag, tenant)],
+    [
+      tenant,
+      id,
+      hash,
+      'a key',
+      '["balances:read"]',
+      '[]',
+      expiresAt,
+      KEY_LIFE_MS,
+      ...ADMIN,
+      0,
+      'key_prefix',
+      'cyc_live_00abcd',
+    ],
+  );
+}
+
+export const revoke = (ledger: LedgerClient, id: string): Promise<Reply> =>
+  ledger.scripts.run(
+    'revoke_api_key',
+    [apiKeyKey(ledger.tag, id)],
+    [id, 'leaked', keyRevokedChannel(), ...ADMIN],
+  );
+
+export function createBudget(ledger: LedgerClient, allocated = '10'): Promise<Reply> {
+  const { tag, tenant } = ledger;
+  const scope = ledger.scope();
+  return ledger.scripts.run(
+    'create_budget',
+    [budgetKey(tag, 'TOKENS', scope), budgetIndexKey(tag, tenant), tenantKey(tag, tenant)],
+    [tenant, 'ldg_1', scope, 'TOKENS', allocated, '0', ...ADMIN, 0],
+  );
+}
+
+export interface FundOptions {
+  readonly operation?: string;
+  readonly spent?: Amount;
+  readonly key?: string;
+  readonly fingerprint?: string;
+  readonly reason?: string;
+}
+
+export function fund(ledger: LedgerClient, amount: Amount, options: FundOptions = {}): Promise<Reply> {
+  const { operation = 'CREDIT', spent = '', key = '', fingerprint = '', reason = '' } = options;
+  const [tag, scope] = [ledger.tag, ledger.scope()];
+  return ledger.scripts.run(
+    'fund_budget',
+    [ledger.budgetKeyOf(), idempotencyKey.fund(tag, 'TOKENS', scope, key)],
+    [
+      ledger.tenant,
+      scope,
+      'TOKENS',
+      operation,
+      String(amount),
+      String(spent),
+      fingerprint,
+      IDEMPOTENCY_TTL_MS,
+      reason,
+      '',
+      'api_key',
+      'key_1',
+      'req_fund',
+      TRACE,
+    ],
+  );
+}
+
+/** Freezes or unfreezes the tenant's own budget. */
+export function setFrozen(ledger: LedgerClient, frozen: boolean): Promise<Reply> {
+  return ledger.scripts.run(
+    frozen ? 'freeze_budget' : 'unfreeze_budget',
+    [ledger.budgetKeyOf()],
+    [ledger.tenant, ledger.scope(), 'TOKENS', '', '', ...ADMIN],
+  );
+}
