@@ -86,14 +86,15 @@ end
 
 local held, marks, tells = i64_figure(hold.amount), marks_of(hold.marks), false
 for _, budget in ipairs(budgets) do
-  local remaining, reserved = i64_add(budget.left, held), i64_sub(i64_figure(budget.reserved), held)
+  local remaining, reserved = i64_add(budget.remaining_figure, held), i64_sub(i64_figure(budget.reserved), held)
   if not remaining or not reserved or i64_negative(reserved) then
     error('budget ' .. budget.key .. ' holds less than the reservation that leaves it')
   end
   budget.remaining, budget.reserved = i64_text(remaining), i64_text(reserved)
-  budget.crossings = crossings_of(marks, budget.allocated, budget.left, budget.debt, remaining, budget.debt)
+  budget.crossings = crossings_of(marks, budget.allocated, budget.remaining_figure, budget.debt, remaining, budget.debt)
   tells = tells or budget.crossings
 end
+require_balanced(budgets)
 if tells then
   require_event_log(tag)
 end

@@ -142,16 +142,17 @@ local expiry_policy = expiry_letter(tenant)
 
 local held, marks, tells = i64_figure(amount), marks_of(tenant and tenant.marks), false
 for _, budget in ipairs(budgets) do
-  local remaining, reserved = i64_sub(budget.left, held), i64_add(i64_figure(budget.reserved), held)
+  local remaining, reserved = i64_sub(budget.remaining_figure, held), i64_add(i64_figure(budget.reserved), held)
   if not remaining or not reserved then
     return { 'INT64_OVERFLOW', budget.scope }
   end
   budget.remaining, budget.reserved = i64_text(remaining), i64_text(reserved)
-  budget.became_exhausted = budget.remaining == '0' and i64_positive(budget.left)
-  budget.crossings = crossings_of(marks, budget.allocated, budget.left, budget.debt, remaining, budget.debt)
+  budget.became_exhausted = budget.remaining == '0' and i64_positive(budget.remaining_figure)
+  budget.crossings = crossings_of(marks, budget.allocated, budget.remaining_figure, budget.debt, remaining, budget.debt)
   tells = tells or budget.became_exhausted or budget.crossings
 end
 
+require_balanced(budgets)
 if tells then
   require_event_log(tag)
 end

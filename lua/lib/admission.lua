@@ -13,6 +13,7 @@ local function budgets_at(tag, unit, scopes)
     budgets[#budgets + 1] = budget
     mask[i] = budget and '1' or '0'
   end
+  require_balanced(budgets)
   return budgets, table.concat(mask)
 end
 
@@ -46,7 +47,7 @@ end
 local function short_budget(budgets, amount)
   local wanted = i64_figure(amount)
   for _, budget in ipairs(budgets) do
-    if i64_less(budget.left, wanted) then
+    if i64_less(budget.remaining_figure, wanted) then
       return { 'BUDGET_EXCEEDED', budget.scope, budget.remaining }
     end
   end

@@ -2,8 +2,9 @@
 -- SHAPE balance = remaining,reserved,spent,allocated,debt,overdraft_limit,is_over_limit:flag
 -- @include keys, int64
 --
--- remaining = allocated - spent - reserved - debt holds in every record, after every script.
--- `left` is what remains as a figure of lua/lib/int64.lua, which most decisions start from.
+-- remaining = allocated - spent - reserved - debt holds in every record, after every script, and no figure but remaining is negative.
+-- require_balanced checks it where a decision starts from a record, and again before the figures of one are written.
+-- `remaining_figure` is `remaining` as a figure of lua/lib/int64.lua, which most decisions start from.
 -- A figure that is no int64 is a record that this service did not write: the script ends with an error, before any write.
 local FIGURES_FORM = '^%-?%d+,%d+,%d+,%d+,%d+,%d+$'
 
@@ -35,10 +36,34 @@ local function read_budget(tag, unit, scope, ...)
     end
   end
   return {
-    key = key, scope = scope, left = i64_figure(f[1]),
+    key = key, scope = scope, remaining_figure = i64_figure(f[1]),
     remaining = f[1], reserved = f[2], spent = f[3], allocated = f[4], debt = f[5], overdraft_limit = f[6],
     is_over_limit = f[7] or '0', status = f[8], commit_overage_policy = f[9],
   }
+end
+
+-- Whether the figures, as text, satisfy the invariant. Doubles hold the sums of figures of 15 digits exactly.
+local function is_balanced(budget)
+  local remaining, reserved, spent, allocated, debt = budget.remaining, budget.reserved, budget.spent, budget.allocated, budget.debt
+  if #remaining <= 15 and #reserved <= 15 and #spent <= 15 and #allocated <= 15 and #debt <= 15 then
+    -- Arithmetic reads texts as numbers, at half the cost of tonumber.
+    reserved, spent, allocated, debt = reserved + 0, spent + 0, allocated + 0, debt + 0
+    return remaining + 0 == allocated - spent - reserved - debt and reserved >= 0 and spent >= 0 and allocated >= 0 and debt >= 0
+  end
+  -- The terms in this order leave int64 only where remaining itself does.
+  local rest = i64_sub(allocated, spent)
+  rest = rest and i64_sub(rest, reserved)
+  rest = rest and i64_sub(rest, debt)
+  return rest == remaining and not (i64_negative(reserved) or i64_negative(spent) or i64_negative(allocated) or i64_negative(debt))
+end
+
+-- Ends the script when a budget is out of balance: as it was read, or as it is about to be written. Called before the first write.
+local function require_balanced(budgets)
+  for i = 1, #budgets do
+    if not is_balanced(budgets[i]) then
+      error('corrupt budget record ' .. budgets[i].key .. ': remaining is not allocated - spent - reserved - debt')
+    end
+  end
 end
 
 -- The form in which scripts return a balance, and in which a replay keeps it.

@@ -11,7 +11,7 @@ end
 local function capped_delta(budgets, delta, caps)
   local granted = delta
   for _, budget in ipairs(budgets) do
-    if caps(budget) and i64_less(budget.left, delta) then
+    if caps(budget) and i64_less(budget.remaining_figure, delta) then
       local available = floor_zero(budget.remaining)
       if i64_less(available, granted) then
         granted = available
@@ -27,7 +27,7 @@ end
 local function charge_budget(budget, estimate, charged, delta, unfunded, marks)
   local former_debt, may_enter = budget.debt, budget.capped or unfunded ~= '0'
   local was_over = may_enter and budget_over_limit(budget)
-  local remaining = i64_sub(budget.left, delta)
+  local remaining = i64_sub(budget.remaining_figure, delta)
   local reserved = i64_sub(i64_figure(budget.reserved), estimate)
   local spent = i64_add(i64_figure(budget.spent), unfunded == '0' and charged or i64_sub(charged, unfunded))
   local debt = unfunded == '0' and former_debt or i64_add(former_debt, unfunded)
@@ -42,8 +42,8 @@ local function charge_budget(budget, estimate, charged, delta, unfunded, marks)
     budget.is_over_limit = '1'
   end
   budget.entered_over_limit = may_enter and not was_over and budget_over_limit(budget)
-  budget.became_exhausted = i64_positive(budget.left) and not i64_positive(remaining)
-  budget.crossings = crossings_of(marks, budget.allocated, budget.left, former_debt, remaining, debt)
+  budget.became_exhausted = i64_positive(budget.remaining_figure) and not i64_positive(remaining)
+  budget.crossings = crossings_of(marks, budget.allocated, budget.remaining_figure, former_debt, remaining, debt)
   budget.remaining, budget.reserved, budget.spent = i64_text(remaining), i64_text(reserved), i64_text(spent)
   return true
 end
@@ -75,7 +75,7 @@ local function charge_of(budgets, estimate, actual, policy, marks)
   local debt = '0'
   for _, budget in ipairs(budgets) do
     local unfunded = '0'
-    if exceeds and not caps(budget) and i64_less(budget.left, delta) then
+    if exceeds and not caps(budget) and i64_less(budget.remaining_figure, delta) then
       unfunded = i64_sub(i64_text(delta), floor_zero(budget.remaining))
       local total = i64_add(budget.debt, unfunded)
       if not total or i64_less(budget.overdraft_limit, total) then
@@ -87,6 +87,7 @@ local function charge_of(budgets, estimate, actual, policy, marks)
     end
     debt = unfunded == '0' and debt or i64_saturating_add(debt, unfunded)
   end
+  require_balanced(budgets)
   return { charged = i64_text(charged), released = exceeds and '0' or i64_text(i64_sub(estimate, actual)), overage = overage, debt = debt }
 end
 

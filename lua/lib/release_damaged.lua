@@ -83,7 +83,7 @@ local function release_damaged(tag, reservation_id, hold, tenant, created_at, by
   end
   keep_ended(tag, reservation_id, retention_ms)
   for _, budget in ipairs(refunded) do
-    local crossings = crossings_of(marks, budget.allocated, budget.left, budget.debt, budget.remaining, budget.debt)
+    local crossings = crossings_of(marks, budget.allocated, budget.remaining_figure, budget.debt, budget.remaining, budget.debt)
     if crossings then
       tell_crossings(tag, tenant, origin, hold.unit, budget, crossings)
     end

@@ -53,7 +53,7 @@ local function open_hold(tag, reservation_id, owner, now, retention_ms, origin, 
 end
 
 -- The hold's budgets, root first, or nil where one is gone: budgets are never deleted, so the record may name the wrong scopes. One
--- that is damaged ends the script with an error.
+-- that is damaged or out of balance ends the script with an error.
 local function held_budgets(tag, hold)
   local budgets = {}
   for _, scope in ipairs(hold.subject.held) do
@@ -63,6 +63,7 @@ local function held_budgets(tag, hold)
     end
     budgets[#budgets + 1] = budget
   end
+  require_balanced(budgets)
   return budgets
 end
 

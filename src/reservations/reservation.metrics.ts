@@ -3,6 +3,9 @@ import { Refusal } from '../ledger/index.js';
 import { StoreUnavailable } from '../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
 
+/** How scripts end that meet a budget whose figures cannot be trusted: lua/lib/budget.lua. */
+const DAMAGED_BUDGET = 'corrupt budget record';
+
 /** The reason label of a failed operation: its error code, or why the store gave no answer. */
 function reasonOf(error: unknown): string {
   if (error instanceof Refusal) {
@@ -34,6 +37,7 @@ export class ReservationMetrics {
   private readonly debits: LabelledCounter;
   private readonly overdrafts: LabelledCounter;
   private readonly unreadables: LabelledCounter;
+  private readonly damagedBudgets: LabelledCounter;
 
   constructor(metrics: MetricsRegistry) {
     this.reserves = metrics.counter({
@@ -71,11 +75,22 @@ export class ReservationMetrics {
       help: 'Settlements that created debt.',
       labels: ['tenant'],
     });
+    this.damagedBudgets = metrics.counter({
+      name: 'holdfast_budgets_damaged_total',
+      help: 'Operations that were stopped because the figures of a budget are damaged or out of balance.',
+    });
     this.unreadables = metrics.counter({
       name: 'holdfast_reservations_unreadable_total',
       help: 'Damaged records found on reading, by what is wrong with them.',
       labels: ['reason'],
     });
+  }
+
+  private reasonOf(error: unknown): string {
+    if (error instanceof Error && error.message.includes(DAMAGED_BUDGET)) {
+      this.damagedBudgets.inc();
+    }
+    return reasonOf(error);
   }
 
   unreadable(reason: string): void {
@@ -87,7 +102,7 @@ export class ReservationMetrics {
   }
 
   reserveFailed(tenant: string, error: unknown, policy: string): void {
-    this.reserves.inc({ tenant, decision: 'DENY', reason: reasonOf(error), overage_policy: policy });
+    this.reserves.inc({ tenant, decision: 'DENY', reason: this.reasonOf(error), overage_policy: policy });
   }
 
   committed(tenant: string, replayed: boolean, policy: string, debt: string): void {
@@ -104,7 +119,7 @@ export class ReservationMetrics {
   }
 
   commitFailed(tenant: string, error: unknown): void {
-    const reason = reasonOf(error);
+    const reason = this.reasonOf(error);
     this.commits.inc({
       tenant,
       decision: 'DENY',
@@ -119,7 +134,7 @@ export class ReservationMetrics {
   }
 
   releaseFailed(tenant: string, actor: ReleaseActor, error: unknown): void {
-    this.releases.inc({ tenant, actor_type: actor, decision: 'DENY', reason: reasonOf(error) });
+    this.releases.inc({ tenant, actor_type: actor, decision: 'DENY', reason: this.reasonOf(error) });
   }
 
   extended(tenant: string, replayed: boolean): void {
@@ -127,7 +142,7 @@ export class ReservationMetrics {
   }
 
   extendFailed(tenant: string, error: unknown): void {
-    this.extends.inc({ tenant, decision: 'DENY', reason: reasonOf(error) });
+    this.extends.inc({ tenant, decision: 'DENY', reason: this.reasonOf(error) });
   }
 
   decided(tenant: string, decision: string, reason: string): void {
@@ -135,7 +150,7 @@ export class ReservationMetrics {
   }
 
   decideFailed(tenant: string, error: unknown): void {
-    this.decisions.inc({ tenant, decision: 'ERROR', reason: reasonOf(error) });
+    this.decisions.inc({ tenant, decision: 'ERROR', reason: this.reasonOf(error) });
   }
 
   debited(tenant: string, replayed: boolean, policy: string, debt: string): void {
@@ -151,6 +166,6 @@ export class ReservationMetrics {
   }
 
   debitFailed(tenant: string, error: unknown, policy: string): void {
-    this.debits.inc({ tenant, decision: 'DENY', reason: reasonOf(error), overage_policy: policy });
+    this.debits.inc({ tenant, decision: 'DENY', reason: this.reasonOf(error), overage_policy: policy });
   }
 }

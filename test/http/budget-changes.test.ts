@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, newKey, type Answer, type TestTenant } from '../support/holdfast.js';
+import { budgetKey, partitionCode, partitionOfTenant, tagOf } from '../../src/redis/keyspace.js';
 import { useGovernance } from '../support/use-governance.js';
 
 describe('operators change budgets', () => {
@@ -33,6 +34,31 @@ describe('operators change budgets', () => {
     expectStatus(await on.holdfast.commit(tenant, reservation_id as string, 130), 200);
     return tenant;
   }
+
+  test('a budget that is out of balance stops a reserve and a commit, is counted, and can be funded anew', async () => {
+    const tenant = await tenantWithBudget();
+    const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 10), 200);
+    const key = budgetKey(
+      tagOf(partitionCode(partitionOfTenant(tenant.id, 64))),
+      'TOKENS',
+      `tenant:${tenant.id}`,
+    );
+    await on.stored.redis.hincrby(key, 'spent', 1);
+    const before = await on.holdfast.metric('holdfast_budgets_damaged_total');
+    expectRefusal(await on.holdfast.reserve(tenant, 1), 500, 'INTERNAL_ERROR');
+    expectRefusal(await on.holdfast.commit(tenant, id as string, 1), 500, 'INTERNAL_ERROR');
+    expect(await on.holdfast.metric('holdfast_budgets_damaged_total')).toBe(before + 2);
+    expectStatus(
+      await on.holdfast.admin('POST', `/v1/admin/budgets/fund${at(tenant)}&tenant_id=${tenant.id}`, {
+        operation: 'RESET',
+        amount: tokens(200),
+        reason: 'repair',
+        idempotency_key: newKey(),
+      }),
+      200,
+    );
+    expectStatus(await on.holdfast.commit(tenant, id as string, 1), 200);
+  });
 
   test('a patch changes what it names and leaves the rest', async () => {
     shows('updateBudget');

@@ -265,14 +265,22 @@ describe('a repeated debit', () => {
 describe('a debit is refused and leaves every byte as it was', () => {
   test('when a figure would leave int64', async () => {
     const one = await world();
-    await one.ledger.redis.hset(one.ledger.budgetKeyOf(one.leaf), { spent: MAX });
-    expect(await refusedBy(one, 'REJECT', 1)).toEqual(['INT64_OVERFLOW', one.leaf]);
+    await one.ledger.redis.hset(one.ledger.budgetKeyOf(one.leaf), {
+      allocated: 0,
+      spent: MAX,
+      remaining: `-${MAX}`,
+      debt: 0,
+      reserved: 0,
+      overdraft_limit: MAX,
+    });
+    expect(await refusedBy(one, 'ALLOW_WITH_OVERDRAFT', 2)).toEqual(['INT64_OVERFLOW', one.leaf]);
   });
 
   test('with an error when a record cannot be trusted', async () => {
     const corruptions: ((ledger: LedgerClient) => Promise<unknown>)[] = [
       (ledger) => ledger.redis.hset(tenantKey(ledger.tag, ledger.tenant), 'name', 'x'),
       (ledger) => ledger.redis.hset(ledger.budgetKeyOf(), 'remaining', 'x'),
+      (ledger) => ledger.redis.hincrby(ledger.budgetKeyOf(), 'spent', 1),
       (ledger) => ledger.redis.set(idempotencyKey.directDebit(ledger.tag, ledger.tenant, 'k'), ''),
       (ledger) => ledger.redis.set(`${ledger.tag}events`, 'x'),
     ];
