@@ -1,44 +1,19 @@
 // npm run generate: writes src/redis/script-types.ts, what TypeScript knows of the scripts in lua, from their headers.
 // With --check it writes nothing, and fails when the file is not current.
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import * as prettier from 'prettier';
-import ts from 'typescript';
+import { loadReaders } from './script-readers.mjs';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const LUA = pathToFileURL(join(ROOT, 'lua/'));
 const OUTPUT = join(ROOT, 'src/redis/script-types.ts');
-/** What the service itself reads the headers with. They import nothing else, so they need no build. */
-const READERS = ['script-header', 'script-files'];
-
 /**
  * @typedef {import('../src/redis/script-header.ts').Item} Item
  * @typedef {import('../src/redis/script-header.ts').ValueItem} ValueItem
  * @typedef {import('../src/redis/script-header.ts').Alternative} Alternative
- * @typedef {typeof import('../src/redis/script-header.ts')} Headers
- * @typedef {typeof import('../src/redis/script-files.ts')} Files
  */
-
-/** @returns {Promise<Headers & Files>} */
-async function loadReaders() {
-  const folder = mkdtempSync(join(ROOT, 'node_modules/.script-headers-'));
-  try {
-    symlinkSync(join(ROOT, 'package.json'), join(folder, 'package.json'));
-    for (const name of READERS) {
-      const text = readFileSync(join(ROOT, `src/redis/${name}.ts`), 'utf8');
-      const options = { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2023 };
-      const { outputText } = ts.transpileModule(text, { compilerOptions: options });
-      writeFileSync(join(folder, `${name}.js`), outputText);
-    }
-    /** @type {(name: string) => Promise<unknown>} */
-    const load = (name) => import(join(folder, `${name}.js`));
-    const [headers, files] = await Promise.all(READERS.map(load));
-    return { .../** @type {Headers} */ (headers), .../** @type {Files} */ (files) };
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
 
 const readers = await loadReaders();
 const { camelCase, parseHeader, parseReturns, partsOf, readLua, scriptPaths, shapesOf } = readers;

@@ -151,6 +151,17 @@ export function ensureRedis(env = process.env) {
   );
 }
 
+/** Installs luacheck where apt-get can. Nothing but `npm run lint` needs it, which says so where it is missing. */
+export function ensureLuacheck() {
+  const mayInstall = process.getuid?.() === 0 && findOnPath('apt-get');
+  if (findOnPath('luacheck') || !mayInstall) {
+    return;
+  }
+  say('Installing luacheck with apt-get ...');
+  runQuietly('apt-get', ['update', '-q']);
+  runQuietly('apt-get', ['install', '-y', '-q', '--no-install-recommends', 'lua-check']);
+}
+
 /**
  * The words to put before the package manager: nothing for root, `sudo -n` for others when it asks for no password.
  * @param {PackageManager} manager
@@ -276,6 +287,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     ensureDependencies();
     // The tests start their own Redis servers, so an address in the environment does not replace the binary here.
     ensureRedis({});
+    ensureLuacheck();
     return Promise.resolve(0);
   });
 }

@@ -40,7 +40,7 @@ require_event_log(tag)
 require_audit_log(tag)
 local quarantine_reason = string.match(entry, '^%S+') or ''
 
-local function tell(outcome, returned)
+local function emit_decision(outcome, returned)
   local figures = decision_figures(reservation_id, action, outcome, quarantine_reason, reason, returned)
   append_event(tag, 'custom.reservation.quarantine_decided', tenant, nil, origin, figures)
   append_audit(tag, 'decideQuarantined', 200, tenant, 'reservation', reservation_id, origin, figures)
@@ -54,7 +54,7 @@ if action == 'retry' then
     redis.call('HDEL', quarantine_key(tag), reservation_id)
     redis.pcall('HDEL', reservation, 'qa', 'qr')
   end
-  tell(outcome[1], '')
+  emit_decision(outcome[1], '')
   return { 'RETRIED', ms_text(now), outcome[1], outcome[2] or '', outcome[3] or '' }
 end
 
@@ -65,10 +65,10 @@ if not readable or known_state(reservation, hold.state) ~= 'ACTIVE' then
   if readable then
     mend_ended(tag, reservation_id, hold, owner, created_at)
   end
-  tell('DROPPED', '')
+  emit_decision('DROPPED', '')
   return { 'RELEASED', ms_text(now), tenant, '', '', '0', '0' }
 end
 local refunded, kept = release_damaged(tag, reservation_id, hold, owner, created_at, 'admin', reason ~= '' and reason or 'quarantine', now,
   retention_ms, origin)
-tell('RELEASED', #refunded > 0 and hold.amount or '')
-return tell_returnable({ 'RELEASED', ms_text(now), tenant }, hold, refunded, kept)
+emit_decision('RELEASED', #refunded > 0 and hold.amount or '')
+return append_returnable({ 'RELEASED', ms_text(now), tenant }, hold, refunded, kept)

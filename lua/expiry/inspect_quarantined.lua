@@ -24,7 +24,7 @@ if not readable or not hold then
   return { 'QUARANTINED', entry, readable and 'NOT_FOUND' or 'NOT_A_RECORD', '', '', '0', '0' }
 end
 local refunded, kept = returnable_budgets(tag, hold)
-local reply = tell_returnable({ 'QUARANTINED', entry, hold_defect(hold) or '' }, hold, refunded, kept)
+local reply = append_returnable({ 'QUARANTINED', entry, hold_defect(hold) or '' }, hold, refunded, kept)
 for name, value in pairs(record_fields(reservation)) do
   reply[#reply + 1] = name
   reply[#reply + 1] = value

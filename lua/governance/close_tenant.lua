@@ -40,7 +40,7 @@ require_audit_log(tag)
 -- Nothing is refused below this line.
 local changed = 0
 local reply = { 'STEP', '', '', '', '' }
-local function tell(outcome)
+local function append_outcome(outcome)
   for part = 1, 3 do
     reply[#reply + 1] = outcome[part] or ''
   end
@@ -58,7 +58,7 @@ local function close_holds(index)
   local ended, outcomes = release_holds_of_closed_tenant(tag, tenant_id, index, ids, now, retention_ms, origin)
   changed = changed + ended
   for _, outcome in ipairs(outcomes) do
-    tell(outcome)
+    append_outcome(outcome)
   end
   return #ids == limit and entries[#entries] .. ' ' .. ids[limit] or nil
 end
@@ -68,7 +68,7 @@ local function close_owned(members, close)
   for _, member in ipairs(members) do
     local outcome, kind = close(member)
     if outcome == 'FAILED' then
-      tell({ 'FAILED', kind, member })
+      append_outcome({ 'FAILED', kind, member })
     elseif outcome then
       changed = changed + 1
     end

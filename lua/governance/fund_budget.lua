@@ -114,7 +114,7 @@ elseif operation == 'RESET_SPENT' then
 else
   append_event(tag, 'budget.debt_repaid', tenant_id, scope, origin, figures)
 end
-tell_over_limit(tag, tenant_id, scope, origin, unit, was_over, over == '1', debt, budget.overdraft_limit)
+emit_over_limit(tag, tenant_id, scope, origin, unit, was_over, over == '1', debt, budget.overdraft_limit)
 if i64_positive(budget.remaining) and not i64_positive(remaining) then
   append_event(tag, 'budget.exhausted', tenant_id, scope, origin,
     { 'unit', unit, 'allocated', allocated, 'remaining', remaining, 'spent', spent, 'reserved', budget.reserved })

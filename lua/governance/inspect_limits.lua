@@ -20,15 +20,15 @@ end
 
 local counted = redis.call('HMGET', owned, 'live', 'text')
 local reply = { 'LIMITS' }
-local function tell(limit, used)
+local function append_limit(limit, used)
   reply[#reply + 1] = limit
   reply[#reply + 1] = ms_text(used)
   reply[#reply + 1] = redis.call('HGET', owned, 'max:' .. limit) or ''
 end
-tell('live_reservations', math.max(0, live_count(counted[1])))
-tell('budgets', redis.call('ZCARD', budget_index_key(tag, tenant_id)))
-tell('policies', redis.call('ZCARD', policy_index_key(tag, tenant_id)))
-tell('api_keys', redis.call('ZCARD', api_key_index_key(tag, tenant_id)))
-tell('webhooks', redis.call('ZCARD', webhook_index_key(tag, tenant_id)))
-tell('stored_bytes', stored_bytes(tag, tenant_id, owned_count(counted[2])))
+append_limit('live_reservations', math.max(0, live_count(counted[1])))
+append_limit('budgets', redis.call('ZCARD', budget_index_key(tag, tenant_id)))
+append_limit('policies', redis.call('ZCARD', policy_index_key(tag, tenant_id)))
+append_limit('api_keys', redis.call('ZCARD', api_key_index_key(tag, tenant_id)))
+append_limit('webhooks', redis.call('ZCARD', webhook_index_key(tag, tenant_id)))
+append_limit('stored_bytes', stored_bytes(tag, tenant_id, owned_count(counted[2])))
 return reply

@@ -55,7 +55,7 @@ if #changed > 0 then
   append_event(tag, 'budget.updated', tenant_id, scope, origin,
     { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'UPDATE', 'previous_status', budget.status,
       'new_status', budget.status, 'changed_fields', fields })
-  tell_over_limit(tag, tenant_id, scope, origin, unit, was_over, over, budget.debt,
+  emit_over_limit(tag, tenant_id, scope, origin, unit, was_over, over, budget.debt,
     overdraft_limit == '' and budget.overdraft_limit or overdraft_limit)
   append_audit(tag, 'updateBudget', 200, tenant_id, 'budget', budget.ledger_id, origin,
     { 'scope', scope, 'unit', unit, 'changed_fields', fields, 'overdraft_limit', overdraft_limit })

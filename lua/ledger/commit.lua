@@ -67,7 +67,7 @@ local charge, over = charge_of(budgets, hold.amount, actual, hold.op, marks_of(h
 if not charge then
   return over
 end
-if charge.overage ~= '0' or tells_of_charge(budgets) then
+if charge.overage ~= '0' or charge_emits(budgets) then
   require_event_log(tag)
 end
 
@@ -84,7 +84,7 @@ for _, budget in ipairs(budgets) do
   parts[#parts + 1] = text
 end
 local leaf = hold.scopes[#hold.scopes]
-local entry = tell_charge(tag, hold.tenant, budgets, origin, unit, reservation_id, hold.op)
+local entry = emit_charge(tag, hold.tenant, budgets, origin, unit, reservation_id, hold.op)
 if charge.overage ~= '0' then
   entry = append_event(tag, 'reservation.commit_overage', hold.tenant, leaf, origin,
     { 'reservation_id', reservation_id, 'unit', unit, 'estimated_amount', hold.amount, 'actual_amount', actual,

@@ -47,7 +47,7 @@ local function answer(word, detail)
 end
 
 local function decline(refusal)
-  tell_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) })
+  emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) })
   return answer('DENY', reason_of(refusal))
 end
 

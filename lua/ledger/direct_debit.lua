@@ -93,7 +93,7 @@ for _, budget in ipairs(budgets) do
   reply[#reply + 1] = text
   parts[#parts + 1] = text
 end
-tell_charge(tag, tenant_id, budgets, origin, unit, '', overage_policy)
+emit_charge(tag, tenant_id, budgets, origin, unit, '', overage_policy)
 append_event(tag, 'custom.direct_debit.applied', tenant_id, scopes[#scopes], origin,
   { 'event_id', event_id, 'unit', unit, 'actual_amount', actual, 'charged', charge.charged, 'overage_policy', overage_policy,
     'debt_incurred', charge.debt, unpack(ARGV, first_field) })

@@ -67,7 +67,7 @@ local function read_record(reservation_id)
   return hold
 end
 
-local function tell(outcome)
+local function append_outcome(outcome)
   for part = 1, 3 do
     outcomes[#outcomes + 1] = outcome[part]
   end
@@ -79,7 +79,7 @@ local function expire_overdue(reservation_id, hold)
     return
   end
   local outcome = expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
-  tell(outcome)
+  append_outcome(outcome)
   if outcome[1] == 'EXPIRED' then
     hold.state, hold.fields = 'EXPIRED', nil
   end
@@ -92,7 +92,7 @@ local function known_of_damaged(reservation_id, hold, defect, created_at)
   if known.state == 'ACTIVE' and defect ~= 'INVALID_CREATION' then
     local outcome = quarantine(tag, reservation_id, hold.key, defect, now, origin, tenant_id, true)
     if not outcome[4] then
-      tell(outcome)
+      append_outcome(outcome)
     end
   end
   return known

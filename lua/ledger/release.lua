@@ -59,7 +59,7 @@ if not hold and not damaged or damaged and not by_operator and not damaged.defec
 end
 -- What is in quarantine is given back as far as it can be.
 local function release_from_quarantine()
-  local refunded, kept, known = release_damaged(tag, reservation_id, damaged, owner, created_at, by_operator and 'admin' or key_id, reason, now,
+  local refunded, _, known = release_damaged(tag, reservation_id, damaged, owner, created_at, by_operator and 'admin' or key_id, reason, now,
     settled_retention(retention_ms, idempotency_ttl_ms), origin)
   local amount = #refunded > 0 and damaged.amount or '0'
   local reply, parts = { 'RELEASED', 'fresh', amount, known.un }, { amount, known.un }
@@ -121,7 +121,7 @@ count_ended(tag, hold.tenant, 1)
 keep_ended(tag, reservation_id, settled_retention(retention_ms, idempotency_ttl_ms))
 for _, budget in ipairs(tells and budgets or {}) do
   if budget.crossings then
-    tell_crossings(tag, hold.tenant, origin, hold.unit, budget, budget.crossings)
+    emit_crossings(tag, hold.tenant, origin, hold.unit, budget, budget.crossings)
   end
 end
 if by_operator then

@@ -82,7 +82,7 @@ end
 local function deny(refusal)
   -- The protocol has no event for a tenant that owns too much.
   if refusal[1] ~= 'LIMIT_EXCEEDED' then
-    tell_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) })
+    emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) })
   end
   if not dry_run then
     return refusal
@@ -208,7 +208,7 @@ for _, budget in ipairs(tells and budgets or {}) do
         'spent', budget.spent, 'reserved', budget.reserved })
   end
   if budget.crossings then
-    tell_crossings(tag, tenant_id, origin, unit, budget, budget.crossings)
+    emit_crossings(tag, tenant_id, origin, unit, budget, budget.crossings)
   end
 end
 remember(idempotency, fingerprint, parts, ms_text(math.max(idempotency_ttl_ms, ttl_ms + grace_ms)))

@@ -100,8 +100,8 @@ local function write_charge(budget)
   end
 end
 
--- Whether tell_charge will have anything to tell.
-local function tells_of_charge(budgets)
+-- Whether emit_charge will have anything to tell.
+local function charge_emits(budgets)
   for _, budget in ipairs(budgets) do
     if budget.debt_incurred ~= '0' or budget.entered_over_limit or budget.became_exhausted or budget.crossings then
       return true
@@ -111,7 +111,7 @@ local function tells_of_charge(budgets)
 end
 
 -- Tells what the charge did to each budget. Returns the last entry's id, or nil when there was nothing to tell.
-local function tell_charge(tag, tenant, budgets, origin, unit, reservation_id, policy)
+local function emit_charge(tag, tenant, budgets, origin, unit, reservation_id, policy)
   local entry
   for _, budget in ipairs(budgets) do
     if budget.debt_incurred ~= '0' then
@@ -129,7 +129,7 @@ local function tell_charge(tag, tenant, budgets, origin, unit, reservation_id, p
           'remaining', budget.remaining, 'spent', budget.spent, 'reserved', budget.reserved })
     end
     if budget.crossings then
-      entry = tell_crossings(tag, tenant, origin, unit, budget, budget.crossings)
+      entry = emit_crossings(tag, tenant, origin, unit, budget, budget.crossings)
     end
   end
   return entry

@@ -8,7 +8,7 @@ end
 
 -- `refusal` is a status word, the scope that refused and what remains there; `fields` are the record's field and value pairs,
 -- of which the event keeps subject and action.
-local function tell_denial(tag, tenant_id, leaf, origin, unit, amount, refusal, fields)
+local function emit_denial(tag, tenant_id, leaf, origin, unit, amount, refusal, fields)
   local figures = {
     'unit', unit, 'reason_code', reason_of(refusal), 'requested_amount', amount, 'remaining', refusal[3] or '',
   }

@@ -54,7 +54,7 @@ local function end_expired(tag, refunds, now, retention_ms, origin)
     count_ended(tag, tenant, count)
   end
   note_ended(tag, unpack(ids))
-  tell_refunds(tag, refunds, teller)
+  emit_refund_crossings(tag, refunds, teller)
 end
 
 -- Expires one hold that is_overdue. Returns { 'EXPIRED', tenant, reclaim deadline } or { 'QUARANTINED', reason, tenant }.

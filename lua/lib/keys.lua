@@ -19,12 +19,10 @@ local function tenant_index_key(tag) return tag .. 'tenants' end
 local function budget_key(tag, unit, scope) return tag .. 'b:' .. unit .. ':' .. scope end
 local function budget_index_key(tag, tenant) return tag .. 'budgets:' .. tenant end
 local function audit_log_key(tag) return tag .. 'audit' end
-local function brief_audit_log_key(tag) return tag .. 'audit-brief' end
 local function audit_index_key(tag, log_name, index) return tag .. log_name .. ':' .. index end
 local function audit_indexed_key(tag) return tag .. 'audit-indexed' end
 local function closing_key(tag) return tag .. 'closing' end
 local function api_key_key(tag, key_id) return tag .. 'k:' .. key_id end
-local function api_key_hash_key(tag, secret_hash) return tag .. 'kh:' .. secret_hash end
 local function api_key_index_key(tag, tenant) return tag .. 'keys:' .. tenant end
 local function api_key_expiry_key(tag) return tag .. 'key-expiries' end
 local function policy_key(tag, policy_id) return tag .. 'p:' .. policy_id end

@@ -7,7 +7,7 @@ local function debt_over_limit(debt, overdraft_limit)
 end
 
 -- Tells that a scope came to stand over its limit, or that it does no more.
-local function tell_over_limit(tag, tenant_id, scope, origin, unit, was_over, is_over, debt, overdraft_limit)
+local function emit_over_limit(tag, tenant_id, scope, origin, unit, was_over, is_over, debt, overdraft_limit)
   if is_over and not was_over then
     append_event(tag, 'budget.over_limit_entered', tenant_id, scope, origin,
       { 'unit', unit, 'debt', debt, 'overdraft_limit', overdraft_limit, 'is_over_limit', '1' })

@@ -27,7 +27,7 @@ local function returnable_budgets(tag, hold)
 end
 
 -- amount unit returned_count scope* kept_count (scope reason)*, behind what the reply holds already.
-local function tell_returnable(reply, hold, refunded, kept)
+local function append_returnable(reply, hold, refunded, kept)
   local function put(text)
     reply[#reply + 1] = text
   end

@@ -95,12 +95,12 @@ local function write_refunds(refunds)
 end
 
 -- A budget that is damaged in a figure of which its use is made crosses nothing.
-local function tell_refunds(tag, refunds, origin)
+local function emit_refund_crossings(tag, refunds, origin)
   for _, budget in ipairs(refunds.budgets) do
     if budget.tenant and is_figure(budget.allocated) and is_figure(budget.debt) and budget.spent then
       local crossings = crossings_of(watched_marks(tag, budget.tenant), budget.allocated, budget.was, budget.debt, budget.remaining, budget.debt)
       if crossings then
-        tell_crossings(tag, budget.tenant, origin, budget.unit, budget, crossings)
+        emit_crossings(tag, budget.tenant, origin, budget.unit, budget, crossings)
       end
     end
   end

@@ -85,7 +85,7 @@ local function release_damaged(tag, reservation_id, hold, tenant, created_at, by
   for _, budget in ipairs(refunded) do
     local crossings = crossings_of(marks, budget.allocated, budget.remaining_figure, budget.debt, budget.remaining, budget.debt)
     if crossings then
-      tell_crossings(tag, tenant, origin, hold.unit, budget, crossings)
+      emit_crossings(tag, tenant, origin, hold.unit, budget, crossings)
     end
   end
   return refunded, kept, known

@@ -41,7 +41,7 @@ local function crossings_of(marks, allocated, former_remaining, former_debt, rem
 end
 
 -- Returns the last entry's id.
-local function tell_crossings(tag, tenant, origin, unit, budget, crossings)
+local function emit_crossings(tag, tenant, origin, unit, budget, crossings)
   local entry
   for _, crossing in ipairs(crossings) do
     entry = append_event(tag, 'budget.threshold_crossed', tenant, budget.scope, origin,

@@ -6,7 +6,7 @@ local function json_list(names)
 end
 
 -- Tells one change: what it is called goes by the status, and the names of other changed fields come with it.
-local function tell_webhook_change(tag, subscription_id, owner, previous_status, new_status, changed, origin)
+local function emit_webhook_change(tag, subscription_id, owner, previous_status, new_status, changed, origin)
   local figures = { 'subscription_id', subscription_id, 'tenant_id', owner, 'previous_status', previous_status,
     'new_status', new_status, 'changed_fields', json_list(changed) }
   if new_status == previous_status then

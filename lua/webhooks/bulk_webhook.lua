@@ -60,5 +60,5 @@ if new_status == 'ACTIVE' then
 end
 record.st = new_status
 webhooks_changed(tag, subscription_id, record)
-tell_webhook_change(tag, subscription_id, record.tn, previous_status, new_status, {}, origin)
+emit_webhook_change(tag, subscription_id, record.tn, previous_status, new_status, {}, origin)
 return { 'SUCCEEDED' }

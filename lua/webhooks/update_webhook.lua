@@ -86,7 +86,7 @@ if #changed > 0 or new_status ~= previous_status then
   end
   redis.call('HSET', webhook, 'st', new_status, 'ua', ms_text(now))
   webhooks_changed(tag, subscription_id, record)
-  tell_webhook_change(tag, subscription_id, record.tn, previous_status, new_status, members, origin)
+  emit_webhook_change(tag, subscription_id, record.tn, previous_status, new_status, members, origin)
   append_audit(tag, operation, 200, record.tn, 'webhook', subscription_id, origin,
     { 'previous_status', previous_status, 'new_status', new_status, 'changed_fields', table.concat(members, ',') })
 end
