@@ -84,7 +84,7 @@ function resultOf(command, version, pairs) {
     ],
     figures: compared.flatMap(({ name, measured }) => {
       const ratios = measured.map(({ ours, theirs }) => numberIn(ours) / numberIn(theirs));
-      return ratios.every(Number.isFinite)
+      return ratios.every((ratio) => Number.isFinite(ratio) && ratio > 0)
         ? [
             figure(
               `${name}: ratio`,
