@@ -51,5 +51,7 @@ export default {
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
   // Like every other limit, as long as this on an idle machine; test/support/time-limits.ts measures how idle it is.
   testTimeout: 30000,
-  maxWorkers: 3,
+  // More than processors: most files wait for Redis, for clocks and for the processes that they start more than they compute.
+  maxWorkers: 4,
+  testSequencer: '<rootDir>/test/support/sequencer.mjs',
 };

@@ -1,7 +1,9 @@
 // npm test: installs what is missing, runs all tests against Redis servers that they start themselves, and exits with jest's code.
 // With --on=cluster,sentinel (npm run test:topologies), it runs the suites of test/topologies.json on each topology instead. Other
-// arguments are passed to jest. The last line is `N passed, N failed`.
+// arguments are passed to jest. The lines before the last one say why tests were skipped; the last one is
+// `N passed, N failed`.
 import { spawn } from 'node:child_process';
+import { cpSync, existsSync, rmSync, writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -17,7 +19,7 @@ import { openRun } from './test-run.mjs';
 
 const STOP_SIGNALS = /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP']);
 
-/** @typedef {{ passed: number, failed: number }} Counts */
+/** @typedef {{ passed: number, failed: number, skipped: Record<string, number> }} Counts  skipped: tests by the reason */
 
 /**
  * The signal that ended the run early, if one did.
@@ -34,11 +36,27 @@ runCommand(async () => {
   const { topologies, args } = readArguments(process.argv.slice(2));
   const run = openRun();
   try {
+    copyBuild();
     return await runAll(topologies, args, run.folder);
   } finally {
     await run.close({ inOrder: stopped === undefined });
   }
 });
+
+/**
+ * Copies the build for the tests, which would otherwise compile the same sources again. They do not use dist itself, because a build
+ * during the run would change it. A run inside a run uses the copy of the outer one.
+ */
+function copyBuild() {
+  const mark = process.env.TEST_BUILT_MARK ?? '';
+  if (!existsSync(mark)) {
+    const copy = join(ROOT, '.test-dist');
+    cpSync(join(ROOT, 'dist'), copy, { recursive: true });
+    // What the compiler noted about its own last output there is no longer true.
+    rmSync(join(ROOT, 'tsconfig.tsbuildinfo'), { force: true });
+    writeFileSync(mark, '');
+  }
+}
 
 /** @param {string[]} words */
 function readArguments(words) {
@@ -58,6 +76,8 @@ function readArguments(words) {
  */
 async function runAll(topologies, args, directory) {
   const total = { passed: 0, failed: 0 };
+  /** @type {Map<string, number>} */
+  const skipped = new Map();
   let code = 0;
   let isCounted = false;
   for (const [index, topology] of topologies.entries()) {
@@ -66,14 +86,21 @@ async function runAll(topologies, args, directory) {
     }
     const countsFile = join(directory, `counts-${index}.json`);
     const ended = await runJest(args, countsFile, topology === undefined ? {} : { TEST_TOPOLOGY: topology });
-    const counts = readCounts(countsFile) ?? (ended === 0 ? undefined : { passed: 0, failed: 1 });
+    const counts =
+      readCounts(countsFile) ?? (ended === 0 ? undefined : { passed: 0, failed: 1, skipped: {} });
     isCounted ||= counts !== undefined;
     total.passed += counts?.passed ?? 0;
     total.failed += counts?.failed ?? 0;
+    for (const [reason, tests] of Object.entries(counts?.skipped ?? {})) {
+      skipped.set(reason, (skipped.get(reason) ?? 0) + tests);
+    }
     code ||= ended;
     if (stopped !== undefined) {
       break;
     }
+  }
+  for (const [reason, tests] of skipped) {
+    process.stdout.write(`${tests} skipped: ${reason}\n`);
   }
   if (isCounted) {
     process.stdout.write(`${total.passed} passed, ${total.failed} failed\n`);

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 
 /** What an engine makes of the last stage of a Dockerfile. */
@@ -129,9 +129,13 @@ export class DockerfileBuild {
         throw new Error(`Dockerfile: .dockerignore keeps ${source} from the build`);
       }
       const file = /\.[a-z]+$|^\.\w+$/.test(source) && words.at(-1)?.endsWith('/') === true;
-      cpSync(join(from, source), file ? join(into, source.split('/').at(-1) as string) : into, {
-        recursive: true,
-      });
+      const target = file ? join(into, source.split('/').at(-1) as string) : into;
+      if (other !== undefined && !existsSync(target)) {
+        // No stage is read after the one behind it, and a copy of all packages takes its time.
+        renameSync(join(from, source), target);
+      } else {
+        cpSync(join(from, source), target, { recursive: true });
+      }
     }
   }
 
