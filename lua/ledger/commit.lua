@@ -63,7 +63,9 @@ if not HOLD_POLICIES[hold.op] and i64_less(hold.amount, actual) then
   -- What the client asked for cannot be told any more. Up to the estimate the policy does not matter.
   return quarantine(tag, reservation_id, reservation, 'INVALID_POLICY', now, origin, hold.tenant, true)
 end
-local charge, over = charge_of(budgets, hold.amount, actual, hold.op, marks_of(hold.marks))
+-- A damaged policy goes neither into the reply nor into the record of it, whose parts are split at spaces.
+local policy = HOLD_POLICIES[hold.op] and hold.op or 'UNKNOWN'
+local charge, over = charge_of(budgets, hold.amount, actual, policy, marks_of(hold.marks))
 if not charge then
   return over
 end
@@ -74,7 +76,7 @@ end
 -- Nothing is refused below this line.
 -- The index comes first: where it is damaged the script ends here, before a figure has moved.
 redis.call('ZREM', deadline_index_key(tag, hold), reservation_id)
-local parts = { charge.charged, charge.released, unit, hold.op, charge.overage, charge.debt }
+local parts = { charge.charged, charge.released, unit, policy, charge.overage, charge.debt }
 local reply = { 'COMMITTED', 'fresh', unpack(parts) }
 for _, budget in ipairs(budgets) do
   write_charge(budget)
@@ -84,11 +86,11 @@ for _, budget in ipairs(budgets) do
   parts[#parts + 1] = text
 end
 local leaf = hold.scopes[#hold.scopes]
-local entry = emit_charge(tag, hold.tenant, budgets, origin, unit, reservation_id, hold.op)
+local entry = emit_charge(tag, hold.tenant, budgets, origin, unit, reservation_id, policy)
 if charge.overage ~= '0' then
   entry = append_event(tag, 'reservation.commit_overage', hold.tenant, leaf, origin,
     { 'reservation_id', reservation_id, 'unit', unit, 'estimated_amount', hold.amount, 'actual_amount', actual,
-      'overage', charge.overage, 'overage_policy', hold.op, 'debt_incurred', charge.debt })
+      'overage', charge.overage, 'overage_policy', policy, 'debt_incurred', charge.debt })
 end
 local ended = { 'HSET', reservation, 'st', 'COMMITTED', 'fa', ms_text(now), 'eb', key_id, 'ch', charge.charged }
 if metadata ~= '' then

@@ -49,6 +49,24 @@ describe('a commit within the estimate', () => {
     expect(await ledger.redis.pttl(ledger.reservationKeyOf(id))).toBeGreaterThan(RETENTION_MS - 60_000);
   });
 
+  test.each([
+    ['no overage policy', undefined],
+    ['an overage policy that is none', 'one of two'],
+  ])(
+    'of a hold with %s settles it, for the policy does not matter then, and is replayed',
+    async (_, policy) => {
+      const ledger = await newLedger();
+      const scope = await ledger.makeBudget();
+      const { id } = await ledger.hold({ amount: 10 });
+      await (policy === undefined
+        ? ledger.redis.hdel(ledger.reservationKeyOf(id), 'op')
+        : ledger.redis.hset(ledger.reservationKeyOf(id), 'op', policy));
+      const settled = ['7', '3', 'TOKENS', 'UNKNOWN', '0', '0', scope, '993,0,7,1000,0,0,0'];
+      expect(await ledger.commit(id, 7, { key: 'c' })).toEqual(['COMMITTED', 'fresh', ...settled]);
+      expect(await ledger.commit(id, 7, { key: 'c' })).toEqual(['COMMITTED', 'replay', ...settled]);
+    },
+  );
+
   test('of exactly the estimate and of 0 are both fine', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
