@@ -38,7 +38,7 @@ describe('npm run up -- --once', () => {
   test('shows a commit, an expiry that gives its budget back, and the webhook that tells of it, and exits 0', () => {
     expect(first).toMatchObject({ code: 0, stderr: '' });
     expect(first.stdout).toMatch(
-      /1 {2}Reserve 5,000[^]*2 {2}Commit the 3,200[^]*COMMITTED[^]*3 {2}Reserve 2,000[^]*4 {2}Nobody commits[^]*RESERVATION_EXPIRED[^]*5 {2}The endpoint[^]*reservation\.expired evt_[^]*verified/,
+      /1 {2}Reserve 5,000[^]*2 {2}Commit the 3,200[^]*COMMITTED[^]*3 {2}Reserve 2,000[^]*4 {2}Nobody commits[^]*RESERVATION_EXPIRED[^]*5 {2}The webhook endpoint receives[^]*reservation\.expired evt_[^]*verified/,
     );
     expect(SCOPES.map((scope) => lastFigures(first.stdout, scope))).toEqual([
       [996_800, 0, 3200, 1_000_000],

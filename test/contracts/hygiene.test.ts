@@ -7,13 +7,15 @@ import { describe, expect, test } from '@jest/globals';
 const ROOT = new URL('../../', import.meta.url);
 const read = (path: string): string => readFileSync(new URL(path, ROOT), 'utf8');
 
-/** What .gitignore names, and git itself. */
+/** What .gitignore names, by path or by ending, and git itself. */
 const NOT_OURS = ['.git', ...read('.gitignore').split('\n')].map((name) => name.replace(/\/$/, ''));
+const isOurs = (path: string): boolean =>
+  !NOT_OURS.some((name) => (name.startsWith('*.') ? path.endsWith(name.slice(1)) : path === name));
 
 function filesBelow(folder: string): string[] {
   return readdirSync(new URL(folder, ROOT), { withFileTypes: true }).flatMap((entry) => {
     const path = `${folder}${entry.name}`;
-    if (NOT_OURS.includes(path)) {
+    if (!isOurs(path)) {
       return [];
     }
     return entry.isDirectory() ? filesBelow(`${path}/`) : [path];
