@@ -63,7 +63,7 @@ export {
   webhookRevisionKey,
   webhookSecurityKey,
 } from './keyspace.js';
-export { QueryAbandoned, QueryRefused } from './queries.js';
+export { QueryAbandoned, QueryRefused, TimeShare } from './queries.js';
 export { ListingModule, type RecordPlace, Records } from './records.js';
 export { RedisModule } from './redis.module.js';
 export { RedisService } from './redis.service.js';

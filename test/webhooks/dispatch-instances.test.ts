@@ -171,7 +171,7 @@ describe('a partition whose lease another instance has', () => {
   test('is counted as lost, and taken again when the lease lapses', async () => {
     const instance = await start();
     await sharesBecome(64);
-    await redis.set(dispatchLeaseKey(tagOfTenant()), 'another', 'PX', 1000);
+    await redis.set(dispatchLeaseKey(tagOfTenant()), 'another', 'PX', 3000);
     await eventually(
       'it is counted',
       async () => (await instance.metric('holdfast_dispatch_lease_changes_total', { change: 'lost' })) === 1,

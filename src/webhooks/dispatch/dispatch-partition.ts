@@ -1,6 +1,6 @@
 import { partitionCode, tagOf } from '../../redis/index.js';
-import type { WantedDelivery } from './delivery.js';
-import type { DispatchLook, LogEntry } from './delivery-store.js';
+import type { DispatchLook } from './delivery-store.js';
+import { EventBacklog } from './event-backlog.js';
 
 /** The longest that a retry is waited for without a look at the index: this process' clock may differ from that of Redis. */
 const LOOK_AGAIN_MS = 10_000;
@@ -15,12 +15,8 @@ export class DispatchPartition {
   unknown = true;
   /** What is read next: `0` and later ids for what was read and not acknowledged, `>` for what was never read. */
   after = '0';
-  /** What was read and is not queued yet, oldest first. */
-  unqueued: readonly LogEntry[] = [];
-  /** What is left of the deliveries of the first of these, when a batch ended in the middle of them. */
-  rest: readonly WantedDelivery[] | undefined;
-  /** Whether there may be more behind what was read. */
-  isBehind = false;
+  /** What was read and is not queued yet. */
+  backlog = new EventBacklog();
   /** Whether a subscription was made in this partition at some time, so that its events are read. */
   watched = false;
   /** The last event that was read, here or by a holder before. */
@@ -33,6 +29,8 @@ export class DispatchPartition {
   retrying = 0;
   leftOver = 0;
   private oldestAt: number | undefined;
+  /** What Redis' clock is ahead of this process' own by. */
+  private redisAheadMs = 0;
   private behindSince: number | undefined;
 
   constructor(readonly number: number) {
@@ -47,6 +45,7 @@ export class DispatchPartition {
     this.retrying = look.retrying;
     this.leftOver = look.leftOver;
     this.oldestAt = look.oldestMs === undefined ? undefined : seenAt - (look.nowMs - look.oldestMs);
+    this.redisAheadMs = look.nowMs - seenAt;
     this.behindSince = look.oldestMs === undefined ? undefined : (this.behindSince ?? seenAt);
     if (look.retrying > 0) {
       this.retryIn(this.retriesAt === Number.POSITIVE_INFINITY ? 0 : LOOK_AGAIN_MS);
@@ -55,15 +54,14 @@ export class DispatchPartition {
 
   /** Whether all that was there at the last look is queued, so that only later events are to be read. */
   get isCaughtUp(): boolean {
-    return !this.unknown && this.after === '>' && this.unqueued.length === 0;
+    return !this.unknown && this.after === '>' && this.backlog.isEmpty;
   }
 
   /** Somebody may have had the partition meanwhile, or a batch of events may be half done. */
   beginAnew(): void {
     this.unknown = true;
     this.after = '0';
-    this.unqueued = [];
-    this.rest = undefined;
+    this.backlog = new EventBacklog();
   }
 
   retryIn(delayMs: number): void {
@@ -75,8 +73,14 @@ export class DispatchPartition {
     return this.oldestAt === undefined ? 0 : Math.max(0, now - this.oldestAt);
   }
 
-  /** How long an event has waited for this dispatcher: what waited before it came is not its lateness. */
+  /**
+   * How long an event has waited for this dispatcher: what waited before it came is not its lateness, nor what waits behind more events
+   * of the same tenant than are kept at hand.
+   */
   lateForMs(now: number): number {
+    if (this.backlog.hasExcess) {
+      return Math.max(0, now + this.redisAheadMs - (this.backlog.oldestMs ?? Number.POSITIVE_INFINITY));
+    }
     return this.behindSince === undefined ? 0 : Math.min(now - this.behindSince, this.oldestForMs(now));
   }
 }

@@ -35,6 +35,7 @@ export class DispatchMetrics {
   private readonly deadLetters: LabelledCounter;
   private readonly disabled: LabelledCounter;
   private readonly dispatched: LabelledCounter;
+  private readonly pauses: LabelledCounter;
   private readonly leaseChanges: LabelledCounter;
   private readonly restarts: LabelledCounter;
   private readonly recoveries: LabelledCounter;
@@ -96,6 +97,11 @@ export class DispatchMetrics {
       'cycles_admin_webhook_dispatched_total',
       'Deliveries queued for an event, or not.',
       ['result'],
+    );
+    this.pauses = counter(
+      'holdfast_webhook_queueing_pauses_total',
+      'Pauses in which the queueing of deliveries left Redis to the ledger.',
+      [],
     );
     this.leaseChanges = counter(
       'holdfast_dispatch_lease_changes_total',
@@ -189,6 +195,10 @@ export class DispatchMetrics {
 
   autoDisabled(tenant: string): void {
     this.disabled.inc({ tenant, reason: 'consecutive_failures' });
+  }
+
+  queueingPaused(): void {
+    this.pauses.inc();
   }
 
   queued(result: 'queued' | 'failure', count: number): void {

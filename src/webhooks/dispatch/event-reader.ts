@@ -3,28 +3,20 @@ import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { toEvent } from '../../events/index.js';
 import { LOGGER, type Logger } from '../../telemetry/index.js';
 import { dispatchLeaseKey, eventLogKey, RedisService, SYSTEM_OWNER, type Reply } from '../../redis/index.js';
-import type { Turn } from '../../worker/index.js';
+import { SharedRedisTime, type Turn } from '../../worker/index.js';
 import { SubscriptionCache } from '../subscriptions/subscription-cache.js';
-import { OutgoingEvent, type WantedDelivery } from './delivery.js';
-import { DeliveryStore, dispatchLookOf, type LogEntry } from './delivery-store.js';
+import { type Delivery, OutgoingEvent, type WantedDelivery } from './delivery.js';
+import { DeliveryStore, type DispatchLook, dispatchLookOf, type LogEntry } from './delivery-store.js';
 import type { DispatchPartition } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 import { OrderedQueues } from './ordered-queues.js';
 
-const PAGE = 250;
+const PAGE = 100;
 /** The longest that one turn reads a partition; the others get their turn, and what is left of its page is the next turn's. */
 const TURN_BUDGET_MS = 50;
 /** Deliveries that one script makes: about two milliseconds. One event may be for thousands of subscriptions. */
 const QUEUED_AT_ONCE = 50;
 const DAY_MS = 86_400_000;
-
-/** What a run of `queue_deliveries` is told: what there is to deliver, and the events that are acknowledged with it, being complete. */
-interface Batch {
-  readonly complete: readonly LogEntry[];
-  readonly deliveries: readonly WantedDelivery[];
-  /** The deliveries that are left of the first event behind the complete ones. */
-  readonly rest: readonly WantedDelivery[];
-}
 
 /** `all`: nothing is left for now. `lost`: the partition is another instance's. */
 export type ReadOutcome = 'all' | 'more' | 'lost';
@@ -38,6 +30,7 @@ export type ReadOutcome = 'all' | 'more' | 'lost';
 @Injectable()
 export class EventReader {
   private readonly retentionMs: number;
+  private readonly time: SharedRedisTime;
 
   constructor(
     private readonly redis: RedisService,
@@ -49,6 +42,11 @@ export class EventReader {
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
     this.retentionMs = config.webhookDeliveryRetentionDays * DAY_MS;
+    this.time = new SharedRedisTime({
+      share: config.webhookTimeShare / 100,
+      isCluster: redis.client.isCluster,
+      paused: () => metrics.queueingPaused(),
+    });
   }
 
   /**
@@ -83,7 +81,7 @@ export class EventReader {
     }
   }
 
-  /** Queues what is there, in order, as far as one turn goes. @throws StoreUnavailable; what was read is then read again. */
+  /** Queues what is there, as far as one turn goes. @throws StoreUnavailable; what was read is then read again. */
   async readPartition(partition: DispatchPartition, token: string, turn: Turn): Promise<ReadOutcome> {
     const deadline = performance.now() + TURN_BUDGET_MS;
     try {
@@ -91,13 +89,17 @@ export class EventReader {
         await this.queues.find(partition);
         partition.unknown = false;
       }
+      let read: ReadOutcome = 'more';
       while (partition.active && turn.goesOn() && performance.now() < deadline) {
-        const outcome =
-          partition.unqueued.length > 0
-            ? await this.queueBatch(partition, token, turn)
-            : await this.readPage(partition, token, turn);
-        if (outcome !== 'more') {
-          return outcome;
+        if (read === 'more' && !partition.backlog.isFull) {
+          read = await this.readPage(partition, token, turn);
+        } else if (partition.backlog.isEmpty) {
+          return read;
+        } else if (!(await this.queueBatch(partition, token, turn))) {
+          return 'lost';
+        }
+        if (read === 'lost') {
+          return 'lost';
         }
       }
       return 'more';
@@ -107,46 +109,59 @@ export class EventReader {
     }
   }
 
+  /** Reads the next events into the backlog. */
   private async readPage(partition: DispatchPartition, token: string, turn: Turn): Promise<ReadOutcome> {
-    const { tag, after } = partition;
+    const { after } = partition;
     if (after === '>') {
       const outcome = await this.skipUnwanted(partition, token, turn);
       if (outcome !== 'wanted') {
         return outcome;
       }
     }
+    const look = await this.readEvents(partition, token, after);
+    if (look === undefined) {
+      return 'lost';
+    }
+    const last = look.entries.at(-1)?.entryId;
+    if (last === undefined) {
+      partition.after = '>';
+      return after === '>' ? 'all' : 'more';
+    }
+    if (!turn.goesOn()) {
+      // Another turn may have taken the partition up meanwhile; what was read here is read once more.
+      partition.beginAnew();
+      return 'all';
+    }
+    partition.backlog.add(look.entries);
+    if (after === '>') {
+      partition.lastRead = last;
+      return look.more ? 'more' : 'all';
+    }
+    partition.after = last;
+    return 'more';
+  }
+
+  /** Reads events, and then the subscriptions of their tenants. @returns undefined when the lease is another's */
+  private async readEvents(
+    { tag }: DispatchPartition,
+    token: string,
+    after: string,
+  ): Promise<DispatchLook | undefined> {
     const reply = await this.redis.scripts.run(
       'dispatch_page',
       [dispatchLeaseKey(tag), eventLogKey(tag)],
       [token, this.config.webhookLeaseMs, 0, after, PAGE],
     );
     const look = dispatchLookOf(reply);
-    if (look === undefined) {
-      return 'lost';
+    if (look !== undefined) {
+      this.store.clock.set(look.nowMs);
     }
-    this.store.clock.set(look.nowMs);
-    const last = look.entries.at(-1)?.entryId;
-    if (last === undefined) {
-      partition.after = '>';
-      return after === '>' ? 'all' : 'more';
+    if (look !== undefined && look.entries.length > 0) {
+      await this.subscriptions.refresh([
+        ...new Set(look.entries.flatMap(({ fields }) => fields.get('tn') ?? [])),
+      ]);
     }
-    await this.subscriptions.refresh([
-      ...new Set(look.entries.flatMap(({ fields }) => fields.get('tn') ?? [])),
-    ]);
-    if (!turn.goesOn()) {
-      // Another turn may have taken the partition up meanwhile; what was read here is read once more.
-      partition.beginAnew();
-      return 'all';
-    }
-    partition.unqueued = look.entries;
-    partition.rest = undefined;
-    partition.isBehind = look.more || after !== '>';
-    if (after === '>') {
-      partition.lastRead = last;
-    } else {
-      partition.after = last;
-    }
-    return 'more';
+    return look;
   }
 
   /**
@@ -191,20 +206,6 @@ export class EventReader {
     }
   }
 
-  /** The next deliveries of the page, as many as one script makes. */
-  private nextBatch({ code, unqueued, rest }: DispatchPartition): Batch {
-    const deliveries: WantedDelivery[] = [];
-    for (const [index, entry] of unqueued.entries()) {
-      const wanted = (index === 0 ? rest : undefined) ?? this.deliveriesOf(code, entry);
-      const room = QUEUED_AT_ONCE - deliveries.length;
-      deliveries.push(...wanted.slice(0, room));
-      if (wanted.length > room) {
-        return { complete: unqueued.slice(0, index), deliveries, rest: wanted.slice(room) };
-      }
-    }
-    return { complete: unqueued, deliveries, rest: [] };
-  }
-
   /** Who wants an event. One that cannot be understood is nobody's, for it would stand in the way of all behind it. */
   private deliveriesOf(partition: string, { entryId, fields }: LogEntry): WantedDelivery[] {
     if (!this.subscriptions.hasTargets(fields.get('tn') ?? '')) {
@@ -228,52 +229,68 @@ export class EventReader {
     }
   }
 
-  private async queueBatch(partition: DispatchPartition, token: string, turn: Turn): Promise<ReadOutcome> {
-    const { tag, code, unqueued } = partition;
-    const { complete, deliveries, rest } = this.nextBatch(partition);
-    const [word, nowMs, made = '', forgotten] = await this.redis.scripts.run(
-      'queue_deliveries',
-      [dispatchLeaseKey(tag), eventLogKey(tag)],
-      [
-        token,
-        this.retentionMs,
-        complete.length,
-        ...complete.map(({ entryId }) => entryId),
-        ...deliveries.flatMap(({ entryId, tenant, event, target }) => [
-          entryId,
-          target.subscriptionId,
-          tenant,
-          event.signed.eventType,
-          event.trace,
-        ]),
-      ],
-    );
-    if (word !== 'QUEUED') {
-      return 'lost';
+  /** The next deliveries, as many as one script makes. @returns false when the lease is another's */
+  private async queueBatch(partition: DispatchPartition, token: string, turn: Turn): Promise<boolean> {
+    const { tag, code, backlog } = partition;
+    const { toRefill } = backlog;
+    if (toRefill !== undefined) {
+      const look = await this.readEvents(partition, token, toRefill.after);
+      backlog.refill(toRefill.tenant, look?.entries ?? []);
+      return look !== undefined;
     }
-    this.metrics.trimmedEntries(Number(forgotten));
-    this.metrics.queued('queued', deliveries.length);
-    if (turn.goesOn()) {
-      partition.unqueued = unqueued.slice(complete.length);
-      partition.rest = rest.length === 0 ? undefined : rest;
-    }
-    // One that was made before is in its queue, or done.
-    const fresh = deliveries.filter((_delivery, index) => made[index] === '1');
-    this.queues.add(
-      partition,
-      fresh.map(({ entryId, tenant, event, target: { subscriptionId } }) => ({
-        partition: code,
-        tag,
-        ref: `${entryId}:${subscriptionId}`,
-        subscriptionId,
-        tenant,
-        status: 'PENDING',
-        createdMs: Number(nowMs),
-        attempts: 0,
-        dueInMs: 0,
-        event,
-      })),
-    );
-    return partition.unqueued.length > 0 || partition.isBehind ? 'more' : 'all';
+    return this.time.run(tag, async () => {
+      if (!partition.active || !turn.goesOn() || partition.backlog !== backlog) {
+        return true;
+      }
+      const { complete, deliveries } = backlog.takeBatch(QUEUED_AT_ONCE, (entry) =>
+        this.deliveriesOf(code, entry),
+      );
+      const [word, nowMs, made = '', forgotten] = await this.redis.scripts.run(
+        'queue_deliveries',
+        [dispatchLeaseKey(tag), eventLogKey(tag)],
+        [
+          token,
+          this.retentionMs,
+          complete.length,
+          ...complete,
+          ...deliveries.flatMap(({ entryId, tenant, event, target }) => [
+            entryId,
+            target.subscriptionId,
+            tenant,
+            event.signed.eventType,
+            event.trace,
+          ]),
+        ],
+      );
+      if (word !== 'QUEUED') {
+        return false;
+      }
+      this.metrics.trimmedEntries(Number(forgotten));
+      this.metrics.queued('queued', deliveries.length);
+      // One that was made before is in its queue, or done.
+      const fresh = deliveries.filter((_delivery, index) => made[index] === '1');
+      this.queues.add(
+        partition,
+        fresh.map((delivery) => queuedOf(partition, delivery, Number(nowMs))),
+      );
+      return true;
+    });
   }
+}
+
+function queuedOf({ code, tag }: DispatchPartition, delivery: WantedDelivery, createdMs: number): Delivery {
+  const { entryId, tenant, event, target } = delivery;
+  const { subscriptionId } = target;
+  return {
+    partition: code,
+    tag,
+    ref: `${entryId}:${subscriptionId}`,
+    subscriptionId,
+    tenant,
+    status: 'PENDING',
+    createdMs,
+    attempts: 0,
+    dueInMs: 0,
+    event,
+  };
 }

@@ -1,0 +1,97 @@
+import { expect, test } from '@jest/globals';
+import type { WantedDelivery } from '../../src/webhooks/dispatch/delivery.js';
+import type { LogEntry } from '../../src/webhooks/dispatch/delivery-store.js';
+import { EventBacklog } from '../../src/webhooks/dispatch/event-backlog.js';
+
+const SIZE = 50;
+
+function entry(number: number, tenant: string): LogEntry {
+  return { entryId: `1700000000000-${number}`, fields: new Map([['tn', tenant]]) };
+}
+
+/** Events of a tenant with these numbers. */
+function entries(tenant: string, from: number, count: number): LogEntry[] {
+  return Array.from({ length: count }, (_, index) => entry(from + index, tenant));
+}
+
+/** What a log holds that was read and is not acknowledged. */
+class Log {
+  private readonly pending = new Map<string, LogEntry>();
+
+  read(backlog: EventBacklog, read: readonly LogEntry[]): void {
+    read.forEach((one) => this.pending.set(one.entryId, one));
+    backlog.add(read);
+  }
+
+  /** As the dispatcher does: the batches of a backlog, or a page of the log again where a tenant's kept events are used up. */
+  take(backlog: EventBacklog, deliveriesEach: number): string[] {
+    const { toRefill } = backlog;
+    if (toRefill !== undefined) {
+      const behind = [...this.pending.values()].filter(
+        ({ entryId }) => sequence(entryId) > sequence(toRefill.after),
+      );
+      backlog.refill(toRefill.tenant, behind.slice(0, 250));
+      return [];
+    }
+    const { complete, deliveries } = backlog.takeBatch(SIZE, ({ entryId, fields }) =>
+      Array.from({ length: deliveriesEach }, () => ({
+        entryId,
+        tenant: fields.get('tn') ?? '',
+        event: undefined as unknown as WantedDelivery['event'],
+        target: undefined as unknown as WantedDelivery['target'],
+      })),
+    );
+    complete.forEach((entryId) => this.pending.delete(entryId));
+    expect(deliveries.length).toBeLessThanOrEqual(SIZE);
+    return deliveries.map(({ entryId, tenant }) => `${tenant} ${sequence(entryId)}`);
+  }
+}
+
+function sequence(entryId: string): number {
+  return Number(entryId.split('-')[1]);
+}
+
+test('tenants take turns: one event is queued within two batches, however many deliveries another tenant has waiting', () => {
+  const [log, backlog] = [new Log(), new EventBacklog()];
+  log.read(backlog, [...entries('busy', 0, 240), entry(240, 'quiet')]);
+  const batches = [log.take(backlog, 40), log.take(backlog, 40)];
+  expect(batches[0]).toHaveLength(SIZE);
+  expect(batches.flat().filter((one) => one === 'quiet 240')).toHaveLength(40);
+});
+
+test('an event with more deliveries than one batch takes several, and is complete with the last', () => {
+  const backlog = new EventBacklog();
+  backlog.add([entry(1, 'a')]);
+  const wanted = Array.from({ length: 120 }, () => ({}) as WantedDelivery);
+  const batches = Array.from({ length: 3 }, () => backlog.takeBatch(SIZE, () => wanted));
+  expect(batches.map(({ complete, deliveries }) => [complete.length, deliveries.length])).toEqual([
+    [0, 50],
+    [0, 50],
+    [1, 20],
+  ]);
+  expect(backlog.isEmpty).toBe(true);
+});
+
+test('a tenant with more events than are kept is read again from the log, in order, each once; others are late by none of it', () => {
+  const [log, backlog] = [new Log(), new EventBacklog()];
+  let next = 0;
+  const seen: string[] = [];
+  for (let page = 0; page < 8; page += 1) {
+    log.read(backlog, entries('busy', next, 249));
+    log.read(backlog, [entry(next + 249, 'quiet')]);
+    next += 250;
+    for (let turn = 0; turn < 4; turn += 1) {
+      seen.push(...log.take(backlog, 1));
+    }
+    expect(seen).toContain(`quiet ${next - 1}`);
+  }
+  expect([backlog.hasExcess, backlog.isEmpty]).toEqual([true, false]);
+  expect(backlog.oldestMs).toBeUndefined();
+  for (let turn = 0; turn < 1000 && !backlog.isEmpty; turn += 1) {
+    seen.push(...log.take(backlog, 1));
+  }
+  const numbers = seen.filter((one) => one.startsWith('busy')).map((one) => Number(one.split(' ')[1]));
+  expect(numbers).toHaveLength(8 * 249);
+  expect(numbers).toEqual([...new Set(numbers)].sort((a, b) => a - b));
+  expect([backlog.isEmpty, backlog.hasExcess]).toEqual([true, false]);
+});

@@ -1,0 +1,60 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { beforeEach, expect, test } from '@jest/globals';
+import { StoreUnavailable } from '../../src/redis/index.js';
+import { SharedRedisTime } from '../../src/worker/index.js';
+
+let pauses = 0;
+
+beforeEach(() => {
+  pauses = 0;
+});
+
+function shared(share: number): SharedRedisTime {
+  return new SharedRedisTime({ share, isCluster: false, paused: () => (pauses += 1) });
+}
+
+test('runs that go on and on keep Redis busy for their share of the time, and their pauses are counted', async () => {
+  const time = shared(0.25);
+  const began = performance.now();
+  let busyMs = 0;
+  while (performance.now() < began + 2000) {
+    await time.run('one', async () => {
+      const startedAt = performance.now();
+      await delay(2);
+      busyMs += performance.now() - startedAt;
+    });
+  }
+  // What is free at first comes on top.
+  expect(busyMs).toBeLessThan(0.25 * (performance.now() - began) + 100);
+  expect(busyMs).toBeGreaterThan(0.1 * (performance.now() - began));
+  expect(pauses).toBeGreaterThan(10);
+});
+
+test('owners take turns, one run at a time', async () => {
+  const time = shared(1);
+  const began: string[] = [];
+  let under = 0;
+  const run = (owner: string): Promise<void> =>
+    time.run(owner, async () => {
+      began.push(owner);
+      under += 1;
+      expect(under).toBe(1);
+      await delay(1);
+      under -= 1;
+    });
+  const all = [...Array.from({ length: 6 }, () => run('busy')), run('quiet')];
+  await Promise.all(all);
+  expect(began.indexOf('quiet')).toBeLessThanOrEqual(2);
+  expect(pauses).toBe(0);
+});
+
+test('the wait for a Redis that is away is not paid back', async () => {
+  const time = shared(0.01);
+  const failing = time.run('one', async () => {
+    await delay(200);
+    throw new StoreUnavailable('timeout');
+  });
+  await expect(failing).rejects.toThrow(StoreUnavailable);
+  await time.run('one', () => delay(1));
+  expect(pauses).toBe(0);
+});
