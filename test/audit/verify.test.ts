@@ -10,8 +10,7 @@ let stored: StoredHolds;
 
 beforeAll(async () => {
   redis = await startStore();
-  // Nothing here is about the share of Redis' time that queries leave to the ledger.
-  holdfast = await Holdfast.start({ REDIS_URL: redis.url, QUERY_TIME_SHARE: '100' });
+  holdfast = await Holdfast.start({ REDIS_URL: redis.url });
   stored = new StoredHolds(redis.url);
 });
 

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { eventIdOf } from '../../src/events/index.js';
-import { eventLogKey, tagOf } from '../../src/redis/keyspace.js';
+import { eventLogKey, lanesKey, retryingKey, tagOf } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import type { Holdfast, TestTenant } from '../support/holdfast.js';
 import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
@@ -79,15 +79,18 @@ test('a tenant with thousands of deliveries to queue delays neither an event nor
 
   await eventually(
     'all is delivered',
-    () => receiver.received.length === EVENTS * SUBSCRIPTIONS + 2,
+    async () => {
+      const [left] = (await redis.xpending(eventLogKey(TAG), 'dispatcher')) as [number];
+      return left === 0 && (await redis.exists(lanesKey(TAG), retryingKey(TAG))) === 0;
+    },
     60_000,
     100,
   );
   for (let index = 0; index < SUBSCRIPTIONS; index += 1) {
     const received = receiver.received.filter(({ path }) => path === `/busy-${index}`);
-    expect(received.map(({ headers }) => headers['webhook-id'])).toEqual(eventIds);
+    // A set keeps the order of the first time: on a busy machine an attempt may fail and be repeated.
+    expect([...new Set(received.map(({ headers }) => headers['webhook-id']))]).toEqual(eventIds);
   }
   expect((await deliveries(holdfast, ids[0] as string)).length).toBe(100);
   expect(await holdfast.metric('holdfast_webhook_queueing_pauses_total')).toBeGreaterThan(paused);
-  expect((await redis.xpending(eventLogKey(TAG), 'dispatcher'))[0]).toBe(0);
 }, 120_000);
