@@ -1,20 +1,20 @@
--- delivery: the record of one event on its way to one subscription, and the lane in which it waits for its first attempt.
+-- delivery: the record of one event on its way to one subscription, and the queue in which it waits for its first attempt.
 -- @include keys, now_ms
 --
 -- A record's name, the ref, is made of the event and the subscription (and of the replay that repeats it), so that making it again is noticed.
 -- Fields: st status, at attempts, fa first attempt and ca creation and co completion and nr next retry in ms, rs response status,
--- rt response time in ms, em error, ty event type, tr trace id and flags. A lane is named `<subscription_id>:<tenant>`.
+-- rt response time in ms, em error, ty event type, tr trace id and flags. A queue is named `<subscription_id>:<tenant>`.
 
--- How many deliveries wait in a lane. Ends the script when one of the keys of lanes is of another type: called before the first write.
-local function lane_length(tag, lane)
-  redis.call('SCARD', lanes_key(tag))
-  return redis.call('LLEN', lane_key(tag, lane))
+-- How many deliveries wait in a queue. Ends the script when one of the keys of queues is of another type: called before the first write.
+local function queue_length(tag, queue)
+  redis.call('SCARD', ordered_queues_key(tag))
+  return redis.call('LLEN', ordered_queue_key(tag, queue))
 end
 
 -- Ends the script when one of the keys that a new delivery needs is of another type. Called before the first write.
-local function require_delivery_keys(tag, subscription, lane)
+local function require_delivery_keys(tag, subscription, queue)
   redis.call('ZCARD', delivery_index_key(tag, subscription))
-  lane_length(tag, lane)
+  queue_length(tag, queue)
 end
 
 -- `delivery` is { ref, subscription, tenant, event_type, trace (or ''), now, retention_ms }.
@@ -24,7 +24,7 @@ local function create_delivery(tag, delivery)
   if redis.call('EXISTS', key) == 1 then
     return false
   end
-  local lane, now = delivery.subscription .. ':' .. delivery.tenant, ms_text(delivery.now)
+  local queue, now = delivery.subscription .. ':' .. delivery.tenant, ms_text(delivery.now)
   if delivery.trace == '' then
     redis.call('HSET', key, 'st', 'PENDING', 'at', '0', 'ca', now, 'ty', delivery.event_type)
   else
@@ -32,8 +32,8 @@ local function create_delivery(tag, delivery)
   end
   redis.call('PEXPIRE', key, delivery.retention_ms)
   redis.call('ZADD', delivery_index_key(tag, delivery.subscription), now, delivery.ref)
-  if redis.call('RPUSH', lane_key(tag, lane), delivery.ref) == 1 then
-    redis.call('SADD', lanes_key(tag), lane)
+  if redis.call('RPUSH', ordered_queue_key(tag, queue), delivery.ref) == 1 then
+    redis.call('SADD', ordered_queues_key(tag), queue)
   end
   return true
 end
@@ -51,22 +51,22 @@ local function keep_index_short(tag, subscription, now, retention_ms, given)
   return gone
 end
 
--- How far from the head of a lane a delivery is looked for. Deliveries are settled in the order of their lane, a few of them side by
+-- How far from the head of a queue a delivery is looked for. Deliveries are settled in the order of their queue, a few of them side by
 -- side, and a retry stands in none. One that is left there is found to have ended when its turn comes.
-local LANE_SEARCHED = 100
+local QUEUE_SEARCHED = 100
 
--- Takes a delivery out of its lane, and returns how many of the `waiting` are left.
-local function leave_lane(tag, lane, ref, waiting)
-  local key = lane_key(tag, lane)
+-- Takes a delivery out of its queue, and returns how many of the `waiting` are left.
+local function leave_queue(tag, queue, ref, waiting)
+  local key = ordered_queue_key(tag, queue)
   local left = waiting
   if redis.call('LINDEX', key, 0) == ref then
     redis.call('LPOP', key)
     left = left - 1
-  elseif redis.call('LPOS', key, ref, 'MAXLEN', LANE_SEARCHED) then
+  elseif redis.call('LPOS', key, ref, 'MAXLEN', QUEUE_SEARCHED) then
     left = left - redis.call('LREM', key, 1, ref)
   end
   if left == 0 then
-    redis.call('SREM', lanes_key(tag), lane)
+    redis.call('SREM', ordered_queues_key(tag), queue)
   end
   return left
 end

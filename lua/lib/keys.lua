@@ -38,8 +38,8 @@ local function webhook_changes_key(tag, owner) return tag .. 'webhook-changes:' 
 local function webhook_marks_key(tag, owner) return tag .. 'webhook-marks:' .. owner end
 local function delivery_key(tag, ref) return tag .. 'd:' .. ref end
 local function delivery_index_key(tag, subscription_id) return tag .. 'wd:' .. subscription_id end
-local function lane_key(tag, lane) return tag .. 'lane:' .. lane end
-local function lanes_key(tag) return tag .. 'lanes' end
+local function ordered_queue_key(tag, queue) return tag .. 'lane:' .. queue end
+local function ordered_queues_key(tag) return tag .. 'lanes' end
 local function retrying_key(tag) return tag .. 'retrying' end
 local function outcomes_key(tag) return tag .. 'outcomes' end
 

@@ -9,7 +9,7 @@
 -- ARGV[3]   take           1 takes or renews the lease and looks at the group, 0 reads under a lease that is held
 -- ARGV[4]   after          '>' for events that were never read, an entry id for those after it that were read and not acknowledged
 -- ARGV[5]   limit          most events to return; 0 reads none
--- RETURNS   HELD now_ms lease:renewed|taken|none lag:int? oldest_ms? lanes:int? retrying:int? left_over:int? last_read?
+-- RETURNS   HELD now_ms lease:renewed|taken|none lag:int? oldest_ms? queues:int? retrying:int? left_over:int? last_read?
 --           more:flag events(entry_id field_count event{})* | OTHER now_ms lapses_in_ms | FREE now_ms
 -- BOUND     limit events, 256 KiB of them
 -- EMITS     nothing
@@ -17,7 +17,7 @@
 --
 -- Only the holder of the lease reads, so whoever takes it finds every event that was read and not acknowledged by asking after '0'.
 -- With take 1 it tells of the partition: lag counts the events that are not acknowledged, and oldest_ms is the oldest of them, empty when
--- there is none; lanes are those that are not empty, retrying the deliveries that will be tried again, and left_over those whose retry is
+-- there is none; queues are those that are not empty, retrying the deliveries that will be tried again, and left_over those whose retry is
 -- long overdue or whose failure was not counted, and last_read is the last event that was read. With take 0
 -- these are empty. more is 1 where the bound ended the run. All instances are one consumer: the lease says which.
 local lease, event_log = KEYS[1], KEYS[2]
@@ -48,7 +48,7 @@ local reply = { 'HELD', ms_text(now), 'none', '', '', '', '', '', '', '0' }
 if take == '1' then
   local state = dispatch_group_state(event_log)
   local tag, overdue = tag_of_key(event_log), ms_text(now - LEFT_OVER_AFTER_MS)
-  local lanes, retrying = redis.call('SCARD', lanes_key(tag)), redis.call('ZCARD', retrying_key(tag))
+  local queues, retrying = redis.call('SCARD', ordered_queues_key(tag)), redis.call('ZCARD', retrying_key(tag))
   local left_over = redis.call('ZCOUNT', retrying_key(tag), '-inf', overdue) + redis.call('ZCOUNT', outcomes_key(tag), '-inf', overdue)
   -- Nothing is refused below this line.
   if not state then
@@ -59,7 +59,7 @@ if take == '1' then
   reply[3] = holder and 'renewed' or 'taken'
   reply[4] = tostring(state.pending + (state.lag or 0))
   reply[5] = oldest_waiting(state)
-  reply[6], reply[7], reply[8], reply[9] = tostring(lanes), tostring(retrying), tostring(left_over), state['last-delivered-id']
+  reply[6], reply[7], reply[8], reply[9] = tostring(queues), tostring(retrying), tostring(left_over), state['last-delivered-id']
 end
 -- A few at a time, as walk_stream does.
 local seen, bytes = 0, 0

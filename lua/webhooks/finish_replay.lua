@@ -7,7 +7,7 @@
 -- ARGV[1]   subscription_id
 -- ARGV[2]   tenant_id        its owner
 -- ARGV[3]   replay_id
--- ARGV[4]   waiting          the deliveries that stand last in their lanes, as `partition ref` pairs joined by blanks, or empty
+-- ARGV[4]   waiting          the deliveries that stand last in their queues, as `partition ref` pairs joined by blanks, or empty
 -- ARGV[5]   waiting_ms       how long these count as waiting at most
 -- ARGV[6]   actor            admin or admin_on_behalf_of
 -- ARGV[7]   key_id           empty
@@ -16,7 +16,7 @@
 -- ARGV[10]  events_queued
 -- ARGV[...] name and value pairs of what was asked for
 -- RETURNS   FINISHED
--- BOUND     one replay, and one delivery for each lane it queued in
+-- BOUND     one replay, and one delivery for each queue it queued in
 -- EMITS     nothing
 -- @include  keys, append_audit
 local webhook, replay = KEYS[1], KEYS[2]

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- queue_deliveries: make the deliveries of a batch of events, push them to their lanes, and acknowledge the events, all in one.
+-- queue_deliveries: make the deliveries of a batch of events, push them to their queues, and acknowledge the events, all in one.
 -- It carries allow-oom because events must go on to their subscribers when Redis is full.
 --
 -- KEYS[1]   lease          string, the token of the instance that dispatches the partition
@@ -28,10 +28,10 @@ local now = now_ms()
 redis.call('XLEN', event_log)
 local checked, given = {}, {}
 for i = first_delivery, #ARGV, fields_each do
-  local lane = ARGV[i + 1] .. ':' .. ARGV[i + 2]
-  if not checked[lane] then
-    checked[lane] = true
-    require_delivery_keys(tag, ARGV[i + 1], lane)
+  local queue = ARGV[i + 1] .. ':' .. ARGV[i + 2]
+  if not checked[queue] then
+    checked[queue] = true
+    require_delivery_keys(tag, ARGV[i + 1], queue)
   end
   given[ARGV[i + 1]] = (given[ARGV[i + 1]] or 0) + 1
 end

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- settle_delivery: write down what came of a delivery, and take it out of its lane.
+-- settle_delivery: write down what came of a delivery, and take it out of its queue.
 -- It carries allow-oom because what was delivered must not be delivered again only because Redis is full.
 --
 -- KEYS[1]   delivery         hash
 -- ARGV[1]   ref
--- ARGV[2]   lane
+-- ARGV[2]   queue
 -- ARGV[3]   outcome          SUCCESS, RETRYING or FAILED
 -- ARGV[4]   attempted        1 when something was sent or tried, 0 when it was given up without an attempt
 -- ARGV[5]   duration_ms      of the attempt
@@ -17,22 +17,22 @@
 -- ARGV[12]  delivery_id      public
 -- ARGV[13]  event_id         public
 -- ARGV[14]  trace            trace id and flags of the event, or empty
--- RETURNS   SETTLED now_ms attempts:int left_in_lane:int | ENDED now_ms final_status left_in_lane:int
---           | GONE now_ms left_in_lane:int
--- BOUND     one delivery, and 100 places of its lane where it does not stand first
+-- RETURNS   SETTLED now_ms attempts:int left_in_queue:int | ENDED now_ms final_status left_in_queue:int
+--           | GONE now_ms left_in_queue:int
+-- BOUND     one delivery, and 100 places of its queue where it does not stand first
 -- EMITS     system.webhook_delivery_failed
 -- @include  keys, now_ms, delivery, append_event
 --
 -- ENDED: it was settled for good before, and stays as it was. Failures of telling of a failure are not told of, or they would never end.
 -- A failure that counts stands in the index `outcomes` until record_delivery_outcome has counted it.
 local delivery = KEYS[1]
-local ref, lane, outcome, attempted, duration_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local ref, queue, outcome, attempted, duration_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local response_status, message, retry_in_ms = ARGV[6], ARGV[7], tonumber(ARGV[8])
 local announce, reason, subscription_id, delivery_id, event_id, trace = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14]
 
 local tag = tag_of_key(delivery)
 local now = now_ms()
-local waiting = lane_length(tag, lane)
+local waiting = queue_length(tag, queue)
 local record = redis.call('HMGET', delivery, 'st', 'at', 'fa', 'ty')
 local status, attempts, first_attempt, event_type = record[1], tonumber(record[2] or '0') or 0, record[3], record[4]
 -- A first attempt that succeeds, as nearly all do, has nothing to do with retries and failures.
@@ -44,7 +44,7 @@ if not was_first or outcome ~= 'SUCCESS' then
 end
 
 -- Nothing is refused below this line.
-local left = tostring(leave_lane(tag, lane, ref, waiting))
+local left = tostring(leave_queue(tag, queue, ref, waiting))
 if not was_first then
   redis.call('ZREM', retrying_key(tag), ref)
 end

@@ -9,11 +9,11 @@
 -- ARGV[4]   known_done       the id of a replay all of whose deliveries were seen to be beyond their first attempts, or empty
 -- RETURNS   STARTED | INACTIVE current_status | IN_PROGRESS | WAITING replay_id places(partition ref)* | NOT_FOUND
 --           | TENANT_CLOSED
--- BOUND     one subscription, and one delivery for each lane its last replay queued in
+-- BOUND     one subscription, and one delivery for each queue its last replay queued in
 -- EMITS     nothing
 -- @include  keys, webhook_access
 --
--- WAITING names the deliveries of the last replay that stood last in their lanes. They may be in other partitions, so that the caller looks
+-- WAITING names the deliveries of the last replay that stood last in their queues. They may be in other partitions, so that the caller looks
 -- at them and, when none waits any more, asks again with that replay as known to be done.
 local webhook, replay = KEYS[1], KEYS[2]
 local tenant_id, replay_id, lease_ms, known_done = ARGV[1], ARGV[2], ARGV[3], ARGV[4]

@@ -96,15 +96,18 @@ export class LogJanitor implements OnModuleInit {
   }
 
   private async trimEventsOf(tag: string): Promise<boolean> {
-    const limits = [this.eventRetentionMs, this.eventRetentionMs * UNREAD_FACTOR, ENTRIES_A_RUN] as const;
-    const [, removed, more, held] = await this.redis.scripts.run(
+    const { removed, more, held } = await this.redis.scripts.call(
       'trim_event_log',
-      [eventLogKey(tag)],
-      [...limits],
+      { eventLog: eventLogKey(tag) },
+      {
+        retentionMs: this.eventRetentionMs,
+        unreadMs: this.eventRetentionMs * UNREAD_FACTOR,
+        limit: ENTRIES_A_RUN,
+      },
     );
-    this.metrics.trimmedEvents(Number(removed));
-    this.heldLogs += more === '0' ? Number(held) : 0;
-    return more === '1';
+    this.metrics.trimmedEvents(removed);
+    this.heldLogs += held && !more ? 1 : 0;
+    return more;
   }
 
   private async trimAuditLogOf(tag: string): Promise<boolean> {
@@ -113,22 +116,22 @@ export class LogJanitor implements OnModuleInit {
   }
 
   private async trimRows(key: string, log: 'audit' | 'audit-brief', retentionMs: number): Promise<boolean> {
-    const [, removed, more] = await this.redis.scripts.run(
+    const { removed, more } = await this.redis.scripts.call(
       'trim_audit_log',
-      [key],
-      [log, retentionMs, ENTRIES_A_RUN],
+      { auditLog: key },
+      { logName: log, retentionMs, limit: ENTRIES_A_RUN },
     );
-    this.metrics.trimmedRows(Number(removed));
-    return more === '1';
+    this.metrics.trimmedRows(removed);
+    return more;
   }
 
   private async expireKeysOf(tag: string): Promise<boolean> {
-    const [, told, more] = await this.redis.scripts.run(
+    const { announced, more } = await this.redis.scripts.call(
       'expire_api_keys',
-      [apiKeyExpiryKey(tag)],
-      [KEYS_A_RUN],
+      { keyExpiries: apiKeyExpiryKey(tag) },
+      { limit: KEYS_A_RUN },
     );
-    this.metrics.expiredKeys(Number(told));
-    return more === '1';
+    this.metrics.expiredKeys(announced);
+    return more;
   }
 }

@@ -85,13 +85,14 @@ export class RetentionJanitor implements OnModuleInit {
   }
 
   private async trimRun({ partition, ...place }: TrimPlace): Promise<TrimPlace | undefined> {
-    const [, tenant = '', walkedMs = '', walkedId = '', examined, removed] = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'trim_reservation_index',
-      [tenantIndexKey(tagOf(partitionCode(partition)))],
-      [place.tenant, place.walkedMs, place.walkedId, EXAMINED_A_RUN, this.retentionMs],
+      { tenantIndex: tenantIndexKey(tagOf(partitionCode(partition))) },
+      { ...place, examine: EXAMINED_A_RUN, retentionMs: this.retentionMs },
     );
-    this.metrics.looked(Number(examined), Number(removed));
-    return tenant === '' ? undefined : { partition, tenant, walkedMs, walkedId };
+    this.metrics.looked(reply.examined, reply.removed);
+    const { tenant, walkedMs = '', walkedId = '' } = reply;
+    return tenant === undefined ? undefined : { partition, tenant, walkedMs, walkedId };
   }
 
   /** Packs waiting records for as long as the time allows. @throws StoreUnavailable */
@@ -112,13 +113,13 @@ export class RetentionJanitor implements OnModuleInit {
           this.metrics.cut('record_packing');
           return;
         }
-        const [, examined, packed, rest] = await this.redis.scripts.run(
+        const { examined, packed, remaining } = await this.redis.scripts.call(
           'pack_records',
-          [key],
-          [PACKED_A_RUN],
+          { ended: key },
+          { limit: PACKED_A_RUN },
         );
-        this.metrics.pack(Number(examined), Number(packed));
-        left = Number(rest);
+        this.metrics.pack(examined, packed);
+        left = remaining;
       }
     }
   }

@@ -1,5 +1,10 @@
-import { Injectable } from '@nestjs/common';
-import { type LabelledCounter, type LabelledHistogram, MetricsRegistry } from '../telemetry/index.js';
+import { Injectable, Module } from '@nestjs/common';
+import {
+  type LabelledCounter,
+  type LabelledHistogram,
+  MetricsModule,
+  MetricsRegistry,
+} from '../telemetry/index.js';
 
 /** From a quarter of a poll to the minute that readiness would long have complained about, in seconds. */
 const LATENESS_BUCKETS = [0.005, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60];
@@ -48,37 +53,23 @@ export class ExpiryMetrics {
     });
   }
 
-  /**
-   * Counts one outcome of the expiry transition.
-   * @param outcome `[status, detail, detail]` as lua/lib/expiry.lua returns it
-   * @param nowMs   the server's time of the transition, ms, as text
-   */
-  record(
-    source: 'sweep' | 'access' | 'cleanup',
-    outcome: readonly string[],
-    nowMs: string | undefined,
-  ): void {
-    const [status = 'ERROR', detail = '', deadlineMs] = outcome;
+  /** Counts one outcome of the expiry transition. @param nowMs Redis' time of it */
+  outcome(source: 'sweep' | 'access' | 'cleanup', outcome: ExpiryOutcome, nowMs = 0): void {
+    const { word, detail = '', secondDetail = '' } = outcome;
     this.outcomes.inc({
       source,
-      outcome: status,
-      detail: status === 'SKIP' || status === 'QUARANTINED' ? detail : 'none',
+      outcome: word,
+      detail: word === 'SKIP' || word === 'QUARANTINED' ? detail : 'none',
     });
-    if (status === 'EXPIRED') {
+    if (word === 'EXPIRED') {
       this.expired.inc({ tenant: detail });
       // How long a hold waited for an operator says nothing about the sweep.
       if (source !== 'cleanup') {
-        this.lateness.observe(Math.max(0, Number(nowMs) - Number(deadlineMs)) / 1000);
+        this.lateness.observe(Math.max(0, nowMs - Number(secondDetail)) / 1000);
       }
-    } else if (status === 'QUARANTINED') {
-      this.quarantined.inc({ tenant: outcome[2] ?? '', reason: detail });
+    } else if (word === 'QUARANTINED') {
+      this.quarantined.inc({ tenant: secondDetail, reason: detail });
     }
-  }
-
-  /** Counts one outcome of the expiry transition, as a script's reply names it. */
-  outcome(source: 'sweep' | 'access' | 'cleanup', outcome: ExpiryOutcome, nowMs?: number): void {
-    const { word, detail = '', secondDetail = '' } = outcome;
-    this.record(source, [word, detail, secondDetail], nowMs?.toString());
   }
 
   candidateFailed(): void {
@@ -89,3 +80,6 @@ export class ExpiryMetrics {
     this.decisions.inc({ action, outcome });
   }
 }
+
+@Module({ imports: [MetricsModule], providers: [ExpiryMetrics], exports: [ExpiryMetrics] })
+export class ExpiryMetricsModule {}

@@ -1,20 +1,19 @@
 import { Module } from '@nestjs/common';
 import { CleanupController } from './cleanup/cleanup.controller.js';
 import { CleanupService } from './cleanup/cleanup.service.js';
-import { ExpiryMetricsModule } from './expiry-metrics.module.js';
+import { ExpiryMetricsModule } from './expiry.metrics.js';
 import { ExpiryService } from './expiry.service.js';
 import { HealthModule } from '../http/index.js';
 import { MetricsModule } from '../telemetry/index.js';
 import { TenantLimitsModule } from '../limits/index.js';
 import { WorkerModule } from '../worker/index.js';
 import { PartitionDrain } from './partition-drain.js';
-import { SweepLeases } from './partition-leases.js';
+import { SweepLeases } from './sweep-partition.js';
 import { QuarantineController } from './quarantine/quarantine.controller.js';
 import { QuarantineService } from './quarantine/quarantine.service.js';
 import { Reconciler } from './reconciler.js';
 import { SweepMetrics } from './sweep.metrics.js';
-import { SweeperController } from './sweeper.controller.js';
-import { SweeperState } from './sweeper-state.js';
+import { SweeperController, SweeperState } from './sweeper-state.js';
 
 @Module({
   imports: [HealthModule, MetricsModule, ExpiryMetricsModule, TenantLimitsModule, WorkerModule],
@@ -29,6 +28,5 @@ import { SweeperState } from './sweeper-state.js';
     SweepMetrics,
     SweeperState,
   ],
-  exports: [ExpiryService],
 })
 export class ExpiryModule {}

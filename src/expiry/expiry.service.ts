@@ -3,8 +3,7 @@ import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { HealthContributors, type HealthReport } from '../telemetry/index.js';
 import { Worker, type Job, type Turn, type TurnReport } from '../worker/index.js';
 import { PartitionDrain, type DrainReport, type Pass } from './partition-drain.js';
-import { SweepLeases } from './partition-leases.js';
-import { Partition } from './partition.js';
+import { SweepLeases, SweepPartition } from './sweep-partition.js';
 import { SweepHistory, totals } from './sweep-history.js';
 import { SweepMetrics } from './sweep.metrics.js';
 
@@ -77,7 +76,7 @@ export class ExpiryService implements OnModuleInit, Job {
       .then(() => {
         const partitions = Array.from(
           { length: this.leases.partitions },
-          (_, number) => new Partition(number),
+          (_, number) => new SweepPartition(number),
         );
         return this.pages.run(
           partitions,
@@ -130,7 +129,7 @@ export class ExpiryService implements OnModuleInit, Job {
     return { sleepMs: report.cut ? 0 : this.sleepMs(), outcome };
   }
 
-  private get held(): Partition[] {
+  private get held(): SweepPartition[] {
     return [...this.leases.held.values()];
   }
 

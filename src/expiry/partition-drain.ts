@@ -4,15 +4,15 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import {
   RedisService,
-  type Reply,
+  type ScriptReply,
   reservationKey,
   StoreUnavailable,
   sweepLeaseKey,
   ttlIndexKey,
 } from '../redis/index.js';
 import { LOGGER, type Logger } from '../telemetry/index.js';
-import { ExpiryMetrics } from './expiry.metrics.js';
-import { type Look, lookOf, type Partition } from './partition.js';
+import { ExpiryMetrics, type ExpiryOutcome } from './expiry.metrics.js';
+import type { SweepLook, SweepPartition } from './sweep-partition.js';
 import { SweepMetrics } from './sweep.metrics.js';
 
 /**
@@ -44,7 +44,7 @@ export interface Pass {
   /** False when the pass must end: its time is up, or it is not wanted any more. Asked before every batch. */
   goesOn(): boolean;
   /** Called when a partition turns out to be another's by now. */
-  lost(partition: Partition): void;
+  lost(partition: SweepPartition): void;
 }
 
 /**
@@ -71,7 +71,7 @@ export class PartitionDrain {
   }
 
   /** Never rejects: what fails is counted, logged, and left for the next pass. */
-  async run(partitions: readonly Partition[], pass: Pass): Promise<DrainReport> {
+  async run(partitions: readonly SweepPartition[], pass: Pass): Promise<DrainReport> {
     const run = new Run(pass, `${randomBytes(16).toString('hex')}-01`);
     const queue = [...partitions].sort((one, other) => one.servedAt - other.servedAt);
     await Promise.all(Array.from({ length: SIDE_BY_SIDE }, () => this.serve(queue, run)));
@@ -79,7 +79,7 @@ export class PartitionDrain {
   }
 
   /** Takes partitions from the queue until it is empty; one of which there is more to judge goes to its end. */
-  private async serve(queue: Partition[], run: Run): Promise<void> {
+  private async serve(queue: SweepPartition[], run: Run): Promise<void> {
     for (let partition = queue.shift(); partition !== undefined; partition = queue.shift()) {
       if (!run.pass.goesOn()) {
         this.cut(run);
@@ -103,7 +103,7 @@ export class PartitionDrain {
   }
 
   /** @returns whether there may be more to judge in this partition at once. */
-  private async page(partition: Partition, run: Run): Promise<boolean> {
+  private async page(partition: SweepPartition, run: Run): Promise<boolean> {
     const look = await this.read(partition, run);
     if (look === undefined) {
       run.pass.lost(partition);
@@ -111,8 +111,8 @@ export class PartitionDrain {
     }
     const readAt = performance.now();
     partition.see(look, readAt);
-    for (let start = 0; start < look.ids.length; start += CALL_SIZE) {
-      const batch = look.ids.slice(start, start + CALL_SIZE);
+    for (let start = 0; start < look.reservationIds.length; start += CALL_SIZE) {
+      const batch = look.reservationIds.slice(start, start + CALL_SIZE);
       await run.calls.take(batch.length);
       try {
         // A lease that lapsed meanwhile, as it does when the process was frozen, may be that of another, who goes on with the page.
@@ -128,8 +128,8 @@ export class PartitionDrain {
         run.calls.give(batch.length);
       }
     }
-    if (look.ids.length === this.config.sweepBatchSize) {
-      partition.due = Math.max(0, look.due - look.ids.length);
+    if (look.reservationIds.length === this.config.sweepBatchSize) {
+      partition.due = Math.max(0, look.due - look.reservationIds.length);
       return true;
     }
     if (run.stayed(partition) > 0) {
@@ -140,18 +140,28 @@ export class PartitionDrain {
     return false;
   }
 
-  private async read(partition: Partition, run: Run): Promise<Look | undefined> {
+  private async read(partition: SweepPartition, run: Run): Promise<SweepLook | undefined> {
     this.metrics.pageRead();
-    const reply = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'sweep_page',
-      [sweepLeaseKey(partition.tag), ttlIndexKey(partition.tag)],
-      [run.pass.token, this.config.sweepLeaseMs, 0, run.stayed(partition), this.config.sweepBatchSize],
+      { lease: sweepLeaseKey(partition.tag), ttlIndex: ttlIndexKey(partition.tag) },
+      {
+        token: run.pass.token,
+        leaseMs: this.config.sweepLeaseMs,
+        take: 0,
+        skip: run.stayed(partition),
+        limit: this.config.sweepBatchSize,
+      },
     );
-    return lookOf(reply);
+    return reply.status === 'HELD' ? reply : undefined;
   }
 
   /** Candidates that cannot be judged stay due, and the following pages of the pass start behind them. */
-  private async judge({ tag, code }: Partition, reservationIds: readonly string[], run: Run): Promise<void> {
+  private async judge(
+    { tag, code }: SweepPartition,
+    reservationIds: readonly string[],
+    run: Run,
+  ): Promise<void> {
     const outcomes = await this.judgeTogether(tag, reservationIds, run);
     for (const [index, outcome] of (outcomes ?? (await this.judgeEach(tag, reservationIds, run))).entries()) {
       run.report.judged += 1;
@@ -165,12 +175,12 @@ export class PartitionDrain {
         );
         continue;
       }
-      this.expiry.record('sweep', outcome, outcome[3]);
-      if (outcome[0] === 'EXPIRED') {
+      this.expiry.outcome('sweep', outcome, outcome.nowMs);
+      if (outcome.word === 'EXPIRED') {
         run.report.expired += 1;
-      } else if (outcome[0] === 'QUARANTINED') {
+      } else if (outcome.word === 'QUARANTINED') {
         this.logger.warn(
-          { reservation: reservationIds[index], reason: outcome[1] },
+          { reservation: reservationIds[index], reason: outcome.detail },
           'a reservation was quarantined',
         );
       }
@@ -182,14 +192,14 @@ export class PartitionDrain {
     tag: string,
     reservationIds: readonly string[],
     run: Run,
-  ): Promise<Reply[] | undefined> {
+  ): Promise<Judged[] | undefined> {
     try {
-      const [, nowMs = '', ...flat] = await this.redis.scripts.run(
+      const { nowMs, outcomes } = await this.redis.scripts.call(
         'expire_page',
-        [ttlIndexKey(tag)],
-        [this.retentionMs, run.trace, ...reservationIds],
+        { ttlIndex: ttlIndexKey(tag) },
+        { retentionMs: this.retentionMs, trace: run.trace, rest: reservationIds },
       );
-      return reservationIds.map((_, index) => [...flat.slice(3 * index, 3 * index + 3), nowMs]);
+      return outcomes.map((outcome) => ({ ...outcome, nowMs }));
     } catch (error) {
       if (error instanceof StoreUnavailable) {
         this.expiry.candidateFailed();
@@ -203,12 +213,12 @@ export class PartitionDrain {
     tag: string,
     reservationIds: readonly string[],
     run: Run,
-  ): Promise<(Reply | Error)[]> {
-    const outcomes = await this.redis.scripts.runMany(
+  ): Promise<(Judged | Error)[]> {
+    const outcomes = await this.redis.scripts.callMany(
       'expire',
-      reservationIds.map((id) => ({
-        keys: [reservationKey(tag, id)],
-        args: [id, this.retentionMs, run.trace],
+      reservationIds.map((reservationId) => ({
+        keys: { reservation: reservationKey(tag, reservationId) },
+        args: { reservationId, retentionMs: this.retentionMs, trace: run.trace },
       })),
     );
     const outage = outcomes.find((outcome) => outcome instanceof StoreUnavailable);
@@ -216,7 +226,7 @@ export class PartitionDrain {
       this.expiry.candidateFailed();
       throw outage;
     }
-    return outcomes;
+    return outcomes.map((outcome) => (outcome instanceof Error ? outcome : judgedOf(outcome)));
   }
 
   /**
@@ -240,6 +250,27 @@ export class PartitionDrain {
       run.report.cut = true;
       this.metrics.passCut();
     }
+  }
+}
+
+/** The outcome of one candidate, and Redis' time when it expired. */
+type Judged = ExpiryOutcome & { readonly nowMs?: number };
+
+function judgedOf(reply: ScriptReply<'expire'>): Judged {
+  switch (reply.status) {
+    case 'EXPIRED':
+      return {
+        word: 'EXPIRED',
+        detail: reply.tenant,
+        secondDetail: String(reply.deadlineMs),
+        nowMs: reply.nowMs,
+      };
+    case 'QUARANTINED':
+      return { word: 'QUARANTINED', detail: reply.reason, secondDetail: reply.tenant ?? '' };
+    case 'SKIP':
+      return { word: 'SKIP', detail: reply.reason };
+    case 'NOT_FOUND':
+      return { word: 'NOT_FOUND' };
   }
 }
 
@@ -285,7 +316,7 @@ class Run {
     this.stuck.set(code, (this.stuck.get(code) ?? 0) + 1);
   }
 
-  stayed({ code }: Partition): number {
+  stayed({ code }: SweepPartition): number {
     return this.stuck.get(code) ?? 0;
   }
 }

@@ -114,26 +114,36 @@ export class Reconciler implements OnModuleInit, Job {
   }
 
   private async examine(tag: string, { place, trace, report, near }: Walk): Promise<Walk['place']> {
-    const limits = Object.entries(this.limits.deployment).flat();
-    const [, , tenant = '', walkedMs = '', walkedId = '', tally = '', examined, ...rows] =
-      await this.redis.scripts.run(
-        'reconcile',
-        [tenantIndexKey(tag)],
-        [...place, EXAMINE, this.config.auditRetentionDays * DAY_MS, trace, ...limits],
-      );
-    report.examined += Number(examined);
-    for (const [owner, counted, really] of takeRows(rows, 3)) {
+    const [tenant, walkedMs, walkedId, tally] = place;
+    const reply = await this.redis.scripts.call(
+      'reconcile',
+      { tenantIndex: tenantIndexKey(tag) },
+      {
+        tenant,
+        walkedMs,
+        walkedId,
+        tally,
+        examine: EXAMINE,
+        retentionMs: this.config.auditRetentionDays * DAY_MS,
+        trace,
+        rest: Object.entries(this.limits.deployment).flat(),
+      },
+    );
+    report.examined += reply.examined;
+    for (const recount of reply.recounts) {
       report.recounted += 1;
       this.limits.countRepair();
-      this.logger.debug({ tenant: owner, counted, really }, 'the count of live reservations was wrong');
+      this.logger.debug(recount, 'the count of live reservations was wrong');
     }
-    near.push(...(takeRows(rows, 4) as unknown as NearLimit[]));
-    for (const [reservation, found = ''] of takeRows(rows, 2)) {
+    for (const { tenant: owner, limit, used, allowed } of reply.near) {
+      near.push([owner, limit as NearLimit[1], String(used), String(allowed)]);
+    }
+    for (const { reservationId: reservation, place: found } of reply.found) {
       this.found.inc({ found });
       this.logger.warn({ reservation, found }, 'a live reservation is back in its index of deadlines');
       report[found === 'MISSING' ? 'missing' : 'misplaced'] += 1;
     }
-    return [tenant, walkedMs, walkedId, tally];
+    return [reply.tenant ?? '', reply.walkedMs ?? '', reply.walkedId ?? '', reply.tally ?? ''];
   }
 
   private end({ report, near, began }: Walk): ReconcileReport {
@@ -170,10 +180,4 @@ function beginWalk(): Walk {
 
 function pauseMs(): number {
   return INTERVAL_MS + Math.random() * JITTER_MS;
-}
-
-/** Takes a counted list of rows off the front of a reply. */
-function takeRows(parts: string[], width: number): string[][] {
-  const count = Number(parts.shift());
-  return Array.from({ length: count }, () => parts.splice(0, width));
 }

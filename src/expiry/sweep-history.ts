@@ -1,5 +1,5 @@
 import type { DrainReport } from './partition-drain.js';
-import type { Partition } from './partition.js';
+import type { SweepPartition } from './sweep-partition.js';
 
 /** Ticks that did something, of which the last so many are told. */
 const TICKS_KEPT = 10;
@@ -45,7 +45,7 @@ export class SweepHistory {
     return Math.round(performance.now() - this.successAt);
   }
 
-  report(held: readonly Partition[]): SweepReport {
+  report(held: readonly SweepPartition[]): SweepReport {
     return {
       partitions: held.map(({ code }) => code).sort(),
       ...totals(held),
@@ -62,7 +62,7 @@ type Totals = Pick<
 >;
 
 /** What the partitions have in common, at their last looks. */
-export function totals(held: readonly Partition[]): Totals {
+export function totals(held: readonly SweepPartition[]): Totals {
   const now = performance.now();
   return {
     backlog: held.reduce((sum, { due }) => sum + due, 0),

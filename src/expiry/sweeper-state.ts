@@ -1,7 +1,11 @@
-import { Injectable } from '@nestjs/common';
+import { Controller, Get, Injectable, Res } from '@nestjs/common';
+import { ApiOperation } from '@nestjs/swagger';
+import type { FastifyReply } from 'fastify';
+import { Access, Answers, LimitedQuery, sendJson } from '../http/index.js';
 import {
   partitionCode,
   RedisService,
+  type ScriptReply,
   StoreUnavailable,
   sweepInstancesKey,
   sweepLeaseKey,
@@ -9,7 +13,8 @@ import {
   tagOf,
   ttlIndexKey,
 } from '../redis/index.js';
-import { scoreOf } from './partition.js';
+import { stringifyJson } from '../wire/index.js';
+import { instantMs } from './sweep-partition.js';
 import type { SweepReport } from './sweep-history.js';
 
 interface PartitionState {
@@ -44,6 +49,8 @@ export interface SweeperStateReport {
   readonly unreadable: readonly string[];
 }
 
+type Told = ScriptReply<'lease_instances'>['instances'][number];
+
 /** The sweep of all instances, for operators: leases and indexes as they stand in Redis, and what each instance last told. */
 @Injectable()
 export class SweeperState {
@@ -53,15 +60,14 @@ export class SweeperState {
   async read(): Promise<SweeperStateReport> {
     const { queries, partitions: count } = this.redis;
     const codes = Array.from({ length: count }, (_, number) => partitionCode(number));
-    const [[, nowMs, ...told], ...states] = await Promise.all([
-      queries.run('lease_instances', [sweepInstancesKey(), sweepReportsKey()], []),
+    const [{ nowMs: now, instances }, ...states] = await Promise.all([
+      queries.call('lease_instances', { instances: sweepInstancesKey(), reports: sweepReportsKey() }, {}),
       ...codes.map((code) => this.stateOf(code)),
     ]);
     const partitions = states.filter((state) => typeof state !== 'string');
-    const now = Number(nowMs);
     return {
       now_ms: now,
-      instances: instancesOf(told, partitions),
+      instances: instances.map((told) => instanceOf(told, partitions)),
       unheld: partitions
         .filter(({ held_by: holder }) => holder === undefined)
         .map(({ partition }) => partition),
@@ -85,18 +91,23 @@ export class SweeperState {
   private async stateOf(code: string): Promise<PartitionState | string> {
     const tag = tagOf(code);
     try {
-      const [, , holder = '', lapses, indexed, due, oldest, next, quarantined, awaiting, oldestAwaiting] =
-        await this.redis.queries.run('sweep_state', [sweepLeaseKey(tag), ttlIndexKey(tag)], []);
-      const [oldestMs, nextMs, oldestAwaitingMs] = [scoreOf(oldest), scoreOf(next), scoreOf(oldestAwaiting)];
+      const found = await this.redis.queries.call(
+        'sweep_state',
+        { lease: sweepLeaseKey(tag), ttlIndex: ttlIndexKey(tag) },
+        {},
+      );
+      const { holder, indexed, due, quarantined } = found;
+      const [oldestMs, nextMs] = [instantMs(found.oldestDueMs), instantMs(found.nextDeadlineMs)];
+      const oldestAwaitingMs = instantMs(found.oldestAwaitingMs);
       return {
         partition: code,
-        ...(holder === '' ? {} : { held_by: holder, lapses_in_ms: Math.max(0, Number(lapses)) }),
-        indexed: Number(indexed),
-        due: Number(due),
+        ...(holder === undefined ? {} : { held_by: holder, lapses_in_ms: Math.max(0, found.lapsesInMs) }),
+        indexed,
+        due,
         ...(oldestMs === undefined ? {} : { oldest_due_at_ms: oldestMs }),
         ...(nextMs === undefined ? {} : { next_deadline_at_ms: nextMs }),
-        quarantined: Number(quarantined),
-        awaiting_cleanup: Number(awaiting),
+        quarantined,
+        awaiting_cleanup: found.awaiting,
         ...(oldestAwaitingMs === undefined ? {} : { oldest_awaiting_at_ms: oldestAwaitingMs }),
       };
     } catch (error) {
@@ -108,15 +119,30 @@ export class SweeperState {
   }
 }
 
-function instancesOf(told: readonly string[], partitions: readonly PartitionState[]): InstanceState[] {
-  const instances: InstanceState[] = [];
-  for (let index = 0; index < told.length; index += 3) {
-    const [instance, lapses, text] = told.slice(index, index + 3) as [string, string, string];
-    const { partitions: _, ...report } = JSON.parse(text) as Partial<SweepReport>;
-    const holds = partitions
-      .filter(({ held_by: holder }) => holder === instance)
-      .map(({ partition }) => partition);
-    instances.push({ instance, lapses_in_ms: Number(lapses), holds, ...report });
+function instanceOf(
+  { instance, lapsesInMs, report: text }: Told,
+  partitions: readonly PartitionState[],
+): InstanceState {
+  const { partitions: _, ...report } = JSON.parse(text) as Partial<SweepReport>;
+  const holds = partitions
+    .filter(({ held_by: holder }) => holder === instance)
+    .map(({ partition }) => partition);
+  return { instance, lapses_in_ms: lapsesInMs, holds, ...report };
+}
+
+@Controller('ops/sweeper')
+export class SweeperController {
+  constructor(private readonly state: SweeperState) {}
+
+  @Get()
+  @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
+  @ApiOperation({
+    operationId: 'getSweeper',
+    summary: 'Who sweeps what, how late, and how the last ticks went',
+  })
+  @Answers(200, 'SweeperState')
+  async get(@Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, stringifyJson(await this.state.read()));
   }
-  return instances;
 }

@@ -134,9 +134,9 @@ export const deliveryKey = (tag: string, ref: string): string => `${tag}d:${ref}
 /** The subscription's deliveries, a sorted set of refs scored by creation time in ms. */
 export const deliveryIndexKey = (tag: string, subscriptionId: string): string => `${tag}wd:${subscriptionId}`;
 /** Deliveries of one tenant's events to one subscription that wait for their first attempt, a list of refs, oldest first. */
-export const laneKey = (tag: string, lane: string): string => `${tag}lane:${lane}`;
-/** The partition's lanes that are not empty, a set of `<subscription_id>:<tenant>`. */
-export const lanesKey = (tag: string): string => `${tag}lanes`;
+export const orderedQueueKey = (tag: string, queue: string): string => `${tag}lane:${queue}`;
+/** The partition's queues that are not empty, a set of `<subscription_id>:<tenant>`. */
+export const orderedQueuesKey = (tag: string): string => `${tag}lanes`;
 /** The running replay of the subscription, a hash. */
 export const replayKey = (tag: string, subscriptionId: string): string => `${tag}replay:${subscriptionId}`;
 /** Deliveries to retry, a sorted set of refs scored by the time of the next attempt in ms. */

@@ -637,7 +637,7 @@ export const SCRIPT_SIGNATURES = {
     args: ['token', 'lease_ms', 'take', 'after', 'limit'],
     flags: ['allow-oom'],
     returns:
-      'HELD now_ms lease:renewed|taken|none lag:int? oldest_ms? lanes:int? retrying:int? left_over:int? last_read? more:flag events(entry_id field_count event{})* | OTHER now_ms lapses_in_ms | FREE now_ms',
+      'HELD now_ms lease:renewed|taken|none lag:int? oldest_ms? queues:int? retrying:int? left_over:int? last_read? more:flag events(entry_id field_count event{})* | OTHER now_ms lapses_in_ms | FREE now_ms',
   },
   /** lua/webhooks/due_retries.lua: the deliveries of a partition whose next attempt is due, oldest first, and when the one behind them is. */
   due_retries: {
@@ -710,7 +710,7 @@ export const SCRIPT_SIGNATURES = {
     flags: [],
     returns: 'PLANNED now_ms | ENDED now_ms',
   },
-  /** lua/webhooks/queue_deliveries.lua: make the deliveries of a batch of events, push them to their lanes, and acknowledge the events, all in one. */
+  /** lua/webhooks/queue_deliveries.lua: make the deliveries of a batch of events, push them to their queues, and acknowledge the events, all in one. */
   queue_deliveries: {
     keys: ['lease', 'event_log'],
     args: ['token', 'retention_ms', 'event_count'],
@@ -757,12 +757,12 @@ export const SCRIPT_SIGNATURES = {
     flags: [],
     returns: 'SET',
   },
-  /** lua/webhooks/settle_delivery.lua: write down what came of a delivery, and take it out of its lane. */
+  /** lua/webhooks/settle_delivery.lua: write down what came of a delivery, and take it out of its queue. */
   settle_delivery: {
     keys: ['delivery'],
     args: [
       'ref',
-      'lane',
+      'queue',
       'outcome',
       'attempted',
       'duration_ms',
@@ -778,7 +778,7 @@ export const SCRIPT_SIGNATURES = {
     ],
     flags: ['allow-oom'],
     returns:
-      'SETTLED now_ms attempts:int left_in_lane:int | ENDED now_ms final_status left_in_lane:int | GONE now_ms left_in_lane:int',
+      'SETTLED now_ms attempts:int left_in_queue:int | ENDED now_ms final_status left_in_queue:int | GONE now_ms left_in_queue:int',
   },
   /** lua/webhooks/skip_events.lua: move the consumer group past events that nobody wants, without reading them. */
   skip_events: {
@@ -1548,7 +1548,7 @@ export interface ScriptReplies {
         readonly lease: 'renewed' | 'taken' | 'none';
         readonly lag?: number;
         readonly oldestMs?: number;
-        readonly lanes?: number;
+        readonly queues?: number;
         readonly retrying?: number;
         readonly leftOver?: number;
         readonly lastRead?: string;
@@ -1633,15 +1633,15 @@ export interface ScriptReplies {
         readonly status: 'SETTLED';
         readonly nowMs: number;
         readonly attempts: number;
-        readonly leftInLane: number;
+        readonly leftInQueue: number;
       }
     | {
         readonly status: 'ENDED';
         readonly nowMs: number;
         readonly finalStatus: string;
-        readonly leftInLane: number;
+        readonly leftInQueue: number;
       }
-    | { readonly status: 'GONE'; readonly nowMs: number; readonly leftInLane: number };
+    | { readonly status: 'GONE'; readonly nowMs: number; readonly leftInQueue: number };
   readonly skip_events:
     | {
         readonly status: 'UP_TO';

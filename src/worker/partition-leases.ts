@@ -169,16 +169,14 @@ export class PartitionLeases<P extends LeasedPartition> {
   private async announce(report: string): Promise<{ nowMs: number | undefined; nextLapseAt: number }> {
     const { instancesKey, reportsKey, leaseMs, work } = this.terms;
     try {
-      const [, nowMs, alive, place, nextLapseMs] = await this.redis.scripts.run(
+      const { nowMs, alive, place, nextLapseInMs } = await this.redis.scripts.call(
         'lease_announce',
-        [instancesKey, reportsKey],
-        [this.instance, leaseMs, report],
+        { instances: instancesKey, reports: reportsKey },
+        { instance: this.instance, leaseMs, report },
       );
-      this.alive = Number(alive);
-      this.place = Number(place);
-      const nextLapseAt =
-        nextLapseMs === '' ? Number.POSITIVE_INFINITY : performance.now() + Number(nextLapseMs);
-      return { nowMs: Number(nowMs), nextLapseAt };
+      this.alive = alive;
+      this.place = place;
+      return { nowMs, nextLapseAt: performance.now() + (nextLapseInMs ?? Number.POSITIVE_INFINITY) };
     } catch (error) {
       // What this instance holds, it goes on working on: in a cluster only the announcements' node may be away.
       this.terms.announcementFailed();
@@ -266,7 +264,9 @@ export class PartitionLeases<P extends LeasedPartition> {
     }
     const { leaseKey } = this.terms;
     await Promise.allSettled(
-      partitions.map(({ tag }) => this.redis.scripts.run('lease_release', [leaseKey(tag)], [this.instance])),
+      partitions.map(({ tag }) =>
+        this.redis.scripts.call('lease_release', { lease: leaseKey(tag) }, { token: this.instance }),
+      ),
     );
   }
 }

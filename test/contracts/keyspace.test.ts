@@ -48,8 +48,8 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   webhook_marks_key: [['acme'], keyspace.webhookMarksKey(TAG, 'acme')],
   delivery_key: [['1700000000000-0:whsub_1fX'], keyspace.deliveryKey(TAG, '1700000000000-0:whsub_1fX')],
   delivery_index_key: [['whsub_1fX'], keyspace.deliveryIndexKey(TAG, 'whsub_1fX')],
-  lane_key: [['whsub_1fX:acme'], keyspace.laneKey(TAG, 'whsub_1fX:acme')],
-  lanes_key: [[], keyspace.lanesKey(TAG)],
+  ordered_queue_key: [['whsub_1fX:acme'], keyspace.orderedQueueKey(TAG, 'whsub_1fX:acme')],
+  ordered_queues_key: [[], keyspace.orderedQueuesKey(TAG)],
   retrying_key: [[], keyspace.retryingKey(TAG)],
   outcomes_key: [[], keyspace.outcomesKey(TAG)],
   reserve_idempotency_key: [

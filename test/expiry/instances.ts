@@ -1,4 +1,4 @@
-import { SweepLeases } from '../../src/expiry/partition-leases.js';
+import { SweepLeases } from '../../src/expiry/sweep-partition.js';
 import {
   eventLogKey,
   partitionCode,

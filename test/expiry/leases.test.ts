@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { PartitionDrain } from '../../src/expiry/partition-drain.js';
-import { Partition } from '../../src/expiry/partition.js';
+import { SweepPartition } from '../../src/expiry/sweep-partition.js';
 import { sweepInstancesKey, sweepLeaseKey } from '../../src/redis/keyspace.js';
 import { buildService, spawnService, type ServiceProcess } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
@@ -169,9 +169,9 @@ describe('instances share the partitions', () => {
     const [tenant] = await makeTenants(maker, 1);
     const ids = await makeDue(maker, stored, tenant as never, 3);
     const tag = stored.tagOfTenant((tenant as { id: string }).id);
-    const partition = new Partition(TAGS.indexOf(tag));
+    const partition = new SweepPartition(TAGS.indexOf(tag));
     await stored.redis.set(sweepLeaseKey(tag), 'another', 'PX', 60_000);
-    const lost: Partition[] = [];
+    const lost: SweepPartition[] = [];
     const report = await maker.app
       .get(PartitionDrain)
       .run([partition], { token: 'mine', goesOn: () => true, lost: (one) => lost.push(one) });

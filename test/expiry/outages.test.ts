@@ -70,14 +70,14 @@ describe('the sweep goes on after Redis was away', () => {
   test('in the middle of a page: what fails is counted, and every hold is expired once when Redis is back', async () => {
     const [tenant] = tenants as [TestTenant];
     const { scripts } = sweeper.app.get(RedisService);
-    const run = scripts.run.bind(scripts);
+    const call = scripts.call.bind(scripts);
     const before = await sweeper.metric('holdfast_expiry_outcomes_total', { outcome: 'ERROR' });
-    const spy = jest.spyOn(scripts, 'run').mockImplementation(async (name, keys, args) => {
+    const spy = jest.spyOn(scripts, 'call').mockImplementation(async (name, keys, args) => {
       if (name === 'expire_page') {
         spy.mockRestore();
         await redis.kill();
       }
-      return run(name, keys, args);
+      return call(name, keys, args);
     });
     const ids: string[] = [];
     for (let index = 0; index < 30; index += 1) {
@@ -125,15 +125,15 @@ describe('readiness', () => {
 describe('the watchdog', () => {
   test('starts the sweep anew when a call never ends, and the old one does nothing any more', async () => {
     const { scripts } = sweeper.app.get(RedisService);
-    const run = scripts.run.bind(scripts);
+    const call = scripts.call.bind(scripts);
     let wake: (() => void) | undefined;
-    jest.spyOn(scripts, 'run').mockImplementation((name, keys, args) => {
+    jest.spyOn(scripts, 'call').mockImplementation((name, keys, args) => {
       if (wake === undefined && name === 'lease_announce') {
-        return new Promise<string[]>((done) => {
-          wake = () => done(['ALIVE', '1', '1', '0', '']);
+        return new Promise<never>((done) => {
+          wake = () => done({ status: 'ALIVE', nowMs: 1, alive: 1, place: 0 } as never);
         });
       }
-      return run(name, keys, args);
+      return call(name, keys, args);
     });
     await eventually('the sweep stands still', () => wake !== undefined);
     await eventually(

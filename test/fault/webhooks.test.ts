@@ -5,7 +5,7 @@ import { eventIdOf } from '../../src/events/event.js';
 import {
   deliveryKey,
   eventLogKey,
-  lanesKey,
+  orderedQueuesKey,
   outcomesKey,
   reservationKey,
   retryingKey,
@@ -197,7 +197,7 @@ async function expectNothingLost(total: number): Promise<void> {
     'nothing is due, unread, waiting or to be tried again',
     async () => {
       for (const { tag } of subscribers) {
-        const indexes = [ttlIndexKey(tag), lanesKey(tag), retryingKey(tag), outcomesKey(tag)];
+        const indexes = [ttlIndexKey(tag), orderedQueuesKey(tag), retryingKey(tag), outcomesKey(tag)];
         const counts = await Promise.all(indexes.map((key) => stored.redis.exists(key)));
         const waiting = indexes.filter((_key, index) => counts[index] === 1);
         const [, , , , , , , , , , , lag] =

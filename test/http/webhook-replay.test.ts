@@ -4,8 +4,8 @@ import {
   deliveryIndexKey,
   deliveryKey,
   eventLogKey,
-  laneKey,
-  lanesKey,
+  orderedQueueKey,
+  orderedQueuesKey,
   replayKey,
   tenantEventsKey,
   webhookKey,
@@ -54,13 +54,13 @@ async function withBudgets(count: number): Promise<TestTenant> {
 }
 
 /** The refs that wait for their first attempts, in the order in which they will be tried. */
-function lane(tenant: TestTenant, id: string): Promise<string[]> {
-  return on.stored.redis.lrange(laneKey(on.stored.tagOf(tenant.id), `${id}:${tenant.id}`), 0, -1);
+function queue(tenant: TestTenant, id: string): Promise<string[]> {
+  return on.stored.redis.lrange(orderedQueueKey(on.stored.tagOf(tenant.id), `${id}:${tenant.id}`), 0, -1);
 }
 
 /** As if the dispatcher had tried all that waits once. */
 async function tryAll(tenant: TestTenant, id: string, st = 'SUCCESS'): Promise<void> {
-  for (const ref of await lane(tenant, id)) {
+  for (const ref of await queue(tenant, id)) {
     await on.stored.redis.hset(deliveryKey(on.stored.tagOf(tenant.id), ref), 'st', st);
   }
 }
@@ -88,12 +88,12 @@ describe('a replay', () => {
     expect(rows[0]).toMatchObject({
       trace_id: events.find(({ event_id: event }) => event === rows[0].event_id).trace_id,
     });
-    const waiting = await lane(tenant, id);
+    const waiting = await queue(tenant, id);
     expect(waiting.map((ref) => ref.split(':')[0])).toEqual(
       [...waiting].map((ref) => ref.split(':')[0]).sort(),
     );
     expect(waiting).toHaveLength(4);
-    expect(await on.stored.redis.smembers(lanesKey(on.stored.tagOf(tenant.id)))).toContain(
+    expect(await on.stored.redis.smembers(orderedQueuesKey(on.stored.tagOf(tenant.id)))).toContain(
       `${id}:${tenant.id}`,
     );
     expect(await on.holdfast.metric('holdfast_webhook_replayed_events_total')).toBe(queued + 4);
@@ -174,7 +174,7 @@ describe('a replay', () => {
     );
   });
 
-  test("of the operators' subscription reaches the events of all tenants, each in its own lane", async () => {
+  test("of the operators' subscription reaches the events of all tenants, each in its own queue", async () => {
     const tenants = [await withBudgets(2), await withBudgets(3)];
     const id = await subscribe('__system__', { scope_filter: `tenant:${(tenants[0] as TestTenant).id}*` });
     expect(expectStatus(await replay(id), 202).events_queued).toBe(2);
@@ -184,7 +184,7 @@ describe('a replay', () => {
     });
     const { events_queued: queued } = expectStatus(await replay(all, { max_events: 1000 }), 202);
     for (const tenant of tenants) {
-      const waiting = await lane(tenant, all);
+      const waiting = await queue(tenant, all);
       expect(waiting).toHaveLength((await eventsOf(tenant)).length);
       expect(waiting).toEqual([...waiting].sort());
     }
@@ -215,11 +215,11 @@ describe('a replay', () => {
     }
     const at = new Date(ms).toISOString();
     expectRefusal(await replay(id, { from: at, to: at, max_events: 249 }), 400, 'INVALID_REQUEST');
-    expect(await lane(tenant, id)).toEqual([]);
+    expect(await queue(tenant, id)).toEqual([]);
     expect(expectStatus(await replay(id, { from: at, to: at, max_events: 250 }), 202).events_queued).toBe(
       250,
     );
-    expect((await lane(tenant, id)).map((ref) => ref.split(':')[0])).toEqual(
+    expect((await queue(tenant, id)).map((ref) => ref.split(':')[0])).toEqual(
       Array.from({ length: 250 }, (_, index) => `${ms}-${index + 1}`),
     );
   });
@@ -296,7 +296,7 @@ describe('a replay', () => {
     const id = await subscribe(tenant.id, { event_types: ['budget.funded'] });
     failAtRun(2);
     expect(expectStatus(await replay(id, { max_events: 1000 }), 202).events_queued).toBe(100);
-    expect(await lane(tenant, id)).toHaveLength(100);
+    expect(await queue(tenant, id)).toHaveLength(100);
   });
 
   test('that the store ends at once is 503, and queues nothing', async () => {
@@ -304,7 +304,7 @@ describe('a replay', () => {
     const id = await subscribe(tenant.id, { event_types: ['budget.funded'] });
     failAtRun(1);
     expectStatus(await replay(id), 503);
-    expect(await lane(tenant, id)).toEqual([]);
+    expect(await queue(tenant, id)).toEqual([]);
   });
 });
 

@@ -4,8 +4,8 @@ import {
   deliveryKey,
   dispatchLeaseKey,
   eventLogKey,
-  laneKey,
-  lanesKey,
+  orderedQueueKey,
+  orderedQueuesKey,
   outcomesKey,
   retryingKey,
   webhookKey,
@@ -24,11 +24,11 @@ const RETENTION_MS = 86_400_000;
 /** A partition with a subscription id, and what the dispatcher asks of its scripts. */
 class Dispatch {
   readonly subscription: string;
-  readonly lane: string;
+  readonly queueName: string;
 
   constructor(readonly ledger: LedgerClient) {
     this.subscription = `whsub_${ledger.tag.slice(2, 4)}${randomText(16)}`;
-    this.lane = `${this.subscription}:${ledger.tenant}`;
+    this.queueName = `${this.subscription}:${ledger.tenant}`;
   }
 
   static async make(): Promise<Dispatch> {
@@ -84,7 +84,7 @@ class Dispatch {
       [deliveryKey(tag, ref)],
       [
         ref,
-        this.lane,
+        this.queueName,
         outcome,
         attempted,
         12,
@@ -119,7 +119,7 @@ class Dispatch {
   }
 
   waiting(): Promise<string[]> {
-    return this.ledger.redis.lrange(laneKey(this.ledger.tag, this.lane), 0, -1);
+    return this.ledger.redis.lrange(orderedQueueKey(this.ledger.tag, this.queueName), 0, -1);
   }
 
   async told(type: string): Promise<Record<string, string>[]> {
@@ -240,7 +240,7 @@ describe('skip_events', () => {
 });
 
 describe('queue_deliveries', () => {
-  test('makes record, index entry and place in the lane, and acknowledges, once however often it is called', async () => {
+  test('makes record, index entry and place in the queue, and acknowledges, once however often it is called', async () => {
     shows('at least once');
     const dispatch = await Dispatch.make();
     const { redis, tag } = dispatch.ledger;
@@ -261,7 +261,7 @@ describe('queue_deliveries', () => {
     expect(await redis.zrange(deliveryIndexKey(tag, dispatch.subscription), '0', '-1')).toEqual(
       entryIds.map((entryId) => dispatch.ref(entryId)),
     );
-    expect(await redis.smembers(lanesKey(tag))).toContain(dispatch.lane);
+    expect(await redis.smembers(orderedQueuesKey(tag))).toContain(dispatch.queueName);
     expect(await redis.pttl(deliveryKey(tag, dispatch.ref(entryIds[0] as string)))).toBeGreaterThan(
       RETENTION_MS - 60_000,
     );
@@ -318,16 +318,16 @@ describe('queue_deliveries', () => {
     const { redis, tag } = dispatch.ledger;
     const entryId = await dispatch.append();
     await dispatch.page({});
-    await redis.set(laneKey(tag, dispatch.lane), 'damaged');
+    await redis.set(orderedQueueKey(tag, dispatch.queueName), 'damaged');
     await expect(dispatch.queue([entryId])).rejects.toThrow('WRONGTYPE');
     expect(await dispatch.delivery(entryId)).toEqual({});
-    await redis.del(laneKey(tag, dispatch.lane));
+    await redis.del(orderedQueueKey(tag, dispatch.queueName));
     expect((await dispatch.queue([entryId]))[2]).toBe('1');
   });
 });
 
 describe('settle_delivery', () => {
-  test('writes a success down for good and takes it out of its lane', async () => {
+  test('writes a success down for good and takes it out of its queue', async () => {
     const dispatch = await Dispatch.make();
     const { redis, tag } = dispatch.ledger;
     const [entryId, next] = [await dispatch.append(), await dispatch.append()];
@@ -350,7 +350,7 @@ describe('settle_delivery', () => {
     ]);
     expect(await dispatch.told('system.webhook_delivery_failed')).toEqual([]);
     expect((await dispatch.settle(next, 'SUCCESS'))[3]).toBe('0');
-    expect(await redis.smembers(lanesKey(tag))).not.toContain(dispatch.lane);
+    expect(await redis.smembers(orderedQueuesKey(tag))).not.toContain(dispatch.queueName);
   });
 
   test('keeps the first attempt, counts the others, and tells of a failure once, in the same run', async () => {
@@ -387,7 +387,7 @@ describe('settle_delivery', () => {
     ]);
   });
 
-  test('looks for a delivery near the head of its lane only, and never goes through a long lane for a retry', async () => {
+  test('looks for a delivery near the head of its queue only, and never goes through a long queue for a retry', async () => {
     const dispatch = await Dispatch.make();
     const { redis, tag } = dispatch.ledger;
     const entryIds: string[] = [];
@@ -403,7 +403,7 @@ describe('settle_delivery', () => {
     expect((await dispatch.settle(far, 'SUCCESS'))[3]).toBe('148');
     expect(await dispatch.waiting()).toHaveLength(148);
     // Whoever comes to it finds that it has ended, and takes it out.
-    await redis.ltrim(laneKey(tag, dispatch.lane), -1, -1);
+    await redis.ltrim(orderedQueueKey(tag, dispatch.queueName), -1, -1);
     expect(await dispatch.settle(far, 'FAILED')).toEqual(['ENDED', expect.any(String), 'SUCCESS', '0']);
   });
 

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { eventIdOf } from '../../src/events/index.js';
-import { eventLogKey, lanesKey, retryingKey, tagOf } from '../../src/redis/keyspace.js';
+import { eventLogKey, orderedQueuesKey, retryingKey, tagOf } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import type { Holdfast, TestTenant } from '../support/holdfast.js';
 import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';
@@ -81,7 +81,7 @@ test('a tenant with thousands of deliveries to queue delays neither an event nor
     'all is delivered',
     async () => {
       const [left] = (await redis.xpending(eventLogKey(TAG), 'dispatcher')) as [number];
-      return left === 0 && (await redis.exists(lanesKey(TAG), retryingKey(TAG))) === 0;
+      return left === 0 && (await redis.exists(orderedQueuesKey(TAG), retryingKey(TAG))) === 0;
     },
     60_000,
     100,

@@ -2,8 +2,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, tes
 import {
   deliveryKey,
   dispatchLeaseKey,
-  laneKey,
-  lanesKey,
+  orderedQueueKey,
+  orderedQueuesKey,
   outcomesKey,
   partitionCode,
   partitionOfTenant,
@@ -313,7 +313,7 @@ describe('readiness', () => {
     const id = await subscribe(api, tenant, receiver.url);
     await causeEvent(api, tenant);
     await endedDeliveries(api, id, 1);
-    await redis.set(laneKey(tagOfTenant(), `${id}:${tenant.id}`), 'damaged');
+    await redis.set(orderedQueueKey(tagOfTenant(), `${id}:${tenant.id}`), 'damaged');
     await causeEvent(api, tenant);
     const red = await eventually('it is red', async () => {
       const answer = await instance.call('GET', '/health/ready');
@@ -323,10 +323,10 @@ describe('readiness', () => {
     expect(red).toMatchObject({ status: 'down', event_lag: expect.any(Number), limit_ms: 1000 });
     expect((red as { event_lag: number }).event_lag).toBeGreaterThan(0);
     expect(await instance.metric('holdfast_event_log_lag')).toBeGreaterThan(0);
-    await redis.del(laneKey(tagOfTenant(), `${id}:${tenant.id}`));
+    await redis.del(orderedQueueKey(tagOfTenant(), `${id}:${tenant.id}`));
     await endedDeliveries(api, id, 2);
     await eventually('it is green', async () => (await instance.call('GET', '/health/ready')).status === 200);
-    expect(await redis.exists(lanesKey(tagOfTenant()))).toBe(0);
+    expect(await redis.exists(orderedQueuesKey(tagOfTenant()))).toBe(0);
   });
 });
 

@@ -6,7 +6,7 @@ import { EventBacklog } from '../../src/webhooks/dispatch/event-backlog.js';
 const SIZE = 50;
 
 function entry(number: number, tenant: string): LogEntry {
-  return { entryId: `1700000000000-${number}`, fields: new Map([['tn', tenant]]) };
+  return { entryId: `1700000000000-${number}`, event: new Map([['tn', tenant]]) };
 }
 
 /** Events of a tenant with these numbers. */
@@ -33,10 +33,10 @@ class Log {
       backlog.refill(toRefill.tenant, behind.slice(0, 250));
       return [];
     }
-    const { complete, deliveries } = backlog.takeBatch(SIZE, ({ entryId, fields }) =>
+    const { complete, deliveries } = backlog.takeBatch(SIZE, ({ entryId, event }) =>
       Array.from({ length: deliveriesEach }, () => ({
         entryId,
-        tenant: fields.get('tn') ?? '',
+        tenant: event.get('tn') ?? '',
         event: undefined as unknown as WantedDelivery['event'],
         target: undefined as unknown as WantedDelivery['target'],
       })),

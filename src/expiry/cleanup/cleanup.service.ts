@@ -11,7 +11,7 @@ import {
   toStoreError,
 } from '../../redis/index.js';
 import { decodeCursor, encodeCursor, type Position } from '../../wire/index.js';
-import { ExpiryMetrics } from '../expiry.metrics.js';
+import { ExpiryMetrics, type ExpiryOutcome } from '../expiry.metrics.js';
 import type { CleanupDto } from './cleanup.dto.js';
 
 const DAY_MS = 86_400_000;
@@ -137,31 +137,31 @@ export class CleanupService {
       dry_run: dryRun = false,
       reason,
     } = request;
-    const [, nowMs, walkedMs = '', walkedId = '', examined, ...flat] = await this.redis.scripts.run(
+    const [walkedMs, walkedId] = place;
+    const reply = await this.redis.scripts.call(
       'cleanup_reservations',
-      [cleanupIndexKey(tagOf(partitionCode(partition)))],
-      [
+      { cleanupIndex: cleanupIndexKey(tagOf(partitionCode(partition))) },
+      {
         tenantId,
         overdueForMs,
-        ...place,
-        EXAMINE,
+        walkedMs,
+        walkedId,
+        examine: EXAMINE,
         limit,
-        dryRun ? 1 : 0,
-        oneLine(reason),
-        this.retentionMs,
+        dryRun: dryRun ? 1 : 0,
+        reason: oneLine(reason),
+        retentionMs: this.retentionMs,
         requestId,
         trace,
-      ],
+      },
     );
-    const reservations: CleanedReservation[] = [];
-    for (let index = 0; index < flat.length; index += 4) {
-      const [reservationId = '', ...outcome] = flat.slice(index, index + 4);
+    const reservations = reply.reservations.map(({ reservationId, ...outcome }) => {
       if (!dryRun) {
-        this.metrics.record('cleanup', outcome, nowMs);
+        this.metrics.outcome('cleanup', outcome, reply.nowMs);
       }
-      reservations.push(rowOf(reservationId, outcome));
-    }
-    return { place: [walkedMs, walkedId], examined: Number(examined), reservations };
+      return rowOf(reservationId, outcome);
+    });
+    return { place: [reply.walkedMs ?? '', reply.walkedId ?? ''], examined: reply.examined, reservations };
   }
 }
 
@@ -189,7 +189,7 @@ function isPlace(value: Position['value'], id: string, first: number, last: numb
 
 function rowOf(
   reservationId: string,
-  [outcome = '', detail = '', other = '']: readonly string[],
+  { word: outcome, detail = '', secondDetail: other = '' }: ExpiryOutcome,
 ): CleanedReservation {
   switch (outcome) {
     case 'EXPIRED':

@@ -6,6 +6,7 @@ import {
   quarantineKey,
   RedisService,
   reservationKey,
+  type ScriptAnswer,
   tagOf,
   tagOfReservationId,
 } from '../../redis/index.js';
@@ -98,20 +99,21 @@ export class QuarantineService {
 
   /** @throws Refusal NOT_FOUND when it is not in quarantine. */
   async inspect(reservationId: string): Promise<QuarantinedReservation> {
-    const [word, entry = '', defect = '', ...rest] = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'inspect_quarantined',
-      [reservationKey(this.tagOf(reservationId), reservationId)],
-      [reservationId],
+      { reservation: reservationKey(this.tagOf(reservationId), reservationId) },
+      { reservationId },
     );
-    if (word !== 'QUARANTINED') {
+    if (reply.status !== 'QUARANTINED') {
       throw notInQuarantine(reservationId);
     }
-    const { returnable, next } = returnableOf(rest);
-    const record: Record<string, string> = {};
-    for (let index = next; index < rest.length; index += 2) {
-      record[rest[index] as string] = rest[index + 1] as string;
-    }
-    return { ...entryOf(reservationId, entry), ...(defect === '' ? {} : { defect }), ...returnable, record };
+    const { entry, defect, record } = reply;
+    return {
+      ...entryOf(reservationId, entry),
+      ...(defect === undefined ? {} : { defect }),
+      ...returnableOf(reply),
+      record: Object.fromEntries(record),
+    };
   }
 
   /** @throws Refusal NOT_FOUND when it is not in quarantine. */
@@ -121,31 +123,24 @@ export class QuarantineService {
     requestId: string,
     trace: string,
   ): Promise<QuarantineDecision> {
-    const [word, nowMs, ...rest] = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'decide_quarantined',
-      [reservationKey(this.tagOf(reservationId), reservationId)],
-      [reservationId, action, oneLine(reason), this.retentionMs, requestId, trace],
+      { reservation: reservationKey(this.tagOf(reservationId), reservationId) },
+      { reservationId, action, reason: oneLine(reason), retentionMs: this.retentionMs, requestId, trace },
     );
-    const decided = { reservation_id: reservationId, action, decided_at_ms: Number(nowMs) };
-    switch (word) {
-      case 'RETRIED': {
-        this.metrics.record('access', rest, nowMs);
-        this.metrics.decided(action, rest[0] ?? '');
-        const detail = rest[0] === 'SKIP' || rest[0] === 'QUARANTINED' ? rest[1] : undefined;
-        return {
-          ...decided,
-          outcome: rest[0] ?? '',
-          ...(detail === undefined ? {} : { detail }),
-          returns: [],
-          keeps: [],
-        };
-      }
-      case 'RELEASED':
-        this.metrics.decided(action, 'RELEASED');
-        return { ...decided, outcome: 'RELEASED', ...returnableOf(rest.slice(1)).returnable };
-      default:
-        throw notInQuarantine(reservationId);
+    if (reply.status === 'NOT_FOUND') {
+      throw notInQuarantine(reservationId);
     }
+    const decided = { reservation_id: reservationId, action, decided_at_ms: reply.nowMs };
+    if (reply.status === 'RELEASED') {
+      this.metrics.decided(action, 'RELEASED');
+      return { ...decided, outcome: 'RELEASED', ...returnableOf(reply) };
+    }
+    const { word, detail } = reply;
+    this.metrics.outcome('access', reply, reply.nowMs);
+    this.metrics.decided(action, word);
+    const isTold = detail !== undefined && (word === 'SKIP' || word === 'QUARANTINED');
+    return { ...decided, outcome: word, ...(isTold ? { detail } : {}), returns: [], keeps: [] };
   }
 
   private tagOf(reservationId: string): string {
@@ -182,19 +177,18 @@ function entryOf(reservationId: string, text: string): QuarantineEntry {
   return { reservation_id: reservationId, reason, quarantined_at_ms: Number(at) };
 }
 
-/** Reads `amount unit returned_count scope* kept_count (scope reason)*`, and says where the rest begins. */
-function returnableOf(texts: readonly string[]): { returnable: Returnable; next: number } {
-  const [amount = '', unit = '', count = '0'] = texts;
-  const scopes = texts.slice(3, 3 + Number(count));
-  const keptAt = 3 + scopes.length + 1;
-  const kept = Number(texts[keptAt - 1]);
-  const keeps = Array.from({ length: kept }, (_, index) => ({
-    scope: texts[keptAt + 2 * index] as string,
-    reason: texts[keptAt + 2 * index + 1] as string,
-  }));
+function returnableOf({
+  amount = '0',
+  unit = '',
+  returnedScopes,
+  kept,
+}: Pick<
+  ScriptAnswer<'inspect_quarantined', 'QUARANTINED'>,
+  'amount' | 'unit' | 'returnedScopes' | 'kept'
+>): Returnable {
   return {
-    returnable: { returns: scopes.map((scope) => ({ scope, unit, amount: BigInt(amount) })), keeps },
-    next: keptAt + 2 * kept,
+    returns: returnedScopes.map((scope) => ({ scope, unit, amount: BigInt(amount) })),
+    keeps: kept,
   };
 }
 

@@ -79,7 +79,7 @@ export class Attempts {
       return { outcome: 'SUCCESS', durationMs, status: status ?? 0 };
     }
     if (reason === 'lookups_busy') {
-      this.metrics.attemptPostponed();
+      this.metrics.postponed.inc();
       throw new AttemptPostponed(error);
     }
     const message = (error ?? 'the attempt failed').slice(0, MESSAGE_MAX_LENGTH);

@@ -9,7 +9,6 @@ import {
   RedisService,
 } from '../../redis/index.js';
 import { PartitionLeases, type LeaseAnswer } from '../../worker/index.js';
-import { dispatchLookOf } from './delivery-store.js';
 import { DispatchPartition } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 import { OrderedQueues } from './ordered-queues.js';
@@ -60,14 +59,13 @@ async function takeOrRenew(
   leaseMs: number,
 ): Promise<LeaseAnswer> {
   const { tag } = partition;
-  const reply = await redis.scripts.run(
+  const look = await redis.scripts.call(
     'dispatch_page',
-    [dispatchLeaseKey(tag), eventLogKey(tag)],
-    [token, leaseMs, 1, '>', 0],
+    { lease: dispatchLeaseKey(tag), eventLog: eventLogKey(tag) },
+    { token, leaseMs, take: 1, after: '>', limit: 0 },
   );
-  const look = dispatchLookOf(reply);
-  if (look === undefined) {
-    return { word: 'other', lapsesInMs: Number(reply[2]) };
+  if (look.status !== 'HELD') {
+    return { word: 'other', lapsesInMs: look.status === 'OTHER' ? look.lapsesInMs : 0 };
   }
   partition.see(look, performance.now());
   // It was to be given away and could not be, and perhaps need not be any more: this beat decides anew.
@@ -75,7 +73,7 @@ async function takeOrRenew(
   if (look.lease === 'taken') {
     // Somebody else may have had it since it was last held here.
     partition.beginAnew();
-  } else if (look.queues > 0) {
+  } else if ((look.queues ?? 0) > 0) {
     partition.unknown = true;
   }
   return { word: look.lease === 'taken' ? 'taken' : 'held' };

@@ -40,14 +40,15 @@ export class DispatchPartition {
 
   /** @param seenAt when the reply came */
   see(look: DispatchLook, seenAt: number): void {
-    this.lag = look.lag;
-    this.lastRead = look.lastRead;
-    this.retrying = look.retrying;
-    this.leftOver = look.leftOver;
-    this.oldestAt = look.oldestMs === undefined ? undefined : seenAt - (look.nowMs - look.oldestMs);
-    this.redisAheadMs = look.nowMs - seenAt;
-    this.behindSince = look.oldestMs === undefined ? undefined : (this.behindSince ?? seenAt);
-    if (look.retrying > 0) {
+    const { nowMs, oldestMs } = look;
+    this.lag = look.lag ?? 0;
+    this.lastRead = look.lastRead ?? this.lastRead;
+    this.retrying = look.retrying ?? 0;
+    this.leftOver = look.leftOver ?? 0;
+    this.oldestAt = oldestMs === undefined ? undefined : seenAt - (nowMs - oldestMs);
+    this.redisAheadMs = nowMs - seenAt;
+    this.behindSince = oldestMs === undefined ? undefined : (this.behindSince ?? seenAt);
+    if (this.retrying > 0) {
       this.retryIn(this.retriesAt === Number.POSITIVE_INFINITY ? 0 : LOOK_AGAIN_MS);
     }
   }

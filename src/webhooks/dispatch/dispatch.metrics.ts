@@ -1,12 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import {
-  MaintenanceMetrics,
-  MetricsRegistry,
   type LabelledCounter,
   type LabelledGauge,
   type LabelledHistogram,
+  MaintenanceMetrics,
+  MetricsRegistry,
 } from '../../telemetry/index.js';
-import type { Delivery } from './delivery.js';
+import type { Delivery, Verdict } from './delivery.js';
 
 const JOB = 'webhook_dispatch';
 const LATENCY_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -25,20 +25,20 @@ export interface DispatchFigures {
 /** The deliveries' outcomes under the names that existing dashboards know, and how the dispatch itself is doing. */
 @Injectable()
 export class DispatchMetrics {
+  readonly retriesNotStored: LabelledCounter;
+  readonly postponed: LabelledCounter;
+  readonly deadLetters: LabelledCounter;
+  readonly disabled: LabelledCounter;
+  readonly queued: LabelledCounter;
+  readonly queueingPauses: LabelledCounter;
+  readonly restarts: LabelledCounter;
+  readonly recoveries: LabelledCounter;
   private readonly attempts: LabelledCounter;
   private readonly successes: LabelledCounter;
   private readonly failures: LabelledCounter;
   private readonly retries: LabelledCounter;
-  private readonly notStored: LabelledCounter;
-  private readonly postponed: LabelledCounter;
   private readonly stale: LabelledCounter;
-  private readonly deadLetters: LabelledCounter;
-  private readonly disabled: LabelledCounter;
-  private readonly dispatched: LabelledCounter;
-  private readonly pauses: LabelledCounter;
   private readonly leaseChanges: LabelledCounter;
-  private readonly restarts: LabelledCounter;
-  private readonly recoveries: LabelledCounter;
   private readonly latency: LabelledHistogram;
   private readonly untilFirst: LabelledHistogram;
   private readonly waiting: LabelledGauge;
@@ -50,10 +50,16 @@ export class DispatchMetrics {
     metrics: MetricsRegistry,
     private readonly maintenance: MaintenanceMetrics,
   ) {
+    const counter = (name: string, help: string, labels: string[] = []): LabelledCounter =>
+      metrics.counter({ name, help, labels });
+    const gauge = (name: string, help: string, labels: string[] = []): LabelledGauge =>
+      metrics.gauge({ name, help, labels });
     const labels = ['tenant', 'event_type'];
-    const counter = (name: string, help: string, more: string[] = labels): LabelledCounter =>
-      metrics.counter({ name, help, labels: more });
-    this.attempts = counter('cycles_webhook_delivery_attempts_total', 'Attempts to deliver an event.');
+    this.attempts = counter(
+      'cycles_webhook_delivery_attempts_total',
+      'Attempts to deliver an event.',
+      labels,
+    );
     this.successes = counter(
       'cycles_webhook_delivery_success_total',
       'Deliveries that an endpoint accepted.',
@@ -67,16 +73,15 @@ export class DispatchMetrics {
     this.retries = counter(
       'cycles_webhook_delivery_retried_total',
       'Failed attempts after which another one was planned.',
+      labels,
     );
-    this.notStored = counter(
+    this.retriesNotStored = counter(
       'holdfast_webhook_retries_not_stored_total',
       'Retries that Redis could not store; the deliveries stay first in their queues and are attempted again.',
-      [],
     );
     this.postponed = counter(
       'holdfast_webhook_attempts_postponed_total',
       'Attempts that were not begun because too many host names were being looked up; they are made soon.',
-      [],
     );
     this.stale = counter(
       'cycles_webhook_delivery_stale_total',
@@ -86,22 +91,20 @@ export class DispatchMetrics {
     this.deadLetters = counter(
       'holdfast_webhook_dead_letters_total',
       'Deliveries that failed for good: after their last attempt, or too old for one.',
-      [],
     );
     this.disabled = counter(
       'cycles_webhook_subscription_auto_disabled_total',
       'Subscriptions that failed too often in a row.',
       ['tenant', 'reason'],
     );
-    this.dispatched = counter(
+    this.queued = counter(
       'cycles_admin_webhook_dispatched_total',
       'Deliveries queued for an event, or not.',
       ['result'],
     );
-    this.pauses = counter(
+    this.queueingPauses = counter(
       'holdfast_webhook_queueing_pauses_total',
       'Pauses in which the queueing of deliveries left Redis to the ledger.',
-      [],
     );
     this.leaseChanges = counter(
       'holdfast_dispatch_lease_changes_total',
@@ -111,7 +114,6 @@ export class DispatchMetrics {
     this.restarts = counter(
       'holdfast_dispatch_restarts_total',
       'Times that the watchdog found the dispatch standing still and started it anew.',
-      [],
     );
     this.recoveries = counter(
       'holdfast_dispatch_left_over_total',
@@ -129,12 +131,11 @@ export class DispatchMetrics {
       help: 'From the event to the start of its first attempt.',
       buckets: FIRST_ATTEMPT_BUCKETS,
     });
-    this.waiting = metrics.gauge({
-      name: 'holdfast_webhook_deliveries_waiting',
-      help: 'Deliveries that wait, in the partitions of this instance.',
-      labels: ['for'],
-    });
-    const gauge = (name: string, help: string): LabelledGauge => metrics.gauge({ name, help });
+    this.waiting = gauge(
+      'holdfast_webhook_deliveries_waiting',
+      'Deliveries that wait, in the partitions of this instance.',
+      ['for'],
+    );
     this.figures = {
       partitions: gauge('holdfast_dispatch_leases_held', 'Partitions whose events this instance dispatches.'),
       lagEvents: gauge(
@@ -157,52 +158,29 @@ export class DispatchMetrics {
     }
   }
 
-  attemptPostponed(): void {
-    this.postponed.inc();
-  }
-
-  attemptSucceeded(delivery: Delivery, status: number, durationMs: number): void {
+  countVerdict(delivery: Delivery, verdict: Verdict): void {
     const labels = labelsOf(delivery);
-    this.successes.inc({ ...labels, status_code_family: `${Math.floor(status / 100)}xx` });
-    this.latency.observe(durationMs / 1000, { ...labels, outcome: 'success' });
-  }
-
-  attemptFailed(delivery: Delivery, reason: string, durationMs: number): void {
-    const labels = labelsOf(delivery);
-    this.failures.inc({ ...labels, reason });
-    this.latency.observe(durationMs / 1000, { ...labels, outcome: 'failure' });
-  }
-
-  retryPlanned(delivery: Delivery): void {
-    this.retries.inc(labelsOf(delivery));
-  }
-
-  retryNotStored(): void {
-    this.notStored.inc();
-  }
-
-  givenUp(delivery: Delivery, reason: string): void {
-    this.failures.inc({ ...labelsOf(delivery), reason });
-    if (reason === 'stale') {
-      this.stale.inc({ tenant: 'UNKNOWN' });
+    switch (verdict.outcome) {
+      case 'SUCCESS':
+        this.successes.inc({ ...labels, status_code_family: `${Math.floor(verdict.status / 100)}xx` });
+        this.latency.observe(verdict.durationMs / 1000, { ...labels, outcome: 'success' });
+        break;
+      case 'RETRYING':
+      case 'FAILED': {
+        const { reason, durationMs } = verdict.failure;
+        if (verdict.outcome === 'RETRYING') {
+          this.retries.inc(labels);
+        }
+        this.failures.inc({ ...labels, reason });
+        this.latency.observe(durationMs / 1000, { ...labels, outcome: 'failure' });
+        break;
+      }
+      case 'GIVEN_UP':
+        this.failures.inc({ ...labels, reason: verdict.reason });
+        if (verdict.reason === 'stale') {
+          this.stale.inc({ tenant: 'UNKNOWN' });
+        }
     }
-  }
-
-  /** Without labels, so that the first one ever is an increase from 0. */
-  deadLetter(): void {
-    this.deadLetters.inc();
-  }
-
-  autoDisabled(tenant: string): void {
-    this.disabled.inc({ tenant, reason: 'consecutive_failures' });
-  }
-
-  queueingPaused(): void {
-    this.pauses.inc();
-  }
-
-  queued(result: 'queued' | 'failure', count: number): void {
-    this.dispatched.inc({ result }, count);
   }
 
   leaseChanged(change: 'taken' | 'lost' | 'released'): void {
@@ -214,14 +192,6 @@ export class DispatchMetrics {
 
   leaseFailed(): void {
     this.maintenance.leaseFailed(JOB, 'lease_error');
-  }
-
-  restarted(): void {
-    this.restarts.inc();
-  }
-
-  recovered(kind: 'retry' | 'outcome'): void {
-    this.recoveries.inc({ kind });
   }
 
   /** Index entries of deliveries whose records are gone. */

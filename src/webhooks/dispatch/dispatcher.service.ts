@@ -84,7 +84,7 @@ export class Dispatcher implements OnModuleInit, Job {
   }
 
   restarted(): void {
-    this.metrics.restarted();
+    this.metrics.restarts.inc();
     this.held.forEach((partition) => partition.beginAnew());
   }
 
@@ -104,7 +104,7 @@ export class Dispatcher implements OnModuleInit, Job {
 
   /**
    * Readiness: whether events wait for this dispatcher. An endpoint that is slow, or refuses, is no reason: its deliveries wait in its own
-   * lane, and that is as it should be.
+   * queue, and that is as it should be.
    */
   private health(): HealthReport {
     const now = performance.now();

@@ -148,6 +148,6 @@ export class EventBacklog {
   }
 }
 
-function tenantOf({ fields }: LogEntry): string {
-  return fields.get('tn') ?? '';
+function tenantOf({ event }: LogEntry): string {
+  return event.get('tn') ?? '';
 }

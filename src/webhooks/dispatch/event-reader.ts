@@ -2,11 +2,17 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { toEvent } from '../../events/index.js';
 import { LOGGER, type Logger } from '../../telemetry/index.js';
-import { dispatchLeaseKey, eventLogKey, RedisService, SYSTEM_OWNER, type Reply } from '../../redis/index.js';
+import {
+  dispatchLeaseKey,
+  eventLogKey,
+  RedisService,
+  type ScriptReply,
+  SYSTEM_OWNER,
+} from '../../redis/index.js';
 import { SharedRedisTime, type Turn } from '../../worker/index.js';
 import { SubscriptionCache } from '../subscriptions/subscription-cache.js';
 import { type Delivery, OutgoingEvent, type WantedDelivery } from './delivery.js';
-import { DeliveryStore, type DispatchLook, dispatchLookOf, type LogEntry } from './delivery-store.js';
+import { DeliveryStore, type DispatchLook, type LogEntry } from './delivery-store.js';
 import type { DispatchPartition } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 import { OrderedQueues } from './ordered-queues.js';
@@ -45,7 +51,7 @@ export class EventReader {
     this.time = new SharedRedisTime({
       share: config.webhookTimeShare / 100,
       isCluster: redis.client.isCluster,
-      paused: () => metrics.queueingPaused(),
+      paused: () => metrics.queueingPauses.inc(),
     });
   }
 
@@ -122,7 +128,7 @@ export class EventReader {
     if (look === undefined) {
       return 'lost';
     }
-    const last = look.entries.at(-1)?.entryId;
+    const last = look.events.at(-1)?.entryId;
     if (last === undefined) {
       partition.after = '>';
       return after === '>' ? 'all' : 'more';
@@ -132,7 +138,7 @@ export class EventReader {
       partition.beginAnew();
       return 'all';
     }
-    partition.backlog.add(look.entries);
+    partition.backlog.add(look.events);
     if (after === '>') {
       partition.lastRead = last;
       return look.more ? 'more' : 'all';
@@ -147,18 +153,18 @@ export class EventReader {
     token: string,
     after: string,
   ): Promise<DispatchLook | undefined> {
-    const reply = await this.redis.scripts.run(
+    const look = await this.redis.scripts.call(
       'dispatch_page',
-      [dispatchLeaseKey(tag), eventLogKey(tag)],
-      [token, this.config.webhookLeaseMs, 0, after, PAGE],
+      { lease: dispatchLeaseKey(tag), eventLog: eventLogKey(tag) },
+      { token, leaseMs: this.config.webhookLeaseMs, take: 0, after, limit: PAGE },
     );
-    const look = dispatchLookOf(reply);
-    if (look !== undefined) {
-      this.store.clock.set(look.nowMs);
+    if (look.status !== 'HELD') {
+      return undefined;
     }
-    if (look !== undefined && look.entries.length > 0) {
+    this.store.clock.set(look.nowMs);
+    if (look.events.length > 0) {
       await this.subscriptions.refresh([
-        ...new Set(look.entries.flatMap(({ fields }) => fields.get('tn') ?? [])),
+        ...new Set(look.events.flatMap(({ event }) => event.get('tn') ?? [])),
       ]);
     }
     return look;
@@ -177,14 +183,14 @@ export class EventReader {
     if (partition.watched || this.subscriptions.hasTargets(SYSTEM_OWNER)) {
       return 'wanted';
     }
-    const skipEvents = async (upTo: string, entriesAdded: string): Promise<Reply> =>
-      this.redis.scripts.run(
+    const skipEvents = (upTo: string, entriesAdded: string): Promise<ScriptReply<'skip_events'>> =>
+      this.redis.scripts.call(
         'skip_events',
-        [dispatchLeaseKey(partition.tag), eventLogKey(partition.tag)],
-        [token, upTo, entriesAdded],
+        { lease: dispatchLeaseKey(partition.tag), eventLog: eventLogKey(partition.tag) },
+        { token, upTo, entriesAdded },
       );
-    const [found, , upTo = '', entriesAdded = ''] = await skipEvents('', '');
-    if (found === 'UP_TO') {
+    const end = await skipEvents('', '');
+    if (end.status === 'UP_TO') {
       await this.subscriptions.refresh([]);
       if (!turn.goesOn()) {
         return 'all';
@@ -193,21 +199,17 @@ export class EventReader {
         return 'wanted';
       }
     }
-    const outcome = found === 'UP_TO' ? (await skipEvents(upTo, entriesAdded))[0] : found;
-    switch (outcome) {
-      case 'SKIPPED':
-        partition.lastRead = upTo;
-        return 'all';
-      case 'WATCHED':
-        partition.watched = true;
-        return 'wanted';
-      default:
-        return 'lost';
+    const { status } = end.status === 'UP_TO' ? await skipEvents(end.entryId, end.entriesAdded) : end;
+    if (status === 'SKIPPED' && end.status === 'UP_TO') {
+      partition.lastRead = end.entryId;
+      return 'all';
     }
+    partition.watched = status === 'WATCHED';
+    return partition.watched ? 'wanted' : 'lost';
   }
 
   /** Who wants an event. One that cannot be understood is nobody's, for it would stand in the way of all behind it. */
-  private deliveriesOf(partition: string, { entryId, fields }: LogEntry): WantedDelivery[] {
+  private deliveriesOf(partition: string, { entryId, event: fields }: LogEntry): WantedDelivery[] {
     if (!this.subscriptions.hasTargets(fields.get('tn') ?? '')) {
       return [];
     }
@@ -220,7 +222,7 @@ export class EventReader {
       const outgoing = new OutgoingEvent(event, fields);
       return targets.map((target) => ({ entryId, tenant: event.tenant_id, event: outgoing, target }));
     } catch (error) {
-      this.metrics.queued('failure', 1);
+      this.metrics.queued.inc({ result: 'failure' });
       this.logger.error(
         { err: error, partition, entry: entryId },
         'an event cannot be understood and is delivered to nobody',
@@ -235,7 +237,7 @@ export class EventReader {
     const { toRefill } = backlog;
     if (toRefill !== undefined) {
       const look = await this.readEvents(partition, token, toRefill.after);
-      backlog.refill(toRefill.tenant, look?.entries ?? []);
+      backlog.refill(toRefill.tenant, look?.events ?? []);
       return look !== undefined;
     }
     return this.time.run(tag, async () => {
@@ -245,37 +247,35 @@ export class EventReader {
       const { complete, deliveries } = backlog.takeBatch(QUEUED_AT_ONCE, (entry) =>
         this.deliveriesOf(code, entry),
       );
-      const [word, nowMs, made = '', forgotten] = await this.redis.scripts.run(
+      const reply = await this.redis.scripts.call(
         'queue_deliveries',
-        [dispatchLeaseKey(tag), eventLogKey(tag)],
-        [
+        { lease: dispatchLeaseKey(tag), eventLog: eventLogKey(tag) },
+        {
           token,
-          this.retentionMs,
-          complete.length,
-          ...complete,
-          ...deliveries.flatMap(({ entryId, tenant, event, target }) => [
-            entryId,
-            target.subscriptionId,
-            tenant,
-            event.signed.eventType,
-            event.trace,
-          ]),
-        ],
+          retentionMs: this.retentionMs,
+          eventCount: complete.length,
+          rest: [...complete, ...deliveries.flatMap(queueArguments)],
+        },
       );
-      if (word !== 'QUEUED') {
+      if (reply.status !== 'QUEUED') {
         return false;
       }
-      this.metrics.trimmedEntries(Number(forgotten));
-      this.metrics.queued('queued', deliveries.length);
+      const { nowMs, made = '', forgotten } = reply;
+      this.metrics.trimmedEntries(forgotten);
+      this.metrics.queued.inc({ result: 'queued' }, deliveries.length);
       // One that was made before is in its queue, or done.
       const fresh = deliveries.filter((_delivery, index) => made[index] === '1');
       this.queues.add(
         partition,
-        fresh.map((delivery) => queuedOf(partition, delivery, Number(nowMs))),
+        fresh.map((delivery) => queuedOf(partition, delivery, nowMs)),
       );
       return true;
     });
   }
+}
+
+function queueArguments({ entryId, tenant, event, target }: WantedDelivery): string[] {
+  return [entryId, target.subscriptionId, tenant, event.signed.eventType, event.trace];
 }
 
 function queuedOf({ code, tag }: DispatchPartition, delivery: WantedDelivery, createdMs: number): Delivery {

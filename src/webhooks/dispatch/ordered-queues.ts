@@ -214,7 +214,7 @@ export class OrderedQueues {
     try {
       await this.store.planRetry(partition.tag, ref, retryInMs);
     } catch (error) {
-      this.metrics.retryNotStored();
+      this.metrics.retriesNotStored.inc();
       throw error;
     }
     partition.retryIn(retryInMs);

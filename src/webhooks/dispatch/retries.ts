@@ -162,7 +162,7 @@ export class Retries {
 
   private follow({ partition, owner, subscriptionId }: DueDeliveries, { ref, dueForMs }: DueRetry): void {
     if (dueForMs > LEFT_OVER_AFTER_MS) {
-      this.metrics.recovered('retry');
+      this.metrics.recoveries.inc({ kind: 'retry' });
     }
     const name = partition.tag + ref;
     this.setAside.add(name);

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
-import { deliveryKey, RedisService } from '../../redis/index.js';
+import { deliveryKey, type NamedArgs, RedisService } from '../../redis/index.js';
 import { deliveryIdOf, hasEnded, queueNameOf, type Delivery, type Verdict } from './delivery.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 import { SubscriptionTally } from './subscription-tally.js';
@@ -8,17 +8,11 @@ import { SubscriptionTally } from './subscription-tally.js';
 /** What is to be written down waits so long for others: each write to Redis' socket costs more than what is in it. */
 const TOGETHER_MS = 4;
 
-/** What `settle_delivery` is told beside where the delivery is. */
-interface SettleArguments {
-  readonly outcome: 'SUCCESS' | 'RETRYING' | 'FAILED';
-  readonly attempted: 0 | 1;
-  readonly durationMs: number;
-  readonly status?: number | undefined;
-  readonly message: string;
-  readonly retryInMs: number;
-  readonly announce: 0 | 1;
-  readonly reason: string;
-}
+/** What a verdict says to `settle_delivery`. */
+type SettleArguments = Pick<
+  NamedArgs<'settle_delivery'>,
+  'outcome' | 'attempted' | 'durationMs' | 'responseStatus' | 'message' | 'retryInMs' | 'announce' | 'reason'
+>;
 
 /** Writes verdicts down: in the delivery's record and its queue by one script, then in the subscription's bookkeeping, and in the metrics. */
 @Injectable()
@@ -36,45 +30,37 @@ export class Settlement {
    * @throws StoreUnavailable; the delivery is then as it was, unless only the reply was lost.
    */
   async settle(delivery: Delivery, verdict: Verdict): Promise<number> {
-    const { tag, ref, event } = delivery;
-    const { outcome, attempted, durationMs, status, message, retryInMs, announce, reason } =
-      argumentsOf(verdict);
+    const { tag, ref, event, subscriptionId } = delivery;
+    const said = argumentsOf(verdict);
     const trace = event?.trace ?? '';
     await this.gathered();
-    const reply = await this.redis.scripts.run(
+    const reply = await this.redis.scripts.call(
       'settle_delivery',
-      [deliveryKey(tag, ref)],
-      [
+      { delivery: deliveryKey(tag, ref) },
+      {
         ref,
-        queueNameOf(delivery),
-        outcome,
-        attempted,
-        durationMs,
-        status ?? '',
-        message,
-        retryInMs,
-        announce,
-        reason,
-        delivery.subscriptionId,
-        hasEnded(delivery) ? '' : deliveryIdOf(delivery),
-        event?.signed.eventId ?? '',
+        queue: queueNameOf(delivery),
+        ...said,
+        subscriptionId,
+        deliveryId: hasEnded(delivery) ? '' : deliveryIdOf(delivery),
+        eventId: event?.signed.eventId ?? '',
         trace,
-      ],
+      },
     );
     if (!hasEnded(delivery)) {
-      this.count(delivery, verdict);
+      this.metrics.countVerdict(delivery, verdict);
     }
-    if (reply[0] === 'SETTLED') {
-      if (outcome === 'SUCCESS') {
+    if (reply.status === 'SETTLED') {
+      if (said.outcome === 'SUCCESS') {
         this.tally.succeeded(delivery);
-      } else if (announce === 1) {
-        this.metrics.deadLetter();
+      } else if (said.announce === 1) {
+        this.metrics.deadLetters.inc();
         await this.tally.failed(delivery, trace);
-      } else if (attempted === 1) {
+      } else if (said.attempted === 1) {
         this.tally.triggered(delivery);
       }
     }
-    return Number(reply.at(-1));
+    return reply.leftInQueue;
   }
 
   private gathered(): Promise<void> {
@@ -83,44 +69,40 @@ export class Settlement {
     });
     return this.gathering;
   }
-
-  private count(delivery: Delivery, verdict: Verdict): void {
-    switch (verdict.outcome) {
-      case 'SUCCESS':
-        this.metrics.attemptSucceeded(delivery, verdict.status, verdict.durationMs);
-        break;
-      case 'RETRYING':
-        this.metrics.retryPlanned(delivery);
-        this.metrics.attemptFailed(delivery, verdict.failure.reason, verdict.failure.durationMs);
-        break;
-      case 'FAILED':
-        this.metrics.attemptFailed(delivery, verdict.failure.reason, verdict.failure.durationMs);
-        break;
-      case 'GIVEN_UP':
-        this.metrics.givenUp(delivery, verdict.reason);
-        break;
-    }
-  }
 }
 
 function argumentsOf(verdict: Verdict): SettleArguments {
-  const plain = { attempted: 1, durationMs: 0, message: '', retryInMs: 0, announce: 0, reason: '' } as const;
-  switch (verdict.outcome) {
+  const { outcome } = verdict;
+  const none = {
+    attempted: 1,
+    durationMs: 0,
+    responseStatus: '',
+    message: '',
+    retryInMs: 0,
+    announce: 0,
+    reason: '',
+  } as const;
+  switch (outcome) {
     case 'SUCCESS':
-      return { ...plain, ...verdict };
+      return { ...none, outcome, durationMs: verdict.durationMs, responseStatus: verdict.status };
     case 'RETRYING':
-      return { ...plain, ...verdict.failure, outcome: 'RETRYING', retryInMs: verdict.retryInMs };
-    case 'FAILED':
-      return { ...plain, ...verdict.failure, outcome: 'FAILED', announce: 1 };
-    case 'GIVEN_UP':
+    case 'FAILED': {
+      const { status: responseStatus = '', ...failure } = verdict.failure;
+      return outcome === 'FAILED'
+        ? { ...none, ...failure, outcome, responseStatus, announce: 1 }
+        : { ...none, ...failure, outcome, responseStatus, retryInMs: verdict.retryInMs };
+    }
+    case 'GIVEN_UP': {
       // What nobody is there to receive is no failure of an endpoint; one that became too old is.
+      const { reason, message } = verdict;
       return {
-        ...plain,
+        ...none,
         outcome: 'FAILED',
         attempted: 0,
-        reason: verdict.reason,
-        message: verdict.message,
-        announce: verdict.reason === 'stale' ? 1 : 0,
+        reason,
+        message,
+        announce: reason === 'stale' ? 1 : 0,
       };
+    }
   }
 }

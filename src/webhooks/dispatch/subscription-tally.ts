@@ -3,6 +3,7 @@ import { LOGGER, type Logger } from '../../telemetry/index.js';
 import {
   outcomesKey,
   RedisService,
+  type ScriptReply,
   StoreUnavailable,
   tagOfWebhookId,
   webhookKey,
@@ -64,13 +65,13 @@ export class SubscriptionTally {
       this.write(subscriptionId, tally, earlier);
     }
     await this.inOrder(tally, async () => {
-      const [word, detail] = await this.record(subscriptionId, 'failure', deliveryIdOf(delivery), trace);
+      const reply = await this.record(subscriptionId, 'failure', deliveryIdOf(delivery), trace);
       await this.redis.client.zrem(outcomesKey(delivery.tag), delivery.ref);
-      tally.failures = word === 'RECORDED' ? Number(detail) : tally.failures;
-      if (word === 'DISABLED') {
-        this.metrics.autoDisabled(detail ?? '');
+      tally.failures = reply.status === 'RECORDED' ? reply.failures : tally.failures;
+      if (reply.status === 'DISABLED') {
+        this.metrics.disabled.inc({ tenant: reply.owner, reason: 'consecutive_failures' });
         this.logger.warn(
-          { subscription_id: subscriptionId, tenant_id: detail },
+          { subscription_id: subscriptionId, tenant_id: reply.owner },
           'a webhook subscription failed too often in a row and is disabled',
         );
       }
@@ -113,7 +114,7 @@ export class SubscriptionTally {
       this.metrics.trimmedEntries(await this.store.forget(index, ref));
       return;
     }
-    this.metrics.recovered('outcome');
+    this.metrics.recoveries.inc({ kind: 'outcome' });
     await this.failed(delivery, delivery.event?.trace ?? '');
   }
 
@@ -146,8 +147,8 @@ export class SubscriptionTally {
     tally.writtenAt = performance.now();
     void this.inOrder(tally, async () => {
       try {
-        const [, failures] = await this.record(subscriptionId, what, '', '');
-        tally.failures = Number(failures ?? 0);
+        const reply = await this.record(subscriptionId, what);
+        tally.failures = reply.status === 'RECORDED' ? reply.failures : 0;
       } catch (error) {
         tally.pending ??= what;
         throw error;
@@ -167,19 +168,18 @@ export class SubscriptionTally {
 
   private async record(
     subscriptionId: string,
-    outcome: string,
-    deliveryId: string,
-    trace: string,
-  ): Promise<string[]> {
+    outcome: 'success' | 'failure' | 'triggered',
+    deliveryId = '',
+    trace = '',
+  ): Promise<ScriptReply<'record_delivery_outcome'>> {
     const tag = tagOfWebhookId(subscriptionId, this.redis.partitions);
-    if (tag === undefined) {
-      return ['GONE'];
-    }
-    return this.redis.scripts.run(
-      'record_delivery_outcome',
-      [webhookKey(tag, subscriptionId)],
-      [subscriptionId, outcome, deliveryId, trace],
-    );
+    return tag === undefined
+      ? { status: 'GONE' }
+      : this.redis.scripts.call(
+          'record_delivery_outcome',
+          { subscription: webhookKey(tag, subscriptionId) },
+          { subscriptionId, outcome, deliveryId, trace },
+        );
   }
 
   private tallyOf(subscriptionId: string): Tally {
