@@ -121,7 +121,7 @@ const STORE = {
     'true allows a start on a Redis that may evict the ledger.',
   ),
   partitions: setting('PARTITIONS', '64', integer(1, 256)).describe(
-    'Partitions that tenants are spread over, a power of two up to 256; fixed at the first start.',
+    'Partitions that tenants are spread over; fixed at the first start.',
   ),
 };
 
