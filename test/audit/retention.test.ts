@@ -42,7 +42,7 @@ test('index entries go after their records, bounded, counted, and from where the
   await janitor.trim(0);
   expect(await stored.redis.zcard(index)).toBe(3);
   expect(await holdfast.metric('holdfast_maintenance_cut_total', { job: 'audit_retention' })).toBe(1);
-  await janitor.trim();
+  await janitor.trim(Infinity);
   expect(await stored.redis.zrange(index, 0, '-1')).toEqual([ids[2]]);
   expect(await holdfast.metric('holdfast_index_entries_trimmed_total')).toBe(2);
 });
@@ -53,7 +53,7 @@ test('records are packed after their end, and a run without time leaves them for
   const janitor = holdfast.app.get(RetentionJanitor);
   await janitor.pack(-1);
   expect(await stored.redis.hexists(reservationKey(tag, id), '0')).toBe(0);
-  await janitor.pack();
+  await janitor.pack(Infinity);
   expect(await stored.redis.hexists(reservationKey(tag, id), '0')).toBe(1);
   expect(await stored.redis.exists(endedKey(tag))).toBe(0);
   expect(await holdfast.metric('holdfast_records_packed_total')).toBeGreaterThanOrEqual(1);

@@ -118,7 +118,7 @@ test('a lease that another took is counted as lost', async () => {
 
 test('a sweep that its time ends is counted as cut, and the next one goes on at once', async () => {
   const tenants = await makeTenants(maker, 1);
-  const ids = await makeDue(maker, stored, tenants[0] as TestTenant, 150);
+  const ids = await makeDue(maker, stored, tenants[0] as TestTenant, 80);
   // One percent of the time is left to the sweeper, so that a few batches use up a tick.
   const sweeper = await startSweeper({ REDIS_URL: redis.url, SWEEP_TIME_SHARE: '1', SWEEP_BATCH_SIZE: '50' });
   try {

@@ -83,7 +83,7 @@ const FORMS: Readonly<
     fields: ['0', '1', '2', 'su', 'tn', 'am', 'ch', 'st', 'fa', 'dm', 'at'],
     make: async ({ tenant, id }) => {
       await on.holdfast.commit(tenant, id, 8);
-      await on.holdfast.app.get(RetentionJanitor).pack();
+      await on.holdfast.app.get(RetentionJanitor).pack(Infinity);
     },
   },
 };
@@ -207,8 +207,8 @@ describe.each(Object.keys(FORMS))('a %s reservation', (name) => {
       await expectBooks(tenant);
       await on.holdfast.app.get(ExpiryService).sweep();
       await on.holdfast.app.get(Reconciler).reconcile();
-      await on.holdfast.app.get(RetentionJanitor).pack();
-      await on.holdfast.app.get(RetentionJanitor).trim();
+      await on.holdfast.app.get(RetentionJanitor).pack(Infinity);
+      await on.holdfast.app.get(RetentionJanitor).trim(Infinity);
       await expectBooks(tenant);
       expect((await on.holdfast.admin('GET', `/ops/verify?tenant=${tenant.id}`)).status).toBe(200);
       expect((await on.holdfast.admin('GET', `/ops/expirations?tenant_id=${tenant.id}`)).status).toBe(200);
