@@ -229,7 +229,7 @@ describe('budgets', () => {
       const [tenant, other] = [await fundedTenant(), await on.holdfast.createTenant()];
       const refused = await lookUp(other, rootOf(tenant));
       expectRefusal(refused, 403, 'FORBIDDEN');
-      expect(refused.text).not.toContain('100');
+      expect(refused.body.details).toEqual({ field: 'scope' });
       expectStatus(
         await on.holdfast.admin('GET', `/v1/admin/budgets/lookup?scope=${rootOf(tenant)}&unit=TOKENS`),
         200,
