@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fieldProblems } from './lua-fields.mjs';
 import { loadReaders } from './script-readers.mjs';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -62,12 +63,19 @@ function problemsIn(output, places) {
   });
 }
 
+/** @param {readonly string[]} problems */
+function report(problems) {
+  process.stderr.write(problems.map((problem) => `${problem}\n`).join(''));
+  return problems.length > 0;
+}
+
 async function main() {
+  const isMisnamed = report(fieldProblems());
   if (spawnSync('luacheck', ['--version'], { stdio: 'ignore' }).status !== 0) {
     process.stderr.write(
       'Lua was not checked: luacheck is not installed (on Debian: apt-get install lua-check)\n',
     );
-    return process.env.LUACHECK === 'required' ? 1 : 0;
+    return isMisnamed || process.env.LUACHECK === 'required' ? 1 : 0;
   }
   const folder = mkdtempSync(join(ROOT, 'node_modules/.lint-lua-'));
   try {
@@ -77,9 +85,8 @@ async function main() {
       encoding: 'utf8',
       maxBuffer: 1 << 26,
     });
-    const problems = problemsIn(stdout, places);
-    process.stderr.write(problems.map((problem) => `${problem}\n`).join(''));
-    return problems.length > 0 || status === null || status > 2 ? 1 : 0;
+    const isFaulty = report(problemsIn(stdout, places));
+    return isMisnamed || isFaulty || status === null || status > 2 ? 1 : 0;
   } finally {
     rmSync(folder, { recursive: true });
   }

@@ -9,7 +9,7 @@
 -- RETURNS   FOUND now_ms goes_at_ms? quarantine? defect? word? detail? second_detail? text_count told{} record{} | NOT_FOUND
 -- BOUND     one reservation, at the scopes of its subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     those of the expiry transition
--- @include  keys, now_ms, hold, record, expiry, damage
+-- @include  fields, keys, now_ms, hold, record, expiry, damage
 --
 -- goes_at_ms is empty while the record is not bound to go; quarantine is what the quarantine says of the reservation; defect is
 -- why the record cannot be told as it should be; outcome and details are those of an expiry on the way. Each is empty where there is none.
@@ -43,7 +43,8 @@ end
 local goes_at = redis.call('PEXPIRETIME', reservation)
 local reply = { 'FOUND', ms_text(now), goes_at > 0 and ms_text(goes_at) or '', redis.call('HGET', quarantine_key(tag), reservation_id) or '',
   defect or '', outcome[1] or '', outcome[2] or '', outcome[3] or '' }
-local told = string.find(fields.ev or '', '^%d+%-%d+$') and redis.pcall('XRANGE', event_log_key(tag), fields.ev, fields.ev)[1]
+local end_event = fields[FIELD.end_event] or ''
+local told = string.find(end_event, '^%d+%-%d+$') and redis.pcall('XRANGE', event_log_key(tag), end_event, end_event)[1]
 local told_fields = told and told[2] or {}
 reply[#reply + 1] = tostring(#told_fields)
 for _, text in ipairs(told_fields) do

@@ -13,7 +13,7 @@
 --             named_count named(reservation_id amount quarantined:flag budget)*
 -- BOUND     examine entries
 -- EMITS     nothing
--- @include  keys, now_ms, int64, hold, record, index_walk
+-- @include  fields, keys, now_ms, int64, hold, record, index_walk
 --
 -- A budget is named by its 'unit scope'.
 -- The sums hold what lived through the whole window. What came or went within it is told one by one, with an empty end while it
@@ -60,7 +60,7 @@ local function end_within(key, hold)
   if hold.state == 'ACTIVE' then
     return ''
   end
-  local ended = hold.fields and hold.fields.fa or redis.call('HGET', key, 'fa')
+  local ended = hold.fields and hold.fields[FIELD.ended_at] or redis.call('HGET', key, FIELD.ended_at)
   return whole_number(ended) and tonumber(ended) >= first_ms and ended or nil
 end
 
@@ -82,7 +82,7 @@ end
 
 local function examine_entry(reservation_id)
   local key = reservation_key(tag, reservation_id)
-  local readable, hold = pcall(load_hold, key, 'ca')
+  local readable, hold = pcall(load_hold, key, FIELD.created_at)
   if not readable then
     put(unreadable, reservation_id, 'NOT_A_RECORD', quarantined(reservation_id))
     return
@@ -91,7 +91,7 @@ local function examine_entry(reservation_id)
   if not ended then
     return
   end
-  hold.created_at = whole_number(hold.ca)
+  hold.created_at = whole_number(hold[FIELD.created_at])
   local defect = hold_defect(hold) or not hold.created_at and 'INVALID_CREATION'
   if defect then
     put(unreadable, reservation_id, defect, quarantined(reservation_id))

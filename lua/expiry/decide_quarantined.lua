@@ -13,7 +13,7 @@
 --           | RELEASED now_ms tenant amount? unit? returned_count returned_scopes* kept_count kept(scope reason)* | NOT_FOUND
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     custom.reservation.quarantine_decided, budget.threshold_crossed; those of the expiry transition
--- @include  keys, now_ms, hold, expiry, append_event, append_audit, quarantine_release, damage, release_damaged
+-- @include  fields, keys, now_ms, hold, expiry, append_event, append_audit, quarantine_release, damage, release_damaged
 --
 -- A retry puts the reservation back before the sweeper and judges it at once: what is still damaged stays in quarantine. A
 -- release gives back what can be given back and ends the reservation, whatever its record lacks; where no record is left,
@@ -52,7 +52,7 @@ if action == 'retry' then
   local outcome = reclaim(tag, { reservation_id }, now, retention_ms, { request = origin.request, trace = origin.trace })[1]
   if outcome[1] ~= 'QUARANTINED' then
     redis.call('HDEL', quarantine_key(tag), reservation_id)
-    redis.pcall('HDEL', reservation, 'qa', 'qr')
+    redis.pcall('HDEL', reservation, FIELD.quarantined_at, FIELD.quarantine_reason)
   end
   emit_decision(outcome[1], '')
   return { 'RETRIED', ms_text(now), outcome[1], outcome[2] or '', outcome[3] or '' }

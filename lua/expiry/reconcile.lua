@@ -19,7 +19,7 @@
 --             place:MISSING|MISPLACED)*
 -- BOUND     examine entries, each of which may be told of in the event log
 -- EMITS     custom.reservation.reindexed
--- @include  keys, now_ms, hold, record, damage, index_walk, append_event, owned
+-- @include  fields, keys, now_ms, hold, record, damage, index_walk, append_event, owned
 --
 -- There is no tenant at the end.
 -- found is MISSING for a reservation that was not in the index, MISPLACED for one that stood at another deadline than its
@@ -62,7 +62,7 @@ local function packed_end(key)
     return nil
   end
   local readable, fields = pcall(record_fields, key)
-  return readable and fields.fa
+  return readable and fields[FIELD.ended_at]
 end
 
 -- `since` is nil in the run in which the walk of the tenant began: what is live now was live then.
@@ -132,7 +132,7 @@ end
 -- Ended reservations are passed over by their state alone, for they are the most by far.
 local function place_of(reservation_id, born_ms)
   local key = reservation_key(tag, reservation_id)
-  local f = redis.pcall('HMGET', key, 'st', 'fa')
+  local f = redis.pcall('HMGET', key, FIELD.state, FIELD.ended_at)
   local state = f[1]
   if not f.err and not HOLD_STATES[state] and redis.call('EXISTS', key) == 1 then
     state = known_state(key, state)

@@ -14,7 +14,7 @@
 -- BOUND     limit things, each at the scopes of one subject (at most 6)
 -- EMITS     tenant.closed, budget.closed_via_tenant_cascade, reservation.released_via_tenant_cascade,
 --           webhook.disabled_via_tenant_cascade, api_key.revoked_via_tenant_cascade; those of the expiry transition
--- @include  keys, now_ms, tenant, append_event, tenant_cascade, index_walk
+-- @include  keys, now_ms, tenant, append_event, tenant_cascade, cascade_webhook, index_walk
 --
 -- The outcomes are those of the expiry transition, where a hold was dead before its tenant closed, and
 -- FAILED budget|webhook|api_key <id> for a record that cannot be trusted: the others go on, and the caller does not go to the end.

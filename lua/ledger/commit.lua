@@ -22,7 +22,7 @@
 --           | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the expiry transition
--- @include  keys, now_ms, int64, idempotency, settle, charge, budget, append_event, owned
+-- @include  fields, keys, now_ms, int64, idempotency, settle, charge, budget, append_event, owned
 local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint = ARGV[1], ARGV[2], ARGV[3]
 local unit, actual, metadata = ARGV[4], ARGV[5], ARGV[6]
@@ -40,7 +40,7 @@ elseif earlier then
   return with_scopes(tag, reservation_id, reply, earlier, 7)
 end
 
-local hold, refusal = open_hold(tag, reservation_id, tenant_id, now, retention_ms, origin, 'op')
+local hold, refusal = open_hold(tag, reservation_id, tenant_id, now, retention_ms, origin, FIELD.overage_policy)
 if not hold then
   return refusal
 end
@@ -59,12 +59,13 @@ for _, budget in ipairs(budgets) do
     return { budget.status == 'CLOSED' and 'BUDGET_CLOSED' or 'BUDGET_FROZEN', budget.scope }
   end
 end
-if not HOLD_POLICIES[hold.op] and i64_less(hold.amount, actual) then
+local policy = hold[FIELD.overage_policy]
+if not HOLD_POLICIES[policy] and i64_less(hold.amount, actual) then
   -- What the client asked for cannot be told any more. Up to the estimate the policy does not matter.
   return quarantine(tag, reservation_id, reservation, 'INVALID_POLICY', now, origin, hold.tenant, true)
 end
 -- A damaged policy goes neither into the reply nor into the record of it, whose parts are split at spaces.
-local policy = HOLD_POLICIES[hold.op] and hold.op or 'UNKNOWN'
+policy = HOLD_POLICIES[policy] and policy or 'UNKNOWN'
 local charge, over = charge_of(budgets, hold.amount, actual, policy, marks_of(hold.marks))
 if not charge then
   return over
@@ -92,13 +93,14 @@ if charge.overage ~= '0' then
     { 'reservation_id', reservation_id, 'unit', unit, 'estimated_amount', hold.amount, 'actual_amount', actual,
       'overage', charge.overage, 'overage_policy', policy, 'debt_incurred', charge.debt })
 end
-local ended = { 'HSET', reservation, 'st', 'COMMITTED', 'fa', ms_text(now), 'eb', key_id, 'ch', charge.charged }
+local ended = { 'HSET', reservation, FIELD.state, 'COMMITTED', FIELD.ended_at, ms_text(now), FIELD.ended_by, key_id,
+  FIELD.charged, charge.charged }
 if metadata ~= '' then
-  ended[#ended + 1] = 'cm'
+  ended[#ended + 1] = FIELD.commit_metadata
   ended[#ended + 1] = metadata
 end
 if entry then
-  ended[#ended + 1] = 'ev'
+  ended[#ended + 1] = FIELD.end_event
   ended[#ended + 1] = entry
 end
 redis.call(unpack(ended))

@@ -17,7 +17,7 @@
 --           | QUARANTINED reason tenant? [again:again] | MAX_EXTENSIONS_EXCEEDED allowed:int
 -- BOUND     one hold, at the scopes of its subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     those of the expiry transition
--- @include  keys, now_ms, idempotency, settle, tenant, hold
+-- @include  fields, keys, now_ms, idempotency, settle, tenant, hold
 --
 -- What one extension grants is capped at the tenant's max_reservation_ttl_ms, or at the max_ttl_ms of the policy that
 -- governed the reserve, as the reserve's lease is: a hold cannot outlive that * (1 + max_extensions). The returned expiry is
@@ -34,12 +34,13 @@ local earlier = recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
   return { 'IDEMPOTENCY_MISMATCH' }
 elseif earlier then
-  local active = redis.pcall('HGET', reservation, 'st') == 'ACTIVE'
+  local active = redis.pcall('HGET', reservation, FIELD.state) == 'ACTIVE'
   local remaining_ttl_ms = active and math.max(0, tonumber(earlier[1]) - now) or 0
   return { 'ACTIVE', 'replay', earlier[1], ms_text(remaining_ttl_ms) }
 end
 
-local hold, refusal = open_hold(tag, reservation_id, tenant_id, now, retention_ms, origin, 'xc', 'mx', 'ik', 'mt', 'ki')
+local hold, refusal = open_hold(tag, reservation_id, tenant_id, now, retention_ms, origin, FIELD.extensions_used, FIELD.max_extensions,
+  FIELD.idempotency_key, FIELD.max_ttl_ms, FIELD.key_id)
 if not hold then
   return refusal
 end
@@ -47,13 +48,14 @@ if now > hold.expires_at then
   return { 'RESERVATION_EXPIRED' }
 end
 -- Damaged counts allow none: a hold must not live for ever.
-local max_extensions = whole_number(hold.mx or '0') or 0
-local extensions = whole_number(hold.xc or '0') or max_extensions
+local max_extensions = whole_number(hold[FIELD.max_extensions] or '0') or 0
+local extensions = whole_number(hold[FIELD.extensions_used] or '0') or max_extensions
 if extensions >= max_extensions then
   return { 'MAX_EXTENSIONS_EXCEEDED', ms_text(max_extensions) }
 end
-if whole_number(hold.mt) then
-  extend_by_ms = math.min(extend_by_ms, whole_number(hold.mt))
+local max_ttl_ms = whole_number(hold[FIELD.max_ttl_ms])
+if max_ttl_ms then
+  extend_by_ms = math.min(extend_by_ms, max_ttl_ms)
 else
   local tenant = read_tenant(tenant_key(tag, hold.tenant))
   extend_by_ms = tenant and math.min(extend_by_ms, tenant.max_ttl_ms) or extend_by_ms
@@ -64,12 +66,12 @@ local expires_at = hold.expires_at + extend_by_ms
 local expires_text = ms_text(expires_at)
 local used = ms_text(extensions + 1)
 redis.call('ZADD', deadline_index_key(tag, hold), ms_text(expires_at + hold.grace_ms), reservation_id)
-local granted = ms_text(now) .. '+' .. ms_text(extend_by_ms) .. (key_id == hold.ki and '' or '+' .. key_id)
-redis.call('HSET', reservation, 'ex', expires_text, 'xc', used, 'x' .. used, granted)
-if hold.ik then
+local granted = ms_text(now) .. '+' .. ms_text(extend_by_ms) .. (key_id == hold[FIELD.key_id] and '' or '+' .. key_id)
+redis.call('HSET', reservation, FIELD.expires_at, expires_text, FIELD.extensions_used, used, FIELD.extension .. used, granted)
+if hold[FIELD.idempotency_key] then
   -- A retry of the reserve must find this hold, not make a second one, for as long as this one can live.
   local lifetime_ms = math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)
-  redis.call('PEXPIRE', reserve_idempotency_key(tag, hold.tenant, hold.ik), ms_text(lifetime_ms), 'GT')
+  redis.call('PEXPIRE', reserve_idempotency_key(tag, hold.tenant, hold[FIELD.idempotency_key]), ms_text(lifetime_ms), 'GT')
 end
 remember(idempotency, fingerprint, { expires_text }, ms_text(math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)))
 return { 'ACTIVE', 'fresh', expires_text, ms_text(math.max(0, expires_at - now)) }

@@ -11,7 +11,7 @@
 --           | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms]
 -- BOUND     one reservation, at the scopes of its subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     those of the expiry transition
--- @include  keys, now_ms, hold, record, expiry, damage
+-- @include  fields, keys, now_ms, hold, record, expiry, damage
 --
 -- defect is what is wrong with the record, and empty where nothing is: its fields are then what can be known of it. quarantined is
 -- why the read has put it before an operator, once.
@@ -44,7 +44,7 @@ end
 if defect then
   local tenant, created_at = owner_of(tag, reservation_id, tenant_id ~= '' and tenant_id or hold.tenant)
   fields = known_fields(reservation, fields, tenant, created_at)
-  if fields.st == 'ACTIVE' and (foreign or hold_defect(hold)) then
+  if fields[FIELD.state] == 'ACTIVE' and (foreign or hold_defect(hold)) then
     outcome = quarantine(tag, reservation_id, reservation, defect, now, origin, tenant, true)
   end
 end

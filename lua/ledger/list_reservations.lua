@@ -22,7 +22,7 @@
 --             fa? ch?)*
 -- BOUND     examine entries, limit rows, 256 KiB of rows, 25 expiries; long metadata is not read
 -- EMITS     those of the expiry transition
--- @include  keys, now_ms, int64, hold, record, expiry, damage, index_walk, owned
+-- @include  fields, keys, now_ms, int64, hold, record, expiry, damage, index_walk, owned
 --
 -- walked_ms is empty at the end of the index.
 -- Rows come in the order of the index. Another order is the caller's work, who must see the whole index for it: it says
@@ -38,7 +38,11 @@ for i = first_condition, #ARGV, 2 do
 end
 local LEVELS = { 'workspace', 'app', 'workflow', 'agent', 'toolset' }
 -- No field is stored empty.
-local FIELDS = { 'st', 'tn', 'tv', 'ws', 'ap', 'wf', 'ag', 'ts', 'dm', 'ak', 'an', 'at', 'ik', 'un', 'am', 'ca', 'ex', 'fa', 'ch' }
+local ROW_FIELDS = {
+  FIELD.state, FIELD.tenant, FIELD.given_tenant, FIELD.workspace, FIELD.app, FIELD.workflow, FIELD.agent, FIELD.toolset, FIELD.dimensions,
+  FIELD.action_kind, FIELD.action_name, FIELD.action_tags, FIELD.idempotency_key, FIELD.unit, FIELD.amount, FIELD.created_at,
+  FIELD.expires_at, FIELD.ended_at, FIELD.charged,
+}
 local FINALIZED_AT, CHARGED = 18, 19
 -- What ends a run early: each row may have kilobytes of dimensions, and each expiry writes several budgets.
 local MOST_BYTES, MOST_EXPIRED = 262144, 25
@@ -55,7 +59,7 @@ end
 
 -- The record, or nil when there is none any more or no record at all.
 local function read_record(reservation_id)
-  local is_record, hold = pcall(load_hold, reservation_key(tag, reservation_id), 'ca', 'ik')
+  local is_record, hold = pcall(load_hold, reservation_key(tag, reservation_id), FIELD.created_at, FIELD.idempotency_key)
   if not is_record then
     note_damage(reservation_id, 'NOT_A_RECORD')
     return nil
@@ -107,7 +111,7 @@ local function satisfies(hold)
   if conditions.status and hold.state ~= conditions.status then
     return false
   end
-  if conditions.idempotency_key and hold.ik ~= conditions.idempotency_key then
+  if conditions.idempotency_key and hold[FIELD.idempotency_key] ~= conditions.idempotency_key then
     return false
   end
   for i, level in ipairs(LEVELS) do
@@ -153,7 +157,7 @@ end
 
 local function append_row(reservation_id, hold)
   local values, fields = {}, hold.fields or short_fields(hold.key)
-  for i, name in ipairs(FIELDS) do
+  for i, name in ipairs(ROW_FIELDS) do
     values[i] = fields[name]
   end
   local finalized_at = hold.state ~= 'EXPIRED' and whole_number(values[FINALIZED_AT]) or nil
@@ -167,9 +171,9 @@ local function append_row(reservation_id, hold)
       return
     end
   end
-  local start = row_count * (#FIELDS + 1) + 1
+  local start = row_count * (#ROW_FIELDS + 1) + 1
   rows[start] = reservation_id
-  for i = 1, #FIELDS do
+  for i = 1, #ROW_FIELDS do
     local value = values[i] or ''
     rows[start + i] = value
     row_bytes = row_bytes + #value
@@ -182,7 +186,8 @@ local function examine_entry(reservation_id, created_at)
   if not hold then
     return
   end
-  local defect = hold.tenant ~= tenant_id and 'MISSING_SCOPES' or hold_defect(hold) or not whole_number(hold.ca) and 'INVALID_CREATION'
+  local defect = hold.tenant ~= tenant_id and 'MISSING_SCOPES' or hold_defect(hold)
+    or not whole_number(hold[FIELD.created_at]) and 'INVALID_CREATION'
   if defect then
     hold = known_of_damaged(reservation_id, hold, defect, created_at)
   elseif is_overdue(hold, now) then

@@ -18,7 +18,7 @@
 --           | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     budget.threshold_crossed, custom.reservation.quarantine_decided; those of the expiry transition
--- @include  keys, now_ms, int64, idempotency, settle, budget, threshold, append_audit, append_event, release_damaged, owned
+-- @include  fields, keys, now_ms, int64, idempotency, settle, budget, threshold, append_audit, append_event, release_damaged, owned
 --
 -- What an operator releases is in the audit log, by the same step. A hold whose record is damaged is given back as far as it can be,
 -- and its record is sound afterwards. Where only its budgets do not fit, an operator alone may give up what they do not take back.
@@ -62,7 +62,7 @@ local function release_from_quarantine()
   local refunded, _, known = release_damaged(tag, reservation_id, damaged, owner, created_at, by_operator and 'admin' or key_id, reason, now,
     settled_retention(retention_ms, idempotency_ttl_ms), origin)
   local amount = #refunded > 0 and damaged.amount or '0'
-  local reply, parts = { 'RELEASED', 'fresh', amount, known.un }, { amount, known.un }
+  local reply, parts = { 'RELEASED', 'fresh', amount, known[FIELD.unit] }, { amount, known[FIELD.unit] }
   for _, budget in ipairs(refunded) do
     local text = balance_text(budget)
     reply[#reply + 1] = budget.scope
@@ -70,11 +70,11 @@ local function release_from_quarantine()
     parts[#parts + 1] = text
   end
   local quarantine_reason = refusal[2]
-  append_event(tag, 'custom.reservation.quarantine_decided', known.tn, nil, origin,
+  append_event(tag, 'custom.reservation.quarantine_decided', known[FIELD.tenant], nil, origin,
     decision_figures(reservation_id, 'release', 'RELEASED', quarantine_reason, reason, #refunded > 0 and amount or ''))
   if by_operator then
-    append_audit(tag, 'releaseReservation', 200, known.tn, 'reservation', reservation_id, origin,
-      { 'scope', refunded[#refunded] and refunded[#refunded].scope or '', 'unit', known.un, 'amount', amount, 'reason', reason,
+    append_audit(tag, 'releaseReservation', 200, known[FIELD.tenant], 'reservation', reservation_id, origin,
+      { 'scope', refunded[#refunded] and refunded[#refunded].scope or '', 'unit', known[FIELD.unit], 'amount', amount, 'reason', reason,
         'quarantine_reason', quarantine_reason })
   end
   remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
@@ -113,9 +113,10 @@ for _, budget in ipairs(budgets) do
 end
 local ended_by = by_operator and 'admin' or key_id
 if reason == '' then
-  redis.call('HSET', reservation, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', ended_by)
+  redis.call('HSET', reservation, FIELD.state, 'RELEASED', FIELD.ended_at, ms_text(now), FIELD.ended_by, ended_by)
 else
-  redis.call('HSET', reservation, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', ended_by, 'rr', reason)
+  redis.call('HSET', reservation, FIELD.state, 'RELEASED', FIELD.ended_at, ms_text(now), FIELD.ended_by, ended_by,
+    FIELD.release_reason, reason)
 end
 count_ended(tag, hold.tenant, 1)
 keep_ended(tag, reservation_id, settled_retention(retention_ms, idempotency_ttl_ms))

@@ -33,7 +33,7 @@
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6); 100 due holds, when it reclaims
 -- EMITS     reservation.denied, budget.exhausted, budget.threshold_crossed; those of the expiry transition
--- @include  keys, now_ms, int64, idempotency, tenant, hold, budget, owned, append_event, expiry, admission, policy, denial, threshold
+-- @include  fields, keys, now_ms, int64, idempotency, tenant, hold, budget, owned, append_event, expiry, admission, policy, denial, threshold
 --
 -- A denial is never caused by a dead hold: instead of answering BUDGET_EXCEEDED, or that there are too many live reservations, while something is due in the partition,
 -- the script expires up to RECLAIM_LIMIT due entries, reports their outcomes, and decides nothing: the caller runs it again.
@@ -61,7 +61,7 @@ local function replay(parts)
     return with_balances({ word, 'replay', parts[2] }, scopes, parts, 3)
   end
   local held_id, expires_at = parts[2], tonumber(parts[3])
-  local active = redis.pcall('HGET', reservation_key(tag, held_id), 'st') == 'ACTIVE'
+  local active = redis.pcall('HGET', reservation_key(tag, held_id), FIELD.state) == 'ACTIVE'
   local remaining_ttl_ms = active and math.max(0, expires_at - now) or 0
   local reply = { word, 'replay', held_id, parts[3], ms_text(remaining_ttl_ms), parts[4] }
   if word == 'ALLOW_WITH_CAPS' then
@@ -176,7 +176,7 @@ end
 
 -- The indexes come first: where one is damaged the script ends here, before a figure has moved. An entry that the second
 -- failure leaves in the first is an orphan, which the sweeper removes.
-redis.call('ZADD', deadline_index_key(tag, { xp = expiry_policy }), ms_text(expires_at + grace_ms), reservation_id)
+redis.call('ZADD', deadline_index_key(tag, { expiry_letter = expiry_policy }), ms_text(expires_at + grace_ms), reservation_id)
 redis.call('ZADD', reservation_index_key(tag, tenant_id), ms_text(now), reservation_id)
 local expires_text = ms_text(expires_at)
 local reply = { 'ALLOW', 'fresh', reservation_id, expires_text, ms_text(ttl_ms), overage_policy }
@@ -192,13 +192,14 @@ for _, budget in ipairs(budgets) do
   reply[#reply + 1] = text
   parts[#parts + 1] = text
 end
-redis.call('HSET', reservation, 'st', 'ACTIVE', 'am', amount, 'ex', expires_text, 'gr', ARGV[8], 'op', overage_policy, 'ca', ms_text(now),
-  'mx', ms_text(max_extensions), 'ki', key_id, unpack(fields_with_subject(tenant_id, unit, mask, ARGV, first_field)))
+redis.call('HSET', reservation, FIELD.state, 'ACTIVE', FIELD.amount, amount, FIELD.expires_at, expires_text, FIELD.grace_ms, ARGV[8],
+  FIELD.overage_policy, overage_policy, FIELD.created_at, ms_text(now), FIELD.max_extensions, ms_text(max_extensions), FIELD.key_id, key_id,
+  unpack(fields_with_subject(tenant_id, unit, mask, ARGV, first_field)))
 if policy and policy.max_ttl_ms then
-  redis.call('HSET', reservation, 'mt', ms_text(policy.max_ttl_ms))
+  redis.call('HSET', reservation, FIELD.max_ttl_ms, ms_text(policy.max_ttl_ms))
 end
 if expiry_policy then
-  redis.call('HSET', reservation, 'xp', expiry_policy)
+  redis.call('HSET', reservation, FIELD.expiry_policy, expiry_policy)
 end
 count_live(tag, tenant_id, owned)
 for _, budget in ipairs(tells and budgets or {}) do

@@ -1,5 +1,5 @@
 -- damage: what can be known of a reservation whose record is damaged, so that it can still be read, listed and released.
--- @include keys, int64, hold, record, now_ms
+-- @include fields, keys, int64, scopes, hold, record, now_ms
 --
 -- The tenant's index of reservations knows the owner and the creation of a record that does not tell them. What nobody knows gets
 -- the value that claims least: nothing is held, at no scope, and the lease ended when it began.
@@ -35,7 +35,7 @@ local function known_state(key, state)
   if HOLD_STATES[state] then
     return state
   end
-  local ended = redis.call('HMGET', key, 'fa', 'ch', 'ev', 'rr')
+  local ended = redis.call('HMGET', key, FIELD.ended_at, FIELD.charged, FIELD.end_event, FIELD.release_reason)
   if not ended[1] and redis.call('PTTL', key) < 0 then
     return 'ACTIVE'
   end
@@ -45,9 +45,9 @@ end
 -- Why a record cannot be told as it is, or nil. `fields` are those of record_fields.
 local function record_defect(hold, fields)
   local ended = hold.state ~= 'ACTIVE'
-  return hold_defect(hold) or not whole_number(fields.ca) and 'INVALID_CREATION'
-    or ended and not whole_number(fields.fa) and 'INVALID_END'
-    or hold.state == 'COMMITTED' and not i64_is_amount(fields.ch) and 'INVALID_END' or nil
+  return hold_defect(hold) or not whole_number(fields[FIELD.created_at]) and 'INVALID_CREATION'
+    or ended and not whole_number(fields[FIELD.ended_at]) and 'INVALID_END'
+    or hold.state == 'COMMITTED' and not i64_is_amount(fields[FIELD.charged]) and 'INVALID_END' or nil
 end
 
 local function whole_text(text)
@@ -56,14 +56,16 @@ end
 
 -- Extensions are told all or not at all.
 local function drop_damaged_extensions(known)
-  local count = string.find(known.xc or '0', '^%d%d?%d?$') and tonumber(known.xc or '0') or -1
+  local used = known[FIELD.extensions_used] or '0'
+  local count = string.find(used, '^%d%d?%d?$') and tonumber(used) or -1
   for i = 1, count do
-    if not string.find(known['x' .. i] or '', '^%d+%+%d+%+?[%w_]*$') then
+    if not string.find(known[FIELD.extension .. i] or '', '^%d+%+%d+%+?[%w_]*$') then
       count = -1
     end
   end
   for name in pairs(known) do
-    if string.find(name, '^x%d+$') and (count < 0 or tonumber(string.sub(name, 2)) > count) or name == 'xc' and count <= 0 then
+    local number = tonumber(string.match(name, '^' .. FIELD.extension .. '(%d+)$'))
+    if number and (count < 0 or number > count) or name == FIELD.extensions_used and count <= 0 then
       known[name] = nil
     end
   end
@@ -74,38 +76,46 @@ end
 local function known_fields(key, fields, tenant, created_at)
   local known = {}
   for name, value in pairs(fields) do
-    if name ~= 'su' and not string.find(name, '^%d+$') then
+    if name ~= FIELD.subject and not string.find(name, '^%d+$') then
       known[name] = value
     end
   end
-  local subject = new_subject(tenant or '__system__', fields.ws, fields.ap, fields.wf, fields.ag, fields.ts, fields.un, fields.bm or '')
-  local levels = subject.levels
-  known.tn, known.ws, known.ap, known.wf = subject.tenant, levels[1] or nil, levels[2] or nil, levels[3] or nil
-  known.ag, known.ts = levels[4] or nil, levels[5] or nil
-  known.tv = known.tv and string.lower(known.tv) == subject.tenant and known.tv or nil
-  known.bm = tenant and not subject.defect and fields.tn == tenant and fields.bm or string.rep('0', #subject.scopes)
-  known.am = subject.unit and i64_is_amount(fields.am) and fields.am or '0'
-  known.un = subject.unit or 'USD_MICROCENTS'
-  known.st = known_state(key, fields.st)
-  known.fa = whole_text(fields.fa)
-  known.ca = whole_text(fields.ca) or whole_text(created_at) or known.fa or '0'
-  known.ex, known.gr = whole_text(fields.ex) or known.ca, whole_text(fields.gr) or '0'
-  known.ch = i64_is_amount(fields.ch) and fields.ch or nil
-  known.op = HOLD_POLICIES[fields.op] and fields.op or nil
-  known.mt = whole_text(fields.mt)
-  known.xp = EXPIRY_POLICIES[fields.xp] and fields.xp or nil
-  known.mx = whole_number(fields.mx) and whole_number(fields.mx) <= LARGEST_COUNT and fields.mx or nil
-  known.ev = string.find(fields.ev or '', '^%d+%-%d+$') and fields.ev or nil
+  local subject = new_subject(tenant or '__system__', fields[FIELD.workspace], fields[FIELD.app], fields[FIELD.workflow],
+    fields[FIELD.agent], fields[FIELD.toolset], fields[FIELD.unit], fields[FIELD.scope_mask] or '')
+  known[FIELD.tenant] = subject.tenant
+  for i, name in ipairs(LEVEL_FIELDS) do
+    known[name] = subject.levels[i] or nil
+  end
+  local given_tenant = fields[FIELD.given_tenant]
+  known[FIELD.given_tenant] = given_tenant and string.lower(given_tenant) == subject.tenant and given_tenant or nil
+  known[FIELD.scope_mask] = tenant and not subject.defect and fields[FIELD.tenant] == tenant and fields[FIELD.scope_mask]
+    or string.rep('0', #subject.scopes)
+  known[FIELD.amount] = subject.unit and i64_is_amount(fields[FIELD.amount]) and fields[FIELD.amount] or '0'
+  known[FIELD.unit] = subject.unit or 'USD_MICROCENTS'
+  known[FIELD.state] = known_state(key, fields[FIELD.state])
+  known[FIELD.ended_at] = whole_text(fields[FIELD.ended_at])
+  known[FIELD.created_at] = whole_text(fields[FIELD.created_at]) or whole_text(created_at) or known[FIELD.ended_at] or '0'
+  known[FIELD.expires_at] = whole_text(fields[FIELD.expires_at]) or known[FIELD.created_at]
+  known[FIELD.grace_ms] = whole_text(fields[FIELD.grace_ms]) or '0'
+  known[FIELD.charged] = i64_is_amount(fields[FIELD.charged]) and fields[FIELD.charged] or nil
+  known[FIELD.overage_policy] = HOLD_POLICIES[fields[FIELD.overage_policy]] and fields[FIELD.overage_policy] or nil
+  known[FIELD.max_ttl_ms] = whole_text(fields[FIELD.max_ttl_ms])
+  known[FIELD.expiry_policy] = EXPIRY_POLICIES[fields[FIELD.expiry_policy]] and fields[FIELD.expiry_policy] or nil
+  local max_extensions = whole_number(fields[FIELD.max_extensions])
+  known[FIELD.max_extensions] = max_extensions and max_extensions <= LARGEST_COUNT and fields[FIELD.max_extensions] or nil
+  known[FIELD.end_event] = string.find(fields[FIELD.end_event] or '', '^%d+%-%d+$') and fields[FIELD.end_event] or nil
   drop_damaged_extensions(known)
   return known
 end
 
 -- A hold as load_hold makes it, out of known_fields.
 local function known_hold(key, known)
-  local subject = new_subject(known.tn, known.ws, known.ap, known.wf, known.ag, known.ts, known.un, known.bm)
+  local subject = new_subject(known[FIELD.tenant], known[FIELD.workspace], known[FIELD.app], known[FIELD.workflow], known[FIELD.agent],
+    known[FIELD.toolset], known[FIELD.unit], known[FIELD.scope_mask])
   return {
-    key = key, state = known.st, amount = known.am, expires_at = tonumber(known.ex), grace_ms = tonumber(known.gr), xp = known.xp, fields = known,
+    key = key, state = known[FIELD.state], amount = known[FIELD.amount], expires_at = tonumber(known[FIELD.expires_at]),
+    grace_ms = tonumber(known[FIELD.grace_ms]), expiry_letter = known[FIELD.expiry_policy], fields = known,
     subject = subject, tenant = subject.tenant, unit = subject.unit, mask = subject.mask, levels = subject.levels, scopes = subject.scopes,
-    ca = known.ca, ik = known.ik,
+    [FIELD.created_at] = known[FIELD.created_at], [FIELD.idempotency_key] = known[FIELD.idempotency_key],
   }
 end

@@ -1,5 +1,5 @@
 -- denial: the event of a request that was not admitted.
--- @include append_event
+-- @include fields, append_event
 --
 -- A refusal as an answer names it: the runtime's error code NOT_FOUND is the decision's reason BUDGET_NOT_FOUND.
 local function reason_of(refusal)
@@ -13,7 +13,7 @@ local function emit_denial(tag, tenant_id, leaf, origin, unit, amount, refusal, 
     'unit', unit, 'reason_code', reason_of(refusal), 'requested_amount', amount, 'remaining', refusal[3] or '',
   }
   for i = 1, #fields, 2 do
-    if fields[i] ~= 'md' and fields[i] ~= 'ik' then
+    if fields[i] ~= FIELD.metadata and fields[i] ~= FIELD.idempotency_key then
       figures[#figures + 1] = fields[i]
       figures[#figures + 1] = fields[i + 1]
     end

@@ -1,5 +1,5 @@
 -- ended: what every script does with the records of reservations that it has just ended.
--- @include keys
+-- @include fields, keys
 
 -- A record need not be as quick to read any more as a live one, so it is noted for the janitor, who packs it. And one that was in
 -- quarantine, was mended and is settled is no operator's business any more. Should a note fail, the record only stays larger,
@@ -9,7 +9,7 @@ local function note_ended(tag, ...)
   local left = redis.pcall('HDEL', quarantine_key(tag), ...)
   if type(left) == 'number' and left > 0 then
     for _, reservation_id in ipairs({ ... }) do
-      redis.pcall('HDEL', reservation_key(tag, reservation_id), 'qa', 'qr')
+      redis.pcall('HDEL', reservation_key(tag, reservation_id), FIELD.quarantined_at, FIELD.quarantine_reason)
     end
   end
 end

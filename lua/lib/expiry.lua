@@ -1,7 +1,7 @@
 -- expiry: the one transition from ACTIVE to EXPIRED, shared by the sweeper's scripts, by every script that meets an overdue
 -- hold, and by an operator's cleanup. Whoever comes first runs it; there is one refund and one event.
 -- `origin` is the request's, as append_event takes it, with `cleanup` set where an operator ends holds that await cleanup.
--- @include keys, int64, hold, refund, append_event, now_ms, ended, owned
+-- @include fields, keys, int64, hold, refund, append_event, now_ms, ended, owned
 
 -- Takes a hold that cannot be settled out of the sweeper's way, and says so. Its state and the budgets stay as they are
 -- for an operator to decide on; `writable` is false when the record is no hash at all. A client that comes back to a
@@ -18,7 +18,7 @@ local function quarantine(tag, reservation_id, key, reason, now, origin, tenant,
   end
   redis.call('HSET', quarantine_key(tag), reservation_id, reason .. ' ' .. ms_text(now))
   if writable then
-    redis.call('HSET', key, 'qa', ms_text(now), 'qr', reason)
+    redis.call('HSET', key, FIELD.quarantined_at, ms_text(now), FIELD.quarantine_reason, reason)
   end
   append_event(tag, 'custom.reservation.quarantined', tenant or '__system__', nil,
     { actor = 'system', request = origin.request, trace = origin.trace },
@@ -40,13 +40,13 @@ local function end_expired(tag, refunds, now, retention_ms, origin)
   local teller = { actor = ended_by, request = origin.request, trace = origin.trace }
   for i = 1, #ids do
     local hold = refunds.holds[i]
-    local created_at = whole_number(hold.ca)
+    local created_at, extensions_used = whole_number(hold[FIELD.created_at]), hold[FIELD.extensions_used]
     local entry = append_event(tag, 'reservation.expired', hold.tenant, hold.leaf, teller,
       { 'reservation_id', ids[i], 'unit', hold.unit, 'estimated_amount', hold.amount,
-        'created_at', created_at and hold.ca or '', 'expired_at', now_text,
+        'created_at', created_at and hold[FIELD.created_at] or '', 'expired_at', now_text,
         'ttl_ms', ms_text(math.max(0, hold.expires_at - (created_at or hold.expires_at))),
-        'extensions_used', whole_number(hold.xc) and hold.xc or '0' })
-    redis.call('HSET', hold.key, 'st', 'EXPIRED', 'fa', now_text, 'eb', ended_by, 'ev', entry)
+        'extensions_used', whole_number(extensions_used) and extensions_used or '0' })
+    redis.call('HSET', hold.key, FIELD.state, 'EXPIRED', FIELD.ended_at, now_text, FIELD.ended_by, ended_by, FIELD.end_event, entry)
     redis.call('PEXPIRE', hold.key, retention_ms)
     live_ended[hold.tenant] = (live_ended[hold.tenant] or 0) + 1
   end
@@ -64,8 +64,9 @@ local function expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
   if reason then
     return quarantine(tag, reservation_id, hold.key, reason, now, origin, hold.tenant, true)
   end
-  if hold.ca == nil or hold.xc == nil then
-    hold.ca, hold.xc = unpack(redis.call('HMGET', hold.key, 'ca', 'xc'))
+  if hold[FIELD.created_at] == nil or hold[FIELD.extensions_used] == nil then
+    local f = redis.call('HMGET', hold.key, FIELD.created_at, FIELD.extensions_used)
+    hold[FIELD.created_at], hold[FIELD.extensions_used] = f[1], f[2]
   end
   end_expired(tag, refunds, now, retention_ms, origin)
   return { 'EXPIRED', hold.tenant, ms_text(reclaim_deadline(hold)) }
@@ -104,7 +105,7 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin)
       return { 'SKIP', 'EXPIRED' }
     end
     local key = reservation_key(tag, reservation_id)
-    local readable, hold = pcall(load_hold, key, 'ca', 'xc')
+    local readable, hold = pcall(load_hold, key, FIELD.created_at, FIELD.extensions_used)
     if not readable then
       return quarantine(tag, reservation_id, key, 'NOT_A_RECORD', now, origin, nil, false)
     end

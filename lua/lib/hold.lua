@@ -1,20 +1,5 @@
--- hold: the record of one reservation, a hash with short field names so that it stays a compact listpack.
--- @include keys, int64, scopes, record
---
--- st state ACTIVE, COMMITTED, RELEASED or EXPIRED
--- su of whom and what: tn, ws, ap, wf, ag, ts, un and bm in one text, as lua/lib/record.lua splits it; where it would be too long
---    for a compact record they are fields of their own
--- tn tenant           ws ap wf ag ts  the subject's levels as given (workspace, app, workflow, agent, toolset)   dm dimensions, JSON
--- tv the subject's tenant as given, where it differs from tn in case
--- ak an at  action kind, name, tags (JSON)            md metadata, JSON         ik idempotency key of the reserve
--- un unit     am amount held     op overage policy    bm which derived scopes hold it: one digit a scope, root first
--- mt most milliseconds that one lease may last, where a policy said so
--- xp expiry policy, where it is not AUTO_RELEASE: m MANUAL_CLEANUP, g GRACE_ONLY
--- ca created_at_ms   ex expires_at_ms   gr grace_ms   mx extensions allowed     xc extensions used
--- x1 x2 ...  one a granted extension: its time, '+', the milliseconds granted, and '+' and the API key id where it is not ki
--- ki API key id of the reserve
--- fa ended_at_ms     eb ended by (a key id, or system)     ch charged     cm commit metadata, JSON     rr release reason
--- ev event log entry that told of the end              qa quarantined_at_ms      qr quarantine reason
+-- hold: the record of one reservation, whose fields are those of lua/lib/fields.lua, as a settlement needs it.
+-- @include fields, keys, int64, scopes, record
 local HOLD_STATES = { ACTIVE = true, COMMITTED = true, RELEASED = true, EXPIRED = true }
 local EXPIRY_POLICIES = { m = 'MANUAL_CLEANUP', g = 'GRACE_ONLY' }
 
@@ -33,9 +18,9 @@ end
 
 -- Of whom a hold is, in what unit, and at which scopes, with all that follows from it: `scopes` are the derived ones, `held` those that
 -- have a budget, both root first, and `defect` is why they cannot be told. What no request can have given is left out.
-local function new_subject(tenant, ws, ap, wf, ag, ts, unit, mask)
+local function new_subject(tenant, workspace, app, workflow, agent, toolset, unit, mask)
   local subject = { tenant = is_segment(tenant) and tenant or nil, unit = HOLD_UNITS[unit] and unit or nil, mask = mask,
-    levels = { ws or false, ap or false, wf or false, ag or false, ts or false }, held = {} }
+    levels = { workspace or false, app or false, workflow or false, agent or false, toolset or false }, held = {} }
   if not subject.tenant or not mask then
     subject.defect = 'MISSING_SCOPES'
   end
@@ -78,13 +63,14 @@ local function known_subject(text)
   return subject
 end
 
-local LEVEL_PLACES = { ws = 2, ap = 3, wf = 4, ag = 5, ts = 6 }
+-- Where the text of a subject has its levels.
+local LEVEL_PLACES = { [FIELD.workspace] = 2, [FIELD.app] = 3, [FIELD.workflow] = 4, [FIELD.agent] = 5, [FIELD.toolset] = 6 }
 -- Redis stores a hash with a longer value as a table of three times the size.
 local LONGEST_VALUE = 64
 
 -- The fields and values of a record from `first` on, with the subject's levels among them, as a new record has them.
 local function fields_with_subject(tenant, unit, mask, fields, first)
-  local subject, others, size = { tenant, '', '', '', '', '', unit, mask }, { 'su', '' }, 2
+  local subject, others, size = { tenant, '', '', '', '', '', unit, mask }, { FIELD.subject, '' }, 2
   for i = first, #fields, 2 do
     local place = LEVEL_PLACES[fields[i]]
     if place then
@@ -97,15 +83,16 @@ local function fields_with_subject(tenant, unit, mask, fields, first)
   if #others[2] <= LONGEST_VALUE then
     return others
   end
-  return { 'tn', tenant, 'un', unit, 'bm', mask, unpack(fields, first) }
+  return { FIELD.tenant, tenant, FIELD.unit, unit, FIELD.scope_mask, mask, unpack(fields, first) }
 end
 
 -- The record, or nil when there is none. Its figures are text as stored; hold_defect says whether they can be trusted.
--- What not every script needs is named by the caller and comes back under its short name, as stored: each field that is read
--- costs about a third of a microsecond. `fields` are the values of a record without `su` as
--- short_fields reads them, and nil for another.
+-- What not every script needs is named by the caller and comes back under its stored name, as stored: each field that is read
+-- costs about a third of a microsecond. `fields` are the values of a record without FIELD.subject as short_fields reads them, and
+-- nil for another.
 local function load_hold(key, ...)
-  local f = redis.call('HMGET', key, 'st', 'su', 'am', 'ex', 'gr', 'xp', ...)
+  local f = redis.call('HMGET', key, FIELD.state, FIELD.subject, FIELD.amount, FIELD.expires_at, FIELD.grace_ms, FIELD.expiry_policy,
+    ...)
   if not f[1] then
     if redis.call('EXISTS', key) == 0 then
       return nil
@@ -116,12 +103,13 @@ local function load_hold(key, ...)
   if not text then
     fields = short_fields(key)
     text = subject_text(fields)
-    f[3], f[4], f[5], f[6] = fields.am, fields.ex, fields.gr, fields.xp
+    f[3], f[4] = fields[FIELD.amount], fields[FIELD.expires_at]
+    f[5], f[6] = fields[FIELD.grace_ms], fields[FIELD.expiry_policy]
   end
   local subject = known_subject(text)
   local hold = {
-    key = key, state = f[1], amount = f[3], expires_at = whole_number(f[4]), grace_ms = whole_number(f[5]), xp = f[6] or nil,
-    fields = fields,
+    key = key, state = f[1], amount = f[3], expires_at = whole_number(f[4]), grace_ms = whole_number(f[5]),
+    expiry_letter = f[6] or nil, fields = fields,
     subject = subject, tenant = subject.tenant, unit = subject.unit, mask = subject.mask, levels = subject.levels, scopes = subject.scopes,
   }
   for i = 1, select('#', ...) do
@@ -136,7 +124,7 @@ local function terms_defect(hold)
   if not HOLD_STATES[hold.state] then
     return 'INVALID_STATE'
   end
-  if not hold.expires_at or not hold.grace_ms or hold.xp and not EXPIRY_POLICIES[hold.xp] then
+  if not hold.expires_at or not hold.grace_ms or hold.expiry_letter and not EXPIRY_POLICIES[hold.expiry_letter] then
     return 'INVALID_EXPIRY'
   end
   if not hold.tenant or not hold.mask then
@@ -168,16 +156,16 @@ end
 -- True when the hold is ACTIVE by its record but past the instant from which nobody may settle it any more, so that whoever
 -- meets it expires it.
 local function is_overdue(hold, now)
-  return is_past_grace(hold, now) and hold.xp ~= 'm'
+  return is_past_grace(hold, now) and hold.expiry_letter ~= 'm'
 end
 
 -- True when the hold's grace is over and its policy is MANUAL_CLEANUP. It can be neither committed nor extended, and it keeps its
 -- amount until it is released or an operator's cleanup expires it.
 local function awaits_cleanup(hold, now)
-  return is_past_grace(hold, now) and hold.xp == 'm'
+  return is_past_grace(hold, now) and hold.expiry_letter == 'm'
 end
 
 -- The index in which a live hold stands at its reclaim deadline. What the sweeper must leave alone is not in the sweeper's index.
 local function deadline_index_key(tag, hold)
-  return hold.xp == 'm' and cleanup_index_key(tag) or ttl_index_key(tag)
+  return hold.expiry_letter == 'm' and cleanup_index_key(tag) or ttl_index_key(tag)
 end

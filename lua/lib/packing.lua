@@ -1,5 +1,5 @@
 -- packing: bringing the record of an ended reservation into its small form; lua/lib/record.lua says which, and reads it.
--- @include now_ms, record
+-- @include fields, now_ms, record
 local SEPARATOR, PIECE = '\31', 64
 local UNIT_LETTERS = { USD_MICROCENTS = 'u', TOKENS = 't', CREDITS = 'c', RISK_POINTS = 'r' }
 local POLICY_LETTERS = { REJECT = 'r', ALLOW_IF_AVAILABLE = 'a', ALLOW_WITH_OVERDRAFT = 'o' }
@@ -35,10 +35,10 @@ end
 
 -- A damaged count must not become an endless loop.
 local function short_extensions(fields, prefix, born)
-  local parts = {}
-  for i = 1, string.find(fields.xc or '', '^%d%d?%d?$') and tonumber(fields.xc) or 0 do
-    local at, granted, by = string.match(fields['x' .. i] or '', '^(%d+)%+(%d+)%+?(.*)$')
-    parts[i] = to_hex(at or nil, born) .. '+' .. to_hex(granted or nil, 0) .. '+' .. short_id(by ~= '' and by or nil, prefix, fields.ki)
+  local parts, used, maker = {}, fields[FIELD.extensions_used] or '', fields[FIELD.key_id]
+  for i = 1, string.find(used, '^%d%d?%d?$') and tonumber(used) or 0 do
+    local at, granted, by = string.match(fields[FIELD.extension .. i] or '', '^(%d+)%+(%d+)%+?(.*)$')
+    parts[i] = to_hex(at or nil, born) .. '+' .. to_hex(granted or nil, 0) .. '+' .. short_id(by ~= '' and by or nil, prefix, maker)
   end
   return table.concat(parts, ',')
 end
@@ -46,18 +46,25 @@ end
 -- The values of an ended record as one text, and the fields that they are read back as; nil when they would not be read back
 -- exactly as they are: such a record keeps its first form.
 local function pack_fields(fields, code)
-  local born, told, sequence = tonumber(fields.ca), string.match(fields.ev or '', '^(%d+)(%-%d+)$')
-  local unit, policy = UNIT_LETTERS[fields.un], fields.op == nil and '-' or POLICY_LETTERS[fields.op]
-  if not born or not unit or not policy or not fields.tn or not fields.bm or not fields.am then
+  local born, told, sequence = tonumber(fields[FIELD.created_at]), string.match(fields[FIELD.end_event] or '', '^(%d+)(%-%d+)$')
+  local unit, policy = UNIT_LETTERS[fields[FIELD.unit]], fields[FIELD.overage_policy]
+  policy = policy == nil and '-' or POLICY_LETTERS[policy]
+  local amount, charged, maker = fields[FIELD.amount], fields[FIELD.charged], fields[FIELD.key_id]
+  if not born or not unit or not policy or not fields[FIELD.tenant] or not fields[FIELD.scope_mask] or not amount then
     return nil
   end
   local prefix = 'key_' .. code
   local text = table.concat({
-    fields.tn, fields.ws or '', fields.ap or '', fields.wf or '', fields.ag or '', fields.ts or '', unit .. policy .. fields.bm,
-    fields.am, fields.ch == fields.am and '=' or fields.ch or '', to_hex(fields.ca, 0), to_hex(fields.ex, born), to_hex(fields.fa, born),
-    to_hex(fields.gr, 0), to_hex(fields.mx, 0), to_hex(fields.mt, 0), short_id(fields.ki, prefix), short_id(fields.eb, prefix, fields.ki),
-    fields.ak or '', fields.an or '', short_extensions(fields, prefix, born), told and to_hex(told, born) .. sequence or '',
-    fields.tv or '', fields.rr or '', short_key(fields.ik),
+    fields[FIELD.tenant],
+    fields[FIELD.workspace] or '', fields[FIELD.app] or '', fields[FIELD.workflow] or '', fields[FIELD.agent] or '', fields[FIELD.toolset] or '',
+    unit .. policy .. fields[FIELD.scope_mask],
+    amount, charged == amount and '=' or charged or '',
+    to_hex(fields[FIELD.created_at], 0), to_hex(fields[FIELD.expires_at], born), to_hex(fields[FIELD.ended_at], born),
+    to_hex(fields[FIELD.grace_ms], 0), to_hex(fields[FIELD.max_extensions], 0), to_hex(fields[FIELD.max_ttl_ms], 0),
+    short_id(maker, prefix), short_id(fields[FIELD.ended_by], prefix, maker),
+    fields[FIELD.action_kind] or '', fields[FIELD.action_name] or '', short_extensions(fields, prefix, born),
+    told and to_hex(told, born) .. sequence or '',
+    fields[FIELD.given_tenant] or '', fields[FIELD.release_reason] or '', short_key(fields[FIELD.idempotency_key]),
   }, SEPARATOR)
   local readable, packed = pcall(unpack_fields, text, code)
   if not readable then
@@ -78,20 +85,20 @@ local LONGEST_TEXT = 4096
 local function pack_record(key)
   local fields = redis.call('HEXISTS', key, '0') == 0 and text_length(key) <= LONGEST_TEXT and record_fields(key) or {}
   local ends_at = redis.call('PEXPIRETIME', key)
-  if not fields.st or fields.st == 'ACTIVE' or ends_at < 0 then
+  if not fields[FIELD.state] or fields[FIELD.state] == 'ACTIVE' or ends_at < 0 then
     return false
   end
   local text, packed = pack_fields(fields, string.sub(key, 3, 4))
   if not text then
     return false
   end
-  local command = { 'HSET', key, 'st', fields.st }
+  local command = { 'HSET', key, FIELD.state, fields[FIELD.state] }
   for start = 1, #text, PIECE do
     command[#command + 1] = tostring((start - 1) / PIECE)
     command[#command + 1] = string.sub(text, start, start + PIECE - 1)
   end
   for name, value in pairs(fields) do
-    if name ~= 'st' and not packed[name] then
+    if name ~= FIELD.state and not packed[name] then
       command[#command + 1] = name
       command[#command + 1] = value
     end

@@ -1,12 +1,12 @@
 -- record: the forms of a reservation's record: live, with its subject in one field or, where that would be long, a field for each value;
 -- and packed.
--- @include now_ms
+-- @include fields, now_ms
 --
 -- Ended records stay for weeks and there are millions of them, so after the end a record is packed (lua/lib/packing.lua): its
 -- values in a fixed order, split by a separator, without the field names, with ids and times told by their differences. They
 -- stand in fields '0', '1', ... of at most 64 bytes, since a longer value makes Redis store the hash as a table of three times
 -- the size. The state and whatever else there is (metadata and other JSON) stay fields of their own. A field that somebody sets
--- in a packed record afterwards is the one that counts. lua/lib/hold.lua names the fields.
+-- in a packed record afterwards is the one that counts.
 --
 -- Live records are never packed. Redis runs a script's whole text at each call, so what only packed ones need is made where it
 -- is used.
@@ -42,53 +42,81 @@ local function unpack_fields(text, code)
 
   -- packed-scope.ts in src/reservations knows that the tenant and the levels come first. The idempotency key comes last, as it
   -- alone may hold any byte.
-  local tn, ws, ap, wf, ag, ts, terms, am, ch, ca, ex, fa, gr, mx, mt, ki, eb, ak, an, xs, ev, tv, rr, ik =
+  local tenant, workspace, app, workflow, agent, toolset, terms, amount, charged, created_at, expires_at, ended_at, grace_ms, max_extensions,
+    max_ttl_ms, key_id, ended_by, action_kind, action_name, extensions, end_event, given_tenant, release_reason, idempotency_key =
     string.match(text, '^' .. string.rep('([^\31]*)\31', 23) .. '(.*)$')
-  if not tn then
+  if not tenant then
     error('a packed record has not the form of one')
   end
   local units = { u = 'USD_MICROCENTS', t = 'TOKENS', c = 'CREDITS', r = 'RISK_POINTS' }
   local policies = { r = 'REJECT', a = 'ALLOW_IF_AVAILABLE', o = 'ALLOW_WITH_OVERDRAFT' }
-  local born, maker = tonumber(ca, 16), long_id(ki)
+  local born, maker = tonumber(created_at, 16), long_id(key_id)
   local fields = {
-    tn = tn, ws = own(ws), ap = own(ap), wf = own(wf), ag = own(ag), ts = own(ts),
-    un = units[string.sub(terms, 1, 1)], op = policies[string.sub(terms, 2, 2)], bm = string.sub(terms, 3),
-    am = am, ch = ch == '=' and am or own(ch), ca = ms_text(born), ex = from_hex(ex, born), fa = from_hex(fa, born),
-    gr = from_hex(gr, 0), mx = from_hex(mx, 0), mt = from_hex(mt, 0), ki = maker, eb = long_id(eb, maker),
-    ak = own(ak), an = own(an), tv = own(tv), rr = own(rr), ik = long_key(ik),
+    [FIELD.tenant] = tenant,
+    [FIELD.workspace] = own(workspace),
+    [FIELD.app] = own(app),
+    [FIELD.workflow] = own(workflow),
+    [FIELD.agent] = own(agent),
+    [FIELD.toolset] = own(toolset),
+    [FIELD.unit] = units[string.sub(terms, 1, 1)],
+    [FIELD.overage_policy] = policies[string.sub(terms, 2, 2)],
+    [FIELD.scope_mask] = string.sub(terms, 3),
+    [FIELD.amount] = amount,
+    [FIELD.charged] = charged == '=' and amount or own(charged),
+    [FIELD.created_at] = ms_text(born),
+    [FIELD.expires_at] = from_hex(expires_at, born),
+    [FIELD.ended_at] = from_hex(ended_at, born),
+    [FIELD.grace_ms] = from_hex(grace_ms, 0),
+    [FIELD.max_extensions] = from_hex(max_extensions, 0),
+    [FIELD.max_ttl_ms] = from_hex(max_ttl_ms, 0),
+    [FIELD.key_id] = maker,
+    [FIELD.ended_by] = long_id(ended_by, maker),
+    [FIELD.action_kind] = own(action_kind),
+    [FIELD.action_name] = own(action_name),
+    [FIELD.given_tenant] = own(given_tenant),
+    [FIELD.release_reason] = own(release_reason),
+    [FIELD.idempotency_key] = long_key(idempotency_key),
   }
-  local told, sequence = string.match(ev, '^(%-?%x+)(%-%d+)$')
-  fields.ev = told and from_hex(told, born) .. sequence
+  local told, sequence = string.match(end_event, '^(%-?%x+)(%-%d+)$')
+  fields[FIELD.end_event] = told and from_hex(told, born) .. sequence
   local count = 0
-  for at, granted, by in string.gmatch(xs, '(%-?%x+)%+(%x+)%+([^,]*)') do
+  for at, granted, by in string.gmatch(extensions, '(%-?%x+)%+(%x+)%+([^,]*)') do
     count = count + 1
-    fields['x' .. count] = from_hex(at, born) .. '+' .. from_hex(granted, 0) .. (by == '' and '' or '+' .. long_id(by, maker))
+    fields[FIELD.extension .. count] = from_hex(at, born) .. '+' .. from_hex(granted, 0) .. (by == '' and '' or '+' .. long_id(by, maker))
   end
-  fields.xc = count > 0 and ms_text(count) or nil
+  fields[FIELD.extensions_used] = count > 0 and ms_text(count) or nil
   return fields
 end
 
--- tn, ws, ap, wf, ag, ts, un and bm out of a live record's `su`, nil where there is none; nothing when it has not the form of one.
--- No value holds the separator. packed-scope.ts in src/reservations knows that the tenant and the levels come first here, too.
+-- What a live record's subject holds, in its order. No value holds the separator. packed-scope.ts in src/reservations knows that the
+-- tenant and the levels come first here, too.
+local SUBJECT_FIELDS = { FIELD.tenant, FIELD.workspace, FIELD.app, FIELD.workflow, FIELD.agent, FIELD.toolset, FIELD.unit, FIELD.scope_mask }
+
+-- These values out of the text of a subject, nil where there is none; nothing when it has not the form of one.
 local function split_subject(text)
-  local tn, ws, ap, wf, ag, ts, un, bm = string.match(text, '^' .. string.rep('([^\31]*)\31', 7) .. '([^\31]*)$')
+  local tenant, workspace, app, workflow, agent, toolset, unit, mask = string.match(text, '^' .. string.rep('([^\31]*)\31', 7) .. '([^\31]*)$')
   local function own(value)
     return value ~= '' and value or nil
   end
-  return own(tn), own(ws), own(ap), own(wf), own(ag), own(ts), own(un), own(bm)
+  return own(tenant), own(workspace), own(app), own(workflow), own(agent), own(toolset), own(unit), own(mask)
 end
 
 local function subject_text(fields)
-  return table.concat({ fields.tn or '', fields.ws or '', fields.ap or '', fields.wf or '', fields.ag or '', fields.ts or '',
-    fields.un or '', fields.bm or '' }, '\31')
+  local values = {}
+  for i = 1, #SUBJECT_FIELDS do
+    values[i] = fields[SUBJECT_FIELDS[i]] or ''
+  end
+  return table.concat(values, '\31')
 end
 
 -- Puts the subject of a live record and the packed values of an ended one under their own names.
 local function spell_out(fields, key)
-  local tn, ws, ap, wf, ag, ts, un, bm = split_subject(fields.su or '')
-  if tn then
-    fields.tn, fields.ws, fields.ap, fields.wf, fields.ag, fields.ts, fields.un, fields.bm = tn, ws, ap, wf, ag, ts, un, bm
-    fields.su = nil
+  local subject = { split_subject(fields[FIELD.subject] or '') }
+  if subject[1] then
+    for i = 1, #SUBJECT_FIELDS do
+      fields[SUBJECT_FIELDS[i]] = subject[i]
+    end
+    fields[FIELD.subject] = nil
   end
   if not fields['0'] then
     return fields
@@ -119,13 +147,18 @@ end
 
 -- How long the free texts of a record are: those of which it can have large ones.
 local function text_length(key)
-  return redis.call('HSTRLEN', key, 'md') + redis.call('HSTRLEN', key, 'cm')
+  return redis.call('HSTRLEN', key, FIELD.metadata) + redis.call('HSTRLEN', key, FIELD.commit_metadata)
 end
 
 -- The fields of a record without its extensions and, where they are long, without its free texts: a few kilobytes at most.
 local SHORT_TEXT = 1024
-local SHORT_FIELDS = { 'st', 'su', 'tn', 'ws', 'ap', 'wf', 'ag', 'ts', 'tv', 'dm', 'ak', 'an', 'at', 'ik', 'un', 'am', 'op', 'bm', 'mt', 'ca',
-  'ex', 'gr', 'mx', 'xc', 'ki', 'fa', 'eb', 'ch', 'rr', 'ev', 'qa', 'qr' }
+local SHORT_FIELDS = {
+  FIELD.state, FIELD.subject, FIELD.tenant, FIELD.workspace, FIELD.app, FIELD.workflow, FIELD.agent, FIELD.toolset, FIELD.given_tenant,
+  FIELD.dimensions, FIELD.action_kind, FIELD.action_name, FIELD.action_tags, FIELD.idempotency_key, FIELD.unit, FIELD.amount,
+  FIELD.overage_policy, FIELD.scope_mask, FIELD.max_ttl_ms, FIELD.created_at, FIELD.expires_at, FIELD.grace_ms, FIELD.max_extensions,
+  FIELD.extensions_used, FIELD.key_id, FIELD.ended_at, FIELD.ended_by, FIELD.charged, FIELD.release_reason, FIELD.end_event,
+  FIELD.quarantined_at, FIELD.quarantine_reason,
+}
 -- More pieces than the longest packed values take.
 local PIECES = 64
 

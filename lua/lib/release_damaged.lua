@@ -1,5 +1,5 @@
 -- release_damaged: ends a live hold that cannot be settled: what can be given back is, and the record is sound afterwards.
--- @include keys, now_ms, int64, hold, record, damage, quarantine_release, threshold, ended, append_event, owned
+-- @include fields, keys, now_ms, int64, hold, record, damage, quarantine_release, threshold, ended, append_event, owned
 --
 -- Each budget is judged by itself (lua/lib/quarantine_release.lua). In the record, the scopes of the hold are then those that got
 -- their share back. Ends with an error only before the first write.
@@ -18,23 +18,24 @@ end
 
 -- Writes all fields of a record anew. Few at a time, for a damaged one may have thousands.
 local FIELDS_A_WRITE = 200
-local SUBJECT_FIELDS = { tn = true, un = true, bm = true }
 
 local function rewrite_record(key, fields)
-  local flat = {}
+  local is_subject, levels, flat = {}, {}, {}
+  for _, name in ipairs(SUBJECT_FIELDS) do
+    is_subject[name] = true
+  end
+  for _, name in ipairs(LEVEL_FIELDS) do
+    if fields[name] then
+      levels[#levels + 1], levels[#levels + 2] = name, fields[name]
+    end
+  end
   for name, value in pairs(fields) do
-    if not SUBJECT_FIELDS[name] and LEVEL_PLACES[name] == nil then
+    if not is_subject[name] then
       flat[#flat + 1], flat[#flat + 2] = name, value
     end
   end
-  local subject = {}
-  for name in pairs(LEVEL_PLACES) do
-    if fields[name] then
-      subject[#subject + 1], subject[#subject + 2] = name, fields[name]
-    end
-  end
   redis.call('DEL', key)
-  redis.call('HSET', key, unpack(fields_with_subject(fields.tn, fields.un, fields.bm, subject, 1)))
+  redis.call('HSET', key, unpack(fields_with_subject(fields[FIELD.tenant], fields[FIELD.unit], fields[FIELD.scope_mask], levels, 1)))
   for first = 1, #flat, FIELDS_A_WRITE do
     redis.call('HSET', key, unpack(flat, first, math.min(first + FIELDS_A_WRITE - 1, #flat)))
   end
@@ -44,9 +45,10 @@ end
 local function mend_ended(tag, reservation_id, hold, tenant, created_at)
   local goes_at = redis.call('PEXPIRETIME', hold.key)
   local known = known_fields(hold.key, record_fields(hold.key), tenant, created_at)
-  known.qa, known.qr, known.fa = nil, nil, known.fa or known.ca
-  if known.st == 'COMMITTED' then
-    known.ch = known.ch or '0'
+  known[FIELD.quarantined_at], known[FIELD.quarantine_reason] = nil, nil
+  known[FIELD.ended_at] = known[FIELD.ended_at] or known[FIELD.created_at]
+  if known[FIELD.state] == 'COMMITTED' then
+    known[FIELD.charged] = known[FIELD.charged] or '0'
   end
   rewrite_record(hold.key, known)
   if goes_at > 0 then
@@ -73,10 +75,12 @@ local function release_damaged(tag, reservation_id, hold, tenant, created_at, by
     redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
   end
   if not hold.subject.defect then
-    known.bm = released_mask(hold.scopes, refunded)
+    known[FIELD.scope_mask] = released_mask(hold.scopes, refunded)
   end
-  known.st, known.fa, known.eb, known.rr = 'RELEASED', ms_text(now), by, reason ~= '' and reason or nil
-  known.qa, known.qr, known.ch, known.cm, known.ev = nil, nil, nil, nil, nil
+  known[FIELD.state], known[FIELD.ended_at], known[FIELD.ended_by] = 'RELEASED', ms_text(now), by
+  known[FIELD.release_reason] = reason ~= '' and reason or nil
+  known[FIELD.quarantined_at], known[FIELD.quarantine_reason] = nil, nil
+  known[FIELD.charged], known[FIELD.commit_metadata], known[FIELD.end_event] = nil, nil, nil
   rewrite_record(hold.key, known)
   if tenant then
     count_ended(tag, tenant, 1)

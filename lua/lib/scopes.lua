@@ -2,14 +2,13 @@
 --
 -- A record keeps the subject's levels as they were given; the paths are their lower-case form, root first. Deriving them
 -- costs less than storing them: a live record of three scopes would grow by 150 bytes.
-local SCOPE_FIELDS = { 'ws', 'ap', 'wf', 'ag', 'ts' }
 local SCOPE_LEVELS = { 'workspace', 'app', 'workflow', 'agent', 'toolset' }
 
--- `levels` holds the values of ws, ap, wf, ag and ts in this order, false or nil where a level was not given.
+-- `levels` holds the values of the levels in this order, false or nil where one was not given.
 local function derive_scopes(tenant, levels)
   local path = 'tenant:' .. tenant
   local scopes = { path }
-  for i = 1, #SCOPE_FIELDS do
+  for i = 1, #SCOPE_LEVELS do
     if levels[i] then
       path = path .. '/' .. SCOPE_LEVELS[i] .. ':' .. string.lower(levels[i])
       scopes[#scopes + 1] = path

@@ -1,7 +1,7 @@
 -- tenant_cascade: what becomes of the things that a closed tenant owns: CASCADE SEMANTICS, Rule 1, of
 -- cycles-governance-admin-v0.1.25. Each transition happens once: a thing that has come to its end is passed over, so the
 -- cascade may be started over at any time, and several may run at once.
--- @include keys, now_ms, int64, hold, budget, expiry, api_key, webhook, append_event, append_audit, ended, owned
+-- @include fields, keys, now_ms, int64, hold, budget, expiry, api_key, append_event, append_audit, ended, owned
 
 -- Gives back those of some holds of an index of deadlines that the tenant still has. What they return to a budget is added up in
 -- the budget's record, whose closing tells of it: the protocol has one event a budget for this, not one a reservation. Each budget is read and
@@ -50,7 +50,8 @@ local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation
     end
   end
   for _, hold in ipairs(refunds.holds) do
-    redis.call('HSET', hold.key, 'st', 'RELEASED', 'fa', ms_text(now), 'eb', 'system', 'rr', 'tenant_closed')
+    redis.call('HSET', hold.key, FIELD.state, 'RELEASED', FIELD.ended_at, ms_text(now), FIELD.ended_by, 'system',
+      FIELD.release_reason, 'tenant_closed')
     redis.call('PEXPIRE', hold.key, retention_ms)
   end
   count_ended(tag, tenant_id, #ids)
@@ -84,27 +85,6 @@ local function close_budget_of_closed_tenant(tag, tenant_id, scope, unit, now, o
   append_event(tag, 'budget.closed_via_tenant_cascade', tenant_id, scope, origin, figures)
   append_audit(tag, 'budget.closed_via_tenant_cascade', 200, tenant_id, 'budget', ledger_id, origin, figures)
   return 'CLOSED'
-end
-
--- Stops a webhook subscription. Returns 'DISABLED', 'FAILED', or nil when it is disabled already.
-local function disable_webhook_of_closed_tenant(tag, tenant_id, subscription_id, now, origin)
-  local key = webhook_key(tag, subscription_id)
-  -- Not the whole record: a step stops many subscriptions, and each may have a large description of itself.
-  local f = redis.pcall('HMGET', key, 'tn', 'st', 'et', 'ec', 'nm')
-  local record = { st = f[2], nm = f[5] }
-  if f.err or not f[1] or not WEBHOOK_STATUS[f[2]] or not f[3] or not f[4] then
-    return 'FAILED'
-  end
-  if record.st == 'DISABLED' then
-    return nil
-  end
-  redis.call('HSET', key, 'st', 'DISABLED', 'ua', ms_text(now))
-  note_webhook_change(tag, tenant_id, subscription_id)
-  local figures = { 'subscription_id', subscription_id, 'name', record.nm or '', 'prior_status', record.st, 'new_status', 'DISABLED',
-    'cascade_reason', 'tenant_closed' }
-  append_event(tag, 'webhook.disabled_via_tenant_cascade', tenant_id, nil, origin, figures)
-  append_audit(tag, 'webhook.disabled_via_tenant_cascade', 200, tenant_id, 'webhook', subscription_id, origin, figures)
-  return 'DISABLED'
 end
 
 -- Revokes an API key and has every instance forget it. Returns 'REVOKED', 'FAILED', or nil when it is of no use already.

@@ -5,7 +5,7 @@ export type EventData = Readonly<Record<string, unknown>>;
 
 /** The fields of lua/lib/append_event.lua that belong to the envelope, not to `data`. */
 const ENVELOPE = new Set(['ty', 'tn', 'sc', 'ac', 'ki', 'rq', 'tr', 'co', 'metadata']);
-/** The fields with the subject and action of the request, named by lua/lib/hold.lua. */
+/** The fields with the subject and action of the request, named by lua/lib/fields.lua. */
 const REQUEST = new Set(['tv', 'ws', 'ap', 'wf', 'ag', 'ts', 'dm', 'ak', 'an', 'at']);
 const RENAMED: Readonly<Record<string, string>> = { ik: 'idempotency_key', md: 'metadata' };
 

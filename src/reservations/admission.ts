@@ -73,7 +73,7 @@ export function admissionRefusal(
   return refusalOf(reply);
 }
 
-/** The subject and action as field and value pairs of a record or an event. lua/lib/hold.lua names the fields. */
+/** The subject and action as field and value pairs of a record or an event. lua/lib/fields.lua names the fields. */
 export function recordFields(subject: SubjectDto, action: ActionDto, tenantId: string): string[] {
   const fields: string[] = [];
   const keep = (name: string, value: string | undefined): void => {

@@ -1,0 +1,42 @@
+// Part of npm run lint: the stored names of a reservation's fields stand in lua/lib/fields.lua alone.
+import { readFileSync, readdirSync } from 'node:fs';
+import { join, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const LUA = fileURLToPath(new URL('../lua/', import.meta.url));
+const FIELDS = 'lib/fields.lua';
+/** Files about records of other kinds: subscriptions and deliveries, events, audit rows, and lists of several kinds. */
+const OTHER_RECORDS = new RegExp(
+  `^(?:${[
+    'webhooks/.*',
+    'events/.*',
+    'audit/(?:expirations|list_audit_log)',
+    'lib/(?:webhook|webhook_\\w+|cascade_webhook|delivery|append_event|append_audit|audit_index|listing)',
+  ].join('|')})\\.lua$`,
+);
+
+/** @returns {string[]} a line for each stored name that is spelled out elsewhere */
+export function fieldProblems(folder = LUA) {
+  const declared = readFileSync(join(folder, FIELDS), 'utf8').matchAll(/^ {2}(\w+) = '(\w+)',$/gm);
+  const nameOf = new Map([...declared].map(([, name = '', stored = '']) => [stored, name]));
+  const stored = [...nameOf.keys()].join('|');
+  // 'am' as a text, fields.am, and { am = ... }; the prefix of extensions is one letter, which may stand for anything as a name.
+  const spelled = new RegExp(
+    `'(${stored})'|\\.((?!x\\b)(?:${stored}))\\b|[{,] *((?!x\\b)(?:${stored})) =`,
+    'g',
+  );
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .map((path) => path.split(sep).join('/'))
+    .filter((path) => path.endsWith('.lua') && path !== FIELDS && !OTHER_RECORDS.test(path))
+    .sort()
+    .flatMap((path) =>
+      readFileSync(join(folder, path), 'utf8')
+        .split('\n')
+        .flatMap((line, index) =>
+          [...line.replace(/^\s*--.*/, '').matchAll(spelled)].map(([, text, member, key]) => {
+            const name = text ?? member ?? key ?? '';
+            return `lua/${path}:${index + 1}: write FIELD.${nameOf.get(name)} for '${name}' (lua/${FIELDS})`;
+          }),
+        ),
+    );
+}
