@@ -1,8 +1,9 @@
-// Runs luacheck over every script as it is assembled: its parts and its own code, in one text. Part of npm run lint.
+// Runs luacheck over every file of lua by itself, with what it includes declared where its header names it. So a name that is used
+// without an include is undefined, and one that is included without use is unused. Part of npm run lint.
 // Without luacheck it says so and succeeds; with LUACHECK=required, as in .ci/run, it fails.
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join, sep } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { fieldProblems } from './lua-fields.mjs';
 import { loadReaders } from './script-readers.mjs';
@@ -10,86 +11,106 @@ import { loadReaders } from './script-readers.mjs';
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const LUA = pathToFileURL(join(ROOT, 'lua/'));
 /** Called by the code that src/redis/script-source.ts puts around a script. */
-const CALLED_FROM_OUTSIDE = ['with_audited_request'];
+const CALLED_FROM_OUTSIDE = new Map([['append_audit', ['with_audited_request']]]);
 
-/** @typedef {{ file: string, line: number }} Place a line of a file in lua */
+const { importsOf, readLua, usedNames } = await loadReaders();
 
-/** @param {string} folder @returns {Promise<Map<string, Place[]>>} for each script, where each line of its text comes from */
-async function assembleInto(folder) {
-  const { partsOf, readLua, scriptPaths } = await loadReaders();
-  const places = new Map();
-  for (const [name, path] of scriptPaths(LUA)) {
-    const own = readLua(path, LUA);
-    const texts = [...partsOf(own, LUA)].map(([part, text]) => [`lib/${part}.lua`, text]);
-    const lines = [...texts, [path, own.replace(/^#!.*/, '')]].flatMap(([file = '', text = '']) =>
-      text
-        .replace(/\n$/, '')
-        .split('\n')
-        .map((line, index) => ({ line, place: { file, line: index + 1 } })),
+/** @returns {Map<string, string>} every file by its path in lua */
+function readFiles() {
+  const paths = readdirSync(LUA, { recursive: true, encoding: 'utf8' }).map((path) =>
+    path.split(sep).join('/'),
+  );
+  return new Map(
+    paths
+      .filter((path) => path.endsWith('.lua'))
+      .sort()
+      .map((path) => [path, readLua(path, LUA)]),
+  );
+}
+
+/** @param {string} text @returns {Set<string>} the functions and constants that a part defines */
+function definedIn(text) {
+  const functions = [...text.matchAll(/^local function (\w+)/gm)].map(([, name = '']) => name);
+  const values = [...text.matchAll(/^local (?!function )(\w+(?:, \w+)*)/gm)];
+  return new Set([...functions, ...values.flatMap(([, names = '']) => names.split(', '))]);
+}
+
+/** @param {Map<string, string>} files */
+function includeProblems(files) {
+  const undefinedNames = [...files].flatMap(([path, text]) =>
+    importsOf(text).flatMap(({ part, names }) => {
+      const defined = definedIn(files.get(`lib/${part}.lua`) ?? '');
+      return names
+        .filter((name) => !defined.has(name))
+        .map((name) => `lua/${path}: lua/lib/${part}.lua does not define ${name}`);
+    }),
+  );
+  // In an assembled script, what is included of one part would hide what is included of the other.
+  const given = [...usedNames(files.values())].flatMap(([part, names]) =>
+    names.map((name) => ({ part, name })),
+  );
+  const partOf = new Map(given.map(({ part, name }) => [name, part]));
+  const ambiguous = given
+    .filter(({ part, name }) => partOf.get(name) !== part)
+    .map(
+      ({ part, name }) => `lua/lib/${part}.lua: others include ${name} of lua/lib/${partOf.get(name)}.lua`,
     );
-    writeFileSync(join(folder, `${name}.lua`), lines.map(({ line }) => `${line}\n`).join(''));
-    places.set(
-      name,
-      lines.map(({ place }) => place),
-    );
-  }
-  return places;
+  return [...undefinedNames, ...ambiguous];
 }
 
 /**
- * A part may define what some of its scripts do not use, but not what none of them uses.
- * @param {string} output of luacheck @param {Map<string, Place[]>} places
+ * A file as luacheck is to see it, line by line: the includes as locals, and at the end what others include of it.
+ * @param {string} text @param {readonly string[]} used
  */
-function problemsIn(output, places) {
-  /** @type {Map<string, number>} */
-  const counts = new Map();
-  /** @type {Map<string, Place>} */
-  const at = new Map();
-  for (const [, script = '', line, code, message] of output.matchAll(
-    /^.*?(\w+)\.lua:(\d+):\d+(?:-\d+)?: \((\w+)\) (.*)$/gm,
-  )) {
-    const place = /** @type {Place} */ (places.get(script)?.[Number(line) - 1]);
-    const problem = `lua/${place.file}:${place.line}: (${code}) ${message}`;
-    counts.set(problem, (counts.get(problem) ?? 0) + 1);
-    at.set(problem, place);
-  }
-  const users = (/** @type {string} */ file) =>
-    [...places.values()].filter((lines) => lines.some((place) => place.file === file)).length;
-  return [...counts].flatMap(([problem, count]) => {
-    const { file } = /** @type {Place} */ (at.get(problem));
-    const isUnused = problem.includes('(W211)') && file.startsWith('lib/');
-    const isCalled = CALLED_FROM_OUTSIDE.some((name) => problem.includes(`'${name}'`));
-    return isUnused && (isCalled || count < users(file)) ? [] : [problem];
-  });
+function checkable(text, used) {
+  const imports = importsOf(text);
+  const lines = text.replace(/^#!.*/, '').replace(/\n$/, '').split('\n');
+  const declared = lines.map((line) =>
+    line.startsWith('-- @include ') ? `local ${imports.shift()?.names.join(', ')} = INCLUDED()` : line,
+  );
+  const defined = definedIn(text);
+  const given = used.filter((name) => defined.has(name));
+  return [...declared, ...(given.length > 0 ? [`return ${given.join(', ')}`] : [])].join('\n').concat('\n');
 }
 
-/** @param {readonly string[]} problems */
-function report(problems) {
-  process.stderr.write(problems.map((problem) => `${problem}\n`).join(''));
-  return problems.length > 0;
-}
-
-async function main() {
-  const isMisnamed = report(fieldProblems());
-  if (spawnSync('luacheck', ['--version'], { stdio: 'ignore' }).status !== 0) {
-    process.stderr.write(
-      'Lua was not checked: luacheck is not installed (on Debian: apt-get install lua-check)\n',
-    );
-    return isMisnamed || process.env.LUACHECK === 'required' ? 1 : 0;
-  }
+/** @param {Map<string, string>} files @returns {string[] | undefined} nothing where luacheck could not run */
+function luacheckProblems(files) {
+  const used = usedNames(files.values());
   const folder = mkdtempSync(join(ROOT, 'node_modules/.lint-lua-'));
   try {
-    const places = await assembleInto(folder);
+    for (const [path, text] of files) {
+      const part = /^lib\/(\w+)\.lua$/.exec(path)?.[1] ?? '';
+      const names = [...(used.get(part) ?? []), ...(CALLED_FROM_OUTSIDE.get(part) ?? [])];
+      writeFileSync(join(folder, path.replace('/', '__')), checkable(text, names));
+    }
     const config = ['--config', join(ROOT, '.luacheckrc'), '--formatter', 'plain', '--codes'];
     const { status, stdout } = spawnSync('luacheck', [...config, folder], {
       encoding: 'utf8',
       maxBuffer: 1 << 26,
     });
-    const isFaulty = report(problemsIn(stdout, places));
-    return isMisnamed || isFaulty || status === null || status > 2 ? 1 : 0;
+    const found = [...stdout.matchAll(/^.*?(\w+)__(\w+)\.lua:(\d+):\d+(?:-\d+)?: (.*)$/gm)];
+    return status === null || status > 2 || (status > 0 && found.length === 0)
+      ? undefined
+      : found.map(([, directory, name, line, message]) => `lua/${directory}/${name}.lua:${line}: ${message}`);
   } finally {
     rmSync(folder, { recursive: true });
   }
 }
 
-process.exitCode = await main();
+function main() {
+  const files = readFiles();
+  const problems = [...fieldProblems(), ...includeProblems(files)];
+  const isInstalled = spawnSync('luacheck', ['--version'], { stdio: 'ignore' }).status === 0;
+  problems.push(
+    ...(isInstalled ? (luacheckProblems(files) ?? ['luacheck could not check the files of lua']) : []),
+  );
+  process.stderr.write(problems.map((problem) => `${problem}\n`).join(''));
+  if (!isInstalled) {
+    process.stderr.write(
+      'Lua was not checked: luacheck is not installed (on Debian: apt-get install lua-check)\n',
+    );
+  }
+  return problems.length > 0 || (!isInstalled && process.env.LUACHECK === 'required') ? 1 : 0;
+}
+
+process.exitCode = main();

@@ -9,7 +9,8 @@
 -- RETURNS   APPENDED appended:int removed:int
 -- BOUND     50 rows appended, 200 rows removed
 -- EMITS     nothing
--- @include  keys, audit_index
+-- @include  keys: tag_of_key, audit_indexed_key
+-- @include  audit_index: append_audit_row, remove_audit_rows
 --
 -- removed are the rows that had to go for the limit.
 local log = KEYS[1]

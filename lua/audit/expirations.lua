@@ -14,7 +14,8 @@
 -- RETURNS   next_start? rows(entry_id at_ms state:EXPIRED|QUARANTINED text_count event{})*
 -- BOUND     examine entries of the log, limit rows, 256 KiB of entries
 -- EMITS     nothing
--- @include  now_ms, stream_walk
+-- @include  now_ms: ms_text
+-- @include  stream_walk: walk_stream
 --
 -- There is no next_start at the end.
 -- It happened at the time that the script decided by, which is a little before that of the entry's id and, as scripts run one

@@ -9,7 +9,13 @@
 -- RETURNS   FOUND now_ms goes_at_ms? quarantine? defect? word? detail? second_detail? text_count told{} record{} | NOT_FOUND
 -- BOUND     one reservation, at the scopes of its subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     those of the expiry transition
--- @include  fields, keys, now_ms, hold, record, expiry, damage
+-- @include  fields: FIELD
+-- @include  keys: tag_of_key, quarantine_key, event_log_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  hold: load_hold, hold_defect, is_overdue
+-- @include  record: record_fields
+-- @include  expiry: quarantine, expire_hold
+-- @include  damage: owner_of, known_state, record_defect
 --
 -- goes_at_ms is empty while the record is not bound to go; quarantine is what the quarantine says of the reservation; defect is
 -- why the record cannot be told as it should be; outcome and details are those of an expiry on the way. Each is empty where there is none.

@@ -15,7 +15,7 @@
 -- RETURNS   next_start? examined:int rows(entry_id text_count row{})*
 -- BOUND     examine entries, and bytes by steps of 20 entries
 -- EMITS     nothing
--- @include  keys, audit_index
+-- @include  audit_index: TRACE_ID_LENGTH, audit_place
 --
 -- There is no next_start at the end.
 local audit_log, walked = KEYS[1], KEYS[2]

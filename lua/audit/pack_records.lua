@@ -7,7 +7,8 @@
 -- RETURNS   PACKED examined:int packed:int remaining:int
 -- BOUND     limit records; one with more than 4 KiB of metadata is passed over
 -- EMITS     nothing
--- @include  keys, packing
+-- @include  keys: tag_of_key, reservation_key
+-- @include  packing: pack_record
 --
 -- A record that is gone, that has long metadata, or that cannot be read back exactly, is passed over and keeps its form.
 local ended = KEYS[1]

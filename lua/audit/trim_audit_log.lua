@@ -9,7 +9,10 @@
 -- RETURNS   TRIMMED removed:int more:flag
 -- BOUND     limit rows, 256 KiB of them
 -- EMITS     nothing
--- @include  keys, now_ms, audit_index, stream_walk
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  audit_index: remove_audit_rows
+-- @include  stream_walk: walk_stream, id_after
 --
 -- more is 1 when the limit ended the run.
 local audit_log = KEYS[1]

@@ -11,7 +11,10 @@
 -- RETURNS   TRIMMED tenant? walked_ms:text? walked_id? examined:int removed:int
 -- BOUND     examine entries
 -- EMITS     nothing
--- @include  keys, now_ms, index_walk, owned
+-- @include  keys: tag_of_key, reservation_key, reservation_index_key
+-- @include  now_ms: now_ms
+-- @include  index_walk: index_stretch
+-- @include  owned: forget_texts
 --
 -- There is no tenant at the end.
 -- Records go in the order of their ends, which is about that of their creation. So each index is read from its oldest entry on,

@@ -7,7 +7,8 @@
 -- RETURNS   now_ms next? budgets(budget remaining? reserved? spent? allocated? debt? status?)*
 -- BOUND     limit budgets
 -- EMITS     nothing
--- @include  keys, now_ms
+-- @include  keys: tag_of_key, budget_key
+-- @include  now_ms: now_ms, ms_text
 --
 -- A budget is named by its 'scope unit'. There is no next at the end.
 -- A figure that is not there is empty: whoever verifies must see what is damaged, and not stop at it.

@@ -13,7 +13,12 @@
 --             named_count named(reservation_id amount quarantined:flag budget)*
 -- BOUND     examine entries
 -- EMITS     nothing
--- @include  fields, keys, now_ms, int64, hold, record, index_walk
+-- @include  fields: FIELD
+-- @include  keys: tag_of_key, reservation_key, quarantine_key
+-- @include  now_ms: ms_text
+-- @include  int64: i64_saturating_add
+-- @include  hold: whole_number, load_hold, hold_defect
+-- @include  index_walk: index_stretch
 --
 -- A budget is named by its 'unit scope'.
 -- The sums hold what lived through the whole window. What came or went within it is told one by one, with an empty end while it

@@ -8,7 +8,9 @@
 -- RETURNS   EMITTED | SAME
 -- BOUND     two events
 -- EMITS     system.store_connection_lost, system.store_connection_restored
--- @include  keys, now_ms, append_event
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  append_event: append_event, require_event_log
 --
 -- Outages that overlap are one. The instance says how long it took, for its clock is not that of the store.
 local event_log, outage = KEYS[1], KEYS[2]

@@ -13,7 +13,7 @@
 -- RETURNS   next_start? examined:int events(entry_id text_count event{})*
 -- BOUND     examine entries, limit events, 256 KiB of entries
 -- EMITS     nothing
--- @include  stream_walk
+-- @include  stream_walk: entry_bytes, walk_stream
 --
 -- There is no next_start at the end.
 local event_log, walked = KEYS[1], KEYS[2]

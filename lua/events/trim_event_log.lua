@@ -9,7 +9,10 @@
 -- RETURNS   TRIMMED removed:int more:flag held:flag
 -- BOUND     limit events, 256 KiB of them
 -- EMITS     nothing
--- @include  keys, now_ms, dispatch_group, stream_walk
+-- @include  keys: tag_of_key, tenant_events_key, correlated_events_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  dispatch_group: DISPATCH_GROUP, dispatch_group_state
+-- @include  stream_walk: walk_stream, id_after
 --
 -- more is 1 when the limit ended the run, and held is 1 when events wait for the dispatcher.
 local event_log = KEYS[1]

@@ -18,7 +18,13 @@
 -- RETURNS   CLEANED now_ms walked_ms:text? walked_id? examined:int reservations(reservation_id word detail? second_detail?)*
 -- BOUND     examine entries, of which limit are judged
 -- EMITS     those of the expiry transition
--- @include  keys, now_ms, hold, index_walk, expiry, append_event, append_audit
+-- @include  keys: tag_of_key, reservation_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  hold: load_hold, reclaim_deadline, awaits_cleanup
+-- @include  index_walk: index_stretch
+-- @include  expiry: reclaim
+-- @include  append_event: require_event_log
+-- @include  append_audit: append_audit, require_audit_log
 --
 -- There is no walked_ms at the end.
 -- The outcomes are those of lua/expiry/expire.lua, and WOULD_EXPIRE tenant deadline_ms in a dry run. What is expired or quarantined has left

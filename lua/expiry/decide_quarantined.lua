@@ -13,7 +13,16 @@
 --           | RELEASED now_ms tenant amount? unit? returned_count returned_scopes* kept_count kept(scope reason)* | NOT_FOUND
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     custom.reservation.quarantine_decided, budget.threshold_crossed; those of the expiry transition
--- @include  fields, keys, now_ms, hold, expiry, append_event, append_audit, quarantine_release, damage, release_damaged
+-- @include  fields: FIELD
+-- @include  keys: tag_of_key, ttl_index_key, cleanup_index_key, quarantine_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  hold: load_hold
+-- @include  expiry: reclaim
+-- @include  append_event: append_event, require_event_log
+-- @include  append_audit: append_audit, require_audit_log
+-- @include  quarantine_release: append_returnable
+-- @include  damage: owner_of, known_state
+-- @include  release_damaged: mend_ended, release_damaged, decision_figures
 --
 -- A retry puts the reservation back before the sweeper and judges it at once: what is still damaged stays in quarantine. A
 -- release gives back what can be given back and ends the reservation, whatever its record lacks; where no record is left,

@@ -10,7 +10,9 @@
 --           | QUARANTINED reason tenant? [again:again]
 -- BOUND     one hold, at the scopes of its subject (at most 6)
 -- EMITS     reservation.expired, budget.threshold_crossed, custom.reservation.quarantined
--- @include  keys, now_ms, expiry
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  expiry: reclaim
 --
 -- NOT_FOUND and SKIP with a state remove the index entry and touch no budget; in_grace_period changes nothing. awaiting_cleanup
 -- leaves the hold to an operator: it stands in the cleanup index.

@@ -10,7 +10,9 @@
 -- RETURNS   JUDGED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     as many holds as the caller names
 -- EMITS     reservation.expired, budget.threshold_crossed, custom.reservation.quarantined
--- @include  keys, now_ms, expiry
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  expiry: reclaim, flat_outcomes
 --
 -- An outcome is what lua/expiry/expire.lua returns for that hold. Where a hold can be judged in no way, the script ends with an error,
 -- and none that is due has been touched: the caller then asks for each by itself.

@@ -7,7 +7,10 @@
 --           | NOT_FOUND
 -- BOUND     one reservation, at the scopes of its subject (at most 6)
 -- EMITS     nothing
--- @include  keys, now_ms, hold, record, quarantine_release
+-- @include  keys: tag_of_key, quarantine_key
+-- @include  hold: load_hold, hold_defect
+-- @include  record: record_fields
+-- @include  quarantine_release: returnable_budgets, append_returnable
 --
 -- entry is the reason and the time of the quarantine; defect is why the record cannot be settled now, and empty when it was
 -- mended since. The fields are the record as it is stored.

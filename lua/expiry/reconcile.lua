@@ -19,7 +19,16 @@
 --             place:MISSING|MISPLACED)*
 -- BOUND     examine entries, each of which may be told of in the event log
 -- EMITS     custom.reservation.reindexed
--- @include  fields, keys, now_ms, hold, record, damage, index_walk, append_event, owned
+-- @include  fields: FIELD
+-- @include  keys: tag_of_key, reservation_key, reservation_index_key, ttl_index_key, quarantine_key, owned_key, budget_index_key,
+--     api_key_index_key, policy_index_key, webhook_index_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  hold: HOLD_STATES, load_hold, reclaim_deadline, deadline_index_key
+-- @include  record: record_fields
+-- @include  damage: known_state
+-- @include  index_walk: index_stretch
+-- @include  append_event: append_event, require_event_log
+-- @include  owned: owned_count, live_count, limit_in_force, size_of, stored_bytes
 --
 -- There is no tenant at the end.
 -- found is MISSING for a reservation that was not in the index, MISPLACED for one that stood at another deadline than its

@@ -5,7 +5,10 @@
 -- RETURNS   OK key_id tenant_id expires_in_ms permissions scope_filter | UNKNOWN | REVOKED | EXPIRED | TENANT_SUSPENDED
 -- BOUND     three records, of which only small fields are read
 -- EMITS     nothing
--- @include  keys, now_ms, api_key, tenant
+-- @include  keys: tag_of_key, tenant_key, api_key_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  api_key: read_api_key
+-- @include  tenant: read_tenant
 --
 -- A closed tenant's key passes while it is not revoked, so that the operation itself can answer TENANT_CLOSED. A tenant without
 -- a record has no status to guard by: its keys work.

@@ -14,7 +14,14 @@
 -- BOUND     limit things, each at the scopes of one subject (at most 6)
 -- EMITS     tenant.closed, budget.closed_via_tenant_cascade, reservation.released_via_tenant_cascade,
 --           webhook.disabled_via_tenant_cascade, api_key.revoked_via_tenant_cascade; those of the expiry transition
--- @include  keys, now_ms, tenant, append_event, tenant_cascade, cascade_webhook, index_walk
+-- @include  keys: tag_of_key, ttl_index_key, cleanup_index_key, budget_index_key, closing_key, api_key_index_key, webhook_index_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  tenant: read_tenant
+-- @include  append_event: append_event, require_event_log
+-- @include  tenant_cascade: release_holds_of_closed_tenant, close_budget_of_closed_tenant, revoke_key_of_closed_tenant
+-- @include  cascade_webhook: disable_webhook_of_closed_tenant
+-- @include  index_walk: index_stretch
+-- @include  append_audit: require_audit_log
 --
 -- The outcomes are those of the expiry transition, where a hold was dead before its tenant closed, and
 -- FAILED budget|webhook|api_key <id> for a record that cannot be trusted: the others go on, and the caller does not go to the end.

@@ -22,7 +22,12 @@
 -- RETURNS   CREATED record{} | TENANT_NOT_FOUND | TENANT_CLOSED | EXPIRES_IN_PAST | LIMIT_EXCEEDED limit allowed:int used:int
 -- BOUND     one key
 -- EMITS     api_key.created
--- @include  keys, now_ms, tenant, owned, append_event, append_audit
+-- @include  keys: tag_of_key, api_key_expiry_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  tenant: read_tenant
+-- @include  owned: count_refusal
+-- @include  append_event: append_event, require_event_log
+-- @include  append_audit: append_audit, require_audit_log
 local api_key, secret_hash, api_key_index, tenant = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local tenant_id, key_id, hash, name, permissions, scope_filter = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local expires_at, default_life_ms = tonumber(ARGV[7]), tonumber(ARGV[8])

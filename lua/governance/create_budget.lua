@@ -20,7 +20,13 @@
 --           | LIMIT_EXCEEDED limit allowed:int used:int
 -- BOUND     one budget
 -- EMITS     budget.created
--- @include  keys, now_ms, tenant, owned, budget, append_event, append_audit
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  tenant: read_tenant
+-- @include  owned: count_refusal
+-- @include  budget: read_budget
+-- @include  append_event: append_event, require_event_log
+-- @include  append_audit: append_audit, require_audit_log
 local budget, budget_index, tenant = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, ledger_id, scope, unit, allocated, overdraft_limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local origin = { actor = ARGV[7], key = ARGV[8], request = ARGV[9], trace = ARGV[10] }

@@ -22,7 +22,13 @@
 --           | LIMIT_EXCEEDED limit allowed:int used:int
 -- BOUND     one policy, and those of its pattern (at most 32)
 -- EMITS     policy.created
--- @include  keys, now_ms, tenant, owned, policy_index, append_event, append_audit
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  tenant: read_tenant
+-- @include  owned: count_refusal
+-- @include  policy_index: POLICIES_PER_PATTERN, other_entries, policy_entry, write_entries
+-- @include  append_event: append_event, require_event_log
+-- @include  append_audit: append_audit, require_audit_log
 local policy, policy_index, policy_names, tenant = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local tenant_id, policy_id, name, scope_pattern, priority = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local effective_from, effective_until = ARGV[6], ARGV[7]

@@ -13,7 +13,11 @@
 -- RETURNS   CREATED record{} | EXISTS record{} | DUPLICATE
 -- BOUND     one tenant
 -- EMITS     tenant.created
--- @include  keys, now_ms, tenant, append_event, append_audit
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  tenant: read_tenant
+-- @include  append_event: append_event, require_event_log
+-- @include  append_audit: append_audit, require_audit_log
 --
 -- The id is the idempotency key: the same id with the same name is a repetition, and nothing is told twice.
 local tenant, tenant_index = KEYS[1], KEYS[2]

@@ -7,7 +7,10 @@
 -- RETURNS   EXPIRED announced:int more:flag
 -- BOUND     limit keys
 -- EMITS     api_key.expired
--- @include  keys, now_ms, api_key, append_event
+-- @include  keys: tag_of_key, api_key_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  api_key: read_api_key
+-- @include  append_event: append_event, require_event_log
 --
 -- more is 1 when the limit ended the run.
 -- Nothing depends on it: whoever uses a key compares its time. A key that was revoked before is not told of again, and one whose

@@ -15,7 +15,11 @@
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | BUDGET_FROZEN
 -- BOUND     one budget
 -- EMITS     budget.frozen
--- @include  keys, now_ms, governed_budget, append_event, append_audit
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  governed_budget: governed_budget
+-- @include  append_event: append_event, require_event_log
+-- @include  append_audit: append_audit, require_audit_log
 local budget_record = KEYS[1]
 local tenant_id, scope, unit, reason, metadata = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9] }

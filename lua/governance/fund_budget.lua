@@ -23,7 +23,15 @@
 -- BOUND     one budget
 -- EMITS     budget.funded, budget.debited, budget.reset, budget.reset_spent, budget.debt_repaid, budget.exhausted,
 --           budget.over_limit_entered, budget.over_limit_exited
--- @include  keys, now_ms, int64, idempotency, budget, governed_budget, over_limit, append_event, append_audit
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  int64: i64_add, i64_sub, i64_less, i64_positive
+-- @include  idempotency: recall, remember
+-- @include  budget: budget_over_limit
+-- @include  governed_budget: governed_budget
+-- @include  over_limit: debt_over_limit, emit_over_limit
+-- @include  append_event: append_event, require_event_log
+-- @include  append_audit: append_audit, require_audit_log
 --
 -- remaining = allocated - spent - reserved - debt holds after each operation:
 -- CREDIT pays debt first. A debt that is paid becomes spent: the consumption that was owed is now paid for. So allocated and

@@ -7,7 +7,10 @@
 -- RETURNS   NOT_FOUND | LIMITS limits(limit used:int own_limit:int?)*
 -- BOUND     a count of each index, whatever its size
 -- EMITS     nothing
--- @include  keys, tenant, owned
+-- @include  keys: tag_of_key, budget_index_key, api_key_index_key, policy_index_key, webhook_index_key
+-- @include  tenant: read_tenant
+-- @include  owned: owned_count, live_count, stored_bytes
+-- @include  now_ms: ms_text
 --
 -- Without an own_limit the deployment's holds.
 local tenant, owned = KEYS[1], KEYS[2]

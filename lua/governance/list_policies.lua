@@ -9,7 +9,8 @@
 -- RETURNS   now_ms next_tenant? next_member? records(text_count record{})*
 -- BOUND     limit records or 256 KiB of them, without their free texts
 -- EMITS     nothing
--- @include  keys, listing
+-- @include  keys: policy_key, policy_index_key
+-- @include  listing: append_record, list_owned
 --
 -- The following run starts after next_tenant and next_member. There are none at the end.
 local tenant_index = KEYS[1]

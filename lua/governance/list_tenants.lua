@@ -7,7 +7,9 @@
 -- RETURNS   now_ms next_tenant? next_member? records(text_count record{})*
 -- BOUND     limit records or 256 KiB of them, without their free texts
 -- EMITS     nothing
--- @include  keys, now_ms, listing
+-- @include  keys: tag_of_key, tenant_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  listing: members_after, RUN_BYTES, append_record
 --
 -- The following run starts after next_tenant and next_member. There are none at the end.
 local tenant_index = KEYS[1]

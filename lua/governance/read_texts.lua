@@ -7,7 +7,8 @@
 -- RETURNS   records(text_count record{})*
 -- BOUND     the ids that are given, until 256 KiB are read
 -- EMITS     nothing
--- @include  keys, listing
+-- @include  keys: tag_of_key, tenant_key, api_key_key, policy_key, webhook_key
+-- @include  listing: LIST_TEXTS, RUN_BYTES
 --
 -- They are those of the first of the ids, of one at least. A record that is gone has no fields.
 local tenant_index = KEYS[1]

@@ -13,7 +13,12 @@
 -- RETURNS   REVOKED record{} | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED
 -- BOUND     one key
 -- EMITS     api_key.revoked
--- @include  keys, now_ms, api_key, tenant, append_event, append_audit
+-- @include  keys: tag_of_key, tenant_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  api_key: read_api_key
+-- @include  tenant: read_tenant
+-- @include  append_event: append_event, require_event_log
+-- @include  append_audit: append_audit, require_audit_log
 --
 -- The record stays for the audit trail, and so does the way from the secret's hash to it.
 local api_key = KEYS[1]

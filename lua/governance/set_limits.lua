@@ -14,7 +14,9 @@
 -- RETURNS   SET | UNCHANGED | NOT_FOUND
 -- BOUND     the six limits
 -- EMITS     nothing
--- @include  keys, tenant, append_audit
+-- @include  keys: tag_of_key
+-- @include  tenant: read_tenant
+-- @include  append_audit: append_audit, require_audit_log
 --
 -- A limit below what the tenant owns takes nothing away; it refuses what is new.
 local tenant, owned = KEYS[1], KEYS[2]

@@ -12,7 +12,12 @@
 -- RETURNS   UPDATED now_ms record{} | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED | KEY_EXPIRED
 -- BOUND     one key
 -- EMITS     api_key.permissions_changed
--- @include  keys, now_ms, api_key, tenant, append_event, append_audit
+-- @include  keys: tag_of_key, tenant_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  api_key: read_api_key
+-- @include  tenant: read_tenant
+-- @include  append_event: append_event, require_event_log
+-- @include  append_audit: append_audit, require_audit_log
 local api_key = KEYS[1]
 local key_id, channel = ARGV[1], ARGV[2]
 local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV[6] }

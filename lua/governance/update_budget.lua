@@ -14,7 +14,14 @@
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
 -- BOUND     one budget
 -- EMITS     budget.updated, budget.over_limit_entered, budget.over_limit_exited
--- @include  keys, now_ms, int64, budget, governed_budget, over_limit, append_event, append_audit
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  int64: i64_positive
+-- @include  budget: budget_over_limit
+-- @include  governed_budget: governed_budget
+-- @include  over_limit: debt_over_limit, emit_over_limit
+-- @include  append_event: append_event, require_event_log
+-- @include  append_audit: append_audit, require_audit_log
 --
 -- A request that names nothing to change changes and tells nothing.
 local budget_record = KEYS[1]

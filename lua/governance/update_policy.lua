@@ -12,7 +12,12 @@
 -- RETURNS   UPDATED record{} | NOT_FOUND | TENANT_CLOSED | DUPLICATE | INVALID_WINDOW | TOO_MANY limit:int
 -- BOUND     one policy, and those of its pattern (at most 32)
 -- EMITS     policy.updated
--- @include  keys, now_ms, tenant, policy_index, append_event, append_audit
+-- @include  keys: tag_of_key, tenant_key, policy_name_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  tenant: read_tenant
+-- @include  policy_index: POLICIES_PER_PATTERN, other_entries, policy_entry, write_entries
+-- @include  append_event: append_event, require_event_log
+-- @include  append_audit: append_audit, require_audit_log
 --
 -- A request that changes nothing is answered with the policy as it is: nothing is written and nothing is told.
 local policy = KEYS[1]

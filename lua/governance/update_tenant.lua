@@ -13,7 +13,11 @@
 -- RETURNS   UPDATED record{} | CLOSING record{} | NOT_FOUND | TENANT_CLOSED | IRREVERSIBLE | TTL_ABOVE_MAX max_ms
 -- BOUND     one tenant
 -- EMITS     tenant.updated, tenant.settings_changed, tenant.suspended, tenant.reactivated
--- @include  keys, now_ms, tenant, append_event, append_audit
+-- @include  keys: tag_of_key, closing_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  tenant: read_tenant
+-- @include  append_event: append_event, require_event_log
+-- @include  append_audit: append_audit, require_audit_log
 --
 -- CLOSING asks the caller to drive lua/governance/close_tenant.lua to its end: what the tenant owns still has to follow, and only then
 -- is tenant.closed told. The tenant's place in the set of closing ones, which this script gives it in the same step, makes

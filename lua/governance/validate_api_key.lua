@@ -12,7 +12,11 @@
 --           | INVALID reason:INVALID_FORMAT|NOT_FOUND|REVOKED|EXPIRED|TENANT_SUSPENDED|TENANT_CLOSED tenant_id? key_id?
 -- BOUND     three records, of which only small fields are read
 -- EMITS     api_key.auth_failed
--- @include  keys, now_ms, api_key, tenant, append_event
+-- @include  keys: tag_of_key, tenant_key, api_key_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  api_key: read_api_key
+-- @include  tenant: read_tenant
+-- @include  append_event: append_event
 --
 -- Unlike lua/governance/authenticate.lua it refuses the key of a closed tenant: there is no operation here that could answer for it.
 local secret_hash = KEYS[1]

@@ -12,7 +12,9 @@
 -- RETURNS   next? budgets(scope unit balance)*
 -- BOUND     examine entries, limit budgets
 -- EMITS     nothing
--- @include  keys, budget, index_walk
+-- @include  keys: tag_of_key
+-- @include  budget: read_budget, balance_text
+-- @include  index_walk: bytes_less
 --
 -- The following run starts after next. There is none at the end.
 -- Segments match whole: agent:bot does not find agent:bot2. A budget's figures are from one instant, those of different runs from

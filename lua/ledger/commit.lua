@@ -22,7 +22,20 @@
 --           | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the expiry transition
--- @include  fields, keys, now_ms, int64, idempotency, settle, charge, budget, append_event, owned
+-- @include  fields: FIELD
+-- @include  keys: tag_of_key, owned_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  int64: i64_less
+-- @include  idempotency: recall, remember
+-- @include  settle: open_hold, held_budgets, settled_retention, with_scopes
+-- @include  charge: charge_of, write_charge, charge_emits, emit_charge
+-- @include  budget: balance_text
+-- @include  append_event: append_event, require_event_log
+-- @include  owned: LONG_VALUE, count_ended
+-- @include  hold: HOLD_POLICIES, awaits_cleanup, deadline_index_key
+-- @include  expiry: quarantine
+-- @include  threshold: marks_of
+-- @include  ended: keep_ended
 local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint = ARGV[1], ARGV[2], ARGV[3]
 local unit, actual, metadata = ARGV[4], ARGV[5], ARGV[6]

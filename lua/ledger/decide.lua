@@ -19,7 +19,14 @@
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6); 100 due holds, when it reclaims
 -- EMITS     reservation.denied; those of the expiry transition
--- @include  keys, now_ms, int64, idempotency, tenant, budget, append_event, expiry, admission, policy, denial
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  idempotency: recall, remember
+-- @include  tenant: read_tenant
+-- @include  expiry: reclaim_due
+-- @include  admission: budgets_at, missing_budget, hold_refusal
+-- @include  policy: governing_policy
+-- @include  denial: reason_of, emit_denial
 --
 -- What a budget's state refuses is an answer, DENY, and so is a closed tenant: only a wrong unit is the request's own fault.
 -- As with reserve, no denial is caused by a dead hold: what is due is reclaimed first, and the caller runs the script again.

@@ -23,7 +23,17 @@
 -- BOUND     scopes of one subject (at most 6); 100 due holds, when it reclaims
 -- EMITS     custom.direct_debit.applied, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
 --           those of the expiry transition
--- @include  keys, now_ms, int64, idempotency, tenant, budget, append_event, expiry, admission, policy, charge
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  idempotency: recall, remember
+-- @include  tenant: read_tenant
+-- @include  budget: balance_text
+-- @include  append_event: append_event, require_event_log
+-- @include  expiry: reclaim_due
+-- @include  admission: OVERAGE_POLICIES, budgets_at, missing_budget, stopped_budget, short_budget, overage_policy_of, with_balances
+-- @include  policy: governing_policy
+-- @include  charge: charge_of, write_charge, emit_charge
+-- @include  threshold: marks_of
 --
 -- The action has happened already, so neither debt nor an over-limit mark stands in the way: only the debit's own policy does.
 -- A dead hold neither refuses a debit nor caps it nor drives it into debt: what is due is reclaimed before an amount that

@@ -17,7 +17,13 @@
 --           | QUARANTINED reason tenant? [again:again] | MAX_EXTENSIONS_EXCEEDED allowed:int
 -- BOUND     one hold, at the scopes of its subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     those of the expiry transition
--- @include  fields, keys, now_ms, idempotency, settle, tenant, hold
+-- @include  fields: FIELD
+-- @include  keys: tag_of_key, tenant_key, reserve_idempotency_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  idempotency: recall, remember
+-- @include  settle: open_hold
+-- @include  tenant: read_tenant
+-- @include  hold: whole_number, deadline_index_key
 --
 -- What one extension grants is capped at the tenant's max_reservation_ttl_ms, or at the max_ttl_ms of the policy that
 -- governed the reserve, as the reserve's lease is: a hold cannot outlive that * (1 + max_extensions). The returned expiry is

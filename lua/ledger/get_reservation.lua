@@ -11,7 +11,13 @@
 --           | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms]
 -- BOUND     one reservation, at the scopes of its subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     those of the expiry transition
--- @include  fields, keys, now_ms, hold, record, expiry, damage
+-- @include  fields: FIELD
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  hold: load_hold, hold_defect, is_overdue
+-- @include  record: record_fields
+-- @include  expiry: quarantine, expire_hold
+-- @include  damage: creation_in_index, owner_of, known_state, record_defect, known_fields
 --
 -- defect is what is wrong with the record, and empty where nothing is: its fields are then what can be known of it. quarantined is
 -- why the read has put it before an operator, once.

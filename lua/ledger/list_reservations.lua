@@ -22,7 +22,16 @@
 --             fa? ch?)*
 -- BOUND     examine entries, limit rows, 256 KiB of rows, 25 expiries; long metadata is not read
 -- EMITS     those of the expiry transition
--- @include  fields, keys, now_ms, int64, hold, record, expiry, damage, index_walk, owned
+-- @include  fields: FIELD
+-- @include  keys: tag_of_key, reservation_key, quarantine_key, reserve_idempotency_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  int64: i64_less, i64_is_amount
+-- @include  hold: whole_number, load_hold, hold_defect, is_overdue
+-- @include  record: short_fields
+-- @include  expiry: quarantine, expire_hold
+-- @include  damage: known_fields, known_hold
+-- @include  index_walk: bytes_less, index_stretch
+-- @include  owned: forget_texts
 --
 -- walked_ms is empty at the end of the index.
 -- Rows come in the order of the index. Another order is the caller's work, who must see the whole index for it: it says

@@ -18,7 +18,22 @@
 --           | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants where a damaged record does not name its own
 -- EMITS     budget.threshold_crossed, custom.reservation.quarantine_decided; those of the expiry transition
--- @include  fields, keys, now_ms, int64, idempotency, settle, budget, threshold, append_audit, append_event, release_damaged, owned
+-- @include  fields: FIELD
+-- @include  keys: tag_of_key, quarantine_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  int64: i64_figure, i64_text, i64_add, i64_sub, i64_negative
+-- @include  idempotency: recall, remember
+-- @include  settle: open_hold, held_budgets, settled_retention, with_scopes
+-- @include  budget: require_balanced, balance_text
+-- @include  threshold: marks_of, crossings_of, emit_crossings
+-- @include  append_audit: append_audit, require_audit_log
+-- @include  append_event: append_event, require_event_log
+-- @include  release_damaged: release_damaged, decision_figures
+-- @include  owned: count_ended
+-- @include  hold: deadline_index_key
+-- @include  expiry: quarantine
+-- @include  ended: keep_ended
+-- @include  damage: owner_of
 --
 -- What an operator releases is in the audit log, by the same step. A hold whose record is damaged is given back as far as it can be,
 -- and its record is sound afterwards. Where only its budgets do not fit, an operator alone may give up what they do not take back.

@@ -5,7 +5,7 @@
 -- RETURNS   SCOPE scope_path | UNKNOWN | NOT_FOUND
 -- BOUND     one record, without its free texts where they are long
 -- EMITS     nothing
--- @include  hold
+-- @include  hold: load_hold
 --
 -- UNKNOWN is a record that does not tell its tenant, or is none.
 local reservation = KEYS[1]

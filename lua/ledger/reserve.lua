@@ -33,7 +33,21 @@
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6); 100 due holds, when it reclaims
 -- EMITS     reservation.denied, budget.exhausted, budget.threshold_crossed; those of the expiry transition
--- @include  fields, keys, now_ms, int64, idempotency, tenant, hold, budget, owned, append_event, expiry, admission, policy, denial, threshold
+-- @include  fields: FIELD
+-- @include  keys: tag_of_key, reservation_key, reservation_index_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  int64: i64_figure, i64_text, i64_add, i64_sub, i64_positive
+-- @include  idempotency: recall, remember
+-- @include  tenant: read_tenant, expiry_letter
+-- @include  hold: fields_with_subject, deadline_index_key
+-- @include  budget: require_balanced, balance_text
+-- @include  owned: long_text, read_owned, reserve_refusal, count_live
+-- @include  append_event: append_event, require_event_log
+-- @include  expiry: reclaim_due
+-- @include  admission: OVERAGE_POLICIES, budgets_at, missing_budget, hold_refusal, overage_policy_of, with_balances
+-- @include  policy: governing_policy
+-- @include  denial: reason_of, emit_denial
+-- @include  threshold: marks_of, crossings_of, emit_crossings
 --
 -- A denial is never caused by a dead hold: instead of answering BUDGET_EXCEEDED, or that there are too many live reservations, while something is due in the partition,
 -- the script expires up to RECLAIM_LIMIT due entries, reports their outcomes, and decides nothing: the caller runs it again.

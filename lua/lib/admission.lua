@@ -1,5 +1,7 @@
 -- admission: what reserve, decide and direct_debit have in common: the budgets that a request meets, and what refuses it.
--- @include keys, int64, budget
+-- @include keys: budget_key
+-- @include int64: i64_figure, i64_less, i64_positive
+-- @include budget: read_budget, require_balanced, budget_over_limit
 --
 -- `scopes` are the derived scopes, root first. A refusal is a status word with its details.
 local UNITS = { 'USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS' }

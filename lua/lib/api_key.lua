@@ -1,5 +1,4 @@
 -- api_key: the record of one API key, a hash.
--- @include keys
 --
 -- tenant_id, name, description, key_prefix, secret_hash (SHA-256, base64url), permissions and scope_filter (JSON lists as
 -- text, which no script reads), status ACTIVE or REVOKED, created_at, expires_at, revoked_at (ms), revoked_reason, metadata (JSON).

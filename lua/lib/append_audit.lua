@@ -1,5 +1,6 @@
 -- append_audit: one row into the partition's audit log, a stream that only scripts write.
--- @include keys, audit_index
+-- @include keys: audit_log_key, audit_indexed_key
+-- @include audit_index: append_audit_row
 --
 -- The script that makes the change appends the row in the same run, so there is no change without a row and no row
 -- without a change. An entry holds short field names: op operation, tn the tenant that asked or __admin__, ow the tenant

@@ -1,5 +1,5 @@
 -- append_event: one event into the partition's event log, a stream that only scripts write.
--- @include keys
+-- @include keys: event_log_key, tenant_events_key, correlated_events_key
 --
 -- The script that changes state appends the event in the same run, so an event exists if and only if its change does.
 -- An entry holds short field names: ty type, tn tenant, sc scope, ac actor type, ki actor key id,

@@ -1,5 +1,5 @@
 -- audit_index: where the rows of an audit log are found without a walk through all of them.
--- @include keys
+-- @include keys: audit_index_key
 --
 -- Each log has indexes of tenants (t), request ids (q), trace ids (x) and resource ids (r): sorted sets of `<digest><ms>-<sequence>`,
 -- all scores 0, so that the rows of one value stand together in the order of time. The digest is eight hex digits of the value's SHA-1;

@@ -1,6 +1,7 @@
 -- budget: one ledger, a hash per (scope, unit).
 -- SHAPE balance = remaining,reserved,spent,allocated,debt,overdraft_limit,is_over_limit:flag
--- @include keys, int64
+-- @include keys: budget_key
+-- @include int64: i64_figure, i64_add, i64_sub, i64_less, i64_negative, i64_positive
 --
 -- remaining = allocated - spent - reserved - debt holds in every record, after every script, and no figure but remaining is negative.
 -- require_balanced checks it where a decision starts from a record, and again before the figures of one are written.

@@ -1,6 +1,10 @@
 -- cascade_webhook: what becomes of a closed tenant's webhook subscriptions: CASCADE SEMANTICS, Rule 1, of
 -- cycles-governance-admin-v0.1.25. lua/lib/tenant_cascade.lua has the tenant's other things.
--- @include keys, now_ms, webhook, append_event, append_audit
+-- @include keys: webhook_key
+-- @include now_ms: ms_text
+-- @include webhook: WEBHOOK_STATUS, note_webhook_change
+-- @include append_event: append_event
+-- @include append_audit: append_audit
 
 -- Stops a webhook subscription. Returns 'DISABLED', 'FAILED', or nil when it is disabled already.
 local function disable_webhook_of_closed_tenant(tag, tenant_id, subscription_id, now, origin)

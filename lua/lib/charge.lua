@@ -1,5 +1,8 @@
 -- charge: what an actual amount does to the budgets that hold an estimate, under each overage policy.
--- @include int64, budget, append_event, threshold
+-- @include int64: i64_figure, i64_text, i64_add, i64_sub, i64_less, i64_negative, i64_positive, i64_saturating_add
+-- @include budget: require_balanced, budget_over_limit
+-- @include append_event: append_event
+-- @include threshold: crossings_of, emit_crossings
 --
 -- All scopes are charged the same amount, or none is. Nothing is written here before write_charge.
 

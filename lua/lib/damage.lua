@@ -1,5 +1,8 @@
 -- damage: what can be known of a reservation whose record is damaged, so that it can still be read, listed and released.
--- @include fields, keys, int64, scopes, hold, record, now_ms
+-- @include fields: FIELD, LEVEL_FIELDS
+-- @include keys: reservation_index_key, tenant_index_key
+-- @include int64: i64_is_amount
+-- @include hold: HOLD_STATES, EXPIRY_POLICIES, whole_number, HOLD_POLICIES, new_subject, hold_defect
 --
 -- The tenant's index of reservations knows the owner and the creation of a record that does not tell them. What nobody knows gets
 -- the value that claims least: nothing is held, at no scope, and the lease ended when it began.

@@ -1,5 +1,6 @@
 -- delivery: the record of one event on its way to one subscription, and the queue in which it waits for its first attempt.
--- @include keys, now_ms
+-- @include keys: delivery_key, delivery_index_key, ordered_queue_key, ordered_queues_key
+-- @include now_ms: ms_text
 --
 -- A record's name, the ref, is made of the event and the subscription (and of the replay that repeats it), so that making it again is noticed.
 -- Fields: st status, at attempts, fa first attempt and ca creation and co completion and nr next retry in ms, rs response status,

@@ -1,5 +1,6 @@
 -- denial: the event of a request that was not admitted.
--- @include fields, append_event
+-- @include fields: FIELD
+-- @include append_event: append_event
 --
 -- A refusal as an answer names it: the runtime's error code NOT_FOUND is the decision's reason BUDGET_NOT_FOUND.
 local function reason_of(refusal)

@@ -1,5 +1,6 @@
 -- due_count: how many entries of an index of deadlines are past, and since when.
--- @include keys, now_ms
+-- @include keys: cleanup_index_key, quarantine_key
+-- @include now_ms: ms_text
 local function first_score(index, from)
   return redis.call('ZRANGEBYSCORE', index, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or ''
 end

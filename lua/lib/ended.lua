@@ -1,5 +1,6 @@
 -- ended: what every script does with the records of reservations that it has just ended.
--- @include fields, keys
+-- @include fields: FIELD
+-- @include keys: reservation_key, quarantine_key, ended_key
 
 -- A record need not be as quick to read any more as a live one, so it is noted for the janitor, who packs it. And one that was in
 -- quarantine, was mended and is settled is no operator's business any more. Should a note fail, the record only stays larger,

@@ -1,7 +1,14 @@
 -- expiry: the one transition from ACTIVE to EXPIRED, shared by the sweeper's scripts, by every script that meets an overdue
 -- hold, and by an operator's cleanup. Whoever comes first runs it; there is one refund and one event.
 -- `origin` is the request's, as append_event takes it, with `cleanup` set where an operator ends holds that await cleanup.
--- @include fields, keys, int64, hold, refund, append_event, now_ms, ended, owned
+-- @include fields: FIELD
+-- @include keys: reservation_key, ttl_index_key, cleanup_index_key, quarantine_key
+-- @include hold: HOLD_STATES, whole_number, load_hold, terms_defect, reclaim_deadline, is_overdue, awaits_cleanup, deadline_index_key
+-- @include refund: new_refunds, take_back, write_refunds, emit_refund_crossings
+-- @include append_event: append_event, require_event_log
+-- @include now_ms: ms_text
+-- @include ended: note_ended
+-- @include owned: count_ended
 
 -- Takes a hold that cannot be settled out of the sweeper's way, and says so. Its state and the budgets stay as they are
 -- for an operator to decide on; `writable` is false when the record is no hash at all. A client that comes back to a

@@ -1,5 +1,7 @@
 -- governed_budget: the budget that an operation of the governance plane is about to change.
--- @include keys, tenant, budget
+-- @include keys: tenant_key
+-- @include tenant: read_tenant
+-- @include budget: read_budget
 --
 -- Returns the budget, or nil and a refusal: NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED. A closed tenant comes before the
 -- budget's own state.

@@ -1,5 +1,9 @@
 -- hold: the record of one reservation, whose fields are those of lua/lib/fields.lua, as a settlement needs it.
--- @include fields, keys, int64, scopes, record
+-- @include fields: FIELD
+-- @include keys: ttl_index_key, cleanup_index_key
+-- @include int64: i64_is_amount
+-- @include scopes: derive_scopes
+-- @include record: split_subject, subject_text, short_fields
 local HOLD_STATES = { ACTIVE = true, COMMITTED = true, RELEASED = true, EXPIRED = true }
 local EXPIRY_POLICIES = { m = 'MANUAL_CLEANUP', g = 'GRACE_ONLY' }
 

@@ -1,5 +1,6 @@
 -- listing: the records behind a partition's tenants, a bounded run at a time, for lists that no ledger decision depends on.
--- @include keys, now_ms
+-- @include keys: tag_of_key
+-- @include now_ms: now_ms, ms_text
 --
 -- A reply is: now_ms, the tenant and the member after which the next run goes on (both empty at the end), and then each
 -- record as the number of its fields and values, followed by these.

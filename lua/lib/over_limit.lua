@@ -1,5 +1,6 @@
 -- over_limit: when debt puts a scope over its limit, and how that is told.
--- @include int64, append_event
+-- @include int64: i64_less, i64_positive
+-- @include append_event: append_event
 
 -- True when debt stands above a limit that permits some.
 local function debt_over_limit(debt, overdraft_limit)

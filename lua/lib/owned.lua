@@ -1,5 +1,6 @@
 -- owned: how much a tenant owns, and the limits on it.
--- @include keys, now_ms
+-- @include keys: reservation_index_key, tenant_events_key, owned_key
+-- @include now_ms: ms_text
 --
 -- A hash a tenant, apart from its record: `live` reservations, how often lua/expiry/reconcile.lua put that right (`recounts`), bytes of free
 -- `text` in its reservations, `stored` bytes as last added up, and its own limits 'max:<limit>'; a limit that is not there is the

@@ -1,5 +1,7 @@
 -- packing: bringing the record of an ended reservation into its small form; lua/lib/record.lua says which, and reads it.
--- @include fields, now_ms, record
+-- @include fields: FIELD
+-- @include now_ms: ms_text
+-- @include record: unpack_fields, record_fields, text_length
 local SEPARATOR, PIECE = '\31', 64
 local UNIT_LETTERS = { USD_MICROCENTS = 'u', TOKENS = 't', CREDITS = 'c', RISK_POINTS = 'r' }
 local POLICY_LETTERS = { REJECT = 'r', ALLOW_IF_AVAILABLE = 'a', ALLOW_WITH_OVERDRAFT = 'o' }

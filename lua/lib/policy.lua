@@ -1,5 +1,5 @@
 -- policy: which of a tenant's policies governs a request, and what it sets.
--- @include keys
+-- @include keys: policy_key, policy_pattern_key
 --
 -- A policy is a hash: tenant_id, name, description, scope_pattern, priority, status ACTIVE or DISABLED, effective_from and
 -- effective_until (ms), created_at, updated_at, and what it sets: caps (JSON, percent-encoded so that it holds no space),

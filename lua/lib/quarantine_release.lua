@@ -1,5 +1,6 @@
 -- quarantine_release: what of a hold that cannot be settled can still be given back.
--- @include keys, int64, hold, budget
+-- @include int64: i64_add, i64_sub, i64_is_amount
+-- @include budget: read_budget
 --
 -- Each budget is judged by itself: one that is gone, or holds less than the hold, keeps the others from nothing. Returns the
 -- refunded budgets, not yet written, and { scope, reason } for the others. A hold without a sound amount, unit, tenant or

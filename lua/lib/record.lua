@@ -1,6 +1,7 @@
 -- record: the forms of a reservation's record: live, with its subject in one field or, where that would be long, a field for each value;
 -- and packed.
--- @include fields, now_ms
+-- @include fields: FIELD
+-- @include now_ms: ms_text
 --
 -- Ended records stay for weeks and there are millions of them, so after the end a record is packed (lua/lib/packing.lua): its
 -- values in a fixed order, split by a separator, without the field names, with ids and times told by their differences. They

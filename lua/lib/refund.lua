@@ -1,5 +1,7 @@
 -- refund: gives back to budgets what holds took from them, however many holds end in one run.
--- @include keys, int64, hold, threshold
+-- @include keys: budget_key
+-- @include int64: i64_figure, i64_text, i64_add, i64_sub, i64_negative
+-- @include threshold: watched_marks, crossings_of, emit_crossings
 --
 -- Everything is first taken back in memory, so that each budget is read once and written once. Holds of one subject share
 -- their budgets; such a family is looked up once.

@@ -1,5 +1,15 @@
 -- release_damaged: ends a live hold that cannot be settled: what can be given back is, and the record is sound afterwards.
--- @include fields, keys, now_ms, int64, hold, record, damage, quarantine_release, threshold, ended, append_event, owned
+-- @include fields: FIELD, LEVEL_FIELDS
+-- @include keys: ttl_index_key, cleanup_index_key
+-- @include now_ms: ms_text
+-- @include hold: fields_with_subject
+-- @include record: SUBJECT_FIELDS, record_fields
+-- @include damage: known_fields
+-- @include quarantine_release: returnable_budgets
+-- @include threshold: watched_marks, crossings_of, emit_crossings
+-- @include ended: note_ended, keep_ended
+-- @include append_event: require_event_log
+-- @include owned: count_ended
 --
 -- Each budget is judged by itself (lua/lib/quarantine_release.lua). In the record, the scopes of the hold are then those that got
 -- their share back. Ends with an error only before the first write.

@@ -1,5 +1,11 @@
 -- settle: what commit, release and extend have in common: whose hold it is, and whether it may still be settled.
--- @include keys, now_ms, hold, budget, tenant, expiry, ended, damage
+-- @include keys: reservation_key, tenant_key
+-- @include now_ms: ms_text
+-- @include hold: load_hold, hold_defect, is_overdue
+-- @include budget: read_budget, require_balanced
+-- @include tenant: tenant_status
+-- @include expiry: quarantine, expire_hold
+-- @include damage: creation_in_index, owner_of, known_state
 --
 -- Returns the hold, or nil and a refusal: NOT_FOUND, FORBIDDEN, TENANT_CLOSED, RESERVATION_FINALIZED state, RESERVATION_EXPIRED,
 -- QUARANTINED reason. A hold that cannot be settled is quarantined, and comes third with its owner and its creation behind it; its

@@ -1,5 +1,4 @@
 -- tenant: the owner's status, read before anything else is decided.
--- @include keys
 --
 -- read_tenant returns the tenant's record as a table, or nil when no such tenant was ever created (there is no status to observe);
 -- tenant_status only the status and the watched marks of lua/lib/threshold.lua, which is all that a settlement needs.

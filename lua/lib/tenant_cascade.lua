@@ -1,7 +1,19 @@
 -- tenant_cascade: what becomes of the things that a closed tenant owns: CASCADE SEMANTICS, Rule 1, of
 -- cycles-governance-admin-v0.1.25. Each transition happens once: a thing that has come to its end is passed over, so the
 -- cascade may be started over at any time, and several may run at once.
--- @include fields, keys, now_ms, int64, hold, budget, expiry, api_key, append_event, append_audit, ended, owned
+-- @include fields: FIELD
+-- @include keys: reservation_key, api_key_key
+-- @include now_ms: ms_text
+-- @include int64: i64_add, i64_positive, i64_saturating_add
+-- @include hold: load_hold, terms_defect, is_overdue
+-- @include budget: read_budget
+-- @include expiry: quarantine, reclaim
+-- @include api_key: read_api_key
+-- @include append_event: append_event
+-- @include append_audit: append_audit
+-- @include ended: note_ended
+-- @include owned: count_ended
+-- @include refund: new_refunds, take_back, write_refunds
 
 -- Gives back those of some holds of an index of deadlines that the tenant still has. What they return to a budget is added up in
 -- the budget's record, whose closing tells of it: the protocol has one event a budget for this, not one a reservation. Each budget is read and

@@ -1,5 +1,6 @@
 -- threshold: tells when the use of a budget crosses a mark that somebody watches.
--- @include keys, append_event
+-- @include keys: tenant_key
+-- @include append_event: append_event
 --
 -- Use is the protocol's utilization, (spent + reserved) / allocated. A mark is told whenever use crosses it: `rising` when it
 -- comes to stand at the mark or above, `falling` when it comes to stand below. The marks are those that the tenant's webhook

@@ -1,5 +1,5 @@
 -- webhook: a subscription's record, and what must follow each change of one.
--- @include keys
+-- @include keys: tenant_key, webhook_key, webhook_index_key, webhook_revision_key, webhook_told_key, webhook_changes_key, webhook_marks_key
 --
 -- A subscription is a hash in the partition of its owner, a tenant or __system__. Fields: tn owner, nm name, ds description,
 -- ur URL, et event types and ec event categories (comma lists, possibly empty), sf scope filter, th thresholds (JSON),

@@ -1,5 +1,7 @@
 -- webhook_access: the subscription that a request is about, if whoever asks may change it.
--- @include keys, tenant, webhook
+-- @include keys: tenant_key
+-- @include tenant: read_tenant
+-- @include webhook: read_webhook
 
 -- Returns the record, or nil and a refusal: NOT_FOUND, TENANT_CLOSED. `tenant_id` is the caller's, or empty for an operator, who
 -- may change anybody's.

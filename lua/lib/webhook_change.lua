@@ -1,5 +1,5 @@
 -- webhook_change: how a change of a subscription is told.
--- @include keys, webhook, append_event
+-- @include append_event: append_event
 
 local function json_list(names)
   return #names == 0 and '[]' or '["' .. table.concat(names, '","') .. '"]'

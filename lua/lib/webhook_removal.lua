@@ -1,5 +1,7 @@
 -- webhook_removal: a subscription's end.
--- @include keys, webhook, append_event
+-- @include keys: webhook_key, webhook_index_key
+-- @include webhook: webhooks_changed
+-- @include append_event: append_event
 
 -- Removes a subscription for good, and tells it.
 local function remove_webhook(tag, subscription_id, record, origin)

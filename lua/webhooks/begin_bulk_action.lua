@@ -11,7 +11,6 @@
 -- RETURNS   BEGUN correlation_id request_id trace? ids? | ENDED response | IDEMPOTENCY_MISMATCH
 -- BOUND     one record; the ids are as many as one bulk action takes
 -- EMITS     nothing
--- @include  keys
 --
 -- Whoever repeats a request whose process died goes on with the things and the correlation of the first attempt, and so may
 -- several at once: each thing remembers that it was changed. Fields: fp fingerprint, co, rq, tr, ids, rs response.

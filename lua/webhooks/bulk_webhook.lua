@@ -15,7 +15,13 @@
 --           | INVALID_TRANSITION current_status | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY_MARKS limit:int
 -- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
 -- EMITS     webhook.updated, webhook.paused, webhook.resumed, webhook.deleted
--- @include  keys, now_ms, webhook, webhook_access, webhook_change, webhook_removal, append_event
+-- @include  keys: tag_of_key, bulk_rows_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  webhook: selector_refusal, marks_refusal, require_webhook_keys, webhooks_changed
+-- @include  webhook_access: changeable_webhook
+-- @include  webhook_change: emit_webhook_change
+-- @include  webhook_removal: remove_webhook
+-- @include  append_event: require_event_log
 local webhook = KEYS[1]
 local subscription_id, action, keep_ms, correlation_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local origin = { actor = ARGV[5], key = ARGV[6], request = ARGV[7], trace = ARGV[8], correlation = correlation_id }

@@ -19,7 +19,13 @@
 --           | TOO_MANY_MARKS limit:int | LIMIT_EXCEEDED limit allowed:int used:int
 -- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
 -- EMITS     webhook.created
--- @include  keys, now_ms, tenant, owned, webhook, append_event, append_audit
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  tenant: read_tenant
+-- @include  owned: count_refusal
+-- @include  webhook: SYSTEM_OWNER, selector_refusal, marks_refusal, require_webhook_keys, webhooks_changed
+-- @include  append_event: append_event, require_event_log
+-- @include  append_audit: append_audit, require_audit_log
 local webhook, webhook_index, tenant = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, subscription_id, event_types, event_categories, operation = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9], correlation = 'webhook_create:' .. subscription_id }

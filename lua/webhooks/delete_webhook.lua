@@ -12,7 +12,12 @@
 -- RETURNS   DELETED | NOT_FOUND | TENANT_CLOSED
 -- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
 -- EMITS     webhook.deleted
--- @include  keys, webhook, webhook_access, webhook_removal, append_event, append_audit
+-- @include  keys: tag_of_key
+-- @include  webhook: require_webhook_keys
+-- @include  webhook_access: changeable_webhook
+-- @include  webhook_removal: remove_webhook
+-- @include  append_event: require_event_log
+-- @include  append_audit: append_audit, require_audit_log
 --
 -- Deliveries under way find no subscription any more, and fail.
 local webhook = KEYS[1]

@@ -13,7 +13,10 @@
 --           more:flag events(entry_id field_count event{})* | OTHER now_ms lapses_in_ms | FREE now_ms
 -- BOUND     limit events, 256 KiB of them
 -- EMITS     nothing
--- @include  keys, now_ms, dispatch_group, stream_walk
+-- @include  keys: tag_of_key, ordered_queues_key, retrying_key, outcomes_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  dispatch_group: DISPATCH_GROUP, dispatch_group_state
+-- @include  stream_walk: STREAM_BYTES, STREAM_PORTION, entry_bytes
 --
 -- Only the holder of the lease reads, so whoever takes it finds every event that was read and not acknowledged by asking after '0'.
 -- With take 1 it tells of the partition: lag counts the events that are not acknowledged, and oldest_ms is the oldest of them, empty when

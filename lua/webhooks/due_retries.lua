@@ -9,7 +9,7 @@
 -- RETURNS   DUE now_ms next_due_ms? due(ref due_ms)* | NOT_HELD
 -- BOUND     limit entries of the index
 -- EMITS     nothing
--- @include  keys, now_ms
+-- @include  now_ms: now_ms, ms_text
 --
 -- next_due_ms is that of the first delivery that is not due yet, empty where there is none.
 local lease, retrying = KEYS[1], KEYS[2]

@@ -15,7 +15,8 @@
 -- RETURNS   ENDED response
 -- BOUND     one record
 -- EMITS     nothing
--- @include  keys, append_audit
+-- @include  keys: tag_of_key
+-- @include  append_audit: append_audit, require_audit_log
 --
 -- The response is the one that was kept first.
 local bulk = KEYS[1]

@@ -8,7 +8,8 @@
 -- RETURNS   UNCHANGED | NOT_FOUND revision | FOUND revision now_ms record{}
 -- BOUND     one subscription
 -- EMITS     nothing
--- @include  now_ms, webhook_target
+-- @include  now_ms: now_ms, ms_text
+-- @include  webhook_target: read_target
 local webhook, webhook_revision = KEYS[1], KEYS[2]
 local known, whole = ARGV[1], ARGV[2] == '1'
 

@@ -18,7 +18,8 @@
 -- RETURNS   FINISHED
 -- BOUND     one replay, and one delivery for each queue it queued in
 -- EMITS     nothing
--- @include  keys, append_audit
+-- @include  keys: tag_of_key
+-- @include  append_audit: append_audit, require_audit_log
 local webhook, replay = KEYS[1], KEYS[2]
 local subscription_id, tenant_id, replay_id, waiting, waiting_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9] }

@@ -13,7 +13,8 @@
 -- RETURNS   next_ms? next_ref? examined:int deliveries(ref created_ms text_count record{})*
 -- BOUND     examine entries, and twice the deliveries of one instant, which are as many as one run of queue_deliveries makes
 -- EMITS     nothing
--- @include  keys, index_walk
+-- @include  keys: tag_of_key, delivery_key
+-- @include  index_walk: bytes_less
 --
 -- There are no next_ms and next_ref at the end.
 -- An entry whose record is gone by age stands for nothing. The index orders the entries of one instant by their bytes, in which the

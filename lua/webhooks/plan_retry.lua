@@ -8,7 +8,8 @@
 -- RETURNS   PLANNED now_ms | ENDED now_ms
 -- BOUND     one delivery
 -- EMITS     nothing
--- @include  keys, now_ms
+-- @include  keys: tag_of_key, retrying_key
+-- @include  now_ms: now_ms, ms_text
 --
 -- The instant is written anew when the delivery is settled. Until then the record says PENDING, and the index alone starts no attempt.
 local delivery = KEYS[1]

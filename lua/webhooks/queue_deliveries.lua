@@ -11,7 +11,10 @@
 -- RETURNS   QUEUED now_ms made? forgotten:int | NOT_HELD
 -- BOUND     the events and deliveries that are named (at most 250 and 200); as many entries of indexes, twice, and 8 for each subscription
 -- EMITS     nothing
--- @include  keys, now_ms, delivery, dispatch_group
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  delivery: require_delivery_keys, create_delivery, keep_index_short
+-- @include  dispatch_group: DISPATCH_GROUP
 --
 -- made has a 1 for each delivery that was made and a 0 for each that there was before, so a repeat is harmless. The lease is asked, so
 -- that an instance which lost it cannot put its events behind those of the next holder. forgotten are the index entries of deliveries that are gone by age.

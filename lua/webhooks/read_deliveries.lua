@@ -6,7 +6,9 @@
 -- RETURNS   READ now_ms deliveries(ref status? attempts:int? created_ms? next_retry_ms? field_count event{})*
 -- BOUND     the deliveries that are named, until 256 KiB of events are read
 -- EMITS     nothing
--- @include  keys, now_ms, stream_walk
+-- @include  keys: tag_of_key, delivery_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  stream_walk: STREAM_BYTES, entry_bytes
 --
 -- They are those of the first of the refs, of one at least.
 -- status is empty when there is no such record any more, and field_count is 0 when its event is gone.

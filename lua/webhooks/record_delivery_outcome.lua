@@ -10,7 +10,10 @@
 -- RETURNS   RECORDED failures:int | COUNTED_BEFORE | DISABLED owner | GONE
 -- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
 -- EMITS     webhook.disabled
--- @include  keys, now_ms, webhook, append_event
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  webhook: require_webhook_keys, webhooks_changed
+-- @include  append_event: append_event, require_event_log
 --
 -- Only the fields of the bookkeeping are written, so an edit at the same time survives. A failure counts once: the subscription
 -- remembers the delivery that was counted last.

@@ -9,7 +9,10 @@
 -- RETURNS   QUEUED forgotten:int taken:int deliveries(ref tenant)*
 -- BOUND     the events that are named, until 256 KiB of them are read; twice as many entries of the subscription's index, and 8
 -- EMITS     nothing
--- @include  keys, now_ms, delivery, stream_walk
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms
+-- @include  delivery: require_delivery_keys, create_delivery, keep_index_short
+-- @include  stream_walk: STREAM_BYTES, entry_bytes
 --
 -- taken is how many of the events were looked at, the first of them and one at least.
 -- An event that has left the log since it was found is passed over. forgotten are the index entries of deliveries that are gone by age.

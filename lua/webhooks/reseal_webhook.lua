@@ -7,7 +7,8 @@
 -- RETURNS   RESEALED | STALE
 -- BOUND     three fields of one subscription
 -- EMITS     nothing
--- @include  keys, webhook
+-- @include  keys: tag_of_key, webhook_told_key
+-- @include  webhook: raise_webhook_revision
 --
 -- STALE asks the caller to read the record again: a request in between replaced one of the texts. Nothing that anybody can see
 -- changes, so nothing is told and no row is left.

@@ -10,7 +10,8 @@
 -- RETURNS   SET
 -- BOUND     one text
 -- EMITS     nothing
--- @include  keys, append_audit
+-- @include  keys: tag_of_key
+-- @include  append_audit: append_audit, require_audit_log
 local webhook_security = KEYS[1]
 local config = ARGV[1]
 local origin = { actor = ARGV[2], key = ARGV[3], request = ARGV[4], trace = ARGV[5] }

@@ -21,7 +21,10 @@
 --           | GONE now_ms left_in_queue:int
 -- BOUND     one delivery, and 100 places of its queue where it does not stand first
 -- EMITS     system.webhook_delivery_failed
--- @include  keys, now_ms, delivery, append_event
+-- @include  keys: tag_of_key, retrying_key, outcomes_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  delivery: queue_length, leave_queue
+-- @include  append_event: append_event, require_event_log
 --
 -- ENDED: it was settled for good before, and stays as it was. Failures of telling of a failure are not told of, or they would never end.
 -- A failure that counts stands in the index `outcomes` until record_delivery_outcome has counted it.

@@ -10,7 +10,9 @@
 -- RETURNS   UP_TO now_ms entry_id entries_added | SKIPPED now_ms | WATCHED now_ms | OTHER now_ms lapses_in_ms | FREE now_ms
 -- BOUND     one entry of the log
 -- EMITS     nothing
--- @include  keys, now_ms, dispatch_group
+-- @include  keys: tag_of_key, webhook_revision_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  dispatch_group: DISPATCH_GROUP, named, dispatch_group_state
 --
 -- Two runs, since the operators' subscriptions are in a partition of their own: the caller looks at them in between, and skips
 -- when there is none, so that none which was made before an event misses it. WATCHED says that a subscription was made in this

@@ -17,7 +17,13 @@
 -- RETURNS   UPDATED record{} | NOT_FOUND | TENANT_CLOSED | STALE | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY_MARKS limit:int
 -- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
 -- EMITS     webhook.updated, webhook.paused, webhook.resumed
--- @include  keys, now_ms, webhook, webhook_access, webhook_change, append_event, append_audit
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  webhook: selector_refusal, marks_refusal, require_webhook_keys, webhooks_changed
+-- @include  webhook_access: changeable_webhook
+-- @include  webhook_change: emit_webhook_change
+-- @include  append_event: require_event_log
+-- @include  append_audit: append_audit, require_audit_log
 --
 -- STALE asks the caller to read the record again: a secret or a header was sealed by a request in between. A request that
 -- changes nothing is answered with the subscription as it is: nothing is told. Becoming ACTIVE forgives the failures.

@@ -10,7 +10,7 @@
 -- RETURNS   ALIVE now_ms alive:int place:int next_lapse_in_ms?
 -- BOUND     the instances of one deployment
 -- EMITS     nothing
--- @include  now_ms
+-- @include  now_ms: now_ms, ms_text
 --
 -- place counts from 0 in the order of the names, so that the living ones agree on who takes the odd partition.
 -- next_lapse_in_ms is that of the other announcements, empty where there is none. Lapsed ones are removed.

@@ -6,7 +6,7 @@
 -- RETURNS   INSTANCES now_ms instances(instance lapses_in_ms report)*
 -- BOUND     the instances of one deployment
 -- EMITS     nothing
--- @include  now_ms
+-- @include  now_ms: now_ms, ms_text
 local instances, reports = KEYS[1], KEYS[2]
 
 local now = now_ms()

@@ -1,6 +1,6 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { sep } from 'node:path';
-import { includesOf } from './script-header.js';
+import { importsOf } from './script-header.js';
 
 /** The scripts stand beside both `src` and `dist`, so this finds them however the service is started. */
 const LUA_DIRECTORY = new URL('../../lua/', import.meta.url);
@@ -18,20 +18,29 @@ export function readLua(path: string, directory = LUA_DIRECTORY): string {
  */
 export function partsOf(text: string, directory = LUA_DIRECTORY): Map<string, string> {
   const parts = new Map<string, string>();
-  const collect = (names: readonly string[], path: readonly string[]): void => {
-    for (const name of names) {
+  const collect = (including: string, path: readonly string[]): void => {
+    for (const { part: name } of importsOf(including)) {
       if (path.includes(name)) {
         throw new Error(`lua/${LIBRARY}/${name}.lua includes itself through ${path.join(' -> ')}`);
       }
       if (!parts.has(name)) {
         const part = readLua(`${LIBRARY}/${name}.lua`, directory);
-        collect(includesOf(part), [...path, name]);
+        collect(part, [...path, name]);
         parts.set(name, part);
       }
     }
   };
-  collect(includesOf(text), []);
+  collect(text, []);
   return parts;
+}
+
+/** The names that these texts use of each part, each once. */
+export function usedNames(texts: Iterable<string>): Map<string, string[]> {
+  const used = new Map<string, Set<string>>();
+  for (const { part, names } of [...texts].flatMap(importsOf)) {
+    used.set(part, new Set([...(used.get(part) ?? []), ...names]));
+  }
+  return new Map([...used].map(([part, names]) => [part, [...names].sort()]));
 }
 
 /**

@@ -44,6 +44,12 @@ export interface Alternative {
 
 export type Shapes = ReadonlyMap<string, readonly ValueItem[]>;
 
+/** The functions and constants that one file uses of a part. */
+export interface Import {
+  readonly part: string;
+  readonly names: readonly string[];
+}
+
 export interface ScriptHeader {
   readonly name: string;
   /** What the script does, as its first line says. */
@@ -56,16 +62,10 @@ export interface ScriptHeader {
   readonly emits: string;
   /** What the work of one run is bounded by. */
   readonly bound: string;
-  readonly includes: readonly string[];
 }
 
-/** The value of a field of the header over all its lines, or nothing. */
-export function headerField(text: string, field: string): string | undefined {
-  const lines = text.split('\n');
-  const start = lines.findIndex((line) => line.startsWith(`-- ${field} `));
-  if (start === -1) {
-    return undefined;
-  }
+/** The value of the field that starts at a line of the header, over all its lines. */
+function fieldAt(lines: readonly string[], start: number, field: string): string {
   const further = lines.slice(start + 1);
   const end = further.findIndex((line) => !/^-- {4,}\S/.test(line));
   return [
@@ -76,8 +76,29 @@ export function headerField(text: string, field: string): string | undefined {
     .join(' ');
 }
 
-export function includesOf(text: string): string[] {
-  return headerField(text, '@include')?.split(/,\s*/) ?? [];
+/** The value of a field of the header, or nothing. */
+export function headerField(text: string, field: string): string | undefined {
+  const lines = text.split('\n');
+  const start = lines.findIndex((line) => line.startsWith(`-- ${field} `));
+  return start === -1 ? undefined : fieldAt(lines, start, field);
+}
+
+/**
+ * What a script or a part uses of others: `-- @include part: name, name`, a field for each part.
+ * @throws Error when one has another form.
+ */
+export function importsOf(text: string): Import[] {
+  const lines = text.split('\n');
+  return lines.flatMap((line, index) => {
+    if (!line.startsWith('-- @include ')) {
+      return [];
+    }
+    const [, part, names] = /^(\w+): (\w+(?:, \w+)*)$/.exec(fieldAt(lines, index, '@include')) ?? [];
+    if (part === undefined || names === undefined) {
+      throw new Error(`'${line}' is not of the form '-- @include part: name, name'`);
+    }
+    return [{ part, names: names.split(', ') }];
+  });
 }
 
 /** A name as TypeScript has it. */
@@ -123,7 +144,6 @@ export function parseHeader(name: string, text: string): ScriptHeader {
     returns,
     emits,
     bound,
-    includes: includesOf(text),
   };
 }
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { partsOf, readLua, scriptPaths } from './script-files.js';
+import { partsOf, readLua, scriptPaths, usedNames } from './script-files.js';
 import { camelCase, parseHeader, parseReturns, shapesOf, type ScriptHeader } from './script-header.js';
 import { replyDecoder, type ReplyDecoder } from './script-reply.js';
 import { SCRIPT_SIGNATURES, type ScriptSignature } from './script-types.js';
@@ -28,9 +28,10 @@ export interface Script {
 export const LIBRARY_PREFIX = 'holdfast_';
 
 const AUDIT_PART = 'append_audit';
+const AUDIT_WRAPPER = 'with_audited_request';
 
 function tellingAudited(own: string): string {
-  return `local function audited_run(KEYS, ARGV)\n${own}\nend\nreturn with_audited_request(audited_run, KEYS, ARGV)\n`;
+  return `local function audited_run(KEYS, ARGV)\n${own}\nend\nreturn ${AUDIT_WRAPPER}(audited_run, KEYS, ARGV)\n`;
 }
 
 function inOrder(names: readonly string[], rest: boolean): (named: NamedValues) => Value[] {
@@ -39,6 +40,11 @@ function inOrder(names: readonly string[], rest: boolean): (named: NamedValues) 
     const list = fields.map((field) => named[field] as Value);
     return rest ? list.concat(named['rest'] ?? []) : list;
   };
+}
+
+/** In a function of its own, as Lua allows 200 locals in one: what nobody else uses of the part does not count for the script. */
+function partCode(code: string, names: readonly string[]): string {
+  return `local ${names.join(', ')} = (function()\n${code}\nreturn ${names.join(', ')}\nend)()`;
 }
 
 /** Puts the included parts, each once and after what it includes itself, between a script's header and its code. */
@@ -50,7 +56,11 @@ export function assemble(name: string, text: string): Script {
   const ownCode = strip(rest.join('\n'));
   const audits = collected.has(AUDIT_PART);
   const own = audits ? tellingAudited(ownCode) : ownCode;
-  const parts = [...collected.values()].map(strip).join('\n');
+  const used = usedNames([text, ...collected.values()]);
+  if (audits) {
+    used.set(AUDIT_PART, [...(used.get(AUDIT_PART) ?? []), AUDIT_WRAPPER]);
+  }
+  const parts = [...collected].map(([part, code]) => partCode(strip(code), used.get(part) ?? [])).join('\n');
   const body = `${parts}\nlocal function run(KEYS, ARGV)\n${own}\nend\n`;
   const source = `${shebang}\n${body}return run(KEYS, ARGV)\n`;
   const functionName = `${LIBRARY_PREFIX}${name}_${createHash('sha256').update(source).digest('hex').slice(0, 12)}`;

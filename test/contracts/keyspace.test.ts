@@ -65,8 +65,13 @@ test('every key name of the Lua include equals that of keyspace.ts, and none is 
   const calls = Object.entries(twins).map(
     ([name, [given]]) => `${name}(${[TAG, ...given].map((part) => `'${part}'`).join(', ')})`,
   );
-  const header =
-    '#!lua flags=no-writes\n-- probe: names keys.\n-- RETURNS names\n-- BOUND one probe\n-- EMITS nothing\n-- @include keys\n';
+  const header = `#!lua flags=no-writes
+-- probe: names keys.
+-- RETURNS names
+-- BOUND one probe
+-- EMITS nothing
+-- @include keys: tag_of_key, ${names.join(', ')}
+`;
   const redis = new Redis(sharedStoreUrl());
   const { source } = assemble('probe', `${header}return { tag_of_key('${TAG}ttl'), ${calls.join(', ')} }\n`);
   expect(await redis.eval(source, 0)).toEqual([TAG, ...Object.values(twins).map(([, key]) => key)]);

@@ -57,10 +57,12 @@ describe('the scripts are refused at boot', () => {
     rmSync(lua, { recursive: true });
   });
 
-  test('when an include does not exist', () => {
-    expect(() => assemble('probe', `${HEADER}-- @include keys, no_such_part\nreturn 1\n`)).toThrow(
-      'no_such_part.lua',
-    );
+  test('when an include does not exist, or does not name what is used of it', () => {
+    const including = (include: string) => () =>
+      assemble('probe', `${HEADER}-- @include ${include}\nreturn 1\n`);
+    expect(including('no_such_part: anything')).toThrow('no_such_part.lua');
+    expect(including('keys')).toThrow("'-- @include keys' is not of the form '-- @include part: name, name'");
+    expect(including('keys: ttl_index_key,')).toThrow('not of the form');
   });
 
   test.each([
@@ -87,7 +89,7 @@ describe('the scripts are refused at boot', () => {
 test('an assembled script has its shebang first, each part once, and no comments', () => {
   const { source } = assemble(
     'probe',
-    `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include settle, expiry, keys\nreturn reclaim(reservation_key)\n`,
+    `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include settle: open_hold\n-- @include expiry: reclaim\n-- @include keys: reservation_key\nreturn reclaim(open_hold, reservation_key)\n`,
   );
   expect(source.startsWith('#!lua flags=allow-oom\n')).toBe(true);
   expect(source.match(/local function reservation_key\(/g)).toHaveLength(1);
@@ -95,9 +97,16 @@ test('an assembled script has its shebang first, each part once, and no comments
   expect(source).not.toMatch(/^\s*--/m);
 });
 
+test('a part gives away what is used of it, and keeps everything else to itself', () => {
+  const text = (names: string): string =>
+    assemble('probe', `${HEADER}-- @include int64: ${names}\nreturn i64_add('1', '2')\n`).source;
+  expect(text('i64_add')).toMatch(/^local i64_add = \(function\(\)$/m);
+  expect(text('i64_sub, i64_add')).toMatch(/^local i64_add, i64_sub = \(function\(\)$/m);
+});
+
 test('the same script as a function has its parts outside of the function, its flags, and a name that its text decides', () => {
   const text = (answer: string): string =>
-    `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include keys\nreturn reservation_key(${answer})\n`;
+    `#!lua flags=allow-oom\n${HEADER.slice(6)}-- @include keys: reservation_key\nreturn reservation_key(${answer})\n`;
   const { functionName, library } = assemble('probe', text("'a'"));
   expect(library.startsWith(`#!lua name=${functionName}\n`)).toBe(true);
   expect(library.indexOf('local function reservation_key(')).toBeLessThan(

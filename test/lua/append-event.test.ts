@@ -14,7 +14,8 @@ const PROBE = `#!lua
 -- RETURNS entry
 -- BOUND one probe
 -- EMITS tenant.created
--- @include keys, append_event
+-- @include keys: tag_of_key
+-- @include append_event: append_event, require_event_log
 local tag = tag_of_key(KEYS[1])
 require_event_log(tag)
 local origin = { actor = 'system', key = '', request = 'req_1', correlation = ARGV[2] ~= '' and ARGV[2] or nil }

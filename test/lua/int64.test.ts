@@ -10,7 +10,7 @@ const HEADER = `#!lua flags=no-writes
 -- RETURNS figures
 -- BOUND one probe
 -- EMITS nothing
--- @include int64
+-- @include int64: i64_add, i64_sub, i64_less, i64_positive, i64_saturating_add, i64_is_amount
 `;
 const { source: isAmountProbe } = assemble(
   'probe',

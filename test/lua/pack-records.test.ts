@@ -15,7 +15,7 @@ const { source: READ } = assemble(
 -- RETURNS pairs
 -- BOUND one probe
 -- EMITS nothing
--- @include record
+-- @include record: record_fields
 local flat = {}
 for name, value in pairs(record_fields(KEYS[1])) do
   flat[#flat + 1] = name
