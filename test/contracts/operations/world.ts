@@ -27,6 +27,36 @@ const TAG = '{p00}';
 export const ALLOCATED = 1_000_000;
 export const BODY_LIMIT_BYTES = 65_536;
 
+/**
+ * Copies every record to database 1 and damages it. A stream suits no operation but those that read one; a string or a hash would be
+ * what some of them expect. A reservation of another type would be no reservation at all, which is 404; a damaged one goes into
+ * quarantine, which needs the logs.
+ */
+const DAMAGE = `
+  for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
+    redis.call('COPY', key, key, 'DB', 1)
+    if string.sub(key, 1, #ARGV[1] + 2) == ARGV[1] .. 'r:' then
+      redis.call('HSET', key, 'am', 'damaged')
+    else
+      local kind = redis.call('TYPE', key).ok
+      redis.call('DEL', key)
+      if kind == 'stream' then
+        redis.call('SET', key, 'damaged')
+      else
+        redis.call('XADD', key, '*', 'damaged', '1')
+      end
+    end
+  end`;
+/** Puts the records of database 1 in the place of what there is now. */
+const MEND = `
+  for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
+    redis.call('DEL', key)
+  end
+  redis.call('SELECT', 1)
+  for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
+    redis.call('MOVE', key, 0)
+  end`;
+
 /** A service on a Redis of its own, and the ways to bring its tenants, budgets and reservations into every state. */
 export class World {
   private constructor(
@@ -146,30 +176,12 @@ export class World {
     // Rows of the audit log are written behind the answers.
     const trail = this.holdfast.app.get(AuditTrail);
     await trail.settled();
-    const keys = await this.redis.keys(`${TAG}*`);
-    const dumps = await Promise.all(keys.map((key) => this.redis.dumpBuffer(key)));
-    // A stream suits no operation but those that read one; a string or a hash would be what some of them expect.
-    await Promise.all(
-      keys.map(async (key) => {
-        if (key.startsWith(`${TAG}r:`)) {
-          // A key of another type is no reservation at all, which is 404. A damaged record goes into quarantine, which needs the logs.
-          await this.redis.hset(key, 'am', 'damaged');
-          return;
-        }
-        const damage = this.redis.pipeline().del(key);
-        await (
-          (await this.redis.type(key)) === 'stream'
-            ? damage.set(key, 'damaged')
-            : damage.xadd(key, '*', 'damaged', '1')
-        ).exec();
-      }),
-    );
+    await this.redis.eval(DAMAGE, 0, TAG);
     try {
       return await work();
     } finally {
       await trail.settled();
-      await Promise.all([...(await this.redis.keys(`${TAG}*`))].map((key) => this.redis.del(key)));
-      await Promise.all(keys.map((key, index) => this.redis.restore(key, 0, dumps[index] as Buffer)));
+      await this.redis.eval(MEND, 0, TAG);
     }
   }
 
