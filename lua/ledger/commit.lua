@@ -121,6 +121,7 @@ count_ended(tag, hold.tenant, 1)
 if #metadata > LONG_VALUE then
   redis.pcall('HINCRBY', owned_key(tag, hold.tenant), 'text', #metadata)
 end
-keep_ended(tag, reservation_id, settled_retention(retention_ms, idempotency_ttl_ms))
+-- In this order, because Redis 7.0 reads its clock for each command: the record must be there whenever the replay is.
 remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
+keep_ended(tag, reservation_id, settled_retention(retention_ms, idempotency_ttl_ms))
 return reply

@@ -134,6 +134,8 @@ else
     FIELD.release_reason, reason)
 end
 count_ended(tag, hold.tenant, 1)
+-- In this order, because Redis 7.0 reads its clock for each command: the record must be there whenever the replay is.
+remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 keep_ended(tag, reservation_id, settled_retention(retention_ms, idempotency_ttl_ms))
 for _, budget in ipairs(tells and budgets or {}) do
   if budget.crossings then
@@ -144,5 +146,4 @@ if by_operator then
   append_audit(tag, 'releaseReservation', 200, hold.tenant, 'reservation', reservation_id, origin,
     { 'scope', hold.scopes[#hold.scopes], 'unit', hold.unit, 'amount', hold.amount, 'reason', reason })
 end
-remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 return reply
