@@ -19,6 +19,12 @@ import { openRun } from './test-run.mjs';
 
 const STOP_SIGNALS = /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP']);
 
+/**
+ * MiB for new objects. Loading the application for each test file makes so many that V8's 16 MiB fill up all the time: with them,
+ * collecting garbage took a seventh of the processor time of the tests. Jest passes the option on to its workers.
+ */
+const YOUNG_GENERATION = '--max-semi-space-size=64';
+
 /** @typedef {{ passed: number, failed: number, skipped: Record<string, number> }} Counts  skipped: tests by the reason */
 
 /**
@@ -120,7 +126,14 @@ function runJest(args, countsFile, settings) {
   const reporters = ['--reporters=default', `--reporters=${join(ROOT, 'scripts', 'count-reporter.mjs')}`];
   const child = spawn(
     process.execPath,
-    ['--experimental-vm-modules', '--disable-warning=ExperimentalWarning', jest, ...args, ...reporters],
+    [
+      '--experimental-vm-modules',
+      '--disable-warning=ExperimentalWarning',
+      YOUNG_GENERATION,
+      jest,
+      ...args,
+      ...reporters,
+    ],
     {
       cwd: ROOT,
       stdio: 'inherit',
