@@ -8,7 +8,7 @@
 -- BOUND     limit records; one with more than 4 KiB of metadata is passed over
 -- EMITS     nothing
 -- @include  keys: tag_of_key, reservation_key
--- @include  packing: pack_record
+-- @include  pack_record: pack_record
 --
 -- A record that is gone, that has long metadata, or that cannot be read back exactly, is passed over and keeps its form.
 local ended = KEYS[1]

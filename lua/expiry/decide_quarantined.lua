@@ -20,7 +20,7 @@
 -- @include  expiry: reclaim
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
--- @include  quarantine_release: append_returnable
+-- @include  returnable_budgets: append_returnable
 -- @include  damage: owner_of, known_state
 -- @include  release_damaged: mend_ended, release_damaged, decision_figures
 --

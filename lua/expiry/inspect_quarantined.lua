@@ -10,7 +10,7 @@
 -- @include  keys: tag_of_key, quarantine_key
 -- @include  hold: load_hold, hold_defect
 -- @include  record: record_fields
--- @include  quarantine_release: returnable_budgets, append_returnable
+-- @include  returnable_budgets: returnable_budgets, append_returnable
 --
 -- entry is the reason and the time of the quarantine; defect is why the record cannot be settled now, and empty when it was
 -- mended since. The fields are the record as it is stored.

@@ -15,7 +15,7 @@
 -- EMITS     nothing
 -- @include  keys: tag_of_key
 -- @include  now_ms: now_ms, ms_text
--- @include  due_count: first_score, due_count, set_aside
+-- @include  sweep_figures: first_score, due_count, set_aside
 --
 -- due counts all that is due, the skipped ones too; oldest_due_ms, next_deadline_ms and oldest_awaiting_ms are empty
 -- where there is none. awaiting counts the holds whose grace is over and which an operator has to clean up. They are not due.

@@ -9,7 +9,7 @@
 -- EMITS     nothing
 -- @include  keys: tag_of_key
 -- @include  now_ms: now_ms, ms_text
--- @include  due_count: first_score, due_count, set_aside
+-- @include  sweep_figures: first_score, due_count, set_aside
 --
 -- holder, oldest_due_ms, next_deadline_ms and oldest_awaiting_ms are empty where there is none. awaiting is what an operator has to
 -- clean up.

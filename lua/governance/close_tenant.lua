@@ -18,8 +18,10 @@
 -- @include  now_ms: now_ms, ms_text
 -- @include  tenant: read_tenant
 -- @include  append_event: append_event, require_event_log
--- @include  tenant_cascade: release_holds_of_closed_tenant, close_budget_of_closed_tenant, revoke_key_of_closed_tenant
--- @include  cascade_webhook: disable_webhook_of_closed_tenant
+-- @include  release_holds_of_closed_tenant: release_holds_of_closed_tenant
+-- @include  close_budget_of_closed_tenant: close_budget_of_closed_tenant
+-- @include  revoke_key_of_closed_tenant: revoke_key_of_closed_tenant
+-- @include  disable_webhook_of_closed_tenant: disable_webhook_of_closed_tenant
 -- @include  index_walk: index_stretch
 -- @include  append_audit: require_audit_log
 --

@@ -25,7 +25,7 @@
 -- @include  tenant: read_tenant
 -- @include  expiry: reclaim_due
 -- @include  admission: budgets_at, missing_budget, hold_refusal
--- @include  policy: governing_policy
+-- @include  governing_policy: governing_policy
 -- @include  denial: reason_of, emit_denial
 --
 -- What a budget's state refuses is an answer, DENY, and so is a closed tenant: only a wrong unit is the request's own fault.

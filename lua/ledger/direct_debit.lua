@@ -31,7 +31,7 @@
 -- @include  append_event: append_event, require_event_log
 -- @include  expiry: reclaim_due
 -- @include  admission: OVERAGE_POLICIES, budgets_at, missing_budget, stopped_budget, short_budget, overage_policy_of, with_balances
--- @include  policy: governing_policy
+-- @include  governing_policy: governing_policy
 -- @include  charge: charge_of, write_charge, emit_charge
 -- @include  threshold: marks_of
 --

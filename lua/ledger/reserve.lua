@@ -45,7 +45,7 @@
 -- @include  append_event: append_event, require_event_log
 -- @include  expiry: reclaim_due
 -- @include  admission: OVERAGE_POLICIES, budgets_at, missing_budget, hold_refusal, overage_policy_of, with_balances
--- @include  policy: governing_policy
+-- @include  governing_policy: governing_policy
 -- @include  denial: reason_of, emit_denial
 -- @include  threshold: marks_of, crossings_of, emit_crossings
 --

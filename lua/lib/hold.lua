@@ -2,7 +2,7 @@
 -- @include fields: FIELD
 -- @include keys: ttl_index_key, cleanup_index_key
 -- @include int64: i64_is_amount
--- @include scopes: derive_scopes
+-- @include derive_scopes: derive_scopes
 -- @include record: split_subject, subject_text, short_fields
 local HOLD_STATES = { ACTIVE = true, COMMITTED = true, RELEASED = true, EXPIRED = true }
 local EXPIRY_POLICIES = { m = 'MANUAL_CLEANUP', g = 'GRACE_ONLY' }

@@ -1,4 +1,4 @@
--- policy_index: keeps the hash of patterns in step with the policies; lua/lib/policy.lua says what it holds.
+-- policy_index: keeps the hash of patterns in step with the policies; lua/lib/governing_policy.lua says what it holds.
 -- @include keys: tenant_key, policy_pattern_key
 --
 -- A pattern holds at most so many policies at a time, because a reserve under it may have to look at each.

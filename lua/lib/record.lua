@@ -3,7 +3,7 @@
 -- @include fields: FIELD
 -- @include now_ms: ms_text
 --
--- Ended records stay for weeks and there are millions of them, so after the end a record is packed (lua/lib/packing.lua): its
+-- Ended records stay for weeks and there are millions of them, so after the end a record is packed (lua/lib/pack_record.lua): its
 -- values in a fixed order, split by a separator, without the field names, with ids and times told by their differences. They
 -- stand in fields '0', '1', ... of at most 64 bytes, since a longer value makes Redis store the hash as a table of three times
 -- the size. The state and whatever else there is (metadata and other JSON) stay fields of their own. A field that somebody sets

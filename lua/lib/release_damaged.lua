@@ -5,13 +5,13 @@
 -- @include hold: fields_with_subject
 -- @include record: SUBJECT_FIELDS, record_fields
 -- @include damage: known_fields
--- @include quarantine_release: returnable_budgets
+-- @include returnable_budgets: returnable_budgets
 -- @include threshold: watched_marks, crossings_of, emit_crossings
 -- @include ended: note_ended, keep_ended
 -- @include append_event: require_event_log
 -- @include owned: count_ended
 --
--- Each budget is judged by itself (lua/lib/quarantine_release.lua). In the record, the scopes of the hold are then those that got
+-- Each budget is judged by itself (lua/lib/returnable_budgets.lua). In the record, the scopes of the hold are then those that got
 -- their share back. Ends with an error only before the first write.
 
 local function released_mask(scopes, refunded)

@@ -18,9 +18,9 @@
 -- @include  keys: tag_of_key, bulk_rows_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  webhook: selector_refusal, marks_refusal, require_webhook_keys, webhooks_changed
--- @include  webhook_access: changeable_webhook
--- @include  webhook_change: emit_webhook_change
--- @include  webhook_removal: remove_webhook
+-- @include  changeable_webhook: changeable_webhook
+-- @include  emit_webhook_change: emit_webhook_change
+-- @include  remove_webhook: remove_webhook
 -- @include  append_event: require_event_log
 local webhook = KEYS[1]
 local subscription_id, action, keep_ms, correlation_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4]

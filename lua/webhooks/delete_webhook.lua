@@ -14,8 +14,8 @@
 -- EMITS     webhook.deleted
 -- @include  keys: tag_of_key
 -- @include  webhook: require_webhook_keys
--- @include  webhook_access: changeable_webhook
--- @include  webhook_removal: remove_webhook
+-- @include  changeable_webhook: changeable_webhook
+-- @include  remove_webhook: remove_webhook
 -- @include  append_event: require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 --

@@ -9,7 +9,7 @@
 -- BOUND     one subscription
 -- EMITS     nothing
 -- @include  now_ms: now_ms, ms_text
--- @include  webhook_target: read_target
+-- @include  read_target: read_target
 local webhook, webhook_revision = KEYS[1], KEYS[2]
 local known, whole = ARGV[1], ARGV[2] == '1'
 

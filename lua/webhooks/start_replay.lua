@@ -12,7 +12,7 @@
 -- BOUND     one subscription, and one delivery for each queue its last replay queued in
 -- EMITS     nothing
 -- @include  keys: tag_of_key
--- @include  webhook_access: changeable_webhook
+-- @include  changeable_webhook: changeable_webhook
 --
 -- WAITING names the deliveries of the last replay that stood last in their queues. They may be in other partitions, so that the caller looks
 -- at them and, when none waits any more, asks again with that replay as known to be done.

@@ -20,8 +20,8 @@
 -- @include  keys: tag_of_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  webhook: selector_refusal, marks_refusal, require_webhook_keys, webhooks_changed
--- @include  webhook_access: changeable_webhook
--- @include  webhook_change: emit_webhook_change
+-- @include  changeable_webhook: changeable_webhook
+-- @include  emit_webhook_change: emit_webhook_change
 -- @include  append_event: require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 --

@@ -10,7 +10,7 @@
 -- EMITS     nothing
 -- @include  keys: tag_of_key, webhook_key, webhook_index_key, webhook_told_key, webhook_changes_key
 -- @include  webhook: CHANGES_KEPT
--- @include  webhook_target: read_target
+-- @include  read_target: read_target
 --
 -- The owners are the first of those that were asked for, one at least.
 -- next is empty when that was all. Else it is the id behind which the whole list goes on, or the revision up to which changes were

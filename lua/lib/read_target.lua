@@ -1,4 +1,4 @@
--- webhook_target: what dispatch needs to know of a subscription: neither its description nor its metadata, which may be large.
+-- read_target: what dispatch needs to know of a subscription: neither its description nor its metadata, which may be large.
 -- lua/lib/webhook.lua says what the fields are.
 local TARGET_FIELDS = { 'st', 'tn', 'ur', 'hd', 'se', 'sp', 'su', 'rp', 'df', 'ca', 'et', 'ec', 'sf', 'tu' }
 

@@ -1,4 +1,4 @@
--- webhook_access: the subscription that a request is about, if whoever asks may change it.
+-- changeable_webhook: the subscription that a request is about, if whoever asks may change it.
 -- @include keys: tenant_key
 -- @include tenant: read_tenant
 -- @include webhook: read_webhook

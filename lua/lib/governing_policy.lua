@@ -1,4 +1,4 @@
--- policy: which of a tenant's policies governs a request, and what it sets.
+-- governing_policy: which of a tenant's policies governs a request, and what it sets.
 -- @include keys: policy_key, policy_pattern_key
 --
 -- A policy is a hash: tenant_id, name, description, scope_pattern, priority, status ACTIVE or DISABLED, effective_from and

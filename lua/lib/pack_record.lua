@@ -1,4 +1,4 @@
--- packing: bringing the record of an ended reservation into its small form; lua/lib/record.lua says which, and reads it.
+-- pack_record: bringing the record of an ended reservation into its small form; lua/lib/record.lua says which, and reads it.
 -- @include fields: FIELD
 -- @include now_ms: ms_text
 -- @include record: unpack_fields, record_fields, text_length

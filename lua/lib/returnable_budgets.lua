@@ -1,4 +1,4 @@
--- quarantine_release: what of a hold that cannot be settled can still be given back.
+-- returnable_budgets: what of a hold that cannot be settled can still be given back.
 -- @include int64: i64_add, i64_sub, i64_is_amount
 -- @include budget: read_budget
 --

@@ -1,5 +1,6 @@
--- cascade_webhook: what becomes of a closed tenant's webhook subscriptions: CASCADE SEMANTICS, Rule 1, of
--- cycles-governance-admin-v0.1.25. lua/lib/tenant_cascade.lua has the tenant's other things.
+-- disable_webhook_of_closed_tenant: what becomes of the webhook subscriptions of a closed tenant: CASCADE SEMANTICS, Rule 1, of
+-- cycles-governance-admin-v0.1.25. A thing that has come to its end is passed over, so the cascade may be started over at any time,
+-- and several may run at once.
 -- @include keys: webhook_key
 -- @include now_ms: ms_text
 -- @include webhook: WEBHOOK_STATUS, note_webhook_change

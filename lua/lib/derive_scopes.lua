@@ -1,4 +1,4 @@
--- scopes: the scope paths of a reservation, derived from its own record.
+-- derive_scopes: the scope paths of a reservation, derived from its own record.
 --
 -- A record keeps the subject's levels as they were given; the paths are their lower-case form, root first. Deriving them
 -- costs less than storing them: a live record of three scopes would grow by 150 bytes.

@@ -1,4 +1,4 @@
--- webhook_change: how a change of a subscription is told.
+-- emit_webhook_change: how a change of a subscription is told.
 -- @include append_event: append_event
 
 local function json_list(names)

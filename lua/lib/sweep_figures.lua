@@ -1,4 +1,4 @@
--- due_count: how many entries of an index of deadlines are past, and since when.
+-- sweep_figures: how many entries of an index of deadlines are past, and since when.
 -- @include keys: cleanup_index_key, quarantine_key
 -- @include now_ms: ms_text
 local function first_score(index, from)

@@ -1,4 +1,4 @@
--- webhook_removal: a subscription's end.
+-- remove_webhook: a subscription's end.
 -- @include keys: webhook_key, webhook_index_key
 -- @include webhook: webhooks_changed
 -- @include append_event: append_event

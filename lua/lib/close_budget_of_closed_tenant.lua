@@ -1,0 +1,36 @@
+-- close_budget_of_closed_tenant: what becomes of the budgets of a closed tenant: CASCADE SEMANTICS, Rule 1, of
+-- cycles-governance-admin-v0.1.25. A thing that has come to its end is passed over, so the cascade may be started over at any time,
+-- and several may run at once.
+-- @include now_ms: ms_text
+-- @include int64: i64_add, i64_positive, i64_saturating_add
+-- @include budget: read_budget
+-- @include append_event: append_event
+-- @include append_audit: append_audit
+
+-- Closes a budget. Whatever is reserved even now belongs to holds that cannot be settled (they are quarantined), and goes
+-- back to what remains. Returns 'CLOSED', 'FAILED' when the record cannot be trusted, or nil when it is closed already.
+local function close_budget_of_closed_tenant(tag, tenant_id, scope, unit, now, origin)
+  local readable, budget = pcall(read_budget, tag, unit, scope)
+  local remaining = readable and budget and i64_add(budget.remaining, budget.reserved)
+  if not remaining then
+    return 'FAILED'
+  end
+  if budget.status == 'CLOSED' then
+    return nil
+  end
+  local drained = redis.call('HMGET', budget.key, 'cascade_released', 'ledger_id')
+  local released, ledger_id = i64_saturating_add(drained[1] or '0', budget.reserved), drained[2] or ''
+  redis.call('HSET', budget.key, 'status', 'CLOSED', 'closed_at', ms_text(now), 'updated_at', ms_text(now),
+    'remaining', remaining, 'reserved', '0')
+  redis.call('HDEL', budget.key, 'cascade_released')
+  if i64_positive(released) then
+    local figures = { 'ledger_id', ledger_id, 'scope', scope, 'unit', unit, 'released_amount', released, 'cascade_reason', 'tenant_closed' }
+    append_event(tag, 'reservation.released_via_tenant_cascade', tenant_id, scope, origin, figures)
+    append_audit(tag, 'reservation.released_via_tenant_cascade', 200, tenant_id, 'budget', ledger_id, origin, figures)
+  end
+  local figures = { 'ledger_id', ledger_id, 'scope', scope, 'unit', unit, 'prior_status', budget.status, 'new_status', 'CLOSED',
+    'cascade_reason', 'tenant_closed' }
+  append_event(tag, 'budget.closed_via_tenant_cascade', tenant_id, scope, origin, figures)
+  append_audit(tag, 'budget.closed_via_tenant_cascade', 200, tenant_id, 'budget', ledger_id, origin, figures)
+  return 'CLOSED'
+end

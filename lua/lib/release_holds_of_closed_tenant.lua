@@ -1,0 +1,68 @@
+-- release_holds_of_closed_tenant: what becomes of the holds of a closed tenant: CASCADE SEMANTICS, Rule 1, of
+-- cycles-governance-admin-v0.1.25. A thing that has come to its end is passed over, so the cascade may be started over at any time,
+-- and several may run at once.
+-- @include fields: FIELD
+-- @include keys: reservation_key
+-- @include now_ms: ms_text
+-- @include int64: i64_saturating_add
+-- @include hold: load_hold, terms_defect, is_overdue
+-- @include expiry: quarantine, reclaim
+-- @include ended: note_ended
+-- @include owned: count_ended
+-- @include refund: new_refunds, take_back, write_refunds
+
+-- Gives back those of some holds of an index of deadlines that the tenant still has. What they return to a budget is added up in
+-- the budget's record, whose closing tells of it: the protocol has one event a budget for this, not one a reservation. Each budget is read and
+-- written once, however many of the holds it has. Returns how many ended, and the outcomes that have to be told: those of the
+-- expiry transition for holds that were dead before, and quarantines.
+local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation_ids, now, retention_ms, origin)
+  local live, overdue = {}, {}
+  for _, reservation_id in ipairs(reservation_ids) do
+    local readable, hold = pcall(load_hold, reservation_key(tag, reservation_id))
+    if readable and hold and hold.tenant == tenant_id and hold.state == 'ACTIVE' then
+      if is_overdue(hold, now) then
+        overdue[#overdue + 1] = reservation_id
+      else
+        live[#live + 1] = { reservation_id, hold }
+      end
+    end
+  end
+  -- These come first: they write the budgets that the others then read.
+  local outcomes = reclaim(tag, overdue, now, retention_ms, origin)
+  if #overdue > 0 then
+    -- They may have stood in the cleanup index, where they do not belong.
+    redis.call('ZREM', index, unpack(overdue))
+  end
+  local refunds = new_refunds()
+  for _, one in ipairs(live) do
+    local reservation_id, hold = one[1], one[2]
+    local reason = terms_defect(hold) or take_back(tag, refunds, reservation_id, hold)
+    if reason then
+      outcomes[#outcomes + 1] = quarantine(tag, reservation_id, hold.key, reason, now, origin, tenant_id, true)
+    else
+      for _, budget in ipairs(refunds.families[hold.subject]) do
+        budget.cascade_released = i64_saturating_add(budget.cascade_released or '0', hold.amount)
+      end
+    end
+  end
+  local ids = refunds.ids
+  if #ids == 0 then
+    return #outcomes, outcomes
+  end
+  redis.call('ZREM', index, unpack(ids))
+  write_refunds(refunds)
+  for _, budget in ipairs(refunds.budgets) do
+    if budget.cascade_released then
+      local released = redis.call('HGET', budget.key, 'cascade_released') or '0'
+      redis.call('HSET', budget.key, 'cascade_released', i64_saturating_add(released, budget.cascade_released))
+    end
+  end
+  for _, hold in ipairs(refunds.holds) do
+    redis.call('HSET', hold.key, FIELD.state, 'RELEASED', FIELD.ended_at, ms_text(now), FIELD.ended_by, 'system',
+      FIELD.release_reason, 'tenant_closed')
+    redis.call('PEXPIRE', hold.key, retention_ms)
+  end
+  count_ended(tag, tenant_id, #ids)
+  note_ended(tag, unpack(ids))
+  return #outcomes + #ids, outcomes
+end
