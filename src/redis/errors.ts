@@ -138,3 +138,12 @@ export function toStoreError(error: unknown): unknown {
   const reason = reasonOf(error);
   return reason === undefined ? error : new StoreUnavailable(reason, error);
 }
+
+/** What a plain command answers. @throws StoreUnavailable, and what else the command fails with. */
+export async function orStoreError<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    throw toStoreError(error);
+  }
+}

@@ -1,5 +1,5 @@
 export { type Claim, ConcurrencyLimiter } from './concurrency-limiter.js';
-export { StoreUnavailable, toStoreError } from './errors.js';
+export { orStoreError, StoreUnavailable, toStoreError } from './errors.js';
 export {
   apiKeyExpiryKey,
   apiKeyHashKey,

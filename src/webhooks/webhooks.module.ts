@@ -1,12 +1,21 @@
 import { Module } from '@nestjs/common';
 import { EventLogModule } from '../events/index.js';
+import { HealthModule } from '../http/index.js';
 import { TenantLimitsModule } from '../limits/index.js';
 import { ListingModule } from '../redis/index.js';
 import { MetricsModule } from '../telemetry/index.js';
+import { WorkerModule } from '../worker/index.js';
 import { DeliveriesController } from './deliveries/deliveries.controller.js';
 import { DeliveriesService } from './deliveries/deliveries.service.js';
 import { DeliveryFeed } from './deliveries/delivery-feed.js';
-import { DispatchModule } from './dispatch/dispatch.module.js';
+import { Attempts } from './dispatch/attempts.js';
+import { DispatchMetrics } from './dispatch/dispatch.metrics.js';
+import { Dispatcher } from './dispatch/dispatcher.service.js';
+import { EventReader } from './dispatch/event-reader.js';
+import { OrderedQueues } from './dispatch/ordered-queues.js';
+import { RetiredQueue } from './dispatch/retired-queue.js';
+import { Retries } from './dispatch/retries.js';
+import { SubscriptionTally } from './dispatch/subscription-tally.js';
 import { ProbeController } from './probe/probe.controller.js';
 import { Prober, ProbeService } from './probe/probe.service.js';
 import { ReplayQueue } from './replay/replay-queue.js';
@@ -49,6 +58,28 @@ export class ProbeModule {}
   providers: [ReplayService, ReplayMetrics, ReplayQueue, ReplaySelection],
 })
 export class ReplayModule {}
+
+@Module({
+  imports: [
+    HealthModule,
+    MetricsModule,
+    SecretsModule,
+    SubscriptionAccessModule,
+    TransportModule,
+    WorkerModule,
+  ],
+  providers: [
+    Attempts,
+    DispatchMetrics,
+    Dispatcher,
+    EventReader,
+    OrderedQueues,
+    RetiredQueue,
+    Retries,
+    SubscriptionTally,
+  ],
+})
+export class DispatchModule {}
 
 /** Subscriptions to events, and their delivery. */
 @Module({

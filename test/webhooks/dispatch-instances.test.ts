@@ -10,9 +10,9 @@ import {
   retryingKey,
   tagOf,
 } from '../../src/redis/keyspace.js';
-import { deliveryPlaceOf } from '../../src/webhooks/dispatch/delivery.js';
 import { EventReader } from '../../src/webhooks/dispatch/event-reader.js';
 import { shows } from '../compatibility/shows.js';
+import { deliveryPlaceOf } from '../support/delivery-place.js';
 import { eventually } from '../support/eventually.js';
 import { Holdfast, type TestTenant } from '../support/holdfast.js';
 import { connectTo, startStore, type Store, type StoreClient } from '../support/store.js';

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { deliveryIdOf, deliveryPlaceOf, partsOfRef } from '../../src/webhooks/dispatch/delivery.js';
+import { deliveryIdOf, partsOfRef } from '../../src/webhooks/dispatch/delivery.js';
+import { deliveryPlaceOf } from '../support/delivery-place.js';
 
 const SUBSCRIPTION = 'whsub_1fABCDEFGHIJKLMNOP';
 

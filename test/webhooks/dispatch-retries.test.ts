@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { deliveryKey, queuePrefix, retryingKey, tagOf } from '../../src/redis/keyspace.js';
 import { retryDelayMs } from '../../src/webhooks/dispatch/attempts.js';
-import { deliveryPlaceOf } from '../../src/webhooks/dispatch/delivery.js';
 import { RetiredQueue } from '../../src/webhooks/dispatch/retired-queue.js';
 import { shows } from '../compatibility/shows.js';
+import { deliveryPlaceOf } from '../support/delivery-place.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { connectTo, mastersOf, startStore, type Store, type StoreClient } from '../support/store.js';

@@ -1,7 +1,9 @@
 import { expect, test } from '@jest/globals';
-import type { WantedDelivery } from '../../src/webhooks/dispatch/delivery.js';
-import type { LogEntry } from '../../src/webhooks/dispatch/delivery-store.js';
-import { EventBacklog } from '../../src/webhooks/dispatch/event-backlog.js';
+import {
+  EventBacklog,
+  type LogEntry,
+  type WantedDelivery,
+} from '../../src/webhooks/dispatch/event-backlog.js';
 
 const SIZE = 50;
 

@@ -1,116 +1,189 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { SealBroken, SecretBox } from '../signing/secret-box.js';
+import { deliveryKey, RedisService, tagOf } from '../../redis/index.js';
+import { SecretBox, unlessBroken } from '../signing/secret-box.js';
 import { openMaterial, signedHeaders, type SigningMaterial } from '../signing/signing.js';
 import type { DispatchTarget } from '../subscriptions/dispatch-target.js';
 import { SubscriptionCache } from '../subscriptions/subscription-cache.js';
 import { WebhookTransport } from '../transport/webhook-transport.js';
-import { bornMs, type AttemptFailure, type Delivery, type GivenUpReason, type Verdict } from './delivery.js';
+import { type Delivery, deliveryIdOf, hasEnded, type OutgoingEvent, partsOfRef } from './delivery.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
+import { SubscriptionTally } from './subscription-tally.js';
 
 const MESSAGE_MAX_LENGTH = 512;
 /** Retries of deliveries that failed together are spread over this share of their delay, always later and never earlier. */
 const JITTER_SHARE = 0.1;
+/** What is to be written down waits so long for others: each write to Redis' socket costs more than what is in it. */
+const TOGETHER_MS = 4;
 
-const GIVEN_UP: Readonly<Record<GivenUpReason, string>> = {
+/** Why a delivery is given up without an attempt. */
+const GIVEN_UP = {
   event_not_found: 'the event is not in the log any more',
   subscription_not_found: 'the subscription was deleted',
   subscription_inactive: 'the subscription is not active',
   stale: 'the delivery was too old when its turn came',
-};
+} as const;
+
+/** What came of a delivery's turn. */
+export interface Verdict {
+  /** FAILED: there are no attempts left, or nothing will be sent. */
+  readonly outcome: 'SUCCESS' | 'RETRYING' | 'FAILED';
+  /** Of the attempt; undefined when the delivery was given up without one. */
+  readonly durationMs?: number;
+  readonly status?: number | undefined;
+  /** Of a failure, from a closed set. */
+  readonly reason?: string;
+  readonly message?: string;
+  /** With RETRYING. */
+  readonly retryInMs?: number;
+}
 
 /** Nothing was begun, for a reason that is not the endpoint's: the delivery is attempted again soon, and nothing counts against it. */
 export class AttemptPostponed extends Error {
   override readonly name = 'AttemptPostponed';
 }
 
-/** One turn of a delivery: whether it is still wanted, and if so one signed POST. The subscription is read anew for each. */
+/** One turn of a delivery: whether it is still wanted, and if so one signed POST; then the outcome is written down. */
 @Injectable()
 export class Attempts {
   /** What signs the deliveries of a subscription is decrypted once for as long as its record stays the same. */
   private readonly opened = new WeakMap<DispatchTarget, SigningMaterial>();
+  private gathering: Promise<void> | undefined;
 
   constructor(
+    private readonly redis: RedisService,
     private readonly subscriptions: SubscriptionCache,
     private readonly box: SecretBox,
     private readonly transport: WebhookTransport,
+    private readonly tally: SubscriptionTally,
     private readonly metrics: DispatchMetrics,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
   ) {}
 
   /**
+   * The subscription is read anew for each attempt.
    * @param nowMs Redis' time
    * @throws StoreUnavailable when the subscription cannot be read, AttemptPostponed; nothing was sent then.
    */
   async attempt(delivery: Delivery, nowMs: number): Promise<Verdict> {
-    if (delivery.event === undefined) {
+    const { ref, event, attempts, createdMs, subscriptionId } = delivery;
+    if (event === undefined || hasEnded(delivery)) {
       return givenUp('event_not_found');
     }
-    if (nowMs - delivery.createdMs > this.config.webhookStaleAfterMs) {
+    if (nowMs - createdMs > this.config.webhookStaleAfterMs) {
       return givenUp('stale');
     }
-    const target = await this.subscriptions.find(delivery.subscriptionId);
-    if (target === undefined) {
-      return givenUp('subscription_not_found');
+    const target = await this.subscriptions.find(subscriptionId);
+    if (target?.status !== 'ACTIVE') {
+      return givenUp(target === undefined ? 'subscription_not_found' : 'subscription_inactive');
     }
-    if (target.status !== 'ACTIVE') {
-      return givenUp('subscription_inactive');
-    }
-    this.metrics.attemptStarted(delivery, delivery.attempts === 0 ? nowMs - bornMs(delivery) : undefined);
-    return this.send(delivery, target);
+    // A replay is born when it is asked for, any other delivery with its event.
+    const { entryId, replayId } = partsOfRef(ref);
+    const bornMs = replayId === undefined ? Number.parseInt(entryId, 10) : createdMs;
+    this.metrics.attemptStarted(delivery, attempts === 0 ? nowMs - bornMs : undefined);
+    return this.send(event, target, attempts + 1);
   }
 
-  private async send({ attempts, event }: Delivery, target: DispatchTarget): Promise<Verdict> {
-    const opened = this.open(target);
-    if (opened === undefined || event === undefined) {
+  /**
+   * Writes a verdict down: in the delivery's record and its queue by one script, then in the subscription's bookkeeping and in the metrics.
+   * @returns how many deliveries are left in its ordered queue.
+   * @throws StoreUnavailable; the delivery is then as it was, unless only the reply was lost.
+   */
+  async settle(delivery: Delivery, verdict: Verdict): Promise<number> {
+    const { partition, ref, event, subscriptionId, tenant } = delivery;
+    const { outcome, durationMs, status, reason = '', message = '', retryInMs = 0 } = verdict;
+    const isAttempt = durationMs !== undefined;
+    // What nobody is there to receive is no failure of an endpoint; one that became too old is.
+    const isDeadLetter = outcome === 'FAILED' && (isAttempt || reason === 'stale');
+    await this.gathered();
+    const reply = await this.redis.scripts.call(
+      'settle_delivery',
+      { delivery: deliveryKey(tagOf(partition), ref) },
+      {
+        ref,
+        queue: `${subscriptionId}:${tenant}`,
+        outcome,
+        attempted: isAttempt ? 1 : 0,
+        durationMs: durationMs ?? 0,
+        responseStatus: status ?? '',
+        message,
+        retryInMs,
+        announce: isDeadLetter ? 1 : 0,
+        reason,
+        subscriptionId,
+        deliveryId: isDeadLetter ? deliveryIdOf(delivery) : '',
+        eventId: event?.signed.eventId ?? '',
+        trace: event?.trace ?? '',
+      },
+    );
+    if (!hasEnded(delivery)) {
+      this.metrics.countVerdict(delivery, verdict);
+    }
+    if (reply.status === 'SETTLED' && isDeadLetter) {
+      this.metrics.counters.deadLetters.inc();
+      await this.tally.failed(delivery);
+    } else if (reply.status === 'SETTLED' && isAttempt) {
+      this.tally.note(subscriptionId, outcome === 'SUCCESS' ? 'success' : 'triggered');
+    }
+    return reply.leftInQueue;
+  }
+
+  /** @param attempts those made, this one included */
+  private async send(
+    { signed, body }: OutgoingEvent,
+    target: DispatchTarget,
+    attempts: number,
+  ): Promise<Verdict> {
+    // Nothing may be sent unsigned.
+    const material = unlessBroken(() => this.opened.get(target) ?? openMaterial(this.box, target));
+    if (material === undefined) {
       const message =
         'the signing secret or the headers of the subscription cannot be decrypted; nothing was sent';
-      return failed(target, attempts + 1, { reason: 'signing_key_unavailable', message, durationMs: 0 });
+      return failed(target, attempts, { reason: 'signing_key_unavailable', message, durationMs: 0 });
     }
-    const { body } = event;
-    const { ok, status, durationMs, error, reason, retryAfterMs } = await this.transport.post({
+    this.opened.set(target, material);
+    const answer = await this.transport.post({
       owner: target.owner,
       url: target.url,
-      headers: signedHeaders({ ...opened, event: event.signed, body }),
+      headers: signedHeaders({ ...material, event: signed, body }),
       body,
       timeoutMs: this.config.webhookTimeoutMs,
     });
+    const { ok, status, durationMs, error = 'the attempt failed', reason = 'transport_error' } = answer;
     if (ok) {
-      return { outcome: 'SUCCESS', durationMs, status: status ?? 0 };
+      return { outcome: 'SUCCESS', durationMs, status };
     }
     if (reason === 'lookups_busy') {
-      this.metrics.postponed.inc();
+      this.metrics.counters.postponed.inc();
       throw new AttemptPostponed(error);
     }
-    const message = (error ?? 'the attempt failed').slice(0, MESSAGE_MAX_LENGTH);
-    const failure = { reason: reason ?? 'transport_error', message, durationMs, status };
-    return failed(target, attempts + 1, failure, retryAfterMs);
+    const message = error.slice(0, MESSAGE_MAX_LENGTH);
+    return failed(target, attempts, { reason, message, durationMs, status }, answer.retryAfterMs);
   }
 
-  /** @returns undefined when what is stored cannot be decrypted: nothing may be sent unsigned. */
-  private open(target: DispatchTarget): SigningMaterial | undefined {
-    try {
-      const material = this.opened.get(target) ?? openMaterial(this.box, target);
-      this.opened.set(target, material);
-      return material;
-    } catch (error) {
-      if (error instanceof SealBroken) {
-        return undefined;
-      }
-      throw error;
-    }
+  private gathered(): Promise<void> {
+    this.gathering ??= delay(TOGETHER_MS).then(() => {
+      this.gathering = undefined;
+    });
+    return this.gathering;
   }
 }
 
-export function givenUp(reason: GivenUpReason): Verdict {
-  return { outcome: 'GIVEN_UP', reason, message: GIVEN_UP[reason] };
+function givenUp(reason: keyof typeof GIVEN_UP): Verdict {
+  return { outcome: 'FAILED', reason, message: GIVEN_UP[reason] };
 }
 
 /** @param attempts those made, this one included */
-function failed({ retry }: DispatchTarget, attempts: number, failure: AttemptFailure, askedMs = 0): Verdict {
+function failed(
+  { retry }: DispatchTarget,
+  attempts: number,
+  failure: Omit<Verdict, 'outcome'>,
+  askedMs = 0,
+): Verdict {
   return attempts > retry.maxRetries
-    ? { outcome: 'FAILED', failure }
-    : { outcome: 'RETRYING', failure, retryInMs: retryDelayMs(retry, attempts, askedMs) };
+    ? { ...failure, outcome: 'FAILED' }
+    : { ...failure, outcome: 'RETRYING', retryInMs: retryDelayMs(retry, attempts, askedMs) };
 }
 
 /**

@@ -1,9 +1,16 @@
-import { partitionCode, tagOf } from '../../redis/index.js';
-import type { DispatchLook } from './delivery-store.js';
+import { partitionCode, type ScriptAnswer, tagOf } from '../../redis/index.js';
 import { EventBacklog } from './event-backlog.js';
+
+/** What a look at a partition found, as lua/webhooks/dispatch_page.lua describes it. */
+export type DispatchLook = ScriptAnswer<'dispatch_page', 'HELD'>;
 
 /** The longest that a retry is waited for without a look at the index: this process' clock may differ from that of Redis. */
 const LOOK_AGAIN_MS = 10_000;
+
+/** Another instance has the lease of a partition. */
+export class LeaseLost extends Error {
+  override readonly name = 'LeaseLost';
+}
 
 /** What an instance knows of a partition whose events it dispatches. Instants are of its own monotonic clock. */
 export class DispatchPartition {
@@ -25,30 +32,41 @@ export class DispatchPartition {
   retriesAt = Number.POSITIVE_INFINITY;
   /** The rank at which the next look at them begins. */
   retriesFrom = 0;
+  /** How many failures at the head of the index of outcomes cannot be counted. */
+  uncountable = 0;
   lag = 0;
   retrying = 0;
   leftOver = 0;
-  private oldestAt: number | undefined;
+  /** When its oldest event was written that is not queued for its subscribers, by the last look. */
+  private oldestAt = Number.POSITIVE_INFINITY;
+  private behindSince = Number.POSITIVE_INFINITY;
   /** What Redis' clock is ahead of this process' own by. */
   private redisAheadMs = 0;
-  private behindSince: number | undefined;
 
   constructor(readonly number: number) {
     this.code = partitionCode(number);
     this.tag = tagOf(this.code);
   }
 
-  /** @param seenAt when the reply came */
-  see(look: DispatchLook, seenAt: number): void {
-    const { nowMs, oldestMs } = look;
-    this.lag = look.lag ?? 0;
-    this.lastRead = look.lastRead ?? this.lastRead;
-    this.retrying = look.retrying ?? 0;
-    this.leftOver = look.leftOver ?? 0;
-    this.oldestAt = oldestMs === undefined ? undefined : seenAt - (nowMs - oldestMs);
-    this.redisAheadMs = nowMs - seenAt;
-    this.behindSince = oldestMs === undefined ? undefined : (this.behindSince ?? seenAt);
-    if (this.retrying > 0) {
+  /** Redis' time, good for ages of seconds and more: what must be exact asks Redis. */
+  nowMs(): number {
+    return performance.now() + this.redisAheadMs;
+  }
+
+  see({
+    nowMs,
+    oldestMs,
+    lag = 0,
+    lastRead = this.lastRead,
+    retrying = 0,
+    leftOver = 0,
+  }: DispatchLook): void {
+    const now = performance.now();
+    Object.assign(this, { lag, lastRead, retrying, leftOver });
+    this.redisAheadMs = nowMs - now;
+    this.oldestAt = (oldestMs ?? Number.POSITIVE_INFINITY) - this.redisAheadMs;
+    this.behindSince = oldestMs === undefined ? Number.POSITIVE_INFINITY : Math.min(this.behindSince, now);
+    if (retrying > 0) {
       this.retryIn(this.retriesAt === Number.POSITIVE_INFINITY ? 0 : LOOK_AGAIN_MS);
     }
   }
@@ -71,7 +89,7 @@ export class DispatchPartition {
 
   /** Age of its oldest event that is not queued for its subscribers, by the last look. */
   oldestForMs(now: number): number {
-    return this.oldestAt === undefined ? 0 : Math.max(0, now - this.oldestAt);
+    return Math.max(0, now - this.oldestAt);
   }
 
   /**
@@ -79,9 +97,8 @@ export class DispatchPartition {
    * of the same tenant than are kept at hand.
    */
   lateForMs(now: number): number {
-    if (this.backlog.hasExcess) {
-      return Math.max(0, now + this.redisAheadMs - (this.backlog.oldestMs ?? Number.POSITIVE_INFINITY));
-    }
-    return this.behindSince === undefined ? 0 : Math.min(now - this.behindSince, this.oldestForMs(now));
+    return this.backlog.hasExcess
+      ? Math.max(0, now + this.redisAheadMs - (this.backlog.oldestMs ?? Number.POSITIVE_INFINITY))
+      : Math.max(0, now - Math.max(this.behindSince, this.oldestAt));
   }
 }

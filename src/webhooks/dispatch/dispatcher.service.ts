@@ -1,13 +1,30 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { HealthContributors, ShutdownState, type HealthReport } from '../../telemetry/index.js';
-import { LOGGER, type Logger } from '../../telemetry/index.js';
-import { StoreUnavailable } from '../../redis/index.js';
-import { Worker, type Job, type Turn, type TurnReport } from '../../worker/index.js';
-import { DeliveryStore } from './delivery-store.js';
-import { DispatchLeases } from './dispatch-leases.js';
-import type { DispatchPartition } from './dispatch-partition.js';
+import {
+  dispatchInstancesKey,
+  dispatchLeaseKey,
+  dispatchReportsKey,
+  eventLogKey,
+  RedisService,
+  StoreUnavailable,
+} from '../../redis/index.js';
+import {
+  HealthContributors,
+  type HealthReport,
+  LOGGER,
+  type Logger,
+  ShutdownState,
+} from '../../telemetry/index.js';
+import {
+  type Job,
+  type LeaseAnswer,
+  PartitionLeases,
+  type Turn,
+  type TurnReport,
+  Worker,
+} from '../../worker/index.js';
+import { DispatchPartition, LeaseLost } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 import { EventReader } from './event-reader.js';
 import { OrderedQueues } from './ordered-queues.js';
@@ -16,6 +33,7 @@ import { SubscriptionTally } from './subscription-tally.js';
 
 /** Pollers of many instances are spread over this share of the pause, to both sides. */
 const JITTER_SHARE = 0.25;
+const LONGEST_BEAT_MS = 1000;
 /** From the moment the process knows that it is to end, what is under way has so long, whatever else takes its time meanwhile. */
 const DRAIN_MS = 6000;
 /** And so long in any case. */
@@ -25,22 +43,25 @@ const LAST_CALL_MS = 700;
  * The dispatcher: carries events from the log to their subscribers. A turn reads the logs of the partitions that this instance holds, and
  * begins the retries that are due in them; about once a second it also renews its leases and counts what others left uncounted. The
  * attempts go on beside it: first ones in OrderedQueues, others in Retries.
+ *
+ * The scripts that read and queue ask for the lease themselves, so two views of it put no event out of order; a delivery that is under
+ * way while its partition changes hands may be repeated.
  */
 @Injectable()
 export class Dispatcher implements OnModuleInit, Job {
   readonly name = 'webhook_dispatch';
   readonly role = 'dispatcher';
   readonly afterErrorMs: number;
+  private readonly leases: PartitionLeases<DispatchPartition>;
   private lastGoodBeatAt = performance.now();
   private endingSince: number | undefined;
 
   constructor(
-    private readonly leases: DispatchLeases,
+    private readonly redis: RedisService,
     private readonly reader: EventReader,
     private readonly queues: OrderedQueues,
     private readonly retries: Retries,
     private readonly tally: SubscriptionTally,
-    private readonly store: DeliveryStore,
     private readonly metrics: DispatchMetrics,
     private readonly worker: Worker,
     private readonly contributors: HealthContributors,
@@ -49,6 +70,25 @@ export class Dispatcher implements OnModuleInit, Job {
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
     this.afterErrorMs = config.webhookPollMs;
+    this.leases = new PartitionLeases(redis, logger, {
+      work: 'dispatched',
+      leaseMs: config.webhookLeaseMs,
+      beatMs: Math.min(LONGEST_BEAT_MS, Math.floor(config.webhookLeaseMs / 3)),
+      instancesKey: dispatchInstancesKey(),
+      reportsKey: dispatchReportsKey(),
+      leaseKey: dispatchLeaseKey,
+      partition: (number) => new DispatchPartition(number),
+      ask: (partition, token) => this.takeOrRenew(partition, token),
+      mayLeave: (partition) => {
+        partition.active = false;
+        return !queues.isBusy(partition) && !retries.isBusy(partition);
+      },
+      changed: (change, partition) => {
+        partition.active = change === 'taken';
+        metrics.leaseChanged(change);
+      },
+      announcementFailed: () => metrics.maintenance.leaseFailed(this.name, 'lease_error'),
+    });
   }
 
   onModuleInit(): void {
@@ -64,27 +104,22 @@ export class Dispatcher implements OnModuleInit, Job {
       return { sleepMs: this.config.webhookPollMs };
     }
     const outcome = await this.beat(turn);
+    const { instance } = this.leases;
     const active = this.held.filter((partition) => partition.active);
     const readable = await this.reader.withEvents(active);
     const now = performance.now();
     const [read] = await Promise.all([
-      Promise.all(readable.map((partition) => this.read(partition, turn))),
-      Promise.all(
-        active
-          .filter(({ retriesAt }) => retriesAt <= now)
-          .map((partition) =>
-            this.guarded(partition, () => this.retries.startDue(partition, this.leases.instance)),
-          ),
+      this.each(readable, (partition) => this.reader.readPartition(partition, instance, turn)),
+      this.each(
+        active.filter(({ retriesAt }) => retriesAt <= now),
+        (partition) => this.retries.startDue(partition, instance),
       ),
     ]);
-    return {
-      sleepMs: read.includes('more') ? 0 : this.sleepMs(),
-      ...(outcome === undefined ? {} : outcome),
-    };
+    return { sleepMs: read.includes(true) ? 0 : this.sleepMs(), ...outcome };
   }
 
   restarted(): void {
-    this.metrics.restarts.inc();
+    this.metrics.counters.restarts.inc();
     this.held.forEach((partition) => partition.beginAnew());
   }
 
@@ -102,39 +137,30 @@ export class Dispatcher implements OnModuleInit, Job {
     await within(LAST_CALL_MS, this.leases.leave());
   }
 
-  /**
-   * Readiness: whether events wait for this dispatcher. An endpoint that is slow, or refuses, is no reason: its deliveries wait in its own
-   * queue, and that is as it should be.
-   */
-  private health(): HealthReport {
-    const now = performance.now();
-    const limitMs = this.config.webhookAlertMs;
-    const { held } = this;
-    const lateMs = Math.round(
-      Math.max(
-        0,
-        ...held.map((partition) => partition.lateForMs(now)),
-        this.queues.limiter.longestWaitMs(now),
-      ),
-    );
-    const ageMs = Math.round(now - this.lastGoodBeatAt);
-    return {
-      up: lateMs <= limitMs && ageMs <= limitMs,
-      details: {
-        last_success_age_ms: ageMs,
-        lateness_ms: lateMs,
-        limit_ms: limitMs,
-        partitions: held.length,
-        event_lag: sum(held, ({ lag }) => lag),
-        oldest_undelivered_ms: Math.round(this.oldestMs(now)),
-        waiting_deliveries: this.queues.waiting,
-        waiting_retries: sum(held, ({ retrying }) => retrying),
-      },
-    };
-  }
-
   private get held(): DispatchPartition[] {
     return [...this.leases.held.values()];
+  }
+
+  private async takeOrRenew(partition: DispatchPartition, token: string): Promise<LeaseAnswer> {
+    const { tag } = partition;
+    const look = await this.redis.scripts.call(
+      'dispatch_page',
+      { lease: dispatchLeaseKey(tag), eventLog: eventLogKey(tag) },
+      { token, leaseMs: this.config.webhookLeaseMs, take: 1, after: '>', limit: 0 },
+    );
+    if (look.status !== 'HELD') {
+      return { word: 'other', lapsesInMs: look.status === 'OTHER' ? look.lapsesInMs : 0 };
+    }
+    partition.see(look);
+    // It was to be given away and could not be, and perhaps need not be any more: this beat decides anew.
+    partition.active = true;
+    if (look.lease === 'taken') {
+      // Somebody else may have had it since it was last held here.
+      partition.beginAnew();
+      return { word: 'taken' };
+    }
+    partition.unknown ||= (look.queues ?? 0) > 0;
+    return { word: 'held' };
   }
 
   /** @returns undefined when no beat was due */
@@ -152,43 +178,37 @@ export class Dispatcher implements OnModuleInit, Job {
     const now = performance.now();
     const isGood = beat.failed === 0 && settled.every(({ status }) => status === 'fulfilled');
     this.lastGoodBeatAt = isGood ? now : this.lastGoodBeatAt;
-    const { held } = this;
-    this.metrics.show({
-      partitions: held.length,
-      lagEvents: sum(held, ({ lag }) => lag),
-      oldestMs: this.oldestMs(now),
-      waitingForFirst: this.queues.waiting,
-      waitingForRetry: sum(held, ({ retrying }) => retrying),
-      inFlight: this.queues.limiter.inUse,
-    });
+    const { gauges } = this.metrics;
+    gauges.partitions.set(this.leases.held.size);
+    gauges.lag.set(this.sum('lag'));
+    gauges.oldest.set(this.oldestForMs(now) / 1000);
+    gauges.inFlight.set(this.queues.limiter.inUse);
+    gauges.waiting.set(this.queues.waiting, { for: 'first_attempt' });
+    gauges.waiting.set(this.sum('retrying'), { for: 'retry' });
     return { outcome: isGood ? 'success' : 'failed', durationMs: now - began };
   }
 
-  private async read(partition: DispatchPartition, turn: Turn): Promise<'all' | 'more'> {
-    let outcome: 'all' | 'more' = 'all';
-    await this.guarded(partition, async () => {
-      const found = await this.reader.readPartition(partition, this.leases.instance, turn);
-      outcome = found === 'more' ? 'more' : 'all';
-      return found !== 'lost';
-    });
-    return outcome;
-  }
-
-  /** Work on one partition, whose failure leaves the others alone. @param work returns false when the lease is another's */
-  private async guarded(partition: DispatchPartition, work: () => Promise<boolean>): Promise<void> {
-    try {
-      if (!(await work())) {
-        this.leases.lose(partition);
-      }
-    } catch (error) {
-      // The connection logs an outage once.
-      if (!(error instanceof StoreUnavailable)) {
-        this.logger.error(
-          { err: error, partition: partition.code },
-          'the events of a partition could not be dispatched; it is tried again',
-        );
-      }
-    }
+  /** Work on each partition, whose failure leaves the others alone. */
+  private each<T>(
+    partitions: readonly DispatchPartition[],
+    work: (partition: DispatchPartition) => Promise<T>,
+  ): Promise<(T | undefined)[]> {
+    return Promise.all(
+      partitions.map((partition) =>
+        work(partition).catch((error: unknown) => {
+          if (error instanceof LeaseLost) {
+            this.leases.lose(partition);
+          } else if (!(error instanceof StoreUnavailable)) {
+            // The connection logs an outage once.
+            this.logger.error(
+              { err: error, partition: partition.code },
+              'the events of a partition could not be dispatched; it is tried again',
+            );
+          }
+          return undefined;
+        }),
+      ),
+    );
   }
 
   /** Until the next look at the logs, or the next retry that is due. */
@@ -198,25 +218,42 @@ export class Dispatcher implements OnModuleInit, Job {
     return Math.max(0, Math.min(pollMs, retriesAt - performance.now()));
   }
 
+  /**
+   * Readiness: whether events wait for this dispatcher. An endpoint that is slow, or refuses, is no reason: its deliveries wait in its own
+   * queue, and that is as it should be.
+   */
+  private health(): HealthReport {
+    const now = performance.now();
+    const limitMs = this.config.webhookAlertMs;
+    const lateForMs = this.held.map((partition) => partition.lateForMs(now));
+    const lateMs = Math.round(Math.max(0, ...lateForMs, this.queues.limiter.longestWaitMs(now)));
+    const ageMs = Math.round(now - this.lastGoodBeatAt);
+    return {
+      up: lateMs <= limitMs && ageMs <= limitMs,
+      details: {
+        last_success_age_ms: ageMs,
+        lateness_ms: lateMs,
+        limit_ms: limitMs,
+        partitions: this.held.length,
+        event_lag: this.sum('lag'),
+        oldest_undelivered_ms: Math.round(this.oldestForMs(now)),
+        waiting_deliveries: this.queues.waiting,
+        waiting_retries: this.sum('retrying'),
+      },
+    };
+  }
+
+  private sum(figure: 'lag' | 'retrying'): number {
+    return this.held.reduce((total, partition) => total + partition[figure], 0);
+  }
+
   /** Age of the oldest event that waits to be read, or for its first attempt. */
-  private oldestMs(now: number): number {
-    const unread = this.held.map((partition) => partition.oldestForMs(now));
-    return Math.max(0, ...unread, this.store.clock.nowMs() - this.queues.oldestMs);
+  private oldestForMs(now: number): number {
+    return Math.max(this.queues.oldestForMs, ...this.held.map((partition) => partition.oldestForMs(now)));
   }
 }
 
-function sum(
-  partitions: readonly DispatchPartition[],
-  figure: (partition: DispatchPartition) => number,
-): number {
-  return partitions.reduce((total, partition) => total + figure(partition), 0);
-}
-
+/** Waits for the work, but no longer than so long. */
 async function within(ms: number, work: Promise<unknown>): Promise<void> {
-  const waiting = new AbortController();
-  await Promise.race([
-    work.catch(() => undefined),
-    delay(ms, undefined, { signal: waiting.signal }).catch(() => undefined),
-  ]);
-  waiting.abort();
+  await Promise.race([work.catch(() => undefined), delay(ms, undefined, { ref: false })]);
 }

@@ -1,5 +1,17 @@
-import type { LogEntry } from './delivery-store.js';
-import type { WantedDelivery } from './delivery.js';
+import type { ScriptAnswer } from '../../redis/index.js';
+import type { DispatchTarget } from '../subscriptions/dispatch-target.js';
+
+/** One event of the log as it was read; `event` is empty when the entry was deleted. */
+export type LogEntry = ScriptAnswer<'dispatch_page', 'HELD'>['events'][number];
+
+/** A delivery that is still to be queued. */
+export interface WantedDelivery {
+  readonly entryId: string;
+  readonly tenant: string;
+  /** `trace` as the log holds it: trace id and flags, or empty. */
+  readonly event: { readonly type: string; readonly trace: string };
+  readonly target: DispatchTarget;
+}
 
 /** Events of one tenant that are kept at hand. A tenant with more is read again from Redis when these are queued. */
 const KEPT_OF_TENANT = 250;

@@ -1,26 +1,50 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
-import { ConcurrencyLimiter } from '../../redis/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
+import {
+  ConcurrencyLimiter,
+  deliveryKey,
+  orderedQueueKey,
+  orderedQueuesKey,
+  orStoreError,
+  RedisService,
+  StoreUnavailable,
+  toStoreError,
+} from '../../redis/index.js';
 import { LOGGER, type Logger } from '../../telemetry/index.js';
-import { StoreUnavailable } from '../../redis/index.js';
-import { AttemptPostponed, Attempts, givenUp } from './attempts.js';
-import { hasEnded, queueNameOf, type Delivery, type Verdict } from './delivery.js';
-import { DeliveryStore } from './delivery-store.js';
+import { AttemptPostponed, Attempts, type Verdict } from './attempts.js';
+import { type Delivery, readDeliveries } from './delivery.js';
 import type { DispatchPartition } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
-import { OrderedQueue } from './ordered-queue.js';
-import { Settlement } from './settlement.js';
 
 /** A first attempt that takes longer than this makes its endpoint a slow one until the next. */
 const SLOW_MS = 1000;
 /** Attempts of one subscription at the same time: it has a queue for each tenant. */
 const PER_SUBSCRIPTION = 32;
+/** After an error. */
 const PAUSE_MS = 250;
-/** Deliveries of a queue that are read from Redis at a time. */
-const PAGE = 100;
-/** Deliveries that are kept at hand in all queues together, a few kilobytes each. */
-const KEPT = 20_000;
+/** Deliveries of a queue that are read at a time, a few kilobytes each. */
+const PAGE = 50;
+/** Names of queues that are read at a time. */
+const NAMES = 500;
+/** How many of a queue may have been accepted by their endpoint while that is still being written down: a crash repeats them. */
+const UNSETTLED = 16;
+
+/** The deliveries of one tenant's events to one subscription that wait in Redis for their first attempt. */
+interface OrderedQueue {
+  /** `<subscription_id>:<tenant>` */
+  readonly name: string;
+  partition: DispatchPartition;
+  /** Whether something was pushed since the head of the queue was last read. */
+  pushed: boolean;
+  /** How many there are, by the last that was heard. */
+  left: number;
+  /** When the first of them was made; Redis' time. */
+  oldestMs: number;
+  isRunning: boolean;
+  /** Whether its endpoint was slow to answer the last time. */
+  isSlow: boolean;
+}
 
 /**
  * First attempts, in order: each queue strictly one after the other, queues side by side. So an endpoint that hangs delays its own queue
@@ -29,15 +53,14 @@ const KEPT = 20_000;
  */
 @Injectable()
 export class OrderedQueues {
-  /** Of all attempts, retries included. */
+  /** Of all attempts by subscription, retries included. */
   readonly limiter: ConcurrencyLimiter;
   private readonly queues = new Map<string, OrderedQueue>();
   private readonly pumps = new Set<Promise<void>>();
 
   constructor(
-    private readonly store: DeliveryStore,
+    private readonly redis: RedisService,
     private readonly attempts: Attempts,
-    private readonly settlement: Settlement,
     private readonly metrics: DispatchMetrics,
     @Inject(CONFIG) config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
@@ -50,48 +73,41 @@ export class OrderedQueues {
     return [...this.queues.values()].reduce((sum, { left }) => sum + left, 0);
   }
 
-  /** When the oldest of the deliveries that wait was made, by Redis' clock. */
-  get oldestMs(): number {
-    return [...this.queues.values()].reduce(
-      (oldest, { ready }) => Math.min(oldest, ready[0]?.createdMs ?? oldest),
-      Number.POSITIVE_INFINITY,
-    );
+  /** Age of the oldest of the deliveries that wait. */
+  get oldestForMs(): number {
+    const ages = [...this.queues.values()].map(({ oldestMs, partition }) => partition.nowMs() - oldestMs);
+    return Math.max(0, ...ages);
   }
 
   /** Whether first attempts of a partition are under way. */
   isBusy({ number }: DispatchPartition): boolean {
-    return [...this.queues.values()].some(
-      ({ isRunning, partition }) => isRunning && partition.number === number,
-    );
+    return [...this.queues.values()].some((queue) => queue.isRunning && queue.partition.number === number);
   }
 
   /** Finds the queues of a partition that others filled: a dispatcher before this one, or a replay. @throws StoreUnavailable */
   async find(partition: DispatchPartition): Promise<void> {
-    for (const name of await this.store.queueNames(partition.tag)) {
-      const known = this.queues.get(partition.tag + name);
-      if (known === undefined || known.partition !== partition) {
-        const queue = this.queueNamed(partition, name);
-        queue.forget();
-        this.start(queue);
+    const scan = this.redis.client.sscanStream(orderedQueuesKey(partition.tag), { count: NAMES });
+    try {
+      for await (const names of scan as AsyncIterable<string[]>) {
+        names.forEach((name) => this.start(partition, name, 0));
       }
+    } catch (error) {
+      throw toStoreError(error);
     }
   }
 
-  /** Deliveries that were just queued. */
-  add(partition: DispatchPartition, deliveries: readonly Delivery[]): void {
-    let room = KEPT - [...this.queues.values()].reduce((sum, { ready }) => sum + ready.length, 0);
-    for (const delivery of deliveries) {
-      const name = queueNameOf(delivery);
-      const isKnown = this.queues.has(partition.tag + name);
-      const queue = this.queueNamed(partition, name);
-      if (!isKnown) {
-        // The queues of the partition were all found before its first event was queued, so this one was empty.
-        queue.more = false;
-      }
-      queue.add(delivery, room > 0);
-      room -= 1;
-      this.start(queue);
+  /** @param pushed how many deliveries were just pushed to the queue */
+  start(partition: DispatchPartition, name: string, pushed: number): void {
+    const key = partition.tag + name;
+    let queue = this.queues.get(key);
+    if (queue === undefined) {
+      queue = { name, partition, pushed: true, left: 0, oldestMs: Infinity, isRunning: false, isSlow: false };
+      this.queues.set(key, queue);
     }
+    queue.partition = partition;
+    queue.pushed = true;
+    queue.left += pushed;
+    this.run(queue);
   }
 
   /** Begins nothing any more; what is under way goes on. */
@@ -104,20 +120,8 @@ export class OrderedQueues {
     await Promise.all(this.pumps);
   }
 
-  private queueNamed(partition: DispatchPartition, name: string): OrderedQueue {
-    const key = partition.tag + name;
-    let queue = this.queues.get(key);
-    if (queue === undefined) {
-      const [subscriptionId = '', ...tenant] = name.split(':');
-      queue = new OrderedQueue(name, subscriptionId, tenant.join(':'), partition);
-      this.queues.set(key, queue);
-    }
-    queue.partition = partition;
-    return queue;
-  }
-
   /** One pump at most for a queue, however often its partition is taken and lost. */
-  private start(queue: OrderedQueue): void {
+  private run(queue: OrderedQueue): void {
     if (queue.isRunning) {
       return;
     }
@@ -125,98 +129,104 @@ export class OrderedQueues {
     const pump = this.pump(queue).finally(() => {
       queue.isRunning = false;
       this.pumps.delete(pump);
-      if (!queue.partition.active || queue.isEmpty) {
-        this.queues.delete(queue.partition.tag + queue.name);
+      if (queue.pushed && this.isOn(queue)) {
+        this.run(queue);
       } else if (!this.limiter.isClosed) {
-        this.start(queue);
+        this.queues.delete(queue.partition.tag + queue.name);
       }
     });
     this.pumps.add(pump);
   }
 
-  /** Never rejects. */
+  private isOn({ partition }: OrderedQueue): boolean {
+    return partition.active && !this.limiter.isClosed;
+  }
+
+  /** Until the queue is empty. Never rejects. */
   private async pump(queue: OrderedQueue): Promise<void> {
-    for (let isOver = false; !isOver;) {
+    while (this.isOn(queue) && (queue.pushed || queue.left > 0)) {
       try {
-        isOver = await this.step(queue);
+        await this.attemptPage(queue);
       } catch (error) {
-        this.logUnexpected(queue, error);
-        await queue.settled().catch((further: unknown) => this.logUnexpected(queue, further));
-        queue.forget();
+        // The connection logs an outage once, and what is postponed is counted.
+        if (!(error instanceof StoreUnavailable || error instanceof AttemptPostponed)) {
+          this.logger.error(
+            { err: error, queue: queue.name },
+            'a delivery could not be attempted; it is tried again',
+          );
+        }
+        queue.pushed = true;
         await delay(PAUSE_MS * (1 + Math.random()), undefined, { ref: false });
       }
     }
   }
 
-  /** The connection logs an outage once, and what is postponed is counted. */
-  private logUnexpected(queue: OrderedQueue, error: unknown): void {
-    if (!(error instanceof StoreUnavailable || error instanceof AttemptPostponed)) {
-      this.logger.error(
-        { err: error, queue: queue.name },
-        'a delivery could not be attempted; it is tried again',
-      );
+  /** Attempts the first deliveries of a queue. @throws what stops it: StoreUnavailable, AttemptPostponed, or a defect */
+  private async attemptPage(queue: OrderedQueue): Promise<void> {
+    const { partition, name } = queue;
+    queue.pushed = false;
+    const head = this.redis.client.lrange(orderedQueueKey(partition.tag, name), 0, PAGE - 1);
+    const refs = await orStoreError(head);
+    queue.left = refs.length === 0 ? 0 : Math.max(queue.left, refs.length);
+    const [subscriptionId = '', ...tenant] = name.split(':');
+    const settling = new Set<Promise<void>>();
+    try {
+      for (const read of await readDeliveries(this.redis, partition.code, refs)) {
+        const delivery = { ...read, subscriptionId, tenant: tenant.join(':') };
+        queue.oldestMs = delivery.createdMs;
+        const verdict = await this.attemptFirst(queue, partition, delivery);
+        if (verdict === undefined) {
+          break;
+        }
+        const written = this.attempts.settle(delivery, verdict).then((left) => {
+          queue.left = left;
+          settling.delete(written);
+        });
+        settling.add(written);
+        // One that fails stays among them, and is told of when they are waited for.
+        written.catch(() => undefined);
+        if (verdict.outcome !== 'SUCCESS' || settling.size >= UNSETTLED) {
+          await Promise.all(settling);
+        }
+      }
+    } finally {
+      // What is still in Redis must not be read again before all that is done is out of it.
+      await Promise.allSettled(settling);
     }
+    await Promise.all(settling);
   }
 
-  /** @returns whether there is nothing left to do. */
-  private async step(queue: OrderedQueue): Promise<boolean> {
-    const isOn = queue.partition.active && !this.limiter.isClosed;
-    const [first] = queue.ready;
-    if (isOn && first !== undefined) {
-      await this.attemptFirst(queue, first);
-      return false;
-    }
-    // What is still in Redis must not be read before all that is done is out of it.
-    await queue.settled();
-    if (isOn && queue.more && queue.ready.length === 0) {
-      await this.read(queue);
-    }
-    return !isOn || queue.isEmpty;
-  }
-
-  private async read(queue: OrderedQueue): Promise<void> {
-    const { partition, name, tenant, subscriptionId } = queue;
-    queue.beginReading();
-    const refs = await this.store.firstOf(partition.tag, name, PAGE);
-    const deliveries = await this.store.read(partition, refs);
-    queue.endReading(
-      deliveries.map((delivery) => ({ ...delivery, tenant, subscriptionId })),
-      refs.length < PAGE,
-    );
-  }
-
-  private async attemptFirst(queue: OrderedQueue, delivery: Delivery): Promise<void> {
-    const claim = { owner: queue.subscriptionId, slow: queue.isSlow };
-    if (!this.limiter.tryAcquire(claim) && (await this.limiter.acquire(claim)) !== 'acquired') {
-      return;
+  /** @returns undefined when nothing may be begun any more @throws as Attempts does; the delivery is then still first in its queue */
+  private async attemptFirst(
+    queue: OrderedQueue,
+    partition: DispatchPartition,
+    delivery: Delivery,
+  ): Promise<Verdict | undefined> {
+    const claim = { owner: delivery.subscriptionId, slow: queue.isSlow };
+    // Another instance may have had a partition that was lost and taken again.
+    const isCurrent = partition.active && queue.partition === partition;
+    if (!isCurrent || (await this.limiter.acquire(claim)) !== 'acquired') {
+      return undefined;
     }
     const began = performance.now();
     let verdict: Verdict;
     try {
-      verdict = hasEnded(delivery)
-        ? givenUp('event_not_found')
-        : await this.attempts.attempt(delivery, this.store.clock.nowMs());
+      verdict = await this.attempts.attempt(delivery, partition.nowMs());
     } finally {
       this.limiter.release(claim);
       queue.isSlow = performance.now() - began > SLOW_MS;
     }
-    if (verdict.outcome === 'RETRYING') {
-      await this.planRetry(queue, delivery, verdict.retryInMs);
+    const { retryInMs } = verdict;
+    if (retryInMs !== undefined) {
+      const { ref } = delivery;
+      const keys = { delivery: deliveryKey(partition.tag, ref) };
+      await this.redis.scripts.call('plan_retry', keys, { ref, retryInMs }).catch((error: unknown) => {
+        // As in a full Redis.
+        this.metrics.counters.retriesNotStored.inc();
+        throw error;
+      });
+      partition.retryIn(retryInMs);
     }
-    queue.shift(this.settlement.settle(delivery, verdict));
-    if (verdict.outcome !== 'SUCCESS' || !queue.mayGoOn) {
-      await queue.settled();
-    }
-  }
-
-  /** Where this fails, as in a full Redis, the delivery stays first in its queue. @throws StoreUnavailable */
-  private async planRetry({ partition }: OrderedQueue, { ref }: Delivery, retryInMs: number): Promise<void> {
-    try {
-      await this.store.planRetry(partition.tag, ref, retryInMs);
-    } catch (error) {
-      this.metrics.retriesNotStored.inc();
-      throw error;
-    }
-    partition.retryIn(retryInMs);
+    return verdict;
   }
 }

@@ -1,39 +1,38 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { ConcurrencyLimiter } from '../../redis/index.js';
+import {
+  ConcurrencyLimiter,
+  dispatchLeaseKey,
+  orStoreError,
+  RedisService,
+  retryingKey,
+  StoreUnavailable,
+} from '../../redis/index.js';
 import { LOGGER, type Logger } from '../../telemetry/index.js';
-import { retryingKey, StoreUnavailable } from '../../redis/index.js';
 import { SubscriptionCache } from '../subscriptions/subscription-cache.js';
 import { AttemptPostponed, Attempts } from './attempts.js';
-import { hasEnded, isRef, partsOfRef, type Delivery } from './delivery.js';
-import { DeliveryStore, type DueRetry } from './delivery-store.js';
-import type { DispatchPartition } from './dispatch-partition.js';
+import { type Delivery, hasEnded, readDeliveries, refOf } from './delivery.js';
+import { type DispatchPartition, LeaseLost } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 import { OrderedQueues } from './ordered-queues.js';
-import { Settlement } from './settlement.js';
 
-/** Retries that one instance makes at the same time: in all, and to the subscriptions of one owner. */
+/** Retries that one instance makes at the same time: in all, to one subscription, and to the subscriptions of one owner. */
 const AT_ONCE = 100;
+const PER_SUBSCRIPTION = 32;
 const PER_OWNER = 50;
+/** Retries to one subscription that wait for their turn. The others are found again when the index is next looked through. */
+const WAITING = 100;
 /** Entries of the index that one look reads: a fraction of a millisecond of Redis' time. */
 const PAGE = 500;
-/** How soon the index is looked through again while there is something due in it that cannot be started. */
-const BLOCKED_MS = 100;
 /** Between two pages. */
 const PAGE_PAUSE_MS = 5;
+/** How soon the index is looked through again for what is due in it and could not be begun. */
+const BLOCKED_MS = 100;
 /** How long a delivery is left alone whose first attempt is not settled yet, or which could not be begun. */
 const SOON_MS = 500;
 /** The same after an error that nobody expected, such as a damaged record. */
 const AFTER_ERROR_MS = 10_000;
 /** A retry that is later than this was left behind by a process that died, or came before the upgrade from a version with a job queue. */
 const LEFT_OVER_AFTER_MS = 30_000;
-
-/** Deliveries to one subscription that are due and not begun, as the last look at their partition found them. */
-interface DueDeliveries {
-  readonly partition: DispatchPartition;
-  readonly subscriptionId: string;
-  readonly owner: string;
-  readonly deliveries: DueRetry[];
-}
 
 /**
  * Retries: what is due in the partition's index, by Redis' clock, is attempted by whoever holds the lease. A delivery stays in the index
@@ -42,17 +41,19 @@ interface DueDeliveries {
  */
 @Injectable()
 export class Retries {
-  private readonly limiter = new ConcurrencyLimiter({ total: AT_ONCE, perOwner: PER_OWNER });
-  /** The subscription whose turn is next stands first. */
-  private readonly due = new Map<string, DueDeliveries>();
-  /** Deliveries under way, and those that are left alone for a while. */
+  private readonly bySubscription = new ConcurrencyLimiter({
+    total: AT_ONCE,
+    perOwner: PER_SUBSCRIPTION,
+    waitingPerOwner: WAITING,
+  });
+  private readonly byOwner = new ConcurrencyLimiter({ total: AT_ONCE, perOwner: PER_OWNER });
+  /** Deliveries that wait for their turn, are under way, or are left alone for a while. */
   private readonly setAside = new Set<string>();
-  private readonly underWay = new Map<Promise<void>, DispatchPartition>();
+  private readonly underWay = new Map<Promise<number>, DispatchPartition>();
 
   constructor(
-    private readonly store: DeliveryStore,
+    private readonly redis: RedisService,
     private readonly attempts: Attempts,
-    private readonly settlement: Settlement,
     private readonly queues: OrderedQueues,
     private readonly subscriptions: SubscriptionCache,
     private readonly metrics: DispatchMetrics,
@@ -62,26 +63,32 @@ export class Retries {
   /**
    * Looks at the next page of what is due in a partition, and begins what there is room for. The attempts go on beside it.
    * @param token of the lease
-   * @returns false when the lease is another's @throws StoreUnavailable
+   * @throws StoreUnavailable, LeaseLost
    */
-  async startDue(partition: DispatchPartition, token: string): Promise<boolean> {
-    const found = await this.store.dueRetries(partition.tag, token, partition.retriesFrom, PAGE);
-    if (found === undefined) {
-      return false;
+  async startDue(partition: DispatchPartition, token: string): Promise<void> {
+    const { tag, retriesFrom: first } = partition;
+    const reply = await this.redis.scripts.call(
+      'due_retries',
+      { lease: dispatchLeaseKey(tag), retrying: retryingKey(tag) },
+      { token, first, limit: PAGE },
+    );
+    if (reply.status === 'NOT_HELD') {
+      throw new LeaseLost();
     }
-    for (const [key, one] of this.due) {
-      if (one.partition.number === partition.number) {
-        this.due.delete(key);
+    const { nowMs, nextDueMs = Number.POSITIVE_INFINITY, due } = reply;
+    partition.retriesAt = Number.POSITIVE_INFINITY;
+    for (const { ref, dueMs } of due) {
+      if (!this.setAside.has(tag + ref)) {
+        void this.take(partition, ref, nowMs - dueMs);
       }
     }
-    await this.collect(partition, found.due);
-    this.begin();
-    const isLast = found.due.length < PAGE;
-    const isBlocked = [...this.due.values()].some((one) => one.partition === partition);
-    partition.retriesFrom = isLast ? 0 : partition.retriesFrom + PAGE;
-    const pauseMs = isLast ? (isBlocked ? BLOCKED_MS : found.nextInMs) : PAGE_PAUSE_MS;
-    partition.retriesAt = performance.now() + Math.min(pauseMs, found.nextInMs);
-    return true;
+    const isLast = due.length < PAGE;
+    partition.retriesFrom = isLast ? 0 : first + PAGE;
+    partition.retryIn(nextDueMs - nowMs);
+    if (!isLast || first > 0) {
+      // What was begun is out of the index by now, so that what stood behind it may have been passed over.
+      partition.retryIn(isLast ? BLOCKED_MS : PAGE_PAUSE_MS);
+    }
   }
 
   /** Whether retries of a partition are under way. */
@@ -91,7 +98,7 @@ export class Retries {
 
   /** Begins nothing any more; what is under way goes on. */
   close(): void {
-    this.limiter.close();
+    this.bySubscription.close();
   }
 
   /** Resolves when no retry is under way any more. */
@@ -99,117 +106,77 @@ export class Retries {
     await Promise.all(this.underWay.keys());
   }
 
-  private async collect(partition: DispatchPartition, due: readonly DueRetry[]): Promise<void> {
-    for (const retry of due) {
-      const { ref } = retry;
-      if (this.setAside.has(partition.tag + ref)) {
-        continue;
-      }
-      if (!isRef(ref)) {
-        this.metrics.trimmedEntries(await this.store.forget(retryingKey(partition.tag), ref));
-        continue;
-      }
-      const { subscriptionId } = partsOfRef(ref);
-      const key = partition.tag + subscriptionId;
-      let one = this.due.get(key);
-      if (one === undefined) {
-        one = { partition, subscriptionId, owner: await this.ownerOf(subscriptionId), deliveries: [] };
-        this.due.set(key, one);
-      }
-      one.deliveries.push(retry);
-    }
-  }
-
-  /** Whose place a retry takes. One whose subscription is gone or cannot be read takes nobody's. @throws StoreUnavailable */
-  private async ownerOf(subscriptionId: string): Promise<string> {
-    try {
-      return (await this.subscriptions.find(subscriptionId))?.owner ?? '';
-    } catch (error) {
-      if (error instanceof StoreUnavailable) {
-        throw error;
-      }
-      return '';
-    }
-  }
-
-  /** Begins what there is room for: one of each subscription, then another one of each, until nothing more can begin. */
-  private begin(): void {
-    for (let hasBegun = true; hasBegun && this.limiter.inUse < AT_ONCE;) {
-      hasBegun = false;
-      for (const [key, one] of [...this.due]) {
-        if (!one.partition.active || one.deliveries.length === 0) {
-          this.due.delete(key);
-        } else if (this.takePlaces(one)) {
-          this.due.delete(key);
-          this.due.set(key, one);
-          this.follow(one, one.deliveries.shift() as DueRetry);
-          hasBegun = true;
-        }
-      }
-    }
-  }
-
-  private takePlaces({ owner, subscriptionId }: DueDeliveries): boolean {
-    if (!this.limiter.tryAcquire({ owner })) {
-      return false;
-    }
-    if (this.queues.limiter.tryAcquire({ owner: subscriptionId })) {
-      return true;
-    }
-    this.limiter.release({ owner });
-    return false;
-  }
-
-  private follow({ partition, owner, subscriptionId }: DueDeliveries, { ref, dueForMs }: DueRetry): void {
-    if (dueForMs > LEFT_OVER_AFTER_MS) {
-      this.metrics.recoveries.inc({ kind: 'retry' });
-    }
+  /** Begins a retry when it is its subscription's turn. Never rejects. */
+  private async take(partition: DispatchPartition, ref: string, dueForMs: number): Promise<void> {
     const name = partition.tag + ref;
+    const claim = { owner: refOf(ref)?.subscriptionId ?? '' };
     this.setAside.add(name);
-    const retry = this.retry(partition, ref).then((pauseMs) => {
-      this.queues.limiter.release({ owner: subscriptionId });
-      this.limiter.release({ owner });
-      this.underWay.delete(retry);
-      if (pauseMs === 0) {
-        this.setAside.delete(name);
-      } else {
-        setTimeout(() => {
-          this.setAside.delete(name);
-          partition.retryIn(0);
-        }, pauseMs).unref();
-      }
-      this.begin();
-    });
+    if ((await this.bySubscription.acquire(claim)) !== 'acquired') {
+      this.setAside.delete(name);
+      partition.retryIn(BLOCKED_MS);
+      return;
+    }
+    const retry = this.inPlace(claim.owner, () => this.retry(partition, ref, dueForMs)).catch(
+      (error: unknown) => {
+        if (error instanceof StoreUnavailable || error instanceof AttemptPostponed) {
+          return SOON_MS * (1 + Math.random());
+        }
+        this.logger.error({ err: error, partition: partition.code, ref }, 'a retry failed; it is made later');
+        return AFTER_ERROR_MS;
+      },
+    );
     this.underWay.set(retry, partition);
+    const pauseMs = await retry;
+    this.underWay.delete(retry);
+    this.bySubscription.release(claim);
+    if (pauseMs === 0) {
+      this.setAside.delete(name);
+      return;
+    }
+    setTimeout(() => {
+      this.setAside.delete(name);
+      partition.retryIn(0);
+    }, pauseMs).unref();
   }
 
-  /** Never rejects. @returns how long the delivery is left alone */
-  private async retry(partition: DispatchPartition, ref: string): Promise<number> {
+  /** Runs a retry if its subscription's owner, and the subscription among all attempts, have a place for it. */
+  private async inPlace(subscriptionId: string, retry: () => Promise<number>): Promise<number> {
+    const owner = (await this.subscriptions.find(subscriptionId))?.owner ?? '';
+    const places = [
+      { limiter: this.byOwner, claim: { owner } },
+      { limiter: this.queues.limiter, claim: { owner: subscriptionId } },
+    ];
+    const taken = places.filter(({ limiter, claim }) => limiter.tryAcquire(claim));
     try {
-      const [delivery] = (await this.store.read(partition, [ref])) as [Delivery];
-      if (hasEnded(delivery)) {
-        this.metrics.trimmedEntries(await this.store.forget(retryingKey(partition.tag), ref));
-        return 0;
-      }
-      if (delivery.status === 'PENDING') {
-        return SOON_MS;
-      }
-      // An attempt may have ended between the look at the index and the next one.
-      if (delivery.dueInMs > 0) {
-        return 0;
-      }
-      const verdict = await this.attempts.attempt(delivery, this.store.clock.nowMs());
-      await this.settlement.settle(delivery, verdict);
-      if (verdict.outcome === 'RETRYING') {
-        partition.retryIn(verdict.retryInMs);
-      }
-      return 0;
-    } catch (error) {
-      if (error instanceof StoreUnavailable || error instanceof AttemptPostponed) {
-        return SOON_MS * (1 + Math.random());
-      }
-      this.logger.error({ err: error, partition: partition.code, ref }, 'a retry failed; it is made later');
-      return AFTER_ERROR_MS;
+      return taken.length < places.length ? BLOCKED_MS : await retry();
+    } finally {
+      taken.forEach(({ limiter, claim }) => limiter.release(claim));
     }
+  }
+
+  /** @returns how long the delivery is left alone */
+  private async retry(partition: DispatchPartition, ref: string, dueForMs: number): Promise<number> {
+    if (!partition.active) {
+      return 0;
+    }
+    if (dueForMs > LEFT_OVER_AFTER_MS) {
+      this.metrics.counters.recoveries.inc({ kind: 'retry' });
+    }
+    const [delivery] = (await readDeliveries(this.redis, partition.code, [ref])) as [Delivery];
+    if (hasEnded(delivery)) {
+      const forgotten = await orStoreError(this.redis.client.zrem(retryingKey(partition.tag), ref));
+      this.metrics.maintenance.trimmedEntries(forgotten);
+      return 0;
+    }
+    if (delivery.status === 'PENDING') {
+      return SOON_MS;
+    }
+    // An attempt may have ended between the look at the index and the next one.
+    if (delivery.dueInMs === 0) {
+      const verdict = await this.attempts.attempt(delivery, partition.nowMs());
+      await this.attempts.settle(delivery, verdict);
+      partition.retryIn(verdict.retryInMs ?? Number.POSITIVE_INFINITY);
+    }
+    return 0;
   }
 }

@@ -1,34 +1,26 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { LOGGER, type Logger } from '../../telemetry/index.js';
 import {
+  orStoreError,
   outcomesKey,
   RedisService,
   type ScriptReply,
   StoreUnavailable,
+  tagOf,
   tagOfWebhookId,
   webhookKey,
 } from '../../redis/index.js';
-import { deliveryIdOf, isRef, type Delivery } from './delivery.js';
-import { DeliveryStore, orStoreError } from './delivery-store.js';
+import { LOGGER, type Logger } from '../../telemetry/index.js';
+import { type Delivery, deliveryIdOf, readDeliveries } from './delivery.js';
 import type { DispatchPartition } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 
-/** A subscription's bookkeeping is written at most so often while all goes well. */
-const QUIET_MS = 1000;
 /** Failures that stand in the index for so long were left uncounted by a process that died. */
 const LEFT_OVER_AFTER_MS = 30_000;
 /** So many of an index are counted in one go; the next beat goes on. */
 const RECOVERED_AT_ONCE = 100;
 
-interface Tally {
-  /** What is still to be written; a success outweighs a mere trigger. */
-  pending: 'success' | 'triggered' | undefined;
-  writtenAt: number;
-  /** Failures in a row, as far as this process wrote them. */
-  failures: number;
-  /** Writes of one subscription go one after the other, in the order of what happened. */
-  writing: Promise<void>;
-}
+/** Bookkeeping of subscriptions that is written at the same time. */
+const WRITTEN_AT_ONCE = 32;
 
 /**
  * Tells subscriptions what became of their deliveries. Successes are put together, so that a busy endpoint costs one write a second;
@@ -36,163 +28,124 @@ interface Tally {
  */
 @Injectable()
 export class SubscriptionTally {
-  private readonly tallies = new Map<string, Tally>();
-  /** By index, how many of its entries cannot be counted and stayed. They are passed over, or they would hide all behind them. */
-  private readonly passedOver = new Map<string, number>();
+  /** What is still to be written, by subscription, of after its last failure. A success outweighs a mere trigger. */
+  private readonly pending = new Map<string, 'success' | 'triggered'>();
 
   constructor(
     private readonly redis: RedisService,
-    private readonly store: DeliveryStore,
     private readonly metrics: DispatchMetrics,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {}
 
-  succeeded(delivery: Delivery): void {
-    this.note(delivery.subscriptionId, 'success');
-  }
-
-  triggered(delivery: Delivery): void {
-    this.note(delivery.subscriptionId, 'triggered');
-  }
-
-  /** Counts a delivery that was given up after its last attempt. Never rejects: what cannot be written is left for `recover`. */
-  async failed(delivery: Delivery, trace: string): Promise<void> {
-    const { subscriptionId } = delivery;
-    const tally = this.tallyOf(subscriptionId);
-    const earlier = tally.pending;
-    tally.pending = undefined;
-    if (earlier !== undefined) {
-      this.write(subscriptionId, tally, earlier);
+  /** An attempt that succeeded, or one after which another is planned. */
+  note(subscriptionId: string, what: 'success' | 'triggered'): void {
+    if (what === 'success' || !this.pending.has(subscriptionId)) {
+      this.pending.set(subscriptionId, what);
     }
-    await this.inOrder(tally, async () => {
-      const reply = await this.record(subscriptionId, 'failure', deliveryIdOf(delivery), trace);
-      await this.redis.client.zrem(outcomesKey(delivery.tag), delivery.ref);
-      tally.failures = reply.status === 'RECORDED' ? reply.failures : tally.failures;
-      if (reply.status === 'DISABLED') {
-        this.metrics.disabled.inc({ tenant: reply.owner, reason: 'consecutive_failures' });
-        this.logger.warn(
-          { subscription_id: subscriptionId, tenant_id: reply.owner },
-          'a webhook subscription failed too often in a row and is disabled',
-        );
-      }
-    });
+  }
+
+  /** Writes what was put together. Called about once a second, and before the process ends. Never rejects. */
+  async flush(): Promise<void> {
+    const subscriptions = [...this.pending.keys()];
+    for (let start = 0; start < subscriptions.length; start += WRITTEN_AT_ONCE) {
+      await Promise.all(subscriptions.slice(start, start + WRITTEN_AT_ONCE).map((id) => this.write(id)));
+    }
+  }
+
+  /**
+   * Counts a delivery that failed for good, after what was noted before it.
+   * @returns false when that could not be written. It is then left for `recover`.
+   */
+  async failed(delivery: Delivery): Promise<boolean> {
+    const { subscriptionId, partition, ref, event } = delivery;
+    await this.write(subscriptionId);
+    const reply = await this.record(subscriptionId, 'failure', deliveryIdOf(delivery), event?.trace);
+    if (reply === undefined) {
+      return false;
+    }
+    if (reply.status === 'DISABLED') {
+      this.metrics.counters.disabled.inc({ tenant: reply.owner, reason: 'consecutive_failures' });
+      this.logger.warn(
+        { subscription_id: subscriptionId, tenant_id: reply.owner },
+        'a webhook subscription failed too often in a row and is disabled',
+      );
+    }
+    await orStoreError(this.redis.client.zrem(outcomesKey(tagOf(partition)), ref));
+    return true;
   }
 
   /**
    * Counts failures that a process left uncounted which died in between, the oldest first. An entry that cannot be counted stays, and
-   * stops none behind it.
+   * the next go begins behind it, or it would hide all others.
    * @throws StoreUnavailable at once; the first other error when all had their turn
    */
   async recover(partition: DispatchPartition): Promise<void> {
     const index = outcomesKey(partition.tag);
-    const first = this.passedOver.get(index) ?? 0;
-    const overdueMs = Math.floor(this.store.clock.nowMs()) - LEFT_OVER_AFTER_MS;
-    const { client } = this.redis;
+    const overdueMs = Math.floor(partition.nowMs()) - LEFT_OVER_AFTER_MS;
+    const first = partition.uncountable;
     const refs = await orStoreError(
-      client.zrangebyscore(index, '-inf', overdueMs, 'LIMIT', first, RECOVERED_AT_ONCE),
+      this.redis.client.zrangebyscore(index, '-inf', overdueMs, 'LIMIT', first, RECOVERED_AT_ONCE),
     );
     const errors: unknown[] = [];
+    let left = 0;
     for (const ref of refs) {
-      await this.recoverOne(partition, index, ref).catch((error: unknown) => {
+      try {
+        left += (await this.recoverOne(partition, index, ref)) ? 0 : 1;
+      } catch (error) {
         if (error instanceof StoreUnavailable) {
           throw error;
         }
         errors.push(error);
-      });
+      }
     }
-    const isLast = refs.length < RECOVERED_AT_ONCE;
-    const scores = isLast ? [] : await orStoreError(client.zmscore(index, ...refs));
-    this.passedOver.set(index, isLast ? 0 : first + scores.filter((score) => score !== null).length);
+    partition.uncountable = refs.length < RECOVERED_AT_ONCE ? 0 : first + left + errors.length;
     if (errors.length > 0) {
       throw errors[0];
     }
   }
 
-  private async recoverOne(partition: DispatchPartition, index: string, ref: string): Promise<void> {
-    const [delivery] = isRef(ref) ? await this.store.read(partition, [ref]) : [];
+  /** @returns whether it is out of the index */
+  private async recoverOne(partition: DispatchPartition, index: string, ref: string): Promise<boolean> {
+    const [delivery] = await readDeliveries(this.redis, partition.code, [ref]);
     if (delivery === undefined || delivery.status === '') {
-      this.metrics.trimmedEntries(await this.store.forget(index, ref));
-      return;
+      this.metrics.maintenance.trimmedEntries(await orStoreError(this.redis.client.zrem(index, ref)));
+      return true;
     }
-    this.metrics.recoveries.inc({ kind: 'outcome' });
-    await this.failed(delivery, delivery.event?.trace ?? '');
+    this.metrics.counters.recoveries.inc({ kind: 'outcome' });
+    return this.failed(delivery);
   }
 
-  /** Writes what was put together. Called about once a second, and before the process ends. */
-  async flush(): Promise<void> {
-    const now = performance.now();
-    for (const [subscriptionId, tally] of this.tallies) {
-      if (tally.pending !== undefined) {
-        this.write(subscriptionId, tally, tally.pending);
-      } else if (tally.failures === 0 && now - tally.writtenAt > 60 * QUIET_MS) {
-        this.tallies.delete(subscriptionId);
-      }
-    }
-    await Promise.all([...this.tallies.values()].map(({ writing }) => writing));
-  }
-
-  private note(subscriptionId: string, what: 'success' | 'triggered'): void {
-    const tally = this.tallyOf(subscriptionId);
-    tally.pending = what === 'success' ? 'success' : (tally.pending ?? 'triggered');
-    if (
-      tally.pending === 'success' &&
-      (tally.failures > 0 || performance.now() - tally.writtenAt >= QUIET_MS)
-    ) {
-      this.write(subscriptionId, tally, 'success');
+  private async write(subscriptionId: string): Promise<void> {
+    const what = this.pending.get(subscriptionId);
+    this.pending.delete(subscriptionId);
+    if (what !== undefined && (await this.record(subscriptionId, what)) === undefined) {
+      this.pending.set(subscriptionId, this.pending.get(subscriptionId) ?? what);
     }
   }
 
-  private write(subscriptionId: string, tally: Tally, what: 'success' | 'triggered'): void {
-    tally.pending = undefined;
-    tally.writtenAt = performance.now();
-    void this.inOrder(tally, async () => {
-      try {
-        const reply = await this.record(subscriptionId, what);
-        tally.failures = reply.status === 'RECORDED' ? reply.failures : 0;
-      } catch (error) {
-        tally.pending ??= what;
-        throw error;
-      }
-    });
-  }
-
-  private inOrder(tally: Tally, work: () => Promise<void>): Promise<void> {
-    tally.writing = tally.writing.then(work).catch((error: unknown) => {
-      this.logger.debug(
-        { err: error },
-        'an outcome could not be written to its subscription; it is tried again',
-      );
-    });
-    return tally.writing;
-  }
-
+  /** @returns undefined when it could not be written */
   private async record(
     subscriptionId: string,
     outcome: 'success' | 'failure' | 'triggered',
     deliveryId = '',
     trace = '',
-  ): Promise<ScriptReply<'record_delivery_outcome'>> {
+  ): Promise<ScriptReply<'record_delivery_outcome'> | undefined> {
     const tag = tagOfWebhookId(subscriptionId, this.redis.partitions);
-    return tag === undefined
-      ? { status: 'GONE' }
-      : this.redis.scripts.call(
-          'record_delivery_outcome',
-          { subscription: webhookKey(tag, subscriptionId) },
-          { subscriptionId, outcome, deliveryId, trace },
-        );
-  }
-
-  private tallyOf(subscriptionId: string): Tally {
-    let tally = this.tallies.get(subscriptionId);
-    if (tally === undefined) {
-      tally = {
-        pending: undefined,
-        writtenAt: Number.NEGATIVE_INFINITY,
-        failures: 0,
-        writing: Promise.resolve(),
-      };
-      this.tallies.set(subscriptionId, tally);
+    if (tag === undefined) {
+      return { status: 'GONE' };
     }
-    return tally;
+    try {
+      return await this.redis.scripts.call(
+        'record_delivery_outcome',
+        { subscription: webhookKey(tag, subscriptionId) },
+        { subscriptionId, outcome, deliveryId, trace },
+      );
+    } catch (error) {
+      this.logger.debug(
+        { err: error },
+        'an outcome could not be written to its subscription; it is tried again',
+      );
+      return undefined;
+    }
   }
 }
