@@ -126,7 +126,10 @@ test.each(Object.keys(TOPOLOGIES))(
     );
     await eventually(
       'the endpoint is told of each expiry',
-      () => expired.every(({ fields }) => toldTo(receiver).has(fields['reservation_id'] as string)),
+      () => {
+        const told = toldTo(receiver);
+        return expired.every(({ fields }) => told.has(fields['reservation_id'] as string));
+      },
       30_000,
     );
     const lost = [...answered].filter(([{ answer }, first]) => outcomeOf(answer) !== first);

@@ -2,6 +2,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { patience } from './time-limits.ts';
 
 const POLL_MS = 10;
+/** Pauses grow with the time waited so far, up to so many times the first: a long wait must not keep a processor busy. */
+const PAUSE_SHARE = 1 / 20;
+const PAUSE_GROWTH = 5;
 
 /**
  * Looks again and again until `probe` returns something other than undefined and false, and returns it. What the probe
@@ -14,7 +17,7 @@ export async function eventually<T>(
   pollMs = POLL_MS,
 ): Promise<Exclude<T, undefined | false>> {
   const limitMs = patience(withinMs);
-  const deadline = performance.now() + limitMs;
+  const began = performance.now();
   let last: unknown;
   for (;;) {
     try {
@@ -26,11 +29,12 @@ export async function eventually<T>(
     } catch (error) {
       last = error;
     }
-    if (performance.now() > deadline) {
+    const waitedMs = performance.now() - began;
+    if (waitedMs > limitMs) {
       throw new Error(`did not happen within ${limitMs} ms: ${what} (last: ${String(last)})`, {
         cause: last,
       });
     }
-    await delay(pollMs);
+    await delay(Math.min(pollMs * PAUSE_GROWTH, pollMs + waitedMs * PAUSE_SHARE));
   }
 }
