@@ -129,12 +129,15 @@ function isHealthy({ port }: Container): boolean {
 
 async function startHealthy(): Promise<Container> {
   const container = await start();
+  const isOver = (): boolean => container.child.exitCode !== null;
+  // Each check of the image's own is a process, so it begins only when there is something to find.
   await eventually(
-    'the container is healthy',
-    () => container.child.exitCode !== null || isHealthy(container),
+    'the container is ready',
+    async () => isOver() || (await fetch(`${container.client.url}/health/ready`)).ok,
     60_000,
-    500,
+    100,
   );
+  await eventually('the container is healthy', () => isOver() || isHealthy(container), 30_000, 500);
   if (container.child.exitCode !== null) {
     throw new Error(container.output.text);
   }

@@ -16,7 +16,7 @@ import { StoredHolds } from '../support/stored-holds.js';
  * Holdfast with its embedded Redis is killed at random moments under load. CRASH_ROUNDS sets how often (each of the settings),
  * CRASH_SEED repeats the choices of a run, and CRASH_DIR is where the data is kept.
  */
-const rounds = Number(process.env['CRASH_ROUNDS'] ?? 5);
+const rounds = Number(process.env['CRASH_ROUNDS'] ?? 3);
 const seed = Number(process.env['CRASH_SEED'] ?? Date.now() % 2 ** 31);
 const CLIENTS = 16;
 const VICTIMS = ['holdfast', 'redis', 'both'] as const;

@@ -8,9 +8,16 @@ export const LONGEST = [
   'test/runs/runs.test.ts',
   'test/fault/webhooks.test.ts',
   'test/container/container.test.ts',
+  'test/fault/damaged-records.test.ts',
+  'test/webhooks/dispatch-instances.test.ts',
   'test/cli/up.test.ts',
+  'test/cluster/functions.test.ts',
   'test/fault/crash-consistency.test.ts',
-  'test/cluster/rolling-restart.test.ts',
+  'test/webhooks/silent-names.test.ts',
+  'test/cluster/failover.test.ts',
+  'test/fault/paused-redis.test.ts',
+  'test/webhooks/dispatch-fairness.test.ts',
+  'test/property/fuzz.test.ts',
 ];
 
 // Its types describe the CommonJS build, in which the class is `default`; an ES module imports the class itself.
