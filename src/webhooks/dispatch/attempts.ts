@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { deliveryKey, RedisService, tagOf } from '../../redis/index.js';
@@ -49,7 +48,8 @@ export class AttemptPostponed extends Error {
 export class Attempts {
   /** What signs the deliveries of a subscription is decrypted once for as long as its record stays the same. */
   private readonly opened = new WeakMap<DispatchTarget, SigningMaterial>();
-  private gathering: Promise<void> | undefined;
+  /** What is to be written down, and not sent yet. */
+  private readonly unsent: (() => void)[] = [];
 
   constructor(
     private readonly redis: RedisService,
@@ -96,27 +96,24 @@ export class Attempts {
     const isAttempt = durationMs !== undefined;
     // What nobody is there to receive is no failure of an endpoint; one that became too old is.
     const isDeadLetter = outcome === 'FAILED' && (isAttempt || reason === 'stale');
-    await this.gathered();
-    const reply = await this.redis.scripts.call(
-      'settle_delivery',
-      { delivery: deliveryKey(tagOf(partition), ref) },
-      {
-        ref,
-        queue: `${subscriptionId}:${tenant}`,
-        outcome,
-        attempted: isAttempt ? 1 : 0,
-        durationMs: durationMs ?? 0,
-        responseStatus: status ?? '',
-        message,
-        retryInMs,
-        announce: isDeadLetter ? 1 : 0,
-        reason,
-        subscriptionId,
-        deliveryId: isDeadLetter ? deliveryIdOf(delivery) : '',
-        eventId: event?.signed.eventId ?? '',
-        trace: event?.trace ?? '',
-      },
-    );
+    const keys = { delivery: deliveryKey(tagOf(partition), ref) };
+    const args = {
+      ref,
+      queue: `${subscriptionId}:${tenant}`,
+      outcome,
+      attempted: isAttempt ? 1 : 0,
+      durationMs: durationMs ?? 0,
+      responseStatus: status ?? '',
+      message,
+      retryInMs,
+      announce: isDeadLetter ? 1 : 0,
+      reason,
+      subscriptionId,
+      deliveryId: isDeadLetter ? deliveryIdOf(delivery) : '',
+      eventId: event?.signed.eventId ?? '',
+      trace: event?.trace ?? '',
+    };
+    const reply = await this.together(() => this.redis.scripts.call('settle_delivery', keys, args));
     if (!hasEnded(delivery)) {
       this.metrics.countVerdict(delivery, verdict);
     }
@@ -162,11 +159,16 @@ export class Attempts {
     return failed(target, attempts, { reason, message, durationMs, status }, answer.retryAfterMs);
   }
 
-  private gathered(): Promise<void> {
-    this.gathering ??= delay(TOGETHER_MS).then(() => {
-      this.gathering = undefined;
+  /** Sends a command with all others of the next few milliseconds. */
+  private together<T>(send: () => Promise<T>): Promise<T> {
+    return new Promise((resolve) => {
+      if (this.unsent.push(() => resolve(send())) === 1) {
+        setTimeout(
+          () => this.redis.inOneWrite(() => this.unsent.splice(0).forEach((sendNow) => sendNow())),
+          TOGETHER_MS,
+        );
+      }
     });
-    return this.gathering;
   }
 }
 
