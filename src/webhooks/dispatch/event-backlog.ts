@@ -68,13 +68,14 @@ export class EventBacklog {
   add(entries: readonly LogEntry[]): void {
     for (const entry of entries) {
       const tenant = tenantOf(entry);
-      const known = this.tenants.get(tenant);
-      if (known === undefined) {
-        this.tenants.set(tenant, { tenant, kept: [entry], rest: undefined, unkeptAfter: undefined });
-        this.keptCount += 1;
-      } else if (known.unkeptAfter === undefined) {
-        this.keep(known, entry);
-      }
+      const events = this.tenants.get(tenant) ?? {
+        tenant,
+        kept: [],
+        rest: undefined,
+        unkeptAfter: undefined,
+      };
+      this.tenants.set(tenant, events);
+      this.keep(events, entry);
     }
   }
 
@@ -93,11 +94,7 @@ export class EventBacklog {
       return;
     }
     known.unkeptAfter = undefined;
-    for (const entry of entries) {
-      if (tenantOf(entry) === tenant && known.unkeptAfter === undefined) {
-        this.keep(known, entry);
-      }
-    }
+    this.add(entries.filter((entry) => tenantOf(entry) === tenant));
     known.unkeptAfter ??= entries.at(-1)?.entryId;
     this.endTurn(known);
   }
@@ -125,7 +122,11 @@ export class EventBacklog {
     }
   }
 
+  /** Unless there are enough, or earlier ones were not kept. */
   private keep(events: TenantEvents, entry: LogEntry): void {
+    if (events.unkeptAfter !== undefined) {
+      return;
+    }
     if (events.kept.length < KEPT_OF_TENANT && (!this.isFull || events.kept.length === 0)) {
       events.kept.push(entry);
       this.keptCount += 1;
@@ -140,11 +141,8 @@ export class EventBacklog {
     size: number,
     wanted: (entry: LogEntry) => readonly WantedDelivery[],
   ): void {
-    for (
-      let [entry] = events.kept;
-      entry !== undefined && complete.length < KEPT_OF_TENANT;
-      [entry] = events.kept
-    ) {
+    while (events.kept.length > 0 && complete.length < KEPT_OF_TENANT) {
+      const entry = events.kept[0] as LogEntry;
       const left = events.rest ?? wanted(entry);
       const room = size - deliveries.length;
       deliveries.push(...left.slice(0, room));
