@@ -20,7 +20,7 @@ const LEFT_OVER_AFTER_MS = 30_000;
 const RECOVERED_AT_ONCE = 100;
 
 /** Bookkeeping of subscriptions that is written at the same time. */
-const WRITTEN_AT_ONCE = 32;
+const WRITTEN_AT_ONCE = 100;
 
 /**
  * Tells subscriptions what became of their deliveries. Successes are put together, so that a busy endpoint costs one write a second;

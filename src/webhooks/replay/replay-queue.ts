@@ -4,10 +4,10 @@ import { type CyclesEvent, eventPlaceOf } from '../../events/index.js';
 import {
   deliveryKey,
   eventLogKey,
+  orStoreError,
   RedisService,
   StoreUnavailable,
   tagOf,
-  toStoreError,
 } from '../../redis/index.js';
 import { MaintenanceMetrics } from '../../telemetry/index.js';
 
@@ -73,16 +73,10 @@ export class ReplayQueue {
 
   /** Whether one of these deliveries still waits for its first attempt. @throws StoreUnavailable */
   async isWaiting(deliveries: readonly QueuedDelivery[]): Promise<boolean> {
-    try {
-      const found = await Promise.all(
-        deliveries.map(({ partition, ref }) =>
-          this.redis.client.hget(deliveryKey(tagOf(partition), ref), 'st'),
-        ),
-      );
-      return found.includes('PENDING');
-    } catch (error) {
-      throw toStoreError(error);
-    }
+    const found = deliveries.map(({ partition, ref }) =>
+      this.redis.client.hget(deliveryKey(tagOf(partition), ref), 'st'),
+    );
+    return (await orStoreError(Promise.all(found))).includes('PENDING');
   }
 }
 

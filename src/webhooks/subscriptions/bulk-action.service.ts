@@ -3,6 +3,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { fingerprintOf, Refusal, TooManyMatched } from '../../ledger/index.js';
 import {
   bulkActionKey,
+  orStoreError,
   partitionCode,
   partitionOfTenant,
   RedisService,
@@ -11,7 +12,6 @@ import {
   SYSTEM_OWNER,
   tagOf,
   tagOfWebhookId,
-  toStoreError,
   webhookKey,
 } from '../../redis/index.js';
 import { LOGGER, type Logger } from '../../telemetry/index.js';
@@ -127,11 +127,7 @@ export class BulkActionService {
   }
 
   private async isKnown(key: string): Promise<boolean> {
-    try {
-      return (await this.redis.client.exists(key)) === 1;
-    } catch (error) {
-      throw toStoreError(error);
-    }
+    return (await orStoreError(this.redis.client.exists(key))) === 1;
   }
 
   private async matched({ filter, expected_count: expected }: WebhookBulkActionDto): Promise<string[]> {

@@ -2,12 +2,12 @@ import { hash } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { ArrayMaxSize, IsArray, IsBoolean, IsString } from 'class-validator';
 import {
+  orStoreError,
   partitionCode,
   partitionOfTenant,
   RedisService,
   SYSTEM_OWNER,
   tagOf,
-  toStoreError,
   webhookSecurityKey,
 } from '../../redis/index.js';
 import { MaxJsonBytes, MaxLength, Optional, type Origin, Satisfies } from '../../wire/index.js';
@@ -155,11 +155,7 @@ export class SecuritySettings {
   }
 
   private async read(): Promise<string> {
-    try {
-      return (await this.redis.client.get(this.key)) ?? '';
-    } catch (error) {
-      throw toStoreError(error);
-    }
+    return (await orStoreError(this.redis.client.get(this.key))) ?? '';
   }
 
   private parse(text: string): SecurityRules {
