@@ -5,14 +5,13 @@ import { expectStatus, Holdfast, type Json } from '../support/holdfast.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 
 let redis: RedisServer;
-let instances: Holdfast[];
+const instances: Holdfast[] = [];
 
 beforeAll(async () => {
   redis = await startRedis({ appendonly: true, args: ['--appendfsync', 'always'] });
-  instances = [
-    await Holdfast.start({ REDIS_URL: redis.url }),
-    await Holdfast.start({ REDIS_URL: redis.url }),
-  ];
+  for (let count = 0; count < 2; count += 1) {
+    instances.push(await Holdfast.start({ REDIS_URL: redis.url }));
+  }
 });
 
 afterAll(async () => {

@@ -17,7 +17,7 @@ import { makeHolds } from '../support/bulk-holds.js';
 import { buildService, spawnService, type ServiceProcess } from '../support/built-service.js';
 import { eventually } from '../support/eventually.js';
 import { ADMIN_API_KEY, Holdfast } from '../support/holdfast.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 import { allowLoopback, subscribe, tenantWithBudget } from '../webhooks/dispatching.js';
@@ -44,7 +44,8 @@ let maker: Holdfast;
 let stored: StoredHolds;
 let receiver: WebhookReceiver;
 let subscribers: Subscriber[] = [];
-let services: ServiceProcess[] = [];
+const services: ServiceProcess[] = [];
+const cleanUps: (() => Promise<void> | void)[] = [];
 
 beforeAll(() => {
   buildService();
@@ -53,10 +54,13 @@ beforeAll(() => {
 /** @param appendfsync `always` where Redis itself is killed: then nothing that it answered may be lost */
 async function setUp(appendfsync: 'everysec' | 'always'): Promise<void> {
   redis = await startRedis({ appendonly: true, args: ['--appendfsync', appendfsync] });
-  maker = await Holdfast.start({ REDIS_URL: redis.url, WEBHOOK_SECRET_ENCRYPTION_KEY: KEY });
   stored = new StoredHolds(redis.url);
   stored.redis.on('error', () => undefined);
+  cleanUps.push(() => stored.close());
   receiver = await WebhookReceiver.start();
+  cleanUps.push(() => receiver.stop());
+  maker = await Holdfast.start({ REDIS_URL: redis.url, WEBHOOK_SECRET_ENCRYPTION_KEY: KEY });
+  cleanUps.push(() => maker.stop());
   subscribers = [];
   receiver.react = (response, { path }) => {
     const chance = randomInt(100);
@@ -92,13 +96,16 @@ async function setUp(appendfsync: 'everysec' | 'always'): Promise<void> {
   }
 }
 
+// What a test did not get to start is not stopped, and a failure does not keep the rest running, which would keep jest from exiting.
 afterEach(async () => {
-  await Promise.all(services.map((service) => end(service)));
-  services = [];
-  await maker.stop();
-  await receiver.stop();
-  stored.close();
-  await redis.stop();
+  try {
+    await Promise.all(services.splice(0).map((service) => end(service)));
+    for (const cleanUp of cleanUps.splice(0).reverse()) {
+      await cleanUp();
+    }
+  } finally {
+    await stopAllRedis();
+  }
 });
 
 /** A process of its own that sweeps and dispatches. */

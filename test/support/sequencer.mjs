@@ -18,6 +18,11 @@ export const LONGEST = [
   'test/fault/paused-redis.test.ts',
   'test/webhooks/dispatch-fairness.test.ts',
   'test/property/fuzz.test.ts',
+  'test/property/ledger.test.ts',
+  'test/property/fuzz-memory.test.ts',
+  'test/contracts/operations.test.ts',
+  'test/fault/cut-log.test.ts',
+  'test/fault/cluster.test.ts',
 ];
 
 // Its types describe the CommonJS build, in which the class is `default`; an ES module imports the class itself.
