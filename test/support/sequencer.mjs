@@ -11,7 +11,6 @@ export const LONGEST = [
   'test/fault/damaged-records.test.ts',
   'test/webhooks/dispatch-instances.test.ts',
   'test/cli/up.test.ts',
-  'test/cluster/functions.test.ts',
   'test/fault/crash-consistency.test.ts',
   'test/webhooks/silent-names.test.ts',
   'test/cluster/failover.test.ts',
@@ -22,7 +21,6 @@ export const LONGEST = [
   'test/property/fuzz-memory.test.ts',
   'test/contracts/operations.test.ts',
   'test/fault/cut-log.test.ts',
-  'test/fault/cluster.test.ts',
 ];
 
 // Its types describe the CommonJS build, in which the class is `default`; an ES module imports the class itself.
