@@ -4,6 +4,9 @@ import { importBuilt } from '../scripts/install.mjs';
 export const keyspace = /** @type {typeof import('../src/redis/keyspace.ts')} */ (
   await importBuilt('redis/keyspace.js')
 );
+export const { groupOf } = /** @type {typeof import('../src/redis/grouped-calls.ts')} */ (
+  await importBuilt('redis/grouped-calls.js')
+);
 export const { readScripts } = /** @type {typeof import('../src/redis/script-source.ts')} */ (
   await importBuilt('redis/script-source.js')
 );

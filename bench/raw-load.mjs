@@ -10,7 +10,7 @@ const BATCH = 50;
 class Pipeline {
   rest = '';
   missing = 0;
-  /** The first bytes of the replies that are waited for, behind the number of their words. */
+  /** The first bytes of the text in each reply that is waited for. */
   success = '';
   /** @type {(() => void) | undefined} */
   done;
@@ -31,8 +31,8 @@ class Pipeline {
    * @returns {Promise<void>}
    */
   send(batch, word) {
-    // A reply is an array whose first word says how it went, and whose second says that it was no replay.
-    this.success = `$${word.length}\r\n${word}\r\n$5\r\nfresh\r\n`;
+    // A group of one call answers with one text: a word that says how it went, whether it was a replay, and the rest.
+    this.success = `${word}\x1ffresh\x1f`;
     this.missing = batch.length;
     /** @type {Promise<void>} */
     const answered = new Promise((done, fail) => {
@@ -52,7 +52,8 @@ class Pipeline {
       if (end === -1) {
         break;
       }
-      if (!all.startsWith(this.success, all.indexOf('\n', at) + 1)) {
+      const text = all.indexOf('\n', all.indexOf('\n', at) + 1) + 1;
+      if (!all.startsWith(this.success, text)) {
         this.fail?.(new Error(`expected a fresh success, got ${JSON.stringify(all.slice(at, end))}`));
         return;
       }

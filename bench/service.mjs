@@ -133,7 +133,7 @@ export async function provision(port, tenant = 'bench') {
       tenant_id: tenant,
       scope,
       unit: 'TOKENS',
-      allocated: { unit: 'TOKENS', amount: 1e15 },
+      allocated: { unit: 'TOKENS', amount: 1e14 },
     });
   }
   return { tenant, scopes, keyId: String(key.key_id), apiKey: String(key.key_secret) };

@@ -1,6 +1,6 @@
 // One operation, in both its forms: the HTTP requests of a client, and the script calls that the service makes of them.
 // Every text has a fixed length, so all but the numbers in it is built once.
-import { keyspace, readScripts } from './built.mjs';
+import { groupOf, keyspace, readScripts } from './built.mjs';
 
 const { idempotencyKey, partitionCode, partitionOfTenant, reservationKey, tagOf, tenantKey } = keyspace;
 
@@ -59,6 +59,16 @@ function resp(words) {
 }
 
 /**
+ * @param {string} name of the function
+ * @param {string[]} keys
+ * @param {(string | number)[]} args
+ */
+function groupOfOne(name, keys, args) {
+  const group = groupOf([{ keys, args }]);
+  return resp(['FCALL', name, group.keys.length, ...group.keys, ...group.args]);
+}
+
+/**
  * The two script calls of an operation as the bytes that Redis reads, with the arguments that the service gives.
  * @param {import('./types.ts').Target} target
  */
@@ -72,13 +82,8 @@ export function scriptCalls({ tenant, scopes, keyId, run }) {
   const reserve = (/** @type {number} */ number) => {
     const [id, key] = [idOf(number), keyOf(run, number)];
     const fields = ['ws', 'prod', 'ag', 'summarizer', 'ak', 'llm.completion', 'an', 'gpt-4o', 'ik', key];
-    return resp([
-      'FCALL',
-      reserveFunction,
-      3,
-      reservationKey(tag, id),
-      idempotencyKey.reserve(tag, tenant, key),
-      tenantKey(tag, tenant),
+    const keys = [reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant)];
+    return groupOfOne(reserveFunction, keys, [
       tenant,
       id,
       fingerprintOf(number),
@@ -102,12 +107,8 @@ export function scriptCalls({ tenant, scopes, keyId, run }) {
   };
   const commit = (/** @type {number} */ number) => {
     const [id, key] = [idOf(number), keyOf(run, number)];
-    return resp([
-      'FCALL',
-      commitFunction,
-      2,
-      reservationKey(tag, id),
-      idempotencyKey.commit(tag, tenant, id, key),
+    const keys = [reservationKey(tag, id), idempotencyKey.commit(tag, tenant, id, key)];
+    return groupOfOne(commitFunction, keys, [
       tenant,
       id,
       fingerprintOf(number),

@@ -11,7 +11,10 @@ import { loadReaders } from './script-readers.mjs';
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const LUA = pathToFileURL(join(ROOT, 'lua/'));
 /** Called by the code that src/redis/script-source.ts puts around a script. */
-const CALLED_FROM_OUTSIDE = new Map([['append_audit', ['with_audited_request']]]);
+const CALLED_FROM_OUTSIDE = new Map([
+  ['append_audit', ['with_audited_request']],
+  ['group', ['run_calls']],
+]);
 
 const { importsOf, readLua, usedNames } = await loadReaders();
 
@@ -59,15 +62,21 @@ function includeProblems(files) {
 }
 
 /**
- * A file as luacheck is to see it, line by line: the includes as locals, and at the end what others include of it.
+ * A file as luacheck is to see it, line by line: the includes and the group of a grouped script as locals, and at the end what others include of it.
  * @param {string} text @param {readonly string[]} used
  */
 function checkable(text, used) {
   const imports = importsOf(text);
   const lines = text.replace(/^#!.*/, '').replace(/\n$/, '').split('\n');
-  const declared = lines.map((line) =>
-    line.startsWith('-- @include ') ? `local ${imports.shift()?.names.join(', ')} = INCLUDED()` : line,
-  );
+  const declared = lines.map((line) => {
+    const isInclude = line.startsWith('-- @include ');
+    const names = isInclude
+      ? imports.shift()?.names.join(', ')
+      : line.startsWith('-- GROUP ')
+        ? 'group'
+        : undefined;
+    return names === undefined ? line : `local ${names} = INCLUDED()`;
+  });
   const defined = definedIn(text);
   const given = used.filter((name) => defined.has(name));
   return [...declared, ...(given.length > 0 ? [`return ${given.join(', ')}`] : [])].join('\n').concat('\n');

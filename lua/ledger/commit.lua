@@ -20,22 +20,22 @@
 --           | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]
 --           | UNIT_MISMATCH unit scope | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope
 --           | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
--- BOUND     scopes of one subject (at most 6); 1,000 tenants where a damaged record does not name its own
+-- BOUND     scopes of one subject (at most 6) of each call; 1,000 tenants where a damaged record does not name its own
+-- GROUP     32
 -- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the expiry transition
 -- @include  fields: FIELD
--- @include  keys: tag_of_key, owned_key
--- @include  now_ms: now_ms, ms_text
+-- @include  keys: tag_of_key
+-- @include  now_ms: ms_text
 -- @include  int64: i64_less
 -- @include  idempotency: recall, remember
+-- @include  group: group_now, keep_budget, remove_from_index, end_in_group, leave_group
 -- @include  settle: open_hold, held_budgets, settled_retention, with_scopes
--- @include  charge: charge_of, write_charge, charge_emits, emit_charge
--- @include  budget: balance_text
+-- @include  charge: charge_of, charge_emits, emit_charge
 -- @include  append_event: append_event, require_event_log
--- @include  owned: LONG_VALUE, count_ended
+-- @include  owned: LONG_VALUE
 -- @include  hold: HOLD_POLICIES, awaits_cleanup, deadline_index_key
 -- @include  expiry: quarantine
 -- @include  threshold: marks_of
--- @include  ended: keep_ended
 local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint = ARGV[1], ARGV[2], ARGV[3]
 local unit, actual, metadata = ARGV[4], ARGV[5], ARGV[6]
@@ -43,7 +43,7 @@ local idempotency_ttl_ms, retention_ms, key_id = ARGV[7], ARGV[8], ARGV[9]
 local origin = { actor = 'api_key', key = key_id, request = ARGV[10], trace = ARGV[11] }
 
 local tag = tag_of_key(reservation)
-local now = now_ms()
+local now = group_now(group)
 
 local earlier = recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
@@ -53,7 +53,7 @@ elseif earlier then
   return with_scopes(tag, reservation_id, reply, earlier, 7)
 end
 
-local hold, refusal = open_hold(tag, reservation_id, tenant_id, now, retention_ms, origin, FIELD.overage_policy)
+local hold, refusal = open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, FIELD.overage_policy)
 if not hold then
   return refusal
 end
@@ -63,8 +63,9 @@ end
 if unit ~= hold.unit then
   return { 'UNIT_MISMATCH', hold.unit, hold.scopes[#hold.scopes] }
 end
-local budgets = held_budgets(tag, hold)
+local budgets = held_budgets(group, tag, hold)
 if not budgets then
+  leave_group(group, tag)
   return quarantine(tag, reservation_id, reservation, 'MISSING_BUDGET', now, origin, hold.tenant, true)
 end
 for _, budget in ipairs(budgets) do
@@ -75,6 +76,7 @@ end
 local policy = hold[FIELD.overage_policy]
 if not HOLD_POLICIES[policy] and i64_less(hold.amount, actual) then
   -- What the client asked for cannot be told any more. Up to the estimate the policy does not matter.
+  leave_group(group, tag)
   return quarantine(tag, reservation_id, reservation, 'INVALID_POLICY', now, origin, hold.tenant, true)
 end
 -- A damaged policy goes neither into the reply nor into the record of it, whose parts are split at spaces.
@@ -88,13 +90,12 @@ if charge.overage ~= '0' or charge_emits(budgets) then
 end
 
 -- Nothing is refused below this line.
--- The index comes first: where it is damaged the script ends here, before a figure has moved.
-redis.call('ZREM', deadline_index_key(tag, hold), reservation_id)
+-- The index comes first: where it is damaged the call ends here, before a figure has moved.
+remove_from_index(group, deadline_index_key(tag, hold), reservation_id)
 local parts = { charge.charged, charge.released, unit, policy, charge.overage, charge.debt }
 local reply = { 'COMMITTED', 'fresh', unpack(parts) }
 for _, budget in ipairs(budgets) do
-  write_charge(budget)
-  local text = balance_text(budget)
+  local text = keep_budget(group, budget)
   reply[#reply + 1] = budget.scope
   reply[#reply + 1] = text
   parts[#parts + 1] = text
@@ -117,11 +118,8 @@ if entry then
   ended[#ended + 1] = entry
 end
 redis.call(unpack(ended))
-count_ended(tag, hold.tenant, 1)
-if #metadata > LONG_VALUE then
-  redis.pcall('HINCRBY', owned_key(tag, hold.tenant), 'text', #metadata)
-end
+end_in_group(group, hold.tenant, reservation_id, #metadata > LONG_VALUE and #metadata or 0)
 -- In this order, because Redis 7.0 reads its clock for each command: the record must be there whenever the replay is.
 remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
-keep_ended(tag, reservation_id, settled_retention(retention_ms, idempotency_ttl_ms))
+redis.call('PEXPIRE', reservation, settled_retention(retention_ms, idempotency_ttl_ms))
 return reply

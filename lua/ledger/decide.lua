@@ -24,6 +24,7 @@
 -- @include  idempotency: recall, remember
 -- @include  tenant: read_tenant
 -- @include  expiry: reclaim_due
+-- @include  group: new_group
 -- @include  admission: budgets_at, missing_budget, hold_refusal
 -- @include  governing_policy: governing_policy
 -- @include  denial: reason_of, emit_denial
@@ -65,7 +66,7 @@ elseif tenant and tenant.status == 'CLOSED' then
   return decline({ 'TENANT_CLOSED' })
 end
 
-local budgets = budgets_at(tag, unit, scopes)
+local budgets = budgets_at(new_group(), tag, unit, scopes)
 if #budgets == 0 then
   local missing = missing_budget(tag, scopes)
   if missing[1] == 'NOT_FOUND' then
@@ -76,7 +77,7 @@ end
 
 local refusal = hold_refusal(budgets, amount)
 if refusal and refusal[1] == 'BUDGET_EXCEEDED' then
-  local outcomes = reclaim_due(tag, now, RECLAIM_LIMIT, retention_ms, origin)
+  local outcomes = reclaim_due(new_group(), tag, now, RECLAIM_LIMIT, retention_ms, origin)
   if #outcomes > 0 then
     return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
   end

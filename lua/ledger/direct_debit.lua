@@ -30,6 +30,7 @@
 -- @include  budget: balance_text
 -- @include  append_event: append_event, require_event_log
 -- @include  expiry: reclaim_due
+-- @include  group: new_group
 -- @include  admission: OVERAGE_POLICIES, budgets_at, missing_budget, stopped_budget, short_budget, overage_policy_of, with_balances
 -- @include  governing_policy: governing_policy
 -- @include  charge: charge_of, write_charge, emit_charge
@@ -61,7 +62,7 @@ if tenant and tenant.status ~= 'ACTIVE' then
   return { 'TENANT_' .. tenant.status }
 end
 
-local budgets, mask = budgets_at(tag, unit, scopes)
+local budgets, mask = budgets_at(new_group(), tag, unit, scopes)
 if #budgets == 0 then
   return missing_budget(tag, scopes)
 end
@@ -78,7 +79,7 @@ end
 
 local short = short_budget(budgets, actual)
 if short then
-  local outcomes = reclaim_due(tag, now, RECLAIM_LIMIT, retention_ms, origin)
+  local outcomes = reclaim_due(new_group(), tag, now, RECLAIM_LIMIT, retention_ms, origin)
   if #outcomes > 0 then
     return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
   end

@@ -21,6 +21,7 @@
 -- @include  keys: tag_of_key, tenant_key, reserve_idempotency_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  idempotency: recall, remember
+-- @include  group: new_group
 -- @include  settle: open_hold
 -- @include  tenant: read_tenant
 -- @include  hold: whole_number, deadline_index_key
@@ -45,7 +46,7 @@ elseif earlier then
   return { 'ACTIVE', 'replay', earlier[1], ms_text(remaining_ttl_ms) }
 end
 
-local hold, refusal = open_hold(tag, reservation_id, tenant_id, now, retention_ms, origin, FIELD.extensions_used, FIELD.max_extensions,
+local hold, refusal = open_hold(new_group(), tag, reservation_id, tenant_id, now, retention_ms, origin, FIELD.extensions_used, FIELD.max_extensions,
   FIELD.idempotency_key, FIELD.max_ttl_ms, FIELD.key_id)
 if not hold then
   return refusal

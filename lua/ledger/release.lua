@@ -21,10 +21,11 @@
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key, quarantine_key
 -- @include  now_ms: now_ms, ms_text
--- @include  int64: i64_figure, i64_text, i64_add, i64_sub, i64_negative
+-- @include  int64: i64_figure, i64_add, i64_sub, i64_negative
 -- @include  idempotency: recall, remember
+-- @include  group: new_group
 -- @include  settle: open_hold, held_budgets, settled_retention, with_scopes
--- @include  budget: require_balanced, balance_text
+-- @include  budget: require_balanced, move_figures, balance_text
 -- @include  threshold: marks_of, crossings_of, emit_crossings
 -- @include  append_audit: append_audit, require_audit_log
 -- @include  append_event: append_event, require_event_log
@@ -56,10 +57,10 @@ if by_operator then
   require_audit_log(tag)
 end
 
-local hold, refusal, damaged, owner, created_at = open_hold(tag, reservation_id, tenant_id, now, retention_ms, origin)
+local hold, refusal, damaged, owner, created_at = open_hold(new_group(), tag, reservation_id, tenant_id, now, retention_ms, origin)
 local budgets
 if hold then
-  local sound, found = pcall(held_budgets, tag, hold)
+  local sound, found = pcall(held_budgets, new_group(), tag, hold)
   if not sound and (not by_operator or redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 0) then
     error(found, 0)
   elseif sound and found then
@@ -101,12 +102,13 @@ end
 
 local held, marks, tells = i64_figure(hold.amount), marks_of(hold.marks), false
 for _, budget in ipairs(budgets) do
-  local remaining, reserved = i64_add(budget.remaining_figure, held), i64_sub(i64_figure(budget.reserved), held)
+  local former, debt = budget.remaining_figure, budget.debt_figure
+  local remaining, reserved = i64_add(former, held), i64_sub(budget.reserved_figure, held)
   if not remaining or not reserved or i64_negative(reserved) then
     error('budget ' .. budget.key .. ' holds less than the reservation that leaves it')
   end
-  budget.remaining, budget.reserved = i64_text(remaining), i64_text(reserved)
-  budget.crossings = crossings_of(marks, budget.allocated, budget.remaining_figure, budget.debt, remaining, budget.debt)
+  move_figures(budget, remaining, reserved)
+  budget.crossings = crossings_of(marks, budget.allocated_figure, former, debt, remaining, debt)
   tells = tells or budget.crossings
 end
 require_balanced(budgets)

@@ -31,17 +31,19 @@
 --           | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining
 --           | INT64_OVERFLOW scope | LIMIT_EXCEEDED limit allowed:int used:int
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
--- BOUND     scopes of one subject (at most 6); 100 due holds, when it reclaims
+-- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, when one reclaims
+-- GROUP     32
 -- EMITS     reservation.denied, budget.exhausted, budget.threshold_crossed; those of the expiry transition
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key, reservation_key, reservation_index_key
--- @include  now_ms: now_ms, ms_text
--- @include  int64: i64_figure, i64_text, i64_add, i64_sub, i64_positive
+-- @include  now_ms: ms_text
+-- @include  int64: i64_figure, i64_add, i64_sub, i64_positive
 -- @include  idempotency: recall, remember
+-- @include  group: group_now, group_tenant, group_owned, keep_budget, add_to_index
 -- @include  tenant: read_tenant, expiry_letter
 -- @include  hold: fields_with_subject, deadline_index_key
--- @include  budget: require_balanced, balance_text
--- @include  owned: long_text, read_owned, reserve_refusal, count_live
+-- @include  budget: require_balanced, move_figures, balance_text
+-- @include  owned: long_text, reserve_refusal, count_live
 -- @include  append_event: append_event, require_event_log
 -- @include  expiry: reclaim_due
 -- @include  admission: OVERAGE_POLICIES, budgets_at, missing_budget, hold_refusal, overage_policy_of, with_balances
@@ -62,7 +64,7 @@ local first_field = 18 + #scopes
 local RECLAIM_LIMIT = 100
 
 local tag = tag_of_key(reservation)
-local now = now_ms()
+local now = group_now(group)
 
 -- The original outcome, with the volatile remaining time of the hold as it is now.
 local function replay(parts)
@@ -105,14 +107,14 @@ local function deny(refusal)
   return { 'DENY', 'fresh', reason_of(refusal) }
 end
 
-local tenant = read_tenant(tenant_record)
+local tenant = group_tenant(group, read_tenant, tenant_record)
 if tenant and tenant.status == 'SUSPENDED' then
   return { 'TENANT_SUSPENDED' }
 elseif tenant and tenant.status == 'CLOSED' then
   return deny({ 'TENANT_CLOSED' })
 end
 
-local budgets, mask = budgets_at(tag, unit, scopes)
+local budgets, mask = budgets_at(group, tag, unit, scopes)
 if #budgets == 0 then
   local missing = missing_budget(tag, scopes)
   if missing[1] == 'NOT_FOUND' then
@@ -127,13 +129,13 @@ if not OVERAGE_POLICIES[overage_policy] then
   return { 'INVALID_POLICY', overage_policy }
 end
 
-local refusal, owned = hold_refusal(budgets, amount), nil
+local refusal, owned, text_bytes, stored_after = hold_refusal(budgets, amount), nil, nil, nil
 if not refusal then
-  owned = read_owned(tag, tenant_id, long_text(unpack(ARGV, first_field)))
-  refusal = reserve_refusal(tag, tenant_id, owned, max_live, max_stored)
+  owned, text_bytes = group_owned(group, tag, tenant_id, max_live, max_stored), long_text(ARGV, first_field)
+  refusal, stored_after = reserve_refusal(tag, tenant_id, owned, text_bytes)
 end
 if refusal and (refusal[1] == 'BUDGET_EXCEEDED' or refusal[2] == 'live_reservations') then
-  local outcomes = reclaim_due(tag, now, RECLAIM_LIMIT, retention_ms, origin)
+  local outcomes = reclaim_due(group, tag, now, RECLAIM_LIMIT, retention_ms, origin)
   if #outcomes > 0 then
     return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
   end
@@ -156,13 +158,14 @@ local expiry_policy = expiry_letter(tenant)
 
 local held, marks, tells = i64_figure(amount), marks_of(tenant and tenant.marks), false
 for _, budget in ipairs(budgets) do
-  local remaining, reserved = i64_sub(budget.remaining_figure, held), i64_add(i64_figure(budget.reserved), held)
+  local former, debt = budget.remaining_figure, budget.debt_figure
+  local remaining, reserved = i64_sub(former, held), i64_add(budget.reserved_figure, held)
   if not remaining or not reserved then
     return { 'INT64_OVERFLOW', budget.scope }
   end
-  budget.remaining, budget.reserved = i64_text(remaining), i64_text(reserved)
-  budget.became_exhausted = budget.remaining == '0' and i64_positive(budget.remaining_figure)
-  budget.crossings = crossings_of(marks, budget.allocated, budget.remaining_figure, budget.debt, remaining, budget.debt)
+  move_figures(budget, remaining, reserved)
+  budget.became_exhausted = budget.remaining == '0' and i64_positive(former)
+  budget.crossings = crossings_of(marks, budget.allocated_figure, former, debt, remaining, debt)
   tells = tells or budget.became_exhausted or budget.crossings
 end
 
@@ -188,10 +191,10 @@ if dry_run then
   return reply
 end
 
--- The indexes come first: where one is damaged the script ends here, before a figure has moved. An entry that the second
+-- The indexes come first: where one is damaged the call ends here, before a figure has moved. An entry that the second
 -- failure leaves in the first is an orphan, which the sweeper removes.
-redis.call('ZADD', deadline_index_key(tag, { expiry_letter = expiry_policy }), ms_text(expires_at + grace_ms), reservation_id)
-redis.call('ZADD', reservation_index_key(tag, tenant_id), ms_text(now), reservation_id)
+add_to_index(group, deadline_index_key(tag, { expiry_letter = expiry_policy }), ms_text(expires_at + grace_ms), reservation_id)
+add_to_index(group, reservation_index_key(tag, tenant_id), ms_text(now), reservation_id)
 local expires_text = ms_text(expires_at)
 local reply = { 'ALLOW', 'fresh', reservation_id, expires_text, ms_text(ttl_ms), overage_policy }
 local parts = { 'ALLOW', reservation_id, expires_text, overage_policy, mask }
@@ -200,8 +203,7 @@ if caps then
   parts = { 'ALLOW_WITH_CAPS', reservation_id, expires_text, overage_policy, caps, mask }
 end
 for _, budget in ipairs(budgets) do
-  redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
-  local text = balance_text(budget)
+  local text = keep_budget(group, budget)
   reply[#reply + 1] = budget.scope
   reply[#reply + 1] = text
   parts[#parts + 1] = text
@@ -215,7 +217,7 @@ end
 if expiry_policy then
   redis.call('HSET', reservation, FIELD.expiry_policy, expiry_policy)
 end
-count_live(tag, tenant_id, owned)
+count_live(owned, text_bytes, stored_after)
 for _, budget in ipairs(tells and budgets or {}) do
   if budget.became_exhausted then
     append_event(tag, 'budget.exhausted', tenant_id, budget.scope, origin,

@@ -1,21 +1,21 @@
 -- admission: what reserve, decide and direct_debit have in common: the budgets that a request meets, and what refuses it.
 -- @include keys: budget_key
 -- @include int64: i64_figure, i64_less, i64_positive
--- @include budget: read_budget, require_balanced, budget_over_limit
+-- @include budget: budget_over_limit
+-- @include group: group_budget
 --
 -- `scopes` are the derived scopes, root first. A refusal is a status word with its details.
 local UNITS = { 'USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS' }
 local OVERAGE_POLICIES = { REJECT = true, ALLOW_IF_AVAILABLE = true, ALLOW_WITH_OVERDRAFT = true }
 
 -- The budgets of the scopes in this unit, root first, and the mask of the scopes that have one.
-local function budgets_at(tag, unit, scopes)
+local function budgets_at(group, tag, unit, scopes)
   local budgets, mask = {}, {}
   for i = 1, #scopes do
-    local budget = read_budget(tag, unit, scopes[i], 'commit_overage_policy')
+    local budget = group_budget(group, tag, unit, scopes[i])
     budgets[#budgets + 1] = budget
     mask[i] = budget and '1' or '0'
   end
-  require_balanced(budgets)
   return budgets, table.concat(mask)
 end
 
@@ -56,8 +56,26 @@ local function short_budget(budgets, amount)
   return nil
 end
 
+-- Whether nothing refuses the amount, as it is nearly always: without debt, and in figures that are numbers. False says nothing.
+local function has_room(budgets, wanted)
+  if type(wanted) ~= 'number' then
+    return false
+  end
+  for i = 1, #budgets do
+    local budget = budgets[i]
+    if budget.status ~= 'ACTIVE' or budget.is_over_limit ~= '0' or budget.debt_figure ~= 0
+      or type(budget.remaining_figure) ~= 'number' or budget.remaining_figure < wanted then
+      return false
+    end
+  end
+  return true
+end
+
 -- What refuses to hold the amount, by precedence: status, over-limit, debt, amount; root first within each. Nil when nothing does.
 local function hold_refusal(budgets, amount)
+  if has_room(budgets, i64_figure(amount)) then
+    return nil
+  end
   local stopped = stopped_budget(budgets)
   if stopped then
     return stopped

@@ -1,20 +1,22 @@
 -- budget: one ledger, a hash per (scope, unit).
 -- SHAPE balance = remaining,reserved,spent,allocated,debt,overdraft_limit,is_over_limit:flag
 -- @include keys: budget_key
--- @include int64: i64_figure, i64_add, i64_sub, i64_less, i64_negative, i64_positive
+-- @include int64: i64_text, i64_figure, i64_add, i64_sub, i64_less, i64_negative, i64_positive
 --
 -- remaining = allocated - spent - reserved - debt holds in every record, after every script, and no figure but remaining is negative.
 -- require_balanced checks it where a decision starts from a record, and again before the figures of one are written.
--- `remaining_figure` is `remaining` as a figure of lua/lib/int64.lua, which most decisions start from.
+-- `remaining_figure` is `remaining` as a figure of lua/lib/int64.lua, and so on: what most decisions start from.
 -- A figure that is no int64 is a record that this service did not write: the script ends with an error, before any write.
 local FIGURES_FORM = '^%-?%d+,%d+,%d+,%d+,%d+,%d+$'
 
--- The budget at a scope, or nil when the scope has none in this unit.
--- Its commit_overage_policy is read only for the caller that names the field.
-local function read_budget(tag, unit, scope, ...)
-  local key = budget_key(tag, unit, scope)
-  local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit',
-    'is_over_limit', 'status', ...)
+-- The fields of a record: its figures, and what decides who may draw on it.
+local function budget_fields(key)
+  return redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit', 'is_over_limit', 'status',
+    'commit_overage_policy')
+end
+
+-- The budget of these fields, or nil when there is none.
+local function parse_budget(key, scope, f)
   if not f[8] then
     if f[1] or f[4] then
       error('corrupt budget record ' .. key)
@@ -37,32 +39,57 @@ local function read_budget(tag, unit, scope, ...)
     end
   end
   return {
-    key = key, scope = scope, remaining_figure = i64_figure(f[1]),
+    key = key, scope = scope, remaining_figure = i64_figure(f[1]), reserved_figure = i64_figure(f[2]), spent_figure = i64_figure(f[3]),
+    allocated_figure = i64_figure(f[4]), debt_figure = i64_figure(f[5]),
     remaining = f[1], reserved = f[2], spent = f[3], allocated = f[4], debt = f[5], overdraft_limit = f[6],
-    is_over_limit = f[7] or '0', status = f[8], commit_overage_policy = f[9],
+    is_over_limit = f[7] or '0', status = f[8], commit_overage_policy = f[9] or nil,
   }
 end
 
--- Whether the figures, as text, satisfy the invariant. Doubles hold the sums of figures of 15 digits exactly.
-local function is_balanced(budget)
-  local remaining, reserved, spent, allocated, debt = budget.remaining, budget.reserved, budget.spent, budget.allocated, budget.debt
-  if #remaining <= 15 and #reserved <= 15 and #spent <= 15 and #allocated <= 15 and #debt <= 15 then
-    -- Arithmetic reads texts as numbers, at half the cost of tonumber.
-    reserved, spent, allocated, debt = reserved + 0, spent + 0, allocated + 0, debt + 0
-    return remaining + 0 == allocated - spent - reserved - debt and reserved >= 0 and spent >= 0 and allocated >= 0 and debt >= 0
+-- A copy to change. Written out, because it is several times as fast as a loop or a table that grows.
+local function copy_budget(budget)
+  return {
+    key = budget.key, scope = budget.scope, remaining_figure = budget.remaining_figure, reserved_figure = budget.reserved_figure,
+    spent_figure = budget.spent_figure, allocated_figure = budget.allocated_figure, debt_figure = budget.debt_figure,
+    remaining = budget.remaining, reserved = budget.reserved, spent = budget.spent, allocated = budget.allocated, debt = budget.debt,
+    overdraft_limit = budget.overdraft_limit, is_over_limit = budget.is_over_limit, status = budget.status,
+    commit_overage_policy = budget.commit_overage_policy, became_exhausted = false,
+  }
+end
+
+-- The budget at a scope, or nil when the scope has none in this unit.
+local function read_budget(tag, unit, scope)
+  local key = budget_key(tag, unit, scope)
+  return parse_budget(key, scope, budget_fields(key))
+end
+
+-- Gives the budget other figures, in memory.
+local function move_figures(budget, remaining, reserved)
+  budget.remaining, budget.reserved = i64_text(remaining), i64_text(reserved)
+  budget.remaining_figure, budget.reserved_figure = remaining, reserved
+end
+
+-- Whether the figures satisfy the invariant. Doubles hold the sums of figures of 15 digits exactly.
+local function is_balanced(remaining, reserved, spent, allocated, debt)
+  if type(remaining) == 'number' and type(reserved) == 'number' and type(spent) == 'number' and type(allocated) == 'number'
+    and type(debt) == 'number' then
+    return remaining == allocated - spent - reserved - debt and reserved >= 0 and spent >= 0 and allocated >= 0 and debt >= 0
   end
   -- The terms in this order leave int64 only where remaining itself does.
   local rest = i64_sub(allocated, spent)
   rest = rest and i64_sub(rest, reserved)
   rest = rest and i64_sub(rest, debt)
-  return rest == remaining and not (i64_negative(reserved) or i64_negative(spent) or i64_negative(allocated) or i64_negative(debt))
+  return rest and i64_text(rest) == i64_text(remaining)
+    and not (i64_negative(reserved) or i64_negative(spent) or i64_negative(allocated) or i64_negative(debt))
 end
 
 -- Ends the script when a budget is out of balance: as it was read, or as it is about to be written. Called before the first write.
 local function require_balanced(budgets)
   for i = 1, #budgets do
-    if not is_balanced(budgets[i]) then
-      error('corrupt budget record ' .. budgets[i].key .. ': remaining is not allocated - spent - reserved - debt')
+    local budget = budgets[i]
+    if not is_balanced(budget.remaining_figure, budget.reserved_figure, budget.spent_figure, budget.allocated_figure,
+      budget.debt_figure) then
+      error('corrupt budget record ' .. budget.key .. ': remaining is not allocated - spent - reserved - debt')
     end
   end
 end

@@ -1,6 +1,6 @@
 -- charge: what an actual amount does to the budgets that hold an estimate, under each overage policy.
 -- @include int64: i64_figure, i64_text, i64_add, i64_sub, i64_less, i64_negative, i64_positive, i64_saturating_add
--- @include budget: require_balanced, budget_over_limit
+-- @include budget: require_balanced, move_figures, budget_over_limit
 -- @include append_event: append_event
 -- @include threshold: crossings_of, emit_crossings
 --
@@ -28,11 +28,11 @@ end
 -- Charges one budget in memory: the estimate leaves `reserved`, the charge enters `spent`, what is unfunded becomes `debt`.
 -- Returns false when a figure would leave int64. Takes figures, and the unfunded part as text.
 local function charge_budget(budget, estimate, charged, delta, unfunded, marks)
-  local former_debt, may_enter = budget.debt, budget.capped or unfunded ~= '0'
+  local former, former_debt, may_enter = budget.remaining_figure, budget.debt_figure, budget.capped or unfunded ~= '0'
   local was_over = may_enter and budget_over_limit(budget)
-  local remaining = i64_sub(budget.remaining_figure, delta)
-  local reserved = i64_sub(i64_figure(budget.reserved), estimate)
-  local spent = i64_add(i64_figure(budget.spent), unfunded == '0' and charged or i64_sub(charged, unfunded))
+  local remaining = i64_sub(former, delta)
+  local reserved = i64_sub(budget.reserved_figure, estimate)
+  local spent = i64_add(budget.spent_figure, unfunded == '0' and charged or i64_sub(charged, unfunded))
   local debt = unfunded == '0' and former_debt or i64_add(former_debt, unfunded)
   if not remaining or not reserved or not spent or not debt then
     return false
@@ -40,14 +40,20 @@ local function charge_budget(budget, estimate, charged, delta, unfunded, marks)
   if i64_negative(reserved) then
     error('budget ' .. budget.key .. ' holds less than the reservation that leaves it')
   end
-  budget.debt, budget.debt_incurred = debt, unfunded
+  if unfunded ~= '0' then
+    budget.debt = i64_text(debt)
+    budget.debt_figure = i64_figure(budget.debt)
+  end
+  budget.debt_incurred = unfunded
   if budget.capped then
     budget.is_over_limit = '1'
   end
   budget.entered_over_limit = may_enter and not was_over and budget_over_limit(budget)
-  budget.became_exhausted = i64_positive(budget.remaining_figure) and not i64_positive(remaining)
-  budget.crossings = crossings_of(marks, budget.allocated, budget.remaining_figure, former_debt, remaining, debt)
-  budget.remaining, budget.reserved, budget.spent = i64_text(remaining), i64_text(reserved), i64_text(spent)
+  budget.became_exhausted = i64_positive(former) and not i64_positive(remaining)
+  budget.crossings = crossings_of(marks, budget.allocated_figure, former, former_debt, remaining, debt)
+  move_figures(budget, remaining, reserved)
+  budget.spent = i64_text(spent)
+  budget.spent_figure = i64_figure(budget.spent)
   return true
 end
 

@@ -9,6 +9,7 @@
 -- @include now_ms: ms_text
 -- @include ended: note_ended
 -- @include owned: count_ended
+-- @include group: leave_group
 
 -- Takes a hold that cannot be settled out of the sweeper's way, and says so. Its state and the budgets stay as they are
 -- for an operator to decide on; `writable` is false when the record is no hash at all. A client that comes back to a
@@ -158,7 +159,11 @@ local function flat_outcomes(outcomes)
 end
 
 -- Judges what is due in the partition, at most `limit` entries. Returns their outcomes as a flat list of threes.
-local function reclaim_due(tag, now, limit, retention_ms, origin)
+local function reclaim_due(group, tag, now, limit, retention_ms, origin)
   local due = redis.call('ZRANGEBYSCORE', ttl_index_key(tag), '-inf', '(' .. ms_text(now), 'LIMIT', 0, limit)
+  if #due == 0 then
+    return {}
+  end
+  leave_group(group, tag)
   return flat_outcomes(reclaim(tag, due, now, retention_ms, origin))
 end

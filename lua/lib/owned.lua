@@ -52,46 +52,56 @@ local function stored_bytes(tag, tenant_id, text)
     + size_of('XLEN', tenant_events_key(tag, tenant_id)) * EVENT_BYTES + text
 end
 
-local function long_text(...)
+-- The bytes of the long values in a list from `first` on.
+local function long_text(values, first)
   local bytes = 0
-  for i = 1, select('#', ...) do
-    local value = select(i, ...)
-    if #value > LONG_VALUE then
-      bytes = bytes + #value
+  for i = first, #values do
+    if #values[i] > LONG_VALUE then
+      bytes = bytes + #values[i]
     end
   end
   return bytes
 end
 
--- What a reserve that adds a text of so many bytes has to know before it decides.
-local function read_owned(tag, tenant_id, text)
+-- What a reserve has to know before it decides: `max_live` and `max_stored` are the limits in force.
+local function read_owned(tag, tenant_id, max_live, max_stored)
   local f = redis.pcall('HMGET', owned_key(tag, tenant_id), 'live', 'text', 'stored', 'max:live_reservations', 'max:stored_bytes')
-  return { live = live_count(f[1]), text = owned_count(f[2]) + text, stored = owned_count(f[3]) + RESERVATION_BYTES + EVENT_BYTES + text,
-    max_live = f[4], max_stored = f[5] }
+  return { live = live_count(f[1]), text = owned_count(f[2]), stored = owned_count(f[3]), max_live = limit_in_force(f[4], max_live),
+    max_stored = limit_in_force(f[5], max_stored) }
 end
 
--- The refusal of a reserve, or nil. What was stored is added up anew before anything is refused for it: the kept sum only grows.
-local function reserve_refusal(tag, tenant_id, owned, max_live, max_stored)
-  local allowed = limit_in_force(owned.max_live, max_live)
+-- The refusal of a reserve that adds a text of so many bytes, or nil, and the bytes that are stored with it. They are added up anew
+-- before anything is refused for them: the kept sum only grows.
+local function reserve_refusal(tag, tenant_id, owned, text)
+  local allowed = owned.max_live
   if allowed > 0 and owned.live >= allowed then
     return { 'LIMIT_EXCEEDED', 'live_reservations', ms_text(allowed), ms_text(owned.live) }
   end
-  allowed = limit_in_force(owned.max_stored, max_stored)
-  if allowed == 0 or owned.stored <= allowed then
-    return nil
+  allowed = owned.max_stored
+  local stored = owned.stored + RESERVATION_BYTES + EVENT_BYTES + text
+  if allowed == 0 or stored <= allowed then
+    return nil, stored
   end
-  owned.stored = stored_bytes(tag, tenant_id, owned.text) + RESERVATION_BYTES
-  return owned.stored > allowed and { 'LIMIT_EXCEEDED', 'stored_bytes', ms_text(allowed), ms_text(owned.stored) } or nil
+  stored = stored_bytes(tag, tenant_id, owned.text + text) + RESERVATION_BYTES
+  return stored > allowed and { 'LIMIT_EXCEEDED', 'stored_bytes', ms_text(allowed), ms_text(stored) } or nil, stored
 end
 
--- Counts the reservation that a reserve has made. Neither this nor the next may end a script in the middle of its change.
-local function count_live(tag, tenant_id, owned)
-  redis.pcall('HSET', owned_key(tag, tenant_id), 'live', ms_text(owned.live + 1), 'text', ms_text(owned.text), 'stored', ms_text(owned.stored))
+-- Counts the reservation that a reserve has made, in memory.
+local function count_live(owned, text, stored)
+  owned.live, owned.text, owned.stored, owned.is_changed = owned.live + 1, owned.text + text, stored, true
 end
 
--- Counts so many reservations that are not ACTIVE any more.
-local function count_ended(tag, tenant_id, count)
+-- Neither this nor the next may end a script in the middle of its change.
+local function write_owned(tag, tenant_id, owned)
+  redis.pcall('HSET', owned_key(tag, tenant_id), 'live', ms_text(owned.live), 'text', ms_text(owned.text), 'stored', ms_text(owned.stored))
+end
+
+-- Counts so many reservations that are not ACTIVE any more, and the bytes of text that their ends added.
+local function count_ended(tag, tenant_id, count, text)
   redis.pcall('HINCRBY', owned_key(tag, tenant_id), 'live', -count)
+  if text and text > 0 then
+    redis.pcall('HINCRBY', owned_key(tag, tenant_id), 'text', text)
+  end
 end
 
 -- Lets the texts of reservations whose records are gone leave with them. Nobody knows their sizes any more, so each of the `gone` among

@@ -2,7 +2,7 @@
 -- @include keys: reservation_key, tenant_key
 -- @include now_ms: ms_text
 -- @include hold: load_hold, hold_defect, is_overdue
--- @include budget: read_budget, require_balanced
+-- @include group: group_tenant, group_budget, leave_group
 -- @include tenant: tenant_status
 -- @include expiry: quarantine, expire_hold
 -- @include damage: creation_in_index, owner_of, known_state
@@ -13,7 +13,7 @@
 -- `owner` is the caller's tenant, or empty for an operator, who may settle anybody's hold.
 -- A closed tenant comes before the reservation's own state. An overdue hold is expired here, by the sweeper's own
 -- transition, and then refused. `...` names further fields of the record, as for load_hold.
-local function open_hold(tag, reservation_id, owner, now, retention_ms, origin, ...)
+local function open_hold(group, tag, reservation_id, owner, now, retention_ms, origin, ...)
   local key = reservation_key(tag, reservation_id)
   local readable, hold = pcall(load_hold, key, ...)
   if not readable or not hold then
@@ -31,7 +31,7 @@ local function open_hold(tag, reservation_id, owner, now, retention_ms, origin, 
   end
   local status, marks
   if tenant then
-    status, marks = tenant_status(tenant_key(tag, tenant))
+    status, marks = group_tenant(group, tenant_status, tenant_key(tag, tenant))
   end
   if status == 'CLOSED' then
     return nil, { 'TENANT_CLOSED' }
@@ -44,10 +44,12 @@ local function open_hold(tag, reservation_id, owner, now, retention_ms, origin, 
     return nil, { 'RESERVATION_FINALIZED', state }
   end
   if defect then
+    leave_group(group, tag)
     hold.defect = defect
     return nil, quarantine(tag, reservation_id, key, defect, now, origin, tenant, true), hold, tenant, created_at
   end
   if is_overdue(hold, now) then
+    leave_group(group, tag)
     local outcome = expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
     if outcome[1] == 'QUARANTINED' then
       return nil, outcome, hold, tenant
@@ -60,16 +62,15 @@ end
 
 -- The hold's budgets, root first, or nil where one is gone: budgets are never deleted, so the record may name the wrong scopes. One
 -- that is damaged or out of balance ends the script with an error.
-local function held_budgets(tag, hold)
+local function held_budgets(group, tag, hold)
   local budgets = {}
   for _, scope in ipairs(hold.subject.held) do
-    local budget = read_budget(tag, hold.unit, scope)
+    local budget = group_budget(group, tag, hold.unit, scope)
     if not budget then
       return nil
     end
     budgets[#budgets + 1] = budget
   end
-  require_balanced(budgets)
   return budgets
 end
 

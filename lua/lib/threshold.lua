@@ -6,13 +6,16 @@
 -- comes to stand at the mark or above, `falling` when it comes to stand below. The marks are those that the tenant's webhook
 -- subscriptions ask for (field `th` of the tenant's record, comma-separated), and 0.8, 0.95 and 1 where there is no such field.
 -- A budget of nothing has no use. Doubles do here: nothing but the event depends on the ratio.
+local USUAL_MARKS = { 0.8, 0.95, 1, lowest = 0.8 }
+
 local function marks_of(text)
   if not text then
-    return { 0.8, 0.95, 1 }
+    return USUAL_MARKS
   end
-  local marks = {}
+  local marks = { lowest = math.huge }
   for mark in string.gmatch(text, '[^,]+') do
     marks[#marks + 1] = tonumber(mark)
+    marks.lowest = math.min(marks.lowest, marks[#marks])
   end
   return marks
 end
@@ -24,12 +27,15 @@ end
 
 -- The marks between two states of a budget with their directions, or nil. Takes figures of lua/lib/int64.lua, and text.
 local function crossings_of(marks, allocated, former_remaining, former_debt, remaining, debt)
-  allocated = tonumber(allocated)
+  -- Arithmetic reads texts as numbers.
+  allocated = allocated + 0
   if allocated <= 0 then
     return nil
   end
-  local before = (allocated - tonumber(former_remaining) - (former_debt == '0' and 0 or tonumber(former_debt))) / allocated
-  local after = (allocated - tonumber(remaining) - (debt == '0' and 0 or tonumber(debt))) / allocated
+  local before, after = (allocated - former_remaining - former_debt) / allocated, (allocated - remaining - debt) / allocated
+  if before < marks.lowest and after < marks.lowest then
+    return nil
+  end
   local crossings
   for i = 1, #marks do
     local mark = marks[i]

@@ -1,12 +1,13 @@
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { Denial } from './concurrency-limiter.js';
 
-/** Metrics of the connection to the store. They have no labels, because a process has one store. */
+/** Metrics of the connection to the store. */
 export class RedisMetrics {
   readonly connectionLost: Counter;
   readonly connectionRestored: Counter;
   readonly embeddedRestarts: Counter;
   readonly scriptTextsRun: Counter;
+  private readonly groupSizes: Histogram;
   readonly memoryUsedBytes: Gauge;
   readonly memoryMaxBytes: Gauge;
   readonly evictedKeys: Gauge;
@@ -33,6 +34,13 @@ export class RedisMetrics {
       help: 'Scripts sent to Redis as text, because a master had lost the functions.',
       registers,
     });
+    this.groupSizes = new Histogram({
+      name: 'holdfast_script_group_size',
+      help: 'Calls that went together in one run of a script.',
+      labelNames: ['script'],
+      buckets: [1, 2, 4, 8, 16, 32],
+      registers,
+    });
     this.memoryUsedBytes = new Gauge({
       name: 'holdfast_redis_memory_used_bytes',
       help: 'Memory that counts against maxmemory, summed over the masters, at the last health check.',
@@ -48,6 +56,10 @@ export class RedisMetrics {
       help: 'Keys that Redis evicted since this process started. Any value above 0 means a damaged ledger.',
       registers,
     });
+  }
+
+  groupRan(script: string, calls: number): void {
+    this.groupSizes.observe({ script }, calls);
   }
 }
 

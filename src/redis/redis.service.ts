@@ -73,7 +73,11 @@ export class RedisService implements OnApplicationShutdown {
     readonly partitions: number,
     private readonly parts: ServiceParts,
   ) {
-    this.scripts = new ScriptRegistry(client, () => parts.metrics.scriptTextsRun.inc());
+    this.scripts = new ScriptRegistry(
+      client,
+      () => parts.metrics.scriptTextsRun.inc(),
+      (script, calls) => parts.metrics.groupRan(script, calls),
+    );
   }
 
   /**

@@ -62,6 +62,8 @@ export interface ScriptHeader {
   readonly emits: string;
   /** What the work of one run is bounded by. */
   readonly bound: string;
+  /** How many calls one run may take, if calls are grouped. */
+  readonly group: number | undefined;
 }
 
 /** The value of the field that starts at a line of the header, over all its lines. */
@@ -123,6 +125,7 @@ export function parseHeader(name: string, text: string): ScriptHeader {
   const shebang = /^#!lua(?: flags=([a-z,-]+))?\n/.exec(text);
   const title = new RegExp(`^-- ${name}: (\\S.*)$`, 'm').exec(text)?.[1];
   const [returns, bound, emits] = ['RETURNS', 'BOUND', 'EMITS'].map((field) => headerField(text, field));
+  const group = headerField(text, 'GROUP');
   if (
     shebang === null ||
     title === undefined ||
@@ -144,6 +147,7 @@ export function parseHeader(name: string, text: string): ScriptHeader {
     returns,
     emits,
     bound,
+    group: group === undefined ? undefined : Number(group),
   };
 }
 

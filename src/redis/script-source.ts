@@ -30,6 +30,11 @@ export const LIBRARY_PREFIX = 'holdfast_';
 const AUDIT_PART = 'append_audit';
 const AUDIT_WRAPPER = 'with_audited_request';
 
+const GROUP_PART = 'group';
+const GROUP_WRAPPER = 'run_calls';
+/** The script's own code is one call of several. */
+const GROUPED_RUN = `local function run(KEYS, ARGV)\nreturn ${GROUP_WRAPPER}(call, KEYS, ARGV)\nend\n`;
+
 function tellingAudited(own: string): string {
   return `local function audited_run(KEYS, ARGV)\n${own}\nend\nreturn ${AUDIT_WRAPPER}(audited_run, KEYS, ARGV)\n`;
 }
@@ -57,11 +62,18 @@ export function assemble(name: string, text: string): Script {
   const audits = collected.has(AUDIT_PART);
   const own = audits ? tellingAudited(ownCode) : ownCode;
   const used = usedNames([text, ...collected.values()]);
+  const uses = (part: string, name: string): void => void used.set(part, [...(used.get(part) ?? []), name]);
   if (audits) {
-    used.set(AUDIT_PART, [...(used.get(AUDIT_PART) ?? []), AUDIT_WRAPPER]);
+    uses(AUDIT_PART, AUDIT_WRAPPER);
+  }
+  if (header.group !== undefined) {
+    uses(GROUP_PART, GROUP_WRAPPER);
   }
   const parts = [...collected].map(([part, code]) => partCode(strip(code), used.get(part) ?? [])).join('\n');
-  const body = `${parts}\nlocal function run(KEYS, ARGV)\n${own}\nend\n`;
+  const body =
+    header.group === undefined
+      ? `${parts}\nlocal function run(KEYS, ARGV)\n${own}\nend\n`
+      : `${parts}\nlocal function call(KEYS, ARGV, group)\n${own}\nend\n${GROUPED_RUN}`;
   const source = `${shebang}\n${body}return run(KEYS, ARGV)\n`;
   const functionName = `${LIBRARY_PREFIX}${name}_${createHash('sha256').update(source).digest('hex').slice(0, 12)}`;
   const returns = parseReturns(header, new Map([...collected.values()].flatMap(shapesOf)));

@@ -1,5 +1,6 @@
 import { Cluster, type Redis } from 'ioredis';
 import { toStoreError } from './errors.js';
+import { GroupedCalls } from './grouped-calls.js';
 import type { NamedArgs, NamedKeys, ScriptArgs, ScriptKeys, ScriptName, ScriptReply } from './script-call.js';
 import { LIBRARY_PREFIX, readScripts, type Script } from './script-source.js';
 
@@ -57,12 +58,22 @@ export class ScriptRegistry {
   private readonly scripts = (known ??= readScripts());
   private loading: Promise<void> | undefined;
   private audited: (requestId: string) => void = () => undefined;
+  private readonly groups: GroupedCalls;
 
-  /** @param textRan is called for each call of a script that a server had not as a function. */
+  /**
+   * @param textRan is called for each call of a script that a server had not as a function.
+   * @param groupRan is called for each run of a grouped script, with the number of its calls.
+   */
   constructor(
     private readonly client: Redis | Cluster,
     private readonly textRan: () => void = () => undefined,
-  ) {}
+    groupRan: (script: string, calls: number) => void = () => undefined,
+  ) {
+    this.groups = new GroupedCalls(
+      (script, keys, args) => this.sendAlone(script, keys, args),
+      ({ header }, calls) => groupRan(header.name, calls),
+    );
+  }
 
   /** Calls the listener with the id of each request for which a script wrote a row of the audit log. */
   onAudited(listener: (requestId: string) => void): void {
@@ -162,7 +173,13 @@ export class ScriptRegistry {
   }
 
   /** Tests run scripts otherwise, at a clock of their own. */
-  protected async send(script: Script, keys: Arguments, args: Arguments): Promise<Reply> {
+  protected send(script: Script, keys: Arguments, args: Arguments): Promise<Reply> {
+    return script.header.group === undefined
+      ? this.sendAlone(script, keys, args)
+      : this.groups.call(script, keys, args);
+  }
+
+  private async sendAlone(script: Script, keys: Arguments, args: Arguments): Promise<Reply> {
     try {
       return this.plain(script, await this.client.fcall(script.functionName, keys.length, ...keys, ...args));
     } catch (error) {
@@ -221,6 +238,10 @@ export class ScriptRegistry {
     script: Script,
     calls: readonly { readonly keys: Arguments; readonly args: Arguments }[],
   ): Promise<(Reply | Error)[]> {
+    if (script.header.group !== undefined) {
+      const sent = calls.map(({ keys, args }) => this.send(script, keys, args));
+      return Promise.all(sent.map((reply) => reply.catch((error: unknown) => error as Error)));
+    }
     const pipeline = this.client.pipeline();
     for (const { keys, args } of calls) {
       pipeline.fcall(script.functionName, keys.length, ...keys, ...args);

@@ -50,7 +50,11 @@ export type Operation =
       change: 'freeze' | 'close' | 'reopen' | 'credit' | 'limit';
       amount: bigint;
     }
-  | { kind: 'tenant'; tenant: number; status: string };
+  | { kind: 'tenant'; tenant: number; status: string }
+  | { kind: 'group'; client: number; operations: readonly GroupableOperation[] };
+
+/** Operations whose calls go together in one run when several come at once. */
+export type GroupableOperation = Extract<Operation, { kind: 'reserve' | 'commit' }>;
 
 export interface BudgetPlan {
   readonly tenant: number;
@@ -109,22 +113,43 @@ const amount = fc.oneof(
   { weight: 1, arbitrary: fc.bigInt({ min: INT64_MAX - 200n, max: INT64_MAX }) },
 );
 
+const reserve = fc.record({
+  kind: fc.constant('reserve' as const),
+  client,
+  tenant,
+  subject,
+  unit,
+  amount,
+  policy: fc.oneof(fc.constant(''), policy),
+  ttlMs: fc.constantFrom<number | ''>('', 600_000, HOUR_MS),
+  graceMs: fc.constantFrom(0, 5000, HOUR_MS),
+  dryRun: fc.nat(9).map((die) => die === 0),
+});
+
+const commit = fc.record({
+  kind: fc.constant('commit' as const),
+  client,
+  hold,
+  foreign,
+  wrongUnit: fc.nat(19).map((die) => die === 0),
+  base: fc.constantFrom(
+    'zero' as const,
+    'estimate' as const,
+    'estimate' as const,
+    'estimate' as const,
+    'largest' as const,
+  ),
+  offset: fc.bigInt({ min: -30n, max: 60n }),
+});
+
+const group = fc.oneof(
+  fc.array<GroupableOperation>(reserve, { minLength: 2, maxLength: 6 }),
+  fc.array<GroupableOperation>(commit, { minLength: 2, maxLength: 6 }),
+);
+
 const operation: fc.Arbitrary<Operation> = fc.oneof(
-  {
-    weight: 30,
-    arbitrary: fc.record({
-      kind: fc.constant('reserve' as const),
-      client,
-      tenant,
-      subject,
-      unit,
-      amount,
-      policy: fc.oneof(fc.constant(''), policy),
-      ttlMs: fc.constantFrom<number | ''>('', 600_000, HOUR_MS),
-      graceMs: fc.constantFrom(0, 5000, HOUR_MS),
-      dryRun: fc.nat(9).map((die) => die === 0),
-    }),
-  },
+  { weight: 30, arbitrary: reserve },
+  { weight: 20, arbitrary: fc.record({ kind: fc.constant('group' as const), client, operations: group }) },
   {
     weight: 10,
     arbitrary: fc.record({
@@ -137,24 +162,7 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
       policy: fc.oneof(fc.constant(''), policy),
     }),
   },
-  {
-    weight: 20,
-    arbitrary: fc.record({
-      kind: fc.constant('commit' as const),
-      client,
-      hold,
-      foreign,
-      wrongUnit: fc.nat(19).map((die) => die === 0),
-      base: fc.constantFrom(
-        'zero' as const,
-        'estimate' as const,
-        'estimate' as const,
-        'estimate' as const,
-        'largest' as const,
-      ),
-      offset: fc.bigInt({ min: -30n, max: 60n }),
-    }),
-  },
+  { weight: 20, arbitrary: commit },
   { weight: 8, arbitrary: fc.record({ kind: fc.constant('release' as const), client, hold, foreign }) },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('get' as const), client, hold, foreign }) },
   {

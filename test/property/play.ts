@@ -11,7 +11,7 @@ import type {
   ReserveRequest,
   SettleRequest,
 } from './model-records.js';
-import type { Operation, World } from './operations.js';
+import type { GroupableOperation, Operation, World } from './operations.js';
 import { changedKeys, crossingsBetween, instantOf, told } from './readings.js';
 
 const UNKNOWN_HOLD = 'rsv_unknown';
@@ -50,9 +50,12 @@ export class Play {
     await this.prepare();
     for (const operation of this.world.operations) {
       this.step += 1;
-      const call = await this.callOf(operation);
-      if (call !== undefined) {
-        await this.compare(operation, call);
+      const calls =
+        operation.kind === 'group'
+          ? operation.operations.map((member) => this.groupableCallOf(member))
+          : [await this.callOf(operation)].filter((call) => call !== undefined);
+      if (calls.length > 0) {
+        await this.compare(operation, calls);
       }
     }
   }
@@ -98,25 +101,31 @@ export class Play {
     }
   }
 
-  private async compare(operation: Operation, call: Call): Promise<void> {
+  /** Sends the calls at once. Those of a group go in one run, but for the first, which starts before the others come. */
+  private async compare(operation: Operation, calls: readonly Call[]): Promise<void> {
     const client = this.clients['client' in operation ? operation.client : 0] as LedgerClient;
     const [bytes, toldBefore] = [await snapshot(client), (await readLedger(client)).events.length];
     const before = await client.serverTime();
-    const reply = await call.send(client);
+    const replies = await Promise.all(calls.map((call) => call.send(client)));
     const after = await client.serverTime();
-    const now = instantOf(reply) ?? before;
     this.model.events = [];
     this.model.touched = false;
-    const usedBefore = this.model.used();
-    const expected = call.judge(this.model, now);
-    const crossings = crossingsBetween(usedBefore, this.model.used());
-    this.replies.set(reply[0] as string, (this.replies.get(reply[0] as string) ?? 0) + 1);
+    const faults: string[] = [];
+    const crossings: string[] = [];
+    for (const [index, call] of calls.entries()) {
+      const reply = replies[index] as string[];
+      const now = instantOf(reply) ?? before;
+      const usedBefore = this.model.used();
+      const expected = call.judge(this.model, now);
+      crossings.push(...crossingsBetween(usedBefore, this.model.used()));
+      this.replies.set(reply[0] as string, (this.replies.get(reply[0] as string) ?? 0) + 1);
+      if (now < before || now > after) {
+        faults.push(`decided at ${now}, which is not within ${before} to ${after}`);
+      }
+      faults.push(...this.differences('reply', reply, expected));
+    }
     const state = await readLedger(client);
-    const faults = [
-      ...(now < before || now > after
-        ? [`decided at ${now}, which is not within ${before} to ${after}`]
-        : []),
-      ...this.differences('reply', reply, expected),
+    faults.push(
       ...this.differences(
         'events',
         state.events
@@ -132,7 +141,7 @@ export class Play {
       ),
       ...faultsOf(state),
       ...this.stateFaults(state),
-    ];
+    );
     if (!this.model.touched) {
       const changed = changedKeys(bytes, await snapshot(client)).filter(
         (key) => this.model.events.length === 0 || !/\}(events$|ev:)/.test(key),
@@ -180,13 +189,19 @@ export class Play {
     return [...budgets, ...this.differences('holds', stored, modelled)];
   }
 
-  private async callOf(operation: Operation): Promise<Call | undefined> {
+  private groupableCallOf(operation: GroupableOperation): Call {
+    return this.remember(
+      operation.kind === 'reserve' ? this.reserveRequest(operation) : this.settleRequest(operation),
+    );
+  }
+
+  private async callOf(operation: Exclude<Operation, { kind: 'group' }>): Promise<Call | undefined> {
     switch (operation.kind) {
       case 'reserve':
-        return this.remember(this.reserveRequest(operation));
+      case 'commit':
+        return this.groupableCallOf(operation);
       case 'debit':
         return this.remember(this.debitRequest(operation));
-      case 'commit':
       case 'release':
       case 'extend':
         return this.remember(this.settleRequest(operation));

@@ -1,3 +1,4 @@
+import { groupOf, replyOf } from '../../src/redis/grouped-calls.js';
 import type { Script } from '../../src/redis/script-source.js';
 import { type Arguments, type Reply, ScriptRegistry } from '../../src/redis/scripts.js';
 import { LedgerClient } from './ledger-client.js';
@@ -20,12 +21,18 @@ local redis = setmetatable({ call = function(command, ...)
   if command == 'TIME' then return { '${seconds}', '${(this.nowMs - seconds * 1000) * 1000}' } end
   return server.call(command, ...)
 end }, { __index = server })`;
-    const reply = (await this.redis.eval(
+    const isGrouped = script.header.group !== undefined;
+    const sent = isGrouped ? groupOf([{ keys, args }]) : { keys, args };
+    const answer = (await this.redis.eval(
       [shebang, stand, ...body].join('\n'),
-      keys.length,
-      ...keys,
-      ...args,
+      sent.keys.length,
+      ...sent.keys,
+      ...sent.args,
     )) as Reply;
+    const reply = isGrouped ? replyOf(answer[0] as string) : answer;
+    if (reply instanceof Error) {
+      throw reply;
+    }
     // The last text of a script that may write audit rows is not part of its reply.
     const declared = script.audits ? reply.slice(0, -1) : reply;
     script.decode(declared);

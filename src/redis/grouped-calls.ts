@@ -1,0 +1,100 @@
+import { ReplyError } from 'ioredis';
+import type { Script } from './script-source.js';
+import type { Arguments, Reply } from './scripts.js';
+
+/** What stands in the text of one call: see lua/lib/group.lua. */
+const FAILED = '\u001e';
+const SEPARATOR = '\u001f';
+/** The hash tag that a key begins with, as in `{p2a}`. */
+const TAG_LENGTH = 5;
+
+export interface GroupedCall {
+  readonly keys: Arguments;
+  readonly args: Arguments;
+}
+
+interface WaitingCall extends GroupedCall {
+  readonly resolve: (reply: Reply) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** One script in one partition. */
+interface Queue {
+  waiting: WaitingCall[];
+  isRunning: boolean;
+}
+
+/** The keys and arguments of a run that makes these calls. */
+export function groupOf(calls: readonly GroupedCall[]): { keys: Arguments; args: Arguments } {
+  return {
+    keys: calls.flatMap(({ keys }) => keys),
+    args: [...calls.flatMap(({ args }) => args), ...calls.map(({ args }) => args.length), calls.length],
+  };
+}
+
+/** What a call answered. A call of a run that ended before it has no text. */
+export function replyOf(text: string): Reply | Error {
+  return text.startsWith(FAILED) ? new ReplyError(text.slice(FAILED.length)) : text.split(SEPARATOR);
+}
+
+/**
+ * Group commit: while a run of a script is under way in a partition, further calls of it wait, and go together in the next run. A lone
+ * call waits for nothing. Each call gets its own reply or error; see lua/lib/group.lua.
+ */
+export class GroupedCalls {
+  private readonly queues = new Map<string, Queue>();
+
+  /**
+   * @param send runs the script once, with keys and arguments of `groupOf`
+   * @param ran is told of each run that was answered, with the number of its calls
+   */
+  constructor(
+    private readonly send: (script: Script, keys: Arguments, args: Arguments) => Promise<Reply>,
+    private readonly ran: (script: Script, calls: number) => void,
+  ) {}
+
+  call(script: Script, keys: Arguments, args: Arguments): Promise<Reply> {
+    const name = script.functionName + String(keys[0]).slice(0, TAG_LENGTH);
+    let queue = this.queues.get(name);
+    if (queue === undefined) {
+      queue = { waiting: [], isRunning: false };
+      this.queues.set(name, queue);
+    }
+    const { waiting, isRunning } = queue;
+    const reply = new Promise<Reply>((resolve, reject) => waiting.push({ keys, args, resolve, reject }));
+    if (!isRunning) {
+      void this.drain(script, queue);
+    }
+    return reply;
+  }
+
+  /** Never rejects. */
+  private async drain(script: Script, queue: Queue): Promise<void> {
+    queue.isRunning = true;
+    while (queue.waiting.length > 0) {
+      const calls = queue.waiting.splice(0, script.header.group);
+      try {
+        const { keys, args } = groupOf(calls);
+        const texts = await this.send(script, keys, args);
+        // A run may end before its last call.
+        queue.waiting.unshift(...calls.slice(texts.length));
+        this.ran(script, texts.length);
+        texts.forEach((text, index) => settle(calls[index] as WaitingCall, replyOf(text)));
+      } catch (error) {
+        // Redis is unreachable, silent or full. Sent one after the other, those that wait would fail one after the other.
+        for (const { reject } of [...calls, ...queue.waiting.splice(0)]) {
+          reject(error);
+        }
+      }
+    }
+    queue.isRunning = false;
+  }
+}
+
+function settle({ resolve, reject }: WaitingCall, reply: Reply | Error): void {
+  if (reply instanceof Error) {
+    reject(reply);
+  } else {
+    resolve(reply);
+  }
+}

@@ -1,0 +1,137 @@
+import { expect, test } from '@jest/globals';
+import type { LedgerClient } from '../support/ledger-client.js';
+import { snapshot } from '../support/ledger-state.js';
+import { useLedger } from '../support/use-ledger.js';
+
+const newLedger = useLedger();
+
+/** Sends calls at once: the first starts a run, and the others go together in the next one. */
+function atOnce<T>(calls: readonly (() => Promise<T>)[]): Promise<PromiseSettledResult<T>[]> {
+  return Promise.allSettled(calls.map((call) => call()));
+}
+
+const wordOf = (result: PromiseSettledResult<string[]>): string =>
+  result.status === 'fulfilled' ? result.value.slice(0, 2).join(' ') : String(result.reason);
+
+async function fcalls(ledger: LedgerClient): Promise<number> {
+  const stats = await ledger.redis.info('commandstats');
+  return Number(/cmdstat_fcall:calls=(\d+)/.exec(stats)?.[1] ?? 0);
+}
+
+test('calls that come at once take their turn in one run, each on what the one before it left', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget({ allocated: 30 });
+  await ledger.scripts.load();
+  const before = await fcalls(ledger);
+  const replies = await atOnce(Array.from({ length: 5 }, () => () => ledger.reserve({ amount: 10 })));
+  expect((await fcalls(ledger)) - before).toBe(2);
+  expect(replies.map(wordOf)).toEqual([
+    'ALLOW fresh',
+    'ALLOW fresh',
+    'ALLOW fresh',
+    `BUDGET_EXCEEDED ${ledger.scope()}`,
+    `BUDGET_EXCEEDED ${ledger.scope()}`,
+  ]);
+  expect(
+    replies.slice(0, 3).map((reply) => (reply.status === 'fulfilled' ? reply.value.at(-1) : '')),
+  ).toEqual(['20,10,0,30,0,0,0', '10,20,0,30,0,0,0', '0,30,0,30,0,0,0']);
+  expect(await ledger.figures()).toBe('0,30,0,30,0,0,0');
+});
+
+test('a run takes at most 32 calls', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  const before = await fcalls(ledger);
+  const replies = await atOnce(Array.from({ length: 34 }, () => () => ledger.reserve({ amount: 1 })));
+  expect(replies.map(wordOf)).toEqual(Array.from({ length: 34 }, () => 'ALLOW fresh'));
+  expect((await fcalls(ledger)) - before).toBe(3);
+  expect(await ledger.figures()).toBe('966,34,0,1000,0,0,0');
+});
+
+test('of calls with one idempotency key in a run the first acts, and the others are replays or refused', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  const replies = await atOnce([
+    () => ledger.reserve(),
+    () => ledger.reserve({ key: 'one' }),
+    () => ledger.reserve({ key: 'one' }),
+    () => ledger.reserve({ key: 'one', amount: 11 }),
+  ]);
+  expect(replies.map(wordOf)).toEqual(['ALLOW fresh', 'ALLOW fresh', 'ALLOW replay', 'IDEMPOTENCY_MISMATCH']);
+  expect(await ledger.figures()).toBe('980,20,0,1000,0,0,0');
+});
+
+test('of two commits of one reservation in a run the first settles', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  const [first, second] = [await ledger.hold(), await ledger.hold()];
+  const replies = await atOnce([
+    () => ledger.commit(first.id, 1),
+    () => ledger.commit(second.id, 8),
+    () => ledger.commit(second.id, 9),
+    () => ledger.commit('rsv_unknown', 9),
+  ]);
+  expect(replies.map(wordOf)).toEqual([
+    'COMMITTED fresh',
+    'COMMITTED fresh',
+    'RESERVATION_FINALIZED COMMITTED',
+    'NOT_FOUND',
+  ]);
+  expect(await ledger.figures()).toBe('991,0,9,1000,0,0,0');
+});
+
+test('a call that fails leaves no byte behind, and its neighbours go on', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  const broken = ledger.scope({ agent: 'broken' });
+  await ledger.makeBudget({ scope: broken });
+  await ledger.redis.hset(ledger.budgetKeyOf(broken), { spent: 'junk' });
+  const alone = await snapshot(ledger);
+  const [failure] = await atOnce([() => ledger.reserve({ subject: { agent: 'broken' } })]);
+  expect(wordOf(failure as PromiseSettledResult<string[]>)).toContain('corrupt budget record');
+  expect(await snapshot(ledger)).toEqual(alone);
+
+  const replies = await atOnce([
+    () => ledger.reserve(),
+    () => ledger.reserve({ subject: { agent: 'broken' } }),
+    () => ledger.reserve({ subject: { agent: 'sound' } }),
+  ]);
+  expect(wordOf(replies[1] as PromiseSettledResult<string[]>)).toContain(
+    `corrupt budget record ${ledger.budgetKeyOf(broken)}`,
+  );
+  expect([replies[0], replies[2]].map((reply) => reply?.status)).toEqual(['fulfilled', 'fulfilled']);
+  expect(await ledger.figures()).toBe('980,20,0,1000,0,0,0');
+  expect(await ledger.figures(broken)).toBe('1000,0,junk,1000,0,0,0');
+});
+
+test('a call whose index is damaged changes no figure of the run', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  await ledger.redis.set(`${ledger.tag}ttl`, 'junk');
+  const replies = await atOnce([() => ledger.reserve(), () => ledger.reserve(), () => ledger.reserve()]);
+  expect(replies.map((reply) => wordOf(reply).includes('WRONGTYPE'))).toEqual([true, true, true]);
+  expect(await ledger.figures()).toBe('1000,0,0,1000,0,0,0');
+});
+
+test('a call that reclaims dead holds ends the run, and the others are sent again', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget({ allocated: 30 });
+  const dead = await ledger.hold({ amount: 20, graceMs: 0 });
+  await ledger.redis.hset(ledger.reservationKeyOf(dead.id), { ex: String(Date.now() - 1000) });
+  await ledger.redis.zadd(`${ledger.tag}ttl`, Date.now() - 1000, dead.id);
+  const before = await fcalls(ledger);
+  const replies = await atOnce([
+    () => ledger.reserve({ amount: 1 }),
+    () => ledger.reserve({ amount: 2 }),
+    () => ledger.reserve({ amount: 20 }),
+    () => ledger.reserve({ amount: 20 }),
+  ]);
+  expect((await fcalls(ledger)) - before).toBe(3);
+  expect(replies.map((reply) => wordOf(reply).split(' ')[0])).toEqual([
+    'ALLOW',
+    'ALLOW',
+    'RECLAIMED',
+    'ALLOW',
+  ]);
+  expect(await ledger.figures()).toBe('7,23,0,30,0,0,0');
+});

@@ -1,0 +1,66 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { BlackholeProxy } from '../support/blackhole-proxy.js';
+import { eventually } from '../support/eventually.js';
+import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { startRedis, stopAllRedis } from '../support/redis-server.js';
+
+const AT_ONCE = 40;
+
+let proxy: BlackholeProxy;
+let holdfast: Holdfast;
+let tenant: TestTenant;
+
+beforeAll(async () => {
+  proxy = await BlackholeProxy.before(await startRedis());
+  holdfast = await Holdfast.start({ REDIS_URL: proxy.url });
+  tenant = await holdfast.createTenant();
+  await holdfast.createBudget(tenant, '', 1_000_000);
+});
+
+afterAll(async () => {
+  await holdfast.stop();
+  await proxy.close();
+  await stopAllRedis();
+});
+
+const sizes = (figure: 'sum' | 'count', script: string): Promise<number> =>
+  holdfast.metric(`holdfast_script_group_size_${figure}`, { script });
+
+test('requests that come at once share runs of the script, and each gets its own answer', async () => {
+  const reserves = await Promise.all(
+    Array.from({ length: AT_ONCE }, (_, index) => holdfast.reserve(tenant, index + 1)),
+  );
+  const held = reserves.map((answer) => expectStatus(answer, 200));
+  expect(new Set(held.map((body) => body.reservation_id)).size).toBe(AT_ONCE);
+  expect(held.map((body) => body.reserved.amount)).toEqual(reserves.map((_, index) => index + 1));
+  expect(await sizes('sum', 'reserve')).toBe(AT_ONCE);
+  expect(await sizes('count', 'reserve')).toBeLessThan(AT_ONCE);
+
+  const commits = await Promise.all(
+    held.map((body, index) => holdfast.commit(tenant, body.reservation_id as string, index + 1)),
+  );
+  expect(commits.map((answer) => expectStatus(answer, 200).charged.amount)).toEqual(
+    commits.map((_, index) => index + 1),
+  );
+  expect(await sizes('sum', 'commit')).toBe(AT_ONCE);
+  expect(await sizes('count', 'commit')).toBeLessThan(AT_ONCE);
+});
+
+test('requests that wait for a run that Redis does not answer are refused with it, and are never sent', async () => {
+  const before = await sizes('sum', 'reserve');
+  proxy.cut('both');
+  const reserves = await Promise.all(Array.from({ length: AT_ONCE }, () => holdfast.reserve(tenant, 1)));
+  expect(new Set(reserves.map(({ status }) => status))).toEqual(new Set([503]));
+  proxy.heal();
+  await eventually(
+    'reserves are answered again',
+    async () => (await holdfast.reserve(tenant, 1)).status === 200,
+  );
+  expect(await sizes('sum', 'reserve')).toBe(before + 1);
+  // Besides the last one, only the run that was under way, of one call, may have arrived late.
+  const { balances } = expectStatus(
+    await holdfast.call('GET', `/v1/balances?tenant=${tenant.id}`, { key: tenant.key }),
+    200,
+  );
+  expect([1, 2]).toContain(balances[0].reserved.amount);
+});
