@@ -1,6 +1,9 @@
-import { ReplyError } from 'ioredis';
+import { ReplyError as AnyReplyError } from 'ioredis';
 import type { Script } from './script-source.js';
 import type { Arguments, Reply } from './scripts.js';
+
+/** ioredis declares it without a type. */
+const ReplyError = AnyReplyError as new (message: string) => Error;
 
 /** What stands in the text of one call: see lua/lib/group.lua. */
 const FAILED = '\u001e';
