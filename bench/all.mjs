@@ -10,7 +10,7 @@ import { RESULTS, marked, updatePage } from './summary.mjs';
 
 /**
  * Their modules need the built service, so they are loaded only when one is run.
- * @type {Record<string, (options: { only?: string }) => Promise<Result>>}
+ * @type {Record<string, (options: { only?: string, most?: number }) => Promise<Result>>}
  */
 export const BENCHMARKS = {
   reserve: async () => (await import('./reserve.mjs')).measure(),
@@ -18,6 +18,7 @@ export const BENCHMARKS = {
   webhooks: async () => (await import('./webhooks.mjs')).measure(),
   'audit-bytes': async () => (await import('./audit-bytes.mjs')).measure(),
   isolation: async (options) => (await import('./isolation.mjs')).measure(options),
+  growth: async (options) => (await import('./growth.mjs')).measure(options),
   counter: async () => (await import('./counter.mjs')).measure(),
 };
 

@@ -12,6 +12,7 @@ import {
 } from '../scripts/install.mjs';
 import { BENCHMARKS, recordAll } from './all.mjs';
 import { circumstances, sectionText, today } from './report.mjs';
+import { updateGrowth } from './growth-page.mjs';
 import { updatePage } from './summary.mjs';
 
 const COMMANDS = [...Object.keys(BENCHMARKS), 'all', 'summary'];
@@ -23,7 +24,7 @@ function print(result) {
 
 /**
  * @param {string[]} words
- * @returns {{ name: string, against?: string, pairs?: number, only?: string }}
+ * @returns {{ name: string, against?: string, pairs?: number, only?: string, most?: number }}
  */
 function readArguments(words) {
   const [name, ...rest] = words;
@@ -35,7 +36,7 @@ function readArguments(words) {
   /** @type {Record<string, string>} */
   const given = {};
   for (const word of rest) {
-    const [, option = '', value = ''] = /^--(against|pairs|only)=(.+)$/.exec(word) ?? [];
+    const [, option = '', value = ''] = /^--(against|pairs|only|most)=(.+)$/.exec(word) ?? [];
     if (!isOptionOf(name, option)) {
       throw new SetupError(`${JSON.stringify(word)} is no option of npm run bench -- ${name}`);
     }
@@ -46,6 +47,7 @@ function readArguments(words) {
     ...(given.against === undefined ? {} : { against: builtCheckout(given.against) }),
     ...(given.pairs === undefined ? {} : { pairs: oddNumber(given.pairs) }),
     ...(given.only === undefined ? {} : { only: given.only }),
+    ...(given.most === undefined ? {} : { most: wholeNumber(given.most) }),
   };
 }
 
@@ -60,6 +62,8 @@ function isOptionOf(name, option) {
       return Object.hasOwn(BENCHMARKS, name);
     case 'only':
       return name === 'isolation';
+    case 'most':
+      return name === 'growth';
     default:
       return false;
   }
@@ -72,6 +76,14 @@ function builtCheckout(folder) {
     throw new SetupError(`${root} is no built checkout: run \`npm ci && npm run build\` there`);
   }
   return root;
+}
+
+/** @param {string} text */
+function wholeNumber(text) {
+  if (!/^[1-9]\d{3,8}$/.test(text)) {
+    throw new SetupError(`--most=${text}: give a number of live reservations from 1000`);
+  }
+  return Number(text);
 }
 
 /** @param {string} text */
@@ -94,6 +106,7 @@ runCommand(async () => {
     await recordAll();
   } else if (measure === undefined) {
     updatePage();
+    updateGrowth();
   } else if (against === undefined) {
     print(await measure(options));
   } else {

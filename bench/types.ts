@@ -165,3 +165,23 @@ export interface Result {
   readonly figures: readonly Figure[];
   readonly notes: readonly string[];
 }
+
+/** Cost against size. `xs` ascend; each line has a value for each of them. */
+export interface Curve {
+  /** The name of its picture, without `.svg`. */
+  readonly name: string;
+  readonly title: string;
+  readonly xLabel: string;
+  readonly yLabel: string;
+  /** Whether the horizontal axis is linear. It is logarithmic otherwise. */
+  readonly isLinear?: boolean;
+  readonly xs: readonly number[];
+  readonly lines: readonly { readonly name: string; readonly ys: readonly number[] }[];
+}
+
+/** What `npm run bench -- growth` keeps of a run. */
+export interface GrowthRecord {
+  /** When and where it was measured, and whether it is to be relied on. */
+  readonly run: string;
+  readonly curves: readonly Curve[];
+}

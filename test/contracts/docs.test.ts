@@ -37,12 +37,13 @@ test('the table of permissions is the list of the code, with its words and defau
   );
 });
 
-test('docs/performance.md shows the summary of the newest report', () => {
-  const { status, stderr } = spawnSync(
-    process.execPath,
-    [fileURLToPath(new URL('bench/summary.mjs', root))],
-    { encoding: 'utf8' },
-  );
+test.each([
+  ['the summary of the newest report', 'summary.mjs'],
+  ['the curves of the last run of the growth benchmark', 'growth-page.mjs'],
+])('docs/performance.md shows %s', (_, program) => {
+  const { status, stderr } = spawnSync(process.execPath, [fileURLToPath(new URL(`bench/${program}`, root))], {
+    encoding: 'utf8',
+  });
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
 });
 

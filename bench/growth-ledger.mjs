@@ -1,0 +1,396 @@
+// A ledger that grows, and what one call of a script costs its Redis: the processor time of the main thread, which on a shared machine
+// says more than the time that passed.
+import { randomBytes } from 'node:crypto';
+import { Redis } from 'ioredis';
+import { ScriptRegistry, keyspace } from './built.mjs';
+import { infoNumber } from './cpu.mjs';
+import { OWN_USE } from './growth-use.mjs';
+import { median } from './report.mjs';
+import { provision, startService } from './service.mjs';
+
+const {
+  budgetIndexKey,
+  budgetKey,
+  idempotencyKey,
+  partitionCode,
+  partitionOfTenant,
+  reservationKey,
+  tagOf,
+  tenantIndexKey,
+  tenantKey,
+} = keyspace;
+
+/**
+ * @typedef {{ tenant: string, code: string, tag: string, scopes: readonly string[] }} Member  a tenant, and the scopes of its requests
+ * @typedef {{ member: Member, number: number }} Hold
+ * @typedef {{ ledger: GrowthLedger, members: readonly Member[], live: Hold[] }} Population  tenants that reserve, and their live reservations
+ * @typedef {'reserve' | 'commit' | 'denied'} Kind
+ * @typedef {import('../src/redis/scripts.ts').NamedCall<'reserve'>} ReserveCall
+ */
+
+const PARTITIONS = 64;
+/** As many calls are under way at once. Each has a registry of its own, so that none shares a run of the script with another. */
+const LANES = 50;
+const BATCH = 500;
+const HOUR_MS = 3_600_000;
+const IDEMPOTENCY_TTL_MS = 24 * HOUR_MS;
+const RETENTION_MS = 30 * 24 * HOUR_MS;
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736-01';
+const ALLOCATED = 1e15;
+/** In the order in which a subject's scopes nest. */
+const LEVELS = [
+  ['workspace', 'ws'],
+  ['app', 'ap'],
+  ['workflow', 'wf'],
+  ['agent', 'ag'],
+  ['toolset', 'ts'],
+];
+
+export class GrowthLedger {
+  run = randomBytes(4).toString('hex');
+  number = 0;
+
+  /**
+   * @param {import('./types.ts').Service} service
+   * @param {Redis} redis
+   */
+  constructor(service, redis) {
+    this.service = service;
+    this.redis = redis;
+    this.lanes = Array.from({ length: LANES }, () => new ScriptRegistry(redis));
+  }
+
+  /** Without workers, so that nothing but the calls uses Redis. */
+  static async start() {
+    const service = await startService({
+      HOLDFAST_ROLES: 'api',
+      TENANT_MAX_WEBHOOKS: '1000',
+      QUERY_TIME_SHARE: '100',
+    });
+    const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
+    redis.on('error', () => undefined);
+    await redis.config('SET', 'auto-aof-rewrite-percentage', '0');
+    return new GrowthLedger(service, redis);
+  }
+
+  async stop() {
+    await OWN_USE.add(this.service.pid, this.redis);
+    this.redis.disconnect();
+    await this.service.stop();
+  }
+
+  /** @returns {import('../src/redis/scripts.ts').ScriptRegistry} */
+  get scripts() {
+    const [first] = this.lanes;
+    if (first === undefined) {
+      throw new Error('there is no lane');
+    }
+    return first;
+  }
+
+  /**
+   * A tenant with its budgets, made over HTTP, and its API key.
+   * @param {string} name
+   */
+  async provision(name) {
+    const { tenant, scopes, apiKey } = await provision(this.service.port, name);
+    return { apiKey, population: this.population([memberOf(tenant, scopes)]) };
+  }
+
+  /**
+   * @param {readonly Member[]} members
+   * @returns {Population}
+   */
+  population(members) {
+    return { ledger: this, members, live: [] };
+  }
+
+  /**
+   * Makes tenants with a budget at each scope of `depth` levels.
+   * @param {readonly string[]} names
+   */
+  async addTenants(names, depth = 1) {
+    const members = names.map((name) => memberOf(name, nestedScopes(name, depth)));
+    await this.callMany(
+      'create_tenant',
+      members.map(({ tenant, tag }) => ({
+        keys: { tenant: tenantKey(tag, tenant), tenantIndex: tenantIndexKey(tag) },
+        args: { tenantId: tenant, name: tenant, ...this.origin(), rest: [] },
+      })),
+    );
+    for (const level of Array.from({ length: depth }, (_, index) => index)) {
+      await this.addBudgets(members.map((member) => ({ member, scope: member.scopes[level] ?? '' })));
+    }
+    return members;
+  }
+
+  /** @param {readonly { member: Member, scope: string }[]} places */
+  async addBudgets(places) {
+    await this.callMany(
+      'create_budget',
+      places.map(({ member: { tenant, code, tag }, scope }) => ({
+        keys: {
+          budget: budgetKey(tag, 'TOKENS', scope),
+          budgetIndex: budgetIndexKey(tag, tenant),
+          tenant: tenantKey(tag, tenant),
+        },
+        args: {
+          tenantId: tenant,
+          ledgerId: `ldg_${code}${this.run}${digits(this.number++)}`,
+          scope,
+          unit: 'TOKENS',
+          allocated: String(ALLOCATED),
+          overdraftLimit: '0',
+          ...this.origin(),
+          maxBudgets: 0,
+          rest: [],
+        },
+      })),
+    );
+  }
+
+  /**
+   * Makes live reservations until there are `count`.
+   * @param {Population} population
+   * @param {number} count
+   */
+  async fill(population, count) {
+    while (population.live.length < count) {
+      const holds = Array.from({ length: Math.min(BATCH, count - population.live.length) }, () =>
+        this.nextHold(population),
+      );
+      const replies = await this.scripts.callMany(
+        'reserve',
+        holds.map((hold) => this.reserveCall(hold, '10')),
+      );
+      replies.forEach((reply) => expectStatus(reply, 'ALLOW'));
+      for (const hold of holds) {
+        population.live.push(hold);
+      }
+    }
+  }
+
+  /**
+   * Processor time of Redis' main thread for each of `count` calls, in µs. Reserves add live reservations, commits end random ones.
+   * @param {Population} population
+   * @param {Kind} kind
+   * @param {number} count
+   */
+  async costOf(population, kind, count) {
+    const before = await mainThreadSeconds(this.redis);
+    for (let made = 0; made < count; made += LANES) {
+      await Promise.all(this.lanes.map((lane) => this.makeCall(lane, population, kind)));
+    }
+    return (((await mainThreadSeconds(this.redis)) - before) * 1e6) / (Math.ceil(count / LANES) * LANES);
+  }
+
+  /**
+   * @param {import('../src/redis/scripts.ts').ScriptRegistry} lane
+   * @param {Population} population
+   * @param {Kind} kind
+   */
+  async makeCall(lane, population, kind) {
+    if (kind === 'commit') {
+      const { keys, args } = this.commitCall(takeRandom(population.live));
+      expectStatus(await lane.call('commit', keys, args), 'COMMITTED');
+      return;
+    }
+    const hold = this.nextHold(population);
+    const { keys, args } = this.reserveCall(hold, kind === 'reserve' ? '10' : String(2 * ALLOCATED));
+    if (kind === 'reserve') {
+      population.live.push(hold);
+    }
+    expectStatus(await lane.call('reserve', keys, args), kind === 'reserve' ? 'ALLOW' : 'BUDGET_EXCEEDED');
+  }
+
+  /**
+   * @param {Population} population
+   * @returns {Hold}
+   */
+  nextHold({ members }) {
+    const member = members[Math.floor(Math.random() * members.length)];
+    if (member === undefined) {
+      throw new Error('a population needs a tenant');
+    }
+    return { member, number: this.number++ };
+  }
+
+  /** @param {Hold} hold */
+  idOf({ member, number }) {
+    return `rsv_${member.code}${this.run}${digits(number)}`;
+  }
+
+  /**
+   * @param {Hold} hold
+   * @param {string} amount
+   * @returns {ReserveCall}
+   */
+  reserveCall(hold, amount) {
+    const { tenant, tag, scopes } = hold.member;
+    const [id, key] = [this.idOf(hold), this.keyOf(hold)];
+    return {
+      keys: {
+        reservation: reservationKey(tag, id),
+        idempotency: idempotencyKey.reserve(tag, tenant, key),
+        tenant: tenantKey(tag, tenant),
+      },
+      args: {
+        tenantId: tenant,
+        reservationId: id,
+        fingerprint: digits(hold.number).padStart(22, 'f'),
+        unit: 'TOKENS',
+        amount,
+        overagePolicy: '',
+        // Deadlines differ, so an entry goes anywhere into the index of deadlines and not only to its end.
+        ttlMs: Math.round(HOUR_MS * (2 + 20 * Math.random())),
+        graceMs: 5000,
+        dryRun: 0,
+        idempotencyTtlMs: IDEMPOTENCY_TTL_MS,
+        retentionMs: RETENTION_MS,
+        keyId: 'key_00benchmark0000000',
+        requestId: `req_${digits(hold.number)}`,
+        trace: TRACE,
+        maxLive: 0,
+        maxStored: 0,
+        scopeCount: scopes.length,
+        rest: [...scopes, ...subjectOf(scopes), 'ak', 'llm.completion', 'an', 'gpt-4o', 'ik', key],
+      },
+    };
+  }
+
+  /** @param {Hold} hold */
+  commitCall(hold) {
+    const { tenant, tag } = hold.member;
+    const [id, key] = [this.idOf(hold), this.keyOf(hold)];
+    return {
+      keys: {
+        reservation: reservationKey(tag, id),
+        idempotency: idempotencyKey.commit(tag, tenant, id, key),
+      },
+      args: {
+        tenantId: tenant,
+        reservationId: id,
+        fingerprint: digits(hold.number).padStart(22, 'f'),
+        unit: 'TOKENS',
+        actual: '8',
+        metadata: '',
+        idempotencyTtlMs: IDEMPOTENCY_TTL_MS,
+        retentionMs: RETENTION_MS,
+        keyId: 'key_00benchmark0000000',
+        requestId: `req_${digits(hold.number)}`,
+        trace: TRACE,
+      },
+    };
+  }
+
+  /** @param {Hold} hold */
+  keyOf({ number }) {
+    return `${this.run}-0000-4000-8000-0000${digits(number)}`;
+  }
+
+  origin() {
+    return { actor: 'admin', keyId: '', requestId: `req_${digits(this.number++)}`, trace: TRACE };
+  }
+
+  /**
+   * @template {'create_tenant' | 'create_budget'} Name
+   * @param {Name} name
+   * @param {readonly import('../src/redis/scripts.ts').NamedCall<Name>[]} calls
+   */
+  async callMany(name, calls) {
+    for (let from = 0; from < calls.length; from += BATCH) {
+      const replies = await this.scripts.callMany(name, calls.slice(from, from + BATCH));
+      replies.forEach((reply) => expectStatus(reply, 'CREATED'));
+    }
+  }
+}
+
+/** @param {number} number */
+const digits = (number) => String(number).padStart(8, '0');
+
+/** @type {(tenant: string, scopes: readonly string[]) => Member} */
+function memberOf(tenant, scopes) {
+  const code = partitionCode(partitionOfTenant(tenant, PARTITIONS));
+  return { tenant, code, tag: tagOf(code), scopes };
+}
+
+/** @type {(tenant: string, depth: number) => string[]} */
+function nestedScopes(tenant, depth) {
+  const scopes = [`tenant:${tenant}`];
+  for (const [level] of LEVELS.slice(0, depth - 1)) {
+    scopes.push(`${scopes.at(-1)}/${level}:main`);
+  }
+  return scopes;
+}
+
+/**
+ * The fields of a reservation's record that hold its subject.
+ * @param {readonly string[]} scopes
+ */
+function subjectOf(scopes) {
+  return (scopes.at(-1) ?? '').split('/').flatMap((part) => {
+    const [level = '', value = ''] = part.split(':');
+    const field = LEVELS.find(([name]) => name === level)?.[1];
+    return field === undefined ? [] : [field, value];
+  });
+}
+
+/** @param {Hold[]} live */
+function takeRandom(live) {
+  const index = Math.floor(Math.random() * live.length);
+  const [hold, last] = [live[index], live.pop()];
+  if (hold === undefined || last === undefined) {
+    throw new Error('there is no live reservation left');
+  }
+  if (index < live.length) {
+    live[index] = last;
+  }
+  return hold;
+}
+
+/** @type {(reply: { status: string } | Error, status: string) => void} */
+function expectStatus(reply, status) {
+  if (reply instanceof Error || reply.status !== status) {
+    throw new Error(
+      `expected ${status}, got ${reply instanceof Error ? reply.message : JSON.stringify(reply)}`,
+    );
+  }
+}
+
+/** @param {Redis} redis */
+export async function mainThreadSeconds(redis) {
+  const info = await redis.info('cpu');
+  // Missing on systems that do not count threads.
+  return infoNumber(info, 'used_cpu_user_main_thread') + infoNumber(info, 'used_cpu_sys_main_thread') || NaN;
+}
+
+/**
+ * Calls of all populations in turn, round by round, because the speed of a shared machine drifts.
+ * @param {readonly Population[]} populations
+ * @param {readonly Kind[]} kinds
+ * @param {{ rounds: number, calls: number }} plan
+ * @returns {Promise<Record<Kind, number>[][]>} µs in each round, for each population
+ */
+export async function roundsOf(populations, kinds, { rounds, calls }) {
+  /** @type {Record<Kind, number>[][]} */
+  const measured = populations.map(() => []);
+  // The first round warms up.
+  for (let round = 0; round <= rounds; round += 1) {
+    for (const [index, population] of populations.entries()) {
+      const costs = { reserve: NaN, commit: NaN, denied: NaN };
+      for (const kind of kinds) {
+        costs[kind] = await population.ledger.costOf(population, kind, calls);
+      }
+      if (round > 0) {
+        measured[index]?.push(costs);
+      }
+    }
+  }
+  return measured;
+}
+
+/**
+ * @param {readonly Record<Kind, number>[]} rounds
+ * @param {Kind} kind
+ */
+export const medianCost = (rounds, kind) => median(rounds.map((costs) => costs[kind]));
