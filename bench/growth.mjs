@@ -5,7 +5,7 @@ import { keep, ratiosOf, tableOf } from './growth-page.mjs';
 import { OWN_USE } from './growth-use.mjs';
 import { circumstances, doubts, figure, say, today } from './report.mjs';
 
-/** Five million take 5 GB and ten minutes; `--most=5000000` asks for them. */
+/** A gigabyte of memory. `--most=5000000` asks for more. */
 const MOST_LIVE = 1_000_000;
 
 /**
