@@ -1,60 +1,43 @@
-import type { NestFastifyApplication } from '@nestjs/platform-fastify';
-import 'reflect-metadata';
-import { createApp } from './app/create-app.js';
-import { ConfigError, type HoldfastConfig, loadConfig, processEnvironment } from './config/index.js';
-import { listen, type Listeners } from './http/index.js';
-import { createLogger, type Logger, ShutdownState } from './telemetry/index.js';
+import cluster from 'node:cluster';
+import type { Running } from './app/service.js';
+import { ConfigError, loadConfig, processEnvironment } from './config/index.js';
+import { createLogger } from './telemetry/index.js';
 
 /** The whole shutdown: the grace for requests in flight, and then closing the modules. */
 const HARD_LIMIT_MS = 9500;
 
-interface Running {
-  readonly app: NestFastifyApplication;
-  readonly listeners: Listeners;
-  readonly logger: Logger;
-  readonly config: HoldfastConfig;
-}
-
+/** One process that does everything, or with HOLDFAST_WORKERS the parent of several. Each loads only the modules that it needs. */
 async function start(): Promise<Running> {
   const config = loadConfig(processEnvironment());
   const logger = createLogger(config.logLevel);
-  const app = await createApp(config, { logger });
-  try {
-    const listeners = await listen(app, config);
-    logger.info(
-      { port: listeners.port, admin_port: listeners.adminPort, host: config.host, roles: [...config.roles] },
-      'holdfast is listening',
-    );
-    return { app, listeners, logger, config };
-  } catch (error) {
-    await app.close();
-    throw error;
+  if (config.workers > 1 && cluster.isPrimary) {
+    const { WorkerGroup } = await import('./app/worker-group.js');
+    return WorkerGroup.start(config, logger);
   }
+  const { startService } = await import('./app/service.js');
+  return startService(config, logger);
 }
 
-/** Turns readiness red, stops accepting connections, answers what is in flight, and closes the modules, in this order. */
-async function stop({ app, listeners, logger, config }: Running, signal: string): Promise<void> {
-  logger.info({ signal }, 'holdfast is shutting down');
-  app.get(ShutdownState).beginShutdown();
-  await listeners.close(config.shutdownGraceMs);
-  await app.close();
-  logger.info('holdfast has stopped');
-}
-
-/** The first signal shuts down gracefully, even during the start. The second one exits at once. */
+/**
+ * The first signal shuts down gracefully, even during the start. The second one exits at once, except in a worker: the second may be
+ * the first one that its parent passes on.
+ */
 function stopOnSignal(starting: Promise<Running>): void {
   let stopping = false;
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => {
       if (stopping) {
-        process.exit(1);
+        if (cluster.isPrimary) {
+          process.exit(1);
+        }
+        return;
       }
       stopping = true;
       setTimeout(() => {
         process.stderr.write('holdfast: the shutdown took too long\n', () => process.exit(1));
       }, HARD_LIMIT_MS).unref();
       starting
-        .then((running) => stop(running, signal))
+        .then((running) => running.stop(signal))
         .then(
           () => process.exit(0),
           (error: unknown) => {

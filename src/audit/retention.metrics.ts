@@ -41,6 +41,7 @@ export class RetentionMetrics {
     this.waiting = metrics.gauge({
       name: 'holdfast_records_to_pack',
       help: 'Ended reservations whose records are still to be packed.',
+      acrossWorkers: 'max',
     });
     this.cuts = metrics.counter({
       name: 'holdfast_maintenance_cut_total',
@@ -62,6 +63,7 @@ export class RetentionMetrics {
     this.held = metrics.gauge({
       name: 'holdfast_event_logs_held',
       help: 'Partitions that keep events beyond their retention because no dispatcher has read them.',
+      acrossWorkers: 'max',
     });
   }
 

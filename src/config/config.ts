@@ -59,6 +59,20 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
   return config;
 }
 
+/**
+ * The configuration of one of several workers. Shares of Redis' time are divided, so that together they keep Redis no busier than one
+ * process may.
+ */
+export function configOfWorker(config: HoldfastConfig, embeddedSocket: () => string): HoldfastConfig {
+  return {
+    ...config,
+    redis: config.redis.mode === 'embedded' ? { mode: 'socket', path: embeddedSocket() } : config.redis,
+    queryTimeShare: config.queryTimeShare / config.workers,
+    sweepTimeShare: config.sweepTimeShare / config.workers,
+    webhookTimeShare: config.webhookTimeShare / config.workers,
+  };
+}
+
 function readSettings(reader: EnvironmentReader): ValuesOf<typeof SETTINGS> {
   const values: Record<string, unknown> = {};
   for (const [key, variable] of Object.entries<Variable>(SETTINGS)) {

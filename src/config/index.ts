@@ -2,6 +2,7 @@ export {
   CONFIG,
   ConfigError,
   ConfigModule,
+  configOfWorker,
   HOLDFAST_VERSION,
   type HoldfastConfig,
   loadConfig,

@@ -1,8 +1,19 @@
 import { Resolver } from 'node:dns';
 import { isIP } from 'node:net';
+import { availableParallelism } from 'node:os';
 
 /** Parses the text of a variable, which is never blank. Returns the value, or a description of what is allowed. */
 export type Parse<T> = (text: string) => { readonly value: T } | { readonly allowed: string };
+
+const MOST_WORKERS = 128;
+
+export const workers: Parse<number> = (value) => {
+  const parsed =
+    value.toLowerCase() === 'auto'
+      ? { value: Math.min(availableParallelism(), MOST_WORKERS) }
+      : integer(1, MOST_WORKERS)(value);
+  return 'value' in parsed ? parsed : { allowed: `${parsed.allowed}, or auto` };
+};
 
 export const ROLES = ['api', 'sweeper', 'dispatcher', 'janitor'] as const;
 export type Role = (typeof ROLES)[number];

@@ -37,8 +37,18 @@ export interface ClusterRedisConfig extends RedisAccess {
   readonly nodes: readonly Endpoint[];
 }
 
+/** The embedded Redis of another process: what the workers of a group have. */
+interface SocketRedisConfig {
+  readonly mode: 'socket';
+  readonly path: string;
+}
+
 export type RedisConfig =
-  { readonly mode: 'embedded' } | SingleRedisConfig | SentinelRedisConfig | ClusterRedisConfig;
+  | { readonly mode: 'embedded' }
+  | SocketRedisConfig
+  | SingleRedisConfig
+  | SentinelRedisConfig
+  | ClusterRedisConfig;
 
 const EMBEDDED: RedisConfig = { mode: 'embedded' };
 

@@ -13,6 +13,7 @@ import {
   ROLES,
   roles,
   text,
+  workers,
 } from './parsers.js';
 
 /** One environment variable: the single place for its name, its default, its rule and its description. */
@@ -60,6 +61,9 @@ const SERVICE = {
   host: setting('HOST', '0.0.0.0', text).describe('Address that the listeners bind to.'),
   roles: setting('HOLDFAST_ROLES', ROLES.join(','), roles).describe(
     'What this instance does; health and metrics are always served.',
+  ),
+  workers: setting('HOLDFAST_WORKERS', '1', workers).describe(
+    'Processes that serve the port together; auto starts one for each processor.',
   ),
   dataDir: setting('DATA_DIR', './.data', text).describe(
     'Directory of the embedded Redis and the generated keys.',

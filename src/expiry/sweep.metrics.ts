@@ -36,6 +36,7 @@ export class SweepMetrics {
     this.lastSuccess = metrics.gauge({
       name: 'holdfast_sweep_last_success_timestamp_seconds',
       help: 'When the last sweep without a failure ended, by the time of Redis.',
+      acrossWorkers: 'min',
     });
     this.pages = metrics.counter({
       name: 'holdfast_sweep_pages_total',
@@ -54,15 +55,24 @@ export class SweepMetrics {
       name: 'holdfast_sweep_restarts_total',
       help: 'Times that the watchdog found the sweep standing still and started it anew.',
     });
-    const gauge = (name: string, help: string): LabelledGauge => metrics.gauge({ name, help });
+    const gauge = (name: string, help: string, acrossWorkers: 'sum' | 'max' = 'sum'): LabelledGauge =>
+      metrics.gauge({ name, help, acrossWorkers });
     this.figures = {
       leases: gauge('holdfast_sweep_leases_held', 'Partitions that this instance sweeps.'),
-      instances: gauge('holdfast_sweep_instances', 'Instances that share the sweep, as this one sees it.'),
+      instances: gauge(
+        'holdfast_sweep_instances',
+        'Instances that share the sweep, as this one sees it.',
+        'max',
+      ),
       backlog: gauge(
         'holdfast_sweep_backlog',
         'Holds in the partitions of this instance that are due and not yet expired.',
       ),
-      oldestDueMs: gauge('holdfast_sweep_oldest_due_seconds', 'How long the oldest of them has been due.'),
+      oldestDueMs: gauge(
+        'holdfast_sweep_oldest_due_seconds',
+        'How long the oldest of them has been due.',
+        'max',
+      ),
       quarantined: gauge(
         'holdfast_quarantine_entries',
         'Reservations in quarantine, in the partitions of this instance.',
@@ -74,6 +84,7 @@ export class SweepMetrics {
       oldestAwaitingMs: gauge(
         'holdfast_cleanup_oldest_seconds',
         'How long ago the grace of the oldest of them ended.',
+        'max',
       ),
     };
   }
@@ -83,7 +94,8 @@ export class SweepMetrics {
     const spec = {
       name: 'holdfast_sweep_age_seconds',
       help: 'How long ago the last sweep without a failure ended.',
-    };
+      acrossWorkers: 'max',
+    } as const;
     this.metrics.observedGauge(spec, () => readMs() / 1000);
   }
 

@@ -165,13 +165,15 @@ function components({ details }: Readiness): Record<string, object> {
 @Injectable()
 export class ReadinessMetrics {
   constructor(metrics: MetricsRegistry, readiness: ReadinessCheck) {
-    metrics.observedGauge({ name: 'holdfast_ready', help: '1 while readiness is green.' }, async () =>
-      (await readiness.check()).ready ? 1 : 0,
+    metrics.observedGauge(
+      { name: 'holdfast_ready', help: '1 while readiness is green.', acrossWorkers: 'min' },
+      async () => ((await readiness.check()).ready ? 1 : 0),
     );
     metrics.observedGauge(
       {
         name: 'holdfast_redis_up',
         help: '1 while Redis answers this instance, does not evict and is not full.',
+        acrossWorkers: 'min',
       },
       async () => {
         const { details } = await readiness.check();

@@ -66,6 +66,7 @@ export class TenantLimits {
       name: 'holdfast_tenants_near_limit',
       help: "Tenants that use at least four fifths of a limit, by limit, as of this instance's last full pass.",
       labels: ['limit'],
+      acrossWorkers: 'max',
     });
   }
 

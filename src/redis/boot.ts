@@ -35,13 +35,7 @@ export async function waitUntilReady(
   client.connect().catch(() => undefined);
   let deadline = performance.now() + BOOT_TIMEOUT_MS;
   while (!isConnected(client)) {
-    if (embedded?.failure !== undefined) {
-      // Its last log line may still be in the pipe.
-      await delay(POLL_MS);
-      throw new StoreBootError(
-        `the embedded Redis is not running (${oneLine(embedded.failure ?? 'it exited once')})`,
-      );
-    }
+    await embedded?.mustRun();
     if (watch.lastError !== undefined && PERMANENT.test(watch.lastError)) {
       throw new StoreBootError(
         `${describeTarget(target)} refuses the connection (${oneLine(watch.lastError)})`,

@@ -34,8 +34,7 @@ type RedisOptions = Omit<AnyRedisOptions, 'replyMapping'>;
 type ClusterOptions = Omit<AnyClusterOptions, 'redisOptions'> & { readonly redisOptions?: RedisOptions };
 
 /** The address of Redis. The embedded one is a socket. */
-export type RedisTarget =
-  Exclude<RedisConfig, { mode: 'embedded' }> | { readonly mode: 'socket'; readonly path: string };
+export type RedisTarget = Exclude<RedisConfig, { mode: 'embedded' }>;
 
 /** The name of Holdfast's connections in CLIENT LIST. */
 export const CONNECTION_NAME = 'holdfast';

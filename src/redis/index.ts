@@ -1,4 +1,6 @@
 export { type Claim, ConcurrencyLimiter } from './concurrency-limiter.js';
+export { EmbeddedRedis } from './embedded/embedded-redis.js';
+export { embeddedSocket } from './embedded/setup.js';
 export { orStoreError, StoreUnavailable, toStoreError } from './errors.js';
 export {
   apiKeyExpiryKey,
@@ -65,6 +67,7 @@ export {
 } from './keyspace.js';
 export { QueryAbandoned, QueryRefused, TimeShare } from './queries.js';
 export { ListingModule, type RecordPlace, Records } from './records.js';
+export { RedisMetrics } from './redis.metrics.js';
 export { RedisModule } from './redis.module.js';
 export { RedisService } from './redis.service.js';
 export type { NamedArgs, NamedKeys, ScriptAnswer, ScriptName, ScriptReply } from './script-call.js';

@@ -45,16 +45,19 @@ export class RedisMetrics {
       name: 'holdfast_redis_memory_used_bytes',
       help: 'Memory that counts against maxmemory, summed over the masters, at the last health check.',
       registers,
+      aggregator: 'max',
     });
     this.memoryMaxBytes = new Gauge({
       name: 'holdfast_redis_memory_max_bytes',
       help: 'maxmemory summed over the masters at the last health check; 0 means unlimited.',
       registers,
+      aggregator: 'max',
     });
     this.evictedKeys = new Gauge({
       name: 'holdfast_redis_evicted_keys',
       help: 'Keys that Redis evicted since this process started. Any value above 0 means a damaged ledger.',
       registers,
+      aggregator: 'max',
     });
   }
 
@@ -111,11 +114,12 @@ export class QueryMetrics {
   }
 
   show({ running, waiting, connected }: QueryFigures): void {
-    this.gauge('holdfast_queries_running', 'Queries that are running.', running);
-    this.gauge('holdfast_queries_waiting', 'Queries that are waiting for a slot.', waiting);
+    this.gauge('holdfast_queries_running', 'Queries that are running.', 'sum', running);
+    this.gauge('holdfast_queries_waiting', 'Queries that are waiting for a slot.', 'sum', waiting);
     this.gauge(
       'holdfast_queries_connected',
       '1 while queries have a connection to Redis. Without one, they are answered with 503.',
+      'min',
       () => (connected() ? 1 : 0),
     );
   }
@@ -124,11 +128,12 @@ export class QueryMetrics {
     return new Counter({ name, help, labelNames, registers: [this.registry] });
   }
 
-  private gauge(name: string, help: string, read: () => number): void {
+  private gauge(name: string, help: string, aggregator: 'sum' | 'min', read: () => number): void {
     new Gauge({
       name,
       help,
       registers: [this.registry],
+      aggregator,
       collect() {
         this.set(read());
       },

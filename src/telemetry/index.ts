@@ -1,3 +1,4 @@
+export { GroupMetrics, joinGroupMetrics } from './group-metrics.js';
 export { type HealthContributor, HealthContributors, type HealthReport, ShutdownState } from './health.js';
 export { createLogger, type Logger, LOGGER, LoggingModule } from './logger.js';
 export {

@@ -4,12 +4,27 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 
 /** The `application` label that existing dashboards select. */
-const APPLICATION = 'cycles-protocol-service';
+export const APPLICATION = 'cycles-protocol-service';
+
+/** The heap limit and the event loop belong to each worker by itself, so an alert must see the worker that is worst off. */
+const SHOWN_OF_THE_WORST_WORKER = [
+  'nodejs_heap_size_used_bytes',
+  'nodejs_heap_size_total_bytes',
+  'nodejs_eventloop_lag_seconds',
+  'nodejs_eventloop_lag_p50_seconds',
+  'nodejs_eventloop_lag_p90_seconds',
+  'nodejs_eventloop_lag_p99_seconds',
+];
 
 export interface MetricSpec {
   readonly name: string;
   readonly help: string;
   readonly labels?: readonly string[];
+}
+
+export interface GaugeSpec extends MetricSpec {
+  /** What several worker processes show together: `max` or `min` where each of them sees the same thing; by default the sum. */
+  readonly acrossWorkers?: 'sum' | 'max' | 'min';
 }
 
 export type Labels = Readonly<Record<string, string | undefined>>;
@@ -39,10 +54,14 @@ export class MetricsRegistry implements OnApplicationShutdown {
     this.dropTenant = !config.metricsTenantLabel;
     this.registry.setDefaultLabels({ application: APPLICATION });
     collectDefaultMetrics({ register: this.registry });
+    for (const name of SHOWN_OF_THE_WORST_WORKER) {
+      Object.assign(this.registry.getSingleMetric(name) ?? {}, { aggregator: 'max' });
+    }
     const heapLimit = {
       name: 'nodejs_heap_size_limit_bytes',
       help: 'Heap at which Node.js gives up; see --max-old-space-size.',
-    };
+      acrossWorkers: 'max',
+    } as const;
     this.observedGauge(heapLimit, () => getHeapStatistics().heap_size_limit);
   }
 
@@ -54,18 +73,28 @@ export class MetricsRegistry implements OnApplicationShutdown {
     return { inc: (values = {}, by = 1) => counter.inc(pick(names, values), by) };
   }
 
-  gauge({ name, help, labels = [] }: MetricSpec): LabelledGauge {
+  gauge({ name, help, labels = [], acrossWorkers = 'sum' }: GaugeSpec): LabelledGauge {
     const names = this.kept(labels);
-    const gauge = new Gauge({ name, help, labelNames: names, registers: [this.registry] });
+    const gauge = new Gauge({
+      name,
+      help,
+      labelNames: names,
+      registers: [this.registry],
+      aggregator: acrossWorkers,
+    });
     return { set: (value, values = {}) => gauge.set(pick(names, values), value) };
   }
 
   /** A gauge whose value is read at each scrape. */
-  observedGauge({ name, help }: MetricSpec, read: () => number | Promise<number>): void {
+  observedGauge(
+    { name, help, acrossWorkers = 'sum' }: GaugeSpec,
+    read: () => number | Promise<number>,
+  ): void {
     new Gauge({
       name,
       help,
       registers: [this.registry],
+      aggregator: acrossWorkers,
       async collect() {
         this.set(await read());
       },

@@ -3,6 +3,7 @@ import { ApiOperation, ApiResponse, ApiSecurity } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CONFIG, ExpectedSecret, type HoldfastConfig } from '../config/index.js';
 import { Refusal } from '../ledger/index.js';
+import { exposition } from './group-metrics.js';
 import { MaintenanceMetrics, MetricsRegistry } from './metrics-registry.js';
 
 const EXPOSITION = {
@@ -45,7 +46,7 @@ export class MetricsController {
         'metrics need the admin key, as X-Admin-API-Key or as a bearer token',
       );
     }
-    const text = await this.metrics.registry.metrics();
+    const text = await exposition(this.metrics.registry);
     void reply.header('content-type', this.metrics.registry.contentType).send(text);
   }
 }

@@ -1,11 +1,11 @@
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 
-import { ConfigError, type HoldfastConfig, loadConfig } from '../../src/config/config.js';
+import { ConfigError, configOfWorker, type HoldfastConfig, loadConfig } from '../../src/config/config.js';
 import { resolveAdminApiKey, resolveWebhookSecretKey } from '../../src/config/secrets.js';
 import { CONFIG_VARIABLES } from '../../src/config/variables.js';
 import { createLogger } from '../../src/telemetry/logger.js';
@@ -89,6 +89,17 @@ const SIMPLE: readonly Simple[] = [
       [' sweeper , API', new Set(['sweeper', 'api'])],
     ],
     bad: ['boss', 'api,', 'api;sweeper'],
+  },
+  {
+    name: 'HOLDFAST_WORKERS',
+    field: 'workers',
+    fallback: 1,
+    good: [
+      ['1', 1],
+      ['128', 128],
+      ['Auto', availableParallelism()],
+    ],
+    bad: ['0', '129', 'many', '1.5'],
   },
   {
     name: 'DATA_DIR',
@@ -587,4 +598,17 @@ describe('the log', () => {
     expect(lines.join('')).not.toContain('s3cret');
     expect(lines.join('')).toContain('"command":"auth"');
   });
+});
+
+test('the shares of Redis time of all workers make up that of one process, and the parent has the embedded Redis', () => {
+  const config = loadConfig({ HOLDFAST_WORKERS: '4', QUERY_TIME_SHARE: '40' });
+  expect(configOfWorker(config, () => '/data/redis.sock')).toEqual({
+    ...config,
+    redis: { mode: 'socket', path: '/data/redis.sock' },
+    queryTimeShare: 10,
+    sweepTimeShare: 22.5,
+    webhookTimeShare: 6.25,
+  });
+  const external = loadConfig({ ...ADMIN, HOLDFAST_WORKERS: '2', REDIS_URL: 'redis://127.0.0.1' });
+  expect(configOfWorker(external, () => 'not asked').redis).toBe(external.redis);
 });

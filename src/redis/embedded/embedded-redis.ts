@@ -23,6 +23,8 @@ const STABLE_AFTER_MS = 10_000;
 const FIRST_RESTART_DELAY_MS = 50;
 const LONGEST_RESTART_DELAY_MS = 5000;
 const STOP_TIMEOUT_MS = 5000;
+/** The last log line of a child that exited may still be in the pipe. */
+const LAST_LINE_DELAY_MS = 20;
 const KEPT_LOG_LINES = 5;
 /** Redis 7.0 logs these lines of every start as warnings. */
 const START_BANNER = /^(?:oO0O|Redis version=|Configuration loaded|Server initialized)/;
@@ -88,9 +90,13 @@ export class EmbeddedRedis {
     return this.child?.pid;
   }
 
-  /** The last log line of the child if it is not running, else undefined. */
-  get failure(): string | undefined {
-    return this.child === undefined ? (this.recentLog.at(-1) ?? 'it logged nothing') : undefined;
+  /** @throws StoreBootError with the last log line of the child if it is not running */
+  async mustRun(): Promise<void> {
+    if (this.child === undefined) {
+      await delay(LAST_LINE_DELAY_MS);
+      const lastLine = (this.recentLog.at(-1) ?? 'it logged nothing').replace(/\s+/g, ' ').trim();
+      throw new StoreBootError(`the embedded Redis is not running (${lastLine})`);
+    }
   }
 
   /** Stops the child, which flushes its log and exits. After 5 s it is killed. */

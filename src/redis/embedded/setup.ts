@@ -11,7 +11,7 @@ import {
   statSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { delimiter, join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { searchPath } from '../../config/index.js';
@@ -66,6 +66,11 @@ export function prepareDirectories(dataDir: string): EmbeddedDirectories {
   const directory = join(tmpdir(), `holdfast-${digest}`);
   makePrivate(directory, 'the temporary directory');
   return { data, socket: join(directory, 'redis.sock') };
+}
+
+/** Where the embedded Redis of a data directory listens. */
+export function embeddedSocket(dataDir: string): string {
+  return prepareDirectories(resolve(dataDir)).socket;
 }
 
 /** Refuses a directory of another user, who could have created one with a predictable name in /tmp. */

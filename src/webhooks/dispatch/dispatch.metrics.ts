@@ -88,10 +88,11 @@ function gaugesOf(metrics: MetricsRegistry) {
       'holdfast_event_log_lag',
       'Events in the partitions of this instance that are not yet queued for their subscribers.',
     ),
-    oldest: gauge(
-      'holdfast_oldest_undelivered_event_seconds',
-      'Age of the oldest event in the partitions of this instance that waits to be read or for its first attempt.',
-    ),
+    oldest: metrics.gauge({
+      name: 'holdfast_oldest_undelivered_event_seconds',
+      help: 'Age of the oldest event in the partitions of this instance that waits to be read or for its first attempt.',
+      acrossWorkers: 'max',
+    }),
     inFlight: gauge('holdfast_webhook_attempts_in_flight', 'Attempts that this instance is making.'),
     waiting: gauge(
       'holdfast_webhook_deliveries_waiting',

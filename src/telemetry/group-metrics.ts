@@ -1,0 +1,178 @@
+import cluster, { type Worker } from 'node:cluster';
+import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
+import { APPLICATION } from './metrics-registry.js';
+
+/** How long the parent waits for a worker's report, and a worker for the sum. Prometheus gives a scrape 10 s. */
+const REPORT_TIMEOUT_MS = 3000;
+const SCRAPE_TIMEOUT_MS = 5000;
+
+type Report = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
+
+/** A worker asks its parent for the metrics of all workers; the parent asks each worker for its own. */
+type Question = { readonly kind: 'scrape' | 'report'; readonly id: number };
+type Answer =
+  | { readonly kind: 'scraped'; readonly id: number; readonly text: string }
+  | { readonly kind: 'reported'; readonly id: number; readonly report: Report };
+
+/** Questions that wait for their answers from another process. */
+class Questions<T> {
+  private readonly waiting = new Map<number, (answer: T | undefined) => void>();
+  private lastId = 0;
+
+  /** @returns undefined if no answer came in time */
+  async ask(send: (id: number) => void, timeoutMs: number): Promise<T | undefined> {
+    this.lastId += 1;
+    const id = this.lastId;
+    let timer: NodeJS.Timeout | undefined;
+    const answer = await new Promise<T | undefined>((done) => {
+      timer = setTimeout(done, timeoutMs, undefined);
+      this.waiting.set(id, done);
+      send(id);
+    });
+    clearTimeout(timer);
+    this.waiting.delete(id);
+    return answer;
+  }
+
+  answer(id: number, answer: T): void {
+    this.waiting.get(id)?.(answer);
+  }
+}
+
+const scrapes = new Questions<string>();
+
+/** The metrics of this process. If it is a worker, the parent's answer: the metrics of all workers. */
+export async function exposition(registry: Registry): Promise<string> {
+  if (cluster.worker === undefined) {
+    return registry.metrics();
+  }
+  const text = await scrapes.ask((id) => sendToParent({ kind: 'scrape', id }), SCRAPE_TIMEOUT_MS);
+  if (text === undefined) {
+    throw new Error('the parent process did not collect the metrics in time');
+  }
+  return text;
+}
+
+/** Lets a worker report its metrics to its parent, and receive the sum. */
+export function joinGroupMetrics(registry: Registry): void {
+  process.on('message', (message: Question | Answer) => {
+    if (message.kind === 'scraped') {
+      scrapes.answer(message.id, message.text);
+    } else if (message.kind === 'report') {
+      registry.getMetricsAsJSON().then(
+        (report) => sendToParent({ kind: 'reported', id: message.id, report }),
+        // The parent counts what it misses.
+        () => undefined,
+      );
+    }
+  });
+}
+
+function sendToParent(message: Question | Answer): void {
+  process.send?.(message, undefined, undefined, ignoreClosedChannel);
+}
+
+/** Whoever asks a process that ends gets no answer in time. */
+function ignoreClosedChannel(): void {}
+
+/**
+ * The metrics of a group of workers, in its parent. Counters and histograms are summed, and what a dead worker had counted stays in the
+ * sum: a counter never falls. Lost is only what it counted after the last scrape. Gauges follow `acrossWorkers` of their metric.
+ */
+export class GroupMetrics {
+  /** The parent's own metrics. */
+  readonly registry = new Registry();
+  readonly replaced: Counter;
+  private readonly missed: Counter;
+  private readonly reports = new Questions<Report>();
+  private readonly lastReports = new Map<Worker, Report>();
+  private departed: object[] = [];
+
+  /** @param serving the workers that answer requests now */
+  constructor(private readonly serving: () => readonly Worker[]) {
+    const registers = [this.registry];
+    this.registry.setDefaultLabels({ application: APPLICATION });
+    this.replaced = new Counter({
+      name: 'holdfast_workers_replaced_total',
+      help: 'Worker processes that ended by themselves and were replaced.',
+      registers,
+    });
+    this.missed = new Counter({
+      name: 'holdfast_worker_reports_missed_total',
+      help: 'Times that a worker did not report its metrics in time. Its last known counts stand in for them.',
+      registers,
+    });
+    new Gauge({
+      name: 'holdfast_workers_serving',
+      help: 'Worker processes that answer requests.',
+      registers,
+      collect() {
+        this.set(serving().length);
+      },
+    });
+    new Gauge({
+      name: 'process_start_time_seconds',
+      help: 'Start time of the parent process since unix epoch in seconds.',
+      registers,
+      aggregator: 'min',
+    }).set(performance.timeOrigin / 1000);
+  }
+
+  /** Must be called for each worker when it is started. */
+  follow(worker: Worker): void {
+    worker.on('message', (message: Question | Answer) => {
+      if (message.kind === 'scrape') {
+        this.text().then(
+          (text) => send(worker, { kind: 'scraped', id: message.id, text }),
+          // The scrape fails when its time is over.
+          () => undefined,
+        );
+      } else if (message.kind === 'reported' && !worker.isDead()) {
+        this.lastReports.set(worker, message.report);
+        this.reports.answer(message.id, message.report);
+      }
+    });
+    worker.once('exit', () => {
+      const last = this.lastReports.get(worker);
+      if (this.lastReports.delete(worker) && last !== undefined) {
+        this.departed = AggregatorRegistry.aggregate([
+          this.departed,
+          last.filter(isCumulative),
+        ]).getMetricsAsArray();
+      }
+    });
+  }
+
+  /** All metrics in the text format of Prometheus. */
+  async text(): Promise<string> {
+    const fresh = new Set<Worker>();
+    await Promise.all(
+      this.serving().map(async (worker) => {
+        const report = await this.reports.ask(
+          (id) => send(worker, { kind: 'report', id }),
+          REPORT_TIMEOUT_MS,
+        );
+        if (report !== undefined) {
+          fresh.add(worker);
+        } else if (!worker.isDead()) {
+          this.missed.inc();
+        }
+      }),
+    );
+    const own = await this.registry.getMetricsAsJSON();
+    // Without a pause from here on: a worker's report must count once, as its own or among the departed.
+    const reports = [...this.lastReports].map(([worker, report]) =>
+      fresh.has(worker) ? report : report.filter(isCumulative),
+    );
+    return AggregatorRegistry.aggregate([own, this.departed, ...reports]).metrics();
+  }
+}
+
+function isCumulative({ type }: Report[number]): boolean {
+  // At run time this is the text that the exposition format has, whatever the declared type.
+  return ['counter', 'histogram'].includes(String(type));
+}
+
+function send(worker: Worker, message: Question | Answer): void {
+  worker.send(message, ignoreClosedChannel);
+}

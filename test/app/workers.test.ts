@@ -1,0 +1,237 @@
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { request } from 'undici';
+import { buildService, type ServiceProcess, spawnService, startService } from '../support/built-service.js';
+import { eventually } from '../support/eventually.js';
+
+const ADMIN_API_KEY = 'admin-key-for-tests-only';
+const REQUESTS = 'http_server_requests_seconds_count';
+
+type Service = ServiceProcess & { readonly url: string };
+
+const started: ServiceProcess[] = [];
+let dataDir = '';
+
+beforeAll(buildService, 120_000);
+
+beforeEach(() => {
+  dataDir = mkdtempSync(join(tmpdir(), 'holdfast-test-workers-'));
+});
+
+afterEach(async () => {
+  for (const { child, ended } of started.splice(0)) {
+    child.kill('SIGTERM');
+    await ended;
+  }
+  rmSync(dataDir, { recursive: true, force: true });
+});
+
+/** Two workers over the embedded Redis of their parent. */
+function settings(env: Record<string, string>): Record<string, string> {
+  return {
+    HOST: '127.0.0.1',
+    PORT: '0',
+    HOLDFAST_WORKERS: '2',
+    ADMIN_API_KEY,
+    DATA_DIR: dataDir,
+    ...env,
+  };
+}
+
+async function start(env: Record<string, string> = {}): Promise<Service> {
+  const service = await startService(settings(env));
+  started.push(service);
+  return service;
+}
+
+async function endOf(env: Record<string, string>): Promise<{ code: number | string; stderr: string }> {
+  const service = spawnService(settings(env));
+  started.push(service);
+  return { code: await service.ended, stderr: service.output.stderr };
+}
+
+/** Over a connection of its own: the parent hands these out in turn. */
+async function get(url: string): Promise<{ status: number; text: string }> {
+  const response = await request(url, { reset: true, headers: { 'x-admin-api-key': ADMIN_API_KEY } });
+  return { status: response.statusCode, text: await response.body.text() };
+}
+
+async function metric(service: Service, name: string, label = ''): Promise<number> {
+  return valueIn((await get(`${service.url}/metrics`)).text, name, label);
+}
+
+function valueIn(text: string, name: string, label = ''): number {
+  const row = text.split('\n').find((line) => line.startsWith(`${name}{`) && line.includes(label));
+  return row === undefined ? Number.NaN : Number(row.slice(row.lastIndexOf(' ')));
+}
+
+function childrenOf({ child }: ServiceProcess, command: RegExp): number[] {
+  return readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8')
+    .split(' ')
+    .filter((pid) => pid !== '' && command.test(readFileSync(`/proc/${pid}/cmdline`, 'utf8')))
+    .map(Number);
+}
+
+const workersOf = (service: ServiceProcess): number[] => childrenOf(service, /main\.js/);
+
+/** Sends nothing: a connection that the parent has accepted while its last worker closes waits until the parent exits. */
+async function isRefused(url: string): Promise<boolean> {
+  const probe = connect(Number(new URL(url).port), '127.0.0.1');
+  try {
+    await once(probe, 'connect');
+    return false;
+  } catch {
+    return true;
+  } finally {
+    probe.destroy();
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return !readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ');
+  } catch {
+    return false;
+  }
+}
+
+function countOf(text: string, part: string): number {
+  return text.split(part).length - 1;
+}
+
+test('two workers share both ports, the sweep and one embedded Redis, and one answers for the metrics of both', async () => {
+  const service = await start({ ADMIN_PORT: '0', RATE_LIMIT_PUBLIC_PER_MINUTE: '2' });
+  const statuses: number[] = [];
+  for (let count = 0; count < 6; count += 1) {
+    statuses.push((await get(`${service.url}/openapi.json`)).status);
+  }
+  // Each worker limits what it serves itself.
+  expect(statuses).toEqual([200, 200, 200, 200, 429, 429]);
+
+  const adminPort = /"admin_port":(\d+)/.exec(service.output.stdout)?.[1];
+  for (let count = 0; count < 4; count += 1) {
+    expect((await get(`http://127.0.0.1:${adminPort}/health/live`)).status).toBe(200);
+  }
+  await eventually('the workers share the sweep', async () => {
+    const { text } = await get(`${service.url}/metrics`);
+    return (
+      valueIn(text, 'holdfast_sweep_instances') === 2 && valueIn(text, 'holdfast_sweep_leases_held') === 64
+    );
+  });
+  for (const asked of ['first', 'second']) {
+    const { text } = await get(`${service.url}/metrics`);
+    expect({
+      asked,
+      live: valueIn(text, REQUESTS, 'uri="/health/live"'),
+      ready: valueIn(text, 'holdfast_ready'),
+      serving: valueIn(text, 'holdfast_workers_serving'),
+      starts: countOf(text, '\nprocess_start_time_seconds{'),
+    }).toEqual({ asked, live: 4, ready: 1, serving: 2, starts: 1 });
+  }
+  expect(countOf(service.output.stdout, 'holdfast is listening')).toBe(1);
+  expect(countOf(service.output.stdout, 'started the embedded Redis')).toBe(1);
+});
+
+test('a killed worker is replaced and counted, requests go on, and no counter falls', async () => {
+  const service = await start();
+  for (let count = 0; count < 4; count += 1) {
+    await get(`${service.url}/health/live`);
+  }
+  expect(await metric(service, REQUESTS, 'uri="/health/live"')).toBe(4);
+  const before = workersOf(service);
+  process.kill(before[0] as number, 'SIGKILL');
+  await eventually('the parent has noticed', () => service.output.stdout.includes('A WORKER PROCESS ENDED'));
+  expect((await get(`${service.url}/health/live`)).status).toBe(200);
+  expect(await metric(service, REQUESTS, 'uri="/health/live"')).toBe(5);
+  await eventually('it is replaced', async () => (await metric(service, 'holdfast_workers_serving')) === 2);
+  expect(await metric(service, 'holdfast_workers_replaced_total')).toBe(1);
+  expect(await metric(service, REQUESTS, 'uri="/health/live"')).toBe(5);
+  expect(workersOf(service).filter((pid) => !before.includes(pid))).toHaveLength(1);
+  expect(countOf(service.output.stdout, 'A WORKER PROCESS ENDED')).toBe(1);
+});
+
+test('a worker that does not report is missed and counted, and its last known counts stay in the sum', async () => {
+  const service = await start();
+  await Promise.all([get(`${service.url}/health/live`), get(`${service.url}/health/live`)]);
+  expect(await metric(service, REQUESTS, 'uri="/health/live"')).toBe(2);
+  const [frozen = 0] = workersOf(service);
+  process.kill(frozen, 'SIGSTOP');
+  try {
+    // One of these connections goes to the frozen worker.
+    const scrapes = [1, 2].map(() => get(`${service.url}/metrics`));
+    const { text } = await Promise.any(scrapes);
+    expect(valueIn(text, REQUESTS, 'uri="/health/live"')).toBe(2);
+    expect(valueIn(text, 'holdfast_worker_reports_missed_total')).toBe(1);
+    process.kill(frozen, 'SIGCONT');
+    await Promise.all(scrapes);
+  } finally {
+    process.kill(frozen, 'SIGCONT');
+  }
+});
+
+test.each(['to the parent', 'to every process, as from a terminal'])(
+  'SIGTERM %s answers what is in flight and leaves no process behind',
+  async (receiver) => {
+    const service = await start();
+    const workers = workersOf(service);
+    const redis = childrenOf(service, /redis-server|valkey-server/);
+    expect([workers.length, redis.length]).toEqual([2, 1]);
+    const open = connect(Number(new URL(service.url).port), '127.0.0.1');
+    open.write(
+      'POST /v1/reservations HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n',
+    );
+    expect(String((await once(open, 'data'))[0])).toContain('100 Continue');
+    service.child.kill('SIGTERM');
+    if (receiver !== 'to the parent') {
+      workers.forEach((pid) => process.kill(pid, 'SIGTERM'));
+    }
+    await eventually('nothing listens', () => isRefused(service.url));
+    open.write('{}');
+    expect(String((await once(open, 'data'))[0])).toContain('HTTP/1.1 401');
+    expect(await service.ended).toBe(0);
+    expect([...workers, ...redis].filter(isAlive)).toEqual([]);
+    expect(existsSync(join(dataDir, 'holdfast.lock'))).toBe(false);
+    expect(service.output.stderr).toBe('');
+  },
+);
+
+test('the workers of a killed parent end, and the next start takes over the data', async () => {
+  const service = await start();
+  const workers = workersOf(service);
+  service.child.kill('SIGKILL');
+  expect(await service.ended).toBe('SIGKILL');
+  await eventually('the workers have ended', () => workers.every((pid) => !isAlive(pid)));
+  const next = await start();
+  expect((await get(`${next.url}/health/ready`)).status).toBe(200);
+});
+
+test('a worker that cannot start ends the parent, which says why once and stops its Redis', async () => {
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  const { port } = taken.address() as { port: number };
+  const { code, stderr } = await endOf({ PORT: String(port) });
+  taken.close();
+  expect({ code, lines: stderr.trim().split('\n') }).toEqual({
+    code: 1,
+    lines: [
+      `holdfast: PORT ${port} on 127.0.0.1 is already in use; set PORT to a free port`,
+      'holdfast: a worker process ended before it served (exit code 1)',
+    ],
+  });
+  expect(existsSync(join(dataDir, 'holdfast.lock'))).toBe(false);
+});
+
+test('an embedded Redis that does not run ends the start at once with its last words', async () => {
+  const binary = join(dataDir, 'redis-server');
+  writeFileSync(binary, '#!/bin/sh\necho "it is broken"\nexit 1\n');
+  chmodSync(binary, 0o755);
+  const { code, stderr } = await endOf({ PATH: `${dataDir}:${process.env['PATH'] ?? ''}` });
+  expect({ code, stderr }).toEqual({
+    code: 1,
+    stderr: 'holdfast: the embedded Redis is not running (it is broken)\n',
+  });
+});
