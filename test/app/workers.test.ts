@@ -9,6 +9,7 @@ import { buildService, type ServiceProcess, spawnService, startService } from '.
 import { eventually } from '../support/eventually.js';
 
 const ADMIN_API_KEY = 'admin-key-for-tests-only';
+const REDIS = /redis-server|valkey-server/;
 const REQUESTS = 'http_server_requests_seconds_count';
 
 type Service = ServiceProcess & { readonly url: string };
@@ -136,22 +137,41 @@ test('two workers share both ports, the sweep and one embedded Redis, and one an
   expect(countOf(service.output.stdout, 'started the embedded Redis')).toBe(1);
 });
 
-test('a killed worker is replaced and counted, requests go on, and no counter falls', async () => {
+test.each(['SIGKILL', 'SIGTERM'] as const)(
+  'a worker that gets %s is replaced and counted, requests go on, and no counter falls',
+  async (signal) => {
+    const service = await start();
+    for (let count = 0; count < 4; count += 1) {
+      await get(`${service.url}/health/live`);
+    }
+    expect(await metric(service, REQUESTS, 'uri="/health/live"')).toBe(4);
+    const before = workersOf(service);
+    process.kill(before[0] as number, signal);
+    await eventually('the parent has noticed', () =>
+      service.output.stdout.includes('A WORKER PROCESS ENDED'),
+    );
+    expect((await get(`${service.url}/health/live`)).status).toBe(200);
+    expect(await metric(service, REQUESTS, 'uri="/health/live"')).toBe(5);
+    await eventually('it is replaced', async () => (await metric(service, 'holdfast_workers_serving')) === 2);
+    expect(await metric(service, 'holdfast_workers_replaced_total')).toBe(1);
+    expect(await metric(service, REQUESTS, 'uri="/health/live"')).toBe(5);
+    expect(workersOf(service).filter((pid) => !before.includes(pid))).toHaveLength(1);
+    expect(countOf(service.output.stdout, 'A WORKER PROCESS ENDED')).toBe(1);
+  },
+);
+
+test('an embedded Redis that dies is restarted once, by the parent', async () => {
   const service = await start();
-  for (let count = 0; count < 4; count += 1) {
-    await get(`${service.url}/health/live`);
-  }
-  expect(await metric(service, REQUESTS, 'uri="/health/live"')).toBe(4);
-  const before = workersOf(service);
-  process.kill(before[0] as number, 'SIGKILL');
-  await eventually('the parent has noticed', () => service.output.stdout.includes('A WORKER PROCESS ENDED'));
-  expect((await get(`${service.url}/health/live`)).status).toBe(200);
-  expect(await metric(service, REQUESTS, 'uri="/health/live"')).toBe(5);
-  await eventually('it is replaced', async () => (await metric(service, 'holdfast_workers_serving')) === 2);
-  expect(await metric(service, 'holdfast_workers_replaced_total')).toBe(1);
-  expect(await metric(service, REQUESTS, 'uri="/health/live"')).toBe(5);
-  expect(workersOf(service).filter((pid) => !before.includes(pid))).toHaveLength(1);
-  expect(countOf(service.output.stdout, 'A WORKER PROCESS ENDED')).toBe(1);
+  const redis = childrenOf(service, REDIS);
+  process.kill(redis[0] as number, 'SIGKILL');
+  await eventually(
+    'it is back',
+    async () =>
+      (await metric(service, 'holdfast_embedded_redis_restarts_total')) === 1 &&
+      (await metric(service, 'holdfast_ready')) === 1,
+  );
+  expect(childrenOf(service, REDIS)).toHaveLength(1);
+  expect(childrenOf(service, REDIS)).not.toEqual(redis);
 });
 
 test('a worker that does not report is missed and counted, and its last known counts stay in the sum', async () => {
@@ -178,7 +198,7 @@ test.each(['to the parent', 'to every process, as from a terminal'])(
   async (receiver) => {
     const service = await start();
     const workers = workersOf(service);
-    const redis = childrenOf(service, /redis-server|valkey-server/);
+    const redis = childrenOf(service, REDIS);
     expect([workers.length, redis.length]).toEqual([2, 1]);
     const open = connect(Number(new URL(service.url).port), '127.0.0.1');
     open.write(

@@ -1,6 +1,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
+import { GroupMetrics } from '../../src/telemetry/group-metrics.js';
 import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
 import { ADMIN_API_KEY, Holdfast } from '../support/holdfast.js';
 import { askedOf, type Asked } from '../support/promql.js';
@@ -24,6 +25,9 @@ const alerts = rules.filter(({ alert }) => alert !== undefined);
 const TARGET_LABELS = ['job', 'instance'];
 const ofPrometheus: readonly [string, string[]][] = [['up', TARGET_LABELS]];
 
+/** What the parent of several workers adds. */
+const ofParent = new GroupMetrics(() => []);
+
 /** The labels of each metric, by its name. */
 let known: ReadonlyMap<string, ReadonlySet<string>>;
 
@@ -36,9 +40,12 @@ beforeAll(async () => {
       headers: { 'x-admin-api-key': ADMIN_API_KEY },
     });
     known = new Map(
-      [...scraped(text, holdfast.app.get(MetricsRegistry)), ...ofPrometheus, ...recorded()].map(
-        ([name, labels]) => [name, new Set([...labels, ...TARGET_LABELS])],
-      ),
+      [
+        ...scraped(text, holdfast.app.get(MetricsRegistry)),
+        ...scraped(await ofParent.text(), ofParent),
+        ...ofPrometheus,
+        ...recorded(),
+      ].map(([name, labels]) => [name, new Set([...labels, ...TARGET_LABELS])]),
     );
   } finally {
     await holdfast.stop();
@@ -46,7 +53,7 @@ beforeAll(async () => {
 });
 
 /** A scrape names every metric that is registered; those without a sample yet have their labels in the registry. */
-function scraped(text: string, { registry }: MetricsRegistry): [string, string[]][] {
+function scraped(text: string, { registry }: Pick<MetricsRegistry, 'registry'>): [string, string[]][] {
   return [...text.matchAll(/^# TYPE (\S+) (\w+)$/gm)].flatMap(([, name = '', type]) => {
     const registered =
       (registry.getSingleMetric(name) as { labelNames?: string[] } | undefined)?.labelNames ?? [];
