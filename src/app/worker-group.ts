@@ -120,17 +120,19 @@ export class WorkerGroup implements Running {
     }, this.replacementDelayMs).unref();
   }
 
-  /** Lets every worker answer what is in flight, and then stops the embedded Redis. */
+  /** Lets every worker answer what is in flight, and then stops the embedded Redis. A worker that does not serve yet is killed. */
   private async close(): Promise<void> {
     this.stopping = true;
-    const ends = [...this.workers].map(
-      (worker) => new Promise<number | null>((done) => worker.once('exit', (code) => done(code))),
+    const inOrder = await Promise.all(
+      [...this.workers].map((worker) => {
+        const serves = this.serving.has(worker);
+        worker.process.kill(serves ? 'SIGTERM' : 'SIGKILL');
+        return new Promise<boolean>((done) => worker.once('exit', (code) => done(!serves || code === 0)));
+      }),
     );
-    this.workers.forEach((worker) => worker.process.kill('SIGTERM'));
-    const codes = await Promise.all(ends);
     await this.embedded?.stop();
     process.off('exit', this.killAtExit);
-    if (codes.some((code) => code !== 0)) {
+    if (inOrder.includes(false)) {
       throw new WorkerEnded('a worker process did not stop in order');
     }
   }

@@ -5,7 +5,7 @@ import { Writable } from 'node:stream';
 
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 
-import { ConfigError, configOfWorker, type HoldfastConfig, loadConfig } from '../../src/config/config.js';
+import { ConfigError, type HoldfastConfig, loadConfig } from '../../src/config/config.js';
 import { resolveAdminApiKey, resolveWebhookSecretKey } from '../../src/config/secrets.js';
 import { CONFIG_VARIABLES } from '../../src/config/variables.js';
 import { createLogger } from '../../src/telemetry/logger.js';
@@ -95,7 +95,6 @@ const SIMPLE: readonly Simple[] = [
     field: 'workers',
     fallback: 1,
     good: [
-      ['1', 1],
       ['128', 128],
       ['Auto', availableParallelism()],
     ],
@@ -598,17 +597,4 @@ describe('the log', () => {
     expect(lines.join('')).not.toContain('s3cret');
     expect(lines.join('')).toContain('"command":"auth"');
   });
-});
-
-test('the shares of Redis time of all workers make up that of one process, and the parent has the embedded Redis', () => {
-  const config = loadConfig({ HOLDFAST_WORKERS: '4', QUERY_TIME_SHARE: '40' });
-  expect(configOfWorker(config, () => '/data/redis.sock')).toEqual({
-    ...config,
-    redis: { mode: 'socket', path: '/data/redis.sock' },
-    queryTimeShare: 10,
-    sweepTimeShare: 22.5,
-    webhookTimeShare: 6.25,
-  });
-  const external = loadConfig({ ...ADMIN, HOLDFAST_WORKERS: '2', REDIS_URL: 'redis://127.0.0.1' });
-  expect(configOfWorker(external, () => 'not asked').redis).toBe(external.redis);
 });

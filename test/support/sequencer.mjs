@@ -11,6 +11,7 @@ export const LONGEST = [
   'test/fault/damaged-records.test.ts',
   'test/webhooks/dispatch-instances.test.ts',
   'test/cli/up.test.ts',
+  'test/app/workers.test.ts',
   'test/fault/crash-consistency.test.ts',
   'test/webhooks/silent-names.test.ts',
   'test/cluster/failover.test.ts',

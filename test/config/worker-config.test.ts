@@ -1,0 +1,20 @@
+import { expect, test } from '@jest/globals';
+import { configOfWorker, loadConfig } from '../../src/config/config.js';
+
+test('the shares of Redis time of all workers make up that of one process, and the parent has the embedded Redis', () => {
+  const config = loadConfig({ HOLDFAST_WORKERS: '4', QUERY_TIME_SHARE: '40' });
+  expect(configOfWorker(config, () => '/data/redis.sock')).toEqual({
+    ...config,
+    redis: { mode: 'socket', path: '/data/redis.sock' },
+    queryTimeShare: 10,
+    sweepTimeShare: 22.5,
+    webhookTimeShare: 6.25,
+  });
+  const external = loadConfig({
+    HOLDFAST_WORKERS: '2',
+    REDIS_URL: 'redis://127.0.0.1',
+    ADMIN_API_KEY: 'sixteen-or-more-characters',
+    WEBHOOK_SECRET_ENCRYPTION_KEY: 'ab'.repeat(32),
+  });
+  expect(configOfWorker(external, () => 'not asked').redis).toBe(external.redis);
+});
