@@ -20,11 +20,11 @@
 -- BOUND     scopes of one subject (at most 6); 100 due holds, when it reclaims
 -- EMITS     reservation.denied; those of the expiry transition
 -- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
+-- @include  now_ms: ms_text
 -- @include  idempotency: recall, remember
 -- @include  tenant: read_tenant
 -- @include  expiry: reclaim_due
--- @include  group: new_group
+-- @include  group: new_group, group_now
 -- @include  admission: budgets_at, missing_budget, hold_refusal
 -- @include  governing_policy: governing_policy
 -- @include  denial: reason_of, emit_denial
@@ -40,7 +40,8 @@ local first_field = 11 + #scopes
 local RECLAIM_LIMIT = 100
 
 local tag = tag_of_key(idempotency)
-local now = now_ms()
+local group = new_group()
+local now = group_now(group)
 
 local earlier = recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
@@ -66,7 +67,7 @@ elseif tenant and tenant.status == 'CLOSED' then
   return decline({ 'TENANT_CLOSED' })
 end
 
-local budgets = budgets_at(new_group(), tag, unit, scopes)
+local budgets = budgets_at(group, tag, unit, scopes)
 if #budgets == 0 then
   local missing = missing_budget(tag, scopes)
   if missing[1] == 'NOT_FOUND' then
@@ -77,7 +78,7 @@ end
 
 local refusal = hold_refusal(budgets, amount)
 if refusal and refusal[1] == 'BUDGET_EXCEEDED' then
-  local outcomes = reclaim_due(new_group(), tag, now, RECLAIM_LIMIT, retention_ms, origin)
+  local outcomes = reclaim_due(group, tag, now, RECLAIM_LIMIT, retention_ms, origin)
   if #outcomes > 0 then
     return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
   end

@@ -24,16 +24,15 @@
 -- EMITS     custom.direct_debit.applied, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
 --           those of the expiry transition
 -- @include  keys: tag_of_key
--- @include  now_ms: now_ms, ms_text
+-- @include  now_ms: ms_text
 -- @include  idempotency: recall, remember
 -- @include  tenant: read_tenant
--- @include  budget: balance_text
 -- @include  append_event: append_event, require_event_log
 -- @include  expiry: reclaim_due
--- @include  group: new_group
+-- @include  group: new_group, group_now, keep_budget, write_group
 -- @include  admission: OVERAGE_POLICIES, budgets_at, missing_budget, stopped_budget, short_budget, overage_policy_of, with_balances
 -- @include  governing_policy: governing_policy
--- @include  charge: charge_of, write_charge, emit_charge
+-- @include  charge: charge_of, emit_charge
 -- @include  threshold: marks_of
 --
 -- The action has happened already, so neither debt nor an over-limit mark stands in the way: only the debit's own policy does.
@@ -48,7 +47,8 @@ local first_field = 13 + #scopes
 local RECLAIM_LIMIT = 100
 
 local tag = tag_of_key(idempotency)
-local now = now_ms()
+local group = new_group()
+local now = group_now(group)
 
 local earlier = recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
@@ -62,7 +62,7 @@ if tenant and tenant.status ~= 'ACTIVE' then
   return { 'TENANT_' .. tenant.status }
 end
 
-local budgets, mask = budgets_at(new_group(), tag, unit, scopes)
+local budgets, mask = budgets_at(group, tag, unit, scopes)
 if #budgets == 0 then
   return missing_budget(tag, scopes)
 end
@@ -79,7 +79,7 @@ end
 
 local short = short_budget(budgets, actual)
 if short then
-  local outcomes = reclaim_due(new_group(), tag, now, RECLAIM_LIMIT, retention_ms, origin)
+  local outcomes = reclaim_due(group, tag, now, RECLAIM_LIMIT, retention_ms, origin)
   if #outcomes > 0 then
     return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
   end
@@ -98,12 +98,12 @@ require_event_log(tag)
 local parts = { event_id, charge.charged, overage_policy, charge.debt, mask }
 local reply = { 'APPLIED', 'fresh', event_id, charge.charged, overage_policy, charge.debt }
 for _, budget in ipairs(budgets) do
-  write_charge(budget)
-  local text = balance_text(budget)
+  local text = keep_budget(group, budget)
   reply[#reply + 1] = budget.scope
   reply[#reply + 1] = text
   parts[#parts + 1] = text
 end
+write_group(group, tag)
 emit_charge(tag, tenant_id, budgets, origin, unit, '', overage_policy)
 append_event(tag, 'custom.direct_debit.applied', tenant_id, scopes[#scopes], origin,
   { 'event_id', event_id, 'unit', unit, 'actual_amount', actual, 'charged', charge.charged, 'overage_policy', overage_policy,

@@ -20,10 +20,10 @@
 -- EMITS     budget.threshold_crossed, custom.reservation.quarantine_decided; those of the expiry transition
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key, quarantine_key
--- @include  now_ms: now_ms, ms_text
+-- @include  now_ms: ms_text
 -- @include  int64: i64_figure, i64_add, i64_sub, i64_negative
 -- @include  idempotency: recall, remember
--- @include  group: new_group
+-- @include  group: new_group, group_now
 -- @include  settle: open_hold, held_budgets, settled_retention, with_scopes
 -- @include  budget: require_balanced, move_figures, balance_text
 -- @include  threshold: marks_of, crossings_of, emit_crossings
@@ -45,7 +45,8 @@ local by_operator = tenant_id == ''
 local origin = { actor = by_operator and 'admin_on_behalf_of' or 'api_key', key = key_id, request = ARGV[8], trace = ARGV[9] }
 
 local tag = tag_of_key(reservation)
-local now = now_ms()
+local group = new_group()
+local now = group_now(group)
 
 local earlier = recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
@@ -57,10 +58,10 @@ if by_operator then
   require_audit_log(tag)
 end
 
-local hold, refusal, damaged, owner, created_at = open_hold(new_group(), tag, reservation_id, tenant_id, now, retention_ms, origin)
+local hold, refusal, damaged, owner, created_at = open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin)
 local budgets
 if hold then
-  local sound, found = pcall(held_budgets, new_group(), tag, hold)
+  local sound, found = pcall(held_budgets, group, tag, hold)
   if not sound and (not by_operator or redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 0) then
     error(found, 0)
   elseif sound and found then

@@ -4,7 +4,7 @@
 -- @include append_event: append_event
 -- @include threshold: crossings_of, emit_crossings
 --
--- All scopes are charged the same amount, or none is. Nothing is written here before write_charge.
+-- All scopes are charged the same amount, or none is. Budgets are changed in memory.
 
 local function floor_zero(amount)
   return string.sub(amount, 1, 1) == '-' and '0' or amount
@@ -98,15 +98,6 @@ local function charge_of(budgets, estimate, actual, policy, marks)
   end
   require_balanced(budgets)
   return { charged = i64_text(charged), released = exceeds and '0' or i64_text(i64_sub(estimate, actual)), overage = overage, debt = debt }
-end
-
-local function write_charge(budget)
-  if budget.debt_incurred == '0' and not budget.capped then
-    redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved, 'spent', budget.spent)
-  else
-    redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved, 'spent', budget.spent,
-      'debt', budget.debt, 'is_over_limit', budget.is_over_limit)
-  end
 end
 
 -- Whether emit_charge will have anything to tell.

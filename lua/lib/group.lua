@@ -189,7 +189,7 @@ local function write_group(group, tag)
     write_budget(budget, change)
   end
   for tenant_id, owned in pairs(group.owned) do
-    if owned.is_changed then
+    if owned.made > 0 then
       write_owned(tag, tenant_id, owned)
     end
   end

@@ -63,10 +63,11 @@ local function long_text(values, first)
   return bytes
 end
 
--- What a reserve has to know before it decides: `max_live` and `max_stored` are the limits in force.
+-- What a reserve has to know before it decides: `max_live` and `max_stored` are the limits in force, `made` are the reservations that the
+-- run has made.
 local function read_owned(tag, tenant_id, max_live, max_stored)
   local f = redis.pcall('HMGET', owned_key(tag, tenant_id), 'live', 'text', 'stored', 'max:live_reservations', 'max:stored_bytes')
-  return { live = live_count(f[1]), text = owned_count(f[2]), stored = owned_count(f[3]), max_live = limit_in_force(f[4], max_live),
+  return { live = live_count(f[1]), text = owned_count(f[2]), stored = owned_count(f[3]), made = 0, max_live = limit_in_force(f[4], max_live),
     max_stored = limit_in_force(f[5], max_stored) }
 end
 
@@ -82,13 +83,14 @@ local function reserve_refusal(tag, tenant_id, owned, text)
   if allowed == 0 or stored <= allowed then
     return nil, stored
   end
-  stored = stored_bytes(tag, tenant_id, owned.text + text) + RESERVATION_BYTES
+  -- All but the first of the calls before this one in the run have yet to stand in the index.
+  stored = stored_bytes(tag, tenant_id, owned.text + text) + math.max(1, owned.made) * RESERVATION_BYTES
   return stored > allowed and { 'LIMIT_EXCEEDED', 'stored_bytes', ms_text(allowed), ms_text(stored) } or nil, stored
 end
 
 -- Counts the reservation that a reserve has made, in memory.
 local function count_live(owned, text, stored)
-  owned.live, owned.text, owned.stored, owned.is_changed = owned.live + 1, owned.text + text, stored, true
+  owned.live, owned.text, owned.stored, owned.made = owned.live + 1, owned.text + text, stored, owned.made + 1
 end
 
 -- Neither this nor the next may end a script in the middle of its change.

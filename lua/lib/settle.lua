@@ -27,6 +27,8 @@ local function open_hold(group, tag, reservation_id, owner, now, retention_ms, o
       return nil, { 'FORBIDDEN' }
     end
   elseif defect then
+    -- It may have to look through the tenants of the partition.
+    leave_group(group, tag)
     tenant, created_at = owner_of(tag, reservation_id, tenant)
   end
   local status, marks

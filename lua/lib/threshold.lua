@@ -14,8 +14,10 @@ local function marks_of(text)
   end
   local marks = { lowest = math.huge }
   for mark in string.gmatch(text, '[^,]+') do
-    marks[#marks + 1] = tonumber(mark)
-    marks.lowest = math.min(marks.lowest, marks[#marks])
+    local number = tonumber(mark)
+    if number then
+      marks[#marks + 1], marks.lowest = number, math.min(marks.lowest, number)
+    end
   end
   return marks
 end

@@ -1,4 +1,5 @@
 import { ReplyError as AnyReplyError } from 'ioredis';
+import { StoreUnavailable } from './errors.js';
 import type { Script } from './script-source.js';
 import type { Arguments, Reply } from './scripts.js';
 
@@ -17,6 +18,7 @@ export interface GroupedCall {
 }
 
 interface WaitingCall extends GroupedCall {
+  readonly since: number;
   readonly resolve: (reply: Reply) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -50,12 +52,15 @@ export class GroupedCalls {
   /**
    * @param send runs the script once, with keys and arguments of `groupOf`
    * @param ran is told of each run that was answered, with the number of its calls
+   * @param waitMs how long a call may wait before it is sent
    */
   constructor(
     private readonly send: (script: Script, keys: Arguments, args: Arguments) => Promise<Reply>,
     private readonly ran: (script: Script, calls: number) => void,
+    private readonly waitMs = Infinity,
   ) {}
 
+  /** @throws StoreUnavailable if the call was not sent in time, and what `send` throws. */
   call(script: Script, keys: Arguments, args: Arguments): Promise<Reply> {
     const name = script.functionName + String(keys[0]).slice(0, TAG_LENGTH);
     let queue = this.queues.get(name);
@@ -64,7 +69,10 @@ export class GroupedCalls {
       this.queues.set(name, queue);
     }
     const { waiting, isRunning } = queue;
-    const reply = new Promise<Reply>((resolve, reject) => waiting.push({ keys, args, resolve, reject }));
+    const since = performance.now();
+    const reply = new Promise<Reply>((resolve, reject) =>
+      waiting.push({ keys, args, since, resolve, reject }),
+    );
     if (!isRunning) {
       void this.drain(script, queue);
     }
@@ -74,7 +82,7 @@ export class GroupedCalls {
   /** Never rejects. */
   private async drain(script: Script, queue: Queue): Promise<void> {
     queue.isRunning = true;
-    while (queue.waiting.length > 0) {
+    while (this.hasWaiting(queue)) {
       const calls = queue.waiting.splice(0, script.header.group);
       try {
         const { keys, args } = groupOf(calls);
@@ -84,13 +92,23 @@ export class GroupedCalls {
         this.ran(script, texts.length);
         texts.forEach((text, index) => settle(calls[index] as WaitingCall, replyOf(text)));
       } catch (error) {
-        // Redis is unreachable, silent or full. Sent one after the other, those that wait would fail one after the other.
-        for (const { reject } of [...calls, ...queue.waiting.splice(0)]) {
+        // While Redis is unreachable, silent or full, those that wait would fail one run after the other.
+        const waiting = error instanceof StoreUnavailable ? queue.waiting.splice(0) : [];
+        for (const { reject } of [...calls, ...waiting]) {
           reject(error);
         }
       }
     }
     queue.isRunning = false;
+  }
+
+  /** Refuses the calls that have waited too long, and tells whether there are others. */
+  private hasWaiting(queue: Queue): boolean {
+    const latest = performance.now() - this.waitMs;
+    while (queue.waiting[0] !== undefined && queue.waiting[0].since < latest) {
+      queue.waiting.shift()?.reject(new StoreUnavailable('timeout'));
+    }
+    return queue.waiting.length > 0;
   }
 }
 

@@ -77,6 +77,7 @@ export class RedisService implements OnApplicationShutdown {
       client,
       () => parts.metrics.scriptTextsRun.inc(),
       (script, calls) => parts.metrics.groupRan(script, calls),
+      parts.times.commandTimeoutMs,
     );
   }
 

@@ -63,15 +63,18 @@ export class ScriptRegistry {
   /**
    * @param textRan is called for each call of a script that a server had not as a function.
    * @param groupRan is called for each run of a grouped script, with the number of its calls.
+   * @param waitMs how long a call of a grouped script may wait for others before it is sent.
    */
   constructor(
     private readonly client: Redis | Cluster,
     private readonly textRan: () => void = () => undefined,
     groupRan: (script: string, calls: number) => void = () => undefined,
+    waitMs?: number,
   ) {
     this.groups = new GroupedCalls(
       (script, keys, args) => this.sendAlone(script, keys, args),
       ({ header }, calls) => groupRan(header.name, calls),
+      waitMs,
     );
   }
 
@@ -204,9 +207,9 @@ export class ScriptRegistry {
   }
 
   /**
-   * Runs one script many times in one round trip. All keys must belong to one partition.
+   * Runs one script many times, in one round trip, or in as few runs as a grouped script needs. All keys must belong to one partition.
    * @returns a reply or an error for each call, in order: one call's failure leaves the others alone.
-   * @throws StoreUnavailable when the pipeline as a whole could not be sent.
+   * @throws StoreUnavailable when a pipeline as a whole could not be sent; for a grouped script, it is the error of each call.
    */
   async callMany<Name extends ScriptName>(
     name: Name,
@@ -223,9 +226,9 @@ export class ScriptRegistry {
   }
 
   /**
-   * Runs one script many times in one round trip. All keys must belong to one partition.
+   * Runs one script many times, in one round trip, or in as few runs as a grouped script needs. All keys must belong to one partition.
    * @returns a reply or an error for each call, in order: one call's failure leaves the others alone.
-   * @throws StoreUnavailable when the pipeline as a whole could not be sent.
+   * @throws StoreUnavailable when a pipeline as a whole could not be sent; for a grouped script, it is the error of each call.
    */
   async runMany<Name extends ScriptName>(
     name: Name,

@@ -135,3 +135,91 @@ test('a call that reclaims dead holds ends the run, and the others are sent agai
   ]);
   expect(await ledger.figures()).toBe('7,23,0,30,0,0,0');
 });
+
+test('a commit that comes too late expires its hold in the middle of a run, and the others are sent again', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  const holds = [
+    await ledger.hold(),
+    await ledger.hold(),
+    await ledger.hold({ graceMs: 0 }),
+    await ledger.hold(),
+  ];
+  const late = holds[2] as { id: string };
+  await ledger.redis.hset(ledger.reservationKeyOf(late.id), { ex: String(Date.now() - 1000) });
+  const before = await fcalls(ledger);
+  const replies = await atOnce(
+    holds.map(
+      ({ id }) =>
+        () =>
+          ledger.commit(id, 1),
+    ),
+  );
+  expect((await fcalls(ledger)) - before).toBe(3);
+  expect(replies.map(wordOf)).toEqual([
+    'COMMITTED fresh',
+    'COMMITTED fresh',
+    'RESERVATION_EXPIRED now',
+    'COMMITTED fresh',
+  ]);
+  expect(await ledger.figures()).toBe('997,0,3,1000,0,0,0');
+});
+
+test('a damaged list of the tenant ends each call before a figure has moved', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  await ledger.redis.set(`${ledger.tag}rc:${ledger.tenant}`, 'junk');
+  const replies = await atOnce([() => ledger.reserve(), () => ledger.reserve(), () => ledger.reserve()]);
+  expect(replies.map((reply) => wordOf(reply).includes('WRONGTYPE'))).toEqual([true, true, true]);
+  expect(await ledger.figures()).toBe('1000,0,0,1000,0,0,0');
+});
+
+test('the limit on stored bytes counts the reservations of the same run', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  // Room for three reservations of 600 bytes, by a count that has to be made anew.
+  await ledger.redis.hset(`${ledger.tag}own:${ledger.tenant}`, { stored: '1000000' });
+  const replies = await atOnce(Array.from({ length: 6 }, () => () => ledger.reserve({ maxStored: 1800 })));
+  expect(replies.map((reply) => wordOf(reply).split(' ')[0])).toEqual([
+    ...Array.from({ length: 3 }, () => 'ALLOW'),
+    ...Array.from({ length: 3 }, () => 'LIMIT_EXCEEDED'),
+  ]);
+});
+
+test('a server that has lost the functions runs the text of a group', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  const replies = await atOnce(
+    Array.from({ length: 5 }, (_, index) => async () => {
+      if (index === 0) {
+        await ledger.redis.function('FLUSH');
+      }
+      return ledger.reserve({ amount: index });
+    }),
+  );
+  expect(replies.map(wordOf)).toEqual(Array.from({ length: 5 }, () => 'ALLOW fresh'));
+  expect(await ledger.figures()).toBe('990,10,0,1000,0,0,0');
+});
+
+test('what others changed of a budget between two runs counts in the second', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget({ allocated: 30 });
+  const key = ledger.budgetKeyOf();
+  const reserved = async (): Promise<string> => (await ledger.reserve({ amount: 10 })).slice(0, 1).join();
+  expect(await reserved()).toBe('ALLOW');
+  await ledger.redis.hset(key, { status: 'FROZEN' });
+  expect(await reserved()).toBe('BUDGET_FROZEN');
+  await ledger.redis.hset(key, { status: 'ACTIVE', allocated: '10', remaining: '0' });
+  expect(await reserved()).toBe('BUDGET_EXCEEDED');
+  await ledger.redis.hset(key, { allocated: '1000', remaining: '990' });
+  expect(await reserved()).toBe('ALLOW');
+  await ledger.redis.hset(key, { remaining: '981' });
+  await expect(reserved()).rejects.toThrow('remaining is not allocated');
+  await expect(reserved()).rejects.toThrow('remaining is not allocated');
+  await ledger.redis.hset(key, { remaining: 'junk' });
+  await expect(reserved()).rejects.toThrow('corrupt budget record');
+  await ledger.redis.hset(key, { remaining: '980' });
+  expect(await reserved()).toBe('ALLOW');
+  await ledger.redis.del(key);
+  expect(await reserved()).toBe('NOT_FOUND');
+});

@@ -20,6 +20,15 @@ async function crossings(ledger: LedgerClient): Promise<string[]> {
 }
 
 describe('a mark that the use of a budget crosses', () => {
+  test('is told where others in the list are damaged', async () => {
+    const ledger = await newLedger();
+    await ledger.makeTenant({ th: 'junk,0.5,x' });
+    const scope = await ledger.makeBudget({ allocated: 100 });
+    const { id } = await ledger.hold({ amount: 60 });
+    await ledger.commit(id, 60);
+    expect(await crossings(ledger)).toEqual([`${scope} 0.5 rising at 0.6000`]);
+  });
+
   test('is told once for each crossing and scope, with the figures behind it', async () => {
     const ledger = await newLedger();
     const root = await ledger.makeBudget({ allocated: 1000 });

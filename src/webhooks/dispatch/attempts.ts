@@ -88,7 +88,7 @@ export class Attempts {
   /**
    * Writes a verdict down: in the delivery's record and its queue by one script, then in the subscription's bookkeeping and in the metrics.
    * @returns how many deliveries are left in its ordered queue.
-   * @throws StoreUnavailable; the delivery is then as it was, unless only the reply was lost.
+   * @throws StoreUnavailable; the delivery is then as it was, unless only the reply to one of the commands was lost.
    */
   async settle(delivery: Delivery, verdict: Verdict): Promise<number> {
     const { partition, ref, event, subscriptionId, tenant } = delivery;

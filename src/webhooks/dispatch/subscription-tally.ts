@@ -55,6 +55,7 @@ export class SubscriptionTally {
   /**
    * Counts a delivery that failed for good, after what was noted before it.
    * @returns false when that could not be written. It is then left for `recover`.
+   * @throws StoreUnavailable if it was counted, and only its place among those to count could not be removed.
    */
   async failed(delivery: Delivery): Promise<boolean> {
     const { subscriptionId, partition, ref, event } = delivery;
