@@ -21,7 +21,7 @@
 --           | UNIT_MISMATCH unit scope | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope
 --           | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
 -- BOUND     scopes of one subject (at most 6) of each call; 1,000 tenants where a damaged record does not name its own
--- GROUP     32
+-- GROUP     16
 -- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the expiry transition
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key

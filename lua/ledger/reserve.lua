@@ -32,7 +32,7 @@
 --           | INT64_OVERFLOW scope | LIMIT_EXCEEDED limit allowed:int used:int
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, when one reclaims
--- GROUP     32
+-- GROUP     16
 -- EMITS     reservation.denied, budget.exhausted, budget.threshold_crossed; those of the expiry transition
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key, reservation_key, reservation_index_key

@@ -38,7 +38,7 @@ export class RedisMetrics {
       name: 'holdfast_script_group_size',
       help: 'Calls that went together in one run of a script.',
       labelNames: ['script'],
-      buckets: [1, 2, 4, 8, 16, 32],
+      buckets: [1, 2, 4, 8, 16],
       registers,
     });
     this.memoryUsedBytes = new Gauge({
