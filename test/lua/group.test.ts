@@ -1,6 +1,9 @@
 import { expect, test } from '@jest/globals';
-import type { LedgerClient } from '../support/ledger-client.js';
+import { Redis } from 'ioredis';
+import { CheckedScripts } from '../support/checked-scripts.js';
+import { LedgerClient } from '../support/ledger-client.js';
 import { snapshot } from '../support/ledger-state.js';
+import { startRedis } from '../support/redis-server.js';
 import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
@@ -13,18 +16,27 @@ function atOnce<T>(calls: readonly (() => Promise<T>)[]): Promise<PromiseSettled
 const wordOf = (result: PromiseSettledResult<string[]>): string =>
   result.status === 'fulfilled' ? result.value.slice(0, 2).join(' ') : String(result.reason);
 
-async function fcalls(ledger: LedgerClient): Promise<number> {
-  const stats = await ledger.redis.info('commandstats');
-  return Number(/cmdstat_fcall:calls=(\d+)/.exec(stats)?.[1] ?? 0);
+/** The same ledger through a registry of its own, how many calls each of its runs took, and how many runs sent the script's text. */
+function withRuns(ledger: LedgerClient): { ledger: LedgerClient; runs: number[]; texts: () => number } {
+  const runs: number[] = [];
+  let texts = 0;
+  const scripts = new CheckedScripts(
+    ledger.redis,
+    () => (texts += 1),
+    (_, calls) => runs.push(calls),
+  );
+  return {
+    ledger: new LedgerClient(ledger.redis, ledger.tag, ledger.tenant, scripts),
+    runs,
+    texts: () => texts,
+  };
 }
 
 test('calls that come at once take their turn in one run, each on what the one before it left', async () => {
-  const ledger = await newLedger();
+  const { ledger, runs } = withRuns(await newLedger());
   await ledger.makeBudget({ allocated: 30 });
-  await ledger.scripts.load();
-  const before = await fcalls(ledger);
   const replies = await atOnce(Array.from({ length: 5 }, () => () => ledger.reserve({ amount: 10 })));
-  expect((await fcalls(ledger)) - before).toBe(2);
+  expect(runs).toEqual([1, 4]);
   expect(replies.map(wordOf)).toEqual([
     'ALLOW fresh',
     'ALLOW fresh',
@@ -39,12 +51,11 @@ test('calls that come at once take their turn in one run, each on what the one b
 });
 
 test('a run takes at most 16 calls', async () => {
-  const ledger = await newLedger();
+  const { ledger, runs } = withRuns(await newLedger());
   await ledger.makeBudget();
-  const before = await fcalls(ledger);
   const replies = await atOnce(Array.from({ length: 18 }, () => () => ledger.reserve({ amount: 1 })));
   expect(replies.map(wordOf)).toEqual(Array.from({ length: 18 }, () => 'ALLOW fresh'));
-  expect((await fcalls(ledger)) - before).toBe(3);
+  expect(runs).toEqual([1, 16, 1]);
   expect(await ledger.figures()).toBe('982,18,0,1000,0,0,0');
 });
 
@@ -114,19 +125,19 @@ test('a call whose index is damaged changes no figure of the run', async () => {
 });
 
 test('a call that reclaims dead holds ends the run, and the others are sent again', async () => {
-  const ledger = await newLedger();
+  const { ledger, runs } = withRuns(await newLedger());
   await ledger.makeBudget({ allocated: 30 });
   const dead = await ledger.hold({ amount: 20, graceMs: 0 });
   await ledger.redis.hset(ledger.reservationKeyOf(dead.id), { ex: String(Date.now() - 1000) });
   await ledger.redis.zadd(`${ledger.tag}ttl`, Date.now() - 1000, dead.id);
-  const before = await fcalls(ledger);
+  runs.length = 0;
   const replies = await atOnce([
     () => ledger.reserve({ amount: 1 }),
     () => ledger.reserve({ amount: 2 }),
     () => ledger.reserve({ amount: 20 }),
     () => ledger.reserve({ amount: 20 }),
   ]);
-  expect((await fcalls(ledger)) - before).toBe(3);
+  expect(runs).toEqual([1, 2, 1]);
   expect(replies.map((reply) => wordOf(reply).split(' ')[0])).toEqual([
     'ALLOW',
     'ALLOW',
@@ -137,7 +148,7 @@ test('a call that reclaims dead holds ends the run, and the others are sent agai
 });
 
 test('a commit that comes too late expires its hold in the middle of a run, and the others are sent again', async () => {
-  const ledger = await newLedger();
+  const { ledger, runs } = withRuns(await newLedger());
   await ledger.makeBudget();
   const holds = [
     await ledger.hold(),
@@ -147,7 +158,7 @@ test('a commit that comes too late expires its hold in the middle of a run, and 
   ];
   const late = holds[2] as { id: string };
   await ledger.redis.hset(ledger.reservationKeyOf(late.id), { ex: String(Date.now() - 1000) });
-  const before = await fcalls(ledger);
+  runs.length = 0;
   const replies = await atOnce(
     holds.map(
       ({ id }) =>
@@ -155,7 +166,7 @@ test('a commit that comes too late expires its hold in the middle of a run, and 
           ledger.commit(id, 1),
     ),
   );
-  expect((await fcalls(ledger)) - before).toBe(3);
+  expect(runs).toEqual([1, 2, 1]);
   expect(replies.map(wordOf)).toEqual([
     'COMMITTED fresh',
     'COMMITTED fresh',
@@ -187,18 +198,20 @@ test('the limit on stored bytes counts the reservations of the same run', async 
 });
 
 test('a server that has lost the functions runs the text of a group', async () => {
-  const ledger = await newLedger();
-  await ledger.makeBudget();
-  const replies = await atOnce(
-    Array.from({ length: 5 }, (_, index) => async () => {
-      if (index === 0) {
-        await ledger.redis.function('FLUSH');
-      }
-      return ledger.reserve({ amount: index });
-    }),
-  );
-  expect(replies.map(wordOf)).toEqual(Array.from({ length: 5 }, () => 'ALLOW fresh'));
-  expect(await ledger.figures()).toBe('990,10,0,1000,0,0,0');
+  const server = await startRedis();
+  const redis = new Redis(server.url);
+  try {
+    const { ledger, runs, texts } = withRuns(await LedgerClient.make(redis));
+    await ledger.makeBudget();
+    const replies = await atOnce(Array.from({ length: 5 }, (_, amount) => () => ledger.reserve({ amount })));
+    expect(replies.map(wordOf)).toEqual(Array.from({ length: 5 }, () => 'ALLOW fresh'));
+    expect(runs).toEqual([1, 4]);
+    expect(texts()).toBeGreaterThanOrEqual(1);
+    expect(await ledger.figures()).toBe('990,10,0,1000,0,0,0');
+  } finally {
+    await redis.quit();
+    await server.stop();
+  }
 });
 
 test('what others changed of a budget between two runs counts in the second', async () => {
