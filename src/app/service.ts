@@ -28,7 +28,7 @@ export async function startService(given: HoldfastConfig, parentLogger: Logger):
   const app = await createApp(config, { logger });
   try {
     if (worker !== undefined) {
-      joinGroupMetrics(app.get(MetricsRegistry).registry);
+      joinGroupMetrics(app.get(MetricsRegistry).registry, logger);
     }
     const listeners = await listen(app, config);
     const { port, adminPort } = listeners;

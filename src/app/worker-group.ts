@@ -21,7 +21,7 @@ const EMBEDDED_CHECK_MS = 50;
 export class WorkerGroup implements Running {
   private readonly workers = new Set<Worker>();
   private readonly serving = new Set<Worker>();
-  private readonly metrics = new GroupMetrics(() => [...this.serving]);
+  private readonly metrics: GroupMetrics;
   private embedded: EmbeddedRedis | undefined;
   private replacementDelayMs = FIRST_DELAY_MS;
   private started = false;
@@ -33,7 +33,9 @@ export class WorkerGroup implements Running {
   private constructor(
     private readonly config: HoldfastConfig,
     private readonly logger: Logger,
-  ) {}
+  ) {
+    this.metrics = new GroupMetrics(() => [...this.serving], logger);
+  }
 
   /** Resolves when all workers listen. @throws whatever stops the start, after stopping everything that was started */
   static async start(config: HoldfastConfig, logger: Logger): Promise<WorkerGroup> {

@@ -1,5 +1,6 @@
 import cluster, { type Worker } from 'node:cluster';
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
+import type { Logger } from './logger.js';
 import { APPLICATION } from './metrics-registry.js';
 
 /** How long the parent waits for a worker's report, and a worker for the sum. Prometheus gives a scrape 10 s. */
@@ -54,15 +55,15 @@ export async function exposition(registry: Registry): Promise<string> {
 }
 
 /** Lets a worker report its metrics to its parent, and receive the sum. */
-export function joinGroupMetrics(registry: Registry): void {
+export function joinGroupMetrics(registry: Registry, logger: Logger): void {
   process.on('message', (message: Question | Answer) => {
     if (message.kind === 'scraped') {
       scrapes.answer(message.id, message.text);
     } else if (message.kind === 'report') {
       registry.getMetricsAsJSON().then(
         (report) => sendToParent({ kind: 'reported', id: message.id, report }),
-        // The parent counts what it misses.
-        () => undefined,
+        // The parent counts the report that it misses.
+        (error: unknown) => logger.error({ err: error }, 'a worker cannot read its own metrics'),
       );
     }
   });
@@ -89,7 +90,10 @@ export class GroupMetrics {
   private departed: object[] = [];
 
   /** @param serving the workers that answer requests now */
-  constructor(private readonly serving: () => readonly Worker[]) {
+  constructor(
+    private readonly serving: () => readonly Worker[],
+    private readonly logger: Logger,
+  ) {
     const registers = [this.registry];
     this.registry.setDefaultLabels({ application: APPLICATION });
     this.replaced = new Counter({
@@ -124,8 +128,9 @@ export class GroupMetrics {
       if (message.kind === 'scrape') {
         this.text().then(
           (text) => send(worker, { kind: 'scraped', id: message.id, text }),
-          // The scrape fails when its time is over.
-          () => undefined,
+          // The worker fails the scrape when its time is over.
+          (error: unknown) =>
+            this.logger.error({ err: error }, 'the metrics of the workers cannot be added up'),
         );
       } else if (message.kind === 'reported' && !worker.isDead()) {
         this.lastReports.set(worker, message.report);

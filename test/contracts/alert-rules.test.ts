@@ -2,6 +2,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
 import { GroupMetrics } from '../../src/telemetry/group-metrics.js';
+import { createLogger } from '../../src/telemetry/logger.js';
 import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
 import { ADMIN_API_KEY, Holdfast } from '../support/holdfast.js';
 import { askedOf, type Asked } from '../support/promql.js';
@@ -26,7 +27,7 @@ const TARGET_LABELS = ['job', 'instance'];
 const ofPrometheus: readonly [string, string[]][] = [['up', TARGET_LABELS]];
 
 /** What the parent of several workers adds. */
-const ofParent = new GroupMetrics(() => []);
+const ofParent = new GroupMetrics(() => [], createLogger('silent'));
 
 /** The labels of each metric, by its name. */
 let known: ReadonlyMap<string, ReadonlySet<string>>;

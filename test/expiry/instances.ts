@@ -37,7 +37,7 @@ export function announced(stored: StoredHolds): Promise<string[]> {
   return stored.redis.zrangebyscore(sweepInstancesKey(), '-inf', '+inf');
 }
 
-/** Tenants in different partitions, each with a budget. */
+/** Tenants in different partitions, as long as there are any, each with a budget. */
 export function makeTenants(maker: Holdfast, count: number): Promise<TestTenant[]> {
   return Promise.all(
     Array.from({ length: count }, async () => {

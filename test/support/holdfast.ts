@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type AppOptions, createApp } from '../../src/app/create-app.js';
 import { loadConfig } from '../../src/config/config.js';
+import { partitionOfTenant } from '../../src/redis/keyspace.js';
 import { parseJson, stringifyJson } from '../../src/wire/json.js';
 import { balanceProblems } from './balance-rules.js';
 import { sdkProblems, unexplainedMcpProblems } from './sdk-rules.js';
@@ -34,6 +35,24 @@ export interface Call {
 export interface TestTenant {
   readonly id: string;
   readonly key: string;
+}
+
+const PARTITIONS = 64;
+const usedPartitions = new Set<number>();
+
+/** The ids that a test file gets in a row are of different partitions, until it has one in each. */
+export function newTenantId(): string {
+  if (usedPartitions.size === PARTITIONS) {
+    usedPartitions.clear();
+  }
+  for (;;) {
+    const id = `t-${randomBytes(6).toString('hex')}`;
+    const partition = partitionOfTenant(id, PARTITIONS);
+    if (!usedPartitions.has(partition)) {
+      usedPartitions.add(partition);
+      return id;
+    }
+  }
 }
 
 /** Speaks to an instance over the wire, wherever it runs. */
@@ -80,7 +99,7 @@ export class HoldfastClient {
   }
 
   async createTenant(settings: Record<string, unknown> = {}): Promise<TestTenant> {
-    const id = `t-${randomBytes(6).toString('hex')}`;
+    const id = newTenantId();
     expectStatus(
       await this.admin('POST', '/v1/admin/tenants', { tenant_id: id, name: id, ...settings }),
       201,
