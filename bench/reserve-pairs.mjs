@@ -1,5 +1,4 @@
-// Reserve and commit over HTTP on this checkout and another one, in turn: the services of both run all the time, and one of them has
-// the load.
+// Reserve and commit over HTTP on this checkout and another one: the services of both run, and one of them has the load.
 import { unlessShort } from './duration.mjs';
 import { HttpDriver } from './http-driver.mjs';
 import {
@@ -28,31 +27,37 @@ const SECONDS = unlessShort(3, 1);
 const WARM_UP_SECONDS = unlessShort(5, 1);
 
 /**
+ * A process may be a tenth faster or slower than another one of the same code for as long as it lives, so each pair has new ones, and
+ * the two checkouts start first in turn.
  * @param {string} against the folder of the other checkout
  * @param {number | undefined} count of pairs
  * @returns {Promise<import('./types.ts').Result>}
  */
 export async function compareReserve(against, count = PAIRS) {
-  const ours = await HttpDriver.start();
-  /** @type {HttpDriver | undefined} */
-  let theirs;
-  try {
-    theirs = await HttpDriver.start(against);
-    for (const driver of [ours, theirs]) {
-      say('warming up');
-      await driver.saturate(CONNECTIONS, WARM_UP_SECONDS);
+  /** @type {Pair[]} */
+  const pairs = [];
+  let store = '';
+  while (pairs.length < count) {
+    say(`pair ${pairs.length + 1} of ${count}`);
+    const isOursFirst = pairs.length % 2 === 0;
+    const first = await HttpDriver.start(isOursFirst ? undefined : against);
+    /** @type {HttpDriver | undefined} */
+    let second;
+    try {
+      second = await HttpDriver.start(isOursFirst ? against : undefined);
+      const [ours, theirs] = isOursFirst ? [first, second] : [second, first];
+      for (const driver of [first, second]) {
+        say('warming up');
+        await driver.saturate(CONNECTIONS, WARM_UP_SECONDS);
+      }
+      pairs.push(await measurePair(ours, theirs, isOursFirst));
+      store = await storeOf(ours.redis);
+    } finally {
+      await second?.stop();
+      await first.stop();
     }
-    /** @type {Pair[]} */
-    const pairs = [];
-    while (pairs.length < count) {
-      say(`pair ${pairs.length + 1} of ${count}`);
-      pairs.push(await measurePair(ours, theirs, pairs.length % 2 === 0));
-    }
-    return resultOf(versionOf(against), pairs, await storeOf(ours.redis));
-  } finally {
-    await theirs?.stop();
-    await ours.stop();
   }
+  return resultOf(versionOf(against), pairs, store);
 }
 
 /**

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ROOT, parseJson } from '../scripts/install.mjs';
+import { ROOT, nodeOptionsOf, parseJson } from '../scripts/install.mjs';
 
 const ADMIN_KEY = 'benchmark-admin-key';
 const WEBHOOK_KEY = 'be'.repeat(32);
@@ -22,19 +22,23 @@ const KEPT_ENVIRONMENT = ['PATH', 'HOME', 'TMPDIR', 'LANG'];
 export async function startService(settings = {}, root = ROOT) {
   const dataDir = mkdtempSync(join(tmpdir(), 'hf-bench-'));
   const kept = Object.entries(process.env).filter(([name]) => KEPT_ENVIRONMENT.includes(name));
-  const child = spawn(process.execPath, ['--import', STOP_WITH_PARENT, join(root, 'dist', 'main.js')], {
-    detached: true,
-    stdio: ['pipe', 'pipe', 'inherit'],
-    env: {
-      ...Object.fromEntries(kept),
-      PORT: '0',
-      HOST: '127.0.0.1',
-      DATA_DIR: dataDir,
-      ADMIN_API_KEY: ADMIN_KEY,
-      WEBHOOK_SECRET_ENCRYPTION_KEY: WEBHOOK_KEY,
-      ...settings,
+  const child = spawn(
+    process.execPath,
+    [...nodeOptionsOf(root), '--import', STOP_WITH_PARENT, join(root, 'dist', 'main.js')],
+    {
+      detached: true,
+      stdio: ['pipe', 'pipe', 'inherit'],
+      env: {
+        ...Object.fromEntries(kept),
+        PORT: '0',
+        HOST: '127.0.0.1',
+        DATA_DIR: dataDir,
+        ADMIN_API_KEY: ADMIN_KEY,
+        WEBHOOK_SECRET_ENCRYPTION_KEY: WEBHOOK_KEY,
+        ...settings,
+      },
     },
-  });
+  );
   /** @type {Promise<number | null>} */
   const ended = new Promise((done) => child.once('close', done));
   const stop = async () => {

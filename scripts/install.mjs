@@ -51,6 +51,15 @@ export const parseJson = (text) => JSON.parse(text);
 /** @param {string} file */
 export const readJson = (file) => parseJson(readFileSync(file, 'utf8'));
 
+/**
+ * The options of Node.js with which `npm start` starts the service.
+ * @param {string} root the checkout
+ */
+export function nodeOptionsOf(root) {
+  const { scripts } = /** @type {{ scripts: { start: string } }} */ (readJson(join(root, 'package.json')));
+  return scripts.start.split(' ').filter((word) => word.startsWith('--'));
+}
+
 /** A failure that the user can fix. The message is one line. */
 export class SetupError extends Error {}
 

@@ -14,6 +14,7 @@ import {
   ensureRedis,
   explanationOf,
   importBuilt,
+  nodeOptionsOf,
   parseJson,
   runCommand,
 } from './install.mjs';
@@ -70,11 +71,15 @@ function wantsOnce(args) {
 function startServer() {
   const log = logRelay((process.env.LOG_LEVEL ?? '').trim().toLowerCase());
   const preload = pathToFileURL(join(ROOT, 'scripts', 'stop-with-parent.mjs')).href;
-  const child = spawn(process.execPath, ['--import', preload, join(ROOT, 'dist', 'main.js')], {
-    detached: true,
-    stdio: ['pipe', 'pipe', 'inherit'],
-    env: { ...process.env, LOG_LEVEL: log.level },
-  });
+  const child = spawn(
+    process.execPath,
+    [...nodeOptionsOf(ROOT), '--import', preload, join(ROOT, 'dist', 'main.js')],
+    {
+      detached: true,
+      stdio: ['pipe', 'pipe', 'inherit'],
+      env: { ...process.env, LOG_LEVEL: log.level },
+    },
+  );
   /** @type {Promise<{ code: number }>} */
   const ended = new Promise((done, fail) => {
     child.once('error', fail);

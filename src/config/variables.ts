@@ -113,7 +113,7 @@ const STORE = {
     'The same for one tenant; operators count as one tenant.',
   ),
   queryQueueMs: setting('QUERY_QUEUE_MS', '1000', integer(0, 30_000)).describe(
-    'How long a query may wait before it gets 429; 0 refuses at once.',
+    'How long a query may wait before it gets 429, and at random up to a quarter longer; 0 refuses at once.',
   ),
   queryTimeShare: setting('QUERY_TIME_SHARE', '25', integer(1, 100)).describe(
     'Percentage of time that the queries of an instance may keep Redis busy; the rest is for the ledger.',

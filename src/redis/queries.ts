@@ -55,6 +55,12 @@ const RUNS_AT_ONCE_ON_CLUSTER = 4;
 /** Queries of one tenant that may wait, for each slot that it may have. */
 const WAITING_PER_SLOT = 16;
 
+/**
+ * Refusals are spread over this share of the wait, always later. Otherwise all queries of a client that came at once would be refused at
+ * once, and their repetitions would keep the process busy together.
+ */
+const WAIT_SPREAD = 0.25;
+
 export type QueryLimits = Pick<
   HoldfastConfig,
   'queryConcurrency' | 'queryConcurrencyPerTenant' | 'queryQueueMs' | 'queryTimeShare'
@@ -151,7 +157,8 @@ export class Queries {
     const claim = { owner };
     const context = { owner, signal, isCounted: false };
     const failures = this.storeFailures;
-    const result = await this.slots.acquire(claim, { waitMs: queueMs, signal });
+    const waitMs = queueMs * (1 + WAIT_SPREAD * Math.random());
+    const result = await this.slots.acquire(claim, { waitMs, signal });
     if (result === 'gone') {
       throw this.abandoned(context);
     }
@@ -165,7 +172,7 @@ export class Queries {
       metrics.refused(result);
       if (result === 'full') {
         // Without the delay, clients that ignore Retry-After could keep the process busy with refusals alone.
-        await delay(queueMs, undefined, { ref: false, signal }).catch(() => undefined);
+        await delay(waitMs, undefined, { ref: false, signal }).catch(() => undefined);
       }
       throw new QueryRefused(
         `too many queries at the same time: at most ${perTenant} per tenant and ${total} in total run at once`,

@@ -23,7 +23,7 @@ const SLOW_MS = 1000;
 const PER_SUBSCRIPTION = 32;
 /** After an error. */
 const PAUSE_MS = 250;
-/** Deliveries of a queue that are read at a time, a few kilobytes each. */
+/** Most deliveries of a queue that are read at a time, a few kilobytes each. */
 const PAGE = 50;
 /** Names of queues that are read at a time. */
 const NAMES = 500;
@@ -41,6 +41,8 @@ interface OrderedQueue {
   left: number;
   /** When the first of them was made; Redis' time. */
   oldestMs: number;
+  /** How many to read at a time. Starts at one and doubles, so a queue that stands still costs one read per try, not a whole page. */
+  pageSize: number;
   isRunning: boolean;
   /** Whether its endpoint was slow to answer the last time. */
   isSlow: boolean;
@@ -101,7 +103,16 @@ export class OrderedQueues {
     const key = partition.tag + name;
     let queue = this.queues.get(key);
     if (queue === undefined) {
-      queue = { name, partition, pushed: true, left: 0, oldestMs: Infinity, isRunning: false, isSlow: false };
+      queue = {
+        name,
+        partition,
+        pushed: true,
+        left: 0,
+        oldestMs: Infinity,
+        pageSize: 1,
+        isRunning: false,
+        isSlow: false,
+      };
       this.queues.set(key, queue);
     }
     queue.partition = partition;
@@ -156,6 +167,7 @@ export class OrderedQueues {
           );
         }
         queue.pushed = true;
+        queue.pageSize = 1;
         await delay(PAUSE_MS * (1 + Math.random()), undefined, { ref: false });
       }
     }
@@ -165,7 +177,11 @@ export class OrderedQueues {
   private async attemptPage(queue: OrderedQueue): Promise<void> {
     const { partition, name } = queue;
     queue.pushed = false;
-    const head = this.redis.client.lrange(orderedQueueKey(partition.tag, name), 0, PAGE - 1);
+    const head = this.redis.client.lrange(
+      orderedQueueKey(partition.tag, name),
+      0,
+      queue.pageSize - 1,
+    );
     const refs = await orStoreError(head);
     queue.left = refs.length === 0 ? 0 : Math.max(queue.left, refs.length);
     const [subscriptionId = '', ...tenant] = name.split(':');
@@ -194,6 +210,7 @@ export class OrderedQueues {
       await Promise.allSettled(settling);
     }
     await Promise.all(settling);
+    queue.pageSize = Math.min(queue.pageSize * 2, PAGE);
   }
 
   /** @returns undefined when nothing may be begun any more @throws as Attempts does; the delivery is then still first in its queue */
