@@ -20,5 +20,5 @@ EXPOSE 7878
 # Not "localhost", which may resolve to ::1, where nothing listens. Checks readiness, which is red without Redis.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT || 7878}/health/ready`).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
-# Node must be PID 1 to get SIGTERM; a shell would not forward it.
-CMD ["node", "dist/main.js"]
+# The command of `npm start`, without npm: Node must be PID 1 to get SIGTERM.
+CMD ["node", "--max-semi-space-size=64", "dist/main.js"]

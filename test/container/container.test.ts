@@ -1,6 +1,6 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -170,6 +170,13 @@ describe('what the Dockerfile copies, and nothing beside it', () => {
       'RESERVATION_EXPIRED',
     );
     expect(output.text).not.toMatch(/"level":"(warn|error|fatal)"|ERR_ACCESS_DENIED/);
+  });
+
+  test('is started by the command of `npm start`', () => {
+    const { scripts } = JSON.parse(readFileSync(join(image.root, image.workdir, 'package.json'), 'utf8')) as {
+      scripts: { start: string };
+    };
+    expect(image.command.join(' ')).toBe(scripts.start);
   });
 
   test('serves the API documentation, whose files come with a package', async () => {

@@ -177,11 +177,7 @@ export class OrderedQueues {
   private async attemptPage(queue: OrderedQueue): Promise<void> {
     const { partition, name } = queue;
     queue.pushed = false;
-    const head = this.redis.client.lrange(
-      orderedQueueKey(partition.tag, name),
-      0,
-      queue.pageSize - 1,
-    );
+    const head = this.redis.client.lrange(orderedQueueKey(partition.tag, name), 0, queue.pageSize - 1);
     const refs = await orStoreError(head);
     queue.left = refs.length === 0 ? 0 : Math.max(queue.left, refs.length);
     const [subscriptionId = '', ...tenant] = name.split(':');
