@@ -14,6 +14,7 @@ const LAYERS = [
   'http',
   'worker',
   'limits',
+  'bulk',
   'expiry',
   'governance',
   'reservations',

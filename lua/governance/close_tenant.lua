@@ -110,6 +110,8 @@ end
 
 if phase == 'end' then
   if redis.call('HSETNX', tenant_record, 'closed_told', '1') == 1 then
+    -- A bulk action tells of the tenants that it closed under one correlation.
+    origin.correlation = redis.call('HGET', tenant_record, 'close_correlation') or origin.correlation
     append_event(tag, 'tenant.closed', tenant_id, nil, origin,
       { 'tenant_id', tenant_id, 'previous_status', prior_status, 'new_status', 'CLOSED', 'changed_fields', '["status"]' })
   end

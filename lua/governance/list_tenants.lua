@@ -19,7 +19,7 @@ local tag = tag_of_key(tenant_index)
 
 local reply, bytes = { ms_text(now_ms()), '', '' }, 0
 for number, tenant in ipairs(members_after(tenant_index, after, limit)) do
-  bytes = bytes + append_record(reply, tenant_key(tag, tenant), 'tenant', {})
+  bytes = bytes + append_record(reply, tenant_key(tag, tenant), 'tenant', { 'tenant_id', tenant })
   if number == limit or bytes >= RUN_BYTES then
     reply[2], reply[3] = tenant, tenant
     break

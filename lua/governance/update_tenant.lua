@@ -13,10 +13,11 @@
 -- RETURNS   UPDATED record{} | CLOSING record{} | NOT_FOUND | TENANT_CLOSED | IRREVERSIBLE | TTL_ABOVE_MAX max_ms
 -- BOUND     one tenant
 -- EMITS     tenant.updated, tenant.settings_changed, tenant.suspended, tenant.reactivated
--- @include  keys: tag_of_key, closing_key
+-- @include  keys: tag_of_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  tenant: read_tenant
--- @include  append_event: append_event, require_event_log
+-- @include  move_tenant: move_tenant, begin_closing, require_tenant_move
+-- @include  append_event: append_event
 -- @include  append_audit: append_audit, require_audit_log
 --
 -- CLOSING asks the caller to drive lua/governance/close_tenant.lua to its end: what the tenant owns still has to follow, and only then
@@ -67,21 +68,11 @@ end
 local function json_list(names)
   return '["' .. table.concat(names, '","') .. '"]'
 end
-require_event_log(tag)
+require_tenant_move(tag)
 require_audit_log(tag)
 
 -- Nothing is refused below this line.
 local moves = status ~= '' and status ~= tenant.status
-if moves then
-  changes[#changes + 1] = 'status'
-  changes[#changes + 1] = status
-  if status == 'ACTIVE' then
-    redis.call('HDEL', tenant_record, 'suspended_at')
-  else
-    changes[#changes + 1] = status == 'CLOSED' and 'closed_at' or 'suspended_at'
-    changes[#changes + 1] = now
-  end
-end
 if #changes > 0 then
   redis.call('HSET', tenant_record, 'updated_at', now, unpack(changes))
 end
@@ -93,22 +84,14 @@ if #settings > 0 then
   append_event(tag, 'tenant.settings_changed', tenant_id, nil, origin,
     { 'tenant_id', tenant_id, 'changed_fields', json_list(settings) })
 end
-if moves and status ~= 'CLOSED' then
-  local figures = { 'tenant_id', tenant_id, 'previous_status', tenant.status, 'new_status', status, 'changed_fields', json_list({ 'status' }) }
-  if status == 'SUSPENDED' then
-    append_event(tag, 'tenant.suspended', tenant_id, nil, origin, figures)
-  else
-    append_event(tag, 'tenant.reactivated', tenant_id, nil, origin, figures)
-  end
+if moves then
+  move_tenant(tag, tenant_record, tenant_id, tenant.status, status, now, origin)
+elseif status == 'CLOSED' then
+  begin_closing(tag, tenant_id, tenant.status, origin)
 end
-if #changes > 0 then
+if #changes > 0 or moves then
   append_audit(tag, 'updateTenant', 200, tenant_id, 'tenant', tenant_id, origin,
     { 'previous_status', tenant.status, 'new_status', moves and status or tenant.status,
       'changed_fields', table.concat(changed, ',') })
-end
-if status == 'CLOSED' then
-  -- Whoever closed it first stays the one under whose request all that follows is told.
-  redis.call('HSETNX', closing_key(tag), tenant_id,
-    table.concat({ origin.actor, origin.key, origin.request, (string.gsub(origin.trace, '|', '/')), tenant.status }, '|'))
 end
 return { status == 'CLOSED' and 'CLOSING' or 'UPDATED', unpack(redis.call('HGETALL', tenant_record)) }

@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { BulkActionsModule } from '../bulk/index.js';
 import { ExpiryMetricsModule } from '../expiry/index.js';
 import { AuthModule } from '../http/index.js';
 import { TenantLimitsModule } from '../limits/index.js';
@@ -7,6 +8,7 @@ import { MetricsModule } from '../telemetry/index.js';
 import { WorkerModule } from '../worker/index.js';
 import { ApiKeysController } from './api-keys/api-keys.controller.js';
 import { ApiKeysService } from './api-keys/api-keys.service.js';
+import { BudgetBulkActionService } from './budgets/budget-bulk-action.service.js';
 import { BudgetsController } from './budgets/budgets.controller.js';
 import { BudgetChangesService, BudgetsService } from './budgets/budgets.service.js';
 import { FundingService } from './budgets/funding.service.js';
@@ -14,6 +16,7 @@ import { CredentialsController } from './credentials/credentials.controller.js';
 import { CredentialsService } from './credentials/credentials.service.js';
 import { PoliciesController } from './policies/policies.controller.js';
 import { PoliciesService } from './policies/policies.service.js';
+import { TenantBulkActionService } from './tenants/tenant-bulk-action.service.js';
 import { TenantClosingJanitor } from './tenants/tenant-closing.janitor.js';
 import { TenantClosing, TenantClosingMetrics } from './tenants/tenant-closing.js';
 import { ExpiryPolicyController, TenantsController } from './tenants/tenants.controller.js';
@@ -28,9 +31,9 @@ import { TenantsService } from './tenants/tenants.service.js';
 export class ApiKeysModule {}
 
 @Module({
-  imports: [ListingModule, TenantLimitsModule],
+  imports: [BulkActionsModule, ListingModule, TenantLimitsModule],
   controllers: [BudgetsController],
-  providers: [BudgetsService, BudgetChangesService, FundingService],
+  providers: [BudgetsService, BudgetBulkActionService, BudgetChangesService, FundingService],
   exports: [BudgetsService, FundingService],
 })
 export class BudgetsModule {}
@@ -47,9 +50,15 @@ export class CredentialsModule {}
 export class PoliciesModule {}
 
 @Module({
-  imports: [ListingModule, MetricsModule, ExpiryMetricsModule, WorkerModule],
+  imports: [ListingModule, MetricsModule, ExpiryMetricsModule, WorkerModule, BulkActionsModule],
   controllers: [ExpiryPolicyController, TenantsController],
-  providers: [TenantsService, TenantClosing, TenantClosingMetrics, TenantClosingJanitor],
+  providers: [
+    TenantsService,
+    TenantBulkActionService,
+    TenantClosing,
+    TenantClosingMetrics,
+    TenantClosingJanitor,
+  ],
   exports: [TenantsService],
 })
 export class TenantsModule {}

@@ -79,6 +79,33 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'walked_ms:text? walked_id? sum_count sums(budget holds:int amount)* moving_count moving(reservation_id born_ms ended_ms? amount budget_count budgets*)* unreadable_count unreadable(reservation_id reason quarantined:flag)* named_count named(reservation_id amount quarantined:flag budget)*',
   },
+  /** lua/bulk/begin_bulk_action.lua: claim an idempotency key for an action on many things, or find what was begun under it. */
+  begin_bulk_action: {
+    keys: ['bulk'],
+    args: ['fingerprint', 'keep_ms', 'correlation_id', 'request_id', 'trace', 'rows', 'claims'],
+    flags: [],
+    returns: 'BEGUN correlation_id request_id trace? rows? | ENDED response | UNKNOWN | IDEMPOTENCY_MISMATCH',
+  },
+  /** lua/bulk/end_bulk_action.lua: keep the response of an action on many things, with its one audit row. It carries allow-oom because the */
+  end_bulk_action: {
+    keys: ['bulk'],
+    args: [
+      'fingerprint',
+      'keep_ms',
+      'response',
+      'operation',
+      'resource_type',
+      'owner',
+      'correlation_id',
+      'actor',
+      'key_id',
+      'request_id',
+      'trace',
+    ],
+    rest: true,
+    flags: ['allow-oom'],
+    returns: 'ENDED answer:fresh|replay response',
+  },
   /** lua/events/emit_store_outage.lua: tell of an outage of this store that an instance saw, once however many saw it. */
   emit_store_outage: {
     keys: ['event_log', 'outage'],
@@ -185,6 +212,35 @@ export const SCRIPT_SIGNATURES = {
     flags: ['no-writes'],
     returns:
       'OK key_id tenant_id expires_in_ms permissions scope_filter | UNKNOWN | REVOKED | EXPIRED | TENANT_SUSPENDED',
+  },
+  /** lua/governance/bulk_budget.lua: what a bulk action does to one budget, once: CREDIT, DEBIT, RESET, RESET_SPENT or REPAY_DEBT, as fund_budget does it. */
+  bulk_budget: {
+    keys: ['budget'],
+    args: [
+      'tenant_id',
+      'scope',
+      'unit',
+      'operation',
+      'amount',
+      'spent',
+      'reason',
+      'keep_ms',
+      'correlation_id',
+      'actor',
+      'key_id',
+      'request_id',
+      'trace',
+    ],
+    flags: [],
+    returns:
+      'SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | BUDGET_FROZEN | BUDGET_EXCEEDED | INT64_OVERFLOW',
+  },
+  /** lua/governance/bulk_tenant.lua: what a bulk action does to one tenant, once. It carries allow-oom because an operator must be able to stop tenants also */
+  bulk_tenant: {
+    keys: ['tenant'],
+    args: ['tenant_id', 'status', 'keep_ms', 'correlation_id', 'actor', 'key_id', 'request_id', 'trace'],
+    flags: ['allow-oom'],
+    returns: 'SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | INVALID_TRANSITION',
   },
   /** lua/governance/close_tenant.lua: one bounded step of carrying a tenant's closing through to what it owns: holds that the sweeper knows, holds that it */
   close_tenant: {
@@ -580,13 +636,6 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)* | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|replay balances(scope balance)* | DRY_RUN_WITH_CAPS answer:fresh|replay caps balances(scope balance)* | DENY answer:fresh|replay reason | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope | LIMIT_EXCEEDED limit allowed:int used:int | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
-  /** lua/webhooks/begin_bulk_action.lua: claim an idempotency key for an action on many things, or find what was begun under it. */
-  begin_bulk_action: {
-    keys: ['bulk'],
-    args: ['fingerprint', 'keep_ms', 'correlation_id', 'request_id', 'trace', 'ids'],
-    flags: [],
-    returns: 'BEGUN correlation_id request_id trace? ids? | ENDED response | IDEMPOTENCY_MISMATCH',
-  },
   /** lua/webhooks/bulk_webhook.lua: what a bulk action does to one subscription, once. It carries allow-oom because an operator must be able to stop */
   bulk_webhook: {
     keys: ['webhook'],
@@ -645,23 +694,6 @@ export const SCRIPT_SIGNATURES = {
     args: ['token', 'first', 'limit'],
     flags: ['no-writes'],
     returns: 'DUE now_ms next_due_ms? due(ref due_ms)* | NOT_HELD',
-  },
-  /** lua/webhooks/end_bulk_action.lua: keep the response of an action on many things, with its one audit row. It carries allow-oom because the */
-  end_bulk_action: {
-    keys: ['bulk'],
-    args: [
-      'response',
-      'operation',
-      'resource_type',
-      'correlation_id',
-      'actor',
-      'key_id',
-      'request_id',
-      'trace',
-    ],
-    rest: true,
-    flags: ['allow-oom'],
-    returns: 'ENDED response',
   },
   /** lua/webhooks/find_webhook.lua: one subscription, whole or as an attempt to deliver needs it, unless it is as it was. */
   find_webhook: {
@@ -939,6 +971,22 @@ export interface ScriptReplies {
       readonly budget: string;
     }[];
   };
+  readonly begin_bulk_action:
+    | {
+        readonly status: 'BEGUN';
+        readonly correlationId: string;
+        readonly requestId: string;
+        readonly trace?: string;
+        readonly rows?: string;
+      }
+    | { readonly status: 'ENDED'; readonly response: string }
+    | { readonly status: 'UNKNOWN' }
+    | { readonly status: 'IDEMPOTENCY_MISMATCH' };
+  readonly end_bulk_action: {
+    readonly status: 'ENDED';
+    readonly answer: 'fresh' | 'replay';
+    readonly response: string;
+  };
   readonly emit_store_outage: { readonly status: 'EMITTED' } | { readonly status: 'SAME' };
   readonly list_events: {
     readonly nextStart?: string;
@@ -1080,6 +1128,20 @@ export interface ScriptReplies {
     | { readonly status: 'REVOKED' }
     | { readonly status: 'EXPIRED' }
     | { readonly status: 'TENANT_SUSPENDED' };
+  readonly bulk_budget:
+    | { readonly status: 'SUCCEEDED' }
+    | { readonly status: 'SKIPPED'; readonly reason: 'ALREADY_IN_TARGET_STATE' }
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'BUDGET_CLOSED' }
+    | { readonly status: 'BUDGET_FROZEN' }
+    | { readonly status: 'BUDGET_EXCEEDED' }
+    | { readonly status: 'INT64_OVERFLOW' };
+  readonly bulk_tenant:
+    | { readonly status: 'SUCCEEDED' }
+    | { readonly status: 'SKIPPED'; readonly reason: 'ALREADY_IN_TARGET_STATE' }
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'INVALID_TRANSITION' };
   readonly close_tenant:
     | {
         readonly status: 'STEP';
@@ -1506,16 +1568,6 @@ export interface ScriptReplies {
           readonly secondDetail?: string;
         }[];
       };
-  readonly begin_bulk_action:
-    | {
-        readonly status: 'BEGUN';
-        readonly correlationId: string;
-        readonly requestId: string;
-        readonly trace?: string;
-        readonly ids?: string;
-      }
-    | { readonly status: 'ENDED'; readonly response: string }
-    | { readonly status: 'IDEMPOTENCY_MISMATCH' };
   readonly bulk_webhook:
     | { readonly status: 'SUCCEEDED' }
     | { readonly status: 'SKIPPED'; readonly reason: 'ALREADY_DELETED' | 'ALREADY_IN_TARGET_STATE' }
@@ -1565,7 +1617,6 @@ export interface ScriptReplies {
         readonly due: readonly { readonly ref: string; readonly dueMs: number }[];
       }
     | { readonly status: 'NOT_HELD' };
-  readonly end_bulk_action: { readonly status: 'ENDED'; readonly response: string };
   readonly find_webhook:
     | { readonly status: 'UNCHANGED' }
     | { readonly status: 'NOT_FOUND'; readonly revision: string }

@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { BulkActionsModule } from '../bulk/index.js';
 import { EventLogModule } from '../events/index.js';
 import { HealthModule } from '../http/index.js';
 import { TenantLimitsModule } from '../limits/index.js';
@@ -32,7 +33,14 @@ import { TargetPolicyModule } from './target-policy/security-config.controller.j
 import { TransportModule } from './transport/webhook-transport.js';
 
 @Module({
-  imports: [ListingModule, TenantLimitsModule, SecretsModule, TargetPolicyModule, SubscriptionAccessModule],
+  imports: [
+    BulkActionsModule,
+    ListingModule,
+    TenantLimitsModule,
+    SecretsModule,
+    TargetPolicyModule,
+    SubscriptionAccessModule,
+  ],
   controllers: [AdminWebhooksController, TenantWebhooksController],
   providers: [SubscriptionsService, SubscriptionLists, BulkActionService],
 })

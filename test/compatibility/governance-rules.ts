@@ -107,15 +107,47 @@ export const GOVERNANCE_RULES = {
   },
   'bulk events': {
     rule: 'A bulk action emits one event per changed row under one correlation id, and has one audit row',
-    place: 'bulkActionWebhooks',
+    place: 'bulkActionTenants, bulkActionBudgets, bulkActionWebhooks',
   },
   'bulk refusals': {
     rule: 'A bulk action changes nothing if the count differs (409), there are more than 500 matches (400) or the filter is empty (400)',
-    place: 'bulkActionWebhooks',
+    place: 'bulkActionTenants, bulkActionBudgets, bulkActionWebhooks',
   },
   'bulk idempotency': {
     rule: 'For 15 minutes, the same idempotency key returns the first response, and completes what a crashed process left',
-    place: 'bulkActionWebhooks',
+    place: 'bulkActionTenants, bulkActionBudgets, bulkActionWebhooks',
+  },
+  'bulk filters': {
+    rule: 'The filter of a bulk action selects what the list with the same filter shows',
+    place: 'TenantBulkFilter, BudgetBulkFilter, WebhookBulkFilter',
+  },
+  'bulk damaged row': {
+    rule: 'A row that cannot be changed is in `failed` with its error code, and the others go on',
+    place: 'BulkActionRowOutcome',
+  },
+  'bulk operators only': {
+    rule: 'Bulk actions on tenants and budgets require the admin key',
+    place: 'bulkActionTenants, bulkActionBudgets',
+  },
+  'bulk tenants': {
+    rule: 'SUSPEND and REACTIVATE skip what is in that status and fail on a closed tenant; CLOSE closes what each tenant owns, with `tenant.closed` under the action and the rest under its tenant; its audit row has the actor `admin_on_behalf_of`',
+    place: 'bulkActionTenants',
+  },
+  'bulk budgets': {
+    rule: 'CREDIT, DEBIT, RESET, RESET_SPENT and REPAY_DEBT do to each budget what `fundBudget` does, with the same events; the one audit row belongs to the tenant of the filter',
+    place: 'bulkActionBudgets',
+  },
+  'bulk skipped budgets': {
+    rule: 'A budget that the action would leave as it is, such as REPAY_DEBT without debt, is skipped without an event',
+    place: 'BudgetBulkActionResponse',
+  },
+  'bulk failed budgets': {
+    rule: "A row in another unit than the amount's, and a closed budget, fail with INVALID_TRANSITION; a DEBIT beyond what remains fails with BUDGET_EXCEEDED",
+    place: 'BudgetBulkActionRequest, BudgetBulkActionResponse',
+  },
+  'bulk budget requests': {
+    rule: 'Action and payload are checked before anything is counted; `tenant_id` is required, and 404 if there is no such tenant',
+    place: 'bulkActionBudgets, BudgetBulkFilter',
   },
   'webhook urls': {
     rule: "A webhook's URL must be HTTPS unless HTTP is allowed, match an allowed pattern if there are any, and resolve to no blocked address",

@@ -227,10 +227,9 @@ describe('the same bulk action again', () => {
       const requestId = `req_${'d'.repeat(23)}${action === 'PAUSE' ? '1' : '2'}`;
       const correlation = `webhook_bulk_action:${action.toLowerCase()}:${requestId}`;
       const body = { idempotency_key: key, filter: { tenant_id: tenant.id } };
-      // What a process leaves that dies after two of four changes: its claim, as the service makes it, and the two changes.
-      const trace = new BulkActionTrace(scripts, on.stored);
-      await trace.begin({ action, ...body }, requestId, correlation, ids);
-      await trace.change(ids.slice(0, 2), action, requestId, correlation);
+      const trace = new BulkActionTrace(scripts, on.stored, requestId, correlation);
+      await trace.begin('webhooks', { action, ...body }, ids);
+      await trace.changeWebhooks(ids.slice(0, 2), action);
 
       const response = expectStatus(await act(tenant, action, body), 200);
       expect(idsIn(response.succeeded)).toEqual(ids);

@@ -1,4 +1,5 @@
 import { IsBoolean, IsIn, IsNumber, IsString, Matches, Max, Min } from 'class-validator';
+import { BulkRequestDto } from '../../bulk/index.js';
 import {
   OVERAGE_POLICIES,
   type OveragePolicy,
@@ -201,4 +202,71 @@ export class BudgetListQueryDto extends ListQueryDto {
   @Optional()
   @IsIn(BUDGET_SORT_KEYS)
   sort_by?: BudgetSortKey;
+}
+
+/** BudgetBulkFilter of cycles-governance-admin-v0.1.25. */
+export class BudgetBulkFilterDto {
+  @IsString()
+  @Matches(TENANT_ID_PATTERN)
+  tenant_id!: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(SCOPE_MAX_LENGTH)
+  scope_prefix?: string;
+
+  @Optional()
+  @IsIn(UNITS)
+  unit?: Unit;
+
+  @Optional()
+  @IsIn(BUDGET_STATUSES)
+  status?: BudgetStatus;
+
+  @Optional()
+  @IsBoolean()
+  over_limit?: boolean;
+
+  @Optional()
+  @IsBoolean()
+  has_debt?: boolean;
+
+  @Optional()
+  @IsNumber()
+  @Min(0)
+  @Max(1)
+  utilization_min?: number;
+
+  @Optional()
+  @IsNumber()
+  @Min(0)
+  @Max(1)
+  utilization_max?: number;
+
+  @Optional()
+  @IsString()
+  @MaxLength(128)
+  search?: string;
+}
+
+/** BudgetBulkActionRequest of cycles-governance-admin-v0.1.25. Each action needs an amount. */
+export class BudgetBulkActionDto extends BulkRequestDto {
+  @Nested(() => BudgetBulkFilterDto)
+  filter!: BudgetBulkFilterDto;
+
+  @IsIn(FUNDING_OPERATIONS)
+  action!: FundingOperation;
+
+  @Nested(() => AmountDto)
+  amount!: AmountDto;
+
+  /** Used by RESET_SPENT only; other actions ignore it. */
+  @Optional()
+  @Nested(() => AmountDto)
+  spent?: AmountDto;
+
+  @Optional()
+  @IsString()
+  @MaxLength(512)
+  reason?: string;
 }

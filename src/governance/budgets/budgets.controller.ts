@@ -12,7 +12,9 @@ import {
   sendJson,
 } from '../../http/index.js';
 import { compileQuery, compileValidator, type Origin, stringifyJson } from '../../wire/index.js';
+import { BudgetBulkActionService } from './budget-bulk-action.service.js';
 import {
+  BudgetBulkActionDto,
   BudgetCreateDto,
   BudgetFundingDto,
   BudgetFundingQueryDto,
@@ -29,6 +31,7 @@ const validateList = compileQuery(BudgetListQueryDto);
 const validateLookup = compileQuery(BudgetLookupQueryDto);
 const validateUpdate = compileValidator(BudgetUpdateDto);
 const validateTransition = compileValidator(BudgetStatusTransitionDto);
+const validateBulk = compileValidator(BudgetBulkActionDto);
 const validateFunding = compileValidator(BudgetFundingDto);
 const validateFundingQuery = compileQuery(BudgetFundingQueryDto);
 
@@ -46,6 +49,7 @@ export class BudgetsController {
     private readonly budgets: BudgetsService,
     private readonly changes: BudgetChangesService,
     private readonly funding: FundingService,
+    private readonly bulk: BudgetBulkActionService,
   ) {}
 
   @Post()
@@ -171,6 +175,30 @@ export class BudgetsController {
       budgetOrigin(request),
     );
     sendJson(reply, 200, stringifyJson(funding));
+  }
+
+  @Post('bulk-action')
+  @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
+  @ApiOperation({
+    operationId: 'bulkActionBudgets',
+    summary: "Fund all of a tenant's budgets that match a filter",
+  })
+  @Answers(200, 'BudgetBulkActionResponse')
+  @BodySchema(BudgetBulkActionDto, {
+    filter: { tenant_id: 'acme', unit: 'TOKENS' },
+    action: 'RESET_SPENT',
+    amount: { unit: 'TOKENS', amount: 1_000_000 },
+    reason: 'New billing period',
+    expected_count: 1,
+    idempotency_key: 'acme-new-period-1',
+  })
+  async bulkAction(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    sendJson(reply, 200, await this.bulk.apply(validateBulk(body), budgetOrigin(request)));
   }
 
   /** The body is optional. */

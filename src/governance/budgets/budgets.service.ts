@@ -117,11 +117,7 @@ export class BudgetsService {
   async list(caller: Caller, request: BudgetListQueryDto): Promise<Page<BudgetLedger>> {
     const { cursor, limit, ...query } = request;
     const order = sortOrderOf(request, BUDGET_SORT_KEYS, { sortBy: 'utilization', direction: 'desc' });
-    if ((query.utilization_min ?? 0) > (query.utilization_max ?? 1)) {
-      throw new Refusal('INVALID_REQUEST', 'utilization_min must not exceed utilization_max', {
-        field: 'utilization_min',
-      });
-    }
+    requireUtilizationRange(query);
     const tenantId = listedTenant(caller, query.tenant_id);
     const scopeFilter = caller.kind === 'tenant' ? caller.scopeFilter : [];
     const selection = new RecordSelection<BudgetLedger>({
@@ -132,10 +128,10 @@ export class BudgetsService {
       valueOf: (budget) => sortValueOf(budget, order.sortBy),
       idOf: (budget) => `${budget.scope} ${budget.unit}`,
     });
-    const wanted = matcherOf(query);
+    const { matches } = budgetMatcher(query);
     await this.records.eachOwned('list_budgets', tenantId, (fields) => {
       const budget = budgetOf(fields, fieldOf(fields, 'scope'), fieldOf(fields, 'unit') as Unit);
-      if (scopeAllowed(scopeFilter, budget.scope) && wanted(budget)) {
+      if (scopeAllowed(scopeFilter, budget.scope) && matches(budget)) {
         selection.offer(budget);
       }
     });
@@ -169,8 +165,37 @@ export class BudgetsService {
   }
 }
 
-/** Combines all filters of the query. An absent filter matches everything. */
-function matcherOf(query: BudgetListQueryDto): (budget: BudgetLedger) => boolean {
+/** The filters that lists and bulk actions have in common. */
+type BudgetFilter = Omit<BudgetListQueryDto, 'cursor' | 'limit' | 'sort_by' | 'sort_dir'>;
+
+/** @throws Refusal INVALID_REQUEST */
+export function requireUtilizationRange({
+  utilization_min: min = 0,
+  utilization_max: max = 1,
+}: BudgetFilter): void {
+  if (min > max) {
+    throw new Refusal('INVALID_REQUEST', 'utilization_min must not exceed utilization_max', {
+      field: 'utilization_min',
+    });
+  }
+}
+
+/** What is known of a budget even if its figures cannot be read. */
+export interface BudgetFace {
+  readonly tenant_id: string;
+  readonly scope: string;
+  readonly unit: string;
+  readonly status: string;
+}
+
+export interface BudgetMatcher {
+  /** Whether a budget matches the whole filter. An absent part matches everything. */
+  readonly matches: (budget: BudgetLedger) => boolean;
+  /** Whether it matches all parts of the filter that do not depend on its figures. */
+  readonly mayMatch: (budget: BudgetFace) => boolean;
+}
+
+export function budgetMatcher(query: BudgetFilter): BudgetMatcher {
   const {
     unit,
     status,
@@ -181,19 +206,22 @@ function matcherOf(query: BudgetListQueryDto): (budget: BudgetLedger) => boolean
     search,
   } = query;
   const prefix = query.scope_prefix?.toLowerCase() ?? '';
-  return (budget) => {
+  const mayMatch = (budget: BudgetFace): boolean =>
+    budget.scope.startsWith(prefix) &&
+    (unit === undefined || budget.unit === unit) &&
+    (status === undefined || budget.status === status) &&
+    matchesSearch(search, budget.tenant_id, budget.scope);
+  const matches = (budget: BudgetLedger): boolean => {
     const utilization = utilizationOf(budget);
     return (
-      budget.scope.startsWith(prefix) &&
-      (unit === undefined || budget.unit === unit) &&
-      (status === undefined || budget.status === status) &&
+      mayMatch(budget) &&
       (overLimit === undefined || budget.is_over_limit === overLimit) &&
       (hasDebt === undefined || budget.debt.amount > 0n === hasDebt) &&
       utilization >= min &&
-      (max === undefined || utilization <= max) &&
-      matchesSearch(search, budget.tenant_id, budget.scope)
+      (max === undefined || utilization <= max)
     );
   };
+  return { matches, mayMatch };
 }
 
 /** Updates, freezes and unfreezes budgets. */

@@ -1,6 +1,15 @@
 import { IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
+import { BulkRequestDto } from '../../bulk/index.js';
 import { OVERAGE_POLICIES, type OveragePolicy, TENANT_ID_PATTERN } from '../../ledger/index.js';
-import { IsStringMap, Length, ListQueryDto, MaxJsonBytes, Optional } from '../../wire/index.js';
+import {
+  IsStringMap,
+  Length,
+  ListQueryDto,
+  MaxJsonBytes,
+  MaxLength,
+  Nested,
+  Optional,
+} from '../../wire/index.js';
 
 const MIN_TTL_MS = 1000;
 const MAX_TTL_MS = 86_400_000;
@@ -94,4 +103,36 @@ export class TenantListQueryDto extends ListQueryDto {
   @Optional()
   @IsIn(TENANT_SORT_KEYS)
   sort_by?: (typeof TENANT_SORT_KEYS)[number];
+}
+
+/** TenantBulkFilter of cycles-governance-admin-v0.1.25. */
+export class TenantBulkFilterDto {
+  @Optional()
+  @IsIn(TENANT_STATUSES)
+  status?: TenantStatus;
+
+  @Optional()
+  @IsString()
+  parent_tenant_id?: string;
+
+  /** Of an extension that Holdfast does not have. The protocol tells such servers to ignore it. */
+  @Optional()
+  @IsString()
+  observe_mode?: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(128)
+  search?: string;
+}
+
+export const TENANT_BULK_ACTIONS = ['SUSPEND', 'REACTIVATE', 'CLOSE'] as const;
+
+/** TenantBulkActionRequest of cycles-governance-admin-v0.1.25. */
+export class TenantBulkActionDto extends BulkRequestDto {
+  @Nested(() => TenantBulkFilterDto)
+  filter!: TenantBulkFilterDto;
+
+  @IsIn(TENANT_BULK_ACTIONS)
+  action!: (typeof TENANT_BULK_ACTIONS)[number];
 }

@@ -11,16 +11,27 @@ import {
   sendJson,
 } from '../../http/index.js';
 import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
-import { ExpiryPolicyDto, TenantCreateDto, TenantListQueryDto, TenantUpdateDto } from './tenant.dto.js';
+import { TenantBulkActionService } from './tenant-bulk-action.service.js';
+import {
+  ExpiryPolicyDto,
+  TenantBulkActionDto,
+  TenantCreateDto,
+  TenantListQueryDto,
+  TenantUpdateDto,
+} from './tenant.dto.js';
 import { TenantsService } from './tenants.service.js';
 
 const validateCreate = compileValidator(TenantCreateDto);
 const validateUpdate = compileValidator(TenantUpdateDto);
 const validateList = compileQuery(TenantListQueryDto);
+const validateBulk = compileValidator(TenantBulkActionDto);
 
 @Controller('v1/admin/tenants')
 export class TenantsController {
-  constructor(private readonly service: TenantsService) {}
+  constructor(
+    private readonly service: TenantsService,
+    private readonly bulk: TenantBulkActionService,
+  ) {}
 
   @Post()
   @Access({ plane: 'admin', admin: true })
@@ -46,6 +57,28 @@ export class TenantsController {
   async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
     const { rows, ...rest } = await this.service.list(validateList(query));
     sendJson(reply, 200, stringifyJson({ tenants: rows, ...rest }));
+  }
+
+  @Post('bulk-action')
+  @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
+  @ApiOperation({
+    operationId: 'bulkActionTenants',
+    summary: 'Suspend, reactivate or close all tenants that match a filter',
+  })
+  @Answers(200, 'TenantBulkActionResponse')
+  @BodySchema(TenantBulkActionDto, {
+    filter: { search: 'acme' },
+    action: 'REACTIVATE',
+    expected_count: 1,
+    idempotency_key: 'reactivate-acme-1',
+  })
+  async bulkAction(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    sendJson(reply, 200, await this.bulk.apply(validateBulk(body), originOf(request, 'admin')));
   }
 
   @Get(':tenant_id')

@@ -229,7 +229,6 @@ export class TenantsService {
   /** Newest first by default. @throws Refusal INVALID_REQUEST for another query's cursor. */
   async list(request: TenantListQueryDto): Promise<Page<Tenant>> {
     const { cursor, limit, ...query } = request;
-    const { status, parent_tenant_id: parent, search } = query;
     const order = sortOrderOf(request, TENANT_SORT_KEYS, { sortBy: 'created_at', direction: 'desc' });
     const selection = new RecordSelection<Tenant>({
       query: { list: 'tenants', ...query },
@@ -241,11 +240,7 @@ export class TenantsService {
     });
     await this.records.eachTenant((fields) => {
       const tenant = tenantOf(fields);
-      const wanted =
-        (status === undefined || tenant.status === status) &&
-        (parent === undefined || tenant.parent_tenant_id === parent) &&
-        matchesSearch(search, tenant.tenant_id, tenant.name);
-      if (wanted) {
+      if (matchesTenant(query, tenant)) {
         selection.offer(tenant);
       }
     });
@@ -259,6 +254,30 @@ export class TenantsService {
       tenantTexts,
     );
   }
+}
+
+/** What lists and bulk actions compare with their filter. */
+interface FilteredTenant {
+  readonly tenant_id: string;
+  readonly name: string;
+  readonly status: string;
+  readonly parent_tenant_id?: string | undefined;
+}
+
+/** Whether a tenant matches the whole filter. */
+export function matchesTenant(
+  {
+    status,
+    parent_tenant_id: parent,
+    search,
+  }: Pick<TenantListQueryDto, 'status' | 'parent_tenant_id' | 'search'>,
+  tenant: FilteredTenant,
+): boolean {
+  return (
+    (status === undefined || tenant.status === status) &&
+    (parent === undefined || tenant.parent_tenant_id === parent) &&
+    matchesSearch(search, tenant.tenant_id, tenant.name)
+  );
 }
 
 type UpdateRefusal = Exclude<ScriptReply<'update_tenant'>, { status: 'UPDATED' | 'CLOSING' }>;

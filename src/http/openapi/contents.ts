@@ -22,7 +22,7 @@ export const CONTENTS: readonly {
   {
     tag: 'Tenants',
     description: 'Each tenant has its own keys, budgets and policies.',
-    operations: ['createTenant', 'getTenant', 'listTenants', 'updateTenant'],
+    operations: ['createTenant', 'getTenant', 'listTenants', 'updateTenant', 'bulkActionTenants'],
   },
   {
     tag: 'API keys',
@@ -44,6 +44,7 @@ export const CONTENTS: readonly {
       'lookupBudget',
       'listBudgets',
       'fundBudget',
+      'bulkActionBudgets',
       'updateBudget',
       'freezeBudget',
       'unfreezeBudget',

@@ -1,4 +1,18 @@
-import { COUNT, FLAG, FREE, list, mapOf, object, oneOf, PAGE, ref, TEXT, TIME, TRACE_ID } from './parts.js';
+import {
+  bulkResponse,
+  COUNT,
+  FLAG,
+  FREE,
+  list,
+  mapOf,
+  object,
+  oneOf,
+  PAGE,
+  ref,
+  TEXT,
+  TIME,
+  TRACE_ID,
+} from './parts.js';
 
 const AMOUNT = ref('Amount');
 const POLICY = ref('CommitOveragePolicy');
@@ -47,6 +61,8 @@ export const GOVERNANCE_SCHEMAS = {
     },
   ),
   TenantListResponse: object({ tenants: list(ref('Tenant')), has_more: FLAG }, PAGE),
+  BulkActionRowOutcome: object({ id: TEXT }, { error_code: TEXT, message: TEXT, reason: TEXT }),
+  TenantBulkActionResponse: bulkResponse('SUSPEND', 'REACTIVATE', 'CLOSE'),
   BudgetLedger: object(
     {
       ledger_id: TEXT,
@@ -69,6 +85,7 @@ export const GOVERNANCE_SCHEMAS = {
     { commit_overage_policy: POLICY },
   ),
   BudgetListResponse: object({ ledgers: list(ref('BudgetLedger')), has_more: FLAG }, PAGE),
+  BudgetBulkActionResponse: bulkResponse('CREDIT', 'DEBIT', 'RESET', 'REPAY_DEBT', 'RESET_SPENT'),
   BudgetFundingResponse: object(
     {
       operation: TEXT,

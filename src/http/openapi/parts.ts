@@ -41,6 +41,19 @@ export const MILLISECONDS: AnswerSchema = { type: 'integer', format: 'int64', mi
 export const FREE: AnswerSchema = { type: 'object', additionalProperties: true };
 export const TRACE_ID: AnswerSchema = { type: 'string', pattern: '^[0-9a-f]{32}$' };
 
+/** The answer to a bulk action, by the words that `action` may have. */
+export const bulkResponse = (...actions: readonly string[]): AnswerSchema => {
+  const rows = list(ref('BulkActionRowOutcome'));
+  return object({
+    action: oneOf(...actions),
+    total_matched: COUNT,
+    succeeded: rows,
+    failed: rows,
+    skipped: rows,
+    idempotency_key: TEXT,
+  });
+};
+
 /** How every list continues. */
 export const PAGE: Members = {
   next_cursor: {

@@ -1,8 +1,21 @@
-import { COUNT, FLAG, FREE, list, mapOf, object, oneOf, PAGE, ref, TEXT, TIME, TRACE_ID } from './parts.js';
+import {
+  bulkResponse,
+  COUNT,
+  FLAG,
+  FREE,
+  list,
+  mapOf,
+  object,
+  oneOf,
+  PAGE,
+  ref,
+  TEXT,
+  TIME,
+  TRACE_ID,
+} from './parts.js';
 
 const STATUS = oneOf('ACTIVE', 'PAUSED', 'DISABLED');
 const NUMBER = { type: 'number', format: 'double' } as const;
-const ROWS = list(ref('BulkActionRowOutcome'));
 
 /** The answers about webhook subscriptions: cycles-governance-admin-v0.1.25. */
 export const WEBHOOK_SCHEMAS = {
@@ -60,15 +73,7 @@ export const WEBHOOK_SCHEMAS = {
     allowed_url_patterns: list(TEXT),
     allow_http: FLAG,
   }),
-  BulkActionRowOutcome: object({ id: TEXT }, { error_code: TEXT, message: TEXT, reason: TEXT }),
-  WebhookBulkActionResponse: object({
-    action: oneOf('PAUSE', 'RESUME', 'DELETE'),
-    total_matched: COUNT,
-    succeeded: ROWS,
-    failed: ROWS,
-    skipped: ROWS,
-    idempotency_key: TEXT,
-  }),
+  WebhookBulkActionResponse: bulkResponse('PAUSE', 'RESUME', 'DELETE'),
 } as const;
 
 const HTTP_STATUS = { type: 'integer' } as const;

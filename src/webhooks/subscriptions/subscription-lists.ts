@@ -17,7 +17,7 @@ import {
   type SubscriptionListQueryDto,
   type TenantSubscriptionListQueryDto,
 } from './subscription.dto.js';
-import { type Subscription, subscriptionOf, subscriptionTexts } from './subscription.js';
+import { listOf, type Subscription, subscriptionOf, subscriptionTexts } from './subscription.js';
 
 /** The filters that lists and bulk actions have in common. */
 export type SubscriptionFilter = Pick<
@@ -81,23 +81,55 @@ export class SubscriptionLists {
   }
 
   /** Visits every subscription that matches the whole filter, without its free texts. @throws StoreUnavailable */
-  async each(filter: SubscriptionFilter, visit: (subscription: Subscription) => void): Promise<void> {
-    const { tenant_id: owner, status, event_type: eventType, search } = filter;
-    const offer = (fields: Fields): void => {
+  private each(filter: SubscriptionFilter, visit: (subscription: Subscription) => void): Promise<void> {
+    return this.eachRecord(filter, (fields) => {
       const subscription = subscriptionOf(fields, fieldOf(fields, 'id'));
-      if (
-        (status === undefined || subscription.status === status) &&
-        (eventType === undefined || subscription.event_types.includes(eventType)) &&
-        matchesSearch(search, subscription.subscription_id, subscription.url)
-      ) {
+      if (matches(filter, subscription)) {
         visit(subscription);
       }
-    };
+    });
+  }
+
+  /** Visits the ids of all subscriptions that match, even of those whose records are damaged elsewhere. @throws StoreUnavailable */
+  eachId(filter: SubscriptionFilter, visit: (subscriptionId: string) => void): Promise<void> {
+    return this.eachRecord(filter, (fields) => {
+      const id = fieldOf(fields, 'id');
+      const subscription = {
+        subscription_id: id,
+        url: fields.get('ur') ?? '',
+        status: fields.get('st') ?? '',
+        event_types: listOf(fields.get('et') ?? ''),
+      };
+      if (matches(filter, subscription)) {
+        visit(id);
+      }
+    });
+  }
+
+  private async eachRecord(
+    { tenant_id: owner }: SubscriptionFilter,
+    offer: (fields: Fields) => void,
+  ): Promise<void> {
     await this.records.eachOwned('list_webhooks', owner, offer);
     if (owner === undefined) {
       await this.records.eachOwned('list_webhooks', SYSTEM_OWNER, offer);
     }
   }
+}
+
+interface FilteredSubscription extends Pick<Subscription, 'subscription_id' | 'url' | 'event_types'> {
+  readonly status: string;
+}
+
+function matches(
+  { status, event_type: eventType, search }: SubscriptionFilter,
+  subscription: FilteredSubscription,
+): boolean {
+  return (
+    (status === undefined || subscription.status === status) &&
+    (eventType === undefined || subscription.event_types.includes(eventType)) &&
+    matchesSearch(search, subscription.subscription_id, subscription.url)
+  );
 }
 
 function tenantOf(caller: Caller, named: string | undefined): string {

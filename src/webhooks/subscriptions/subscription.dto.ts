@@ -9,6 +9,7 @@ import {
   Max,
   Min,
 } from 'class-validator';
+import { BulkRequestDto } from '../../bulk/index.js';
 import { EVENT_CATEGORIES, EVENT_TYPES, type EventCategory } from '../../events/index.js';
 import {
   FREE_OBJECT,
@@ -321,19 +322,10 @@ export class WebhookBulkFilterDto {
 export const BULK_ACTIONS = ['PAUSE', 'RESUME', 'DELETE'] as const;
 
 /** WebhookBulkActionRequest of cycles-governance-admin-v0.1.25. */
-export class WebhookBulkActionDto {
+export class WebhookBulkActionDto extends BulkRequestDto {
   @Nested(() => WebhookBulkFilterDto)
   filter!: WebhookBulkFilterDto;
 
   @IsIn(BULK_ACTIONS)
   action!: (typeof BULK_ACTIONS)[number];
-
-  @Optional()
-  @IsInt()
-  @Min(0)
-  expected_count?: number;
-
-  @IsString()
-  @Length(1, 128)
-  idempotency_key!: string;
 }

@@ -1,6 +1,6 @@
 import type { TestTenant } from '../../support/holdfast.js';
 import { ADMIN_ONLY, refused, succeeds, type OperationRow, type Provocation } from './table.js';
-import { newKey, tokens, type Sample } from './world.js';
+import { newKey, tokens, type Sample, type World } from './world.js';
 
 const BUDGETS = '/v1/admin/budgets';
 const ledger = (tenant: TestTenant): string => `scope=tenant:${tenant.id}&unit=TOKENS`;
@@ -42,6 +42,10 @@ function changes(method: string, verb: string): Provocation[] {
       on(await world.setTenant(await world.tenant(), { status: 'CLOSED' })),
     ),
   ];
+}
+
+async function bulk(world: World, more: Record<string, unknown> = {}): Promise<Sample> {
+  return world.adminExample('bulkActionBudgets', await world.tenant(), { more });
 }
 
 export const BUDGET_ROWS: readonly OperationRow[] = [
@@ -139,6 +143,21 @@ export const BUDGET_ROWS: readonly OperationRow[] = [
       ...changes('POST', '/unfreeze'),
       refused(409, 'DUPLICATE_RESOURCE', 'a ledger that is active', async (world) =>
         change('POST', '/unfreeze', await world.tenant()),
+      ),
+    ],
+    impossible: ADMIN_ONLY,
+  },
+  {
+    id: 'bulkActionBudgets',
+    success: 200,
+    sample: (world) => bulk(world),
+    others: [
+      refused(400, 'INVALID_REQUEST', 'no amount', (world) => bulk(world, { amount: undefined })),
+      refused(404, 'TENANT_NOT_FOUND', 'a tenant that does not exist', (world) =>
+        bulk(world, { filter: { tenant_id: 'nobody' } }),
+      ),
+      refused(409, 'COUNT_MISMATCH', 'another number than expected', (world) =>
+        bulk(world, { expected_count: 2 }),
       ),
     ],
     impossible: ADMIN_ONLY,

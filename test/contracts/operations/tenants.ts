@@ -8,6 +8,10 @@ function create(world: World): Sample {
 
 const update = (world: World, id: string): Sample => world.adminExample('updateTenant', { id, key: '' });
 
+async function bulk(world: World, more: Record<string, unknown> = {}): Promise<Sample> {
+  return world.adminExample('bulkActionTenants', await world.tenant(), { more });
+}
+
 export const TENANT_ROWS: readonly OperationRow[] = [
   {
     id: 'createTenant',
@@ -76,6 +80,18 @@ export const TENANT_ROWS: readonly OperationRow[] = [
       ),
       refused(409, 'TENANT_CLOSED', 'a closed tenant', async (world) =>
         update(world, (await world.setTenant(await world.tenant(), { status: 'CLOSED' })).id),
+      ),
+    ],
+    impossible: ADMIN_ONLY,
+  },
+  {
+    id: 'bulkActionTenants',
+    success: 200,
+    sample: (world) => bulk(world),
+    others: [
+      refused(400, 'INVALID_REQUEST', 'an empty filter', (world) => bulk(world, { filter: {} })),
+      refused(409, 'COUNT_MISMATCH', 'another number than expected', (world) =>
+        bulk(world, { expected_count: 2 }),
       ),
     ],
     impossible: ADMIN_ONLY,

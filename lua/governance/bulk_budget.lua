@@ -1,0 +1,67 @@
+#!lua
+-- bulk_budget: what a bulk action does to one budget, once: CREDIT, DEBIT, RESET, RESET_SPENT or REPAY_DEBT, as fund_budget does it.
+--
+-- KEYS[1]   budget           hash
+-- ARGV[1]   tenant_id
+-- ARGV[2]   scope            canonical
+-- ARGV[3]   unit             of the budget and of the amount
+-- ARGV[4]   operation
+-- ARGV[5]   amount           int64 as a decimal string, not negative
+-- ARGV[6]   spent            likewise, or empty; RESET_SPENT alone reads it
+-- ARGV[7]   reason           or empty
+-- ARGV[8]   keep_ms          how long it is remembered that this budget was changed by it
+-- ARGV[9]   correlation_id   of the action as a whole
+-- ARGV[10]  actor            admin_on_behalf_of
+-- ARGV[11]  key_id           empty for an operator
+-- ARGV[12]  request_id       of the action's first attempt, which names what it has changed
+-- ARGV[13]  trace            trace id and flags
+-- RETURNS   SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | BUDGET_FROZEN
+--           | BUDGET_EXCEEDED | INT64_OVERFLOW
+-- BOUND     one budget
+-- EMITS     budget.funded, budget.debited, budget.reset, budget.reset_spent, budget.debt_repaid, budget.exhausted,
+--           budget.over_limit_entered, budget.over_limit_exited
+-- @include  keys: tag_of_key, bulk_rows_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  int64: i64_positive
+-- @include  governed_budget: governed_budget
+-- @include  funding: planned_funding, funding_changes, apply_funding
+-- @include  append_event: require_event_log
+--
+-- Unlike fund_budget, it leaves a budget without debt alone when debt is to be repaid, and one whose figures would stay as they are.
+local budget_record = KEYS[1]
+local tenant_id, scope, unit, operation, amount, given_spent, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local keep_ms = ARGV[8]
+local origin = { actor = ARGV[10], key = ARGV[11], request = ARGV[12], trace = ARGV[13], correlation = ARGV[9] }
+
+local tag = tag_of_key(budget_record)
+local changed_rows = bulk_rows_key(tag, origin.request)
+local row = scope .. ' ' .. unit
+
+if redis.call('SISMEMBER', changed_rows, row) == 1 then
+  return { 'SUCCEEDED' }
+end
+local budget, refusal = governed_budget(tag, unit, scope, tenant_id)
+if not budget then
+  return refusal
+end
+if budget.status ~= 'ACTIVE' then
+  return { 'BUDGET_FROZEN' }
+end
+if operation == 'REPAY_DEBT' and not i64_positive(budget.debt) then
+  return { 'SKIPPED', 'ALREADY_IN_TARGET_STATE' }
+end
+local planned, refused = planned_funding(budget, operation, amount, given_spent)
+if not planned then
+  return refused
+end
+if not funding_changes(budget, planned) then
+  return { 'SKIPPED', 'ALREADY_IN_TARGET_STATE' }
+end
+require_event_log(tag)
+
+-- Nothing is refused below this line.
+redis.call('SADD', changed_rows, row)
+redis.call('PEXPIRE', changed_rows, keep_ms)
+apply_funding(tag, budget, planned, { tenant_id = tenant_id, scope = scope, unit = unit, operation = operation, spent = given_spent,
+  reason = reason, metadata = '' }, ms_text(now_ms()), origin)
+return { 'SUCCEEDED' }

@@ -1,0 +1,49 @@
+#!lua flags=allow-oom
+-- bulk_tenant: what a bulk action does to one tenant, once. It carries allow-oom because an operator must be able to stop tenants also
+-- when Redis is full.
+--
+-- KEYS[1]   tenant           hash
+-- ARGV[1]   tenant_id
+-- ARGV[2]   status           to take it to: ACTIVE, SUSPENDED or CLOSED
+-- ARGV[3]   keep_ms          how long it is remembered that this tenant was changed by it
+-- ARGV[4]   correlation_id   of the action as a whole
+-- ARGV[5]   actor            admin
+-- ARGV[6]   key_id           empty for an operator
+-- ARGV[7]   request_id       of the action's first attempt, which names what it has changed
+-- ARGV[8]   trace            trace id and flags
+-- RETURNS   SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | INVALID_TRANSITION
+-- BOUND     one tenant
+-- EMITS     tenant.suspended, tenant.reactivated
+-- @include  keys: tag_of_key, bulk_rows_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  tenant: read_tenant
+-- @include  move_tenant: move_tenant, require_tenant_move
+--
+-- SUCCEEDED with CLOSED asks the caller to drive lua/governance/close_tenant.lua to its end.
+local tenant_record = KEYS[1]
+local tenant_id, status, keep_ms = ARGV[1], ARGV[2], ARGV[3]
+local origin = { actor = ARGV[5], key = ARGV[6], request = ARGV[7], trace = ARGV[8], correlation = ARGV[4] }
+
+local tag = tag_of_key(tenant_record)
+local changed_rows = bulk_rows_key(tag, origin.request)
+
+if redis.call('SISMEMBER', changed_rows, tenant_id) == 1 then
+  return { 'SUCCEEDED' }
+end
+local tenant = read_tenant(tenant_record)
+if not tenant then
+  return { 'NOT_FOUND' }
+end
+if tenant.status == status then
+  return { 'SKIPPED', 'ALREADY_IN_TARGET_STATE' }
+end
+if tenant.status == 'CLOSED' then
+  return { 'INVALID_TRANSITION' }
+end
+require_tenant_move(tag)
+
+-- Nothing is refused below this line.
+redis.call('SADD', changed_rows, tenant_id)
+redis.call('PEXPIRE', changed_rows, keep_ms)
+move_tenant(tag, tenant_record, tenant_id, tenant.status, status, ms_text(now_ms()), origin)
+return { 'SUCCEEDED' }

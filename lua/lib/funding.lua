@@ -1,0 +1,87 @@
+-- funding: what CREDIT, DEBIT, RESET, RESET_SPENT and REPAY_DEBT make of a budget, and how that is written and told.
+-- @include int64: i64_add, i64_sub, i64_less, i64_positive
+-- @include budget: budget_over_limit
+-- @include over_limit: debt_over_limit, emit_over_limit
+-- @include append_event: append_event
+--
+-- remaining = allocated - spent - reserved - debt holds after each operation:
+-- CREDIT pays debt first. A debt that is paid becomes spent: the consumption that was owed is now paid for. So allocated and
+--   remaining both grow by the whole amount; what was missing is filled before anything is free to reserve.
+-- DEBIT takes the amount from allocated and remaining, which it never makes negative.
+-- RESET sets allocated, RESET_SPENT sets allocated and spent; what then remains may be negative.
+-- REPAY_DEBT forgives debt, and remaining grows by as much; what the debt does not take is added as funds.
+
+-- The figures after an operation, or nil and a refusal: BUDGET_EXCEEDED, INT64_OVERFLOW. Writes nothing.
+local function planned_funding(budget, operation, amount, given_spent)
+  local allocated, spent, debt = budget.allocated, budget.spent, budget.debt
+  local repaid = i64_less(debt, amount) and debt or amount
+  if operation == 'CREDIT' then
+    allocated, spent, debt = i64_add(allocated, amount), i64_add(spent, repaid), i64_sub(debt, repaid)
+  elseif operation == 'DEBIT' then
+    if i64_less(budget.remaining, amount) then
+      return nil, { 'BUDGET_EXCEEDED' }
+    end
+    allocated = i64_sub(allocated, amount)
+  elseif operation == 'RESET' then
+    allocated = amount
+  elseif operation == 'RESET_SPENT' then
+    allocated, spent = amount, given_spent == '' and '0' or given_spent
+  elseif operation == 'REPAY_DEBT' then
+    allocated, debt = i64_add(allocated, i64_sub(amount, repaid)), i64_sub(debt, repaid)
+  else
+    error('unknown funding operation ' .. operation)
+  end
+  local remaining = allocated and spent and i64_sub(allocated, spent)
+  remaining = remaining and i64_sub(remaining, budget.reserved)
+  remaining = remaining and i64_sub(remaining, debt)
+  if not remaining then
+    return nil, { 'INT64_OVERFLOW' }
+  end
+  -- A mark left by a capped charge says that the scope ran dry; whatever leaves or brings funds lifts it. Debt above its
+  -- limit stays over limit.
+  local over = budget.is_over_limit
+  if debt_over_limit(debt, budget.overdraft_limit) then
+    over = '1'
+  elseif i64_positive(remaining) or i64_less(budget.remaining, remaining) then
+    over = '0'
+  end
+  return { allocated = allocated, remaining = remaining, spent = spent, debt = debt, is_over_limit = over }
+end
+
+-- Whether the figures differ from the budget's at all.
+local function funding_changes(budget, planned)
+  return planned.allocated ~= budget.allocated or planned.remaining ~= budget.remaining or planned.spent ~= budget.spent
+    or planned.debt ~= budget.debt or planned.is_over_limit ~= budget.is_over_limit
+end
+
+-- `request` is { tenant_id, scope, unit, operation, spent, reason, metadata }. The caller has checked the event log.
+local function apply_funding(tag, budget, planned, request, now, origin)
+  local unit, scope, tenant_id, operation = request.unit, request.scope, request.tenant_id, request.operation
+  redis.call('HSET', budget.key, 'allocated', planned.allocated, 'remaining', planned.remaining, 'debt', planned.debt,
+    'spent', planned.spent, 'is_over_limit', planned.is_over_limit, 'updated_at', now)
+  local figures = { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', operation,
+    'previous_allocated', budget.allocated, 'new_allocated', planned.allocated, 'previous_remaining', budget.remaining,
+    'new_remaining', planned.remaining, 'previous_debt', budget.debt, 'new_debt', planned.debt, 'previous_spent', budget.spent,
+    'new_spent', planned.spent, 'previous_reserved', budget.reserved, 'new_reserved', budget.reserved,
+    'previous_status', budget.status, 'new_status', budget.status, 'reason', request.reason, 'metadata', request.metadata }
+  if operation == 'CREDIT' then
+    append_event(tag, 'budget.funded', tenant_id, scope, origin, figures)
+  elseif operation == 'DEBIT' then
+    append_event(tag, 'budget.debited', tenant_id, scope, origin, figures)
+  elseif operation == 'RESET' then
+    append_event(tag, 'budget.reset', tenant_id, scope, origin, figures)
+  elseif operation == 'RESET_SPENT' then
+    figures[#figures + 1] = 'spent_override_provided'
+    figures[#figures + 1] = request.spent == '' and '0' or '1'
+    append_event(tag, 'budget.reset_spent', tenant_id, scope, origin, figures)
+  else
+    append_event(tag, 'budget.debt_repaid', tenant_id, scope, origin, figures)
+  end
+  emit_over_limit(tag, tenant_id, scope, origin, unit, budget_over_limit(budget), planned.is_over_limit == '1', planned.debt,
+    budget.overdraft_limit)
+  if i64_positive(budget.remaining) and not i64_positive(planned.remaining) then
+    append_event(tag, 'budget.exhausted', tenant_id, scope, origin,
+      { 'unit', unit, 'allocated', planned.allocated, 'remaining', planned.remaining, 'spent', planned.spent,
+        'reserved', budget.reserved })
+  end
+end
