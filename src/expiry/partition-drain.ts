@@ -94,7 +94,7 @@ export class PartitionDrain {
         partition.dueFrom = performance.now() + this.config.sweepIntervalMs;
         this.logger.warn(
           { err: error, partition: partition.code },
-          'a partition could not be swept; the others go on',
+          'a partition could not be swept; the others are not affected',
         );
       } finally {
         partition.servedAt = performance.now();
@@ -171,7 +171,7 @@ export class PartitionDrain {
         run.stays(code);
         this.logger.error(
           { err: outcome, reservation: reservationIds[index] },
-          'a candidate could not be judged; the others go on',
+          'a candidate could not be judged; the others are not affected',
         );
         continue;
       }

@@ -106,7 +106,7 @@ export class Reconciler implements OnModuleInit, Job {
       walk.report.failed += 1;
       this.logger.warn(
         { err: error, partition: code },
-        'a partition could not be reconciled; the others go on',
+        'a partition could not be reconciled; the others are not affected',
       );
     }
     walk.partition += walk.place[0] === '' ? 1 : 0;

@@ -25,12 +25,12 @@ function isUnknownFunction(error: unknown): boolean {
   return error instanceof Error && /^ERR Function not found/i.test(error.message);
 }
 
-/** A full Redis takes no functions; it runs a script's text all the same. */
+/** A full Redis accepts no functions, but still runs the text of a script. */
 function isFull(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('OOM');
 }
 
-/** The names of Holdfast's libraries, of whatever version, that a master has. */
+/** The names of the libraries of Holdfast that a master has, of any version. */
 async function libraries(master: Redis): Promise<string[]> {
   const listed = (await master.function('LIST', 'LIBRARYNAME', `${LIBRARY_PREFIX}*`)) as unknown[][];
   return listed.map((library) => library[library.indexOf('library_name') + 1] as string);
@@ -44,15 +44,15 @@ function decoded<Decoded>(script: Script, reply: Reply): Decoded | Error {
   }
 }
 
-/** Read once a process: the files do not change while it runs, and there is a registry for each connection that calls scripts. */
+/** Read once per process. Each connection that calls scripts has its own registry. */
 let known: Map<string, Script> | undefined;
 
 /**
- * The scripts by name. They are read and checked when this is made, loaded into every master as functions by `load`, and called
- * by the name of their function. Redis keeps functions with its data, so a restart and a failover find them again; a server
- * that has lost them all the same (FUNCTION FLUSH, a new master, a full one) runs the text that comes with the call, and is
- * given the functions again. A name changes with its text, so two versions of the service can share a Redis: only a start takes
- * functions away, or the two would take away each other's for as long as both run.
+ * The scripts by name. The constructor reads and checks them, `load` loads them into every master as functions, and calls use the names of
+ * the functions. Redis keeps functions with its data, so they survive a restart and a failover. If a server has lost them (FUNCTION FLUSH,
+ * a new master, a full one), the registry runs the text of the script and loads the functions again. The name of a function changes with
+ * its text, so two versions of the service can share a Redis. Only a start deletes functions of other versions; otherwise two running
+ * versions would keep deleting each other's.
  */
 export class ScriptRegistry {
   private readonly scripts = (known ??= readScripts());
@@ -61,9 +61,9 @@ export class ScriptRegistry {
   private readonly groups: GroupedCalls;
 
   /**
-   * @param textRan is called for each call of a script that a server had not as a function.
-   * @param groupRan is called for each run of a grouped script, with the number of its calls.
-   * @param waitMs how long a call of a grouped script may wait for others before it is sent.
+   * @param textRan called for each call of a script whose function the server did not have
+   * @param groupRan called for each run of a grouped script, with the number of its calls
+   * @param waitMs how long a call of a grouped script may wait before it is sent
    */
   constructor(
     private readonly client: Redis | Cluster,
@@ -78,12 +78,12 @@ export class ScriptRegistry {
     );
   }
 
-  /** Calls the listener with the id of each request for which a script wrote a row of the audit log. */
+  /** Calls the listener with the id of each request for which a script wrote an audit row. */
   onAudited(listener: (requestId: string) => void): void {
     this.audited = listener;
   }
 
-  /** Takes off a reply what a script that may write audit rows adds behind it: the request that it wrote one for, or an empty text. */
+  /** Removes what a script that may write audit rows appends to its reply: the id of the request that it wrote one for, or ''. */
   private plain({ audits }: Script, reply: unknown): Reply {
     const texts = reply as Reply;
     const requestId = audits ? texts.pop() : undefined;
@@ -94,9 +94,9 @@ export class ScriptRegistry {
   }
 
   /**
-   * Loads every function into every master that has it not, so that a script which does not compile stops the start, and takes
-   * away those of other versions: whoever still runs one of those gives it back to Redis at its next call.
-   * @throws StoreUnavailable when a master cannot be reached.
+   * Loads missing functions into every master, so a script that does not compile stops the start, and deletes those of other versions. An
+   * instance of another version loads its own again at its next call.
+   * @throws StoreUnavailable if a master cannot be reached.
    */
   async load(): Promise<void> {
     await this.eachMaster(async (master) => {
@@ -109,7 +109,7 @@ export class ScriptRegistry {
     });
   }
 
-  /** Gives back what a master has lost. @throws StoreUnavailable when a master cannot be reached. */
+  /** Loads functions that a master has lost. @throws StoreUnavailable if a master cannot be reached. */
   private async restore(): Promise<void> {
     await this.eachMaster(async (master) => this.loadMissing(master, await libraries(master)));
   }
@@ -145,7 +145,7 @@ export class ScriptRegistry {
   /**
    * Runs one script.
    * @returns the script's reply, by the names in its header.
-   * @throws StoreUnavailable when Redis cannot answer; any other error is a broken invariant or a defect.
+   * @throws StoreUnavailable if Redis cannot answer. Any other error is a broken invariant or a defect.
    */
   async call<Name extends ScriptName>(
     name: Name,
@@ -161,7 +161,7 @@ export class ScriptRegistry {
   /**
    * Runs one script with keys and arguments in the order of its header.
    * @returns the script's reply, its status word first.
-   * @throws StoreUnavailable when Redis cannot answer; any other error is a broken invariant or a defect.
+   * @throws StoreUnavailable if Redis cannot answer. Any other error is a broken invariant or a defect.
    */
   async run<Name extends ScriptName>(
     name: Name,
@@ -175,7 +175,7 @@ export class ScriptRegistry {
     return this.scripts.get(name) as Script;
   }
 
-  /** Tests run scripts otherwise, at a clock of their own. */
+  /** Overridden by tests, which run scripts at a clock of their own. */
   protected send(script: Script, keys: Arguments, args: Arguments): Promise<Reply> {
     return script.header.group === undefined
       ? this.sendAlone(script, keys, args)
@@ -195,7 +195,7 @@ export class ScriptRegistry {
 
   private async sendText(script: Script, keys: Arguments, args: Arguments): Promise<Reply> {
     this.textRan();
-    // Whoever waits for its answer does not wait for this; should it fail, the next call tries again.
+    // The call does not wait for this. If it fails, the next call tries again.
     this.loading ??= this.restore()
       .catch(() => undefined)
       .finally(() => (this.loading = undefined));
@@ -208,7 +208,7 @@ export class ScriptRegistry {
 
   /**
    * Runs one script many times, in one round trip, or in as few runs as a grouped script needs. All keys must belong to one partition.
-   * @returns a reply or an error for each call, in order: one call's failure leaves the others alone.
+   * @returns a reply or an error for each call, in order. A failed call does not affect the others.
    * @throws StoreUnavailable when a pipeline as a whole could not be sent; for a grouped script, it is the error of each call.
    */
   async callMany<Name extends ScriptName>(
@@ -227,7 +227,7 @@ export class ScriptRegistry {
 
   /**
    * Runs one script many times, in one round trip, or in as few runs as a grouped script needs. All keys must belong to one partition.
-   * @returns a reply or an error for each call, in order: one call's failure leaves the others alone.
+   * @returns a reply or an error for each call, in order. A failed call does not affect the others.
    * @throws StoreUnavailable when a pipeline as a whole could not be sent; for a grouped script, it is the error of each call.
    */
   async runMany<Name extends ScriptName>(

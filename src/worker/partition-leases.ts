@@ -5,16 +5,16 @@ import { type RedisService, StoreUnavailable } from '../redis/index.js';
 import type { Logger } from '../telemetry/index.js';
 import type { Turn } from './worker.js';
 
-/** What one beat found out. */
+/** The result of one beat. */
 export interface BeatReport {
-  /** Partitions, and the announcement, that could not be asked for. */
+  /** Partitions, plus the announcement, whose requests failed. */
   readonly failed: number;
-  /** Redis' time, as far as anything answered. */
+  /** Redis' time, if Redis answered. */
   readonly nowMs: number | undefined;
 }
 
 interface Beat extends BeatReport {
-  /** When a lease or an announcement of another lapses, if this instance waits for one; by the monotonic clock. */
+  /** When the next lease or announcement of another instance lapses, by the monotonic clock. Infinity if none is waited for. */
   readonly nextLapseAt: number;
 }
 
@@ -24,27 +24,27 @@ export interface LeasedPartition {
   readonly tag: string;
 }
 
-/** What came of asking for one lease. */
+/** The answer to a request for one lease. */
 export type LeaseAnswer =
   { readonly word: 'held' | 'taken' } | { readonly word: 'other'; readonly lapsesInMs: number };
 
-/** One kind of work that the partitions are shared for. */
+/** One kind of work that instances share by partitions. */
 export interface LeaseTerms<P extends LeasedPartition> {
-  /** What is done to a partition, for the log: `swept`, `dispatched`. */
+  /** What happens to a partition, for the log: `swept`, `dispatched`. */
   readonly work: string;
   readonly leaseMs: number;
   readonly instancesKey: string;
   readonly reportsKey: string;
   readonly leaseKey: (tag: string) => string;
   readonly partition: (number: number) => P;
-  /** The longest pause between two beats. */
+  /** Longest pause between two beats. */
   readonly beatMs: number;
   /**
-   * Takes or renews the lease of one partition by its own script, which looks at the partition in the same run.
-   * @throws StoreUnavailable, or what is wrong with this partition.
+   * Takes or renews the lease of one partition with a script that also reads the state of the partition.
+   * @throws StoreUnavailable, or an error of this partition.
    */
   readonly ask: (partition: P, token: string) => Promise<LeaseAnswer>;
-  /** Whether nothing is under way in a partition that is to be given to another instance; asked again at the next beat. */
+  /** Whether a partition may be given to another instance, because no work is in flight. If not, the next beat asks again. */
   readonly mayLeave: (partition: P) => boolean;
   readonly changed: (change: 'taken' | 'lost' | 'released', partition: P) => void;
   readonly announcementFailed: () => void;
@@ -55,31 +55,30 @@ interface Asked {
   readonly lapsesAt: number;
 }
 
-/** Leases that are renewed in one go, and the pause behind them, so that requests need not wait for all of them. */
+/** Leases renewed at a time, and the pause after them, so that requests do not wait for all renewals. */
 const RENEWED_AT_ONCE = 32;
 const RENEWAL_PAUSE_MS = 10;
-/** The longest that one beat looks for free partitions; the next one goes on. */
+/** Longest search of one beat for free partitions. The next beat continues. */
 const TAKE_BUDGET_MS = 500;
 const SHORTEST_PAUSE_MS = 20;
 
 /**
- * Which partitions this instance works on.
+ * Decides which partitions this instance works on.
  *
- * A lease is a key per partition that holds its owner's token and lapses by itself. One script takes or renews it and looks at
- * the partition in the same run, so a lease is never held without knowing what is there; another deletes it only for the token
- * that it holds, so an old owner can neither renew nor delete a new owner's lease.
+ * A lease is a key per partition that holds its owner's token and expires by itself. One script takes or renews it and reads the state of
+ * the partition in the same run. Another deletes it only if it holds the caller's token, so a former owner can neither renew nor delete
+ * the lease of a new one.
  *
- * Instances announce themselves in one sorted set. P partitions among n of them: each is entitled to P/n, the first
- * P mod n in the order of their names to one more, so that the shares are exactly P. Whoever holds more lets go of it, and
- * whoever holds less takes what is free. An instance that dies stops renewing both, so that within one lease its share
- * passes to the others. Until then, and when two views of the living differ, a partition may be worked on by nobody or
- * twice: the first is bounded by the lease, and the second must be harmless to whatever the work is.
+ * Instances announce themselves in one sorted set. Of P partitions, each of n instances is entitled to P/n, and the first P mod n by name
+ * to one more. An instance with more gives some up; one with fewer takes free ones. An instance that dies stops renewing both its leases
+ * and its announcement, so the others take over its share within one lease. Until then, or while instances disagree about who is alive, a
+ * partition may have no worker, or two. The first lasts at most one lease; the work must tolerate the second.
  */
 export class PartitionLeases<P extends LeasedPartition> {
-  /** Names this process among all that ever were, to operators and as the token of its leases. */
+  /** A unique name of this process, shown to operators and used as the token of its leases. */
   readonly instance = `${hostname()}:${process.pid}:${randomBytes(6).toString('hex')}`;
   readonly held = new Map<number, P>();
-  /** How many instances share the work, by the last announcement that was answered. */
+  /** Instances that share the work, as of the last successful announcement. */
   alive = 1;
   /** When the next beat is due, by the monotonic clock. */
   nextBeatAt = 0;
@@ -92,15 +91,15 @@ export class PartitionLeases<P extends LeasedPartition> {
     private readonly terms: LeaseTerms<P>,
   ) {}
 
-  /** How many partitions there are to share. */
+  /** Total number of partitions. */
   get partitions(): number {
     return this.redis.partitions;
   }
 
   /**
-   * Renews what is held, and takes or lets go until it is this instance's share, if the beat is due. Never rejects.
-   * @param report what this instance tells of itself with its announcement
-   * @returns undefined when no beat was due
+   * If a beat is due, renews the leases, and takes or gives up partitions to reach this instance's share. Never rejects.
+   * @param report returns what this instance announces about itself
+   * @returns undefined if no beat was due
    */
   async beatWhenDue(report: () => string, turn: Turn): Promise<BeatReport | undefined> {
     const began = performance.now();
@@ -108,7 +107,7 @@ export class PartitionLeases<P extends LeasedPartition> {
       return undefined;
     }
     const { nextLapseAt, ...found } = await this.beat(report(), turn);
-    // A beat a little early keeps the interval a promise, and the spread keeps instances out of step.
+    // Slightly early, so the interval is an upper bound; random, so instances do not beat in step.
     const regularAt = began + this.terms.beatMs * (0.9 + Math.random() * 0.1);
     this.nextBeatAt = Math.min(regularAt, Math.max(nextLapseAt, performance.now() + SHORTEST_PAUSE_MS));
     return found;
@@ -141,7 +140,7 @@ export class PartitionLeases<P extends LeasedPartition> {
     };
   }
 
-  /** Another instance has it. */
+  /** Drops a partition that another instance holds now. */
   lose(partition: P): void {
     if (this.held.get(partition.number) === partition) {
       this.held.delete(partition.number);
@@ -150,7 +149,7 @@ export class PartitionLeases<P extends LeasedPartition> {
     }
   }
 
-  /** Gives everything up, so that the others need not wait for it to lapse. Never rejects. */
+  /** Gives up everything, so that other instances need not wait for the leases to expire. Never rejects. */
   async leave(): Promise<void> {
     await this.letGo([...this.held.values()]);
     const { client } = this.redis;
@@ -178,17 +177,17 @@ export class PartitionLeases<P extends LeasedPartition> {
       this.place = place;
       return { nowMs, nextLapseAt: performance.now() + (nextLapseInMs ?? Number.POSITIVE_INFINITY) };
     } catch (error) {
-      // What this instance holds, it goes on working on: in a cluster only the announcements' node may be away.
+      // It keeps working on what it holds: in a cluster, perhaps only the node of the announcements is unreachable.
       this.terms.announcementFailed();
       this.logger.warn(
         { err: error, work },
-        'this instance could not announce itself; it goes on with what it holds',
+        'this instance could not announce itself; it keeps its partitions',
       );
       return { nowMs: undefined, nextLapseAt: Number.POSITIVE_INFINITY };
     }
   }
 
-  /** Asks for all without waiting for the answers in between, so that an outage takes no longer than for one. */
+  /** Sends all requests without waiting for answers in between, so an outage delays all no longer than one. */
   private async renew(partitions: readonly P[]): Promise<Asked[]> {
     const asked: Promise<Asked>[] = [];
     for (let start = 0; start < partitions.length; start += RENEWED_AT_ONCE) {
@@ -204,7 +203,7 @@ export class PartitionLeases<P extends LeasedPartition> {
     return Promise.all(asked);
   }
 
-  /** Takes or renews one lease. An error is told when it starts and when it ends, and counted every time. */
+  /** Takes or renews one lease. Logs when an error starts and ends, and counts each one. */
   private async ask(partition: P): Promise<Asked> {
     try {
       const answer = await this.terms.ask(partition, this.instance);
@@ -219,19 +218,19 @@ export class PartitionLeases<P extends LeasedPartition> {
       }
       return { word: answer.word, lapsesAt: Number.POSITIVE_INFINITY };
     } catch (error) {
-      // An outage is told once by the connection; a defect of one partition is told here.
+      // The connection logs outages. Errors of one partition are logged here.
       if (!(error instanceof StoreUnavailable) && !this.failing.has(partition.number)) {
         this.failing.add(partition.number);
         this.logger.error(
           { err: error, partition: partition.code },
-          `a partition cannot be ${this.terms.work}; the others go on`,
+          `a partition cannot be ${this.terms.work}; the others are not affected`,
         );
       }
       return { word: undefined, lapsesAt: Number.POSITIVE_INFINITY };
     }
   }
 
-  /** Takes free partitions, no more at a time than are wanted, starting where no other instance of the same age starts. */
+  /** Takes free partitions, at most as many as wanted at a time. Each instance starts its search at a different partition. */
   private async take(wanted: number): Promise<Asked[]> {
     const { partitions } = this.redis;
     const start = Math.floor((this.place * partitions) / this.alive);
@@ -256,7 +255,7 @@ export class PartitionLeases<P extends LeasedPartition> {
     return outcomes;
   }
 
-  /** What cannot be deleted lapses by itself. */
+  /** Leases that cannot be deleted expire by themselves. */
   private async letGo(partitions: readonly P[]): Promise<void> {
     for (const partition of partitions) {
       this.held.delete(partition.number);

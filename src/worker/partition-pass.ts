@@ -1,20 +1,20 @@
 import { partitionCode, tagOf } from '../redis/index.js';
 import type { Turn } from './worker.js';
 
-/** Walks all partitions for as long as the time allows, and goes on in the next walk where this one was cut. */
+/** Walks over all partitions within a time budget. A walk that runs out of time continues where it stopped at the next call. */
 export class PartitionPass {
   private place = 0;
 
   /**
-   * @param step works on a part of a partition, and tells whether there is more
-   * @param cut is called when the time ends the walk
+   * @param step works on a part of a partition, and returns whether there is more
+   * @param cut called when the walk runs out of time
    */
   constructor(
     private readonly step: (tag: string) => Promise<boolean>,
     private readonly cut: () => void,
   ) {}
 
-  /** @returns whether this walk saw all partitions */
+  /** @returns whether this walk visited all partitions */
   async walk(partitions: number, budgetMs: number, turn?: Turn): Promise<boolean> {
     const deadline = performance.now() + budgetMs;
     const first = this.place;

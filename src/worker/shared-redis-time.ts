@@ -1,18 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { ConcurrencyLimiter, StoreUnavailable, TimeShare } from '../redis/index.js';
 
-/** One master that is silent must not stop the work on the others. */
+/** A silent master must not stop the work on the others. */
 const AT_ONCE_ON_CLUSTER = 4;
 
 export interface SharedTimeTerms {
-  /** More than 0; at 1 nothing ever pauses. */
+  /** Above 0; with 1, there are no pauses. */
   readonly share: number;
   readonly isCluster: boolean;
   /** Called for each pause. */
   readonly paused: () => void;
 }
 
-/** Background runs at Redis: their owners take turns, and all of them together keep Redis busy for no more than a share of the time. */
+/** Limits background work at Redis: owners take turns, and all together use at most a share of Redis' time. */
 export class SharedRedisTime {
   private readonly runs: ConcurrencyLimiter;
   private time: TimeShare;
@@ -39,7 +39,7 @@ export class SharedRedisTime {
       }
     } catch (error) {
       if (error instanceof StoreUnavailable) {
-        // Redis was away, not busy: the wait for it is not to be paid back.
+        // Redis was unreachable, not busy, so the wait is no debt.
         this.time = new TimeShare(this.terms.share);
       }
       throw error;

@@ -9,20 +9,20 @@ import { CONFIG, type HoldfastConfig, type Role } from '../config/index.js';
 import { LOGGER, type Logger } from '../telemetry/index.js';
 import { MaintenanceMetrics } from '../telemetry/index.js';
 
-/** Instances start together; spread out, they find each other's work done. */
+/** Random variation of intervals: of instances that start together, one does the work and the others find it done. */
 const JITTER_SHARE = 0.1;
 const WATCHDOG = 'worker_watchdog';
 const WATCHDOG_MS = 1000;
 /**
- * Looks of the watchdog that see a turn in the same place before it is called stuck: longer than all the Redis commands between two
- * calls of `goesOn` may take. Looks are counted instead of time, because a process that was frozen is late without being stuck.
+ * Checks of the watchdog without progress after which a turn counts as stuck: longer than all Redis commands between two calls of `goesOn`
+ * may take. Counting checks instead of time spares a process that was merely frozen.
  */
 const STUCK_LOOKS = 10;
 
 export interface Turn {
   /**
-   * Asked before each bounded piece of work. False means that the turn must end: the process is stopping, or the turn stood still and
-   * another one has replaced it.
+   * Call it before each bounded piece of work. If it returns false, the turn must end: the process is stopping, or the turn was stuck and
+   * has been replaced.
    */
   goesOn(): boolean;
 }
@@ -30,9 +30,9 @@ export interface Turn {
 export interface TurnReport {
   /** When the next turn is wanted. */
   readonly sleepMs: number;
-  /** Counts as a run of the job, unless it is left out: many turns only look whether there is anything to do. */
+  /** Counts the turn as a run of the job. Left out by turns that only check whether there is work. */
   readonly outcome?: 'success' | 'failed';
-  /** How long the run took, where it is not this turn alone. */
+  /** Duration of the run, if it is not that of this turn. */
   readonly durationMs?: number;
 }
 
@@ -41,34 +41,34 @@ export interface Job {
   /** Names the job in the scheduler, in the log, and in cycles_maintenance_runs_total. */
   readonly name: string;
   readonly role: Role;
-  /** How long after the start of the process the first turn comes; at once when it is left out. */
+  /** Delay of the first turn after the start of the process. Default: none. */
   readonly startsInMs?: number;
-  /** The pause after a turn that failed with an error. */
+  /** Pause after a turn that failed with an error. */
   readonly afterErrorMs: number;
   runTurn(turn: Turn): Promise<TurnReport>;
-  /** The watchdog has given up a turn; the next one starts at once. */
+  /** Called when the watchdog has given up a turn. The next one starts at once. */
   restarted?(): void;
-  /** Called when the shutdown begins, while a turn may still be under way. */
+  /** Called when the shutdown begins. A turn may still be running. */
   stopping?(): void;
   /** Called after the last turn. The shutdown waits for it. */
   drain?(): Promise<void>;
 }
 
-/** A job whose turns are runs at a regular interval. A run that fails rejects, and is repeated after the interval. */
+/** A job that runs at a regular interval. A run that fails rejects, and is repeated after the interval. */
 export interface RegularJob {
   readonly name: string;
   readonly role: Role;
   readonly intervalMs: number;
-  /** When the first run comes; after the interval when it is left out. */
+  /** Delay of the first run. Default: the interval. */
   readonly startsInMs?: number;
   readonly run: (turn: Turn) => Promise<void>;
 }
 
 /**
- * The loop behind all background work: sweeper, dispatcher, reconciler and janitors are its jobs. Each job sleeps until the instant that
- * its last turn named, in a timeout of its own in the scheduler, so that none waits for another. A turn that fails is counted and
- * tried again. A watchdog sees to it that turns move: a promise that is lost in a reconnect would otherwise stop the work without a
- * word. A stuck turn is disowned (`goesOn` turns false) and a new one started.
+ * Runs all background work: sweeper, dispatcher, reconciler and janitors are its jobs. Each job sleeps until the time that its last turn
+ * asked for, in its own timeout of the scheduler, so no job waits for another. A failed turn is counted and retried. A watchdog checks
+ * that turns make progress: a promise lost in a reconnect would otherwise stop the work silently. It abandons a stuck turn (`goesOn`
+ * returns false) and starts a new one.
  */
 @Injectable()
 export class Worker implements OnApplicationBootstrap, BeforeApplicationShutdown {
@@ -81,7 +81,7 @@ export class Worker implements OnApplicationBootstrap, BeforeApplicationShutdown
     @Inject(LOGGER) private readonly logger: Logger,
   ) {}
 
-  /** Runs the job from the start of the application on, if this instance has its role. Called while modules are initialised. */
+  /** Runs the job from the start of the application, if this instance has its role. Call it while modules are initialised. */
   add(job: Job): void {
     if (this.config.roles.has(job.role)) {
       this.loops.push(new JobLoop(job, this.scheduler, this.metrics, this.logger));
@@ -120,11 +120,11 @@ export class Worker implements OnApplicationBootstrap, BeforeApplicationShutdown
 }
 
 class JobLoop {
-  /** Counts turns. A turn whose number is not this one any more was disowned. */
+  /** Number of the current turn. A turn with another number was abandoned. */
   private current = 0;
   private running: Promise<void> | undefined;
   private isStopped = false;
-  /** Changes whenever the turn under way gets anywhere. */
+  /** Changes whenever the current turn makes progress. */
   private progress = 0;
   private seen = { progress: -1, looks: 0 };
 
@@ -139,7 +139,7 @@ class JobLoop {
     this.schedule(this.job.startsInMs ?? 0);
   }
 
-  /** Resolves when the turn under way has ended, and what the job drains is drained. */
+  /** Resolves when the current turn has ended and the job has drained. */
   async stop(): Promise<void> {
     this.isStopped = true;
     this.unschedule();
@@ -200,7 +200,7 @@ class JobLoop {
     try {
       report = await job.runTurn(turn);
     } catch (error) {
-      this.logger.warn({ err: error, job: job.name }, 'a job failed; it is tried again');
+      this.logger.warn({ err: error, job: job.name }, 'a job failed; it will be retried');
       report = { sleepMs: job.afterErrorMs, outcome: 'failed' };
     }
     if (this.current === number) {

@@ -11,9 +11,9 @@ import { DispatchMetrics } from './dispatch.metrics.js';
 import { SubscriptionTally } from './subscription-tally.js';
 
 const MESSAGE_MAX_LENGTH = 512;
-/** Retries of deliveries that failed together are spread over this share of their delay, always later and never earlier. */
+/** Retries are delayed by up to this share more, so that deliveries that failed together are not retried together. */
 const JITTER_SHARE = 0.1;
-/** What is to be written down waits so long for others: each write to Redis' socket costs more than what is in it. */
+/** How long an outcome waits for others before it is sent. A write to Redis' socket costs more than the command in it. */
 const TOGETHER_MS = 4;
 
 /** Why a delivery is given up without an attempt. */
@@ -24,31 +24,31 @@ const GIVEN_UP = {
   stale: 'the delivery was too old when its turn came',
 } as const;
 
-/** What came of a delivery's turn. */
+/** The outcome of a delivery's turn. */
 export interface Verdict {
   /** FAILED: there are no attempts left, or nothing will be sent. */
   readonly outcome: 'SUCCESS' | 'RETRYING' | 'FAILED';
-  /** Of the attempt; undefined when the delivery was given up without one. */
+  /** Duration of the attempt. Undefined if the delivery was given up without one. */
   readonly durationMs?: number;
   readonly status?: number | undefined;
-  /** Of a failure, from a closed set. */
+  /** Why it failed, from a closed set. */
   readonly reason?: string;
   readonly message?: string;
-  /** With RETRYING. */
+  /** Only with RETRYING. */
   readonly retryInMs?: number;
 }
 
-/** Nothing was begun, for a reason that is not the endpoint's: the delivery is attempted again soon, and nothing counts against it. */
+/** The attempt did not start, for a reason that is not the endpoint's fault. It is tried again soon and does not count as a failure. */
 export class AttemptPostponed extends Error {
   override readonly name = 'AttemptPostponed';
 }
 
-/** One turn of a delivery: whether it is still wanted, and if so one signed POST; then the outcome is written down. */
+/** One turn of a delivery: checks that it is still wanted, sends one signed POST, and records the outcome. */
 @Injectable()
 export class Attempts {
-  /** What signs the deliveries of a subscription is decrypted once for as long as its record stays the same. */
+  /** Decrypted signing secrets and headers, by subscription. A changed subscription is a new object, and is decrypted anew. */
   private readonly opened = new WeakMap<DispatchTarget, SigningMaterial>();
-  /** What is to be written down, and not sent yet. */
+  /** Outcomes that are not sent yet. */
   private readonly unsent: (() => void)[] = [];
 
   constructor(
@@ -62,9 +62,9 @@ export class Attempts {
   ) {}
 
   /**
-   * The subscription is read anew for each attempt.
+   * Reads the subscription for each attempt.
    * @param nowMs Redis' time
-   * @throws StoreUnavailable when the subscription cannot be read, AttemptPostponed; nothing was sent then.
+   * @throws StoreUnavailable if the subscription cannot be read, AttemptPostponed. In both cases, nothing was sent.
    */
   async attempt(delivery: Delivery, nowMs: number): Promise<Verdict> {
     const { ref, event, attempts, createdMs, subscriptionId } = delivery;
@@ -78,7 +78,7 @@ export class Attempts {
     if (target?.status !== 'ACTIVE') {
       return givenUp(target === undefined ? 'subscription_not_found' : 'subscription_inactive');
     }
-    // A replay is born when it is asked for, any other delivery with its event.
+    // A replay's delay counts from its request, that of other deliveries from the event.
     const { entryId, replayId } = partsOfRef(ref);
     const bornMs = replayId === undefined ? Number.parseInt(entryId, 10) : createdMs;
     this.metrics.attemptStarted(delivery, attempts === 0 ? nowMs - bornMs : undefined);
@@ -86,15 +86,15 @@ export class Attempts {
   }
 
   /**
-   * Writes a verdict down: in the delivery's record and its queue by one script, then in the subscription's bookkeeping and in the metrics.
+   * Records a verdict: one script updates the delivery and its queue, then the subscription's counts and the metrics follow.
    * @returns how many deliveries are left in its ordered queue.
-   * @throws StoreUnavailable; the delivery is then as it was, unless only the reply to one of the commands was lost.
+   * @throws StoreUnavailable. The delivery is then unchanged, unless only the reply was lost.
    */
   async settle(delivery: Delivery, verdict: Verdict): Promise<number> {
     const { partition, ref, event, subscriptionId, tenant } = delivery;
     const { outcome, durationMs, status, reason = '', message = '', retryInMs = 0 } = verdict;
     const isAttempt = durationMs !== undefined;
-    // What nobody is there to receive is no failure of an endpoint; one that became too old is.
+    // Without a subscription there is no endpoint that could have failed. A delivery that became too old is a failure.
     const isDeadLetter = outcome === 'FAILED' && (isAttempt || reason === 'stale');
     const keys = { delivery: deliveryKey(tagOf(partition), ref) };
     const args = {
@@ -126,13 +126,13 @@ export class Attempts {
     return reply.leftInQueue;
   }
 
-  /** @param attempts those made, this one included */
+  /** @param attempts made so far, including this one */
   private async send(
     { signed, body }: OutgoingEvent,
     target: DispatchTarget,
     attempts: number,
   ): Promise<Verdict> {
-    // Nothing may be sent unsigned.
+    // Never send an unsigned delivery.
     const material = unlessBroken(() => this.opened.get(target) ?? openMaterial(this.box, target));
     if (material === undefined) {
       const message =
@@ -159,7 +159,7 @@ export class Attempts {
     return failed(target, attempts, { reason, message, durationMs, status }, answer.retryAfterMs);
   }
 
-  /** Sends a command with all others of the next few milliseconds. */
+  /** Sends a command together with all others of the next few milliseconds. */
   private together<T>(send: () => Promise<T>): Promise<T> {
     return new Promise((resolve) => {
       if (this.unsent.push(() => resolve(send())) === 1) {
@@ -176,7 +176,7 @@ function givenUp(reason: keyof typeof GIVEN_UP): Verdict {
   return { outcome: 'FAILED', reason, message: GIVEN_UP[reason] };
 }
 
-/** @param attempts those made, this one included */
+/** @param attempts made so far, including this one */
 function failed(
   { retry }: DispatchTarget,
   attempts: number,
@@ -189,10 +189,10 @@ function failed(
 }
 
 /**
- * How long to wait before the next attempt, in ms: initial * multiplier ^ (retries so far), at most the policy's maximum, and a little
- * more, so that an endpoint which comes back is not met by all its deliveries in one moment. What the endpoint itself asked for is kept.
- * @param attempts those made so far, 1 or more
- * @param askedMs  from the endpoint's Retry-After, already bounded
+ * How long to wait before the next attempt, in ms: initial * multiplier ^ (retries so far), at most the policy's maximum, and at least what
+ * the endpoint asked for. A random addition keeps an endpoint that recovers from getting all its deliveries at once.
+ * @param attempts made so far, 1 or more
+ * @param askedMs  the endpoint's Retry-After, already bounded
  */
 export function retryDelayMs(policy: DispatchTarget['retry'], attempts: number, askedMs = 0): number {
   const delayMs = Math.min(policy.initialDelayMs * policy.multiplier ** (attempts - 1), policy.maxDelayMs);

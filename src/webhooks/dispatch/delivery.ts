@@ -2,7 +2,7 @@ import { eventIdOf, eventJson, toEvent, traceOf } from '../../events/index.js';
 import { eventLogKey, type RedisService, tagOf } from '../../redis/index.js';
 import type { SignedEvent } from '../signing/signing.js';
 
-/** Where a delivery's record is: its partition, and the ref that lua/lib/delivery.lua names it by. */
+/** Where a delivery's record is: its partition and its ref (see lua/lib/delivery.lua). */
 export interface DeliveryPlace {
   /** Two hex digits, as in the partition's hash tag. */
   readonly partition: string;
@@ -13,13 +13,13 @@ export interface DeliveryPlace {
 export interface DeliveryRef {
   readonly entryId: string;
   readonly subscriptionId: string;
-  /** Of the replay that repeats the delivery. */
+  /** The replay that repeats the delivery. */
   readonly replayId?: string;
 }
 
 const REF = /^(\d+-\d+):(whsub_[0-9a-f]{2}[0-9A-Za-z]{16})(?::(?:rpl_)?([0-9A-Za-z]+))?$/;
 
-/** Undefined when the text is no ref. */
+/** Undefined if the text is not a ref. */
 export function refOf(text: string): DeliveryRef | undefined {
   const [, entryId, subscriptionId, replay] = REF.exec(text) ?? [];
   return entryId === undefined || subscriptionId === undefined
@@ -27,7 +27,7 @@ export function refOf(text: string): DeliveryRef | undefined {
     : { entryId, subscriptionId, ...(replay === undefined ? {} : { replayId: `rpl_${replay}` }) };
 }
 
-/** @throws Error when it is none. */
+/** @throws Error if the text is not a ref. */
 export function partsOfRef(text: string): DeliveryRef {
   const ref = refOf(text);
   if (ref === undefined) {
@@ -37,9 +37,9 @@ export function partsOfRef(text: string): DeliveryRef {
 }
 
 /**
- * The public id of a delivery: `dlv_` and what its event's id, its subscription's id and its replay's id have after their prefixes.
- * So nothing has to be stored to name a delivery or to find it again, and a repetition of the same delivery has the same id.
- * @throws Error when the ref is none.
+ * The public id of a delivery: `dlv_`, then the ids of its event, subscription and replay without their prefixes. So a delivery can be
+ * named and found without storing its id, and a repeated delivery keeps its id.
+ * @throws Error if the ref is not valid.
  */
 export function deliveryIdOf({ partition, ref }: DeliveryPlace): string {
   const { entryId, subscriptionId, replayId } = partsOfRef(ref);
@@ -50,20 +50,20 @@ export function deliveryIdOf({ partition, ref }: DeliveryPlace): string {
 /** A delivery whose turn it is. */
 export interface Delivery extends DeliveryPlace {
   readonly subscriptionId: string;
-  /** Whose event it is; empty when the event is gone. With the subscription it names the ordered queue. */
+  /** The tenant of the event; empty if the event is gone. With the subscription, it names the ordered queue. */
   readonly tenant: string;
-  /** Empty when there is no such record any more. */
+  /** Empty if the record no longer exists. */
   readonly status: string;
   readonly createdMs: number;
-  /** Those that were made and recorded. */
+  /** Attempts made and recorded. */
   readonly attempts: number;
-  /** How long until its next attempt is due, by Redis' clock; 0 when it is, or when it has not failed yet. */
+  /** Time until its next attempt is due, by Redis' clock. 0 if it is due or has not failed yet. */
   readonly dueInMs: number;
-  /** Undefined when the event is gone. */
+  /** Undefined if the event is gone. */
   readonly event: OutgoingEvent | undefined;
 }
 
-/** Whether it was settled before, or there is no such delivery. */
+/** Whether the delivery is settled or does not exist. */
 export function hasEnded({ status }: Delivery): boolean {
   return status !== 'PENDING' && status !== 'RETRYING';
 }
@@ -71,9 +71,9 @@ export function hasEnded({ status }: Delivery): boolean {
 /** The event that a delivery carries. */
 export interface OutgoingEvent {
   readonly signed: SignedEvent;
-  /** As the log holds it: trace id and flags, or empty. */
+  /** As stored in the event log: trace id and flags, or empty. */
   readonly trace: string;
-  /** The exact bytes that are sent and signed. */
+  /** The exact bytes to sign and send. */
   readonly body: Buffer;
 }
 
@@ -93,10 +93,10 @@ function outgoing(partition: string, entryId: string, fields: ReadonlyMap<string
   };
 }
 
-/** Deliveries that one script reads with their events: about a millisecond. */
+/** How many deliveries one script reads with their events. Takes about a millisecond. */
 const READ_AT_ONCE = 25;
 
-/** Deliveries with their events, in the order of the refs. What is no ref is told like a delivery that is gone. @throws StoreUnavailable */
+/** Deliveries with their events, in the order of the refs. An invalid ref counts as a delivery that is gone. @throws StoreUnavailable */
 export async function readDeliveries(
   { scripts }: RedisService,
   partition: string,

@@ -1,46 +1,46 @@
 import { partitionCode, type ScriptAnswer, tagOf } from '../../redis/index.js';
 import { EventBacklog } from './event-backlog.js';
 
-/** What a look at a partition found, as lua/webhooks/dispatch_page.lua describes it. */
+/** The state of a partition as lua/webhooks/dispatch_page.lua returns it. */
 export type DispatchLook = ScriptAnswer<'dispatch_page', 'HELD'>;
 
-/** The longest that a retry is waited for without a look at the index: this process' clock may differ from that of Redis. */
+/** The longest wait for a retry without checking the index, because this process' clock may drift from that of Redis. */
 const LOOK_AGAIN_MS = 10_000;
 
-/** Another instance has the lease of a partition. */
+/** Another instance holds the lease of the partition. */
 export class LeaseLost extends Error {
   override readonly name = 'LeaseLost';
 }
 
-/** What an instance knows of a partition whose events it dispatches. Instants are of its own monotonic clock. */
+/** A partition whose events this instance dispatches. Instants are of the process' monotonic clock. */
 export class DispatchPartition {
   readonly code: string;
   readonly tag: string;
-  /** False when the lease is lost, given up or to be given up: nothing new is begun then. */
+  /** False once the lease is lost or about to be given up. Nothing new starts then. */
   active = true;
-  /** Whether the ordered queues that others left behind are still to be found. */
+  /** Whether ordered queues that a previous holder left are still to be found. */
   unknown = true;
-  /** What is read next: `0` and later ids for what was read and not acknowledged, `>` for what was never read. */
+  /** Where to read on: an id among the events read but not acknowledged, or `>` for events never read. */
   after = '0';
-  /** What was read and is not queued yet. */
+  /** Events read but not queued yet. */
   backlog = new EventBacklog();
-  /** Whether a subscription was made in this partition at some time, so that its events are read. */
+  /** Whether the partition has ever had a subscription. If not, its events are skipped. */
   watched = false;
-  /** The last event that was read, here or by a holder before. */
+  /** The last event read, by this or a previous holder. */
   lastRead = '0-0';
-  /** When the retries are to be looked through again. */
+  /** When to check the retries again. */
   retriesAt = Number.POSITIVE_INFINITY;
-  /** The rank at which the next look at them begins. */
+  /** The rank at which the next check of the retries starts. */
   retriesFrom = 0;
-  /** How many failures at the head of the index of outcomes cannot be counted. */
+  /** How many failures at the head of the outcomes index cannot be counted. */
   uncountable = 0;
   lag = 0;
   retrying = 0;
   leftOver = 0;
-  /** When its oldest event was written that is not queued for its subscribers, by the last look. */
+  /** When the oldest event not yet queued was written, as of the last check. */
   private oldestAt = Number.POSITIVE_INFINITY;
   private behindSince = Number.POSITIVE_INFINITY;
-  /** What Redis' clock is ahead of this process' own by. */
+  /** How far Redis' clock is ahead of this process' clock. */
   private redisAheadMs = 0;
 
   constructor(readonly number: number) {
@@ -48,7 +48,7 @@ export class DispatchPartition {
     this.tag = tagOf(this.code);
   }
 
-  /** Redis' time, good for ages of seconds and more: what must be exact asks Redis. */
+  /** Redis' time, estimated. Good for ages of seconds; ask Redis where it must be exact. */
   nowMs(): number {
     return performance.now() + this.redisAheadMs;
   }
@@ -71,12 +71,12 @@ export class DispatchPartition {
     }
   }
 
-  /** Whether all that was there at the last look is queued, so that only later events are to be read. */
+  /** Whether everything known at the last check is queued, so only later events remain to be read. */
   get isCaughtUp(): boolean {
     return !this.unknown && this.after === '>' && this.backlog.isEmpty;
   }
 
-  /** Somebody may have had the partition meanwhile, or a batch of events may be half done. */
+  /** Starts over, because another instance may have held the partition meanwhile, or a batch may be half done. */
   beginAnew(): void {
     this.unknown = true;
     this.after = '0';
@@ -87,14 +87,14 @@ export class DispatchPartition {
     this.retriesAt = Math.min(this.retriesAt, performance.now() + delayMs);
   }
 
-  /** Age of its oldest event that is not queued for its subscribers, by the last look. */
+  /** Age of the oldest event not yet queued, as of the last check. */
   oldestForMs(now: number): number {
     return Math.max(0, now - this.oldestAt);
   }
 
   /**
-   * How long an event has waited for this dispatcher: what waited before it came is not its lateness, nor what waits behind more events
-   * of the same tenant than are kept at hand.
+   * How long an event has waited for this dispatcher. Does not count the time before this instance took the partition, nor events that
+   * wait behind a long backlog of their own tenant.
    */
   lateForMs(now: number): number {
     return this.backlog.hasExcess

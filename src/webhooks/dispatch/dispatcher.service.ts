@@ -31,21 +31,21 @@ import { OrderedQueues } from './ordered-queues.js';
 import { Retries } from './retries.js';
 import { SubscriptionTally } from './subscription-tally.js';
 
-/** Pollers of many instances are spread over this share of the pause, to both sides. */
+/** Random variation of the pause, in both directions, so that instances do not poll in step. */
 const JITTER_SHARE = 0.25;
 const LONGEST_BEAT_MS = 1000;
-/** From the moment the process knows that it is to end, what is under way has so long, whatever else takes its time meanwhile. */
+/** How long attempts in flight may take from the start of a shutdown, whatever else the shutdown waits for. */
 const DRAIN_MS = 6000;
-/** And so long in any case. */
+/** They get at least this long. */
 const LAST_CALL_MS = 700;
 
 /**
- * The dispatcher: carries events from the log to their subscribers. A turn reads the logs of the partitions that this instance holds, and
- * begins the retries that are due in them; about once a second it also renews its leases and counts what others left uncounted. The
- * attempts go on beside it: first ones in OrderedQueues, others in Retries.
+ * The dispatcher delivers events from the log to their subscribers. A turn reads the logs of the partitions that this instance holds, and
+ * starts the retries that are due in them. About once a second it also renews its leases and counts failures that others left uncounted.
+ * The attempts run concurrently: first attempts in OrderedQueues, others in Retries.
  *
- * The scripts that read and queue ask for the lease themselves, so two views of it put no event out of order; a delivery that is under
- * way while its partition changes hands may be repeated.
+ * The scripts that read and queue check the lease themselves, so two instances that both believe to hold it cannot reorder events. A
+ * delivery in flight while its partition changes hands may be repeated.
  */
 @Injectable()
 export class Dispatcher implements OnModuleInit, Job {
@@ -123,7 +123,7 @@ export class Dispatcher implements OnModuleInit, Job {
     this.held.forEach((partition) => partition.beginAnew());
   }
 
-  /** Begins nothing any more; what is under way goes on. */
+  /** Starts nothing any more. Attempts in flight continue. */
   stopping(): void {
     this.endingSince ??= performance.now();
     this.queues.close();
@@ -152,10 +152,10 @@ export class Dispatcher implements OnModuleInit, Job {
       return { word: 'other', lapsesInMs: look.status === 'OTHER' ? look.lapsesInMs : 0 };
     }
     partition.see(look);
-    // It was to be given away and could not be, and perhaps need not be any more: this beat decides anew.
+    // It may have been due to be given up; this beat decides again.
     partition.active = true;
     if (look.lease === 'taken') {
-      // Somebody else may have had it since it was last held here.
+      // Another instance may have held it since.
       partition.beginAnew();
       return { word: 'taken' };
     }
@@ -163,7 +163,7 @@ export class Dispatcher implements OnModuleInit, Job {
     return { word: 'held' };
   }
 
-  /** @returns undefined when no beat was due */
+  /** @returns undefined if no beat was due */
   private async beat(turn: Turn): Promise<Pick<TurnReport, 'outcome' | 'durationMs'> | undefined> {
     const began = performance.now();
     const report = JSON.stringify({ partitions: this.leases.held.size });
@@ -188,7 +188,7 @@ export class Dispatcher implements OnModuleInit, Job {
     return { outcome: isGood ? 'success' : 'failed', durationMs: now - began };
   }
 
-  /** Work on each partition, whose failure leaves the others alone. */
+  /** Works on each partition. A failure of one does not affect the others. */
   private each<T>(
     partitions: readonly DispatchPartition[],
     work: (partition: DispatchPartition) => Promise<T>,
@@ -202,7 +202,7 @@ export class Dispatcher implements OnModuleInit, Job {
             // The connection logs an outage once.
             this.logger.error(
               { err: error, partition: partition.code },
-              'the events of a partition could not be dispatched; it is tried again',
+              'the events of a partition could not be dispatched; it will be retried',
             );
           }
           return undefined;
@@ -211,7 +211,7 @@ export class Dispatcher implements OnModuleInit, Job {
     );
   }
 
-  /** Until the next look at the logs, or the next retry that is due. */
+  /** Time until the next poll or the next due retry. */
   private sleepMs(): number {
     const pollMs = this.config.webhookPollMs * (1 - JITTER_SHARE + Math.random() * 2 * JITTER_SHARE);
     const retriesAt = Math.min(...this.held.map((partition) => partition.retriesAt));
@@ -219,8 +219,8 @@ export class Dispatcher implements OnModuleInit, Job {
   }
 
   /**
-   * Readiness: whether events wait for this dispatcher. An endpoint that is slow, or refuses, is no reason: its deliveries wait in its own
-   * queue, and that is as it should be.
+   * Readiness is red while events wait for this dispatcher. A slow or failing endpoint does not turn it red: its deliveries wait in its own
+   * queue.
    */
   private health(): HealthReport {
     const now = performance.now();
@@ -247,13 +247,13 @@ export class Dispatcher implements OnModuleInit, Job {
     return this.held.reduce((total, partition) => total + partition[figure], 0);
   }
 
-  /** Age of the oldest event that waits to be read, or for its first attempt. */
+  /** Age of the oldest event that waits to be read or for its first attempt. */
   private oldestForMs(now: number): number {
     return Math.max(this.queues.oldestForMs, ...this.held.map((partition) => partition.oldestForMs(now)));
   }
 }
 
-/** Waits for the work, but no longer than so long. */
+/** Waits for the work, but at most for `ms`. */
 async function within(ms: number, work: Promise<unknown>): Promise<void> {
   await Promise.race([work.catch(() => undefined), delay(ms, undefined, { ref: false })]);
 }

@@ -1,45 +1,45 @@
 import type { ScriptAnswer } from '../../redis/index.js';
 import type { DispatchTarget } from '../subscriptions/dispatch-target.js';
 
-/** One event of the log as it was read; `event` is empty when the entry was deleted. */
+/** One entry of the event log. `event` is empty if the entry was deleted. */
 export type LogEntry = ScriptAnswer<'dispatch_page', 'HELD'>['events'][number];
 
-/** A delivery that is still to be queued. */
+/** A delivery still to be queued. */
 export interface WantedDelivery {
   readonly entryId: string;
   readonly tenant: string;
-  /** `trace` as the log holds it: trace id and flags, or empty. */
+  /** `trace` as stored in the event log: trace id and flags, or empty. */
   readonly event: { readonly type: string; readonly trace: string };
   readonly target: DispatchTarget;
 }
 
-/** Events of one tenant that are kept at hand. A tenant with more is read again from Redis when these are queued. */
+/** Events of one tenant kept in memory. Further ones are read again from Redis once these are queued. */
 const KEPT_OF_TENANT = 250;
-/** Events that are kept at hand in one partition; beyond that each tenant keeps its first only. */
+/** Events of one partition kept in memory. Beyond that, only the first of each tenant is kept. */
 const KEPT = 500;
 
 interface TenantEvents {
   readonly tenant: string;
   /** Oldest first. */
   readonly kept: LogEntry[];
-  /** What is left of the deliveries of the first one, when a batch ended in the middle of them. */
+  /** The remaining deliveries of the first event, if a batch ended in the middle of them. */
   rest: readonly WantedDelivery[] | undefined;
-  /** Behind which entry the tenant's events were read and are not kept; undefined when all are. */
+  /** The entry after which the tenant's events were read but not kept. Undefined if all are kept. */
   unkeptAfter: string | undefined;
 }
 
-/** What one run of `queue_deliveries` makes: deliveries, and the events that need no more of them. */
+/** What one run of `queue_deliveries` takes: deliveries to make, and events that are complete. */
 export interface Batch {
   readonly complete: string[];
   readonly deliveries: WantedDelivery[];
 }
 
 /**
- * The events of a partition that were read and are not queued yet. Tenants take turns, so that one with a long backlog delays nobody else,
- * and each tenant's events stay in order. All of them are unacknowledged in Redis, so what is forgotten here is read again.
+ * Events of a partition that were read but not queued yet. Tenants take turns, so a long backlog of one does not delay the others, and each
+ * tenant's events stay in order. All are unacknowledged in Redis, so events dropped here are read again.
  */
 export class EventBacklog {
-  /** The tenant whose turn is next stands first. */
+  /** In turn order: the next tenant comes first. */
   private readonly tenants = new Map<string, TenantEvents>();
   private keptCount = 0;
 
@@ -51,12 +51,12 @@ export class EventBacklog {
     return this.keptCount >= KEPT;
   }
 
-  /** Whether some tenant has more events than are kept. What these wait for is that tenant's own doing. */
+  /** Whether a tenant has more events than are kept. They wait only for that tenant's own events. */
   get hasExcess(): boolean {
     return [...this.tenants.values()].some(({ unkeptAfter }) => unkeptAfter !== undefined);
   }
 
-  /** When the oldest event was written that does not wait behind others of its tenant beyond the bound; by Redis' clock. */
+  /** When the oldest event was written, by Redis' clock, leaving out tenants with more events than are kept. */
   get oldestMs(): number | undefined {
     const instants = [...this.tenants.values()]
       .filter(({ unkeptAfter }) => unkeptAfter === undefined)
@@ -64,7 +64,7 @@ export class EventBacklog {
     return instants.length === 0 ? undefined : Math.min(...instants);
   }
 
-  /** Events that were read from the log, in its order. */
+  /** Adds events read from the log, in its order. */
   add(entries: readonly LogEntry[]): void {
     for (const entry of entries) {
       const tenant = tenantOf(entry);
@@ -79,7 +79,7 @@ export class EventBacklog {
     }
   }
 
-  /** Set when the tenant whose turn it is has queued all that was kept: behind which entry to read its events again. */
+  /** Set when the next tenant has queued all events that were kept: the entry after which to read its events again. */
   get toRefill(): { readonly tenant: string; readonly after: string } | undefined {
     const [first] = this.tenants.values();
     return first?.kept.length === 0 && first.unkeptAfter !== undefined
@@ -87,7 +87,7 @@ export class EventBacklog {
       : undefined;
   }
 
-  /** @param entries of all tenants, read again behind the tenant's `after`; none when there is nothing any more */
+  /** @param entries of all tenants, read after the tenant's `after`; empty at the end of the log */
   refill(tenant: string, entries: readonly LogEntry[]): void {
     const known = this.tenants.get(tenant);
     if (known === undefined) {
@@ -100,8 +100,8 @@ export class EventBacklog {
   }
 
   /**
-   * Takes the next deliveries out, tenant by tenant, until there are as many as one script makes.
-   * @param wanted the deliveries of an event
+   * Takes out the next deliveries, tenant by tenant, as many as one script makes.
+   * @param wanted returns the deliveries of an event
    */
   takeBatch(size: number, wanted: (entry: LogEntry) => readonly WantedDelivery[]): Batch {
     const batch: Batch = { complete: [], deliveries: [] };
@@ -122,7 +122,7 @@ export class EventBacklog {
     }
   }
 
-  /** Unless there are enough, or earlier ones were not kept. */
+  /** Keeps the event, unless the tenant has enough or earlier events of it were not kept. */
   private keep(events: TenantEvents, entry: LogEntry): void {
     if (events.unkeptAfter !== undefined) {
       return;

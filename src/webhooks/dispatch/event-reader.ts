@@ -11,17 +11,16 @@ import type { LogEntry, WantedDelivery } from './event-backlog.js';
 import { OrderedQueues } from './ordered-queues.js';
 
 const PAGE = 100;
-/** The longest that one turn reads a partition; the others get their turn, and what is left of its page is the next turn's. */
+/** The longest that one turn works on a partition. The next turn continues. */
 const TURN_BUDGET_MS = 50;
-/** Deliveries that one script makes: about two milliseconds. One event may be for thousands of subscriptions. */
+/** Deliveries made by one script, in about two milliseconds. One event may match thousands of subscriptions. */
 const QUEUED_AT_ONCE = 50;
 const DAY_MS = 86_400_000;
 
 /**
- * Reads the event log of a partition for the consumer group, and queues a delivery for each subscription that an event is for. The
- * subscriptions are read after the events, so that none which was made before an event misses it. An event is
- * acknowledged by the script that queues the last of its deliveries, and none that was queued is queued again, so whatever dies when, an
- * event is queued exactly once.
+ * Reads the event log of a partition for the consumer group, and queues a delivery for each subscription that an event matches. It reads
+ * the subscriptions after the events, so a subscription never misses an event that is younger than itself. The script that queues the
+ * last delivery of an event also acknowledges it, and never queues a delivery twice, so each event is queued exactly once, whatever crashes.
  */
 @Injectable()
 export class EventReader {
@@ -43,8 +42,8 @@ export class EventReader {
   }
 
   /**
-   * Those of the partitions that there is something to read in. Where all logs are on one Redis that is one command, however many they
-   * are: an idle dispatcher asks ten times a second.
+   * The partitions that have something to read. On a single Redis this takes one command for all partitions, because an idle dispatcher
+   * asks ten times a second.
    */
   async withEvents(partitions: readonly DispatchPartition[]): Promise<readonly DispatchPartition[]> {
     const { client } = this.redis;
@@ -62,15 +61,15 @@ export class EventReader {
       );
       return partitions.filter(({ isCaughtUp, tag }) => !isCaughtUp || moved.has(eventLogKey(tag)));
     } catch {
-      // Each partition's own reading tells what is wrong with it.
+      // Reading each partition will show what is wrong with it.
       return partitions;
     }
   }
 
   /**
-   * Queues what is there, as far as one turn goes.
+   * Queues deliveries for as long as one turn may take.
    * @param token of the lease
-   * @returns whether there is more @throws StoreUnavailable, LeaseLost; what was read is then read again.
+   * @returns whether there is more @throws StoreUnavailable, LeaseLost; the events are then read again.
    */
   async readPartition(partition: DispatchPartition, token: string, turn: Turn): Promise<boolean> {
     const deadline = performance.now() + TURN_BUDGET_MS;
@@ -104,7 +103,7 @@ export class EventReader {
     }
     const { events, more } = await this.readEvents(partition, token, after);
     if (!turn.goesOn()) {
-      // Another turn may have taken the partition up meanwhile; what was read here is read once more.
+      // Another turn may have taken over the partition; these events are read again.
       partition.beginAnew();
       return false;
     }
@@ -135,9 +134,9 @@ export class EventReader {
   }
 
   /**
-   * Leaves all that is there unread, where nobody has ever subscribed to it: neither in this partition nor, as the look at their
-   * subscriptions after the log's end was noted shows, the operators.
-   * @returns whether it is left; otherwise the events are to be read.
+   * Skips all events of a partition that has never had a subscription, as long as operators have none either. Operators' subscriptions are
+   * read after the end of the log is noted, so none misses an event.
+   * @returns whether the events were skipped; if not, they must be read
    */
   private async skipUnwanted(partition: DispatchPartition, token: string): Promise<boolean> {
     if (partition.watched || this.subscriptions.hasTargets(SYSTEM_OWNER)) {
@@ -165,7 +164,7 @@ export class EventReader {
     return false;
   }
 
-  /** The next deliveries, as many as one script makes. */
+  /** Queues the next deliveries, as many as one script makes. */
   private async queueBatch(partition: DispatchPartition, token: string, turn: Turn): Promise<void> {
     const { tag, code, backlog } = partition;
     const { toRefill } = backlog;
@@ -204,7 +203,7 @@ export class EventReader {
       this.metrics.maintenance.trimmedEntries(reply.forgotten);
       this.metrics.counters.queued.inc({ result: 'queued' }, deliveries.length);
       for (const [index, { tenant, target }] of deliveries.entries()) {
-        // One that was made before is in its queue, or done.
+        // A delivery that existed before is in its queue or done.
         if (reply.made?.[index] === '1') {
           this.queues.start(partition, `${target.subscriptionId}:${tenant}`, 1);
         }
@@ -212,7 +211,7 @@ export class EventReader {
     });
   }
 
-  /** The deliveries of an event. One that cannot be understood is nobody's, for it would stand in the way of all behind it. */
+  /** The deliveries of an event. A malformed event has none, so it does not block those behind it. */
   private wanted(partition: string, { entryId, event: fields }: LogEntry): WantedDelivery[] {
     if (!this.subscriptions.hasTargets(fields.get('tn') ?? '')) {
       return [];
@@ -228,7 +227,7 @@ export class EventReader {
       this.metrics.counters.queued.inc({ result: 'failure' });
       this.logger.error(
         { err: error, partition, entry: entryId },
-        'an event cannot be understood and is delivered to nobody',
+        'an event is malformed and will not be delivered',
       );
       return [];
     }

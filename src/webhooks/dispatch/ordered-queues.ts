@@ -17,17 +17,17 @@ import { type Delivery, readDeliveries } from './delivery.js';
 import type { DispatchPartition } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 
-/** A first attempt that takes longer than this makes its endpoint a slow one until the next. */
+/** An endpoint is slow if its last first attempt took longer than this. */
 const SLOW_MS = 1000;
-/** Attempts of one subscription at the same time: it has a queue for each tenant. */
+/** Concurrent attempts of one subscription, which has a queue per tenant. */
 const PER_SUBSCRIPTION = 32;
-/** After an error. */
+/** Pause after an error. */
 const PAUSE_MS = 250;
 /** Most deliveries of a queue that are read at a time, a few kilobytes each. */
 const PAGE = 50;
-/** Names of queues that are read at a time. */
+/** Names of queues read at a time. */
 const NAMES = 500;
-/** How many of a queue may have been accepted by their endpoint while that is still being written down: a crash repeats them. */
+/** Deliveries of a queue that their endpoint has accepted but whose success is not stored yet. A crash repeats them. */
 const UNSETTLED = 16;
 
 /** The deliveries of one tenant's events to one subscription that wait in Redis for their first attempt. */
@@ -35,27 +35,27 @@ interface OrderedQueue {
   /** `<subscription_id>:<tenant>` */
   readonly name: string;
   partition: DispatchPartition;
-  /** Whether something was pushed since the head of the queue was last read. */
+  /** Whether anything was pushed since the head of the queue was last read. */
   pushed: boolean;
-  /** How many there are, by the last that was heard. */
+  /** Its length, as last known. */
   left: number;
-  /** When the first of them was made; Redis' time. */
+  /** When its first delivery was made, by Redis' clock. */
   oldestMs: number;
   /** How many to read at a time. Starts at one and doubles, so a queue that stands still costs one read per try, not a whole page. */
   pageSize: number;
   isRunning: boolean;
-  /** Whether its endpoint was slow to answer the last time. */
+  /** Whether its endpoint was slow the last time. */
   isSlow: boolean;
 }
 
 /**
- * First attempts, in order: each queue strictly one after the other, queues side by side. So an endpoint that hangs delays its own queue
- * only. An attempt that failed is planned as a retry before it leaves the queue, and nothing leaves it before it is settled, so a crash
- * at any moment repeats deliveries and loses none. Only successes are settled while the next attempt is under way already.
+ * First attempts, in order: one after the other in each queue, queues side by side. So a hanging endpoint delays only its own queue. A
+ * failed attempt is scheduled as a retry before it leaves the queue, and a delivery leaves the queue only once it is settled, so a crash
+ * repeats deliveries but loses none. Only successes are settled while the next attempt is already in flight.
  */
 @Injectable()
 export class OrderedQueues {
-  /** Of all attempts by subscription, retries included. */
+  /** Limits all attempts by subscription, including retries. */
   readonly limiter: ConcurrencyLimiter;
   private readonly queues = new Map<string, OrderedQueue>();
   private readonly pumps = new Set<Promise<void>>();
@@ -70,23 +70,23 @@ export class OrderedQueues {
     this.limiter = new ConcurrencyLimiter({ total: config.webhookConcurrency, perOwner: PER_SUBSCRIPTION });
   }
 
-  /** Deliveries that wait, as far as this process knows. */
+  /** Waiting deliveries, as far as this process knows. */
   get waiting(): number {
     return [...this.queues.values()].reduce((sum, { left }) => sum + left, 0);
   }
 
-  /** Age of the oldest of the deliveries that wait. */
+  /** Age of the oldest waiting delivery. */
   get oldestForMs(): number {
     const ages = [...this.queues.values()].map(({ oldestMs, partition }) => partition.nowMs() - oldestMs);
     return Math.max(0, ...ages);
   }
 
-  /** Whether first attempts of a partition are under way. */
+  /** Whether first attempts of a partition are in flight. */
   isBusy({ number }: DispatchPartition): boolean {
     return [...this.queues.values()].some((queue) => queue.isRunning && queue.partition.number === number);
   }
 
-  /** Finds the queues of a partition that others filled: a dispatcher before this one, or a replay. @throws StoreUnavailable */
+  /** Finds queues of a partition that were filled by a previous holder or a replay. @throws StoreUnavailable */
   async find(partition: DispatchPartition): Promise<void> {
     const scan = this.redis.client.sscanStream(orderedQueuesKey(partition.tag), { count: NAMES });
     try {
@@ -121,17 +121,17 @@ export class OrderedQueues {
     this.run(queue);
   }
 
-  /** Begins nothing any more; what is under way goes on. */
+  /** Starts nothing any more. Attempts in flight continue. */
   close(): void {
     this.limiter.close();
   }
 
-  /** Resolves when nothing is under way any more. */
+  /** Resolves when nothing is in flight. */
   async idle(): Promise<void> {
     await Promise.all(this.pumps);
   }
 
-  /** One pump at most for a queue, however often its partition is taken and lost. */
+  /** Runs at most one pump per queue, however often its partition is taken and lost. */
   private run(queue: OrderedQueue): void {
     if (queue.isRunning) {
       return;
@@ -153,17 +153,17 @@ export class OrderedQueues {
     return partition.active && !this.limiter.isClosed;
   }
 
-  /** Until the queue is empty. Never rejects. */
+  /** Attempts the queue's deliveries until it is empty. Never rejects. */
   private async pump(queue: OrderedQueue): Promise<void> {
     while (this.isOn(queue) && (queue.pushed || queue.left > 0)) {
       try {
         await this.attemptPage(queue);
       } catch (error) {
-        // The connection logs an outage once, and what is postponed is counted.
+        // The connection logs outages, and postponed attempts are counted.
         if (!(error instanceof StoreUnavailable || error instanceof AttemptPostponed)) {
           this.logger.error(
             { err: error, queue: queue.name },
-            'a delivery could not be attempted; it is tried again',
+            'a delivery could not be attempted; it will be retried',
           );
         }
         queue.pushed = true;
@@ -173,7 +173,7 @@ export class OrderedQueues {
     }
   }
 
-  /** Attempts the first deliveries of a queue. @throws what stops it: StoreUnavailable, AttemptPostponed, or a defect */
+  /** Attempts the first deliveries of a queue. @throws StoreUnavailable, AttemptPostponed, or an unexpected error */
   private async attemptPage(queue: OrderedQueue): Promise<void> {
     const { partition, name } = queue;
     queue.pushed = false;
@@ -195,28 +195,28 @@ export class OrderedQueues {
           settling.delete(written);
         });
         settling.add(written);
-        // One that fails stays among them, and is told of when they are waited for.
+        // Avoids an unhandled rejection. The error is thrown where all are awaited.
         written.catch(() => undefined);
         if (verdict.outcome !== 'SUCCESS' || settling.size >= UNSETTLED) {
           await Promise.all(settling);
         }
       }
     } finally {
-      // What is still in Redis must not be read again before all that is done is out of it.
+      // The queue must not be read again before everything done has left it.
       await Promise.allSettled(settling);
     }
     await Promise.all(settling);
     queue.pageSize = Math.min(queue.pageSize * 2, PAGE);
   }
 
-  /** @returns undefined when nothing may be begun any more @throws as Attempts does; the delivery is then still first in its queue */
+  /** @returns undefined if nothing may start any more @throws as Attempts does; the delivery then stays first in its queue */
   private async attemptFirst(
     queue: OrderedQueue,
     partition: DispatchPartition,
     delivery: Delivery,
   ): Promise<Verdict | undefined> {
     const claim = { owner: delivery.subscriptionId, slow: queue.isSlow };
-    // Another instance may have had a partition that was lost and taken again.
+    // Another instance may have held the partition in between.
     const isCurrent = partition.active && queue.partition === partition;
     if (!isCurrent || (await this.limiter.acquire(claim)) !== 'acquired') {
       return undefined;
@@ -234,7 +234,7 @@ export class OrderedQueues {
       const { ref } = delivery;
       const keys = { delivery: deliveryKey(partition.tag, ref) };
       await this.redis.scripts.call('plan_retry', keys, { ref, retryInMs }).catch((error: unknown) => {
-        // As in a full Redis.
+        // For example, Redis is full.
         this.metrics.counters.retriesNotStored.inc();
         throw error;
       });

@@ -6,17 +6,17 @@ import { Worker } from '../../worker/index.js';
 const QUEUE = `${queuePrefix()}:webhook-retries`;
 const DELAYED = `${QUEUE}:delayed`;
 const LISTS = [`${QUEUE}:wait`, `${QUEUE}:active`];
-/** What the queue kept beside its jobs. */
+/** Keys of the queue besides its jobs. */
 const OTHERS = ['meta', 'id', 'events', 'marker', 'stalled', 'stalled-check', 'limiter', 'pc', 'failed'];
 const JOBS_AT_ONCE = 200;
 const PAUSE_MS = 100;
-/** Not while the service starts. */
+/** Keeps the removal out of the start of the service. */
 const STARTS_IN_MS = 60_000;
 const INTERVAL_MS = 3_600_000;
 
 /**
- * Removes the job queue in which versions before 0.6 kept retries, some jobs at a time. Its jobs say nothing that the records of the
- * deliveries and the index of retries do not say, from which Retries goes on, so nothing has to be carried over.
+ * Removes the job queue in which versions before 0.6 kept retries, a few jobs at a time. Its jobs hold nothing that the delivery records
+ * and the retry index do not hold too, and Retries works from those, so nothing has to be migrated.
  */
 @Injectable()
 export class RetiredQueue implements OnModuleInit {
@@ -39,7 +39,7 @@ export class RetiredQueue implements OnModuleInit {
     });
   }
 
-  /** @returns whether there was something to remove */
+  /** @returns whether anything was removed */
   async removeSome(): Promise<boolean> {
     const { client } = this.redis;
     const delayed = await client.zrange(DELAYED, 0, String(JOBS_AT_ONCE - 1));

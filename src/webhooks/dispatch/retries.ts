@@ -15,29 +15,29 @@ import { type DispatchPartition, LeaseLost } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 import { OrderedQueues } from './ordered-queues.js';
 
-/** Retries that one instance makes at the same time: in all, to one subscription, and to the subscriptions of one owner. */
+/** Concurrent retries of one instance: in total, per subscription, and per owner of subscriptions. */
 const AT_ONCE = 100;
 const PER_SUBSCRIPTION = 32;
 const PER_OWNER = 50;
-/** Retries to one subscription that wait for their turn. The others are found again when the index is next looked through. */
+/** Retries of one subscription that wait in memory. The others are found again at the next pass over the index. */
 const WAITING = 100;
-/** Entries of the index that one look reads: a fraction of a millisecond of Redis' time. */
+/** Index entries read at a time: a fraction of a millisecond of Redis' time. */
 const PAGE = 500;
-/** Between two pages. */
+/** Pause between two pages. */
 const PAGE_PAUSE_MS = 5;
-/** How soon the index is looked through again for what is due in it and could not be begun. */
+/** Pause before the next pass over the index if a due retry could not start. */
 const BLOCKED_MS = 100;
-/** How long a delivery is left alone whose first attempt is not settled yet, or which could not be begun. */
+/** How long to skip a delivery whose first attempt is not settled yet, or that could not start. */
 const SOON_MS = 500;
-/** The same after an error that nobody expected, such as a damaged record. */
+/** The same after an unexpected error, such as a damaged record. */
 const AFTER_ERROR_MS = 10_000;
-/** A retry that is later than this was left behind by a process that died, or came before the upgrade from a version with a job queue. */
+/** A retry later than this was left by a process that died, or dates from before the upgrade from a version with a job queue. */
 const LEFT_OVER_AFTER_MS = 30_000;
 
 /**
- * Retries: what is due in the partition's index, by Redis' clock, is attempted by whoever holds the lease. A delivery stays in the index
- * until its attempt is settled, which moves it on or removes it, so a crash loses none. The index is looked through in pages that go
- * round, and subscriptions take turns, so that one with a long backlog, or one that hangs, stands in nobody's way.
+ * Retries. The holder of a partition's lease attempts the deliveries that are due in its index, by Redis' clock. A delivery stays in the
+ * index until its attempt is settled, which reschedules or removes it, so a crash loses none. Passes over the index go page by page, and
+ * subscriptions take turns, so a subscription with a long backlog or a hanging endpoint does not delay the others.
  */
 @Injectable()
 export class Retries {
@@ -47,7 +47,7 @@ export class Retries {
     waitingPerOwner: WAITING,
   });
   private readonly byOwner = new ConcurrencyLimiter({ total: AT_ONCE, perOwner: PER_OWNER });
-  /** Deliveries that wait for their turn, are under way, or are left alone for a while. */
+  /** Deliveries that wait for their turn, are being attempted, or are skipped for a while. */
   private readonly setAside = new Set<string>();
   private readonly underWay = new Map<Promise<number>, DispatchPartition>();
 
@@ -61,7 +61,7 @@ export class Retries {
   ) {}
 
   /**
-   * Looks at the next page of what is due in a partition, and begins what there is room for. The attempts go on beside it.
+   * Reads the next page of due retries of a partition, and starts as many as fit. Does not wait for the attempts.
    * @param token of the lease
    * @throws StoreUnavailable, LeaseLost
    */
@@ -86,27 +86,27 @@ export class Retries {
     partition.retriesFrom = isLast ? 0 : first + PAGE;
     partition.retryIn(nextDueMs - nowMs);
     if (!isLast || first > 0) {
-      // What was begun is out of the index by now, so that what stood behind it may have been passed over.
+      // Retries that started have left the index, so entries behind them may have been skipped.
       partition.retryIn(isLast ? BLOCKED_MS : PAGE_PAUSE_MS);
     }
   }
 
-  /** Whether retries of a partition are under way. */
+  /** Whether retries of a partition are in flight. */
   isBusy({ number }: DispatchPartition): boolean {
     return [...this.underWay.values()].some((partition) => partition.number === number);
   }
 
-  /** Begins nothing any more; what is under way goes on. */
+  /** Starts nothing any more. Attempts in flight continue. */
   close(): void {
     this.bySubscription.close();
   }
 
-  /** Resolves when no retry is under way any more. */
+  /** Resolves when no retry is in flight. */
   async idle(): Promise<void> {
     await Promise.all(this.underWay.keys());
   }
 
-  /** Begins a retry when it is its subscription's turn. Never rejects. */
+  /** Starts a retry when its subscription's turn comes. Never rejects. */
   private async take(partition: DispatchPartition, ref: string, dueForMs: number): Promise<void> {
     const name = partition.tag + ref;
     const claim = { owner: refOf(ref)?.subscriptionId ?? '' };
@@ -139,7 +139,7 @@ export class Retries {
     }, pauseMs).unref();
   }
 
-  /** Runs a retry if its subscription's owner, and the subscription among all attempts, have a place for it. */
+  /** Runs a retry if both its subscription's owner and the subscription have a free slot. */
   private async inPlace(subscriptionId: string, retry: () => Promise<number>): Promise<number> {
     const owner = (await this.subscriptions.find(subscriptionId))?.owner ?? '';
     const places = [
@@ -154,7 +154,7 @@ export class Retries {
     }
   }
 
-  /** @returns how long the delivery is left alone */
+  /** @returns how long to skip the delivery */
   private async retry(partition: DispatchPartition, ref: string, dueForMs: number): Promise<number> {
     if (!partition.active) {
       return 0;
@@ -171,7 +171,7 @@ export class Retries {
     if (delivery.status === 'PENDING') {
       return SOON_MS;
     }
-    // An attempt may have ended between the look at the index and the next one.
+    // The attempt may have ended after the index was read.
     if (delivery.dueInMs === 0) {
       const verdict = await this.attempts.attempt(delivery, partition.nowMs());
       await this.attempts.settle(delivery, verdict);

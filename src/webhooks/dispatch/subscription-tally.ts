@@ -14,21 +14,21 @@ import { type Delivery, deliveryIdOf, readDeliveries } from './delivery.js';
 import type { DispatchPartition } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 
-/** Failures that stand in the index for so long were left uncounted by a process that died. */
+/** Failures that have been in the index for this long were left uncounted by a process that died. */
 const LEFT_OVER_AFTER_MS = 30_000;
-/** So many of an index are counted in one go; the next beat goes on. */
+/** How many entries of an index are counted at a time. The next beat continues. */
 const RECOVERED_AT_ONCE = 100;
 
-/** Bookkeeping of subscriptions that is written at the same time. */
+/** Subscriptions whose counts are written at the same time. */
 const WRITTEN_AT_ONCE = 100;
 
 /**
- * Tells subscriptions what became of their deliveries. Successes are put together, so that a busy endpoint costs one write a second;
- * a failure is written at once, and stays in the partition's index of outcomes until it is, so that none is forgotten by a crash.
+ * Counts the outcomes of deliveries in their subscriptions. Successes are combined, so a busy endpoint costs one write a second. A failure
+ * is written at once, and stays in the partition's outcomes index until then, so a crash loses none.
  */
 @Injectable()
 export class SubscriptionTally {
-  /** What is still to be written, by subscription, of after its last failure. A success outweighs a mere trigger. */
+  /** What to write since the last failure, by subscription. A success overrides a trigger. */
   private readonly pending = new Map<string, 'success' | 'triggered'>();
 
   constructor(
@@ -37,14 +37,14 @@ export class SubscriptionTally {
     @Inject(LOGGER) private readonly logger: Logger,
   ) {}
 
-  /** An attempt that succeeded, or one after which another is planned. */
+  /** Notes an attempt that succeeded, or one that will be retried. */
   note(subscriptionId: string, what: 'success' | 'triggered'): void {
     if (what === 'success' || !this.pending.has(subscriptionId)) {
       this.pending.set(subscriptionId, what);
     }
   }
 
-  /** Writes what was put together. Called about once a second, and before the process ends. Never rejects. */
+  /** Writes what was noted. Called about once a second, and before the process ends. Never rejects. */
   async flush(): Promise<void> {
     const subscriptions = [...this.pending.keys()];
     for (let start = 0; start < subscriptions.length; start += WRITTEN_AT_ONCE) {
@@ -54,8 +54,8 @@ export class SubscriptionTally {
 
   /**
    * Counts a delivery that failed for good, after what was noted before it.
-   * @returns false when that could not be written. It is then left for `recover`.
-   * @throws StoreUnavailable if it was counted, and only its place among those to count could not be removed.
+   * @returns false if that could not be written. It is then left to `recover`.
+   * @throws StoreUnavailable if it was counted but could not be removed from the outcomes index.
    */
   async failed(delivery: Delivery): Promise<boolean> {
     const { subscriptionId, partition, ref, event } = delivery;
@@ -76,9 +76,9 @@ export class SubscriptionTally {
   }
 
   /**
-   * Counts failures that a process left uncounted which died in between, the oldest first. An entry that cannot be counted stays, and
-   * the next go begins behind it, or it would hide all others.
-   * @throws StoreUnavailable at once; the first other error when all had their turn
+   * Counts failures that a dead process left uncounted, the oldest first. An entry that cannot be counted stays, and the next call starts
+   * after it, so it does not block the others.
+   * @throws StoreUnavailable immediately; the first other error after all entries were tried
    */
   async recover(partition: DispatchPartition): Promise<void> {
     const index = outcomesKey(partition.tag);
@@ -105,7 +105,7 @@ export class SubscriptionTally {
     }
   }
 
-  /** @returns whether it is out of the index */
+  /** @returns whether the entry has left the index */
   private async recoverOne(partition: DispatchPartition, index: string, ref: string): Promise<boolean> {
     const [delivery] = await readDeliveries(this.redis, partition.code, [ref]);
     if (delivery === undefined || delivery.status === '') {
@@ -124,7 +124,7 @@ export class SubscriptionTally {
     }
   }
 
-  /** @returns undefined when it could not be written */
+  /** @returns undefined if it could not be written */
   private async record(
     subscriptionId: string,
     outcome: 'success' | 'failure' | 'triggered',
@@ -144,7 +144,7 @@ export class SubscriptionTally {
     } catch (error) {
       this.logger.debug(
         { err: error },
-        'an outcome could not be written to its subscription; it is tried again',
+        'an outcome could not be written to its subscription; it will be retried',
       );
       return undefined;
     }
