@@ -1,6 +1,7 @@
 import { isIPv6 } from 'node:net';
 import { Inject, Injectable } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
+import ipaddr from 'ipaddr.js';
 import { LRUCache } from 'lru-cache';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { Refusal } from '../ledger/index.js';
@@ -138,32 +139,20 @@ export class RateLimits {
   }
 }
 
-/** An IPv4-mapped IPv6 address, as on a socket that accepts both. */
-const MAPPED = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;
-const GROUPS = 8;
 const NETWORK_GROUPS = 4;
 
 /**
- * The source that an address counts as. An IPv6 address counts as its /64 network, because one subscriber can use any address in it. A
- * closed socket has no address; those share one count.
+ * The source that an address counts as. An IPv6 address counts as its /64 network, because one subscriber can use any address in it, and
+ * an IPv4-mapped one, as on a socket that accepts both, as the IPv4 address. A closed socket has no address; those share one count.
  */
 export function sourceOf(address: string | undefined): string {
   if (address === undefined || !isIPv6(address)) {
     return address ?? 'unknown';
   }
-  return MAPPED.exec(address)?.[1] ?? networkOf(address);
-}
-
-function networkOf(address: string): string {
-  const [head = '', tail] = address.split('::');
-  const groups = head === '' ? [] : head.split(':');
-  if (tail !== undefined) {
-    // A dotted quad at the end counts as two groups.
-    const after = tail === '' ? 0 : tail.split(':').length + (tail.includes('.') ? 1 : 0);
-    const rest = tail === '' ? [] : tail.split(':');
-    groups.push(...new Array<string>(GROUPS - groups.length - after).fill('0'), ...rest);
+  const parsed = ipaddr.IPv6.parse(address);
+  if (parsed.isIPv4MappedAddress()) {
+    return parsed.toIPv4Address().toString();
   }
-  // Proxies write the same group with and without leading zeros.
-  const network = groups.slice(0, NETWORK_GROUPS).map((group) => Number.parseInt(group, 16).toString(16));
+  const network = parsed.parts.slice(0, NETWORK_GROUPS).map((group) => group.toString(16));
   return `${network.join(':')}::/64`;
 }

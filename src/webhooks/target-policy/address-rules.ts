@@ -1,4 +1,5 @@
 import { BlockList, isIP } from 'node:net';
+import ipaddr from 'ipaddr.js';
 
 const CIDR = /^([0-9A-Fa-f:.]+)\/(\d{1,3})$/;
 const FAMILY = { 4: 'ipv4', 6: 'ipv6' } as const;
@@ -15,7 +16,7 @@ function rangeOf(text: string): Range | undefined {
   const [, address = '', bits] = CIDR.exec(text) ?? [];
   const family = isIP(address);
   const prefix = Number(bits);
-  const known = family === 4 || (family === 6 && !isMapped(groupsOf(address)));
+  const known = family === 4 || (family === 6 && !isMapped(ipaddr.IPv6.parse(address).parts));
   return known && prefix <= LONGEST_PREFIX[family] ? { address, prefix, family } : undefined;
 }
 
@@ -48,7 +49,7 @@ export class AddressRules {
       case 4:
         return this.blocked[4].check(bare, 'ipv4');
       case 6: {
-        const groups = groupsOf(bare);
+        const groups = ipaddr.IPv6.parse(bare).parts;
         const inner = embeddedIn(groups).some((embedded) => this.blocked[4].check(embedded, 'ipv4'));
         // A mapped address is an IPv4 address, so IPv6 ranges do not apply to it.
         return inner || (!isMapped(groups) && this.blocked[6].check(bare, 'ipv6'));
@@ -109,16 +110,6 @@ function embeddedIn(groups: readonly number[]): string[] {
     add(fourth, ((fifth & 0xff) << 8) | (sixth >> 8));
   }
   return found;
-}
-
-/** The eight groups of an IPv6 address. URL normalizes every spelling to one without dots. */
-function groupsOf(address: string): number[] {
-  const text = new URL(`http://[${address}]/`).hostname.slice(1, -1);
-  const [head = '', tail] = text.split('::');
-  const read = (part: string | undefined): number[] =>
-    part === undefined || part === '' ? [] : part.split(':').map((group) => Number.parseInt(group, 16));
-  const [first, last] = [read(head), read(tail)];
-  return [...first, ...Array<number>(8 - first.length - last.length).fill(0), ...last];
 }
 
 /** Scheme, host name, port and path. Scheme and port may each be a wildcard. */
