@@ -1,18 +1,18 @@
 #!lua
--- append_audit_rows: rows that no change wrote: refusals, failures, reads, repetitions and requests without valid credentials.
--- It carries no allow-oom: a full Redis is not filled further with rows about what it refused.
+-- append_audit_rows: append rows that no change wrote: refusals, failures, reads, repeated requests, invalid credentials.
+-- No allow-oom: a full Redis must not get fuller with rows about what it refused.
 --
 -- KEYS[1]   log              the partition's audit log or its brief one, a stream
 -- ARGV[1]   log_name         audit or audit-brief
 -- ARGV[2]   most             rows that the log may hold, or 0 for no limit
--- ARGV[...] for each row the number of its texts and its (name value)* pairs, at most 50 rows
+-- ARGV[...] for each row, the number of its texts and its (name value)* pairs, at most 50 rows
 -- RETURNS   APPENDED appended:int removed:int
 -- BOUND     50 rows appended, 200 rows removed
 -- EMITS     nothing
 -- @include  keys: tag_of_key, audit_indexed_key
 -- @include  audit_index: append_audit_row, remove_audit_rows
 --
--- removed are the rows that had to go for the limit.
+-- removed counts the rows removed because of the limit.
 local log = KEYS[1]
 local log_name, most = ARGV[1], tonumber(ARGV[2])
 local first_row = 3

@@ -1,13 +1,13 @@
 #!lua flags=no-writes
--- expirations: what a partition's event log tells of expired and quarantined reservations, a bounded stretch at a time.
+-- expirations: the expired and quarantined reservations in a partition's event log, in bounded pages.
 --
 -- KEYS[1]   event_log      stream
--- ARGV[1]   start          entry to start with, or '(' and the entry to start behind
+-- ARGV[1]   start          entry to start with, or '(' and the entry to start after
 -- ARGV[2]   stop           entry to end with
--- ARGV[3]   examine        entries that a run looks at, at most
--- ARGV[4]   limit          rows that a run returns, at most
--- ARGV[5]   from_ms        when it happened, inclusive, or -inf
--- ARGV[6]   to_ms          likewise, or +inf
+-- ARGV[3]   examine        maximum entries to examine
+-- ARGV[4]   limit          maximum rows to return
+-- ARGV[5]   from_ms        earliest time of the expiry or quarantine, inclusive, or -inf
+-- ARGV[6]   to_ms          latest, inclusive, or +inf
 -- ARGV[7]   tenant_id      or empty for all
 -- ARGV[8]   scope          the reservation's scope or one above it, or empty
 -- ARGV[9]   state          EXPIRED, QUARANTINED, or empty for both
@@ -17,9 +17,9 @@
 -- @include  now_ms: ms_text
 -- @include  stream_walk: walk_stream
 --
--- There is no next_start at the end.
--- It happened at the time that the script decided by, which is a little before that of the entry's id and, as scripts run one
--- after another, in the same order. So the first one beyond to_ms is the end.
+-- next_start is empty at the end.
+-- The time of an event is the one its script decided by. It is slightly earlier than that of the entry's id but in the same order, as
+-- scripts run one after another. So the first event after to_ms is the end.
 local event_log = KEYS[1]
 local start, stop, examine, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local from_ms, to_ms, tenant_id, scope, state = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]

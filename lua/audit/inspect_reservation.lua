@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- inspect_reservation: all that is known of one reservation in whatever state, for operators. An overdue one is expired first.
+-- inspect_reservation: everything known about one reservation in any state, for operators. An overdue one is expired first.
 --
 -- KEYS[1]   reservation      hash
 -- ARGV[1]   reservation_id
--- ARGV[2]   retention_ms     how long the ended record stays for the audit trail
+-- ARGV[2]   retention_ms     how long the ended record is kept for the audit trail
 -- ARGV[3]   request_id
 -- ARGV[4]   trace            trace id and flags
 -- RETURNS   FOUND now_ms goes_at_ms? quarantine? defect? word? detail? second_detail? text_count told{} record{} | NOT_FOUND
--- BOUND     one reservation, at the scopes of its subject (at most 6); 1,000 tenants where a damaged record does not name its own
+-- BOUND     one reservation, at the scopes of its subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- EMITS     those of the expiry transition
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key, quarantine_key, event_log_key
@@ -17,9 +17,9 @@
 -- @include  expiry: quarantine, expire_hold
 -- @include  damage: owner_of, known_state, record_defect
 --
--- goes_at_ms is empty while the record is not bound to go; quarantine is what the quarantine says of the reservation; defect is
--- why the record cannot be told as it should be; outcome and details are those of an expiry on the way. Each is empty where there is none.
--- told_count texts are the event that told of the end, as lua/lib/append_event.lua names them. A damaged record is shown as it is.
+-- goes_at_ms is when the record will be deleted, quarantine is its entry in the quarantine, defect is what is wrong with the record, and
+-- word and details are the outcome of an expiry in this run. Each is empty if it does not apply. The text_count texts of told are the event
+-- that reported the end, as lua/lib/append_event.lua names them. A damaged record is returned as it is.
 local reservation = KEYS[1]
 local reservation_id, retention_ms = ARGV[1], ARGV[2]
 local origin = { actor = 'system', request = ARGV[3], trace = ARGV[4] }
@@ -34,7 +34,7 @@ if readable and not hold then
 end
 local fields = readable and record_fields(reservation) or {}
 local defect = not readable and 'NOT_A_RECORD' or record_defect(hold, fields)
--- What is in quarantine waits for an operator.
+-- Quarantined reservations wait for an operator.
 if readable and redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 0 then
   if hold_defect(hold) and known_state(reservation, hold.state) == 'ACTIVE' then
     outcome = quarantine(tag, reservation_id, reservation, defect, now, origin, owner_of(tag, reservation_id, hold.tenant), true)

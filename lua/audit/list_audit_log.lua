@@ -1,23 +1,23 @@
 #!lua flags=no-writes
--- list_audit_log: those rows of one of a partition's audit logs that match, a bounded stretch of it at a time, either way.
+-- list_audit_log: the matching rows of one of a partition's audit logs, in bounded pages and either direction.
 --
 -- KEYS[1]   audit_log      stream
--- KEYS[2]   walked         a part of one of its indexes, a sorted set, or the log itself
+-- KEYS[2]   walked         part of an index (a sorted set), or the log itself
 -- ARGV[1]   direction      asc or desc
--- ARGV[2]   start          entry to start with, or '(' and the entry to start behind
--- ARGV[3]   stop           likewise, to end with
--- ARGV[4]   examine        entries that a run looks at, at most
--- ARGV[5]   limit          rows that a run returns, at most
--- ARGV[6]   bytes          texts of rows that a run reads, about: it ends behind the entries with which it has read as much
--- ARGV[7]   digest         the digest of the indexed value, or empty where the log itself is walked
--- ARGV[...] condition and value pairs: a field as lua/lib/append_audit.lua names it and one value that it may have (tr need only begin
---           so; of several values for one field any will do); min_status, max_status
+-- ARGV[2]   start          entry to start with, or '(' and the entry to start after
+-- ARGV[3]   stop           entry to end with, same form
+-- ARGV[4]   examine        maximum entries to examine
+-- ARGV[5]   limit          maximum rows to return
+-- ARGV[6]   bytes          approximate bytes of rows to read: the run ends at the entry that reaches this
+-- ARGV[7]   digest         the digest of the indexed value, or empty to walk over the log itself
+-- ARGV[...] condition and value pairs: a field as named in lua/lib/append_audit.lua and a value (tr is compared up to the end of the
+--           trace id; several values for one field are alternatives); min_status, max_status
 -- RETURNS   next_start? examined:int rows(entry_id text_count row{})*
--- BOUND     examine entries, and bytes by steps of 20 entries
+-- BOUND     examine entries, and bytes in steps of 20 entries
 -- EMITS     nothing
 -- @include  audit_index: TRACE_ID_LENGTH, audit_place
 --
--- There is no next_start at the end.
+-- next_start is empty at the end.
 local audit_log, walked = KEYS[1], KEYS[2]
 local direction, start, stop, examine = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local limit, bytes, digest = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
@@ -60,7 +60,7 @@ local function size_of(fields)
   return size
 end
 
--- A bound of a walk through the log as one of a walk through its index; as in the log, a bare instant stands for all its entries.
+-- Converts a bound of the log to one of its index. In both, a time without a sequence number stands for all entries of that time.
 local function index_bound(bound, is_upper)
   local exclusive, ms, sequence = string.match(bound, '^(%(?)(%d+)%-?(%d*)$')
   if not ms then
@@ -72,7 +72,7 @@ local function index_bound(bound, is_upper)
   return (exclusive == '' and '[' or '(') .. digest .. audit_place(ms, sequence)
 end
 
--- The next entries as `{ id, fields }`; an index may name a row that is gone, which has no fields.
+-- The next entries as `{ id, fields }`. A row that is in the index but no longer exists has no fields.
 local function entries_from(bound, count)
   local is_down = direction == 'desc'
   if digest == '' then

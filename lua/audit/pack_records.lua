@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- pack_records: bring the records of ended reservations into their small form, some at a time.
--- It carries allow-oom because it makes room.
+-- pack_records: convert records of ended reservations to their compact form, some at a time.
+-- allow-oom: it frees memory.
 --
 -- KEYS[1]   ended          list of reservation ids, oldest end first
--- ARGV[1]   limit          records of one run
+-- ARGV[1]   limit          records per run
 -- RETURNS   PACKED examined:int packed:int remaining:int
--- BOUND     limit records; one with more than 4 KiB of metadata is passed over
+-- BOUND     limit records; one with more than 4 KiB of metadata is skipped
 -- EMITS     nothing
 -- @include  keys: tag_of_key, reservation_key
 -- @include  pack_record: pack_record
 --
--- A record that is gone, that has long metadata, or that cannot be read back exactly, is passed over and keeps its form.
+-- Skips records that no longer exist, have long metadata, or cannot be restored exactly.
 local ended = KEYS[1]
 local limit = tonumber(ARGV[1])
 

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- trim_audit_log: remove the oldest rows of one of a partition's audit logs after their retention, from its indexes too.
--- It carries allow-oom because it makes room.
+-- trim_audit_log: remove rows past their retention from one of a partition's audit logs and its indexes, oldest first.
+-- allow-oom: it frees memory.
 --
 -- KEYS[1]   audit_log      stream
 -- ARGV[1]   log_name       audit or audit-brief
--- ARGV[2]   retention_ms   how long a row stays
--- ARGV[3]   limit          rows that a run removes, at most
+-- ARGV[2]   retention_ms   how long rows are kept
+-- ARGV[3]   limit          maximum rows to remove
 -- RETURNS   TRIMMED removed:int more:flag
 -- BOUND     limit rows, 256 KiB of them
 -- EMITS     nothing
@@ -14,7 +14,7 @@
 -- @include  audit_index: remove_audit_rows
 -- @include  stream_walk: walk_stream, id_after
 --
--- more is 1 when the limit ended the run.
+-- more is 1 if the limit ended the run.
 local audit_log = KEYS[1]
 local log_name, retention_ms, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- trim_reservation_index: remove the entries of tenants' reservation indexes whose records are gone, some at a time.
--- It carries allow-oom because it makes room.
+-- trim_reservation_index: remove entries of records that no longer exist from tenants' reservation indexes, some at a time.
+-- allow-oom: it frees memory.
 --
 -- KEYS[1]   tenant_index   sorted set of the partition's tenants
--- ARGV[1]   tenant         where the run before ended, or empty to start with the first
--- ARGV[2]   walked_ms      created_at_ms of the entry that ended it, or empty
--- ARGV[3]   walked_id      and its reservation
--- ARGV[4]   examine        entries of one run; a step to the next tenant counts as one
--- ARGV[5]   retention_ms   how long an ended record stays
+-- ARGV[1]   tenant         where the previous run ended, or empty to start with the first
+-- ARGV[2]   walked_ms      created_at_ms of the entry at which it ended, or empty
+-- ARGV[3]   walked_id      its reservation
+-- ARGV[4]   examine        entries per run; a step to the next tenant counts as one
+-- ARGV[5]   retention_ms   how long ended records are kept
 -- RETURNS   TRIMMED tenant? walked_ms:text? walked_id? examined:int removed:int
 -- BOUND     examine entries
 -- EMITS     nothing
@@ -16,9 +16,9 @@
 -- @include  index_walk: index_stretch
 -- @include  owned: forget_texts
 --
--- There is no tenant at the end.
--- Records go in the order of their ends, which is about that of their creation. So each index is read from its oldest entry on,
--- as far as entries are old enough to be gone, and further only while some are: the retention may have been longer once.
+-- tenant is empty at the end.
+-- Records are deleted in the order in which they ended, which is roughly the order of creation. So each index is read from its oldest entry
+-- as far as entries are old enough to be deleted, and further only while some are: the retention may have been longer once.
 local tenant_index = KEYS[1]
 local tenant, walked_ms, walked_id = ARGV[1], ARGV[2], ARGV[3]
 local examine, retention_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -27,7 +27,7 @@ local tag = tag_of_key(tenant_index)
 local horizon = now_ms() - retention_ms
 local examined, removed, steps = 0, 0, 0
 
--- A tenant is never removed; should its entry be gone all the same, the walk ends, and the next one starts over.
+-- Tenants are never removed. If an entry is missing nevertheless, the walk ends and the next one starts from the beginning.
 local function tenant_after(name)
   local rank = name == '' and -1 or redis.call('ZRANK', tenant_index, name)
   return rank and redis.call('ZRANGE', tenant_index, rank + 1, rank + 1)[1]

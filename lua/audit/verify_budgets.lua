@@ -1,17 +1,17 @@
 #!lua flags=no-writes
--- verify_budgets: the figures of a tenant's budgets at one instant, some at a time.
+-- verify_budgets: the figures of a tenant's budgets at one instant, in bounded pages.
 --
 -- KEYS[1]   budget_index   sorted set of the tenant's 'scope unit'
--- ARGV[1]   after          the 'scope unit' that ended the run before, or empty
--- ARGV[2]   limit          budgets a run, at least 1
+-- ARGV[1]   after          the 'scope unit' at which the previous run ended, or empty
+-- ARGV[2]   limit          budgets per run, at least 1
 -- RETURNS   now_ms next? budgets(budget remaining? reserved? spent? allocated? debt? status?)*
 -- BOUND     limit budgets
 -- EMITS     nothing
 -- @include  keys: tag_of_key, budget_key
 -- @include  now_ms: now_ms, ms_text
 --
--- A budget is named by its 'scope unit'. There is no next at the end.
--- A figure that is not there is empty: whoever verifies must see what is damaged, and not stop at it.
+-- A budget is named by its 'scope unit'. next is empty at the end.
+-- A missing figure is empty: a verification must report damage, not fail on it.
 local budget_index = KEYS[1]
 local after, limit = ARGV[1], tonumber(ARGV[2])
 

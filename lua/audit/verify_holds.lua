@@ -1,13 +1,13 @@
 #!lua flags=no-writes
--- verify_holds: what the live holds of a tenant add up to at each budget, a bounded run through their index at a time.
+-- verify_holds: the sums of a tenant's live holds at each budget, in bounded pages of its reservation index.
 --
 -- KEYS[1]   reservation_index  sorted set of the tenant's reservations, score = created_at_ms
--- ARGV[1]   walked_ms      where the run before ended: created_at_ms, or empty to start
--- ARGV[2]   walked_id      and the reservation
--- ARGV[3]   examine        entries that a run looks at, at most
--- ARGV[4]   first_ms       the window of time at which the budgets were read
--- ARGV[5]   last_ms        and its end
--- ARGV[...] budgets as 'unit scope' whose live holds are to be named
+-- ARGV[1]   walked_ms      where the previous run ended: created_at_ms, or empty to start
+-- ARGV[2]   walked_id      its reservation
+-- ARGV[3]   examine        maximum entries to examine
+-- ARGV[4]   first_ms       start of the window in which the budgets were read
+-- ARGV[5]   last_ms        end of that window
+-- ARGV[...] budgets as 'unit scope' whose live holds are to be listed
 -- RETURNS   walked_ms:text? walked_id? sum_count sums(budget holds:int amount)* moving_count moving(reservation_id born_ms
 --             ended_ms? amount budget_count budgets*)* unreadable_count unreadable(reservation_id reason quarantined:flag)*
 --             named_count named(reservation_id amount quarantined:flag budget)*
@@ -21,8 +21,9 @@
 -- @include  index_walk: index_stretch
 --
 -- A budget is named by its 'unit scope'.
--- The sums hold what lived through the whole window. What came or went within it is told one by one, with an empty end while it
--- lives. walked_ms is empty at the end of the index. An overdue hold lives until somebody expires it: its budgets hold it still.
+-- The sums cover holds that were live for the whole window. Holds that were created or ended within it are listed in moving, with an empty
+-- ended_ms while live. walked_ms is empty at the end of the index. An overdue hold is live until it is expired, because its budgets still
+-- hold the amount.
 local index = KEYS[1]
 local walked_ms, walked_id, examine = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local first_ms, last_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -60,7 +61,7 @@ local function add(budget, amount)
   sums[budget] = sum
 end
 
--- The end of a hold that was still there at the start of the window: its instant, or '' while it lives; nil for all others.
+-- Returns when a hold ended, or '' while it is live; nil if it ended before the window.
 local function end_within(key, hold)
   if hold.state == 'ACTIVE' then
     return ''

@@ -1,20 +1,21 @@
 #!lua
--- begin_bulk_action: claim an idempotency key for an action on many things, or find what was begun under it.
+-- begin_bulk_action: claim an idempotency key for a bulk action, or return the action that was begun with it.
 --
 -- KEYS[1]   bulk             hash, the record of this action
 -- ARGV[1]   fingerprint      of the canonical request
--- ARGV[2]   keep_ms          how long a repetition is answered with the first response
--- ARGV[3]   correlation_id   under which every change is told
+-- ARGV[2]   keep_ms          how long a repeated request is answered with the first response
+-- ARGV[3]   correlation_id   correlation id of every change
 -- ARGV[4]   request_id
 -- ARGV[5]   trace            trace id and flags
--- ARGV[6]   rows             what the filter matched, a comma list
--- ARGV[7]   claims           1 to claim a key that nobody used; 0 only to find what was begun
+-- ARGV[6]   rows             what the filter matched, comma-separated
+-- ARGV[7]   claims           1 to claim an unused key; 0 only to find an action that was begun
 -- RETURNS   BEGUN correlation_id request_id trace? rows? | ENDED response | UNKNOWN | IDEMPOTENCY_MISMATCH
 -- BOUND     one record; it names 500 rows of at most a kilobyte, or holds the response about them
 -- EMITS     nothing
 --
--- Whoever repeats a request whose process died goes on with the rows and the correlation of the first attempt, and so may
--- several at once: each row remembers that it was changed. Fields: fp fingerprint, co, rq, tr, ids the rows, rs response.
+-- A repeated request, after the process of the first one died, continues with the rows and the correlation id of the first attempt. Several
+-- may do so at once: each row remembers that it was changed. Fields: fp fingerprint, co correlation id, rq request id, tr trace, ids the
+-- rows, rs response.
 local bulk = KEYS[1]
 local fingerprint, keep_ms, correlation_id, request_id, trace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local rows, claims = ARGV[6], ARGV[7] == '1'

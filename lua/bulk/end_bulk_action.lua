@@ -1,19 +1,19 @@
 #!lua flags=allow-oom
--- end_bulk_action: keep the response of an action on many things, with its one audit row. It carries allow-oom because the
--- things are changed already.
+-- end_bulk_action: keep the response of a bulk action, with its one audit row.
+-- allow-oom: the changes are already made.
 --
 -- KEYS[1]   bulk             hash, the record of this action in the partition of its audit row
 -- ARGV[1]   fingerprint      of the canonical request
--- ARGV[2]   keep_ms          how long a repetition is answered with this response
+-- ARGV[2]   keep_ms          how long a repeated request is answered with this response
 -- ARGV[3]   response         JSON
--- ARGV[4]   operation        what the audit row calls it
+-- ARGV[4]   operation        operation name for the audit row
 -- ARGV[5]   resource_type
--- ARGV[6]   owner            the tenant that the action was about, or __system__
+-- ARGV[6]   owner            the tenant whose things were changed, or __system__
 -- ARGV[7]   correlation_id
 -- ARGV[8]   actor            admin or admin_on_behalf_of
 -- ARGV[9]   key_id           empty for an operator
 -- ARGV[10]  request_id
--- ARGV[11]  trace            trace id and flags, then the sender: see lib/append_audit
+-- ARGV[11]  trace            trace id and flags, source address, user agent: see lib/append_audit
 -- ARGV[...] name and value pairs of the audit row's metadata
 -- RETURNS   ENDED answer:fresh|replay response
 -- BOUND     one record, which holds the response about 500 rows at most
@@ -21,8 +21,8 @@
 -- @include  keys: tag_of_key
 -- @include  append_audit: append_audit, require_audit_log
 --
--- The response is the one that was kept first. The record may be new: an action on one tenant's things is claimed in the partition
--- of the operators, so that a key is unique, and its audit row belongs to the tenant.
+-- Returns the response that was stored first. The record may be new: an action on one tenant's things is claimed in the partition of the
+-- operators, so that a key is unique, but its audit row belongs to the tenant.
 local bulk = KEYS[1]
 local fingerprint, keep_ms, response, operation, resource_type, owner = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local origin = { actor = ARGV[8], key = ARGV[9], request = ARGV[10], trace = ARGV[11], correlation = ARGV[7] }

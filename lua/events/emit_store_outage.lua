@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- emit_store_outage: tell of an outage of this store that an instance saw, once however many saw it.
--- It carries allow-oom because an outage is told also when Redis is full.
+-- emit_store_outage: emit the events of a Redis outage once, however many instances saw it.
+-- allow-oom: outages are also reported when Redis is full.
 --
 -- KEYS[1]   event_log      stream
--- KEYS[2]   outage         string, when the last outage that was told had ended for the last of those who saw it, in ms
--- ARGV[1]   outage_ms      how long the instance had no connection, until now
+-- KEYS[2]   outage         string, the latest end of the last reported outage among all who saw it, in ms
+-- ARGV[1]   outage_ms      how long the instance had been without a connection
 -- RETURNS   EMITTED | SAME
 -- BOUND     two events
 -- EMITS     system.store_connection_lost, system.store_connection_restored
@@ -12,7 +12,7 @@
 -- @include  now_ms: now_ms, ms_text
 -- @include  append_event: append_event, require_event_log
 --
--- Outages that overlap are one. The instance says how long it took, for its clock is not that of the store.
+-- Overlapping outages count as one. The instance passes a duration because its clock may differ from that of Redis.
 local event_log, outage = KEYS[1], KEYS[2]
 local outage_ms = tonumber(ARGV[1])
 

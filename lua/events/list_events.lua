@@ -1,21 +1,21 @@
 #!lua flags=no-writes
--- list_events: those events of a partition that match, a bounded stretch of its log at a time, either way.
+-- list_events: the matching events of a partition, in bounded pages of its log and either direction.
 --
 -- KEYS[1]   event_log      stream
--- KEYS[2]   walked         stream with the ids of some of the log's entries and the types of their events, or the log itself
+-- KEYS[2]   walked         stream with the ids and event types of some of the log's entries, or the log itself
 -- ARGV[1]   direction      asc or desc
--- ARGV[2]   start          entry to start with, or '(' and the entry to start behind
+-- ARGV[2]   start          entry to start with, or '(' and the entry to start after
 -- ARGV[3]   stop           entry to end with
--- ARGV[4]   examine        entries that a run looks at, at most
--- ARGV[5]   limit          events that a run returns, at most
--- ARGV[...] condition and value pairs: a field as lua/lib/append_event.lua names it, and what it holds (sc and tr need only
---           begin so); category, one or more with commas between; search, a lower-case text that scope or correlation id holds
+-- ARGV[4]   examine        maximum entries to examine
+-- ARGV[5]   limit          maximum events to return
+-- ARGV[...] condition and value pairs: a field as named in lua/lib/append_event.lua and its value (a prefix for sc and tr); category,
+--           one or more, comma-separated; search, a lower-case text that the scope or the correlation id contains
 -- RETURNS   next_start? examined:int events(entry_id text_count event{})*
 -- BOUND     examine entries, limit events, 256 KiB of entries
 -- EMITS     nothing
 -- @include  stream_walk: entry_bytes, walk_stream
 --
--- There is no next_start at the end.
+-- next_start is empty at the end.
 local event_log, walked = KEYS[1], KEYS[2]
 local direction, start, stop, examine, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local first_condition = 6
@@ -40,7 +40,7 @@ for i = first_condition, #ARGV, 2 do
   end
 end
 
--- The twin of categoryOf in src/event-log/event-type.ts.
+-- Same as categoryOf in src/events/event.ts.
 local function category_of(event_type)
   local first, second = string.match(event_type, '^([^.]*)%.?([^.]*)')
   local segment = first == 'custom' and second or first
@@ -79,8 +79,8 @@ local function is_wanted(fields)
   return not search or holds(fields, 'sc', search) or holds(fields, 'co', search)
 end
 
--- The fields of the event at an entry of what is walked when it is wanted, and the bytes that were read in the log for it. An index
--- tells the type without a look at the log.
+-- Returns the fields of the event at an entry if it is wanted, and the bytes read from the log for it. An index holds the type, so an event
+-- of another type is not read from the log.
 local function event_at(entry)
   local fields = entry[2]
   if not is_wanted_type(value_of(fields, is_index and 'y' or 'ty')) then

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- trim_event_log: remove the oldest events of a partition after their retention, and with them what their indexes hold of them.
--- It carries allow-oom because it makes room.
+-- trim_event_log: remove events past their retention from a partition's log and its indexes, oldest first.
+-- allow-oom: it frees memory.
 --
 -- KEYS[1]   event_log      stream
--- ARGV[1]   retention_ms   how long an event stays
--- ARGV[2]   unread_ms      how long one stays that the dispatcher has not read and acknowledged
--- ARGV[3]   limit          events that a run removes, at most
+-- ARGV[1]   retention_ms   how long an event is kept
+-- ARGV[2]   unread_ms      how long an event is kept that the dispatcher has not acknowledged
+-- ARGV[3]   limit          maximum events to remove
 -- RETURNS   TRIMMED removed:int more:flag held:flag
 -- BOUND     limit events, 256 KiB of them
 -- EMITS     nothing
@@ -14,14 +14,14 @@
 -- @include  dispatch_group: DISPATCH_GROUP, dispatch_group_state
 -- @include  stream_walk: walk_stream, id_after
 --
--- more is 1 when the limit ended the run, and held is 1 when events wait for the dispatcher.
+-- more is 1 if the limit ended the run. held is 1 if events past their retention wait for the dispatcher.
 local event_log = KEYS[1]
 local retention_ms, unread_ms, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local tag = tag_of_key(event_log)
 local now = now_ms()
 
--- Whether the first id is lower than the second one.
+-- Whether the first id is lower than the second.
 local function is_before(id, other)
   local ms, sequence = string.match(id, '^(%d+)-(%d+)$')
   local other_ms, other_sequence = string.match(other, '^(%d+)-(%d+)$')
@@ -31,7 +31,7 @@ local function is_before(id, other)
   return tonumber(sequence) < tonumber(other_sequence)
 end
 
--- The lowest id that the dispatcher still needs. Where it never was, it needs all.
+-- The lowest id that the dispatcher still needs. Without a dispatch group, it needs all.
 local function first_needed()
   local state = dispatch_group_state(event_log)
   if not state then
@@ -67,7 +67,7 @@ local last, count, more = walk_stream('XRANGE', event_log, '-', '(' .. from, lim
     end
   end
 end)
--- Events past their time that wait: some between what may go and what is due.
+-- Some events past their retention wait for the dispatcher if there are any between what may be removed and what is due.
 held = held and #redis.call('XRANGE', event_log, from, '(' .. due, 'COUNT', 1) > 0
 if count == 0 then
   return { 'TRIMMED', '0', '0', held and '1' or '0' }

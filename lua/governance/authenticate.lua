@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- authenticate: whose key this is, and whether it is still good.
+-- authenticate: find the owner of an API key, and check that the key is valid.
 --
 -- KEYS[1]   secret_hash      string, the id of the key whose secret has this hash
 -- RETURNS   OK key_id tenant_id expires_in_ms permissions scope_filter | UNKNOWN | REVOKED | EXPIRED | TENANT_SUSPENDED
@@ -10,8 +10,8 @@
 -- @include  api_key: read_api_key
 -- @include  tenant: read_tenant
 --
--- A closed tenant's key passes while it is not revoked, so that the operation itself can answer TENANT_CLOSED. A tenant without
--- a record has no status to guard by: its keys work.
+-- A key of a closed tenant that is not revoked passes, so that the operation itself can return TENANT_CLOSED. A tenant without a record has
+-- no status to check: its keys work.
 local secret_hash = KEYS[1]
 
 local tag = tag_of_key(secret_hash)

@@ -1,5 +1,5 @@
 #!lua
--- bulk_budget: what a bulk action does to one budget, once: CREDIT, DEBIT, RESET, RESET_SPENT or REPAY_DEBT, as fund_budget does it.
+-- bulk_budget: apply a bulk action to one budget, once: CREDIT, DEBIT, RESET, RESET_SPENT or REPAY_DEBT, as fund_budget does.
 --
 -- KEYS[1]   budget           hash
 -- ARGV[1]   tenant_id
@@ -7,13 +7,13 @@
 -- ARGV[3]   unit             of the budget and of the amount
 -- ARGV[4]   operation
 -- ARGV[5]   amount           int64 as a decimal string, not negative
--- ARGV[6]   spent            likewise, or empty; RESET_SPENT alone reads it
+-- ARGV[6]   spent            same, or empty; only for RESET_SPENT
 -- ARGV[7]   reason           or empty
--- ARGV[8]   keep_ms          how long it is remembered that this budget was changed by it
--- ARGV[9]   correlation_id   of the action as a whole
+-- ARGV[8]   keep_ms          how long the action remembers that it changed this budget
+-- ARGV[9]   correlation_id   of the whole action
 -- ARGV[10]  actor            admin_on_behalf_of
 -- ARGV[11]  key_id           empty for an operator
--- ARGV[12]  request_id       of the action's first attempt, which names what it has changed
+-- ARGV[12]  request_id       of the action's first attempt; the set of changed rows is named after it
 -- ARGV[13]  trace            trace id and flags
 -- RETURNS   SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | BUDGET_FROZEN
 --           | BUDGET_EXCEEDED | INT64_OVERFLOW
@@ -27,7 +27,7 @@
 -- @include  funding: planned_funding, funding_changes, apply_funding
 -- @include  append_event: require_event_log
 --
--- Unlike fund_budget, it leaves a budget without debt alone when debt is to be repaid, and one whose figures would stay as they are.
+-- Unlike fund_budget, it skips REPAY_DEBT on a budget without debt, and an operation that would not change any figure.
 local budget_record = KEYS[1]
 local tenant_id, scope, unit, operation, amount, given_spent, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local keep_ms = ARGV[8]

@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- bulk_tenant: what a bulk action does to one tenant, once. It carries allow-oom because an operator must be able to stop tenants also
--- when Redis is full.
+-- bulk_tenant: apply a bulk action to one tenant, once.
+-- allow-oom: an operator must be able to stop tenants when Redis is full.
 --
 -- KEYS[1]   tenant           hash
 -- ARGV[1]   tenant_id
--- ARGV[2]   status           to take it to: ACTIVE, SUSPENDED or CLOSED
--- ARGV[3]   keep_ms          how long it is remembered that this tenant was changed by it
--- ARGV[4]   correlation_id   of the action as a whole
+-- ARGV[2]   status           the new one: ACTIVE, SUSPENDED or CLOSED
+-- ARGV[3]   keep_ms          how long the action remembers that it changed this tenant
+-- ARGV[4]   correlation_id   of the whole action
 -- ARGV[5]   actor            admin
 -- ARGV[6]   key_id           empty for an operator
--- ARGV[7]   request_id       of the action's first attempt, which names what it has changed
+-- ARGV[7]   request_id       of the action's first attempt; the set of changed rows is named after it
 -- ARGV[8]   trace            trace id and flags
 -- RETURNS   SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | INVALID_TRANSITION
 -- BOUND     one tenant
@@ -19,7 +19,7 @@
 -- @include  tenant: read_tenant
 -- @include  move_tenant: move_tenant, require_tenant_move
 --
--- SUCCEEDED with CLOSED asks the caller to drive lua/governance/close_tenant.lua to its end.
+-- After SUCCEEDED with CLOSED, the caller must run lua/governance/close_tenant.lua until it is done.
 local tenant_record = KEYS[1]
 local tenant_id, status, keep_ms = ARGV[1], ARGV[2], ARGV[3]
 local origin = { actor = ARGV[5], key = ARGV[6], request = ARGV[7], trace = ARGV[8], correlation = ARGV[4] }

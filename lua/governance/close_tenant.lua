@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- close_tenant: one bounded step of carrying a tenant's closing through to what it owns: holds that the sweeper knows, holds that it
--- does not (MANUAL_CLEANUP), then budgets, then webhook subscriptions, then API keys.
--- It carries allow-oom because it gives budget back and must go on when Redis is full.
+-- close_tenant: one bounded step of closing what a closed tenant owns.
+-- The order is: holds that the sweeper reclaims, holds that it does not (MANUAL_CLEANUP), budgets, webhook subscriptions, API keys.
+-- allow-oom: it returns budget, and must work when Redis is full.
 --
 -- KEYS[1]   tenant           hash
 -- ARGV[1]   tenant_id
--- ARGV[2]   phase            holds, unswept, budgets, webhooks, keys or end: where the step before left off
--- ARGV[3]   cursor           likewise; empty at the start of a phase
--- ARGV[4]   limit            things a step looks at
--- ARGV[5]   retention_ms     how long an ended hold stays for the audit trail
--- ARGV[6]   channel          on which the hash of a revoked key's secret is announced
+-- ARGV[2]   phase            holds, unswept, budgets, webhooks, keys or end: where the previous step stopped
+-- ARGV[3]   cursor           same; empty at the start of a phase
+-- ARGV[4]   limit            entries that a step examines
+-- ARGV[5]   retention_ms     how long an ended hold is kept for the audit trail
+-- ARGV[6]   channel          pub/sub channel for the secret hashes of revoked keys
 -- RETURNS   STEP next_phase next_cursor? now_ms changed:int outcomes(word detail? second_detail?)* | DONE | NOT_CLOSING
 -- BOUND     limit things, each at the scopes of one subject (at most 6)
 -- EMITS     tenant.closed, budget.closed_via_tenant_cascade, reservation.released_via_tenant_cascade,
@@ -25,10 +25,10 @@
 -- @include  index_walk: index_stretch
 -- @include  append_audit: require_audit_log
 --
--- The outcomes are those of the expiry transition, where a hold was dead before its tenant closed, and
--- FAILED budget|webhook|api_key <id> for a record that cannot be trusted: the others go on, and the caller does not go to the end.
--- Since the tenant is closed nothing new of its own can come up behind the cursor. The end tells tenant.closed once and
--- takes the tenant out of the set of closing ones; a step of another caller then finds NOT_CLOSING.
+-- The outcomes are those of the expiry transition, for holds that expired before the tenant closed, and FAILED budget|webhook|api_key <id>
+-- for a damaged record. The other records are closed nevertheless, and the caller does not continue to the end. A closed tenant cannot
+-- create anything behind the cursor. The end emits tenant.closed once and removes the tenant from the set of closing tenants; steps of
+-- other callers then return NOT_CLOSING.
 local tenant_record = KEYS[1]
 local tenant_id, phase, cursor, limit, retention_ms, channel = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
 
@@ -55,8 +55,8 @@ local function append_outcome(outcome)
   end
 end
 
--- Through the partition's live holds of one index in the order of their deadlines. The cursor is the deadline and the id of the
--- last one: many holds may share a deadline, and the one that is named may have left the index meanwhile.
+-- Walks over the live holds in one index of the partition, in the order of their deadlines. The cursor is the deadline and id of the last
+-- hold: holds may share a deadline, and that hold may have left the index since.
 local function close_holds(index)
   local deadline, last_id = string.match(cursor, '^(%S+) (%S+)$')
   local entries = index_stretch(index, false, '-inf', '+inf', deadline or '', last_id or '', limit)
@@ -72,7 +72,7 @@ local function close_holds(index)
   return #ids == limit and entries[#entries] .. ' ' .. ids[limit] or nil
 end
 
--- Budgets and webhooks stand in the order of their names, keys in the order of their creation. No index loses a member then.
+-- Budgets and webhooks are in the order of their names, keys in the order of creation. No index loses a member meanwhile.
 local function close_owned(members, close)
   for _, member in ipairs(members) do
     local outcome, kind = close(member)
@@ -110,7 +110,7 @@ end
 
 if phase == 'end' then
   if redis.call('HSETNX', tenant_record, 'closed_told', '1') == 1 then
-    -- A bulk action tells of the tenants that it closed under one correlation.
+    -- All tenants closed by one bulk action share its correlation id.
     origin.correlation = redis.call('HGET', tenant_record, 'close_correlation') or origin.correlation
     append_event(tag, 'tenant.closed', tenant_id, nil, origin,
       { 'tenant_id', tenant_id, 'previous_status', prior_status, 'new_status', 'CLOSED', 'changed_fields', '["status"]' })

@@ -1,12 +1,12 @@
 #!lua
--- create_api_key: give a tenant a key. Only the hash of its secret is stored.
+-- create_api_key: create an API key of a tenant. Only the hash of its secret is stored.
 --
--- KEYS[1]   api_key          hash, made by this script
--- KEYS[2]   secret_hash      string, from the hash to the key's id
+-- KEYS[1]   api_key          hash, created by this script
+-- KEYS[2]   secret_hash      string, maps the hash of the secret to the key's id
 -- KEYS[3]   api_key_index    sorted set of the tenant's keys, score = creation time in ms
 -- KEYS[4]   tenant           hash of the owner
 -- ARGV[1]   tenant_id
--- ARGV[2]   api_key_id           the id to give
+-- ARGV[2]   api_key_id       the new id
 -- ARGV[3]   hash             SHA-256 of the secret, base64url
 -- ARGV[4]   name
 -- ARGV[5]   permissions      JSON list
@@ -14,10 +14,10 @@
 -- ARGV[7]   expires_at_ms    or empty for default_life_ms from now
 -- ARGV[8]   default_life_ms
 -- ARGV[9]   actor            admin
--- ARGV[10]  key_id     empty for an operator
+-- ARGV[10]  key_id           empty for an operator
 -- ARGV[11]  request_id
--- ARGV[12]  trace            trace id and flags, then the sender: see lib/append_audit
--- ARGV[13]  max_api_keys     of the deployment, 0 for no limit
+-- ARGV[12]  trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[13]  max_api_keys     the deployment's limit, 0 for none
 -- ARGV[...] field and value pairs of the record: key_prefix, description, metadata
 -- RETURNS   CREATED record{} | TENANT_NOT_FOUND | TENANT_CLOSED | EXPIRES_IN_PAST | LIMIT_EXCEEDED limit allowed:int used:int
 -- BOUND     one key
@@ -57,7 +57,7 @@ if redis.call('EXISTS', api_key, secret_hash) ~= 0 then
 end
 require_event_log(tag)
 require_audit_log(tag)
--- Where an index is damaged the script ends here.
+-- Fails here if an index is damaged.
 redis.call('ZCARD', api_key_index)
 redis.call('ZCARD', api_key_expiry_key(tag))
 

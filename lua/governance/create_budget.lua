@@ -1,20 +1,20 @@
 #!lua
--- create_budget: open a ledger for one (scope, unit).
+-- create_budget: create a ledger for one (scope, unit).
 --
--- KEYS[1]   budget           hash, made by this script
+-- KEYS[1]   budget           hash, created by this script
 -- KEYS[2]   budget_index     sorted set of the tenant's 'scope unit'
 -- KEYS[3]   tenant           hash of the owner
 -- ARGV[1]   tenant_id
--- ARGV[2]   ledger_id        the id to give
+-- ARGV[2]   ledger_id        the new id
 -- ARGV[3]   scope            canonical
 -- ARGV[4]   unit
 -- ARGV[5]   allocated        int64 as a decimal string, not negative
--- ARGV[6]   overdraft_limit  likewise
+-- ARGV[6]   overdraft_limit  same
 -- ARGV[7]   actor            api_key or admin_on_behalf_of
--- ARGV[8]   key_id           the API key that asks, or empty
+-- ARGV[8]   key_id           the calling API key, or empty
 -- ARGV[9]   request_id
--- ARGV[10]  trace            trace id and flags, then the sender: see lib/append_audit
--- ARGV[11]  max_budgets      of the deployment, 0 for no limit
+-- ARGV[10]  trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[11]  max_budgets      the deployment's limit, 0 for none
 -- ARGV[...] field and value pairs of the record: commit_overage_policy, metadata
 -- RETURNS   CREATED record{} | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE
 --           | LIMIT_EXCEEDED limit allowed:int used:int
@@ -53,7 +53,7 @@ require_audit_log(tag)
 
 -- Nothing is refused below this line.
 local now = ms_text(now_ms())
--- The index comes first: where it is damaged the script ends here.
+-- The index first: if it is damaged, the script fails here.
 redis.call('ZADD', budget_index, 0, scope .. ' ' .. unit)
 redis.call('HSET', budget, 'remaining', allocated, 'reserved', '0', 'spent', '0', 'allocated', allocated, 'debt', '0',
   'overdraft_limit', overdraft_limit, 'is_over_limit', '0', 'status', 'ACTIVE', 'ledger_id', ledger_id,

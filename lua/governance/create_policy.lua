@@ -1,23 +1,23 @@
 #!lua
--- create_policy: give a tenant a policy, in force at once when its time has come.
+-- create_policy: create a policy of a tenant. It applies at once within its effective window.
 --
--- KEYS[1]   policy           hash, made by this script
+-- KEYS[1]   policy           hash, created by this script
 -- KEYS[2]   policy_index     sorted set of the tenant's policies, score = creation time in ms
--- KEYS[3]   policy_names     hash, name to policy id
+-- KEYS[3]   policy_names     hash, maps names to policy ids
 -- KEYS[4]   tenant           hash of the owner
 -- ARGV[1]   tenant_id
--- ARGV[2]   policy_id        the id to give
+-- ARGV[2]   policy_id        the new id
 -- ARGV[3]   name
 -- ARGV[4]   scope_pattern    canonical: a scope, or one followed by '/*'
 -- ARGV[5]   priority
 -- ARGV[6]   effective_from   ms, or empty
 -- ARGV[7]   effective_until  ms, or empty
 -- ARGV[8]   actor            api_key or admin_on_behalf_of
--- ARGV[9]   key_id           the API key that asks, or empty
+-- ARGV[9]   key_id           the calling API key, or empty
 -- ARGV[10]  request_id
--- ARGV[11]  trace            trace id and flags, then the sender: see lib/append_audit
--- ARGV[12]  max_policies     of the deployment, 0 for no limit
--- ARGV[...] field and value pairs of the record: description and what it sets
+-- ARGV[11]  trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[12]  max_policies     the deployment's limit, 0 for none
+-- ARGV[...] field and value pairs of the record: description and settings
 -- RETURNS   CREATED record{} | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE | TOO_MANY limit:int
 --           | LIMIT_EXCEEDED limit allowed:int used:int
 -- BOUND     one policy, and those of its pattern (at most 32)

@@ -1,5 +1,5 @@
 #!lua
--- create_tenant: register a tenant, or find that it is registered already.
+-- create_tenant: create a tenant, unless it exists.
 --
 -- KEYS[1]   tenant           hash
 -- KEYS[2]   tenant_index     sorted set of the partition's tenants, score = creation time in ms
@@ -8,7 +8,7 @@
 -- ARGV[3]   actor            admin
 -- ARGV[4]   key_id           empty for an operator
 -- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags, then the sender: see lib/append_audit
+-- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/append_audit
 -- ARGV[...] field and value pairs of the record's other settings
 -- RETURNS   CREATED record{} | EXISTS record{} | DUPLICATE
 -- BOUND     one tenant
@@ -19,7 +19,7 @@
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 --
--- The id is the idempotency key: the same id with the same name is a repetition, and nothing is told twice.
+-- The id is the idempotency key: the same id with the same name is a repeated request, and emits nothing.
 local tenant, tenant_index = KEYS[1], KEYS[2]
 local tenant_id, name = ARGV[1], ARGV[2]
 local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV[6] }
@@ -38,7 +38,7 @@ require_audit_log(tag)
 
 -- Nothing is refused below this line.
 local now = ms_text(now_ms())
--- The index comes first: where it is damaged the script ends here.
+-- The index first: if it is damaged, the script fails here.
 redis.call('ZADD', tenant_index, now, tenant_id)
 redis.call('HSET', tenant, 'tenant_id', tenant_id, 'name', name, 'status', 'ACTIVE', 'created_at', now, 'updated_at', now,
   unpack(ARGV, first_field))

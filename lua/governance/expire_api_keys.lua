@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- expire_api_keys: tell of the API keys of a partition whose time is over, each once.
--- It carries allow-oom because a key expires also when Redis is full.
+-- expire_api_keys: emit an event for each API key of a partition that has expired, once.
+-- allow-oom: keys also expire when Redis is full.
 --
--- KEYS[1]   key_expiries   sorted set of the keys that may yet expire, score = expiry in ms
--- ARGV[1]   limit          keys that a run looks at, at most
+-- KEYS[1]   key_expiries   sorted set of the keys that have not expired yet, score = expiry in ms
+-- ARGV[1]   limit          maximum keys to examine
 -- RETURNS   EXPIRED announced:int more:flag
 -- BOUND     limit keys
 -- EMITS     api_key.expired
@@ -12,9 +12,9 @@
 -- @include  api_key: read_api_key
 -- @include  append_event: append_event, require_event_log
 --
--- more is 1 when the limit ended the run.
--- Nothing depends on it: whoever uses a key compares its time. A key that was revoked before is not told of again, and one whose
--- record cannot be read is left out, as nobody can use it.
+-- more is 1 if the limit ended the run.
+-- Validity does not depend on this script: authentication compares the expiry time. Keys that were revoked before get no event, nor do keys
+-- whose record cannot be read, which do not work anyway.
 local key_expiries = KEYS[1]
 local limit = tonumber(ARGV[1])
 

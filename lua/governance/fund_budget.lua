@@ -1,22 +1,22 @@
 #!lua
--- fund_budget: change what one ledger has to spend: CREDIT, DEBIT, RESET, RESET_SPENT or REPAY_DEBT.
+-- fund_budget: change the funds of one ledger: CREDIT, DEBIT, RESET, RESET_SPENT or REPAY_DEBT.
 --
 -- KEYS[1]   budget           hash
--- KEYS[2]   idempotency      string, the record of this request
+-- KEYS[2]   idempotency      string, the idempotency record of this request
 -- ARGV[1]   tenant_id
 -- ARGV[2]   scope            canonical
 -- ARGV[3]   unit
 -- ARGV[4]   operation
 -- ARGV[5]   amount           int64 as a decimal string, not negative
--- ARGV[6]   spent            likewise, or empty; RESET_SPENT alone reads it
--- ARGV[7]   fingerprint      of the canonical payload, or empty when the request names no idempotency key
+-- ARGV[6]   spent            same, or empty; only for RESET_SPENT
+-- ARGV[7]   fingerprint      of the canonical payload, or empty if the request has no idempotency key
 -- ARGV[8]   idempotency_ttl_ms
 -- ARGV[9]   reason           or empty
--- ARGV[10]  metadata         JSON text, or empty; both go into the event and the audit row
+-- ARGV[10]  metadata         JSON text, or empty; reason and metadata go into the event and the audit row
 -- ARGV[11]  actor            api_key or admin_on_behalf_of
--- ARGV[12]  key_id           the API key that asks, or empty
+-- ARGV[12]  key_id           the calling API key, or empty
 -- ARGV[13]  request_id
--- ARGV[14]  trace            trace id and flags, then the sender: see lib/append_audit
+-- ARGV[14]  trace            trace id and flags, source address, user agent: see lib/append_audit
 -- RETURNS   FUNDED answer:fresh|replay previous_allocated new_allocated previous_remaining new_remaining previous_debt
 --           new_debt previous_spent new_spent timestamp_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND | TENANT_CLOSED | BUDGET_FROZEN
 --           | BUDGET_CLOSED | BUDGET_EXCEEDED | INT64_OVERFLOW

@@ -1,18 +1,18 @@
 #!lua flags=no-writes
--- inspect_limits: what a tenant owns, and its own limits on it.
+-- inspect_limits: read how much a tenant owns and its own limits.
 --
 -- KEYS[1]   tenant         hash
--- KEYS[2]   owned          hash of what is counted and of the tenant's own limits
+-- KEYS[2]   owned          hash of counts and of the tenant's own limits
 -- ARGV[1]   tenant_id
 -- RETURNS   NOT_FOUND | LIMITS limits(limit used:int own_limit:int?)*
--- BOUND     a count of each index, whatever its size
+-- BOUND     a count of each index, regardless of its size
 -- EMITS     nothing
 -- @include  keys: tag_of_key, budget_index_key, api_key_index_key, policy_index_key, webhook_index_key
 -- @include  tenant: read_tenant
 -- @include  owned: owned_count, live_count, stored_bytes
 -- @include  now_ms: ms_text
 --
--- Without an own_limit the deployment's holds.
+-- Without an own_limit, the deployment's limit applies.
 local tenant, owned = KEYS[1], KEYS[2]
 local tenant_id = ARGV[1]
 

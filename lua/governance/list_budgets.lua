@@ -1,18 +1,18 @@
 #!lua flags=no-writes
--- list_budgets: the budgets of one tenant or of all tenants of a partition, a bounded run at a time, without their free texts.
+-- list_budgets: the budgets of one tenant or of all tenants of a partition, without free-text fields, in bounded pages.
 --
 -- KEYS[1]   tenant_index     sorted set of the partition's tenants
 -- ARGV[1]   tenant_id        or empty for all
--- ARGV[2]   tenant           where the run before ended, or empty
--- ARGV[3]   after            the 'scope unit' that ended it, or empty
--- ARGV[4]   limit            records a run, at least 1
+-- ARGV[2]   tenant           where the previous run ended, or empty
+-- ARGV[3]   after            the 'scope unit' at which it ended, or empty
+-- ARGV[4]   limit            records per run, at least 1
 -- RETURNS   now_ms next_tenant? next_member? records(text_count record{})*
 -- BOUND     limit records or 256 KiB of them, without their free texts
 -- EMITS     nothing
 -- @include  keys: budget_key, budget_index_key
 -- @include  listing: append_record, list_owned
 --
--- The following run starts after next_tenant and next_member. There are none at the end.
+-- The next run starts after next_tenant and next_member. Both are empty at the end.
 local tenant_index = KEYS[1]
 local tenant_id, tenant, after, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 

@@ -1,9 +1,9 @@
 #!lua flags=no-writes
--- list_tenants: the tenants of one partition, in the order of their creation, a bounded run at a time, without their free texts.
+-- list_tenants: the tenants of one partition in the order of creation, without free-text fields, in bounded pages.
 --
 -- KEYS[1]   tenant_index     sorted set of the partition's tenants
--- ARGV[1]   after            the tenant that ended the run before, or empty
--- ARGV[2]   limit            records a run, at least 1
+-- ARGV[1]   after            the tenant at which the previous run ended, or empty
+-- ARGV[2]   limit            records per run, at least 1
 -- RETURNS   now_ms next_tenant? next_member? records(text_count record{})*
 -- BOUND     limit records or 256 KiB of them, without their free texts
 -- EMITS     nothing
@@ -11,7 +11,7 @@
 -- @include  now_ms: now_ms, ms_text
 -- @include  listing: members_after, RUN_BYTES, append_record
 --
--- The following run starts after next_tenant and next_member. There are none at the end.
+-- The next run starts after next_tenant and next_member. Both are empty at the end.
 local tenant_index = KEYS[1]
 local after, limit = ARGV[1], tonumber(ARGV[2])
 

@@ -1,21 +1,21 @@
 #!lua flags=no-writes
--- read_texts: the free texts of records that a list shows, of as many of them as fit into a run.
+-- read_texts: the free-text fields of listed records, as many as fit into one run.
 --
 -- KEYS[1]   tenant_index     sorted set of the partition's tenants; the records are in this partition
 -- ARGV[1]   kind             tenant, api_key, policy or webhook
 -- ARGV[...] ids of records
 -- RETURNS   records(text_count record{})*
--- BOUND     the ids that are given, until 256 KiB are read
+-- BOUND     the given ids, until 256 KiB are read
 -- EMITS     nothing
 -- @include  keys: tag_of_key, tenant_key, api_key_key, policy_key, webhook_key
 -- @include  listing: LIST_TEXTS, RUN_BYTES
 --
--- They are those of the first of the ids, of one at least. A record that is gone has no fields.
+-- The reply covers the first of the ids, at least one. A record that no longer exists has no fields.
 local tenant_index = KEYS[1]
 local kind = ARGV[1]
 local first_id = 2
 local KEY_OF = { tenant = tenant_key, api_key = api_key_key, policy = policy_key, webhook = webhook_key }
--- Stored with the record, and shown by nobody.
+-- Stored with the record, but never shown.
 local HIDDEN = { hd = true }
 
 local tag = tag_of_key(tenant_index)

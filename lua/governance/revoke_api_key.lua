@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- revoke_api_key: end a key for good, and tell every instance to forget it.
--- It carries allow-oom because a leaked key must be stopped also when Redis is full.
+-- revoke_api_key: revoke a key permanently, and tell every instance to drop it from its cache.
+-- allow-oom: a leaked key must be stopped even when Redis is full.
 --
 -- KEYS[1]   api_key          hash
 -- ARGV[1]   api_key_id
 -- ARGV[2]   reason           or empty
--- ARGV[3]   channel          on which the hash of the secret is announced
+-- ARGV[3]   channel          pub/sub channel for the hash of the secret
 -- ARGV[4]   actor            admin
--- ARGV[5]   key_id     empty for an operator
+-- ARGV[5]   key_id           empty for an operator
 -- ARGV[6]   request_id
--- ARGV[7]   trace            trace id and flags, then the sender: see lib/append_audit
+-- ARGV[7]   trace            trace id and flags, source address, user agent: see lib/append_audit
 -- RETURNS   REVOKED record{} | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED
 -- BOUND     one key
 -- EMITS     api_key.revoked
@@ -20,7 +20,7 @@
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 --
--- The record stays for the audit trail, and so does the way from the secret's hash to it.
+-- The record stays for the audit trail, and so does the entry that maps the secret's hash to it.
 local api_key = KEYS[1]
 local key_id, reason, channel = ARGV[1], ARGV[2], ARGV[3]
 local origin = { actor = ARGV[4], key = ARGV[5], request = ARGV[6], trace = ARGV[7] }

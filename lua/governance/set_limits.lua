@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- set_limits: give a tenant limits of its own on what it may own, in place of all that it had before.
--- It carries allow-oom because an operator must be able to hold a tenant back when Redis is full.
+-- set_limits: replace a tenant's own limits on what it may own.
+-- allow-oom: an operator must be able to restrict a tenant when Redis is full.
 --
 -- KEYS[1]   tenant         hash
--- KEYS[2]   owned          hash of what is counted and of the tenant's own limits
+-- KEYS[2]   owned          hash of counts and of the tenant's own limits
 -- ARGV[1]   tenant_id
--- ARGV[2]   operation      what the audit row calls it
+-- ARGV[2]   operation      operation name for the audit row
 -- ARGV[3]   actor          admin
 -- ARGV[4]   key_id         empty for an operator
 -- ARGV[5]   request_id
--- ARGV[6]   trace          trace id and flags, then the sender: see lib/append_audit
--- ARGV[...] limit and value pairs; a limit that is not named is the deployment's from now on
+-- ARGV[6]   trace          trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[...] limit and value pairs; the deployment's limit applies where none is given
 -- RETURNS   SET | UNCHANGED | NOT_FOUND
 -- BOUND     the six limits
 -- EMITS     nothing
@@ -18,7 +18,7 @@
 -- @include  tenant: read_tenant
 -- @include  append_audit: append_audit, require_audit_log
 --
--- A limit below what the tenant owns takes nothing away; it refuses what is new.
+-- A limit below what the tenant owns removes nothing; it only refuses additions.
 local tenant, owned = KEYS[1], KEYS[2]
 local tenant_id, operation = ARGV[1], ARGV[2]
 local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV[6] }

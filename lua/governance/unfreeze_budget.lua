@@ -1,17 +1,17 @@
 #!lua flags=allow-oom
--- unfreeze_budget: let a frozen ledger be used again.
--- It carries allow-oom because an operator must be able to stop spending, and to let it go on, also when Redis is full.
+-- unfreeze_budget: make a frozen ledger usable again.
+-- allow-oom: an operator must be able to stop and resume spending when Redis is full.
 --
 -- KEYS[1]   budget           hash
 -- ARGV[1]   tenant_id
 -- ARGV[2]   scope            canonical
 -- ARGV[3]   unit
 -- ARGV[4]   reason           or empty
--- ARGV[5]   metadata         JSON text, or empty; both go into the event and the audit row
+-- ARGV[5]   metadata         JSON text, or empty; reason and metadata go into the event and the audit row
 -- ARGV[6]   actor            admin
 -- ARGV[7]   key_id           empty for an operator
 -- ARGV[8]   request_id
--- ARGV[9]   trace            trace id and flags, then the sender: see lib/append_audit
+-- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/append_audit
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | ALREADY_ACTIVE
 -- BOUND     one budget
 -- EMITS     budget.unfrozen

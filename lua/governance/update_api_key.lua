@@ -1,13 +1,13 @@
 #!lua
--- update_api_key: change what a key may do, or how it is described. Its secret and its end stay as they are.
+-- update_api_key: change the permissions or the description of a key. Its secret and its expiry do not change.
 --
 -- KEYS[1]   api_key          hash
 -- ARGV[1]   api_key_id
--- ARGV[2]   channel          on which the hash of the secret is announced, so that every instance asks for the key's rights anew
+-- ARGV[2]   channel          pub/sub channel for the hash of the secret; every instance then reads the key's permissions again
 -- ARGV[3]   actor            admin
--- ARGV[4]   key_id     empty for an operator
+-- ARGV[4]   key_id           empty for an operator
 -- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags, then the sender: see lib/append_audit
+-- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/append_audit
 -- ARGV[...] field and value pairs of the record: name, description, permissions, scope_filter, metadata
 -- RETURNS   UPDATED now_ms record{} | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED | KEY_EXPIRED
 -- BOUND     one key

@@ -1,15 +1,15 @@
 #!lua
--- update_budget: change a ledger's overdraft limit, overage policy or metadata. A frozen ledger may be changed, too.
+-- update_budget: change a ledger's overdraft limit, overage policy or metadata, even if it is frozen.
 --
 -- KEYS[1]   budget           hash
 -- ARGV[1]   tenant_id
 -- ARGV[2]   scope            canonical
 -- ARGV[3]   unit
--- ARGV[4]   overdraft_limit  int64 as a decimal string, not negative, or empty to leave it
+-- ARGV[4]   overdraft_limit  int64 as a decimal string, not negative, or empty for no change
 -- ARGV[5]   actor            admin
 -- ARGV[6]   key_id           empty for an operator
 -- ARGV[7]   request_id
--- ARGV[8]   trace            trace id and flags, then the sender: see lib/append_audit
+-- ARGV[8]   trace            trace id and flags, source address, user agent: see lib/append_audit
 -- ARGV[...] field and value pairs of the record: commit_overage_policy, metadata
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
 -- BOUND     one budget
@@ -23,7 +23,7 @@
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 --
--- A request that names nothing to change changes and tells nothing.
+-- A request without changes writes nothing and emits nothing.
 local budget_record = KEYS[1]
 local tenant_id, scope, unit, overdraft_limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local origin = { actor = ARGV[5], key = ARGV[6], request = ARGV[7], trace = ARGV[8] }
@@ -49,8 +49,8 @@ local over = was_over
 if overdraft_limit ~= '' then
   changes[#changes + 1], changes[#changes + 2] = 'overdraft_limit', overdraft_limit
   changed[#changed + 1] = 'overdraft_limit'
-  -- A scope that stood over its old limit is judged by the new one alone. A mark that a capped charge left says that the
-  -- scope ran dry: no limit lifts it, only funds do.
+  -- For a scope that was over its old limit, only the new limit counts. A flag set by a capped charge means that the scope ran out of
+  -- funds: only funds clear it, no limit does.
   local by_debt = debt_over_limit(budget.debt, budget.overdraft_limit)
   over = debt_over_limit(budget.debt, overdraft_limit)
     or (budget.is_over_limit == '1' and not by_debt and not i64_positive(budget.remaining))

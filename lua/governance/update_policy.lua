@@ -1,14 +1,14 @@
 #!lua
--- update_policy: change what a policy sets, or when and whether it is in force. Its pattern and its owner never change.
+-- update_policy: change what a policy sets, or when and whether it applies. Its pattern and its owner never change.
 --
 -- KEYS[1]   policy           hash
 -- ARGV[1]   tenant_id        the caller's tenant, or empty for an operator
 -- ARGV[2]   policy_id
 -- ARGV[3]   actor            api_key or admin_on_behalf_of
--- ARGV[4]   key_id           the API key that asks, or empty
+-- ARGV[4]   key_id           the calling API key, or empty
 -- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags, then the sender: see lib/append_audit
--- ARGV[...] field and value pairs of the record; an empty value takes the field away
+-- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[...] field and value pairs of the record; an empty value removes the field
 -- RETURNS   UPDATED record{} | NOT_FOUND | TENANT_CLOSED | DUPLICATE | INVALID_WINDOW | TOO_MANY limit:int
 -- BOUND     one policy, and those of its pattern (at most 32)
 -- EMITS     policy.updated
@@ -19,12 +19,12 @@
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 --
--- A request that changes nothing is answered with the policy as it is: nothing is written and nothing is told.
+-- A request that changes nothing returns the policy; it writes nothing and emits nothing.
 local policy = KEYS[1]
 local tenant_id, policy_id = ARGV[1], ARGV[2]
 local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV[6] }
 local first_field = 7
--- The fields that one member of the protocol's Policy stands for.
+-- The member of the protocol's Policy that each field belongs to.
 local MEMBER_OF = { default_ttl_ms = 'reservation_ttl_override', max_ttl_ms = 'reservation_ttl_override', max_extensions = 'reservation_ttl_override' }
 
 local tag = tag_of_key(policy)

@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- update_tenant: change a tenant's name, settings or status. Closing it guards all that it owns from this very moment.
--- It carries allow-oom because an operator must be able to stop a tenant also when Redis is full.
+-- update_tenant: change a tenant's name, settings or status. A closed tenant's possessions are protected from this moment on.
+-- allow-oom: an operator must be able to stop a tenant when Redis is full.
 --
 -- KEYS[1]   tenant           hash
 -- ARGV[1]   tenant_id
--- ARGV[2]   status           ACTIVE, SUSPENDED or CLOSED, or empty to leave it
+-- ARGV[2]   status           ACTIVE, SUSPENDED or CLOSED, or empty for no change
 -- ARGV[3]   actor            admin
 -- ARGV[4]   key_id           empty for an operator
 -- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags, then the sender: see lib/append_audit
--- ARGV[...] field and value pairs of the record: name, metadata, and the runtime's defaults
+-- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[...] field and value pairs of the record: name, metadata, and runtime defaults
 -- RETURNS   UPDATED record{} | CLOSING record{} | NOT_FOUND | TENANT_CLOSED | IRREVERSIBLE | TTL_ABOVE_MAX max_ms
 -- BOUND     one tenant
 -- EMITS     tenant.updated, tenant.settings_changed, tenant.suspended, tenant.reactivated
@@ -20,9 +20,9 @@
 -- @include  append_event: append_event
 -- @include  append_audit: append_audit, require_audit_log
 --
--- CLOSING asks the caller to drive lua/governance/close_tenant.lua to its end: what the tenant owns still has to follow, and only then
--- is tenant.closed told. The tenant's place in the set of closing ones, which this script gives it in the same step, makes
--- that happen also when the caller dies. Closing a closed tenant again looks for what was left behind.
+-- After CLOSING, the caller must run lua/governance/close_tenant.lua until it is done: it closes what the tenant owns, then emits
+-- tenant.closed. This script also adds the tenant to the set of closing tenants, so the closing completes even if the caller dies. Closing
+-- a closed tenant again closes whatever was left open.
 local tenant_record = KEYS[1]
 local tenant_id, status = ARGV[1], ARGV[2]
 local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV[6] }
@@ -45,7 +45,7 @@ if tenant.status == 'CLOSED' then
   end
 end
 
--- What really differs from the record: its description and its settings apart, for they are told apart.
+-- Fields that differ from the record. Description and settings are separate because they have separate events.
 local changes, changed, described, settings, given = {}, {}, {}, {}, {}
 for i = first_field, #ARGV, 2 do
   local field, value = ARGV[i], ARGV[i + 1]
@@ -58,7 +58,7 @@ for i = first_field, #ARGV, 2 do
     changed[#changed + 1] = field
   end
 end
--- A default that nobody set follows the maximum by itself.
+-- An unset default follows the maximum.
 local default_ttl_ms = given.default_reservation_ttl_ms or redis.call('HGET', tenant_record, 'default_reservation_ttl_ms')
 local max_ttl_ms = tonumber(given.max_reservation_ttl_ms) or tenant.max_ttl_ms
 if default_ttl_ms and tonumber(default_ttl_ms) > max_ttl_ms then

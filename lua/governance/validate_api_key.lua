@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- validate_api_key: whether a secret opens anything, and what; a secret that does not is told of.
--- It carries allow-oom because a verdict must be had also when Redis is full.
+-- validate_api_key: check whether a secret is valid, and return what it permits. An invalid secret emits an event.
+-- allow-oom: the check must work when Redis is full.
 --
 -- KEYS[1]   secret_hash      string, the id of the key whose secret has this hash
--- ARGV[1]   malformed        1 when the secret has not even the form of one
+-- ARGV[1]   malformed        1 if the secret does not have the form of one
 -- ARGV[2]   actor            admin
--- ARGV[3]   key_id     empty for an operator
+-- ARGV[3]   key_id           empty for an operator
 -- ARGV[4]   request_id
 -- ARGV[5]   trace            trace id and flags
 -- RETURNS   VALID key_id tenant_id expires_at_ms permissions scope_filter
@@ -18,7 +18,7 @@
 -- @include  tenant: read_tenant
 -- @include  append_event: append_event
 --
--- Unlike lua/governance/authenticate.lua it refuses the key of a closed tenant: there is no operation here that could answer for it.
+-- Unlike lua/governance/authenticate.lua, it rejects keys of closed tenants: no later operation here could refuse them.
 local secret_hash = KEYS[1]
 local malformed = ARGV[1] == '1'
 local origin = { actor = ARGV[2], key = ARGV[3], request = ARGV[4], trace = ARGV[5] }

@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- bulk_webhook: what a bulk action does to one subscription, once. It carries allow-oom because an operator must be able to stop
--- subscriptions also when Redis is full.
+-- bulk_webhook: apply a bulk action to one subscription, once.
+-- allow-oom: an operator must be able to stop subscriptions when Redis is full.
 --
 -- KEYS[1]   webhook          hash
 -- ARGV[1]   subscription_id
 -- ARGV[2]   action           PAUSE, RESUME or DELETE
--- ARGV[3]   keep_ms          how long it is remembered that this subscription was changed by it
--- ARGV[4]   correlation_id   of the action as a whole
+-- ARGV[3]   keep_ms          how long the action remembers that it changed this subscription
+-- ARGV[4]   correlation_id   of the whole action
 -- ARGV[5]   actor            admin
 -- ARGV[6]   key_id           empty for an operator
--- ARGV[7]   request_id       of the action's first attempt, which names what it has changed
+-- ARGV[7]   request_id       of the action's first attempt; the set of changed rows is named after it
 -- ARGV[8]   trace            trace id and flags
 -- RETURNS   SUCCEEDED | SKIPPED reason:ALREADY_DELETED|ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED
 --           | INVALID_TRANSITION current_status | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY_MARKS limit:int

@@ -1,19 +1,19 @@
 #!lua
 -- create_webhook: subscribe an endpoint to events of one tenant, or of all.
 --
--- KEYS[1]   webhook          hash, made by this script
+-- KEYS[1]   webhook          hash, created by this script
 -- KEYS[2]   webhook_index    sorted set of the owner's subscriptions
 -- KEYS[3]   tenant           hash of the owner; __system__ has none
--- ARGV[1]   tenant_id        the owner, or __system__ for the operators' own
--- ARGV[2]   subscription_id  the id to give
--- ARGV[3]   event_types      comma list
--- ARGV[4]   event_categories comma list
--- ARGV[5]   operation        what the audit row calls it
+-- ARGV[1]   tenant_id        the owner, or __system__ for subscriptions of the operators
+-- ARGV[2]   subscription_id  the new id
+-- ARGV[3]   event_types      comma-separated
+-- ARGV[4]   event_categories comma-separated
+-- ARGV[5]   operation        operation name for the audit row
 -- ARGV[6]   actor            api_key, admin or admin_on_behalf_of
--- ARGV[7]   key_id           the API key that asks, or empty
+-- ARGV[7]   key_id           the calling API key, or empty
 -- ARGV[8]   request_id
--- ARGV[9]   trace            trace id and flags, then the sender: see lib/append_audit
--- ARGV[10]  max_webhooks     of the deployment for each tenant, 0 for no limit
+-- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[10]  max_webhooks     the deployment's limit for each tenant, 0 for none
 -- ARGV[...] field and value pairs of the record
 -- RETURNS   CREATED record{} | TENANT_NOT_FOUND | TENANT_CLOSED | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY limit:int
 --           | TOO_MANY_MARKS limit:int | LIMIT_EXCEEDED limit allowed:int used:int
@@ -30,7 +30,7 @@ local webhook, webhook_index, tenant = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, subscription_id, event_types, event_categories, operation = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9], correlation = 'webhook_create:' .. subscription_id }
 local max_webhooks, first_field = ARGV[10], 11
--- Each event of a tenant is held against all of its subscriptions.
+-- Each event of a tenant is matched against all of its subscriptions.
 local WEBHOOKS_PER_OWNER = 1000
 
 local tag = tag_of_key(webhook)

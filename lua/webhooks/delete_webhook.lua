@@ -1,14 +1,15 @@
 #!lua flags=allow-oom
--- delete_webhook: end a subscription for good. It carries allow-oom because it gives memory back.
+-- delete_webhook: delete a subscription permanently.
+-- allow-oom: it frees memory.
 --
 -- KEYS[1]   webhook          hash
 -- ARGV[1]   tenant_id        the caller's tenant, or empty for an operator
 -- ARGV[2]   subscription_id
--- ARGV[3]   operation        what the audit row calls it
+-- ARGV[3]   operation        operation name for the audit row
 -- ARGV[4]   actor            api_key, admin or admin_on_behalf_of
--- ARGV[5]   key_id           the API key that asks, or empty
+-- ARGV[5]   key_id           the calling API key, or empty
 -- ARGV[6]   request_id
--- ARGV[7]   trace            trace id and flags, then the sender: see lib/append_audit
+-- ARGV[7]   trace            trace id and flags, source address, user agent: see lib/append_audit
 -- RETURNS   DELETED | NOT_FOUND | TENANT_CLOSED
 -- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
 -- EMITS     webhook.deleted
@@ -19,7 +20,7 @@
 -- @include  append_event: require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 --
--- Deliveries under way find no subscription any more, and fail.
+-- Deliveries in flight no longer find the subscription, and fail.
 local webhook = KEYS[1]
 local tenant_id, subscription_id, operation = ARGV[1], ARGV[2], ARGV[3]
 local origin = { actor = ARGV[4], key = ARGV[5], request = ARGV[6], trace = ARGV[7], correlation = 'webhook_delete:' .. subscription_id }

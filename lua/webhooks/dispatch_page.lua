@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
 -- dispatch_page: hold the lease of a partition's dispatch, and read the next events of its log for the consumer group.
--- It carries allow-oom because events must go on to their subscribers when Redis is full.
+-- allow-oom: events must reach their subscribers when Redis is full.
 --
 -- KEYS[1]   lease          string, the token of the instance that dispatches the partition
 -- KEYS[2]   event_log      stream
--- ARGV[1]   token          the asking instance
+-- ARGV[1]   token          the calling instance
 -- ARGV[2]   lease_ms
--- ARGV[3]   take           1 takes or renews the lease and looks at the group, 0 reads under a lease that is held
--- ARGV[4]   after          '>' for events that were never read, an entry id for those after it that were read and not acknowledged
--- ARGV[5]   limit          most events to return; 0 reads none
+-- ARGV[3]   take           1 takes or renews the lease and reads the state of the group, 0 only reads events under a lease held already
+-- ARGV[4]   after          '>' for events never read, or an entry id for events after it that were read but not acknowledged
+-- ARGV[5]   limit          maximum events to return; 0 reads none
 -- RETURNS   HELD now_ms lease:renewed|taken|none lag:int? oldest_ms? queues:int? retrying:int? left_over:int? last_read?
 --           more:flag events(entry_id field_count event{})* | OTHER now_ms lapses_in_ms | FREE now_ms
 -- BOUND     limit events, 256 KiB of them
@@ -18,15 +18,16 @@
 -- @include  dispatch_group: DISPATCH_GROUP, dispatch_group_state
 -- @include  stream_walk: STREAM_BYTES, STREAM_PORTION, entry_bytes
 --
--- Only the holder of the lease reads, so whoever takes it finds every event that was read and not acknowledged by asking after '0'.
--- With take 1 it tells of the partition: lag counts the events that are not acknowledged, and oldest_ms is the oldest of them, empty when
--- there is none; queues are those that are not empty, retrying the deliveries that will be tried again, and left_over those whose retry is
--- long overdue or whose failure was not counted, and last_read is the last event that was read. With take 0
--- these are empty. more is 1 where the bound ended the run. All instances are one consumer: the lease says which.
+-- Only the holder of the lease reads. A new holder asks after '0' to find every event that was read but not acknowledged. All instances are
+-- the same consumer of the group; the lease decides which one reads.
+-- With take 1, the reply describes the partition: lag counts the events that are not acknowledged, oldest_ms is the oldest of them (empty
+-- if there are none), queues counts the queues that are not empty, retrying counts the deliveries that wait for a retry, left_over counts
+-- those whose retry is long overdue or whose failure was not counted, and last_read is the last event that was read. With take 0, these are
+-- empty. more is 1 if a bound ended the run.
 local lease, event_log = KEYS[1], KEYS[2]
 local token, lease_ms, take, after, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local CONSUMER = 'dispatcher'
--- Whoever works on it should have been done with it after this time.
+-- A live holder would have handled it by then.
 local LEFT_OVER_AFTER_MS = 30000
 
 local now = now_ms()
@@ -38,7 +39,7 @@ if not holder and take ~= '1' then
   return { 'FREE', ms_text(now) }
 end
 
--- An entry that was read and not acknowledged is older than any that was not read.
+-- An entry that was read but not acknowledged is older than any unread one.
 local function oldest_waiting(state)
   if state.pending > 0 then
     return string.match(redis.call('XPENDING', event_log, DISPATCH_GROUP)[2], '^%d+')
@@ -64,14 +65,14 @@ if take == '1' then
   reply[5] = oldest_waiting(state)
   reply[6], reply[7], reply[8], reply[9] = tostring(queues), tostring(retrying), tostring(left_over), state['last-delivered-id']
 end
--- A few at a time, as walk_stream does.
+-- Reads small portions, as walk_stream does.
 local seen, bytes = 0, 0
 while seen < limit and bytes < STREAM_BYTES do
   local wanted = math.min(STREAM_PORTION, limit - seen)
   local read = redis.call('XREADGROUP', 'GROUP', DISPATCH_GROUP, CONSUMER, 'COUNT', wanted, 'STREAMS', event_log, after)
   local entries = read and read[1][2] or {}
   for _, entry in ipairs(entries) do
-    -- An entry that was deleted before it was acknowledged has no fields any more.
+    -- An entry that was deleted before it was acknowledged has no fields.
     local fields = entry[2] or {}
     reply[#reply + 1] = entry[1]
     reply[#reply + 1] = tostring(#fields / 2)

@@ -1,17 +1,17 @@
 #!lua flags=no-writes
--- due_retries: the deliveries of a partition whose next attempt is due, oldest first, and when the one behind them is.
+-- due_retries: the deliveries of a partition whose next attempt is due, oldest first, and when the next one will be due.
 --
 -- KEYS[1]   lease        string, the token of the instance that dispatches the partition
 -- KEYS[2]   retrying     zset, score = when the next attempt is due, in ms
--- ARGV[1]   token        the asking instance
--- ARGV[2]   first        rank to begin at: an earlier run returned those before it, and they are still there
--- ARGV[3]   limit        most deliveries to return
+-- ARGV[1]   token        the calling instance
+-- ARGV[2]   first        rank to start at; an earlier run returned those before it, and they are still in the index
+-- ARGV[3]   limit        maximum deliveries to return
 -- RETURNS   DUE now_ms next_due_ms? due(ref due_ms)* | NOT_HELD
 -- BOUND     limit entries of the index
 -- EMITS     nothing
 -- @include  now_ms: now_ms, ms_text
 --
--- next_due_ms is that of the first delivery that is not due yet, empty where there is none.
+-- next_due_ms is the due time of the first delivery that is not due yet, empty if there is none.
 local lease, retrying = KEYS[1], KEYS[2]
 local token, first, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 

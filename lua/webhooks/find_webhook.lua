@@ -1,10 +1,10 @@
 #!lua flags=no-writes
--- find_webhook: one subscription, whole or as an attempt to deliver needs it, unless it is as it was.
+-- find_webhook: read one subscription, whole or only the fields for a delivery attempt, unless it is unchanged.
 --
 -- KEYS[1]   webhook          hash
--- KEYS[2]   webhook_revision string, which changes with every subscription of the partition
+-- KEYS[2]   webhook_revision string, changes with every subscription of the partition
 -- ARGV[1]   known            the revision at which the caller read it, or empty
--- ARGV[2]   whole            1 with its description and metadata, which no delivery needs
+-- ARGV[2]   whole            1 to include description and metadata, which deliveries do not need
 -- RETURNS   UNCHANGED | NOT_FOUND revision | FOUND revision now_ms record{}
 -- BOUND     one subscription
 -- EMITS     nothing
@@ -17,7 +17,7 @@ local revision = redis.call('GET', webhook_revision) or '0'
 if revision == known then
   return { 'UNCHANGED' }
 end
--- A record of another type is damaged, not gone.
+-- Fails if the key holds another type: such a record is damaged, not missing.
 redis.call('HLEN', webhook)
 local fields = whole and redis.call('HGETALL', webhook) or not whole and read_target(webhook) or {}
 if #fields == 0 then

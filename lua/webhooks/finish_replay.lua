@@ -1,20 +1,20 @@
 #!lua flags=allow-oom
--- finish_replay: write down what a replay queued, and let the next one wait for that only.
--- It carries allow-oom because what was queued must be told of, also when Redis got full meanwhile.
+-- finish_replay: record what a replay queued, and block the next replay only until those deliveries are done.
+-- allow-oom: what was queued must be recorded, even if Redis got full meanwhile.
 --
 -- KEYS[1]   webhook          hash, names the partition
--- KEYS[2]   replay           hash, the replay of the subscription that began last
+-- KEYS[2]   replay           hash, the latest replay of the subscription
 -- ARGV[1]   subscription_id
 -- ARGV[2]   tenant_id        its owner
 -- ARGV[3]   replay_id
--- ARGV[4]   waiting          the deliveries that stand last in their queues, as `partition ref` pairs joined by blanks, or empty
--- ARGV[5]   waiting_ms       how long these count as waiting at most
+-- ARGV[4]   waiting          the last delivery in each queue, as space-separated `partition ref` pairs, or empty
+-- ARGV[5]   waiting_ms       maximum time for which these count as waiting
 -- ARGV[6]   actor            admin or admin_on_behalf_of
 -- ARGV[7]   key_id           empty
 -- ARGV[8]   request_id
--- ARGV[9]   trace            trace id and flags, then the sender: see lib/append_audit
+-- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/append_audit
 -- ARGV[10]  events_queued
--- ARGV[...] name and value pairs of what was asked for
+-- ARGV[...] name and value pairs of the request
 -- RETURNS   FINISHED
 -- BOUND     one replay, and one delivery for each queue it queued in
 -- EMITS     nothing

@@ -1,32 +1,32 @@
 #!lua flags=no-writes
--- list_deliveries: those deliveries of a subscription that match, newest first, a bounded stretch of a partition's index at a time.
--- Those of one instant come by their events, the latest first.
+-- list_deliveries: the matching deliveries of a subscription, newest first, in one bounded page of a partition's index.
+-- Deliveries created in the same millisecond are ordered by their events, latest first.
 --
 -- KEYS[1]   delivery_index   sorted set of the subscription's deliveries, score = creation time in ms
 -- ARGV[1]   from_ms          bounds of the creation time, both inclusive, or -inf
 -- ARGV[2]   to_ms            or +inf
--- ARGV[3]   after_ms         creation time of the delivery behind which the stretch begins, or empty
--- ARGV[4]   after_ref        and its ref
--- ARGV[5]   status           only these, or empty
--- ARGV[6]   examine          entries that a run looks at, at most
--- ARGV[7]   limit            deliveries that a run returns, at most
+-- ARGV[3]   after_ms         creation time of the delivery after which the page starts, or empty
+-- ARGV[4]   after_ref        its ref
+-- ARGV[5]   status           return only these, or empty for all
+-- ARGV[6]   examine          maximum entries to examine
+-- ARGV[7]   limit            maximum deliveries to return
 -- RETURNS   next_ms? next_ref? examined:int deliveries(ref created_ms text_count record{})*
 -- BOUND     examine entries, and twice the deliveries of one instant, which are as many as one run of queue_deliveries makes
 -- EMITS     nothing
 -- @include  keys: tag_of_key, delivery_key
 -- @include  index_walk: bytes_less
 --
--- There are no next_ms and next_ref at the end.
--- An entry whose record is gone by age stands for nothing. The index orders the entries of one instant by their bytes, in which the
--- tenth event of a millisecond stands before its ninth, so they are read together and put in order here. An instant has few more of
--- them than one script queues.
+-- next_ms and next_ref are empty at the end.
+-- Entries whose record has expired are skipped. The index orders entries of the same millisecond by their bytes, which puts the tenth event
+-- of a millisecond before the ninth. So this script reads all entries of a millisecond together and sorts them. There are few more of them
+-- than one script queues.
 local delivery_index = KEYS[1]
 local from_ms, to_ms, after_ms, after_ref, status = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local examine, limit = tonumber(ARGV[6]), tonumber(ARGV[7])
 
 local tag = tag_of_key(delivery_index)
 
--- A ref begins with the id of its event: the ms of its time, and its number within that.
+-- A ref starts with the id of its event: its time in ms and its number within that millisecond.
 local function place_of(ref, created_ms)
   local event_ms, number = string.match(ref, '^(%d+)-(%d+):')
   return { ref = ref, created_ms = created_ms, at = tonumber(created_ms), event_ms = tonumber(event_ms) or 0, number = tonumber(number) or 0 }
@@ -45,7 +45,7 @@ local function is_newer(a, b)
   return bytes_less(b.ref, a.ref)
 end
 
--- The places behind `after`, whole instants of them: as many as a run looks at, or all that are left.
+-- The places after `after`, never part of a millisecond: at least as many as a run examines, or all that are left.
 local function places_behind(after)
   local places = {}
   local function add(page)

@@ -1,6 +1,6 @@
 #!lua
--- plan_retry: note in the index that a delivery will be tried again, before settle_delivery takes it out of its ordered queue.
--- It does not carry allow-oom: a full Redis takes no more retries, and a delivery that failed stays first in its queue meanwhile.
+-- plan_retry: add a delivery to the index of retries, before settle_delivery removes it from its ordered queue.
+-- No allow-oom: a full Redis accepts no more retries, and a failed delivery stays first in its queue meanwhile.
 --
 -- KEYS[1]   delivery      hash
 -- ARGV[1]   ref
@@ -11,7 +11,7 @@
 -- @include  keys: tag_of_key, retrying_key
 -- @include  now_ms: now_ms, ms_text
 --
--- The instant is written anew when the delivery is settled. Until then the record says PENDING, and the index alone starts no attempt.
+-- settle_delivery updates the due time. Until then the record says PENDING, and the index entry alone starts no attempt.
 local delivery = KEYS[1]
 local ref, retry_in_ms = ARGV[1], tonumber(ARGV[2])
 

@@ -1,13 +1,15 @@
 #!lua flags=allow-oom
--- queue_deliveries: make the deliveries of a batch of events, push them to their queues, and acknowledge the events, all in one.
--- It carries allow-oom because events must go on to their subscribers when Redis is full.
+-- queue_deliveries: create the deliveries of a batch of events, push them to their queues, and acknowledge the events, in one run.
+-- allow-oom: events must reach their subscribers when Redis is full.
 --
 -- KEYS[1]   lease          string, the token of the instance that dispatches the partition
 -- KEYS[2]   event_log      stream
 -- ARGV[1]   token
 -- ARGV[2]   retention_ms   how long a delivery's record stays
 -- ARGV[3]   event_count
--- ARGV[...] the entry ids of the events that need no more deliveries, then for each delivery: entry id, subscription id, tenant, event type, trace
+-- ARGV[...] the entry ids of the events that need no more deliveries, then for each delivery: entry id, subscription id, tenant, event
+-- type,
+--           trace
 -- RETURNS   QUEUED now_ms made? forgotten:int | NOT_HELD
 -- BOUND     the events and deliveries that are named (at most 250 and 200); as many entries of indexes, twice, and 8 for each subscription
 -- EMITS     nothing
@@ -16,8 +18,9 @@
 -- @include  delivery: require_delivery_keys, create_delivery, keep_index_short
 -- @include  dispatch_group: DISPATCH_GROUP
 --
--- made has a 1 for each delivery that was made and a 0 for each that there was before, so a repeat is harmless. The lease is asked, so
--- that an instance which lost it cannot put its events behind those of the next holder. forgotten are the index entries of deliveries that are gone by age.
+-- made has a 1 for each delivery that was created and a 0 for each that existed, so repeating a batch is harmless. The script checks the
+-- lease, so that an instance which lost it cannot queue its events behind those of the next holder. forgotten counts the removed index
+-- entries of deliveries whose records have expired.
 local lease, event_log = KEYS[1], KEYS[2]
 local token, retention_ms, event_count = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local first_event = 4

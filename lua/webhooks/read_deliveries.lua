@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- read_deliveries: what an attempt needs to know of each of some deliveries, and the event that each is about.
+-- read_deliveries: what an attempt needs to know about each of some deliveries, with their events.
 --
 -- KEYS[1]   event_log      stream
 -- ARGV[...] refs of deliveries
@@ -10,8 +10,8 @@
 -- @include  now_ms: now_ms, ms_text
 -- @include  stream_walk: STREAM_BYTES, entry_bytes
 --
--- They are those of the first of the refs, of one at least.
--- status is empty when there is no such record any more, and field_count is 0 when its event is gone.
+-- The reply covers the first of the refs, at least one.
+-- status is empty if the record no longer exists, and field_count is 0 if the event no longer exists.
 local event_log = KEYS[1]
 
 local tag = tag_of_key(event_log)

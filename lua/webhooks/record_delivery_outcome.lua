@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- record_delivery_outcome: keep a subscription's count of consecutive failures, and disable it when there were too many.
--- It carries allow-oom because a dead endpoint must be given up when Redis is full, then more than ever.
+-- record_delivery_outcome: update a subscription's count of consecutive failures, and disable it after too many.
+-- allow-oom: dead endpoints must be disabled above all when Redis is full.
 --
 -- KEYS[1]   subscription     hash
 -- ARGV[1]   subscription_id
--- ARGV[2]   outcome          success, failure (a delivery that was given up), or triggered (neither is known yet)
--- ARGV[3]   delivery_id      public, of a failure
+-- ARGV[2]   outcome          success, failure (a delivery was given up), or triggered (the outcome is not known yet)
+-- ARGV[3]   delivery_id      public id of the failed delivery
 -- ARGV[4]   trace            trace id and flags, or empty
 -- RETURNS   RECORDED failures:int | COUNTED_BEFORE | DISABLED owner | GONE
 -- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
@@ -15,8 +15,8 @@
 -- @include  webhook: require_webhook_keys, webhooks_changed
 -- @include  append_event: append_event, require_event_log
 --
--- Only the fields of the bookkeeping are written, so an edit at the same time survives. A failure counts once: the subscription
--- remembers the delivery that was counted last.
+-- Writes only the bookkeeping fields, so a concurrent edit survives. Each failure counts once: the subscription remembers the last delivery
+-- counted.
 local subscription = KEYS[1]
 local subscription_id, outcome, delivery_id, trace = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 

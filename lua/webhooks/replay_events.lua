@@ -1,5 +1,5 @@
 #!lua
--- replay_events: queue some of a partition's events once more for one subscription, in the order given.
+-- replay_events: queue some of a partition's events again for one subscription, in the given order.
 --
 -- KEYS[1]   event_log        stream
 -- ARGV[1]   subscription_id
@@ -14,8 +14,9 @@
 -- @include  delivery: require_delivery_keys, create_delivery, keep_index_short
 -- @include  stream_walk: STREAM_BYTES, entry_bytes
 --
--- taken is how many of the events were looked at, the first of them and one at least.
--- An event that has left the log since it was found is passed over. forgotten are the index entries of deliveries that are gone by age.
+-- taken is how many of the events were examined: the first ones, at least one.
+-- An event that has left the log since it was found is skipped. forgotten counts the removed index entries of deliveries whose records have
+-- expired.
 local event_log = KEYS[1]
 local subscription_id, replay_id, retention_ms = ARGV[1], ARGV[2], ARGV[3]
 local first_entry = 4

@@ -1,17 +1,17 @@
 #!lua
--- reseal_webhook: replace sealed texts of a subscription by the same contents in a newer form.
+-- reseal_webhook: replace sealed fields of a subscription by the same contents in a newer form.
 --
 -- KEYS[1]   webhook          hash
--- KEYS[2]   webhook_revision string, which changes with every subscription of the partition
--- ARGV[...] field, known and resealed text in turn: se, sp or hd, the stored text that was opened, and the one that takes its place
+-- KEYS[2]   webhook_revision string, changes with every subscription of the partition
+-- ARGV[...] field, known and resealed text in turn: se, sp or hd, the stored text that was opened, and its replacement
 -- RETURNS   RESEALED | STALE
 -- BOUND     three fields of one subscription
 -- EMITS     nothing
 -- @include  keys: tag_of_key, webhook_told_key
 -- @include  webhook: raise_webhook_revision
 --
--- STALE asks the caller to read the record again: a request in between replaced one of the texts. Nothing that anybody can see
--- changes, so nothing is told and no row is left.
+-- STALE: a concurrent request replaced one of the texts; the caller must read the record again. Nothing visible changes, so there is no
+-- event and no audit row.
 local webhook, webhook_revision = KEYS[1], KEYS[2]
 local FIELDS_MOST = 3
 local SEALED = { se = true, sp = true, hd = true }

@@ -1,12 +1,12 @@
 #!lua
--- set_webhook_security: replace the configuration that says where webhooks may go.
+-- set_webhook_security: replace the configuration of permitted webhook destinations.
 --
 -- KEYS[1]   webhook_security string, JSON
 -- ARGV[1]   config           the new text
 -- ARGV[2]   actor            admin
 -- ARGV[3]   key_id           empty for an operator
 -- ARGV[4]   request_id
--- ARGV[5]   trace            trace id and flags, then the sender: see lib/append_audit
+-- ARGV[5]   trace            trace id and flags, source address, user agent: see lib/append_audit
 -- RETURNS   SET
 -- BOUND     one text
 -- EMITS     nothing

@@ -1,33 +1,33 @@
 #!lua flags=allow-oom
--- settle_delivery: write down what came of a delivery, and take it out of its queue.
--- It carries allow-oom because what was delivered must not be delivered again only because Redis is full.
+-- settle_delivery: record the outcome of a delivery, and remove it from its queue.
+-- allow-oom: a full Redis must not cause completed deliveries to be sent again.
 --
 -- KEYS[1]   delivery         hash
 -- ARGV[1]   ref
 -- ARGV[2]   queue
 -- ARGV[3]   outcome          SUCCESS, RETRYING or FAILED
--- ARGV[4]   attempted        1 when something was sent or tried, 0 when it was given up without an attempt
+-- ARGV[4]   attempted        1 if an attempt was made, 0 if the delivery was given up without one
 -- ARGV[5]   duration_ms      of the attempt
 -- ARGV[6]   response_status  or empty
--- ARGV[7]   message          what went wrong, or empty
+-- ARGV[7]   message          error message, or empty
 -- ARGV[8]   retry_in_ms      with RETRYING
--- ARGV[9]   announce         1 when a FAILED one is to be told of and counted against its subscription
--- ARGV[10]  reason           of the failure, a closed set
+-- ARGV[9]   announce         1 if a FAILED delivery emits an event and counts against its subscription
+-- ARGV[10]  reason           of the failure, from a closed set
 -- ARGV[11]  subscription_id
 -- ARGV[12]  delivery_id      public
 -- ARGV[13]  event_id         public
 -- ARGV[14]  trace            trace id and flags of the event, or empty
 -- RETURNS   SETTLED now_ms attempts:int left_in_queue:int | ENDED now_ms final_status left_in_queue:int
 --           | GONE now_ms left_in_queue:int
--- BOUND     one delivery, and 100 places of its queue where it does not stand first
+-- BOUND     one delivery, and 100 places of its queue if it is not first
 -- EMITS     system.webhook_delivery_failed
 -- @include  keys: tag_of_key, retrying_key, outcomes_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  delivery: queue_length, leave_queue
 -- @include  append_event: append_event, require_event_log
 --
--- ENDED: it was settled for good before, and stays as it was. Failures of telling of a failure are not told of, or they would never end.
--- A failure that counts stands in the index `outcomes` until record_delivery_outcome has counted it.
+-- ENDED: the delivery was settled before; it does not change. A failed delivery of a system.webhook_delivery_failed event emits none, or
+-- they would never end. A failure that counts stays in the index `outcomes` until record_delivery_outcome has counted it.
 local delivery = KEYS[1]
 local ref, queue, outcome, attempted, duration_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local response_status, message, retry_in_ms = ARGV[6], ARGV[7], tonumber(ARGV[8])
@@ -38,7 +38,7 @@ local now = now_ms()
 local waiting = queue_length(tag, queue)
 local record = redis.call('HMGET', delivery, 'st', 'at', 'fa', 'ty')
 local status, attempts, first_attempt, event_type = record[1], tonumber(record[2] or '0') or 0, record[3], record[4]
--- A first attempt that succeeds, as nearly all do, has nothing to do with retries and failures.
+-- A first attempt that succeeds, as nearly all do, does not touch the indexes of retries and failures.
 local was_first = status == 'PENDING'
 if not was_first or outcome ~= 'SUCCESS' then
   redis.call('ZCARD', retrying_key(tag))

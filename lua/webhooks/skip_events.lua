@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- skip_events: move the consumer group past events that nobody wants, without reading them.
--- It carries allow-oom as lua/webhooks/dispatch_page.lua does.
+-- skip_events: move the consumer group past events without subscribers, without reading them.
+-- allow-oom: as lua/webhooks/dispatch_page.lua.
 --
 -- KEYS[1]   lease          string, the token of the instance that dispatches the partition
 -- KEYS[2]   event_log      stream
--- ARGV[1]   token          the asking instance
--- ARGV[2]   up_to          the last entry to skip, as an earlier run told it; empty to be told the last one of the log
--- ARGV[3]   entries_added  what that run told beside it
+-- ARGV[1]   token          the calling instance
+-- ARGV[2]   up_to          the last entry to skip, as returned by an earlier run; empty to get the last entry of the log
+-- ARGV[3]   entries_added  as returned by that run
 -- RETURNS   UP_TO now_ms entry_id entries_added | SKIPPED now_ms | WATCHED now_ms | OTHER now_ms lapses_in_ms | FREE now_ms
 -- BOUND     one entry of the log
 -- EMITS     nothing
@@ -14,9 +14,9 @@
 -- @include  now_ms: now_ms, ms_text
 -- @include  dispatch_group: DISPATCH_GROUP, named, dispatch_group_state
 --
--- Two runs, since the operators' subscriptions are in a partition of their own: the caller looks at them in between, and skips
--- when there is none, so that none which was made before an event misses it. WATCHED says that a subscription was made in this
--- partition at some time: its events are read.
+-- It takes two runs, because the operators' subscriptions are in another partition. The caller checks them in between, and skips only if
+-- there are none, so a subscription created before an event does not miss it. WATCHED: this partition has or had a subscription; its events
+-- must be read.
 local lease, event_log = KEYS[1], KEYS[2]
 local token, up_to, entries_added = ARGV[1], ARGV[2], ARGV[3]
 
@@ -36,7 +36,7 @@ if up_to == '' then
   local log = named(redis.call('XINFO', 'STREAM', event_log))
   return { 'UP_TO', now, log['last-generated-id'], string.format('%d', log['entries-added']) }
 end
--- Never backwards, whoever read on meanwhile.
+-- Never backwards: the group may have read on meanwhile.
 if #redis.call('XRANGE', event_log, '(' .. state['last-delivered-id'], up_to, 'COUNT', 1) > 0 then
   redis.call('XGROUP', 'SETID', event_log, DISPATCH_GROUP, up_to, 'ENTRIESREAD', entries_added)
 end

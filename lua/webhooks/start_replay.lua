@@ -1,12 +1,12 @@
 #!lua
--- start_replay: let one replay of a subscription begin, when no other one is under way.
+-- start_replay: start a replay of a subscription, unless another one is in progress.
 --
 -- KEYS[1]   webhook          hash
--- KEYS[2]   replay           hash, the replay of the subscription that began last
--- ARGV[1]   tenant_id        the owner that was read
--- ARGV[2]   replay_id        of the new one
--- ARGV[3]   lease_ms         by when it is finished, or given up
--- ARGV[4]   known_done       the id of a replay all of whose deliveries were seen to be beyond their first attempts, or empty
+-- KEYS[2]   replay           hash, the latest replay of the subscription
+-- ARGV[1]   tenant_id        the owner that the caller read
+-- ARGV[2]   replay_id        of the new replay
+-- ARGV[3]   lease_ms         after this time, an unfinished replay counts as given up
+-- ARGV[4]   known_done       id of a replay whose deliveries are all past their first attempts, or empty
 -- RETURNS   STARTED | INACTIVE current_status | IN_PROGRESS | WAITING replay_id places(partition ref)* | NOT_FOUND
 --           | TENANT_CLOSED
 -- BOUND     one subscription, and one delivery for each queue its last replay queued in
@@ -14,8 +14,8 @@
 -- @include  keys: tag_of_key
 -- @include  changeable_webhook: changeable_webhook
 --
--- WAITING names the deliveries of the last replay that stood last in their queues. They may be in other partitions, so that the caller looks
--- at them and, when none waits any more, asks again with that replay as known to be done.
+-- WAITING returns the last delivery in each queue of the last replay. They may be in other partitions, so the caller checks them. When none
+-- is waiting any more, it calls again with that replay as known_done.
 local webhook, replay = KEYS[1], KEYS[2]
 local tenant_id, replay_id, lease_ms, known_done = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 

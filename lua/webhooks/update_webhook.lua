@@ -1,19 +1,19 @@
 #!lua
--- update_webhook: change what a subscription receives and where, or pause and resume it.
+-- update_webhook: change a subscription, or pause and resume it.
 --
 -- KEYS[1]   webhook          hash
 -- ARGV[1]   tenant_id        the caller's tenant, or empty for an operator
 -- ARGV[2]   subscription_id
--- ARGV[3]   status           ACTIVE or PAUSED, or empty to leave it
--- ARGV[4]   known_secret     the sealed secret that a new one was compared with
--- ARGV[5]   known_headers    likewise, or empty
--- ARGV[6]   rotation_ms      how long the secret before a new one stays valid
--- ARGV[7]   operation        what the audit row calls it
+-- ARGV[3]   status           ACTIVE or PAUSED, or empty for no change
+-- ARGV[4]   known_secret     the sealed secret that the caller compared with the new one
+-- ARGV[5]   known_headers    same for the headers, or empty
+-- ARGV[6]   rotation_ms      how long the previous secret stays valid
+-- ARGV[7]   operation        operation name for the audit row
 -- ARGV[8]   actor            api_key, admin or admin_on_behalf_of
--- ARGV[9]   key_id           the API key that asks, or empty
+-- ARGV[9]   key_id           the calling API key, or empty
 -- ARGV[10]  request_id
--- ARGV[11]  trace            trace id and flags, then the sender: see lib/append_audit
--- ARGV[...] field and value pairs of the record; an empty value takes the field away
+-- ARGV[11]  trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[...] field and value pairs of the record; an empty value removes the field
 -- RETURNS   UPDATED record{} | NOT_FOUND | TENANT_CLOSED | STALE | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY_MARKS limit:int
 -- BOUND     one subscription, and 100 of its owner that a version before 0.6 left uncounted
 -- EMITS     webhook.updated, webhook.paused, webhook.resumed
@@ -25,15 +25,15 @@
 -- @include  append_event: require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 --
--- STALE asks the caller to read the record again: a secret or a header was sealed by a request in between. A request that
--- changes nothing is answered with the subscription as it is: nothing is told. Becoming ACTIVE forgives the failures.
+-- STALE: a concurrent request sealed a secret or a header; the caller must read the record again. A request that changes nothing returns
+-- the subscription and emits nothing. Becoming ACTIVE resets the count of failures.
 local webhook = KEYS[1]
 local tenant_id, subscription_id, status, known_secret, known_headers, rotation_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 local operation = ARGV[7]
 local origin = { actor = ARGV[8], key = ARGV[9], request = ARGV[10], trace = ARGV[11],
   correlation = 'webhook_update:' .. subscription_id .. ':' .. ARGV[10] }
 local first_field = 12
--- The member of the protocol's WebhookSubscription that a field stands for.
+-- The member of the protocol's WebhookSubscription that each field belongs to.
 local MEMBER_OF = { nm = 'name', ds = 'description', ur = 'url', et = 'event_types', ec = 'event_categories', sf = 'scope_filter',
   th = 'thresholds', tu = 'thresholds', rp = 'retry_policy', df = 'disable_after_failures', hd = 'headers', hn = 'headers',
   se = 'signing_secret', md = 'metadata' }

@@ -1,10 +1,9 @@
 #!lua flags=no-writes
--- webhook_targets: the active subscriptions of some owners, for those who dispatch their events: all of them, or those that
--- changed since they were read.
+-- webhook_targets: the active subscriptions of some owners for the dispatcher: all of them, or those changed since a revision.
 --
--- KEYS[1]   webhook_revision string, which changes with every subscription of the partition
--- ARGV[...] for each owner: the owner, the revision at which its list was read, or empty, and the id behind which a reading of the
---           whole list goes on, or empty
+-- KEYS[1]   webhook_revision string, changes with every subscription of the partition
+-- ARGV[...] for each owner: the owner, the revision at which its list was read, or empty, and the id after which a reading of the
+--           whole list continues, or empty
 -- RETURNS   revision owners(form:ALL|CHANGED next? target_count targets(id text_count record{})*)*
 -- BOUND     100 owners, 100 subscriptions or 256 KiB of them
 -- EMITS     nothing
@@ -12,9 +11,9 @@
 -- @include  webhook: CHANGES_KEPT
 -- @include  read_target: read_target
 --
--- The owners are the first of those that were asked for, one at least.
--- next is empty when that was all. Else it is the id behind which the whole list goes on, or the revision up to which changes were
--- told. A subscription that is not active any more has no fields where it is told as changed, and is left out of a whole list.
+-- The reply covers the first of the given owners, at least one.
+-- next is empty if the list is complete. Otherwise it is the id after which the whole list continues, or the revision up to which the
+-- changes were returned. A subscription that is no longer active has no fields in a list of changes, and is left out of a whole list.
 local webhook_revision = KEYS[1]
 local OWNERS, SUBSCRIPTIONS, BYTES = 100, 100, 262144
 
@@ -24,7 +23,7 @@ local revision = redis.call('GET', webhook_revision) or '0'
 local reply, left, bytes = { revision }, SUBSCRIPTIONS, 0
 local count
 
--- One that is no hash is nobody's, for it would stand in the way of all others.
+-- A key that is not a hash counts as no subscription, because failing on it would block all others.
 local function append(id, is_change)
   local fields, size = read_target(webhook_key(tag, id))
   local is_active = fields and fields[1] == 'st' and fields[2] == 'ACTIVE'
@@ -40,7 +39,7 @@ local function append(id, is_change)
   left = left - 1
 end
 
--- Whether the changes since a revision are all still there, and a version before 0.6 made none of them.
+-- Whether all changes since the revision are still known, and no version before 0.6 made any of them.
 local function knows_changes(owner, known)
   if known == '' or tonumber(known) > tonumber(revision) then
     return false
@@ -59,7 +58,7 @@ local function knows_changes(owner, known)
   return tonumber(known) >= tonumber(redis.call('ZRANGE', changes, 0, 0, 'WITHSCORES')[2])
 end
 
--- Returns what next is.
+-- Returns the value of next.
 local function append_changes(owner, known)
   local page = redis.call('ZRANGEBYSCORE', webhook_changes_key(tag, owner), '(' .. known, '+inf', 'WITHSCORES', 'LIMIT', 0, left + 1)
   for i = 1, #page, 2 do

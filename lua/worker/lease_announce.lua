@@ -1,19 +1,19 @@
 #!lua flags=allow-oom
--- lease_announce: tell that an instance takes its share of a work whose partitions are leased, and learn how many do and which
--- place among them it has. It carries allow-oom because the sweep and the dispatch must go on when Redis is full.
+-- lease_announce: announce that an instance shares in leased work, and return how many instances do and its place among them.
+-- allow-oom: sweep and dispatch must continue when Redis is full.
 --
--- KEYS[1]   instances      zset of instances, score = when the announcement lapses, in ms
--- KEYS[2]   reports        hash from the instance to what it tells of itself
+-- KEYS[1]   instances      zset of instances, score = when the announcement expires, in ms
+-- KEYS[2]   reports        hash, maps each instance to what it reports about itself
 -- ARGV[1]   instance
--- ARGV[2]   lease_ms       how long the announcement stands
+-- ARGV[2]   lease_ms       how long the announcement is valid
 -- ARGV[3]   report         JSON, not read here
 -- RETURNS   ALIVE now_ms alive:int place:int next_lapse_in_ms?
 -- BOUND     the instances of one deployment
 -- EMITS     nothing
 -- @include  now_ms: now_ms, ms_text
 --
--- place counts from 0 in the order of the names, so that the living ones agree on who takes the odd partition.
--- next_lapse_in_ms is that of the other announcements, empty where there is none. Lapsed ones are removed.
+-- place counts from 0 in the order of the names, so that all instances agree on who takes the odd partitions.
+-- next_lapse_in_ms is that of the other announcements, empty if there are none. Expired announcements are removed.
 local instances, reports = KEYS[1], KEYS[2]
 local instance, lease_ms, report = ARGV[1], ARGV[2], ARGV[3]
 

@@ -1,8 +1,8 @@
 #!lua flags=no-writes
--- lease_instances: the instances that share a work, and what each told of itself when it was last heard of.
+-- lease_instances: the instances that share leased work, and what each last reported about itself.
 --
--- KEYS[1]   instances      zset of instances, score = when the announcement lapses, in ms
--- KEYS[2]   reports        hash from the instance to what it tells of itself
+-- KEYS[1]   instances      zset of instances, score = when the announcement expires, in ms
+-- KEYS[2]   reports        hash, maps each instance to what it reports about itself
 -- RETURNS   INSTANCES now_ms instances(instance lapses_in_ms report)*
 -- BOUND     the instances of one deployment
 -- EMITS     nothing

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- lease_release: give up the lease of a partition, if it is still one's own.
+-- lease_release: give up the lease of a partition, if the caller still holds it.
 --
 -- KEYS[1]   lease          string, the token of the instance that works on the partition
 -- ARGV[1]   token

@@ -11,7 +11,7 @@ export interface ScriptSignature {
 }
 
 export const SCRIPT_SIGNATURES = {
-  /** lua/audit/append_audit_rows.lua: rows that no change wrote: refusals, failures, reads, repetitions and requests without valid credentials. */
+  /** lua/audit/append_audit_rows.lua: append rows that no change wrote: refusals, failures, reads, repeated requests, invalid credentials. */
   append_audit_rows: {
     keys: ['log'],
     args: ['log_name', 'most'],
@@ -19,14 +19,14 @@ export const SCRIPT_SIGNATURES = {
     flags: [],
     returns: 'APPENDED appended:int removed:int',
   },
-  /** lua/audit/expirations.lua: what a partition's event log tells of expired and quarantined reservations, a bounded stretch at a time. */
+  /** lua/audit/expirations.lua: the expired and quarantined reservations in a partition's event log, in bounded pages. */
   expirations: {
     keys: ['event_log'],
     args: ['start', 'stop', 'examine', 'limit', 'from_ms', 'to_ms', 'tenant_id', 'scope', 'state'],
     flags: ['no-writes'],
     returns: 'next_start? rows(entry_id at_ms state:EXPIRED|QUARANTINED text_count event{})*',
   },
-  /** lua/audit/inspect_reservation.lua: all that is known of one reservation in whatever state, for operators. An overdue one is expired first. */
+  /** lua/audit/inspect_reservation.lua: everything known about one reservation in any state, for operators. An overdue one is expired first. */
   inspect_reservation: {
     keys: ['reservation'],
     args: ['reservation_id', 'retention_ms', 'request_id', 'trace'],
@@ -34,7 +34,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'FOUND now_ms goes_at_ms? quarantine? defect? word? detail? second_detail? text_count told{} record{} | NOT_FOUND',
   },
-  /** lua/audit/list_audit_log.lua: those rows of one of a partition's audit logs that match, a bounded stretch of it at a time, either way. */
+  /** lua/audit/list_audit_log.lua: the matching rows of one of a partition's audit logs, in bounded pages and either direction. */
   list_audit_log: {
     keys: ['audit_log', 'walked'],
     args: ['direction', 'start', 'stop', 'examine', 'limit', 'bytes', 'digest'],
@@ -42,35 +42,35 @@ export const SCRIPT_SIGNATURES = {
     flags: ['no-writes'],
     returns: 'next_start? examined:int rows(entry_id text_count row{})*',
   },
-  /** lua/audit/pack_records.lua: bring the records of ended reservations into their small form, some at a time. */
+  /** lua/audit/pack_records.lua: convert records of ended reservations to their compact form, some at a time. */
   pack_records: {
     keys: ['ended'],
     args: ['limit'],
     flags: ['allow-oom'],
     returns: 'PACKED examined:int packed:int remaining:int',
   },
-  /** lua/audit/trim_audit_log.lua: remove the oldest rows of one of a partition's audit logs after their retention, from its indexes too. */
+  /** lua/audit/trim_audit_log.lua: remove rows past their retention from one of a partition's audit logs and its indexes, oldest first. */
   trim_audit_log: {
     keys: ['audit_log'],
     args: ['log_name', 'retention_ms', 'limit'],
     flags: ['allow-oom'],
     returns: 'TRIMMED removed:int more:flag',
   },
-  /** lua/audit/trim_reservation_index.lua: remove the entries of tenants' reservation indexes whose records are gone, some at a time. */
+  /** lua/audit/trim_reservation_index.lua: remove entries of records that no longer exist from tenants' reservation indexes, some at a time. */
   trim_reservation_index: {
     keys: ['tenant_index'],
     args: ['tenant', 'walked_ms', 'walked_id', 'examine', 'retention_ms'],
     flags: ['allow-oom'],
     returns: 'TRIMMED tenant? walked_ms:text? walked_id? examined:int removed:int',
   },
-  /** lua/audit/verify_budgets.lua: the figures of a tenant's budgets at one instant, some at a time. */
+  /** lua/audit/verify_budgets.lua: the figures of a tenant's budgets at one instant, in bounded pages. */
   verify_budgets: {
     keys: ['budget_index'],
     args: ['after', 'limit'],
     flags: ['no-writes'],
     returns: 'now_ms next? budgets(budget remaining? reserved? spent? allocated? debt? status?)*',
   },
-  /** lua/audit/verify_holds.lua: what the live holds of a tenant add up to at each budget, a bounded run through their index at a time. */
+  /** lua/audit/verify_holds.lua: the sums of a tenant's live holds at each budget, in bounded pages of its reservation index. */
   verify_holds: {
     keys: ['reservation_index'],
     args: ['walked_ms', 'walked_id', 'examine', 'first_ms', 'last_ms'],
@@ -79,14 +79,14 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'walked_ms:text? walked_id? sum_count sums(budget holds:int amount)* moving_count moving(reservation_id born_ms ended_ms? amount budget_count budgets*)* unreadable_count unreadable(reservation_id reason quarantined:flag)* named_count named(reservation_id amount quarantined:flag budget)*',
   },
-  /** lua/bulk/begin_bulk_action.lua: claim an idempotency key for an action on many things, or find what was begun under it. */
+  /** lua/bulk/begin_bulk_action.lua: claim an idempotency key for a bulk action, or return the action that was begun with it. */
   begin_bulk_action: {
     keys: ['bulk'],
     args: ['fingerprint', 'keep_ms', 'correlation_id', 'request_id', 'trace', 'rows', 'claims'],
     flags: [],
     returns: 'BEGUN correlation_id request_id trace? rows? | ENDED response | UNKNOWN | IDEMPOTENCY_MISMATCH',
   },
-  /** lua/bulk/end_bulk_action.lua: keep the response of an action on many things, with its one audit row. It carries allow-oom because the */
+  /** lua/bulk/end_bulk_action.lua: keep the response of a bulk action, with its one audit row. */
   end_bulk_action: {
     keys: ['bulk'],
     args: [
@@ -106,14 +106,14 @@ export const SCRIPT_SIGNATURES = {
     flags: ['allow-oom'],
     returns: 'ENDED answer:fresh|replay response',
   },
-  /** lua/events/emit_store_outage.lua: tell of an outage of this store that an instance saw, once however many saw it. */
+  /** lua/events/emit_store_outage.lua: emit the events of a Redis outage once, however many instances saw it. */
   emit_store_outage: {
     keys: ['event_log', 'outage'],
     args: ['outage_ms'],
     flags: ['allow-oom'],
     returns: 'EMITTED | SAME',
   },
-  /** lua/events/list_events.lua: those events of a partition that match, a bounded stretch of its log at a time, either way. */
+  /** lua/events/list_events.lua: the matching events of a partition, in bounded pages of its log and either direction. */
   list_events: {
     keys: ['event_log', 'walked'],
     args: ['direction', 'start', 'stop', 'examine', 'limit'],
@@ -121,7 +121,7 @@ export const SCRIPT_SIGNATURES = {
     flags: ['no-writes'],
     returns: 'next_start? examined:int events(entry_id text_count event{})*',
   },
-  /** lua/events/trim_event_log.lua: remove the oldest events of a partition after their retention, and with them what their indexes hold of them. */
+  /** lua/events/trim_event_log.lua: remove events past their retention from a partition's log and its indexes, oldest first. */
   trim_event_log: {
     keys: ['event_log'],
     args: ['retention_ms', 'unread_ms', 'limit'],
@@ -205,7 +205,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'STATE now_ms holder? lapses_in_ms indexed:int due:int oldest_due_ms? next_deadline_ms? quarantined:int awaiting:int oldest_awaiting_ms?',
   },
-  /** lua/governance/authenticate.lua: whose key this is, and whether it is still good. */
+  /** lua/governance/authenticate.lua: find the owner of an API key, and check that the key is valid. */
   authenticate: {
     keys: ['secret_hash'],
     args: [],
@@ -213,7 +213,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'OK key_id tenant_id expires_in_ms permissions scope_filter | UNKNOWN | REVOKED | EXPIRED | TENANT_SUSPENDED',
   },
-  /** lua/governance/bulk_budget.lua: what a bulk action does to one budget, once: CREDIT, DEBIT, RESET, RESET_SPENT or REPAY_DEBT, as fund_budget does it. */
+  /** lua/governance/bulk_budget.lua: apply a bulk action to one budget, once: CREDIT, DEBIT, RESET, RESET_SPENT or REPAY_DEBT, as fund_budget does. */
   bulk_budget: {
     keys: ['budget'],
     args: [
@@ -235,14 +235,14 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | BUDGET_FROZEN | BUDGET_EXCEEDED | INT64_OVERFLOW',
   },
-  /** lua/governance/bulk_tenant.lua: what a bulk action does to one tenant, once. It carries allow-oom because an operator must be able to stop tenants also */
+  /** lua/governance/bulk_tenant.lua: apply a bulk action to one tenant, once. */
   bulk_tenant: {
     keys: ['tenant'],
     args: ['tenant_id', 'status', 'keep_ms', 'correlation_id', 'actor', 'key_id', 'request_id', 'trace'],
     flags: ['allow-oom'],
     returns: 'SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | INVALID_TRANSITION',
   },
-  /** lua/governance/close_tenant.lua: one bounded step of carrying a tenant's closing through to what it owns: holds that the sweeper knows, holds that it */
+  /** lua/governance/close_tenant.lua: one bounded step of closing what a closed tenant owns. */
   close_tenant: {
     keys: ['tenant'],
     args: ['tenant_id', 'phase', 'cursor', 'limit', 'retention_ms', 'channel'],
@@ -250,7 +250,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'STEP next_phase next_cursor? now_ms changed:int outcomes(word detail? second_detail?)* | DONE | NOT_CLOSING',
   },
-  /** lua/governance/create_api_key.lua: give a tenant a key. Only the hash of its secret is stored. */
+  /** lua/governance/create_api_key.lua: create an API key of a tenant. Only the hash of its secret is stored. */
   create_api_key: {
     keys: ['api_key', 'secret_hash', 'api_key_index', 'tenant'],
     args: [
@@ -273,7 +273,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'CREATED record{} | TENANT_NOT_FOUND | TENANT_CLOSED | EXPIRES_IN_PAST | LIMIT_EXCEEDED limit allowed:int used:int',
   },
-  /** lua/governance/create_budget.lua: open a ledger for one (scope, unit). */
+  /** lua/governance/create_budget.lua: create a ledger for one (scope, unit). */
   create_budget: {
     keys: ['budget', 'budget_index', 'tenant'],
     args: [
@@ -294,7 +294,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'CREATED record{} | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE | LIMIT_EXCEEDED limit allowed:int used:int',
   },
-  /** lua/governance/create_policy.lua: give a tenant a policy, in force at once when its time has come. */
+  /** lua/governance/create_policy.lua: create a policy of a tenant. It applies at once within its effective window. */
   create_policy: {
     keys: ['policy', 'policy_index', 'policy_names', 'tenant'],
     args: [
@@ -316,7 +316,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'CREATED record{} | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE | TOO_MANY limit:int | LIMIT_EXCEEDED limit allowed:int used:int',
   },
-  /** lua/governance/create_tenant.lua: register a tenant, or find that it is registered already. */
+  /** lua/governance/create_tenant.lua: create a tenant, unless it exists. */
   create_tenant: {
     keys: ['tenant', 'tenant_index'],
     args: ['tenant_id', 'name', 'actor', 'key_id', 'request_id', 'trace'],
@@ -324,21 +324,21 @@ export const SCRIPT_SIGNATURES = {
     flags: [],
     returns: 'CREATED record{} | EXISTS record{} | DUPLICATE',
   },
-  /** lua/governance/expire_api_keys.lua: tell of the API keys of a partition whose time is over, each once. */
+  /** lua/governance/expire_api_keys.lua: emit an event for each API key of a partition that has expired, once. */
   expire_api_keys: {
     keys: ['key_expiries'],
     args: ['limit'],
     flags: ['allow-oom'],
     returns: 'EXPIRED announced:int more:flag',
   },
-  /** lua/governance/freeze_budget.lua: stop new reservations, commits and funding on one ledger. What is held stays held. */
+  /** lua/governance/freeze_budget.lua: block new reservations, commits and funding on one ledger. Existing holds stay. */
   freeze_budget: {
     keys: ['budget'],
     args: ['tenant_id', 'scope', 'unit', 'reason', 'metadata', 'actor', 'key_id', 'request_id', 'trace'],
     flags: ['allow-oom'],
     returns: 'CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | BUDGET_FROZEN',
   },
-  /** lua/governance/fund_budget.lua: change what one ledger has to spend: CREDIT, DEBIT, RESET, RESET_SPENT or REPAY_DEBT. */
+  /** lua/governance/fund_budget.lua: change the funds of one ledger: CREDIT, DEBIT, RESET, RESET_SPENT or REPAY_DEBT. */
   fund_budget: {
     keys: ['budget', 'idempotency'],
     args: [
@@ -361,42 +361,42 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'FUNDED answer:fresh|replay previous_allocated new_allocated previous_remaining new_remaining previous_debt new_debt previous_spent new_spent timestamp_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND | TENANT_CLOSED | BUDGET_FROZEN | BUDGET_CLOSED | BUDGET_EXCEEDED | INT64_OVERFLOW',
   },
-  /** lua/governance/inspect_limits.lua: what a tenant owns, and its own limits on it. */
+  /** lua/governance/inspect_limits.lua: read how much a tenant owns and its own limits. */
   inspect_limits: {
     keys: ['tenant', 'owned'],
     args: ['tenant_id'],
     flags: ['no-writes'],
     returns: 'NOT_FOUND | LIMITS limits(limit used:int own_limit:int?)*',
   },
-  /** lua/governance/list_api_keys.lua: the API keys of one tenant or of all tenants of a partition, a bounded run at a time, without their free texts. */
+  /** lua/governance/list_api_keys.lua: the API keys of one tenant or of all tenants of a partition, without free-text fields, in bounded pages. */
   list_api_keys: {
     keys: ['tenant_index'],
     args: ['tenant_id', 'tenant', 'after', 'limit'],
     flags: ['no-writes'],
     returns: 'now_ms next_tenant? next_member? records(text_count record{})*',
   },
-  /** lua/governance/list_budgets.lua: the budgets of one tenant or of all tenants of a partition, a bounded run at a time, without their free texts. */
+  /** lua/governance/list_budgets.lua: the budgets of one tenant or of all tenants of a partition, without free-text fields, in bounded pages. */
   list_budgets: {
     keys: ['tenant_index'],
     args: ['tenant_id', 'tenant', 'after', 'limit'],
     flags: ['no-writes'],
     returns: 'now_ms next_tenant? next_member? records(text_count record{})*',
   },
-  /** lua/governance/list_policies.lua: the policies of one tenant, a bounded run at a time, without their free texts. */
+  /** lua/governance/list_policies.lua: the policies of one tenant, without free-text fields, in bounded pages. */
   list_policies: {
     keys: ['tenant_index'],
     args: ['tenant_id', 'tenant', 'after', 'limit'],
     flags: ['no-writes'],
     returns: 'now_ms next_tenant? next_member? records(text_count record{})*',
   },
-  /** lua/governance/list_tenants.lua: the tenants of one partition, in the order of their creation, a bounded run at a time, without their free texts. */
+  /** lua/governance/list_tenants.lua: the tenants of one partition in the order of creation, without free-text fields, in bounded pages. */
   list_tenants: {
     keys: ['tenant_index'],
     args: ['after', 'limit'],
     flags: ['no-writes'],
     returns: 'now_ms next_tenant? next_member? records(text_count record{})*',
   },
-  /** lua/governance/read_texts.lua: the free texts of records that a list shows, of as many of them as fit into a run. */
+  /** lua/governance/read_texts.lua: the free-text fields of listed records, as many as fit into one run. */
   read_texts: {
     keys: ['tenant_index'],
     args: ['kind'],
@@ -404,14 +404,14 @@ export const SCRIPT_SIGNATURES = {
     flags: ['no-writes'],
     returns: 'records(text_count record{})*',
   },
-  /** lua/governance/revoke_api_key.lua: end a key for good, and tell every instance to forget it. */
+  /** lua/governance/revoke_api_key.lua: revoke a key permanently, and tell every instance to drop it from its cache. */
   revoke_api_key: {
     keys: ['api_key'],
     args: ['api_key_id', 'reason', 'channel', 'actor', 'key_id', 'request_id', 'trace'],
     flags: ['allow-oom'],
     returns: 'REVOKED record{} | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED',
   },
-  /** lua/governance/set_limits.lua: give a tenant limits of its own on what it may own, in place of all that it had before. */
+  /** lua/governance/set_limits.lua: replace a tenant's own limits on what it may own. */
   set_limits: {
     keys: ['tenant', 'owned'],
     args: ['tenant_id', 'operation', 'actor', 'key_id', 'request_id', 'trace'],
@@ -419,14 +419,14 @@ export const SCRIPT_SIGNATURES = {
     flags: ['allow-oom'],
     returns: 'SET | UNCHANGED | NOT_FOUND',
   },
-  /** lua/governance/unfreeze_budget.lua: let a frozen ledger be used again. */
+  /** lua/governance/unfreeze_budget.lua: make a frozen ledger usable again. */
   unfreeze_budget: {
     keys: ['budget'],
     args: ['tenant_id', 'scope', 'unit', 'reason', 'metadata', 'actor', 'key_id', 'request_id', 'trace'],
     flags: ['allow-oom'],
     returns: 'CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | ALREADY_ACTIVE',
   },
-  /** lua/governance/update_api_key.lua: change what a key may do, or how it is described. Its secret and its end stay as they are. */
+  /** lua/governance/update_api_key.lua: change the permissions or the description of a key. Its secret and its expiry do not change. */
   update_api_key: {
     keys: ['api_key'],
     args: ['api_key_id', 'channel', 'actor', 'key_id', 'request_id', 'trace'],
@@ -434,7 +434,7 @@ export const SCRIPT_SIGNATURES = {
     flags: [],
     returns: 'UPDATED now_ms record{} | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED | KEY_EXPIRED',
   },
-  /** lua/governance/update_budget.lua: change a ledger's overdraft limit, overage policy or metadata. A frozen ledger may be changed, too. */
+  /** lua/governance/update_budget.lua: change a ledger's overdraft limit, overage policy or metadata, even if it is frozen. */
   update_budget: {
     keys: ['budget'],
     args: ['tenant_id', 'scope', 'unit', 'overdraft_limit', 'actor', 'key_id', 'request_id', 'trace'],
@@ -442,7 +442,7 @@ export const SCRIPT_SIGNATURES = {
     flags: [],
     returns: 'CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED',
   },
-  /** lua/governance/update_policy.lua: change what a policy sets, or when and whether it is in force. Its pattern and its owner never change. */
+  /** lua/governance/update_policy.lua: change what a policy sets, or when and whether it applies. Its pattern and its owner never change. */
   update_policy: {
     keys: ['policy'],
     args: ['tenant_id', 'policy_id', 'actor', 'key_id', 'request_id', 'trace'],
@@ -450,7 +450,7 @@ export const SCRIPT_SIGNATURES = {
     flags: [],
     returns: 'UPDATED record{} | NOT_FOUND | TENANT_CLOSED | DUPLICATE | INVALID_WINDOW | TOO_MANY limit:int',
   },
-  /** lua/governance/update_tenant.lua: change a tenant's name, settings or status. Closing it guards all that it owns from this very moment. */
+  /** lua/governance/update_tenant.lua: change a tenant's name, settings or status. A closed tenant's possessions are protected from this moment on. */
   update_tenant: {
     keys: ['tenant'],
     args: ['tenant_id', 'status', 'actor', 'key_id', 'request_id', 'trace'],
@@ -459,7 +459,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'UPDATED record{} | CLOSING record{} | NOT_FOUND | TENANT_CLOSED | IRREVERSIBLE | TTL_ABOVE_MAX max_ms',
   },
-  /** lua/governance/validate_api_key.lua: whether a secret opens anything, and what; a secret that does not is told of. */
+  /** lua/governance/validate_api_key.lua: check whether a secret is valid, and return what it permits. An invalid secret emits an event. */
   validate_api_key: {
     keys: ['secret_hash'],
     args: ['malformed', 'actor', 'key_id', 'request_id', 'trace'],
@@ -636,7 +636,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)* | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|replay balances(scope balance)* | DRY_RUN_WITH_CAPS answer:fresh|replay caps balances(scope balance)* | DENY answer:fresh|replay reason | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope | LIMIT_EXCEEDED limit allowed:int used:int | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
-  /** lua/webhooks/bulk_webhook.lua: what a bulk action does to one subscription, once. It carries allow-oom because an operator must be able to stop */
+  /** lua/webhooks/bulk_webhook.lua: apply a bulk action to one subscription, once. */
   bulk_webhook: {
     keys: ['webhook'],
     args: [
@@ -673,7 +673,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'CREATED record{} | TENANT_NOT_FOUND | TENANT_CLOSED | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY limit:int | TOO_MANY_MARKS limit:int | LIMIT_EXCEEDED limit allowed:int used:int',
   },
-  /** lua/webhooks/delete_webhook.lua: end a subscription for good. It carries allow-oom because it gives memory back. */
+  /** lua/webhooks/delete_webhook.lua: delete a subscription permanently. */
   delete_webhook: {
     keys: ['webhook'],
     args: ['tenant_id', 'subscription_id', 'operation', 'actor', 'key_id', 'request_id', 'trace'],
@@ -688,21 +688,21 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'HELD now_ms lease:renewed|taken|none lag:int? oldest_ms? queues:int? retrying:int? left_over:int? last_read? more:flag events(entry_id field_count event{})* | OTHER now_ms lapses_in_ms | FREE now_ms',
   },
-  /** lua/webhooks/due_retries.lua: the deliveries of a partition whose next attempt is due, oldest first, and when the one behind them is. */
+  /** lua/webhooks/due_retries.lua: the deliveries of a partition whose next attempt is due, oldest first, and when the next one will be due. */
   due_retries: {
     keys: ['lease', 'retrying'],
     args: ['token', 'first', 'limit'],
     flags: ['no-writes'],
     returns: 'DUE now_ms next_due_ms? due(ref due_ms)* | NOT_HELD',
   },
-  /** lua/webhooks/find_webhook.lua: one subscription, whole or as an attempt to deliver needs it, unless it is as it was. */
+  /** lua/webhooks/find_webhook.lua: read one subscription, whole or only the fields for a delivery attempt, unless it is unchanged. */
   find_webhook: {
     keys: ['webhook', 'webhook_revision'],
     args: ['known', 'whole'],
     flags: ['no-writes'],
     returns: 'UNCHANGED | NOT_FOUND revision | FOUND revision now_ms record{}',
   },
-  /** lua/webhooks/finish_replay.lua: write down what a replay queued, and let the next one wait for that only. */
+  /** lua/webhooks/finish_replay.lua: record what a replay queued, and block the next replay only until those deliveries are done. */
   finish_replay: {
     keys: ['webhook', 'replay'],
     args: [
@@ -721,28 +721,28 @@ export const SCRIPT_SIGNATURES = {
     flags: ['allow-oom'],
     returns: 'FINISHED',
   },
-  /** lua/webhooks/list_deliveries.lua: those deliveries of a subscription that match, newest first, a bounded stretch of a partition's index at a time. */
+  /** lua/webhooks/list_deliveries.lua: the matching deliveries of a subscription, newest first, in one bounded page of a partition's index. */
   list_deliveries: {
     keys: ['delivery_index'],
     args: ['from_ms', 'to_ms', 'after_ms', 'after_ref', 'status', 'examine', 'limit'],
     flags: ['no-writes'],
     returns: 'next_ms? next_ref? examined:int deliveries(ref created_ms text_count record{})*',
   },
-  /** lua/webhooks/list_webhooks.lua: the webhook subscriptions of one owner or of all tenants, a bounded run at a time, without their free texts. */
+  /** lua/webhooks/list_webhooks.lua: the webhook subscriptions of one owner or of all tenants, without free-text fields, in bounded pages. */
   list_webhooks: {
     keys: ['tenant_index'],
     args: ['tenant_id', 'tenant', 'after', 'limit'],
     flags: ['no-writes'],
     returns: 'now_ms next_tenant? next_member? records(text_count record{})*',
   },
-  /** lua/webhooks/plan_retry.lua: note in the index that a delivery will be tried again, before settle_delivery takes it out of its ordered queue. */
+  /** lua/webhooks/plan_retry.lua: add a delivery to the index of retries, before settle_delivery removes it from its ordered queue. */
   plan_retry: {
     keys: ['delivery'],
     args: ['ref', 'retry_in_ms'],
     flags: [],
     returns: 'PLANNED now_ms | ENDED now_ms',
   },
-  /** lua/webhooks/queue_deliveries.lua: make the deliveries of a batch of events, push them to their queues, and acknowledge the events, all in one. */
+  /** lua/webhooks/queue_deliveries.lua: create the deliveries of a batch of events, push them to their queues, and acknowledge the events, in one run. */
   queue_deliveries: {
     keys: ['lease', 'event_log'],
     args: ['token', 'retention_ms', 'event_count'],
@@ -750,7 +750,7 @@ export const SCRIPT_SIGNATURES = {
     flags: ['allow-oom'],
     returns: 'QUEUED now_ms made? forgotten:int | NOT_HELD',
   },
-  /** lua/webhooks/read_deliveries.lua: what an attempt needs to know of each of some deliveries, and the event that each is about. */
+  /** lua/webhooks/read_deliveries.lua: what an attempt needs to know about each of some deliveries, with their events. */
   read_deliveries: {
     keys: ['event_log'],
     args: [],
@@ -759,14 +759,14 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'READ now_ms deliveries(ref status? attempts:int? created_ms? next_retry_ms? field_count event{})*',
   },
-  /** lua/webhooks/record_delivery_outcome.lua: keep a subscription's count of consecutive failures, and disable it when there were too many. */
+  /** lua/webhooks/record_delivery_outcome.lua: update a subscription's count of consecutive failures, and disable it after too many. */
   record_delivery_outcome: {
     keys: ['subscription'],
     args: ['subscription_id', 'outcome', 'delivery_id', 'trace'],
     flags: ['allow-oom'],
     returns: 'RECORDED failures:int | COUNTED_BEFORE | DISABLED owner | GONE',
   },
-  /** lua/webhooks/replay_events.lua: queue some of a partition's events once more for one subscription, in the order given. */
+  /** lua/webhooks/replay_events.lua: queue some of a partition's events again for one subscription, in the given order. */
   replay_events: {
     keys: ['event_log'],
     args: ['subscription_id', 'replay_id', 'retention_ms'],
@@ -774,7 +774,7 @@ export const SCRIPT_SIGNATURES = {
     flags: [],
     returns: 'QUEUED forgotten:int taken:int deliveries(ref tenant)*',
   },
-  /** lua/webhooks/reseal_webhook.lua: replace sealed texts of a subscription by the same contents in a newer form. */
+  /** lua/webhooks/reseal_webhook.lua: replace sealed fields of a subscription by the same contents in a newer form. */
   reseal_webhook: {
     keys: ['webhook', 'webhook_revision'],
     args: [],
@@ -782,14 +782,14 @@ export const SCRIPT_SIGNATURES = {
     flags: [],
     returns: 'RESEALED | STALE',
   },
-  /** lua/webhooks/set_webhook_security.lua: replace the configuration that says where webhooks may go. */
+  /** lua/webhooks/set_webhook_security.lua: replace the configuration of permitted webhook destinations. */
   set_webhook_security: {
     keys: ['webhook_security'],
     args: ['config', 'actor', 'key_id', 'request_id', 'trace'],
     flags: [],
     returns: 'SET',
   },
-  /** lua/webhooks/settle_delivery.lua: write down what came of a delivery, and take it out of its queue. */
+  /** lua/webhooks/settle_delivery.lua: record the outcome of a delivery, and remove it from its queue. */
   settle_delivery: {
     keys: ['delivery'],
     args: [
@@ -812,7 +812,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'SETTLED now_ms attempts:int left_in_queue:int | ENDED now_ms final_status left_in_queue:int | GONE now_ms left_in_queue:int',
   },
-  /** lua/webhooks/skip_events.lua: move the consumer group past events that nobody wants, without reading them. */
+  /** lua/webhooks/skip_events.lua: move the consumer group past events without subscribers, without reading them. */
   skip_events: {
     keys: ['lease', 'event_log'],
     args: ['token', 'up_to', 'entries_added'],
@@ -820,7 +820,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'UP_TO now_ms entry_id entries_added | SKIPPED now_ms | WATCHED now_ms | OTHER now_ms lapses_in_ms | FREE now_ms',
   },
-  /** lua/webhooks/start_replay.lua: let one replay of a subscription begin, when no other one is under way. */
+  /** lua/webhooks/start_replay.lua: start a replay of a subscription, unless another one is in progress. */
   start_replay: {
     keys: ['webhook', 'replay'],
     args: ['tenant_id', 'replay_id', 'lease_ms', 'known_done'],
@@ -828,7 +828,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'STARTED | INACTIVE current_status | IN_PROGRESS | WAITING replay_id places(partition ref)* | NOT_FOUND | TENANT_CLOSED',
   },
-  /** lua/webhooks/update_webhook.lua: change what a subscription receives and where, or pause and resume it. */
+  /** lua/webhooks/update_webhook.lua: change a subscription, or pause and resume it. */
   update_webhook: {
     keys: ['webhook'],
     args: [
@@ -849,7 +849,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'UPDATED record{} | NOT_FOUND | TENANT_CLOSED | STALE | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY_MARKS limit:int',
   },
-  /** lua/webhooks/webhook_targets.lua: the active subscriptions of some owners, for those who dispatch their events: all of them, or those that */
+  /** lua/webhooks/webhook_targets.lua: the active subscriptions of some owners for the dispatcher: all of them, or those changed since a revision. */
   webhook_targets: {
     keys: ['webhook_revision'],
     args: [],
@@ -857,21 +857,21 @@ export const SCRIPT_SIGNATURES = {
     flags: ['no-writes'],
     returns: 'revision owners(form:ALL|CHANGED next? target_count targets(id text_count record{})*)*',
   },
-  /** lua/worker/lease_announce.lua: tell that an instance takes its share of a work whose partitions are leased, and learn how many do and which */
+  /** lua/worker/lease_announce.lua: announce that an instance shares in leased work, and return how many instances do and its place among them. */
   lease_announce: {
     keys: ['instances', 'reports'],
     args: ['instance', 'lease_ms', 'report'],
     flags: ['allow-oom'],
     returns: 'ALIVE now_ms alive:int place:int next_lapse_in_ms?',
   },
-  /** lua/worker/lease_instances.lua: the instances that share a work, and what each told of itself when it was last heard of. */
+  /** lua/worker/lease_instances.lua: the instances that share leased work, and what each last reported about itself. */
   lease_instances: {
     keys: ['instances', 'reports'],
     args: [],
     flags: ['no-writes'],
     returns: 'INSTANCES now_ms instances(instance lapses_in_ms report)*',
   },
-  /** lua/worker/lease_release.lua: give up the lease of a partition, if it is still one's own. */
+  /** lua/worker/lease_release.lua: give up the lease of a partition, if the caller still holds it. */
   lease_release: { keys: ['lease'], args: ['token'], flags: ['allow-oom'], returns: 'RELEASED | NOT_HELD' },
 } as const satisfies Record<string, ScriptSignature>;
 
