@@ -1,14 +1,14 @@
--- admission: what reserve, decide and direct_debit have in common: the budgets that a request meets, and what refuses it.
+-- admission: what reserve, decide and direct_debit share: the budgets that a request draws on, and the reasons to refuse it.
 -- @include keys: budget_key
 -- @include int64: i64_figure, i64_less, i64_positive
 -- @include budget: budget_over_limit
 -- @include group: group_budget
 --
--- `scopes` are the derived scopes, root first. A refusal is a status word with its details.
+-- `scopes` are the derived scopes, root first. A refusal is a list: a status word, then its details.
 local UNITS = { 'USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS' }
 local OVERAGE_POLICIES = { REJECT = true, ALLOW_IF_AVAILABLE = true, ALLOW_WITH_OVERDRAFT = true }
 
--- The budgets of the scopes in this unit, root first, and the mask of the scopes that have one.
+-- The budgets of the scopes in this unit, root first, and a mask of the scopes that have one.
 local function budgets_at(group, tag, unit, scopes)
   local budgets, mask = {}, {}
   for i = 1, #scopes do
@@ -19,7 +19,7 @@ local function budgets_at(group, tag, unit, scopes)
   return budgets, table.concat(mask)
 end
 
--- Why no scope has a budget in the unit: a wrong unit when some scope has a budget in another one, else there is none at all.
+-- The refusal if no scope has a budget in the unit: UNIT_MISMATCH if a scope has one in another unit, else NOT_FOUND.
 local function missing_budget(tag, scopes)
   for i = #scopes, 1, -1 do
     local units = {}
@@ -35,7 +35,7 @@ local function missing_budget(tag, scopes)
   return { 'NOT_FOUND' }
 end
 
--- The refusal of the first budget that an operator has stopped, or nil.
+-- The refusal of the first budget that is frozen or closed, or nil.
 local function stopped_budget(budgets)
   for _, budget in ipairs(budgets) do
     if budget.status ~= 'ACTIVE' then
@@ -45,7 +45,7 @@ local function stopped_budget(budgets)
   return nil
 end
 
--- The refusal of the first budget that does not have the amount, or nil.
+-- The refusal of the first budget with less remaining than the amount, or nil.
 local function short_budget(budgets, amount)
   local wanted = i64_figure(amount)
   for _, budget in ipairs(budgets) do
@@ -56,7 +56,8 @@ local function short_budget(budgets, amount)
   return nil
 end
 
--- Whether nothing refuses the amount, as it is nearly always: without debt, and in figures that are numbers. False says nothing.
+-- The fast path, which nearly every request takes: true if nothing refuses the amount, no budget has debt, and all figures are
+-- numbers. False decides nothing.
 local function has_room(budgets, wanted)
   if type(wanted) ~= 'number' then
     return false
@@ -71,7 +72,7 @@ local function has_room(budgets, wanted)
   return true
 end
 
--- What refuses to hold the amount, by precedence: status, over-limit, debt, amount; root first within each. Nil when nothing does.
+-- Why the amount cannot be held, or nil. Precedence: status, over-limit, debt, amount; root first within each.
 local function hold_refusal(budgets, amount)
   if has_room(budgets, i64_figure(amount)) then
     return nil
@@ -93,7 +94,7 @@ local function hold_refusal(budgets, amount)
   return short_budget(budgets, amount)
 end
 
--- The request's own overage policy, else the governing policy's, the deepest budget's, the tenant's, the protocol's.
+-- Precedence: the request's own overage policy, the governing policy's, the deepest budget's, the tenant's, the protocol's default.
 local function overage_policy_of(requested, policy, budgets, tenant)
   if requested ~= '' then
     return requested
@@ -108,7 +109,8 @@ local function overage_policy_of(requested, policy, budgets, tenant)
   return inherited
 end
 
--- Ends a replayed reply with the balances that the record kept: a mask of the scopes, and a figure for each scope in it.
+-- Appends the balances in an idempotency record to a replayed reply. The record has a mask of the scopes, and a balance for each
+-- scope in it.
 local function with_balances(reply, scopes, parts, mask_at)
   local mask, figure = parts[mask_at], mask_at + 1
   for i = 1, #mask do

@@ -1,12 +1,12 @@
 -- api_key: the record of one API key, a hash.
 --
--- tenant_id, name, description, key_prefix, secret_hash (SHA-256, base64url), permissions and scope_filter (JSON lists as
+-- Fields: tenant_id, name, description, key_prefix, secret_hash (SHA-256, base64url), permissions and scope_filter (JSON lists as
 -- text, which no script reads), status ACTIVE or REVOKED, created_at, expires_at, revoked_at (ms), revoked_reason, metadata (JSON).
--- A key has EXPIRED when its time is over; nothing of the record is written then.
--- A record that cannot be trusted fails closed: the script ends with an error and writes nothing.
+-- A key is EXPIRED from expires_at on, without a write to its record.
+-- An invalid record fails closed: the script ends with an error and writes nothing.
 local API_KEY_STATUS = { ACTIVE = true, REVOKED = true }
 
--- Returns the record as a table, or nil when there is no such key.
+-- Returns the record as a table, or nil if it does not exist.
 local function read_api_key(key)
   local fields = redis.call('HMGET', key, 'tenant_id', 'status', 'expires_at', 'secret_hash', 'permissions', 'scope_filter', 'name')
   if not fields[1] and not fields[2] and redis.call('EXISTS', key) == 0 then

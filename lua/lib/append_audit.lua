@@ -1,18 +1,17 @@
--- append_audit: one row into the partition's audit log, a stream that only scripts write.
+-- append_audit: appends one row to the partition's audit log, a stream that only scripts write.
 -- @include keys: audit_log_key, audit_indexed_key
 -- @include audit_index: append_audit_row
 --
--- The script that makes the change appends the row in the same run, so there is no change without a row and no row
--- without a change. An entry holds short field names: op operation, tn the tenant that asked or __admin__, ow the tenant
--- it was done to, ac actor type, ki actor key id, rq request id, tr trace id and flags, co correlation id,
--- rt resource type, ri resource id, st HTTP status, ip source address, ua user agent, and then the operation's own details
--- as the row's metadata. An operator who acts as such is __admin__; one who acts for a tenant, as the tenant could itself,
--- counts as that tenant.
+-- The script that makes a change appends its row in the same run, so neither exists without the other. An entry has short field
+-- names: op operation, tn the tenant that made the request or __admin__, ow the tenant whose resource it is, ac actor type, ki actor
+-- key id, rq request id, tr trace id and flags, co correlation id, rt resource type, ri resource id, st HTTP status, ip source
+-- address, ua user agent, and then the operation's own details as the row's metadata. tn is __admin__ for an operator, but the tenant
+-- for an operator who acts on a tenant's behalf.
 --
--- origin.trace is the trace id and its flags, and where the edge knows them a space, the source address, a space and the user agent.
+-- origin.trace is the trace id and its flags. If the edge knows them, a space, the source address, a space and the user agent follow.
 
--- The request whose row this run has written, or empty. A script that may append rows tells it behind each of its replies, so
--- that the edge knows which requests still need a row: see with_audited_request.
+-- The request whose row this run has written, or empty. Scripts that may append rows return it at the end of each reply, so that the
+-- edge knows which requests still need a row: see with_audited_request.
 local audited_request = ''
 
 local function append_audit(tag, operation, status, tenant, resource_type, resource_id, origin, details)
@@ -39,13 +38,13 @@ local function append_audit(tag, operation, status, tenant, resource_type, resou
   audited_request = origin.request or ''
 end
 
--- Ends the script when the log is no stream. A script that will append calls this before its first write, for an error
--- in the middle would leave a change without its row.
+-- Ends the script if the log is not a stream. Scripts that append rows call this before their first write: a later error would leave
+-- a change without its row.
 local function require_audit_log(tag)
   redis.call('XLEN', audit_log_key(tag))
 end
 
--- Runs a script that may append rows. src/redis/script-source.ts calls it; src/redis/scripts.ts takes the last text off again.
+-- Runs a script that may append rows. src/redis/script-source.ts calls it; src/redis/scripts.ts removes the last text of the reply.
 local function with_audited_request(run, keys, arguments)
   audited_request = ''
   local reply = run(keys, arguments)

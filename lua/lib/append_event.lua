@@ -1,16 +1,16 @@
--- append_event: one event into the partition's event log, a stream that only scripts write.
+-- append_event: appends one event to the partition's event log, a stream that only scripts write.
 -- @include keys: event_log_key, tenant_events_key, correlated_events_key
 --
 -- The script that changes state appends the event in the same run, so an event exists if and only if its change does.
--- An entry holds short field names: ty type, tn tenant, sc scope, ac actor type, ki actor key id,
--- rq request id, tr trace id and flags, co correlation id, and then the type's own figures under the names of its EventData schema.
--- The tenant's events, and those of a correlation id, are found by streams of their own, which hold the same entry ids.
+-- An entry has short field names: ty type, tn tenant, sc scope, ac actor type, ki actor key id, rq request id, tr trace id and flags,
+-- co correlation id, and then the type's own figures under the names of its EventData schema.
+-- Separate streams with the same entry ids index the events of a tenant and those of a correlation id.
 -- Returns the entry's id, from which the event's public id is derived.
 --
--- `origin` is who caused it: { actor = 'api_key' | 'admin' | 'system' | ..., key = key id or '', request = id or '', trace = trace or '',
--- correlation = id or nil }.
--- `figures` is a flat list of name, value pairs; a pair with a nil or empty value is left out by its maker.
--- A trace id, a hyphen and its flags. Behind them an origin may name what only the audit log keeps; see append_audit.
+-- `origin` is the cause of the event: { actor = 'api_key' | 'admin' | 'system' | ..., key = key id or '', request = id or '', trace =
+-- trace or '', correlation = id or nil }.
+-- `figures` is a flat list of name, value pairs. Pairs with an empty value are skipped.
+-- The length of a trace id, a hyphen and its flags. What follows these in an origin's trace is for the audit log only; see append_audit.
 local TRACE_LENGTH = 35
 
 local function put_field(entry, size, name, value)
@@ -23,7 +23,7 @@ end
 
 local function append_event(tag, event_type, tenant, scope, origin, figures)
   local correlation = origin.correlation
-  -- Room for all that an event has: a table that grows is made anew each time.
+  -- Preallocates room for all fields of an event: a table that grows is reallocated each time.
   local entry = { 'XADD', event_log_key(tag), '*', 'ty', event_type, 'tn', tenant, 'ac', origin.actor, nil, nil, nil, nil, nil, nil, nil,
     nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil }
   local size = put_field(entry, 9, 'sc', scope)
@@ -39,7 +39,7 @@ local function append_event(tag, event_type, tenant, scope, origin, figures)
     end
   end
   local entry_id = redis.call(unpack(entry))
-  -- An index that somebody damaged must not end the script here, in the middle of its change: the event stands in the log.
+  -- A damaged index must not end the script here, in the middle of its change: the event is in the log.
   redis.pcall('XADD', tenant_events_key(tag, tenant), entry_id, 'y', event_type)
   if correlation and correlation ~= '' then
     redis.pcall('XADD', correlated_events_key(tag, correlation), entry_id, 'y', event_type)
@@ -47,8 +47,8 @@ local function append_event(tag, event_type, tenant, scope, origin, figures)
   return entry_id
 end
 
--- Ends the script when the log is no stream. A script that will append calls this before its first write, for an error
--- in the middle would leave a change without its event.
+-- Ends the script if the log is not a stream. Scripts that append events call this before their first write: a later error would
+-- leave a change without its event.
 local function require_event_log(tag)
   redis.call('XLEN', event_log_key(tag))
 end

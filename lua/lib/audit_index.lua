@@ -1,16 +1,17 @@
--- audit_index: where the rows of an audit log are found without a walk through all of them.
+-- audit_index: indexes that find the rows of an audit log without a scan.
 -- @include keys: audit_index_key
 --
--- Each log has indexes of tenants (t), request ids (q), trace ids (x) and resource ids (r): sorted sets of `<digest><ms>-<sequence>`,
--- all scores 0, so that the rows of one value stand together in the order of time. The digest is eight hex digits of the value's SHA-1;
--- two values may share one, so a reader looks at the rows. Each index is cut into 64 sets by the first two digits, which stay small
--- enough for Redis' compact encoding for long: a stream costs 4 KB even with one entry, and a key for each value more than the row.
--- The twin of src/governance/audit-log/audit-source.ts.
+-- Each log has indexes by tenant (t), request id (q), trace id (x) and resource id (r): sorted sets of `<digest><ms>-<sequence>`,
+-- with all scores 0, so the rows of one value are adjacent and in the order of time. The digest is the first eight hex digits of the
+-- value's SHA-1. Two values may share a digest, so readers check the rows. Each index is split into 64 sets by the digest's first two
+-- digits. They stay small enough for Redis' compact encoding for long: a stream costs 4 KB even with one entry, and a key per value
+-- costs more than the row.
+-- src/governance/audit-log/audit-source.ts has to match.
 local INDEXED_FIELDS = { rq = 'q', tr = 'x', ri = 'r' }
 local INDEX_PARTS = 64
 local TRACE_ID_LENGTH = 32
 
--- The tenant that a row is shown under: whose thing it is about, else the tenant that asked, else a sentinel.
+-- The tenant that a row is listed under: the owner of the resource, else the tenant that made the request, else a sentinel.
 local function audit_tenant(asked_by, owner)
   if owner and owner ~= '__system__' then
     return owner
@@ -18,12 +19,12 @@ local function audit_tenant(asked_by, owner)
   return asked_by == '__system__' and '__admin__' or asked_by
 end
 
--- An entry id in the fixed width by which it sorts as text.
+-- An entry id in fixed width, so that it sorts as text.
 local function audit_place(ms, sequence)
   return string.format('%015d-%06d', tonumber(ms), tonumber(sequence))
 end
 
--- The indexes of one row, as a flat list of keys and members.
+-- The index entries of one row, as a flat list of keys and members.
 local function audit_indexes(tag, log_name, entry_id, fields)
   local indexes, asked_by, owner = {}, nil, nil
   local place = audit_place(string.match(entry_id, '^(%d+)-(%d+)$'))
@@ -60,7 +61,7 @@ local function append_audit_row(tag, log_name, log, fields)
   return entry_id
 end
 
--- Removes the oldest rows, which the caller has read, from a log and its indexes. `kept` is the first entry id that stays.
+-- Removes the oldest rows from a log and its indexes. The caller has read these rows. `kept` is the first entry id that stays.
 local function remove_audit_rows(tag, log_name, log, rows, kept)
   local removed = redis.call('XTRIM', log, 'MINID', kept)
   for _, row in ipairs(rows) do

@@ -3,19 +3,19 @@
 -- @include keys: budget_key
 -- @include int64: i64_text, i64_figure, i64_add, i64_sub, i64_less, i64_negative, i64_positive
 --
--- remaining = allocated - spent - reserved - debt holds in every record, after every script, and no figure but remaining is negative.
--- require_balanced checks it where a decision starts from a record, and again before the figures of one are written.
--- `remaining_figure` is `remaining` as a figure of lua/lib/int64.lua, and so on: what most decisions start from.
--- A figure that is no int64 is a record that this service did not write: the script ends with an error, before any write.
+-- remaining = allocated - spent - reserved - debt holds in every record after every script, and only remaining may be negative.
+-- require_balanced checks this for each record that a decision starts from, and again before figures are written.
+-- `remaining_figure` is `remaining` as a figure of lua/lib/int64.lua, and so on. Most decisions use these.
+-- A figure outside int64 was not written by this service: the script ends with an error, before any write.
 local FIGURES_FORM = '^%-?%d+,%d+,%d+,%d+,%d+,%d+$'
 
--- The fields of a record: its figures, and what decides who may draw on it.
+-- The figures of a record, its status and its overage policy.
 local function budget_fields(key)
   return redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit', 'is_over_limit', 'status',
     'commit_overage_policy')
 end
 
--- The budget of these fields, or nil when there is none.
+-- The budget with these fields, or nil if it does not exist.
 local function parse_budget(key, scope, f)
   if not f[8] then
     if f[1] or f[4] then
@@ -30,7 +30,7 @@ local function parse_budget(key, scope, f)
   if not string.find(figures, FIGURES_FORM) then
     error('corrupt budget record ' .. key)
   end
-  -- Six figures of which one has 19 digits take 29 characters at least, so nearly every budget skips this.
+  -- If one of the six figures has 19 digits, they take at least 29 characters, so nearly every budget skips this.
   if #figures >= 29 then
     for i = 1, 6 do
       if #f[i] > 18 and i64_add(f[i], '0') ~= f[i] then
@@ -46,7 +46,7 @@ local function parse_budget(key, scope, f)
   }
 end
 
--- A copy to change. Written out, because it is several times as fast as a loop or a table that grows.
+-- A copy to change. Written out, because this is several times as fast as a loop or a table that grows.
 local function copy_budget(budget)
   return {
     key = budget.key, scope = budget.scope, remaining_figure = budget.remaining_figure, reserved_figure = budget.reserved_figure,
@@ -57,25 +57,25 @@ local function copy_budget(budget)
   }
 end
 
--- The budget at a scope, or nil when the scope has none in this unit.
+-- The budget at a scope, or nil if the scope has none in this unit.
 local function read_budget(tag, unit, scope)
   local key = budget_key(tag, unit, scope)
   return parse_budget(key, scope, budget_fields(key))
 end
 
--- Gives the budget other figures, in memory.
+-- Sets both figures in memory.
 local function move_figures(budget, remaining, reserved)
   budget.remaining, budget.reserved = i64_text(remaining), i64_text(reserved)
   budget.remaining_figure, budget.reserved_figure = remaining, reserved
 end
 
--- Whether the figures satisfy the invariant. Doubles hold the sums of figures of 15 digits exactly.
+-- Whether the figures satisfy the invariant. Doubles hold sums of figures of 15 digits exactly.
 local function is_balanced(remaining, reserved, spent, allocated, debt)
   if type(remaining) == 'number' and type(reserved) == 'number' and type(spent) == 'number' and type(allocated) == 'number'
     and type(debt) == 'number' then
     return remaining == allocated - spent - reserved - debt and reserved >= 0 and spent >= 0 and allocated >= 0 and debt >= 0
   end
-  -- The terms in this order leave int64 only where remaining itself does.
+  -- In this order, the terms leave int64 only if remaining itself does.
   local rest = i64_sub(allocated, spent)
   rest = rest and i64_sub(rest, reserved)
   rest = rest and i64_sub(rest, debt)
@@ -83,7 +83,7 @@ local function is_balanced(remaining, reserved, spent, allocated, debt)
     and not (i64_negative(reserved) or i64_negative(spent) or i64_negative(allocated) or i64_negative(debt))
 end
 
--- Ends the script when a budget is out of balance: as it was read, or as it is about to be written. Called before the first write.
+-- Ends the script if a budget is out of balance, as it was read or as it is about to be written. Called before the first write.
 local function require_balanced(budgets)
   for i = 1, #budgets do
     local budget = budgets[i]
@@ -94,13 +94,13 @@ local function require_balanced(budgets)
   end
 end
 
--- The form in which scripts return a balance, and in which a replay keeps it.
+-- The form in which scripts return a balance and idempotency records store it.
 local function balance_text(budget)
   return budget.remaining .. ',' .. budget.reserved .. ',' .. budget.spent .. ',' .. budget.allocated .. ','
     .. budget.debt .. ',' .. budget.overdraft_limit .. ',' .. budget.is_over_limit
 end
 
--- True when debt stands above a limit that permits some, or when a capped charge marked the scope.
+-- True if the debt exceeds an overdraft limit above 0, or if a capped charge marked the scope.
 local function budget_over_limit(budget)
   if budget.is_over_limit == '1' then
     return true

@@ -1,4 +1,4 @@
--- charge: what an actual amount does to the budgets that hold an estimate, under each overage policy.
+-- charge: applies an actual amount to the budgets that hold its estimate, under each overage policy.
 -- @include int64: i64_figure, i64_text, i64_add, i64_sub, i64_less, i64_negative, i64_positive, i64_saturating_add
 -- @include budget: require_balanced, move_figures, budget_over_limit
 -- @include append_event: append_event
@@ -10,7 +10,7 @@ local function floor_zero(amount)
   return string.sub(amount, 1, 1) == '-' and '0' or amount
 end
 
--- The part of `delta` that every capping scope can pay from what remains; marks the capping scopes that cannot pay it all.
+-- The part of `delta` that every capping scope can pay from what remains. Marks the capping scopes that cannot pay all of it.
 local function capped_delta(budgets, delta, caps)
   local granted = delta
   for _, budget in ipairs(budgets) do
@@ -25,8 +25,8 @@ local function capped_delta(budgets, delta, caps)
   return granted
 end
 
--- Charges one budget in memory: the estimate leaves `reserved`, the charge enters `spent`, what is unfunded becomes `debt`.
--- Returns false when a figure would leave int64. Takes figures, and the unfunded part as text.
+-- Charges one budget in memory: the estimate leaves `reserved`, the funded part of the charge is added to `spent`, the unfunded part
+-- to `debt`. Returns false if a figure would leave int64. Takes figures, and the unfunded part as text.
 local function charge_budget(budget, estimate, charged, delta, unfunded, marks)
   local former, former_debt, may_enter = budget.remaining_figure, budget.debt_figure, budget.capped or unfunded ~= '0'
   local was_over = may_enter and budget_over_limit(budget)
@@ -59,12 +59,12 @@ end
 
 local POLICY_CAPS = {
   ALLOW_IF_AVAILABLE = function() return true end,
-  -- A scope without an overdraft limit cannot take debt, so it caps as ALLOW_IF_AVAILABLE does.
+  -- A scope without an overdraft limit cannot take debt, so it is capped as under ALLOW_IF_AVAILABLE.
   ALLOW_WITH_OVERDRAFT = function(budget) return not i64_positive(budget.overdraft_limit) end,
 }
 
--- Returns the charge { charged, released, overage, debt } with every budget changed in memory, or nil and a refusal:
--- BUDGET_EXCEEDED scope, OVERDRAFT_LIMIT_EXCEEDED scope, INT64_OVERFLOW scope. `marks` are those of lua/lib/threshold.lua.
+-- Changes every budget in memory and returns the charge { charged, released, overage, debt }, or nil and a refusal: BUDGET_EXCEEDED
+-- scope, OVERDRAFT_LIMIT_EXCEEDED scope, INT64_OVERFLOW scope. `marks` are those of lua/lib/threshold.lua.
 local function charge_of(budgets, estimate, actual, policy, marks)
   estimate, actual = i64_figure(estimate), i64_figure(actual)
   local delta = i64_sub(actual, estimate)
@@ -100,7 +100,7 @@ local function charge_of(budgets, estimate, actual, policy, marks)
   return { charged = i64_text(charged), released = exceeds and '0' or i64_text(i64_sub(estimate, actual)), overage = overage, debt = debt }
 end
 
--- Whether emit_charge will have anything to tell.
+-- Whether emit_charge will emit an event.
 local function charge_emits(budgets)
   for _, budget in ipairs(budgets) do
     if budget.debt_incurred ~= '0' or budget.entered_over_limit or budget.became_exhausted or budget.crossings then
@@ -110,7 +110,7 @@ local function charge_emits(budgets)
   return false
 end
 
--- Tells what the charge did to each budget. Returns the last entry's id, or nil when there was nothing to tell.
+-- Emits the events of a charge for each budget. Returns the last entry's id, or nil if there was no event.
 local function emit_charge(tag, tenant, budgets, origin, unit, reservation_id, policy)
   local entry
   for _, budget in ipairs(budgets) do

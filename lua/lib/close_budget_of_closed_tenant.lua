@@ -1,14 +1,14 @@
--- close_budget_of_closed_tenant: what becomes of the budgets of a closed tenant: CASCADE SEMANTICS, Rule 1, of
--- cycles-governance-admin-v0.1.25. A thing that has come to its end is passed over, so the cascade may be started over at any time,
--- and several may run at once.
+-- close_budget_of_closed_tenant: closes the budgets of a closed tenant.
+-- Implements CASCADE SEMANTICS, Rule 1, of cycles-governance-admin-v0.1.25. Budgets that are already closed are skipped, so the
+-- cascade may start over at any time, and several may run concurrently.
 -- @include now_ms: ms_text
 -- @include int64: i64_add, i64_positive, i64_saturating_add
 -- @include budget: read_budget
 -- @include append_event: append_event
 -- @include append_audit: append_audit
 
--- Closes a budget. Whatever is reserved even now belongs to holds that cannot be settled (they are quarantined), and goes
--- back to what remains. Returns 'CLOSED', 'FAILED' when the record cannot be trusted, or nil when it is closed already.
+-- Closes a budget. What is still reserved belongs to holds in quarantine, which cannot be settled; it goes back to remaining. Returns
+-- 'CLOSED', 'FAILED' if the record is missing or invalid, or nil if it is already closed.
 local function close_budget_of_closed_tenant(tag, tenant_id, scope, unit, now, origin)
   local readable, budget = pcall(read_budget, tag, unit, scope)
   local remaining = readable and budget and i64_add(budget.remaining, budget.reserved)

@@ -1,23 +1,23 @@
--- damage: what can be known of a reservation whose record is damaged, so that it can still be read, listed and released.
+-- damage: recovers what it can of a reservation with a damaged record, so that it can still be read, listed and released.
 -- @include fields: FIELD, LEVEL_FIELDS
 -- @include keys: reservation_index_key, tenant_index_key
 -- @include int64: i64_is_amount
 -- @include hold: HOLD_STATES, EXPIRY_POLICIES, whole_number, HOLD_POLICIES, new_subject, hold_defect
 --
--- The tenant's index of reservations knows the owner and the creation of a record that does not tell them. What nobody knows gets
--- the value that claims least: nothing is held, at no scope, and the lease ended when it began.
+-- If the record lacks its owner or creation time, the tenant's index of reservations has them. Anything unknown gets the value that
+-- claims least: nothing is held, at no scope, and the lease ended when it began.
 
--- Tenants of the partition that are asked for a reservation whose record does not name its own.
+-- How many tenants' indexes are searched for a reservation whose record does not name its tenant.
 local MOST_TENANTS = 1000
 local LARGEST_COUNT = 2147483647
 
--- When the tenant made the reservation, in ms, or nil where its index does not hold it.
+-- When the tenant made the reservation, in ms, or nil if its index does not have it.
 local function creation_in_index(tag, tenant, reservation_id)
   local score = tenant and redis.pcall('ZSCORE', reservation_index_key(tag, tenant), reservation_id)
   return type(score) == 'string' and score or nil
 end
 
--- The owner of a reservation and its creation. `tenant` is who should own it, or nil.
+-- The owner of a reservation and its creation time. `tenant` is the presumed owner, or nil.
 local function owner_of(tag, reservation_id, tenant)
   local created_at = creation_in_index(tag, tenant, reservation_id)
   if created_at then
@@ -33,7 +33,7 @@ local function owner_of(tag, reservation_id, tenant)
   return tenant, nil
 end
 
--- The state, also where the record has none that there is: only an ended record is bound to go, and knows when it ended.
+-- The state, also if the record's own is missing or invalid: only ended records expire in Redis or have an end time.
 local function known_state(key, state)
   if HOLD_STATES[state] then
     return state
@@ -45,7 +45,7 @@ local function known_state(key, state)
   return ended[2] and 'COMMITTED' or ended[3] and not ended[4] and 'EXPIRED' or 'RELEASED'
 end
 
--- Why a record cannot be told as it is, or nil. `fields` are those of record_fields.
+-- Why a record cannot be returned as it is, or nil. `fields` are those of record_fields.
 local function record_defect(hold, fields)
   local ended = hold.state ~= 'ACTIVE'
   return hold_defect(hold) or not whole_number(fields[FIELD.created_at]) and 'INVALID_CREATION'
@@ -57,7 +57,7 @@ local function whole_text(text)
   return whole_number(text) and text or nil
 end
 
--- Extensions are told all or not at all.
+-- Keeps all extensions or none.
 local function drop_damaged_extensions(known)
   local used = known[FIELD.extensions_used] or '0'
   local count = string.find(used, '^%d%d?%d?$') and tonumber(used) or -1
@@ -74,8 +74,8 @@ local function drop_damaged_extensions(known)
   end
 end
 
--- The fields of a damaged record with what can be known in place of what is damaged. `fields` are those of record_fields or
--- short_fields, `tenant` and `created_at` those of owner_of, and nil where nobody knows.
+-- The fields of a damaged record, with what is known in place of what is damaged. `fields` are those of record_fields or
+-- short_fields; `tenant` and `created_at` are those of owner_of, nil if unknown.
 local function known_fields(key, fields, tenant, created_at)
   local known = {}
   for name, value in pairs(fields) do
@@ -111,7 +111,7 @@ local function known_fields(key, fields, tenant, created_at)
   return known
 end
 
--- A hold as load_hold makes it, out of known_fields.
+-- A hold in the form of load_hold, made from known_fields.
 local function known_hold(key, known)
   local subject = new_subject(known[FIELD.tenant], known[FIELD.workspace], known[FIELD.app], known[FIELD.workflow], known[FIELD.agent],
     known[FIELD.toolset], known[FIELD.unit], known[FIELD.scope_mask])

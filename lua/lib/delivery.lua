@@ -1,25 +1,26 @@
--- delivery: the record of one event on its way to one subscription, and the queue in which it waits for its first attempt.
+-- delivery: the record of one event's delivery to one subscription, and the queue in which it waits for its first attempt.
 -- @include keys: delivery_key, delivery_index_key, ordered_queue_key, ordered_queues_key
 -- @include now_ms: ms_text
 --
--- A record's name, the ref, is made of the event and the subscription (and of the replay that repeats it), so that making it again is noticed.
--- Fields: st status, at attempts, fa first attempt and ca creation and co completion and nr next retry in ms, rs response status,
--- rt response time in ms, em error, ty event type, tr trace id and flags. A queue is named `<subscription_id>:<tenant>`.
+-- A record's name, the ref, consists of the event, the subscription and, for a repeated delivery, the replay, so creating it twice is
+-- detected.
+-- Fields: st status, at attempts, fa first attempt and ca creation and co completion and nr next retry in ms, rs response status, rt
+-- response time in ms, em error, ty event type, tr trace id and flags. A queue is named `<subscription_id>:<tenant>`.
 
--- How many deliveries wait in a queue. Ends the script when one of the keys of queues is of another type: called before the first write.
+-- How many deliveries wait in a queue. Ends the script if one of the queue's keys has another type: called before the first write.
 local function queue_length(tag, queue)
   redis.call('SCARD', ordered_queues_key(tag))
   return redis.call('LLEN', ordered_queue_key(tag, queue))
 end
 
--- Ends the script when one of the keys that a new delivery needs is of another type. Called before the first write.
+-- Ends the script if one of the keys of a new delivery has another type. Called before the first write.
 local function require_delivery_keys(tag, subscription, queue)
   redis.call('ZCARD', delivery_index_key(tag, subscription))
   queue_length(tag, queue)
 end
 
 -- `delivery` is { ref, subscription, tenant, event_type, trace (or ''), now, retention_ms }.
--- Returns false and changes nothing when it was made before.
+-- Returns false and changes nothing if it already exists.
 local function create_delivery(tag, delivery)
   local key = delivery_key(tag, delivery.ref)
   if redis.call('EXISTS', key) == 1 then
@@ -39,9 +40,9 @@ local function create_delivery(tag, delivery)
   return true
 end
 
--- Forgets what a subscription's index holds of deliveries whose records are gone by age: more than `given`, which this run has added.
--- The index of a subscription that gets nothing any more goes with the last record. Called once a run for each subscription that was
--- given some. Returns how many entries it forgot.
+-- Removes index entries of deliveries whose records have expired: at most 2 * given + 8, where `given` is how many entries this run
+-- has added. An index that gets no new entries expires with its last record. Called once per run for each subscription that got
+-- entries. Returns how many entries it removed.
 local function keep_index_short(tag, subscription, now, retention_ms, given)
   local index = delivery_index_key(tag, subscription)
   local gone = #redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ms_text(now - retention_ms), 'LIMIT', 0, 2 * given + 8)
@@ -52,11 +53,11 @@ local function keep_index_short(tag, subscription, now, retention_ms, given)
   return gone
 end
 
--- How far from the head of a queue a delivery is looked for. Deliveries are settled in the order of their queue, a few of them side by
--- side, and a retry stands in none. One that is left there is found to have ended when its turn comes.
+-- How far from its head a queue is searched for a delivery. Deliveries are settled in the order of their queue, a few concurrently,
+-- and retries are in no queue. A delivery that stays in the queue is found to have ended when its turn comes.
 local QUEUE_SEARCHED = 100
 
--- Takes a delivery out of its queue, and returns how many of the `waiting` are left.
+-- Removes a delivery from its queue. Returns how many of the `waiting` are left.
 local function leave_queue(tag, queue, ref, waiting)
   local key = ordered_queue_key(tag, queue)
   local left = waiting

@@ -1,14 +1,14 @@
--- denial: the event of a request that was not admitted.
+-- denial: the event of a refused request.
 -- @include fields: FIELD
 -- @include append_event: append_event
 --
--- A refusal as an answer names it: the runtime's error code NOT_FOUND is the decision's reason BUDGET_NOT_FOUND.
+-- The reason code of a refusal: the runtime's error code NOT_FOUND is the decision's reason BUDGET_NOT_FOUND.
 local function reason_of(refusal)
   return refusal[1] == 'NOT_FOUND' and 'BUDGET_NOT_FOUND' or refusal[1]
 end
 
--- `refusal` is a status word, the scope that refused and what remains there; `fields` are the record's field and value pairs,
--- of which the event keeps subject and action.
+-- `refusal` is a status word, the scope that refused and what remains there. `fields` are the record's field and value pairs; the
+-- event keeps subject and action.
 local function emit_denial(tag, tenant_id, leaf, origin, unit, amount, refusal, fields)
   local figures = {
     'unit', unit, 'reason_code', reason_of(refusal), 'requested_amount', amount, 'remaining', refusal[3] or '',

@@ -1,16 +1,16 @@
--- disable_webhook_of_closed_tenant: what becomes of the webhook subscriptions of a closed tenant: CASCADE SEMANTICS, Rule 1, of
--- cycles-governance-admin-v0.1.25. A thing that has come to its end is passed over, so the cascade may be started over at any time,
--- and several may run at once.
+-- disable_webhook_of_closed_tenant: disables the webhook subscriptions of a closed tenant.
+-- Implements CASCADE SEMANTICS, Rule 1, of cycles-governance-admin-v0.1.25. Subscriptions that are already disabled are skipped, so
+-- the cascade may start over at any time, and several may run concurrently.
 -- @include keys: webhook_key
 -- @include now_ms: ms_text
 -- @include webhook: WEBHOOK_STATUS, note_webhook_change
 -- @include append_event: append_event
 -- @include append_audit: append_audit
 
--- Stops a webhook subscription. Returns 'DISABLED', 'FAILED', or nil when it is disabled already.
+-- Disables a subscription. Returns 'DISABLED', 'FAILED' if the record is missing or invalid, or nil if it is already disabled.
 local function disable_webhook_of_closed_tenant(tag, tenant_id, subscription_id, now, origin)
   local key = webhook_key(tag, subscription_id)
-  -- Not the whole record: a step stops many subscriptions, and each may have a large description of itself.
+  -- Not the whole record: a step disables many subscriptions, and each may have a long description.
   local f = redis.pcall('HMGET', key, 'tn', 'st', 'et', 'ec', 'nm')
   local record = { st = f[2], nm = f[5] }
   if f.err or not f[1] or not WEBHOOK_STATUS[f[2]] or not f[3] or not f[4] then

@@ -1,7 +1,7 @@
--- dispatch_group: the consumer group by which the dispatcher reads the event log of a partition.
+-- dispatch_group: the consumer group through which the dispatcher reads the event log of a partition.
 local DISPATCH_GROUP = 'dispatcher'
 
--- A flat list of names and values, by name.
+-- A flat list of names and values as a table.
 local function named(flat)
   local values = {}
   for i = 1, #flat, 2 do
@@ -10,7 +10,7 @@ local function named(flat)
   return values
 end
 
--- What Redis tells of the group, by name, or nil where no dispatcher ever was.
+-- The group's state as XINFO GROUPS returns it, or nil if no dispatcher has created the group yet.
 local function dispatch_group_state(event_log)
   if redis.call('EXISTS', event_log) == 0 then
     return nil

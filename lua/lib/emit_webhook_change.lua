@@ -1,11 +1,11 @@
--- emit_webhook_change: how a change of a subscription is told.
+-- emit_webhook_change: the event of a change of a subscription.
 -- @include append_event: append_event
 
 local function json_list(names)
   return #names == 0 and '[]' or '["' .. table.concat(names, '","') .. '"]'
 end
 
--- Tells one change: what it is called goes by the status, and the names of other changed fields come with it.
+-- Emits the event of one change. The new status decides its type; `changed` names the other changed fields.
 local function emit_webhook_change(tag, subscription_id, owner, previous_status, new_status, changed, origin)
   local figures = { 'subscription_id', subscription_id, 'tenant_id', owner, 'previous_status', previous_status,
     'new_status', new_status, 'changed_fields', json_list(changed) }

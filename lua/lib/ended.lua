@@ -1,10 +1,10 @@
--- ended: what every script does with the records of reservations that it has just ended.
+-- ended: what each script does with the records of reservations that it has ended.
 -- @include fields: FIELD
 -- @include keys: reservation_key, quarantine_key, ended_key
 
--- A record need not be as quick to read any more as a live one, so it is noted for the janitor, who packs it. And one that was in
--- quarantine, was mended and is settled is no operator's business any more. Should a note fail, the record only stays larger,
--- or the entry longer, than it need be.
+-- Queues the records for the janitor, which packs them, since they no longer have to be as fast to read as live ones. Reservations
+-- that were repaired and settled leave the quarantine. If one of these writes fails, a record only stays larger, or a quarantine
+-- entry longer, than necessary.
 local function note_ended(tag, ...)
   redis.pcall('RPUSH', ended_key(tag), ...)
   local left = redis.pcall('HDEL', quarantine_key(tag), ...)
@@ -15,7 +15,7 @@ local function note_ended(tag, ...)
   end
 end
 
--- The record goes by itself after the retention.
+-- The record expires after the retention.
 local function keep_ended(tag, reservation_id, retention_ms)
   redis.call('PEXPIRE', reservation_key(tag, reservation_id), retention_ms)
   note_ended(tag, reservation_id)

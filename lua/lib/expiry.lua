@@ -1,6 +1,7 @@
--- expiry: the one transition from ACTIVE to EXPIRED, shared by the sweeper's scripts, by every script that meets an overdue
--- hold, and by an operator's cleanup. Whoever comes first runs it; there is one refund and one event.
--- `origin` is the request's, as append_event takes it, with `cleanup` set where an operator ends holds that await cleanup.
+-- expiry: the one transition from ACTIVE to EXPIRED.
+-- The sweeper's scripts, every script that finds an overdue hold, and an operator's cleanup share it. The first to run it expires the
+-- hold, so there is one refund and one event.
+-- `origin` is the request's, as append_event takes it, with `cleanup` set if an operator ends holds that await cleanup.
 -- @include fields: FIELD
 -- @include keys: reservation_key, ttl_index_key, cleanup_index_key, quarantine_key
 -- @include hold: HOLD_STATES, whole_number, load_hold, terms_defect, reclaim_deadline, is_overdue, awaits_cleanup, deadline_index_key
@@ -11,12 +12,12 @@
 -- @include owned: count_ended
 -- @include group: leave_group
 
--- Takes a hold that cannot be settled out of the sweeper's way, and says so. Its state and the budgets stay as they are
--- for an operator to decide on; `writable` is false when the record is no hash at all. A client that comes back to a
--- quarantined hold finds it so: the same reason is recorded and told once, and the outcome ends with `again` after that.
+-- Moves a hold that cannot be settled out of the sweeper's way, and emits an event. Its state and the budgets do not change until an
+-- operator decides. `writable` is false if the key is not a hash. A hold that is in quarantine already is recorded and reported only
+-- once for the same reason; after that, the outcome ends with `again`.
 local function quarantine(tag, reservation_id, key, reason, now, origin, tenant, writable)
   require_event_log(tag)
-  -- Read before an index is written: where one of these is damaged, the entry must not be lost from all of them.
+  -- Read before an index is written: if one of these keys is damaged, the entry must not be lost from all of them.
   local earlier = redis.call('HGET', quarantine_key(tag), reservation_id)
   redis.call('ZCARD', cleanup_index_key(tag))
   redis.call('ZREM', ttl_index_key(tag), reservation_id)
@@ -34,8 +35,8 @@ local function quarantine(tag, reservation_id, key, reason, now, origin, tenant,
   return { 'QUARANTINED', reason, tenant or '' }
 end
 
--- Expires the holds that `refunds` has taken, by id, in one go: the index first, for where it is damaged the script ends here,
--- before a figure has moved; then the budgets, each once; then what each hold's own record and event say.
+-- Expires the holds that `refunds` has taken, by id, in one pass. The index comes first: if it is damaged, the script ends here,
+-- before a figure has changed. Then come the budgets, once each, and then each hold's record and event.
 local function end_expired(tag, refunds, now, retention_ms, origin)
   local ids, now_text = refunds.ids, ms_text(now)
   if #ids == 0 then
@@ -65,7 +66,7 @@ local function end_expired(tag, refunds, now, retention_ms, origin)
   emit_refund_crossings(tag, refunds, teller)
 end
 
--- Expires one hold that is_overdue. Returns { 'EXPIRED', tenant, reclaim deadline } or { 'QUARANTINED', reason, tenant }.
+-- Expires one overdue hold. Returns { 'EXPIRED', tenant, reclaim deadline } or { 'QUARANTINED', reason, tenant }.
 local function expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
   local refunds = new_refunds()
   local reason = terms_defect(hold) or take_back(tag, refunds, reservation_id, hold)
@@ -80,7 +81,7 @@ local function expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
   return { 'EXPIRED', hold.tenant, ms_text(reclaim_deadline(hold)) }
 end
 
--- Corrects the place of a live hold that was met in `index`. It is not added where it was in no index.
+-- Corrects the entry of a live hold that was found in `index`. Does not add a missing entry.
 local function put_in_place(tag, index, reservation_id, hold, deadline)
   local home = deadline_index_key(tag, hold)
   if home == index then
@@ -91,7 +92,7 @@ local function put_in_place(tag, index, reservation_id, hold, deadline)
   end
 end
 
--- Why a live hold is not to be expired now, or nil. An operator's cleanup leaves to the sweeper what is the sweeper's.
+-- Why a live hold does not expire now, or nil. An operator's cleanup leaves the sweeper's holds to the sweeper.
 local function skip_reason(hold, now, origin)
   if awaits_cleanup(hold, now) then
     return not origin.cleanup and 'awaiting_cleanup' or nil
@@ -101,9 +102,9 @@ local function skip_reason(hold, now, origin)
   return hold.state == 'ACTIVE' and 'in_grace_period' or nil
 end
 
--- Judges entries of the TTL index, or of the cleanup index for an operator's cleanup, and acts on them. Returns an outcome for each,
--- as lua/expiry/expire.lua returns it.
--- All are judged before the first of those that are due is expired. What is not due is dealt with as it is met.
+-- Checks entries of the TTL index, or of the cleanup index for an operator's cleanup, and acts on them. Returns an outcome for each,
+-- as lua/expiry/expire.lua does.
+-- All entries are checked before the first due one expires. Entries that are not due are handled during the check.
 local function reclaim(tag, reservation_ids, now, retention_ms, origin)
   local refunds = new_refunds()
   local index = origin.cleanup and cleanup_index_key(tag) or ttl_index_key(tag)
@@ -128,7 +129,7 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin)
     local deadline = hold.expires_at and hold.grace_ms and ms_text(reclaim_deadline(hold))
     local skipped = skip_reason(hold, now, origin)
     if deadline and skipped then
-      -- An entry whose index disagrees with its record would come up for ever.
+      -- Without this, an entry whose score disagrees with its record would come up forever.
       put_in_place(tag, index, reservation_id, hold, deadline)
       return { 'SKIP', skipped, deadline }
     end
@@ -147,7 +148,7 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin)
   return outcomes
 end
 
--- Outcomes as a flat list of threes.
+-- Outcomes as a flat list of three texts each.
 local function flat_outcomes(outcomes)
   local flat = {}
   for i = 1, #outcomes do
@@ -158,7 +159,7 @@ local function flat_outcomes(outcomes)
   return flat
 end
 
--- Judges what is due in the partition, at most `limit` entries. Returns their outcomes as a flat list of threes.
+-- Checks what is due in the partition, at most `limit` entries. Returns their outcomes as a flat list of three texts each.
 local function reclaim_due(group, tag, now, limit, retention_ms, origin)
   local due = redis.call('ZRANGEBYSCORE', ttl_index_key(tag), '-inf', '(' .. ms_text(now), 'LIMIT', 0, limit)
   if #due == 0 then

@@ -1,15 +1,15 @@
--- funding: what CREDIT, DEBIT, RESET, RESET_SPENT and REPAY_DEBT make of a budget, and how that is written and told.
+-- funding: how CREDIT, DEBIT, RESET, RESET_SPENT and REPAY_DEBT change a budget, with their writes and events.
 -- @include int64: i64_add, i64_sub, i64_less, i64_positive
 -- @include budget: budget_over_limit
 -- @include over_limit: debt_over_limit, emit_over_limit
 -- @include append_event: append_event
 --
 -- remaining = allocated - spent - reserved - debt holds after each operation:
--- CREDIT pays debt first. A debt that is paid becomes spent: the consumption that was owed is now paid for. So allocated and
---   remaining both grow by the whole amount; what was missing is filled before anything is free to reserve.
--- DEBIT takes the amount from allocated and remaining, which it never makes negative.
--- RESET sets allocated, RESET_SPENT sets allocated and spent; what then remains may be negative.
--- REPAY_DEBT forgives debt, and remaining grows by as much; what the debt does not take is added as funds.
+-- CREDIT pays debt first. Repaid debt becomes spent, since that consumption is now paid for. allocated and remaining both grow by the
+--   whole amount; a negative remaining is filled up before anything can be reserved.
+-- DEBIT takes the amount from allocated and remaining, and never makes remaining negative.
+-- RESET sets allocated, RESET_SPENT sets allocated and spent; remaining may then be negative.
+-- REPAY_DEBT forgives debt, and remaining grows by as much. Any amount beyond the debt is added as funds.
 
 -- The figures after an operation, or nil and a refusal: BUDGET_EXCEEDED, INT64_OVERFLOW. Writes nothing.
 local function planned_funding(budget, operation, amount, given_spent)
@@ -37,8 +37,8 @@ local function planned_funding(budget, operation, amount, given_spent)
   if not remaining then
     return nil, { 'INT64_OVERFLOW' }
   end
-  -- A mark left by a capped charge says that the scope ran dry; whatever leaves or brings funds lifts it. Debt above its
-  -- limit stays over limit.
+  -- A capped charge marks the scope because its funds ran out; any operation that leaves or brings funds clears the mark. Debt above
+  -- its limit stays over limit.
   local over = budget.is_over_limit
   if debt_over_limit(debt, budget.overdraft_limit) then
     over = '1'
@@ -48,13 +48,13 @@ local function planned_funding(budget, operation, amount, given_spent)
   return { allocated = allocated, remaining = remaining, spent = spent, debt = debt, is_over_limit = over }
 end
 
--- Whether the figures differ from the budget's at all.
+-- Whether the operation changes any figure.
 local function funding_changes(budget, planned)
   return planned.allocated ~= budget.allocated or planned.remaining ~= budget.remaining or planned.spent ~= budget.spent
     or planned.debt ~= budget.debt or planned.is_over_limit ~= budget.is_over_limit
 end
 
--- `request` is { tenant_id, scope, unit, operation, spent, reason, metadata }. The caller has checked the event log.
+-- `request` is { tenant_id, scope, unit, operation, spent, reason, metadata }. The caller has called require_event_log.
 local function apply_funding(tag, budget, planned, request, now, origin)
   local unit, scope, tenant_id, operation = request.unit, request.scope, request.tenant_id, request.operation
   redis.call('HSET', budget.key, 'allocated', planned.allocated, 'remaining', planned.remaining, 'debt', planned.debt,

@@ -1,10 +1,9 @@
--- governed_budget: the budget that an operation of the governance plane is about to change.
+-- governed_budget: the budget that an operation of the governance plane will change.
 -- @include keys: tenant_key
 -- @include tenant: read_tenant
 -- @include budget: read_budget
 --
--- Returns the budget, or nil and a refusal: NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED. A closed tenant comes before the
--- budget's own state.
+-- Returns the budget, or nil and a refusal: NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED. A closed tenant takes precedence over a closed budget.
 local function governed_budget(tag, unit, scope, tenant_id)
   local budget = read_budget(tag, unit, scope)
   if not budget then

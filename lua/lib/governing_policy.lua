@@ -1,16 +1,16 @@
--- governing_policy: which of a tenant's policies governs a request, and what it sets.
+-- governing_policy: finds which of a tenant's policies governs a request, and what it sets.
 -- @include keys: policy_key, policy_pattern_key
 --
 -- A policy is a hash: tenant_id, name, description, scope_pattern, priority, status ACTIVE or DISABLED, effective_from and
--- effective_until (ms), created_at, updated_at, and what it sets: caps (JSON, percent-encoded so that it holds no space),
--- commit_overage_policy, default_ttl_ms, max_ttl_ms, max_extensions. A field that does not apply is absent.
+-- effective_until (ms), created_at, updated_at, and what it sets: caps (JSON, percent-encoded so that it has no spaces),
+-- commit_overage_policy, default_ttl_ms, max_ttl_ms, max_extensions. Fields that do not apply are unset.
 --
--- One hash a tenant maps each pattern to its ACTIVE policies, separated by spaces, each as
--- `policy_id,priority,from,until,created` with times in ms or empty. They stand in the order in which they win: by priority,
--- then the older. A request can match only the patterns that its own scopes spell, so one HMGET finds the candidates,
--- however many policies the tenant has, and of each pattern the first that is in force is enough.
+-- One hash per tenant maps each pattern to its ACTIVE policies, separated by spaces, each as `policy_id,priority,from,until,created`
+-- with times in ms or empty. They are in order of precedence: by priority, then the older first. A request matches only the patterns
+-- that its own scopes form, so one HMGET finds the candidates, however many policies the tenant has, and only the first policy in
+-- force of each pattern matters.
 
--- The policy of the highest priority whose pattern and time match, or nil. Of equal ones the longer pattern wins, then the older.
+-- The policy of the highest priority whose pattern and time match, or nil. Of equal ones the longer pattern wins, then the older policy.
 local function governing_policy(tag, tenant_id, scopes, now)
   local patterns = {}
   for i = 1, #scopes do

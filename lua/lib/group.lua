@@ -1,4 +1,4 @@
--- group: several calls of one script in one run, which share what they read and write it once.
+-- group: several calls of one script in one run, which share their reads and write the result once.
 -- @include keys: tag_of_key, budget_key
 -- @include now_ms: now_ms
 -- @include int64: i64_figure
@@ -6,28 +6,28 @@
 -- @include owned: read_owned, write_owned, count_ended
 -- @include ended: note_ended
 --
--- While a run of a script is under way in a partition, the service lets further calls wait, and sends them together in the next run
+-- While a run of a script is in flight in a partition, the service queues further calls, and sends them together in the next run
 -- (src/redis/grouped-calls.ts). A script with a GROUP line in its header is one call; `group` is what the calls of its run share.
--- Each call decides as if the ones before it had been runs of their own. What it changes of budgets, indexes and counts stays in memory
--- until write_group; what is the call's own (record, idempotency record, events) it writes itself.
+-- Each call decides as if the calls before it had been separate runs. Its changes to budgets, indexes and counts stay in memory until
+-- write_group. It writes its own keys itself: record, idempotency record and events.
 --
--- A call that is refused or fails leaves no trace: it changes copies of the budgets, and keep_budget makes these the group's after the
--- last check. A call that needs to see its neighbours' changes in Redis, as an expiry does, calls leave_group first.
+-- A call that is refused or fails changes nothing: it works on copies of the budgets, and keep_budget copies them to the group after
+-- the last check. A call that needs to find the other calls' changes in Redis, as an expiry does, calls leave_group first.
 
--- What the text of a failed call begins with, and what stands between the texts of a reply. No reply holds either.
+-- The prefix of a failed call's text, and the separator between the texts of a reply. No reply contains either.
 local FAILED, SEPARATOR = '\30', '\31'
 
 local function new_group()
   return { known = {}, changed = {}, owned = {}, indexes = {}, ended = {} }
 end
 
--- The instant of all calls.
+-- The time, the same for all calls.
 local function group_now(group)
   group.now = group.now or now_ms()
   return group.now
 end
 
--- What `read` says of a tenant's record: read_tenant or tenant_status.
+-- The result of `read` for a tenant's record: read_tenant or tenant_status.
 local function group_tenant(group, read, key)
   local known = group.known[key]
   if not known then
@@ -37,12 +37,12 @@ local function group_tenant(group, read, key)
   return known[1], known[2]
 end
 
--- Budgets that former runs have parsed, by their keys. Each run reads the fields anew, but what is still the same need not be parsed
--- and checked again. A kilobyte each.
+-- Budgets that earlier runs have parsed, by key. Each run reads the fields again, but unchanged ones need not be parsed and checked
+-- again. About a kilobyte each.
 local BUDGETS_KEPT = 1000
 local kept, kept_count = {}, 0
 
--- Whether the budget is that of these fields. The figures that reserves and settlements change may have changed.
+-- Whether the budget has these fields, after an update of the figures that reserves and settlements change.
 local function bring_up_to_date(budget, f)
   if budget.allocated ~= f[4] or budget.debt ~= f[5] or budget.overdraft_limit ~= f[6] or budget.is_over_limit ~= (f[7] or '0')
     or budget.status ~= f[8] or budget.commit_overage_policy ~= (f[9] or nil) then
@@ -84,7 +84,7 @@ local function shared_budget(key, scope)
   return shared
 end
 
--- The budget at a scope as the calls before this one left it, or nil. The copy is the caller's to change.
+-- The budget at a scope as the calls before this one left it, or nil. It is a copy that the caller may change.
 local function group_budget(group, tag, unit, scope)
   local key = budget_key(tag, unit, scope)
   local shared = group.known[key]
@@ -100,12 +100,12 @@ local function group_budget(group, tag, unit, scope)
   return budget
 end
 
--- A sum is a number, too, where it has become too long for one.
+-- A sum of two numbers is a number even if it is too long for a figure.
 local function short_figure(figure, text)
   return #text <= 15 and type(figure) == 'number' and figure or i64_figure(text)
 end
 
--- Makes the figures of the copy those of the group, and returns them as balance_text does. Cannot fail.
+-- Copies the figures to the group's budget, and returns them as balance_text does. Cannot fail.
 local function keep_budget(group, budget)
   local shared = budget.shared
   local change = group.changed[shared]
@@ -125,7 +125,7 @@ local function keep_budget(group, budget)
   return balance_text(shared)
 end
 
--- The first change of a sorted set is made at once, and so ends the call where the set is damaged; the others wait for write_group.
+-- Makes the first change of a sorted set at once, so that the call ends here if the set is damaged. The others wait for write_group.
 local function add_to_index(group, key, score, member)
   local change = group.indexes[key]
   if not change then
@@ -147,7 +147,7 @@ local function remove_from_index(group, key, member)
   change[#change + 1] = member
 end
 
--- How much the tenant owns; the limits are the deployment's.
+-- What the tenant owns. The limits passed in are the deployment's.
 local function group_owned(group, tag, tenant_id, max_live, max_stored)
   local owned = group.owned[tenant_id]
   if not owned then
@@ -157,7 +157,7 @@ local function group_owned(group, tag, tenant_id, max_live, max_stored)
   return owned
 end
 
--- Notes that a reservation has ended, with so many bytes of text more in its record.
+-- Records that a reservation has ended, and by how many bytes of text its record grew.
 local function end_in_group(group, tenant_id, reservation_id, text)
   local ended = group.ended[tenant_id]
   if not ended then
@@ -178,7 +178,7 @@ local function write_budget(budget, change)
   end
 end
 
--- Writes what the calls have changed. Whatever could fail here was checked by the calls.
+-- Writes what the calls have changed. The calls have checked everything that could fail here.
 local function write_group(group, tag)
   for _, change in pairs(group.indexes) do
     if #change > 2 then
@@ -199,8 +199,8 @@ local function write_group(group, tag)
   end
 end
 
--- Called before a call does more than its share of the run's work, and changes what others share: the run ends with this call, and the
--- service sends the others again.
+-- Called before a call does extra work and changes what other calls share: the run ends with this call, and the service sends the
+-- other calls again.
 local function leave_group(group, tag)
   write_group(group, tag)
   group.known, group.changed, group.owned, group.indexes, group.ended = {}, {}, {}, {}, {}
@@ -216,8 +216,9 @@ local function made_call(call, keys, args, group)
   return done and reply or FAILED .. (type(reply) == 'table' and reply.err or 'ERR ' .. reply)
 end
 
--- `keys` are those of all calls, one after the other, and so are `args`. Behind the latter stands how many each call has, and last how
--- many calls there are. Returns a text for each call that was made, in order: the texts of its reply, or its error behind FAILED.
+-- `keys` has the keys of all calls, one after the other, and `args` likewise their arguments, followed by the number of arguments of
+-- each call, and the number of calls. Returns a text for each call that was made, in order: the texts of its reply, or FAILED and its
+-- error.
 local function run_calls(call, keys, args)
   local size = #args
   local calls, tag = tonumber(args[size]), tag_of_key(keys[1])

@@ -1,4 +1,4 @@
--- hold: the record of one reservation, whose fields are those of lua/lib/fields.lua, as a settlement needs it.
+-- hold: the record of one reservation as settlements need it. Its fields are those of lua/lib/fields.lua.
 -- @include fields: FIELD
 -- @include keys: ttl_index_key, cleanup_index_key
 -- @include int64: i64_is_amount
@@ -7,7 +7,7 @@
 local HOLD_STATES = { ACTIVE = true, COMMITTED = true, RELEASED = true, EXPIRED = true }
 local EXPIRY_POLICIES = { m = 'MANUAL_CLEANUP', g = 'GRACE_ONLY' }
 
--- A stored count or instant as a number, or nil when the text is none: tonumber alone would take 'inf', 'nan' and '0x1f'.
+-- A stored count or instant as a number, or nil if the text is not one: tonumber alone accepts 'inf', 'nan' and '0x1f'.
 local function whole_number(text)
   return text and #text <= 15 and string.find(text, '^%d+$') and tonumber(text) or nil
 end
@@ -15,13 +15,13 @@ end
 local HOLD_POLICIES = { REJECT = true, ALLOW_IF_AVAILABLE = true, ALLOW_WITH_OVERDRAFT = true }
 local HOLD_UNITS = { USD_MICROCENTS = true, TOKENS = true, CREDITS = true, RISK_POINTS = true }
 
--- A tenant or a level as requests may give it.
+-- Whether a request may have this tenant or level.
 local function is_segment(text)
   return text and #text <= 128 and string.find(text, '^[%w_.-]+$') ~= nil
 end
 
--- Of whom a hold is, in what unit, and at which scopes, with all that follows from it: `scopes` are the derived ones, `held` those that
--- have a budget, both root first, and `defect` is why they cannot be told. What no request can have given is left out.
+-- The owner, unit and scopes of a hold, with all that follows from them. `scopes` are the derived scopes, `held` those that have a
+-- budget, both root first. `defect` is why they are not known. Values that no request can have are left out.
 local function new_subject(tenant, workspace, app, workflow, agent, toolset, unit, mask)
   local subject = { tenant = is_segment(tenant) and tenant or nil, unit = HOLD_UNITS[unit] and unit or nil, mask = mask,
     levels = { workspace or false, app or false, workflow or false, agent or false, toolset or false }, held = {} }
@@ -49,8 +49,8 @@ local function new_subject(tenant, workspace, app, workflow, agent, toolset, uni
   return subject
 end
 
--- The subjects that were met last, by their text: the holds of a page have few, and most requests come again with the same. What follows
--- from a text never changes, so that it may outlive the run. Nobody changes what is in here; a kilobyte or two each.
+-- The subjects used last, by their text: the holds of a page share a few, and most requests repeat them. What follows from a text
+-- never changes, so it may outlive the run. Entries must not be changed. A kilobyte or two each.
 local SUBJECTS_KEPT = 1000
 local subjects, subject_count = {}, 0
 
@@ -67,12 +67,12 @@ local function known_subject(text)
   return subject
 end
 
--- Where the text of a subject has its levels.
+-- The positions of the levels in the text of a subject.
 local LEVEL_PLACES = { [FIELD.workspace] = 2, [FIELD.app] = 3, [FIELD.workflow] = 4, [FIELD.agent] = 5, [FIELD.toolset] = 6 }
 -- Redis stores a hash with a longer value as a table of three times the size.
 local LONGEST_VALUE = 64
 
--- The fields and values of a record from `first` on, with the subject's levels among them, as a new record has them.
+-- The fields and values of a new record: those of `fields` from `first` on, with the subject's levels among them.
 local function fields_with_subject(tenant, unit, mask, fields, first)
   local subject, others, size = { tenant, '', '', '', '', '', unit, mask }, { FIELD.subject, '' }, 2
   for i = first, #fields, 2 do
@@ -90,10 +90,9 @@ local function fields_with_subject(tenant, unit, mask, fields, first)
   return { FIELD.tenant, tenant, FIELD.unit, unit, FIELD.scope_mask, mask, unpack(fields, first) }
 end
 
--- The record, or nil when there is none. Its figures are text as stored; hold_defect says whether they can be trusted.
--- What not every script needs is named by the caller and comes back under its stored name, as stored: each field that is read
--- costs about a third of a microsecond. `fields` are the values of a record without FIELD.subject as short_fields reads them, and
--- nil for another.
+-- The record, or nil if it does not exist. Its figures are text as stored; hold_defect checks whether they are valid.
+-- Each field costs about a third of a microsecond to read, so callers name those that not every script needs. They are returned under
+-- their stored names, as stored. `fields` is set only for a record without FIELD.subject: its values, as short_fields reads them.
 local function load_hold(key, ...)
   local f = redis.call('HMGET', key, FIELD.state, FIELD.subject, FIELD.amount, FIELD.expires_at, FIELD.grace_ms, FIELD.expiry_policy,
     ...)
@@ -123,7 +122,7 @@ local function load_hold(key, ...)
   return hold
 end
 
--- Why a hold cannot be settled, or nil: the reason words are those of cycles_reservations_quarantined_total.
+-- Why a hold cannot be settled, or nil. The reason words are those of cycles_reservations_quarantined_total.
 local function terms_defect(hold)
   if not HOLD_STATES[hold.state] then
     return 'INVALID_STATE'
@@ -140,7 +139,7 @@ local function terms_defect(hold)
   return nil
 end
 
--- A release from the quarantine may have given nothing back: only then does an ended hold have no scopes.
+-- A release from quarantine may have returned nothing. Only then does an ended hold have no scopes.
 local function hold_defect(hold)
   local defect = terms_defect(hold)
   if not defect and hold.subject.holds_nothing and hold.state ~= 'ACTIVE' then
@@ -157,19 +156,18 @@ local function is_past_grace(hold, now)
   return hold.state == 'ACTIVE' and hold.expires_at and hold.grace_ms and now > reclaim_deadline(hold)
 end
 
--- True when the hold is ACTIVE by its record but past the instant from which nobody may settle it any more, so that whoever
--- meets it expires it.
+-- True if the hold is ACTIVE in its record, but too old to be settled, so that any script that finds it expires it.
 local function is_overdue(hold, now)
   return is_past_grace(hold, now) and hold.expiry_letter ~= 'm'
 end
 
--- True when the hold's grace is over and its policy is MANUAL_CLEANUP. It can be neither committed nor extended, and it keeps its
--- amount until it is released or an operator's cleanup expires it.
+-- True if the hold's grace is over and its policy is MANUAL_CLEANUP. It can be neither committed nor extended, and keeps its amount
+-- until it is released or an operator's cleanup expires it.
 local function awaits_cleanup(hold, now)
   return is_past_grace(hold, now) and hold.expiry_letter == 'm'
 end
 
--- The index in which a live hold stands at its reclaim deadline. What the sweeper must leave alone is not in the sweeper's index.
+-- The index that has a live hold at its reclaim deadline. Holds that the sweeper must not expire are not in the sweeper's index.
 local function deadline_index_key(tag, hold)
   return hold.expiry_letter == 'm' and cleanup_index_key(tag) or ttl_index_key(tag)
 end

@@ -1,8 +1,8 @@
 -- idempotency: the record that makes a repeated request return its first outcome.
 --
--- A record is one string: the payload's fingerprint, a space, and the reply's parts joined by spaces. No part holds a
--- space: they are ids, figures and status words of this service's own making.
--- recall returns nil when the key is new, 'MISMATCH' when the payload differs, else the list of the reply's parts.
+-- A record is one string: the payload's fingerprint, a space, and the reply's parts joined by spaces. No part has a space: they are
+-- ids, figures and status words that this service makes.
+-- recall returns nil if the key is new, 'MISMATCH' if the payload differs, else the list of the reply's parts.
 local function recall(key, fingerprint)
   local record = redis.call('GET', key)
   if not record then

@@ -1,8 +1,8 @@
--- index_walk: a sorted set read in the order of its scores, a bounded stretch at a time, either way.
+-- index_walk: reads a sorted set in order of its scores, a bounded number of entries at a time, in either direction.
 --
--- A place in the walk is named by its score and member alone, and the walk goes on from there even if that member is gone.
+-- A position in the walk is a score and a member. The walk continues from there even if that member was removed.
 
--- Byte order, as Redis orders the members: Lua's own comparison of strings follows the locale of the server.
+-- Byte order, as Redis orders members. Lua's own string comparison depends on the server's locale.
 local function bytes_less(a, b)
   for i = 1, math.min(#a, #b) do
     local x, y = string.byte(a, i), string.byte(b, i)
@@ -13,7 +13,7 @@ local function bytes_less(a, b)
   return #a < #b
 end
 
--- The rank of the first entry that stands behind (score, member), and the rank behind the last entry of that score.
+-- The rank of the first entry after (score, member), and the rank after the last entry of that score.
 local function ranks_behind(index, score, member)
   local low = redis.call('ZCOUNT', index, '-inf', '(' .. score)
   local stop = low + redis.call('ZCOUNT', index, score, score)
@@ -68,16 +68,16 @@ local function descending_stretch(index, from, to, score, member, count)
     while below[i + 1] == group_score do
       i, seen = i + 2, seen + 1
     end
-    -- The stretch may end inside the last group, whose smallest members it must hold and not its largest.
+    -- If the count cuts off the last group of equal scores, its smallest members are wanted, not its largest.
     append(seen == 1 and i < #below and { below[i - 2] }
       or redis.call('ZRANGEBYSCORE', index, group_score, group_score, 'LIMIT', 0, seen), group_score)
   end
   return entries
 end
 
--- At most `count` entries with scores from `from` to `to`, both inclusive or '-inf' and '+inf', that stand behind
--- (score, member), or the first ones when `score` is empty. Members of one score come in ascending byte order, also when the
--- scores descend. Returns member, score, member, score, ...
+-- At most `count` entries after (score, member), or the first ones if `score` is empty, with scores from `from` to `to`, both
+-- inclusive, or '-inf' and '+inf'. Members with equal scores come in ascending byte order, even if the scores descend. Returns
+-- member, score, member, score, ...
 local function index_stretch(index, descending, from, to, score, member, count)
   return (descending and descending_stretch or ascending_stretch)(index, from, to, score, member, count)
 end

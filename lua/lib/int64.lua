@@ -1,9 +1,9 @@
 -- int64: exact arithmetic on decimal strings, because Lua numbers are doubles and lose integers above 2^53.
--- Amounts of up to 15 digits, nearly all there are, go through doubles, which hold them and their sums exactly.
+-- Amounts of up to 15 digits, which is nearly all, use doubles, which hold them and their sums exactly.
 -- Longer ones are split into 14 low digits and up to 5 high ones. A result outside int64 is nil: nothing wraps.
 --
--- What takes part in several sums is best made a figure first: a number where it is short enough, else the text as it is.
--- The sum of two numbers is a number; any other sum is text. i64_text is the way back.
+-- Convert a value that takes part in several sums to a figure first: a number if it is short enough, else the text itself.
+-- The sum of two numbers is a number; any other sum is text. i64_text converts back to text.
 local I64_SHORT = 15
 local I64_LIMB = 1e14
 
@@ -129,12 +129,12 @@ local function i64_positive(a)
   return a ~= '0' and string.byte(a) ~= 45
 end
 
--- A sum of non-negative amounts that stops at the largest int64, for figures that only inform.
+-- A sum of non-negative amounts that stops at the largest int64, for figures that are only informative.
 local function i64_saturating_add(a, b)
   return i64_add(a, b) or '9223372036854775807'
 end
 
--- True when the text is a canonical non-negative int64, as this project writes amounts.
+-- True if the text is a canonical non-negative int64, the form in which this service writes amounts.
 local function i64_is_amount(text)
   return type(text) == 'string' and (text == '0' or string.find(text, '^[1-9]%d*$') ~= nil)
     and (#text < 19 or (#text == 19 and text <= '9223372036854775807'))

@@ -1,4 +1,4 @@
--- keys: every key name, the twin of src/redis/keyspace.ts; a test compares the two.
+-- keys: every key name. src/redis/keyspace.ts has to match; a test compares the two.
 -- `tag` is the hash tag that starts each key of a partition, {p00} to {pff}.
 local function tag_of_key(key)
   return string.sub(key, 1, 5)
@@ -43,7 +43,7 @@ local function ordered_queues_key(tag) return tag .. 'lanes' end
 local function retrying_key(tag) return tag .. 'retrying' end
 local function outcomes_key(tag) return tag .. 'outcomes' end
 
--- The record of a reserve, which extend keeps alive as long as the hold it may have to replay.
+-- The record of a reserve, which extend keeps alive as long as the hold that it may have to replay.
 local function reserve_idempotency_key(tag, tenant, idempotency_key)
   return tag .. 'i:r:' .. tenant .. '|' .. idempotency_key
 end

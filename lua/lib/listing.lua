@@ -1,11 +1,11 @@
--- listing: the records behind a partition's tenants, a bounded run at a time, for lists that no ledger decision depends on.
+-- listing: the records of a partition's tenants, a bounded run at a time, for lists that no ledger decision depends on.
 -- @include keys: tag_of_key
 -- @include now_ms: now_ms, ms_text
 --
--- A reply is: now_ms, the tenant and the member after which the next run goes on (both empty at the end), and then each
--- record as the number of its fields and values, followed by these.
+-- A reply is: now_ms, the tenant and the member after which the next run continues (both empty at the end), and then each record as
+-- the number of its fields and values, followed by these.
 
--- At most `limit` members that stand after `last`, or from the start when `last` is empty.
+-- At most `limit` members after `last`, or from the start if `last` is empty.
 local function members_after(index, last, limit)
   local from = 0
   if last ~= '' then
@@ -18,14 +18,14 @@ local function members_after(index, last, limit)
   return redis.call('ZRANGE', index, from, from + limit - 1)
 end
 
--- Likewise in an index whose members may go while it is walked: all its scores are 0, so a name that is gone has its place.
+-- The same for an index whose members may be removed during the walk. All its scores are 0, so a removed name still has a position.
 local function members_after_name(index, last, limit)
   return redis.call('ZRANGEBYLEX', index, last == '' and '-' or '(' .. last, '+', 'LIMIT', 0, limit)
 end
 
--- A record may hold a megabyte of free texts, and a list looks at every record there is. So lists read all the rest, and
--- lua/governance/read_texts.lua the texts of those records that are shown. What else a record holds is a few kilobytes, and a run ends early
--- when it has read so many bytes.
+-- A record may have a megabyte of free text, and a list reads every record. So lists leave these texts out, and
+-- lua/governance/read_texts.lua reads them for the records that are returned. The rest of a record is a few kilobytes, and a run ends
+-- early after RUN_BYTES.
 local LIST_TEXTS = {
   tenant = { 'metadata' },
   api_key = { 'description', 'metadata' },
@@ -36,7 +36,7 @@ local LIST_TEXTS = {
 local RUN_BYTES = 262144
 local SHORT_BYTES = 1024
 
--- The names and values of a record without its free texts, whatever else it holds.
+-- The names and values of a record without its free texts.
 local function without_texts(key, texts)
   local long, is_text = 0, {}
   for _, name in ipairs(texts) do
@@ -66,7 +66,7 @@ local function without_texts(key, texts)
   return flat
 end
 
--- Puts a record behind the reply, with some fields that its key tells. Returns how many bytes that were.
+-- Appends a record to the reply, with the `extra` fields that its key implies. Returns their bytes.
 local function append_record(reply, key, kind, extra)
   local fields = without_texts(key, LIST_TEXTS[kind])
   if #fields == 0 then
@@ -83,9 +83,9 @@ local function append_record(reply, key, kind, extra)
   return bytes
 end
 
--- Goes through the members of each tenant's index, or of one tenant's when `only` is not empty. A step to the next tenant
--- counts as much as a record, so that many tenants without members cannot make a run long. `append` puts a member's record
--- behind the reply and returns its bytes; `walk` is members_after unless given.
+-- Walks the members of each tenant's index, or of one tenant's if `only` is not empty. A step to the next tenant counts as much as a
+-- record, so that many tenants without members cannot make a run long. `append` appends a member's record to the reply and returns
+-- its bytes; `walk` is members_after by default.
 local function list_owned(tenant_index, only, tenant, last, limit, index_of, append, walk)
   local tag = tag_of_key(tenant_index)
   local reply, bytes = { ms_text(now_ms()), '', '' }, 0

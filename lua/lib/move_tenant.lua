@@ -1,23 +1,23 @@
--- move_tenant: take a tenant to another status, and tell of it.
+-- move_tenant: changes a tenant's status and emits its event.
 -- @include keys: closing_key
 -- @include append_event: append_event, require_event_log
 --
--- tenant.closed is told by lua/governance/close_tenant.lua, once all that the tenant owns has followed. The tenant's place in the set of
--- closing ones makes that happen also when the caller dies.
+-- lua/governance/close_tenant.lua emits tenant.closed, once everything that the tenant owns has been closed. The tenant's entry in
+-- the hash of closing tenants makes sure of this even if the caller dies.
 
--- Ends the script where one of the writes below would fail.
+-- Ends the script if one of the writes below would fail.
 local function require_tenant_move(tag)
   require_event_log(tag)
   redis.call('HLEN', closing_key(tag))
 end
 
--- Whoever closed a tenant first stays the one under whose request all that follows is told.
+-- The first request to close a tenant is the one that everything which follows is attributed to.
 local function begin_closing(tag, tenant_id, previous_status, origin)
   redis.call('HSETNX', closing_key(tag), tenant_id,
     table.concat({ origin.actor, origin.key, origin.request, (string.gsub(origin.trace, '|', '/')), previous_status }, '|'))
 end
 
--- The caller has checked that the status differs and that it may be reached.
+-- The caller has checked that the status differs and that the transition is allowed.
 local function move_tenant(tag, tenant_record, tenant_id, previous_status, status, now, origin)
   local figures = { 'tenant_id', tenant_id, 'previous_status', previous_status, 'new_status', status, 'changed_fields', '["status"]' }
   if status == 'ACTIVE' then
@@ -30,7 +30,7 @@ local function move_tenant(tag, tenant_record, tenant_id, previous_status, statu
   else
     redis.call('HSET', tenant_record, 'updated_at', now, 'status', status, 'closed_at', now)
     if origin.correlation then
-      -- tenant.closed belongs to the action that closed it, and what follows from it to the closing of this tenant.
+      -- tenant.closed has the correlation of the action that closed the tenant; the events that follow have that of this closing.
       redis.call('HSET', tenant_record, 'close_correlation', origin.correlation)
     end
     begin_closing(tag, tenant_id, previous_status, origin)

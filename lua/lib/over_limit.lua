@@ -1,13 +1,13 @@
--- over_limit: when debt puts a scope over its limit, and how that is told.
+-- over_limit: whether debt puts a scope over its limit, and the events of that.
 -- @include int64: i64_less, i64_positive
 -- @include append_event: append_event
 
--- True when debt stands above a limit that permits some.
+-- True if the debt exceeds an overdraft limit above 0.
 local function debt_over_limit(debt, overdraft_limit)
   return i64_positive(overdraft_limit) and i64_less(overdraft_limit, debt)
 end
 
--- Tells that a scope came to stand over its limit, or that it does no more.
+-- Emits an event if a scope went over its limit or came back within it.
 local function emit_over_limit(tag, tenant_id, scope, origin, unit, was_over, is_over, debt, overdraft_limit)
   if is_over and not was_over then
     append_event(tag, 'budget.over_limit_entered', tenant_id, scope, origin,

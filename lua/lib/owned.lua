@@ -2,29 +2,29 @@
 -- @include keys: reservation_index_key, tenant_events_key, owned_key
 -- @include now_ms: ms_text
 --
--- A hash a tenant, apart from its record: `live` reservations, how often lua/expiry/reconcile.lua put that right (`recounts`), bytes of free
--- `text` in its reservations, `stored` bytes as last added up, and its own limits 'max:<limit>'; a limit that is not there is the
--- deployment's, and 0 is no limit. A hash that somebody damaged counts as empty: nothing is refused because of it, and
--- lua/expiry/reconcile.lua counts anew.
+-- One hash per tenant, apart from its record: `live` reservations, how often lua/expiry/reconcile.lua has corrected that
+-- (`recounts`), bytes of free `text` in its reservations, `stored` bytes as last added up, and its own limits 'max:<limit>'. If a
+-- limit is unset, the deployment's applies; 0 means no limit. A damaged hash counts as empty: nothing is refused because of it, and
+-- lua/expiry/reconcile.lua counts again.
 
--- A count, 0 for what is none. The limit of 15 digits keeps it exact.
+-- A count, or 0 if the text is not one. At most 15 digits, so that it is exact.
 local function owned_count(text)
   return text and #text <= 15 and string.find(text, '^%d+$') and tonumber(text) or 0
 end
 
--- The count of live reservations. Where it was never complete, as after an upgrade, it falls below 0 until the reconciler has counted
--- anew. It must not stop at 0: the reconciler adds what was missing when its walk began, and needs all that ended since.
+-- The count of live reservations. If it was never complete, as after an upgrade, it falls below 0 until the reconciler has counted
+-- again. It must not stop at 0: the reconciler adds what was missing when its walk began, and needs all ends since then.
 local function live_count(text)
   local negative, digits = string.match(text or '', '^(%-?)(%d+)$')
   return negative == '-' and -owned_count(digits) or owned_count(digits)
 end
 
--- The limit that holds: the tenant's own one where there is one.
+-- The limit in force: the tenant's own, else the deployment's.
 local function limit_in_force(own, deployment_limit)
   return owned_count(own or tostring(deployment_limit))
 end
 
--- The refusal to add one more to a sorted set that has a member for each thing of its kind that the tenant owns, or nil.
+-- The refusal if a tenant already owns as many resources of a kind as allowed, or nil. `index` is a sorted set with a member for each.
 local function count_refusal(tag, tenant_id, limit, deployment_limit, index)
   local own = redis.pcall('HGET', owned_key(tag, tenant_id), 'max:' .. limit)
   local allowed = limit_in_force(type(own) == 'string' and own, deployment_limit)
@@ -35,24 +35,24 @@ local function count_refusal(tag, tenant_id, limit, deployment_limit, index)
   return used >= allowed and { 'LIMIT_EXCEEDED', limit, ms_text(allowed), ms_text(used) } or nil
 end
 
--- Bytes that a reservation takes over the 30 days that it is kept: its record, its places in the indexes and tables, and for a day
--- its idempotency records; and an event with its place in the tenant's index. docs/operations.md has the measurements.
+-- The bytes that a reservation takes over the 30 days that it is kept (its record, its entries in indexes and tables, and for a day
+-- its idempotency records), and those of an event with its entry in the tenant's index. docs/operations.md has the measurements.
 local RESERVATION_BYTES, EVENT_BYTES = 600, 300
--- Shorter values are part of a reservation's average.
+-- Shorter values are part of RESERVATION_BYTES.
 local LONG_VALUE = 64
 
--- The size of a sorted set or stream; one that somebody damaged counts as empty.
+-- The size of a sorted set or stream. A damaged one counts as empty.
 local function size_of(command, key)
   return tonumber(redis.pcall(command, key)) or 0
 end
 
--- The estimate of what is stored for a tenant; `text` are the bytes of the free texts in its reservations.
+-- An estimate of the bytes stored for a tenant. `text` is the bytes of free text in its reservations.
 local function stored_bytes(tag, tenant_id, text)
   return size_of('ZCARD', reservation_index_key(tag, tenant_id)) * RESERVATION_BYTES
     + size_of('XLEN', tenant_events_key(tag, tenant_id)) * EVENT_BYTES + text
 end
 
--- The bytes of the long values in a list from `first` on.
+-- The bytes of the long values in a list, from index `first` on.
 local function long_text(values, first)
   local bytes = 0
   for i = first, #values do
@@ -63,16 +63,16 @@ local function long_text(values, first)
   return bytes
 end
 
--- What a reserve has to know before it decides: `max_live` and `max_stored` are the limits in force, `made` are the reservations that the
--- run has made.
+-- What a reserve needs to know to decide: `max_live` and `max_stored` are the limits in force, `made` counts the reservations that
+-- this run has made.
 local function read_owned(tag, tenant_id, max_live, max_stored)
   local f = redis.pcall('HMGET', owned_key(tag, tenant_id), 'live', 'text', 'stored', 'max:live_reservations', 'max:stored_bytes')
   return { live = live_count(f[1]), text = owned_count(f[2]), stored = owned_count(f[3]), made = 0, max_live = limit_in_force(f[4], max_live),
     max_stored = limit_in_force(f[5], max_stored) }
 end
 
--- The refusal of a reserve that adds a text of so many bytes, or nil, and the bytes that are stored with it. They are added up anew
--- before anything is refused for them: the kept sum only grows.
+-- The refusal of a reserve with `text` bytes of long values, or nil, and the bytes stored including it. They are added up again
+-- before a refusal, because the kept sum only grows.
 local function reserve_refusal(tag, tenant_id, owned, text)
   local allowed = owned.max_live
   if allowed > 0 and owned.live >= allowed then
@@ -83,22 +83,22 @@ local function reserve_refusal(tag, tenant_id, owned, text)
   if allowed == 0 or stored <= allowed then
     return nil, stored
   end
-  -- All but the first of the calls before this one in the run have yet to stand in the index.
+  -- Of the reservations that this run has made, only the first is in the index yet.
   stored = stored_bytes(tag, tenant_id, owned.text + text) + math.max(1, owned.made) * RESERVATION_BYTES
   return stored > allowed and { 'LIMIT_EXCEEDED', 'stored_bytes', ms_text(allowed), ms_text(stored) } or nil, stored
 end
 
--- Counts the reservation that a reserve has made, in memory.
+-- Counts a new reservation, in memory.
 local function count_live(owned, text, stored)
   owned.live, owned.text, owned.stored, owned.made = owned.live + 1, owned.text + text, stored, owned.made + 1
 end
 
--- Neither this nor the next may end a script in the middle of its change.
+-- Neither this function nor the next may end a script in the middle of its change.
 local function write_owned(tag, tenant_id, owned)
   redis.pcall('HSET', owned_key(tag, tenant_id), 'live', ms_text(owned.live), 'text', ms_text(owned.text), 'stored', ms_text(owned.stored))
 end
 
--- Counts so many reservations that are not ACTIVE any more, and the bytes of text that their ends added.
+-- Counts `count` reservations that are no longer ACTIVE, and the bytes of text that their ends added.
 local function count_ended(tag, tenant_id, count, text)
   redis.pcall('HINCRBY', owned_key(tag, tenant_id), 'live', -count)
   if text and text > 0 then
@@ -106,8 +106,8 @@ local function count_ended(tag, tenant_id, count, text)
   end
 end
 
--- Lets the texts of reservations whose records are gone leave with them. Nobody knows their sizes any more, so each of the `gone` among
--- so many takes the average with it.
+-- Subtracts the texts of reservations whose records are gone. Their sizes are unknown, so the average is subtracted for each: `gone`
+-- of `among` reservations.
 local function forget_texts(tag, tenant_id, gone, among)
   local text = redis.pcall('HGET', owned_key(tag, tenant_id), 'text')
   text = owned_count(type(text) == 'string' and text)

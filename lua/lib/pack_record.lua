@@ -1,4 +1,4 @@
--- pack_record: bringing the record of an ended reservation into its small form; lua/lib/record.lua says which, and reads it.
+-- pack_record: packs the record of an ended reservation. lua/lib/record.lua describes the packed form and reads it.
 -- @include fields: FIELD
 -- @include now_ms: ms_text
 -- @include record: unpack_fields, record_fields, text_length
@@ -6,13 +6,13 @@ local SEPARATOR, PIECE = '\31', 64
 local UNIT_LETTERS = { USD_MICROCENTS = 'u', TOKENS = 't', CREDITS = 'c', RISK_POINTS = 'r' }
 local POLICY_LETTERS = { REJECT = 'r', ALLOW_IF_AVAILABLE = 'a', ALLOW_WITH_OVERDRAFT = 'o' }
 
--- A number less `base`. A moved expiry may lie before the creation.
+-- A number minus `base`. Negative if an expiry was moved to before the creation.
 local function to_hex(text, base)
   local number = text and (tonumber(text) or base) - base
   return number and (number < 0 and '-' or '') .. string.format('%x', math.abs(number)) or ''
 end
 
--- A key id without what its own partition tells; the maker's own id and 'system' as one character.
+-- A key id without what its partition implies. The creator's own id and 'system' take one character.
 local function short_id(id, prefix, maker)
   if not id then
     return ''
@@ -24,7 +24,7 @@ local function short_id(id, prefix, maker)
   return string.sub(id, 1, 6) == prefix and '~' .. string.sub(id, 7) or id
 end
 
--- Most clients send a UUID, 36 characters for 16 bytes.
+-- Most clients send a UUID: 36 characters for 16 bytes.
 local UUID = '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-(%x%x%x%x)%-(%x%x%x%x)%-(%x%x%x%x)(%x%x%x%x%x%x%x%x)$'
 
 local function short_key(text)
@@ -35,7 +35,7 @@ local function short_key(text)
   return '~' .. struct.pack('>I4I4I4I4', tonumber(a, 16), tonumber(b .. c, 16), tonumber(d .. e, 16), tonumber(f, 16))
 end
 
--- A damaged count must not become an endless loop.
+-- A damaged count must not cause an endless loop.
 local function short_extensions(fields, prefix, born)
   local parts, used, maker = {}, fields[FIELD.extensions_used] or '', fields[FIELD.key_id]
   for i = 1, string.find(used, '^%d%d?%d?$') and tonumber(used) or 0 do
@@ -45,8 +45,8 @@ local function short_extensions(fields, prefix, born)
   return table.concat(parts, ',')
 end
 
--- The values of an ended record as one text, and the fields that they are read back as; nil when they would not be read back
--- exactly as they are: such a record keeps its first form.
+-- The values of an ended record as one text, and the fields that this text unpacks to. Nil if they would differ from the record's,
+-- which then stays unpacked.
 local function pack_fields(fields, code)
   local born, told, sequence = tonumber(fields[FIELD.created_at]), string.match(fields[FIELD.end_event] or '', '^(%d+)(%-%d+)$')
   local unit, policy = UNIT_LETTERS[fields[FIELD.unit]], fields[FIELD.overage_policy]
@@ -80,10 +80,10 @@ local function pack_fields(fields, code)
   return text, packed
 end
 
--- A record with longer free texts keeps its form: packing would save little of it, and moves all of it.
+-- A record with longer free texts stays unpacked: packing would save little, and rewrite all of it.
 local LONGEST_TEXT = 4096
 
--- Packs the record of an ended reservation; it stays as long as it would have. Returns whether it did.
+-- Packs the record of an ended reservation and keeps its expiry. Returns whether it did.
 local function pack_record(key)
   local fields = redis.call('HEXISTS', key, '0') == 0 and text_length(key) <= LONGEST_TEXT and record_fields(key) or {}
   local ends_at = redis.call('PEXPIRETIME', key)

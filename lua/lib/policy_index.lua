@@ -1,10 +1,10 @@
--- policy_index: keeps the hash of patterns in step with the policies; lua/lib/governing_policy.lua says what it holds.
+-- policy_index: keeps the hash of patterns in step with the policies. lua/lib/governing_policy.lua describes the hash.
 -- @include keys: tenant_key, policy_pattern_key
 --
--- A pattern holds at most so many policies at a time, because a reserve under it may have to look at each.
+-- The most policies per pattern. A reserve under the pattern may have to check each of them.
 local POLICIES_PER_PATTERN = 32
 
--- The pattern's entries without one policy, and without those whose time is over.
+-- The pattern's entries without one policy, and without those that have ended.
 local function other_entries(tag, tenant_id, pattern, policy_id, now)
   local entries = {}
   for entry in string.gmatch(redis.call('HGET', policy_pattern_key(tag, tenant_id), pattern) or '', '%S+') do
@@ -23,7 +23,7 @@ local function policy_entry(policy_id, priority, effective_from, effective_until
   return table.concat({ policy_id, priority, effective_from, effective_until, created_at }, ',')
 end
 
--- Whether an entry wins over another of the same pattern: the higher priority, then the older.
+-- Whether an entry takes precedence over another of the same pattern: the higher priority, then the older.
 local function entry_before(a, b)
   local a_priority, a_created = string.match(a, '^[^,]+,(%d+),.*,(%d+)$')
   local b_priority, b_created = string.match(b, '^[^,]+,(%d+),.*,(%d+)$')
@@ -36,7 +36,7 @@ local function entry_before(a, b)
   return a < b
 end
 
--- Writes a pattern's entries, and the count of patterns by which a reserve knows that there are any.
+-- Writes a pattern's entries, and the count of patterns, from which a reserve knows whether there are any.
 local function write_entries(tag, tenant_id, pattern, entries)
   local index = policy_pattern_key(tag, tenant_id)
   table.sort(entries, entry_before)

@@ -1,8 +1,8 @@
--- read_target: what dispatch needs to know of a subscription: neither its description nor its metadata, which may be large.
--- lua/lib/webhook.lua says what the fields are.
+-- read_target: the fields of a subscription that dispatch needs, without its description and metadata, which may be large.
+-- lua/lib/webhook.lua describes the fields.
 local TARGET_FIELDS = { 'st', 'tn', 'ur', 'hd', 'se', 'sp', 'su', 'rp', 'df', 'ca', 'et', 'ec', 'sf', 'tu' }
 
--- Returns the fields and values as a flat list and their bytes, or nil for a record that is gone or no hash.
+-- Returns the fields and values as a flat list and their bytes, or nil if the record does not exist or is not a hash.
 local function read_target(key)
   local values = redis.pcall('HMGET', key, unpack(TARGET_FIELDS))
   if values.err then

@@ -1,18 +1,16 @@
--- record: the forms of a reservation's record: live, with its subject in one field or, where that would be long, a field for each value;
--- and packed.
+-- record: the forms of a reservation's record, live and packed. A live one has its subject in one field or, if that would be too
+-- long, in a field for each value.
 -- @include fields: FIELD
 -- @include now_ms: ms_text
 --
--- Ended records stay for weeks and there are millions of them, so after the end a record is packed (lua/lib/pack_record.lua): its
--- values in a fixed order, split by a separator, without the field names, with ids and times told by their differences. They
--- stand in fields '0', '1', ... of at most 64 bytes, since a longer value makes Redis store the hash as a table of three times
--- the size. The state and whatever else there is (metadata and other JSON) stay fields of their own. A field that somebody sets
--- in a packed record afterwards is the one that counts.
+-- Millions of ended records stay for weeks, so a record is packed after its end (lua/lib/pack_record.lua): its values in a fixed
+-- order with separators, without field names, and with ids and times as differences. They are in fields '0', '1', ... of at most 64
+-- bytes, because a longer value makes Redis store the hash as a table of three times the size. The state and everything else
+-- (metadata and other JSON) stay separate fields. A field that is set in a packed record later takes precedence.
 --
--- Live records are never packed. Redis runs a script's whole text at each call, so what only packed ones need is made where it
--- is used.
+-- Live records are never packed, so the tables that only packed records need are created where they are used.
 
--- The values of a packed text by the names of their fields. `code` is the partition as ids have it.
+-- The values of a packed text by field name. `code` is the partition as it appears in ids.
 local function unpack_fields(text, code)
   local function from_hex(digits, base)
     if digits == '' then
@@ -22,7 +20,7 @@ local function unpack_fields(text, code)
     end
     return ms_text(tonumber(digits, 16) + base)
   end
-  -- '=' is the maker of the reservation, '*' is system, '~' stands for what all keys of the partition start with.
+  -- '=' is the creator of the reservation, '*' is system, '~' stands for the prefix of all keys of the partition.
   local function long_id(short, maker)
     local first = string.sub(short, 1, 1)
     if first == '=' then
@@ -41,8 +39,8 @@ local function unpack_fields(text, code)
     return value ~= '' and value or nil
   end
 
-  -- packed-scope.ts in src/reservations knows that the tenant and the levels come first. The idempotency key comes last, as it
-  -- alone may hold any byte.
+  -- packed-scope.ts in src/reservations relies on the tenant and the levels coming first. The idempotency key comes last, because
+  -- only it may contain any byte.
   local tenant, workspace, app, workflow, agent, toolset, terms, amount, charged, created_at, expires_at, ended_at, grace_ms, max_extensions,
     max_ttl_ms, key_id, ended_by, action_kind, action_name, extensions, end_event, given_tenant, release_reason, idempotency_key =
     string.match(text, '^' .. string.rep('([^\31]*)\31', 23) .. '(.*)$')
@@ -89,11 +87,11 @@ local function unpack_fields(text, code)
   return fields
 end
 
--- What a live record's subject holds, in its order. No value holds the separator. packed-scope.ts in src/reservations knows that the
--- tenant and the levels come first here, too.
+-- The values in a live record's subject, in order. None contains the separator. packed-scope.ts in src/reservations relies on the
+-- tenant and the levels coming first here, too.
 local SUBJECT_FIELDS = { FIELD.tenant, FIELD.workspace, FIELD.app, FIELD.workflow, FIELD.agent, FIELD.toolset, FIELD.unit, FIELD.scope_mask }
 
--- These values out of the text of a subject, nil where there is none; nothing when it has not the form of one.
+-- These values from the text of a subject, nil for each that is empty; all nil if the text is malformed.
 local function split_subject(text)
   local tenant, workspace, app, workflow, agent, toolset, unit, mask = string.match(text, '^' .. string.rep('([^\31]*)\31', 7) .. '([^\31]*)$')
   local function own(value)
@@ -110,7 +108,7 @@ local function subject_text(fields)
   return table.concat(values, '\31')
 end
 
--- Puts the subject of a live record and the packed values of an ended one under their own names.
+-- Replaces the subject of a live record and the packed values of an ended one with separate fields.
 local function spell_out(fields, key)
   local subject = { split_subject(fields[FIELD.subject] or '') }
   if subject[1] then
@@ -128,7 +126,7 @@ local function spell_out(fields, key)
     pieces[#pieces + 1] = fields[name]
     fields[name] = nil
   end
-  -- What cannot be unpacked is not known: the record then lacks these fields.
+  -- If the values cannot be unpacked, the record lacks these fields.
   local readable, values = pcall(unpack_fields, table.concat(pieces), string.sub(key, 3, 4))
   for name, value in pairs(readable and values or {}) do
     fields[name] = fields[name] or value
@@ -136,8 +134,8 @@ local function spell_out(fields, key)
   return fields
 end
 
--- All fields of a record by name, in whichever form it is stored. Empty when there is none. A record may hold a megabyte of
--- metadata: whoever reads many takes short_fields.
+-- All fields of a record by name, in whichever form it is stored. Empty if it does not exist. A record may have a megabyte of
+-- metadata: use short_fields to read many.
 local function record_fields(key)
   local flat, fields = redis.call('HGETALL', key), {}
   for i = 1, #flat, 2 do
@@ -146,12 +144,12 @@ local function record_fields(key)
   return spell_out(fields, key)
 end
 
--- How long the free texts of a record are: those of which it can have large ones.
+-- The length of those free texts of a record that may be large.
 local function text_length(key)
   return redis.call('HSTRLEN', key, FIELD.metadata) + redis.call('HSTRLEN', key, FIELD.commit_metadata)
 end
 
--- The fields of a record without its extensions and, where they are long, without its free texts: a few kilobytes at most.
+-- A record with longer free texts is read without them and without its extensions: a few kilobytes at most.
 local SHORT_TEXT = 1024
 local SHORT_FIELDS = {
   FIELD.state, FIELD.subject, FIELD.tenant, FIELD.workspace, FIELD.app, FIELD.workflow, FIELD.agent, FIELD.toolset, FIELD.given_tenant,
@@ -160,7 +158,7 @@ local SHORT_FIELDS = {
   FIELD.extensions_used, FIELD.key_id, FIELD.ended_at, FIELD.ended_by, FIELD.charged, FIELD.release_reason, FIELD.end_event,
   FIELD.quarantined_at, FIELD.quarantine_reason,
 }
--- More pieces than the longest packed values take.
+-- More pieces than the longest packed record has.
 local PIECES = 64
 
 local function short_fields(key)

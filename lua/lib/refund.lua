@@ -1,10 +1,10 @@
--- refund: gives back to budgets what holds took from them, however many holds end in one run.
+-- refund: returns the amounts of ended holds to their budgets, however many holds end in one run.
 -- @include keys: budget_key
 -- @include int64: i64_figure, i64_text, i64_add, i64_sub, i64_negative
 -- @include threshold: watched_marks, crossings_of, emit_crossings
 --
--- Everything is first taken back in memory, so that each budget is read once and written once. Holds of one subject share
--- their budgets; such a family is looked up once.
+-- Refunds are first added up in memory, so that each budget is read and written once. Holds of one subject share their budgets, and
+-- this family of budgets is looked up once.
 local function new_refunds()
   return { ids = {}, holds = {}, taken = {}, families = {}, budgets = {}, by_key = {} }
 end
@@ -13,8 +13,8 @@ local function is_figure(text)
   return text and string.find(text, '^%-?%d+$') ~= nil
 end
 
--- The budget with the figures that a refund moves, as i64_figure has them, or with the reason why it takes nothing back.
--- Only these two must be sound: a budget that is damaged elsewhere is given back to all the same.
+-- The budget with the two figures that a refund changes, as i64_figure returns them, or with the reason why it cannot take a refund.
+-- Only these two must be valid: a budget that is otherwise damaged still gets its refund.
 local function refunded_budget(tag, refunds, unit, scope)
   local key = budget_key(tag, unit, scope)
   local budget = refunds.by_key[key]
@@ -50,18 +50,18 @@ local function family_of(tag, refunds, hold)
   return family
 end
 
--- What remains and is reserved once the amount has gone back, or nil where the budget holds less than that.
+-- remaining and reserved after the amount is returned, or false if less than the amount is reserved.
 local function moved_back(budget, amount)
   local remaining, reserved = budget.remaining, budget.reserved
   if type(remaining) == 'number' and type(reserved) == 'number' and type(amount) == 'number' then
-    -- All that goes back was reserved, so that the sum stays far below 2^53.
+    -- All of it was reserved, so the sum stays far below 2^53.
     return reserved >= amount and remaining + amount, reserved - amount
   end
   remaining, reserved = i64_add(remaining, amount), i64_sub(reserved, amount)
   return reserved and not i64_negative(reserved) and remaining, reserved
 end
 
--- Takes back a hold whose terms are sound, or returns why it cannot be: then no budget has taken any of it.
+-- Adds a hold with valid terms to the refunds, or returns the reason why it cannot; then no budget has changed.
 local function take_back(tag, refunds, reservation_id, hold)
   local family = family_of(tag, refunds, hold)
   if family.defect then
@@ -88,7 +88,7 @@ end
 
 local function write_refunds(refunds)
   for _, budget in ipairs(refunds.budgets) do
-    -- Without a tenant nothing went back here.
+    -- Without a tenant, nothing was returned to this budget.
     if budget.tenant then
       budget.remaining, budget.reserved = i64_text(budget.remaining), i64_text(budget.reserved)
       redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
@@ -96,7 +96,7 @@ local function write_refunds(refunds)
   end
 end
 
--- A budget that is damaged in a figure of which its use is made crosses nothing.
+-- A budget emits no crossings if a figure that its utilization needs is damaged.
 local function emit_refund_crossings(tag, refunds, origin)
   for _, budget in ipairs(refunds.budgets) do
     if budget.tenant and is_figure(budget.allocated) and is_figure(budget.debt) and budget.spent then

@@ -1,4 +1,4 @@
--- release_damaged: ends a live hold that cannot be settled: what can be given back is, and the record is sound afterwards.
+-- release_damaged: ends a live hold that cannot be settled. Returns what it can to the budgets and leaves a valid record.
 -- @include fields: FIELD, LEVEL_FIELDS
 -- @include keys: ttl_index_key, cleanup_index_key
 -- @include now_ms: ms_text
@@ -11,8 +11,8 @@
 -- @include append_event: require_event_log
 -- @include owned: count_ended
 --
--- Each budget is judged by itself (lua/lib/returnable_budgets.lua). In the record, the scopes of the hold are then those that got
--- their share back. Ends with an error only before the first write.
+-- Each budget is checked separately (lua/lib/returnable_budgets.lua). The record's scope mask then has the scopes that got their
+-- share back. Errors occur only before the first write.
 
 local function released_mask(scopes, refunded)
   local given = {}
@@ -26,7 +26,7 @@ local function released_mask(scopes, refunded)
   return table.concat(mask)
 end
 
--- Writes all fields of a record anew. Few at a time, for a damaged one may have thousands.
+-- Rewrites all fields of a record. A limited number per write, because a damaged record may have thousands.
 local FIELDS_A_WRITE = 200
 
 local function rewrite_record(key, fields)
@@ -51,7 +51,7 @@ local function rewrite_record(key, fields)
   end
 end
 
--- Makes the record of a hold that has ended already a sound one. It goes when it would have.
+-- Repairs the record of a hold that has already ended, and keeps its expiry.
 local function mend_ended(tag, reservation_id, hold, tenant, created_at)
   local goes_at = redis.call('PEXPIRETIME', hold.key)
   local known = known_fields(hold.key, record_fields(hold.key), tenant, created_at)
@@ -67,7 +67,7 @@ local function mend_ended(tag, reservation_id, hold, tenant, created_at)
   note_ended(tag, reservation_id)
 end
 
--- `by` ended it, for `reason` (or empty). Returns what returnable_budgets does, the budgets now written, and the record's fields.
+-- `by` ended it, for `reason` (or empty). Returns the lists of returnable_budgets, with the refunds written, and the record's fields.
 local function release_damaged(tag, reservation_id, hold, tenant, created_at, by, reason, now, retention_ms, origin)
   require_event_log(tag)
   redis.call('ZCARD', ttl_index_key(tag))
@@ -105,7 +105,7 @@ local function release_damaged(tag, reservation_id, hold, tenant, created_at, by
   return refunded, kept, known
 end
 
--- What is said of a decision on a reservation in quarantine.
+-- The figures of an event about a decision on a reservation in quarantine.
 local function decision_figures(reservation_id, action, outcome, quarantine_reason, reason, returned)
   return { 'reservation_id', reservation_id, 'action', action, 'outcome', outcome, 'quarantine_reason', quarantine_reason,
     'reason', reason, 'returned_amount', returned }

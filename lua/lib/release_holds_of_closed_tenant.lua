@@ -1,6 +1,6 @@
--- release_holds_of_closed_tenant: what becomes of the holds of a closed tenant: CASCADE SEMANTICS, Rule 1, of
--- cycles-governance-admin-v0.1.25. A thing that has come to its end is passed over, so the cascade may be started over at any time,
--- and several may run at once.
+-- release_holds_of_closed_tenant: releases the holds of a closed tenant.
+-- Implements CASCADE SEMANTICS, Rule 1, of cycles-governance-admin-v0.1.25. Holds that have already ended are skipped, so the cascade
+-- may start over at any time, and several may run concurrently.
 -- @include fields: FIELD
 -- @include keys: reservation_key
 -- @include now_ms: ms_text
@@ -11,10 +11,10 @@
 -- @include owned: count_ended
 -- @include refund: new_refunds, take_back, write_refunds
 
--- Gives back those of some holds of an index of deadlines that the tenant still has. What they return to a budget is added up in
--- the budget's record, whose closing tells of it: the protocol has one event a budget for this, not one a reservation. Each budget is read and
--- written once, however many of the holds it has. Returns how many ended, and the outcomes that have to be told: those of the
--- expiry transition for holds that were dead before, and quarantines.
+-- Releases those of the given entries of an index of deadlines that are live holds of the tenant. The refunds are added up in each
+-- budget's record and reported when it is closed: the protocol has one event per budget for this, not one per reservation. Each
+-- budget is read and written once, however many of the holds it has. Returns how many holds ended, and the outcomes to report:
+-- expiries of holds that were already overdue, and quarantines.
 local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation_ids, now, retention_ms, origin)
   local live, overdue = {}, {}
   for _, reservation_id in ipairs(reservation_ids) do
@@ -27,10 +27,10 @@ local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation
       end
     end
   end
-  -- These come first: they write the budgets that the others then read.
+  -- These come first, because they write budgets that the others then read.
   local outcomes = reclaim(tag, overdue, now, retention_ms, origin)
   if #overdue > 0 then
-    -- They may have stood in the cleanup index, where they do not belong.
+    -- They may have been in the cleanup index, where they do not belong.
     redis.call('ZREM', index, unpack(overdue))
   end
   local refunds = new_refunds()

@@ -1,9 +1,9 @@
--- remove_webhook: a subscription's end.
+-- remove_webhook: deletes a subscription.
 -- @include keys: webhook_key, webhook_index_key
 -- @include webhook: webhooks_changed
 -- @include append_event: append_event
 
--- Removes a subscription for good, and tells it.
+-- Deletes a subscription and emits its event.
 local function remove_webhook(tag, subscription_id, record, origin)
   redis.call('DEL', webhook_key(tag, subscription_id))
   redis.call('ZREM', webhook_index_key(tag, record.tn), subscription_id)

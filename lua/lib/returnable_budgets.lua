@@ -1,10 +1,10 @@
--- returnable_budgets: what of a hold that cannot be settled can still be given back.
+-- returnable_budgets: finds the budgets that can take back their share of a hold that cannot be settled.
 -- @include int64: i64_add, i64_sub, i64_is_amount
 -- @include budget: read_budget
 --
--- Each budget is judged by itself: one that is gone, or holds less than the hold, keeps the others from nothing. Returns the
--- refunded budgets, not yet written, and { scope, reason } for the others. A hold without a sound amount, unit, tenant or
--- scopes returns nothing: who knows what it took?
+-- Each budget is checked separately: if one is missing, or has less reserved than the hold, the others still get their share. Returns
+-- the refunded budgets, not yet written, and { scope, reason } for the others. A hold without a valid amount, unit, tenant or scopes
+-- returns nothing, because what it took is unknown.
 local function returnable_budgets(tag, hold)
   local refunded, kept = {}, {}
   if not i64_is_amount(hold.amount) or not hold.unit or hold.subject.defect then
@@ -27,7 +27,7 @@ local function returnable_budgets(tag, hold)
   return refunded, kept
 end
 
--- amount unit returned_count scope* kept_count (scope reason)*, behind what the reply holds already.
+-- Appends to a reply: amount unit returned_count scope* kept_count (scope reason)*.
 local function append_returnable(reply, hold, refunded, kept)
   local function put(text)
     reply[#reply + 1] = text

@@ -1,13 +1,14 @@
--- revoke_key_of_closed_tenant: what becomes of the API keys of a closed tenant: CASCADE SEMANTICS, Rule 1, of
--- cycles-governance-admin-v0.1.25. A thing that has come to its end is passed over, so the cascade may be started over at any time,
--- and several may run at once.
+-- revoke_key_of_closed_tenant: revokes the API keys of a closed tenant.
+-- Implements CASCADE SEMANTICS, Rule 1, of cycles-governance-admin-v0.1.25. Keys that are already revoked or expired are skipped, so
+-- the cascade may start over at any time, and several may run concurrently.
 -- @include keys: api_key_key
 -- @include now_ms: ms_text
 -- @include api_key: read_api_key
 -- @include append_event: append_event
 -- @include append_audit: append_audit
 
--- Revokes an API key and has every instance forget it. Returns 'REVOKED', 'FAILED', or nil when it is of no use already.
+-- Revokes an API key and tells every instance to drop it. Returns 'REVOKED', 'FAILED' if the record is missing or invalid, or nil if
+-- the key is already revoked or expired.
 local function revoke_key_of_closed_tenant(tag, tenant_id, key_id, now, channel, origin)
   local key = api_key_key(tag, key_id)
   local readable, record = pcall(read_api_key, key)

@@ -1,4 +1,4 @@
--- settle: what commit, release and extend have in common: whose hold it is, and whether it may still be settled.
+-- settle: what commit, release and extend share: whether the caller may settle a hold, and whether it can still be settled.
 -- @include keys: reservation_key, tenant_key
 -- @include now_ms: ms_text
 -- @include hold: load_hold, hold_defect, is_overdue
@@ -8,11 +8,11 @@
 -- @include damage: creation_in_index, owner_of, known_state
 --
 -- Returns the hold, or nil and a refusal: NOT_FOUND, FORBIDDEN, TENANT_CLOSED, RESERVATION_FINALIZED state, RESERVATION_EXPIRED,
--- QUARANTINED reason. A hold that cannot be settled is quarantined, and comes third with its owner and its creation behind it; its
--- `defect` is why, and nil where only its budgets do not fit.
--- `owner` is the caller's tenant, or empty for an operator, who may settle anybody's hold.
--- A closed tenant comes before the reservation's own state. An overdue hold is expired here, by the sweeper's own
--- transition, and then refused. `...` names further fields of the record, as for load_hold.
+-- QUARANTINED reason. A hold that cannot be settled is quarantined, and returned third, followed by its owner and its creation time.
+-- Its `defect` is the reason, or nil if only its budgets do not match.
+-- `owner` is the caller's tenant, or empty for an operator, who may settle any hold.
+-- A closed tenant takes precedence over the reservation's own state. An overdue hold is expired here, by the same transition as in
+-- the sweeper, and then refused. `...` names further fields of the record, as for load_hold.
 local function open_hold(group, tag, reservation_id, owner, now, retention_ms, origin, ...)
   local key = reservation_key(tag, reservation_id)
   local readable, hold = pcall(load_hold, key, ...)
@@ -27,7 +27,7 @@ local function open_hold(group, tag, reservation_id, owner, now, retention_ms, o
       return nil, { 'FORBIDDEN' }
     end
   elseif defect then
-    -- It may have to look through the tenants of the partition.
+    -- This may have to search the tenants of the partition.
     leave_group(group, tag)
     tenant, created_at = owner_of(tag, reservation_id, tenant)
   end
@@ -62,8 +62,8 @@ local function open_hold(group, tag, reservation_id, owner, now, retention_ms, o
   return hold
 end
 
--- The hold's budgets, root first, or nil where one is gone: budgets are never deleted, so the record may name the wrong scopes. One
--- that is damaged or out of balance ends the script with an error.
+-- The hold's budgets, root first, or nil if one is missing: budgets are never deleted, so the record may name the wrong scopes. A
+-- damaged or unbalanced budget ends the script with an error.
 local function held_budgets(group, tag, hold)
   local budgets = {}
   for _, scope in ipairs(hold.subject.held) do
@@ -76,13 +76,13 @@ local function held_budgets(group, tag, hold)
   return budgets
 end
 
--- How long the record of a hold stays that a request has ended: for the audit trail, and never shorter than the request's idempotency
--- record, whose replay reads the scopes here instead of keeping them twice.
+-- How long the record of a settled hold is kept: for the audit trail, and at least as long as the request's idempotency record, whose
+-- replay reads the scopes here instead of storing them twice.
 local function settled_retention(retention_ms, idempotency_ttl_ms)
   return ms_text(math.max(tonumber(retention_ms), tonumber(idempotency_ttl_ms)))
 end
 
--- The figures of a settlement's idempotency record, put behind the scopes of the hold they belong to.
+-- Appends the hold's scopes to a replayed reply, each with its figure from the settlement's idempotency record.
 local function with_scopes(tag, reservation_id, reply, figures, first)
   local readable, hold = pcall(load_hold, reservation_key(tag, reservation_id))
   if not readable or not hold or hold.subject.defect and not hold.subject.holds_nothing or #hold.subject.held ~= #figures - first + 1 then

@@ -1,11 +1,11 @@
--- stream_walk: entries of a stream, a bounded number of them and of their bytes.
+-- stream_walk: reads entries of a stream, bounded by their number and their bytes.
 --
--- An entry may hold a megabyte of somebody's metadata from a version without limits, and nothing tells its size before it is
--- read. So a run reads a few at a time, and ends when they were enough.
+-- An entry may have a megabyte of metadata, from a version without limits, and its size is unknown before it is read. So a run reads
+-- a few entries at a time, and stops once it has read enough.
 local STREAM_BYTES = 262144
 local STREAM_PORTION = 16
 
--- A deleted entry that a consumer group still names has no fields.
+-- A deleted entry that is still pending in a consumer group has no fields.
 local function entry_bytes(fields)
   local bytes = 0
   for i = 1, fields and #fields or 0 do
@@ -14,9 +14,9 @@ local function entry_bytes(fields)
   return bytes
 end
 
--- Calls `visit` with each entry, its id and its fields, from `start` to `stop`, until one run has read `count` of them or 256 KiB.
--- `visit` returns true to end there, and how many bytes it read elsewhere. Returns the id of the last entry visited or nil, how many
--- there were, and whether there may be more.
+-- Calls `visit` with each entry, its id and its fields, from `start` to `stop`, until the run has read `count` of them or 256 KiB.
+-- `visit` returns true to stop, and how many bytes it read elsewhere. Returns the id of the last entry visited or nil, how many there
+-- were, and whether there may be more.
 local function walk_stream(command, stream, start, stop, count, visit)
   local last, seen, bytes = nil, 0, 0
   local portion = 4
@@ -38,7 +38,7 @@ local function walk_stream(command, stream, start, stop, count, visit)
   return last, seen, true
 end
 
--- The lowest id behind an entry.
+-- The lowest id after an entry.
 local function id_after(id)
   local ms, sequence = string.match(id, '^(%d+)-(%d+)$')
   return ms .. '-' .. string.format('%d', tonumber(sequence) + 1)

@@ -1,18 +1,18 @@
--- sweep_figures: how many entries of an index of deadlines are past, and since when.
+-- sweep_figures: how many entries of an index of deadlines are due, and since when.
 -- @include keys: cleanup_index_key, quarantine_key
 -- @include now_ms: ms_text
 local function first_score(index, from)
   return redis.call('ZRANGEBYSCORE', index, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or ''
 end
 
--- The entries whose deadline is over, and the oldest one's deadline, or '' when there is none.
+-- The number of due entries, and the oldest one's deadline, or '' if there are none.
 local function due_count(index, now)
   local due = redis.call('ZCOUNT', index, '-inf', '(' .. ms_text(now))
   return due, due > 0 and first_score(index, '-inf') or ''
 end
 
--- What waits for an operator, as texts: the entries in quarantine, and the holds that await cleanup with the oldest one's deadline.
--- Damaged keys of these must not stop the sweep.
+-- What awaits an operator, as texts: the number of reservations in quarantine, the number of holds that await cleanup, and the oldest
+-- one's deadline. If these keys are damaged, the sweep must not stop.
 local function set_aside(tag, now)
   local quarantined = redis.pcall('HLEN', quarantine_key(tag))
   local readable, awaiting, oldest = pcall(due_count, cleanup_index_key(tag), now)

@@ -1,9 +1,9 @@
--- tenant: the owner's status, read before anything else is decided.
+-- tenant: the owner's status, read before any other decision.
 --
--- read_tenant returns the tenant's record as a table, or nil when no such tenant was ever created (there is no status to observe);
--- tenant_status only the status and the watched marks of lua/lib/threshold.lua, which is all that a settlement needs.
--- expiry_letter is how a hold of the tenant stores the tenant's expiry policy (lua/lib/fields.lua), nil for AUTO_RELEASE.
--- A record whose status is not one of the three fails closed: the script ends with an error and writes nothing.
+-- read_tenant returns the tenant's record as a table, or nil if the tenant was never created (it has no status).
+-- tenant_status returns only the status and the watched marks of lua/lib/threshold.lua, which is all that a settlement needs.
+-- expiry_letter returns the tenant's expiry policy as a hold stores it (lua/lib/fields.lua), nil for AUTO_RELEASE.
+-- A record with any other status fails closed: the script ends with an error and writes nothing.
 local EXPIRY_LETTERS = { MANUAL_CLEANUP = 'm', GRACE_ONLY = 'g' }
 local TENANT_STATUS = { ACTIVE = true, SUSPENDED = true, CLOSED = true }
 

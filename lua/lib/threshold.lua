@@ -1,11 +1,11 @@
--- threshold: tells when the use of a budget crosses a mark that somebody watches.
+-- threshold: emits an event when the utilization of a budget crosses a watched mark.
 -- @include keys: tenant_key
 -- @include append_event: append_event
 --
--- Use is the protocol's utilization, (spent + reserved) / allocated. A mark is told whenever use crosses it: `rising` when it
--- comes to stand at the mark or above, `falling` when it comes to stand below. The marks are those that the tenant's webhook
--- subscriptions ask for (field `th` of the tenant's record, comma-separated), and 0.8, 0.95 and 1 where there is no such field.
--- A budget of nothing has no use. Doubles do here: nothing but the event depends on the ratio.
+-- The protocol's utilization is (spent + reserved) / allocated. Each crossing of a mark emits an event: `rising` if utilization
+-- reaches the mark or exceeds it, `falling` if it drops below. The marks are those that the tenant's webhook subscriptions ask for
+-- (field `th` of the tenant's record, comma-separated), or 0.8, 0.95 and 1 if that field is unset. A budget with nothing allocated
+-- has no utilization. Doubles are precise enough: only the event depends on the ratio.
 local USUAL_MARKS = { 0.8, 0.95, 1, lowest = 0.8 }
 
 local function marks_of(text)
@@ -27,9 +27,9 @@ local function watched_marks(tag, tenant)
   return marks_of(type(text) == 'string' and text)
 end
 
--- The marks between two states of a budget with their directions, or nil. Takes figures of lua/lib/int64.lua, and text.
+-- The marks crossed between two states of a budget, with their directions, or nil. Takes figures of lua/lib/int64.lua, or text.
 local function crossings_of(marks, allocated, former_remaining, former_debt, remaining, debt)
-  -- Arithmetic reads texts as numbers.
+  -- Arithmetic converts text to numbers.
   allocated = allocated + 0
   if allocated <= 0 then
     return nil

@@ -1,28 +1,27 @@
--- webhook: a subscription's record, and what must follow each change of one.
+-- webhook: the record of a subscription, and what has to follow each change of it.
 -- @include keys: tenant_key, webhook_key, webhook_index_key, webhook_revision_key, webhook_told_key, webhook_changes_key, webhook_marks_key
 --
--- A subscription is a hash in the partition of its owner, a tenant or __system__. Fields: tn owner, nm name, ds description,
--- ur URL, et event types and ec event categories (comma lists, possibly empty), sf scope filter, th thresholds (JSON),
--- tu the utilizations among them (comma list), rp max_retries,initial_delay_ms,multiplier,max_delay_ms,
--- df disable_after_failures, st ACTIVE, PAUSED or DISABLED, hd headers (sealed JSON), hn their names (comma list),
--- se signing secret (sealed), sp the one before it (sealed) and su until when that one is valid (ms), ca and ua creation and
--- last change (ms), md metadata (JSON), cf consecutive failures, lt, ls, lf last trigger, success and failure (ms), ld the
--- delivery that was last counted as a failure, um the utilizations that were counted for it (comma list). A field that does not
--- apply is absent.
+-- A subscription is a hash in the partition of its owner, a tenant or __system__. Fields: tn owner, nm name, ds description, ur URL,
+-- et event types and ec event categories (comma lists, possibly empty), sf scope filter, th thresholds (JSON), tu the utilizations
+-- among them (comma list), rp max_retries,initial_delay_ms,multiplier,max_delay_ms, df disable_after_failures, st ACTIVE, PAUSED or
+-- DISABLED, hd headers (sealed JSON), hn their names (comma list), se signing secret (sealed), sp the previous secret (sealed) and su
+-- the end of its validity (ms), ca and ua creation and last change (ms), md metadata (JSON), cf consecutive failures, lt, ls, lf last
+-- trigger, success and failure (ms), ld the delivery last counted as a failure, um the utilizations counted for this subscription
+-- (comma list). Fields that do not apply are unset.
 local SYSTEM_OWNER = '__system__'
 local WEBHOOK_STATUS = { ACTIVE = true, PAUSED = true, DISABLED = true }
--- WEBHOOK SUBSCRIPTION INVARIANT 2 of cycles-governance-admin-v0.1.25: what the owner of an endpoint may see.
+-- WEBHOOK SUBSCRIPTION INVARIANT 2 of cycles-governance-admin-v0.1.25: what a tenant may subscribe to.
 local TENANT_CATEGORY = { budget = true, reservation = true, tenant = true }
 local DEFAULT_UTILIZATIONS = '0.8,0.95,1'
--- Every reserve of the owner compares the use of its budgets with each of them.
+-- Every reserve of the owner compares the utilization of its budgets with each of them.
 local MARKS_PER_OWNER = 50
--- Subscriptions of a version that did not count that one change looks at.
+-- How many uncounted subscriptions of older versions one change counts.
 local UNCOUNTED_A_RUN = 100
--- More than an owner has subscriptions, so that the changes of one do not crowd out those of the others at once.
+-- More than an owner's subscriptions, so that changes of one do not displace those of the others at once.
 local CHANGES_KEPT = 2000
 local CHANGES_KEPT_MS = '86400000'
 
--- Returns the record as a table of its fields, or nil when there is none. One that cannot be trusted ends the script.
+-- Returns the record as a table of its fields, or nil if it does not exist. An invalid record ends the script.
 local function read_webhook(key)
   local record, stored = {}, redis.call('HGETALL', key)
   for i = 1, #stored, 2 do
@@ -37,7 +36,7 @@ local function read_webhook(key)
   return record
 end
 
--- What is wrong with a subscription's selectors, as a reply, or nil: both invariants, whoever asks and by whatever path.
+-- What is wrong with a subscription's selectors, as a reply, or nil. Checks both invariants, for every caller and every path.
 local function selector_refusal(owner, event_types, event_categories)
   if event_types == '' and event_categories == '' then
     return { 'NO_SELECTOR' }
@@ -56,7 +55,7 @@ local function lists(list, item)
   return string.find(',' .. list .. ',', ',' .. item .. ',', 1, true) ~= nil
 end
 
--- The utilizations on top of the default ones that a subscription wants told, as a set.
+-- The utilizations that a subscription asks for beyond the default ones, as a set.
 local function wanted_marks(record)
   local wanted = {}
   local listens = record.st == 'ACTIVE' and record.tu and record.et and record.ec
@@ -69,7 +68,7 @@ local function wanted_marks(record)
   return wanted
 end
 
--- What is wrong with the utilizations of a subscription as it is to be, as a reply, or nil: its owner's may differ in so many only.
+-- What is wrong with the utilizations of a changed subscription, as a reply, or nil. Its owner's may have MARKS_PER_OWNER distinct ones.
 local function marks_refusal(tag, owner, record)
   if owner == SYSTEM_OWNER then
     return nil
@@ -81,7 +80,7 @@ local function marks_refusal(tag, owner, record)
   return added > 0 and redis.call('HLEN', marks) + added > MARKS_PER_OWNER and { 'TOO_MANY_MARKS', tostring(MARKS_PER_OWNER) } or nil
 end
 
--- Counts with the owner what a subscription wants, less what was counted for it before. Returns whether anything changed.
+-- Adds what a subscription asks for to its owner's counts, and subtracts what was counted for it before. Returns whether anything changed.
 local function count_marks(tag, owner, key, record)
   local marks, wanted, counted, names, moved = webhook_marks_key(tag, owner), wanted_marks(record), {}, {}, false
   for text in string.gmatch(record.um or '', '[^,]+') do
@@ -109,9 +108,10 @@ local function count_marks(tag, owner, key, record)
   return moved
 end
 
--- Versions before 0.6 kept what is wanted with the tenant and counted nothing. Each change counts some of the subscriptions they
--- left, in the order of the ids; field '#' of the marks is the last one. Until all are counted, what was wanted before stays wanted.
--- A damaged record asks for nothing: it must not stand in the way of changes to the others. Returns whether some are left.
+-- Versions before 0.6 stored the utilizations with the tenant and counted nothing. Each change counts some of the subscriptions of
+-- those versions, in the order of their ids; field '#' of the marks is the last one counted. Until all are counted, what was stored
+-- before stays in use. A damaged record asks for nothing, so that it does not block changes to the others. Returns whether some are
+-- left.
 local function count_some_of_before(tag, owner)
   local marks = webhook_marks_key(tag, owner)
   local last = redis.call('HGET', marks, '#')
@@ -134,8 +134,8 @@ local function count_some_of_before(tag, owner)
   return true
 end
 
--- Keeps with the tenant which utilizations its active subscriptions want told on top of the default ones, after a change of one.
--- Nothing is kept when these are all, so that tenants without such subscriptions cost the ledger nothing.
+-- Stores with the tenant the utilizations that its active subscriptions ask for, after a change of one of them. Stores nothing if
+-- these are the default ones, so that tenants without such subscriptions cost the ledger nothing.
 local function write_utilizations(tag, owner, key, record)
   if owner == SYSTEM_OWNER then
     return
@@ -173,8 +173,9 @@ local function write_utilizations(tag, owner, key, record)
   end
 end
 
--- Has every dispatcher look for changes, and returns the new revision. Versions before 0.6 raise it too, but tell no changes. The hash
--- remembers this: at is the last revision that a version since 0.6 made, and whoever knows less than gap has missed changes of the others.
+-- Makes every dispatcher check for changes, and returns the new revision. Versions before 0.6 also raise the revision, but record no
+-- changes. The hash tracks this: `at` is the last revision made by a version since 0.6, and a reader below revision `gap` has missed
+-- changes of older versions.
 local function raise_webhook_revision(tag)
   local told, revision = webhook_told_key(tag), redis.call('INCR', webhook_revision_key(tag))
   if redis.call('HGET', told, 'at') ~= tostring(revision - 1) then
@@ -184,19 +185,19 @@ local function raise_webhook_revision(tag)
   return revision
 end
 
--- Has every dispatcher read a subscription anew. The owner's changes are a sorted set: the subscriptions that changed last by the
--- revisions that their changes made, those that are gone as well.
+-- Makes every dispatcher read a subscription again. The owner's changes are a sorted set: the subscriptions that changed last,
+-- including deleted ones, with the revisions of their changes as scores.
 local function note_webhook_change(tag, owner, subscription_id)
   local changes = webhook_changes_key(tag, owner)
   redis.call('ZADD', changes, raise_webhook_revision(tag), subscription_id)
   if redis.call('ZCARD', changes) > CHANGES_KEPT then
     redis.call('ZPOPMIN', changes)
   end
-  -- Who read the list so long ago reads it as a whole.
+  -- A dispatcher that last read the list before that reads all of it.
   redis.call('PEXPIRE', changes, CHANGES_KEPT_MS)
 end
 
--- Ends the script when a key that a change of a subscription writes beside the record is of another type. Called before the first write.
+-- Ends the script if another key that a change of a subscription writes has the wrong type. Called before the first write.
 local function require_webhook_keys(tag, owner)
   redis.call('GET', webhook_revision_key(tag))
   redis.call('HLEN', webhook_told_key(tag))
@@ -206,8 +207,8 @@ local function require_webhook_keys(tag, owner)
   redis.call('HLEN', tenant_key(tag, owner))
 end
 
--- What follows every change of a subscription, after its writes. `record` is as the change left it; of one that is gone it names
--- the owner (tn) and what was counted for it (um) alone.
+-- Called after the writes of every change of a subscription. `record` is the changed record. For a deleted subscription it has only
+-- the owner (tn) and what was counted for it (um).
 local function webhooks_changed(tag, subscription_id, record)
   note_webhook_change(tag, record.tn, subscription_id)
   write_utilizations(tag, record.tn, webhook_key(tag, subscription_id), record)
