@@ -19,6 +19,7 @@ export const BENCHMARKS = {
   'audit-bytes': async () => (await import('./audit-bytes.mjs')).measure(),
   isolation: async (options) => (await import('./isolation.mjs')).measure(options),
   growth: async (options) => (await import('./growth.mjs')).measure(options),
+  start: async () => (await import('./start.mjs')).measure(),
   counter: async () => (await import('./counter.mjs')).measure(),
 };
 

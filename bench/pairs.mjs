@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { BENCHMARKS } from './all.mjs';
 import { SHORT, unlessShort } from './duration.mjs';
-import { figure, hundredths, median, range, say, versionOf } from './report.mjs';
+import { ratioFigure, say, versionOf } from './report.mjs';
 import { compareReserve } from './reserve-pairs.mjs';
+import { compareStart } from './start.mjs';
 
 /**
  * @typedef {import('./types.ts').Result} Result
@@ -21,9 +22,14 @@ const PAIRS = unlessShort(3, 1);
  * @returns {Promise<Result>}
  */
 export function comparePairs(name, { against, pairs, ...options }) {
-  return name === 'reserve'
-    ? compareReserve(against, pairs)
-    : compareResults(name, against, pairs ?? PAIRS, options);
+  switch (name) {
+    case 'reserve':
+      return compareReserve(against, pairs);
+    case 'start':
+      return compareStart(against, pairs);
+    default:
+      return compareResults(name, against, pairs ?? PAIRS, options);
+  }
 }
 
 /**
@@ -84,16 +90,7 @@ function resultOf(command, version, pairs) {
     ],
     figures: compared.flatMap(({ name, measured }) => {
       const ratios = measured.map(({ ours, theirs }) => numberIn(ours) / numberIn(theirs));
-      return ratios.every((ratio) => Number.isFinite(ratio) && ratio > 0)
-        ? [
-            figure(
-              `${name}: ratio`,
-              `${hundredths(median(ratios))}${range(ratios, hundredths)}`,
-              '',
-              undefined,
-            ),
-          ]
-        : [];
+      return ratios.every((ratio) => Number.isFinite(ratio) && ratio > 0) ? [ratioFigure(name, ratios)] : [];
     }),
     notes: SHORT
       ? ['Not to be relied on: a short run.']

@@ -54,6 +54,14 @@ export const range = (values, text) => ` (${text(Math.min(...values))} to ${text
  */
 export const figure = (name, measured, target, met) => ({ name, measured, target, met });
 
+/**
+ * The median of the ratios of pairs, with their range.
+ * @param {string} name
+ * @param {readonly number[]} ratios
+ */
+export const ratioFigure = (name, ratios) =>
+  figure(`${name}: ratio`, `${hundredths(median(ratios))}${range(ratios, hundredths)}`, '', undefined);
+
 /** @param {readonly string[]} cells */
 const row = (cells) => `| ${cells.join(' | ')} |`;
 

@@ -7,6 +7,7 @@ import {
   hundredths,
   median,
   range,
+  ratioFigure,
   say,
   storeOf,
   tenths,
@@ -98,15 +99,11 @@ const redisUs = ({ saturated }) => (saturated.redis_cpu_s * 1e6) / saturated.ope
  */
 function resultOf(version, pairs, store) {
   /** @type {(name: string, valueOf: (round: Round) => number) => Figure} */
-  const ratio = (name, valueOf) => {
-    const ratios = pairs.map(({ ours, theirs }) => valueOf(ours) / valueOf(theirs));
-    return figure(
-      `${name}: ratio`,
-      `${hundredths(median(ratios))}${range(ratios, hundredths)}`,
-      '',
-      undefined,
+  const ratio = (name, valueOf) =>
+    ratioFigure(
+      name,
+      pairs.map(({ ours, theirs }) => valueOf(ours) / valueOf(theirs)),
     );
-  };
   /** @type {(name: string, rounds: Round[]) => Figure} */
   const tail = (name, rounds) => {
     const values = rounds.map(({ paced }) => paced.p99_ms);

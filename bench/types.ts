@@ -128,6 +128,14 @@ export interface Shared {
   readonly other_cpu_s: number;
 }
 
+/** One start of the service. */
+export interface Start extends Shared {
+  /** From the start of the process until `/health/ready` is 200. */
+  readonly ready_ms: number;
+  readonly cpu_s: number;
+  readonly store: string;
+}
+
 export interface Phase extends RateResult, Shared, Partial<Latency> {
   readonly server_cpu_s: number;
   readonly redis_cpu_s: number;

@@ -134,7 +134,7 @@ function dependenciesAreCurrent() {
  */
 export function ensureRedis(env = process.env) {
   const isExternal = REDIS_ADDRESSES.some((name) => (env[name] ?? '').trim() !== '');
-  if (isExternal || REDIS_BINARIES.some(findOnPath)) {
+  if (isExternal || redisBinary() !== undefined) {
     return;
   }
   const manager = PACKAGE_MANAGERS.find(({ name }) => findOnPath(name));
@@ -151,7 +151,7 @@ export function ensureRedis(env = process.env) {
     const [command = manager.name, ...args] = [...prefix, manager.name, ...words];
     const done = runQuietly(command, args);
     lastWords = done.lastWords || lastWords;
-    if (REDIS_BINARIES.some(findOnPath)) {
+    if (redisBinary() !== undefined) {
       return;
     }
   }
@@ -159,6 +159,9 @@ export function ensureRedis(env = process.env) {
     `${manager.name} could not install a Redis server (${lastWords || 'no reason given'}); install Redis 7.0 or newer by hand, or set REDIS_URL`,
   );
 }
+
+/** The name of the installed server, if there is one. */
+export const redisBinary = () => REDIS_BINARIES.find(findOnPath);
 
 /** Installs luacheck where apt-get can. Nothing but `npm run lint` needs it, which says so where it is missing. */
 export function ensureLuacheck() {
@@ -219,7 +222,14 @@ function findOnPath(name) {
 /** Runs the build if dist is missing or older than the sources. */
 export function ensureBuild() {
   const built = join(ROOT, 'dist', 'main.js');
-  const sources = ['src', 'tsconfig.json', 'nest-cli.json', 'package-lock.json'];
+  const sources = [
+    'src',
+    'scripts/bundle.mjs',
+    'scripts/bundling.mjs',
+    'tsconfig.json',
+    'nest-cli.json',
+    'package-lock.json',
+  ];
   if (existsSync(built) && sources.every((source) => newest(join(ROOT, source)) <= statSync(built).mtimeMs)) {
     return;
   }
