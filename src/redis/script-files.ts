@@ -14,9 +14,14 @@ export function readLua(path: string, directory = LUA_DIRECTORY): string {
 
 /**
  * The parts that a text includes by their names, each after what it includes itself.
+ * @param known texts of parts. Who asks for many scripts passes one map, so that each part is read once.
  * @throws Error when a part does not exist, or includes itself.
  */
-export function partsOf(text: string, directory = LUA_DIRECTORY): Map<string, string> {
+export function partsOf(
+  text: string,
+  directory = LUA_DIRECTORY,
+  known = new Map<string, string>(),
+): Map<string, string> {
   const parts = new Map<string, string>();
   const collect = (including: string, path: readonly string[]): void => {
     for (const { part: name } of importsOf(including)) {
@@ -24,7 +29,8 @@ export function partsOf(text: string, directory = LUA_DIRECTORY): Map<string, st
         throw new Error(`lua/${LIBRARY}/${name}.lua includes itself through ${path.join(' -> ')}`);
       }
       if (!parts.has(name)) {
-        const part = readLua(`${LIBRARY}/${name}.lua`, directory);
+        const part = known.get(name) ?? readLua(`${LIBRARY}/${name}.lua`, directory);
+        known.set(name, part);
         collect(part, [...path, name]);
         parts.set(name, part);
       }

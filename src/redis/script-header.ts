@@ -90,16 +90,16 @@ export function headerField(text: string, field: string): string | undefined {
  * @throws Error when one has another form.
  */
 export function importsOf(text: string): Import[] {
-  const lines = text.split('\n');
-  return lines.flatMap((line, index) => {
-    if (!line.startsWith('-- @include ')) {
-      return [];
-    }
-    const [, part, names] = /^(\w+): (\w+(?:, \w+)*)$/.exec(fieldAt(lines, index, '@include')) ?? [];
+  return [...text.matchAll(/^-- @include .*(?:\n-- {4,}\S.*)*/gm)].map(([lines]) => {
+    const value = lines
+      .slice('-- @include '.length)
+      .replaceAll(/\s*\n-- +/g, ' ')
+      .trim();
+    const [, part, names] = /^(\w+): (\w+(?:, \w+)*)$/.exec(value) ?? [];
     if (part === undefined || names === undefined) {
-      throw new Error(`'${line}' is not of the form '-- @include part: name, name'`);
+      throw new Error(`'${lines.split('\n', 1)[0]}' is not of the form '-- @include part: name, name'`);
     }
-    return [{ part, names: names.split(', ') }];
+    return { part, names: names.split(', ') };
   });
 }
 

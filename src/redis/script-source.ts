@@ -52,10 +52,13 @@ function partCode(code: string, names: readonly string[]): string {
   return `local ${names.join(', ')} = (function()\n${code}\nreturn ${names.join(', ')}\nend)()`;
 }
 
-/** Puts the included parts, each once and after what it includes itself, between a script's header and its code. */
-export function assemble(name: string, text: string): Script {
+/**
+ * Puts the included parts, each once and after what it includes itself, between a script's header and its code.
+ * @param knownParts as in `partsOf`
+ */
+export function assemble(name: string, text: string, knownParts?: Map<string, string>): Script {
   const header = parseHeader(name, text);
-  const collected = partsOf(text);
+  const collected = partsOf(text, undefined, knownParts);
   const strip = (part: string): string => part.replace(/^\s*--.*\n/gm, '');
   const [shebang, ...rest] = text.split('\n');
   const ownCode = strip(rest.join('\n'));
@@ -121,12 +124,13 @@ export function readScripts(
     throw new Error(`signatures without a script: ${missing.join(', ')}`);
   }
   const scripts = new Map<string, Script>();
+  const knownParts = new Map<string, string>();
   for (const [name, path] of paths) {
     const signature = signatures[name];
     if (signature === undefined) {
       throw new Error(`lua/${path} has no signature`);
     }
-    const script = assemble(name, readLua(path));
+    const script = assemble(name, readLua(path), knownParts);
     assertSame(path, script.header, signature);
     scripts.set(name, script);
   }
