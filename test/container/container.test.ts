@@ -185,6 +185,15 @@ describe('what the Dockerfile copies, and nothing beside it', () => {
     expect((await fetch(`${client.url}/openapi.json`)).status).toBe(200);
   });
 
+  test('loads a bundle and not thousands of files', () => {
+    const main = readFileSync(join(image.root, image.workdir, 'dist/main.js'), 'utf8');
+    const loaded = [...main.matchAll(/import\(["']([^"']+)["']\)/g)].map(([, path]) => path);
+    expect(loaded).toEqual([
+      expect.stringMatching(/^\.\/bundle\/worker-group-/),
+      expect.stringMatching(/^\.\/bundle\/service-/),
+    ]);
+  });
+
   test('is built and run by the same Node, as an ordinary user', () => {
     expect(image.from).toMatch(/^node:\d+-/);
     expect(image.user).toBe('node');
