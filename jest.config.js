@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { readJson } from './scripts/install.mjs';
+import { bundlePackages } from './test/support/bundled-packages.mjs';
 
 /** @typedef {{ suites: string[], aboutOneServer: { file: string, test?: string }[] }} Topologies */
 
@@ -22,16 +23,16 @@ function selection() {
 
 /**
  * Real Redis in every test: global-setup starts one on free ports for the whole run, and files that need one of their own get it.
- * @type {import('jest').Config}
+ * @type {() => Promise<import('jest').Config>}
  */
-export default {
+export default async () => ({
   testEnvironment: '<rootDir>/test/support/environment.mjs',
   // Not in the folder for temporary files, which a run has of its own.
   cacheDirectory: '<rootDir>/node_modules/.cache/jest',
   ...selection(),
   testMatch: ['**/*.test.ts'],
   extensionsToTreatAsEsm: ['.ts'],
-  moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
+  moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1', ...(await bundlePackages()) },
   transform: {
     '^.+\\.ts$': [
       '@swc/jest',
@@ -54,4 +55,4 @@ export default {
   // More than processors: most files wait for Redis, for clocks and for the processes that they start more than they compute.
   maxWorkers: 4,
   testSequencer: '<rootDir>/test/support/sequencer.mjs',
-};
+});
