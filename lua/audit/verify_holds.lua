@@ -61,7 +61,7 @@ local function add(budget, amount)
   sums[budget] = sum
 end
 
--- Returns when a hold ended, or '' while it is live; nil if it ended before the window.
+-- Returns when a hold ended, or '' while it is live; nil if it ended before the window or its end is not recorded.
 local function end_within(key, hold)
   if hold.state == 'ACTIVE' then
     return ''

@@ -3,7 +3,7 @@
 -- allow-oom: outages are also reported when Redis is full.
 --
 -- KEYS[1]   event_log      stream
--- KEYS[2]   outage         string, the latest end of the last reported outage among all who saw it, in ms
+-- KEYS[2]   outage         string, when the last reported outage ended for the last instance that saw it, in ms
 -- ARGV[1]   outage_ms      how long the instance had been without a connection
 -- RETURNS   EMITTED | SAME
 -- BOUND     two events

@@ -2,7 +2,7 @@
 -- expire_api_keys: emit an event for each API key of a partition that has expired, once.
 -- allow-oom: keys also expire when Redis is full.
 --
--- KEYS[1]   key_expiries   sorted set of the keys that have not expired yet, score = expiry in ms
+-- KEYS[1]   key_expiries   sorted set of the keys that may still expire, score = expiry in ms
 -- ARGV[1]   limit          maximum keys to examine
 -- RETURNS   EXPIRED announced:int more:flag
 -- BOUND     limit keys

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- update_tenant: change a tenant's name, settings or status. A closed tenant's possessions are protected from this moment on.
+-- update_tenant: change a tenant's name, settings or status. Closing it takes effect at once for everything it owns.
 -- allow-oom: an operator must be able to stop a tenant when Redis is full.
 --
 -- KEYS[1]   tenant           hash

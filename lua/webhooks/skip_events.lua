@@ -15,8 +15,8 @@
 -- @include  dispatch_group: DISPATCH_GROUP, named, dispatch_group_state
 --
 -- It takes two runs, because the operators' subscriptions are in another partition. The caller checks them in between, and skips only if
--- there are none, so a subscription created before an event does not miss it. WATCHED: this partition has or had a subscription; its events
--- must be read.
+-- there are none, so a subscription created before an event does not miss it. WATCHED: the events must be read, because this partition has
+-- or had a subscription, or has no consumer group yet.
 local lease, event_log = KEYS[1], KEYS[2]
 local token, up_to, entries_added = ARGV[1], ARGV[2], ARGV[3]
 

@@ -85,12 +85,12 @@ export class LogJanitor implements OnModuleInit {
     }
   }
 
-  /** Likewise. @throws StoreUnavailable */
+  /** Same for the audit logs. @throws StoreUnavailable */
   async trimAuditLog(budgetMs = BUDGET_MS, turn?: Turn): Promise<void> {
     await this.auditPass.walk(this.redis.partitions, budgetMs, turn);
   }
 
-  /** Likewise. @throws StoreUnavailable */
+  /** Same for expired API keys. @throws StoreUnavailable */
   async expireKeys(budgetMs = BUDGET_MS, turn?: Turn): Promise<void> {
     await this.expiryPass.walk(this.redis.partitions, budgetMs, turn);
   }

@@ -51,7 +51,7 @@ export interface WalkedHolds {
   readonly unreadable: UnreadableHold[];
 }
 
-/** Reads a tenant's budgets and reservations in small steps that block nobody, and changes nothing. */
+/** Reads a tenant's budgets and reservations in small steps, so that other requests are not blocked. Changes nothing. */
 @Injectable()
 export class TenantReader {
   constructor(private readonly redis: RedisService) {}

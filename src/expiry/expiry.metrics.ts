@@ -6,7 +6,7 @@ import {
   MetricsRegistry,
 } from '../telemetry/index.js';
 
-/** From a quarter of a poll to the minute that readiness would long have complained about, in seconds. */
+/** In seconds: from a quarter of the shortest sleep of the sweeper to a minute, by which readiness has long failed. */
 const LATENESS_BUCKETS = [0.005, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60];
 
 /** An outcome of lua/lib/expiry.lua in a script's reply. */
@@ -16,7 +16,7 @@ export interface ExpiryOutcome {
   readonly secondDetail?: string;
 }
 
-/** What expiry did, whoever ran it: the sweeper, an operation that met an overdue hold, or an operator's cleanup. */
+/** Counts expiries from every source: the sweeper, operations that find an overdue hold, and operators' cleanups. */
 @Injectable()
 export class ExpiryMetrics {
   private readonly expired: LabelledCounter;
@@ -53,7 +53,7 @@ export class ExpiryMetrics {
     });
   }
 
-  /** Counts one outcome of the expiry transition. @param nowMs Redis' time of it */
+  /** Counts one outcome of the expiry transition. @param nowMs Redis' time of the transition */
   outcome(source: 'sweep' | 'access' | 'cleanup', outcome: ExpiryOutcome, nowMs = 0): void {
     const { word, detail = '', secondDetail = '' } = outcome;
     this.outcomes.inc({

@@ -7,18 +7,18 @@ import { SweepLeases, SweepPartition } from './sweep-partition.js';
 import { SweepHistory, totals } from './sweep-history.js';
 import { SweepMetrics } from './sweep.metrics.js';
 
-/** The longest that a turn drains; what is still due then is counted as a cut-off and continued by the next turn at once. */
+/** Longest drain of one turn. If holds are still due after it, it counts as cut off, and the next turn continues at once. */
 const TURN_BUDGET_MS = 500;
-/** Deadlines that lie closer together than this are met by one turn. */
+/** Deadlines closer together than this are handled by one turn. */
 const SHORTEST_SLEEP_MS = 20;
 
 /**
- * The sweeper: gives back what dead clients hold, on time. A turn renews the leases of its partitions when their beat is
- * due, drains those in which something is due, and sleeps until the earliest deadline that it knows, or until the next
- * beat, which finds the deadlines that others have made since. A beat comes at least every SWEEP_INTERVAL_MS: with the
- * default of a second, which is also the shortest lease of a hold, no hold is both born and due between two beats.
+ * The sweeper: returns the holds of dead clients on time. A turn renews the leases of its partitions when their beat is due, drains
+ * partitions with due holds, and sleeps until the earliest known deadline or the next beat, which finds the deadlines that others have
+ * added since. Beats are at most SWEEP_INTERVAL_MS apart. The default of a second is also the shortest lease of a hold, so no hold can be
+ * created and become due between two beats.
  *
- * Time is Redis' own: the process' clock decides only when to look. Turns are bounded by count and time.
+ * Only Redis' time counts: the process' clock decides when to check, nothing else. Turns are bounded by count and time.
  */
 @Injectable()
 export class ExpiryService implements OnModuleInit, Job {
@@ -68,8 +68,8 @@ export class ExpiryService implements OnModuleInit, Job {
   }
 
   /**
-   * Sweeps all partitions once, whoever holds their leases: a second sweeper harms nobody, for lua/expire.lua alone judges.
-   * A sweep that is under way is joined, and a turn waited for. Never rejects: what failed is in the report.
+   * Sweeps all partitions once, even those leased by other instances: a second sweeper is harmless, because only lua/expiry/expire.lua
+   * decides. Joins a sweep in progress, and waits for a turn to end. Never rejects: failures are in the report.
    */
   sweep(): Promise<DrainReport> {
     this.sweeping ??= this.turning
@@ -89,7 +89,7 @@ export class ExpiryService implements OnModuleInit, Job {
     return this.sweeping;
   }
 
-  /** Readiness: the age of the last sweep without a failure, and how long something due has waited for this sweeper. */
+  /** Readiness: the time since the last sweep without a failure, and how long due holds have waited for this sweeper. */
   health(): HealthReport {
     const limitMs = this.config.sweepAlertMs;
     const { held } = this;
@@ -156,7 +156,7 @@ export class ExpiryService implements OnModuleInit, Job {
     });
   }
 
-  /** For display only: the last answer of Redis and what has passed since. */
+  /** For display only: Redis' time at the last beat plus the time since. */
   private redisNowMs(): number {
     return this.lastBeat === undefined
       ? 0

@@ -16,47 +16,46 @@ import type { SweepLook, SweepPartition } from './sweep-partition.js';
 import { SweepMetrics } from './sweep.metrics.js';
 
 /**
- * Candidates of one call, and of all calls that are under way at once: Redis works on one call while the outcomes of another are read.
- * Calls that it finds together it answers without a pause, so this bounds how long the sweep can hold up everybody else at a
- * time: some 2 ms at 50 µs each.
+ * Candidates of one call, and of all calls in flight: Redis works on one call while the outcomes of another are read. Redis runs calls that
+ * arrive together without a pause, so this bounds how long the sweep can block other clients: about 2 ms at 50 µs each.
  */
 const CALL_SIZE = 20;
 const MOST_UNDER_WAY = 2 * CALL_SIZE;
-/** Partitions that are worked on side by side: where each has little that is due, the round trips would add up to lateness. */
+/** Partitions drained concurrently. If each has few due holds, serial round trips would add up to lateness. */
 const SIDE_BY_SIDE = 4;
-/** By how much a call may be slower than the fastest of its pass, without anybody else being there. */
+/** How much slower than the fastest of its pass a call may be without contention. */
 const USUAL_WAIT_MS = 2;
 const DAY_MS = 86_400_000;
 
-/** What one pass over some partitions did. */
+/** The result of one pass over some partitions. */
 export interface DrainReport {
   judged: number;
   expired: number;
   /** Partitions and candidates that could not be judged. */
   failed: number;
-  /** True when the time budget ended the pass before everything due was judged. */
+  /** True if the time budget ended the pass before everything due was judged. */
   cut: boolean;
 }
 
 export interface Pass {
-  /** Under whose lease; empty for none, which harms nobody, for expire.lua alone judges. */
+  /** Token of the lease. Empty for none, which is harmless, because only expire.lua decides. */
   readonly token: string;
-  /** False when the pass must end: its time is up, or it is not wanted any more. Asked before every batch. */
+  /** Called before every batch. False if the pass must end: its time is up, or it is no longer wanted. */
   goesOn(): boolean;
-  /** Called when a partition turns out to be another's by now. */
+  /** Called when another instance holds the partition. */
   lost(partition: SweepPartition): void;
 }
 
 /**
- * Judges what is due, page by page: each page under a lease that is checked and renewed as it is read, its candidates by
- * runs of lua/expire_page.lua, and where one of those fails, each by a run of lua/expire.lua of its own. Partitions with a backlog
- * take turns, a page each. A part of the time is left to requests (SWEEP_TIME_SHARE), in small pauses between the batches, as
- * Redis' own active expiry bounds itself.
+ * Judges due holds page by page. Each page is read under a lease that is checked and renewed with the read. lua/expiry/expire_page.lua
+ * judges its candidates in batches. If a batch fails, lua/expiry/expire.lua judges each of its candidates separately. Partitions with a
+ * backlog take turns, one page each. Small pauses between batches leave part of the time to requests (SWEEP_TIME_SHARE), as Redis' active
+ * expiry limits itself.
  */
 @Injectable()
 export class PartitionDrain {
   private readonly retentionMs: number;
-  /** Milliseconds of pause that a millisecond of work owes. */
+  /** Milliseconds of pause per millisecond of work. */
   private readonly pauseRatio: number;
 
   constructor(
@@ -70,7 +69,7 @@ export class PartitionDrain {
     this.pauseRatio = 100 / config.sweepTimeShare - 1;
   }
 
-  /** Never rejects: what fails is counted, logged, and left for the next pass. */
+  /** Never rejects: failures are counted, logged, and left for the next pass. */
   async run(partitions: readonly SweepPartition[], pass: Pass): Promise<DrainReport> {
     const run = new Run(pass, `${randomBytes(16).toString('hex')}-01`);
     const queue = [...partitions].sort((one, other) => one.servedAt - other.servedAt);
@@ -78,7 +77,7 @@ export class PartitionDrain {
     return run.report;
   }
 
-  /** Takes partitions from the queue until it is empty; one of which there is more to judge goes to its end. */
+  /** Takes partitions from the queue until it is empty, and appends those with more due holds again. */
   private async serve(queue: SweepPartition[], run: Run): Promise<void> {
     for (let partition = queue.shift(); partition !== undefined; partition = queue.shift()) {
       if (!run.pass.goesOn()) {
@@ -102,7 +101,7 @@ export class PartitionDrain {
     }
   }
 
-  /** @returns whether there may be more to judge in this partition at once. */
+  /** @returns whether the partition may have more due holds. */
   private async page(partition: SweepPartition, run: Run): Promise<boolean> {
     const look = await this.read(partition, run);
     if (look === undefined) {
@@ -115,14 +114,14 @@ export class PartitionDrain {
       const batch = look.reservationIds.slice(start, start + CALL_SIZE);
       await run.calls.take(batch.length);
       try {
-        // A lease that lapsed meanwhile, as it does when the process was frozen, may be that of another, who goes on with the page.
+        // If the lease expired meanwhile, for example in a frozen process, another instance may hold it now and judge this page.
         if (!run.pass.goesOn() || performance.now() - readAt > this.config.sweepLeaseMs) {
           this.cut(run);
           return false;
         }
         const began = performance.now();
         await this.judge(partition, batch, run);
-        // The pause keeps its candidates, or another partition would work through it.
+        // Candidates stay reserved during the pause; otherwise another partition would use it.
         await this.rest(performance.now() - began, batch.length, run);
       } finally {
         run.calls.give(batch.length);
@@ -156,7 +155,7 @@ export class PartitionDrain {
     return reply.status === 'HELD' ? reply : undefined;
   }
 
-  /** Candidates that cannot be judged stay due, and the following pages of the pass start behind them. */
+  /** Candidates that cannot be judged stay due. The next pages of the pass start after them. */
   private async judge(
     { tag, code }: SweepPartition,
     reservationIds: readonly string[],
@@ -187,7 +186,7 @@ export class PartitionDrain {
     }
   }
 
-  /** @returns undefined when one of them stood in the way of all: then none that is due has been touched. */
+  /** @returns undefined if one of them made the whole batch fail. No due candidate has changed then. */
   private async judgeTogether(
     tag: string,
     reservationIds: readonly string[],
@@ -230,9 +229,9 @@ export class PartitionDrain {
   }
 
   /**
-   * The pause behind a call: what the share of time asks for, or as long as the call had to wait for others, where that is
-   * more, so that a backlog drains fast on a quiet Redis and slowly on a busy one. Pauses are collected until a timer can
-   * keep them; what it oversleeps counts as paid ahead.
+   * The pause after a call: what the share of time requires, or as long as the call waited for others, whichever is longer. So a backlog
+   * drains fast on a quiet Redis and slowly on a busy one. Pauses accumulate until a timer can measure them. Oversleeping counts towards
+   * later pauses.
    */
   private async rest(workedMs: number, candidates: number, run: Run): Promise<void> {
     run.fastestMs = Math.min(run.fastestMs, workedMs / candidates);
@@ -253,7 +252,7 @@ export class PartitionDrain {
   }
 }
 
-/** The outcome of one candidate, and Redis' time when it expired. */
+/** The outcome of one candidate, and Redis' time of its expiry. */
 type Judged = ExpiryOutcome & { readonly nowMs?: number };
 
 function judgedOf(reply: ScriptReply<'expire'>): Judged {
@@ -274,7 +273,7 @@ function judgedOf(reply: ScriptReply<'expire'>): Judged {
   }
 }
 
-/** Bounds the candidates that are under way at once. Whoever needs many waits until few others are; none waits for long. */
+/** Bounds the candidates in flight. Strictly first come, first served, so a large request is not overtaken by small ones. */
 class Calls {
   private readonly waiting: { readonly count: number; readonly go: () => void }[] = [];
   private free = MOST_UNDER_WAY;
@@ -302,7 +301,7 @@ class Run {
   readonly calls = new Calls();
   readonly report: DrainReport = { judged: 0, expired: 0, failed: 0, cut: false };
   owedMs = 0;
-  /** The least time that a call took for each of its candidates. */
+  /** Lowest time per candidate among the calls of this pass. */
   fastestMs = Number.POSITIVE_INFINITY;
   private readonly stuck = new Map<string, number>();
 

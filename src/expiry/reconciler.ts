@@ -9,26 +9,26 @@ import { Worker, type Job, type TurnReport } from '../worker/index.js';
 
 const DAY_MS = 86_400_000;
 const JOB = 'ttl_index_reconcile';
-/** From the end of one walk to the start of the next; the first one starts as long after the boot. */
+/** From the end of one walk to the start of the next, and from the boot to the first. */
 const INTERVAL_MS = 60_000;
 const JITTER_MS = 10_000;
-/** Entries of one run: some 0.3 ms of Redis' time. */
+/** Entries per run: about 0.3 ms of Redis' time. */
 const EXAMINE = 200;
-/** The walk may use this part of the time, so that weeks of ended reservations can be walked past without being noticed. */
+/** Share of time for the walk, so that walking over weeks of ended reservations does not affect requests. */
 const TIME_SHARE = 0.02;
 
 export interface ReconcileReport {
   readonly examined: number;
-  /** Live reservations that were not in their index of deadlines, and those that stood at the wrong place in it. */
+  /** Live reservations that were missing from their index of deadlines, and those with a wrong score in it. */
   readonly missing: number;
   readonly misplaced: number;
-  /** Tenants whose count of live reservations was put right. */
+  /** Tenants whose count of live reservations was corrected. */
   readonly recounted: number;
   /** Partitions that could not be walked. */
   readonly failed: number;
 }
 
-/** How far a walk has come, and what it found. */
+/** The progress of a walk, and what it found. */
 interface Walk {
   readonly began: number;
   /** The events of one walk share a trace. */
@@ -36,16 +36,16 @@ interface Walk {
   readonly report: { -readonly [Figure in keyof ReconcileReport]: ReconcileReport[Figure] };
   readonly near: NearLimit[];
   partition: number;
-  /** Where the next run goes on in the partition: tenant, the reservation's instant and id, and what was counted so far. */
+  /** Where the next run continues in the partition: tenant, time and id of the reservation, and the count so far. */
   place: readonly [tenant: string, walkedMs: string, walkedId: string, tally: string];
 }
 
 const START = ['', '', '', ''] as const;
 
 /**
- * Walks all tenants' reservations, puts live ones that are missing from their index of deadlines back into it, and counts them. No script of
- * Holdfast leaves any behind: they come from restored backups and from operators' edits. A turn is one run of the script, and the pause
- * behind it keeps the walk slow on purpose. Several instances may walk at once; what one has put right the other leaves alone.
+ * Walks over all tenants' reservations, adds live ones that are missing from their index of deadlines, and counts them. Holdfast's scripts
+ * never cause missing entries; they come from restored backups and operators' edits. A turn is one run of the script; the pause after it
+ * keeps the walk slow on purpose. Several instances may walk at once: one does not change what another has corrected.
  */
 @Injectable()
 export class Reconciler implements OnModuleInit, Job {
@@ -87,7 +87,7 @@ export class Reconciler implements OnModuleInit, Job {
     return { sleepMs: pauseMs() };
   }
 
-  /** One walk through all partitions without pauses. Never rejects: what failed is in the report. */
+  /** One walk over all partitions without pauses. Never rejects: failures are in the report. */
   async reconcile(): Promise<ReconcileReport> {
     const walk = beginWalk();
     while (await this.step(walk)) {
@@ -96,7 +96,7 @@ export class Reconciler implements OnModuleInit, Job {
     return this.end(walk);
   }
 
-  /** One run of the script. Never rejects. @returns false when all partitions were walked */
+  /** One run of the script. Never rejects. @returns false once all partitions have been walked */
   private async step(walk: Walk): Promise<boolean> {
     const code = partitionCode(walk.partition);
     try {

@@ -1,16 +1,16 @@
 import type { DrainReport } from './partition-drain.js';
 import type { SweepPartition } from './sweep-partition.js';
 
-/** Ticks that did something, of which the last so many are told. */
+/** How many of the last ticks that did something are reported. */
 const TICKS_KEPT = 10;
 
 export interface Tick extends DrainReport {
-  /** Redis' time when the last beat before it was answered. */
+  /** Redis' time of the last beat before the tick. */
   readonly at_ms: number;
   readonly duration_ms: number;
 }
 
-/** What an instance tells of its sweep, with its announcement. */
+/** What an instance reports about its sweep, with its announcement. */
 export interface SweepReport {
   readonly partitions: readonly string[];
   readonly backlog: number;
@@ -23,13 +23,13 @@ export interface SweepReport {
   readonly last_ticks: readonly Tick[];
 }
 
-/** Remembers how the last ticks went: for readiness, for the metrics, and for GET /ops/sweeper. */
+/** Remembers the results of the last ticks, for readiness, metrics, and GET /ops/sweeper. */
 export class SweepHistory {
   private readonly last: Tick[] = [];
   private ticks = 0;
   private successAt = performance.now();
 
-  /** A tick that found nothing to do and failed nowhere is counted only. */
+  /** Ticks without work and without a failure are only counted. */
   add(tick: Tick, succeeded: boolean): void {
     this.ticks += 1;
     if (succeeded) {
@@ -61,7 +61,7 @@ type Totals = Pick<
   'backlog' | 'oldest_due_for_ms' | 'quarantined' | 'awaiting_cleanup' | 'oldest_awaiting_for_ms'
 >;
 
-/** What the partitions have in common, at their last looks. */
+/** Totals over the partitions, as of when each was last read. */
 export function totals(held: readonly SweepPartition[]): Totals {
   const now = performance.now();
   return {

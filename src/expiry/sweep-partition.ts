@@ -14,29 +14,29 @@ import { LOGGER, type Logger } from '../telemetry/index.js';
 import { type LeaseAnswer, PartitionLeases } from '../worker/index.js';
 import { SweepMetrics } from './sweep.metrics.js';
 
-/** What a look at a partition's index of deadlines found, as lua/expiry/sweep_page.lua describes it. */
+/** The state of a partition's index of deadlines, as lua/expiry/sweep_page.lua returns it. */
 export type SweepLook = ScriptAnswer<'sweep_page', 'HELD'>;
 
-/** A score that is no instant, such as an infinite one, counts as none. */
+/** A score that is not an instant, such as infinity, is ignored. */
 export function instantMs(score: number | undefined): number | undefined {
   return score !== undefined && Number.isFinite(score) ? score : undefined;
 }
 
 /**
- * What an instance knows of a partition that it sweeps. Instants are of its own monotonic clock, and they only decide
- * when to look again: what is due, Redis alone says.
+ * A partition that this instance sweeps. Instants are of the process' monotonic clock and only decide when to read again. Redis alone
+ * decides what is due.
  */
 export class SweepPartition {
   readonly code: string;
   readonly tag: string;
-  /** From when on something is known to be due; infinite when the index is empty. */
+  /** When something is next known to be due. Infinite if the index is empty. */
   dueFrom = Number.POSITIVE_INFINITY;
-  /** When it was last given its turn: the least recent one comes first. */
+  /** When it last had its turn. The least recent one is next. */
   servedAt = 0;
   due = 0;
   quarantined = 0;
   awaitingCleanup = 0;
-  /** Since when it has had due holds at every look. */
+  /** Since when every read has found due holds. */
   behindSince: number | undefined;
   private oldestDueAt: number | undefined;
   private oldestAwaitingAt: number | undefined;
@@ -46,7 +46,7 @@ export class SweepPartition {
     this.tag = tagOf(this.code);
   }
 
-  /** @param seenAt when the reply came, so that a deadline is never taken for due too early. */
+  /** @param seenAt when the reply arrived, so that a deadline is never treated as due too early. */
   see(look: SweepLook, seenAt: number): void {
     this.due = look.due;
     this.quarantined = look.quarantined;
@@ -66,32 +66,32 @@ export class SweepPartition {
     }
   }
 
-  /** Everything that was due at the last look has been judged. */
+  /** Everything that was due at the last read has been judged. */
   caughtUp(look: SweepLook, seenAt: number): void {
     const { oldestDueMs: _, ...rest } = look;
     this.see({ ...rest, due: 0 }, seenAt);
   }
 
-  /** How long its oldest hold that awaits cleanup has waited, by the last look. */
+  /** How long the oldest hold that awaits cleanup has waited, as of the last read. */
   oldestAwaitingForMs(now: number): number {
     return this.oldestAwaitingAt === undefined ? 0 : Math.max(0, now - this.oldestAwaitingAt);
   }
 
-  /** How long its oldest due hold has waited, by the last look. */
+  /** How long the oldest due hold has waited, as of the last read. */
   oldestDueForMs(now: number): number {
     return this.oldestDueAt === undefined ? 0 : Math.max(0, now - this.oldestDueAt);
   }
 
   /**
-   * How long a due hold has waited for this sweeper: what was overdue before it came, for nobody swept or Redis was away,
-   * is not its lateness.
+   * How long a due hold has waited for this sweeper. Time before this instance held the partition, or while Redis was unreachable, does not
+   * count.
    */
   lateForMs(now: number): number {
     return this.behindSince === undefined ? 0 : Math.min(now - this.behindSince, this.oldestDueForMs(now));
   }
 }
 
-/** Which partitions this instance sweeps. Sweeping one twice is harmless, because lua/expire.lua alone judges. */
+/** Decides which partitions this instance sweeps. Sweeping one twice is harmless, because only lua/expiry/expire.lua decides. */
 @Injectable()
 export class SweepLeases extends PartitionLeases<SweepPartition> {
   constructor(

@@ -8,7 +8,7 @@ import {
 
 const JOB = 'reservation_expiry';
 
-/** What an instance's sweep is like at the end of a turn. */
+/** The state of an instance's sweep at the end of a turn. */
 export interface SweepFigures {
   readonly leases: number;
   readonly instances: number;
@@ -19,7 +19,7 @@ export interface SweepFigures {
   readonly oldestAwaitingMs: number;
 }
 
-/** How the sweeper itself is doing; what becomes of the holds is in ExpiryMetrics. */
+/** Metrics of the sweeper itself. Outcomes of holds are in ExpiryMetrics. */
 @Injectable()
 export class SweepMetrics {
   private readonly lastSuccess: LabelledGauge;
@@ -89,7 +89,7 @@ export class SweepMetrics {
     };
   }
 
-  /** Read at a scrape, so that it grows also when nothing moves any more. */
+  /** Read at each scrape, so that it also grows while the sweep is stuck. */
   observeAge(readMs: () => number): void {
     const spec = {
       name: 'holdfast_sweep_age_seconds',

@@ -51,7 +51,7 @@ export interface SweeperStateReport {
 
 type Told = ScriptReply<'lease_instances'>['instances'][number];
 
-/** The sweep of all instances, for operators: leases and indexes as they stand in Redis, and what each instance last told. */
+/** The sweep of all instances, for operators: leases and indexes as stored in Redis, and the last report of each instance. */
 @Injectable()
 export class SweeperState {
   constructor(private readonly redis: RedisService) {}
@@ -87,7 +87,7 @@ export class SweeperState {
     };
   }
 
-  /** The partition's code alone when its keys are damaged; the others are told all the same. */
+  /** Returns only the partition's code if its keys are damaged, so that the others are still reported. */
   private async stateOf(code: string): Promise<PartitionState | string> {
     const tag = tagOf(code);
     try {

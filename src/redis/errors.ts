@@ -139,7 +139,7 @@ export function toStoreError(error: unknown): unknown {
   return reason === undefined ? error : new StoreUnavailable(reason, error);
 }
 
-/** What a plain command answers. @throws StoreUnavailable, and what else the command fails with. */
+/** The result of a plain command. @throws StoreUnavailable, and every other error of the command. */
 export async function orStoreError<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer;

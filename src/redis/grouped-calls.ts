@@ -3,10 +3,10 @@ import { StoreUnavailable } from './errors.js';
 import type { Script } from './script-source.js';
 import type { Arguments, Reply } from './scripts.js';
 
-/** ioredis declares it without a type. */
+/** ioredis does not declare its type. */
 const ReplyError = AnyReplyError as new (message: string) => Error;
 
-/** What stands in the text of one call: see lua/lib/group.lua. */
+/** The format of one call's text: see lua/lib/group.lua. */
 const FAILED = '\u001e';
 const SEPARATOR = '\u001f';
 /** The hash tag that a key begins with, as in `{p2a}`. */
@@ -29,7 +29,7 @@ interface Queue {
   isRunning: boolean;
 }
 
-/** The keys and arguments of a run that makes these calls. */
+/** The keys and arguments of a run with these calls. */
 export function groupOf(calls: readonly GroupedCall[]): { keys: Arguments; args: Arguments } {
   return {
     keys: calls.flatMap(({ keys }) => keys),
@@ -37,21 +37,21 @@ export function groupOf(calls: readonly GroupedCall[]): { keys: Arguments; args:
   };
 }
 
-/** What a call answered. A call of a run that ended before it has no text. */
+/** The reply of one call. The run may have ended before a call; such a call has no text. */
 export function replyOf(text: string): Reply | Error {
   return text.startsWith(FAILED) ? new ReplyError(text.slice(FAILED.length)) : text.split(SEPARATOR);
 }
 
 /**
- * Group commit: while a run of a script is under way in a partition, further calls of it wait, and go together in the next run. A lone
- * call waits for nothing. Each call gets its own reply or error; see lua/lib/group.lua.
+ * Group commit: while a run of a script is in flight in a partition, further calls of it wait and share the next run. A single call does
+ * not wait. Each call gets its own reply or error; see lua/lib/group.lua.
  */
 export class GroupedCalls {
   private readonly queues = new Map<string, Queue>();
 
   /**
    * @param send runs the script once, with keys and arguments of `groupOf`
-   * @param ran is told of each run that was answered, with the number of its calls
+   * @param ran called for each completed run, with its number of calls
    * @param waitMs how long a call may wait before it is sent
    */
   constructor(
@@ -92,7 +92,7 @@ export class GroupedCalls {
         this.ran(script, texts.length);
         texts.forEach((text, index) => settle(calls[index] as WaitingCall, replyOf(text)));
       } catch (error) {
-        // While Redis is unreachable, silent or full, those that wait would fail one run after the other.
+        // While Redis is unreachable, silent or full, waiting calls would fail one run after the other.
         const waiting = error instanceof StoreUnavailable ? queue.waiting.splice(0) : [];
         for (const { reject } of [...calls, ...waiting]) {
           reject(error);
@@ -102,7 +102,7 @@ export class GroupedCalls {
     queue.isRunning = false;
   }
 
-  /** Refuses the calls that have waited too long, and tells whether there are others. */
+  /** Rejects the calls that have waited too long. @returns whether others are waiting */
   private hasWaiting(queue: Queue): boolean {
     const latest = performance.now() - this.waitMs;
     while (queue.waiting[0] !== undefined && queue.waiting[0].since < latest) {

@@ -39,31 +39,31 @@ function codeIn(pattern: RegExp, id: string, partitions: number): string | undef
   return code !== undefined && Number.parseInt(code, 16) < partitions ? code : undefined;
 }
 
-/** The hash tag that a reservation id names, or undefined when Holdfast never issued such an id. */
+/** The hash tag in a reservation id, or undefined if Holdfast never issued such an id. */
 export function tagOfReservationId(id: string, partitions: number): string | undefined {
   const code = codeIn(RESERVATION_ID, id, partitions);
   return code === undefined ? undefined : tagOf(code);
 }
 
-/** The hash tag that an API key id names, or undefined when Holdfast never issued such an id. */
+/** The hash tag in an API key id, or undefined if Holdfast never issued such an id. */
 export function tagOfKeyId(id: string, partitions: number): string | undefined {
   const code = codeIn(KEY_ID, id, partitions);
   return code === undefined ? undefined : tagOf(code);
 }
 
-/** The hash tag that a policy id names, or undefined when Holdfast never issued such an id. */
+/** The hash tag in a policy id, or undefined if Holdfast never issued such an id. */
 export function tagOfPolicyId(id: string, partitions: number): string | undefined {
   const code = codeIn(POLICY_ID, id, partitions);
   return code === undefined ? undefined : tagOf(code);
 }
 
-/** The hash tag that a webhook subscription's id names, or undefined when Holdfast never issued such an id. */
+/** The hash tag in a webhook subscription's id, or undefined if Holdfast never issued such an id. */
 export function tagOfWebhookId(id: string, partitions: number): string | undefined {
   const code = codeIn(WEBHOOK_ID, id, partitions);
   return code === undefined ? undefined : tagOf(code);
 }
 
-/** The hash tag that an API key's secret names, or undefined if the secret is malformed. */
+/** The hash tag in an API key's secret, or undefined if the secret is malformed. */
 export function tagOfKeySecret(secret: string, partitions: number): string | undefined {
   const code = codeIn(KEY_SECRET, secret, partitions);
   return code === undefined ? undefined : tagOf(code);
@@ -73,7 +73,7 @@ export const reservationKey = (tag: string, reservationId: string): string => `$
 /** The tenant's reservations, a sorted set of ids scored by creation time in ms. */
 export const reservationIndexKey = (tag: string, tenantId: string): string => `${tag}rc:${tenantId}`;
 export const ttlIndexKey = (tag: string): string => `${tag}ttl`;
-/** Live reservations under MANUAL_CLEANUP, which the sweeper ignores, a sorted set of ids scored by reclaim deadline in ms. */
+/** Live reservations with MANUAL_CLEANUP, which the sweeper ignores, a sorted set of ids scored by reclaim deadline in ms. */
 export const cleanupIndexKey = (tag: string): string => `${tag}cleanup`;
 export const quarantineKey = (tag: string): string => `${tag}quarantine`;
 /** Ended reservations whose records are not packed yet, a list of ids, oldest first. */
@@ -81,7 +81,7 @@ export const endedKey = (tag: string): string => `${tag}ended`;
 export const eventLogKey = (tag: string): string => `${tag}events`;
 /** The partition's events of one tenant, a stream with the ids of the event log and the type of each. */
 export const tenantEventsKey = (tag: string, tenantId: string): string => `${tag}ev:${tenantId}`;
-/** The partition's events with one correlation id, likewise. */
+/** The partition's events with one correlation id, in the same form. */
 export const correlatedEventsKey = (tag: string, correlationId: string): string =>
   `${tag}co:${correlationId}`;
 export const tenantKey = (tag: string, tenantId: string): string => `${tag}t:${tenantId}`;
@@ -94,17 +94,17 @@ export const budgetKey = (tag: string, unit: string, scope: string): string => `
 export const budgetIndexKey = (tag: string, tenantId: string): string => `${tag}budgets:${tenantId}`;
 /** The audit log, a stream. */
 export const auditLogKey = (tag: string): string => `${tag}audit`;
-/** Its rows that are kept for a shorter time: successful reads, and requests without valid credentials. */
+/** The audit rows that are kept for a shorter time: successful reads, and requests without valid credentials. */
 export const briefAuditLogKey = (tag: string): string => `${tag}audit-brief`;
-/** A part of an index of one of the two, a sorted set; lua/lib/audit_index.lua says what it holds and how `index` is named. */
+/** A part of an index of either log, a sorted set; lua/lib/audit_index.lua documents its content and the form of `index`. */
 export const auditIndexKey = (tag: string, log: 'audit' | 'audit-brief', index: string): string =>
   `${tag}${log}:${index}`;
-/** The first entry of the audit log that its indexes hold; earlier ones were written by versions without indexes. */
+/** The first entry of the audit log in its indexes. Versions without indexes wrote the earlier ones. */
 export const auditIndexedKey = (tag: string): string => `${tag}audit-indexed`;
 /** Closed tenants whose budgets, keys and so on are still being closed: a hash from the tenant to who closed it. */
 export const closingKey = (tag: string): string => `${tag}closing`;
 export const apiKeyKey = (tag: string, keyId: string): string => `${tag}k:${keyId}`;
-/** From the SHA-256 of a secret (base64url) to its key id. */
+/** Maps the SHA-256 of a secret (base64url) to its key id. */
 export const apiKeyHashKey = (tag: string, secretHash: string): string => `${tag}kh:${secretHash}`;
 /** The tenant's API keys, a sorted set of key ids scored by creation time in ms. */
 export const apiKeyIndexKey = (tag: string, tenantId: string): string => `${tag}keys:${tenantId}`;
@@ -113,15 +113,15 @@ export const apiKeyExpiryKey = (tag: string): string => `${tag}key-expiries`;
 export const policyKey = (tag: string, policyId: string): string => `${tag}p:${policyId}`;
 /** The tenant's policies, a sorted set of policy ids scored by creation time in ms. */
 export const policyIndexKey = (tag: string, tenantId: string): string => `${tag}policies:${tenantId}`;
-/** From the name of a tenant's policy to its id, a hash. */
+/** Maps the name of a tenant's policy to its id, a hash. */
 export const policyNameKey = (tag: string, tenantId: string): string => `${tag}pn:${tenantId}`;
-/** From a scope pattern to the tenant's active policies with it, a hash. */
+/** Maps a scope pattern to the tenant's active policies with it, a hash. */
 export const policyPatternKey = (tag: string, tenantId: string): string => `${tag}pp:${tenantId}`;
 
 export const webhookKey = (tag: string, subscriptionId: string): string => `${tag}w:${subscriptionId}`;
 /** The tenant's webhook subscriptions, a sorted set of ids, all scores 0. */
 export const webhookIndexKey = (tag: string, tenantId: string): string => `${tag}webhooks:${tenantId}`;
-/** Changes with every change to a subscription of the partition that dispatch must see. */
+/** Changes with every change to a subscription of the partition that affects dispatch. */
 export const webhookRevisionKey = (tag: string): string => `${tag}webhook-revision`;
 /** Which revisions webhook-changes contains: a hash, see lua/lib/webhook.lua. */
 export const webhookToldKey = (tag: string): string => `${tag}webhook-told`;
@@ -129,7 +129,10 @@ export const webhookToldKey = (tag: string): string => `${tag}webhook-told`;
 export const webhookChangesKey = (tag: string, owner: string): string => `${tag}webhook-changes:${owner}`;
 /** For each custom utilization threshold, how many active subscriptions of the tenant use it. */
 export const webhookMarksKey = (tag: string, tenantId: string): string => `${tag}webhook-marks:${tenantId}`;
-/** The delivery of an event to a subscription; the ref is the event's entry id and the subscription's id, and that of a replay, joined by colons. */
+/**
+ * The delivery of an event to a subscription. The ref is the entry id of the event, the subscription's id, and that of a replay if any,
+ * joined by colons.
+ */
 export const deliveryKey = (tag: string, ref: string): string => `${tag}d:${ref}`;
 /** The subscription's deliveries, a sorted set of refs scored by creation time in ms. */
 export const deliveryIndexKey = (tag: string, subscriptionId: string): string => `${tag}wd:${subscriptionId}`;
@@ -145,13 +148,13 @@ export const retryingKey = (tag: string): string => `${tag}retrying`;
 export const outcomesKey = (tag: string): string => `${tag}outcomes`;
 /** The webhook security configuration: JSON, in the partition of the operators. */
 export const webhookSecurityKey = (tag: string): string => `${tag}webhook-security`;
-/** A bulk action by its idempotency key, a hash; and the ids of a partition that it has changed, a set. */
+/** A bulk action by its idempotency key, a hash; and the ids that it has changed in a partition, a set. */
 export const bulkActionKey = (tag: string, key: string): string => `${tag}bulk:${key}`;
 export const bulkRowsKey = (tag: string, requestId: string): string => `${tag}bulk-rows:${requestId}`;
 
 /**
- * The record of one idempotent operation. The caller's key comes last, because it may hold any character;
- * everything before it has a closed charset, so two different triples never share a name.
+ * The record of one idempotent operation. The caller's key comes last, because it may contain any character. The parts before it cannot
+ * contain the separators, so two different operations never share a name.
  */
 export const idempotencyKey = {
   reserve: (tag: string, tenantId: string, key: string): string => `${tag}i:r:${tenantId}|${key}`,
@@ -172,14 +175,17 @@ export const storeOutageKey = (tag: string): string => `${tag}outage`;
 
 /** The lease of the partition's sweeper: a token with an expiry. */
 export const sweepLeaseKey = (tag: string): string => `${tag}lease`;
-/** The instances that sweep, a sorted set scored by when their announcement lapses in ms; and what each tells of itself, a hash. */
+/**
+ * The instances that sweep, a sorted set scored by when their announcement expires in ms, and a hash of what each instance reports about
+ * itself.
+ */
 export const sweepInstancesKey = (): string => '{holdfast}instances';
 export const sweepReportsKey = (): string => '{holdfast}sweepers';
-/** The same of the dispatch: who dispatches the partition, and who dispatches at all. */
+/** The same keys for the dispatch of events. */
 export const dispatchLeaseKey = (tag: string): string => `${tag}dispatch`;
 export const dispatchInstancesKey = (): string => '{holdfast}dispatch-instances';
 export const dispatchReportsKey = (): string => '{holdfast}dispatchers';
-/** The start of all keys of the job queues, which a library names further. */
+/** The prefix of the job queue that versions before 0.6 used; the queue library appended the rest. */
 export const queuePrefix = (): string => '{holdfast}queue';
 
 /** The settings that the deployment was created with: partitions and schema version. Read only at boot. */

@@ -153,7 +153,7 @@ export class RedisService implements OnApplicationShutdown {
     return this.client.status === 'ready' && this.parts.watch.disconnected.length === 0;
   }
 
-  /** Calls the listener each time the store is back, with how long this instance had no connection. */
+  /** Calls the listener each time the store is back, with the duration of this instance's outage. */
   onOutage(listener: (outageMs: number) => void): void {
     this.parts.watch.onOutage(listener);
   }

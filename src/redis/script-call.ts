@@ -5,7 +5,7 @@ type Argument = string | number;
 
 export type ScriptName = keyof Signatures;
 
-/** A name as TypeScript has it: `camelCase` in script-header.ts does the same at run time. */
+/** A name in camel case. At run time, `camelCase` in script-header.ts does the same. */
 type CamelCase<Name extends string> = Name extends `${infer First}_${infer Rest}`
   ? `${First}${Capitalize<CamelCase<Rest>>}`
   : Name;
@@ -17,22 +17,22 @@ type Listed<Names extends readonly string[]> = { [Index in keyof Names]: Argumen
 
 /** The keys of a script by the names in its header. */
 export type NamedKeys<Name extends ScriptName> = Named<Signatures[Name]['keys'], string>;
-/** The arguments of a script by the names in its header; `rest` are those that follow the named ones. */
+/** The arguments of a script by the names in its header; `rest` are those after the named ones. */
 export type NamedArgs<Name extends ScriptName> = Named<Signatures[Name]['args'], Argument> &
   (Signatures[Name] extends { rest: true } ? { readonly rest: readonly Argument[] } : unknown);
 
-/** What a script answers, by the names in its header. */
+/** The reply of a script, by the names in its header. */
 export type ScriptReply<Name extends ScriptName> = ScriptReplies[Name];
 
-/** The answers of a script that begin with this status word. */
+/** The replies of a script with this status word. */
 export type ScriptAnswer<Name extends ScriptName, Status extends string> = Extract<
   ScriptReplies[Name],
   { readonly status: Status }
 >;
 
-/** The keys of a script as Redis takes them. */
+/** The keys of a script, as a list for Redis. */
 export type ScriptKeys<Name extends ScriptName> = Listed<Signatures[Name]['keys']>;
-/** The arguments of a script as Redis takes them. */
+/** The arguments of a script, as a list for Redis. */
 export type ScriptArgs<Name extends ScriptName> = Signatures[Name] extends { rest: true }
   ? [...Listed<Signatures[Name]['args']>, ...Argument[]]
   : Listed<Signatures[Name]['args']>;

@@ -2,10 +2,10 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { sep } from 'node:path';
 import { importsOf } from './script-header.js';
 
-/** The scripts stand beside both `src` and `dist`, so this finds them however the service is started. */
+/** `lua` is next to both `src` and `dist`, so this URL is right for both. */
 const LUA_DIRECTORY = new URL('../../lua/', import.meta.url);
 
-/** Holds the parts that scripts include. Every other folder of `lua` is a capability and holds a script for each operation. */
+/** Contains the parts that scripts include. Every other folder of `lua` is a capability, with a script for each operation. */
 const LIBRARY = 'lib';
 
 export function readLua(path: string, directory = LUA_DIRECTORY): string {
@@ -13,9 +13,9 @@ export function readLua(path: string, directory = LUA_DIRECTORY): string {
 }
 
 /**
- * The parts that a text includes by their names, each after what it includes itself.
- * @param known texts of parts. Who asks for many scripts passes one map, so that each part is read once.
- * @throws Error when a part does not exist, or includes itself.
+ * The parts that a text includes, by name, each after its own includes.
+ * @param known texts of parts. Callers that assemble many scripts pass the same map, so that each part is read once.
+ * @throws Error if a part does not exist or includes itself.
  */
 export function partsOf(
   text: string,
@@ -40,7 +40,7 @@ export function partsOf(
   return parts;
 }
 
-/** The names that these texts use of each part, each once. */
+/** The names that these texts use from each part, without duplicates. */
 export function usedNames(texts: Iterable<string>): Map<string, string[]> {
   const used = new Map<string, Set<string>>();
   for (const { part, names } of [...texts].flatMap(importsOf)) {
@@ -50,8 +50,8 @@ export function usedNames(texts: Iterable<string>): Map<string, string[]> {
 }
 
 /**
- * The path of every script by its name, relative to the folder of all.
- * @throws Error when two folders hold a script of one name.
+ * The path of every script by name, relative to the directory.
+ * @throws Error if two folders contain a script of the same name.
  */
 export function scriptPaths(directory = LUA_DIRECTORY): Map<string, string> {
   const paths = new Map<string, string>();

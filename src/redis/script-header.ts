@@ -2,18 +2,18 @@
  * The contract at the top of each script in `lua`: keys, arguments, and replies. This file imports nothing, because
  * scripts/generate-script-types.mjs loads it without a build.
  *
- * Replies are flat lists of texts. RETURNS describes them as alternatives with ` | ` between, each a status word and then items:
+ * Replies are flat lists of texts. RETURNS lists the alternatives, separated by ` | `, each a status word followed by items:
  *
- *     name            a text                      name?      a text that may be empty: there is none
- *     name:int        a number; `_ms` and `_count` are numbers without saying so, and name:text stays a text
+ *     name            a text                      name?      a text, empty if there is no value
+ *     name:int        a number; `_ms` and `_count` imply int, and name:text keeps the text
  *     name:flag       0 or 1                      name:a|b   one of some words
  *     name*           texts                       name(items)*   groups of items
  *     name{}          names and values, as one map
  *     [items]         at the end: all of them, or none
  *
- * Lists and records go on to the end of the reply. A number `x_count` right before one says how many texts, groups or pairs it
- * holds; `text_count` counts names and values one by one. The name of a SHAPE stands for one text that holds several values with
- * commas between; the part that makes such texts declares it.
+ * A list or record extends to the end of the reply, unless a number `x_count` right before it gives its number of texts, groups or pairs;
+ * `text_count` counts names and values separately. The name of a SHAPE is one text with several comma-separated values; the part that
+ * builds such texts declares it.
  */
 
 export type TextType = 'text' | 'int' | 'flag' | readonly string[];
@@ -31,20 +31,20 @@ export type Item =
 
 export type ValueItem = Extract<Item, { kind: 'value' }>;
 
-/** Whether a count stands before a list, and of what. */
+/** Whether a count precedes a list, and what it counts. */
 export type Counted = 'no' | 'items' | 'texts';
 
 export interface Alternative {
-  /** Absent in the one alternative of a script that has no status words. */
+  /** Absent in a script with a single alternative and no status word. */
   readonly status: string | undefined;
   readonly items: readonly Item[];
-  /** Either all of these stand at the end, or none. */
+  /** Optional items at the end: all of them, or none. */
   readonly tail: readonly ValueItem[];
 }
 
 export type Shapes = ReadonlyMap<string, readonly ValueItem[]>;
 
-/** The functions and constants that one file uses of a part. */
+/** The functions and constants that a file uses from one part. */
 export interface Import {
   readonly part: string;
   readonly names: readonly string[];
@@ -52,7 +52,7 @@ export interface Import {
 
 export interface ScriptHeader {
   readonly name: string;
-  /** What the script does, as its first line says. */
+  /** What the script does: the first line of its header. */
   readonly title: string;
   readonly flags: readonly string[];
   readonly keys: readonly string[];
@@ -60,13 +60,13 @@ export interface ScriptHeader {
   readonly rest: boolean;
   readonly returns: string;
   readonly emits: string;
-  /** What the work of one run is bounded by. */
+  /** The bound on the work of one run. */
   readonly bound: string;
-  /** How many calls one run may take, if calls are grouped. */
+  /** The maximum number of calls per run, if calls are grouped. */
   readonly group: number | undefined;
 }
 
-/** The value of the field that starts at a line of the header, over all its lines. */
+/** The value of the field that starts at a line of the header, with its continuation lines. */
 function fieldAt(lines: readonly string[], start: number, field: string): string {
   const further = lines.slice(start + 1);
   const end = further.findIndex((line) => !/^-- {4,}\S/.test(line));
@@ -78,7 +78,7 @@ function fieldAt(lines: readonly string[], start: number, field: string): string
     .join(' ');
 }
 
-/** The value of a field of the header, or nothing. */
+/** The value of a header field, or undefined. */
 export function headerField(text: string, field: string): string | undefined {
   const lines = text.split('\n');
   const start = lines.findIndex((line) => line.startsWith(`-- ${field} `));
@@ -86,8 +86,8 @@ export function headerField(text: string, field: string): string | undefined {
 }
 
 /**
- * What a script or a part uses of others: `-- @include part: name, name`, a field for each part.
- * @throws Error when one has another form.
+ * The parts that a script or part includes: one `-- @include part: name, name` field per part.
+ * @throws Error if a field is malformed.
  */
 export function importsOf(text: string): Import[] {
   return [...text.matchAll(/^-- @include .*(?:\n-- {4,}\S.*)*/gm)].map(([lines]) => {
@@ -103,7 +103,7 @@ export function importsOf(text: string): Import[] {
   });
 }
 
-/** A name as TypeScript has it. */
+/** Converts snake_case to camelCase. */
 export function camelCase(name: string): string {
   return name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
@@ -118,8 +118,8 @@ function numbered(text: string, kind: 'KEYS' | 'ARGV', name: string): string[] {
 }
 
 /**
- * Reads the contract at the top of a script.
- * @throws Error when a part of the header is missing.
+ * Parses the header of a script.
+ * @throws Error if a field is missing.
  */
 export function parseHeader(name: string, text: string): ScriptHeader {
   const shebang = /^#!lua(?: flags=([a-z,-]+))?\n/.exec(text);
@@ -180,7 +180,7 @@ function parseValue(token: string): ValueItem {
   return { kind: 'value', name, type: typeOf(name, declared), optional: optional !== undefined };
 }
 
-/** Splits at spaces outside of parentheses and brackets. */
+/** Splits at spaces outside parentheses and brackets. */
 function tokensOf(text: string): string[] {
   const tokens: string[] = [];
   let [depth, token] = [0, ''];
@@ -259,8 +259,8 @@ function parseAlternative(text: string, shapes: Shapes): Alternative {
 }
 
 /**
- * What a script may answer.
- * @throws Error when RETURNS is not in the form that the head of this file describes.
+ * The possible replies of a script.
+ * @throws Error if RETURNS does not follow the grammar at the top of this file.
  */
 export function parseReturns({ name, returns }: ScriptHeader, shapes: Shapes): Alternative[] {
   try {

@@ -5,7 +5,7 @@ type Fields = Record<string, unknown>;
 const FLAGS: readonly string[] = ['0', '1'];
 
 function readNumber(text: string): number {
-  // Redis writes scores without bounds so.
+  // Redis' form of infinite scores.
   const value = text === 'inf' ? Infinity : text === '-inf' ? -Infinity : Number(text);
   if (Number.isNaN(value) || text === '') {
     throw new Error('a text stands where a number should');
@@ -33,7 +33,7 @@ interface Value {
   readonly optional: boolean;
 }
 
-/** Items with their names as TypeScript has them. */
+/** Items with their names in camel case. */
 type Plan = readonly (
   | (Value & { readonly kind: 'value' })
   | { readonly kind: 'shape'; readonly name: string; readonly values: readonly Value[] }
@@ -59,7 +59,7 @@ function planOf(items: readonly Item[]): Plan {
   });
 }
 
-/** One reply, read from its first text to its last. */
+/** Reads one reply from its first text to its last. */
 class Reading {
   private at = 0;
 
@@ -146,13 +146,12 @@ class Reading {
   }
 }
 
-/** The caller knows from script-types.ts what comes. */
+/** The caller knows the type of the reply from script-types.ts. */
 export type ReplyDecoder = <Decoded>(reply: readonly string[]) => Decoded;
 
 /**
- * What makes a script's replies what script-types.ts says they are.
- * @throws Error, from the function that is returned, for a reply that is not in its header. It names the script, and says nothing
- * of what the reply holds.
+ * Returns a decoder from a script's replies to the types in script-types.ts.
+ * @throws Error, from the decoder, if a reply does not match the header. The message names the script but contains nothing of the reply.
  */
 export function replyDecoder(name: string, alternatives: readonly Alternative[]): ReplyDecoder {
   const plans = new Map(

@@ -12,19 +12,19 @@ export interface Script {
   /** Keys and arguments by name, in the order of the header. */
   readonly keysOf: (keys: NamedValues) => Value[];
   readonly argsOf: (args: NamedValues) => Value[];
-  /** A reply by the names in the header; throws where it does not fit. */
+  /** Decodes a reply to the names in the header. Throws if it does not match. */
   readonly decode: ReplyDecoder;
-  /** The whole text, as EVAL takes it. */
+  /** The whole text for EVAL. */
   readonly source: string;
-  /** The name of its function and of the library that holds it; it changes with the text. */
+  /** The name of the function and of its library. It changes with the text. */
   readonly functionName: string;
   /** The same text as a library for FUNCTION LOAD. */
   readonly library: string;
-  /** Whether it may write rows of the audit log, and so tells behind each reply whether it did; see lua/lib/append_audit.lua. */
+  /** Whether it may write audit rows. Each of its replies then ends with an additional text; see lua/lib/append_audit.lua. */
   readonly audits: boolean;
 }
 
-/** What the names of all libraries of Holdfast start with. */
+/** The common prefix of the names of Holdfast's libraries. */
 export const LIBRARY_PREFIX = 'holdfast_';
 
 const AUDIT_PART = 'append_audit';
@@ -32,7 +32,7 @@ const AUDIT_WRAPPER = 'with_audited_request';
 
 const GROUP_PART = 'group';
 const GROUP_WRAPPER = 'run_calls';
-/** The script's own code is one call of several. */
+/** For a grouped script, `call` is one of several calls in a run. */
 const GROUPED_RUN = `local function run(KEYS, ARGV)\nreturn ${GROUP_WRAPPER}(call, KEYS, ARGV)\nend\n`;
 
 function tellingAudited(own: string): string {
@@ -47,13 +47,13 @@ function inOrder(names: readonly string[], rest: boolean): (named: NamedValues) 
   };
 }
 
-/** In a function of its own, as Lua allows 200 locals in one: what nobody else uses of the part does not count for the script. */
+/** Wraps a part in a function, because Lua allows 200 locals per function: the part's other locals do not count for the script. */
 function partCode(code: string, names: readonly string[]): string {
   return `local ${names.join(', ')} = (function()\n${code}\nreturn ${names.join(', ')}\nend)()`;
 }
 
 /**
- * Puts the included parts, each once and after what it includes itself, between a script's header and its code.
+ * Inserts the included parts between a script's header and its code, each once and after its own includes.
  * @param knownParts as in `partsOf`
  */
 export function assemble(name: string, text: string, knownParts?: Map<string, string>): Script {
@@ -92,7 +92,7 @@ export function assemble(name: string, text: string, knownParts?: Map<string, st
   };
 }
 
-/** The parts are run once, when the library is loaded; the script's own code is the function. */
+/** The parts run once, when the library is loaded. Only the script's own code runs per call. */
 function libraryOf({ flags }: ScriptHeader, functionName: string, body: string): string {
   const names = flags.map((flag) => `'${flag}'`).join(', ');
   return `#!lua name=${functionName}
@@ -113,7 +113,7 @@ function assertSame(path: string, header: ScriptHeader, signature: ScriptSignatu
 
 /**
  * Reads every script, checks that src/redis/script-types.ts was generated from its header, and assembles it.
- * @throws Error when a header and a signature differ, or a script has no signature or a signature no script.
+ * @throws Error if a header and its signature differ, or one exists without the other.
  */
 export function readScripts(
   signatures: Record<string, ScriptSignature> = SCRIPT_SIGNATURES,

@@ -450,7 +450,7 @@ export const SCRIPT_SIGNATURES = {
     flags: [],
     returns: 'UPDATED record{} | NOT_FOUND | TENANT_CLOSED | DUPLICATE | INVALID_WINDOW | TOO_MANY limit:int',
   },
-  /** lua/governance/update_tenant.lua: change a tenant's name, settings or status. A closed tenant's possessions are protected from this moment on. */
+  /** lua/governance/update_tenant.lua: change a tenant's name, settings or status. Closing it takes effect at once for everything it owns. */
   update_tenant: {
     keys: ['tenant'],
     args: ['tenant_id', 'status', 'actor', 'key_id', 'request_id', 'trace'],
@@ -702,7 +702,7 @@ export const SCRIPT_SIGNATURES = {
     flags: ['no-writes'],
     returns: 'UNCHANGED | NOT_FOUND revision | FOUND revision now_ms record{}',
   },
-  /** lua/webhooks/finish_replay.lua: record what a replay queued, and block the next replay only until those deliveries are done. */
+  /** lua/webhooks/finish_replay.lua: record what a replay queued, and block the next replay only until these deliveries had their first attempts. */
   finish_replay: {
     keys: ['webhook', 'replay'],
     args: [

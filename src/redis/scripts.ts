@@ -4,7 +4,7 @@ import { GroupedCalls } from './grouped-calls.js';
 import type { NamedArgs, NamedKeys, ScriptArgs, ScriptKeys, ScriptName, ScriptReply } from './script-call.js';
 import { LIBRARY_PREFIX, readScripts, type Script } from './script-source.js';
 
-/** A reply as Redis gives it. `call` makes an object of it, as the script's header describes. */
+/** A reply of Redis. `call` decodes it to an object, as the script's header describes. */
 export type Reply = string[];
 
 export type Arguments = readonly (string | number)[];
@@ -15,7 +15,7 @@ export interface NamedCall<Name extends ScriptName> {
   readonly args: NamedArgs<Name>;
 }
 
-/** The same with keys and arguments in the order of the header. */
+/** The same, with keys and arguments in the order of the header. */
 export interface ScriptCall<Name extends ScriptName> {
   readonly keys: ScriptKeys<Name>;
   readonly args: ScriptArgs<Name>;
@@ -30,7 +30,7 @@ function isFull(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('OOM');
 }
 
-/** The names of the libraries of Holdfast that a master has, of any version. */
+/** The names of Holdfast's libraries on a master, of any version. */
 async function libraries(master: Redis): Promise<string[]> {
   const listed = (await master.function('LIST', 'LIBRARYNAME', `${LIBRARY_PREFIX}*`)) as unknown[][];
   return listed.map((library) => library[library.indexOf('library_name') + 1] as string);
@@ -175,7 +175,7 @@ export class ScriptRegistry {
     return this.scripts.get(name) as Script;
   }
 
-  /** Overridden by tests, which run scripts at a clock of their own. */
+  /** Overridden by tests, which run scripts with a clock they control. */
   protected send(script: Script, keys: Arguments, args: Arguments): Promise<Reply> {
     return script.header.group === undefined
       ? this.sendAlone(script, keys, args)

@@ -73,7 +73,7 @@ function sendToParent(message: Question | Answer): void {
   process.send?.(message, undefined, undefined, ignoreClosedChannel);
 }
 
-/** Whoever asks a process that ends gets no answer in time. */
+/** The process that asked gets no answer in time. */
 function ignoreClosedChannel(): void {}
 
 /**

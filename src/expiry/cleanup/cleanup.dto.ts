@@ -3,7 +3,7 @@ import { MaxLength, Optional } from '../../wire/index.js';
 
 const YEAR_MS = 366 * 86_400_000;
 
-/** Body of POST /ops/reservations/cleanup. One of `tenant_id` and `all_tenants` is needed. */
+/** Body of POST /ops/reservations/cleanup. Either `tenant_id` or `all_tenants` is required. */
 export class CleanupDto {
   @Optional()
   @IsString()

@@ -16,12 +16,12 @@ import type { CleanupDto } from './cleanup.dto.js';
 
 const DAY_MS = 86_400_000;
 const DEFAULT_LIMIT = 100;
-/** Entries that one run looks at, and those that it judges: some 2 ms of Redis' time at most. */
+/** Entries that one run examines, and those that it judges: at most 2 ms of Redis' time. */
 const EXAMINE = 200;
 const CALL_SIZE = 20;
-/** Entries that one request looks at. A cleanup of one tenant walks past the reservations of others. */
+/** Entries that one request examines. A cleanup of one tenant also examines the reservations of others. */
 const MOST_EXAMINED = 10_000;
-/** Where a run ended: score and reservation, in the order of the script's arguments. */
+/** Where a run ended: score and reservation id, in the order of the script's arguments. */
 const PLACE = /^(\d{1,16}) (\S{1,64})$/;
 
 type Place = readonly [walkedMs: string, walkedId: string];
@@ -45,7 +45,7 @@ export interface CleanupReport {
   readonly next_cursor?: string;
 }
 
-/** The operators' cleanup of reservations that the sweeper leaves alone: those under MANUAL_CLEANUP whose grace is over. */
+/** The operators' cleanup of reservations that the sweeper does not reclaim: those with MANUAL_CLEANUP whose grace period is over. */
 @Injectable()
 export class CleanupService {
   private readonly retentionMs: number;
@@ -59,9 +59,9 @@ export class CleanupService {
   }
 
   /**
-   * Expires at most `limit` reservations, the oldest first within a partition, in many short runs. What a run has done stays done
-   * when a later one fails, and a repetition without the cursor starts over with what is left.
-   * @throws Refusal INVALID_REQUEST (no tenant named, a foreign cursor), TENANT_NOT_FOUND
+   * Expires at most `limit` reservations in many short runs, oldest first within a partition. If a run fails, the results of earlier runs
+   * stay. Repeating the request without the cursor starts over with what is left.
+   * @throws Refusal INVALID_REQUEST (no tenant given, another list's cursor), TENANT_NOT_FOUND
    */
   async cleanup(request: CleanupDto, requestId: string, trace: string): Promise<CleanupReport> {
     const { cursor = '', limit = DEFAULT_LIMIT, dry_run: dryRun = false, tenant_id: tenantId = '' } = request;

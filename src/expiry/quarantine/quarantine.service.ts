@@ -16,7 +16,7 @@ import type { QuarantineDecisionDto, QuarantineListQueryDto } from './quarantine
 
 const DAY_MS = 86_400_000;
 const DEFAULT_LIMIT = 50;
-/** Entries that one look at a partition's quarantine takes. */
+/** COUNT hint for one scan of a partition's quarantine. */
 const SCAN_COUNT = 500;
 
 export interface QuarantineEntry {
@@ -25,7 +25,7 @@ export interface QuarantineEntry {
   readonly quarantined_at_ms: number;
 }
 
-/** What a release gives back at which budget, and what it cannot. */
+/** The amounts that a release returns, by budget, and those that it cannot return. */
 export interface Returnable {
   readonly returns: readonly { readonly scope: string; readonly unit: string; readonly amount: bigint }[];
   readonly keeps: readonly { readonly scope: string; readonly reason: string }[];
@@ -50,7 +50,7 @@ export interface QuarantineList {
   readonly next_cursor?: string;
 }
 
-/** Reservations that could not be settled and wait for an operator: which there are, what is wrong, and what shall become of them. */
+/** Reservations that could not be settled and wait for an operator: lists them, shows what is wrong, and applies decisions. */
 @Injectable()
 export class QuarantineService {
   private readonly retentionMs: number;
@@ -64,8 +64,8 @@ export class QuarantineService {
   }
 
   /**
-   * Newest first, over all partitions. It reads the whole quarantine, which an operator keeps small, but keeps no more than a page.
-   * @throws Refusal INVALID_REQUEST when the cursor belongs to another list.
+   * Newest first, over all partitions. Reads the whole quarantine, which operators keep small, but holds no more than one page in memory.
+   * @throws Refusal INVALID_REQUEST if the cursor belongs to another list.
    */
   async list({
     reason,
@@ -97,7 +97,7 @@ export class QuarantineService {
       : { entries, has_more: true, next_cursor: encodeCursor(query, next) };
   }
 
-  /** @throws Refusal NOT_FOUND when it is not in quarantine. */
+  /** @throws Refusal NOT_FOUND if it is not in quarantine. */
   async inspect(reservationId: string): Promise<QuarantinedReservation> {
     const reply = await this.redis.scripts.call(
       'inspect_quarantined',
@@ -116,7 +116,7 @@ export class QuarantineService {
     };
   }
 
-  /** @throws Refusal NOT_FOUND when it is not in quarantine. */
+  /** @throws Refusal NOT_FOUND if it is not in quarantine. */
   async decide(
     reservationId: string,
     { action, reason }: QuarantineDecisionDto,
@@ -151,7 +151,7 @@ export class QuarantineService {
     return tag;
   }
 
-  /** A scan may show an entry twice while the hash grows; it is told once. */
+  /** Each entry once: a scan may return an entry twice while the hash grows. */
   private async *entriesOf(tag: string): AsyncGenerator<QuarantineEntry> {
     const seen = new Set<string>();
     let cursor = '0';

@@ -17,7 +17,7 @@ export interface DeliverySearch {
   readonly toMs: number | undefined;
 }
 
-/** Whether a place precedes one of another partition. lua/webhooks/list_deliveries.lua knows the order within a partition. */
+/** Whether a place precedes one of another partition. lua/webhooks/list_deliveries.lua defines the order within a partition. */
 export function isBefore(one: DeliveryPlace, other: DeliveryPlace): boolean {
   return (
     one.createdMs > other.createdMs || (one.createdMs === other.createdMs && one.partition < other.partition)
@@ -41,7 +41,7 @@ export class PartitionDeliveries {
     if (after?.partition === partition) {
       this.behind = after;
     } else if (after !== undefined) {
-      // At the instant where the previous page ended, higher partitions are still to come.
+      // Of those queued in the same millisecond as the last one of the previous page, higher partitions are still to come.
       this.toMs = Math.min(after.createdMs - (partition < after.partition ? 1 : 0), search.toMs ?? Infinity);
     }
   }
@@ -83,7 +83,7 @@ const ROWS_A_RUN_MERGED = 8;
 
 export interface DeliveryPage {
   readonly rows: readonly StoredDelivery[];
-  /** The next page starts after this place; undefined at the end. There need not be a matching delivery. */
+  /** The next page starts after this place; undefined at the end. There may be no matching delivery at it. */
   readonly next: DeliveryPlace | undefined;
 }
 

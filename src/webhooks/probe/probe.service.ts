@@ -13,7 +13,7 @@ import { SubscriptionAccess } from '../subscriptions/subscription-access.js';
 import type { AttemptOutcome } from '../transport/attempt.js';
 import { WebhookTransport } from '../transport/webhook-transport.js';
 
-/** The caller waits for the result, so a probe gets at most this long even where deliveries get longer. */
+/** The caller waits for the result, so a probe has at most this long, even if deliveries have longer. */
 const LONGEST_MS = 10_000;
 const RETRY_AFTER_S = 2;
 

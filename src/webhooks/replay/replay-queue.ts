@@ -27,7 +27,7 @@ export interface Queued {
   readonly last: readonly QueuedDelivery[];
 }
 
-/** Appends events to a subscription's ordered queues again, and tells whether any of them is still waiting. */
+/** Queues events again in a subscription's ordered queues, and checks whether any of them is still waiting. */
 @Injectable()
 export class ReplayQueue {
   private readonly retentionMs: number;

@@ -113,7 +113,7 @@ const LEASE_MS = 60_000;
 const WAITING_MS = 86_400_000;
 const NOTHING: Queued = { count: 0, last: [] };
 
-/** The answer of replayEvents of cycles-governance-admin-v0.1.25. */
+/** The response of replayEvents of cycles-governance-admin-v0.1.25. */
 export interface ReplayResult {
   readonly replay_id: string;
   readonly events_queued: number;

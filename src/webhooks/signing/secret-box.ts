@@ -39,12 +39,12 @@ export function isUnbound(sealed: string): boolean {
 }
 
 /**
- * Encrypts the secrets of subscribers before they are stored: `enc2:` and the base64 of IV, ciphertext and tag of AES-256-GCM, with
- * the text's place as associated data. Equal texts give different bytes.
+ * Encrypts the secrets of subscribers before they are stored: `enc2:` and the base64 of IV, ciphertext and tag of AES-256-GCM, with the
+ * text's place as associated data. Equal texts give different bytes.
  *
- * The older form without a place can be opened while the configuration accepts it. That setting is not kept in Redis, because the
- * place protects against somebody who can write to Redis. Changing the prefix of a current text does not turn it into the older
- * form, because its tag covers the associated data.
+ * The older form without a place can be opened while the configuration accepts it. That setting is not stored in Redis, because the place
+ * protects against anyone who can write to Redis. Changing the prefix of a current text does not turn it into the older form, because its
+ * tag covers the associated data.
  */
 @Injectable()
 export class SecretBox {

@@ -46,7 +46,7 @@ function fixedScope(scopeFilter: string): string {
   return star < 0 ? scopeFilter : scopeFilter.slice(0, Math.max(scopeFilter.lastIndexOf('/', star), 0));
 }
 
-/** What the scripts answer that refuse something of a subscription. */
+/** The reply of a script that refuses an operation on a subscription. */
 export interface RefusedWebhook {
   readonly status: string;
   readonly selector?: string;
@@ -98,7 +98,9 @@ export interface AccessibleSubscription {
   readonly nowMs: number;
 }
 
-/** Reads subscriptions on behalf of callers: another tenant's is not found, and a key with a scope filter only gets those inside it. */
+/**
+ * Reads subscriptions on behalf of callers. Those of other tenants are not found, and a key with a scope filter only gets those within it.
+ */
 @Injectable()
 export class SubscriptionAccess {
   constructor(

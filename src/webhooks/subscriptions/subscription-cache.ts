@@ -45,7 +45,7 @@ interface Reading {
   readonly known: OwnersList | undefined;
   /** The revision up to which changes are included; empty at first. */
   revision: string;
-  /** The id after which reading the whole list continues; empty when that is not under way. */
+  /** The id after which reading the whole list continues; empty if that is not in progress. */
   after: string;
   readAt: number;
   isWhole: boolean;

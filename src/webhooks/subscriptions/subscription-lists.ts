@@ -90,7 +90,7 @@ export class SubscriptionLists {
     });
   }
 
-  /** Visits the ids of all subscriptions that match, even of those whose records are damaged elsewhere. @throws StoreUnavailable */
+  /** Visits the ids of all matching subscriptions, even if other fields of their records are damaged. @throws StoreUnavailable */
   eachId(filter: SubscriptionFilter, visit: (subscriptionId: string) => void): Promise<void> {
     return this.eachRecord(filter, (fields) => {
       const id = fieldOf(fields, 'id');

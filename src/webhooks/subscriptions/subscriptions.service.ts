@@ -39,8 +39,8 @@ const SEALED_FIELDS: readonly [field: string, kind: SealPlace['kind']][] = [
 ];
 
 /**
- * Reseals what 0.5 sealed for a subscription, so that it is bound to that subscription. Skips what cannot be opened.
- * @returns whether the record changed, here or through somebody else, so that it has to be read again
+ * Reseals what version 0.5 sealed for a subscription, so that it is bound to that subscription. Skips what cannot be opened.
+ * @returns whether the record changed, through this call or a concurrent one, and must be read again
  * @throws StoreUnavailable
  */
 export async function resealed(

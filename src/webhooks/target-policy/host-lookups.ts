@@ -10,10 +10,10 @@ export interface ResolvedAddress extends LookupAddress {
   readonly ttl?: number;
 }
 
-/** All addresses of a host name. Rejects when there is none, or when no server answers in time. */
+/** All addresses of a host name. Rejects if there are none, or if no server answers in time. */
 export type ResolveHost = (hostname: string) => Promise<readonly ResolvedAddress[]>;
 
-/** `known`: answered from the cache. `busy`: not started, because too many were under way. */
+/** `known`: answered from the cache. `busy`: not started, because too many were in flight. */
 export type LookupOutcome = 'found' | 'known' | 'not_found' | 'timeout' | 'failed' | 'busy';
 
 /** The name does not exist or has no address, according to its servers. */
@@ -51,7 +51,7 @@ export function resolverOf(servers: readonly string[] | undefined): ResolveHost 
   };
 }
 
-/** Uses a resolver of its own, so that cancelling this name cancels no other. */
+/** Uses its own resolver, so that cancelling this name cancels no other. */
 async function askServers(name: string, servers: readonly string[] | undefined): Promise<ResolvedAddress[]> {
   const resolver = new Resolver({ timeout: QUERY_TIMEOUT_MS, tries: ROUNDS });
   if (servers !== undefined) {
@@ -116,7 +116,7 @@ export function parseHosts(text: string): Map<string, LookupAddress[]> {
   return listed;
 }
 
-/** The error code of a lookup that was not started, because its owner has too many under way. It says nothing about the name. */
+/** The error code of a lookup that was not started, because its owner has too many in flight. It says nothing about the name. */
 export const LOOKUPS_BUSY = 'ELOOKUPSBUSY';
 
 /** Concurrent lookups, in total and per owner. c-ares needs one or two sockets for each. */
@@ -147,9 +147,9 @@ type CachedAnswer = Answer & { readonly untilMs: number };
  * servers do not answer delays no name that works.
  */
 export class HostLookups {
-  /** By name: the lookups under way, whoever asked first. */
+  /** By name: lookups in flight, whichever owner started them. */
   private readonly underWay = new Map<string, Promise<readonly LookupAddress[]>>();
-  /** By owner and name: the lookups that wait for a slot. Nobody waits in another owner's queue. */
+  /** By owner and name: lookups waiting for a slot. Each owner has its own queue. */
   private readonly queued = new Map<string, Promise<readonly LookupAddress[]>>();
   private readonly cache = new LRUCache<string, CachedAnswer>({
     max: MAX_CACHED_NAMES,

@@ -98,7 +98,7 @@ export class WebhookSecurityConfigDto {
   allow_http?: boolean;
 }
 
-/** How long what was read may be gone by: a change made through another instance holds here after this. */
+/** How long a read configuration is used. A change through another instance takes effect within this time. */
 const KEPT_MS = 1000;
 
 /** A parsed configuration. */

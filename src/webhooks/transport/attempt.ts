@@ -57,8 +57,8 @@ export interface AttemptOutcome {
 }
 
 /**
- * One POST under way. undici calls the `on...` methods. `settle` is called exactly once, at the latest at the time limit, whatever
- * the connection does. undici alone could not guarantee that, because it can only abort a request that is connected.
+ * One POST in flight. undici calls the `on...` methods. `settle` is called exactly once, at the latest at the time limit, whatever the
+ * connection does. undici alone cannot guarantee that, because it can only abort a request that is connected.
  */
 export class Attempt implements Dispatcher.DispatchHandler {
   private readonly startedAt = performance.now();

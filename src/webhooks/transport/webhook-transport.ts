@@ -102,7 +102,7 @@ export class WebhookTransport implements OnApplicationShutdown {
   private currentAgent(): Agent {
     const revision = this.policy.revision();
     if (revision !== this.revision) {
-      // Waits in the background for requests under way, which end by their own time limits.
+      // Waits in the background for requests in flight, which end by their own time limits.
       this.agent.close(() => undefined);
       this.agent = newAgent(this.policy, this.trust);
       this.revision = revision;
