@@ -1,22 +1,22 @@
 #!lua flags=allow-oom
--- cleanup_reservations: expire holds under MANUAL_CLEANUP whose grace is over, a bounded run through the partition's cleanup index at
--- a time. Nobody but an operator asks for it.
--- It carries allow-oom because it gives budget back and must go on when Redis is full.
+-- cleanup_reservations: expire holds under MANUAL_CLEANUP whose grace is over, in bounded pages of the partition's cleanup index.
+-- Runs only at the request of an operator.
+-- It carries allow-oom because it returns budget and must run when Redis is full.
 --
 -- KEYS[1]   cleanup_index  zset, score = reclaim deadline in ms
--- ARGV[1]   tenant_id      whose holds, or empty for all
--- ARGV[2]   overdue_for_ms only those whose grace ended at least so long ago
--- ARGV[3]   walked_ms      where the run before ended: the score, or empty to start
--- ARGV[4]   walked_id      and the reservation
--- ARGV[5]   examine        entries that a run looks at, at most
--- ARGV[6]   limit          entries that a run judges, at most
+-- ARGV[1]   tenant_id      only this tenant's holds, or empty for all
+-- ARGV[2]   overdue_for_ms only holds whose grace ended at least this long ago
+-- ARGV[3]   walked_ms      where the previous run ended: the score, or empty to start
+-- ARGV[4]   walked_id      its reservation
+-- ARGV[5]   examine        maximum entries to examine
+-- ARGV[6]   limit          maximum entries to decide on
 -- ARGV[7]   dry_run        1 changes nothing
 -- ARGV[8]   reason         free text for the audit log, or empty
--- ARGV[9]   retention_ms   how long an ended record stays for the audit trail
+-- ARGV[9]   retention_ms   how long an ended record is kept for the audit trail
 -- ARGV[10]  request_id
 -- ARGV[11]  trace          trace id and flags, then the sender: see lib/append_audit
 -- RETURNS   CLEANED now_ms walked_ms:text? walked_id? examined:int reservations(reservation_id word detail? second_detail?)*
--- BOUND     examine entries, of which limit are judged
+-- BOUND     examine entries, of which limit are decided on
 -- EMITS     those of the expiry transition
 -- @include  keys: tag_of_key, reservation_key
 -- @include  now_ms: now_ms, ms_text
@@ -26,10 +26,10 @@
 -- @include  append_event: require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 --
--- There is no walked_ms at the end.
--- The outcomes are those of lua/expiry/expire.lua, and WOULD_EXPIRE tenant deadline_ms in a dry run. What is expired or quarantined has left
--- the index, so that a walk that was broken off can start over. An entry whose owner cannot be told is judged for every tenant: its
--- record is damaged or gone.
+-- walked_ms is empty at the end.
+-- The outcomes are those of lua/expiry/expire.lua, and WOULD_EXPIRE tenant deadline_ms in a dry run. Expired and quarantined holds
+-- leave the index, so an aborted walk can start over. An entry of unknown owner is included for every tenant: its record is damaged
+-- or missing.
 local index = KEYS[1]
 local tenant_id, overdue_for_ms, walked_ms, walked_id = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local examine, limit, dry_run, reason, retention_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8], ARGV[9]

@@ -1,17 +1,17 @@
 #!lua flags=allow-oom
--- decide_quarantined: an operator's decision on a reservation in quarantine: to have it judged again, or to release it as it is.
--- It carries allow-oom because it gives budget back and must go on when Redis is full.
+-- decide_quarantined: an operator's decision on a reservation in quarantine: check it again, or release it as it is.
+-- It carries allow-oom because it returns budget and must run when Redis is full.
 --
 -- KEYS[1]   reservation      hash
 -- ARGV[1]   reservation_id
 -- ARGV[2]   action           retry or release
 -- ARGV[3]   reason           free text, or empty
--- ARGV[4]   retention_ms     how long the ended record stays for the audit trail
+-- ARGV[4]   retention_ms     how long the ended record is kept for the audit trail
 -- ARGV[5]   request_id
 -- ARGV[6]   trace            trace id and flags, then the sender: see lib/append_audit
 -- RETURNS   RETRIED now_ms word detail? second_detail?
 --           | RELEASED now_ms tenant amount? unit? returned_count returned_scopes* kept_count kept(scope reason)* | NOT_FOUND
--- BOUND     scopes of one subject (at most 6); 1,000 tenants where a damaged record does not name its own
+-- BOUND     scopes of one subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- EMITS     custom.reservation.quarantine_decided, budget.threshold_crossed; those of the expiry transition
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key, ttl_index_key, cleanup_index_key, quarantine_key
@@ -24,10 +24,10 @@
 -- @include  damage: owner_of, known_state
 -- @include  release_damaged: mend_ended, release_damaged, decision_figures
 --
--- A retry puts the reservation back before the sweeper and judges it at once: what is still damaged stays in quarantine. A
--- release gives back what can be given back and ends the reservation, whatever its record lacks; where no record is left,
--- it only takes the entry away. A reservation that was settled meanwhile is not released again: only its entry goes. The record is
--- sound afterwards, with what could be known of it.
+-- A retry returns the reservation to the sweeper's index and checks it at once; if it is still damaged, it stays in quarantine. A
+-- release returns what it can to the budgets and ends the reservation, whatever its record lacks. If there is no record, it only
+-- removes the entry. A reservation that has been settled since is not released again: only its entry is removed. The record is valid
+-- afterwards, with what is known of it.
 local reservation = KEYS[1]
 local reservation_id, action, reason, retention_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local origin = { actor = 'admin', request = ARGV[5], trace = ARGV[6] }

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- expire: reclaim one abandoned hold, if it is really due. The script is the only judge, by the server's own clock.
--- It carries allow-oom because it gives budget back and must go on when Redis is full.
+-- expire: reclaim one abandoned hold, if it is due. Only the script decides that, by Redis' clock.
+-- It carries allow-oom because it returns budget and must run when Redis is full.
 --
 -- KEYS[1]   reservation     hash
--- ARGV[1]   reservation_id  its id, as the TTL index holds it
--- ARGV[2]   retention_ms    how long the ended record stays for the audit trail
--- ARGV[3]   trace           trace id and flags that the events of this sweep share
+-- ARGV[1]   reservation_id  its id, as in the TTL index
+-- ARGV[2]   retention_ms    how long the ended record is kept for the audit trail
+-- ARGV[3]   trace           trace id and flags of this sweep's events
 -- RETURNS   NOT_FOUND | SKIP reason [deadline_ms] | EXPIRED tenant deadline_ms now_ms
 --           | QUARANTINED reason tenant? [again:again]
 -- BOUND     one hold, at the scopes of its subject (at most 6)
@@ -14,9 +14,9 @@
 -- @include  now_ms: now_ms, ms_text
 -- @include  expiry: reclaim
 --
--- NOT_FOUND and SKIP with a state remove the index entry and touch no budget; in_grace_period changes nothing. awaiting_cleanup
--- leaves the hold to an operator: it stands in the cleanup index.
--- A further argument is ignored: no clock is accepted from outside.
+-- NOT_FOUND and SKIP with a state remove the index entry and change no budget. SKIP in_grace_period only corrects the index entry, if
+-- its score is wrong. SKIP awaiting_cleanup leaves the hold to an operator: its entry is in the cleanup index.
+-- Extra arguments are ignored: no clock is accepted from outside.
 local reservation = KEYS[1]
 local reservation_id, retention_ms, trace = ARGV[1], ARGV[2], ARGV[3]
 

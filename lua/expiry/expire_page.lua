@@ -1,21 +1,21 @@
 #!lua flags=allow-oom
--- expire_page: reclaim many abandoned holds of one partition, those that are really due. lua/expiry/expire.lua for each of them, but
--- a budget in which many of them end is read and written once.
--- It carries allow-oom because it gives budget back and must go on when Redis is full.
+-- expire_page: reclaim many abandoned holds of one partition, those that are due.
+-- Like lua/expiry/expire.lua for each of them, but a budget that several of them share is read and written once.
+-- It carries allow-oom because it returns budget and must run when Redis is full.
 --
--- KEYS[1]   ttl_index       zset, of the partition whose holds these are
--- ARGV[1]   retention_ms    how long an ended record stays for the audit trail
--- ARGV[2]   trace           trace id and flags that the events of this sweep share
+-- KEYS[1]   ttl_index       zset, of the partition of these holds
+-- ARGV[1]   retention_ms    how long an ended record is kept for the audit trail
+-- ARGV[2]   trace           trace id and flags of this sweep's events
 -- ARGV[...] reservation ids
 -- RETURNS   JUDGED now_ms outcomes(word detail? second_detail?)*
--- BOUND     as many holds as the caller names
+-- BOUND     as many holds as the caller passes
 -- EMITS     reservation.expired, budget.threshold_crossed, custom.reservation.quarantined
 -- @include  keys: tag_of_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  expiry: reclaim, flat_outcomes
 --
--- An outcome is what lua/expiry/expire.lua returns for that hold. Where a hold can be judged in no way, the script ends with an error,
--- and none that is due has been touched: the caller then asks for each by itself.
+-- An outcome is what lua/expiry/expire.lua returns for that hold. If a hold cannot be checked at all, the script ends with an error,
+-- before any due hold has changed. The caller then runs expire for each hold.
 local ttl_index = KEYS[1]
 local retention_ms, trace = ARGV[1], ARGV[2]
 

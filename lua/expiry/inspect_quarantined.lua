@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- inspect_quarantined: a reservation in quarantine, and what an operator's release of it would give back.
+-- inspect_quarantined: a reservation in quarantine, and what an operator's release would return to the budgets.
 --
 -- KEYS[1]   reservation      hash
 -- ARGV[1]   reservation_id
@@ -12,8 +12,8 @@
 -- @include  record: record_fields
 -- @include  returnable_budgets: returnable_budgets, append_returnable
 --
--- entry is the reason and the time of the quarantine; defect is why the record cannot be settled now, and empty when it was
--- mended since. The fields are the record as it is stored.
+-- entry is the reason and the time of the quarantine. defect is why the record cannot be settled now, or empty if it has been
+-- repaired since. The fields are the record as stored.
 local reservation = KEYS[1]
 local reservation_id = ARGV[1]
 

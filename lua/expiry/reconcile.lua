@@ -1,23 +1,22 @@
 #!lua flags=allow-oom
--- reconcile: put live reservations that are missing from their index of deadlines back into it, a bounded run through the
--- partition's tenants and their reservations at a time. That is the TTL index, or under MANUAL_CLEANUP the cleanup index. Restored
--- backups and operators' edits leave such ones behind.
--- It carries allow-oom because nothing else gives back what they hold.
--- On the way it counts the live reservations of each tenant, and puts the kept count right.
+-- reconcile: restore missing index entries of live reservations, in bounded pages of the partition's tenants and their reservations.
+-- The index is the TTL index, or the cleanup index under MANUAL_CLEANUP. Restored backups and operators' edits leave entries missing.
+-- It carries allow-oom because nothing else returns what such reservations hold.
+-- It also counts the live reservations of each tenant, and corrects the stored count.
 --
 -- KEYS[1]   tenant_index   sorted set of the partition's tenants
--- ARGV[1]   tenant         where the run before ended, or empty to start with the first
--- ARGV[2]   walked_ms      created_at_ms of the entry that ended it, or empty
--- ARGV[3]   walked_id      and its reservation
--- ARGV[4]   tally          what of that tenant is counted so far, or empty
--- ARGV[5]   examine        entries of one run; a step to the next tenant counts as ten
--- ARGV[6]   retention_ms   how long an ended record stays
+-- ARGV[1]   tenant         where the previous run ended, or empty to start with the first
+-- ARGV[2]   walked_ms      created_at_ms of the entry at which it ended, or empty
+-- ARGV[3]   walked_id      its reservation
+-- ARGV[4]   tally          the counts of that tenant so far, or empty
+-- ARGV[5]   examine        maximum entries to examine; a step to the next tenant counts as ten
+-- ARGV[6]   retention_ms   how long an ended record is kept
 -- ARGV[7]   trace          trace id and flags
--- ARGV[...] limit and value pairs: what the deployment allows a tenant
+-- ARGV[...] limit and value pairs: the deployment's limits on a tenant
 -- RETURNS   RECONCILED now_ms tenant? walked_ms:text? walked_id? tally? examined:int recount_count recounts(tenant counted:int
 --             live:int)* near_count near(tenant limit used:int allowed:int)* found_count found(reservation_id
 --             place:MISSING|MISPLACED)*
--- BOUND     examine entries, each of which may be told of in the event log
+-- BOUND     examine entries, each of which may emit an event
 -- EMITS     custom.reservation.reindexed
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key, reservation_key, reservation_index_key, ttl_index_key, quarantine_key, owned_key, budget_index_key,
@@ -30,16 +29,16 @@
 -- @include  append_event: append_event, require_event_log
 -- @include  owned: owned_count, live_count, limit_in_force, size_of, stored_bytes
 --
--- There is no tenant at the end.
--- found is MISSING for a reservation that was not in the index, MISPLACED for one that stood at another deadline than its
--- record's. One whose record has no sound deadline is put at the head, where expire.lua puts it into quarantine.
+-- tenant is empty at the end.
+-- In found, MISSING is a reservation that was not in the index, MISPLACED one whose entry had another deadline than its record. A
+-- reservation without a valid deadline in its record is put first in the index, where expire.lua quarantines it.
 local tenant_index = KEYS[1]
 local tenant, walked_ms, walked_id, tally = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local examine, retention_ms, trace = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 local first_limit = 8
--- It reads a dozen figures.
+-- A step to the next tenant reads a dozen figures.
 local TENANT_STEP = 10
--- From which part of a limit on a tenant is told of.
+-- The share of a limit from which a tenant is reported.
 local NEAR = 0.8
 
 local tag = tag_of_key(tenant_index)
@@ -47,16 +46,16 @@ local now = now_ms()
 local found, examined = { count = 0 }, 0
 require_event_log(tag)
 
--- A tenant is never removed; should its entry be gone all the same, the walk ends, and the next one starts over.
+-- Tenants are never removed. If an entry is missing anyway, the walk ends, and the next one starts over.
 local function tenant_after(name)
   local rank = name == '' and -1 or redis.call('ZRANK', tenant_index, name)
   return rank and redis.call('ZRANGE', tenant_index, rank + 1, rank + 1)[1]
 end
 
--- The count of live reservations is checked as of the instant `since` at which the walk of the tenant began, when `counted` was
--- read: whoever was born before and ended later, or not at all, was live then. What happened in that very millisecond may have
--- come before or after, so the truth lies from `low` to `high`, and a count in between is not touched. A walk of one run is exact.
--- Another instance may walk at the same time. What one has put right the other leaves alone: `recounts` tells it.
+-- The stored count of live reservations is checked as of `since`, when the walk of the tenant began and `counted` was read. A
+-- reservation was live then if it was created before and ended later or not at all. Creations and ends in that very millisecond may
+-- have come before or after, so the true count is between `low` and `high`, and a stored count in this range is not changed. A walk
+-- of one run is exact. Another instance may walk at the same time: `recounts` shows whether it has already corrected the count.
 local since, counted, recounts, low, high = string.match(tally, '^(%d+) (%-?%d+) (%d+) (%d+) (%d+)$')
 since, counted, recounts, low, high = tonumber(since), tonumber(counted), tonumber(recounts), tonumber(low), tonumber(high)
 
@@ -65,7 +64,7 @@ local function begin_count()
   since, counted, recounts, low, high = nil, live_count(f[1]), owned_count(f[2]), 0, 0
 end
 
--- The end of a packed record, which is read only if it can be within the walk: the record stays for the retention at least.
+-- When a packed record ended. Reads it only if that may be within the walk: the record is kept for at least the retention.
 local function packed_end(key)
   if redis.call('PEXPIRETIME', key) - retention_ms < since then
     return nil
@@ -108,7 +107,7 @@ local function end_count(owned)
   return really
 end
 
--- What the tenant owns of each kind, beside its limits.
+-- Compares what the tenant owns of each kind with its limits.
 local function end_tenant()
   local key, owned, names = owned_key(tag, tenant), {}, { 'live', 'recounts', 'text', 'stored' }
   for i = first_limit, #ARGV, 2 do
@@ -122,7 +121,7 @@ local function end_tenant()
     owned[name] = values[i] or nil
   end
   local stored = stored_bytes(tag, tenant, owned_count(owned.text))
-  -- The kept sum does not see every event, and it is missing after an upgrade.
+  -- The stored sum misses some events, and is unset after an upgrade.
   if owned_count(owned.stored) < 0.9 * stored then
     redis.call('HSET', key, 'stored', ms_text(stored))
   end
@@ -138,7 +137,7 @@ local function end_tenant()
   end
 end
 
--- Ended reservations are passed over by their state alone, for they are the most by far.
+-- Ended reservations, by far the most, are skipped by their state alone.
 local function place_of(reservation_id, born_ms)
   local key = reservation_key(tag, reservation_id)
   local f = redis.pcall('HMGET', key, FIELD.state, FIELD.ended_at)

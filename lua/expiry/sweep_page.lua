@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- sweep_page: hold the lease of a partition's sweep, and read what is due there.
--- It carries allow-oom because the sweeper must go on when Redis is full.
+-- sweep_page: take or renew the lease on a partition's sweep, and read what is due there.
+-- It carries allow-oom because the sweeper must run when Redis is full.
 --
 -- KEYS[1]   lease          string, the token of the instance that sweeps the partition
 -- KEYS[2]   ttl_index      zset, score = reclaim deadline in ms
--- ARGV[1]   token          the asking instance; empty reads without a lease, which harms nobody: expire alone judges
+-- ARGV[1]   token          the calling instance; empty reads without a lease, which is safe because only expire decides
 -- ARGV[2]   lease_ms
--- ARGV[3]   take           1 takes a lease that nobody holds, 0 only renews one's own
--- ARGV[4]   skip           due entries to pass over: those that this pass could not judge
--- ARGV[5]   limit          most ids to return
+-- ARGV[3]   take           1 takes a free lease, 0 only renews the caller's own
+-- ARGV[4]   skip           due entries to skip: those that this pass could not decide on
+-- ARGV[5]   limit          maximum ids to return
 -- RETURNS   HELD now_ms lease:renewed|taken|none due:int oldest_due_ms? next_deadline_ms? quarantined:int awaiting:int
 --           oldest_awaiting_ms? reservation_ids* | OTHER now_ms lapses_in_ms | FREE now_ms
 -- BOUND     limit ids
@@ -17,9 +17,9 @@
 -- @include  now_ms: now_ms, ms_text
 -- @include  sweep_figures: first_score, due_count, set_aside
 --
--- due counts all that is due, the skipped ones too; oldest_due_ms, next_deadline_ms and oldest_awaiting_ms are empty
--- where there is none. awaiting counts the holds whose grace is over and which an operator has to clean up. They are not due.
--- The lease is written last: a partition whose index cannot be read is leased by nobody, and fails loudly for everybody.
+-- due counts all due entries, including skipped ones. oldest_due_ms, next_deadline_ms and oldest_awaiting_ms are empty if there are
+-- no such entries. awaiting counts the holds past their grace that an operator has to clean up; they are not due.
+-- The lease is written last: if the index cannot be read, no instance gets the lease, and each one fails with an error.
 local lease, ttl_index = KEYS[1], KEYS[2]
 local token, lease_ms, take, skip, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 

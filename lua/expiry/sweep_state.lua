@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- sweep_state: who sweeps a partition, and what is due there.
+-- sweep_state: which instance sweeps a partition, and what is due there.
 --
 -- KEYS[1]   lease          string, the token of the instance that sweeps the partition
 -- KEYS[2]   ttl_index      zset, score = reclaim deadline in ms
@@ -11,8 +11,8 @@
 -- @include  now_ms: now_ms, ms_text
 -- @include  sweep_figures: first_score, due_count, set_aside
 --
--- holder, oldest_due_ms, next_deadline_ms and oldest_awaiting_ms are empty where there is none. awaiting is what an operator has to
--- clean up.
+-- holder, oldest_due_ms, next_deadline_ms and oldest_awaiting_ms are empty if there is none. awaiting counts the holds that an
+-- operator has to clean up.
 local lease, ttl_index = KEYS[1], KEYS[2]
 
 local now = now_ms()

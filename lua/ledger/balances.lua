@@ -1,14 +1,14 @@
 #!lua flags=no-writes
--- balances: the budgets of one tenant that match a subject, a bounded run through their index at a time.
+-- balances: the budgets of one tenant that match a subject, in bounded pages of its budget index.
 --
--- KEYS[1]   budget_index     sorted set of the tenant's 'scope unit', all scores 0, so a scope stands before those below it
--- ARGV[1]   after            the 'scope unit' that ended the run before, or empty
--- ARGV[2]   limit            budgets a run returns
--- ARGV[3]   examine          entries of the index a run looks at, at least 1
--- ARGV[4]   include_children 1 adds the budgets below the matching scopes
--- ARGV[5]   prefix           the segments asked for that a matching scope begins with, joined by slashes
--- ARGV[6]   deepest          the deepest segment asked for, the one a matching scope ends with
--- ARGV[...] the other segments asked for, each of which a matching scope holds
+-- KEYS[1]   budget_index     sorted set of the tenant's 'scope unit', all scores 0, so a scope comes before those below it
+-- ARGV[1]   after            the 'scope unit' at which the previous run ended, or empty
+-- ARGV[2]   limit            maximum budgets to return
+-- ARGV[3]   examine          maximum index entries to examine, at least 1
+-- ARGV[4]   include_children 1 includes the budgets below the matching scopes
+-- ARGV[5]   prefix           the requested segments that a matching scope starts with, joined by slashes
+-- ARGV[6]   deepest          the deepest requested segment, the one that a matching scope ends with
+-- ARGV[...] the other requested segments, each of which a matching scope contains
 -- RETURNS   next? budgets(scope unit balance)*
 -- BOUND     examine entries, limit budgets
 -- EMITS     nothing
@@ -16,9 +16,9 @@
 -- @include  budget: read_budget, balance_text
 -- @include  index_walk: bytes_less
 --
--- The following run starts after next. There is none at the end.
--- Segments match whole: agent:bot does not find agent:bot2. A budget's figures are from one instant, those of different runs from
--- different ones.
+-- next is where the following run starts, and empty at the end.
+-- Segments match as a whole: agent:bot does not match agent:bot2. The figures of one budget are from one instant, those of different
+-- runs from different ones.
 local budget_index = KEYS[1]
 local after, limit, examine, include_children = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
 local prefix, deepest = ARGV[5], ARGV[6]
@@ -42,7 +42,7 @@ end
 
 local reply, found, examined, last = { '' }, 0, 0, after
 
--- Looks at the entries from `first` to before `stop`, as far as the run goes. Returns false when it ended there.
+-- Examines the entries from `first` up to, but not including, `stop`. Returns false if the run ends within them.
 local function walk(first, stop)
   local from = bytes_less(last, first) and '[' .. first or '(' .. last
   local members = redis.call('ZRANGEBYLEX', budget_index, from, '(' .. stop, 'LIMIT', 0, examine - examined)
@@ -67,8 +67,8 @@ local function walk(first, stop)
   return true
 end
 
--- The scope that the prefix names, in each of its units, and then what lies below it: '0' follows '/' as '!' follows a blank. What
--- stands between the two only begins with the same characters.
+-- First the scope that the prefix names, in each of its units, then the scopes below it. In byte order, '!' follows a space and '0'
+-- follows '/'. Scopes between the two ranges only start with the same characters.
 if walk(prefix .. ' ', prefix .. '!') and (include_children or not string.find('/' .. prefix .. '/', '/' .. deepest .. '/', 1, true)) then
   walk(prefix .. '/', prefix .. '0')
 end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- commit: charge what a hold really cost, and give back the rest.
--- It carries allow-oom because a commit shrinks what is held; a full Redis must still settle.
+-- commit: charge what a hold actually cost, and return the rest.
+-- It carries allow-oom because a commit reduces what is held, and must work when Redis is full.
 --
 -- KEYS[1]   reservation      hash
 -- KEYS[2]   idempotency      string, the record of this request
@@ -11,8 +11,8 @@
 -- ARGV[5]   actual           int64 as a decimal string, not negative
 -- ARGV[6]   metadata         JSON text, or empty
 -- ARGV[7]   idempotency_ttl_ms
--- ARGV[8]   retention_ms     how long the ended record stays for the audit trail
--- ARGV[9]   key_id           the API key that asks
+-- ARGV[8]   retention_ms     how long the ended record is kept for the audit trail
+-- ARGV[9]   key_id           the requesting API key
 -- ARGV[10]  request_id
 -- ARGV[11]  trace            trace id and flags
 -- RETURNS   COMMITTED answer:fresh|replay charged released unit overage_policy overage debt balances(scope balance)*
@@ -20,7 +20,7 @@
 --           | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]
 --           | UNIT_MISMATCH unit scope | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope
 --           | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
--- BOUND     scopes of one subject (at most 6) of each call; 1,000 tenants where a damaged record does not name its own
+-- BOUND     scopes of one subject (at most 6) of each call; 1,000 tenants if a damaged record does not name its own
 -- GROUP     16
 -- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the expiry transition
 -- @include  fields: FIELD
@@ -75,11 +75,11 @@ for _, budget in ipairs(budgets) do
 end
 local policy = hold[FIELD.overage_policy]
 if not HOLD_POLICIES[policy] and i64_less(hold.amount, actual) then
-  -- What the client asked for cannot be told any more. Up to the estimate the policy does not matter.
+  -- The requested policy is unknown. Up to the estimate, it does not matter.
   leave_group(group, tag)
   return quarantine(tag, reservation_id, reservation, 'INVALID_POLICY', now, origin, hold.tenant, true)
 end
--- A damaged policy goes neither into the reply nor into the record of it, whose parts are split at spaces.
+-- A damaged policy must not go into the reply, nor into its idempotency record, whose parts are separated by spaces.
 policy = HOLD_POLICIES[policy] and policy or 'UNKNOWN'
 local charge, over = charge_of(budgets, hold.amount, actual, policy, marks_of(hold.marks))
 if not charge then
@@ -90,7 +90,7 @@ if charge.overage ~= '0' or charge_emits(budgets) then
 end
 
 -- Nothing is refused below this line.
--- The index comes first: where it is damaged the call ends here, before a figure has moved.
+-- The index comes first: if it is damaged, the call ends here, before a figure has changed.
 remove_from_index(group, deadline_index_key(tag, hold), reservation_id)
 local parts = { charge.charged, charge.released, unit, policy, charge.overage, charge.debt }
 local reply = { 'COMMITTED', 'fresh', unpack(parts) }
@@ -119,7 +119,7 @@ if entry then
 end
 redis.call(unpack(ended))
 end_in_group(group, hold.tenant, reservation_id, #metadata > LONG_VALUE and #metadata or 0)
--- In this order, because Redis 7.0 reads its clock for each command: the record must be there whenever the replay is.
+-- In this order, because Redis 7.0 reads its clock for each command: the record must exist as long as the replay does.
 remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 redis.call('PEXPIRE', reservation, settled_retention(retention_ms, idempotency_ttl_ms))
 return reply

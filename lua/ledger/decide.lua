@@ -1,5 +1,5 @@
 #!lua
--- decide: say whether a reserve would be granted now, and hold nothing.
+-- decide: answer whether a reserve would be granted now, without holding anything.
 --
 -- KEYS[1]   idempotency      string, the record of this request
 -- KEYS[2]   tenant           hash of the owner
@@ -8,16 +8,16 @@
 -- ARGV[3]   unit
 -- ARGV[4]   amount           int64 as a decimal string, not negative
 -- ARGV[5]   idempotency_ttl_ms
--- ARGV[6]   retention_ms     for dead holds that are reclaimed on the way
--- ARGV[7]   key_id           the API key that asks
+-- ARGV[6]   retention_ms     how long the records of holds that this run expires are kept
+-- ARGV[7]   key_id           the requesting API key
 -- ARGV[8]   request_id
 -- ARGV[9]   trace            trace id and flags
 -- ARGV[10]  scope_count      number of derived scopes
--- ARGV[...] the derived scopes, root first; then field and value pairs as reserve has them: subject, action
+-- ARGV[...] the derived scopes, root first; then field and value pairs, as for reserve: subject, action
 -- RETURNS   ALLOW answer:fresh|replay | ALLOW_WITH_CAPS answer:fresh|replay caps | DENY answer:fresh|replay reason
 --           | IDEMPOTENCY_MISMATCH | TENANT_SUSPENDED | UNIT_MISMATCH scope units*
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
--- BOUND     scopes of one subject (at most 6); 100 due holds, when it reclaims
+-- BOUND     scopes of one subject (at most 6); 100 due holds, if it reclaims
 -- EMITS     reservation.denied; those of the expiry transition
 -- @include  keys: tag_of_key
 -- @include  now_ms: ms_text
@@ -29,8 +29,8 @@
 -- @include  governing_policy: governing_policy
 -- @include  denial: reason_of, emit_denial
 --
--- What a budget's state refuses is an answer, DENY, and so is a closed tenant: only a wrong unit is the request's own fault.
--- As with reserve, no denial is caused by a dead hold: what is due is reclaimed first, and the caller runs the script again.
+-- If a budget's state or a closed tenant would refuse the reserve, the answer is DENY. A wrong unit or a suspended tenant is an error.
+-- As in reserve, an expired hold never causes a denial: the script reclaims due holds first, and the caller runs it again.
 local idempotency, tenant_record = KEYS[1], KEYS[2]
 local tenant_id, fingerprint, unit, amount = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local idempotency_ttl_ms, retention_ms = ARGV[5], ARGV[6]

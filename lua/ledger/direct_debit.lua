@@ -4,23 +4,23 @@
 -- KEYS[1]   idempotency      string, the record of this request
 -- KEYS[2]   tenant           hash of the owner
 -- ARGV[1]   tenant_id        effective tenant
--- ARGV[2]   event_id         the id to give
+-- ARGV[2]   event_id         the id to assign
 -- ARGV[3]   fingerprint      of the canonical payload
 -- ARGV[4]   unit
 -- ARGV[5]   actual           int64 as a decimal string, not negative
--- ARGV[6]   overage_policy   as requested, or empty for the governing policy's, the budget's, the tenant's or the protocol's
+-- ARGV[6]   overage_policy   as requested, or empty for that of the governing policy, the budget, the tenant or the protocol
 -- ARGV[7]   idempotency_ttl_ms
--- ARGV[8]   retention_ms     for dead holds that are reclaimed on the way
--- ARGV[9]   key_id           the API key that asks
+-- ARGV[8]   retention_ms     how long the records of holds that this run expires are kept
+-- ARGV[9]   key_id           the requesting API key
 -- ARGV[10]  request_id
 -- ARGV[11]  trace            trace id and flags
 -- ARGV[12]  scope_count      number of derived scopes
--- ARGV[...] the derived scopes, root first; then field and value pairs as reserve has them: subject, action, metadata
+-- ARGV[...] the derived scopes, root first; then field and value pairs, as for reserve: subject, action, metadata
 -- RETURNS   APPLIED answer:fresh|replay event_id charged overage_policy debt balances(scope balance)* | IDEMPOTENCY_MISMATCH
 --           | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units*
 --           | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | BUDGET_EXCEEDED scope remaining
 --           | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | RECLAIMED now_ms outcomes(word detail? second_detail?)*
--- BOUND     scopes of one subject (at most 6); 100 due holds, when it reclaims
+-- BOUND     scopes of one subject (at most 6); 100 due holds, if it reclaims
 -- EMITS     custom.direct_debit.applied, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed;
 --           those of the expiry transition
 -- @include  keys: tag_of_key
@@ -35,9 +35,9 @@
 -- @include  charge: charge_of, emit_charge
 -- @include  threshold: marks_of
 --
--- The action has happened already, so neither debt nor an over-limit mark stands in the way: only the debit's own policy does.
--- A dead hold neither refuses a debit nor caps it nor drives it into debt: what is due is reclaimed before an amount that
--- does not remain is charged, and the caller runs the script again. The event in the log is the debit's only record.
+-- The action has already happened, so neither debt nor an over-limit mark refuses the debit: only its own overage policy does.
+-- An expired hold never refuses or caps a debit, nor drives it into debt: if the amount does not remain, due holds are reclaimed
+-- first, and the caller runs the script again. The event in the log is the debit's only record.
 local idempotency, tenant_record = KEYS[1], KEYS[2]
 local tenant_id, event_id, fingerprint, unit, actual = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local overage_policy, idempotency_ttl_ms, retention_ms = ARGV[6], ARGV[7], ARGV[8]
@@ -87,7 +87,7 @@ end
 if short and overage_policy == 'REJECT' then
   return short
 end
--- With nothing held, the whole amount is overage, which REJECT would refuse; one that remains everywhere is charged by any policy.
+-- With nothing held, the whole amount is overage, which REJECT would refuse. If it remains everywhere, any policy allows it.
 local charge, over = charge_of(budgets, '0', actual, short and overage_policy or 'ALLOW_IF_AVAILABLE', marks_of(tenant and tenant.marks))
 if not charge then
   return over

@@ -1,21 +1,21 @@
 #!lua
--- extend: move the end of a live lease outward. The amount held does not change.
+-- extend: move the expiry of a live lease further out. The amount held does not change.
 --
 -- KEYS[1]   reservation      hash
 -- KEYS[2]   idempotency      string, the record of this request
 -- ARGV[1]   tenant_id        effective tenant
 -- ARGV[2]   reservation_id
 -- ARGV[3]   fingerprint      of the canonical payload
--- ARGV[4]   extend_by_ms     asked for, counted from the current expiry
+-- ARGV[4]   extend_by_ms     as requested, counted from the current expiry
 -- ARGV[5]   idempotency_ttl_ms
--- ARGV[6]   retention_ms     for a dead hold that is expired on the way
--- ARGV[7]   key_id           the API key that asks
+-- ARGV[6]   retention_ms     how long the record is kept if this run expires the hold
+-- ARGV[7]   key_id           the requesting API key
 -- ARGV[8]   request_id
 -- ARGV[9]   trace            trace id and flags
 -- RETURNS   ACTIVE answer:fresh|replay expires_at_ms remaining_ttl_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN
 --           | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms]
 --           | QUARANTINED reason tenant? [again:again] | MAX_EXTENSIONS_EXCEEDED allowed:int
--- BOUND     one hold, at the scopes of its subject (at most 6); 1,000 tenants where a damaged record does not name its own
+-- BOUND     one hold, at the scopes of its subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- EMITS     those of the expiry transition
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key, tenant_key, reserve_idempotency_key
@@ -26,9 +26,8 @@
 -- @include  tenant: read_tenant
 -- @include  hold: whole_number, deadline_index_key
 --
--- What one extension grants is capped at the tenant's max_reservation_ttl_ms, or at the max_ttl_ms of the policy that
--- governed the reserve, as the reserve's lease is: a hold cannot outlive that * (1 + max_extensions). The returned expiry is
--- authoritative.
+-- Like the reserve's lease, one extension is capped at the max_ttl_ms of the policy that governed the reserve, or else at the
+-- tenant's max_reservation_ttl_ms. A hold cannot outlive that * (1 + max_extensions). The returned expiry is authoritative.
 local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint, extend_by_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local idempotency_ttl_ms, retention_ms, key_id = tonumber(ARGV[5]), ARGV[6], ARGV[7]
@@ -54,7 +53,7 @@ end
 if now > hold.expires_at then
   return { 'RESERVATION_EXPIRED' }
 end
--- Damaged counts allow none: a hold must not live for ever.
+-- Damaged counts allow no extension: a hold must not live forever.
 local max_extensions = whole_number(hold[FIELD.max_extensions] or '0') or 0
 local extensions = whole_number(hold[FIELD.extensions_used] or '0') or max_extensions
 if extensions >= max_extensions then
@@ -76,7 +75,7 @@ redis.call('ZADD', deadline_index_key(tag, hold), ms_text(expires_at + hold.grac
 local granted = ms_text(now) .. '+' .. ms_text(extend_by_ms) .. (key_id == hold[FIELD.key_id] and '' or '+' .. key_id)
 redis.call('HSET', reservation, FIELD.expires_at, expires_text, FIELD.extensions_used, used, FIELD.extension .. used, granted)
 if hold[FIELD.idempotency_key] then
-  -- A retry of the reserve must find this hold, not make a second one, for as long as this one can live.
+  -- A retry of the reserve must find this hold, instead of making a second one, for as long as this one can live.
   local lifetime_ms = math.max(idempotency_ttl_ms, expires_at + hold.grace_ms - now)
   redis.call('PEXPIRE', reserve_idempotency_key(tag, hold.tenant, hold[FIELD.idempotency_key]), ms_text(lifetime_ms), 'GT')
 end

@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- get_reservation: one reservation's record. An overdue one is expired first, so that no reader sees a dead hold alive.
+-- get_reservation: one reservation's record. An overdue hold is expired first, so that it is never returned as live.
 --
 -- KEYS[1]   reservation      hash
 -- ARGV[1]   tenant_id        effective tenant, or empty for an operator
 -- ARGV[2]   reservation_id
--- ARGV[3]   retention_ms     how long the ended record stays for the audit trail
+-- ARGV[3]   retention_ms     how long the ended record is kept for the audit trail
 -- ARGV[4]   request_id
 -- ARGV[5]   trace            trace id and flags
 -- RETURNS   FOUND defect? quarantined? record{} | NOT_FOUND [defect] | FORBIDDEN
 --           | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms]
--- BOUND     one reservation, at the scopes of its subject (at most 6); 1,000 tenants where a damaged record does not name its own
+-- BOUND     one reservation, at the scopes of its subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- EMITS     those of the expiry transition
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key
@@ -19,8 +19,8 @@
 -- @include  expiry: quarantine, expire_hold
 -- @include  damage: creation_in_index, owner_of, known_state, record_defect, known_fields
 --
--- defect is what is wrong with the record, and empty where nothing is: its fields are then what can be known of it. quarantined is
--- why the read has put it before an operator, once.
+-- defect is what is wrong with the record, or empty. If it is set, the fields are what is known of the record. quarantined is the
+-- reason if this read has put the reservation into quarantine, which happens once.
 local reservation = KEYS[1]
 local tenant_id, reservation_id, retention_ms = ARGV[1], ARGV[2], ARGV[3]
 local origin = { actor = 'system', request = ARGV[4], trace = ARGV[5] }

@@ -1,22 +1,22 @@
 #!lua flags=allow-oom
--- list_reservations: the tenant's reservations that satisfy some conditions, a bounded run through their index at a time.
--- An overdue one is expired first, so that no list shows a dead hold alive; an index entry without a record is removed.
+-- list_reservations: the tenant's reservations that match some conditions, in bounded pages of its reservation index.
+-- An overdue hold is expired first, so that it is never listed as live. An index entry without a record is removed.
 --
 -- KEYS[1]   reservation_index  sorted set of the tenant's reservations, score = created_at_ms
 -- ARGV[1]   tenant_id
--- ARGV[2]   walk_dir         asc or desc: the way through the index
+-- ARGV[2]   walk_dir         asc or desc: the direction through the index
 -- ARGV[3]   from_ms          created_at_ms, inclusive, or -inf
 -- ARGV[4]   to_ms            created_at_ms, inclusive, or +inf
--- ARGV[5]   walked_ms        where the run before ended: created_at_ms, or empty to start
--- ARGV[6]   walked_id        and the reservation
--- ARGV[7]   examine          entries a run looks at, at most
--- ARGV[8]   limit            rows a run returns, at most
--- ARGV[9]   retention_ms     for a dead hold that is expired on the way
+-- ARGV[5]   walked_ms        where the previous run ended: created_at_ms, or empty to start
+-- ARGV[6]   walked_id        its reservation
+-- ARGV[7]   examine          maximum entries to examine
+-- ARGV[8]   limit            maximum rows to return
+-- ARGV[9]   retention_ms     how long the records of holds that this run expires are kept
 -- ARGV[10]  request_id
 -- ARGV[11]  trace            trace id and flags
--- ARGV[...] the conditions, name and value pairs: status, idempotency_key; workspace, app, workflow, agent, toolset (lower
---           case); expires_from, expires_to, finalized_from, finalized_to (ms, inclusive); and, for an order that is not the
---           index's: sort_by, sort_dir, after_value with after_id, before_value with before_id (both exclusive)
+-- ARGV[...] the conditions, as name and value pairs: status, idempotency_key; workspace, app, workflow, agent, toolset (lower case);
+--           expires_from, expires_to, finalized_from, finalized_to (ms, inclusive); and, for an order other than the index's:
+--           sort_by, sort_dir, after_value with after_id, before_value with before_id (both exclusive)
 -- RETURNS   now_ms walked_ms:text? walked_id? outcome_count outcomes(word detail? second_detail?)* unreadable_count
 --             unreadable(reservation_id reason)* rows(id st? tn? tv? ws? ap? wf? ag? ts? dm? ak? an? at? ik? un? am? ca? ex?
 --             fa? ch?)*
@@ -34,9 +34,9 @@
 -- @include  owned: forget_texts
 --
 -- walked_ms is empty at the end of the index.
--- Rows come in the order of the index. Another order is the caller's work, who must see the whole index for it: it says
--- between which two rows a page may still change, and gets no others. A damaged record is shown with what can be known of it
--- (lua/lib/damage.lua) and named among the unreadable; a key that is no record at all is only named.
+-- Rows come in the order of the index. For another order, the caller has to walk the whole index: it passes the two rows between
+-- which a page may still change, and gets only the rows between them. A damaged record is returned with what is known of it
+-- (lua/lib/damage.lua), and also listed as unreadable. A key that is not a record is only listed as unreadable.
 local index = KEYS[1]
 local tenant_id, walk_dir, from_ms, to_ms, walked_ms, walked_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local examine, limit, retention_ms = tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
@@ -46,14 +46,14 @@ for i = first_condition, #ARGV, 2 do
   conditions[ARGV[i]] = ARGV[i + 1]
 end
 local LEVELS = { 'workspace', 'app', 'workflow', 'agent', 'toolset' }
--- No field is stored empty.
+-- Fields are never stored empty.
 local ROW_FIELDS = {
   FIELD.state, FIELD.tenant, FIELD.given_tenant, FIELD.workspace, FIELD.app, FIELD.workflow, FIELD.agent, FIELD.toolset, FIELD.dimensions,
   FIELD.action_kind, FIELD.action_name, FIELD.action_tags, FIELD.idempotency_key, FIELD.unit, FIELD.amount, FIELD.created_at,
   FIELD.expires_at, FIELD.ended_at, FIELD.charged,
 }
 local FINALIZED_AT, CHARGED = 18, 19
--- What ends a run early: each row may have kilobytes of dimensions, and each expiry writes several budgets.
+-- The limits that end a run early: each row may have kilobytes of dimensions, and each expiry writes several budgets.
 local MOST_BYTES, MOST_EXPIRED = 262144, 25
 
 local tag = tag_of_key(index)
@@ -66,7 +66,7 @@ local function note_damage(reservation_id, reason)
   unreadable[#unreadable + 1] = reason
 end
 
--- The record, or nil when there is none any more or no record at all.
+-- The record, or nil if it no longer exists or is not a record.
 local function read_record(reservation_id)
   local is_record, hold = pcall(load_hold, reservation_key(tag, reservation_id), FIELD.created_at, FIELD.idempotency_key)
   if not is_record then
@@ -86,7 +86,7 @@ local function append_outcome(outcome)
   end
 end
 
--- What is in quarantine waits for an operator and is shown as it is.
+-- Reservations in quarantine await an operator and are listed as they are.
 local function expire_overdue(reservation_id, hold)
   if redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 1 then
     return
@@ -98,7 +98,7 @@ local function expire_overdue(reservation_id, hold)
   end
 end
 
--- What can be known of a damaged record. A live one that cannot be settled is put before an operator.
+-- What is known of a damaged record. A live one that cannot be settled is quarantined.
 local function known_of_damaged(reservation_id, hold, defect, created_at)
   local known = known_hold(hold.key, known_fields(hold.key, hold.fields or short_fields(hold.key), tenant_id, created_at))
   note_damage(reservation_id, defect)
@@ -115,7 +115,7 @@ local function within(ms, from, to)
   return (not from or ms >= tonumber(from)) and (not to or ms <= tonumber(to))
 end
 
--- The conditions that most rows of a large list fail by, on a record that nothing is known of yet.
+-- Checks the conditions that most rows of a large list fail, before the row's other fields are read.
 local function satisfies(hold)
   if conditions.status and hold.state ~= conditions.status then
     return false
@@ -146,7 +146,7 @@ local function sort_value(reservation_id, hold)
   return by == 'reservation_id' and reservation_id or ''
 end
 
--- True when the first row stands before the second: by value in the direction asked for, then by ascending id.
+-- True if the first row comes before the second: by value in the requested direction, then by ascending id.
 local function stands_before(value, id, other_value, other_id)
   if value == other_value then
     return bytes_less(id, other_id)
@@ -222,7 +222,7 @@ local function reply()
   return parts
 end
 
--- A reserve's own record leads to its hold at once, for as long as there is one; afterwards the index finds it.
+-- While the reserve's idempotency record exists, it leads directly to the hold. Afterwards, the walk through the index finds it.
 if conditions.idempotency_key and walked_ms == '' then
   local record = redis.call('GET', reserve_idempotency_key(tag, tenant_id, conditions.idempotency_key))
   local reservation_id = record and string.match(record, '^%S+ ALLOW%S* (rsv_%w+)')

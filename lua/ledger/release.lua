@@ -1,22 +1,22 @@
 #!lua flags=allow-oom
--- release: give a hold back, unused. Neither debt nor a frozen budget stands in its way.
+-- release: return a hold unused. Neither debt nor a frozen budget prevents this.
 -- A hold under MANUAL_CLEANUP can also be released after its grace.
 --
 -- KEYS[1]   reservation      hash
 -- KEYS[2]   idempotency      string, the record of this request
--- ARGV[1]   tenant_id        effective tenant, or empty for an operator, who may release anybody's hold
+-- ARGV[1]   tenant_id        effective tenant, or empty for an operator, who may release any hold
 -- ARGV[2]   reservation_id
 -- ARGV[3]   fingerprint      of the canonical payload
 -- ARGV[4]   reason           free text, or empty
 -- ARGV[5]   idempotency_ttl_ms
--- ARGV[6]   retention_ms     how long the ended record stays for the audit trail
--- ARGV[7]   key_id           the API key that asks, or empty
+-- ARGV[6]   retention_ms     how long the ended record is kept for the audit trail
+-- ARGV[7]   key_id           the requesting API key, or empty
 -- ARGV[8]   request_id
 -- ARGV[9]   trace            trace id and flags, then the sender: see lib/append_audit
 -- RETURNS   RELEASED answer:fresh|replay released unit balances(scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect]
 --           | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state
 --           | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]
--- BOUND     scopes of one subject (at most 6); 1,000 tenants where a damaged record does not name its own
+-- BOUND     scopes of one subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- EMITS     budget.threshold_crossed, custom.reservation.quarantine_decided; those of the expiry transition
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key, quarantine_key
@@ -36,8 +36,8 @@
 -- @include  ended: keep_ended
 -- @include  damage: owner_of
 --
--- What an operator releases is in the audit log, by the same step. A hold whose record is damaged is given back as far as it can be,
--- and its record is sound afterwards. Where only its budgets do not fit, an operator alone may give up what they do not take back.
+-- An operator's release is written to the audit log in the same run. A hold with a damaged record returns what it can, and its record
+-- is valid afterwards. If only the budgets do not match, an operator alone may write off what they cannot take back.
 local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local idempotency_ttl_ms, retention_ms, key_id = ARGV[5], ARGV[6], ARGV[7]
@@ -74,7 +74,7 @@ end
 if not hold and not damaged or damaged and not by_operator and not damaged.defect then
   return refusal
 end
--- What is in quarantine is given back as far as it can be.
+-- Returns what can be returned of a hold in quarantine.
 local function release_from_quarantine()
   local refunded, _, known = release_damaged(tag, reservation_id, damaged, owner, created_at, by_operator and 'admin' or key_id, reason, now,
     settled_retention(retention_ms, idempotency_ttl_ms), origin)
@@ -118,7 +118,7 @@ if tells then
 end
 
 -- Nothing is refused below this line.
--- The index comes first: where it is damaged the script ends here, before a figure has moved.
+-- The index comes first: if it is damaged, the script ends here, before a figure has changed.
 redis.call('ZREM', deadline_index_key(tag, hold), reservation_id)
 local parts = { hold.amount, hold.unit }
 local reply = { 'RELEASED', 'fresh', hold.amount, hold.unit }
@@ -137,7 +137,7 @@ else
     FIELD.release_reason, reason)
 end
 count_ended(tag, hold.tenant, 1)
--- In this order, because Redis 7.0 reads its clock for each command: the record must be there whenever the replay is.
+-- In this order, because Redis 7.0 reads its clock for each command: the record must exist as long as the replay does.
 remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 keep_ended(tag, reservation_id, settled_retention(retention_ms, idempotency_ttl_ms))
 for _, budget in ipairs(tells and budgets or {}) do

@@ -1,13 +1,13 @@
 #!lua flags=no-writes
--- reservation_scope: the scope that a reservation was made for, whichever form its record has.
+-- reservation_scope: the scope that a reservation was made for, in any form of its record.
 --
 -- KEYS[1]   reservation      hash
 -- RETURNS   SCOPE scope_path | UNKNOWN | NOT_FOUND
--- BOUND     one record, without its free texts where they are long
+-- BOUND     one record, without its free texts if they are long
 -- EMITS     nothing
 -- @include  hold: load_hold
 --
--- UNKNOWN is a record that does not tell its tenant, or is none.
+-- UNKNOWN: the record does not name its tenant, or the key is not a record.
 local reservation = KEYS[1]
 
 local readable, hold = pcall(load_hold, reservation)

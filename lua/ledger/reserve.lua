@@ -1,25 +1,25 @@
 #!lua
 -- reserve: hold an amount against every budgeted scope, or nothing.
 --
--- KEYS[1]   reservation      hash, made by this script
+-- KEYS[1]   reservation      hash, created by this script
 -- KEYS[2]   idempotency      string, the record of this request
 -- KEYS[3]   tenant           hash of the owner
 -- ARGV[1]   tenant_id        effective tenant
--- ARGV[2]   reservation_id   the id to give
+-- ARGV[2]   reservation_id   the id to assign
 -- ARGV[3]   fingerprint      of the canonical payload
 -- ARGV[4]   unit
 -- ARGV[5]   amount           int64 as a decimal string, not negative
--- ARGV[6]   overage_policy   as requested, or empty for the governing policy's, the budget's, the tenant's or the protocol's
--- ARGV[7]   ttl_ms           as requested, or empty for the governing policy's, the tenant's or the protocol's default
+-- ARGV[6]   overage_policy   as requested, or empty for that of the governing policy, the budget, the tenant or the protocol
+-- ARGV[7]   ttl_ms           as requested, or empty for the default of the governing policy, the tenant or the protocol
 -- ARGV[8]   grace_ms
 -- ARGV[9]   dry_run          1 evaluates only
 -- ARGV[10]  idempotency_ttl_ms
--- ARGV[11]  retention_ms     for dead holds that are reclaimed on the way
--- ARGV[12]  key_id           the API key that asks
+-- ARGV[11]  retention_ms     how long the records of holds that this run expires are kept
+-- ARGV[12]  key_id           the requesting API key
 -- ARGV[13]  request_id
 -- ARGV[14]  trace            trace id and flags
--- ARGV[15]  max_live         live reservations that the deployment allows a tenant, 0 for no limit
--- ARGV[16]  max_stored       bytes that it may have stored, likewise
+-- ARGV[15]  max_live         the deployment's limit on a tenant's live reservations, 0 for none
+-- ARGV[16]  max_stored       the deployment's limit on a tenant's stored bytes, 0 for none
 -- ARGV[17]  scope_count      number of derived scopes
 -- ARGV[...] the derived scopes, root first; then field and value pairs of the record: subject, action, metadata
 -- RETURNS   ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)*
@@ -31,7 +31,7 @@
 --           | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining
 --           | INT64_OVERFLOW scope | LIMIT_EXCEEDED limit allowed:int used:int
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
--- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, when one reclaims
+-- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, if one reclaims
 -- GROUP     16
 -- EMITS     reservation.denied, budget.exhausted, budget.threshold_crossed; those of the expiry transition
 -- @include  fields: FIELD
@@ -51,8 +51,8 @@
 -- @include  denial: reason_of, emit_denial
 -- @include  threshold: marks_of, crossings_of, emit_crossings
 --
--- A denial is never caused by a dead hold: instead of answering BUDGET_EXCEEDED, or that there are too many live reservations, while something is due in the partition,
--- the script expires up to RECLAIM_LIMIT due entries, reports their outcomes, and decides nothing: the caller runs it again.
+-- An expired hold never causes a denial. If holds are due in the partition, the script expires up to RECLAIM_LIMIT of them and
+-- returns their outcomes, instead of refusing the amount or too many live reservations. The caller then runs it again.
 local reservation, idempotency, tenant_record = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, reservation_id, fingerprint, unit, amount = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local overage_policy, ttl_ms, grace_ms, dry_run = ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9] == '1'
@@ -66,7 +66,7 @@ local RECLAIM_LIMIT = 100
 local tag = tag_of_key(reservation)
 local now = group_now(group)
 
--- The original outcome, with the volatile remaining time of the hold as it is now.
+-- The original outcome, with the hold's current remaining time.
 local function replay(parts)
   local word = parts[1]
   if word == 'DENY' then
@@ -94,9 +94,10 @@ elseif earlier then
   return replay(earlier)
 end
 
--- A refused dry run is an answer (DENY) that replays; a refused live reserve is an error that is told and not kept.
+-- A refused dry run is an answer (DENY) that is stored and replayed. A refused live reserve is an error that emits an event and is
+-- not stored.
 local function deny(refusal)
-  -- The protocol has no event for a tenant that owns too much.
+  -- The protocol has no event for a tenant that exceeds its limits.
   if refusal[1] ~= 'LIMIT_EXCEEDED' then
     emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) })
   end
@@ -144,7 +145,7 @@ if refusal then
   return deny(refusal)
 end
 
--- The lease's default and limits: the governing policy's before the tenant's before the protocol's.
+-- The lease's default and limits: the governing policy's, else the tenant's, else the protocol's.
 ttl_ms = ttl_ms or policy and policy.default_ttl_ms or tenant and tenant.default_ttl_ms or 60000
 if policy and policy.max_ttl_ms then
   ttl_ms = math.min(ttl_ms, policy.max_ttl_ms)
@@ -153,7 +154,7 @@ elseif tenant then
 end
 local max_extensions = policy and policy.max_extensions or tenant and tenant.max_extensions or 10
 local expires_at = now + ttl_ms
--- The hold keeps the policy it was made under: a later change of the tenant does not change what becomes of it.
+-- The hold keeps the expiry policy it was made under: later changes of the tenant do not affect it.
 local expiry_policy = expiry_letter(tenant)
 
 local held, marks, tells = i64_figure(amount), marks_of(tenant and tenant.marks), false
@@ -191,8 +192,8 @@ if dry_run then
   return reply
 end
 
--- The indexes come first: where one is damaged the call ends here, before a figure has moved. An entry that the second
--- failure leaves in the first is an orphan, which the sweeper removes.
+-- The indexes come first: if one is damaged, the call ends here, before a figure has changed. If only the second one is, the entry in
+-- the first is an orphan, which the sweeper removes.
 add_to_index(group, deadline_index_key(tag, { expiry_letter = expiry_policy }), ms_text(expires_at + grace_ms), reservation_id)
 add_to_index(group, reservation_index_key(tag, tenant_id), ms_text(now), reservation_id)
 local expires_text = ms_text(expires_at)

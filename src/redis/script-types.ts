@@ -128,7 +128,7 @@ export const SCRIPT_SIGNATURES = {
     flags: ['allow-oom'],
     returns: 'TRIMMED removed:int more:flag held:flag',
   },
-  /** lua/expiry/cleanup_reservations.lua: expire holds under MANUAL_CLEANUP whose grace is over, a bounded run through the partition's cleanup index at */
+  /** lua/expiry/cleanup_reservations.lua: expire holds under MANUAL_CLEANUP whose grace is over, in bounded pages of the partition's cleanup index. */
   cleanup_reservations: {
     keys: ['cleanup_index'],
     args: [
@@ -148,7 +148,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'CLEANED now_ms walked_ms:text? walked_id? examined:int reservations(reservation_id word detail? second_detail?)*',
   },
-  /** lua/expiry/decide_quarantined.lua: an operator's decision on a reservation in quarantine: to have it judged again, or to release it as it is. */
+  /** lua/expiry/decide_quarantined.lua: an operator's decision on a reservation in quarantine: check it again, or release it as it is. */
   decide_quarantined: {
     keys: ['reservation'],
     args: ['reservation_id', 'action', 'reason', 'retention_ms', 'request_id', 'trace'],
@@ -156,7 +156,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'RETRIED now_ms word detail? second_detail? | RELEASED now_ms tenant amount? unit? returned_count returned_scopes* kept_count kept(scope reason)* | NOT_FOUND',
   },
-  /** lua/expiry/expire.lua: reclaim one abandoned hold, if it is really due. The script is the only judge, by the server's own clock. */
+  /** lua/expiry/expire.lua: reclaim one abandoned hold, if it is due. Only the script decides that, by Redis' clock. */
   expire: {
     keys: ['reservation'],
     args: ['reservation_id', 'retention_ms', 'trace'],
@@ -164,7 +164,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'NOT_FOUND | SKIP reason [deadline_ms] | EXPIRED tenant deadline_ms now_ms | QUARANTINED reason tenant? [again:again]',
   },
-  /** lua/expiry/expire_page.lua: reclaim many abandoned holds of one partition, those that are really due. lua/expiry/expire.lua for each of them, but */
+  /** lua/expiry/expire_page.lua: reclaim many abandoned holds of one partition, those that are due. */
   expire_page: {
     keys: ['ttl_index'],
     args: ['retention_ms', 'trace'],
@@ -172,7 +172,7 @@ export const SCRIPT_SIGNATURES = {
     flags: ['allow-oom'],
     returns: 'JUDGED now_ms outcomes(word detail? second_detail?)*',
   },
-  /** lua/expiry/inspect_quarantined.lua: a reservation in quarantine, and what an operator's release of it would give back. */
+  /** lua/expiry/inspect_quarantined.lua: a reservation in quarantine, and what an operator's release would return to the budgets. */
   inspect_quarantined: {
     keys: ['reservation'],
     args: ['reservation_id'],
@@ -180,7 +180,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'QUARANTINED entry defect? amount? unit? returned_count returned_scopes* kept_count kept(scope reason)* record{} | NOT_FOUND',
   },
-  /** lua/expiry/reconcile.lua: put live reservations that are missing from their index of deadlines back into it, a bounded run through the */
+  /** lua/expiry/reconcile.lua: restore missing index entries of live reservations, in bounded pages of the partition's tenants and their reservations. */
   reconcile: {
     keys: ['tenant_index'],
     args: ['tenant', 'walked_ms', 'walked_id', 'tally', 'examine', 'retention_ms', 'trace'],
@@ -189,7 +189,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'RECONCILED now_ms tenant? walked_ms:text? walked_id? tally? examined:int recount_count recounts(tenant counted:int live:int)* near_count near(tenant limit used:int allowed:int)* found_count found(reservation_id place:MISSING|MISPLACED)*',
   },
-  /** lua/expiry/sweep_page.lua: hold the lease of a partition's sweep, and read what is due there. */
+  /** lua/expiry/sweep_page.lua: take or renew the lease on a partition's sweep, and read what is due there. */
   sweep_page: {
     keys: ['lease', 'ttl_index'],
     args: ['token', 'lease_ms', 'take', 'skip', 'limit'],
@@ -197,7 +197,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'HELD now_ms lease:renewed|taken|none due:int oldest_due_ms? next_deadline_ms? quarantined:int awaiting:int oldest_awaiting_ms? reservation_ids* | OTHER now_ms lapses_in_ms | FREE now_ms',
   },
-  /** lua/expiry/sweep_state.lua: who sweeps a partition, and what is due there. */
+  /** lua/expiry/sweep_state.lua: which instance sweeps a partition, and what is due there. */
   sweep_state: {
     keys: ['lease', 'ttl_index'],
     args: [],
@@ -467,7 +467,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'VALID key_id tenant_id expires_at_ms permissions scope_filter | INVALID reason:INVALID_FORMAT|NOT_FOUND|REVOKED|EXPIRED|TENANT_SUSPENDED|TENANT_CLOSED tenant_id? key_id?',
   },
-  /** lua/ledger/balances.lua: the budgets of one tenant that match a subject, a bounded run through their index at a time. */
+  /** lua/ledger/balances.lua: the budgets of one tenant that match a subject, in bounded pages of its budget index. */
   balances: {
     keys: ['budget_index'],
     args: ['after', 'limit', 'examine', 'include_children', 'prefix', 'deepest'],
@@ -475,7 +475,7 @@ export const SCRIPT_SIGNATURES = {
     flags: ['no-writes'],
     returns: 'next? budgets(scope unit balance)*',
   },
-  /** lua/ledger/commit.lua: charge what a hold really cost, and give back the rest. */
+  /** lua/ledger/commit.lua: charge what a hold actually cost, and return the rest. */
   commit: {
     keys: ['reservation', 'idempotency'],
     args: [
@@ -495,7 +495,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'COMMITTED answer:fresh|replay charged released unit overage_policy overage debt balances(scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again] | UNIT_MISMATCH unit scope | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope',
   },
-  /** lua/ledger/decide.lua: say whether a reserve would be granted now, and hold nothing. */
+  /** lua/ledger/decide.lua: answer whether a reserve would be granted now, without holding anything. */
   decide: {
     keys: ['idempotency', 'tenant'],
     args: [
@@ -537,7 +537,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'APPLIED answer:fresh|replay event_id charged overage_policy debt balances(scope balance)* | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | BUDGET_EXCEEDED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
-  /** lua/ledger/extend.lua: move the end of a live lease outward. The amount held does not change. */
+  /** lua/ledger/extend.lua: move the expiry of a live lease further out. The amount held does not change. */
   extend: {
     keys: ['reservation', 'idempotency'],
     args: [
@@ -555,7 +555,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'ACTIVE answer:fresh|replay expires_at_ms remaining_ttl_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again] | MAX_EXTENSIONS_EXCEEDED allowed:int',
   },
-  /** lua/ledger/get_reservation.lua: one reservation's record. An overdue one is expired first, so that no reader sees a dead hold alive. */
+  /** lua/ledger/get_reservation.lua: one reservation's record. An overdue hold is expired first, so that it is never returned as live. */
   get_reservation: {
     keys: ['reservation'],
     args: ['tenant_id', 'reservation_id', 'retention_ms', 'request_id', 'trace'],
@@ -563,7 +563,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'FOUND defect? quarantined? record{} | NOT_FOUND [defect] | FORBIDDEN | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms]',
   },
-  /** lua/ledger/list_reservations.lua: the tenant's reservations that satisfy some conditions, a bounded run through their index at a time. */
+  /** lua/ledger/list_reservations.lua: the tenant's reservations that match some conditions, in bounded pages of its reservation index. */
   list_reservations: {
     keys: ['reservation_index'],
     args: [
@@ -584,7 +584,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'now_ms walked_ms:text? walked_id? outcome_count outcomes(word detail? second_detail?)* unreadable_count unreadable(reservation_id reason)* rows(id st? tn? tv? ws? ap? wf? ag? ts? dm? ak? an? at? ik? un? am? ca? ex? fa? ch?)*',
   },
-  /** lua/ledger/release.lua: give a hold back, unused. Neither debt nor a frozen budget stands in its way. */
+  /** lua/ledger/release.lua: return a hold unused. Neither debt nor a frozen budget prevents this. */
   release: {
     keys: ['reservation', 'idempotency'],
     args: [
@@ -602,7 +602,7 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'RELEASED answer:fresh|replay released unit balances(scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]',
   },
-  /** lua/ledger/reservation_scope.lua: the scope that a reservation was made for, whichever form its record has. */
+  /** lua/ledger/reservation_scope.lua: the scope that a reservation was made for, in any form of its record. */
   reservation_scope: {
     keys: ['reservation'],
     args: [],
