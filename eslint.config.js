@@ -21,6 +21,7 @@ const LAYERS = [
   'events',
   'webhooks',
   'audit',
+  'overview',
   'cli',
   'app',
 ];

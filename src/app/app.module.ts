@@ -6,6 +6,7 @@ import { ExpiryModule } from '../expiry/index.js';
 import { GovernanceModule } from '../governance/index.js';
 import { AuthModule, HealthModule, HttpModule, type RouteTable } from '../http/index.js';
 import { LimitsOpsModule } from '../limits/index.js';
+import { OverviewModule } from '../overview/index.js';
 import { RedisModule } from '../redis/index.js';
 import {
   BalancesModule,
@@ -49,6 +50,7 @@ export class AppModule {
         EventLogModule,
         AuditModule,
         WebhooksModule,
+        OverviewModule,
         LimitsOpsModule,
         ...modules,
       ],

@@ -636,6 +636,22 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)* | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|replay balances(scope balance)* | DRY_RUN_WITH_CAPS answer:fresh|replay caps balances(scope balance)* | DENY answer:fresh|replay reason | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope | LIMIT_EXCEEDED limit allowed:int used:int | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
+  /** lua/overview/census.lua: count a partition's tenants, budgets and webhook subscriptions, a bounded run at a time. */
+  census: {
+    keys: ['tenant_index'],
+    args: ['tenant', 'kind', 'after', 'limit', 'with_system'],
+    flags: ['no-writes'],
+    returns:
+      'now_ms next_tenant? next_kind? next_after? examined:int text_count counts{} budgets_count budgets(scope unit over:flag allocated remaining debt overdraft_limit)* webhooks(subscription_id url failures:int failed_at_ms:text?)*',
+  },
+  /** lua/overview/count_events.lua: how many events of each type a partition's log has, by time, newest first, a bounded stretch of it at a time. */
+  count_events: {
+    keys: ['event_log'],
+    args: ['start', 'stop', 'examine', 'slot_ms', 'keep'],
+    flags: ['no-writes'],
+    returns:
+      'next_start? newest? examined:int counts_count counts(slot:int type reason? events:int)* recent(entry_id type)*',
+  },
   /** lua/webhooks/bulk_webhook.lua: apply a bulk action to one subscription, once. */
   bulk_webhook: {
     keys: ['webhook'],
@@ -1568,6 +1584,41 @@ export interface ScriptReplies {
           readonly secondDetail?: string;
         }[];
       };
+  readonly census: {
+    readonly nowMs: number;
+    readonly nextTenant?: string;
+    readonly nextKind?: string;
+    readonly nextAfter?: string;
+    readonly examined: number;
+    readonly counts: ReadonlyMap<string, string>;
+    readonly budgets: readonly {
+      readonly scope: string;
+      readonly unit: string;
+      readonly over: boolean;
+      readonly allocated: string;
+      readonly remaining: string;
+      readonly debt: string;
+      readonly overdraftLimit: string;
+    }[];
+    readonly webhooks: readonly {
+      readonly subscriptionId: string;
+      readonly url: string;
+      readonly failures: number;
+      readonly failedAtMs?: string;
+    }[];
+  };
+  readonly count_events: {
+    readonly nextStart?: string;
+    readonly newest?: string;
+    readonly examined: number;
+    readonly counts: readonly {
+      readonly slot: number;
+      readonly type: string;
+      readonly reason?: string;
+      readonly events: number;
+    }[];
+    readonly recent: readonly { readonly entryId: string; readonly type: string }[];
+  };
   readonly bulk_webhook:
     | { readonly status: 'SUCCEEDED' }
     | { readonly status: 'SKIPPED'; readonly reason: 'ALREADY_DELETED' | 'ALREADY_IN_TARGET_STATE' }

@@ -292,6 +292,26 @@ export const GOVERNANCE_RULES = {
     rule: 'Every audit row of a request has its `request_id` and `trace_id`',
     place: 'AuditLogEntry',
   },
+  'overview counts': {
+    rule: 'The overview counts tenants, budgets and webhook subscriptions by status, and budgets by unit',
+    place: 'AdminOverviewResponse',
+  },
+  'overview lists': {
+    rule: 'At most ten budgets over their limit, ten in debt and ten failing subscriptions are listed, the worst first',
+    place: 'AdminOverviewResponse',
+  },
+  'overview events': {
+    rule: 'Events are counted by category within `event_window_seconds`, with the ten latest denials and expirations, and denials by reason',
+    place: 'AdminOverviewResponse',
+  },
+  'overview cheap': {
+    rule: 'The cost of an overview does not grow with the number of requests',
+    place: 'getAdminOverview, PERFORMANCE',
+  },
+  'overview operators only': {
+    rule: 'The overview requires the admin key',
+    place: 'getAdminOverview',
+  },
   'event filters': {
     rule: 'Event filters combine; `scope` is a prefix, `search` covers correlation ids and scopes, and blank means absent',
     place: 'listEvents',

@@ -42,11 +42,7 @@ export const OPERATIONS = {
   validateApiKey: { method: 'POST', path: '/v1/auth/validate' },
   introspectAuth: { method: 'GET', path: '/v1/auth/introspect' },
   listAuditLogs: { method: 'GET', path: '/v1/admin/audit/logs' },
-  getAdminOverview: {
-    method: 'GET',
-    path: '/v1/admin/overview',
-    whyNot: "The dashboard's overview is not part of this version.",
-  },
+  getAdminOverview: { method: 'GET', path: '/v1/admin/overview' },
   listEvents: { method: 'GET', path: '/v1/admin/events' },
   getEvent: { method: 'GET', path: '/v1/admin/events/{event_id}' },
   listTenantEvents: { method: 'GET', path: '/v1/events' },

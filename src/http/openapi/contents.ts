@@ -96,6 +96,11 @@ export const CONTENTS: readonly {
     operations: ['listAuditLogs'],
   },
   {
+    tag: 'Dashboard',
+    description: 'The figures of the whole deployment.',
+    operations: ['getAdminOverview'],
+  },
+  {
     tag: 'Operations',
     description: "Holdfast's own operations for those who run it.",
     operations: [

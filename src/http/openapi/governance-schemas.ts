@@ -3,6 +3,7 @@ import {
   COUNT,
   FLAG,
   FREE,
+  INT64,
   list,
   mapOf,
   object,
@@ -22,6 +23,7 @@ const REASON = { type: 'string', maxLength: 512 } as const;
 const TTL_MS = { type: 'integer', minimum: 1000, maximum: 86_400_000 } as const;
 const RATE = { type: 'integer', minimum: 1 } as const;
 const PERMISSIONS = list(TEXT);
+const UNIT = oneOf('USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS');
 
 const VIEWS = [
   'overview',
@@ -69,7 +71,7 @@ export const GOVERNANCE_SCHEMAS = {
       tenant_id: TEXT,
       scope: TEXT,
       scope_path: TEXT,
-      unit: oneOf('USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS'),
+      unit: UNIT,
       allocated: AMOUNT,
       remaining: ref('SignedAmount'),
       reserved: AMOUNT,
@@ -203,6 +205,37 @@ export const GOVERNANCE_SCHEMAS = {
       trace_id: TRACE_ID,
       metadata: FREE,
     },
+  ),
+  AdminOverviewResponse: object(
+    {
+      as_of: { ...TIME, description: 'When the records were counted.' },
+      event_window_seconds: {
+        ...COUNT,
+        description: '3600; less while the events of the last hour are still being counted.',
+      },
+      tenant_counts: object({ total: COUNT, active: COUNT, suspended: COUNT, closed: COUNT }),
+      budget_counts: object({
+        total: COUNT,
+        active: COUNT,
+        frozen: COUNT,
+        closed: COUNT,
+        over_limit: COUNT,
+        with_debt: COUNT,
+        by_unit: mapOf(COUNT),
+      }),
+      over_limit_scopes: list(
+        object({ scope: TEXT, unit: UNIT, allocated: INT64, remaining: INT64, debt: INT64 }),
+      ),
+      debt_scopes: list(object({ scope: TEXT, unit: UNIT, debt: INT64, overdraft_limit: INT64 })),
+      webhook_counts: object({ total: COUNT, active: COUNT, disabled: COUNT, with_failures: COUNT }),
+      failing_webhooks: list(
+        object({ subscription_id: TEXT, url: TEXT, consecutive_failures: COUNT }, { last_failure_at: TIME }),
+      ),
+      event_counts: object({ total_recent: COUNT, by_category: mapOf(COUNT) }),
+      recent_denials: list(ref('Event')),
+      recent_expiries: list(ref('Event')),
+    },
+    { recent_denials_by_reason: mapOf(COUNT) },
   ),
   EventListResponse: object({ events: list(ref('Event')), has_more: FLAG }, PAGE),
 } as const;

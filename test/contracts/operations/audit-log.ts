@@ -14,4 +14,14 @@ export const AUDIT_LOG_ROWS: readonly OperationRow[] = [
     ],
     impossible: ADMIN_ONLY,
   },
+  {
+    id: 'getAdminOverview',
+    success: 200,
+    sample: async (world) => {
+      await world.tenant();
+      return { method: 'GET', path: '/v1/admin/overview' };
+    },
+    others: [],
+    impossible: { ...ADMIN_ONLY, 400: 'nothing in the request is read but its key' },
+  },
 ];

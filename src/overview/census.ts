@@ -1,0 +1,117 @@
+import {
+  partitionCode,
+  partitionOfTenant,
+  type RedisService,
+  type ScriptReply,
+  SYSTEM_OWNER,
+  tagOf,
+  tenantIndexKey,
+} from '../redis/index.js';
+
+/** Records per run of the script: about a millisecond of Redis time. */
+const RECORDS_A_RUN = 250;
+/** Partitions counted concurrently. Only a cluster runs several queries at a time. */
+const PARTITIONS_AT_ONCE = 4;
+
+type Counted = ScriptReply<'census'>;
+export type NotableBudget = Counted['budgets'][number];
+export type FailingWebhook = Counted['webhooks'][number];
+
+/** Everything that the overview counts, and the budgets and subscriptions that need attention, the worst first. */
+export interface Census {
+  /** The time of Redis at its start. */
+  readonly atMs: number;
+  /** How many records were counted. */
+  readonly examined: number;
+  /** By the names in lua/overview/census.lua. */
+  readonly counts: ReadonlyMap<string, number>;
+  readonly overLimit: readonly NotableBudget[];
+  readonly indebted: readonly NotableBudget[];
+  readonly failing: readonly FailingWebhook[];
+}
+
+/** Keeps the first few of many in an order. */
+class Top<T> {
+  private rows: T[] = [];
+
+  constructor(
+    private readonly size: number,
+    private readonly compare: (one: T, other: T) => number,
+  ) {}
+
+  offer(rows: readonly T[]): void {
+    if (rows.length > 0) {
+      this.rows = [...this.rows, ...rows].sort(this.compare).slice(0, this.size);
+    }
+  }
+
+  get all(): readonly T[] {
+    return this.rows;
+  }
+}
+
+const byText = (one: string, other: string): number => (one < other ? -1 : one > other ? 1 : 0);
+
+/** The highest debt first, without regard to units. */
+function byDebt(one: NotableBudget, other: NotableBudget): number {
+  const difference = BigInt(other.debt) - BigInt(one.debt);
+  return difference === 0n
+    ? byText(`${one.scope} ${one.unit}`, `${other.scope} ${other.unit}`)
+    : difference > 0n
+      ? 1
+      : -1;
+}
+
+const byFailures = (one: FailingWebhook, other: FailingWebhook): number =>
+  other.failures - one.failures || byText(one.subscriptionId, other.subscriptionId);
+
+/** Counts all records of all partitions, in short runs. @throws StoreUnavailable */
+export async function takeCensus(redis: RedisService, listed: number): Promise<Census> {
+  const counts = new Map<string, number>();
+  const overLimit = new Top<NotableBudget>(listed, byDebt);
+  const indebted = new Top<NotableBudget>(listed, byDebt);
+  const failing = new Top<FailingWebhook>(listed, byFailures);
+  let [atMs, examined, next] = [Number.POSITIVE_INFINITY, 0, 0];
+  const add = (reply: Counted): void => {
+    for (const [name, number] of reply.counts) {
+      counts.set(name, (counts.get(name) ?? 0) + Number(number));
+    }
+    overLimit.offer(reply.budgets.filter(({ over }) => over));
+    indebted.offer(reply.budgets.filter(({ debt }) => debt !== '0'));
+    failing.offer(reply.webhooks);
+    atMs = Math.min(atMs, reply.nowMs);
+    examined += reply.examined;
+  };
+  const takeTurns = async (): Promise<void> => {
+    while (next < redis.partitions) {
+      const partition = next;
+      next += 1;
+      await countPartition(redis, partition, add);
+    }
+  };
+  await Promise.all(Array.from({ length: PARTITIONS_AT_ONCE }, takeTurns));
+  return {
+    atMs,
+    examined,
+    counts,
+    overLimit: overLimit.all,
+    indebted: indebted.all,
+    failing: failing.all,
+  };
+}
+
+async function countPartition(
+  redis: RedisService,
+  partition: number,
+  add: (reply: Counted) => void,
+): Promise<void> {
+  const withSystem = partition === partitionOfTenant(SYSTEM_OWNER, redis.partitions) ? 1 : 0;
+  const keys = { tenantIndex: tenantIndexKey(tagOf(partitionCode(partition))) };
+  let place = { tenant: '', kind: '', after: '' };
+  do {
+    const reply = await redis.queries.call('census', keys, { ...place, limit: RECORDS_A_RUN, withSystem });
+    add(reply);
+    const { nextTenant = '', nextKind = '', nextAfter = '' } = reply;
+    place = { tenant: nextTenant, kind: nextKind, after: nextAfter };
+  } while (place.tenant !== '');
+}

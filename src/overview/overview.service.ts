@@ -1,0 +1,185 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Inject, Injectable } from '@nestjs/common';
+import { EVENT_CATEGORIES } from '../events/index.js';
+import { parseAmount, TooBusy, UNITS } from '../ledger/index.js';
+import { RedisService } from '../redis/index.js';
+import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import { timeOf } from '../wire/index.js';
+import { type Census, takeCensus } from './census.js';
+import { type EventSummary, EventWindow } from './event-window.js';
+
+/** The most rows in each list. */
+const LISTED = 10;
+/** Up to so many records, every request counts anew: 3 to 15 ms of Redis' time. */
+const COUNTED_EACH_TIME = 2000;
+/** Beyond that, counting takes at most this share of the time, however often it is asked for. */
+const SHARE_OF_TIME = 1 / 20;
+const MIN_AGE_MS = 1000;
+/** How long a request waits for newer figures than those there are. */
+const WAIT_FOR_NEWER_MS = 1000;
+/** How long a request waits for the first figures. */
+const WAIT_FOR_FIRST_MS = 20_000;
+const RETRY_AFTER_S = 5;
+
+interface Snapshot {
+  readonly census: Census;
+  readonly events: EventSummary;
+  /** On the clock of this process. */
+  readonly endedAt: number;
+  readonly durationMs: number;
+}
+
+/**
+ * The operators' overview: counts of all records, and the events of the last hour. Counting is linear, so large deployments are counted
+ * in the background, and requests get the latest figures with the time they are from.
+ */
+@Injectable()
+export class OverviewService {
+  private readonly window: EventWindow;
+  private readonly counter: LabelledCounter;
+  /** Runs work outside of the request that starts it: others wait for it, too, and it must outlive the request. */
+  private readonly detached = AsyncLocalStorage.snapshot();
+  private latest: Snapshot | undefined;
+  private running: Promise<void> | undefined;
+  /** The next run, for requests that come while one is running and may have passed what they have changed. */
+  private next: Promise<void> | undefined;
+
+  constructor(
+    private readonly redis: RedisService,
+    @Inject(LOGGER) private readonly logger: Logger,
+    metrics: MetricsRegistry,
+  ) {
+    this.window = new EventWindow(redis, LISTED);
+    this.counter = metrics.counter({
+      name: 'holdfast_overviews_total',
+      help: 'Overviews by their figures: fresh, from an earlier count, or none yet.',
+      labels: ['figures'],
+    });
+  }
+
+  /**
+   * AdminOverviewResponse of cycles-governance-admin-v0.1.25.
+   * @throws TooBusy while everything is counted for the first time; StoreUnavailable
+   */
+  async read(): Promise<object> {
+    const known = this.latest;
+    if (known !== undefined && !isDue(known)) {
+      return this.answer(known, 'earlier');
+    }
+    const isQuick = known === undefined || known.census.examined <= COUNTED_EACH_TIME;
+    const counted = this.count();
+    const isFresh = await within(counted, isQuick ? WAIT_FOR_FIRST_MS : WAIT_FOR_NEWER_MS);
+    if (this.latest === undefined) {
+      this.counter.inc({ figures: 'none' });
+      throw new TooBusy('the records are being counted for the first time', RETRY_AFTER_S);
+    }
+    return this.answer(this.latest, isFresh ? 'fresh' : 'earlier');
+  }
+
+  private answer(snapshot: Snapshot, figures: 'fresh' | 'earlier'): object {
+    this.counter.inc({ figures });
+    return overviewOf(snapshot);
+  }
+
+  /** Starts a run, or shares the one that starts after the current one. */
+  private count(): Promise<void> {
+    if (this.running === undefined && this.next === undefined) {
+      return this.start();
+    }
+    this.next ??= (this.running ?? Promise.resolve()).catch(() => undefined).then(() => this.start());
+    return this.next;
+  }
+
+  private start(): Promise<void> {
+    this.next = undefined;
+    const run = this.detached(() => this.countAll()).finally(() => {
+      this.running = undefined;
+    });
+    // Whoever waits gets the error. If nobody does any more, the log has it.
+    run.catch((error: unknown) => this.logger.warn({ err: error }, 'the overview could not be counted'));
+    this.running = run;
+    return run;
+  }
+
+  private async countAll(): Promise<void> {
+    const startedAt = performance.now();
+    const census = await takeCensus(this.redis, LISTED);
+    const events = await this.window.look(census.atMs);
+    const endedAt = performance.now();
+    this.latest = { census, events, endedAt, durationMs: endedAt - startedAt };
+  }
+}
+
+function isDue({ census, endedAt, durationMs }: Snapshot): boolean {
+  const ageMs = performance.now() - endedAt;
+  return census.examined <= COUNTED_EACH_TIME || ageMs >= Math.max(MIN_AGE_MS, durationMs / SHARE_OF_TIME);
+}
+
+/** Whether the work ends in time. @throws what it fails with in time. */
+async function within(work: Promise<void>, ms: number): Promise<boolean> {
+  const over = new AbortController();
+  const timeout = delay(ms, false, { signal: over.signal, ref: false }).catch(() => false);
+  try {
+    return await Promise.race([work.then(() => true), timeout]);
+  } finally {
+    over.abort();
+  }
+}
+
+function overviewOf({ census, events }: Snapshot): object {
+  const count = (name: string): number => census.counts.get(name) ?? 0;
+  return {
+    as_of: timeOf(census.atMs.toString()),
+    event_window_seconds: events.windowS,
+    tenant_counts: {
+      total: count('tenants'),
+      active: count('tenants.ACTIVE'),
+      suspended: count('tenants.SUSPENDED'),
+      closed: count('tenants.CLOSED'),
+    },
+    budget_counts: {
+      total: count('budgets'),
+      active: count('budgets.ACTIVE'),
+      frozen: count('budgets.FROZEN'),
+      closed: count('budgets.CLOSED'),
+      over_limit: count('budgets.over_limit'),
+      with_debt: count('budgets.with_debt'),
+      by_unit: Object.fromEntries(UNITS.map((unit) => [unit, count(`unit.${unit}`)])),
+    },
+    over_limit_scopes: census.overLimit.map(({ scope, unit, allocated, remaining, debt }) => ({
+      scope,
+      unit,
+      allocated: parseAmount(allocated),
+      remaining: parseAmount(remaining),
+      debt: parseAmount(debt),
+    })),
+    debt_scopes: census.indebted.map(({ scope, unit, debt, overdraftLimit }) => ({
+      scope,
+      unit,
+      debt: parseAmount(debt),
+      overdraft_limit: parseAmount(overdraftLimit),
+    })),
+    webhook_counts: {
+      total: count('webhooks'),
+      active: count('webhooks.ACTIVE'),
+      disabled: count('webhooks.DISABLED'),
+      with_failures: count('webhooks.with_failures'),
+    },
+    failing_webhooks: census.failing.map(({ subscriptionId, url, failures, failedAtMs }) => ({
+      subscription_id: subscriptionId,
+      url,
+      consecutive_failures: failures,
+      ...(failedAtMs === undefined ? {} : { last_failure_at: timeOf(failedAtMs) }),
+    })),
+    event_counts: {
+      total_recent: events.total,
+      by_category: Object.fromEntries(
+        EVENT_CATEGORIES.map((name) => [name, events.byCategory.get(name) ?? 0]),
+      ),
+    },
+    recent_denials: events.denials,
+    recent_expiries: events.expiries,
+    recent_denials_by_reason: Object.fromEntries(events.denialsByReason),
+  };
+}

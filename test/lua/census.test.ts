@@ -1,0 +1,158 @@
+import { expect, test } from '@jest/globals';
+import {
+  budgetIndexKey,
+  budgetKey,
+  eventLogKey,
+  tenantIndexKey,
+  tenantKey,
+  webhookIndexKey,
+  webhookKey,
+} from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
+import type { LedgerClient } from '../support/ledger-client.js';
+import { commandsOf } from '../support/script-commands.js';
+import { useLedger } from '../support/use-ledger.js';
+
+const newLedger = useLedger();
+
+/** The partition's tenants become these, each with so many budgets and subscriptions; and the operators have three of their own. */
+async function populate({ tag, redis }: LedgerClient, owned: readonly [budgets: number, webhooks: number][]) {
+  await redis.del(tenantIndexKey(tag), webhookIndexKey(tag, '__system__'));
+  const webhook = async (owner: string, id: string): Promise<void> => {
+    await redis.hset(webhookKey(tag, id), { st: 'ACTIVE', cf: '1', ur: 'https://a.example' });
+    await redis.zadd(webhookIndexKey(tag, owner), 0, id);
+  };
+  for (const [place, [budgets, webhooks]] of owned.entries()) {
+    const tenant = `census-${tag.slice(2, 4)}-${place}`;
+    await redis.hset(tenantKey(tag, tenant), { status: place % 2 === 0 ? 'ACTIVE' : 'CLOSED' });
+    await redis.zadd(tenantIndexKey(tag), place, tenant);
+    await redis.del(budgetIndexKey(tag, tenant), webhookIndexKey(tag, tenant));
+    for (let index = 0; index < budgets; index += 1) {
+      const scope = `tenant:${tenant}/app:${index}`;
+      const figures = { allocated: '5', remaining: '4', debt: '1', overdraft_limit: '9' };
+      await redis.hset(budgetKey(tag, 'TOKENS', scope), { status: 'ACTIVE', is_over_limit: '0', ...figures });
+      await redis.zadd(budgetIndexKey(tag, tenant), 0, `${scope} TOKENS`);
+    }
+    for (let index = 0; index < webhooks; index += 1) {
+      await webhook(tenant, `whsub_${place}_${index}`);
+    }
+  }
+  for (let index = 0; index < 3; index += 1) {
+    await webhook('__system__', `whsub_system_${index}`);
+  }
+}
+
+test.each([1, 2, 3, 5, 7, 1000])(
+  'a census in runs of %i records counts each record once, and no run looks at more',
+  async (limit) => {
+    shows('overview counts', 'overview cheap');
+    const ledger = await newLedger();
+    await populate(ledger, [
+      [4, 0],
+      [0, 0],
+      [7, 5],
+      [0, 2],
+      [1, 1],
+    ]);
+    const totals = new Map<string, number>();
+    const names: string[] = [];
+    let place = ['', '', ''];
+    let runs = 0;
+    do {
+      const reply = await ledger.scripts.run('census', [tenantIndexKey(ledger.tag)], [
+        ...place,
+        limit,
+        1,
+      ] as never);
+      expect(Number(reply[4])).toBeLessThanOrEqual(limit);
+      const texts = Number(reply[5]);
+      for (let index = 6; index < 6 + texts; index += 2) {
+        const name = reply[index] as string;
+        totals.set(name, (totals.get(name) ?? 0) + Number(reply[index + 1]));
+      }
+      names.push(...reply.slice(6 + texts).filter((text) => /^(tenant:|whsub_)/.test(text)));
+      place = reply.slice(1, 4);
+      runs += 1;
+    } while (place[0] !== '' && runs < 100);
+    expect(Object.fromEntries(totals)).toEqual({
+      tenants: 5,
+      'tenants.ACTIVE': 3,
+      'tenants.CLOSED': 2,
+      budgets: 12,
+      'budgets.ACTIVE': 12,
+      'budgets.with_debt': 12,
+      'unit.TOKENS': 12,
+      webhooks: 11,
+      'webhooks.ACTIVE': 11,
+      'webhooks.with_failures': 11,
+    });
+    expect(names).toHaveLength(12 + 11);
+    expect(new Set(names).size).toBe(names.length);
+  },
+);
+
+test('a census of many records sends a bounded number of commands', async () => {
+  shows('overview cheap');
+  const ledger = await newLedger();
+  await populate(ledger, [
+    [60, 0],
+    [60, 0],
+  ]);
+  const commands = await commandsOf(ledger.redis, 'census-', () =>
+    ledger.scripts.run('census', [tenantIndexKey(ledger.tag)], ['', '', '', 20, 0]),
+  );
+  expect(commands.length).toBeLessThanOrEqual(30);
+});
+
+test('events are counted by slot, type and reason, a bounded stretch at a time, and the newest are named', async () => {
+  shows('overview events', 'overview cheap');
+  const { tag, redis, scripts } = await newLedger();
+  await redis.del(eventLogKey(tag));
+  for (let index = 0; index < 30; index += 1) {
+    const type = index % 3 === 0 ? 'reservation.denied' : 'budget.funded';
+    await redis.xadd(
+      eventLogKey(tag),
+      `${1000 + index}-0`,
+      'ty',
+      type,
+      'reason_code',
+      index % 2 === 0 ? 'A' : 'B',
+    );
+  }
+  const counted = new Map<string, number>();
+  const named: string[] = [];
+  let start = '+';
+  let runs = 0;
+  while (start !== '' && runs < 20) {
+    const reply = await scripts.run('count_events', [eventLogKey(tag)], [start, '1005', 7, 10, 1]);
+    const [next, , examined, groups] = reply;
+    expect(Number(examined)).toBeLessThanOrEqual(7);
+    for (let index = 0; index < Number(groups); index += 1) {
+      const [slot, type, reason, events] = reply.slice(4 + 4 * index, 8 + 4 * index) as [
+        string,
+        string,
+        string,
+        string,
+      ];
+      const name = `${slot} ${type} ${reason}`;
+      counted.set(name, (counted.get(name) ?? 0) + Number(events));
+    }
+    const recent = reply.slice(4 + 4 * Number(groups));
+    expect(recent.length).toBeLessThanOrEqual(2);
+    named.push(...recent);
+    start = next as string;
+    runs += 1;
+  }
+  expect(Object.fromEntries(counted)).toEqual({
+    '100 budget.funded ': 3,
+    '100 reservation.denied A': 1,
+    '100 reservation.denied B': 1,
+    '101 budget.funded ': 7,
+    '101 reservation.denied A': 2,
+    '101 reservation.denied B': 1,
+    '102 budget.funded ': 7,
+    '102 reservation.denied A': 1,
+    '102 reservation.denied B': 2,
+  });
+  expect(named[0]).toBe('1027-0');
+});
