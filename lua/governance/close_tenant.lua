@@ -11,7 +11,7 @@
 -- ARGV[5]   retention_ms     how long an ended hold is kept for the audit trail
 -- ARGV[6]   channel          pub/sub channel for the secret hashes of revoked keys
 -- RETURNS   STEP next_phase next_cursor? now_ms changed:int outcomes(word detail? second_detail?)* | DONE | NOT_CLOSING
--- BOUND     limit things, each at the scopes of one subject (at most 6)
+-- BOUND     limit entries, each at the scopes of one subject (at most 6)
 -- EMITS     tenant.closed, budget.closed_via_tenant_cascade, reservation.released_via_tenant_cascade,
 --           webhook.disabled_via_tenant_cascade, api_key.revoked_via_tenant_cascade; those of the expiry transition
 -- @include  keys: tag_of_key, ttl_index_key, cleanup_index_key, budget_index_key, closing_key, api_key_index_key, webhook_index_key

@@ -7,7 +7,7 @@
 -- ARGV[3]   after            the policy id at which it ended, or empty
 -- ARGV[4]   limit            records per run, at least 1
 -- RETURNS   now_ms next_tenant? next_member? records(text_count record{})*
--- BOUND     limit records or 256 KiB of them, without their free texts
+-- BOUND     limit records or 256 KiB of them, without free-text fields
 -- EMITS     nothing
 -- @include  keys: policy_key, policy_index_key
 -- @include  listing: append_record, list_owned

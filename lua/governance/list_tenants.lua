@@ -5,7 +5,7 @@
 -- ARGV[1]   after            the tenant at which the previous run ended, or empty
 -- ARGV[2]   limit            records per run, at least 1
 -- RETURNS   now_ms next_tenant? next_member? records(text_count record{})*
--- BOUND     limit records or 256 KiB of them, without their free texts
+-- BOUND     limit records or 256 KiB of them, without free-text fields
 -- EMITS     nothing
 -- @include  keys: tag_of_key, tenant_key
 -- @include  now_ms: now_ms, ms_text

@@ -11,7 +11,7 @@
 -- ARGV[6]   examine          maximum entries to examine
 -- ARGV[7]   limit            maximum deliveries to return
 -- RETURNS   next_ms? next_ref? examined:int deliveries(ref created_ms text_count record{})*
--- BOUND     examine entries, and twice the deliveries of one instant, which are as many as one run of queue_deliveries makes
+-- BOUND     examine entries, and twice the deliveries of one millisecond, about as many as one run of queue_deliveries creates
 -- EMITS     nothing
 -- @include  keys: tag_of_key, delivery_key
 -- @include  index_walk: bytes_less

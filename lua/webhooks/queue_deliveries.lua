@@ -11,7 +11,7 @@
 -- type,
 --           trace
 -- RETURNS   QUEUED now_ms made? forgotten:int | NOT_HELD
--- BOUND     the events and deliveries that are named (at most 250 and 200); as many entries of indexes, twice, and 8 for each subscription
+-- BOUND     the given events and deliveries (at most 250 and 200); twice as many index entries, and 8 for each subscription
 -- EMITS     nothing
 -- @include  keys: tag_of_key
 -- @include  now_ms: now_ms, ms_text

@@ -4,7 +4,7 @@
 -- KEYS[1]   event_log      stream
 -- ARGV[...] refs of deliveries
 -- RETURNS   READ now_ms deliveries(ref status? attempts:int? created_ms? next_retry_ms? field_count event{})*
--- BOUND     the deliveries that are named, until 256 KiB of events are read
+-- BOUND     the given deliveries, until 256 KiB of events are read
 -- EMITS     nothing
 -- @include  keys: tag_of_key, delivery_key
 -- @include  now_ms: now_ms, ms_text

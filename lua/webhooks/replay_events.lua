@@ -7,7 +7,7 @@
 -- ARGV[3]   retention_ms     how long a delivery's record stays
 -- ARGV[...] entry ids of events
 -- RETURNS   QUEUED forgotten:int taken:int deliveries(ref tenant)*
--- BOUND     the events that are named, until 256 KiB of them are read; twice as many entries of the subscription's index, and 8
+-- BOUND     the given events, until 256 KiB of them are read; twice as many entries of the subscription's index, and 8
 -- EMITS     nothing
 -- @include  keys: tag_of_key
 -- @include  now_ms: now_ms

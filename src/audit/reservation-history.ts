@@ -182,7 +182,7 @@ function quarantineOf(text: string, record: ReservationRecord): History {
   };
 }
 
-/** A stored count or instant; undefined when malformed. */
+/** A stored count or instant; undefined if malformed. */
 function wholeOf(text: string | undefined): bigint | undefined {
   return text !== undefined && /^\d{1,15}$/.test(text) ? BigInt(text) : undefined;
 }

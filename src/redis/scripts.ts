@@ -209,7 +209,7 @@ export class ScriptRegistry {
   /**
    * Runs one script many times, in one round trip, or in as few runs as a grouped script needs. All keys must belong to one partition.
    * @returns a reply or an error for each call, in order. A failed call does not affect the others.
-   * @throws StoreUnavailable when a pipeline as a whole could not be sent; for a grouped script, it is the error of each call.
+   * @throws StoreUnavailable if a pipeline as a whole could not be sent; for a grouped script, it is the error of each call.
    */
   async callMany<Name extends ScriptName>(
     name: Name,
@@ -228,7 +228,7 @@ export class ScriptRegistry {
   /**
    * Runs one script many times, in one round trip, or in as few runs as a grouped script needs. All keys must belong to one partition.
    * @returns a reply or an error for each call, in order. A failed call does not affect the others.
-   * @throws StoreUnavailable when a pipeline as a whole could not be sent; for a grouped script, it is the error of each call.
+   * @throws StoreUnavailable if a pipeline as a whole could not be sent; for a grouped script, it is the error of each call.
    */
   async runMany<Name extends ScriptName>(
     name: Name,

@@ -48,7 +48,7 @@ const OWN = new Set(['op', 'tn', 'ow', 'ac', 'rt', 'ri', 'st', 'ki', 'rq', 'tr',
 
 /**
  * Reads one entry of a partition's audit log. Its id contains the time of Redis at which it was written.
- * @throws Error when the entry is corrupt.
+ * @throws Error if the entry is corrupt.
  */
 export function auditEntryOf(
   partition: string,
@@ -142,7 +142,7 @@ export interface AuditPlace {
 const ENTRY_ID = /^(\d{1,15})-(\d{1,20})$/;
 const LOG_ID = /^log_([0-9a-f]{2})(b?)(\d{1,15}-\d{1,20})$/;
 
-/** @throws Error when the entry id is malformed. */
+/** @throws Error if the entry id is malformed. */
 export function placeOf(partition: string, log: AuditLog, entryId: string): AuditPlace {
   const parts = ENTRY_ID.exec(entryId);
   if (parts === null) {
@@ -157,7 +157,7 @@ export function placeOf(partition: string, log: AuditLog, entryId: string): Audi
   };
 }
 
-/** The position of a row by its log_id, or undefined when Holdfast never issued such an id. */
+/** The position of a row by its log_id, or undefined if Holdfast never issued such an id. */
 export function placeOfLogId(logId: string): AuditPlace | undefined {
   const parts = LOG_ID.exec(logId);
   return parts === null || !isStreamId(parts[3] as string)
@@ -218,7 +218,7 @@ export class PartitionAuditLog {
   }
 }
 
-/** The first entry of a partition's log that the indexes contain; undefined when they are empty. @throws StoreUnavailable */
+/** The first entry of a partition's log that the indexes contain; undefined if they are empty. @throws StoreUnavailable */
 export async function firstIndexed(redis: RedisService, partition: string): Promise<string | undefined> {
   return (
     (await redis.queries.command((client) => client.get(auditIndexedKey(tagOf(partition))))) ?? undefined

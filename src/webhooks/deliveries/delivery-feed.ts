@@ -163,7 +163,7 @@ export interface Delivery {
   readonly trace_flags?: string;
 }
 
-/** @throws Error when the record is corrupt. */
+/** @throws Error if the record is corrupt. */
 export function deliveryOf({ partition, ref, fields }: StoredDelivery): Delivery {
   const code = partitionCode(partition);
   const { entryId, subscriptionId } = partsOfRef(ref);

@@ -52,7 +52,7 @@ export class Prober {
     });
   }
 
-  /** @throws TooBusy when too many host names are being looked up for the owner; nothing was sent. */
+  /** @throws TooBusy if too many host names are being looked up for the owner; nothing was sent. */
   async send(target: ProbeTarget, event: CyclesEvent, traceFlags: string): Promise<ProbeResult> {
     const material = unlessBroken(() => openMaterial(this.box, target));
     if (material === undefined) {

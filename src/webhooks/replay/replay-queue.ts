@@ -42,7 +42,7 @@ export class ReplayQueue {
 
   /**
    * Queues the events, keeping each partition's order. If the store fails partway, what is already queued stays queued and is counted.
-   * @throws StoreUnavailable when nothing was queued
+   * @throws StoreUnavailable if nothing was queued
    */
   async queue(subscriptionId: string, replayId: string, events: readonly CyclesEvent[]): Promise<Queued> {
     const last = new Map<string, QueuedDelivery>();

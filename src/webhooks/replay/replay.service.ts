@@ -69,7 +69,7 @@ export class ReplaySelection {
   /**
    * The events in the window that the subscription's selectors, scope filter and owner select, oldest first.
    * @param scanLimit the most entries to examine; merging partitions may examine a few more
-   * @throws Refusal INVALID_REQUEST when the window holds more than `max_events` of them, or more entries than `scanLimit`; StoreUnavailable
+   * @throws Refusal INVALID_REQUEST if the window holds more than `max_events` of them, or more entries than `scanLimit`; StoreUnavailable
    */
   async select(
     target: DispatchTarget,
@@ -165,7 +165,7 @@ export class ReplayService {
     return { replay_id: replayId, events_queued: count };
   }
 
-  /** @returns false when the subscription is not active. @throws Refusal */
+  /** @returns false if the subscription is not active. @throws Refusal */
   private async start(
     keys: { webhook: string; replay: string },
     { owner }: DispatchTarget,

@@ -21,7 +21,7 @@ export class SealBroken extends Error {
   override readonly name = 'SealBroken';
 }
 
-/** The result of `open`, or undefined when a sealed text cannot be opened. */
+/** The result of `open`, or undefined if a sealed text cannot be opened. */
 export function unlessBroken<T>(open: () => T): T | undefined {
   try {
     return open();

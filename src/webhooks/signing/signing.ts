@@ -5,7 +5,7 @@ import type { SecretBox } from './secret-box.js';
 /** The sealed secrets and headers of a subscription. */
 export interface SealedMaterial {
   readonly subscriptionId: string;
-  /** JSON; undefined when the subscription has no custom headers. */
+  /** JSON; undefined if the subscription has no custom headers. */
   readonly headers: string | undefined;
   /** The current secret, then the previous one while it is valid. */
   readonly secrets: readonly string[];

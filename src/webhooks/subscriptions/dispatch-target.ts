@@ -34,7 +34,7 @@ export interface DispatchTarget {
 const DEFAULT_UTILIZATIONS = [0.8, 0.95, 1];
 const TENANT_CATEGORIES: ReadonlySet<string> = new Set(TENANT_EVENT_CATEGORIES);
 
-/** @param nowMs the time of Redis, which decides whether the previous secret is still valid. @throws Error when the record is corrupt. */
+/** @param nowMs the time of Redis, which decides whether the previous secret is still valid. @throws Error if the record is corrupt. */
 export function targetOf(fields: Fields, subscriptionId: string, nowMs: number): DispatchTarget {
   const {
     max_retries: maxRetries,

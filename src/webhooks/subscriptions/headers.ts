@@ -49,8 +49,8 @@ export function sealHeaders(
 
 /**
  * The headers of a request, with each masked value replaced by the stored one.
- * @returns undefined when nothing changes
- * @throws Refusal INVALID_REQUEST when there is no readable stored value for a masked one.
+ * @returns undefined if nothing changes
+ * @throws Refusal INVALID_REQUEST if there is no readable stored value for a masked one.
  */
 export function mergeHeaders(
   box: SecretBox,

@@ -51,7 +51,7 @@ export interface Subscription {
 /** Reads a stored comma-separated list. */
 export const listOf = (text: string): string[] => (text === '' ? [] : text.split(','));
 
-/** @throws Error when the record is corrupt. */
+/** @throws Error if the record is corrupt. */
 export function statusOf(fields: Fields, subscriptionId: string): SubscriptionStatus {
   const status = SUBSCRIPTION_STATUSES.find((known) => known === fields.get('st'));
   if (status === undefined) {
@@ -75,7 +75,7 @@ export function retryPolicyOf(text: string): RetryPolicy {
   };
 }
 
-/** @throws Error when the record is corrupt. */
+/** @throws Error if the record is corrupt. */
 export function subscriptionOf(fields: Fields, subscriptionId: string): Subscription {
   return {
     subscription_id: subscriptionId,
@@ -99,7 +99,7 @@ export function subscriptionOf(fields: Fields, subscriptionId: string): Subscrip
   };
 }
 
-/** The members that a list reads only for the rows of its page. @throws Error when the record is corrupt. */
+/** The members that a list reads only for the rows of its page. @throws Error if the record is corrupt. */
 export function subscriptionTexts(
   fields: Fields,
 ): Pick<Subscription, 'description' | 'thresholds' | 'metadata'> {

@@ -168,7 +168,7 @@ export class SecuritySettings {
   }
 }
 
-/** @throws Error when the stored text is corrupt. */
+/** @throws Error if the stored text is corrupt. */
 function rulesOf(text: string): SecurityRules {
   const config =
     text === '' ? DEFAULT_SECURITY_CONFIG : withDefaults(JSON.parse(text) as WebhookSecurityConfig);

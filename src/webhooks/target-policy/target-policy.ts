@@ -100,7 +100,7 @@ export class TargetPolicy {
    * Checks a URL for a subscription against the current configuration, including the addresses of its host.
    * @param owner the owner of the subscription
    * @returns the URL to store: as given, or normalized if it contains non-ASCII characters
-   * @throws Refusal WEBHOOK_URL_INVALID; TooBusy when too many names are being looked up for the owner; StoreUnavailable
+   * @throws Refusal WEBHOOK_URL_INVALID; TooBusy if too many names are being looked up for the owner; StoreUnavailable
    */
   async check(text: string, owner: string): Promise<string> {
     const url = URL.canParse(text) && !AMBIGUOUS.test(text) ? new URL(text) : undefined;
