@@ -67,6 +67,11 @@ redis.call('HSET', policy_names, name, policy_id)
 write_entries(tag, tenant_id, scope_pattern, entries)
 redis.call('HSET', policy, 'tenant_id', tenant_id, 'name', name, 'scope_pattern', scope_pattern, 'priority', priority,
   'status', 'ACTIVE', 'created_at', now_text, 'updated_at', now_text, unpack(ARGV, first_field))
+for i = first_field, #ARGV, 2 do
+  if ARGV[i] == 'max_commits_per_minute' then
+    redis.call('HSET', tenant, 'commit_rates', '1')
+  end
+end
 if effective_from ~= '' then
   redis.call('HSET', policy, 'effective_from', effective_from)
 end

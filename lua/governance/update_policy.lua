@@ -25,7 +25,10 @@ local tenant_id, policy_id = ARGV[1], ARGV[2]
 local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV[6] }
 local first_field = 7
 -- The member of the protocol's Policy that each field belongs to.
-local MEMBER_OF = { default_ttl_ms = 'reservation_ttl_override', max_ttl_ms = 'reservation_ttl_override', max_extensions = 'reservation_ttl_override' }
+local MEMBER_OF = {
+  default_ttl_ms = 'reservation_ttl_override', max_ttl_ms = 'reservation_ttl_override', max_extensions = 'reservation_ttl_override',
+  max_reservations_per_minute = 'rate_limits', max_commits_per_minute = 'rate_limits',
+}
 
 local tag = tag_of_key(policy)
 local now = now_ms()
@@ -90,6 +93,9 @@ for _, field in ipairs(changed) do
   end
 end
 redis.call('HSET', policy, 'updated_at', ms_text(now))
+if record.max_commits_per_minute then
+  redis.call('HSET', tenant_key(tag, owner_id), 'commit_rates', '1')
+end
 local changed_fields = table.concat(members, ',')
 append_event(tag, 'policy.updated', owner_id, nil, origin,
   { 'policy_id', policy_id, 'name', record.name, 'scope_pattern', record.scope_pattern, 'changed_fields', changed_fields })

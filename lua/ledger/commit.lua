@@ -19,7 +19,7 @@
 --           | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state
 --           | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]
 --           | UNIT_MISMATCH unit scope | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope
---           | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope
+--           | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | RATE_LIMITED limit allowed:int retry_ms:int
 -- BOUND     scopes of one subject (at most 6) of each call; 1,000 tenants if a damaged record does not name its own
 -- GROUP     16
 -- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the expiry transition
@@ -36,6 +36,8 @@
 -- @include  hold: HOLD_POLICIES, awaits_cleanup, deadline_index_key
 -- @include  expiry: quarantine
 -- @include  threshold: marks_of
+-- @include  governing_policy: governing_policy
+-- @include  policy_rate: rate_refusal, count_rate
 local reservation, idempotency = KEYS[1], KEYS[2]
 local tenant_id, reservation_id, fingerprint = ARGV[1], ARGV[2], ARGV[3]
 local unit, actual, metadata = ARGV[4], ARGV[5], ARGV[6]
@@ -85,6 +87,11 @@ local charge, over = charge_of(budgets, hold.amount, actual, policy, marks_of(ho
 if not charge then
   return over
 end
+local governing = hold.has_commit_rates and governing_policy(tag, hold.tenant, hold.scopes, now)
+local limited = rate_refusal(tag, governing, 'commits', now)
+if limited then
+  return limited
+end
 if charge.overage ~= '0' or charge_emits(budgets) then
   require_event_log(tag)
 end
@@ -118,6 +125,7 @@ if entry then
   ended[#ended + 1] = entry
 end
 redis.call(unpack(ended))
+count_rate(tag, governing, 'commits', now)
 end_in_group(group, hold.tenant, reservation_id, #metadata > LONG_VALUE and #metadata or 0)
 -- In this order, because Redis 7.0 reads its clock for each command: the record must exist as long as the replay does.
 remember(idempotency, fingerprint, parts, idempotency_ttl_ms)

@@ -29,7 +29,7 @@
 --           | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND
 --           | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining
 --           | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining
---           | INT64_OVERFLOW scope | LIMIT_EXCEEDED limit allowed:int used:int
+--           | INT64_OVERFLOW scope | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, if one reclaims
 -- GROUP     16
@@ -48,6 +48,7 @@
 -- @include  expiry: reclaim_due
 -- @include  admission: OVERAGE_POLICIES, budgets_at, missing_budget, hold_refusal, overage_policy_of, with_balances
 -- @include  governing_policy: governing_policy
+-- @include  policy_rate: rate_refusal, count_rate
 -- @include  denial: reason_of, emit_denial
 -- @include  threshold: marks_of, crossings_of, emit_crossings
 --
@@ -97,8 +98,8 @@ end
 -- A refused dry run is an answer (DENY) that is stored and replayed. A refused live reserve is an error that emits an event and is
 -- not stored.
 local function deny(refusal)
-  -- The protocol has no event for a tenant that exceeds its limits.
-  if refusal[1] ~= 'LIMIT_EXCEEDED' then
+  -- The protocol has no event for throttling.
+  if reason_of(refusal) ~= 'LIMIT_EXCEEDED' then
     emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) })
   end
   if not dry_run then
@@ -134,6 +135,7 @@ local refusal, owned, text_bytes, stored_after = hold_refusal(budgets, amount), 
 if not refusal then
   owned, text_bytes = group_owned(group, tag, tenant_id, max_live, max_stored), long_text(ARGV, first_field)
   refusal, stored_after = reserve_refusal(tag, tenant_id, owned, text_bytes)
+  refusal = refusal or rate_refusal(tag, policy, 'reservations', now)
 end
 if refusal and (refusal[1] == 'BUDGET_EXCEEDED' or refusal[2] == 'live_reservations') then
   local outcomes = reclaim_due(group, tag, now, RECLAIM_LIMIT, retention_ms, origin)
@@ -219,6 +221,7 @@ if expiry_policy then
   redis.call('HSET', reservation, FIELD.expiry_policy, expiry_policy)
 end
 count_live(owned, text_bytes, stored_after)
+count_rate(tag, policy, 'reservations', now)
 for _, budget in ipairs(tells and budgets or {}) do
   if budget.became_exhausted then
     append_event(tag, 'budget.exhausted', tenant_id, budget.scope, origin,

@@ -2,9 +2,11 @@
 -- @include fields: FIELD
 -- @include append_event: append_event
 --
--- The reason code of a refusal: the runtime's error code NOT_FOUND is the decision's reason BUDGET_NOT_FOUND.
+-- The reason code of a decision for a refusal, where it differs from the refusal's own word.
+local REASONS = { NOT_FOUND = 'BUDGET_NOT_FOUND', RATE_LIMITED = 'LIMIT_EXCEEDED' }
+
 local function reason_of(refusal)
-  return refusal[1] == 'NOT_FOUND' and 'BUDGET_NOT_FOUND' or refusal[1]
+  return REASONS[refusal[1]] or refusal[1]
 end
 
 -- `refusal` is a status word, the scope that refused and what remains there. `fields` are the record's field and value pairs; the

@@ -3,7 +3,8 @@
 --
 -- A policy is a hash: tenant_id, name, description, scope_pattern, priority, status ACTIVE or DISABLED, effective_from and
 -- effective_until (ms), created_at, updated_at, and what it sets: caps (JSON, percent-encoded so that it has no spaces),
--- commit_overage_policy, default_ttl_ms, max_ttl_ms, max_extensions. Fields that do not apply are unset.
+-- commit_overage_policy, default_ttl_ms, max_ttl_ms, max_extensions, max_reservations_per_minute, max_commits_per_minute. Fields that do
+-- not apply are unset.
 --
 -- One hash per tenant maps each pattern to its ACTIVE policies, separated by spaces, each as `policy_id,priority,from,until,created`
 -- with times in ms or empty. They are in order of precedence: by priority, then the older first. A request matches only the patterns
@@ -35,12 +36,14 @@ local function governing_policy(tag, tenant_id, scopes, now)
     return nil
   end
   local key = policy_key(tag, best)
-  local fields = redis.call('HMGET', key, 'tenant_id', 'caps', 'commit_overage_policy', 'default_ttl_ms', 'max_ttl_ms', 'max_extensions')
+  local fields = redis.call('HMGET', key, 'tenant_id', 'caps', 'commit_overage_policy', 'default_ttl_ms', 'max_ttl_ms', 'max_extensions',
+    'max_reservations_per_minute', 'max_commits_per_minute')
   if fields[1] ~= tenant_id then
     error('corrupt policy record ' .. key)
   end
   return {
     id = best, caps = fields[2], overage_policy = fields[3],
     default_ttl_ms = tonumber(fields[4] or ''), max_ttl_ms = tonumber(fields[5] or ''), max_extensions = tonumber(fields[6] or ''),
+    max_reservations = tonumber(fields[7] or ''), max_commits = tonumber(fields[8] or ''),
   }
 end

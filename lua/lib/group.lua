@@ -34,7 +34,7 @@ local function group_tenant(group, read, key)
     known = { read(key) }
     group.known[key] = known
   end
-  return known[1], known[2]
+  return known[1], known[2], known[3]
 end
 
 -- Budgets that earlier runs have parsed, by key. Each run reads the fields again, but unchanged ones need not be parsed and checked

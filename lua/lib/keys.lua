@@ -29,6 +29,7 @@ local function policy_key(tag, policy_id) return tag .. 'p:' .. policy_id end
 local function policy_index_key(tag, tenant) return tag .. 'policies:' .. tenant end
 local function policy_name_key(tag, tenant) return tag .. 'pn:' .. tenant end
 local function policy_pattern_key(tag, tenant) return tag .. 'pp:' .. tenant end
+local function policy_rate_key(tag, policy_id, kind, minute) return tag .. 'pr:' .. policy_id .. ':' .. kind .. ':' .. minute end
 local function webhook_key(tag, subscription_id) return tag .. 'w:' .. subscription_id end
 local function webhook_index_key(tag, tenant) return tag .. 'webhooks:' .. tenant end
 local function bulk_rows_key(tag, request_id) return tag .. 'bulk-rows:' .. request_id end

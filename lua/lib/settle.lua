@@ -31,9 +31,9 @@ local function open_hold(group, tag, reservation_id, owner, now, retention_ms, o
     leave_group(group, tag)
     tenant, created_at = owner_of(tag, reservation_id, tenant)
   end
-  local status, marks
+  local status, marks, commit_rates
   if tenant then
-    status, marks = group_tenant(group, tenant_status, tenant_key(tag, tenant))
+    status, marks, commit_rates = group_tenant(group, tenant_status, tenant_key(tag, tenant))
   end
   if status == 'CLOSED' then
     return nil, { 'TENANT_CLOSED' }
@@ -58,7 +58,7 @@ local function open_hold(group, tag, reservation_id, owner, now, retention_ms, o
     end
     return nil, { 'RESERVATION_EXPIRED', 'now', outcome[2], outcome[3], ms_text(now) }
   end
-  hold.marks = marks
+  hold.marks, hold.has_commit_rates = marks, commit_rates
   return hold
 end
 

@@ -1,21 +1,22 @@
 -- tenant: the owner's status, read before any other decision.
 --
 -- read_tenant returns the tenant's record as a table, or nil if the tenant was never created (it has no status).
--- tenant_status returns only the status and the watched marks of lua/lib/threshold.lua, which is all that a settlement needs.
+-- tenant_status returns only the status, the watched marks of lua/lib/threshold.lua, and whether a policy has ever limited commits,
+-- which is all that a settlement needs.
 -- expiry_letter returns the tenant's expiry policy as a hold stores it (lua/lib/fields.lua), nil for AUTO_RELEASE.
 -- A record with any other status fails closed: the script ends with an error and writes nothing.
 local EXPIRY_LETTERS = { MANUAL_CLEANUP = 'm', GRACE_ONLY = 'g' }
 local TENANT_STATUS = { ACTIVE = true, SUSPENDED = true, CLOSED = true }
 
 local function tenant_status(key)
-  local fields = redis.call('HMGET', key, 'status', 'th')
+  local fields = redis.call('HMGET', key, 'status', 'th', 'commit_rates')
   if not fields[1] and redis.call('EXISTS', key) == 0 then
     return nil
   end
   if not TENANT_STATUS[fields[1]] then
     error('corrupt tenant record ' .. key .. ': its status is not ACTIVE, SUSPENDED or CLOSED')
   end
-  return fields[1], fields[2]
+  return fields[1], fields[2], fields[3]
 end
 
 local function read_tenant(key)

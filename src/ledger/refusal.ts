@@ -50,13 +50,14 @@ export class TenantLimitExceeded extends Refusal {
   }
 }
 
-/** Too many requests of the caller are running. This one was not started and can be retried. */
+/** Too many requests of the caller are running, or came lately. This one was not started and can be retried. */
 export class TooBusy extends Refusal {
   constructor(
     what: string,
     readonly retryAfterS: number,
+    details?: Record<string, unknown>,
   ) {
-    super('LIMIT_EXCEEDED', `${what}; retry in ${retryAfterS} s`);
+    super('LIMIT_EXCEEDED', `${what}; retry in ${retryAfterS} s`, details);
   }
 }
 

@@ -493,7 +493,7 @@ export const SCRIPT_SIGNATURES = {
     ],
     flags: ['allow-oom'],
     returns:
-      'COMMITTED answer:fresh|replay charged released unit overage_policy overage debt balances(scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again] | UNIT_MISMATCH unit scope | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope',
+      'COMMITTED answer:fresh|replay charged released unit overage_policy overage debt balances(scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again] | UNIT_MISMATCH unit scope | BUDGET_FROZEN scope | BUDGET_CLOSED scope | BUDGET_EXCEEDED scope | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | RATE_LIMITED limit allowed:int retry_ms:int',
   },
   /** lua/ledger/decide.lua: answer whether a reserve would be granted now, without holding anything. */
   decide: {
@@ -634,7 +634,7 @@ export const SCRIPT_SIGNATURES = {
     rest: true,
     flags: [],
     returns:
-      'ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)* | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|replay balances(scope balance)* | DRY_RUN_WITH_CAPS answer:fresh|replay caps balances(scope balance)* | DENY answer:fresh|replay reason | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope | LIMIT_EXCEEDED limit allowed:int used:int | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
+      'ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)* | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|replay balances(scope balance)* | DRY_RUN_WITH_CAPS answer:fresh|replay caps balances(scope balance)* | DENY answer:fresh|replay reason | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
   /** lua/overview/census.lua: count a partition's tenants, budgets and webhook subscriptions, a bounded run at a time. */
   census: {
@@ -1373,7 +1373,13 @@ export interface ScriptReplies {
     | { readonly status: 'BUDGET_CLOSED'; readonly scope: string }
     | { readonly status: 'BUDGET_EXCEEDED'; readonly scope: string }
     | { readonly status: 'OVERDRAFT_LIMIT_EXCEEDED'; readonly scope: string }
-    | { readonly status: 'INT64_OVERFLOW'; readonly scope: string };
+    | { readonly status: 'INT64_OVERFLOW'; readonly scope: string }
+    | {
+        readonly status: 'RATE_LIMITED';
+        readonly limit: string;
+        readonly allowed: number;
+        readonly retryMs: number;
+      };
   readonly decide:
     | { readonly status: 'ALLOW'; readonly answer: 'fresh' | 'replay' }
     | { readonly status: 'ALLOW_WITH_CAPS'; readonly answer: 'fresh' | 'replay'; readonly caps: string }
@@ -1574,6 +1580,12 @@ export interface ScriptReplies {
         readonly limit: string;
         readonly allowed: number;
         readonly used: number;
+      }
+    | {
+        readonly status: 'RATE_LIMITED';
+        readonly limit: string;
+        readonly allowed: number;
+        readonly retryMs: number;
       }
     | {
         readonly status: 'RECLAIMED';

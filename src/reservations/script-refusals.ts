@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { type ErrorCode, Refusal } from '../ledger/index.js';
+import { type ErrorCode, Refusal, TooBusy } from '../ledger/index.js';
 import { LOGGER, type Logger } from '../telemetry/index.js';
 import { ReservationMetrics } from './reservation.metrics.js';
 
@@ -10,6 +10,8 @@ export interface RefusingReply {
   readonly state?: string;
   readonly allowed?: number;
   readonly overagePolicy?: string;
+  readonly limit?: string;
+  readonly retryMs?: number;
 }
 
 type Describe = (reply: RefusingReply) => { message: string; details?: Record<string, unknown> };
@@ -72,6 +74,17 @@ const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
 
 /** Maps a script's refusing reply to a refusal. An unknown word is a defect, and so is a quarantined record that reaches this. */
 export function refusalOf(reply: RefusingReply): Error {
+  if (reply.status === 'RATE_LIMITED') {
+    const { limit, allowed, retryMs = 0 } = reply;
+    return new TooBusy(
+      `the governing policy's ${limit} of ${allowed} is reached`,
+      Math.ceil(retryMs / 1000),
+      {
+        limit,
+        allowed,
+      },
+    );
+  }
   const entry = REFUSALS[reply.status];
   if (entry === undefined) {
     return new Error(`a reservation script answered ${reply.status}`);

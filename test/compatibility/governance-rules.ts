@@ -243,9 +243,8 @@ export const GOVERNANCE_RULES = {
     place: 'createPolicy',
   },
   'policy limits': {
-    rule: 'Patterns across tenants, and rate limits in policies',
-    place: 'createPolicy',
-    open: 'Refused with 400, and not stored.',
+    rule: 'A policy limits the reservations and the commits of a minute in the scopes that it governs',
+    place: 'RateLimits',
   },
   'key secret once': {
     rule: 'A secret is shown once; neither it nor its hash appears again',

@@ -188,13 +188,20 @@ const POLICIES: readonly Difference[] = [
   ),
   ...limited(['createPolicy'], ['reservation_ttl_override.max_extensions'], ['minimum is 0'], AS_ANSWERED),
   ...[
-    { operations: POLICY_WRITES, says: "the type is undefined, the protocol's is object" },
-    { operations: ['createPolicy'], says: 'other members are refused, unlike in the protocol' },
-    {
-      operations: ['updatePolicy'],
-      says: 'members lack max_reservations_per_minute, max_commits_per_minute',
-    },
-  ].map((line): Difference => ({ ...line, fields: ['rate_limits'], reason: REFUSED_NOT_STORED })),
+    'other members are refused, unlike in the protocol',
+    'members also hold max_reservations_per_minute, max_commits_per_minute',
+  ].map((says): Difference => ({
+    operations: ['createPolicy'],
+    fields: ['rate_limits'],
+    says,
+    reason: AS_ANSWERED,
+  })),
+  ...limited(
+    ['updatePolicy'],
+    ['rate_limits.max_reservations_per_minute', 'rate_limits.max_commits_per_minute'],
+    ['maximum is 2147483647'],
+    COUNTED,
+  ),
 ];
 
 const AUDIT_LOG: readonly Difference[] = [

@@ -3,6 +3,7 @@ import { shows } from '../compatibility/shows.js';
 import {
   expectRefusal,
   expectStatus,
+  Holdfast,
   newKey,
   reserveBody,
   type Answer,
@@ -33,6 +34,12 @@ async function funded(): Promise<TestTenant> {
   const tenant = await on.holdfast.createTenant();
   await on.holdfast.createBudget(tenant, '', 1000);
   return tenant;
+}
+
+/** Of two requests, because a minute may end before the first of them. */
+async function firstRefused(send: () => Promise<Answer>): Promise<Answer> {
+  const answer = await send();
+  return answer.status === 200 ? send() : answer;
 }
 
 async function made(tenant: TestTenant, more: Record<string, unknown> = {}): Promise<Json> {
@@ -67,6 +74,7 @@ describe('a policy', () => {
       },
       commit_overage_policy: 'REJECT',
       reservation_ttl_override: { default_ttl_ms: 1000, max_ttl_ms: 86_400_000, max_extensions: 0 },
+      rate_limits: { max_reservations_per_minute: 600, max_commits_per_minute: 1 },
       effective_from: '2026-02-01T00:00:00.000Z',
       effective_until: '2036-02-01T00:00:00.000Z',
     };
@@ -113,7 +121,6 @@ describe('a policy', () => {
   });
 
   test('takes a scope of its tenant, or all below one, and no other pattern', async () => {
-    shows('policy limits');
     const tenant = await on.holdfast.createTenant();
     for (const below of ['', '/*', '/agent:bot', '/workspace:a/agent:b/*']) {
       expect((await made(tenant, { scope_pattern: rootOf(tenant) + below })).scope_pattern).toBe(
@@ -153,6 +160,53 @@ describe('a policy', () => {
     expect(expectStatus(await list(tenant), 200).policies).toHaveLength(4);
   });
 
+  test('limits the reserves and commits of a minute, at every instance, with 429 and when to come again', async () => {
+    shows('policy limits');
+    const tenant = await funded();
+    const policy = await made(tenant, {
+      rate_limits: { max_reservations_per_minute: 1, max_commits_per_minute: 1 },
+    });
+    const other = await Holdfast.start({ REDIS_URL: on.redis.url });
+    try {
+      const denied = (): Promise<number> =>
+        on.holdfast.metric('cycles_reservations_reserve_total', {
+          tenant: tenant.id,
+          reason: 'LIMIT_EXCEEDED',
+        });
+      const counted = await denied();
+      expectStatus(await other.reserve(tenant, 1), 200);
+      const refused = await firstRefused(() => on.holdfast.reserve(tenant, 1));
+      expect(expectRefusal(refused, 429, 'LIMIT_EXCEEDED')).toMatchObject({
+        message: expect.stringMatching(
+          /^the governing policy's max_reservations_per_minute of 1 is reached; retry in \d+ s$/,
+        ),
+        details: { limit: 'max_reservations_per_minute', allowed: 1 },
+      });
+      expect(Number(refused.headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
+      expect(Number(refused.headers.get('retry-after'))).toBeLessThanOrEqual(60);
+      expect(await denied()).toBe(counted + 1);
+
+      expectStatus(
+        await patch(tenant, policy.policy_id, { rate_limits: { max_commits_per_minute: 1 } }),
+        200,
+      );
+      const held = await Promise.all([1, 2, 3].map(() => on.holdfast.reserve(tenant, 1)));
+      const ids = held.map((answer) => expectStatus(answer, 200).reservation_id as string);
+      let id = ids.shift() as string;
+      expectStatus(await other.commit(tenant, id, 1), 200);
+      expectRefusal(
+        await firstRefused(() => on.holdfast.commit(tenant, (id = ids.shift() as string), 1)),
+        429,
+        'LIMIT_EXCEEDED',
+      );
+      const without = expectStatus(await patch(tenant, policy.policy_id, { rate_limits: {} }), 200);
+      expect(without.rate_limits).toBeUndefined();
+      expectStatus(await on.holdfast.commit(tenant, id, 1), 200);
+    } finally {
+      await other.stop();
+    }
+  });
+
   test('has a name of its own within its tenant', async () => {
     const [one, two] = [await on.holdfast.createTenant(), await on.holdfast.createTenant()];
     const first = await made(one, { name: 'a' });
@@ -164,13 +218,14 @@ describe('a policy', () => {
     expectStatus(await patch(one, other.policy_id, { name: 'a' }), 200);
   });
 
-  test('is refused with settings that are out of bounds or that this version does not honour', async () => {
+  test('is refused with settings that are out of bounds', async () => {
     shows('policy limits');
     const tenant = await on.holdfast.createTenant();
     const policy = await made(tenant, { effective_from: '2026-01-01T00:00:00Z' });
     const bad: Record<string, unknown>[] = [
-      { rate_limits: { max_reservations_per_minute: 5 } },
-      { rate_limits: {} },
+      { rate_limits: { max_reservations_per_minute: 0 } },
+      { rate_limits: { max_commits_per_minute: 1.5 } },
+      { rate_limits: { max_extensions_per_minute: 1 } },
       { caps: { max_tokens: -1 } },
       { caps: { speed: 1 } },
       { caps: { tool_allowlist: ['x'.repeat(257)] } },

@@ -37,6 +37,7 @@ import {
   type Policy,
   policyOf,
   policyTexts,
+  RATE_FIELDS,
   requireInFilter,
   requireTenantId,
   scopeOfPattern,
@@ -205,12 +206,16 @@ function settingsOf(request: PolicyCreateDto | PolicyUpdateDto): Setting[] {
     caps,
     commit_overage_policy: overagePolicy,
     reservation_ttl_override: lease,
+    rate_limits: rates,
   } = request;
   return [
     ...(description === undefined ? [] : [['description', description] as const]),
     ...(caps === undefined ? [] : [['caps', storedCaps(caps)] as const]),
     ...(overagePolicy === undefined ? [] : [['commit_overage_policy', overagePolicy] as const]),
     ...(lease === undefined ? [] : leaseSettings(lease)),
+    ...(rates === undefined
+      ? []
+      : RATE_FIELDS.map((field) => [field, rates[field]?.toString() ?? ''] as const)),
   ];
 }
 

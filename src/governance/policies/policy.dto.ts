@@ -1,21 +1,11 @@
 import { IsArray, IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
 import { OVERAGE_POLICIES, type OveragePolicy, TENANT_ID_PATTERN } from '../../ledger/index.js';
-import {
-  IsDateTime,
-  IsInt64,
-  Length,
-  ListQueryDto,
-  MaxLength,
-  Nested,
-  Optional,
-  Satisfies,
-} from '../../wire/index.js';
+import { IsDateTime, IsInt64, Length, ListQueryDto, MaxLength, Nested, Optional } from '../../wire/index.js';
 
 const MIN_TTL_MS = 1000;
 const MAX_TTL_MS = 86_400_000;
 const MAX_COUNT = 2_147_483_647;
 const PATTERN_MAX_LENGTH = 1024;
-const NO_RATE_LIMITS = 'absent: this version does not support rate limits';
 
 /** Caps of cycles-governance-admin-v0.1.25, the same as in cycles-protocol-v0. */
 export class CapsDto {
@@ -65,6 +55,21 @@ export class ReservationTtlOverrideDto {
   max_extensions?: number;
 }
 
+/** RateLimits of cycles-governance-admin-v0.1.25. */
+export class RateLimitsDto {
+  @Optional()
+  @IsInt()
+  @Min(1)
+  @Max(MAX_COUNT)
+  max_reservations_per_minute?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(1)
+  @Max(MAX_COUNT)
+  max_commits_per_minute?: number;
+}
+
 /** The settings that both create and update accept. */
 class PolicySettingsDto {
   @Optional()
@@ -91,8 +96,8 @@ class PolicySettingsDto {
   reservation_ttl_override?: ReservationTtlOverrideDto;
 
   @Optional()
-  @Satisfies(NO_RATE_LIMITS, () => false)
-  rate_limits?: never;
+  @Nested(() => RateLimitsDto)
+  rate_limits?: RateLimitsDto;
 
   @Optional()
   @IsDateTime()

@@ -13,6 +13,7 @@ export interface Policy {
   readonly caps?: unknown;
   readonly commit_overage_policy?: string;
   readonly reservation_ttl_override?: Readonly<Record<string, number>>;
+  readonly rate_limits?: Readonly<Record<string, number>>;
   readonly status: PolicyStatus;
   readonly effective_from?: string;
   readonly effective_until?: string;
@@ -22,6 +23,21 @@ export interface Policy {
 
 /** The stored fields of reservation_ttl_override. They have its members' names. */
 export const TTL_FIELDS = ['default_ttl_ms', 'max_ttl_ms', 'max_extensions'] as const;
+/** The stored fields of rate_limits, likewise. */
+export const RATE_FIELDS = ['max_reservations_per_minute', 'max_commits_per_minute'] as const;
+
+/** An object of those fields that the record has, or nothing. */
+function numbersOf<Name extends string>(
+  fields: Fields,
+  member: Name,
+  names: readonly string[],
+): Partial<Record<Name, Readonly<Record<string, number>>>> {
+  const present = names.filter((name) => fields.has(name));
+  const numbers = Object.fromEntries(present.map((name) => [name, Number(fieldOf(fields, name))]));
+  return (present.length === 0 ? {} : { [member]: numbers }) as Partial<
+    Record<Name, Readonly<Record<string, number>>>
+  >;
+}
 
 /** The members that a list reads only for the rows of its page. @throws Error when the record is corrupt. */
 export function policyTexts(fields: Fields): Pick<Policy, 'description' | 'caps'> {
@@ -38,9 +54,6 @@ export function policyOf(fields: Fields, policyId: string): Policy {
   if (status === undefined) {
     throw new Error(`corrupt policy record ${policyId}: its status is ${fields.get('status')}`);
   }
-  const lease = TTL_FIELDS.flatMap((name) =>
-    fields.has(name) ? [[name, Number(fieldOf(fields, name))] as const] : [],
-  );
   return {
     policy_id: policyId,
     name: fieldOf(fields, 'name'),
@@ -48,7 +61,8 @@ export function policyOf(fields: Fields, policyId: string): Policy {
     scope_pattern: fieldOf(fields, 'scope_pattern'),
     priority: Number(fieldOf(fields, 'priority')),
     ...optionalText(fields, 'commit_overage_policy'),
-    ...(lease.length === 0 ? {} : { reservation_ttl_override: Object.fromEntries(lease) }),
+    ...numbersOf(fields, 'reservation_ttl_override', TTL_FIELDS),
+    ...numbersOf(fields, 'rate_limits', RATE_FIELDS),
     status,
     ...optionalTime(fields, 'effective_from'),
     ...optionalTime(fields, 'effective_until'),

@@ -20,7 +20,8 @@ export class CommitService {
 
   /**
    * @throws Refusal NOT_FOUND, FORBIDDEN, IDEMPOTENCY_MISMATCH, TENANT_CLOSED, RESERVATION_FINALIZED, RESERVATION_EXPIRED,
-   * UNIT_MISMATCH, BUDGET_FROZEN, BUDGET_CLOSED, BUDGET_EXCEEDED, OVERDRAFT_LIMIT_EXCEEDED, INVALID_REQUEST (int64).
+   * UNIT_MISMATCH, BUDGET_FROZEN, BUDGET_CLOSED, BUDGET_EXCEEDED, OVERDRAFT_LIMIT_EXCEEDED, LIMIT_EXCEEDED (the governing
+   * policy's rate), INVALID_REQUEST (int64).
    */
   async commit(operation: Operation, reservationId: string, request: CommitDto): Promise<Committed> {
     const { tenantId } = operation.caller;

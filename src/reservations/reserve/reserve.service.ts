@@ -58,7 +58,8 @@ export class ReserveService {
   /**
    * Reserves, or only evaluates if `dry_run` is set.
    * @throws Refusal FORBIDDEN (another tenant, scope filter), IDEMPOTENCY_MISMATCH, TENANT_CLOSED, NOT_FOUND, UNIT_MISMATCH,
-   * BUDGET_FROZEN, BUDGET_CLOSED, OVERDRAFT_LIMIT_EXCEEDED, DEBT_OUTSTANDING, BUDGET_EXCEEDED, LIMIT_EXCEEDED, INVALID_REQUEST (int64).
+   * BUDGET_FROZEN, BUDGET_CLOSED, OVERDRAFT_LIMIT_EXCEEDED, DEBT_OUTSTANDING, BUDGET_EXCEEDED, LIMIT_EXCEEDED (a tenant's limit, or the governing policy's rate),
+   * INVALID_REQUEST (int64).
    */
   async reserve(operation: Operation, request: ReserveDto): Promise<ReserveOutcome> {
     const { tenantId } = operation.caller;

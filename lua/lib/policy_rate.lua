@@ -1,0 +1,36 @@
+-- policy_rate: the rate limits of the governing policy, counted for the policy as a whole by the minutes of Redis' clock.
+-- @include keys: policy_rate_key
+-- @include now_ms: ms_text
+--
+-- `kind` is 'reservations' or 'commits'. Only requests that succeed count, so a replay, a refused request and a dry run do not. All
+-- instances share the counts. A counter is one key per minute, and expires with it.
+local RATE_WINDOW_MS = 60000
+
+local function rate_counter(tag, policy, kind, now)
+  return policy_rate_key(tag, policy.id, kind, math.floor(now / RATE_WINDOW_MS))
+end
+
+-- The refusal of one more request, or nil: RATE_LIMITED, the limit, what it allows and the time until the next minute in ms.
+local function rate_refusal(tag, policy, kind, now)
+  local allowed = policy and policy['max_' .. kind]
+  if not allowed then
+    return nil
+  end
+  local used = string.match(redis.call('GET', rate_counter(tag, policy, kind, now)) or '0', '^%d+$')
+  if not used then
+    error('corrupt rate counter of policy ' .. policy.id)
+  end
+  if tonumber(used) < allowed then
+    return nil
+  end
+  return { 'RATE_LIMITED', 'max_' .. kind .. '_per_minute', ms_text(allowed), ms_text(RATE_WINDOW_MS - now % RATE_WINDOW_MS) }
+end
+
+-- Counts a request that rate_refusal has let pass.
+local function count_rate(tag, policy, kind, now)
+  if policy and policy['max_' .. kind] then
+    local counter = rate_counter(tag, policy, kind, now)
+    redis.call('INCR', counter)
+    redis.call('PEXPIRE', counter, RATE_WINDOW_MS)
+  end
+end
