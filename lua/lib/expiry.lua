@@ -12,9 +12,9 @@
 -- @include owned: count_ended
 -- @include group: leave_group
 
--- Moves a hold that cannot be settled out of the sweeper's way, and emits an event. Its state and the budgets do not change until an
--- operator decides. `writable` is false if the key is not a hash. A hold that is in quarantine already is recorded and reported only
--- once for the same reason; after that, the outcome ends with `again`.
+-- Moves a hold that cannot be settled out of the sweeper's way, and emits an event. The hold's state and the budgets do not change
+-- until an operator decides. `writable` is false if the key is not a hash. A hold already quarantined for the same reason is not
+-- recorded or reported again; its outcome ends with `again`.
 local function quarantine(tag, reservation_id, key, reason, now, origin, tenant, writable)
   require_event_log(tag)
   -- Read before an index is written: if one of these keys is damaged, the entry must not be lost from all of them.
@@ -92,7 +92,7 @@ local function put_in_place(tag, index, reservation_id, hold, deadline)
   end
 end
 
--- Why a live hold does not expire now, or nil. An operator's cleanup leaves the sweeper's holds to the sweeper.
+-- Why a live hold does not expire now, or nil. An operator's cleanup skips the holds that the sweeper expires.
 local function skip_reason(hold, now, origin)
   if awaits_cleanup(hold, now) then
     return not origin.cleanup and 'awaiting_cleanup' or nil
@@ -159,7 +159,7 @@ local function flat_outcomes(outcomes)
   return flat
 end
 
--- Checks what is due in the partition, at most `limit` entries. Returns their outcomes as a flat list of three texts each.
+-- Checks and reclaims what is due in the partition, at most `limit` entries. Returns their outcomes as a flat list of three texts each.
 local function reclaim_due(group, tag, now, limit, retention_ms, origin)
   local due = redis.call('ZRANGEBYSCORE', ttl_index_key(tag), '-inf', '(' .. ms_text(now), 'LIMIT', 0, limit)
   if #due == 0 then

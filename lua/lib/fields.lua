@@ -48,8 +48,8 @@ local FIELD = {
   grace_ms = 'gr',
   max_extensions = 'mx',
   extensions_used = 'xc',
-  -- Followed by a number from 1 on, one per granted extension: its time, '+', the milliseconds granted, and '+' and the API key id if
-  -- it differs from that of the reserve.
+  -- A number from 1 on follows, one per granted extension. The value is its time, '+', the milliseconds granted, and '+' and the API
+  -- key id if it differs from that of the reserve.
   extension = 'x',
   -- The API key id of the reserve.
   key_id = 'ki',

@@ -37,8 +37,8 @@ local function planned_funding(budget, operation, amount, given_spent)
   if not remaining then
     return nil, { 'INT64_OVERFLOW' }
   end
-  -- A capped charge marks the scope because its funds ran out; any operation that leaves or brings funds clears the mark. Debt above
-  -- its limit stays over limit.
+  -- A capped charge marks a scope that ran out of funds. Any operation that leaves or adds funds clears the mark, but debt above its
+  -- limit stays over limit.
   local over = budget.is_over_limit
   if debt_over_limit(debt, budget.overdraft_limit) then
     over = '1'

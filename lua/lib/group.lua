@@ -216,9 +216,9 @@ local function made_call(call, keys, args, group)
   return done and reply or FAILED .. (type(reply) == 'table' and reply.err or 'ERR ' .. reply)
 end
 
--- `keys` has the keys of all calls, one after the other, and `args` likewise their arguments, followed by the number of arguments of
--- each call, and the number of calls. Returns a text for each call that was made, in order: the texts of its reply, or FAILED and its
--- error.
+-- `keys` has the keys of all calls, one after the other. `args` has their arguments in the same way, then the number of arguments of
+-- each call, then the number of calls. Returns a text for each call that was made, in order: the texts of its reply, or FAILED and
+-- its error.
 local function run_calls(call, keys, args)
   local size = #args
   local calls, tag = tonumber(args[size]), tag_of_key(keys[1])

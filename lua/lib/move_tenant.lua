@@ -11,7 +11,7 @@ local function require_tenant_move(tag)
   redis.call('HLEN', closing_key(tag))
 end
 
--- The first request to close a tenant is the one that everything which follows is attributed to.
+-- Keeps the first request to close a tenant: all events of the cascade are attributed to it.
 local function begin_closing(tag, tenant_id, previous_status, origin)
   redis.call('HSETNX', closing_key(tag), tenant_id,
     table.concat({ origin.actor, origin.key, origin.request, (string.gsub(origin.trace, '|', '/')), previous_status }, '|'))
@@ -30,7 +30,7 @@ local function move_tenant(tag, tenant_record, tenant_id, previous_status, statu
   else
     redis.call('HSET', tenant_record, 'updated_at', now, 'status', status, 'closed_at', now)
     if origin.correlation then
-      -- tenant.closed has the correlation of the action that closed the tenant; the events that follow have that of this closing.
+      -- tenant.closed gets the correlation id of the action that closed the tenant; the events of the cascade have one of their own.
       redis.call('HSET', tenant_record, 'close_correlation', origin.correlation)
     end
     begin_closing(tag, tenant_id, previous_status, origin)

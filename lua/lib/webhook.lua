@@ -17,7 +17,7 @@ local DEFAULT_UTILIZATIONS = '0.8,0.95,1'
 local MARKS_PER_OWNER = 50
 -- How many uncounted subscriptions of older versions one change counts.
 local UNCOUNTED_A_RUN = 100
--- More than an owner's subscriptions, so that changes of one do not displace those of the others at once.
+-- More than an owner has subscriptions, so that changes of some do not displace those of others at once.
 local CHANGES_KEPT = 2000
 local CHANGES_KEPT_MS = '86400000'
 
@@ -68,7 +68,8 @@ local function wanted_marks(record)
   return wanted
 end
 
--- What is wrong with the utilizations of a changed subscription, as a reply, or nil. Its owner's may have MARKS_PER_OWNER distinct ones.
+-- What is wrong with the utilizations of a changed subscription, as a reply, or nil. All subscriptions of an owner share
+-- MARKS_PER_OWNER distinct ones.
 local function marks_refusal(tag, owner, record)
   if owner == SYSTEM_OWNER then
     return nil
@@ -193,7 +194,7 @@ local function note_webhook_change(tag, owner, subscription_id)
   if redis.call('ZCARD', changes) > CHANGES_KEPT then
     redis.call('ZPOPMIN', changes)
   end
-  -- A dispatcher that last read the list before that reads all of it.
+  -- A dispatcher that has not read the list for so long reads all of it.
   redis.call('PEXPIRE', changes, CHANGES_KEPT_MS)
 end
 
