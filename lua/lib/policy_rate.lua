@@ -16,11 +16,12 @@ local function rate_refusal(tag, policy, kind, now)
   if not allowed then
     return nil
   end
-  local used = string.match(redis.call('GET', rate_counter(tag, policy, kind, now)) or '0', '^%d+$')
-  if not used then
+  local used = redis.call('GET', rate_counter(tag, policy, kind, now))
+  -- INCR must not fail after the first write, and it refuses leading zeros.
+  if used and not string.find(used, '^[1-9]%d*$') then
     error('corrupt rate counter of policy ' .. policy.id)
   end
-  if tonumber(used) < allowed then
+  if not used or tonumber(used) < allowed then
     return nil
   end
   return { 'RATE_LIMITED', 'max_' .. kind .. '_per_minute', ms_text(allowed), ms_text(RATE_WINDOW_MS - now % RATE_WINDOW_MS) }

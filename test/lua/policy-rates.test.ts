@@ -143,7 +143,7 @@ describe('a limit on commits', () => {
   });
 });
 
-test.each(['junk', '-1', '1.5'])(
+test.each(['junk', '-1', '1.5', '007'])(
   'a counter that is damaged (%s) ends the call before anything changes',
   async (text) => {
     const { ledger, policy } = await limited({ [RESERVATIONS]: '2' });
