@@ -17,6 +17,7 @@ const LAYERS = [
   'bulk',
   'expiry',
   'governance',
+  'evidence',
   'reservations',
   'events',
   'webhooks',

@@ -1,3 +1,4 @@
+export { canonicalJson } from './canonical.js';
 export {
   decodeCursor,
   encodeCursor,

@@ -10,7 +10,7 @@ const INTEGER = /^-?\d+$/;
 /** No int64 has more than 19 digits. Converting an integer of a million digits to bigint would block the process. */
 const MAX_INTEGER_LENGTH = 40;
 /** Prefix of a string that stands for a bigint. Random, so that no client can send it. */
-const MARK = `${randomBytes(16).toString('hex')}:`;
+export const MARK = `${randomBytes(16).toString('hex')}:`;
 /** Prefix of a string that stands for an integer written with a fraction or an exponent. */
 const DECIMAL_MARK = `${randomBytes(16).toString('hex')}:`;
 
@@ -60,7 +60,12 @@ export function stringifyJson(value: unknown): string {
     }
     return entry;
   });
-  return marked ? text.replaceAll(MARKED_STRING, '$1') : text;
+  return marked ? unmarked(text) : text;
+}
+
+/** Writes the marked strings of a JSON text as the integers that they stand for. */
+export function unmarked(text: string): string {
+  return text.replaceAll(MARKED_STRING, '$1');
 }
 
 const MARKED_STRING = new RegExp(`"${MARK}(-?\\d+)"`, 'g');

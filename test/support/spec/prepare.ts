@@ -1,6 +1,6 @@
-import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 
 /** The protocol's documents by plane. Where both describe an operation, the first one counts. */
@@ -8,6 +8,9 @@ const DOCUMENTS = {
   runtime: 'cycles-protocol-v0.yaml',
   governance: 'cycles-governance-admin-v0.1.25.yaml',
 } as const;
+/** The schema of evidence envelopes, and the folder of examples that belongs to it. */
+const EVIDENCE = 'cycles-evidence-v0.2.yaml';
+const FIXTURES = 'evidence-fixtures';
 
 /**
  * Reads the protocol's OpenAPI documents once for the whole run and leaves them as JSON for the test files, because
@@ -18,7 +21,8 @@ export function prepareSpec(rootDir: string): void {
   const named = process.env['CYCLES_SPEC_DIR'];
   const folder = resolve(rootDir, named ?? '../shared/spec');
   const files = Object.entries(DOCUMENTS).map(([plane, name]) => [plane, join(folder, name)] as const);
-  const missing = files.find(([, file]) => !existsSync(file));
+  const wanted = [...files, ...[EVIDENCE, FIXTURES].map((name) => [name, join(folder, name)] as const)];
+  const missing = wanted.find(([, file]) => !existsSync(file));
   if (missing !== undefined) {
     const reason = `there is no ${missing[1]}; set CYCLES_SPEC_DIR to the folder of the protocol's OpenAPI documents`;
     if (named !== undefined) {
@@ -34,6 +38,12 @@ export function prepareSpec(rootDir: string): void {
   const copy = join(mkdtempSync(join(tmpdir(), 'holdfast-test-spec-')), 'spec.json');
   writeFileSync(copy, JSON.stringify(documents));
   process.env['TEST_SPEC_FILE'] = copy;
+  const fixtures = readdirSync(join(folder, FIXTURES))
+    .sort()
+    .map((name) => ({ name, text: readFileSync(join(folder, FIXTURES, name), 'utf8').trimEnd() }));
+  const schema: unknown = parse(readFileSync(join(folder, EVIDENCE), 'utf8'));
+  process.env['TEST_EVIDENCE_FILE'] = join(dirname(copy), 'evidence.json');
+  writeFileSync(process.env['TEST_EVIDENCE_FILE'], JSON.stringify({ schema, fixtures }));
 }
 
 /** Descriptions are most of the documents. A property that is named so has a schema as its value, and stays. */

@@ -1,0 +1,1 @@
+export { type Disposition, type KeySet, verifyEnvelope } from './verification.js';
