@@ -13,6 +13,7 @@ const LUA = pathToFileURL(join(ROOT, 'lua/'));
 /** Called by the code that src/redis/script-source.ts puts around a script. */
 const CALLED_FROM_OUTSIDE = new Map([
   ['append_audit', ['with_audited_request']],
+  ['attest', ['attested_reply']],
   ['group', ['run_calls']],
 ]);
 

@@ -22,6 +22,7 @@
 --           | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | RATE_LIMITED limit allowed:int retry_ms:int
 -- BOUND     scopes of one subject (at most 6) of each call; 1,000 tenants if a damaged record does not name its own
 -- GROUP     16
+-- ATTESTED  its outcome can become evidence
 -- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the expiry transition
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key

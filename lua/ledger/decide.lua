@@ -18,6 +18,7 @@
 --           | IDEMPOTENCY_MISMATCH | TENANT_SUSPENDED | UNIT_MISMATCH scope units*
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6); 100 due holds, if it reclaims
+-- ATTESTED  its outcome can become evidence
 -- EMITS     reservation.denied; those of the expiry transition
 -- @include  keys: tag_of_key
 -- @include  now_ms: ms_text

@@ -17,6 +17,7 @@
 --           | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state
 --           | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]
 -- BOUND     scopes of one subject (at most 6); 1,000 tenants if a damaged record does not name its own
+-- ATTESTED  its outcome can become evidence
 -- EMITS     budget.threshold_crossed, custom.reservation.quarantine_decided; those of the expiry transition
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key, quarantine_key

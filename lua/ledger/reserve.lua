@@ -33,6 +33,7 @@
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, if one reclaims
 -- GROUP     16
+-- ATTESTED  its outcome can become evidence
 -- EMITS     reservation.denied, budget.exhausted, budget.threshold_crossed; those of the expiry transition
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key, reservation_key, reservation_index_key

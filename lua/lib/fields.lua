@@ -62,6 +62,9 @@ local FIELD = {
   release_reason = 'rr',
   -- The event log entry that reports the end.
   end_event = 'ev',
+  -- The ids of the envelopes that attest the reserve and the commit or release, in base64url.
+  reserve_evidence = 're',
+  end_evidence = 'ee',
   quarantined_at = 'qa',
   quarantine_reason = 'qr',
 }

@@ -15,6 +15,7 @@ local function tenant_events_key(tag, tenant) return tag .. 'ev:' .. tenant end
 local function correlated_events_key(tag, correlation_id) return tag .. 'co:' .. correlation_id end
 local function tenant_key(tag, tenant) return tag .. 't:' .. tenant end
 local function owned_key(tag, tenant) return tag .. 'own:' .. tenant end
+local function evidence_bytes_key(tag, tenant) return tag .. 'eb:' .. tenant end
 local function tenant_index_key(tag) return tag .. 'tenants' end
 local function budget_key(tag, unit, scope) return tag .. 'b:' .. unit .. ':' .. scope end
 local function budget_index_key(tag, tenant) return tag .. 'budgets:' .. tenant end

@@ -1,6 +1,6 @@
 -- owned: how much a tenant owns, and the limits on it.
--- @include keys: reservation_index_key, tenant_events_key, owned_key
--- @include now_ms: ms_text
+-- @include keys: reservation_index_key, tenant_events_key, owned_key, evidence_bytes_key
+-- @include now_ms: now_ms, ms_text
 --
 -- One hash per tenant, apart from its record: `live` reservations, how often lua/expiry/reconcile.lua has corrected that
 -- (`recounts`), bytes of free `text` in its reservations, `stored` bytes as last added up, and its own limits 'max:<limit>'. If a
@@ -46,10 +46,24 @@ local function size_of(command, key)
   return tonumber(redis.pcall(command, key)) or 0
 end
 
+-- The bytes of a tenant's envelopes, which are in other partitions and expire by themselves: one hash of sums, each named by the
+-- time from which all its envelopes are gone.
+local EVIDENCE_SUMS = 30
+
+local function evidence_bytes(tag, tenant_id)
+  local sums, now, bytes = redis.pcall('HGETALL', evidence_bytes_key(tag, tenant_id)), now_ms(), 0
+  for i = 1, #sums, 2 do
+    if owned_count(sums[i]) > now then
+      bytes = bytes + owned_count(sums[i + 1])
+    end
+  end
+  return bytes
+end
+
 -- An estimate of the bytes stored for a tenant. `text` is the bytes of free text in its reservations.
 local function stored_bytes(tag, tenant_id, text)
   return size_of('ZCARD', reservation_index_key(tag, tenant_id)) * RESERVATION_BYTES
-    + size_of('XLEN', tenant_events_key(tag, tenant_id)) * EVENT_BYTES + text
+    + size_of('XLEN', tenant_events_key(tag, tenant_id)) * EVENT_BYTES + evidence_bytes(tag, tenant_id) + text
 end
 
 -- The bytes of the long values in a list, from index `first` on.
@@ -86,6 +100,33 @@ local function reserve_refusal(tag, tenant_id, owned, text)
   -- Of the reservations that this run has made, only the first is in the index yet.
   stored = stored_bytes(tag, tenant_id, owned.text + text) + math.max(1, owned.made) * RESERVATION_BYTES
   return stored > allowed and { 'LIMIT_EXCEEDED', 'stored_bytes', ms_text(allowed), ms_text(stored) } or nil, stored
+end
+
+-- The refusal of an envelope of this many bytes, or nil. As with a reserve, the bytes are added up again before a refusal.
+local function evidence_refusal(tag, tenant_id, max_stored, bytes)
+  local owned = read_owned(tag, tenant_id, 0, max_stored)
+  local allowed = owned.max_stored
+  if allowed == 0 or owned.stored + bytes <= allowed then
+    return nil
+  end
+  local stored = stored_bytes(tag, tenant_id, owned.text + bytes)
+  return stored > allowed and { 'LIMIT_EXCEEDED', 'stored_bytes', ms_text(allowed), ms_text(stored) } or nil
+end
+
+-- Counts an envelope. The first one of a sum removes the sums whose envelopes are gone, which bounds their number.
+local function count_evidence(tag, tenant_id, bytes, retention_ms, now)
+  local key, width = evidence_bytes_key(tag, tenant_id), math.ceil(retention_ms / EVIDENCE_SUMS)
+  local gone_at = ms_text((math.floor(now / width) + 1) * width + retention_ms)
+  local sum = redis.pcall('HINCRBY', key, gone_at, bytes)
+  if sum == bytes then
+    for _, instant in ipairs(redis.call('HKEYS', key)) do
+      if owned_count(instant) <= now then
+        redis.call('HDEL', key, instant)
+      end
+    end
+    redis.call('PEXPIRE', key, ms_text(retention_ms + width))
+  end
+  redis.pcall('HINCRBY', owned_key(tag, tenant_id), 'stored', bytes)
 end
 
 -- Counts a new reservation, in memory.

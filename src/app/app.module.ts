@@ -1,6 +1,7 @@
 import { type DynamicModule, Module, type Type } from '@nestjs/common';
 import { AuditLogModule, AuditModule, AuditTrailModule } from '../audit/index.js';
 import { ConfigModule, type HoldfastConfig } from '../config/index.js';
+import { EvidenceModule } from '../evidence/index.js';
 import { EventLogModule } from '../events/index.js';
 import { ExpiryModule } from '../expiry/index.js';
 import { GovernanceModule } from '../governance/index.js';
@@ -42,6 +43,7 @@ export class AppModule {
         AuditTrailModule,
         AuditLogModule,
         GovernanceModule,
+        EvidenceModule,
         ReservationsModule,
         DecideModule,
         DirectDebitModule,

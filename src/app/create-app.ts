@@ -2,7 +2,12 @@ import type { LoggerService } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { AuditTrail } from '../audit/index.js';
-import { type HoldfastConfig, resolveAdminApiKey, resolveWebhookSecretKey } from '../config/index.js';
+import {
+  type HoldfastConfig,
+  resolveAdminApiKey,
+  resolveEvidenceKeys,
+  resolveWebhookSecretKey,
+} from '../config/index.js';
 import { createFastify, OpenApiDocument } from '../http/index.js';
 import { createLogger, type Logger, RequestMetrics } from '../telemetry/index.js';
 import { useMetadataLimit } from '../wire/index.js';
@@ -88,10 +93,11 @@ export async function createApp(
   useMetadataLimit(config.metadataLimitBytes);
   const adminApiKey = resolveAdminApiKey(config, logger);
   const webhookSecretEncryptionKey = resolveWebhookSecretKey(config, logger);
+  const evidenceKeys = resolveEvidenceKeys(config, logger);
   const { fastify, routes, onRouterRefusal } = await createFastify(logger, config);
   const app = await NestFactory.create<NestFastifyApplication>(
     AppModule.forRoot(
-      { ...config, adminApiKey, webhookSecretEncryptionKey },
+      { ...config, adminApiKey, webhookSecretEncryptionKey, ...(evidenceKeys && { evidenceKeys }) },
       { logger, routes, modules: options.modules ?? [] },
     ),
     new FastifyAdapter(fastify as never),

@@ -1,3 +1,4 @@
+import 'reflect-metadata';
 import { readFile } from 'node:fs/promises';
 import { type Disposition, type KeySet, verifyEnvelope } from '../evidence/index.js';
 

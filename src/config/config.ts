@@ -17,8 +17,8 @@ type ValuesOf<Variables extends Record<string, Variable>> = {
 type ValueOf<V> = V extends Variable<infer T> ? T : never;
 
 /**
- * The checked configuration of a process; src/config/variables.ts describes each value. With the embedded Redis, `adminApiKey` and
- * `webhookSecretEncryptionKey` are absent until `resolveAdminApiKey` and `resolveWebhookSecretKey` have read or generated them.
+ * The checked configuration of a process; src/config/variables.ts describes each value. With the embedded Redis, `adminApiKey`,
+ * `webhookSecretEncryptionKey` and `evidenceKeys` are absent until the functions of secrets.ts have read or generated them.
  */
 export interface HoldfastConfig extends ValuesOf<typeof SETTINGS> {
   readonly redis: RedisConfig;
@@ -47,6 +47,20 @@ export function loadConfig(env: NodeJS.ProcessEnv): HoldfastConfig {
   if (redis.mode !== 'embedded' && !reader.isSet(SETTINGS.webhookSecretEncryptionKey)) {
     reader.addProblem(
       'WEBHOOK_SECRET_ENCRYPTION_KEY is required with an external Redis: set 32 bytes, written as 64 hex digits or as base64',
+    );
+  }
+  if (reader.isSet(SETTINGS.evidenceKeys) && !reader.isSet(SETTINGS.evidenceServerId)) {
+    reader.addProblem(
+      'EVIDENCE_SERVER_ID is required with EVIDENCE_KEYS: set the public base URL of the API with its /v1',
+    );
+  }
+  if (
+    redis.mode !== 'embedded' &&
+    reader.isSet(SETTINGS.evidenceServerId) &&
+    !reader.isSet(SETTINGS.evidenceKeys)
+  ) {
+    reader.addProblem(
+      'EVIDENCE_KEYS is required with EVIDENCE_SERVER_ID and an external Redis: set the content of the file that npm run evidence-keys makes',
     );
   }
   const config: HoldfastConfig = { ...readSettings(reader), redis, shutdownGraceMs: SHUTDOWN_GRACE_MS };

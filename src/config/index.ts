@@ -9,7 +9,19 @@ export {
   processEnvironment,
   searchPath,
 } from './config.js';
-export { ExpectedSecret, resolveAdminApiKey, resolveWebhookSecretKey } from './secrets.js';
+export {
+  type EvidenceKey,
+  type EvidenceKeys,
+  generateEvidenceKeys,
+  parseEvidenceKeys,
+  rotateEvidenceKeys,
+} from './evidence-keys.js';
+export {
+  ExpectedSecret,
+  resolveAdminApiKey,
+  resolveEvidenceKeys,
+  resolveWebhookSecretKey,
+} from './secrets.js';
 export type {
   ClusterRedisConfig,
   RedisConfig,

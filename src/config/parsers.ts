@@ -1,6 +1,7 @@
 import { Resolver } from 'node:dns';
 import { isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
+import { type EvidenceKeys, parseEvidenceKeys } from './evidence-keys.js';
 
 /** Parses the text of a variable, which is never blank. Returns the value, or a description of what is allowed. */
 export type Parse<T> = (text: string) => { readonly value: T } | { readonly allowed: string };
@@ -160,3 +161,24 @@ function isDnsServer(address: string): boolean {
     return false;
   }
 }
+
+/** The URL of the deployment as envelopes name it: byte for byte, because its hash may be part of an identity. */
+export const serverId: Parse<string> = (value) => {
+  const url = URL.canParse(value) && value.length <= 256 ? new URL(value) : undefined;
+  const isBase =
+    url !== undefined &&
+    (url.protocol === 'https:' || url.protocol === 'http:') &&
+    url.href === value &&
+    url.username + url.password + url.search + url.hash === '' &&
+    url.pathname.endsWith('/v1');
+  return isBase
+    ? { value }
+    : { allowed: 'the public base URL of the API with its /v1, such as https://cycles.example.com/v1' };
+};
+
+export const evidenceKeys: Parse<EvidenceKeys> = (value) => {
+  const parsed = parseEvidenceKeys(value);
+  return 'keys' in parsed
+    ? { value: parsed.keys }
+    : { allowed: `a set of evidence keys (${parsed.problem})` };
+};

@@ -3,6 +3,7 @@ import { chmodSync, linkSync, mkdirSync, readFileSync, unlinkSync, writeFileSync
 import { join, resolve } from 'node:path';
 import type { Logger } from 'pino';
 import { ConfigError, type HoldfastConfig } from './config.js';
+import { type EvidenceKeys, generateEvidenceKeys, parseEvidenceKeys } from './evidence-keys.js';
 
 /** A secret that the first start generates and stores in DATA_DIR, with mode 0600. */
 export interface StoredSecret {
@@ -144,4 +145,31 @@ export function resolveWebhookSecretKey(config: HoldfastConfig, logger: Logger):
     );
   }
   return Buffer.from(text, 'hex');
+}
+
+/** A new key signs from this long ago on, so that a clock of Redis that is behind this host's does not stand before it. */
+const KEY_LEAD_MS = 3_600_000;
+
+const EVIDENCE_KEYS: StoredSecret = {
+  fileName: 'evidence-keys.json',
+  what: 'the keys that sign evidence',
+  generate: () => generateEvidenceKeys(new Date().getTime() - KEY_LEAD_MS),
+  isValid: (text) => 'keys' in parseEvidenceKeys(text),
+  invalid: 'holds no usable set of evidence keys; restore it, or set EVIDENCE_KEYS',
+};
+
+/**
+ * The keys that sign evidence, if the deployment has an identity for it: EVIDENCE_KEYS, or else those in `DATA_DIR/evidence-keys.json`,
+ * which the first start generates. They are never logged.
+ * @throws ConfigError if the file can be neither read nor written.
+ */
+export function resolveEvidenceKeys(config: HoldfastConfig, logger: Logger): EvidenceKeys | undefined {
+  if (config.evidenceServerId === undefined || config.evidenceKeys !== undefined) {
+    return config.evidenceKeys;
+  }
+  const { text, file, isNew } = loadOrGenerate(config, EVIDENCE_KEYS);
+  if (isNew) {
+    logger.info(`generated the key that signs evidence, stored in ${file}; back it up with the ledger`);
+  }
+  return (parseEvidenceKeys(text) as { keys: EvidenceKeys }).keys;
 }

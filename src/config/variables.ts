@@ -1,6 +1,7 @@
 import {
   dnsServers,
   endpoints,
+  evidenceKeys,
   flag,
   integer,
   key32,
@@ -12,6 +13,7 @@ import {
   redisUrl,
   ROLES,
   roles,
+  serverId,
   text,
   workers,
 } from './parsers.js';
@@ -211,7 +213,7 @@ const LIMITS = {
     '300',
     integer(0, PER_MINUTE_MAX),
   ).describe(
-    'Requests of one address per minute for /docs and /openapi.json, per instance; 0 means no limit.',
+    'Requests of one address per minute for /docs, /openapi.json, evidence and its keys, per instance; 0 means no limit.',
   ),
 };
 
@@ -260,6 +262,19 @@ const WEBHOOKS = {
   ),
 };
 
+const EVIDENCE = {
+  evidenceServerId: optional('EVIDENCE_SERVER_ID', '(no evidence is issued)', serverId).describe(
+    'Public base URL of the API with its /v1; issues signed evidence under this identity, the same on every instance.',
+  ),
+  evidenceKeys: secret(
+    'EVIDENCE_KEYS',
+    '(generated with the embedded Redis, else required with EVIDENCE_SERVER_ID)',
+    evidenceKeys,
+  ).describe(
+    'JWK Set with the Ed25519 keys that sign evidence, retired ones included; the same on every instance.',
+  ),
+};
+
 const TELEMETRY = {
   logLevel: setting(
     'LOG_LEVEL',
@@ -280,6 +295,7 @@ export const SETTINGS = {
   ...LIMITS,
   ...NETWORK,
   ...WEBHOOKS,
+  ...EVIDENCE,
   ...TELEMETRY,
 };
 
@@ -293,5 +309,6 @@ export const CONFIG_VARIABLES: readonly Variable[] = [
   ...Object.values(LIMITS),
   ...Object.values(NETWORK),
   ...Object.values(WEBHOOKS),
+  ...Object.values(EVIDENCE),
   ...Object.values(TELEMETRY),
 ];

@@ -70,16 +70,16 @@ export function seal(statement: Statement, privateKey: KeyObject): Envelope {
 export function isEnvelopeOf(evidenceId: string, text: string): boolean {
   const id = `"evidence_id":"${evidenceId}"`;
   const idAt = text.indexOf(id);
-  const signatureAt = text.lastIndexOf('"signature":"');
-  const signatureEnd = text.indexOf(',"signer_did":', signatureAt);
-  if (idAt === -1 || signatureAt < idAt || signatureEnd === -1) {
+  const sealAt = text.lastIndexOf('"signature":"');
+  const restAt = text.indexOf(',"signer_did":', sealAt);
+  if (idAt === -1 || sealAt < idAt || restAt === -1) {
     return false;
   }
   const unsealedText =
     text.slice(0, idAt) +
     EMPTY_ID +
-    text.slice(idAt + id.length, signatureAt) +
+    text.slice(idAt + id.length, sealAt) +
     EMPTY_SIGNATURE +
-    text.slice(signatureEnd);
+    text.slice(restAt);
   return sha256Hex(unsealedText) === evidenceId;
 }

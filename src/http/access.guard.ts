@@ -23,8 +23,11 @@ import {
 import { Refusal } from '../ledger/index.js';
 
 export interface AccessRule {
-  /** The plane decides the code for a missing permission: FORBIDDEN (runtime) or INSUFFICIENT_PERMISSIONS (admin). */
-  readonly plane: 'runtime' | 'admin';
+  /**
+   * The plane decides the code for a missing permission: FORBIDDEN (runtime) or INSUFFICIENT_PERMISSIONS (admin). Public operations
+   * read no key.
+   */
+  readonly plane: 'runtime' | 'admin' | 'public';
   /** The permission that an API key needs, or `any` for every valid key. Without it, API keys are not accepted. */
   readonly tenant?: Permission | 'any';
   /** Whether the admin key is accepted. If so, a wrong one is refused, even with a valid API key. */
@@ -40,6 +43,11 @@ export function Access(rule: AccessRule): MethodDecorator {
     ...(rule.tenant === undefined ? [] : [ApiSecurity('ApiKeyAuth')]),
     ...(rule.admin === true ? [ApiSecurity('AdminKeyAuth')] : []),
   );
+}
+
+/** Declares that anybody may call an operation. */
+export function PublicAccess(): MethodDecorator {
+  return SetMetadata(ACCESS_RULE, { plane: 'public' } satisfies AccessRule);
 }
 
 /** The rule of an operation's handler, if it declares one. */
@@ -90,6 +98,9 @@ export class AccessGuard implements CanActivate {
           `the operation ${request.method} ${request.routeOptions.url ?? ''} declares no access rule`,
         );
       }
+      return true;
+    }
+    if (rule.plane === 'public') {
       return true;
     }
     const reply = http.getResponse<FastifyReply>();

@@ -1,7 +1,14 @@
-export { Access, type AccessRule, accessRuleOf, CallerFinder } from './access.guard.js';
-export { sendJson, sendSecret } from './errors/error-answer.js';
+export {
+  Access,
+  type AccessRule,
+  accessRuleOf,
+  CallerFinder,
+  PublicAccess,
+  PublicRateLimit,
+} from './access.guard.js';
+export { refusalResponse, sendJson, sendSecret } from './errors/error-answer.js';
 export { createFastify } from './fastify.js';
-export { AuthModule, HealthModule, HttpModule } from './http.module.js';
+export { AuthModule, HealthModule, HttpModule, RateLimitsModule } from './http.module.js';
 export { LimitedQuery, onResponseEnd } from './limited-query.js';
 export { listen, type Listeners } from './listening.js';
 export {

@@ -4,6 +4,10 @@
  */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
+  /** When and in which trace a script refused, if the refusal can be attested. */
+  stamp?: string;
+  /** The reference to its evidence, once it is issued. */
+  evidence?: object;
 
   constructor(
     readonly code: ErrorCode,

@@ -1,6 +1,6 @@
 import { ReplyError as AnyReplyError } from 'ioredis';
 import { StoreUnavailable } from './errors.js';
-import type { Script } from './script-source.js';
+import type { Runnable } from './script-source.js';
 import type { Arguments, Reply } from './scripts.js';
 
 /** ioredis does not declare its type. */
@@ -55,13 +55,13 @@ export class GroupedCalls {
    * @param waitMs how long a call may wait before it is sent
    */
   constructor(
-    private readonly send: (script: Script, keys: Arguments, args: Arguments) => Promise<Reply>,
-    private readonly ran: (script: Script, calls: number) => void,
+    private readonly send: (script: Runnable, keys: Arguments, args: Arguments) => Promise<Reply>,
+    private readonly ran: (script: Runnable, calls: number) => void,
     private readonly waitMs = Infinity,
   ) {}
 
   /** @throws StoreUnavailable if the call was not sent in time, and what `send` throws. */
-  call(script: Script, keys: Arguments, args: Arguments): Promise<Reply> {
+  call(script: Runnable, keys: Arguments, args: Arguments): Promise<Reply> {
     const name = script.functionName + String(keys[0]).slice(0, TAG_LENGTH);
     let queue = this.queues.get(name);
     if (queue === undefined) {
@@ -80,7 +80,7 @@ export class GroupedCalls {
   }
 
   /** Never rejects. */
-  private async drain(script: Script, queue: Queue): Promise<void> {
+  private async drain(script: Runnable, queue: Queue): Promise<void> {
     queue.isRunning = true;
     while (this.hasWaiting(queue)) {
       const calls = queue.waiting.splice(0, script.header.group);

@@ -24,6 +24,8 @@ export {
   dispatchReportsKey,
   endedKey,
   eventLogKey,
+  evidenceBytesKey,
+  evidenceKey,
   idempotencyKey,
   isStreamId,
   keyRevokedChannel,
@@ -51,6 +53,7 @@ export {
   sweepReportsKey,
   SYSTEM_OWNER,
   tagOf,
+  tagOfEvidenceId,
   tagOfKeyId,
   tagOfKeySecret,
   tagOfPolicyId,
@@ -72,4 +75,4 @@ export { RedisModule } from './redis.module.js';
 export { RedisService } from './redis.service.js';
 export type { NamedArgs, NamedKeys, ScriptAnswer, ScriptName, ScriptReply } from './script-call.js';
 export type { Balance } from './script-types.js';
-export type { Reply } from './scripts.js';
+export type { Attestable, Reply } from './scripts.js';

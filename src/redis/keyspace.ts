@@ -28,6 +28,14 @@ export function tagOf(code: string): string {
   return `{p${code}}`;
 }
 
+/**
+ * The hash tag of an envelope. Its id is a hash and names no tenant, so the partition follows from the id itself.
+ * @param evidenceId 64 hex digits
+ */
+export function tagOfEvidenceId(evidenceId: string, partitions: number): string {
+  return tagOf(partitionCode(Number.parseInt(evidenceId.slice(0, 4), 16) % partitions));
+}
+
 const RESERVATION_ID = /^rsv_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
 const KEY_ID = /^key_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
 const WEBHOOK_ID = /^whsub_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
@@ -87,6 +95,8 @@ export const correlatedEventsKey = (tag: string, correlationId: string): string 
 export const tenantKey = (tag: string, tenantId: string): string => `${tag}t:${tenantId}`;
 /** Counts of what the tenant owns, and its own limits: a hash. Separate from the tenant's record, which may not exist. */
 export const ownedKey = (tag: string, tenantId: string): string => `${tag}own:${tenantId}`;
+/** Bytes of the tenant's envelopes by the time in ms from which they are gone: a hash. */
+export const evidenceBytesKey = (tag: string, tenantId: string): string => `${tag}eb:${tenantId}`;
 /** The partition's tenants, a sorted set of ids scored by creation time in ms. */
 export const tenantIndexKey = (tag: string): string => `${tag}tenants`;
 export const budgetKey = (tag: string, unit: string, scope: string): string => `${tag}b:${unit}:${scope}`;
@@ -117,6 +127,9 @@ export const policyIndexKey = (tag: string, tenantId: string): string => `${tag}
 export const policyNameKey = (tag: string, tenantId: string): string => `${tag}pn:${tenantId}`;
 /** Maps a scope pattern to the tenant's active policies with it, a hash. */
 export const policyPatternKey = (tag: string, tenantId: string): string => `${tag}pp:${tenantId}`;
+
+/** A signed envelope: its canonical JSON. */
+export const evidenceKey = (tag: string, evidenceId: string): string => `${tag}e:${evidenceId}`;
 
 export const webhookKey = (tag: string, subscriptionId: string): string => `${tag}w:${subscriptionId}`;
 /** The tenant's webhook subscriptions, a sorted set of ids, all scores 0. */

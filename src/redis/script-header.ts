@@ -64,6 +64,8 @@ export interface ScriptHeader {
   readonly bound: string;
   /** The maximum number of calls per run, if calls are grouped. */
   readonly group: number | undefined;
+  /** Whether it has a second function that says when and in which trace it decided; see lua/lib/attest.lua. */
+  readonly attested: boolean;
 }
 
 /** The value of the field that starts at a line of the header, with its continuation lines. */
@@ -148,6 +150,7 @@ export function parseHeader(name: string, text: string): ScriptHeader {
     emits,
     bound,
     group: group === undefined ? undefined : Number(group),
+    attested: headerField(text, 'ATTESTED') !== undefined,
   };
 }
 

@@ -7,13 +7,9 @@ import { SCRIPT_SIGNATURES, type ScriptSignature } from './script-types.js';
 type Value = string | number;
 type NamedValues = Readonly<Record<string, Value | readonly Value[]>>;
 
-export interface Script {
+/** A script's text, in the two forms that Redis runs. */
+export interface Runnable {
   readonly header: ScriptHeader;
-  /** Keys and arguments by name, in the order of the header. */
-  readonly keysOf: (keys: NamedValues) => Value[];
-  readonly argsOf: (args: NamedValues) => Value[];
-  /** Decodes a reply to the names in the header. Throws if it does not match. */
-  readonly decode: ReplyDecoder;
   /** The whole text for EVAL. */
   readonly source: string;
   /** The name of the function and of its library. It changes with the text. */
@@ -22,6 +18,16 @@ export interface Script {
   readonly library: string;
   /** Whether it may write audit rows. Each of its replies then ends with an additional text; see lua/lib/append_audit.lua. */
   readonly audits: boolean;
+}
+
+export interface Script extends Runnable {
+  /** Keys and arguments by name, in the order of the header. */
+  readonly keysOf: (keys: NamedValues) => Value[];
+  readonly argsOf: (args: NamedValues) => Value[];
+  /** Decodes a reply to the names in the header. Throws if it does not match. */
+  readonly decode: ReplyDecoder;
+  /** The same script with a stamp behind each reply; see lua/lib/attest.lua. */
+  readonly attested: Runnable | undefined;
 }
 
 /** The common prefix of the names of Holdfast's libraries. */
@@ -37,6 +43,16 @@ const GROUPED_RUN = `local function run(KEYS, ARGV)\nreturn ${GROUP_WRAPPER}(cal
 
 function tellingAudited(own: string): string {
   return `local function audited_run(KEYS, ARGV)\n${own}\nend\nreturn ${AUDIT_WRAPPER}(audited_run, KEYS, ARGV)\n`;
+}
+
+const ATTEST_PART = 'attest';
+const ATTEST_WRAPPER = 'attested_reply';
+
+/** The code of a script as the attested function has it: the stamp comes before what tells of audit rows. */
+function stamping({ keys, args, group }: ScriptHeader, own: string): string {
+  const place = (names: readonly string[], name: string): number => names.indexOf(name) + 1;
+  const places = `idempotency = ${place(keys, 'idempotency')}, fingerprint = ${place(args, 'fingerprint')}, trace = ${place(args, 'trace')}`;
+  return `local function decided(KEYS, ARGV, group)\n${own}\nend\nreturn ${ATTEST_WRAPPER}(decided, { ${places} }, KEYS, ARGV, ${group === undefined ? 'nil' : 'group'})\n`;
 }
 
 function inOrder(names: readonly string[], rest: boolean): (named: NamedValues) => Value[] {
@@ -58,13 +74,34 @@ function partCode(code: string, names: readonly string[]): string {
  */
 export function assemble(name: string, text: string, knownParts?: Map<string, string>): Script {
   const header = parseHeader(name, text);
-  const collected = partsOf(text, undefined, knownParts);
+  const returns = parseReturns(
+    header,
+    new Map([...partsOf(text, undefined, knownParts).values()].flatMap(shapesOf)),
+  );
+  return {
+    ...runnable(header, text, false, knownParts),
+    keysOf: inOrder(header.keys, false),
+    argsOf: inOrder(header.args, header.rest),
+    decode: replyDecoder(name, returns),
+    attested: header.attested ? runnable(header, text, true, knownParts) : undefined,
+  };
+}
+
+function runnable(
+  header: ScriptHeader,
+  text: string,
+  isAttested: boolean,
+  knownParts: Map<string, string> | undefined,
+): Runnable {
+  const including = isAttested ? `${text}\n-- @include ${ATTEST_PART}: ${ATTEST_WRAPPER}\n` : text;
+  const collected = partsOf(including, undefined, knownParts);
   const strip = (part: string): string => part.replace(/^\s*--.*\n/gm, '');
   const [shebang, ...rest] = text.split('\n');
   const ownCode = strip(rest.join('\n'));
   const audits = collected.has(AUDIT_PART);
-  const own = audits ? tellingAudited(ownCode) : ownCode;
-  const used = usedNames([text, ...collected.values()]);
+  const decided = isAttested ? stamping(header, ownCode) : ownCode;
+  const own = audits ? tellingAudited(decided) : decided;
+  const used = usedNames([including, ...collected.values()]);
   const uses = (part: string, name: string): void => void used.set(part, [...(used.get(part) ?? []), name]);
   if (audits) {
     uses(AUDIT_PART, AUDIT_WRAPPER);
@@ -78,18 +115,8 @@ export function assemble(name: string, text: string, knownParts?: Map<string, st
       ? `${parts}\nlocal function run(KEYS, ARGV)\n${own}\nend\n`
       : `${parts}\nlocal function call(KEYS, ARGV, group)\n${own}\nend\n${GROUPED_RUN}`;
   const source = `${shebang}\n${body}return run(KEYS, ARGV)\n`;
-  const functionName = `${LIBRARY_PREFIX}${name}_${createHash('sha256').update(source).digest('hex').slice(0, 12)}`;
-  const returns = parseReturns(header, new Map([...collected.values()].flatMap(shapesOf)));
-  return {
-    header,
-    keysOf: inOrder(header.keys, false),
-    argsOf: inOrder(header.args, header.rest),
-    decode: replyDecoder(name, returns),
-    source,
-    functionName,
-    library: libraryOf(header, functionName, body),
-    audits,
-  };
+  const functionName = `${LIBRARY_PREFIX}${header.name}_${createHash('sha256').update(source).digest('hex').slice(0, 12)}`;
+  return { header, source, functionName, library: libraryOf(header, functionName, body), audits };
 }
 
 /** The parts run once, when the library is loaded. Only the script's own code runs per call. */

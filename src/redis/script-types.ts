@@ -128,6 +128,22 @@ export const SCRIPT_SIGNATURES = {
     flags: ['allow-oom'],
     returns: 'TRIMMED removed:int more:flag held:flag',
   },
+  /** lua/evidence/keep_evidence.lua: count an envelope against its tenant, and name it in the record of its reservation. */
+  keep_evidence: {
+    keys: ['owned'],
+    args: [
+      'tenant_id',
+      'bytes',
+      'retention_ms',
+      'max_stored',
+      'limited',
+      'reservation_id',
+      'artifact',
+      'reference',
+    ],
+    flags: [],
+    returns: 'KEPT | LIMIT_EXCEEDED limit allowed:int used:int',
+  },
   /** lua/expiry/cleanup_reservations.lua: expire holds under MANUAL_CLEANUP whose grace is over, in bounded pages of the partition's cleanup index. */
   cleanup_reservations: {
     keys: ['cleanup_index'],
@@ -1015,6 +1031,14 @@ export interface ScriptReplies {
     readonly more: boolean;
     readonly held: boolean;
   };
+  readonly keep_evidence:
+    | { readonly status: 'KEPT' }
+    | {
+        readonly status: 'LIMIT_EXCEEDED';
+        readonly limit: string;
+        readonly allowed: number;
+        readonly used: number;
+      };
   readonly cleanup_reservations: {
     readonly status: 'CLEANED';
     readonly nowMs: number;

@@ -2,7 +2,7 @@ import { Cluster, type Redis } from 'ioredis';
 import { toStoreError } from './errors.js';
 import { GroupedCalls } from './grouped-calls.js';
 import type { NamedArgs, NamedKeys, ScriptArgs, ScriptKeys, ScriptName, ScriptReply } from './script-call.js';
-import { LIBRARY_PREFIX, readScripts, type Script } from './script-source.js';
+import { LIBRARY_PREFIX, readScripts, type Runnable, type Script } from './script-source.js';
 
 /** A reply of Redis. `call` decodes it to an object, as the script's header describes. */
 export type Reply = string[];
@@ -13,6 +13,15 @@ export type Arguments = readonly (string | number)[];
 export interface NamedCall<Name extends ScriptName> {
   readonly keys: NamedKeys<Name>;
   readonly args: NamedArgs<Name>;
+}
+
+/** The scripts with an ATTESTED line in their headers. */
+type AttestedName = 'reserve' | 'commit' | 'release' | 'decide';
+
+/** What comes with the reply of an attested script. */
+export interface Attestable {
+  /** When and in which trace the outcome was decided, if it can be attested; see lua/lib/attest.lua. */
+  readonly stamp?: string;
 }
 
 /** The same, with keys and arguments in the order of the header. */
@@ -59,6 +68,8 @@ export class ScriptRegistry {
   private loading: Promise<void> | undefined;
   private audited: (requestId: string) => void = () => undefined;
   private readonly groups: GroupedCalls;
+  /** Whether evidence is issued, so that outcomes must have stamps. */
+  private attests = false;
 
   /**
    * @param textRan called for each call of a script whose function the server did not have
@@ -83,8 +94,13 @@ export class ScriptRegistry {
     this.audited = listener;
   }
 
+  /** From now on, `callAttestable` returns stamps. */
+  attestOutcomes(): void {
+    this.attests = true;
+  }
+
   /** Removes what a script that may write audit rows appends to its reply: the id of the request that it wrote one for, or ''. */
-  private plain({ audits }: Script, reply: unknown): Reply {
+  private plain({ audits }: Runnable, reply: unknown): Reply {
     const texts = reply as Reply;
     const requestId = audits ? texts.pop() : undefined;
     if (requestId !== undefined && requestId !== '') {
@@ -128,7 +144,8 @@ export class ScriptRegistry {
 
   /** The libraries by their names. */
   private wanted(): Map<string, string> {
-    return new Map([...this.scripts.values()].map(({ functionName, library }) => [functionName, library]));
+    const runnables = [...this.scripts.values()].flatMap((script) => [script, script.attested ?? []].flat());
+    return new Map(runnables.map(({ functionName, library }) => [functionName, library]));
   }
 
   private async loadMissing(master: Redis, present: readonly string[]): Promise<void> {
@@ -159,6 +176,25 @@ export class ScriptRegistry {
   }
 
   /**
+   * Runs one script, with a stamp in its reply if outcomes are attested.
+   * @throws as `call` does.
+   */
+  async callAttestable<Name extends AttestedName>(
+    name: Name,
+    keys: NamedKeys<Name>,
+    args: NamedArgs<Name>,
+  ): Promise<ScriptReply<Name> & Attestable> {
+    const script = this.script(name);
+    if (!this.attests || script.attested === undefined) {
+      return this.call(name, keys, args);
+    }
+    const reply = await this.send(script.attested, script.keysOf(keys), script.argsOf(args));
+    const stamp = reply.pop();
+    return { ...(script.decode<ScriptReply<Name>>(reply) as object), stamp } as ScriptReply<Name> &
+      Attestable;
+  }
+
+  /**
    * Runs one script with keys and arguments in the order of its header.
    * @returns the script's reply, its status word first.
    * @throws StoreUnavailable if Redis cannot answer. Any other error is a broken invariant or a defect.
@@ -176,13 +212,13 @@ export class ScriptRegistry {
   }
 
   /** Overridden by tests, which run scripts with a clock they control. */
-  protected send(script: Script, keys: Arguments, args: Arguments): Promise<Reply> {
+  protected send(script: Runnable, keys: Arguments, args: Arguments): Promise<Reply> {
     return script.header.group === undefined
       ? this.sendAlone(script, keys, args)
       : this.groups.call(script, keys, args);
   }
 
-  private async sendAlone(script: Script, keys: Arguments, args: Arguments): Promise<Reply> {
+  private async sendAlone(script: Runnable, keys: Arguments, args: Arguments): Promise<Reply> {
     try {
       return this.plain(script, await this.client.fcall(script.functionName, keys.length, ...keys, ...args));
     } catch (error) {
@@ -193,7 +229,7 @@ export class ScriptRegistry {
     return this.sendText(script, keys, args);
   }
 
-  private async sendText(script: Script, keys: Arguments, args: Arguments): Promise<Reply> {
+  private async sendText(script: Runnable, keys: Arguments, args: Arguments): Promise<Reply> {
     this.textRan();
     // The call does not wait for this. If it fails, the next call tries again.
     this.loading ??= this.restore()

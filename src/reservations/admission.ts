@@ -3,10 +3,10 @@ import type { FastifyRequest } from 'fastify';
 import { type Caller, scopeAllowed, type TenantCaller } from '../auth/index.js';
 import { ExpiryMetrics } from '../expiry/index.js';
 import { deriveScopes, Refusal, type Unit } from '../ledger/index.js';
-import { type ScriptReply, StoreUnavailable } from '../redis/index.js';
+import { type Attestable, type ScriptReply, StoreUnavailable } from '../redis/index.js';
 import { type RequestTrace, stringifyJson } from '../wire/index.js';
 import type { ActionDto, SubjectDto } from './request-parts.dto.js';
-import { refusalOf, type RefusingReply } from './script-refusals.js';
+import { refusalOf, type RefusingReply, stamped } from './script-refusals.js';
 
 /** Each round expires up to 100 overdue holds of the partition. Beyond this many rounds, the rest is left to the sweeper. */
 const MAX_RECLAIM_ROUNDS = 100;
@@ -58,17 +58,20 @@ export function admittedScopes(caller: TenantCaller, subject: SubjectDto): strin
 
 /** Maps the refusing reply of reserve, decide or direct debit to a refusal. */
 export function admissionRefusal(
-  reply: RefusingReply | Extract<AdmittingReply, { status: 'UNIT_MISMATCH' }>,
+  reply: RefusingReply | (Extract<AdmittingReply, { status: 'UNIT_MISMATCH' }> & Attestable),
   unit: Unit,
   scopes: readonly string[],
 ): Error {
   if (reply.status === 'NOT_FOUND') {
-    return new Refusal('NOT_FOUND', `Budget not found for provided scope: ${scopes.at(-1)}`, { scopes });
+    return stamped(
+      new Refusal('NOT_FOUND', `Budget not found for provided scope: ${scopes.at(-1)}`, { scopes }),
+      reply,
+    );
   }
   if ('units' in reply) {
     const { scope, units } = reply;
     const details = { scope, requested_unit: unit, expected_units: units };
-    return new Refusal('UNIT_MISMATCH', `scope ${scope} has no budget in ${unit}`, details);
+    return stamped(new Refusal('UNIT_MISMATCH', `scope ${scope} has no budget in ${unit}`, details), reply);
   }
   return refusalOf(reply);
 }

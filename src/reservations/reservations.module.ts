@@ -1,9 +1,11 @@
 import { Module } from '@nestjs/common';
+import { EvidenceModule } from '../evidence/index.js';
 import { ExpiryMetricsModule } from '../expiry/index.js';
 import { BudgetsModule } from '../governance/index.js';
 import { TenantLimitsModule } from '../limits/index.js';
 import { MetricsModule } from '../telemetry/index.js';
 import { Admission } from './admission.js';
+import { AttestedAnswers } from './attested-answers.js';
 import { BalancesController } from './balances/balances.controller.js';
 import { BalancesService, LedgersService } from './balances/balances.service.js';
 import { CommitController } from './commit/commit.controller.js';
@@ -28,9 +30,17 @@ import { DamagedRecords } from './script-refusals.js';
 
 /** What the operations below share. */
 @Module({
-  imports: [ExpiryMetricsModule, MetricsModule],
-  providers: [Admission, DamagedRecords, ReservationStore, ReservationMetrics],
-  exports: [Admission, DamagedRecords, ReservationStore, ReservationMetrics, ExpiryMetricsModule],
+  imports: [EvidenceModule, ExpiryMetricsModule, MetricsModule],
+  providers: [Admission, AttestedAnswers, DamagedRecords, ReservationStore, ReservationMetrics],
+  exports: [
+    Admission,
+    AttestedAnswers,
+    DamagedRecords,
+    ReservationStore,
+    ReservationMetrics,
+    EvidenceModule,
+    ExpiryMetricsModule,
+  ],
 })
 export class ReservationStoreModule {}
 

@@ -12,6 +12,7 @@ export interface RefusingReply {
   readonly overagePolicy?: string;
   readonly limit?: string;
   readonly retryMs?: number;
+  readonly stamp?: string;
 }
 
 type Describe = (reply: RefusingReply) => { message: string; details?: Record<string, unknown> };
@@ -91,7 +92,15 @@ export function refusalOf(reply: RefusingReply): Error {
   }
   const [code, describe] = entry;
   const { message, details } = describe(reply);
-  return new Refusal(code, message, details);
+  return stamped(new Refusal(code, message, details), reply);
+}
+
+/** Notes on a refusal when the script decided it, so that it can be attested. */
+export function stamped(refusal: Refusal, { stamp }: Pick<RefusingReply, 'stamp'>): Refusal {
+  if (stamp !== undefined) {
+    refusal.stamp = stamp;
+  }
+  return refusal;
 }
 
 /** Damaged records already logged. The set is cleared beyond this many, so a record may then be logged again. */

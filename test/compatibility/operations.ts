@@ -9,16 +9,8 @@ export const OPERATIONS = {
   extendReservation: { method: 'POST', path: '/v1/reservations/{reservation_id}/extend' },
   getBalances: { method: 'GET', path: '/v1/balances', note: 'Both views, see below.' },
   createEvent: { method: 'POST', path: '/v1/events' },
-  getEvidence: {
-    method: 'GET',
-    path: '/v1/evidence/{evidence_id}',
-    whyNot: 'Signed evidence is not part of this version.',
-  },
-  getEvidenceJwks: {
-    method: 'GET',
-    path: '/v1/.well-known/cycles-jwks.json',
-    whyNot: 'No key signs anything yet.',
-  },
+  getEvidence: { method: 'GET', path: '/v1/evidence/{evidence_id}' },
+  getEvidenceJwks: { method: 'GET', path: '/v1/.well-known/cycles-jwks.json' },
   createTenant: { method: 'POST', path: '/v1/admin/tenants' },
   listTenants: { method: 'GET', path: '/v1/admin/tenants' },
   getTenant: { method: 'GET', path: '/v1/admin/tenants/{tenant_id}' },

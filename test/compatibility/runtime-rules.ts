@@ -264,11 +264,9 @@ export const RUNTIME_RULES = {
   evidence: {
     rule: 'Evidence: `evidence_id` is computed before transport fields are added, its URL adds `/evidence/` without a second `/v1`, and `getEvidence` is public',
     place: 'CyclesEvidenceRef, getEvidence',
-    open: 'No evidence is emitted, so no answer carries `cycles_evidence`, as the schemas allow where it is disabled.',
   },
   'key set': {
     rule: 'JWK Set: `alg` is `EdDSA`, retired keys stay, and a server that publishes keys uses this path',
     place: 'CyclesEvidenceJwk, getEvidenceJwks',
-    open: 'Nothing is published; the path answers 404 in the error form, which the document provides for servers without signer keys.',
   },
 } as const satisfies Rules;

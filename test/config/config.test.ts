@@ -250,21 +250,15 @@ const SIMPLE: readonly Simple[] = [
   flag('CYCLES_METRICS_TENANT_TAG_ENABLED', 'metricsTenantLabel', true),
 ];
 
-const REDIS_VARIABLES = [
-  'REDIS_URL',
-  'REDIS_SENTINELS',
-  'REDIS_MASTER_NAME',
-  'REDIS_CLUSTER_NODES',
-  'REDIS_USERNAME',
-  'REDIS_PASSWORD',
-  'REDIS_SENTINEL_PASSWORD',
-  'REDIS_TLS',
-  'REDIS_TLS_CA_FILE',
-  'REDIS_TLS_REJECT_UNAUTHORIZED',
-];
+const REDIS_VARIABLES =
+  'URL SENTINELS MASTER_NAME CLUSTER_NODES USERNAME PASSWORD SENTINEL_PASSWORD TLS TLS_CA_FILE TLS_REJECT_UNAUTHORIZED'
+    .split(' ')
+    .map((name) => `REDIS_${name}`);
+/** Tried in evidence-keys.test.ts. */
+const EVIDENCE_VARIABLES = ['EVIDENCE_KEYS', 'EVIDENCE_SERVER_ID'];
 
 test('every variable is tried here, and each says what it is for', () => {
-  const tried = [...SIMPLE.map(({ name }) => name), ...REDIS_VARIABLES].sort();
+  const tried = [...SIMPLE.map(({ name }) => name), ...REDIS_VARIABLES, ...EVIDENCE_VARIABLES].sort();
   expect(CONFIG_VARIABLES.map(({ name }) => name).sort()).toEqual(tried);
   expect(CONFIG_VARIABLES.every(({ doc, fallback }) => doc.endsWith('.') && fallback !== '')).toBe(true);
 });

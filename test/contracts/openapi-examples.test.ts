@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { generateEvidenceKeys } from '../../src/config/evidence-keys.js';
 import { CONTENTS } from '../../src/http/openapi/contents.js';
 import { reservationKey, tagOfReservationId } from '../../src/redis/keyspace.js';
 import { DnsServer } from '../support/dns-server.js';
@@ -127,7 +128,12 @@ beforeEach(async () => {
   redis = new Redis(server.url);
   // The example's host is this machine, on a port where nobody listens, and an operator has allowed that.
   dns.answers.set('hooks.example.com', ['127.0.0.1']);
-  holdfast = await Holdfast.start({ REDIS_URL: server.url, WEBHOOK_DNS_SERVERS: dns.address });
+  holdfast = await Holdfast.start({
+    REDIS_URL: server.url,
+    WEBHOOK_DNS_SERVERS: dns.address,
+    EVIDENCE_SERVER_ID: 'https://cycles.example.com/v1',
+    EVIDENCE_KEYS: generateEvidenceKeys(0),
+  });
   expectStatus(
     await holdfast.admin('PUT', '/v1/admin/config/webhook-security', { blocked_cidr_ranges: [] }),
     200,

@@ -151,7 +151,7 @@ withSpec(
 describe('without the store', () => {
   test('every operation answers 503 and when to retry, and never 401', async () => {
     const samples: [OperationRow, Sample][] = [];
-    for (const row of ROWS) {
+    for (const row of ROWS.filter(({ readsNothing }) => readsNothing !== true)) {
       samples.push([row, await row.sample(world)]);
     }
     const answers = await world.whileStoreIsAway(() =>

@@ -1,5 +1,5 @@
 import { groupOf, replyOf } from '../../src/redis/grouped-calls.js';
-import type { Script } from '../../src/redis/script-source.js';
+import type { Runnable, Script } from '../../src/redis/script-source.js';
 import { type Arguments, type Reply, ScriptRegistry } from '../../src/redis/scripts.js';
 import { LedgerClient } from './ledger-client.js';
 import type { StoreClient } from './store.js';
@@ -13,7 +13,7 @@ class ScriptsAt extends ScriptRegistry {
     super(redis);
   }
 
-  protected override async send(script: Script, keys: Arguments, args: Arguments): Promise<Reply> {
+  protected override async send(script: Runnable | Script, keys: Arguments, args: Arguments): Promise<Reply> {
     const [shebang, ...body] = script.source.split('\n');
     const seconds = Math.floor(this.nowMs / 1000);
     const stand = `local server = redis
@@ -35,7 +35,9 @@ end }, { __index = server })`;
     }
     // The last text of a script that may write audit rows is not part of its reply.
     const declared = script.audits ? reply.slice(0, -1) : reply;
-    script.decode(declared);
+    if ('decode' in script) {
+      script.decode(declared);
+    }
     return declared;
   }
 }

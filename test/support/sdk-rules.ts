@@ -52,6 +52,11 @@ const reason: Check = (value, at) =>
     ? []
     : [`${at} must be a text of up to 128 characters`];
 
+const matching =
+  (pattern: RegExp): Check =>
+  (value, at) =>
+    typeof value === 'string' && pattern.test(value) ? [] : [`${at} must match ${pattern.source}`];
+
 function members(
   required: Readonly<Record<string, Check>>,
   optional: Readonly<Record<string, Check>> = {},
@@ -99,6 +104,11 @@ const subject = members(
 );
 const action = members({ kind: text, name: text }, { tags: list(text) });
 
+const evidence = members({
+  evidence_id: matching(/^[0-9a-f]{64}$/),
+  cycles_evidence_url: matching(/^https?:\/\/./),
+});
+
 /** The MCP server fails its tool when a row lacks one of these. */
 const ROW = {
   reservation_id: text,
@@ -117,6 +127,7 @@ const ROW_OPTIONAL = {
   finalized_at_ms: natural,
   metadata: free,
   committed_metadata: free,
+  evidence: members({}, { reserve: evidence, commit: evidence, release: evidence }),
 };
 const PAGE = { has_more: flag, next_cursor: text };
 
@@ -169,6 +180,7 @@ const RULES: readonly Rule[] = [
       reason_code: reason,
       retry_after_ms: natural,
       balances,
+      cycles_evidence: evidence,
     },
     whole: createMatches,
   },
@@ -178,7 +190,7 @@ const RULES: readonly Rule[] = [
     path: /^\/v1\/reservations\/[^/]+\/commit$/,
     status: 200,
     required: { status: one('COMMITTED'), charged: amount, balances },
-    optional: { released: amount },
+    optional: { released: amount, cycles_evidence: evidence },
   },
   {
     operation: 'releaseReservation',
@@ -186,7 +198,7 @@ const RULES: readonly Rule[] = [
     path: /^\/v1\/reservations\/[^/]+\/release$/,
     status: 200,
     required: { status: one('RELEASED'), released: amount, balances },
-    optional: {},
+    optional: { cycles_evidence: evidence },
   },
   {
     operation: 'extendReservation',
@@ -210,7 +222,13 @@ const RULES: readonly Rule[] = [
     path: /^\/v1\/decide$/,
     status: 200,
     required: { decision },
-    optional: { caps, reason_code: reason, retry_after_ms: natural, affected_scopes: list(text) },
+    optional: {
+      caps,
+      reason_code: reason,
+      retry_after_ms: natural,
+      affected_scopes: list(text),
+      cycles_evidence: evidence,
+    },
     whole: (body) => [...capsMatch(body), ...denialSaysWhy(body)],
   },
   {

@@ -56,6 +56,8 @@ export interface ErrorAnswer {
   readonly code: ErrorCode;
   readonly message: string;
   readonly details?: Record<string, unknown> | undefined;
+  /** The reference to the evidence of the refusal, if there is any. */
+  readonly evidence?: object | undefined;
   readonly headers?: Readonly<Record<string, string>>;
   /** Whether the error was not anticipated. It is then logged and counted. */
   readonly unexpected?: boolean;
@@ -115,7 +117,8 @@ export function answerTo(error: unknown, request: FastifyRequest, routes: RouteT
 
 function refusalAnswer(error: Refusal): ErrorAnswer {
   const { status, message } = ERROR_CATALOGUE[error.code];
-  const answer = { status, code: error.code, message: error.message || message, details: error.details };
+  const { code, details, evidence } = error;
+  const answer = { status, code, message: error.message || message, details, evidence };
   if (error instanceof TooManyMatched) {
     return { ...answer, status: 400 };
   }
@@ -204,7 +207,17 @@ export function errorBody(answer: ErrorAnswer, trace: RequestTrace): string {
     request_id: trace.requestId,
     trace_id: trace.traceId,
     details: answer.details,
+    cycles_evidence: answer.evidence,
   });
+}
+
+/** How a refusal is answered, for its evidence. */
+export function refusalResponse(
+  refusal: Refusal,
+  trace: RequestTrace,
+): { readonly status: number; readonly text: string } {
+  const answer = refusalAnswer(refusal);
+  return { status: answer.status, text: errorBody(answer, trace) };
 }
 
 export function sendError(reply: FastifyReply, answer: ErrorAnswer, trace: RequestTrace): void {

@@ -18,6 +18,12 @@ export const CONTENTS: readonly {
       'createEvent',
     ],
   },
+  {
+    tag: 'Evidence',
+    description:
+      'Signed proof of what an operation answered. Public: the id of an envelope is what entitles to it.',
+    operations: ['getEvidence', 'getEvidenceJwks'],
+  },
   { tag: 'Balances', description: 'What is left, by scope.', operations: ['getBalances'] },
   {
     tag: 'Tenants',

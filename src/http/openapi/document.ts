@@ -132,6 +132,7 @@ const ERROR_SCHEMA = {
     request_id: { type: 'string' },
     trace_id: { type: 'string', pattern: '^[0-9a-f]{32}$' },
     details: { type: 'object', additionalProperties: true },
+    cycles_evidence: { $ref: '#/components/schemas/CyclesEvidenceRef' },
   },
 };
 

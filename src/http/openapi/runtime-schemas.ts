@@ -24,6 +24,10 @@ const REASON = {
   description: 'Why the decision is DENY; further codes may come.',
 } as const;
 
+const EVIDENCE = ref('CyclesEvidenceRef');
+const EVIDENCE_ID = { type: 'string', pattern: '^[0-9a-f]{64}$' } as const;
+const TRACE_ID = { type: 'string', pattern: '^[0-9a-f]{32}$' } as const;
+
 const RESERVATION_ALWAYS = {
   reservation_id: TEXT,
   status: oneOf('ACTIVE', 'COMMITTED', 'RELEASED', 'EXPIRED'),
@@ -41,6 +45,7 @@ const RESERVATION_SOMETIMES = {
   finalized_at_ms: MILLISECONDS,
   metadata: FREE,
   committed_metadata: FREE,
+  evidence: ref('ReservationEvidence'),
 } as const;
 
 /** The answers of the runtime plane: cycles-protocol-v0. Members that Holdfast always gives are required here, though the protocol lets them be absent. */
@@ -88,7 +93,13 @@ export const RUNTIME_SCHEMAS = {
   ),
   DecisionResponse: object(
     { decision: DECISION },
-    { affected_scopes: SCOPES, caps: ref('Caps'), reason_code: REASON, retry_after_ms: COUNT },
+    {
+      affected_scopes: SCOPES,
+      caps: ref('Caps'),
+      reason_code: REASON,
+      retry_after_ms: COUNT,
+      cycles_evidence: EVIDENCE,
+    },
   ),
   ReservationCreateResponse: object(
     { decision: DECISION, affected_scopes: SCOPES },
@@ -105,13 +116,49 @@ export const RUNTIME_SCHEMAS = {
       balances: BALANCES,
       reason_code: REASON,
       retry_after_ms: COUNT,
+      cycles_evidence: EVIDENCE,
     },
   ),
   CommitResponse: object(
     { status: oneOf('COMMITTED'), charged: AMOUNT, balances: BALANCES },
-    { released: { ...AMOUNT, description: 'Absent where nothing went back.' } },
+    {
+      released: { ...AMOUNT, description: 'Absent where nothing went back.' },
+      cycles_evidence: EVIDENCE,
+    },
   ),
-  ReleaseResponse: object({ status: oneOf('RELEASED'), released: AMOUNT, balances: BALANCES }),
+  ReleaseResponse: object(
+    { status: oneOf('RELEASED'), released: AMOUNT, balances: BALANCES },
+    { cycles_evidence: EVIDENCE },
+  ),
+  CyclesEvidenceRef: object({
+    evidence_id: EVIDENCE_ID,
+    cycles_evidence_url: { type: 'string', format: 'uri' },
+  }),
+  ReservationEvidence: object({}, { reserve: EVIDENCE, commit: EVIDENCE, release: EVIDENCE }),
+  CyclesEvidenceEnvelope: object({
+    schema_version: oneOf('cycles-evidence/v0.1'),
+    artifact_type: oneOf('decide', 'reserve', 'commit', 'release', 'error'),
+    server_id: TEXT,
+    signer_did: { type: 'string', description: 'The public key in hex.' },
+    issued_at_ms: MILLISECONDS,
+    trace_id: TRACE_ID,
+    payload: FREE,
+    evidence_id: EVIDENCE_ID,
+    signature: { type: 'string', pattern: '^[0-9a-f]{128}$' },
+  }),
+  CyclesEvidenceJwks: object({ keys: list(ref('CyclesEvidenceJwk')) }),
+  CyclesEvidenceJwk: object(
+    {
+      kty: oneOf('OKP'),
+      crv: oneOf('Ed25519'),
+      alg: oneOf('EdDSA'),
+      kid: TEXT,
+      x: TEXT,
+      cycles_nbf_ms: MILLISECONDS,
+      status: oneOf('active', 'retired'),
+    },
+    { cycles_exp_ms: MILLISECONDS },
+  ),
   ReservationExtendResponse: object(
     { status: oneOf('ACTIVE'), expires_at_ms: MILLISECONDS, remaining_ttl_ms: MILLISECONDS },
     { balances: BALANCES },

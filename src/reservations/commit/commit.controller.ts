@@ -1,17 +1,11 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import {
-  Access,
-  Answers,
-  BodySchema,
-  IdempotencyKeyHeader,
-  ReservationId,
-  sendJson,
-} from '../../http/index.js';
+import { Access, Answers, BodySchema, IdempotencyKeyHeader, ReservationId } from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { operationOf, requireSameKey } from '../admission.js';
+import { AttestedAnswers } from '../attested-answers.js';
 import { CommitDto } from './commit.dto.js';
 import { type Committed, CommitService } from './commit.service.js';
 
@@ -25,7 +19,10 @@ function commitResponse({ charged, released, unit, balances }: Committed): strin
 
 @Controller('v1/reservations')
 export class CommitController {
-  constructor(private readonly service: CommitService) {}
+  constructor(
+    private readonly service: CommitService,
+    private readonly answers: AttestedAnswers,
+  ) {}
 
   @Post(':reservation_id/commit')
   @Access({ plane: 'runtime', tenant: 'reservations:commit' })
@@ -45,7 +42,11 @@ export class CommitController {
   ): Promise<void> {
     const dto = validate(body);
     requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
-    const outcome = await this.service.commit(operationOf(request), reservationId, dto);
-    sendJson(reply, 200, commitResponse(outcome));
+    const operation = operationOf(request);
+    await this.answers.send(reply, { artifact: 'commit', operation, body: dto, reservationId }, async () => {
+      const outcome = await this.service.commit(operation, reservationId, dto);
+      const { stamp, answer } = outcome;
+      return { stamp, answer, response: commitResponse(outcome), reservationId };
+    });
   }
 }

@@ -1,13 +1,20 @@
 import { Injectable } from '@nestjs/common';
 import { fingerprintOf, Refusal } from '../../ledger/index.js';
-import { idempotencyKey, RedisService, reservationKey, type ScriptAnswer } from '../../redis/index.js';
+import {
+  type Attestable,
+  idempotencyKey,
+  RedisService,
+  reservationKey,
+  type ScriptAnswer,
+} from '../../redis/index.js';
 import { stringifyJson, traceText } from '../../wire/index.js';
 import type { Operation } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
+import { stamped } from '../script-refusals.js';
 import type { CommitDto } from './commit.dto.js';
 
-export type Committed = ScriptAnswer<'commit', 'COMMITTED'>;
+export type Committed = ScriptAnswer<'commit', 'COMMITTED'> & Attestable;
 
 /** POST /v1/reservations/{id}/commit: charges the actual cost of a hold and returns the rest. */
 @Injectable()
@@ -40,7 +47,7 @@ export class CommitService {
     const { actual, metadata } = request;
     const tag = this.store.tagOf(reservationId);
     await this.store.requireInScope(operation, tag, reservationId);
-    const reply = await this.redis.scripts.call(
+    const reply = await this.redis.scripts.callAttestable(
       'commit',
       {
         reservation: reservationKey(tag, reservationId),
@@ -63,7 +70,10 @@ export class CommitService {
     if (reply.status === 'UNIT_MISMATCH') {
       const { unit, scope } = reply;
       const details = { scope, requested_unit: actual.unit, expected_units: [unit] };
-      throw new Refusal('UNIT_MISMATCH', `the reservation is in ${unit}, not in ${actual.unit}`, details);
+      throw stamped(
+        new Refusal('UNIT_MISMATCH', `the reservation is in ${unit}, not in ${actual.unit}`, details),
+        reply,
+      );
     }
     return this.store.settled(reply, 'COMMITTED', reservationId);
   }

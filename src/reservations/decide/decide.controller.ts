@@ -1,9 +1,10 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, BodySchema, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
+import { Access, Answers, BodySchema, IdempotencyKeyHeader } from '../../http/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { capsJson, operationOf, requireSameKey } from '../admission.js';
+import { AttestedAnswers } from '../attested-answers.js';
 import { DecideService, type Decision } from './decide.service.js';
 import { DecideDto } from './decide.dto.js';
 
@@ -18,7 +19,10 @@ function decisionResponse({ reply, scopes }: Decision): string {
 
 @Controller('v1/decide')
 export class DecideController {
-  constructor(private readonly service: DecideService) {}
+  constructor(
+    private readonly service: DecideService,
+    private readonly answers: AttestedAnswers,
+  ) {}
 
   @Post()
   @Access({ plane: 'runtime', tenant: 'reservations:create' })
@@ -38,6 +42,11 @@ export class DecideController {
   ): Promise<void> {
     const dto = validate(body);
     requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
-    sendJson(reply, 200, decisionResponse(await this.service.decide(operationOf(request), dto)));
+    const operation = operationOf(request);
+    await this.answers.send(reply, { artifact: 'decide', operation, body: dto }, async () => {
+      const decision = await this.service.decide(operation, dto);
+      const { stamp, answer } = decision.reply;
+      return { stamp, answer, response: decisionResponse(decision) };
+    });
   }
 }

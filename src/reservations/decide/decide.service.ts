@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { fingerprintOf } from '../../ledger/index.js';
 import {
+  type Attestable,
   idempotencyKey,
   partitionCode,
   partitionOfTenant,
@@ -15,7 +16,7 @@ import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
 import type { DecideDto } from './decide.dto.js';
 
-type Decided = Exclude<ScriptReply<'decide'>, { status: 'RECLAIMED' }>;
+type Decided = Exclude<ScriptReply<'decide'> & Attestable, { status: 'RECLAIMED' }>;
 
 export interface Decision {
   readonly reply: Extract<Decided, { status: 'ALLOW' | 'ALLOW_WITH_CAPS' | 'DENY' }>;
@@ -62,7 +63,7 @@ export class DecideService {
     const fields = recordFields(request.subject, request.action, tenantId);
     const fingerprint = fingerprintOf(request);
     return this.admission.decided(() =>
-      this.redis.scripts.call(
+      this.redis.scripts.callAttestable(
         'decide',
         {
           idempotency: idempotencyKey.decide(tag, tenantId, request.idempotency_key),

@@ -1,12 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
+import { EvidenceService } from '../../evidence/index.js';
 import { ExpiryMetrics } from '../../expiry/index.js';
 import { RedisService, reservationKey } from '../../redis/index.js';
 import { traceText } from '../../wire/index.js';
 import type { Operation } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
 import { DamagedRecords } from '../script-refusals.js';
-import { detailOf, type ReservationDetail } from './reservation-view.js';
+import { detailOf, type ReservationDetail, withEvidence } from './reservation-view.js';
 
 /** GET /v1/reservations/{id}. */
 @Injectable()
@@ -16,6 +17,7 @@ export class GetService {
     private readonly store: ReservationStore,
     private readonly expiry: ExpiryMetrics,
     private readonly damaged: DamagedRecords,
+    private readonly evidence: EvidenceService,
   ) {}
 
   /**
@@ -48,6 +50,9 @@ export class GetService {
       const outcome = { word: 'QUARANTINED', detail: quarantined, secondDetail: record.get('tn') ?? '' };
       this.expiry.outcome('access', outcome);
     }
-    return detailOf(reservationId, record, report);
+    const detail = detailOf(reservationId, record, report);
+    return this.evidence.isIssuing
+      ? withEvidence(detail, record.get('re'), record.get('ee'), (id) => this.evidence.referenceTo(id))
+      : detail;
   }
 }

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { type Caller, scopeAllowed } from '../../auth/index.js';
+import { type EvidenceReference, EvidenceService } from '../../evidence/index.js';
 import { Refusal } from '../../ledger/index.js';
 import { RedisService, reservationKey } from '../../redis/index.js';
 import {
@@ -14,7 +15,7 @@ import { ReservationStore } from '../reservation-store.js';
 import { DamagedRecords } from '../script-refusals.js';
 import { type ListQuery, listQueryOf, type ListReservationsQueryDto, type SortKey } from './list-query.js';
 import { EXAMINED_A_RUN, type IndexWalk, ReservationIndex } from './reservation-index.js';
-import { type ReservationSummary, withMetadata } from './reservation-view.js';
+import { type ReservationSummary, withEvidence, withMetadata } from './reservation-view.js';
 
 /** A page whose conditions match few rows ends after this many runs, with a cursor to continue from there. */
 const MAX_RUNS_A_PAGE = 200;
@@ -49,6 +50,7 @@ export class ListService {
     private readonly store: ReservationStore,
     private readonly redis: RedisService,
     private readonly damaged: DamagedRecords,
+    private readonly evidence: EvidenceService,
   ) {}
 
   /**
@@ -67,7 +69,7 @@ export class ListService {
             this.index.walk(query, query.order.direction, trace, query.after),
           )
         : await this.pageSorted(query, this.index.walk(query, 'desc', trace));
-    const { rows, next } = await this.addMetadata(query, found, new Set(dto.include));
+    const { rows, next } = await this.addExtras(query, found, new Set(dto.include));
     const more =
       next === undefined
         ? { has_more: false }
@@ -126,32 +128,38 @@ export class ListService {
     return { rows: selection.rows(), next: selection.next() };
   }
 
-  /** Adds the metadata that `include` names. Metadata never changes once written, so reading it afterwards is not a race. */
-  private async addMetadata(
+  /**
+   * Adds the metadata and the references to evidence that `include` names. Neither changes once written, so reading them afterwards is
+   * not a race.
+   */
+  private async addExtras(
     { order: { sortBy } }: ListQuery,
     page: Page,
     include: ReadonlySet<string>,
   ): Promise<Page> {
     const [metadata, committed] = [include.has('metadata'), include.has('committed_metadata')];
-    if (!metadata && !committed) {
+    const evidence = include.has('evidence') && this.evidence.isIssuing;
+    if (!metadata && !committed && !evidence) {
       return page;
     }
+    const referenceTo = (id: string): EvidenceReference => this.evidence.referenceTo(id);
     const rows: ReservationSummary[] = [];
     let characters = 0;
     while (rows.length < page.rows.length) {
       const portion = page.rows.slice(rows.length, rows.length + METADATA_PORTION);
-      const texts = await Promise.all(portion.map((row) => this.metadataOf(row.reservation_id)));
+      const texts = await Promise.all(
+        portion.map((row) => this.extrasOf(row.reservation_id, metadata || committed)),
+      );
       for (const [index, row] of portion.entries()) {
-        const [md = null, cm = null] = texts[index] ?? [];
+        const [reserved = null, ended = null, md = null, cm = null] = texts[index] ?? [];
         const report = (reason: string): void => this.damaged.report(row.reservation_id, reason);
-        rows.push(
-          withMetadata(
-            row,
-            metadata ? md : null,
-            committed && row.status === 'COMMITTED' ? cm : null,
-            report,
-          ),
+        const shown = withMetadata(
+          row,
+          metadata ? md : null,
+          committed && row.status === 'COMMITTED' ? cm : null,
+          report,
         );
+        rows.push(evidence ? withEvidence(shown, reserved, ended, referenceTo) : shown);
         characters += (md?.length ?? 0) + (cm?.length ?? 0);
         if (characters > MAX_METADATA_CHARACTERS && rows.length < page.rows.length) {
           return { rows, next: positionOf(row, sortBy) };
@@ -161,9 +169,10 @@ export class ListService {
     return { rows, next: page.next };
   }
 
-  private metadataOf(reservationId: string): Promise<(string | null)[]> {
+  private extrasOf(reservationId: string, withMetadata: boolean): Promise<(string | null)[]> {
     const key = reservationKey(this.store.tagOf(reservationId), reservationId);
-    return this.redis.queries.command((client) => client.hmget(key, 'md', 'cm'));
+    const fields = withMetadata ? ['re', 'ee', 'md', 'cm'] : ['re', 'ee'];
+    return this.redis.queries.command((client) => client.hmget(key, ...fields));
   }
 }
 

@@ -5,6 +5,7 @@ import {
   type ScopeLevel,
   type SubjectLevels,
 } from '../../ledger/index.js';
+import type { EvidenceReference } from '../../evidence/index.js';
 import { parseJson } from '../../wire/index.js';
 import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 
@@ -82,6 +83,8 @@ export interface ReservationSummary {
   readonly affected_scopes: readonly string[];
   readonly metadata?: unknown;
   readonly committed_metadata?: unknown;
+  /** ReservationEvidence of the protocol. */
+  readonly evidence?: Readonly<Record<string, EvidenceReference>>;
 }
 
 /** ReservationDetail of the protocol has no other fields here. */
@@ -154,6 +157,28 @@ export function withMetadata(
     ...storedJson('metadata', metadata, onDamage),
     ...storedJson('committed_metadata', committedMetadata, onDamage),
   };
+}
+
+const ENDING_ARTIFACTS: Readonly<Record<string, string>> = { COMMITTED: 'commit', RELEASED: 'release' };
+const STORED_EVIDENCE_ID = /^[\w-]{43}$/;
+
+/** Adds the references to the evidence of the reserve and of the settlement from their stored ids. */
+export function withEvidence(
+  summary: ReservationSummary,
+  reserve: string | null | undefined,
+  end: string | null | undefined,
+  referenceTo: (evidenceId: string) => EvidenceReference,
+): ReservationSummary {
+  const named = [
+    ['reserve', reserve],
+    [ENDING_ARTIFACTS[summary.status], end],
+  ] as const;
+  const evidence = named.flatMap(([artifact, id]) =>
+    artifact !== undefined && typeof id === 'string' && STORED_EVIDENCE_ID.test(id)
+      ? [[artifact, referenceTo(Buffer.from(id, 'base64url').toString('hex'))] as const]
+      : [],
+  );
+  return evidence.length === 0 ? summary : { ...summary, evidence: Object.fromEntries(evidence) };
 }
 
 export function detailOf(

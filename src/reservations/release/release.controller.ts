@@ -9,11 +9,11 @@ import {
   BodySchema,
   IdempotencyKeyHeader,
   ReservationId,
-  sendJson,
 } from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { operationOf, requireSameKey } from '../admission.js';
+import { AttestedAnswers } from '../attested-answers.js';
 import { ReleaseDto } from './release.dto.js';
 import { type Released, ReleaseService } from './release.service.js';
 
@@ -29,7 +29,10 @@ function releaseResponse({ released, unit, balances }: Released): string {
 
 @Controller('v1/reservations')
 export class ReleaseController {
-  constructor(private readonly service: ReleaseService) {}
+  constructor(
+    private readonly service: ReleaseService,
+    private readonly answers: AttestedAnswers,
+  ) {}
 
   @Post(':reservation_id/release')
   @Access({ plane: 'runtime', tenant: 'reservations:release', admin: true })
@@ -46,7 +49,11 @@ export class ReleaseController {
     const dto = validate(body);
     requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
     const traceOfRow = request.caller?.kind === 'admin' ? auditTraceOf(request) : undefined;
-    const outcome = await this.service.release(operationOf<Caller>(request), reservationId, dto, traceOfRow);
-    sendJson(reply, 200, releaseResponse(outcome));
+    const operation = operationOf<Caller>(request);
+    await this.answers.send(reply, { artifact: 'release', operation, body: dto, reservationId }, async () => {
+      const outcome = await this.service.release(operation, reservationId, dto, traceOfRow);
+      const { stamp, answer } = outcome;
+      return { stamp, answer, response: releaseResponse(outcome), reservationId };
+    });
   }
 }

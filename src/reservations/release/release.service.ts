@@ -1,14 +1,20 @@
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import { fingerprintOf, oneLine, tenantOfScope } from '../../ledger/index.js';
-import { idempotencyKey, RedisService, reservationKey, type ScriptAnswer } from '../../redis/index.js';
+import {
+  type Attestable,
+  idempotencyKey,
+  RedisService,
+  reservationKey,
+  type ScriptAnswer,
+} from '../../redis/index.js';
 import { traceText } from '../../wire/index.js';
 import type { Operation } from '../admission.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
 import type { ReleaseDto } from './release.dto.js';
 
-export type Released = ScriptAnswer<'release', 'RELEASED'>;
+export type Released = ScriptAnswer<'release', 'RELEASED'> & Attestable;
 
 /** POST /v1/reservations/{id}/release: returns a hold unused. */
 @Injectable()
@@ -36,7 +42,7 @@ export class ReleaseService {
     try {
       const tag = this.store.tagOf(reservationId);
       await this.store.requireInScope(operation, tag, reservationId);
-      const reply = await this.redis.scripts.call(
+      const reply = await this.redis.scripts.callAttestable(
         'release',
         {
           reservation: reservationKey(tag, reservationId),

@@ -1,15 +1,16 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, BodySchema, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
+import { Access, Answers, BodySchema, IdempotencyKeyHeader } from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { capsJson, operationOf, requireSameKey } from '../admission.js';
+import { AttestedAnswers } from '../attested-answers.js';
 import { type ReserveOutcome, ReserveService } from './reserve.service.js';
 import { ReserveDto } from './reserve.dto.js';
 
 /**
- * ReservationCreateResponse of the protocol as JSON text. Its strings are ids, scopes and codes, which need no escaping; caps and
+ * ReservationCreateResponse of the protocol as JSON text, without `remaining_ttl_ms`, which changes from one answer to the next. Its strings are ids, scopes and codes, which need no escaping; caps and
  * balances are JSON already. Fields that do not apply are absent, never null.
  */
 export function reserveResponse({ reply, scopes }: ReserveOutcome, { estimate }: ReserveDto): string {
@@ -26,7 +27,7 @@ export function reserveResponse({ reply, scopes }: ReserveOutcome, { estimate }:
   }
   return (
     `{${decision},"reservation_id":"${reply.reservationId}",${affected},${reserved},` +
-    `"expires_at_ms":${reply.expiresAtMs},"remaining_ttl_ms":${reply.remainingTtlMs},${capped}${balances}}`
+    `"expires_at_ms":${reply.expiresAtMs},${capped}${balances}}`
   );
 }
 
@@ -34,7 +35,10 @@ const validate = compileValidator(ReserveDto);
 
 @Controller('v1/reservations')
 export class ReserveController {
-  constructor(private readonly service: ReserveService) {}
+  constructor(
+    private readonly service: ReserveService,
+    private readonly answers: AttestedAnswers,
+  ) {}
 
   @Post()
   @Access({ plane: 'runtime', tenant: 'reservations:create' })
@@ -55,7 +59,18 @@ export class ReserveController {
   ): Promise<void> {
     const dto = validate(body);
     requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
-    const outcome = await this.service.reserve(operationOf(request), dto);
-    sendJson(reply, 200, reserveResponse(outcome, dto));
+    const operation = operationOf(request);
+    await this.answers.send(reply, { artifact: 'reserve', operation, body: dto }, async () => {
+      const outcome = await this.service.reserve(operation, dto);
+      const { stamp, answer } = outcome.reply;
+      const held = 'reservationId' in outcome.reply ? outcome.reply : undefined;
+      return {
+        stamp,
+        answer,
+        response: reserveResponse(outcome, dto),
+        volatile: held && `"remaining_ttl_ms":${held.remainingTtlMs}`,
+        reservationId: held?.reservationId,
+      };
+    });
   }
 }

@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { fingerprintOf, randomBase62 } from '../../ledger/index.js';
 import { TenantLimits } from '../../limits/index.js';
 import {
+  type Attestable,
   idempotencyKey,
   partitionCode,
   partitionOfTenant,
@@ -30,7 +31,7 @@ const DECISIONS = {
 } as const;
 
 type Deciding = keyof typeof DECISIONS;
-type Decided = Exclude<ScriptReply<'reserve'>, { status: 'RECLAIMED' }>;
+type Decided = Exclude<ScriptReply<'reserve'> & Attestable, { status: 'RECLAIMED' }>;
 type Decision = Extract<Decided, { status: Deciding }>;
 
 function isDecision(reply: Decided): reply is Decision {
@@ -95,7 +96,7 @@ export class ReserveService {
     }
     const fingerprint = fingerprintOf(request);
     return this.admission.decided(() =>
-      this.redis.scripts.call(
+      this.redis.scripts.callAttestable(
         'reserve',
         {
           reservation: reservationKey(tag, reservationId),

@@ -4,6 +4,7 @@ import { BALANCE_ROWS } from './balances.js';
 import { BUDGET_ROWS } from './budgets.js';
 import { DECISION_AND_EVENT_ROWS } from './decisions-and-events.js';
 import { DELIVERY_ROWS } from './deliveries.js';
+import { EVIDENCE_ROWS } from './evidence.js';
 import { EVENT_LOG_ROWS } from './event-log.js';
 import { POLICY_ROWS } from './policies.js';
 import { RESERVATION_ROWS } from './reservations.js';
@@ -15,6 +16,7 @@ import { WEBHOOK_ROWS } from './webhooks.js';
 export const ROWS: readonly OperationRow[] = [
   ...RESERVATION_ROWS,
   ...DECISION_AND_EVENT_ROWS,
+  ...EVIDENCE_ROWS,
   ...BALANCE_ROWS,
   ...TENANT_ROWS,
   ...API_KEY_ROWS,

@@ -23,6 +23,10 @@ export interface OperationRow {
   readonly impossible?: Readonly<Record<number, string>>;
   /** Where the path does not tell it. */
   readonly plane?: 'runtime' | 'governance';
+  /** The operation takes no key. */
+  readonly isPublic?: boolean;
+  /** The operation reads nothing from the store. */
+  readonly readsNothing?: boolean;
   /** The operation reads nothing but the key, so only a key that the process does not know yet meets damaged records. */
   readonly keyOnly?: boolean;
 }
@@ -51,17 +55,26 @@ export function succeeds(
 
 /** What every operation answers in the same way. */
 export function commonProvocations(
-  { success, sample, keyOnly = false }: OperationRow,
+  { success, sample, keyOnly = false, isPublic = false, readsNothing = false }: OperationRow,
   plane: 'runtime' | 'governance',
   withBody: boolean,
   tenants: boolean,
 ): Provocation[] {
+  return [
+    { status: success, how: 'the sample', run: async (world) => world.send(await sample(world)) },
+    ...(isPublic ? [] : keyProvocations(sample)),
+    ...(withBody ? bodyProvocations(sample) : []),
+    ...(tenants ? [permissionProvocation(sample, plane)] : []),
+    ...(readsNothing ? [] : [damageProvocation(sample, keyOnly)]),
+  ];
+}
+
+function keyProvocations(sample: (world: World) => Promise<Sample>): Provocation[] {
   const keyless = async (world: World, headers: Record<string, string>): Promise<Answer> => {
     const { method, path, body } = await sample(world);
     return world.holdfast.call(method, path, { body, headers });
   };
   return [
-    { status: success, how: 'the sample', run: async (world) => world.send(await sample(world)) },
     { status: 401, code: 'UNAUTHORIZED', how: 'no key', run: (world) => keyless(world, {}) },
     {
       status: 401,
@@ -73,22 +86,23 @@ export function commonProvocations(
           'x-admin-api-key': 'another-admin-key-01',
         }),
     },
-    ...(withBody ? bodyProvocations(sample) : []),
-    ...(tenants ? [permissionProvocation(sample, plane)] : []),
-    {
-      status: 500,
-      code: 'INTERNAL_ERROR',
-      how: 'records that nobody can read',
-      run: async (world) => {
-        const prepared = await sample(world);
-        if (prepared.tenant !== undefined && !keyOnly) {
-          // The key is known to the process after this, so that the operation itself meets the damage.
-          await world.holdfast.balances(prepared.tenant);
-        }
-        return world.whileDamaged(() => world.send(prepared));
-      },
-    },
   ];
+}
+
+function damageProvocation(sample: (world: World) => Promise<Sample>, keyOnly: boolean): Provocation {
+  return {
+    status: 500,
+    code: 'INTERNAL_ERROR',
+    how: 'records that nobody can read',
+    run: async (world) => {
+      const prepared = await sample(world);
+      if (prepared.tenant !== undefined && !keyOnly) {
+        // The key is known to the process after this, so that the operation itself meets the damage.
+        await world.holdfast.balances(prepared.tenant);
+      }
+      return world.whileDamaged(() => world.send(prepared));
+    },
+  };
 }
 
 function bodyProvocations(sample: (world: World) => Promise<Sample>): Provocation[] {

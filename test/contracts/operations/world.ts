@@ -9,6 +9,7 @@ import {
 } from '../../support/holdfast.js';
 import { OpenApiExamples, type ServedDocument } from '../../support/openapi-examples.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { generateEvidenceKeys } from '../../../src/config/evidence-keys.js';
 import { AuditTrail } from '../../../src/audit/audit-log/audit-trail.js';
 import { budgetKey, reservationKey, tenantKey, ttlIndexKey } from '../../../src/redis/keyspace.js';
 
@@ -69,7 +70,14 @@ export class World {
 
   static async start(): Promise<World> {
     const server = await startRedis();
-    const settings = { REDIS_URL: server.url, PARTITIONS: '1', BODY_LIMIT_BYTES: String(BODY_LIMIT_BYTES) };
+    const settings = {
+      REDIS_URL: server.url,
+      PARTITIONS: '1',
+      BODY_LIMIT_BYTES: String(BODY_LIMIT_BYTES),
+      RATE_LIMIT_PUBLIC_PER_MINUTE: '0',
+      EVIDENCE_SERVER_ID: 'https://cycles.example.com/v1',
+      EVIDENCE_KEYS: generateEvidenceKeys(0),
+    };
     const holdfast = await Holdfast.start(settings);
     const { text } = await holdfast.call('GET', '/openapi.json');
     const examples = new OpenApiExamples(JSON.parse(text) as ServedDocument);
@@ -125,6 +133,17 @@ export class World {
     const tenant = await this.holdfast.createTenant(settings);
     await this.holdfast.createBudget(tenant, '', ALLOCATED, budget);
     return tenant;
+  }
+
+  /** The answer of an instance that issues no evidence. */
+  async withoutEvidence(request: Sample): Promise<Answer> {
+    const { EVIDENCE_SERVER_ID: _, EVIDENCE_KEYS: __, ...settings } = this.settings;
+    const silent = await Holdfast.start(settings);
+    try {
+      return await this.send(request, silent);
+    } finally {
+      await silent.stop();
+    }
   }
 
   /** A key of the same tenant that has one permission, which none of the operations under test asks for. */
@@ -195,9 +214,9 @@ export class World {
     }
   }
 
-  /** The answer to the second of two requests with one key, by an instance that allows one in a minute. */
-  async whileThrottled(request: () => Sample): Promise<Answer> {
-    const throttled = await Holdfast.start({ ...this.settings, RATE_LIMIT_PER_KEY_PER_MINUTE: '1' });
+  /** The answer to the second of two requests, by an instance that allows one of them in a minute. */
+  async whileThrottled(request: () => Sample, limit = 'RATE_LIMIT_PER_KEY_PER_MINUTE'): Promise<Answer> {
+    const throttled = await Holdfast.start({ ...this.settings, [limit]: '1' });
     try {
       expectStatus(await this.send(request(), throttled), 200);
       return await this.send(request(), throttled);

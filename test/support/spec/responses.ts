@@ -57,7 +57,7 @@ const TRACE_ID = /^[0-9a-f]{32}$/;
 /** A member that holds a secret, or an API key wherever it stands. */
 const SECRET = /"(?:key_secret|signing_secret)":"(?!\*)|cyc_live_[0-9a-f]{2}[0-9A-Za-z]{43}/;
 const WHOLE_SECONDS = /^\d+$/;
-const ERROR_MEMBERS = ['error', 'message', 'request_id', 'trace_id', 'details'];
+const ERROR_MEMBERS = ['error', 'message', 'request_id', 'trace_id', 'details', 'cycles_evidence'];
 
 /** What of an answer breaks the protocol's OpenAPI documents; empty also when this run has none. */
 export function contractProblems(exchange: Exchange): string[] {

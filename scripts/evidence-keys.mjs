@@ -1,0 +1,41 @@
+// npm run evidence-keys -- <file> [--rotate] [--at <time>]: makes a set of keys that sign evidence, or adds a key that takes over.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  ROOT,
+  SetupError,
+  checkNode,
+  ensureBuild,
+  ensureDependencies,
+  importBuilt,
+  runCommand,
+} from './install.mjs';
+
+/** @param {string[]} args */
+function options([file = '', ...args]) {
+  const rotate = args[0] === '--rotate';
+  const [option, at, ...more] = rotate ? args.slice(1) : args;
+  const isRight =
+    option === undefined || (rotate && option === '--at' && at !== undefined && more.length === 0);
+  if (file === '' || file.startsWith('--') || !isRight) {
+    throw new SetupError(
+      'use npm run evidence-keys -- <file>, and with an existing file --rotate and --at <time>',
+    );
+  }
+  return { file, rotate, at };
+}
+
+runCommand(async () => {
+  const given = options(process.argv.slice(2));
+  checkNode();
+  // The container image has no sources, only the build.
+  if (existsSync(join(ROOT, 'src'))) {
+    ensureDependencies();
+    ensureBuild();
+  }
+  const { evidenceKeys } = /** @type {typeof import('../src/cli/evidence-keys.ts')} */ (
+    await importBuilt('cli/evidence-keys.js')
+  );
+  process.stdout.write(`${evidenceKeys(given)}\n`);
+  return 0;
+});

@@ -1,0 +1,218 @@
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { CONFIG, type HoldfastConfig } from '../config/index.js';
+import { Refusal } from '../ledger/index.js';
+import { evidenceKey, orStoreError, ownedKey, RedisService, tagOfEvidenceId } from '../redis/index.js';
+import { HealthContributors, type HealthReport, LOGGER, type Logger } from '../telemetry/index.js';
+import { type ArtifactType, type Envelope, isEnvelopeOf } from './envelope.js';
+import { type EmitFailure, EvidenceMetrics } from './evidence.metrics.js';
+import { CannotSign, Signer } from './signer.js';
+
+const DAY_MS = 86_400_000;
+/** The key of an envelope and what Redis needs for it, beside its text. */
+const ENVELOPE_OVERHEAD_BYTES = 160;
+/** Failures are counted each time, and logged at most so often. */
+const LOG_INTERVAL_MS = 60_000;
+
+/** CyclesEvidenceRef of the protocol. */
+export interface EvidenceReference {
+  readonly evidence_id: string;
+  readonly cycles_evidence_url: string;
+}
+
+/** What an operation answered. */
+export interface Outcome {
+  readonly artifact: ArtifactType;
+  /** As the script gave it; see lua/lib/attest.lua. Empty for the replay of an outcome that was not attested. */
+  readonly stamp: string;
+  readonly payload: object;
+  /** A replay makes the envelope of the first outcome again, which was counted. */
+  readonly isReplay: boolean;
+  /** Against whom the envelope counts. */
+  readonly owner: { readonly tag: string; readonly tenantId: string };
+  /** Whose record names the envelope. Its bytes were admitted with the reserve, so no limit refuses the envelope. */
+  readonly reservationId?: string | undefined;
+}
+
+/** Issues, keeps and serves signed evidence of what operations answered. */
+@Injectable()
+export class EvidenceService implements OnModuleInit {
+  private readonly serverId: string | undefined;
+  private readonly signer: Signer | undefined;
+  private readonly retentionMs: number;
+  private readonly maxStoredBytes: number;
+  private loggedAtMs = -Infinity;
+
+  constructor(
+    private readonly redis: RedisService,
+    private readonly metrics: EvidenceMetrics,
+    private readonly health: HealthContributors,
+    @Inject(CONFIG) config: HoldfastConfig,
+    @Inject(LOGGER) private readonly logger: Logger,
+  ) {
+    const { evidenceServerId, evidenceKeys } = config;
+    this.serverId = evidenceServerId;
+    this.signer =
+      evidenceServerId === undefined || evidenceKeys === undefined
+        ? undefined
+        : new Signer(evidenceServerId, evidenceKeys);
+    this.retentionMs = Math.max(config.auditRetentionDays * DAY_MS, config.idempotencyTtlMs);
+    this.maxStoredBytes = config.tenantMaxStoredBytes;
+  }
+
+  get isIssuing(): boolean {
+    return this.signer !== undefined;
+  }
+
+  onModuleInit(): void {
+    const { signer } = this;
+    if (signer !== undefined) {
+      this.redis.scripts.attestOutcomes();
+      this.health.register({ name: 'evidence', check: () => healthOf(signer) });
+    }
+  }
+
+  /** The public keys as JSON text, or undefined if no evidence is issued. */
+  keySet(): string | undefined {
+    return this.signer?.keySet(new Date().getTime());
+  }
+
+  referenceTo(evidenceId: string): EvidenceReference {
+    return { evidence_id: evidenceId, cycles_evidence_url: `${this.serverId ?? ''}/evidence/${evidenceId}` };
+  }
+
+  /**
+   * Makes the envelope of an outcome and stores it. Never rejects: an operation that has happened is answered without evidence if
+   * there can be none, and its repetition with the same idempotency key tries again.
+   * @returns the reference for the answer, or undefined
+   */
+  async issue(outcome: Outcome): Promise<EvidenceReference | undefined> {
+    const [issuedAt, traceId] = outcome.stamp.split(':');
+    if (this.signer === undefined || issuedAt === undefined || traceId === undefined) {
+      return undefined;
+    }
+    const { artifact, payload, isReplay } = outcome;
+    const statement = { artifact, payload, traceId, issuedAtMs: Number(issuedAt) };
+    let envelope: Envelope;
+    try {
+      envelope = this.signer.envelopeOf(statement);
+    } catch (error) {
+      const stored = isReplay ? await this.stored(this.signer, statement) : undefined;
+      if (stored === undefined) {
+        this.fail(artifact, 'signing', error);
+      }
+      return stored;
+    }
+    try {
+      if (!(await this.keep(envelope, outcome))) {
+        this.metrics.failed(artifact, 'limit');
+        return undefined;
+      }
+      if (!isReplay) {
+        this.metrics.issued(artifact);
+      }
+      return this.referenceTo(envelope.evidenceId);
+    } catch (error) {
+      this.fail(artifact, 'store', error);
+      return undefined;
+    }
+  }
+
+  /**
+   * The canonical JSON of an envelope.
+   * @throws Refusal NOT_FOUND; Error if what is stored is not the envelope; StoreUnavailable
+   */
+  async read(evidenceId: string): Promise<string> {
+    const tag = tagOfEvidenceId(evidenceId, this.redis.partitions);
+    let text: string | null;
+    try {
+      text = await orStoreError(this.redis.client.get(evidenceKey(tag, evidenceId)));
+    } catch (error) {
+      if (error instanceof Error && error.message.startsWith('WRONGTYPE')) {
+        this.metrics.read('damaged');
+      }
+      throw error;
+    }
+    if (text === null) {
+      this.metrics.read('missing');
+      throw new Refusal('NOT_FOUND', 'there is no such evidence, or no longer');
+    }
+    if (!isEnvelopeOf(evidenceId, text)) {
+      this.metrics.read('damaged');
+      throw new Error(`the stored envelope ${evidenceId} is damaged`);
+    }
+    this.metrics.read('found');
+    return text;
+  }
+
+  /** The reference to an envelope that was stored when its key could still sign. */
+  private async stored(
+    signer: Signer,
+    statement: Parameters<Signer['evidenceIdOf']>[0],
+  ): Promise<EvidenceReference | undefined> {
+    try {
+      const evidenceId = signer.evidenceIdOf(statement);
+      const tag = tagOfEvidenceId(evidenceId, this.redis.partitions);
+      return (await this.redis.client.exists(evidenceKey(tag, evidenceId))) === 1
+        ? this.referenceTo(evidenceId)
+        : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /**
+   * Stores the envelope before its reference leaves. A replay stores the same bytes once more, which mends what a crash left undone.
+   * @returns false if the tenant's limit on stored bytes refuses it
+   */
+  private async keep({ evidenceId, text }: Envelope, outcome: Outcome): Promise<boolean> {
+    const { artifact, isReplay, owner, reservationId } = outcome;
+    const key = evidenceKey(tagOfEvidenceId(evidenceId, this.redis.partitions), evidenceId);
+    const store = (): Promise<unknown> => this.redis.client.set(key, text, 'PX', this.retentionMs);
+    const count = async (): Promise<boolean> => {
+      const { status } = await this.redis.scripts.call(
+        'keep_evidence',
+        { owned: ownedKey(owner.tag, owner.tenantId) },
+        {
+          tenantId: owner.tenantId,
+          bytes: isReplay ? 0 : Buffer.byteLength(text) + ENVELOPE_OVERHEAD_BYTES,
+          retentionMs: this.retentionMs,
+          maxStored: this.maxStoredBytes,
+          limited: reservationId === undefined && !isReplay ? 1 : 0,
+          reservationId: reservationId ?? '',
+          artifact: reservationId === undefined ? '' : artifact,
+          reference: Buffer.from(evidenceId, 'hex').toString('base64url'),
+        },
+      );
+      return status === 'KEPT';
+    };
+    if (reservationId === undefined) {
+      return (await count()) && (await store()) !== null;
+    }
+    await Promise.all(this.redis.inOneWrite(() => [store(), count()]));
+    return true;
+  }
+
+  private fail(artifact: ArtifactType, reason: EmitFailure, error: unknown): void {
+    this.metrics.failed(artifact, reason);
+    const nowMs = performance.now();
+    if (nowMs - this.loggedAtMs >= LOG_INTERVAL_MS) {
+      this.loggedAtMs = nowMs;
+      this.logger.error(
+        { err: error, artifact_type: artifact, reason },
+        'an outcome was answered without evidence',
+      );
+    }
+  }
+}
+
+/** A key set is checked at the start and its last key has no end, so only a defect of this instance makes this red. */
+function healthOf(signer: Signer): HealthReport {
+  try {
+    return { up: true, details: { kid: signer.probe(new Date().getTime()).kid } };
+  } catch (error) {
+    return {
+      up: false,
+      details: { problem: error instanceof CannotSign ? error.message : 'the key does not sign' },
+    };
+  }
+}

@@ -1,0 +1,360 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { generateEvidenceKeys } from '../../src/config/evidence-keys.js';
+import { verifyEnvelope } from '../../src/evidence/verification.js';
+import { RetentionJanitor } from '../../src/audit/retention.janitor.js';
+import {
+  evidenceKey,
+  partitionCode,
+  partitionOfTenant,
+  tagOf,
+  tagOfEvidenceId,
+  tenantKey,
+} from '../../src/redis/keyspace.js';
+import { RedisService } from '../../src/redis/redis.service.js';
+import { shows } from '../compatibility/shows.js';
+import {
+  type Answer,
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  type Json,
+  newKey,
+  reserveBody,
+  type TestTenant,
+} from '../support/holdfast.js';
+import { envelopeProblems } from '../support/spec/index.js';
+
+const SERVER_ID = 'https://cycles.example.com/v1';
+const SETTINGS = {
+  EVIDENCE_SERVER_ID: SERVER_ID,
+  EVIDENCE_KEYS: generateEvidenceKeys(1_700_000_000_000),
+  RATE_LIMIT_PUBLIC_PER_MINUTE: '0',
+};
+const TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736';
+
+let holdfast: Holdfast;
+let tenant: TestTenant;
+
+beforeAll(async () => {
+  holdfast = await Holdfast.start(SETTINGS);
+  tenant = await holdfast.createTenant();
+  await holdfast.createBudget(tenant, '', 1_000_000);
+});
+afterAll(() => holdfast.stop());
+
+const store = (): RedisService => holdfast.app.get(RedisService);
+const keyOf = (id: string): string => evidenceKey(tagOfEvidenceId(id, store().partitions), id);
+const get = (path: string): Promise<Answer> => holdfast.call('GET', path);
+
+/** The envelope that an answer refers to, verified against the server's own keys and the protocol's schema. */
+async function evidenceOf({ body }: Answer): Promise<Json> {
+  const { evidence_id: id, cycles_evidence_url: url } = body.cycles_evidence;
+  expect(url).toBe(`${SERVER_ID}/evidence/${id}`);
+  const answer = await get(`/v1/evidence/${id}`);
+  expectStatus(answer, 200);
+  const keys = await get('/v1/.well-known/cycles-jwks.json');
+  expect(verifyEnvelope(answer.text, { kind: 'found', text: keys.text })).toMatchObject({
+    disposition: 'authentic',
+  });
+  expect(envelopeProblems(answer.text)).toEqual([]);
+  expect(answer.body.evidence_id).toBe(id);
+  return answer.body;
+}
+
+/** What an envelope attests of an answer: the answer without what describes only its transport. */
+function attested({ body }: Answer): Json {
+  const { cycles_evidence: _, remaining_ttl_ms: __, ...response } = body;
+  return response;
+}
+
+const call = (path: string, body: unknown, more: { key?: string } = {}): Promise<Answer> =>
+  holdfast.call('POST', path, { key: tenant.key, body, ...more, headers: { 'x-cycles-trace-id': TRACE_ID } });
+
+describe('a reserve', () => {
+  test('has evidence of what it was and what it answered, signed and to be had by anybody', async () => {
+    shows('evidence', 'getEvidence', 'createReservation');
+    const body = reserveBody(tenant, 9, { metadata: { z: 9_007_199_254_740_993n, a: '"evidence_id":""' } });
+    const answer = await call('/v1/reservations', body);
+    expectStatus(answer, 200);
+    const envelope = await evidenceOf(answer);
+    expect(envelope).toMatchObject({
+      artifact_type: 'reserve',
+      server_id: SERVER_ID,
+      trace_id: TRACE_ID,
+      payload: { reserve: { request: body, response: attested(answer) } },
+    });
+    expect(envelope.issued_at_ms + 60_000).toBe(answer.body.expires_at_ms);
+  });
+
+  test('is replayed with the same reference and bytes, and no envelope is issued again', async () => {
+    const body = reserveBody(tenant, 9);
+    const first = await call('/v1/reservations', body);
+    const { text } = await get(`/v1/evidence/${first.body.cycles_evidence.evidence_id}`);
+    const issued = await holdfast.metric('holdfast_evidence_issued_total', { artifact_type: 'reserve' });
+    const again = await holdfast.call('POST', '/v1/reservations', { key: tenant.key, body });
+    expect(attested(again)).toEqual(attested(first));
+    expect(again.body.cycles_evidence).toEqual(first.body.cycles_evidence);
+    expect((await get(`/v1/evidence/${first.body.cycles_evidence.evidence_id}`)).text).toBe(text);
+    expect(await holdfast.metric('holdfast_evidence_issued_total', { artifact_type: 'reserve' })).toBe(
+      issued,
+    );
+  });
+
+  test('whose envelope was lost between the script and the store gets the same one by its repetition', async () => {
+    const body = reserveBody(tenant, 9);
+    const first = await call('/v1/reservations', body);
+    const id = first.body.cycles_evidence.evidence_id as string;
+    const { text } = await get(`/v1/evidence/${id}`);
+    await store().client.del(keyOf(id));
+    expectRefusal(await get(`/v1/evidence/${id}`), 404, 'NOT_FOUND');
+    expect((await call('/v1/reservations', body)).body.cycles_evidence.evidence_id).toBe(id);
+    expect((await get(`/v1/evidence/${id}`)).text).toBe(text);
+  });
+
+  test('as a dry run has evidence that it would be granted or denied, and replays it', async () => {
+    for (const [amount, decision] of [
+      [1, 'ALLOW'],
+      [10_000_000, 'DENY'],
+    ] as const) {
+      const body = reserveBody(tenant, amount, { dry_run: true });
+      const answer = await call('/v1/reservations', body);
+      const envelope = await evidenceOf(answer);
+      expect(envelope.artifact_type).toBe('reserve');
+      expect(envelope.payload.reserve).toEqual({ request: body, response: attested(answer) });
+      expect(envelope.payload.reserve.response.decision).toBe(decision);
+      expect((await call('/v1/reservations', body)).text).toBe(answer.text);
+    }
+  });
+
+  test('under caps has evidence with the caps', async () => {
+    const capped = await holdfast.createTenant();
+    await holdfast.createBudget(capped, '', 100);
+    const policy = {
+      tenant_id: capped.id,
+      name: 'caps',
+      scope_pattern: `tenant:${capped.id}`,
+      caps: { max_tokens: 5 },
+    };
+    expectStatus(await holdfast.admin('POST', '/v1/admin/policies', policy), 201);
+    const answer = await call('/v1/reservations', reserveBody(capped, 1), { key: capped.key });
+    expect((await evidenceOf(answer)).payload.reserve.response).toMatchObject({
+      decision: 'ALLOW_WITH_CAPS',
+      caps: { max_tokens: 5 },
+    });
+  });
+});
+
+describe('a decision', () => {
+  test('has evidence, allowed or denied, and replays it', async () => {
+    shows('decide');
+    for (const [amount, decision] of [
+      [1, 'ALLOW'],
+      [10_000_000, 'DENY'],
+    ] as const) {
+      const body = reserveBody(tenant, amount);
+      const answer = await call('/v1/decide', body);
+      const envelope = await evidenceOf(answer);
+      expect(envelope).toMatchObject({ artifact_type: 'decide', trace_id: TRACE_ID });
+      expect(envelope.payload.decide).toEqual({ request: body, response: attested(answer) });
+      expect(answer.body.decision).toBe(decision);
+      expect((await call('/v1/decide', body)).text).toBe(answer.text);
+    }
+  });
+});
+
+describe('a settlement', () => {
+  const hold = async (amount = 9): Promise<string> =>
+    expectStatus(await call('/v1/reservations', reserveBody(tenant, amount)), 200).reservation_id as string;
+
+  test.each(['commit', 'release'] as const)(
+    'by %s has evidence with the id of the reservation, and replays it',
+    async (verb) => {
+      const id = await hold();
+      const body =
+        verb === 'commit'
+          ? {
+              idempotency_key: newKey(),
+              actual: { unit: 'TOKENS', amount: 7 },
+              metrics: { tokens_input: 5 },
+              metadata: { a: 1 },
+            }
+          : { idempotency_key: newKey(), reason: 'not “needed”\nany more' };
+      const answer = await call(`/v1/reservations/${id}/${verb}`, body);
+      expectStatus(answer, 200);
+      const envelope = await evidenceOf(answer);
+      expect(envelope).toMatchObject({ artifact_type: verb, trace_id: TRACE_ID });
+      expect(envelope.payload[verb]).toEqual({
+        reservation_id: id,
+        request: body,
+        response: attested(answer),
+      });
+      expect((await call(`/v1/reservations/${id}/${verb}`, body)).text).toBe(answer.text);
+    },
+  );
+
+  test('by an operator has evidence, too', async () => {
+    const id = await hold();
+    const answer = await holdfast.admin('POST', `/v1/reservations/${id}/release`, {
+      idempotency_key: newKey(),
+    });
+    expect((await evidenceOf(answer)).payload.release.reservation_id).toBe(id);
+  });
+
+  test('is named with the reserve where the reservation is shown, after its record was packed, too', async () => {
+    const reserved = await call('/v1/reservations', reserveBody(tenant, 9));
+    const id = reserved.body.reservation_id as string;
+    const shown = async (): Promise<Json> =>
+      (await holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key })).body.evidence;
+    expect(await shown()).toEqual({ reserve: reserved.body.cycles_evidence });
+    const committed = await holdfast.commit(tenant, id, 5);
+    const both = { reserve: reserved.body.cycles_evidence, commit: committed.body.cycles_evidence };
+    expect(await shown()).toEqual(both);
+    await holdfast.app.get(RetentionJanitor).pack(60_000);
+    expect(await shown()).toEqual(both);
+    const listed = async (include: string): Promise<Json> =>
+      (await holdfast.call('GET', `/v1/reservations?limit=1${include}`, { key: tenant.key })).body
+        .reservations[0];
+    expect((await listed('&include=evidence')).evidence).toEqual(both);
+    expect((await listed('&include=evidence,metadata')).evidence).toEqual(both);
+    expect(await listed('')).not.toHaveProperty('evidence');
+  });
+});
+
+describe('a denial', () => {
+  const denial = async (path: string, body: Json, key = tenant.key): Promise<[Answer, Json]> => {
+    const answer = await call(path, body, { key });
+    return [answer, await evidenceOf(answer)];
+  };
+
+  test('of a reserve has evidence of the whole answer, and each attempt has its own', async () => {
+    const body = reserveBody(tenant, 10_000_000);
+    const [answer, envelope] = await denial('/v1/reservations', body);
+    expectRefusal(answer, 409, 'BUDGET_EXCEEDED');
+    expect(envelope).toMatchObject({ artifact_type: 'error', trace_id: TRACE_ID });
+    expect(envelope.payload.error).toEqual({
+      endpoint: 'POST /v1/reservations',
+      http_status: 409,
+      request: body,
+      response: attested(answer),
+    });
+    const [, again] = await denial('/v1/reservations', body);
+    expect(again.evidence_id).not.toBe(envelope.evidence_id);
+  });
+
+  test.each([
+    ['UNIT_MISMATCH', 400, { estimate: { unit: 'CREDITS', amount: 1 } }],
+    ['NOT_FOUND', 404, {}],
+  ])('%s has evidence', async (code, status, more) => {
+    const other = code === 'NOT_FOUND' ? await holdfast.createTenant() : tenant;
+    const [answer, envelope] = await denial('/v1/reservations', reserveBody(other, 1, more), other.key);
+    expectRefusal(answer, status, code);
+    expect(envelope.payload.error.http_status).toBe(status);
+  });
+
+  test('of a settlement names its reservation', async () => {
+    const { reservation_id: id } = (await call('/v1/reservations', reserveBody(tenant, 1))).body;
+    await holdfast.commit(tenant, id as string, 1);
+    for (const [verb, body] of [
+      ['commit', { idempotency_key: newKey(), actual: { unit: 'TOKENS', amount: 1 } }],
+      ['release', { idempotency_key: newKey() }],
+    ] as const) {
+      const [answer, envelope] = await denial(`/v1/reservations/${id}/${verb}`, body);
+      expectRefusal(answer, 409, 'RESERVATION_FINALIZED');
+      expect(envelope.payload.error).toMatchObject({
+        endpoint: `POST /v1/reservations/{reservation_id}/${verb}`,
+        reservation_id: id,
+        request: body,
+      });
+    }
+    const { reservation_id: other } = (await call('/v1/reservations', reserveBody(tenant, 1))).body;
+    const wrongUnit = { idempotency_key: newKey(), actual: { unit: 'CREDITS', amount: 1 } };
+    expectRefusal((await denial(`/v1/reservations/${other}/commit`, wrongUnit))[0], 400, 'UNIT_MISMATCH');
+  });
+
+  test('of a closed tenant is an error for a reserve and a decision for decide, both attested', async () => {
+    const closed = await holdfast.createTenant();
+    await holdfast.createBudget(closed, '', 100);
+    await store().client.hset(
+      tenantKey(tagOf(partitionCode(partitionOfTenant(closed.id, store().partitions))), closed.id),
+      'status',
+      'CLOSED',
+    );
+    const [refused] = await denial('/v1/reservations', reserveBody(closed, 1), closed.key);
+    expectRefusal(refused, 409, 'TENANT_CLOSED');
+    const decided = await call('/v1/decide', reserveBody(closed, 1), { key: closed.key });
+    expect((await evidenceOf(decided)).payload.decide.response).toMatchObject({
+      decision: 'DENY',
+      reason_code: 'TENANT_CLOSED',
+    });
+  });
+
+  test('before anything was decided has no evidence, and neither have extensions and direct debits', async () => {
+    const { reservation_id: id, cycles_evidence: _ } = (
+      await call('/v1/reservations', reserveBody(tenant, 1))
+    ).body;
+    const used = reserveBody(tenant, 1);
+    await call('/v1/reservations', used);
+    const answers = [
+      await call('/v1/reservations', { ...reserveBody(tenant, 1), unknown: 1 }),
+      await call('/v1/reservations', reserveBody(tenant, 1, { subject: { tenant: 'another' } })),
+      await call('/v1/reservations', { ...used, estimate: { unit: 'TOKENS', amount: 2 } }),
+      await call(`/v1/reservations/rsv_00${'a'.repeat(16)}/commit`, {
+        idempotency_key: newKey(),
+        actual: { unit: 'TOKENS', amount: 1 },
+      }),
+      await call('/v1/reservations', reserveBody(tenant, 1), { key: 'no-key' }),
+      await call(`/v1/reservations/${id}/extend`, { idempotency_key: newKey(), extend_by_ms: 1000 }),
+      await holdfast.call('POST', '/v1/events', {
+        key: tenant.key,
+        body: { ...reserveBody(tenant, 1), estimate: undefined, actual: { unit: 'TOKENS', amount: 1 } },
+      }),
+    ];
+    expect(answers.map(({ status }) => status)).toEqual([400, 403, 409, 404, 401, 200, 201]);
+    expect(answers.filter(({ body }) => 'cycles_evidence' in body)).toEqual([]);
+  });
+});
+
+describe('an envelope', () => {
+  const issued = async (): Promise<string> =>
+    (await call('/v1/decide', reserveBody(tenant, 1))).body.cycles_evidence.evidence_id as string;
+
+  test('may be cached for ever, stays as long as the audit trail, and needs no key', async () => {
+    const id = await issued();
+    const answer = await get(`/v1/evidence/${id}`);
+    expect(answer.headers.get('cache-control')).toBe('public, max-age=31536000, immutable');
+    const ttlMs = await store().client.pttl(keyOf(id));
+    expect(ttlMs).toBeGreaterThan(30 * 86_400_000 - 60_000);
+    expect(ttlMs).toBeLessThanOrEqual(30 * 86_400_000);
+  });
+
+  test('that is not there is 404, and what is no id is 400', async () => {
+    const missing = await holdfast.metric('holdfast_evidence_reads_total', { outcome: 'missing' });
+    expectRefusal(await get(`/v1/evidence/${'0'.repeat(64)}`), 404, 'NOT_FOUND');
+    expect(await holdfast.metric('holdfast_evidence_reads_total', { outcome: 'missing' })).toBe(missing + 1);
+    for (const id of ['0'.repeat(63), 'A'.repeat(64), `${'0'.repeat(64)}0`, '%20']) {
+      expectRefusal(await get(`/v1/evidence/${id}`), 400, 'INVALID_REQUEST');
+    }
+  });
+
+  test('that is damaged is never served', async () => {
+    const [changed, replaced] = [await issued(), await issued()];
+    const { client } = store();
+    const text = (await client.get(keyOf(changed))) as string;
+    await client.set(keyOf(changed), text.replace('ALLOW', 'DENY'));
+    await client.del(keyOf(replaced));
+    await client.lpush(keyOf(replaced), 'x');
+    const damaged = await holdfast.metric('holdfast_evidence_reads_total', { outcome: 'damaged' });
+    expectRefusal(await get(`/v1/evidence/${changed}`), 500, 'INTERNAL_ERROR');
+    expectRefusal(await get(`/v1/evidence/${replaced}`), 500, 'INTERNAL_ERROR');
+    expect(await holdfast.metric('holdfast_evidence_reads_total', { outcome: 'damaged' })).toBe(damaged + 2);
+  });
+});
+
+test('the key set has the public parts alone, and may be cached for five minutes', async () => {
+  shows('getEvidenceJwks', 'key set');
+  const answer = await get('/v1/.well-known/cycles-jwks.json');
+  const [key] = expectStatus(answer, 200).keys as Json[];
+  expect(key).toMatchObject({ kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', status: 'active' });
+  expect(key).not.toHaveProperty('d');
+  expect(answer.headers.get('cache-control')).toBe('public, max-age=300');
+});
