@@ -11,7 +11,7 @@ export interface Running {
   stop(signal: string): Promise<void>;
 }
 
-/** A worker tells its parent when it serves. */
+/** A worker sends this to its parent once it serves. */
 export interface Listening {
   readonly kind: 'listening';
   readonly port: number;
@@ -23,7 +23,7 @@ export async function startService(given: HoldfastConfig, parentLogger: Logger):
   const { worker } = cluster;
   const config = worker === undefined ? given : configOfWorker(given, () => embeddedSocket(given.dataDir));
   const logger = worker === undefined ? parentLogger : parentLogger.child({ worker: worker.id });
-  // The parent of workers tells operators about all of them in one line.
+  // The parent logs one line for all of its workers.
   const level = worker === undefined ? 'info' : 'debug';
   const app = await createApp(config, { logger });
   try {

@@ -58,7 +58,7 @@ export class AuthMetrics {
 const LIFETIME_MS = 1000;
 const MAX_ENTRIES = 10_000;
 
-/** The same message for every reason, so that nobody learns which keys exist. */
+/** The same message for every reason, so that it does not reveal which keys exist. */
 const NOT_VALID = 'the API key is missing or not valid';
 
 const FAILURES = {

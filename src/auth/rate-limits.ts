@@ -46,7 +46,7 @@ export class RateLimit {
   }
 
   /**
-   * Counts a request, and sets the headers that tell how many are left.
+   * Counts a request, and sets the headers with the number of requests left.
    * @throws Refusal LIMIT_EXCEEDED, with Retry-After, if none was left
    */
   admit(source: string, reply: FastifyReply): void {

@@ -39,7 +39,7 @@ export interface RowFailure {
   readonly message: string;
 }
 
-/** What became of a row. */
+/** The outcome of a row. */
 export type Changed = 'succeeded' | { readonly skipped: string } | { readonly failed: RowFailure };
 
 /** BulkActionRowOutcome of cycles-governance-admin-v0.1.25. */
@@ -74,7 +74,7 @@ export interface BulkAction {
   change(row: string, run: BulkRun): Promise<Changed>;
   /** The id of a row in the response, if it is not the row itself. */
   idOf?(row: string): string;
-  /** Called after the last row with those that were changed. Rows that it returns failed all the same. */
+  /** Called after the last row, with the rows that were changed. Returns those that failed after all. */
   complete?(rows: readonly string[]): Promise<ReadonlyMap<string, RowFailure>>;
 }
 

@@ -23,7 +23,7 @@ export interface Variable<T = unknown, Kind extends 'setting' | 'optional' = 'se
   /** A setting always has a value: the given one or the default. An optional variable may have none. */
   readonly kind: Kind;
   readonly name: string;
-  /** The default as an operator would write it, or a remark in parentheses where there is none. */
+  /** The default as an operator would write it, or a remark in parentheses if there is none. */
   readonly fallback: string;
   readonly parse: Parse<T>;
   readonly doc: string;

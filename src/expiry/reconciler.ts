@@ -140,7 +140,7 @@ export class Reconciler implements OnModuleInit, Job {
     }
     for (const { reservationId: reservation, place: found } of reply.found) {
       this.found.inc({ found });
-      this.logger.warn({ reservation, found }, 'a live reservation is back in its index of deadlines');
+      this.logger.warn({ reservation, found }, 'restored a live reservation to its deadline index');
       report[found === 'MISSING' ? 'missing' : 'misplaced'] += 1;
     }
     return [reply.tenant ?? '', reply.walkedMs ?? '', reply.walkedId ?? '', reply.tally ?? ''];
@@ -154,13 +154,13 @@ export class Reconciler implements OnModuleInit, Job {
     if (report.recounted > 0) {
       this.logger.warn(
         { tenants: report.recounted },
-        'counts of live reservations were wrong, as after an upgrade or a restore; they are right again',
+        'corrected counts of live reservations, which can be wrong after an upgrade or a restore',
       );
     }
     if (report.missing + report.misplaced > 0) {
       this.logger.error(
         report,
-        'live reservations were missing from their index of deadlines, or stood at the wrong place; they are back',
+        'live reservations were missing or misplaced in their deadline index; restored them',
       );
     }
     return report;

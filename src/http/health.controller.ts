@@ -161,7 +161,7 @@ function components({ details }: Readiness): Record<string, object> {
   );
 }
 
-/** Readiness for those who scrape and do not probe. Each scrape has a fresh look at the store, its memory included. */
+/** Readiness as a metric. Each scrape checks the store, including its memory. */
 @Injectable()
 export class ReadinessMetrics {
   constructor(metrics: MetricsRegistry, readiness: ReadinessCheck) {

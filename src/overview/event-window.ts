@@ -50,7 +50,7 @@ class Stretch {
   readonly counts = new Map<string, SlotCount>();
   named: NamedEvent[] = [];
   newest: string | undefined;
-  /** Where reading goes on; undefined when nothing is left. */
+  /** Where to continue reading. Undefined at the end. */
   next: string | undefined = '+';
 
   add(code: string, { nextStart, newest, counts, recent }: Counted): void {

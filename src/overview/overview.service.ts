@@ -11,7 +11,7 @@ import { type EventSummary, EventWindow } from './event-window.js';
 
 /** The most rows in each list. */
 const LISTED = 10;
-/** Up to so many records, every request counts anew: 3 to 15 ms of Redis' time. */
+/** Up to this many records, every request counts them: 3 to 15 ms of Redis' time. */
 const COUNTED_EACH_TIME = 2000;
 /** Beyond that, counting takes at most this share of the time, however often it is asked for. */
 const SHARE_OF_TIME = 1 / 20;
@@ -96,7 +96,7 @@ export class OverviewService {
     const run = this.detached(() => this.countAll()).finally(() => {
       this.running = undefined;
     });
-    // Whoever waits gets the error. If nobody does any more, the log has it.
+    // Waiting requests get the error, too. They may have timed out.
     run.catch((error: unknown) => this.logger.warn({ err: error }, 'the overview could not be counted'));
     this.running = run;
     return run;

@@ -177,7 +177,7 @@ function typeOf(name: string, declared: string | undefined): TextType {
 function parseValue(token: string): ValueItem {
   const match = VALUE.exec(token);
   if (match === null) {
-    throw new Error(`'${token}' is no item of a reply`);
+    throw new Error(`'${token}' is not a valid item of a reply`);
   }
   const [, name = '', declared, optional] = match;
   return { kind: 'value', name, type: typeOf(name, declared), optional: optional !== undefined };
@@ -228,7 +228,7 @@ function itemsOf(tokens: readonly string[], shapes: Shapes, mayGoOn: boolean): I
       const counted = countBefore(items);
       const list = listOf(token, counted, shapes);
       if (list === undefined) {
-        throw new Error(`'${token}' is no item of a reply`);
+        throw new Error(`'${token}' is not a valid item of a reply`);
       }
       if (counted === 'no' && !(mayGoOn && index === tokens.length - 1)) {
         throw new Error(`'${token}' needs a count before it: something follows`);

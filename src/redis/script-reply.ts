@@ -8,7 +8,7 @@ function readNumber(text: string): number {
   // Redis' form of infinite scores.
   const value = text === 'inf' ? Infinity : text === '-inf' ? -Infinity : Number(text);
   if (Number.isNaN(value) || text === '') {
-    throw new Error('a text stands where a number should');
+    throw new Error('expected a number');
   }
   return value;
 }
@@ -22,7 +22,7 @@ function readText(type: TextType, text: string): unknown {
   }
   const words = type === 'flag' ? FLAGS : type;
   if (!words.includes(text)) {
-    throw new Error(`a text stands where one of ${words.join(', ')} should`);
+    throw new Error(`expected one of ${words.join(', ')}`);
   }
   return type === 'flag' ? text === '1' : text;
 }

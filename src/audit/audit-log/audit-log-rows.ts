@@ -103,7 +103,7 @@ const EXAMINED_A_RUN = 250;
 /** The total size of the rows that one script reads. A single row of a bulk action may have a hundred kilobytes. */
 const BYTES_A_RUN = 262_144;
 
-/** A part of an index of lua/lib/audit_index.lua, and the digest of the value to look for in it. */
+/** A part of an index of lua/lib/audit_index.lua, and the digest of the value to find in it. */
 export interface AuditIndex {
   readonly name: string;
   readonly digest: string;

@@ -14,7 +14,7 @@ import { type DtoClass, rulesToSchema, stringifyJson } from '../../wire/index.js
 import { CONTENTS, OPERATION_ORDER } from './contents.js';
 import { ANSWER_SCHEMAS, type SchemaName } from './schemas.js';
 
-/** Documents a request body with the rules that it is checked with, and with an example that works as it stands. */
+/** Documents a request body with the rules that it is checked with, and with an example that works unchanged. */
 export function BodySchema<T extends object>(
   dto: DtoClass<T>,
   example: NoInfer<T>,

@@ -15,7 +15,7 @@ const ASSETS: Readonly<Record<string, string>> = {
   'favicon-32x32.png': 'image/png',
 };
 
-/** Methods of one path stand together in the document, wherever they belong in the order of a section. */
+/** The document lists the methods of a path together, whatever their order within a section. */
 const START = `const order = ${JSON.stringify(OPERATION_ORDER)};
 const rank = (entry) => order.indexOf(entry.getIn(['operation', 'operationId']));
 const dark = window.matchMedia('(prefers-color-scheme: dark)');

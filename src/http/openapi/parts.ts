@@ -11,7 +11,7 @@ export type AnswerSchema =
 
 type Members = Readonly<Record<string, AnswerSchema>>;
 
-/** An object with these members and no others; what stands in `always` is in every answer. */
+/** An object with these members and no others. The members in `always` are required. */
 export function object(always: Members, sometimes: Members = {}): AnswerSchema {
   const required = Object.keys(always);
   return {

@@ -46,7 +46,7 @@ export class AttemptPostponed extends Error {
 /** One turn of a delivery: checks that it is still wanted, sends one signed POST, and records the outcome. */
 @Injectable()
 export class Attempts {
-  /** Decrypted signing secrets and headers, by subscription. A changed subscription is a new object, and is decrypted anew. */
+  /** Decrypted signing secrets and headers, by subscription. A changed subscription is a new object, and is decrypted again. */
   private readonly opened = new WeakMap<DispatchTarget, SigningMaterial>();
   /** Outcomes that are not sent yet. */
   private readonly unsent: (() => void)[] = [];

@@ -41,7 +41,7 @@ interface OrderedQueue {
   left: number;
   /** When its first delivery was made, by Redis' clock. */
   oldestMs: number;
-  /** How many to read at a time. Starts at one and doubles, so a queue that stands still costs one read per try, not a whole page. */
+  /** How many to read at a time. Starts at one and doubles, so a queue that makes no progress costs one read per try, not a whole page. */
   pageSize: number;
   isRunning: boolean;
   /** Whether its endpoint was slow the last time. */

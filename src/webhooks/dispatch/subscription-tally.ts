@@ -53,7 +53,7 @@ export class SubscriptionTally {
   }
 
   /**
-   * Counts a delivery that failed for good, after what was noted before it.
+   * Counts a delivery that has no attempts left, after writing what was noted before it.
    * @returns false if that could not be written. It is then left to `recover`.
    * @throws StoreUnavailable if it was counted but could not be removed from the outcomes index.
    */

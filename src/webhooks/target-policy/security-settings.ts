@@ -20,7 +20,7 @@ export interface WebhookSecurityConfig {
   readonly allow_http: boolean;
 }
 
-/** The default of versions up to 0.5. It is stored wherever a configuration omitted the ranges, so it stands for the current default. */
+/** The default of versions up to 0.5. It was stored for every configuration without ranges, so it means the current default. */
 export const DEFAULT_RANGES_OF_0_5: readonly string[] = [
   '10.0.0.0/8',
   '172.16.0.0/12',
