@@ -6,6 +6,7 @@ import { loadConfig } from '../../src/config/config.js';
 import { partitionOfTenant } from '../../src/redis/keyspace.js';
 import { parseJson, stringifyJson } from '../../src/wire/json.js';
 import { balanceProblems } from './balance-rules.js';
+import { send } from './send.js';
 import { sdkProblems, unexplainedMcpProblems } from './sdk-rules.js';
 import { contractProblems } from './spec/index.js';
 import { sharedStoreUrl, storeSettings } from './store.js';
@@ -67,19 +68,10 @@ export class HoldfastClient {
       ...(key === undefined ? {} : { 'x-cycles-api-key': key }),
       ...headers,
     });
-    const response = await fetch(this.url + path, {
-      method,
-      headers: requestHeaders,
-      ...(payload === undefined ? {} : { body: payload }),
-    });
-    const text = await response.text();
-    const json = response.headers.get('content-type')?.includes('json') === true && text !== '';
-    const answer = {
-      status: response.status,
-      headers: response.headers,
-      text,
-      body: json ? parseJson(text) : undefined,
-    };
+    const received = await send(this.url + path, { method, headers: requestHeaders, body: payload });
+    const { headers: answerHeaders, text } = received;
+    const json = answerHeaders.get('content-type')?.includes('json') === true && text !== '';
+    const answer = { ...received, body: json ? parseJson(text) : undefined };
     const problems = [
       ...contractProblems({ method, path, requestHeaders, requestBody: payload, ...answer }),
       ...sdkProblems(method, path, answer.status, answer.body),

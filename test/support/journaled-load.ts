@@ -7,6 +7,7 @@ import {
   type Json,
   type TestTenant,
 } from './holdfast.js';
+import { NoAnswer } from './send.js';
 
 export type Kind = 'reserve' | 'commit' | 'release' | 'extend' | 'fund' | 'debit';
 
@@ -208,8 +209,7 @@ export class JournaledLoad {
     try {
       answer = await this.call(entry);
     } catch (error) {
-      // This is how fetch says that there is no connection, or none any more. Its class is of another realm than the test's.
-      if (['fetch failed', 'terminated'].includes((error as Error).message)) {
+      if (error instanceof NoAnswer) {
         return delay(PAUSE_MS, false);
       }
       throw error;

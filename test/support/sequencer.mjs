@@ -5,18 +5,20 @@ import Sequencer from '@jest/test-sequencer';
  * nothing left to do. Jest knows how long a file took only where it ran before, and else goes by the file's size.
  */
 export const LONGEST = [
+  'test/fault/damaged-records.test.ts',
   'test/runs/runs.test.ts',
   'test/fault/webhooks.test.ts',
   'test/container/container.test.ts',
-  'test/fault/damaged-records.test.ts',
   'test/webhooks/dispatch-instances.test.ts',
   'test/cli/up.test.ts',
   'test/app/workers.test.ts',
   'test/fault/crash-consistency.test.ts',
   'test/webhooks/silent-names.test.ts',
+  'test/fault/cluster.test.ts',
   'test/cluster/failover.test.ts',
   'test/fault/paused-redis.test.ts',
   'test/webhooks/dispatch-fairness.test.ts',
+  'test/fault/redis-connection.test.ts',
   'test/property/fuzz.test.ts',
   'test/property/ledger.test.ts',
   'test/property/fuzz-memory.test.ts',

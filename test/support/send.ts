@@ -1,0 +1,60 @@
+import { Agent, type IncomingMessage, request } from 'node:http';
+
+const agent = new Agent({ keepAlive: true });
+
+/** No complete answer came: no connection, or one that ended too early. */
+export class NoAnswer extends Error {
+  override readonly name = 'NoAnswer';
+}
+
+export interface Sent {
+  readonly method: string;
+  readonly headers: Headers;
+  readonly body: string | undefined;
+}
+
+export interface Received {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+/**
+ * Does what `fetch` would, in a fifth of its processor time: most requests of the tests are sent by this.
+ * @throws NoAnswer
+ */
+export function send(url: string, { method, headers, body }: Sent): Promise<Received> {
+  return new Promise((done, fail) => {
+    const failed = (cause: Error): void =>
+      fail(new NoAnswer(`${method} ${url}: ${cause.message}`, { cause }));
+    const sent = request(new URL(url), {
+      agent,
+      method,
+      headers: {
+        accept: '*/*',
+        'user-agent': 'node',
+        ...Object.fromEntries(headers),
+        ...(body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }),
+      },
+    });
+    sent.on('error', failed);
+    sent.once('response', (response) => {
+      let text = '';
+      response.setEncoding('utf8');
+      response.on('data', (chunk: string) => (text += chunk));
+      response.on('error', failed);
+      response.once('end', () =>
+        done({ status: response.statusCode ?? 0, headers: headersOf(response), text }),
+      );
+    });
+    sent.end(body);
+  });
+}
+
+function headersOf({ rawHeaders }: IncomingMessage): Headers {
+  const headers = new Headers();
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    headers.append(rawHeaders[index] ?? '', rawHeaders[index + 1] ?? '');
+  }
+  return headers;
+}
