@@ -127,6 +127,9 @@ export const policyIndexKey = (tag: string, tenantId: string): string => `${tag}
 export const policyNameKey = (tag: string, tenantId: string): string => `${tag}pn:${tenantId}`;
 /** Maps a scope pattern to the tenant's active policies with it, a hash. */
 export const policyPatternKey = (tag: string, tenantId: string): string => `${tag}pp:${tenantId}`;
+/** Requests that a policy with a rate limit has let pass in one minute of Redis' clock, a string. The kind is reservations or commits. */
+export const policyRateKey = (tag: string, policyId: string, kind: string, minute: number): string =>
+  `${tag}pr:${policyId}:${kind}:${minute}`;
 
 /** A signed envelope: its canonical JSON. */
 export const evidenceKey = (tag: string, evidenceId: string): string => `${tag}e:${evidenceId}`;

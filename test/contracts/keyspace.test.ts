@@ -40,6 +40,10 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   policy_index_key: [['acme'], keyspace.policyIndexKey(TAG, 'acme')],
   policy_name_key: [['acme'], keyspace.policyNameKey(TAG, 'acme')],
   policy_pattern_key: [['acme'], keyspace.policyPatternKey(TAG, 'acme')],
+  policy_rate_key: [
+    ['pol_1fX', 'commits', '29395000'],
+    keyspace.policyRateKey(TAG, 'pol_1fX', 'commits', 29_395_000),
+  ],
   webhook_key: [['whsub_1fX'], keyspace.webhookKey(TAG, 'whsub_1fX')],
   webhook_index_key: [['acme'], keyspace.webhookIndexKey(TAG, 'acme')],
   bulk_rows_key: [['id'], keyspace.bulkRowsKey(TAG, 'id')],

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { policyKey, tenantKey } from '../../src/redis/keyspace.js';
+import { policyKey, policyRateKey, tenantKey } from '../../src/redis/keyspace.js';
 import { shows } from '../compatibility/shows.js';
 import { decide, makePolicy, updatePolicy } from '../support/admission-client.js';
 import { clockAt } from '../support/fixed-clock.js';
@@ -11,8 +11,9 @@ const newLedger = useLedger();
 const MINUTE_MS = 60_000;
 
 interface Limited {
-  /** At the start of a minute. */
+  /** At the start of this minute. */
   readonly ledger: LedgerClient;
+  readonly minute: number;
   readonly at: (ms: number) => LedgerClient;
   readonly policy: string;
 }
@@ -22,9 +23,9 @@ async function limited(sets: Readonly<Record<string, string>>, budget = 1_000_00
   await made.makeTenant();
   await made.makeBudget({ allocated: budget });
   const policy = await makePolicy(made, made.scope(), { sets });
-  const start = Math.ceil((await made.serverTime()) / MINUTE_MS) * MINUTE_MS;
-  const at = (ms: number): LedgerClient => clockAt(made, start + ms);
-  return { ledger: at(0), at, policy };
+  const minute = Math.ceil((await made.serverTime()) / MINUTE_MS);
+  const at = (ms: number): LedgerClient => clockAt(made, minute * MINUTE_MS + ms);
+  return { ledger: at(0), minute, at, policy };
 }
 
 const RESERVATIONS = 'max_reservations_per_minute';
@@ -146,10 +147,8 @@ describe('a limit on commits', () => {
 test.each(['junk', '-1', '1.5', '007'])(
   'a counter that is damaged (%s) ends the call before anything changes',
   async (text) => {
-    const { ledger, policy } = await limited({ [RESERVATIONS]: '2' });
-    await ledger.hold();
-    const [counter] = await ledger.redis.keys(`${ledger.tag}pr:${policy}:*`);
-    await ledger.redis.set(counter as string, text);
+    const { ledger, minute, policy } = await limited({ [RESERVATIONS]: '2' });
+    await ledger.redis.set(policyRateKey(ledger.tag, policy, 'reservations', minute), text);
     const before = await snapshot(ledger);
     await expect(ledger.reserve()).rejects.toThrow('corrupt rate counter');
     expect(await snapshot(ledger)).toEqual(before);
