@@ -25,9 +25,10 @@ export class HttpDriver {
   /**
    * Starts a service with a tenant of three budgeted scopes.
    * @param {string} [root] the built checkout to start it from, if it is not this one
+   * @param {Readonly<Record<string, string>>} [settings] variables beside the defaults
    */
-  static async start(root) {
-    const service = await startService({}, root);
+  static async start(root, settings = {}) {
+    const service = await startService(settings, root);
     const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
     redis.on('error', () => undefined);
     try {

@@ -19,6 +19,7 @@ import {
  * @typedef {import('./types.ts').Figure} Figure
  * @typedef {{ saturated: import('./types.ts').HttpPhase, paced: import('./types.ts').HttpPhase }} Round
  * @typedef {{ ours: Round, theirs: Round }} Pair
+ * @typedef {{ ours: () => Promise<HttpDriver>, theirs: () => Promise<HttpDriver> }} Starts
  */
 
 const CONNECTIONS = 200;
@@ -28,24 +29,42 @@ const SECONDS = unlessShort(3, 1);
 const WARM_UP_SECONDS = unlessShort(5, 1);
 
 /**
- * A process may be a tenth faster or slower than another one of the same code for as long as it lives, so each pair has new ones, and
- * the two checkouts start first in turn.
  * @param {string} against the folder of the other checkout
  * @param {number | undefined} count of pairs
  * @returns {Promise<import('./types.ts').Result>}
  */
 export async function compareReserve(against, count = PAIRS) {
+  const starts = { ours: () => HttpDriver.start(), theirs: () => HttpDriver.start(against) };
+  const { pairs, store } = await measurePairs(starts, count);
+  const version = versionOf(against);
+  return {
+    title: `Reserve and commit against ${version}`,
+    command: 'npm run bench -- reserve --against',
+    subject: `Reserve and commit, three budgeted scopes: this checkout against ${version}, in turn. One operation is both.`,
+    store,
+    ...comparisonOf('checkout', ['this checkout', version], pairs),
+  };
+}
+
+/**
+ * A process may be a tenth faster or slower than another one of the same code for as long as it lives, so each pair has new ones, and
+ * the two sides start first in turn.
+ * @param {Starts} starts
+ * @param {number} [count] of pairs
+ * @returns {Promise<{ pairs: Pair[], store: string }>}
+ */
+export async function measurePairs(starts, count = PAIRS) {
   /** @type {Pair[]} */
   const pairs = [];
   let store = '';
   while (pairs.length < count) {
     say(`pair ${pairs.length + 1} of ${count}`);
     const isOursFirst = pairs.length % 2 === 0;
-    const first = await HttpDriver.start(isOursFirst ? undefined : against);
+    const first = await (isOursFirst ? starts.ours() : starts.theirs());
     /** @type {HttpDriver | undefined} */
     let second;
     try {
-      second = await HttpDriver.start(isOursFirst ? against : undefined);
+      second = await (isOursFirst ? starts.theirs() : starts.ours());
       const [ours, theirs] = isOursFirst ? [first, second] : [second, first];
       for (const driver of [first, second]) {
         say('warming up');
@@ -58,7 +77,7 @@ export async function compareReserve(against, count = PAIRS) {
       await first.stop();
     }
   }
-  return resultOf(versionOf(against), pairs, store);
+  return { pairs, store };
 }
 
 /**
@@ -92,12 +111,12 @@ const serviceUs = ({ saturated }) => (saturated.server_cpu_s * 1e6) / saturated.
 const redisUs = ({ saturated }) => (saturated.redis_cpu_s * 1e6) / saturated.operations;
 
 /**
- * @param {string} version of the other checkout
+ * @param {string} what the two sides are
+ * @param {readonly [ours: string, theirs: string]} names
  * @param {Pair[]} pairs
- * @param {string} store
- * @returns {import('./types.ts').Result}
+ * @returns {Pick<import('./types.ts').Result, 'tables' | 'figures' | 'notes'>}
  */
-function resultOf(version, pairs, store) {
+export function comparisonOf(what, [ourName, theirName], pairs) {
   /** @type {(name: string, valueOf: (round: Round) => number) => Figure} */
   const ratio = (name, valueOf) =>
     ratioFigure(
@@ -116,15 +135,11 @@ function resultOf(version, pairs, store) {
   };
   const rounds = pairs.flatMap(({ ours, theirs }) => [ours, theirs]);
   return {
-    title: `Reserve and commit against ${version}`,
-    command: 'npm run bench -- reserve --against',
-    subject: `Reserve and commit, three budgeted scopes: this checkout against ${version}, in turn. One operation is both.`,
-    store,
     tables: [
       {
         head: [
           'pair',
-          'checkout',
+          what,
           'operations/s',
           'µs of the service',
           'µs of Redis',
@@ -134,8 +149,8 @@ function resultOf(version, pairs, store) {
           'CPU s: others',
         ],
         rows: pairs.flatMap(({ ours, theirs }, index) => [
-          rowOf(`${index + 1}`, 'this', ours),
-          rowOf(`${index + 1}`, version, theirs),
+          rowOf(`${index + 1}`, ourName, ours),
+          rowOf(`${index + 1}`, theirName, theirs),
         ]),
         texts: 2,
       },
@@ -146,11 +161,11 @@ function resultOf(version, pairs, store) {
       ratio('CPU of an operation, the service', serviceUs),
       ratio('CPU of an operation, Redis', redisUs),
       tail(
-        'this checkout',
+        ourName,
         pairs.map(({ ours }) => ours),
       ),
       tail(
-        version,
+        theirName,
         pairs.map(({ theirs }) => theirs),
       ),
     ],
@@ -160,14 +175,14 @@ function resultOf(version, pairs, store) {
 
 /**
  * @param {string} pair
- * @param {string} checkout
+ * @param {string} side
  * @param {Round} round
  */
-function rowOf(pair, checkout, round) {
+function rowOf(pair, side, round) {
   const { saturated, paced } = round;
   return [
     pair,
-    checkout,
+    side,
     whole(saturated.per_second),
     whole(serviceUs(round)),
     whole(redisUs(round)),
