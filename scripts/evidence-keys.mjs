@@ -1,15 +1,5 @@
 // npm run evidence-keys -- <file> [--rotate] [--at <time>]: makes a set of keys that sign evidence, or adds a key that takes over.
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import {
-  ROOT,
-  SetupError,
-  checkNode,
-  ensureBuild,
-  ensureDependencies,
-  importBuilt,
-  runCommand,
-} from './install.mjs';
+import { SetupError, importForCommand, runCommand } from './install.mjs';
 
 /** @param {string[]} args */
 function options([file = '', ...args]) {
@@ -27,14 +17,8 @@ function options([file = '', ...args]) {
 
 runCommand(async () => {
   const given = options(process.argv.slice(2));
-  checkNode();
-  // The container image has no sources, only the build.
-  if (existsSync(join(ROOT, 'src'))) {
-    ensureDependencies();
-    ensureBuild();
-  }
   const { evidenceKeys } = /** @type {typeof import('../src/cli/evidence-keys.ts')} */ (
-    await importBuilt('cli/evidence-keys.js')
+    await importForCommand('cli/evidence-keys.js')
   );
   process.stdout.write(`${evidenceKeys(given)}\n`);
   return 0;

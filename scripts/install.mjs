@@ -250,6 +250,21 @@ export function ensureBuild() {
 export const importBuilt = (path) => import(pathToFileURL(join(ROOT, 'dist', path)).href);
 
 /**
+ * The same for a command that may be the first one to run: it installs and builds whatever is missing.
+ * @param {string} path in dist
+ * @returns {Promise<unknown>}
+ */
+export function importForCommand(path) {
+  checkNode();
+  // The container image has no sources, only the build.
+  if (existsSync(join(ROOT, 'src'))) {
+    ensureDependencies();
+    ensureBuild();
+  }
+  return importBuilt(path);
+}
+
+/**
  * The latest change of a file, or of a directory with all that is in it, in ms since 1970.
  * @param {string} path
  * @returns {number}

@@ -1,16 +1,6 @@
 // npm run verify-evidence -- <url or file> [--keys <url or file>] [--signer <public key>]: verifies an evidence envelope without its server.
 // Exit codes: 0 verified; 1 refuted; 2 not verified.
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import {
-  ROOT,
-  SetupError,
-  checkNode,
-  ensureBuild,
-  ensureDependencies,
-  explanationOf,
-  importBuilt,
-} from './install.mjs';
+import { SetupError, explanationOf, importForCommand } from './install.mjs';
 
 const NOT_VERIFIED = 2;
 
@@ -41,14 +31,8 @@ function options([source = '', ...args]) {
 
 async function main() {
   const given = options(process.argv.slice(2));
-  checkNode();
-  // The container image has no sources, only the build.
-  if (existsSync(join(ROOT, 'src'))) {
-    ensureDependencies();
-    ensureBuild();
-  }
   const { verifyEvidence } = /** @type {typeof import('../src/cli/verify-evidence.ts')} */ (
-    await importBuilt('cli/verify-evidence.js')
+    await importForCommand('cli/verify-evidence.js')
   );
   return verifyEvidence({ ...given, print: (line) => process.stdout.write(`${line}\n`) });
 }

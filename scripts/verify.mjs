@@ -2,15 +2,7 @@
 // Exit codes: 0 no drift; 1 drift; 2 not verified. The admin key is ADMIN_API_KEY, or that in DATA_DIR.
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import {
-  ROOT,
-  SetupError,
-  checkNode,
-  ensureBuild,
-  ensureDependencies,
-  explanationOf,
-  importBuilt,
-} from './install.mjs';
+import { SetupError, explanationOf, importForCommand } from './install.mjs';
 
 const NOT_VERIFIED = 2;
 
@@ -47,14 +39,8 @@ function adminKey() {
 
 async function main() {
   const { url, tenant } = options(process.argv.slice(2));
-  checkNode();
-  // The container image has no sources, only the build.
-  if (existsSync(join(ROOT, 'src'))) {
-    ensureDependencies();
-    ensureBuild();
-  }
   const { verifyLedger } = /** @type {typeof import('../src/cli/verify.ts')} */ (
-    await importBuilt('cli/verify.js')
+    await importForCommand('cli/verify.js')
   );
   const baseUrl = (url ?? `http://127.0.0.1:${(process.env.PORT ?? '').trim() || 7878}`).replace(/\/+$/, '');
   return verifyLedger({
