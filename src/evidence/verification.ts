@@ -1,5 +1,5 @@
 import { createPublicKey, verify } from 'node:crypto';
-import { canonicalJson, parseJson } from '../wire/index.js';
+import { canonicalJson, depthWithin, parseJson } from '../wire/index.js';
 import { ARTIFACT_TYPES, type ArtifactType, SCHEMA_VERSION, sha256Hex } from './envelope.js';
 
 /** The dispositions of cycles-evidence-v0.2, and `malformed` for what is no envelope. */
@@ -36,6 +36,9 @@ export interface ParsedEnvelope {
   readonly signature: string;
 }
 
+/** Envelopes of this server nest at most 40 levels deep. Much deeper ones would exhaust the stack of the canonical form. */
+const MAX_DEPTH = 256;
+
 const RAW_KEY = /^[0-9a-f]{64}$/;
 const DID = /^did:cycles:([0-9a-f]{64})#(.+)$/;
 
@@ -65,6 +68,9 @@ function parseEnvelope(text: string): ParsedEnvelope | string {
   }
   if (typeof parsed !== 'object' || parsed === null) {
     return 'it is not a JSON object';
+  }
+  if (!depthWithin(parsed, MAX_DEPTH)) {
+    return `it nests more than ${MAX_DEPTH} levels deep`;
   }
   const given = parsed as Record<string, unknown>;
   const unknown = Object.keys(given).find((name) => !Object.hasOwn(MEMBERS, name));
@@ -131,7 +137,7 @@ function keysOf(text: string): readonly unknown[] | undefined {
 
 /** The key that the document's rules select for the envelope, or why there is none. */
 function selectKey(envelope: ParsedEnvelope, written: readonly unknown[]): Buffer | string {
-  const kids = written.map((key) => (key as { kid?: unknown } | null)?.kid);
+  const kids = written.map((key) => (key as { kid?: unknown } | null)?.kid).filter(isText);
   if (new Set(kids).size < kids.length) {
     return 'the key set has a kid twice';
   }

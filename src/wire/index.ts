@@ -27,6 +27,7 @@ export { type Origin, type RequestTrace, traceText } from './origin.js';
 export { type DtoClass, rulesToSchema } from './rules/class-rules.js';
 export { compileQuery, compileValidator } from './rules/compile.js';
 export {
+  depthWithin,
   FREE_OBJECT,
   IsFreeObject,
   IsInAnyCase,

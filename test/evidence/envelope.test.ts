@@ -126,6 +126,8 @@ describe('a verifier', () => {
   const found = (...keys: object[]): KeySet => ({ kind: 'found', text: JSON.stringify({ keys }) });
   const asDid = (serverHash = sha256Hex(SERVER_ID), kid = 'k1'): string =>
     seal(statement({ request: {} }, { signer: `did:cycles:${serverHash}#${kid}` }), privateKey).text;
+  const nested = (levels: number): string =>
+    text.replace('"request":{}', `"request":${'['.repeat(levels)}${']'.repeat(levels)}`);
   const another = generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' }).x as string;
 
   test.each<[string, string, KeySet, string]>([
@@ -154,6 +156,12 @@ describe('a verifier', () => {
     ['an empty set', text, found(), 'signer_authority_failed'],
     ['the key twice', text, found(jwk(), jwk({ kid: 'k2' })), 'signer_authority_failed'],
     ['a kid twice', text, found(jwk(), jwk({ x: another })), 'signer_authority_failed'],
+    [
+      'two keys without a kid',
+      text,
+      found(jwk(), jwk({ kid: undefined }), jwk({ kid: undefined })),
+      'authentic',
+    ],
     ['another alg', text, found(jwk({ alg: 'ES256' })), 'signer_authority_failed'],
     ['no alg', text, found(jwk({ alg: undefined })), 'authentic'],
     [
@@ -191,6 +199,11 @@ describe('a verifier', () => {
       'malformed',
     ],
     ['two payloads', text.replace('"payload":{', '"payload":{"commit":{},'), NO_KEYS, 'malformed'],
+    ['a payload 2,000 levels deep', nested(2000), NO_KEYS, 'malformed'],
+    ['a payload 100,000 levels deep', nested(100_000), NO_KEYS, 'malformed'],
+    ['a payload 250 levels deep', nested(250), NO_KEYS, 'signature_invalid'],
+    ['a number beyond a double', text.replace('"request":{}', '"request":{"a":1e999}'), NO_KEYS, 'malformed'],
+    ['a lone surrogate', text.replace('"request":{}', '"request":{"a":"\\ud800"}'), NO_KEYS, 'malformed'],
   ])('finds %s', (_, envelope, keySet, disposition) => {
     expect(verifyEnvelope(envelope, keySet).disposition).toBe(disposition);
   });
