@@ -277,6 +277,8 @@ const NO_TUNNELS: ErrorAnswer = {
 
 /** Handles requests for which Node would close the connection, or send a body that is not the protocol's. */
 export function answerUncommon(server: Server): void {
+  // Node keeps an address that was read once. Later, the connection may be closed, and audit rows of its requests would have none.
+  server.on('connection', ({ remoteAddress }) => remoteAddress);
   server.on('connect', ({ headers }, socket) => {
     // Node no longer handles errors of this socket, such as a disconnected client.
     socket.on('error', () => socket.destroy());
