@@ -12,7 +12,7 @@ import {
   tagOf,
   tagOfReservationId,
 } from '../redis/index.js';
-import { parseJson } from '../wire/index.js';
+import { canonicalJson, parseJson } from '../wire/index.js';
 import type { Operation } from './admission.js';
 
 const ENDPOINTS = {
@@ -34,6 +34,9 @@ const DENIALS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'RESERVATION_EXPIRED',
   'TENANT_CLOSED',
 ]);
+
+/** Bytes of canonical JSON. A denial stores nothing else, so the envelopes of repeated denials must be small. */
+const MAX_DENIED_REQUEST_BYTES = 2048;
 
 /** A request whose outcome may be attested. */
 interface AttestedRequest {
@@ -113,7 +116,7 @@ export class AttestedAnswers {
         endpoint: ENDPOINTS[artifact],
         http_status: status,
         ...(reservationId === undefined ? {} : { reservation_id: reservationId }),
-        request: body,
+        ...(isSmall(body) ? { request: body } : {}),
         response: parseJson(text),
       },
       isReplay: false,
@@ -131,6 +134,15 @@ export class AttestedAnswers {
     const tenantId = caller.kind === 'tenant' ? caller.tenantId : SYSTEM_OWNER;
     const tag = reservationId === undefined ? undefined : tagOfReservationId(reservationId, partitions);
     return { tag: tag ?? tagOf(partitionCode(partitionOfTenant(tenantId, partitions))), tenantId };
+  }
+}
+
+/** Whether the evidence of a denial includes the request. Not if it has no canonical form. */
+function isSmall(body: object): boolean {
+  try {
+    return Buffer.byteLength(canonicalJson(body)) <= MAX_DENIED_REQUEST_BYTES;
+  } catch {
+    return false;
   }
 }
 

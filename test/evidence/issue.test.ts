@@ -11,6 +11,7 @@ import {
   tenantKey,
 } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
+import { canonicalJson } from '../../src/wire/canonical.js';
 import { shows } from '../compatibility/shows.js';
 import {
   type Answer,
@@ -239,6 +240,23 @@ describe('a denial', () => {
     });
     const [, again] = await denial('/v1/reservations', body);
     expect(again.evidence_id).not.toBe(envelope.evidence_id);
+  });
+
+  test('includes the request up to 2,048 bytes of canonical JSON', async () => {
+    const body = (metadata: object): Json => reserveBody(tenant, 10_000_000, { metadata });
+    const room = 2048 - Buffer.byteLength(canonicalJson(body({ a: '' })));
+    // The last character takes two bytes.
+    const fits = { a: `${'x'.repeat(room - 2)}é` };
+    const atLimit = body(fits);
+    expect(Buffer.byteLength(canonicalJson(atLimit))).toBe(2048);
+    expect((await denial('/v1/reservations', atLimit))[1].payload.error.request).toEqual(atLimit);
+    const [answer, envelope] = await denial('/v1/reservations', body({ a: `x${fits.a}` }));
+    expectRefusal(answer, 409, 'BUDGET_EXCEEDED');
+    expect(envelope.payload.error).toEqual({
+      endpoint: 'POST /v1/reservations',
+      http_status: 409,
+      response: attested(answer),
+    });
   });
 
   test.each([
