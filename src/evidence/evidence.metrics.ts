@@ -14,7 +14,7 @@ export class EvidenceMetrics {
   constructor(metrics: MetricsRegistry) {
     this.issues = metrics.counter({
       name: 'holdfast_evidence_issued_total',
-      help: 'Envelopes issued, by artifact type; a replay issues none.',
+      help: 'Envelopes issued, by artifact type; a replay issues one only where it is missing.',
       labels: ['artifact_type'],
     });
     this.failures = metrics.counter({

@@ -25,7 +25,7 @@ export interface Outcome {
   /** As the script gave it; see lua/lib/attest.lua. Empty for the replay of an outcome that was not attested. */
   readonly stamp: string;
   readonly payload: object;
-  /** A replay makes the envelope of the first outcome again, which was counted. */
+  /** A replay makes the envelope of the first outcome again, and stores it if it is missing. */
   readonly isReplay: boolean;
   /** Against whom the envelope counts. */
   readonly owner: { readonly tag: string; readonly tenantId: string };
@@ -41,6 +41,8 @@ export class EvidenceService implements OnModuleInit {
   private readonly retentionMs: number;
   private readonly maxStoredBytes: number;
   private loggedAtMs = -Infinity;
+  /** Redis' clock less that of `performance`, as of the newest outcome. */
+  private clockOffsetMs: number | undefined;
 
   constructor(
     private readonly redis: RedisService,
@@ -67,7 +69,7 @@ export class EvidenceService implements OnModuleInit {
     const { signer } = this;
     if (signer !== undefined) {
       this.redis.scripts.attestOutcomes();
-      this.health.register({ name: 'evidence', check: () => healthOf(signer) });
+      this.health.register({ name: 'evidence', check: () => healthOf(signer, this.redisTimeMs()) });
     }
   }
 
@@ -92,6 +94,9 @@ export class EvidenceService implements OnModuleInit {
     }
     const { artifact, payload, isReplay } = outcome;
     const statement = { artifact, payload, traceId, issuedAtMs: Number(issuedAt) };
+    if (!isReplay) {
+      this.clockOffsetMs = statement.issuedAtMs - performance.now();
+    }
     let envelope: Envelope;
     try {
       envelope = this.signer.envelopeOf(statement);
@@ -103,11 +108,12 @@ export class EvidenceService implements OnModuleInit {
       return stored;
     }
     try {
-      if (!(await this.keep(envelope, outcome))) {
+      const kept = await this.keep(envelope, outcome);
+      if (kept === 'refused') {
         this.metrics.failed(artifact, 'limit');
         return undefined;
       }
-      if (!isReplay) {
+      if (kept === 'stored') {
         this.metrics.issued(artifact);
       }
       return this.referenceTo(envelope.evidenceId);
@@ -161,35 +167,58 @@ export class EvidenceService implements OnModuleInit {
   }
 
   /**
-   * Stores the envelope before its reference leaves. A replay stores the same bytes once more, which mends what a crash left undone.
-   * @returns false if the tenant's limit on stored bytes refuses it
+   * Stores the envelope before its reference leaves, unless a replay finds it stored. One that is not there is counted, and refused at
+   * the tenant's limit, in a replay as in the first attempt.
    */
-  private async keep({ evidenceId, text }: Envelope, outcome: Outcome): Promise<boolean> {
-    const { artifact, isReplay, owner, reservationId } = outcome;
-    const key = evidenceKey(tagOfEvidenceId(evidenceId, this.redis.partitions), evidenceId);
-    const store = (): Promise<unknown> => this.redis.client.set(key, text, 'PX', this.retentionMs);
-    const count = async (): Promise<boolean> => {
-      const { status } = await this.redis.scripts.call(
-        'keep_evidence',
-        { owned: ownedKey(owner.tag, owner.tenantId) },
-        {
-          tenantId: owner.tenantId,
-          bytes: isReplay ? 0 : Buffer.byteLength(text) + ENVELOPE_OVERHEAD_BYTES,
-          retentionMs: this.retentionMs,
-          maxStored: this.maxStoredBytes,
-          limited: reservationId === undefined && !isReplay ? 1 : 0,
-          reservationId: reservationId ?? '',
-          artifact: reservationId === undefined ? '' : artifact,
-          reference: Buffer.from(evidenceId, 'hex').toString('base64url'),
-        },
-      );
-      return status === 'KEPT';
-    };
-    if (reservationId === undefined) {
-      return (await count()) && (await store()) !== null;
+  private async keep(envelope: Envelope, outcome: Outcome): Promise<'stored' | 'found' | 'refused'> {
+    const { evidenceId, text } = envelope;
+    const { client, partitions } = this.redis;
+    const key = evidenceKey(tagOfEvidenceId(evidenceId, partitions), evidenceId);
+    const bytes = Buffer.byteLength(text) + ENVELOPE_OVERHEAD_BYTES;
+    const store = async (): Promise<boolean> =>
+      (await client.set(key, text, 'PX', this.retentionMs, 'NX')) === 'OK';
+    if (outcome.reservationId !== undefined) {
+      // One after the other: a record must not name an envelope that was not stored, and they may be on two nodes.
+      const isStored = await store();
+      await this.count(evidenceId, isStored ? bytes : 0, outcome);
+      return isStored ? 'stored' : 'found';
     }
-    await Promise.all(this.redis.inOneWrite(() => [store(), count()]));
-    return true;
+    if (outcome.isReplay && (await client.exists(key)) === 1) {
+      return 'found';
+    }
+    // Counted first, as the limit decides. Identical requests at the same time may count an envelope once each.
+    if (!(await this.count(evidenceId, bytes, outcome))) {
+      return 'refused';
+    }
+    return (await store()) ? 'stored' : 'found';
+  }
+
+  /** @returns false if the tenant's limit on stored bytes refuses the envelope */
+  private async count(
+    evidenceId: string,
+    bytes: number,
+    { artifact, owner, reservationId }: Outcome,
+  ): Promise<boolean> {
+    const { status } = await this.redis.scripts.call(
+      'keep_evidence',
+      { owned: ownedKey(owner.tag, owner.tenantId) },
+      {
+        tenantId: owner.tenantId,
+        bytes,
+        retentionMs: this.retentionMs,
+        maxStored: this.maxStoredBytes,
+        limited: reservationId === undefined ? 1 : 0,
+        reservationId: reservationId ?? '',
+        artifact: reservationId === undefined ? '' : artifact,
+        reference: Buffer.from(evidenceId, 'hex').toString('base64url'),
+      },
+    );
+    return status === 'KEPT';
+  }
+
+  /** What Redis' clock says, by which keys are chosen; before the first outcome, this instance's clock. */
+  private redisTimeMs(): number {
+    return this.clockOffsetMs === undefined ? new Date().getTime() : this.clockOffsetMs + performance.now();
   }
 
   private fail(artifact: ArtifactType, reason: EmitFailure, error: unknown): void {
@@ -205,10 +234,13 @@ export class EvidenceService implements OnModuleInit {
   }
 }
 
-/** A key set is checked at the start and its last key has no end, so only a defect of this instance makes this red. */
-function healthOf(signer: Signer): HealthReport {
+/**
+ * Signs at Redis' time. So this is red while outcomes cannot be signed, and green again once a key covers the time, even if no request
+ * arrives meanwhile. A payload that has no canonical form does not make it red: clients send it.
+ */
+function healthOf(signer: Signer, nowMs: number): HealthReport {
   try {
-    return { up: true, details: { kid: signer.probe(new Date().getTime()).kid } };
+    return { up: true, details: { kid: signer.probe(nowMs).kid } };
   } catch (error) {
     return {
       up: false,

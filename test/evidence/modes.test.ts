@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { generateEvidenceKeys, rotateEvidenceKeys } from '../../src/config/evidence-keys.js';
 import { verifyEnvelope } from '../../src/evidence/verification.js';
 import { evidenceKey, tagOfEvidenceId } from '../../src/redis/keyspace.js';
@@ -187,6 +187,31 @@ test('when no key can sign, outcomes are answered without evidence, counted, and
   expect((await on.call('GET', '/health/ready')).body.details.evidence).toMatchObject({ status: 'up' });
 });
 
+test('readiness follows the clock of Redis from the first outcome on, whatever the clock of the instance says', async () => {
+  const notBeforeMs = new Date().getTime() + 3_600_000;
+  const early = await start({ EVIDENCE_KEYS: generateEvidenceKeys(notBeforeMs) });
+  const evidence = async (): Promise<Json> => {
+    const clock = jest.spyOn(Date.prototype, 'getTime').mockReturnValue(notBeforeMs + 1000);
+    const ready = await early.call('GET', '/health/ready');
+    clock.mockRestore();
+    return ready.body.details.evidence;
+  };
+  expect(await evidence()).toMatchObject({ status: 'up' });
+  expect((await reserve(early, reserveBody(tenant, 1))).body).not.toHaveProperty('cycles_evidence');
+  // An answer of readiness is reused for a moment.
+  await eventually('readiness is red', async () => (await evidence()).status === 'down', 5000);
+  expect(await evidence()).toMatchObject({ problem: 'no key covers the time of issue' });
+});
+
+test('readiness is green again once a key covers the time, without a further outcome', async () => {
+  const early = await start({ EVIDENCE_KEYS: generateEvidenceKeys(new Date().getTime() + 1500) });
+  expect((await reserve(early, reserveBody(tenant, 1))).body).not.toHaveProperty('cycles_evidence');
+  const status = async (): Promise<string> =>
+    (await early.call('GET', '/health/ready')).body.details.evidence.status;
+  expect(await status()).toBe('down');
+  await eventually('the key covers the time', async () => (await status()) === 'up');
+});
+
 test('a tenant at its limit on stored bytes gets decisions and denials without evidence, and still settles with it', async () => {
   const full = await on.createTenant();
   await on.createBudget(full, '', 1000);
@@ -201,13 +226,52 @@ test('a tenant at its limit on stored bytes gets decisions and denials without e
   const failed = (artifact: string): Promise<number> =>
     on.metric('cycles_evidence_emit_failed_total', { artifact_type: artifact, reason: 'limit' });
   const before = [await failed('decide'), await failed('error')];
-  const decided = await post(on, '/v1/decide', reserveBody(full, 1), full.key);
+  const decision = reserveBody(full, 1);
+  const decided = await post(on, '/v1/decide', decision, full.key);
   expect(expectStatus(decided, 200)).not.toHaveProperty('cycles_evidence');
   const denied = await post(on, '/v1/reservations', reserveBody(full, 5000), full.key);
   expect(expectRefusal(denied, 409, 'BUDGET_EXCEEDED')).not.toHaveProperty('cycles_evidence');
   expect([await failed('decide'), await failed('error')]).toEqual(before.map((count) => count + 1));
+  const repeated = await post(on, '/v1/decide', decision, full.key);
+  expect(repeated.text).toBe(decided.text);
+  expect(await failed('decide')).toBe((before[0] as number) + 2);
   expectRefusal(await post(on, '/v1/reservations', reserveBody(full, 1), full.key), 429, 'LIMIT_EXCEEDED');
   expect((await on.commit(full, held.body.reservation_id as string, 1)).body).toHaveProperty(
     'cycles_evidence',
   );
+});
+
+test('a repetition counts an envelope that is missing, and no other', async () => {
+  const owner = await on.createTenant();
+  await on.createBudget(owner, '', 1000);
+  const used = async (): Promise<number> =>
+    (await on.admin('GET', `/ops/tenants/${owner.id}/limits`)).body.limits.stored_bytes.used as number;
+  const issued = (): Promise<number> => on.metric('holdfast_evidence_issued_total');
+  const { client, partitions } = on.app.get(RedisService);
+  for (const path of ['/v1/decide', '/v1/reservations']) {
+    const body = reserveBody(owner, 1);
+    const first = await post(on, path, body, owner.key);
+    const size = (await on.call('GET', `/v1/evidence/${idOf(first)}`)).text.length;
+    const [bytes, count] = [await used(), await issued()];
+    expect(idOf(await post(on, path, body, owner.key))).toBe(idOf(first));
+    expect([await used(), await issued()]).toEqual([bytes, count]);
+    await client.del(evidenceKey(tagOfEvidenceId(idOf(first), partitions), idOf(first)));
+    expect(idOf(await post(on, path, body, owner.key))).toBe(idOf(first));
+    expect([await used(), await issued()]).toEqual([bytes + size + 160, count + 1]);
+  }
+});
+
+test('a reservation does not name an envelope that could not be stored, and its repetition stores and names it', async () => {
+  const { client } = on.app.get(RedisService);
+  const set = jest.spyOn(client, 'set').mockRejectedValueOnce(new Error('OOM command not allowed'));
+  const body = reserveBody(tenant, 1);
+  const reserved = await reserve(on, body);
+  set.mockRestore();
+  const shown = async (): Promise<Json> =>
+    (await on.call('GET', `/v1/reservations/${reserved.body.reservation_id}`, { key: tenant.key })).body;
+  expect(expectStatus(reserved, 200)).not.toHaveProperty('cycles_evidence');
+  expect(await shown()).not.toHaveProperty('evidence');
+  const again = await reserve(on, body);
+  expect((await shown()).evidence).toEqual({ reserve: again.body.cycles_evidence });
+  expect((await on.call('GET', `/v1/evidence/${idOf(again)}`)).status).toBe(200);
 });
