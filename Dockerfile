@@ -15,6 +15,8 @@ WORKDIR /app
 COPY --from=build /build/package.json ./
 COPY --from=build /build/node_modules ./node_modules
 COPY --from=build /build/dist ./dist
+# For `npm run verify`, `npm run evidence-keys` and `npm run verify-evidence`.
+COPY --from=build /build/scripts ./scripts
 COPY lua ./lua
 USER node
 EXPOSE 7878

@@ -1,12 +1,25 @@
 // The second step of npm run build: puts dist/main.js and everything that it loads into a few files, because most of a start went into
 // finding, reading and compiling more than two thousand. What the compiler wrote stays for the scripts that use single modules.
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { build } from 'esbuild';
-import { BUNDLE } from './bundling.mjs';
-import { ROOT } from './install.mjs';
+import { BUNDLE, packagesOutside } from './bundling.mjs';
+import { ROOT, readJson } from './install.mjs';
 
-await build({
+const { packages } = /** @type {{ packages: Record<string, { dev?: boolean }> }} */ (
+  readJson(join(ROOT, 'package-lock.json'))
+);
+
+/** @param {string} file */
+function isOfDevelopmentPackage(file) {
+  const [, folder = ''] = /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(relative(ROOT, file)) ?? [];
+  return packages[folder]?.dev === true;
+}
+
+const { metafile } = await build({
   ...BUNDLE,
+  // Some load others only if they are installed. Development packages are installed here, but must not ship.
+  plugins: [packagesOutside(isOfDevelopmentPackage)],
+  metafile: true,
   absWorkingDir: ROOT,
   entryPoints: [join('dist', 'main.js')],
   outdir: 'dist',
@@ -17,3 +30,8 @@ await build({
   sourcesContent: false,
   legalComments: 'linked',
 });
+
+const shipped = Object.keys(metafile.inputs).filter((file) => isOfDevelopmentPackage(join(ROOT, file)));
+if (shipped.length > 0) {
+  throw new Error(`the bundle has files of development packages: ${shipped.join(', ')}`);
+}

@@ -9,20 +9,21 @@ const require = createBundleRequire(import.meta.url), bundleFilename = import.me
 
 /**
  * Nest and others offer to load packages that are not installed, and catch the failure. So those are left to Node.
- * @type {import('esbuild').Plugin}
+ * @param {(file: string) => boolean} isOutside whether the package of a file must be left to Node, too
+ * @returns {import('esbuild').Plugin}
  */
-const missingPackagesOutside = {
-  name: 'missing packages outside',
+export const packagesOutside = (isOutside = () => false) => ({
+  name: 'packages outside',
   setup(build) {
     build.onResolve({ filter: /^[^./]/ }, async ({ path, pluginData, ...options }) => {
-      if (pluginData === missingPackagesOutside || isBuiltin(path)) {
+      if (pluginData === packagesOutside || isBuiltin(path)) {
         return undefined;
       }
-      const found = await build.resolve(path, { ...options, pluginData: missingPackagesOutside });
-      return found.errors.length > 0 ? { path, external: true } : found;
+      const found = await build.resolve(path, { ...options, pluginData: packagesOutside });
+      return found.errors.length > 0 || isOutside(found.path) ? { path, external: true } : found;
     });
   },
-};
+});
 
 /** @satisfies {BuildOptions} */
 export const BUNDLE = {
@@ -38,6 +39,6 @@ export const BUNDLE = {
   define: { __filename: 'bundleFilename', __dirname: 'bundleDirname' },
   // Decorators need it before they run. A bundler runs a CommonJS module only after all ES modules that stand beside it.
   external: ['reflect-metadata'],
-  plugins: [missingPackagesOutside],
+  plugins: [packagesOutside()],
   logLevel: 'warning',
 };

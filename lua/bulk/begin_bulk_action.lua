@@ -1,5 +1,6 @@
-#!lua
+#!lua flags=allow-oom
 -- begin_bulk_action: claim an idempotency key for a bulk action, or return the action that was begun with it.
+-- allow-oom: operators must be able to stop tenants and subscriptions when Redis is full. The record is bounded and expires.
 --
 -- KEYS[1]   bulk             hash, the record of this action
 -- ARGV[1]   fingerprint      of the canonical request

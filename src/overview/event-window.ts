@@ -186,15 +186,16 @@ export class EventWindow {
       partition.begin(startMs);
     }
     let left = this.examinedALook;
-    let unread = [...this.partitions];
-    while (unread.length > 0 && left > 0) {
+    let unread = this.partitions;
+    do {
+      // The first round reads every partition: of one that was never read, nothing is known.
       for (const partition of unread) {
-        if (left > 0) {
+        if (left > 0 || unread === this.partitions) {
           left -= await partition.readNext(this.listed);
         }
       }
       unread = unread.filter(({ isComplete }) => !isComplete);
-    }
+    } while (unread.length > 0 && left > 0);
     return this.summary(nowMs, startMs);
   }
 

@@ -83,7 +83,7 @@ export const SCRIPT_SIGNATURES = {
   begin_bulk_action: {
     keys: ['bulk'],
     args: ['fingerprint', 'keep_ms', 'correlation_id', 'request_id', 'trace', 'rows', 'claims'],
-    flags: [],
+    flags: ['allow-oom'],
     returns: 'BEGUN correlation_id request_id trace? rows? | ENDED response | UNKNOWN | IDEMPOTENCY_MISMATCH',
   },
   /** lua/bulk/end_bulk_action.lua: keep the response of a bulk action, with its one audit row. */

@@ -194,6 +194,27 @@ describe('what the Dockerfile copies, and nothing beside it', () => {
     ]);
   });
 
+  test('has the commands of operators', async () => {
+    const { client, port } = await startHealthy();
+    await client.createTenant();
+    const run = (script: string, ...args: string[]): string => {
+      const words = [join(image.root, image.workdir, 'scripts', script), ...args];
+      const { stdout, stderr, status } = spawnSync(process.execPath, words, {
+        cwd: join(image.root, image.workdir),
+        env: environment(port),
+        encoding: 'utf8',
+        ...IDENTITY,
+      });
+      expect({ stderr, status }).toEqual({ stderr: '', status: 0 });
+      return stdout;
+    };
+    expect(run('verify.mjs')).toContain('no drift');
+    const folder = mkdtempSync(join(target, 'keys-'));
+    chmodSync(folder, 0o777);
+    run('evidence-keys.mjs', join(folder, 'keys.json'));
+    expect(spawnSync('test', ['-s', join(folder, 'keys.json')]).status).toBe(0);
+  });
+
   test('is built and run by the same Node, as an ordinary user', () => {
     expect(image.from).toMatch(/^node:\d+-/);
     expect(image.user).toBe('node');
