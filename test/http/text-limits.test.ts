@@ -8,6 +8,7 @@ import {
   type Answer,
   type TestTenant,
 } from '../support/holdfast.js';
+import { mastersOf } from '../support/store.js';
 import { useGovernance } from '../support/use-governance.js';
 
 const LIMIT = 1000;
@@ -152,11 +153,11 @@ const REQUESTS: Record<string, readonly [field: string, send: Send]> = {
 
 /** All that is stored, byte for byte, but for the audit rows, which a refused request has, too. */
 async function snapshot(): Promise<Record<string, unknown>> {
-  const keys = (await on.stored.redis.keys('{p*')).filter((key) => !/^\{p..\}audit/.test(key)).sort();
+  const { redis } = on.stored;
+  const stored = (await Promise.all(mastersOf(redis).map((master) => master.keys('{p*')))).flat();
+  const keys = stored.filter((key) => !/^\{p..\}audit/.test(key)).sort();
   return Object.fromEntries(
-    await Promise.all(
-      keys.map(async (key) => [key, (await on.stored.redis.dumpBuffer(key))?.toString('base64')]),
-    ),
+    await Promise.all(keys.map(async (key) => [key, (await redis.dumpBuffer(key))?.toString('base64')])),
   );
 }
 
