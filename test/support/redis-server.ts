@@ -163,7 +163,8 @@ class ServerProcess implements RedisServer {
     this.child = child;
     this.watchdog = spawnWatchdog(this.pid);
     let output = '';
-    const ended = once(child, 'exit');
+    // Not 'exit', which can come before the last output: without the output, a port that is taken is not recognized.
+    const ended = once(child, 'close');
     const ready = new Promise<void>((done) => {
       const collect = (chunk: Buffer): void => {
         output = `${output}${chunk.toString()}`.slice(-20_000);
