@@ -27,9 +27,10 @@
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key
 -- @include  now_ms: ms_text
--- @include  int64: i64_less
+-- @include  int64: i64_figure, i64_text, i64_less
 -- @include  idempotency: recall, remember
--- @include  group: group_now, keep_budget, remove_from_index, end_in_group, leave_group
+-- @include  group: group_now, copies_of, keep_budget, keep_plain_move, remove_from_index, end_in_group, leave_group
+-- @include  plain_move: moves_plainly
 -- @include  settle: open_hold, held_budgets, settled_retention, with_scopes
 -- @include  charge: charge_of, charge_emits, emit_charge
 -- @include  append_event: append_event, require_event_log
@@ -84,7 +85,16 @@ if not HOLD_POLICIES[policy] and i64_less(hold.amount, actual) then
 end
 -- A damaged policy must not go into the reply, nor into its idempotency record, whose parts are separated by spaces.
 policy = HOLD_POLICIES[policy] and policy or 'UNKNOWN'
-local charge, over = charge_of(budgets, hold.amount, actual, policy, marks_of(hold.marks))
+local marks, estimate, cost = marks_of(hold.marks), i64_figure(hold.amount), i64_figure(actual)
+local is_plain = type(estimate) == 'number' and type(cost) == 'number' and cost <= estimate
+  and moves_plainly(budgets, marks, estimate - cost, -estimate, cost)
+local charge, over
+if is_plain then
+  charge = { charged = i64_text(cost), released = i64_text(estimate - cost), overage = '0', debt = '0' }
+else
+  budgets = copies_of(budgets)
+  charge, over = charge_of(budgets, hold.amount, actual, policy, marks)
+end
 if not charge then
   return over
 end
@@ -93,7 +103,7 @@ local limited = rate_refusal(tag, governing, 'commits', now)
 if limited then
   return limited
 end
-if charge.overage ~= '0' or charge_emits(budgets) then
+if charge.overage ~= '0' or not is_plain and charge_emits(budgets) then
   require_event_log(tag)
 end
 
@@ -103,13 +113,13 @@ remove_from_index(group, deadline_index_key(tag, hold), reservation_id)
 local parts = { charge.charged, charge.released, unit, policy, charge.overage, charge.debt }
 local reply = { 'COMMITTED', 'fresh', unpack(parts) }
 for _, budget in ipairs(budgets) do
-  local text = keep_budget(group, budget)
+  local text = is_plain and keep_plain_move(group, budget, estimate - cost, -estimate, cost) or keep_budget(group, budget)
   reply[#reply + 1] = budget.scope
   reply[#reply + 1] = text
   parts[#parts + 1] = text
 end
 local leaf = hold.scopes[#hold.scopes]
-local entry = emit_charge(tag, hold.tenant, budgets, origin, unit, reservation_id, policy)
+local entry = not is_plain and emit_charge(tag, hold.tenant, budgets, origin, unit, reservation_id, policy)
 if charge.overage ~= '0' then
   entry = append_event(tag, 'reservation.commit_overage', hold.tenant, leaf, origin,
     { 'reservation_id', reservation_id, 'unit', unit, 'estimated_amount', hold.amount, 'actual_amount', actual,

@@ -29,7 +29,7 @@
 -- @include  tenant: read_tenant
 -- @include  append_event: append_event, require_event_log
 -- @include  expiry: reclaim_due
--- @include  group: new_group, group_now, keep_budget, write_group
+-- @include  group: new_group, group_now, copies_of, keep_budget, write_group
 -- @include  admission: OVERAGE_POLICIES, budgets_at, missing_budget, stopped_budget, short_budget, overage_policy_of, with_balances
 -- @include  governing_policy: governing_policy
 -- @include  charge: charge_of, emit_charge
@@ -88,6 +88,7 @@ if short and overage_policy == 'REJECT' then
   return short
 end
 -- With nothing held, the whole amount is overage, which REJECT would refuse. If it remains everywhere, any policy allows it.
+budgets = copies_of(budgets)
 local charge, over = charge_of(budgets, '0', actual, short and overage_policy or 'ALLOW_IF_AVAILABLE', marks_of(tenant and tenant.marks))
 if not charge then
   return over

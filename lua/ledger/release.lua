@@ -24,7 +24,7 @@
 -- @include  now_ms: ms_text
 -- @include  int64: i64_figure, i64_add, i64_sub, i64_negative
 -- @include  idempotency: recall, remember
--- @include  group: new_group, group_now
+-- @include  group: new_group, group_now, copies_of
 -- @include  settle: open_hold, held_budgets, settled_retention, with_scopes
 -- @include  budget: require_balanced, move_figures, balance_text
 -- @include  threshold: marks_of, crossings_of, emit_crossings
@@ -66,7 +66,7 @@ if hold then
   if not sound and (not by_operator or redis.call('HEXISTS', quarantine_key(tag), reservation_id) == 0) then
     error(found, 0)
   elseif sound and found then
-    budgets = found
+    budgets = copies_of(found)
   else
     owner, created_at = owner_of(tag, reservation_id, hold.tenant)
     damaged, refusal = hold, quarantine(tag, reservation_id, reservation, sound and 'MISSING_BUDGET' or 'INVALID_BUDGET', now, origin, owner, true)

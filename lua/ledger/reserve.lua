@@ -40,7 +40,8 @@
 -- @include  now_ms: ms_text
 -- @include  int64: i64_figure, i64_add, i64_sub, i64_positive
 -- @include  idempotency: recall, remember
--- @include  group: group_now, group_tenant, group_owned, keep_budget, add_to_index
+-- @include  group: group_now, group_tenant, group_owned, copies_of, keep_budget, keep_plain_move, add_to_index
+-- @include  plain_move: moves_plainly
 -- @include  tenant: read_tenant, expiry_letter
 -- @include  hold: fields_with_subject, deadline_index_key
 -- @include  budget: require_balanced, move_figures, balance_text
@@ -161,7 +162,11 @@ local expires_at = now + ttl_ms
 local expiry_policy = expiry_letter(tenant)
 
 local held, marks, tells = i64_figure(amount), marks_of(tenant and tenant.marks), false
-for _, budget in ipairs(budgets) do
+local is_plain = not dry_run and type(held) == 'number' and moves_plainly(budgets, marks, -held, held, 0)
+if not is_plain then
+  budgets = copies_of(budgets)
+end
+for _, budget in ipairs(is_plain and {} or budgets) do
   local former, debt = budget.remaining_figure, budget.debt_figure
   local remaining, reserved = i64_sub(former, held), i64_add(budget.reserved_figure, held)
   if not remaining or not reserved then
@@ -173,7 +178,9 @@ for _, budget in ipairs(budgets) do
   tells = tells or budget.became_exhausted or budget.crossings
 end
 
-require_balanced(budgets)
+if not is_plain then
+  require_balanced(budgets)
+end
 if tells then
   require_event_log(tag)
 end
@@ -207,7 +214,7 @@ if caps then
   parts = { 'ALLOW_WITH_CAPS', reservation_id, expires_text, overage_policy, caps, mask }
 end
 for _, budget in ipairs(budgets) do
-  local text = keep_budget(group, budget)
+  local text = is_plain and keep_plain_move(group, budget, -held, held, 0) or keep_budget(group, budget)
   reply[#reply + 1] = budget.scope
   reply[#reply + 1] = text
   parts[#parts + 1] = text

@@ -1,6 +1,6 @@
 -- admission: what reserve, decide and direct_debit share: the budgets that a request draws on, and the reasons to refuse it.
 -- @include keys: budget_key
--- @include int64: i64_figure, i64_less, i64_positive
+-- @include int64: i64_figure, i64_text, i64_less, i64_positive
 -- @include budget: budget_over_limit
 -- @include group: group_budget
 --
@@ -8,15 +8,18 @@
 local UNITS = { 'USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS' }
 local OVERAGE_POLICIES = { REJECT = true, ALLOW_IF_AVAILABLE = true, ALLOW_WITH_OVERDRAFT = true }
 
--- The budgets of the scopes in this unit, root first, and a mask of the scopes that have one.
+-- The budgets of the scopes in this unit, root first, and a mask of the scopes that have one. The group shares the budgets.
 local function budgets_at(group, tag, unit, scopes)
-  local budgets, mask = {}, {}
+  local budgets, count, mask = {}, 0, ''
   for i = 1, #scopes do
     local budget = group_budget(group, tag, unit, scopes[i])
-    budgets[#budgets + 1] = budget
-    mask[i] = budget and '1' or '0'
+    if budget then
+      count = count + 1
+      budgets[count] = budget
+    end
+    mask = mask .. (budget and '1' or '0')
   end
-  return budgets, table.concat(mask)
+  return budgets, mask
 end
 
 -- The refusal if no scope has a budget in the unit: UNIT_MISMATCH if a scope has one in another unit, else NOT_FOUND.
@@ -39,7 +42,7 @@ end
 local function stopped_budget(budgets)
   for _, budget in ipairs(budgets) do
     if budget.status ~= 'ACTIVE' then
-      return { budget.status == 'CLOSED' and 'BUDGET_CLOSED' or 'BUDGET_FROZEN', budget.scope, budget.remaining }
+      return { budget.status == 'CLOSED' and 'BUDGET_CLOSED' or 'BUDGET_FROZEN', budget.scope, i64_text(budget.remaining_figure) }
     end
   end
   return nil
@@ -50,22 +53,21 @@ local function short_budget(budgets, amount)
   local wanted = i64_figure(amount)
   for _, budget in ipairs(budgets) do
     if i64_less(budget.remaining_figure, wanted) then
-      return { 'BUDGET_EXCEEDED', budget.scope, budget.remaining }
+      return { 'BUDGET_EXCEEDED', budget.scope, i64_text(budget.remaining_figure) }
     end
   end
   return nil
 end
 
--- The fast path, which nearly every request takes: true if nothing refuses the amount, no budget has debt, and all figures are
--- numbers. False decides nothing.
+-- The fast path, which nearly every request takes: true if all budgets are plain and nothing refuses the amount. False decides
+-- nothing.
 local function has_room(budgets, wanted)
   if type(wanted) ~= 'number' then
     return false
   end
   for i = 1, #budgets do
     local budget = budgets[i]
-    if budget.status ~= 'ACTIVE' or budget.is_over_limit ~= '0' or budget.debt_figure ~= 0
-      or type(budget.remaining_figure) ~= 'number' or budget.remaining_figure < wanted then
+    if not budget.is_plain or budget.status ~= 'ACTIVE' or budget.remaining_figure < wanted then
       return false
     end
   end
@@ -83,12 +85,12 @@ local function hold_refusal(budgets, amount)
   end
   for _, budget in ipairs(budgets) do
     if budget_over_limit(budget) then
-      return { 'OVERDRAFT_LIMIT_EXCEEDED', budget.scope, budget.remaining }
+      return { 'OVERDRAFT_LIMIT_EXCEEDED', budget.scope, i64_text(budget.remaining_figure) }
     end
   end
   for _, budget in ipairs(budgets) do
     if i64_positive(budget.debt) and not i64_positive(budget.overdraft_limit) then
-      return { 'DEBT_OUTSTANDING', budget.scope, budget.remaining }
+      return { 'DEBT_OUTSTANDING', budget.scope, i64_text(budget.remaining_figure) }
     end
   end
   return short_budget(budgets, amount)

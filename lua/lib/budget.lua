@@ -46,14 +46,15 @@ local function parse_budget(key, scope, f)
   }
 end
 
--- A copy to change. Written out, because this is several times as fast as a loop or a table that grows.
+-- A copy to change, of a budget that has no texts of the figures that most calls change. Written out, because this is several times
+-- as fast as a loop or a table that grows.
 local function copy_budget(budget)
   return {
     key = budget.key, scope = budget.scope, remaining_figure = budget.remaining_figure, reserved_figure = budget.reserved_figure,
     spent_figure = budget.spent_figure, allocated_figure = budget.allocated_figure, debt_figure = budget.debt_figure,
-    remaining = budget.remaining, reserved = budget.reserved, spent = budget.spent, allocated = budget.allocated, debt = budget.debt,
-    overdraft_limit = budget.overdraft_limit, is_over_limit = budget.is_over_limit, status = budget.status,
-    commit_overage_policy = budget.commit_overage_policy, became_exhausted = false,
+    remaining = i64_text(budget.remaining_figure), reserved = i64_text(budget.reserved_figure), spent = i64_text(budget.spent_figure),
+    allocated = budget.allocated, debt = budget.debt, overdraft_limit = budget.overdraft_limit, is_over_limit = budget.is_over_limit,
+    status = budget.status, commit_overage_policy = budget.commit_overage_policy, became_exhausted = false, shared = budget,
   }
 end
 

@@ -1,8 +1,8 @@
 -- group: several calls of one script in one run, which share their reads and write the result once.
 -- @include keys: tag_of_key, budget_key
 -- @include now_ms: now_ms
--- @include int64: i64_figure
--- @include budget: budget_fields, parse_budget, copy_budget, is_balanced, require_balanced, balance_text
+-- @include int64: i64_figure, i64_text
+-- @include budget: budget_fields, parse_budget, copy_budget, is_balanced, require_balanced
 -- @include owned: read_owned, write_owned, count_ended
 -- @include ended: note_ended
 --
@@ -11,8 +11,8 @@
 -- Each call decides as if the calls before it had been separate runs. Its changes to budgets, indexes and counts stay in memory until
 -- write_group. It writes its own keys itself: record, idempotency record and events.
 --
--- A call that is refused or fails changes nothing: it works on copies of the budgets, and keep_budget copies them to the group after
--- the last check. A call that needs to find the other calls' changes in Redis, as an expiry does, calls leave_group first.
+-- A call that is refused or fails changes nothing: it changes copies of the budgets, or none, and keep_budget or keep_plain_move
+-- changes the group's after the last check. A call that needs to find the other calls' changes in Redis, as an expiry does, calls leave_group first.
 
 -- The prefix of a failed call's text, and the separator between the texts of a reply. No reply contains either.
 local FAILED, SEPARATOR = '\30', '\31'
@@ -42,25 +42,34 @@ end
 local BUDGETS_KEPT = 1000
 local kept, kept_count = {}, 0
 
+-- Sets what follows from the figures that few calls change: `tail`, the end of balance_text, and whether the budget is plain, as
+-- lua/lib/plain_move.lua needs it: in a budget without debt, all figures are numbers, and nothing is over a limit.
+local function note_rare_figures(budget)
+  budget.tail = ',' .. budget.allocated .. ',' .. budget.debt .. ',' .. budget.overdraft_limit .. ',' .. budget.is_over_limit
+  budget.is_plain = budget.debt_figure == 0 and budget.is_over_limit == '0' and type(budget.allocated_figure) == 'number'
+    and budget.allocated_figure > 0 and type(budget.remaining_figure) == 'number' and budget.remaining_figure >= 0
+    and type(budget.reserved_figure) == 'number' and type(budget.spent_figure) == 'number'
+end
+
 -- Whether the budget has these fields, after an update of the figures that reserves and settlements change.
 local function bring_up_to_date(budget, f)
   if budget.allocated ~= f[4] or budget.debt ~= f[5] or budget.overdraft_limit ~= f[6] or budget.is_over_limit ~= (f[7] or '0')
-    or budget.status ~= f[8] or budget.commit_overage_policy ~= (f[9] or nil) then
+    or budget.status ~= f[8] or budget.commit_overage_policy ~= (f[9] or nil) or not (f[1] and f[2] and f[3]) then
     return false
   end
-  if budget.remaining == f[1] and budget.reserved == f[2] and budget.spent == f[3] then
+  local head = f[1] .. ',' .. f[2] .. ',' .. f[3]
+  if budget.head == head then
     return true
   end
-  if not (f[1] and f[2] and f[3] and string.find(table.concat(f, ',', 1, 3), '^%-?%d+,%d+,%d+$')) then
+  if not string.find(head, '^%-?%d+,%d+,%d+$') then
     return false
   end
   local remaining, reserved, spent = i64_figure(f[1]), i64_figure(f[2]), i64_figure(f[3])
-  if type(remaining) ~= 'number' or type(reserved) ~= 'number' or type(spent) ~= 'number'
-    or not is_balanced(remaining, reserved, spent, budget.allocated_figure, budget.debt_figure) then
+  if not budget.is_plain or type(remaining) ~= 'number' or type(reserved) ~= 'number' or type(spent) ~= 'number'
+    or remaining < 0 or not is_balanced(remaining, reserved, spent, budget.allocated_figure, budget.debt_figure) then
     return false
   end
-  budget.remaining, budget.reserved, budget.spent = f[1], f[2], f[3]
-  budget.remaining_figure, budget.reserved_figure, budget.spent_figure = remaining, reserved, spent
+  budget.head, budget.remaining_figure, budget.reserved_figure, budget.spent_figure = head, remaining, reserved, spent
   return true
 end
 
@@ -73,6 +82,10 @@ local function shared_budget(key, scope)
   shared = parse_budget(key, scope, f)
   if shared then
     require_balanced({ shared })
+    -- The figures that most calls change have no texts here: `head` has the three together.
+    shared.head = shared.remaining .. ',' .. shared.reserved .. ',' .. shared.spent
+    shared.remaining, shared.reserved, shared.spent = nil, nil, nil
+    note_rare_figures(shared)
     if not kept[key] then
       if kept_count == BUDGETS_KEPT then
         kept, kept_count = {}, 0
@@ -84,7 +97,8 @@ local function shared_budget(key, scope)
   return shared
 end
 
--- The budget at a scope as the calls before this one left it, or nil. It is a copy that the caller may change.
+-- The budget at a scope as the calls before this one left it, or nil. All calls share it: a call changes copies_of it, or moves its
+-- figures with keep_plain_move after the last check.
 local function group_budget(group, tag, unit, scope)
   local key = budget_key(tag, unit, scope)
   local shared = group.known[key]
@@ -92,12 +106,24 @@ local function group_budget(group, tag, unit, scope)
     shared = shared_budget(key, scope) or false
     group.known[key] = shared
   end
-  if not shared then
-    return nil
+  return shared or nil
+end
+
+local function copies_of(budgets)
+  local copies = {}
+  for i = 1, #budgets do
+    copies[i] = copy_budget(budgets[i])
   end
-  local budget = copy_budget(shared)
-  budget.shared = shared
-  return budget
+  return copies
+end
+
+-- Moves the figures of a shared budget, after moves_plainly has checked it, and returns them as balance_text does. Cannot fail.
+local function keep_plain_move(group, budget, by_remaining, by_reserved, by_spent)
+  local remaining, reserved, spent = budget.remaining_figure + by_remaining, budget.reserved_figure + by_reserved, budget.spent_figure + by_spent
+  local head = string.format('%d,%d,%d', remaining, reserved, spent)
+  budget.remaining_figure, budget.reserved_figure, budget.spent_figure, budget.head = remaining, reserved, spent, head
+  group.changed[budget] = group.changed[budget] or 'figures'
+  return head .. budget.tail
 end
 
 -- A sum of two numbers is a number even if it is too long for a figure.
@@ -105,24 +131,20 @@ local function short_figure(figure, text)
   return #text <= 15 and type(figure) == 'number' and figure or i64_figure(text)
 end
 
--- Copies the figures to the group's budget, and returns them as balance_text does. Cannot fail.
+-- Copies the figures of a changed copy to the group's budget, and returns them as balance_text does. Cannot fail.
 local function keep_budget(group, budget)
   local shared = budget.shared
-  local change = group.changed[shared]
-  if not change then
-    change = {}
-    group.changed[shared] = change
-  end
-  shared.remaining, shared.reserved = budget.remaining, budget.reserved
   shared.remaining_figure, shared.reserved_figure = short_figure(budget.remaining_figure, budget.remaining), short_figure(budget.reserved_figure, budget.reserved)
-  if budget.spent ~= shared.spent then
-    shared.spent, shared.spent_figure, change.is_charged = budget.spent, short_figure(budget.spent_figure, budget.spent), true
-  end
+  shared.spent_figure = short_figure(budget.spent_figure, budget.spent)
+  shared.head = budget.remaining .. ',' .. budget.reserved .. ',' .. budget.spent
   if budget.debt ~= shared.debt or budget.is_over_limit ~= shared.is_over_limit then
     shared.debt, shared.debt_figure, shared.is_over_limit = budget.debt, budget.debt_figure, budget.is_over_limit
-    change.is_indebted = true
+    group.changed[shared] = 'debt'
+  else
+    group.changed[shared] = group.changed[shared] or 'figures'
   end
-  return balance_text(shared)
+  note_rare_figures(shared)
+  return shared.head .. shared.tail
 end
 
 -- Makes the first change of a sorted set at once, so that the call ends here if the set is damaged. The others wait for write_group.
@@ -168,13 +190,12 @@ local function end_in_group(group, tenant_id, reservation_id, text)
 end
 
 local function write_budget(budget, change)
-  if change.is_indebted then
-    redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved, 'spent', budget.spent,
-      'debt', budget.debt, 'is_over_limit', budget.is_over_limit)
-  elseif change.is_charged then
-    redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved, 'spent', budget.spent)
+  local remaining, reserved, spent = i64_text(budget.remaining_figure), i64_text(budget.reserved_figure), i64_text(budget.spent_figure)
+  if change == 'debt' then
+    redis.call('HSET', budget.key, 'remaining', remaining, 'reserved', reserved, 'spent', spent, 'debt', budget.debt,
+      'is_over_limit', budget.is_over_limit)
   else
-    redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
+    redis.call('HSET', budget.key, 'remaining', remaining, 'reserved', reserved, 'spent', spent)
   end
 end
 
