@@ -10,7 +10,9 @@ import {
   tagOf,
 } from '../redis/index.js';
 import { stringifyJson } from '../wire/index.js';
-import type { ExpirationState } from './ops.dto.js';
+
+export const EXPIRATION_STATES = ['EXPIRED', 'QUARANTINED'] as const;
+export type ExpirationState = (typeof EXPIRATION_STATES)[number];
 
 /** Entries of a log that one script examines: about a millisecond of Redis' time. */
 const EXAMINED_A_RUN = 250;

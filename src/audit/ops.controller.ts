@@ -5,8 +5,13 @@ import { ApiOperation, ApiProduces } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, LimitedQuery, QuerySchema, ReservationId, sendJson } from '../http/index.js';
 import { compileQuery, stringifyJson } from '../wire/index.js';
-import { ExpirationsService, formatOf } from './expirations.service.js';
-import { ExpirationsQueryDto, type Format, VerifyQueryDto } from './ops.dto.js';
+import {
+  ExpirationsQueryDto,
+  ExpirationsService,
+  type Format,
+  formatOf,
+  VerifyQueryDto,
+} from './expirations.service.js';
 import { HistoryService } from './reservation-history.js';
 import { VerifyService } from './verify.service.js';
 

@@ -1,10 +1,17 @@
 import { hash } from 'node:crypto';
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import type { Cluster, Redis } from 'ioredis';
 import { LRUCache } from 'lru-cache';
 import { CONFIG, ExpectedSecret, type HoldfastConfig } from '../config/index.js';
 import { Refusal } from '../ledger/index.js';
-import { apiKeyHashKey, RedisService, type ScriptReply, tagOfKeySecret } from '../redis/index.js';
-import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
+import {
+  apiKeyHashKey,
+  keyRevokedChannel,
+  RedisService,
+  type ScriptReply,
+  tagOfKeySecret,
+} from '../redis/index.js';
+import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import type { TenantCaller } from './caller.js';
 
 /** Why a request was refused: the label `reason` of holdfast_auth_failures_total. */
@@ -189,5 +196,40 @@ export class AdminKey {
       throw new Error('an admin key was presented, but this server was started without one');
     }
     return this.expected.matches(presented);
+  }
+}
+
+/**
+ * Subscribes to revocations and removes revoked keys from the cache at once. Without a subscription, a revoked key works until its
+ * cache entry expires, at most one second, so a lost subscription does not stop the service.
+ */
+@Injectable()
+export class KeyRevocations implements OnModuleInit {
+  constructor(
+    private readonly redis: RedisService,
+    private readonly verifier: ApiKeyVerifier,
+    @Inject(LOGGER) private readonly logger: Logger,
+  ) {}
+
+  async onModuleInit(): Promise<void> {
+    const subscriber = this.redis.subscriber();
+    subscriber.on('message', (_channel: string, secretHash: string) => {
+      this.verifier.forget(secretHash);
+    });
+    // A new connection has no subscriptions.
+    subscriber.on('ready', () => void this.subscribe(subscriber));
+    await this.subscribe(subscriber);
+  }
+
+  /** Never rejects. If it fails because the connection was lost, the next connection subscribes. */
+  private async subscribe(subscriber: Redis | Cluster): Promise<void> {
+    try {
+      await subscriber.subscribe(keyRevokedChannel());
+    } catch (error) {
+      this.logger.warn(
+        { err: error },
+        'cannot subscribe to revoked API keys; a revoked key works for up to another second',
+      );
+    }
   }
 }

@@ -1,4 +1,4 @@
-export { AdminKey, ApiKeyVerifier, AuthMetrics, hashOfSecret } from './api-key-verifier.js';
+export { AdminKey, ApiKeyVerifier, AuthMetrics, hashOfSecret, KeyRevocations } from './api-key-verifier.js';
 export {
   type AdminCaller,
   type Caller,
@@ -8,6 +8,5 @@ export {
   type ScopeFilter,
   type TenantCaller,
 } from './caller.js';
-export { KeyRevocations } from './key-revocations.js';
 export { DEFAULT_PERMISSIONS, grants, type Permission, permissionList, PERMISSIONS } from './permissions.js';
 export { RateLimits, sourceOf, WindowClock } from './rate-limits.js';

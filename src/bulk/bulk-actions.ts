@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { Inject, Injectable, Module } from '@nestjs/common';
+import { IsInt, IsString, Min } from 'class-validator';
 import { fingerprintOf, Refusal, TooManyMatched } from '../ledger/index.js';
 import {
   bulkActionKey,
@@ -17,8 +18,19 @@ import {
   MetricsModule,
   MetricsRegistry,
 } from '../telemetry/index.js';
-import { type Origin, stringifyJson } from '../wire/index.js';
-import type { BulkRequestDto } from './bulk-request.dto.js';
+import { Length, Optional, type Origin, stringifyJson } from '../wire/index.js';
+
+/** The members that the requests of all bulk actions have in common, beside `filter` and `action`. */
+export class BulkRequestDto {
+  @Optional()
+  @IsInt()
+  @Min(0)
+  expected_count?: number;
+
+  @IsString()
+  @Length(1, 128)
+  idempotency_key!: string;
+}
 
 /** The most rows that one action changes. */
 const LIMIT = 500;

@@ -2,10 +2,10 @@ export {
   type BulkAction,
   BulkActions,
   BulkActionsModule,
+  BulkRequestDto,
   type BulkRun,
   type Changed,
   FAILED_ROW,
   requireFilter,
   type RowFailure,
 } from './bulk-actions.js';
-export { BulkRequestDto } from './bulk-request.dto.js';

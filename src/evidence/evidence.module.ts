@@ -2,8 +2,7 @@ import { Module } from '@nestjs/common';
 import { HealthModule, RateLimitsModule } from '../http/index.js';
 import { MetricsModule } from '../telemetry/index.js';
 import { EvidenceController } from './evidence.controller.js';
-import { EvidenceMetrics } from './evidence.metrics.js';
-import { EvidenceService } from './evidence.service.js';
+import { EvidenceMetrics, EvidenceService } from './evidence.service.js';
 
 @Module({
   imports: [HealthModule, MetricsModule, RateLimitsModule],

@@ -1,7 +1,9 @@
 import { Injectable, Module } from '@nestjs/common';
 import {
   type LabelledCounter,
+  type LabelledGauge,
   type LabelledHistogram,
+  MaintenanceMetrics,
   MetricsModule,
   MetricsRegistry,
 } from '../telemetry/index.js';
@@ -83,3 +85,131 @@ export class ExpiryMetrics {
 
 @Module({ imports: [MetricsModule], providers: [ExpiryMetrics], exports: [ExpiryMetrics] })
 export class ExpiryMetricsModule {}
+
+const JOB = 'reservation_expiry';
+
+/** The state of an instance's sweep at the end of a turn. */
+export interface SweepFigures {
+  readonly leases: number;
+  readonly instances: number;
+  readonly backlog: number;
+  readonly oldestDueMs: number;
+  readonly quarantined: number;
+  readonly awaitingCleanup: number;
+  readonly oldestAwaitingMs: number;
+}
+
+/** Metrics of the sweeper itself. Outcomes of holds are in ExpiryMetrics. */
+@Injectable()
+export class SweepMetrics {
+  private readonly lastSuccess: LabelledGauge;
+  private readonly pages: LabelledCounter;
+  private readonly cuts: LabelledCounter;
+  private readonly leaseChanges: LabelledCounter;
+  private readonly restarts: LabelledCounter;
+  private readonly figures: Readonly<Record<keyof SweepFigures, LabelledGauge>>;
+
+  constructor(
+    private readonly metrics: MetricsRegistry,
+    private readonly maintenance: MaintenanceMetrics,
+  ) {
+    this.lastSuccess = metrics.gauge({
+      name: 'holdfast_sweep_last_success_timestamp_seconds',
+      help: 'When the last sweep without a failure ended, by the time of Redis.',
+      acrossWorkers: 'min',
+    });
+    this.pages = metrics.counter({
+      name: 'holdfast_sweep_pages_total',
+      help: 'Pages of due holds that were read.',
+    });
+    this.cuts = metrics.counter({
+      name: 'holdfast_sweep_cut_total',
+      help: 'Sweeps that their time budget ended before everything due was judged.',
+    });
+    this.leaseChanges = metrics.counter({
+      name: 'holdfast_sweep_lease_changes_total',
+      help: 'Leases of partitions that this instance took, lost to another, or let go.',
+      labels: ['change'],
+    });
+    this.restarts = metrics.counter({
+      name: 'holdfast_sweep_restarts_total',
+      help: 'Times that the watchdog found the sweep standing still and started it anew.',
+    });
+    const gauge = (name: string, help: string, acrossWorkers: 'sum' | 'max' = 'sum'): LabelledGauge =>
+      metrics.gauge({ name, help, acrossWorkers });
+    this.figures = {
+      leases: gauge('holdfast_sweep_leases_held', 'Partitions that this instance sweeps.'),
+      instances: gauge(
+        'holdfast_sweep_instances',
+        'Instances that share the sweep, as this one sees it.',
+        'max',
+      ),
+      backlog: gauge(
+        'holdfast_sweep_backlog',
+        'Holds in the partitions of this instance that are due and not yet expired.',
+      ),
+      oldestDueMs: gauge(
+        'holdfast_sweep_oldest_due_seconds',
+        'How long the oldest of them has been due.',
+        'max',
+      ),
+      quarantined: gauge(
+        'holdfast_quarantine_entries',
+        'Reservations in quarantine, in the partitions of this instance.',
+      ),
+      awaitingCleanup: gauge(
+        'holdfast_cleanup_awaiting',
+        'Reservations under MANUAL_CLEANUP whose grace is over, in the partitions of this instance.',
+      ),
+      oldestAwaitingMs: gauge(
+        'holdfast_cleanup_oldest_seconds',
+        'How long ago the grace of the oldest of them ended.',
+        'max',
+      ),
+    };
+  }
+
+  /** Read at each scrape, so that it also grows while the sweep is stuck. */
+  observeAge(readMs: () => number): void {
+    const spec = {
+      name: 'holdfast_sweep_age_seconds',
+      help: 'How long ago the last sweep without a failure ended.',
+      acrossWorkers: 'max',
+    } as const;
+    this.metrics.observedGauge(spec, () => readMs() / 1000);
+  }
+
+  succeeded(redisNowMs: number): void {
+    this.lastSuccess.set(redisNowMs / 1000);
+  }
+
+  show(figures: SweepFigures): void {
+    for (const [name, gauge] of Object.entries(this.figures)) {
+      const value = figures[name as keyof SweepFigures];
+      gauge.set(name.endsWith('Ms') ? value / 1000 : value);
+    }
+  }
+
+  pageRead(): void {
+    this.pages.inc();
+  }
+
+  passCut(): void {
+    this.cuts.inc();
+  }
+
+  leaseChanged(change: 'taken' | 'lost' | 'released'): void {
+    this.leaseChanges.inc({ change });
+    if (change === 'lost') {
+      this.maintenance.leaseFailed(JOB, 'lease_lost');
+    }
+  }
+
+  leaseFailed(): void {
+    this.maintenance.leaseFailed(JOB, 'lease_error');
+  }
+
+  restarted(): void {
+    this.restarts.inc();
+  }
+}

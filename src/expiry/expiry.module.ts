@@ -1,7 +1,7 @@
 import { Module } from '@nestjs/common';
 import { CleanupController } from './cleanup/cleanup.controller.js';
 import { CleanupService } from './cleanup/cleanup.service.js';
-import { ExpiryMetricsModule } from './expiry.metrics.js';
+import { ExpiryMetricsModule, SweepMetrics } from './expiry.metrics.js';
 import { ExpiryService } from './expiry.service.js';
 import { HealthModule } from '../http/index.js';
 import { MetricsModule } from '../telemetry/index.js';
@@ -12,7 +12,6 @@ import { SweepLeases } from './sweep-partition.js';
 import { QuarantineController } from './quarantine/quarantine.controller.js';
 import { QuarantineService } from './quarantine/quarantine.service.js';
 import { Reconciler } from './reconciler.js';
-import { SweepMetrics } from './sweep.metrics.js';
 import { SweeperController, SweeperState } from './sweeper-state.js';
 
 @Module({

@@ -4,8 +4,8 @@ import { HealthContributors, type HealthReport } from '../telemetry/index.js';
 import { Worker, type Job, type Turn, type TurnReport } from '../worker/index.js';
 import { PartitionDrain, type DrainReport, type Pass } from './partition-drain.js';
 import { SweepLeases, SweepPartition } from './sweep-partition.js';
-import { SweepHistory, totals } from './sweep-history.js';
-import { SweepMetrics } from './sweep.metrics.js';
+import { SweepHistory, totals } from './sweeper-state.js';
+import { SweepMetrics } from './expiry.metrics.js';
 
 /** Longest drain of one turn. If holds are still due after it, it counts as cut off, and the next turn continues at once. */
 const TURN_BUDGET_MS = 500;

@@ -11,9 +11,8 @@ import {
   ttlIndexKey,
 } from '../redis/index.js';
 import { LOGGER, type Logger } from '../telemetry/index.js';
-import { ExpiryMetrics, type ExpiryOutcome } from './expiry.metrics.js';
+import { ExpiryMetrics, type ExpiryOutcome, SweepMetrics } from './expiry.metrics.js';
 import type { SweepLook, SweepPartition } from './sweep-partition.js';
-import { SweepMetrics } from './sweep.metrics.js';
 
 /**
  * Candidates of one call, and of all calls in flight: Redis works on one call while the outcomes of another are read. Redis runs calls that

@@ -12,7 +12,7 @@ import {
 } from '../redis/index.js';
 import { LOGGER, type Logger } from '../telemetry/index.js';
 import { type LeaseAnswer, PartitionLeases } from '../worker/index.js';
-import { SweepMetrics } from './sweep.metrics.js';
+import { SweepMetrics } from './expiry.metrics.js';
 
 /** The state of a partition's index of deadlines, as lua/expiry/sweep_page.lua returns it. */
 export type SweepLook = ScriptAnswer<'sweep_page', 'HELD'>;

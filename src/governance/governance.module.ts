@@ -17,8 +17,7 @@ import { CredentialsService } from './credentials/credentials.service.js';
 import { PoliciesController } from './policies/policies.controller.js';
 import { PoliciesService } from './policies/policies.service.js';
 import { TenantBulkActionService } from './tenants/tenant-bulk-action.service.js';
-import { TenantClosingJanitor } from './tenants/tenant-closing.janitor.js';
-import { TenantClosing, TenantClosingMetrics } from './tenants/tenant-closing.js';
+import { TenantClosing, TenantClosingJanitor, TenantClosingMetrics } from './tenants/tenant-closing.js';
 import { ExpiryPolicyController, TenantsController } from './tenants/tenants.controller.js';
 import { TenantsService } from './tenants/tenants.service.js';
 

@@ -1,2 +1,2 @@
 export { LimitsOpsModule } from './limits.controller.js';
-export { type NearLimit, TenantLimits, TenantLimitsModule } from './tenant-limits.js';
+export { type NearLimit, TenantLimits, TenantLimitsModule } from './limits.service.js';

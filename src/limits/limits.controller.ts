@@ -3,8 +3,7 @@ import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, originOf, sendJson } from '../http/index.js';
 import { compileValidator, stringifyJson } from '../wire/index.js';
-import { LimitsService, TenantLimitsDto } from './limits.service.js';
-import { TenantLimitsModule } from './tenant-limits.js';
+import { LimitsService, TenantLimitsDto, TenantLimitsModule } from './limits.service.js';
 
 const validate = compileValidator(TenantLimitsDto);
 

@@ -1,6 +1,13 @@
-import { applyDecorators, Injectable } from '@nestjs/common';
+import { applyDecorators, Inject, Injectable, Module } from '@nestjs/common';
 import { IsInt, Max, Min } from 'class-validator';
-import { Refusal, TENANT_ID_PATTERN, TENANT_LIMITS, type TenantLimit } from '../ledger/index.js';
+import { CONFIG, type HoldfastConfig } from '../config/index.js';
+import {
+  Refusal,
+  TENANT_ID_PATTERN,
+  TENANT_LIMITS,
+  type TenantLimit,
+  TenantLimitExceeded,
+} from '../ledger/index.js';
 import {
   ownedKey,
   partitionCode,
@@ -9,8 +16,111 @@ import {
   tagOf,
   tenantKey,
 } from '../redis/index.js';
+import {
+  type LabelledCounter,
+  type LabelledGauge,
+  LOGGER,
+  type Logger,
+  MetricsModule,
+  MetricsRegistry,
+} from '../telemetry/index.js';
 import { Optional, type Origin } from '../wire/index.js';
-import { TenantLimits } from './tenant-limits.js';
+
+/** Holds end all the time; stored bytes shrink only when the janitor trims what has passed its retention. */
+const RETRY_AFTER_S: Partial<Record<TenantLimit, number>> = { live_reservations: 1, stored_bytes: 60 };
+
+/** A tenant that uses at least four fifths of a limit, as the reconciler's script reports it. */
+export type NearLimit = readonly [tenant: string, limit: TenantLimit, used: string, allowed: string];
+
+/** What scripts answer that make something of which a tenant may own so much only. */
+export interface LimitExceeded {
+  readonly status: 'LIMIT_EXCEEDED';
+  readonly limit: string;
+  readonly allowed: number;
+  readonly used: number;
+}
+
+/** One log line names at most this many tenants. */
+const MAX_LOGGED_TENANTS = 10;
+
+/**
+ * The deployment's limits on what a tenant may own, and the refusal for exceeding one. The scripts decide: they also know a
+ * tenant's own limits.
+ */
+@Injectable()
+export class TenantLimits {
+  /** 0 means no limit. */
+  readonly deployment: Readonly<Record<TenantLimit, number>>;
+  private readonly refusals: LabelledCounter;
+  private readonly repairs: LabelledCounter;
+  private readonly near: LabelledGauge;
+  private known = new Set<string>();
+
+  constructor(
+    @Inject(CONFIG) config: HoldfastConfig,
+    @Inject(MetricsRegistry) metrics: MetricsRegistry,
+    @Inject(LOGGER) private readonly logger: Logger,
+  ) {
+    this.deployment = {
+      live_reservations: config.tenantMaxLiveReservations,
+      budgets: config.tenantMaxBudgets,
+      policies: config.tenantMaxPolicies,
+      api_keys: config.tenantMaxApiKeys,
+      webhooks: config.tenantMaxWebhooks,
+      stored_bytes: config.tenantMaxStoredBytes,
+    };
+    this.refusals = metrics.counter({
+      name: 'holdfast_tenant_limit_refusals_total',
+      help: 'Requests refused because their tenant had reached a limit, by limit.',
+      labels: ['limit'],
+    });
+    this.repairs = metrics.counter({
+      name: 'holdfast_live_counts_repaired_total',
+      help: 'Wrong counts of live reservations that the reconciler corrected.',
+    });
+    this.near = metrics.gauge({
+      name: 'holdfast_tenants_near_limit',
+      help: "Tenants that use at least four fifths of a limit, by limit, as of this instance's last full pass.",
+      labels: ['limit'],
+      acrossWorkers: 'max',
+    });
+  }
+
+  countRepair(): void {
+    this.repairs.inc();
+  }
+
+  /** Reports what a full pass over all tenants found. A tenant is logged when it first comes near a limit, not on every pass. */
+  reportNearLimits(near: readonly NearLimit[]): void {
+    for (const limit of TENANT_LIMITS) {
+      this.near.set(near.filter(([, name]) => name === limit).length, { limit });
+    }
+    const current = new Map(
+      near.map(([tenant, limit, used, allowed]) => [
+        `${tenant} ${limit}`,
+        { tenant, limit, used: Number(used), allowed: Number(allowed) },
+      ]),
+    );
+    const added = [...current].filter(([name]) => !this.known.has(name)).map(([, state]) => state);
+    this.known = new Set(current.keys());
+    if (added.length > 0) {
+      this.logger.warn(
+        { tenants: added.slice(0, MAX_LOGGED_TENANTS), count: added.length },
+        'tenants came near their limits',
+      );
+    }
+  }
+
+  /** The refusal for a script's `LIMIT_EXCEEDED`. Counts it. */
+  refusal(reply: LimitExceeded): TenantLimitExceeded {
+    const limit = reply.limit as TenantLimit;
+    this.refusals.inc({ limit });
+    return new TenantLimitExceeded(limit, reply.allowed, reply.used, RETRY_AFTER_S[limit]);
+  }
+}
+
+@Module({ imports: [MetricsModule], providers: [TenantLimits], exports: [TenantLimits] })
+export class TenantLimitsModule {}
 
 /** Keeps a script's arithmetic on limits exact: Lua's numbers are doubles. */
 const HIGHEST = 1_000_000_000_000;

@@ -1,7 +1,7 @@
 import { ReplyError as AnyReplyError } from 'ioredis';
 import { StoreUnavailable } from './errors.js';
 import type { Runnable } from './script-source.js';
-import type { Arguments, Reply } from './scripts.js';
+import type { Arguments, Reply } from './script-call.js';
 
 /** ioredis does not declare its type. */
 const ReplyError = AnyReplyError as new (message: string) => Error;

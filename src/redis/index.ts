@@ -73,6 +73,6 @@ export { ListingModule, type RecordPlace, Records } from './records.js';
 export { RedisMetrics } from './redis.metrics.js';
 export { RedisModule } from './redis.module.js';
 export { RedisService } from './redis.service.js';
-export type { NamedArgs, NamedKeys, ScriptAnswer, ScriptName, ScriptReply } from './script-call.js';
+export type { NamedArgs, NamedKeys, Reply, ScriptAnswer, ScriptName, ScriptReply } from './script-call.js';
 export type { Balance } from './script-types.js';
-export type { Attestable, Reply } from './scripts.js';
+export type { Attestable } from './scripts.js';

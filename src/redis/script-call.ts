@@ -3,6 +3,11 @@ import { SCRIPT_SIGNATURES, type ScriptReplies } from './script-types.js';
 type Signatures = typeof SCRIPT_SIGNATURES;
 type Argument = string | number;
 
+export type Arguments = readonly Argument[];
+
+/** A reply of Redis. `ScriptRegistry.call` decodes it to an object, as the script's header describes. */
+export type Reply = string[];
+
 export type ScriptName = keyof Signatures;
 
 /** A name in camel case. At run time, `camelCase` in script-header.ts does the same. */

@@ -1,13 +1,19 @@
 import { Cluster, type Redis } from 'ioredis';
 import { toStoreError } from './errors.js';
 import { GroupedCalls } from './grouped-calls.js';
-import type { NamedArgs, NamedKeys, ScriptArgs, ScriptKeys, ScriptName, ScriptReply } from './script-call.js';
+import type {
+  Arguments,
+  NamedArgs,
+  NamedKeys,
+  Reply,
+  ScriptArgs,
+  ScriptKeys,
+  ScriptName,
+  ScriptReply,
+} from './script-call.js';
 import { LIBRARY_PREFIX, readScripts, type Runnable, type Script } from './script-source.js';
 
-/** A reply of Redis. `call` decodes it to an object, as the script's header describes. */
-export type Reply = string[];
-
-export type Arguments = readonly (string | number)[];
+export type { Arguments, Reply } from './script-call.js';
 
 /** One call of a script, for a pipeline of many. */
 export interface NamedCall<Name extends ScriptName> {

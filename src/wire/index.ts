@@ -1,4 +1,4 @@
-export { canonicalJson } from './canonical.js';
+export { canonicalJson, parseBody, parseJson, stringifyJson } from './json.js';
 export {
   decodeCursor,
   encodeCursor,
@@ -9,9 +9,11 @@ export {
   type SortValue,
 } from './cursor.js';
 export { fieldOf, type Fields, fieldsOf, optionalText, optionalTime, timeOf } from './fields.js';
-export { parseBody, parseJson, stringifyJson } from './json.js';
 export {
   DEFAULT_LIMIT,
+  instantMs,
+  IsDateTime,
+  IsWindowBound,
   ListQueryDto,
   matchesSearch,
   MAX_LIMIT,
@@ -21,8 +23,15 @@ export {
   WindowQueryDto,
   withTexts,
 } from './listing.js';
-export { EXAMINED_A_PAGE, pageInTime, pageSorted, type TimeLog } from './log-page.js';
-export { type Batch, mergedPage, type MergedPage } from './merged-page.js';
+export {
+  type Batch,
+  EXAMINED_A_PAGE,
+  mergedPage,
+  type MergedPage,
+  pageInTime,
+  pageSorted,
+  type TimeLog,
+} from './merged-page.js';
 export { type Origin, type RequestTrace, traceText } from './origin.js';
 export { type DtoClass, rulesToSchema } from './rules/class-rules.js';
 export { compileQuery, compileValidator } from './rules/compile.js';
@@ -43,5 +52,4 @@ export {
   Satisfies,
   useMetadataLimit,
 } from './rules/decorators.js';
-export { instantMs, IsDateTime, IsWindowBound } from './rules/instant.js';
 export type { Rule, Schema } from './rules/rule.js';

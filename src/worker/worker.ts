@@ -1,13 +1,13 @@
 import {
+  type BeforeApplicationShutdown,
   Inject,
   Injectable,
-  type BeforeApplicationShutdown,
+  Module,
   type OnApplicationBootstrap,
 } from '@nestjs/common';
-import { SchedulerRegistry } from '@nestjs/schedule';
+import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig, type Role } from '../config/index.js';
-import { LOGGER, type Logger } from '../telemetry/index.js';
-import { MaintenanceMetrics } from '../telemetry/index.js';
+import { LOGGER, type Logger, MaintenanceMetrics, MetricsModule } from '../telemetry/index.js';
 
 /** Random variation of intervals: of instances that start together, one does the work and the others find it done. */
 const JITTER_SHARE = 0.1;
@@ -211,3 +211,10 @@ class JobLoop {
     }
   }
 }
+
+@Module({
+  imports: [ScheduleModule.forRoot(), MetricsModule],
+  providers: [Worker],
+  exports: [Worker],
+})
+export class WorkerModule {}

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { AuditQuota } from '../../src/audit/audit-log/audit-quota.js';
+import { AuditQuota } from '../../src/audit/audit-log/audit-trail.js';
 
 test('a window lets so many rows of each source through, and tells what else there was', () => {
   const quota = new AuditQuota({ perSource: 2, overall: 5 });

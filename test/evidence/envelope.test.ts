@@ -3,8 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { isEnvelopeOf, seal, sha256Hex, type Statement, unsealed } from '../../src/evidence/envelope.js';
 import { type KeySet, verifyEnvelope } from '../../src/evidence/verification.js';
-import { canonicalJson } from '../../src/wire/canonical.js';
-import { parseJson } from '../../src/wire/json.js';
+import { canonicalJson, parseJson } from '../../src/wire/json.js';
 import { type Json } from '../support/holdfast.js';
 import { envelopeProblems, evidenceFixtures, specAbsence } from '../support/spec/index.js';
 

@@ -11,7 +11,7 @@ import {
   tenantKey,
 } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
-import { canonicalJson } from '../../src/wire/canonical.js';
+import { canonicalJson } from '../../src/wire/json.js';
 import { shows } from '../compatibility/shows.js';
 import {
   type Answer,

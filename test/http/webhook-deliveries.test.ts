@@ -7,7 +7,7 @@ import {
   partitionOfTenant,
   tagOf,
 } from '../../src/redis/keyspace.js';
-import { DeliveryFeed } from '../../src/webhooks/deliveries/delivery-feed.js';
+import { DeliveryFeed } from '../../src/webhooks/deliveries/deliveries.service.js';
 import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, type Answer, type Json } from '../support/holdfast.js';
 import { Subscriber } from '../support/subscriber.js';

@@ -3,8 +3,7 @@ import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, auditTraceOf, BodySchema, sendJson } from '../../http/index.js';
 import { compileValidator, stringifyJson } from '../../wire/index.js';
-import { CleanupDto } from './cleanup.dto.js';
-import { CleanupService } from './cleanup.service.js';
+import { CleanupDto, CleanupService } from './cleanup.service.js';
 
 const validate = compileValidator(CleanupDto);
 

@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { IsBoolean, IsInt, IsString, Matches, Max, Min } from 'class-validator';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { fingerprintOf, oneLine, Refusal } from '../../ledger/index.js';
 import {
@@ -10,9 +11,48 @@ import {
   tenantKey,
   toStoreError,
 } from '../../redis/index.js';
-import { decodeCursor, encodeCursor, type Position } from '../../wire/index.js';
+import { decodeCursor, encodeCursor, MaxLength, Optional, type Position } from '../../wire/index.js';
 import { ExpiryMetrics, type ExpiryOutcome } from '../expiry.metrics.js';
-import type { CleanupDto } from './cleanup.dto.js';
+
+const YEAR_MS = 366 * 86_400_000;
+
+/** Body of POST /ops/reservations/cleanup. Either `tenant_id` or `all_tenants` is required. */
+export class CleanupDto {
+  @Optional()
+  @IsString()
+  @Matches(/^[a-z0-9-]{3,64}$/)
+  tenant_id?: string;
+
+  @Optional()
+  @IsBoolean()
+  all_tenants?: boolean;
+
+  @Optional()
+  @IsInt()
+  @Min(0)
+  @Max(YEAR_MS)
+  overdue_for_ms?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(1)
+  @Max(1000)
+  limit?: number;
+
+  @Optional()
+  @IsBoolean()
+  dry_run?: boolean;
+
+  @Optional()
+  @IsString()
+  @MaxLength(256)
+  reason?: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(2048)
+  cursor?: string;
+}
 
 const DAY_MS = 86_400_000;
 const DEFAULT_LIMIT = 100;

@@ -12,8 +12,7 @@ import {
   sendJson,
 } from '../../http/index.js';
 import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
-import { QuarantineDecisionDto, QuarantineListQueryDto } from './quarantine.dto.js';
-import { QuarantineService } from './quarantine.service.js';
+import { QuarantineDecisionDto, QuarantineListQueryDto, QuarantineService } from './quarantine.service.js';
 
 const validateList = compileQuery(QuarantineListQueryDto);
 const validateDecision = compileValidator(QuarantineDecisionDto);

@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { IsIn, IsInt, IsString, Max, Min } from 'class-validator';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { fingerprintOf, oneLine, Refusal } from '../../ledger/index.js';
 import {
@@ -10,9 +11,36 @@ import {
   tagOf,
   tagOfReservationId,
 } from '../../redis/index.js';
-import { decodeCursor, encodeCursor, PageSelection } from '../../wire/index.js';
+import { decodeCursor, encodeCursor, MaxLength, Optional, PageSelection } from '../../wire/index.js';
 import { ExpiryMetrics } from '../expiry.metrics.js';
-import type { QuarantineDecisionDto, QuarantineListQueryDto } from './quarantine.dto.js';
+
+export class QuarantineListQueryDto {
+  @Optional()
+  @IsString()
+  @MaxLength(64)
+  reason?: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(2048)
+  cursor?: string;
+
+  @Optional()
+  @IsInt()
+  @Min(1)
+  @Max(200)
+  limit?: number;
+}
+
+export class QuarantineDecisionDto {
+  @IsIn(['retry', 'release'])
+  action!: 'retry' | 'release';
+
+  @Optional()
+  @IsString()
+  @MaxLength(256)
+  reason?: string;
+}
 
 const DAY_MS = 86_400_000;
 const DEFAULT_LIMIT = 50;

@@ -12,7 +12,24 @@ import { HOLDFAST_VERSION } from '../../config/index.js';
 import { GOVERNANCE_ERROR_CODES, RUNTIME_ERROR_CODES } from '../../ledger/index.js';
 import { type DtoClass, rulesToSchema, stringifyJson } from '../../wire/index.js';
 import { CONTENTS, OPERATION_ORDER } from './contents.js';
-import { ANSWER_SCHEMAS, type SchemaName } from './schemas.js';
+import { GOVERNANCE_SCHEMAS } from './governance-schemas.js';
+import { OPERATIONS_SCHEMAS, SWEEPER_SCHEMAS } from './operations-schemas.js';
+import type { AnswerSchema } from './parts.js';
+import { RUNTIME_SCHEMAS } from './runtime-schemas.js';
+import { DELIVERY_SCHEMAS, WEBHOOK_SCHEMAS } from './webhook-schemas.js';
+
+const ALL = {
+  ...RUNTIME_SCHEMAS,
+  ...GOVERNANCE_SCHEMAS,
+  ...SWEEPER_SCHEMAS,
+  ...OPERATIONS_SCHEMAS,
+  ...WEBHOOK_SCHEMAS,
+  ...DELIVERY_SCHEMAS,
+};
+
+/** The bodies that operations answer with; an operation names its own with `@Answers`. */
+export type SchemaName = keyof typeof ALL;
+export const ANSWER_SCHEMAS: Readonly<Record<SchemaName, AnswerSchema>> = ALL;
 
 /** Documents a request body with the rules that it is checked with, and with an example that works unchanged. */
 export function BodySchema<T extends object>(

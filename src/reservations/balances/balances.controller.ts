@@ -4,8 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../../auth/index.js';
 import { Access, Answers, LimitedQuery, QuerySchema, sendJson } from '../../http/index.js';
 import { compileQuery } from '../../wire/index.js';
-import { BalancesService, LedgersService } from './balances.service.js';
-import { BalancesQueryDto } from './balances.dto.js';
+import { BalancesQueryDto, BalancesService, LedgersService } from './balances.service.js';
 
 const GOVERNANCE_FILTERS = ['tenant_id', 'scope_prefix', 'unit'] as const;
 

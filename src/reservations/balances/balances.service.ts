@@ -1,7 +1,8 @@
 import { Injectable } from '@nestjs/common';
+import { IsBoolean, IsIn, IsInt, IsString, Max, Min } from 'class-validator';
 import { scopeAllowed, type TenantCaller } from '../../auth/index.js';
 import { BudgetsService } from '../../governance/index.js';
-import { balanceJson, fingerprintOf, Refusal, SCOPE_LEVELS } from '../../ledger/index.js';
+import { balanceJson, fingerprintOf, Refusal, SCOPE_LEVELS, type Unit, UNITS } from '../../ledger/index.js';
 import {
   budgetIndexKey,
   partitionCode,
@@ -10,8 +11,38 @@ import {
   type ScriptReply,
   tagOf,
 } from '../../redis/index.js';
-import { decodeCursor, encodeCursor, stringifyJson } from '../../wire/index.js';
-import type { BalancesQueryDto } from './balances.dto.js';
+import { decodeCursor, encodeCursor, MaxLength, Optional, stringifyJson } from '../../wire/index.js';
+import { SubjectLevelsDto } from '../request-parts.dto.js';
+
+/** Query of GET /v1/balances: subject levels for the runtime view, budget filters for the governance view, and paging. */
+export class BalancesQueryDto extends SubjectLevelsDto {
+  @Optional()
+  @IsBoolean()
+  include_children?: boolean;
+
+  @Optional()
+  @IsString()
+  tenant_id?: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(1024)
+  scope_prefix?: string;
+
+  @Optional()
+  @IsIn(UNITS)
+  unit?: Unit;
+
+  @Optional()
+  @IsInt()
+  @Min(1)
+  @Max(200)
+  limit?: number;
+
+  @Optional()
+  @IsString()
+  cursor?: string;
+}
 
 const DEFAULT_LIMIT = 50;
 /** Entries of a tenant's budget index that one script examines: about a millisecond of Redis' time. */

@@ -6,8 +6,7 @@ import { balancesJson } from '../../ledger/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { operationOf, requireSameKey } from '../admission.js';
 import { AttestedAnswers } from '../attested-answers.js';
-import { CommitDto } from './commit.dto.js';
-import { type Committed, CommitService } from './commit.service.js';
+import { CommitDto, CommitService, type Committed } from './commit.service.js';
 
 const validate = compileValidator(CommitDto);
 

@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { IsInt, IsString, Min } from 'class-validator';
 import { fingerprintOf, Refusal } from '../../ledger/index.js';
 import {
   type Attestable,
@@ -7,12 +8,65 @@ import {
   reservationKey,
   type ScriptAnswer,
 } from '../../redis/index.js';
-import { stringifyJson, traceText } from '../../wire/index.js';
+import {
+  IsFreeObject,
+  Length,
+  MaxLength,
+  Nested,
+  Optional,
+  stringifyJson,
+  traceText,
+} from '../../wire/index.js';
 import type { Operation } from '../admission.js';
+import { AmountDto, IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
 import { stamped } from '../script-refusals.js';
-import type { CommitDto } from './commit.dto.js';
+
+/** StandardMetrics of the protocol. */
+export class StandardMetricsDto {
+  @Optional()
+  @IsInt()
+  @Min(0)
+  tokens_input?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(0)
+  tokens_output?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(0)
+  latency_ms?: number;
+
+  @Optional()
+  @IsString()
+  @MaxLength(128)
+  model_version?: string;
+
+  @Optional()
+  @IsFreeObject()
+  custom?: Record<string, unknown>;
+}
+
+/** CommitRequest of the protocol. */
+export class CommitDto {
+  @IsString()
+  @Length(1, IDEMPOTENCY_KEY_MAX_LENGTH)
+  idempotency_key!: string;
+
+  @Nested(() => AmountDto)
+  actual!: AmountDto;
+
+  @Optional()
+  @Nested(() => StandardMetricsDto)
+  metrics?: StandardMetricsDto;
+
+  @Optional()
+  @IsFreeObject()
+  metadata?: Record<string, unknown>;
+}
 
 export type Committed = ScriptAnswer<'commit', 'COMMITTED'> & Attestable;
 

@@ -5,8 +5,7 @@ import { Access, Answers, BodySchema, IdempotencyKeyHeader } from '../../http/in
 import { compileValidator } from '../../wire/index.js';
 import { capsJson, operationOf, requireSameKey } from '../admission.js';
 import { AttestedAnswers } from '../attested-answers.js';
-import { DecideService, type Decision } from './decide.service.js';
-import { DecideDto } from './decide.dto.js';
+import { DecideDto, DecideService, type Decision } from './decide.service.js';
 
 const validate = compileValidator(DecideDto);
 

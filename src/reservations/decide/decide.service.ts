@@ -10,11 +10,17 @@ import {
   tagOf,
   tenantKey,
 } from '../../redis/index.js';
-import { traceText } from '../../wire/index.js';
+import { Nested, traceText } from '../../wire/index.js';
 import { Admission, admissionRefusal, admittedScopes, type Operation, recordFields } from '../admission.js';
+import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
-import type { DecideDto } from './decide.dto.js';
+
+/** DecisionRequest of the protocol. */
+export class DecideDto extends AdmissionDto {
+  @Nested(() => AmountDto)
+  estimate!: AmountDto;
+}
 
 type Decided = Exclude<ScriptReply<'decide'> & Attestable, { status: 'RECLAIMED' }>;
 

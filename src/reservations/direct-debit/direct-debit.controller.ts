@@ -5,8 +5,7 @@ import { Access, Answers, BodySchema, IdempotencyKeyHeader, sendJson } from '../
 import { balancesJson } from '../../ledger/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { operationOf, requireSameKey } from '../admission.js';
-import { DirectDebitDto } from './direct-debit.dto.js';
-import { type Applied, DirectDebitService } from './direct-debit.service.js';
+import { type Applied, DirectDebitDto, DirectDebitService } from './direct-debit.service.js';
 
 const validate = compileValidator(DirectDebitDto);
 

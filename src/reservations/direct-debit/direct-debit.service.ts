@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import { fingerprintOf, randomBase62 } from '../../ledger/index.js';
+import { IsIn } from 'class-validator';
+import { fingerprintOf, OVERAGE_POLICIES, type OveragePolicy, randomBase62 } from '../../ledger/index.js';
 import {
   idempotencyKey,
   partitionCode,
@@ -10,11 +11,31 @@ import {
   tagOf,
   tenantKey,
 } from '../../redis/index.js';
-import { stringifyJson, traceText } from '../../wire/index.js';
+import { IsInt64, Nested, Optional, stringifyJson, traceText } from '../../wire/index.js';
 import { Admission, admissionRefusal, admittedScopes, type Operation, recordFields } from '../admission.js';
+import { StandardMetricsDto } from '../commit/commit.service.js';
+import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
-import type { DirectDebitDto } from './direct-debit.dto.js';
+
+/** EventCreateRequest of the protocol. */
+export class DirectDebitDto extends AdmissionDto {
+  @Nested(() => AmountDto)
+  actual!: AmountDto;
+
+  @Optional()
+  @IsIn(OVERAGE_POLICIES)
+  overage_policy?: OveragePolicy;
+
+  @Optional()
+  @Nested(() => StandardMetricsDto)
+  metrics?: StandardMetricsDto;
+
+  /** Advisory: no decision depends on it. */
+  @Optional()
+  @IsInt64({ min: 0 })
+  client_time_ms?: number | bigint;
+}
 
 export type Applied = ScriptAnswer<'direct_debit', 'APPLIED'>;
 

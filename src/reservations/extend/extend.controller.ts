@@ -11,8 +11,7 @@ import {
 } from '../../http/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { operationOf, requireSameKey } from '../admission.js';
-import { ExtendService } from './extend.service.js';
-import { ExtendDto } from './extend.dto.js';
+import { ExtendDto, ExtendService } from './extend.service.js';
 
 const validate = compileValidator(ExtendDto);
 

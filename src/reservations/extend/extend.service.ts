@@ -1,11 +1,28 @@
 import { Injectable } from '@nestjs/common';
+import { IsInt, IsString, Max, Min } from 'class-validator';
 import { fingerprintOf } from '../../ledger/index.js';
 import { idempotencyKey, RedisService, reservationKey, type ScriptAnswer } from '../../redis/index.js';
-import { traceText } from '../../wire/index.js';
+import { IsFreeObject, Length, Optional, traceText } from '../../wire/index.js';
 import type { Operation } from '../admission.js';
+import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
-import type { ExtendDto } from './extend.dto.js';
+
+/** ReservationExtendRequest of the protocol. */
+export class ExtendDto {
+  @IsString()
+  @Length(1, IDEMPOTENCY_KEY_MAX_LENGTH)
+  idempotency_key!: string;
+
+  @IsInt()
+  @Min(1)
+  @Max(86_400_000)
+  extend_by_ms!: number;
+
+  @Optional()
+  @IsFreeObject()
+  metadata?: Record<string, unknown>;
+}
 
 export type Extended = ScriptAnswer<'extend', 'ACTIVE'>;
 

@@ -14,8 +14,7 @@ import { balancesJson } from '../../ledger/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { operationOf, requireSameKey } from '../admission.js';
 import { AttestedAnswers } from '../attested-answers.js';
-import { ReleaseDto } from './release.dto.js';
-import { type Released, ReleaseService } from './release.service.js';
+import { type Released, ReleaseDto, ReleaseService } from './release.service.js';
 
 const validate = compileValidator(ReleaseDto);
 

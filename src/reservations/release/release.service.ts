@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { IsString } from 'class-validator';
 import type { Caller } from '../../auth/index.js';
 import { fingerprintOf, oneLine, tenantOfScope } from '../../ledger/index.js';
 import {
@@ -8,11 +9,23 @@ import {
   reservationKey,
   type ScriptAnswer,
 } from '../../redis/index.js';
-import { traceText } from '../../wire/index.js';
+import { Length, MaxLength, Optional, traceText } from '../../wire/index.js';
 import type { Operation } from '../admission.js';
+import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
-import type { ReleaseDto } from './release.dto.js';
+
+/** ReleaseRequest of the protocol. */
+export class ReleaseDto {
+  @IsString()
+  @Length(1, IDEMPOTENCY_KEY_MAX_LENGTH)
+  idempotency_key!: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(256)
+  reason?: string;
+}
 
 export type Released = ScriptAnswer<'release', 'RELEASED'> & Attestable;
 

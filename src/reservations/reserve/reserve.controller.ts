@@ -6,8 +6,7 @@ import { balancesJson } from '../../ledger/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { capsJson, operationOf, requireSameKey } from '../admission.js';
 import { AttestedAnswers } from '../attested-answers.js';
-import { type ReserveOutcome, ReserveService } from './reserve.service.js';
-import { ReserveDto } from './reserve.dto.js';
+import { ReserveDto, type ReserveOutcome, ReserveService } from './reserve.service.js';
 
 /**
  * ReservationCreateResponse of the protocol as JSON text, without `remaining_ttl_ms`, which changes from one answer to the next. Its strings are ids, scopes and codes, which need no escaping; caps and

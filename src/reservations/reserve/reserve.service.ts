@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import { fingerprintOf, randomBase62 } from '../../ledger/index.js';
+import { IsBoolean, IsIn, IsInt, Max, Min } from 'class-validator';
+import { fingerprintOf, OVERAGE_POLICIES, type OveragePolicy, randomBase62 } from '../../ledger/index.js';
 import { TenantLimits } from '../../limits/index.js';
 import {
   type Attestable,
@@ -12,11 +13,37 @@ import {
   tagOf,
   tenantKey,
 } from '../../redis/index.js';
-import { stringifyJson, traceText } from '../../wire/index.js';
+import { Nested, Optional, stringifyJson, traceText } from '../../wire/index.js';
 import { Admission, admissionRefusal, admittedScopes, type Operation, recordFields } from '../admission.js';
+import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
-import type { ReserveDto } from './reserve.dto.js';
+
+/** ReservationCreateRequest of the protocol. */
+export class ReserveDto extends AdmissionDto {
+  @Nested(() => AmountDto)
+  estimate!: AmountDto;
+
+  @Optional()
+  @IsInt()
+  @Min(1000)
+  @Max(86_400_000)
+  ttl_ms?: number;
+
+  @Optional()
+  @IsInt()
+  @Min(0)
+  @Max(60_000)
+  grace_period_ms?: number;
+
+  @Optional()
+  @IsIn(OVERAGE_POLICIES)
+  overage_policy?: OveragePolicy;
+
+  @Optional()
+  @IsBoolean()
+  dry_run?: boolean;
+}
 
 /** The protocol's default for grace_period_ms. */
 const DEFAULT_GRACE_MS = 5000;

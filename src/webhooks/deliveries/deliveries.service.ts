@@ -1,27 +1,224 @@
 import { Injectable } from '@nestjs/common';
 import { IsIn } from 'class-validator';
 import type { Caller } from '../../auth/index.js';
+import { eventIdOf, traceOf } from '../../events/index.js';
 import { fingerprintOf } from '../../ledger/index.js';
-import { partitionOfTenant, RedisService, SYSTEM_OWNER } from '../../redis/index.js';
 import {
+  deliveryIndexKey,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  SYSTEM_OWNER,
+  tagOf,
+} from '../../redis/index.js';
+import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
+import {
+  type Batch,
   decodeCursor,
   DEFAULT_LIMIT,
   encodeCursor,
+  EXAMINED_A_PAGE,
+  fieldOf,
+  type Fields,
   instantMs,
   MAX_LIMIT,
+  mergedPage,
   Optional,
   type Page,
+  timeOf,
   WindowQueryDto,
 } from '../../wire/index.js';
+import { deliveryIdOf, partsOfRef } from '../dispatch/delivery.js';
 import { SubscriptionAccess } from '../subscriptions/subscription-access.js';
-import {
-  type Delivery,
-  DELIVERY_STATUSES,
-  DeliveryFeed,
-  deliveryOf,
-  type DeliveryPlace,
-  type DeliveryStatus,
-} from './delivery-feed.js';
+
+/** Records that one script examines: about a millisecond of Redis' time. */
+const EXAMINED_A_RUN = 250;
+
+/** The search that all partitions have in common. */
+export interface DeliverySearch {
+  readonly subscriptionId: string;
+  readonly status: DeliveryStatus | undefined;
+  /** Inclusive bounds of the time at which they were queued, in ms. */
+  readonly fromMs: number | undefined;
+  readonly toMs: number | undefined;
+}
+
+/** Whether a place precedes one of another partition. lua/webhooks/list_deliveries.lua defines the order within a partition. */
+export function isBefore(one: DeliveryPlace, other: DeliveryPlace): boolean {
+  return (
+    one.createdMs > other.createdMs || (one.createdMs === other.createdMs && one.partition < other.partition)
+  );
+}
+
+/** The deliveries of a subscription in one partition, read in batches. */
+export class PartitionDeliveries {
+  private behind: DeliveryPlace | undefined;
+  private readonly toMs: number | undefined;
+
+  /** @param after where the previous page ended, in any partition */
+  constructor(
+    private readonly redis: RedisService,
+    private readonly partition: number,
+    private readonly search: DeliverySearch,
+    private readonly rowsARun: number,
+    after: DeliveryPlace | undefined,
+  ) {
+    this.toMs = search.toMs;
+    if (after?.partition === partition) {
+      this.behind = after;
+    } else if (after !== undefined) {
+      // Of those queued in the same millisecond as the last one of the previous page, higher partitions are still to come.
+      this.toMs = Math.min(after.createdMs - (partition < after.partition ? 1 : 0), search.toMs ?? Infinity);
+    }
+  }
+
+  /** Reads the next batch. @throws StoreUnavailable */
+  async readNext(): Promise<Batch<StoredDelivery, DeliveryPlace>> {
+    const { subscriptionId, status = '', fromMs = '-inf' } = this.search;
+    const { partition } = this;
+    const { nextMs, nextRef, examined, deliveries } = await this.redis.queries.call(
+      'list_deliveries',
+      { deliveryIndex: deliveryIndexKey(tagOf(partitionCode(partition)), subscriptionId) },
+      {
+        fromMs,
+        toMs: this.toMs ?? '+inf',
+        afterMs: this.behind?.createdMs ?? '',
+        afterRef: this.behind?.ref ?? '',
+        status,
+        examine: EXAMINED_A_RUN,
+        limit: this.rowsARun,
+      },
+    );
+    const rows = deliveries.map(({ ref, createdMs, record: fields }) => ({
+      createdMs,
+      partition,
+      ref,
+      fields,
+    }));
+    const reached =
+      nextMs === undefined || nextRef === undefined
+        ? undefined
+        : { createdMs: nextMs, partition, ref: nextRef };
+    this.behind = reached;
+    return { rows, reached, examined };
+  }
+}
+
+/** Rows that each partition fetches at a time while many are merged. */
+const ROWS_A_RUN_MERGED = 8;
+
+export interface DeliveryPage {
+  readonly rows: readonly StoredDelivery[];
+  /** The next page starts after this place; undefined at the end. There may be no matching delivery at it. */
+  readonly next: DeliveryPlace | undefined;
+}
+
+/**
+ * A subscription's deliveries, newest first. A delivery is in the partition of its event. So those of a tenant's subscription are in one
+ * partition, and those of an operator's subscription are merged from all partitions. A page whose filters match few ends early.
+ */
+@Injectable()
+export class DeliveryFeed {
+  private readonly cuts: LabelledCounter;
+
+  constructor(
+    private readonly redis: RedisService,
+    metrics: MetricsRegistry,
+  ) {
+    this.cuts = metrics.counter({
+      name: 'holdfast_webhook_delivery_pages_cut_total',
+      help: 'Pages of webhook deliveries that ended early because so many did not match.',
+    });
+  }
+
+  /** @param partitions the partitions of the subscription's events @throws StoreUnavailable */
+  async page(
+    search: DeliverySearch,
+    partitions: readonly number[],
+    limit: number,
+    after: DeliveryPlace | undefined,
+    maxExamined = EXAMINED_A_PAGE,
+  ): Promise<DeliveryPage> {
+    const rowsARun = partitions.length === 1 ? limit + 1 : Math.min(limit + 1, ROWS_A_RUN_MERGED);
+    const deliveries = partitions.map(
+      (partition) => new PartitionDeliveries(this.redis, partition, search, rowsARun, after),
+    );
+    const page = await mergedPage<StoredDelivery, DeliveryPlace>(
+      deliveries.map((partition) => () => partition.readNext()),
+      { placeOf: (row) => row, isBefore, limit, maxExamined },
+    );
+    if (page.endedEarly) {
+      this.cuts.inc();
+    }
+    return page;
+  }
+}
+
+export const DELIVERY_STATUSES = ['PENDING', 'SUCCESS', 'FAILED', 'RETRYING'] as const;
+export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
+
+/** A delivery's place in its subscription's list: newest first, then by partition, then the latest event first. */
+export interface DeliveryPlace {
+  /** When it was queued. */
+  readonly createdMs: number;
+  readonly partition: number;
+  readonly ref: string;
+}
+
+export interface StoredDelivery extends DeliveryPlace {
+  /** Named by lua/lib/delivery.lua. */
+  readonly fields: Fields;
+}
+
+/** WebhookDelivery of cycles-governance-admin-v0.1.25. */
+export interface Delivery {
+  readonly delivery_id: string;
+  readonly subscription_id: string;
+  readonly event_id: string;
+  readonly event_type: string;
+  readonly status: DeliveryStatus;
+  /** The time of the first attempt. Before that, the time at which it was queued. */
+  readonly attempted_at: string;
+  readonly completed_at?: string;
+  readonly attempts: number;
+  readonly response_status?: number;
+  readonly response_time_ms?: number;
+  readonly error_message?: string;
+  readonly next_retry_at?: string;
+  readonly trace_id?: string;
+  readonly trace_flags?: string;
+}
+
+/** @throws Error if the record is corrupt. */
+export function deliveryOf({ partition, ref, fields }: StoredDelivery): Delivery {
+  const code = partitionCode(partition);
+  const { entryId, subscriptionId } = partsOfRef(ref);
+  const trace = traceOf(fields);
+  // An empty field was removed by the last attempt.
+  const given = <Name extends string, T>(
+    name: Name,
+    field: string,
+    read: (text: string) => T,
+  ): Partial<Record<Name, T>> => {
+    const text = fields.get(field) ?? '';
+    return text === '' ? {} : ({ [name]: read(text) } as Partial<Record<Name, T>>);
+  };
+  return {
+    delivery_id: deliveryIdOf({ partition: code, ref }),
+    subscription_id: subscriptionId,
+    event_id: eventIdOf({ partition: code, entryId }),
+    event_type: fieldOf(fields, 'ty'),
+    status: fieldOf(fields, 'st') as DeliveryStatus,
+    attempted_at: timeOf(fields.get('fa') ?? fieldOf(fields, 'ca')),
+    ...given('completed_at', 'co', timeOf),
+    attempts: Number(fieldOf(fields, 'at')),
+    ...given('response_status', 'rs', Number),
+    ...given('response_time_ms', 'rt', Number),
+    ...given('error_message', 'em', String),
+    ...given('next_retry_at', 'nr', timeOf),
+    ...(trace === undefined ? {} : { trace_id: trace.traceId, trace_flags: trace.flags }),
+  };
+}
 
 /** The query of listWebhookDeliveries. The window applies to the time at which deliveries were queued. */
 export class DeliveryListQueryDto extends WindowQueryDto {

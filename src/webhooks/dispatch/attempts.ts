@@ -6,7 +6,14 @@ import { openMaterial, signedHeaders, type SigningMaterial } from '../signing/si
 import type { DispatchTarget } from '../subscriptions/dispatch-target.js';
 import { SubscriptionCache } from '../subscriptions/subscription-cache.js';
 import { WebhookTransport } from '../transport/webhook-transport.js';
-import { type Delivery, deliveryIdOf, hasEnded, type OutgoingEvent, partsOfRef } from './delivery.js';
+import {
+  type Delivery,
+  deliveryIdOf,
+  hasEnded,
+  type OutgoingEvent,
+  partsOfRef,
+  type Verdict,
+} from './delivery.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 import { SubscriptionTally } from './subscription-tally.js';
 
@@ -23,20 +30,6 @@ const GIVEN_UP = {
   subscription_inactive: 'the subscription is not active',
   stale: 'the delivery was too old when its turn came',
 } as const;
-
-/** The outcome of a delivery's turn. */
-export interface Verdict {
-  /** FAILED: there are no attempts left, or nothing will be sent. */
-  readonly outcome: 'SUCCESS' | 'RETRYING' | 'FAILED';
-  /** Duration of the attempt. Undefined if the delivery was given up without one. */
-  readonly durationMs?: number;
-  readonly status?: number | undefined;
-  /** Why it failed, from a closed set. */
-  readonly reason?: string;
-  readonly message?: string;
-  /** Only with RETRYING. */
-  readonly retryInMs?: number;
-}
 
 /** The attempt did not start, for a reason that is not the endpoint's fault. It is tried again soon and does not count as a failure. */
 export class AttemptPostponed extends Error {

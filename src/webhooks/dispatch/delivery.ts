@@ -68,6 +68,20 @@ export function hasEnded({ status }: Delivery): boolean {
   return status !== 'PENDING' && status !== 'RETRYING';
 }
 
+/** The outcome of a delivery's turn. */
+export interface Verdict {
+  /** FAILED: there are no attempts left, or nothing will be sent. */
+  readonly outcome: 'SUCCESS' | 'RETRYING' | 'FAILED';
+  /** Duration of the attempt. Undefined if the delivery was given up without one. */
+  readonly durationMs?: number;
+  readonly status?: number | undefined;
+  /** Why it failed, from a closed set. */
+  readonly reason?: string;
+  readonly message?: string;
+  /** Only with RETRYING. */
+  readonly retryInMs?: number;
+}
+
 /** The event that a delivery carries. */
 export interface OutgoingEvent {
   readonly signed: SignedEvent;

@@ -6,8 +6,7 @@ import {
   MaintenanceMetrics,
   MetricsRegistry,
 } from '../../telemetry/index.js';
-import type { Verdict } from './attempts.js';
-import type { Delivery } from './delivery.js';
+import type { Delivery, Verdict } from './delivery.js';
 
 const JOB = 'webhook_dispatch';
 const LATENCY_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];

@@ -12,8 +12,8 @@ import {
   toStoreError,
 } from '../../redis/index.js';
 import { LOGGER, type Logger } from '../../telemetry/index.js';
-import { AttemptPostponed, Attempts, type Verdict } from './attempts.js';
-import { type Delivery, readDeliveries } from './delivery.js';
+import { AttemptPostponed, Attempts } from './attempts.js';
+import { type Delivery, readDeliveries, type Verdict } from './delivery.js';
 import type { DispatchPartition } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 

@@ -4,8 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import { Access, Answers, BodySchema, originOf, sendJson } from '../../http/index.js';
 import { compileValidator, stringifyJson } from '../../wire/index.js';
-import { ReplayDto } from './replay.dto.js';
-import { ReplayService } from './replay.service.js';
+import { ReplayDto, ReplayService } from './replay.service.js';
 
 const validate = compileValidator(ReplayDto);
 

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
+import { ArrayMaxSize, IsArray, IsIn, IsInt, Max, Min } from 'class-validator';
 import type { Caller } from '../../auth/index.js';
-import { type CyclesEvent, EventFeed } from '../../events/index.js';
+import { type CyclesEvent, EVENT_TYPES, EventFeed } from '../../events/index.js';
 import { randomBase62, Refusal } from '../../ledger/index.js';
 import {
   partitionCode,
@@ -12,11 +13,36 @@ import {
   webhookKey,
 } from '../../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../../telemetry/index.js';
-import { instantMs, type Origin } from '../../wire/index.js';
+import { instantMs, IsDateTime, Optional, type Origin } from '../../wire/index.js';
 import { type DispatchTarget, matches } from '../subscriptions/dispatch-target.js';
 import { SubscriptionAccess, webhookRefusal } from '../subscriptions/subscription-access.js';
 import { type Queued, ReplayQueue } from './replay-queue.js';
-import { MAX_EVENTS, type ReplayDto } from './replay.dto.js';
+
+const MAX_TYPES = 100;
+export const MAX_EVENTS = 1000;
+
+/** The body of replayEvents of cycles-governance-admin-v0.1.25. Both bounds are included. */
+export class ReplayDto {
+  @Optional()
+  @IsDateTime()
+  from?: string;
+
+  @Optional()
+  @IsDateTime()
+  to?: string;
+
+  @Optional()
+  @IsArray()
+  @ArrayMaxSize(MAX_TYPES)
+  @IsIn(EVENT_TYPES, { each: true })
+  event_types?: string[];
+
+  @Optional()
+  @IsInt()
+  @Min(1)
+  @Max(MAX_EVENTS)
+  max_events?: number;
+}
 
 @Injectable()
 export class ReplayMetrics {
