@@ -138,6 +138,8 @@ describe('an event', () => {
   });
 });
 
+const isTried = ({ status }: Record<string, unknown>): boolean => status !== 'PENDING';
+
 describe('first attempts', () => {
   test('of one tenant are in order, whichever of them fail, and tenants go side by side', async () => {
     shows('delivery order');
@@ -155,6 +157,24 @@ describe('first attempts', () => {
     await eventually('all arrive', () => receiver.received.length === 80);
     expect(requestIds(receiver, '/mine')).toEqual(mine);
     expect(requestIds(receiver, '/others')).toEqual(others);
+  });
+
+  test('pause after a failure while others wait, and not after a success', async () => {
+    const pauses = (): Promise<number> => holdfast.metric('holdfast_webhook_failure_pauses_total');
+    const before = await pauses();
+    const policy = { retry_policy: { max_retries: 1, initial_delay_ms: 60_000, max_delay_ms: 60_000 } };
+    const id = await subscribe(holdfast, tenant, receiver.url, policy);
+    let answerFirst = (): unknown => undefined;
+    receiver.react = (response) => (answerFirst = () => response.writeHead(500).end());
+    const ids = await causeEvents(holdfast, tenant, 8);
+    await eventually('all are queued', async () => (await deliveries(holdfast, id)).length === 8);
+    // The second to fourth succeed, and the others fail.
+    receiver.react = (response) => response.writeHead(receiver.received.length < 5 ? 200 : 500).end();
+    answerFirst();
+    await eventually('all were tried', async () => (await deliveries(holdfast, id)).every(isTried));
+    expect(requestIds(receiver)).toEqual(ids);
+    // After the first, the fifth, the sixth and the seventh. Nothing waits behind the last one.
+    expect((await pauses()) - before).toBe(4);
   });
 
   test('are one at a time for a tenant and an endpoint', async () => {

@@ -61,6 +61,10 @@ function countersOf(metrics: MetricsRegistry) {
       'holdfast_webhook_queueing_pauses_total',
       'Pauses in which the queueing of deliveries left Redis to the ledger.',
     ),
+    failurePauses: counter(
+      'holdfast_webhook_failure_pauses_total',
+      'Pauses before the next first attempt of a queue, because the last one failed.',
+    ),
     leaseChanges: counter(
       'holdfast_dispatch_lease_changes_total',
       'Leases of partitions that this instance took, lost to another, or let go.',

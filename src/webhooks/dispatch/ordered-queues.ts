@@ -21,7 +21,7 @@ import { DispatchMetrics } from './dispatch.metrics.js';
 const SLOW_MS = 1000;
 /** Concurrent attempts of one subscription, which has a queue per tenant. */
 const PER_SUBSCRIPTION = 32;
-/** Pause after an error. */
+/** Pause after an error, and the longest pause after failed attempts. */
 const PAUSE_MS = 250;
 /** Most deliveries of a queue that are read at a time, a few kilobytes each. */
 const PAGE = 50;
@@ -46,6 +46,8 @@ interface OrderedQueue {
   isRunning: boolean;
   /** Whether its endpoint was slow the last time. */
   isSlow: boolean;
+  /** First attempts that failed since the last one that succeeded. */
+  failuresInRow: number;
 }
 
 /**
@@ -112,6 +114,7 @@ export class OrderedQueues {
         pageSize: 1,
         isRunning: false,
         isSlow: false,
+        failuresInRow: 0,
       };
       this.queues.set(key, queue);
     }
@@ -200,6 +203,7 @@ export class OrderedQueues {
         if (verdict.outcome !== 'SUCCESS' || settling.size >= UNSETTLED) {
           await Promise.all(settling);
         }
+        await this.pauseAfterFailure(queue, verdict);
       }
     } finally {
       // The queue must not be read again before everything done has left it.
@@ -207,6 +211,22 @@ export class OrderedQueues {
     }
     await Promise.all(settling);
     queue.pageSize = Math.min(queue.pageSize * 2, PAGE);
+  }
+
+  /**
+   * Pauses longer after each failure in a row. An endpoint that fails at once, because its name has no address for example, would otherwise
+   * use as much of this process and of Redis as there are events.
+   */
+  private async pauseAfterFailure(queue: OrderedQueue, { outcome, durationMs }: Verdict): Promise<void> {
+    if (durationMs === undefined) {
+      return;
+    }
+    queue.failuresInRow = outcome === 'SUCCESS' ? 0 : queue.failuresInRow + 1;
+    if (queue.failuresInRow > 0 && queue.left > 0) {
+      this.metrics.counters.failurePauses.inc();
+      const pauseMs = Math.min(PAUSE_MS, 2 ** queue.failuresInRow) * (1 + Math.random());
+      await delay(pauseMs, undefined, { ref: false });
+    }
   }
 
   /** @returns undefined if nothing may start any more @throws as Attempts does; the delivery then stays first in its queue */
