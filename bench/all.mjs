@@ -55,12 +55,14 @@ function reportText(results) {
 }
 
 /**
- * What has a target; the sections have the rest as well.
+ * What has a target, and the headlines; the sections have the rest as well.
  * @param {Result[]} results
  */
 function summaryTable(results) {
   const figures = results.flatMap(({ title, figures }) =>
-    figures.filter(({ met }) => met !== undefined).map((one) => ({ ...one, name: `${title}: ${one.name}` })),
+    figures
+      .filter(({ met, isHeadline }) => met !== undefined || isHeadline)
+      .map((one) => ({ ...one, name: `${title}: ${one.name}` })),
   );
   return figuresTable(figures);
 }

@@ -55,6 +55,22 @@ export const range = (values, text) => ` (${text(Math.min(...values))} to ${text
 export const figure = (name, measured, target, met) => ({ name, measured, target, met });
 
 /**
+ * The median of several rounds with their range, for the summary. Without a target: on a shared machine, short rounds differ too much.
+ * @param {string} name
+ * @param {readonly number[]} values
+ * @param {(value: number) => string} text
+ * @param {string} [unit]
+ * @returns {Figure}
+ */
+export const headline = (name, values, text, unit = '') => ({
+  name,
+  measured: `${text(median(values))}${unit}${range(values, text)}`,
+  target: '',
+  met: undefined,
+  isHeadline: true,
+});
+
+/**
  * The median of the ratios of pairs, with their range.
  * @param {string} name
  * @param {readonly number[]} ratios

@@ -155,6 +155,8 @@ export interface Figure {
   readonly target: string;
   /** Nothing where there is no target to meet. */
   readonly met: boolean | undefined;
+  /** Whether the summary shows it although it has no target. */
+  readonly isHeadline?: boolean;
 }
 
 export interface Table {
