@@ -6,7 +6,7 @@
 -- ARGV[2]   retention_ms     how long the ended record is kept for the audit trail
 -- ARGV[3]   request_id
 -- ARGV[4]   trace            trace id and flags
--- RETURNS   FOUND now_ms goes_at_ms? quarantine? defect? word? detail? second_detail? text_count told{} record{} | NOT_FOUND
+-- RETURNS   FOUND now_ms goes_at_ms? quarantine? defect? word? detail? second_detail? text_count end_event{} record{} | NOT_FOUND
 -- BOUND     one reservation, at the scopes of its subject (at most 6); 1,000 tenants if a damaged record does not name its own
 -- EMITS     those of the expiry transition
 -- @include  fields: FIELD
@@ -18,7 +18,7 @@
 -- @include  damage: owner_of, known_state, record_defect
 --
 -- goes_at_ms is when the record will be deleted, quarantine is its entry in the quarantine, defect is what is wrong with the record, and
--- word and details are the outcome of an expiry in this run. Each is empty if it does not apply. The text_count texts of told are the event
+-- word and details are the outcome of an expiry in this run. Each is empty if it does not apply. The text_count texts of end_event are the event
 -- that reported the end, as lua/lib/append_event.lua names them. A damaged record is returned as it is.
 local reservation = KEYS[1]
 local reservation_id, retention_ms = ARGV[1], ARGV[2]
@@ -50,10 +50,10 @@ local goes_at = redis.call('PEXPIRETIME', reservation)
 local reply = { 'FOUND', ms_text(now), goes_at > 0 and ms_text(goes_at) or '', redis.call('HGET', quarantine_key(tag), reservation_id) or '',
   defect or '', outcome[1] or '', outcome[2] or '', outcome[3] or '' }
 local end_event = fields[FIELD.end_event] or ''
-local told = string.find(end_event, '^%d+%-%d+$') and redis.pcall('XRANGE', event_log_key(tag), end_event, end_event)[1]
-local told_fields = told and told[2] or {}
-reply[#reply + 1] = tostring(#told_fields)
-for _, text in ipairs(told_fields) do
+local event = string.find(end_event, '^%d+%-%d+$') and redis.pcall('XRANGE', event_log_key(tag), end_event, end_event)[1]
+local event_fields = event and event[2] or {}
+reply[#reply + 1] = tostring(#event_fields)
+for _, text in ipairs(event_fields) do
   reply[#reply + 1] = text
 end
 for name, value in pairs(fields) do

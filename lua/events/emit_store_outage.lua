@@ -19,12 +19,12 @@ local outage_ms = tonumber(ARGV[1])
 local tag = tag_of_key(event_log)
 local now = now_ms()
 local lost_at = now - outage_ms
-local told_until = tonumber(redis.call('GET', outage) or '-1')
+local announced_until = tonumber(redis.call('GET', outage) or '-1')
 require_event_log(tag)
 
 -- Nothing is refused below this line.
-redis.call('SET', outage, ms_text(math.max(now, told_until)))
-if lost_at <= told_until then
+redis.call('SET', outage, ms_text(math.max(now, announced_until)))
+if lost_at <= announced_until then
   return { 'SAME' }
 end
 local origin = { actor = 'system' }

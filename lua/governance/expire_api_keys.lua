@@ -23,14 +23,14 @@ local due = redis.call('ZRANGEBYSCORE', key_expiries, '-inf', ms_text(now_ms()),
 require_event_log(tag)
 
 -- Nothing is refused below this line.
-local told = 0
+local expired = 0
 for _, key_id in ipairs(due) do
   redis.call('ZREM', key_expiries, key_id)
   local readable, record = pcall(read_api_key, api_key_key(tag, key_id))
   if readable and record and record.status == 'ACTIVE' then
     append_event(tag, 'api_key.expired', record.tenant, nil, { actor = 'system' },
       { 'key_id', key_id, 'key_name', record.name, 'previous_status', 'ACTIVE', 'new_status', 'EXPIRED', 'permissions', record.permissions })
-    told = told + 1
+    expired = expired + 1
   end
 end
-return { 'EXPIRED', tostring(told), #due == limit and '1' or '0' }
+return { 'EXPIRED', tostring(expired), #due == limit and '1' or '0' }

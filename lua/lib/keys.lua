@@ -35,7 +35,7 @@ local function webhook_key(tag, subscription_id) return tag .. 'w:' .. subscript
 local function webhook_index_key(tag, tenant) return tag .. 'webhooks:' .. tenant end
 local function bulk_rows_key(tag, request_id) return tag .. 'bulk-rows:' .. request_id end
 local function webhook_revision_key(tag) return tag .. 'webhook-revision' end
-local function webhook_told_key(tag) return tag .. 'webhook-told' end
+local function webhook_changes_state_key(tag) return tag .. 'webhook-told' end
 local function webhook_changes_key(tag, owner) return tag .. 'webhook-changes:' .. owner end
 local function webhook_marks_key(tag, owner) return tag .. 'webhook-marks:' .. owner end
 local function delivery_key(tag, ref) return tag .. 'd:' .. ref end

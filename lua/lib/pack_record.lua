@@ -48,7 +48,7 @@ end
 -- The values of an ended record as one text, and the fields that this text unpacks to. Nil if they would differ from the record's,
 -- which then stays unpacked.
 local function pack_fields(fields, code)
-  local born, told, sequence = tonumber(fields[FIELD.created_at]), string.match(fields[FIELD.end_event] or '', '^(%d+)(%-%d+)$')
+  local born, event_ms, sequence = tonumber(fields[FIELD.created_at]), string.match(fields[FIELD.end_event] or '', '^(%d+)(%-%d+)$')
   local unit, policy = UNIT_LETTERS[fields[FIELD.unit]], fields[FIELD.overage_policy]
   policy = policy == nil and '-' or POLICY_LETTERS[policy]
   local amount, charged, maker = fields[FIELD.amount], fields[FIELD.charged], fields[FIELD.key_id]
@@ -65,7 +65,7 @@ local function pack_fields(fields, code)
     to_hex(fields[FIELD.grace_ms], 0), to_hex(fields[FIELD.max_extensions], 0), to_hex(fields[FIELD.max_ttl_ms], 0),
     short_id(maker, prefix), short_id(fields[FIELD.ended_by], prefix, maker),
     fields[FIELD.action_kind] or '', fields[FIELD.action_name] or '', short_extensions(fields, prefix, born),
-    told and to_hex(told, born) .. sequence or '',
+    event_ms and to_hex(event_ms, born) .. sequence or '',
     fields[FIELD.given_tenant] or '', fields[FIELD.release_reason] or '', short_key(fields[FIELD.idempotency_key]),
   }, SEPARATOR)
   local readable, packed = pcall(unpack_fields, text, code)

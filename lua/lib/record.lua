@@ -76,8 +76,8 @@ local function unpack_fields(text, code)
     [FIELD.release_reason] = own(release_reason),
     [FIELD.idempotency_key] = long_key(idempotency_key),
   }
-  local told, sequence = string.match(end_event, '^(%-?%x+)(%-%d+)$')
-  fields[FIELD.end_event] = told and from_hex(told, born) .. sequence
+  local event_ms, sequence = string.match(end_event, '^(%-?%x+)(%-%d+)$')
+  fields[FIELD.end_event] = event_ms and from_hex(event_ms, born) .. sequence
   local count = 0
   for at, granted, by in string.gmatch(extensions, '(%-?%x+)%+(%x+)%+([^,]*)') do
     count = count + 1

@@ -1,5 +1,5 @@
 -- webhook: the record of a subscription, and what has to follow each change of it.
--- @include keys: tenant_key, webhook_key, webhook_index_key, webhook_revision_key, webhook_told_key, webhook_changes_key, webhook_marks_key
+-- @include keys: tenant_key, webhook_key, webhook_index_key, webhook_revision_key, webhook_changes_state_key, webhook_changes_key, webhook_marks_key
 --
 -- A subscription is a hash in the partition of its owner, a tenant or __system__. Fields: tn owner, nm name, ds description, ur URL,
 -- et event types and ec event categories (comma lists, possibly empty), sf scope filter, th thresholds (JSON), tu the utilizations
@@ -178,11 +178,11 @@ end
 -- changes. The hash tracks this: `at` is the last revision made by a version since 0.6, and a reader below revision `gap` has missed
 -- changes of older versions.
 local function raise_webhook_revision(tag)
-  local told, revision = webhook_told_key(tag), redis.call('INCR', webhook_revision_key(tag))
-  if redis.call('HGET', told, 'at') ~= tostring(revision - 1) then
-    redis.call('HSET', told, 'gap', tostring(revision - 1))
+  local changes_state, revision = webhook_changes_state_key(tag), redis.call('INCR', webhook_revision_key(tag))
+  if redis.call('HGET', changes_state, 'at') ~= tostring(revision - 1) then
+    redis.call('HSET', changes_state, 'gap', tostring(revision - 1))
   end
-  redis.call('HSET', told, 'at', tostring(revision))
+  redis.call('HSET', changes_state, 'at', tostring(revision))
   return revision
 end
 
@@ -201,7 +201,7 @@ end
 -- Ends the script if another key that a change of a subscription writes has the wrong type. Called before the first write.
 local function require_webhook_keys(tag, owner)
   redis.call('GET', webhook_revision_key(tag))
-  redis.call('HLEN', webhook_told_key(tag))
+  redis.call('HLEN', webhook_changes_state_key(tag))
   redis.call('ZCARD', webhook_index_key(tag, owner))
   redis.call('ZCARD', webhook_changes_key(tag, owner))
   redis.call('HLEN', webhook_marks_key(tag, owner))

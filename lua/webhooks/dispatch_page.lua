@@ -9,7 +9,7 @@
 -- ARGV[3]   take           1 takes or renews the lease and reads the state of the group, 0 only reads events under a lease held already
 -- ARGV[4]   after          '>' for events never read, or an entry id for events after it that were read but not acknowledged
 -- ARGV[5]   limit          maximum events to return; 0 reads none
--- RETURNS   HELD now_ms lease:renewed|taken|none lag:int? oldest_ms? queues:int? retrying:int? left_over:int? last_read?
+-- RETURNS   HELD now_ms lease:renewed|taken|none lag:int? oldest_ms? queues:int? retrying:int? to_recover:int? last_read?
 --           more:flag events(entry_id field_count event{})* | OTHER now_ms lapses_in_ms | FREE now_ms
 -- BOUND     limit events, 256 KiB of them
 -- EMITS     nothing
@@ -21,7 +21,7 @@
 -- Only the holder of the lease reads. A new holder asks after '0' to find every event that was read but not acknowledged. All instances are
 -- the same consumer of the group; the lease decides which one reads.
 -- With take 1, the reply describes the partition: lag counts the events that are not acknowledged, oldest_ms is the oldest of them (empty
--- if there are none), queues counts the queues that are not empty, retrying counts the deliveries that wait for a retry, left_over counts
+-- if there are none), queues counts the queues that are not empty, retrying counts the deliveries that wait for a retry, to_recover counts
 -- those whose retry is long overdue or whose failure was not counted, and last_read is the last event that was read. With take 0, these are
 -- empty. more is 1 if a bound ended the run.
 local lease, event_log = KEYS[1], KEYS[2]
@@ -53,7 +53,7 @@ if take == '1' then
   local state = dispatch_group_state(event_log)
   local tag, overdue = tag_of_key(event_log), ms_text(now - LEFT_OVER_AFTER_MS)
   local queues, retrying = redis.call('SCARD', ordered_queues_key(tag)), redis.call('ZCARD', retrying_key(tag))
-  local left_over = redis.call('ZCOUNT', retrying_key(tag), '-inf', overdue) + redis.call('ZCOUNT', outcomes_key(tag), '-inf', overdue)
+  local to_recover = redis.call('ZCOUNT', retrying_key(tag), '-inf', overdue) + redis.call('ZCOUNT', outcomes_key(tag), '-inf', overdue)
   -- Nothing is refused below this line.
   if not state then
     redis.call('XGROUP', 'CREATE', event_log, DISPATCH_GROUP, '0', 'MKSTREAM')
@@ -63,7 +63,7 @@ if take == '1' then
   reply[3] = holder and 'renewed' or 'taken'
   reply[4] = tostring(state.pending + (state.lag or 0))
   reply[5] = oldest_waiting(state)
-  reply[6], reply[7], reply[8], reply[9] = tostring(queues), tostring(retrying), tostring(left_over), state['last-delivered-id']
+  reply[6], reply[7], reply[8], reply[9] = tostring(queues), tostring(retrying), tostring(to_recover), state['last-delivered-id']
 end
 -- Reads small portions, as walk_stream does.
 local seen, bytes = 0, 0

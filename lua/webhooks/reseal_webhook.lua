@@ -7,7 +7,7 @@
 -- RETURNS   RESEALED | STALE
 -- BOUND     three fields of one subscription
 -- EMITS     nothing
--- @include  keys: tag_of_key, webhook_told_key
+-- @include  keys: tag_of_key, webhook_changes_state_key
 -- @include  webhook: raise_webhook_revision
 --
 -- STALE: a concurrent request replaced one of the texts; the caller must read the record again. Nothing visible changes, so there is no
@@ -29,7 +29,7 @@ for i = 1, #ARGV, 3 do
 end
 local tag = tag_of_key(webhook)
 redis.call('GET', webhook_revision)
-redis.call('HLEN', webhook_told_key(tag))
+redis.call('HLEN', webhook_changes_state_key(tag))
 
 -- Nothing is refused below this line.
 for i = 1, #ARGV, 3 do

@@ -48,7 +48,7 @@ if not record then
 end
 
 local previous_status, previous_secret = record.st, record.se
-local changed, members, told = {}, {}, {}
+local changed, members, changed_member = {}, {}, {}
 for i = first_field, #ARGV, 2 do
   local field, value = ARGV[i], ARGV[i + 1]
   if (record[field] or '') ~= value then
@@ -58,8 +58,8 @@ for i = first_field, #ARGV, 2 do
     changed[#changed + 1] = field
     record[field] = (value ~= '' or KEPT_EMPTY[field]) and value or nil
     local member = MEMBER_OF[field]
-    if not told[member] then
-      told[member] = true
+    if not changed_member[member] then
+      changed_member[member] = true
       members[#members + 1] = member
     end
   end
@@ -87,7 +87,7 @@ if #changed > 0 or new_status ~= previous_status then
       redis.call('HDEL', webhook, field)
     end
   end
-  if told.signing_secret then
+  if changed_member.signing_secret then
     redis.call('HSET', webhook, 'sp', previous_secret, 'su', ms_text(now + rotation_ms))
   end
   redis.call('HSET', webhook, 'st', new_status, 'ua', ms_text(now))

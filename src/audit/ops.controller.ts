@@ -36,10 +36,10 @@ export class OpsController {
   @Access({ plane: 'admin', admin: true })
   @LimitedQuery()
   @ApiOperation({
-    operationId: 'getReservationStory',
+    operationId: 'getReservationHistory',
     summary: 'Get the full history of a reservation, whatever its state',
   })
-  @Answers(200, 'ReservationStory')
+  @Answers(200, 'ReservationHistory')
   async history(
     @ReservationId() reservationId: string,
     @Req() request: FastifyRequest,

@@ -241,7 +241,7 @@ export class HistoryService {
       goesAtMs: goesAtMs?.toString() ?? '',
       quarantine,
       defect,
-      endEvent: reply.told,
+      endEvent: reply.endEvent,
       record: reply.record,
     });
   }

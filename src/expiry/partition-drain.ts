@@ -12,7 +12,7 @@ import {
 } from '../redis/index.js';
 import { LOGGER, type Logger } from '../telemetry/index.js';
 import { ExpiryMetrics, type ExpiryOutcome, SweepMetrics } from './expiry.metrics.js';
-import type { SweepLook, SweepPartition } from './sweep-partition.js';
+import type { SweepSnapshot, SweepPartition } from './sweep-partition.js';
 
 /**
  * Candidates of one call, and of all calls in flight: Redis works on one call while the outcomes of another are read. Redis runs calls that
@@ -102,15 +102,15 @@ export class PartitionDrain {
 
   /** @returns whether the partition may have more due holds. */
   private async page(partition: SweepPartition, run: Run): Promise<boolean> {
-    const look = await this.read(partition, run);
-    if (look === undefined) {
+    const snapshot = await this.read(partition, run);
+    if (snapshot === undefined) {
       run.pass.lost(partition);
       return false;
     }
     const readAt = performance.now();
-    partition.see(look, readAt);
-    for (let start = 0; start < look.reservationIds.length; start += CALL_SIZE) {
-      const batch = look.reservationIds.slice(start, start + CALL_SIZE);
+    partition.see(snapshot, readAt);
+    for (let start = 0; start < snapshot.reservationIds.length; start += CALL_SIZE) {
+      const batch = snapshot.reservationIds.slice(start, start + CALL_SIZE);
       await run.calls.take(batch.length);
       try {
         // If the lease expired meanwhile, for example in a frozen process, another instance may hold it now and judge this page.
@@ -126,19 +126,19 @@ export class PartitionDrain {
         run.calls.give(batch.length);
       }
     }
-    if (look.reservationIds.length === this.config.sweepBatchSize) {
-      partition.due = Math.max(0, look.due - look.reservationIds.length);
+    if (snapshot.reservationIds.length === this.config.sweepBatchSize) {
+      partition.due = Math.max(0, snapshot.due - snapshot.reservationIds.length);
       return true;
     }
     if (run.stayed(partition) > 0) {
       partition.dueFrom = performance.now() + this.config.sweepIntervalMs;
     } else {
-      partition.caughtUp(look, readAt);
+      partition.caughtUp(snapshot, readAt);
     }
     return false;
   }
 
-  private async read(partition: SweepPartition, run: Run): Promise<SweepLook | undefined> {
+  private async read(partition: SweepPartition, run: Run): Promise<SweepSnapshot | undefined> {
     this.metrics.pageRead();
     const reply = await this.redis.scripts.call(
       'sweep_page',

@@ -15,7 +15,7 @@ import { type LeaseAnswer, PartitionLeases } from '../worker/index.js';
 import { SweepMetrics } from './expiry.metrics.js';
 
 /** The state of a partition's index of deadlines, as lua/expiry/sweep_page.lua returns it. */
-export type SweepLook = ScriptAnswer<'sweep_page', 'HELD'>;
+export type SweepSnapshot = ScriptAnswer<'sweep_page', 'HELD'>;
 
 /** A score that is not an instant, such as infinity, is ignored. */
 export function instantMs(score: number | undefined): number | undefined {
@@ -47,28 +47,28 @@ export class SweepPartition {
   }
 
   /** @param seenAt when the reply arrived, so that a deadline is never treated as due too early. */
-  see(look: SweepLook, seenAt: number): void {
-    this.due = look.due;
-    this.quarantined = look.quarantined;
-    this.awaitingCleanup = look.awaiting;
+  see(snapshot: SweepSnapshot, seenAt: number): void {
+    this.due = snapshot.due;
+    this.quarantined = snapshot.quarantined;
+    this.awaitingCleanup = snapshot.awaiting;
     const instantOf = (score: number | undefined): number | undefined => {
       const ms = instantMs(score);
-      return ms === undefined ? undefined : seenAt - (look.nowMs - ms);
+      return ms === undefined ? undefined : seenAt - (snapshot.nowMs - ms);
     };
-    this.oldestDueAt = instantOf(look.oldestDueMs);
-    this.oldestAwaitingAt = instantOf(look.oldestAwaitingMs);
-    this.behindSince = look.due === 0 ? undefined : (this.behindSince ?? seenAt);
-    if (look.due > 0) {
+    this.oldestDueAt = instantOf(snapshot.oldestDueMs);
+    this.oldestAwaitingAt = instantOf(snapshot.oldestAwaitingMs);
+    this.behindSince = snapshot.due === 0 ? undefined : (this.behindSince ?? seenAt);
+    if (snapshot.due > 0) {
       this.dueFrom = seenAt;
     } else {
       // A hold is due in the millisecond after its deadline.
-      this.dueFrom = (instantOf(look.nextDeadlineMs) ?? Number.POSITIVE_INFINITY) + 1;
+      this.dueFrom = (instantOf(snapshot.nextDeadlineMs) ?? Number.POSITIVE_INFINITY) + 1;
     }
   }
 
   /** Everything that was due at the last read has been judged. */
-  caughtUp(look: SweepLook, seenAt: number): void {
-    const { oldestDueMs: _, ...rest } = look;
+  caughtUp(snapshot: SweepSnapshot, seenAt: number): void {
+    const { oldestDueMs: _, ...rest } = snapshot;
     this.see({ ...rest, due: 0 }, seenAt);
   }
 
@@ -123,14 +123,14 @@ async function takeOrRenew(
   leaseMs: number,
 ): Promise<LeaseAnswer> {
   const { tag } = partition;
-  const look = await redis.scripts.call(
+  const snapshot = await redis.scripts.call(
     'sweep_page',
     { lease: sweepLeaseKey(tag), ttlIndex: ttlIndexKey(tag) },
     { token, leaseMs, take: 1, skip: 0, limit: 0 },
   );
-  if (look.status !== 'HELD') {
-    return { word: 'other', lapsesInMs: look.status === 'OTHER' ? look.lapsesInMs : 0 };
+  if (snapshot.status !== 'HELD') {
+    return { word: 'other', lapsesInMs: snapshot.status === 'OTHER' ? snapshot.lapsesInMs : 0 };
   }
-  partition.see(look, performance.now());
-  return { word: look.lease === 'taken' ? 'taken' : 'held' };
+  partition.see(snapshot, performance.now());
+  return { word: snapshot.lease === 'taken' ? 'taken' : 'held' };
 }

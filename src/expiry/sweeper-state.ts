@@ -123,7 +123,7 @@ export interface SweeperStateReport {
   readonly unreadable: readonly string[];
 }
 
-type Told = ScriptReply<'lease_instances'>['instances'][number];
+type AnnouncedInstance = ScriptReply<'lease_instances'>['instances'][number];
 
 /** The sweep of all instances, for operators: leases and indexes as stored in Redis, and the last report of each instance. */
 @Injectable()
@@ -141,7 +141,7 @@ export class SweeperState {
     const partitions = states.filter((state) => typeof state !== 'string');
     return {
       now_ms: now,
-      instances: instances.map((told) => instanceOf(told, partitions)),
+      instances: instances.map((instance) => instanceOf(instance, partitions)),
       unheld: partitions
         .filter(({ held_by: holder }) => holder === undefined)
         .map(({ partition }) => partition),
@@ -194,7 +194,7 @@ export class SweeperState {
 }
 
 function instanceOf(
-  { instance, lapsesInMs, report: text }: Told,
+  { instance, lapsesInMs, report: text }: AnnouncedInstance,
   partitions: readonly PartitionState[],
 ): InstanceState {
   const { partitions: _, ...report } = JSON.parse(text) as Partial<SweepReport>;

@@ -140,7 +140,7 @@ export const webhookIndexKey = (tag: string, tenantId: string): string => `${tag
 /** Changes with every change to a subscription of the partition that affects dispatch. */
 export const webhookRevisionKey = (tag: string): string => `${tag}webhook-revision`;
 /** Which revisions webhook-changes contains: a hash, see lua/lib/webhook.lua. */
-export const webhookToldKey = (tag: string): string => `${tag}webhook-told`;
+export const webhookChangesStateKey = (tag: string): string => `${tag}webhook-told`;
 /** The owner's latest changed subscriptions, including deleted ones, a sorted set of ids scored by the revision of the change. */
 export const webhookChangesKey = (tag: string, owner: string): string => `${tag}webhook-changes:${owner}`;
 /** For each custom utilization threshold, how many active subscriptions of the tenant use it. */

@@ -32,7 +32,7 @@ export const SCRIPT_SIGNATURES = {
     args: ['reservation_id', 'retention_ms', 'request_id', 'trace'],
     flags: ['allow-oom'],
     returns:
-      'FOUND now_ms goes_at_ms? quarantine? defect? word? detail? second_detail? text_count told{} record{} | NOT_FOUND',
+      'FOUND now_ms goes_at_ms? quarantine? defect? word? detail? second_detail? text_count end_event{} record{} | NOT_FOUND',
   },
   /** lua/audit/list_audit_log.lua: the matching rows of one of a partition's audit logs, in bounded pages and either direction. */
   list_audit_log: {
@@ -718,7 +718,7 @@ export const SCRIPT_SIGNATURES = {
     args: ['token', 'lease_ms', 'take', 'after', 'limit'],
     flags: ['allow-oom'],
     returns:
-      'HELD now_ms lease:renewed|taken|none lag:int? oldest_ms? queues:int? retrying:int? left_over:int? last_read? more:flag events(entry_id field_count event{})* | OTHER now_ms lapses_in_ms | FREE now_ms',
+      'HELD now_ms lease:renewed|taken|none lag:int? oldest_ms? queues:int? retrying:int? to_recover:int? last_read? more:flag events(entry_id field_count event{})* | OTHER now_ms lapses_in_ms | FREE now_ms',
   },
   /** lua/webhooks/due_retries.lua: the deliveries of a partition whose next attempt is due, oldest first, and when the next one will be due. */
   due_retries: {
@@ -943,7 +943,7 @@ export interface ScriptReplies {
         readonly word?: string;
         readonly detail?: string;
         readonly secondDetail?: string;
-        readonly told: ReadonlyMap<string, string>;
+        readonly endEvent: ReadonlyMap<string, string>;
         readonly record: ReadonlyMap<string, string>;
       }
     | { readonly status: 'NOT_FOUND' };
@@ -1689,7 +1689,7 @@ export interface ScriptReplies {
         readonly oldestMs?: number;
         readonly queues?: number;
         readonly retrying?: number;
-        readonly leftOver?: number;
+        readonly toRecover?: number;
         readonly lastRead?: string;
         readonly more: boolean;
         readonly events: readonly { readonly entryId: string; readonly event: ReadonlyMap<string, string> }[];

@@ -10,13 +10,13 @@ const SCRAPE_TIMEOUT_MS = 5000;
 type Report = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 /** A worker asks its parent for the metrics of all workers; the parent asks each worker for its own. */
-type Question = { readonly kind: 'scrape' | 'report'; readonly id: number };
-type Answer =
+type MetricsRequest = { readonly kind: 'scrape' | 'report'; readonly id: number };
+type MetricsReply =
   | { readonly kind: 'scraped'; readonly id: number; readonly text: string }
   | { readonly kind: 'reported'; readonly id: number; readonly report: Report };
 
-/** Questions that wait for their answers from another process. */
-class Questions<T> {
+/** Requests that wait for a reply from another process. */
+class PendingRequests<T> {
   private readonly waiting = new Map<number, (answer: T | undefined) => void>();
   private lastId = 0;
 
@@ -40,7 +40,7 @@ class Questions<T> {
   }
 }
 
-const scrapes = new Questions<string>();
+const scrapes = new PendingRequests<string>();
 
 /** The metrics of this process. If it is a worker, the parent's answer: the metrics of all workers. */
 export async function exposition(registry: Registry): Promise<string> {
@@ -56,7 +56,7 @@ export async function exposition(registry: Registry): Promise<string> {
 
 /** Lets a worker report its metrics to its parent, and receive the sum. */
 export function joinGroupMetrics(registry: Registry, logger: Logger): void {
-  process.on('message', (message: Question | Answer) => {
+  process.on('message', (message: MetricsRequest | MetricsReply) => {
     if (message.kind === 'scraped') {
       scrapes.answer(message.id, message.text);
     } else if (message.kind === 'report') {
@@ -69,7 +69,7 @@ export function joinGroupMetrics(registry: Registry, logger: Logger): void {
   });
 }
 
-function sendToParent(message: Question | Answer): void {
+function sendToParent(message: MetricsRequest | MetricsReply): void {
   process.send?.(message, undefined, undefined, ignoreClosedChannel);
 }
 
@@ -85,7 +85,7 @@ export class GroupMetrics {
   readonly registry = new Registry();
   readonly replaced: Counter;
   private readonly missed: Counter;
-  private readonly reports = new Questions<Report>();
+  private readonly reports = new PendingRequests<Report>();
   private readonly lastReports = new Map<Worker, Report>();
   private departed: object[] = [];
 
@@ -124,7 +124,7 @@ export class GroupMetrics {
 
   /** Must be called for each worker when it is started. */
   follow(worker: Worker): void {
-    worker.on('message', (message: Question | Answer) => {
+    worker.on('message', (message: MetricsRequest | MetricsReply) => {
       if (message.kind === 'scrape') {
         this.text().then(
           (text) => send(worker, { kind: 'scraped', id: message.id, text }),
@@ -178,6 +178,6 @@ function isCumulative({ type }: Report[number]): boolean {
   return ['counter', 'histogram'].includes(String(type));
 }
 
-function send(worker: Worker, message: Question | Answer): void {
+function send(worker: Worker, message: MetricsRequest | MetricsReply): void {
   worker.send(message, ignoreClosedChannel);
 }

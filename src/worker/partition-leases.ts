@@ -131,7 +131,7 @@ export class PartitionLeases<P extends LeasedPartition> {
         [...this.held.values()].slice(-surplus).filter((partition) => this.terms.mayLeave(partition)),
       );
     } else {
-      asked.push(...(await this.take(-surplus)));
+      asked.push(...(await this.takeFree(-surplus)));
     }
     return {
       failed: asked.filter(({ word }) => word === undefined).length + (announced.nowMs === undefined ? 1 : 0),
@@ -231,7 +231,7 @@ export class PartitionLeases<P extends LeasedPartition> {
   }
 
   /** Takes free partitions, at most as many as wanted at a time. Each instance starts its search at a different partition. */
-  private async take(wanted: number): Promise<Asked[]> {
+  private async takeFree(wanted: number): Promise<Asked[]> {
     const { partitions } = this.redis;
     const start = Math.floor((this.place * partitions) / this.alive);
     const candidates = Array.from({ length: partitions }, (_, index) => (start + index) % partitions).filter(

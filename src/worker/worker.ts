@@ -17,7 +17,7 @@ const WATCHDOG_MS = 1000;
  * Checks of the watchdog without progress after which a turn counts as stuck: longer than all Redis commands between two calls of `goesOn`
  * may take. Counting checks instead of time spares a process that was merely frozen.
  */
-const STUCK_LOOKS = 10;
+const STUCK_CHECKS = 10;
 
 export interface Turn {
   /**
@@ -126,7 +126,7 @@ class JobLoop {
   private isStopped = false;
   /** Changes whenever the current turn makes progress. */
   private progress = 0;
-  private seen = { progress: -1, looks: 0 };
+  private seen = { progress: -1, checks: 0 };
 
   constructor(
     private readonly job: Job,
@@ -150,10 +150,10 @@ class JobLoop {
 
   watch(): void {
     const isStill = this.running !== undefined && this.seen.progress === this.progress;
-    this.seen = { progress: this.progress, looks: isStill ? this.seen.looks + 1 : 0 };
-    if (this.seen.looks >= STUCK_LOOKS && !this.isStopped) {
+    this.seen = { progress: this.progress, checks: isStill ? this.seen.checks + 1 : 0 };
+    if (this.seen.checks >= STUCK_CHECKS && !this.isStopped) {
       this.logger.error(
-        { job: this.job.name, stuck_ms: this.seen.looks * WATCHDOG_MS },
+        { job: this.job.name, stuck_ms: this.seen.checks * WATCHDOG_MS },
         'A JOB STOOD STILL AND IS STARTED ANEW',
       );
       this.current += 1;

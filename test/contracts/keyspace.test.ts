@@ -48,7 +48,7 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   webhook_index_key: [['acme'], keyspace.webhookIndexKey(TAG, 'acme')],
   bulk_rows_key: [['id'], keyspace.bulkRowsKey(TAG, 'id')],
   webhook_revision_key: [[], keyspace.webhookRevisionKey(TAG)],
-  webhook_told_key: [[], keyspace.webhookToldKey(TAG)],
+  webhook_changes_state_key: [[], keyspace.webhookChangesStateKey(TAG)],
   webhook_changes_key: [['acme'], keyspace.webhookChangesKey(TAG, 'acme')],
   webhook_marks_key: [['acme'], keyspace.webhookMarksKey(TAG, 'acme')],
   delivery_key: [['1700000000000-0:whsub_1fX'], keyspace.deliveryKey(TAG, '1700000000000-0:whsub_1fX')],

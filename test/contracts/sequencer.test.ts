@@ -11,7 +11,7 @@ describe('the order of test files', () => {
     const paths = [
       'test/http/budgets.test.ts',
       ...[...LONGEST].reverse(),
-      'test/audit/story.test.ts',
+      'test/audit/reservation-history.test.ts',
       'test/runs/other/runs.test.ts',
     ].map((file) => ROOT + file);
     const context = {

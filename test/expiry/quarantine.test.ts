@@ -283,13 +283,13 @@ describe('what is in quarantine can still be read, listed and released', () => {
         finalized_at_ms: expect.any(Number),
       });
     }
-    const story = expectStatus(await holdfast.admin('GET', `/ops/reservations/${id}`), 200);
-    expect(story).toMatchObject({
+    const history = expectStatus(await holdfast.admin('GET', `/ops/reservations/${id}`), 200);
+    expect(history).toMatchObject({
       state: 'RELEASED',
       end: { how: 'RELEASED', by: { type: 'admin' }, reason: 'stuck', returned: [{ amount: 10 }] },
     });
-    expect(story).not.toHaveProperty('defect');
-    expect(story).not.toHaveProperty('quarantine');
+    expect(history).not.toHaveProperty('defect');
+    expect(history).not.toHaveProperty('quarantine');
     expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
   });
 

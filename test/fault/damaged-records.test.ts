@@ -124,7 +124,7 @@ async function readAll(
     410,
   );
   seen('GET by an operator', await on.holdfast.admin('GET', `/v1/reservations/${id}`), 200, 410);
-  seen('the story', await on.holdfast.admin('GET', `/ops/reservations/${id}`), 200);
+  seen('the history', await on.holdfast.admin('GET', `/ops/reservations/${id}`), 200);
   seen('the quarantine', await on.holdfast.admin('GET', '/ops/quarantine?limit=200'), 200);
   seen('the quarantined', await on.holdfast.admin('GET', `/ops/quarantine/${id}`), 200, 404);
   for (const query of LISTS) {

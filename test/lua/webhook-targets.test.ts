@@ -5,7 +5,7 @@ import {
   webhookIndexKey,
   webhookKey,
   webhookRevisionKey,
-  webhookToldKey,
+  webhookChangesStateKey,
 } from '../../src/redis/keyspace.js';
 import { randomText, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { commandsOf } from '../support/script-commands.js';
@@ -177,7 +177,7 @@ describe('what changed since the list was read', () => {
       ...Array.from({ length: 1999 }, (_, index) => [Number(revision) + 1 + index, `whsub_${index}`]).flat(),
     );
     await ledger.redis.set(webhookRevisionKey(ledger.tag), Number(revision) + 2000);
-    await ledger.redis.hset(webhookToldKey(ledger.tag), 'at', Number(revision) + 2000);
+    await ledger.redis.hset(webhookChangesStateKey(ledger.tag), 'at', Number(revision) + 2000);
     await made(ledger, 1);
     expect(await ledger.redis.zcard(changes)).toBe(2000);
     expect((await askOne(ledger, revision)).word).toBe('ALL');

@@ -9,7 +9,7 @@ import {
   webhookKey,
   webhookMarksKey,
   webhookRevisionKey,
-  webhookToldKey,
+  webhookChangesStateKey,
 } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
 import { shows } from '../compatibility/shows.js';
@@ -425,7 +425,7 @@ describe('a closed tenant', () => {
 describe('a key beside the record that is of another type', () => {
   test.each([
     ['the revision', (ledger: LedgerClient) => webhookRevisionKey(ledger.tag)],
-    ['the told revisions', (ledger: LedgerClient) => webhookToldKey(ledger.tag)],
+    ['the state of the changes', (ledger: LedgerClient) => webhookChangesStateKey(ledger.tag)],
     ["the owner's index", (ledger: LedgerClient) => webhookIndexKey(ledger.tag, ledger.tenant)],
     ["the owner's changes", (ledger: LedgerClient) => webhookChangesKey(ledger.tag, ledger.tenant)],
     [

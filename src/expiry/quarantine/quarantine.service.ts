@@ -167,8 +167,8 @@ export class QuarantineService {
     const { word, detail } = reply;
     this.metrics.outcome('access', reply, reply.nowMs);
     this.metrics.decided(action, word);
-    const isTold = detail !== undefined && (word === 'SKIP' || word === 'QUARANTINED');
-    return { ...decided, outcome: word, ...(isTold ? { detail } : {}), returns: [], keeps: [] };
+    const hasDetail = detail !== undefined && (word === 'SKIP' || word === 'QUARANTINED');
+    return { ...decided, outcome: word, ...(hasDetail ? { detail } : {}), returns: [], keeps: [] };
   }
 
   private tagOf(reservationId: string): string {

@@ -110,7 +110,7 @@ export const CONTENTS: readonly {
     tag: 'Operations',
     description: "Holdfast's own operations for those who run it.",
     operations: [
-      'getReservationStory',
+      'getReservationHistory',
       'listExpirations',
       'verifyLedger',
       'getSweeper',

@@ -34,7 +34,7 @@ export const OPERATIONS_SCHEMAS = {
     source: { ...oneOf('deployment', 'tenant'), description: 'Whose limit it is.' },
     used: COUNT,
   }),
-  ReservationStory: object(
+  ReservationHistory: object(
     { reservation_id: TEXT, state: TEXT },
     {
       tenant_id: TEXT,

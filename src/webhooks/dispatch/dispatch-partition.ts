@@ -2,10 +2,10 @@ import { partitionCode, type ScriptAnswer, tagOf } from '../../redis/index.js';
 import { EventBacklog } from './event-backlog.js';
 
 /** The state of a partition as lua/webhooks/dispatch_page.lua returns it. */
-export type DispatchLook = ScriptAnswer<'dispatch_page', 'HELD'>;
+export type DispatchSnapshot = ScriptAnswer<'dispatch_page', 'HELD'>;
 
 /** The longest wait for a retry without checking the index, because this process' clock may drift from that of Redis. */
-const LOOK_AGAIN_MS = 10_000;
+const RECHECK_MS = 10_000;
 
 /** Another instance holds the lease of the partition. */
 export class LeaseLost extends Error {
@@ -36,7 +36,7 @@ export class DispatchPartition {
   uncountable = 0;
   lag = 0;
   retrying = 0;
-  leftOver = 0;
+  toRecover = 0;
   /** When the oldest event not yet queued was written, as of the last check. */
   private oldestAt = Number.POSITIVE_INFINITY;
   private behindSince = Number.POSITIVE_INFINITY;
@@ -59,15 +59,15 @@ export class DispatchPartition {
     lag = 0,
     lastRead = this.lastRead,
     retrying = 0,
-    leftOver = 0,
-  }: DispatchLook): void {
+    toRecover = 0,
+  }: DispatchSnapshot): void {
     const now = performance.now();
-    Object.assign(this, { lag, lastRead, retrying, leftOver });
+    Object.assign(this, { lag, lastRead, retrying, toRecover });
     this.redisAheadMs = nowMs - now;
     this.oldestAt = (oldestMs ?? Number.POSITIVE_INFINITY) - this.redisAheadMs;
     this.behindSince = oldestMs === undefined ? Number.POSITIVE_INFINITY : Math.min(this.behindSince, now);
     if (retrying > 0) {
-      this.retryIn(this.retriesAt === Number.POSITIVE_INFINITY ? 0 : LOOK_AGAIN_MS);
+      this.retryIn(this.retriesAt === Number.POSITIVE_INFINITY ? 0 : RECHECK_MS);
     }
   }
 

@@ -143,23 +143,23 @@ export class Dispatcher implements OnModuleInit, Job {
 
   private async takeOrRenew(partition: DispatchPartition, token: string): Promise<LeaseAnswer> {
     const { tag } = partition;
-    const look = await this.redis.scripts.call(
+    const snapshot = await this.redis.scripts.call(
       'dispatch_page',
       { lease: dispatchLeaseKey(tag), eventLog: eventLogKey(tag) },
       { token, leaseMs: this.config.webhookLeaseMs, take: 1, after: '>', limit: 0 },
     );
-    if (look.status !== 'HELD') {
-      return { word: 'other', lapsesInMs: look.status === 'OTHER' ? look.lapsesInMs : 0 };
+    if (snapshot.status !== 'HELD') {
+      return { word: 'other', lapsesInMs: snapshot.status === 'OTHER' ? snapshot.lapsesInMs : 0 };
     }
-    partition.see(look);
+    partition.see(snapshot);
     // It may have been due to be given up; this beat decides again.
     partition.active = true;
-    if (look.lease === 'taken') {
+    if (snapshot.lease === 'taken') {
       // Another instance may have held it since.
       partition.beginAnew();
       return { word: 'taken' };
     }
-    partition.unknown ||= (look.queues ?? 0) > 0;
+    partition.unknown ||= (snapshot.queues ?? 0) > 0;
     return { word: 'held' };
   }
 
@@ -172,7 +172,7 @@ export class Dispatcher implements OnModuleInit, Job {
       return undefined;
     }
     const recoveries = this.held
-      .filter(({ active, leftOver }) => active && leftOver > 0)
+      .filter(({ active, toRecover }) => active && toRecover > 0)
       .map((partition) => this.tally.recover(partition));
     const settled = await Promise.allSettled([...recoveries, this.tally.flush()]);
     const now = performance.now();

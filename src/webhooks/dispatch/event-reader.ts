@@ -5,7 +5,7 @@ import { dispatchLeaseKey, eventLogKey, RedisService, SYSTEM_OWNER } from '../..
 import { LOGGER, type Logger } from '../../telemetry/index.js';
 import { SharedRedisTime, type Turn } from '../../worker/index.js';
 import { SubscriptionCache } from '../subscriptions/subscription-cache.js';
-import { type DispatchLook, type DispatchPartition, LeaseLost } from './dispatch-partition.js';
+import { type DispatchSnapshot, type DispatchPartition, LeaseLost } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 import type { LogEntry, WantedDelivery } from './event-backlog.js';
 import { OrderedQueues } from './ordered-queues.js';
@@ -118,19 +118,23 @@ export class EventReader {
   }
 
   /** Reads events, and then the subscriptions of their tenants. */
-  private async readEvents({ tag }: DispatchPartition, token: string, after: string): Promise<DispatchLook> {
-    const look = await this.redis.scripts.call(
+  private async readEvents(
+    { tag }: DispatchPartition,
+    token: string,
+    after: string,
+  ): Promise<DispatchSnapshot> {
+    const snapshot = await this.redis.scripts.call(
       'dispatch_page',
       { lease: dispatchLeaseKey(tag), eventLog: eventLogKey(tag) },
       { token, leaseMs: this.config.webhookLeaseMs, take: 0, after, limit: PAGE },
     );
-    if (look.status !== 'HELD') {
+    if (snapshot.status !== 'HELD') {
       throw new LeaseLost();
     }
-    if (look.events.length > 0) {
-      await this.subscriptions.refresh(look.events.flatMap(({ event }) => event.get('tn') ?? []));
+    if (snapshot.events.length > 0) {
+      await this.subscriptions.refresh(snapshot.events.flatMap(({ event }) => event.get('tn') ?? []));
     }
-    return look;
+    return snapshot;
   }
 
   /**

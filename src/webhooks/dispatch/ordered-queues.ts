@@ -121,7 +121,7 @@ export class OrderedQueues {
     queue.partition = partition;
     queue.pushed = true;
     queue.left += pushed;
-    this.run(queue);
+    this.startPump(queue);
   }
 
   /** Starts nothing any more. Attempts in flight continue. */
@@ -135,7 +135,7 @@ export class OrderedQueues {
   }
 
   /** Runs at most one pump per queue, however often its partition is taken and lost. */
-  private run(queue: OrderedQueue): void {
+  private startPump(queue: OrderedQueue): void {
     if (queue.isRunning) {
       return;
     }
@@ -144,7 +144,7 @@ export class OrderedQueues {
       queue.isRunning = false;
       this.pumps.delete(pump);
       if (queue.pushed && this.isOn(queue)) {
-        this.run(queue);
+        this.startPump(queue);
       } else if (!this.limiter.isClosed) {
         this.queues.delete(queue.partition.tag + queue.name);
       }

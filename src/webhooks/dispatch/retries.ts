@@ -32,12 +32,12 @@ const SOON_MS = 500;
 /** The same after an unexpected error, such as a damaged record. */
 const AFTER_ERROR_MS = 10_000;
 /** A retry later than this was left by a process that died, or dates from before the upgrade from a version with a job queue. */
-const LEFT_OVER_AFTER_MS = 30_000;
+const RECOVER_AFTER_MS = 30_000;
 
 /**
  * Retries. The holder of a partition's lease attempts the deliveries that are due in its index, by Redis' clock. A delivery stays in the
  * index until its attempt is settled, which reschedules or removes it, so a crash loses none. Passes over the index go page by page, and
- * subscriptions take turns, so a subscription with a long backlog or a hanging endpoint does not delay the others.
+ * subscriptions startRetry turns, so a subscription with a long backlog or a hanging endpoint does not delay the others.
  */
 @Injectable()
 export class Retries {
@@ -79,7 +79,7 @@ export class Retries {
     partition.retriesAt = Number.POSITIVE_INFINITY;
     for (const { ref, dueMs } of due) {
       if (!this.setAside.has(tag + ref)) {
-        void this.take(partition, ref, nowMs - dueMs);
+        void this.startRetry(partition, ref, nowMs - dueMs);
       }
     }
     const isLast = due.length < PAGE;
@@ -107,7 +107,7 @@ export class Retries {
   }
 
   /** Starts a retry when its subscription's turn comes. Never rejects. */
-  private async take(partition: DispatchPartition, ref: string, dueForMs: number): Promise<void> {
+  private async startRetry(partition: DispatchPartition, ref: string, dueForMs: number): Promise<void> {
     const name = partition.tag + ref;
     const claim = { owner: refOf(ref)?.subscriptionId ?? '' };
     this.setAside.add(name);
@@ -159,7 +159,7 @@ export class Retries {
     if (!partition.active) {
       return 0;
     }
-    if (dueForMs > LEFT_OVER_AFTER_MS) {
+    if (dueForMs > RECOVER_AFTER_MS) {
       this.metrics.counters.recoveries.inc({ kind: 'retry' });
     }
     const [delivery] = (await readDeliveries(this.redis, partition.code, [ref])) as [Delivery];

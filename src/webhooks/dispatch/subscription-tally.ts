@@ -15,7 +15,7 @@ import type { DispatchPartition } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 
 /** Failures that have been in the index for this long were left uncounted by a process that died. */
-const LEFT_OVER_AFTER_MS = 30_000;
+const RECOVER_AFTER_MS = 30_000;
 /** How many entries of an index are counted at a time. The next beat continues. */
 const RECOVERED_AT_ONCE = 100;
 
@@ -82,7 +82,7 @@ export class SubscriptionTally {
    */
   async recover(partition: DispatchPartition): Promise<void> {
     const index = outcomesKey(partition.tag);
-    const overdueMs = Math.floor(partition.nowMs()) - LEFT_OVER_AFTER_MS;
+    const overdueMs = Math.floor(partition.nowMs()) - RECOVER_AFTER_MS;
     const first = partition.uncountable;
     const refs = await orStoreError(
       this.redis.client.zrangebyscore(index, '-inf', overdueMs, 'LIMIT', first, RECOVERED_AT_ONCE),

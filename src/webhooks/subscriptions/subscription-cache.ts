@@ -183,13 +183,13 @@ export class SubscriptionCache {
     let open = owners.map((owner) => this.reading(owner));
     while (open.length > 0) {
       const asked = open.slice(0, OWNERS_A_RUN);
-      const { revision, owners: told } = await this.redis.scripts.call(
+      const { revision, owners: lists } = await this.redis.scripts.call(
         'webhook_targets',
         { webhookRevision: webhookRevisionKey(tag) },
         { rest: asked.flatMap(({ owner, revision: known, after }) => [owner, known, after]) },
       );
       const done = new Set<Reading>();
-      for (const [index, part] of told.entries()) {
+      for (const [index, part] of lists.entries()) {
         const reading = asked[index] as Reading;
         this.applyPart(reading, part, revision);
         if (reading.after === '' && reading.revision === revision) {

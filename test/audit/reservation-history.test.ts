@@ -34,7 +34,7 @@ async function hold(amount: number, more: Record<string, unknown> = {}): Promise
   return expectStatus(answer, 200).reservation_id as string;
 }
 
-async function story(id: string): Promise<Json> {
+async function historyOf(id: string): Promise<Json> {
   return expectStatus(await holdfast.admin('GET', `/ops/reservations/${id}`), 200);
 }
 
@@ -51,24 +51,24 @@ const returned = (amount: number): Json[] => [
   { scope: `tenant:${tenant.id}/workspace:prod/agent:bot`, unit: 'TOKENS', amount },
 ];
 
-describe('the story of a reservation', () => {
+describe('the history of a reservation', () => {
   test('that lives tells the request, the scopes and every extension with its key', async () => {
     const id = await hold(100, {
       ttl_ms: 60_000,
       grace_period_ms: 7000,
       metadata: { run: 1 },
-      idempotency_key: `k-story-${tenant.id}`,
+      idempotency_key: `k-history-${tenant.id}`,
     });
     const other = { id: tenant.id, key: await holdfast.createKey(tenant.id) };
     expectStatus(await holdfast.settle(tenant, 'extend', id, { extend_by_ms: 1000 }), 200);
     expectStatus(await holdfast.settle(other, 'extend', id, { extend_by_ms: 2000 }), 200);
-    const told = await story(id);
-    expect(told).toMatchObject({
+    const history = await historyOf(id);
+    expect(history).toMatchObject({
       reservation_id: id,
       state: 'ACTIVE',
       tenant_id: tenant.id,
       request: {
-        idempotency_key: `k-story-${tenant.id}`,
+        idempotency_key: `k-history-${tenant.id}`,
         key_id: expect.stringMatching(/^key_/),
         subject: { tenant: tenant.id, ...LEVELS },
         action: { kind: 'llm.completion', name: 'test-model' },
@@ -83,38 +83,38 @@ describe('the story of a reservation', () => {
         { scope: `tenant:${tenant.id}/workspace:prod`, budgeted: false },
         { scope: `tenant:${tenant.id}/workspace:prod/agent:bot`, budgeted: true },
       ],
-      expires_at_ms: told.created_at_ms + 63_000,
-      reclaim_at_ms: told.created_at_ms + 70_000,
+      expires_at_ms: history.created_at_ms + 63_000,
+      reclaim_at_ms: history.created_at_ms + 70_000,
       extensions: [
-        { granted_ms: 1000, expires_at_ms: told.created_at_ms + 61_000, key_id: told.request.key_id },
+        { granted_ms: 1000, expires_at_ms: history.created_at_ms + 61_000, key_id: history.request.key_id },
         {
           granted_ms: 2000,
-          expires_at_ms: told.created_at_ms + 63_000,
-          key_id: expect.not.stringMatching(told.request.key_id),
+          expires_at_ms: history.created_at_ms + 63_000,
+          key_id: expect.not.stringMatching(history.request.key_id),
         },
       ],
     });
-    expect(told).not.toHaveProperty('end');
-    expect(told).not.toHaveProperty('record_goes_at_ms');
+    expect(history).not.toHaveProperty('end');
+    expect(history).not.toHaveProperty('record_goes_at_ms');
   });
 
   test('that was committed tells the charge, what went back where, and the event where there was one', async () => {
     const within = await hold(100);
     expectStatus(await holdfast.commit(tenant, within, 70, { metadata: { tokens: 70 } }), 200);
-    const told = await story(within);
-    expect(told.end).toMatchObject({
+    const history = await historyOf(within);
+    expect(history.end).toMatchObject({
       how: 'COMMITTED',
-      by: { type: 'api_key', key_id: told.request.key_id },
+      by: { type: 'api_key', key_id: history.request.key_id },
       charged: { unit: 'TOKENS', amount: 70 },
       committed_metadata: { tokens: 70 },
       returned: returned(30),
     });
-    expect(told.end).not.toHaveProperty('event');
-    expect(told.record_goes_at_ms - told.end.at_ms).toBeGreaterThanOrEqual(30 * DAY_MS);
-    expect(told.record_goes_at_ms - told.end.at_ms).toBeLessThan(30 * DAY_MS + 1000);
+    expect(history.end).not.toHaveProperty('event');
+    expect(history.record_goes_at_ms - history.end.at_ms).toBeGreaterThanOrEqual(30 * DAY_MS);
+    expect(history.record_goes_at_ms - history.end.at_ms).toBeLessThan(30 * DAY_MS + 1000);
     const beyond = await hold(100);
     expectStatus(await holdfast.commit(tenant, beyond, 130), 200);
-    const { end } = await story(beyond);
+    const { end } = await historyOf(beyond);
     expect(end).toMatchObject({
       charged: { amount: 130 },
       returned: returned(0),
@@ -133,22 +133,22 @@ describe('the story of a reservation', () => {
   test('that was released tells the reason', async () => {
     const id = await hold(40);
     expectStatus(await holdfast.settle(tenant, 'release', id, { reason: 'not needed' }), 200);
-    expect((await story(id)).end).toMatchObject({
+    expect((await historyOf(id)).end).toMatchObject({
       how: 'RELEASED',
       reason: 'not needed',
       returned: returned(40),
     });
   });
 
-  test('that is overdue is expired by the read, once, and told in full though the protocol answers 410', async () => {
+  test('that is overdue is expired by the read, once, and returned in full, though the protocol answers 410', async () => {
     const id = await hold(50);
     await stored.expireIn(id, -60_000);
     const [before, counted] = [
       await holdfast.balances(tenant),
       await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id }),
     ];
-    const told = await story(id);
-    expect(told).toMatchObject({
+    const history = await historyOf(id);
+    expect(history).toMatchObject({
       state: 'EXPIRED',
       end: {
         how: 'EXPIRED',
@@ -157,7 +157,7 @@ describe('the story of a reservation', () => {
         event: { event_type: 'reservation.expired' },
       },
     });
-    expect(await story(id)).toEqual(told);
+    expect(await historyOf(id)).toEqual(history);
     expect(await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id })).toBe(
       counted + 1,
     );
@@ -184,12 +184,14 @@ describe('the story of a reservation', () => {
       holdfast
         .call('GET', `/v1/reservations?limit=200&include=metadata`, { key: tenant.key })
         .then(({ body }) => body);
-    const before = [await story(ids[0]), await story(ids[1]), await story(ids[2]), await list()];
+    const before = [await historyOf(ids[0]), await historyOf(ids[1]), await historyOf(ids[2]), await list()];
     const got = await holdfast.call('GET', `/v1/reservations/${ids[0]}`, { key: tenant.key });
     for (const id of ids) {
       await packAll(id);
     }
-    expect([await story(ids[0]), await story(ids[1]), await story(ids[2]), await list()]).toEqual(before);
+    expect([await historyOf(ids[0]), await historyOf(ids[1]), await historyOf(ids[2]), await list()]).toEqual(
+      before,
+    );
     expect((await holdfast.call('GET', `/v1/reservations/${ids[0]}`, { key: tenant.key })).body).toEqual(
       got.body,
     );
@@ -208,14 +210,14 @@ describe('the story of a reservation', () => {
   test('that is damaged shows the record as it is, and the quarantine once it is there', async () => {
     const id = await hold(5);
     await stored.set(id, { am: 'much' });
-    expect(await story(id)).toMatchObject({
+    expect(await historyOf(id)).toMatchObject({
       state: 'ACTIVE',
       defect: 'INVALID_ESTIMATE',
       stored: { am: 'much', tn: tenant.id },
     });
     await stored.expireIn(id, -60_000);
-    const told = await story(id);
-    expect(told).toMatchObject({
+    const history = await historyOf(id);
+    expect(history).toMatchObject({
       state: 'ACTIVE',
       defect: 'INVALID_ESTIMATE',
       quarantine: { reason: 'INVALID_ESTIMATE', waiting: true, at_ms: expect.any(Number) },
@@ -223,7 +225,7 @@ describe('the story of a reservation', () => {
     expect(await stored.redis.hexists(quarantineKey(tagOf(id.slice(4, 6))), id)).toBe(1);
     await stored.set(id, { am: '5' });
     // Mended, but still an operator's to decide on: the read leaves it alone.
-    expect(await story(id)).toMatchObject({
+    expect(await historyOf(id)).toMatchObject({
       state: 'ACTIVE',
       quarantine: { waiting: true },
       reserved: { amount: 5 },
