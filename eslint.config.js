@@ -21,6 +21,7 @@ const LAYERS = [
   'reservations',
   'events',
   'webhooks',
+  'spikes',
   'audit',
   'overview',
   'cli',

@@ -11,6 +11,7 @@ const OTHER_RECORDS = new RegExp(
     'webhooks/.*',
     'events/.*',
     'overview/.*',
+    'spikes/.*',
     'audit/(?:expirations|list_audit_log)',
     'lib/(?:webhook|\\w+_webhook(?:_\\w+)?|read_target|delivery|append_event|append_audit|audit_index|listing)',
   ].join('|')})\\.lua$`,

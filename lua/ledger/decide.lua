@@ -57,7 +57,7 @@ local function answer(word, detail)
 end
 
 local function decline(refusal)
-  emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) })
+  emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) }, true)
   return answer('DENY', reason_of(refusal))
 end
 

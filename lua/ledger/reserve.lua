@@ -102,7 +102,7 @@ end
 local function deny(refusal)
   -- The protocol has no event for throttling.
   if reason_of(refusal) ~= 'LIMIT_EXCEEDED' then
-    emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) })
+    emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) }, dry_run)
   end
   if not dry_run then
     return refusal

@@ -10,10 +10,11 @@ local function reason_of(refusal)
 end
 
 -- `refusal` is a status word, the scope that refused and what remains there. `fields` are the record's field and value pairs; the
--- event keeps subject and action.
-local function emit_denial(tag, tenant_id, leaf, origin, unit, amount, refusal, fields)
+-- event keeps subject and action. `is_evaluation` says that nothing would have been reserved anyway; such denials are not part of the
+-- tenant's denial rate.
+local function emit_denial(tag, tenant_id, leaf, origin, unit, amount, refusal, fields, is_evaluation)
   local figures = {
-    'unit', unit, 'reason_code', reason_of(refusal), 'requested_amount', amount, 'remaining', refusal[3] or '',
+    'va', is_evaluation and '1' or '', 'unit', unit, 'reason_code', reason_of(refusal), 'requested_amount', amount, 'remaining', refusal[3] or '',
   }
   for i = 1, #fields, 2 do
     if fields[i] ~= FIELD.metadata and fields[i] ~= FIELD.idempotency_key then

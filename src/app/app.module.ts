@@ -15,6 +15,7 @@ import {
   DirectDebitModule,
   ReservationsModule,
 } from '../reservations/index.js';
+import { SpikesModule } from '../spikes/index.js';
 import { type Logger, LoggingModule, MetricsModule } from '../telemetry/index.js';
 import { WebhooksModule } from '../webhooks/index.js';
 
@@ -52,6 +53,7 @@ export class AppModule {
         EventLogModule,
         AuditModule,
         WebhooksModule,
+        SpikesModule,
         OverviewModule,
         LimitsOpsModule,
         ...modules,

@@ -28,12 +28,16 @@ export type AuthFailure =
 
 @Injectable()
 export class AuthMetrics {
-  private readonly failures: LabelledCounter;
+  /** Authentications since the start of the process. */
+  attempts = 0;
+  /** How many of them failed. A lack of permissions is not one of them. */
+  failures = 0;
+  private readonly refusals: LabelledCounter;
   private readonly hits: LabelledCounter;
   private readonly misses: LabelledCounter;
 
   constructor(metrics: MetricsRegistry) {
-    this.failures = metrics.counter({
+    this.refusals = metrics.counter({
       name: 'holdfast_auth_failures_total',
       help: 'Requests that were refused for their key or its permissions.',
       labels: ['reason'],
@@ -49,7 +53,15 @@ export class AuthMetrics {
   }
 
   failed(reason: AuthFailure): void {
-    this.failures.inc({ reason });
+    if (reason !== 'missing_permission') {
+      this.attempts += 1;
+      this.failures += 1;
+    }
+    this.refusals.inc({ reason });
+  }
+
+  succeeded(): void {
+    this.attempts += 1;
   }
 
   hit(): void {

@@ -281,6 +281,9 @@ const TELEMETRY = {
     'info',
     oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),
   ).describe('Least severe level to log.'),
+  highLatencyMs: setting('HIGH_LATENCY_MS', '1000', integer(0, 10_000)).describe(
+    'system.high_latency is emitted if the 99th percentile of an operation over five minutes exceeds this; 0 turns it off.',
+  ),
   metricsTenantLabel: setting('CYCLES_METRICS_TENANT_TAG_ENABLED', 'true', flag).describe(
     'Whether metrics have the tenant as a label.',
   ),

@@ -4,7 +4,7 @@ import { type Fields, parseJson, timeOf } from '../wire/index.js';
 export type EventData = Readonly<Record<string, unknown>>;
 
 /** The fields of lua/lib/append_event.lua that belong to the envelope, not to `data`. */
-const ENVELOPE = new Set(['ty', 'tn', 'sc', 'ac', 'ki', 'rq', 'tr', 'co', 'metadata']);
+const ENVELOPE = new Set(['ty', 'tn', 'sc', 'ac', 'ki', 'rq', 'tr', 'co', 'va', 'metadata']);
 /** The fields with the subject and action of the request, named by lua/lib/fields.lua. */
 const REQUEST = new Set(['tv', 'ws', 'ap', 'wf', 'ag', 'ts', 'dm', 'ak', 'an', 'at']);
 const RENAMED: Readonly<Record<string, string>> = { ik: 'idempotency_key', md: 'metadata' };
@@ -33,8 +33,22 @@ const INTEGERS = new Set([
   'response_time_ms',
   'consecutive_failures',
   'outage_ms',
+  'window_seconds',
+  'sample_count',
+  'p99_ms',
+  'threshold_ms',
 ]);
-const NUMBERS = new Set(['threshold', 'utilization', 'debt_utilization']);
+const NUMBERS = new Set([
+  'threshold',
+  'utilization',
+  'debt_utilization',
+  'current_rate',
+  'threshold_rate',
+  'current_fraction',
+  'baseline_rate',
+  'multiplier',
+  'projected_exhaustion_minutes',
+]);
 const BOOLEANS = new Set(['is_over_limit', 'spent_override_provided']);
 const INSTANTS = new Set([
   'created_at',

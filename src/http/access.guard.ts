@@ -158,6 +158,7 @@ export class AccessGuard implements CanActivate {
       this.metrics.failed(adminKey === undefined ? 'missing_admin_key' : 'wrong_admin_key');
       throw new Refusal('UNAUTHORIZED', ADMIN_KEY_NOT_VALID);
     }
+    this.metrics.succeeded();
     request.caller = ADMIN;
     reply.header('X-RateLimit-Remaining', '-1').header('X-RateLimit-Reset', '0');
     return true;
@@ -169,6 +170,7 @@ export class AccessGuard implements CanActivate {
     request: FastifyRequest,
     reply: FastifyReply,
   ): true {
+    this.metrics.succeeded();
     request.caller = caller;
     reply.header('X-Cycles-Tenant', caller.tenantId);
     if (this.limits.perKey === undefined || rule.plane !== 'runtime') {

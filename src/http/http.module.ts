@@ -35,7 +35,7 @@ export class RateLimitsModule {}
     AccessGuard,
     { provide: APP_GUARD, useExisting: AccessGuard },
   ],
-  exports: [AdminKey, ApiKeyVerifier, CallerFinder],
+  exports: [AdminKey, ApiKeyVerifier, AuthMetrics, CallerFinder],
 })
 export class AuthModule {}
 

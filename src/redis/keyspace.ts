@@ -131,6 +131,17 @@ export const policyPatternKey = (tag: string, tenantId: string): string => `${ta
 export const policyRateKey = (tag: string, policyId: string, kind: string, minute: number): string =>
   `${tag}pr:${policyId}:${kind}:${minute}`;
 
+/** How often something happened to a tenant in a slot of time, a string. The kind is one of lua/spikes; `__system__` owns what has no tenant. */
+export const rateCountKey = (tag: string, owner: string, kind: string, slotS: number, slot: number): string =>
+  `${tag}rate:${owner}:${kind}:${slotS}:${slot}`;
+/** Exists for a window after the event that it names, so that the event is emitted once per window. */
+export const rateToldKey = (tag: string, owner: string, name: string): string =>
+  `${tag}rate-told:${owner}:${name}`;
+/** The last entry of the event log that is counted in the rates. */
+export const ratesCursorKey = (tag: string): string => `${tag}rates-cursor`;
+/** Tenants whose rates have grown and are still to be compared with their thresholds, a set. */
+export const ratesDueKey = (tag: string): string => `${tag}rates-due`;
+
 /** A signed envelope: its canonical JSON. */
 export const evidenceKey = (tag: string, evidenceId: string): string => `${tag}e:${evidenceId}`;
 

@@ -668,6 +668,37 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'next_start? newest? examined:int counts_count counts(slot:int type reason? events:int)* recent(entry_id type)*',
   },
+  /** lua/spikes/check_auth_rate.lua: count authentications of all instances, and emit the events of a failure rate that exceeds a threshold. */
+  check_auth_rate: {
+    keys: ['event_log'],
+    args: ['attempts', 'failures', 'least'],
+    rest: true,
+    flags: [],
+    returns: 'CHECKED emitted(threshold window_s)*',
+  },
+  /** lua/spikes/check_latency.lua: count how long an operation took on all instances, and emit an event if its 99th percentile exceeds the threshold. */
+  check_latency: {
+    keys: ['event_log', 'told'],
+    args: ['operation', 'threshold_ms', 'window_s', 'least'],
+    rest: true,
+    flags: [],
+    returns: 'QUIET | EMITTED p99_ms:int',
+  },
+  /** lua/spikes/check_rates.lua: emit the events of a tenant's denial and expiry rates that exceed a threshold. */
+  check_rates: {
+    keys: ['event_log', 'reservation_index', 'rates_due'],
+    args: ['tenant', 'least'],
+    rest: true,
+    flags: [],
+    returns: 'CHECKED emitted(metric threshold window_s)*',
+  },
+  /** lua/spikes/count_rates.lua: count the denials and expirations that a partition's event log has gained, by tenant and time. */
+  count_rates: {
+    keys: ['event_log', 'rates_cursor', 'rates_due'],
+    args: ['examine', 'longest_ms', 'due'],
+    flags: [],
+    returns: 'more:flag counted:int tenants(tenant)*',
+  },
   /** lua/webhooks/bulk_webhook.lua: apply a bulk action to one subscription, once. */
   bulk_webhook: {
     keys: ['webhook'],
@@ -1654,6 +1685,25 @@ export interface ScriptReplies {
       readonly events: number;
     }[];
     readonly recent: readonly { readonly entryId: string; readonly type: string }[];
+  };
+  readonly check_auth_rate: {
+    readonly status: 'CHECKED';
+    readonly emitted: readonly { readonly threshold: string; readonly windowS: string }[];
+  };
+  readonly check_latency:
+    { readonly status: 'QUIET' } | { readonly status: 'EMITTED'; readonly p99Ms: number };
+  readonly check_rates: {
+    readonly status: 'CHECKED';
+    readonly emitted: readonly {
+      readonly metric: string;
+      readonly threshold: string;
+      readonly windowS: string;
+    }[];
+  };
+  readonly count_rates: {
+    readonly more: boolean;
+    readonly counted: number;
+    readonly tenants: readonly { readonly tenant: string }[];
   };
   readonly bulk_webhook:
     | { readonly status: 'SUCCEEDED' }

@@ -106,6 +106,17 @@ export class RequestMetrics {
     series.sumS += seconds;
   }
 
+  /** How many requests of a route took how long, by the upper bound of each bucket. The last one has none. */
+  bucketsOf(method: string, uri: string): readonly { boundMs: number | undefined; requests: number }[] {
+    const series = [...this.series.values()].filter(
+      ({ labels }) => labels['uri'] === uri && labels['method'] === method,
+    );
+    return [...BOUNDS_S, undefined].map((bound, index) => ({
+      boundMs: bound === undefined ? undefined : bound * 1000,
+      requests: series.reduce((sum, { counts }) => sum + (counts[index] as number), 0),
+    }));
+  }
+
   private seriesOf(uri: string, method: string, status: number): Series {
     const key = `${method} ${status} ${uri}`;
     let series = this.series.get(key);

@@ -64,6 +64,14 @@ export const GOVERNANCE_RULES = {
     rule: '`budget.threshold_crossed` is emitted at the utilizations that a subscription names, else at 0.8, 0.95 and 1',
     place: 'WebhookThresholdConfig',
   },
+  'rate spikes': {
+    rule: '`reservation.denial_rate_spike`, `reservation.expiry_rate_spike` and `api_key.auth_failure_rate_spike` are emitted at the fractions and for the windows that subscriptions name, else at 0.10, 0.05 and 0.10 over 300 s',
+    place: 'WebhookThresholdConfig; EventDataRateSpike',
+  },
+  'high latency': {
+    rule: '`system.high_latency` is emitted if the 99th percentile of an operation exceeds a threshold',
+    place: 'EventType',
+  },
   'signing secret once': {
     rule: 'Only the creation returns the signing secret, which the server generates if none is given',
     place: 'WebhookCreateResponse',

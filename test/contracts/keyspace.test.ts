@@ -44,6 +44,11 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
     ['pol_1fX', 'commits', '29395000'],
     keyspace.policyRateKey(TAG, 'pol_1fX', 'commits', 29_395_000),
   ],
+  rate_count_key: [
+    ['acme', 'denied', '10', '176370000'],
+    keyspace.rateCountKey(TAG, 'acme', 'denied', 10, 176_370_000),
+  ],
+  rate_told_key: [['acme', 'denial_rate:0.1:300'], keyspace.rateToldKey(TAG, 'acme', 'denial_rate:0.1:300')],
   webhook_key: [['whsub_1fX'], keyspace.webhookKey(TAG, 'whsub_1fX')],
   webhook_index_key: [['acme'], keyspace.webhookIndexKey(TAG, 'acme')],
   bulk_rows_key: [['id'], keyspace.bulkRowsKey(TAG, 'id')],

@@ -33,6 +33,9 @@ const tokens = (amount: number): object => ({ unit: 'TOKENS', amount });
 const MORE: Readonly<Record<string, readonly string[]>> = {
   'budget.updated': ['changed_fields'],
   'budget.exhausted': ['reservation_id'],
+  'reservation.denial_rate_spike': ['current_fraction'],
+  'reservation.expiry_rate_spike': ['current_fraction'],
+  'api_key.auth_failure_rate_spike': ['current_fraction'],
 };
 
 async function admin(status: number, method: string, path: string, body?: unknown): Promise<Json> {
@@ -119,23 +122,48 @@ async function tellOfWebhooks(subscriber: Subscriber): Promise<void> {
   await subscriber.made();
 }
 
-/** What the dispatcher tells after failed deliveries, which its own tests bring about: here it counts how it is read. */
+/** Writes what other tests make scripts tell: here it counts how it is read. */
+async function put(tag: string, type: string, owner: string, figures: readonly string[]): Promise<void> {
+  const envelope = ['ty', type, 'tn', owner, 'ac', 'system'];
+  const id = (await on.stored.redis.xadd(eventLogKey(tag), '*', ...envelope, ...figures)) as string;
+  await on.stored.redis.xadd(tenantEventsKey(tag, owner), id, 'y', type);
+}
+
+async function tellOfSpikes(tenant: TestTenant): Promise<void> {
+  const tag = on.stored.tagOf(tenant.id);
+  const figures = [
+    'current_rate',
+    '2.4',
+    'threshold_rate',
+    '0.1',
+    'window_seconds',
+    '300',
+    'sample_count',
+    '12',
+  ];
+  const spike = [...figures, 'current_fraction', '0.75'];
+  await put(tag, 'reservation.denial_rate_spike', tenant.id, ['metric', 'denial_rate', ...spike]);
+  await put(tag, 'reservation.expiry_rate_spike', tenant.id, ['metric', 'expiry_rate', ...spike]);
+  await put('{p00}', 'api_key.auth_failure_rate_spike', '__system__', [
+    'metric',
+    'auth_failure_rate',
+    ...spike,
+  ]);
+  await put('{p00}', 'system.high_latency', '__system__', [
+    'component',
+    'api',
+    'message',
+    'm',
+    'severity',
+    'warning',
+    'p99_ms',
+    '1200',
+  ]);
+}
+
+/** What the dispatcher tells after failed deliveries. */
 async function tellOfDispatch(tenant: TestTenant): Promise<void> {
   const about = ['subscription_id', 'whsub_00a'];
-  const put = async (tag: string, type: string, owner: string, figures: readonly string[]): Promise<void> => {
-    const id = (await on.stored.redis.xadd(
-      eventLogKey(tag),
-      '*',
-      'ty',
-      type,
-      'tn',
-      owner,
-      'ac',
-      'system',
-      ...figures,
-    )) as string;
-    await on.stored.redis.xadd(tenantEventsKey(tag, owner), id, 'y', type);
-  };
   await put(on.stored.tagOf(tenant.id), 'webhook.disabled', tenant.id, [
     ...about,
     'tenant_id',
@@ -190,6 +218,7 @@ test('every event that scripts tell has the payload of its type', async () => {
   await tellOfKeysAndPolicies(tenant);
   await tellOfWebhooks(subscriber);
   await tellOfDispatch(tenant);
+  await tellOfSpikes(tenant);
   await on.holdfast.app.get(StoreOutages).emit(1500);
   for (const change of [
     { name: 'other' },

@@ -184,6 +184,26 @@ describe('an event is for the subscriptions', () => {
     expect(await at(1)).toEqual([usual, half].sort());
   });
 
+  test('that want this rate over this window: their own ones, or else the usual ones', async () => {
+    shows('rate spikes');
+    const tenant = await subscriber();
+    const select = { event_types: ['reservation.denial_rate_spike'] };
+    const { subscription_id: usual } = await tenant.made(select);
+    const { subscription_id: own } = await tenant.made({
+      ...select,
+      thresholds: { denial_rate_threshold: 0.25, rate_window_seconds: 60 },
+    });
+    const at = (threshold: number, seconds: number): Promise<string[]> =>
+      toldOf(
+        event(tenant.id, 'reservation.denial_rate_spike', {
+          data: { threshold_rate: threshold, window_seconds: BigInt(seconds) },
+        }),
+      );
+    expect(await at(0.1, 300)).toEqual([usual]);
+    expect(await at(0.25, 60)).toEqual([own]);
+    expect(await at(0.25, 300)).toEqual([]);
+  });
+
   test('that are active, and were made before it', async () => {
     const tenant = await subscriber();
     const { subscription_id: id, created_at: madeAt } = await tenant.made();

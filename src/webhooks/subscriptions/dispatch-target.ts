@@ -1,6 +1,6 @@
-import { type CyclesEvent, TENANT_EVENT_CATEGORIES } from '../../events/index.js';
+import { type CyclesEvent, type EventCategory, TENANT_EVENT_CATEGORIES } from '../../events/index.js';
 import { SYSTEM_OWNER } from '../../redis/index.js';
-import { fieldOf, type Fields } from '../../wire/index.js';
+import { fieldOf, type Fields, parseJson } from '../../wire/index.js';
 import { matchesGlob } from '../target-policy/address-rules.js';
 import type { SubscriptionStatus } from './subscription.dto.js';
 import { listOf, retryPolicyOf, statusOf } from './subscription.js';
@@ -29,7 +29,36 @@ export interface DispatchTarget {
   readonly scopeFilter: string | undefined;
   /** The utilization thresholds for which it receives budget.threshold_crossed. */
   readonly utilizations: readonly number[];
+  /** What it asks for by the other members of WebhookThresholdConfig, or their defaults. */
+  readonly rates: RateThresholds;
 }
+
+/** The members of WebhookThresholdConfig about rates. */
+export interface RateThresholds {
+  readonly denial_rate_threshold: number;
+  readonly expiry_rate_threshold: number;
+  readonly auth_failure_rate_threshold: number;
+  readonly rate_window_seconds: number;
+  readonly burn_rate_multiplier: number;
+  readonly burn_rate_window_seconds: number;
+}
+
+/** The defaults of cycles-governance-admin-v0.1.25. */
+export const DEFAULT_RATES: RateThresholds = {
+  denial_rate_threshold: 0.1,
+  expiry_rate_threshold: 0.05,
+  auth_failure_rate_threshold: 0.1,
+  rate_window_seconds: 300,
+  burn_rate_multiplier: 3,
+  burn_rate_window_seconds: 300,
+};
+
+/** The threshold that each event about rates depends on, with the window and the member of `data` that repeats the threshold. */
+const RATE_EVENTS: Readonly<Record<string, readonly [keyof RateThresholds, keyof RateThresholds]>> = {
+  'reservation.denial_rate_spike': ['denial_rate_threshold', 'rate_window_seconds'],
+  'reservation.expiry_rate_spike': ['expiry_rate_threshold', 'rate_window_seconds'],
+  'api_key.auth_failure_rate_spike': ['auth_failure_rate_threshold', 'rate_window_seconds'],
+};
 
 const DEFAULT_UTILIZATIONS = [0.8, 0.95, 1];
 const TENANT_CATEGORIES: ReadonlySet<string> = new Set(TENANT_EVENT_CATEGORIES);
@@ -61,7 +90,36 @@ export function targetOf(fields: Fields, subscriptionId: string, nowMs: number):
     eventCategories: new Set(listOf(fieldOf(fields, 'ec'))),
     scopeFilter: fields.get('sf'),
     utilizations: utilizations.length === 0 ? DEFAULT_UTILIZATIONS : utilizations,
+    rates: ratesOf(fields.get('th')),
   };
+}
+
+function ratesOf(text: string | undefined): RateThresholds {
+  const given = parseJson(text ?? '{}') as Readonly<Record<string, unknown>>;
+  const rate = (name: keyof RateThresholds): number => Number(given[name] ?? DEFAULT_RATES[name]);
+  return {
+    denial_rate_threshold: rate('denial_rate_threshold'),
+    expiry_rate_threshold: rate('expiry_rate_threshold'),
+    auth_failure_rate_threshold: rate('auth_failure_rate_threshold'),
+    rate_window_seconds: rate('rate_window_seconds'),
+    burn_rate_multiplier: rate('burn_rate_multiplier'),
+    burn_rate_window_seconds: rate('burn_rate_window_seconds'),
+  };
+}
+
+/** Whether the selectors of a subscription name the type. They are additive. */
+export function selects(target: DispatchTarget, eventType: string, category: EventCategory): boolean {
+  return target.eventTypes.has(eventType) || target.eventCategories.has(category);
+}
+
+/** Whether an event about a rate was judged by the threshold and window that the subscription asks for. */
+function hasItsRates({ rates }: DispatchTarget, { event_type: type, data }: CyclesEvent): boolean {
+  const members = RATE_EVENTS[type];
+  return (
+    members === undefined ||
+    (Number(data['threshold_rate']) === rates[members[0]] &&
+      Number(data['window_seconds']) === rates[members[1]])
+  );
 }
 
 /**
@@ -70,12 +128,13 @@ export function targetOf(fields: Fields, subscriptionId: string, nowMs: number):
  */
 export function matches(target: DispatchTarget, event: CyclesEvent): boolean {
   return (
-    (target.eventTypes.has(event.event_type) || target.eventCategories.has(event.category)) &&
+    selects(target, event.event_type, event.category) &&
     (target.owner === SYSTEM_OWNER ||
       (event.tenant_id === target.owner && TENANT_CATEGORIES.has(event.category))) &&
     (target.scopeFilter === undefined ||
       (event.scope !== undefined && matchesGlob(event.scope, target.scopeFilter))) &&
     (event.event_type !== 'budget.threshold_crossed' ||
-      target.utilizations.includes(Number(event.data['threshold'])))
+      target.utilizations.includes(Number(event.data['threshold']))) &&
+    hasItsRates(target, event)
   );
 }

@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { CyclesEvent } from '../../events/index.js';
+import { categoryOf, type CyclesEvent } from '../../events/index.js';
 import {
   partitionCode,
   partitionOfTenant,
@@ -14,7 +14,7 @@ import {
 } from '../../redis/index.js';
 import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { type Fields } from '../../wire/index.js';
-import { type DispatchTarget, matches, targetOf } from './dispatch-target.js';
+import { type DispatchTarget, matches, selects, targetOf } from './dispatch-target.js';
 
 /** For how long a check of the revision is valid for its whole partition. An edit takes effect for attempts that start later. */
 const REVISION_VALID_MS = 50;
@@ -24,7 +24,7 @@ const READ_AGAIN_MS = 60_000;
 const MAX_CACHED = 20_000;
 
 /** The fields of a target, named by lua/lib/webhook.lua. */
-const TARGET_FIELDS = ['st', 'ur', 'hd', 'rp', 'df', 'et', 'ec', 'sf', 'tu'] as const;
+const TARGET_FIELDS = ['st', 'ur', 'hd', 'rp', 'df', 'et', 'ec', 'sf', 'tu', 'th'] as const;
 
 /** The part of a reply about one owner's list. */
 type OwnersPart = ScriptReply<'webhook_targets'>['owners'][number];
@@ -113,6 +113,13 @@ export class SubscriptionCache {
     const eventMs = Date.parse(event.timestamp);
     return owners.flatMap((owner) =>
       this.activeOf(owner).filter((target) => target.createdAtMs <= eventMs && matches(target, event)),
+    );
+  }
+
+  /** The active subscriptions of a tenant and of the operators that select this type of event, as of the last refresh. */
+  selecting(tenantId: string, eventType: string): readonly DispatchTarget[] {
+    return [...new Set([tenantId, SYSTEM_OWNER])].flatMap((owner) =>
+      this.activeOf(owner).filter((target) => selects(target, eventType, categoryOf(eventType))),
     );
   }
 

@@ -1,0 +1,1 @@
+export { SpikesModule } from './spikes.module.js';

@@ -1,0 +1,15 @@
+import { Module } from '@nestjs/common';
+import { AuthModule } from '../http/index.js';
+import { MetricsModule } from '../telemetry/index.js';
+import { SubscriptionAccessModule } from '../webhooks/index.js';
+import { WorkerModule } from '../worker/index.js';
+import { ServiceRates } from './service-rates.js';
+import { SpikeMetrics } from './spike.metrics.js';
+import { TenantRates } from './tenant-rates.js';
+
+/** Events of rates and latencies that exceed a threshold. */
+@Module({
+  imports: [AuthModule, MetricsModule, SubscriptionAccessModule, WorkerModule],
+  providers: [ServiceRates, SpikeMetrics, TenantRates],
+})
+export class SpikesModule {}

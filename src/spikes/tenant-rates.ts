@@ -1,0 +1,103 @@
+import { Injectable, type OnModuleInit } from '@nestjs/common';
+import {
+  eventLogKey,
+  ratesCursorKey,
+  ratesDueKey,
+  RedisService,
+  reservationIndexKey,
+} from '../redis/index.js';
+import { SubscriptionCache } from '../webhooks/index.js';
+import { PartitionPass, type Turn, Worker } from '../worker/index.js';
+import { SpikeMetrics } from './spike.metrics.js';
+import { LEAST_EVENTS, runsOf, watchedBy } from './thresholds.js';
+
+const INTERVAL_MS = 10_000;
+/** At most a twentieth of the interval, and thus of Redis' time. */
+const BUDGET_MS = 500;
+/** Entries of a log that one script examines: one to two milliseconds of Redis' time. */
+const EXAMINED_A_RUN = 250;
+/** Tenants that are compared with their thresholds between two such scripts. */
+const TENANTS_A_RUN = 20;
+const LONGEST_WINDOW_MS = 86_400_000;
+
+const METRICS = [
+  ['denial_rate', 'reservation.denial_rate_spike', 'denial_rate_threshold'],
+  ['expiry_rate', 'reservation.expiry_rate_spike', 'expiry_rate_threshold'],
+] as const;
+
+/**
+ * Emits the events about the rates at which a tenant's reservations are denied and expire. Requests do nothing for it: the event log
+ * has every denial and expiration, and the index of a tenant's reservations says how many were made. Redis counts what the log has
+ * gained and remembers what it has emitted, so any number of instances may do this, and together they do it once.
+ */
+@Injectable()
+export class TenantRates implements OnModuleInit {
+  private readonly pass: PartitionPass;
+
+  constructor(
+    private readonly redis: RedisService,
+    private readonly subscriptions: SubscriptionCache,
+    private readonly metrics: SpikeMetrics,
+    private readonly worker: Worker,
+  ) {
+    this.pass = new PartitionPass(
+      (tag) => this.countPartition(tag),
+      () => metrics.cut(),
+    );
+  }
+
+  onModuleInit(): void {
+    this.worker.addRegular({
+      name: 'tenant_rates',
+      role: 'janitor',
+      intervalMs: INTERVAL_MS,
+      run: (turn) => this.count(BUDGET_MS, turn),
+    });
+  }
+
+  /** One pass over all partitions, or as much of it as the time allows. @throws StoreUnavailable */
+  async count(budgetMs = BUDGET_MS, turn?: Turn): Promise<void> {
+    await this.pass.walk(this.redis.partitions, budgetMs, turn);
+  }
+
+  private async countPartition(tag: string): Promise<boolean> {
+    const { more, counted, tenants } = await this.redis.scripts.call(
+      'count_rates',
+      { eventLog: eventLogKey(tag), ratesCursor: ratesCursorKey(tag), ratesDue: ratesDueKey(tag) },
+      { examine: EXAMINED_A_RUN, longestMs: LONGEST_WINDOW_MS, due: TENANTS_A_RUN },
+    );
+    this.metrics.events(counted);
+    const ids = tenants.map(({ tenant }) => tenant);
+    if (ids.length > 0) {
+      await this.subscriptions.refresh(ids);
+      for (const id of ids) {
+        await this.compare(tag, id);
+      }
+    }
+    return more || ids.length === TENANTS_A_RUN;
+  }
+
+  private async compare(tag: string, tenant: string): Promise<void> {
+    const watched = METRICS.flatMap(([metric, eventType, threshold]) =>
+      watchedBy(this.subscriptions, tenant, eventType, threshold).map((one) => [
+        metric,
+        String(one.threshold),
+        String(one.windowS),
+      ]),
+    );
+    for (const run of runsOf(watched)) {
+      const { emitted } = await this.redis.scripts.call(
+        'check_rates',
+        {
+          eventLog: eventLogKey(tag),
+          reservationIndex: reservationIndexKey(tag, tenant),
+          ratesDue: ratesDueKey(tag),
+        },
+        { tenant, least: LEAST_EVENTS, rest: run.flat() },
+      );
+      for (const { metric } of emitted) {
+        this.metrics.emitted(`reservation.${metric}_spike`);
+      }
+    }
+  }
+}

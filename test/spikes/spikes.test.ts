@@ -1,0 +1,218 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { reservationKey, tagOfReservationId } from '../../src/redis/keyspace.js';
+import { ServiceRates } from '../../src/spikes/service-rates.js';
+import { TenantRates } from '../../src/spikes/tenant-rates.js';
+import { RequestMetrics } from '../../src/telemetry/index.js';
+import { shows } from '../compatibility/shows.js';
+import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import { PUBLIC_URL } from '../support/subscriber.js';
+import { useGovernance } from '../support/use-governance.js';
+
+const PARTITIONS = 64;
+
+describe('two instances', () => {
+  const on = useGovernance();
+  let other: Holdfast;
+  beforeAll(async () => {
+    other = await Holdfast.start({ REDIS_URL: on.redis.url });
+  });
+  afterAll(() => other.stop());
+
+  const instances = (): Holdfast[] => [on.holdfast, other];
+  const countTenants = (): Promise<unknown> =>
+    Promise.all(instances().map((instance) => instance.app.get(TenantRates).count(10_000)));
+  const countService = (): Promise<unknown> =>
+    Promise.all(instances().map((instance) => instance.app.get(ServiceRates).count()));
+
+  const eventsOf = async (tenantId: string, type: string): Promise<Json[]> =>
+    expectStatus(
+      await on.holdfast.admin('GET', `/v1/admin/events?tenant_id=${tenantId}&event_type=${type}`),
+      200,
+    ).events.map(({ data }: Json) => data);
+
+  const emitted = async (type: string): Promise<number> => {
+    const counts = await Promise.all(
+      instances().map((instance) => instance.metric('holdfast_spike_events_total', { event_type: type })),
+    );
+    return counts.reduce((sum, count) => sum + count, 0);
+  };
+
+  const tenantWithBudget = async (): Promise<TestTenant> => {
+    const tenant = await on.holdfast.createTenant();
+    await on.holdfast.createBudget(tenant, '', 1000);
+    return tenant;
+  };
+  const deny = async (
+    tenant: TestTenant,
+    times: number,
+    more: Record<string, unknown> = {},
+  ): Promise<void> => {
+    for (let time = 0; time < times; time += 1) {
+      await on.holdfast.reserve(tenant, 1_000_000, more);
+    }
+  };
+  const subscribe = async (tenantId: string, type: string, thresholds: object): Promise<void> => {
+    const body = { url: PUBLIC_URL, event_types: [type], thresholds };
+    expectStatus(await on.holdfast.admin('POST', `/v1/admin/webhooks?tenant_id=${tenantId}`, body), 201);
+  };
+
+  test('emit a spike of denials once per window, and again in the next one', async () => {
+    shows('rate spikes', 'event payload');
+    const type = 'reservation.denial_rate_spike';
+    const before = await emitted(type);
+    const tenant = await tenantWithBudget();
+    for (let made = 0; made < 4; made += 1) {
+      expectStatus(await on.holdfast.reserve(tenant, 1), 200);
+    }
+    await deny(tenant, 12);
+    await countTenants();
+    const spike = {
+      metric: 'denial_rate',
+      current_rate: 2.4,
+      threshold_rate: 0.1,
+      window_seconds: 300,
+      sample_count: 12,
+      current_fraction: 0.75,
+    };
+    expect(await eventsOf(tenant.id, type)).toEqual([spike]);
+    await deny(tenant, 1);
+    await countTenants();
+    expect(await eventsOf(tenant.id, type)).toHaveLength(1);
+    // The window ends.
+    const tag = on.stored.tagOf(tenant.id);
+    await on.stored.redis.del(`${tag}rate-told:${tenant.id}:denial_rate:0.1:300`);
+    await deny(tenant, 1);
+    await countTenants();
+    expect((await eventsOf(tenant.id, type)).map(({ sample_count: count }) => count)).toEqual([14, 12]);
+    expect((await emitted(type)) - before).toBe(2);
+  });
+
+  test('emit none for few denials, for a low rate, and for decisions and dry runs', async () => {
+    shows('rate spikes');
+    const type = 'reservation.denial_rate_spike';
+    const [few, low, evaluated] = [
+      await tenantWithBudget(),
+      await tenantWithBudget(),
+      await tenantWithBudget(),
+    ];
+    await deny(few, 9);
+    await deny(evaluated, 12, { dry_run: true });
+    await deny(low, 10);
+    await subscribe(low.id, type, { denial_rate_threshold: 1 });
+    await countTenants();
+    for (const { id } of [few, low, evaluated]) {
+      expect(await eventsOf(id, type)).toEqual([]);
+    }
+  });
+
+  test('judge by each threshold and window that the subscriptions of a tenant and of the operators name', async () => {
+    shows('rate spikes');
+    const type = 'reservation.denial_rate_spike';
+    const tenant = await tenantWithBudget();
+    await subscribe(tenant.id, type, { denial_rate_threshold: 0.5, rate_window_seconds: 86_400 });
+    await subscribe(tenant.id, type, { denial_rate_threshold: 0.25 });
+    await subscribe(tenant.id, 'reservation.denied', { denial_rate_threshold: 0.01 });
+    await deny(tenant, 10);
+    await countTenants();
+    const told = await eventsOf(tenant.id, type);
+    expect(told.map((data) => [data.threshold_rate, data.window_seconds]).sort()).toEqual([
+      [0.25, 300],
+      [0.5, 86_400],
+    ]);
+  });
+
+  test('emit a spike of expirations', async () => {
+    shows('rate spikes', 'event payload');
+    const type = 'reservation.expiry_rate_spike';
+    const before = await emitted(type);
+    const tenant = await tenantWithBudget();
+    for (let made = 0; made < 20; made += 1) {
+      const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 1), 200);
+      if (made % 2 === 0) {
+        await on.stored.redis.hset(reservationKey(tagOfReservationId(id, PARTITIONS) as string, id), {
+          ex: '1000',
+        });
+        await on.holdfast.call('GET', `/v1/reservations/${id}`, { key: tenant.key });
+      }
+    }
+    await countTenants();
+    expect(await eventsOf(tenant.id, type)).toMatchObject([
+      { metric: 'expiry_rate', threshold_rate: 0.05, sample_count: 10, current_fraction: 0.5 },
+    ]);
+    expect((await emitted(type)) - before).toBe(1);
+  });
+
+  test('add up their failed authentications, and emit their rate once', async () => {
+    shows('rate spikes', 'event payload');
+    const type = 'api_key.auth_failure_rate_spike';
+    await subscribe('__system__', type, { auth_failure_rate_threshold: 0.0001 });
+    for (const instance of instances()) {
+      for (let time = 0; time < 6; time += 1) {
+        await instance.call('GET', '/v1/balances?tenant=x', { key: 'wrong' });
+      }
+    }
+    await countService();
+    await countService();
+    const told = await eventsOf('__system__', type);
+    expect(told).toMatchObject([
+      { metric: 'auth_failure_rate', threshold_rate: 0.0001, window_seconds: 300 },
+    ]);
+    expect(told[0].sample_count).toBeGreaterThanOrEqual(10);
+    expect(told[0].current_fraction).toBeLessThan(1);
+    expect(await emitted(type)).toBe(1);
+  });
+
+  test('add up the durations of an operation, and emit once that its 99th percentile is high', async () => {
+    shows('high latency', 'event payload');
+    const took = (instance: Holdfast, ms: number, url: string): void =>
+      instance.app
+        .get(RequestMetrics)
+        .observe(
+          { method: 'POST', is404: false, routeOptions: { url } } as FastifyRequest,
+          { elapsedTime: ms, statusCode: 200 } as FastifyReply,
+        );
+    const [decide, debit] = ['/v1/decide', '/v1/events'];
+    for (const instance of instances()) {
+      for (let time = 0; time < 50; time += 1) {
+        took(instance, 3, decide);
+      }
+    }
+    took(on.holdfast, 2000, decide);
+    // Too few to be judged.
+    took(on.holdfast, 2000, debit);
+    await countService();
+    expect(await eventsOf('__system__', 'system.high_latency')).toEqual([]);
+    took(other, 2000, decide);
+    await countService();
+    took(other, 2000, decide);
+    await countService();
+    expect(await eventsOf('__system__', 'system.high_latency')).toEqual([
+      {
+        component: 'api',
+        message: 'the 99th percentile of decide exceeds the threshold',
+        severity: 'warning',
+        details: {
+          operation: 'decide',
+          p99_ms: expect.any(Number),
+          threshold_ms: 1000,
+          window_seconds: 300,
+          sample_count: 102,
+        },
+      },
+    ]);
+    expect(await emitted('system.high_latency')).toBe(1);
+  });
+
+  test('watch routes that exist', async () => {
+    const tenant = await tenantWithBudget();
+    const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 1), 200);
+    const commit = { actual: { unit: 'TOKENS', amount: 1 }, idempotency_key: 'k' };
+    expectStatus(await on.holdfast.settle(tenant, 'commit', id, commit), 200);
+    const requests = on.holdfast.app.get(RequestMetrics);
+    for (const uri of ['/v1/reservations', '/v1/reservations/:reservation_id/commit']) {
+      const counted = requests.bucketsOf('POST', uri).reduce((sum, bucket) => sum + bucket.requests, 0);
+      expect(`${uri} ${counted > 0}`).toBe(`${uri} true`);
+    }
+  });
+});
