@@ -8,8 +8,8 @@ import {
   resolveEvidenceKeys,
   resolveWebhookSecretKey,
 } from '../config/index.js';
-import { createFastify, OpenApiDocument } from '../http/index.js';
-import { createLogger, type Logger, RequestMetrics } from '../telemetry/index.js';
+import { createFastify, OpenApiDocument, traceRequests } from '../http/index.js';
+import { createLogger, type Logger, RequestMetrics, Tracing } from '../telemetry/index.js';
 import { useMetadataLimit } from '../wire/index.js';
 import { AppModule, type AppModuleImport } from './app.module.js';
 
@@ -105,6 +105,10 @@ export async function createApp(
   );
   const requests = app.get(RequestMetrics);
   const audit = app.get(AuditTrail);
+  const tracing = app.get(Tracing);
+  if (tracing.isOn) {
+    traceRequests(fastify, tracing);
+  }
   fastify.addHook('onResponse', (request, reply, done) => {
     requests.observe(request, reply);
     done();

@@ -176,6 +176,45 @@ export const serverId: Parse<string> = (value) => {
     : { allowed: 'the public base URL of the API with its /v1, such as https://cycles.example.com/v1' };
 };
 
+/** The base URL of a collector. Its path may be below that of a proxy. */
+export const httpUrl: Parse<URL> = (value) => {
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  const isBase =
+    url !== undefined &&
+    (url.protocol === 'https:' || url.protocol === 'http:') &&
+    url.username + url.password + url.search + url.hash === '';
+  return isBase ? { value: url } : { allowed: 'a URL such as http://collector:4318, without credentials' };
+};
+
+const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/;
+/** RFC 9110, section 5.5, without obsolete text. */
+const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
+
+/** As in the specification of OpenTelemetry: like the W3C Baggage header, without properties. */
+export const headerList: Parse<Readonly<Record<string, string>>> = (value) => {
+  const entries = value.split(',').map((part) => headerOf(part.trim()));
+  const valid = entries.filter((entry) => entry !== undefined);
+  return valid.length === entries.length
+    ? { value: Object.fromEntries(valid) }
+    : { allowed: 'a comma-separated list of name=value with percent-encoded values' };
+};
+
+function headerOf(part: string): [name: string, value: string] | undefined {
+  const at = part.indexOf('=');
+  const name = part.slice(0, Math.max(at, 0)).trim();
+  try {
+    const value = decodeURIComponent(part.slice(at + 1).trim());
+    return HEADER_NAME.test(name) && HEADER_VALUE.test(value) ? [name.toLowerCase(), value] : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export const share: Parse<number> = (value) =>
+  /^(0|1|0?\.\d{1,9}|1\.0{1,9})$/.test(value)
+    ? { value: Number(value) }
+    : { allowed: 'a number from 0 to 1' };
+
 export const evidenceKeys: Parse<EvidenceKeys> = (value) => {
   const parsed = parseEvidenceKeys(value);
   return 'keys' in parsed

@@ -4,7 +4,7 @@ import { CleanupService } from './cleanup/cleanup.service.js';
 import { ExpiryMetricsModule, SweepMetrics } from './expiry.metrics.js';
 import { ExpiryService } from './expiry.service.js';
 import { HealthModule } from '../http/index.js';
-import { MetricsModule } from '../telemetry/index.js';
+import { MetricsModule, TracingModule } from '../telemetry/index.js';
 import { TenantLimitsModule } from '../limits/index.js';
 import { WorkerModule } from '../worker/index.js';
 import { PartitionDrain } from './partition-drain.js';
@@ -15,7 +15,14 @@ import { Reconciler } from './reconciler.js';
 import { SweeperController, SweeperState } from './sweeper-state.js';
 
 @Module({
-  imports: [HealthModule, MetricsModule, ExpiryMetricsModule, TenantLimitsModule, WorkerModule],
+  imports: [
+    HealthModule,
+    MetricsModule,
+    ExpiryMetricsModule,
+    TenantLimitsModule,
+    TracingModule,
+    WorkerModule,
+  ],
   controllers: [CleanupController, QuarantineController, SweeperController],
   providers: [
     CleanupService,

@@ -10,7 +10,7 @@ import {
   sweepLeaseKey,
   ttlIndexKey,
 } from '../redis/index.js';
-import { LOGGER, type Logger } from '../telemetry/index.js';
+import { LOGGER, type Logger, type Span, spanIdFrom, Tracing } from '../telemetry/index.js';
 import { ExpiryMetrics, type ExpiryOutcome, SweepMetrics } from './expiry.metrics.js';
 import type { SweepSnapshot, SweepPartition } from './sweep-partition.js';
 
@@ -63,6 +63,7 @@ export class PartitionDrain {
     private readonly metrics: SweepMetrics,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
+    private readonly tracing: Tracing,
   ) {
     this.retentionMs = config.auditRetentionDays * DAY_MS;
     this.pauseRatio = 100 / config.sweepTimeShare - 1;
@@ -70,10 +71,30 @@ export class PartitionDrain {
 
   /** Never rejects: failures are counted, logged, and left for the next pass. */
   async run(partitions: readonly SweepPartition[], pass: Pass): Promise<DrainReport> {
-    const run = new Run(pass, `${randomBytes(16).toString('hex')}-01`);
+    const traceId = randomBytes(16).toString('hex');
+    const span = partitions.length === 0 ? undefined : this.startSpan(traceId, partitions.length);
+    const run = new Run(pass, `${traceId}-${span?.flags ?? '01'}`);
     const queue = [...partitions].sort((one, other) => one.servedAt - other.servedAt);
-    await Promise.all(Array.from({ length: SIDE_BY_SIDE }, () => this.serve(queue, run)));
-    return run.report;
+    return this.tracing.during(span, async () => {
+      await Promise.all(Array.from({ length: SIDE_BY_SIDE }, () => this.serve(queue, run)));
+      const { judged, expired, failed, cut } = run.report;
+      span?.set({
+        'holdfast.sweep.judged': judged,
+        'holdfast.sweep.expired': expired,
+        'holdfast.sweep.failed': failed,
+        'holdfast.sweep.cut': cut,
+      });
+      return run.report;
+    });
+  }
+
+  /** The first span of a trace, which the events of the pass belong to. */
+  private startSpan(traceId: string, partitions: number): Span | undefined {
+    return this.tracing.start(
+      'sweep',
+      { traceId, flags: '01', spanId: spanIdFrom(traceId) },
+      { attributes: { 'holdfast.sweep.partitions': partitions } },
+    );
   }
 
   /** Takes partitions from the queue until it is empty, and appends those with more due holds again. */

@@ -19,6 +19,7 @@ export {
   OpenApiDocument,
   QuerySchema,
 } from './openapi/document.js';
+export { traceRequests } from './request-spans.js';
 export { ReservationId } from './reservation-id.js';
 export type { RouteTable } from './route-table.js';
 export { auditTraceOf, onOneLine, originOf, type Sender, senderOf } from './tracing.js';

@@ -46,14 +46,26 @@ function newTraceId(): string {
   }
 }
 
+interface TraceParent {
+  readonly traceId: string;
+  readonly parentId: string;
+  readonly flags: string;
+}
+
+/** Undefined without a valid header. */
+export function traceParentOf({ traceparent }: IncomingHttpHeaders): TraceParent | undefined {
+  const [, traceId = '', parentId = '', flags = ''] =
+    typeof traceparent === 'string' ? (TRACEPARENT.exec(traceparent) ?? []) : [];
+  return traceId === '' || traceId === ZERO_TRACE_ID || parentId === ZERO_SPAN_ID
+    ? undefined
+    : { traceId, parentId, flags };
+}
+
 /** Malformed headers are ignored; tracing never refuses a request. */
 export function traceFrom(headers: IncomingHttpHeaders, requestId: string): RequestTrace {
-  const { traceparent } = headers;
-  if (typeof traceparent === 'string') {
-    const parts = TRACEPARENT.exec(traceparent);
-    if (parts !== null && parts[1] !== ZERO_TRACE_ID && parts[2] !== ZERO_SPAN_ID) {
-      return { requestId, traceId: parts[1] as string, traceFlags: parts[3] as string };
-    }
+  const parent = traceParentOf(headers);
+  if (parent !== undefined) {
+    return { requestId, traceId: parent.traceId, traceFlags: parent.flags };
   }
   const own = headers['x-cycles-trace-id'];
   const valid = typeof own === 'string' && TRACE_ID.test(own) && own !== ZERO_TRACE_ID;

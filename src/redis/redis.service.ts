@@ -2,7 +2,7 @@ import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { Cluster, type Redis } from 'ioredis';
 import type { Registry } from 'prom-client';
 import type { HoldfastConfig } from '../config/index.js';
-import type { Logger } from '../telemetry/index.js';
+import { type Logger, Tracing } from '../telemetry/index.js';
 import { agreeOnPartitions, checkVersion, waitUntilReady } from './boot.js';
 import { ConnectionWatch } from './connection-watch.js';
 import {
@@ -49,6 +49,7 @@ interface ServiceParts {
   readonly guard: MemoryGuard;
   readonly logger: Logger;
   readonly metrics: RedisMetrics;
+  readonly tracing: Tracing;
 }
 
 const QUIT_TIMEOUT_MS = 1000;
@@ -79,6 +80,7 @@ export class RedisService implements OnApplicationShutdown {
       (script, calls) => parts.metrics.groupRan(script, calls),
       parts.times.commandTimeoutMs,
     );
+    this.scripts.traceCalls(parts.tracing);
   }
 
   /**
@@ -86,7 +88,12 @@ export class RedisService implements OnApplicationShutdown {
    * partitions, and that every script compiles.
    * @throws StoreBootError after stopping everything that was started
    */
-  static async start(config: HoldfastConfig, logger: Logger, registry: Registry): Promise<RedisService> {
+  static async start(
+    config: HoldfastConfig,
+    logger: Logger,
+    registry: Registry,
+    tracing = new Tracing(),
+  ): Promise<RedisService> {
     const metrics = new RedisMetrics(registry);
     const embedded =
       config.redis.mode === 'embedded'
@@ -120,10 +127,12 @@ export class RedisService implements OnApplicationShutdown {
         guard,
         logger,
         metrics,
+        tracing,
       };
       await waitUntilReady(client, parts);
       await waitUntilReady(queryClient, { ...parts, watch: queryWatch });
       const scripts = new ScriptRegistry(queryClient, () => metrics.scriptTextsRun.inc());
+      scripts.traceCalls(tracing);
       const queries = new Queries(
         { client: queryClient, scripts, watch: queryWatch, metrics: queryMetrics },
         config,

@@ -1,4 +1,5 @@
 import { Cluster, type Redis } from 'ioredis';
+import { Tracing } from '../telemetry/index.js';
 import { toStoreError } from './errors.js';
 import { GroupedCalls } from './grouped-calls.js';
 import type {
@@ -11,6 +12,7 @@ import type {
   ScriptName,
   ScriptReply,
 } from './script-call.js';
+import { spanOfCall, statusIn } from './script-spans.js';
 import { LIBRARY_PREFIX, readScripts, type Runnable, type Script } from './script-source.js';
 
 export type { Arguments, Reply } from './script-call.js';
@@ -79,6 +81,7 @@ export class ScriptRegistry {
   private readonly groups: GroupedCalls;
   /** Whether evidence is issued, so that outcomes must have stamps. */
   private attests = false;
+  private tracing = new Tracing();
 
   /**
    * @param textRan called for each call of a script whose function the server did not have
@@ -106,6 +109,11 @@ export class ScriptRegistry {
   /** From now on, `callAttestable` returns stamps. */
   attestOutcomes(): void {
     this.attests = true;
+  }
+
+  /** From now on, each call inside a span is a span of its own. */
+  traceCalls(tracing: Tracing): void {
+    this.tracing = tracing;
   }
 
   /** Removes what a script that may write audit rows appends to its reply: the id of the request that it wrote one for, or ''. */
@@ -184,7 +192,7 @@ export class ScriptRegistry {
   ): Promise<ScriptReply<Name>> {
     const script = this.script(name);
     return script.decode<ScriptReply<Name>>(
-      await this.send(script, script.keysOf(keys), script.argsOf(args)),
+      await this.sendTraced(script, script.keysOf(keys), script.argsOf(args)),
     );
   }
 
@@ -201,7 +209,7 @@ export class ScriptRegistry {
     if (!this.attests || script.attested === undefined) {
       return this.call(name, keys, args);
     }
-    const reply = await this.send(script.attested, script.keysOf(keys), script.argsOf(args));
+    const reply = await this.sendTraced(script.attested, script.keysOf(keys), script.argsOf(args));
     const stamp = reply.pop();
     return { ...(script.decode<ScriptReply<Name>>(reply) as object), stamp } as ScriptReply<Name> &
       Attestable;
@@ -217,11 +225,32 @@ export class ScriptRegistry {
     keys: ScriptKeys<Name>,
     args: ScriptArgs<Name>,
   ): Promise<Reply> {
-    return this.send(this.script(name), keys, args);
+    return this.sendTraced(this.script(name), keys, args);
   }
 
   private script(name: ScriptName): Script {
     return this.scripts.get(name) as Script;
+  }
+
+  /** The span includes the wait for a run that other calls share. */
+  private sendTraced(script: Runnable, keys: Arguments, args: Arguments): Promise<Reply> {
+    const span = spanOfCall(this.tracing, script);
+    if (span === undefined) {
+      return this.send(script, keys, args);
+    }
+    return this.tracing.during(span, async () => {
+      const reply = await this.send(script, keys, args);
+      span.set({ 'holdfast.outcome': statusIn(reply) });
+      return reply;
+    });
+  }
+
+  private sendManyTraced(
+    script: Script,
+    calls: readonly { readonly keys: Arguments; readonly args: Arguments }[],
+  ): Promise<(Reply | Error)[]> {
+    const span = spanOfCall(this.tracing, script, calls.length);
+    return this.tracing.during(span, () => this.sendMany(script, calls));
   }
 
   /** Overridden by tests, which run scripts with a clock they control. */
@@ -265,7 +294,7 @@ export class ScriptRegistry {
     calls: readonly NamedCall<Name>[],
   ): Promise<(ScriptReply<Name> | Error)[]> {
     const script = this.script(name);
-    const replies = await this.sendMany(
+    const replies = await this.sendManyTraced(
       script,
       calls.map(({ keys, args }) => ({ keys: script.keysOf(keys), args: script.argsOf(args) })),
     );
@@ -283,7 +312,7 @@ export class ScriptRegistry {
     name: Name,
     calls: readonly ScriptCall<Name>[],
   ): Promise<(Reply | Error)[]> {
-    return this.sendMany(this.script(name), calls);
+    return this.sendManyTraced(this.script(name), calls);
   }
 
   private async sendMany(

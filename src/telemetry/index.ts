@@ -9,3 +9,5 @@ export {
   MetricsRegistry,
 } from './metrics-registry.js';
 export { MetricsModule, RequestMetrics } from './metrics.module.js';
+export { type Span, spanIdFrom, Tracing } from './tracing/tracing.js';
+export { TracingModule } from './tracing/tracing.module.js';

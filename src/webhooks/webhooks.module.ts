@@ -4,7 +4,7 @@ import { EventLogModule } from '../events/index.js';
 import { HealthModule } from '../http/index.js';
 import { TenantLimitsModule } from '../limits/index.js';
 import { ListingModule } from '../redis/index.js';
-import { MetricsModule } from '../telemetry/index.js';
+import { MetricsModule, TracingModule } from '../telemetry/index.js';
 import { WorkerModule } from '../worker/index.js';
 import { DeliveriesController } from './deliveries/deliveries.controller.js';
 import { DeliveriesService, DeliveryFeed } from './deliveries/deliveries.service.js';
@@ -72,6 +72,7 @@ export class ReplayModule {}
     MetricsModule,
     SecretsModule,
     SubscriptionAccessModule,
+    TracingModule,
     TransportModule,
     WorkerModule,
   ],

@@ -238,6 +238,49 @@ const SIMPLE: readonly Simple[] = [
   number('WEBHOOK_DELIVERY_RETENTION_DAYS', 'webhookDeliveryRetentionDays', 14, 1, 365),
   number('WEBHOOK_ALERT_MS', 'webhookAlertMs', 30_000, 1000, 3_600_000),
   {
+    name: 'OTEL_EXPORTER_OTLP_ENDPOINT',
+    field: 'otlpEndpoint',
+    fallback: undefined,
+    good: [
+      ['http://collector:4318', new URL('http://collector:4318')],
+      ['https://traces.example.com/team', new URL('https://traces.example.com/team')],
+    ],
+    bad: [
+      'collector:4318',
+      'grpc://collector:4317',
+      'http://user:secret@collector:4318',
+      'http://collector?x=1',
+    ],
+  },
+  {
+    name: 'OTEL_EXPORTER_OTLP_HEADERS',
+    field: 'otlpHeaders',
+    fallback: undefined,
+    good: [
+      ['Api-Key=ab%3Dc', { 'api-key': 'ab=c' }],
+      ['a=1, b = two words', { a: '1', b: 'two words' }],
+    ],
+    bad: ['a', '=1', 'a b=1', 'a=%', 'a=%0A', 'a=1,'],
+  },
+  {
+    name: 'OTEL_SERVICE_NAME',
+    field: 'otelServiceName',
+    fallback: 'holdfast',
+    good: [['ledger', 'ledger']],
+    bad: [],
+  },
+  {
+    name: 'OTEL_TRACES_SAMPLER_ARG',
+    field: 'otelTraceShare',
+    fallback: 1,
+    good: [
+      ['0', 0],
+      ['0.25', 0.25],
+      ['1.0', 1],
+    ],
+    bad: ['1.5', '-1', '50%', '1e-3'],
+  },
+  {
     name: 'LOG_LEVEL',
     field: 'logLevel',
     fallback: 'info',

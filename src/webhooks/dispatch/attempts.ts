@@ -1,8 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { deliveryKey, RedisService, tagOf } from '../../redis/index.js';
+import { type Span, spanIdFrom, Tracing } from '../../telemetry/index.js';
 import { SecretBox, unlessBroken } from '../signing/secret-box.js';
-import { openMaterial, signedHeaders, type SigningMaterial } from '../signing/signing.js';
+import { openMaterial, signedHeaders, type SigningMaterial, traceOfDelivery } from '../signing/signing.js';
 import type { DispatchTarget } from '../subscriptions/dispatch-target.js';
 import { SubscriptionCache } from '../subscriptions/subscription-cache.js';
 import { WebhookTransport } from '../transport/webhook-transport.js';
@@ -41,6 +42,8 @@ export class AttemptPostponed extends Error {
 export class Attempts {
   /** Decrypted signing secrets and headers, by subscription. A changed subscription is a new object, and is decrypted again. */
   private readonly opened = new WeakMap<DispatchTarget, SigningMaterial>();
+  /** The spans of attempts, for the scripts that record their verdicts. */
+  private readonly spans = new WeakMap<Verdict, Span>();
   /** Outcomes that are not sent yet. */
   private readonly unsent: (() => void)[] = [];
 
@@ -51,6 +54,7 @@ export class Attempts {
     private readonly transport: WebhookTransport,
     private readonly tally: SubscriptionTally,
     private readonly metrics: DispatchMetrics,
+    private readonly tracing: Tracing,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
   ) {}
 
@@ -75,7 +79,15 @@ export class Attempts {
     const { entryId, replayId } = partsOfRef(ref);
     const bornMs = replayId === undefined ? Number.parseInt(entryId, 10) : createdMs;
     this.metrics.attemptStarted(delivery, attempts === 0 ? nowMs - bornMs : undefined);
-    return this.send(event, target, attempts + 1);
+    const span = this.tracing.isOn ? this.startSpan(delivery, event, target) : undefined;
+    return this.tracing.during(span, async () => {
+      const verdict = await this.send(event, target, attempts + 1, span?.spanId);
+      if (span !== undefined) {
+        this.spans.set(verdict, span);
+        tell(span, verdict);
+      }
+      return verdict;
+    });
   }
 
   /**
@@ -106,7 +118,11 @@ export class Attempts {
       eventId: event?.signed.eventId ?? '',
       trace: event?.trace ?? '',
     };
-    const reply = await this.together(() => this.redis.scripts.call('settle_delivery', keys, args));
+    const reply = await this.together(() =>
+      this.tracing.within(this.spans.get(verdict), () =>
+        this.redis.scripts.call('settle_delivery', keys, args),
+      ),
+    );
     if (!hasEnded(delivery)) {
       this.metrics.countVerdict(delivery, verdict);
     }
@@ -124,6 +140,7 @@ export class Attempts {
     { signed, body }: OutgoingEvent,
     target: DispatchTarget,
     attempts: number,
+    spanId: string | undefined,
   ): Promise<Verdict> {
     // Never send an unsigned delivery.
     const material = unlessBroken(() => this.opened.get(target) ?? openMaterial(this.box, target));
@@ -136,7 +153,7 @@ export class Attempts {
     const answer = await this.transport.post({
       owner: target.owner,
       url: target.url,
-      headers: signedHeaders({ ...material, event: signed, body }),
+      headers: signedHeaders({ ...material, event: signed, body, spanId }),
       body,
       timeoutMs: this.config.webhookTimeoutMs,
     });
@@ -152,6 +169,31 @@ export class Attempts {
     return failed(target, attempts, { reason, message, durationMs, status }, answer.retryAfterMs);
   }
 
+  /** In the trace of the event, as a child of the request or the sweep that caused it. The URL may contain secrets; its host does not. */
+  private startSpan(delivery: Delivery, { signed }: OutgoingEvent, target: DispatchTarget): Span | undefined {
+    const { traceId, traceFlags } = traceOfDelivery(signed);
+    const { eventType, requestId } = signed;
+    const ofSweep = eventType === 'reservation.expired' && signed.traceId !== undefined;
+    const cause = requestId ?? (ofSweep ? traceId : undefined);
+    const parentId = cause === undefined ? undefined : spanIdFrom(cause);
+    return this.tracing.start(
+      'webhook delivery',
+      { traceId, parentId, flags: traceFlags },
+      {
+        kind: 'client',
+        attributes: {
+          'http.request.method': 'POST',
+          'server.address': URL.canParse(target.url) ? new URL(target.url).hostname : undefined,
+          'holdfast.tenant_id': delivery.tenant,
+          'holdfast.subscription_id': delivery.subscriptionId,
+          'holdfast.delivery_id': deliveryIdOf(delivery),
+          'holdfast.event_type': eventType,
+          'holdfast.attempt': delivery.attempts + 1,
+        },
+      },
+    );
+  }
+
   /** Sends a command together with all others of the next few milliseconds. */
   private together<T>(send: () => Promise<T>): Promise<T> {
     return new Promise((resolve) => {
@@ -162,6 +204,13 @@ export class Attempts {
         );
       }
     });
+  }
+}
+
+function tell(span: Span, { outcome, status, reason }: Verdict): void {
+  span.set({ 'http.response.status_code': status, 'holdfast.outcome': outcome });
+  if (outcome !== 'SUCCESS') {
+    span.fail(reason ?? 'unknown');
   }
 }
 

@@ -121,6 +121,8 @@ export interface UnsignedDelivery {
   readonly event: SignedEvent;
   /** The exact bytes that are sent. */
   readonly body: string | Buffer;
+  /** The span of the attempt, which those of the endpoint continue. Random if there is none. */
+  readonly spanId?: string | undefined;
 }
 
 const USER_AGENT = `holdfast/${HOLDFAST_VERSION}`;
@@ -132,9 +134,15 @@ const DEFAULT_FLAGS = '01';
  * those of Standard Webhooks, and the subscription's custom ones, which override none of the former. `webhook-id` is the event's id
  * and stays the same for all attempts; the timestamp is that of the attempt.
  */
-export function signedHeaders({ secrets, headers, event, body }: UnsignedDelivery): Record<string, string> {
-  const { eventId, eventType, traceFlags = DEFAULT_FLAGS, requestId } = event;
-  const traceId = event.traceId ?? traceIdOf(eventId);
+export function signedHeaders({
+  secrets,
+  headers,
+  event,
+  body,
+  spanId = newSpanId(),
+}: UnsignedDelivery): Record<string, string> {
+  const { eventId, eventType, requestId } = event;
+  const { traceId, traceFlags } = traceOfDelivery(event);
   const timestampS = Math.floor(new Date().getTime() / 1000);
   const custom = Object.entries(headers).flatMap(([name, value]) =>
     isReservedHeader(name) ? [] : [[name.toLowerCase(), value] as const],
@@ -147,7 +155,7 @@ export function signedHeaders({ secrets, headers, event, body }: UnsignedDeliver
     'x-cycles-event-type': eventType,
     'x-cycles-signature': protocolSignature(secrets[0], body),
     'x-cycles-trace-id': traceId,
-    traceparent: `00-${traceId}-${newSpanId()}-${traceFlags}`,
+    traceparent: `00-${traceId}-${spanId}-${traceFlags}`,
     ...(requestId === undefined ? {} : { 'x-request-id': requestId }),
     'webhook-id': eventId,
     'webhook-timestamp': `${timestampS}`,
@@ -159,6 +167,14 @@ export function signedHeaders({ secrets, headers, event, body }: UnsignedDeliver
 function newSpanId(): string {
   const uuid = randomUUID();
   return uuid.slice(0, 8) + uuid.slice(-8);
+}
+
+/** The trace id and flags of a delivery. */
+export function traceOfDelivery({ eventId, traceId, traceFlags }: SignedEvent): {
+  readonly traceId: string;
+  readonly traceFlags: string;
+} {
+  return { traceId: traceId ?? traceIdOf(eventId), traceFlags: traceFlags ?? DEFAULT_FLAGS };
 }
 
 /** Every delivery has a trace. For an event without one, it is derived from the event's id, so that all attempts share it. */
