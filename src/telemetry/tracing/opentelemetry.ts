@@ -29,7 +29,7 @@ import type { Span, SpanAttributes, SpanBackend, SpanOptions, SpanOrigin } from 
 /** Spans that wait for the collector or are on the way to it. More are dropped. */
 const MOST_PENDING = 2048;
 const BATCH_SIZE = 512;
-const BATCH_DELAY_MS = 1000;
+const BATCH_DELAY_MS = 250;
 /** For one batch, retries included. */
 const EXPORT_TIMEOUT_MS = 3000;
 /** How long a shutdown waits for the collector. */

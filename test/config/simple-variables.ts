@@ -1,0 +1,263 @@
+import { availableParallelism } from 'node:os';
+import type { HoldfastConfig } from '../../src/config/config.js';
+
+export const KEY_HEX = 'ab'.repeat(32);
+
+/** A variable whose value is one field of the configuration. */
+export interface Simple {
+  readonly name: string;
+  readonly field: keyof HoldfastConfig;
+  readonly fallback: unknown;
+  readonly good: readonly (readonly [text: string, value: unknown])[];
+  readonly bad: readonly string[];
+}
+
+const number = (
+  name: string,
+  field: keyof HoldfastConfig,
+  fallback: number | undefined,
+  min: number,
+  max: number,
+): Simple => ({
+  name,
+  field,
+  fallback,
+  good: [
+    [String(min), min],
+    [` ${max} `, max],
+  ],
+  bad: [String(min - 1), String(max + 1), 'many', '1.5', '1e3', '0x10'],
+});
+
+const limit = (name: string, field: keyof HoldfastConfig, fallback: number): Simple =>
+  number(name, field, fallback, 0, 10_000_000);
+
+const flag = (name: string, field: keyof HoldfastConfig, fallback: boolean): Simple => ({
+  name,
+  field,
+  fallback,
+  good: [
+    ['true', true],
+    ['FALSE', false],
+    ['1', true],
+    ['0', false],
+  ],
+  bad: ['maybe', 'yes', '2'],
+});
+
+export const SIMPLE: readonly Simple[] = [
+  number('PORT', 'port', 7878, 0, 65_535),
+  number('ADMIN_PORT', 'adminPort', undefined, 0, 65_535),
+  { name: 'HOST', field: 'host', fallback: '0.0.0.0', good: [['127.0.0.1', '127.0.0.1']], bad: [] },
+  {
+    name: 'HOLDFAST_ROLES',
+    field: 'roles',
+    fallback: new Set(['api', 'sweeper', 'dispatcher', 'janitor']),
+    good: [
+      ['api', new Set(['api'])],
+      [' sweeper , API', new Set(['sweeper', 'api'])],
+    ],
+    bad: ['boss', 'api,', 'api;sweeper'],
+  },
+  {
+    name: 'HOLDFAST_WORKERS',
+    field: 'workers',
+    fallback: 1,
+    good: [
+      ['128', 128],
+      ['Auto', availableParallelism()],
+    ],
+    bad: ['0', '129', 'many', '1.5'],
+  },
+  {
+    name: 'DATA_DIR',
+    field: 'dataDir',
+    fallback: './.data',
+    good: [['/var/lib/holdfast', '/var/lib/holdfast']],
+    bad: [],
+  },
+  {
+    name: 'ADMIN_API_KEY',
+    field: 'adminApiKey',
+    fallback: undefined,
+    good: [['0123456789abcdef', '0123456789abcdef']],
+    bad: ['0123456789abcde'],
+  },
+  number('REDIS_COMMAND_TIMEOUT_MS', 'redisCommandTimeoutMs', 900, 50, 1000),
+  {
+    name: 'REDIS_APPENDFSYNC',
+    field: 'embeddedAppendFsync',
+    fallback: 'everysec',
+    good: [
+      ['always', 'always'],
+      ['EverySec', 'everysec'],
+    ],
+    bad: ['no', 'sometimes'],
+  },
+  flag('HOLDFAST_ALLOW_EVICTION', 'allowEviction', false),
+  number('PARTITIONS', 'partitions', 64, 1, 256),
+  number('SWEEP_INTERVAL_MS', 'sweepIntervalMs', 1000, 50, 60_000),
+  number('SWEEP_BATCH_SIZE', 'sweepBatchSize', 1000, 1, 10_000),
+  number('SWEEP_LEASE_MS', 'sweepLeaseMs', 5000, 1000, 300_000),
+  number('SWEEP_TIME_SHARE', 'sweepTimeShare', 90, 1, 100),
+  number('SWEEP_ALERT_MS', 'sweepAlertMs', 30_000, 1000, 3_600_000),
+  number('AUDIT_RETENTION_DAYS', 'auditRetentionDays', 30, 1, 3650),
+  number('EVENT_RETENTION_DAYS', 'eventRetentionDays', 90, 1, 3650),
+  number('AUDIT_LOG_RETENTION_DAYS', 'auditLogRetentionDays', 400, 1, 3650),
+  number('AUDIT_LOG_BRIEF_RETENTION_DAYS', 'auditLogBriefRetentionDays', 30, 1, 3650),
+  number('IDEMPOTENCY_TTL_MS', 'idempotencyTtlMs', 86_400_000, 60_000, 365 * 86_400_000),
+  number('BODY_LIMIT_BYTES', 'bodyLimitBytes', 1_048_576, 1024, 16_777_216),
+  number('METADATA_LIMIT_BYTES', 'metadataLimitBytes', 16_384, 256, 1_048_576),
+  number('TENANT_MAX_LIVE_RESERVATIONS', 'tenantMaxLiveReservations', 1_000_000, 0, 1_000_000_000),
+  number('TENANT_MAX_BUDGETS', 'tenantMaxBudgets', 100_000, 0, 1_000_000_000),
+  number('TENANT_MAX_POLICIES', 'tenantMaxPolicies', 1_000, 0, 1_000_000_000),
+  number('TENANT_MAX_API_KEYS', 'tenantMaxApiKeys', 1_000, 0, 1_000_000_000),
+  number('TENANT_MAX_WEBHOOKS', 'tenantMaxWebhooks', 100, 0, 1000),
+  number('TENANT_MAX_STORED_BYTES', 'tenantMaxStoredBytes', 68_719_476_736, 0, 999_999_999_999),
+  number('QUERY_CONCURRENCY', 'queryConcurrency', 8, 1, 1000),
+  number('QUERY_CONCURRENCY_PER_TENANT', 'queryConcurrencyPerTenant', 4, 1, 1000),
+  number('QUERY_QUEUE_MS', 'queryQueueMs', 1000, 0, 30_000),
+  number('QUERY_TIME_SHARE', 'queryTimeShare', 25, 1, 100),
+  limit('RATE_LIMIT_PER_KEY_PER_MINUTE', 'rateLimitPerKeyPerMinute', 0),
+  limit('RATE_LIMIT_AUTH_FAILURES_PER_MINUTE', 'rateLimitAuthFailuresPerMinute', 0),
+  limit('RATE_LIMIT_PUBLIC_PER_MINUTE', 'rateLimitPublicPerMinute', 300),
+  {
+    name: 'TRUST_PROXY',
+    field: 'trustProxy',
+    fallback: undefined,
+    good: [
+      ['loopback', ['loopback']],
+      [
+        '10.0.0.0/8, UniqueLocal,::1 , 2001:db8::/32,192.168.1.1',
+        ['10.0.0.0/8', 'uniquelocal', '::1', '2001:db8::/32', '192.168.1.1'],
+      ],
+    ],
+    bad: [
+      'true',
+      '1',
+      '*',
+      'proxy.internal',
+      '10.0.0.0/33',
+      '10.0.0.0/0',
+      '10.0.0.0/8/8',
+      '10.0.0/8',
+      '::/129',
+      '::ffff:10.0.0.1/16',
+      '10.0.0.1,',
+    ],
+  },
+  {
+    name: 'CORS_ORIGINS',
+    field: 'corsOrigins',
+    fallback: undefined,
+    good: [
+      ['https://dashboard.example.com', ['https://dashboard.example.com']],
+      [
+        'HTTPS://Dashboard.example.com:443/ , http://[::1]:3000',
+        ['https://dashboard.example.com', 'http://[::1]:3000'],
+      ],
+    ],
+    bad: [
+      '*',
+      'null',
+      'dashboard.example.com',
+      'ftp://files.example.com',
+      'https://a.example.com/page',
+      'https://a.example.com?',
+      'https://me@a.example.com',
+      'https://a.example.com,',
+    ],
+  },
+  {
+    name: 'WEBHOOK_SECRET_ENCRYPTION_KEY',
+    field: 'webhookSecretEncryptionKey',
+    fallback: undefined,
+    good: [
+      [KEY_HEX, Buffer.from(KEY_HEX, 'hex')],
+      [Buffer.from(KEY_HEX, 'hex').toString('base64'), Buffer.from(KEY_HEX, 'hex')],
+    ],
+    bad: ['short', KEY_HEX.slice(2), `${KEY_HEX}zz`],
+  },
+  {
+    name: 'WEBHOOK_UNBOUND_SECRETS',
+    field: 'webhookUnboundSecrets',
+    fallback: 'accept',
+    good: [
+      ['refuse', 'refuse'],
+      ['ACCEPT', 'accept'],
+    ],
+    bad: ['true', 'none'],
+  },
+  number('WEBHOOK_TIMEOUT_MS', 'webhookTimeoutMs', 10_000, 100, 60_000),
+  number('WEBHOOK_CONCURRENCY', 'webhookConcurrency', 1000, 2, 10_000),
+  {
+    name: 'WEBHOOK_DNS_SERVERS',
+    field: 'webhookDnsServers',
+    fallback: undefined,
+    good: [
+      ['10.0.0.2', ['10.0.0.2']],
+      ['10.0.0.2:5353, [fd00::2]:53,fd00::3', ['10.0.0.2:5353', '[fd00::2]:53', 'fd00::3']],
+    ],
+    bad: ['dns.example', '10.0.0.2,', '10.0.0.2:0x', '1.2.3'],
+  },
+  number('WEBHOOK_POLL_MS', 'webhookPollMs', 100, 10, 10_000),
+  number('WEBHOOK_TIME_SHARE', 'webhookTimeShare', 25, 1, 100),
+  number('WEBHOOK_LEASE_MS', 'webhookLeaseMs', 5000, 1000, 300_000),
+  number('WEBHOOK_STALE_AFTER_MS', 'webhookStaleAfterMs', 86_400_000, 1000, 30 * 86_400_000),
+  number('WEBHOOK_DELIVERY_RETENTION_DAYS', 'webhookDeliveryRetentionDays', 14, 1, 365),
+  number('WEBHOOK_ALERT_MS', 'webhookAlertMs', 30_000, 1000, 3_600_000),
+  {
+    name: 'OTEL_EXPORTER_OTLP_ENDPOINT',
+    field: 'otlpEndpoint',
+    fallback: undefined,
+    good: [
+      ['http://collector:4318', new URL('http://collector:4318')],
+      ['https://traces.example.com/team', new URL('https://traces.example.com/team')],
+    ],
+    bad: [
+      'collector:4318',
+      'grpc://collector:4317',
+      'http://user:secret@collector:4318',
+      'http://collector?x=1',
+    ],
+  },
+  {
+    name: 'OTEL_EXPORTER_OTLP_HEADERS',
+    field: 'otlpHeaders',
+    fallback: undefined,
+    good: [
+      ['Api-Key=ab%3Dc', { 'api-key': 'ab=c' }],
+      ['a=1, b = two words', { a: '1', b: 'two words' }],
+    ],
+    bad: ['a', '=1', 'a b=1', 'a=%', 'a=%0A', 'a=1,'],
+  },
+  {
+    name: 'OTEL_SERVICE_NAME',
+    field: 'otelServiceName',
+    fallback: 'holdfast',
+    good: [['ledger', 'ledger']],
+    bad: [],
+  },
+  {
+    name: 'OTEL_TRACES_SAMPLER_ARG',
+    field: 'otelTraceShare',
+    fallback: 1,
+    good: [
+      ['0', 0],
+      ['0.25', 0.25],
+      ['1.0', 1],
+    ],
+    bad: ['1.5', '-1', '50%', '1e-3'],
+  },
+  {
+    name: 'LOG_LEVEL',
+    field: 'logLevel',
+    fallback: 'info',
+    good: [
+      ['debug', 'debug'],
+      ['WARN', 'warn'],
+    ],
+    bad: ['loud'],
+  },
+  flag('CYCLES_METRICS_TENANT_TAG_ENABLED', 'metricsTenantLabel', true),
+];
