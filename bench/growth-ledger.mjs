@@ -38,13 +38,7 @@ const RETENTION_MS = 30 * 24 * HOUR_MS;
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736-01';
 const ALLOCATED = 1e15;
 /** In the order in which a subject's scopes nest. */
-const LEVELS = [
-  ['workspace', 'ws'],
-  ['app', 'ap'],
-  ['workflow', 'wf'],
-  ['agent', 'ag'],
-  ['toolset', 'ts'],
-];
+const LEVELS = ['workspace', 'app', 'workflow', 'agent', 'toolset'];
 
 export class GrowthLedger {
   run = randomBytes(4).toString('hex');
@@ -235,10 +229,9 @@ export class GrowthLedger {
         tenant: tenantKey(tag, tenant),
       },
       args: {
-        tenantId: tenant,
         reservationId: id,
         fingerprint: digits(hold.number).padStart(22, 'f'),
-        unit: 'TOKENS',
+        subject: subjectOf(tenant, scopes),
         amount,
         overagePolicy: '',
         // Deadlines differ, so an entry goes anywhere into the index of deadlines and not only to its end.
@@ -252,8 +245,7 @@ export class GrowthLedger {
         trace: TRACE,
         maxLive: 0,
         maxStored: 0,
-        scopeCount: scopes.length,
-        rest: [...scopes, ...subjectOf(scopes), 'ak', 'llm.completion', 'an', 'gpt-4o', 'ik', key],
+        rest: ['ak', 'llm.completion', 'an', 'gpt-4o', 'ik', key],
       },
     };
   }
@@ -317,22 +309,22 @@ function memberOf(tenant, scopes) {
 /** @type {(tenant: string, depth: number) => string[]} */
 function nestedScopes(tenant, depth) {
   const scopes = [`tenant:${tenant}`];
-  for (const [level] of LEVELS.slice(0, depth - 1)) {
+  for (const level of LEVELS.slice(0, depth - 1)) {
     scopes.push(`${scopes.at(-1)}/${level}:main`);
   }
   return scopes;
 }
 
 /**
- * The fields of a reservation's record that hold its subject.
+ * The subject as the script takes it.
+ * @param {string} tenant
  * @param {readonly string[]} scopes
  */
-function subjectOf(scopes) {
-  return (scopes.at(-1) ?? '').split('/').flatMap((part) => {
-    const [level = '', value = ''] = part.split(':');
-    const field = LEVELS.find(([name]) => name === level)?.[1];
-    return field === undefined ? [] : [field, value];
-  });
+function subjectOf(tenant, scopes) {
+  const levels = new Map(
+    (scopes.at(-1) ?? '').split('/').map((part) => /** @type {[string, string]} */ (part.split(':'))),
+  );
+  return [tenant, ...LEVELS.map((level) => levels.get(level) ?? ''), 'TOKENS'].join('\u001f');
 }
 
 /** @param {Hold[]} live */

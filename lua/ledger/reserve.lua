@@ -4,24 +4,22 @@
 -- KEYS[1]   reservation      hash, created by this script
 -- KEYS[2]   idempotency      string, the record of this request
 -- KEYS[3]   tenant           hash of the owner
--- ARGV[1]   tenant_id        effective tenant
--- ARGV[2]   reservation_id   the id to assign
--- ARGV[3]   fingerprint      of the canonical payload
--- ARGV[4]   unit
--- ARGV[5]   amount           int64 as a decimal string, not negative
--- ARGV[6]   overage_policy   as requested, or empty for that of the governing policy, the budget, the tenant or the protocol
--- ARGV[7]   ttl_ms           as requested, or empty for the default of the governing policy, the tenant or the protocol
--- ARGV[8]   grace_ms
--- ARGV[9]   dry_run          1 evaluates only
--- ARGV[10]  idempotency_ttl_ms
--- ARGV[11]  retention_ms     how long the records of holds that this run expires are kept
--- ARGV[12]  key_id           the requesting API key
--- ARGV[13]  request_id
--- ARGV[14]  trace            trace id and flags
--- ARGV[15]  max_live         the deployment's limit on a tenant's live reservations, 0 for none
--- ARGV[16]  max_stored       the deployment's limit on a tenant's stored bytes, 0 for none
--- ARGV[17]  scope_count      number of derived scopes
--- ARGV[...] the derived scopes, root first; then field and value pairs of the record: subject, action, metadata
+-- ARGV[1]   reservation_id   the id to assign
+-- ARGV[2]   fingerprint      of the canonical payload
+-- ARGV[3]   subject          effective tenant, levels and unit, as lua/lib/record.lua stores them
+-- ARGV[4]   amount           int64 as a decimal string, not negative
+-- ARGV[5]   overage_policy   as requested, or empty for that of the governing policy, the budget, the tenant or the protocol
+-- ARGV[6]   ttl_ms           as requested, or empty for the default of the governing policy, the tenant or the protocol
+-- ARGV[7]   grace_ms
+-- ARGV[8]   dry_run          1 evaluates only
+-- ARGV[9]   idempotency_ttl_ms
+-- ARGV[10]  retention_ms     how long the records of holds that this run expires are kept
+-- ARGV[11]  key_id           the requesting API key
+-- ARGV[12]  request_id
+-- ARGV[13]  trace            trace id and flags
+-- ARGV[14]  max_live         the deployment's limit on a tenant's live reservations, 0 for none
+-- ARGV[15]  max_stored       the deployment's limit on a tenant's stored bytes, 0 for none
+-- ARGV[...] further field and value pairs of the record: subject, action, metadata
 -- RETURNS   ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)*
 --           | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps
 --           balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|replay balances(scope balance)*
@@ -36,19 +34,20 @@
 -- ATTESTED  its outcome can become evidence
 -- EMITS     reservation.denied, budget.exhausted, budget.threshold_crossed; those of the expiry transition
 -- @include  fields: FIELD
--- @include  keys: tag_of_key, reservation_key, reservation_index_key
+-- @include  keys: tag_of_key, reservation_index_key
 -- @include  now_ms: ms_text
 -- @include  int64: i64_figure, i64_add, i64_sub, i64_positive
 -- @include  idempotency: recall, remember
 -- @include  group: group_now, group_tenant, group_owned, copies_of, keep_budget, keep_plain_move, add_to_index
 -- @include  plain_move: moves_plainly
 -- @include  tenant: read_tenant, expiry_letter
--- @include  hold: fields_with_subject, deadline_index_key
+-- @include  hold: requested_subject, with_levels, subject_fields, deadline_index_key
 -- @include  budget: require_balanced, move_figures, balance_text
 -- @include  owned: long_text, reserve_refusal, count_live
 -- @include  append_event: append_event, require_event_log
 -- @include  expiry: reclaim_due
--- @include  admission: OVERAGE_POLICIES, budgets_at, missing_budget, hold_refusal, overage_policy_of, with_balances
+-- @include  admission: OVERAGE_POLICIES, budgets_at, missing_budget, hold_refusal, overage_policy_of
+-- @include  reserve_replay: replayed_reserve
 -- @include  governing_policy: governing_policy
 -- @include  policy_rate: rate_refusal, count_rate
 -- @include  denial: reason_of, emit_denial
@@ -57,96 +56,71 @@
 -- An expired hold never causes a denial. If holds are due in the partition, the script expires up to RECLAIM_LIMIT of them and
 -- returns their outcomes, instead of refusing the amount or too many live reservations. The caller then runs it again.
 local reservation, idempotency, tenant_record = KEYS[1], KEYS[2], KEYS[3]
-local tenant_id, reservation_id, fingerprint, unit, amount = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local overage_policy, ttl_ms, grace_ms, dry_run = ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9] == '1'
-local idempotency_ttl_ms, retention_ms, key_id = tonumber(ARGV[10]), ARGV[11], ARGV[12]
-local origin = { actor = 'api_key', key = key_id, request = ARGV[13], trace = ARGV[14] }
-local max_live, max_stored = ARGV[15], ARGV[16]
-local scopes = { unpack(ARGV, 18, 17 + tonumber(ARGV[17])) }
-local first_field = 18 + #scopes
+local reservation_id, fingerprint, subject, amount, overage_policy = ARGV[1], ARGV[2], requested_subject(ARGV[3]), ARGV[4], ARGV[5]
+local ttl_ms, grace_text, grace_ms, dry_run = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[7]), ARGV[8] == '1'
+local idempotency_ttl_ms, retention_ms, key_id, request_id, trace = tonumber(ARGV[9]), ARGV[10], ARGV[11], ARGV[12], ARGV[13]
+local max_live, max_stored, first_field = ARGV[14], ARGV[15], 16
+local tenant_id, unit, scopes = subject.tenant, subject.unit, subject.scopes
 local RECLAIM_LIMIT = 100
 
 local tag = tag_of_key(reservation)
 local now = group_now(group)
 
--- The original outcome, with the hold's current remaining time.
-local function replay(parts)
-  local word = parts[1]
-  if word == 'DENY' then
-    return { 'DENY', 'replay', parts[2] }
-  elseif word == 'ALLOW_DRY_RUN' then
-    return with_balances({ word, 'replay' }, scopes, parts, 2)
-  elseif word == 'DRY_RUN_WITH_CAPS' then
-    return with_balances({ word, 'replay', parts[2] }, scopes, parts, 3)
-  end
-  local held_id, expires_at = parts[2], tonumber(parts[3])
-  local active = redis.pcall('HGET', reservation_key(tag, held_id), FIELD.state) == 'ACTIVE'
-  local remaining_ttl_ms = active and math.max(0, expires_at - now) or 0
-  local reply = { word, 'replay', held_id, parts[3], ms_text(remaining_ttl_ms), parts[4] }
-  if word == 'ALLOW_WITH_CAPS' then
-    reply[7] = parts[5]
-    return with_balances(reply, scopes, parts, 6)
-  end
-  return with_balances(reply, scopes, parts, 5)
-end
-
 local earlier = recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
   return { 'IDEMPOTENCY_MISMATCH' }
 elseif earlier then
-  return replay(earlier)
+  return replayed_reserve(tag, scopes, earlier, now)
 end
 
--- A refused dry run is an answer (DENY) that is stored and replayed. A refused live reserve is an error that emits an event and is
--- not stored.
-local function deny(refusal)
+local tenant = group_tenant(group, read_tenant, tenant_record)
+if tenant and tenant.status == 'SUSPENDED' then
+  return { 'TENANT_SUSPENDED' }
+end
+-- What is denied: a dry run gets DENY, which is stored and replayed. A live reserve gets the refusal, which is not stored.
+local refusal = tenant and tenant.status == 'CLOSED' and { 'TENANT_CLOSED' } or nil
+local budgets, mask, policy, owned, text_bytes, stored_after
+if not refusal then
+  budgets, mask = budgets_at(group, tag, unit, scopes)
+  if #budgets == 0 then
+    refusal = missing_budget(tag, scopes)
+    if refusal[1] ~= 'NOT_FOUND' then
+      return refusal
+    end
+  end
+end
+if not refusal then
+  policy = tenant and tenant.has_policies and governing_policy(tag, tenant_id, scopes, now)
+  overage_policy = overage_policy_of(overage_policy, policy, budgets, tenant)
+  if not OVERAGE_POLICIES[overage_policy] then
+    return { 'INVALID_POLICY', overage_policy }
+  end
+  refusal = hold_refusal(budgets, amount)
+end
+if not refusal then
+  subject.text_bytes = subject.text_bytes or long_text(subject.levels, 1)
+  owned, text_bytes = group_owned(group, tag, tenant_id, max_live, max_stored), subject.text_bytes + long_text(ARGV, first_field)
+  refusal, stored_after = reserve_refusal(tag, tenant_id, owned, text_bytes)
+  refusal = refusal or rate_refusal(tag, policy, 'reservations', now)
+end
+if refusal then
+  local origin = { actor = 'api_key', key = key_id, request = request_id, trace = trace }
+  if refusal[1] == 'BUDGET_EXCEEDED' or refusal[2] == 'live_reservations' then
+    local outcomes = reclaim_due(group, tag, now, RECLAIM_LIMIT, retention_ms, origin)
+    if #outcomes > 0 then
+      return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
+    end
+  end
   -- The protocol has no event for throttling.
   if reason_of(refusal) ~= 'LIMIT_EXCEEDED' then
-    emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) }, dry_run)
+    emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, with_levels(subject, ARGV, first_field),
+      dry_run)
   end
   if not dry_run then
     return refusal
   end
   remember(idempotency, fingerprint, { 'DENY', reason_of(refusal) }, ms_text(idempotency_ttl_ms))
   return { 'DENY', 'fresh', reason_of(refusal) }
-end
-
-local tenant = group_tenant(group, read_tenant, tenant_record)
-if tenant and tenant.status == 'SUSPENDED' then
-  return { 'TENANT_SUSPENDED' }
-elseif tenant and tenant.status == 'CLOSED' then
-  return deny({ 'TENANT_CLOSED' })
-end
-
-local budgets, mask = budgets_at(group, tag, unit, scopes)
-if #budgets == 0 then
-  local missing = missing_budget(tag, scopes)
-  if missing[1] == 'NOT_FOUND' then
-    return deny(missing)
-  end
-  return missing
-end
-
-local policy = tenant and tenant.has_policies and governing_policy(tag, tenant_id, scopes, now)
-overage_policy = overage_policy_of(overage_policy, policy, budgets, tenant)
-if not OVERAGE_POLICIES[overage_policy] then
-  return { 'INVALID_POLICY', overage_policy }
-end
-
-local refusal, owned, text_bytes, stored_after = hold_refusal(budgets, amount), nil, nil, nil
-if not refusal then
-  owned, text_bytes = group_owned(group, tag, tenant_id, max_live, max_stored), long_text(ARGV, first_field)
-  refusal, stored_after = reserve_refusal(tag, tenant_id, owned, text_bytes)
-  refusal = refusal or rate_refusal(tag, policy, 'reservations', now)
-end
-if refusal and (refusal[1] == 'BUDGET_EXCEEDED' or refusal[2] == 'live_reservations') then
-  local outcomes = reclaim_due(group, tag, now, RECLAIM_LIMIT, retention_ms, origin)
-  if #outcomes > 0 then
-    return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
-  end
-end
-if refusal then
-  return deny(refusal)
 end
 
 -- The lease's default and limits: the governing policy's, else the tenant's, else the protocol's.
@@ -219,9 +193,9 @@ for _, budget in ipairs(budgets) do
   reply[#reply + 1] = text
   parts[#parts + 1] = text
 end
-redis.call('HSET', reservation, FIELD.state, 'ACTIVE', FIELD.amount, amount, FIELD.expires_at, expires_text, FIELD.grace_ms, ARGV[8],
+redis.call('HSET', reservation, FIELD.state, 'ACTIVE', FIELD.amount, amount, FIELD.expires_at, expires_text, FIELD.grace_ms, grace_text,
   FIELD.overage_policy, overage_policy, FIELD.created_at, ms_text(now), FIELD.max_extensions, ms_text(max_extensions), FIELD.key_id, key_id,
-  unpack(fields_with_subject(tenant_id, unit, mask, ARGV, first_field)))
+  subject_fields(subject, mask, ARGV, first_field))
 if policy and policy.max_ttl_ms then
   redis.call('HSET', reservation, FIELD.max_ttl_ms, ms_text(policy.max_ttl_ms))
 end
@@ -230,6 +204,7 @@ if expiry_policy then
 end
 count_live(owned, text_bytes, stored_after)
 count_rate(tag, policy, 'reservations', now)
+local origin = tells and { actor = 'api_key', key = key_id, request = request_id, trace = trace }
 for _, budget in ipairs(tells and budgets or {}) do
   if budget.became_exhausted then
     append_event(tag, 'budget.exhausted', tenant_id, budget.scope, origin,

@@ -90,6 +90,50 @@ local function fields_with_subject(tenant, unit, mask, fields, first)
   return { FIELD.tenant, tenant, FIELD.unit, unit, FIELD.scope_mask, mask, unpack(fields, first) }
 end
 
+-- The subjects of the last requests, by their text, which is that of a record's subject without its mask: kept as `subjects` are.
+local requested, requested_count = {}, 0
+local LEVEL_NAMES = { FIELD.workspace, FIELD.app, FIELD.workflow, FIELD.agent, FIELD.toolset }
+
+-- The tenant, unit and scopes of a request, and the fields and values of its levels.
+local function requested_subject(text)
+  local subject = requested[text]
+  if subject then
+    return subject
+  end
+  local values = { split_subject(text .. '\31') }
+  local levels, fields = {}, {}
+  for i = 1, 5 do
+    levels[i] = values[i + 1] or false
+    if levels[i] then
+      fields[#fields + 1], fields[#fields + 2] = LEVEL_NAMES[i], levels[i]
+    end
+  end
+  subject = { text = text, tenant = values[1], unit = values[7], scopes = derive_scopes(values[1], levels), levels = fields }
+  if requested_count == SUBJECTS_KEPT then
+    requested, requested_count = {}, 0
+  end
+  requested[text], requested_count = subject, requested_count + 1
+  return subject
+end
+
+-- The fields and values of a request's levels, then those of `fields` from `first` on.
+local function with_levels(subject, fields, first)
+  local all = { unpack(subject.levels) }
+  for i = first, #fields do
+    all[#all + 1] = fields[i]
+  end
+  return all
+end
+
+-- The same for a new record, with the subject in one field if it is short enough. Returns them one by one.
+local function subject_fields(subject, mask, fields, first)
+  local text = subject.text .. '\31' .. mask
+  if #text <= LONGEST_VALUE then
+    return FIELD.subject, text, unpack(fields, first)
+  end
+  return unpack(fields_with_subject(subject.tenant, subject.unit, mask, with_levels(subject, fields, first), 1))
+end
+
 -- The record, or nil if it does not exist. Its figures are text as stored; hold_defect checks whether they are valid.
 -- Each field costs about a third of a microsecond to read, so callers name those that not every script needs. They are returned under
 -- their stored names, as stored. `fields` is set only for a record without FIELD.subject: its values, as short_fields reads them.

@@ -20,6 +20,7 @@ export {
   SEGMENT_MAX_LENGTH,
   SEGMENT_PATTERN,
   type SubjectLevels,
+  subjectText,
   TENANT_ID_PATTERN,
   tenantOfScope,
 } from './scopes.js';

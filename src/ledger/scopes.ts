@@ -29,6 +29,15 @@ export function deriveScopes(subject: SubjectLevels, tenantId: string): string[]
   return scopes;
 }
 
+/**
+ * The tenant, the levels as given and the unit as one text, with `\u001f` between them: the form in which `reserve` takes a subject and
+ * a record stores it (lua/lib/record.lua).
+ */
+export function subjectText(subject: SubjectLevels, tenantId: string, unit: string): string {
+  const { workspace = '', app = '', workflow = '', agent = '', toolset = '' } = subject;
+  return [tenantId, workspace, app, workflow, agent, toolset, unit].join('\u001f');
+}
+
 /** The last segment of a scope path, such as `agent:bot` of `tenant:acme/agent:bot`: `Balance.scope` of the protocol. */
 export function leafSegment(scopePath: string): string {
   return scopePath.slice(scopePath.lastIndexOf('/') + 1);

@@ -629,10 +629,9 @@ export const SCRIPT_SIGNATURES = {
   reserve: {
     keys: ['reservation', 'idempotency', 'tenant'],
     args: [
-      'tenant_id',
       'reservation_id',
       'fingerprint',
-      'unit',
+      'subject',
       'amount',
       'overage_policy',
       'ttl_ms',
@@ -645,7 +644,6 @@ export const SCRIPT_SIGNATURES = {
       'trace',
       'max_live',
       'max_stored',
-      'scope_count',
     ],
     rest: true,
     flags: [],

@@ -76,25 +76,32 @@ export function admissionRefusal(
   return refusalOf(reply);
 }
 
-/** The subject and action as field and value pairs of a record or an event. lua/lib/fields.lua names the fields. */
+/** The subject and action as field and value pairs of an event. lua/lib/fields.lua names the fields. */
 export function recordFields(subject: SubjectDto, action: ActionDto, tenantId: string): string[] {
   const fields: string[] = [];
-  const keep = (name: string, value: string | undefined): void => {
-    if (value !== undefined) {
-      fields.push(name, value);
-    }
-  };
-  keep('tv', subject.tenant === tenantId ? undefined : subject.tenant);
-  keep('ws', subject.workspace);
-  keep('ap', subject.app);
-  keep('wf', subject.workflow);
-  keep('ag', subject.agent);
-  keep('ts', subject.toolset);
-  keep('dm', subject.dimensions && stringifyJson(subject.dimensions));
-  keep('ak', action.kind);
-  keep('an', action.name);
-  keep('at', action.tags && stringifyJson(action.tags));
+  keep(fields, 'ws', subject.workspace);
+  keep(fields, 'ap', subject.app);
+  keep(fields, 'wf', subject.workflow);
+  keep(fields, 'ag', subject.agent);
+  keep(fields, 'ts', subject.toolset);
+  return fields.concat(otherFields(subject, action, tenantId));
+}
+
+/** The same without the levels, which `reserve` takes in the text of its subject. */
+export function otherFields(subject: SubjectDto, action: ActionDto, tenantId: string): string[] {
+  const fields: string[] = [];
+  keep(fields, 'tv', subject.tenant === tenantId ? undefined : subject.tenant);
+  keep(fields, 'dm', subject.dimensions && stringifyJson(subject.dimensions));
+  keep(fields, 'ak', action.kind);
+  keep(fields, 'an', action.name);
+  keep(fields, 'at', action.tags && stringifyJson(action.tags));
   return fields;
+}
+
+function keep(fields: string[], name: string, value: string | undefined): void {
+  if (value !== undefined) {
+    fields.push(name, value);
+  }
 }
 
 /** Decodes the JSON text of caps. Policies store it percent-encoded, because the scripts separate their fields by spaces. */

@@ -1,4 +1,4 @@
-import { deriveScopes, type SubjectLevels } from '../../src/ledger/scopes.js';
+import { type SubjectLevels, subjectText } from '../../src/ledger/scopes.js';
 import { idempotencyKey, reservationIndexKey, reservationKey, tenantKey } from '../../src/redis/keyspace.js';
 import { type ScriptCall, ScriptRegistry } from '../../src/redis/scripts.js';
 import { IDEMPOTENCY_TTL_MS, randomText, RETENTION_MS, TRACE } from './ledger-client.js';
@@ -26,16 +26,13 @@ export async function makeHolds(
       .map(({ subject = {}, amount = 1 }): ScriptCall<'reserve'> => {
         const id = `rsv_${tag.slice(2, 4)}${randomText(16)}`;
         const key = randomText(12);
-        const scopes = deriveScopes(subject, tenant);
         ids.push(id);
-        const levels = subject.agent === undefined ? [] : ['ag', subject.agent];
         return {
           keys: [reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant)],
           args: [
-            tenant,
             id,
             randomText(22),
-            'TOKENS',
+            subjectText(subject, tenant, 'TOKENS'),
             String(amount),
             '',
             600_000,
@@ -48,9 +45,6 @@ export async function makeHolds(
             TRACE,
             0,
             0,
-            scopes.length,
-            ...scopes,
-            ...levels,
             'ak',
             'llm',
             'an',

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Unit } from '../../src/ledger/amount.js';
-import { deriveScopes, type SubjectLevels } from '../../src/ledger/scopes.js';
+import { deriveScopes, type SubjectLevels, subjectText } from '../../src/ledger/scopes.js';
 import {
   budgetIndexKey,
   budgetKey,
@@ -20,7 +20,6 @@ export const RETENTION_MS = 30 * 86_400_000;
 export const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736-01';
 export const DEFAULT_UNIT: Unit = 'TOKENS';
 
-const LEVEL_FIELDS = { workspace: 'ws', app: 'ap', workflow: 'wf', agent: 'ag', toolset: 'ts' } as const;
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
 export type Amount = bigint | number | string;
@@ -192,11 +191,7 @@ export class LedgerClient {
       key = randomText(12),
     } = options;
     const scopes = deriveScopes(subject, tenant);
-    const levels = Object.entries(LEVEL_FIELDS).flatMap(([level, field]) => {
-      const value = subject[level as keyof typeof LEVEL_FIELDS];
-      return value === undefined ? [] : [field, value];
-    });
-    const record = [...levels, 'ak', 'llm', 'an', 'gpt', 'ik', key, ...Object.entries(fields).flat()];
+    const record = ['ak', 'llm', 'an', 'gpt', 'ik', key, ...Object.entries(fields).flat()];
     return this.scripts.run(
       'reserve',
       [
@@ -205,10 +200,9 @@ export class LedgerClient {
         tenantKey(this.tag, tenant),
       ],
       [
-        tenant,
         id,
         fingerprintOf([scopes, unit, String(amount), policy, ttlMs, graceMs, dryRun, fields]),
-        unit,
+        subjectText(subject, tenant, unit),
         String(amount),
         policy,
         ttlMs,
@@ -221,8 +215,6 @@ export class LedgerClient {
         TRACE,
         options.maxLive ?? 0,
         options.maxStored ?? 0,
-        scopes.length,
-        ...scopes,
         ...record,
       ],
     );

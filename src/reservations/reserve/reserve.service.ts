@@ -1,6 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import { IsBoolean, IsIn, IsInt, Max, Min } from 'class-validator';
-import { fingerprintOf, OVERAGE_POLICIES, type OveragePolicy, randomBase62 } from '../../ledger/index.js';
+import {
+  fingerprintOf,
+  OVERAGE_POLICIES,
+  type OveragePolicy,
+  randomBase62,
+  subjectText,
+} from '../../ledger/index.js';
 import { TenantLimits } from '../../limits/index.js';
 import {
   type Attestable,
@@ -14,7 +20,7 @@ import {
   tenantKey,
 } from '../../redis/index.js';
 import { Nested, Optional, stringifyJson, traceText } from '../../wire/index.js';
-import { Admission, admissionRefusal, admittedScopes, type Operation, recordFields } from '../admission.js';
+import { Admission, admissionRefusal, admittedScopes, type Operation, otherFields } from '../admission.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
@@ -94,7 +100,7 @@ export class ReserveService {
     const policy = request.overage_policy ?? 'DEFAULT';
     try {
       const scopes = admittedScopes(operation.caller, request.subject);
-      const reply = await this.decide(operation, request, scopes);
+      const reply = await this.decide(operation, request);
       if (reply.status === 'LIMIT_EXCEEDED') {
         throw this.limits.refusal(reply);
       } else if (!isDecision(reply)) {
@@ -110,13 +116,13 @@ export class ReserveService {
     }
   }
 
-  private decide(operation: Operation, request: ReserveDto, scopes: readonly string[]): Promise<Decided> {
+  private decide(operation: Operation, request: ReserveDto): Promise<Decided> {
     const { caller, trace } = operation;
     const { estimate, metadata } = request;
     const code = partitionCode(partitionOfTenant(caller.tenantId, this.redis.partitions));
     const tag = tagOf(code);
     const reservationId = `rsv_${code}${randomBase62(16)}`;
-    const fields = recordFields(request.subject, request.action, caller.tenantId);
+    const fields = otherFields(request.subject, request.action, caller.tenantId);
     fields.push('ik', request.idempotency_key);
     if (metadata !== undefined) {
       fields.push('md', stringifyJson(metadata));
@@ -131,10 +137,9 @@ export class ReserveService {
           tenant: tenantKey(tag, caller.tenantId),
         },
         {
-          tenantId: caller.tenantId,
           reservationId,
           fingerprint,
-          unit: estimate.unit,
+          subject: subjectText(request.subject, caller.tenantId, estimate.unit),
           amount: estimate.amount.toString(),
           overagePolicy: request.overage_policy ?? '',
           ttlMs: request.ttl_ms ?? '',
@@ -147,8 +152,7 @@ export class ReserveService {
           trace: traceText(trace),
           maxLive: this.limits.deployment.live_reservations,
           maxStored: this.limits.deployment.stored_bytes,
-          scopeCount: scopes.length,
-          rest: [...scopes, ...fields],
+          rest: fields,
         },
       ),
     );

@@ -1,0 +1,26 @@
+-- reserve_replay: the outcome of a repeated reserve, from the parts of its idempotency record.
+-- @include fields: FIELD
+-- @include keys: reservation_key
+-- @include now_ms: ms_text
+-- @include admission: with_balances
+
+-- The original outcome, with the hold's current remaining time.
+local function replayed_reserve(tag, scopes, parts, now)
+  local word = parts[1]
+  if word == 'DENY' then
+    return { 'DENY', 'replay', parts[2] }
+  elseif word == 'ALLOW_DRY_RUN' then
+    return with_balances({ word, 'replay' }, scopes, parts, 2)
+  elseif word == 'DRY_RUN_WITH_CAPS' then
+    return with_balances({ word, 'replay', parts[2] }, scopes, parts, 3)
+  end
+  local held_id, expires_at = parts[2], tonumber(parts[3])
+  local active = redis.pcall('HGET', reservation_key(tag, held_id), FIELD.state) == 'ACTIVE'
+  local remaining_ttl_ms = active and math.max(0, expires_at - now) or 0
+  local reply = { word, 'replay', held_id, parts[3], ms_text(remaining_ttl_ms), parts[4] }
+  if word == 'ALLOW_WITH_CAPS' then
+    reply[7] = parts[5]
+    return with_balances(reply, scopes, parts, 6)
+  end
+  return with_balances(reply, scopes, parts, 5)
+end
