@@ -1,11 +1,8 @@
-import { readFileSync, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
-import { GroupMetrics } from '../../src/telemetry/group-metrics.js';
-import { createLogger } from '../../src/telemetry/logger.js';
-import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
-import { ADMIN_API_KEY, Holdfast } from '../support/holdfast.js';
-import { askedOf, type Asked } from '../support/promql.js';
+import { impossibleValues, KnownMetrics, readOfRoot, valuesIn } from '../support/known-metrics.js';
+import { askedOf } from '../support/promql.js';
 
 interface Rule {
   readonly alert?: string;
@@ -15,63 +12,16 @@ interface Rule {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-const root = new URL('../../', import.meta.url);
-const read = (path: string): string => readFileSync(new URL(path, root), 'utf8');
 const rules = (
-  parse(read('deploy/prometheus/holdfast.rules.yml')) as { groups: { rules: Rule[] }[] }
+  parse(readOfRoot('deploy/prometheus/holdfast.rules.yml')) as { groups: { rules: Rule[] }[] }
 ).groups.flatMap(({ rules: some }) => some);
 const alerts = rules.filter(({ alert }) => alert !== undefined);
 
-/** What Prometheus knows of every target. */
-const TARGET_LABELS = ['job', 'instance'];
-const ofPrometheus: readonly [string, string[]][] = [['up', TARGET_LABELS]];
-
-/** What the parent of several workers adds. */
-const ofParent = new GroupMetrics(() => [], createLogger('silent'));
-
-/** The labels of each metric, by its name. */
-let known: ReadonlyMap<string, ReadonlySet<string>>;
+let known: KnownMetrics;
 
 beforeAll(async () => {
-  const holdfast = await Holdfast.start();
-  try {
-    // The histogram of requests has the labels that it has been given so far.
-    await holdfast.call('GET', '/health/live');
-    const { text } = await holdfast.call('GET', '/metrics', {
-      headers: { 'x-admin-api-key': ADMIN_API_KEY },
-    });
-    known = new Map(
-      [
-        ...scraped(text, holdfast.app.get(MetricsRegistry)),
-        ...scraped(await ofParent.text(), ofParent),
-        ...ofPrometheus,
-        ...recorded(),
-      ].map(([name, labels]) => [name, new Set([...labels, ...TARGET_LABELS])]),
-    );
-  } finally {
-    await holdfast.stop();
-  }
+  known = await KnownMetrics.ofRunningService(recorded());
 });
-
-/** A scrape names every metric that is registered; those without a sample yet have their labels in the registry. */
-function scraped(text: string, { registry }: Pick<MetricsRegistry, 'registry'>): [string, string[]][] {
-  return [...text.matchAll(/^# TYPE (\S+) (\w+)$/gm)].flatMap(([, name = '', type]) => {
-    const registered =
-      (registry.getSingleMetric(name) as { labelNames?: string[] } | undefined)?.labelNames ?? [];
-    const sampled = [...text.matchAll(new RegExp(`^${name}(?:_bucket)?\\{(.*)\\} `, 'gm'))].flatMap(
-      ([, labels = '']) => [...labels.matchAll(/(\w+)="/g)].map(([, label]) => label as string),
-    );
-    // Prometheus keeps `job` for the target.
-    const labels = [...registered, ...sampled].map((label) => (label === 'job' ? 'exported_job' : label));
-    return type === 'histogram'
-      ? [
-          [`${name}_bucket`, [...labels, 'le']],
-          [`${name}_sum`, labels],
-          [`${name}_count`, labels],
-        ]
-      : [[name, labels]];
-  });
-}
 
 function recorded(): [string, string[]][] {
   return rules.flatMap(({ record, expr }): [string, string[]][] =>
@@ -79,32 +29,10 @@ function recorded(): [string, string[]][] {
   );
 }
 
-function problemsOf({ selectors, groupings }: Asked): string[] {
-  const labelsOf = (name: string): ReadonlySet<string> => known.get(name) ?? new Set();
-  const unknown = selectors
-    .filter(({ name }) => !known.has(name))
-    .map(({ name }) => `there is no metric ${name}`);
-  const matched = selectors.flatMap(({ name, matchers }) =>
-    matchers
-      .filter(({ label }) => !labelsOf(name).has(label))
-      .map(({ label }) => `${name} has no label ${label}`),
-  );
-  const grouped = groupings
-    .filter((label) => !selectors.some(({ name }) => labelsOf(name).has(label)))
-    .map((label) => `nothing has a label ${label}`);
-  return [...unknown, ...matched, ...grouped];
-}
-
-/** An aggregation leaves the labels that it groups by; a recorded series has been aggregated already. */
-function labelsOfResult({ selectors, groupings }: Asked): string[] {
-  const left = groupings.length === 0 ? selectors : selectors.filter(({ name }) => name.includes(':'));
-  return [...groupings, ...left.flatMap(({ name }) => [...(known.get(name) ?? [])])];
-}
-
 describe('the alert rules for Prometheus', () => {
   test('name only metrics and labels that Holdfast has', () => {
     const problems = rules.flatMap(({ alert, record, expr }) =>
-      problemsOf(askedOf(expr)).map((problem) => `${alert ?? record}: ${problem}`),
+      known.problemsOf(askedOf(expr)).map((problem) => `${alert ?? record}: ${problem}`),
     );
     expect(problems).toEqual([]);
   });
@@ -113,7 +41,7 @@ describe('the alert rules for Prometheus', () => {
     const asked = askedOf(
       'sum by (colour) (rate(holdfast_no_such_total[5m])) / up{flavour="sweet"} offset 5m > 0.5 and on (job) holdfast_ready',
     );
-    expect(problemsOf(asked)).toEqual([
+    expect(known.problemsOf(asked)).toEqual([
       'there is no metric holdfast_no_such_total',
       'up has no label flavour',
       'nothing has a label colour',
@@ -121,23 +49,14 @@ describe('the alert rules for Prometheus', () => {
   });
 
   test('ask for label values that the code can give', () => {
-    const files = readdirSync(new URL('src/', root), { recursive: true, encoding: 'utf8' }).filter((file) =>
-      file.endsWith('.ts'),
-    );
-    const code = files.map((file) => read(`src/${file}`)).join('\n');
-    const values = rules
-      .flatMap(({ expr }) => askedOf(expr).selectors.flatMap(({ matchers }) => matchers))
-      .filter(({ label }) => label !== 'job' && label !== 'uri');
-    const missing = values
-      .flatMap(({ value }) => value.split('|'))
-      .filter((value) => !code.includes(`'${value}'`));
-    expect(missing).toEqual([]);
-    expect(values.length).toBeGreaterThan(10);
+    const asked = rules.map(({ expr }) => askedOf(expr));
+    expect(impossibleValues(asked)).toEqual([]);
+    expect(valuesIn(asked).length).toBeGreaterThan(10);
   });
 
   test('say what is wrong, in labels that their results have, and how bad it is', () => {
     const wrong = alerts.flatMap(({ alert, expr, labels, annotations }) => {
-      const result = labelsOfResult(askedOf(expr));
+      const result = known.labelsOfResult(askedOf(expr));
       const shown = [...(annotations?.['summary'] ?? '').matchAll(/\$labels\.(\w+)/g)].map(
         ([, label]) => label as string,
       );
@@ -155,8 +74,123 @@ describe('the alert rules for Prometheus', () => {
   });
 
   test('have each its playbook, and every playbook its alert', () => {
-    const headings = [...read('docs/playbook.md').matchAll(/^### (Holdfast\w+)$/gm)].map(([, name]) => name);
+    const headings = [...readOfRoot('docs/playbook.md').matchAll(/^### (Holdfast\w+)$/gm)].map(
+      ([, name]) => name,
+    );
     expect(headings.sort()).toEqual(alerts.map(({ alert }) => alert).sort());
     expect(new Set(headings).size).toBe(headings.length);
+  });
+});
+
+interface Panel {
+  readonly id: number;
+  readonly type: string;
+  readonly title: string;
+  readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number };
+  readonly datasource?: { readonly uid: string };
+  readonly targets?: readonly { readonly expr: string; readonly legendFormat: string }[];
+}
+
+interface Dashboard {
+  readonly uid: string;
+  readonly templating: {
+    readonly list: readonly { readonly name: string; readonly query: { readonly query?: string } }[];
+  };
+  readonly annotations: { readonly list: readonly { readonly expr: string }[] };
+  readonly panels: readonly Panel[];
+}
+
+const DASHBOARDS = new URL('../../deploy/grafana/dashboards/', import.meta.url);
+const dashboards = readdirSync(DASHBOARDS).map(
+  (file) => [file, JSON.parse(readOfRoot(`deploy/grafana/dashboards/${file}`)) as Dashboard] as const,
+);
+const panels = dashboards.flatMap(([, dashboard]) => dashboard.panels);
+const targets = panels.flatMap(({ title, targets: some = [] }) =>
+  some.map(({ expr, legendFormat }) => ({ title, legendFormat, asked: askedOf(expr) })),
+);
+
+/** These count what the work of the test does not bring about. */
+const WITHOUT_SAMPLES = new Set([
+  'cycles_events_total',
+  'cycles_reservations_expired_total',
+  'cycles_reservations_extend_total',
+  'cycles_webhook_delivery_failed_total',
+  'cycles_webhook_delivery_latency_seconds_bucket',
+  'cycles_webhook_delivery_retried_total',
+  'cycles_webhook_delivery_success_total',
+  'cycles_webhook_subscription_auto_disabled_total',
+  'holdfast_auth_failures_total',
+  'holdfast_expiry_outcomes_total',
+  'holdfast_queries_refused_total',
+  'holdfast_webhook_deliveries_waiting',
+]);
+
+describe('the dashboards for Grafana', () => {
+  test('ask only for metrics and labels that a running service has', () => {
+    const expressions = dashboards.flatMap(([, { annotations, templating }]) => [
+      ...annotations.list.map(({ expr }) => expr),
+      ...templating.list.flatMap(({ query: { query } }) =>
+        query === undefined ? [] : [query.replace(/^label_values\((\w+), (\w+)\)$/, '$1{$2="x"}')],
+      ),
+    ]);
+    const asked = [
+      ...targets,
+      ...expressions.map((expr) => ({ title: expr, legendFormat: '', asked: askedOf(expr) })),
+    ];
+    const problems = asked.flatMap(({ title, asked: one }) =>
+      known.problemsOf(one).map((problem) => `${title}: ${problem}`),
+    );
+    expect(problems).toEqual([]);
+    expect(impossibleValues(targets.map(({ asked: one }) => one))).toEqual([]);
+    expect(targets.length).toBeGreaterThan(40);
+  });
+
+  test('show series that exist once the service has done some work', () => {
+    const names = targets.flatMap(({ asked }) => asked.selectors.map(({ name }) => name));
+    const missing = names.filter((name) => !known.sampled.has(name));
+    expect(missing.filter((name) => !WITHOUT_SAMPLES.has(name))).toEqual([]);
+  });
+
+  test('filter every series by the job, and name in a legend only labels of the result', () => {
+    const unfiltered = targets.flatMap(({ title, asked: { selectors } }) =>
+      selectors
+        .filter(({ matchers }) => !matchers.some(({ label, value }) => label === 'job' && value === '$job'))
+        .map(({ name }) => `${title}: ${name}`),
+    );
+    expect(unfiltered).toEqual([]);
+    const unnamed = targets.flatMap(({ title, legendFormat, asked }) =>
+      [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)]
+        .filter(([, label = '']) => !known.labelsOfResult(asked).includes(label))
+        .map(([shown]) => `${title}: ${shown}`),
+    );
+    expect(unnamed).toEqual([]);
+  });
+
+  test.each(dashboards)('%s has panels of different ids that do not overlap', (file, dashboard) => {
+    expect(file).toBe(`${dashboard.uid}.json`);
+    const ids = dashboard.panels.map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+    const cells = dashboard.panels.flatMap(({ gridPos: { x, y, w, h } }) =>
+      Array.from({ length: w * h }, (_, cell) => `${x + (cell % w)},${y + Math.floor(cell / w)}`),
+    );
+    expect(new Set(cells).size).toBe(cells.length);
+    const wide = dashboard.panels.filter(({ gridPos: { x, w } }) => x + w > 24);
+    expect(wide).toEqual([]);
+    const sources = dashboard.panels
+      .filter(({ type }) => type !== 'row')
+      .map(({ datasource }) => datasource?.uid);
+    expect(new Set(sources)).toEqual(new Set(['${datasource}']));
+  });
+
+  test('are found by the provisioning files', () => {
+    const read = (file: string) => parse(readOfRoot(`deploy/grafana/provisioning/${file}`)) as unknown;
+    expect(read('dashboards/holdfast.yml')).toMatchObject({
+      apiVersion: 1,
+      providers: [{ type: 'file', options: { path: '/var/lib/grafana/dashboards/holdfast' } }],
+    });
+    expect(read('datasources/prometheus.yml')).toMatchObject({
+      apiVersion: 1,
+      datasources: [{ type: 'prometheus' }],
+    });
   });
 });
