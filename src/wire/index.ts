@@ -22,6 +22,7 @@ export {
   RecordSelection,
   WindowQueryDto,
   withTexts,
+  SearchText,
 } from './listing.js';
 export {
   type Batch,

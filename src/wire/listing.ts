@@ -1,3 +1,4 @@
+import { applyDecorators } from '@nestjs/common';
 import { IsIn, IsInt, IsString, Min } from 'class-validator';
 import { fingerprintOf } from '../ledger/index.js';
 import {
@@ -101,11 +102,14 @@ export class WindowQueryDto extends PageQueryDto {
   to?: string;
 }
 
+/** The free text that lists and bulk actions of the governance plane search for; see `matchesSearch`. */
+export function SearchText(): PropertyDecorator {
+  return applyDecorators(Optional(), IsString(), MaxLength(128));
+}
+
 /** The parameters of the governance plane's lists with search. */
 export class ListQueryDto extends PageQueryDto {
-  @Optional()
-  @IsString()
-  @MaxLength(128)
+  @SearchText()
   search?: string;
 
   @Optional()

@@ -1,3 +1,4 @@
+import { applyDecorators } from '@nestjs/common';
 import { IsBoolean, IsIn, IsNumber, IsString, Matches, Max, Min } from 'class-validator';
 import { BulkRequestDto } from '../../bulk/index.js';
 import {
@@ -16,6 +17,7 @@ import {
   Nested,
   Optional,
   Satisfies,
+  SearchText,
 } from '../../wire/index.js';
 
 /** A scope path has at most six segments of 128 characters and their level names. */
@@ -161,14 +163,21 @@ export const BUDGET_SORT_KEYS = [
 ] as const;
 export type BudgetSortKey = (typeof BUDGET_SORT_KEYS)[number];
 
+function ScopePrefix(): PropertyDecorator {
+  return applyDecorators(Optional(), IsString(), MaxLength(SCOPE_MAX_LENGTH));
+}
+
+/** A bound of the share of a budget that is used, 0 to 1. */
+function Utilization(): PropertyDecorator {
+  return applyDecorators(Optional(), IsNumber(), Min(0), Max(1));
+}
+
 export class BudgetListQueryDto extends ListQueryDto {
   @Optional()
   @IsString()
   tenant_id?: string;
 
-  @Optional()
-  @IsString()
-  @MaxLength(SCOPE_MAX_LENGTH)
+  @ScopePrefix()
   scope_prefix?: string;
 
   @Optional()
@@ -187,16 +196,10 @@ export class BudgetListQueryDto extends ListQueryDto {
   @IsBoolean()
   has_debt?: boolean;
 
-  @Optional()
-  @IsNumber()
-  @Min(0)
-  @Max(1)
+  @Utilization()
   utilization_min?: number;
 
-  @Optional()
-  @IsNumber()
-  @Min(0)
-  @Max(1)
+  @Utilization()
   utilization_max?: number;
 
   @Optional()
@@ -210,9 +213,7 @@ export class BudgetBulkFilterDto {
   @Matches(TENANT_ID_PATTERN)
   tenant_id!: string;
 
-  @Optional()
-  @IsString()
-  @MaxLength(SCOPE_MAX_LENGTH)
+  @ScopePrefix()
   scope_prefix?: string;
 
   @Optional()
@@ -231,21 +232,13 @@ export class BudgetBulkFilterDto {
   @IsBoolean()
   has_debt?: boolean;
 
-  @Optional()
-  @IsNumber()
-  @Min(0)
-  @Max(1)
+  @Utilization()
   utilization_min?: number;
 
-  @Optional()
-  @IsNumber()
-  @Min(0)
-  @Max(1)
+  @Utilization()
   utilization_max?: number;
 
-  @Optional()
-  @IsString()
-  @MaxLength(128)
+  @SearchText()
   search?: string;
 }
 

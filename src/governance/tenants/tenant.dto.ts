@@ -6,9 +6,9 @@ import {
   Length,
   ListQueryDto,
   MaxJsonBytes,
-  MaxLength,
   Nested,
   Optional,
+  SearchText,
 } from '../../wire/index.js';
 
 const MIN_TTL_MS = 1000;
@@ -120,9 +120,7 @@ export class TenantBulkFilterDto {
   @IsString()
   observe_mode?: string;
 
-  @Optional()
-  @IsString()
-  @MaxLength(128)
+  @SearchText()
   search?: string;
 }
 

@@ -26,6 +26,7 @@ import {
   type Rule,
   Satisfies,
   type Schema,
+  SearchText,
 } from '../../wire/index.js';
 import { areHeaders, HEADER_RULE } from './headers.js';
 
@@ -313,9 +314,7 @@ export class WebhookBulkFilterDto {
   @IsIn(EVENT_TYPES)
   event_type?: string;
 
-  @Optional()
-  @IsString()
-  @MaxLength(128)
+  @SearchText()
   search?: string;
 }
 
