@@ -15,8 +15,7 @@ import { ExpirationsService } from './expirations.service.js';
 import { LogJanitor } from './log.janitor.js';
 import { OpsController } from './ops.controller.js';
 import { HistoryService } from './reservation-history.js';
-import { RetentionJanitor } from './retention.janitor.js';
-import { RetentionMetrics } from './retention.metrics.js';
+import { RetentionJanitor, RetentionMetrics } from './retention.janitor.js';
 import { TenantReader } from './tenant-reader.js';
 import { VerifyMetrics, VerifyService } from './verify.service.js';
 

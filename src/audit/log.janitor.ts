@@ -2,7 +2,7 @@ import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { apiKeyExpiryKey, auditLogKey, briefAuditLogKey, eventLogKey, RedisService } from '../redis/index.js';
 import { PartitionPass, type Turn, Worker } from '../worker/index.js';
-import { RetentionMetrics } from './retention.metrics.js';
+import { RetentionMetrics } from './retention.janitor.js';
 
 const TRIM_INTERVAL_MS = 60_000;
 const EXPIRY_INTERVAL_MS = 10_000;

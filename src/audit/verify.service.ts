@@ -3,10 +3,12 @@ import { fingerprintOf } from '../ledger/index.js';
 import { partitionCode, RedisService, tagOf, tenantIndexKey } from '../redis/index.js';
 import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
 import { decodeCursor, encodeCursor } from '../wire/index.js';
-import { type Drift, driftOf, type Reading } from './reconciliation.js';
 import {
   type BudgetName,
+  type Drift,
+  driftOf,
   type NamedHold,
+  type Reading,
   TenantReader,
   type UnreadableHold,
   type WalkedHolds,

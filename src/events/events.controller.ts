@@ -4,9 +4,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../auth/index.js';
 import { Access, Answers, LimitedQuery, QuerySchema, sendJson } from '../http/index.js';
 import { compileQuery, stringifyJson } from '../wire/index.js';
-import { EventQueryDto, TenantEventQueryDto } from './event-query.dto.js';
+import { EventQueryDto, EventsService, TenantEventQueryDto } from './events.service.js';
 import { eventJson } from './event.js';
-import { EventsService } from './events.service.js';
 
 const validateList = compileQuery(EventQueryDto);
 const validateTenantList = compileQuery(TenantEventQueryDto);

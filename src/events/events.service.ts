@@ -1,33 +1,98 @@
 import { Injectable } from '@nestjs/common';
+import { IsIn, IsString, Matches } from 'class-validator';
 import { scopeAllowed, type TenantCaller } from '../auth/index.js';
 import { fingerprintOf, Refusal } from '../ledger/index.js';
 import { eventLogKey, RedisService, tagOf, toStoreError } from '../redis/index.js';
 import {
   fieldsOf,
   instantMs,
+  MaxLength,
+  Obeys,
+  Optional,
   type Page,
   pageInTime,
   pageSorted,
   RecordSelection,
+  type Rule,
   type SortOrder,
   sortOrderOf,
   type TimeLog,
+  WindowQueryDto,
 } from '../wire/index.js';
-import {
-  EVENT_SORT_KEYS,
-  type EventQueryDto,
-  type EventSortKey,
-  type TenantEventQueryDto,
-} from './event-query.dto.js';
 import { EventFeed, type EventSearch } from './event-feed.js';
 import {
   categoryOf,
   type CyclesEvent,
+  EVENT_CATEGORIES,
+  EVENT_TYPES,
+  type EventCategory,
   type EventPlace,
   eventPlaceOf,
+  isEventType,
   TENANT_EVENT_CATEGORIES,
   toEvent,
 } from './event.js';
+
+export const EVENT_SORT_KEYS = ['event_type', 'category', 'scope', 'tenant_id', 'timestamp'] as const;
+export type EventSortKey = (typeof EVENT_SORT_KEYS)[number];
+
+const EVENT_TYPE: Rule = {
+  name: 'eventType',
+  test: (value) => typeof value === 'string' && isEventType(value),
+  schema: { type: 'string', enum: EVENT_TYPES },
+  phrase: "an event type of the protocol, or a custom one that starts with 'custom.'",
+};
+
+/** The query of listTenantEvents of cycles-governance-admin-v0.1.25. */
+export class TenantEventQueryDto extends WindowQueryDto {
+  @Optional()
+  @Obeys(EVENT_TYPE)
+  event_type?: string;
+
+  @Optional()
+  @IsIn(EVENT_CATEGORIES)
+  category?: EventCategory;
+
+  /** A prefix of the scope. */
+  @Optional()
+  @IsString()
+  @MaxLength(1024)
+  scope?: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(512)
+  correlation_id?: string;
+}
+
+/** The query of listEvents. */
+export class EventQueryDto extends TenantEventQueryDto {
+  @Optional()
+  @IsString()
+  tenant_id?: string;
+
+  @Optional()
+  @IsString()
+  @Matches(/^[0-9a-f]{32}$/)
+  trace_id?: string;
+
+  @Optional()
+  @IsString()
+  request_id?: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(128)
+  search?: string;
+
+  @Optional()
+  @IsIn(EVENT_SORT_KEYS)
+  sort_by?: EventSortKey;
+
+  @Optional()
+  @IsIn(['asc', 'desc'])
+  sort_dir?: 'asc' | 'desc';
+}
 
 const NEWEST_FIRST: SortOrder<EventSortKey> = { sortBy: 'timestamp', direction: 'desc' };
 

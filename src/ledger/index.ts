@@ -1,5 +1,13 @@
-export { INT64_MAX, OVERAGE_POLICIES, type OveragePolicy, parseAmount, type Unit, UNITS } from './amount.js';
-export { balanceJson, balancesJson } from './balance.js';
+export {
+  balanceJson,
+  balancesJson,
+  INT64_MAX,
+  OVERAGE_POLICIES,
+  type OveragePolicy,
+  parseAmount,
+  type Unit,
+  UNITS,
+} from './amount.js';
 export { fingerprintOf } from './fingerprint.js';
 export {
   type ErrorCode,

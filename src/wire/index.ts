@@ -8,21 +8,26 @@ export {
   sortOrderOf,
   type SortValue,
 } from './cursor.js';
-export { fieldOf, type Fields, fieldsOf, optionalText, optionalTime, timeOf } from './fields.js';
 export {
   DEFAULT_LIMIT,
+  fieldOf,
+  type Fields,
+  fieldsOf,
   instantMs,
   IsDateTime,
   IsWindowBound,
   ListQueryDto,
   matchesSearch,
   MAX_LIMIT,
+  optionalText,
+  optionalTime,
   type Page,
   PageQueryDto,
   RecordSelection,
+  SearchText,
+  timeOf,
   WindowQueryDto,
   withTexts,
-  SearchText,
 } from './listing.js';
 export {
   type Batch,

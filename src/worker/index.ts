@@ -1,4 +1,3 @@
 export { type LeaseAnswer, PartitionLeases } from './partition-leases.js';
-export { PartitionPass } from './partition-pass.js';
+export { type Job, PartitionPass, type Turn, type TurnReport, Worker, WorkerModule } from './worker.js';
 export { SharedRedisTime } from './shared-redis-time.js';
-export { type Job, type Turn, type TurnReport, Worker, WorkerModule } from './worker.js';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { driftOf, type MovingHold, type Reading } from '../../src/audit/reconciliation.js';
+import { driftOf, type MovingHold, type Reading } from '../../src/audit/tenant-reader.js';
 
 function reading(atMs: number, reserved: bigint): Reading {
   return {

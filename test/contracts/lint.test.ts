@@ -58,7 +58,7 @@ const CASES: readonly Case[] = [
     ],
   },
   upwards('src/redis/keyspace.ts', '../http/index.js', '../wire/index.js'),
-  upwards('src/ledger/amount.ts', '../wire/index.js', './balance.js'),
+  upwards('src/ledger/amount.ts', '../wire/index.js', './scopes.js'),
   upwards('src/expiry/expiry.module.ts', '../app/app.module.js', '../http/index.js'),
   upwards('src/expiry/expiry.service.ts', '../http/index.js', '../wire/index.js'),
   upwards('src/expiry/expiry.service.ts', '../redis/queries.js', '../redis/index.js'),
