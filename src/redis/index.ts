@@ -14,6 +14,7 @@ export {
   budgetIndexKey,
   budgetKey,
   bulkActionKey,
+  burnRatesCheckedKey,
   cleanupIndexKey,
   closingKey,
   correlatedEventsKey,

@@ -141,6 +141,12 @@ export const rateToldKey = (tag: string, owner: string, name: string): string =>
 export const ratesCursorKey = (tag: string): string => `${tag}rates-cursor`;
 /** Tenants whose rates have grown and are still to be compared with their thresholds, a set. */
 export const ratesDueKey = (tag: string): string => `${tag}rates-due`;
+/** How fast a budget was spent in windows of this length, a string; see lua/spikes/check_burn_rates.lua. */
+export const burnRateKey = (tag: string, windowS: number, unit: string, scope: string): string =>
+  `${tag}burn:${windowS}:${unit}:${scope}`;
+/** Exists until the tenant's budgets are due for the next check of how fast they are spent. */
+export const burnRatesCheckedKey = (tag: string, tenantId: string): string =>
+  `${tag}burn-checked:${tenantId}`;
 
 /** A signed envelope: its canonical JSON. */
 export const evidenceKey = (tag: string, evidenceId: string): string => `${tag}e:${evidenceId}`;

@@ -666,6 +666,13 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'next_start? newest? examined:int counts_count counts(slot:int type reason? events:int)* recent(entry_id type)*',
   },
+  /** lua/spikes/burn_rate_tenants.lua: a partition's tenants, and which of them have webhook subscriptions, a bounded run at a time. */
+  burn_rate_tenants: {
+    keys: ['tenant_index'],
+    args: ['after', 'limit'],
+    flags: ['no-writes'],
+    returns: 'next? tenants(tenant has_webhooks:flag)*',
+  },
   /** lua/spikes/check_auth_rate.lua: count authentications of all instances, and emit the events of a failure rate that exceeds a threshold. */
   check_auth_rate: {
     keys: ['event_log'],
@@ -673,6 +680,14 @@ export const SCRIPT_SIGNATURES = {
     rest: true,
     flags: [],
     returns: 'CHECKED emitted(threshold window_s)*',
+  },
+  /** lua/spikes/check_burn_rates.lua: compare how fast a tenant's budgets are spent with how fast they were spent before, a bounded run at a time. */
+  check_burn_rates: {
+    keys: ['event_log', 'budget_index', 'checked'],
+    args: ['tenant', 'after', 'limit', 'rest_ms'],
+    rest: true,
+    flags: [],
+    returns: 'RESTS | CHECKED next? emitted:int',
   },
   /** lua/spikes/check_latency.lua: count how long an operation took on all instances, and emit an event if its 99th percentile exceeds the threshold. */
   check_latency: {
@@ -1684,10 +1699,17 @@ export interface ScriptReplies {
     }[];
     readonly recent: readonly { readonly entryId: string; readonly type: string }[];
   };
+  readonly burn_rate_tenants: {
+    readonly next?: string;
+    readonly tenants: readonly { readonly tenant: string; readonly hasWebhooks: boolean }[];
+  };
   readonly check_auth_rate: {
     readonly status: 'CHECKED';
     readonly emitted: readonly { readonly threshold: string; readonly windowS: string }[];
   };
+  readonly check_burn_rates:
+    | { readonly status: 'RESTS' }
+    | { readonly status: 'CHECKED'; readonly next?: string; readonly emitted: number };
   readonly check_latency:
     { readonly status: 'QUIET' } | { readonly status: 'EMITTED'; readonly p99Ms: number };
   readonly check_rates: {

@@ -3,6 +3,7 @@ import { AuthModule } from '../http/index.js';
 import { MetricsModule } from '../telemetry/index.js';
 import { SubscriptionAccessModule } from '../webhooks/index.js';
 import { WorkerModule } from '../worker/index.js';
+import { BurnRates } from './burn-rates.js';
 import { ServiceRates } from './service-rates.js';
 import { SpikeMetrics } from './spike.metrics.js';
 import { TenantRates } from './tenant-rates.js';
@@ -10,6 +11,6 @@ import { TenantRates } from './tenant-rates.js';
 /** Events of rates and latencies that exceed a threshold. */
 @Module({
   imports: [AuthModule, MetricsModule, SubscriptionAccessModule, WorkerModule],
-  providers: [ServiceRates, SpikeMetrics, TenantRates],
+  providers: [BurnRates, ServiceRates, SpikeMetrics, TenantRates],
 })
 export class SpikesModule {}

@@ -68,6 +68,10 @@ export const GOVERNANCE_RULES = {
     rule: '`reservation.denial_rate_spike`, `reservation.expiry_rate_spike` and `api_key.auth_failure_rate_spike` are emitted at the fractions and for the windows that subscriptions name, else at 0.10, 0.05 and 0.10 over 300 s',
     place: 'WebhookThresholdConfig; EventDataRateSpike',
   },
+  'burn rate': {
+    rule: '`budget.burn_rate_anomaly` is emitted if a budget is spent as many times as fast as its baseline as a subscription names, else 3, over its window, else 300 s',
+    place: 'WebhookThresholdConfig; EventDataBurnRateAnomaly',
+  },
   'high latency': {
     rule: '`system.high_latency` is emitted if the 99th percentile of an operation exceeds a threshold',
     place: 'EventType',

@@ -2,8 +2,6 @@
 export const UNTOLD_EVENTS: Readonly<Record<string, string>> = {
   'budget.closed':
     'No operation closes a single budget; closing its tenant emits `budget.closed_via_tenant_cascade`.',
-  'budget.burn_rate_anomaly':
-    'A rate needs a window and a baseline, which a script does not have. The [alert rule](../deploy/prometheus/holdfast.rules.yml) `HoldfastBurnRateAnomaly` computes it from metrics.',
   'policy.deleted': 'The protocol has no operation that deletes a policy.',
   'system.webhook_test': 'Only sent by the test of a subscription; the protocol keeps it out of the log.',
 };

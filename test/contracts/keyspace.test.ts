@@ -48,6 +48,10 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
     ['acme', 'denied', '10', '176370000'],
     keyspace.rateCountKey(TAG, 'acme', 'denied', 10, 176_370_000),
   ],
+  burn_rate_key: [
+    ['300', 'TOKENS', 'tenant:acme/agent:bot'],
+    keyspace.burnRateKey(TAG, 300, 'TOKENS', 'tenant:acme/agent:bot'),
+  ],
   rate_told_key: [['acme', 'denial_rate:0.1:300'], keyspace.rateToldKey(TAG, 'acme', 'denial_rate:0.1:300')],
   webhook_key: [['whsub_1fX'], keyspace.webhookKey(TAG, 'whsub_1fX')],
   webhook_index_key: [['acme'], keyspace.webhookIndexKey(TAG, 'acme')],

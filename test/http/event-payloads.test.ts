@@ -144,6 +144,14 @@ async function tellOfSpikes(tenant: TestTenant): Promise<void> {
   const spike = [...figures, 'current_fraction', '0.75'];
   await put(tag, 'reservation.denial_rate_spike', tenant.id, ['metric', 'denial_rate', ...spike]);
   await put(tag, 'reservation.expiry_rate_spike', tenant.id, ['metric', 'expiry_rate', ...spike]);
+  await put(tag, 'budget.burn_rate_anomaly', tenant.id, [
+    'unit',
+    'TOKENS',
+    'multiplier',
+    '4',
+    'baseline_rate',
+    '1.5',
+  ]);
   await put('{p00}', 'api_key.auth_failure_rate_spike', '__system__', [
     'metric',
     'auth_failure_rate',

@@ -1,6 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { reservationKey, tagOfReservationId } from '../../src/redis/keyspace.js';
+import {
+  burnRateKey,
+  burnRatesCheckedKey,
+  reservationKey,
+  tagOfReservationId,
+} from '../../src/redis/keyspace.js';
+import { BurnRates } from '../../src/spikes/burn-rates.js';
 import { ServiceRates } from '../../src/spikes/service-rates.js';
 import { TenantRates } from '../../src/spikes/tenant-rates.js';
 import { RequestMetrics } from '../../src/telemetry/index.js';
@@ -202,6 +208,85 @@ describe('two instances', () => {
       },
     ]);
     expect(await emitted('system.high_latency')).toBe(1);
+  });
+
+  test('emit once that a budget is spent faster than before, if a subscription asks for it', async () => {
+    shows('burn rate', 'event payload');
+    const type = 'budget.burn_rate_anomaly';
+    const [tenant, unwatched] = [await tenantWithBudget(), await tenantWithBudget()];
+    const spend = async (amount: number): Promise<void> => {
+      for (const who of [tenant, unwatched]) {
+        const { reservation_id: id } = expectStatus(await on.holdfast.reserve(who, amount), 200);
+        expectStatus(await on.holdfast.commit(who, id as string, amount), 200);
+      }
+    };
+    const check = (): Promise<unknown> =>
+      Promise.all(instances().map((instance) => instance.app.get(BurnRates).check(10_000)));
+    await subscribe(tenant.id, type, { burn_rate_multiplier: 4, burn_rate_window_seconds: 60 });
+    await subscribe(tenant.id, type, { burn_rate_multiplier: 5, burn_rate_window_seconds: 60 });
+    const tag = on.stored.tagOf(tenant.id);
+    const rates = (id: string): string => burnRateKey(tag, 60, 'TOKENS', `tenant:${id}`);
+    /** A window passes. */
+    const pass = async (): Promise<void> => {
+      const [at, ...rest] = ((await on.stored.redis.get(rates(tenant.id))) ?? '').split(' ');
+      await on.stored.redis.set(rates(tenant.id), [Number(at) - 60_000, ...rest].join(' '));
+      await on.stored.redis.del(burnRatesCheckedKey(tag, tenant.id));
+      await check();
+    };
+    await spend(10);
+    await check();
+    for (const amount of [10, 10, 10]) {
+      await spend(amount);
+      await pass();
+    }
+    await spend(39);
+    await pass();
+    expect(await eventsOf(tenant.id, type)).toEqual([]);
+    await spend(100);
+    await pass();
+    await check();
+    expect(await eventsOf(tenant.id, type)).toEqual([
+      {
+        scope: `tenant:${tenant.id}`,
+        unit: 'TOKENS',
+        current_rate: expect.closeTo(100, -1),
+        baseline_rate: expect.closeTo(17.25, 0),
+        multiplier: expect.closeTo(5.8, 0),
+        window_seconds: 60,
+        projected_exhaustion_minutes: expect.closeTo(8.2, 0),
+      },
+    ]);
+    expect(await emitted(type)).toBe(1);
+    // A reset begins anew, and nothing is kept for a tenant that nobody watches.
+    const fund = {
+      operation: 'RESET_SPENT',
+      amount: { unit: 'TOKENS', amount: 1000 },
+      idempotency_key: 'reset',
+    };
+    const query = `tenant_id=${tenant.id}&scope=tenant:${tenant.id}&unit=TOKENS`;
+    expectStatus(await on.holdfast.admin('POST', `/v1/admin/budgets/fund?${query}`, fund), 200);
+    await pass();
+    expect(await eventsOf(tenant.id, type)).toHaveLength(1);
+    expect(await on.stored.redis.get(rates(tenant.id))).toMatch(/^\d+ 0 \S+ 5$/);
+    expect(
+      await on.stored.redis.exists(
+        burnRateKey(on.stored.tagOf(unwatched.id), 60, 'TOKENS', `tenant:${unwatched.id}`),
+      ),
+    ).toBe(0);
+  });
+
+  test('count what they count, and the runs that end for time', async () => {
+    const sum = async (name: string): Promise<number> => {
+      const counts = await Promise.all(instances().map((instance) => instance.metric(name)));
+      return counts.reduce((total, count) => total + count, 0);
+    };
+    const [events, cuts] = ['holdfast_spike_events_counted_total', 'holdfast_spike_runs_cut_total'] as const;
+    const before = [await sum(events), await sum(cuts)] as const;
+    await deny(await tenantWithBudget(), 2);
+    await on.holdfast.app.get(TenantRates).count(-1);
+    expect((await sum(cuts)) - before[1]).toBeGreaterThanOrEqual(1);
+    await countTenants();
+    expect((await sum(events)) - before[0]).toBe(2);
   });
 
   test('watch routes that exist', async () => {

@@ -204,6 +204,27 @@ describe('an event is for the subscriptions', () => {
     expect(await at(0.25, 300)).toEqual([]);
   });
 
+  test('that want this burn rate: from their own multiplier on, over their own window', async () => {
+    shows('burn rate');
+    const tenant = await subscriber();
+    const select = { event_types: ['budget.burn_rate_anomaly'] };
+    const { subscription_id: usual } = await tenant.made(select);
+    const { subscription_id: own } = await tenant.made({
+      ...select,
+      thresholds: { burn_rate_multiplier: 5 },
+    });
+    const at = (multiplier: number, seconds: number): Promise<string[]> =>
+      toldOf(
+        event(tenant.id, 'budget.burn_rate_anomaly', {
+          data: { multiplier, window_seconds: BigInt(seconds) },
+        }),
+      );
+    expect(await at(2.9, 300)).toEqual([]);
+    expect(await at(3, 300)).toEqual([usual]);
+    expect(await at(5, 300)).toEqual([usual, own].sort());
+    expect(await at(5, 60)).toEqual([]);
+  });
+
   test('that are active, and were made before it', async () => {
     const tenant = await subscriber();
     const { subscription_id: id, created_at: madeAt } = await tenant.made();

@@ -114,6 +114,12 @@ export function selects(target: DispatchTarget, eventType: string, category: Eve
 
 /** Whether an event about a rate was judged by the threshold and window that the subscription asks for. */
 function hasItsRates({ rates }: DispatchTarget, { event_type: type, data }: CyclesEvent): boolean {
+  if (type === 'budget.burn_rate_anomaly') {
+    return (
+      Number(data['multiplier']) >= rates.burn_rate_multiplier &&
+      Number(data['window_seconds']) === rates.burn_rate_window_seconds
+    );
+  }
   const members = RATE_EVENTS[type];
   return (
     members === undefined ||
