@@ -27,6 +27,7 @@
 -- @include  tenant: read_tenant
 -- @include  owned: count_refusal
 -- @include  policy_index: POLICIES_PER_PATTERN, other_entries, policy_entry, write_entries
+-- @include  action_rules: rules_text
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 local policy, policy_index, policy_names, tenant = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -67,10 +68,16 @@ redis.call('HSET', policy_names, name, policy_id)
 write_entries(tag, tenant_id, scope_pattern, entries)
 redis.call('HSET', policy, 'tenant_id', tenant_id, 'name', name, 'scope_pattern', scope_pattern, 'priority', priority,
   'status', 'ACTIVE', 'created_at', now_text, 'updated_at', now_text, unpack(ARGV, first_field))
+local sets = {}
 for i = first_field, #ARGV, 2 do
-  if ARGV[i] == 'max_commits_per_minute' then
-    redis.call('HSET', tenant, 'commit_rates', '1')
-  end
+  sets[ARGV[i]] = ARGV[i + 1]
+end
+local rules = rules_text(sets)
+if rules then
+  redis.call('HSET', policy, 'rules', rules)
+end
+if sets.max_commits_per_minute then
+  redis.call('HSET', tenant, 'commit_rates', '1')
 end
 if effective_from ~= '' then
   redis.call('HSET', policy, 'effective_from', effective_from)

@@ -16,7 +16,7 @@ local kind = ARGV[1]
 local first_id = 2
 local KEY_OF = { tenant = tenant_key, api_key = api_key_key, policy = policy_key, webhook = webhook_key }
 -- Stored with the record, but never shown.
-local HIDDEN = { hd = true }
+local HIDDEN = { hd = true, rules = true }
 
 local tag = tag_of_key(tenant_index)
 local names = {}

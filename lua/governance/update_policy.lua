@@ -9,13 +9,14 @@
 -- ARGV[5]   request_id
 -- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/append_audit
 -- ARGV[...] field and value pairs of the record; an empty value removes the field
--- RETURNS   UPDATED record{} | NOT_FOUND | TENANT_CLOSED | DUPLICATE | INVALID_WINDOW | TOO_MANY limit:int
+-- RETURNS   UPDATED record{} | NOT_FOUND | TENANT_CLOSED | DUPLICATE | INVALID_WINDOW | BOTH_LISTS | TOO_MANY limit:int
 -- BOUND     one policy, and those of its pattern (at most 32)
 -- EMITS     policy.updated
 -- @include  keys: tag_of_key, tenant_key, policy_name_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  tenant: read_tenant
 -- @include  policy_index: POLICIES_PER_PATTERN, other_entries, policy_entry, write_entries
+-- @include  action_rules: rules_text
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 --
@@ -69,6 +70,9 @@ local from, ends = record.effective_from or '', record.effective_until or ''
 if from ~= '' and ends ~= '' and tonumber(from) >= tonumber(ends) then
   return { 'INVALID_WINDOW' }
 end
+if record.allowed_action_kinds and record.denied_action_kinds then
+  return { 'BOTH_LISTS' }
+end
 local entries = other_entries(tag, owner_id, record.scope_pattern, policy_id, now)
 if record.status == 'ACTIVE' then
   if #entries >= POLICIES_PER_PATTERN then
@@ -91,6 +95,12 @@ for _, field in ipairs(changed) do
   else
     redis.call('HDEL', policy, field)
   end
+end
+local rules = rules_text(record)
+if rules then
+  redis.call('HSET', policy, 'rules', rules)
+else
+  redis.call('HDEL', policy, 'rules')
 end
 redis.call('HSET', policy, 'updated_at', ms_text(now))
 if record.max_commits_per_minute then

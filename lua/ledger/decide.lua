@@ -14,8 +14,8 @@
 -- ARGV[9]   trace            trace id and flags
 -- ARGV[10]  scope_count      number of derived scopes
 -- ARGV[...] the derived scopes, root first; then field and value pairs, as for reserve: subject, action
--- RETURNS   ALLOW answer:fresh|replay | ALLOW_WITH_CAPS answer:fresh|replay caps | DENY answer:fresh|replay reason
---           | IDEMPOTENCY_MISMATCH | TENANT_SUSPENDED | UNIT_MISMATCH scope units*
+-- RETURNS   ALLOW answer:fresh|replay | ALLOW_WITH_CAPS answer:fresh|replay caps
+--           | DENY answer:fresh|replay reason [scope remaining policy_id] | IDEMPOTENCY_MISMATCH | TENANT_SUSPENDED | UNIT_MISMATCH scope units*
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6); 100 due holds, if it reclaims
 -- ATTESTED  its outcome can become evidence
@@ -28,7 +28,8 @@
 -- @include  group: new_group, group_now
 -- @include  admission: budgets_at, missing_budget, hold_refusal
 -- @include  governing_policy: governing_policy
--- @include  denial: reason_of, emit_denial
+-- @include  action_rules: action_refusal
+-- @include  denial: emit_denial, wants_detail, denial_parts, denial_reply
 --
 -- If a budget's state or a closed tenant would refuse the reserve, the answer is DENY. A wrong unit or a suspended tenant is an error.
 -- As in reserve, an expired hold never causes a denial: the script reclaims due holds first, and the caller runs it again.
@@ -48,6 +49,9 @@ local earlier = recall(idempotency, fingerprint)
 if earlier == 'MISMATCH' then
   return { 'IDEMPOTENCY_MISMATCH' }
 elseif earlier then
+  if earlier[1] == 'DENY' then
+    return denial_reply(earlier, 'replay')
+  end
   return { earlier[1], 'replay', earlier[2] }
 end
 
@@ -56,9 +60,11 @@ local function answer(word, detail)
   return { word, 'fresh', detail }
 end
 
-local function decline(refusal)
+local function decline(refusal, policy)
   emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) }, true)
-  return answer('DENY', reason_of(refusal))
+  local parts = denial_parts(refusal, wants_detail(refusal, policy, ARGV, first_field))
+  remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
+  return denial_reply(parts, 'fresh')
 end
 
 local tenant = read_tenant(tenant_record)
@@ -68,11 +74,17 @@ elseif tenant and tenant.status == 'CLOSED' then
   return decline({ 'TENANT_CLOSED' })
 end
 
+local policy = tenant and tenant.has_policies and governing_policy(tag, tenant_id, scopes, now)
+local unpermitted = action_refusal(policy, scopes, ARGV, first_field)
+if unpermitted then
+  return decline(unpermitted, policy)
+end
+
 local budgets = budgets_at(group, tag, unit, scopes)
 if #budgets == 0 then
   local missing = missing_budget(tag, scopes)
   if missing[1] == 'NOT_FOUND' then
-    return decline(missing)
+    return decline(missing, policy)
   end
   return missing
 end
@@ -85,11 +97,10 @@ if refusal and refusal[1] == 'BUDGET_EXCEEDED' then
   end
 end
 if refusal then
-  return decline(refusal)
+  return decline(refusal, policy)
 end
 
 -- Nothing is refused below this line.
-local policy = tenant and tenant.has_policies and governing_policy(tag, tenant_id, scopes, now)
 if policy and policy.caps then
   return answer('ALLOW_WITH_CAPS', policy.caps)
 end

@@ -23,11 +23,12 @@
 -- RETURNS   ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)*
 --           | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps
 --           balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|replay balances(scope balance)*
---           | DRY_RUN_WITH_CAPS answer:fresh|replay caps balances(scope balance)* | DENY answer:fresh|replay reason
---           | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND
+--           | DRY_RUN_WITH_CAPS answer:fresh|replay caps balances(scope balance)*
+--           | DENY answer:fresh|replay reason [scope remaining policy_id] | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND
 --           | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining
 --           | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining
---           | INT64_OVERFLOW scope | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int
+--           | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id
+--           | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, if one reclaims
 -- GROUP     16
@@ -50,7 +51,8 @@
 -- @include  reserve_replay: replayed_reserve
 -- @include  governing_policy: governing_policy
 -- @include  policy_rate: rate_refusal, count_rate
--- @include  denial: reason_of, emit_denial
+-- @include  action_rules: action_refusal
+-- @include  denial: reason_of, emit_denial, wants_detail, denial_parts, denial_reply
 -- @include  threshold: marks_of, crossings_of, emit_crossings
 --
 -- An expired hold never causes a denial. If holds are due in the partition, the script expires up to RECLAIM_LIMIT of them and
@@ -81,6 +83,10 @@ end
 local refusal = tenant and tenant.status == 'CLOSED' and { 'TENANT_CLOSED' } or nil
 local budgets, mask, policy, owned, text_bytes, stored_after
 if not refusal then
+  policy = tenant and tenant.has_policies and governing_policy(tag, tenant_id, scopes, now)
+  refusal = action_refusal(policy, scopes, ARGV, first_field)
+end
+if not refusal then
   budgets, mask = budgets_at(group, tag, unit, scopes)
   if #budgets == 0 then
     refusal = missing_budget(tag, scopes)
@@ -90,7 +96,6 @@ if not refusal then
   end
 end
 if not refusal then
-  policy = tenant and tenant.has_policies and governing_policy(tag, tenant_id, scopes, now)
   overage_policy = overage_policy_of(overage_policy, policy, budgets, tenant)
   if not OVERAGE_POLICIES[overage_policy] then
     return { 'INVALID_POLICY', overage_policy }
@@ -119,8 +124,9 @@ if refusal then
   if not dry_run then
     return refusal
   end
-  remember(idempotency, fingerprint, { 'DENY', reason_of(refusal) }, ms_text(idempotency_ttl_ms))
-  return { 'DENY', 'fresh', reason_of(refusal) }
+  local parts = denial_parts(refusal, wants_detail(refusal, policy, ARGV, first_field))
+  remember(idempotency, fingerprint, parts, ms_text(idempotency_ttl_ms))
+  return denial_reply(parts, 'fresh')
 end
 
 -- The lease's default and limits: the governing policy's, else the tenant's, else the protocol's.

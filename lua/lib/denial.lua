@@ -1,20 +1,70 @@
--- denial: the event of a refused request.
+-- denial: the answer to a refused request, and its event.
 -- @include fields: FIELD
 -- @include append_event: append_event
 --
+-- A refusal is a list: a status word, the scope that refused, and what remains there. Where a policy's rules on actions refused, the
+-- policy's id stands third.
+--
 -- The reason code of a decision for a refusal, where it differs from the refusal's own word.
 local REASONS = { NOT_FOUND = 'BUDGET_NOT_FOUND', RATE_LIMITED = 'LIMIT_EXCEEDED' }
+local ACTION_REFUSALS = { ACTION_KIND_DENIED = true, ACTION_KIND_NOT_ALLOWED = true }
+-- The refusals that name a scope and what remains there.
+local AT_A_SCOPE = {
+  BUDGET_FROZEN = true, BUDGET_CLOSED = true, OVERDRAFT_LIMIT_EXCEEDED = true, DEBT_OUTSTANDING = true, BUDGET_EXCEEDED = true,
+}
+-- Stands for a value that a refusal does not have: the parts of an idempotency record are never empty.
+local NONE = '-'
 
 local function reason_of(refusal)
   return REASONS[refusal[1]] or refusal[1]
 end
 
--- `refusal` is a status word, the scope that refused and what remains there. `fields` are the record's field and value pairs; the
--- event keeps subject and action. `is_evaluation` says that nothing would have been reserved anyway; such denials are not part of the
--- tenant's denial rate.
+local function has_field(fields, first, name)
+  for i = first, #fields, 2 do
+    if fields[i] == name then
+      return true
+    end
+  end
+  return false
+end
+
+-- Whether the answer to a denied request has its detail: published clients of 0.1.25 fail at a member that they do not know, so only
+-- who uses the extension gets it. `fields` are those of the request, from `first` on.
+local function wants_detail(refusal, policy, fields, first)
+  return ACTION_REFUSALS[refusal[1]] or policy and policy.rules or has_field(fields, first, FIELD.policy_keys)
+end
+
+-- The scope, what remains there, and the policy of a refusal.
+local function detail_of(refusal)
+  if ACTION_REFUSALS[refusal[1]] then
+    return { refusal[2], NONE, refusal[3] }
+  end
+  local at_scope = AT_A_SCOPE[refusal[1]]
+  return { at_scope and refusal[2] or NONE, at_scope and refusal[3] or NONE, NONE }
+end
+
+-- The parts of a denial in an idempotency record: its reason, and its detail if the answer has it.
+local function denial_parts(refusal, has_detail)
+  return { 'DENY', reason_of(refusal), unpack(has_detail and detail_of(refusal) or {}) }
+end
+
+-- The reply for these parts.
+local function denial_reply(parts, answer)
+  local reply = { 'DENY', answer }
+  for i = 2, #parts do
+    reply[i + 1] = parts[i] ~= NONE and parts[i] or ''
+  end
+  return reply
+end
+
+-- `fields` are the request's field and value pairs; the event keeps subject and action. `is_evaluation` says that nothing would have
+-- been reserved anyway; such denials are not part of the tenant's denial rate.
 local function emit_denial(tag, tenant_id, leaf, origin, unit, amount, refusal, fields, is_evaluation)
+  local detail = detail_of(refusal)
+  local remaining, policy_id = detail[2], detail[3]
   local figures = {
-    'va', is_evaluation and '1' or '', 'unit', unit, 'reason_code', reason_of(refusal), 'requested_amount', amount, 'remaining', refusal[3] or '',
+    'va', is_evaluation and '1' or '', 'unit', unit, 'reason_code', reason_of(refusal), 'requested_amount', amount, 'remaining', remaining ~= NONE and remaining or '',
+    'policy_id', policy_id ~= NONE and policy_id or '',
   }
   for i = 1, #fields, 2 do
     if fields[i] ~= FIELD.metadata and fields[i] ~= FIELD.idempotency_key then

@@ -28,6 +28,8 @@ local FIELD = {
   action_name = 'an',
   -- JSON.
   action_tags = 'at',
+  -- JSON: by what policies can tell actions of a kind apart.
+  policy_keys = 'pk',
   -- JSON.
   metadata = 'md',
   -- The idempotency key of the reserve.

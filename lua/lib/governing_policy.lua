@@ -3,8 +3,8 @@
 --
 -- A policy is a hash: tenant_id, name, description, scope_pattern, priority, status ACTIVE or DISABLED, effective_from and
 -- effective_until (ms), created_at, updated_at, and what it sets: caps (JSON, percent-encoded so that it has no spaces),
--- commit_overage_policy, default_ttl_ms, max_ttl_ms, max_extensions, max_reservations_per_minute, max_commits_per_minute. Fields that do
--- not apply are unset.
+-- commit_overage_policy, default_ttl_ms, max_ttl_ms, max_extensions, max_reservations_per_minute, max_commits_per_minute, and the rules on
+-- actions of lua/lib/action_rules.lua. Fields that do not apply are unset.
 --
 -- One hash per tenant maps each pattern to its ACTIVE policies, separated by spaces, each as `policy_id,priority,from,until,created`
 -- with times in ms or empty. They are in order of precedence: by priority, then the older first. A request matches only the patterns
@@ -12,6 +12,7 @@
 -- force of each pattern matters.
 
 -- The policy of the highest priority whose pattern and time match, or nil. Of equal ones the longer pattern wins, then the older policy.
+-- `scope` is the deepest of the scopes that its pattern matches.
 local function governing_policy(tag, tenant_id, scopes, now)
   local patterns = {}
   for i = 1, #scopes do
@@ -21,12 +22,12 @@ local function governing_policy(tag, tenant_id, scopes, now)
     end
   end
   local found = redis.call('HMGET', policy_pattern_key(tag, tenant_id), unpack(patterns))
-  local best, best_priority = nil, -1
+  local best, best_priority, best_scope = nil, -1, nil
   for i = #patterns, 1, -1 do
     for id, priority, from, ends in string.gmatch(found[i] or '', '([^%s,]+),(%d+),(%-?%d*),(%-?%d*),') do
       if (from == '' or now >= tonumber(from)) and (ends == '' or now < tonumber(ends)) then
         if tonumber(priority) > best_priority then
-          best, best_priority = id, tonumber(priority)
+          best, best_priority, best_scope = id, tonumber(priority), scopes[i % 2 == 1 and (i + 1) / 2 or #scopes]
         end
         break
       end
@@ -37,12 +38,12 @@ local function governing_policy(tag, tenant_id, scopes, now)
   end
   local key = policy_key(tag, best)
   local fields = redis.call('HMGET', key, 'tenant_id', 'caps', 'commit_overage_policy', 'default_ttl_ms', 'max_ttl_ms', 'max_extensions',
-    'max_reservations_per_minute', 'max_commits_per_minute')
+    'max_reservations_per_minute', 'max_commits_per_minute', 'rules')
   if fields[1] ~= tenant_id then
     error('corrupt policy record ' .. key)
   end
   return {
-    id = best, caps = fields[2], overage_policy = fields[3],
+    id = best, scope = best_scope, rules = fields[9], caps = fields[2], overage_policy = fields[3],
     default_ttl_ms = tonumber(fields[4] or ''), max_ttl_ms = tonumber(fields[5] or ''), max_extensions = tonumber(fields[6] or ''),
     max_reservations = tonumber(fields[7] or ''), max_commits = tonumber(fields[8] or ''),
   }

@@ -30,7 +30,7 @@ local LIST_TEXTS = {
   tenant = { 'metadata' },
   api_key = { 'description', 'metadata' },
   budget = { 'metadata' },
-  policy = { 'description', 'caps' },
+  policy = { 'description', 'caps', 'rules' },
   webhook = { 'ds', 'th', 'md', 'hd' },
 }
 local RUN_BYTES = 262144

@@ -3,12 +3,13 @@
 -- @include keys: reservation_key
 -- @include now_ms: ms_text
 -- @include admission: with_balances
+-- @include denial: denial_reply
 
 -- The original outcome, with the hold's current remaining time.
 local function replayed_reserve(tag, scopes, parts, now)
   local word = parts[1]
   if word == 'DENY' then
-    return { 'DENY', 'replay', parts[2] }
+    return denial_reply(parts, 'replay')
   elseif word == 'ALLOW_DRY_RUN' then
     return with_balances({ word, 'replay' }, scopes, parts, 2)
   elseif word == 'DRY_RUN_WITH_CAPS' then

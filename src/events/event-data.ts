@@ -1,4 +1,4 @@
-import { actionOf, subjectOf } from '../reservations/index.js';
+import { actionOf, denyDetailOf, subjectOf } from '../reservations/index.js';
 import { type Fields, parseJson, timeOf } from '../wire/index.js';
 
 export type EventData = Readonly<Record<string, unknown>>;
@@ -6,7 +6,7 @@ export type EventData = Readonly<Record<string, unknown>>;
 /** The fields of lua/lib/append_event.lua that belong to the envelope, not to `data`. */
 const ENVELOPE = new Set(['ty', 'tn', 'sc', 'ac', 'ki', 'rq', 'tr', 'co', 'va', 'metadata']);
 /** The fields with the subject and action of the request, named by lua/lib/fields.lua. */
-const REQUEST = new Set(['tv', 'ws', 'ap', 'wf', 'ag', 'ts', 'dm', 'ak', 'an', 'at']);
+const REQUEST = new Set(['tv', 'ws', 'ap', 'wf', 'ag', 'ts', 'dm', 'ak', 'an', 'at', 'pk']);
 const RENAMED: Readonly<Record<string, string>> = { ik: 'idempotency_key', md: 'metadata' };
 
 const INTEGERS = new Set([
@@ -119,10 +119,31 @@ function shaped(eventType: string, figures: Record<string, unknown>): EventData 
   if (eventType.startsWith('budget.over_limit_')) {
     return { ...figures, ...ratio('debt_utilization', figures.debt, figures.overdraft_limit) };
   }
+  if (eventType === 'reservation.denied') {
+    return { ...figures, deny_detail: denialDetailOf(figures) };
+  }
   if (WITHOUT_CHANGED_FIELDS.has(eventType)) {
     return { ...figures, changed_fields: [] };
   }
   return eventType.startsWith('system.') ? systemOf(figures) : figures;
+}
+
+/** The detail of a denial, from what its event has stored. */
+function denialDetailOf(figures: Readonly<Record<string, unknown>>): EventData {
+  const textOf = (name: string): string | undefined => {
+    const value = figures[name];
+    return typeof value === 'string' || typeof value === 'bigint' ? String(value) : undefined;
+  };
+  const action = figures.action as { readonly kind?: string } | undefined;
+  return denyDetailOf({
+    reason: textOf('reason_code') ?? 'UNKNOWN',
+    scope: textOf('scope'),
+    remaining: textOf('remaining'),
+    policyId: textOf('policy_id'),
+    kind: action?.kind,
+    unit: textOf('unit'),
+    amount: textOf('requested_amount'),
+  });
 }
 
 /** EventDataBudgetLifecycle: `previous_*` and `new_*` figures become two objects. */

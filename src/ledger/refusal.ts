@@ -12,7 +12,7 @@ export class Refusal extends Error {
   constructor(
     readonly code: ErrorCode,
     message: string,
-    readonly details?: Record<string, unknown>,
+    public details?: Record<string, unknown>,
   ) {
     super(message);
   }
@@ -66,7 +66,7 @@ export class TooBusy extends Refusal {
 }
 
 /**
- * All error codes. The runtime plane uses the closed `ErrorCode` list of cycles-protocol-v0; the governance plane adds codes of its
+ * All error codes. The runtime plane uses the closed `ErrorCode` list of cycles-protocol-v0 and of its extensions v0.1.26; the governance plane adds codes of its
  * own (cycles-governance-admin-v0.1.25).
  */
 export const RUNTIME_ERROR_CODES = [
@@ -87,6 +87,9 @@ export const RUNTIME_ERROR_CODES = [
   'LIMIT_EXCEEDED',
   'TENANT_CLOSED',
   'INTERNAL_ERROR',
+  'ACTION_QUOTA_EXCEEDED',
+  'ACTION_KIND_NOT_ALLOWED',
+  'ACTION_KIND_DENIED',
 ] as const;
 
 export const GOVERNANCE_ERROR_CODES = [

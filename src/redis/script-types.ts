@@ -464,7 +464,8 @@ export const SCRIPT_SIGNATURES = {
     args: ['tenant_id', 'policy_id', 'actor', 'key_id', 'request_id', 'trace'],
     rest: true,
     flags: [],
-    returns: 'UPDATED record{} | NOT_FOUND | TENANT_CLOSED | DUPLICATE | INVALID_WINDOW | TOO_MANY limit:int',
+    returns:
+      'UPDATED record{} | NOT_FOUND | TENANT_CLOSED | DUPLICATE | INVALID_WINDOW | BOTH_LISTS | TOO_MANY limit:int',
   },
   /** lua/governance/update_tenant.lua: change a tenant's name, settings or status. Closing it takes effect at once for everything it owns. */
   update_tenant: {
@@ -529,7 +530,7 @@ export const SCRIPT_SIGNATURES = {
     rest: true,
     flags: [],
     returns:
-      'ALLOW answer:fresh|replay | ALLOW_WITH_CAPS answer:fresh|replay caps | DENY answer:fresh|replay reason | IDEMPOTENCY_MISMATCH | TENANT_SUSPENDED | UNIT_MISMATCH scope units* | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
+      'ALLOW answer:fresh|replay | ALLOW_WITH_CAPS answer:fresh|replay caps | DENY answer:fresh|replay reason [scope remaining policy_id] | IDEMPOTENCY_MISMATCH | TENANT_SUSPENDED | UNIT_MISMATCH scope units* | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
   /** lua/ledger/direct_debit.lua: charge an amount to every budgeted scope without a hold, or to none. */
   direct_debit: {
@@ -648,7 +649,7 @@ export const SCRIPT_SIGNATURES = {
     rest: true,
     flags: [],
     returns:
-      'ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)* | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|replay balances(scope balance)* | DRY_RUN_WITH_CAPS answer:fresh|replay caps balances(scope balance)* | DENY answer:fresh|replay reason | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
+      'ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)* | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|replay balances(scope balance)* | DRY_RUN_WITH_CAPS answer:fresh|replay caps balances(scope balance)* | DENY answer:fresh|replay reason [scope remaining policy_id] | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
   /** lua/overview/census.lua: count a partition's tenants, budgets and webhook subscriptions, a bounded run at a time. */
   census: {
@@ -1378,6 +1379,7 @@ export interface ScriptReplies {
     | { readonly status: 'TENANT_CLOSED' }
     | { readonly status: 'DUPLICATE' }
     | { readonly status: 'INVALID_WINDOW' }
+    | { readonly status: 'BOTH_LISTS' }
     | { readonly status: 'TOO_MANY'; readonly limit: number };
   readonly update_tenant:
     | { readonly status: 'UPDATED'; readonly record: ReadonlyMap<string, string> }
@@ -1451,7 +1453,14 @@ export interface ScriptReplies {
   readonly decide:
     | { readonly status: 'ALLOW'; readonly answer: 'fresh' | 'replay' }
     | { readonly status: 'ALLOW_WITH_CAPS'; readonly answer: 'fresh' | 'replay'; readonly caps: string }
-    | { readonly status: 'DENY'; readonly answer: 'fresh' | 'replay'; readonly reason: string }
+    | {
+        readonly status: 'DENY';
+        readonly answer: 'fresh' | 'replay';
+        readonly reason: string;
+        readonly scope?: string;
+        readonly remaining?: string;
+        readonly policyId?: string;
+      }
     | { readonly status: 'IDEMPOTENCY_MISMATCH' }
     | { readonly status: 'TENANT_SUSPENDED' }
     | { readonly status: 'UNIT_MISMATCH'; readonly scope: string; readonly units: readonly string[] }
@@ -1630,7 +1639,14 @@ export interface ScriptReplies {
         readonly caps: string;
         readonly balances: readonly { readonly scope: string; readonly balance: Balance }[];
       }
-    | { readonly status: 'DENY'; readonly answer: 'fresh' | 'replay'; readonly reason: string }
+    | {
+        readonly status: 'DENY';
+        readonly answer: 'fresh' | 'replay';
+        readonly reason: string;
+        readonly scope?: string;
+        readonly remaining?: string;
+        readonly policyId?: string;
+      }
     | { readonly status: 'IDEMPOTENCY_MISMATCH' }
     | { readonly status: 'TENANT_CLOSED' }
     | { readonly status: 'TENANT_SUSPENDED' }
@@ -1643,6 +1659,8 @@ export interface ScriptReplies {
     | { readonly status: 'DEBT_OUTSTANDING'; readonly scope: string; readonly remaining: string }
     | { readonly status: 'BUDGET_EXCEEDED'; readonly scope: string; readonly remaining: string }
     | { readonly status: 'INT64_OVERFLOW'; readonly scope: string }
+    | { readonly status: 'ACTION_KIND_DENIED'; readonly scope: string; readonly policyId: string }
+    | { readonly status: 'ACTION_KIND_NOT_ALLOWED'; readonly scope: string; readonly policyId: string }
     | {
         readonly status: 'LIMIT_EXCEEDED';
         readonly limit: string;

@@ -2,10 +2,11 @@ import { Injectable } from '@nestjs/common';
 import type { FastifyRequest } from 'fastify';
 import { type Caller, scopeAllowed, type TenantCaller } from '../auth/index.js';
 import { ExpiryMetrics } from '../expiry/index.js';
-import { deriveScopes, Refusal, type Unit } from '../ledger/index.js';
+import { deriveScopes, type ErrorCode, Refusal } from '../ledger/index.js';
 import { type Attestable, type ScriptReply, StoreUnavailable } from '../redis/index.js';
 import { type RequestTrace, stringifyJson } from '../wire/index.js';
-import type { ActionDto, SubjectDto } from './request-parts.dto.js';
+import { denyDetailOf } from './deny-detail.js';
+import type { ActionDto, AmountDto, SubjectDto } from './request-parts.dto.js';
 import { refusalOf, type RefusingReply, stamped } from './script-refusals.js';
 
 /** Each round expires up to 100 overdue holds of the partition. Beyond this many rounds, the rest is left to the sweeper. */
@@ -59,8 +60,9 @@ export function admittedScopes(caller: TenantCaller, subject: SubjectDto): strin
 /** Maps the refusing reply of reserve, decide or direct debit to a refusal. */
 export function admissionRefusal(
   reply: RefusingReply | (Extract<AdmittingReply, { status: 'UNIT_MISMATCH' }> & Attestable),
-  unit: Unit,
+  { unit, amount }: AmountDto,
   scopes: readonly string[],
+  kind: string,
 ): Error {
   if (reply.status === 'NOT_FOUND') {
     return stamped(
@@ -73,7 +75,48 @@ export function admissionRefusal(
     const details = { scope, requested_unit: unit, expected_units: units };
     return stamped(new Refusal('UNIT_MISMATCH', `scope ${scope} has no budget in ${unit}`, details), reply);
   }
-  return refusalOf(reply);
+  const refusal = refusalOf(reply);
+  if (refusal instanceof Refusal && WITH_DETAIL.has(refusal.code) && reply.status === refusal.code) {
+    const denial = { ...reply, reason: refusal.code, kind, unit, amount: amount.toString() };
+    refusal.details = { ...refusal.details, deny_detail: denyDetailOf(denial) };
+  }
+  return refusal;
+}
+
+/** The refusals whose `details` have a `deny_detail`: ErrorResponseExtension of cycles-protocol-extensions-v0.1.26. */
+const WITH_DETAIL: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'BUDGET_EXCEEDED',
+  'BUDGET_FROZEN',
+  'BUDGET_CLOSED',
+  'OVERDRAFT_LIMIT_EXCEEDED',
+  'DEBT_OUTSTANDING',
+  'ACTION_QUOTA_EXCEEDED',
+  'ACTION_KIND_NOT_ALLOWED',
+  'ACTION_KIND_DENIED',
+]);
+
+/** The `deny_detail` of a DENY as a member in JSON, or undefined where the script gives none: see lua/lib/denial.lua. */
+export function denyDetailJson(
+  reply: { readonly status: string },
+  request: { readonly action: ActionDto; readonly estimate: AmountDto },
+): string | undefined {
+  if (!isDetailed(reply)) {
+    return undefined;
+  }
+  const { action, estimate } = request;
+  const detail = denyDetailOf({
+    ...reply,
+    kind: action.kind,
+    unit: estimate.unit,
+    amount: estimate.amount.toString(),
+  });
+  return `"deny_detail":${stringifyJson(detail)}`;
+}
+
+type DeniedReply = Extract<ScriptReply<'reserve' | 'decide'>, { status: 'DENY' }>;
+
+function isDetailed(reply: { readonly status: string }): reply is DeniedReply {
+  return reply.status === 'DENY' && (reply as DeniedReply).scope !== undefined;
 }
 
 /** The subject and action as field and value pairs of an event. lua/lib/fields.lua names the fields. */
@@ -95,6 +138,7 @@ export function otherFields(subject: SubjectDto, action: ActionDto, tenantId: st
   keep(fields, 'ak', action.kind);
   keep(fields, 'an', action.name);
   keep(fields, 'at', action.tags && stringifyJson(action.tags));
+  keep(fields, 'pk', action.policy_keys && stringifyJson(action.policy_keys));
   return fields;
 }
 

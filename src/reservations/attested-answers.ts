@@ -33,6 +33,9 @@ const DENIALS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'RESERVATION_FINALIZED',
   'RESERVATION_EXPIRED',
   'TENANT_CLOSED',
+  'ACTION_QUOTA_EXCEEDED',
+  'ACTION_KIND_NOT_ALLOWED',
+  'ACTION_KIND_DENIED',
 ]);
 
 /** Bytes of canonical JSON. A denial stores nothing else, so the envelopes of repeated denials must be small. */
@@ -53,8 +56,8 @@ interface AttestedOutcome {
   readonly answer: 'fresh' | 'replay';
   /** The response as JSON text, with what evidence attests. */
   readonly response: string;
-  /** Members of the response that describe it only at the time of the answer, as `"name":value`. */
-  readonly volatile?: string | undefined;
+  /** Further members of the response, which evidence has no place for, as `"name":value`. */
+  readonly unattested?: string | undefined;
   /** The reservation that was made or settled. */
   readonly reservationId?: string | undefined;
 }
@@ -80,8 +83,8 @@ export class AttestedAnswers {
       await this.attestDenial(error, request);
       throw error;
     }
-    const { response, volatile, stamp } = outcome;
-    const more = volatile === undefined ? '' : `,${volatile}`;
+    const { response, unattested, stamp } = outcome;
+    const more = unattested === undefined ? '' : `,${unattested}`;
     const evidence = stamp === undefined ? '' : await this.attest(stamp, request, outcome);
     sendJson(reply, 200, more + evidence === '' ? response : `${response.slice(0, -1)}${more}${evidence}}`);
   }
@@ -93,7 +96,7 @@ export class AttestedAnswers {
       stamp,
       payload: {
         ...(reservationId === undefined ? {} : { reservation_id: reservationId }),
-        request: body,
+        request: attestedRequest(body),
         response: parseJson(outcome.response),
       },
       isReplay: outcome.answer === 'replay',
@@ -116,7 +119,7 @@ export class AttestedAnswers {
         endpoint: ENDPOINTS[artifact],
         http_status: status,
         ...(reservationId === undefined ? {} : { reservation_id: reservationId }),
-        ...(isSmall(body) ? { request: body } : {}),
+        ...(isSmall(body) ? { request: attestedRequest(body) } : {}),
         response: parseJson(text),
       },
       isReplay: false,
@@ -135,6 +138,15 @@ export class AttestedAnswers {
     const tag = reservationId === undefined ? undefined : tagOfReservationId(reservationId, partitions);
     return { tag: tag ?? tagOf(partitionCode(partitionOfTenant(tenantId, partitions))), tenantId };
   }
+}
+
+/** The members of a request that an envelope has: those of cycles-protocol-v0, without its extensions. */
+function attestedRequest(body: object): object {
+  if (!('action' in body)) {
+    return body;
+  }
+  const { policy_keys: _, ...action } = body.action as { readonly policy_keys?: unknown };
+  return { ...body, action };
 }
 
 /** Whether the evidence of a denial includes the request. Not if it has no canonical form. */

@@ -1,3 +1,4 @@
+export { denyDetailOf } from './deny-detail.js';
 export {
   actionOf,
   type ReservationRecord,

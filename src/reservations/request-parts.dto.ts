@@ -21,6 +21,33 @@ export class AmountDto {
   amount!: number | bigint;
 }
 
+/** ActionPolicyKeys of cycles-action-kinds-v0.1.26. */
+export class ActionPolicyKeysDto {
+  @Optional()
+  @IsString()
+  @MaxLength(253)
+  host?: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(253)
+  recipient_domain?: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(128)
+  resource_type?: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(512)
+  path_prefix?: string;
+
+  @Optional()
+  @IsStringMap({ maxEntries: 8, maxValueLength: 256 })
+  custom?: Record<string, string>;
+}
+
 /** Action of the protocol. */
 export class ActionDto {
   @IsString()
@@ -38,6 +65,10 @@ export class ActionDto {
   @IsString({ each: true })
   @MaxLength(64, { each: true })
   tags?: string[];
+
+  @Optional()
+  @Nested(() => ActionPolicyKeysDto)
+  policy_keys?: ActionPolicyKeysDto;
 }
 
 /** Validates the value of one level of the hierarchy. */

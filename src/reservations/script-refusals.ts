@@ -12,6 +12,8 @@ export interface RefusingReply {
   readonly overagePolicy?: string;
   readonly limit?: string;
   readonly retryMs?: number;
+  readonly remaining?: string;
+  readonly policyId?: string;
   readonly stamp?: string;
 }
 
@@ -57,6 +59,14 @@ const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
   OVERDRAFT_LIMIT_EXCEEDED: ['OVERDRAFT_LIMIT_EXCEEDED', AT_SCOPE('the overdraft limit is exceeded')],
   DEBT_OUTSTANDING: ['DEBT_OUTSTANDING', AT_SCOPE('debt is outstanding and no overdraft is allowed')],
   BUDGET_EXCEEDED: ['BUDGET_EXCEEDED', AT_SCOPE('the remaining budget does not cover the amount')],
+  ACTION_KIND_DENIED: [
+    'ACTION_KIND_DENIED',
+    ({ policyId }) => ({ message: `policy ${policyId} denies this kind of action` }),
+  ],
+  ACTION_KIND_NOT_ALLOWED: [
+    'ACTION_KIND_NOT_ALLOWED',
+    ({ policyId }) => ({ message: `policy ${policyId} does not allow this kind of action` }),
+  ],
   INT64_OVERFLOW: [
     'INVALID_REQUEST',
     ({ scope }) => ({

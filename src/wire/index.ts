@@ -52,6 +52,7 @@ export {
   MaxJsonBytes,
   MaxLength,
   Nested,
+  NestedArray,
   Obeys,
   Optional,
   requireWithinMetadataLimit,

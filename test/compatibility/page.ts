@@ -1,4 +1,5 @@
 import type { Declaration } from './declarations.js';
+import { EXTENSION_RULES } from './extension-rules.js';
 import { GOVERNANCE_RULES } from './governance-rules.js';
 import { OPERATIONS, type Operation } from './operations.js';
 import type { Rules } from './rule.js';
@@ -11,6 +12,7 @@ export function withTables(page: string, declarations: readonly Declaration[]): 
     operations: operationTable(declarations),
     'runtime-rules': ruleTable(RUNTIME_RULES, declarations),
     'governance-rules': ruleTable(GOVERNANCE_RULES, declarations),
+    'extension-rules': ruleTable(EXTENSION_RULES, declarations),
     events: table(
       ['Event', 'Why'],
       Object.entries(UNTOLD_EVENTS).map(([type, why]) => [`\`${type}\``, why]),

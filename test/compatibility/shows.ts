@@ -1,4 +1,5 @@
 import { expect } from '@jest/globals';
+import type { EXTENSION_RULES } from './extension-rules.js';
 import type { GOVERNANCE_RULES } from './governance-rules.js';
 import type { OPERATIONS } from './operations.js';
 import type { RUNTIME_RULES } from './runtime-rules.js';
@@ -8,7 +9,8 @@ type ServedOperation = {
   [Id in keyof Operations]: Operations[Id] extends { whyNot: string } ? never : Id;
 }[keyof Operations];
 
-export type Shown = keyof typeof RUNTIME_RULES | keyof typeof GOVERNANCE_RULES | ServedOperation;
+export type Shown =
+  keyof typeof RUNTIME_RULES | keyof typeof EXTENSION_RULES | keyof typeof GOVERNANCE_RULES | ServedOperation;
 
 /**
  * Declares the rules and operations of the protocol that the running test shows. It is the first line of the test, so that a test that

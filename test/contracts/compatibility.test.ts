@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { sep } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { type Declaration, declarationsIn } from '../compatibility/declarations.js';
+import { EXTENSION_RULES } from '../compatibility/extension-rules.js';
 import { GOVERNANCE_RULES } from '../compatibility/governance-rules.js';
 import { OPERATIONS, SERVED, type Operation } from '../compatibility/operations.js';
 import { withTables } from '../compatibility/page.js';
@@ -13,7 +14,7 @@ import { ROWS } from './operations/index.js';
 const TESTS = new URL('../', import.meta.url);
 const PAGE = new URL('../../docs/compatibility.md', import.meta.url);
 
-const RULES: Rules = { ...RUNTIME_RULES, ...GOVERNANCE_RULES };
+const RULES: Rules = { ...RUNTIME_RULES, ...GOVERNANCE_RULES, ...EXTENSION_RULES };
 const operations = Object.entries<Operation>(OPERATIONS);
 
 const declarations: readonly Declaration[] = readdirSync(TESTS, { recursive: true, encoding: 'utf8' })
@@ -38,7 +39,9 @@ test('docs/compatibility.md has the tables that follow from the tests; `npm run 
 describe('every rule of the protocol', () => {
   test('has its words, its place in the documents, and a test that shows it', () => {
     const rules = Object.entries(RULES);
-    expect(rules.length).toBe(Object.keys(RUNTIME_RULES).length + Object.keys(GOVERNANCE_RULES).length);
+    expect(rules.length).toBe(
+      [RUNTIME_RULES, GOVERNANCE_RULES, EXTENSION_RULES].flatMap((some) => Object.keys(some)).length,
+    );
     expect(rules.length).toBeGreaterThan(160);
     expect(rules.filter(([, { rule, place }]) => rule === '' || place === '')).toEqual([]);
     expect(rules.map(([id]) => id).filter((id) => !shown.has(id))).toEqual([]);

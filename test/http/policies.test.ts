@@ -27,8 +27,8 @@ const patch = (tenant: TestTenant, id: string, body: Record<string, unknown>): P
   on.holdfast.call('PATCH', `/v1/admin/policies/${id}`, { key: tenant.key, body });
 const list = (tenant: TestTenant, query = ''): Promise<Answer> =>
   on.holdfast.call('GET', `/v1/admin/policies${query}`, { key: tenant.key });
-const decide = (tenant: TestTenant, more: Record<string, unknown> = {}): Promise<Answer> =>
-  on.holdfast.call('POST', '/v1/decide', { key: tenant.key, body: reserveBody(tenant, 1, more) });
+const decide = (tenant: TestTenant, more: Record<string, unknown> = {}, extended = false): Promise<Answer> =>
+  on.holdfast.call('POST', '/v1/decide', { key: tenant.key, body: reserveBody(tenant, 1, more), extended });
 
 async function funded(): Promise<TestTenant> {
   const tenant = await on.holdfast.createTenant();
@@ -75,6 +75,19 @@ describe('a policy', () => {
       commit_overage_policy: 'REJECT',
       reservation_ttl_override: { default_ttl_ms: 1000, max_ttl_ms: 86_400_000, max_extensions: 0 },
       rate_limits: { max_reservations_per_minute: 600, max_commits_per_minute: 1 },
+      action_quotas: [
+        {
+          action_kind: 'message.email.send',
+          max_calls: 5,
+          window: 'per_run',
+          per_run_counter_ttl_ms: 60_000,
+          host_allowlist: ['api.example.com'],
+          threshold_pct: 0.5,
+        },
+      ],
+      risk_class_quotas: [{ risk_class: 'high_risk', max_calls: 100_000, window: 'per_hour_tumbling' }],
+      allowed_action_kinds: ['llm.completion', 'message.email.send'],
+      denied_action_kinds: [],
       effective_from: '2026-02-01T00:00:00.000Z',
       effective_until: '2036-02-01T00:00:00.000Z',
     };
@@ -107,10 +120,14 @@ describe('a policy', () => {
     const policy = await made(tenant);
     expect(policy.priority).toBe(0);
     expect(Object.keys(policy).sort()).toEqual([
+      'action_quotas',
+      'allowed_action_kinds',
       'created_at',
+      'denied_action_kinds',
       'name',
       'policy_id',
       'priority',
+      'risk_class_quotas',
       'scope_pattern',
       'status',
       'updated_at',

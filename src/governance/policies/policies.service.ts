@@ -25,6 +25,7 @@ import {
   stringifyJson,
   withTexts,
 } from '../../wire/index.js';
+import { bothLists, ruleSettings } from './action-rules.js';
 import type {
   CapsDto,
   PolicyCreateDto,
@@ -216,6 +217,7 @@ function settingsOf(request: PolicyCreateDto | PolicyUpdateDto): Setting[] {
     ...(rates === undefined
       ? []
       : RATE_FIELDS.map((field) => [field, rates[field]?.toString() ?? ''] as const)),
+    ...ruleSettings(request),
   ];
 }
 
@@ -270,6 +272,8 @@ function refusalOf(word: string, limit?: number): Error {
       return new Refusal('INVALID_REQUEST', 'effective_from must be before effective_until', {
         field: 'effective_until',
       });
+    case 'BOTH_LISTS':
+      return bothLists();
     case 'TOO_MANY':
       return new Refusal('INVALID_REQUEST', `a pattern can have at most ${limit} active policies`, {
         field: 'scope_pattern',

@@ -1,5 +1,6 @@
 import { IsArray, IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
 import { OVERAGE_POLICIES, type OveragePolicy, TENANT_ID_PATTERN } from '../../ledger/index.js';
+import { ActionRulesDto } from './action-rules.dto.js';
 import { IsDateTime, IsInt64, Length, ListQueryDto, MaxLength, Nested, Optional } from '../../wire/index.js';
 
 const MIN_TTL_MS = 1000;
@@ -71,7 +72,7 @@ export class RateLimitsDto {
 }
 
 /** The settings that both create and update accept. */
-class PolicySettingsDto {
+class PolicySettingsDto extends ActionRulesDto {
   @Optional()
   @IsString()
   @MaxLength(1024)

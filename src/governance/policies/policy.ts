@@ -1,10 +1,11 @@
 import { type Caller, scopeAllowed } from '../../auth/index.js';
 import { parseScopePath, Refusal, tenantOfScope } from '../../ledger/index.js';
 import { fieldOf, type Fields, optionalText, optionalTime, parseJson, timeOf } from '../../wire/index.js';
+import { type ActionRules, actionRulesOf } from './action-rules.js';
 import { POLICY_STATUSES, type PolicyStatus } from './policy.dto.js';
 
-/** Policy of cycles-governance-admin-v0.1.25. */
-export interface Policy {
+/** Policy of cycles-governance-admin-v0.1.25, with the members of cycles-governance-extensions-v0.1.26. */
+export interface Policy extends ActionRules {
   readonly policy_id: string;
   readonly name: string;
   readonly description?: string;
@@ -63,6 +64,7 @@ export function policyOf(fields: Fields, policyId: string): Policy {
     ...optionalText(fields, 'commit_overage_policy'),
     ...numbersOf(fields, 'reservation_ttl_override', TTL_FIELDS),
     ...numbersOf(fields, 'rate_limits', RATE_FIELDS),
+    ...actionRulesOf(fields),
     status,
     ...optionalTime(fields, 'effective_from'),
     ...optionalTime(fields, 'effective_until'),

@@ -1,3 +1,4 @@
+import { QUOTA_WINDOWS, RISK_CLASSES } from '../../ledger/index.js';
 import {
   bulkResponse,
   COUNT,
@@ -24,6 +25,13 @@ const TTL_MS = { type: 'integer', minimum: 1000, maximum: 86_400_000 } as const;
 const RATE = { type: 'integer', minimum: 1 } as const;
 const PERMISSIONS = list(TEXT);
 const UNIT = oneOf('USD_MICROCENTS', 'TOKENS', 'CREDITS', 'RISK_POINTS');
+
+const KIND = { type: 'string', maxLength: 64 } as const;
+const CALLS = { type: 'integer', minimum: 1, maximum: 100_000 } as const;
+const QUOTA_SOMETIMES = {
+  per_run_counter_ttl_ms: { type: 'integer', minimum: 60_000, maximum: 604_800_000 },
+  threshold_pct: { type: 'number', format: 'double', minimum: 0.01, maximum: 0.99 },
+} as const;
 
 const VIEWS = [
   'overview',
@@ -142,6 +150,19 @@ export const GOVERNANCE_SCHEMAS = {
     },
     { tenant_id: TEXT, scope_filter: list(TEXT) },
   ),
+  ActionQuota: object(
+    { action_kind: KIND, max_calls: CALLS, window: oneOf(...QUOTA_WINDOWS) },
+    {
+      host_allowlist: list(TEXT),
+      recipient_domain_allowlist: list(TEXT),
+      resource_type_allowlist: list(TEXT),
+      ...QUOTA_SOMETIMES,
+    },
+  ),
+  RiskClassQuota: object(
+    { risk_class: oneOf(...RISK_CLASSES), max_calls: CALLS, window: oneOf(...QUOTA_WINDOWS) },
+    QUOTA_SOMETIMES,
+  ),
   Policy: object(
     {
       policy_id: TEXT,
@@ -149,6 +170,10 @@ export const GOVERNANCE_SCHEMAS = {
       scope_pattern: TEXT,
       priority: COUNT,
       status: oneOf('ACTIVE', 'DISABLED'),
+      action_quotas: list(ref('ActionQuota')),
+      risk_class_quotas: list(ref('RiskClassQuota')),
+      allowed_action_kinds: list(KIND),
+      denied_action_kinds: list(KIND),
       created_at: TIME,
     },
     {

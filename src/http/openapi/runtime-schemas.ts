@@ -24,6 +24,10 @@ const REASON = {
   description: 'Why the decision is DENY; further codes may come.',
 } as const;
 
+const DENY_DETAIL = {
+  ...ref('DenyDetail'),
+  description: 'Only for those who use the extensions of v0.1.26.',
+} as const;
 const EVIDENCE = ref('CyclesEvidenceRef');
 const EVIDENCE_ID = { type: 'string', pattern: '^[0-9a-f]{64}$' } as const;
 const TRACE_ID = { type: 'string', pattern: '^[0-9a-f]{32}$' } as const;
@@ -80,7 +84,16 @@ export const RUNTIME_SCHEMAS = {
       dimensions: mapOf(TEXT),
     },
   ),
-  Action: object({ kind: TEXT, name: TEXT }, { tags: list(TEXT) }),
+  Action: object({ kind: TEXT, name: TEXT }, { tags: list(TEXT), policy_keys: FREE }),
+  DenyDetail: object(
+    { reason_code: REASON },
+    {
+      blocked_by_scope: TEXT,
+      blocked_by_policy: { type: 'string', maxLength: 256 },
+      suggested_fix: { type: 'string', maxLength: 512 },
+      budget_remaining: INT64,
+    },
+  ),
   Caps: object(
     {},
     {
@@ -97,6 +110,7 @@ export const RUNTIME_SCHEMAS = {
       affected_scopes: SCOPES,
       caps: ref('Caps'),
       reason_code: REASON,
+      deny_detail: DENY_DETAIL,
       retry_after_ms: COUNT,
       cycles_evidence: EVIDENCE,
     },
@@ -115,6 +129,7 @@ export const RUNTIME_SCHEMAS = {
       caps: ref('Caps'),
       balances: BALANCES,
       reason_code: REASON,
+      deny_detail: DENY_DETAIL,
       retry_after_ms: COUNT,
       cycles_evidence: EVIDENCE,
     },

@@ -3,7 +3,7 @@ import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, IdempotencyKeyHeader } from '../../http/index.js';
 import { compileValidator } from '../../wire/index.js';
-import { capsJson, operationOf, requireSameKey } from '../admission.js';
+import { capsJson, denyDetailJson, operationOf, requireSameKey } from '../admission.js';
 import { AttestedAnswers } from '../attested-answers.js';
 import { DecideDto, DecideService, type Decision } from './decide.service.js';
 
@@ -45,7 +45,12 @@ export class DecideController {
     await this.answers.send(reply, { artifact: 'decide', operation, body: dto }, async () => {
       const decision = await this.service.decide(operation, dto);
       const { stamp, answer } = decision.reply;
-      return { stamp, answer, response: decisionResponse(decision) };
+      return {
+        stamp,
+        answer,
+        response: decisionResponse(decision),
+        unattested: denyDetailJson(decision.reply, dto),
+      };
     });
   }
 }

@@ -50,7 +50,7 @@ export class DecideService {
       const scopes = admittedScopes(operation.caller, request.subject);
       const reply = await this.ask(operation, request, scopes);
       if (reply.status !== 'ALLOW' && reply.status !== 'ALLOW_WITH_CAPS' && reply.status !== 'DENY') {
-        throw admissionRefusal(reply, request.estimate.unit, scopes);
+        throw admissionRefusal(reply, request.estimate, scopes, request.action.kind);
       }
       const reason = reply.status === 'DENY' ? reply.reason : 'OK';
       const told = reply.answer === 'replay' ? 'IDEMPOTENT_REPLAY' : reason;

@@ -60,7 +60,7 @@ export class DirectDebitService {
       const scopes = admittedScopes(operation.caller, request.subject);
       const reply = await this.charge(operation, request, scopes);
       if (reply.status !== 'APPLIED') {
-        throw admissionRefusal(reply, request.actual.unit, scopes);
+        throw admissionRefusal(reply, request.actual, scopes, request.action.kind);
       }
       this.metrics.debited(tenantId, reply.answer === 'replay', policy, reply.debt);
       return reply;

@@ -25,6 +25,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   committed_metadata: isObject,
   dimensions: (value) =>
     isObject(value) && Object.values(value as object).every((entry) => isText(entry, 256)),
+  policy_keys: isObject,
   tags: (value) => Array.isArray(value) && value.length <= 10 && value.every((entry) => isText(entry, 64)),
 };
 
@@ -73,7 +74,12 @@ export interface ReservationSummary {
   readonly status: string;
   readonly idempotency_key?: string;
   readonly subject: Record<string, unknown>;
-  readonly action: { readonly kind: string; readonly name: string; readonly tags?: unknown };
+  readonly action: {
+    readonly kind: string;
+    readonly name: string;
+    readonly tags?: unknown;
+    readonly policy_keys?: unknown;
+  };
   readonly reserved: WireAmount;
   readonly committed?: WireAmount;
   readonly created_at_ms: bigint;
@@ -107,6 +113,7 @@ export function actionOf(record: ReservationRecord, onDamage?: OnDamage): Reserv
     kind: storedText(record.get('ak'), KIND_MAX_LENGTH, onDamage) ?? 'unknown',
     name: storedText(record.get('an'), NAME_MAX_LENGTH, onDamage) ?? 'unknown',
     ...storedJson('tags', record.get('at'), onDamage),
+    ...storedJson('policy_keys', record.get('pk'), onDamage),
   };
 }
 

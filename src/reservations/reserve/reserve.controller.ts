@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, IdempotencyKeyHeader } from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
 import { compileValidator } from '../../wire/index.js';
-import { capsJson, operationOf, requireSameKey } from '../admission.js';
+import { capsJson, denyDetailJson, operationOf, requireSameKey } from '../admission.js';
 import { AttestedAnswers } from '../attested-answers.js';
 import { ReserveDto, type ReserveOutcome, ReserveService } from './reserve.service.js';
 
@@ -67,7 +67,7 @@ export class ReserveController {
         stamp,
         answer,
         response: reserveResponse(outcome, dto),
-        volatile: held && `"remaining_ttl_ms":${held.remainingTtlMs}`,
+        unattested: held ? `"remaining_ttl_ms":${held.remainingTtlMs}` : denyDetailJson(outcome.reply, dto),
         reservationId: held?.reservationId,
       };
     });

@@ -92,7 +92,7 @@ export class ReserveService {
   /**
    * Reserves, or only evaluates if `dry_run` is set.
    * @throws Refusal FORBIDDEN (another tenant, scope filter), IDEMPOTENCY_MISMATCH, TENANT_CLOSED, NOT_FOUND, UNIT_MISMATCH,
-   * BUDGET_FROZEN, BUDGET_CLOSED, OVERDRAFT_LIMIT_EXCEEDED, DEBT_OUTSTANDING, BUDGET_EXCEEDED, LIMIT_EXCEEDED (a tenant's limit, or the governing policy's rate),
+   * ACTION_KIND_DENIED, ACTION_KIND_NOT_ALLOWED, BUDGET_FROZEN, BUDGET_CLOSED, OVERDRAFT_LIMIT_EXCEEDED, DEBT_OUTSTANDING, BUDGET_EXCEEDED, LIMIT_EXCEEDED (a tenant's limit, or the governing policy's rate),
    * INVALID_REQUEST (int64).
    */
   async reserve(operation: Operation, request: ReserveDto): Promise<ReserveOutcome> {
@@ -104,7 +104,7 @@ export class ReserveService {
       if (reply.status === 'LIMIT_EXCEEDED') {
         throw this.limits.refusal(reply);
       } else if (!isDecision(reply)) {
-        throw admissionRefusal(reply, request.estimate.unit, scopes);
+        throw admissionRefusal(reply, request.estimate, scopes, request.action.kind);
       }
       const reason = reply.status === 'DENY' ? reply.reason : 'OK';
       const told = reply.answer === 'replay' ? 'IDEMPOTENT_REPLAY' : reason;

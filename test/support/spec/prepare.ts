@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } fro
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { parse } from 'yaml';
+import { EXTENSIONS, type Extensions, mergeExtensions } from './extensions.ts';
 
 /** The protocol's documents by plane. Where both describe an operation, the first one counts. */
 const DOCUMENTS = {
@@ -21,7 +22,8 @@ export function prepareSpec(rootDir: string): void {
   const named = process.env['CYCLES_SPEC_DIR'];
   const folder = resolve(rootDir, named ?? '../shared/spec');
   const files = Object.entries(DOCUMENTS).map(([plane, name]) => [plane, join(folder, name)] as const);
-  const wanted = [...files, ...[EVIDENCE, FIXTURES].map((name) => [name, join(folder, name)] as const)];
+  const others = [EVIDENCE, FIXTURES, ...Object.values(EXTENSIONS)];
+  const wanted = [...files, ...others.map((name) => [name, join(folder, name)] as const)];
   const missing = wanted.find(([, file]) => !existsSync(file));
   if (missing !== undefined) {
     const reason = `there is no ${missing[1]}; set CYCLES_SPEC_DIR to the folder of the protocol's OpenAPI documents`;
@@ -32,9 +34,18 @@ export function prepareSpec(rootDir: string): void {
     process.stderr.write(`answers are not compared with the protocol's OpenAPI documents: ${reason}\n`);
     return;
   }
-  const documents = Object.fromEntries(
-    files.map(([plane, file]) => [plane, withoutProse(parse(readFileSync(file, 'utf8')))]),
-  );
+  const documentsIn = (
+    named: readonly (readonly [string, string])[],
+  ): Record<string, Record<string, unknown>> =>
+    Object.fromEntries(
+      named.map(([name, file]) => [
+        name,
+        withoutProse(parse(readFileSync(file, 'utf8'))) as Record<string, unknown>,
+      ]),
+    );
+  const documents = documentsIn(files) as Record<keyof typeof DOCUMENTS, Record<string, unknown>>;
+  const extensions = Object.entries(EXTENSIONS).map(([name, file]) => [name, join(folder, file)] as const);
+  mergeExtensions(documents, documentsIn(extensions) as Extensions);
   const copy = join(mkdtempSync(join(tmpdir(), 'holdfast-test-spec-')), 'spec.json');
   writeFileSync(copy, JSON.stringify(documents));
   process.env['TEST_SPEC_FILE'] = copy;

@@ -1,0 +1,82 @@
+-- action_rules: which kinds of actions the governing policy allows. The first steps of RESERVATION EVALUATION ORDER in
+-- cycles-protocol-extensions-v0.1.26.
+-- @include fields: FIELD
+--
+-- A policy's record has four lists, each as JSON: allowed_action_kinds, denied_action_kinds, action_quotas and risk_class_quotas. Its
+-- field `rules` has all of them again as one text, so that a reserve reads a single field, which is unset if all four are empty.
+local RULE_FIELDS = { 'denied_action_kinds', 'allowed_action_kinds', 'risk_class_quotas', 'action_quotas' }
+-- JSON escapes it.
+local BETWEEN_LISTS = '\30'
+
+-- The field `rules` for a record, or nil if it has none.
+local function rules_text(record)
+  local lists = {}
+  for i, field in ipairs(RULE_FIELDS) do
+    lists[i] = record[field] or ''
+  end
+  return table.concat(lists) ~= '' and table.concat(lists, BETWEEN_LISTS) or nil
+end
+
+local function set_of(list)
+  local set = {}
+  for _, member in ipairs(list) do
+    set[member] = true
+  end
+  return next(set) and set
+end
+
+-- Texts that earlier runs have parsed. What follows from a text never changes, so it may outlive the run. A text has at most 40 KB.
+local RULES_KEPT = 100
+local kept, kept_count = {}, 0
+
+-- `denied` and `allowed` as sets, or nil.
+local function parse_rules(text)
+  local lists = {}
+  for list in string.gmatch(text .. BETWEEN_LISTS, '([^' .. BETWEEN_LISTS .. ']*)' .. BETWEEN_LISTS) do
+    lists[#lists + 1] = list == '' and {} or cjson.decode(list)
+  end
+  return { denied = set_of(lists[1]), allowed = set_of(lists[2]) }
+end
+
+local function known_rules(text)
+  local rules = kept[text]
+  if rules then
+    return rules
+  end
+  rules = parse_rules(text)
+  if kept_count == RULES_KEPT then
+    kept, kept_count = {}, 0
+  end
+  kept[text], kept_count = rules, kept_count + 1
+  return rules
+end
+
+-- The action's kind among the field and value pairs of a request.
+local function kind_of(fields, first)
+  for i = first, #fields, 2 do
+    if fields[i] == FIELD.action_kind then
+      return fields[i + 1]
+    end
+  end
+  return nil
+end
+
+-- The refusal of an action that the policy does not permit, or nil: a status word, the scope and the policy's id.
+local function access_refusal(policy, scopes, kind)
+  local rules = known_rules(policy.rules)
+  if rules.denied and rules.denied[kind] then
+    return { 'ACTION_KIND_DENIED', scopes[#scopes], policy.id }
+  end
+  if rules.allowed and not rules.allowed[kind] then
+    return { 'ACTION_KIND_NOT_ALLOWED', scopes[#scopes], policy.id }
+  end
+  return nil
+end
+
+-- The refusal of a request by the policy's rules on actions, or nil. `fields` has its action from `first` on.
+local function action_refusal(policy, scopes, fields, first)
+  if not (policy and policy.rules) then
+    return nil
+  end
+  return access_refusal(policy, scopes, kind_of(fields, first))
+end

@@ -1,0 +1,83 @@
+import { Refusal } from '../../ledger/index.js';
+import { type Fields, parseJson, stringifyJson } from '../../wire/index.js';
+import type { ActionRulesDto } from './action-rules.dto.js';
+
+/** The stored fields, which have the names of the members. lua/lib/action_rules.lua reads them. */
+const RULE_FIELDS = [
+  'action_quotas',
+  'risk_class_quotas',
+  'allowed_action_kinds',
+  'denied_action_kinds',
+] as const;
+
+/** The rules of a policy on actions. A list that was never set is empty. */
+export type ActionRules = Readonly<Record<(typeof RULE_FIELDS)[number], readonly unknown[]>>;
+
+/** Of one list as JSON, because a reserve reads all rules of its policy. */
+const LIST_MAX_BYTES = 16_384;
+
+/** @throws Error when the record is corrupt. */
+export function actionRulesOf(fields: Fields): ActionRules {
+  return Object.fromEntries(
+    RULE_FIELDS.map((name) => [name, parseJson(fields.get(name) ?? '[]')]),
+  ) as unknown as ActionRules;
+}
+
+/**
+ * The lists of a request as the record stores them: JSON, or nothing for an empty one.
+ * @throws Refusal INVALID_REQUEST
+ */
+export function ruleSettings(rules: ActionRulesDto): (readonly [field: string, value: string])[] {
+  requireOneList(rules);
+  for (const list of ['action_quotas', 'risk_class_quotas'] as const) {
+    requireRunTtl(list, rules[list] ?? []);
+  }
+  return RULE_FIELDS.flatMap((name) => {
+    const list = rules[name];
+    return list === undefined ? [] : [[name, list.length === 0 ? '' : storedList(name, list)] as const];
+  });
+}
+
+function requireOneList({
+  allowed_action_kinds: allowed,
+  denied_action_kinds: denied,
+}: ActionRulesDto): void {
+  if ((allowed?.length ?? 0) > 0 && (denied?.length ?? 0) > 0) {
+    throw bothLists();
+  }
+}
+
+/** A policy either allows some kinds or denies some. */
+export function bothLists(): Refusal {
+  return new Refusal(
+    'INVALID_REQUEST',
+    'a policy cannot have both allowed_action_kinds and denied_action_kinds; send [] to clear one of them',
+    { field: 'allowed_action_kinds' },
+  );
+}
+
+function requireRunTtl(
+  list: string,
+  quotas: readonly { readonly window: string; readonly per_run_counter_ttl_ms?: number }[],
+): void {
+  const wrong = quotas.findIndex(
+    ({ window, per_run_counter_ttl_ms: ttl }) => window !== 'per_run' && ttl !== undefined,
+  );
+  if (wrong !== -1) {
+    const field = `${list}[${wrong}].per_run_counter_ttl_ms`;
+    throw new Refusal('INVALID_REQUEST', `${field} is only allowed with the window per_run`, { field });
+  }
+}
+
+function storedList(field: string, list: readonly unknown[]): string {
+  const text = stringifyJson(list);
+  const bytes = Buffer.byteLength(text);
+  if (bytes > LIST_MAX_BYTES) {
+    throw new Refusal(
+      'INVALID_REQUEST',
+      `${field} must have at most ${LIST_MAX_BYTES} bytes as JSON; this has ${bytes}`,
+      { field },
+    );
+  }
+  return text;
+}

@@ -1,0 +1,66 @@
+import { INT64_MAX } from '../ledger/index.js';
+
+/** What is known of a denial: the reason, and what a script says of it. Texts may be empty. */
+export interface Denial {
+  readonly reason: string;
+  readonly scope?: string | undefined;
+  readonly remaining?: string | undefined;
+  readonly policyId?: string | undefined;
+  /** The kind of the action that was denied. */
+  readonly kind?: string | undefined;
+  readonly unit?: string | undefined;
+  readonly amount?: string | undefined;
+}
+
+/** DenyDetail of cycles-protocol-extensions-v0.1.26. */
+export type DenyDetail = Readonly<Record<string, unknown>> & { readonly reason_code: string };
+
+const FIX_MAX_LENGTH = 512;
+
+/** Members that are not known are absent. */
+export function denyDetailOf(denial: Denial): DenyDetail {
+  const { reason, scope, remaining, policyId } = denial;
+  const fix = suggestedFix(denial);
+  return {
+    reason_code: reason,
+    ...(hasText(scope) ? { blocked_by_scope: scope } : {}),
+    ...(hasText(policyId) ? { blocked_by_policy: policyId } : {}),
+    ...(fix === undefined ? {} : { suggested_fix: fix.slice(0, FIX_MAX_LENGTH) }),
+    ...(reason === 'BUDGET_EXCEEDED' && hasText(remaining) ? { budget_remaining: BigInt(remaining) } : {}),
+  };
+}
+
+function hasText(text: string | undefined): text is string {
+  return text !== undefined && text !== '';
+}
+
+function suggestedFix(denial: Denial): string | undefined {
+  const { reason, scope, policyId, kind = 'this action kind', unit } = denial;
+  switch (reason) {
+    case 'ACTION_KIND_DENIED':
+      return `Remove ${kind} from denied_action_kinds of policy '${policyId}'`;
+    case 'ACTION_KIND_NOT_ALLOWED':
+      return `Add ${kind} to allowed_action_kinds of policy '${policyId}'`;
+    case 'BUDGET_EXCEEDED': {
+      const missing = missingAmount(denial);
+      return missing === undefined ? undefined : `Fund ${scope} by at least ${missing} ${unit}`;
+    }
+    case 'DEBT_OUTSTANDING':
+      return `Repay the debt of ${scope} before new reservations`;
+    case 'OVERDRAFT_LIMIT_EXCEEDED':
+      return `Fund ${scope} or raise its overdraft_limit`;
+    case 'BUDGET_FROZEN':
+      return `Unfreeze the budget of ${scope}`;
+    default:
+      return undefined;
+  }
+}
+
+/** What a budget lacks, or undefined where the figures do not say so. */
+function missingAmount({ remaining, amount, scope, unit }: Denial): bigint | undefined {
+  if (!hasText(remaining) || !hasText(amount) || !hasText(scope) || !hasText(unit)) {
+    return undefined;
+  }
+  const missing = BigInt(amount) - BigInt(remaining);
+  return missing > 0n && missing <= INT64_MAX ? missing : undefined;
+}

@@ -1,0 +1,138 @@
+import { describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
+import {
+  expectRefusal,
+  expectStatus,
+  newKey,
+  reserveBody,
+  type Answer,
+  type Json,
+  type TestTenant,
+} from '../support/holdfast.js';
+import { useGovernance } from '../support/use-governance.js';
+
+const on = useGovernance();
+
+const rootOf = (tenant: TestTenant): string => `tenant:${tenant.id}`;
+const create = (tenant: TestTenant, more: Record<string, unknown> = {}): Promise<Answer> =>
+  on.holdfast.call('POST', '/v1/admin/policies', {
+    key: tenant.key,
+    body: { name: newKey(), scope_pattern: rootOf(tenant), ...more },
+  });
+const patch = (tenant: TestTenant, id: string, body: Record<string, unknown>): Promise<Answer> =>
+  on.holdfast.call('PATCH', `/v1/admin/policies/${id}`, { key: tenant.key, body });
+const made = async (tenant: TestTenant, more: Record<string, unknown> = {}): Promise<Json> =>
+  expectStatus(await create(tenant, more), 201);
+
+/** Sends a request of a caller that uses the extensions. */
+const send = (path: string, tenant: TestTenant, more: Record<string, unknown> = {}): Promise<Answer> =>
+  on.holdfast.call('POST', path, { key: tenant.key, body: reserveBody(tenant, 1, more), extended: true });
+const decide = (tenant: TestTenant, more?: Record<string, unknown>): Promise<Answer> =>
+  send('/v1/decide', tenant, more);
+const reserve = (tenant: TestTenant, more?: Record<string, unknown>): Promise<Answer> =>
+  send('/v1/reservations', tenant, more);
+
+async function funded(): Promise<TestTenant> {
+  const tenant = await on.holdfast.createTenant();
+  await on.holdfast.createBudget(tenant, '', 1000);
+  return tenant;
+}
+
+describe('the rules of a policy on actions', () => {
+  const rules = (policy: Json): Json => ({
+    action_quotas: policy.action_quotas,
+    risk_class_quotas: policy.risk_class_quotas,
+    allowed_action_kinds: policy.allowed_action_kinds,
+    denied_action_kinds: policy.denied_action_kinds,
+  });
+
+  test('are replaced by a PATCH, and cleared by an empty list', async () => {
+    shows('policy rule lists');
+    const tenant = await on.holdfast.createTenant();
+    const none = {
+      action_quotas: [],
+      risk_class_quotas: [],
+      allowed_action_kinds: [],
+      denied_action_kinds: [],
+    };
+    const policy = await made(tenant);
+    expect(rules(policy)).toEqual(none);
+    const quotas = [{ action_kind: 'http.get', max_calls: 1, window: 'per_minute_tumbling' }];
+    const changed = { action_quotas: quotas, denied_action_kinds: ['code.exec'] };
+    expect(rules(expectStatus(await patch(tenant, policy.policy_id, changed), 200))).toEqual({
+      ...none,
+      ...changed,
+    });
+    const listed = on.holdfast.call('GET', '/v1/admin/policies', { key: tenant.key });
+    expect(rules(expectStatus(await listed, 200).policies[0])).toEqual({ ...none, ...changed });
+    const swapped = { denied_action_kinds: [], allowed_action_kinds: ['http.get'] };
+    expect(rules(expectStatus(await patch(tenant, policy.policy_id, swapped), 200))).toEqual({
+      ...none,
+      action_quotas: quotas,
+      allowed_action_kinds: ['http.get'],
+    });
+    const updates = (await on.stored.events(tenant.id)).filter(({ type }) => type === 'policy.updated');
+    expect(updates.map(({ fields }) => fields['changed_fields'])).toEqual([
+      'action_quotas,denied_action_kinds',
+      'allowed_action_kinds,denied_action_kinds',
+    ]);
+  });
+
+  test.each([
+    [{ allowed_action_kinds: ['a.b'], denied_action_kinds: ['c.d'] }],
+    [{ denied_action_kinds: ['http.*'] }],
+    [{ denied_action_kinds: ['high_risk'] }],
+    [{ denied_action_kinds: [''] }],
+    [{ allowed_action_kinds: Array.from({ length: 201 }, (_, index) => `a.b${index}`) }],
+    [{ action_quotas: [{ action_kind: 'http.get', max_calls: 1 }] }],
+    [{ action_quotas: [{ action_kind: 'http.get', max_calls: 0, window: 'per_run' }] }],
+    [{ action_quotas: [{ action_kind: 'http.*', max_calls: 1, window: 'per_run' }] }],
+    [
+      {
+        action_quotas: [
+          {
+            action_kind: 'http.get',
+            max_calls: 1,
+            window: 'per_hour_tumbling',
+            per_run_counter_ttl_ms: 60_000,
+          },
+        ],
+      },
+    ],
+    [{ risk_class_quotas: [{ risk_class: 'grave', max_calls: 1, window: 'per_run' }] }],
+    [{ risk_class_quotas: [{ risk_class: 'high_risk', max_calls: 1, window: 'per_run', threshold_pct: 1 }] }],
+  ])('are refused when they are not valid: %j', async (given) => {
+    shows('one list of kinds');
+    const tenant = await on.holdfast.createTenant();
+    expectRefusal(await create(tenant, given), 400, 'INVALID_REQUEST');
+    const policy = await made(tenant);
+    expectRefusal(await patch(tenant, policy.policy_id, given), 400, 'INVALID_REQUEST');
+  });
+
+  test('deny what they do not permit, and tell who and why', async () => {
+    shows('deny detail');
+    const tenant = await funded();
+    const { policy_id: id } = await made(tenant, { denied_action_kinds: ['code.exec'] });
+    const action = { kind: 'code.exec', name: 'python', policy_keys: { path_prefix: '/tmp' } };
+    const detail = {
+      reason_code: 'ACTION_KIND_DENIED',
+      blocked_by_scope: rootOf(tenant),
+      blocked_by_policy: id,
+      suggested_fix: `Remove code.exec from denied_action_kinds of policy '${id}'`,
+    };
+    expect(expectStatus(await decide(tenant, { action }), 200)).toMatchObject({
+      decision: 'DENY',
+      reason_code: 'ACTION_KIND_DENIED',
+      deny_detail: detail,
+    });
+    const live = await reserve(tenant, { action });
+    expectRefusal(live, 409, 'ACTION_KIND_DENIED');
+    expect(live.body.details).toEqual({ deny_detail: detail });
+    expect(expectStatus(await reserve(tenant, { action, dry_run: true }), 200)).toMatchObject({
+      decision: 'DENY',
+      deny_detail: detail,
+    });
+    const labels = { tenant: tenant.id, decision: 'DENY', reason: 'ACTION_KIND_DENIED' };
+    expect(await on.holdfast.metric('cycles_reservations_reserve_total', labels)).toBe(2);
+  });
+});

@@ -1,0 +1,78 @@
+type Node = Record<string, unknown>;
+
+/** The documents of v0.1.26, which add members to schemas of the other two. */
+export const EXTENSIONS = {
+  protocol: 'cycles-protocol-extensions-v0.1.26.yaml',
+  governance: 'cycles-governance-extensions-v0.1.26.yaml',
+  actions: 'cycles-action-kinds-v0.1.26.yaml',
+} as const;
+
+export type Extensions = Readonly<Record<keyof typeof EXTENSIONS, Node>>;
+
+/** Which schema of an extension adds its properties to which schema of a plane. */
+const ADDED = [
+  ['runtime', 'Action', 'protocol', 'ActionExtension'],
+  ['runtime', 'DecisionResponse', 'protocol', 'DecisionResponseExtension'],
+  ['runtime', 'ReservationCreateResponse', 'protocol', 'ReservationCreateResponseExtension'],
+  ['governance', 'Policy', 'governance', 'PolicyExtension'],
+  ['governance', 'PolicyCreateRequest', 'governance', 'PolicyCreateRequestExtension'],
+] as const;
+
+/** Schemas that a plane takes over as a whole, because properties above refer to them. */
+const TAKEN_OVER = [
+  ['runtime', 'protocol', ['DenyDetail', 'ActionQuotaViolation', 'ObserveModeEnum']],
+  ['runtime', 'actions', ['ActionPolicyKeys']],
+  ['governance', 'actions', ['ActionQuota', 'RiskClassQuota', 'ActionRiskClass', 'ActionQuotaWindow']],
+] as const;
+
+/** Properties that the extensions only describe in prose, because their documents do not refer to each other. */
+const REFERENCES: Readonly<Record<string, unknown>> = {
+  policy_keys: { $ref: '#/components/schemas/ActionPolicyKeys' },
+  action_quotas: { type: 'array', maxItems: 50, items: { $ref: '#/components/schemas/ActionQuota' } },
+  risk_class_quotas: { type: 'array', maxItems: 20, items: { $ref: '#/components/schemas/RiskClassQuota' } },
+};
+
+function partOf(root: unknown, ...path: readonly string[]): Node {
+  let node = root;
+  for (const name of path) {
+    node = (node as Node | undefined)?.[name];
+  }
+  if (typeof node !== 'object' || node === null) {
+    throw new Error(`a document has nothing at ${path.join('/')}`);
+  }
+  return node as Node;
+}
+
+const schemaOf = (document: unknown, name: string): Node => partOf(document, 'components', 'schemas', name);
+
+function addProperties(schema: Node, extension: Node): void {
+  const properties = partOf(schema, 'properties');
+  for (const [name, added] of Object.entries(partOf(extension, 'properties'))) {
+    properties[name] = REFERENCES[name] ?? added;
+  }
+}
+
+/** Adds to the documents what the extensions add to the protocol: the merge that their authors leave to a later version. */
+export function mergeExtensions(
+  documents: Readonly<Record<'runtime' | 'governance', Node>>,
+  extensions: Extensions,
+): void {
+  for (const [plane, target, document, name] of ADDED) {
+    addProperties(schemaOf(documents[plane], target), schemaOf(extensions[document], name));
+  }
+  for (const [plane, document, names] of TAKEN_OVER) {
+    for (const name of names) {
+      partOf(documents[plane], 'components', 'schemas')[name] = schemaOf(extensions[document], name);
+    }
+  }
+  schemaOf(documents.runtime, 'ErrorCode')['enum'] = schemaOf(extensions.protocol, 'ErrorCodeExtension')[
+    'enum'
+  ];
+  addProperties(
+    bodyOf(documents.governance, '/v1/admin/policies/{policy_id}', 'patch'),
+    schemaOf(extensions.governance, 'PolicyPatchExtension'),
+  );
+}
+
+const bodyOf = (document: Node, path: string, method: string): Node =>
+  partOf(document, 'paths', path, method, 'requestBody', 'content', 'application/json', 'schema');
