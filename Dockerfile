@@ -6,6 +6,7 @@ RUN npm ci --include=dev --no-audit
 COPY tsconfig.json nest-cli.json ./
 COPY scripts ./scripts
 COPY src ./src
+COPY console ./console
 RUN npm run build && npm prune --omit=dev --no-audit
 
 FROM node:24-bookworm-slim

@@ -24,6 +24,7 @@ const LAYERS = [
   'spikes',
   'audit',
   'overview',
+  'operators',
   'cli',
   'app',
 ];
@@ -102,6 +103,7 @@ export default tseslint.config(
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
   {
     files: ['**/*.ts', '**/*.mjs', '*.js'],
+    ignores: ['console/src/**'],
     extends: [...tseslint.configs.recommendedTypeChecked],
     languageOptions: {
       parserOptions: { project: './tsconfig.all.json', tsconfigRootDir: import.meta.dirname },
@@ -124,6 +126,31 @@ export default tseslint.config(
       eqeqeq: 'error',
       'no-console': 'error',
       'no-restricted-syntax': ['error', REDIS_TIME_ONLY],
+    },
+  },
+  {
+    // The console runs in browsers and has a program of its own.
+    files: ['console/src/**/*.{ts,tsx}'],
+    extends: [...tseslint.configs.recommendedTypeChecked],
+    languageOptions: {
+      parserOptions: { project: './console/tsconfig.json', tsconfigRootDir: import.meta.dirname },
+    },
+    rules: {
+      '@typescript-eslint/no-explicit-any': 'error',
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
+      eqeqeq: 'error',
+      'no-console': 'error',
+      'max-lines': ['error', { max: 300, skipBlankLines: true, skipComments: true }],
+      // A component is its markup.
+      'max-lines-per-function': ['error', { max: 110, skipBlankLines: true, skipComments: true }],
+      // Texts of clients are shown as text. This would make markup of them.
+      'no-restricted-syntax': [
+        'error',
+        {
+          selector: "JSXAttribute[name.name='dangerouslySetInnerHTML']",
+          message: 'Show texts as text; stored ones may be an attack.',
+        },
+      ],
     },
   },
   {

@@ -224,6 +224,7 @@ export function ensureBuild() {
   const built = join(ROOT, 'dist', 'main.js');
   const sources = [
     'src',
+    'console',
     'scripts/bundle.mjs',
     'scripts/bundling.mjs',
     'tsconfig.json',

@@ -8,6 +8,7 @@ import { GovernanceModule } from '../governance/index.js';
 import { AuthModule, HealthModule, HttpModule, type RouteTable } from '../http/index.js';
 import { LimitsOpsModule } from '../limits/index.js';
 import { OverviewModule } from '../overview/index.js';
+import { OperatorsModule } from '../operators/index.js';
 import { RedisModule } from '../redis/index.js';
 import {
   BalancesModule,
@@ -56,6 +57,7 @@ export class AppModule {
         SpikesModule,
         OverviewModule,
         LimitsOpsModule,
+        OperatorsModule,
         ...modules,
       ],
     };

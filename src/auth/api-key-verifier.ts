@@ -13,6 +13,7 @@ import {
 } from '../redis/index.js';
 import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import type { TenantCaller } from './caller.js';
+import type { OperatorRole } from './console-sessions.js';
 
 /** Why a request was refused: the label `reason` of holdfast_auth_failures_total. */
 export type AuthFailure =
@@ -24,7 +25,10 @@ export type AuthFailure =
   | 'tenant_suspended'
   | 'missing_admin_key'
   | 'wrong_admin_key'
-  | 'missing_permission';
+  | 'missing_permission'
+  | 'ended_session'
+  | 'forged_request'
+  | 'read_only';
 
 @Injectable()
 export class AuthMetrics {
@@ -193,21 +197,29 @@ export class ApiKeyVerifier {
   }
 }
 
-/** Checks the operator's key. */
+/** Checks the operators' keys: ADMIN_API_KEY and VIEWER_API_KEY. */
 @Injectable()
 export class AdminKey {
   private readonly expected: ExpectedSecret | undefined;
+  private readonly viewers: ExpectedSecret | undefined;
 
-  constructor(@Inject(CONFIG) config: HoldfastConfig) {
-    this.expected = config.adminApiKey === undefined ? undefined : new ExpectedSecret(config.adminApiKey);
+  constructor(@Inject(CONFIG) { adminApiKey, viewerApiKey }: HoldfastConfig) {
+    this.expected = adminApiKey === undefined ? undefined : new ExpectedSecret(adminApiKey);
+    this.viewers = viewerApiKey === undefined ? undefined : new ExpectedSecret(viewerApiKey);
   }
 
-  /** @throws Error if the server has no admin key, which is the operator's mistake, not the caller's. */
-  matches(presented: string): boolean {
+  /**
+   * What the owner of a key may do; undefined if it is no operators' key.
+   * @throws Error if the server has no admin key, which is the operator's mistake, not the caller's.
+   */
+  roleOf(presented: string): OperatorRole | undefined {
     if (this.expected === undefined) {
       throw new Error('an admin key was presented, but this server was started without one');
     }
-    return this.expected.matches(presented);
+    if (this.expected.matches(presented)) {
+      return 'operator';
+    }
+    return this.viewers?.matches(presented) === true ? 'viewer' : undefined;
   }
 }
 

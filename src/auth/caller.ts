@@ -21,6 +21,10 @@ export interface TenantCaller {
 /** The operator, who has all permissions and no tenant. */
 export interface AdminCaller {
   readonly kind: 'admin';
+  /** Who it is in the audit log, if not the admin key itself: a session of the console, or `viewer`. */
+  readonly keyId?: string;
+  /** Whether it may only read. */
+  readonly readOnly?: boolean;
 }
 
 export type Caller = TenantCaller | AdminCaller;

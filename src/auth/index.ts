@@ -8,5 +8,13 @@ export {
   type ScopeFilter,
   type TenantCaller,
 } from './caller.js';
+export {
+  type ConsoleSession,
+  ConsoleSessions,
+  type OperatorRole,
+  SESSION_LIFETIME_MS,
+  sessionCookie,
+  sessionTokenIn,
+} from './console-sessions.js';
 export { DEFAULT_PERMISSIONS, grants, type Permission, permissionList, PERMISSIONS } from './permissions.js';
 export { RateLimits, sourceOf, WindowClock } from './rate-limits.js';

@@ -76,6 +76,9 @@ const SERVICE = {
   adminApiKey: secret('ADMIN_API_KEY', GENERATED, minLength(16)).describe(
     'The key of the operators, at least 16 characters.',
   ),
+  viewerApiKey: secret('VIEWER_API_KEY', NONE, minLength(16)).describe(
+    'A key that opens everything the operators can read, and no change; at least 16 characters.',
+  ),
 };
 
 export const REDIS_ADDRESS = {
@@ -278,12 +281,10 @@ const EVIDENCE = {
   ),
 };
 
+const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+
 const TELEMETRY = {
-  logLevel: setting(
-    'LOG_LEVEL',
-    'info',
-    oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),
-  ).describe('Least severe level to log.'),
+  logLevel: setting('LOG_LEVEL', 'info', oneOf(...LOG_LEVELS)).describe('Least severe level to log.'),
   highLatencyMs: setting('HIGH_LATENCY_MS', '1000', integer(0, 10_000)).describe(
     'system.high_latency is emitted if the 99th percentile of an operation over five minutes exceeds this; 0 turns it off.',
   ),

@@ -9,7 +9,7 @@ import {
 } from '../telemetry/index.js';
 
 /** In seconds: from a quarter of the shortest sleep of the sweeper to a minute, by which readiness has long failed. */
-const LATENESS_BUCKETS = [0.005, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60];
+export const LATENESS_BUCKETS = [0.005, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60];
 
 /** An outcome of lua/lib/expiry.lua in a script's reply. */
 export interface ExpiryOutcome {
@@ -27,7 +27,7 @@ export class ExpiryMetrics {
   private readonly lateness: LabelledHistogram;
   private readonly decisions: LabelledCounter;
 
-  constructor(metrics: MetricsRegistry) {
+  constructor(private readonly metrics: MetricsRegistry) {
     this.expired = metrics.counter({
       name: 'cycles_reservations_expired_total',
       help: 'Reservations that expired and gave their hold back.',
@@ -65,9 +65,13 @@ export class ExpiryMetrics {
     });
     if (word === 'EXPIRED') {
       this.expired.inc({ tenant: detail });
+      this.metrics.activity.add('expirations');
       // How long a hold waited for an operator says nothing about the sweep.
       if (source !== 'cleanup') {
-        this.lateness.observe(Math.max(0, nowMs - Number(secondDetail)) / 1000);
+        const lateS = Math.max(0, nowMs - Number(secondDetail)) / 1000;
+        this.lateness.observe(lateS);
+        const bucket = LATENESS_BUCKETS.findIndex((bound) => lateS <= bound);
+        this.metrics.activity.add(`late_${bucket === -1 ? LATENESS_BUCKETS.length : bucket}`);
       }
     } else if (word === 'QUARANTINED') {
       this.quarantined.inc({ tenant: secondDetail, reason: detail });

@@ -34,5 +34,6 @@ import { SweeperController, SweeperState } from './sweeper-state.js';
     SweepMetrics,
     SweeperState,
   ],
+  exports: [SweeperState],
 })
 export class ExpiryModule {}

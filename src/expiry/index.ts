@@ -1,2 +1,3 @@
-export { ExpiryMetrics, ExpiryMetricsModule } from './expiry.metrics.js';
+export { ExpiryMetrics, ExpiryMetricsModule, LATENESS_BUCKETS } from './expiry.metrics.js';
 export { ExpiryModule } from './expiry.module.js';
+export { SweeperState, type SweeperStateReport } from './sweeper-state.js';

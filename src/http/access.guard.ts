@@ -21,6 +21,7 @@ import {
   type TenantCaller,
 } from '../auth/index.js';
 import { Refusal } from '../ledger/index.js';
+import { isRead, SessionAccess } from './session-access.js';
 
 export interface AccessRule {
   /**
@@ -30,7 +31,10 @@ export interface AccessRule {
   readonly plane: 'runtime' | 'admin' | 'public';
   /** The permission that an API key needs, or `any` for every valid key. Without it, API keys are not accepted. */
   readonly tenant?: Permission | 'any';
-  /** Whether the admin key is accepted. If so, a wrong one is refused, even with a valid API key. */
+  /**
+   * Whether the admin key is accepted, or a session of the console in its place. If so, a wrong key is refused, even with a valid API
+   * key.
+   */
   readonly admin?: boolean;
 }
 
@@ -56,6 +60,7 @@ export function accessRuleOf(handler: object): AccessRule | undefined {
 }
 
 const ADMIN: AdminCaller = { kind: 'admin' };
+const VIEWER: AdminCaller = { kind: 'admin', keyId: 'viewer', readOnly: true };
 
 /** Header names in the case that Node gives them. */
 export const ADMIN_KEY_HEADER = 'x-admin-api-key';
@@ -65,7 +70,7 @@ export const API_KEY_HEADER = 'x-cycles-api-key';
 const ADMIN_KEY_NOT_VALID = 'this operation needs a valid X-Admin-API-Key';
 
 /** Operations under these paths must declare an access rule. */
-const GUARDED = /^\/(v1|ops)\//;
+const GUARDED = /^\/(v1|ops|console\/api)\//;
 
 /** The value of a header, or undefined if it is blank. Repeated headers are joined by Node. */
 export function presentedKey(request: FastifyRequest, name: string): string | undefined {
@@ -86,6 +91,7 @@ export class AccessGuard implements CanActivate {
     private readonly verifier: ApiKeyVerifier,
     private readonly metrics: AuthMetrics,
     private readonly limits: RateLimits,
+    private readonly sessions: SessionAccess,
   ) {}
 
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
@@ -107,8 +113,14 @@ export class AccessGuard implements CanActivate {
     const adminKey = rule.admin === true ? presentedKey(request, ADMIN_KEY_HEADER) : undefined;
     const kind = adminKey !== undefined || rule.tenant === undefined ? 'admin_key' : 'api_key';
     try {
+      if (adminKey === undefined && rule.admin === true && this.sessions.isPresented(request)) {
+        return this.sessions.callerOf(request).then(
+          (caller) => this.admitAdmin(caller, request, reply),
+          (error: unknown) => this.fail(error, 'admin_key', request, reply),
+        );
+      }
       if (kind === 'admin_key') {
-        return this.admitAdmin(adminKey, request, reply);
+        return this.admitAdmin(this.ownerOf(adminKey), request, reply);
       }
       const caller = this.verified(request);
       return caller instanceof Promise
@@ -153,13 +165,22 @@ export class AccessGuard implements CanActivate {
     return rule;
   }
 
-  private admitAdmin(adminKey: string | undefined, request: FastifyRequest, reply: FastifyReply): true {
-    if (adminKey === undefined || !this.adminKey.matches(adminKey)) {
+  private ownerOf(adminKey: string | undefined): AdminCaller {
+    const role = adminKey === undefined ? undefined : this.adminKey.roleOf(adminKey);
+    if (role === undefined) {
       this.metrics.failed(adminKey === undefined ? 'missing_admin_key' : 'wrong_admin_key');
       throw new Refusal('UNAUTHORIZED', ADMIN_KEY_NOT_VALID);
     }
     this.metrics.succeeded();
-    request.caller = ADMIN;
+    return role === 'operator' ? ADMIN : VIEWER;
+  }
+
+  private admitAdmin(caller: AdminCaller, request: FastifyRequest, reply: FastifyReply): true {
+    request.caller = caller;
+    if (caller.readOnly === true && !isRead(request)) {
+      this.metrics.failed('read_only');
+      throw new Refusal('INSUFFICIENT_PERMISSIONS', 'viewers may read everything, but change nothing');
+    }
     reply.header('X-RateLimit-Remaining', '-1').header('X-RateLimit-Reset', '0');
     return true;
   }
@@ -217,7 +238,8 @@ export class CallerFinder {
       const adminKey =
         rule === undefined || rule.admin === true ? presentedKey(request, ADMIN_KEY_HEADER) : undefined;
       if (adminKey !== undefined) {
-        return this.adminKey.matches(adminKey) ? { kind: 'admin' } : undefined;
+        const role = this.adminKey.roleOf(adminKey);
+        return role === undefined ? undefined : role === 'operator' ? ADMIN : VIEWER;
       }
       const secret =
         rule === undefined || rule.tenant !== undefined ? presentedKey(request, API_KEY_HEADER) : undefined;

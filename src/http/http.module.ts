@@ -5,6 +5,7 @@ import {
   AdminKey,
   ApiKeyVerifier,
   AuthMetrics,
+  ConsoleSessions,
   KeyRevocations,
   RateLimits,
   WindowClock,
@@ -16,6 +17,7 @@ import { HealthController, ReadinessCheck, ReadinessMetrics, StoreHealth } from 
 import { OpenApiDocument } from './openapi/document.js';
 import { OpenApiController } from './openapi/openapi.controller.js';
 import { RouteTable } from './route-table.js';
+import { SessionAccess } from './session-access.js';
 
 @Module({
   imports: [MetricsModule],
@@ -31,11 +33,13 @@ export class RateLimitsModule {}
     AuthMetrics,
     ApiKeyVerifier,
     CallerFinder,
+    ConsoleSessions,
     KeyRevocations,
+    SessionAccess,
     AccessGuard,
     { provide: APP_GUARD, useExisting: AccessGuard },
   ],
-  exports: [AdminKey, ApiKeyVerifier, AuthMetrics, CallerFinder],
+  exports: [AdminKey, ApiKeyVerifier, AuthMetrics, CallerFinder, ConsoleSessions, SessionAccess],
 })
 export class AuthModule {}
 
@@ -44,7 +48,7 @@ export class AuthModule {}
   imports: [MetricsModule, TerminusModule.forRoot({ logger: false })],
   controllers: [HealthController],
   providers: [HealthContributors, ReadinessCheck, ReadinessMetrics, ShutdownState, StoreHealth],
-  exports: [HealthContributors, ShutdownState],
+  exports: [HealthContributors, ReadinessCheck, ShutdownState],
 })
 export class HealthModule {}
 

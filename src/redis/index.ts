@@ -3,6 +3,7 @@ export { EmbeddedRedis } from './embedded/embedded-redis.js';
 export { embeddedSocket } from './embedded/setup.js';
 export { orStoreError, StoreUnavailable, toStoreError } from './errors.js';
 export {
+  activityKey,
   apiKeyExpiryKey,
   apiKeyHashKey,
   apiKeyIndexKey,
@@ -17,6 +18,7 @@ export {
   burnRatesCheckedKey,
   cleanupIndexKey,
   closingKey,
+  consoleSessionKey,
   correlatedEventsKey,
   deliveryIndexKey,
   deliveryKey,

@@ -203,6 +203,11 @@ export const idempotencyKey = {
     `${tag}i:f:${unit}|${scope}|${key}`,
 };
 
+/** A session of the operators' console by the keyed hash of its token: its role, a string with an expiry. */
+export const consoleSessionKey = (tag: string, hash: string): string => `${tag}cs:${hash}`;
+/** What all instances did in one hour of Redis' clock, in the operators' partition: a hash, see src/operators/activity-recorder.ts. */
+export const activityKey = (tag: string, hour: number): string => `${tag}activity:${hour}`;
+
 /** When the last reported outage of the store ended. */
 export const storeOutageKey = (tag: string): string => `${tag}outage`;
 

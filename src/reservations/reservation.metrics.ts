@@ -39,7 +39,7 @@ export class ReservationMetrics {
   private readonly unreadables: LabelledCounter;
   private readonly damagedBudgets: LabelledCounter;
 
-  constructor(metrics: MetricsRegistry) {
+  constructor(private readonly metrics: MetricsRegistry) {
     this.reserves = metrics.counter({
       name: 'cycles_reservations_reserve_total',
       help: 'Reserve requests by outcome.',
@@ -99,10 +99,16 @@ export class ReservationMetrics {
 
   reserved(tenant: string, decision: string, reason: string, policy: string): void {
     this.reserves.inc({ tenant, decision, reason, overage_policy: policy });
+    if (reason === 'OK') {
+      this.metrics.activity.add(decision === 'DENY' ? 'denials' : 'reserves');
+    }
   }
 
   reserveFailed(tenant: string, error: unknown, policy: string): void {
     this.reserves.inc({ tenant, decision: 'DENY', reason: this.reasonOf(error), overage_policy: policy });
+    if (error instanceof Refusal) {
+      this.metrics.activity.add('denials');
+    }
   }
 
   committed(tenant: string, replayed: boolean, policy: string, debt: string): void {
@@ -113,8 +119,11 @@ export class ReservationMetrics {
       reason,
       overage_policy: replayed ? 'UNKNOWN' : policy,
     });
-    if (!replayed && debt !== '0') {
-      this.overdrafts.inc({ tenant });
+    if (!replayed) {
+      this.metrics.activity.add('commits');
+      if (debt !== '0') {
+        this.overdrafts.inc({ tenant });
+      }
     }
   }
 

@@ -35,6 +35,7 @@ export class HealthContributors {
 @Injectable()
 export class ShutdownState implements OnModuleDestroy {
   private isStopping = false;
+  private readonly listeners: (() => void)[] = [];
 
   get stopping(): boolean {
     return this.isStopping;
@@ -42,9 +43,15 @@ export class ShutdownState implements OnModuleDestroy {
 
   beginShutdown(): void {
     this.isStopping = true;
+    this.listeners.splice(0).forEach((listener) => listener());
+  }
+
+  /** Calls the listener once, before the server waits for requests in flight: to end what would never end by itself. */
+  onShutdown(listener: () => void): void {
+    this.listeners.push(listener);
   }
 
   onModuleDestroy(): void {
-    this.isStopping = true;
+    this.beginShutdown();
   }
 }

@@ -2,6 +2,7 @@ import { getHeapStatistics } from 'node:v8';
 import { Inject, Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
+import { ActivityCounts } from './activity-counts.js';
 
 /** The `application` label that existing dashboards select. */
 export const APPLICATION = 'cycles-protocol-service';
@@ -48,6 +49,7 @@ export interface LabelledHistogram {
 @Injectable()
 export class MetricsRegistry implements OnApplicationShutdown {
   readonly registry = new Registry();
+  readonly activity = new ActivityCounts();
   private readonly dropTenant: boolean;
 
   constructor(@Inject(CONFIG) config: HoldfastConfig) {

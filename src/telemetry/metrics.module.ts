@@ -61,6 +61,7 @@ function presentedKey(request: FastifyRequest): string | undefined {
 
 /** Upper bounds of the buckets in seconds, from half a millisecond to the 10 s within which a shutdown must end. */
 const BOUNDS_S = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const EVENT_STREAM = 'text/event-stream';
 const NAME = 'http_server_requests_seconds';
 const HELP = 'Duration of HTTP requests, by route template.';
 /** All requests without a route share one series. Otherwise, a scanner could create any number of them. */
@@ -96,6 +97,10 @@ export class RequestMetrics {
 
   observe(request: FastifyRequest, reply: FastifyReply): void {
     const seconds = reply.elapsedTime / 1000;
+    if (reply.getHeader('content-type') === EVENT_STREAM) {
+      // How long somebody looked is not how long an answer took.
+      return;
+    }
     const uri = request.is404 ? NO_ROUTE : (request.routeOptions.url ?? NO_ROUTE);
     const series = this.seriesOf(uri, request.method, reply.statusCode);
     let bucket = 0;

@@ -334,7 +334,7 @@ describe('authentication', () => {
 
     test('a server without one says so as its own mistake', () => {
       const adminKey = new AdminKey({} as HoldfastConfig);
-      expect(() => adminKey.matches('')).toThrow('started without one');
+      expect(() => adminKey.roleOf('')).toThrow('started without one');
     });
   });
 });

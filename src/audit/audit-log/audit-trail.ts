@@ -23,8 +23,8 @@ const MAX_IDENTIFYING = 1000;
 const MAX_MESSAGE = 1024;
 const MAX_PATH = 128;
 
-/** The paths of the governance plane and of operations. */
-const GOVERNED = /^\/(?:v1\/(?:admin|auth|webhooks|events)|ops)(?:[/?]|$)/;
+/** The paths of the governance plane, of operations, and of log-in to the console. */
+const GOVERNED = /^\/(?:v1\/(?:admin|auth|webhooks|events)|ops|console\/api\/(?:login|logout))(?:[/?]|$)/;
 const UNAUTHENTICATED = '__unauth__';
 const ADMIN = '__admin__';
 
@@ -192,7 +192,7 @@ function rowOf(
       ['ri', resourceIdOf(request)],
       ['st', String(status)],
       ['ec', refusal?.code],
-      ['ki', caller?.kind === 'tenant' ? caller.keyId : undefined],
+      ['ki', caller?.keyId],
       ['rq', trace.requestId],
       ['tr', `${trace.traceId}-${trace.traceFlags}`],
       ['ip', sender.sourceIp],

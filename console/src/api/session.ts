@@ -1,0 +1,66 @@
+import { QueryClient, useQuery } from '@tanstack/react-query';
+import { ApiError, call, get, onSessionEnd } from './client';
+
+export interface Session {
+  readonly id: string;
+  readonly role: 'operator' | 'viewer';
+  readonly expires_in_ms: number;
+}
+
+interface SessionAnswer {
+  readonly session: Session | null;
+}
+
+const SESSION = ['session'] as const;
+
+export const queryClient = new QueryClient({
+  defaultOptions: {
+    queries: {
+      // What the API refuses, it refuses again. An outage is worth a second try.
+      retry: (count, error) =>
+        count < 2 && !(error instanceof ApiError && error.status > 0 && error.status < 500),
+      refetchOnWindowFocus: true,
+      staleTime: 2000,
+    },
+  },
+});
+
+/** Nothing of one session is shown in another. */
+function setSession(answer: SessionAnswer): void {
+  queryClient.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== SESSION[0] });
+  queryClient.setQueryData(SESSION, answer);
+}
+
+export function endSession(): void {
+  setSession({ session: null });
+}
+
+onSessionEnd(endSession);
+
+/** The session of this browser; null if nobody is logged in. */
+export function useSession(): {
+  session: Session | null | undefined;
+  error: Error | null;
+  retry: () => void;
+} {
+  const { data, error, refetch } = useQuery({
+    queryKey: SESSION,
+    queryFn: () => get<SessionAnswer>('/console/api/session'),
+    staleTime: Infinity,
+  });
+  return { session: data?.session, error, retry: () => void refetch() };
+}
+
+/** Whether this session may change anything. The server decides; this only hides what it would refuse. */
+export function useMayChange(): boolean {
+  return useSession().session?.role === 'operator';
+}
+
+/** @throws ApiError 401 if the key is wrong, 429 after too many attempts */
+export async function logIn(key: string): Promise<void> {
+  setSession(await call<SessionAnswer>('POST', '/console/api/login', { key }));
+}
+
+export async function logOut(): Promise<void> {
+  setSession(await call<SessionAnswer>('POST', '/console/api/logout'));
+}

@@ -1,0 +1,7 @@
+/** The entries of the navigation, in groups. A page appears here once it is in app/router.tsx. */
+export interface NavGroup {
+  readonly label?: string;
+  readonly entries: readonly { readonly to: string; readonly label: string }[];
+}
+
+export const NAV: readonly NavGroup[] = [{ entries: [{ to: '/', label: 'Overview' }] }];

@@ -1,0 +1,26 @@
+import { createRouter } from '@tanstack/react-router';
+import { Failure } from '../parts/states';
+import { overviewRoute } from '../pages/overview/route';
+import { rootRoute } from './root-route';
+
+/** Each page has a folder with route.ts, which is loaded at once, and page.tsx, which is loaded when somebody opens it. */
+const routeTree = rootRoute.addChildren([overviewRoute]);
+
+export const router = createRouter({
+  routeTree,
+  basepath: '/console',
+  defaultPreload: 'intent',
+  scrollRestoration: true,
+  defaultErrorComponent: ({ error }) => (
+    <Failure
+      error={error instanceof Error ? error : new Error(String(error))}
+      retry={() => window.location.reload()}
+    />
+  ),
+});
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router;
+  }
+}

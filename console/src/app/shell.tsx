@@ -1,0 +1,96 @@
+import { Button, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
+import { Link, Outlet, useRouterState } from '@tanstack/react-router';
+import { Fragment, type ReactNode, useEffect, useState } from 'react';
+import { logOut, useSession } from '../api/session';
+import { LogIn } from '../pages/login';
+import { Empty, Failure } from '../parts/states';
+import icon from './icon.svg';
+import { NAV } from './nav';
+
+/** The frame of all pages. Without a session it shows the log-in, and the page that was asked for follows. */
+export function Shell(): ReactNode {
+  const { session, error, retry } = useSession();
+  if (session === undefined) {
+    return (
+      <main className="login">
+        {error === null ? <span className="muted">Loading</span> : <Failure error={error} retry={retry} />}
+      </main>
+    );
+  }
+  return session === null ? <LogIn /> : <Frame role={session.role} />;
+}
+
+function Frame({ role }: { role: 'operator' | 'viewer' }): ReactNode {
+  const [isOpen, setOpen] = useState(false);
+  const path = useRouterState({ select: (state) => state.location.pathname });
+  useEffect(() => setOpen(false), [path]);
+  return (
+    <div className="shell">
+      <header className="side" data-open={isOpen}>
+        <div className="brand">
+          <img src={icon} alt="" />
+          Holdfast
+        </div>
+        <Button
+          className="menu-button"
+          variant="default"
+          size="compact-sm"
+          aria-expanded={isOpen}
+          onClick={() => setOpen(!isOpen)}
+        >
+          Menu
+        </Button>
+        <Navigation />
+        <div className="side-foot">
+          {role === 'viewer' && <span className="pill">Read only</span>}
+          <SchemeButton />
+          <Button variant="default" size="compact-sm" onClick={() => void logOut()}>
+            Log out
+          </Button>
+        </div>
+      </header>
+      <main className="main">
+        <Outlet />
+      </main>
+    </div>
+  );
+}
+
+function Navigation(): ReactNode {
+  return (
+    <nav aria-label="Pages">
+      <ul className="nav">
+        {NAV.map(({ label, entries }) => (
+          <Fragment key={label ?? ''}>
+            {label !== undefined && <li className="nav-label">{label}</li>}
+            {entries.map((entry) => (
+              <li key={entry.to}>
+                <Link to={entry.to} activeOptions={{ exact: entry.to === '/' }}>
+                  {entry.label}
+                </Link>
+              </li>
+            ))}
+          </Fragment>
+        ))}
+      </ul>
+    </nav>
+  );
+}
+
+function SchemeButton(): ReactNode {
+  const { setColorScheme } = useMantineColorScheme();
+  const other = useComputedColorScheme('light') === 'dark' ? 'light' : 'dark';
+  return (
+    <Button variant="default" size="compact-sm" onClick={() => setColorScheme(other)}>
+      {other === 'dark' ? 'Dark' : 'Light'} colours
+    </Button>
+  );
+}
+
+export function NotFound(): ReactNode {
+  return (
+    <Empty title="There is no such page">
+      <Link to="/">Go to the overview</Link>
+    </Empty>
+  );
+}

@@ -1,0 +1,64 @@
+import { type ReactNode, useMemo } from 'react';
+import type { Activity, RateName } from '../../api/live';
+import { Graph } from '../../parts/graph';
+
+const RATES: readonly { name: RateName; label: string; colour: string }[] = [
+  { name: 'reserves', label: 'Reserves', colour: '--reserve' },
+  { name: 'commits', label: 'Commits', colour: '--commit' },
+  { name: 'denials', label: 'Denials', colour: '--deny' },
+  { name: 'expirations', label: 'Expirations', colour: '--expire' },
+];
+
+const RATE = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
+const COUNT = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
+
+function totalOf({ slots }: Activity, name: RateName): number {
+  return slots[name].reduce((sum, rate) => sum + (rate * slots.slot_ms) / 1000, 0);
+}
+
+/** The rates of this second, and a graph of the last hour. The figures are the legend of the graph. */
+export function ActivityPanel({ activity }: { activity: Activity | undefined }): ReactNode {
+  const slots = activity?.slots;
+  const firstMs = slots?.first_at_ms;
+  // The hour changes every ten seconds, not with each snapshot.
+  const { times, lines } = useMemo(() => linesOf(slots), [firstMs]);
+  return (
+    <section className="panel" aria-label="Activity">
+      <div className="panel-body">
+        <div className="grid" style={{ marginBottom: 14 }}>
+          {RATES.map(({ name, label, colour }) => (
+            <div key={name} className="span-3">
+              <h2>
+                <span className="swatch" style={{ background: `var(${colour})` }} />
+                {label}
+              </h2>
+              <div className="figure">
+                {activity === undefined ? '–' : RATE.format(activity.per_second[name])}
+                <small>a second</small>
+              </div>
+              <div className="muted small num">
+                {activity === undefined
+                  ? 'no figures yet'
+                  : `${COUNT.format(totalOf(activity, name))} in the last hour`}
+              </div>
+            </div>
+          ))}
+        </div>
+        <Graph
+          times={times}
+          lines={lines}
+          height={180}
+          summary="Rates of the last hour, as in the figures above"
+        />
+      </div>
+    </section>
+  );
+}
+
+function linesOf(slots: Activity['slots'] | undefined) {
+  const times = (slots?.reserves ?? []).map(
+    (_rate, index) => ((slots?.first_at_ms ?? 0) + index * (slots?.slot_ms ?? 0)) / 1000,
+  );
+  const lines = RATES.map(({ name, label, colour }) => ({ label, colour, values: slots?.[name] ?? [] }));
+  return { times, lines };
+}

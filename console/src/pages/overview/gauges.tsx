@@ -1,0 +1,153 @@
+import type { ReactNode } from 'react';
+import type { Activity, LiveSnapshot } from '../../api/live';
+import { formatBytes } from '../../parts/bytes';
+import { Panel } from '../../parts/panel';
+import { formatDuration, Time } from '../../parts/time';
+
+const COUNT = new Intl.NumberFormat();
+type SweeperFigures = LiveSnapshot['sweeper'];
+
+export function InFlight({ sweeper }: { sweeper: SweeperFigures }): ReactNode {
+  const next = sweeper?.next_deadline_at_ms;
+  return (
+    <Panel title="In flight" className="span-4">
+      <div className="figure">
+        {sweeper === undefined ? '–' : COUNT.format(sweeper.holds)}
+        <small>{sweeper?.holds === 1 ? 'hold' : 'holds'}</small>
+      </div>
+      <dl className="facts" style={{ marginTop: 10 }}>
+        <dt>Next to expire</dt>
+        <dd>{next === undefined ? 'none' : <Time at={next} clock />}</dd>
+        <dt>Due, not yet expired</dt>
+        <dd className="num">{sweeper === undefined ? '–' : COUNT.format(sweeper.backlog)}</dd>
+        <dt>Awaiting cleanup</dt>
+        <dd className="num">{sweeper === undefined ? '–' : COUNT.format(sweeper.awaiting_cleanup)}</dd>
+        <dt>In quarantine</dt>
+        <dd className="num">{sweeper === undefined ? '–' : COUNT.format(sweeper.quarantined)}</dd>
+      </dl>
+    </Panel>
+  );
+}
+
+/** The upper bound of the bucket that holds this share of the expirations; undefined if there were none. */
+function quantile({ bounds_ms: bounds, counts }: Activity['lateness'], share: number): string | undefined {
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  let seen = 0;
+  for (const [bucket, count] of counts.entries()) {
+    seen += count;
+    if (total > 0 && seen >= total * share) {
+      const bound = bounds[bucket];
+      return bound === undefined
+        ? `over ${formatDuration(bounds.at(-1) ?? 0)}`
+        : `≤ ${formatDuration(bound)}`;
+    }
+  }
+  return undefined;
+}
+
+export function Sweeper({
+  sweeper,
+  lateness,
+}: {
+  sweeper: SweeperFigures;
+  lateness: Activity['lateness'] | undefined;
+}): ReactNode {
+  const most = Math.max(1, ...(lateness?.counts ?? []));
+  const total = (lateness?.counts ?? []).reduce((sum, count) => sum + count, 0);
+  return (
+    <Panel title="How late holds expire" className="span-4" aside="last hour">
+      <div className="row" style={{ gap: 28 }}>
+        {[0.5, 0.99].map((share) => (
+          <div key={share}>
+            <div className="figure">{(lateness && quantile(lateness, share)) ?? '–'}</div>
+            <div className="muted small">p{share * 100}</div>
+          </div>
+        ))}
+      </div>
+      <div
+        className="bars"
+        role="img"
+        aria-label={`${COUNT.format(total)} expirations by how late they were`}
+      >
+        {(lateness?.counts ?? []).map((count, bucket) => (
+          <div
+            key={bucket}
+            title={`${COUNT.format(count)} ${bucketWords(lateness?.bounds_ms ?? [], bucket)}`}
+            style={{ height: `${count === 0 ? 0 : Math.max(4, (count / most) * 100)}%` }}
+          />
+        ))}
+      </div>
+      <div className="muted small row" style={{ justifyContent: 'space-between' }}>
+        <span>at once</span>
+        <span>a minute late</span>
+      </div>
+      <p className="muted small" style={{ marginTop: 8 }}>
+        {sweeper === undefined
+          ? 'No figures yet'
+          : `${sweeper.instances} ${sweeper.instances === 1 ? 'instance sweeps' : 'instances sweep'} ${sweeper.partitions - sweeper.unheld} of ${sweeper.partitions} partitions.`}
+      </p>
+    </Panel>
+  );
+}
+
+function bucketWords(bounds: readonly number[], bucket: number): string {
+  const bound = bounds[bucket];
+  return bound === undefined
+    ? `later than ${formatDuration(bounds.at(-1) ?? 0)}`
+    : `at most ${formatDuration(bound)} late`;
+}
+
+const DAY_MS = 86_400_000;
+/** A shorter time says too little about a day. */
+const LEAST_SPAN_MS = 1_800_000;
+
+/** When the memory will be full if it goes on growing as in the samples. */
+function daysUntilFull(samples: LiveSnapshot['memory'], maxBytes: number): string {
+  const [first, last] = [samples[0], samples.at(-1)];
+  if (first === undefined || last === undefined || last.atMs - first.atMs < LEAST_SPAN_MS) {
+    return 'known after half an hour';
+  }
+  const perDay = ((last.usedBytes - first.usedBytes) * DAY_MS) / (last.atMs - first.atMs);
+  if (perDay <= 0) {
+    return 'not at the present rate';
+  }
+  const days = (maxBytes - last.usedBytes) / perDay;
+  return days > 365 ? 'in more than a year' : days < 1 ? 'in less than a day' : `in ${Math.floor(days)} days`;
+}
+
+export function Memory({
+  readiness,
+  samples,
+}: {
+  readiness: LiveSnapshot['readiness'] | undefined;
+  samples: LiveSnapshot['memory'];
+}): ReactNode {
+  const memory = readiness?.details['redis']?.memory;
+  const isLimited = memory !== undefined && memory.maxmemoryBytes > 0;
+  const share = isLimited ? Math.min(100, (memory.usedBytes / memory.maxmemoryBytes) * 100) : 0;
+  return (
+    <Panel title="Memory of Redis" className="span-4">
+      <div className="figure">
+        {memory === undefined ? '–' : formatBytes(memory.usedBytes)}
+        <small>in use</small>
+      </div>
+      <div className="bar" style={{ margin: '10px 0' }} aria-hidden="true">
+        <span style={{ width: `${share}%`, background: `var(${share > 85 ? '--bad' : '--spent'})` }} />
+      </div>
+      <dl className="facts">
+        <dt>Limit</dt>
+        <dd>
+          {memory === undefined
+            ? '–'
+            : isLimited
+              ? formatBytes(memory.maxmemoryBytes)
+              : 'none set (maxmemory 0)'}
+        </dd>
+        <dt>Left</dt>
+        <dd>{isLimited ? formatBytes(memory.maxmemoryBytes - memory.usedBytes) : '–'}</dd>
+        <dt>Full</dt>
+        <dd>{isLimited ? daysUntilFull(samples, memory.maxmemoryBytes) : '–'}</dd>
+      </dl>
+    </Panel>
+  );
+}

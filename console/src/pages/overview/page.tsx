@@ -1,0 +1,39 @@
+import type { ReactNode } from 'react';
+import { useLive } from '../../api/live';
+import { PageHead } from '../../parts/panel';
+import { Time } from '../../parts/time';
+import { ActivityPanel } from './activity-panel';
+import { FailingWebhooks, TightBudgets } from './attention';
+import { InFlight, Memory, Sweeper } from './gauges';
+import { ReadinessNotice } from './readiness';
+
+/** What an operator wants to know first: is it healthy, what is it doing, and what needs attention. */
+export function Overview(): ReactNode {
+  const { snapshot, isLive } = useLive();
+  return (
+    <>
+      <PageHead title="Overview">
+        {snapshot !== undefined && (
+          <span className="muted small">
+            as of <Time at={snapshot.at_ms} clock />
+          </span>
+        )}
+        <span className={`pill ${isLive ? 'good' : 'warn'}`} role="status">
+          <span className="dot" />
+          {isLive ? 'Live' : snapshot === undefined ? 'Connecting' : 'Not live'}
+        </span>
+      </PageHead>
+      <div className="stack">
+        <ReadinessNotice readiness={snapshot?.readiness} />
+        <ActivityPanel activity={snapshot?.activity} />
+        <div className="grid">
+          <InFlight sweeper={snapshot?.sweeper} />
+          <Sweeper sweeper={snapshot?.sweeper} lateness={snapshot?.activity?.lateness} />
+          <Memory readiness={snapshot?.readiness} samples={snapshot?.memory ?? []} />
+          <TightBudgets />
+          <FailingWebhooks />
+        </div>
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,11 @@
+const NAMES = ['B', 'KB', 'MB', 'GB', 'TB'];
+
+export function formatBytes(bytes: number): string {
+  let value = bytes;
+  let step = 0;
+  while (value >= 1024 && step < NAMES.length - 1) {
+    value /= 1024;
+    step += 1;
+  }
+  return `${value >= 100 || step === 0 ? Math.round(value) : value.toFixed(1)} ${NAMES[step] ?? ''}`;
+}

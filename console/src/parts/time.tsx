@@ -1,0 +1,47 @@
+import type { ReactNode } from 'react';
+
+const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+const CLOCK = new Intl.DateTimeFormat(undefined, {
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  hourCycle: 'h23',
+});
+
+/** An instant in the reader's time zone, with UTC on hover. */
+export function Time({ at, clock = false }: { at: string | number; clock?: boolean }): ReactNode {
+  const date = new Date(at);
+  return (
+    <time className="num" dateTime={date.toISOString()} title={`${date.toISOString()} (UTC)`}>
+      {(clock ? CLOCK : FULL).format(date)}
+    </time>
+  );
+}
+
+const STEPS: readonly (readonly [ms: number, name: string])[] = [
+  [86_400_000, 'd'],
+  [3_600_000, 'h'],
+  [60_000, 'min'],
+  [1000, 's'],
+];
+
+/** A duration in its two largest units, such as `3 min 20 s`. */
+export function formatDuration(ms: number): string {
+  if (ms < 1000) {
+    return `${Math.round(ms)} ms`;
+  }
+  if (ms < 10_000) {
+    return `${(ms / 1000).toFixed(1)} s`;
+  }
+  const first = STEPS.findIndex(([step]) => ms >= step);
+  const parts: string[] = [];
+  let left = ms;
+  for (const [step, name] of STEPS.slice(first, first + 2)) {
+    const count = Math.floor(left / step);
+    left -= count * step;
+    if (count > 0) {
+      parts.push(`${count} ${name}`);
+    }
+  }
+  return parts.join(' ');
+}

@@ -1,0 +1,70 @@
+import { Injectable } from '@nestjs/common';
+import type { FastifyRequest } from 'fastify';
+import {
+  type AdminCaller,
+  AuthMetrics,
+  type ConsoleSession,
+  ConsoleSessions,
+  sessionTokenIn,
+} from '../auth/index.js';
+import { Refusal } from '../ledger/index.js';
+
+/** Pages of other origins cannot send it without a preflight, which is never granted to them with cookies. */
+export const CONSOLE_HEADER = 'x-holdfast-console';
+const API_KEY_HEADER = 'x-cycles-api-key';
+
+export function isRead({ method }: FastifyRequest): boolean {
+  return method === 'GET' || method === 'HEAD';
+}
+
+/**
+ * A browser adds the cookie to every request to this host, whoever wrote the page that sends it. So a change also needs a header that
+ * only our page sends, and an Origin that is this host. SameSite=Strict alone would trust other applications of the same site.
+ * @throws Refusal FORBIDDEN
+ */
+export function refuseForged(request: FastifyRequest, metrics: AuthMetrics): void {
+  const { origin, [CONSOLE_HEADER]: mark, 'sec-fetch-site': site } = request.headers;
+  const isOurs =
+    mark !== undefined && hostOf(origin) === request.host && [undefined, 'same-origin'].includes(site);
+  if (!isOurs) {
+    metrics.failed('forged_request');
+    throw new Refusal('FORBIDDEN', 'the request does not come from a page of this console');
+  }
+}
+
+function hostOf(origin: string | undefined): string | undefined {
+  return origin !== undefined && URL.canParse(origin) ? new URL(origin).host : undefined;
+}
+
+/** Accepts a session of the console where the admin key is accepted. */
+@Injectable()
+export class SessionAccess {
+  constructor(
+    private readonly sessions: ConsoleSessions,
+    private readonly metrics: AuthMetrics,
+  ) {}
+
+  /** A request with an API key is never taken for one of the console, whatever cookies the browser adds. */
+  isPresented({ headers }: FastifyRequest): boolean {
+    return headers[API_KEY_HEADER] === undefined && sessionTokenIn(headers.cookie) !== undefined;
+  }
+
+  /** The session of the request, unless there is none or it has ended. @throws StoreUnavailable */
+  async find({ headers }: FastifyRequest): Promise<ConsoleSession | undefined> {
+    const token = sessionTokenIn(headers.cookie);
+    return token === undefined ? undefined : await this.sessions.find(token);
+  }
+
+  /** @throws Refusal UNAUTHORIZED if the session has ended, FORBIDDEN if another page forged the request; StoreUnavailable */
+  async callerOf(request: FastifyRequest): Promise<AdminCaller> {
+    if (!isRead(request)) {
+      refuseForged(request, this.metrics);
+    }
+    const session = await this.find(request);
+    if (session === undefined) {
+      this.metrics.failed('ended_session');
+      throw new Refusal('UNAUTHORIZED', 'the session has ended; log in again');
+    }
+    return { kind: 'admin', keyId: session.id, readOnly: session.role === 'viewer' };
+  }
+}

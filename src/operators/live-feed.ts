@@ -1,0 +1,135 @@
+import { PassThrough } from 'node:stream';
+import { Injectable } from '@nestjs/common';
+import { type LabelledCounter, MetricsRegistry, ShutdownState } from '../telemetry/index.js';
+import { stringifyJson } from '../wire/index.js';
+import { LiveFigures } from './live-figures.js';
+
+const EVERY_MS = 1000;
+/** How often an instance asks whether the session of a viewer was ended elsewhere. */
+const SESSION_CHECK_MS = 10_000;
+/** A viewer that has not read this much is too slow: it gets the next snapshot after it has. */
+const MAX_UNREAD_BYTES = 262_144;
+
+interface Viewer {
+  readonly sessionId: string;
+  readonly stream: PassThrough;
+  readonly isLive: () => Promise<boolean>;
+  checkedAt: number;
+}
+
+/**
+ * The live figures as server-sent events: one snapshot a second for all viewers of this instance, computed once. Without viewers there
+ * is no timer.
+ */
+@Injectable()
+export class LiveFeed {
+  private readonly viewers = new Set<Viewer>();
+  private readonly computed: LabelledCounter;
+  private timer: NodeJS.Timeout | undefined;
+  private latest: string | undefined;
+  private isComputing = false;
+  private isClosed = false;
+
+  constructor(
+    private readonly figures: LiveFigures,
+    metrics: MetricsRegistry,
+    shutdown: ShutdownState,
+  ) {
+    this.computed = metrics.counter({
+      name: 'holdfast_console_snapshots_total',
+      help: "Snapshots of the console's live figures, one a second while somebody looks.",
+    });
+    metrics.observedGauge(
+      { name: 'holdfast_console_viewers', help: "Pages that follow the console's live figures." },
+      () => this.viewers.size,
+    );
+    shutdown.onShutdown(() => {
+      this.isClosed = true;
+      this.viewers.forEach((viewer) => this.leave(viewer, 'shutdown'));
+    });
+  }
+
+  /** @param session isLive tells whether it has not been ended elsewhere; a rejection is no answer */
+  follow(session: { id: string; expiresInMs: number; isLive: () => Promise<boolean> }): PassThrough {
+    const stream = new PassThrough();
+    const viewer = { sessionId: session.id, stream, isLive: session.isLive, checkedAt: performance.now() };
+    const ended = setTimeout(() => this.leave(viewer, 'session'), session.expiresInMs).unref();
+    stream.once('close', () => {
+      clearTimeout(ended);
+      this.remove(viewer);
+    });
+    stream.write('retry: 2000\n\n');
+    if (this.isClosed) {
+      stream.end();
+      return stream;
+    }
+    this.viewers.add(viewer);
+    if (this.latest !== undefined) {
+      stream.write(this.latest);
+    }
+    if (this.timer === undefined) {
+      this.timer = setInterval(() => void this.tick(), EVERY_MS);
+      void this.tick();
+    }
+    return stream;
+  }
+
+  endSession(sessionId: string): void {
+    for (const viewer of this.viewers) {
+      if (viewer.sessionId === sessionId) {
+        this.leave(viewer, 'session');
+      }
+    }
+  }
+
+  private async tick(): Promise<void> {
+    if (this.isComputing) {
+      return;
+    }
+    this.isComputing = true;
+    try {
+      this.latest = `data: ${stringifyJson(await this.figures.compute())}\n\n`;
+      this.computed.inc();
+    } finally {
+      this.isComputing = false;
+    }
+    for (const viewer of this.viewers) {
+      if (viewer.stream.writableLength < MAX_UNREAD_BYTES) {
+        viewer.stream.write(this.latest);
+      }
+      this.checkSession(viewer);
+    }
+  }
+
+  private checkSession(viewer: Viewer): void {
+    if (performance.now() - viewer.checkedAt < SESSION_CHECK_MS) {
+      return;
+    }
+    viewer.checkedAt = performance.now();
+    viewer.isLive().then(
+      (isLive) => {
+        if (!isLive) {
+          this.leave(viewer, 'session');
+        }
+      },
+      // Redis is away, which the snapshots say. The next check follows.
+      () => undefined,
+    );
+  }
+
+  /** Says why, so that the page logs out or reconnects, and ends the response. */
+  private leave(viewer: Viewer, why: 'session' | 'shutdown'): void {
+    this.remove(viewer);
+    viewer.stream.end(`event: ended\ndata: ${why}\n\n`);
+  }
+
+  private remove(viewer: Viewer): void {
+    this.viewers.delete(viewer);
+    if (this.viewers.size === 0) {
+      clearInterval(this.timer);
+      this.timer = undefined;
+      this.latest = undefined;
+      this.figures.reset();
+    }
+  }
+}

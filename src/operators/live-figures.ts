@@ -1,0 +1,182 @@
+import { Injectable } from '@nestjs/common';
+import { LATENESS_BUCKETS, SweeperState, type SweeperStateReport } from '../expiry/index.js';
+import { type Readiness, ReadinessCheck } from '../http/index.js';
+import type { Activity } from '../telemetry/index.js';
+import { ActivityRecorder, type MemorySample, SLOT_MS, type SlotCounts } from './activity-recorder.js';
+
+const HOUR_SLOTS = 3_600_000 / SLOT_MS;
+/** Reading the state of all partitions takes a few milliseconds of Redis' time. */
+const SWEEPER_EVERY_MS = 5000;
+const MEMORY_EVERY_MS = 60_000;
+
+type Rates = Readonly<Record<'reserves' | 'commits' | 'denials' | 'expirations', number>>;
+
+/** What the overview shows, once a second. */
+export interface LiveSnapshot {
+  readonly at_ms: number;
+  readonly readiness: Readiness;
+  /** Of all instances. Absent while Redis is unreachable. */
+  readonly activity?: {
+    readonly per_second: Rates;
+    /** Per second, in slots of ten seconds, the oldest first. The last slot is still being filled, so it is left out. */
+    readonly slots: { readonly first_at_ms: number; readonly slot_ms: number } & Readonly<
+      Record<keyof Rates, readonly number[]>
+    >;
+    /** Expirations of the last hour by how late they were: the upper bounds in ms, and the counts, one more than bounds. */
+    readonly lateness: { readonly bounds_ms: readonly number[]; readonly counts: readonly number[] };
+  };
+  readonly sweeper?: {
+    readonly holds: number;
+    readonly backlog: number;
+    readonly lateness_ms: number;
+    readonly quarantined: number;
+    readonly awaiting_cleanup: number;
+    readonly instances: number;
+    readonly unheld: number;
+    readonly partitions: number;
+    readonly next_deadline_at_ms?: number;
+  };
+  readonly memory: readonly MemorySample[];
+}
+
+interface Kept<T> {
+  readonly value: T;
+  readonly at: number;
+}
+
+/** Computes the snapshots of the live feed. What is expensive to read is read less often. */
+@Injectable()
+export class LiveFigures {
+  /** The complete slots of the last hour. */
+  private readonly slots = new Map<number, SlotCounts>();
+  private newestSlot = 0;
+  private sweeper: Kept<SweeperStateReport> | undefined;
+  private memory: Kept<readonly MemorySample[]> | undefined;
+  private total: { readonly value: Rates; readonly at: number } | undefined;
+
+  constructor(
+    private readonly readiness: ReadinessCheck,
+    private readonly recorder: ActivityRecorder,
+    private readonly state: SweeperState,
+  ) {}
+
+  /** Never rejects: parts that cannot be read are absent, and readiness says why. */
+  async compute(): Promise<LiveSnapshot> {
+    const [readiness, stored] = await Promise.all([
+      this.readiness.check(),
+      this.readStored().catch(() => undefined),
+    ]);
+    return { at_ms: new Date().getTime(), readiness, memory: [], ...stored };
+  }
+
+  /** Forgets what is only good for continuing, because nobody looks any more. */
+  reset(): void {
+    this.slots.clear();
+    this.newestSlot = 0;
+    this.total = undefined;
+  }
+
+  private async readStored(): Promise<Omit<LiveSnapshot, 'readiness'>> {
+    const nowMs = await this.recorder.nowMs();
+    const slot = Math.floor(nowMs / SLOT_MS);
+    const first = slot - HOUR_SLOTS;
+    const fresh = await this.recorder.read(Math.max(first, this.newestSlot - 1), slot);
+    for (const [number, counts] of fresh) {
+      this.slots.set(number, counts);
+    }
+    for (const number of this.slots.keys()) {
+      if (number < first) {
+        this.slots.delete(number);
+      }
+    }
+    this.newestSlot = slot;
+    return {
+      at_ms: nowMs,
+      activity: {
+        per_second: this.rates(),
+        slots: this.series(first, slot - 1),
+        lateness: this.lateness(),
+      },
+      sweeper: sweeperOf(await this.sweeperState()),
+      memory: await this.memorySamples(nowMs),
+    };
+  }
+
+  private async sweeperState(): Promise<SweeperStateReport> {
+    if (this.sweeper === undefined || performance.now() - this.sweeper.at > SWEEPER_EVERY_MS) {
+      this.sweeper = { value: await this.state.read(), at: performance.now() };
+    }
+    return this.sweeper.value;
+  }
+
+  private async memorySamples(nowMs: number): Promise<readonly MemorySample[]> {
+    if (this.memory === undefined || performance.now() - this.memory.at > MEMORY_EVERY_MS) {
+      this.memory = { value: await this.recorder.memory(nowMs), at: performance.now() };
+    }
+    return this.memory.value;
+  }
+
+  private sum(activity: Activity): number {
+    return [...this.slots.values()].reduce((sum, counts) => sum + (counts.get(activity) ?? 0), 0);
+  }
+
+  /** By how much the sums have grown since the snapshot before. A slot that leaves the hour makes no rate negative. */
+  private rates(): Rates {
+    const value = ratesFrom((activity) => this.sum(activity));
+    const at = performance.now();
+    const before = this.total;
+    this.total = { value, at };
+    return before === undefined
+      ? ratesFrom((activity) => (this.slots.get(this.newestSlot - 1)?.get(activity) ?? 0) / (SLOT_MS / 1000))
+      : ratesFrom((activity) =>
+          Math.max(0, ((value[activity] - before.value[activity]) * 1000) / Math.max(1, at - before.at)),
+        );
+  }
+
+  private series(first: number, last: number): NonNullable<LiveSnapshot['activity']>['slots'] {
+    const numbers = Array.from({ length: last - first + 1 }, (_, index) => first + index);
+    const of = (activity: Activity): number[] =>
+      numbers.map((number) => (this.slots.get(number)?.get(activity) ?? 0) / (SLOT_MS / 1000));
+    return {
+      first_at_ms: first * SLOT_MS,
+      slot_ms: SLOT_MS,
+      reserves: of('reserves'),
+      commits: of('commits'),
+      denials: of('denials'),
+      expirations: of('expirations'),
+    };
+  }
+
+  private lateness(): { bounds_ms: number[]; counts: number[] } {
+    const counts = Array.from({ length: LATENESS_BUCKETS.length + 1 }, (_, bucket) =>
+      this.sum(`late_${bucket}`),
+    );
+    return { bounds_ms: LATENESS_BUCKETS.map((bound) => bound * 1000), counts };
+  }
+}
+
+function ratesFrom(read: (activity: keyof Rates) => number): Rates {
+  return {
+    reserves: read('reserves'),
+    commits: read('commits'),
+    denials: read('denials'),
+    expirations: read('expirations'),
+  };
+}
+
+function sweeperOf(report: SweeperStateReport): NonNullable<LiveSnapshot['sweeper']> {
+  const next = report.partitions.flatMap(({ next_deadline_at_ms: atMs }) =>
+    atMs === undefined ? [] : [atMs],
+  );
+  return {
+    holds: report.partitions.reduce((sum, { indexed }) => sum + indexed, 0),
+    backlog: report.backlog,
+    lateness_ms: report.lateness_ms,
+    quarantined: report.quarantined,
+    awaiting_cleanup: report.awaiting_cleanup,
+    instances: report.instances.length,
+    unheld: report.unheld.length,
+    partitions: report.partitions.length + report.unreadable.length,
+    ...(next.length === 0 ? {} : { next_deadline_at_ms: Math.min(...next) }),
+  };
+}

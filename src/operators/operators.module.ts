@@ -1,0 +1,18 @@
+import { Module } from '@nestjs/common';
+import { ExpiryModule } from '../expiry/index.js';
+import { AuthModule, HealthModule, RateLimitsModule } from '../http/index.js';
+import { MetricsModule } from '../telemetry/index.js';
+import { ActivityRecorder } from './activity-recorder.js';
+import { LiveFeed } from './live-feed.js';
+import { LiveFigures } from './live-figures.js';
+import { PageController } from './page.controller.js';
+import { SessionController } from './session.controller.js';
+import { StreamController } from './stream.controller.js';
+
+/** The operators' console: its page, log-in, and live figures. The page uses the operations that the API has anyway. */
+@Module({
+  imports: [AuthModule, ExpiryModule, HealthModule, MetricsModule, RateLimitsModule],
+  controllers: [SessionController, StreamController, PageController],
+  providers: [ActivityRecorder, LiveFeed, LiveFigures],
+})
+export class OperatorsModule {}

@@ -1,0 +1,99 @@
+import { Body, Controller, Get, Post, Req, Res } from '@nestjs/common';
+import { ApiExcludeController, ApiOperation } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import {
+  AdminKey,
+  AuthMetrics,
+  type ConsoleSession,
+  ConsoleSessions,
+  RateLimits,
+  sessionCookie,
+  sessionTokenIn,
+  sourceOf,
+} from '../auth/index.js';
+import { PublicAccess, refuseForged, sendJson, SessionAccess } from '../http/index.js';
+import { Refusal } from '../ledger/index.js';
+import { compileValidator, stringifyJson } from '../wire/index.js';
+import { LiveFeed } from './live-feed.js';
+import { LogInDto } from './session.dto.js';
+
+const validate = compileValidator(LogInDto);
+
+/** Log-in and log-out of the console's page. */
+@ApiExcludeController()
+@Controller('console/api')
+export class SessionController {
+  constructor(
+    private readonly adminKey: AdminKey,
+    private readonly sessions: ConsoleSessions,
+    private readonly access: SessionAccess,
+    private readonly limits: RateLimits,
+    private readonly metrics: AuthMetrics,
+    private readonly feed: LiveFeed,
+  ) {}
+
+  @Post('login')
+  @PublicAccess()
+  @ApiOperation({ operationId: 'logInToConsole' })
+  async logIn(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    refuseForged(request, this.metrics);
+    const role = this.adminKey.roleOf(validate(body).key);
+    if (role === undefined) {
+      this.metrics.failed('wrong_admin_key');
+      throw (
+        this.limits.authFailures?.exceeded(`admin_key ${sourceOf(request.ip)}`, reply) ??
+        new Refusal('UNAUTHORIZED', 'this is not the key of the operators')
+      );
+    }
+    const { token, session } = await this.sessions.create(role);
+    request.caller = { kind: 'admin', keyId: session.id };
+    reply.header('set-cookie', sessionCookie(isSecure(request), token));
+    sendSession(reply, session);
+  }
+
+  /** The current session, or null. Never 401, because the page asks before it knows. */
+  @Get('session')
+  @PublicAccess()
+  async read(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    sendSession(reply, await this.access.find(request));
+  }
+
+  @Post('logout')
+  @PublicAccess()
+  @ApiOperation({ operationId: 'logOutOfConsole' })
+  async logOut(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    refuseForged(request, this.metrics);
+    const session = await this.access.find(request);
+    const token = sessionTokenIn(request.headers.cookie);
+    if (session !== undefined && token !== undefined) {
+      await this.sessions.end(token);
+      this.feed.endSession(session.id);
+      request.caller = { kind: 'admin', keyId: session.id };
+    }
+    reply.header('set-cookie', sessionCookie(isSecure(request)));
+    sendSession(reply, undefined);
+  }
+}
+
+/** Behind a proxy that ends TLS and is not in TRUST_PROXY, only the Origin tells what the browser sees. */
+function isSecure({ protocol, headers }: FastifyRequest): boolean {
+  return protocol === 'https' || headers.origin?.startsWith('https://') === true;
+}
+
+function sendSession(reply: FastifyReply, session: ConsoleSession | undefined): void {
+  reply.header('cache-control', 'no-store');
+  sendJson(
+    reply,
+    200,
+    stringifyJson({
+      session:
+        session === undefined
+          ? null
+          : { id: session.id, role: session.role, expires_in_ms: session.expiresInMs },
+    }),
+  );
+}
