@@ -83,6 +83,13 @@ export const SIMPLE: readonly Simple[] = [
     good: [['0123456789abcdef', '0123456789abcdef']],
     bad: ['0123456789abcde'],
   },
+  {
+    name: 'VIEWER_API_KEY',
+    field: 'viewerApiKey',
+    fallback: undefined,
+    good: [['0123456789abcdef', '0123456789abcdef']],
+    bad: ['0123456789abcde'],
+  },
   number('REDIS_COMMAND_TIMEOUT_MS', 'redisCommandTimeoutMs', 900, 50, 1000),
   {
     name: 'REDIS_APPENDFSYNC',
