@@ -74,7 +74,7 @@ describe('every file', () => {
   });
 
   test('has a name in lower case with hyphens, without the number of an issue', () => {
-    const usual = ['Dockerfile', 'CHANGELOG.md', 'LICENSE', 'README.md'];
+    const usual = ['Dockerfile', 'CHANGELOG.md', 'LICENSE', 'README.md', 'Chart.yaml', 'NOTES.txt'];
     const names = FILES.flatMap((file) => file.split('/')).filter((name) => !usual.includes(name));
     // Scripts in Lua are named after their function.
     expect(names.filter((name) => !/^[.a-z0-9][a-z0-9.-]*$|^[a-z0-9_]+\.lua$/.test(name))).toEqual([]);
