@@ -72,7 +72,7 @@ function countersOf(metrics: MetricsRegistry) {
     ),
     restarts: counter(
       'holdfast_dispatch_restarts_total',
-      'Times that the watchdog found the dispatch standing still and started it anew.',
+      'Times that the watchdog found the dispatch stuck and restarted it.',
     ),
     recoveries: counter(
       'holdfast_dispatch_left_over_total',

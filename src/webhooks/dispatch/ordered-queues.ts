@@ -43,7 +43,8 @@ interface OrderedQueue {
   oldestMs: number;
   /** How many to read at a time. Starts at one and doubles, so a queue that makes no progress costs one read per try, not a whole page. */
   pageSize: number;
-  isRunning: boolean;
+  /** The work on it, while there is any. */
+  pump: Promise<void> | undefined;
   /** Whether its endpoint was slow the last time. */
   isSlow: boolean;
   /** First attempts that failed since the last one that succeeded. */
@@ -60,7 +61,6 @@ export class OrderedQueues {
   /** Limits all attempts by subscription, including retries. */
   readonly limiter: ConcurrencyLimiter;
   private readonly queues = new Map<string, OrderedQueue>();
-  private readonly pumps = new Set<Promise<void>>();
 
   constructor(
     private readonly redis: RedisService,
@@ -85,7 +85,9 @@ export class OrderedQueues {
 
   /** Whether first attempts of a partition are in flight. */
   isBusy({ number }: DispatchPartition): boolean {
-    return [...this.queues.values()].some((queue) => queue.isRunning && queue.partition.number === number);
+    return [...this.queues.values()].some(
+      (queue) => queue.pump !== undefined && queue.partition.number === number,
+    );
   }
 
   /** Finds queues of a partition that were filled by a previous holder or a replay. @throws StoreUnavailable */
@@ -112,7 +114,7 @@ export class OrderedQueues {
         left: 0,
         oldestMs: Infinity,
         pageSize: 1,
-        isRunning: false,
+        pump: undefined,
         isSlow: false,
         failuresInRow: 0,
       };
@@ -131,25 +133,19 @@ export class OrderedQueues {
 
   /** Resolves when nothing is in flight. */
   async idle(): Promise<void> {
-    await Promise.all(this.pumps);
+    await Promise.all([...this.queues.values()].map(({ pump }) => pump));
   }
 
   /** Runs at most one pump per queue, however often its partition is taken and lost. */
   private startPump(queue: OrderedQueue): void {
-    if (queue.isRunning) {
-      return;
-    }
-    queue.isRunning = true;
-    const pump = this.pump(queue).finally(() => {
-      queue.isRunning = false;
-      this.pumps.delete(pump);
+    queue.pump ??= this.pump(queue).finally(() => {
+      queue.pump = undefined;
       if (queue.pushed && this.isOn(queue)) {
         this.startPump(queue);
       } else if (!this.limiter.isClosed) {
         this.queues.delete(queue.partition.tag + queue.name);
       }
     });
-    this.pumps.add(pump);
   }
 
   private isOn({ partition }: OrderedQueue): boolean {

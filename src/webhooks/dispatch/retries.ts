@@ -47,9 +47,11 @@ export class Retries {
     waitingPerOwner: WAITING,
   });
   private readonly byOwner = new ConcurrencyLimiter({ total: AT_ONCE, perOwner: PER_OWNER });
-  /** Deliveries that wait for their turn, are being attempted, or are skipped for a while. */
-  private readonly setAside = new Set<string>();
-  private readonly underWay = new Map<Promise<number>, DispatchPartition>();
+  /**
+   * Deliveries that wait for their turn, are being attempted, or are skipped for a while, by partition and ref. Those being attempted have a
+   * promise.
+   */
+  private readonly setAside = new Map<string, Promise<number> | undefined>();
 
   constructor(
     private readonly redis: RedisService,
@@ -92,8 +94,8 @@ export class Retries {
   }
 
   /** Whether retries of a partition are in flight. */
-  isBusy({ number }: DispatchPartition): boolean {
-    return [...this.underWay.values()].some((partition) => partition.number === number);
+  isBusy({ tag }: DispatchPartition): boolean {
+    return [...this.setAside].some(([name, attempt]) => attempt !== undefined && name.startsWith(tag));
   }
 
   /** Starts nothing any more. Attempts in flight continue. */
@@ -103,14 +105,14 @@ export class Retries {
 
   /** Resolves when no retry is in flight. */
   async idle(): Promise<void> {
-    await Promise.all(this.underWay.keys());
+    await Promise.all(this.setAside.values());
   }
 
   /** Starts a retry when its subscription's turn comes. Never rejects. */
   private async startRetry(partition: DispatchPartition, ref: string, dueForMs: number): Promise<void> {
     const name = partition.tag + ref;
     const claim = { owner: refOf(ref)?.subscriptionId ?? '' };
-    this.setAside.add(name);
+    this.setAside.set(name, undefined);
     if ((await this.bySubscription.acquire(claim)) !== 'acquired') {
       this.setAside.delete(name);
       partition.retryIn(BLOCKED_MS);
@@ -121,13 +123,16 @@ export class Retries {
         if (error instanceof StoreUnavailable || error instanceof AttemptPostponed) {
           return SOON_MS * (1 + Math.random());
         }
-        this.logger.error({ err: error, partition: partition.code, ref }, 'a retry failed; it is made later');
+        this.logger.error(
+          { err: error, partition: partition.code, ref },
+          'a retry failed; it will be attempted later',
+        );
         return AFTER_ERROR_MS;
       },
     );
-    this.underWay.set(retry, partition);
+    this.setAside.set(name, retry);
     const pauseMs = await retry;
-    this.underWay.delete(retry);
+    this.setAside.set(name, undefined);
     this.bySubscription.release(claim);
     if (pauseMs === 0) {
       this.setAside.delete(name);
