@@ -40,7 +40,7 @@ export class ExpiryMetrics {
     });
     this.outcomes = metrics.counter({
       name: 'holdfast_expiry_outcomes_total',
-      help: 'Candidates judged, by outcome: EXPIRED, SKIP, NOT_FOUND, QUARANTINED, ERROR. The detail tells which skip.',
+      help: 'Candidates judged, by outcome: EXPIRED, SKIP, NOT_FOUND, QUARANTINED, ERROR. The detail is the reason of a skip.',
       labels: ['source', 'outcome', 'detail'],
     });
     this.lateness = metrics.histogram({
@@ -137,7 +137,7 @@ export class SweepMetrics {
     });
     this.restarts = metrics.counter({
       name: 'holdfast_sweep_restarts_total',
-      help: 'Times that the watchdog found the sweep standing still and started it anew.',
+      help: 'Times that the watchdog found the sweep stuck and restarted it.',
     });
     const gauge = (name: string, help: string, acrossWorkers: 'sum' | 'max' = 'sum'): LabelledGauge =>
       metrics.gauge({ name, help, acrossWorkers });

@@ -106,7 +106,7 @@ export class TenantLimits {
     if (added.length > 0) {
       this.logger.warn(
         { tenants: added.slice(0, MAX_LOGGED_TENANTS), count: added.length },
-        'tenants came near their limits',
+        'tenants are near their limits',
       );
     }
   }

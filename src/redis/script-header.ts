@@ -270,7 +270,7 @@ export function parseReturns({ name, returns }: ScriptHeader, shapes: Shapes): A
     const alternatives = returns.split(/\s\|\s/).map((text) => parseAlternative(text, shapes));
     const words = alternatives.map(({ status }) => status);
     if (alternatives.length > 1 && (words.includes(undefined) || new Set(words).size < words.length)) {
-      throw new Error('each alternative needs a status word of its own');
+      throw new Error('each alternative needs its own status word');
     }
     return alternatives;
   } catch (error) {

@@ -155,7 +155,7 @@ class JobLoop {
     if (this.seen.checks >= STUCK_CHECKS && !this.isStopped) {
       this.logger.error(
         { job: this.job.name, stuck_ms: this.seen.checks * WATCHDOG_MS },
-        'A JOB STOOD STILL AND IS STARTED ANEW',
+        'A JOB IS STUCK AND IS RESTARTED',
       );
       this.current += 1;
       this.job.restarted?.();

@@ -99,8 +99,8 @@ describe('a reply becomes what its header names', () => {
   });
 
   test.each([
-    ['OK | key_id', 'each alternative needs a status word of its own'],
-    ['OK id | OK', 'each alternative needs a status word of its own'],
+    ['OK | key_id', 'each alternative needs its own status word'],
+    ['OK id | OK', 'each alternative needs its own status word'],
     ['OK Id', "'Id' is not a valid item of a reply"],
     ['OK (a b)*', "'(a b)*' is not a valid item of a reply"],
     ['OK rows(a b)* next', "'rows(a b)*' needs a count before it"],

@@ -199,7 +199,7 @@ describe('the policy of a tenant', () => {
 });
 
 describe('POST /ops/reservations/cleanup', () => {
-  test('expires what waits, the oldest first, in pages, and is counted, told and audited', async () => {
+  test('expires what waits, the oldest first, in pages, with counters, events and audit rows', async () => {
     shows('expiry policies');
     const tenant = await newTenant();
     const other = await newTenant();
@@ -271,7 +271,7 @@ describe('POST /ops/reservations/cleanup', () => {
     });
   });
 
-  test('takes those of all tenants on demand, tells first what it would do, and waits as long as it is told', async () => {
+  test('takes those of all tenants on request, previews what it would do, and waits as long as asked to', async () => {
     const tenants = [await newTenant(), await newTenant()] as const;
     const ids = [
       ...(await waiting(tenants[0], 2, 3_600_000)),

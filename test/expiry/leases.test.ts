@@ -158,7 +158,7 @@ describe('instances share the partitions', () => {
     frozen.child.kill('SIGCONT');
     await expectAllExpiredOnce(ids);
     await sharesBecome(32, 32);
-    expect(frozen.output.stdout).not.toContain('STOOD STILL');
+    expect(frozen.output.stdout).not.toContain('A JOB IS STUCK');
     for (const tenant of tenants) {
       expect(await maker.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
     }

@@ -123,7 +123,7 @@ describe('one reservation', () => {
 });
 
 describe('a retry', () => {
-  test('expires a reservation that was mended, once, and tells who had it done', async () => {
+  test('expires a repaired reservation, once, and names the operator', async () => {
     const { tenant, id } = await quarantined({ am: 'many' });
     await stored.set(id, { am: '10' });
     const before = await holdfast.metric('cycles_reservations_expired_total', { tenant: tenant.id });

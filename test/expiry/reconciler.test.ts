@@ -25,7 +25,7 @@ afterAll(async () => {
 
 const reconcile = () => holdfast.app.get(Reconciler).reconcile();
 
-test('live reservations that are missing from the index, or misplaced in it, are put back, told, and expire in time', async () => {
+test('live reservations that are missing from the index, or misplaced in it, are put back, reported, and expire in time', async () => {
   const [one, two] = (await makeTenants(holdfast, 2)) as [TestTenant, TestTenant];
   const due = await makeDue(holdfast, stored, one, 2);
   const { reservation_id: live } = expectStatus(await holdfast.reserve(two, 1), 200);
@@ -96,7 +96,7 @@ test('thousands of reservations are walked in bounded runs, also past records th
   expect(report.examined).toBeGreaterThanOrEqual(1050);
 });
 
-test('counts of live reservations that are wrong are put right and counted, and tenants near a limit are told', async () => {
+test('wrong counts of live reservations are corrected and counted, and tenants near a limit are reported', async () => {
   const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
   await reconcile();
   const repaired = await holdfast.metric('holdfast_live_counts_repaired_total');

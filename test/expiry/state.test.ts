@@ -23,7 +23,7 @@ afterAll(async () => {
 
 const state = async (): Promise<Json> => expectStatus(await maker.admin('GET', '/ops/sweeper'), 200);
 
-test('without a sweeper, GET /ops/sweeper tells what is due and that nobody sweeps it', async () => {
+test('without a sweeper, GET /ops/sweeper shows what is due and that no instance sweeps it', async () => {
   const [tenant] = (await makeTenants(maker, 1)) as [TestTenant];
   const tag = stored.tagOfTenant(tenant.id);
   await makeDue(maker, stored, tenant, 2, 5000);
@@ -42,7 +42,7 @@ test('without a sweeper, GET /ops/sweeper tells what is due and that nobody swee
   expectRefusal(await maker.call('GET', '/ops/sweeper'), 401, 'UNAUTHORIZED');
 });
 
-test('with two, it tells from any instance what each holds and how its last ticks went', async () => {
+test('with two, any instance shows what each holds and how its last ticks went', async () => {
   const [tenant] = (await makeTenants(maker, 1)) as [TestTenant];
   const sweepers = [
     await startSweeper({ REDIS_URL: redis.url }),

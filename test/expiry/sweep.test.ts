@@ -162,7 +162,7 @@ describe('a sweep', () => {
     ).toBe(1);
   });
 
-  test('takes a damaged record out of the way, tells it, and goes on with the others', async () => {
+  test('takes a damaged record out of the way, reports it, and continues with the others', async () => {
     const tenant = await tenantWithBudgets();
     const damaged = await overdue(tenant, 10, 60_000);
     await stored.set(damaged, { am: 'many' });
@@ -196,7 +196,7 @@ describe('a sweep', () => {
     }
   });
 
-  test('runs by itself in an instance that has the role, and readiness tells its age', async () => {
+  test('runs by itself in an instance that has the role, and readiness shows its age', async () => {
     const tenant = await tenantWithBudgets();
     const id = await overdue(tenant);
     const second = await Holdfast.start({

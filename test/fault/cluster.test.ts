@@ -64,7 +64,7 @@ describe('a Redis Cluster', () => {
     expect((await running.service.memory()).nodes).toHaveLength(3);
   });
 
-  test('that loses a master fails commands within two seconds and goes on with its replica', async () => {
+  test('that loses a master fails commands within two seconds and continues with its replica', async () => {
     const running = await startBoth();
     await worksEverywhere(running);
     await running.setup.masters[0]?.kill();

@@ -197,7 +197,7 @@ describe('what a killed Holdfast left behind', () => {
     await other.quit();
   });
 
-  test('a socket file that nobody listens on is no obstacle', async () => {
+  test('a socket file without a listener does not prevent the start', async () => {
     const orphan = await leaveOrphan();
     killIfAlive(orphan);
     await eventually('it is gone', () => !isAlive(orphan));

@@ -80,7 +80,7 @@ test('a sweeper that is frozen with a page in its hands wakes up to an expired l
   expect(leasesOf(other).held.size).toBe(32);
   expect(await Promise.all(ids.map((id) => expiredEvents(stored, id)))).toEqual(ids.map(() => 1));
   expect(await maker.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '1000000 0 0 0' });
-  expect(frozen.output.stdout).not.toContain('STOOD STILL');
+  expect(frozen.output.stdout).not.toContain('A JOB IS STUCK');
   const later = await makeDue(maker, stored, tenant, 3);
   await eventually('the sweep goes on', async () =>
     (await Promise.all(later.map((id) => stateOf(stored, id)))).every((state) => state === 'EXPIRED'),

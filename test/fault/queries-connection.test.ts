@@ -24,7 +24,7 @@ async function behindProxy(): Promise<{ proxy: BlackholeProxy; holdfast: Holdfas
   return { proxy, holdfast, tenant };
 }
 
-test('a list that Redis does not answer costs the queries their connection, and the ledger goes on with its own', async () => {
+test('a list that Redis does not answer closes the connection of the queries; that of the ledger continues to work', async () => {
   const { proxy, holdfast, tenant } = await behindProxy();
   const list = () => holdfast.call('GET', '/v1/reservations', { key: tenant.key });
   let [asked, over] = [0, false];

@@ -36,7 +36,7 @@ async function told(): Promise<string[]> {
 
 const PAIR = ['system.store_connection_lost', 'system.store_connection_restored'];
 
-test('an outage that two instances saw is told once when the store is back, and the next one again', async () => {
+test('an outage that two instances saw emits one event when the store is back, and so does the next one', async () => {
   for (const outage of [1, 2]) {
     await redis.kill();
     await eventually('both notice', async () => {
@@ -53,7 +53,7 @@ test('an outage that two instances saw is told once when the store is back, and 
   expect([await outages('told'), await outages('same'), await outages('failed')]).toEqual([2, 2, 0]);
 });
 
-test('an outage that cannot be told is counted', async () => {
+test('an outage whose event cannot be emitted is counted', async () => {
   await redis.kill();
   await (instances[0] as Holdfast).app.get(StoreOutages).emit(10);
   expect(await outages('failed')).toBe(1);

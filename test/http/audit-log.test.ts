@@ -66,7 +66,7 @@ describe('the audit log', () => {
       expectStatus(await on.holdfast.admin('PATCH', `/v1/admin/tenants/${tenant.id}`, { name: 'New' }), 200);
     });
 
-    test('has one row a request under the tenant, newest first, whoever made it', async () => {
+    test('has one row a request under the tenant, newest first, for every caller', async () => {
       const rows = await logs(`tenant_id=${tenant.id}&limit=100`);
       expect(
         rows.map(({ operation, metadata, status }: Json) => [operation, metadata.actor_type, status]),

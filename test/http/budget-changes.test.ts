@@ -86,7 +86,7 @@ describe('operators change budgets', () => {
     expectRefusal(await on.holdfast.commit(tenant, reservation_id as string, 2), 409, 'BUDGET_EXCEEDED');
   });
 
-  test('a lower limit puts the scope over it and a higher one takes it out again, and both are told', async () => {
+  test('a lower limit puts the scope over it, a higher one ends that, and each emits an event', async () => {
     shows('over limit until repaid', 'overdraft limit change');
     const tenant = await tenantInDebt();
     expect(expectStatus(await patch(tenant, { overdraft_limit: tokens(20) }), 200).is_over_limit).toBe(true);

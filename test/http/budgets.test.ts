@@ -89,7 +89,7 @@ describe('budgets', () => {
       );
     });
 
-    test('the event tells the figures and who created it', async () => {
+    test('the event has the figures and the creator', async () => {
       const tenant = await on.holdfast.createTenant();
       expectStatus(await createAs(tenant), 201);
       expectStatus(await createAsAdmin(tenant, { scope: `${rootOf(tenant)}/app:x` }), 201);

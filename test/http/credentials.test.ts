@@ -183,7 +183,7 @@ describe('credentials', () => {
   });
 
   describe('validation', () => {
-    test('of a good key tells whose it is and what it may do', async () => {
+    test('of a good key returns its tenant and its permissions', async () => {
       shows('validateApiKey');
       const tenant = await on.holdfast.createTenant();
       const made = await create(tenant, { permissions: ['balances:read'], scope_filter: ['agent:a'] });
@@ -198,7 +198,7 @@ describe('credentials', () => {
       expect(await keyEvents(tenant)).toEqual([]);
     });
 
-    test('of a bad one is an answer with its reason, and is told', async () => {
+    test('of a bad one answers with the reason, and emits an event', async () => {
       shows('key validation');
       const tenant = await on.holdfast.createTenant();
       const made = await create(tenant);
@@ -228,7 +228,7 @@ describe('credentials', () => {
       );
     });
 
-    test("of nobody's secret tells no tenant, and its event belongs to the system and holds no secret", async () => {
+    test('of an unknown secret names no tenant; its event belongs to the system and holds no secret', async () => {
       const unknown = `cyc_live_00${'a'.repeat(43)}`;
       expect(await validate(unknown)).toEqual({ valid: false, tenant_id: '', reason: 'NOT_FOUND' });
       expect(await validate('odd')).toEqual({ valid: false, tenant_id: '', reason: 'INVALID_FORMAT' });

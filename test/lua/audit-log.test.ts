@@ -143,7 +143,7 @@ test('the rows of a tenant and of a request are found without a look at those of
   expect((await list(tag, indexOfValue('x', 'a'.repeat(32)), 'tr', 'a'.repeat(32))).rows).toBe(100);
 });
 
-test('a run ends by its entries and by the bytes that it has read, and tells where to go on', async () => {
+test('a run ends at its limit of entries or bytes, and returns where to continue', async () => {
   const tag = freshTag();
   await append(
     tag,

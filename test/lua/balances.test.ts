@@ -110,7 +110,7 @@ test('pages through hundreds of budgets, each once, whatever does not match betw
   expect(found).toEqual(expected);
 });
 
-test('a run looks at no more entries than it is told to, and the next goes on behind them, also when the last one is gone', async () => {
+test('a run examines no more entries than asked for, and the next one continues after them, even if the last one is gone', async () => {
   const ledger = await newLedger();
   for (let index = 0; index < 25; index += 1) {
     await ledger.makeBudget({ scope: ledger.scope({ agent: `a${String(index).padStart(2, '0')}` }) });

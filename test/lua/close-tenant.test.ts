@@ -153,7 +153,7 @@ describe('the flip to CLOSED', () => {
 });
 
 describe('the cascade', () => {
-  test('gives holds back, closes budgets, revokes keys, tells each once, and tenant.closed last', async () => {
+  test('returns holds, closes budgets, revokes keys, emits an event for each once, and tenant.closed last', async () => {
     shows('close cascade');
     const ledger = await furnished();
     await update(ledger, 'CLOSED');
@@ -234,7 +234,7 @@ describe('the cascade', () => {
     expect(await ledger.figures(ledger.scope({}, other))).toBe('995,5,0,1000,0,0,0');
   });
 
-  test('takes all holds that end in the same millisecond, and a step looks at no more of them than it was told to', async () => {
+  test('takes all holds that end in the same millisecond, and a step examines no more of them than asked for', async () => {
     const ledger = await furnished();
     const ids = await withOneDeadline(ledger, 250, 600_000);
     const other = `${ledger.tenant}-other`;
@@ -341,7 +341,7 @@ describe('the cascade', () => {
     expect(await snapshot(ledger)).toEqual(before);
   });
 
-  test('picks up only what was left behind when a closed tenant is closed again, and tells tenant.closed no second time', async () => {
+  test('closes only what is left when a closed tenant is closed again, and does not emit tenant.closed again', async () => {
     const ledger = await furnished();
     await update(ledger, 'CLOSED');
     await carryThrough(ledger);

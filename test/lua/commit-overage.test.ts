@@ -116,7 +116,7 @@ describe('ALLOW_IF_AVAILABLE', () => {
     await assertInvariants(ledger);
   });
 
-  test('tells the overage once, with the real actual and what was asked for', async () => {
+  test('emits the overage once, with the real actual and what was asked for', async () => {
     const { ledger, leaf, id } = await world('ALLOW_IF_AVAILABLE', { allocated: 110 }, { allocated: 30 });
     await ledger.commit(id, 50, { key: 'c' });
     await ledger.commit(id, 50, { key: 'c' });

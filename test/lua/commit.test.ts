@@ -17,7 +17,7 @@ async function refused(ledger: LedgerClient, id: string, actual: number, options
 }
 
 describe('a commit within the estimate', () => {
-  test('charges the actual, returns the rest at every budgeted scope, and tells nothing', async () => {
+  test('charges the actual, returns the rest at every budgeted scope, and emits no event', async () => {
     shows('commitReservation');
     const ledger = await newLedger();
     const root = await ledger.makeBudget({ allocated: 1000 });

@@ -48,7 +48,7 @@ describe('a decision', () => {
     ]);
   });
 
-  test('replays as it was, DENY too, and neither evaluates nor tells again', async () => {
+  test('replays as it was, DENY too, and neither evaluates nor emits again', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 5 });
     expect(await decide(ledger, { key: 'k' })).toEqual(['DENY', 'fresh', 'BUDGET_EXCEEDED']);

@@ -135,7 +135,7 @@ class Dispatch {
 }
 
 describe('dispatch_page', () => {
-  test('reads new events once, and those that were not acknowledged again for whoever has the lease', async () => {
+  test('reads new events once, and unacknowledged ones again for the holder of the lease', async () => {
     const dispatch = await Dispatch.make();
     const { redis, tag } = dispatch.ledger;
     const [first, second] = [await dispatch.append(), await dispatch.append()];
@@ -169,7 +169,7 @@ describe('dispatch_page', () => {
     expect((await dispatch.page({ token: 'other', after: '0' }))[10]).toBe(first);
   });
 
-  test('tells with the lease how far behind the partition is', async () => {
+  test('reports how far behind the partition is when it takes the lease', async () => {
     const dispatch = await Dispatch.make();
     const entryId = await dispatch.append();
     const [ms] = entryId.split('-');
@@ -353,7 +353,7 @@ describe('settle_delivery', () => {
     expect(await redis.smembers(orderedQueuesKey(tag))).not.toContain(dispatch.queueName);
   });
 
-  test('keeps the first attempt, counts the others, and tells of a failure once, in the same run', async () => {
+  test('keeps the first attempt, counts the others, and emits one event for a failure, in the same run', async () => {
     shows('delivery failed');
     const dispatch = await Dispatch.make();
     const { redis, tag } = dispatch.ledger;

@@ -148,7 +148,7 @@ describe('the grace is honoured', () => {
 });
 
 describe('a second call', () => {
-  test('returns nothing a second time and tells nothing a second time', async () => {
+  test('returns nothing and emits nothing a second time', async () => {
     const { ledger, hold } = await heldLedger();
     await ledger.makeOverdue(hold.id);
     await ledger.expire(hold.id);

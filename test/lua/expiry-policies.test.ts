@@ -344,7 +344,7 @@ describe('a cleanup', () => {
     return { ledger, ids };
   }
 
-  test('tells each reservation.expired once, by an operator, and writes an audit row for each', async () => {
+  test('emits reservation.expired once for each, by an operator, and writes an audit row for each', async () => {
     const { ledger, ids } = await waiting(2);
     const [, now] = await ledger.cleanup({ reason: 'INC-7' });
     expect((await ledger.cleanup()).slice(2)).toEqual(['', '', '0']);

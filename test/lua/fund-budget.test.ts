@@ -22,7 +22,7 @@ async function eventTypes(ledger: LedgerClient): Promise<(string | undefined)[]>
 }
 
 describe('a credit', () => {
-  test('adds to allocated and remaining and tells both states', async () => {
+  test('adds to allocated and remaining, and its event has both states', async () => {
     shows('fundBudget');
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 100, spent: 40 });
@@ -72,7 +72,7 @@ describe('a credit', () => {
     await assertInvariants(ledger);
   });
 
-  test('lifts the mark of a capped charge, and tells that the scope is over its limit no more', async () => {
+  test('clears is_over_limit after a capped charge, and emits that the scope is within its limit again', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 100, spent: 100, isOverLimit: true });
     expect((await ledger.reserve({ amount: 1 }))[0]).toBe('OVERDRAFT_LIMIT_EXCEEDED');
@@ -231,7 +231,7 @@ describe('what each operation does to a ledger (remaining, reserved, spent, allo
     ]);
   });
 
-  test('a new period tells whether its spending was given, also when it is nothing', async () => {
+  test("a new period's event says whether its spending was given, even if it is 0", async () => {
     shows('spent given');
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 100, spent: 60 });

@@ -105,7 +105,7 @@ describe('create_budget', () => {
     expect(await eventTypes(ledger)).toEqual(['budget.created']);
   });
 
-  test('fails closed on a tenant whose status nobody knows', async () => {
+  test('fails closed on a tenant with an unknown status', async () => {
     const ledger = await newLedger();
     await ledger.makeTenant({ status: 'ODD' });
     await expect(

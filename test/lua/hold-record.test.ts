@@ -108,7 +108,7 @@ describe('the subject of a live record', () => {
     },
   );
 
-  test('is told apart from all others, however many one run meets', async () => {
+  test('is distinguished from all others, however many one run meets', async () => {
     const ledger = await newLedger();
     const subjects = Array.from({ length: SUBJECTS }, (_, number) => ({ agent: `bot-${number}` }));
     await ledger.makeBudget({ allocated: 10_000_000 });

@@ -401,7 +401,7 @@ describe('an overdue reservation', () => {
     expect(await snapshot(ledger)).toEqual(before);
   });
 
-  test('is told with the extensions that it had', async () => {
+  test('includes the extensions that it had', async () => {
     const ledger = await budgeted();
     const { id } = await ledger.hold();
     await ledger.extend(id, 1000);

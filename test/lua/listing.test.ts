@@ -149,7 +149,7 @@ describe.each(LISTS)('$script', (listed) => {
     expect(namesOf(runs)).toEqual(members);
   });
 
-  test('reads no more records than it is told to', async () => {
+  test('reads no more records than asked for', async () => {
     const ledger = await newLedger();
     const members = await furnish(ledger, listed, NAMES, {});
     const runs = await all(ledger, listed.script, 5);

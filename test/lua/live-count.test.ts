@@ -114,7 +114,7 @@ describe('the count of live reservations', () => {
     }
   });
 
-  test("keeps what ends before it is complete, is shown as 0 then, and a damaged one stands in nobody's way", async () => {
+  test('keeps what ends before it is complete, is shown as 0 until then, and a damaged one does not block others', async () => {
     const ledger = await funded();
     const [first, second, third] = [await ledger.hold(), await ledger.hold(), await ledger.hold()];
     const key = ownedKey(ledger.tag, ledger.tenant);
@@ -163,7 +163,7 @@ describe('the limit on live reservations', () => {
     ]);
   });
 
-  test('refuses without a trace, and tells of no denial', async () => {
+  test('refuses without a write, and emits no denial', async () => {
     const ledger = await funded();
     await ledger.hold();
     const before = await snapshot(ledger);

@@ -228,7 +228,7 @@ describe('the index of patterns', () => {
 });
 
 describe('an update', () => {
-  test('that changes nothing writes nothing and tells nothing', async () => {
+  test('that changes nothing writes nothing and emits nothing', async () => {
     const ledger = await governed();
     const id = await makePolicy(ledger, ledger.scope(), {
       name: 'a',
@@ -247,7 +247,7 @@ describe('an update', () => {
     expect(await snapshot(ledger)).toEqual(before);
   });
 
-  test('tells the members that it changed, once each, and leaves a row in the audit log', async () => {
+  test('names each member that it changed once, and writes an audit row', async () => {
     shows('acting for tenant', 'updatePolicy');
     const ledger = await governed();
     const id = await makePolicy(ledger, ledger.scope(), { name: 'a' });

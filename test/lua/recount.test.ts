@@ -149,7 +149,7 @@ describe('the count of live reservations', () => {
 });
 
 describe('a walk', () => {
-  test('tells of tenants near their limits, whoever set them', async () => {
+  test("reports tenants near their limits, their own and the deployment's", async () => {
     const { ledger } = await withHolds(8);
     expect(
       (await walk(ledger, ['live_reservations', 10, 'budgets', 1, 'policies', 1, 'stored_bytes', 1000])).near,
@@ -159,7 +159,7 @@ describe('a walk', () => {
     expect((await walk(ledger, ['live_reservations', 1000])).near).toEqual(['live_reservations 8 9']);
   });
 
-  test('adds up what is stored where nobody has done so yet', async () => {
+  test('adds up the stored bytes of a tenant that has no sum yet', async () => {
     const { ledger } = await withHolds(5);
     await ledger.redis.del(ownedKey(ledger.tag, ledger.tenant));
     await walk(ledger);

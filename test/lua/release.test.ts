@@ -17,7 +17,7 @@ async function refused(ledger: LedgerClient, id: string, options = {}): Promise<
 }
 
 describe('a release', () => {
-  test('returns the whole estimate to every budgeted scope and tells nothing', async () => {
+  test('returns the whole estimate to every budgeted scope and emits no event', async () => {
     shows('releaseReservation');
     const ledger = await newLedger();
     const root = await ledger.makeBudget();
@@ -208,7 +208,7 @@ describe('a release of a hold whose record is damaged gives back what can be giv
     }
   });
 
-  test("where nobody knows the owner, an operator ends it in no tenant's name, and a repetition is answered alike", async () => {
+  test('if the owner is unknown, an operator ends it without naming a tenant, and a repetition gets the same answer', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const { id } = await ledger.hold({ amount: 10 });

@@ -10,7 +10,7 @@ function scopeOf(ledger: LedgerClient, id: string): Promise<string[]> {
   return ledger.scripts.run('reservation_scope', [ledger.reservationKeyOf(id)], []);
 }
 
-test('a reservation tells its scope while it lives, once it has ended, and once its record is packed', async () => {
+test('a reservation shows its scope while it lives, once it has ended, and once its record is packed', async () => {
   const ledger = await newLedger();
   await ledger.makeBudget();
   const { id } = await ledger.hold({ subject: SUBJECT });

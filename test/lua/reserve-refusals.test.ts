@@ -158,7 +158,7 @@ describe('a denial is never caused by a dead hold', () => {
     await assertInvariants(ledger);
   });
 
-  test('when it is denied all the same, only the last run tells of a denial', async () => {
+  test('if it is denied in the end, only the last run emits a denial', async () => {
     const ledger = await newLedger();
     const scope = await ledger.makeBudget({ allocated: 100 });
     const { id } = await ledger.hold({ amount: 100 });

@@ -9,7 +9,7 @@ const newLedger = useLedger();
 const AGENT = { agent: 'Bot' };
 
 describe('a reserve that is granted', () => {
-  test('holds the amount at every budgeted scope, skips the others, and tells each balance root first', async () => {
+  test('holds the amount at every budgeted scope, skips the others, and returns each balance, root first', async () => {
     shows('createReservation');
     const ledger = await newLedger();
     const subject = { workspace: 'Prod', agent: 'Bot' };

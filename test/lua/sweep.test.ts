@@ -30,7 +30,7 @@ function holder({ redis, tag }: LedgerClient): Promise<string | null> {
 }
 
 describe('the lease of a partition', () => {
-  test('is taken when nobody has it, renewed by its owner, and refused to others, who learn when it lapses', async () => {
+  test('is taken when it is free, renewed by its owner, and refused to others, with the time until it lapses', async () => {
     const ledger = await newLedger();
     expect((await page(ledger)).slice(0, 3)).toEqual(['HELD', expect.stringMatching(/^\d{13}$/), 'taken']);
     await ledger.redis.pexpire(sweepLeaseKey(ledger.tag), 1000);
@@ -69,7 +69,7 @@ describe('the lease of a partition', () => {
 });
 
 describe('a page', () => {
-  test('holds what is due, oldest first, and tells how much there is and when more will be', async () => {
+  test('holds what is due, oldest first, and says how much is due and when more will be', async () => {
     const ledger = await newLedger();
     const now = await ledger.serverTime();
     await ledger.redis.zadd(
@@ -128,7 +128,7 @@ describe('a page', () => {
 });
 
 describe('the announcements', () => {
-  test('count who is alive, give each a place by name, forget the lapsed, and keep what was last told', async () => {
+  test('count who is alive, give each a place by name, forget the lapsed, and keep the last report of each', async () => {
     const { redis, scripts, tag } = await newLedger();
     const keys: [string, string] = [`${tag}instances`, `${tag}reports`];
     const announce = (instance: string, leaseMs: number): Promise<Reply> =>

@@ -20,7 +20,7 @@ async function crossings(ledger: LedgerClient): Promise<string[]> {
 }
 
 describe('a mark that the use of a budget crosses', () => {
-  test('is told where others in the list are damaged', async () => {
+  test('is emitted although others in the list are damaged', async () => {
     const ledger = await newLedger();
     await ledger.makeTenant({ th: 'junk,0.5,x' });
     const scope = await ledger.makeBudget({ allocated: 100 });
@@ -29,7 +29,7 @@ describe('a mark that the use of a budget crosses', () => {
     expect(await crossings(ledger)).toEqual([`${scope} 0.5 rising at 0.6000`]);
   });
 
-  test('is told once for each crossing and scope, with the figures behind it', async () => {
+  test('is emitted once for each crossing and scope, with its figures', async () => {
     const ledger = await newLedger();
     const root = await ledger.makeBudget({ allocated: 1000 });
     const leaf = await ledger.makeBudget({ scope: ledger.scope(AGENT), allocated: 100 });
@@ -62,7 +62,7 @@ describe('a mark that the use of a budget crosses', () => {
     expect(root).not.toBe(leaf);
   });
 
-  test('several at once are told in ascending order, and what brings use back down tells of each again', async () => {
+  test('several at once are emitted in ascending order, and again when utilization falls below each', async () => {
     const ledger = await newLedger();
     const scope = await ledger.makeBudget({ allocated: 100 });
     const { id } = await ledger.hold({ amount: 100 });
@@ -75,7 +75,7 @@ describe('a mark that the use of a budget crosses', () => {
     ]);
   });
 
-  test('is told when the sweep gives budget back, once for all holds that end in one page', async () => {
+  test('is emitted when the sweep returns budget, once for all holds that end in one page', async () => {
     const ledger = await newLedger();
     const scope = await ledger.makeBudget({ allocated: 100 });
     const holds = [

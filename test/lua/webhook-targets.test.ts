@@ -188,7 +188,7 @@ describe('what changed since the list was read', () => {
 });
 
 describe('changes that a version before 0.6 makes beside this one', () => {
-  test('are not told one by one, so all is read until the caller has seen them', async () => {
+  test('are not listed one by one, so the whole list is read until the caller has seen them', async () => {
     const ledger = await owned();
     const [one] = (await made(ledger, 1)) as [string];
     const { revision } = await askOne(ledger);

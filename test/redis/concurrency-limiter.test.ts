@@ -87,7 +87,7 @@ test('somebody who goes away leaves the queue', async () => {
   expect(await stayed).toBe('acquired');
 });
 
-test('nobody gets a place once the limiter is closed', async () => {
+test('a closed limiter admits nothing', async () => {
   const limiter = new ConcurrencyLimiter({ total: 1, perOwner: 1 });
   expect(limiter.tryAcquire(claim('a'))).toBe(true);
   const waiting = limiter.acquire(claim('b'));

@@ -86,7 +86,7 @@ export function auditEntryOf(
 }
 
 /**
- * The tenant whose resource a row is about, whoever changed it; otherwise the caller's tenant, or `__admin__`. lua/lib/audit_index.lua
+ * The tenant whose resource a row is about, regardless of who changed it; otherwise the caller's tenant, or `__admin__`. lua/lib/audit_index.lua
  * implements the same rule.
  */
 function tenantOf(caller: string, owner: string | undefined): string {

@@ -106,7 +106,7 @@ function canonicalPattern(text: string): string {
 
 /**
  * Parses a new policy's pattern and checks that the caller may govern those scopes. A policy belongs to one tenant, so its pattern
- * starts with that tenant. The patterns across tenants that the protocol sketches are not supported, because nobody owns them.
+ * starts with that tenant. The patterns across tenants that the protocol sketches are not supported, because they have no owner.
  * @param named the request's tenant_id
  * @throws Refusal INVALID_REQUEST (malformed pattern; an operator's tenant is missing or not the pattern's; an API key that
  * names a tenant), FORBIDDEN (another tenant's scopes), INSUFFICIENT_PERMISSIONS (outside the key's scope filter).

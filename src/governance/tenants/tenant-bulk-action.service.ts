@@ -32,7 +32,7 @@ const FAILURES: Readonly<Record<'NOT_FOUND' | 'INVALID_TRANSITION', string>> = {
 
 const STILL_CLOSING: RowFailure = {
   error_code: 'CLOSE_INCOMPLETE',
-  message: 'the tenant is closed; some of what it owns is still being closed, and Holdfast goes on with it',
+  message: 'the tenant is closed; Holdfast is still closing some of what it owns',
 };
 const NOT_CLOSABLE: RowFailure = {
   error_code: 'INTERNAL_ERROR',

@@ -56,7 +56,7 @@ export const OPERATIONS_SCHEMAS = {
       expires_at_ms: MILLISECONDS,
       reclaim_at_ms: {
         ...MILLISECONDS,
-        description: 'The end of the grace: from here on nobody may settle it.',
+        description: 'The end of the grace: after this, it cannot be settled.',
       },
       expiry_policy: {
         ...oneOf('AUTO_RELEASE', 'MANUAL_CLEANUP', 'GRACE_ONLY'),
@@ -65,7 +65,7 @@ export const OPERATIONS_SCHEMAS = {
       awaiting_cleanup: {
         type: 'boolean',
         description:
-          'Whether the grace is over and only a release or a cleanup ends it; told of live reservations under MANUAL_CLEANUP.',
+          'Whether the grace is over, so that only a release or a cleanup ends it. Only live reservations under MANUAL_CLEANUP have it.',
       },
       extensions_allowed: COUNT,
       extensions: list(
@@ -157,7 +157,7 @@ export const SWEEPER_SCHEMAS = {
     {
       defect: {
         type: 'string',
-        description: 'Why the record cannot be settled now; absent when it was mended since.',
+        description: 'Why the record cannot be settled now; absent if it has been repaired since.',
       },
     },
   ),
@@ -220,7 +220,7 @@ export const SWEEPER_SCHEMAS = {
   SweeperState: object({
     now_ms: MILLISECONDS,
     instances: list(ref('SweepInstance')),
-    unheld: { ...list(TEXT), description: 'Partitions that nobody sweeps at the moment.' },
+    unheld: { ...list(TEXT), description: 'Partitions that no instance is sweeping.' },
     backlog: COUNT,
     lateness_ms: { ...MILLISECONDS, description: 'How long the oldest due reservation has been due.' },
     quarantined: COUNT,

@@ -53,7 +53,7 @@ export class Tracing implements OnApplicationShutdown {
     return this.backend !== undefined;
   }
 
-  /** Starts the first span of this process in a trace. Undefined if whoever started the trace does not record it. */
+  /** Starts the first span of this process in a trace. Undefined if the process that started the trace does not record it. */
   start(name: string, origin: SpanOrigin, options: SpanOptions = {}): Span | undefined {
     const isDeclined = origin.parentId === undefined && !isSampled(origin.flags);
     return isDeclined ? undefined : this.backend?.start(name, options, origin);
