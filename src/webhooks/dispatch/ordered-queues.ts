@@ -133,7 +133,7 @@ export class OrderedQueues {
 
   /** Resolves when nothing is in flight. */
   async idle(): Promise<void> {
-    await Promise.all([...this.queues.values()].map(({ pump }) => pump));
+    await Promise.all([...this.queues.values()].flatMap(({ pump }) => pump ?? []));
   }
 
   /** Runs at most one pump per queue, however often its partition is taken and lost. */

@@ -105,7 +105,7 @@ export class Retries {
 
   /** Resolves when no retry is in flight. */
   async idle(): Promise<void> {
-    await Promise.all(this.setAside.values());
+    await Promise.all([...this.setAside.values()].flatMap((attempt) => attempt ?? []));
   }
 
   /** Starts a retry when its subscription's turn comes. Never rejects. */
