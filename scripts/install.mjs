@@ -174,6 +174,27 @@ export function ensureLuacheck() {
   runQuietly('apt-get', ['install', '-y', '-q', '--no-install-recommends', 'lua-check']);
 }
 
+const CHROMIUM_BINARIES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
+
+/** The path of the installed browser for the tests of the console, if there is one. */
+export const chromiumBinary = () => {
+  const directories = (process.env.PATH ?? '').split(delimiter);
+  return CHROMIUM_BINARIES.flatMap((name) => directories.map((directory) => join(directory, name))).find(
+    existsSync,
+  );
+};
+
+/** Installs Chromium where apt-get can. Only tests of the console need it, which are skipped where it is missing. */
+export function ensureChromium() {
+  const mayInstall = process.getuid?.() === 0 && findOnPath('apt-get');
+  if (chromiumBinary() !== undefined || !mayInstall) {
+    return;
+  }
+  say('Installing Chromium with apt-get ...');
+  runQuietly('apt-get', ['update', '-q']);
+  runQuietly('apt-get', ['install', '-y', '-q', '--no-install-recommends', 'chromium']);
+}
+
 /**
  * The words to put before the package manager: nothing for root, `sudo -n` for others when it asks for no password.
  * @param {PackageManager} manager
@@ -323,6 +344,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     // The tests start their own Redis servers, so an address in the environment does not replace the binary here.
     ensureRedis({});
     ensureLuacheck();
+    ensureChromium();
     return Promise.resolve(0);
   });
 }

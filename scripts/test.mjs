@@ -10,6 +10,7 @@ import {
   ROOT,
   checkNode,
   ensureBuild,
+  ensureChromium,
   ensureDependencies,
   ensureRedis,
   readJson,
@@ -46,6 +47,7 @@ runCommand(async () => {
   checkNode();
   ensureDependencies();
   ensureRedis({});
+  ensureChromium();
   // Some tests start the built service, and must not build it concurrently.
   ensureBuild();
   const { topologies, args } = readArguments(process.argv.slice(2));

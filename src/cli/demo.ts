@@ -272,5 +272,9 @@ Commit the 900 really used, within that minute:
 The operator's view, and the API to read in a browser at ${baseUrl}/docs:
 
     curl -sw '\\n' "$URL/v1/admin/tenants" -H "X-Admin-API-Key: ${adminKey}"
-    curl -s "$URL/metrics" -H "X-Admin-API-Key: ${adminKey}" | grep cycles_reservations`;
+    curl -s "$URL/metrics" -H "X-Admin-API-Key: ${adminKey}" | grep cycles_reservations
+
+The same in a browser: open ${baseUrl}/console and log in with the admin key, which is ${
+    adminKeyFile === undefined ? 'the value of ADMIN_API_KEY' : `in ${adminKeyFile}`
+  }.`;
 }

@@ -1,0 +1,102 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { VIEWER_API_KEY } from '../support/console-client.js';
+import {
+  ConsoleBrowser,
+  describeInBrowser,
+  expectAccessible,
+  logIn,
+  WITHOUT_BROWSER,
+} from '../support/console-browser.js';
+import { ADMIN_API_KEY, expectStatus, Holdfast, newTenantId } from '../support/holdfast.js';
+import { type RedisServer, startRedis } from '../support/redis-server.js';
+
+/** Markup that would show itself if it were not taken as text. */
+const ATTACK = '<img src=x onerror="document.title=1"><script>document.title=2</script>';
+
+describeInBrowser(`the console in a browser${WITHOUT_BROWSER}`, () => {
+  const browser = new ConsoleBrowser();
+  let redis: RedisServer;
+  let holdfast: Holdfast;
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    holdfast = await Holdfast.start({ REDIS_URL: redis.url, VIEWER_API_KEY });
+    const tenant = { id: newTenantId(), key: '' };
+    expectStatus(
+      await holdfast.admin('POST', '/v1/admin/tenants', { tenant_id: tenant.id, name: ATTACK }),
+      201,
+    );
+    const key = await holdfast.createKey(tenant.id);
+    await holdfast.createBudget(tenant, '', 9_007_199_254_740_993n, { unit: 'USD_MICROCENTS' });
+    await holdfast.createBudget(tenant, '/workspace:prod', 100);
+    expectStatus(
+      await holdfast.reserve({ ...tenant, key }, 40, { subject: { tenant: tenant.id, workspace: 'prod' } }),
+      200,
+    );
+  });
+
+  afterAll(async () => {
+    await holdfast?.stop();
+    await redis?.stop();
+  });
+
+  test('a key opens the page that was asked for, a wrong one does not, and log-out closes it', async () => {
+    const { page, complaints, context } = await browser.open(holdfast.url, '/');
+    await expectAccessible(page);
+    await logIn(page, 'a-wrong-key-0123456789');
+    await page.getByText('This is neither the admin key nor the viewer key.').waitFor();
+    await logIn(page, ADMIN_API_KEY);
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+    expect(await page.evaluate(() => document.cookie)).toBe('');
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await page.getByRole('heading', { name: 'Log in to the console' }).waitFor();
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+
+  test.each(['light', 'dark'] as const)(
+    'the overview is live, exact and accessible in %s colours',
+    async (colorScheme) => {
+      const { page, complaints, context } = await browser.enter(holdfast.url, '/', { colorScheme });
+      await page.getByText('Live', { exact: true }).waitFor();
+      await page.getByText('Ready for traffic', { exact: true }).waitFor();
+      // 2^53 + 1 microcents, which a float would round.
+      await page.getByText('$90,071,992.54740993').first().waitFor();
+      await page.getByText('60 tokens').waitFor();
+      await expectAccessible(page);
+      expect(await page.title()).toBe('Holdfast');
+      expect(complaints).toEqual([]);
+      await context.close();
+    },
+  );
+
+  test('a viewer is told that the page is read only', async () => {
+    const { page, context } = await browser.enter(holdfast.url, '/', { key: VIEWER_API_KEY });
+    await page.getByText('Read only').waitFor();
+    await context.close();
+  });
+
+  test('a session that ends leads to the log-in', async () => {
+    const { page, context } = await browser.enter(holdfast.url, '/');
+    await page.getByText('Live', { exact: true }).waitFor();
+    const client = new Redis(redis.url);
+    await client.del(...(await client.keys('{p*}cs:*')));
+    await client.quit();
+    await page.reload();
+    await page.getByRole('heading', { name: 'Log in to the console' }).waitFor();
+    await context.close();
+  });
+
+  test('while Redis is away, the page says so, and goes on when it is back', async () => {
+    const { page, complaints, context } = await browser.enter(holdfast.url, '/');
+    await page.getByText('Ready for traffic', { exact: true }).waitFor();
+    redis.pause();
+    await page.getByText('Not ready for traffic').waitFor();
+    await page.getByText('Redis is down').waitFor();
+    redis.resume();
+    await page.getByText('Ready for traffic', { exact: true }).waitFor();
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+});

@@ -1,0 +1,112 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { AxeBuilder } from '@axe-core/playwright';
+import { afterAll, beforeAll, describe, expect } from '@jest/globals';
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { chromiumBinary } from '../../scripts/install.mjs';
+import { ADMIN_API_KEY } from './holdfast.js';
+import { patience } from './time-limits.js';
+
+/** Chromium looks for updates and Google's hosts without these. As root, it needs to run without its sandbox. */
+const FLAGS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+  '--disable-dev-shm-usage',
+];
+const WAIT_MS = 15_000;
+
+const binary = chromiumBinary();
+
+/** Groups tests that need a browser. Where none is installed, they are skipped and say so. */
+export const describeInBrowser = binary === undefined ? describe.skip : describe;
+export const WITHOUT_BROWSER =
+  binary === undefined ? ' (skipped: Chromium is not installed, and apt-get cannot install it here)' : '';
+
+export interface ConsolePage {
+  readonly page: Page;
+  /** What the page logged as an error, and what its Content-Security-Policy refused. Must stay empty. */
+  readonly complaints: string[];
+}
+
+/** One browser for the tests of a file. */
+export class ConsoleBrowser {
+  private browser: Browser | undefined;
+  private readonly profile = mkdtempSync(join(tmpdir(), 'holdfast-test-browser-'));
+
+  constructor() {
+    beforeAll(async () => {
+      if (binary !== undefined) {
+        const options = { args: FLAGS, env: { HOME: this.profile, PATH: process.env['PATH'] ?? '' } };
+        this.browser = await chromium.launch({ executablePath: binary, ...options });
+      }
+    });
+    afterAll(async () => {
+      await this.browser?.close();
+      rmSync(this.profile, { recursive: true, force: true });
+    });
+  }
+
+  /** Opens a path of the console in a new profile. */
+  async open(
+    url: string,
+    path: string,
+    settings: Parameters<Browser['newContext']>[0] = {},
+  ): Promise<ConsolePage & { readonly context: BrowserContext }> {
+    const context = await (this.browser as Browser).newContext({
+      viewport: { width: 1280, height: 860 },
+      locale: 'en-GB',
+      timezoneId: 'Europe/Berlin',
+      reducedMotion: 'reduce',
+      ...settings,
+    });
+    context.setDefaultTimeout(patience(WAIT_MS));
+    const page = await context.newPage();
+    const complaints: string[] = [];
+    page.on('console', (message) => {
+      // A refused request is the business of the test that causes it.
+      if (message.type() === 'error' && !message.text().includes('Failed to load resource')) {
+        complaints.push(message.text());
+      }
+    });
+    page.on('pageerror', (error) => complaints.push(error.message));
+    page.on('request', (request) => {
+      if (!request.url().startsWith(url) && !request.url().startsWith('data:')) {
+        complaints.push(`a request to ${request.url()}`);
+      }
+    });
+    await page.goto(`${url}/console${path}`);
+    return { page, complaints, context };
+  }
+
+  /** The same, logged in. */
+  async enter(
+    url: string,
+    path: string,
+    { key = ADMIN_API_KEY, ...settings }: { key?: string } & Parameters<Browser['newContext']>[0] = {},
+  ): Promise<ConsolePage & { readonly context: BrowserContext }> {
+    const opened = await this.open(url, path, settings);
+    await logIn(opened.page, key);
+    return opened;
+  }
+}
+
+export async function logIn(page: Page, key: string): Promise<void> {
+  await page.getByLabel('Key', { exact: true }).fill(key);
+  await page.getByRole('button', { name: 'Log in' }).click();
+}
+
+/** WCAG 2.2 AA, as far as a machine can tell. */
+export async function expectAccessible(page: Page): Promise<void> {
+  const { violations } = await new AxeBuilder({ page })
+    .withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'])
+    .analyze();
+  expect(
+    violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 200)).join('\n')}`),
+  ).toEqual([]);
+}
