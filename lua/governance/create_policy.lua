@@ -28,6 +28,7 @@
 -- @include  owned: count_refusal
 -- @include  policy_index: POLICIES_PER_PATTERN, other_entries, policy_entry, write_entries
 -- @include  action_rules: rules_text
+-- @include  policy_rate: count_commit_limits
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 local policy, policy_index, policy_names, tenant = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -77,7 +78,7 @@ if rules then
   redis.call('HSET', policy, 'rules', rules)
 end
 if sets.max_commits_per_minute then
-  redis.call('HSET', tenant, 'commit_rates', '1')
+  count_commit_limits(tag, tenant_id, 1)
 end
 if effective_from ~= '' then
   redis.call('HSET', policy, 'effective_from', effective_from)

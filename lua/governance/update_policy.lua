@@ -17,6 +17,7 @@
 -- @include  tenant: read_tenant
 -- @include  policy_index: POLICIES_PER_PATTERN, other_entries, policy_entry, write_entries
 -- @include  action_rules: rules_text
+-- @include  policy_rate: limits_commits, count_commit_limits
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 --
@@ -47,6 +48,7 @@ if owner and owner.status == 'CLOSED' then
   return { 'TENANT_CLOSED' }
 end
 
+local limited_commits = limits_commits(record)
 local old_name, changed, members, told = record.name, {}, {}, {}
 for i = first_field, #ARGV, 2 do
   local field, value = ARGV[i], ARGV[i + 1]
@@ -103,8 +105,8 @@ else
   redis.call('HDEL', policy, 'rules')
 end
 redis.call('HSET', policy, 'updated_at', ms_text(now))
-if record.max_commits_per_minute then
-  redis.call('HSET', tenant_key(tag, owner_id), 'commit_rates', '1')
+if limits_commits(record) ~= limited_commits then
+  count_commit_limits(tag, owner_id, limited_commits and -1 or 1)
 end
 local changed_fields = table.concat(members, ',')
 append_event(tag, 'policy.updated', owner_id, nil, origin,

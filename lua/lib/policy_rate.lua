@@ -1,5 +1,5 @@
 -- policy_rate: the rate limits of the governing policy, counted for the policy as a whole by the minutes of Redis' clock.
--- @include keys: policy_rate_key
+-- @include keys: policy_rate_key, tenant_key
 -- @include now_ms: ms_text
 --
 -- `kind` is 'reservations' or 'commits'. Only requests that succeed count, so a replay, a refused request and a dry run do not. All
@@ -33,5 +33,22 @@ local function count_rate(tag, policy, kind, now)
     local counter = rate_counter(tag, policy, kind, now)
     redis.call('INCR', counter)
     redis.call('PEXPIRE', counter, RATE_WINDOW_MS)
+  end
+end
+
+-- Whether a policy's record limits commits.
+local function limits_commits(record)
+  return record.status == 'ACTIVE' and record.max_commits_per_minute ~= nil
+end
+
+-- Counts a policy that has begun (1) or ceased (-1) to limit commits. The tenant's record has the number of such policies, and not the
+-- field without any: commits look for the governing policy only if it is there.
+local function count_commit_limits(tag, tenant_id, change)
+  local tenant = tenant_key(tag, tenant_id)
+  local number = (tonumber(redis.call('HGET', tenant, 'commit_rates') or '') or 0) + change
+  if number > 0 then
+    redis.call('HSET', tenant, 'commit_rates', ms_text(number))
+  else
+    redis.call('HDEL', tenant, 'commit_rates')
   end
 end

@@ -1,7 +1,7 @@
 -- tenant: the owner's status, read before any other decision.
 --
 -- read_tenant returns the tenant's record as a table, or nil if the tenant was never created (it has no status).
--- tenant_status returns only the status, the watched marks of lua/lib/threshold.lua, and whether a policy has ever limited commits,
+-- tenant_status returns only the status, the watched marks of lua/lib/threshold.lua, and how many active policies limit commits,
 -- which is all that a settlement needs.
 -- expiry_letter returns the tenant's expiry policy as a hold stores it (lua/lib/fields.lua), nil for AUTO_RELEASE.
 -- A record with any other status fails closed: the script ends with an error and writes nothing.

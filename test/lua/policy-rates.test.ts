@@ -138,9 +138,22 @@ describe('a limit on commits', () => {
     expect((await ledger.commit(second.id, 5))[0]).toBe('RATE_LIMITED');
   });
 
-  test('costs a tenant that has none no look at its policies', async () => {
-    const { ledger } = await limited({ caps: 'c' });
-    expect(await ledger.redis.hget(tenantKey(ledger.tag, ledger.tenant), 'commit_rates')).toBeNull();
+  test('costs a tenant a look at its policies only while one of them limits commits', async () => {
+    const { ledger, policy } = await limited({ caps: 'c' });
+    const limits = (): Promise<string | null> =>
+      ledger.redis.hget(tenantKey(ledger.tag, ledger.tenant), 'commit_rates');
+    expect(await limits()).toBeNull();
+    const other = await makePolicy(ledger, `${ledger.scope()}/*`, { sets: { [COMMITS]: '5' } });
+    expect(await limits()).toBe('1');
+    await updatePolicy(ledger, policy, { [COMMITS]: '1' });
+    await updatePolicy(ledger, policy, { [COMMITS]: '2' });
+    expect(await limits()).toBe('2');
+    await updatePolicy(ledger, policy, { status: 'DISABLED' });
+    await updatePolicy(ledger, policy, { [COMMITS]: '' });
+    expect(await limits()).toBe('1');
+    await updatePolicy(ledger, policy, { status: 'ACTIVE' });
+    await updatePolicy(ledger, other, { [COMMITS]: '' });
+    expect(await limits()).toBeNull();
   });
 });
 
