@@ -1,6 +1,8 @@
+import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, test } from '@jest/globals';
-import { parseJson, stringifyJson } from '../../src/wire/json.js';
+import { fingerprintOf } from '../../src/ledger/fingerprint.js';
+import { canonicalJson, parseJson, stringifyJson } from '../../src/wire/json.js';
 
 const beyondDouble = fc
   .bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })
@@ -55,5 +57,13 @@ test('without long integers both directions are exactly the native ones', () => 
       }
     }),
     { numRuns: 2000 },
+  );
+});
+
+test('a fingerprint is the hash of the canonical form, whatever the request holds', () => {
+  fc.assert(
+    fc.property(fc.dictionary(fc.string(), json, { noNullPrototype: true }), (body) => {
+      expect(fingerprintOf(body)).toBe(hash('sha256', canonicalJson(body), 'base64url').slice(0, 22));
+    }),
   );
 });
