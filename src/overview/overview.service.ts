@@ -62,14 +62,14 @@ export class OverviewService {
    * AdminOverviewResponse of cycles-governance-admin-v0.1.25.
    * @throws TooBusy while everything is counted for the first time; StoreUnavailable
    */
-  async read(): Promise<object> {
+  async read(waitForFirstMs = WAIT_FOR_FIRST_MS): Promise<object> {
     const known = this.latest;
     if (known !== undefined && !isDue(known)) {
       return this.answer(known, 'earlier');
     }
     const isQuick = known === undefined || known.census.examined <= COUNTED_EACH_TIME;
     const counted = this.count();
-    const isFresh = await within(counted, isQuick ? WAIT_FOR_FIRST_MS : WAIT_FOR_NEWER_MS);
+    const isFresh = await within(counted, isQuick ? waitForFirstMs : WAIT_FOR_NEWER_MS);
     if (this.latest === undefined) {
       this.counter.inc({ figures: 'none' });
       throw new TooBusy('the records are being counted for the first time', RETRY_AFTER_S);

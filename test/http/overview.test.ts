@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { EventWindow } from '../../src/overview/event-window.js';
+import { OverviewService } from '../../src/overview/overview.service.js';
 import { budgetIndexKey, eventLogKey } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { shows } from '../compatibility/shows.js';
@@ -17,6 +18,15 @@ describe('the overview', () => {
   const read = async (): Promise<Json> => expectStatus(await on.holdfast.admin('GET', PATH), 200);
   const patch = async (tenant: TestTenant, status: string): Promise<Json> =>
     expectStatus(await on.holdfast.admin('PATCH', `/v1/admin/tenants/${tenant.id}`, { status }), 200);
+
+  test('is 429 until everything was counted once, and then fresh; both are counted', async () => {
+    const figures = (name: string): Promise<number> =>
+      on.holdfast.metric('holdfast_overviews_total', { figures: name });
+    await expect(on.holdfast.app.get(OverviewService).read(0)).rejects.toThrow('for the first time');
+    expect([await figures('none'), await figures('fresh')]).toEqual([1, 0]);
+    await read();
+    expect([await figures('none'), await figures('fresh')]).toEqual([1, 1]);
+  });
 
   test('of an empty deployment has zeros and empty lists, and every member that dashboards read', async () => {
     shows('getAdminOverview');
