@@ -193,7 +193,7 @@ export const GOVERNANCE_RULES = {
   'suspended settlement': {
     rule: 'While a tenant is SUSPENDED, its active reservations can be committed and released',
     place: 'updateTenant',
-    open: 'Its keys are refused entirely, as `validateApiKey` says; an operator can release.',
+    note: 'By operators, who can release them. Its keys are refused entirely: `validateApiKey` contradicts `updateTenant`, see [keys](#keys-and-access).',
   },
   'tenant defaults': {
     rule: "The tenant's default and maximum lease, extensions and overage policy are honoured",

@@ -1,0 +1,88 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { tenantIndexKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
+import { buildService, startService } from '../support/built-service.js';
+import { eventually } from '../support/eventually.js';
+import { ADMIN_API_KEY, expectStatus, HoldfastClient, newKey, type Json } from '../support/holdfast.js';
+import { useGovernance } from '../support/use-governance.js';
+
+/** As many as a bulk action takes, so that there is time to kill the process between two of them. */
+const TENANTS = 500;
+const PATH = '/v1/admin/tenants/bulk-action';
+
+const on = useGovernance({}, { HOLDFAST_ROLES: 'api' });
+let ids: string[] = [];
+
+beforeAll(buildService, 120_000);
+beforeAll(async () => {
+  const { id } = await on.holdfast.createTenant();
+  const record = await on.stored.redis.hgetall(on.stored.tenantKey(id));
+  ids = Array.from({ length: TENANTS }, (_, number) => `killed-${String(number).padStart(3, '0')}`);
+  await Promise.all(
+    ids.flatMap((copy, number) => [
+      on.stored.redis.hset(on.stored.tenantKey(copy), { ...record, tenant_id: copy, name: copy }),
+      on.stored.redis.zadd(tenantIndexKey(on.stored.tagOf(copy)), number, copy),
+    ]),
+  );
+});
+
+let victim: Awaited<ReturnType<typeof startService>> | undefined;
+afterAll(async () => {
+  victim?.child.kill('SIGKILL');
+  await victim?.ended;
+});
+
+const statuses = (): Promise<(string | null)[]> =>
+  Promise.all(ids.map((id) => on.stored.redis.hget(on.stored.tenantKey(id), 'status')));
+
+/** Begins an action in a process of its own and kills it once a tenant has changed. Returns how many had. */
+async function killDuring(request: Json, status: string): Promise<number> {
+  victim = await startService({
+    REDIS_URL: on.redis.url,
+    HOLDFAST_ROLES: 'api',
+    ADMIN_API_KEY,
+    WEBHOOK_SECRET_ENCRYPTION_KEY: '5e'.repeat(32),
+  });
+  const { child, url, ended } = victim;
+  const asked = new HoldfastClient(url)
+    .call('POST', PATH, { body: request, headers: { 'x-admin-api-key': ADMIN_API_KEY } })
+    .catch(() => undefined);
+  await eventually('the first tenant has changed', async () => {
+    const first = on.stored.tenantKey(ids[0] as string);
+    return (await on.stored.redis.hget(first, 'status')) === status;
+  });
+  child.kill('SIGKILL');
+  await ended;
+  await asked;
+  return (await statuses()).filter((found) => found === status).length;
+}
+
+test('a bulk action whose process is killed between two rows goes on when it is repeated, and changes each row once', async () => {
+  shows('bulk idempotency');
+  let request: Json = {};
+  let [changed, status] = [TENANTS, 'ACTIVE'];
+  // The process may have been quicker than the kill.
+  for (let attempt = 0; changed === TENANTS && attempt < 5; attempt += 1) {
+    const action = status === 'ACTIVE' ? 'SUSPEND' : 'REACTIVATE';
+    status = status === 'ACTIVE' ? 'SUSPENDED' : 'ACTIVE';
+    request = { action, filter: { search: 'killed-' }, idempotency_key: newKey() };
+    changed = await killDuring(request, status);
+  }
+  expect(changed).toBeLessThan(TENANTS);
+
+  const response = expectStatus(await on.holdfast.admin('POST', PATH, request), 200);
+  expect(response).toMatchObject({ total_matched: TENANTS, failed: [], skipped: [] });
+  expect(response.succeeded).toEqual(ids.map((id) => ({ id })));
+  expect(new Set(await statuses())).toEqual(new Set([status]));
+  expect(
+    await on.holdfast.metric('holdfast_bulk_actions_total', {
+      operation: 'bulkActionTenants',
+      outcome: 'resumed',
+    }),
+  ).toBe(1);
+  const told = (await Promise.all(ids.map((id) => on.stored.events(id)))).map((events) => events.at(-1));
+  expect(new Set(told.map((event) => event?.fields['co'])).size).toBe(1);
+  const [event] = told;
+  const all = (await Promise.all(ids.map((id) => on.stored.events(id)))).flat();
+  expect(all.filter(({ fields }) => fields['co'] === event?.fields['co'])).toHaveLength(TENANTS);
+});
