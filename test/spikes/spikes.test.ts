@@ -176,7 +176,7 @@ describe('two instances', () => {
         .get(RequestMetrics)
         .observe(
           { method: 'POST', is404: false, routeOptions: { url } } as FastifyRequest,
-          { elapsedTime: ms, statusCode: 200 } as FastifyReply,
+          { elapsedTime: ms, statusCode: 200, getHeader: () => undefined } as unknown as FastifyReply,
         );
     const [decide, debit] = ['/v1/decide', '/v1/events'];
     for (const instance of instances()) {
