@@ -26,10 +26,9 @@
 -- EMITS     reservation.commit_overage, budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the expiry transition
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key
--- @include  now_ms: ms_text
 -- @include  int64: i64_figure, i64_text, i64_less
 -- @include  idempotency: recall, remember
--- @include  group: group_now, copies_of, keep_budget, keep_plain_move, remove_from_index, end_in_group, leave_group
+-- @include  group: group_now, group_now_text, copies_of, keep_budget, keep_plain_move, remove_from_index, end_in_group, leave_group
 -- @include  plain_move: moves_plainly
 -- @include  settle: open_hold, held_budgets, settled_retention, with_scopes
 -- @include  charge: charge_of, charge_emits, emit_charge
@@ -90,7 +89,7 @@ local is_plain = type(estimate) == 'number' and type(cost) == 'number' and cost 
   and moves_plainly(budgets, marks, estimate - cost, -estimate, cost)
 local charge, over
 if is_plain then
-  charge = { charged = i64_text(cost), released = i64_text(estimate - cost), overage = '0', debt = '0' }
+  charge = { charged = actual, released = i64_text(estimate - cost), overage = '0', debt = '0' }
 else
   budgets = copies_of(budgets)
   charge, over = charge_of(budgets, hold.amount, actual, policy, marks)
@@ -110,13 +109,14 @@ end
 -- Nothing is refused below this line.
 -- The index comes first: if it is damaged, the call ends here, before a figure has changed.
 remove_from_index(group, deadline_index_key(tag, hold), reservation_id)
-local parts = { charge.charged, charge.released, unit, policy, charge.overage, charge.debt }
-local reply = { 'COMMITTED', 'fresh', unpack(parts) }
+-- With room for three budgets, because a table that grows is reallocated each time.
+local parts = { charge.charged, charge.released, unit, policy, charge.overage, charge.debt, nil, nil, nil }
+local reply = { 'COMMITTED', 'fresh', charge.charged, charge.released, unit, policy, charge.overage, charge.debt, nil, nil, nil, nil, nil, nil }
+local size, parts_size = 8, 6
 for _, budget in ipairs(budgets) do
   local text = is_plain and keep_plain_move(group, budget, estimate - cost, -estimate, cost) or keep_budget(group, budget)
-  reply[#reply + 1] = budget.scope
-  reply[#reply + 1] = text
-  parts[#parts + 1] = text
+  reply[size + 1], reply[size + 2], parts[parts_size + 1] = budget.scope, text, text
+  size, parts_size = size + 2, parts_size + 1
 end
 local leaf = hold.scopes[#hold.scopes]
 local entry = not is_plain and emit_charge(tag, hold.tenant, budgets, origin, unit, reservation_id, policy)
@@ -125,7 +125,7 @@ if charge.overage ~= '0' then
     { 'reservation_id', reservation_id, 'unit', unit, 'estimated_amount', hold.amount, 'actual_amount', actual,
       'overage', charge.overage, 'overage_policy', policy, 'debt_incurred', charge.debt })
 end
-local ended = { 'HSET', reservation, FIELD.state, 'COMMITTED', FIELD.ended_at, ms_text(now), FIELD.ended_by, key_id,
+local ended = { 'HSET', reservation, FIELD.state, 'COMMITTED', FIELD.ended_at, group_now_text(group), FIELD.ended_by, key_id,
   FIELD.charged, charge.charged }
 if metadata ~= '' then
   ended[#ended + 1] = FIELD.commit_metadata

@@ -39,7 +39,7 @@
 -- @include  now_ms: ms_text
 -- @include  int64: i64_figure, i64_add, i64_sub, i64_positive
 -- @include  idempotency: recall, remember
--- @include  group: group_now, group_tenant, group_owned, copies_of, keep_budget, keep_plain_move, add_to_index
+-- @include  group: group_now, group_now_text, group_tenant, group_owned, copies_of, keep_budget, keep_plain_move, add_to_index
 -- @include  plain_move: moves_plainly
 -- @include  tenant: read_tenant, expiry_letter
 -- @include  hold: requested_subject, with_levels, subject_fields, deadline_index_key
@@ -60,7 +60,7 @@
 local reservation, idempotency, tenant_record = KEYS[1], KEYS[2], KEYS[3]
 local reservation_id, fingerprint, subject, amount, overage_policy = ARGV[1], ARGV[2], requested_subject(ARGV[3]), ARGV[4], ARGV[5]
 local ttl_ms, grace_text, grace_ms, dry_run = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[7]), ARGV[8] == '1'
-local idempotency_ttl_ms, retention_ms, key_id, request_id, trace = tonumber(ARGV[9]), ARGV[10], ARGV[11], ARGV[12], ARGV[13]
+local idempotency_ttl_ms, retention_ms, key_id, request_id, trace = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
 local max_live, max_stored, first_field = ARGV[14], ARGV[15], 16
 local tenant_id, unit, scopes = subject.tenant, subject.unit, subject.scopes
 local RECLAIM_LIMIT = 100
@@ -125,7 +125,7 @@ if refusal then
     return refusal
   end
   local parts = denial_parts(refusal, wants_detail(refusal, policy, ARGV, first_field))
-  remember(idempotency, fingerprint, parts, ms_text(idempotency_ttl_ms))
+  remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
   return denial_reply(parts, 'fresh')
 end
 
@@ -178,29 +178,30 @@ if dry_run then
     reply[#reply + 1] = text
     parts[#parts + 1] = text
   end
-  remember(idempotency, fingerprint, parts, ms_text(idempotency_ttl_ms))
+  remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
   return reply
 end
 
 -- The indexes come first: if one is damaged, the call ends here, before a figure has changed. If only the second one is, the entry in
 -- the first is an orphan, which the sweeper removes.
 add_to_index(group, deadline_index_key(tag, { expiry_letter = expiry_policy }), ms_text(expires_at + grace_ms), reservation_id)
-add_to_index(group, reservation_index_key(tag, tenant_id), ms_text(now), reservation_id)
+add_to_index(group, reservation_index_key(tag, tenant_id), group_now_text(group), reservation_id)
 local expires_text = ms_text(expires_at)
-local reply = { 'ALLOW', 'fresh', reservation_id, expires_text, ms_text(ttl_ms), overage_policy }
-local parts = { 'ALLOW', reservation_id, expires_text, overage_policy, mask }
+-- With room for three budgets, because a table that grows is reallocated each time.
+local reply = { 'ALLOW', 'fresh', reservation_id, expires_text, ms_text(ttl_ms), overage_policy, nil, nil, nil, nil, nil, nil }
+local parts = { 'ALLOW', reservation_id, expires_text, overage_policy, mask, nil, nil, nil }
+local size, parts_size = 6, 5
 if caps then
-  reply[1], reply[7] = 'ALLOW_WITH_CAPS', caps
-  parts = { 'ALLOW_WITH_CAPS', reservation_id, expires_text, overage_policy, caps, mask }
+  reply[1], reply[7], size = 'ALLOW_WITH_CAPS', caps, 7
+  parts, parts_size = { 'ALLOW_WITH_CAPS', reservation_id, expires_text, overage_policy, caps, mask }, 6
 end
 for _, budget in ipairs(budgets) do
   local text = is_plain and keep_plain_move(group, budget, -held, held, 0) or keep_budget(group, budget)
-  reply[#reply + 1] = budget.scope
-  reply[#reply + 1] = text
-  parts[#parts + 1] = text
+  reply[size + 1], reply[size + 2], parts[parts_size + 1] = budget.scope, text, text
+  size, parts_size = size + 2, parts_size + 1
 end
 redis.call('HSET', reservation, FIELD.state, 'ACTIVE', FIELD.amount, amount, FIELD.expires_at, expires_text, FIELD.grace_ms, grace_text,
-  FIELD.overage_policy, overage_policy, FIELD.created_at, ms_text(now), FIELD.max_extensions, ms_text(max_extensions), FIELD.key_id, key_id,
+  FIELD.overage_policy, overage_policy, FIELD.created_at, group_now_text(group), FIELD.max_extensions, ms_text(max_extensions), FIELD.key_id, key_id,
   subject_fields(subject, mask, ARGV, first_field))
 if policy and policy.max_ttl_ms then
   redis.call('HSET', reservation, FIELD.max_ttl_ms, ms_text(policy.max_ttl_ms))
@@ -221,5 +222,7 @@ for _, budget in ipairs(tells and budgets or {}) do
     emit_crossings(tag, tenant_id, origin, unit, budget, budget.crossings)
   end
 end
-remember(idempotency, fingerprint, parts, ms_text(math.max(idempotency_ttl_ms, ttl_ms + grace_ms)))
+-- The replay must last as long as the reservation can.
+local lives_ms = ttl_ms + grace_ms
+remember(idempotency, fingerprint, parts, lives_ms > tonumber(idempotency_ttl_ms) and ms_text(lives_ms) or idempotency_ttl_ms)
 return reply

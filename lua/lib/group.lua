@@ -1,7 +1,7 @@
 -- group: several calls of one script in one run, which share their reads and write the result once.
 -- @include keys: tag_of_key, budget_key
--- @include now_ms: now_ms
--- @include int64: i64_figure, i64_text
+-- @include now_ms: now_ms, ms_text
+-- @include int64: i64_figure
 -- @include budget: budget_fields, parse_budget, copy_budget, is_balanced, require_balanced
 -- @include owned: read_owned, write_owned, count_ended
 -- @include ended: note_ended
@@ -25,6 +25,11 @@ end
 local function group_now(group)
   group.now = group.now or now_ms()
   return group.now
+end
+
+local function group_now_text(group)
+  group.now_text = group.now_text or ms_text(group_now(group))
+  return group.now_text
 end
 
 -- The result of `read` for a tenant's record: read_tenant or tenant_status.
@@ -122,7 +127,11 @@ local function keep_plain_move(group, budget, by_remaining, by_reserved, by_spen
   local remaining, reserved, spent = budget.remaining_figure + by_remaining, budget.reserved_figure + by_reserved, budget.spent_figure + by_spent
   local head = string.format('%d,%d,%d', remaining, reserved, spent)
   budget.remaining_figure, budget.reserved_figure, budget.spent_figure, budget.head = remaining, reserved, spent, head
-  group.changed[budget] = group.changed[budget] or 'figures'
+  if by_spent ~= 0 then
+    group.changed[budget] = group.changed[budget] == 'debt' and 'debt' or 'spent'
+  else
+    group.changed[budget] = group.changed[budget] or 'reserved'
+  end
   return head .. budget.tail
 end
 
@@ -141,7 +150,7 @@ local function keep_budget(group, budget)
     shared.debt, shared.debt_figure, shared.is_over_limit = budget.debt, budget.debt_figure, budget.is_over_limit
     group.changed[shared] = 'debt'
   else
-    group.changed[shared] = group.changed[shared] or 'figures'
+    group.changed[shared] = group.changed[shared] == 'debt' and 'debt' or 'spent'
   end
   note_rare_figures(shared)
   return shared.head .. shared.tail
@@ -189,9 +198,13 @@ local function end_in_group(group, tenant_id, reservation_id, text)
   ended.text, ended.ids[#ended.ids + 1] = ended.text + text, reservation_id
 end
 
+-- `change` is 'reserved', 'spent' or 'debt': the rarest figure that the calls have changed.
 local function write_budget(budget, change)
-  local remaining, reserved, spent = i64_text(budget.remaining_figure), i64_text(budget.reserved_figure), i64_text(budget.spent_figure)
-  if change == 'debt' then
+  -- Splitting the text costs half of formatting the figures again.
+  local remaining, reserved, spent = string.match(budget.head, '^(%-?%d+),(%-?%d+),(%-?%d+)$')
+  if change == 'reserved' then
+    redis.call('HSET', budget.key, 'remaining', remaining, 'reserved', reserved)
+  elseif change == 'debt' then
     redis.call('HSET', budget.key, 'remaining', remaining, 'reserved', reserved, 'spent', spent, 'debt', budget.debt,
       'is_over_limit', budget.is_over_limit)
   else

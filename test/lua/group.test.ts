@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { CheckedScripts } from '../support/checked-scripts.js';
 import { LedgerClient } from '../support/ledger-client.js';
-import { snapshot } from '../support/ledger-state.js';
+import { assertInvariants, snapshot } from '../support/ledger-state.js';
 import { startRedis } from '../support/redis-server.js';
 import { useLedger } from '../support/use-ledger.js';
 
@@ -48,6 +48,48 @@ test('calls that come at once take their turn in one run, each on what the one b
     replies.slice(0, 3).map((reply) => (reply.status === 'fulfilled' ? reply.value.at(-1) : '')),
   ).toEqual(['20,10,0,30,0,0,0', '10,20,0,30,0,0,0', '0,30,0,30,0,0,0']);
   expect(await ledger.figures()).toBe('0,30,0,30,0,0,0');
+});
+
+test('calls with events or debt and plain ones between them count with each other in one run', async () => {
+  const { ledger, runs } = withRuns(await newLedger());
+  const scope = await ledger.makeBudget({ allocated: 100, overdraftLimit: 50 });
+  const [plain, over, rest] = [
+    await ledger.hold({ amount: 20 }),
+    await ledger.hold({ amount: 10, policy: 'ALLOW_WITH_OVERDRAFT' }),
+    await ledger.hold({ amount: 5 }),
+  ];
+  const [first] = await atOnce([
+    () => ledger.reserve({ amount: 10 }),
+    () => ledger.reserve({ amount: 10 }),
+    () => ledger.reserve({ amount: 30 }),
+    () => ledger.reserve({ amount: 10 }),
+    () => ledger.reserve({ amount: 5 }),
+    () => ledger.reserve({ amount: 1 }),
+    () => ledger.reserve({ amount: 0 }),
+  ]);
+  expect(wordOf(first as PromiseSettledResult<string[]>)).toBe('ALLOW fresh');
+  expect(await ledger.figures()).toBe('0,100,0,100,0,50,0');
+  const replies = await atOnce([
+    () => ledger.commit(plain.id, 20),
+    () => ledger.commit(over.id, 12),
+    () => ledger.commit(rest.id, 1),
+  ]);
+  expect(replies.map(wordOf)).toEqual(['COMMITTED fresh', 'COMMITTED fresh', 'COMMITTED fresh']);
+  expect(runs).toEqual([1, 1, 1, 1, 6, 1, 2]);
+  expect(await ledger.figures()).toBe('2,65,31,100,2,50,0');
+  const { events } = await assertInvariants(ledger);
+  expect(
+    events.map(({ fields }) => [fields['ty'], fields['sc'], fields['threshold'] ?? ''].join(' ')),
+  ).toEqual([
+    `budget.threshold_crossed ${scope} 0.8`,
+    `budget.threshold_crossed ${scope} 0.95`,
+    `budget.exhausted ${scope} `,
+    `budget.threshold_crossed ${scope} 1`,
+    `reservation.denied ${scope} `,
+    `budget.debt_incurred ${scope} `,
+    `reservation.commit_overage ${scope} `,
+    `budget.threshold_crossed ${scope} 1`,
+  ]);
 });
 
 test('a run takes at most 16 calls', async () => {
