@@ -138,7 +138,7 @@ test('two workers share both ports, the sweep and one embedded Redis, and one an
 });
 
 test.each(['SIGKILL', 'SIGTERM'] as const)(
-  'a worker that gets %s is replaced and counted, requests go on, and no counter falls',
+  'a worker that gets %s is replaced and counted, requests continue, and no counter falls',
   async (signal) => {
     const service = await start();
     for (let count = 0; count < 4; count += 1) {

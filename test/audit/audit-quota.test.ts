@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { AuditQuota } from '../../src/audit/audit-log/audit-trail.js';
 
-test('a window lets so many rows of each source through, and tells what else there was', () => {
+test('a window lets a number of rows of each source through, and counts the others', () => {
   const quota = new AuditQuota({ perSource: 2, overall: 5 });
   expect(['a', 'a', 'a', 'b', 'b', 'b', 'b', 'c', 'd', 'd'].map((source) => quota.admit(source))).toEqual([
     true,

@@ -156,7 +156,7 @@ describe('rows of what failed', () => {
     ]);
   });
 
-  test('stand under the tenant whose key lacked the permission', async () => {
+  test('belong to the tenant whose key lacked the permission', async () => {
     const tenant = await on.holdfast.createTenant();
     const refused = await on.holdfast.call('POST', '/v1/webhooks', { key: tenant.key, body: {} });
     expectRefusal(refused, 403, 'INSUFFICIENT_PERMISSIONS');
@@ -209,7 +209,7 @@ describe('rows of what failed', () => {
   });
 });
 
-test('a client that goes away while it sends nothing harms nobody', async () => {
+test('a client that goes away while it sends nothing affects no other', async () => {
   const server = await startStore();
   const holdfast = await Holdfast.start({ REDIS_URL: server.url });
   await new Promise<void>((done) => {

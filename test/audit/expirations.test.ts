@@ -85,7 +85,7 @@ async function raw(
 }
 
 describe('the expirations of a window', () => {
-  test('are told in order, each with what it was at that moment', () => {
+  test('are listed in order, each as it was at that moment', () => {
     expect(all).toHaveLength(COUNT);
     expect(all.map(({ at_ms }) => at_ms)).toEqual(
       all.map(({ at_ms }) => at_ms as number).sort((a, b) => a - b),

@@ -27,7 +27,7 @@ async function expired(tenantId: string): Promise<Json[]> {
   ).events as Json[];
 }
 
-test('a key whose time is over is told of once, and counted; one that lives, was revoked or is damaged is not', async () => {
+test('an expired key emits one event and is counted; a live, revoked or damaged one does not', async () => {
   const tenant = await on.holdfast.createTenant();
   const [over, revoked, damaged] = [
     await newKeyOf(tenant.id),

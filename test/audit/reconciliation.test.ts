@@ -47,7 +47,7 @@ describe('a drift', () => {
     ).toMatchObject({ kind: 'RESERVED', expected: 9n });
   });
 
-  test('is never found in a sound ledger, whatever happens in whichever order within a millisecond', () => {
+  test('is never found in a balanced ledger, in any order of changes within a millisecond', () => {
     const steps = fc.array(
       fc.record({
         ms: fc.integer({ min: 0, max: 2 }),

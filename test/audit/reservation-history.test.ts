@@ -52,7 +52,7 @@ const returned = (amount: number): Json[] => [
 ];
 
 describe('the history of a reservation', () => {
-  test('that lives tells the request, the scopes and every extension with its key', async () => {
+  test('that is live has the request, the scopes and every extension with its key', async () => {
     const id = await hold(100, {
       ttl_ms: 60_000,
       grace_period_ms: 7000,
@@ -98,7 +98,7 @@ describe('the history of a reservation', () => {
     expect(history).not.toHaveProperty('record_goes_at_ms');
   });
 
-  test('that was committed tells the charge, what went back where, and the event where there was one', async () => {
+  test('that was committed has the charge, what each scope got back, and the event if there was one', async () => {
     const within = await hold(100);
     expectStatus(await holdfast.commit(tenant, within, 70, { metadata: { tokens: 70 } }), 200);
     const history = await historyOf(within);
@@ -130,7 +130,7 @@ describe('the history of a reservation', () => {
     expect(entry?.[1]).toEqual(expect.arrayContaining(['reservation.commit_overage', beyond]));
   });
 
-  test('that was released tells the reason', async () => {
+  test('that was released has the reason', async () => {
     const id = await hold(40);
     expectStatus(await holdfast.settle(tenant, 'release', id, { reason: 'not needed' }), 200);
     expect((await historyOf(id)).end).toMatchObject({

@@ -109,7 +109,7 @@ test('events go after 90 days, from the indexes too, and are counted', async () 
   expect(await heldLogs()).toBe(0);
 });
 
-test('an index that has nothing left is no key any more, and goes on with the next event', async () => {
+test('an empty index has no key, and is created again by the next event', async () => {
   const tag = freshTag();
   await pastEvents(tag, 92, 91);
   await dispatched(tag, 2, 2);
@@ -149,7 +149,7 @@ test('where no dispatcher ever was, events stay twice as long, and no longer', a
   await redis.del(eventLogKey(tag));
 });
 
-test('events stay as long as the reservations whose end they told, whatever their own retention', async () => {
+test('events of the end of reservations stay as long as these, regardless of their own retention', async () => {
   const other = await startStore();
   const [own, tag] = [connectTo(other.url), tagOf('00')];
   const long = await Holdfast.start({
@@ -175,7 +175,7 @@ test('events stay as long as the reservations whose end they told, whatever thei
   await other.stop();
 });
 
-test('a pass is cut by its time, counted, and goes on where it was', async () => {
+test('a pass that runs out of time is counted and continues where it stopped', async () => {
   const tag = freshTag();
   const now = await nowMs();
   const pipeline = redis.pipeline();

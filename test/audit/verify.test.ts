@@ -44,7 +44,7 @@ async function change(tenant: TestTenant, below: string, by: Record<string, numb
 }
 
 describe('verifying the ledger', () => {
-  test('finds a sound one sound, with holds in every state and overdue ones that nobody swept', async () => {
+  test('finds a balanced one balanced, with holds in every state and overdue ones not swept yet', async () => {
     const tenant = await newTenant();
     await hold(tenant, 10);
     expectStatus(await holdfast.commit(tenant, await hold(tenant, 20), 15), 200);

@@ -32,7 +32,7 @@ describe('one limit', () => {
     return { limit, clock, ask };
   }
 
-  test('counts each source in a window of its own, which starts with its first request', () => {
+  test('counts each source in its own window, which starts with its first request', () => {
     const { clock, ask } = limitOf(2);
     expect(ask('a')['X-RateLimit-Remaining']).toBe('1');
     clock.ms += 30_000;

@@ -35,7 +35,7 @@ describe('npm run up -- --once', () => {
   });
   afterAll(() => up.cleanUp());
 
-  test('shows a commit, an expiry that gives its budget back, and the webhook that tells of it, and exits 0', () => {
+  test('shows a commit, an expiry that returns its budget, and its webhook, and exits 0', () => {
     expect(first).toMatchObject({ code: 0, stderr: '' });
     expect(first.stdout).toMatch(
       /1 {2}Reserve 5,000[^]*2 {2}Commit the 3,200[^]*COMMITTED[^]*3 {2}Reserve 2,000[^]*4 {2}Nobody commits[^]*RESERVATION_EXPIRED[^]*5 {2}The webhook endpoint receives[^]*reservation\.expired evt_[^]*verified/,
@@ -70,7 +70,7 @@ describe('npm run up -- --once', () => {
     expect(readFileSync(keyFile, 'utf8')).toMatch(/^cyc_live_[0-9A-Za-z]{45}\n$/);
   });
 
-  test('a step that is not as expected is told in one line, and the exit code is 1', async () => {
+  test('an unexpected result is reported in one line, and the exit code is 1', async () => {
     const result = await up.run(['--once'], {
       ADMIN_API_KEY: 'another-admin-key-0',
       HOLDFAST_ROLES: 'api',

@@ -255,7 +255,7 @@ describe('the Redis addressing', () => {
   });
 });
 
-test('every bad value has a line of its own, and no secret is in any of them', () => {
+test('every bad value has its own line, and none contains a secret', () => {
   const secret = 'tell-nobody';
   const problems = problemsOf({
     PORT: 'x',
@@ -349,7 +349,7 @@ describe('the key for webhook secrets with the embedded Redis', () => {
 });
 
 describe('the log', () => {
-  test('has no secret in it, wherever it stands', () => {
+  test('contains no secret, wherever it was configured', () => {
     const lines: string[] = [];
     const sink = new Writable({
       write(chunk: Buffer, _encoding, done) {

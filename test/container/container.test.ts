@@ -285,7 +285,7 @@ describe('docker compose', () => {
     redis = await startRedis({ args: (compose.services.redis.command ?? []).slice(1) });
   });
 
-  test('publishes the port that Holdfast listens on unless told otherwise', () => {
+  test("publishes Holdfast's default port", () => {
     const port = CONFIG_VARIABLES.find(({ name }) => name === 'PORT')?.fallback;
     expect(image.exposed).toEqual([port]);
     expect(compose.services.holdfast.ports).toEqual([`7878:${port}`]);

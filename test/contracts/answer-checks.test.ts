@@ -303,7 +303,7 @@ describe('the rules of balances', () => {
   };
   const answer = (changed: object): object => ({ balances: [balance, { ...balance, ...changed }] });
 
-  test('let one pass that adds up, also beyond 2^53, and one that does not tell all figures', () => {
+  test('accept one that adds up, also beyond 2^53, and one that does not have all figures', () => {
     shows('balance adds up');
     const large = {
       allocated: { unit: 'TOKENS', amount: 9223372036854775807n },

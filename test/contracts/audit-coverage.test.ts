@@ -137,7 +137,7 @@ describe('an operator', () => {
     });
   });
 
-  test('has a row for what was refused before its key was looked at', async () => {
+  test('has a row for requests refused before their key was checked', async () => {
     shows('audit row per request', 'admin sentinel');
     const headers = { 'x-admin-api-key': 'test-admin-key-0123456789' };
     const broken = await world.holdfast.call('POST', '/v1/admin/tenants', { raw: '{', headers });

@@ -23,7 +23,7 @@ describe('the audit of dependencies', () => {
     expect(judge(report())).toEqual({ code: 0, lines: ['audit: 0 findings, 0 of them not accepted'] });
   });
 
-  test('fails at an advisory, told once, however many packages depend on it', () => {
+  test('fails at an advisory and reports it once, however many packages depend on it', () => {
     const { code, lines } = judge(report([advisory], ['parser']));
     expect(code).toBe(1);
     expect(lines).toEqual([
@@ -32,7 +32,7 @@ describe('the audit of dependencies', () => {
     ]);
   });
 
-  test('passes at one that is explained, and tells the reason', () => {
+  test('passes at one that is explained, and prints the reason', () => {
     const { code, lines } = judge(report([advisory]), new Map([[advisory.url, 'nothing here parses']]));
     expect(code).toBe(0);
     expect(lines[0]).toMatch(/Reads too far .*: nothing here parses$/);

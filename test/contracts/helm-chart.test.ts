@@ -39,7 +39,7 @@ describe('the Helm chart', () => {
     });
   });
 
-  test('runs instances that nobody can write to, as no root, and spreads them', () => {
+  test('runs instances read-only, not as root, and spreads them', () => {
     const { Deployment: deployment } = render(CHART, REDIS);
     const { spec } = deployment.spec.template;
     expect(deployment.spec).toMatchObject({

@@ -92,7 +92,7 @@ test('every key name of the Lua include equals that of keyspace.ts, and none is 
   await redis.quit();
 });
 
-test('no script spells out a key of its own', () => {
+test('no script builds a key name itself', () => {
   for (const { name, own, included } of scriptTexts()) {
     const texts = [own, ...included]
       .map(code)

@@ -109,7 +109,7 @@ withSpec(
       ).toEqual(ROWS.map(({ id }) => id).sort());
     });
 
-    test('gets every declared status, or says why nobody can', () => {
+    test('gets every declared status, or says why it is impossible', () => {
       const open = servedOperations().flatMap(({ id, responses }) => {
         const row = ROWS.find((candidate) => candidate.id === id);
         const known =
@@ -126,7 +126,7 @@ withSpec(
       expect(open).toEqual([]);
     });
 
-    test('calls nothing impossible that it gets, or that nobody declares', () => {
+    test('calls no status impossible that it gets, or that is not declared', () => {
       const wrong = servedOperations().flatMap(({ id, responses }) => {
         const row = ROWS.find((candidate) => candidate.id === id);
         const found = row === undefined ? [] : provocationsOf(row).map(({ status }) => status);

@@ -119,7 +119,7 @@ test('no script loops until something outside of it ends', () => {
   expect(files.filter((file) => /while true|repeat\b/.test(textOf(file)))).toEqual([]);
 });
 
-test('the check itself tells what is bounded from what is not', () => {
+test('the check itself distinguishes bounded from unbounded', () => {
   const judged = (text: string): boolean => {
     const command = /'([A-Z]+)'/.exec(text)?.[1] ?? '';
     return isBounded({ file: 'probe', command, text, isReply: false });

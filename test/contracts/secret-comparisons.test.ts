@@ -87,14 +87,14 @@ test('the check finds the comparisons that leak, and only them', () => {
   }
 });
 
-test('no source compares a secret in a time that tells of it', () => {
+test('no source compares a secret in a time that depends on it', () => {
   expect(FILES.length).toBeGreaterThan(100);
   expect(
     FILES.flatMap((file) => leaks(readFileSync(SOURCES + file, 'utf8')).map((leak) => `${file}: ${leak}`)),
   ).toEqual([]);
 });
 
-test('one place compares secrets, by digests of one length, whatever is presented', async () => {
+test('one place compares secrets, by digests of equal length', async () => {
   expect(FILES.filter((file) => readFileSync(SOURCES + file, 'utf8').includes('timingSafeEqual'))).toEqual([
     'config/secrets.ts',
   ]);

@@ -6,7 +6,7 @@ const of = (fields: Record<string, string>) =>
 const TRACE = 'a'.repeat(32);
 
 describe('an event read from its entry', () => {
-  test('names its place, its time and whoever is known, and nobody else', () => {
+  test('names its place, its time and the known actors only', () => {
     expect(of({ ty: 'tenant.created', tn: 'acme', ac: 'admin', tenant_id: 'acme' })).toEqual({
       event_id: 'evt_18bcfe568001f000',
       event_type: 'tenant.created',
@@ -50,7 +50,7 @@ describe('an event read from its entry', () => {
     expect(eventJson(of(fields))).toBe(eventJson(of(fields)));
   });
 
-  test('tells a crossed threshold in numbers', () => {
+  test('has the numbers of a crossed threshold', () => {
     const { data } = of({
       ty: 'budget.threshold_crossed',
       tn: 'acme',

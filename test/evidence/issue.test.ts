@@ -345,7 +345,7 @@ describe('an envelope', () => {
     expect(ttlMs).toBeLessThanOrEqual(30 * 86_400_000);
   });
 
-  test('that is not there is 404, and what is no id is 400', async () => {
+  test('that is not there is 404, and a malformed one is 400', async () => {
     const missing = await holdfast.metric('holdfast_evidence_reads_total', { outcome: 'missing' });
     expectRefusal(await get(`/v1/evidence/${'0'.repeat(64)}`), 404, 'NOT_FOUND');
     expect(await holdfast.metric('holdfast_evidence_reads_total', { outcome: 'missing' })).toBe(missing + 1);

@@ -112,7 +112,7 @@ describe('a reservation under MANUAL_CLEANUP whose grace is over', () => {
     expect(await stored.redis.zscore(cleanupIndexKey(stored.tagOfTenant(tenant.id)), id)).toBeNull();
   });
 
-  test('that is missing from its index, or stands in the index of the sweeper, is put back into its own', async () => {
+  test("that is missing from its index, or is in the sweeper's index, is put back into its own", async () => {
     const tenant = await newTenant();
     const [lost, moved] = (await waiting(tenant, 2)) as [string, string];
     const tag = stored.tagOfTenant(tenant.id);
@@ -294,7 +294,7 @@ describe('POST /ops/reservations/cleanup', () => {
     expect(await stateOf(stored, ids[3] as string)).toBe('ACTIVE');
   });
 
-  test('quarantines what cannot be settled and goes on with the others', async () => {
+  test('quarantines what cannot be settled and continues with the others', async () => {
     const tenant = await newTenant();
     const [ill, well] = (await waiting(tenant, 2)) as [string, string];
     await stored.set(ill, { am: 'many' });
@@ -340,7 +340,7 @@ describe('POST /ops/reservations/cleanup', () => {
   });
 });
 
-test('the sweeper goes on beside what awaits cleanup: no backlog, no lateness, readiness green, and operators see how much waits and since when', async () => {
+test('the sweeper continues beside what awaits cleanup: no backlog, no lateness, readiness green, and operators see how much waits and since when', async () => {
   const [manual, auto] = [await newTenant(), await newTenant('AUTO_RELEASE')];
   await waiting(manual, 3, 3_600_000);
   const sweeper = await startSweeper({ REDIS_URL: redis.url, SWEEP_ALERT_MS: '2000' });

@@ -51,7 +51,7 @@ describe('1,500 holds in a long grace do not starve one that is due behind them'
     return { tag, ids, tenant };
   }
 
-  test('since the index is in the order of reclaim deadlines, they are not even looked at', async () => {
+  test('since the index is in the order of reclaim deadlines, they are not examined', async () => {
     const { ids, tenant } = await inGrace((expiresAt, graceMs) => expiresAt + graceMs);
     const [due] = await makeDue(holdfast, stored, tenant, 1, 1000);
     expect(await sweep()).toMatchObject({ judged: 1, expired: 1 });
@@ -94,7 +94,7 @@ describe('candidates that cannot be judged', () => {
 });
 
 describe('an instance with a partition that it cannot sweep', () => {
-  test('sweeps the others, turns readiness red by its lateness, and recovers when it is mended', async () => {
+  test('sweeps the others, turns readiness red by its lateness, and recovers when it is repaired', async () => {
     const [ill, well] = (await makeTenants(holdfast, 2)) as [TestTenant, TestTenant];
     const tag = stored.tagOfTenant(ill.id);
     const [stuck] = (await makeDue(holdfast, stored, ill, 1)) as [string];

@@ -116,7 +116,7 @@ test('a lease that another took is counted as lost', async () => {
   }
 });
 
-test('a sweep that its time ends is counted as cut, and the next one goes on at once', async () => {
+test('a sweep that its time ends is counted as cut, and the next one continues at once', async () => {
   const tenants = await makeTenants(maker, 1);
   const ids = await makeDue(maker, stored, tenants[0] as TestTenant, 80);
   // One percent of the time is left to the sweeper, so that a few batches use up a tick.

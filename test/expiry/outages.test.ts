@@ -59,7 +59,7 @@ async function goAway(how: 'killed' | 'silent' | 'restarted'): Promise<void> {
   }
 }
 
-describe('the sweep goes on after Redis was away', () => {
+describe('the sweep continues after Redis was away', () => {
   test.each(['killed', 'silent', 'killed', 'silent'] as const)('%s, as often as it happens', async (how) => {
     await sweeps();
     await goAway(how);
@@ -123,7 +123,7 @@ describe('readiness', () => {
 });
 
 describe('the watchdog', () => {
-  test('starts the sweep anew when a call never ends, and the old one does nothing any more', async () => {
+  test('restarts the sweep when a call never ends, and the old one does nothing any more', async () => {
     const { scripts } = sweeper.app.get(RedisService);
     const call = scripts.call.bind(scripts);
     let wake: (() => void) | undefined;

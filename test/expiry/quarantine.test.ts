@@ -191,7 +191,7 @@ describe('a retry', () => {
 });
 
 describe('a release', () => {
-  test('gives back what can be given back, at each budget by itself, and ends the reservation', async () => {
+  test('returns what can be returned, at each budget by itself, and ends the reservation', async () => {
     const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
     await holdfast.createBudget(tenant, '/agent:bot', 100);
     const subject = { tenant: tenant.id, agent: 'bot' };
@@ -251,7 +251,7 @@ describe('a release', () => {
   });
 });
 
-test('a reservation that was mended and settled by its client leaves the quarantine by itself', async () => {
+test('a reservation that was repaired and settled by its client leaves the quarantine', async () => {
   const { tenant, id } = await quarantined({ am: 'many' });
   await stored.set(id, { am: '10', ex: String(Number((await stored.redis.time())[0]) * 1000 + 600_000) });
   expectStatus(await holdfast.commit(tenant, id, 10), 200);
@@ -294,7 +294,7 @@ describe('what is in quarantine can still be read, listed and released', () => {
   });
 
   test.each(['its tenant', 'an operator'])(
-    'by a release of %s, which is counted, told, and audited where an operator did it',
+    'by a release of %s, which is counted, emits an event, and is audited if an operator did it',
     async (who) => {
       const { tenant, id } = await quarantined({ gr: 'long' });
       const body = { idempotency_key: newKey(), reason: 'stuck' };
@@ -395,7 +395,7 @@ describe('what is in quarantine can still be read, listed and released', () => {
     expect(entries.map(({ reservation_id: one }: Json) => one)).toContain(id);
   });
 
-  test('a key that is no record is 404, and hides no other in a list', async () => {
+  test('a key that is not a record is 404, and hides no other in a list', async () => {
     const [tenant] = (await makeTenants(holdfast, 1)) as [TestTenant];
     const { reservation_id: id } = expectStatus(await holdfast.reserve(tenant, 10), 200);
     const { reservation_id: sound } = expectStatus(await holdfast.reserve(tenant, 10), 200);

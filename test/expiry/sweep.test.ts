@@ -183,7 +183,7 @@ describe('a sweep', () => {
     expect(await sweeper.sweep()).toMatchObject({ judged: 0 });
   });
 
-  test('goes on with the other partitions when the index of one is damaged', async () => {
+  test('continues with the other partitions when the index of one is damaged', async () => {
     const tenant = await tenantWithBudgets();
     const id = await overdue(tenant);
     const own = tagOfReservationId(id, 64) as string;

@@ -48,7 +48,7 @@ describe('while Redis', () => {
     await redis.quit();
   });
 
-  test('does not answer, a refusal comes at once all the same, and what cannot be kept is counted', async () => {
+  test('does not answer, refusals still come at once, and rows that cannot be kept are counted', async () => {
     server.pause();
     const startedAt = performance.now();
     const headers = { 'x-admin-api-key': ADMIN_API_KEY };

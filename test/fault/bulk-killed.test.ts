@@ -57,7 +57,7 @@ async function killDuring(request: Json, status: string): Promise<number> {
   return (await statuses()).filter((found) => found === status).length;
 }
 
-test('a bulk action whose process is killed between two rows goes on when it is repeated, and changes each row once', async () => {
+test('a bulk action whose process is killed between two rows continues when it is repeated, and changes each row once', async () => {
   shows('bulk idempotency');
   let request: Json = {};
   let [changed, status] = [TENANTS, 'ACTIVE'];

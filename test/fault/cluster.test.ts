@@ -72,7 +72,7 @@ describe('a Redis Cluster', () => {
     await worksEverywhere(running);
   });
 
-  test('with a silent master fails its commands within two seconds, serves the others, and goes on with the replica', async () => {
+  test('with a silent master fails its commands within two seconds, serves the others, and continues with the replica', async () => {
     const running = await startBoth();
     await worksEverywhere(running);
     running.setup.masters[0]?.pause();

@@ -208,7 +208,7 @@ describe('what a killed Holdfast left behind', () => {
 });
 
 describe('a start that cannot work says so in one line', () => {
-  test('a directory that another Holdfast holds, which goes on undisturbed', async () => {
+  test('a directory that another Holdfast holds, which continues undisturbed', async () => {
     const first = await start();
     const failure = await failureOf(start());
     expect(failure.message).toBe(

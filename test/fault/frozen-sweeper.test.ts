@@ -32,7 +32,7 @@ afterEach(async () => {
   await stopAllRedis();
 });
 
-test('a sweeper that is frozen with a page in its hands wakes up to an expired lease: what it still sends refunds nothing, and it lets go', async () => {
+test('a sweeper that was frozen in the middle of a page finds its lease expired: what it still sends refunds nothing, and it drops the partition', async () => {
   const redis = await startRedis();
   const stored = new StoredHolds(redis.url);
   cleanUps.push(() => stored.close());

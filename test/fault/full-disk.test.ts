@@ -52,7 +52,7 @@ const readiness = async (holdfast: Holdfast) => (await holdfast.call('GET', '/he
 (canLimit ? describe : describe.skip)(
   canLimit ? 'a disk that is full' : 'a disk that is full (skipped: there is no prlimit)',
   () => {
-    test('with everysec: Redis refuses to write, so nothing changes and requests get 503; reads go on; and all heals when there is room', async () => {
+    test('with everysec: Redis refuses to write, so nothing changes and requests get 503; reads continue; and everything recovers when there is room', async () => {
       const redis = await startRedis({
         appendonly: true,
         args: ['--appendfsync', 'everysec'],

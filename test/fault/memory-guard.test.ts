@@ -75,7 +75,7 @@ describe('a Redis that may evict the ledger', () => {
     ).toBe(true);
   });
 
-  test('turns readiness red when its policy becomes an evicting one later, and green when it is put right', async () => {
+  test('turns readiness red when its policy becomes an evicting one later, and green when it is corrected', async () => {
     const redis = await startRedis({ maxmemory: '50mb' });
     const { service, log } = await startOn(redis);
     expect(await service.status()).toMatchObject({ ready: true, problems: [] });
@@ -93,7 +93,7 @@ describe('a Redis that may evict the ledger', () => {
 });
 
 describe('keys that Redis did evict', () => {
-  test('turn readiness red, and it stays red when the policy is put right, even where eviction was allowed', async () => {
+  test('turn readiness red, and it stays red when the policy is corrected, even where eviction was allowed', async () => {
     const redis = await startRedis({ maxmemory: '5mb', policy: 'allkeys-lru' });
     const { service, metric } = await startOn(redis, { HOLDFAST_ALLOW_EVICTION: 'true' });
     expect(await service.status()).toMatchObject({ ready: true });

@@ -36,7 +36,7 @@ afterAll(async () => {
 
 describe('while Redis is away', () => {
   test.each(['paused', 'killed'])(
-    '(%s) requests get 503 in time, nothing is lost or done twice, and all heals by itself',
+    '(%s) requests get 503 in time, nothing is lost or done twice, and everything recovers',
     async (how) => {
       const held = expectStatus(await holdfast.reserve(tenant, 10), 200).reservation_id as string;
       const before = await holdfast.balances(tenant);

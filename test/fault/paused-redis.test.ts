@@ -29,7 +29,7 @@ afterAll(async () => {
   await redis.stop();
 });
 
-test('a Redis that stands still for ten seconds under load: 503 in time throughout, then every request settles once and the sweep goes on', async () => {
+test('a Redis that is stuck for ten seconds under load: 503 in time throughout, then every request settles once and the sweep continues', async () => {
   const [other] = (await makeTenants(holdfast, 1)) as [TestTenant];
   const load = await JournaledLoad.make(holdfast, randomFrom(2));
   const clients = load.run(3);

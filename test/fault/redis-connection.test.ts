@@ -152,7 +152,7 @@ describe('a client that ioredis has given up', () => {
 });
 
 describe('a Redis that is paused, with its connections open', () => {
-  test('fails every command within two seconds, also those queued behind a waiting batch, and heals by itself', async () => {
+  test('fails every command within two seconds, also those queued behind a waiting batch, and recovers', async () => {
     const running = await startBoth();
     const { redis, service } = running;
     redis.pause();

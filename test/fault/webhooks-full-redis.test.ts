@@ -38,7 +38,7 @@ afterEach(async () => {
   await server.stop();
 });
 
-test('while Redis is full first attempts go on, and a failed one stays first in its queue until its retry can be stored', async () => {
+test('while Redis is full first attempts continue, and a failed one stays first in its queue until its retry can be stored', async () => {
   const [refusing, accepting] = [await tenantWithBudget(holdfast), await tenantWithBudget(holdfast)];
   const waiting: (() => void)[] = [];
   receiver.react = (response, { path }) =>

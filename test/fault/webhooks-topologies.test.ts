@@ -79,7 +79,7 @@ test('a cluster is dispatched on all its masters, and retried', async () => {
   await expectDelivered(holdfast, subscribed, 1);
 }, 90_000);
 
-test('with Sentinels deliveries and retries go on with the master that takes over', async () => {
+test('with Sentinels deliveries and retries continue with the master that takes over', async () => {
   const setup = await startSentinel();
   receiver = await startRefusing();
   holdfast = await startDispatcher({ REDIS_SENTINELS: setup.addresses, REDIS_MASTER_NAME: setup.masterName });

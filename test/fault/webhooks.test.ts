@@ -285,7 +285,7 @@ describe('no event is lost and none is made up', () => {
     expect(second.child.exitCode).toBeNull();
   }, 180_000);
 
-  test('when Redis stands still, and when it is killed and comes back', async () => {
+  test('when Redis is stuck, and when it is killed and comes back', async () => {
     shows('at least once');
     await setUp('always');
     start();

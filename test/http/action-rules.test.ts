@@ -109,7 +109,7 @@ describe('the rules of a policy on actions', () => {
     expectRefusal(await patch(tenant, policy.policy_id, given), 400, 'INVALID_REQUEST');
   });
 
-  test('deny what they do not permit, and tell who and why', async () => {
+  test('deny what they do not permit, and name the policy and the reason', async () => {
     shows('deny detail');
     const tenant = await funded();
     const { policy_id: id } = await made(tenant, { denied_action_kinds: ['code.exec'] });

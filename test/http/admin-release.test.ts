@@ -93,7 +93,7 @@ describe('an operator releases on behalf of a tenant', () => {
     expect(await rowsOf(id)).toEqual([]);
   });
 
-  test('a suspended tenant does not stand in the way', async () => {
+  test('a suspended tenant does not prevent it', async () => {
     shows('suspended settlement');
     const { tenant, id } = await held();
     await on.stored.setTenantStatus(tenant.id, 'SUSPENDED');

@@ -133,7 +133,7 @@ describe('API keys', () => {
     expect(body.message).toContain(field);
   });
 
-  test('a revocation is final, keeps its reason and is told once', async () => {
+  test('a revocation is final, keeps its reason and emits one event', async () => {
     shows('revoked key', 'revokeApiKey');
     const { id } = await on.holdfast.createTenant();
     const { key_id: keyId } = expectStatus(await create(id, { permissions: ['balances:read'] }), 201);

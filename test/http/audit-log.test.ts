@@ -88,7 +88,7 @@ describe('the audit log', () => {
       expect(new Set(rows.map(({ tenant_id: shown }: Json) => shown))).toEqual(new Set([tenant.id]));
     });
 
-    test('tells who acted for whom: the tenant itself, an operator for it, or an operator as such', async () => {
+    test('shows who acted for whom: the tenant itself, an operator for it, or an operator as such', async () => {
       shows('acting for tenant');
       const [, , created, funded] = await logs(`tenant_id=${tenant.id}&sort_dir=asc`);
       expect(created).toMatchObject({

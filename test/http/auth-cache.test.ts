@@ -151,7 +151,7 @@ describe('the memory of API keys', () => {
 describe('authentication without Redis', () => {
   afterEach(stopAllRedis);
 
-  test('revoked keys are heard of again over each new connection, and one that is closed as it comes back harms nobody', async () => {
+  test('revoked keys are heard of again over each new connection, and one that is closed as it comes back affects no other', async () => {
     const made = jest.spyOn(RedisService.prototype, 'subscriber');
     const server = await startRedis();
     const holdfast = await Holdfast.start({ REDIS_URL: server.url });

@@ -46,7 +46,7 @@ describe('balances over the wire', () => {
     expect(await paths('workspace=prod')).toEqual(['/workspace:prod TOKENS']);
   });
 
-  test('match whole segments, wherever they stand', async () => {
+  test('match whole segments in any position', async () => {
     expect(await paths('agent=bot')).toEqual(['/agent:bot TOKENS', '/workspace:prod/agent:bot TOKENS']);
     expect(await paths('workspace=PROD&agent=Bot')).toEqual(['/workspace:prod/agent:bot TOKENS']);
     expect(await paths('agent=bo')).toEqual([]);

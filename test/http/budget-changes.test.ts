@@ -35,7 +35,7 @@ describe('operators change budgets', () => {
     return tenant;
   }
 
-  test('a budget that is out of balance stops a reserve and a commit, is counted, and can be funded anew', async () => {
+  test('a budget that is out of balance stops a reserve and a commit, is counted, and can be funded again', async () => {
     const tenant = await tenantWithBudget();
     const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 10), 200);
     const key = budgetKey(
@@ -116,7 +116,7 @@ describe('operators change budgets', () => {
     expectRefusal(await on.holdfast.reserve(tenant, 0), 409, 'DEBT_OUTSTANDING');
   });
 
-  test('a frozen budget takes no reservation, commit or funding, gives holds back, may be patched, and comes back', async () => {
+  test('a frozen budget takes no reservation, commit or funding, returns holds, may be patched, and comes back', async () => {
     shows('frozen budget', 'freezeBudget', 'unfreezeBudget');
     const tenant = await tenantWithBudget();
     const [first, second] = [

@@ -97,7 +97,7 @@ describe('funding', () => {
     });
   });
 
-  test('with the same key is done once and answered alike, whatever happened meanwhile', async () => {
+  test('with the same key is done once and gets the same answer, whatever happened meanwhile', async () => {
     shows('funding replay');
     const tenant = await fundedTenant();
     const key = newKey();

@@ -118,7 +118,7 @@ describe('a bulk action on budgets', () => {
     });
   });
 
-  test('tells the same of each budget as funding it alone, and is found by its correlation', async () => {
+  test('emits the same event for each budget as funding it alone, found by its correlation', async () => {
     shows('bulk budgets');
     const [one, other] = [await indebted(), await indebted()];
     const query = `scope=tenant:${one.id}&unit=TOKENS&tenant_id=${one.id}`;
@@ -176,7 +176,7 @@ describe('a bulk action on budgets', () => {
     expect(credit.skipped).toHaveLength(3);
   });
 
-  test('fails rows in another unit, closed, frozen or without enough funds, and goes on with the others', async () => {
+  test('fails rows in another unit, closed, frozen or without enough funds, and continues with the others', async () => {
     shows('bulk failed budgets', 'bulk damaged row');
     const tenant = await budgeted('frozen', 'closed', 'poor', 'damaged', 'without-id');
     await on.holdfast.createBudget(tenant, '', 500, {
@@ -461,7 +461,7 @@ describe('the same bulk action on budgets again', () => {
     expect(written).toHaveLength(1);
   });
 
-  test("goes on with one whose process died between rows, under the first one's correlation", async () => {
+  test("continues with one whose process died between rows, under the first one's correlation", async () => {
     shows('bulk idempotency');
     const tenant = await budgeted('a', 'b', 'c');
     const scopes = ['', '/agent:a', '/agent:b', '/agent:c'];

@@ -361,7 +361,7 @@ describe('bodies', () => {
     await expectRefusal(echo, post(body), 400, 'INVALID_REQUEST', message);
   });
 
-  test('a number that is no integer of the protocol may be written in any way, and -0 is 0', async () => {
+  test('a number that is not an integer of the protocol may be written in any way, and -0 is 0', async () => {
     const body = '{"key":"1.0, 2e3","amount":-0,"metadata":{"share":1.0,"list":[1e3,2.5E-1],"text":"v 1.0"}}';
     expect(JSON.parse((await call(echo, post(body))).text)).toEqual({
       key: '1.0, 2e3',

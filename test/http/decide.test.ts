@@ -74,7 +74,7 @@ describe('decide', () => {
     ['DEBT_OUTSTANDING', { debt: '1', remaining: '99' }, 0],
   ];
   test.each(states)(
-    'answers 200 DENY %s for the state of a budget, and tells it once',
+    'answers 200 DENY %s for the state of a budget, and emits one event',
     async (reason, fields, amount) => {
       shows('decision on debt');
       const tenant = await funded();
@@ -148,7 +148,7 @@ describe('decide', () => {
     ]);
   });
 
-  test("answers 500 when the tenant's record cannot be trusted, and tells nothing", async () => {
+  test("answers 500 when the tenant's record cannot be trusted, and emits no event", async () => {
     shows('unreadable tenant status');
     const tenant = await funded();
     expectStatus(await decide(tenant, 1), 200);

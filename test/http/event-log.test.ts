@@ -402,7 +402,7 @@ describe('a long event log', () => {
     await on.stored.redis.eval(script, 1, eventLogKey('{p07}'), ENTRIES);
   });
 
-  test('is read a bounded part at a time: a page may end early, and the next one goes on there', async () => {
+  test('is read a bounded part at a time: a page may end early, and the next one continues there', async () => {
     const found: string[] = [];
     let [cursor, pages] = ['', 0];
     do {

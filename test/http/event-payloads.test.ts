@@ -217,7 +217,7 @@ function membersOf(schemaName: string): string[] {
   return Object.keys(components.schemas[schemaName]?.properties ?? {});
 }
 
-test('every event that scripts tell has the payload of its type', async () => {
+test('every event that scripts emit has the payload of its type', async () => {
   shows('event payload', 'listEvents');
   const subscriber = await Subscriber.make(on.holdfast, on.stored);
   const tenant: TestTenant = { id: subscriber.id, key: await on.holdfast.createKey(subscriber.id) };

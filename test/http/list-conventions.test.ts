@@ -75,7 +75,7 @@ describe('the lists of operators', () => {
   );
 
   test.each(SORTED)(
-    '%s: a cursor goes on in its order without being asked for it again, and refuses another',
+    '%s: a cursor continues in its order without being asked for it again, and refuses another',
     async (_name, template, rows, id, order, other) => {
       shows('cursor order');
       // Requests may leave rows of their own in the audit log.
@@ -99,7 +99,7 @@ describe('the lists of operators', () => {
   );
 
   test.each(LISTS)(
-    '%s: an empty search and a parameter that nobody knows leave nothing out',
+    '%s: an empty search and an unknown parameter leave nothing out',
     async (_name, path, rows) => {
       shows('governance list parameters');
       const all = await rowsOf(path, rows);

@@ -93,7 +93,7 @@ describe('order', () => {
   });
 
   test.each(['sort_by=reserved', 'sort_by=scope_path&sort_dir=asc', 'sort_dir=asc', 'sort_by=status'])(
-    'a cursor of %s goes on in its order, whether or not that is asked for again',
+    'a cursor of %s continues in its order, whether or not that is asked for again',
     async (order) => {
       shows('cursor order');
       const expected = await lists.idsOf(tenant, order);

@@ -381,7 +381,7 @@ describe('include', () => {
     }
   });
 
-  test('ends a page before it grows beyond all bounds, and the next one goes on', async () => {
+  test('ends a page before it grows beyond all bounds, and the next one continues', async () => {
     const tenant = await lists.newTenant();
     // Versions before 0.6 took metadata as large as this, and their records stay for weeks.
     const metadata = JSON.stringify({ text: 'm'.repeat(900_000) });

@@ -50,7 +50,7 @@ function objectsOf(output: string): Record<string, Json>[] {
 
 describe('the logger', () => {
   test.each(FORGERIES)(
-    'forgery %# stays inside one line wherever it stands, and comes back as it was',
+    'forgery %# stays inside one line in any place, and is returned unchanged',
     async (text) => {
       let output = '';
       const destination = new Writable({

@@ -423,7 +423,7 @@ describe('the window of events', () => {
     expect(await window.look(nowMs)).toMatchObject({ windowS: 3600, total: 3000 });
   });
 
-  test('starts anew where more has come than a look can read', async () => {
+  test('starts over when more has come than one request can read', async () => {
     shows('overview events');
     await on.stored.redis.del(eventLogKey(TAG));
     const nowMs = await now();

@@ -224,7 +224,7 @@ describe('a policy', () => {
     }
   });
 
-  test('has a name of its own within its tenant', async () => {
+  test('has a unique name within its tenant', async () => {
     const [one, two] = [await on.holdfast.createTenant(), await on.holdfast.createTenant()];
     const first = await made(one, { name: 'a' });
     expectRefusal(await create(one, { name: 'a', priority: 7 }), 409, 'DUPLICATE_RESOURCE');
@@ -387,7 +387,7 @@ describe('who may', () => {
     expectStatus(await patch(confined, inside.policy_id, { priority: 1 }), 200);
   });
 
-  test('nobody changes the policies of a closed tenant, and everybody still reads them', async () => {
+  test('the policies of a closed tenant cannot be changed, and can still be read', async () => {
     shows('change after close', 'reads after close');
     const tenant = await on.holdfast.createTenant();
     const policy = await made(tenant);

@@ -209,7 +209,7 @@ describe('the limit of public documents', () => {
     }
   });
 
-  test('believes X-Forwarded-For from nobody unless told so, and then only the part that the proxy vouches for', async () => {
+  test('trusts X-Forwarded-For only if configured, and then only the part that the proxy added', async () => {
     const remaining = async (holdfast: Holdfast, chain: string): Promise<string | null> =>
       (await read(holdfast, '/docs/start.js', chain)).headers.get('x-ratelimit-remaining');
     const wary = await start({ RATE_LIMIT_PUBLIC_PER_MINUTE: '9' });

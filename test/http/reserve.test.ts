@@ -164,7 +164,7 @@ describe('reserve over the wire', () => {
     expectStatus(await holdfast.commit(tenant, second.reservation_id, 11), 200);
   });
 
-  test('gives a lease of 60 s with 5 s of grace when nobody says otherwise', async () => {
+  test('gives a lease of 60 s with 5 s of grace by default', async () => {
     const tenant = await tenantWithBudget(10);
     const body = expectStatus(await holdfast.reserve(tenant, 1), 200);
     expect(body.remaining_ttl_ms).toBe(60_000);

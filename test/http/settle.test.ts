@@ -283,7 +283,7 @@ describe('whose reservation it is', () => {
     },
   );
 
-  test('an id of 128 characters is looked for, one of 129 is refused by every operation', async () => {
+  test('an id of 128 characters is looked up, one of 129 is refused by every operation', async () => {
     shows('unknown reservation');
     const tenant = await holdfast.createTenant();
     for (const [id, status, code] of [

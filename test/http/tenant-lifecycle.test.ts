@@ -236,7 +236,7 @@ describe('the life of a tenant', () => {
       expectStatus(await on.holdfast.admin('GET', `/v1/admin/tenants/${tenant.id}`), 200);
     });
 
-    test('from the flip on, before anything followed, every mutation is refused and reads go on', async () => {
+    test('from the flip on, before anything followed, every mutation is refused and reads continue', async () => {
       shows('closed tenant refuses', 'close reads', 'change after close');
       const tenant = await tenantWithBudget();
       const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 10), 200);
@@ -326,7 +326,7 @@ describe('the life of a tenant', () => {
       expect((await cascadeOf(tenant)).slice(before)).toEqual(['budget.closed_via_tenant_cascade']);
     });
 
-    test('what cannot be closed is named, the rest is closed, and the end comes when it is mended', async () => {
+    test('what cannot be closed is named, the rest is closed, and the end comes when it is repaired', async () => {
       const tenant = await tenantWithBudget();
       await on.holdfast.createBudget(tenant, '/agent:a', 500);
       const bad = on.stored.budgetKey(tenant.id, '/agent:a');

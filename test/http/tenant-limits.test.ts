@@ -187,7 +187,7 @@ describe('what a tenant holds and stores', () => {
     expect((await read(tenant)).live_reservations.used).toBe(0);
   });
 
-  test('stored bytes: what would pass the limit is 429, while settling goes on', async () => {
+  test('stored bytes: what would pass the limit is 429, while settling continues', async () => {
     const tenant = await limited({ stored_bytes: 20_000 });
     const metadata = { text: 'x'.repeat(8000) };
     const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 1, { metadata }), 200);

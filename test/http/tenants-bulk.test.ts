@@ -138,7 +138,7 @@ describe('a bulk action on tenants', () => {
     expect((await toldOf(broken)).map(({ type }) => type)).toEqual(['tenant.closed']);
   });
 
-  test('fails the row of a damaged record, goes on with the others, and counts what became of each', async () => {
+  test('fails the row of a damaged record, continues with the others, and counts what became of each', async () => {
     shows('bulk damaged row');
     const { ids, filter } = await tenants(3);
     const [damaged, first, second] = ids as [string, string, string];
@@ -342,7 +342,7 @@ describe('the same bulk action on tenants again', () => {
     ['SUSPEND', 'SUSPENDED', 'tenant.suspended'],
     ['CLOSE', 'CLOSED', 'tenant.closed'],
   ])(
-    "goes on with a %s whose process died between rows, under the first one's correlation",
+    "continues with a %s whose process died between rows, under the first one's correlation",
     async (action, status, told) => {
       shows('bulk idempotency');
       const { ids, filter } = await tenants(4);

@@ -230,7 +230,7 @@ describe('the list', () => {
 });
 
 describe('a closed tenant', () => {
-  test("has its subscriptions disabled, each told once under the closing's correlation, between budgets and keys", async () => {
+  test("has its subscriptions disabled, each with one event under the closing's correlation, between budgets and keys", async () => {
     shows('close disables webhooks');
     const tenant = await subscriber();
     await on.holdfast.createBudget(tenant, '', 10);
@@ -281,7 +281,7 @@ describe('a closed tenant', () => {
     ).toContain('webhook.disabled_via_tenant_cascade');
   });
 
-  test('is guarded from the flip on: nothing of it is created, changed or deleted, and reads go on', async () => {
+  test('is closed at once: nothing of it is created, changed or deleted, and reads continue', async () => {
     shows('subscription after close');
     const tenant = await subscriber();
     const subscription = await tenant.made();

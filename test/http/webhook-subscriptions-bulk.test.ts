@@ -37,7 +37,7 @@ const changesOf = async (tenant: Subscriber): Promise<Readonly<Record<string, st
   (await tenant.events()).filter(({ ty }) => ty !== 'webhook.created');
 
 describe('a bulk action', () => {
-  test('pauses, resumes and deletes what its filter matches, tells each change under one correlation, and skips what is so already', async () => {
+  test('pauses, resumes and deletes what its filter matches, emits each change under one correlation, and skips what is so already', async () => {
     shows('bulk events', 'bulkActionWebhooks');
     const { tenant, ids } = await withSubscriptions(3);
     const [first, second, third] = ids as [string, string, string];
@@ -174,7 +174,7 @@ describe('a bulk action', () => {
     expect(await statusOf(offender)).toBe('PAUSED');
   });
 
-  test('fails the rows of a closed tenant and those that cannot be read, and goes on with the others', async () => {
+  test('fails the rows of a closed tenant and those that cannot be read, and continues with the others', async () => {
     shows('subscription after close');
     const [{ tenant, ids }, other] = [await withSubscriptions(1), await withSubscriptions(2)];
     const marked = { name: 'x', url: `https://93.184.216.34/${newKey()}` };
@@ -218,7 +218,7 @@ describe('the same bulk action again', () => {
   });
 
   test.each(['PAUSE', 'DELETE'])(
-    "goes on with a %s whose process died in the middle, under the first one's correlation",
+    "continues with a %s whose process died in the middle, under the first one's correlation",
     async (action) => {
       shows('bulk idempotency');
       const { tenant, ids } = await withSubscriptions(4);

@@ -22,7 +22,7 @@ const told = async (tenant: Subscriber): Promise<unknown[]> =>
   );
 
 describe('a subscription', () => {
-  test('is created with all that it sets, shows its secret once, and is told', async () => {
+  test('is created with all that it sets, shows its secret once, and emits an event', async () => {
     shows('signing secret once', 'getWebhookSubscription', 'createTenantWebhook', 'getTenantWebhook');
     const tenant = await subscriber();
     const settings = {
@@ -135,7 +135,7 @@ describe('a subscription', () => {
 });
 
 describe('a PATCH', () => {
-  test('changes what it names, replaces lists and objects, and tells the members that really differ', async () => {
+  test('changes what it names, replaces lists and objects, and names the members that really differ', async () => {
     shows('subscription events', 'updateTenantWebhook');
     const tenant = await subscriber();
     const before = await tenant.made({
@@ -160,7 +160,7 @@ describe('a PATCH', () => {
     expect(event?.['co']).toBe(`webhook_update:${before.subscription_id}:${event?.['rq']}`);
   });
 
-  test('that changes nothing tells nothing and leaves every byte', async () => {
+  test('that changes nothing emits nothing and changes no byte', async () => {
     shows('subscription events');
     const tenant = await subscriber();
     const { subscription, signing_secret: secret } = expectStatus(
@@ -193,7 +193,7 @@ describe('a PATCH', () => {
     expect(await told(tenant)).toEqual([['webhook.created', undefined, 'ACTIVE', []]]);
   });
 
-  test('pauses and resumes, and tells so with what else it changed', async () => {
+  test('pauses and resumes, and its event names what else it changed', async () => {
     shows('subscription events');
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();
@@ -378,7 +378,7 @@ describe('what a tenant may see', () => {
 });
 
 describe('the end of a subscription', () => {
-  test('is for good and told with the status before it', async () => {
+  test('is permanent, and its event has the previous status', async () => {
     shows('subscription events', 'deleteTenantWebhook');
     const tenant = await subscriber();
     const { subscription_id: id } = await tenant.made();

@@ -228,7 +228,7 @@ async function expectRow(
   }
 }
 
-describe('a reserve is refused, and leaves every byte as it was', () => {
+describe('a reserve is refused, and changes no byte', () => {
   test.each(RESERVE)('%s (%s) %j', async (...row) => {
     shows('over limit before debt', 'outstanding debt', 'insufficient budget');
     await expectRow(row, reserve(false), { ag: 'bot', an: 'gpt', rq: 'req_reserve' });
@@ -251,7 +251,7 @@ describe('a decision', () => {
   });
 });
 
-describe('a direct debit is refused, and leaves every byte as it was', () => {
+describe('a direct debit is refused, and changes no byte', () => {
   test.each(DIRECT_DEBIT)('%s%s %j', async (...row) => {
     shows('direct debit refusals');
     await expectRow(row, (ledger, amount) => debit(ledger, { subject: AGENT, key: 'k', amount }));

@@ -32,7 +32,7 @@ function tell(ledger: LedgerClient, correlation = ''): Promise<unknown> {
   );
 }
 
-test('an event stands in the log, and by the same id among the events of its tenant and of its correlation id', async () => {
+test('an event is in the log, and under the same id among the events of its tenant and of its correlation id', async () => {
   const ledger = await newLedger();
   const [first, second] = [await tell(ledger), await tell(ledger, 'together')];
   const log = await ledger.redis.xrange(eventLogKey(ledger.tag), '-', '+');

@@ -226,7 +226,7 @@ test('a damaged index costs the row only its place in it', async () => {
   expect((await list(tag, indexOfValue('q', 'req_1'), 'rq', 'req_1')).rows).toBe(1);
 });
 
-test('a log that is no stream takes nothing', async () => {
+test('a log that is not a stream takes nothing', async () => {
   const tag = freshTag();
   await redis.set(auditLogKey(tag), 'no stream');
   await expect(append(tag, 'audit', [row('acme', 'req_1')])).rejects.toThrow('WRONGTYPE');

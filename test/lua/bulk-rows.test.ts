@@ -152,7 +152,7 @@ const REFUSED: readonly Refused[] = [
 ];
 
 describe('a row of a bulk action', () => {
-  test.each(REFUSED)('leaves every byte as it was: $what', async ({ prepare, call, reply }) => {
+  test.each(REFUSED)('changes no byte: $what', async ({ prepare, call, reply }) => {
     shows('bulk damaged row');
     const ledger = await owned();
     await prepare?.(ledger);

@@ -258,7 +258,7 @@ describe('the cascade', () => {
     expect(await ledger.figures()).toBe('3000,0,0,3000,0,0,0');
   });
 
-  test('goes on behind a hold that is gone, and neither skips nor repeats one of the same deadline', async () => {
+  test('continues after a hold that is gone, and neither skips nor repeats one of the same deadline', async () => {
     const ledger = await furnished();
     const ids = [...(await withOneDeadline(ledger, 30, 600_000))].sort();
     await update(ledger, 'CLOSED');
@@ -321,7 +321,7 @@ describe('the cascade', () => {
     ).toBe('67');
   });
 
-  test('names a record that cannot be trusted, and the others go on', async () => {
+  test('names a record that cannot be trusted, and the others continue', async () => {
     const ledger = await furnished();
     const bad = budgetKey(ledger.tag, 'TOKENS', ledger.scope({ agent: 'z' }));
     await ledger.makeBudget({ scope: ledger.scope({ agent: 'z' }) });
@@ -457,7 +457,7 @@ describe('the closing of webhook subscriptions', () => {
     return key;
   }
 
-  test('disables webhook subscriptions once, and goes on past one that cannot be read', async () => {
+  test('disables webhook subscriptions once, and skips one that cannot be read', async () => {
     shows('close disables webhooks');
     const ledger = await newLedger();
     await ledger.makeTenant();

@@ -144,7 +144,7 @@ describe('a repeated commit', () => {
     expect(await ledger.release(id)).toEqual(['RESERVATION_FINALIZED', 'COMMITTED']);
   });
 
-  test('of a refused one is decided anew', async () => {
+  test('of a refused one is decided again', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     const { id } = await ledger.hold({ amount: 10, policy: 'REJECT' });
@@ -153,7 +153,7 @@ describe('a repeated commit', () => {
   });
 });
 
-describe('a commit that is refused leaves every byte as it was', () => {
+describe('a commit that is refused changes no byte', () => {
   test('when the closed tenant meets an overdue hold, the hold waits for the sweeper', async () => {
     shows('closed before reservation');
     const ledger = await newLedger();

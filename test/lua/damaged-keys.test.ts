@@ -27,7 +27,7 @@ async function failsWithoutATrace(ledger: LedgerClient, operation: () => Promise
   expect(await snapshot(ledger)).toEqual(before);
 }
 
-describe('a TTL index that is no sorted set', () => {
+describe('a TTL index that is not a sorted set', () => {
   test.each(Object.keys(OPERATIONS))('fails a %s before anything is written', async (name) => {
     const [ledger, id] = await ledgerWithHold();
     await ledger.redis.set(ttlIndexKey(ledger.tag), 'broken');
@@ -42,7 +42,7 @@ describe('a TTL index that is no sorted set', () => {
   });
 });
 
-test('a cleanup index that is no sorted set fails the quarantine of a damaged hold before it has left the TTL index', async () => {
+test('a cleanup index that is not a sorted set fails the quarantine of a damaged hold before it has left the TTL index', async () => {
   const [ledger, id] = await ledgerWithHold();
   await ledger.makeOverdue(id);
   await ledger.redis.hset(ledger.reservationKeyOf(id), 'am', 'many');
@@ -50,9 +50,9 @@ test('a cleanup index that is no sorted set fails the quarantine of a damaged ho
   await failsWithoutATrace(ledger, () => ledger.expire(id));
 });
 
-describe('an event log that is no stream', () => {
+describe('an event log that is not a stream', () => {
   test.each(['reserve', 'commit'])(
-    'fails a %s that has something to tell before anything is written',
+    'fails a %s that would emit an event before anything is written',
     async (name) => {
       const [ledger, id] = await ledgerWithHold();
       await ledger.redis.set(eventLogKey(ledger.tag), 'broken');

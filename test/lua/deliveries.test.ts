@@ -225,7 +225,7 @@ describe('skip_events', () => {
     );
   });
 
-  test('moves nothing where somebody has subscribed, nor for who has not the lease', async () => {
+  test('moves nothing if there is a subscription, or without the lease', async () => {
     const dispatch = await unwatched();
     const { redis, tag } = dispatch.ledger;
     const entryId = await dispatch.append();
@@ -438,7 +438,7 @@ describe('record_delivery_outcome', () => {
     return dispatch;
   }
 
-  test('counts a failure once, begins anew after a success, and disables at the limit with one event', async () => {
+  test('counts a failure once, starts over after a success, and disables at the limit with one event', async () => {
     shows('delivery disables');
     const dispatch = await subscribed(2);
     const { redis, tag, tenant } = dispatch.ledger;

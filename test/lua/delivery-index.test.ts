@@ -48,7 +48,7 @@ test.each([
   ['delivery', queueOne, 3],
   ['replay', replayOne, 1],
 ])(
-  'a %s forgets index entries that outlived their records, a bounded number of the oldest at a time, tells how many, and keeps the others',
+  'a %s removes index entries that outlived their records, a bounded number of the oldest at a time, returns how many, and keeps the others',
   async (_what, add, told) => {
     const ledger = await newLedger();
     const { redis, tag } = ledger;

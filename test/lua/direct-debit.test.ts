@@ -262,7 +262,7 @@ describe('a repeated debit', () => {
   });
 });
 
-describe('a debit is refused and leaves every byte as it was', () => {
+describe('a debit is refused and changes no byte', () => {
   test('when a figure would leave int64', async () => {
     const one = await world();
     await one.ledger.redis.hset(one.ledger.budgetKeyOf(one.leaf), {

@@ -138,7 +138,7 @@ describe('the grace is honoured', () => {
     expect((await ledger.expire(hold.id))[0]).toBe('EXPIRED');
   });
 
-  test('an entry whose score is too early is put right, so that it cannot stand at the head of the page for ever', async () => {
+  test('an entry whose score is too early is corrected, so that it cannot stand at the head of the page for ever', async () => {
     const { ledger, hold } = await heldLedger();
     const deadline = await ledger.ttlScore(hold.id);
     await ledger.redis.zadd(ttlIndexKey(ledger.tag), 1, hold.id);
@@ -266,7 +266,7 @@ describe('a hold that cannot be settled is quarantined: out of the index, its st
     expect(await untouched(ledger, hold.id)).toEqual(['QUARANTINED', reason, tenant]);
   });
 
-  test('NOT_A_RECORD: something else stands under its key, and is left there', async () => {
+  test('NOT_A_RECORD: its key holds something else, and is left alone', async () => {
     const { ledger, hold } = await heldLedger();
     await ledger.redis.del(reservationKey(ledger.tag, hold.id));
     await ledger.redis.set(reservationKey(ledger.tag, hold.id), 'what is this');

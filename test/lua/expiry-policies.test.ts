@@ -244,7 +244,7 @@ describe('the policy', () => {
 });
 
 describe('a hold under MANUAL_CLEANUP', () => {
-  test('never stands in the index of the sweeper, however it is extended, and leaves its own index when it ends', async () => {
+  test("never is in the sweeper's index, however it is extended, and leaves its own index when it ends", async () => {
     const { ledger, hold } = await heldUnder('MANUAL_CLEANUP');
     expect([await ledger.ttlScore(hold.id), await ledger.cleanupScore(hold.id)]).toEqual([
       null,
@@ -280,7 +280,7 @@ describe('a hold under MANUAL_CLEANUP', () => {
     await assertInvariants(ledger);
   });
 
-  test('that stands in the index of the sweeper all the same is moved to its own, and is not met there again', async () => {
+  test("that is in the sweeper's index nevertheless is moved to its own, and is not found there again", async () => {
     const { ledger, hold } = await heldUnder('MANUAL_CLEANUP');
     const deadline = String(await ledger.makeOverdue(hold.id));
     await ledger.redis.zrem(cleanupIndexKey(ledger.tag), hold.id);
@@ -382,7 +382,7 @@ describe('a cleanup', () => {
     expect(await ledger.redis.pttl(reservationKey(ledger.tag, ids[0] as string))).toBeGreaterThan(0);
   });
 
-  test('takes the oldest first, as many as it may, and goes on where it ended or starts over', async () => {
+  test('takes the oldest first, as many as it may, and continues where it ended or starts over', async () => {
     const { ledger, ids } = await waiting(5);
     const first = await ledger.cleanup({ limit: 2 });
     expect([first[5], first[9], first.length]).toEqual([ids[0], ids[1], 13]);

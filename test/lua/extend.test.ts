@@ -111,7 +111,7 @@ describe('a repeated extension', () => {
   });
 });
 
-describe('an extension that is refused leaves every byte as it was', () => {
+describe('an extension that is refused changes no byte', () => {
   test('in the grace: a lease that ended is not taken up again, though it may still be settled', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();

@@ -133,7 +133,7 @@ describe('a credit', () => {
   });
 
   test.each(['remaining', 'debt', 'overdraft_limit', 'status'])(
-    'on a record without its %s is an error and leaves every byte as it was',
+    'on a record without its %s is an error and changes no byte',
     async (field) => {
       const ledger = await newLedger();
       await ledger.makeBudget();
@@ -207,7 +207,7 @@ describe('what each operation does to a ledger (remaining, reserved, spent, allo
     expect(await eventTypes(ledger)).toEqual(events);
   });
 
-  test('a debit of more than remains is refused and leaves every byte as it was', async () => {
+  test('a debit of more than remains is refused and changes no byte', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 100, spent: 60 });
     expect(await refused(ledger, 41, { operation: 'DEBIT', key: 'k', fingerprint: 'f' })).toEqual([
@@ -250,7 +250,7 @@ describe('what each operation does to a ledger (remaining, reserved, spent, allo
     ]);
   });
 
-  test('a figure that would leave int64 is refused and leaves every byte as it was', async () => {
+  test('a figure that would leave int64 is refused and changes no byte', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget({ allocated: 100, spent: 20, debt: 10, overdraftLimit: 10 });
     expect(await refused(ledger, MAX, { operation: 'REPAY_DEBT' })).toEqual(['INT64_OVERFLOW']);

@@ -96,7 +96,7 @@ test('a damaged record is returned with what can be known of it, and a live one 
   expect([ttl.size, quarantine.size, events.length]).toEqual([0, 1, 1]);
 });
 
-test('a key that is no record is not found, and is left as it is', async () => {
+test('a key that is not a record is not found, and is left as it is', async () => {
   const ledger = await newLedger();
   await ledger.redis.set(ledger.reservationKeyOf('rsv_other'), 'x');
   expect(await ledger.get('rsv_other')).toEqual(['NOT_FOUND', 'NOT_A_RECORD']);

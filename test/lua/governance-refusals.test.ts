@@ -51,7 +51,7 @@ async function refuse(ledger: LedgerClient, [answer, { tenant }]: Row, act: Act)
 const FROZEN: BudgetOptions = { allocated: 1, status: 'FROZEN' };
 const SHUT: BudgetOptions = { allocated: 1, status: 'CLOSED' };
 
-describe('a debit from a budget is refused, and leaves every byte as it was', () => {
+describe('a debit from a budget is refused, and changes no byte', () => {
   test.each<Row>([
     ['IDEMPOTENCY_MISMATCH', { usedKey: true, tenant: 'CLOSED', budget: FROZEN }],
     ['NOT_FOUND', { tenant: 'CLOSED' }],
@@ -97,7 +97,7 @@ describe.each<[string, boolean, string, string]>([
   });
 });
 
-describe('a new budget is refused, and leaves every byte as it was', () => {
+describe('a new budget is refused, and changes no byte', () => {
   test.each<Row>([
     ['TENANT_NOT_FOUND', { tenant: 'none', budget: {} }],
     ['TENANT_CLOSED', { tenant: 'CLOSED', budget: {} }],
@@ -115,7 +115,7 @@ describe('a new budget is refused, and leaves every byte as it was', () => {
   });
 });
 
-describe('a new API key is refused, and leaves every byte as it was', () => {
+describe('a new API key is refused, and changes no byte', () => {
   test.each<Row>([
     ['TENANT_NOT_FOUND', { tenant: 'none', expired: true }],
     ['TENANT_CLOSED', { tenant: 'CLOSED', expired: true }],
@@ -129,7 +129,7 @@ describe('a new API key is refused, and leaves every byte as it was', () => {
   });
 });
 
-describe('the revocation of an API key is refused, and leaves every byte as it was', () => {
+describe('the revocation of an API key is refused, and changes no byte', () => {
   test.each<Row>([
     ['NOT_FOUND', { key: 'unknown', tenant: 'CLOSED' }],
     ['TENANT_CLOSED', { key: 'revoked', tenant: 'CLOSED' }],
@@ -150,7 +150,7 @@ describe('the revocation of an API key is refused, and leaves every byte as it w
   });
 });
 
-describe('a new policy is refused, and leaves every byte as it was', () => {
+describe('a new policy is refused, and changes no byte', () => {
   test.each<Row>([
     ['TENANT_CLOSED', { tenant: 'CLOSED', sameName: true }],
     ['TENANT_SUSPENDED', { tenant: 'SUSPENDED', sameName: true }],
@@ -164,7 +164,7 @@ describe('a new policy is refused, and leaves every byte as it was', () => {
   });
 });
 
-describe('a change of a policy is refused, and leaves every byte as it was', () => {
+describe('a change of a policy is refused, and changes no byte', () => {
   test.each<Row>([
     ['NOT_FOUND', { policy: 'unknown', tenant: 'CLOSED', sameName: true, noWindow: true }],
     ['NOT_FOUND', { foreign: true, tenant: 'CLOSED', sameName: true, noWindow: true }],

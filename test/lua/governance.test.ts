@@ -41,7 +41,7 @@ async function eventTypes(ledger: LedgerClient): Promise<(string | undefined)[]>
   return (await readLedger(ledger)).events.map(({ fields }) => fields['ty']);
 }
 
-describe('an index that is no sorted set', () => {
+describe('an index that is not a sorted set', () => {
   test.each<[string, (ledger: LedgerClient) => string, (ledger: LedgerClient) => Promise<Reply>]>([
     ['tenants, of a new tenant', ({ tag }) => tenantIndexKey(tag), (ledger) => createTenant(ledger)],
     [

@@ -133,7 +133,7 @@ test('of two commits of one reservation in a run the first settles', async () =>
   expect(await ledger.figures()).toBe('991,0,9,1000,0,0,0');
 });
 
-test('a call that fails leaves no byte behind, and its neighbours go on', async () => {
+test('a call that fails leaves no byte behind, and its neighbours continue', async () => {
   const ledger = await newLedger();
   await ledger.makeBudget();
   const broken = ledger.scope({ agent: 'broken' });

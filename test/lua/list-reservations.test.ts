@@ -144,7 +144,7 @@ describe('the index of a tenant', () => {
     }
   });
 
-  test('goes on from a place whose own entry is gone', async () => {
+  test('continues from a position whose entry is gone', async () => {
     const ledger = await budgeted();
     const times = [10, 20, 20, 20, 30];
     const ids = await holdsAt(ledger, times);
@@ -545,7 +545,7 @@ describe('a record with a megabyte of metadata', () => {
   });
 });
 
-describe('a run ends early and goes on where it ended', () => {
+describe('a run ends early and continues where it ended', () => {
   /** The whole list, run by run, and the rows of each. */
   async function all(ledger: LedgerClient, question: Question): Promise<Run[]> {
     const runs: Run[] = [];

@@ -141,7 +141,7 @@ describe.each(LISTS)('$script', (listed) => {
     expect(whole).toEqual([listed.key(ledger.tag, members[0] as string)]);
   });
 
-  test('ends a run after 256 KiB and goes on behind the record that ended it', async () => {
+  test('ends a run after 256 KiB and continues after the record that ended it', async () => {
     const ledger = await newLedger();
     const members = await furnish(ledger, listed, NAMES, { other: 'x'.repeat(100_000) });
     const runs = await all(ledger, listed.script);

@@ -64,7 +64,7 @@ async function inRuns(
 
 const idsIn = (reply: Reply): string[] => reply.filter((text) => ids.includes(text));
 
-describe('a run ends after 256 KiB of entries, and goes on behind the last one', () => {
+describe('a run ends after 256 KiB of entries, and continues after the last one', () => {
   test.each([
     ['the log', false, 'asc'],
     ['the log', false, 'desc'],

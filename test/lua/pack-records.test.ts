@@ -87,7 +87,7 @@ describe('packing', () => {
     expect(await isPacked(ledger, live.id)).toBe(false);
   });
 
-  test('gives back whatever a record held, byte for byte, or leaves it alone', async () => {
+  test('returns whatever a record held, byte for byte, or leaves it alone', async () => {
     const ledger = await newLedger();
     const text = fc.oneof(
       fc.string({ maxLength: 80 }),

@@ -83,7 +83,7 @@ describe('the count of live reservations', () => {
     ['is too low', '7', '7 20'],
     ['is too high', '99', '99 20'],
     ['is no number', 'many', '0 20'],
-  ])('is put right where it %s', async (_, wrong, told) => {
+  ])('is corrected where it %s', async (_, wrong, told) => {
     const { ledger } = await withHolds(20);
     await (wrong === null ? ledger.redis.del(ownedKey(ledger.tag, ledger.tenant)) : setLive(ledger, wrong));
     expect((await walk(ledger)).recounts).toEqual([told]);
@@ -91,7 +91,7 @@ describe('the count of live reservations', () => {
     expect((await walk(ledger)).recounts).toEqual([]);
   });
 
-  test('is put right where its hash is damaged', async () => {
+  test('is corrected where its hash is damaged', async () => {
     const { ledger } = await withHolds(3);
     await ledger.redis.set(ownedKey(ledger.tag, ledger.tenant), 'damaged');
     expect((await walk(ledger)).recounts).toEqual(['0 3']);
@@ -110,7 +110,7 @@ describe('the count of live reservations', () => {
     expect(await live(ledger)).toBe(String(states.filter((state) => state === 'ACTIVE').length));
   });
 
-  test('is put right once by two instances that walk at the same time', async () => {
+  test('is corrected once by two instances that walk at the same time', async () => {
     const { ledger } = await withHolds(40);
     await ledger.redis.del(ownedKey(ledger.tag, ledger.tenant));
     let other: Walked | undefined;

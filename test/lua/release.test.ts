@@ -101,7 +101,7 @@ test('a repeated release finds its scopes for as long as it is remembered, thoug
   }
 });
 
-describe('a release that is refused leaves every byte as it was', () => {
+describe('a release that is refused changes no byte', () => {
   test('with an error when its budget cannot be trusted', async () => {
     const corruptions: ((ledger: LedgerClient) => Promise<unknown>)[] = [
       (ledger) => ledger.redis.hset(ledger.budgetKeyOf(), 'reserved', '9'),
@@ -147,7 +147,7 @@ test('a release that meets an overdue hold with a corrupt budget quarantines the
   expect((await readLedger(ledger)).holds.get(id)).toMatchObject({ st: 'ACTIVE', qr: 'INVALID_BUDGET' });
 });
 
-describe('a release of a hold whose record is damaged gives back what can be given back, and leaves a sound record', () => {
+describe('a release of a hold whose record is damaged returns what can be returned, and leaves a sound record', () => {
   test.each([
     ['ex', 'soon', 'INVALID_EXPIRY', '10'],
     ['gr', undefined, 'INVALID_EXPIRY', '10'],
@@ -233,7 +233,7 @@ describe('a release of a hold whose record is damaged gives back what can be giv
     expect(await snapshot(ledger)).toEqual(before);
   });
 
-  test('where a budget is gone, the tenant is refused and an operator gives back the rest', async () => {
+  test('where a budget is gone, the tenant is refused and an operator returns the rest', async () => {
     const ledger = await newLedger();
     await ledger.makeBudget();
     await ledger.makeBudget({ scope: ledger.scope(AGENT) });

@@ -23,7 +23,7 @@ test('a reservation shows its scope while it lives, once it has ended, and once 
   expect(await scopeOf(ledger, id)).toEqual(found);
 });
 
-test('a record that does not tell its tenant has no scope, nor has a key of another type, nor one that is gone', async () => {
+test('a record without its tenant has no scope, nor has a key of another type, nor one that is gone', async () => {
   const ledger = await newLedger();
   await ledger.makeBudget();
   const { id } = await ledger.hold({ subject: SUBJECT });

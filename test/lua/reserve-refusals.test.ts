@@ -30,7 +30,7 @@ async function denials(ledger: LedgerClient): Promise<Readonly<Record<string, st
     .filter(({ ty }) => ty === 'reservation.denied');
 }
 
-describe('a reserve that is refused leaves every byte as it was', () => {
+describe('a reserve that is refused changes no byte', () => {
   test('when one scope of several has not enough: none is touched', async () => {
     shows('createReservation');
     const ledger = await newLedger();

@@ -155,21 +155,21 @@ async function expectRow([answer, faults]: Row, settle: Settle, maxExtensions: n
   }
 }
 
-describe('a commit is refused, and leaves every byte as it was', () => {
+describe('a commit is refused, and changes no byte', () => {
   test.each(COMMIT)('%s %j', async (...row) => {
     shows('closed before reservation', 'finalized', 'expired', 'wrong unit');
     await expectRow(row, commit, 10);
   });
 });
 
-describe('a release is refused, and leaves every byte as it was', () => {
+describe('a release is refused, and changes no byte', () => {
   test.each(RELEASE)('%s %j', async (...row) => {
     shows('closed before reservation', 'finalized', 'expired');
     await expectRow(row, release, 10);
   });
 });
 
-describe('an extension is refused, and leaves every byte as it was', () => {
+describe('an extension is refused, and changes no byte', () => {
   test.each(EXTEND)('%s %j', async (...row) => {
     shows('closed before reservation', 'finalized', 'expired', 'extension needs lease');
     await expectRow(row, extend, row[1].usedKey ? 1 : 0);

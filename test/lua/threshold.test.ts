@@ -92,7 +92,7 @@ describe('a mark that the use of a budget crosses', () => {
   });
 });
 
-describe('a budget whose use cannot be told', () => {
+describe('a budget whose utilization is unknown', () => {
   test.each(['allocated', 'debt'])(
     'because of a damaged %s gets back what expires, and crosses no mark',
     async (figure) => {

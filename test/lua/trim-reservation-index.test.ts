@@ -85,7 +85,7 @@ test('survivors at the head of an index do not hide what is gone behind them', a
   expect(await trimAll(ledger, 3)).toMatchObject({ examined: 12, removed: 1 });
 });
 
-test('entries that cannot be gone yet are not looked at, but for the first of each tenant', async () => {
+test('entries that cannot be gone yet are not examined, except the first of each tenant', async () => {
   const ledger = await newLedger();
   const names = await tenants(ledger, 2);
   for (const name of names) {

@@ -96,7 +96,7 @@ const remove = (ledger: LedgerClient, id: string): Promise<unknown> =>
   );
 
 describe('the whole list of an owner', () => {
-  test('comes a hundred at a time, and goes on behind one that is gone', async () => {
+  test('comes a hundred at a time, and continues after one that is gone', async () => {
     const ledger = await owned();
     const ids = await made(ledger, 250);
     const first = await askOne(ledger);
@@ -136,7 +136,7 @@ describe('the whole list of an owner', () => {
 });
 
 describe('what changed since the list was read', () => {
-  test('is all that is looked at, once for each subscription', async () => {
+  test('is all that is examined, once for each subscription', async () => {
     const ledger = await owned();
     const [one, two, three] = (await made(ledger, 3)) as [string, string, string];
     const { revision } = await askOne(ledger);
@@ -156,7 +156,7 @@ describe('what changed since the list was read', () => {
     expect(commands.flat()).not.toContain(webhookKey(ledger.tag, two));
   });
 
-  test('comes a hundred at a time, and goes on at a revision', async () => {
+  test('comes a hundred at a time, and continues at a revision', async () => {
     const ledger = await owned();
     const { revision } = await askOne(ledger);
     const ids = await made(ledger, 130);

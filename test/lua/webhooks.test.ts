@@ -258,7 +258,7 @@ describe('an update', () => {
   });
 });
 
-describe('the utilizations that a tenant wants told', () => {
+describe('the utilizations that a tenant watches', () => {
   const THRESHOLDS = { types: 'budget.threshold_crossed', sets: { th: '{}', tu: '0.5,0.95' } };
 
   test('are kept with it, sorted and on top of the usual ones, while a subscription is active that selects them', async () => {
@@ -457,8 +457,8 @@ describe('a key beside the record that is of another type', () => {
   });
 });
 
-describe("a subscription's record that nobody wrote so", () => {
-  test('stands in the way of no other subscription', async () => {
+describe("a subscription's record with values that no script writes", () => {
+  test('does not block other subscriptions', async () => {
     const ledger = await owned();
     const [damaged, noHash, sound] = [
       await made(ledger),

@@ -88,7 +88,7 @@ describeInBrowser(`the console in a browser${WITHOUT_BROWSER}`, () => {
     await context.close();
   });
 
-  test('while Redis is away, the page says so, and goes on when it is back', async () => {
+  test('while Redis is away, the page says so, and continues when it is back', async () => {
     const { page, complaints, context } = await browser.enter(holdfast.url, '/');
     await page.getByText('Ready for traffic', { exact: true }).waitFor();
     redis.pause();

@@ -10,7 +10,7 @@ const on = useGovernance();
 const computed = (): Promise<number> => on.holdfast.metric('holdfast_console_snapshots_total');
 const viewers = (): Promise<number> => on.holdfast.metric('holdfast_console_viewers');
 
-test('twenty viewers cost one computation, and nobody looking costs none', async () => {
+test('twenty viewers cost one computation, and no viewer costs none', async () => {
   const page = new ConsoleClient(on.holdfast.url);
   await page.logIn();
   expect([await computed(), await viewers()]).toEqual([0, 0]);

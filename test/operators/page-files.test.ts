@@ -8,7 +8,7 @@ const get = (path: string, headers: Record<string, string> = {}): Promise<Respon
   fetch(on.holdfast.url + path, { headers, redirect: 'manual' });
 const BUILT = new URL('../../dist/console/', import.meta.url);
 
-test('every path of the page has the same document, with a policy and a nonce of its own', async () => {
+test('every path of the page has the same document, with its own policy and nonce', async () => {
   const nonces = new Set<string>();
   for (const path of ['/console', '/console/', '/console/tenants/acme', '/console/tenants?scope=a.b']) {
     const answer = await get(path);

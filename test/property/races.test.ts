@@ -111,7 +111,7 @@ describe('one hold has one end', () => {
     },
   );
 
-  test('several commits with different keys: one is charged, the others are told that it is finalized', async () => {
+  test('several commits with different keys: one is charged, the others get RESERVATION_FINALIZED', async () => {
     const [ledger, ...clients] = await rivals();
     await ledger.makeBudget();
     const { id } = await ledger.hold({ amount: 100 });
@@ -132,7 +132,7 @@ describe('one hold has one end', () => {
     }
   });
 
-  test('many sweepers on one overdue hold: it is refunded once and told once', async () => {
+  test('many sweepers on one overdue hold: it is refunded once with one event', async () => {
     const [ledger, ...clients] = await rivals();
     await ledger.makeBudget();
     const { id } = await ledger.hold({ amount: 100 });

@@ -291,7 +291,7 @@ test.each([
   expect(refusal.details?.['field']).toBe(field);
 });
 
-test('several mistakes are told at once', () => {
+test('several mistakes are reported together', () => {
   const refusal = refusalOf({ key: '', subject: {}, estimate: { amount: 1 }, foo: 1 });
   expect(refusal.details?.['problems']).toEqual([
     { field: 'foo', message: expect.stringContaining("unknown field 'foo'") as string },
@@ -300,7 +300,7 @@ test('several mistakes are told at once', () => {
   ]);
 });
 
-test.each([undefined, null, 5, 'text', []])('a body that is no object is refused: %p', (value) => {
+test.each([undefined, null, 5, 'text', []])('a body that is not an object is refused: %p', (value) => {
   expect(refusalOf(value).message).toMatch(/JSON object/);
 });
 

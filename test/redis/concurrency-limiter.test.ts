@@ -72,7 +72,7 @@ test('a wait that takes too long ends, and takes no place later', async () => {
   expect([limiter.inUse, limiter.waiting]).toEqual([0, 0]);
 });
 
-test('somebody who goes away leaves the queue', async () => {
+test('a client that disconnects leaves the queue', async () => {
   const limiter = new ConcurrencyLimiter({ total: 1, perOwner: 1 });
   const leaving = new AbortController();
   expect(limiter.tryAcquire(claim('a'))).toBe(true);

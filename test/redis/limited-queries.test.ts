@@ -61,7 +61,7 @@ const running = (): Promise<number> => on.holdfast.metric('holdfast_queries_runn
 const waiting = (): Promise<number> => on.holdfast.metric('holdfast_queries_waiting');
 
 describe('a tenant that has all its places', () => {
-  test('waits for one, and gets 429 with Retry-After when none comes free in time; others and the ledger go on', async () => {
+  test('waits for one, and gets 429 with Retry-After when none comes free in time; others and the ledger continue', async () => {
     shows('throttling');
     const [tenant, other] = [await newTenant(), await newTenant()];
     await occupy(tenant.id);
@@ -267,7 +267,7 @@ test('an export keeps its place until it ends, and gives it back when its reader
   await eventually('its place is free', async () => (await running()) === 0);
 }, 120_000);
 
-test('an export that is pipelined behind another answer gives its place back when the connection ends', async () => {
+test('an export that is pipelined behind another answer returns its place when the connection ends', async () => {
   const tenant = await newTenant();
   await occupy(tenant.id);
   const socket = connect(Number(new URL(on.holdfast.url).port), '127.0.0.1');

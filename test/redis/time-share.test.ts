@@ -27,7 +27,7 @@ function workedFor(share: TimeShare, ms: number): number {
   return worked / ms;
 }
 
-test.each([10, 50, 90])('work that goes on and on takes %d %% of the time', (percent) => {
+test.each([10, 50, 90])('work that never pauses takes %d %% of the time', (percent) => {
   const share = new TimeShare(percent / 100);
   workedFor(share, 1000);
   expect(workedFor(share, 10_000) * 100).toBeCloseTo(percent, 0);

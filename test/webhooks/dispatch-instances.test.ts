@@ -138,7 +138,7 @@ describe('several instances', () => {
 });
 
 describe('a partition that is to be given to another instance', () => {
-  test('is kept until its attempt under way has ended, and goes on here when the other is gone by then', async () => {
+  test('is kept until its attempt in flight has ended, and stays here if the other instance is gone by then', async () => {
     // The first instance takes the partitions in their order, and gives the last ones away.
     tenant = await eventually('a tenant of a late partition', async () => {
       const made = await tenantWithBudget(api);
@@ -189,8 +189,8 @@ describe('a partition whose lease another instance has', () => {
   });
 });
 
-describe('a dispatch that stands still', () => {
-  test('is started anew by its watchdog, which counts, and delivers', async () => {
+describe('a dispatch that is stuck', () => {
+  test('is restarted by its watchdog, which counts, and delivers', async () => {
     const instance = await start();
     await sharesBecome(64);
     const reader = instance.app.get(EventReader);
@@ -253,7 +253,7 @@ describe('what a process left behind that died between two steps', () => {
     expect(await instance.metric('holdfast_dispatch_left_over_total', { kind: 'outcome' })).toBe(1);
   });
 
-  describe('hides nothing behind what cannot be mended, however much of that there is:', () => {
+  describe('does not let entries that cannot be repaired block others, however many there are:', () => {
     let damaged: string[] = [];
 
     /** Puts records that nobody can read before the others of an index, more than are taken up in two goes. */
@@ -308,7 +308,7 @@ describe('what a process left behind that died between two steps', () => {
 });
 
 describe('readiness', () => {
-  test('is red while events wait for the dispatcher, and green again when they go on', async () => {
+  test('is red while events wait for the dispatcher, and green again when they are delivered', async () => {
     const instance = await start({ WEBHOOK_ALERT_MS: '1000' });
     const id = await subscribe(api, tenant, receiver.url);
     await causeEvent(api, tenant);

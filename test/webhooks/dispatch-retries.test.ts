@@ -76,7 +76,7 @@ function planned(id: string): Promise<Json> {
 }
 
 describe('a delivery that fails', () => {
-  test('has exactly as many attempts as its policy allows, never earlier than it says, and is then given up and told of', async () => {
+  test('has exactly as many attempts as its policy allows, never too early, and is then given up with an event', async () => {
     shows('delivery retries', 'delivery failed');
     const alarm = await WebhookReceiver.start();
     const alarms = await subscribe(holdfast, SYSTEM, alarm.url, {

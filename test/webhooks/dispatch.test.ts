@@ -59,7 +59,7 @@ function requestIds(of: WebhookReceiver, path = '/'): (string | undefined)[] {
 }
 
 describe('an event', () => {
-  test('reaches its subscriber once, and its delivery, its subscription and the counters tell of it', async () => {
+  test('reaches its subscriber once, and its delivery, its subscription and the counters show it', async () => {
     const id = await subscribe(holdfast, tenant, receiver.url);
     const labels = { tenant: tenant.id, event_type: 'reservation.denied' };
     const requestId = await causeEvent(holdfast, tenant);
@@ -243,7 +243,7 @@ describe('an answer', () => {
     ]);
   });
 
-  test('that redirects is a failure, and nobody goes where it points', async () => {
+  test('that redirects is a failure, and the redirect is not followed', async () => {
     shows('delivery retries');
     const elsewhere = await WebhookReceiver.start();
     receiver.react = (response) => response.writeHead(302, { location: elsewhere.url }).end();
@@ -279,7 +279,7 @@ describe('an answer', () => {
   });
 });
 
-describe('an event that nobody ever subscribed to', () => {
+describe('an event without a subscription in its partition', () => {
   let book: SubscriptionCache;
   let scripts: ScriptRegistry;
   let alone: TestTenant;

@@ -44,7 +44,7 @@ function begin(hostname: string, owner = 'acme'): Promise<string> {
   );
 }
 
-test('a name is looked up once at a time, for whoever asks', async () => {
+test('a name is looked up once at a time, for all callers', async () => {
   const both = [
     begin('one.example'),
     begin('one.example'),

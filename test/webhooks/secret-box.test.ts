@@ -98,6 +98,6 @@ describe('a text that 0.5 sealed', () => {
   });
 });
 
-test('there is no box without a key', () => {
+test('a box needs a key', () => {
   expect(() => new SecretBox({ webhookUnboundSecrets: 'accept' }, metrics)).toThrow('is missing');
 });

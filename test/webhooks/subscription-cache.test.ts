@@ -279,7 +279,7 @@ describe('what is known of subscriptions', () => {
   });
 
   test.each(['rp', 'ur', 'se', 'df', 'ca'])(
-    'leaves out a subscription whose record lacks %s, tells it, and keeps the others',
+    'leaves out a subscription whose record lacks %s, logs it, and keeps the others',
     async (field) => {
       const tenant = await subscriber();
       const [damaged, sound] = [await tenant.made(), await tenant.made()];

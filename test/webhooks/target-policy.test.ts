@@ -139,7 +139,7 @@ describe('a URL that is no longer allowed', () => {
       'pattern',
       { blocked_cidr_ranges: [], allow_http: true, allowed_url_patterns: ['https://other.example'] },
     ],
-  ])('%s is not even looked up', async (_why, reason, config) => {
+  ])('%s is not looked up', async (_why, reason, config) => {
     await settings.replace(config, ORIGIN);
     expect(await post()).toMatchObject({ ok: false, reason: 'target_blocked' });
     expect([asked, receiver.connectionCount]).toEqual([0, 0]);
@@ -164,7 +164,7 @@ describe('the lookup', () => {
     expect(await look({ all: true, family: 6 })).toEqual([null, [{ address: '2606:4700::1', family: 6 }]]);
   });
 
-  test('refuses with a code of its own, also for an address of the family that was not asked for', async () => {
+  test('refuses with its own code, also for an address of the family that was not asked for', async () => {
     answers = [[PUBLIC, '::1']];
     const [error] = await look({ family: 4 });
     expect(error).toMatchObject({ code: TARGET_BLOCKED });

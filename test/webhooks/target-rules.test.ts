@@ -277,7 +277,7 @@ describe('a pattern', () => {
   });
 });
 
-test('a wildcard stands for any characters, and many of them take no longer than their product', () => {
+test('a wildcard matches any characters, and many of them take no longer than their product', () => {
   expect(['', 'a', 'ab', 'aab', 'b'].map((text) => matchesGlob(text, 'a*b'))).toEqual([
     false,
     false,

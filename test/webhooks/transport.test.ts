@@ -157,7 +157,7 @@ describe('a delivery', () => {
     expect(policy.looked).toEqual(['::1']);
   });
 
-  test('fails with a reason when nobody listens, and when the connection breaks', async () => {
+  test('fails with a reason when the port is closed, and when the connection breaks', async () => {
     const endpoint = await receiver();
     const transport = transportWith(new TestPolicy());
     endpoint.react = (response) => response.socket?.destroy();
@@ -386,7 +386,7 @@ describe('the policy', () => {
     expect(endpoint.received[0]?.headers['host']).toBe(`rebound.test:${endpoint.port}`);
   });
 
-  test('is asked about addresses that stand in the URL', async () => {
+  test('also checks addresses in the URL', async () => {
     const endpoint = await receiver();
     const policy = new TestPolicy();
     policy.blocked.add('127.0.0.1');
@@ -464,7 +464,7 @@ describe('over TLS', () => {
     expect(endpoint.received[0]).toMatchObject({ httpVersion: '1.1', body: '{"a":"ü"}' });
   });
 
-  test('a certificate that nobody vouches for, or of another name, is refused', async () => {
+  test('a certificate of an unknown authority, or for another name, is refused', async () => {
     const endpoint = await receiver({ tls: { key, cert } });
     expect(await post(transportWith(toHere()), `https://hooks.test:${endpoint.port}/`)).toMatchObject({
       ok: false,

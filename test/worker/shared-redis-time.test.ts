@@ -13,7 +13,7 @@ function shared(share: number): SharedRedisTime {
   return new SharedRedisTime({ share, isCluster: false, paused: () => (pauses += 1) });
 }
 
-test('runs that go on and on keep Redis busy for their share of the time, and their pauses are counted', async () => {
+test('runs that never pause keep Redis busy for their share of the time, and their pauses are counted', async () => {
   const time = shared(0.25);
   const began = performance.now();
   let busyMs = 0;

@@ -82,7 +82,7 @@ describe('a job', () => {
 });
 
 describe('the watchdog', () => {
-  test('disowns a turn that stands still, and starts another one', async () => {
+  test('abandons a stuck turn and starts another one', async () => {
     const turns: Turn[] = [];
     let restarts = 0;
     start({
