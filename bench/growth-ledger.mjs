@@ -244,6 +244,7 @@ export class GrowthLedger {
         requestId: `req_${digits(hold.number)}`,
         trace: TRACE,
         maxLive: 0,
+        actionFacts: 'side_effect||||',
         maxStored: 0,
         rest: ['ak', 'llm.completion', 'an', 'gpt-4o', 'ik', key],
       },

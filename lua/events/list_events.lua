@@ -46,6 +46,8 @@ local function category_of(event_type)
   local segment = first == 'custom' and second or first
   if segment == 'direct_debit' then
     return 'budget'
+  elseif segment == 'quota' then
+    return 'policy'
   end
   return CATEGORIES[segment] and segment or 'system'
 end

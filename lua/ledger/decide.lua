@@ -12,10 +12,11 @@
 -- ARGV[7]   key_id           the requesting API key
 -- ARGV[8]   request_id
 -- ARGV[9]   trace            trace id and flags
--- ARGV[10]  scope_count      number of derived scopes
+-- ARGV[10]  action_facts     what the governing policy's quotas need: see lib/action_quota
+-- ARGV[11]  scope_count      number of derived scopes
 -- ARGV[...] the derived scopes, root first; then field and value pairs, as for reserve: subject, action
 -- RETURNS   ALLOW answer:fresh|replay | ALLOW_WITH_CAPS answer:fresh|replay caps
---           | DENY answer:fresh|replay reason [scope remaining policy_id] | IDEMPOTENCY_MISMATCH | TENANT_SUSPENDED | UNIT_MISMATCH scope units*
+--           | DENY answer:fresh|replay reason [scope remaining policy_id window window_key used limit risk_class] | IDEMPOTENCY_MISMATCH | MISSING_RUN_ID | TENANT_SUSPENDED | UNIT_MISMATCH scope units*
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6); 100 due holds, if it reclaims
 -- ATTESTED  its outcome can become evidence
@@ -29,6 +30,7 @@
 -- @include  admission: budgets_at, missing_budget, hold_refusal
 -- @include  governing_policy: governing_policy
 -- @include  action_rules: action_refusal
+-- @include  action_quota: quota_refusal
 -- @include  denial: emit_denial, wants_detail, denial_parts, denial_reply
 --
 -- If a budget's state or a closed tenant would refuse the reserve, the answer is DENY. A wrong unit or a suspended tenant is an error.
@@ -37,8 +39,8 @@ local idempotency, tenant_record = KEYS[1], KEYS[2]
 local tenant_id, fingerprint, unit, amount = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local idempotency_ttl_ms, retention_ms = ARGV[5], ARGV[6]
 local origin = { actor = 'api_key', key = ARGV[7], request = ARGV[8], trace = ARGV[9] }
-local scopes = { unpack(ARGV, 11, 10 + tonumber(ARGV[10])) }
-local first_field = 11 + #scopes
+local action_facts, scopes = ARGV[10], { unpack(ARGV, 12, 11 + tonumber(ARGV[11])) }
+local first_field = 12 + #scopes
 local RECLAIM_LIMIT = 100
 
 local tag = tag_of_key(idempotency)
@@ -79,9 +81,13 @@ local unpermitted = action_refusal(policy, scopes, ARGV, first_field)
 if unpermitted then
   return decline(unpermitted, policy)
 end
+local exhausted = quota_refusal(group, tag, tenant_id, scopes, policy, action_facts, ARGV, first_field, now)
+if exhausted and exhausted[1] == 'MISSING_RUN_ID' then
+  return exhausted
+end
 
-local budgets = budgets_at(group, tag, unit, scopes)
-if #budgets == 0 then
+local budgets = exhausted and {} or budgets_at(group, tag, unit, scopes)
+if #budgets == 0 and not exhausted then
   local missing = missing_budget(tag, scopes)
   if missing[1] == 'NOT_FOUND' then
     return decline(missing, policy)
@@ -89,8 +95,8 @@ if #budgets == 0 then
   return missing
 end
 
-local refusal = hold_refusal(budgets, amount)
-if refusal and refusal[1] == 'BUDGET_EXCEEDED' then
+local refusal = exhausted or hold_refusal(budgets, amount)
+if refusal and (refusal[1] == 'BUDGET_EXCEEDED' or refusal[4] == 'per_run') then
   local outcomes = reclaim_due(group, tag, now, RECLAIM_LIMIT, retention_ms, origin)
   if #outcomes > 0 then
     return { 'RECLAIMED', ms_text(now), unpack(outcomes) }

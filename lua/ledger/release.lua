@@ -32,6 +32,7 @@
 -- @include  append_event: append_event, require_event_log
 -- @include  release_damaged: release_damaged, decision_figures
 -- @include  owned: count_ended
+-- @include  action_counters: uncount_run
 -- @include  hold: deadline_index_key
 -- @include  expiry: quarantine
 -- @include  ended: keep_ended
@@ -59,7 +60,7 @@ if by_operator then
   require_audit_log(tag)
 end
 
-local hold, refusal, damaged, owner, created_at = open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin)
+local hold, refusal, damaged, owner, created_at = open_hold(group, tag, reservation_id, tenant_id, now, retention_ms, origin, FIELD.run_counters)
 local budgets
 if hold then
   local sound, found = pcall(held_budgets, group, tag, hold)
@@ -138,6 +139,7 @@ else
     FIELD.release_reason, reason)
 end
 count_ended(tag, hold.tenant, 1)
+uncount_run(tag, hold.tenant, hold[FIELD.run_counters])
 -- In this order, because Redis 7.0 reads its clock for each command: the record must exist as long as the replay does.
 remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 keep_ended(tag, reservation_id, settled_retention(retention_ms, idempotency_ttl_ms))

@@ -19,21 +19,23 @@
 -- ARGV[13]  trace            trace id and flags
 -- ARGV[14]  max_live         the deployment's limit on a tenant's live reservations, 0 for none
 -- ARGV[15]  max_stored       the deployment's limit on a tenant's stored bytes, 0 for none
+-- ARGV[16]  action_facts     what the governing policy's quotas need: see lib/action_quota
 -- ARGV[...] further field and value pairs of the record: subject, action, metadata
 -- RETURNS   ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)*
 --           | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps
 --           balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|replay balances(scope balance)*
 --           | DRY_RUN_WITH_CAPS answer:fresh|replay caps balances(scope balance)*
---           | DENY answer:fresh|replay reason [scope remaining policy_id] | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND
+--           | DENY answer:fresh|replay reason [scope remaining policy_id window window_key used limit risk_class] | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND
 --           | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining
 --           | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining
 --           | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id
+--           | ACTION_QUOTA_EXCEEDED scope policy_id window window_key used limit risk_class | MISSING_RUN_ID
 --           | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, if one reclaims
 -- GROUP     16
 -- ATTESTED  its outcome can become evidence
--- EMITS     reservation.denied, budget.exhausted, budget.threshold_crossed; those of the expiry transition
+-- EMITS     reservation.denied, budget.exhausted, budget.threshold_crossed, quota.threshold_approaching; those of the expiry transition
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key, reservation_index_key
 -- @include  now_ms: ms_text
@@ -52,6 +54,8 @@
 -- @include  governing_policy: governing_policy
 -- @include  policy_rate: rate_refusal, count_rate
 -- @include  action_rules: action_refusal
+-- @include  action_quota: quota_refusal
+-- @include  count_actions: require_counting, count_actions
 -- @include  denial: reason_of, emit_denial, wants_detail, denial_parts, denial_reply
 -- @include  threshold: marks_of, crossings_of, emit_crossings
 --
@@ -61,7 +65,7 @@ local reservation, idempotency, tenant_record = KEYS[1], KEYS[2], KEYS[3]
 local reservation_id, fingerprint, subject, amount, overage_policy = ARGV[1], ARGV[2], requested_subject(ARGV[3]), ARGV[4], ARGV[5]
 local ttl_ms, grace_text, grace_ms, dry_run = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[7]), ARGV[8] == '1'
 local idempotency_ttl_ms, retention_ms, key_id, request_id, trace = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
-local max_live, max_stored, first_field = ARGV[14], ARGV[15], 16
+local max_live, max_stored, action_facts, first_field = ARGV[14], ARGV[15], ARGV[16], 17
 local tenant_id, unit, scopes = subject.tenant, subject.unit, subject.scopes
 local RECLAIM_LIMIT = 100
 
@@ -81,10 +85,16 @@ if tenant and tenant.status == 'SUSPENDED' then
 end
 -- What is denied: a dry run gets DENY, which is stored and replayed. A live reserve gets the refusal, which is not stored.
 local refusal = tenant and tenant.status == 'CLOSED' and { 'TENANT_CLOSED' } or nil
-local budgets, mask, policy, owned, text_bytes, stored_after
+local counts, budgets, mask, policy, owned, text_bytes, stored_after
 if not refusal then
   policy = tenant and tenant.has_policies and governing_policy(tag, tenant_id, scopes, now)
   refusal = action_refusal(policy, scopes, ARGV, first_field)
+  if not refusal then
+    refusal, counts = quota_refusal(group, tag, tenant_id, scopes, policy, action_facts, ARGV, first_field, now)
+  end
+  if refusal and refusal[1] == 'MISSING_RUN_ID' then
+    return refusal
+  end
 end
 if not refusal then
   budgets, mask = budgets_at(group, tag, unit, scopes)
@@ -110,7 +120,7 @@ if not refusal then
 end
 if refusal then
   local origin = { actor = 'api_key', key = key_id, request = request_id, trace = trace }
-  if refusal[1] == 'BUDGET_EXCEEDED' or refusal[2] == 'live_reservations' then
+  if refusal[1] == 'BUDGET_EXCEEDED' or refusal[2] == 'live_reservations' or refusal[4] == 'per_run' then
     local outcomes = reclaim_due(group, tag, now, RECLAIM_LIMIT, retention_ms, origin)
     if #outcomes > 0 then
       return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
@@ -164,6 +174,7 @@ end
 if tells then
   require_event_log(tag)
 end
+require_counting(tag, tenant_id, counts)
 
 -- Nothing is refused below this line.
 local caps = policy and policy.caps
@@ -211,7 +222,11 @@ if expiry_policy then
 end
 count_live(owned, text_bytes, stored_after)
 count_rate(tag, policy, 'reservations', now)
-local origin = tells and { actor = 'api_key', key = key_id, request = request_id, trace = trace }
+local origin = (tells or counts) and { actor = 'api_key', key = key_id, request = request_id, trace = trace }
+local run_counters = counts and count_actions(tag, tenant_id, policy, counts, origin, now)
+if run_counters then
+  redis.call('HSET', reservation, FIELD.run_counters, run_counters)
+end
 for _, budget in ipairs(tells and budgets or {}) do
   if budget.became_exhausted then
     append_event(tag, 'budget.exhausted', tenant_id, budget.scope, origin,

@@ -17,10 +17,10 @@ local function rules_text(record)
   return table.concat(lists) ~= '' and table.concat(lists, BETWEEN_LISTS) or nil
 end
 
-local function set_of(list)
+local function set_of(list, form)
   local set = {}
   for _, member in ipairs(list) do
-    set[member] = true
+    set[form and form(member) or member] = true
   end
   return next(set) and set
 end
@@ -29,13 +29,33 @@ end
 local RULES_KEPT = 100
 local kept, kept_count = {}, 0
 
--- `denied` and `allowed` as sets, or nil.
+local DEFAULT_RUN_TTL_MS, DEFAULT_THRESHOLD = 86400000, 0.8
+
+-- Quotas by the class or kind that they count, or nil if there are none.
+local function quotas_by(member, quotas)
+  local by = {}
+  for _, quota in ipairs(quotas) do
+    local rules = by[quota[member]] or {}
+    by[quota[member]] = rules
+    local threshold = quota.threshold_pct or DEFAULT_THRESHOLD
+    rules[#rules + 1] = {
+      kind = quota.action_kind, risk_class = quota.risk_class, limit = quota.max_calls, window = quota.window,
+      ttl_ms = quota.per_run_counter_ttl_ms or DEFAULT_RUN_TTL_MS, threshold = threshold, threshold_text = string.format('%.14g', threshold),
+      hosts = set_of(quota.host_allowlist or {}, string.lower), domains = set_of(quota.recipient_domain_allowlist or {}, string.lower),
+      resources = set_of(quota.resource_type_allowlist or {}),
+    }
+  end
+  return next(by) and by
+end
+
+-- `denied` and `allowed` as sets, the quotas as quotas_by returns them; nil for each that is empty.
 local function parse_rules(text)
   local lists = {}
   for list in string.gmatch(text .. BETWEEN_LISTS, '([^' .. BETWEEN_LISTS .. ']*)' .. BETWEEN_LISTS) do
     lists[#lists + 1] = list == '' and {} or cjson.decode(list)
   end
-  return { denied = set_of(lists[1]), allowed = set_of(lists[2]) }
+  return { denied = set_of(lists[1]), allowed = set_of(lists[2]), risk_quotas = quotas_by('risk_class', lists[3]),
+    kind_quotas = quotas_by('action_kind', lists[4]) }
 end
 
 local function known_rules(text)

@@ -3,11 +3,11 @@
 -- @include append_event: append_event
 --
 -- A refusal is a list: a status word, the scope that refused, and what remains there. Where a policy's rules on actions refused, the
--- policy's id stands third.
+-- policy's id stands third, and for a quota its window, the key of that window, how many it has counted, its limit and its risk class.
 --
 -- The reason code of a decision for a refusal, where it differs from the refusal's own word.
 local REASONS = { NOT_FOUND = 'BUDGET_NOT_FOUND', RATE_LIMITED = 'LIMIT_EXCEEDED' }
-local ACTION_REFUSALS = { ACTION_KIND_DENIED = true, ACTION_KIND_NOT_ALLOWED = true }
+local ACTION_REFUSALS = { ACTION_KIND_DENIED = true, ACTION_KIND_NOT_ALLOWED = true, ACTION_QUOTA_EXCEEDED = true }
 -- The refusals that name a scope and what remains there.
 local AT_A_SCOPE = {
   BUDGET_FROZEN = true, BUDGET_CLOSED = true, OVERDRAFT_LIMIT_EXCEEDED = true, DEBT_OUTSTANDING = true, BUDGET_EXCEEDED = true,
@@ -34,13 +34,22 @@ local function wants_detail(refusal, policy, fields, first)
   return ACTION_REFUSALS[refusal[1]] or policy and policy.rules or has_field(fields, first, FIELD.policy_keys)
 end
 
--- The scope, what remains there, and the policy of a refusal.
+-- The scope, what remains there, the policy, and the quota's five figures.
 local function detail_of(refusal)
+  local detail = { NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE }
   if ACTION_REFUSALS[refusal[1]] then
-    return { refusal[2], NONE, refusal[3] }
+    detail[1] = refusal[2]
+    for i = 3, #refusal do
+      detail[i] = refusal[i] ~= '' and refusal[i] or NONE
+    end
+  elseif AT_A_SCOPE[refusal[1]] then
+    detail[1], detail[2] = refusal[2], refusal[3]
   end
-  local at_scope = AT_A_SCOPE[refusal[1]]
-  return { at_scope and refusal[2] or NONE, at_scope and refusal[3] or NONE, NONE }
+  return detail
+end
+
+local function given(text)
+  return text ~= NONE and text or ''
 end
 
 -- The parts of a denial in an idempotency record: its reason, and its detail if the answer has it.
@@ -52,7 +61,7 @@ end
 local function denial_reply(parts, answer)
   local reply = { 'DENY', answer }
   for i = 2, #parts do
-    reply[i + 1] = parts[i] ~= NONE and parts[i] or ''
+    reply[i + 1] = given(parts[i])
   end
   return reply
 end
@@ -61,10 +70,10 @@ end
 -- been reserved anyway; such denials are not part of the tenant's denial rate.
 local function emit_denial(tag, tenant_id, leaf, origin, unit, amount, refusal, fields, is_evaluation)
   local detail = detail_of(refusal)
-  local remaining, policy_id = detail[2], detail[3]
   local figures = {
-    'va', is_evaluation and '1' or '', 'unit', unit, 'reason_code', reason_of(refusal), 'requested_amount', amount, 'remaining', remaining ~= NONE and remaining or '',
-    'policy_id', policy_id ~= NONE and policy_id or '',
+    'va', is_evaluation and '1' or '', 'unit', unit, 'reason_code', reason_of(refusal), 'requested_amount', amount, 'remaining', given(detail[2]),
+    'policy_id', given(detail[3]), 'window', given(detail[4]), 'window_key', given(detail[5]), 'used', given(detail[6]),
+    'limit', given(detail[7]), 'risk_class', given(detail[8]),
   }
   for i = 1, #fields, 2 do
     if fields[i] ~= FIELD.metadata and fields[i] ~= FIELD.idempotency_key then

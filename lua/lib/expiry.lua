@@ -10,6 +10,7 @@
 -- @include now_ms: ms_text
 -- @include ended: note_ended
 -- @include owned: count_ended
+-- @include action_counters: uncount_run
 -- @include group: leave_group
 
 -- Moves a hold that cannot be settled out of the sweeper's way, and emits an event. The hold's state and the budgets do not change
@@ -57,6 +58,7 @@ local function end_expired(tag, refunds, now, retention_ms, origin)
         'extensions_used', whole_number(extensions_used) and extensions_used or '0' })
     redis.call('HSET', hold.key, FIELD.state, 'EXPIRED', FIELD.ended_at, now_text, FIELD.ended_by, ended_by, FIELD.end_event, entry)
     redis.call('PEXPIRE', hold.key, retention_ms)
+    uncount_run(tag, hold.tenant, hold[FIELD.run_counters])
     live_ended[hold.tenant] = (live_ended[hold.tenant] or 0) + 1
   end
   for tenant, count in pairs(live_ended) do
@@ -74,8 +76,8 @@ local function expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
     return quarantine(tag, reservation_id, hold.key, reason, now, origin, hold.tenant, true)
   end
   if hold[FIELD.created_at] == nil or hold[FIELD.extensions_used] == nil then
-    local f = redis.call('HMGET', hold.key, FIELD.created_at, FIELD.extensions_used)
-    hold[FIELD.created_at], hold[FIELD.extensions_used] = f[1], f[2]
+    local f = redis.call('HMGET', hold.key, FIELD.created_at, FIELD.extensions_used, FIELD.run_counters)
+    hold[FIELD.created_at], hold[FIELD.extensions_used], hold[FIELD.run_counters] = f[1], f[2], f[3]
   end
   end_expired(tag, refunds, now, retention_ms, origin)
   return { 'EXPIRED', hold.tenant, ms_text(reclaim_deadline(hold)) }
@@ -114,7 +116,7 @@ local function reclaim(tag, reservation_ids, now, retention_ms, origin)
       return { 'SKIP', 'EXPIRED' }
     end
     local key = reservation_key(tag, reservation_id)
-    local readable, hold = pcall(load_hold, key, FIELD.created_at, FIELD.extensions_used)
+    local readable, hold = pcall(load_hold, key, FIELD.created_at, FIELD.extensions_used, FIELD.run_counters)
     if not readable then
       return quarantine(tag, reservation_id, key, 'NOT_A_RECORD', now, origin, nil, false)
     end

@@ -42,6 +42,8 @@ local FIELD = {
   scope_mask = 'bm',
   -- The longest that one lease may last, in ms, if a policy limits it.
   max_ttl_ms = 'mt',
+  -- The counters of its run that it counts in, as lua/lib/action_counters.lua writes them.
+  run_counters = 'rn',
   -- Unset for AUTO_RELEASE: m MANUAL_CLEANUP, g GRACE_ONLY.
   expiry_policy = 'xp',
   -- Instants and durations are in milliseconds.

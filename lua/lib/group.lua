@@ -5,6 +5,7 @@
 -- @include budget: budget_fields, parse_budget, copy_budget, is_balanced, require_balanced
 -- @include owned: read_owned, write_owned, count_ended
 -- @include ended: note_ended
+-- @include action_counters: write_counters
 --
 -- While a run of a script is in flight in a partition, the service queues further calls, and sends them together in the next run
 -- (src/redis/grouped-calls.ts). A script with a GROUP line in its header is one call; `group` is what the calls of its run share.
@@ -230,6 +231,9 @@ local function write_group(group, tag)
   for tenant_id, ended in pairs(group.ended) do
     count_ended(tag, tenant_id, #ended.ids, ended.text)
     note_ended(tag, unpack(ended.ids))
+  end
+  if group.counters then
+    write_counters(group, tag)
   end
 end
 

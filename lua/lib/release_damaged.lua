@@ -10,6 +10,7 @@
 -- @include ended: note_ended, keep_ended
 -- @include append_event: require_event_log
 -- @include owned: count_ended
+-- @include action_counters: uncount_run
 --
 -- Each budget is checked separately (lua/lib/returnable_budgets.lua). The record's scope mask then has the scopes that got their
 -- share back. Errors occur only before the first write.
@@ -94,6 +95,7 @@ local function release_damaged(tag, reservation_id, hold, tenant, created_at, by
   rewrite_record(hold.key, known)
   if tenant then
     count_ended(tag, tenant, 1)
+    uncount_run(tag, tenant, known[FIELD.run_counters])
   end
   keep_ended(tag, reservation_id, retention_ms)
   for _, budget in ipairs(refunded) do

@@ -1,4 +1,4 @@
-import { actionOf, denyDetailOf, subjectOf } from '../reservations/index.js';
+import { actionOf, denyDetailOf, subjectOf, windowKeyOf } from '../reservations/index.js';
 import { type Fields, parseJson, timeOf } from '../wire/index.js';
 
 export type EventData = Readonly<Record<string, unknown>>;
@@ -33,12 +33,15 @@ const INTEGERS = new Set([
   'response_time_ms',
   'consecutive_failures',
   'outage_ms',
+  'used',
+  'limit',
   'window_seconds',
   'sample_count',
   'p99_ms',
   'threshold_ms',
 ]);
 const NUMBERS = new Set([
+  'threshold_pct',
   'threshold',
   'utilization',
   'debt_utilization',
@@ -120,7 +123,8 @@ function shaped(eventType: string, figures: Record<string, unknown>): EventData 
     return { ...figures, ...ratio('debt_utilization', figures.debt, figures.overdraft_limit) };
   }
   if (eventType === 'reservation.denied') {
-    return { ...figures, deny_detail: denialDetailOf(figures) };
+    const { window: _, window_key: _key, used: _used, limit: _limit, risk_class: _class, ...rest } = figures;
+    return { ...rest, deny_detail: denialDetailOf(figures) };
   }
   if (WITHOUT_CHANGED_FIELDS.has(eventType)) {
     return { ...figures, changed_fields: [] };
@@ -140,6 +144,11 @@ function denialDetailOf(figures: Readonly<Record<string, unknown>>): EventData {
     scope: textOf('scope'),
     remaining: textOf('remaining'),
     policyId: textOf('policy_id'),
+    window: textOf('window'),
+    windowKey: textOf('window_key'),
+    used: textOf('used'),
+    limit: textOf('limit'),
+    riskClass: textOf('risk_class'),
     kind: action?.kind,
     unit: textOf('unit'),
     amount: textOf('requested_amount'),
@@ -171,6 +180,9 @@ function systemOf(figures: Record<string, unknown>): EventData {
 }
 
 function valueOf(name: string, text: string): unknown {
+  if (name === 'window_key') {
+    return windowKeyOf(text);
+  }
   if (INTEGERS.has(name)) {
     return /^-?\d{1,19}$/.test(text) ? BigInt(text) : text;
   }

@@ -108,6 +108,7 @@ export const EVENT_TYPES = [
   'policy.created',
   'policy.updated',
   'policy.deleted',
+  'quota.threshold_approaching',
   'system.store_connection_lost',
   'system.store_connection_restored',
   'system.high_latency',
@@ -124,7 +125,7 @@ export function isEventType(type: string): boolean {
 
 /**
  * The category is the first segment of the type, or the second one of a custom type, as in `custom.reservation.quarantined`. Direct
- * debits have no category in the protocol and belong to `budget`; all others belong to `system`, which only operators can read.
+ * debits have no category in the protocol and belong to `budget`, and quotas to `policy`; all others belong to `system`, which only operators can read.
  * lua/events/list_events.lua implements the same rule.
  */
 export function categoryOf(eventType: string): EventCategory {
@@ -132,6 +133,9 @@ export function categoryOf(eventType: string): EventCategory {
   const segment = first === 'custom' ? second : first;
   if (segment === 'direct_debit') {
     return 'budget';
+  }
+  if (segment === 'quota') {
+    return 'policy';
   }
   return EVENT_CATEGORIES.find((category) => category === segment) ?? 'system';
 }

@@ -1,3 +1,4 @@
+export { hasPolicyKey, kindOf } from './action-kinds.js';
 export { QUOTA_WINDOWS, type QuotaWindow, RISK_CLASSES, RISK_COUNTER, type RiskClass } from './actions.js';
 export {
   balanceJson,

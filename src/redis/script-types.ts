@@ -525,12 +525,13 @@ export const SCRIPT_SIGNATURES = {
       'key_id',
       'request_id',
       'trace',
+      'action_facts',
       'scope_count',
     ],
     rest: true,
     flags: [],
     returns:
-      'ALLOW answer:fresh|replay | ALLOW_WITH_CAPS answer:fresh|replay caps | DENY answer:fresh|replay reason [scope remaining policy_id] | IDEMPOTENCY_MISMATCH | TENANT_SUSPENDED | UNIT_MISMATCH scope units* | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
+      'ALLOW answer:fresh|replay | ALLOW_WITH_CAPS answer:fresh|replay caps | DENY answer:fresh|replay reason [scope remaining policy_id window window_key used limit risk_class] | IDEMPOTENCY_MISMATCH | MISSING_RUN_ID | TENANT_SUSPENDED | UNIT_MISMATCH scope units* | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
   /** lua/ledger/direct_debit.lua: charge an amount to every budgeted scope without a hold, or to none. */
   direct_debit: {
@@ -645,11 +646,12 @@ export const SCRIPT_SIGNATURES = {
       'trace',
       'max_live',
       'max_stored',
+      'action_facts',
     ],
     rest: true,
     flags: [],
     returns:
-      'ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)* | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|replay balances(scope balance)* | DRY_RUN_WITH_CAPS answer:fresh|replay caps balances(scope balance)* | DENY answer:fresh|replay reason [scope remaining policy_id] | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
+      'ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)* | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|replay balances(scope balance)* | DRY_RUN_WITH_CAPS answer:fresh|replay caps balances(scope balance)* | DENY answer:fresh|replay reason [scope remaining policy_id window window_key used limit risk_class] | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id | ACTION_QUOTA_EXCEEDED scope policy_id window window_key used limit risk_class | MISSING_RUN_ID | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
   /** lua/overview/census.lua: count a partition's tenants, budgets and webhook subscriptions, a bounded run at a time. */
   census: {
@@ -1460,8 +1462,14 @@ export interface ScriptReplies {
         readonly scope?: string;
         readonly remaining?: string;
         readonly policyId?: string;
+        readonly window?: string;
+        readonly windowKey?: string;
+        readonly used?: string;
+        readonly limit?: string;
+        readonly riskClass?: string;
       }
     | { readonly status: 'IDEMPOTENCY_MISMATCH' }
+    | { readonly status: 'MISSING_RUN_ID' }
     | { readonly status: 'TENANT_SUSPENDED' }
     | { readonly status: 'UNIT_MISMATCH'; readonly scope: string; readonly units: readonly string[] }
     | {
@@ -1646,6 +1654,11 @@ export interface ScriptReplies {
         readonly scope?: string;
         readonly remaining?: string;
         readonly policyId?: string;
+        readonly window?: string;
+        readonly windowKey?: string;
+        readonly used?: string;
+        readonly limit?: string;
+        readonly riskClass?: string;
       }
     | { readonly status: 'IDEMPOTENCY_MISMATCH' }
     | { readonly status: 'TENANT_CLOSED' }
@@ -1661,6 +1674,17 @@ export interface ScriptReplies {
     | { readonly status: 'INT64_OVERFLOW'; readonly scope: string }
     | { readonly status: 'ACTION_KIND_DENIED'; readonly scope: string; readonly policyId: string }
     | { readonly status: 'ACTION_KIND_NOT_ALLOWED'; readonly scope: string; readonly policyId: string }
+    | {
+        readonly status: 'ACTION_QUOTA_EXCEEDED';
+        readonly scope: string;
+        readonly policyId: string;
+        readonly window: string;
+        readonly windowKey: string;
+        readonly used: string;
+        readonly limit: string;
+        readonly riskClass: string;
+      }
+    | { readonly status: 'MISSING_RUN_ID' }
     | {
         readonly status: 'LIMIT_EXCEEDED';
         readonly limit: string;

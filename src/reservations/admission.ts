@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { FastifyRequest } from 'fastify';
 import { type Caller, scopeAllowed, type TenantCaller } from '../auth/index.js';
 import { ExpiryMetrics } from '../expiry/index.js';
-import { deriveScopes, type ErrorCode, Refusal } from '../ledger/index.js';
+import { deriveScopes, hasPolicyKey, kindOf, type ErrorCode, Refusal } from '../ledger/index.js';
 import { type Attestable, type ScriptReply, StoreUnavailable } from '../redis/index.js';
 import { type RequestTrace, stringifyJson } from '../wire/index.js';
 import { denyDetailOf } from './deny-detail.js';
@@ -146,6 +146,19 @@ function keep(fields: string[], name: string, value: string | undefined): void {
   if (value !== undefined) {
     fields.push(name, value);
   }
+}
+
+/** What the quotas of a policy need to know of a request. lua/lib/action_quota.lua describes the text. */
+export function actionFacts(subject: SubjectDto, action: ActionDto): string {
+  const known = kindOf(action.kind);
+  const keys = action.policy_keys ?? {};
+  const declared = (['host', 'recipient_domain', 'resource_type'] as const).map((name) =>
+    hasPolicyKey(known, name) ? (keys[name] ?? '') : '',
+  );
+  const run = subject.dimensions?.['run_id'] ?? '';
+  return [known.risk_class, run, ...declared]
+    .map((fact) => encodeURIComponent(fact.replaceAll(/\p{Surrogate}/gu, '\ufffd')))
+    .join('|');
 }
 
 /** Decodes the JSON text of caps. Policies store it percent-encoded, because the scripts separate their fields by spaces. */

@@ -6,6 +6,12 @@ export interface Denial {
   readonly scope?: string | undefined;
   readonly remaining?: string | undefined;
   readonly policyId?: string | undefined;
+  /** Of the quota that denied. The key of its window is percent-encoded. */
+  readonly window?: string | undefined;
+  readonly windowKey?: string | undefined;
+  readonly used?: string | undefined;
+  readonly limit?: string | undefined;
+  readonly riskClass?: string | undefined;
   /** The kind of the action that was denied. */
   readonly kind?: string | undefined;
   readonly unit?: string | undefined;
@@ -23,11 +29,45 @@ export function denyDetailOf(denial: Denial): DenyDetail {
   const fix = suggestedFix(denial);
   return {
     reason_code: reason,
+    ...(reason === 'ACTION_QUOTA_EXCEEDED' ? { quota_violation: quotaViolation(denial) } : {}),
     ...(hasText(scope) ? { blocked_by_scope: scope } : {}),
     ...(hasText(policyId) ? { blocked_by_policy: policyId } : {}),
     ...(fix === undefined ? {} : { suggested_fix: fix.slice(0, FIX_MAX_LENGTH) }),
     ...(reason === 'BUDGET_EXCEEDED' && hasText(remaining) ? { budget_remaining: BigInt(remaining) } : {}),
   };
+}
+
+/** ActionQuotaViolation of cycles-protocol-extensions-v0.1.26. */
+function quotaViolation(denial: Denial): Readonly<Record<string, unknown>> {
+  const {
+    kind = 'unknown',
+    window,
+    windowKey = '',
+    used = '0',
+    limit = '0',
+    scope,
+    policyId,
+    riskClass,
+  } = denial;
+  return {
+    action_kind: kind,
+    window,
+    window_key: windowKeyOf(windowKey),
+    used: BigInt(used),
+    limit: BigInt(limit),
+    scope,
+    policy_id: policyId,
+    ...(hasText(riskClass) ? { risk_class: riskClass } : {}),
+  };
+}
+
+/** The key of a window: an instant, or a run, which scripts have percent-encoded. */
+export function windowKeyOf(stored: string): string {
+  try {
+    return decodeURIComponent(stored);
+  } catch {
+    return stored;
+  }
 }
 
 function hasText(text: string | undefined): text is string {
@@ -41,6 +81,8 @@ function suggestedFix(denial: Denial): string | undefined {
       return `Remove ${kind} from denied_action_kinds of policy '${policyId}'`;
     case 'ACTION_KIND_NOT_ALLOWED':
       return `Add ${kind} to allowed_action_kinds of policy '${policyId}'`;
+    case 'ACTION_QUOTA_EXCEEDED':
+      return `Increase the quota of ${hasText(denial.riskClass) ? denial.riskClass : kind} above ${denial.limit} ${denial.window} in policy '${policyId}'`;
     case 'BUDGET_EXCEEDED': {
       const missing = missingAmount(denial);
       return missing === undefined ? undefined : `Fund ${scope} by at least ${missing} ${unit}`;

@@ -1,4 +1,4 @@
-export { denyDetailOf } from './deny-detail.js';
+export { denyDetailOf, windowKeyOf } from './deny-detail.js';
 export {
   actionOf,
   type ReservationRecord,

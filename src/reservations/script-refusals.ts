@@ -14,6 +14,7 @@ export interface RefusingReply {
   readonly retryMs?: number;
   readonly remaining?: string;
   readonly policyId?: string;
+  readonly window?: string;
   readonly stamp?: string;
 }
 
@@ -66,6 +67,19 @@ const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
   ACTION_KIND_NOT_ALLOWED: [
     'ACTION_KIND_NOT_ALLOWED',
     ({ policyId }) => ({ message: `policy ${policyId} does not allow this kind of action` }),
+  ],
+  ACTION_QUOTA_EXCEEDED: [
+    'ACTION_QUOTA_EXCEEDED',
+    ({ policyId, window, limit }) => ({
+      message: `the quota of ${limit} ${window} in policy ${policyId} is used up`,
+    }),
+  ],
+  MISSING_RUN_ID: [
+    'INVALID_REQUEST',
+    () => ({
+      message: 'a quota counts by run, so subject.dimensions.run_id is required',
+      details: { field: 'subject.dimensions.run_id' },
+    }),
   ],
   INT64_OVERFLOW: [
     'INVALID_REQUEST',

@@ -24,4 +24,28 @@ export const EXTENSION_RULES = {
       'DenyDetail; DecisionResponseExtension; ReservationCreateResponseExtension; ErrorResponseExtension',
     note: 'In answers of decide and dry runs only for those who use the extensions; see [deliberate differences](#deliberate-differences-and-choices).',
   },
+  'quota windows': {
+    rule: 'A quota counts by run, or by the minute, hour or day of UTC at the instant of the request; the bounds do not depend on the life of a key',
+    place: 'WINDOW MODEL; ActionQuotaWindow',
+  },
+  'quota scope': {
+    rule: 'A quota counts at the deepest scope that it covers, and per_tenant_per_day at the tenant; a risk class and a kind have counters of their own',
+    place: 'SCOPE DERIVATION FOR QUOTAS; RISK-CLASS QUOTA COUNTER KEYS',
+  },
+  'quota atomicity': {
+    rule: 'Counters and budgets change together or not at all; neither dry runs nor decisions nor refused requests count',
+    place: 'ATOMICITY WITH BUDGET RESERVATION',
+  },
+  'per run counters': {
+    rule: 'A reserve counts on its run, a commit changes nothing, a release or an expiry takes one off, and a counter lapses after its time without reserves. Without a `run_id` the request is 400',
+    place: 'PER_RUN COUNTER LIFECYCLE',
+  },
+  'policy keys': {
+    rule: 'A quota with an allowlist covers only actions that send a matching key which their kind declares; other keys are never an error',
+    place: 'POLICY KEYS EVALUATION SEMANTICS',
+  },
+  'quota thresholds': {
+    rule: 'Crossing the threshold of a quota is told once in a window, with a correlation id that follows from the counter',
+    place: 'EventDataQuotaThresholdApproaching',
+  },
 } as const satisfies Rules;

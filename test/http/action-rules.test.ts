@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { stringifyJson } from '../../src/wire/json.js';
 import { shows } from '../compatibility/shows.js';
 import {
   expectRefusal,
@@ -134,5 +135,83 @@ describe('the rules of a policy on actions', () => {
     });
     const labels = { tenant: tenant.id, decision: 'DENY', reason: 'ACTION_KIND_DENIED' };
     expect(await on.holdfast.metric('cycles_reservations_reserve_total', labels)).toBe(2);
+  });
+});
+
+describe('a quota', () => {
+  test('refuses with what it counted, and tells of its threshold', async () => {
+    shows('deny detail', 'quota thresholds');
+    const tenant = await funded();
+    const quotas = [{ action_kind: 'message.email.send', max_calls: 1, window: 'per_run' }];
+    const { policy_id: id } = await made(tenant, { action_quotas: quotas });
+    const email = {
+      action: { kind: 'message.email.send', name: 'mail' },
+      subject: { tenant: tenant.id, dimensions: { run_id: 'run 1' } },
+    };
+    expectRefusal(await reserve(tenant, { action: email.action }), 400, 'INVALID_REQUEST');
+    expect(expectStatus(await reserve(tenant, email), 200).decision).toBe('ALLOW');
+    const detail = {
+      reason_code: 'ACTION_QUOTA_EXCEEDED',
+      quota_violation: {
+        action_kind: 'message.email.send',
+        window: 'per_run',
+        window_key: 'run 1',
+        used: 1n,
+        limit: 1n,
+        scope: rootOf(tenant),
+        policy_id: id,
+      },
+      blocked_by_scope: rootOf(tenant),
+      blocked_by_policy: id,
+      suggested_fix: expect.stringContaining('message.email.send above 1 per_run'),
+    };
+    const seen = (found: unknown): unknown => JSON.parse(stringifyJson(found));
+    const live = await reserve(tenant, email);
+    expectRefusal(live, 409, 'ACTION_QUOTA_EXCEEDED');
+    const wanted = { ...detail, quota_violation: { ...detail.quota_violation, used: 1, limit: 1 } };
+    expect(seen(live.body.details.deny_detail)).toEqual(wanted);
+    expect(seen(expectStatus(await decide(tenant, email), 200).deny_detail)).toEqual(wanted);
+    const { body } = await on.holdfast.admin('GET', `/v1/admin/events?tenant_id=${tenant.id}`);
+    const events = (body.events as Json[]).filter(
+      (event: Json) => event.event_type === 'quota.threshold_approaching',
+    );
+    expect(events.map((event: Json) => seen(event.data))).toEqual([
+      {
+        scope: rootOf(tenant),
+        action_kind: 'message.email.send',
+        window: 'per_run',
+        window_key: 'run 1',
+        used: 1,
+        limit: 1,
+        threshold_pct: 0.8,
+        policy_id: id,
+      },
+    ]);
+    const denials = (body.events as Json[]).filter(
+      (event: Json) => event.event_type === 'reservation.denied',
+    );
+    expect(seen(denials[0]?.data.deny_detail)).toEqual(wanted);
+  });
+
+  test('of a host covers only kinds that declare a host', async () => {
+    shows('policy keys');
+    const tenant = await funded();
+    const quota = { max_calls: 1, window: 'per_tenant_per_day', host_allowlist: ['api.example.com'] };
+    await made(tenant, {
+      action_quotas: [
+        { ...quota, action_kind: 'http.post' },
+        { ...quota, action_kind: 'web.search' },
+      ],
+    });
+    const to = (kind: string, keys?: object): Record<string, unknown> => ({
+      action: { kind, name: 'call', ...(keys === undefined ? {} : { policy_keys: keys }) },
+    });
+    const here = { host: 'API.example.com' };
+    expectStatus(await reserve(tenant, to('http.post', here)), 200);
+    expectRefusal(await reserve(tenant, to('http.post', here)), 409, 'ACTION_QUOTA_EXCEEDED');
+    expectStatus(await reserve(tenant, to('http.post')), 200);
+    expectStatus(await reserve(tenant, to('http.post', { host: 'example.com' })), 200);
+    expectStatus(await reserve(tenant, to('web.search', here)), 200);
+    expectStatus(await reserve(tenant, to('web.search', here)), 200);
   });
 });

@@ -90,6 +90,19 @@ async function tellOfReservations(tenant: TestTenant): Promise<void> {
   expectStatus(await on.holdfast.call('POST', '/v1/events', { key: tenant.key, body: debit }), 201);
 }
 
+/** A quota that the first reserve nearly uses up. */
+async function tellOfQuotas(tenant: TestTenant): Promise<void> {
+  const quota = { action_kind: 'llm.completion', max_calls: 1, window: 'per_tenant_per_day' };
+  const policy = await admin(201, 'POST', '/v1/admin/policies', {
+    tenant_id: tenant.id,
+    name: 'quotas',
+    scope_pattern: `tenant:${tenant.id}`,
+    action_quotas: [quota],
+  });
+  expectStatus(await on.holdfast.reserve(tenant, 1), 200);
+  await admin(200, 'PATCH', `/v1/admin/policies/${policy.policy_id}`, { status: 'DISABLED' });
+}
+
 async function tellOfKeysAndPolicies(tenant: TestTenant): Promise<void> {
   const { key_id: keyId } = await admin(201, 'POST', '/v1/admin/api-keys', {
     tenant_id: tenant.id,
@@ -223,6 +236,7 @@ test('every event that scripts emit has the payload of its type', async () => {
   const tenant: TestTenant = { id: subscriber.id, key: await on.holdfast.createKey(subscriber.id) };
   await tellOfBudgets(tenant);
   await tellOfReservations(tenant);
+  await tellOfQuotas(tenant);
   await tellOfKeysAndPolicies(tenant);
   await tellOfWebhooks(subscriber);
   await tellOfDispatch(tenant);

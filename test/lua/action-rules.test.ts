@@ -22,6 +22,9 @@ const allows = (...kinds: string[]): Record<string, string> => ({
   allowed_action_kinds: JSON.stringify(kinds),
 });
 
+/** The end of a detail that names no quota. */
+const NO_QUOTA = ['', '', '', '', ''];
+
 // The client reserves with the kind `llm`.
 describe('a list of kinds', () => {
   test.each([
@@ -48,6 +51,7 @@ describe('a list of kinds', () => {
       ledger.scope({ agent: 'bot' }),
       '',
       policy,
+      ...NO_QUOTA,
     ]);
     const { events } = await readLedger(ledger);
     const denials = events.filter(({ fields }) => fields['ty'] === 'reservation.denied');
@@ -74,7 +78,7 @@ describe('a list of kinds', () => {
     shows('deny detail');
     const ledger = await funded();
     const policy = await makePolicy(ledger, ledger.scope(), { sets: denies('llm') });
-    const detail = ['ACTION_KIND_DENIED', ledger.scope(), '', policy];
+    const detail = ['ACTION_KIND_DENIED', ledger.scope(), '', policy, ...NO_QUOTA];
     expect(await ledger.reserve({ key: 'k', dryRun: true })).toEqual(['DENY', 'fresh', ...detail]);
     await updatePolicy(ledger, policy, { denied_action_kinds: '' });
     expect(await ledger.reserve({ key: 'k', dryRun: true })).toEqual(['DENY', 'replay', ...detail]);
@@ -94,7 +98,7 @@ describe('the detail of a denial', () => {
   test('is part of every DENY under a policy with rules on actions, and of none under another', async () => {
     const ledger = await funded();
     const policy = await makePolicy(ledger, ledger.scope(), { sets: denies('other') });
-    const reply = ['DENY', 'fresh', 'BUDGET_EXCEEDED', ledger.scope(), '1000', ''];
+    const reply = ['DENY', 'fresh', 'BUDGET_EXCEEDED', ledger.scope(), '1000', '', ...NO_QUOTA];
     expect(await ledger.reserve({ amount: 1001, dryRun: true })).toEqual(reply);
     expect(await decide(ledger, { amount: 1001 })).toEqual(reply);
     await updatePolicy(ledger, policy, { denied_action_kinds: '' });
@@ -105,7 +109,7 @@ describe('the detail of a denial', () => {
   test('is part of a DENY of who sends policy_keys', async () => {
     const ledger = await funded();
     const fields = { pk: '{"host":"example.com"}' };
-    const reply = ['DENY', 'fresh', 'BUDGET_EXCEEDED', ledger.scope(), '1000', ''];
+    const reply = ['DENY', 'fresh', 'BUDGET_EXCEEDED', ledger.scope(), '1000', '', ...NO_QUOTA];
     expect(await ledger.reserve({ amount: 1001, dryRun: true, fields })).toEqual(reply);
     expect(await decide(ledger, { amount: 1001, fields })).toEqual(reply);
   });

@@ -24,6 +24,8 @@ export interface AdmissionOptions {
   readonly unit?: string;
   readonly amount?: Amount;
   readonly fields?: Readonly<Record<string, string>>;
+  /** What quotas need, of decide only: see lua/lib/action_quota.lua. */
+  readonly facts?: string;
 }
 
 export interface DebitOptions extends AdmissionOptions {
@@ -60,6 +62,7 @@ export function decide(ledger: LedgerClient, options: AdmissionOptions = {}): Pr
       'key_1',
       'req_decide',
       TRACE,
+      options.facts ?? 'side_effect||||',
       scopes.length,
       ...scopes,
       'ak',

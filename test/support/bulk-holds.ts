@@ -45,6 +45,7 @@ export async function makeHolds(
             TRACE,
             0,
             0,
+            'side_effect||||',
             'ak',
             'llm',
             'an',

@@ -54,6 +54,8 @@ export interface ReserveOptions {
   /** The deployment's limits; 0, as here unless said, is no limit. */
   readonly maxLive?: number;
   readonly maxStored?: number;
+  /** What quotas need: see lua/lib/action_quota.lua. */
+  readonly facts?: string;
 }
 
 export interface SettleOptions {
@@ -191,7 +193,7 @@ export class LedgerClient {
       key = randomText(12),
     } = options;
     const scopes = deriveScopes(subject, tenant);
-    const record = ['ak', 'llm', 'an', 'gpt', 'ik', key, ...Object.entries(fields).flat()];
+    const record = Object.entries({ ak: 'llm', an: 'gpt', ik: key, ...fields }).flat();
     return this.scripts.run(
       'reserve',
       [
@@ -215,6 +217,7 @@ export class LedgerClient {
         TRACE,
         options.maxLive ?? 0,
         options.maxStored ?? 0,
+        options.facts ?? 'side_effect||||',
         ...record,
       ],
     );

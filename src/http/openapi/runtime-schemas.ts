@@ -1,4 +1,4 @@
-import { OVERAGE_POLICIES, UNITS } from '../../ledger/index.js';
+import { OVERAGE_POLICIES, QUOTA_WINDOWS, RISK_CLASSES, UNITS } from '../../ledger/index.js';
 import {
   COUNT,
   FLAG,
@@ -85,9 +85,20 @@ export const RUNTIME_SCHEMAS = {
     },
   ),
   Action: object({ kind: TEXT, name: TEXT }, { tags: list(TEXT), policy_keys: FREE }),
+  ActionQuotaViolation: object(
+    {
+      action_kind: { type: 'string', maxLength: 64 },
+      window: oneOf(...QUOTA_WINDOWS),
+      used: INT64,
+      limit: INT64,
+      scope: TEXT,
+    },
+    { window_key: TEXT, policy_id: TEXT, risk_class: oneOf(...RISK_CLASSES) },
+  ),
   DenyDetail: object(
     { reason_code: REASON },
     {
+      quota_violation: ref('ActionQuotaViolation'),
       blocked_by_scope: TEXT,
       blocked_by_policy: { type: 'string', maxLength: 256 },
       suggested_fix: { type: 'string', maxLength: 512 },

@@ -11,7 +11,14 @@ import {
   tenantKey,
 } from '../../redis/index.js';
 import { Nested, traceText } from '../../wire/index.js';
-import { Admission, admissionRefusal, admittedScopes, type Operation, recordFields } from '../admission.js';
+import {
+  actionFacts,
+  Admission,
+  admissionRefusal,
+  admittedScopes,
+  type Operation,
+  recordFields,
+} from '../admission.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
@@ -85,6 +92,7 @@ export class DecideService {
           keyId: caller.keyId,
           requestId: trace.requestId,
           trace: traceText(trace),
+          actionFacts: actionFacts(request.subject, request.action),
           scopeCount: scopes.length,
           rest: [...scopes, ...fields],
         },

@@ -20,7 +20,14 @@ import {
   tenantKey,
 } from '../../redis/index.js';
 import { Nested, Optional, stringifyJson, traceText } from '../../wire/index.js';
-import { Admission, admissionRefusal, admittedScopes, type Operation, otherFields } from '../admission.js';
+import {
+  actionFacts,
+  Admission,
+  admissionRefusal,
+  admittedScopes,
+  type Operation,
+  otherFields,
+} from '../admission.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
@@ -92,7 +99,7 @@ export class ReserveService {
   /**
    * Reserves, or only evaluates if `dry_run` is set.
    * @throws Refusal FORBIDDEN (another tenant, scope filter), IDEMPOTENCY_MISMATCH, TENANT_CLOSED, NOT_FOUND, UNIT_MISMATCH,
-   * ACTION_KIND_DENIED, ACTION_KIND_NOT_ALLOWED, BUDGET_FROZEN, BUDGET_CLOSED, OVERDRAFT_LIMIT_EXCEEDED, DEBT_OUTSTANDING, BUDGET_EXCEEDED, LIMIT_EXCEEDED (a tenant's limit, or the governing policy's rate),
+   * ACTION_KIND_DENIED, ACTION_KIND_NOT_ALLOWED, ACTION_QUOTA_EXCEEDED, BUDGET_FROZEN, BUDGET_CLOSED, OVERDRAFT_LIMIT_EXCEEDED, DEBT_OUTSTANDING, BUDGET_EXCEEDED, LIMIT_EXCEEDED (a tenant's limit, or the governing policy's rate),
    * INVALID_REQUEST (int64).
    */
   async reserve(operation: Operation, request: ReserveDto): Promise<ReserveOutcome> {
@@ -152,6 +159,7 @@ export class ReserveService {
           trace: traceText(trace),
           maxLive: this.limits.deployment.live_reservations,
           maxStored: this.limits.deployment.stored_bytes,
+          actionFacts: actionFacts(request.subject, request.action),
           rest: fields,
         },
       ),

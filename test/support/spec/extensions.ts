@@ -52,6 +52,9 @@ function addProperties(schema: Node, extension: Node): void {
   }
 }
 
+/** Of EventTypeExtension. */
+const EMITTED = ['quota.threshold_approaching'];
+
 /** Adds to the documents what the extensions add to the protocol: the merge that their authors leave to a later version. */
 export function mergeExtensions(
   documents: Readonly<Record<'runtime' | 'governance', Node>>,
@@ -68,6 +71,8 @@ export function mergeExtensions(
   schemaOf(documents.runtime, 'ErrorCode')['enum'] = schemaOf(extensions.protocol, 'ErrorCodeExtension')[
     'enum'
   ];
+  const types = schemaOf(documents.governance, 'EventType');
+  types['enum'] = [...(types['enum'] as string[]), ...EMITTED];
   addProperties(
     bodyOf(documents.governance, '/v1/admin/policies/{policy_id}', 'patch'),
     schemaOf(extensions.governance, 'PolicyPatchExtension'),

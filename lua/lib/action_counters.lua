@@ -1,0 +1,161 @@
+-- action_counters: how many actions were reserved in a window, for the quotas of policies. WINDOW MODEL and PER_RUN COUNTER LIFECYCLE
+-- of cycles-action-kinds-v0.1.26.
+-- @include keys: action_counters_key, run_counters_key, run_index_key
+-- @include now_ms: ms_text
+--
+-- The counters of a tenant's day are one hash, and those of a run another, so that a reserve reads and writes all its counters at once,
+-- and that none outlives its use for long. A field is `<window>|<scope>|<kind>`, or `__risk__:<risk class>` for the kind. Its value is
+-- `bucket|used|last_ms|limit|policy_id|told|ttl_ms`: the number of the minute, hour or day that it counts, or when it began for a run,
+-- which tells apart a counter from one of that name before it; the limit and policy that counted last; and the thresholds told of.
+-- The counters of minutes and hours are used again for the next minute or hour.
+local DAY_MS = 86400000
+local WINDOWS = {
+  per_run = { code = 'r' },
+  per_minute_tumbling = { code = 'm', ms = 60000, date_length = 16 },
+  per_hour_tumbling = { code = 'h', ms = 3600000, date_length = 13 },
+  per_day_tumbling = { code = 'd', ms = DAY_MS, date_length = 10 },
+  per_tenant_per_day = { code = 't', ms = DAY_MS, date_length = 10 },
+}
+-- Of a day's hash, from its last new counter on.
+local DAY_TTL_MS = 90000000
+
+-- The bucket that a calendar window has at an instant, as `YYYY-MM-DDTHH:MM` or the start of it, in UTC.
+local function date_of(window, bucket)
+  local at_ms = bucket * window.ms
+  local days, minutes = math.floor(at_ms / DAY_MS), math.floor(at_ms % DAY_MS / 60000)
+  -- Years begin in March here, so that a leap day is the last one of its year. An era has 400 years.
+  local era, day_of_era = math.floor((days + 719468) / 146097), (days + 719468) % 146097
+  local year_of_era = math.floor((day_of_era - math.floor(day_of_era / 1460) + math.floor(day_of_era / 36524) - math.floor(day_of_era / 146096)) / 365)
+  local day_of_year = day_of_era - (365 * year_of_era + math.floor(year_of_era / 4) - math.floor(year_of_era / 100))
+  local month = math.floor((5 * day_of_year + 2) / 153)
+  local day = day_of_year - math.floor((153 * month + 2) / 5) + 1
+  month = month < 10 and month + 3 or month - 9
+  local year = year_of_era + era * 400 + (month <= 2 and 1 or 0)
+  local text = string.format('%04d-%02d-%02dT%02d:%02d', year, month, day, math.floor(minutes / 60), minutes % 60)
+  return string.sub(text, 1, window.date_length)
+end
+
+local function counter_text(counter)
+  return ms_text(counter.bucket) .. '|' .. ms_text(counter.used) .. '|' .. ms_text(counter.last) .. '|' .. ms_text(counter.limit) .. '|'
+    .. counter.policy .. '|' .. counter.told .. '|' .. (counter.ttl and ms_text(counter.ttl) or '')
+end
+
+-- The counter with this value, or nil for a value that is damaged.
+local function parse_counter(text)
+  local bucket, used, last, limit, policy, told, ttl = string.match(text, '^(%d+)|(%d+)|(%d+)|(%d+)|([^|]*)|([^|]*)|(%d*)$')
+  return bucket and { bucket = tonumber(bucket), used = tonumber(used), last = tonumber(last), limit = tonumber(limit), policy = policy,
+    told = told, ttl = tonumber(ttl) }
+end
+
+-- Whether the counter still counts at this time.
+local function is_current(window, counter, now)
+  if window.ms then
+    return counter.bucket == math.floor(now / window.ms)
+  end
+  return counter.last + (counter.ttl or 0) > now
+end
+
+-- The hash for a window, and the run that its counters belong to.
+local function counters_key(tag, tenant_id, window, run, now)
+  if window.ms then
+    return action_counters_key(tag, tenant_id, ms_text(math.floor(now / DAY_MS)))
+  end
+  return run_counters_key(tag, tenant_id, run)
+end
+
+-- The counters of these fields of a hash, as the calls before this one left them. `wanted` maps each field to its window.
+local function read_counters(group, key, wanted, now)
+  group.counters = group.counters or {}
+  local known = group.counters[key]
+  if not known then
+    known = { fields = {}, changed = {} }
+    group.counters[key] = known
+  end
+  local missing = {}
+  for field in pairs(wanted) do
+    if not known.fields[field] then
+      missing[#missing + 1] = field
+    end
+  end
+  if #missing > 0 then
+    local values = redis.call('HMGET', key, unpack(missing))
+    for i, field in ipairs(missing) do
+      local window, counter = wanted[field], nil
+      if values[i] then
+        counter = parse_counter(values[i]) or error('corrupt action counter ' .. field .. ' in ' .. key)
+      end
+      if not counter or not is_current(window, counter, now) then
+        counter = { bucket = window.ms and math.floor(now / window.ms) or now, used = 0, last = now, limit = 1, policy = '', told = '' }
+      end
+      known.fields[field] = counter
+    end
+  end
+  return known
+end
+
+-- A run's hash lapses with its counters, and its entry in the index of the tenant's runs goes when further runs begin.
+local RUNS_CHECKED = 2
+
+local function note_run(tag, tenant_id, run, now, ttl_ms)
+  local index = run_index_key(tag, tenant_id)
+  for _, other in ipairs(redis.call('ZRANGEBYSCORE', index, '-inf', ms_text(now), 'LIMIT', 0, RUNS_CHECKED)) do
+    local ends_at = redis.call('PEXPIRETIME', run_counters_key(tag, tenant_id, other))
+    if ends_at < 0 then
+      redis.call('ZREM', index, other)
+    else
+      redis.call('ZADD', index, ms_text(ends_at), other)
+    end
+  end
+  redis.call('ZADD', index, ms_text(now + ttl_ms), run)
+end
+
+-- Writes what the calls of a run have counted.
+local function write_counters(group, tag)
+  for key, known in pairs(group.counters or {}) do
+    local command, ttl_ms = { 'HSET', key }, 0
+    for field, counter in pairs(known.changed) do
+      command[#command + 1], command[#command + 2] = field, counter_text(counter)
+      ttl_ms = math.max(ttl_ms, counter.ttl or 0)
+    end
+    if #command > 2 then
+      local added = redis.call(unpack(command))
+      if not known.run then
+        if added > 0 then
+          redis.call('PEXPIRE', key, DAY_TTL_MS)
+        end
+      else
+        -- Another counter of the run may live longer.
+        if redis.call('PEXPIRE', key, ms_text(ttl_ms), 'GT') == 0 and redis.call('PTTL', key) == -1 then
+          redis.call('PEXPIRE', key, ms_text(ttl_ms))
+        end
+        if added > 0 then
+          note_run(tag, known.tenant, known.run, group.now, ttl_ms)
+        end
+      end
+    end
+  end
+  group.counters = nil
+end
+
+-- The text in a hold's record of the counters of its run: the run, then when each counter began, and its field.
+local BETWEEN = '\31'
+
+-- Takes an ended hold off the counters of its run, unless they began anew meanwhile. Cannot fail.
+local function uncount_run(tag, tenant_id, text)
+  if not text or not tenant_id then
+    return
+  end
+  local parts = {}
+  for part in string.gmatch(text .. BETWEEN, '([^' .. BETWEEN .. ']*)' .. BETWEEN) do
+    parts[#parts + 1] = part
+  end
+  local key = run_counters_key(tag, tenant_id, parts[1])
+  for i = 2, #parts - 1, 2 do
+    local value = redis.pcall('HGET', key, parts[i + 1])
+    local counter = type(value) == 'string' and parse_counter(value)
+    if counter and counter.used > 0 and ms_text(counter.bucket) == parts[i] then
+      counter.used = counter.used - 1
+      redis.call('HSET', key, parts[i + 1], counter_text(counter))
+    end
+  end
+end

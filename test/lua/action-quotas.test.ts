@@ -1,0 +1,305 @@
+import { describe, expect, test } from '@jest/globals';
+import { actionCountersKey, runCountersKey, runIndexKey } from '../../src/redis/keyspace.js';
+import { shows } from '../compatibility/shows.js';
+import { decide, makePolicy, updatePolicy } from '../support/admission-client.js';
+import { clockAt } from '../support/fixed-clock.js';
+import type { LedgerClient } from '../support/ledger-client.js';
+import { assertInvariants, readLedger, snapshot } from '../support/ledger-state.js';
+import { useLedger } from '../support/use-ledger.js';
+
+const newLedger = useLedger();
+const [MINUTE_MS, HOUR_MS, DAY_MS] = [60_000, 3_600_000, 86_400_000];
+
+type Quota = Readonly<Record<string, unknown>>;
+const kind = (window: string, maxCalls: number, more: Quota = {}): Quota => ({
+  action_kind: 'llm',
+  max_calls: maxCalls,
+  window,
+  ...more,
+});
+const risk = (window: string, maxCalls: number, more: Quota = {}): Quota => ({
+  risk_class: 'side_effect',
+  max_calls: maxCalls,
+  window,
+  ...more,
+});
+const sets = (quotas: readonly Quota[], risks: readonly Quota[] = []): Record<string, string> => ({
+  ...(quotas.length === 0 ? {} : { action_quotas: JSON.stringify(quotas) }),
+  ...(risks.length === 0 ? {} : { risk_class_quotas: JSON.stringify(risks) }),
+});
+
+interface Limited {
+  /** At the start of a UTC day. */
+  readonly ledger: LedgerClient;
+  readonly day: number;
+  readonly at: (ms: number) => LedgerClient;
+  readonly policy: string;
+}
+
+async function limited(rules: Record<string, string>, pattern?: string): Promise<Limited> {
+  const made = await newLedger();
+  await made.makeTenant();
+  await made.makeBudget({ allocated: 1000 });
+  const policy = await makePolicy(made, pattern ?? made.scope(), { sets: rules });
+  const day = Math.ceil((await made.serverTime()) / DAY_MS);
+  const at = (ms: number): LedgerClient => clockAt(made, day * DAY_MS + ms);
+  return { ledger: at(0), day, at, policy };
+}
+
+const inRun = (run: string): { facts: string } => ({ facts: `side_effect|${run}|||` });
+const refusalOf = async (ledger: LedgerClient, options = {}): Promise<string> =>
+  (await ledger.reserve(options))[0] as string;
+
+/** All but the events, and the policy: a hash of long values may be laid out anew when it is read. */
+async function stateOf(ledger: LedgerClient): Promise<Map<string, string>> {
+  const all = await snapshot(ledger, 'events');
+  return new Map([...all].filter(([key]) => !key.startsWith(`${ledger.tag}p:`)));
+}
+
+describe('a quota', () => {
+  test.each([
+    ['per_minute_tumbling', MINUTE_MS, 'T00:00'],
+    ['per_hour_tumbling', HOUR_MS, 'T00'],
+    ['per_day_tumbling', DAY_MS, ''],
+    ['per_tenant_per_day', DAY_MS, ''],
+  ])(
+    '%s refuses what exceeds it until the next window of UTC, and changes nothing',
+    async (window, ms, end) => {
+      shows('quota windows', 'quota atomicity');
+      const { ledger, at, day, policy } = await limited(sets([kind(window, 2)]));
+      await ledger.hold();
+      await at(ms / 2).hold();
+      const before = await stateOf(ledger);
+      const key = new Date(day * DAY_MS).toISOString().slice(0, 10) + end;
+      const refusal = ['ACTION_QUOTA_EXCEEDED', ledger.scope(), policy, window, key, '2', '2', ''];
+      expect(await at(ms - 1).reserve()).toEqual(refusal);
+      expect(await stateOf(ledger)).toEqual(before);
+      await at(ms).hold();
+      await assertInvariants(ledger);
+    },
+  );
+
+  test('counts neither replays, nor refusals, nor dry runs, nor decisions', async () => {
+    shows('quota atomicity');
+    const { ledger } = await limited(sets([kind('per_day_tumbling', 2)]));
+    await ledger.hold({ key: 'first' });
+    expect((await ledger.reserve({ key: 'first' })).slice(0, 2)).toEqual(['ALLOW', 'replay']);
+    expect(await refusalOf(ledger, { amount: 1001 })).toBe('BUDGET_EXCEEDED');
+    expect(await refusalOf(ledger, { dryRun: true })).toBe('ALLOW_DRY_RUN');
+    expect((await decide(ledger))[0]).toBe('ALLOW');
+    await ledger.hold();
+    expect(await refusalOf(ledger)).toBe('ACTION_QUOTA_EXCEEDED');
+    const detail = ['DENY', 'fresh', 'ACTION_QUOTA_EXCEEDED', ledger.scope(), ''];
+    expect((await decide(ledger)).slice(0, 5)).toEqual(detail);
+    expect((await ledger.reserve({ key: 'd', dryRun: true })).slice(0, 5)).toEqual(detail);
+    expect((await ledger.reserve({ key: 'd', dryRun: true }))[1]).toBe('replay');
+  });
+
+  test('counts at the deepest scope that its policy covers, and per_tenant_per_day at the tenant', async () => {
+    shows('quota scope');
+    const { ledger, at } = await limited({});
+    const below = `${ledger.scope()}/*`;
+    await makePolicy(ledger, below, { priority: 1, sets: sets([kind('per_hour_tumbling', 1)]) });
+    await ledger.hold({ subject: { agent: 'a' } });
+    await ledger.hold({ subject: { agent: 'b' } });
+    expect(await refusalOf(ledger, { subject: { agent: 'a' } })).toBe('ACTION_QUOTA_EXCEEDED');
+    await makePolicy(ledger, below, { priority: 2, sets: sets([kind('per_tenant_per_day', 1)]) });
+    await ledger.hold({ subject: { agent: 'c' } });
+    expect((await ledger.reserve({ subject: { agent: 'd' } })).slice(0, 2)).toEqual([
+      'ACTION_QUOTA_EXCEEDED',
+      ledger.scope(),
+    ]);
+    await at(DAY_MS).hold({ subject: { agent: 'd' } });
+  });
+
+  test('of a risk class counts all its kinds, comes first, and needs the quota of the kind to pass too', async () => {
+    shows('quota scope', 'evaluation order');
+    const { ledger, policy } = await limited(
+      sets([kind('per_hour_tumbling', 2)], [risk('per_hour_tumbling', 3)]),
+    );
+    await ledger.hold();
+    await ledger.hold();
+    expect((await ledger.reserve()).slice(3, 8)).toEqual([
+      'per_hour_tumbling',
+      expect.any(String),
+      '2',
+      '2',
+      '',
+    ]);
+    await ledger.hold({ fields: { ak: 'other' } });
+    expect(await ledger.reserve({ fields: { ak: 'another' } })).toEqual([
+      'ACTION_QUOTA_EXCEEDED',
+      ledger.scope(),
+      policy,
+      'per_hour_tumbling',
+      expect.any(String),
+      '3',
+      '3',
+      'side_effect',
+    ]);
+    expect((await ledger.reserve())[7]).toBe('side_effect');
+    await ledger.hold({ fields: { ak: 'other' }, facts: 'high_risk||||' });
+  });
+
+  test('names the one with the least left of several', async () => {
+    const { ledger } = await limited(sets([kind('per_day_tumbling', 2), kind('per_hour_tumbling', 1)]));
+    await ledger.hold();
+    expect((await ledger.reserve())[3]).toBe('per_hour_tumbling');
+  });
+
+  test('goes on counting when its limit changes', async () => {
+    const { ledger, policy } = await limited(sets([kind('per_day_tumbling', 1)]));
+    await ledger.hold();
+    await updatePolicy(ledger, policy, sets([kind('per_day_tumbling', 2)]));
+    await ledger.hold();
+    expect(await refusalOf(ledger)).toBe('ACTION_QUOTA_EXCEEDED');
+  });
+
+  test('with an allowlist covers only what it names', async () => {
+    shows('policy keys');
+    const { ledger } = await limited(
+      sets([kind('per_day_tumbling', 1, { host_allowlist: ['API.example.com'] })]),
+    );
+    const to = (host: string): { facts: string } => ({ facts: `side_effect||${host}||` });
+    await ledger.hold(to('api.example.com'));
+    expect(await refusalOf(ledger, to('Api.Example.com'))).toBe('ACTION_QUOTA_EXCEEDED');
+    await ledger.hold(to(''));
+    await ledger.hold(to('example.com'));
+  });
+
+  test('is judged before the budget', async () => {
+    shows('evaluation order');
+    const { ledger } = await limited(sets([kind('per_day_tumbling', 1)]));
+    await ledger.hold();
+    expect(await refusalOf(ledger, { amount: 10_000 })).toBe('ACTION_QUOTA_EXCEEDED');
+  });
+
+  test('holds for the calls of one run, and a refused one leaves no trace', async () => {
+    shows('quota atomicity');
+    const { ledger, day } = await limited(
+      sets([kind('per_tenant_per_day', 3)], [risk('per_tenant_per_day', 100)]),
+    );
+    const real = ledger.over(ledger.redis);
+    const replies = await Promise.all(
+      Array.from({ length: 8 }, (_, index) => real.reserve({ amount: index === 1 ? 5000 : 10 })),
+    );
+    const words = replies.map(([word]) => word);
+    expect(words.filter((word) => word === 'ALLOW')).toHaveLength(3);
+    expect(words[1]).toBe('BUDGET_EXCEEDED');
+    expect(words.filter((word) => word === 'ACTION_QUOTA_EXCEEDED')).toHaveLength(4);
+    const today = await ledger.redis.hgetall(actionCountersKey(ledger.tag, ledger.tenant, day - 1));
+    expect(Object.values(today).map((text) => text.split('|')[1])).toEqual(['3', '3']);
+    await assertInvariants(ledger);
+  });
+});
+
+describe('a quota by run', () => {
+  test('needs a run, and counts each by itself', async () => {
+    shows('per run counters');
+    const { ledger, policy } = await limited(sets([kind('per_run', 1)]));
+    const before = await stateOf(ledger);
+    expect(await ledger.reserve()).toEqual(['MISSING_RUN_ID']);
+    expect(await decide(ledger)).toEqual(['MISSING_RUN_ID']);
+    expect(await stateOf(ledger)).toEqual(before);
+    await ledger.hold(inRun('a%20b'));
+    await ledger.hold(inRun('c'));
+    expect(await ledger.reserve(inRun('a%20b'))).toEqual([
+      'ACTION_QUOTA_EXCEEDED',
+      ledger.scope(),
+      policy,
+      'per_run',
+      'a%20b',
+      '1',
+      '1',
+      '',
+    ]);
+    expect(await ledger.redis.zrange(runIndexKey(ledger.tag, ledger.tenant), '0', '-1')).toEqual([
+      'a%20b',
+      'c',
+    ]);
+  });
+
+  test('is returned by a release and an expiry, and kept by a commit', async () => {
+    shows('per run counters');
+    const { ledger, at } = await limited(
+      sets([kind('per_run', 1)], [risk('per_run', 1, { per_run_counter_ttl_ms: 604_800_000 })]),
+    );
+    const released = await ledger.hold(inRun('r'));
+    expect((await ledger.release(released.id))[0]).toBe('RELEASED');
+    const lost = await ledger.hold({ ...inRun('r'), ttlMs: 1000, graceMs: 0 });
+    expect(await refusalOf(ledger, inRun('r'))).toBe('ACTION_QUOTA_EXCEEDED');
+    const later = at(5000);
+    const reply = await later.reserve({ ...inRun('r'), key: 'k' });
+    expect(reply.slice(0, 1)).toEqual(['RECLAIMED']);
+    expect((await readLedger(ledger)).holds.get(lost.id)).toMatchObject({ st: 'EXPIRED' });
+    const kept = await later.hold({ ...inRun('r'), key: 'k' });
+    expect((await later.commit(kept.id, 5))[0]).toBe('COMMITTED');
+    expect(await refusalOf(later, inRun('r'))).toBe('ACTION_QUOTA_EXCEEDED');
+    await assertInvariants(ledger);
+  });
+
+  test('lapses after its time without a reserve, and a hold of before takes nothing off the new count', async () => {
+    shows('per run counters');
+    const { ledger, at } = await limited(sets([kind('per_run', 1, { per_run_counter_ttl_ms: 60_000 })]));
+    const old = await ledger.hold(inRun('r'));
+    const key = runCountersKey(ledger.tag, ledger.tenant, 'r');
+    const left = await ledger.redis.pttl(key);
+    expect(left).toBeGreaterThan(0);
+    expect(left).toBeLessThanOrEqual(60_000);
+    expect(await refusalOf(at(59_999), inRun('r'))).toBe('ACTION_QUOTA_EXCEEDED');
+    await at(60_000).hold(inRun('r'));
+    expect((await at(60_001).release(old.id))[0]).toBe('RELEASED');
+    expect(await refusalOf(at(60_002), inRun('r'))).toBe('ACTION_QUOTA_EXCEEDED');
+  });
+});
+
+describe('the threshold of a quota', () => {
+  test('is told once in a window, with what the counter is', async () => {
+    shows('quota thresholds');
+    const { ledger, at, policy } = await limited(
+      sets([kind('per_hour_tumbling', 4, { threshold_pct: 0.5 })], [risk('per_run', 5)]),
+    );
+    const events = async (): Promise<Readonly<Record<string, string>>[]> =>
+      (await readLedger(ledger)).events
+        .map(({ fields }) => fields)
+        .filter(({ ty }) => ty === 'quota.threshold_approaching');
+    await ledger.hold(inRun('r'));
+    expect(await events()).toEqual([]);
+    await ledger.hold(inRun('r'));
+    await ledger.hold(inRun('r'));
+    const [first] = await events();
+    expect(first).toMatchObject({
+      sc: ledger.scope(),
+      action_kind: 'llm',
+      window: 'per_hour_tumbling',
+      used: '2',
+      limit: '4',
+      threshold_pct: '0.5',
+      policy_id: policy,
+      co: expect.stringMatching(/^quota:[0-9a-f]{40}$/),
+    });
+    const fourth = await ledger.hold(inRun('r'));
+    await ledger.release(fourth.id);
+    await at(HOUR_MS).hold(inRun('r'));
+    await at(HOUR_MS).hold(inRun('r'));
+    const told = await events();
+    expect(told.map((event) => [event.risk_class, event.used])).toEqual([
+      [undefined, '2'],
+      ['side_effect', '4'],
+      [undefined, '2'],
+    ]);
+    expect(told[2]?.co).not.toBe(first?.co);
+  });
+});
+
+test.each(['junk', '1|2|3', '1|-1|0|1|p||'])(
+  'a counter that is damaged (%s) ends the call before anything changes',
+  async (text) => {
+    const { ledger, day } = await limited(sets([kind('per_day_tumbling', 2)]));
+    const key = actionCountersKey(ledger.tag, ledger.tenant, day);
+    await ledger.redis.hset(key, `d|${ledger.scope()}|llm`, text);
+    const before = await stateOf(ledger);
+    await expect(ledger.reserve()).rejects.toThrow('corrupt action counter');
+    expect(await stateOf(ledger)).toEqual(before);
+  },
+);
