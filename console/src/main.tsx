@@ -15,7 +15,6 @@ import '@mantine/core/styles/Overlay.css';
 import '@mantine/core/styles/Paper.css';
 import '@mantine/core/styles/Popover.css';
 import '@mantine/core/styles/ScrollArea.css';
-import '@mantine/core/styles/Combobox.css';
 import { QueryClientProvider } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';
 import { StrictMode } from 'react';
@@ -24,6 +23,7 @@ import { queryClient } from './api/session';
 import { STYLE_NONCE } from './app/nonce';
 import { router } from './app/router';
 import './app/style.css';
+import './parts/parts.css';
 import { theme } from './app/theme';
 
 const SCHEME = 'mantine-color-scheme-value';

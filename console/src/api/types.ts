@@ -18,3 +18,34 @@ export interface Budget {
   readonly created_at: string;
   readonly updated_at?: string;
 }
+
+/** Tenant of the protocol. */
+export interface Tenant {
+  readonly tenant_id: string;
+  readonly name: string;
+  readonly status: 'ACTIVE' | 'SUSPENDED' | 'CLOSED';
+  readonly created_at: string;
+}
+
+/** ReservationSummary of the protocol. */
+export interface Reservation {
+  readonly reservation_id: string;
+  readonly status: 'ACTIVE' | 'COMMITTED' | 'RELEASED' | 'EXPIRED';
+  readonly idempotency_key?: string;
+  readonly reserved: AmountOf;
+  readonly committed?: AmountOf;
+  readonly created_at_ms: number;
+  readonly expires_at_ms: number;
+  readonly finalized_at_ms?: number;
+  readonly scope_path: string;
+  readonly affected_scopes: readonly string[];
+}
+
+/** An event of the protocol. */
+export interface LedgerEvent {
+  readonly event_id: string;
+  readonly event_type: string;
+  readonly timestamp: string;
+  readonly scope?: string;
+  readonly data?: Readonly<Record<string, unknown>>;
+}

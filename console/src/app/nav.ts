@@ -4,4 +4,14 @@ export interface NavGroup {
   readonly entries: readonly { readonly to: string; readonly label: string }[];
 }
 
-export const NAV: readonly NavGroup[] = [{ entries: [{ to: '/', label: 'Overview' }] }];
+export const NAV: readonly NavGroup[] = [
+  { entries: [{ to: '/', label: 'Overview' }] },
+  {
+    label: 'Ledger',
+    entries: [
+      { to: '/tenants', label: 'Tenants' },
+      { to: '/budgets', label: 'Budgets' },
+      { to: '/reservations', label: 'Reservations' },
+    ],
+  },
+];

@@ -1,10 +1,22 @@
 import { createRouter } from '@tanstack/react-router';
 import { Failure } from '../parts/states';
+import { budgetRoute } from '../pages/budget/route';
+import { budgetsRoute } from '../pages/budgets/route';
 import { overviewRoute } from '../pages/overview/route';
+import { reservationRoute } from '../pages/reservation/route';
+import { reservationsRoute } from '../pages/reservations/route';
+import { tenantsRoute } from '../pages/tenants/route';
 import { rootRoute } from './root-route';
 
 /** Each page has a folder with route.ts, which is loaded at once, and page.tsx, which is loaded when somebody opens it. */
-const routeTree = rootRoute.addChildren([overviewRoute]);
+const routeTree = rootRoute.addChildren([
+  overviewRoute,
+  tenantsRoute,
+  budgetsRoute,
+  budgetRoute,
+  reservationsRoute,
+  reservationRoute,
+]);
 
 export const router = createRouter({
   routeTree,

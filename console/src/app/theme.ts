@@ -15,7 +15,7 @@ const ink: MantineColorsTuple = [
 
 export const theme = createTheme({
   primaryColor: 'ink',
-  primaryShade: { light: 6, dark: 5 },
+  primaryShade: 6,
   colors: { ink },
   fontFamily: "'Inter Variable', system-ui, sans-serif",
   fontFamilyMonospace: "'Inter Variable', system-ui, sans-serif",

@@ -1,4 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { get } from '../../api/client';
 import type { Budget } from '../../api/types';
@@ -47,7 +48,9 @@ export function TightBudgets(): ReactNode {
       ) : data === undefined ? (
         <Loading height={240} />
       ) : data.length === 0 ? (
-        <Empty title="No budgets yet">Create one with POST /v1/admin/budgets.</Empty>
+        <Empty title="No budgets yet">
+          <Link to="/budgets">Create one</Link>
+        </Empty>
       ) : (
         <div className="table-wrap" role="region" aria-label="Budgets nearest their limits" tabIndex={0}>
           <table className="table">
@@ -77,7 +80,9 @@ function BudgetRow({ budget }: { budget: Budget }): ReactNode {
   return (
     <tr>
       <td>
-        <Scope path={scope} />
+        <Link to="/budgets/$unit" params={{ unit }} search={{ scope }}>
+          <Scope path={scope} />
+        </Link>
       </td>
       <td style={{ width: '26%' }}>
         <div className="row" style={{ flexWrap: 'nowrap' }}>

@@ -1,0 +1,29 @@
+import { type UseInfiniteQueryResult, useInfiniteQuery } from '@tanstack/react-query';
+import { get, type Query } from './client';
+
+interface Page {
+  readonly has_more: boolean;
+  readonly next_cursor?: string;
+}
+
+const PAGE_ROWS = 100;
+
+/** A list of the API, page by page. `rows` picks the rows of a page; `query` has the filters, from the URL. */
+export function useList<Answer extends Page, Row>(
+  path: string,
+  query: Query,
+  rows: (answer: Answer) => readonly Row[],
+  { enabled = true, limit = PAGE_ROWS }: { enabled?: boolean; limit?: number } = {},
+): Omit<UseInfiniteQueryResult<Row[]>, 'data'> & { readonly rows: Row[] | undefined } {
+  const { data, ...rest } = useInfiniteQuery({
+    queryKey: [path, 'list', query, limit],
+    queryFn: ({ pageParam }) => get<Answer>(path, { ...query, limit, cursor: pageParam }),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: ({ has_more: hasMore, next_cursor: next }) => (hasMore ? next : undefined),
+    select: ({ pages }) => pages.flatMap((page) => rows(page)),
+    enabled,
+  });
+  return { ...rest, rows: data } as Omit<UseInfiniteQueryResult<Row[]>, 'data'> & {
+    readonly rows: Row[] | undefined;
+  };
+}

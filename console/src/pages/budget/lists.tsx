@@ -1,0 +1,169 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { type ReactNode, useEffect, useState } from 'react';
+import { get } from '../../api/client';
+import type { Int64 } from '../../api/json';
+import type { Budget, LedgerEvent, Reservation } from '../../api/types';
+import { Amount } from '../../parts/amount';
+import { Panel } from '../../parts/panel';
+import { Scope } from '../../parts/scope';
+import { Empty, Failure, Loading } from '../../parts/states';
+import { formatDuration, Time } from '../../parts/time';
+
+const EVERY_MS = 5000;
+const SHOWN = 50;
+const DENIALS_READ = 100;
+const DENIALS_SHOWN = 12;
+const CLOCK_MS = 1000;
+
+/** The levels of a scope as parameters of the list of reservations. */
+function levelsOf(scope: string): Record<string, string> {
+  return Object.fromEntries(
+    scope.split('/').map((level): [string, string] => {
+      const colon = level.indexOf(':');
+      return [level.slice(0, colon), level.slice(colon + 1)];
+    }),
+  );
+}
+
+/** The time, once a second. */
+function useNow(): number {
+  const [now, setNow] = useState(() => Date.now());
+  useEffect(() => {
+    const timer = window.setInterval(() => setNow(Date.now()), CLOCK_MS);
+    return () => window.clearInterval(timer);
+  }, []);
+  return now;
+}
+
+/** What holds a part of the budget, in the order in which it comes back. */
+export function LiveHolds({ budget }: { budget: Budget }): ReactNode {
+  const now = useNow();
+  const { data, error, refetch } = useQuery({
+    queryKey: ['/v1/reservations', 'of-scope', budget.scope, budget.unit],
+    queryFn: () =>
+      get<{ reservations: Reservation[]; has_more: boolean }>('/v1/reservations', {
+        ...levelsOf(budget.scope),
+        status: 'ACTIVE',
+        sort_by: 'expires_at_ms',
+        sort_dir: 'asc',
+        limit: SHOWN,
+      }),
+    select: ({ reservations, has_more: hasMore }) => ({
+      holds: reservations.filter(({ reserved }) => reserved.unit === budget.unit),
+      hasMore,
+    }),
+    refetchInterval: EVERY_MS,
+  });
+  return (
+    <Panel
+      title="Live holds by deadline"
+      className="span-6"
+      flush
+      aside={data?.hasMore ? `the first ${SHOWN}` : ''}
+    >
+      {error && data === undefined ? (
+        <Failure error={error} retry={() => void refetch()} />
+      ) : data === undefined ? (
+        <Loading />
+      ) : data.holds.length === 0 ? (
+        <Empty title="Nothing is held">All of what remains can be reserved.</Empty>
+      ) : (
+        <div className="table-wrap" role="region" aria-label="Live holds" tabIndex={0}>
+          <table className="table">
+            <thead>
+              <tr>
+                <th>Reservation</th>
+                <th className="right">Frees</th>
+                <th className="right">In</th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.holds.map(({ reservation_id: id, reserved, expires_at_ms: expiresMs }) => (
+                <tr key={id}>
+                  <td className="id">
+                    <Link to="/reservations/$id" params={{ id }}>
+                      {id}
+                    </Link>
+                  </td>
+                  <td className="right">
+                    <Amount amount={reserved.amount} unit={reserved.unit} />
+                  </td>
+                  <td className="right num" title={new Date(expiresMs).toISOString()}>
+                    {expiresMs > now ? formatDuration(Math.ceil((expiresMs - now) / 1000) * 1000) : 'due'}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+/** The reservations that this budget, or one below it, refused. */
+export function LastDenials({ budget }: { budget: Budget }): ReactNode {
+  const { data, error, refetch } = useQuery({
+    queryKey: ['/v1/admin/events', 'denials', budget.scope],
+    queryFn: () =>
+      get<{ events: LedgerEvent[] }>('/v1/admin/events', {
+        event_type: 'reservation.denied',
+        tenant_id: budget.tenant_id,
+        scope: budget.scope,
+        limit: DENIALS_READ,
+      }),
+    // The API does not filter events by unit.
+    select: ({ events }) =>
+      events.filter(({ data: told }) => told?.['unit'] === budget.unit).slice(0, DENIALS_SHOWN),
+    refetchInterval: EVERY_MS,
+  });
+  return (
+    <Panel title="Last denials" className="span-6" flush>
+      {error && data === undefined ? (
+        <Failure error={error} retry={() => void refetch()} />
+      ) : data === undefined ? (
+        <Loading />
+      ) : data.length === 0 ? (
+        <Empty title="Nothing was denied">Denials are kept as long as events are.</Empty>
+      ) : (
+        <div className="table-wrap" role="region" aria-label="Last denials" tabIndex={0}>
+          <table className="table">
+            <thead>
+              <tr>
+                <th>When</th>
+                <th>Why</th>
+                <th className="right">Asked for</th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.map((event) => (
+                <DenialRow key={event.event_id} event={event} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+function DenialRow({ event }: { event: LedgerEvent }): ReactNode {
+  const { reason_code: reason, requested_amount: amount, unit } = event.data ?? {};
+  return (
+    <tr>
+      <td>
+        <Time at={event.timestamp} />
+      </td>
+      <td>
+        {typeof reason === 'string' ? reason.toLowerCase().replaceAll('_', ' ') : 'no reason given'}
+        <div className="small">
+          <Scope path={event.scope ?? ''} />
+        </div>
+      </td>
+      <td className="right">
+        {amount === undefined ? '–' : <Amount amount={amount as Int64} unit={String(unit)} />}
+      </td>
+    </tr>
+  );
+}

@@ -1,0 +1,129 @@
+import { Button } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { getRouteApi, Link } from '@tanstack/react-router';
+import { type ReactNode, useState } from 'react';
+import { get } from '../../api/client';
+import { useMayChange } from '../../api/session';
+import type { Budget } from '../../api/types';
+import { Amount } from '../../parts/amount';
+import { BudgetBar } from '../../parts/budget-bar';
+import { PageHead, Panel } from '../../parts/panel';
+import { Scope } from '../../parts/scope';
+import { Empty, Failure, Loading } from '../../parts/states';
+import { Status } from '../../parts/status';
+import { Time } from '../../parts/time';
+import { Freeze, Fund, OverdraftLimit } from './changes';
+import { LastDenials, LiveHolds } from './lists';
+
+const route = getRouteApi('/budgets/$unit');
+const EVERY_MS = 5000;
+type Change = 'fund' | 'freeze' | 'overdraft';
+
+/** One budget: its figures, what holds it, and whom it refused. */
+export function BudgetPage(): ReactNode {
+  const { unit } = route.useParams();
+  const { scope = '' } = route.useSearch();
+  const { data, error, refetch } = useQuery({
+    queryKey: ['/v1/admin/budgets', 'lookup', scope, unit],
+    queryFn: () => get<Budget>('/v1/admin/budgets/lookup', { scope, unit }),
+    refetchInterval: EVERY_MS,
+    enabled: scope !== '',
+  });
+  if (scope === '') {
+    return (
+      <Empty title="No scope is given">
+        <Link to="/budgets">Choose a budget</Link>
+      </Empty>
+    );
+  }
+  if (data === undefined) {
+    return error ? <Failure error={error} retry={() => void refetch()} /> : <Loading height={400} />;
+  }
+  return <BudgetView budget={data} />;
+}
+
+function BudgetView({ budget }: { budget: Budget }): ReactNode {
+  const [change, setChange] = useState<Change>();
+  const mayChange = useMayChange() && budget.status !== 'CLOSED';
+  const close = (): void => setChange(undefined);
+  return (
+    <>
+      <PageHead title={<Scope path={budget.scope} />}>
+        <Status value={budget.status} />
+        {mayChange && (
+          <>
+            <Button size="compact-sm" onClick={() => setChange('fund')}>
+              Fund or reset
+            </Button>
+            <Button size="compact-sm" variant="default" onClick={() => setChange('overdraft')}>
+              Overdraft limit
+            </Button>
+            <Button size="compact-sm" variant="default" onClick={() => setChange('freeze')}>
+              {budget.status === 'FROZEN' ? 'Unfreeze' : 'Freeze'}
+            </Button>
+          </>
+        )}
+      </PageHead>
+      <div className="stack">
+        <Figures budget={budget} />
+        <div className="grid" style={{ alignItems: 'start' }}>
+          <LiveHolds budget={budget} />
+          <LastDenials budget={budget} />
+        </div>
+      </div>
+      {change === 'fund' && <Fund budget={budget} close={close} />}
+      {change === 'freeze' && <Freeze budget={budget} close={close} />}
+      {change === 'overdraft' && <OverdraftLimit budget={budget} close={close} />}
+    </>
+  );
+}
+
+function Figures({ budget }: { budget: Budget }): ReactNode {
+  const { unit, allocated, remaining, spent, reserved, debt } = budget;
+  const zero = { unit, amount: 0 };
+  const figures = [
+    ['Remaining', remaining, undefined],
+    ['Spent', spent ?? zero, '--spent'],
+    ['Held', reserved ?? zero, '--held'],
+    ['Debt', debt ?? zero, '--debt'],
+  ] as const;
+  return (
+    <Panel
+      title="Figures"
+      aside={
+        budget.updated_at === undefined ? undefined : (
+          <>
+            settings changed <Time at={budget.updated_at} />
+          </>
+        )
+      }
+    >
+      <div className="grid">
+        {figures.map(([label, { amount }, colour]) => (
+          <div key={label} className="span-3">
+            <div className="muted">
+              {colour !== undefined && <span className="swatch" style={{ background: `var(${colour})` }} />}
+              {label}
+            </div>
+            <div className="figure">
+              <Amount amount={amount} unit={unit} />
+            </div>
+          </div>
+        ))}
+      </div>
+      <div style={{ margin: '14px 0 8px' }}>
+        <BudgetBar
+          allocated={allocated.amount}
+          spent={spent?.amount ?? 0}
+          reserved={reserved?.amount ?? 0}
+          debt={debt?.amount ?? 0}
+        />
+      </div>
+      <p className="muted small">
+        Allocated <Amount amount={allocated.amount} unit={unit} withUnit />, overdraft limit{' '}
+        <Amount amount={budget.overdraft_limit?.amount ?? 0} unit={unit} />, created{' '}
+        <Time at={budget.created_at} />
+      </p>
+    </Panel>
+  );
+}

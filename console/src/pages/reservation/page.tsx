@@ -1,0 +1,146 @@
+import { Button, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { getRouteApi, Link } from '@tanstack/react-router';
+import { type ReactNode, useState } from 'react';
+import { call, get } from '../../api/client';
+import { queryClient, useMayChange } from '../../api/session';
+import { Amount, formatAmount } from '../../parts/amount';
+import { ChangeDialog } from '../../parts/change-dialog';
+import { PageHead, Panel } from '../../parts/panel';
+import { Scope } from '../../parts/scope';
+import { Failure, Loading } from '../../parts/states';
+import { Status } from '../../parts/status';
+import { formatDuration } from '../../parts/time';
+import type { ReservationHistory } from './history';
+import { TimeLine } from './time-line';
+
+const route = getRouteApi('/reservations/$id');
+const EVERY_MS = 3000;
+
+/** One reservation from its request to its end. */
+export function ReservationPage(): ReactNode {
+  const { id } = route.useParams();
+  const mayChange = useMayChange();
+  const [isReleasing, setReleasing] = useState(false);
+  const { data, error, refetch } = useQuery({
+    queryKey: ['/ops/reservations', id],
+    queryFn: () => get<ReservationHistory>(`/ops/reservations/${encodeURIComponent(id)}`),
+    refetchInterval: ({ state }) => (state.data?.state === 'ACTIVE' ? EVERY_MS : false),
+  });
+  if (data === undefined) {
+    return error ? <Failure error={error} retry={() => void refetch()} /> : <Loading height={400} />;
+  }
+  return (
+    <>
+      <PageHead title={<span className="id">{data.reservation_id}</span>}>
+        <Status value={data.state} />
+        {mayChange && data.state === 'ACTIVE' && (
+          <Button size="compact-sm" variant="default" onClick={() => setReleasing(true)}>
+            Release
+          </Button>
+        )}
+      </PageHead>
+      <div className="grid">
+        <Panel title="What happened" className="span-7">
+          <TimeLine history={data} />
+        </Panel>
+        <Request history={data} />
+      </div>
+      {isReleasing && <Release history={data} close={() => setReleasing(false)} />}
+    </>
+  );
+}
+
+function Request({ history }: { history: ReservationHistory }): ReactNode {
+  const { request, reserved, scopes, tenant_id: tenant } = history;
+  return (
+    <Panel title="The request" className="span-5">
+      <dl className="facts">
+        <dt>Tenant</dt>
+        <dd>
+          <Link to="/reservations" search={{ tenant }}>
+            {tenant}
+          </Link>
+        </dd>
+        <dt>Held</dt>
+        <dd>
+          <Amount amount={reserved.amount} unit={reserved.unit} withUnit />
+        </dd>
+        <dt>In scopes</dt>
+        <dd>
+          {scopes.map(({ scope, budgeted }) => (
+            <div key={scope} style={{ lineHeight: '26px' }}>
+              {budgeted ? (
+                <Link to="/budgets/$unit" params={{ unit: reserved.unit }} search={{ scope }}>
+                  <Scope path={scope} />
+                </Link>
+              ) : (
+                <>
+                  <Scope path={scope} /> <span className="muted">(no budget)</span>
+                </>
+              )}
+            </div>
+          ))}
+        </dd>
+        <dt>Action</dt>
+        <dd>
+          {request?.action?.kind} {request?.action?.name}
+        </dd>
+        <dt>Idempotency key</dt>
+        <dd className="id">{request?.idempotency_key ?? '–'}</dd>
+        <dt>API key</dt>
+        <dd className="id">{request?.key_id ?? '–'}</dd>
+        <dt>Lease and grace</dt>
+        <dd>
+          {request?.ttl_ms === undefined ? '–' : formatDuration(request.ttl_ms)},{' '}
+          {request?.grace_period_ms === undefined ? '–' : formatDuration(request.grace_period_ms)}
+        </dd>
+        <dt>If it costs more</dt>
+        <dd>{request?.overage_policy?.toLowerCase().replaceAll('_', ' ') ?? '–'}</dd>
+      </dl>
+    </Panel>
+  );
+}
+
+function Release({ history, close }: { history: ReservationHistory; close: () => void }): ReactNode {
+  const { reservation_id: id, reserved } = history;
+  const [reason, setReason] = useState('');
+  const [key] = useState(() => `console-${crypto.randomUUID()}`);
+  const release = async (): Promise<void> => {
+    await call('POST', `/v1/reservations/${encodeURIComponent(id)}/release`, {
+      idempotency_key: key,
+      reason,
+    });
+    await queryClient.invalidateQueries({ queryKey: ['/ops/reservations', id] });
+  };
+  return (
+    <ChangeDialog
+      title="Release the reservation"
+      action="Release"
+      danger
+      change={release}
+      close={close}
+      blocked={reason === '' ? 'A reason is missing' : undefined}
+      differences={[
+        { label: 'State', before: 'Active', after: 'Released' },
+        {
+          label: 'Held',
+          before: formatAmount(reserved.amount, reserved.unit),
+          after: formatAmount(0, reserved.unit),
+        },
+      ]}
+    >
+      <p>
+        The amount returns to every budget at once. A client that still works on it cannot commit any more.
+      </p>
+      <TextInput
+        label="Reason"
+        description="For the audit log"
+        value={reason}
+        maxLength={256}
+        onChange={(event) => setReason(event.currentTarget.value)}
+        data-autofocus
+      />
+    </ChangeDialog>
+  );
+}

@@ -1,0 +1,121 @@
+import type { ReactNode } from 'react';
+import { Amount } from '../../parts/amount';
+import { formatDuration, Time } from '../../parts/time';
+import type { ReservationHistory } from './history';
+
+const WHO: Readonly<Record<string, string>> = {
+  api_key: 'by the client',
+  admin: 'by an operator',
+  admin_on_behalf_of: 'by an operator',
+  sweeper: 'by the sweeper',
+  system: 'by Holdfast',
+};
+
+const ENDS: Readonly<Record<string, readonly [words: string, colour: string]>> = {
+  COMMITTED: ['Committed', '--commit'],
+  RELEASED: ['Released', '--muted'],
+  EXPIRED: ['Expired', '--expire'],
+};
+
+function Step({
+  at,
+  colour = '--accent',
+  title,
+  children,
+}: {
+  at: number;
+  colour?: string;
+  title: ReactNode;
+  children?: ReactNode;
+}): ReactNode {
+  return (
+    <li style={{ ['--mark' as string]: `var(${colour})` }}>
+      <div className="row" style={{ justifyContent: 'space-between' }}>
+        <strong>{title}</strong>
+        <span className="muted small">
+          <Time at={at} />
+        </span>
+      </div>
+      {children}
+    </li>
+  );
+}
+
+/** Asked, extended, ended; for one that lives, when it will end at the latest. */
+export function TimeLine({ history }: { history: ReservationHistory }): ReactNode {
+  const {
+    reserved,
+    scopes,
+    created_at_ms: createdMs,
+    expires_at_ms: expiresMs,
+    reclaim_at_ms: reclaimMs,
+  } = history;
+  const held = scopes.filter(({ budgeted }) => budgeted).length;
+  return (
+    <ol className="timeline" style={{ margin: 0 }}>
+      <Step at={createdMs} colour="--reserve" title="Held">
+        <Amount amount={reserved.amount} unit={reserved.unit} withUnit /> in {held}{' '}
+        {held === 1 ? 'budget' : 'budgets'}
+      </Step>
+      {history.extensions.map(({ at_ms: atMs, expires_at_ms: untilMs }) => (
+        <Step key={atMs} at={atMs} colour="--held" title="Extended">
+          {untilMs !== undefined && (
+            <>
+              until <Time at={untilMs} />
+            </>
+          )}
+        </Step>
+      ))}
+      {history.end === undefined ? (
+        <>
+          <Step at={expiresMs} colour="--line-strong" title="Lease ends">
+            <span className="muted">A commit counts until the grace is over.</span>
+          </Step>
+          <Step at={reclaimMs} colour="--line-strong" title="Expires, unless it is settled or extended">
+            <span className="muted">The amount then returns to every budget.</span>
+          </Step>
+        </>
+      ) : (
+        <End history={history} end={history.end} />
+      )}
+    </ol>
+  );
+}
+
+function End({
+  history,
+  end,
+}: {
+  history: ReservationHistory;
+  end: NonNullable<ReservationHistory['end']>;
+}): ReactNode {
+  const [words, colour] = ENDS[end.how] ?? [end.how, '--muted'];
+  return (
+    <Step at={end.at_ms} colour={colour} title={words}>
+      <div>
+        {end.by !== undefined && `${WHO[end.by.type] ?? end.by.type} `}
+        <span className="muted">after {formatDuration(end.at_ms - history.created_at_ms)}</span>
+      </div>
+      {end.charged !== undefined && (
+        <div>
+          Charged <Amount amount={end.charged.amount} unit={end.charged.unit} withUnit />
+        </div>
+      )}
+      {end.reason !== undefined && <div>{end.reason}</div>}
+      {(end.returned ?? []).length > 0 && (
+        <ul className="muted small" style={{ listStyle: 'none' }}>
+          {(end.returned ?? []).map(({ scope, unit, amount }) => (
+            <li key={scope} className="returned">
+              <Amount amount={amount} unit={unit} /> returned to {scope}
+            </li>
+          ))}
+        </ul>
+      )}
+      {end.event !== undefined && (
+        <div className="muted small">
+          Told by the event {end.event.event_type} <span className="id">{end.event.event_id}</span>
+        </div>
+      )}
+    </Step>
+  );
+}

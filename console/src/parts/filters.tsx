@@ -1,0 +1,73 @@
+import { type ReactNode, useEffect, useId, useState } from 'react';
+
+const PAUSE_MS = 300;
+
+/** A text filter. It reports what was typed after a short pause, and follows the URL. */
+export function TextFilter({
+  label,
+  value,
+  onChange,
+  width = 220,
+}: {
+  label: string;
+  value: string | undefined;
+  onChange: (value: string | undefined) => void;
+  width?: number;
+}): ReactNode {
+  const id = useId();
+  const [text, setText] = useState(value ?? '');
+  useEffect(() => setText(value ?? ''), [value]);
+  useEffect(() => {
+    if (text === (value ?? '')) {
+      return undefined;
+    }
+    const timer = window.setTimeout(() => onChange(text === '' ? undefined : text), PAUSE_MS);
+    return () => window.clearTimeout(timer);
+  }, [text, value, onChange]);
+  return (
+    <div className="filter">
+      <label htmlFor={id}>{label}</label>
+      <input
+        id={id}
+        type="search"
+        value={text}
+        style={{ width }}
+        onChange={(event) => setText(event.currentTarget.value)}
+      />
+    </div>
+  );
+}
+
+/** A choice among a few values; the first entry stands for all of them. */
+export function ChoiceFilter({
+  label,
+  value,
+  choices,
+  onChange,
+}: {
+  label: string;
+  value: string | undefined;
+  choices: Readonly<Record<string, string>>;
+  onChange: (value: string | undefined) => void;
+}): ReactNode {
+  const id = useId();
+  return (
+    <div className="filter">
+      <label htmlFor={id}>{label}</label>
+      <select
+        id={id}
+        value={value ?? ''}
+        onChange={(event) =>
+          onChange(event.currentTarget.value === '' ? undefined : event.currentTarget.value)
+        }
+      >
+        <option value="">All</option>
+        {Object.entries(choices).map(([key, text]) => (
+          <option key={key} value={key}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </div>
+  );
+}

@@ -1,0 +1,146 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import type { Page } from 'playwright-core';
+import { VIEWER_API_KEY } from '../support/console-client.js';
+import {
+  ConsoleBrowser,
+  describeInBrowser,
+  expectAccessible,
+  WITHOUT_BROWSER,
+} from '../support/console-browser.js';
+import { expectStatus, Holdfast, type Json, newTenantId, type TestTenant } from '../support/holdfast.js';
+import { type RedisServer, startRedis } from '../support/redis-server.js';
+
+/** Markup that would show itself if it were not taken as text. */
+const ATTACK = '<img src=x onerror="document.title=1"><script>document.title=2</script>';
+
+describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
+  const browser = new ConsoleBrowser();
+  let redis: RedisServer;
+  let holdfast: Holdfast;
+  let tenant: TestTenant;
+  let held: Json;
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    holdfast = await Holdfast.start({ REDIS_URL: redis.url, VIEWER_API_KEY });
+    tenant = await holdfast.createTenant({ name: ATTACK });
+    await holdfast.createBudget(tenant, '', 9_007_199_254_740_993n, { unit: 'USD_MICROCENTS' });
+    await holdfast.createBudget(tenant, '', 1000);
+    await holdfast.createBudget(tenant, '/workspace:prod', 100);
+    const subject = { tenant: tenant.id, workspace: 'prod' };
+    held = expectStatus(await holdfast.reserve(tenant, 40, { subject, idempotency_key: ATTACK }), 200);
+    expectStatus(await holdfast.reserve(tenant, 700, { subject }), 409);
+  });
+
+  afterAll(async () => {
+    await holdfast?.stop();
+    await redis?.stop();
+  });
+
+  const scope = (): string => `tenant:${tenant.id}/workspace:prod`;
+  const budget = async (): Promise<Json> =>
+    expectStatus(await holdfast.admin('GET', `/v1/admin/budgets/lookup?scope=${scope()}&unit=TOKENS`), 200);
+
+  /** Opens a page, waits for a text of its data, and leaves it to the test; nothing on it may be wrong. */
+  async function visit(
+    path: string,
+    text: string,
+    use: (page: Page) => Promise<void> = () => Promise.resolve(),
+    settings: Parameters<ConsoleBrowser['enter']>[2] = {},
+  ): Promise<void> {
+    const { page, complaints, context } = await browser.enter(holdfast.url, path, settings);
+    await page.getByText(text).first().waitFor();
+    await use(page);
+    await expectAccessible(page);
+    expect(await page.title()).toBe('Holdfast');
+    expect(complaints).toEqual([]);
+    await context.close();
+  }
+
+  test.each(['light', 'dark'] as const)(
+    'show what a client stored as text, accessibly, in %s colours',
+    async (colorScheme) => {
+      await visit('/tenants', ATTACK, undefined, { colorScheme });
+      await visit(`/budgets?tenant_id=${tenant.id}`, '$90,071,992.54740993', undefined, { colorScheme });
+      await visit(`/budgets/TOKENS?scope=${scope()}`, 'budget exceeded', undefined, { colorScheme });
+      await visit(`/reservations?tenant=${tenant.id}`, held.reservation_id as string, undefined, {
+        colorScheme,
+      });
+      await visit(`/reservations/${held.reservation_id}`, ATTACK, undefined, { colorScheme });
+    },
+  );
+
+  test('filters are in the URL, and a narrow screen has no sideways scroll', async () => {
+    await visit(
+      '/budgets',
+      'tenant:',
+      async (page) => {
+        await page.getByLabel('Scope contains').fill('prod');
+        await page.waitForURL(/search=prod/);
+        await page.getByText('1 row', { exact: true }).waitFor();
+        expect(await page.evaluate('document.documentElement.scrollWidth <= window.innerWidth')).toBe(true);
+      },
+      { viewport: { width: 390, height: 800 } },
+    );
+  });
+
+  test('an operator funds, freezes and unfreezes a budget, seeing before what it will do', async () => {
+    await visit(`/budgets/TOKENS?scope=${scope()}`, held.reservation_id as string, async (page) => {
+      await page.getByRole('button', { name: 'Fund or reset' }).click();
+      await page.getByLabel('Amount').fill('50');
+      await page.getByLabel('Reason').fill('top-up');
+      await page.getByRole('row', { name: 'Allocated 100 150' }).waitFor();
+      await expectAccessible(page);
+      await page.getByRole('button', { name: 'Change the budget' }).click();
+      await page.getByText('Allocated 150 tokens').waitFor();
+      expect((await budget()).allocated.amount).toBe(150);
+      for (const [verb, status] of [
+        ['Freeze', 'FROZEN'],
+        ['Unfreeze', 'ACTIVE'],
+      ] as const) {
+        await page.getByRole('button', { name: verb, exact: true }).click();
+        await page.getByRole('dialog').getByRole('button', { name: verb, exact: true }).click();
+        await page.getByRole('dialog').waitFor({ state: 'detached' });
+        expect((await budget()).status).toBe(status);
+      }
+    });
+  });
+
+  test('an operator creates a tenant and a key, whose secret works', async () => {
+    const id = newTenantId();
+    await visit('/tenants', ATTACK, async (page) => {
+      await page.getByRole('button', { name: 'Create tenant' }).click();
+      await page.getByLabel('Id').fill(id);
+      await page.getByLabel('Name').fill('Made here');
+      await page.getByRole('dialog').getByRole('button', { name: 'Create tenant' }).click();
+      const row = page.getByRole('row').filter({ hasText: id });
+      await row.getByRole('button', { name: 'Create key' }).click();
+      await page.getByLabel('Name').fill('ci');
+      await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
+      const key = await page.getByRole('status').filter({ hasText: 'cyc_' }).innerText();
+      expect((await holdfast.call('GET', `/v1/balances?tenant=${id}`, { key })).status).toBe(200);
+    });
+  });
+
+  test('an operator releases a reservation with a reason, and its time line says so', async () => {
+    await visit(`/reservations/${held.reservation_id}`, 'Lease ends', async (page) => {
+      await page.getByRole('button', { name: 'Release' }).click();
+      await page.getByLabel('Reason').fill('the client is gone');
+      await page.getByRole('dialog').getByRole('button', { name: 'Release' }).click();
+      await page.getByText('by an operator').waitFor();
+      expect((await budget()).reserved.amount).toBe(0);
+    });
+  });
+
+  test('a viewer sees the pages without what changes them', async () => {
+    await visit(
+      `/budgets/TOKENS?scope=${scope()}`,
+      'Figures',
+      async (page) => {
+        await page.getByText('Read only').waitFor();
+        expect(await page.getByRole('button', { name: 'Freeze' }).count()).toBe(0);
+      },
+      { key: VIEWER_API_KEY },
+    );
+  });
+});
