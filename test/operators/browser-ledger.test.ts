@@ -28,7 +28,10 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     await holdfast.createBudget(tenant, '', 1000);
     await holdfast.createBudget(tenant, '/workspace:prod', 100);
     const subject = { tenant: tenant.id, workspace: 'prod' };
-    held = expectStatus(await holdfast.reserve(tenant, 40, { subject, idempotency_key: ATTACK }), 200);
+    held = expectStatus(
+      await holdfast.reserve(tenant, 40, { subject, idempotency_key: ATTACK, ttl_ms: 3_600_000 }),
+      200,
+    );
     expectStatus(await holdfast.reserve(tenant, 700, { subject }), 409);
   });
 

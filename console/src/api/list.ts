@@ -23,7 +23,5 @@ export function useList<Answer extends Page, Row>(
     select: ({ pages }) => pages.flatMap((page) => rows(page)),
     enabled,
   });
-  return { ...rest, rows: data } as Omit<UseInfiniteQueryResult<Row[]>, 'data'> & {
-    readonly rows: Row[] | undefined;
-  };
+  return { ...rest, rows: data };
 }
