@@ -1,4 +1,4 @@
-import { Injectable, type OnModuleInit } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import {
   budgetIndexKey,
   burnRatesCheckedKey,
@@ -7,14 +7,12 @@ import {
   tenantIndexKey,
 } from '../redis/index.js';
 import { SubscriptionCache } from '../webhooks/index.js';
-import { PartitionPass, type Turn, Worker } from '../worker/index.js';
+import { PartitionJobs } from './partition-jobs.js';
 import { SpikeMetrics } from './spike.metrics.js';
 import { runsOf, watchedBy, type Watched } from './thresholds.js';
 
 const ANOMALY = 'budget.burn_rate_anomaly';
 const INTERVAL_MS = 15_000;
-/** At most a thirtieth of the interval, and thus of Redis' time. */
-const BUDGET_MS = 500;
 /** Tenants that one script names: a fraction of a millisecond. */
 const TENANTS_A_RUN = 250;
 /** Pairs of a budget and a window that one script judges: one to two milliseconds. */
@@ -34,34 +32,18 @@ interface Place {
  * those that a subscription asks about are looked at: those of a tenant with such a subscription, or all of them if operators have one.
  */
 @Injectable()
-export class BurnRates implements OnModuleInit {
-  private readonly pass: PartitionPass;
+export class BurnRates {
+  /** One pass over all partitions, or as much of it as the time in ms allows. @throws StoreUnavailable */
+  readonly check: (budgetMs: number) => Promise<void>;
   private place: Place | undefined;
 
   constructor(
     private readonly redis: RedisService,
     private readonly subscriptions: SubscriptionCache,
     private readonly metrics: SpikeMetrics,
-    private readonly worker: Worker,
+    jobs: PartitionJobs,
   ) {
-    this.pass = new PartitionPass(
-      (tag) => this.checkPart(tag),
-      () => metrics.cut(),
-    );
-  }
-
-  onModuleInit(): void {
-    this.worker.addRegular({
-      name: 'burn_rates',
-      role: 'janitor',
-      intervalMs: INTERVAL_MS,
-      run: (turn) => this.check(BUDGET_MS, turn),
-    });
-  }
-
-  /** One pass over all partitions, or as much of it as the time allows. @throws StoreUnavailable */
-  async check(budgetMs = BUDGET_MS, turn?: Turn): Promise<void> {
-    await this.pass.walk(this.redis.partitions, budgetMs, turn);
+    this.check = jobs.add('burn_rates', INTERVAL_MS, (tag) => this.checkPart(tag));
   }
 
   /** Checks a few budgets, or finds the next tenants. Returns whether the partition has more. */

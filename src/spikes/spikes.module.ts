@@ -4,6 +4,7 @@ import { MetricsModule } from '../telemetry/index.js';
 import { SubscriptionAccessModule } from '../webhooks/index.js';
 import { WorkerModule } from '../worker/index.js';
 import { BurnRates } from './burn-rates.js';
+import { PartitionJobs } from './partition-jobs.js';
 import { ServiceRates } from './service-rates.js';
 import { SpikeMetrics } from './spike.metrics.js';
 import { TenantRates } from './tenant-rates.js';
@@ -11,6 +12,6 @@ import { TenantRates } from './tenant-rates.js';
 /** Events of rates and latencies that exceed a threshold. */
 @Module({
   imports: [AuthModule, MetricsModule, SubscriptionAccessModule, WorkerModule],
-  providers: [BurnRates, ServiceRates, SpikeMetrics, TenantRates],
+  providers: [BurnRates, PartitionJobs, ServiceRates, SpikeMetrics, TenantRates],
 })
 export class SpikesModule {}

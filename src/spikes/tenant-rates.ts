@@ -1,4 +1,4 @@
-import { Injectable, type OnModuleInit } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import {
   eventLogKey,
   ratesCursorKey,
@@ -7,13 +7,11 @@ import {
   reservationIndexKey,
 } from '../redis/index.js';
 import { SubscriptionCache } from '../webhooks/index.js';
-import { PartitionPass, type Turn, Worker } from '../worker/index.js';
+import { PartitionJobs } from './partition-jobs.js';
 import { SpikeMetrics } from './spike.metrics.js';
 import { LEAST_EVENTS, runsOf, watchedBy } from './thresholds.js';
 
 const INTERVAL_MS = 10_000;
-/** At most a twentieth of the interval, and thus of Redis' time. */
-const BUDGET_MS = 500;
 /** Entries of a log that one script examines: one to two milliseconds of Redis' time. */
 const EXAMINED_A_RUN = 250;
 /** Tenants that are compared with their thresholds between two such scripts. */
@@ -31,33 +29,17 @@ const METRICS = [
  * gained and remembers what it has emitted, so any number of instances may do this, and together they do it once.
  */
 @Injectable()
-export class TenantRates implements OnModuleInit {
-  private readonly pass: PartitionPass;
+export class TenantRates {
+  /** One pass over all partitions, or as much of it as the time in ms allows. @throws StoreUnavailable */
+  readonly count: (budgetMs: number) => Promise<void>;
 
   constructor(
     private readonly redis: RedisService,
     private readonly subscriptions: SubscriptionCache,
     private readonly metrics: SpikeMetrics,
-    private readonly worker: Worker,
+    jobs: PartitionJobs,
   ) {
-    this.pass = new PartitionPass(
-      (tag) => this.countPartition(tag),
-      () => metrics.cut(),
-    );
-  }
-
-  onModuleInit(): void {
-    this.worker.addRegular({
-      name: 'tenant_rates',
-      role: 'janitor',
-      intervalMs: INTERVAL_MS,
-      run: (turn) => this.count(BUDGET_MS, turn),
-    });
-  }
-
-  /** One pass over all partitions, or as much of it as the time allows. @throws StoreUnavailable */
-  async count(budgetMs = BUDGET_MS, turn?: Turn): Promise<void> {
-    await this.pass.walk(this.redis.partitions, budgetMs, turn);
+    this.count = jobs.add('tenant_rates', INTERVAL_MS, (tag) => this.countPartition(tag));
   }
 
   private async countPartition(tag: string): Promise<boolean> {
