@@ -51,7 +51,7 @@
 -- @include  expiry: reclaim_due
 -- @include  admission: OVERAGE_POLICIES, budgets_at, missing_budget, hold_refusal, overage_policy_of
 -- @include  reserve_replay: replayed_reserve
--- @include  governing_policy: governing_policy
+-- @include  governing_policy: group_policy
 -- @include  policy_rate: rate_refusal, count_rate
 -- @include  action_rules: action_refusal
 -- @include  action_quota: quota_refusal
@@ -87,7 +87,7 @@ end
 local refusal = tenant and tenant.status == 'CLOSED' and { 'TENANT_CLOSED' } or nil
 local counts, budgets, mask, policy, owned, text_bytes, stored_after
 if not refusal then
-  policy = tenant and tenant.has_policies and governing_policy(tag, tenant_id, scopes, now)
+  policy = tenant and tenant.has_policies and group_policy(group, tag, tenant_id, scopes, now)
   refusal = action_refusal(policy, scopes, ARGV, first_field)
   if not refusal then
     refusal, counts = quota_refusal(group, tag, tenant_id, scopes, policy, action_facts, ARGV, first_field, now)

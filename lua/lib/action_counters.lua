@@ -36,8 +36,8 @@ local function date_of(window, bucket)
 end
 
 local function counter_text(counter)
-  return ms_text(counter.bucket) .. '|' .. ms_text(counter.used) .. '|' .. ms_text(counter.last) .. '|' .. ms_text(counter.limit) .. '|'
-    .. counter.policy .. '|' .. counter.told .. '|' .. (counter.ttl and ms_text(counter.ttl) or '')
+  return string.format('%.0f|%.0f|%.0f|%.0f|%s|%s|%s', counter.bucket, counter.used, counter.last, counter.limit, counter.policy, counter.told,
+    counter.ttl and ms_text(counter.ttl) or '')
 end
 
 -- The counter with this value, or nil for a value that is damaged.

@@ -48,3 +48,15 @@ local function governing_policy(tag, tenant_id, scopes, now)
     max_reservations = tonumber(fields[7] or ''), max_commits = tonumber(fields[8] or ''),
   }
 end
+
+-- The same, found once for all calls of a run with the same scopes.
+local function group_policy(group, tag, tenant_id, scopes, now)
+  group.policies = group.policies or {}
+  local leaf = scopes[#scopes]
+  local known = group.policies[leaf]
+  if known == nil then
+    known = governing_policy(tag, tenant_id, scopes, now) or false
+    group.policies[leaf] = known
+  end
+  return known or nil
+end

@@ -18,6 +18,10 @@ export const EXTENSION_RULES = {
     rule: 'The four lists are stored and always returned, a PATCH replaces them, and `policy.updated` names them',
     place: 'DEFAULT VALUE SEMANTICS; PolicyPatchExtension',
   },
+  'policy filters': {
+    rule: 'A list of policies is filtered by whether they have quotas, and by the kinds that their rules name',
+    place: 'ADMIN OVERVIEW AND LIST FILTERS',
+  },
   'deny detail': {
     rule: 'A DENY has a `deny_detail` that mirrors its reason, and so have the `details` of a refusal and `reservation.denied`',
     place:

@@ -166,8 +166,6 @@ const ALLOWLISTS = ['host', 'recipient_domain', 'resource_type'].map(
 const POLICIES: readonly Difference[] = [
   ...limited(POLICY_WRITES, [...KIND_LISTS, 'action_quotas[].action_kind'], ['minLength is 1'], NOT_EMPTY),
   ...limited(POLICY_WRITES, ALLOWLISTS, ['maxItems is 50'], BOUNDED),
-  { operations: ['listPolicies'], says: 'query has_action_quotas is not taken', reason: EXTENSION },
-  { operations: ['listPolicies'], says: 'query references_action_kind is not taken', reason: EXTENSION },
   ...['search', 'sort_dir'].map((name): Difference => ({
     operations: ['listPolicies'],
     says: `query ${name} is unknown to the protocol`,

@@ -79,6 +79,28 @@ describe('the rules of a policy on actions', () => {
     ]);
   });
 
+  test('select policies of a list', async () => {
+    shows('policy filters');
+    const tenant = await on.holdfast.createTenant();
+    const quota = { max_calls: 1, window: 'per_day_tumbling' };
+    const names = { none: {}, kind: { action_quotas: [{ ...quota, action_kind: 'a.b' }] } };
+    const more = {
+      risk: { risk_class_quotas: [{ ...quota, risk_class: 'high_risk' }] },
+      list: { denied_action_kinds: ['a.b'] },
+    };
+    for (const [name, given] of Object.entries({ ...names, ...more })) {
+      await made(tenant, { name, ...given });
+    }
+    const found = async (filter: string): Promise<string[]> => {
+      const answer = await on.holdfast.call('GET', `/v1/admin/policies?${filter}`, { key: tenant.key });
+      return (expectStatus(answer, 200).policies as Json[]).map(({ name }) => name as string).sort();
+    };
+    expect(await found('has_action_quotas=true')).toEqual(['kind', 'risk']);
+    expect(await found('has_action_quotas=false')).toEqual(['list', 'none']);
+    expect(await found('references_action_kind=a.b')).toEqual(['kind', 'list']);
+    expect(await found('references_action_kind=a')).toEqual([]);
+  });
+
   test.each([
     [{ allowed_action_kinds: ['a.b'], denied_action_kinds: ['c.d'] }],
     [{ denied_action_kinds: ['http.*'] }],

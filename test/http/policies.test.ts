@@ -440,7 +440,7 @@ describe('the list', () => {
       ),
     ).toEqual([made12[0].policy_id]);
     expect(
-      expectStatus(await list(tenant, '?status=ACTIVE&limit=2000&has_action_quotas=true'), 200).policies,
+      expectStatus(await list(tenant, '?status=ACTIVE&limit=2000&unknown_filter=true'), 200).policies,
     ).toHaveLength(11);
     expectRefusal(await list(tenant, '?status=foo'), 400, 'INVALID_REQUEST');
     expectRefusal(await list(tenant, '?limit=0'), 400, 'INVALID_REQUEST');

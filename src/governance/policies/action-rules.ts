@@ -23,6 +23,22 @@ export function actionRulesOf(fields: Fields): ActionRules {
   ) as unknown as ActionRules;
 }
 
+/** Whether the rules have a quota of a kind or of a risk class. */
+export function hasActionQuotas({ action_quotas: quotas, risk_class_quotas: risks }: ActionRules): boolean {
+  return quotas.length + risks.length > 0;
+}
+
+/** Whether a quota or a list names the kind. */
+export function referencesKind(rules: ActionRules, kind: string): boolean {
+  return (
+    rules.allowed_action_kinds.includes(kind) ||
+    rules.denied_action_kinds.includes(kind) ||
+    (rules.action_quotas as readonly { readonly action_kind?: unknown }[]).some(
+      (quota) => quota.action_kind === kind,
+    )
+  );
+}
+
 /**
  * The lists of a request as the record stores them: JSON, or nothing for an empty one.
  * @throws Refusal INVALID_REQUEST

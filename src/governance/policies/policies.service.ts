@@ -25,7 +25,7 @@ import {
   stringifyJson,
   withTexts,
 } from '../../wire/index.js';
-import { bothLists, ruleSettings } from './action-rules.js';
+import { bothLists, hasActionQuotas, referencesKind, ruleSettings } from './action-rules.js';
 import type {
   CapsDto,
   PolicyCreateDto,
@@ -105,7 +105,7 @@ export class PoliciesService {
    */
   async list(caller: Caller, request: PolicyListQueryDto): Promise<Page<Policy>> {
     const { cursor, limit, ...query } = request;
-    const { status, search } = query;
+    const { status, search, has_action_quotas: hasQuotas, references_action_kind: kind } = query;
     const tenantId = requireTenantId(listedTenant(caller, query.tenant_id));
     const scopeFilter = caller.kind === 'tenant' ? caller.scopeFilter : [];
     const pattern = query.scope_pattern?.toLowerCase() ?? '';
@@ -126,6 +126,8 @@ export class PoliciesService {
         scopeAllowed(scopeFilter, scopeOfPattern(policy.scope_pattern)) &&
         (pattern === '' || policy.scope_pattern === pattern) &&
         (status === undefined || policy.status === status) &&
+        (hasQuotas === undefined || hasActionQuotas(policy) === hasQuotas) &&
+        (kind === undefined || referencesKind(policy, kind)) &&
         matchesSearch(search, policy.policy_id, policy.name)
       ) {
         selection.offer(policy);

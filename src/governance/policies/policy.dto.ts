@@ -1,4 +1,4 @@
-import { IsArray, IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
+import { IsArray, IsBoolean, IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
 import { OVERAGE_POLICIES, type OveragePolicy, TENANT_ID_PATTERN } from '../../ledger/index.js';
 import { ActionRulesDto } from './action-rules.dto.js';
 import { IsDateTime, IsInt64, Length, ListQueryDto, MaxLength, Nested, Optional } from '../../wire/index.js';
@@ -153,4 +153,15 @@ export class PolicyListQueryDto extends ListQueryDto {
   @Optional()
   @IsIn(POLICY_STATUSES)
   status?: PolicyStatus;
+
+  /** Whether the policy has quotas of actions or of risk classes. */
+  @Optional()
+  @IsBoolean()
+  has_action_quotas?: boolean;
+
+  /** A kind that its quotas or lists name. */
+  @Optional()
+  @IsString()
+  @MaxLength(64)
+  references_action_kind?: string;
 }
