@@ -2,6 +2,7 @@
 -- cycles-protocol-extensions-v0.1.26.
 -- @include keys: run_index_key
 -- @include now_ms: ms_text
+-- @include action_quota: window_key_of
 -- @include append_event: append_event, require_event_log
 --
 -- `counts` are those of quota_refusal, or nil.
@@ -35,7 +36,7 @@ local function correlation_of(tenant_id, entry, window_key)
 end
 
 local function emit_approach(tag, tenant_id, origin, entry, used)
-  local rule, window_key = entry.rule, entry.window_key()
+  local rule, window_key = entry.rule, window_key_of(entry)
   append_event(tag, 'quota.threshold_approaching', tenant_id, entry.scope,
     { actor = origin.actor, key = origin.key, request = origin.request, trace = origin.trace,
       correlation = correlation_of(tenant_id, entry, window_key) },
