@@ -14,4 +14,5 @@ export const NAV: readonly NavGroup[] = [
       { to: '/reservations', label: 'Reservations' },
     ],
   },
+  { label: 'Operations', entries: [{ to: '/sweeper', label: 'Sweeper' }] },
 ];

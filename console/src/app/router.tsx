@@ -5,6 +5,7 @@ import { budgetsRoute } from '../pages/budgets/route';
 import { overviewRoute } from '../pages/overview/route';
 import { reservationRoute } from '../pages/reservation/route';
 import { reservationsRoute } from '../pages/reservations/route';
+import { sweeperRoute } from '../pages/sweeper/route';
 import { tenantsRoute } from '../pages/tenants/route';
 import { rootRoute } from './root-route';
 
@@ -16,6 +17,7 @@ const routeTree = rootRoute.addChildren([
   budgetRoute,
   reservationsRoute,
   reservationRoute,
+  sweeperRoute,
 ]);
 
 export const router = createRouter({

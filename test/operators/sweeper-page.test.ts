@@ -1,0 +1,97 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { VIEWER_API_KEY } from '../support/console-client.js';
+import {
+  ConsoleBrowser,
+  describeInBrowser,
+  expectAccessible,
+  WITHOUT_BROWSER,
+} from '../support/console-browser.js';
+import { eventually } from '../support/eventually.js';
+import { expectStatus, Holdfast } from '../support/holdfast.js';
+import { type RedisServer, startRedis } from '../support/redis-server.js';
+import { StoredHolds } from '../support/stored-holds.js';
+
+describeInBrowser(`the page of the sweeper${WITHOUT_BROWSER}`, () => {
+  const browser = new ConsoleBrowser();
+  let redis: RedisServer;
+  let stored: StoredHolds;
+  let holdfast: Holdfast;
+  let damaged: string;
+  let partition: string;
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    stored = new StoredHolds(redis.url);
+    holdfast = await Holdfast.start({
+      REDIS_URL: redis.url,
+      HOLDFAST_ROLES: 'api,sweeper',
+      SWEEP_INTERVAL_MS: '50',
+      VIEWER_API_KEY,
+    });
+    const tenant = await holdfast.createTenant();
+    await holdfast.createBudget(tenant, '', 100);
+    const hold = expectStatus(await holdfast.reserve(tenant, 10, { grace_period_ms: 0 }), 200);
+    damaged = hold.reservation_id as string;
+    partition = /^rsv_([0-9a-f]{2})/.exec(damaged)?.[1] as string;
+    await stored.set(damaged, { am: 'many' });
+    await stored.expireIn(damaged, -1000);
+    await eventually('it is in quarantine', async () => (await quarantined()).includes(damaged));
+  });
+
+  afterAll(async () => {
+    stored?.close();
+    await holdfast?.stop();
+    await redis?.stop();
+  });
+
+  async function quarantined(): Promise<string[]> {
+    const { entries } = expectStatus(await holdfast.admin('GET', '/ops/quarantine'), 200);
+    return entries.map(({ reservation_id: id }: { reservation_id: string }) => id);
+  }
+
+  test.each([
+    ['light', 1280],
+    ['dark', 1280],
+    ['light', 400],
+  ] as const)('shows partitions and instances in %s colours, %d pixels wide', async (colorScheme, width) => {
+    const viewport = { width, height: 860 };
+    const { page, complaints, context } = await browser.enter(holdfast.url, '/sweeper', {
+      colorScheme,
+      viewport,
+    });
+    await page.getByText('64 of 64').waitFor();
+    const cell = page.getByRole('button', { name: new RegExp(`^${partition}\\b`) });
+    await cell.focus();
+    await page.keyboard.press('Enter');
+    await page.getByText('0, 0 due, 1 in quarantine').waitFor();
+    expect(new URL(page.url()).searchParams.get('partition')).toContain(partition);
+    await expectAccessible(page);
+    const wide = await page.evaluate<string[]>(
+      "[...document.querySelectorAll('main *')].filter((part) => part.parentElement.closest('.table-wrap') === null && part.getBoundingClientRect().right > window.innerWidth).map((part) => part.outerHTML.slice(0, 120))",
+    );
+    expect(wide).toEqual([]);
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+
+  test('a viewer sees what is in quarantine, by its address, and decides nothing', async () => {
+    const path = `/sweeper?reservation=${damaged}`;
+    const { page, context } = await browser.enter(holdfast.url, path, { key: VIEWER_API_KEY });
+    await page.getByText('Stored record').waitFor();
+    expect(await page.getByRole('button', { name: 'Release it as it is' }).count()).toBe(0);
+    await context.close();
+  });
+
+  test('an operator releases a damaged reservation', async () => {
+    const { page, complaints, context } = await browser.enter(holdfast.url, '/sweeper');
+    await page.getByRole('button', { name: `Inspect ${damaged}` }).click();
+    await page.getByLabel('Reason, for the audit log').fill('The record cannot be repaired');
+    await expectAccessible(page);
+    await page.getByRole('button', { name: 'Release it as it is' }).click();
+    await page.getByText('Nothing is in quarantine').waitFor();
+    expect(await quarantined()).toEqual([]);
+    expect(await stored.isIndexed(damaged)).toBe(false);
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+});
