@@ -13,3 +13,6 @@ export const { readScripts } = /** @type {typeof import('../src/redis/script-sou
 export const { ScriptRegistry } = /** @type {typeof import('../src/redis/scripts.ts')} */ (
   await importBuilt('redis/scripts.js')
 );
+export const { subjectText } = /** @type {typeof import('../src/ledger/scopes.ts')} */ (
+  await importBuilt('ledger/scopes.js')
+);

@@ -7,6 +7,7 @@ import { infoNumber } from './cpu.mjs';
 import { OWN_USE } from './growth-use.mjs';
 import { median } from './report.mjs';
 import { provision, startService } from './service.mjs';
+import { ACTION_FACTS } from './workload.mjs';
 
 const {
   budgetIndexKey,
@@ -244,7 +245,7 @@ export class GrowthLedger {
         requestId: `req_${digits(hold.number)}`,
         trace: TRACE,
         maxLive: 0,
-        actionFacts: 'side_effect||||',
+        actionFacts: ACTION_FACTS,
         maxStored: 0,
         rest: ['ak', 'llm.completion', 'an', 'gpt-4o', 'ik', key],
       },

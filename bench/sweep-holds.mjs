@@ -1,7 +1,8 @@
 // Holds that end when the benchmark wants them to, made by the reserve script itself, and what the event log tells of their end.
 import { Redis } from 'ioredis';
-import { ScriptRegistry, keyspace } from './built.mjs';
+import { ScriptRegistry, keyspace, subjectText } from './built.mjs';
 import { quantile } from './report.mjs';
+import { ACTION_FACTS } from './workload.mjs';
 
 const {
   eventLogKey,
@@ -77,16 +78,15 @@ export class Holds {
    * @returns {import('../src/redis/scripts.ts').ScriptCall<'reserve'>}
    */
   call(tenants, ttlMs, graceMs) {
-    const { tenant, tag, scopes, keyId } = holderAt(tenants, this.number % tenants.length);
+    const { tenant, tag, keyId } = holderAt(tenants, this.number % tenants.length);
     const text = String(this.number++).padStart(8, '0');
     const [id, key] = [`rsv_${tag.slice(2, 4)}${this.run}${text}`, `${this.run}-0000-4000-8000-0000${text}`];
     return {
       keys: [reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant)],
       args: [
-        tenant,
         id,
         text.padStart(22, 'f'),
-        'TOKENS',
+        subjectText({ workspace: 'prod', agent: 'summarizer' }, tenant, 'TOKENS'),
         '10',
         '',
         ttlMs,
@@ -99,12 +99,7 @@ export class Holds {
         TRACE,
         1_000_000,
         68_719_476_736,
-        scopes.length,
-        ...scopes,
-        'ws',
-        'prod',
-        'ag',
-        'summarizer',
+        ACTION_FACTS,
         'ak',
         'llm',
         'an',

@@ -1,6 +1,6 @@
 // One operation, in both its forms: the HTTP requests of a client, and the script calls that the service makes of them.
 // Every text has a fixed length, so all but the numbers in it is built once.
-import { groupOf, keyspace, readScripts } from './built.mjs';
+import { groupOf, keyspace, readScripts, subjectText } from './built.mjs';
 
 const { idempotencyKey, partitionCode, partitionOfTenant, reservationKey, tagOf, tenantKey } = keyspace;
 
@@ -12,6 +12,9 @@ const GRACE_MS = 5000;
 const IDEMPOTENCY_TTL_MS = 86_400_000;
 const RETENTION_MS = 30 * 86_400_000;
 const POLICY = 'ALLOW_IF_AVAILABLE';
+const SUBJECT = { workspace: 'prod', agent: 'summarizer' };
+/** What quotas would need to know of the action: lua/lib/action_quota.lua. */
+export const ACTION_FACTS = 'side_effect||||';
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736-01';
 
 /**
@@ -29,7 +32,7 @@ export function httpRequests({ tenant, apiKey, run }) {
   const placeholder = keyOf(run, 0);
   const body = JSON.stringify({
     idempotency_key: placeholder,
-    subject: { tenant, workspace: 'prod', agent: 'summarizer' },
+    subject: { tenant, ...SUBJECT },
     action: { kind: 'llm.completion', name: 'gpt-4o' },
     estimate: { unit: 'TOKENS', amount: ESTIMATE },
     ttl_ms: TTL_MS,
@@ -72,7 +75,7 @@ function groupOfOne(name, keys, args) {
  * The two script calls of an operation as the bytes that Redis reads, with the arguments that the service gives.
  * @param {import('./types.ts').Target} target
  */
-export function scriptCalls({ tenant, scopes, keyId, run }) {
+export function scriptCalls({ tenant, keyId, run }) {
   const [reserveFunction, commitFunction] = [functionOf('reserve'), functionOf('commit')];
   const tag = tagOf(partitionCode(partitionOfTenant(tenant, PARTITIONS)));
   const idOf = (/** @type {number} */ number) =>
@@ -81,13 +84,12 @@ export function scriptCalls({ tenant, scopes, keyId, run }) {
   const requestOf = (/** @type {number} */ number) => `req_${String(number).padStart(22, 'q')}`;
   const reserve = (/** @type {number} */ number) => {
     const [id, key] = [idOf(number), keyOf(run, number)];
-    const fields = ['ws', 'prod', 'ag', 'summarizer', 'ak', 'llm.completion', 'an', 'gpt-4o', 'ik', key];
+    const fields = ['ak', 'llm.completion', 'an', 'gpt-4o', 'ik', key];
     const keys = [reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant)];
     return groupOfOne(reserveFunction, keys, [
-      tenant,
       id,
       fingerprintOf(number),
-      'TOKENS',
+      subjectText(SUBJECT, tenant, 'TOKENS'),
       ESTIMATE,
       POLICY,
       TTL_MS,
@@ -100,8 +102,7 @@ export function scriptCalls({ tenant, scopes, keyId, run }) {
       TRACE,
       1_000_000,
       68_719_476_736,
-      scopes.length,
-      ...scopes,
+      ACTION_FACTS,
       ...fields,
     ]);
   };

@@ -157,7 +157,7 @@ export function actionFacts(subject: SubjectDto, action: ActionDto): string {
   );
   const run = subject.dimensions?.['run_id'] ?? '';
   return [known.risk_class, run, ...declared]
-    .map((fact) => encodeURIComponent(fact.replaceAll(/\p{Surrogate}/gu, '\ufffd')))
+    .map((fact) => (fact === '' ? '' : encodeURIComponent(fact.replaceAll(/\p{Surrogate}/gu, '\ufffd'))))
     .join('|');
 }
 

@@ -312,7 +312,7 @@ describe('the event log', () => {
     expect(events).toHaveLength(2);
     expect(events[0]).toMatchObject({
       category: 'system',
-      data: { component: 'store', details: { p99_ms: '7' } },
+      data: { component: 'store', details: { p99_ms: 7 } },
     });
     expect(events[0].data).not.toHaveProperty('scope');
   });

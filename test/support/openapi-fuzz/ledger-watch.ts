@@ -1,7 +1,8 @@
 import { Redis } from 'ioredis';
 
-/** Told in them are refusals too: the event log, the audit logs and their indexes. */
-const TOLD = /^\{p[0-9a-f]{2}\}(events$|ev:|co:|audit(-brief|-indexed)?($|:))/;
+/** Refusals and reads are recorded in these: the event log, the audit logs and their indexes, and what background jobs count. */
+const RECORDS =
+  /^\{p[0-9a-f]{2}\}(events$|ev:|co:|audit(-brief|-indexed)?($|:)|activity:|rate:|rate-told:|rates-)/;
 
 /** A dump of a hash or a set tells of its order, too, which a read may change. */
 const DIGEST_ALL = `
@@ -41,7 +42,7 @@ export class LedgerWatch {
     await this.redis.quit();
   }
 
-  /** The keys that came, went or changed; without those that tell of a refusal. */
+  /** The keys that came, went or changed, without those that record refusals and reads. */
   async changes(): Promise<string[]> {
     // The server counts its writes, so that nothing has to be compared when there were none.
     const writes = /rdb_changes_since_last_save:(\d+)/.exec(await this.redis.info('persistence'))?.[1] ?? '';
@@ -55,7 +56,7 @@ export class LedgerWatch {
     );
     this.writes = writes;
     const keys = new Set([...before.keys(), ...this.digests.keys()]);
-    return [...keys].filter((key) => !TOLD.test(key) && before.get(key) !== this.digests.get(key));
+    return [...keys].filter((key) => !RECORDS.test(key) && before.get(key) !== this.digests.get(key));
   }
 
   /** Starts anew with an empty server, which stays as quick as it was. */
