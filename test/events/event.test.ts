@@ -101,8 +101,9 @@ test('a trace has the flags of the request that began it, and 01 where none are 
   expect(traceOf(new Map())).toBeUndefined();
 });
 
-test('every type has the category that its name begins with; one of our own that which it names, else the system', () => {
-  expect(EVENT_TYPES.filter((type) => categoryOf(type) !== type.split('.')[0])).toEqual([]);
+test('every type has the category that its name begins with, quotas that of policies, and custom ones that which they name', () => {
+  const expected = (type: string): string => (type.split('.')[0] as string).replace('quota', 'policy');
+  expect(EVENT_TYPES.filter((type) => categoryOf(type) !== expected(type))).toEqual([]);
   expect(
     ['custom.reservation.quarantined', 'custom.direct_debit.applied', 'custom.billing.sent', 'custom'].map(
       categoryOf,

@@ -21,8 +21,10 @@ import { DispatchMetrics } from './dispatch.metrics.js';
 const SLOW_MS = 1000;
 /** Concurrent attempts of one subscription, which has a queue per tenant. */
 const PER_SUBSCRIPTION = 32;
-/** Pause after an error, and the longest pause after failed attempts. */
+/** Pause after an error. */
 const PAUSE_MS = 250;
+/** Longest pause between first attempts that fail in a row. */
+const FAILURE_PAUSE_MS = 100;
 /** Most deliveries of a queue that are read at a time, a few kilobytes each. */
 const PAGE = 50;
 /** Names of queues read at a time. */
@@ -220,7 +222,7 @@ export class OrderedQueues {
     queue.failuresInRow = outcome === 'SUCCESS' ? 0 : queue.failuresInRow + 1;
     if (queue.failuresInRow > 0 && queue.left > 0) {
       this.metrics.counters.failurePauses.inc();
-      const pauseMs = Math.min(PAUSE_MS, 2 ** queue.failuresInRow) * (1 + Math.random());
+      const pauseMs = Math.min(FAILURE_PAUSE_MS, 2 ** queue.failuresInRow) * (1 + Math.random());
       await delay(pauseMs, undefined, { ref: false });
     }
   }
