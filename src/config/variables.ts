@@ -285,6 +285,9 @@ const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'
 
 const TELEMETRY = {
   logLevel: setting('LOG_LEVEL', 'info', oneOf(...LOG_LEVELS)).describe('Least severe level to log.'),
+  recordActivity: setting('RECORD_ACTIVITY', 'true', flag).describe(
+    "Whether instances add up what they did in Redis: for the console's graphs and spike events.",
+  ),
   highLatencyMs: setting('HIGH_LATENCY_MS', '1000', integer(0, 10_000)).describe(
     'system.high_latency is emitted if the 99th percentile of an operation over five minutes exceeds this; 0 turns it off.',
   ),
@@ -297,10 +300,8 @@ const TELEMETRY = {
   otlpHeaders: secret('OTEL_EXPORTER_OTLP_HEADERS', NONE, headerList).describe(
     'Headers for the collector as name=value, comma-separated, values percent-encoded.',
   ),
-  otelServiceName: setting('OTEL_SERVICE_NAME', 'holdfast', text).describe('Name of the service in traces.'),
-  otelTraceShare: setting('OTEL_TRACES_SAMPLER_ARG', '1', share).describe(
-    'Share of traces to record, from 0 to 1.',
-  ),
+  otelServiceName: setting('OTEL_SERVICE_NAME', 'holdfast', text).describe('Service name in traces.'),
+  otelTraceShare: setting('OTEL_TRACES_SAMPLER_ARG', '1', share).describe('Share of traces to record.'),
 };
 
 /** The variables whose values the configuration holds under the same names. The Redis address is assembled from several. */

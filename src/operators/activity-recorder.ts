@@ -4,6 +4,7 @@ import {
   type BeforeApplicationShutdown,
   type OnApplicationBootstrap,
 } from '@nestjs/common';
+import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import {
   activityKey,
   orStoreError,
@@ -56,6 +57,7 @@ export class ActivityRecorder implements OnApplicationBootstrap, BeforeApplicati
   constructor(
     private readonly redis: RedisService,
     private readonly metrics: MetricsRegistry,
+    @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
     this.lost = metrics.counter({
@@ -65,12 +67,16 @@ export class ActivityRecorder implements OnApplicationBootstrap, BeforeApplicati
   }
 
   onApplicationBootstrap(): void {
-    this.timer = setInterval(() => void this.flush(), FLUSH_MS).unref();
+    if (this.config.recordActivity) {
+      this.timer = setInterval(() => void this.flush(), FLUSH_MS).unref();
+    }
   }
 
   async beforeApplicationShutdown(): Promise<void> {
-    clearInterval(this.timer);
-    await this.flush();
+    if (this.timer !== undefined) {
+      clearInterval(this.timer);
+      await this.flush();
+    }
   }
 
   /** Sends what was counted since the last time. Never rejects. */

@@ -55,6 +55,9 @@ export class ServiceRates implements OnModuleInit {
   }
 
   onModuleInit(): void {
+    if (!this.config.recordActivity) {
+      return;
+    }
     this.worker.addRegular({
       name: 'service_rates',
       role: 'api',

@@ -213,6 +213,7 @@ export const SIMPLE: readonly Simple[] = [
   number('WEBHOOK_STALE_AFTER_MS', 'webhookStaleAfterMs', 86_400_000, 1000, 30 * 86_400_000),
   number('WEBHOOK_DELIVERY_RETENTION_DAYS', 'webhookDeliveryRetentionDays', 14, 1, 365),
   number('WEBHOOK_ALERT_MS', 'webhookAlertMs', 30_000, 1000, 3_600_000),
+  flag('RECORD_ACTIVITY', 'recordActivity', true),
   number('HIGH_LATENCY_MS', 'highLatencyMs', 1000, 0, 10_000),
   {
     name: 'OTEL_EXPORTER_OTLP_ENDPOINT',

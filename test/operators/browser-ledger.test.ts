@@ -22,7 +22,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
 
   beforeAll(async () => {
     redis = await startRedis();
-    holdfast = await Holdfast.start({ REDIS_URL: redis.url, VIEWER_API_KEY });
+    holdfast = await Holdfast.start({ REDIS_URL: redis.url, VIEWER_API_KEY, RECORD_ACTIVITY: 'true' });
     tenant = await holdfast.createTenant({ name: ATTACK });
     await holdfast.createBudget(tenant, '', 9_007_199_254_740_993n, { unit: 'USD_MICROCENTS' });
     await holdfast.createBudget(tenant, '', 1000);

@@ -21,7 +21,7 @@ describeInBrowser(`the console in a browser${WITHOUT_BROWSER}`, () => {
 
   beforeAll(async () => {
     redis = await startRedis();
-    holdfast = await Holdfast.start({ REDIS_URL: redis.url, VIEWER_API_KEY });
+    holdfast = await Holdfast.start({ REDIS_URL: redis.url, VIEWER_API_KEY, RECORD_ACTIVITY: 'true' });
     const tenant = { id: newTenantId(), key: '' };
     expectStatus(
       await holdfast.admin('POST', '/v1/admin/tenants', { tenant_id: tenant.id, name: ATTACK }),

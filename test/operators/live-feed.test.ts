@@ -6,7 +6,7 @@ import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
-const on = useGovernance();
+const on = useGovernance({}, { RECORD_ACTIVITY: 'true' });
 const computed = (): Promise<number> => on.holdfast.metric('holdfast_console_snapshots_total');
 const viewers = (): Promise<number> => on.holdfast.metric('holdfast_console_viewers');
 

@@ -204,7 +204,8 @@ export class Holdfast extends HoldfastClient {
   }
 
   /**
-   * Only the `api` role unless told otherwise: scheduled work does not run by itself in tests. Lists need not leave Redis' time to
+   * Only the `api` role and no records of activity unless told otherwise: scheduled work does not run by itself in tests, which compare
+   * all that Redis holds. Lists need not leave Redis' time to
    * anybody, because tests wait for them.
    */
   static async start(env: Record<string, string> = {}, options: AppOptions = {}): Promise<Holdfast> {
@@ -215,6 +216,7 @@ export class Holdfast extends HoldfastClient {
       HOLDFAST_ROLES: 'api',
       LOG_LEVEL: 'silent',
       QUERY_TIME_SHARE: '100',
+      RECORD_ACTIVITY: 'false',
       ADMIN_API_KEY,
       WEBHOOK_SECRET_ENCRYPTION_KEY,
       ...storeSettings({ ...redis, ...env }),
