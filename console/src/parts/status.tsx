@@ -7,6 +7,11 @@ const LOOKS: Readonly<Record<string, string>> = {
   EXPIRED: 'warn',
   FROZEN: 'warn',
   SUSPENDED: 'warn',
+  PAUSED: 'warn',
+  DISABLED: 'bad',
+  SUCCESS: 'good',
+  FAILED: 'bad',
+  RETRYING: 'warn',
   CLOSED: '',
 };
 

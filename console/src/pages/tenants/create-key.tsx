@@ -1,30 +1,15 @@
-import { Button, Modal, TextInput } from '@mantine/core';
+import { TextInput } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
 import { call } from '../../api/client';
 import { ChangeDialog } from '../../parts/change-dialog';
+import { SecretDialog } from '../../parts/secret-dialog';
 
 /** Creates an API key and shows its secret, which nobody can read again. */
 export function CreateKey({ tenantId, close }: { tenantId: string; close: () => void }): ReactNode {
   const [name, setName] = useState('');
   const [secret, setSecret] = useState<string>();
   if (secret !== undefined) {
-    return (
-      <Modal
-        opened
-        onClose={close}
-        title="The new key"
-        centered
-        closeOnClickOutside={false}
-        transitionProps={{ duration: 0 }}
-        closeButtonProps={{ 'aria-label': 'Close' }}
-      >
-        <div className="stack">
-          <p>Copy it now. It is shown only once.</p>
-          <output className="notice id">{secret}</output>
-          <Button onClick={close}>I have copied it</Button>
-        </div>
-      </Modal>
-    );
+    return <SecretDialog title="The new key" secret={secret} close={close} />;
   }
   const create = async (): Promise<void> => {
     const made = await call<{ key_secret: string }>('POST', '/v1/admin/api-keys', {
