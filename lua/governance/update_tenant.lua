@@ -28,6 +28,8 @@ local tenant_id, status = ARGV[1], ARGV[2]
 local origin = { actor = ARGV[3], key = ARGV[4], request = ARGV[5], trace = ARGV[6] }
 local first_field = 7
 local DESCRIPTIVE = { name = true, metadata = true }
+-- What an unset field means, where setting it to that is no change.
+local UNSET = { observe_mode = 'ENFORCE' }
 
 local tag = tag_of_key(tenant_record)
 local now = ms_text(now_ms())
@@ -50,7 +52,7 @@ local changes, changed, described, settings, given = {}, {}, {}, {}, {}
 for i = first_field, #ARGV, 2 do
   local field, value = ARGV[i], ARGV[i + 1]
   given[field] = value
-  if redis.call('HGET', tenant_record, field) ~= value then
+  if (redis.call('HGET', tenant_record, field) or UNSET[field]) ~= value then
     changes[#changes + 1] = field
     changes[#changes + 1] = value
     local list = DESCRIPTIVE[field] and described or settings

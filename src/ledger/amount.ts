@@ -28,6 +28,10 @@ export type Unit = (typeof UNITS)[number];
 export const OVERAGE_POLICIES = ['REJECT', 'ALLOW_IF_AVAILABLE', 'ALLOW_WITH_OVERDRAFT'] as const;
 export type OveragePolicy = (typeof OVERAGE_POLICIES)[number];
 
+/** ObserveModeEnum of cycles-protocol-extensions-v0.1.26. DISABLED means the same as ENFORCE. */
+export const OBSERVE_MODES = ['DISABLED', 'OBSERVE', 'ENFORCE'] as const;
+export type ObserveMode = (typeof OBSERVE_MODES)[number];
+
 /** A budget's figures, as the scripts return them. */
 export interface BalanceFigures {
   readonly remaining: string;

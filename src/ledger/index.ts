@@ -4,6 +4,8 @@ export {
   balanceJson,
   balancesJson,
   INT64_MAX,
+  OBSERVE_MODES,
+  type ObserveMode,
   OVERAGE_POLICIES,
   type OveragePolicy,
   parseAmount,

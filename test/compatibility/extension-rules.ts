@@ -52,4 +52,12 @@ export const EXTENSION_RULES = {
     rule: 'Crossing the threshold of a quota is told once in a window, with a correlation id that follows from the counter',
     place: 'EventDataQuotaThresholdApproaching',
   },
+  'tenant observe mode': {
+    rule: 'A tenant has an `observe_mode`, ENFORCE unless it was set. It is always returned as it was set, and `tenant.settings_changed` names it when it changes',
+    place: 'TenantExtension; TenantPatchExtension; DEFAULT VALUE SEMANTICS',
+  },
+  'observe mode filters': {
+    rule: 'The list of tenants and their bulk actions take `observe_mode` as a filter',
+    place: 'ADMIN OVERVIEW AND LIST FILTERS; TenantBulkFilter',
+  },
 } as const satisfies Rules;

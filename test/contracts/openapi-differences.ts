@@ -38,8 +38,6 @@ const REFUSED_NOT_STORED = 'what this version cannot do is refused, not stored';
 const ENDLESS = 'a page of no rows never ends';
 const COUNTED = 'it is stored as a count';
 const INT64 = 'numbers are exact up to int64, and no further';
-const EXTENSION =
-  'it belongs to an extension that Holdfast does not have; the protocol tells such servers to ignore it';
 const POLICY_WRITES = ['createPolicy', 'updatePolicy'];
 
 const RUNTIME: readonly Difference[] = [
@@ -66,7 +64,17 @@ const RUNTIME: readonly Difference[] = [
 ];
 
 const TENANTS: readonly Difference[] = [
-  { operations: ['listTenants'], says: 'query observe_mode is not taken', reason: EXTENSION },
+  ...(
+    [
+      ['listTenants', 'observe_mode'],
+      ['bulkActionTenants', 'filter.observe_mode'],
+    ] as const
+  ).map(([operation, field]): Difference => ({
+    operations: [operation],
+    fields: [field],
+    says: 'the values also hold DISABLED, OBSERVE, ENFORCE',
+    reason: 'the document of the extension says in its prose that these are the values',
+  })),
   {
     operations: ['listTenants'],
     fields: ['limit'],

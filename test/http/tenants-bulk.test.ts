@@ -189,10 +189,11 @@ describe('a bulk action on tenants', () => {
     expect(expectStatus(all, 200).logs).toHaveLength(1);
   });
 
-  test('filters by parent and status as the list does, and ignores the mode of an extension', async () => {
-    shows('bulk filters');
+  test('filters by parent, status and observe mode as the list does', async () => {
+    shows('bulk filters', 'observe mode filters');
     const { name, ids } = await tenants(2);
-    const child = await on.holdfast.createTenant({ name, parent_tenant_id: ids[0] });
+    await on.holdfast.createTenant({ name, parent_tenant_id: ids[0] });
+    const child = await on.holdfast.createTenant({ name, parent_tenant_id: ids[0], observe_mode: 'OBSERVE' });
     const filter = { parent_tenant_id: ids[0], status: 'ACTIVE', observe_mode: 'OBSERVE' };
     const body = expectStatus(await act('SUSPEND', filter, { expected_count: 1 }), 200);
     expect(body.succeeded).toEqual([{ id: child.id }]);
@@ -240,7 +241,7 @@ describe('a bulk action on tenants is refused', () => {
 
   test.each<[string, Record<string, unknown>]>([
     ['a filter of nothing', { filter: { search: '' } }],
-    ['a filter of an unknown extension alone', { filter: { observe_mode: 'OBSERVE' } }],
+    ['an unknown observe mode', { filter: { observe_mode: 'SHADOW' } }],
     ['an unknown part of the filter', { filter: { tenant_id: 'x' } }],
     ['an unknown status', { filter: { status: 'GONE' } }],
     ['a long search', { filter: { search: 'x'.repeat(129) } }],

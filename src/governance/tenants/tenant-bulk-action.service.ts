@@ -12,7 +12,7 @@ import { LOGGER, type Logger } from '../../telemetry/index.js';
 import { fieldOf, type Origin } from '../../wire/index.js';
 import { TenantClosing } from './tenant-closing.js';
 import type { TenantBulkActionDto, TenantStatus } from './tenant.dto.js';
-import { matchesTenant } from './tenants.service.js';
+import { matchesTenant, TENANT_DEFAULTS } from './tenants.service.js';
 
 /** A request that closes tenants works on what they own for at most this long, then leaves the rest to the janitor. */
 const CLOSING_BUDGET_MS = 15_000;
@@ -57,8 +57,7 @@ export class TenantBulkActionService {
    * StoreUnavailable, after which a retry continues.
    */
   async apply(request: TenantBulkActionDto, origin: Origin): Promise<string> {
-    // Without the extension that knows observe_mode, a filter of nothing else would select every tenant.
-    const { observe_mode: _ignored, ...filter } = request.filter;
+    const { filter } = request;
     requireFilter(filter, 'every tenant');
     return this.bulk.apply({
       kind: 'tenants',
@@ -75,6 +74,7 @@ export class TenantBulkActionService {
             name: fields.get('name') ?? '',
             status: fields.get('status') ?? '',
             parent_tenant_id: fields.get('parent_tenant_id'),
+            observe_mode: fields.get('observe_mode') ?? TENANT_DEFAULTS.observeMode,
           };
           if (matchesTenant(filter, tenant)) {
             found(tenantId);

@@ -1,6 +1,12 @@
 import { IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
 import { BulkRequestDto } from '../../bulk/index.js';
-import { OVERAGE_POLICIES, type OveragePolicy, TENANT_ID_PATTERN } from '../../ledger/index.js';
+import {
+  OBSERVE_MODES,
+  type ObserveMode,
+  OVERAGE_POLICIES,
+  type OveragePolicy,
+  TENANT_ID_PATTERN,
+} from '../../ledger/index.js';
 import {
   IsStringMap,
   Length,
@@ -23,6 +29,11 @@ export type ExpiryPolicy = (typeof EXPIRY_POLICIES)[number];
 
 /** The settings that both create and update accept. */
 class TenantSettingsDto {
+  /** Of cycles-governance-extensions-v0.1.26. */
+  @Optional()
+  @IsIn(OBSERVE_MODES)
+  observe_mode?: ObserveMode;
+
   @Optional()
   @IsStringMap({ maxEntries: 32, maxValueLength: 8192 })
   @MaxJsonBytes()
@@ -101,6 +112,10 @@ export class TenantListQueryDto extends ListQueryDto {
   parent_tenant_id?: string;
 
   @Optional()
+  @IsIn(OBSERVE_MODES)
+  observe_mode?: ObserveMode;
+
+  @Optional()
   @IsIn(TENANT_SORT_KEYS)
   sort_by?: (typeof TENANT_SORT_KEYS)[number];
 }
@@ -115,10 +130,9 @@ export class TenantBulkFilterDto {
   @IsString()
   parent_tenant_id?: string;
 
-  /** Of an extension that Holdfast does not have. The protocol tells such servers to ignore it. */
   @Optional()
-  @IsString()
-  observe_mode?: string;
+  @IsIn(OBSERVE_MODES)
+  observe_mode?: ObserveMode;
 
   @SearchText()
   search?: string;

@@ -1,5 +1,12 @@
 import { Injectable } from '@nestjs/common';
-import { OVERAGE_POLICIES, type OveragePolicy, Refusal, TENANT_ID_PATTERN } from '../../ledger/index.js';
+import {
+  OBSERVE_MODES,
+  type ObserveMode,
+  OVERAGE_POLICIES,
+  type OveragePolicy,
+  Refusal,
+  TENANT_ID_PATTERN,
+} from '../../ledger/index.js';
 import { Records, RedisService, type ScriptReply, tenantIndexKey, tenantKey } from '../../redis/index.js';
 import {
   fieldOf,
@@ -27,13 +34,14 @@ import {
   type TenantUpdateDto,
 } from './tenant.dto.js';
 
-/** The defaults of Tenant in cycles-governance-admin-v0.1.25. */
+/** The defaults of Tenant in cycles-governance-admin-v0.1.25 and cycles-governance-extensions-v0.1.26. */
 export const TENANT_DEFAULTS = {
   commitOveragePolicy: 'ALLOW_IF_AVAILABLE',
   reservationTtlMs: 60_000,
   maxReservationTtlMs: 3_600_000,
   maxReservationExtensions: 10,
   reservationExpiryPolicy: 'AUTO_RELEASE',
+  observeMode: 'ENFORCE',
 } as const;
 
 /** Tenant of cycles-governance-admin-v0.1.25. */
@@ -47,6 +55,7 @@ export interface Tenant {
   readonly max_reservation_ttl_ms: number;
   readonly max_reservation_extensions: number;
   readonly reservation_expiry_policy: ExpiryPolicy;
+  readonly observe_mode: ObserveMode;
   readonly metadata?: Record<string, string>;
   readonly created_at: string;
   readonly updated_at: string;
@@ -103,6 +112,7 @@ export function tenantOf(fields: Fields): Tenant {
       EXPIRY_POLICIES,
       fields.get('reservation_expiry_policy') ?? TENANT_DEFAULTS.reservationExpiryPolicy,
     ),
+    observe_mode: oneOf(OBSERVE_MODES, fields.get('observe_mode') ?? TENANT_DEFAULTS.observeMode),
     ...tenantTexts(fields),
     created_at: timeOf(fieldOf(fields, 'created_at')),
     updated_at: timeOf(fieldOf(fields, 'updated_at')),
@@ -119,6 +129,7 @@ const UPDATABLE = [
   'max_reservation_ttl_ms',
   'max_reservation_extensions',
   'reservation_expiry_policy',
+  'observe_mode',
 ] as const;
 
 /** A request that closes a tenant works on what the tenant owns for at most this long, then leaves the rest to the janitor. */
@@ -132,6 +143,7 @@ const SETTINGS = [
   'max_reservation_ttl_ms',
   'max_reservation_extensions',
   'reservation_expiry_policy',
+  'observe_mode',
 ] as const;
 
 @Injectable()
@@ -262,6 +274,7 @@ interface FilteredTenant {
   readonly name: string;
   readonly status: string;
   readonly parent_tenant_id?: string | undefined;
+  readonly observe_mode: string;
 }
 
 /** Whether a tenant matches the whole filter. */
@@ -269,13 +282,15 @@ export function matchesTenant(
   {
     status,
     parent_tenant_id: parent,
+    observe_mode: mode,
     search,
-  }: Pick<TenantListQueryDto, 'status' | 'parent_tenant_id' | 'search'>,
+  }: Pick<TenantListQueryDto, 'status' | 'parent_tenant_id' | 'observe_mode' | 'search'>,
   tenant: FilteredTenant,
 ): boolean {
   return (
     (status === undefined || tenant.status === status) &&
     (parent === undefined || tenant.parent_tenant_id === parent) &&
+    (mode === undefined || tenant.observe_mode === mode) &&
     matchesSearch(search, tenant.tenant_id, tenant.name)
   );
 }

@@ -60,6 +60,7 @@ export const GOVERNANCE_SCHEMAS = {
       max_reservation_ttl_ms: TTL_MS,
       max_reservation_extensions: COUNT,
       reservation_expiry_policy: oneOf('AUTO_RELEASE', 'MANUAL_CLEANUP', 'GRACE_ONLY'),
+      observe_mode: oneOf('DISABLED', 'OBSERVE', 'ENFORCE'),
       created_at: TIME,
       updated_at: TIME,
     },

@@ -14,6 +14,8 @@ const ADDED = [
   ['runtime', 'Action', 'protocol', 'ActionExtension'],
   ['runtime', 'DecisionResponse', 'protocol', 'DecisionResponseExtension'],
   ['runtime', 'ReservationCreateResponse', 'protocol', 'ReservationCreateResponseExtension'],
+  ['governance', 'Tenant', 'governance', 'TenantExtension'],
+  ['governance', 'TenantCreateRequest', 'governance', 'TenantExtension'],
   ['governance', 'Policy', 'governance', 'PolicyExtension'],
   ['governance', 'PolicyCreateRequest', 'governance', 'PolicyCreateRequestExtension'],
 ] as const;
@@ -76,6 +78,10 @@ export function mergeExtensions(
   addProperties(
     bodyOf(documents.governance, '/v1/admin/policies/{policy_id}', 'patch'),
     schemaOf(extensions.governance, 'PolicyPatchExtension'),
+  );
+  addProperties(
+    bodyOf(documents.governance, '/v1/admin/tenants/{tenant_id}', 'patch'),
+    schemaOf(extensions.governance, 'TenantPatchExtension'),
   );
 }
 
