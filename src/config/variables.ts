@@ -219,7 +219,7 @@ const LIMITS = {
     '300',
     integer(0, PER_MINUTE_MAX),
   ).describe(
-    'Requests of one address per minute for /docs, /openapi.json, evidence and its keys, per instance; 0 means no limit.',
+    'Requests of one address per minute for /docs, /openapi.json, action kinds, evidence and its keys, per instance; 0 means no limit.',
   ),
 };
 

@@ -1,11 +1,13 @@
 import { Module } from '@nestjs/common';
 import { BulkActionsModule } from '../bulk/index.js';
 import { ExpiryMetricsModule } from '../expiry/index.js';
-import { AuthModule } from '../http/index.js';
+import { AuthModule, RateLimitsModule } from '../http/index.js';
 import { TenantLimitsModule } from '../limits/index.js';
 import { ListingModule } from '../redis/index.js';
 import { MetricsModule } from '../telemetry/index.js';
 import { WorkerModule } from '../worker/index.js';
+import { ActionKindsController } from './action-kinds/action-kinds.controller.js';
+import { ActionKindsService } from './action-kinds/action-kinds.service.js';
 import { ApiKeysController } from './api-keys/api-keys.controller.js';
 import { ApiKeysService } from './api-keys/api-keys.service.js';
 import { BudgetBulkActionService } from './budgets/budget-bulk-action.service.js';
@@ -20,6 +22,13 @@ import { TenantBulkActionService } from './tenants/tenant-bulk-action.service.js
 import { TenantClosing, TenantClosingJanitor, TenantClosingMetrics } from './tenants/tenant-closing.js';
 import { ExpiryPolicyController, TenantsController } from './tenants/tenants.controller.js';
 import { TenantsService } from './tenants/tenants.service.js';
+
+@Module({
+  imports: [RateLimitsModule],
+  controllers: [ActionKindsController],
+  providers: [ActionKindsService],
+})
+export class ActionKindsModule {}
 
 @Module({
   imports: [AuthModule, ListingModule, TenantLimitsModule],
@@ -62,8 +71,15 @@ export class PoliciesModule {}
 })
 export class TenantsModule {}
 
-/** The governance plane: tenants, API keys, budgets and policies. */
+/** The governance plane: tenants, API keys, budgets, policies and action kinds. */
 @Module({
-  imports: [TenantsModule, ApiKeysModule, BudgetsModule, CredentialsModule, PoliciesModule],
+  imports: [
+    TenantsModule,
+    ApiKeysModule,
+    BudgetsModule,
+    CredentialsModule,
+    PoliciesModule,
+    ActionKindsModule,
+  ],
 })
 export class GovernanceModule {}

@@ -35,6 +35,7 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 const REQUEST_HEADERS = [
   'Authorization',
   'Content-Type',
+  'If-None-Match',
   'traceparent',
   'tracestate',
   'X-Admin-API-Key',
@@ -47,6 +48,7 @@ const REQUEST_HEADERS = [
 const RESPONSE_HEADERS = [
   'Allow',
   'Content-Disposition',
+  'ETag',
   'Retry-After',
   'X-Cycles-Cascade-Status',
   'X-Cycles-Tenant',

@@ -1,4 +1,10 @@
-export { hasPolicyKey, kindOf } from './action-kinds.js';
+export {
+  type ActionKind,
+  BUILT_IN_KINDS,
+  type PolicyKeySpec,
+  REGISTRY_VERSION,
+} from './action-kind-registry.js';
+export { builtInKind, hasPolicyKey, kindOf } from './action-kinds.js';
 export { QUOTA_WINDOWS, type QuotaWindow, RISK_CLASSES, RISK_COUNTER, type RiskClass } from './actions.js';
 export {
   balanceJson,

@@ -2,6 +2,14 @@ import type { Rules } from './rule.js';
 
 /** The rules for servers in the three documents of v0.1.26, in our words, and where they stand there. */
 export const EXTENSION_RULES = {
+  'action kind registry': {
+    rule: 'The registry has exactly the kinds of the document in its order, `unknown.call` last, and none of operators; a kind is found by its exact name',
+    place: 'BUILT-IN ACTION KIND REGISTRY; CUSTOM.* NAMESPACE RULES, VISIBILITY; getActionKind',
+  },
+  'registry limits': {
+    rule: 'The registry is public, and limited by source: 429 with `Retry-After`. A client that has it gets 304, which does not count',
+    place: 'PUBLIC ENDPOINT RATE LIMITING',
+  },
   'evaluation order': {
     rule: 'A request is judged by the tenant, then the lists of action kinds, then quotas, then budgets; only the governing policy counts',
     place: 'RESERVATION EVALUATION ORDER; MULTI-POLICY SEMANTICS',

@@ -27,6 +27,8 @@ export const OPERATIONS = {
   createPolicy: { method: 'POST', path: '/v1/admin/policies' },
   listPolicies: { method: 'GET', path: '/v1/admin/policies' },
   updatePolicy: { method: 'PATCH', path: '/v1/admin/policies/{policy_id}' },
+  listActionKinds: { method: 'GET', path: '/v1/action-kinds' },
+  getActionKind: { method: 'GET', path: '/v1/action-kinds/{kind}' },
   createApiKey: { method: 'POST', path: '/v1/admin/api-keys' },
   listApiKeys: { method: 'GET', path: '/v1/admin/api-keys' },
   updateApiKey: { method: 'PATCH', path: '/v1/admin/api-keys/{key_id}' },

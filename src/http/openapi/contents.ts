@@ -62,6 +62,11 @@ export const CONTENTS: readonly {
     operations: ['createPolicy', 'listPolicies', 'updatePolicy'],
   },
   {
+    tag: 'Actions',
+    description: 'The kinds of actions that policies can limit. The registry is public.',
+    operations: ['listActionKinds', 'getActionKind'],
+  },
+  {
     tag: 'Webhooks',
     description: "A tenant's subscriptions to its own events.",
     operations: [

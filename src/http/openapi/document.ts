@@ -11,6 +11,7 @@ import {
 import { HOLDFAST_VERSION } from '../../config/index.js';
 import { GOVERNANCE_ERROR_CODES, RUNTIME_ERROR_CODES } from '../../ledger/index.js';
 import { type DtoClass, rulesToSchema, stringifyJson } from '../../wire/index.js';
+import { ACTION_SCHEMAS } from './action-schemas.js';
 import { CONTENTS, OPERATION_ORDER } from './contents.js';
 import { GOVERNANCE_SCHEMAS } from './governance-schemas.js';
 import { OPERATIONS_SCHEMAS, SWEEPER_SCHEMAS } from './operations-schemas.js';
@@ -21,6 +22,7 @@ import { DELIVERY_SCHEMAS, WEBHOOK_SCHEMAS } from './webhook-schemas.js';
 const ALL = {
   ...RUNTIME_SCHEMAS,
   ...GOVERNANCE_SCHEMAS,
+  ...ACTION_SCHEMAS,
   ...SWEEPER_SCHEMAS,
   ...OPERATIONS_SCHEMAS,
   ...WEBHOOK_SCHEMAS,

@@ -1,3 +1,4 @@
+import { ACTION_KIND_ROWS } from './action-kinds.js';
 import { API_KEY_ROWS } from './api-keys.js';
 import { AUDIT_LOG_ROWS } from './audit-log.js';
 import { BALANCE_ROWS } from './balances.js';
@@ -22,6 +23,7 @@ export const ROWS: readonly OperationRow[] = [
   ...API_KEY_ROWS,
   ...BUDGET_ROWS,
   ...POLICY_ROWS,
+  ...ACTION_KIND_ROWS,
   ...AUDIT_LOG_ROWS,
   ...EVENT_LOG_ROWS,
   ...DELIVERY_ROWS,

@@ -23,8 +23,18 @@ const ADDED = [
 /** Schemas that a plane takes over as a whole, because properties above refer to them. */
 const TAKEN_OVER = [
   ['runtime', 'protocol', ['DenyDetail', 'ActionQuotaViolation', 'ObserveModeEnum']],
-  ['runtime', 'actions', ['ActionPolicyKeys']],
+  [
+    'runtime',
+    'actions',
+    ['ActionPolicyKeys', 'ActionKindRegistry', 'ActionKind', 'ActionPolicyKeySpec', 'ActionRiskClass'],
+  ],
   ['governance', 'actions', ['ActionQuota', 'RiskClassQuota', 'ActionRiskClass', 'ActionQuotaWindow']],
+] as const;
+
+/** Operations of an extension, by the plane that takes them over, with the schemas that only they use. */
+const OPERATIONS = [
+  ['runtime', '/v1/action-kinds'],
+  ['runtime', '/v1/action-kinds/{kind}'],
 ] as const;
 
 /** Properties that the extensions only describe in prose, because their documents do not refer to each other. */
@@ -70,6 +80,10 @@ export function mergeExtensions(
       partOf(documents[plane], 'components', 'schemas')[name] = schemaOf(extensions[document], name);
     }
   }
+  for (const [plane, path] of OPERATIONS) {
+    partOf(documents[plane], 'paths')[path] = partOf(extensions.actions, 'paths', path);
+    Object.assign(parametersOf(documents[plane]), parametersOf(extensions.actions));
+  }
   schemaOf(documents.runtime, 'ErrorCode')['enum'] = schemaOf(extensions.protocol, 'ErrorCodeExtension')[
     'enum'
   ];
@@ -84,6 +98,8 @@ export function mergeExtensions(
     schemaOf(extensions.governance, 'TenantPatchExtension'),
   );
 }
+
+const parametersOf = (document: Node): Node => partOf(document, 'components', 'parameters');
 
 const bodyOf = (document: Node, path: string, method: string): Node =>
   partOf(document, 'paths', path, method, 'requestBody', 'content', 'application/json', 'schema');

@@ -2,5 +2,6 @@ export * from './compare.js';
 export * from './documents.js';
 export * from './evidence.js';
 export { eventDataSchemaOf } from './event-data.js';
+export * from './registry.js';
 export { contractProblems, type Exchange } from './responses.js';
 export * from './schema-book.js';

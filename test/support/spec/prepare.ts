@@ -53,6 +53,9 @@ export function prepareSpec(rootDir: string): void {
     .sort()
     .map((name) => ({ name, text: readFileSync(join(folder, FIXTURES, name), 'utf8').trimEnd() }));
   const schema: unknown = parse(readFileSync(join(folder, EVIDENCE), 'utf8'));
+  const actions = parse(readFileSync(join(folder, EXTENSIONS.actions), 'utf8')) as Record<string, unknown>;
+  process.env['TEST_REGISTRY_FILE'] = join(dirname(copy), 'registry.json');
+  writeFileSync(process.env['TEST_REGISTRY_FILE'], JSON.stringify(actions['x-action-kind-registry']));
   process.env['TEST_EVIDENCE_FILE'] = join(dirname(copy), 'evidence.json');
   writeFileSync(process.env['TEST_EVIDENCE_FILE'], JSON.stringify({ schema, fixtures }));
 }

@@ -46,8 +46,12 @@ const ALLOWED_ANYWHERE: Readonly<Record<number, string>> = {
   503: 'the store is away: a client must see that a retry may succeed, and 500 does not say so',
 };
 
+const KEPT_REGISTRY = 'PUBLIC ENDPOINT RATE LIMITING: a client that sends If-None-Match rather gets 304';
+
 /** The same for single operations, by operation id. */
 const ALLOWED: Readonly<Record<string, Readonly<Record<number, string>>>> = {
+  listActionKinds: { 304: KEPT_REGISTRY },
+  getActionKind: { 304: KEPT_REGISTRY },
   updateTenant: { 409: 'CASCADE SEMANTICS, Rule 2: a closed tenant refuses every change with TENANT_CLOSED' },
 };
 

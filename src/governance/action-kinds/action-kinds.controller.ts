@@ -1,0 +1,75 @@
+import { Controller, Get, Param, Query, Req, Res } from '@nestjs/common';
+import { ApiOperation, ApiParam } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { RateLimits, sourceOf } from '../../auth/index.js';
+import { Answers, PublicAccess, QuerySchema, sendJson } from '../../http/index.js';
+import { compileQuery, stringifyJson } from '../../wire/index.js';
+import { ActionKindListQueryDto } from './action-kind.dto.js';
+import { ActionKindsService } from './action-kinds.service.js';
+
+const validateList = compileQuery(ActionKindListQueryDto);
+
+const CACHE_CONTROL = 'public, max-age=3600';
+
+/** Both operations are public, and limited by source address. What the client still has is not counted. */
+@Controller('v1/action-kinds')
+export class ActionKindsController {
+  constructor(
+    private readonly kinds: ActionKindsService,
+    private readonly limits: RateLimits,
+  ) {}
+
+  @Get()
+  @PublicAccess()
+  @ApiOperation({ operationId: 'listActionKinds', summary: 'List the action kinds of the protocol' })
+  @Answers(200, 'ActionKindRegistry', 'A page of the registry')
+  @QuerySchema(ActionKindListQueryDto, { risk_class: 'high_risk' })
+  list(@Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): void {
+    this.answer(request, reply, () => {
+      const { rows, ...rest } = this.kinds.list(validateList(query));
+      return { version: this.kinds.version, kinds: rows, ...rest };
+    });
+  }
+
+  @Get(':kind')
+  @PublicAccess()
+  @ApiOperation({ operationId: 'getActionKind', summary: 'Get an action kind by its exact name' })
+  @ApiParam({ name: 'kind', schema: { type: 'string', maxLength: 64, examples: ['message.email.send'] } })
+  @Answers(200, 'ActionKind', 'The kind')
+  get(@Req() request: FastifyRequest, @Param('kind') kind: string, @Res() reply: FastifyReply): void {
+    this.answer(request, reply, () => this.kinds.get(kind));
+  }
+
+  /** Answers 304 without counting the request if the client has this registry. @throws Refusal LIMIT_EXCEEDED */
+  private answer(request: FastifyRequest, reply: FastifyReply, read: () => object): void {
+    const isKept = matches(request.headers['if-none-match'], this.kinds.entityTag);
+    if (!isKept) {
+      this.count(request, reply);
+    }
+    const text = this.textOf(read, () => isKept && this.count(request, reply));
+    reply.header('etag', this.kinds.entityTag).header('cache-control', CACHE_CONTROL);
+    if (isKept) {
+      void reply.status(304).send();
+    } else {
+      sendJson(reply, 200, text);
+    }
+  }
+
+  private textOf(read: () => object, refused: () => unknown): string {
+    try {
+      return stringifyJson(read());
+    } catch (error) {
+      refused();
+      throw error;
+    }
+  }
+
+  private count(request: FastifyRequest, reply: FastifyReply): void {
+    this.limits.public?.admit(sourceOf(request.ip), reply);
+  }
+}
+
+/** Whether If-None-Match names the entity tag, by the weak comparison of RFC 9110, section 13.1.2. A star names no registry. */
+function matches(header: string | undefined, entityTag: string): boolean {
+  return header?.split(',').some((tag) => tag.trim().replace(/^W\//, '') === entityTag) === true;
+}
