@@ -12,8 +12,8 @@ const OTHER_RECORDS = new RegExp(
     'events/.*',
     'overview/.*',
     'spikes/.*',
-    'audit/(?:expirations|list_audit_log)',
-    'lib/(?:webhook|\\w+_webhook(?:_\\w+)?|read_target|delivery|append_event|append_audit|audit_index|listing)',
+    'audit/list_audit_log',
+    'lib/(?:webhook|\\w+_webhook(?:_\\w+)?|read_target|delivery|append_event|append_audit|audit_index|expiration|listing)',
   ].join('|')})\\.lua$`,
 );
 

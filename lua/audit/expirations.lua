@@ -16,34 +16,15 @@
 -- EMITS     nothing
 -- @include  now_ms: ms_text
 -- @include  stream_walk: walk_stream
+-- @include  expiration: expiration_search, expiration_of
 --
 -- next_start is empty at the end.
--- The time of an event is the one its script decided by. It is slightly earlier than that of the entry's id but in the same order, as
--- scripts run one after another. So the first event after to_ms is the end.
 local event_log = KEYS[1]
 local start, stop, examine, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local from_ms, to_ms, tenant_id, scope, state = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
-local from, to = from_ms == '-inf' and -math.huge or tonumber(from_ms), to_ms == '+inf' and math.huge or tonumber(to_ms)
-local STATES = { ['reservation.expired'] = 'EXPIRED', ['custom.reservation.quarantined'] = 'QUARANTINED' }
+local search = expiration_search(from_ms, to_ms, tenant_id, scope, state)
 
 local reply, rows = { '' }, 0
-
-local function value_of(fields, name)
-  for i = 1, #fields, 2 do
-    if fields[i] == name then
-      return fields[i + 1]
-    end
-  end
-  return nil
-end
-
-local function is_wanted(fields, found)
-  if state ~= '' and found ~= state or tenant_id ~= '' and value_of(fields, 'tn') ~= tenant_id then
-    return false
-  end
-  local at = scope ~= '' and (value_of(fields, 'sc') or '') or scope
-  return at == scope or string.sub(at, 1, #scope + 1) == scope .. '/'
-end
 
 local function append(entry, at, found)
   local fields = entry[2]
@@ -58,19 +39,12 @@ end
 
 local is_beyond = false
 local last, _, more = walk_stream('XRANGE', event_log, start, stop, examine, function(entry)
-  local fields = entry[2]
-  local found = STATES[value_of(fields, 'ty')]
-  if found then
-    local at = tonumber(value_of(fields, 'expired_at') or value_of(fields, 'quarantined_at') or string.match(entry[1], '^%d+'))
-    if at > to then
-      is_beyond = true
-      return true
-    end
-    if at >= from and is_wanted(fields, found) then
-      append(entry, at, found)
-    end
+  local at, found, beyond = expiration_of(entry, search)
+  if at then
+    append(entry, at, found)
   end
-  return rows == limit
+  is_beyond = beyond
+  return beyond or rows == limit
 end)
 if more and not is_beyond then
   reply[1] = '(' .. last

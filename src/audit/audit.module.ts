@@ -10,6 +10,7 @@ import { AuditLogService } from './audit-log/audit-log.service.js';
 import { AuditOperations } from './audit-log/audit-operations.js';
 import { AuditTrail } from './audit-log/audit-trail.js';
 import { AuditTrailMetrics, AuditWriter } from './audit-log/audit-writer.js';
+import { ExpirationCounts } from './expiration-counts.js';
 import { ExpirationFeed } from './expiration-feed.js';
 import { ExpirationsService } from './expirations.service.js';
 import { LogJanitor } from './log.janitor.js';
@@ -41,6 +42,7 @@ export class AuditLogModule {}
   imports: [ExpiryMetricsModule, MetricsModule, WorkerModule],
   controllers: [OpsController],
   providers: [
+    ExpirationCounts,
     ExpirationFeed,
     ExpirationsService,
     LogJanitor,

@@ -15,14 +15,14 @@ export const EXPIRATION_STATES = ['EXPIRED', 'QUARANTINED'] as const;
 export type ExpirationState = (typeof EXPIRATION_STATES)[number];
 
 /** Entries of a log that one script examines: about a millisecond of Redis' time. */
-const EXAMINED_A_RUN = 250;
+export const EXAMINED_A_RUN = 250;
 /** Rows that one partition buffers while partitions are merged. With 256 partitions, that is a few megabytes. */
 const ROWS_A_RUN = 50;
 /**
  * An entry's id is a few milliseconds later than the time by which its script decided, because the script ran in between. Reading this
  * far past the end of the window also finds the entries of a script that stalled.
  */
-const SLACK_MS = 10_000;
+export const SLACK_MS = 10_000;
 
 /** One expiration from the event log. */
 export interface Expiration {

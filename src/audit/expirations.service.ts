@@ -33,7 +33,7 @@ export function boundMs(text: string | undefined): number | undefined {
   return text !== undefined && MILLISECONDS.test(text) ? Number(text) : instantMs(text);
 }
 
-function IsBound(): PropertyDecorator {
+export function IsBound(): PropertyDecorator {
   return Obeys({
     name: 'isBound',
     test: (value) => typeof value === 'string' && (value.trim() === '' || boundMs(value) !== undefined),
@@ -43,16 +43,8 @@ function IsBound(): PropertyDecorator {
   });
 }
 
-/** Query of GET /ops/expirations. Both bounds are inclusive. A blank bound or cursor counts as absent. */
-export class ExpirationsQueryDto {
-  @Optional()
-  @IsBound()
-  from?: string;
-
-  @Optional()
-  @IsBound()
-  to?: string;
-
+/** What GET /ops/expirations and GET /ops/expirations/counts filter by. A blank value counts as absent. */
+export class ExpirationFiltersDto {
   @Optional()
   @IsString()
   @Length(1, 64)
@@ -68,16 +60,27 @@ export class ExpirationsQueryDto {
   @IsInAnyCase(EXPIRATION_STATES)
   state?: string;
 
+  @Optional()
+  @IsString()
+  cursor?: string;
+}
+
+/** Query of GET /ops/expirations. Both bounds are inclusive. */
+export class ExpirationsQueryDto extends ExpirationFiltersDto {
+  @Optional()
+  @IsBound()
+  from?: string;
+
+  @Optional()
+  @IsBound()
+  to?: string;
+
   /** Rows per page. An export is not limited by default. */
   @Optional()
   @IsInt()
   @Min(1)
   @Max(1000)
   limit?: number;
-
-  @Optional()
-  @IsString()
-  cursor?: string;
 
   /** Overrides the Accept header. */
   @Optional()
@@ -174,7 +177,22 @@ interface ParsedQuery {
 }
 
 function parse(query: ExpirationsQueryDto): ParsedQuery {
-  const [fromMs, toMs] = [boundMs(query.from), boundMs(query.to)];
+  const search = searchOf(query, boundMs(query.from), boundMs(query.to));
+  const fingerprint = fingerprintOf(['expirations', ...valuesOf(search)]);
+  return { search, after: placeOf(query.cursor, fingerprint), fingerprint };
+}
+
+/** What a cursor's fingerprint is of. */
+export function valuesOf({ fromMs, toMs, tenantId, scope, state }: ExpirationSearch): (string | number)[] {
+  return [fromMs ?? '', toMs ?? '', tenantId ?? '', scope ?? '', state];
+}
+
+/** @throws Refusal INVALID_REQUEST: a window that ends before it starts, a scope that is malformed or another tenant's */
+export function searchOf<Bound extends number | undefined>(
+  query: ExpirationFiltersDto,
+  fromMs: Bound,
+  toMs: Bound,
+): ExpirationSearch & { readonly fromMs: Bound; readonly toMs: Bound } {
   if (fromMs !== undefined && toMs !== undefined && fromMs > toMs) {
     throw new Refusal('INVALID_REQUEST', 'from must not be later than to', { field: 'from' });
   }
@@ -187,16 +205,7 @@ function parse(query: ExpirationsQueryDto): ParsedQuery {
   // A blank tenant matches nothing, not everything.
   const tenantId = named ?? ofScope;
   const state = (query.state?.toUpperCase() ?? 'EXPIRED') as ExpirationState;
-  const search = { fromMs, toMs, tenantId, scope, state };
-  const fingerprint = fingerprintOf([
-    'expirations',
-    fromMs ?? '',
-    toMs ?? '',
-    tenantId ?? '',
-    scope ?? '',
-    state,
-  ]);
-  return { search, after: placeOf(query.cursor, fingerprint), fingerprint };
+  return { fromMs, toMs, tenantId, scope, state };
 }
 
 function cursorOf(fingerprint: string, { atMs, partition, entryId }: Expiration): string {

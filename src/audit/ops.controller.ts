@@ -5,6 +5,7 @@ import { ApiOperation, ApiProduces } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, LimitedQuery, QuerySchema, ReservationId, sendJson } from '../http/index.js';
 import { compileQuery, stringifyJson } from '../wire/index.js';
+import { ExpirationCountsQueryDto, ExpirationCounts } from './expiration-counts.js';
 import {
   ExpirationsQueryDto,
   ExpirationsService,
@@ -16,6 +17,7 @@ import { HistoryService } from './reservation-history.js';
 import { VerifyService } from './verify.service.js';
 
 const validateExpirations = compileQuery(ExpirationsQueryDto);
+const validateCounts = compileQuery(ExpirationCountsQueryDto);
 const validateVerify = compileQuery(VerifyQueryDto);
 
 const EXPORT_TYPES: Readonly<Record<Exclude<Format, 'json'>, string>> = {
@@ -29,6 +31,7 @@ export class OpsController {
   constructor(
     private readonly histories: HistoryService,
     private readonly expirations: ExpirationsService,
+    private readonly counts: ExpirationCounts,
     private readonly verification: VerifyService,
   ) {}
 
@@ -85,6 +88,19 @@ export class OpsController {
       .header('content-type', EXPORT_TYPES[format])
       .header('content-disposition', `attachment; filename="expirations.${format}"`)
       .send(Readable.from(all(), { objectMode: false }));
+  }
+
+  @Get('expirations/counts')
+  @Access({ plane: 'admin', admin: true })
+  @LimitedQuery()
+  @ApiOperation({
+    operationId: 'countExpirations',
+    summary: 'Count the expirations in each slot of a time window',
+  })
+  @QuerySchema(ExpirationCountsQueryDto, { from: '0', to: '59999', slot_ms: 1000 })
+  @Answers(200, 'ExpirationCountsResponse')
+  async countExpirations(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, stringifyJson(await this.counts.page(validateCounts(query))));
   }
 
   @Get('verify')

@@ -19,6 +19,13 @@ export const SCRIPT_SIGNATURES = {
     flags: [],
     returns: 'APPENDED appended:int removed:int',
   },
+  /** lua/audit/count_expirations.lua: how many expirations a partition's event log has in each slot of a window, a bounded stretch of it at a time. */
+  count_expirations: {
+    keys: ['event_log'],
+    args: ['start', 'stop', 'examine', 'from_ms', 'to_ms', 'slot_ms', 'tenant_id', 'scope', 'state'],
+    flags: ['no-writes'],
+    returns: 'next_start? examined:int counts(slot:int expirations:int)*',
+  },
   /** lua/audit/expirations.lua: the expired and quarantined reservations in a partition's event log, in bounded pages. */
   expirations: {
     keys: ['event_log'],
@@ -970,6 +977,11 @@ export interface ScriptReplies {
     readonly status: 'APPENDED';
     readonly appended: number;
     readonly removed: number;
+  };
+  readonly count_expirations: {
+    readonly nextStart?: string;
+    readonly examined: number;
+    readonly counts: readonly { readonly slot: number; readonly expirations: number }[];
   };
   readonly expirations: {
     readonly nextStart?: string;

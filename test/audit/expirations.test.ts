@@ -73,6 +73,31 @@ async function ours(query: string, limit = 1000): Promise<Json[]> {
   return rows.filter(({ tenant_id }) => tenants.some(({ id }) => id === tenant_id));
 }
 
+interface Slot {
+  readonly at_ms: number;
+  expirations: number;
+}
+
+/** The counts of all pages, added up. */
+async function counted(query: string): Promise<{ pages: number; slots: Slot[] }> {
+  const slots = new Map<number, Slot>();
+  let [pages, cursor, share] = [0, '', 0];
+  do {
+    const page = expectStatus(
+      await holdfast.admin('GET', `/ops/expirations/counts?${query}&cursor=${cursor}`),
+      200,
+    );
+    for (const slot of page.slots as Slot[]) {
+      const known = slots.get(slot.at_ms);
+      slots.set(slot.at_ms, { ...slot, expirations: slot.expirations + (known?.expirations ?? 0) });
+    }
+    expect(page.share_read).toBeGreaterThanOrEqual(share);
+    [pages, cursor, share] = [pages + 1, page.next_cursor ?? '', page.share_read];
+  } while (cursor !== '');
+  expect(share).toBe(1);
+  return { pages, slots: [...slots.values()] };
+}
+
 async function raw(
   query: string,
   headers: Record<string, string> = {},
@@ -246,6 +271,61 @@ describe('the expirations of a window', () => {
     );
     expect((await raw(`tenant=${tenant.id}`, { accept: 'text/html, */*;q=0.8' })).type).toContain(
       'application/json',
+    );
+  });
+
+  test('are counted in slots, exactly as the list has them', async () => {
+    const [from, to] = [all[2].at_ms, all[9].at_ms] as [number, number];
+    const window = `from=${from}&to=${to}`;
+    for (const query of ['', `&tenant=${tenants[1]?.id}`, `&scope=tenant:${tenants[2]?.id}/workspace:prod`]) {
+      const rows = await ours(window + query);
+      const slots = (await counted(`${window}${query}&slot_ms=1000`)).slots;
+      for (const { at_ms: at, expirations } of slots) {
+        expect(rows.filter(({ at_ms }) => at_ms >= at && at_ms < at + 1000)).toHaveLength(expirations);
+      }
+      expect(slots.reduce((sum, { expirations }) => sum + expirations, 0)).toBe(rows.length);
+    }
+    expect((await counted(`${window}&state=QUARANTINED`)).slots).toEqual([]);
+    const far = `from=0&to=${to}`;
+    expect((await counted(`${far}&tenant=${tenants[0]?.id}`)).slots).toHaveLength(1);
+    for (const query of [
+      `from=${from}`,
+      `to=${to}`,
+      `from=&to=${to}`,
+      `${window}&slot_ms=999`,
+      `${far}&slot_ms=1000`,
+      `from=2&to=1`,
+      `${window}&cursor=none`,
+    ]) {
+      expectRefusal(await holdfast.admin('GET', `/ops/expirations/counts?${query}`), 400, 'INVALID_REQUEST');
+    }
+  });
+
+  test('are counted a bounded part at a time', async () => {
+    const tenant = tenants[0] as TestTenant;
+    const at = all.at(-1).at_ms + 7_200_000;
+    await stored.redis.eval(
+      `for i = 1, 20100 do
+        redis.call('XADD', KEYS[1], ARGV[1] .. '-*', 'ty', i % 2010 == 0 and 'reservation.expired' or 'budget.funded', 'tn', ARGV[2], 'expired_at', ARGV[1])
+      end`,
+      1,
+      eventLogKey(stored.tagOfTenant(tenant.id)),
+      at,
+      tenant.id,
+    );
+    const { pages, slots } = await counted(`from=${at}&to=${at + 60_000}`);
+    expect(pages).toBe(2);
+    expect(slots).toEqual([{ at_ms: at, expirations: 10 }]);
+    const first = expectStatus(
+      await holdfast.admin('GET', `/ops/expirations/counts?from=${at}&to=${at + 1}`),
+      200,
+    );
+    expect(first).toMatchObject({ has_more: true });
+    expect(first.share_read).toBeLessThan(1);
+    expectRefusal(
+      await holdfast.admin('GET', `/ops/expirations/counts?from=${at}&to=${at}&cursor=${first.next_cursor}`),
+      400,
+      'INVALID_REQUEST',
     );
   });
 

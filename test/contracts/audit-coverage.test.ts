@@ -130,6 +130,7 @@ describe('an operator', () => {
     '/ops/verify',
     '/ops/quarantine',
     '/ops/expirations?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z',
+    '/ops/expirations/counts?from=0&to=1',
   ])('leaves a row for %s', async (path) => {
     expect(await onlyRowOf(await world.holdfast.admin('GET', path))).toMatchObject({
       tenant_id: '__admin__',

@@ -7,6 +7,7 @@ import {
   reservationIndexKey,
   reservationKey,
 } from '../../src/redis/keyspace.js';
+import { eventually } from '../support/eventually.js';
 import { damageHold } from '../support/hold-record.js';
 import { RETENTION_MS, TRACE, type LedgerClient } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
@@ -26,6 +27,19 @@ function expirations(ledger: LedgerClient, start: string, examine: number, limit
     'expirations',
     [eventLogKey(ledger.tag)],
     [start, '+', examine, limit, '-inf', '+inf', '', '', 'EXPIRED'],
+  );
+}
+
+function countExpirations(
+  ledger: LedgerClient,
+  start: string,
+  examine: number,
+  toMs: number,
+): Promise<string[]> {
+  return ledger.scripts.run(
+    'count_expirations',
+    [eventLogKey(ledger.tag)],
+    [start, '+', examine, 0, toMs, 100_000_000_000_000, '', '', 'EXPIRED'],
   );
 }
 
@@ -62,8 +76,35 @@ describe('expirations', () => {
     }
   });
 
+  test('are counted by slot, a bounded stretch at a time, up to the end of the window', async () => {
+    const ledger = await newLedger();
+    await ledger.makeBudget();
+    await expired(ledger, 1);
+    await expired(ledger, 2);
+    const ms = (await ledger.serverTime()) + 1;
+    await eventually('the next one is later', async () => (await ledger.serverTime()) > ms);
+    await expired(ledger, 3);
+    for (const [examine, to, wanted] of [
+      [1, ms + 60_000, 3],
+      [100, ms + 60_000, 3],
+      [2, ms, 2],
+    ] as const) {
+      let [start, sum] = ['-', 0];
+      do {
+        const [next = '', examined, ...counts] = await countExpirations(ledger, start, examine, to);
+        expect(Number(examined)).toBeLessThanOrEqual(examine);
+        expect(counts.filter((_text, index) => index % 2 === 0)).toEqual(counts.length > 0 ? ['0'] : []);
+        sum += Number(counts[1] ?? 0);
+        start = next;
+      } while (start !== '');
+      expect(sum).toBe(wanted);
+    }
+  });
+
   test('of a log that is not there is nothing', async () => {
-    expect(await expirations(await newLedger(), '-', 10, 10)).toEqual(['']);
+    const ledger = await newLedger();
+    expect(await expirations(ledger, '-', 10, 10)).toEqual(['']);
+    expect(await countExpirations(ledger, '-', 10, 10)).toEqual(['', '0']);
   });
 });
 

@@ -193,6 +193,7 @@ const QUERIES: readonly string[] = [
   '/ops/verify',
   '/ops/expirations',
   '/ops/expirations?format=csv',
+  '/ops/expirations/counts?from=0&to=1',
   '/ops/reservations/rsv_00AAAAAAAAAAAAAAAA',
 ];
 

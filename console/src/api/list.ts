@@ -1,4 +1,10 @@
-import { type UseInfiniteQueryResult, useInfiniteQuery } from '@tanstack/react-query';
+import {
+  keepPreviousData,
+  type UseInfiniteQueryResult,
+  useInfiniteQuery,
+  useQuery,
+  type UseQueryResult,
+} from '@tanstack/react-query';
 import { get, type Query } from './client';
 
 interface Page {
@@ -32,4 +38,27 @@ export function useList<Answer extends Page, Row>(
     refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) <= MAX_PAGES_AGAIN ? everyMs : false),
   });
   return { ...rest, rows: data };
+}
+
+/** One page of a list, by its cursor. While another page loads, the one before stays. parts/pager.tsx shows it. */
+export function usePage<Answer extends Page, Row>(
+  path: string,
+  query: Query,
+  rows: (answer: Answer) => readonly Row[],
+  { cursor, limit = PAGE_ROWS }: { cursor: string | undefined; limit?: number },
+): Omit<UseQueryResult<Answer>, 'data'> & {
+  readonly rows: readonly Row[] | undefined;
+  /** The cursor of the next page; undefined on the last one. */
+  readonly next: string | undefined;
+} {
+  const { data, ...rest } = useQuery({
+    queryKey: [path, 'page', query, cursor, limit],
+    queryFn: () => get<Answer>(path, { ...query, limit, cursor }),
+    placeholderData: keepPreviousData,
+  });
+  return {
+    ...rest,
+    rows: data && rows(data),
+    next: data?.has_more === true ? data.next_cursor : undefined,
+  };
 }

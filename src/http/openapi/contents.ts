@@ -117,6 +117,7 @@ export const CONTENTS: readonly {
     operations: [
       'getReservationHistory',
       'listExpirations',
+      'countExpirations',
       'verifyLedger',
       'getSweeper',
       'cleanupReservations',

@@ -116,6 +116,14 @@ export const OPERATIONS_SCHEMAS = {
     },
   ),
   ExpirationListResponse: object({ expirations: list(ref('Expiration')), has_more: FLAG }, PAGE),
+  ExpirationCountsResponse: object(
+    {
+      slots: list(object({ at_ms: MILLISECONDS, expirations: COUNT })),
+      share_read: { type: 'number', minimum: 0, maximum: 1 },
+      has_more: FLAG,
+    },
+    PAGE,
+  ),
   VerifyReport: object(
     {
       ok: FLAG,

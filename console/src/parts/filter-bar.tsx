@@ -1,0 +1,85 @@
+import { Button } from '@mantine/core';
+import { type ReactNode, useId, useMemo } from 'react';
+
+/** The filters of a page, and a button that clears them. */
+export function FilterBar({
+  isFiltered,
+  clear,
+  children,
+}: {
+  isFiltered: boolean;
+  clear: () => void;
+  children: ReactNode;
+}): ReactNode {
+  return (
+    <div className="filters" role="search" aria-label="Filters">
+      {children}
+      <Button
+        variant="default"
+        size="compact-sm"
+        h={30}
+        style={{ alignSelf: 'flex-end' }}
+        disabled={!isFiltered}
+        onClick={clear}
+      >
+        Clear filters
+      </Button>
+    </div>
+  );
+}
+
+export type FilterChange<Name extends string> = Partial<Record<Name, string | undefined>>;
+
+/** A setter for each filter, the same function for as long as `change` is the same, as TextFilter needs it. */
+export function useSetters<Name extends string>(
+  names: readonly Name[],
+  change: (filters: FilterChange<Name>) => void,
+): Readonly<Record<Name, (value: string | undefined) => void>> {
+  return useMemo(
+    () =>
+      Object.fromEntries(
+        names.map((name) => [
+          name,
+          (value: string | undefined) => change({ [name]: value } as FilterChange<Name>),
+        ]),
+      ) as Record<Name, (value: string | undefined) => void>,
+    [names, change],
+  );
+}
+
+/** The form of datetime-local inputs: the reader's zone, without naming it. */
+function localText(iso: string | undefined): string {
+  const date = new Date(iso ?? Number.NaN);
+  if (Number.isNaN(date.getTime())) {
+    return '';
+  }
+  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}
+
+/** An instant, chosen in the reader's zone and kept in UTC. */
+export function TimeFilter({
+  label,
+  value,
+  onChange,
+}: {
+  label: string;
+  value: string | undefined;
+  onChange: (value: string | undefined) => void;
+}): ReactNode {
+  const id = useId();
+  return (
+    <div className="filter">
+      <label htmlFor={id}>{label}</label>
+      <input
+        id={id}
+        type="datetime-local"
+        step={1}
+        value={localText(value)}
+        title={value === undefined ? undefined : `${value} (UTC)`}
+        onChange={({ currentTarget: { value: text } }) =>
+          onChange(text === '' ? undefined : new Date(text).toISOString())
+        }
+      />
+    </div>
+  );
+}
