@@ -47,8 +47,15 @@ export class AuthModule {}
   // Terminus does not log red readiness: a line per probe would be noise, and metrics show it.
   imports: [MetricsModule, TerminusModule.forRoot({ logger: false })],
   controllers: [HealthController],
-  providers: [HealthContributors, ReadinessCheck, ReadinessMetrics, ShutdownState, StoreHealth],
-  exports: [HealthContributors, ReadinessCheck, ShutdownState],
+  providers: [
+    HealthContributors,
+    ReadinessCheck,
+    ReadinessMetrics,
+    ShutdownState,
+    StoreHealth,
+    UnexpectedErrors,
+  ],
+  exports: [HealthContributors, ReadinessCheck, ShutdownState, UnexpectedErrors],
 })
 export class HealthModule {}
 
@@ -62,10 +69,8 @@ export class HttpModule {
       providers: [
         { provide: RouteTable, useValue: routes },
         { provide: APP_FILTER, useClass: ErrorFilter },
-        UnexpectedErrors,
         OpenApiDocument,
       ],
-      exports: [UnexpectedErrors],
     };
   }
 }

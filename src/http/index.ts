@@ -6,6 +6,7 @@ export {
   PublicAccess,
   PublicRateLimit,
 } from './access.guard.js';
+export { UnexpectedErrors } from './errors/error.filter.js';
 export { refusalResponse, sendJson, sendSecret } from './errors/error-answer.js';
 export { createFastify } from './fastify.js';
 export { AuthModule, HealthModule, HttpModule, RateLimitsModule } from './http.module.js';

@@ -30,6 +30,8 @@ const SLOTS_AN_HOUR = HOUR_MS / SLOT_MS;
 /** A slot older than an hour is not read, but the memory of each hour is kept for a day. */
 const KEPT_MS = 26 * HOUR_MS;
 const CLOCK_EVERY_MS = 60_000;
+/** A loss is logged at most this often. */
+const LOG_INTERVAL_MS = 60_000;
 const MEMORY_HOURS = 24;
 const MEMORY_FIELD = 'memory';
 
@@ -53,6 +55,7 @@ export class ActivityRecorder implements OnApplicationBootstrap, BeforeApplicati
   /** Redis' time minus the clock of this process. */
   private offsetMs: number | undefined;
   private syncedAt = 0;
+  private loggedAt = -Infinity;
 
   constructor(
     private readonly redis: RedisService,
@@ -159,8 +162,15 @@ export class ActivityRecorder implements OnApplicationBootstrap, BeforeApplicati
         throw failed[0] as Error;
       }
     } catch (error) {
-      this.lost.inc();
-      this.logger.debug({ err: error }, 'the activity of a second was lost');
+      this.lose(error);
+    }
+  }
+
+  private lose(error: unknown): void {
+    this.lost.inc();
+    if (performance.now() - this.loggedAt >= LOG_INTERVAL_MS) {
+      this.loggedAt = performance.now();
+      this.logger.warn({ err: error }, "seconds are missing in the console's graphs");
     }
   }
 }

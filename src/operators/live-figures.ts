@@ -1,6 +1,8 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
+import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { LATENESS_BUCKETS, SweeperState, type SweeperStateReport } from '../expiry/index.js';
-import { type Readiness, ReadinessCheck } from '../http/index.js';
+import { type Readiness, ReadinessCheck, UnexpectedErrors } from '../http/index.js';
+import { StoreUnavailable } from '../redis/index.js';
 import type { Activity } from '../telemetry/index.js';
 import { ActivityRecorder, type MemorySample, SLOT_MS, type SlotCounts } from './activity-recorder.js';
 
@@ -15,7 +17,9 @@ type Rates = Readonly<Record<'reserves' | 'commits' | 'denials' | 'expirations',
 export interface LiveSnapshot {
   readonly at_ms: number;
   readonly readiness: Readiness;
-  /** Of all instances. Absent while Redis is unreachable. */
+  /** Whether this instance records what it does. If not, there is no activity, and no memory of the past. */
+  readonly records_activity: boolean;
+  /** Of all instances. Absent while it cannot be read. */
   readonly activity?: {
     readonly per_second: Rates;
     /** Per second, in slots of ten seconds, the oldest first. The last slot is still being filled, so it is left out. */
@@ -53,20 +57,27 @@ export class LiveFigures {
   private sweeper: Kept<SweeperStateReport> | undefined;
   private memory: Kept<readonly MemorySample[]> | undefined;
   private total: { readonly value: Rates; readonly at: number } | undefined;
+  /** Whether the last snapshot failed for a reason that is not the store's: it is reported once, not every second. */
+  private isFailing = false;
 
   constructor(
     private readonly readiness: ReadinessCheck,
     private readonly recorder: ActivityRecorder,
     private readonly state: SweeperState,
+    private readonly unexpected: UnexpectedErrors,
+    @Inject(CONFIG) private readonly config: HoldfastConfig,
   ) {}
 
-  /** Never rejects: parts that cannot be read are absent, and readiness says why. */
+  /** What cannot be read is absent. Readiness says whether the store is away; every other reason is reported. */
   async compute(): Promise<LiveSnapshot> {
-    const [readiness, stored] = await Promise.all([
-      this.readiness.check(),
-      this.readStored().catch(() => undefined),
-    ]);
-    return { at_ms: new Date().getTime(), readiness, memory: [], ...stored };
+    const [readiness, stored] = await Promise.all([this.readiness.check(), this.readUnlessFailing()]);
+    return {
+      at_ms: new Date().getTime(),
+      readiness,
+      records_activity: this.config.recordActivity,
+      memory: [],
+      ...stored,
+    };
   }
 
   /** Forgets what is only good for continuing, because nobody looks any more. */
@@ -76,8 +87,35 @@ export class LiveFigures {
     this.total = undefined;
   }
 
-  private async readStored(): Promise<Omit<LiveSnapshot, 'readiness'>> {
+  private async readUnlessFailing(): Promise<Partial<LiveSnapshot>> {
+    try {
+      const stored = await this.readStored();
+      this.isFailing = false;
+      return stored;
+    } catch (error) {
+      if (!(error instanceof StoreUnavailable) && !this.isFailing) {
+        this.isFailing = true;
+        this.unexpected.report(error, "the console's live figures cannot be read");
+      }
+      return {};
+    }
+  }
+
+  private async readStored(): Promise<Partial<LiveSnapshot>> {
     const nowMs = await this.recorder.nowMs();
+    const sweeper = sweeperOf(await this.sweeperState());
+    if (!this.config.recordActivity) {
+      return { at_ms: nowMs, sweeper };
+    }
+    return {
+      at_ms: nowMs,
+      activity: await this.activity(nowMs),
+      sweeper,
+      memory: await this.memorySamples(nowMs),
+    };
+  }
+
+  private async activity(nowMs: number): Promise<NonNullable<LiveSnapshot['activity']>> {
     const slot = Math.floor(nowMs / SLOT_MS);
     const first = slot - HOUR_SLOTS;
     const fresh = await this.recorder.read(Math.max(first, this.newestSlot - 1), slot);
@@ -91,14 +129,9 @@ export class LiveFigures {
     }
     this.newestSlot = slot;
     return {
-      at_ms: nowMs,
-      activity: {
-        per_second: this.rates(),
-        slots: this.series(first, slot - 1),
-        lateness: this.lateness(),
-      },
-      sweeper: sweeperOf(await this.sweeperState()),
-      memory: await this.memorySamples(nowMs),
+      per_second: this.rates(),
+      slots: this.series(first, slot - 1),
+      lateness: this.lateness(),
     };
   }
 

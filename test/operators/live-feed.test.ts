@@ -1,12 +1,22 @@
 import { expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
+import {
+  activityKey,
+  partitionCode,
+  partitionOfTenant,
+  SYSTEM_OWNER,
+  tagOf,
+} from '../../src/redis/keyspace.js';
 import { ShutdownState } from '../../src/telemetry/health.js';
+import { createLogger } from '../../src/telemetry/logger.js';
 import { ConsoleClient, LiveReader } from '../support/console-client.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
-const on = useGovernance({}, { RECORD_ACTIVITY: 'true' });
+const logged: Record<string, unknown>[] = [];
+const logger = createLogger('warn', { write: (line: string) => void logged.push(JSON.parse(line)) });
+const on = useGovernance({ logger }, { RECORD_ACTIVITY: 'true' });
 const computed = (): Promise<number> => on.holdfast.metric('holdfast_console_snapshots_total');
 const viewers = (): Promise<number> => on.holdfast.metric('holdfast_console_viewers');
 
@@ -61,6 +71,59 @@ test('a snapshot has what the ledger did, whether it is ready, and what the swee
   });
   expect(fields).toEqual({ reserves: 2, commits: 1, denials: 1 });
   await Promise.all([live.close(), redis.quit()]);
+});
+
+test('figures that cannot be read are reported once with their cause, and seconds that cannot be stored are counted', async () => {
+  const tag = tagOf(partitionCode(partitionOfTenant(SYSTEM_OWNER, 64)));
+  const thisHour = Math.floor(new Date().getTime() / 3_600_000);
+  const keys = [thisHour - 1, thisHour, thisHour + 1].map((hour) => activityKey(tag, hour));
+  const redis = new Redis(on.redis.url);
+  const lost = (): Promise<number> => on.holdfast.metric('holdfast_activity_flushes_lost_total');
+  const reported = (): Promise<number> => on.holdfast.metric('holdfast_unexpected_errors_total');
+  const linesWith = (message: string): unknown[] => logged.filter(({ msg }) => msg === message);
+  await redis.del(keys);
+  const before = { lost: await lost(), reported: await reported() };
+  for (const key of keys) {
+    await redis.set(key, 'not a hash');
+  }
+  const tenant = await on.holdfast.createTenant();
+  await on.holdfast.createBudget(tenant, '', 100);
+  const page = new ConsoleClient(on.holdfast.url);
+  await page.logIn();
+  const live = new LiveReader(page.url, page.cookie);
+  await eventually('two seconds were lost', async () => {
+    expectStatus(await on.holdfast.reserve(tenant, 1), 200);
+    return (await lost()) >= before.lost + 2;
+  });
+  await eventually('three snapshots failed', () => live.events.length >= 3);
+  expect(JSON.parse(live.events.at(-1)?.data ?? '{}')).toMatchObject({
+    readiness: { details: { errors: { status: 'up', unexpected: before.reported + 1 } } },
+    records_activity: true,
+    memory: [],
+  });
+  expect(await reported()).toBe(before.reported + 1);
+  const cause = { err: { message: expect.stringContaining('WRONGTYPE') } };
+  expect(linesWith("the console's live figures cannot be read")).toMatchObject([cause]);
+  expect(linesWith("seconds are missing in the console's graphs")).toMatchObject([cause]);
+
+  await redis.del(keys);
+  await eventually('the figures are back', () => live.events.at(-1)?.data.includes('"activity"'));
+  await Promise.all([live.close(), redis.quit()]);
+});
+
+test('an instance that records nothing says so, and shows no zeros', async () => {
+  const other = await Holdfast.start({ REDIS_URL: on.redis.url });
+  const page = new ConsoleClient(other.url);
+  await page.logIn();
+  const live = new LiveReader(page.url, page.cookie);
+  const snapshot = await eventually('the figures have arrived', () => {
+    const latest = JSON.parse(live.events.at(-1)?.data ?? '{}');
+    return latest.sweeper !== undefined && latest;
+  });
+  expect(snapshot).toMatchObject({ records_activity: false, memory: [] });
+  expect(snapshot).not.toHaveProperty('activity');
+  await live.close();
+  await other.stop();
 });
 
 test('a shutdown ends the stream and says so, and the stream needs a session or the admin key', async () => {

@@ -6,6 +6,8 @@ import { endSession } from './session';
 export interface LiveSnapshot {
   readonly at_ms: number;
   readonly readiness: { readonly ready: boolean; readonly details: Readonly<Record<string, Check>> };
+  /** Whether the instance that answers records what it does. */
+  readonly records_activity: boolean;
   readonly activity?: Activity;
   readonly sweeper?: {
     readonly holds: number;

@@ -17,7 +17,7 @@ import {
 import { RouteTable } from '../route-table.js';
 import { answerTo, sendError } from './error-answer.js';
 
-/** Logs and counts unexpected errors, and shows their number in the details of readiness. */
+/** Logs and counts unexpected errors of requests and of work beside them, and shows their number in the details of readiness. */
 @Injectable()
 export class UnexpectedErrors implements OnModuleInit {
   private readonly counter: LabelledCounter;
@@ -30,7 +30,7 @@ export class UnexpectedErrors implements OnModuleInit {
   ) {
     this.counter = metrics.counter({
       name: 'holdfast_unexpected_errors_total',
-      help: 'Requests that failed unexpectedly; each has one error line in the log.',
+      help: 'Requests and background work that failed unexpectedly; each has one error line in the log.',
     });
   }
 
@@ -39,19 +39,20 @@ export class UnexpectedErrors implements OnModuleInit {
     this.health.register({ name: 'errors', check: () => ({ up: true, details: { unexpected: this.seen } }) });
   }
 
-  report(error: unknown, request: FastifyRequest): void {
+  reportRequest(error: unknown, request: FastifyRequest): void {
+    this.report(error, 'a request failed unexpectedly', {
+      request_id: request.trace.requestId,
+      trace_id: request.trace.traceId,
+      method: request.method,
+      route: request.routeOptions.url ?? 'unknown',
+    });
+  }
+
+  /** Work that repeats must report a failure that lasts only once. */
+  report(error: unknown, message: string, fields: Readonly<Record<string, unknown>> = {}): void {
     this.seen += 1;
     this.counter.inc();
-    this.logger.error(
-      {
-        err: error instanceof Error ? error : new Error(String(error)),
-        request_id: request.trace.requestId,
-        trace_id: request.trace.traceId,
-        method: request.method,
-        route: request.routeOptions.url ?? 'unknown',
-      },
-      'a request failed unexpectedly',
-    );
+    this.logger.error({ err: error instanceof Error ? error : new Error(String(error)), ...fields }, message);
   }
 }
 
@@ -69,7 +70,7 @@ export class ErrorFilter implements ExceptionFilter {
     const reply = http.getResponse<FastifyReply>();
     const answer = answerTo(error, request, this.routes);
     if (answer.unexpected === true) {
-      this.unexpected.report(error, request);
+      this.unexpected.reportRequest(error, request);
     }
     // A response that was already sent cannot be replaced. The log has the error.
     if (!reply.sent) {

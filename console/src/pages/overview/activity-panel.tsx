@@ -1,6 +1,7 @@
 import { type ReactNode, useMemo } from 'react';
 import type { Activity, RateName } from '../../api/live';
 import { Graph } from '../../parts/graph';
+import { Empty } from '../../parts/states';
 
 const RATES: readonly { name: RateName; label: string; colour: string }[] = [
   { name: 'reserves', label: 'Reserves', colour: '--reserve' },
@@ -17,7 +18,13 @@ function totalOf({ slots }: Activity, name: RateName): number {
 }
 
 /** The rates of this second, and a graph of the last hour. The figures are the legend of the graph. */
-export function ActivityPanel({ activity }: { activity: Activity | undefined }): ReactNode {
+export function ActivityPanel({
+  activity,
+  isRecorded,
+}: {
+  activity: Activity | undefined;
+  isRecorded: boolean;
+}): ReactNode {
   const slots = activity?.slots;
   const firstMs = slots?.first_at_ms;
   // The hour changes every ten seconds, not with each snapshot.
@@ -38,18 +45,29 @@ export function ActivityPanel({ activity }: { activity: Activity | undefined }):
               </div>
               <div className="muted small num">
                 {activity === undefined
-                  ? 'no figures yet'
+                  ? isRecorded
+                    ? 'no figures yet'
+                    : 'not recorded'
                   : `${COUNT.format(totalOf(activity, name))} in the last hour`}
               </div>
             </div>
           ))}
         </div>
-        <Graph
-          times={times}
-          lines={lines}
-          height={180}
-          summary="Rates of the last hour, as in the figures above"
-        />
+        {isRecorded ? (
+          <Graph
+            times={times}
+            lines={lines}
+            height={180}
+            summary="Rates of the last hour, as in the figures above"
+          />
+        ) : (
+          <Empty title="Activity is not recorded">
+            <p>
+              This instance runs with <code>RECORD_ACTIVITY=false</code>, so there are no rates, no lateness
+              and no history of memory.
+            </p>
+          </Empty>
+        )}
       </div>
     </section>
   );

@@ -102,7 +102,10 @@ const DAY_MS = 86_400_000;
 const LEAST_SPAN_MS = 1_800_000;
 
 /** When the memory will be full if it goes on growing as in the samples. */
-function daysUntilFull(samples: LiveSnapshot['memory'], maxBytes: number): string {
+function daysUntilFull(samples: LiveSnapshot['memory'] | undefined, maxBytes: number): string {
+  if (samples === undefined) {
+    return 'not recorded';
+  }
   const [first, last] = [samples[0], samples.at(-1)];
   if (first === undefined || last === undefined || last.atMs - first.atMs < LEAST_SPAN_MS) {
     return 'known after half an hour';
@@ -120,7 +123,8 @@ export function Memory({
   samples,
 }: {
   readiness: LiveSnapshot['readiness'] | undefined;
-  samples: LiveSnapshot['memory'];
+  /** Undefined if this instance records none. */
+  samples: LiveSnapshot['memory'] | undefined;
 }): ReactNode {
   const memory = readiness?.details['redis']?.memory;
   const isLimited = memory !== undefined && memory.maxmemoryBytes > 0;

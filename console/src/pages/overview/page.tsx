@@ -10,6 +10,7 @@ import { ReadinessNotice } from './readiness';
 /** What an operator wants to know first: is it healthy, what is it doing, and what needs attention. */
 export function Overview(): ReactNode {
   const { snapshot, isLive } = useLive();
+  const isRecorded = snapshot?.records_activity !== false;
   return (
     <>
       <PageHead title="Overview">
@@ -25,11 +26,14 @@ export function Overview(): ReactNode {
       </PageHead>
       <div className="stack">
         <ReadinessNotice readiness={snapshot?.readiness} />
-        <ActivityPanel activity={snapshot?.activity} />
+        <ActivityPanel activity={snapshot?.activity} isRecorded={isRecorded} />
         <div className="grid">
           <InFlight sweeper={snapshot?.sweeper} />
           <Sweeper sweeper={snapshot?.sweeper} lateness={snapshot?.activity?.lateness} />
-          <Memory readiness={snapshot?.readiness} samples={snapshot?.memory ?? []} />
+          <Memory
+            readiness={snapshot?.readiness}
+            samples={isRecorded ? (snapshot?.memory ?? []) : undefined}
+          />
           <TightBudgets />
           <FailingWebhooks />
         </div>
