@@ -1,5 +1,6 @@
 -- policy_index: keeps the hash of patterns in step with the policies. lua/lib/governing_policy.lua describes the hash.
 -- @include keys: tenant_key, policy_pattern_key
+-- @include tenant: set_derived
 --
 -- The most policies per pattern. A reserve under the pattern may have to check each of them.
 local POLICIES_PER_PATTERN = 32
@@ -46,9 +47,5 @@ local function write_entries(tag, tenant_id, pattern, entries)
     redis.call('HSET', index, pattern, table.concat(entries, ' '))
   end
   local patterns = redis.call('HLEN', index)
-  if patterns == 0 then
-    redis.call('HDEL', tenant_key(tag, tenant_id), 'policies')
-  else
-    redis.call('HSET', tenant_key(tag, tenant_id), 'policies', patterns)
-  end
+  set_derived(tenant_key(tag, tenant_id), 'policies', patterns > 0 and patterns or nil)
 end

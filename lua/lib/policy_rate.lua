@@ -1,6 +1,7 @@
 -- policy_rate: the rate limits of the governing policy, counted for the policy as a whole by the minutes of Redis' clock.
 -- @include keys: policy_rate_key, tenant_key
 -- @include now_ms: ms_text
+-- @include tenant: set_derived
 --
 -- `kind` is 'reservations' or 'commits'. Only requests that succeed count, so a replay, a refused request and a dry run do not. All
 -- instances share the counts. A counter is one key per minute, and expires with it.
@@ -46,9 +47,5 @@ end
 local function count_commit_limits(tag, tenant_id, change)
   local tenant = tenant_key(tag, tenant_id)
   local number = (tonumber(redis.call('HGET', tenant, 'commit_rates') or '') or 0) + change
-  if number > 0 then
-    redis.call('HSET', tenant, 'commit_rates', ms_text(number))
-  else
-    redis.call('HDEL', tenant, 'commit_rates')
-  end
+  set_derived(tenant, 'commit_rates', number > 0 and ms_text(number) or nil)
 end

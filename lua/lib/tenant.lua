@@ -3,6 +3,8 @@
 -- read_tenant returns the tenant's record as a table, or nil if the tenant was never created (it has no status).
 -- tenant_status returns only the status, the watched marks of lua/lib/threshold.lua, and how many active policies limit commits,
 -- which is all that a settlement needs.
+-- set_derived sets a field that follows from what the tenant owns, or removes it if the value is nil. A tenant without a record gets no
+-- field: a record without a status would stop everything of the tenant.
 -- expiry_letter returns the tenant's expiry policy as a hold stores it (lua/lib/fields.lua), nil for AUTO_RELEASE.
 -- A record with any other status fails closed: the script ends with an error and writes nothing.
 local EXPIRY_LETTERS = { MANUAL_CLEANUP = 'm', GRACE_ONLY = 'g' }
@@ -38,6 +40,14 @@ local function read_tenant(key)
     marks = fields[8],
     expiry_policy = fields[9],
   }
+end
+
+local function set_derived(key, field, value)
+  if value == nil then
+    redis.call('HDEL', key, field)
+  elseif redis.call('EXISTS', key) == 1 then
+    redis.call('HSET', key, field, value)
+  end
 end
 
 local function expiry_letter(tenant)

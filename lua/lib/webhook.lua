@@ -1,5 +1,6 @@
 -- webhook: the record of a subscription, and what has to follow each change of it.
 -- @include keys: tenant_key, webhook_key, webhook_index_key, webhook_revision_key, webhook_changes_state_key, webhook_changes_key, webhook_marks_key
+-- @include tenant: set_derived
 --
 -- A subscription is a hash in the partition of its owner, a tenant or __system__. Fields: tn owner, nm name, ds description, ur URL,
 -- et event types and ec event categories (comma lists, possibly empty), sf scope filter, th thresholds (JSON), tu the utilizations
@@ -167,11 +168,7 @@ local function write_utilizations(tag, owner, key, record)
   want(table.concat(redis.call('HKEYS', marks), ','))
   table.sort(wanted, function(a, b) return tonumber(a) < tonumber(b) end)
   local text = table.concat(wanted, ',')
-  if text == DEFAULT_UTILIZATIONS then
-    redis.call('HDEL', tenant, 'th')
-  else
-    redis.call('HSET', tenant, 'th', text)
-  end
+  set_derived(tenant, 'th', text ~= DEFAULT_UTILIZATIONS and text or nil)
 end
 
 -- Makes every dispatcher check for changes, and returns the new revision. Versions before 0.6 also raise the revision, but record no

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, newKey, type Answer, type TestTenant } from '../support/holdfast.js';
+import { PUBLIC_URL } from '../support/subscriber.js';
 import { useGovernance } from '../support/use-governance.js';
 
 const on = useGovernance();
@@ -97,6 +98,42 @@ describe('a tenant whose record is gone is not guarded', () => {
       expectStatus(await on.holdfast.call('GET', '/v1/reservations', { key }), 200).reservations,
     ).toHaveLength(2);
     expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '88 11 1 0' });
+  });
+
+  test('changes of its policies and subscriptions work, and leave no record without a status', async () => {
+    shows('tenant without record');
+    const { tenant } = await held();
+    const scope_pattern = `tenant:${tenant.id}`;
+    const { policy_id: policy } = expectStatus(
+      await on.holdfast.call('POST', '/v1/admin/policies', {
+        key: tenant.key,
+        body: { name: 'p', scope_pattern },
+      }),
+      201,
+    );
+    const { subscription } = expectStatus(
+      await on.holdfast.admin('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, {
+        url: PUBLIC_URL,
+        event_types: ['budget.threshold_crossed'],
+      }),
+      201,
+    );
+    await on.stored.redis.del(on.stored.tenantKey(tenant.id));
+    expectStatus(
+      await on.holdfast.admin('PATCH', `/v1/admin/policies/${policy}`, {
+        priority: 5,
+        rate_limits: { max_commits_per_minute: 1 },
+      }),
+      200,
+    );
+    expectStatus(
+      await on.holdfast.admin('PATCH', `/v1/admin/webhooks/${subscription.subscription_id}`, {
+        thresholds: { budget_utilization: [0.5] },
+      }),
+      200,
+    );
+    expect(await on.stored.redis.exists(on.stored.tenantKey(tenant.id))).toBe(0);
+    expectStatus(await on.holdfast.reserve(tenant, 1), 200);
   });
 
   test('its key is valid', async () => {
