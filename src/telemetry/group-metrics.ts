@@ -1,3 +1,4 @@
+import type { EventEmitter } from 'node:events';
 import cluster, { type Worker } from 'node:cluster';
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import type { Logger } from './logger.js';
@@ -54,9 +55,12 @@ export async function exposition(registry: Registry): Promise<string> {
   return text;
 }
 
-/** Lets a worker report its metrics to its parent, and receive the sum. */
-export function joinGroupMetrics(registry: Registry, logger: Logger): void {
-  process.on('message', (message: MetricsRequest | MetricsReply) => {
+/**
+ * Lets a worker report its metrics to its parent, and receive the sum.
+ * @param parent where the parent's messages arrive
+ */
+export function joinGroupMetrics(registry: Registry, logger: Logger, parent: EventEmitter = process): void {
+  parent.on('message', (message: MetricsRequest | MetricsReply) => {
     if (message.kind === 'scraped') {
       scrapes.answer(message.id, message.text);
     } else if (message.kind === 'report') {
@@ -161,6 +165,10 @@ export class GroupMetrics {
           fresh.add(worker);
         } else if (!worker.isDead()) {
           this.missed.inc();
+          this.logger.warn(
+            { pid: worker.process.pid, timeout_ms: REPORT_TIMEOUT_MS },
+            'a worker did not report its metrics in time; its own log may say why',
+          );
         }
       }),
     );
