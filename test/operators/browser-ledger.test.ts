@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { Page } from 'playwright-core';
 import { VIEWER_API_KEY } from '../support/console-client.js';
 import {
+  ATTACK,
   ConsoleBrowser,
   describeInBrowser,
   expectAccessible,
@@ -9,9 +9,6 @@ import {
 } from '../support/console-browser.js';
 import { expectStatus, Holdfast, type Json, newTenantId, type TestTenant } from '../support/holdfast.js';
 import { type RedisServer, startRedis } from '../support/redis-server.js';
-
-/** Markup that would show itself if it were not taken as text. */
-const ATTACK = '<img src=x onerror="document.title=1"><script>document.title=2</script>';
 
 describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
   const browser = new ConsoleBrowser();
@@ -44,21 +41,10 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
   const budget = async (): Promise<Json> =>
     expectStatus(await holdfast.admin('GET', `/v1/admin/budgets/lookup?scope=${scope()}&unit=TOKENS`), 200);
 
-  /** Opens a page, waits for a text of its data, and leaves it to the test; nothing on it may be wrong. */
-  async function visit(
+  const visit = (
     path: string,
-    text: string,
-    use: (page: Page) => Promise<void> = () => Promise.resolve(),
-    settings: Parameters<ConsoleBrowser['enter']>[2] = {},
-  ): Promise<void> {
-    const { page, complaints, context } = await browser.enter(holdfast.url, path, settings);
-    await page.getByText(text).first().waitFor();
-    await use(page);
-    await expectAccessible(page);
-    expect(await page.title()).toBe('Holdfast');
-    expect(complaints).toEqual([]);
-    await context.close();
-  }
+    ...rest: Parameters<ConsoleBrowser['visit']> extends [string, string, ...infer Rest] ? Rest : never
+  ) => browser.visit(holdfast.url, path, ...rest);
 
   test.each(['light', 'dark'] as const)(
     'show what a client stored as text, accessibly, in %s colours',

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { VIEWER_API_KEY } from '../support/console-client.js';
 import {
+  ATTACK,
   ConsoleBrowser,
   describeInBrowser,
   expectAccessible,
@@ -10,9 +11,6 @@ import {
 } from '../support/console-browser.js';
 import { ADMIN_API_KEY, expectStatus, Holdfast, newTenantId } from '../support/holdfast.js';
 import { type RedisServer, startRedis } from '../support/redis-server.js';
-
-/** Markup that would show itself if it were not taken as text. */
-const ATTACK = '<img src=x onerror="document.title=1"><script>document.title=2</script>';
 
 describeInBrowser(`the console in a browser${WITHOUT_BROWSER}`, () => {
   const browser = new ConsoleBrowser();

@@ -4,6 +4,7 @@ import {
   ConsoleBrowser,
   describeInBrowser,
   expectAccessible,
+  tooWide,
   WITHOUT_BROWSER,
 } from '../support/console-browser.js';
 import { eventually } from '../support/eventually.js';
@@ -66,10 +67,7 @@ describeInBrowser(`the page of the sweeper${WITHOUT_BROWSER}`, () => {
     await page.getByText('0, 0 due, 1 in quarantine').waitFor();
     expect(new URL(page.url()).searchParams.get('partition')).toContain(partition);
     await expectAccessible(page);
-    const wide = await page.evaluate<string[]>(
-      "[...document.querySelectorAll('main *')].filter((part) => part.parentElement.closest('.table-wrap') === null && part.getBoundingClientRect().right > window.innerWidth).map((part) => part.outerHTML.slice(0, 120))",
-    );
-    expect(wide).toEqual([]);
+    expect(await tooWide(page)).toEqual([]);
     expect(complaints).toEqual([]);
     await context.close();
   });

@@ -99,7 +99,35 @@ export class ConsoleBrowser {
     const cookies = [{ name, value, url, httpOnly: true, sameSite: 'Strict' as const }];
     return this.open(url, path, settings, cookies);
   }
+
+  /** Enters, waits for a text of the page's data, and leaves the page to `use`. Nothing on it may be wrong afterwards. */
+  async visit(
+    url: string,
+    path: string,
+    text: string,
+    use: (page: Page) => Promise<void> = () => Promise.resolve(),
+    settings: Parameters<ConsoleBrowser['enter']>[2] = {},
+  ): Promise<void> {
+    const { page, complaints, context } = await this.enter(url, path, settings);
+    await page.getByText(text).first().waitFor();
+    await use(page);
+    await expectAccessible(page);
+    // What a client stored must not have run.
+    expect(await page.title()).toBe('Holdfast');
+    expect(complaints).toEqual([]);
+    await context.close();
+  }
 }
+
+/** What is wider than the window, and is not in a table that scrolls by itself. */
+export function tooWide(page: Page): Promise<string[]> {
+  return page.evaluate<string[]>(
+    "[...document.querySelectorAll('main *')].filter((part) => part.parentElement.closest('.table-wrap') === null && part.getBoundingClientRect().right > window.innerWidth).map((part) => part.outerHTML.slice(0, 120))",
+  );
+}
+
+/** Markup that would show itself if it were not taken as text. */
+export const ATTACK = '<img src=x onerror="document.title=1"><script>document.title=2</script>';
 
 export async function logIn(page: Page, key: string): Promise<void> {
   await page.getByLabel('Key', { exact: true }).fill(key);

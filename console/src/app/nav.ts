@@ -14,5 +14,11 @@ export const NAV: readonly NavGroup[] = [
       { to: '/reservations', label: 'Reservations' },
     ],
   },
-  { label: 'Operations', entries: [{ to: '/sweeper', label: 'Sweeper' }] },
+  {
+    label: 'Operations',
+    entries: [
+      { to: '/sweeper', label: 'Sweeper' },
+      { to: '/webhooks', label: 'Webhooks' },
+    ],
+  },
 ];

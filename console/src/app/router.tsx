@@ -7,6 +7,8 @@ import { reservationRoute } from '../pages/reservation/route';
 import { reservationsRoute } from '../pages/reservations/route';
 import { sweeperRoute } from '../pages/sweeper/route';
 import { tenantsRoute } from '../pages/tenants/route';
+import { webhookRoute } from '../pages/webhook/route';
+import { webhooksRoute } from '../pages/webhooks/route';
 import { rootRoute } from './root-route';
 
 /** Each page has a folder with route.ts, which is loaded at once, and page.tsx, which is loaded when somebody opens it. */
@@ -18,6 +20,8 @@ const routeTree = rootRoute.addChildren([
   reservationsRoute,
   reservationRoute,
   sweeperRoute,
+  webhooksRoute,
+  webhookRoute,
 ]);
 
 export const router = createRouter({

@@ -38,14 +38,16 @@ export function TextFilter({
   );
 }
 
-/** A choice among a few values; the first entry stands for all of them. */
+/** A choice among a few values; the first entry, `all`, stands for none of them. */
 export function ChoiceFilter({
   label,
+  all = 'All',
   value,
   choices,
   onChange,
 }: {
   label: string;
+  all?: string;
   value: string | undefined;
   choices: Readonly<Record<string, string>>;
   onChange: (value: string | undefined) => void;
@@ -61,7 +63,7 @@ export function ChoiceFilter({
           onChange(event.currentTarget.value === '' ? undefined : event.currentTarget.value)
         }
       >
-        <option value="">All</option>
+        <option value="">{all}</option>
         {Object.entries(choices).map(([key, text]) => (
           <option key={key} value={key}>
             {text}

@@ -15,7 +15,10 @@ const LOOKS: Readonly<Record<string, string>> = {
   CLOSED: '',
 };
 
+/** A constant of the API as a word: `OVER_LIMIT` is `Over limit`. */
+export const wordOf = (value: string): string =>
+  value.charAt(0) + value.slice(1).toLowerCase().replaceAll('_', ' ');
+
 export function Status({ value }: { value: string }): ReactNode {
-  const word = value.charAt(0) + value.slice(1).toLowerCase().replaceAll('_', ' ');
-  return <span className={`pill ${LOOKS[value] ?? ''}`}>{word}</span>;
+  return <span className={`pill ${LOOKS[value] ?? ''}`}>{wordOf(value)}</span>;
 }

@@ -1,0 +1,203 @@
+import { Button } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { getRouteApi, Link } from '@tanstack/react-router';
+import { type ReactNode, useState } from 'react';
+import { get } from '../../api/client';
+import { useMayChange } from '../../api/session';
+import { ownerWord, type Webhook, webhookPath, WEBHOOKS } from '../../api/webhooks';
+import { PageHead, Panel } from '../../parts/panel';
+import { Failure, Loading } from '../../parts/states';
+import { Status } from '../../parts/status';
+import { formatDuration, Time } from '../../parts/time';
+import { Pause, RotateSecret, SendTest, type Tested } from './changes';
+import { Deliveries } from './deliveries';
+import { Replay, ReplayProgress } from './replay';
+
+const route = getRouteApi('/webhooks/$id');
+const EVERY_MS = 3000;
+type Change = 'test' | 'pause' | 'replay' | 'rotate';
+
+/** One subscription: how well it does, what it selects, and its deliveries. */
+export function WebhookPage(): ReactNode {
+  const { id } = route.useParams();
+  const { data, error, refetch } = useQuery({
+    queryKey: [WEBHOOKS, id],
+    queryFn: () => get<Webhook>(webhookPath(id)),
+    refetchInterval: EVERY_MS,
+  });
+  if (data === undefined) {
+    return error ? <Failure error={error} retry={() => void refetch()} /> : <Loading height={400} />;
+  }
+  return <WebhookView webhook={data} />;
+}
+
+function WebhookView({ webhook }: { webhook: Webhook }): ReactNode {
+  const { subscription_id: id, status } = webhook;
+  const { status: shown, replay, queued } = route.useSearch();
+  const navigate = route.useNavigate();
+  const [change, setChange] = useState<Change>();
+  const [tested, setTested] = useState<Tested>();
+  const close = (): void => setChange(undefined);
+  return (
+    <>
+      <PageHead title={<span className="id">{webhook.name ?? webhook.url}</span>}>
+        <Status value={status} />
+        {useMayChange() && <Actions status={status} choose={setChange} />}
+      </PageHead>
+      <div className="grid" style={{ alignItems: 'start' }}>
+        {tested !== undefined && <TestResult result={tested} />}
+        <Health webhook={webhook} />
+        <Settings webhook={webhook} />
+        {replay !== undefined && (
+          <ReplayProgress id={id} replay={{ replay_id: replay, events_queued: Number(queued) || 0 }} />
+        )}
+        <Deliveries
+          id={id}
+          status={shown}
+          setStatus={(value) =>
+            void navigate({
+              search: (old) => ({ ...old, status: value }),
+              replace: true,
+              resetScroll: false,
+            })
+          }
+        />
+      </div>
+      {change === 'test' && <SendTest webhook={webhook} close={close} tested={setTested} />}
+      {change === 'pause' && <Pause webhook={webhook} close={close} />}
+      {change === 'rotate' && <RotateSecret webhook={webhook} close={close} />}
+      {change === 'replay' && (
+        <Replay
+          webhook={webhook}
+          close={close}
+          started={({ replay_id: replayId, events_queued: count }) =>
+            void navigate({ search: (old) => ({ ...old, replay: replayId, queued: String(count) }) })
+          }
+        />
+      )}
+    </>
+  );
+}
+
+function Actions({
+  status,
+  choose,
+}: {
+  status: Webhook['status'];
+  choose: (change: Change) => void;
+}): ReactNode {
+  const actions: readonly (readonly [Change, string])[] = [
+    ['test', 'Test'],
+    ['replay', 'Replay'],
+    ['pause', status === 'ACTIVE' ? 'Pause' : 'Resume'],
+    ['rotate', 'Rotate secret'],
+  ];
+  return actions.map(([change, label]) => (
+    <Button key={change} size="compact-sm" variant="default" onClick={() => choose(change)}>
+      {label}
+    </Button>
+  ));
+}
+
+function TestResult({ result }: { result: Tested }): ReactNode {
+  const { success, response_status: status, response_time_ms: tookMs, error_message: problem } = result;
+  const took = tookMs === undefined ? '' : ` after ${formatDuration(tookMs)}`;
+  return (
+    <div className={`notice span-12 ${success ? '' : 'bad'}`} role="status">
+      <strong>{success ? 'The test event arrived' : 'The test event did not arrive'}</strong>
+      <div className="num">
+        {status === undefined ? 'No answer' : `Answer ${status}`}
+        {took}
+      </div>
+      {problem !== undefined && <div className="muted">{problem}</div>}
+    </div>
+  );
+}
+
+function Health({ webhook }: { webhook: Webhook }): ReactNode {
+  const { consecutive_failures: failures, disable_after_failures: limit } = webhook;
+  const times = [
+    ['Last success', webhook.last_success_at],
+    ['Last failure', webhook.last_failure_at],
+    ['Last event', webhook.last_triggered_at],
+  ] as const;
+  return (
+    <Panel title="Health" className="span-4">
+      <div className="figure">
+        {failures}
+        <small>{failures === 1 ? 'failure' : 'failures'} in a row</small>
+      </div>
+      <dl className="facts" style={{ marginTop: 10 }}>
+        {times.map(([label, at]) => (
+          <Facts key={label} label={label}>
+            {at === undefined ? 'none yet' : <Time at={at} />}
+          </Facts>
+        ))}
+        <Facts label="Disabled after">{limit} in a row</Facts>
+      </dl>
+      {webhook.status === 'DISABLED' && (
+        <p className="notice bad" style={{ marginTop: 12 }}>
+          Nothing is sent any more. Repair the endpoint, send a test event, resume, and replay from the last
+          success.
+        </p>
+      )}
+    </Panel>
+  );
+}
+
+function Facts({ label, children }: { label: string; children: ReactNode }): ReactNode {
+  return (
+    <>
+      <dt>{label}</dt>
+      <dd>{children}</dd>
+    </>
+  );
+}
+
+function Settings({ webhook }: { webhook: Webhook }): ReactNode {
+  const { tenant_id: owner, retry_policy: retries, headers = {}, thresholds = {} } = webhook;
+  const selected = [
+    ...webhook.event_types,
+    ...webhook.event_categories.map((category) => `all of ${category}`),
+  ];
+  return (
+    <Panel title="Subscription" className="span-8">
+      <dl className="facts">
+        <Facts label="Endpoint">
+          <span className="id">{webhook.url}</span>
+        </Facts>
+        <Facts label="Id">
+          <span className="id">{webhook.subscription_id}</span>
+        </Facts>
+        <Facts label="Owner">
+          <Link to="/webhooks" search={{ tenant_id: owner }}>
+            {ownerWord(owner)}
+          </Link>
+        </Facts>
+        <Facts label="Events">{selected.join(', ')}</Facts>
+        <Facts label="Only in scopes">
+          <span className="id">{webhook.scope_filter ?? 'all'}</span>
+        </Facts>
+        {Object.keys(thresholds).length > 0 && (
+          <Facts label="Thresholds">
+            {Object.entries(thresholds).map(([name, value]) => (
+              <div key={name}>
+                {name.replaceAll('_', ' ')} <span className="num">{[value].flat().join(', ')}</span>
+              </div>
+            ))}
+          </Facts>
+        )}
+        <Facts label="Attempts">{retries.max_retries + 1} at most</Facts>
+        {Object.keys(headers).length > 0 && (
+          <Facts label="Own headers">
+            <span className="id">{Object.keys(headers).join(', ')}</span>
+          </Facts>
+        )}
+        {webhook.description !== undefined && <Facts label="Description">{webhook.description}</Facts>}
+        <Facts label="Created">
+          <Time at={webhook.created_at} />
+        </Facts>
+      </dl>
+    </Panel>
+  );
+}

@@ -1,0 +1,151 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { VIEWER_API_KEY } from '../support/console-client.js';
+import {
+  ATTACK,
+  ConsoleBrowser,
+  describeInBrowser,
+  expectAccessible,
+  tooWide,
+  WITHOUT_BROWSER,
+} from '../support/console-browser.js';
+import { Webhook } from 'standardwebhooks';
+import { eventually } from '../support/eventually.js';
+import { Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import { type RedisServer, startRedis } from '../support/redis-server.js';
+import { WebhookReceiver } from '../support/webhook-receiver.js';
+import {
+  allowLoopback,
+  deliveries,
+  endedDeliveries,
+  subscribe,
+  subscription,
+  SYSTEM,
+} from '../webhooks/dispatching.js';
+
+const FAILING = { retry_policy: { max_retries: 1, initial_delay_ms: 60_000, max_delay_ms: 60_000 } };
+
+describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
+  const browser = new ConsoleBrowser();
+  let redis: RedisServer;
+  let holdfast: Holdfast;
+  let receiver: WebhookReceiver;
+  let tenant: TestTenant;
+  let works: string;
+  let fails: string;
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    holdfast = await Holdfast.start({
+      REDIS_URL: redis.url,
+      HOLDFAST_ROLES: 'api,dispatcher',
+      WEBHOOK_POLL_MS: '20',
+      VIEWER_API_KEY,
+    });
+    receiver = await WebhookReceiver.start();
+    receiver.react = (response, { path }) => response.writeHead(path === '/broken' ? 500 : 204).end();
+    await allowLoopback(holdfast);
+    tenant = await holdfast.createTenant();
+    const budgets = { event_types: ['budget.created'] };
+    works = await subscribe(holdfast, tenant, `${receiver.url}/works`, { ...budgets, name: ATTACK });
+    fails = await subscribe(holdfast, SYSTEM, `${receiver.url}/broken`, { ...budgets, ...FAILING });
+    await holdfast.createBudget(tenant, '', 100);
+    await holdfast.createBudget(tenant, '/workspace:prod', 100);
+    await endedDeliveries(holdfast, works, 2);
+    await eventually('both attempts fail', async () =>
+      (await deliveries(holdfast, fails)).every(({ status }) => status === 'RETRYING'),
+    );
+  });
+
+  afterAll(async () => {
+    await holdfast?.stop();
+    await receiver?.stop();
+    await redis?.stop();
+  });
+
+  const visit = (
+    path: string,
+    text: string,
+    use?: Parameters<ConsoleBrowser['visit']>[3],
+    settings?: Parameters<ConsoleBrowser['visit']>[4],
+  ): Promise<void> => browser.visit(holdfast.url, path, text, use, settings);
+
+  test.each([
+    ['light', 1280],
+    ['dark', 390],
+  ] as const)(
+    'subscriptions and deliveries show in %s colours, %d pixels wide',
+    async (colorScheme, width) => {
+      const settings = { colorScheme, viewport: { width, height: 860 } };
+      await visit(
+        '/webhooks',
+        ATTACK,
+        async (page) => {
+          await page.getByText('the system', { exact: true }).waitFor();
+          await page.getByLabel('URL or id contains').fill('broken');
+          await page.waitForURL(/search=broken/);
+          await page.getByText('1 row', { exact: true }).waitFor();
+          expect(await tooWide(page)).toEqual([]);
+        },
+        settings,
+      );
+      await visit(
+        `/webhooks/${fails}?status=RETRYING`,
+        '2 rows',
+        async (page) => {
+          expect(await page.getByText('budget.created').count()).toBe(3);
+          await page.getByText('500').first().waitFor();
+          expect(await tooWide(page)).toEqual([]);
+        },
+        settings,
+      );
+    },
+  );
+
+  test('a viewer sees a subscription without what changes it', async () => {
+    await visit(
+      `/webhooks/${works}`,
+      'Deliveries',
+      async (page) => {
+        expect(await page.getByRole('main').getByRole('button').count()).toBe(0);
+      },
+      { key: VIEWER_API_KEY },
+    );
+  });
+
+  test('an operator tests, pauses, resumes and replays a subscription, and rotates its secret', async () => {
+    const state = async (): Promise<Json> => (await subscription(holdfast, works)).status;
+    await visit(`/webhooks/${works}`, '2 rows', async (page) => {
+      const confirm = async (open: string, action = open): Promise<void> => {
+        await page.getByRole('button', { name: open, exact: true }).click();
+        await expectAccessible(page);
+        await page.getByRole('dialog').getByRole('button', { name: action, exact: true }).click();
+      };
+      await confirm('Test', 'Send');
+      await page.getByText('The test event arrived').waitFor();
+      expect(receiver.received.at(-1)?.body).toContain('system.webhook_test');
+
+      await confirm('Pause');
+      await page.getByRole('dialog').waitFor({ state: 'detached' });
+      expect(await state()).toBe('PAUSED');
+      await confirm('Resume');
+      await page.getByRole('dialog').waitFor({ state: 'detached' });
+      expect(await state()).toBe('ACTIVE');
+
+      await page.getByRole('button', { name: 'Replay', exact: true }).click();
+      await page.getByLabel('From').fill('');
+      await page.getByRole('dialog').getByRole('button', { name: 'Replay' }).click();
+      await page.getByText('2 of 2 events attempted').waitFor();
+      expect(await page.getByRole('progressbar', { name: 'Replay' }).getAttribute('aria-valuenow')).toBe('2');
+      expect(new URL(page.url()).searchParams.get('replay')).toMatch(/^rpl_/);
+      await endedDeliveries(holdfast, works, 4);
+
+      await confirm('Rotate secret', 'Rotate');
+      const secret = await page.getByRole('status').filter({ hasText: 'whsec_' }).innerText();
+      await page.getByRole('button', { name: 'I have copied it' }).click();
+      await confirm('Test', 'Send');
+      await page.getByRole('dialog').waitFor({ state: 'detached' });
+      const { headers, body } = receiver.received.at(-1) as (typeof receiver.received)[number];
+      expect(() => new Webhook(secret).verify(body, headers)).not.toThrow();
+    });
+  });
+});
