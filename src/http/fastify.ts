@@ -31,7 +31,7 @@ import {
 } from './tracing.js';
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
-/** Request headers of the protocol. Browsers allow some others by default. */
+/** Request headers of the protocol and of Holdfast. Browsers allow some others by default. */
 const REQUEST_HEADERS = [
   'Authorization',
   'Content-Type',
@@ -40,6 +40,7 @@ const REQUEST_HEADERS = [
   'tracestate',
   'X-Admin-API-Key',
   'X-Cycles-API-Key',
+  'X-Holdfast-Explain',
   TRACE_ID_HEADER,
   'X-Idempotency-Key',
   REQUEST_ID_HEADER,

@@ -16,6 +16,7 @@ export {
   Answers,
   AnswersNothing,
   BodySchema,
+  ExplainHeader,
   IdempotencyKeyHeader,
   OpenApiDocument,
   QuerySchema,

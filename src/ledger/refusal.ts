@@ -8,6 +8,8 @@ export class Refusal extends Error {
   stamp?: string;
   /** The reference to its evidence, once it is issued. */
   evidence?: object;
+  /** Seconds until a repetition can succeed, if that is known. */
+  retryAfterS?: number | undefined;
 
   constructor(
     readonly code: ErrorCode,
@@ -44,7 +46,7 @@ export class TenantLimitExceeded extends Refusal {
     limit: TenantLimit,
     allowed: number,
     used: number,
-    readonly retryAfterS?: number,
+    override readonly retryAfterS?: number,
   ) {
     super('LIMIT_EXCEEDED', `the tenant's limit on ${limit} is reached: ${used} of ${allowed} are in use`, {
       limit,
@@ -58,7 +60,7 @@ export class TenantLimitExceeded extends Refusal {
 export class TooBusy extends Refusal {
   constructor(
     what: string,
-    readonly retryAfterS: number,
+    override readonly retryAfterS: number,
     details?: Record<string, unknown>,
   ) {
     super('LIMIT_EXCEEDED', `${what}; retry in ${retryAfterS} s`, details);

@@ -580,6 +580,15 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'ACTIVE answer:fresh|replay expires_at_ms remaining_ttl_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again] | MAX_EXTENSIONS_EXCEEDED allowed:int',
   },
+  /** lua/ledger/forecast_funds.lua: what the budgets lack for an amount, and when the holds in its way will have ended. */
+  forecast_funds: {
+    keys: ['ttl_index'],
+    args: ['tenant_id', 'unit', 'amount', 'reservation_id'],
+    rest: true,
+    flags: ['no-writes'],
+    returns:
+      'FORECAST now_ms scope remaining requested short_by enough_at_ms? unknown holds(amount deadline_ms)*',
+  },
   /** lua/ledger/get_reservation.lua: one reservation's record. An overdue hold is expired first, so that it is never returned as live. */
   get_reservation: {
     keys: ['reservation'],
@@ -1549,6 +1558,17 @@ export interface ScriptReplies {
         readonly again?: 'again';
       }
     | { readonly status: 'MAX_EXTENSIONS_EXCEEDED'; readonly allowed: number };
+  readonly forecast_funds: {
+    readonly status: 'FORECAST';
+    readonly nowMs: number;
+    readonly scope: string;
+    readonly remaining: string;
+    readonly requested: string;
+    readonly shortBy: string;
+    readonly enoughAtMs?: number;
+    readonly unknown: string;
+    readonly holds: readonly { readonly amount: string; readonly deadlineMs: number }[];
+  };
   readonly get_reservation:
     | {
         readonly status: 'FOUND';

@@ -16,6 +16,7 @@ import { DirectDebitController } from './direct-debit/direct-debit.controller.js
 import { DirectDebitService } from './direct-debit/direct-debit.service.js';
 import { ExtendController } from './extend/extend.controller.js';
 import { ExtendService } from './extend/extend.service.js';
+import { FundsForecast } from './funds-forecast.js';
 import { GetService } from './query/get.service.js';
 import { ListService, ReservationIndex } from './query/list.service.js';
 import { QueryController } from './query/query.controller.js';
@@ -30,11 +31,19 @@ import { DamagedRecords } from './script-refusals.js';
 /** What the operations below share. */
 @Module({
   imports: [EvidenceModule, ExpiryMetricsModule, MetricsModule],
-  providers: [Admission, AttestedAnswers, DamagedRecords, ReservationStore, ReservationMetrics],
+  providers: [
+    Admission,
+    AttestedAnswers,
+    DamagedRecords,
+    FundsForecast,
+    ReservationStore,
+    ReservationMetrics,
+  ],
   exports: [
     Admission,
     AttestedAnswers,
     DamagedRecords,
+    FundsForecast,
     ReservationStore,
     ReservationMetrics,
     EvidenceModule,

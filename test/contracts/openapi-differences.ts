@@ -55,6 +55,11 @@ const RUNTIME: readonly Difference[] = [
     reason: 'the governance document has the same operation with this filter, and one process serves both',
   })),
   {
+    operations: ['createReservation', 'commitReservation', 'createEvent'],
+    says: 'header X-Holdfast-Explain is unknown to the protocol',
+    reason: 'clients that send it get more in the details of a refusal; for others nothing changes',
+  },
+  {
     operations: ['getEvidenceJwks'],
     says: "200 keys[].cycles_exp_ms: the type is integer, the protocol's is integer,null",
     reason: 'a key without an end lacks the member, as the protocol allows',

@@ -125,13 +125,15 @@ function refusalAnswer(error: Refusal): ErrorAnswer {
   if (error instanceof TooManyMatched) {
     return { ...answer, status: 400 };
   }
+  const { retryAfterS } = error;
   if (error instanceof TooBusy) {
     return { ...answer, headers: retryHeaders(error.retryAfterS) };
   }
   if (!(error instanceof TenantLimitExceeded)) {
-    return answer;
+    return retryAfterS === undefined
+      ? answer
+      : { ...answer, headers: { 'Retry-After': String(retryAfterS) } };
   }
-  const { retryAfterS } = error;
   return retryAfterS === undefined
     ? { ...answer, status: 400 }
     : { ...answer, headers: retryHeaders(retryAfterS) };

@@ -91,6 +91,17 @@ export function IdempotencyKeyHeader(): MethodDecorator {
   });
 }
 
+/** Documents the header that asks when a refused request can succeed. */
+export function ExplainHeader(): MethodDecorator {
+  return ApiHeader({
+    name: 'X-Holdfast-Explain',
+    required: false,
+    description:
+      'If true, a refusal for lack of budget has in its details what is short, the holds in its way, and when to retry.',
+    schema: { type: 'string', enum: ['true', 'false'] },
+  });
+}
+
 /** The OpenAPI document, made when it is first asked for: it costs start time that no ledger operation needs. */
 @Injectable()
 export class OpenApiDocument {

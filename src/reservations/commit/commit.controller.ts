@@ -1,11 +1,19 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, BodySchema, IdempotencyKeyHeader, ReservationId } from '../../http/index.js';
+import {
+  Access,
+  Answers,
+  BodySchema,
+  ExplainHeader,
+  IdempotencyKeyHeader,
+  ReservationId,
+} from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { operationOf, requireSameKey } from '../admission.js';
 import { AttestedAnswers } from '../attested-answers.js';
+import { FundsForecast } from '../funds-forecast.js';
 import { CommitDto, CommitService, type Committed } from './commit.service.js';
 
 const validate = compileValidator(CommitDto);
@@ -21,12 +29,14 @@ export class CommitController {
   constructor(
     private readonly service: CommitService,
     private readonly answers: AttestedAnswers,
+    private readonly forecast: FundsForecast,
   ) {}
 
   @Post(':reservation_id/commit')
   @Access({ plane: 'runtime', tenant: 'reservations:commit' })
   @ApiOperation({ operationId: 'commitReservation', summary: 'Commit the actual cost of a reservation' })
   @IdempotencyKeyHeader()
+  @ExplainHeader()
   @Answers(200, 'CommitResponse')
   @BodySchema(CommitDto, {
     idempotency_key: 'answer-4711-commit',
@@ -42,10 +52,13 @@ export class CommitController {
     const dto = validate(body);
     requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
     const operation = operationOf(request);
-    await this.answers.send(reply, { artifact: 'commit', operation, body: dto, reservationId }, async () => {
-      const outcome = await this.service.commit(operation, reservationId, dto);
-      const { stamp, answer } = outcome;
-      return { stamp, answer, response: commitResponse(outcome), reservationId };
-    });
+    const attested = { artifact: 'commit', operation, body: dto, reservationId } as const;
+    await this.forecast.explaining(request, { amount: dto.actual, reservationId }, () =>
+      this.answers.send(reply, attested, async () => {
+        const outcome = await this.service.commit(operation, reservationId, dto);
+        const { stamp, answer } = outcome;
+        return { stamp, answer, response: commitResponse(outcome), reservationId };
+      }),
+    );
   }
 }

@@ -1,10 +1,18 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, BodySchema, IdempotencyKeyHeader, sendJson } from '../../http/index.js';
+import {
+  Access,
+  Answers,
+  BodySchema,
+  ExplainHeader,
+  IdempotencyKeyHeader,
+  sendJson,
+} from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { operationOf, requireSameKey } from '../admission.js';
+import { FundsForecast } from '../funds-forecast.js';
 import { type Applied, DirectDebitDto, DirectDebitService } from './direct-debit.service.js';
 
 const validate = compileValidator(DirectDebitDto);
@@ -20,7 +28,10 @@ function eventResponse(
 
 @Controller('v1/events')
 export class DirectDebitController {
-  constructor(private readonly service: DirectDebitService) {}
+  constructor(
+    private readonly service: DirectDebitService,
+    private readonly forecast: FundsForecast,
+  ) {}
 
   /**
    * Needs the same permission as a commit. Both charge usage, and a client whose hold expired before its commit must be able to
@@ -30,6 +41,7 @@ export class DirectDebitController {
   @Access({ plane: 'runtime', tenant: 'reservations:commit' })
   @ApiOperation({ operationId: 'createEvent', summary: 'Charge usage that had no reservation' })
   @IdempotencyKeyHeader()
+  @ExplainHeader()
   @Answers(201, 'EventCreateResponse')
   @BodySchema(DirectDebitDto, {
     idempotency_key: 'answer-4713-debit',
@@ -44,6 +56,10 @@ export class DirectDebitController {
   ): Promise<void> {
     const dto = validate(body);
     requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
-    sendJson(reply, 201, eventResponse(await this.service.debit(operationOf(request), dto), dto));
+    const wanted = { amount: dto.actual, subject: dto.subject };
+    const applied = await this.forecast.explaining(request, wanted, () =>
+      this.service.debit(operationOf(request), dto),
+    );
+    sendJson(reply, 201, eventResponse(applied, dto));
   }
 }

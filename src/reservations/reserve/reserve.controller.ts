@@ -1,11 +1,12 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, BodySchema, IdempotencyKeyHeader } from '../../http/index.js';
+import { Access, Answers, BodySchema, ExplainHeader, IdempotencyKeyHeader } from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { capsJson, denyDetailJson, operationOf, requireSameKey } from '../admission.js';
 import { AttestedAnswers } from '../attested-answers.js';
+import { FundsForecast } from '../funds-forecast.js';
 import { ReserveDto, type ReserveOutcome, ReserveService } from './reserve.service.js';
 
 /**
@@ -37,12 +38,14 @@ export class ReserveController {
   constructor(
     private readonly service: ReserveService,
     private readonly answers: AttestedAnswers,
+    private readonly forecast: FundsForecast,
   ) {}
 
   @Post()
   @Access({ plane: 'runtime', tenant: 'reservations:create' })
   @ApiOperation({ operationId: 'createReservation', summary: 'Reserve budget for a planned action' })
   @IdempotencyKeyHeader()
+  @ExplainHeader()
   @Answers(200, 'ReservationCreateResponse')
   @BodySchema(ReserveDto, {
     idempotency_key: 'answer-4711',
@@ -59,17 +62,19 @@ export class ReserveController {
     const dto = validate(body);
     requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
     const operation = operationOf(request);
-    await this.answers.send(reply, { artifact: 'reserve', operation, body: dto }, async () => {
-      const outcome = await this.service.reserve(operation, dto);
-      const { stamp, answer } = outcome.reply;
-      const held = 'reservationId' in outcome.reply ? outcome.reply : undefined;
-      return {
-        stamp,
-        answer,
-        response: reserveResponse(outcome, dto),
-        unattested: held ? `"remaining_ttl_ms":${held.remainingTtlMs}` : denyDetailJson(outcome.reply, dto),
-        reservationId: held?.reservationId,
-      };
-    });
+    await this.forecast.explaining(request, { amount: dto.estimate, subject: dto.subject }, () =>
+      this.answers.send(reply, { artifact: 'reserve', operation, body: dto }, async () => {
+        const outcome = await this.service.reserve(operation, dto);
+        const { stamp, answer } = outcome.reply;
+        const held = 'reservationId' in outcome.reply ? outcome.reply : undefined;
+        return {
+          stamp,
+          answer,
+          response: reserveResponse(outcome, dto),
+          unattested: held ? `"remaining_ttl_ms":${held.remainingTtlMs}` : denyDetailJson(outcome.reply, dto),
+          reservationId: held?.reservationId,
+        };
+      }),
+    );
   }
 }

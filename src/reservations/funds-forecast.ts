@@ -1,0 +1,117 @@
+import { Injectable } from '@nestjs/common';
+import type { FastifyRequest } from 'fastify';
+import { deriveScopes, type ErrorCode, Refusal } from '../ledger/index.js';
+import {
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  type ScriptReply,
+  tagOf,
+  ttlIndexKey,
+} from '../redis/index.js';
+import { type LabelledCounter, MetricsRegistry } from '../telemetry/index.js';
+import { type Operation, operationOf } from './admission.js';
+import type { AmountDto, SubjectDto } from './request-parts.dto.js';
+
+/** What a request wanted, and where: at the scopes of a subject, or at those of the hold that it commits. */
+type Wanted = { readonly amount: AmountDto } & (
+  { readonly subject: SubjectDto } | { readonly reservationId: string }
+);
+
+/** The refusals for lack of budget. Only the first ends by itself; debt has to be repaid. */
+const FOR_LACK_OF_BUDGET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'BUDGET_EXCEEDED',
+  'OVERDRAFT_LIMIT_EXCEEDED',
+  'DEBT_OUTSTANDING',
+]);
+
+/**
+ * Whether the client asks for explanations.
+ * @throws Refusal INVALID_REQUEST if the header is neither true nor false.
+ */
+function asksToExplain({ headers }: FastifyRequest): boolean {
+  const value = headers['x-holdfast-explain'];
+  if (value !== undefined && value !== 'true' && value !== 'false') {
+    throw new Refusal('INVALID_REQUEST', 'X-Holdfast-Explain must be true or false', {
+      field: 'X-Holdfast-Explain',
+    });
+  }
+  return value === 'true';
+}
+
+/** Explains refusals for lack of budget to the clients that ask for it: what is short, which holds end first, and when to retry. */
+@Injectable()
+export class FundsForecast {
+  private readonly forecasts: LabelledCounter;
+
+  constructor(
+    private readonly redis: RedisService,
+    metrics: MetricsRegistry,
+  ) {
+    this.forecasts = metrics.counter({
+      name: 'holdfast_funds_forecasts_total',
+      help: 'Refusals for lack of budget that were explained, by whether the time of a retry could be told.',
+      labels: ['result'],
+    });
+  }
+
+  /**
+   * Runs the operation. If it is refused for lack of budget and the client has asked, the refusal gets further details and
+   * `Retry-After`. They describe the moment after the refusal, so evidence does not include them.
+   * @throws what the operation throws; Refusal INVALID_REQUEST before it runs; StoreUnavailable if Redis is lost in between.
+   */
+  async explaining<T>(request: FastifyRequest, wanted: Wanted, operation: () => Promise<T>): Promise<T> {
+    const explains = asksToExplain(request);
+    try {
+      return await operation();
+    } catch (error) {
+      if (explains && error instanceof Refusal && FOR_LACK_OF_BUDGET.has(error.code)) {
+        await this.explain(error, operationOf(request), wanted);
+      }
+      throw error;
+    }
+  }
+
+  private async explain(refusal: Refusal, operation: Operation, wanted: Wanted): Promise<void> {
+    const forecast = await this.forecast(operation, wanted);
+    const { nowMs, enoughAtMs, holds, scope } = forecast;
+    const isOnlyShort = refusal.code === 'BUDGET_EXCEEDED';
+    const retryAfterMs = isOnlyShort && enoughAtMs !== undefined ? enoughAtMs - nowMs : undefined;
+    const unknown = isOnlyShort ? forecast.unknown : 'FUNDING_REQUIRED';
+    refusal.details = {
+      ...refusal.details,
+      ...(scope === '' ? {} : { scope, remaining: BigInt(forecast.remaining) }),
+      unit: wanted.amount.unit,
+      requested: BigInt(forecast.requested),
+      short_by: BigInt(forecast.shortBy),
+      holds_ending_first: holds.map(({ amount, deadlineMs }) => ({
+        amount: BigInt(amount),
+        ends_at_ms: deadlineMs,
+      })),
+      ...(retryAfterMs === undefined ? { retry_unknown: unknown } : { retry_after_ms: retryAfterMs }),
+    };
+    refusal.retryAfterS = retryAfterMs === undefined ? undefined : Math.ceil(retryAfterMs / 1000);
+    this.forecasts.inc({ result: retryAfterMs === undefined ? 'unknown' : 'known' });
+  }
+
+  private forecast(
+    { caller: { tenantId } }: Operation,
+    wanted: Wanted,
+  ): Promise<ScriptReply<'forecast_funds'>> {
+    const { partitions } = this.redis;
+    const { unit, amount } = wanted.amount;
+    const reservationId = 'reservationId' in wanted ? wanted.reservationId : '';
+    const tag = tagOf(partitionCode(partitionOfTenant(tenantId, partitions)));
+    return this.redis.scripts.call(
+      'forecast_funds',
+      { ttlIndex: ttlIndexKey(tag) },
+      {
+        tenantId,
+        unit,
+        amount: amount.toString(),
+        reservationId,
+        rest: 'subject' in wanted ? deriveScopes(wanted.subject, tenantId) : [],
+      },
+    );
+  }
+}

@@ -1,0 +1,237 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { reservationKey, tagOfReservationId } from '../../src/redis/keyspace.js';
+import {
+  type Answer,
+  expectRefusal,
+  expectStatus,
+  Holdfast,
+  newKey,
+  type TestTenant,
+} from '../support/holdfast.js';
+import { sharedStoreUrl } from '../support/store.js';
+import { StoredHolds } from '../support/stored-holds.js';
+
+let holdfast: Holdfast;
+let stored: StoredHolds;
+
+beforeAll(async () => {
+  holdfast = await Holdfast.start();
+  stored = new StoredHolds(sharedStoreUrl());
+});
+
+afterAll(async () => {
+  stored.close();
+  await holdfast.stop();
+});
+
+const ASKS = { 'x-holdfast-explain': 'true' };
+
+function reserve(
+  tenant: TestTenant,
+  amount: bigint | number,
+  more: Record<string, unknown> = {},
+  headers: Record<string, string> = ASKS,
+): Promise<Answer> {
+  const body = {
+    idempotency_key: newKey(),
+    subject: { tenant: tenant.id },
+    action: { kind: 'llm.completion', name: 'gpt' },
+    estimate: { unit: 'TOKENS', amount },
+    grace_period_ms: 0,
+    ...more,
+  };
+  return holdfast.call('POST', '/v1/reservations', { key: tenant.key, body, headers });
+}
+
+async function hold(tenant: TestTenant, amount: number, ttlMs: number, more = {}): Promise<string> {
+  return expectStatus(await reserve(tenant, amount, { ttl_ms: ttlMs, ...more }), 200)
+    .reservation_id as string;
+}
+
+async function tenantWith(allocated: bigint | number, settings = {}): Promise<TestTenant> {
+  const tenant = await holdfast.createTenant(settings);
+  await holdfast.createBudget(tenant, '', allocated);
+  return tenant;
+}
+
+describe('a refusal for lack of budget', () => {
+  test('names what is short, the holds that end first, and the instant from which a retry succeeds', async () => {
+    const tenant = await tenantWith(100);
+    await hold(tenant, 50, 600_000);
+    await hold(tenant, 10, 4000);
+    await hold(tenant, 30, 4100);
+    const body = { idempotency_key: newKey() };
+    const answer = await reserve(tenant, 45, body);
+    const { details } = expectRefusal(answer, 409, 'BUDGET_EXCEEDED');
+    expect(details).toMatchObject({
+      scope: `tenant:${tenant.id}`,
+      unit: 'TOKENS',
+      remaining: 10,
+      requested: 45,
+      short_by: 35,
+      holds_ending_first: [{ amount: 10 }, { amount: 30 }, { amount: 50 }],
+    });
+    expect(details).not.toHaveProperty('retry_unknown');
+    const retryAfterMs = details.retry_after_ms as number;
+    expect(retryAfterMs).toBeGreaterThan(0);
+    expect(retryAfterMs).toBeLessThanOrEqual(4101);
+    expect(answer.headers.get('retry-after')).toBe(String(Math.ceil(retryAfterMs / 1000)));
+    expect(await holdfast.metric('holdfast_funds_forecasts_total', { result: 'known' })).toBeGreaterThan(0);
+    await delay(retryAfterMs);
+    expectStatus(await reserve(tenant, 45, body), 200);
+  });
+
+  test('has no explanation for a client that does not ask', async () => {
+    const tenant = await tenantWith(10);
+    for (const headers of [{}, { 'x-holdfast-explain': 'false' }]) {
+      const answer = await reserve(tenant, 11, {}, headers);
+      const { details } = expectRefusal(answer, 409, 'BUDGET_EXCEEDED');
+      expect(Object.keys(details as object).sort()).toEqual(['deny_detail', 'scope']);
+      expect(answer.headers.get('retry-after')).toBeNull();
+    }
+  });
+
+  test('waits for the last of several scopes', async () => {
+    const tenant = await tenantWith(100);
+    await holdfast.createBudget(tenant, '/workspace:prod', 50);
+    const inProd = { subject: { tenant: tenant.id, workspace: 'prod' } };
+    await hold(tenant, 60, 300_000);
+    await hold(tenant, 20, 600_000, inProd);
+    const { details } = expectRefusal(await reserve(tenant, 40, inProd), 409, 'BUDGET_EXCEEDED');
+    expect(details).toMatchObject({ scope: `tenant:${tenant.id}`, remaining: 20, short_by: 20 });
+    expect(details.holds_ending_first).toHaveLength(2);
+    expect(details.retry_after_ms).toBeGreaterThan(300_000);
+    expect(details.retry_after_ms).toBeLessThanOrEqual(600_001);
+  });
+
+  test('lists at most five holds, of this tenant and unit only', async () => {
+    const tenant = await tenantWith(70);
+    await holdfast.createBudget(tenant, '', 10, { unit: 'CREDITS' });
+    await hold(tenant, 10, 100_000, { estimate: { unit: 'CREDITS', amount: 10 } });
+    for (let i = 0; i < 7; i += 1) {
+      await hold(tenant, 10, 600_000 + i);
+    }
+    const { details } = expectRefusal(await reserve(tenant, 70), 409, 'BUDGET_EXCEEDED');
+    expect(details.holds_ending_first).toHaveLength(5);
+    expect(details.retry_after_ms).toBeGreaterThan(100_000);
+  });
+
+  test.each([
+    ['nothing is held', 10, 11, 'FUNDING_REQUIRED'],
+    ['all that is held is not enough', 10, 21, 'FUNDING_REQUIRED'],
+  ])('says that the budget needs funds where %s', async (_, held, amount, unknown) => {
+    const tenant = await tenantWith(10);
+    if (amount > 11) {
+      await hold(tenant, held, 600_000);
+    }
+    const answer = await reserve(tenant, amount);
+    const { details } = expectRefusal(answer, 409, 'BUDGET_EXCEEDED');
+    expect(details).toMatchObject({ retry_unknown: unknown });
+    expect(details).not.toHaveProperty('retry_after_ms');
+    expect(answer.headers.get('retry-after')).toBeNull();
+    expect(await holdfast.metric('holdfast_funds_forecasts_total', { result: 'unknown' })).toBeGreaterThan(0);
+  });
+
+  test('does not promise what only a cleanup returns', async () => {
+    const tenant = await tenantWith(10, { reservation_expiry_policy: 'MANUAL_CLEANUP' });
+    await hold(tenant, 10, 1000);
+    const { details } = expectRefusal(await reserve(tenant, 10), 409, 'BUDGET_EXCEEDED');
+    expect(details).toMatchObject({ holds_ending_first: [], retry_unknown: 'FUNDING_REQUIRED' });
+  });
+
+  test('says that it cannot tell where too many holds end first', async () => {
+    const tenant = await tenantWith(60);
+    await Promise.all(Array.from({ length: 50 }, () => hold(tenant, 1, 300_000)));
+    await hold(tenant, 10, 600_000);
+    const { details } = expectRefusal(await reserve(tenant, 60), 409, 'BUDGET_EXCEEDED');
+    expect(details).toMatchObject({ retry_unknown: 'TOO_MANY_HOLDS' });
+  });
+
+  test('passes over a damaged record', async () => {
+    const tenant = await tenantWith(20);
+    const damaged = await hold(tenant, 5, 300_000);
+    await hold(tenant, 15, 600_000);
+    await stored.redis.hset(reservationKey(tagOfReservationId(damaged, 64) as string, damaged), 'am', 'junk');
+    const { details } = expectRefusal(await reserve(tenant, 15), 409, 'BUDGET_EXCEEDED');
+    expect(details).toMatchObject({ holds_ending_first: [{ amount: 15 }], short_by: 15 });
+    expect(details.retry_after_ms).toBeGreaterThan(300_000);
+  });
+
+  test('is exact beyond 2^53', async () => {
+    const tenant = await tenantWith(9_000_000_000_000_000_001n);
+    await reserve(tenant, 9_000_000_000_000_000_000n, { ttl_ms: 600_000 });
+    const { details } = expectRefusal(
+      await reserve(tenant, 9_000_000_000_000_000_001n),
+      409,
+      'BUDGET_EXCEEDED',
+    );
+    expect(details).toMatchObject({
+      remaining: 1,
+      requested: 9_000_000_000_000_000_001n,
+      short_by: 9_000_000_000_000_000_000n,
+      holds_ending_first: [{ amount: 9_000_000_000_000_000_000n }],
+    });
+  });
+
+  test('is explained for a commit by what it charges beyond its hold', async () => {
+    const tenant = await tenantWith(100);
+    const id = await hold(tenant, 40, 600_000, { overage_policy: 'REJECT' });
+    await hold(tenant, 60, 300_000);
+    const answer = await holdfast.call('POST', `/v1/reservations/${id}/commit`, {
+      key: tenant.key,
+      body: { idempotency_key: newKey(), actual: { unit: 'TOKENS', amount: 90 } },
+      headers: ASKS,
+    });
+    const { details } = expectRefusal(answer, 409, 'BUDGET_EXCEEDED');
+    expect(details).toMatchObject({
+      remaining: 0,
+      requested: 50,
+      short_by: 50,
+      holds_ending_first: [{ amount: 60 }],
+    });
+    expect(details.retry_after_ms).toBeLessThanOrEqual(300_001);
+  });
+
+  test('is explained for a direct debit', async () => {
+    const tenant = await tenantWith(100);
+    await hold(tenant, 90, 300_000);
+    const body = {
+      idempotency_key: newKey(),
+      subject: { tenant: tenant.id },
+      action: { kind: 'llm.completion', name: 'gpt' },
+      actual: { unit: 'TOKENS', amount: 20 },
+      overage_policy: 'REJECT',
+    };
+    const answer = await holdfast.call('POST', '/v1/events', { key: tenant.key, body, headers: ASKS });
+    const { details } = expectRefusal(answer, 409, 'BUDGET_EXCEEDED');
+    expect(details).toMatchObject({
+      remaining: 10,
+      requested: 20,
+      short_by: 10,
+      holds_ending_first: [{ amount: 90 }],
+    });
+  });
+
+  test('with debt asks for funds, because debt does not end by itself', async () => {
+    const tenant = await holdfast.createTenant();
+    await holdfast.createBudget(tenant, '', 10, { overdraft_limit: { unit: 'TOKENS', amount: 100 } });
+    const id = await hold(tenant, 10, 600_000, { overage_policy: 'ALLOW_WITH_OVERDRAFT' });
+    expectStatus(await holdfast.commit(tenant, id, 30), 200);
+    const budget = `/v1/admin/budgets?scope=tenant:${tenant.id}&unit=TOKENS`;
+    expectStatus(
+      await holdfast.admin('PATCH', budget, { overdraft_limit: { unit: 'TOKENS', amount: 0 } }),
+      200,
+    );
+    const { details } = expectRefusal(await reserve(tenant, 5), 409, 'DEBT_OUTSTANDING');
+    expect(details).toMatchObject({ remaining: -20, short_by: 25, retry_unknown: 'FUNDING_REQUIRED' });
+    expect(details).not.toHaveProperty('retry_after_ms');
+  });
+
+  test('is not asked for by a header that is neither true nor false, and nothing is held', async () => {
+    const tenant = await tenantWith(10);
+    const answer = await reserve(tenant, 1, {}, { 'x-holdfast-explain': 'yes' });
+    expectRefusal(answer, 400, 'INVALID_REQUEST');
+    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '10 0 0 0' });
+  });
+});
