@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { budgetKey } from '../../src/redis/keyspace.js';
 import { VIEWER_API_KEY } from '../support/console-client.js';
 import {
   ATTACK,
@@ -10,8 +11,9 @@ import {
 } from '../support/console-browser.js';
 import { Webhook } from 'standardwebhooks';
 import { eventually } from '../support/eventually.js';
-import { Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import { type RedisServer, startRedis } from '../support/redis-server.js';
+import { StoredHolds } from '../support/stored-holds.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 import {
   allowLoopback,
@@ -29,12 +31,14 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
   let redis: RedisServer;
   let holdfast: Holdfast;
   let receiver: WebhookReceiver;
+  let stored: StoredHolds;
   let tenant: TestTenant;
   let works: string;
   let fails: string;
 
   beforeAll(async () => {
     redis = await startRedis();
+    stored = new StoredHolds(redis.url);
     holdfast = await Holdfast.start({
       REDIS_URL: redis.url,
       HOLDFAST_ROLES: 'api,dispatcher',
@@ -59,6 +63,7 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
   afterAll(async () => {
     await holdfast?.stop();
     await receiver?.stop();
+    stored?.close();
     await redis?.stop();
   });
 
@@ -147,5 +152,31 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
       const { headers, body } = receiver.received.at(-1) as (typeof receiver.received)[number];
       expect(() => new Webhook(secret).verify(body, headers)).not.toThrow();
     });
+  });
+
+  test('a run of the verification finds drift, names its scope and says what to do', async () => {
+    const scope = `tenant:${tenant.id}/workspace:prod`;
+    const key = budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', scope);
+    await visit(`/verify?tenant=${tenant.id}`, 'Not verified yet', async (page) => {
+      await page.getByRole('button', { name: 'Verify this tenant' }).click();
+      await page.getByText('The ledger adds up').waitFor();
+      await page.getByText('1 of 1 tenants').waitFor();
+      await page.getByLabel('Only the tenant').fill('');
+      await stored.redis.hincrby(key, 'reserved', 7);
+      await stored.redis.hincrby(key, 'remaining', -7);
+      await page.getByRole('button', { name: 'Verify all tenants' }).click();
+      await page.getByText('1 of 2 budgets drift').waitFor();
+      const row = page.getByRole('row').filter({ hasText: '/workspace:prod' });
+      expect((await row.innerText()).split('\t').slice(2, 5)).toEqual(['7', '0', '7']);
+      await page.getByText('Take the difference from reserved').waitFor();
+      await page.getByRole('link', { name: 'Webhooks' }).click();
+      await page.goBack();
+      await page.getByText('1 of 2 budgets drift').waitFor();
+      await page.setViewportSize({ width: 390, height: 860 });
+      expect(await tooWide(page)).toEqual([]);
+    });
+    expect(
+      expectStatus(await holdfast.admin('GET', `/ops/verify?tenant=${tenant.id}`), 200).drift,
+    ).toMatchObject([{ scope, kind: 'RESERVED', difference: 7 }]);
   });
 });

@@ -7,6 +7,7 @@ import { reservationRoute } from '../pages/reservation/route';
 import { reservationsRoute } from '../pages/reservations/route';
 import { sweeperRoute } from '../pages/sweeper/route';
 import { tenantsRoute } from '../pages/tenants/route';
+import { verifyRoute } from '../pages/verify/route';
 import { webhookRoute } from '../pages/webhook/route';
 import { webhooksRoute } from '../pages/webhooks/route';
 import { rootRoute } from './root-route';
@@ -22,6 +23,7 @@ const routeTree = rootRoute.addChildren([
   sweeperRoute,
   webhooksRoute,
   webhookRoute,
+  verifyRoute,
 ]);
 
 export const router = createRouter({

@@ -1,0 +1,190 @@
+import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+import type { Int64 } from '../../api/json';
+import { Amount } from '../../parts/amount';
+import { Panel } from '../../parts/panel';
+import { Scope } from '../../parts/scope';
+import type { Drift, Unreadable } from './run';
+
+const COUNT = new Intl.NumberFormat();
+const SHOWN = 200;
+
+interface Kind {
+  readonly words: string;
+  readonly advice: string;
+}
+
+const KINDS: Readonly<Record<Drift['kind'], Kind>> = {
+  RESERVED: {
+    words: 'Held is not the sum of its live holds',
+    advice: 'Take the difference from reserved, and give it to remaining, in one transaction.',
+  },
+  INVARIANT: {
+    words: 'Remaining is not what the other figures leave',
+    advice: 'Set remaining to allocated − spent − reserved − debt.',
+  },
+  UNREADABLE_BUDGET: {
+    words: 'A figure cannot be read',
+    advice: 'Restore the budget from a backup.',
+  },
+  MISSING_BUDGET: {
+    words: 'There are holds, but no budget',
+    advice: 'Restore the budget from a backup.',
+  },
+};
+
+const figureOf = ({ kind, stored }: Drift): Int64 | undefined =>
+  kind === 'INVARIANT' ? stored?.remaining : stored?.reserved;
+
+/** The budgets that do not agree with their reservations. */
+export function DriftTable({ drift }: { drift: readonly Drift[] }): ReactNode {
+  return (
+    <Panel
+      title="Drift"
+      flush
+      aside={drift.length > SHOWN ? `the first ${SHOWN} of ${COUNT.format(drift.length)}` : ''}
+    >
+      <div className="table-wrap" role="region" aria-label="Drift" tabIndex={0}>
+        <table className="table">
+          <thead>
+            <tr>
+              <th>Scope</th>
+              <th>What is wrong</th>
+              <th className="right">Stored</th>
+              <th className="right">Expected</th>
+              <th className="right">Difference</th>
+              <th>Live holds</th>
+            </tr>
+          </thead>
+          <tbody>
+            {drift.slice(0, SHOWN).map((found) => (
+              <DriftRow key={`${found.tenant_id} ${found.unit} ${found.scope}`} found={found} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
+  );
+}
+
+function DriftRow({ found }: { found: Drift }): ReactNode {
+  const { scope, unit, kind, expected, difference } = found;
+  const cell = (amount: Int64 | undefined): ReactNode =>
+    amount === undefined ? '–' : <Amount amount={amount} unit={unit} />;
+  return (
+    <tr>
+      <td>
+        <Link to="/budgets/$unit" params={{ unit }} search={{ scope }}>
+          <Scope path={scope} />
+        </Link>
+        <div className="muted small">{unit}</div>
+      </td>
+      <td style={{ minWidth: 180 }}>{KINDS[kind].words}</td>
+      <td className="right">{cell(figureOf(found))}</td>
+      <td className="right">{cell(expected)}</td>
+      <td className="right">
+        <strong>{cell(difference)}</strong>
+      </td>
+      <td>
+        <Holds found={found} />
+      </td>
+    </tr>
+  );
+}
+
+function Holds({ found }: { found: Drift }): ReactNode {
+  const { reservations, reservation_count: count, unit } = found;
+  if (count === 0) {
+    return 'none';
+  }
+  return (
+    <details>
+      <summary className="num">{COUNT.format(count)}</summary>
+      <ul className="small" style={{ listStyle: 'none' }}>
+        {reservations.map(({ reservation_id: id, amount, quarantined }) => (
+          <li key={id}>
+            <Link to="/reservations/$id" params={{ id }} className="id">
+              {id}
+            </Link>{' '}
+            <Amount amount={amount} unit={unit} />
+            {quarantined && <span className="muted"> in quarantine</span>}
+          </li>
+        ))}
+        {reservations.length < count && <li>and {COUNT.format(count - reservations.length)} more</li>}
+      </ul>
+    </details>
+  );
+}
+
+/** What an operator does about drift, in order. */
+export function Advice({ drift }: { drift: readonly Drift[] }): ReactNode {
+  const kinds = [...new Set(drift.map(({ kind }) => kind))];
+  return (
+    <Panel title="What to do">
+      <ol className="steps">
+        <li>Verify again. Real drift stays.</li>
+        <li>Take a copy of Redis before you change anything.</li>
+        <li>
+          Look for another writer. Holdfast cannot cause drift; evictions, partial restores, manual edits and
+          a failover under load can.
+        </li>
+        {kinds.map((kind) => (
+          <li key={kind}>
+            {KINDS[kind].words}: {KINDS[kind].advice}
+          </li>
+        ))}
+        <li>Verify again afterwards.</li>
+      </ol>
+      <p className="muted small" style={{ marginTop: 8 }}>
+        The commands are in docs/playbook.md, under HoldfastLedgerDrift.
+      </p>
+    </Panel>
+  );
+}
+
+export function UnreadableTable({ unreadable }: { unreadable: readonly Unreadable[] }): ReactNode {
+  return (
+    <Panel
+      title="Unreadable reservations"
+      flush
+      aside={unreadable.length > SHOWN ? `the first ${SHOWN} of ${COUNT.format(unreadable.length)}` : ''}
+    >
+      <div className="table-wrap" role="region" aria-label="Unreadable reservations" tabIndex={0}>
+        <table className="table">
+          <thead>
+            <tr>
+              <th>Reservation</th>
+              <th>Tenant</th>
+              <th>Why</th>
+              <th>Decide</th>
+            </tr>
+          </thead>
+          <tbody>
+            {unreadable
+              .slice(0, SHOWN)
+              .map(({ reservation_id: id, tenant_id: tenant, reason, quarantined }) => (
+                <tr key={id}>
+                  <td className="id">
+                    <Link to="/reservations/$id" params={{ id }}>
+                      {id}
+                    </Link>
+                  </td>
+                  <td className="id">{tenant}</td>
+                  <td>{reason.toLowerCase().replaceAll('_', ' ')}</td>
+                  <td>
+                    {quarantined ? (
+                      <Link to="/sweeper" search={{ reservation: id }}>
+                        In quarantine
+                      </Link>
+                    ) : (
+                      <span className="muted">once the sweeper meets it</span>
+                    )}
+                  </td>
+                </tr>
+              ))}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
+  );
+}
