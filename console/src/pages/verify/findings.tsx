@@ -125,8 +125,8 @@ export function Advice({ drift }: { drift: readonly Drift[] }): ReactNode {
         <li>Verify again. Real drift stays.</li>
         <li>Take a copy of Redis before you change anything.</li>
         <li>
-          Look for another writer. Holdfast cannot cause drift; evictions, partial restores, manual edits and
-          a failover under load can.
+          Look for another writer. The scripts cannot cause drift; evictions, partial restores, manual edits
+          and a failover under load can.
         </li>
         {kinds.map((kind) => (
           <li key={kind}>
