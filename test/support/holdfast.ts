@@ -7,7 +7,7 @@ import { partitionOfTenant } from '../../src/redis/keyspace.js';
 import { parseJson, stringifyJson } from '../../src/wire/json.js';
 import { balanceProblems } from './balance-rules.js';
 import { send } from './send.js';
-import { sdkProblems, unexplainedMcpProblems } from './sdk-rules.js';
+import { isOfExtensions, sdkProblems, unexplainedMcpProblems } from './sdk-rules.js';
 import { contractProblems } from './spec/index.js';
 import { sharedStoreUrl, storeSettings } from './store.js';
 
@@ -59,9 +59,6 @@ export function newTenantId(): string {
   }
 }
 
-/** What clients of 0.1.25 do not know, and do not get unless they use the extensions. */
-const OF_EXTENSIONS = /(?:\.deny_detail|\.action\.policy_keys) is unknown to the (?:client|MCP server)$/;
-
 /** Speaks to an instance over the wire, wherever it runs. */
 export class HoldfastClient {
   constructor(readonly url: string) {}
@@ -87,7 +84,7 @@ export class HoldfastClient {
       ...[
         ...sdkProblems(method, path, answer.status, answer.body),
         ...unexplainedMcpProblems(method, path, answer.status, answer.body),
-      ].filter((problem) => !extended || !OF_EXTENSIONS.test(problem)),
+      ].filter((problem) => !extended || !isOfExtensions(problem)),
       ...balanceProblems(answer.body),
     ];
     if (problems.length > 0) {

@@ -314,6 +314,11 @@ function ruleOf(method: string, path: string): Rule | undefined {
   return RULES.find((candidate) => candidate.method === method && candidate.path.test(place));
 }
 
+/** Whether this is about what clients of 0.1.25 do not know, and do not get unless they use the extensions. */
+export function isOfExtensions(problem: string): boolean {
+  return /(?:\.deny_detail|\.action\.policy_keys) is unknown to the (?:client|MCP server)$/.test(problem);
+}
+
 /** What of a success the clients would not take; empty for other answers and for operations that they do not call. */
 export function sdkProblems(method: string, path: string, status: number, body: unknown): string[] {
   if (status < 200 || status > 299) {

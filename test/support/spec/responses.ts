@@ -51,7 +51,10 @@ const KEPT_REGISTRY = 'PUBLIC ENDPOINT RATE LIMITING: a client that sends If-Non
 /** The same for single operations, by operation id. */
 const ALLOWED: Readonly<Record<string, Readonly<Record<number, string>>>> = {
   listActionKinds: { 304: KEPT_REGISTRY },
-  getActionKind: { 304: KEPT_REGISTRY },
+  getActionKind: {
+    304: KEPT_REGISTRY,
+    400: 'a part of the path that is longer than this server takes; this is below the protocol',
+  },
   updateTenant: { 409: 'CASCADE SEMANTICS, Rule 2: a closed tenant refuses every change with TENANT_CLOSED' },
 };
 
