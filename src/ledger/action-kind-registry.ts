@@ -24,6 +24,7 @@ export const REGISTRY_VERSION = '0.1.26';
 /**
  * The registry of cycles-action-kinds-v0.1.26, which operators cannot change. A line has a kind, its risk class, its policy keys, and the
  * prefixes of the MCP tools that it stands for; the indented lines after it describe it.
+ * All of it, descriptions included, is the protocol's seed data (Apache-2.0), which servers have to serve unchanged.
  */
 const REGISTRY = `
 llm.completion | side_effect | | llm_ chat_ complete_ openai_chat anthropic_ generate_text
