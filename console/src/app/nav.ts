@@ -22,4 +22,5 @@ export const NAV: readonly NavGroup[] = [
       { to: '/verify', label: 'Verify' },
     ],
   },
+  { label: 'History', entries: [{ to: '/expirations', label: 'Expirations' }] },
 ];

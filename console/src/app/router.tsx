@@ -2,6 +2,7 @@ import { createRouter } from '@tanstack/react-router';
 import { Failure } from '../parts/states';
 import { budgetRoute } from '../pages/budget/route';
 import { budgetsRoute } from '../pages/budgets/route';
+import { expirationsRoute } from '../pages/expirations/route';
 import { overviewRoute } from '../pages/overview/route';
 import { reservationRoute } from '../pages/reservation/route';
 import { reservationsRoute } from '../pages/reservations/route';
@@ -24,6 +25,7 @@ const routeTree = rootRoute.addChildren([
   webhooksRoute,
   webhookRoute,
   verifyRoute,
+  expirationsRoute,
 ]);
 
 export const router = createRouter({

@@ -74,6 +74,7 @@ export function TimeFilter({
         id={id}
         type="datetime-local"
         step={1}
+        style={{ width: 200 }}
         value={localText(value)}
         title={value === undefined ? undefined : `${value} (UTC)`}
         onChange={({ currentTarget: { value: text } }) =>

@@ -1,5 +1,5 @@
 import { Button } from '@mantine/core';
-import type { ReactNode } from 'react';
+import { type ReactNode, useEffect, useRef } from 'react';
 import type { usePage } from '../api/list';
 import { Empty, Failure, Loading } from './states';
 
@@ -23,6 +23,14 @@ export function PagedList({
   ...pager
 }: PagerProps & { readonly empty: ReactNode; readonly children: ReactNode }): ReactNode {
   const { rows, next, error, refetch } = pager.page;
+  const top = useRef<HTMLDivElement>(null);
+  const shown = useRef(pager.cursor);
+  useEffect(() => {
+    if (shown.current !== pager.cursor) {
+      shown.current = pager.cursor;
+      top.current?.scrollIntoView({ block: 'nearest' });
+    }
+  }, [pager.cursor]);
   if (rows === undefined) {
     return error ? <Failure error={error} retry={() => void refetch()} /> : <Loading height={420} />;
   }
@@ -30,7 +38,8 @@ export function PagedList({
     return empty;
   }
   return (
-    <>
+    <div aria-busy={pager.page.isPlaceholderData}>
+      <div ref={top} />
       {error !== null && <Failure error={error} retry={() => void refetch()} />}
       {rows.length > 0 && children}
       {rows.length === 0 && (
@@ -41,7 +50,7 @@ export function PagedList({
         </Empty>
       )}
       <Pager {...pager} />
-    </>
+    </div>
   );
 }
 

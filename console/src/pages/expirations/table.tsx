@@ -1,0 +1,94 @@
+import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+import type { Int64 } from '../../api/json';
+import { Amount } from '../../parts/amount';
+import { Scope } from '../../parts/scope';
+import { formatDuration, Time } from '../../parts/time';
+
+/** Expiration of GET /ops/expirations. */
+export interface Expiration {
+  readonly at_ms: number;
+  readonly state: 'EXPIRED' | 'QUARANTINED';
+  readonly reservation_id: string;
+  readonly tenant_id: string;
+  readonly event_id: string;
+  readonly scope?: string;
+  readonly unit?: string;
+  readonly amount?: Int64;
+  readonly ttl_ms?: number;
+  readonly extensions_used?: number;
+  readonly reason?: string;
+}
+
+export interface ExpirationList {
+  readonly expirations: readonly Expiration[];
+  readonly has_more: boolean;
+  readonly next_cursor?: string;
+}
+
+export function ExpirationTable({ rows }: { rows: readonly Expiration[] }): ReactNode {
+  return (
+    <div className="table-wrap" role="region" aria-label="Expirations" tabIndex={0}>
+      <table className="table">
+        <thead>
+          <tr>
+            <th>Time</th>
+            <th>Reservation</th>
+            <th>Tenant</th>
+            <th className="right">Returned</th>
+            <th className="right">Lease</th>
+            <th>Why</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <ExpirationRow key={row.event_id} row={row} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function ExpirationRow({ row }: { row: Expiration }): ReactNode {
+  const { unit = '', amount, ttl_ms: ttlMs, extensions_used: extensions = 0 } = row;
+  return (
+    <tr>
+      <td>
+        <Time at={row.at_ms} />
+      </td>
+      <td>
+        <Link to="/reservations/$id" params={{ id: row.reservation_id }} className="id">
+          {row.reservation_id}
+        </Link>
+        {row.scope !== undefined && (
+          <div className="small">
+            <Scope path={row.scope} />
+          </div>
+        )}
+      </td>
+      <td className="id">
+        <Link to="/reservations" search={{ tenant: row.tenant_id }}>
+          {row.tenant_id}
+        </Link>
+      </td>
+      <td className="right">
+        {amount === undefined ? (
+          <span className="muted">nothing</span>
+        ) : (
+          <Amount amount={amount} unit={unit} withUnit />
+        )}
+      </td>
+      <td className="right num">{ttlMs === undefined ? '–' : formatDuration(ttlMs)}</td>
+      <td>
+        {row.state === 'QUARANTINED'
+          ? (row.reason ?? 'damaged').toLowerCase().replaceAll('_', ' ')
+          : `not settled${extendedWords(extensions)}`}
+      </td>
+    </tr>
+  );
+}
+
+function extendedWords(times: number): string {
+  return times === 0 ? '' : times === 1 ? ', extended once' : `, extended ${times} times`;
+}

@@ -1,0 +1,158 @@
+import { Button } from '@mantine/core';
+import { type ReactNode, useEffect, useRef, useState } from 'react';
+import { ApiError, get, type Query } from '../api/client';
+import { type Int64, stringifyExact } from '../api/json';
+import { Progress } from './progress';
+import { Failure } from './states';
+
+type Members = Readonly<Record<string, unknown>>;
+export type Format = 'csv' | 'ndjson';
+
+const PAUSE_MS = 2000;
+const TRIES = 10;
+
+/** What makes a spreadsheet take a text for a formula. */
+const FORMULA = /^[=+\-@\t\r]/;
+const INTEGER = /^-?\d+$/;
+
+function plainText(value: unknown): string {
+  if (value === undefined || value === null) {
+    return '';
+  }
+  return typeof value === 'string' ? value : stringifyExact(value);
+}
+
+/** One cell of CSV (RFC 4180). A text that a spreadsheet would run as a formula gets an apostrophe in front. */
+function csvCell(value: unknown): string {
+  const plain = plainText(value);
+  const text = FORMULA.test(plain) && !INTEGER.test(plain) ? `'${plain}` : plain;
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+interface Page {
+  readonly has_more: boolean;
+  readonly next_cursor?: string;
+}
+
+export interface Export<Answer extends Page> {
+  readonly path: string;
+  readonly query: Query;
+  readonly limit: number;
+  readonly rows: (answer: Answer) => readonly object[];
+  /** The columns of the CSV. */
+  readonly columns: readonly string[];
+  /** Members that are Int64: they come as texts beyond 2^53, and leave as numbers. */
+  readonly integers?: readonly string[];
+}
+
+function lineOf(
+  { columns, integers = [] }: Pick<Export<Page>, 'columns' | 'integers'>,
+  format: Format,
+  row: Members,
+): string {
+  if (format === 'csv') {
+    return `${columns.map((column) => csvCell(row[column])).join(',')}\r\n`;
+  }
+  const exact = integers.flatMap((name) =>
+    row[name] === undefined ? [] : [[name, BigInt(row[name] as Int64)] as const],
+  );
+  return `${stringifyExact({ ...row, ...Object.fromEntries(exact) })}\n`;
+}
+
+/** Reads one page. While many others ask, it waits for its turn. */
+async function pageOf<Answer>(path: string, query: Query, isGone: () => boolean): Promise<Answer> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await get<Answer>(path, query);
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 429 || tries === TRIES || isGone()) {
+        throw error;
+      }
+      await new Promise((resolve) => window.setTimeout(resolve, PAUSE_MS));
+    }
+  }
+}
+
+function save(parts: readonly Blob[], name: string, format: Format): void {
+  const type = format === 'csv' ? 'text/csv;charset=utf-8' : 'application/x-ndjson';
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([...parts], { type }));
+  link.download = `${name}.${format}`;
+  link.click();
+  window.setTimeout(() => URL.revokeObjectURL(link.href), PAUSE_MS);
+}
+
+/** Buttons that read a whole list page by page and save it as a file. `of` is how many rows it has, where that is known. */
+export function Exporter<Answer extends Page>({
+  what,
+  name,
+  of,
+}: {
+  what: Export<Answer>;
+  name: string;
+  of: number | undefined;
+}): ReactNode {
+  const [done, setDone] = useState<number>();
+  const [failure, setFailure] = useState<Error>();
+  const run = useRef(0);
+  // Whoever leaves the page does not wait for its file.
+  useEffect(() => () => void (run.current += 1), []);
+
+  const start = async (format: Format): Promise<void> => {
+    const own = (run.current += 1);
+    const isGone = (): boolean => run.current !== own;
+    // A Blob a page, which the browser may keep on its disk.
+    const parts = format === 'csv' ? [new Blob([`${what.columns.join(',')}\r\n`])] : [];
+    let [rows, cursor] = [0, undefined as string | undefined];
+    setFailure(undefined);
+    setDone(0);
+    try {
+      do {
+        const query = { ...what.query, limit: what.limit, cursor };
+        const page: Answer = await pageOf<Answer>(what.path, query, isGone);
+        if (isGone()) {
+          return;
+        }
+        const found = what.rows(page);
+        parts.push(new Blob(found.map((row) => lineOf(what, format, row as Members))));
+        rows += found.length;
+        setDone(rows);
+        cursor = page.has_more ? page.next_cursor : undefined;
+      } while (cursor !== undefined);
+      save(parts, name, format);
+      setDone(undefined);
+    } catch (error) {
+      if (!isGone()) {
+        setFailure(error as Error);
+        setDone(undefined);
+      }
+    }
+  };
+  const cancel = (): void => {
+    run.current += 1;
+    setDone(undefined);
+  };
+
+  if (done !== undefined) {
+    return (
+      <div className="exporter">
+        <Progress label="Export" done={done} of={of} unit="rows">
+          <Button variant="default" size="compact-sm" onClick={cancel}>
+            Cancel
+          </Button>
+        </Progress>
+      </div>
+    );
+  }
+  return (
+    <div className="exporter row">
+      {failure !== undefined && <Failure error={failure} />}
+      <Button variant="default" size="compact-sm" onClick={() => void start('csv')}>
+        Export CSV
+      </Button>
+      <Button variant="default" size="compact-sm" onClick={() => void start('ndjson')}>
+        Export NDJSON
+      </Button>
+    </div>
+  );
+}

@@ -1,0 +1,143 @@
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import type { Page } from 'playwright-core';
+import { eventLogKey } from '../../src/redis/keyspace.js';
+import { VIEWER_API_KEY } from '../support/console-client.js';
+import { ConsoleBrowser, describeInBrowser, tooWide, WITHOUT_BROWSER } from '../support/console-browser.js';
+import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { type RedisServer, startRedis } from '../support/redis-server.js';
+import { StoredHolds } from '../support/stored-holds.js';
+
+const MINUTE_MS = 60_000;
+/** 2^53 + 1, which a float would round. */
+const LARGE = '9007199254740993';
+/** What a spreadsheet would run. No current version stores such a reason; the export must not rely on that. */
+const FORMULA = '=HYPERLINK("http://x")';
+
+describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
+  const browser = new ConsoleBrowser();
+  let redis: RedisServer;
+  let stored: StoredHolds;
+  let holdfast: Holdfast;
+  let tenant: TestTenant;
+  let expired: string;
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    stored = new StoredHolds(redis.url);
+    holdfast = await Holdfast.start({ REDIS_URL: redis.url, VIEWER_API_KEY });
+    tenant = await holdfast.createTenant();
+    await storeExpirations();
+    await holdfast.createBudget(tenant, '', 100);
+    expired = expectStatus(await holdfast.reserve(tenant, 7), 200).reservation_id as string;
+    await stored.expireIn(expired, -60_000);
+    await holdfast.admin('GET', `/ops/reservations/${expired}`);
+  });
+
+  afterAll(async () => {
+    stored?.close();
+    await holdfast?.stop();
+    await redis?.stop();
+  });
+
+  /** 150 expirations, a minute apart and up to two hours old, and one of a large amount. Nothing else is older. */
+  async function storeExpirations(): Promise<void> {
+    const { pipeline, tag } = { pipeline: stored.redis.pipeline(), tag: stored.tagOfTenant(tenant.id) };
+    const log = eventLogKey(tag);
+    const first = Date.now() - 160 * MINUTE_MS;
+    await stored.redis.del(log);
+    for (let index = 0; index < 150; index += 1) {
+      const at = first + index * MINUTE_MS;
+      const facts = {
+        ty: 'reservation.expired',
+        tn: tenant.id,
+        ac: 'system',
+        expired_at: at,
+        reason: FORMULA,
+      };
+      const amount = {
+        unit: 'TOKENS',
+        estimated_amount: LARGE,
+        reservation_id: `rsv_${tag.slice(2, 4)}${index}`,
+      };
+      pipeline.xadd(log, `${at}-*`, ...Object.entries({ ...facts, ...amount }).flat());
+    }
+    await pipeline.exec();
+  }
+
+  const visit = (
+    path: string,
+    text: string,
+    use?: (page: Page) => Promise<void>,
+    settings?: Parameters<ConsoleBrowser['visit']>[4],
+  ): Promise<void> => browser.visit(holdfast.url, path, text, use, settings);
+
+  test.each([
+    ['light', 1280],
+    ['dark', 390],
+  ] as const)('show in %s colours, %d pixels wide', async (colorScheme, width) => {
+    const settings = { colorScheme, viewport: { width, height: 860 } };
+    for (const [path, text] of [[`/expirations?last=24h&tenant=${tenant.id}`, '151 expired']] as const) {
+      await visit(path, text, async (page) => expect(await tooWide(page)).toEqual([]), settings);
+    }
+  });
+
+  test('expirations are counted exactly, zoomed into with the mouse and the keyboard, and paged', async () => {
+    await visit(`/expirations?last=24h&tenant=${tenant.id}`, '151 expired', async (page) => {
+      await page.getByText('100 rows on this page').waitFor();
+      await page.getByRole('button', { name: 'Next page' }).click();
+      await page.getByText('51 rows, the last page').waitFor();
+      await page.getByRole('link', { name: expired }).waitFor();
+      await page.goBack();
+      await page.getByText('100 rows on this page').waitFor();
+
+      const histogram = page.getByRole('img', { name: /^151 from/ });
+      await histogram.scrollIntoViewIfNeeded();
+      const bars = await histogram.boundingBox();
+      const { x, y, width } = bars as NonNullable<typeof bars>;
+      await page.mouse.move(x + width / 2, y + 20);
+      await page.mouse.down();
+      await page.mouse.move(x + width - 1, y + 20);
+      await page.mouse.up();
+      await page.waitForURL(/from=/);
+      await page.getByText('151 expired').waitFor();
+      await page.getByRole('button', { name: 'Later' }).focus();
+      await page.keyboard.press('Enter');
+      await page.getByRole('button', { name: 'Later' }).press('Enter');
+      await page.getByText('Nothing expired here').waitFor();
+    });
+  });
+
+  test('expirations are exported page by page, for viewers, too, and an export can be cancelled', async () => {
+    await visit(
+      `/expirations?last=24h&tenant=${tenant.id}`,
+      '151 expired',
+      async (page) => {
+        const csv = await exported(page, 'CSV');
+        expect(csv).toHaveLength(152);
+        expect(csv[1]).toContain(`,TOKENS,${LARGE},`);
+        expect(csv[1]).toContain(`,"'=HYPERLINK(""http://x"")",`);
+        const ndjson = await exported(page, 'NDJSON');
+        expect(ndjson).toHaveLength(151);
+        expect(ndjson[0]).toContain(`"amount":${LARGE},`);
+        expect(JSON.parse(ndjson.at(-1) as string)).toMatchObject({ reservation_id: expired, amount: 7 });
+        await page.route(/limit=1000/, async (route) => {
+          await page.getByRole('progressbar', { name: 'Export' }).waitFor();
+          await page.getByRole('button', { name: 'Cancel' }).click();
+          await route.continue();
+        });
+        await page.getByRole('button', { name: 'Export CSV' }).click();
+        await page.getByRole('button', { name: 'Export CSV' }).waitFor();
+      },
+      { key: VIEWER_API_KEY },
+    );
+  });
+});
+
+async function exported(page: Page, format: string): Promise<string[]> {
+  const saved = page.waitForEvent('download');
+  await page.getByRole('button', { name: `Export ${format}` }).click();
+  return readFileSync(await (await saved).path(), 'utf8')
+    .trimEnd()
+    .split(/\r?\n/);
+}
