@@ -112,14 +112,16 @@ test('a name that failed is not asked for again at once', async () => {
   answers.get('failing.example')?.fail(failure('ESERVFAIL'));
   expect(await first).toBe('ESERVFAIL');
   expect(await begin('failing.example')).toBe('ESERVFAIL');
+  expect(lookups.knownFailure('failing.example')).toMatchObject({ code: 'ESERVFAIL' });
   expect(asked).toEqual(['failing.example']);
   await jest.advanceTimersByTimeAsync(5001);
+  expect(lookups.knownFailure('failing.example')).toBeUndefined();
   const later = begin('failing.example');
   await settle();
   expect(asked).toHaveLength(2);
   answers.get('failing.example')?.fail(failure('ENOTFOUND'));
   expect(await later).toBe('ENOTFOUND');
-  expect(outcomes).toEqual(['failed', 'known', 'not_found']);
+  expect(outcomes).toEqual(['failed', 'known', 'known', 'not_found']);
 });
 
 test('an owner with many names waits for its own places, and the others do not wait for it', async () => {

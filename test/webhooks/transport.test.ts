@@ -25,6 +25,7 @@ class TestPolicy implements DialPolicy {
   addresses: Record<string, LookupAddress[]> = {};
   blocked = new Set<string>();
   refusal: string | undefined;
+  failure: Error | undefined;
   version = 1;
 
   readonly lookup: LookupFunction = (hostname, options, callback) => {
@@ -51,6 +52,10 @@ class TestPolicy implements DialPolicy {
 
   forOwner<T>(_owner: string, dial: () => T): T {
     return dial();
+  }
+
+  knownFailure(): Error | undefined {
+    return this.failure;
   }
 
   urlRefusal(): Promise<string | undefined> {
@@ -354,6 +359,30 @@ describe('the policy', () => {
     });
     expect(policy.looked).toEqual([]);
     expect(endpoint.connectionCount).toBe(0);
+  });
+
+  test('that knows a name to fail ends the attempt at once, unless a connection is open', async () => {
+    const endpoint = await receiver();
+    const policy = new TestPolicy();
+    const transport = transportWith(policy);
+    policy.failure = new Error('hook.test has no address');
+    const failed = { ok: false, reason: 'transport_error', error: 'hook.test has no address' };
+    policy.addresses['hook.test'] = [{ address: '127.0.0.1', family: 4 }];
+    const url = `http://hook.test:${endpoint.port}/`;
+    expect(await post(transport, url)).toMatchObject(failed);
+    expect([policy.looked, endpoint.connectionCount]).toEqual([[], 0]);
+
+    policy.failure = undefined;
+    expect(await post(transport, url)).toMatchObject({ ok: true });
+    await setImmediate();
+    policy.failure = new Error('hook.test has no address');
+    expect(await post(transport, url)).toMatchObject({ ok: true });
+    expect(endpoint.connectionCount).toBe(1);
+    await endpoint.stop();
+    await eventually(
+      'the connection is closed',
+      async () => (await post(transport, url)).error === failed.error,
+    );
   });
 
   test('that cannot be asked lets nothing be sent', async () => {

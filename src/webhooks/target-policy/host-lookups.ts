@@ -196,6 +196,16 @@ export class HostLookups {
     return answer;
   }
 
+  /** Why a name has no address, if that is known: its last lookup failed a few seconds ago at most. */
+  knownFailure(hostname: string): Error | undefined {
+    const cached = this.cache.get(hostname);
+    if (cached === undefined || !('error' in cached) || cached.untilMs <= performance.now()) {
+      return undefined;
+    }
+    this.counts.lookedUp('known');
+    return cached.error;
+  }
+
   private cachedOrUnderWay(hostname: string): Promise<readonly LookupAddress[]> | undefined {
     const cached = this.cache.get(hostname);
     if (cached === undefined || cached.untilMs <= performance.now()) {

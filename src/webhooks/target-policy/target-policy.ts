@@ -123,6 +123,11 @@ export class TargetPolicy {
     return refusal?.message;
   }
 
+  /** Why a connection to a host would fail now, as far as that is known without a lookup. */
+  knownFailure(hostname: string): Error | undefined {
+    return this.lookups.knownFailure(hostname);
+  }
+
   /** Changes with the configuration read last. */
   revision(): string {
     return this.settings.lastSeen().revision;

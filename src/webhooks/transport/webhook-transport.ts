@@ -18,6 +18,8 @@ export interface DialPolicy {
   readonly lookup: LookupFunction;
   /** Why the current configuration refuses a URL, apart from its host's addresses; undefined if it does not. */
   urlRefusal(url: URL): Promise<string | undefined>;
+  /** Why a connection to a host would fail now, as far as that is known without a lookup. */
+  knownFailure(hostname: string): Error | undefined;
   /** Counts all lookups that `dial` starts against an owner. */
   forOwner<T>(owner: string, dial: () => T): T;
   /** Changes with the configuration that `urlRefusal` uses. */
@@ -46,12 +48,14 @@ export interface TransportTrust {
 export class WebhookTransport implements OnApplicationShutdown {
   private agent: Agent;
   private revision: string | number;
+  /** How many connections are open, by origin. */
+  private readonly connections = new Map<string, number>();
 
   constructor(
     private readonly policy: DialPolicy,
     private readonly trust: TransportTrust = {},
   ) {
-    this.agent = newAgent(policy, trust);
+    this.agent = this.newAgent();
     this.revision = policy.revision();
   }
 
@@ -63,6 +67,11 @@ export class WebhookTransport implements OnApplicationShutdown {
       const refusal = await this.policy.urlRefusal(url);
       if (refusal !== undefined) {
         return { ok: false, durationMs: 0, error: refusal, reason: 'target_blocked' };
+      }
+      const failure = this.connections.has(url.origin) ? undefined : this.policy.knownFailure(url.hostname);
+      if (failure !== undefined) {
+        // A connection object and a socket for each such attempt would cost more than the rest of it.
+        return { ok: false, durationMs: 0, error: failure.message, reason: 'transport_error' };
       }
       return await this.send(url, request);
     } catch (error) {
@@ -104,10 +113,24 @@ export class WebhookTransport implements OnApplicationShutdown {
     if (revision !== this.revision) {
       // Waits in the background for requests in flight, which end by their own time limits.
       this.agent.close(() => undefined);
-      this.agent = newAgent(this.policy, this.trust);
+      this.agent = this.newAgent();
       this.revision = revision;
     }
     return this.agent;
+  }
+
+  private newAgent(): Agent {
+    const count = ({ origin }: URL, change: number): void => {
+      const open = (this.connections.get(origin) ?? 0) + change;
+      if (open > 0) {
+        this.connections.set(origin, open);
+      } else {
+        this.connections.delete(origin);
+      }
+    };
+    return newAgent(this.policy, this.trust)
+      .on('connect', (origin) => count(origin, 1))
+      .on('disconnect', (origin) => count(origin, -1));
   }
 }
 
