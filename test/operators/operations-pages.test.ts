@@ -179,4 +179,55 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
       expectStatus(await holdfast.admin('GET', `/ops/verify?tenant=${tenant.id}`), 200).drift,
     ).toMatchObject([{ scope, kind: 'RESERVED', difference: 7 }]);
   });
+
+  test('an operator creates a policy, and closes a tenant, seeing before what ends with it', async () => {
+    const closing = await holdfast.createTenant({ name: ATTACK });
+    await holdfast.createBudget(closing, '', 100);
+    await subscribe(holdfast, closing, `${receiver.url}/works`);
+    const held = expectStatus(await holdfast.reserve(closing, 40), 200).reservation_id as string;
+    await visit(`/tenants/${closing.id}`, 'No policies', async (page) => {
+      const dialog = page.getByRole('dialog');
+      await page.getByRole('button', { name: 'Create policy' }).click();
+      await page.getByLabel('Name').fill('Short answers');
+      await page.getByLabel('Tokens a call').fill('4,096');
+      await page.getByLabel('Commits a minute').fill('30');
+      await expectAccessible(page);
+      await dialog.getByRole('button', { name: 'Create policy' }).click();
+      await page.getByText('at most 4,096 tokens a call, 30 commits a minute').waitFor();
+      const { policies } = expectStatus(
+        await holdfast.admin('GET', `/v1/admin/policies?tenant_id=${closing.id}`),
+        200,
+      );
+      expect(policies).toMatchObject([
+        {
+          name: 'Short answers',
+          scope_pattern: `tenant:${closing.id}/*`,
+          caps: { max_tokens: 4096 },
+          rate_limits: { max_commits_per_minute: 30 },
+        },
+      ]);
+
+      await page.getByRole('button', { name: 'Close tenant' }).click();
+      for (const [part, count] of [
+        ['Live holds', '1 released'],
+        ['Budgets', '1 closed'],
+        ['API keys', '1 revoked'],
+        ['Subscriptions', '1 disabled'],
+      ]) {
+        await dialog.getByRole('row', { name: `${part} ${count}` }).waitFor();
+      }
+      await expectAccessible(page);
+      await dialog.getByLabel('Id of the tenant').fill(closing.id);
+      await dialog.getByRole('button', { name: 'Close the tenant' }).click();
+      await page.getByText('4 of 4 closed').waitFor();
+      await page.getByText('Nothing is open any more').waitFor();
+      expect(new URL(page.url()).searchParams.get('closing')).toBe('4');
+      expect(await page.getByRole('button', { name: 'Create policy' }).count()).toBe(0);
+    });
+    const path = `/v1/admin/tenants/${closing.id}`;
+    expect(expectStatus(await holdfast.admin('GET', path), 200).status).toBe('CLOSED');
+    expect(expectStatus(await holdfast.admin('GET', `/ops/reservations/${held}`), 200).state).toBe(
+      'RELEASED',
+    );
+  });
 });

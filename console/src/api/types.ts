@@ -24,7 +24,13 @@ export interface Tenant {
   readonly tenant_id: string;
   readonly name: string;
   readonly status: 'ACTIVE' | 'SUSPENDED' | 'CLOSED';
+  readonly default_commit_overage_policy: string;
+  readonly default_reservation_ttl_ms: number;
+  readonly max_reservation_ttl_ms: number;
+  readonly max_reservation_extensions: number;
+  readonly reservation_expiry_policy: string;
   readonly created_at: string;
+  readonly closed_at?: string;
 }
 
 /** ReservationSummary of the protocol. */

@@ -7,6 +7,7 @@ import { overviewRoute } from '../pages/overview/route';
 import { reservationRoute } from '../pages/reservation/route';
 import { reservationsRoute } from '../pages/reservations/route';
 import { sweeperRoute } from '../pages/sweeper/route';
+import { tenantRoute } from '../pages/tenant/route';
 import { tenantsRoute } from '../pages/tenants/route';
 import { verifyRoute } from '../pages/verify/route';
 import { webhookRoute } from '../pages/webhook/route';
@@ -17,6 +18,7 @@ import { rootRoute } from './root-route';
 const routeTree = rootRoute.addChildren([
   overviewRoute,
   tenantsRoute,
+  tenantRoute,
   budgetsRoute,
   budgetRoute,
   reservationsRoute,

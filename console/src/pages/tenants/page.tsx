@@ -97,7 +97,9 @@ function TenantTable({
           {tenants.map(({ tenant_id: id, name, status, created_at: createdAt }) => (
             <tr key={id}>
               <td>
-                <div>{name}</div>
+                <Link to="/tenants/$id" params={{ id }}>
+                  {name}
+                </Link>
                 <div className="muted small id">{id}</div>
               </td>
               <td>
