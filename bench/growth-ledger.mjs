@@ -247,6 +247,7 @@ export class GrowthLedger {
         maxLive: 0,
         actionFacts: ACTION_FACTS,
         maxStored: 0,
+        observe: '',
         rest: ['ak', 'llm.completion', 'an', 'gpt-4o', 'ik', key],
       },
     };

@@ -100,6 +100,7 @@ export class Holds {
         1_000_000,
         68_719_476_736,
         ACTION_FACTS,
+        '',
         'ak',
         'llm',
         'an',

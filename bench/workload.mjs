@@ -103,6 +103,7 @@ export function scriptCalls({ tenant, keyId, run }) {
       1_000_000,
       68_719_476_736,
       ACTION_FACTS,
+      '',
       ...fields,
     ]);
   };

@@ -31,7 +31,7 @@
 -- @include  governing_policy: governing_policy
 -- @include  action_rules: action_refusal
 -- @include  action_quota: quota_refusal
--- @include  denial: emit_denial, wants_detail, denial_parts, denial_reply
+-- @include  denial: emit_denial, denial_parts, denial_reply
 --
 -- If a budget's state or a closed tenant would refuse the reserve, the answer is DENY. A wrong unit or a suspended tenant is an error.
 -- As in reserve, an expired hold never causes a denial: the script reclaims due holds first, and the caller runs it again.
@@ -64,7 +64,7 @@ end
 
 local function decline(refusal, policy)
   emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, { unpack(ARGV, first_field) }, true)
-  local parts = denial_parts(refusal, wants_detail(refusal, policy, ARGV, first_field))
+  local parts = denial_parts(refusal, policy, ARGV, first_field)
   remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
   return denial_reply(parts, 'fresh')
 end

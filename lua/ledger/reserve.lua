@@ -20,12 +20,13 @@
 -- ARGV[14]  max_live         the deployment's limit on a tenant's live reservations, 0 for none
 -- ARGV[15]  max_stored       the deployment's limit on a tenant's stored bytes, 0 for none
 -- ARGV[16]  action_facts     what the governing policy's quotas need: see lib/action_quota
+-- ARGV[17]  observe          what the request says of observe mode: see lib/observe
 -- ARGV[...] further field and value pairs of the record: subject, action, metadata
 -- RETURNS   ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)*
 --           | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps
---           balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|replay balances(scope balance)*
---           | DRY_RUN_WITH_CAPS answer:fresh|replay caps balances(scope balance)*
---           | DENY answer:fresh|replay reason [scope remaining policy_id window window_key used limit risk_class] | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND
+--           balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|observed|replay balances(scope balance)*
+--           | DRY_RUN_WITH_CAPS answer:fresh|observed|replay caps balances(scope balance)*
+--           | DENY answer:fresh|observed|replay reason [scope remaining policy_id window window_key used limit risk_class] | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND
 --           | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining
 --           | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining
 --           | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id
@@ -35,7 +36,7 @@
 -- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, if one reclaims
 -- GROUP     16
 -- ATTESTED  its outcome can become evidence
--- EMITS     reservation.denied, budget.exhausted, budget.threshold_crossed, quota.threshold_approaching; those of the expiry transition
+-- EMITS     reservation.denied, reservation.observed_denied, reservation.observed_allowed, budget.exhausted, budget.threshold_crossed, quota.threshold_approaching; those of the expiry transition
 -- @include  fields: FIELD
 -- @include  keys: tag_of_key, reservation_index_key
 -- @include  now_ms: ms_text
@@ -56,7 +57,8 @@
 -- @include  action_rules: action_refusal
 -- @include  action_quota: quota_refusal
 -- @include  count_actions: require_counting, count_actions
--- @include  denial: reason_of, emit_denial, wants_detail, denial_parts, denial_reply
+-- @include  observe: observance_of, emit_observed_denial, emit_observed_allowed
+-- @include  denial: reason_of, emit_denial, denial_parts, denial_reply
 -- @include  threshold: marks_of, crossings_of, emit_crossings
 --
 -- An expired hold never causes a denial. If holds are due in the partition, the script expires up to RECLAIM_LIMIT of them and
@@ -65,7 +67,7 @@ local reservation, idempotency, tenant_record = KEYS[1], KEYS[2], KEYS[3]
 local reservation_id, fingerprint, subject, amount, overage_policy = ARGV[1], ARGV[2], requested_subject(ARGV[3]), ARGV[4], ARGV[5]
 local ttl_ms, grace_text, grace_ms, dry_run = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[7]), ARGV[8] == '1'
 local idempotency_ttl_ms, retention_ms, key_id, request_id, trace = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
-local max_live, max_stored, action_facts, first_field = ARGV[14], ARGV[15], ARGV[16], 17
+local max_live, max_stored, action_facts, asked, first_field = ARGV[14], ARGV[15], ARGV[16], ARGV[17], 18
 local tenant_id, unit, scopes = subject.tenant, subject.unit, subject.scopes
 local RECLAIM_LIMIT = 100
 
@@ -83,6 +85,9 @@ local tenant = group_tenant(group, read_tenant, tenant_record)
 if tenant and tenant.status == 'SUSPENDED' then
   return { 'TENANT_SUSPENDED' }
 end
+local observance = observance_of(asked, tenant)
+local is_observed = observance == 'OBSERVED'
+dry_run = dry_run or is_observed
 -- What is denied: a dry run gets DENY, which is stored and replayed. A live reserve gets the refusal, which is not stored.
 local refusal = tenant and tenant.status == 'CLOSED' and { 'TENANT_CLOSED' } or nil
 local counts, budgets, mask, policy, owned, text_bytes, stored_after
@@ -126,17 +131,19 @@ if refusal then
       return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
     end
   end
-  -- The protocol has no event for throttling.
-  if reason_of(refusal) ~= 'LIMIT_EXCEEDED' then
+  -- The protocol has no event for throttling, but one for everything that is observed.
+  if is_observed then
+    emit_observed_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, with_levels(subject, ARGV, first_field))
+  elseif reason_of(refusal) ~= 'LIMIT_EXCEEDED' then
     emit_denial(tag, tenant_id, scopes[#scopes], origin, unit, amount, refusal, with_levels(subject, ARGV, first_field),
-      dry_run)
+      dry_run, observance == 'ENFORCED')
   end
   if not dry_run then
     return refusal
   end
-  local parts = denial_parts(refusal, wants_detail(refusal, policy, ARGV, first_field))
+  local parts = denial_parts(refusal, policy, ARGV, first_field, is_observed)
   remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
-  return denial_reply(parts, 'fresh')
+  return denial_reply(parts, is_observed and 'observed' or 'fresh')
 end
 
 -- The lease's default and limits: the governing policy's, else the tenant's, else the protocol's.
@@ -171,7 +178,7 @@ end
 if not is_plain then
   require_balanced(budgets)
 end
-if tells then
+if tells or is_observed then
   require_event_log(tag)
 end
 require_counting(tag, tenant_id, counts)
@@ -179,15 +186,20 @@ require_counting(tag, tenant_id, counts)
 -- Nothing is refused below this line.
 local caps = policy and policy.caps
 if dry_run then
-  local reply, parts = { 'ALLOW_DRY_RUN', 'fresh' }, { 'ALLOW_DRY_RUN', mask }
+  local answer = is_observed and 'observed' or 'fresh'
+  local reply, parts = { 'ALLOW_DRY_RUN', answer }, { 'ALLOW_DRY_RUN', mask }
   if caps then
-    reply, parts = { 'DRY_RUN_WITH_CAPS', 'fresh', caps }, { 'DRY_RUN_WITH_CAPS', caps, mask }
+    reply, parts = { 'DRY_RUN_WITH_CAPS', answer, caps }, { 'DRY_RUN_WITH_CAPS', caps, mask }
   end
   for _, budget in ipairs(budgets) do
     local text = balance_text(budget)
     reply[#reply + 1] = budget.scope
     reply[#reply + 1] = text
     parts[#parts + 1] = text
+  end
+  if is_observed then
+    emit_observed_allowed(tag, tenant_id, scopes[#scopes], { actor = 'api_key', key = key_id, request = request_id, trace = trace }, asked,
+      unit, amount, caps, with_levels(subject, ARGV, first_field), action_facts)
   end
   remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
   return reply

@@ -53,7 +53,8 @@ local function given(text)
 end
 
 -- The parts of a denial in an idempotency record: its reason, and its detail if the answer has it.
-local function denial_parts(refusal, has_detail)
+local function denial_parts(refusal, policy, fields, first, is_observed)
+  local has_detail = is_observed or wants_detail(refusal, policy, fields, first)
   return { 'DENY', reason_of(refusal), unpack(has_detail and detail_of(refusal) or {}) }
 end
 
@@ -66,20 +67,40 @@ local function denial_reply(parts, answer)
   return reply
 end
 
--- `fields` are the request's field and value pairs; the event keeps subject and action. `is_evaluation` says that nothing would have
--- been reserved anyway; such denials are not part of the tenant's denial rate.
-local function emit_denial(tag, tenant_id, leaf, origin, unit, amount, refusal, fields, is_evaluation)
-  local detail = detail_of(refusal)
+-- The same for observed and enforced denials of one cause, so that a consumer can compare the two.
+local function correlated(origin, tenant_id, scope, kind, window_key, reason)
+  return { actor = origin.actor, key = origin.key, request = origin.request, trace = origin.trace,
+    correlation = 'denial:' .. redis.sha1hex(table.concat({ tenant_id, scope, kind, window_key, reason }, '\31')) }
+end
+
+-- The scope, origin and figures of a denial's event. `fields` are the request's field and value pairs; the event keeps subject and
+-- action. `correlates` says whether its origin gets a correlation id.
+local function denial_event(tenant_id, leaf, origin, unit, amount_name, amount, refusal, fields, correlates)
+  local detail, reason = detail_of(refusal), reason_of(refusal)
+  local scope, kind = detail[1] ~= NONE and detail[1] or leaf, ''
   local figures = {
-    'va', is_evaluation and '1' or '', 'unit', unit, 'reason_code', reason_of(refusal), 'requested_amount', amount, 'remaining', given(detail[2]),
+    'unit', unit, 'reason_code', reason, amount_name, amount, 'remaining', given(detail[2]),
     'policy_id', given(detail[3]), 'window', given(detail[4]), 'window_key', given(detail[5]), 'used', given(detail[6]),
     'limit', given(detail[7]), 'risk_class', given(detail[8]),
   }
   for i = 1, #fields, 2 do
+    if fields[i] == FIELD.action_kind then
+      kind = fields[i + 1]
+    end
     if fields[i] ~= FIELD.metadata and fields[i] ~= FIELD.idempotency_key then
       figures[#figures + 1] = fields[i]
       figures[#figures + 1] = fields[i + 1]
     end
   end
-  append_event(tag, 'reservation.denied', tenant_id, refusal[2] or leaf, origin, figures)
+  if correlates then
+    origin = correlated(origin, tenant_id, scope, kind, given(detail[5]), reason)
+  end
+  return scope, origin, figures
+end
+
+-- `is_evaluation` says that nothing would have been reserved anyway; such denials are not part of the tenant's denial rate.
+local function emit_denial(tag, tenant_id, leaf, origin, unit, amount, refusal, fields, is_evaluation, correlates)
+  local scope, cause, figures = denial_event(tenant_id, leaf, origin, unit, 'requested_amount', amount, refusal, fields, correlates)
+  figures[#figures + 1], figures[#figures + 2] = 'va', is_evaluation and '1' or ''
+  append_event(tag, 'reservation.denied', tenant_id, scope, cause, figures)
 end

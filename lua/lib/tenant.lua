@@ -23,7 +23,8 @@ end
 
 local function read_tenant(key)
   local fields = redis.call('HMGET', key, 'status', 'name', 'default_commit_overage_policy',
-    'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions', 'policies', 'th', 'reservation_expiry_policy')
+    'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions', 'policies', 'th', 'reservation_expiry_policy',
+    'observe_mode')
   if not fields[1] and not fields[2] and redis.call('EXISTS', key) == 0 then
     return nil
   end
@@ -39,6 +40,7 @@ local function read_tenant(key)
     has_policies = fields[7] ~= false,
     marks = fields[8],
     expiry_policy = fields[9],
+    observe_mode = fields[10],
   }
 end
 

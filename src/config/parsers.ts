@@ -215,6 +215,11 @@ export const share: Parse<number> = (value) =>
     ? { value: Number(value) }
     : { allowed: 'a number from 0 to 1' };
 
+export const positiveShare: Parse<number> = (value) => {
+  const parsed = share(value);
+  return 'value' in parsed && parsed.value > 0 ? parsed : { allowed: 'a number above 0, up to 1' };
+};
+
 export const evidenceKeys: Parse<EvidenceKeys> = (value) => {
   const parsed = parseEvidenceKeys(value);
   return 'keys' in parsed

@@ -16,6 +16,7 @@ import {
   ROLES,
   roles,
   serverId,
+  positiveShare,
   share,
   text,
   workers,
@@ -60,9 +61,7 @@ const DAY_MS = 86_400_000;
 
 const SERVICE = {
   port: setting('PORT', '7878', integer(0, 65535)).describe('HTTP port; 0 picks a free one.'),
-  adminPort: optional('ADMIN_PORT', NONE, integer(0, 65535)).describe(
-    'A second HTTP port that serves the same API.',
-  ),
+  adminPort: optional('ADMIN_PORT', NONE, integer(0, 65535)).describe('A second HTTP port for the same API.'),
   host: setting('HOST', '0.0.0.0', text).describe('Address that the listeners bind to.'),
   roles: setting('HOLDFAST_ROLES', ROLES.join(','), roles).describe(
     'What this instance does; health and metrics are always served.',
@@ -96,9 +95,7 @@ export const REDIS_ADDRESS = {
     'ACL user, if REDIS_URL names none.',
   ),
   redisPassword: secret('REDIS_PASSWORD', NONE, text).describe('Password, if REDIS_URL names none.'),
-  sentinelPassword: secret('REDIS_SENTINEL_PASSWORD', NONE, text).describe(
-    'Password of the Sentinels themselves.',
-  ),
+  sentinelPassword: secret('REDIS_SENTINEL_PASSWORD', NONE, text).describe('Password of the Sentinels.'),
   redisTls: setting('REDIS_TLS', 'false', flag).describe(
     'TLS to Redis, Sentinels and cluster nodes; rediss:// turns it on too.',
   ),
@@ -287,6 +284,9 @@ const TELEMETRY = {
   logLevel: setting('LOG_LEVEL', 'info', oneOf(...LOG_LEVELS)).describe('Least severe level to log.'),
   recordActivity: setting('RECORD_ACTIVITY', 'true', flag).describe(
     "Whether instances add up what they did in Redis: for the console's graphs and spike events.",
+  ),
+  observeAllowSampleRate: setting('OBSERVE_ALLOW_SAMPLE_RATE', '1', positiveShare).describe(
+    'Share of allowed reserves in observe mode that emit reservation.observed_allowed; 1 is all of them.',
   ),
   highLatencyMs: setting('HIGH_LATENCY_MS', '1000', integer(0, 10_000)).describe(
     'system.high_latency is emitted if the 99th percentile of an operation over five minutes exceeds this; 0 turns it off.',

@@ -1,4 +1,4 @@
-import { actionOf, denyDetailOf, subjectOf, windowKeyOf } from '../reservations/index.js';
+import { actionOf, type DenyDetail, denyDetailOf, subjectOf, windowKeyOf } from '../reservations/index.js';
 import { type Fields, parseJson, timeOf } from '../wire/index.js';
 
 export type EventData = Readonly<Record<string, unknown>>;
@@ -51,6 +51,7 @@ const NUMBERS = new Set([
   'baseline_rate',
   'multiplier',
   'projected_exhaustion_minutes',
+  'sample_rate',
 ]);
 const BOOLEANS = new Set(['is_over_limit', 'spent_override_provided']);
 const INSTANTS = new Set([
@@ -126,6 +127,12 @@ function shaped(eventType: string, figures: Record<string, unknown>): EventData 
     const { window: _, window_key: _key, used: _used, limit: _limit, risk_class: _class, ...rest } = figures;
     return { ...rest, deny_detail: denialDetailOf(figures) };
   }
+  if (eventType === 'reservation.observed_denied') {
+    const { scope, unit, estimated_amount, observe_mode, subject, action } = figures;
+    const detail = denialDetailOf(figures);
+    const known = { scope, unit, deny_detail: detail, estimated_amount, observe_mode, subject, action };
+    return { ...known, would_have_blocked_at: detail.blocked_by_scope };
+  }
   if (WITHOUT_CHANGED_FIELDS.has(eventType)) {
     return { ...figures, changed_fields: [] };
   }
@@ -133,7 +140,7 @@ function shaped(eventType: string, figures: Record<string, unknown>): EventData 
 }
 
 /** The detail of a denial, from what its event has stored. */
-function denialDetailOf(figures: Readonly<Record<string, unknown>>): EventData {
+function denialDetailOf(figures: Readonly<Record<string, unknown>>): DenyDetail {
   const textOf = (name: string): string | undefined => {
     const value = figures[name];
     return typeof value === 'string' || typeof value === 'bigint' ? String(value) : undefined;
@@ -151,7 +158,7 @@ function denialDetailOf(figures: Readonly<Record<string, unknown>>): EventData {
     riskClass: textOf('risk_class'),
     kind: action?.kind,
     unit: textOf('unit'),
-    amount: textOf('requested_amount'),
+    amount: textOf('requested_amount') ?? textOf('estimated_amount'),
   });
 }
 
@@ -194,6 +201,9 @@ function valueOf(name: string, text: string): unknown {
   }
   if (INSTANTS.has(name)) {
     return /^\d{1,14}$/.test(text) ? timeOf(text) : text;
+  }
+  if (name === 'caps_applied') {
+    return jsonOf(windowKeyOf(text));
   }
   if (LISTS.has(name)) {
     return listOf(text);

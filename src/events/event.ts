@@ -80,6 +80,8 @@ export const EVENT_TYPES = [
   'budget.debt_incurred',
   'budget.burn_rate_anomaly',
   'reservation.denied',
+  'reservation.observed_denied',
+  'reservation.observed_allowed',
   'reservation.denial_rate_spike',
   'reservation.expired',
   'reservation.expiry_rate_spike',

@@ -663,11 +663,12 @@ export const SCRIPT_SIGNATURES = {
       'max_live',
       'max_stored',
       'action_facts',
+      'observe',
     ],
     rest: true,
     flags: [],
     returns:
-      'ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)* | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|replay balances(scope balance)* | DRY_RUN_WITH_CAPS answer:fresh|replay caps balances(scope balance)* | DENY answer:fresh|replay reason [scope remaining policy_id window window_key used limit risk_class] | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id | ACTION_QUOTA_EXCEEDED scope policy_id window window_key used limit risk_class | MISSING_RUN_ID | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
+      'ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)* | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|observed|replay balances(scope balance)* | DRY_RUN_WITH_CAPS answer:fresh|observed|replay caps balances(scope balance)* | DENY answer:fresh|observed|replay reason [scope remaining policy_id window window_key used limit risk_class] | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id | ACTION_QUOTA_EXCEEDED scope policy_id window window_key used limit risk_class | MISSING_RUN_ID | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
   /** lua/overview/census.lua: count a partition's tenants, budgets and webhook subscriptions, a bounded run at a time. */
   census: {
@@ -1670,18 +1671,18 @@ export interface ScriptReplies {
       }
     | {
         readonly status: 'ALLOW_DRY_RUN';
-        readonly answer: 'fresh' | 'replay';
+        readonly answer: 'fresh' | 'observed' | 'replay';
         readonly balances: readonly { readonly scope: string; readonly balance: Balance }[];
       }
     | {
         readonly status: 'DRY_RUN_WITH_CAPS';
-        readonly answer: 'fresh' | 'replay';
+        readonly answer: 'fresh' | 'observed' | 'replay';
         readonly caps: string;
         readonly balances: readonly { readonly scope: string; readonly balance: Balance }[];
       }
     | {
         readonly status: 'DENY';
-        readonly answer: 'fresh' | 'replay';
+        readonly answer: 'fresh' | 'observed' | 'replay';
         readonly reason: string;
         readonly scope?: string;
         readonly remaining?: string;

@@ -53,7 +53,7 @@ interface AttestedRequest {
 /** A successful outcome. */
 interface AttestedOutcome {
   readonly stamp?: string | undefined;
-  readonly answer: 'fresh' | 'replay';
+  readonly answer: 'fresh' | 'observed' | 'replay';
   /** The response as JSON text, with what evidence attests. */
   readonly response: string;
   /** Further members of the response, which evidence has no place for, as `"name":value`. */
@@ -141,7 +141,8 @@ export class AttestedAnswers {
 }
 
 /** The members of a request that an envelope has: those of cycles-protocol-v0, without its extensions. */
-function attestedRequest(body: object): object {
+function attestedRequest(request: object): object {
+  const { observe_mode: _mode, ...body } = request as { readonly observe_mode?: unknown };
   if (!('action' in body)) {
     return body;
   }

@@ -30,6 +30,7 @@ export type ReleaseActor = 'tenant' | 'admin_on_behalf_of';
 @Injectable()
 export class ReservationMetrics {
   private readonly reserves: LabelledCounter;
+  private readonly observations: LabelledCounter;
   private readonly commits: LabelledCounter;
   private readonly releases: LabelledCounter;
   private readonly extends: LabelledCounter;
@@ -44,6 +45,11 @@ export class ReservationMetrics {
       name: 'cycles_reservations_reserve_total',
       help: 'Reserve requests by outcome.',
       labels: ['tenant', 'decision', 'reason', 'overage_policy'],
+    });
+    this.observations = metrics.counter({
+      name: 'holdfast_observed_reserves_total',
+      help: 'Reserve requests in observe mode by what would have become of them; they are not among the other reserves.',
+      labels: ['tenant', 'decision', 'reason'],
     });
     this.commits = metrics.counter({
       name: 'cycles_reservations_commit_total',
@@ -102,6 +108,10 @@ export class ReservationMetrics {
     if (reason === 'OK') {
       this.metrics.activity.add(decision === 'DENY' ? 'denials' : 'reserves');
     }
+  }
+
+  observed(tenant: string, decision: string, reason: string): void {
+    this.observations.inc({ tenant, decision, reason });
   }
 
   reserveFailed(tenant: string, error: unknown, policy: string): void {

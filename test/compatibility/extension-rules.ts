@@ -68,4 +68,24 @@ export const EXTENSION_RULES = {
     rule: 'The list of tenants and their bulk actions take `observe_mode` as a filter',
     place: 'ADMIN OVERVIEW AND LIST FILTERS; TenantBulkFilter',
   },
+  'observe mode precedence': {
+    rule: "The request's `observe_mode` comes first, then its tenant's, then ENFORCE. OBSERVE evaluates as a dry run does, with or without `dry_run`; only OBSERVE emits the events of observe mode",
+    place: 'OBSERVE MODE EVALUATION RULES; ReservationCreateRequestExtension',
+  },
+  'observe mode side effects': {
+    rule: 'A reserve in observe mode is evaluated in full, and changes no balance and no counter of a quota; no threshold is told',
+    place: 'SIDE-EFFECT CONTRACT',
+  },
+  'observed denials': {
+    rule: 'A denial in observe mode is 200 `DENY` with a `deny_detail`, and one `reservation.observed_denied` instead of `reservation.denied`, with the correlation id of its cause',
+    place: 'SIDE-EFFECT CONTRACT; EventDataObservedDenied',
+  },
+  'observed allowances': {
+    rule: 'An allowed reserve in observe mode is one `reservation.observed_allowed` with its caps and the correlation id of its run; what sampling leaves out is not told, and the others have the `sample_rate`',
+    place: 'SIDE-EFFECT CONTRACT; EventDataObservedAllowed',
+  },
+  'observe mode transitions': {
+    rule: 'A change of the mode holds for the next reserve, on every instance. Reservations that were made before it, and replays, stay what they were',
+    place: 'TRANSITION SEMANTICS',
+  },
 } as const satisfies Rules;

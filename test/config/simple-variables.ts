@@ -214,6 +214,18 @@ export const SIMPLE: readonly Simple[] = [
   number('WEBHOOK_DELIVERY_RETENTION_DAYS', 'webhookDeliveryRetentionDays', 14, 1, 365),
   number('WEBHOOK_ALERT_MS', 'webhookAlertMs', 30_000, 1000, 3_600_000),
   flag('RECORD_ACTIVITY', 'recordActivity', true),
+  {
+    name: 'OBSERVE_ALLOW_SAMPLE_RATE',
+    field: 'observeAllowSampleRate',
+    fallback: 1,
+    good: [
+      ['0.1', 0.1],
+      ['.25', 0.25],
+      ['1.0', 1],
+      ['0.000001', 0.000001],
+    ],
+    bad: ['0', '0.0', '1.1', '-0.1', '10%', '1e-3'],
+  },
   number('HIGH_LATENCY_MS', 'highLatencyMs', 1000, 0, 10_000),
   {
     name: 'OTEL_EXPORTER_OTLP_ENDPOINT',

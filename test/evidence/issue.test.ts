@@ -127,6 +127,26 @@ describe('a reserve', () => {
     }
   });
 
+  test('in observe mode has evidence if the request is a dry run, and else none, which has no form for it', async () => {
+    for (const [mode, dryRun, isAttested] of [
+      ['OBSERVE', true, true],
+      ['OBSERVE', false, false],
+      ['ENFORCE', false, true],
+    ] as const) {
+      const body = reserveBody(tenant, 1, { dry_run: dryRun });
+      const answer = await call('/v1/reservations', { ...body, observe_mode: mode });
+      expectStatus(answer, 200);
+      expect('cycles_evidence' in answer.body).toBe(isAttested);
+      if (isAttested) {
+        const { payload } = await evidenceOf(answer);
+        expect(payload.reserve).toEqual({ request: body, response: attested(answer) });
+      }
+      const again = await call('/v1/reservations', { ...body, observe_mode: mode });
+      expect(attested(again)).toEqual(attested(answer));
+      expect(again.body.cycles_evidence).toEqual(answer.body.cycles_evidence);
+    }
+  });
+
   test('under caps has evidence with the caps', async () => {
     const capped = await holdfast.createTenant();
     await holdfast.createBudget(capped, '', 100);

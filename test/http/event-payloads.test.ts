@@ -103,6 +103,19 @@ async function tellOfQuotas(tenant: TestTenant): Promise<void> {
   await admin(200, 'PATCH', `/v1/admin/policies/${policy.policy_id}`, { status: 'DISABLED' });
 }
 
+/** Reserves that are only observed: one that would be allowed, and one that would not. */
+async function tellOfObservations(tenant: TestTenant): Promise<void> {
+  for (const amount of [1, 1_000_000]) {
+    const body = reserveBody(tenant, amount, { observe_mode: 'OBSERVE' });
+    const answer = await on.holdfast.call('POST', '/v1/reservations', {
+      key: tenant.key,
+      body,
+      extended: true,
+    });
+    expectStatus(answer, 200);
+  }
+}
+
 async function tellOfKeysAndPolicies(tenant: TestTenant): Promise<void> {
   const { key_id: keyId } = await admin(201, 'POST', '/v1/admin/api-keys', {
     tenant_id: tenant.id,
@@ -237,6 +250,7 @@ test('every event that scripts emit has the payload of its type', async () => {
   await tellOfBudgets(tenant);
   await tellOfReservations(tenant);
   await tellOfQuotas(tenant);
+  await tellOfObservations(tenant);
   await tellOfKeysAndPolicies(tenant);
   await tellOfWebhooks(subscriber);
   await tellOfDispatch(tenant);

@@ -46,6 +46,7 @@ export async function makeHolds(
             0,
             0,
             'side_effect||||',
+            '',
             'ak',
             'llm',
             'an',

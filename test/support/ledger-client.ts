@@ -54,6 +54,8 @@ export interface ReserveOptions {
   /** The deployment's limits; 0, as here unless said, is no limit. */
   readonly maxLive?: number;
   readonly maxStored?: number;
+  /** As lua/lib/observe.lua describes it. */
+  readonly observe?: string;
   /** What quotas need: see lua/lib/action_quota.lua. */
   readonly facts?: string;
 }
@@ -218,6 +220,7 @@ export class LedgerClient {
         options.maxLive ?? 0,
         options.maxStored ?? 0,
         options.facts ?? 'side_effect||||',
+        options.observe ?? '',
         ...record,
       ],
     );

@@ -67,8 +67,10 @@ export class ReserveController {
         const outcome = await this.service.reserve(operation, dto);
         const { stamp, answer } = outcome.reply;
         const held = 'reservationId' in outcome.reply ? outcome.reply : undefined;
+        // An envelope of a reserve without dry_run has a reservation, so what is only observed has no form there.
+        const isAttestable = held !== undefined || dto.dry_run === true;
         return {
-          stamp,
+          stamp: isAttestable ? stamp : undefined,
           answer,
           response: reserveResponse(outcome, dto),
           unattested: held ? `"remaining_ttl_ms":${held.remainingTtlMs}` : denyDetailJson(outcome.reply, dto),

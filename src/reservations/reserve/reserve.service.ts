@@ -1,7 +1,10 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { IsBoolean, IsIn, IsInt, Max, Min } from 'class-validator';
+import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import {
   fingerprintOf,
+  OBSERVE_MODES,
+  type ObserveMode,
   OVERAGE_POLICIES,
   type OveragePolicy,
   randomBase62,
@@ -56,6 +59,11 @@ export class ReserveDto extends AdmissionDto {
   @Optional()
   @IsBoolean()
   dry_run?: boolean;
+
+  /** Of cycles-protocol-extensions-v0.1.26. Without it, the tenant's applies. */
+  @Optional()
+  @IsIn(OBSERVE_MODES)
+  observe_mode?: ObserveMode;
 }
 
 /** The protocol's default for grace_period_ms. */
@@ -88,16 +96,21 @@ export interface ReserveOutcome {
 /** POST /v1/reservations: holds an amount at every budgeted scope, or at none. */
 @Injectable()
 export class ReserveService {
+  private readonly allowSampleRate: number;
+
   constructor(
     private readonly redis: RedisService,
     private readonly store: ReservationStore,
     private readonly metrics: ReservationMetrics,
     private readonly admission: Admission,
     private readonly limits: TenantLimits,
-  ) {}
+    @Inject(CONFIG) config: HoldfastConfig,
+  ) {
+    this.allowSampleRate = config.observeAllowSampleRate;
+  }
 
   /**
-   * Reserves, or only evaluates if `dry_run` is set.
+   * Reserves, or only evaluates if `dry_run` is set or the request or its tenant is in observe mode.
    * @throws Refusal FORBIDDEN (another tenant, scope filter), IDEMPOTENCY_MISMATCH, TENANT_CLOSED, NOT_FOUND, UNIT_MISMATCH,
    * ACTION_KIND_DENIED, ACTION_KIND_NOT_ALLOWED, ACTION_QUOTA_EXCEEDED, BUDGET_FROZEN, BUDGET_CLOSED, OVERDRAFT_LIMIT_EXCEEDED, DEBT_OUTSTANDING, BUDGET_EXCEEDED, LIMIT_EXCEEDED (a tenant's limit, or the governing policy's rate),
    * INVALID_REQUEST (int64).
@@ -115,12 +128,25 @@ export class ReserveService {
       }
       const reason = reply.status === 'DENY' ? reply.reason : 'OK';
       const told = reply.answer === 'replay' ? 'IDEMPOTENT_REPLAY' : reason;
-      this.metrics.reserved(tenantId, DECISIONS[reply.status], told, policy);
+      if (reply.answer === 'observed') {
+        this.metrics.observed(tenantId, DECISIONS[reply.status], reason);
+      } else {
+        this.metrics.reserved(tenantId, DECISIONS[reply.status], told, policy);
+      }
       return { reply, scopes };
     } catch (error) {
       this.metrics.reserveFailed(tenantId, error, policy);
       throw error;
     }
+  }
+
+  /** Whether an allowed reserve is to be told if it is observed, as lua/lib/observe.lua takes it: a request has the same sample everywhere. */
+  private sampleOf(fingerprint: string): string {
+    if (this.allowSampleRate === 1) {
+      return '';
+    }
+    const place = Buffer.from(fingerprint.slice(0, 8), 'base64url').readUIntBE(0, 6) / 2 ** 48;
+    return place < this.allowSampleRate ? `|${this.allowSampleRate}` : '|-';
   }
 
   private decide(operation: Operation, request: ReserveDto): Promise<Decided> {
@@ -160,6 +186,7 @@ export class ReserveService {
           maxLive: this.limits.deployment.live_reservations,
           maxStored: this.limits.deployment.stored_bytes,
           actionFacts: actionFacts(request.subject, request.action),
+          observe: (request.observe_mode ?? '') + this.sampleOf(fingerprint),
           rest: fields,
         },
       ),

@@ -8,6 +8,8 @@ const BY_TYPE: Readonly<Record<string, string>> = {
   'budget.burn_rate_anomaly': 'EventDataBurnRateAnomaly',
   'reservation.denied': 'EventDataReservationDenied',
   'reservation.expired': 'EventDataReservationExpired',
+  'reservation.observed_denied': 'EventDataObservedDenied',
+  'reservation.observed_allowed': 'EventDataObservedAllowed',
   'reservation.commit_overage': 'EventDataCommitOverage',
 };
 const BY_CATEGORY: Readonly<Record<string, string>> = {

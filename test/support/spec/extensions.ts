@@ -14,6 +14,7 @@ const ADDED = [
   ['runtime', 'Action', 'protocol', 'ActionExtension'],
   ['runtime', 'DecisionResponse', 'protocol', 'DecisionResponseExtension'],
   ['runtime', 'ReservationCreateResponse', 'protocol', 'ReservationCreateResponseExtension'],
+  ['runtime', 'ReservationCreateRequest', 'protocol', 'ReservationCreateRequestExtension'],
   ['governance', 'Tenant', 'governance', 'TenantExtension'],
   ['governance', 'TenantCreateRequest', 'governance', 'TenantExtension'],
   ['governance', 'Policy', 'governance', 'PolicyExtension'],
@@ -27,6 +28,17 @@ const TAKEN_OVER = [
     'runtime',
     'actions',
     ['ActionPolicyKeys', 'ActionKindRegistry', 'ActionKind', 'ActionPolicyKeySpec', 'ActionRiskClass'],
+  ],
+  [
+    'governance',
+    'protocol',
+    [
+      'DenyDetail',
+      'ActionQuotaViolation',
+      'ObserveModeEnum',
+      'EventDataObservedDenied',
+      'EventDataObservedAllowed',
+    ],
   ],
   ['governance', 'actions', ['ActionQuota', 'RiskClassQuota', 'ActionRiskClass', 'ActionQuotaWindow']],
 ] as const;
@@ -65,7 +77,11 @@ function addProperties(schema: Node, extension: Node): void {
 }
 
 /** Of EventTypeExtension. */
-const EMITTED = ['quota.threshold_approaching'];
+const EMITTED = [
+  'quota.threshold_approaching',
+  'reservation.observed_denied',
+  'reservation.observed_allowed',
+];
 
 /** Adds to the documents what the extensions add to the protocol: the merge that their authors leave to a later version. */
 export function mergeExtensions(
