@@ -8,6 +8,8 @@ import {
   WITHOUT_BROWSER,
 } from '../support/console-browser.js';
 import { expectStatus, Holdfast, type Json, newTenantId, type TestTenant } from '../support/holdfast.js';
+import { PUBLIC_URL } from '../support/subscriber.js';
+import { subscribe } from '../webhooks/dispatching.js';
 import { type RedisServer, startRedis } from '../support/redis-server.js';
 
 describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
@@ -25,6 +27,8 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     await holdfast.createBudget(tenant, '', 1000);
     await holdfast.createBudget(tenant, '/workspace:prod', 100);
     const subject = { tenant: tenant.id, workspace: 'prod' };
+    const quarter = { event_types: ['budget.threshold_crossed'], thresholds: { budget_utilization: [0.25] } };
+    await subscribe(holdfast, tenant, PUBLIC_URL, quarter);
     held = expectStatus(
       await holdfast.reserve(tenant, 40, { subject, idempotency_key: ATTACK, ttl_ms: 3_600_000 }),
       200,
@@ -51,7 +55,16 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     async (colorScheme) => {
       await visit('/tenants', ATTACK, undefined, { colorScheme });
       await visit(`/budgets?tenant_id=${tenant.id}`, '$90,071,992.54740993', undefined, { colorScheme });
-      await visit(`/budgets/TOKENS?scope=${scope()}`, 'budget exceeded', undefined, { colorScheme });
+      await visit(
+        `/budgets/TOKENS?scope=${scope()}`,
+        'budget exceeded',
+        async (page) => {
+          await page.getByText('If a commit costs more: as the tenant says.').waitFor();
+          await page.getByRole('row', { name: /^25% reached .* upwards$/ }).waitFor();
+          await page.getByRole('row', { name: /^80% not reached never/ }).waitFor();
+        },
+        { colorScheme },
+      );
       await visit(`/reservations?tenant=${tenant.id}`, held.reservation_id as string, undefined, {
         colorScheme,
       });

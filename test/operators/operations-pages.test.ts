@@ -184,6 +184,9 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
     const closing = await holdfast.createTenant({ name: ATTACK });
     await holdfast.createBudget(closing, '', 100);
     await subscribe(holdfast, closing, `${receiver.url}/works`);
+    await subscribe(holdfast, SYSTEM, `${receiver.url}/told`, {
+      event_types: ['reservation.released_via_tenant_cascade'],
+    });
     const held = expectStatus(await holdfast.reserve(closing, 40), 200).reservation_id as string;
     await visit(`/tenants/${closing.id}`, 'No policies', async (page) => {
       const dialog = page.getByRole('dialog');

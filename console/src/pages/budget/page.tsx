@@ -10,10 +10,11 @@ import { BudgetBar } from '../../parts/budget-bar';
 import { PageHead, Panel } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
 import { Empty, Failure, Loading } from '../../parts/states';
-import { Status } from '../../parts/status';
+import { Status, wordOf } from '../../parts/status';
 import { Time } from '../../parts/time';
 import { Freeze, Fund, OverdraftLimit } from './changes';
 import { LastDenials, LiveHolds } from './lists';
+import { Thresholds } from './thresholds';
 
 const route = getRouteApi('/budgets/$unit');
 const EVERY_MS = 5000;
@@ -69,6 +70,7 @@ function BudgetView({ budget }: { budget: Budget }): ReactNode {
         <div className="grid" style={{ alignItems: 'start' }}>
           <LiveHolds budget={budget} />
           <LastDenials budget={budget} />
+          <Thresholds budget={budget} />
         </div>
       </div>
       {change === 'fund' && <Fund budget={budget} close={close} />}
@@ -122,7 +124,8 @@ function Figures({ budget }: { budget: Budget }): ReactNode {
       <p className="muted small">
         Allocated <Amount amount={allocated.amount} unit={unit} withUnit />, overdraft limit{' '}
         <Amount amount={budget.overdraft_limit?.amount ?? 0} unit={unit} />, created{' '}
-        <Time at={budget.created_at} />
+        <Time at={budget.created_at} />. If a commit costs more:{' '}
+        {wordOf(budget.commit_overage_policy ?? 'as the tenant says').toLowerCase()}.
       </p>
     </Panel>
   );

@@ -2,6 +2,7 @@ import type { ReactNode } from 'react';
 import { Amount } from '../../parts/amount';
 import { formatDuration, Time } from '../../parts/time';
 import type { ReservationHistory } from './history';
+import { ToldTo } from './told';
 
 const WHO: Readonly<Record<string, string>> = {
   api_key: 'by the client',
@@ -112,9 +113,12 @@ function End({
         </ul>
       )}
       {end.event !== undefined && (
-        <div className="muted small">
-          Told by the event {end.event.event_type} <span className="id">{end.event.event_id}</span>
-        </div>
+        <>
+          <div className="muted small">
+            Told by the event {end.event.event_type} <span className="id">{end.event.event_id}</span>
+          </div>
+          <ToldTo tenant={history.tenant_id} event={end.event} atMs={end.at_ms} />
+        </>
       )}
     </Step>
   );

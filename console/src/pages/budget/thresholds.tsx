@@ -1,0 +1,112 @@
+import { useQuery } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import { get } from '../../api/client';
+import type { Budget, LedgerEvent } from '../../api/types';
+import { type Webhook, WEBHOOKS } from '../../api/webhooks';
+import { Panel } from '../../parts/panel';
+import { Failure, Loading } from '../../parts/states';
+import { Time } from '../../parts/time';
+
+const EVERY_MS = 10_000;
+const EVENTS_READ = 100;
+const SUBSCRIPTIONS_READ = 100;
+/** What lua/lib/threshold.lua watches in any case. */
+const USUAL_MARKS = [0.8, 0.95, 1];
+/** Marks have at most nine decimals. */
+const MARK_SCALE = 1_000_000_000;
+const PERCENT = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 2 });
+
+/** Whether what is spent and held has reached a share of what is allocated; exact. */
+function isReached({ allocated, spent, reserved }: Budget, mark: number): boolean {
+  const whole = BigInt(allocated.amount);
+  const used = BigInt(spent?.amount ?? 0) + BigInt(reserved?.amount ?? 0);
+  return whole > 0n && used * BigInt(MARK_SCALE) >= whole * BigInt(Math.round(mark * MARK_SCALE));
+}
+
+interface Watched {
+  readonly marks: readonly number[];
+  readonly crossings: readonly LedgerEvent[];
+}
+
+async function readWatched({ tenant_id: tenant, scope, unit }: Budget): Promise<Watched> {
+  const [{ subscriptions }, { events }] = await Promise.all([
+    get<{ subscriptions: Webhook[] }>(WEBHOOKS, {
+      tenant_id: tenant,
+      status: 'ACTIVE',
+      limit: SUBSCRIPTIONS_READ,
+    }),
+    get<{ events: LedgerEvent[] }>('/v1/admin/events', {
+      event_type: 'budget.threshold_crossed',
+      tenant_id: tenant,
+      scope,
+      limit: EVENTS_READ,
+    }),
+  ]);
+  const asked = subscriptions.flatMap(
+    ({ thresholds }) => (thresholds?.['budget_utilization'] ?? []) as readonly number[],
+  );
+  return {
+    marks: [...new Set([...USUAL_MARKS, ...asked])].sort((one, other) => one - other),
+    // The API does not filter events by unit, and a scope includes those below it.
+    crossings: events.filter((event) => event.scope === scope && event.data?.['unit'] === unit),
+  };
+}
+
+/** The shares at which Holdfast tells subscribers, whether they are reached, and when they were last crossed. */
+export function Thresholds({ budget }: { budget: Budget }): ReactNode {
+  const { data, error, refetch } = useQuery({
+    queryKey: ['thresholds', budget.scope, budget.unit],
+    queryFn: () => readWatched(budget),
+    refetchInterval: EVERY_MS,
+  });
+  return (
+    <Panel title="Thresholds" className="span-12" aside="of spent and held" flush>
+      {error && data === undefined ? (
+        <Failure error={error} retry={() => void refetch()} />
+      ) : data === undefined ? (
+        <Loading height={150} />
+      ) : (
+        <div className="table-wrap" role="region" aria-label="Thresholds" tabIndex={0}>
+          <table className="table">
+            <thead>
+              <tr>
+                <th>Used</th>
+                <th>Now</th>
+                <th>Last crossed</th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.marks.map((mark) => (
+                <tr key={mark}>
+                  <td className="num">{PERCENT.format(mark)}</td>
+                  <td>
+                    {isReached(budget, mark) ? (
+                      <span className="pill warn">reached</span>
+                    ) : (
+                      <span className="pill">not reached</span>
+                    )}
+                  </td>
+                  <td>
+                    <Crossing event={data.crossings.find(({ data: told }) => told?.['threshold'] === mark)} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+function Crossing({ event }: { event: LedgerEvent | undefined }): ReactNode {
+  if (event === undefined) {
+    return <span className="muted">never, as far as events are kept</span>;
+  }
+  return (
+    <>
+      <Time at={event.timestamp} />{' '}
+      <span className="muted">{event.data?.['direction'] === 'falling' ? 'downwards' : 'upwards'}</span>
+    </>
+  );
+}
