@@ -3,8 +3,17 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Page } from 'playwright-core';
 import { eventLogKey } from '../../src/redis/keyspace.js';
 import { VIEWER_API_KEY } from '../support/console-client.js';
-import { ConsoleBrowser, describeInBrowser, tooWide, WITHOUT_BROWSER } from '../support/console-browser.js';
-import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
+import { EVENT_TYPES } from '../../console/src/pages/events/types.js';
+import { EVENT_TYPES as SERVED_TYPES } from '../../src/events/event.js';
+import {
+  ATTACK,
+  ConsoleBrowser,
+  describeInBrowser,
+  expectAccessible,
+  tooWide,
+  WITHOUT_BROWSER,
+} from '../support/console-browser.js';
+import { ADMIN_API_KEY, expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { type RedisServer, startRedis } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
@@ -21,6 +30,10 @@ describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
   let holdfast: Holdfast;
   let tenant: TestTenant;
   let expired: string;
+  /** The request that funded the budget, its event and its row of the audit log. */
+  let request: string;
+  let funded: string;
+  let row: string;
 
   beforeAll(async () => {
     redis = await startRedis();
@@ -32,6 +45,7 @@ describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
     expired = expectStatus(await holdfast.reserve(tenant, 7), 200).reservation_id as string;
     await stored.expireIn(expired, -60_000);
     await holdfast.admin('GET', `/ops/reservations/${expired}`);
+    await fund();
   });
 
   afterAll(async () => {
@@ -65,6 +79,35 @@ describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
     await pipeline.exec();
   }
 
+  /** Everything that a client can say about a change is an attack. */
+  async function fund(): Promise<void> {
+    const answer = await holdfast.call(
+      'POST',
+      `/v1/admin/budgets/fund?scope=tenant:${tenant.id}&unit=TOKENS&tenant_id=${tenant.id}`,
+      {
+        headers: { 'x-admin-api-key': ADMIN_API_KEY, 'user-agent': ATTACK },
+        body: {
+          operation: 'CREDIT',
+          amount: { unit: 'TOKENS', amount: BigInt(LARGE) },
+          reason: ATTACK,
+          idempotency_key: ATTACK,
+          metadata: { note: ATTACK, [ATTACK]: { deep: [ATTACK, 1] } },
+        },
+      },
+    );
+    expectStatus(answer, 200);
+    request = answer.headers.get('x-request-id') as string;
+    const { events } = expectStatus(
+      await holdfast.admin('GET', `/v1/admin/events?request_id=${request}&event_type=budget.funded`),
+      200,
+    );
+    const { logs } = expectStatus(
+      await holdfast.admin('GET', `/v1/admin/audit/logs?request_id=${request}`),
+      200,
+    );
+    [funded, row] = [events[0].event_id as string, logs[0].log_id as string];
+  }
+
   const visit = (
     path: string,
     text: string,
@@ -77,7 +120,11 @@ describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
     ['dark', 390],
   ] as const)('show in %s colours, %d pixels wide', async (colorScheme, width) => {
     const settings = { colorScheme, viewport: { width, height: 860 } };
-    for (const [path, text] of [[`/expirations?last=24h&tenant=${tenant.id}`, '151 expired']] as const) {
+    for (const [path, text] of [
+      [`/expirations?last=24h&tenant=${tenant.id}`, '151 expired'],
+      [`/events?tenant_id=${tenant.id}&event=${funded}`, ATTACK],
+      [`/audit?tenant_id=${tenant.id}&row=${row}`, ATTACK],
+    ] as const) {
       await visit(path, text, async (page) => expect(await tooWide(page)).toEqual([]), settings);
     }
   });
@@ -131,6 +178,40 @@ describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
       },
       { key: VIEWER_API_KEY },
     );
+  });
+
+  test('events lead to the audit rows of their request, and those lead back', async () => {
+    await visit(`/events?tenant_id=${tenant.id}`, 'the last page', async (page) => {
+      await page.getByLabel('Category').selectOption('budget');
+      await page.waitForURL(/category=budget/);
+      await page.getByLabel('Type').selectOption('budget.funded');
+      await page.getByText('1 row, the last page').waitFor();
+      await expectAccessible(page);
+      await page.getByRole('button', { name: 'budget.funded' }).press('Enter');
+      const dialog = page.getByRole('dialog');
+      await dialog.getByText('9,007,199,254,741,093 tokens').first().waitFor();
+      expect(await dialog.getByRole('link', { name: `tenant:${tenant.id}` }).getAttribute('href')).toContain(
+        '/console/budgets/TOKENS',
+      );
+      await dialog.getByRole('link', { name: 'its audit rows' }).first().click();
+      await page.waitForURL(/audit\?request_id=/);
+      await page.getByRole('button', { name: 'fundBudget' }).press('Enter');
+      await dialog.getByText(ATTACK).first().waitFor();
+      await page.keyboard.press('Escape');
+      await dialog.waitFor({ state: 'detached' });
+      await page.getByLabel('Answer').selectOption('4xx');
+      await page.getByText('No such rows').waitFor();
+      await page.getByRole('button', { name: 'Clear filters' }).click();
+      await page.getByRole('button', { name: 'listAuditLogs' }).first().waitFor();
+      await page.goto(`${holdfast.url}/console/audit?row=${row}`);
+      await dialog.getByRole('link', { name: 'its events' }).first().click();
+      await page.waitForURL(/events\?request_id=/);
+      await page.getByRole('button', { name: 'budget.funded' }).waitFor();
+    });
+  });
+
+  test('the types of events that can be chosen are those of the server', () => {
+    expect(EVENT_TYPES.filter((type) => !type.startsWith('custom.'))).toEqual(SERVED_TYPES);
   });
 });
 

@@ -22,5 +22,12 @@ export const NAV: readonly NavGroup[] = [
       { to: '/verify', label: 'Verify' },
     ],
   },
-  { label: 'History', entries: [{ to: '/expirations', label: 'Expirations' }] },
+  {
+    label: 'History',
+    entries: [
+      { to: '/expirations', label: 'Expirations' },
+      { to: '/events', label: 'Events' },
+      { to: '/audit', label: 'Audit log' },
+    ],
+  },
 ];

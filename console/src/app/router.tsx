@@ -1,7 +1,9 @@
 import { createRouter } from '@tanstack/react-router';
 import { Failure } from '../parts/states';
+import { auditRoute } from '../pages/audit/route';
 import { budgetRoute } from '../pages/budget/route';
 import { budgetsRoute } from '../pages/budgets/route';
+import { eventsRoute } from '../pages/events/route';
 import { expirationsRoute } from '../pages/expirations/route';
 import { overviewRoute } from '../pages/overview/route';
 import { reservationRoute } from '../pages/reservation/route';
@@ -28,6 +30,8 @@ const routeTree = rootRoute.addChildren([
   webhookRoute,
   verifyRoute,
   expirationsRoute,
+  eventsRoute,
+  auditRoute,
 ]);
 
 export const router = createRouter({

@@ -1,0 +1,150 @@
+import { getRouteApi } from '@tanstack/react-router';
+import { type ReactNode, useCallback } from 'react';
+import { usePage } from '../../api/list';
+import { type FilterChange, FilterBar, TimeFilter, useSetters } from '../../parts/filter-bar';
+import { ChoiceFilter, TextFilter } from '../../parts/filters';
+import { PagedList } from '../../parts/pager';
+import { PageHead } from '../../parts/panel';
+import { Empty } from '../../parts/states';
+import { Time } from '../../parts/time';
+import { Answer } from './answer';
+import { RowDetails } from './details';
+import { type AuditList, type AuditRow, hasTenant, ownerOf, statusRange, STATUSES } from './row';
+
+const route = getRouteApi('/audit');
+const FILTERS = [
+  'tenant_id',
+  'operation',
+  'status',
+  'error_code',
+  'key_id',
+  'resource_type',
+  'resource_id',
+  'request_id',
+  'trace_id',
+  'from',
+  'to',
+] as const;
+
+type Filters = FilterChange<(typeof FILTERS)[number]>;
+
+/** Who asked for what, and what came of it, newest first. */
+export function AuditLog(): ReactNode {
+  const { cursor, row, ...filters } = route.useSearch();
+  const navigate = route.useNavigate();
+  const query = { ...filters, status: undefined, ...statusRange(filters.status) };
+  const page = usePage('/v1/admin/audit/logs', query, (answer: AuditList) => answer.logs, { cursor });
+  const change = useCallback(
+    (changed: Filters) =>
+      void navigate({
+        search: (old) => ({ ...old, cursor: undefined, ...changed }),
+        replace: true,
+        resetScroll: false,
+      }),
+    [navigate],
+  );
+  const open = (id: string | undefined): void =>
+    void navigate({ search: (old) => ({ ...old, row: id }), resetScroll: false });
+  return (
+    <>
+      <PageHead title="Audit log" />
+      <AuditFilters filters={filters} change={change} />
+      <section className="panel" aria-label="Audit log">
+        <PagedList
+          page={page}
+          cursor={cursor}
+          go={(next) => void navigate({ search: (old) => ({ ...old, cursor: next }), resetScroll: false })}
+          empty={
+            <Empty title="No such rows">
+              Change the filters. Rows of reads are kept for a shorter time than those of changes.
+            </Empty>
+          }
+        >
+          <AuditTable rows={page.rows ?? []} open={open} />
+        </PagedList>
+      </section>
+      {row !== undefined && (
+        <RowDetails
+          id={row}
+          known={page.rows?.find(({ log_id: id }) => id === row)}
+          close={() => open(undefined)}
+        />
+      )}
+    </>
+  );
+}
+
+function AuditFilters({
+  filters,
+  change,
+}: {
+  filters: Filters;
+  change: (changed: Filters) => void;
+}): ReactNode {
+  const set = useSetters(FILTERS, change);
+  const clear = (): void => change(Object.fromEntries(FILTERS.map((name) => [name, undefined])));
+  return (
+    <FilterBar isFiltered={Object.keys(filters).length > 0} clear={clear}>
+      <TextFilter label="Tenant id" value={filters.tenant_id} onChange={set.tenant_id} width={130} />
+      <TextFilter label="Operation" value={filters.operation} onChange={set.operation} width={170} />
+      <ChoiceFilter label="Answer" value={filters.status} choices={STATUSES} onChange={set.status} />
+      <TextFilter label="Error code" value={filters.error_code} onChange={set.error_code} width={160} />
+      <TimeFilter label="From" value={filters.from} onChange={set.from} />
+      <TimeFilter label="To" value={filters.to} onChange={set.to} />
+      <TextFilter label="Key or session id" value={filters.key_id} onChange={set.key_id} width={170} />
+      <TextFilter
+        label="Resource type"
+        value={filters.resource_type}
+        onChange={set.resource_type}
+        width={120}
+      />
+      <TextFilter label="Resource id" value={filters.resource_id} onChange={set.resource_id} width={190} />
+      <TextFilter label="Request id" value={filters.request_id} onChange={set.request_id} width={190} />
+      <TextFilter label="Trace id" value={filters.trace_id} onChange={set.trace_id} width={240} />
+    </FilterBar>
+  );
+}
+
+function AuditTable({ rows, open }: { rows: readonly AuditRow[]; open: (id: string) => void }): ReactNode {
+  return (
+    <div className="table-wrap" role="region" aria-label="Rows of the audit log" tabIndex={0}>
+      <table className="table">
+        <thead>
+          <tr>
+            <th>Time</th>
+            <th>Operation</th>
+            <th>Answer</th>
+            <th>Tenant</th>
+            <th>Resource</th>
+            <th>Key</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={row.log_id}>
+              <td>
+                <Time at={row.timestamp} />
+              </td>
+              <td>
+                <button
+                  type="button"
+                  className="row-button"
+                  aria-haspopup="dialog"
+                  onClick={() => open(row.log_id)}
+                >
+                  {row.operation}
+                </button>
+              </td>
+              <td>
+                <Answer row={row} />
+              </td>
+              <td className={hasTenant(row) ? 'id' : 'muted'}>{ownerOf(row)}</td>
+              <td className="id">{row.resource_id ?? <span className="muted">–</span>}</td>
+              <td className="id">{row.key_id ?? <span className="muted">–</span>}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,172 @@
+import { getRouteApi } from '@tanstack/react-router';
+import { type ReactNode, useCallback } from 'react';
+import { usePage } from '../../api/list';
+import { type FilterChange, FilterBar, TimeFilter, useSetters } from '../../parts/filter-bar';
+import { ChoiceFilter, TextFilter } from '../../parts/filters';
+import { PagedList } from '../../parts/pager';
+import { PageHead } from '../../parts/panel';
+import { Scope } from '../../parts/scope';
+import { Empty } from '../../parts/states';
+import { Time } from '../../parts/time';
+import { EventDetails } from './details';
+import { CATEGORIES, categoryOf, type CyclesEvent, type EventList, hasTenant } from './event';
+import { EVENT_TYPES } from './types';
+
+const route = getRouteApi('/events');
+const FILTERS = [
+  'event_type',
+  'category',
+  'tenant_id',
+  'scope',
+  'from',
+  'to',
+  'correlation_id',
+  'trace_id',
+  'request_id',
+] as const;
+
+type Filters = FilterChange<(typeof FILTERS)[number]>;
+
+/** What happened, newest first. */
+export function Events(): ReactNode {
+  const { cursor, event, ...filters } = route.useSearch();
+  const navigate = route.useNavigate();
+  const page = usePage('/v1/admin/events', filters, (answer: EventList) => answer.events, { cursor });
+  const change = useCallback(
+    (changed: Filters) =>
+      void navigate({
+        search: (old) => ({ ...old, cursor: undefined, ...changed }),
+        replace: true,
+        resetScroll: false,
+      }),
+    [navigate],
+  );
+  const open = (id: string | undefined): void =>
+    void navigate({ search: (old) => ({ ...old, event: id }), resetScroll: false });
+  return (
+    <>
+      <PageHead title="Events" />
+      <EventFilters filters={filters} change={change} />
+      <section className="panel" aria-label="Events">
+        <PagedList
+          page={page}
+          cursor={cursor}
+          go={(next) => void navigate({ search: (old) => ({ ...old, cursor: next }), resetScroll: false })}
+          empty={
+            <Empty title="No such events">
+              Change the filters. Most reserves and commits have no event, and old events are removed.
+            </Empty>
+          }
+        >
+          <EventTable events={page.rows ?? []} open={open} />
+        </PagedList>
+      </section>
+      {event !== undefined && (
+        <EventDetails
+          id={event}
+          known={page.rows?.find(({ event_id: id }) => id === event)}
+          close={() => open(undefined)}
+        />
+      )}
+    </>
+  );
+}
+
+/** The types of the chosen category; one that only the address names is a choice, too. */
+function typesWith({ category, event_type: chosen }: Filters): Record<string, string> {
+  const types: string[] = EVENT_TYPES.filter(
+    (type) => category === undefined || categoryOf(type) === category,
+  );
+  return Object.fromEntries(
+    [...types, ...(chosen === undefined ? [] : [chosen])].map((type) => [type, type]),
+  );
+}
+
+function EventFilters({
+  filters,
+  change,
+}: {
+  filters: Filters;
+  change: (changed: Filters) => void;
+}): ReactNode {
+  const set = useSetters(FILTERS, change);
+  const clear = (): void => change(Object.fromEntries(FILTERS.map((name) => [name, undefined])));
+  return (
+    <FilterBar isFiltered={Object.keys(filters).length > 0} clear={clear}>
+      <ChoiceFilter
+        label="Category"
+        value={filters.category}
+        choices={CATEGORIES}
+        onChange={(category) => change({ category, event_type: undefined })}
+      />
+      <ChoiceFilter
+        label="Type"
+        value={filters.event_type}
+        choices={typesWith(filters)}
+        onChange={set.event_type}
+      />
+      <TextFilter label="Tenant id" value={filters.tenant_id} onChange={set.tenant_id} width={130} />
+      <TextFilter label="Scope begins with" value={filters.scope} onChange={set.scope} width={200} />
+      <TimeFilter label="From" value={filters.from} onChange={set.from} />
+      <TimeFilter label="To" value={filters.to} onChange={set.to} />
+      <TextFilter label="Request id" value={filters.request_id} onChange={set.request_id} width={190} />
+      <TextFilter
+        label="Correlation id"
+        value={filters.correlation_id}
+        onChange={set.correlation_id}
+        width={190}
+      />
+      <TextFilter label="Trace id" value={filters.trace_id} onChange={set.trace_id} width={240} />
+    </FilterBar>
+  );
+}
+
+function EventTable({
+  events,
+  open,
+}: {
+  events: readonly CyclesEvent[];
+  open: (id: string) => void;
+}): ReactNode {
+  return (
+    <div className="table-wrap" role="region" aria-label="List of events" tabIndex={0}>
+      <table className="table">
+        <thead>
+          <tr>
+            <th>Time</th>
+            <th>Event</th>
+            <th>Tenant</th>
+            <th>Scope</th>
+            <th>By</th>
+          </tr>
+        </thead>
+        <tbody>
+          {events.map((event) => (
+            <tr key={event.event_id}>
+              <td>
+                <Time at={event.timestamp} />
+              </td>
+              <td>
+                <button
+                  type="button"
+                  className="row-button"
+                  aria-haspopup="dialog"
+                  onClick={() => open(event.event_id)}
+                >
+                  {event.event_type}
+                </button>
+              </td>
+              <td className="id">
+                {hasTenant(event) ? event.tenant_id : <span className="muted">the system</span>}
+              </td>
+              <td>
+                {event.scope === undefined ? <span className="muted">–</span> : <Scope path={event.scope} />}
+              </td>
+              <td>{(event.actor?.type ?? 'system').replaceAll('_', ' ')}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
