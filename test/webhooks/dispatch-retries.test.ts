@@ -314,7 +314,10 @@ describe('a subscription', () => {
     expect(receiver.received).toHaveLength(1);
   });
 
-  test('whose secret cannot be decrypted is sent nothing, and the delivery fails', async () => {
+  test('whose secret cannot be decrypted is sent nothing, the delivery fails, and its retry keeps its place for a while', async () => {
+    const pauses = (): Promise<number> =>
+      holdfast.metric('holdfast_webhook_failure_pauses_total', { for: 'retry' });
+    const before = await pauses();
     const id = await subscribe(holdfast, tenant, receiver.url, {
       retry_policy: { max_retries: 1, ...QUICK },
     });
@@ -323,6 +326,7 @@ describe('a subscription', () => {
     expect(await endedDeliveries(holdfast, id, 1)).toMatchObject([{ status: 'FAILED', attempts: 2 }]);
     expect(await failures({ reason: 'signing_key_unavailable' })).toBe(2);
     expect(receiver.received).toEqual([]);
+    await eventually('the pause is counted', async () => (await pauses()) > before);
   });
 
   test('whose address is not allowed any more is sent nothing, and the delivery fails', async () => {

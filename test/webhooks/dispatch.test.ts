@@ -160,7 +160,8 @@ describe('first attempts', () => {
   });
 
   test('pause after a failure while others wait, and not after a success', async () => {
-    const pauses = (): Promise<number> => holdfast.metric('holdfast_webhook_failure_pauses_total');
+    const pauses = (): Promise<number> =>
+      holdfast.metric('holdfast_webhook_failure_pauses_total', { for: 'first_attempt' });
     const before = await pauses();
     const policy = { retry_policy: { max_retries: 1, initial_delay_ms: 60_000, max_delay_ms: 60_000 } };
     const id = await subscribe(holdfast, tenant, receiver.url, policy);

@@ -63,7 +63,8 @@ function countersOf(metrics: MetricsRegistry) {
     ),
     failurePauses: counter(
       'holdfast_webhook_failure_pauses_total',
-      'Pauses before the next first attempt of a queue, because the last one failed.',
+      'Pauses after failed attempts: before the next first attempt of a queue, or before another retry takes the place.',
+      ['for'],
     ),
     leaseChanges: counter(
       'holdfast_dispatch_lease_changes_total',

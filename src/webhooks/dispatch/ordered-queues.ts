@@ -221,7 +221,7 @@ export class OrderedQueues {
     }
     queue.failuresInRow = outcome === 'SUCCESS' ? 0 : queue.failuresInRow + 1;
     if (queue.failuresInRow > 0 && queue.left > 0) {
-      this.metrics.counters.failurePauses.inc();
+      this.metrics.counters.failurePauses.inc({ for: 'first_attempt' });
       const pauseMs = Math.min(FAILURE_PAUSE_MS, 2 ** queue.failuresInRow) * (1 + Math.random());
       await delay(pauseMs, undefined, { ref: false });
     }

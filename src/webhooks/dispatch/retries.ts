@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import {
   ConcurrencyLimiter,
@@ -10,7 +11,7 @@ import {
 import { LOGGER, type Logger } from '../../telemetry/index.js';
 import { SubscriptionCache } from '../subscriptions/subscription-cache.js';
 import { AttemptPostponed, Attempts } from './attempts.js';
-import { type Delivery, hasEnded, readDeliveries, refOf } from './delivery.js';
+import { type Delivery, hasEnded, readDeliveries, refOf, type Verdict } from './delivery.js';
 import { type DispatchPartition, LeaseLost } from './dispatch-partition.js';
 import { DispatchMetrics } from './dispatch.metrics.js';
 import { OrderedQueues } from './ordered-queues.js';
@@ -31,6 +32,11 @@ const BLOCKED_MS = 100;
 const SOON_MS = 500;
 /** The same after an unexpected error, such as a damaged record. */
 const AFTER_ERROR_MS = 10_000;
+/**
+ * How long a retry that fails keeps its place at least, up to twice that. Attempts that fail at once, because a name has no address for
+ * example, would otherwise follow each other as fast as Redis answers.
+ */
+const FAILURE_PAUSE_MS = 100;
 /** A retry later than this was left by a process that died, or dates from before the upgrade from a version with a job queue. */
 const RECOVER_AFTER_MS = 30_000;
 
@@ -159,6 +165,14 @@ export class Retries {
     }
   }
 
+  private async pauseAfterFailure({ outcome, durationMs }: Verdict): Promise<void> {
+    const pauseMs = FAILURE_PAUSE_MS * (1 + Math.random()) - (durationMs ?? Number.POSITIVE_INFINITY);
+    if (outcome !== 'SUCCESS' && pauseMs > 0) {
+      this.metrics.counters.failurePauses.inc({ for: 'retry' });
+      await delay(pauseMs, undefined, { ref: false });
+    }
+  }
+
   /** @returns how long to skip the delivery */
   private async retry(partition: DispatchPartition, ref: string, dueForMs: number): Promise<number> {
     if (!partition.active) {
@@ -181,6 +195,7 @@ export class Retries {
       const verdict = await this.attempts.attempt(delivery, partition.nowMs());
       await this.attempts.settle(delivery, verdict);
       partition.retryIn(verdict.retryInMs ?? Number.POSITIVE_INFINITY);
+      await this.pauseAfterFailure(verdict);
     }
     return 0;
   }
