@@ -49,15 +49,15 @@ if owner and owner.status == 'CLOSED' then
 end
 
 local limited_commits = limits_commits(record)
-local old_name, changed, members, told = record.name, {}, {}, {}
+local old_name, changed, members, touched = record.name, {}, {}, {}
 for i = first_field, #ARGV, 2 do
   local field, value = ARGV[i], ARGV[i + 1]
   if (record[field] or '') ~= value then
     changed[#changed + 1] = field
     record[field] = value ~= '' and value or nil
     local member = MEMBER_OF[field] or field
-    if not told[member] then
-      told[member] = true
+    if not touched[member] then
+      touched[member] = true
       members[#members + 1] = member
     end
   end
@@ -65,7 +65,7 @@ end
 if #changed == 0 then
   return { 'UPDATED', unpack(stored) }
 end
-if told.name and redis.call('HEXISTS', policy_name_key(tag, owner_id), record.name) == 1 then
+if touched.name and redis.call('HEXISTS', policy_name_key(tag, owner_id), record.name) == 1 then
   return { 'DUPLICATE' }
 end
 local from, ends = record.effective_from or '', record.effective_until or ''
@@ -86,7 +86,7 @@ require_event_log(tag)
 require_audit_log(tag)
 
 -- Nothing is refused below this line.
-if told.name then
+if touched.name then
   redis.call('HDEL', policy_name_key(tag, owner_id), old_name)
   redis.call('HSET', policy_name_key(tag, owner_id), record.name, policy_id)
 end

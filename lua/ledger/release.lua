@@ -103,7 +103,7 @@ if damaged then
   return release_from_quarantine()
 end
 
-local held, marks, tells = i64_figure(hold.amount), marks_of(hold.marks), false
+local held, marks, emits = i64_figure(hold.amount), marks_of(hold.marks), false
 for _, budget in ipairs(budgets) do
   local former, debt = budget.remaining_figure, budget.debt_figure
   local remaining, reserved = i64_add(former, held), i64_sub(budget.reserved_figure, held)
@@ -112,10 +112,10 @@ for _, budget in ipairs(budgets) do
   end
   move_figures(budget, remaining, reserved)
   budget.crossings = crossings_of(marks, budget.allocated_figure, former, debt, remaining, debt)
-  tells = tells or budget.crossings
+  emits = emits or budget.crossings
 end
 require_balanced(budgets)
-if tells then
+if emits then
   require_event_log(tag)
 end
 
@@ -143,7 +143,7 @@ uncount_run(tag, hold.tenant, hold[FIELD.run_counters])
 -- In this order, because Redis 7.0 reads its clock for each command: the record must exist as long as the replay does.
 remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 keep_ended(tag, reservation_id, settled_retention(retention_ms, idempotency_ttl_ms))
-for _, budget in ipairs(tells and budgets or {}) do
+for _, budget in ipairs(emits and budgets or {}) do
   if budget.crossings then
     emit_crossings(tag, hold.tenant, origin, hold.unit, budget, budget.crossings)
   end

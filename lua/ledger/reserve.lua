@@ -158,7 +158,7 @@ local expires_at = now + ttl_ms
 -- The hold keeps the expiry policy it was made under: later changes of the tenant do not affect it.
 local expiry_policy = expiry_letter(tenant)
 
-local held, marks, tells = i64_figure(amount), marks_of(tenant and tenant.marks), false
+local held, marks, emits = i64_figure(amount), marks_of(tenant and tenant.marks), false
 local is_plain = not dry_run and type(held) == 'number' and moves_plainly(budgets, marks, -held, held, 0)
 if not is_plain then
   budgets = copies_of(budgets)
@@ -172,13 +172,13 @@ for _, budget in ipairs(is_plain and {} or budgets) do
   move_figures(budget, remaining, reserved)
   budget.became_exhausted = budget.remaining == '0' and i64_positive(former)
   budget.crossings = crossings_of(marks, budget.allocated_figure, former, debt, remaining, debt)
-  tells = tells or budget.became_exhausted or budget.crossings
+  emits = emits or budget.became_exhausted or budget.crossings
 end
 
 if not is_plain then
   require_balanced(budgets)
 end
-if tells or is_observed then
+if emits or is_observed then
   require_event_log(tag)
 end
 require_counting(tag, tenant_id, counts)
@@ -234,12 +234,12 @@ if expiry_policy then
 end
 count_live(owned, text_bytes, stored_after)
 count_rate(tag, policy, 'reservations', now)
-local origin = (tells or counts) and { actor = 'api_key', key = key_id, request = request_id, trace = trace }
+local origin = (emits or counts) and { actor = 'api_key', key = key_id, request = request_id, trace = trace }
 local run_counters = counts and count_actions(tag, tenant_id, policy, counts, origin, now)
 if run_counters then
   redis.call('HSET', reservation, FIELD.run_counters, run_counters)
 end
-for _, budget in ipairs(tells and budgets or {}) do
+for _, budget in ipairs(emits and budgets or {}) do
   if budget.became_exhausted then
     append_event(tag, 'budget.exhausted', tenant_id, budget.scope, origin,
       { 'unit', unit, 'reservation_id', reservation_id, 'allocated', budget.allocated, 'remaining', budget.remaining,

@@ -60,8 +60,8 @@ export class DecideService {
         throw admissionRefusal(reply, request.estimate, scopes, request.action.kind);
       }
       const reason = reply.status === 'DENY' ? reply.reason : 'OK';
-      const told = reply.answer === 'replay' ? 'IDEMPOTENT_REPLAY' : reason;
-      this.metrics.decided(tenantId, reply.status, told);
+      const counted = reply.answer === 'replay' ? 'IDEMPOTENT_REPLAY' : reason;
+      this.metrics.decided(tenantId, reply.status, counted);
       return { reply, scopes };
     } catch (error) {
       this.metrics.decideFailed(tenantId, error);

@@ -84,7 +84,7 @@ export class Attempts {
       const verdict = await this.send(event, target, attempts + 1, span?.spanId);
       if (span !== undefined) {
         this.spans.set(verdict, span);
-        tell(span, verdict);
+        describe(span, verdict);
       }
       return verdict;
     });
@@ -207,7 +207,7 @@ export class Attempts {
   }
 }
 
-function tell(span: Span, { outcome, status, reason }: Verdict): void {
+function describe(span: Span, { outcome, status, reason }: Verdict): void {
   span.set({ 'http.response.status_code': status, 'holdfast.outcome': outcome });
   if (outcome !== 'SUCCESS') {
     span.fail(reason ?? 'unknown');
