@@ -1,33 +1,41 @@
 #!lua flags=no-writes
--- census: count a partition's tenants, budgets and webhook subscriptions, a bounded run at a time.
+-- census: count a partition's tenants, budgets, webhook subscriptions, policies and counters of quotas, a bounded run at a time.
 --
 -- KEYS[1]   tenant_index     sorted set of the partition's tenants
 -- ARGV[1]   tenant           where the run before ended, or empty
--- ARGV[2]   kind             what it counted of that tenant: budgets, webhooks or nothing more; empty at the start
--- ARGV[3]   after            the member that ended it, or empty
+-- ARGV[2]   kind             what it counted of that tenant: budgets, webhooks, policies, day, runs or nothing more; empty at the start
+-- ARGV[3]   after            the member that ended it, of day and runs the cursor, or empty
 -- ARGV[4]   limit            records a run, at least 1
 -- ARGV[5]   with_system      1 where the operators' own subscriptions stand in this partition
 -- RETURNS   now_ms next_tenant? next_kind? next_after? examined:int text_count counts{}
 --           budgets_count budgets(scope unit over:flag allocated remaining debt overdraft_limit)*
---           webhooks(subscription_id url failures:int failed_at_ms:text?)*
--- BOUND     limit records, a tenant counts as one, and of each a few short fields
+--           webhooks_count webhooks(subscription_id url failures:int failed_at_ms:text?)* quotas(scope action_kind window used:int limit:int)*
+-- BOUND     limit records, a tenant counts as one, and of each a few short fields; of counters as many more as a scan returns at once,
+--           and 100 of a run
 -- EMITS     nothing
--- @include  keys: tag_of_key, tenant_key, budget_key, budget_index_key, webhook_key, webhook_index_key
+-- @include  keys: tag_of_key, tenant_key, budget_key, budget_index_key, webhook_key, webhook_index_key, policy_key, policy_index_key, action_counters_key, run_counters_key, run_index_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  int64: i64_less, i64_positive
 -- @include  listing: members_after, members_after_name
+-- @include  action_counters: WINDOWS, parse_counter, is_current
 --
 -- The following run starts at next_tenant. There is none at the end. The budgets that are listed are over their limit or have debt,
--- and are not closed; the subscriptions that are listed have failures in a row, and are not disabled. A damaged record counts as far
+-- and are not closed; the subscriptions that are listed have failures in a row, and are not disabled; the counters that are listed are those most used in proportion to their limit. A damaged record counts as far
 -- as it can be read.
 local tenant_index = KEYS[1]
 local tenant, kind, after, limit, with_system = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
 local SYSTEM = '__system__'
 local FIGURE = '^%-?%d+$'
+local QUOTAS_LISTED, OF_A_RUN, DAY_MS = 10, 100, 86400000
+local WINDOW_OF = {}
+for name, window in pairs(WINDOWS) do
+  WINDOW_OF[window.code] = name
+end
 
 local tag = tag_of_key(tenant_index)
 local left = limit
-local counts, budgets, webhooks = {}, {}, {}
+local counts, budgets, webhooks, quotas = {}, {}, {}, {}
+local now = now_ms()
 local next_tenant, next_kind, next_after = '', '', ''
 
 local function count(name)
@@ -35,8 +43,12 @@ local function count(name)
 end
 
 local function count_tenant(id)
+  local record = redis.call('HMGET', tenant_key(tag, id), 'status', 'observe_mode')
   count('tenants')
-  count('tenants.' .. (redis.call('HGET', tenant_key(tag, id), 'status') or ''))
+  count('tenants.' .. (record[1] or ''))
+  if record[2] and record[2] ~= 'ENFORCE' then
+    count('tenants.observe_mode')
+  end
 end
 
 local function count_budget(member)
@@ -82,9 +94,85 @@ local function count_webhook(id)
   end
 end
 
+local function count_policy(id)
+  local key = policy_key(tag, id)
+  -- Most policies have no rules on actions.
+  if redis.call('HEXISTS', key, 'rules') == 1 then
+    if redis.call('HEXISTS', key, 'allowed_action_kinds') == 1 then
+      count('policies.allowed')
+    end
+    if redis.call('HEXISTS', key, 'denied_action_kinds') == 1 then
+      count('policies.denied')
+    end
+  end
+end
+
+-- Counts the counters among the fields and values of a hash that still count.
+local function count_counters(flat)
+  for i = 1, #flat, 2 do
+    local code, scope, action_kind = string.match(flat[i], '^(%a)|([^|]*)|(.*)$')
+    local window, counter = WINDOW_OF[code or ''], parse_counter(flat[i + 1])
+    if window and counter and counter.used > 0 and is_current(WINDOWS[window], counter, now) then
+      local used_part = counter.used / math.max(counter.limit, 1)
+      if used_part >= 0.8 then
+        count('quotas.above_80pct')
+      end
+      if used_part >= 1 then
+        count('quotas.at_limit')
+      end
+      quotas[#quotas + 1] = { part = used_part, scope, action_kind, window, ms_text(counter.used), ms_text(counter.limit) }
+    end
+  end
+end
+
+local function count_run(owner, run)
+  count_counters(redis.call('HSCAN', run_counters_key(tag, owner, run), '0', 'COUNT', OF_A_RUN)[2])
+end
+
+local function scan_hash(key, cursor)
+  return redis.call('HSCAN', key, cursor, 'COUNT', left)
+end
+
+local function scan_set(key, cursor)
+  return redis.call('ZSCAN', key, cursor, 'COUNT', left)
+end
+
+-- Scans what a tenant has under a key from a cursor on. Returns false when the run ends there; then the next one starts there, or with
+-- the `following` kind.
+local function scan_all(owner, this_kind, following, scan, key, cursor, count_some)
+  cursor = cursor == '' and '0' or cursor
+  while left > 0 do
+    local step = scan(key, cursor)
+    count_some(step[2])
+    cursor, left = step[1], math.max(0, left - math.max(1, #step[2] / 2))
+    if cursor == '0' and left > 0 then
+      return true
+    elseif cursor == '0' then
+      this_kind, cursor = following, ''
+    end
+  end
+  next_tenant, next_kind, next_after = owner, this_kind, cursor
+  return false
+end
+
+-- The counters of a tenant's quotas: of the day, and of its runs.
+local function count_quotas(owner, from_kind, last)
+  if from_kind == 'day' then
+    if not scan_all(owner, 'day', 'runs', scan_hash, action_counters_key(tag, owner, ms_text(math.floor(now / DAY_MS))), last, count_counters) then
+      return false
+    end
+    from_kind, last = 'runs', ''
+  end
+  return from_kind ~= 'runs' or scan_all(owner, 'runs', '', scan_set, run_index_key(tag, owner), last, function(flat)
+    for i = 1, #flat, 2 do
+      count_run(owner, flat[i])
+    end
+  end)
+end
+
 -- Counts what stands in an index after a member. Returns false when the run ends there.
-local function count_all(owner, this_kind, index, last, count_one)
-  local members = left > 0 and members_after_name(index, last, left) or {}
+local function count_all(owner, this_kind, index, last, count_one, walk)
+  local members = left > 0 and (walk or members_after_name)(index, last, left) or {}
   for _, member in ipairs(members) do
     count_one(member)
   end
@@ -108,7 +196,20 @@ local function count_owned(id, from_kind, last)
     end
     from_kind, last = 'webhooks', ''
   end
-  return from_kind ~= 'webhooks' or count_webhooks(id, last)
+  if from_kind == 'webhooks' then
+    if not count_webhooks(id, last) then
+      return false
+    end
+    -- Without policies there are no quotas.
+    from_kind, last = redis.call('HEXISTS', tenant_key(tag, id), 'policies') == 1 and 'policies' or '', ''
+  end
+  if from_kind == 'policies' then
+    if not count_all(id, 'policies', policy_index_key(tag, id), last, count_policy, members_after) then
+      return false
+    end
+    from_kind, last = 'day', ''
+  end
+  return count_quotas(id, from_kind, last)
 end
 
 local function count_from_tenant()
@@ -131,7 +232,11 @@ elseif count_from_tenant() and with_system then
   count_webhooks(SYSTEM, '')
 end
 
-local reply = { ms_text(now_ms()), next_tenant, next_kind, next_after, ms_text(limit - left), '' }
+table.sort(quotas, function(one, other)
+  return one.part > other.part
+end)
+
+local reply = { ms_text(now), next_tenant, next_kind, next_after, ms_text(limit - left), '' }
 local names = 0
 for name, number in pairs(counts) do
   reply[#reply + 1], reply[#reply + 2] = name, ms_text(number)
@@ -139,9 +244,16 @@ for name, number in pairs(counts) do
 end
 reply[6] = ms_text(2 * names)
 reply[#reply + 1] = ms_text(#budgets / 7)
-for _, list in ipairs({ budgets, webhooks }) do
-  for i = 1, #list do
-    reply[#reply + 1] = list[i]
+for i = 1, #budgets do
+  reply[#reply + 1] = budgets[i]
+end
+reply[#reply + 1] = ms_text(#webhooks / 4)
+for i = 1, #webhooks do
+  reply[#reply + 1] = webhooks[i]
+end
+for i = 1, math.min(#quotas, QUOTAS_LISTED) do
+  for _, text in ipairs(quotas[i]) do
+    reply[#reply + 1] = text
   end
 end
 return reply

@@ -16,6 +16,7 @@ const PARTITIONS_AT_ONCE = 4;
 type Counted = ScriptReply<'census'>;
 export type NotableBudget = Counted['budgets'][number];
 export type FailingWebhook = Counted['webhooks'][number];
+export type UsedQuota = Counted['quotas'][number];
 
 /** Everything that the overview counts, and the budgets and subscriptions that need attention, the worst first. */
 export interface Census {
@@ -28,6 +29,8 @@ export interface Census {
   readonly overLimit: readonly NotableBudget[];
   readonly indebted: readonly NotableBudget[];
   readonly failing: readonly FailingWebhook[];
+  /** The counters of quotas that are used most in proportion to their limit. */
+  readonly quotas: readonly UsedQuota[];
 }
 
 /** Keeps the first few of many in an order. */
@@ -65,12 +68,22 @@ function byDebt(one: NotableBudget, other: NotableBudget): number {
 const byFailures = (one: FailingWebhook, other: FailingWebhook): number =>
   other.failures - one.failures || byText(one.subscriptionId, other.subscriptionId);
 
+export const utilizationOf = ({ used, limit }: UsedQuota): number => used / Math.max(limit, 1);
+
+const byUtilization = (one: UsedQuota, other: UsedQuota): number =>
+  utilizationOf(other) - utilizationOf(one) ||
+  byText(
+    `${one.scope} ${one.actionKind} ${one.window}`,
+    `${other.scope} ${other.actionKind} ${other.window}`,
+  );
+
 /** Counts all records of all partitions, in short runs. @throws StoreUnavailable */
 export async function takeCensus(redis: RedisService, listed: number): Promise<Census> {
   const counts = new Map<string, number>();
   const overLimit = new Top<NotableBudget>(listed, byDebt);
   const indebted = new Top<NotableBudget>(listed, byDebt);
   const failing = new Top<FailingWebhook>(listed, byFailures);
+  const quotas = new Top<UsedQuota>(listed, byUtilization);
   let [atMs, examined, next] = [Number.POSITIVE_INFINITY, 0, 0];
   const add = (reply: Counted): void => {
     for (const [name, number] of reply.counts) {
@@ -79,6 +92,7 @@ export async function takeCensus(redis: RedisService, listed: number): Promise<C
     overLimit.offer(reply.budgets.filter(({ over }) => over));
     indebted.offer(reply.budgets.filter(({ debt }) => debt !== '0'));
     failing.offer(reply.webhooks);
+    quotas.offer(reply.quotas);
     atMs = Math.min(atMs, reply.nowMs);
     examined += reply.examined;
   };
@@ -97,6 +111,7 @@ export async function takeCensus(redis: RedisService, listed: number): Promise<C
     overLimit: overLimit.all,
     indebted: indebted.all,
     failing: failing.all,
+    quotas: quotas.all,
   };
 }
 

@@ -6,7 +6,7 @@ import { parseAmount, TooBusy, UNITS } from '../ledger/index.js';
 import { RedisService } from '../redis/index.js';
 import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { timeOf } from '../wire/index.js';
-import { type Census, takeCensus } from './census.js';
+import { type Census, takeCensus, utilizationOf } from './census.js';
 import { type EventSummary, EventWindow } from './event-window.js';
 
 /** The most rows in each list. */
@@ -59,7 +59,7 @@ export class OverviewService {
   }
 
   /**
-   * AdminOverviewResponse of cycles-governance-admin-v0.1.25.
+   * AdminOverviewResponse of cycles-governance-admin-v0.1.25, with what cycles-governance-extensions-v0.1.26 asks for.
    * @throws TooBusy while everything is counted for the first time; StoreUnavailable
    */
   async read(waitForFirstMs = WAIT_FOR_FIRST_MS): Promise<object> {
@@ -127,6 +127,28 @@ async function within(work: Promise<void>, ms: number): Promise<boolean> {
   }
 }
 
+/** The members that cycles-governance-extensions-v0.1.26 asks for. */
+function extensionsOf({ quotas }: Census, count: (name: string) => number): object {
+  return {
+    quota_health: {
+      counters_above_80pct: count('quotas.above_80pct'),
+      counters_at_limit: count('quotas.at_limit'),
+      top_offenders: quotas.map((quota) => ({
+        scope: quota.scope,
+        action_kind: quota.actionKind,
+        window: quota.window,
+        used: quota.used,
+        limit: quota.limit,
+        utilization_pct: utilizationOf(quota),
+      })),
+    },
+    access_control_stats: {
+      policies_with_allow_list: count('policies.allowed'),
+      policies_with_deny_list: count('policies.denied'),
+    },
+  };
+}
+
 function overviewOf({ census, events }: Snapshot): object {
   const count = (name: string): number => census.counts.get(name) ?? 0;
   return {
@@ -137,6 +159,7 @@ function overviewOf({ census, events }: Snapshot): object {
       active: count('tenants.ACTIVE'),
       suspended: count('tenants.SUSPENDED'),
       closed: count('tenants.CLOSED'),
+      in_observe_mode: count('tenants.observe_mode'),
     },
     budget_counts: {
       total: count('budgets'),
@@ -181,5 +204,6 @@ function overviewOf({ census, events }: Snapshot): object {
     recent_denials: events.denials,
     recent_expiries: events.expiries,
     recent_denials_by_reason: Object.fromEntries(events.denialsByReason),
+    ...extensionsOf(census, count),
   };
 }

@@ -670,13 +670,13 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)* | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|observed|replay balances(scope balance)* | DRY_RUN_WITH_CAPS answer:fresh|observed|replay caps balances(scope balance)* | DENY answer:fresh|observed|replay reason [scope remaining policy_id window window_key used limit risk_class] | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id | ACTION_QUOTA_EXCEEDED scope policy_id window window_key used limit risk_class | MISSING_RUN_ID | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
-  /** lua/overview/census.lua: count a partition's tenants, budgets and webhook subscriptions, a bounded run at a time. */
+  /** lua/overview/census.lua: count a partition's tenants, budgets, webhook subscriptions, policies and counters of quotas, a bounded run at a time. */
   census: {
     keys: ['tenant_index'],
     args: ['tenant', 'kind', 'after', 'limit', 'with_system'],
     flags: ['no-writes'],
     returns:
-      'now_ms next_tenant? next_kind? next_after? examined:int text_count counts{} budgets_count budgets(scope unit over:flag allocated remaining debt overdraft_limit)* webhooks(subscription_id url failures:int failed_at_ms:text?)*',
+      'now_ms next_tenant? next_kind? next_after? examined:int text_count counts{} budgets_count budgets(scope unit over:flag allocated remaining debt overdraft_limit)* webhooks_count webhooks(subscription_id url failures:int failed_at_ms:text?)* quotas(scope action_kind window used:int limit:int)*',
   },
   /** lua/overview/count_events.lua: how many events of each type a partition's log has, by time, newest first, a bounded stretch of it at a time. */
   count_events: {
@@ -1760,6 +1760,13 @@ export interface ScriptReplies {
       readonly url: string;
       readonly failures: number;
       readonly failedAtMs?: string;
+    }[];
+    readonly quotas: readonly {
+      readonly scope: string;
+      readonly actionKind: string;
+      readonly window: string;
+      readonly used: number;
+      readonly limit: number;
     }[];
   };
   readonly count_events: {

@@ -88,4 +88,8 @@ export const EXTENSION_RULES = {
     rule: 'A change of the mode holds for the next reserve, on every instance. Reservations that were made before it, and replays, stay what they were',
     place: 'TRANSITION SEMANTICS',
   },
+  'overview of extensions': {
+    rule: 'The overview counts tenants in observe mode, policies with lists of action kinds, and counters of quotas at 80 % and at their limit, with the ten that are used most',
+    place: 'ADMIN OVERVIEW AND LIST FILTERS',
+  },
 } as const satisfies Rules;

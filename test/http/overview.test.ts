@@ -33,7 +33,7 @@ describe('the overview', () => {
     expect(await read()).toEqual({
       as_of: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/),
       event_window_seconds: 3600,
-      tenant_counts: { total: 0, active: 0, suspended: 0, closed: 0 },
+      tenant_counts: { total: 0, active: 0, suspended: 0, closed: 0, in_observe_mode: 0 },
       budget_counts: {
         total: 0,
         active: 0,
@@ -54,6 +54,8 @@ describe('the overview', () => {
       recent_denials: [],
       recent_expiries: [],
       recent_denials_by_reason: {},
+      quota_health: { counters_above_80pct: 0, counters_at_limit: 0, top_offenders: [] },
+      access_control_stats: { policies_with_allow_list: 0, policies_with_deny_list: 0 },
     });
   });
 
@@ -87,6 +89,53 @@ describe('the overview', () => {
     expect(after.budget_counts.by_unit.TOKENS - before.budget_counts.by_unit.TOKENS).toBe(2);
     await patch(suspended, 'ACTIVE');
     expect((await read()).tenant_counts.suspended).toBe(before.tenant_counts.suspended);
+  });
+
+  test('counts tenants in observe mode, lists of action kinds, and quotas that are nearly used up', async () => {
+    shows('overview of extensions');
+    const before = await read();
+    await on.holdfast.createTenant({ observe_mode: 'OBSERVE' });
+    await on.holdfast.createTenant({ observe_mode: 'ENFORCE' });
+    const tenant = await on.holdfast.createTenant();
+    const scope = `tenant:${tenant.id}`;
+    await on.holdfast.createBudget(tenant, '', 100);
+    const quota = { action_kind: 'llm.completion', window: 'per_tenant_per_day' };
+    for (const [place, more] of [
+      {
+        denied_action_kinds: ['code.exec'],
+        action_quotas: [
+          { ...quota, max_calls: 5 },
+          { ...quota, max_calls: 4, window: 'per_run' },
+        ],
+      },
+      { allowed_action_kinds: ['llm.completion'], priority: 0 },
+      { priority: 0 },
+    ].entries()) {
+      const body = { tenant_id: tenant.id, name: `p${place}`, scope_pattern: scope, priority: 9, ...more };
+      expectStatus(await on.holdfast.admin('POST', '/v1/admin/policies', body), 201);
+    }
+    const subject = { tenant: tenant.id, dimensions: { run_id: 'r1' } };
+    for (let index = 0; index < 4; index += 1) {
+      expectStatus(await on.holdfast.reserve(tenant, 1, { subject }), 200);
+    }
+    const after = await read();
+    expect(after.tenant_counts.in_observe_mode - before.tenant_counts.in_observe_mode).toBe(1);
+    expect(after.access_control_stats).toEqual({ policies_with_allow_list: 1, policies_with_deny_list: 1 });
+    expect(after.quota_health).toEqual({
+      counters_above_80pct: 2,
+      counters_at_limit: 1,
+      top_offenders: [
+        { scope, action_kind: 'llm.completion', window: 'per_run', used: 4, limit: 4, utilization_pct: 1 },
+        {
+          scope,
+          action_kind: 'llm.completion',
+          window: 'per_tenant_per_day',
+          used: 4,
+          limit: 5,
+          utilization_pct: 0.8,
+        },
+      ],
+    });
   });
 
   test('lists what is over its limit or in debt, the highest debt first, and nothing that is closed', async () => {

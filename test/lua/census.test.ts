@@ -1,8 +1,13 @@
 import { expect, test } from '@jest/globals';
 import {
+  actionCountersKey,
   budgetIndexKey,
   budgetKey,
   eventLogKey,
+  policyIndexKey,
+  policyKey,
+  runCountersKey,
+  runIndexKey,
   tenantIndexKey,
   tenantKey,
   webhookIndexKey,
@@ -88,6 +93,81 @@ test.each([1, 2, 3, 5, 7, 1000])(
     });
     expect(names).toHaveLength(12 + 11);
     expect(new Set(names).size).toBe(names.length);
+  },
+);
+
+test.each([3, 50, 5000])(
+  'a census in runs of %i records counts every policy and counter once, and lists the ten most used',
+  async (limit) => {
+    shows('overview of extensions');
+    const ledger = await newLedger();
+    const { tag, redis } = ledger;
+    await populate(ledger, [
+      [2, 0],
+      [1, 1],
+    ]);
+    const [limited, idle] = [0, 1].map((place) => `census-${tag.slice(2, 4)}-${place}`) as [string, string];
+    await redis.hset(tenantKey(tag, limited), { policies: '1', observe_mode: 'OBSERVE' });
+    await redis.hset(tenantKey(tag, idle), { observe_mode: 'ENFORCE' });
+    for (let index = 0; index < 8; index += 1) {
+      const lists = index < 2 ? { rules: 'x', denied_action_kinds: '["a"]' } : { name: 'none' };
+      await redis.hset(
+        policyKey(tag, `pol_${index}`),
+        index === 2 ? { rules: 'x', allowed_action_kinds: '[]' } : lists,
+      );
+      await redis.zadd(policyIndexKey(tag, limited), 1000 + index, `pol_${index}`);
+    }
+    const now = await ledger.serverTime();
+    const day = Math.floor(now / 86_400_000);
+    // More than a hash holds as one piece, so that a scan has several steps.
+    const counter = (bucket: number, used: number): string => `${bucket}|${used}|${now}|100|pol_0||90000`;
+    const fields = Array.from({ length: 700 }, (_, used) => [
+      `d|tenant:${limited}|k${used}`,
+      counter(day, used % 101),
+    ]);
+    await redis.hset(actionCountersKey(tag, limited, day), Object.fromEntries(fields));
+    await redis.hset(actionCountersKey(tag, limited, day), {
+      [`d|tenant:${limited}|yesterday`]: counter(day - 1, 100),
+      [`d|tenant:${limited}|damaged`]: 'odd',
+      odd: counter(day, 100),
+    });
+    // Without policies nothing is looked up.
+    await redis.hset(actionCountersKey(tag, idle, day), { [`d|tenant:${idle}|k`]: counter(day, 100) });
+    for (const run of ['one', 'two']) {
+      await redis.hset(runCountersKey(tag, limited, run), { [`r|tenant:${limited}|k`]: counter(now, 130) });
+      await redis.zadd(runIndexKey(tag, limited), now + 90_000, run);
+    }
+    const totals = new Map<string, number>();
+    let [worst, place, runs]: [string[], string[], number] = [[], ['', '', ''], 0];
+    do {
+      const reply = await ledger.scripts.run('census', [tenantIndexKey(tag)], [...place, limit, 0] as never);
+      expect(Number(reply[4])).toBeLessThanOrEqual(limit);
+      const texts = Number(reply[5]);
+      for (let index = 6; index < 6 + texts; index += 2) {
+        const name = reply[index] as string;
+        totals.set(name, (totals.get(name) ?? 0) + Number(reply[index + 1]));
+      }
+      const webhooksAt = 7 + texts + 7 * Number(reply[6 + texts]);
+      const quotas = reply.slice(webhooksAt + 1 + 4 * Number(reply[webhooksAt]));
+      expect(quotas.length).toBeLessThanOrEqual(50);
+      worst = worst.concat(quotas.filter((_, index) => index % 5 === 3));
+      place = reply.slice(1, 4);
+      runs += 1;
+    } while (place[0] !== '' && runs < 1000);
+    const used = Array.from({ length: 700 }, (_, index) => index % 101).concat(130, 130);
+    expect(Object.fromEntries(totals)).toMatchObject({
+      'tenants.observe_mode': 1,
+      'policies.allowed': 1,
+      'policies.denied': 2,
+      'quotas.above_80pct': used.filter((count) => count >= 80).length,
+      'quotas.at_limit': used.filter((count) => count >= 100).length,
+    });
+    expect(
+      worst
+        .map(Number)
+        .sort((one, other) => other - one)
+        .slice(0, 8),
+    ).toEqual([130, 130, 100, 100, 100, 100, 100, 100]);
   },
 );
 

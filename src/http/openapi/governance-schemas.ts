@@ -239,7 +239,10 @@ export const GOVERNANCE_SCHEMAS = {
         ...COUNT,
         description: '3600; less while the events of the last hour are still being counted.',
       },
-      tenant_counts: object({ total: COUNT, active: COUNT, suspended: COUNT, closed: COUNT }),
+      tenant_counts: object(
+        { total: COUNT, active: COUNT, suspended: COUNT, closed: COUNT },
+        { in_observe_mode: COUNT },
+      ),
       budget_counts: object({
         total: COUNT,
         active: COUNT,
@@ -261,7 +264,23 @@ export const GOVERNANCE_SCHEMAS = {
       recent_denials: list(ref('Event')),
       recent_expiries: list(ref('Event')),
     },
-    { recent_denials_by_reason: mapOf(COUNT) },
+    {
+      recent_denials_by_reason: mapOf(COUNT),
+      quota_health: object(
+        {},
+        {
+          counters_above_80pct: COUNT,
+          counters_at_limit: COUNT,
+          top_offenders: list(
+            object(
+              { scope: TEXT, action_kind: TEXT, used: INT64, limit: INT64 },
+              { window: TEXT, utilization_pct: { type: 'number', format: 'double' } },
+            ),
+          ),
+        },
+      ),
+      access_control_stats: object({}, { policies_with_allow_list: COUNT, policies_with_deny_list: COUNT }),
+    },
   ),
   EventListResponse: object({ events: list(ref('Event')), has_more: FLAG }, PAGE),
 } as const;
