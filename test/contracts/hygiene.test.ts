@@ -23,7 +23,10 @@ function filesBelow(folder: string): string[] {
 }
 
 const FILES = filesBelow('');
-const TEXTS = FILES.map((file): [file: string, text: string] => [file, read(file)]);
+const TEXTS = FILES.filter((file) => !file.endsWith('.png')).map((file): [file: string, text: string] => [
+  file,
+  read(file),
+]);
 const PAGES = FILES.filter((file) => file.endsWith('.md') && file !== 'CHANGELOG.md' && !isRecord(file));
 
 /** What machines write, and nobody reads from the top to the end. */

@@ -12,6 +12,7 @@ import {
 import { Webhook } from 'standardwebhooks';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import { expectPicture } from '../support/pictures.js';
 import { type RedisServer, startRedis } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
@@ -122,7 +123,6 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
     await visit(`/webhooks/${works}`, '2 rows', async (page) => {
       const confirm = async (open: string, action = open): Promise<void> => {
         await page.getByRole('button', { name: open, exact: true }).click();
-        await expectAccessible(page);
         await page.getByRole('dialog').getByRole('button', { name: action, exact: true }).click();
       };
       await confirm('Test', 'Send');
@@ -138,6 +138,7 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
 
       await page.getByRole('button', { name: 'Replay', exact: true }).click();
       await page.getByLabel('From').fill('');
+      await expectAccessible(page);
       await page.getByRole('dialog').getByRole('button', { name: 'Replay' }).click();
       await page.getByText('2 of 2 events attempted').waitFor();
       expect(await page.getByRole('progressbar', { name: 'Replay' }).getAttribute('aria-valuenow')).toBe('2');
@@ -232,5 +233,53 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
     expect(expectStatus(await holdfast.admin('GET', `/ops/reservations/${held}`), 200).state).toBe(
       'RELEASED',
     );
+  });
+
+  /** What README's picture shows: the same each time. */
+  async function fillAcme(): Promise<void> {
+    const acme = { id: 'acme', key: '' };
+    expectStatus(await holdfast.admin('POST', '/v1/admin/tenants', { tenant_id: 'acme', name: 'Acme' }), 201);
+    const client = { ...acme, key: await holdfast.createKey('acme') };
+    const unit = 'USD_MICROCENTS';
+    for (const [below, dollars, spent, held] of [
+      ['', 5000, 0, 0],
+      ['/workspace:prod', 3000, 0, 0],
+      ['/workspace:prod/agent:researcher', 800, 512, 240],
+      ['/workspace:prod/agent:summarizer', 400, 96, 38],
+      ['/workspace:prod/agent:translator', 1200, 310, 655],
+      ['/workspace:staging', 250, 12, 4],
+      ['/workspace:staging/agent:evaluator', 100, 61, 33],
+    ] as const) {
+      const cents = (amount: number): Json => ({ unit, amount: amount * 100_000_000 });
+      await holdfast.createBudget(acme, below, dollars * 100_000_000, { unit });
+      const levels = [...below.matchAll(/\/(\w+):(\w+)/g)].map(
+        ([, level = '', name]) => [level, name] as const,
+      );
+      const subject = { tenant: 'acme', ...(Object.fromEntries(levels) as Record<string, string>) };
+      for (const [amount, isSpent] of [
+        [spent, true],
+        [held, false],
+      ] as const) {
+        if (amount > 0) {
+          const more = { subject, estimate: cents(amount), ttl_ms: 3_600_000 };
+          const { reservation_id: id } = expectStatus(await holdfast.reserve(client, 0, more), 200);
+          if (isSpent) {
+            expectStatus(await holdfast.commit(client, id as string, 0, { actual: cents(amount) }), 200);
+          }
+        }
+      }
+    }
+  }
+
+  test('the budgets look as in the pictures of README, in light and dark colours', async () => {
+    await fillAcme();
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await visit(
+        '/budgets?tenant_id=acme&sort_by=scope',
+        '7 rows',
+        (page) => expectPicture(page, `console-${colorScheme}`),
+        { colorScheme, viewport: { width: 1280, height: 600 } },
+      );
+    }
   });
 });

@@ -1,8 +1,9 @@
 import type { ReactNode } from 'react';
 import type { Int64 } from '../api/json';
+import type { Budget } from '../api/types';
 
 /** The share of a whole in per mille, computed exactly; 1000 at most. */
-export function perMille(part: Int64 | bigint, whole: Int64 | bigint): number {
+function perMille(part: Int64 | bigint, whole: Int64 | bigint): number {
   const [some, all] = [BigInt(part), BigInt(whole)];
   if (all <= 0n) {
     return some > 0n ? 1000 : 0;
@@ -11,27 +12,28 @@ export function perMille(part: Int64 | bigint, whole: Int64 | bigint): number {
   return Number(share > 1000n ? 1000n : share < 0n ? 0n : share);
 }
 
+/** What is spent and held of what is allocated. */
+export function usedPerMille({ allocated, spent, reserved }: Budget): number {
+  return perMille(BigInt(spent?.amount ?? 0) + BigInt(reserved?.amount ?? 0), allocated.amount);
+}
+
 /** Spent, held and debt as shares of what is allocated. */
-export function BudgetBar({
-  allocated,
-  spent,
-  reserved,
-  debt,
-}: {
-  allocated: Int64;
-  spent: Int64;
-  reserved: Int64;
-  debt: Int64;
-}): ReactNode {
+export function BudgetBar({ budget: { allocated, spent, reserved, debt } }: { budget: Budget }): ReactNode {
   const parts = [
-    ['--debt', perMille(debt, allocated)],
-    ['--spent', perMille(spent, allocated)],
-    ['--held', perMille(reserved, allocated)],
+    ['--debt', debt],
+    ['--spent', spent],
+    ['--held', reserved],
   ] as const;
   return (
     <div className="bar" aria-hidden="true">
-      {parts.map(([colour, share]) => (
-        <span key={colour} style={{ width: `${share / 10}%`, background: `var(${colour})` }} />
+      {parts.map(([colour, part]) => (
+        <span
+          key={colour}
+          style={{
+            width: `${perMille(part?.amount ?? 0, allocated.amount) / 10}%`,
+            background: `var(${colour})`,
+          }}
+        />
       ))}
     </div>
   );

@@ -114,12 +114,7 @@ function Figures({ budget }: { budget: Budget }): ReactNode {
         ))}
       </div>
       <div style={{ margin: '14px 0 8px' }}>
-        <BudgetBar
-          allocated={allocated.amount}
-          spent={spent?.amount ?? 0}
-          reserved={reserved?.amount ?? 0}
-          debt={debt?.amount ?? 0}
-        />
+        <BudgetBar budget={budget} />
       </div>
       <p className="muted small">
         Allocated <Amount amount={allocated.amount} unit={unit} withUnit />, overdraft limit{' '}

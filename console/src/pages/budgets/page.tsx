@@ -5,7 +5,7 @@ import { useList } from '../../api/list';
 import { useMayChange } from '../../api/session';
 import type { Budget } from '../../api/types';
 import { Amount } from '../../parts/amount';
-import { BudgetBar, perMille } from '../../parts/budget-bar';
+import { BudgetBar, usedPerMille } from '../../parts/budget-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
 import { MoreRows } from '../../parts/more-rows';
 import { PageHead } from '../../parts/panel';
@@ -21,7 +21,7 @@ const UNITS = {
   CREDITS: 'Credits',
   RISK_POINTS: 'Risk points',
 };
-const ORDERS = { utilization: 'Use', debt: 'Debt', scope: 'Scope' };
+const ORDERS = { debt: 'Debt', scope: 'Scope' };
 
 interface BudgetList {
   readonly ledgers: readonly Budget[];
@@ -70,7 +70,13 @@ export function Budgets(): ReactNode {
           choices={{ ACTIVE: 'Active', FROZEN: 'Frozen', CLOSED: 'Closed' }}
           onChange={set('status')}
         />
-        <ChoiceFilter label="Order by" value={sortBy} choices={ORDERS} onChange={set('sort_by')} />
+        <ChoiceFilter
+          label="Order by"
+          all="Use"
+          value={sortBy === 'utilization' ? undefined : sortBy}
+          choices={ORDERS}
+          onChange={set('sort_by')}
+        />
       </div>
       <section className="panel">
         {list.error && list.rows === undefined ? (
@@ -123,9 +129,8 @@ function BudgetTable({ budgets, isTree }: { budgets: readonly Budget[]; isTree: 
 }
 
 function BudgetRow({ budget, isTree }: { budget: Budget; isTree: boolean }): ReactNode {
-  const { scope, unit, allocated, remaining, spent, reserved, debt, status } = budget;
+  const { scope, unit, allocated, remaining, status } = budget;
   const depth = isTree ? scope.split('/').length - 1 : 0;
-  const used = perMille(BigInt(spent?.amount ?? 0) + BigInt(reserved?.amount ?? 0), allocated.amount);
   return (
     <tr>
       <td style={{ paddingLeft: 16 + depth * INDENT_PX }}>
@@ -134,14 +139,9 @@ function BudgetRow({ budget, isTree }: { budget: Budget; isTree: boolean }): Rea
         </Link>
       </td>
       <td style={{ width: '22%' }}>
-        <BudgetBar
-          allocated={allocated.amount}
-          spent={spent?.amount ?? 0}
-          reserved={reserved?.amount ?? 0}
-          debt={debt?.amount ?? 0}
-        />
+        <BudgetBar budget={budget} />
       </td>
-      <td className="right num">{Math.floor(used / 10)} %</td>
+      <td className="right num">{Math.floor(usedPerMille(budget) / 10)} %</td>
       <td className="right">
         <Amount amount={remaining.amount} unit={unit} withUnit />
       </td>

@@ -4,7 +4,7 @@ import type { ReactNode } from 'react';
 import { get } from '../../api/client';
 import type { Budget } from '../../api/types';
 import { Amount } from '../../parts/amount';
-import { BudgetBar, perMille } from '../../parts/budget-bar';
+import { BudgetBar, usedPerMille } from '../../parts/budget-bar';
 import { Scope } from '../../parts/scope';
 import { Panel } from '../../parts/panel';
 import { Empty, Failure, Loading } from '../../parts/states';
@@ -22,10 +22,6 @@ interface FailingWebhook {
 /** The API sorts by what is spent; what is held as well decides here. */
 const CANDIDATES = 30;
 const SHOWN = 8;
-
-function usedPerMille({ allocated, spent, reserved }: Budget): number {
-  return perMille(BigInt(spent?.amount ?? 0) + BigInt(reserved?.amount ?? 0), allocated.amount);
-}
 
 /** The budgets of all tenants that are used most. */
 export function TightBudgets(): ReactNode {
@@ -75,7 +71,7 @@ export function TightBudgets(): ReactNode {
 }
 
 function BudgetRow({ budget }: { budget: Budget }): ReactNode {
-  const { scope, unit, allocated, remaining, spent, reserved, debt } = budget;
+  const { scope, unit, allocated, remaining } = budget;
   const used = usedPerMille(budget);
   return (
     <tr>
@@ -87,12 +83,7 @@ function BudgetRow({ budget }: { budget: Budget }): ReactNode {
       <td style={{ width: '26%' }}>
         <div className="row" style={{ flexWrap: 'nowrap' }}>
           <div style={{ flex: 1 }}>
-            <BudgetBar
-              allocated={allocated.amount}
-              spent={spent?.amount ?? 0}
-              reserved={reserved?.amount ?? 0}
-              debt={debt?.amount ?? 0}
-            />
+            <BudgetBar budget={budget} />
           </div>
           <span className="num small" style={{ width: 38, textAlign: 'right' }}>
             {Math.floor(used / 10)} %
