@@ -22,6 +22,8 @@ export interface LiveSnapshot {
   /** Of all instances. Absent while it cannot be read. */
   readonly activity?: {
     readonly per_second: Rates;
+    /** Counts of the last hour, with those of the slot that is still being filled. */
+    readonly last_hour: Rates;
     /** Per second, in slots of ten seconds, the oldest first. The last slot is still being filled, so it is left out. */
     readonly slots: { readonly first_at_ms: number; readonly slot_ms: number } & Readonly<
       Record<keyof Rates, readonly number[]>
@@ -130,6 +132,7 @@ export class LiveFigures {
     this.newestSlot = slot;
     return {
       per_second: this.rates(),
+      last_hour: ratesFrom((activity) => this.sum(activity, first + 1)),
       slots: this.series(first, slot - 1),
       lateness: this.lateness(),
     };
@@ -149,8 +152,12 @@ export class LiveFigures {
     return this.memory.value;
   }
 
-  private sum(activity: Activity): number {
-    return [...this.slots.values()].reduce((sum, counts) => sum + (counts.get(activity) ?? 0), 0);
+  private sum(activity: Activity, firstSlot = 0): number {
+    let sum = 0;
+    for (const [slot, counts] of this.slots) {
+      sum += slot < firstSlot ? 0 : (counts.get(activity) ?? 0);
+    }
+    return sum;
   }
 
   /** By how much the sums have grown since the snapshot before. A slot that leaves the hour makes no rate negative. */

@@ -103,10 +103,11 @@ export class ReservationMetrics {
     this.unreadables.inc({ reason });
   }
 
-  reserved(tenant: string, decision: string, reason: string, policy: string): void {
+  /** @param isDryRun a dry run holds nothing and denies nothing, so it is no activity */
+  reserved(tenant: string, decision: string, reason: string, policy: string, isDryRun: boolean): void {
     this.reserves.inc({ tenant, decision, reason, overage_policy: policy });
-    if (reason === 'OK') {
-      this.metrics.activity.add(decision === 'DENY' ? 'denials' : 'reserves');
+    if (reason === 'OK' && !isDryRun) {
+      this.metrics.activity.add('reserves');
     }
   }
 
@@ -114,9 +115,9 @@ export class ReservationMetrics {
     this.observations.inc({ tenant, decision, reason });
   }
 
-  reserveFailed(tenant: string, error: unknown, policy: string): void {
+  reserveFailed(tenant: string, error: unknown, policy: string, isDryRun: boolean): void {
     this.reserves.inc({ tenant, decision: 'DENY', reason: this.reasonOf(error), overage_policy: policy });
-    if (error instanceof Refusal) {
+    if (error instanceof Refusal && !isDryRun) {
       this.metrics.activity.add('denials');
     }
   }

@@ -48,14 +48,19 @@ test('a snapshot has what the ledger did, whether it is ready, and what the swee
   expectStatus(await on.holdfast.reserve(tenant, 20), 200);
   expectStatus(await on.holdfast.commit(tenant, held.reservation_id as string, 5), 200);
   expectStatus(await on.holdfast.reserve(tenant, 1000), 409);
+  // Dry runs hold and deny nothing.
+  expectStatus(await on.holdfast.reserve(tenant, 10, { dry_run: true }), 200);
+  expectStatus(await on.holdfast.reserve(tenant, 1000, { dry_run: true }), 200);
   const page = new ConsoleClient(on.holdfast.url);
   await page.logIn();
   const live = new LiveReader(page.url, page.cookie);
   const snapshot = await eventually('the figures have arrived', () => {
     const latest = JSON.parse(live.events.at(-1)?.data ?? '{}');
-    return latest.sweeper?.holds === 1 && latest.activity !== undefined && latest;
+    // At once, not when the ten seconds of their slot are over.
+    return latest.sweeper?.holds === 1 && latest.activity?.last_hour.denials === 1 && latest;
   });
   expect(snapshot.readiness.details.redis.status).toBe('up');
+  expect(snapshot.activity.last_hour).toEqual({ reserves: 2, commits: 1, denials: 1, expirations: 0 });
   expect(snapshot.activity.slots.reserves).toHaveLength(360);
   const redis = new Redis(on.redis.url);
   const fields = await eventually('the second was stored', async () => {

@@ -34,6 +34,7 @@ export type RateName = 'reserves' | 'commits' | 'denials' | 'expirations';
 
 export interface Activity {
   readonly per_second: Readonly<Record<RateName, number>>;
+  readonly last_hour: Readonly<Record<RateName, number>>;
   readonly slots: { readonly first_at_ms: number; readonly slot_ms: number } & Readonly<
     Record<RateName, readonly number[]>
   >;

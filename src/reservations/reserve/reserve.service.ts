@@ -118,6 +118,7 @@ export class ReserveService {
   async reserve(operation: Operation, request: ReserveDto): Promise<ReserveOutcome> {
     const { tenantId } = operation.caller;
     const policy = request.overage_policy ?? 'DEFAULT';
+    const isDryRun = request.dry_run === true;
     try {
       const scopes = admittedScopes(operation.caller, request.subject);
       const reply = await this.decide(operation, request);
@@ -131,11 +132,11 @@ export class ReserveService {
       if (reply.answer === 'observed') {
         this.metrics.observed(tenantId, DECISIONS[reply.status], reason);
       } else {
-        this.metrics.reserved(tenantId, DECISIONS[reply.status], told, policy);
+        this.metrics.reserved(tenantId, DECISIONS[reply.status], told, policy, isDryRun);
       }
       return { reply, scopes };
     } catch (error) {
-      this.metrics.reserveFailed(tenantId, error, policy);
+      this.metrics.reserveFailed(tenantId, error, policy, isDryRun);
       throw error;
     }
   }

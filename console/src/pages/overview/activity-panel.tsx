@@ -13,10 +13,6 @@ const RATES: readonly { name: RateName; label: string; colour: string }[] = [
 const RATE = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
 const COUNT = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
 
-function totalOf({ slots }: Activity, name: RateName): number {
-  return slots[name].reduce((sum, rate) => sum + (rate * slots.slot_ms) / 1000, 0);
-}
-
 /** The rates of this second, and a graph of the last hour. The figures are the legend of the graph. */
 export function ActivityPanel({
   activity,
@@ -48,7 +44,7 @@ export function ActivityPanel({
                   ? isRecorded
                     ? 'no figures yet'
                     : 'not recorded'
-                  : `${COUNT.format(totalOf(activity, name))} in the last hour`}
+                  : `${COUNT.format(activity.last_hour[name])} in the last hour`}
               </div>
             </div>
           ))}
