@@ -18,12 +18,21 @@ type Wanted = { readonly amount: AmountDto } & (
   { readonly subject: SubjectDto } | { readonly reservationId: string }
 );
 
-/** The refusals for lack of budget. Only the first ends by itself; debt has to be repaid. */
+/** The refusals for lack of budget. */
 const FOR_LACK_OF_BUDGET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'BUDGET_EXCEEDED',
   'OVERDRAFT_LIMIT_EXCEEDED',
   'DEBT_OUTSTANDING',
 ]);
+
+/** Why a retry does not succeed however long the client waits, or undefined if returned funds are enough. */
+function lastingHindrance(code: ErrorCode, wanted: Wanted): string | undefined {
+  if (code !== 'BUDGET_EXCEEDED') {
+    return 'FUNDING_REQUIRED';
+  }
+  // Only REJECT refuses a commit with this code, whatever remains.
+  return 'reservationId' in wanted ? 'OVERAGE_REJECTED' : undefined;
+}
 
 /**
  * Whether the client asks for explanations.
@@ -75,9 +84,8 @@ export class FundsForecast {
   private async explain(refusal: Refusal, operation: Operation, wanted: Wanted): Promise<void> {
     const forecast = await this.forecast(operation, wanted);
     const { nowMs, enoughAtMs, holds, scope } = forecast;
-    const isOnlyShort = refusal.code === 'BUDGET_EXCEEDED';
-    const retryAfterMs = isOnlyShort && enoughAtMs !== undefined ? enoughAtMs - nowMs : undefined;
-    const unknown = isOnlyShort ? forecast.unknown : 'FUNDING_REQUIRED';
+    const hindrance = lastingHindrance(refusal.code, wanted);
+    const retryAfterMs = hindrance === undefined && enoughAtMs !== undefined ? enoughAtMs - nowMs : undefined;
     refusal.details = {
       ...refusal.details,
       ...(scope === '' ? {} : { scope, remaining: BigInt(forecast.remaining) }),
@@ -88,7 +96,9 @@ export class FundsForecast {
         amount: BigInt(amount),
         ends_at_ms: deadlineMs,
       })),
-      ...(retryAfterMs === undefined ? { retry_unknown: unknown } : { retry_after_ms: retryAfterMs }),
+      ...(retryAfterMs === undefined
+        ? { retry_unknown: hindrance ?? forecast.unknown }
+        : { retry_after_ms: retryAfterMs }),
     };
     refusal.retryAfterS = retryAfterMs === undefined ? undefined : Math.ceil(retryAfterMs / 1000);
     this.forecasts.inc({ result: retryAfterMs === undefined ? 'unknown' : 'known' });

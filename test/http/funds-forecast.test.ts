@@ -174,7 +174,7 @@ describe('a refusal for lack of budget', () => {
     });
   });
 
-  test('is explained for a commit by what it charges beyond its hold', async () => {
+  test('of a commit under REJECT says that waiting does not help', async () => {
     const tenant = await tenantWith(100);
     const id = await hold(tenant, 40, 600_000, { overage_policy: 'REJECT' });
     await hold(tenant, 60, 300_000);
@@ -189,8 +189,10 @@ describe('a refusal for lack of budget', () => {
       requested: 50,
       short_by: 50,
       holds_ending_first: [{ amount: 60 }],
+      retry_unknown: 'OVERAGE_REJECTED',
     });
-    expect(details.retry_after_ms).toBeLessThanOrEqual(300_001);
+    expect(details).not.toHaveProperty('retry_after_ms');
+    expect(answer.headers.get('retry-after')).toBeNull();
   });
 
   test('is explained for a direct debit', async () => {

@@ -94,6 +94,17 @@ describe('ALLOW_IF_AVAILABLE', () => {
     expect((await ledger.reserve({ amount: 1 }))[0]).toBe('ALLOW');
   });
 
+  test('caps the charge to the smallest headroom where that is the root', async () => {
+    const { ledger, root, leaf, id } = await world(
+      'ALLOW_IF_AVAILABLE',
+      { allocated: 15 },
+      { allocated: 18 },
+    );
+    expect((await ledger.commit(id, 50))[2]).toBe('15');
+    expect(await ledger.figures(root)).toBe('0,0,15,15,0,0,1');
+    expect(await ledger.figures(leaf)).toBe('3,0,15,18,0,0,1');
+  });
+
   test('caps to nothing where a scope is below zero: only the estimate is charged', async () => {
     const { ledger, root, leaf, id } = await world(
       'ALLOW_IF_AVAILABLE',

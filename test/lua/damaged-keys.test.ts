@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { cleanupIndexKey, eventLogKey, ttlIndexKey } from '../../src/redis/keyspace.js';
+import { cleanupIndexKey, eventLogKey, idempotencyKey, ttlIndexKey } from '../../src/redis/keyspace.js';
 import type { LedgerClient } from '../support/ledger-client.js';
 import { snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
@@ -21,9 +21,13 @@ async function ledgerWithHold(): Promise<[LedgerClient, string]> {
   return [ledger, id];
 }
 
-async function failsWithoutATrace(ledger: LedgerClient, operation: () => Promise<unknown>): Promise<void> {
+async function failsWithoutATrace(
+  ledger: LedgerClient,
+  operation: () => Promise<unknown>,
+  error = 'WRONGTYPE',
+): Promise<void> {
   const before = await snapshot(ledger);
-  await expect(operation()).rejects.toThrow('WRONGTYPE');
+  await expect(operation()).rejects.toThrow(error);
   expect(await snapshot(ledger)).toEqual(before);
 }
 
@@ -48,6 +52,16 @@ test('a cleanup index that is not a sorted set fails the quarantine of a damaged
   await ledger.redis.hset(ledger.reservationKeyOf(id), 'am', 'many');
   await ledger.redis.set(cleanupIndexKey(ledger.tag), 'broken');
   await failsWithoutATrace(ledger, () => ledger.expire(id));
+});
+
+test('an idempotency record without an outcome fails the call: it may have been made', async () => {
+  const ledger = await newLedger();
+  await ledger.makeBudget();
+  await ledger.reserve({ key: 'k' });
+  const record = idempotencyKey.reserve(ledger.tag, ledger.tenant, 'k');
+  const [fingerprint = ''] = String(await ledger.redis.get(record)).split(' ');
+  await ledger.redis.set(record, fingerprint, 'KEEPTTL');
+  await failsWithoutATrace(ledger, () => ledger.reserve({ key: 'k' }), 'corrupt idempotency record');
 });
 
 describe('an event log that is not a stream', () => {

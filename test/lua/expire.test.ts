@@ -157,6 +157,16 @@ describe('a second call', () => {
   });
 });
 
+test('a hold that is named twice in a page goes back once', async () => {
+  const { ledger, hold } = await heldLedger();
+  await ledger.hold({ amount: 100 });
+  await ledger.makeOverdue(hold.id);
+  const [, , ...outcomes] = await ledger.expirePage([hold.id, hold.id]);
+  expect(outcomes.filter((_, index) => index % 3 === 0)).toEqual(['EXPIRED', 'SKIP']);
+  const { events } = await assertInvariants(ledger);
+  expect(events).toHaveLength(1);
+});
+
 describe('an orphan', () => {
   test('of the index is removed and is not met again', async () => {
     const { ledger, hold } = await heldLedger();
