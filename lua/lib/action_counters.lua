@@ -1,13 +1,16 @@
 -- action_counters: how many actions were reserved in a window, for the quotas of policies. WINDOW MODEL and PER_RUN COUNTER LIFECYCLE
 -- of cycles-action-kinds-v0.1.26.
--- @include keys: action_counters_key, run_counters_key, run_index_key
+-- @include keys: action_counters_key, action_counter_index_key, run_counters_key, run_index_key, run_counter_index_key
 -- @include now_ms: ms_text
 --
 -- The counters of a tenant's day are one hash, and those of a run another, so that a reserve reads and writes all its counters at once,
--- and that none outlives its use for long. A field is `<window>|<scope>|<kind>`, or `__risk__:<risk class>` for the kind. Its value is
+-- and that none outlives its use for long. A field is `<scope>|<window>|<kind>`, or `__risk__:<risk class>` for the kind. Its value is
 -- `bucket|used|last_ms|limit|policy_id|told|ttl_ms`: the number of the minute, hour or day that it counts, or when it began for a run,
 -- which tells apart a counter from one of that name before it; the limit and policy that counted last; and the thresholds told of.
 -- The counters of minutes and hours are used again for the next minute or hour.
+--
+-- Lists need the fields in order and a few at a time, which a hash cannot give. So each day has a sorted set of its fields, and each
+-- tenant one of `<run>|<field>`, all scores 0. A counter is entered when it is new, so other reserves do not pay for them.
 local DAY_MS = 86400000
 local WINDOWS = {
   per_run = { code = 'r' },
@@ -16,6 +19,7 @@ local WINDOWS = {
   per_day_tumbling = { code = 'd', ms = DAY_MS, date_length = 10 },
   per_tenant_per_day = { code = 't', ms = DAY_MS, date_length = 10 },
 }
+local NAME_OF_CODE = { r = 'per_run', m = 'per_minute_tumbling', h = 'per_hour_tumbling', d = 'per_day_tumbling', t = 'per_tenant_per_day' }
 -- Of a day's hash, from its last new counter on.
 local DAY_TTL_MS = 90000000
 
@@ -55,7 +59,19 @@ local function is_current(window, counter, now)
   return counter.last + (counter.ttl or 0) > now
 end
 
--- The hash for a window, and the run that its counters belong to.
+-- The scope, window and kind that a field names. A scope has no bar.
+local function parts_of_field(field)
+  local scope, code, kind = string.match(field, '^([^|]*)|([^|]*)|(.*)$')
+  return scope, NAME_OF_CODE[code] or error('corrupt action counter ' .. field), kind
+end
+
+-- What a list shows of a counter: the key of its window, how often, of how many, by which policy, when last, and when it lapses.
+local function counter_figures(window, counter, run)
+  return { window.ms and date_of(window, counter.bucket) or run, ms_text(counter.used), ms_text(counter.limit), counter.policy,
+    ms_text(counter.last), ms_text(window.ms and (counter.bucket + 1) * window.ms or counter.last + (counter.ttl or 0)) }
+end
+
+-- The hash for a window.
 local function counters_key(tag, tenant_id, window, run, now)
   if window.ms then
     return action_counters_key(tag, tenant_id, ms_text(math.floor(now / DAY_MS)))
@@ -85,7 +101,7 @@ local function read_counters(group, key, wanted, now)
         counter = parse_counter(values[i]) or error('corrupt action counter ' .. field .. ' in ' .. key)
       end
       if not counter or not is_current(window, counter, now) then
-        counter = { bucket = window.ms and math.floor(now / window.ms) or now, used = 0, last = now, limit = 1, policy = '', told = '' }
+        counter = { is_new = not values[i], bucket = window.ms and math.floor(now / window.ms) or now, used = 0, last = now, limit = 1, policy = '', told = '' }
       end
       known.fields[field] = counter
     end
@@ -93,15 +109,28 @@ local function read_counters(group, key, wanted, now)
   return known
 end
 
--- A run's hash lapses with its counters, and its entry in the index of the tenant's runs goes when further runs begin.
-local RUNS_CHECKED = 2
+-- A run's hash lapses with its counters. Its entries in the indexes go when further runs begin.
+local RUNS_CHECKED, COUNTERS_FORGOTTEN = 2, 100
+
+-- Removes a lapsed run from the indexes, or a part of it if it had many counters.
+local function forget_run(tag, tenant_id, run)
+  local index = run_counter_index_key(tag, tenant_id)
+  -- The character after a bar is a brace, so these are the members that begin with the run and a bar.
+  local members = redis.pcall('ZRANGEBYLEX', index, '[' .. run .. '|', '(' .. run .. '}', 'LIMIT', 0, COUNTERS_FORGOTTEN)
+  if #members > 0 then
+    redis.call('ZREM', index, unpack(members))
+  end
+  if #members < COUNTERS_FORGOTTEN then
+    redis.call('ZREM', run_index_key(tag, tenant_id), run)
+  end
+end
 
 local function note_run(tag, tenant_id, run, now, ttl_ms)
   local index = run_index_key(tag, tenant_id)
   for _, other in ipairs(redis.call('ZRANGEBYSCORE', index, '-inf', ms_text(now), 'LIMIT', 0, RUNS_CHECKED)) do
     local ends_at = redis.call('PEXPIRETIME', run_counters_key(tag, tenant_id, other))
     if ends_at < 0 then
-      redis.call('ZREM', index, other)
+      forget_run(tag, tenant_id, other)
     else
       redis.call('ZADD', index, ms_text(ends_at), other)
     end
@@ -109,27 +138,45 @@ local function note_run(tag, tenant_id, run, now, ttl_ms)
   redis.call('ZADD', index, ms_text(now + ttl_ms), run)
 end
 
+-- Enters new counters into the index of their day or of the tenant's runs. A damaged index must not end the script in the middle of its
+-- change.
+local function index_counters(index, entries)
+  local command = { 'ZADD', index }
+  for _, entry in ipairs(entries) do
+    command[#command + 1], command[#command + 2] = '0', entry
+  end
+  redis.pcall(unpack(command))
+end
+
 -- Writes what the calls of a run have counted.
 local function write_counters(group, tag)
   for key, known in pairs(group.counters or {}) do
-    local command, ttl_ms = { 'HSET', key }, 0
+    local command, ttl_ms, added = { 'HSET', key }, 0, nil
     for field, counter in pairs(known.changed) do
       command[#command + 1], command[#command + 2] = field, counter_text(counter)
       ttl_ms = math.max(ttl_ms, counter.ttl or 0)
+      if counter.is_new then
+        added = added or {}
+        added[#added + 1] = known.run and known.run .. '|' .. field or field
+      end
     end
     if #command > 2 then
-      local added = redis.call(unpack(command))
+      redis.call(unpack(command))
       if not known.run then
-        if added > 0 then
+        if added then
+          local index = action_counter_index_key(tag, known.tenant, ms_text(math.floor(group.now / DAY_MS)))
           redis.call('PEXPIRE', key, DAY_TTL_MS)
+          index_counters(index, added)
+          redis.pcall('PEXPIRE', index, DAY_TTL_MS)
         end
       else
         -- Another counter of the run may live longer.
         if redis.call('PEXPIRE', key, ms_text(ttl_ms), 'GT') == 0 and redis.call('PTTL', key) == -1 then
           redis.call('PEXPIRE', key, ms_text(ttl_ms))
         end
-        if added > 0 then
+        if added then
           note_run(tag, known.tenant, known.run, group.now, ttl_ms)
+          index_counters(run_counter_index_key(tag, known.tenant), added)
         end
       end
     end

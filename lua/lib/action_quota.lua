@@ -65,7 +65,7 @@ local function plan_of(rules, policy, root, kind, risk_class, keys)
         local window = WINDOWS[rule.window]
         local scope = rule.window == 'per_tenant_per_day' and root or policy.scope
         plan[#plan + 1] = { rule = rule, step = step, scope = scope, window = window,
-          field = window.code .. '|' .. scope .. '|' .. (rule.risk_class and RISK .. ':' .. rule.risk_class or rule.kind) }
+          field = scope .. '|' .. window.code .. '|' .. (rule.risk_class and RISK .. ':' .. rule.risk_class or rule.kind) }
         plan.has_run = plan.has_run or not window.ms
       end
     end

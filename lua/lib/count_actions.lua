@@ -53,9 +53,9 @@ local function count_actions(tag, tenant_id, policy, counts, origin, now)
     if not before[counter] then
       before[counter] = counter.used
       counter.used, counter.last, counter.limit, counter.policy = counter.used + 1, now, rule.limit, policy.id
-      entry.known.changed[entry.field] = counter
+      entry.known.changed[entry.field], entry.known.tenant = counter, tenant_id
       if entry.run then
-        entry.known.run, entry.known.tenant, counter.ttl = entry.run, tenant_id, rule.ttl_ms
+        entry.known.run, counter.ttl = entry.run, rule.ttl_ms
         run = run or { entry.run }
         run[#run + 1], run[#run + 2] = ms_text(counter.bucket), entry.field
       end

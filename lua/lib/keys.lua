@@ -35,8 +35,10 @@ local function rate_count_key(tag, owner, kind, slot_s, slot) return tag .. 'rat
 local function rate_told_key(tag, owner, name) return tag .. 'rate-told:' .. owner .. ':' .. name end
 local function burn_rate_key(tag, window_s, unit, scope) return tag .. 'burn:' .. window_s .. ':' .. unit .. ':' .. scope end
 local function action_counters_key(tag, tenant, day) return tag .. 'aq:' .. tenant .. '|' .. day end
+local function action_counter_index_key(tag, tenant, day) return tag .. 'aqi:' .. tenant .. '|' .. day end
 local function run_counters_key(tag, tenant, run) return tag .. 'ar:' .. tenant .. '|' .. run end
 local function run_index_key(tag, tenant) return tag .. 'runs:' .. tenant end
+local function run_counter_index_key(tag, tenant) return tag .. 'ari:' .. tenant end
 local function webhook_key(tag, subscription_id) return tag .. 'w:' .. subscription_id end
 local function webhook_index_key(tag, tenant) return tag .. 'webhooks:' .. tenant end
 local function bulk_rows_key(tag, request_id) return tag .. 'bulk-rows:' .. request_id end

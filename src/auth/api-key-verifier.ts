@@ -13,6 +13,7 @@ import {
 } from '../redis/index.js';
 import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import type { TenantCaller } from './caller.js';
+import type { Permission } from './permissions.js';
 import type { OperatorRole } from './console-sessions.js';
 
 /** Why a request was refused: the label `reason` of holdfast_auth_failures_total. */
@@ -39,6 +40,7 @@ export class AuthMetrics {
   private readonly refusals: LabelledCounter;
   private readonly hits: LabelledCounter;
   private readonly misses: LabelledCounter;
+  private readonly deprecated: LabelledCounter;
 
   constructor(metrics: MetricsRegistry) {
     this.refusals = metrics.counter({
@@ -54,6 +56,11 @@ export class AuthMetrics {
       name: 'holdfast_auth_cache_misses_total',
       help: 'API keys that had to be looked up in Redis.',
     });
+    this.deprecated = metrics.counter({
+      name: 'holdfast_auth_deprecated_permissions_total',
+      help: 'Requests that a permission allowed which a later version will not accept for them.',
+      labels: ['permission'],
+    });
   }
 
   failed(reason: AuthFailure): void {
@@ -66,6 +73,10 @@ export class AuthMetrics {
 
   succeeded(): void {
     this.attempts += 1;
+  }
+
+  deprecatedPermission(permission: Permission): void {
+    this.deprecated.inc({ permission });
   }
 
   hit(): void {

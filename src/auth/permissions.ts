@@ -1,4 +1,4 @@
-/** Permission of cycles-governance-admin-v0.1.25. */
+/** Permission of cycles-governance-admin-v0.1.25, and PermissionExtension of cycles-governance-extensions-v0.1.26. */
 export const PERMISSIONS = [
   'reservations:create',
   'reservations:commit',
@@ -27,6 +27,7 @@ export const PERMISSIONS = [
   'admin:webhooks:write',
   'admin:events:read',
   'admin:audit:read',
+  'action_quotas:read',
 ] as const;
 export type Permission = (typeof PERMISSIONS)[number];
 
@@ -87,6 +88,7 @@ export const PERMISSION_WORDS: Readonly<Record<Permission, string>> = {
   'admin:webhooks:write': LEGACY,
   'admin:events:read': LEGACY,
   'admin:audit:read': LEGACY,
+  'action_quotas:read': 'List counters of action quotas. `balances:read` does as well in this version',
 };
 
 /** A list of the permissions in Markdown. */

@@ -1,4 +1,5 @@
-import { actionOf, type DenyDetail, denyDetailOf, subjectOf, windowKeyOf } from '../reservations/index.js';
+import { percentDecoded } from '../ledger/index.js';
+import { actionOf, type DenyDetail, denyDetailOf, subjectOf } from '../reservations/index.js';
 import { type Fields, parseJson, timeOf } from '../wire/index.js';
 
 export type EventData = Readonly<Record<string, unknown>>;
@@ -188,7 +189,7 @@ function systemOf(figures: Record<string, unknown>): EventData {
 
 function valueOf(name: string, text: string): unknown {
   if (name === 'window_key') {
-    return windowKeyOf(text);
+    return percentDecoded(text);
   }
   if (INTEGERS.has(name)) {
     return /^-?\d{1,19}$/.test(text) ? BigInt(text) : text;
@@ -203,7 +204,7 @@ function valueOf(name: string, text: string): unknown {
     return /^\d{1,14}$/.test(text) ? timeOf(text) : text;
   }
   if (name === 'caps_applied') {
-    return jsonOf(windowKeyOf(text));
+    return jsonOf(percentDecoded(text));
   }
   if (LISTS.has(name)) {
     return listOf(text);

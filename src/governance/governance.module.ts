@@ -8,6 +8,8 @@ import { MetricsModule } from '../telemetry/index.js';
 import { WorkerModule } from '../worker/index.js';
 import { ActionKindsController } from './action-kinds/action-kinds.controller.js';
 import { ActionKindsService } from './action-kinds/action-kinds.service.js';
+import { QuotaCountersController } from './action-quotas/quota-counters.controller.js';
+import { QuotaCountersService } from './action-quotas/quota-counters.service.js';
 import { ApiKeysController } from './api-keys/api-keys.controller.js';
 import { ApiKeysService } from './api-keys/api-keys.service.js';
 import { BudgetBulkActionService } from './budgets/budget-bulk-action.service.js';
@@ -29,6 +31,13 @@ import { TenantsService } from './tenants/tenants.service.js';
   providers: [ActionKindsService],
 })
 export class ActionKindsModule {}
+
+@Module({
+  imports: [ListingModule],
+  controllers: [QuotaCountersController],
+  providers: [QuotaCountersService],
+})
+export class QuotaCountersModule {}
 
 @Module({
   imports: [AuthModule, ListingModule, TenantLimitsModule],
@@ -80,6 +89,7 @@ export class TenantsModule {}
     CredentialsModule,
     PoliciesModule,
     ActionKindsModule,
+    QuotaCountersModule,
   ],
 })
 export class GovernanceModule {}

@@ -31,6 +31,8 @@ export interface AccessRule {
   readonly plane: 'runtime' | 'admin' | 'public';
   /** The permission that an API key needs, or `any` for every valid key. Without it, API keys are not accepted. */
   readonly tenant?: Permission | 'any';
+  /** A permission that is accepted in its place, which the response then says. */
+  readonly deprecated?: Permission;
   /**
    * Whether the admin key is accepted, or a session of the console in its place. If so, a wrong key is refused, even with a valid API
    * key.
@@ -201,6 +203,11 @@ export class AccessGuard implements CanActivate {
     }
     const needed = rule.tenant;
     if (needed !== undefined && needed !== 'any' && !grants(caller.permissions, needed)) {
+      if (rule.deprecated !== undefined && grants(caller.permissions, rule.deprecated)) {
+        this.metrics.deprecatedPermission(rule.deprecated);
+        reply.header('X-Cycles-Permission-Deprecated', rule.deprecated);
+        return true;
+      }
       this.metrics.failed('missing_permission');
       const code = rule.plane === 'runtime' ? 'FORBIDDEN' : 'INSUFFICIENT_PERMISSIONS';
       throw new Refusal(code, `the API key lacks the permission ${needed}`, { permission: needed });

@@ -52,6 +52,7 @@ const RESPONSE_HEADERS = [
   'ETag',
   'Retry-After',
   'X-Cycles-Cascade-Status',
+  'X-Cycles-Permission-Deprecated',
   'X-Cycles-Tenant',
   TRACE_ID_HEADER,
   'X-RateLimit-Remaining',

@@ -42,4 +42,4 @@ export {
   TENANT_ID_PATTERN,
   tenantOfScope,
 } from './scopes.js';
-export { oneLine, randomBase62 } from './text.js';
+export { oneLine, percentDecoded, percentEncoded, randomBase62 } from './text.js';

@@ -8,6 +8,20 @@ export function oneLine(text: string | undefined): string {
   return text === undefined ? '' : text.replace(UNPRINTABLE, ' ').trim();
 }
 
+/** Free text without spaces and bars, as scripts take it. Halves of surrogate pairs, which have no encoding, are replaced. */
+export function percentEncoded(text: string): string {
+  return text === '' ? '' : encodeURIComponent(text.replaceAll(/\p{Surrogate}/gu, '\ufffd'));
+}
+
+/** The text that was encoded, or the given one if it is not encoded. */
+export function percentDecoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 /** The largest multiple of 62 that fits in a byte. Larger bytes are discarded, so that all characters are equally likely. */
 const UNBIASED = 248;

@@ -50,6 +50,7 @@ export {
   reservationIndexKey,
   reservationKey,
   retryingKey,
+  runCounterIndexKey,
   storeOutageKey,
   streamBound,
   streamRange,

@@ -151,11 +151,16 @@ export const burnRatesCheckedKey = (tag: string, tenantId: string): string =>
 /** The tenant's counters of actions by calendar windows in one UTC day, by its number: a hash. */
 export const actionCountersKey = (tag: string, tenantId: string, day: number): string =>
   `${tag}aq:${tenantId}|${day}`;
+/** The fields of that hash in order, a sorted set, all scores 0. */
+export const actionCounterIndexKey = (tag: string, tenantId: string, day: number): string =>
+  `${tag}aqi:${tenantId}|${day}`;
 /** The tenant's counters of actions in one run, a hash. The run is percent-encoded. */
 export const runCountersKey = (tag: string, tenantId: string, run: string): string =>
   `${tag}ar:${tenantId}|${run}`;
 /** The tenant's runs with counters, a sorted set scored by when they will have lapsed, in ms. */
 export const runIndexKey = (tag: string, tenantId: string): string => `${tag}runs:${tenantId}`;
+/** The counters of all runs in order, a sorted set of `run|field`, all scores 0. */
+export const runCounterIndexKey = (tag: string, tenantId: string): string => `${tag}ari:${tenantId}`;
 
 /** A signed envelope: its canonical JSON. */
 export const evidenceKey = (tag: string, evidenceId: string): string => `${tag}e:${evidenceId}`;

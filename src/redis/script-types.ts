@@ -391,6 +391,14 @@ export const SCRIPT_SIGNATURES = {
     flags: ['no-writes'],
     returns: 'NOT_FOUND | LIMITS limits(limit used:int own_limit:int?)*',
   },
+  /** lua/governance/list_action_counters.lua: a tenant's counters of actions that still count, in bounded pages: those of calendar windows, or those of runs. */
+  list_action_counters: {
+    keys: ['run_counter_index'],
+    args: ['tenant_id', 'section', 'run', 'scope_prefix', 'after', 'limit'],
+    flags: ['no-writes'],
+    returns:
+      'now_ms next? counters(position scope window kind window_key used:int limit:int policy_id? last_ms expires_ms)*',
+  },
   /** lua/governance/list_api_keys.lua: the API keys of one tenant or of all tenants of a partition, without free-text fields, in bounded pages. */
   list_api_keys: {
     keys: ['tenant_index'],
@@ -1348,6 +1356,22 @@ export interface ScriptReplies {
           readonly ownLimit?: number;
         }[];
       };
+  readonly list_action_counters: {
+    readonly nowMs: number;
+    readonly next?: string;
+    readonly counters: readonly {
+      readonly position: string;
+      readonly scope: string;
+      readonly window: string;
+      readonly kind: string;
+      readonly windowKey: string;
+      readonly used: number;
+      readonly limit: number;
+      readonly policyId?: string;
+      readonly lastMs: number;
+      readonly expiresMs: number;
+    }[];
+  };
   readonly list_api_keys: {
     readonly nowMs: number;
     readonly nextTenant?: string;

@@ -2,7 +2,14 @@ import { Injectable } from '@nestjs/common';
 import type { FastifyRequest } from 'fastify';
 import { type Caller, scopeAllowed, type TenantCaller } from '../auth/index.js';
 import { ExpiryMetrics } from '../expiry/index.js';
-import { deriveScopes, hasPolicyKey, kindOf, type ErrorCode, Refusal } from '../ledger/index.js';
+import {
+  deriveScopes,
+  hasPolicyKey,
+  kindOf,
+  type ErrorCode,
+  percentEncoded,
+  Refusal,
+} from '../ledger/index.js';
 import { type Attestable, type ScriptReply, StoreUnavailable } from '../redis/index.js';
 import { type RequestTrace, stringifyJson } from '../wire/index.js';
 import { denyDetailOf } from './deny-detail.js';
@@ -156,9 +163,7 @@ export function actionFacts(subject: SubjectDto, action: ActionDto): string {
     hasPolicyKey(known, name) ? (keys[name] ?? '') : '',
   );
   const run = subject.dimensions?.['run_id'] ?? '';
-  return [known.risk_class, run, ...declared]
-    .map((fact) => (fact === '' ? '' : encodeURIComponent(fact.replaceAll(/\p{Surrogate}/gu, '\ufffd'))))
-    .join('|');
+  return [known.risk_class, run, ...declared].map(percentEncoded).join('|');
 }
 
 /** Decodes the JSON text of caps. Policies store it percent-encoded, because the scripts separate their fields by spaces. */

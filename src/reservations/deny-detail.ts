@@ -1,4 +1,4 @@
-import { INT64_MAX } from '../ledger/index.js';
+import { INT64_MAX, percentDecoded } from '../ledger/index.js';
 
 /** What is known of a denial: the reason, and what a script says of it. Texts may be empty. */
 export interface Denial {
@@ -52,22 +52,13 @@ function quotaViolation(denial: Denial): Readonly<Record<string, unknown>> {
   return {
     action_kind: kind,
     window,
-    window_key: windowKeyOf(windowKey),
+    window_key: percentDecoded(windowKey),
     used: BigInt(used),
     limit: BigInt(limit),
     scope,
     policy_id: policyId,
     ...(hasText(riskClass) ? { risk_class: riskClass } : {}),
   };
-}
-
-/** The key of a window: an instant, or a run, which scripts have percent-encoded. */
-export function windowKeyOf(stored: string): string {
-  try {
-    return decodeURIComponent(stored);
-  } catch {
-    return stored;
-  }
 }
 
 function hasText(text: string | undefined): text is string {

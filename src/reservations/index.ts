@@ -1,4 +1,4 @@
-export { type DenyDetail, denyDetailOf, windowKeyOf } from './deny-detail.js';
+export { type DenyDetail, denyDetailOf } from './deny-detail.js';
 export {
   actionOf,
   type ReservationRecord,

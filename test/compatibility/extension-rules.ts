@@ -10,6 +10,14 @@ export const EXTENSION_RULES = {
     rule: 'The registry is public, and limited by source: 429 with `Retry-After`. A client that has it gets 304, which does not count',
     place: 'PUBLIC ENDPOINT RATE LIMITING',
   },
+  'quota counters': {
+    rule: 'The live counters of a tenant are listed with what they count, filtered by scope, kind, window and run, and without those at zero unless asked',
+    place: 'listActionQuotaCounters; ActionQuotaState',
+  },
+  'quota counter access': {
+    rule: 'The admin key names a tenant; an API key sees its own tenant, and needs `action_quotas:read`, or `balances:read`, which a header calls deprecated',
+    place: 'TENANCY and PERMISSION MODEL of listActionQuotaCounters; PermissionExtension',
+  },
   'evaluation order': {
     rule: 'A request is judged by the tenant, then the lists of action kinds, then quotas, then budgets; only the governing policy counts',
     place: 'RESERVATION EVALUATION ORDER; MULTI-POLICY SEMANTICS',

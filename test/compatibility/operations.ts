@@ -29,6 +29,7 @@ export const OPERATIONS = {
   updatePolicy: { method: 'PATCH', path: '/v1/admin/policies/{policy_id}' },
   listActionKinds: { method: 'GET', path: '/v1/action-kinds' },
   getActionKind: { method: 'GET', path: '/v1/action-kinds/{kind}' },
+  listActionQuotaCounters: { method: 'GET', path: '/v1/admin/action-quota-counters' },
   createApiKey: { method: 'POST', path: '/v1/admin/api-keys' },
   listApiKeys: { method: 'GET', path: '/v1/admin/api-keys' },
   updateApiKey: { method: 'PATCH', path: '/v1/admin/api-keys/{key_id}' },

@@ -26,7 +26,7 @@ test('the configuration table is what src/config reads, with its defaults and it
 
 test('the table of permissions is the list of the code, with its words and defaults', () => {
   const rows = [
-    ...part('docs/api-keys.md', 'permissions').matchAll(/^\| `([a-z:]+)` \| (.+?) \| (yes|no) \|$/gm),
+    ...part('docs/api-keys.md', 'permissions').matchAll(/^\| `([a-z_:]+)` \| (.+?) \| (yes|no) \|$/gm),
   ];
   expect(rows.map(([, name, words, isDefault]) => [name, words, isDefault])).toEqual(
     PERMISSIONS.map((name) => [

@@ -54,6 +54,8 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   ],
   rate_told_key: [['acme', 'denial_rate:0.1:300'], keyspace.rateToldKey(TAG, 'acme', 'denial_rate:0.1:300')],
   action_counters_key: [['acme', '20780'], keyspace.actionCountersKey(TAG, 'acme', 20_780)],
+  action_counter_index_key: [['acme', '20780'], keyspace.actionCounterIndexKey(TAG, 'acme', 20_780)],
+  run_counter_index_key: [['acme'], keyspace.runCounterIndexKey(TAG, 'acme')],
   run_counters_key: [['acme', 'run%201'], keyspace.runCountersKey(TAG, 'acme', 'run%201')],
   run_index_key: [['acme'], keyspace.runIndexKey(TAG, 'acme')],
   webhook_key: [['whsub_1fX'], keyspace.webhookKey(TAG, 'whsub_1fX')],

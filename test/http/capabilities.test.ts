@@ -32,6 +32,7 @@ const OTHERS = [
   'admin:apikeys:read',
   'admin:apikeys:write',
   'admin:audit:read',
+  'action_quotas:read',
 ];
 
 test.each([...new Set([...Object.values(TRUE_WITH).flat(), ...OTHERS])])(

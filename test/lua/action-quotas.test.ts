@@ -297,7 +297,7 @@ test.each(['junk', '1|2|3', '1|-1|0|1|p||'])(
   async (text) => {
     const { ledger, day } = await limited(sets([kind('per_day_tumbling', 2)]));
     const key = actionCountersKey(ledger.tag, ledger.tenant, day);
-    await ledger.redis.hset(key, `d|${ledger.scope()}|llm`, text);
+    await ledger.redis.hset(key, `${ledger.scope()}|d|llm`, text);
     const before = await stateOf(ledger);
     await expect(ledger.reserve()).rejects.toThrow('corrupt action counter');
     expect(await stateOf(ledger)).toEqual(before);

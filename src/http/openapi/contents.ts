@@ -63,8 +63,9 @@ export const CONTENTS: readonly {
   },
   {
     tag: 'Actions',
-    description: 'The kinds of actions that policies can limit. The registry is public.',
-    operations: ['listActionKinds', 'getActionKind'],
+    description:
+      'The kinds of actions, whose registry is public, and what the quotas of policies have counted.',
+    operations: ['listActionKinds', 'getActionKind', 'listActionQuotaCounters'],
   },
   {
     tag: 'Webhooks',

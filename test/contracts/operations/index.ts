@@ -1,4 +1,5 @@
 import { ACTION_KIND_ROWS } from './action-kinds.js';
+import { ACTION_QUOTA_ROWS } from './action-quotas.js';
 import { API_KEY_ROWS } from './api-keys.js';
 import { AUDIT_LOG_ROWS } from './audit-log.js';
 import { BALANCE_ROWS } from './balances.js';
@@ -24,6 +25,7 @@ export const ROWS: readonly OperationRow[] = [
   ...BUDGET_ROWS,
   ...POLICY_ROWS,
   ...ACTION_KIND_ROWS,
+  ...ACTION_QUOTA_ROWS,
   ...AUDIT_LOG_ROWS,
   ...EVENT_LOG_ROWS,
   ...DELIVERY_ROWS,

@@ -40,13 +40,25 @@ const TAKEN_OVER = [
       'EventDataObservedAllowed',
     ],
   ],
-  ['governance', 'actions', ['ActionQuota', 'RiskClassQuota', 'ActionRiskClass', 'ActionQuotaWindow']],
+  [
+    'governance',
+    'actions',
+    [
+      'ActionQuota',
+      'RiskClassQuota',
+      'ActionRiskClass',
+      'ActionQuotaWindow',
+      'ActionQuotaState',
+      'ActionQuotaCounterListResponse',
+    ],
+  ],
 ] as const;
 
 /** Operations of an extension, by the plane that takes them over, with the schemas that only they use. */
 const OPERATIONS = [
   ['runtime', '/v1/action-kinds'],
   ['runtime', '/v1/action-kinds/{kind}'],
+  ['governance', '/v1/admin/action-quota-counters'],
 ] as const;
 
 /** Properties that the extensions only describe in prose, because their documents do not refer to each other. */
@@ -103,6 +115,10 @@ export function mergeExtensions(
   schemaOf(documents.runtime, 'ErrorCode')['enum'] = schemaOf(extensions.protocol, 'ErrorCodeExtension')[
     'enum'
   ];
+  schemaOf(documents.governance, 'Permission')['enum'] = schemaOf(
+    extensions.governance,
+    'PermissionExtension',
+  )['enum'];
   const types = schemaOf(documents.governance, 'EventType');
   types['enum'] = [...(types['enum'] as string[]), ...EMITTED];
   addProperties(
@@ -115,7 +131,11 @@ export function mergeExtensions(
   );
 }
 
-const parametersOf = (document: Node): Node => partOf(document, 'components', 'parameters');
+function parametersOf(document: Node): Node {
+  const components = partOf(document, 'components');
+  components['parameters'] ??= {};
+  return components['parameters'] as Node;
+}
 
 const bodyOf = (document: Node, path: string, method: string): Node =>
   partOf(document, 'paths', path, method, 'requestBody', 'content', 'application/json', 'schema');

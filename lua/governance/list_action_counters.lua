@@ -1,0 +1,65 @@
+#!lua flags=no-writes
+-- list_action_counters: a tenant's counters of actions that still count, in bounded pages: those of calendar windows, or those of runs.
+--
+-- KEYS[1]   run_counter_index  sorted set of the counters of the tenant's runs
+-- ARGV[1]   tenant_id
+-- ARGV[2]   section          calendar or runs
+-- ARGV[3]   run              only its counters, percent-encoded, or empty
+-- ARGV[4]   scope_prefix     only counters of scopes that begin with it, or empty
+-- ARGV[5]   after            the position at which the previous page ended, or empty
+-- ARGV[6]   limit            counters to look at, at least 1
+-- RETURNS   now_ms next? counters(position scope window kind window_key used:int limit:int policy_id? last_ms expires_ms)*
+-- BOUND     limit counters
+-- EMITS     nothing
+-- @include  keys: tag_of_key, action_counters_key, action_counter_index_key, run_counters_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  action_counters: DAY_MS, WINDOWS, parse_counter, is_current, counter_figures, parts_of_field
+--
+-- Counters come in the order of their run, scope, window and kind. `next` is the position after which the next page begins. It is empty
+-- at the end.
+local index, tenant_id, section, run, scope_prefix, after, limit = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+local by_run = section == 'runs'
+local tag, now = tag_of_key(index), now_ms()
+local day = ms_text(math.floor(now / DAY_MS))
+local prefix = by_run and (run == '' and '' or run .. '|' .. scope_prefix) or scope_prefix
+
+-- Members behind the last one of the prefix are of no interest. No member has a byte above that of a DEL.
+local from = after ~= '' and '(' .. after or prefix ~= '' and '[' .. prefix or '-'
+local to = prefix ~= '' and '(' .. prefix .. '\127' or '+'
+local members = redis.call('ZRANGEBYLEX', by_run and index or action_counter_index_key(tag, tenant_id, day), from, to, 'LIMIT', 0, limit)
+
+local reply = { ms_text(now), #members == limit and members[limit] or '' }
+
+-- Adds the counters of one hash from some of its fields.
+local function append_counters(key, their_run, first, fields)
+  local values = #fields > 0 and redis.call('HMGET', key, unpack(fields)) or {}
+  for i, field in ipairs(fields) do
+    local scope, window_name, kind = parts_of_field(field)
+    local window = WINDOWS[window_name]
+    local counter = values[i] and (parse_counter(values[i]) or error('corrupt action counter ' .. field .. ' in ' .. key))
+    if counter and string.sub(scope, 1, #scope_prefix) == scope_prefix and is_current(window, counter, now) then
+      reply[#reply + 1] = members[first + i - 1]
+      for _, text in ipairs({ scope, window_name, kind, unpack(counter_figures(window, counter, their_run)) }) do
+        reply[#reply + 1] = text
+      end
+    end
+  end
+end
+
+if not by_run then
+  append_counters(action_counters_key(tag, tenant_id, day), nil, 1, members)
+  return reply
+end
+-- Neighbours of one run are read together.
+local first, fields, current = 1, {}, nil
+for i = 1, #members + 1 do
+  local their_run, field = string.match(members[i] or '', '^([^|]*)|(.*)$')
+  if their_run ~= current then
+    if current then
+      append_counters(run_counters_key(tag, tenant_id, current), current, first, fields)
+    end
+    first, fields, current = i, {}, their_run
+  end
+  fields[#fields + 1] = field
+end
+return reply

@@ -1,0 +1,52 @@
+import { IsBoolean, IsIn, IsInt, IsString, Max, Min } from 'class-validator';
+import { QUOTA_WINDOWS, type QuotaWindow } from '../../ledger/index.js';
+import { MaxLength, Optional } from '../../wire/index.js';
+
+export const COUNTERS_MAX_LIMIT = 200;
+const KIND_MAX_LENGTH = 64;
+const SCOPE_MAX_LENGTH = 1024;
+const RUN_MAX_LENGTH = 256;
+
+/** The parameters of listActionQuotaCounters of cycles-action-kinds-v0.1.26. */
+export class QuotaCounterListQueryDto {
+  @Optional()
+  @IsString()
+  tenant_id?: string;
+
+  /** The start of a scope. */
+  @Optional()
+  @IsString()
+  @MaxLength(SCOPE_MAX_LENGTH)
+  scope?: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(KIND_MAX_LENGTH)
+  action_kind?: string;
+
+  @Optional()
+  @IsIn(QUOTA_WINDOWS)
+  window?: QuotaWindow;
+
+  /** Only the counters of this run. */
+  @Optional()
+  @IsString()
+  @MaxLength(RUN_MAX_LENGTH)
+  run_id?: string;
+
+  /** Whether counters are listed that count nothing now. */
+  @Optional()
+  @IsBoolean()
+  include_zero?: boolean;
+
+  @Optional()
+  @IsString()
+  @MaxLength(2048)
+  cursor?: string;
+
+  @Optional()
+  @IsInt()
+  @Min(1)
+  @Max(COUNTERS_MAX_LIMIT)
+  limit?: number;
+}

@@ -1,0 +1,144 @@
+import { Injectable } from '@nestjs/common';
+import { type Caller, scopeAllowed } from '../../auth/index.js';
+import { fingerprintOf, percentEncoded, Refusal } from '../../ledger/index.js';
+import { Records, RedisService, runCounterIndexKey, type ScriptReply } from '../../redis/index.js';
+import { decodeCursor, DEFAULT_LIMIT, encodeCursor, type Page, type Position } from '../../wire/index.js';
+import type { QuotaCounterListQueryDto } from './quota-counter.dto.js';
+import { type QuotaCounter, quotaCounterOf } from './quota-counter.js';
+
+/** Counters per run of the script: about half a millisecond of Redis time. */
+const COUNTERS_A_RUN = 100;
+/** Counters that a page looks at. With few of many matching, it ends before its limit. */
+const MAX_LOOKED_AT = 10_000;
+
+type Section = 'calendar' | 'runs';
+type Filter = (counter: QuotaCounter) => boolean;
+
+interface PlacedCounter {
+  readonly counter: QuotaCounter;
+  readonly position: Position;
+}
+
+/** What a page asks the script for. */
+interface Walk {
+  readonly tenantId: string;
+  readonly run: string;
+  readonly scopePrefix: string;
+  readonly sections: readonly Section[];
+  readonly filter: Filter;
+}
+
+/** Shows the counters that lua/lib/action_counters.lua keeps. */
+@Injectable()
+export class QuotaCountersService {
+  constructor(
+    private readonly redis: RedisService,
+    private readonly records: Records,
+  ) {}
+
+  /**
+   * Counters of calendar windows come first, then those of runs, each by scope, window and kind. An API key sees its own tenant's inside
+   * its scope filter.
+   * @throws Refusal INVALID_REQUEST for another query's cursor, or when an operator names no tenant.
+   */
+  async list(caller: Caller, request: QuotaCounterListQueryDto): Promise<Page<QuotaCounter>> {
+    const { cursor = '', limit = DEFAULT_LIMIT, ...query } = request;
+    const tenantId = tenantOf(caller, query.tenant_id);
+    const scopeFilter = caller.kind === 'tenant' ? caller.scopeFilter : [];
+    const walk: Walk = {
+      tenantId,
+      run: percentEncoded(query.run_id ?? ''),
+      scopePrefix: query.scope?.toLowerCase() ?? '',
+      sections: sectionsOf(query),
+      filter: (counter) => scopeAllowed(scopeFilter, counter.scope) && matches(counter, query),
+    };
+    const list = fingerprintOf({
+      list: 'quota_counters',
+      ...query,
+      tenant_id: tenantId,
+      scope_filter: scopeFilter,
+    });
+    const isSection = ({ value }: Position): boolean => walk.sections.some((section) => section === value);
+    const after = cursor === '' ? undefined : decodeCursor(list, cursor, isSection);
+    const { found, next } = await this.read(walk, after, limit);
+    const last = found.length > limit ? found[limit - 1]?.position : next;
+    return {
+      rows: found.slice(0, limit).map(({ counter }) => counter),
+      ...(last === undefined
+        ? { has_more: false }
+        : { has_more: true, next_cursor: encodeCursor(list, last) }),
+    };
+  }
+
+  /** Finds one counter more than the limit, if there are as many, or where it stopped looking. */
+  private async read(
+    walk: Walk,
+    after: Position | undefined,
+    limit: number,
+  ): Promise<{ found: PlacedCounter[]; next?: Position }> {
+    const found: PlacedCounter[] = [];
+    let looked = 0;
+    const start = after === undefined ? 0 : walk.sections.findIndex((section) => section === after.value);
+    for (const section of walk.sections.slice(start)) {
+      let position = section === after?.value ? after.id : '';
+      do {
+        if (looked >= MAX_LOOKED_AT) {
+          return { found, next: { value: section, id: position } };
+        }
+        const { next = '', counters } = await this.step(walk, section, position);
+        for (const { position: id, ...stored } of counters) {
+          const counter = quotaCounterOf(stored);
+          if (walk.filter(counter)) {
+            found.push({ counter, position: { value: section, id } });
+          }
+        }
+        looked += COUNTERS_A_RUN;
+        position = next;
+      } while (position !== '' && found.length <= limit);
+      if (found.length > limit) {
+        break;
+      }
+    }
+    return { found };
+  }
+
+  private step(
+    { tenantId, run, scopePrefix }: Walk,
+    section: Section,
+    after: string,
+  ): Promise<ScriptReply<'list_action_counters'>> {
+    const tag = this.records.tagOfTenant(tenantId);
+    return this.redis.queries.call(
+      'list_action_counters',
+      { runCounterIndex: runCounterIndexKey(tag, tenantId) },
+      { tenantId, section, run, scopePrefix, after, limit: COUNTERS_A_RUN },
+    );
+  }
+}
+
+/** An API key's own tenant, whatever the request names, or the one that an operator names. */
+function tenantOf(caller: Caller, named: string | undefined): string {
+  if (caller.kind === 'tenant') {
+    return caller.tenantId;
+  }
+  if (named === undefined || named === '') {
+    throw new Refusal('INVALID_REQUEST', 'tenant_id is required with the admin key', { field: 'tenant_id' });
+  }
+  return named;
+}
+
+function sectionsOf({ window, run_id: run }: QuotaCounterListQueryDto): Section[] {
+  const byRun = window === 'per_run';
+  return [
+    ...(run === undefined && !byRun ? (['calendar'] as const) : []),
+    ...(window === undefined || byRun ? (['runs'] as const) : []),
+  ];
+}
+
+function matches(counter: QuotaCounter, query: QuotaCounterListQueryDto): boolean {
+  return (
+    (query.action_kind === undefined || counter.action_kind === query.action_kind) &&
+    (query.window === undefined || counter.window === query.window) &&
+    (query.include_zero === true || counter.used > 0)
+  );
+}
