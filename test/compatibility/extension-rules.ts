@@ -96,6 +96,10 @@ export const EXTENSION_RULES = {
     rule: 'A change of the mode holds for the next reserve, on every instance. Reservations that were made before it, and replays, stay what they were',
     place: 'TRANSITION SEMANTICS',
   },
+  'clients of 0.1.25': {
+    rule: 'Who does not use the extensions gets the answers, refusals and events of 0.1.25',
+    place: 'EXTENSION CONTRACT',
+  },
   'overview of extensions': {
     rule: 'The overview counts tenants in observe mode, policies with lists of action kinds, and counters of quotas at 80 % and at their limit, with the ten that are used most',
     place: 'ADMIN OVERVIEW AND LIST FILTERS',

@@ -297,3 +297,41 @@ describe('a reserve in observe mode', () => {
     expect(expectRefusal(answer, 400, 'INVALID_REQUEST').details.field).toBe('observe_mode');
   });
 });
+
+test('a client of 0.1.25 notices nothing: its answers, refusals and events are those of before', async () => {
+  shows('clients of 0.1.25');
+  const tenant = await funded();
+  const scope = `tenant:${tenant.id}`;
+  // Not `extended`: members that the published clients do not know fail the call.
+  const live = expectStatus(await on.holdfast.reserve(tenant, 1), 200);
+  expect(Object.keys(live).sort()).toEqual([
+    'affected_scopes',
+    'balances',
+    'decision',
+    'expires_at_ms',
+    'remaining_ttl_ms',
+    'reservation_id',
+    'reserved',
+    'scope_path',
+  ]);
+  expect(expectStatus(await on.holdfast.reserve(tenant, 1000, { dry_run: true }), 200)).toEqual({
+    decision: 'DENY',
+    affected_scopes: [scope],
+    scope_path: scope,
+    reason_code: 'BUDGET_EXCEEDED',
+  });
+  expectRefusal(await on.holdfast.reserve(tenant, 1000), 409, 'BUDGET_EXCEEDED');
+  const events = await eventsOf(tenant);
+  expect(events.map(({ event_type: type }) => type)).toEqual(['reservation.denied', 'reservation.denied']);
+  expect(events.some((event) => 'correlation_id' in event || 'observe_mode' in event.data)).toBe(false);
+});
+
+test('a tenant can subscribe to what is observed', async () => {
+  shows('observed denials', 'observed allowances');
+  const tenant = await on.holdfast.createTenant();
+  const key = await on.holdfast.createKey(tenant.id, { permissions: ['webhooks:write', 'webhooks:read'] });
+  const types = ['reservation.observed_denied', 'reservation.observed_allowed'];
+  const body = { url: 'https://93.184.216.34/observed', event_types: types };
+  const answer = expectStatus(await on.holdfast.call('POST', '/v1/webhooks', { key, body }), 201);
+  expect(answer.subscription.event_types).toEqual(types);
+});

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { shows } from '../compatibility/shows.js';
 import { eventually } from '../support/eventually.js';
 import {
   expectRefusal,
@@ -65,6 +66,20 @@ describe('two instances that share nothing but Redis', () => {
     expectStatus(await on.holdfast.admin('DELETE', `/v1/admin/api-keys/${made.key_id}`), 200);
     expectRefusal(await use(on.holdfast), 401, 'UNAUTHORIZED');
     await eventually('the other one refuses it', async () => (await use(other)).status === 401, 2000);
+  });
+
+  test('an observe mode that one is given holds for the next reserve at the other', async () => {
+    shows('observe mode transitions');
+    const watched = await on.holdfast.createTenant();
+    await on.holdfast.createBudget(watched, '', 1000);
+    for (const mode of ['ENFORCE', 'OBSERVE', 'DISABLED', 'OBSERVE']) {
+      const changed = await on.holdfast.admin('PATCH', `/v1/admin/tenants/${watched.id}`, {
+        observe_mode: mode,
+      });
+      expectStatus(changed, 200);
+      const held = expectStatus(await other.reserve(watched, 1), 200);
+      expect('reservation_id' in held).toBe(mode !== 'OBSERVE');
+    }
   });
 
   test('the rules for webhook targets that one is given are those of the other', async () => {
