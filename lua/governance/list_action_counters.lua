@@ -35,7 +35,7 @@ local function append_counters(key, their_run, first, fields)
   local values = #fields > 0 and redis.call('HMGET', key, unpack(fields)) or {}
   for i, field in ipairs(fields) do
     local scope, window_name, kind = parts_of_field(field)
-    local window = WINDOWS[window_name]
+    local window = window_name and WINDOWS[window_name] or error('corrupt action counter ' .. field .. ' in ' .. key)
     local counter = values[i] and (parse_counter(values[i]) or error('corrupt action counter ' .. field .. ' in ' .. key))
     if counter and string.sub(scope, 1, #scope_prefix) == scope_prefix and is_current(window, counter, now) then
       reply[#reply + 1] = members[first + i - 1]

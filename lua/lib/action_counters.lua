@@ -59,10 +59,10 @@ local function is_current(window, counter, now)
   return counter.last + (counter.ttl or 0) > now
 end
 
--- The scope, window and kind that a field names. A scope has no bar.
+-- The scope, window and kind that a field names; a damaged one has no window. A scope has no bar.
 local function parts_of_field(field)
   local scope, code, kind = string.match(field, '^([^|]*)|([^|]*)|(.*)$')
-  return scope, NAME_OF_CODE[code] or error('corrupt action counter ' .. field), kind
+  return scope, NAME_OF_CODE[code], kind
 end
 
 -- What a list shows of a counter: the key of its window, how often, of how many, by which policy, when last, and when it lapses.

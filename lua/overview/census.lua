@@ -17,7 +17,7 @@
 -- @include  now_ms: now_ms, ms_text
 -- @include  int64: i64_less, i64_positive
 -- @include  listing: members_after, members_after_name
--- @include  action_counters: WINDOWS, parse_counter, is_current
+-- @include  action_counters: DAY_MS, WINDOWS, parse_counter, is_current, parts_of_field
 --
 -- The following run starts at next_tenant. There is none at the end. The budgets that are listed are over their limit or have debt,
 -- and are not closed; the subscriptions that are listed have failures in a row, and are not disabled; the counters that are listed are those most used in proportion to their limit. A damaged record counts as far
@@ -26,11 +26,7 @@ local tenant_index = KEYS[1]
 local tenant, kind, after, limit, with_system = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
 local SYSTEM = '__system__'
 local FIGURE = '^%-?%d+$'
-local QUOTAS_LISTED, OF_A_RUN, DAY_MS = 10, 100, 86400000
-local WINDOW_OF = {}
-for name, window in pairs(WINDOWS) do
-  WINDOW_OF[window.code] = name
-end
+local QUOTAS_LISTED, OF_A_RUN = 10, 100
 
 local tag = tag_of_key(tenant_index)
 local left = limit
@@ -110,8 +106,8 @@ end
 -- Counts the counters among the fields and values of a hash that still count.
 local function count_counters(flat)
   for i = 1, #flat, 2 do
-    local code, scope, action_kind = string.match(flat[i], '^(%a)|([^|]*)|(.*)$')
-    local window, counter = WINDOW_OF[code or ''], parse_counter(flat[i + 1])
+    local scope, window, action_kind = parts_of_field(flat[i])
+    local counter = parse_counter(flat[i + 1])
     if window and counter and counter.used > 0 and is_current(WINDOWS[window], counter, now) then
       local used_part = counter.used / math.max(counter.limit, 1)
       if used_part >= 0.8 then

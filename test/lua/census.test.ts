@@ -122,19 +122,19 @@ test.each([3, 50, 5000])(
     // More than a hash holds as one piece, so that a scan has several steps.
     const counter = (bucket: number, used: number): string => `${bucket}|${used}|${now}|100|pol_0||90000`;
     const fields = Array.from({ length: 700 }, (_, used) => [
-      `d|tenant:${limited}|k${used}`,
+      `tenant:${limited}|d|k${used}`,
       counter(day, used % 101),
     ]);
     await redis.hset(actionCountersKey(tag, limited, day), Object.fromEntries(fields));
     await redis.hset(actionCountersKey(tag, limited, day), {
-      [`d|tenant:${limited}|yesterday`]: counter(day - 1, 100),
-      [`d|tenant:${limited}|damaged`]: 'odd',
+      [`tenant:${limited}|d|yesterday`]: counter(day - 1, 100),
+      [`tenant:${limited}|d|damaged`]: 'odd',
       odd: counter(day, 100),
     });
     // Without policies nothing is looked up.
-    await redis.hset(actionCountersKey(tag, idle, day), { [`d|tenant:${idle}|k`]: counter(day, 100) });
+    await redis.hset(actionCountersKey(tag, idle, day), { [`tenant:${idle}|d|k`]: counter(day, 100) });
     for (const run of ['one', 'two']) {
-      await redis.hset(runCountersKey(tag, limited, run), { [`r|tenant:${limited}|k`]: counter(now, 130) });
+      await redis.hset(runCountersKey(tag, limited, run), { [`tenant:${limited}|r|k`]: counter(now, 130) });
       await redis.zadd(runIndexKey(tag, limited), now + 90_000, run);
     }
     const totals = new Map<string, number>();
