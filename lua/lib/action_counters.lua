@@ -71,6 +71,11 @@ local function counter_figures(window, counter, run)
     ms_text(counter.last), ms_text(window.ms and (counter.bucket + 1) * window.ms or counter.last + (counter.ttl or 0)) }
 end
 
+-- The correlation id of all that is told of one counter. `name` is its kind or risk class.
+local function counter_correlation(tenant_id, scope, name, window_name, window_key)
+  return 'quota:' .. redis.sha1hex(table.concat({ tenant_id, scope, name, window_name, window_key }, '\31'))
+end
+
 -- The hash for a window.
 local function counters_key(tag, tenant_id, window, run, now)
   if window.ms then

@@ -2,6 +2,7 @@
 -- cycles-protocol-extensions-v0.1.26.
 -- @include keys: run_index_key
 -- @include now_ms: ms_text
+-- @include action_counters: counter_correlation
 -- @include action_quota: window_key_of
 -- @include append_event: append_event, require_event_log
 --
@@ -29,17 +30,11 @@ local function require_counting(tag, tenant_id, counts)
   end
 end
 
--- The same for all that concerns one counter.
-local function correlation_of(tenant_id, entry, window_key)
-  local rule = entry.rule
-  return 'quota:' .. redis.sha1hex(table.concat({ tenant_id, entry.scope, rule.risk_class or rule.kind, rule.window, window_key }, '\31'))
-end
-
 local function emit_approach(tag, tenant_id, origin, entry, used)
   local rule, window_key = entry.rule, window_key_of(entry)
   append_event(tag, 'quota.threshold_approaching', tenant_id, entry.scope,
     { actor = origin.actor, key = origin.key, request = origin.request, trace = origin.trace,
-      correlation = correlation_of(tenant_id, entry, window_key) },
+      correlation = counter_correlation(tenant_id, entry.scope, rule.risk_class or rule.kind, rule.window, window_key) },
     { 'action_kind', rule.risk_class and RISK or rule.kind, 'risk_class', rule.risk_class or '', 'window', rule.window,
       'window_key', window_key, 'used', ms_text(used), 'limit', ms_text(rule.limit), 'threshold_pct', rule.threshold_text,
       'policy_id', entry.policy_id })

@@ -435,6 +435,25 @@ export const SCRIPT_SIGNATURES = {
     flags: ['no-writes'],
     returns: 'records(text_count record{})*',
   },
+  /** lua/governance/reset_action_counter.lua: set one of a tenant's counters of actions to zero. */
+  reset_action_counter: {
+    keys: ['run_counter_index'],
+    args: [
+      'tenant_id',
+      'scope',
+      'window',
+      'window_key',
+      'action_kind',
+      'risk_class',
+      'reason',
+      'actor',
+      'key_id',
+      'request_id',
+      'trace',
+    ],
+    flags: [],
+    returns: 'RESET kind used:int limit:int policy_id? last_ms expires_ms previous_used:int | NOT_FOUND',
+  },
   /** lua/governance/revoke_api_key.lua: revoke a key permanently, and tell every instance to drop it from its cache. */
   revoke_api_key: {
     keys: ['api_key'],
@@ -1397,6 +1416,18 @@ export interface ScriptReplies {
     readonly records: readonly { readonly record: ReadonlyMap<string, string> }[];
   };
   readonly read_texts: { readonly records: readonly { readonly record: ReadonlyMap<string, string> }[] };
+  readonly reset_action_counter:
+    | {
+        readonly status: 'RESET';
+        readonly kind: string;
+        readonly used: number;
+        readonly limit: number;
+        readonly policyId?: string;
+        readonly lastMs: number;
+        readonly expiresMs: number;
+        readonly previousUsed: number;
+      }
+    | { readonly status: 'NOT_FOUND' };
   readonly revoke_api_key:
     | { readonly status: 'REVOKED'; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'NOT_FOUND' }

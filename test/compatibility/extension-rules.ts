@@ -18,6 +18,18 @@ export const EXTENSION_RULES = {
     rule: 'The admin key names a tenant; an API key sees its own tenant, and needs `action_quotas:read`, or `balances:read`, which a header calls deprecated',
     place: 'TENANCY and PERMISSION MODEL of listActionQuotaCounters; PermissionExtension',
   },
+  'quota counter reset': {
+    rule: 'A reset sets one live counter to 0. A calendar counter ends when it would have, a run begins anew, and holds stay: one from before takes nothing off. No counter of these key fields is 404',
+    place: 'RESET SEMANTICS; resetActionQuotaCounter',
+  },
+  'quota counter reset is told': {
+    rule: 'Each reset is one `quota.counter_reset` and one audit row with the previous count, who did it and why; the event has the correlation id of the thresholds of its counter',
+    place: 'AUDIT of resetActionQuotaCounter; EventDataQuotaCounterReset',
+  },
+  'quota counter reset access': {
+    rule: 'Only the admin key resets, and it must name the tenant',
+    place: 'PERMISSION MODEL and TENANCY of resetActionQuotaCounter',
+  },
   'evaluation order': {
     rule: 'A request is judged by the tenant, then the lists of action kinds, then quotas, then budgets; only the governing policy counts',
     place: 'RESERVATION EVALUATION ORDER; MULTI-POLICY SEMANTICS',

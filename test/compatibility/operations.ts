@@ -30,6 +30,7 @@ export const OPERATIONS = {
   listActionKinds: { method: 'GET', path: '/v1/action-kinds' },
   getActionKind: { method: 'GET', path: '/v1/action-kinds/{kind}' },
   listActionQuotaCounters: { method: 'GET', path: '/v1/admin/action-quota-counters' },
+  resetActionQuotaCounter: { method: 'POST', path: '/v1/admin/action-quota-counters/reset' },
   createApiKey: { method: 'POST', path: '/v1/admin/api-keys' },
   listApiKeys: { method: 'GET', path: '/v1/admin/api-keys' },
   updateApiKey: { method: 'PATCH', path: '/v1/admin/api-keys/{key_id}' },

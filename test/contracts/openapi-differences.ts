@@ -227,6 +227,16 @@ const POLICIES: readonly Difference[] = [
   ),
 ];
 
+const ACTION_QUOTAS: readonly Difference[] = [
+  {
+    operations: ['resetActionQuotaCounter'],
+    fields: ['body'],
+    says: 'required members also hold tenant_id',
+    reason: 'the protocol requires it in the description of the member',
+  },
+  ...limited(['resetActionQuotaCounter'], ['window_key'], ['maxLength is 256'], BOUNDED),
+];
+
 const AUDIT_LOG: readonly Difference[] = [
   ...limited(['listAuditLogs'], ['limit'], ['minimum is 1'], ENDLESS),
 ];
@@ -313,6 +323,7 @@ export const DIFFERENCES: readonly Difference[] = [
   ...BUDGETS,
   ...API_KEYS,
   ...POLICIES,
+  ...ACTION_QUOTAS,
   ...AUDIT_LOG,
   ...WEBHOOKS,
   ...EVENTS,

@@ -158,6 +158,32 @@ async function quarantine(reader: Reader): Promise<() => Promise<unknown>> {
   return () => redis.hset(key, 'am', amount);
 }
 
+/** Its example is about the run of a policy with a quota, which the examples before it do not have. */
+async function count(): Promise<void> {
+  const quota = { action_kind: 'llm.completion', max_calls: 10, window: 'per_run' };
+  const policy = {
+    tenant_id: 'acme',
+    name: 'Ten calls a run',
+    scope_pattern: 'tenant:acme/app:support-chat',
+    priority: 100,
+    action_quotas: [quota],
+  };
+  const made = expectStatus(await holdfast.admin('POST', '/v1/admin/policies', policy), 201);
+  const { key_secret: key } = expectStatus(
+    await holdfast.admin('POST', '/v1/admin/api-keys', { tenant_id: 'acme', name: 'an agent' }),
+    201,
+  );
+  const body = {
+    idempotency_key: 'run-4711-1',
+    subject: { tenant: 'acme', app: 'support-chat', dimensions: { run_id: 'run-4711' } },
+    action: { kind: 'llm.completion', name: 'gpt-4.1' },
+    estimate: { unit: 'TOKENS', amount: 1 },
+  };
+  expectStatus(await holdfast.call('POST', '/v1/reservations', { key: key as string, body }), 200);
+  const path = `/v1/admin/policies/${made.policy_id}`;
+  expectStatus(await holdfast.admin('PATCH', path, { action_quotas: [] }), 200);
+}
+
 describe('the examples of the document work as they stand, in its order', () => {
   test.each<[string, Keys]>([
     ["with the tenant's key wherever it is taken", ['ApiKeyAuth']],
@@ -177,6 +203,8 @@ describe('the examples of the document work as they stand, in its order', () => 
       }
       if (BEFORE[id] !== undefined) {
         expect((await reader.send(BEFORE[id], true)).status).toBeLessThan(300);
+      } else if (id === 'resetActionQuotaCounter') {
+        await count();
       } else if (id === 'listQuarantine') {
         repair = await quarantine(reader);
       } else if (id === 'decideQuarantined') {

@@ -201,3 +201,171 @@ describe('the list of counters', () => {
     );
   });
 });
+
+describe('the reset of a counter', () => {
+  const RUN = 'run 1/2';
+  const reset = (body: Json): Promise<Answer> => on.holdfast.admin('POST', `${COUNTERS}/reset`, body);
+
+  /** A tenant with one quota of two calls, and the key fields of its counter. */
+  async function counting(
+    window: string,
+    rule: Json = { action_quotas: [{ ...quota(window), max_calls: 2, threshold_pct: 0.9 }] },
+  ): Promise<{ tenant: TestTenant; policy: string; first: string; fields: Json; counter: Json }> {
+    const tenant = await funded();
+    const policy = await limited(tenant, rule, rootOf(tenant));
+    const first = await reserve(tenant, 'a', RUN);
+    await reserve(tenant, 'a', RUN);
+    const [counter] = (await counters(tenant)) as [Json];
+    const { scope, action_kind, risk_class, window_key } = counter;
+    const fields = { tenant_id: tenant.id, scope, action_kind, risk_class, window, window_key };
+    return { tenant, policy, first, fields, counter };
+  }
+
+  const refusedReserve = async (tenant: TestTenant): Promise<void> => {
+    await expect(reserve(tenant, 'a', RUN)).rejects.toThrow('ACTION_QUOTA_EXCEEDED');
+  };
+
+  test.each(['per_day_tumbling', 'per_tenant_per_day', 'per_run'])(
+    '%s lets actions pass again, which are counted from zero',
+    async (window) => {
+      shows('quota counter reset', 'resetActionQuotaCounter');
+      const { tenant, fields, counter } = await counting(window);
+      await refusedReserve(tenant);
+      const done = expectStatus(await reset(fields), 200);
+      const { last_incremented_at: last, expires_at: end, ...rest } = counter;
+      const refreshed = done.counter.expires_at;
+      expect(done).toEqual({
+        counter: { ...rest, used: 0, remaining: 2, expires_at: refreshed },
+        previous_used: 2,
+      });
+      expect(window === 'per_run' ? refreshed > end : refreshed === end).toBe(true);
+      expect(Date.parse(last)).not.toBeNaN();
+      expect(await counters(tenant)).toEqual([]);
+      await reserve(tenant, 'a', RUN);
+      expect(await counters(tenant)).toMatchObject([{ used: 1 }]);
+      await reserve(tenant, 'a', RUN);
+      await refusedReserve(tenant);
+    },
+  );
+
+  test('is of a risk class, too, and finds the scope in capitals', async () => {
+    shows('quota counter reset');
+    const risks = [{ risk_class: 'side_effect', max_calls: 2, window: 'per_day_tumbling' }];
+    const { tenant, fields } = await counting('per_day_tumbling', { risk_class_quotas: risks });
+    expect(fields).toMatchObject({ action_kind: '__risk__', risk_class: 'side_effect' });
+    const capitals = { ...fields, scope: (fields.scope as string).toUpperCase() };
+    expect(expectStatus(await reset(capitals), 200)).toMatchObject({
+      counter: { action_kind: '__risk__', risk_class: 'side_effect', scope: fields.scope },
+      previous_used: 2,
+    });
+    await reserve(tenant, 'a', RUN);
+  });
+
+  test('takes a release from before it off nothing, and one from after it off the new count', async () => {
+    shows('quota counter reset');
+    const { tenant, first, fields } = await counting('per_run');
+    expectStatus(await reset(fields), 200);
+    expect(expectStatus(await reset(fields), 200).previous_used).toBe(0);
+    const later = await reserve(tenant, 'a', RUN);
+    expectStatus(await on.holdfast.settle(tenant, 'release', first), 200);
+    expect(await counters(tenant)).toMatchObject([{ used: 1 }]);
+    expectStatus(await on.holdfast.settle(tenant, 'release', later), 200);
+    expect(await counters(tenant, 'include_zero=true')).toMatchObject([{ used: 0 }]);
+  });
+
+  test('is told once, in an event and a row, with what it was, who did it and why', async () => {
+    shows('quota counter reset is told');
+    const { tenant, policy, fields } = await counting('per_run');
+    const reason = 'each call was counted twice';
+    const answer = await reset({ ...fields, reason });
+    expectStatus(answer, 200);
+    const read = `/v1/admin/events?tenant_id=${tenant.id}`;
+    const events = (expectStatus(await on.holdfast.admin('GET', read), 200).events as Json[]).filter(
+      ({ event_type: type }: Json) => (type as string).startsWith('quota.'),
+    );
+    const [told, approaching] = events as [Json, Json];
+    expect(events).toHaveLength(2);
+    expect(told).toMatchObject({
+      event_type: 'quota.counter_reset',
+      category: 'policy',
+      scope: rootOf(tenant),
+      actor: { type: 'admin' },
+      correlation_id: approaching.correlation_id,
+      request_id: answer.headers.get('x-request-id'),
+    });
+    const { tenant_id, scope, action_kind, window, window_key } = fields;
+    const key = { scope, action_kind, window, window_key };
+    expect(told.data).toEqual({
+      ...key,
+      tenant_id,
+      previous_used: 2,
+      limit: 2,
+      actor_id: 'admin',
+      reason,
+      policy_id: policy,
+    });
+    const rows = `/v1/admin/audit/logs?request_id=${answer.headers.get('x-request-id')}`;
+    expect(expectStatus(await on.holdfast.admin('GET', rows), 200).logs).toMatchObject([
+      {
+        operation: 'resetActionQuotaCounter',
+        tenant_id: tenant.id,
+        resource_type: 'action_quota_counter',
+        resource_id: told.correlation_id,
+        status: 200,
+        metadata: { ...key, previous_used: expect.anything(), reason },
+      },
+    ]);
+    // Once in a window, reset or not.
+    await reserve(tenant, 'a', RUN);
+    await reserve(tenant, 'a', RUN);
+    const all = expectStatus(await on.holdfast.admin('GET', read), 200).events as Json[];
+    expect(all.filter(({ event_type: type }: Json) => type === 'quota.threshold_approaching')).toHaveLength(
+      1,
+    );
+  });
+
+  test('is refused where the key fields are no counter, and changes nothing', async () => {
+    shows('quota counter reset', 'quota counter reset access');
+    const { tenant, fields } = await counting('per_day_tumbling');
+    const notFound: Json[] = [
+      { tenant_id: 'nobody' },
+      { tenant_id: 'no tenant' },
+      { scope: `${rootOf(tenant)}/agent:a` },
+      { scope: `${rootOf(tenant)}|d|db.write` },
+      { action_kind: 'db.read' },
+      { window: 'per_tenant_per_day' },
+      { window: 'per_hour_tumbling' },
+      { window: 'per_run' },
+      { window_key: '1970-01-01' },
+      { window_key: '' },
+    ];
+    for (const more of notFound) {
+      expectRefusal(await reset({ ...fields, ...more }), 404, 'NOT_FOUND');
+    }
+    const invalid: Json[] = [
+      { tenant_id: undefined },
+      { scope: undefined },
+      { scope: '' },
+      { action_kind: undefined },
+      { action_kind: 'a'.repeat(65) },
+      { action_kind: '__risk__' },
+      { action_kind: '__risk__:side_effect' },
+      { risk_class: 'side_effect' },
+      { action_kind: '__risk__', risk_class: 'grave' },
+      { window: 'per_year' },
+      { window_key: undefined },
+      { window_key: 'a'.repeat(257) },
+      { reason: 'a'.repeat(513) },
+      { used: 0 },
+    ];
+    for (const more of invalid) {
+      expectRefusal(await reset({ ...fields, ...more }), 400, 'INVALID_REQUEST');
+    }
+    const all = await on.holdfast.createKey(tenant.id, { permissions: ['admin:write'] });
+    for (const key of [tenant.key, all]) {
+      const answer = await on.holdfast.call('POST', `${COUNTERS}/reset`, { key, body: fields });
+      expectRefusal(answer, 401, 'UNAUTHORIZED');
+    }
+    expect(await counters(tenant)).toMatchObject([{ used: 2 }]);
+  });
+});

@@ -1,9 +1,17 @@
 import { describe, expect, test } from '@jest/globals';
-import { actionCountersKey, runCountersKey, runIndexKey } from '../../src/redis/keyspace.js';
+import {
+  actionCountersKey,
+  auditLogKey,
+  eventLogKey,
+  runCounterIndexKey,
+  runCountersKey,
+  runIndexKey,
+} from '../../src/redis/keyspace.js';
+import type { Reply } from '../../src/redis/scripts.js';
 import { shows } from '../compatibility/shows.js';
 import { decide, makePolicy, updatePolicy } from '../support/admission-client.js';
 import { clockAt } from '../support/fixed-clock.js';
-import type { LedgerClient } from '../support/ledger-client.js';
+import { type LedgerClient, TRACE } from '../support/ledger-client.js';
 import { assertInvariants, readLedger, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
 
@@ -303,3 +311,59 @@ test.each(['junk', '1|2|3', '1|-1|0|1|p||'])(
     expect(await stateOf(ledger)).toEqual(before);
   },
 );
+
+describe('the reset of a counter', () => {
+  async function reset(ledger: LedgerClient, window: string, key: string): Promise<Reply> {
+    const { tag, tenant, scripts } = ledger;
+    const names = [tenant, ledger.scope(), window, key, 'llm', '', 'a reason'] as const;
+    return scripts.run(
+      'reset_action_counter',
+      [runCounterIndexKey(tag, tenant)],
+      [...names, 'admin', '', 'req_1', TRACE],
+    );
+  }
+
+  test('is refused without any change, except where the window still counts', async () => {
+    shows('quota counter reset');
+    const { ledger, at, day } = await limited(sets([kind('per_minute_tumbling', 2), kind('per_run', 2)]));
+    const date = new Date(day * DAY_MS).toISOString().slice(0, 10);
+    await ledger.hold(inRun('r'));
+    const before = await snapshot(ledger);
+    const late = at(DAY_MS - 1);
+    for (const [client, window, key] of [
+      [ledger, 'per_minute_tumbling', `${date}T00:01`],
+      [ledger, 'per_hour_tumbling', `${date}T00`],
+      [late, 'per_minute_tumbling', `${date}T00:00`],
+      [late, 'per_minute_tumbling', `${date}T23:59`],
+      [ledger, 'per_run', 'other'],
+      [at(DAY_MS), 'per_run', 'r'],
+    ] as const) {
+      expect(await reset(client, window, key)).toEqual(['NOT_FOUND']);
+    }
+    expect(await snapshot(ledger)).toEqual(before);
+    expect((await reset(at(MINUTE_MS - 1), 'per_minute_tumbling', `${date}T00:00`))[0]).toBe('RESET');
+    expect((await reset(late, 'per_run', 'r'))[0]).toBe('RESET');
+    // The lapse begins anew.
+    expect((await reset(at(2 * DAY_MS - 2), 'per_run', 'r'))[0]).toBe('RESET');
+    await assertInvariants(ledger);
+  });
+
+  test.each(['its value', 'the log of events', 'the audit log'])(
+    'ends before anything changes if %s is damaged',
+    async (what) => {
+      const { ledger, day } = await limited(sets([kind('per_day_tumbling', 2)]));
+      await ledger.hold();
+      const { redis, tag, tenant } = ledger;
+      if (what === 'its value') {
+        await redis.hset(actionCountersKey(tag, tenant, day), `${ledger.scope()}|d|llm`, 'junk');
+      } else {
+        const log = what === 'the audit log' ? auditLogKey(tag) : eventLogKey(tag);
+        await redis.set(log, 'damaged');
+      }
+      const before = await snapshot(ledger);
+      const date = new Date(day * DAY_MS).toISOString().slice(0, 10);
+      await expect(reset(ledger, 'per_day_tumbling', date)).rejects.toThrow();
+      expect(await snapshot(ledger)).toEqual(before);
+    },
+  );
+});

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { percentDecoded } from '../../ledger/index.js';
 import {
   auditIndexedKey,
   auditIndexKey,
@@ -78,11 +79,16 @@ export function auditEntryOf(
       actor_type: fieldOf(fields, 'ac'),
       ...optional('tenant_id', fields.get('ow')),
       ...optional('correlation_id', fields.get('co')),
-      ...Object.fromEntries(
-        details.map(([name, text]) => [name, JSON_DETAILS.has(name) ? (JSON.parse(text) as unknown) : text]),
-      ),
+      ...Object.fromEntries(details.map(([name, text]) => [name, detailOf(name, text)])),
     },
   };
+}
+
+function detailOf(name: string, text: string): unknown {
+  if (name === 'window_key') {
+    return percentDecoded(text);
+  }
+  return JSON_DETAILS.has(name) ? (JSON.parse(text) as unknown) : text;
 }
 
 /**

@@ -1,6 +1,6 @@
 import { IsBoolean, IsIn, IsInt, IsString, Max, Min } from 'class-validator';
-import { QUOTA_WINDOWS, type QuotaWindow } from '../../ledger/index.js';
-import { MaxLength, Optional } from '../../wire/index.js';
+import { QUOTA_WINDOWS, type QuotaWindow, RISK_CLASSES, type RiskClass } from '../../ledger/index.js';
+import { Length, MaxLength, Optional } from '../../wire/index.js';
 
 export const COUNTERS_MAX_LIMIT = 200;
 const KIND_MAX_LENGTH = 64;
@@ -49,4 +49,36 @@ export class QuotaCounterListQueryDto {
   @Min(1)
   @Max(COUNTERS_MAX_LIMIT)
   limit?: number;
+}
+
+/** ActionQuotaCounterResetRequest of the same document. Its prose requires the tenant. */
+export class QuotaCounterResetDto {
+  @IsString()
+  tenant_id!: string;
+
+  @IsString()
+  @Length(1, SCOPE_MAX_LENGTH)
+  scope!: string;
+
+  /** `__risk__` for the counter of a risk class. */
+  @IsString()
+  @MaxLength(KIND_MAX_LENGTH)
+  action_kind!: string;
+
+  @Optional()
+  @IsIn(RISK_CLASSES)
+  risk_class?: RiskClass;
+
+  @IsIn(QUOTA_WINDOWS)
+  window!: QuotaWindow;
+
+  /** As a list shows it. */
+  @IsString()
+  @MaxLength(RUN_MAX_LENGTH)
+  window_key!: string;
+
+  @Optional()
+  @IsString()
+  @MaxLength(512)
+  reason?: string;
 }

@@ -1,13 +1,22 @@
-import { Controller, Get, Query, Req, Res } from '@nestjs/common';
+import { Body, Controller, Get, Post, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
-import { Access, Answers, LimitedQuery, QuerySchema, sendJson } from '../../http/index.js';
-import { compileQuery, stringifyJson } from '../../wire/index.js';
-import { QuotaCounterListQueryDto } from './quota-counter.dto.js';
+import {
+  Access,
+  Answers,
+  BodySchema,
+  LimitedQuery,
+  originOf,
+  QuerySchema,
+  sendJson,
+} from '../../http/index.js';
+import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
+import { QuotaCounterListQueryDto, QuotaCounterResetDto } from './quota-counter.dto.js';
 import { QuotaCountersService } from './quota-counters.service.js';
 
 const validateList = compileQuery(QuotaCounterListQueryDto);
+const validateReset = compileValidator(QuotaCounterResetDto);
 
 @Controller('v1/admin/action-quota-counters')
 export class QuotaCountersController {
@@ -29,5 +38,29 @@ export class QuotaCountersController {
   ): Promise<void> {
     const { rows, ...rest } = await this.counters.list(request.caller as Caller, validateList(query));
     sendJson(reply, 200, stringifyJson({ counters: rows, ...rest }));
+  }
+
+  @Post('reset')
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({
+    operationId: 'resetActionQuotaCounter',
+    summary: 'Set a counter of actions to zero, after a mistake or a fault',
+  })
+  @Answers(200, 'ActionQuotaCounterResetResponse', 'The counter after the reset')
+  @BodySchema(QuotaCounterResetDto, {
+    tenant_id: 'acme',
+    scope: 'tenant:acme/app:support-chat',
+    action_kind: 'llm.completion',
+    window: 'per_run',
+    window_key: 'run-4711',
+    reason: 'The agent counted each call twice',
+  })
+  async reset(
+    @Req() request: FastifyRequest,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const done = await this.counters.reset(validateReset(body), originOf(request, 'admin'));
+    sendJson(reply, 200, stringifyJson(done));
   }
 }

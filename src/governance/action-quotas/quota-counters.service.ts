@@ -1,9 +1,23 @@
 import { Injectable } from '@nestjs/common';
 import { type Caller, scopeAllowed } from '../../auth/index.js';
-import { fingerprintOf, percentEncoded, Refusal } from '../../ledger/index.js';
+import {
+  fingerprintOf,
+  oneLine,
+  percentEncoded,
+  Refusal,
+  RISK_COUNTER,
+  TENANT_ID_PATTERN,
+} from '../../ledger/index.js';
 import { Records, RedisService, runCounterIndexKey, type ScriptReply } from '../../redis/index.js';
-import { decodeCursor, DEFAULT_LIMIT, encodeCursor, type Page, type Position } from '../../wire/index.js';
-import type { QuotaCounterListQueryDto } from './quota-counter.dto.js';
+import {
+  decodeCursor,
+  DEFAULT_LIMIT,
+  encodeCursor,
+  type Origin,
+  type Page,
+  type Position,
+} from '../../wire/index.js';
+import type { QuotaCounterListQueryDto, QuotaCounterResetDto } from './quota-counter.dto.js';
 import { type QuotaCounter, quotaCounterOf } from './quota-counter.js';
 
 /** Counters per run of the script: about half a millisecond of Redis time. */
@@ -70,6 +84,44 @@ export class QuotaCountersService {
     };
   }
 
+  /**
+   * Sets a counter to zero. Holds stay as they are.
+   * @throws Refusal NOT_FOUND if no counter that still counts has these key fields, INVALID_REQUEST for a kind and a risk class that do
+   * not go together.
+   */
+  async reset(
+    request: QuotaCounterResetDto,
+    origin: Origin,
+  ): Promise<{ counter: QuotaCounter; previous_used: number }> {
+    requireOneCounter(request);
+    const { tenant_id: tenantId, action_kind: actionKind, risk_class: riskClass, window } = request;
+    const scope = request.scope.toLowerCase();
+    // A bar would take the names of a counter apart elsewhere.
+    if (!TENANT_ID_PATTERN.test(tenantId) || scope.includes('|')) {
+      throw notFound();
+    }
+    const windowKey = window === 'per_run' ? percentEncoded(request.window_key) : request.window_key;
+    const reply = await this.redis.scripts.call(
+      'reset_action_counter',
+      { runCounterIndex: runCounterIndexKey(this.records.tagOfTenant(tenantId), tenantId) },
+      {
+        tenantId,
+        scope,
+        window,
+        windowKey,
+        actionKind,
+        riskClass: riskClass ?? '',
+        reason: oneLine(request.reason),
+        ...origin,
+      },
+    );
+    if (reply.status === 'NOT_FOUND') {
+      throw notFound();
+    }
+    const { previousUsed, status: _, ...stored } = reply;
+    return { counter: quotaCounterOf({ ...stored, scope, window, windowKey }), previous_used: previousUsed };
+  }
+
   /** Finds one counter more than the limit, if there are as many, or where it stopped looking. */
   private async read(
     walk: Walk,
@@ -126,6 +178,22 @@ function tenantOf(caller: Caller, named: string | undefined): string {
   }
   return named;
 }
+
+/** A risk class belongs to its own kind of counter, and to no other. */
+function requireOneCounter({ action_kind: kind, risk_class: riskClass }: QuotaCounterResetDto): void {
+  if (kind === RISK_COUNTER && riskClass === undefined) {
+    throw new Refusal('INVALID_REQUEST', `risk_class is required with the action_kind ${RISK_COUNTER}`, {
+      field: 'risk_class',
+    });
+  }
+  if (kind !== RISK_COUNTER && (riskClass !== undefined || kind.startsWith(RISK_COUNTER))) {
+    throw new Refusal('INVALID_REQUEST', `risk_class goes with the action_kind ${RISK_COUNTER} only`, {
+      field: 'action_kind',
+    });
+  }
+}
+
+const notFound = (): Refusal => new Refusal('NOT_FOUND', 'there is no such counter now');
 
 function sectionsOf({ window, run_id: run }: QuotaCounterListQueryDto): Section[] {
   const byRun = window === 'per_run';

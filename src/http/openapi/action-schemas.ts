@@ -32,5 +32,9 @@ export const ACTION_SCHEMAS = {
     { risk_class: oneOf(...RISK_CLASSES), policy_id: TEXT, last_incremented_at: TIME },
   ),
   ActionQuotaCounterListResponse: object({ counters: list(ref('ActionQuotaState')), has_more: FLAG }, PAGE),
+  ActionQuotaCounterResetResponse: object({
+    counter: ref('ActionQuotaState'),
+    previous_used: { ...COUNT64, description: 'What it had counted before.' },
+  }),
   ActionKindRegistry: object({ version: TEXT, kinds: list(ref('ActionKind')), has_more: FLAG }, PAGE),
 } as const;

@@ -65,7 +65,7 @@ export const CONTENTS: readonly {
     tag: 'Actions',
     description:
       'The kinds of actions, whose registry is public, and what the quotas of policies have counted.',
-    operations: ['listActionKinds', 'getActionKind', 'listActionQuotaCounters'],
+    operations: ['listActionKinds', 'getActionKind', 'listActionQuotaCounters', 'resetActionQuotaCounter'],
   },
   {
     tag: 'Webhooks',

@@ -1,5 +1,5 @@
 import { expectStatus } from '../../support/holdfast.js';
-import { refused, succeeds, type OperationRow } from './table.js';
+import { ADMIN_ONLY, refused, succeeds, type OperationRow } from './table.js';
 import { newKey, type Sample, type World } from './world.js';
 
 const COUNTERS = '/v1/admin/action-quota-counters';
@@ -19,6 +19,12 @@ async function counted(world: World): Promise<Required<Pick<Sample, 'tenant'>>> 
   return { tenant };
 }
 
+async function reset(world: World, more: Record<string, unknown> = {}): Promise<Sample> {
+  const { tenant } = await counted(world);
+  const key = { scope: `tenant:${tenant.id}`, window_key: 'run-1' };
+  return world.adminExample('resetActionQuotaCounter', tenant, { more: { ...key, ...more } });
+}
+
 export const ACTION_QUOTA_ROWS: readonly OperationRow[] = [
   {
     id: 'listActionQuotaCounters',
@@ -32,6 +38,19 @@ export const ACTION_QUOTA_ROWS: readonly OperationRow[] = [
       refused(400, 'INVALID_REQUEST', 'the admin key, of no tenant', () =>
         Promise.resolve({ method: 'GET', path: COUNTERS }),
       ),
+    ],
+  },
+  {
+    id: 'resetActionQuotaCounter',
+    success: 200,
+    impossible: ADMIN_ONLY,
+    sample: (world) => reset(world),
+    others: [
+      refused(400, 'INVALID_REQUEST', 'no tenant', async (world) => {
+        const { body: { tenant_id: _, ...body } = {}, ...sample } = await reset(world);
+        return { ...sample, body };
+      }),
+      refused(404, 'NOT_FOUND', 'a run without a counter', (world) => reset(world, { window_key: 'run-2' })),
     ],
   },
 ];

@@ -11,6 +11,8 @@ const BY_TYPE: Readonly<Record<string, string>> = {
   'reservation.observed_denied': 'EventDataObservedDenied',
   'reservation.observed_allowed': 'EventDataObservedAllowed',
   'reservation.commit_overage': 'EventDataCommitOverage',
+  'quota.threshold_approaching': 'EventDataQuotaThresholdApproaching',
+  'quota.counter_reset': 'EventDataQuotaCounterReset',
 };
 const BY_CATEGORY: Readonly<Record<string, string>> = {
   budget: 'EventDataBudgetLifecycle',

@@ -38,6 +38,8 @@ const TAKEN_OVER = [
       'ObserveModeEnum',
       'EventDataObservedDenied',
       'EventDataObservedAllowed',
+      'EventDataQuotaThresholdApproaching',
+      'EventDataQuotaCounterReset',
     ],
   ],
   [
@@ -50,6 +52,8 @@ const TAKEN_OVER = [
       'ActionQuotaWindow',
       'ActionQuotaState',
       'ActionQuotaCounterListResponse',
+      'ActionQuotaCounterResetRequest',
+      'ActionQuotaCounterResetResponse',
     ],
   ],
 ] as const;
@@ -59,6 +63,7 @@ const OPERATIONS = [
   ['runtime', '/v1/action-kinds'],
   ['runtime', '/v1/action-kinds/{kind}'],
   ['governance', '/v1/admin/action-quota-counters'],
+  ['governance', '/v1/admin/action-quota-counters/reset'],
 ] as const;
 
 /** Properties that the extensions only describe in prose, because their documents do not refer to each other. */
@@ -91,6 +96,7 @@ function addProperties(schema: Node, extension: Node): void {
 /** Of EventTypeExtension. */
 const EMITTED = [
   'quota.threshold_approaching',
+  'quota.counter_reset',
   'reservation.observed_denied',
   'reservation.observed_allowed',
 ];

@@ -49,6 +49,7 @@ export const EVENT_TYPES = [
   'policy.updated',
   'policy.deleted',
   'quota.threshold_approaching',
+  'quota.counter_reset',
   'system.store_connection_lost',
   'system.store_connection_restored',
   'system.high_latency',

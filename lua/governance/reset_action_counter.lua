@@ -1,0 +1,63 @@
+#!lua
+-- reset_action_counter: set one of a tenant's counters of actions to zero.
+--
+-- KEYS[1]   run_counter_index  sorted set of the counters of the tenant's runs; only its partition is used
+-- ARGV[1]   tenant_id
+-- ARGV[2]   scope            canonical
+-- ARGV[3]   window
+-- ARGV[4]   window_key       the minute, hour or day in UTC, or the run, percent-encoded
+-- ARGV[5]   action_kind      __risk__ for a risk class
+-- ARGV[6]   risk_class       or empty
+-- ARGV[7]   reason           or empty
+-- ARGV[8]   actor            admin
+-- ARGV[9]   key_id           empty for an operator
+-- ARGV[10]  request_id
+-- ARGV[11]  trace            trace id and flags, source address, user agent: see lib/append_audit
+-- RETURNS   RESET kind used:int limit:int policy_id? last_ms expires_ms previous_used:int | NOT_FOUND
+-- BOUND     one counter
+-- EMITS     quota.counter_reset
+-- @include  keys: tag_of_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  action_counters: WINDOWS, date_of, parse_counter, is_current, counter_figures, counters_key, counter_correlation, write_counters
+-- @include  append_event: append_event, require_event_log
+-- @include  append_audit: append_audit, require_audit_log
+--
+-- Only counters that still count are found. The thresholds that were told of stay told: they are told once in a window. A run begins
+-- anew, so a hold from before the reset takes nothing off when it ends.
+local tenant_id, scope, window_name, window_key, action_kind, risk_class, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local origin = { actor = ARGV[8], key = ARGV[9], request = ARGV[10], trace = ARGV[11] }
+
+local tag, now = tag_of_key(KEYS[1]), now_ms()
+local window = WINDOWS[window_name]
+if window.ms and window_key ~= date_of(window, math.floor(now / window.ms)) then
+  return { 'NOT_FOUND' }
+end
+local key = counters_key(tag, tenant_id, window, window_key, now)
+local kind = risk_class ~= '' and action_kind .. ':' .. risk_class or action_kind
+local field = scope .. '|' .. window.code .. '|' .. kind
+local text = redis.call('HGET', key, field)
+local counter = text and (parse_counter(text) or error('corrupt action counter ' .. field .. ' in ' .. key))
+if not counter or not is_current(window, counter, now) then
+  return { 'NOT_FOUND' }
+end
+require_event_log(tag)
+require_audit_log(tag)
+
+-- Nothing is refused below this line.
+local previous_used, run = ms_text(counter.used), not window.ms and window_key or nil
+counter.used, counter.last = 0, now
+if run then
+  -- Two resets may come in the same millisecond.
+  counter.bucket = math.max(now, counter.bucket + 1)
+end
+write_counters({ now = now, counters = { [key] = { changed = { [field] = counter }, run = run, tenant = tenant_id } } }, tag)
+origin.correlation = counter_correlation(tenant_id, scope, risk_class ~= '' and risk_class or action_kind, window_name, window_key)
+append_event(tag, 'quota.counter_reset', tenant_id, scope, origin,
+  { 'tenant_id', tenant_id, 'action_kind', action_kind, 'risk_class', risk_class, 'window', window_name, 'window_key', window_key,
+    'previous_used', previous_used, 'limit', ms_text(counter.limit), 'actor_id', origin.key ~= '' and origin.key or origin.actor,
+    'reason', reason, 'policy_id', counter.policy })
+append_audit(tag, 'resetActionQuotaCounter', 200, tenant_id, 'action_quota_counter', origin.correlation, origin,
+  { 'scope', scope, 'action_kind', action_kind, 'risk_class', risk_class, 'window', window_name, 'window_key', window_key,
+    'previous_used', previous_used, 'reason', reason })
+local _, used, limit, policy_id, last_ms, expires_ms = unpack(counter_figures(window, counter, window_key))
+return { 'RESET', kind, used, limit, policy_id, last_ms, expires_ms, previous_used }
