@@ -151,6 +151,10 @@ export default tseslint.config(
           message: 'Show texts as text; stored ones may be an attack.',
         },
       ],
+      'no-restricted-properties': [
+        'error',
+        { object: 'crypto', property: 'randomUUID', message: 'It is missing on pages over plain http.' },
+      ],
     },
   },
   {

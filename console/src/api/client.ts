@@ -57,6 +57,12 @@ function refusalOf(status: number, text: string, requestId: string | undefined):
   }
 }
 
+/** A new idempotency key. `crypto.randomUUID` exists only on pages that came over https or from this machine. */
+export function newIdempotencyKey(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return `console-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')}`;
+}
+
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
 /** A path with its query; undefined and empty members are left out. */

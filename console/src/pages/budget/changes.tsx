@@ -1,6 +1,6 @@
 import { NativeSelect, TextInput } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
-import { call, withQuery } from '../../api/client';
+import { call, newIdempotencyKey, withQuery } from '../../api/client';
 import { queryClient } from '../../api/session';
 import type { Budget } from '../../api/types';
 import { formatAmount, parseAmount, unitWord } from '../../parts/amount';
@@ -68,7 +68,7 @@ export function Fund({ budget, close }: { budget: Budget; close: () => void }): 
   const [text, setText] = useState('');
   const [reason, setReason] = useState('');
   // One key for this dialog: a second attempt after a lost answer does not fund twice.
-  const [key] = useState(() => `console-${crypto.randomUUID()}`);
+  const [key] = useState(newIdempotencyKey);
   const amount = parseAmount(text, unit);
   const fund = async (): Promise<void> => {
     await call('POST', withQuery('/v1/admin/budgets/fund', { tenant_id: tenantId, scope, unit }), {

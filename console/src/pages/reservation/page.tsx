@@ -2,7 +2,7 @@ import { Button, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
-import { call, get } from '../../api/client';
+import { call, get, newIdempotencyKey } from '../../api/client';
 import { queryClient, useMayChange } from '../../api/session';
 import { Amount, formatAmount } from '../../parts/amount';
 import { ChangeDialog } from '../../parts/change-dialog';
@@ -105,7 +105,7 @@ function Request({ history }: { history: ReservationHistory }): ReactNode {
 function Release({ history, close }: { history: ReservationHistory; close: () => void }): ReactNode {
   const { reservation_id: id, reserved } = history;
   const [reason, setReason] = useState('');
-  const [key] = useState(() => `console-${crypto.randomUUID()}`);
+  const [key] = useState(newIdempotencyKey);
   const release = async (): Promise<void> => {
     await call('POST', `/v1/reservations/${encodeURIComponent(id)}/release`, {
       idempotency_key: key,
