@@ -1,29 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { reservationKey, tagOfReservationId } from '../../src/redis/keyspace.js';
-import {
-  type Answer,
-  expectRefusal,
-  expectStatus,
-  Holdfast,
-  newKey,
-  type TestTenant,
-} from '../support/holdfast.js';
-import { sharedStoreUrl } from '../support/store.js';
-import { StoredHolds } from '../support/stored-holds.js';
+import { describe, expect, test } from '@jest/globals';
+import { reservationKey } from '../../src/redis/keyspace.js';
+import { type Answer, expectRefusal, expectStatus, newKey, type TestTenant } from '../support/holdfast.js';
+import { useGovernance } from '../support/use-governance.js';
 
-let holdfast: Holdfast;
-let stored: StoredHolds;
-
-beforeAll(async () => {
-  holdfast = await Holdfast.start();
-  stored = new StoredHolds(sharedStoreUrl());
-});
-
-afterAll(async () => {
-  stored.close();
-  await holdfast.stop();
-});
+// A forecast reads the first deadlines of a partition, so the reservations of other files would be in its way.
+const on = useGovernance();
 
 const ASKS = { 'x-holdfast-explain': 'true' };
 
@@ -41,7 +23,7 @@ function reserve(
     grace_period_ms: 0,
     ...more,
   };
-  return holdfast.call('POST', '/v1/reservations', { key: tenant.key, body, headers });
+  return on.holdfast.call('POST', '/v1/reservations', { key: tenant.key, body, headers });
 }
 
 async function hold(tenant: TestTenant, amount: number, ttlMs: number, more = {}): Promise<string> {
@@ -50,8 +32,8 @@ async function hold(tenant: TestTenant, amount: number, ttlMs: number, more = {}
 }
 
 async function tenantWith(allocated: bigint | number, settings = {}): Promise<TestTenant> {
-  const tenant = await holdfast.createTenant(settings);
-  await holdfast.createBudget(tenant, '', allocated);
+  const tenant = await on.holdfast.createTenant(settings);
+  await on.holdfast.createBudget(tenant, '', allocated);
   return tenant;
 }
 
@@ -77,7 +59,9 @@ describe('a refusal for lack of budget', () => {
     expect(retryAfterMs).toBeGreaterThan(0);
     expect(retryAfterMs).toBeLessThanOrEqual(4101);
     expect(answer.headers.get('retry-after')).toBe(String(Math.ceil(retryAfterMs / 1000)));
-    expect(await holdfast.metric('holdfast_funds_forecasts_total', { result: 'known' })).toBeGreaterThan(0);
+    expect(await on.holdfast.metric('holdfast_funds_forecasts_total', { result: 'known' })).toBeGreaterThan(
+      0,
+    );
     await delay(retryAfterMs);
     expectStatus(await reserve(tenant, 45, body), 200);
   });
@@ -94,7 +78,7 @@ describe('a refusal for lack of budget', () => {
 
   test('waits for the last of several scopes', async () => {
     const tenant = await tenantWith(100);
-    await holdfast.createBudget(tenant, '/workspace:prod', 50);
+    await on.holdfast.createBudget(tenant, '/workspace:prod', 50);
     const inProd = { subject: { tenant: tenant.id, workspace: 'prod' } };
     await hold(tenant, 60, 300_000);
     await hold(tenant, 20, 600_000, inProd);
@@ -107,7 +91,7 @@ describe('a refusal for lack of budget', () => {
 
   test('lists at most five holds, of this tenant and unit only', async () => {
     const tenant = await tenantWith(70);
-    await holdfast.createBudget(tenant, '', 10, { unit: 'CREDITS' });
+    await on.holdfast.createBudget(tenant, '', 10, { unit: 'CREDITS' });
     await hold(tenant, 10, 100_000, { estimate: { unit: 'CREDITS', amount: 10 } });
     for (let i = 0; i < 7; i += 1) {
       await hold(tenant, 10, 600_000 + i);
@@ -130,7 +114,9 @@ describe('a refusal for lack of budget', () => {
     expect(details).toMatchObject({ retry_unknown: unknown });
     expect(details).not.toHaveProperty('retry_after_ms');
     expect(answer.headers.get('retry-after')).toBeNull();
-    expect(await holdfast.metric('holdfast_funds_forecasts_total', { result: 'unknown' })).toBeGreaterThan(0);
+    expect(await on.holdfast.metric('holdfast_funds_forecasts_total', { result: 'unknown' })).toBeGreaterThan(
+      0,
+    );
   });
 
   test('does not promise what only a cleanup returns', async () => {
@@ -152,7 +138,7 @@ describe('a refusal for lack of budget', () => {
     const tenant = await tenantWith(20);
     const damaged = await hold(tenant, 5, 300_000);
     await hold(tenant, 15, 600_000);
-    await stored.redis.hset(reservationKey(tagOfReservationId(damaged, 64) as string, damaged), 'am', 'junk');
+    await on.stored.redis.hset(reservationKey(on.stored.tagOf(tenant.id), damaged), 'am', 'junk');
     const { details } = expectRefusal(await reserve(tenant, 15), 409, 'BUDGET_EXCEEDED');
     expect(details).toMatchObject({ holds_ending_first: [{ amount: 15 }], short_by: 15 });
     expect(details.retry_after_ms).toBeGreaterThan(300_000);
@@ -178,7 +164,7 @@ describe('a refusal for lack of budget', () => {
     const tenant = await tenantWith(100);
     const id = await hold(tenant, 40, 600_000, { overage_policy: 'REJECT' });
     await hold(tenant, 60, 300_000);
-    const answer = await holdfast.call('POST', `/v1/reservations/${id}/commit`, {
+    const answer = await on.holdfast.call('POST', `/v1/reservations/${id}/commit`, {
       key: tenant.key,
       body: { idempotency_key: newKey(), actual: { unit: 'TOKENS', amount: 90 } },
       headers: ASKS,
@@ -205,7 +191,7 @@ describe('a refusal for lack of budget', () => {
       actual: { unit: 'TOKENS', amount: 20 },
       overage_policy: 'REJECT',
     };
-    const answer = await holdfast.call('POST', '/v1/events', { key: tenant.key, body, headers: ASKS });
+    const answer = await on.holdfast.call('POST', '/v1/events', { key: tenant.key, body, headers: ASKS });
     const { details } = expectRefusal(answer, 409, 'BUDGET_EXCEEDED');
     expect(details).toMatchObject({
       remaining: 10,
@@ -216,13 +202,13 @@ describe('a refusal for lack of budget', () => {
   });
 
   test('with debt asks for funds, because debt does not end by itself', async () => {
-    const tenant = await holdfast.createTenant();
-    await holdfast.createBudget(tenant, '', 10, { overdraft_limit: { unit: 'TOKENS', amount: 100 } });
+    const tenant = await on.holdfast.createTenant();
+    await on.holdfast.createBudget(tenant, '', 10, { overdraft_limit: { unit: 'TOKENS', amount: 100 } });
     const id = await hold(tenant, 10, 600_000, { overage_policy: 'ALLOW_WITH_OVERDRAFT' });
-    expectStatus(await holdfast.commit(tenant, id, 30), 200);
+    expectStatus(await on.holdfast.commit(tenant, id, 30), 200);
     const budget = `/v1/admin/budgets?scope=tenant:${tenant.id}&unit=TOKENS`;
     expectStatus(
-      await holdfast.admin('PATCH', budget, { overdraft_limit: { unit: 'TOKENS', amount: 0 } }),
+      await on.holdfast.admin('PATCH', budget, { overdraft_limit: { unit: 'TOKENS', amount: 0 } }),
       200,
     );
     const { details } = expectRefusal(await reserve(tenant, 5), 409, 'DEBT_OUTSTANDING');
@@ -234,6 +220,6 @@ describe('a refusal for lack of budget', () => {
     const tenant = await tenantWith(10);
     const answer = await reserve(tenant, 1, {}, { 'x-holdfast-explain': 'yes' });
     expectRefusal(answer, 400, 'INVALID_REQUEST');
-    expect(await holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '10 0 0 0' });
+    expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '10 0 0 0' });
   });
 });

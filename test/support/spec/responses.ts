@@ -47,14 +47,13 @@ const ALLOWED_ANYWHERE: Readonly<Record<number, string>> = {
 };
 
 const KEPT_REGISTRY = 'PUBLIC ENDPOINT RATE LIMITING: a client that sends If-None-Match rather gets 304';
+const NOT_A_REQUEST = 'no valid HTTP, or a path longer than this server takes; this is below the protocol';
 
 /** The same for single operations, by operation id. */
 const ALLOWED: Readonly<Record<string, Readonly<Record<number, string>>>> = {
   listActionKinds: { 304: KEPT_REGISTRY },
-  getActionKind: {
-    304: KEPT_REGISTRY,
-    400: 'a part of the path that is longer than this server takes; this is below the protocol',
-  },
+  getActionKind: { 304: KEPT_REGISTRY, 400: NOT_A_REQUEST },
+  getEvidenceJwks: { 400: NOT_A_REQUEST },
   updateTenant: { 409: 'CASCADE SEMANTICS, Rule 2: a closed tenant refuses every change with TENANT_CLOSED' },
 };
 
