@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { apiKeyKey } from '../../src/redis/keyspace.js';
+import { apiKeyKey, ownedKey } from '../../src/redis/keyspace.js';
 import type { Reply } from '../../src/redis/scripts.js';
 import { createPolicy, makePolicy, updatePolicy } from '../support/admission-client.js';
 import { createBudget, createKey, fund, newKey, revoke, setFrozen } from '../support/governance-client.js';
@@ -186,4 +186,14 @@ describe('a change of a policy is refused, and changes no byte', () => {
       updatePolicy(ledger, policy === 'unknown' ? 'pol_unknown' : id, sets, owner),
     );
   });
+});
+
+test('an API key beyond the own limit of a tenant is refused, and changes no byte', async () => {
+  const ledger = await newLedger();
+  await ledger.makeTenant();
+  await ledger.redis.hset(ownedKey(ledger.tag, ledger.tenant), 'max:api_keys', 1);
+  expect((await createKey(ledger, newKey(ledger)))[0]).toBe('CREATED');
+  const before = await snapshot(ledger);
+  expect(await createKey(ledger, newKey(ledger))).toEqual(['LIMIT_EXCEEDED', 'api_keys', '1', '1']);
+  expect(await snapshot(ledger)).toEqual(before);
 });

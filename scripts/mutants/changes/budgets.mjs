@@ -1,0 +1,181 @@
+/** Of the figures of budgets. @type {import('../list.mjs').Mutations} */
+export const BUDGETS = {
+  'lib/charge.lua': {
+    tests: ['commit-overage', 'direct-debit', 'commit', 'budget-balance'],
+    mutations: [
+      {
+        what: 'REJECT charges an overage',
+        find: "    if policy == 'REJECT' then",
+        put: "    if policy == 'NEVER' then",
+      },
+      {
+        what: 'debt may pass the overdraft limit',
+        find: 'if not total or i64_less(budget.overdraft_limit, total) then',
+        put: 'if not total then',
+      },
+      {
+        what: 'debt may not reach the overdraft limit',
+        find: 'if not total or i64_less(budget.overdraft_limit, total) then',
+        put: 'if not total or not i64_less(total, budget.overdraft_limit) then',
+      },
+      {
+        what: 'a capped scope is not marked',
+        find: "    budget.is_over_limit = '1'",
+        put: '',
+      },
+      {
+        what: 'the cap ignores all scopes but the last',
+        find: '      if i64_less(available, granted) then\n        granted = available\n      end',
+        put: '      granted = available',
+      },
+      {
+        what: 'unfunded spending counts as spent, too',
+        find: "unfunded == '0' and charged or i64_sub(charged, unfunded))",
+        put: 'charged)',
+      },
+      {
+        what: 'a scope with an overdraft limit is capped',
+        find: 'ALLOW_WITH_OVERDRAFT = function(budget) return not i64_positive(budget.overdraft_limit) end',
+        put: 'ALLOW_WITH_OVERDRAFT = function() return true end',
+      },
+      {
+        what: 'debt has no event',
+        find: "    if budget.debt_incurred ~= '0' then\n      entry",
+        put: '    if false then\n      entry',
+      },
+    ],
+  },
+  'lib/admission.lua': {
+    tests: ['admission-refusals', 'reserve-refusals', 'direct-debit', 'decide'],
+    mutations: [
+      {
+        what: 'a budget over its limit admits',
+        find: '    if budget_over_limit(budget) then',
+        put: '    if false then',
+      },
+      {
+        what: 'debt without an overdraft limit admits',
+        find: '    if i64_positive(budget.debt) and not i64_positive(budget.overdraft_limit) then',
+        put: '    if false then',
+      },
+      {
+        what: 'what remains must be more than the amount',
+        find: '    if i64_less(budget.remaining_figure, wanted) then',
+        put: '    if not i64_less(wanted, budget.remaining_figure) then',
+      },
+      {
+        what: 'the short way takes a budget that is not active',
+        find: "budget.status ~= 'ACTIVE' or budget.remaining_figure < wanted then",
+        put: 'budget.remaining_figure < wanted then',
+      },
+      {
+        what: 'the short way takes one unit more than remains',
+        find: 'budget.remaining_figure < wanted then',
+        put: 'budget.remaining_figure + 1 < wanted then',
+      },
+      {
+        what: 'the root decides the inherited overage policy',
+        find: '    inherited = budget.commit_overage_policy or inherited',
+        put: '    inherited = inherited or budget.commit_overage_policy',
+      },
+    ],
+  },
+  'lib/group.lua': {
+    tests: ['group', 'reserve', 'commit', 'live-count'],
+    mutations: [
+      {
+        what: 'a budget changed by someone else is taken from memory',
+        find: '  if shared and bring_up_to_date(shared, f) then',
+        put: '  if shared then',
+      },
+      {
+        what: 'the change of a budget is not written',
+        find: '    write_budget(budget, change)',
+        put: '',
+      },
+      {
+        what: 'only the first entry of an index is written',
+        find: '      redis.call(unpack(change))',
+        put: '',
+      },
+      {
+        what: 'the counts of a tenant are not written',
+        find: '      write_owned(tag, tenant_id, owned)',
+        put: '',
+      },
+      {
+        what: 'debt is not written',
+        find: "    group.changed[shared] = 'debt'",
+        put: "    group.changed[shared] = 'spent'",
+      },
+      {
+        what: 'a later reserve hides the change of a commit',
+        find: "    group.changed[budget] = group.changed[budget] or 'reserved'",
+        put: "    group.changed[budget] = 'reserved'",
+        because: 'reserves and commits are never in one run, so no budget has both changes',
+      },
+      {
+        what: 'the next calls go on after one that left the group',
+        find: '      if group.is_left then\n        break\n      end',
+        put: '',
+      },
+      {
+        what: 'a call that left the group does not write what the others did',
+        find: '  write_group(group, tag)\n  group.known,',
+        put: '  group.known,',
+      },
+    ],
+  },
+  'lib/budget.lua': {
+    tests: ['budget-balance', 'commit', 'release', 'direct-debit'],
+    mutations: [
+      {
+        what: 'budgets out of balance are used',
+        find: '    if not is_balanced(budget.remaining_figure,',
+        put: '    if false and not is_balanced(budget.remaining_figure,',
+      },
+      {
+        what: 'a negative figure is in balance',
+        find: ' and reserved >= 0 and spent >= 0 and allocated >= 0 and debt >= 0',
+        put: '',
+        because:
+          'a budget with such a figure is refused as it is read, and each operation checks what it takes away; this repeats it before the write',
+      },
+      {
+        what: 'the mark of a capped charge does not count',
+        find: "  if budget.is_over_limit == '1' then\n    return true\n  end",
+        put: '',
+      },
+      {
+        what: 'debt of exactly the limit is over it',
+        find: 'return i64_positive(budget.overdraft_limit) and i64_less(budget.overdraft_limit, budget.debt)',
+        put: 'return i64_positive(budget.overdraft_limit) and not i64_less(budget.debt, budget.overdraft_limit)',
+      },
+    ],
+  },
+  'lib/funding.lua': {
+    tests: ['fund-budget', 'governance'],
+    mutations: [
+      {
+        what: 'DEBIT takes more than remains',
+        find: '    if i64_less(budget.remaining, amount) then',
+        put: '    if false then',
+      },
+      {
+        what: 'CREDIT does not pay debt',
+        find: 'i64_add(allocated, amount), i64_add(spent, repaid), i64_sub(debt, repaid)',
+        put: 'i64_add(allocated, amount), spent, debt',
+      },
+      {
+        what: 'REPAY_DEBT drops what is beyond the debt',
+        find: 'i64_add(allocated, i64_sub(amount, repaid)), i64_sub(debt, repaid)',
+        put: 'allocated, i64_sub(debt, repaid)',
+      },
+      {
+        what: 'new funds do not clear the mark of a capped charge',
+        find: "    over = '0'",
+        put: '',
+      },
+    ],
+  },
+};

@@ -1,0 +1,59 @@
+/** Of limits on what a tenant may own and do. @type {import('../list.mjs').Mutations} */
+export const LIMITS = {
+  'lib/owned.lua': {
+    tests: ['live-count', 'recount', 'reserve-refusals', 'governance-refusals'],
+    mutations: [
+      {
+        what: 'one live reservation more is allowed',
+        find: '  if allowed > 0 and owned.live >= allowed then',
+        put: '  if allowed > 0 and owned.live > allowed then',
+      },
+      {
+        what: 'ended reservations stay in the count',
+        find: "  redis.pcall('HINCRBY', owned_key(tag, tenant_id), 'live', -count)",
+        put: '',
+      },
+      {
+        what: 'the own limit of a tenant does not count',
+        find: '  return owned_count(own or tostring(deployment_limit))',
+        put: '  return owned_count(tostring(deployment_limit))',
+      },
+      {
+        what: 'one resource more is allowed',
+        find: "  return used >= allowed and { 'LIMIT_EXCEEDED', limit,",
+        put: "  return used > allowed and { 'LIMIT_EXCEEDED', limit,",
+      },
+    ],
+  },
+  'lib/policy_rate.lua': {
+    tests: ['policy-rates', 'policies'],
+    mutations: [
+      {
+        what: 'one request more is allowed in a minute',
+        find: '  if not used or tonumber(used) < allowed then',
+        put: '  if not used or tonumber(used) <= allowed then',
+      },
+      { what: 'requests are not counted', find: "    redis.call('INCR', counter)", put: '' },
+    ],
+  },
+  'lib/action_quota.lua': {
+    tests: ['action-quotas'],
+    mutations: [
+      {
+        what: 'one action more is allowed',
+        find: '    if left <= 0 and (not worst or left < worst.left) then',
+        put: '    if left < 0 and (not worst or left < worst.left) then',
+      },
+      {
+        what: 'an allowlist of hosts covers every action',
+        find: '(not rule.hosts or rule.hosts[string.lower(decoded(host))] ~= nil)',
+        put: 'true',
+      },
+      {
+        what: 'quotas of a tenant count at the scope of the policy',
+        find: "rule.window == 'per_tenant_per_day' and root or policy.scope",
+        put: 'policy.scope',
+      },
+    ],
+  },
+};

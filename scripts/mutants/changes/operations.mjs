@@ -1,0 +1,159 @@
+/** Of reserve and commit. @type {import('../list.mjs').Mutations} */
+export const OPERATIONS = {
+  'ledger/reserve.lua': {
+    tests: ['reserve', 'reserve-refusals', 'admission-refusals', 'deadlines', 'group', 'policies'],
+    mutations: [
+      {
+        what: 'another payload under a used key is replayed',
+        find: "if earlier == 'MISMATCH' then",
+        put: "if earlier == 'NEVER' then",
+      },
+      {
+        what: 'a suspended tenant may reserve',
+        find: "if tenant and tenant.status == 'SUSPENDED' then",
+        put: "if tenant and tenant.status == 'NEVER' then",
+      },
+      {
+        what: 'a closed tenant may reserve',
+        find: "tenant and tenant.status == 'CLOSED' and { 'TENANT_CLOSED' } or nil",
+        put: 'nil',
+      },
+      {
+        what: 'the amount is not compared with what remains',
+        find: '  refusal = hold_refusal(budgets, amount)',
+        put: '  refusal = hold_refusal(budgets, "0")',
+      },
+      {
+        what: 'the limits on what a tenant owns are not checked',
+        find: '  refusal, stored_after = reserve_refusal(tag, tenant_id, owned, text_bytes)',
+        put: '  local _; _, stored_after = reserve_refusal(tag, tenant_id, owned, text_bytes)',
+      },
+      {
+        what: 'the rate of the governing policy is not checked',
+        find: "  refusal = refusal or rate_refusal(tag, policy, 'reservations', now)",
+        put: '',
+      },
+      {
+        what: 'overdue holds are not reclaimed before a denial',
+        find: "  if refusal[1] == 'BUDGET_EXCEEDED' or refusal[2] == 'live_reservations'",
+        put: "  if refusal[2] == 'live_reservations'",
+      },
+      {
+        what: 'a lease is not cut to the maximum of the tenant',
+        find: '  ttl_ms = math.min(ttl_ms, tenant.max_ttl_ms)',
+        put: '',
+      },
+      {
+        what: 'a lease is not cut to the maximum of the policy',
+        find: '  ttl_ms = math.min(ttl_ms, policy.max_ttl_ms)',
+        put: '',
+      },
+      {
+        what: 'the deadline index leaves out the grace',
+        find: 'ms_text(expires_at + grace_ms), reservation_id)',
+        put: 'ms_text(expires_at), reservation_id)',
+      },
+      {
+        what: 'the hold is not in the deadline index',
+        find: 'add_to_index(group, deadline_index_key(',
+        put: 'local _ = (function() end)(group, deadline_index_key(',
+      },
+      {
+        what: 'the hold is not in the list of its tenant',
+        find: 'add_to_index(group, reservation_index_key(',
+        put: 'local _ = (function() end)(group, reservation_index_key(',
+      },
+      {
+        what: 'the lease is a millisecond longer',
+        find: 'local expires_at = now + ttl_ms',
+        put: 'local expires_at = now + ttl_ms + 1',
+      },
+      {
+        what: 'the live reservations are not counted',
+        find: 'count_live(owned, text_bytes, stored_after)',
+        put: '',
+      },
+      {
+        what: 'no event tells of an exhausted budget',
+        find: "  if budget.became_exhausted then\n    append_event(tag, 'budget.exhausted'",
+        put: "  if false then\n    append_event(tag, 'budget.exhausted'",
+      },
+      {
+        what: 'the replay ends before the reservation can',
+        find: 'lives_ms > tonumber(idempotency_ttl_ms) and ms_text(lives_ms) or idempotency_ttl_ms',
+        put: 'idempotency_ttl_ms',
+      },
+      {
+        what: 'a reserve in observe mode holds',
+        find: 'dry_run = dry_run or is_observed',
+        put: '',
+      },
+      {
+        what: 'a dry run holds',
+        find: 'if dry_run then\n  local answer',
+        put: 'if false then\n  local answer',
+      },
+    ],
+  },
+  'ledger/commit.lua': {
+    tests: ['commit', 'commit-overage', 'settlement-refusals', 'group', 'live-count', 'policy-rates'],
+    mutations: [
+      {
+        what: 'another payload under a used key is replayed',
+        find: "if earlier == 'MISMATCH' then",
+        put: "if earlier == 'NEVER' then",
+      },
+      {
+        what: 'a hold that waits for a cleanup can be committed',
+        find: 'if awaits_cleanup(hold, now) then',
+        put: 'if false then',
+      },
+      { what: 'another unit is charged', find: 'if unit ~= hold.unit then', put: 'if false then' },
+      {
+        what: 'a frozen or closed budget is charged',
+        find: "  if budget.status ~= 'ACTIVE' then",
+        put: '  if false then',
+      },
+      {
+        what: 'an unknown overage policy is taken for one',
+        find: 'if not HOLD_POLICIES[policy] and i64_less(hold.amount, actual) then',
+        put: 'if false then',
+      },
+      {
+        what: 'the hold stays in the deadline index',
+        find: 'remove_from_index(group, deadline_index_key(tag, hold), reservation_id)',
+        put: '',
+      },
+      {
+        what: 'a commit counts as live',
+        find: 'end_in_group(group, hold.tenant, reservation_id, #metadata > LONG_VALUE and #metadata or 0)',
+        put: '',
+      },
+      {
+        what: 'commits are not counted for the rate of the policy',
+        find: "count_rate(tag, governing, 'commits', now)",
+        put: '',
+      },
+      {
+        what: 'the outcome is not remembered',
+        find: 'remember(idempotency, fingerprint, parts, idempotency_ttl_ms)',
+        put: '',
+      },
+      {
+        what: 'the record never expires',
+        find: "redis.call('PEXPIRE', reservation, settled_retention(retention_ms, idempotency_ttl_ms))",
+        put: '',
+      },
+      {
+        what: 'an overage has no event',
+        find: "if charge.overage ~= '0' then\n  entry",
+        put: 'if false then\n  entry',
+      },
+      {
+        what: 'the plain way returns nothing of the estimate',
+        find: 'keep_plain_move(group, budget, estimate - cost, -estimate, cost)',
+        put: 'keep_plain_move(group, budget, 0, -estimate, estimate)',
+      },
+    ],
+  },
+};

@@ -1,0 +1,160 @@
+/** Of what else settles or charges, and of replays. @type {import('../list.mjs').Mutations} */
+export const SETTLEMENTS = {
+  'ledger/release.lua': {
+    tests: ['release', 'settlement-refusals', 'live-count', 'audit-log'],
+    mutations: [
+      {
+        what: 'the amount stays reserved',
+        find: 'i64_add(former, held), i64_sub(budget.reserved_figure, held)',
+        put: 'former, budget.reserved_figure',
+      },
+      {
+        what: 'the hold stays in the deadline index',
+        find: "redis.call('ZREM', deadline_index_key(tag, hold), reservation_id)",
+        put: '',
+      },
+      { what: 'a release counts as live', find: 'count_ended(tag, hold.tenant, 1)', put: '' },
+      {
+        what: 'the outcome is not remembered',
+        find: 'remember(idempotency, fingerprint, parts, idempotency_ttl_ms)\nkeep_ended',
+        put: 'keep_ended',
+      },
+      {
+        what: 'the release of an operator has no audit row',
+        find: "if by_operator then\n  append_audit(tag, 'releaseReservation', 200, hold.tenant",
+        put: "if false then\n  append_audit(tag, 'releaseReservation', 200, hold.tenant",
+      },
+      {
+        what: 'the count of the run stays',
+        find: 'uncount_run(tag, hold.tenant, hold[FIELD.run_counters])',
+        put: '',
+      },
+    ],
+  },
+  'ledger/extend.lua': {
+    tests: ['extend', 'deadlines', 'settlement-refusals'],
+    mutations: [
+      {
+        what: 'a lease can be extended in its grace',
+        find: 'if now > hold.expires_at then',
+        put: 'if now > hold.expires_at + hold.grace_ms then',
+      },
+      {
+        what: 'a lease cannot be extended in its last millisecond',
+        find: 'if now > hold.expires_at then',
+        put: 'if now >= hold.expires_at then',
+      },
+      {
+        what: 'one extension more is allowed',
+        find: 'if extensions >= max_extensions then',
+        put: 'if extensions > max_extensions then',
+      },
+      {
+        what: 'the maximum of the policy does not apply',
+        find: '  extend_by_ms = math.min(extend_by_ms, max_ttl_ms)',
+        put: '',
+      },
+      {
+        what: 'the maximum of the tenant does not apply',
+        find: 'tenant and math.min(extend_by_ms, tenant.max_ttl_ms) or extend_by_ms',
+        put: 'extend_by_ms',
+      },
+      {
+        what: 'the deadline index keeps the old deadline',
+        find: "redis.call('ZADD', deadline_index_key(tag, hold), ms_text(expires_at + hold.grace_ms), reservation_id)",
+        put: '',
+      },
+      {
+        what: 'the deadline index leaves out the grace',
+        find: "redis.call('ZADD', deadline_index_key(tag, hold), ms_text(expires_at + hold.grace_ms), reservation_id)",
+        put: "redis.call('ZADD', deadline_index_key(tag, hold), ms_text(expires_at), reservation_id)",
+      },
+      {
+        what: 'a retry of the reserve makes a second hold',
+        find: "  redis.call('PEXPIRE', reserve_idempotency_key(",
+        put: "  local _ = (function() end)('PEXPIRE', reserve_idempotency_key(",
+      },
+      {
+        what: 'the extension is added to the present instead of the expiry',
+        find: 'local expires_at = hold.expires_at + extend_by_ms',
+        put: 'local expires_at = now + extend_by_ms',
+      },
+    ],
+  },
+  'ledger/direct_debit.lua': {
+    tests: ['direct-debit', 'admission-refusals'],
+    mutations: [
+      {
+        what: 'REJECT charges what does not remain',
+        find: "if short and overage_policy == 'REJECT' then",
+        put: 'if false then',
+      },
+      {
+        what: 'a frozen budget is charged',
+        find: 'if stopped then',
+        put: 'if false then',
+      },
+      {
+        what: 'the debit has no event',
+        find: "append_event(tag, 'custom.direct_debit.applied'",
+        put: "local _ = (function() end)(tag, 'custom.direct_debit.applied'",
+      },
+      { what: 'the charge is not written', find: 'write_group(group, tag)\nemit_charge', put: 'emit_charge' },
+    ],
+  },
+  'lib/settle.lua': {
+    tests: ['commit', 'release', 'settlement-refusals', 'extend', 'deadlines'],
+    mutations: [
+      {
+        what: 'a tenant settles the hold of another',
+        find: "  if owner ~= '' and tenant ~= owner then",
+        put: '  if false then',
+      },
+      {
+        what: 'holds of a closed tenant can be settled',
+        find: "  if status == 'CLOSED' then",
+        put: '  if false then',
+      },
+      {
+        what: 'an expired hold is settled again',
+        find: "  if state == 'EXPIRED' then",
+        put: '  if false then',
+      },
+      {
+        what: 'a settled hold is settled again',
+        find: "  if state == 'COMMITTED' or state == 'RELEASED' then",
+        put: '  if false then',
+      },
+      {
+        what: 'an overdue hold is settled',
+        find: '  if is_overdue(hold, now) then',
+        put: '  if false then',
+      },
+      {
+        what: 'a settled record goes before its replay',
+        find: 'tonumber(retention_ms) >= tonumber(idempotency_ttl_ms) and retention_ms or idempotency_ttl_ms',
+        put: 'retention_ms',
+      },
+    ],
+  },
+  'lib/idempotency.lua': {
+    tests: ['reserve', 'commit', 'release', 'extend'],
+    mutations: [
+      {
+        what: 'any payload is replayed',
+        find: '  if parts[1] ~= fingerprint and not same_payload(parts[1], fingerprint) then',
+        put: '  if false then',
+      },
+      {
+        what: 'a damaged record is a replay of nothing',
+        find: '  if #parts < 2 then',
+        put: '  if #parts < 1 then',
+      },
+      {
+        what: 'a record never expires',
+        find: ", 'PX', ttl_ms)",
+        put: ')',
+      },
+    ],
+  },
+};

@@ -1,0 +1,210 @@
+// npm run mutants: changes the scripts in each way of list.mjs, one at a time, runs their tests on the changed script, and says which test
+// noticed. Exits with 1 if none did and the list gives no reason. `--only=<text>` takes the files whose path contains it, and `--record`
+// writes the results to docs/mutants.md.
+import { spawn } from 'node:child_process';
+import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import {
+  ROOT,
+  SetupError,
+  checkNode,
+  ensureDependencies,
+  ensureRedis,
+  readJson,
+  runCommand,
+} from '../install.mjs';
+import { openRun } from '../test-run.mjs';
+import { MUTATIONS } from './list.mjs';
+import { mutate } from './mutate.mjs';
+import { pageText } from './page.mjs';
+
+/** What the tests of scripts need. */
+const COPIED = [
+  'lua',
+  'scripts',
+  'src',
+  'test',
+  'jest.config.js',
+  'package.json',
+  'package-lock.json',
+  'tsconfig.json',
+];
+const ALL_TESTS = 'test/lua/';
+/** A mutant may loop forever; an unchanged run takes about half a minute. */
+const LIMIT_MS = 240_000;
+
+/**
+ * @typedef {import('./list.mjs').Mutation} Mutation
+ * @typedef {Mutation & { readonly file: string, readonly tests: readonly string[] }} Mutant
+ * @typedef {{ readonly mutant: Mutant, readonly noticed: string | undefined }} Result
+ *   noticed: the test that failed, or nothing if all passed
+ */
+
+/** @returns {Mutant[]} */
+function allMutants() {
+  return Object.entries(MUTATIONS).flatMap(([file, { tests, mutations }]) =>
+    mutations.map((mutation) => ({ ...mutation, file, tests })),
+  );
+}
+
+/**
+ * A copy of the project in which the scripts can be changed.
+ * @param {string} folder
+ */
+function copyProject(folder) {
+  for (const name of COPIED) {
+    cpSync(join(ROOT, name), join(folder, name), { recursive: true });
+  }
+  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+  return folder;
+}
+
+/**
+ * @param {import('node:child_process').ChildProcess} child
+ * @returns {Promise<{ code: number | null, signal: string | null }>}
+ */
+function endOf(child) {
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('exit', (code, signal) => resolve({ code, signal }));
+  });
+}
+
+/**
+ * Runs tests in a copy of the project until one fails.
+ * @param {string} project
+ * @param {readonly string[]} tests
+ * @returns {Promise<string | undefined>} what failed
+ * @throws Error if a script does not compile
+ */
+async function failureOf(project, tests) {
+  const output = join(project, 'results.json');
+  writeFileSync(output, '{}');
+  const jest = [
+    'node_modules/jest/bin/jest.js',
+    '--maxWorkers=1',
+    '--bail=1',
+    '--json',
+    `--outputFile=${output}`,
+  ];
+  const child = spawn(
+    process.execPath,
+    ['--experimental-vm-modules', '--disable-warning=ExperimentalWarning', ...jest, ...tests],
+    { cwd: project, stdio: 'ignore', timeout: LIMIT_MS, killSignal: 'SIGKILL' },
+  );
+  const { code, signal } = await endOf(child);
+  if (code === 0) {
+    return undefined;
+  }
+  if (signal !== null) {
+    return 'the time limit';
+  }
+  return failedTest(/** @type {JestResults} */ (readJson(output)), project);
+}
+
+/**
+ * @typedef {{ testResults?: { name: string, message: string, assertionResults: { status: string, fullName: string }[] }[] }} JestResults
+ * @param {JestResults} results
+ * @param {string} project
+ */
+function failedTest({ testResults = [] }, project) {
+  for (const { name, message, assertionResults } of testResults) {
+    if (/Error compiling (?:script|function)/.test(message)) {
+      throw new Error(`the mutant does not compile: ${message.slice(0, 500)}`);
+    }
+    const failed = assertionResults.find(({ status }) => status === 'failed');
+    if (failed !== undefined) {
+      const file = name.slice(join(project, 'test/').length).replace(/\.test\.ts$/, '');
+      return `\`${file}\` “${failed.fullName}”`;
+    }
+  }
+  throw new Error(
+    `jest failed without a failed test: ${testResults.map(({ message }) => message).join('\n')}`,
+  );
+}
+
+/**
+ * @param {string} project
+ * @param {Mutant} mutant
+ * @returns {Promise<Result>}
+ */
+async function tryOut(project, mutant) {
+  const path = join(project, 'lua', mutant.file);
+  const original = readFileSync(path, 'utf8');
+  writeFileSync(path, mutate(original, mutant));
+  try {
+    const likely = mutant.tests.map((name) => `${ALL_TESTS}${name}.test.ts`);
+    const noticed = (await failureOf(project, likely)) ?? (await failureOf(project, [ALL_TESTS]));
+    return { mutant, noticed };
+  } finally {
+    writeFileSync(path, original);
+  }
+}
+
+/** @param {Result} result */
+function verdict({ mutant, noticed }) {
+  if (noticed !== undefined) {
+    return mutant.because === undefined ? 'noticed' : 'noticed, although the list says why it cannot be';
+  }
+  return mutant.because === undefined ? 'SURVIVED' : 'survived, as the list explains';
+}
+
+/**
+ * @param {readonly Mutant[]} mutants
+ * @param {readonly string[]} projects
+ */
+async function tryAll(mutants, projects) {
+  /** @type {Map<Mutant, Result>} */
+  const results = new Map();
+  const waiting = [...mutants];
+  await Promise.all(
+    projects.map(async (project) => {
+      for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
+        const result = await tryOut(project, mutant);
+        results.set(mutant, result);
+        process.stdout.write(
+          `${results.size}/${mutants.length} ${verdict(result)}: ${mutant.file}: ${mutant.what}\n`,
+        );
+      }
+    }),
+  );
+  return mutants.map((mutant) => /** @type {Result} */ (results.get(mutant)));
+}
+
+runCommand(async () => {
+  checkNode();
+  ensureDependencies();
+  ensureRedis({});
+  const words = process.argv.slice(2);
+  const unknown = words.find((word) => word !== '--record' && !word.startsWith('--only='));
+  if (unknown !== undefined) {
+    throw new SetupError(`${unknown} is no option of npm run mutants`);
+  }
+  const only = words.find((word) => word.startsWith('--only='))?.slice('--only='.length) ?? '';
+  const mutants = allMutants().filter(({ file }) => file.includes(only));
+  const run = openRun();
+  try {
+    const count = Math.min(availableParallelism(), 4);
+    const projects = Array.from({ length: count }, (_, index) =>
+      copyProject(join(run.folder, `project-${index}`)),
+    );
+    const broken = await failureOf(/** @type {string} */ (projects[0]), [ALL_TESTS]);
+    if (broken !== undefined) {
+      throw new Error(`a test fails on the unchanged scripts: ${broken}`);
+    }
+    const results = await tryAll(mutants, projects);
+    const wrong = results.filter(
+      ({ mutant, noticed }) => (noticed === undefined) !== (mutant.because !== undefined),
+    );
+    process.stdout.write(
+      `${results.length} mutants, ${wrong.length} with a result that the list does not explain\n`,
+    );
+    if (words.includes('--record')) {
+      writeFileSync(join(ROOT, 'docs', 'mutants.md'), pageText(results));
+    }
+    return wrong.length === 0 ? 0 : 1;
+  } finally {
+    await run.close({ inOrder: true });
+  }
+});

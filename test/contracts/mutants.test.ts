@@ -1,0 +1,30 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import { MUTATIONS } from '../../scripts/mutants/list.mjs';
+import { mutate } from '../../scripts/mutants/mutate.mjs';
+
+const ROOT = join(import.meta.dirname, '../..');
+const page = readFileSync(join(ROOT, 'docs/mutants.md'), 'utf8');
+
+describe.each(Object.entries(MUTATIONS))('the mutants of lua/%s', (file, { tests, mutations }) => {
+  const text = readFileSync(join(ROOT, 'lua', file), 'utf8');
+
+  test.each(mutations.map((mutation) => [mutation.what, mutation] as const))(
+    '%s: changes the script as it is now, and has its result in docs/mutants.md',
+    (what, mutation) => {
+      expect(mutate(text, mutation)).not.toBe(text);
+      expect(page).toContain(`| ${what} |`);
+    },
+  );
+
+  test('name tests that exist', () => {
+    expect(tests.filter((name) => !existsSync(join(ROOT, 'test/lua', `${name}.test.ts`)))).toEqual([]);
+  });
+});
+
+test('a change of what is not there, or there twice, is an error', () => {
+  expect(() => mutate('a b a', { what: 'w', find: 'c', put: '' })).toThrow('exactly once');
+  expect(() => mutate('a b a', { what: 'w', find: 'a', put: '' })).toThrow('exactly once');
+  expect(mutate('a b a', { what: 'w', find: 'b', put: '$&' })).toBe('a $& a');
+});
