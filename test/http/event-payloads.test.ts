@@ -90,7 +90,7 @@ async function tellOfReservations(tenant: TestTenant): Promise<void> {
   expectStatus(await on.holdfast.call('POST', '/v1/events', { key: tenant.key, body: debit }), 201);
 }
 
-/** A quota that the first reserve nearly uses up. */
+/** A quota that the first reserve uses up, and that an operator resets. */
 async function tellOfQuotas(tenant: TestTenant): Promise<void> {
   const quota = { action_kind: 'llm.completion', max_calls: 1, window: 'per_tenant_per_day' };
   const policy = await admin(201, 'POST', '/v1/admin/policies', {
@@ -100,6 +100,16 @@ async function tellOfQuotas(tenant: TestTenant): Promise<void> {
     action_quotas: [quota],
   });
   expectStatus(await on.holdfast.reserve(tenant, 1), 200);
+  const { counters } = await admin(200, 'GET', `/v1/admin/action-quota-counters?tenant_id=${tenant.id}`);
+  const { action_kind, scope, window, window_key } = counters[0];
+  await admin(200, 'POST', '/v1/admin/action-quota-counters/reset', {
+    tenant_id: tenant.id,
+    action_kind,
+    scope,
+    window,
+    window_key,
+    reason: 'why',
+  });
   await admin(200, 'PATCH', `/v1/admin/policies/${policy.policy_id}`, { status: 'DISABLED' });
 }
 
