@@ -169,6 +169,7 @@ describe('first attempts', () => {
     receiver.react = (response) => (answerFirst = () => response.writeHead(500).end());
     const ids = await causeEvents(holdfast, tenant, 8);
     await eventually('all are queued', async () => (await deliveries(holdfast, id)).length === 8);
+    await eventually('the first has arrived', () => receiver.received.length === 1);
     // The second to fourth succeed, and the others fail.
     receiver.react = (response) => response.writeHead(receiver.received.length < 5 ? 200 : 500).end();
     answerFirst();
