@@ -45,7 +45,9 @@ export async function expectStored(load: JournaledLoad, redis: StoreClient): Pro
   expect(Object.fromEntries(own.map(([id, record]) => [id, leaseOf(record)]))).toEqual(expectedHolds(load));
   const told = eventsFor(load, state).filter(({ fields }) => !SET_UP.has(fields['ty'] as string));
   expect(told.map(nameOf).sort()).toEqual(expectedEvents(load).sort());
-  expect(await load.client.balances(load.tenant)).toEqual(load.expectedBalances());
+  // After a restart of Redis, queries get their connection back some time after the ledger does.
+  const balances = await eventually('queries are answered', () => load.client.balances(load.tenant));
+  expect(balances).toEqual(load.expectedBalances());
   const lines: string[] = [];
   const verified = await verifyLedger({
     baseUrl: load.client.url,

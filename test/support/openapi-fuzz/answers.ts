@@ -99,10 +99,10 @@ function protocolProblems(
     text,
     body,
   };
-  const isExtended = exchange.requestBody?.includes('"policy_keys"') === true;
   return [
     ...contractProblems(exchange),
-    ...sdkProblems(method, target, status, body).filter((problem) => !isExtended || !isOfExtensions(problem)),
+    // A request may use the extensions, or have put its tenant into observe mode.
+    ...sdkProblems(method, target, status, body).filter((problem) => !isOfExtensions(problem)),
     ...balanceProblems(body),
   ];
 }
