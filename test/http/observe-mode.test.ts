@@ -4,6 +4,7 @@ import { shows } from '../compatibility/shows.js';
 import {
   expectRefusal,
   expectStatus,
+  Holdfast,
   reserveBody,
   type Answer,
   type Json,
@@ -334,4 +335,23 @@ test('a tenant can subscribe to what is observed', async () => {
   const body = { url: 'https://93.184.216.34/observed', event_types: types };
   const answer = expectStatus(await on.holdfast.call('POST', '/v1/webhooks', { key, body }), 201);
   expect(answer.subscription.event_types).toEqual(types);
+});
+
+test('a share of the allowed reserves in observe mode has an event, which names the share', async () => {
+  const sampling = await Holdfast.start({ REDIS_URL: on.redis.url, OBSERVE_ALLOW_SAMPLE_RATE: '0.5' });
+  try {
+    const tenant = await sampling.createTenant({ observe_mode: 'OBSERVE' });
+    await sampling.createBudget(tenant, '', 1000);
+    for (let reserve = 0; reserve < 60; reserve += 1) {
+      expectStatus(await sampling.reserve(tenant, 1), 200);
+    }
+    const query = `tenant_id=${tenant.id}&event_type=reservation.observed_allowed&limit=100`;
+    const { events } = expectStatus(await sampling.admin('GET', `/v1/admin/events?${query}`), 200);
+    // Each of 60 is chosen with a probability of a half: all or none happens once in 10^17 runs.
+    expect(events.length).toBeGreaterThan(0);
+    expect(events.length).toBeLessThan(60);
+    expect(new Set(events.map(({ data }: Json) => data.sample_rate))).toEqual(new Set([0.5]));
+  } finally {
+    await sampling.stop();
+  }
 });
