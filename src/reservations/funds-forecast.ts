@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { FastifyRequest } from 'fastify';
+import { scopeAllowed } from '../auth/index.js';
 import { deriveScopes, type ErrorCode, Refusal } from '../ledger/index.js';
 import {
   partitionCode,
@@ -83,8 +84,12 @@ export class FundsForecast {
 
   private async explain(refusal: Refusal, operation: Operation, wanted: Wanted): Promise<void> {
     const forecast = await this.forecast(operation, wanted);
-    const { nowMs, enoughAtMs, holds, scope } = forecast;
-    const hindrance = lastingHindrance(refusal.code, wanted);
+    const { nowMs, enoughAtMs, scope } = forecast;
+    // The holds at an allowed scope are allowed, too, and so are the scopes below it.
+    const isAllowed = scope === '' || scopeAllowed(operation.caller.scopeFilter, scope);
+    const hindrance =
+      lastingHindrance(refusal.code, wanted) ?? (isAllowed ? undefined : 'OUTSIDE_SCOPE_FILTER');
+    const holds = isAllowed ? forecast.holds : [];
     const retryAfterMs = hindrance === undefined && enoughAtMs !== undefined ? enoughAtMs - nowMs : undefined;
     refusal.details = {
       ...refusal.details,

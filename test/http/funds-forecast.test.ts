@@ -89,6 +89,38 @@ describe('a refusal for lack of budget', () => {
     expect(details.retry_after_ms).toBeLessThanOrEqual(600_001);
   });
 
+  test('tells a confined key of no hold outside its scope filter', async () => {
+    const tenant = await tenantWith(100);
+    await on.holdfast.createBudget(tenant, '/workspace:prod', 60);
+    const key = await on.holdfast.createKey(tenant.id, { scope_filter: ['workspace:prod'] });
+    const confined = { id: tenant.id, key };
+    const inProd = { subject: { tenant: tenant.id, workspace: 'prod' } };
+    const subject = { tenant: tenant.id, workspace: 'dev' };
+    await hold(tenant, 55, 300_000, { subject });
+    await hold(tenant, 40, 300_000, inProd);
+    const outside = await reserve(confined, 20, inProd);
+    const { details } = expectRefusal(outside, 409, 'BUDGET_EXCEEDED');
+    expect(details).toMatchObject({
+      scope: `tenant:${tenant.id}`,
+      remaining: 5,
+      holds_ending_first: [],
+      retry_unknown: 'OUTSIDE_SCOPE_FILTER',
+    });
+    expect(details).not.toHaveProperty('retry_after_ms');
+    expect(outside.headers.get('retry-after')).toBeNull();
+    const query = `scope=tenant:${tenant.id}&unit=TOKENS&tenant_id=${tenant.id}`;
+    const credit = {
+      operation: 'CREDIT',
+      amount: { unit: 'TOKENS', amount: 100 },
+      idempotency_key: newKey(),
+    };
+    expectStatus(await on.holdfast.admin('POST', `/v1/admin/budgets/fund?${query}`, credit), 200);
+    const inside = expectRefusal(await reserve(confined, 30, inProd), 409, 'BUDGET_EXCEEDED').details;
+    expect(inside).toMatchObject({ scope: `tenant:${tenant.id}/workspace:prod`, remaining: 20 });
+    expect(inside.holds_ending_first).toMatchObject([{ amount: 40 }]);
+    expect(inside.retry_after_ms).toBeGreaterThan(0);
+  });
+
   test('lists at most five holds, of this tenant and unit only', async () => {
     const tenant = await tenantWith(70);
     await on.holdfast.createBudget(tenant, '', 10, { unit: 'CREDITS' });
