@@ -9,7 +9,7 @@ import {
   streamBound,
   tagOf,
 } from '../redis/index.js';
-import { stringifyJson } from '../wire/index.js';
+import { csvCell, stringifyJson } from '../wire/index.js';
 
 export const EXPIRATION_STATES = ['EXPIRED', 'QUARANTINED'] as const;
 export type ExpirationState = (typeof EXPIRATION_STATES)[number];
@@ -199,11 +199,6 @@ export const CSV_HEAD = `${Object.keys(COLUMNS).join(',')}\r\n`;
 /** One row as a line of CSV (RFC 4180). */
 export function rowCsv(expiration: Expiration): string {
   return `${Object.values(COLUMNS)
-    .map((read) => cell(read(expiration)))
+    .map((read) => csvCell(read(expiration)))
     .join(',')}\r\n`;
-}
-
-function cell(value: Cell): string {
-  const text = value === undefined ? '' : String(value);
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

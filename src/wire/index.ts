@@ -1,3 +1,4 @@
+export { csvCell } from './csv.js';
 export { canonicalJson, parseBody, parseJson, stringifyJson } from './json.js';
 export {
   decodeCursor,

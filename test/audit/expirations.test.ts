@@ -274,6 +274,35 @@ describe('the expirations of a window', () => {
     );
   });
 
+  test('have no text in CSV that a spreadsheet would run as a formula', async () => {
+    const tenant = await holdfast.createTenant();
+    const tag = stored.tagOfTenant(tenant.id);
+    const texts = ['=1+1', '+1+1', '-1+1', '@SUM(A1)', '\t=1', '\r=1', '=HYPERLINK("http://x")', 'a=1', '-1'];
+    for (const reason of texts) {
+      const event = {
+        ty: 'reservation.expired',
+        tn: tenant.id,
+        ac: 'system',
+        expired_at: Date.now(),
+        reason,
+      };
+      await stored.redis.xadd(eventLogKey(tag), '*', ...Object.entries(event).flat());
+    }
+    const { text } = await raw(`tenant=${tenant.id}&format=csv`);
+    const [, ...lines] = text.trimEnd().split('\r\n');
+    expect(lines.map((line) => line.split(',').slice(11, -3).join(','))).toEqual([
+      "'=1+1",
+      "'+1+1",
+      "'-1+1",
+      "'@SUM(A1)",
+      "'\t=1",
+      '"\'\r=1"',
+      `"'=HYPERLINK(""http://x"")"`,
+      'a=1',
+      '-1',
+    ]);
+  });
+
   test('are counted in slots, exactly as the list has them', async () => {
     const [from, to] = [all[2].at_ms, all[9].at_ms] as [number, number];
     const window = `from=${from}&to=${to}`;

@@ -1,5 +1,6 @@
 import { Button } from '@mantine/core';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
+import { csvCell } from '../../../src/wire/csv';
 import { ApiError, get, type Query } from '../api/client';
 import { type Int64, stringifyExact } from '../api/json';
 import { Progress } from './progress';
@@ -11,22 +12,12 @@ export type Format = 'csv' | 'ndjson';
 const PAUSE_MS = 2000;
 const TRIES = 10;
 
-/** What makes a spreadsheet take a text for a formula. */
-const FORMULA = /^[=+\-@\t\r]/;
-const INTEGER = /^-?\d+$/;
-
-function plainText(value: unknown): string {
-  if (value === undefined || value === null) {
-    return '';
-  }
-  return typeof value === 'string' ? value : stringifyExact(value);
-}
-
-/** One cell of CSV (RFC 4180). A text that a spreadsheet would run as a formula gets an apostrophe in front. */
-function csvCell(value: unknown): string {
-  const plain = plainText(value);
-  const text = FORMULA.test(plain) && !INTEGER.test(plain) ? `'${plain}` : plain;
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+function plainText(value: unknown): string | undefined {
+  return value === undefined || value === null
+    ? undefined
+    : typeof value === 'string'
+      ? value
+      : stringifyExact(value);
 }
 
 interface Page {
@@ -51,7 +42,7 @@ function lineOf(
   row: Members,
 ): string {
   if (format === 'csv') {
-    return `${columns.map((column) => csvCell(row[column])).join(',')}\r\n`;
+    return `${columns.map((column) => csvCell(plainText(row[column]))).join(',')}\r\n`;
   }
   const exact = integers.flatMap((name) =>
     row[name] === undefined ? [] : [[name, BigInt(row[name] as Int64)] as const],
