@@ -8,19 +8,20 @@
 -- ARGV[4]   limit            records a run, at least 1
 -- ARGV[5]   with_system      1 where the operators' own subscriptions stand in this partition
 -- RETURNS   now_ms next_tenant? next_kind? next_after? examined:int text_count counts{}
---           budgets_count budgets(scope unit over:flag allocated remaining debt overdraft_limit)*
+--           held_count held(unit amount)* budgets_count budgets(scope unit over:flag allocated remaining debt overdraft_limit)*
 --           webhooks_count webhooks(subscription_id url failures:int failed_at_ms:text?)* quotas(scope action_kind window used:int limit:int)*
--- BOUND     limit records, a tenant counts as one, and of each a few short fields; of counters as many more as a scan returns at once,
+-- BOUND     limit records, a tenant counts as one, and of each a few short fields; whether the scopes above a budget have one; of counters as many more as a scan returns at once,
 --           and 100 of a run
 -- EMITS     nothing
 -- @include  keys: tag_of_key, tenant_key, budget_key, budget_index_key, webhook_key, webhook_index_key, policy_key, policy_index_key, action_counters_key, run_counters_key, run_index_key
 -- @include  now_ms: now_ms, ms_text
--- @include  int64: i64_less, i64_positive
+-- @include  int64: i64_add, i64_is_amount, i64_less, i64_positive
 -- @include  listing: members_after, members_after_name
 -- @include  action_counters: DAY_MS, WINDOWS, parse_counter, is_current, parts_of_field
 --
 -- The following run starts at next_tenant. There is none at the end. The budgets that are listed are over their limit or have debt,
--- and are not closed; the subscriptions that are listed have failures in a row, and are not disabled; the counters that are listed are those most used in proportion to their limit. A damaged record counts as far
+-- and are not closed. held is the sum of what the tenants' topmost budgets hold, in one row or more a unit: budgets below them hold the
+-- same reservations again. A reservation that is older than the topmost budget is not in it. The subscriptions that are listed have failures in a row, and are not disabled; the counters that are listed are those most used in proportion to their limit. A damaged record counts as far
 -- as it can be read.
 local tenant_index = KEYS[1]
 local tenant, kind, after, limit, with_system = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
@@ -31,6 +32,7 @@ local QUOTAS_LISTED, OF_A_RUN = 10, 100
 local tag = tag_of_key(tenant_index)
 local left = limit
 local counts, budgets, webhooks, quotas = {}, {}, {}, {}
+local held, held_rows, budgeted = {}, {}, {}
 local now = now_ms()
 local next_tenant, next_kind, next_after = '', '', ''
 
@@ -47,14 +49,43 @@ local function count_tenant(id)
   end
 end
 
+-- Whether a scope above this one has a budget in the unit.
+local function is_budgeted_above(scope, unit)
+  local slash = string.find(scope, '/', 1, true)
+  while slash do
+    local key = budget_key(tag, unit, string.sub(scope, 1, slash - 1))
+    if budgeted[key] == nil then
+      budgeted[key] = redis.call('EXISTS', key) == 1
+    end
+    if budgeted[key] then
+      return true
+    end
+    slash = string.find(scope, '/', slash + 1, true)
+  end
+  return false
+end
+
+local function count_held(scope, unit, reserved)
+  if not i64_is_amount(reserved) or reserved == '0' or is_budgeted_above(scope, unit) then
+    return
+  end
+  local sum = i64_add(held[unit] or '0', reserved)
+  if not sum then
+    held_rows[#held_rows + 1], held_rows[#held_rows + 2] = unit, held[unit]
+    sum = reserved
+  end
+  held[unit] = sum
+end
+
 local function count_budget(member)
   local scope, unit = string.match(member, '^(%S+) (%S+)$')
   local key = budget_key(tag, unit, scope)
-  local record = redis.call('HMGET', key, 'status', 'is_over_limit', 'debt', 'overdraft_limit', 'allocated', 'remaining')
+  local record = redis.call('HMGET', key, 'status', 'is_over_limit', 'debt', 'overdraft_limit', 'allocated', 'remaining', 'reserved')
   local status, debt, overdraft_limit = record[1] or '', record[3] or '', record[4] or ''
   count('budgets')
   count('budgets.' .. status)
   count('unit.' .. unit)
+  count_held(scope, unit, record[7])
   for i = 3, 6 do
     if not string.find(record[i] or '', FIGURE) then
       return
@@ -239,6 +270,13 @@ for name, number in pairs(counts) do
   names = names + 1
 end
 reply[6] = ms_text(2 * names)
+for unit, sum in pairs(held) do
+  held_rows[#held_rows + 1], held_rows[#held_rows + 2] = unit, sum
+end
+reply[#reply + 1] = ms_text(#held_rows / 2)
+for i = 1, #held_rows do
+  reply[#reply + 1] = held_rows[i]
+end
 reply[#reply + 1] = ms_text(#budgets / 7)
 for i = 1, #budgets do
   reply[#reply + 1] = budgets[i]

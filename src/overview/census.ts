@@ -26,6 +26,8 @@ export interface Census {
   readonly examined: number;
   /** By the names in lua/overview/census.lua. */
   readonly counts: ReadonlyMap<string, number>;
+  /** What live reservations hold, by unit. */
+  readonly held: ReadonlyMap<string, bigint>;
   readonly overLimit: readonly NotableBudget[];
   readonly indebted: readonly NotableBudget[];
   readonly failing: readonly FailingWebhook[];
@@ -80,6 +82,7 @@ const byUtilization = (one: UsedQuota, other: UsedQuota): number =>
 /** Counts all records of all partitions, in short runs. @throws StoreUnavailable */
 export async function takeCensus(redis: RedisService, listed: number): Promise<Census> {
   const counts = new Map<string, number>();
+  const held = new Map<string, bigint>();
   const overLimit = new Top<NotableBudget>(listed, byDebt);
   const indebted = new Top<NotableBudget>(listed, byDebt);
   const failing = new Top<FailingWebhook>(listed, byFailures);
@@ -88,6 +91,9 @@ export async function takeCensus(redis: RedisService, listed: number): Promise<C
   const add = (reply: Counted): void => {
     for (const [name, number] of reply.counts) {
       counts.set(name, (counts.get(name) ?? 0) + Number(number));
+    }
+    for (const { unit, amount } of reply.held) {
+      held.set(unit, (held.get(unit) ?? 0n) + BigInt(amount));
     }
     overLimit.offer(reply.budgets.filter(({ over }) => over));
     indebted.offer(reply.budgets.filter(({ debt }) => debt !== '0'));
@@ -108,6 +114,7 @@ export async function takeCensus(redis: RedisService, listed: number): Promise<C
     atMs,
     examined,
     counts,
+    held,
     overLimit: overLimit.all,
     indebted: indebted.all,
     failing: failing.all,

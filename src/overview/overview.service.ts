@@ -203,6 +203,7 @@ function overviewOf({ census, events }: Snapshot): object {
     },
     recent_denials: events.denials,
     recent_expiries: events.expiries,
+    held_by_unit: Object.fromEntries(UNITS.map((unit) => [unit, census.held.get(unit) ?? 0n])),
     recent_denials_by_reason: Object.fromEntries(events.denialsByReason),
     ...extensionsOf(census, count),
   };

@@ -703,7 +703,7 @@ export const SCRIPT_SIGNATURES = {
     args: ['tenant', 'kind', 'after', 'limit', 'with_system'],
     flags: ['no-writes'],
     returns:
-      'now_ms next_tenant? next_kind? next_after? examined:int text_count counts{} budgets_count budgets(scope unit over:flag allocated remaining debt overdraft_limit)* webhooks_count webhooks(subscription_id url failures:int failed_at_ms:text?)* quotas(scope action_kind window used:int limit:int)*',
+      'now_ms next_tenant? next_kind? next_after? examined:int text_count counts{} held_count held(unit amount)* budgets_count budgets(scope unit over:flag allocated remaining debt overdraft_limit)* webhooks_count webhooks(subscription_id url failures:int failed_at_ms:text?)* quotas(scope action_kind window used:int limit:int)*',
   },
   /** lua/overview/count_events.lua: how many events of each type a partition's log has, by time, newest first, a bounded stretch of it at a time. */
   count_events: {
@@ -1801,6 +1801,7 @@ export interface ScriptReplies {
     readonly nextAfter?: string;
     readonly examined: number;
     readonly counts: ReadonlyMap<string, string>;
+    readonly held: readonly { readonly unit: string; readonly amount: string }[];
     readonly budgets: readonly {
       readonly scope: string;
       readonly unit: string;

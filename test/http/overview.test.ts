@@ -53,6 +53,7 @@ describe('the overview', () => {
       },
       recent_denials: [],
       recent_expiries: [],
+      held_by_unit: { USD_MICROCENTS: 0, TOKENS: 0, CREDITS: 0, RISK_POINTS: 0 },
       recent_denials_by_reason: {},
       quota_health: { counters_above_80pct: 0, counters_at_limit: 0, top_offenders: [] },
       access_control_stats: { policies_with_allow_list: 0, policies_with_deny_list: 0 },
@@ -136,6 +137,27 @@ describe('the overview', () => {
         },
       ],
     });
+  });
+
+  test('sums what is held by unit, each reservation once, exactly', async () => {
+    const before = (await read()).held_by_unit;
+    const tenant = await on.holdfast.createTenant();
+    const large = 9_007_199_254_740_993n;
+    const inProd = { subject: { tenant: tenant.id, workspace: 'prod', agent: 'a' } };
+    await on.holdfast.createBudget(tenant, '/workspace:prod', 100, { unit: 'CREDITS' });
+    await on.holdfast.createBudget(tenant, '/workspace:prod/agent:a', 100, { unit: 'CREDITS' });
+    await on.holdfast.createBudget(tenant, '', 2n * large);
+    await on.holdfast.createBudget(tenant, '/workspace:prod', large);
+    await on.holdfast.createBudget(tenant, '/workspace:prod/agent:a', large);
+    const credits = { unit: 'CREDITS', amount: 30 };
+    expectStatus(await on.holdfast.reserve(tenant, 0, { ...inProd, estimate: credits }), 200);
+    const held = expectStatus(await on.holdfast.reserve(tenant, large - 1n, inProd), 200);
+    expectStatus(await on.holdfast.reserve(tenant, 2), 200);
+    const after = (await read()).held_by_unit;
+    expect(BigInt(after.TOKENS) - BigInt(before.TOKENS)).toBe(large + 1n);
+    expect(after.CREDITS - before.CREDITS).toBe(30);
+    expectStatus(await on.holdfast.commit(tenant, held.reservation_id as string, 1), 200);
+    expect((await read()).held_by_unit.TOKENS - Number(before.TOKENS)).toBe(2);
   });
 
   test('lists what is over its limit or in debt, the highest debt first, and nothing that is closed', async () => {

@@ -34,7 +34,7 @@ async function populate({ tag, redis }: LedgerClient, owned: readonly [budgets: 
     await redis.del(budgetIndexKey(tag, tenant), webhookIndexKey(tag, tenant));
     for (let index = 0; index < budgets; index += 1) {
       const scope = `tenant:${tenant}/app:${index}`;
-      const figures = { allocated: '5', remaining: '4', debt: '1', overdraft_limit: '9' };
+      const figures = { allocated: '5', remaining: '4', reserved: '3', debt: '1', overdraft_limit: '9' };
       await redis.hset(budgetKey(tag, 'TOKENS', scope), { status: 'ACTIVE', is_over_limit: '0', ...figures });
       await redis.zadd(budgetIndexKey(tag, tenant), 0, `${scope} TOKENS`);
     }
@@ -61,6 +61,7 @@ test.each([1, 2, 3, 5, 7, 1000])(
     ]);
     const totals = new Map<string, number>();
     const names: string[] = [];
+    let held = 0;
     let place = ['', '', ''];
     let runs = 0;
     do {
@@ -75,6 +76,7 @@ test.each([1, 2, 3, 5, 7, 1000])(
         const name = reply[index] as string;
         totals.set(name, (totals.get(name) ?? 0) + Number(reply[index + 1]));
       }
+      held += Number(reply[6 + texts]) === 0 ? 0 : Number(reply[8 + texts]);
       names.push(...reply.slice(6 + texts).filter((text) => /^(tenant:|whsub_)/.test(text)));
       place = reply.slice(1, 4);
       runs += 1;
@@ -91,6 +93,7 @@ test.each([1, 2, 3, 5, 7, 1000])(
       'webhooks.ACTIVE': 11,
       'webhooks.with_failures': 11,
     });
+    expect(held).toBe(12 * 3);
     expect(names).toHaveLength(12 + 11);
     expect(new Set(names).size).toBe(names.length);
   },
@@ -147,7 +150,8 @@ test.each([3, 50, 5000])(
         const name = reply[index] as string;
         totals.set(name, (totals.get(name) ?? 0) + Number(reply[index + 1]));
       }
-      const webhooksAt = 7 + texts + 7 * Number(reply[6 + texts]);
+      const budgetsAt = 7 + texts + 2 * Number(reply[6 + texts]);
+      const webhooksAt = budgetsAt + 1 + 7 * Number(reply[budgetsAt]);
       const quotas = reply.slice(webhooksAt + 1 + 4 * Number(reply[webhooksAt]));
       expect(quotas.length).toBeLessThanOrEqual(50);
       worst = worst.concat(quotas.filter((_, index) => index % 5 === 3));
@@ -170,6 +174,27 @@ test.each([3, 50, 5000])(
     ).toEqual([130, 130, 100, 100, 100, 100, 100, 100]);
   },
 );
+
+test('a census counts what is held once, in as many rows as int64 needs, and passes over what it cannot read', async () => {
+  const ledger = await newLedger();
+  const { tag, redis } = ledger;
+  await populate(ledger, [[6, 0]]);
+  const scope = `tenant:census-${tag.slice(2, 4)}-0/app:`;
+  const most = '9223372036854775807';
+  await redis.hset(budgetKey(tag, 'TOKENS', `${scope}0`), { reserved: most });
+  await redis.hset(budgetKey(tag, 'TOKENS', `${scope}1`), { reserved: most });
+  await redis.hset(budgetKey(tag, 'TOKENS', `${scope}2`), { reserved: 'many' });
+  await redis.hdel(budgetKey(tag, 'TOKENS', `${scope}3`), 'reserved');
+  const below = `${scope}4/agent:a`;
+  await redis.hset(budgetKey(tag, 'TOKENS', below), { status: 'ACTIVE', reserved: '2' });
+  await redis.zadd(budgetIndexKey(tag, `census-${tag.slice(2, 4)}-0`), 0, `${below} TOKENS`);
+  const reply = await ledger.scripts.run('census', [tenantIndexKey(tag)], ['', '', '', 100, 0]);
+  const at = 6 + Number(reply[5]);
+  const rows = reply.slice(at + 1, at + 1 + 2 * Number(reply[at]));
+  const amounts = rows.filter((_, index) => index % 2 === 1).map((text) => BigInt(text));
+  expect(amounts.length).toBeGreaterThan(1);
+  expect(amounts.reduce((sum, amount) => sum + amount, 0n)).toBe(2n * BigInt(most) + 2n * 3n);
+});
 
 test('a census of many records sends a bounded number of commands', async () => {
   shows('overview cheap');

@@ -265,6 +265,10 @@ export const GOVERNANCE_SCHEMAS = {
       recent_expiries: list(ref('Event')),
     },
     {
+      held_by_unit: {
+        ...mapOf(INT64),
+        description: 'What live reservations hold, by unit. Not in the protocol.',
+      },
       recent_denials_by_reason: mapOf(COUNT),
       quota_health: object(
         {},
