@@ -7,6 +7,7 @@ import {
   expectAccessible,
   WITHOUT_BROWSER,
 } from '../support/console-browser.js';
+import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type Json, newTenantId, type TestTenant } from '../support/holdfast.js';
 import { PUBLIC_URL } from '../support/subscriber.js';
 import { subscribe } from '../webhooks/dispatching.js';
@@ -108,7 +109,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     });
   });
 
-  test('an operator creates a tenant and a key, whose secret works', async () => {
+  test('an operator creates a tenant and a key, whose secret works until the key is revoked', async () => {
     const id = newTenantId();
     await visit('/tenants', ATTACK, async (page) => {
       await page.getByRole('button', { name: 'Create tenant' }).click();
@@ -117,10 +118,21 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
       await page.getByRole('dialog').getByRole('button', { name: 'Create tenant' }).click();
       const row = page.getByRole('row').filter({ hasText: id });
       await row.getByRole('button', { name: 'Create key' }).click();
-      await page.getByLabel('Name').fill('ci');
+      await page.getByLabel('Name').fill(ATTACK);
       await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
       const key = await page.getByRole('status').filter({ hasText: 'cyc_' }).innerText();
-      expect((await holdfast.call('GET', `/v1/balances?tenant=${id}`, { key })).status).toBe(200);
+      const balances = () => holdfast.call('GET', `/v1/balances?tenant=${id}`, { key });
+      expect((await balances()).status).toBe(200);
+      await page.getByRole('button', { name: 'I have copied it' }).click();
+      await row.getByRole('link', { name: 'Made here' }).click();
+      await page.getByRole('button', { name: `Revoke ${ATTACK}` }).click();
+      await page.getByLabel('Reason').fill(ATTACK);
+      await page.getByRole('row', { name: 'Status Active Revoked' }).waitFor();
+      await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
+      await page.getByRole('cell', { name: 'Revoked', exact: true }).waitFor();
+      await eventually('the key is refused', async () => (await balances()).status === 401);
+      const { keys } = expectStatus(await holdfast.admin('GET', `/v1/admin/api-keys?tenant_id=${id}`), 200);
+      expect(keys).toMatchObject([{ name: ATTACK, status: 'REVOKED', revoked_reason: ATTACK }]);
     });
   });
 

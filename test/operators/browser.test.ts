@@ -62,6 +62,7 @@ describeInBrowser(`the console in a browser${WITHOUT_BROWSER}`, () => {
       // 2^53 + 1 microcents, which a float would round.
       await page.getByText('$90,071,992.54740993').first().waitFor();
       await page.getByText('60 tokens').waitFor();
+      await page.getByRole('list', { name: 'Amounts held' }).getByText('40 tokens').waitFor();
       await expectAccessible(page);
       expect(await page.title()).toBe('Holdfast');
       expect(complaints).toEqual([]);

@@ -195,9 +195,19 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
       await page.getByLabel('Name').fill('Short answers');
       await page.getByLabel('Tokens a call').fill('4,096');
       await page.getByLabel('Commits a minute').fill('30');
+      for (const [kind, most, window] of [
+        ['message.email.send', '50', 'a day'],
+        ['high_risk', '2', 'a run'],
+      ] as const) {
+        await page.getByRole('button', { name: 'Add quota' }).click();
+        await page.getByLabel('Kind or risk class').last().fill(kind);
+        await page.getByLabel('Actions', { exact: true }).last().fill(most);
+        await page.getByLabel('In', { exact: true }).last().selectOption(window);
+      }
       await expectAccessible(page);
       await dialog.getByRole('button', { name: 'Create policy' }).click();
-      await page.getByText('at most 4,096 tokens a call, 30 commits a minute').waitFor();
+      const effects = 'at most 4,096 tokens a call, 30 commits a minute';
+      await page.getByText(`${effects}, 50 message.email.send a day, 2 high_risk a run`).waitFor();
       const { policies } = expectStatus(
         await holdfast.admin('GET', `/v1/admin/policies?tenant_id=${closing.id}`),
         200,
@@ -208,6 +218,8 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
           scope_pattern: `tenant:${closing.id}/*`,
           caps: { max_tokens: 4096 },
           rate_limits: { max_commits_per_minute: 30 },
+          action_quotas: [{ action_kind: 'message.email.send', max_calls: 50, window: 'per_day_tumbling' }],
+          risk_class_quotas: [{ risk_class: 'high_risk', max_calls: 2, window: 'per_run' }],
         },
       ]);
 

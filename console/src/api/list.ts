@@ -5,11 +5,20 @@ import {
   useQuery,
   type UseQueryResult,
 } from '@tanstack/react-query';
+import { useMemo } from 'react';
 import { get, type Query } from './client';
 
 interface Page {
   readonly has_more: boolean;
   readonly next_cursor?: string;
+}
+
+/** The rows of all pages that were read, and how to read more. parts/more-rows.tsx shows what stands below them. */
+export interface GrowingList<Row> extends Pick<
+  UseInfiniteQueryResult,
+  'error' | 'hasNextPage' | 'isFetchingNextPage' | 'fetchNextPage' | 'refetch'
+> {
+  readonly rows: readonly Row[] | undefined;
 }
 
 const PAGE_ROWS = 100;
@@ -26,18 +35,19 @@ export function useList<Answer extends Page, Row>(
     limit = PAGE_ROWS,
     everyMs = false,
   }: { enabled?: boolean; limit?: number; everyMs?: number | false } = {},
-): Omit<UseInfiniteQueryResult<Row[]>, 'data'> & { readonly rows: Row[] | undefined } {
+): GrowingList<Row> {
   const { data, ...rest } = useInfiniteQuery({
     queryKey: [path, 'list', query, limit],
     queryFn: ({ pageParam }) => get<Answer>(path, { ...query, limit, cursor: pageParam }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ has_more: hasMore, next_cursor: next }) => (hasMore ? next : undefined),
-    select: ({ pages }) => pages.flatMap((page) => rows(page)),
     enabled,
     // Each read asks for all pages again.
     refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) <= MAX_PAGES_AGAIN ? everyMs : false),
+    refetchOnWindowFocus: ({ state }) => (state.data?.pages.length ?? 0) <= MAX_PAGES_AGAIN,
   });
-  return { ...rest, rows: data };
+  const all = useMemo(() => data?.pages.flatMap((page) => rows(page)), [data]);
+  return { ...rest, rows: all };
 }
 
 /** One page of a list, by its cursor. While another page loads, the one before stays. parts/pager.tsx shows it. */

@@ -56,6 +56,15 @@ export function parseAmount(text: string, unit: string): bigint | undefined {
     : BigInt(`${parts[1] ?? ''}${(parts[2] ?? '').padEnd(MICROCENTS_DIGITS, '0')}`);
 }
 
+const MAX_COUNT = 2_147_483_647;
+
+/** The number that a field has; undefined if it is empty, NaN if it is no count. */
+export function parseCount(text: string): number | undefined {
+  const clean = text.replace(/[\s,_]/g, '');
+  const count = /^\d{1,10}$/.test(clean) ? Number(clean) : Number.NaN;
+  return clean === '' ? undefined : count <= MAX_COUNT ? count : Number.NaN;
+}
+
 /** An amount in the form of its unit. The exact integer of the protocol shows on hover. */
 export function Amount({
   amount,

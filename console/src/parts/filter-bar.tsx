@@ -1,16 +1,21 @@
 import { Button } from '@mantine/core';
 import { type ReactNode, useId, useMemo } from 'react';
 
-/** The filters of a page, and a button that clears them. */
-export function FilterBar({
-  isFiltered,
-  clear,
+/** The filters of a page, and a button that clears those that are named. */
+export function FilterBar<Name extends string>({
+  filters,
+  names,
+  change,
   children,
 }: {
-  isFiltered: boolean;
-  clear: () => void;
+  filters: FilterChange<Name>;
+  names: readonly Name[];
+  change: (filters: FilterChange<Name>) => void;
   children: ReactNode;
 }): ReactNode {
+  const isFiltered = names.some((name) => filters[name] !== undefined);
+  const clear = (): void =>
+    change(Object.fromEntries(names.map((name) => [name, undefined])) as FilterChange<Name>);
   return (
     <div className="filters" role="search" aria-label="Filters">
       {children}

@@ -1,29 +1,55 @@
 import { Button } from '@mantine/core';
-import type { ReactNode } from 'react';
+import { type ReactNode, useEffect, useRef } from 'react';
+import type { GrowingList } from '../api/list';
+import { Failure } from './states';
 
-/** The foot of a list that is read page by page. */
+/** How far below the window the end of a list may be for the next page to be read. */
+const NEAR_PX = 600;
+const COUNT = new Intl.NumberFormat();
+
+/** The foot of a list that is read page by page: by itself when it comes into sight, or with the button. */
 export function MoreRows({
+  list,
   shown,
-  hasMore,
-  isLoading,
-  load,
 }: {
+  list: Omit<GrowingList<unknown>, 'rows'>;
   shown: number;
-  hasMore: boolean;
-  isLoading: boolean;
-  load: () => void;
 }): ReactNode {
+  const { error, hasNextPage, isFetchingNextPage, fetchNextPage } = list;
+  const foot = useRef<HTMLDivElement>(null);
+  const mayRead = hasNextPage && !isFetchingNextPage && error === null;
+  useEffect(() => {
+    if (!mayRead || foot.current === null) {
+      return undefined;
+    }
+    const observer = new IntersectionObserver(
+      (entries) => entries.at(-1)?.isIntersecting === true && void fetchNextPage(),
+      { rootMargin: `${NEAR_PX}px 0px` },
+    );
+    observer.observe(foot.current);
+    return () => observer.disconnect();
+  }, [mayRead, fetchNextPage]);
   return (
-    <div className="row" style={{ padding: '10px 16px', justifyContent: 'space-between' }}>
-      <span className="muted small num">
-        {shown} {shown === 1 ? 'row' : 'rows'}
-        {hasMore ? ', more to come' : ''}
-      </span>
-      {hasMore && (
-        <Button variant="default" size="compact-sm" loading={isLoading} onClick={load}>
-          Show more
-        </Button>
+    <div ref={foot}>
+      {error !== null && (
+        <Failure error={error} retry={() => void (hasNextPage ? fetchNextPage() : list.refetch())} />
       )}
+      <div className="row foot">
+        <span className="muted small num" role="status">
+          {COUNT.format(shown)} {shown === 1 ? 'row' : 'rows'}
+          {hasNextPage ? ', more to come' : ''}
+        </span>
+        {hasNextPage && (
+          <Button
+            variant="default"
+            size="compact-sm"
+            loading={isFetchingNextPage}
+            onClick={() => void fetchNextPage()}
+          >
+            Show more
+          </Button>
+        )}
+      </div>
     </div>
   );
 }

@@ -56,16 +56,7 @@ export function PagedList({
 
 function Pager({ page: { rows = [], next, isPlaceholderData }, cursor, go }: PagerProps): ReactNode {
   return (
-    <nav
-      className="row"
-      style={{
-        padding: '10px 16px',
-        justifyContent: 'space-between',
-        minHeight: 48,
-        boxSizing: 'border-box',
-      }}
-      aria-label="Pages of the list"
-    >
+    <nav className="row foot" aria-label="Pages of the list">
       <span className="muted small num" role="status">
         {rows.length} {rows.length === 1 ? 'row' : 'rows'}
         {next === undefined ? ', the last page' : ' on this page'}

@@ -82,9 +82,8 @@ function AuditFilters({
   change: (changed: Filters) => void;
 }): ReactNode {
   const set = useSetters(FILTERS, change);
-  const clear = (): void => change(Object.fromEntries(FILTERS.map((name) => [name, undefined])));
   return (
-    <FilterBar isFiltered={Object.keys(filters).length > 0} clear={clear}>
+    <FilterBar filters={filters} names={FILTERS} change={change}>
       <TextFilter label="Tenant id" value={filters.tenant_id} onChange={set.tenant_id} width={130} />
       <TextFilter label="Operation" value={filters.operation} onChange={set.operation} width={170} />
       <ChoiceFilter label="Answer" value={filters.status} choices={STATUSES} onChange={set.status} />

@@ -5,9 +5,11 @@ import { get } from '../../api/client';
 import type { Int64 } from '../../api/json';
 import type { Budget, LedgerEvent, Reservation } from '../../api/types';
 import { Amount } from '../../parts/amount';
+import { Loaded } from '../../parts/loaded';
 import { Panel } from '../../parts/panel';
-import { Scope } from '../../parts/scope';
-import { Empty, Failure, Loading } from '../../parts/states';
+import { levelsOf, Scope } from '../../parts/scope';
+import { Empty } from '../../parts/states';
+import { Table } from '../../parts/table';
 import { formatDuration, Time } from '../../parts/time';
 
 const EVERY_MS = 5000;
@@ -15,16 +17,6 @@ const SHOWN = 50;
 const DENIALS_READ = 100;
 const DENIALS_SHOWN = 12;
 const CLOCK_MS = 1000;
-
-/** The levels of a scope as parameters of the list of reservations. */
-function levelsOf(scope: string): Record<string, string> {
-  return Object.fromEntries(
-    scope.split('/').map((level): [string, string] => {
-      const colon = level.indexOf(':');
-      return [level.slice(0, colon), level.slice(colon + 1)];
-    }),
-  );
-}
 
 /** The time, once a second. */
 function useNow(): number {
@@ -39,7 +31,7 @@ function useNow(): number {
 /** What holds a part of the budget, in the order in which it comes back. */
 export function LiveHolds({ budget }: { budget: Budget }): ReactNode {
   const now = useNow();
-  const { data, error, refetch } = useQuery({
+  const holds = useQuery({
     queryKey: ['/v1/reservations', 'of-scope', budget.scope, budget.unit],
     queryFn: () =>
       get<{ reservations: Reservation[]; has_more: boolean }>('/v1/reservations', {
@@ -60,26 +52,19 @@ export function LiveHolds({ budget }: { budget: Budget }): ReactNode {
       title="Live holds by deadline"
       className="span-6"
       flush
-      aside={data?.hasMore ? `the first ${SHOWN}` : ''}
+      aside={holds.data?.hasMore === true ? `the first ${SHOWN}` : ''}
     >
-      {error && data === undefined ? (
-        <Failure error={error} retry={() => void refetch()} />
-      ) : data === undefined ? (
-        <Loading />
-      ) : data.holds.length === 0 ? (
-        <Empty title="Nothing is held">All of what remains can be reserved.</Empty>
-      ) : (
-        <div className="table-wrap" role="region" aria-label="Live holds" tabIndex={0}>
-          <table className="table">
-            <thead>
-              <tr>
-                <th>Reservation</th>
-                <th className="right">Frees</th>
-                <th className="right">In</th>
-              </tr>
-            </thead>
-            <tbody>
-              {data.holds.map(({ reservation_id: id, reserved, expires_at_ms: expiresMs }) => (
+      <Loaded query={holds}>
+        {(read) =>
+          read.holds.length === 0 ? (
+            <Empty title="Nothing is held">All of what remains can be reserved.</Empty>
+          ) : (
+            <Table
+              label="Live holds"
+              columns={['Reservation', { right: 'Frees' }, { right: 'In' }]}
+              items={read.holds}
+            >
+              {({ reservation_id: id, reserved, expires_at_ms: expiresMs }) => (
                 <tr key={id}>
                   <td className="id">
                     <Link to="/reservations/$id" params={{ id }}>
@@ -93,18 +78,18 @@ export function LiveHolds({ budget }: { budget: Budget }): ReactNode {
                     {expiresMs > now ? formatDuration(Math.ceil((expiresMs - now) / 1000) * 1000) : 'due'}
                   </td>
                 </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
+              )}
+            </Table>
+          )
+        }
+      </Loaded>
     </Panel>
   );
 }
 
 /** The reservations that this budget, or one below it, refused. */
 export function LastDenials({ budget }: { budget: Budget }): ReactNode {
-  const { data, error, refetch } = useQuery({
+  const denials = useQuery({
     queryKey: ['/v1/admin/events', 'denials', budget.scope],
     queryFn: () =>
       get<{ events: LedgerEvent[] }>('/v1/admin/events', {
@@ -120,30 +105,17 @@ export function LastDenials({ budget }: { budget: Budget }): ReactNode {
   });
   return (
     <Panel title="Last denials" className="span-6" flush>
-      {error && data === undefined ? (
-        <Failure error={error} retry={() => void refetch()} />
-      ) : data === undefined ? (
-        <Loading />
-      ) : data.length === 0 ? (
-        <Empty title="Nothing was denied">Denials are kept as long as events are.</Empty>
-      ) : (
-        <div className="table-wrap" role="region" aria-label="Last denials" tabIndex={0}>
-          <table className="table">
-            <thead>
-              <tr>
-                <th>When</th>
-                <th>Why</th>
-                <th className="right">Asked for</th>
-              </tr>
-            </thead>
-            <tbody>
-              {data.map((event) => (
-                <DenialRow key={event.event_id} event={event} />
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
+      <Loaded query={denials}>
+        {(events) =>
+          events.length === 0 ? (
+            <Empty title="Nothing was denied">Denials are kept as long as events are.</Empty>
+          ) : (
+            <Table label="Last denials" columns={['When', 'Why', { right: 'Asked for' }]} items={events}>
+              {(event) => <DenialRow key={event.event_id} event={event} />}
+            </Table>
+          )
+        }
+      </Loaded>
     </Panel>
   );
 }

@@ -3,8 +3,9 @@ import type { ReactNode } from 'react';
 import { get } from '../../api/client';
 import type { Budget, LedgerEvent } from '../../api/types';
 import { type Webhook, WEBHOOKS } from '../../api/webhooks';
+import { Loaded } from '../../parts/loaded';
 import { Panel } from '../../parts/panel';
-import { Failure, Loading } from '../../parts/states';
+import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 
 const EVERY_MS = 10_000;
@@ -54,47 +55,34 @@ async function readWatched({ tenant_id: tenant, scope, unit }: Budget): Promise<
 
 /** The shares at which Holdfast tells subscribers, whether they are reached, and when they were last crossed. */
 export function Thresholds({ budget }: { budget: Budget }): ReactNode {
-  const { data, error, refetch } = useQuery({
+  const watched = useQuery({
     queryKey: ['thresholds', budget.scope, budget.unit],
     queryFn: () => readWatched(budget),
     refetchInterval: EVERY_MS,
   });
   return (
     <Panel title="Thresholds" className="span-12" aside="of spent and held" flush>
-      {error && data === undefined ? (
-        <Failure error={error} retry={() => void refetch()} />
-      ) : data === undefined ? (
-        <Loading height={150} />
-      ) : (
-        <div className="table-wrap" role="region" aria-label="Thresholds" tabIndex={0}>
-          <table className="table">
-            <thead>
-              <tr>
-                <th>Used</th>
-                <th>Now</th>
-                <th>Last crossed</th>
+      <Loaded query={watched} height={150}>
+        {({ marks, crossings }) => (
+          <Table label="Thresholds" columns={['Used', 'Now', 'Last crossed']} items={marks}>
+            {(mark) => (
+              <tr key={mark}>
+                <td className="num">{PERCENT.format(mark)}</td>
+                <td>
+                  {isReached(budget, mark) ? (
+                    <span className="pill warn">reached</span>
+                  ) : (
+                    <span className="pill">not reached</span>
+                  )}
+                </td>
+                <td>
+                  <Crossing event={crossings.find(({ data: told }) => told?.['threshold'] === mark)} />
+                </td>
               </tr>
-            </thead>
-            <tbody>
-              {data.marks.map((mark) => (
-                <tr key={mark}>
-                  <td className="num">{PERCENT.format(mark)}</td>
-                  <td>
-                    {isReached(budget, mark) ? (
-                      <span className="pill warn">reached</span>
-                    ) : (
-                      <span className="pill">not reached</span>
-                    )}
-                  </td>
-                  <td>
-                    <Crossing event={data.crossings.find(({ data: told }) => told?.['threshold'] === mark)} />
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
+            )}
+          </Table>
+        )}
+      </Loaded>
     </Panel>
   );
 }

@@ -6,12 +6,14 @@ import { useMayChange } from '../../api/session';
 import type { Budget } from '../../api/types';
 import { Amount } from '../../parts/amount';
 import { BudgetBar, usedPerMille } from '../../parts/budget-bar';
+import { type FilterChange, FilterBar, useSetters } from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
-import { MoreRows } from '../../parts/more-rows';
+import { Listing } from '../../parts/loaded';
 import { PageHead } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
-import { Empty, Failure, Loading } from '../../parts/states';
+import { Empty } from '../../parts/states';
 import { Status } from '../../parts/status';
+import { Table } from '../../parts/table';
 import { CreateBudget } from './create-budget';
 
 const route = getRouteApi('/budgets');
@@ -21,6 +23,8 @@ const UNITS = {
   CREDITS: 'Credits',
   RISK_POINTS: 'Risk points',
 };
+const STATUSES = { ACTIVE: 'Active', FROZEN: 'Frozen', CLOSED: 'Closed' };
+const FILTERS = ['search', 'tenant_id', 'unit', 'status', 'sort_by'] as const;
 const ORDERS = { debt: 'Debt', scope: 'Scope' };
 
 interface BudgetList {
@@ -40,17 +44,12 @@ export function Budgets(): ReactNode {
     { ...filters, sort_by: sortBy, sort_dir: sortBy === 'scope' ? 'asc' : 'desc' },
     (answer: BudgetList) => answer.ledgers,
   );
-  const set = (name: keyof typeof filters) => (value: string | undefined) =>
-    void navigate({ search: (old) => ({ ...old, [name]: value }), replace: true });
-  const setSearch = useCallback(
-    (search: string | undefined) => void navigate({ search: (old) => ({ ...old, search }), replace: true }),
+  const change = useCallback(
+    (changed: FilterChange<(typeof FILTERS)[number]>) =>
+      void navigate({ search: (old) => ({ ...old, ...changed }), replace: true }),
     [navigate],
   );
-  const setTenant = useCallback(
-    (tenant: string | undefined) =>
-      void navigate({ search: (old) => ({ ...old, tenant_id: tenant }), replace: true }),
-    [navigate],
-  );
+  const set = useSetters(FILTERS, change);
   return (
     <>
       <PageHead title="Budgets">
@@ -60,42 +59,26 @@ export function Budgets(): ReactNode {
           </Button>
         )}
       </PageHead>
-      <div className="filters">
-        <TextFilter label="Scope contains" value={filters.search} onChange={setSearch} />
-        <TextFilter label="Tenant id" value={filters.tenant_id} onChange={setTenant} width={150} />
-        <ChoiceFilter label="Unit" value={filters.unit} choices={UNITS} onChange={set('unit')} />
-        <ChoiceFilter
-          label="Status"
-          value={filters.status}
-          choices={{ ACTIVE: 'Active', FROZEN: 'Frozen', CLOSED: 'Closed' }}
-          onChange={set('status')}
-        />
+      <FilterBar filters={filters} names={FILTERS} change={change}>
+        <TextFilter label="Scope contains" value={filters.search} onChange={set.search} />
+        <TextFilter label="Tenant id" value={filters.tenant_id} onChange={set.tenant_id} width={150} />
+        <ChoiceFilter label="Unit" value={filters.unit} choices={UNITS} onChange={set.unit} />
+        <ChoiceFilter label="Status" value={filters.status} choices={STATUSES} onChange={set.status} />
         <ChoiceFilter
           label="Order by"
           all="Use"
           value={sortBy === 'utilization' ? undefined : sortBy}
           choices={ORDERS}
-          onChange={set('sort_by')}
+          onChange={set.sort_by}
         />
-      </div>
+      </FilterBar>
       <section className="panel">
-        {list.error && list.rows === undefined ? (
-          <Failure error={list.error} retry={() => void list.refetch()} />
-        ) : list.rows === undefined ? (
-          <Loading height={300} />
-        ) : list.rows.length === 0 ? (
-          <Empty title="No budgets here">Change the filters, or create a budget.</Empty>
-        ) : (
-          <>
-            <BudgetTable budgets={list.rows} isTree={sortBy === 'scope'} />
-            <MoreRows
-              shown={list.rows.length}
-              hasMore={list.hasNextPage}
-              isLoading={list.isFetchingNextPage}
-              load={() => void list.fetchNextPage()}
-            />
-          </>
-        )}
+        <Listing
+          list={list}
+          empty={<Empty title="No budgets here">Change the filters, or create a budget.</Empty>}
+        >
+          {(budgets) => <BudgetTable budgets={budgets} isTree={sortBy === 'scope'} />}
+        </Listing>
       </section>
       {isCreating && <CreateBudget tenantId={filters.tenant_id} close={() => setCreating(false)} />}
     </>
@@ -106,25 +89,20 @@ const INDENT_PX = 18;
 
 function BudgetTable({ budgets, isTree }: { budgets: readonly Budget[]; isTree: boolean }): ReactNode {
   return (
-    <div className="table-wrap" role="region" aria-label="Budgets" tabIndex={0}>
-      <table className="table">
-        <thead>
-          <tr>
-            <th>Scope</th>
-            <th>Spent, held and debt</th>
-            <th className="right">Used</th>
-            <th className="right">Remaining</th>
-            <th className="right">Allocated</th>
-            <th>Status</th>
-          </tr>
-        </thead>
-        <tbody>
-          {budgets.map((budget) => (
-            <BudgetRow key={budget.ledger_id} budget={budget} isTree={isTree} />
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label="Budgets"
+      columns={[
+        'Scope',
+        'Spent, held and debt',
+        { right: 'Used' },
+        { right: 'Remaining' },
+        { right: 'Allocated' },
+        'Status',
+      ]}
+      items={budgets}
+    >
+      {(budget) => <BudgetRow key={budget.ledger_id} budget={budget} isTree={isTree} />}
+    </Table>
   );
 }
 

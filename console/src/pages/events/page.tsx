@@ -90,9 +90,8 @@ function EventFilters({
   change: (changed: Filters) => void;
 }): ReactNode {
   const set = useSetters(FILTERS, change);
-  const clear = (): void => change(Object.fromEntries(FILTERS.map((name) => [name, undefined])));
   return (
-    <FilterBar isFiltered={Object.keys(filters).length > 0} clear={clear}>
+    <FilterBar filters={filters} names={FILTERS} change={change}>
       <ChoiceFilter
         label="Category"
         value={filters.category}

@@ -132,7 +132,7 @@ export function Expirations(): ReactNode {
 }
 
 function Filters({
-  search: { tenant, scope, state },
+  search,
   window,
   change,
 }: {
@@ -140,12 +140,10 @@ function Filters({
   window: { readonly from: string; readonly to: string };
   change: (filters: Change) => void;
 }): ReactNode {
+  const { tenant, scope, state } = search;
   const set = useSetters(FILTERS, change);
   return (
-    <FilterBar
-      isFiltered={Boolean(tenant ?? scope ?? state)}
-      clear={() => change({ tenant: undefined, scope: undefined, state: undefined })}
-    >
+    <FilterBar filters={search} names={FILTERS} change={change}>
       <TextFilter label="Tenant id" value={tenant} onChange={set.tenant} width={130} />
       <TextFilter label="Scope, or one above it" value={scope} onChange={set.scope} width={180} />
       <ChoiceFilter

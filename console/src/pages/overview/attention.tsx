@@ -2,22 +2,18 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { get } from '../../api/client';
+import { useOverview } from '../../api/overview';
 import type { Budget } from '../../api/types';
 import { Amount } from '../../parts/amount';
 import { BudgetBar, usedPerMille } from '../../parts/budget-bar';
-import { Scope } from '../../parts/scope';
+import { Loaded } from '../../parts/loaded';
 import { Panel } from '../../parts/panel';
-import { Empty, Failure, Loading } from '../../parts/states';
+import { Scope } from '../../parts/scope';
+import { Empty } from '../../parts/states';
+import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 
 const EVERY_MS = 10_000;
-
-interface FailingWebhook {
-  readonly subscription_id: string;
-  readonly url: string;
-  readonly consecutive_failures: number;
-  readonly last_failure_at?: string;
-}
 
 /** The API sorts by what is spent; what is held as well decides here. */
 const CANDIDATES = 30;
@@ -25,7 +21,7 @@ const SHOWN = 8;
 
 /** The budgets of all tenants that are used most. */
 export function TightBudgets(): ReactNode {
-  const { data, error, refetch } = useQuery({
+  const tight = useQuery({
     queryKey: ['budgets', 'tight'],
     queryFn: () =>
       get<{ ledgers: Budget[] }>('/v1/admin/budgets', {
@@ -39,33 +35,23 @@ export function TightBudgets(): ReactNode {
   });
   return (
     <Panel title="Budgets nearest their limits" className="span-7" flush>
-      {error && data === undefined ? (
-        <Failure error={error} retry={() => void refetch()} />
-      ) : data === undefined ? (
-        <Loading height={240} />
-      ) : data.length === 0 ? (
-        <Empty title="No budgets yet">
-          <Link to="/budgets">Create one</Link>
-        </Empty>
-      ) : (
-        <div className="table-wrap" role="region" aria-label="Budgets nearest their limits" tabIndex={0}>
-          <table className="table">
-            <thead>
-              <tr>
-                <th>Scope</th>
-                <th>Used</th>
-                <th className="right">Remaining</th>
-                <th className="right">Allocated</th>
-              </tr>
-            </thead>
-            <tbody>
-              {data.map((budget) => (
-                <BudgetRow key={budget.ledger_id} budget={budget} />
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
+      <Loaded query={tight} height={240}>
+        {(budgets) =>
+          budgets.length === 0 ? (
+            <Empty title="No budgets yet">
+              <Link to="/budgets">Create one</Link>
+            </Empty>
+          ) : (
+            <Table
+              label="Budgets nearest their limits"
+              columns={['Scope', 'Used', { right: 'Remaining' }, { right: 'Allocated' }]}
+              items={budgets}
+            >
+              {(budget) => <BudgetRow key={budget.ledger_id} budget={budget} />}
+            </Table>
+          )
+        }
+      </Loaded>
     </Panel>
   );
 }
@@ -102,52 +88,37 @@ function BudgetRow({ budget }: { budget: Budget }): ReactNode {
 
 /** Subscriptions whose last deliveries failed. */
 export function FailingWebhooks(): ReactNode {
-  const { data, error, refetch } = useQuery({
-    queryKey: ['overview'],
-    queryFn: () => get<{ failing_webhooks: FailingWebhook[] }>('/v1/admin/overview'),
-    refetchInterval: EVERY_MS,
-  });
+  const overview = useOverview();
   return (
     <Panel title="Webhooks that fail" className="span-5" flush>
-      {error && data === undefined ? (
-        <Failure error={error} retry={() => void refetch()} />
-      ) : data === undefined ? (
-        <Loading height={240} />
-      ) : data.failing_webhooks.length === 0 ? (
-        <Empty title="All deliveries arrive">
-          Subscriptions with failures in a row would be listed here.
-        </Empty>
-      ) : (
-        <div className="table-wrap" role="region" aria-label="Webhooks that fail" tabIndex={0}>
-          <table className="table">
-            <thead>
-              <tr>
-                <th>Endpoint</th>
-                <th className="right">Failures</th>
-                <th className="right">Last</th>
-              </tr>
-            </thead>
-            <tbody>
-              {data.failing_webhooks.map((webhook) => (
-                <tr key={webhook.subscription_id}>
+      <Loaded query={overview} height={240}>
+        {({ failing_webhooks: failing }) =>
+          failing.length === 0 ? (
+            <Empty title="All deliveries arrive">
+              Subscriptions with failures in a row would be listed here.
+            </Empty>
+          ) : (
+            <Table
+              label="Webhooks that fail"
+              columns={['Endpoint', { right: 'Failures' }, { right: 'Last' }]}
+              items={failing}
+            >
+              {({ subscription_id: id, url, consecutive_failures: failures, last_failure_at: last }) => (
+                <tr key={id}>
                   <td>
-                    <div className="id">{webhook.url}</div>
-                    <div className="muted small id">{webhook.subscription_id}</div>
+                    <Link to="/webhooks/$id" params={{ id }} className="id">
+                      {url}
+                    </Link>
+                    <div className="muted small id">{id}</div>
                   </td>
-                  <td className="right num">{webhook.consecutive_failures}</td>
-                  <td className="right">
-                    {webhook.last_failure_at === undefined ? (
-                      '–'
-                    ) : (
-                      <Time at={webhook.last_failure_at} clock />
-                    )}
-                  </td>
+                  <td className="right num">{failures}</td>
+                  <td className="right">{last === undefined ? '–' : <Time at={last} clock />}</td>
                 </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
+              )}
+            </Table>
+          )
+        }
+      </Loaded>
     </Panel>
   );
 }

@@ -1,5 +1,7 @@
 import type { ReactNode } from 'react';
 import type { Activity, LiveSnapshot } from '../../api/live';
+import { useOverview } from '../../api/overview';
+import { Amount } from '../../parts/amount';
 import { formatBytes } from '../../parts/bytes';
 import { Panel } from '../../parts/panel';
 import { formatDuration, Time } from '../../parts/time';
@@ -9,12 +11,22 @@ type SweeperFigures = LiveSnapshot['sweeper'];
 
 export function InFlight({ sweeper }: { sweeper: SweeperFigures }): ReactNode {
   const next = sweeper?.next_deadline_at_ms;
+  const amounts = Object.entries(useOverview().data?.held_by_unit ?? {}).filter(
+    ([, amount]) => BigInt(amount) > 0n,
+  );
   return (
     <Panel title="In flight" className="span-4">
       <div className="figure">
         {sweeper === undefined ? '–' : COUNT.format(sweeper.holds)}
         <small>{sweeper?.holds === 1 ? 'hold' : 'holds'}</small>
       </div>
+      <ul className="amounts" aria-label="Amounts held">
+        {amounts.map(([unit, amount]) => (
+          <li key={unit}>
+            <Amount amount={amount} unit={unit} withUnit />
+          </li>
+        ))}
+      </ul>
       <dl className="facts" style={{ marginTop: 10 }}>
         <dt>Next to expire</dt>
         <dd>{next === undefined ? 'none' : <Time at={next} clock />}</dd>

@@ -1,19 +1,49 @@
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { type ReactNode, useMemo } from 'react';
+import { type ReactNode, useCallback } from 'react';
 import { useList } from '../../api/list';
 import type { Reservation } from '../../api/types';
 import { Amount } from '../../parts/amount';
+import { type FilterChange, FilterBar, TimeFilter, useSetters } from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
-import { MoreRows } from '../../parts/more-rows';
+import { Listing } from '../../parts/loaded';
 import { PageHead } from '../../parts/panel';
-import { Scope } from '../../parts/scope';
-import { Empty, Failure, Loading } from '../../parts/states';
+import { levelsOf, Scope } from '../../parts/scope';
+import { Empty } from '../../parts/states';
 import { Status } from '../../parts/status';
+import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 
 const route = getRouteApi('/reservations');
 const STATES = { ACTIVE: 'Active', COMMITTED: 'Committed', RELEASED: 'Released', EXPIRED: 'Expired' };
 const RESERVATION_ID = /^rsv_\w+$/;
+const FILTERS = [
+  'tenant',
+  'status',
+  'workspace',
+  'app',
+  'workflow',
+  'agent',
+  'toolset',
+  'idempotency_key',
+  'from',
+  'to',
+] as const;
+const LEVELS = ['workspace', 'app', 'workflow', 'agent', 'toolset'] as const;
+
+type Filters = FilterChange<(typeof FILTERS)[number]>;
+
+/** The filters that a scope such as `workspace:prod/agent:bot` stands for. It may begin with the tenant. */
+function filtersOf(scope = ''): Filters {
+  const { tenant, ...levels } = levelsOf(scope.trim());
+  return {
+    ...(tenant === undefined ? {} : { tenant }),
+    ...Object.fromEntries(LEVELS.map((level) => [level, levels[level]])),
+  };
+}
+
+const scopeOf = (filters: Filters): string | undefined =>
+  LEVELS.flatMap((level) => (filters[level] === undefined ? [] : [`${level}:${filters[level]}`])).join('/') ||
+  undefined;
 
 interface ReservationList {
   readonly reservations: readonly Reservation[];
@@ -28,56 +58,53 @@ export function Reservations(): ReactNode {
   const list = useList('/v1/reservations', filters, (answer: ReservationList) => answer.reservations, {
     enabled: hasTenant,
   });
-  const set = useMemo(() => {
-    const setter = (name: keyof typeof filters) => (value: string | undefined) =>
-      void navigate({ search: (old) => ({ ...old, [name]: value }), replace: true });
-    return {
-      tenant: setter('tenant'),
-      key: setter('idempotency_key'),
-      workspace: setter('workspace'),
-      agent: setter('agent'),
-      status: setter('status'),
-      open: (id: string | undefined) => {
-        if (id !== undefined && RESERVATION_ID.test(id)) {
-          void navigate({ to: '/reservations/$id', params: { id } });
-        }
-      },
-    };
-  }, [navigate]);
+  const change = useCallback(
+    (changed: Filters) => void navigate({ search: (old) => ({ ...old, ...changed }), replace: true }),
+    [navigate],
+  );
+  const set = useSetters(FILTERS, change);
+  const setScope = useCallback((scope: string | undefined) => change(filtersOf(scope)), [change]);
+  const open = useCallback(
+    (id: string | undefined) => {
+      if (id !== undefined && RESERVATION_ID.test(id)) {
+        void navigate({ to: '/reservations/$id', params: { id } });
+      }
+    },
+    [navigate],
+  );
   return (
     <>
       <PageHead title="Reservations" />
-      <div className="filters">
-        <TextFilter label="Open by id" value={undefined} onChange={set.open} width={210} />
+      <FilterBar filters={filters} names={FILTERS} change={change}>
+        <TextFilter label="Open by id" value={undefined} onChange={open} width={210} />
         <TextFilter label="Tenant id" value={filters.tenant} onChange={set.tenant} width={150} />
+        <TextFilter label="Scope, by its levels" value={scopeOf(filters)} onChange={setScope} width={230} />
         <ChoiceFilter label="State" value={filters.status} choices={STATES} onChange={set.status} />
-        <TextFilter label="Idempotency key" value={filters.idempotency_key} onChange={set.key} width={170} />
-        <TextFilter label="Workspace" value={filters.workspace} onChange={set.workspace} width={120} />
-        <TextFilter label="Agent" value={filters.agent} onChange={set.agent} width={120} />
-      </div>
+        <TextFilter
+          label="Idempotency key"
+          value={filters.idempotency_key}
+          onChange={set.idempotency_key}
+          width={170}
+        />
+        <TimeFilter label="Created from" value={filters.from} onChange={set.from} />
+        <TimeFilter label="Created to" value={filters.to} onChange={set.to} />
+      </FilterBar>
       <section className="panel">
-        {!hasTenant ? (
+        {hasTenant ? (
+          <Listing
+            list={list}
+            empty={
+              <Empty title="No reservations here">
+                Change the filters. Ended ones are kept for a limited time.
+              </Empty>
+            }
+          >
+            {(reservations) => <ReservationTable reservations={reservations} />}
+          </Listing>
+        ) : (
           <Empty title="Whose reservations?">
             Enter a tenant, or <Link to="/tenants">choose one</Link>.
           </Empty>
-        ) : list.error && list.rows === undefined ? (
-          <Failure error={list.error} retry={() => void list.refetch()} />
-        ) : list.rows === undefined ? (
-          <Loading height={300} />
-        ) : list.rows.length === 0 ? (
-          <Empty title="No reservations here">
-            Change the filters. Ended ones are kept for a limited time.
-          </Empty>
-        ) : (
-          <>
-            <ReservationTable reservations={list.rows} />
-            <MoreRows
-              shown={list.rows.length}
-              hasMore={list.hasNextPage}
-              isLoading={list.isFetchingNextPage}
-              load={() => void list.fetchNextPage()}
-            />
-          </>
         )}
       </section>
     </>
@@ -86,52 +113,47 @@ export function Reservations(): ReactNode {
 
 function ReservationTable({ reservations }: { reservations: readonly Reservation[] }): ReactNode {
   return (
-    <div className="table-wrap" role="region" aria-label="Reservations" tabIndex={0}>
-      <table className="table">
-        <thead>
-          <tr>
-            <th>Reservation</th>
-            <th>State</th>
-            <th className="right">Held</th>
-            <th className="right">Charged</th>
-            <th>Created</th>
-            <th>Deadline</th>
-          </tr>
-        </thead>
-        <tbody>
-          {reservations.map((reservation) => (
-            <tr key={reservation.reservation_id}>
-              <td>
-                <Link to="/reservations/$id" params={{ id: reservation.reservation_id }} className="id">
-                  {reservation.reservation_id}
-                </Link>
-                <div className="small">
-                  <Scope path={reservation.scope_path} />
-                </div>
-              </td>
-              <td>
-                <Status value={reservation.status} />
-              </td>
-              <td className="right">
-                <Amount amount={reservation.reserved.amount} unit={reservation.reserved.unit} withUnit />
-              </td>
-              <td className="right">
-                {reservation.committed === undefined ? (
-                  <span className="muted">–</span>
-                ) : (
-                  <Amount amount={reservation.committed.amount} unit={reservation.committed.unit} />
-                )}
-              </td>
-              <td>
-                <Time at={reservation.created_at_ms} />
-              </td>
-              <td>
-                <Time at={reservation.expires_at_ms} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label="Reservations"
+      columns={['Reservation', 'State', { right: 'Held' }, { right: 'Charged' }, 'Created', 'Lease ends']}
+      items={reservations}
+    >
+      {(reservation) => <ReservationRow key={reservation.reservation_id} reservation={reservation} />}
+    </Table>
+  );
+}
+
+function ReservationRow({ reservation }: { reservation: Reservation }): ReactNode {
+  const { reservation_id: id, reserved, committed } = reservation;
+  return (
+    <tr>
+      <td>
+        <Link to="/reservations/$id" params={{ id }} className="id">
+          {id}
+        </Link>
+        <div className="small">
+          <Scope path={reservation.scope_path} />
+        </div>
+      </td>
+      <td>
+        <Status value={reservation.status} />
+      </td>
+      <td className="right">
+        <Amount amount={reserved.amount} unit={reserved.unit} withUnit />
+      </td>
+      <td className="right">
+        {committed === undefined ? (
+          <span className="muted">–</span>
+        ) : (
+          <Amount amount={committed.amount} unit={committed.unit} />
+        )}
+      </td>
+      <td>
+        <Time at={reservation.created_at_ms} />
+      </td>
+      <td>
+        <Time at={reservation.expires_at_ms} />
+      </td>
+    </tr>
   );
 }

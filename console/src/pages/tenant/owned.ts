@@ -10,6 +10,8 @@ export interface TenantLimits {
   >;
 }
 
+export const API_KEYS = '/v1/admin/api-keys';
+
 export const limitsPath = (id: string): string => `/ops/tenants/${encodeURIComponent(id)}/limits`;
 
 /** What closing a tenant ends. */
@@ -53,7 +55,7 @@ export async function openOf(tenantId: string): Promise<Open> {
     holds,
     of('/v1/admin/budgets', 'ledgers', 'ACTIVE'),
     of('/v1/admin/budgets', 'ledgers', 'FROZEN'),
-    of('/v1/admin/api-keys', 'keys', 'ACTIVE'),
+    of(API_KEYS, 'keys', 'ACTIVE'),
     of('/v1/admin/webhooks', 'subscriptions', 'ACTIVE'),
     of('/v1/admin/webhooks', 'subscriptions', 'PAUSED'),
   ]);

@@ -6,13 +6,14 @@ import { get } from '../../api/client';
 import { useMayChange } from '../../api/session';
 import type { Tenant } from '../../api/types';
 import { formatBytes } from '../../parts/bytes';
+import { Loaded } from '../../parts/loaded';
 import { PageHead, Panel } from '../../parts/panel';
-import { Failure, Loading } from '../../parts/states';
 import { Status, wordOf } from '../../parts/status';
+import { Table } from '../../parts/table';
 import { formatDuration, Time } from '../../parts/time';
-import { CreateKey } from '../tenants/create-key';
 import { CloseTenant, Closing } from './close';
 import { limitsPath, type TenantLimits } from './owned';
+import { Keys } from './keys';
 import { Policies } from './policies';
 
 const route = getRouteApi('/tenants/$id');
@@ -22,52 +23,45 @@ const COUNT = new Intl.NumberFormat();
 /** One tenant: what it owns and may own, its settings, and its policies. */
 export function TenantPage(): ReactNode {
   const { id } = route.useParams();
-  const { data, error, refetch } = useQuery({
+  const tenant = useQuery({
     queryKey: ['/v1/admin/tenants', id],
     queryFn: () => get<Tenant>(`/v1/admin/tenants/${encodeURIComponent(id)}`),
     refetchInterval: EVERY_MS,
   });
-  if (data === undefined) {
-    return error ? <Failure error={error} retry={() => void refetch()} /> : <Loading height={400} />;
-  }
-  return <TenantView tenant={data} />;
+  return (
+    <Loaded query={tenant} height={400}>
+      {(read) => <TenantView tenant={read} />}
+    </Loaded>
+  );
 }
 
 function TenantView({ tenant }: { tenant: Tenant }): ReactNode {
   const { tenant_id: id, status } = tenant;
   const { closing } = route.useSearch();
   const navigate = route.useNavigate();
-  const [change, setChange] = useState<'key' | 'close'>();
+  const [isClosing, setClosing] = useState(false);
   const mayChange = useMayChange() && status !== 'CLOSED';
-  const close = (): void => setChange(undefined);
   return (
     <>
       <PageHead title={tenant.name}>
         <Status value={status} />
         {mayChange && (
-          <>
-            {status === 'ACTIVE' && (
-              <Button size="compact-sm" variant="default" onClick={() => setChange('key')}>
-                Create key
-              </Button>
-            )}
-            <Button size="compact-sm" variant="default" onClick={() => setChange('close')}>
-              Close tenant
-            </Button>
-          </>
+          <Button size="compact-sm" variant="default" onClick={() => setClosing(true)}>
+            Close tenant
+          </Button>
         )}
       </PageHead>
       <div className="grid" style={{ alignItems: 'start' }}>
         {status === 'CLOSED' && <Closing id={id} total={closing} />}
         <Owned id={id} />
         <Settings tenant={tenant} />
+        <Keys tenantId={id} mayCreate={mayChange && status === 'ACTIVE'} mayRevoke={mayChange} />
         <Policies tenantId={id} mayCreate={mayChange} />
       </div>
-      {change === 'key' && <CreateKey tenantId={id} close={close} />}
-      {change === 'close' && (
+      {isClosing && (
         <CloseTenant
           tenant={tenant}
-          close={close}
+          close={() => setClosing(false)}
           started={(total) => void navigate({ search: { closing: total }, replace: true })}
         />
       )}
@@ -76,7 +70,7 @@ function TenantView({ tenant }: { tenant: Tenant }): ReactNode {
 }
 
 function Owned({ id }: { id: string }): ReactNode {
-  const { data, error, refetch } = useQuery({
+  const limits = useQuery({
     queryKey: ['/ops/tenants', id, 'limits'],
     queryFn: () => get<TenantLimits>(limitsPath(id)),
     refetchInterval: EVERY_MS,
@@ -106,41 +100,25 @@ function Owned({ id }: { id: string }): ReactNode {
   ] as const;
   return (
     <Panel title="What it owns" className="span-6" flush>
-      {data === undefined ? (
-        error ? (
-          <Failure error={error} retry={() => void refetch()} />
-        ) : (
-          <Loading height={240} />
-        )
-      ) : (
-        <div className="table-wrap" role="region" aria-label="What it owns" tabIndex={0}>
-          <table className="table">
-            <thead>
-              <tr>
-                <th>Kind</th>
-                <th className="right">Now</th>
-                <th className="right">Limit</th>
-              </tr>
-            </thead>
-            <tbody>
-              {rows.map(([name, label]) => {
-                const { used, limit } = data.limits[name];
-                const show = (count: number): string =>
-                  name === 'stored_bytes' ? formatBytes(count) : COUNT.format(count);
-                return (
-                  <tr key={name}>
-                    <td>{label}</td>
-                    <td className="right num">{show(used)}</td>
-                    <td className="right num">
-                      {limit === 0 ? <span className="muted">none</span> : show(limit)}
-                    </td>
-                  </tr>
-                );
-              })}
-            </tbody>
-          </table>
-        </div>
-      )}
+      <Loaded query={limits} height={240}>
+        {({ limits: owned }) => (
+          <Table label="What it owns" columns={['Kind', { right: 'Now' }, { right: 'Limit' }]} items={rows}>
+            {([name, label]) => {
+              const { used, limit } = owned[name];
+              const show = name === 'stored_bytes' ? formatBytes : (count: number) => COUNT.format(count);
+              return (
+                <tr key={name}>
+                  <td>{label}</td>
+                  <td className="right num">{show(used)}</td>
+                  <td className="right num">
+                    {limit === 0 ? <span className="muted">none</span> : show(limit)}
+                  </td>
+                </tr>
+              );
+            }}
+          </Table>
+        )}
+      </Loaded>
     </Panel>
   );
 }

@@ -1,8 +1,10 @@
 import { TextInput } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
 import { call } from '../../api/client';
+import { queryClient } from '../../api/session';
 import { ChangeDialog } from '../../parts/change-dialog';
 import { SecretDialog } from '../../parts/secret-dialog';
+import { API_KEYS } from '../tenant/owned';
 
 /** Creates an API key and shows its secret, which nobody can read again. */
 export function CreateKey({ tenantId, close }: { tenantId: string; close: () => void }): ReactNode {
@@ -12,11 +14,12 @@ export function CreateKey({ tenantId, close }: { tenantId: string; close: () => 
     return <SecretDialog title="The new key" secret={secret} close={close} />;
   }
   const create = async (): Promise<void> => {
-    const made = await call<{ key_secret: string }>('POST', '/v1/admin/api-keys', {
+    const made = await call<{ key_secret: string }>('POST', API_KEYS, {
       tenant_id: tenantId,
       name,
     });
     setSecret(made.key_secret);
+    await queryClient.invalidateQueries({ queryKey: [API_KEYS] });
   };
   return (
     <ChangeDialog

@@ -1,8 +1,7 @@
 import { Button } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import { type ReactNode, useCallback } from 'react';
-import { get } from '../../api/client';
+import { useOverview } from '../../api/overview';
 import { TextFilter } from '../../parts/filters';
 import { PageHead, Panel } from '../../parts/panel';
 import { Progress } from '../../parts/progress';
@@ -53,16 +52,6 @@ export function Verify(): ReactNode {
   );
 }
 
-/** How many tenants there are, as far as the overview has counted them. */
-function useTenantCount(): number | undefined {
-  return useQuery({
-    queryKey: ['overview'],
-    queryFn: () => get<{ tenant_counts: { total: number } }>('/v1/admin/overview'),
-    select: ({ tenant_counts: counts }) => counts.total,
-    retry: false,
-  }).data;
-}
-
 function verdictOf({ state, drift, unreadable, budgets }: Run): readonly [words: string, look: string] {
   if (drift.length > 0) {
     return [`${COUNT.format(drift.length)} of ${COUNT.format(budgets)} budgets drift`, 'bad'];
@@ -81,7 +70,7 @@ const STATES: Readonly<Record<Run['state'], string>> = {
 };
 
 function Result({ run }: { run: Run }): ReactNode {
-  const count = useTenantCount();
+  const count = useOverview().data?.tenant_counts.total;
   const { state, tenant, tenants, startedMs, endedMs } = run;
   const isRunning = state === 'running';
   const [words, look] = verdictOf(run);

@@ -2,10 +2,11 @@ import type { ReactNode } from 'react';
 import { useList } from '../../api/list';
 import { type Delivery, type DeliveryList, webhookPath } from '../../api/webhooks';
 import { ChoiceFilter } from '../../parts/filters';
-import { MoreRows } from '../../parts/more-rows';
+import { Listing } from '../../parts/loaded';
 import { Panel } from '../../parts/panel';
-import { Empty, Failure, Loading } from '../../parts/states';
+import { Empty } from '../../parts/states';
 import { Status } from '../../parts/status';
+import { Table } from '../../parts/table';
 import { formatDuration, Time } from '../../parts/time';
 
 const EVERY_MS = 3000;
@@ -33,52 +34,30 @@ export function Deliveries({
       <div className="filters panel-body" style={{ margin: 0 }}>
         <ChoiceFilter label="Status" value={status} choices={STATUSES} onChange={setStatus} />
       </div>
-      {list.error && list.rows === undefined ? (
-        <Failure error={list.error} retry={() => void list.refetch()} />
-      ) : list.rows === undefined ? (
-        <Loading height={240} />
-      ) : list.rows.length === 0 ? (
-        <Empty title={status === undefined ? 'Nothing was delivered yet' : 'No delivery is in this state'}>
-          {status === undefined
-            ? 'Send a test event, or replay events from before the subscription.'
-            : 'Choose another status.'}
-        </Empty>
-      ) : (
-        <>
-          <DeliveryTable deliveries={list.rows} />
-          <MoreRows
-            shown={list.rows.length}
-            hasMore={list.hasNextPage}
-            isLoading={list.isFetchingNextPage}
-            load={() => void list.fetchNextPage()}
-          />
-        </>
-      )}
+      <Listing
+        list={list}
+        height={240}
+        empty={
+          status === undefined ? (
+            <Empty title="Nothing was delivered yet">
+              Send a test event, or replay events from before the subscription.
+            </Empty>
+          ) : (
+            <Empty title="No delivery is in this state">Choose another status.</Empty>
+          )
+        }
+      >
+        {(deliveries) => (
+          <Table
+            label="Deliveries"
+            columns={['Event', 'Status', { right: 'Attempts' }, 'Answer', 'First attempt', 'Next try']}
+            items={deliveries}
+          >
+            {(delivery) => <DeliveryRow key={delivery.delivery_id} delivery={delivery} />}
+          </Table>
+        )}
+      </Listing>
     </Panel>
-  );
-}
-
-function DeliveryTable({ deliveries }: { deliveries: readonly Delivery[] }): ReactNode {
-  return (
-    <div className="table-wrap" role="region" aria-label="Deliveries" tabIndex={0}>
-      <table className="table">
-        <thead>
-          <tr>
-            <th>Event</th>
-            <th>Status</th>
-            <th className="right">Attempts</th>
-            <th>Answer</th>
-            <th>First attempt</th>
-            <th>Next try</th>
-          </tr>
-        </thead>
-        <tbody>
-          {deliveries.map((delivery) => (
-            <DeliveryRow key={delivery.delivery_id} delivery={delivery} />
-          ))}
-        </tbody>
-      </table>
-    </div>
   );
 }
 

@@ -2,15 +2,18 @@ import { getRouteApi, Link } from '@tanstack/react-router';
 import { type ReactNode, useCallback } from 'react';
 import { useList } from '../../api/list';
 import { ownerWord, SYSTEM_OWNER, type Webhook } from '../../api/webhooks';
+import { type FilterChange, FilterBar, useSetters } from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
-import { MoreRows } from '../../parts/more-rows';
+import { Listing } from '../../parts/loaded';
 import { PageHead } from '../../parts/panel';
-import { Empty, Failure, Loading } from '../../parts/states';
+import { Empty } from '../../parts/states';
 import { Status } from '../../parts/status';
+import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 
 const route = getRouteApi('/webhooks');
 const EVERY_MS = 5000;
+const FILTERS = ['search', 'tenant_id', 'status', 'sort_by'] as const;
 const ORDERS = { url: 'Endpoint', tenant_id: 'Owner', status: 'Status' };
 const STATUSES = { ACTIVE: 'Active', PAUSED: 'Paused', DISABLED: 'Disabled' };
 
@@ -31,13 +34,12 @@ export function Webhooks(): ReactNode {
     (answer: WebhookList) => answer.subscriptions,
     { everyMs: EVERY_MS },
   );
-  const set = useCallback(
-    (name: keyof typeof filters, value: string | undefined) =>
-      void navigate({ search: (old) => ({ ...old, [name]: value }), replace: true }),
+  const change = useCallback(
+    (changed: FilterChange<(typeof FILTERS)[number]>) =>
+      void navigate({ search: (old) => ({ ...old, ...changed }), replace: true }),
     [navigate],
   );
-  const setSearch = useCallback((value: string | undefined) => set('search', value), [set]);
-  const setTenant = useCallback((value: string | undefined) => set('tenant_id', value), [set]);
+  const set = useSetters(FILTERS, change);
   const isFiltered = filters.search ?? filters.tenant_id ?? filters.status;
   return (
     <>
@@ -46,47 +48,33 @@ export function Webhooks(): ReactNode {
           Only those of the system
         </Link>
       </PageHead>
-      <div className="filters">
-        <TextFilter label="URL or id contains" value={filters.search} onChange={setSearch} />
-        <TextFilter label="Tenant id" value={filters.tenant_id} onChange={setTenant} width={150} />
-        <ChoiceFilter
-          label="Status"
-          value={filters.status}
-          choices={STATUSES}
-          onChange={(value) => set('status', value)}
-        />
+      <FilterBar filters={filters} names={FILTERS} change={change}>
+        <TextFilter label="URL or id contains" value={filters.search} onChange={set.search} />
+        <TextFilter label="Tenant id" value={filters.tenant_id} onChange={set.tenant_id} width={150} />
+        <ChoiceFilter label="Status" value={filters.status} choices={STATUSES} onChange={set.status} />
         <ChoiceFilter
           label="Order by"
           all="Failures in a row"
           value={sortBy}
           choices={ORDERS}
-          onChange={(value) => set('sort_by', value)}
+          onChange={set.sort_by}
         />
-      </div>
+      </FilterBar>
       <section className="panel">
-        {list.error && list.rows === undefined ? (
-          <Failure error={list.error} retry={() => void list.refetch()} />
-        ) : list.rows === undefined ? (
-          <Loading height={300} />
-        ) : list.rows.length === 0 ? (
-          isFiltered === undefined ? (
-            <Empty title="Nobody has subscribed yet">
-              Tenants subscribe with POST /v1/webhooks, operators with POST /v1/admin/webhooks.
-            </Empty>
-          ) : (
-            <Empty title="No subscription matches">Change the filters.</Empty>
-          )
-        ) : (
-          <>
-            <WebhookTable webhooks={list.rows} />
-            <MoreRows
-              shown={list.rows.length}
-              hasMore={list.hasNextPage}
-              isLoading={list.isFetchingNextPage}
-              load={() => void list.fetchNextPage()}
-            />
-          </>
-        )}
+        <Listing
+          list={list}
+          empty={
+            isFiltered === undefined ? (
+              <Empty title="Nobody has subscribed yet">
+                Tenants subscribe with POST /v1/webhooks, operators with POST /v1/admin/webhooks.
+              </Empty>
+            ) : (
+              <Empty title="No subscription matches">Change the filters.</Empty>
+            )
+          }
+        >
+          {(webhooks) => <WebhookTable webhooks={webhooks} />}
+        </Listing>
       </section>
     </>
   );
@@ -94,24 +82,13 @@ export function Webhooks(): ReactNode {
 
 function WebhookTable({ webhooks }: { webhooks: readonly Webhook[] }): ReactNode {
   return (
-    <div className="table-wrap" role="region" aria-label="Subscriptions" tabIndex={0}>
-      <table className="table">
-        <thead>
-          <tr>
-            <th>Endpoint</th>
-            <th>Owner</th>
-            <th>Status</th>
-            <th className="right">Failures in a row</th>
-            <th>Last success</th>
-          </tr>
-        </thead>
-        <tbody>
-          {webhooks.map((webhook) => (
-            <WebhookRow key={webhook.subscription_id} webhook={webhook} />
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label="Subscriptions"
+      columns={['Endpoint', 'Owner', 'Status', { right: 'Failures in a row' }, 'Last success']}
+      items={webhooks}
+    >
+      {(webhook) => <WebhookRow key={webhook.subscription_id} webhook={webhook} />}
+    </Table>
   );
 }
 
