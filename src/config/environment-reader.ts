@@ -1,4 +1,4 @@
-import type { Variable } from './variables.js';
+import type { Variable } from './variable.js';
 
 const MAX_SHOWN_LENGTH = 60;
 

@@ -1,3 +1,4 @@
+export { sharedPrefixes } from './action-kinds.js';
 export {
   CONFIG,
   ConfigError,

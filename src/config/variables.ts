@@ -1,3 +1,4 @@
+import { customKinds } from './action-kinds.js';
 import {
   dnsServers,
   endpoints,
@@ -10,7 +11,6 @@ import {
   minLength,
   oneOf,
   origins,
-  type Parse,
   proxies,
   redisUrl,
   ROLES,
@@ -21,35 +21,7 @@ import {
   text,
   workers,
 } from './parsers.js';
-
-/** One environment variable: the single place for its name, its default, its rule and its description. */
-export interface Variable<T = unknown, Kind extends 'setting' | 'optional' = 'setting' | 'optional'> {
-  /** A setting always has a value: the given one or the default. An optional variable may have none. */
-  readonly kind: Kind;
-  readonly name: string;
-  /** The default as an operator would write it, or a remark in parentheses if there is none. */
-  readonly fallback: string;
-  readonly parse: Parse<T>;
-  readonly doc: string;
-  /** The value must not appear in any message. */
-  readonly secret: boolean;
-}
-
-interface Undocumented<V> {
-  describe(doc: string): V;
-}
-
-function setting<T>(name: string, fallback: string, parse: Parse<T>): Undocumented<Variable<T, 'setting'>> {
-  return { describe: (doc) => ({ kind: 'setting', name, fallback, parse, doc, secret: false }) };
-}
-
-function optional<T>(name: string, remark: string, parse: Parse<T>): Undocumented<Variable<T, 'optional'>> {
-  return { describe: (doc) => ({ kind: 'optional', name, fallback: remark, parse, doc, secret: false }) };
-}
-
-function secret<T>(name: string, remark: string, parse: Parse<T>): Undocumented<Variable<T, 'optional'>> {
-  return { describe: (doc) => ({ kind: 'optional', name, fallback: remark, parse, doc, secret: true }) };
-}
+import { optional, secret, setting, type Variable } from './variable.js';
 
 const NONE = '(none)';
 const GENERATED = '(generated with the embedded Redis, else required)';
@@ -229,6 +201,15 @@ const NETWORK = {
   ),
 };
 
+const ACTIONS = {
+  customActionKinds: setting('CUSTOM_ACTION_KINDS', '[]', customKinds).describe(
+    "The deployment's own kinds of actions as a JSON array; the same on every instance.",
+  ),
+  observeAllowSampleRate: setting('OBSERVE_ALLOW_SAMPLE_RATE', '1', positiveShare).describe(
+    'Share of allowed reserves in observe mode that emit reservation.observed_allowed; 1 is all of them.',
+  ),
+};
+
 const WEBHOOKS = {
   webhookSecretEncryptionKey: secret('WEBHOOK_SECRET_ENCRYPTION_KEY', GENERATED, key32).describe(
     'Encrypts webhook secrets and headers: 32 bytes, hex or base64; the same on every instance.',
@@ -285,9 +266,6 @@ const TELEMETRY = {
   recordActivity: setting('RECORD_ACTIVITY', 'true', flag).describe(
     "Whether instances add up what they did in Redis: for the console's graphs and spike events.",
   ),
-  observeAllowSampleRate: setting('OBSERVE_ALLOW_SAMPLE_RATE', '1', positiveShare).describe(
-    'Share of allowed reserves in observe mode that emit reservation.observed_allowed; 1 is all of them.',
-  ),
   highLatencyMs: setting('HIGH_LATENCY_MS', '1000', integer(0, 10_000)).describe(
     'system.high_latency is emitted if the 99th percentile of an operation over five minutes exceeds this; 0 turns it off.',
   ),
@@ -312,6 +290,7 @@ export const SETTINGS = {
   ...RETENTION,
   ...LIMITS,
   ...NETWORK,
+  ...ACTIONS,
   ...WEBHOOKS,
   ...EVIDENCE,
   ...TELEMETRY,

@@ -6,8 +6,9 @@ import { TenantLimitsModule } from '../limits/index.js';
 import { ListingModule } from '../redis/index.js';
 import { MetricsModule } from '../telemetry/index.js';
 import { WorkerModule } from '../worker/index.js';
-import { ActionKindsController } from './action-kinds/action-kinds.controller.js';
+import { ActionKindsController, DeclaredKindsController } from './action-kinds/action-kinds.controller.js';
 import { ActionKindsService } from './action-kinds/action-kinds.service.js';
+import { KnownKindsModule } from './action-kinds/known-kinds.js';
 import { QuotaCountersController } from './action-quotas/quota-counters.controller.js';
 import { QuotaCountersService } from './action-quotas/quota-counters.service.js';
 import { ApiKeysController } from './api-keys/api-keys.controller.js';
@@ -26,8 +27,8 @@ import { ExpiryPolicyController, TenantsController } from './tenants/tenants.con
 import { TenantsService } from './tenants/tenants.service.js';
 
 @Module({
-  imports: [RateLimitsModule],
-  controllers: [ActionKindsController],
+  imports: [KnownKindsModule, RateLimitsModule],
+  controllers: [ActionKindsController, DeclaredKindsController],
   providers: [ActionKindsService],
 })
 export class ActionKindsModule {}
@@ -59,7 +60,7 @@ export class BudgetsModule {}
 export class CredentialsModule {}
 
 @Module({
-  imports: [ListingModule, TenantLimitsModule],
+  imports: [KnownKindsModule, ListingModule, TenantLimitsModule],
   controllers: [PoliciesController],
   providers: [PoliciesService],
   exports: [PoliciesService],

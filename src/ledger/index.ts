@@ -4,7 +4,7 @@ export {
   type PolicyKeySpec,
   REGISTRY_VERSION,
 } from './action-kind-registry.js';
-export { builtInKind, hasPolicyKey, kindOf } from './action-kinds.js';
+export { builtInKind, hasPolicyKey, kindOf, type KindTraits, UNREGISTERED } from './action-kinds.js';
 export { QUOTA_WINDOWS, type QuotaWindow, RISK_CLASSES, RISK_COUNTER, type RiskClass } from './actions.js';
 export {
   balanceJson,

@@ -565,7 +565,7 @@ export const SCRIPT_SIGNATURES = {
     rest: true,
     flags: [],
     returns:
-      'ALLOW answer:fresh|replay | ALLOW_WITH_CAPS answer:fresh|replay caps | DENY answer:fresh|replay reason [scope remaining policy_id window window_key used limit risk_class] | IDEMPOTENCY_MISMATCH | MISSING_RUN_ID | TENANT_SUSPENDED | UNIT_MISMATCH scope units* | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
+      'ALLOW answer:fresh|replay | ALLOW_WITH_CAPS answer:fresh|replay caps | DENY answer:fresh|replay reason [scope remaining policy_id window window_key used limit risk_class] | IDEMPOTENCY_MISMATCH | MISSING_RUN_ID | UNDECLARED_KIND | TENANT_SUSPENDED | UNIT_MISMATCH scope units* | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
   /** lua/ledger/direct_debit.lua: charge an amount to every budgeted scope without a hold, or to none. */
   direct_debit: {
@@ -695,7 +695,7 @@ export const SCRIPT_SIGNATURES = {
     rest: true,
     flags: [],
     returns:
-      'ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)* | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|observed|replay balances(scope balance)* | DRY_RUN_WITH_CAPS answer:fresh|observed|replay caps balances(scope balance)* | DENY answer:fresh|observed|replay reason [scope remaining policy_id window window_key used limit risk_class] | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id | ACTION_QUOTA_EXCEEDED scope policy_id window window_key used limit risk_class | MISSING_RUN_ID | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
+      'ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)* | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|observed|replay balances(scope balance)* | DRY_RUN_WITH_CAPS answer:fresh|observed|replay caps balances(scope balance)* | DENY answer:fresh|observed|replay reason [scope remaining policy_id window window_key used limit risk_class] | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id | ACTION_QUOTA_EXCEEDED scope policy_id window window_key used limit risk_class | MISSING_RUN_ID | UNDECLARED_KIND | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
   /** lua/overview/census.lua: count a partition's tenants, budgets, webhook subscriptions, policies and counters of quotas, a bounded run at a time. */
   census: {
@@ -1547,6 +1547,7 @@ export interface ScriptReplies {
       }
     | { readonly status: 'IDEMPOTENCY_MISMATCH' }
     | { readonly status: 'MISSING_RUN_ID' }
+    | { readonly status: 'UNDECLARED_KIND' }
     | { readonly status: 'TENANT_SUSPENDED' }
     | { readonly status: 'UNIT_MISMATCH'; readonly scope: string; readonly units: readonly string[] }
     | {
@@ -1773,6 +1774,7 @@ export interface ScriptReplies {
         readonly riskClass: string;
       }
     | { readonly status: 'MISSING_RUN_ID' }
+    | { readonly status: 'UNDECLARED_KIND' }
     | {
         readonly status: 'LIMIT_EXCEEDED';
         readonly limit: string;

@@ -2,14 +2,8 @@ import { Injectable } from '@nestjs/common';
 import type { FastifyRequest } from 'fastify';
 import { type Caller, scopeAllowed, type TenantCaller } from '../auth/index.js';
 import { ExpiryMetrics } from '../expiry/index.js';
-import {
-  deriveScopes,
-  hasPolicyKey,
-  kindOf,
-  type ErrorCode,
-  percentEncoded,
-  Refusal,
-} from '../ledger/index.js';
+import { KnownKinds } from '../governance/index.js';
+import { deriveScopes, hasPolicyKey, type ErrorCode, percentEncoded, Refusal } from '../ledger/index.js';
 import { type Attestable, type ScriptReply, StoreUnavailable } from '../redis/index.js';
 import { type RequestTrace, stringifyJson } from '../wire/index.js';
 import { denyDetailOf } from './deny-detail.js';
@@ -25,7 +19,10 @@ type Decided<Answer extends AdmittingReply> = Exclude<Answer, { status: 'RECLAIM
 /** How reserve, decide and direct debit call their scripts. lua/lib/admission.lua is the counterpart in Lua. */
 @Injectable()
 export class Admission {
-  constructor(private readonly expiry: ExpiryMetrics) {}
+  constructor(
+    private readonly expiry: ExpiryMetrics,
+    private readonly kinds: KnownKinds,
+  ) {}
 
   /**
    * Runs the script until it decides. A run that only expired overdue holds is counted and followed by another one.
@@ -43,7 +40,24 @@ export class Admission {
     }
     throw new StoreUnavailable('backlog');
   }
+
+  /** What the quotas of a policy need to know of a request. lua/lib/action_quota.lua describes the text. */
+  actionFacts(subject: SubjectDto, action: ActionDto): string {
+    const traits = this.kinds.traitsOf(action.kind);
+    if (traits === undefined) {
+      return UNDECLARED;
+    }
+    const keys = action.policy_keys ?? {};
+    const declared = (['host', 'recipient_domain', 'resource_type'] as const).map((name) =>
+      hasPolicyKey(traits, name) ? (keys[name] ?? '') : '',
+    );
+    const run = subject.dimensions?.['run_id'] ?? '';
+    return [traits.risk_class, run, ...declared].map(percentEncoded).join('|');
+  }
 }
+
+/** The facts of a kind that would have to be declared. The script refuses it, unless it replays the answer to the same request. */
+const UNDECLARED = '';
 
 /**
  * The scopes derived from a subject, root first, whether they have a budget or not.
@@ -153,17 +167,6 @@ function keep(fields: string[], name: string, value: string | undefined): void {
   if (value !== undefined) {
     fields.push(name, value);
   }
-}
-
-/** What the quotas of a policy need to know of a request. lua/lib/action_quota.lua describes the text. */
-export function actionFacts(subject: SubjectDto, action: ActionDto): string {
-  const known = kindOf(action.kind);
-  const keys = action.policy_keys ?? {};
-  const declared = (['host', 'recipient_domain', 'resource_type'] as const).map((name) =>
-    hasPolicyKey(known, name) ? (keys[name] ?? '') : '',
-  );
-  const run = subject.dimensions?.['run_id'] ?? '';
-  return [known.risk_class, run, ...declared].map(percentEncoded).join('|');
 }
 
 /** Decodes the JSON text of caps. Policies store it percent-encoded, because the scripts separate their fields by spaces. */

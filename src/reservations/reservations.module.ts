@@ -1,7 +1,7 @@
 import { Module } from '@nestjs/common';
 import { EvidenceModule } from '../evidence/index.js';
 import { ExpiryMetricsModule } from '../expiry/index.js';
-import { BudgetsModule } from '../governance/index.js';
+import { BudgetsModule, KnownKindsModule } from '../governance/index.js';
 import { TenantLimitsModule } from '../limits/index.js';
 import { MetricsModule } from '../telemetry/index.js';
 import { Admission } from './admission.js';
@@ -30,7 +30,7 @@ import { DamagedRecords } from './script-refusals.js';
 
 /** What the operations below share. */
 @Module({
-  imports: [EvidenceModule, ExpiryMetricsModule, MetricsModule],
+  imports: [EvidenceModule, ExpiryMetricsModule, KnownKindsModule, MetricsModule],
   providers: [
     Admission,
     AttestedAnswers,

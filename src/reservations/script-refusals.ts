@@ -74,6 +74,14 @@ const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
       message: `the quota of ${limit} ${window} in policy ${policyId} is used up`,
     }),
   ],
+  UNDECLARED_KIND: [
+    'INVALID_REQUEST',
+    () => ({
+      message:
+        'action.kind is not registered: kinds that begin with custom. must be declared by the deployment',
+      details: { field: 'action.kind' },
+    }),
+  ],
   MISSING_RUN_ID: [
     'INVALID_REQUEST',
     () => ({

@@ -6,6 +6,14 @@ export const EXTENSION_RULES = {
     rule: 'The registry has exactly the kinds of the document in its order, `unknown.call` last, and none of operators; a kind is found by its exact name',
     place: 'BUILT-IN ACTION KIND REGISTRY; CUSTOM.* NAMESPACE RULES, VISIBILITY; getActionKind',
   },
+  'custom kinds': {
+    rule: 'A deployment declares its own `custom.*` kinds with their risk classes, which policies use. One that it does not declare is 400 `INVALID_REQUEST` in reserves, decisions and rules',
+    place: 'UNREGISTERED KIND HANDLING; CUSTOM.* NAMESPACE RULES; updatePolicyActionQuotas',
+  },
+  'unregistered kinds': {
+    rule: 'Any other kind outside the registry is accepted as a side effect without policy keys, and logged',
+    place: 'UNREGISTERED KIND HANDLING',
+  },
   'registry limits': {
     rule: 'The registry is public, and limited by source: 429 with `Retry-After`. A client that has it gets 304, which does not count',
     place: 'PUBLIC ENDPOINT RATE LIMITING',

@@ -45,6 +45,14 @@ const flag = (name: string, field: keyof HoldfastConfig, fallback: boolean): Sim
   bad: ['maybe', 'yes', '2'],
 });
 
+const FULL_KIND = {
+  kind: 'custom.acme.erp_2.post',
+  risk_class: 'external_side_effect',
+  description: 'Posts an invoice.',
+  policy_key_spec: { host: true, resource_type: 'ledger' },
+  mcp_tool_prefixes: ['acme_post_'],
+};
+
 export const SIMPLE: readonly Simple[] = [
   number('PORT', 'port', 7878, 0, 65_535),
   number('ADMIN_PORT', 'adminPort', undefined, 0, 65_535),
@@ -214,6 +222,39 @@ export const SIMPLE: readonly Simple[] = [
   number('WEBHOOK_DELIVERY_RETENTION_DAYS', 'webhookDeliveryRetentionDays', 14, 1, 365),
   number('WEBHOOK_ALERT_MS', 'webhookAlertMs', 30_000, 1000, 3_600_000),
   flag('RECORD_ACTIVITY', 'recordActivity', true),
+  {
+    name: 'CUSTOM_ACTION_KINDS',
+    field: 'customActionKinds',
+    fallback: [],
+    good: [
+      [
+        '[{"kind":"custom.acme.erp.post","risk_class":"high_risk"}]',
+        [{ kind: 'custom.acme.erp.post', risk_class: 'high_risk' }],
+      ],
+      [JSON.stringify([FULL_KIND]), [FULL_KIND]],
+    ],
+    bad: [
+      'custom.acme.post',
+      '{}',
+      '[null]',
+      ...[
+        { kind: 'acme.post' },
+        { kind: 'custom.acme' },
+        { kind: 'custom.acme.' },
+        { kind: 'custom.acme.a b' },
+        { kind: `custom.acme.${'x'.repeat(60)}` },
+        { risk_class: 'grave' },
+        { risk_class: undefined },
+        { description: 'x'.repeat(513) },
+        { policy_key_spec: { port: true } },
+        { policy_key_spec: { host: 'yes' } },
+        { policy_key_spec: [] },
+        { mcp_tool_prefixes: [1] },
+        { deprecated: true },
+      ].map((wrong) => JSON.stringify([{ ...FULL_KIND, ...wrong }])),
+      JSON.stringify([FULL_KIND, FULL_KIND]),
+    ],
+  },
   {
     name: 'OBSERVE_ALLOW_SAMPLE_RATE',
     field: 'observeAllowSampleRate',

@@ -1,11 +1,35 @@
 import { describe, expect, test } from '@jest/globals';
+import { pino } from 'pino';
 import { shows } from '../compatibility/shows.js';
-import { expectRefusal, expectStatus, type Answer, type Json } from '../support/holdfast.js';
+import {
+  expectRefusal,
+  expectStatus,
+  newKey,
+  reserveBody,
+  type Answer,
+  type Json,
+  type TestTenant,
+} from '../support/holdfast.js';
 import { publishedRegistry, specAbsence } from '../support/spec/index.js';
 import { useGovernance } from '../support/use-governance.js';
 
 const LIMIT = 8;
-const on = useGovernance({}, { TRUST_PROXY: 'loopback', RATE_LIMIT_PUBLIC_PER_MINUTE: String(LIMIT) });
+const DECLARED = {
+  kind: 'custom.acme.invoice.post',
+  risk_class: 'high_risk',
+  policy_key_spec: { host: true, recipient_domain: false },
+  mcp_tool_prefixes: ['acme_post_', 'send_email_acme_'],
+};
+const lines: string[] = [];
+const logger = pino({ base: null }, { write: (line: string) => void lines.push(line) });
+const on = useGovernance(
+  { logger },
+  {
+    TRUST_PROXY: 'loopback',
+    RATE_LIMIT_PUBLIC_PER_MINUTE: String(LIMIT),
+    CUSTOM_ACTION_KINDS: JSON.stringify([DECLARED]),
+  },
+);
 
 let clients = 0;
 
@@ -117,5 +141,122 @@ describe('the registry of action kinds', () => {
     }
     expect(await on.holdfast.metric('holdfast_rate_limited_total', { limit: 'public' })).toBe(before + 3);
     expectStatus(await newClient()(''), 200);
+  });
+});
+
+describe('a custom kind', () => {
+  const UNREGISTERED = 'holdfast_unregistered_action_kinds_total';
+  const logged = (kind: string): Json[] =>
+    lines.map((line) => JSON.parse(line)).filter((line) => line.kind === kind);
+  const send = (tenant: TestTenant, path: string, kind: string, more = {}): Promise<Answer> =>
+    on.holdfast.call('POST', path, {
+      key: tenant.key,
+      body: reserveBody(tenant, 1, { action: { kind, name: 'x', ...more } }),
+      extended: true,
+    });
+  const policy = (tenant: TestTenant, rules: Json): Promise<Answer> =>
+    on.holdfast.call('POST', '/v1/admin/policies', {
+      key: tenant.key,
+      body: { name: newKey(), scope_pattern: `tenant:${tenant.id}`, ...rules },
+    });
+
+  async function funded(): Promise<TestTenant> {
+    const tenant = await on.holdfast.createTenant();
+    await on.holdfast.createBudget(tenant, '', 1000);
+    return tenant;
+  }
+
+  test('that is declared has its risk class and policy keys, and is shown to operators only', async () => {
+    shows('custom kinds', 'action kind registry');
+    const tenant = await funded();
+    const quota = { max_calls: 1, window: 'per_day_tumbling' };
+    const made = await policy(tenant, {
+      risk_class_quotas: [{ ...quota, risk_class: 'high_risk', max_calls: 3 }],
+      action_quotas: [
+        { ...quota, action_kind: DECLARED.kind, host_allowlist: ['a.example'] },
+        { ...quota, action_kind: DECLARED.kind, recipient_domain_allowlist: ['b.example'] },
+      ],
+    });
+    const { policy_id: id } = expectStatus(made, 201);
+    const to = (keys = {}): Promise<Answer> =>
+      send(tenant, '/v1/reservations', DECLARED.kind, {
+        policy_keys: { recipient_domain: 'b.example', ...keys },
+      });
+    expectStatus(await to({ host: 'a.example' }), 200);
+    expectRefusal(await to({ host: 'a.example' }), 409, 'ACTION_QUOTA_EXCEEDED');
+    expectStatus(await to(), 200);
+    expectStatus(await to(), 200);
+    const { quota_violation: violation } = (await to()).body.details.deny_detail;
+    expect(violation).toMatchObject({ risk_class: 'high_risk', action_kind: DECLARED.kind, policy_id: id });
+    expectRefusal(await newClient()(`/${DECLARED.kind}`), 404, 'NOT_FOUND');
+    expect((await all()).some(({ kind }) => kind === DECLARED.kind)).toBe(false);
+    const declared = expectStatus(await on.holdfast.admin('GET', '/ops/action-kinds'), 200);
+    // The other prefix belongs to message.email.send.
+    expect(declared.kinds).toEqual([{ ...DECLARED, mcp_tool_prefixes: ['acme_post_'] }]);
+    expectRefusal(
+      await on.holdfast.call('GET', '/ops/action-kinds', { key: tenant.key }),
+      401,
+      'UNAUTHORIZED',
+    );
+    expect(logged(DECLARED.kind)).toEqual([
+      expect.objectContaining({ prefix: 'send_email_acme_', built_in_kind: 'message.email.send' }),
+    ]);
+  });
+
+  test('that is not declared is 400 and changes nothing, in requests and in the rules of a policy', async () => {
+    shows('custom kinds');
+    const tenant = await funded();
+    const kind = `custom.other.${newKey()}`;
+    const before = await on.holdfast.metric(UNREGISTERED, { outcome: 'refused' });
+    for (const [path, more] of [
+      ['/v1/reservations', {}],
+      ['/v1/reservations', { dry_run: true }],
+      ['/v1/reservations', { observe_mode: 'OBSERVE' }],
+      ['/v1/decide', {}],
+    ] as const) {
+      const body = reserveBody(tenant, 1, { action: { kind, name: 'x' }, ...more });
+      const answer = await on.holdfast.call('POST', path, { key: tenant.key, body, extended: true });
+      expectRefusal(answer, 400, 'INVALID_REQUEST');
+      expect(answer.body.message).toContain('not registered');
+      expect(answer.body.details).toEqual({ field: 'action.kind' });
+    }
+    expect(await on.holdfast.metric(UNREGISTERED, { outcome: 'refused' })).toBe(before + 4);
+    expect(logged(kind)).toHaveLength(1);
+    const quota = { action_kind: kind, max_calls: 1, window: 'per_day_tumbling' };
+    const made = expectStatus(await policy(tenant, {}), 201);
+    for (const rules of [
+      { action_quotas: [quota] },
+      { denied_action_kinds: [kind] },
+      { allowed_action_kinds: [kind] },
+    ]) {
+      expectRefusal(await policy(tenant, rules), 400, 'INVALID_REQUEST');
+      const path = `/v1/admin/policies/${made.policy_id}`;
+      const patched = await on.holdfast.call('PATCH', path, { key: tenant.key, body: rules });
+      expectRefusal(patched, 400, 'INVALID_REQUEST');
+    }
+    const types = (await on.stored.events(tenant.id)).map(({ type }) => type);
+    expect(types.filter((type) => type.startsWith('reservation.') || type === 'policy.updated')).toEqual([]);
+    // What a direct debit records has already happened.
+    const debit = {
+      ...reserveBody(tenant, 1, { action: { kind, name: 'x' } }),
+      actual: { unit: 'TOKENS', amount: 1 },
+    };
+    const { estimate: _, ...event } = debit as Json;
+    expectStatus(await on.holdfast.call('POST', '/v1/events', { key: tenant.key, body: event }), 201);
+  });
+
+  test('of any other name is a side effect, which is counted and logged once', async () => {
+    shows('unregistered kinds');
+    const tenant = await funded();
+    const kind = `acme.${newKey()}`;
+    const quota = { max_calls: 2, window: 'per_day_tumbling' };
+    expectStatus(await policy(tenant, { risk_class_quotas: [{ ...quota, risk_class: 'side_effect' }] }), 201);
+    const before = await on.holdfast.metric(UNREGISTERED, { outcome: 'side_effect' });
+    for (let count = 0; count < 2; count += 1) {
+      expectStatus(await send(tenant, '/v1/reservations', kind), 200);
+    }
+    expectRefusal(await send(tenant, '/v1/reservations', kind), 409, 'ACTION_QUOTA_EXCEEDED');
+    expect(await on.holdfast.metric(UNREGISTERED, { outcome: 'side_effect' })).toBe(before + 3);
+    expect(logged(kind)).toHaveLength(1);
   });
 });

@@ -201,6 +201,18 @@ describe('a quota', () => {
   });
 });
 
+test('a kind that is not declared is refused before its tenant is denied anything, and a replay is not', async () => {
+  shows('custom kinds');
+  const { ledger } = await limited({ allowed_action_kinds: '["other"]' });
+  await ledger.hold({ key: 'k', fields: { ak: 'other' } });
+  const before = await snapshot(ledger);
+  expect(await ledger.reserve({ facts: '' })).toEqual(['UNDECLARED_KIND']);
+  expect(await decide(ledger, { facts: '' })).toEqual(['UNDECLARED_KIND']);
+  expect(await snapshot(ledger)).toEqual(before);
+  const again = await ledger.reserve({ key: 'k', fields: { ak: 'other' }, facts: '' });
+  expect(again.slice(0, 2)).toEqual(['ALLOW', 'replay']);
+});
+
 describe('a quota by run', () => {
   test('needs a run, and counts each by itself', async () => {
     shows('per run counters');

@@ -2,10 +2,11 @@ import { Controller, Get, Param, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiParam } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimits, sourceOf } from '../../auth/index.js';
-import { Answers, PublicAccess, QuerySchema, sendJson } from '../../http/index.js';
+import { Access, Answers, PublicAccess, QuerySchema, sendJson } from '../../http/index.js';
 import { compileQuery, stringifyJson } from '../../wire/index.js';
 import { ActionKindListQueryDto } from './action-kind.dto.js';
 import { ActionKindsService } from './action-kinds.service.js';
+import { KnownKinds } from './known-kinds.js';
 
 const validateList = compileQuery(ActionKindListQueryDto);
 
@@ -66,6 +67,24 @@ export class ActionKindsController {
 
   private count(request: FastifyRequest, reply: FastifyReply): void {
     this.limits.public?.admit(sourceOf(request.ip), reply);
+  }
+}
+
+/** The kinds that this deployment has declared, which the public registry never shows. */
+@Controller('ops/action-kinds')
+export class DeclaredKindsController {
+  constructor(
+    private readonly registry: ActionKindsService,
+    private readonly kinds: KnownKinds,
+  ) {}
+
+  @Get()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'listDeclaredActionKinds', summary: "List the deployment's own action kinds" })
+  @Answers(200, 'ActionKindRegistry', 'The declared kinds')
+  list(@Res() reply: FastifyReply): void {
+    const { version } = this.registry;
+    sendJson(reply, 200, stringifyJson({ version, kinds: this.kinds.declared, has_more: false }));
   }
 }
 

@@ -1,5 +1,6 @@
 import { Refusal } from '../../ledger/index.js';
 import { type Fields, parseJson, stringifyJson } from '../../wire/index.js';
+import type { KnownKinds } from '../action-kinds/known-kinds.js';
 import type { ActionRulesDto } from './action-rules.dto.js';
 
 /** The stored fields, which have the names of the members. lua/lib/action_rules.lua reads them. */
@@ -52,6 +53,17 @@ export function ruleSettings(rules: ActionRulesDto): (readonly [field: string, v
     const list = rules[name];
     return list === undefined ? [] : [[name, list.length === 0 ? '' : storedList(name, list)] as const];
   });
+}
+
+/** @throws Refusal INVALID_REQUEST if a list names a custom kind that the deployment does not declare: updatePolicyActionQuotas. */
+export function requireKnownKinds(rules: ActionRulesDto, known: KnownKinds): void {
+  const { action_quotas: quotas = [] } = rules;
+  known.requireDeclared(
+    quotas.map(({ action_kind: kind }) => kind),
+    'action_quotas',
+  );
+  known.requireDeclared(rules.allowed_action_kinds ?? [], 'allowed_action_kinds');
+  known.requireDeclared(rules.denied_action_kinds ?? [], 'denied_action_kinds');
 }
 
 function requireOneList({

@@ -25,7 +25,14 @@ import {
   stringifyJson,
   withTexts,
 } from '../../wire/index.js';
-import { bothLists, hasActionQuotas, referencesKind, ruleSettings } from './action-rules.js';
+import { KnownKinds } from '../action-kinds/known-kinds.js';
+import {
+  bothLists,
+  hasActionQuotas,
+  referencesKind,
+  requireKnownKinds,
+  ruleSettings,
+} from './action-rules.js';
 import type {
   CapsDto,
   PolicyCreateDto,
@@ -54,12 +61,14 @@ export class PoliciesService {
     private readonly redis: RedisService,
     private readonly records: Records,
     private readonly limits: TenantLimits,
+    private readonly kinds: KnownKinds,
   ) {}
 
   /**
    * @throws Refusal INVALID_REQUEST, FORBIDDEN, INSUFFICIENT_PERMISSIONS, DUPLICATE_RESOURCE, TENANT_CLOSED, LIMIT_EXCEEDED.
    */
   async create(caller: Caller, request: PolicyCreateDto, origin: Origin): Promise<Policy> {
+    requireKnownKinds(request, this.kinds);
     const { pattern, tenantId } = ownedPattern(caller, request.scope_pattern, request.tenant_id);
     const { name, priority = 0, effective_from: from, effective_until: until } = request;
     const [fromMs, untilMs] = [instantMs(from), instantMs(until)];
@@ -155,6 +164,7 @@ export class PoliciesService {
       throw refusalOf('NOT_FOUND');
     }
     await this.requireInFilter(caller, tag, policyId);
+    requireKnownKinds(request, this.kinds);
     const { name, status, priority, effective_from: from, effective_until: until } = request;
     const changes: [string, string | number | undefined][] = [
       ['name', name],

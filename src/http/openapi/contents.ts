@@ -126,6 +126,7 @@ export const CONTENTS: readonly {
       'inspectQuarantined',
       'decideQuarantined',
       'setExpiryPolicy',
+      'listDeclaredActionKinds',
       'getTenantLimits',
       'replaceTenantLimits',
       'removeTenantLimits',

@@ -11,14 +11,7 @@ import {
   tenantKey,
 } from '../../redis/index.js';
 import { Nested, traceText } from '../../wire/index.js';
-import {
-  actionFacts,
-  Admission,
-  admissionRefusal,
-  admittedScopes,
-  type Operation,
-  recordFields,
-} from '../admission.js';
+import { Admission, admissionRefusal, admittedScopes, type Operation, recordFields } from '../admission.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
@@ -92,7 +85,7 @@ export class DecideService {
           keyId: caller.keyId,
           requestId: trace.requestId,
           trace: traceText(trace),
-          actionFacts: actionFacts(request.subject, request.action),
+          actionFacts: this.admission.actionFacts(request.subject, request.action),
           scopeCount: scopes.length,
           rest: [...scopes, ...fields],
         },

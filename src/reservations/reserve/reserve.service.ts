@@ -23,14 +23,7 @@ import {
   tenantKey,
 } from '../../redis/index.js';
 import { Nested, Optional, stringifyJson, traceText } from '../../wire/index.js';
-import {
-  actionFacts,
-  Admission,
-  admissionRefusal,
-  admittedScopes,
-  type Operation,
-  otherFields,
-} from '../admission.js';
+import { Admission, admissionRefusal, admittedScopes, type Operation, otherFields } from '../admission.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
@@ -186,7 +179,7 @@ export class ReserveService {
           trace: traceText(trace),
           maxLive: this.limits.deployment.live_reservations,
           maxStored: this.limits.deployment.stored_bytes,
-          actionFacts: actionFacts(request.subject, request.action),
+          actionFacts: this.admission.actionFacts(request.subject, request.action),
           observe: (request.observe_mode ?? '') + this.sampleOf(fingerprint),
           rest: fields,
         },

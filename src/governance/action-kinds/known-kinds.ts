@@ -1,0 +1,87 @@
+import { Inject, Injectable, Module } from '@nestjs/common';
+import { CONFIG, type HoldfastConfig, sharedPrefixes } from '../../config/index.js';
+import { type ActionKind, kindOf, type KindTraits, Refusal, UNREGISTERED } from '../../ledger/index.js';
+import {
+  type LabelledCounter,
+  LOGGER,
+  type Logger,
+  MetricsModule,
+  MetricsRegistry,
+} from '../../telemetry/index.js';
+
+/** Kinds that an instance logs. Clients choose them, so there is no end to them; the metric counts on. */
+const MOST_LOGGED = 1000;
+
+/** The kinds of actions that this deployment knows: the registry's, and those that it declares in CUSTOM_ACTION_KINDS. */
+@Injectable()
+export class KnownKinds {
+  /** As the deployment declares them, less the prefixes that belong to the registry. */
+  readonly declared: readonly ActionKind[];
+  private readonly byName: ReadonlyMap<string, ActionKind>;
+  private readonly unregistered: LabelledCounter;
+  private readonly logged = new Set<string>();
+
+  constructor(
+    @Inject(CONFIG) { customActionKinds }: HoldfastConfig,
+    metrics: MetricsRegistry,
+    @Inject(LOGGER) private readonly logger: Logger,
+  ) {
+    const shared = sharedPrefixes(customActionKinds);
+    for (const one of shared) {
+      logger.warn(
+        one,
+        'a prefix of MCP tools in CUSTOM_ACTION_KINDS belongs to a kind of the registry, which keeps it',
+      );
+    }
+    this.declared = customActionKinds.map((kind) => withoutShared(kind, shared));
+    this.byName = new Map(this.declared.map((kind) => [kind.kind, kind]));
+    this.unregistered = metrics.counter({
+      name: 'holdfast_unregistered_action_kinds_total',
+      help: 'Reserve and decide requests whose kind of action is neither in the registry nor declared, by what became of them.',
+      labels: ['outcome'],
+    });
+  }
+
+  /** What policies need to know of the kind of a request; nothing if the kind would have to be declared. Counts and logs unknown kinds. */
+  traitsOf(kind: string): KindTraits | undefined {
+    const traits = kindOf(kind, this.byName);
+    if (traits === undefined || traits === UNREGISTERED) {
+      const outcome = traits === undefined ? 'refused' : 'side_effect';
+      this.unregistered.inc({ outcome });
+      this.log(kind, outcome);
+    }
+    return traits;
+  }
+
+  /** @throws Refusal INVALID_REQUEST if a rule names a custom kind that is not declared. */
+  requireDeclared(kinds: readonly string[], field: string): void {
+    const unknown = kinds.find((kind) => kindOf(kind, this.byName) === undefined);
+    if (unknown !== undefined) {
+      throw new Refusal(
+        'INVALID_REQUEST',
+        `${field} names ${unknown}, which is not a registered action kind`,
+        { field },
+      );
+    }
+  }
+
+  private log(kind: string, outcome: string): void {
+    if (this.logged.size < MOST_LOGGED && !this.logged.has(kind)) {
+      this.logged.add(kind);
+      this.logger.warn(
+        { kind, outcome },
+        'a request has an action kind that is neither in the registry nor declared',
+      );
+    }
+  }
+}
+
+function withoutShared(kind: ActionKind, shared: ReturnType<typeof sharedPrefixes>): ActionKind {
+  const taken = new Set(shared.filter((one) => one.kind === kind.kind).map(({ prefix }) => prefix));
+  return taken.size === 0
+    ? kind
+    : { ...kind, mcp_tool_prefixes: kind.mcp_tool_prefixes?.filter((prefix) => !taken.has(prefix)) ?? [] };
+}
+
+@Module({ imports: [MetricsModule], providers: [KnownKinds], exports: [KnownKinds] })
+export class KnownKindsModule {}
