@@ -17,6 +17,7 @@ export const BENCHMARKS = {
   sweep: async () => (await import('./sweep.mjs')).measure(),
   webhooks: async () => (await import('./webhooks.mjs')).measure(),
   'audit-bytes': async () => (await import('./audit-bytes.mjs')).measure(),
+  quotas: async () => (await import('./quotas.mjs')).measure(),
   evidence: async () => (await import('./evidence.mjs')).measure(),
   isolation: async (options) => (await import('./isolation.mjs')).measure(options),
   growth: async (options) => (await import('./growth.mjs')).measure(options),

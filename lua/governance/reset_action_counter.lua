@@ -32,7 +32,7 @@ local window = WINDOWS[window_name]
 if window.ms and window_key ~= date_of(window, math.floor(now / window.ms)) then
   return { 'NOT_FOUND' }
 end
-local key = counters_key(tag, tenant_id, window, window_key, now)
+local key = counters_key(tag, tenant_id, window.ms ~= nil, window_key, now)
 local kind = risk_class ~= '' and action_kind .. ':' .. risk_class or action_kind
 local field = scope .. '|' .. window.code .. '|' .. kind
 local text = redis.call('HGET', key, field)
@@ -49,6 +49,7 @@ counter.used, counter.last = 0, now
 if run then
   -- Two resets may come in the same millisecond.
   counter.bucket = math.max(now, counter.bucket + 1)
+  counter.bucket_text = ms_text(counter.bucket)
 end
 write_counters({ now = now, counters = { [key] = { changed = { [field] = counter }, run = run, tenant = tenant_id } } }, tag)
 origin.correlation = counter_correlation(tenant_id, scope, risk_class ~= '' and risk_class or action_kind, window_name, window_key)

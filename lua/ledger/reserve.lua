@@ -184,7 +184,7 @@ end
 if emits or is_observed then
   require_event_log(tag)
 end
-require_counting(tag, tenant_id, counts)
+local approaches = require_counting(tag, tenant_id, counts)
 
 -- Nothing is refused below this line.
 local caps = policy and policy.caps
@@ -237,7 +237,7 @@ if expiry_policy then
 end
 count_live(owned, text_bytes, stored_after)
 count_rate(tag, policy, 'reservations', now)
-local origin = (emits or counts) and { actor = 'api_key', key = key_id, request = request_id, trace = trace }
+local origin = (emits or approaches) and { actor = 'api_key', key = key_id, request = request_id, trace = trace }
 local run_counters = counts and count_actions(tag, tenant_id, policy, counts, origin, now)
 if run_counters then
   redis.call('HSET', reservation, FIELD.run_counters, run_counters)

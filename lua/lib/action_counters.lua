@@ -39,16 +39,42 @@ local function date_of(window, bucket)
   return string.sub(text, 1, window.date_length)
 end
 
-local function counter_text(counter)
-  return string.format('%.0f|%.0f|%.0f|%.0f|%s|%s|%s', counter.bucket, counter.used, counter.last, counter.limit, counter.policy, counter.told,
-    counter.ttl and ms_text(counter.ttl) or '')
+-- The value of a counter. Most calls change `used` and `last` only, so the text behind them is kept.
+local function counter_text(counter, last_text)
+  local tail = counter.tail
+  if not tail then
+    tail = '|' .. ms_text(counter.limit) .. '|' .. counter.policy .. '|' .. counter.told .. '|' .. (counter.ttl and ms_text(counter.ttl) or '')
+    counter.tail = tail
+  end
+  return counter.bucket_text .. '|' .. ms_text(counter.used) .. '|' .. (last_text or ms_text(counter.last)) .. tail
 end
 
 -- The counter with this value, or nil for a value that is damaged.
 local function parse_counter(text)
   local bucket, used, last, limit, policy, told, ttl = string.match(text, '^(%d+)|(%d+)|(%d+)|(%d+)|([^|]*)|([^|]*)|(%d*)$')
-  return bucket and { bucket = tonumber(bucket), used = tonumber(used), last = tonumber(last), limit = tonumber(limit), policy = policy,
-    told = told, ttl = tonumber(ttl) }
+  return bucket and { bucket = tonumber(bucket), bucket_text = bucket, used = tonumber(used), last = tonumber(last), limit = tonumber(limit),
+    policy = policy, told = told, ttl = tonumber(ttl) }
+end
+
+local function new_counter(bucket, now, is_new)
+  return { is_new = is_new, bucket = bucket, bucket_text = ms_text(bucket), used = 0, last = now, limit = 1, policy = '', told = '' }
+end
+
+-- Counts one action by a rule with this limit.
+local function count_one(counter, now, limit, policy_id, ttl_ms)
+  counter.used, counter.last, counter.text = counter.used + 1, now, nil
+  if counter.limit ~= limit or counter.policy ~= policy_id or counter.ttl ~= ttl_ms then
+    counter.limit, counter.policy, counter.ttl, counter.tail = limit, policy_id, ttl_ms, nil
+  end
+end
+
+-- Another rule means the same counter.
+local function count_none(counter, limit, ttl_ms)
+  counter.limit, counter.ttl, counter.tail = math.min(counter.limit, limit), ttl_ms and math.max(counter.ttl, ttl_ms), nil
+end
+
+local function note_told(counter, threshold)
+  counter.told, counter.tail = counter.told == '' and threshold or counter.told .. ',' .. threshold, nil
 end
 
 -- Whether the counter still counts at this time.
@@ -76,39 +102,64 @@ local function counter_correlation(tenant_id, scope, name, window_name, window_k
   return 'quota:' .. redis.sha1hex(table.concat({ tenant_id, scope, name, window_name, window_key }, '\31'))
 end
 
--- The hash for a window.
-local function counters_key(tag, tenant_id, window, run, now)
-  if window.ms then
+-- The hash of the day's counters, or of those of a run.
+local function counters_key(tag, tenant_id, of_day, run, now)
+  if of_day then
     return action_counters_key(tag, tenant_id, ms_text(math.floor(now / DAY_MS)))
   end
   return run_counters_key(tag, tenant_id, run)
 end
 
--- The counters of these fields of a hash, as the calls before this one left them. `wanted` maps each field to its window.
-local function read_counters(group, key, wanted, now)
+-- Counters that earlier runs have read or written, by key and field. Each run reads their values again, but one that is `text` need not
+-- be parsed again. `text` is missing while a counter differs from what Redis holds.
+local COUNTERS_KEPT = 1000
+local kept, kept_count = {}, 0
+
+local function keep_counter(key, field, counter)
+  if kept_count == COUNTERS_KEPT then
+    kept, kept_count = {}, 0
+  end
+  local of_key = kept[key]
+  if not of_key then
+    of_key = {}
+    kept[key] = of_key
+  end
+  of_key[field], kept_count = counter, kept_count + 1
+end
+
+-- The counter that counts now in a field with this value, or none.
+local function current_counter(key, of_key, entry, value, now)
+  local field, window = entry.field, entry.window
+  local counter = of_key and of_key[field]
+  if value and not (counter and counter.text == value) then
+    counter = parse_counter(value) or error('corrupt action counter ' .. field .. ' in ' .. key)
+    counter.text = value
+    keep_counter(key, field, counter)
+  end
+  if value and is_current(window, counter, now) then
+    return counter
+  end
+  return new_counter(window.ms and math.floor(now / window.ms) or now, now, not value)
+end
+
+-- The counters of these entries of a plan in a hash, as the calls before this one left them.
+local function read_counters(group, key, entries, now)
   group.counters = group.counters or {}
   local known = group.counters[key]
   if not known then
     known = { fields = {}, changed = {} }
     group.counters[key] = known
   end
-  local missing = {}
-  for field in pairs(wanted) do
-    if not known.fields[field] then
-      missing[#missing + 1] = field
+  local missing, fields = {}, {}
+  for _, entry in ipairs(entries) do
+    if entry.is_first and not known.fields[entry.field] then
+      missing[#missing + 1], fields[#fields + 1] = entry, entry.field
     end
   end
   if #missing > 0 then
-    local values = redis.call('HMGET', key, unpack(missing))
-    for i, field in ipairs(missing) do
-      local window, counter = wanted[field], nil
-      if values[i] then
-        counter = parse_counter(values[i]) or error('corrupt action counter ' .. field .. ' in ' .. key)
-      end
-      if not counter or not is_current(window, counter, now) then
-        counter = { is_new = not values[i], bucket = window.ms and math.floor(now / window.ms) or now, used = 0, last = now, limit = 1, policy = '', told = '' }
-      end
-      known.fields[field] = counter
+    local values, of_key = redis.call('HMGET', key, unpack(fields)), kept[key]
+    for i, entry in ipairs(missing) do
+      known.fields[entry.field] = current_counter(key, of_key, entry, values[i], now)
     end
   end
   return known
@@ -156,16 +207,24 @@ end
 -- Writes what the calls of a run have counted.
 local function write_counters(group, tag)
   for key, known in pairs(group.counters or {}) do
-    local command, ttl_ms, added = { 'HSET', key }, 0, nil
+    local command, size, ttl_ms, added = { 'HSET', key }, 2, 0, nil
     for field, counter in pairs(known.changed) do
-      command[#command + 1], command[#command + 2] = field, counter_text(counter)
-      ttl_ms = math.max(ttl_ms, counter.ttl or 0)
+      local text = counter_text(counter, counter.last == group.now and group.now_text)
+      command[size + 1], command[size + 2], size = field, text, size + 2
+      if known.run then
+        ttl_ms = math.max(ttl_ms, counter.ttl or 0)
+      end
       if counter.is_new then
         added = added or {}
         added[#added + 1] = known.run and known.run .. '|' .. field or field
       end
+      if counter.is_new ~= nil then
+        counter.is_new = nil
+        keep_counter(key, field, counter)
+      end
+      counter.text = text
     end
-    if #command > 2 then
+    if size > 2 then
       redis.call(unpack(command))
       if not known.run then
         if added then
@@ -186,7 +245,7 @@ local function write_counters(group, tag)
       end
     end
   end
-  group.counters = nil
+  group.counters, group.counted = nil, nil
 end
 
 -- The text in a hold's record of the counters of its run: the run, then when each counter began, and its field.

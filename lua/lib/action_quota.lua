@@ -8,7 +8,8 @@
 -- on the policy, so a changed or another policy goes on counting, and rules that mean the same counter share it.
 --
 -- `facts` are what a request says of its action, with bars between: its risk class, its run, and those policy keys that its kind
--- declares: host, recipient domain and resource type. They are percent-encoded.
+-- declares: host, recipient domain and resource type. They are percent-encoded. Empty facts are those of a custom kind that the
+-- deployment does not declare; no request with such a kind comes this far.
 local RISK = '__risk__'
 
 local function decoded(text)
@@ -24,58 +25,92 @@ local function applies(rule, host, domain, resource)
     and (not rule.resources or rule.resources[decoded(resource)] ~= nil)
 end
 
-local function window_key_of(entry)
-  return entry.window.ms and date_of(entry.window, math.floor(entry.time / entry.window.ms)) or entry.run
+-- The key of the window that an entry of a plan counts in.
+local function window_key_of(entry, counts)
+  return entry.window.ms and date_of(entry.window, math.floor(counts.now / entry.window.ms)) or counts.run
 end
 
 -- The refusal by the rule of a step with the least left, or nil.
-local function exhausted(plan, step, policy)
-  local worst
-  for _, entry in ipairs(plan) do
-    local left = entry.step == step and entry.rule.limit - entry.counter.used or 1
-    if left <= 0 and (not worst or left < worst.left) then
-      worst = { left = left, entry = entry }
+local function exhausted(counts, step, policy)
+  local worst, least
+  for i, entry in ipairs(counts.plan) do
+    local left = entry.step == step and entry.rule.limit - counts.counters[i].used or 1
+    if left <= 0 and (not worst or left < least) then
+      worst, least = i, left
     end
   end
   if not worst then
     return nil
   end
-  local rule, counter = worst.entry.rule, worst.entry.counter
-  return { 'ACTION_QUOTA_EXCEEDED', worst.entry.scope, policy.id, rule.window, window_key_of(worst.entry), ms_text(counter.used),
+  local entry, counter = counts.plan[worst], counts.counters[worst]
+  local rule = entry.rule
+  return { 'ACTION_QUOTA_EXCEEDED', entry.scope, policy.id, rule.window, window_key_of(entry, counts), ms_text(counter.used),
     ms_text(rule.limit), rule.risk_class or '' }
 end
 
--- The quotas that cover a request, in the order of the steps, each with its field. What follows from the same rules and facts never
--- changes, so earlier runs' are kept with the rules; what a call adds to an entry is for that call.
-local PLANS_KEPT = 50
-
-local function plan_of(rules, policy, root, kind, risk_class, keys)
-  local name = table.concat({ root, policy.scope, kind, risk_class, keys }, '|')
-  rules.plans = rules.plans or {}
-  local plan = rules.plans[name]
-  if plan then
-    return plan
-  end
+-- The quotas that cover a request, in the order of the steps, each with its field. `day` and `of_run` are the entries that count in
+-- the day's hash and in that of the run; of several with one field only the first has `is_first`.
+local function new_plan(rules, scope, root, kind, risk_class, keys)
   local host, domain, resource = string.match(keys, '^([^|]*)|([^|]*)|([^|]*)$')
-  plan = {}
+  local plan, seen = { day = {}, of_run = {} }, {}
   local steps = { rules.risk_quotas and rules.risk_quotas[risk_class] or {}, rules.kind_quotas and rules.kind_quotas[kind] or {} }
   for step, of_step in ipairs(steps) do
     for _, rule in ipairs(of_step) do
       if applies(rule, host, domain, resource) then
         local window = WINDOWS[rule.window]
-        local scope = rule.window == 'per_tenant_per_day' and root or policy.scope
-        plan[#plan + 1] = { rule = rule, step = step, scope = scope, window = window,
-          field = scope .. '|' .. window.code .. '|' .. (rule.risk_class and RISK .. ':' .. rule.risk_class or rule.kind) }
-        plan.has_run = plan.has_run or not window.ms
+        local at = rule.window == 'per_tenant_per_day' and root or scope
+        local field = at .. '|' .. window.code .. '|' .. (rule.risk_class and RISK .. ':' .. rule.risk_class or rule.kind)
+        local entry = { rule = rule, step = step, scope = at, window = window, field = field, is_first = not seen[field] }
+        local part = window.ms and plan.day or plan.of_run
+        seen[field], part[#part + 1], plan[#plan + 1] = true, entry, entry
       end
     end
   end
-  rules.plan_count = (rules.plan_count or 0) + 1
-  if rules.plan_count > PLANS_KEPT then
-    rules.plans, rules.plan_count = {}, 1
-  end
-  rules.plans[name] = plan
   return plan
+end
+
+-- The plans of a policy's rules for the requests of earlier runs, with the run of each. What follows from the same rules, scope, kind
+-- and facts never changes.
+local PLANS_KEPT = 50
+
+local function plan_of(rules, scope, root, kind, facts)
+  local name = scope .. '|' .. kind .. '|' .. facts
+  local plans = rules.plans
+  local known = plans and plans[name]
+  if known then
+    return known
+  end
+  if not plans or rules.plan_count == PLANS_KEPT then
+    plans = {}
+    rules.plans, rules.plan_count = plans, 0
+  end
+  local risk_class, run, keys = string.match(facts, '^([^|]*)|([^|]*)|(.*)$')
+  known = { plan = new_plan(rules, scope, root, kind, risk_class, keys), run = run }
+  plans[name], rules.plan_count = known, rules.plan_count + 1
+  return known
+end
+
+-- The counters of a request's plan, as the calls before this one left them, in the plan's order. A run reads them once.
+local function counts_of(group, tag, tenant_id, known, now)
+  local counted = group.counted
+  if not counted then
+    counted = {}
+    group.counted = counted
+  end
+  local counts = counted[known]
+  if counts then
+    return counts
+  end
+  local plan, run, counters, parts = known.plan, known.run, {}, {}
+  local day = #plan.day > 0 and read_counters(group, counters_key(tag, tenant_id, true, run, now), plan.day, now)
+  local of_run = #plan.of_run > 0 and read_counters(group, counters_key(tag, tenant_id, false, run, now), plan.of_run, now)
+  for i, entry in ipairs(plan) do
+    local part = entry.window.ms and day or of_run
+    counters[i], parts[i] = part.fields[entry.field], part
+  end
+  counts = { plan = plan, counters = counters, parts = parts, run = of_run and run or nil, now = now }
+  counted[known] = counts
+  return counts
 end
 
 -- What the policy's quotas say of a request: a refusal (ACTION_QUOTA_EXCEEDED or MISSING_RUN_ID), or nil and the counters that it
@@ -85,37 +120,19 @@ local function quota_refusal(group, tag, tenant_id, scopes, policy, facts, field
   if not rules or not (rules.risk_quotas or rules.kind_quotas) then
     return nil
   end
-  local risk_class, run, keys = string.match(facts, '^([^|]*)|([^|]*)|(.*)$')
-  local plan = plan_of(rules, policy, scopes[1], kind_of(fields, first) or '', risk_class, keys)
+  local known = plan_of(rules, policy.scope, scopes[1], kind_of(fields, first) or '', facts)
+  local plan = known.plan
   if #plan == 0 then
     return nil
-  elseif plan.has_run and run == '' then
+  elseif #plan.of_run > 0 and known.run == '' then
     return { 'MISSING_RUN_ID' }
   end
-  local day_known, run_known
-  for calendar = 0, plan.has_run and 1 or 0 do
-    local wanted, any = {}, nil
-    for _, entry in ipairs(plan) do
-      if (calendar == 0) == (entry.window.ms ~= nil) then
-        wanted[entry.field], any = entry.window, entry.window
-      end
-    end
-    if any then
-      local known = read_counters(group, counters_key(tag, tenant_id, any, run, now), wanted, now)
-      if calendar == 0 then
-        day_known = known
-      else
-        run_known = known
-      end
+  local counts = counts_of(group, tag, tenant_id, known, now)
+  local counters = counts.counters
+  for i = 1, #plan do
+    if counters[i].used >= plan[i].rule.limit then
+      return exhausted(counts, 1, policy) or exhausted(counts, 2, policy)
     end
   end
-  for _, entry in ipairs(plan) do
-    entry.known, entry.run, entry.time = entry.window.ms and day_known or run_known, not entry.window.ms and run or nil, now
-    entry.counter = entry.known.fields[entry.field]
-  end
-  local refusal = exhausted(plan, 1, policy) or exhausted(plan, 2, policy)
-  if refusal then
-    return refusal
-  end
-  return nil, plan
+  return nil, counts
 end

@@ -31,6 +31,19 @@ local kept, kept_count = {}, 0
 
 local DEFAULT_RUN_TTL_MS, DEFAULT_THRESHOLD = 86400000, 0.8
 
+-- The count at which a threshold is crossed: the least whose share of the limit is not below it.
+local function crossing_of(limit, threshold)
+  local count = math.max(math.ceil(threshold * limit), 1)
+  -- The product may be a little off.
+  while count > 1 and (count - 1) / limit >= threshold do
+    count = count - 1
+  end
+  while count / limit < threshold do
+    count = count + 1
+  end
+  return count
+end
+
 -- Quotas by the class or kind that they count, or nil if there are none.
 local function quotas_by(member, quotas)
   local by = {}
@@ -40,7 +53,8 @@ local function quotas_by(member, quotas)
     local threshold = quota.threshold_pct or DEFAULT_THRESHOLD
     rules[#rules + 1] = {
       kind = quota.action_kind, risk_class = quota.risk_class, limit = quota.max_calls, window = quota.window,
-      ttl_ms = quota.per_run_counter_ttl_ms or DEFAULT_RUN_TTL_MS, threshold = threshold, threshold_text = string.format('%.14g', threshold),
+      ttl_ms = quota.per_run_counter_ttl_ms or DEFAULT_RUN_TTL_MS, crossing = crossing_of(quota.max_calls, threshold),
+      threshold_text = string.format('%.14g', threshold),
       hosts = set_of(quota.host_allowlist or {}, string.lower), domains = set_of(quota.recipient_domain_allowlist or {}, string.lower),
       resources = set_of(quota.resource_type_allowlist or {}),
     }
@@ -81,9 +95,14 @@ local function kind_of(fields, first)
   return nil
 end
 
--- The refusal of an action that the policy does not permit, or nil: a status word, the scope and the policy's id.
-local function access_refusal(policy, scopes, kind)
-  local rules = known_rules(policy.rules)
+-- The refusal of an action that the policy does not permit, or nil: a status word, the scope and the policy's id. `fields` has the
+-- action from `first` on.
+local function action_refusal(policy, scopes, fields, first)
+  local rules = policy and policy.rules and known_rules(policy.rules)
+  if not rules or not (rules.denied or rules.allowed) then
+    return nil
+  end
+  local kind = kind_of(fields, first)
   if rules.denied and rules.denied[kind] then
     return { 'ACTION_KIND_DENIED', scopes[#scopes], policy.id }
   end
@@ -91,12 +110,4 @@ local function access_refusal(policy, scopes, kind)
     return { 'ACTION_KIND_NOT_ALLOWED', scopes[#scopes], policy.id }
   end
   return nil
-end
-
--- The refusal of a request by the policy's rules on actions, or nil. `fields` has its action from `first` on.
-local function action_refusal(policy, scopes, fields, first)
-  if not (policy and policy.rules) then
-    return nil
-  end
-  return access_refusal(policy, scopes, kind_of(fields, first))
 end

@@ -11,9 +11,17 @@
 -- that its own scopes form, so one HMGET finds the candidates, however many policies the tenant has, and only the first policy in
 -- force of each pattern matters.
 
--- The policy of the highest priority whose pattern and time match, or nil. Of equal ones the longer pattern wins, then the older policy.
--- `scope` is the deepest of the scopes that its pattern matches.
-local function governing_policy(tag, tenant_id, scopes, now)
+-- What earlier runs have found, by the deepest scope, which the others follow from: the patterns, and the policy with the texts that it
+-- was made of. Each run reads the texts again, but unchanged ones need not be parsed again.
+local SCOPES_KEPT = 500
+local kept, kept_count = {}, 0
+
+local function known_scopes(scopes)
+  local leaf = scopes[#scopes]
+  local known = kept[leaf]
+  if known then
+    return known
+  end
   local patterns = {}
   for i = 1, #scopes do
     patterns[#patterns + 1] = scopes[i]
@@ -21,10 +29,30 @@ local function governing_policy(tag, tenant_id, scopes, now)
       patterns[#patterns + 1] = scopes[i] .. '/*'
     end
   end
-  local found = redis.call('HMGET', policy_pattern_key(tag, tenant_id), unpack(patterns))
-  local best, best_priority, best_scope = nil, -1, nil
-  for i = #patterns, 1, -1 do
+  if kept_count == SCOPES_KEPT then
+    kept, kept_count = {}, 0
+  end
+  known = { patterns = patterns }
+  kept[leaf], kept_count = known, kept_count + 1
+  return known
+end
+
+local function is_same(texts, others)
+  for i = 1, #texts do
+    if texts[i] ~= others[i] then
+      return false
+    end
+  end
+  return true
+end
+
+-- The id of the policy of the highest priority whose pattern and time match, and the deepest of the scopes that its pattern matches. Of
+-- equal policies the one with the longer pattern wins, then the older one. The third value says whether any time was looked at.
+local function winner(scopes, found, now)
+  local best, best_priority, best_scope, has_times = nil, -1, nil, false
+  for i = #found, 1, -1 do
     for id, priority, from, ends in string.gmatch(found[i] or '', '([^%s,]+),(%d+),(%-?%d*),(%-?%d*),') do
+      has_times = has_times or from ~= '' or ends ~= ''
       if (from == '' or now >= tonumber(from)) and (ends == '' or now < tonumber(ends)) then
         if tonumber(priority) > best_priority then
           best, best_priority, best_scope = id, tonumber(priority), scopes[i % 2 == 1 and (i + 1) / 2 or #scopes]
@@ -32,6 +60,18 @@ local function governing_policy(tag, tenant_id, scopes, now)
         break
       end
     end
+  end
+  return best, best_scope, has_times
+end
+
+-- The policy that governs a request with these scopes, or nil. `scope` is the deepest of them that its pattern matches.
+local function governing_policy(tag, tenant_id, scopes, now)
+  local known = known_scopes(scopes)
+  local found = redis.call('HMGET', policy_pattern_key(tag, tenant_id), unpack(known.patterns))
+  local best, scope = known.best, known.scope
+  if not known.found or known.has_times or not is_same(found, known.found) then
+    best, scope, known.has_times = winner(scopes, found, now)
+    known.found, known.best, known.scope, known.policy = found, best, scope, nil
   end
   if not best then
     return nil
@@ -42,11 +82,15 @@ local function governing_policy(tag, tenant_id, scopes, now)
   if fields[1] ~= tenant_id then
     error('corrupt policy record ' .. key)
   end
-  return {
-    id = best, scope = best_scope, rules = fields[9], caps = fields[2], overage_policy = fields[3],
-    default_ttl_ms = tonumber(fields[4] or ''), max_ttl_ms = tonumber(fields[5] or ''), max_extensions = tonumber(fields[6] or ''),
-    max_reservations = tonumber(fields[7] or ''), max_commits = tonumber(fields[8] or ''),
-  }
+  if not known.policy or not is_same(fields, known.fields) then
+    known.fields = fields
+    known.policy = {
+      id = best, scope = scope, rules = fields[9], caps = fields[2], overage_policy = fields[3],
+      default_ttl_ms = tonumber(fields[4] or ''), max_ttl_ms = tonumber(fields[5] or ''), max_extensions = tonumber(fields[6] or ''),
+      max_reservations = tonumber(fields[7] or ''), max_commits = tonumber(fields[8] or ''),
+    }
+  end
+  return known.policy
 end
 
 -- The same, found once for all calls of a run with the same scopes.

@@ -41,8 +41,8 @@ export const LIMITS = {
     mutations: [
       {
         what: 'one action more is allowed',
-        find: '    if left <= 0 and (not worst or left < worst.left) then',
-        put: '    if left < 0 and (not worst or left < worst.left) then',
+        find: '    if counters[i].used >= plan[i].rule.limit then',
+        put: '    if counters[i].used > plan[i].rule.limit then',
       },
       {
         what: 'an allowlist of hosts covers every action',
@@ -51,8 +51,8 @@ export const LIMITS = {
       },
       {
         what: 'quotas of a tenant count at the scope of the policy',
-        find: "rule.window == 'per_tenant_per_day' and root or policy.scope",
-        put: 'policy.scope',
+        find: "rule.window == 'per_tenant_per_day' and root or scope",
+        put: 'scope',
       },
     ],
   },

@@ -1,0 +1,181 @@
+// What the quotas of a policy cost a reserve: tenants without a policy, with one, and with four quotas reserve in turn.
+import { unlessShort } from './duration.mjs';
+import { GrowthLedger, mainThreadSeconds } from './growth-ledger.mjs';
+import { OWN_USE } from './growth-use.mjs';
+import { doubts, figure, hundredths, median, range, storeOf, tenths } from './report.mjs';
+import { askAsAdmin } from './service.mjs';
+
+/** Of rounds, odd for their median. */
+const ROUNDS = unlessShort(15, 1);
+const CALLS = unlessShort(800, 160);
+/** The most calls that share a run of the script. */
+const GROUP = 16;
+/** Calls that are sent at once. Without lanes of their own, they share runs. */
+const BATCH = 40;
+/** Above what is counted here, so that no reserve is refused and no threshold is crossed. */
+const MAX_CALLS = 100_000;
+const TARGET = 1.15;
+
+const KIND = 'llm.completion';
+const quota = (/** @type {string} */ window) => ({ action_kind: KIND, max_calls: MAX_CALLS, window });
+const CALENDAR = ['per_minute_tumbling', 'per_hour_tumbling', 'per_day_tumbling'].map(quota);
+const RISK = { risk_class: 'side_effect', max_calls: MAX_CALLS, window: 'per_tenant_per_day' };
+
+/** @type {readonly { name: string, rules: object | undefined, run: string }[]} */
+const SIDES = [
+  { name: 'no policy', rules: undefined, run: '' },
+  { name: 'a policy without quotas', rules: {}, run: '' },
+  { name: 'four quotas', rules: { action_quotas: CALENDAR, risk_class_quotas: [RISK] }, run: '' },
+  {
+    name: 'three and one by run',
+    rules: { action_quotas: [...CALENDAR, quota('per_run')] },
+    run: 'run-1',
+  },
+];
+
+/**
+ * @typedef {import('./growth-ledger.mjs').Population} Population
+ * @typedef {{ population: Population, facts: string }} Side
+ * @typedef {{ alone: number, together: number }} Cost  µs of a reserve
+ */
+
+/** @returns {Promise<import('./types.ts').Result>} */
+export async function measure() {
+  const ledger = await GrowthLedger.start();
+  try {
+    const sides = [];
+    for (const [index, { rules, run }] of SIDES.entries()) {
+      sides.push({
+        population: await sideOf(ledger, `quotas-${index}`, rules),
+        facts: `side_effect|${run}|||`,
+      });
+    }
+    /** @type {Cost[][]} by round, then side */
+    const rounds = [];
+    // The first round warms up.
+    for (let round = 0; round <= ROUNDS; round += 1) {
+      rounds.push(await costsOf(ledger, sides, round));
+    }
+    return resultOf(rounds.slice(1), await storeOf(ledger.redis));
+  } finally {
+    await ledger.stop();
+  }
+}
+
+/**
+ * A tenant with budgets at three scopes, and a policy for them unless there are no rules.
+ * @param {GrowthLedger} ledger
+ * @param {string} tenant
+ * @param {object | undefined} rules
+ */
+async function sideOf(ledger, tenant, rules) {
+  const { population } = await ledger.provision(tenant);
+  if (rules !== undefined) {
+    await askAsAdmin(ledger.service.port, 'POST', '/v1/admin/policies', {
+      tenant_id: tenant,
+      name: 'benchmark',
+      scope_pattern: `tenant:${tenant}`,
+      ...rules,
+    });
+  }
+  return population;
+}
+
+/**
+ * All sides in turn, beginning with another one in each round, because the speed of a shared machine drifts.
+ * @param {GrowthLedger} ledger
+ * @param {readonly Side[]} sides
+ * @param {number} round
+ */
+async function costsOf(ledger, sides, round) {
+  /** @type {Cost[]} */
+  const costs = [];
+  for (let turn = 0; turn < sides.length; turn += 1) {
+    const index = (turn + round) % sides.length;
+    const side = sides[index];
+    if (side !== undefined) {
+      costs[index] = {
+        alone: await costOf(ledger, side, 1),
+        together: await costOf(ledger, side, GROUP),
+      };
+    }
+  }
+  return costs;
+}
+
+/**
+ * Processor time of Redis' main thread for each reserve, in µs.
+ * @param {GrowthLedger} ledger
+ * @param {Side} side
+ * @param {number} together the calls that share a run of the script
+ */
+async function costOf(ledger, { population, facts }, together) {
+  const before = await mainThreadSeconds(ledger.redis);
+  for (let made = 0; made < CALLS; made += BATCH) {
+    const calls = Array.from({ length: BATCH }, () => {
+      const { keys, args } = ledger.reserveCall(ledger.nextHold(population), '10');
+      return { keys, args: { ...args, actionFacts: facts } };
+    });
+    const replies =
+      together === 1
+        ? await Promise.all(
+            calls.map(({ keys, args }, index) => ledger.lane(index).call('reserve', keys, args)),
+          )
+        : await ledger.scripts.callMany('reserve', calls);
+    const wrong = replies.find((reply) => reply instanceof Error || reply.status !== 'ALLOW');
+    if (wrong !== undefined) {
+      throw wrong instanceof Error ? wrong : new Error(`a reserve was answered ${wrong.status}`);
+    }
+  }
+  return (((await mainThreadSeconds(ledger.redis)) - before) * 1e6) / CALLS;
+}
+
+/**
+ * @param {readonly Cost[][]} rounds
+ * @param {string} store
+ * @returns {import('./types.ts').Result}
+ */
+function resultOf(rounds, store) {
+  const valuesOf = (/** @type {number} */ side, /** @type {keyof Cost} */ kind) =>
+    rounds.map((costs) => costs[side]?.[kind] ?? NaN);
+  const ratiosOf = (/** @type {number} */ side, /** @type {number} */ base, /** @type {keyof Cost} */ kind) =>
+    rounds.map((costs) => (costs[side]?.[kind] ?? NaN) / (costs[base]?.[kind] ?? NaN));
+  /** @type {(side: number, base: number, kind: keyof Cost, words: string, isAimed?: boolean) => import('./types.ts').Figure} */
+  const ratio = (side, base, kind, words, isAimed = false) => {
+    const ratios = ratiosOf(side, base, kind);
+    return figure(
+      `${SIDES[side]?.name} beside ${SIDES[base]?.name}, ${words}: ratio`,
+      `${hundredths(median(ratios))}${range(ratios, hundredths)}`,
+      isAimed ? `at most ${TARGET}` : '',
+      isAimed ? median(ratios) <= TARGET : undefined,
+    );
+  };
+  const [ALONE, TOGETHER] = ['alone in a run', `${GROUP} in a run`];
+  return {
+    title: 'Quotas',
+    command: 'npm run bench -- quotas',
+    subject: 'A reserve at three budgeted scopes. Processor time is that of the main thread of Redis.',
+    store,
+    tables: [
+      {
+        head: ['µs of a reserve', ...SIDES.map(({ name }) => name)],
+        rows: /** @type {const} */ ([
+          [ALONE, 'alone'],
+          [TOGETHER, 'together'],
+        ]).map(([words, kind]) => [words, ...SIDES.map((_, side) => tenths(median(valuesOf(side, kind))))]),
+        texts: 1,
+      },
+    ],
+    figures: [
+      ratio(2, 1, 'alone', ALONE, true),
+      ratio(2, 1, 'together', TOGETHER, true),
+      ratio(2, 0, 'alone', ALONE),
+      ratio(2, 0, 'together', TOGETHER),
+      ratio(3, 1, 'alone', ALONE),
+      ratio(3, 1, 'together', TOGETHER),
+      ratio(1, 0, 'alone', ALONE),
+      ratio(1, 0, 'together', TOGETHER),
+    ],
+    notes: doubts([OWN_USE.phase()]),
+  };
+}
