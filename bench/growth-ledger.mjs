@@ -256,6 +256,7 @@ export class GrowthLedger {
         actionFacts: ACTION_FACTS,
         maxStored: 0,
         observe: '',
+        waiter: '',
         rest: ['ak', 'llm.completion', 'an', 'gpt-4o', 'ik', key],
       },
     };

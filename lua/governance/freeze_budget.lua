@@ -20,6 +20,7 @@
 -- @include  governed_budget: governed_budget
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
+-- @include  wake_waiters: wake_waiters
 local budget_record = KEYS[1]
 local tenant_id, scope, unit, reason, metadata = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9] }
@@ -38,6 +39,9 @@ require_audit_log(tag)
 
 -- Nothing is refused below this line.
 redis.call('HSET', budget_record, 'status', 'FROZEN', 'updated_at', ms_text(now_ms()))
+if budget.waiting then
+  wake_waiters(budget_record)
+end
 append_event(tag, 'budget.frozen', tenant_id, scope, origin,
   { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'STATUS_CHANGE', 'previous_status', 'ACTIVE', 'new_status', 'FROZEN',
     'reason', reason, 'metadata', metadata })

@@ -22,6 +22,7 @@
 -- @include  over_limit: debt_over_limit, emit_over_limit
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
+-- @include  wake_waiters: wake_waiters
 --
 -- A request without changes writes nothing and emits nothing.
 local budget_record = KEYS[1]
@@ -58,6 +59,9 @@ if overdraft_limit ~= '' then
 end
 if #changed > 0 then
   redis.call('HSET', budget_record, 'updated_at', ms_text(now_ms()), unpack(changes))
+  if budget.waiting then
+    wake_waiters(budget_record)
+  end
   local fields = table.concat(changed, ',')
   append_event(tag, 'budget.updated', tenant_id, scope, origin,
     { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'UPDATE', 'previous_status', budget.status,

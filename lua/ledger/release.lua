@@ -37,6 +37,7 @@
 -- @include  expiry: quarantine
 -- @include  ended: keep_ended
 -- @include  damage: owner_of
+-- @include  wake_waiters: wake_waiters
 --
 -- An operator's release is written to the audit log in the same run. A hold with a damaged record returns what it can, and its record
 -- is valid afterwards. If only the budgets do not match, an operator alone may write off what they cannot take back.
@@ -126,6 +127,9 @@ local parts = { hold.amount, hold.unit }
 local reply = { 'RELEASED', 'fresh', hold.amount, hold.unit }
 for _, budget in ipairs(budgets) do
   redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
+  if budget.waiting then
+    wake_waiters(budget.key)
+  end
   local text = balance_text(budget)
   reply[#reply + 1] = budget.scope
   reply[#reply + 1] = text

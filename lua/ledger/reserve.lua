@@ -21,6 +21,7 @@
 -- ARGV[15]  max_stored       the deployment's limit on a tenant's stored bytes, 0 for none
 -- ARGV[16]  action_facts     what the governing policy's quotas need: see lib/action_quota
 -- ARGV[17]  observe          what the request says of observe mode: see lib/observe
+-- ARGV[18]  waiter           the place of a request that waits for funds, as lib/waiters takes it, or empty
 -- ARGV[...] further field and value pairs of the record: subject, action, metadata
 -- RETURNS   ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)*
 --           | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps
@@ -32,7 +33,7 @@
 --           | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id
 --           | ACTION_QUOTA_EXCEEDED scope policy_id window window_key used limit risk_class | MISSING_RUN_ID | UNDECLARED_KIND
 --           | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int
---           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
+--           | WAITING number scope | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, if one reclaims
 -- GROUP     16
 -- ATTESTED  its outcome can become evidence
@@ -58,6 +59,7 @@
 -- @include  action_quota: quota_refusal
 -- @include  count_actions: require_counting, count_actions
 -- @include  observe: observance_of, emit_observed_denial, emit_observed_allowed
+-- @include  waiters: waiters
 -- @include  denial: reason_of, emit_denial, denial_parts, denial_reply
 -- @include  threshold: marks_of, crossings_of, emit_crossings
 --
@@ -67,7 +69,7 @@ local reservation, idempotency, tenant_record = KEYS[1], KEYS[2], KEYS[3]
 local reservation_id, fingerprint, subject, amount, overage_policy = ARGV[1], ARGV[2], requested_subject(ARGV[3]), ARGV[4], ARGV[5]
 local ttl_ms, grace_text, grace_ms, dry_run = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[7]), ARGV[8] == '1'
 local idempotency_ttl_ms, retention_ms, key_id, request_id, trace = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
-local max_live, max_stored, action_facts, asked, first_field = ARGV[14], ARGV[15], ARGV[16], ARGV[17], 18
+local max_live, max_stored, action_facts, asked, first_field = ARGV[14], ARGV[15], ARGV[16], ARGV[17], 19
 local tenant_id, unit, scopes = subject.tenant, subject.unit, subject.scopes
 local RECLAIM_LIMIT = 100
 
@@ -88,6 +90,7 @@ end
 local observance = observance_of(asked, tenant)
 local is_observed = observance == 'OBSERVED'
 dry_run = dry_run or is_observed
+local waiter = ARGV[18] ~= '' and not dry_run and waiters.parse(ARGV[18])
 -- What is denied: a dry run gets DENY, which is stored and replayed. A live reserve gets the refusal, which is not stored.
 local refusal = tenant and tenant.status == 'CLOSED' and { 'TENANT_CLOSED' } or nil
 local counts, budgets, mask, policy, owned, text_bytes, stored_after
@@ -118,7 +121,7 @@ if not refusal then
   if not OVERAGE_POLICIES[overage_policy] then
     return { 'INVALID_POLICY', overage_policy }
   end
-  refusal = hold_refusal(budgets, amount)
+  refusal = hold_refusal(budgets, amount) or waiter and waiters.refusal(budgets, waiter, now)
 end
 if not refusal then
   subject.text_bytes = subject.text_bytes or long_text(subject.levels, 1)
@@ -133,6 +136,10 @@ if refusal then
     if #outcomes > 0 then
       return { 'RECLAIMED', ms_text(now), unpack(outcomes) }
     end
+  end
+  local place = waiter and waiters.join(tag, tenant_id, unit, budgets, refusal, waiter, now)
+  if place then
+    return place
   end
   -- The protocol has no event for throttling, but one for everything that is observed.
   if is_observed then
@@ -212,6 +219,9 @@ end
 -- the first is an orphan, which the sweeper removes.
 add_to_index(group, deadline_index_key(tag, { expiry_letter = expiry_policy }), ms_text(expires_at + grace_ms), reservation_id)
 add_to_index(group, reservation_index_key(tag, tenant_id), group_now_text(group), reservation_id)
+if waiter then
+  waiters.leave(tag, tenant_id, unit, waiter)
+end
 local expires_text = ms_text(expires_at)
 -- With room for three budgets, because a table that grows is reallocated each time.
 local reply = { 'ALLOW', 'fresh', reservation_id, expires_text, ms_text(ttl_ms), overage_policy, nil, nil, nil, nil, nil, nil }

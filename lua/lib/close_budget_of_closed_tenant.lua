@@ -6,6 +6,7 @@
 -- @include budget: read_budget
 -- @include append_event: append_event
 -- @include append_audit: append_audit
+-- @include wake_waiters: wake_waiters
 
 -- Closes a budget. What is still reserved belongs to holds in quarantine, which cannot be settled; it goes back to remaining. Returns
 -- 'CLOSED', 'FAILED' if the record is missing or invalid, or nil if it is already closed.
@@ -23,6 +24,9 @@ local function close_budget_of_closed_tenant(tag, tenant_id, scope, unit, now, o
   redis.call('HSET', budget.key, 'status', 'CLOSED', 'closed_at', ms_text(now), 'updated_at', ms_text(now),
     'remaining', remaining, 'reserved', '0')
   redis.call('HDEL', budget.key, 'cascade_released')
+  if budget.waiting then
+    wake_waiters(budget.key)
+  end
   if i64_positive(released) then
     local figures = { 'ledger_id', ledger_id, 'scope', scope, 'unit', unit, 'released_amount', released, 'cascade_reason', 'tenant_closed' }
     append_event(tag, 'reservation.released_via_tenant_cascade', tenant_id, scope, origin, figures)

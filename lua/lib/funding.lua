@@ -3,6 +3,7 @@
 -- @include budget: budget_over_limit
 -- @include over_limit: debt_over_limit, emit_over_limit
 -- @include append_event: append_event
+-- @include wake_waiters: wake_waiters
 --
 -- remaining = allocated - spent - reserved - debt holds after each operation:
 -- CREDIT pays debt first. Repaid debt becomes spent, since that consumption is now paid for. allocated and remaining both grow by the
@@ -59,6 +60,9 @@ local function apply_funding(tag, budget, planned, request, now, origin)
   local unit, scope, tenant_id, operation = request.unit, request.scope, request.tenant_id, request.operation
   redis.call('HSET', budget.key, 'allocated', planned.allocated, 'remaining', planned.remaining, 'debt', planned.debt,
     'spent', planned.spent, 'is_over_limit', planned.is_over_limit, 'updated_at', now)
+  if budget.waiting then
+    wake_waiters(budget.key)
+  end
   local figures = { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', operation,
     'previous_allocated', budget.allocated, 'new_allocated', planned.allocated, 'previous_remaining', budget.remaining,
     'new_remaining', planned.remaining, 'previous_debt', budget.debt, 'new_debt', planned.debt, 'previous_spent', budget.spent,

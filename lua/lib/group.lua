@@ -6,6 +6,7 @@
 -- @include owned: read_owned, write_owned, count_ended
 -- @include ended: note_ended
 -- @include action_counters: write_counters
+-- @include wake_waiters: wake_waiters
 --
 -- While a run of a script is in flight in a partition, the service queues further calls, and sends them together in the next run
 -- (src/redis/grouped-calls.ts). A script with a GROUP line in its header is one call; `group` is what the calls of its run share.
@@ -59,6 +60,7 @@ end
 
 -- Whether the budget has these fields, after an update of the figures that reserves and settlements change.
 local function bring_up_to_date(budget, f)
+  budget.waiting = f[10]
   if budget.allocated ~= f[4] or budget.debt ~= f[5] or budget.overdraft_limit ~= f[6] or budget.is_over_limit ~= (f[7] or '0')
     or budget.status ~= f[8] or budget.commit_overage_policy ~= (f[9] or nil) or not (f[1] and f[2] and f[3]) then
     return false
@@ -210,6 +212,9 @@ local function write_budget(budget, change)
       'is_over_limit', budget.is_over_limit)
   else
     redis.call('HSET', budget.key, 'remaining', remaining, 'reserved', reserved, 'spent', spent)
+  end
+  if budget.waiting then
+    wake_waiters(budget.key)
   end
 end
 

@@ -18,6 +18,9 @@ local function owned_key(tag, tenant) return tag .. 'own:' .. tenant end
 local function evidence_bytes_key(tag, tenant) return tag .. 'eb:' .. tenant end
 local function tenant_index_key(tag) return tag .. 'tenants' end
 local function budget_key(tag, unit, scope) return tag .. 'b:' .. unit .. ':' .. scope end
+local function waiter_queue_key(tag, unit, scope) return tag .. 'bw:' .. unit .. ':' .. scope end
+local function waiters_key(tag, tenant) return tag .. 'waiters:' .. tenant end
+local function arrivals_key(tag) return tag .. 'arrivals' end
 local function budget_index_key(tag, tenant) return tag .. 'budgets:' .. tenant end
 local function audit_log_key(tag) return tag .. 'audit' end
 local function audit_index_key(tag, log_name, index) return tag .. log_name .. ':' .. index end
@@ -52,6 +55,9 @@ local function ordered_queue_key(tag, queue) return tag .. 'lane:' .. queue end
 local function ordered_queues_key(tag) return tag .. 'lanes' end
 local function retrying_key(tag) return tag .. 'retrying' end
 local function outcomes_key(tag) return tag .. 'outcomes' end
+
+-- The channel of an instance whose reserves wait for funds.
+local function wake_channel(instance) return 'holdfast:wake:' .. instance end
 
 -- The record of a reserve, which extend keeps alive as long as the hold that it may have to replay.
 local function reserve_idempotency_key(tag, tenant, idempotency_key)

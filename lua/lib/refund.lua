@@ -1,6 +1,7 @@
 -- refund: returns the amounts of ended holds to their budgets, however many holds end in one run.
 -- @include keys: budget_key
 -- @include int64: i64_figure, i64_text, i64_add, i64_sub, i64_negative
+-- @include wake_waiters: wake_waiters
 -- @include threshold: watched_marks, crossings_of, emit_crossings
 --
 -- Refunds are first added up in memory, so that each budget is read and written once. Holds of one subject share their budgets, and
@@ -21,8 +22,8 @@ local function refunded_budget(tag, refunds, unit, scope)
   if budget then
     return budget
   end
-  local f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent')
-  budget = { key = key, scope = scope, unit = unit, was = f[1], allocated = f[4], debt = f[5], spent = f[6] }
+  local f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent', 'waiting')
+  budget = { key = key, scope = scope, unit = unit, was = f[1], allocated = f[4], debt = f[5], spent = f[6], waiting = f[7] }
   if not f.err and not f[3] and not f[1] and not f[2] then
     budget.defect = 'MISSING_BUDGET'
   elseif not (f[3] and is_figure(f[1]) and is_figure(f[2])) then
@@ -92,6 +93,9 @@ local function write_refunds(refunds)
     if budget.tenant then
       budget.remaining, budget.reserved = i64_text(budget.remaining), i64_text(budget.reserved)
       redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
+      if budget.waiting then
+        wake_waiters(budget.key)
+      end
     end
   end
 end

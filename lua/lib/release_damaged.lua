@@ -11,6 +11,7 @@
 -- @include append_event: require_event_log
 -- @include owned: count_ended
 -- @include action_counters: uncount_run
+-- @include wake_waiters: wake_waiters
 --
 -- Each budget is checked separately (lua/lib/returnable_budgets.lua). The record's scope mask then has the scopes that got their
 -- share back. Errors occur only before the first write.
@@ -84,6 +85,9 @@ local function release_damaged(tag, reservation_id, hold, tenant, created_at, by
   redis.call('ZREM', cleanup_index_key(tag), reservation_id)
   for _, budget in ipairs(refunded) do
     redis.call('HSET', budget.key, 'remaining', budget.remaining, 'reserved', budget.reserved)
+    if budget.waiting then
+      wake_waiters(budget.key)
+    end
   end
   if not hold.subject.defect then
     known[FIELD.scope_mask] = released_mask(hold.scopes, refunded)

@@ -26,7 +26,7 @@ import { optional, secret, setting, type Variable } from './variable.js';
 const NONE = '(none)';
 const GENERATED = '(generated with the embedded Redis, else required)';
 
-const COUNT_MAX = 1_000_000_000;
+const COUNT = integer(0, 1_000_000_000);
 const PER_MINUTE_MAX = 10_000_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
@@ -149,18 +149,19 @@ const LIMITS = {
   metadataLimitBytes: setting('METADATA_LIMIT_BYTES', '16384', integer(256, 1_048_576)).describe(
     'Largest metadata of a request, in bytes of JSON; also for metrics.custom and webhook headers.',
   ),
-  tenantMaxLiveReservations: setting(
-    'TENANT_MAX_LIVE_RESERVATIONS',
-    '1000000',
-    integer(0, COUNT_MAX),
-  ).describe('Live reservations of a tenant; 0 means no limit.'),
-  tenantMaxBudgets: setting('TENANT_MAX_BUDGETS', '100000', integer(0, COUNT_MAX)).describe(
+  tenantMaxLiveReservations: setting('TENANT_MAX_LIVE_RESERVATIONS', '1000000', COUNT).describe(
+    'Live reservations of a tenant; 0 means no limit.',
+  ),
+  waitersPerTenant: setting('WAITERS_PER_TENANT', '1000', integer(0, 10_000)).describe(
+    'Reserves of a tenant that may wait for funds at once; further ones are refused at once.',
+  ),
+  tenantMaxBudgets: setting('TENANT_MAX_BUDGETS', '100000', COUNT).describe(
     'Budgets of a tenant; 0 means no limit.',
   ),
-  tenantMaxPolicies: setting('TENANT_MAX_POLICIES', '1000', integer(0, COUNT_MAX)).describe(
+  tenantMaxPolicies: setting('TENANT_MAX_POLICIES', '1000', COUNT).describe(
     'Policies of a tenant; 0 means no limit.',
   ),
-  tenantMaxApiKeys: setting('TENANT_MAX_API_KEYS', '1000', integer(0, COUNT_MAX)).describe(
+  tenantMaxApiKeys: setting('TENANT_MAX_API_KEYS', '1000', COUNT).describe(
     'API keys of a tenant, including revoked and expired ones; 0 means no limit.',
   ),
   tenantMaxWebhooks: setting('TENANT_MAX_WEBHOOKS', '100', integer(0, 1000)).describe(

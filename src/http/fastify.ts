@@ -41,6 +41,7 @@ const REQUEST_HEADERS = [
   'X-Admin-API-Key',
   'X-Cycles-API-Key',
   'X-Holdfast-Explain',
+  'X-Holdfast-Wait-Ms',
   TRACE_ID_HEADER,
   'X-Idempotency-Key',
   REQUEST_ID_HEADER,

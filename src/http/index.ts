@@ -20,6 +20,7 @@ export {
   IdempotencyKeyHeader,
   OpenApiDocument,
   QuerySchema,
+  WaitHeader,
 } from './openapi/document.js';
 export { traceRequests } from './request-spans.js';
 export { ReservationId } from './reservation-id.js';

@@ -100,6 +100,13 @@ export const evidenceBytesKey = (tag: string, tenantId: string): string => `${ta
 /** The partition's tenants, a sorted set of ids scored by creation time in ms. */
 export const tenantIndexKey = (tag: string): string => `${tag}tenants`;
 export const budgetKey = (tag: string, unit: string, scope: string): string => `${tag}b:${unit}:${scope}`;
+/** Places of the reserves that wait for a budget's funds, a sorted set scored by the number of their arrival; see lua/lib/wake_waiters.lua. */
+export const waiterQueueKey = (tag: string, unit: string, scope: string): string =>
+  `${tag}bw:${unit}:${scope}`;
+/** The same places of all budgets of a tenant, a sorted set scored by when they lapse, in ms. */
+export const waitersKey = (tag: string, tenantId: string): string => `${tag}waiters:${tenantId}`;
+/** The number of the partition's last reserve that began to wait, a string. */
+export const arrivalsKey = (tag: string): string => `${tag}arrivals`;
 /** The tenant's budgets, a sorted set of `scope unit` members, all scores 0. */
 export const budgetIndexKey = (tag: string, tenantId: string): string => `${tag}budgets:${tenantId}`;
 /** The audit log, a stream. */
@@ -245,6 +252,9 @@ export const metaKey = (): string => '{holdfast}meta';
 
 /** The pub/sub channel that announces the secret hashes of revoked keys, so that all instances drop them from their caches. */
 export const keyRevokedChannel = (): string => 'holdfast:key-revoked';
+
+/** The pub/sub channel on which an instance learns whose turn it is, of its reserves that wait for funds. */
+export const wakeChannel = (instance: string): string => `holdfast:wake:${instance}`;
 
 /**
  * A time in ms as a bound of a stream range. Stream ids cannot be negative. Times before 1970 become 0-0, which no entry has: a window

@@ -624,6 +624,13 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'FOUND defect? quarantined? record{} | NOT_FOUND [defect] | FORBIDDEN | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms]',
   },
+  /** lua/ledger/leave_waiters.lua: give up the place of a reserve that no longer waits for funds, and wake the next one. */
+  leave_waiters: {
+    keys: ['budget', 'waiter_queue', 'waiters'],
+    args: ['place'],
+    flags: ['allow-oom'],
+    returns: 'LEFT',
+  },
   /** lua/ledger/list_reservations.lua: the tenant's reservations that match some conditions, in bounded pages of its reservation index. */
   list_reservations: {
     keys: ['reservation_index'],
@@ -663,6 +670,14 @@ export const SCRIPT_SIGNATURES = {
     returns:
       'RELEASED answer:fresh|replay released unit balances(scope balance)* | IDEMPOTENCY_MISMATCH | NOT_FOUND [defect] | FORBIDDEN | TENANT_CLOSED | RESERVATION_FINALIZED state | RESERVATION_EXPIRED [on_access:now tenant deadline_ms now_ms] | QUARANTINED reason tenant? [again:again]',
   },
+  /** lua/ledger/renew_waiters.lua: say that reserves of one instance still wait, and learn whose turn it is. */
+  renew_waiters: {
+    keys: ['waiters'],
+    args: ['tenant_id', 'lease_ms'],
+    rest: true,
+    flags: ['allow-oom'],
+    returns: 'RENEWED places*',
+  },
   /** lua/ledger/reservation_scope.lua: the scope that a reservation was made for, in any form of its record. */
   reservation_scope: {
     keys: ['reservation'],
@@ -691,11 +706,12 @@ export const SCRIPT_SIGNATURES = {
       'max_stored',
       'action_facts',
       'observe',
+      'waiter',
     ],
     rest: true,
     flags: [],
     returns:
-      'ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)* | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|observed|replay balances(scope balance)* | DRY_RUN_WITH_CAPS answer:fresh|observed|replay caps balances(scope balance)* | DENY answer:fresh|observed|replay reason [scope remaining policy_id window window_key used limit risk_class] | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id | ACTION_QUOTA_EXCEEDED scope policy_id window window_key used limit risk_class | MISSING_RUN_ID | UNDECLARED_KIND | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
+      'ALLOW answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy balances(scope balance)* | ALLOW_WITH_CAPS answer:fresh|replay reservation_id expires_at_ms remaining_ttl_ms overage_policy caps balances(scope balance)* | ALLOW_DRY_RUN answer:fresh|observed|replay balances(scope balance)* | DRY_RUN_WITH_CAPS answer:fresh|observed|replay caps balances(scope balance)* | DENY answer:fresh|observed|replay reason [scope remaining policy_id window window_key used limit risk_class] | IDEMPOTENCY_MISMATCH | TENANT_CLOSED | TENANT_SUSPENDED | INVALID_POLICY overage_policy | NOT_FOUND | UNIT_MISMATCH scope units* | BUDGET_FROZEN scope remaining | BUDGET_CLOSED scope remaining | OVERDRAFT_LIMIT_EXCEEDED scope remaining | DEBT_OUTSTANDING scope remaining | BUDGET_EXCEEDED scope remaining | INT64_OVERFLOW scope | ACTION_KIND_DENIED scope policy_id | ACTION_KIND_NOT_ALLOWED scope policy_id | ACTION_QUOTA_EXCEEDED scope policy_id window window_key used limit risk_class | MISSING_RUN_ID | UNDECLARED_KIND | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int | WAITING number scope | RECLAIMED now_ms outcomes(word detail? second_detail?)*',
   },
   /** lua/overview/census.lua: count a partition's tenants, budgets, webhook subscriptions, policies and counters of quotas, a bounded run at a time. */
   census: {
@@ -1642,6 +1658,7 @@ export interface ScriptReplies {
         readonly deadlineMs?: number;
         readonly nowMs?: number;
       };
+  readonly leave_waiters: { readonly status: 'LEFT' };
   readonly list_reservations: {
     readonly nowMs: number;
     readonly walkedMs?: string;
@@ -1701,6 +1718,7 @@ export interface ScriptReplies {
         readonly tenant?: string;
         readonly again?: 'again';
       };
+  readonly renew_waiters: { readonly status: 'RENEWED'; readonly places: readonly string[] };
   readonly reservation_scope:
     | { readonly status: 'SCOPE'; readonly scopePath: string }
     | { readonly status: 'UNKNOWN' }
@@ -1787,6 +1805,7 @@ export interface ScriptReplies {
         readonly allowed: number;
         readonly retryMs: number;
       }
+    | { readonly status: 'WAITING'; readonly number: string; readonly scope: string }
     | {
         readonly status: 'RECLAIMED';
         readonly nowMs: number;

@@ -20,7 +20,7 @@ type Wanted = { readonly amount: AmountDto } & (
 );
 
 /** The refusals for lack of budget. */
-const FOR_LACK_OF_BUDGET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+export const FOR_LACK_OF_BUDGET: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'BUDGET_EXCEEDED',
   'OVERDRAFT_LIMIT_EXCEEDED',
   'DEBT_OUTSTANDING',

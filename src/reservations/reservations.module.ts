@@ -2,6 +2,7 @@ import { Module } from '@nestjs/common';
 import { EvidenceModule } from '../evidence/index.js';
 import { ExpiryMetricsModule } from '../expiry/index.js';
 import { BudgetsModule, KnownKindsModule } from '../governance/index.js';
+import { HealthModule } from '../http/index.js';
 import { TenantLimitsModule } from '../limits/index.js';
 import { MetricsModule } from '../telemetry/index.js';
 import { Admission } from './admission.js';
@@ -24,6 +25,7 @@ import { ReleaseController } from './release/release.controller.js';
 import { ReleaseService } from './release/release.service.js';
 import { ReservationStore } from './reservation-store.js';
 import { ReservationMetrics } from './reservation.metrics.js';
+import { FundsWaiters } from './reserve/funds-waiters.js';
 import { ReserveController } from './reserve/reserve.controller.js';
 import { ReserveService } from './reserve/reserve.service.js';
 import { DamagedRecords } from './script-refusals.js';
@@ -53,9 +55,9 @@ import { DamagedRecords } from './script-refusals.js';
 export class ReservationStoreModule {}
 
 @Module({
-  imports: [ReservationStoreModule, TenantLimitsModule],
+  imports: [HealthModule, MetricsModule, ReservationStoreModule, TenantLimitsModule],
   controllers: [ReserveController],
-  providers: [ReserveService],
+  providers: [FundsWaiters, ReserveService],
 })
 export class ReserveModule {}
 

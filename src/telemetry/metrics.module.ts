@@ -67,6 +67,13 @@ const HELP = 'Duration of HTTP requests, by route template.';
 /** All requests without a route share one series. Otherwise, a scanner could create any number of them. */
 const NO_ROUTE = 'UNKNOWN';
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** How long the client let it wait for something other than this service. */
+    waitedMs?: number;
+  }
+}
+
 interface Series {
   readonly labels: Readonly<Record<string, string>>;
   /** Observations per bucket, not cumulative. The last bucket holds those above all bounds. */
@@ -96,7 +103,7 @@ export class RequestMetrics {
   }
 
   observe(request: FastifyRequest, reply: FastifyReply): void {
-    const seconds = reply.elapsedTime / 1000;
+    const seconds = (reply.elapsedTime - (request.waitedMs ?? 0)) / 1000;
     if (reply.getHeader('content-type') === EVENT_STREAM) {
       // How long somebody looked is not how long an answer took.
       return;

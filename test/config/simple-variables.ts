@@ -124,6 +124,7 @@ export const SIMPLE: readonly Simple[] = [
   number('BODY_LIMIT_BYTES', 'bodyLimitBytes', 1_048_576, 1024, 16_777_216),
   number('METADATA_LIMIT_BYTES', 'metadataLimitBytes', 16_384, 256, 1_048_576),
   number('TENANT_MAX_LIVE_RESERVATIONS', 'tenantMaxLiveReservations', 1_000_000, 0, 1_000_000_000),
+  number('WAITERS_PER_TENANT', 'waitersPerTenant', 1000, 0, 10_000),
   number('TENANT_MAX_BUDGETS', 'tenantMaxBudgets', 100_000, 0, 1_000_000_000),
   number('TENANT_MAX_POLICIES', 'tenantMaxPolicies', 1_000, 0, 1_000_000_000),
   number('TENANT_MAX_API_KEYS', 'tenantMaxApiKeys', 1_000, 0, 1_000_000_000),

@@ -60,6 +60,11 @@ const RUNTIME: readonly Difference[] = [
     reason: 'clients that send it get more in the details of a refusal; for others nothing changes',
   },
   {
+    operations: ['createReservation'],
+    says: 'header X-Holdfast-Wait-Ms is unknown to the protocol',
+    reason: 'clients that send it wait for funds instead of retrying; for others nothing changes',
+  },
+  {
     operations: ['getEvidenceJwks'],
     says: "200 keys[].cycles_exp_ms: the type is integer, the protocol's is integer,null",
     reason: 'a key without an end lacks the member, as the protocol allows',

@@ -47,6 +47,7 @@ export async function makeHolds(
             0,
             'side_effect||||',
             '',
+            '',
             'ak',
             'llm',
             'an',

@@ -56,6 +56,8 @@ export interface ReserveOptions {
   readonly maxStored?: number;
   /** As lua/lib/observe.lua describes it. */
   readonly observe?: string;
+  /** As lua/lib/waiters.lua takes it. */
+  readonly waiter?: string;
   /** What quotas need: see lua/lib/action_quota.lua. */
   readonly facts?: string;
 }
@@ -221,6 +223,7 @@ export class LedgerClient {
         options.maxStored ?? 0,
         options.facts ?? 'side_effect||||',
         options.observe ?? '',
+        options.waiter ?? '',
         ...record,
       ],
     );

@@ -102,6 +102,17 @@ export function ExplainHeader(): MethodDecorator {
   });
 }
 
+/** Documents the header that makes a reserve wait for funds. */
+export function WaitHeader(): MethodDecorator {
+  return ApiHeader({
+    name: 'X-Holdfast-Wait-Ms',
+    required: false,
+    description:
+      'How long the reserve may wait, in ms, if it lacks budget. It is answered as soon as it gets its funds, first come, first served, and is refused at the end of the time.',
+    schema: { type: 'integer', minimum: 0, maximum: 30_000 },
+  });
+}
+
 /** The OpenAPI document, made when it is first asked for: it costs start time that no ledger operation needs. */
 @Injectable()
 export class OpenApiDocument {

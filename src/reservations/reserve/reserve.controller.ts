@@ -1,12 +1,20 @@
 import { Body, Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, BodySchema, ExplainHeader, IdempotencyKeyHeader } from '../../http/index.js';
+import {
+  Access,
+  Answers,
+  BodySchema,
+  ExplainHeader,
+  IdempotencyKeyHeader,
+  WaitHeader,
+} from '../../http/index.js';
 import { balancesJson } from '../../ledger/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { capsJson, denyDetailJson, operationOf, requireSameKey } from '../admission.js';
 import { AttestedAnswers } from '../attested-answers.js';
 import { FundsForecast } from '../funds-forecast.js';
+import { patienceOf } from './patience.js';
 import { ReserveDto, type ReserveOutcome, ReserveService } from './reserve.service.js';
 
 /**
@@ -46,6 +54,7 @@ export class ReserveController {
   @ApiOperation({ operationId: 'createReservation', summary: 'Reserve budget for a planned action' })
   @IdempotencyKeyHeader()
   @ExplainHeader()
+  @WaitHeader()
   @Answers(200, 'ReservationCreateResponse')
   @BodySchema(ReserveDto, {
     idempotency_key: 'answer-4711',
@@ -62,9 +71,12 @@ export class ReserveController {
     const dto = validate(body);
     requireSameKey(request.headers['x-idempotency-key'], dto.idempotency_key);
     const operation = operationOf(request);
+    const patience = patienceOf(request, reply);
     await this.forecast.explaining(request, { amount: dto.estimate, subject: dto.subject }, () =>
       this.answers.send(reply, { artifact: 'reserve', operation, body: dto }, async () => {
-        const outcome = await this.service.reserve(operation, dto);
+        const outcome = await this.service
+          .reserve(operation, dto, patience)
+          .finally(() => (request.waitedMs = patience?.waitedMs ?? 0));
         const { stamp, answer } = outcome.reply;
         const held = 'reservationId' in outcome.reply ? outcome.reply : undefined;
         // An envelope of a reserve without dry_run has a reservation, so what is only observed has no form there.

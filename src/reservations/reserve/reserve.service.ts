@@ -27,6 +27,8 @@ import { Admission, admissionRefusal, admittedScopes, type Operation, otherField
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationStore } from '../reservation-store.js';
 import { ReservationMetrics } from '../reservation.metrics.js';
+import { FundsWaiters } from './funds-waiters.js';
+import type { Patience } from './waiter.js';
 
 /** ReservationCreateRequest of the protocol. */
 export class ReserveDto extends AdmissionDto {
@@ -72,7 +74,8 @@ const DECISIONS = {
 } as const;
 
 type Deciding = keyof typeof DECISIONS;
-type Decided = Exclude<ScriptReply<'reserve'> & Attestable, { status: 'RECLAIMED' }>;
+type Run = Exclude<ScriptReply<'reserve'> & Attestable, { status: 'RECLAIMED' }>;
+type Decided = Exclude<Run, { status: 'WAITING' }>;
 type Decision = Extract<Decided, { status: Deciding }>;
 
 function isDecision(reply: Decided): reply is Decision {
@@ -97,6 +100,7 @@ export class ReserveService {
     private readonly metrics: ReservationMetrics,
     private readonly admission: Admission,
     private readonly limits: TenantLimits,
+    private readonly waiters: FundsWaiters,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
     this.allowSampleRate = config.observeAllowSampleRate;
@@ -104,17 +108,18 @@ export class ReserveService {
 
   /**
    * Reserves, or only evaluates if `dry_run` is set or the request or its tenant is in observe mode.
+   * @param patience how long to wait for funds; without it, a lack of budget is a refusal at once
    * @throws Refusal FORBIDDEN (another tenant, scope filter), IDEMPOTENCY_MISMATCH, TENANT_CLOSED, NOT_FOUND, UNIT_MISMATCH,
    * ACTION_KIND_DENIED, ACTION_KIND_NOT_ALLOWED, ACTION_QUOTA_EXCEEDED, BUDGET_FROZEN, BUDGET_CLOSED, OVERDRAFT_LIMIT_EXCEEDED, DEBT_OUTSTANDING, BUDGET_EXCEEDED, LIMIT_EXCEEDED (a tenant's limit, or the governing policy's rate),
    * INVALID_REQUEST (int64).
    */
-  async reserve(operation: Operation, request: ReserveDto): Promise<ReserveOutcome> {
+  async reserve(operation: Operation, request: ReserveDto, patience?: Patience): Promise<ReserveOutcome> {
     const { tenantId } = operation.caller;
     const policy = request.overage_policy ?? 'DEFAULT';
     const isDryRun = request.dry_run === true;
     try {
       const scopes = admittedScopes(operation.caller, request.subject);
-      const reply = await this.decide(operation, request);
+      const reply = await this.decide(operation, request, isDryRun ? undefined : patience);
       if (reply.status === 'LIMIT_EXCEEDED') {
         throw this.limits.refusal(reply);
       } else if (!isDecision(reply)) {
@@ -143,7 +148,22 @@ export class ReserveService {
     return place < this.allowSampleRate ? `|${this.allowSampleRate}` : '|-';
   }
 
-  private decide(operation: Operation, request: ReserveDto): Promise<Decided> {
+  private async decide(
+    operation: Operation,
+    request: ReserveDto,
+    patience: Patience | undefined,
+  ): Promise<Decided> {
+    if (patience === undefined) {
+      return (await this.run(operation, request, '')) as Decided;
+    }
+    const { unit, amount } = request.estimate;
+    const { tenantId } = operation.caller;
+    const wanted = { tenantId, unit, amount, idempotencyKey: request.idempotency_key, patience };
+    return this.waiters.decided(wanted, (waiter) => this.run(operation, request, waiter));
+  }
+
+  /** @param waiter its place among those that wait for funds, or empty */
+  private run(operation: Operation, request: ReserveDto, waiter: string): Promise<Run> {
     const { caller, trace } = operation;
     const { estimate, metadata } = request;
     const code = partitionCode(partitionOfTenant(caller.tenantId, this.redis.partitions));
@@ -181,6 +201,7 @@ export class ReserveService {
           maxStored: this.limits.deployment.stored_bytes,
           actionFacts: this.admission.actionFacts(request.subject, request.action),
           observe: (request.observe_mode ?? '') + this.sampleOf(fingerprint),
+          waiter,
           rest: fields,
         },
       ),

@@ -1,0 +1,84 @@
+-- waiters: reserves that wait for funds, first come, first served at each budget.
+-- @include keys: budget_key, waiter_queue_key, waiters_key, arrivals_key
+-- @include now_ms: ms_text
+-- @include int64: i64_text
+-- @include wake_waiters: first_waiter, wake_waiters
+--
+-- A reserve that lacks funds takes a place in the queue of the budget that refused it, and its instance runs it again when it is woken. It
+-- has one place at a time, and keeps the number of its arrival wherever it moves. Among waiters nobody passes one that came before at any of
+-- the same budgets, so what comes back adds up for the first, however much that wants. Reserves that do not wait take no part in this.
+local waiters = {}
+
+-- How long a place counts without a word from its instance. src/reservations/reserve/funds-waiters.ts renews it several times as often.
+local LEASE_MS = 3000
+-- Longer than any wait. Keys that nobody writes for so long are no longer needed.
+local KEPT_MS = 120000
+
+-- The refusals after which funds can come back.
+local LACKING = { BUDGET_EXCEEDED = true, OVERDRAFT_LIMIT_EXCEEDED = true, DEBT_OUTSTANDING = true }
+
+-- `text` has, with spaces between: how many of the tenant may wait, how long this one still waits in ms, its place, the number of its
+-- arrival, and the scope whose queue it is in. A hyphen stands for a number or scope that it does not have yet.
+function waiters.parse(text)
+  local most, wait_ms, place, number, scope = string.match(text, '^(%d+) (%d+) (%S+) (%S+) (.+)$')
+  return { most = tonumber(most), wait_ms = tonumber(wait_ms), place = place, number = tonumber(number), scope = scope }
+end
+
+-- The refusal if another waiter comes first at one of the budgets, or nil.
+function waiters.refusal(budgets, waiter, now)
+  for _, budget in ipairs(budgets) do
+    local place, number, has_moved
+    if budget.waiting then
+      place, number, has_moved = first_waiter(budget.key, now)
+    end
+    if place and place ~= waiter.place then
+      if has_moved then
+        wake_waiters(budget.key)
+      end
+      if not waiter.number or tonumber(number) < waiter.number then
+        return { 'BUDGET_EXCEEDED', budget.scope, i64_text(budget.remaining_figure) }
+      end
+    end
+  end
+  return nil
+end
+
+-- Makes a refused reserve wait, and returns the reply. Nil if it cannot: the refusal is for another reason, its time is over, or too many of
+-- the tenant wait already.
+function waiters.join(tag, tenant_id, unit, budgets, refusal, waiter, now)
+  if not LACKING[refusal[1]] or waiter.wait_ms == 0 then
+    return nil
+  end
+  local alive, place, scope = waiters_key(tag, tenant_id), waiter.place, refusal[2]
+  if not waiter.number then
+    redis.call('ZREMRANGEBYSCORE', alive, '-inf', '(' .. ms_text(now))
+    if redis.call('ZCARD', alive) >= waiter.most then
+      return nil
+    end
+    waiter.number = redis.call('INCR', arrivals_key(tag))
+    redis.call('PEXPIRE', arrivals_key(tag), KEPT_MS)
+  elseif waiter.scope ~= scope then
+    redis.call('ZREM', waiter_queue_key(tag, unit, waiter.scope), place)
+    wake_waiters(budget_key(tag, unit, waiter.scope))
+  end
+  local queue, number = waiter_queue_key(tag, unit, scope), ms_text(waiter.number)
+  redis.call('ZADD', alive, ms_text(now + LEASE_MS), place)
+  redis.call('PEXPIRE', alive, KEPT_MS)
+  redis.call('ZADD', queue, number, place)
+  redis.call('PEXPIRE', queue, KEPT_MS)
+  redis.call('HSET', budget_key(tag, unit, scope), 'waiting', '1')
+  for _, budget in ipairs(budgets) do
+    if budget.scope == scope then
+      budget.waiting = '1'
+    end
+  end
+  return { 'WAITING', number, scope }
+end
+
+-- Gives up the place of a reserve that has got its funds. What it leaves wakes the next one when the budgets are written.
+function waiters.leave(tag, tenant_id, unit, waiter)
+  if waiter.number then
+    redis.pcall('ZREM', waiters_key(tag, tenant_id), waiter.place)
+    redis.pcall('ZREM', waiter_queue_key(tag, unit, waiter.scope), waiter.place)
+  end
+end

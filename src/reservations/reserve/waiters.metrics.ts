@@ -1,0 +1,49 @@
+import { type LabelledCounter, type LabelledHistogram, type MetricsRegistry } from '../../telemetry/index.js';
+
+/** How a wait ended. */
+export type WaitOutcome =
+  'granted' | 'timed_out' | 'refused' | 'client_gone' | 'drained' | 'failed' | 'too_many';
+
+const BUCKETS_S = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30];
+
+/** Counts reserves that wait for funds. */
+export class WaiterMetrics {
+  private readonly waits: LabelledCounter;
+  private readonly wakeUps: LabelledCounter;
+  private readonly seconds: LabelledHistogram;
+
+  constructor(metrics: MetricsRegistry, waiting: () => number) {
+    metrics.observedGauge(
+      { name: 'holdfast_reserve_waiters', help: 'Reserves that wait for funds now.' },
+      waiting,
+    );
+    this.waits = metrics.counter({
+      name: 'holdfast_reserve_waits_total',
+      help: 'Reserves that waited for funds, and those that would have but were too many, by outcome.',
+      labels: ['outcome'],
+    });
+    this.wakeUps = metrics.counter({
+      name: 'holdfast_reserve_wake_ups_total',
+      help: 'Times that a waiting reserve was tried again: when a script freed funds, or when the renewal of its place found them.',
+      labels: ['by'],
+    });
+    this.seconds = metrics.histogram({
+      name: 'holdfast_reserve_wait_seconds',
+      help: 'How long reserves waited for funds. Durations of requests do not include it.',
+      buckets: BUCKETS_S,
+    });
+  }
+
+  refusedAtOnce(outcome: 'too_many' | 'drained'): void {
+    this.waits.inc({ outcome });
+  }
+
+  ended(outcome: WaitOutcome, waitedMs: number): void {
+    this.waits.inc({ outcome });
+    this.seconds.observe(waitedMs / 1000);
+  }
+
+  woken(by: 'freed' | 'renewal'): void {
+    this.wakeUps.inc({ by });
+  }
+}
