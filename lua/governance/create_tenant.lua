@@ -16,6 +16,7 @@
 -- @include  keys: tag_of_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  tenant: read_tenant
+-- @include  derived: derived_fields
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 --
@@ -35,6 +36,8 @@ if read_tenant(tenant) then
 end
 require_event_log(tag)
 require_audit_log(tag)
+-- If an earlier record of this tenant was lost, its policies and subscriptions are still there.
+local derived = derived_fields(tag, tenant_id)
 
 -- Nothing is refused below this line.
 local now = ms_text(now_ms())
@@ -42,6 +45,9 @@ local now = ms_text(now_ms())
 redis.call('ZADD', tenant_index, now, tenant_id)
 redis.call('HSET', tenant, 'tenant_id', tenant_id, 'name', name, 'status', 'ACTIVE', 'created_at', now, 'updated_at', now,
   unpack(ARGV, first_field))
+if #derived > 0 then
+  redis.call('HSET', tenant, unpack(derived))
+end
 append_event(tag, 'tenant.created', tenant_id, nil, origin, { 'tenant_id', tenant_id, 'new_status', 'ACTIVE' })
 append_audit(tag, 'createTenant', 201, tenant_id, 'tenant', tenant_id, origin, { 'name', name })
 return { 'CREATED', unpack(redis.call('HGETALL', tenant)) }

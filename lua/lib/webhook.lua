@@ -136,6 +136,25 @@ local function count_some_of_before(tag, owner)
   return true
 end
 
+-- These utilizations and the default ones in order, or nil if there are only the default ones. `texts` are comma lists.
+local function asked_utilizations(texts)
+  local known, wanted = {}, {}
+  for text in string.gmatch(DEFAULT_UTILIZATIONS .. ',' .. texts, '[^,]+') do
+    if tonumber(text) and not known[text] then
+      known[text] = true
+      wanted[#wanted + 1] = text
+    end
+  end
+  table.sort(wanted, function(a, b) return tonumber(a) < tonumber(b) end)
+  local text = table.concat(wanted, ',')
+  return text ~= DEFAULT_UTILIZATIONS and text or nil
+end
+
+-- The utilizations that a tenant's active subscriptions ask for, for a record that is made anew, or nil.
+local function stored_utilizations(tag, owner)
+  return asked_utilizations(table.concat(redis.call('HKEYS', webhook_marks_key(tag, owner)), ','))
+end
+
 -- Stores with the tenant the utilizations that its active subscriptions ask for, after a change of one of them. Stores nothing if
 -- these are the default ones, so that tenants without such subscriptions cost the ledger nothing.
 local function write_utilizations(tag, owner, key, record)
@@ -152,23 +171,8 @@ local function write_utilizations(tag, owner, key, record)
   if not moved and redis.call('HEXISTS', marks, '#') == 0 then
     return
   end
-  local known, wanted = {}, {}
-  local function want(texts)
-    for text in string.gmatch(texts, '[^,]+') do
-      if tonumber(text) and not known[text] then
-        known[text] = true
-        wanted[#wanted + 1] = text
-      end
-    end
-  end
-  want(DEFAULT_UTILIZATIONS)
-  if count_some_of_before(tag, owner) then
-    want(kept or '')
-  end
-  want(table.concat(redis.call('HKEYS', marks), ','))
-  table.sort(wanted, function(a, b) return tonumber(a) < tonumber(b) end)
-  local text = table.concat(wanted, ',')
-  set_derived(tenant, 'th', text ~= DEFAULT_UTILIZATIONS and text or nil)
+  local texts = count_some_of_before(tag, owner) and kept or ''
+  set_derived(tenant, 'th', asked_utilizations(texts .. ',' .. table.concat(redis.call('HKEYS', marks), ',')))
 end
 
 -- Makes every dispatcher check for changes, and returns the new revision. Versions before 0.6 also raise the revision, but record no

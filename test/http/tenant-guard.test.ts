@@ -136,6 +136,46 @@ describe('a tenant whose record is gone is not guarded', () => {
     expectStatus(await on.holdfast.reserve(tenant, 1), 200);
   });
 
+  test('what it owns applies again once it is created anew', async () => {
+    shows('tenant without record');
+    const tenant = await on.holdfast.createTenant();
+    await on.holdfast.createBudget(tenant, '', 100);
+    expectStatus(
+      await on.holdfast.call('POST', '/v1/admin/policies', {
+        key: tenant.key,
+        body: {
+          name: 'p',
+          scope_pattern: `tenant:${tenant.id}`,
+          rate_limits: { max_commits_per_minute: 1 },
+          denied_action_kinds: ['code.exec'],
+        },
+      }),
+      201,
+    );
+    expectStatus(
+      await on.holdfast.admin('POST', `/v1/admin/webhooks?tenant_id=${tenant.id}`, {
+        url: PUBLIC_URL,
+        event_types: ['budget.threshold_crossed'],
+        thresholds: { budget_utilization: [0.5] },
+      }),
+      201,
+    );
+    await on.stored.redis.del(on.stored.tenantKey(tenant.id));
+    expectStatus(
+      await on.holdfast.admin('POST', '/v1/admin/tenants', { tenant_id: tenant.id, name: 'n' }),
+      201,
+    );
+    const action = { kind: 'code.exec', name: 'n' };
+    expectRefusal(await on.holdfast.reserve(tenant, 1, { action }), 409, 'ACTION_KIND_DENIED');
+    expectStatus(await on.holdfast.reserve(tenant, 55), 200);
+    const crossings = (await on.stored.events(tenant.id)).filter(
+      ({ type }) => type === 'budget.threshold_crossed',
+    );
+    expect(crossings).toHaveLength(1);
+    const record = on.stored.redis.hmget(on.stored.tenantKey(tenant.id), 'policies', 'commit_rates', 'th');
+    expect(await record).toEqual(['1', '1', '0.5,0.8,0.95,1']);
+  });
+
   test('its key is valid', async () => {
     const { tenant, key } = await lost();
     const valid = expectStatus(
