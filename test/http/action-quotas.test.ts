@@ -1,4 +1,11 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
+import {
+  actionCounterIndexKey,
+  actionCountersKey,
+  partitionCode,
+  partitionOfTenant,
+  tagOf,
+} from '../../src/redis/keyspace.js';
 import { shows } from '../compatibility/shows.js';
 import {
   ADMIN_API_KEY,
@@ -14,6 +21,7 @@ import { useGovernance } from '../support/use-governance.js';
 
 const on = useGovernance();
 const COUNTERS = '/v1/admin/action-quota-counters';
+const [PARTITIONS, DAY_MS] = [64, 86_400_000];
 
 const rootOf = (tenant: TestTenant): string => `tenant:${tenant.id}`;
 const list = (tenant: TestTenant, filter = '', key = tenant.key): Promise<Answer> =>
@@ -199,6 +207,45 @@ describe('the list of counters', () => {
       401,
       'UNAUTHORIZED',
     );
+  });
+});
+
+describe('a long list of counters', () => {
+  const KINDS = 10_150;
+  const kindAt = (place: number): string => `k.${String(place).padStart(5, '0')}`;
+  let tenant: TestTenant;
+
+  beforeAll(async () => {
+    tenant = await on.holdfast.createTenant();
+    const tag = tagOf(partitionCode(partitionOfTenant(tenant.id, PARTITIONS)));
+    const today = Math.floor(Date.now() / DAY_MS);
+    // Tomorrow's as well: midnight may come.
+    for (const day of [today, today + 1]) {
+      const fields = Array.from({ length: KINDS }, (_, place) => `${rootOf(tenant)}|d|${kindAt(place)}`);
+      const values = fields.flatMap((field) => [field, `${day}|1|${day * DAY_MS}|10|pol_x||`]);
+      await on.stored.redis.hset(actionCountersKey(tag, tenant.id, day), ...values);
+      const entries = fields.flatMap((field) => ['0', field]);
+      await on.stored.redis.zadd(actionCounterIndexKey(tag, tenant.id, day), ...entries);
+    }
+  });
+
+  test('is read a hundred at a time, in order', async () => {
+    shows('listActionQuotaCounters');
+    const first = expectStatus(await list(tenant, 'limit=200'), 200);
+    const next = expectStatus(await list(tenant, `limit=150&cursor=${first.next_cursor}`), 200);
+    const kinds = [...first.counters, ...next.counters].map(({ action_kind: kind }: Json) => kind as string);
+    expect(kinds).toEqual(Array.from({ length: 350 }, (_, place) => kindAt(place)));
+    expect([first.has_more, next.has_more]).toEqual([true, true]);
+  });
+
+  test('has pages that end after 10,000 counters that do not match', async () => {
+    shows('listActionQuotaCounters');
+    const kind = kindAt(KINDS - 1);
+    const first = expectStatus(await list(tenant, `action_kind=${kind}`), 200);
+    expect([first.counters, first.has_more]).toEqual([[], true]);
+    const next = expectStatus(await list(tenant, `action_kind=${kind}&cursor=${first.next_cursor}`), 200);
+    expect(next.counters).toMatchObject([{ action_kind: kind, used: 1 }]);
+    expect(next.has_more).toBe(false);
   });
 });
 

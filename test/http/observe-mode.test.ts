@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { stringifyJson } from '../../src/wire/json.js';
 import { shows } from '../compatibility/shows.js';
+import { eventually } from '../support/eventually.js';
 import {
   expectRefusal,
   expectStatus,
@@ -11,8 +12,9 @@ import {
   type TestTenant,
 } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
+import { WebhookReceiver } from '../support/webhook-receiver.js';
 
-const on = useGovernance();
+const on = useGovernance({}, { HOLDFAST_ROLES: 'api,dispatcher' });
 
 const requestIdOf = (answer: Answer): string => answer.headers.get('x-request-id') as string;
 const setMode = (id: string, mode: string): Promise<Answer> =>
@@ -327,14 +329,43 @@ test('a client of 0.1.25 notices nothing: its answers, refusals and events are t
   expect(events.some((event) => 'correlation_id' in event || 'observe_mode' in event.data)).toBe(false);
 });
 
-test('a tenant can subscribe to what is observed', async () => {
+test('a tenant can subscribe to what is observed, and receives it', async () => {
   shows('observed denials', 'observed allowances');
-  const tenant = await on.holdfast.createTenant();
-  const key = await on.holdfast.createKey(tenant.id, { permissions: ['webhooks:write', 'webhooks:read'] });
-  const types = ['reservation.observed_denied', 'reservation.observed_allowed'];
-  const body = { url: 'https://93.184.216.34/observed', event_types: types };
-  const answer = expectStatus(await on.holdfast.call('POST', '/v1/webhooks', { key, body }), 201);
-  expect(answer.subscription.event_types).toEqual(types);
+  const local = { allow_http: true, blocked_cidr_ranges: [] };
+  expectStatus(await on.holdfast.admin('PUT', '/v1/admin/config/webhook-security', local), 200);
+  const receiver = await WebhookReceiver.start();
+  try {
+    const tenant = await on.holdfast.createTenant({ observe_mode: 'OBSERVE' });
+    await on.holdfast.createBudget(tenant, '', 10);
+    const key = await on.holdfast.createKey(tenant.id, { permissions: ['webhooks:write', 'webhooks:read'] });
+    const types = ['reservation.observed_denied', 'reservation.observed_allowed'];
+    const body = { url: receiver.url, event_types: types };
+    const answer = expectStatus(await on.holdfast.call('POST', '/v1/webhooks', { key, body }), 201);
+    expect(answer.subscription.event_types).toEqual(types);
+    for (const amount of [11, 1]) {
+      const reserve = { key: tenant.key, body: reserveBody(tenant, amount), extended: true };
+      expectStatus(await on.holdfast.call('POST', '/v1/reservations', reserve), 200);
+    }
+    await eventually('two deliveries', () => receiver.received.length === 2);
+    const [denied, allowed] = receiver.received.map((received) => JSON.parse(received.body));
+    expect(denied).toMatchObject({
+      event_type: 'reservation.observed_denied',
+      tenant_id: tenant.id,
+      correlation_id: expect.stringMatching(/^denial:/),
+      data: {
+        observe_mode: 'OBSERVE',
+        deny_detail: { reason_code: 'BUDGET_EXCEEDED' },
+        estimated_amount: 11,
+      },
+    });
+    expect(allowed).toMatchObject({
+      event_type: 'reservation.observed_allowed',
+      tenant_id: tenant.id,
+      data: { observe_mode: 'OBSERVE', decision: 'ALLOW', estimated_amount: 1 },
+    });
+  } finally {
+    await receiver.stop();
+  }
 });
 
 test('a share of the allowed reserves in observe mode has an event, which names the share', async () => {

@@ -273,6 +273,55 @@ describe('a quota by run', () => {
   });
 });
 
+describe('runs that have lapsed', () => {
+  const QUOTA = kind('per_run', 9, { per_run_counter_ttl_ms: 60_000 });
+  const runsOf = ({ redis, tag, tenant }: LedgerClient): Promise<string[]> =>
+    redis.zrange(runIndexKey(tag, tenant), '0', '-1');
+  const entriesOf = ({ redis, tag, tenant }: LedgerClient): Promise<string[]> =>
+    redis.zrange(runCounterIndexKey(tag, tenant), '0', '-1');
+  const lapse = ({ redis, tag, tenant }: LedgerClient, run: string): Promise<number> =>
+    redis.del(runCountersKey(tag, tenant, run));
+
+  test('are forgotten as others begin, two at a time', async () => {
+    shows('per run counters');
+    const { ledger, at } = await limited(sets([QUOTA]));
+    for (const run of ['a', 'b', 'c', 'long']) {
+      await ledger.hold(inRun(run));
+    }
+    for (const run of ['a', 'b', 'c']) {
+      await lapse(ledger, run);
+    }
+    await at(60_000).hold(inRun('d'));
+    expect(await runsOf(ledger)).toEqual(expect.arrayContaining(['c', 'd', 'long']));
+    expect(await entriesOf(ledger)).toEqual(
+      ['c', 'd', 'long'].map((run) => `${run}|${ledger.scope()}|r|llm`),
+    );
+    await at(60_001).hold(inRun('e'));
+    // A run whose counters are there is looked at again when they lapse.
+    expect((await runsOf(ledger)).sort()).toEqual(['d', 'e', 'long']);
+    expect(await entriesOf(ledger)).toEqual(
+      ['d', 'e', 'long'].map((run) => `${run}|${ledger.scope()}|r|llm`),
+    );
+    await lapse(ledger, 'long');
+    await at(200_000).hold(inRun('f'));
+    expect(await runsOf(ledger)).not.toContain('long');
+  });
+
+  test('are forgotten a hundred counters at a time', async () => {
+    const { ledger, at } = await limited(sets([QUOTA]));
+    await ledger.hold(inRun('many'));
+    const members = Array.from({ length: 149 }, (_, place) => ['0', `many|${ledger.scope()}|r|k${place}`]);
+    await ledger.redis.zadd(runCounterIndexKey(ledger.tag, ledger.tenant), ...members.flat());
+    await lapse(ledger, 'many');
+    const left = async (): Promise<number> =>
+      (await entriesOf(ledger)).filter((entry) => entry.startsWith('many|')).length;
+    await at(60_000).hold(inRun('d'));
+    expect([await left(), (await runsOf(ledger)).includes('many')]).toEqual([50, true]);
+    await at(60_001).hold(inRun('e'));
+    expect([await left(), (await runsOf(ledger)).includes('many')]).toEqual([0, false]);
+  });
+});
+
 describe('the threshold of a quota', () => {
   test('is told once in a window, with what the counter is', async () => {
     shows('quota thresholds');
