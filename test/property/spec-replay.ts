@@ -1,0 +1,280 @@
+import type { SubjectLevels } from '../../src/ledger/scopes.js';
+import {
+  eventLogKey,
+  idempotencyKey,
+  keyRevokedChannel,
+  tenantKey,
+  ttlIndexKey,
+} from '../../src/redis/keyspace.js';
+import {
+  DEFAULT_UNIT,
+  IDEMPOTENCY_TTL_MS,
+  LedgerClient,
+  RETENTION_MS,
+  TRACE,
+} from '../support/ledger-client.js';
+import { faultsOf, isCrossing, readLedger, snapshot } from '../support/ledger-state.js';
+import { changedKeys } from './readings.js';
+import { CallsInOrder, readStored, setClock } from './spec-scripts.js';
+import type { SpecBudget, SpecEvent, SpecStep, Walk } from './spec-walks.js';
+
+/** The scopes of the model, without the tenant. */
+const SUBJECTS: Record<string, SubjectLevels> = {
+  acme: {},
+  'acme/dev': { workspace: 'dev' },
+  'acme/dev/bot': { workspace: 'dev', agent: 'bot' },
+  'acme/prod': { workspace: 'prod' },
+  'acme/prod/bot': { workspace: 'prod', agent: 'bot' },
+};
+const MAX_EXTENSIONS = '1';
+/** Where a reply has what is left of a lease, which a replay computes anew. */
+const REMAINING_TTL: Record<string, number> = { ALLOW: 4, ACTIVE: 3 };
+
+/** What the scripts answered to a step, and what was stored after it. */
+interface Observed {
+  readonly reply: readonly string[];
+  readonly stored: readonly [lines: string, events: number];
+  /** Of another request under a key that was answered: all keys before and after it. */
+  readonly bytes: readonly ReadonlyMap<string, string>[];
+}
+
+/** Repeats a walk through the model against the scripts, and compares everything after each step. */
+export class Replay {
+  private readonly ledger: LedgerClient;
+  private readonly ids = new Map<number, string>();
+  private readonly replies = new Map<number, readonly string[]>();
+  private start = 0;
+
+  /** @param redis should pipeline by itself: all steps are sent before the first answer comes */
+  constructor(
+    { redis, tag, tenant }: LedgerClient,
+    private readonly walk: Walk,
+  ) {
+    this.ledger = new LedgerClient(redis, tag, tenant, new CallsInOrder(redis));
+  }
+
+  /** @throws Error at the first step after which scripts and model differ. */
+  async run(): Promise<void> {
+    this.start = await this.ledger.serverTime();
+    await this.prepare();
+    // No step depends on an answer: which reserves make a hold, and so the ids, follows from the walk.
+    const observed = await Promise.all(this.walk.map((step) => this.observe(step)));
+    const state = await readLedger(this.ledger);
+    const log = state.events.map((event) => (isCrossing(event) ? undefined : nameOf(event.fields)));
+    for (const [index, step] of this.walk.entries()) {
+      const { reply, stored, bytes } = observed[index] as Observed;
+      const told = log.slice(observed[index - 1]?.stored[1] ?? 0, stored[1]);
+      const faults = [
+        ...this.faultsOfReply(step, reply),
+        ...bytesChanged(bytes),
+        ...differences(stored[0], this.linesOf(step)),
+        ...differences(inOrder(told), inOrder(step.told.map((event) => this.eventText(event)))),
+      ];
+      if (faults.length > 0) {
+        const { key, request, word, now } = step;
+        throw new Error(
+          `step ${index}, key ${key}, ${JSON.stringify(request)}, ${word} at ${now}:\n${faults.join('\n')}`,
+        );
+      }
+    }
+    const faults = [
+      ...faultsOf(state),
+      ...(state.holds.size === this.ids.size ? [] : ['there are more holds']),
+    ];
+    if (faults.length > 0) {
+      throw new Error(`at the end:\n${faults.join('\n')}`);
+    }
+  }
+
+  private scope(name: string): string {
+    return this.ledger.scope(SUBJECTS[name]);
+  }
+
+  private async prepare(): Promise<void> {
+    await this.ledger.makeTenant({ max_reservation_extensions: MAX_EXTENSIONS });
+    for (const [name, { allocated, limit }] of (this.walk[0] as SpecStep).budgets) {
+      await this.ledger.makeBudget({ scope: this.scope(name), allocated, overdraftLimit: limit });
+    }
+  }
+
+  /** Sends everything before the first answer, so that the next step's commands come after these. */
+  private async observe(step: SpecStep): Promise<Observed> {
+    const bytes: Promise<ReadonlyMap<string, string>>[] = [];
+    const changesNothing = step.isReplay || step.word === 'IDEMPOTENCY_MISMATCH';
+    const watch = (): unknown => changesNothing && bytes.push(snapshot(this.ledger));
+    const clock = setClock(this.ledger.redis, this.start + step.now);
+    watch();
+    const reply = step.word === '' || step.word === 'LOST' ? [step.word] : this.send(step);
+    watch();
+    const stored = this.read(step);
+    await clock;
+    return { reply: await reply, stored: await stored, bytes: await Promise.all(bytes) };
+  }
+
+  private faultsOfReply(step: SpecStep, reply: readonly string[]): string[] {
+    const faults = different('reply', reply[0], step.word);
+    const earlier = this.replies.get(step.key);
+    if (step.isReplay && earlier !== undefined) {
+      return [
+        ...faults,
+        ...different('replay', withoutLease(reply), withoutLease(earlier.with(1, 'replay'))),
+      ];
+    }
+    if (reply[1] === 'fresh') {
+      this.replies.set(step.key, reply);
+    }
+    return reply[1] === 'replay' ? [...faults, 'answered from an earlier outcome'] : faults;
+  }
+
+  private send({ key, request, word, isReplay }: SpecStep): Promise<string[]> {
+    const { ledger } = this;
+    const { kind, scope, amount, policy, ttl, grace } = request;
+    const id = kind === 'reserve' ? ledger.newId() : (this.ids.get(request.hold) as string);
+    const options = { key: `key-${key}` };
+    switch (kind) {
+      case 'reserve':
+        if (word === 'ALLOW' && !isReplay) {
+          this.ids.set(key, id);
+        }
+        return ledger.reserve({
+          ...options,
+          id,
+          subject: SUBJECTS[scope] as SubjectLevels,
+          amount,
+          policy,
+          ttlMs: ttl,
+          graceMs: grace,
+        });
+      case 'commit':
+        return ledger.commit(id, amount, options);
+      case 'release':
+        return ledger.release(id, options);
+      case 'extend':
+        return ledger.extend(id, ttl, options);
+      case 'fund':
+        return this.fund(options.key, scope, amount);
+      case 'sweep':
+        return ledger.expire(id);
+      default:
+        return this.close(kind);
+    }
+  }
+
+  private fund(key: string, name: string, amount: number): Promise<string[]> {
+    const { tag, tenant, scripts } = this.ledger;
+    const scope = this.scope(name);
+    return scripts.run(
+      'fund_budget',
+      [this.ledger.budgetKeyOf(scope), idempotencyKey.fund(tag, DEFAULT_UNIT, scope, key)],
+      [
+        tenant,
+        scope,
+        DEFAULT_UNIT,
+        'CREDIT',
+        String(amount),
+        '',
+        String(amount),
+        IDEMPOTENCY_TTL_MS,
+        '',
+        '',
+        'api_key',
+        'key_1',
+        'req_fund',
+        TRACE,
+      ],
+    );
+  }
+
+  /** The steps that the service takes where the model takes one. */
+  private async close(kind: string): Promise<string[]> {
+    const { tag, tenant, scripts } = this.ledger;
+    const record = tenantKey(tag, tenant);
+    const phases: Record<string, string[]> = {
+      close_holds: ['holds', 'unswept'],
+      close_budgets: ['budgets', 'webhooks', 'keys'],
+      close_end: ['end'],
+    };
+    if (kind === 'close') {
+      return scripts.run('update_tenant', [record], [tenant, 'CLOSED', 'admin', '', 'req_close', TRACE]);
+    }
+    const replies = (phases[kind] ?? []).map((phase) =>
+      scripts.run('close_tenant', [record], [tenant, phase, '', 100, RETENTION_MS, keyRevokedChannel()]),
+    );
+    return (await Promise.all(replies)).at(-1) as string[];
+  }
+
+  private read({ budgets }: SpecStep): Promise<[string, number]> {
+    const { ledger } = this;
+    return readStored(ledger.redis, {
+      deadlines: ttlIndexKey(ledger.tag),
+      log: eventLogKey(ledger.tag),
+      budgets: [...budgets.keys()].map((name) => ledger.budgetKeyOf(this.scope(name))),
+      holds: [...this.ids.values()].map((id) => ledger.reservationKeyOf(id)),
+    });
+  }
+
+  /** What `read` finds if the scripts did what the model did. */
+  private linesOf({ budgets, holds }: SpecStep): string {
+    const made = [...this.ids].flatMap(([number]) => holds.get(number) ?? []);
+    const deadlines = [...holds]
+      .filter(([, { state }]) => state === 'ACTIVE')
+      .map(([number, { expires, grace }]) => ({ id: this.ids.get(number), at: this.start + expires + grace }))
+      .sort((a, b) => a.at - b.at || (String(a.id) < String(b.id) ? -1 : 1));
+    return [
+      ...[...budgets.values()].map(budgetText),
+      ...made.map(({ state, amount, policy, grace, expires, extensions }) =>
+        [state, amount, policy, grace, this.start + expires, extensions].join(),
+      ),
+      deadlines.map(({ id, at }) => `${id} ${at}`).join(' '),
+    ].join('\n');
+  }
+
+  private eventText({ kind, scope, hold }: SpecEvent): string {
+    return [kind, scope === '' ? '-' : this.scope(scope), hold < 0 ? '-' : this.ids.get(hold)].join(' ');
+  }
+}
+
+function nameOf({
+  ty: type,
+  sc: scope = '-',
+  reservation_id: hold = '-',
+}: Readonly<Record<string, string>>): string {
+  return [type, scope, hold].join(' ');
+}
+
+function budgetText(budget: SpecBudget): string {
+  const { remaining, reserved, spent, allocated, debt, limit, over, closed, returned } = budget;
+  const figures = [remaining, reserved, spent, allocated, debt, limit];
+  return [...figures, over ? 1 : 0, closed ? 'CLOSED' : 'ACTIVE', returned].join();
+}
+
+function withoutLease(reply: readonly string[]): string {
+  return reply.with(REMAINING_TTL[reply[0] as string] ?? 0, '').join(' ');
+}
+
+function bytesChanged([before, after]: readonly ReadonlyMap<string, string>[]): string[] {
+  return before === undefined || after === undefined
+    ? []
+    : changedKeys(before, after).map((key) => `a replay changed ${key}`);
+}
+
+function inOrder(names: readonly (string | undefined)[]): string {
+  return names
+    .filter((name) => name !== undefined)
+    .sort()
+    .join('\n');
+}
+
+/** The lines in which the texts differ. */
+function differences(actual: string, expected: string): string[] {
+  const [lines, wanted] = [actual.split('\n'), expected.split('\n')];
+  return actual === expected
+    ? []
+    : Array.from({ length: Math.max(lines.length, wanted.length) }, (_, index) =>
+        different(`line ${index}`, lines[index], wanted[index]),
+      ).flat();
+}
+
+function different(what: string, actual: string | undefined, expected: string | undefined): string[] {
+  return actual === expected ? [] : [`${what}: the scripts have ${actual}, the model has ${expected}`];
+}

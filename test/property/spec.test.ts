@@ -1,0 +1,119 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { MUTATIONS } from '../../scripts/mutants/list.mjs';
+import type { Mutation } from '../../scripts/mutants/list.mjs';
+import { mutate } from '../../scripts/mutants/mutate.mjs';
+import { seedFrom } from '../../scripts/seed.mjs';
+import { LedgerClient } from '../support/ledger-client.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { Replay } from './spec-replay.js';
+import { loadScripts } from './spec-scripts.js';
+import { takeWalks, type Walk } from './spec-walks.js';
+
+/**
+ * Random walks through the model in spec/ledger.qnt, repeated against the scripts. The seed is printed; to take the same walks
+ * again: SPEC_SEED=<seed> npm run spec. SPEC_WALKS sets how many there are, and SPEC_STEPS the steps of each.
+ */
+const seed = seedFrom('SPEC_SEED', 'walks through spec/ledger.qnt');
+const count = Number(process.env['SPEC_WALKS'] ?? 40);
+const steps = Number(process.env['SPEC_STEPS'] ?? 20);
+/** One run of the simulator; the next one runs while these are replayed. */
+const AT_ONCE = 500;
+/** So many walks find any of the mutants below, whatever the seed. */
+const WALKS_FOR_MUTANTS = 40;
+
+let server: RedisServer;
+let redis: Redis;
+let first: Promise<Walk[]>;
+
+/** The seed of the walks from this one on. */
+const seedOf = (from: number): number => seed + from / AT_ONCE;
+const walksFrom = (from: number): Promise<Walk[]> =>
+  takeWalks({ seed: seedOf(from), count: Math.min(AT_ONCE, count - from), steps });
+
+beforeAll(async () => {
+  server = await startRedis();
+  redis = new Redis(server.url, { enableAutoPipelining: true });
+  first = walksFrom(0);
+  await first;
+}, 120_000);
+afterAll(async () => {
+  await redis.quit();
+  await server.stop();
+});
+
+/** @throws Error if the scripts differ from the model. */
+async function replay(walk: Walk): Promise<void> {
+  const ledger = await LedgerClient.make(redis);
+  try {
+    await new Replay(ledger, walk).run();
+  } finally {
+    await redis.unlink(await redis.keys(`${ledger.tag}*`));
+  }
+}
+
+test(
+  'what the scripts answer, store and tell is what the model says, after every step of every walk',
+  async () => {
+    await loadScripts(redis);
+    let replayed = 0;
+    for (let [from, walks] = [0, first]; from < count; from += AT_ONCE) {
+      const batch = await walks;
+      walks = from + AT_ONCE < count ? walksFrom(from + AT_ONCE) : walks;
+      for (const [index, walk] of batch.entries()) {
+        await replay(walk).catch((error: unknown) => {
+          throw new Error(`walk ${index} of SPEC_SEED=${seedOf(from)}: ${String(error)}`);
+        });
+        replayed += 1;
+      }
+    }
+    expect(replayed).toBe(count);
+  },
+  60_000 + count * 100,
+);
+
+/** What the first walk that notices says of a mutant, or nothing if none of them does. */
+async function noticed(mutation: Mutation, walks: readonly Walk[]): Promise<string | undefined> {
+  let changed = 0;
+  await loadScripts(redis, (library) => {
+    changed += library.includes(mutation.find) ? 1 : 0;
+    return library.includes(mutation.find) ? mutate(library, mutation) : library;
+  });
+  if (changed === 0) {
+    throw new Error(`no script that is replayed has ${JSON.stringify(mutation.find)}`);
+  }
+  for (const walk of walks) {
+    const fault = await replay(walk).then(
+      () => undefined,
+      (error: unknown) => String(error).split('\n').slice(0, 2).join(' '),
+    );
+    if (fault !== undefined) {
+      return fault;
+    }
+  }
+  return undefined;
+}
+
+test.each([
+  ['lib/settle.lua', 'a settled hold is settled again'],
+  ['lib/settle.lua', 'an overdue hold is settled'],
+  ['ledger/release.lua', 'the amount stays reserved'],
+])('scripts with a mistake in %s are found out: %s', async (file, what) => {
+  const mutation = MUTATIONS[file]?.mutations.find((one) => one.what === what);
+  const fault = await noticed(mutation as Mutation, (await first).slice(0, WALKS_FOR_MUTANTS));
+  expect(fault).toMatch(/step \d+|ReplyError/);
+});
+
+// Not a check: lists which mistakes these walks notice.
+if (process.env['SPEC_MUTANTS'] === '1') {
+  test.each(Object.entries(MUTATIONS))(
+    'the mistakes of %s that walks notice',
+    async (file, { mutations }) => {
+      for (const mutation of mutations) {
+        const fault = await noticed(mutation, await first).catch((error: unknown) => String(error));
+        process.stdout.write(`${file}: ${mutation.what}: ${fault ?? 'NOT NOTICED'}\n`);
+      }
+    },
+    600_000,
+  );
+}
