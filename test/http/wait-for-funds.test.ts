@@ -18,6 +18,17 @@ const on = useGovernance({}, SETTINGS);
 let other: Holdfast;
 beforeAll(async () => {
   other = await Holdfast.start({ REDIS_URL: on.redis.url, ...SETTINGS });
+  // An instance subscribes when its first reserve waits. Until then, renewals find its turns.
+  for (const at of [on.holdfast, other]) {
+    await eventually('it hears of freed funds', async () => {
+      const [tenant, held] = await saturated();
+      const answer = reserve(tenant, 100, { at });
+      await untilWaiting(tenant, 1);
+      expectStatus(await release(tenant, held), 200);
+      expectStatus(await answer, 200);
+      return (await at.metric('holdfast_reserve_wake_ups_total', { by: 'freed' })) > 0;
+    });
+  }
 });
 afterAll(() => other.stop());
 

@@ -250,7 +250,7 @@ export class FundsWaiters {
           this.renewal = undefined;
           this.scheduleRenewal();
         });
-      }, RENEW_MS);
+      }, RENEW_MS).unref();
     }
   }
 
