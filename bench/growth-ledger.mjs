@@ -146,6 +146,8 @@ export class GrowthLedger {
           overdraftLimit: '0',
           ...this.origin(),
           maxBudgets: 0,
+          periodStart: '',
+          periodEnd: '',
           rest: [],
         },
       })),

@@ -13,7 +13,7 @@ const OTHER_RECORDS = new RegExp(
     'overview/.*',
     'spikes/.*',
     'audit/list_audit_log',
-    'lib/(?:webhook|\\w+_webhook(?:_\\w+)?|read_target|delivery|append_event|append_audit|audit_index|expiration|listing)',
+    'lib/(?:webhook|\\w+_webhook(?:_\\w+)?|read_target|delivery|append_event|append_audit|audit_row|audit_index|expiration|listing)',
   ].join('|')})\\.lua$`,
 );
 

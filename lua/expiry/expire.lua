@@ -9,7 +9,7 @@
 -- RETURNS   NOT_FOUND | SKIP reason [deadline_ms] | EXPIRED tenant deadline_ms now_ms
 --           | QUARANTINED reason tenant? [again:again]
 -- BOUND     one hold, at the scopes of its subject (at most 6)
--- EMITS     reservation.expired, budget.threshold_crossed, custom.reservation.quarantined
+-- EMITS     those of the expiry transition
 -- @include  keys: tag_of_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  expiry: reclaim

@@ -9,7 +9,7 @@
 -- ARGV[...] reservation ids
 -- RETURNS   JUDGED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     as many holds as the caller passes
--- EMITS     reservation.expired, budget.threshold_crossed, custom.reservation.quarantined
+-- EMITS     those of the expiry transition
 -- @include  keys: tag_of_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  expiry: reclaim, flat_outcomes

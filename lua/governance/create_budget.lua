@@ -15,9 +15,11 @@
 -- ARGV[9]   request_id
 -- ARGV[10]  trace            trace id and flags, source address, user agent: see lib/append_audit
 -- ARGV[11]  max_budgets      the deployment's limit, 0 for none
--- ARGV[...] field and value pairs of the record: commit_overage_policy, metadata
+-- ARGV[12]  period_start     ms, or empty for now
+-- ARGV[13]  period_end       ms, or empty for a budget without a period
+-- ARGV[...] field and value pairs of the record: commit_overage_policy, rollover_policy, metadata
 -- RETURNS   CREATED record{} | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE
---           | LIMIT_EXCEEDED limit allowed:int used:int
+--           | INVALID_PERIOD reason:ENDED|NOT_BEGUN|TOO_SHORT | LIMIT_EXCEEDED limit allowed:int used:int
 -- BOUND     one budget
 -- EMITS     budget.created
 -- @include  keys: tag_of_key
@@ -25,14 +27,16 @@
 -- @include  tenant: read_tenant
 -- @include  owned: count_refusal
 -- @include  budget: read_budget
+-- @include  new_period: new_period, set_period
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 local budget, budget_index, tenant = KEYS[1], KEYS[2], KEYS[3]
 local tenant_id, ledger_id, scope, unit, allocated, overdraft_limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local origin = { actor = ARGV[7], key = ARGV[8], request = ARGV[9], trace = ARGV[10] }
-local max_budgets, first_field = ARGV[11], 12
+local max_budgets, first_field = ARGV[11], 14
 
 local tag = tag_of_key(budget)
+local now = now_ms()
 
 local owner = read_tenant(tenant)
 if not owner then
@@ -44,6 +48,10 @@ end
 if read_budget(tag, unit, scope) then
   return { 'DUPLICATE' }
 end
+local period, reason = new_period(tag, ARGV[12], ARGV[13], now)
+if reason then
+  return { 'INVALID_PERIOD', reason }
+end
 local refusal = count_refusal(tag, tenant_id, 'budgets', max_budgets, budget_index)
 if refusal then
   return refusal
@@ -52,15 +60,17 @@ require_event_log(tag)
 require_audit_log(tag)
 
 -- Nothing is refused below this line.
-local now = ms_text(now_ms())
 -- The index first: if it is damaged, the script fails here.
 redis.call('ZADD', budget_index, 0, scope .. ' ' .. unit)
+local now_text, starts, ends = ms_text(now), period and period.starts or '', period and period.ends or ''
 redis.call('HSET', budget, 'remaining', allocated, 'reserved', '0', 'spent', '0', 'allocated', allocated, 'debt', '0',
   'overdraft_limit', overdraft_limit, 'is_over_limit', '0', 'status', 'ACTIVE', 'ledger_id', ledger_id,
-  'tenant_id', tenant_id, 'created_at', now, 'updated_at', now, unpack(ARGV, first_field))
+  'tenant_id', tenant_id, 'created_at', now_text, 'updated_at', now_text, unpack(ARGV, first_field))
+set_period(tag, budget, unit, scope, period, allocated)
 append_event(tag, 'budget.created', tenant_id, scope, origin,
   { 'ledger_id', ledger_id, 'unit', unit, 'operation', 'CREATE', 'new_allocated', allocated, 'new_remaining', allocated,
-    'new_debt', '0', 'new_spent', '0', 'new_reserved', '0', 'new_status', 'ACTIVE' })
+    'new_debt', '0', 'new_spent', '0', 'new_reserved', '0', 'new_status', 'ACTIVE', 'new_period_start', starts, 'new_period_end', ends })
 append_audit(tag, 'createBudget', 201, tenant_id, 'budget', ledger_id, origin,
-  { 'scope', scope, 'unit', unit, 'allocated', allocated, 'overdraft_limit', overdraft_limit })
+  { 'scope', scope, 'unit', unit, 'allocated', allocated, 'overdraft_limit', overdraft_limit,
+    'period_start', starts, 'period_end', ends })
 return { 'CREATED', unpack(redis.call('HGETALL', budget)) }

@@ -14,7 +14,7 @@
 -- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/append_audit
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | BUDGET_FROZEN
 -- BOUND     one budget
--- EMITS     budget.frozen
+-- EMITS     budget.frozen; those of a rollover
 -- @include  keys: tag_of_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  governed_budget: governed_budget

@@ -10,13 +10,19 @@
 -- BOUND     limit records or 256 KiB of them, without free-text fields
 -- EMITS     nothing
 -- @include  keys: budget_key, budget_index_key
+-- @include  now_ms: now_ms
+-- @include  period: add_current_fields
 -- @include  listing: append_record, list_owned
 --
 -- The next run starts after next_tenant and next_member. Both are empty at the end.
 local tenant_index = KEYS[1]
 local tenant_id, tenant, after, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local now = now_ms()
 
 return list_owned(tenant_index, tenant_id, tenant, after, limit, budget_index_key, function(reply, tag, member)
   local scope, unit = string.match(member, '^(%S+) (%S+)$')
-  return append_record(reply, budget_key(tag, unit, scope), 'budget', { 'scope', scope, 'unit', unit })
+  local key, extra = budget_key(tag, unit, scope), { 'scope', scope, 'unit', unit }
+  -- Of two values of a field the later one counts. A damaged budget is listed as it is, and whoever reads the list reports it.
+  pcall(add_current_fields, extra, key, scope, now)
+  return append_record(reply, key, 'budget', extra)
 end)

@@ -1,5 +1,5 @@
 #!lua
--- update_budget: change a ledger's overdraft limit, overage policy or metadata, even if it is frozen.
+-- update_budget: change a ledger's overdraft limit, policies, period or metadata, even if it is frozen.
 --
 -- KEYS[1]   budget           hash
 -- ARGV[1]   tenant_id
@@ -10,15 +10,19 @@
 -- ARGV[6]   key_id           empty for an operator
 -- ARGV[7]   request_id
 -- ARGV[8]   trace            trace id and flags, source address, user agent: see lib/append_audit
--- ARGV[...] field and value pairs of the record: commit_overage_policy, metadata
+-- ARGV[9]   period_start     ms, or empty for no change, or now for a first period
+-- ARGV[10]  period_end       ms, or empty for no change
+-- ARGV[...] field and value pairs of the record: commit_overage_policy, rollover_policy, metadata
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
+--           | INVALID_PERIOD reason:ENDED|NOT_BEGUN|TOO_SHORT|NO_END
 -- BOUND     one budget
--- EMITS     budget.updated, budget.over_limit_entered, budget.over_limit_exited
+-- EMITS     budget.updated, budget.over_limit_entered, budget.over_limit_exited; those of a rollover
 -- @include  keys: tag_of_key
 -- @include  now_ms: now_ms, ms_text
 -- @include  int64: i64_positive
 -- @include  budget: budget_over_limit
 -- @include  governed_budget: governed_budget
+-- @include  new_period: new_period, set_period
 -- @include  over_limit: debt_over_limit, emit_over_limit
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
@@ -28,13 +32,22 @@
 local budget_record = KEYS[1]
 local tenant_id, scope, unit, overdraft_limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local origin = { actor = ARGV[5], key = ARGV[6], request = ARGV[7], trace = ARGV[8] }
-local first_field = 9
+local starts, ends, first_field = ARGV[9], ARGV[10], 11
 
 local tag = tag_of_key(budget_record)
 
 local budget, refusal = governed_budget(tag, unit, scope, tenant_id)
 if not budget then
   return refusal
+end
+local now, period, reason = now_ms(), nil, nil
+if starts .. ends ~= '' then
+  local stored = redis.call('HMGET', budget_record, 'period_start', 'period_end')
+  period, reason = new_period(tag, starts ~= '' and starts or stored[1] or '', ends ~= '' and ends or stored[2] or '', now)
+  reason = reason or not period and 'NO_END' or nil
+end
+if reason then
+  return { 'INVALID_PERIOD', reason }
 end
 require_event_log(tag)
 require_audit_log(tag)
@@ -57,15 +70,20 @@ if overdraft_limit ~= '' then
     or (budget.is_over_limit == '1' and not by_debt and not i64_positive(budget.remaining))
   changes[#changes + 1], changes[#changes + 2] = 'is_over_limit', over and '1' or '0'
 end
+if period then
+  set_period(tag, budget_record, unit, scope, period, not budget.period_end and budget.allocated)
+  changed[#changed + 1], changed[#changed + 2] = 'period_start', 'period_end'
+end
 if #changed > 0 then
-  redis.call('HSET', budget_record, 'updated_at', ms_text(now_ms()), unpack(changes))
+  redis.call('HSET', budget_record, 'updated_at', ms_text(now), unpack(changes))
   if budget.waiting then
     wake_waiters(budget_record)
   end
   local fields = table.concat(changed, ',')
   append_event(tag, 'budget.updated', tenant_id, scope, origin,
     { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'UPDATE', 'previous_status', budget.status,
-      'new_status', budget.status, 'changed_fields', fields })
+      'new_status', budget.status, 'new_period_start', period and period.starts or '', 'new_period_end', period and period.ends or '',
+      'changed_fields', fields })
   emit_over_limit(tag, tenant_id, scope, origin, unit, was_over, over, budget.debt,
     overdraft_limit == '' and budget.overdraft_limit or overdraft_limit)
   append_audit(tag, 'updateBudget', 200, tenant_id, 'budget', budget.ledger_id, origin,

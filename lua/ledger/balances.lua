@@ -14,17 +14,20 @@
 -- EMITS     nothing
 -- @include  keys: tag_of_key
 -- @include  budget: read_budget, balance_text
+-- @include  now_ms: now_ms
+-- @include  period: state_now
 -- @include  index_walk: bytes_less
 --
 -- next is where the following run starts, and empty at the end.
 -- Segments match as a whole: agent:bot does not match agent:bot2. The figures of one budget are from one instant, those of different
--- runs from different ones.
+-- runs from different ones. A budget whose period has ended has those of its new period.
 local budget_index = KEYS[1]
 local after, limit, examine, include_children = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
 local prefix, deepest = ARGV[5], ARGV[6]
 local first_segment = 7
 
 local tag = tag_of_key(budget_index)
+local now = now_ms()
 
 local function matches(scope)
   local framed = '/' .. scope .. '/'
@@ -57,7 +60,7 @@ local function walk(first, stop)
       found = found + 1
       reply[#reply + 1] = scope
       reply[#reply + 1] = unit
-      reply[#reply + 1] = balance_text(budget)
+      reply[#reply + 1] = balance_text(state_now(budget.key, scope, budget.period_end, budget.status, now) or budget)
     end
     if found == limit or examined == examine then
       reply[1] = member

@@ -9,10 +9,10 @@
 -- A figure outside int64 was not written by this service: the script ends with an error, before any write.
 local FIGURES_FORM = '^%-?%d+,%d+,%d+,%d+,%d+,%d+$'
 
--- The figures of a record, its status, its overage policy, and whether reserves wait for its funds.
+-- The figures of a record, its status, its overage policy, whether reserves wait for its funds, and the end of its period.
 local function budget_fields(key)
   return redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit', 'is_over_limit', 'status',
-    'commit_overage_policy', 'waiting')
+    'commit_overage_policy', 'waiting', 'period_end')
 end
 
 -- The budget with these fields, or nil if it does not exist.
@@ -42,7 +42,7 @@ local function parse_budget(key, scope, f)
     key = key, scope = scope, remaining_figure = i64_figure(f[1]), reserved_figure = i64_figure(f[2]), spent_figure = i64_figure(f[3]),
     allocated_figure = i64_figure(f[4]), debt_figure = i64_figure(f[5]),
     remaining = f[1], reserved = f[2], spent = f[3], allocated = f[4], debt = f[5], overdraft_limit = f[6],
-    is_over_limit = f[7] or '0', status = f[8], commit_overage_policy = f[9] or nil, waiting = f[10],
+    is_over_limit = f[7] or '0', status = f[8], commit_overage_policy = f[9] or nil, waiting = f[10], period_end = f[11] or nil,
   }
 end
 

@@ -70,7 +70,7 @@ end
 
 -- Expires one overdue hold. Returns { 'EXPIRED', tenant, reclaim deadline } or { 'QUARANTINED', reason, tenant }.
 local function expire_hold(tag, reservation_id, hold, now, retention_ms, origin)
-  local refunds = new_refunds()
+  local refunds = new_refunds(now)
   local reason = terms_defect(hold) or take_back(tag, refunds, reservation_id, hold)
   if reason then
     return quarantine(tag, reservation_id, hold.key, reason, now, origin, hold.tenant, true)
@@ -108,7 +108,7 @@ end
 -- as lua/expiry/expire.lua does.
 -- All entries are checked before the first due one expires. Entries that are not due are handled during the check.
 local function reclaim(tag, reservation_ids, now, retention_ms, origin)
-  local refunds = new_refunds()
+  local refunds = new_refunds(now)
   local index = origin.cleanup and cleanup_index_key(tag) or ttl_index_key(tag)
 
   local function judge(reservation_id)

@@ -10,6 +10,7 @@
 --   whole amount; a negative remaining is filled up before anything can be reserved.
 -- DEBIT takes the amount from allocated and remaining, and never makes remaining negative.
 -- RESET sets allocated, RESET_SPENT sets allocated and spent; remaining may then be negative.
+-- In a budget with a period, both also set the allocation of the periods to come. CREDIT and DEBIT change the current one only.
 -- REPAY_DEBT forgives debt, and remaining grows by as much. Any amount beyond the debt is added as funds.
 
 -- The figures after an operation, or nil and a refusal: BUDGET_EXCEEDED, INT64_OVERFLOW. Writes nothing.
@@ -62,6 +63,9 @@ local function apply_funding(tag, budget, planned, request, now, origin)
     'spent', planned.spent, 'is_over_limit', planned.is_over_limit, 'updated_at', now)
   if budget.waiting then
     wake_waiters(budget.key)
+  end
+  if budget.period_end and (operation == 'RESET' or operation == 'RESET_SPENT') then
+    redis.call('HSET', budget.key, 'period_allocated', planned.allocated)
   end
   local figures = { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', operation,
     'previous_allocated', budget.allocated, 'new_allocated', planned.allocated, 'previous_remaining', budget.remaining,

@@ -3,6 +3,7 @@
 -- @include now_ms: now_ms, ms_text
 -- @include int64: i64_figure
 -- @include budget: budget_fields, parse_budget, copy_budget, is_balanced, require_balanced
+-- @include rollover: roll_over_if_due
 -- @include owned: read_owned, write_owned, count_ended
 -- @include ended: note_ended
 -- @include action_counters: write_counters
@@ -62,7 +63,8 @@ end
 local function bring_up_to_date(budget, f)
   budget.waiting = f[10]
   if budget.allocated ~= f[4] or budget.debt ~= f[5] or budget.overdraft_limit ~= f[6] or budget.is_over_limit ~= (f[7] or '0')
-    or budget.status ~= f[8] or budget.commit_overage_policy ~= (f[9] or nil) or not (f[1] and f[2] and f[3]) then
+    or budget.status ~= f[8] or budget.commit_overage_policy ~= (f[9] or nil) or budget.period_end ~= (f[11] or nil)
+    or not (f[1] and f[2] and f[3]) then
     return false
   end
   local head = f[1] .. ',' .. f[2] .. ',' .. f[3]
@@ -81,8 +83,12 @@ local function bring_up_to_date(budget, f)
   return true
 end
 
-local function shared_budget(key, scope)
+local function shared_budget(group, tag, unit, key, scope)
   local f = budget_fields(key)
+  -- The first call of the run that reads a budget rolls it over, so no call has changed it in memory yet.
+  if f[11] and roll_over_if_due(tag, key, unit, scope, f[11], f[8], group_now(group)) then
+    f = budget_fields(key)
+  end
   local shared = kept[key]
   if shared and bring_up_to_date(shared, f) then
     return shared
@@ -111,7 +117,7 @@ local function group_budget(group, tag, unit, scope)
   local key = budget_key(tag, unit, scope)
   local shared = group.known[key]
   if shared == nil then
-    shared = shared_budget(key, scope) or false
+    shared = shared_budget(group, tag, unit, key, scope) or false
     group.known[key] = shared
   end
   return shared or nil

@@ -22,6 +22,8 @@ local function waiter_queue_key(tag, unit, scope) return tag .. 'bw:' .. unit ..
 local function waiters_key(tag, tenant) return tag .. 'waiters:' .. tenant end
 local function arrivals_key(tag) return tag .. 'arrivals' end
 local function budget_index_key(tag, tenant) return tag .. 'budgets:' .. tenant end
+local function period_index_key(tag) return tag .. 'periods' end
+local function rolled_key(tag) return tag .. 'rolled' end
 local function audit_log_key(tag) return tag .. 'audit' end
 local function audit_index_key(tag, log_name, index) return tag .. log_name .. ':' .. index end
 local function audit_indexed_key(tag) return tag .. 'audit-indexed' end

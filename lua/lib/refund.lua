@@ -1,13 +1,15 @@
 -- refund: returns the amounts of ended holds to their budgets, however many holds end in one run.
 -- @include keys: budget_key
+-- @include rollover: roll_over_if_due
 -- @include int64: i64_figure, i64_text, i64_add, i64_sub, i64_negative
 -- @include wake_waiters: wake_waiters
 -- @include threshold: watched_marks, crossings_of, emit_crossings
 --
 -- Refunds are first added up in memory, so that each budget is read and written once. Holds of one subject share their budgets, and
 -- this family of budgets is looked up once.
-local function new_refunds()
-  return { ids = {}, holds = {}, taken = {}, families = {}, budgets = {}, by_key = {} }
+-- `now` is Redis' time. A budget whose period has ended rolls over before it takes a refund.
+local function new_refunds(now)
+  return { now = now, ids = {}, holds = {}, taken = {}, families = {}, budgets = {}, by_key = {} }
 end
 
 local function is_figure(text)
@@ -22,7 +24,12 @@ local function refunded_budget(tag, refunds, unit, scope)
   if budget then
     return budget
   end
-  local f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent', 'waiting')
+  local f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent', 'waiting', 'period_end')
+  -- The figures are the same in either order, so a budget that cannot roll over takes its refund nevertheless.
+  local _, rolled = pcall(roll_over_if_due, tag, key, unit, scope, f[8], f[3], refunds.now)
+  if rolled == true then
+    f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'status', 'allocated', 'debt', 'spent', 'waiting')
+  end
   budget = { key = key, scope = scope, unit = unit, was = f[1], allocated = f[4], debt = f[5], spent = f[6], waiting = f[7] }
   if not f.err and not f[3] and not f[1] and not f[2] then
     budget.defect = 'MISSING_BUDGET'

@@ -33,7 +33,7 @@ local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation
     -- They may have been in the cleanup index, where they do not belong.
     redis.call('ZREM', index, unpack(overdue))
   end
-  local refunds = new_refunds()
+  local refunds = new_refunds(now)
   for _, one in ipairs(live) do
     local reservation_id, hold = one[1], one[2]
     local reason = terms_defect(hold) or take_back(tag, refunds, reservation_id, hold)

@@ -40,6 +40,7 @@ const INTEGERS = new Set([
   'sample_count',
   'p99_ms',
   'threshold_ms',
+  'periods',
 ]);
 const NUMBERS = new Set([
   'threshold_pct',
@@ -63,6 +64,8 @@ const INSTANTS = new Set([
   'reclaim_deadline',
   'lost_at',
   'restored_at',
+  'period_start',
+  'period_end',
 ]);
 const LISTS = new Set(['changed_fields', 'permissions']);
 const JSON_TEXTS = new Set(['metrics', 'metadata', 'details', 'deny_detail']);

@@ -14,6 +14,8 @@ import { QuotaCountersService } from './action-quotas/quota-counters.service.js'
 import { ApiKeysController } from './api-keys/api-keys.controller.js';
 import { ApiKeysService } from './api-keys/api-keys.service.js';
 import { BudgetBulkActionService } from './budgets/budget-bulk-action.service.js';
+import { BudgetPeriodController } from './budgets/budget-period.controller.js';
+import { BudgetRollovers } from './budgets/budget-rollovers.js';
 import { BudgetsController } from './budgets/budgets.controller.js';
 import { BudgetChangesService, BudgetsService } from './budgets/budgets.service.js';
 import { FundingService } from './budgets/funding.service.js';
@@ -49,9 +51,9 @@ export class QuotaCountersModule {}
 export class ApiKeysModule {}
 
 @Module({
-  imports: [BulkActionsModule, ListingModule, TenantLimitsModule],
-  controllers: [BudgetsController],
-  providers: [BudgetsService, BudgetBulkActionService, BudgetChangesService, FundingService],
+  imports: [BulkActionsModule, ListingModule, MetricsModule, TenantLimitsModule, WorkerModule],
+  controllers: [BudgetPeriodController, BudgetsController],
+  providers: [BudgetsService, BudgetBulkActionService, BudgetChangesService, BudgetRollovers, FundingService],
   exports: [BudgetsService, FundingService],
 })
 export class BudgetsModule {}

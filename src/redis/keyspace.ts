@@ -109,6 +109,10 @@ export const waitersKey = (tag: string, tenantId: string): string => `${tag}wait
 export const arrivalsKey = (tag: string): string => `${tag}arrivals`;
 /** The tenant's budgets, a sorted set of `scope unit` members, all scores 0. */
 export const budgetIndexKey = (tag: string, tenantId: string): string => `${tag}budgets:${tenantId}`;
+/** The partition's budgets with a period, a sorted set of `scope unit` members scored by the end of the period in ms. */
+export const periodIndexKey = (tag: string): string => `${tag}periods`;
+/** Rollovers that no instance has counted in its metrics yet. */
+export const rolledKey = (tag: string): string => `${tag}rolled`;
 /** The audit log, a stream. */
 export const auditLogKey = (tag: string): string => `${tag}audit`;
 /** The audit rows that are kept for a shorter time: successful reads, and requests without valid credentials. */

@@ -311,11 +311,13 @@ export const SCRIPT_SIGNATURES = {
       'request_id',
       'trace',
       'max_budgets',
+      'period_start',
+      'period_end',
     ],
     rest: true,
     flags: [],
     returns:
-      'CREATED record{} | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE | LIMIT_EXCEEDED limit allowed:int used:int',
+      'CREATED record{} | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE | INVALID_PERIOD reason:ENDED|NOT_BEGUN|TOO_SHORT | LIMIT_EXCEEDED limit allowed:int used:int',
   },
   /** lua/governance/create_policy.lua: create a policy of a tenant. It applies at once within its effective window. */
   create_policy: {
@@ -383,6 +385,13 @@ export const SCRIPT_SIGNATURES = {
     flags: [],
     returns:
       'FUNDED answer:fresh|replay previous_allocated new_allocated previous_remaining new_remaining previous_debt new_debt previous_spent new_spent timestamp_ms | IDEMPOTENCY_MISMATCH | NOT_FOUND | TENANT_CLOSED | BUDGET_FROZEN | BUDGET_CLOSED | BUDGET_EXCEEDED | INT64_OVERFLOW',
+  },
+  /** lua/governance/get_budget.lua: one budget's record without free-text fields. */
+  get_budget: {
+    keys: ['budget'],
+    args: ['scope'],
+    flags: ['no-writes'],
+    returns: 'FOUND text_count record{} | NOT_FOUND',
   },
   /** lua/governance/inspect_limits.lua: read how much a tenant owns and its own limits. */
   inspect_limits: {
@@ -461,6 +470,13 @@ export const SCRIPT_SIGNATURES = {
     flags: ['allow-oom'],
     returns: 'REVOKED record{} | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED',
   },
+  /** lua/governance/roll_over_budgets.lua: roll over budgets of a partition that nobody has used since their period ended. */
+  roll_over_budgets: {
+    keys: ['period_index', 'rolled'],
+    args: ['limit'],
+    flags: ['allow-oom'],
+    returns: 'now_ms rolled:int next_ms? more:flag damaged(scope unit)*',
+  },
   /** lua/governance/set_limits.lua: replace a tenant's own limits on what it may own. */
   set_limits: {
     keys: ['tenant', 'owned'],
@@ -484,13 +500,25 @@ export const SCRIPT_SIGNATURES = {
     flags: [],
     returns: 'UPDATED now_ms record{} | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED | KEY_EXPIRED',
   },
-  /** lua/governance/update_budget.lua: change a ledger's overdraft limit, overage policy or metadata, even if it is frozen. */
+  /** lua/governance/update_budget.lua: change a ledger's overdraft limit, policies, period or metadata, even if it is frozen. */
   update_budget: {
     keys: ['budget'],
-    args: ['tenant_id', 'scope', 'unit', 'overdraft_limit', 'actor', 'key_id', 'request_id', 'trace'],
+    args: [
+      'tenant_id',
+      'scope',
+      'unit',
+      'overdraft_limit',
+      'actor',
+      'key_id',
+      'request_id',
+      'trace',
+      'period_start',
+      'period_end',
+    ],
     rest: true,
     flags: [],
-    returns: 'CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED',
+    returns:
+      'CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | INVALID_PERIOD reason:ENDED|NOT_BEGUN|TOO_SHORT|NO_END',
   },
   /** lua/governance/update_policy.lua: change what a policy sets, or when and whether it applies. Its pattern and its owner never change. */
   update_policy: {
@@ -1326,6 +1354,7 @@ export interface ScriptReplies {
     | { readonly status: 'TENANT_SUSPENDED' }
     | { readonly status: 'TENANT_CLOSED' }
     | { readonly status: 'DUPLICATE' }
+    | { readonly status: 'INVALID_PERIOD'; readonly reason: 'ENDED' | 'NOT_BEGUN' | 'TOO_SHORT' }
     | {
         readonly status: 'LIMIT_EXCEEDED';
         readonly limit: string;
@@ -1381,6 +1410,9 @@ export interface ScriptReplies {
     | { readonly status: 'BUDGET_CLOSED' }
     | { readonly status: 'BUDGET_EXCEEDED' }
     | { readonly status: 'INT64_OVERFLOW' };
+  readonly get_budget:
+    | { readonly status: 'FOUND'; readonly record: ReadonlyMap<string, string> }
+    | { readonly status: 'NOT_FOUND' };
   readonly inspect_limits:
     | { readonly status: 'NOT_FOUND' }
     | {
@@ -1449,6 +1481,13 @@ export interface ScriptReplies {
     | { readonly status: 'NOT_FOUND' }
     | { readonly status: 'TENANT_CLOSED' }
     | { readonly status: 'ALREADY_REVOKED' };
+  readonly roll_over_budgets: {
+    readonly nowMs: number;
+    readonly rolled: number;
+    readonly nextMs?: number;
+    readonly more: boolean;
+    readonly damaged: readonly { readonly scope: string; readonly unit: string }[];
+  };
   readonly set_limits:
     { readonly status: 'SET' } | { readonly status: 'UNCHANGED' } | { readonly status: 'NOT_FOUND' };
   readonly unfreeze_budget:
@@ -1467,7 +1506,8 @@ export interface ScriptReplies {
     | { readonly status: 'CHANGED'; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'NOT_FOUND' }
     | { readonly status: 'TENANT_CLOSED' }
-    | { readonly status: 'BUDGET_CLOSED' };
+    | { readonly status: 'BUDGET_CLOSED' }
+    | { readonly status: 'INVALID_PERIOD'; readonly reason: 'ENDED' | 'NOT_BEGUN' | 'TOO_SHORT' | 'NO_END' };
   readonly update_policy:
     | { readonly status: 'UPDATED'; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'NOT_FOUND' }

@@ -21,6 +21,8 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   tenant_events_key: [['acme'], keyspace.tenantEventsKey(TAG, 'acme')],
   correlated_events_key: [['closing:acme'], keyspace.correlatedEventsKey(TAG, 'closing:acme')],
   tenant_key: [['acme'], keyspace.tenantKey(TAG, 'acme')],
+  period_index_key: [[], keyspace.periodIndexKey(TAG)],
+  rolled_key: [[], keyspace.rolledKey(TAG)],
   owned_key: [['acme'], keyspace.ownedKey(TAG, 'acme')],
   evidence_bytes_key: [['acme'], keyspace.evidenceBytesKey(TAG, 'acme')],
   tenant_index_key: [[], keyspace.tenantIndexKey(TAG)],

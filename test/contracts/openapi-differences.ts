@@ -34,7 +34,6 @@ const NOT_EMPTY = 'an empty text names nothing';
 const BOUNDED = 'what is stored, or searched through, needs a bound, which the protocol leaves to the server';
 const AS_ANSWERED = 'the schema of the answer that gives it back has this bound';
 const TENANT_ID = 'no tenant can have another id, so that a mistake is told at once';
-const REFUSED_NOT_STORED = 'what this version cannot do is refused, not stored';
 const ENDLESS = 'a page of no rows never ends';
 const COUNTED = 'it is stored as a count';
 const INT64 = 'numbers are exact up to int64, and no further';
@@ -124,21 +123,6 @@ const TENANTS: readonly Difference[] = [
 
 const BUDGETS: readonly Difference[] = [
   ...limited(['createBudget'], ['tenant_id'], ['pattern is ^[a-z0-9-]{3,64}$'], TENANT_ID),
-  {
-    operations: ['createBudget'],
-    fields: ['rollover_policy'],
-    says: 'the values lack CARRY_FORWARD, CAP_AT_ALLOCATED',
-    reason: REFUSED_NOT_STORED,
-  },
-  ...[
-    "the type is undefined, the protocol's is string",
-    "format is undefined, the protocol's is date-time",
-  ].map((says): Difference => ({
-    operations: ['createBudget'],
-    fields: ['period_start', 'period_end'],
-    says,
-    reason: REFUSED_NOT_STORED,
-  })),
   {
     operations: ['bulkActionBudgets'],
     fields: ['body'],

@@ -2,6 +2,8 @@ import { describe, expect, test } from '@jest/globals';
 import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, newKey, type Answer, type TestTenant } from '../support/holdfast.js';
 import { budgetKey, partitionCode, partitionOfTenant, tagOf } from '../../src/redis/keyspace.js';
+import { BudgetRollovers } from '../../src/governance/budgets/budget-rollovers.js';
+import { eventually } from '../support/eventually.js';
 import { useGovernance } from '../support/use-governance.js';
 
 describe('operators change budgets', () => {
@@ -34,6 +36,38 @@ describe('operators change budgets', () => {
     expectStatus(await on.holdfast.commit(tenant, reservation_id as string, 130), 200);
     return tenant;
   }
+
+  test('a budget that nobody uses rolls over at the end of its period, with its event, row and count', async () => {
+    const tenant = await tenantWithBudget();
+    const { reservation_id: id } = expectStatus(await on.holdfast.reserve(tenant, 60), 200);
+    expectStatus(await on.holdfast.commit(tenant, id as string, 60), 200);
+    const before = await on.holdfast.metric('holdfast_budget_rollovers_total');
+    const [start, end] = [Date.now() - 3_600_000, Date.now() + 1000].map((ms) => new Date(ms).toISOString());
+    const period = { period_start: start, period_end: end };
+    const changed = await on.holdfast.admin('PATCH', `/ops/budgets/period${at(tenant)}`, period);
+    expect(expectStatus(changed, 200)).toMatchObject({ spent: tokens(60), ...period });
+    await eventually('the rollover is counted', async () => {
+      await on.holdfast.app.get(BudgetRollovers).runTurn({ goesOn: () => true });
+      return (await on.holdfast.metric('holdfast_budget_rollovers_total')) === before + 1;
+    });
+    expect(await budgetEvents(tenant)).toEqual(['budget.updated', 'budget.reset_spent']);
+    const budget = await on.holdfast.admin('GET', `/v1/admin/budgets/lookup${at(tenant)}`);
+    expect(expectStatus(budget, 200)).toMatchObject({
+      spent: tokens(0),
+      remaining: tokens(100),
+      period_start: end,
+    });
+    const rows = await on.holdfast.admin(
+      'GET',
+      `/v1/admin/audit/logs?tenant_id=${tenant.id}&operation=rollOverBudget`,
+    );
+    expect(expectStatus(rows, 200).logs).toMatchObject([
+      {
+        resource_type: 'budget',
+        metadata: { actor_type: 'system', spent: '60', period_start: expect.anything() },
+      },
+    ]);
+  });
 
   test('a budget that is out of balance stops a reserve and a commit, is counted, and can be funded again', async () => {
     const tenant = await tenantWithBudget();

@@ -11,6 +11,7 @@ import {
 import { useGovernance } from '../support/use-governance.js';
 
 const MAX = 9223372036854775807n;
+const CENTURY = { period_start: '2000-01-01T00:00:00.000Z', period_end: '2100-01-01T00:00:00.000Z' };
 
 describe('budgets', () => {
   const on = useGovernance();
@@ -87,6 +88,20 @@ describe('budgets', () => {
       expect(await on.stored.redis.hget(on.stored.budgetKey(tenant.id), 'metadata')).toBe(
         '{"cost_centre":7}',
       );
+    });
+
+    test('a period and a rollover policy are stored, shown and told', async () => {
+      const tenant = await on.holdfast.createTenant();
+      const period = { ...CENTURY, rollover_policy: 'CARRY_FORWARD' };
+      expect(expectStatus(await createAs(tenant, period), 201)).toMatchObject(period);
+      expect(expectStatus(await lookUp(tenant), 200)).toMatchObject(period);
+      const listed = await on.holdfast.call('GET', '/v1/admin/budgets', { key: tenant.key });
+      expect(expectStatus(listed, 200).ledgers).toMatchObject([period]);
+      const events = await on.holdfast.admin('GET', `/v1/admin/events?tenant_id=${tenant.id}`);
+      const created = expectStatus(events, 200).events.find(
+        (event: Json) => event.event_type === 'budget.created',
+      );
+      expect(created.data.new_state).toMatchObject(CENTURY);
     });
 
     test('the event has the figures and the creator', async () => {
@@ -171,8 +186,21 @@ describe('budgets', () => {
         () => ({ overdraft_limit: { unit: 'TOKENS', amount: MAX + 1n } }),
         'overdraft_limit.amount',
       ],
-      ['a rollover policy', () => ({ rollover_policy: 'CARRY_FORWARD' }), 'rollover_policy'],
-      ['a period', () => ({ period_start: '2030-01-01T00:00:00Z' }), 'period_start'],
+      ['an unknown rollover policy', () => ({ rollover_policy: 'CARRY' }), 'rollover_policy'],
+      ['a period without an end', () => ({ period_start: '2020-01-01T00:00:00Z' }), 'period_end'],
+      ['a period that has ended', () => ({ period_end: '2020-01-01T00:00:00Z' }), 'period_end'],
+      [
+        'a period that has not begun',
+        () => ({ period_start: '2100-01-01T00:00:00Z', period_end: '2100-02-01T00:00:00Z' }),
+        'period_start',
+      ],
+      ['a period before 1970', () => ({ ...CENTURY, period_start: '1969-12-31T00:00:00Z' }), 'period_start'],
+      [
+        'a period that ends before it begins',
+        () => ({ ...CENTURY, period_end: '1999-01-01T00:00:00Z' }),
+        'period_end',
+      ],
+      ['a period that is not an instant', () => ({ period_end: '2100-01-01' }), 'period_end'],
       ['an unknown overage policy', () => ({ commit_overage_policy: 'ALLOW' }), 'commit_overage_policy'],
       ['an unknown field', () => ({ colour: 'red' }), 'colour'],
     ])('%s is refused, naming the field', async (_what, more, field) => {

@@ -69,13 +69,38 @@ export const revoke = (ledger: LedgerClient, id: string): Promise<Reply> =>
     [id, 'leaked', keyRevokedChannel(), ...ADMIN],
   );
 
-export function createBudget(ledger: LedgerClient, allocated = '10'): Promise<Reply> {
+export function createBudget(
+  ledger: LedgerClient,
+  allocated = '10',
+  { starts = '', ends = '', policy = '' } = {},
+): Promise<Reply> {
   const { tag, tenant } = ledger;
   const scope = ledger.scope();
   return ledger.scripts.run(
     'create_budget',
     [budgetKey(tag, 'TOKENS', scope), budgetIndexKey(tag, tenant), tenantKey(tag, tenant)],
-    [tenant, 'ldg_1', scope, 'TOKENS', allocated, '0', ...ADMIN, 0],
+    [
+      tenant,
+      'ldg_1',
+      scope,
+      'TOKENS',
+      allocated,
+      '0',
+      ...ADMIN,
+      0,
+      starts,
+      ends,
+      ...(policy === '' ? [] : ['rollover_policy', policy]),
+    ],
+  );
+}
+
+/** Gives the tenant's own budget a period. */
+export function setPeriod(ledger: LedgerClient, starts: string, ends: string): Promise<Reply> {
+  return ledger.scripts.run(
+    'update_budget',
+    [ledger.budgetKeyOf()],
+    [ledger.tenant, ledger.scope(), 'TOKENS', '', ...ADMIN, starts, ends],
   );
 }
 

@@ -20,18 +20,29 @@ export function code(text: string): string {
   return text.replace(/^\s*--.*\n/gm, '').replace(/^#!.*\n/, '');
 }
 
+const ROLLOVER = [
+  'budget.reset_spent',
+  'budget.exhausted',
+  'budget.over_limit_entered',
+  'budget.over_limit_exited',
+];
 const EXPIRY_TRANSITION = [
+  ...ROLLOVER,
   'reservation.expired',
   'budget.threshold_crossed',
   'custom.reservation.quarantined',
 ];
+
+const TRANSITIONS = new Map<string, readonly string[]>([
+  ['those of a rollover', ROLLOVER],
+  ['those of the expiry transition', EXPIRY_TRANSITION],
+  ['nothing', []],
+]);
 
 /** The events that a script's header names. */
 export function declaredEvents(own: string): string[] {
   return (headerField(own, 'EMITS') ?? '')
     .split(/[,;]/)
     .map((name) => name.trim())
-    .flatMap((name) =>
-      name === 'those of the expiry transition' ? EXPIRY_TRANSITION : name === 'nothing' ? [] : [name],
-    );
+    .flatMap((name) => TRANSITIONS.get(name) ?? [name]);
 }

@@ -17,7 +17,7 @@ const API_OPERATION = 'swagger/apiOperation';
 /** Resource types by path. The protocol defines some of them; the others cover what it does not name. */
 const RESOURCE_TYPES: readonly (readonly [RegExp, string])[] = [
   [/^\/v1\/admin\/tenants/, 'tenant'],
-  [/^\/v1\/admin\/budgets/, 'budget'],
+  [/^\/v1\/admin\/budgets|^\/ops\/budgets/, 'budget'],
   [/^\/v1\/admin\/api-keys|^\/v1\/auth/, 'api_key'],
   [/^\/v1\/admin\/policies/, 'policy'],
   [/^\/v1\/admin\/action-quota-counters/, 'action_quota_counter'],

@@ -9,6 +9,7 @@ import {
   UNITS,
 } from '../../ledger/index.js';
 import {
+  IsDateTime,
   IsFreeObject,
   IsInt64,
   Length,
@@ -16,13 +17,14 @@ import {
   MaxLength,
   Nested,
   Optional,
-  Satisfies,
   SearchText,
 } from '../../wire/index.js';
 
 /** A scope path has at most six segments of 128 characters and their level names. */
 const SCOPE_MAX_LENGTH = 1024;
-const NO_PERIODS = 'absent: this version does not support budget periods';
+
+export const ROLLOVER_POLICIES = ['NONE', 'CARRY_FORWARD', 'CAP_AT_ALLOCATED'] as const;
+export type RolloverPolicy = (typeof ROLLOVER_POLICIES)[number];
 
 /** Amount of cycles-governance-admin-v0.1.25. */
 export class AmountDto {
@@ -33,7 +35,7 @@ export class AmountDto {
   amount!: number | bigint;
 }
 
-/** BudgetCreateRequest of cycles-governance-admin-v0.1.25. Unsupported settings are refused, not stored. */
+/** BudgetCreateRequest of cycles-governance-admin-v0.1.25. */
 export class BudgetCreateDto {
   @Optional()
   @IsString()
@@ -59,16 +61,16 @@ export class BudgetCreateDto {
   commit_overage_policy?: OveragePolicy;
 
   @Optional()
-  @IsIn(['NONE'], { message: 'rollover_policy: this version supports only NONE' })
-  rollover_policy?: 'NONE';
+  @IsIn(ROLLOVER_POLICIES)
+  rollover_policy?: RolloverPolicy;
 
   @Optional()
-  @Satisfies(NO_PERIODS, () => false)
-  period_start?: never;
+  @IsDateTime()
+  period_start?: string;
 
   @Optional()
-  @Satisfies(NO_PERIODS, () => false)
-  period_end?: never;
+  @IsDateTime()
+  period_end?: string;
 
   @Optional()
   @IsFreeObject()
@@ -119,6 +121,21 @@ export class BudgetUpdateDto {
   @Optional()
   @IsFreeObject()
   metadata?: Record<string, unknown>;
+}
+
+/** Changes of a budget's period. The protocol sets it only when a budget is created. */
+export class BudgetPeriodUpdateDto {
+  @Optional()
+  @IsIn(ROLLOVER_POLICIES)
+  rollover_policy?: RolloverPolicy;
+
+  @Optional()
+  @IsDateTime()
+  period_start?: string;
+
+  @Optional()
+  @IsDateTime()
+  period_end?: string;
 }
 
 /** BudgetStatusTransitionRequest of cycles-governance-admin-v0.1.25. */

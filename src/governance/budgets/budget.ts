@@ -1,6 +1,7 @@
 import { type Caller, scopeAllowed } from '../../auth/index.js';
 import { parseAmount, parseScopePath, Refusal, tenantOfScope, type Unit } from '../../ledger/index.js';
 import { fieldOf, type Fields, optionalText, timeOf } from '../../wire/index.js';
+import { type BudgetPeriod, periodOf } from './budget-period.js';
 import { BUDGET_STATUSES, type BudgetSortKey, type BudgetStatus } from './budget.dto.js';
 
 export interface UnitAmount {
@@ -9,7 +10,7 @@ export interface UnitAmount {
 }
 
 /** BudgetLedger of cycles-governance-admin-v0.1.25. */
-export interface BudgetLedger {
+export interface BudgetLedger extends BudgetPeriod {
   readonly ledger_id: string;
   readonly tenant_id: string;
   readonly scope: string;
@@ -24,7 +25,6 @@ export interface BudgetLedger {
   readonly is_over_limit: boolean;
   readonly commit_overage_policy?: string;
   readonly status: BudgetStatus;
-  readonly rollover_policy: 'NONE';
   readonly created_at: string;
   readonly updated_at: string;
 }
@@ -56,7 +56,7 @@ export function budgetOf(fields: Fields, scope: string, unit: Unit): BudgetLedge
       (overdraftLimit.amount > 0n && debt.amount > overdraftLimit.amount),
     ...optionalText(fields, 'commit_overage_policy'),
     status,
-    rollover_policy: 'NONE',
+    ...periodOf(fields, `${scope} ${unit}`),
     created_at: timeOf(fieldOf(fields, 'created_at')),
     updated_at: timeOf(fieldOf(fields, 'updated_at')),
   };

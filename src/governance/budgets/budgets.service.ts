@@ -27,9 +27,11 @@ import {
   type BudgetCreateDto,
   type BudgetListQueryDto,
   type BudgetLookupQueryDto,
+  type BudgetPeriodUpdateDto,
   type BudgetStatusTransitionDto,
   type BudgetUpdateDto,
 } from './budget.dto.js';
+import { periodArguments, periodRefusal } from './budget-period.js';
 import {
   type BudgetLedger,
   budgetOf,
@@ -61,13 +63,11 @@ export class BudgetsService {
       );
     }
     const { scope, tenantId } = ownedScope(caller, request.scope, requireTenantId(caller, request.tenant_id));
-    const {
-      unit,
-      allocated,
-      overdraft_limit: overdraftLimit,
-      commit_overage_policy: policy,
-      metadata,
-    } = request;
+    const { unit, allocated, overdraft_limit: overdraftLimit } = request;
+    const period = periodArguments(request);
+    if (request.period_start !== undefined && request.period_end === undefined) {
+      throw periodRefusal('NO_END');
+    }
     requireUnit(unit, 'allocated', allocated);
     requireUnit(unit, 'overdraft_limit', overdraftLimit);
     const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
@@ -88,10 +88,8 @@ export class BudgetsService {
         overdraftLimit: (overdraftLimit?.amount ?? 0).toString(),
         ...origin,
         maxBudgets: this.limits.deployment.budgets,
-        rest: [
-          ...(policy === undefined ? [] : ['commit_overage_policy', policy]),
-          ...(metadata === undefined ? [] : ['metadata', stringifyJson(metadata)]),
-        ],
+        ...period,
+        rest: storedFields(request),
       },
     );
     if (reply.status !== 'CREATED') {
@@ -103,11 +101,15 @@ export class BudgetsService {
   /** @throws Refusal INVALID_REQUEST, FORBIDDEN, INSUFFICIENT_PERMISSIONS, BUDGET_NOT_FOUND. */
   async lookUp(caller: Caller, { scope: scopeText, unit }: BudgetLookupQueryDto): Promise<BudgetLedger> {
     const { scope, tenantId } = ownedScope(caller, scopeText);
-    const fields = await this.records.read(budgetKey(this.records.tagOfTenant(tenantId), unit, scope));
-    if (fields === undefined) {
-      throw new Refusal('BUDGET_NOT_FOUND', `there is no ${unit} budget at ${scope}`, { scope, unit });
+    const reply = await this.redis.scripts.call(
+      'get_budget',
+      { budget: budgetKey(this.records.tagOfTenant(tenantId), unit, scope) },
+      { scope },
+    );
+    if (reply.status !== 'FOUND') {
+      throw budgetRefusal(reply.status, scope, unit);
     }
-    return budgetOf(fields, scope, unit);
+    return budgetOf(reply.record, scope, unit);
   }
 
   /**
@@ -146,6 +148,8 @@ export class BudgetsService {
     switch (reply.status) {
       case 'LIMIT_EXCEEDED':
         return this.limits.refusal(reply);
+      case 'INVALID_PERIOD':
+        return periodRefusal(reply.reason);
       case 'TENANT_NOT_FOUND':
         return new Refusal('INVALID_REQUEST', "the scope's tenant does not exist", { field: 'scope' });
       case 'TENANT_SUSPENDED':
@@ -163,6 +167,19 @@ export class BudgetsService {
         });
     }
   }
+}
+
+/** The fields of the record that a request sets as they are, as field and value pairs. */
+function storedFields({
+  commit_overage_policy: overagePolicy,
+  rollover_policy: rolloverPolicy,
+  metadata,
+}: BudgetUpdateDto & BudgetPeriodUpdateDto): string[] {
+  return [
+    ...(overagePolicy === undefined ? [] : ['commit_overage_policy', overagePolicy]),
+    ...(rolloverPolicy === undefined ? [] : ['rollover_policy', rolloverPolicy]),
+    ...(metadata === undefined ? [] : ['metadata', stringifyJson(metadata)]),
+  ];
 }
 
 /** The filters that lists and bulk actions have in common. */
@@ -233,18 +250,18 @@ export class BudgetChangesService {
   ) {}
 
   /**
-   * Changes the given ones of overdraft limit, overage policy and metadata, even on a frozen budget.
+   * Changes the given ones of overdraft limit, policies, period and metadata, even on a frozen budget.
    * @throws Refusal INVALID_REQUEST, UNIT_MISMATCH, BUDGET_NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED.
    */
   async update(
     caller: Caller,
     query: BudgetLookupQueryDto,
-    request: BudgetUpdateDto,
+    request: BudgetUpdateDto & BudgetPeriodUpdateDto,
     origin: Origin,
   ): Promise<BudgetLedger> {
     const { scope, tenantId } = ownedScope(caller, query.scope);
     const { unit } = query;
-    const { overdraft_limit: overdraftLimit, commit_overage_policy: policy, metadata } = request;
+    const { overdraft_limit: overdraftLimit } = request;
     requireUnit(unit, 'overdraft_limit', overdraftLimit);
     const reply = await this.redis.scripts.call(
       'update_budget',
@@ -255,12 +272,13 @@ export class BudgetChangesService {
         unit,
         overdraftLimit: overdraftLimit?.amount.toString() ?? '',
         ...origin,
-        rest: [
-          ...(policy === undefined ? [] : ['commit_overage_policy', policy]),
-          ...(metadata === undefined ? [] : ['metadata', stringifyJson(metadata)]),
-        ],
+        ...periodArguments(request),
+        rest: storedFields(request),
       },
     );
+    if (reply.status === 'INVALID_PERIOD') {
+      throw periodRefusal(reply.reason);
+    }
     return this.changed(reply, scope, query);
   }
 
@@ -293,7 +311,10 @@ export class BudgetChangesService {
   }
 
   private changed(
-    reply: ScriptReply<'update_budget' | 'freeze_budget' | 'unfreeze_budget'>,
+    reply: Exclude<
+      ScriptReply<'update_budget' | 'freeze_budget' | 'unfreeze_budget'>,
+      { status: 'INVALID_PERIOD' }
+    >,
     scope: string,
     { unit }: BudgetLookupQueryDto,
   ): BudgetLedger {

@@ -52,6 +52,7 @@ export const CONTENTS: readonly {
       'fundBudget',
       'bulkActionBudgets',
       'updateBudget',
+      'updateBudgetPeriod',
       'freezeBudget',
       'unfreezeBudget',
     ],

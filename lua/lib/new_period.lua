@@ -1,0 +1,37 @@
+-- new_period: gives a budget a period. lua/lib/period.lua describes the fields.
+-- @include keys: period_index_key
+-- @include now_ms: ms_text
+--
+-- A shorter period would only make many rollovers of little use.
+local SHORTEST_MS = 60000
+
+-- The period between two instants in ms, where an empty start means now, or nil if the end is empty. The second value is the reason
+-- why there can be no such period: ENDED, NOT_BEGUN or TOO_SHORT.
+local function new_period(tag, starts, ends, now)
+  if ends == '' then
+    return nil
+  end
+  starts = starts == '' and ms_text(now) or starts
+  if tonumber(ends) <= now then
+    return nil, 'ENDED'
+  elseif tonumber(starts) > now then
+    return nil, 'NOT_BEGUN'
+  elseif tonumber(ends) - tonumber(starts) < SHORTEST_MS then
+    return nil, 'TOO_SHORT'
+  end
+  -- Fails before the first write if the index is damaged.
+  redis.call('ZCARD', period_index_key(tag))
+  return { starts = starts, ends = ends }
+end
+
+-- Writes the period, if there is one. `allocated` is the allocation of the periods to come, or nil to leave it as it is.
+local function set_period(tag, key, unit, scope, period, allocated)
+  if not period then
+    return
+  end
+  redis.call('HSET', key, 'period_start', period.starts, 'period_end', period.ends)
+  if allocated then
+    redis.call('HSET', key, 'period_allocated', allocated)
+  end
+  redis.call('ZADD', period_index_key(tag), period.ends, scope .. ' ' .. unit)
+end

@@ -1,0 +1,64 @@
+-- rollover: the one way in which a budget passes into its next period. lua/lib/period.lua computes its figures.
+-- @include keys: audit_log_key, period_index_key, rolled_key
+-- @include now_ms: ms_text
+-- @include int64: i64_positive
+-- @include budget: budget_over_limit
+-- @include period: is_period_over, read_period, states_until
+-- @include over_limit: emit_over_limit
+-- @include wake_waiters: wake_waiters
+-- @include append_event: append_event, require_event_log
+-- @include audit_row: put_audit_row
+--
+-- A rollover is a change of its own: it stays even if what the script does next is refused. Whichever script comes first after the
+-- boundary makes it, with one event and one audit row.
+
+local function emit_rollover(tag, budget, unit, former, state)
+  local origin, tenant, scope = { actor = 'system' }, budget.tenant, budget.scope
+  append_event(tag, 'budget.reset_spent', tenant, scope, origin,
+    { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'RESET_SPENT', 'spent_override_provided', '0',
+      'previous_allocated', former.allocated, 'new_allocated', state.allocated, 'previous_remaining', former.remaining,
+      'new_remaining', state.remaining, 'previous_debt', former.debt, 'new_debt', state.debt, 'previous_spent', former.spent,
+      'new_spent', state.spent, 'previous_reserved', former.reserved, 'new_reserved', state.reserved,
+      'previous_status', former.status, 'new_status', state.status, 'previous_period_start', ms_text(former.starts),
+      'new_period_start', ms_text(state.starts), 'previous_period_end', ms_text(former.ends), 'new_period_end', ms_text(state.ends),
+      'reason', 'the period ended', 'rollover_policy', budget.policy, 'periods', ms_text(state.count) })
+  emit_over_limit(tag, tenant, scope, origin, unit, budget_over_limit(former), budget_over_limit(state), state.debt, state.overdraft_limit)
+  if i64_positive(former.remaining) and not i64_positive(state.remaining) then
+    append_event(tag, 'budget.exhausted', tenant, scope, origin,
+      { 'unit', unit, 'allocated', state.allocated, 'remaining', state.remaining, 'spent', state.spent, 'reserved', state.reserved })
+  end
+  put_audit_row(tag, 'rollOverBudget', 200, tenant, 'budget', budget.ledger_id, origin,
+    { 'scope', scope, 'unit', unit, 'rollover_policy', budget.policy, 'allocated', state.allocated, 'spent', former.spent,
+      'period_start', ms_text(state.starts), 'period_end', ms_text(state.ends) })
+end
+
+-- Rolls a budget over into the period that `now` is in. Returns the number of its rollovers. Ends the script, with nothing written, if
+-- the record or a log is damaged. The caller has not changed the budget in memory, and reads it again.
+local function roll_over(tag, key, unit, scope, now)
+  local budget = read_period(key, scope)
+  local states = states_until(budget, now)
+  local last = states[#states]
+  if not last or budget.status == 'CLOSED' then
+    return 0
+  end
+  require_event_log(tag)
+  redis.call('XLEN', audit_log_key(tag))
+  redis.call('ZADD', period_index_key(tag), ms_text(last.ends), scope .. ' ' .. unit)
+  redis.call('HSET', key, 'allocated', last.allocated, 'remaining', last.remaining, 'spent', last.spent, 'is_over_limit', last.is_over_limit,
+    'period_start', ms_text(last.starts), 'period_end', ms_text(last.ends), 'updated_at', ms_text(now))
+  local former = budget
+  for _, state in ipairs(states) do
+    emit_rollover(tag, budget, unit, former, state)
+    former = state
+  end
+  if budget.waiting then
+    wake_waiters(key)
+  end
+  redis.pcall('INCRBY', rolled_key(tag), #states)
+  return #states
+end
+
+-- The same for a budget with these two fields, if its period has ended. Returns whether the caller has to read the budget again.
+local function roll_over_if_due(tag, key, unit, scope, period_end, status, now)
+  return period_end and is_period_over(key, period_end, status, now) and roll_over(tag, key, unit, scope, now) > 0
+end

@@ -1,0 +1,114 @@
+import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { partitionCode, periodIndexKey, RedisService, rolledKey, tagOf } from '../../redis/index.js';
+import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
+import { type Job, type Turn, type TurnReport, Worker } from '../../worker/index.js';
+
+/** Longest time between two looks at all partitions, which find the boundaries that other instances have added. */
+const LOOK_MS = 1000;
+/** Looks are random by this much, so that instances do not look in step. */
+const JITTER_SHARE = 0.1;
+/** Budgets a run of the script: about a millisecond of Redis' time. */
+const BUDGETS_A_RUN = 20;
+/** Partitions whose scripts are sent together. */
+const AT_ONCE = 16;
+/** Longest turn, and the pause after one that had to stop, which leaves Redis to requests. */
+const TURN_BUDGET_MS = 250;
+const PAUSE_MS = 5;
+const SHORTEST_SLEEP_MS = 20;
+
+/** What one look at a partition found. */
+interface Look {
+  readonly rolled: number;
+  readonly more: boolean;
+}
+
+/**
+ * Rolls over idle budgets, so that their events come within a second of the boundary. Budgets in use need no job: the script that uses
+ * one rolls it over. lua/governance/roll_over_budgets.lua decides by Redis' clock, so any number of instances may do this at once. The
+ * process' clock only decides when to look.
+ */
+@Injectable()
+export class BudgetRollovers implements OnModuleInit, Job {
+  readonly name = 'budget_rollover';
+  readonly role = 'janitor';
+  readonly afterErrorMs = LOOK_MS;
+  private readonly rollovers: LabelledCounter;
+  private readonly damaged: LabelledCounter;
+  /** When each partition is next known to have something due, by the monotonic clock. */
+  private readonly dueFrom = new Map<number, number>();
+  private nextLookAt = 0;
+
+  constructor(
+    private readonly redis: RedisService,
+    private readonly worker: Worker,
+    metrics: MetricsRegistry,
+    @Inject(LOGGER) private readonly logger: Logger,
+  ) {
+    this.rollovers = metrics.counter({
+      name: 'holdfast_budget_rollovers_total',
+      help: 'Periods of budgets that began at the end of the period before, by a request or by the job for idle budgets.',
+    });
+    this.damaged = metrics.counter({
+      name: 'holdfast_budget_rollovers_damaged_total',
+      help: 'Budgets that could not roll over because their record is damaged.',
+    });
+  }
+
+  onModuleInit(): void {
+    this.worker.add(this);
+  }
+
+  async runTurn(turn: Turn): Promise<TurnReport> {
+    const deadline = performance.now() + TURN_BUDGET_MS;
+    if (performance.now() >= this.nextLookAt) {
+      for (let partition = 0; partition < this.redis.partitions; partition += 1) {
+        this.dueFrom.set(partition, 0);
+      }
+      this.nextLookAt = performance.now() + LOOK_MS * (1 - Math.random() * JITTER_SHARE);
+    }
+    let rolled = 0;
+    for (let due = this.due(); due.length > 0; due = this.due()) {
+      if (!turn.goesOn() || performance.now() > deadline) {
+        return { sleepMs: PAUSE_MS, ...(rolled > 0 && { outcome: 'success' }) };
+      }
+      const looks = await Promise.all(
+        this.redis.inOneWrite(() => due.map((partition) => this.rollOver(partition))),
+      );
+      rolled += looks.reduce((sum, look) => sum + look.rolled, 0);
+      if (looks.some(({ more }) => more)) {
+        return { sleepMs: PAUSE_MS, outcome: 'success' };
+      }
+    }
+    const wakeAt = Math.min(this.nextLookAt, ...this.dueFrom.values());
+    return {
+      sleepMs: Math.max(SHORTEST_SLEEP_MS, Math.ceil(wakeAt - performance.now())),
+      ...(rolled > 0 && { outcome: 'success' }),
+    };
+  }
+
+  private due(): number[] {
+    const now = performance.now();
+    return [...this.dueFrom]
+      .flatMap(([partition, from]) => (from <= now ? [partition] : []))
+      .slice(0, AT_ONCE);
+  }
+
+  private async rollOver(partition: number): Promise<Look> {
+    const tag = tagOf(partitionCode(partition));
+    const { nowMs, nextMs, rolled, more, damaged } = await this.redis.scripts.call(
+      'roll_over_budgets',
+      { periodIndex: periodIndexKey(tag), rolled: rolledKey(tag) },
+      { limit: BUDGETS_A_RUN },
+    );
+    this.dueFrom.set(
+      partition,
+      nextMs === undefined ? Number.POSITIVE_INFINITY : performance.now() + nextMs - nowMs,
+    );
+    this.rollovers.inc({}, rolled);
+    for (const budget of damaged) {
+      this.damaged.inc({});
+      this.logger.error(budget, 'a budget cannot roll over, because its record is damaged');
+    }
+    return { rolled, more };
+  }
+}
