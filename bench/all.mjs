@@ -18,6 +18,7 @@ export const BENCHMARKS = {
   webhooks: async () => (await import('./webhooks.mjs')).measure(),
   'audit-bytes': async () => (await import('./audit-bytes.mjs')).measure(),
   quotas: async () => (await import('./quotas.mjs')).measure(),
+  waits: async () => (await import('./waits.mjs')).measure(),
   evidence: async () => (await import('./evidence.mjs')).measure(),
   isolation: async (options) => (await import('./isolation.mjs')).measure(options),
   growth: async (options) => (await import('./growth.mjs')).measure(options),

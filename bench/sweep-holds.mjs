@@ -101,6 +101,7 @@ export class Holds {
         68_719_476_736,
         ACTION_FACTS,
         '',
+        '',
         'ak',
         'llm',
         'an',

@@ -104,6 +104,7 @@ export function scriptCalls({ tenant, keyId, run }) {
       68_719_476_736,
       ACTION_FACTS,
       '',
+      '',
       ...fields,
     ]);
   };

@@ -24,6 +24,8 @@ type WaitingReply = Extract<ScriptReply<'reserve'>, { status: 'WAITING' }>;
 /** How long a place counts without being renewed, and how often it is renewed. A dead instance's waiters hold up others this long. */
 const LEASE_MS = 3000;
 const RENEW_MS = 1000;
+/** How much later than the reply of a renewal a message about the same turn may arrive before it counts as lost. */
+const MESSAGE_MS = 100;
 /** BOUND of lua/ledger/renew_waiters.lua. */
 const RENEWED_AT_ONCE = 100;
 const MESSAGE = /^(\S+) (\S+) (tenant:([^/]+).*)$/;
@@ -288,10 +290,15 @@ export class FundsWaiters {
         ]),
       },
     );
-    const due = waiters.filter(({ place, isInDoubt }) => isInDoubt || places.includes(place));
-    for (const waiter of due) {
-      this.metrics.woken('renewal');
-      waiter.wake();
+    const found = waiters.filter(({ place, isInDoubt }) => isInDoubt || places.includes(place));
+    for (const waiter of found) {
+      const { wakeUps } = waiter;
+      setTimeout(() => {
+        if (waiter.wakeUps === wakeUps && this.waiters.has(waiter.place)) {
+          this.metrics.woken('renewal');
+          waiter.wake();
+        }
+      }, MESSAGE_MS).unref();
     }
   }
 }

@@ -28,6 +28,7 @@ export class Waiter {
   isRunning = false;
   /** Whether its latest run got no answer from Redis. */
   isInDoubt = false;
+  wakeUps = 0;
   private readonly until: number;
   private readonly timer: NodeJS.Timeout;
   private readonly leave = (): void => this.end('gone');
@@ -61,6 +62,7 @@ export class Waiter {
 
   wake(): void {
     this.isDue = true;
+    this.wakeUps += 1;
     this.signalled?.();
   }
 

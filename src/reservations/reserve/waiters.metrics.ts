@@ -24,7 +24,7 @@ export class WaiterMetrics {
     });
     this.wakeUps = metrics.counter({
       name: 'holdfast_reserve_wake_ups_total',
-      help: 'Times that a waiting reserve was tried again: when a script freed funds, or when the renewal of its place found them.',
+      help: 'Times that a waiting reserve was told to try again: by the script that freed funds, or by the renewal of its place after a lost message.',
       labels: ['by'],
     });
     this.seconds = metrics.histogram({
