@@ -14,6 +14,11 @@ export const EXTENSION_RULES = {
     rule: 'Any other kind outside the registry is accepted as a side effect without policy keys, and logged',
     place: 'UNREGISTERED KIND HANDLING',
   },
+  'deprecated kinds': {
+    rule: 'A deprecated kind stays in the registry and is accepted as any other, under its own name',
+    place: 'DEPRECATION PROCESS',
+    note: 'The registry of v0.1.26 has no deprecated kind, so there is no `X-Cycles-Deprecated-Kind`.',
+  },
   'registry limits': {
     rule: 'The registry is public, and limited by source: 429 with `Retry-After`. A client that has it gets 304, which does not count',
     place: 'PUBLIC ENDPOINT RATE LIMITING',
@@ -67,6 +72,14 @@ export const EXTENSION_RULES = {
   'quota windows': {
     rule: 'A quota counts by run, or by the minute, hour or day of UTC at the instant of the request; the bounds do not depend on the life of a key',
     place: 'WINDOW MODEL; ActionQuotaWindow',
+  },
+  'quota changes': {
+    rule: 'A changed quota holds from the next reserve on, and its counters go on',
+    place: 'COUNTER CONTINUITY of PolicyPatchExtension',
+  },
+  'quota counter life': {
+    rule: 'Every counter has a time to live, which calendar windows do not depend on; a counter by run lives on with each reserve',
+    place: 'COUNTER TTL RULES; PER_RUN COUNTER LIFECYCLE',
   },
   'quota scope': {
     rule: 'A quota counts at the deepest scope that it covers, and per_tenant_per_day at the tenant; a risk class and a kind have counters of their own',

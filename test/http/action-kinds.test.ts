@@ -71,7 +71,7 @@ describe('the registry of action kinds', () => {
   );
 
   test('is read page by page, and filtered by risk class', async () => {
-    shows('listActionKinds');
+    shows('listActionKinds', 'deprecated kinds');
     const read = newClient();
     const first = expectStatus(await read(''), 200);
     expect([first.kinds.length, first.has_more]).toEqual([50, true]);
@@ -167,7 +167,7 @@ describe('a custom kind', () => {
   }
 
   test('that is declared has its risk class and policy keys, and is shown to operators only', async () => {
-    shows('custom kinds', 'action kind registry');
+    shows('custom kinds', 'action kind registry', 'policy keys');
     const tenant = await funded();
     const quota = { max_calls: 1, window: 'per_day_tumbling' };
     const made = await policy(tenant, {

@@ -389,8 +389,11 @@ describe('the reset of a counter', () => {
     for (const more of notFound) {
       expectRefusal(await reset({ ...fields, ...more }), 404, 'NOT_FOUND');
     }
+    const nobodys = await reset({ ...fields, tenant_id: undefined });
+    expectRefusal(nobodys, 400, 'INVALID_REQUEST');
+    expect(nobodys.body.message).toBe('missing_required_field: tenant_id');
     const invalid: Json[] = [
-      { tenant_id: undefined },
+      { tenant_id: 7 },
       { scope: undefined },
       { scope: '' },
       { action_kind: undefined },

@@ -137,6 +137,22 @@ describe('the overview', () => {
         },
       ],
     });
+    const other = await on.holdfast.createTenant();
+    await on.holdfast.createBudget(other, '', 100);
+    const rules = { name: 'p', scope_pattern: `tenant:${other.id}`, allowed_action_kinds: ['http.get'] };
+    expectStatus(
+      await on.holdfast.admin('POST', '/v1/admin/policies', { tenant_id: other.id, ...rules }),
+      201,
+    );
+    const action = { kind: 'code.exec', name: 'n' };
+    expectRefusal(await on.holdfast.reserve(tenant, 1, { subject, action }), 409, 'ACTION_KIND_DENIED');
+    expectRefusal(await on.holdfast.reserve(tenant, 1, { subject }), 409, 'ACTION_QUOTA_EXCEEDED');
+    expectRefusal(await on.holdfast.reserve(other, 1), 409, 'ACTION_KIND_NOT_ALLOWED');
+    expect((await read()).recent_denials_by_reason).toMatchObject({
+      ACTION_KIND_DENIED: 1,
+      ACTION_QUOTA_EXCEEDED: 1,
+      ACTION_KIND_NOT_ALLOWED: 1,
+    });
   });
 
   test('sums what is held by unit, each reservation once, exactly', async () => {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import {
+  actionCounterIndexKey,
   actionCountersKey,
   auditLogKey,
   eventLogKey,
@@ -156,11 +157,50 @@ describe('a quota', () => {
   });
 
   test('goes on counting when its limit changes', async () => {
+    shows('quota changes');
     const { ledger, policy } = await limited(sets([kind('per_day_tumbling', 1)]));
     await ledger.hold();
     await updatePolicy(ledger, policy, sets([kind('per_day_tumbling', 2)]));
     await ledger.hold();
     expect(await refusalOf(ledger)).toBe('ACTION_QUOTA_EXCEEDED');
+    await updatePolicy(ledger, policy, sets([]));
+    await updatePolicy(ledger, policy, { action_quotas: '' });
+    await ledger.hold();
+  });
+
+  test('counts on where something else has changed its counter meanwhile', async () => {
+    const { ledger, day } = await limited(sets([kind('per_day_tumbling', 3)]));
+    await ledger.hold();
+    const key = actionCountersKey(ledger.tag, ledger.tenant, day);
+    const field = `${ledger.scope()}|d|llm`;
+    const text = (await ledger.redis.hget(key, field)) as string;
+    await ledger.hold();
+    await ledger.redis.hset(key, field, text);
+    await ledger.hold();
+    await ledger.hold();
+    expect(await refusalOf(ledger)).toBe('ACTION_QUOTA_EXCEEDED');
+    await ledger.redis.del(key);
+    await ledger.hold();
+    expect((await ledger.redis.hget(key, field))?.split('|')[1]).toBe('1');
+  });
+
+  test('leaves no counter without a time to live', async () => {
+    shows('quota counter life');
+    const { ledger, day } = await limited(sets([kind('per_minute_tumbling', 9), kind('per_run', 9)]));
+    await ledger.hold(inRun('r'));
+    const { redis, tag, tenant } = ledger;
+    for (const [key, mostMs] of [
+      [actionCountersKey(tag, tenant, day), 90_000_000],
+      [actionCounterIndexKey(tag, tenant, day), 90_000_000],
+      [runCountersKey(tag, tenant, 'r'), DAY_MS],
+    ] as const) {
+      const left = await redis.pttl(key);
+      expect([key, left > 0 && left <= mostMs]).toEqual([key, true]);
+    }
+    // As if its time were nearly over.
+    await redis.pexpire(runCountersKey(tag, tenant, 'r'), 10_000);
+    await ledger.hold(inRun('r'));
+    expect(await redis.pttl(runCountersKey(tag, tenant, 'r'))).toBeGreaterThan(10_000);
   });
 
   test('with an allowlist covers only what it names', async () => {

@@ -11,6 +11,7 @@ import {
   QuerySchema,
   sendJson,
 } from '../../http/index.js';
+import { Refusal } from '../../ledger/index.js';
 import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
 import { QuotaCounterListQueryDto, QuotaCounterResetDto } from './quota-counter.dto.js';
 import { QuotaCountersService } from './quota-counters.service.js';
@@ -60,7 +61,15 @@ export class QuotaCountersController {
     @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
+    requireTenant(body);
     const done = await this.counters.reset(validateReset(body), originOf(request, 'admin'));
     sendJson(reply, 200, stringifyJson(done));
+  }
+}
+
+/** @throws Refusal INVALID_REQUEST in the words of ActionQuotaCounterResetRequest for a request that names no tenant. */
+function requireTenant(body: unknown): void {
+  if (typeof body === 'object' && body !== null && !('tenant_id' in body)) {
+    throw new Refusal('INVALID_REQUEST', 'missing_required_field: tenant_id', { field: 'tenant_id' });
   }
 }
