@@ -16,9 +16,9 @@
 -- RETURNS   RESET kind used:int limit:int policy_id? last_ms expires_ms previous_used:int | NOT_FOUND
 -- BOUND     one counter
 -- EMITS     quota.counter_reset
--- @include  keys: tag_of_key
+-- @include  keys: tag_of_key, run_counters_key
 -- @include  now_ms: now_ms, ms_text
--- @include  action_counters: WINDOWS, date_of, parse_counter, is_current, counter_figures, counters_key, counter_correlation, write_counters
+-- @include  action_counters: WINDOWS, date_of, parse_counter, is_current, counter_figures, day_counters_key, counter_correlation, write_counters
 -- @include  append_event: append_event, require_event_log
 -- @include  append_audit: append_audit, require_audit_log
 --
@@ -32,7 +32,7 @@ local window = WINDOWS[window_name]
 if window.ms and window_key ~= date_of(window, math.floor(now / window.ms)) then
   return { 'NOT_FOUND' }
 end
-local key = counters_key(tag, tenant_id, window.ms ~= nil, window_key, now)
+local key = window.ms and day_counters_key(tag, tenant_id, now) or run_counters_key(tag, tenant_id, window_key)
 local kind = risk_class ~= '' and action_kind .. ':' .. risk_class or action_kind
 local field = scope .. '|' .. window.code .. '|' .. kind
 local text = redis.call('HGET', key, field)

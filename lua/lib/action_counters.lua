@@ -102,12 +102,9 @@ local function counter_correlation(tenant_id, scope, name, window_name, window_k
   return 'quota:' .. redis.sha1hex(table.concat({ tenant_id, scope, name, window_name, window_key }, '\31'))
 end
 
--- The hash of the day's counters, or of those of a run.
-local function counters_key(tag, tenant_id, of_day, run, now)
-  if of_day then
-    return action_counters_key(tag, tenant_id, ms_text(math.floor(now / DAY_MS)))
-  end
-  return run_counters_key(tag, tenant_id, run)
+-- The hash of the day's counters.
+local function day_counters_key(tag, tenant_id, now)
+  return action_counters_key(tag, tenant_id, ms_text(math.floor(now / DAY_MS)))
 end
 
 -- Counters that earlier runs have read or written, by key and field. Each run reads their values again, but one that is `text` need not
@@ -142,24 +139,29 @@ local function current_counter(key, of_key, entry, value, now)
   return new_counter(window.ms and math.floor(now / window.ms) or now, now, not value)
 end
 
--- The counters of these entries of a plan in a hash, as the calls before this one left them.
-local function read_counters(group, key, entries, now)
-  group.counters = group.counters or {}
-  local known = group.counters[key]
+-- The counters of a part of a plan in a hash, as the calls before this one left them. `part` has entries and their fields.
+local function read_counters(group, key, part, now)
+  local all = group.counters
+  if not all then
+    all = {}
+    group.counters = all
+  end
+  local known, missing, fields = all[key], part, part.fields
   if not known then
     known = { fields = {}, changed = {} }
-    group.counters[key] = known
-  end
-  local missing, fields = {}, {}
-  for _, entry in ipairs(entries) do
-    if entry.is_first and not known.fields[entry.field] then
-      missing[#missing + 1], fields[#fields + 1] = entry, entry.field
+    all[key] = known
+  else
+    missing, fields = {}, {}
+    for _, entry in ipairs(part) do
+      if not known.fields[entry.field] then
+        missing[#missing + 1], fields[#fields + 1] = entry, entry.field
+      end
     end
   end
   if #missing > 0 then
     local values, of_key = redis.call('HMGET', key, unpack(fields)), kept[key]
-    for i, entry in ipairs(missing) do
-      known.fields[entry.field] = current_counter(key, of_key, entry, values[i], now)
+    for i = 1, #missing do
+      known.fields[fields[i]] = current_counter(key, of_key, missing[i], values[i], now)
     end
   end
   return known

@@ -2,7 +2,8 @@
 -- cycles-protocol-extensions-v0.1.26.
 -- @include now_ms: ms_text
 -- @include action_rules: known_rules, kind_of
--- @include action_counters: WINDOWS, date_of, counters_key, read_counters
+-- @include keys: run_counters_key
+-- @include action_counters: DAY_MS, WINDOWS, date_of, day_counters_key, read_counters
 --
 -- A quota counts at the deepest scope that its policy's pattern matches, and per_tenant_per_day at the tenant. Counters do not depend
 -- on the policy, so a changed or another policy goes on counting, and rules that mean the same counter share it.
@@ -49,10 +50,10 @@ local function exhausted(counts, step, policy)
 end
 
 -- The quotas that cover a request, in the order of the steps, each with its field. `day` and `of_run` are the entries that count in
--- the day's hash and in that of the run; of several with one field only the first has `is_first`.
+-- the day's hash and in that of the run, with their fields. Of several entries with one field, they have the first, which `is_first`.
 local function new_plan(rules, scope, root, kind, risk_class, keys)
   local host, domain, resource = string.match(keys, '^([^|]*)|([^|]*)|([^|]*)$')
-  local plan, seen = { day = {}, of_run = {} }, {}
+  local plan, seen = { day = { fields = {} }, of_run = { fields = {} } }, {}
   local steps = { rules.risk_quotas and rules.risk_quotas[risk_class] or {}, rules.kind_quotas and rules.kind_quotas[kind] or {} }
   for step, of_step in ipairs(steps) do
     for _, rule in ipairs(of_step) do
@@ -62,7 +63,10 @@ local function new_plan(rules, scope, root, kind, risk_class, keys)
         local field = at .. '|' .. window.code .. '|' .. (rule.risk_class and RISK .. ':' .. rule.risk_class or rule.kind)
         local entry = { rule = rule, step = step, scope = at, window = window, field = field, is_first = not seen[field] }
         local part = window.ms and plan.day or plan.of_run
-        seen[field], part[#part + 1], plan[#plan + 1] = true, entry, entry
+        plan[#plan + 1] = entry
+        if entry.is_first then
+          seen[field], part.fields[#part + 1], part[#part + 1] = true, field, entry
+        end
       end
     end
   end
@@ -101,14 +105,22 @@ local function counts_of(group, tag, tenant_id, known, now)
   if counts then
     return counts
   end
-  local plan, run, counters, parts = known.plan, known.run, {}, {}
-  local day = #plan.day > 0 and read_counters(group, counters_key(tag, tenant_id, true, run, now), plan.day, now)
-  local of_run = #plan.of_run > 0 and read_counters(group, counters_key(tag, tenant_id, false, run, now), plan.of_run, now)
-  for i, entry in ipairs(plan) do
-    local part = entry.window.ms and day or of_run
-    counters[i], parts[i] = part.fields[entry.field], part
+  local plan, run, counters, day, of_run = known.plan, known.run, {}, nil, nil
+  if #plan.day > 0 then
+    local date = math.floor(now / DAY_MS)
+    if known.date ~= date then
+      known.date, known.day_key = date, day_counters_key(tag, tenant_id, now)
+    end
+    day = read_counters(group, known.day_key, plan.day, now)
   end
-  counts = { plan = plan, counters = counters, parts = parts, run = of_run and run or nil, now = now }
+  if #plan.of_run > 0 then
+    of_run = read_counters(group, run_counters_key(tag, tenant_id, run), plan.of_run, now)
+  end
+  for i = 1, #plan do
+    local entry = plan[i]
+    counters[i] = (entry.window.ms and day or of_run).fields[entry.field]
+  end
+  counts = { plan = plan, counters = counters, day = day, of_run = of_run, run = of_run and run, now = now }
   counted[known] = counts
   return counts
 end

@@ -46,7 +46,8 @@ end
 local function count_actions(tag, tenant_id, policy, counts, origin, now)
   local run
   for i = 1, counts and #counts.plan or 0 do
-    local entry, counter, part = counts.plan[i], counts.counters[i], counts.parts[i]
+    local entry, counter = counts.plan[i], counts.counters[i]
+    local part = entry.window.ms and counts.day or counts.of_run
     local rule = entry.rule
     local ttl_ms = not entry.window.ms and rule.ttl_ms or nil
     if entry.is_first then
