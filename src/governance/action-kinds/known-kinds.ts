@@ -68,7 +68,7 @@ export class KnownKinds {
   private log(kind: string, outcome: string): void {
     if (this.logged.size < MOST_LOGGED && !this.logged.has(kind)) {
       this.logged.add(kind);
-      this.logger.warn(
+      this.logger.info(
         { kind, outcome },
         'a request has an action kind that is neither in the registry nor declared',
       );
