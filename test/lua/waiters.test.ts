@@ -165,7 +165,7 @@ describe('places', () => {
     const next = waiterOf(10);
     await run(ledger, next, { most: 999 });
     const { queue, waiters } = keysOf(ledger, ledger.scope());
-    await ledger.redis.zadd(waiters, ...dead.flatMap(({ place }) => [1, place]));
+    await ledger.redis.zadd(waiters, ...dead.flatMap(({ place }) => ['1', place]));
     expect(await told(ledger, () => ledger.release(id))).toEqual([next.place]);
     expect(await ledger.redis.zrange(queue, 0, -1)).toEqual([next.place]);
     expect(await ledger.redis.zcard(waiters)).toBe(1);
