@@ -1,8 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
+import { Redis } from 'ioredis';
 import { budgetKey, waiterQueueKey, waitersKey, wakeChannel } from '../../src/redis/keyspace.js';
 import { DEFAULT_UNIT, type LedgerClient, randomText } from '../support/ledger-client.js';
 import { assertInvariants, snapshot } from '../support/ledger-state.js';
 import { commandsOf } from '../support/script-commands.js';
+import { sharedStoreUrl } from '../support/store.js';
 import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
@@ -62,7 +64,7 @@ function renew(ledger: LedgerClient, ...all: Waiter[]): Promise<string[]> {
 
 /** The places that are told of their turn meanwhile, in order. */
 async function told(ledger: LedgerClient, act: () => Promise<unknown>): Promise<string[]> {
-  const subscriber = ledger.redis.duplicate();
+  const subscriber = new Redis(sharedStoreUrl());
   const places: string[] = [];
   try {
     subscriber.on('message', (_, message: string) => places.push(message.split(' ')[0] as string));
@@ -151,7 +153,7 @@ describe('a reserve that may wait', () => {
     expect(await told(ledger, () => run(ledger, first, { subject }))).toEqual([second.place]);
     expect([first.number, first.scope]).toEqual(['1', ledger.scope()]);
     const { queue } = keysOf(ledger, ledger.scope());
-    expect(await ledger.redis.zrange(queue, 0, -1)).toEqual([first.place, behind.place]);
+    expect(await ledger.redis.zrange(queue, '0', '-1')).toEqual([first.place, behind.place]);
   });
 });
 
@@ -167,7 +169,7 @@ describe('places', () => {
     const { queue, waiters } = keysOf(ledger, ledger.scope());
     await ledger.redis.zadd(waiters, ...dead.flatMap(({ place }) => ['1', place]));
     expect(await told(ledger, () => ledger.release(id))).toEqual([next.place]);
-    expect(await ledger.redis.zrange(queue, 0, -1)).toEqual([next.place]);
+    expect(await ledger.redis.zrange(queue, '0', '-1')).toEqual([next.place]);
     expect(await ledger.redis.zcard(waiters)).toBe(1);
   });
 
@@ -180,7 +182,7 @@ describe('places', () => {
     await ledger.redis.del(queue, waiters);
     await ledger.redis.hdel(budget, 'waiting');
     expect(await renew(ledger, second, first)).toEqual(['RENEWED']);
-    expect(await ledger.redis.zrange(queue, 0, -1)).toEqual([first.place, second.place]);
+    expect(await ledger.redis.zrange(queue, '0', '-1')).toEqual([first.place, second.place]);
     expect(await ledger.redis.zcard(waiters)).toBe(2);
     expect(await told(ledger, () => ledger.release(id))).toEqual([first.place]);
     expect(await renew(ledger, second)).toEqual(['RENEWED']);
