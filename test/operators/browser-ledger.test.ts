@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { budgetIndexKey, budgetKey } from '../../src/redis/keyspace.js';
 import { VIEWER_API_KEY } from '../support/console-client.js';
 import {
   ATTACK,
@@ -12,6 +13,7 @@ import { expectStatus, Holdfast, type Json, newTenantId, type TestTenant } from 
 import { PUBLIC_URL } from '../support/subscriber.js';
 import { subscribe } from '../webhooks/dispatching.js';
 import { type RedisServer, startRedis } from '../support/redis-server.js';
+import { StoredHolds } from '../support/stored-holds.js';
 
 describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
   const browser = new ConsoleBrowser();
@@ -63,12 +65,25 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
           await page.getByText('If a commit costs more: as the tenant says.').waitFor();
           await page.getByRole('row', { name: /^25% reached .* upwards$/ }).waitFor();
           await page.getByRole('row', { name: /^80% not reached never/ }).waitFor();
+          await page.getByRole('img', { name: 'Denials a day, at most 1' }).waitFor();
+          await page.getByRole('row', { name: / Created – 100 / }).waitFor();
         },
         { colorScheme },
       );
-      await visit(`/reservations?tenant=${tenant.id}`, held.reservation_id as string, undefined, {
-        colorScheme,
-      });
+      await visit(
+        `/reservations?tenant=${tenant.id}`,
+        held.reservation_id as string,
+        async (page) => {
+          await page.getByLabel('Scope, by its levels').fill(`${scope()}/agent:none`);
+          await page.waitForURL(/workspace=prod&agent=none/);
+          await page.getByText('No reservations here').waitFor();
+          await page.getByLabel('Scope, by its levels').fill('workspace:prod');
+          await page.getByText('1 row', { exact: true }).waitFor();
+          await page.getByLabel('Created to').fill('2026-01-01T00:00:00');
+          await page.getByText('No reservations here').waitFor();
+        },
+        { colorScheme },
+      );
       await visit(`/reservations/${held.reservation_id}`, ATTACK, undefined, { colorScheme });
     },
   );
@@ -81,10 +96,49 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
         await page.getByLabel('Scope contains').fill('prod');
         await page.waitForURL(/search=prod/);
         await page.getByText('1 row', { exact: true }).waitFor();
-        expect(await page.evaluate('document.documentElement.scrollWidth <= window.innerWidth')).toBe(true);
       },
       { viewport: { width: 390, height: 800 } },
     );
+  });
+
+  /** The budgets of ten thousand agents below that of the tenant, stored as copies of it. */
+  async function storeAgents(of: TestTenant): Promise<void> {
+    const stored = new StoredHolds(redis.url);
+    const tag = stored.tagOfTenant(of.id);
+    const template = await stored.redis.hgetall(budgetKey(tag, 'TOKENS', `tenant:${of.id}`));
+    const pipeline = stored.redis.pipeline();
+    for (let agent = 0; agent < 10_000; agent += 1) {
+      const path = `tenant:${of.id}/workspace:w${agent % 50}/agent:a${agent}`;
+      pipeline.hset(budgetKey(tag, 'TOKENS', path), {
+        ...template,
+        ledger_id: `${template['ledger_id']}${agent}`,
+      });
+      pipeline.zadd(budgetIndexKey(tag, of.id), 0, `${path} TOKENS`);
+    }
+    await pipeline.exec();
+    stored.close();
+  }
+
+  test('ten thousand budgets are scrolled through with few rows in the document, ordered and searched', async () => {
+    const many = await holdfast.createTenant();
+    await holdfast.createBudget(many, '', 100);
+    await storeAgents(many);
+    await visit(`/budgets?tenant_id=${many.id}&sort_by=scope`, '100 rows, more to come', async (page) => {
+      const rows = (): Promise<number> =>
+        page.evaluate<number>("document.querySelectorAll('tbody tr').length");
+      const shown = page.getByRole('status').filter({ hasText: 'rows, more to come' });
+      await eventually('six pages have come', async () => {
+        await page.evaluate('window.scrollTo(0, document.documentElement.scrollHeight)');
+        return Number((await shown.innerText()).replace(/\D/g, '')) >= 600;
+      });
+      await eventually('rows out of sight leave the document', async () => (await rows()) < 450);
+      await page.evaluate('window.scrollTo(0, 0)');
+      await page.getByRole('link', { name: `tenant:${many.id}`, exact: true }).waitFor();
+      await page.getByLabel('Order by').selectOption('debt');
+      await page.getByText('100 rows, more to come').waitFor();
+      await page.getByLabel('Scope contains').fill('a9999');
+      await page.getByText('1 row', { exact: true }).waitFor();
+    });
   });
 
   test('an operator funds, freezes and unfreezes a budget, seeing before what it will do', async () => {
@@ -96,6 +150,7 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
       await expectAccessible(page);
       await page.getByRole('button', { name: 'Change the budget' }).click();
       await page.getByText('Allocated 150 tokens').waitFor();
+      await page.getByRole('row', { name: / Funded 100 150 .* top-up$/ }).waitFor();
       expect((await budget()).allocated.amount).toBe(150);
       for (const [verb, status] of [
         ['Freeze', 'FROZEN'],

@@ -18,7 +18,8 @@ describeInBrowser(`the console in a browser${WITHOUT_BROWSER}`, () => {
   let holdfast: Holdfast;
 
   beforeAll(async () => {
-    redis = await startRedis();
+    // Killed and started again, it still has what it had.
+    redis = await startRedis({ appendonly: true });
     holdfast = await Holdfast.start({ REDIS_URL: redis.url, VIEWER_API_KEY, RECORD_ACTIVITY: 'true' });
     const tenant = { id: newTenantId(), key: '' };
     expectStatus(
@@ -87,14 +88,26 @@ describeInBrowser(`the console in a browser${WITHOUT_BROWSER}`, () => {
     await context.close();
   });
 
-  test('while Redis is away, the page says so, and continues when it is back', async () => {
+  test('while Redis hangs or is dead, the page says so, and continues when it is back', async () => {
     const { page, complaints, context } = await browser.enter(holdfast.url, '/');
-    await page.getByText('Ready for traffic', { exact: true }).waitFor();
+    const isReady = page.getByText('Ready for traffic', { exact: true });
+    await isReady.waitFor();
     redis.pause();
     await page.getByText('Not ready for traffic').waitFor();
     await page.getByText('Redis is down').waitFor();
     redis.resume();
-    await page.getByText('Ready for traffic', { exact: true }).waitFor();
+    await isReady.waitFor();
+    await redis.kill();
+    await page.getByText('Redis is down').waitFor();
+    await page.getByRole('link', { name: 'Tenants' }).click();
+    await page.getByText('Redis does not answer. The overview says more').waitFor();
+    await expectAccessible(page);
+    await redis.restart();
+    await page.getByRole('link', { name: 'Overview' }).click();
+    await isReady.waitFor();
+    await page.getByText('60 tokens').waitFor();
+    await page.getByRole('link', { name: 'Tenants' }).click();
+    await page.getByText(ATTACK).waitFor();
     expect(complaints).toEqual([]);
     await context.close();
   });

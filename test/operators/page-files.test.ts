@@ -1,6 +1,7 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
 import { firstLoadOf, MAX_FIRST_LOAD_BYTES } from '../../console/first-load.mjs';
+import type { Json } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
 const on = useGovernance();
@@ -52,6 +53,42 @@ test('what is no file and no path of the page is not found', async () => {
   ]) {
     expect([path, (await get(path)).status]).toEqual([path, 404]);
   }
+});
+
+/** The interfaces of the console that mirror a schema of the API, and whether their own members are optional. */
+function mirroredTypes(): { schema: string; members: [name: string, isOptional: boolean][] }[] {
+  const folder = new URL('../../console/src/', import.meta.url);
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) =>
+    /\.tsx?$/.test(name),
+  );
+  return files.flatMap((name) =>
+    [...readFileSync(new URL(name, folder), 'utf8').matchAll(MIRRORED)].map(([, schema = '', body = '']) => ({
+      schema,
+      members: [...body.matchAll(/^  readonly (\w+)(\??):/gm)].map(([, member = '', mark]) => [
+        member,
+        mark === '?',
+      ]),
+    })),
+  );
+}
+const MIRRORED =
+  /\/\*\* (\w+) of the API\b[^/]*\*\/\n(?:export )?interface \w+(?: extends \w+)? \{\n([^]*?)\n\}/g;
+
+test('the types of answers in the console have members of the schemas of the API', async () => {
+  const { components } = (await (await get('/openapi.json')).json()) as Json;
+  const types = mirroredTypes();
+  const problems = types.flatMap(({ schema, members }) => {
+    const { properties, required = [] } = components.schemas[schema] as Json;
+    return members.flatMap(([name, isOptional]) =>
+      !(name in properties)
+        ? [`${schema} has no ${name}`]
+        : required.includes(name) === isOptional
+          ? [`${schema}.${name} is ${isOptional ? 'required' : 'optional'}`]
+          : [],
+    );
+  });
+  expect(types.length).toBeGreaterThan(14);
+  expect(problems).toEqual([]);
 });
 
 test('the first load has at most 300 KB', () => {

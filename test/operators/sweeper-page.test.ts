@@ -73,6 +73,9 @@ describeInBrowser(`the page of the sweeper${WITHOUT_BROWSER}`, () => {
   });
 
   test('a viewer sees what is in quarantine, by its address, and decides nothing', async () => {
+    await browser.visit(holdfast.url, `/reservations/${damaged}`, 'The record is damaged', async (page) => {
+      await page.getByRole('link', { name: 'Waits for a decision' }).waitFor();
+    });
     const path = `/sweeper?reservation=${damaged}`;
     const { page, context } = await browser.enter(holdfast.url, path, { key: VIEWER_API_KEY });
     await page.getByText('Stored record').waitFor();

@@ -112,6 +112,7 @@ export class ConsoleBrowser {
     await page.getByText(text).first().waitFor();
     await use(page);
     await expectAccessible(page);
+    expect(await page.evaluate('document.documentElement.scrollWidth <= window.innerWidth')).toBe(true);
     // What a client stored must not have run.
     expect(await page.title()).toBe('Holdfast');
     expect(complaints).toEqual([]);

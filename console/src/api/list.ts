@@ -8,7 +8,8 @@ import {
 import { useMemo } from 'react';
 import { get, type Query } from './client';
 
-interface Page {
+/** What all lists of the API have in common. */
+export interface Page {
   readonly has_more: boolean;
   readonly next_cursor?: string;
 }

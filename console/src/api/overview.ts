@@ -2,7 +2,7 @@ import { useQuery, type UseQueryResult } from '@tanstack/react-query';
 import { get } from './client';
 import type { Int64 } from './json';
 
-/** GET /v1/admin/overview, as far as pages use it. */
+/** AdminOverviewResponse of the API, as far as pages use it. */
 export interface OverviewAnswer {
   readonly tenant_counts: { readonly total: number };
   readonly held_by_unit: Readonly<Record<string, Int64>>;

@@ -1,6 +1,6 @@
 import type { AmountOf } from '../parts/amount';
 
-/** BudgetLedger of the protocol, as far as pages use it. */
+/** BudgetLedger of the API, as far as pages use it. */
 export interface Budget {
   readonly ledger_id: string;
   readonly tenant_id: string;
@@ -8,18 +8,18 @@ export interface Budget {
   readonly unit: string;
   readonly allocated: AmountOf;
   readonly remaining: AmountOf;
-  readonly reserved?: AmountOf;
-  readonly spent?: AmountOf;
-  readonly debt?: AmountOf;
-  readonly overdraft_limit?: AmountOf;
-  readonly is_over_limit?: boolean;
+  readonly reserved: AmountOf;
+  readonly spent: AmountOf;
+  readonly debt: AmountOf;
+  readonly overdraft_limit: AmountOf;
+  readonly is_over_limit: boolean;
   readonly commit_overage_policy?: string;
   readonly status: 'ACTIVE' | 'FROZEN' | 'CLOSED';
   readonly created_at: string;
-  readonly updated_at?: string;
+  readonly updated_at: string;
 }
 
-/** Tenant of the protocol. */
+/** Tenant of the API. */
 export interface Tenant {
   readonly tenant_id: string;
   readonly name: string;
@@ -33,7 +33,7 @@ export interface Tenant {
   readonly closed_at?: string;
 }
 
-/** ReservationSummary of the protocol. */
+/** ReservationSummary of the API. */
 export interface Reservation {
   readonly reservation_id: string;
   readonly status: 'ACTIVE' | 'COMMITTED' | 'RELEASED' | 'EXPIRED';
@@ -45,13 +45,4 @@ export interface Reservation {
   readonly finalized_at_ms?: number;
   readonly scope_path: string;
   readonly affected_scopes: readonly string[];
-}
-
-/** An event of the protocol. */
-export interface LedgerEvent {
-  readonly event_id: string;
-  readonly event_type: string;
-  readonly timestamp: string;
-  readonly scope?: string;
-  readonly data?: Readonly<Record<string, unknown>>;
 }

@@ -1,4 +1,6 @@
-/** WebhookSubscription of the protocol, as far as pages use it. */
+import type { Page } from './list';
+
+/** WebhookSubscription of the API, as far as pages use it. */
 export interface Webhook {
   readonly subscription_id: string;
   readonly tenant_id: string;
@@ -21,7 +23,7 @@ export interface Webhook {
   readonly last_failure_at?: string;
 }
 
-/** WebhookDelivery of the protocol. */
+/** WebhookDelivery of the API. */
 export interface Delivery {
   readonly delivery_id: string;
   readonly event_id: string;
@@ -37,10 +39,8 @@ export interface Delivery {
   readonly next_retry_at?: string;
 }
 
-export interface DeliveryList {
+export interface DeliveryList extends Page {
   readonly deliveries: readonly Delivery[];
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
 }
 
 export const WEBHOOKS = '/v1/admin/webhooks';

@@ -3,7 +3,7 @@ import type { Int64 } from '../api/json';
 
 export type Unit = 'USD_MICROCENTS' | 'TOKENS' | 'CREDITS' | 'RISK_POINTS';
 
-/** Amount of the protocol. */
+/** Amount of the API. */
 export interface AmountOf {
   readonly unit: string;
   readonly amount: Int64;

@@ -14,7 +14,7 @@ function perMille(part: Int64 | bigint, whole: Int64 | bigint): number {
 
 /** What is spent and held of what is allocated. */
 export function usedPerMille({ allocated, spent, reserved }: Budget): number {
-  return perMille(BigInt(spent?.amount ?? 0) + BigInt(reserved?.amount ?? 0), allocated.amount);
+  return perMille(BigInt(spent.amount) + BigInt(reserved.amount), allocated.amount);
 }
 
 /** Spent, held and debt as shares of what is allocated. */
@@ -30,7 +30,7 @@ export function BudgetBar({ budget: { allocated, spent, reserved, debt } }: { bu
         <span
           key={colour}
           style={{
-            width: `${perMille(part?.amount ?? 0, allocated.amount) / 10}%`,
+            width: `${perMille(part.amount, allocated.amount) / 10}%`,
             background: `var(${colour})`,
           }}
         />

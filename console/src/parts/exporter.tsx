@@ -3,6 +3,7 @@ import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { csvCell } from '../../../src/wire/csv';
 import { ApiError, get, type Query } from '../api/client';
 import { type Int64, stringifyExact } from '../api/json';
+import type { Page } from '../api/list';
 import { Progress } from './progress';
 import { Failure } from './states';
 
@@ -18,11 +19,6 @@ function plainText(value: unknown): string | undefined {
     : typeof value === 'string'
       ? value
       : stringifyExact(value);
-}
-
-interface Page {
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
 }
 
 export interface Export<Answer extends Page> {

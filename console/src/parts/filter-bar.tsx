@@ -1,5 +1,6 @@
 import { Button } from '@mantine/core';
-import { type ReactNode, useId, useMemo } from 'react';
+import { useNavigate } from '@tanstack/react-router';
+import { type ReactNode, useCallback, useId, useMemo } from 'react';
 
 /** The filters of a page, and a button that clears those that are named. */
 export function FilterBar<Name extends string>({
@@ -34,6 +35,21 @@ export function FilterBar<Name extends string>({
 }
 
 export type FilterChange<Name extends string> = Partial<Record<Name, string | undefined>>;
+
+/** Changes filters in the URL. Another choice starts at the first page. */
+export function useFilterChange<Name extends string>(): (filters: FilterChange<Name>) => void {
+  const navigate = useNavigate();
+  return useCallback(
+    (filters) =>
+      void navigate({
+        to: '.',
+        search: ((old: object) => ({ ...old, cursor: undefined, ...filters })) as never,
+        replace: true,
+        resetScroll: false,
+      }),
+    [navigate],
+  );
+}
 
 /** A setter for each filter, the same function for as long as `change` is the same, as TextFilter needs it. */
 export function useSetters<Name extends string>(

@@ -17,7 +17,7 @@ const LOOKS: Readonly<Record<string, string>> = {
 
 /** A constant of the API as a word: `OVER_LIMIT` is `Over limit`. */
 export const wordOf = (value: string): string =>
-  value.charAt(0) + value.slice(1).toLowerCase().replaceAll('_', ' ');
+  value.charAt(0).toUpperCase() + value.slice(1).toLowerCase().replaceAll('_', ' ');
 
 export function Status({ value }: { value: string }): ReactNode {
   return <span className={`pill ${LOOKS[value] ?? ''}`}>{wordOf(value)}</span>;

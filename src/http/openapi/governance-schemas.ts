@@ -256,6 +256,10 @@ export const GOVERNANCE_SCHEMAS = {
         object({ scope: TEXT, unit: UNIT, allocated: INT64, remaining: INT64, debt: INT64 }),
       ),
       debt_scopes: list(object({ scope: TEXT, unit: UNIT, debt: INT64, overdraft_limit: INT64 })),
+      held_by_unit: {
+        ...mapOf(INT64),
+        description: 'What live reservations hold, by unit. Not in the protocol.',
+      },
       webhook_counts: object({ total: COUNT, active: COUNT, disabled: COUNT, with_failures: COUNT }),
       failing_webhooks: list(
         object({ subscription_id: TEXT, url: TEXT, consecutive_failures: COUNT }, { last_failure_at: TIME }),
@@ -265,10 +269,6 @@ export const GOVERNANCE_SCHEMAS = {
       recent_expiries: list(ref('Event')),
     },
     {
-      held_by_unit: {
-        ...mapOf(INT64),
-        description: 'What live reservations hold, by unit. Not in the protocol.',
-      },
       recent_denials_by_reason: mapOf(COUNT),
       quota_health: object(
         {},

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { get, type Query } from '../../api/client';
+import { SameCause } from '../../parts/same-cause';
 import { SidePanel } from '../../parts/side-panel';
 import { Empty, Failure, Loading } from '../../parts/states';
 import { Time } from '../../parts/time';
@@ -61,7 +62,7 @@ function Details({ row }: { row: AuditRow }): ReactNode {
         <dt>Tenant</dt>
         <dd className="id">
           {hasTenant(row) ? (
-            <Link to="/tenants" search={{ search: row.tenant_id }}>
+            <Link to="/tenants/$id" params={{ id: row.tenant_id }}>
               {row.tenant_id}
             </Link>
           ) : (
@@ -75,7 +76,11 @@ function Details({ row }: { row: AuditRow }): ReactNode {
         <dd className="id">{row.source_ip ?? '–'}</dd>
         <dt>Client</dt>
         <dd style={{ overflowWrap: 'anywhere' }}>{row.user_agent ?? '–'}</dd>
-        <SameCause row={row} />
+        <SameCause
+          request={row.request_id}
+          trace={row.trace_id}
+          correlation={textOf(row.metadata?.['correlation_id'])}
+        />
       </dl>
       <section aria-label="Details" className="stack" style={{ gap: 6 }}>
         <h3>Details</h3>
@@ -113,55 +118,4 @@ function Resource({ row: { resource_type: type, resource_id: id } }: { row: Audi
   );
 }
 
-/** Links to the rows, and to the events, of the same request, trace and bulk change. */
-function SameCause({ row }: { row: AuditRow }): ReactNode {
-  const { request_id: request, trace_id: trace } = row;
-  const correlation = row.metadata?.['correlation_id'];
-  return (
-    <>
-      {request !== undefined && (
-        <>
-          <dt>Request</dt>
-          <dd>
-            <div className="id">{request}</div>
-            <Link to="/audit" search={{ request_id: request }}>
-              Its rows
-            </Link>
-            {', '}
-            <Link to="/events" search={{ request_id: request }}>
-              its events
-            </Link>
-          </dd>
-        </>
-      )}
-      {typeof correlation === 'string' && (
-        <>
-          <dt>Correlation</dt>
-          <dd>
-            <div className="id">{correlation}</div>
-            <Link to="/events" search={{ correlation_id: correlation }}>
-              Events with this correlation id
-            </Link>
-          </dd>
-        </>
-      )}
-      {trace !== undefined && (
-        <>
-          <dt>Trace</dt>
-          <dd>
-            <div className="id" style={{ overflowWrap: 'anywhere' }}>
-              {trace}
-            </div>
-            <Link to="/audit" search={{ trace_id: trace }}>
-              Its rows
-            </Link>
-            {', '}
-            <Link to="/events" search={{ trace_id: trace }}>
-              its events
-            </Link>
-          </dd>
-        </>
-      )}
-    </>
-  );
-}
+const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);

@@ -1,32 +1,27 @@
 import { getRouteApi } from '@tanstack/react-router';
-import { type ReactNode, useCallback } from 'react';
+import { type ReactNode } from 'react';
 import { usePage } from '../../api/list';
-import { type FilterChange, FilterBar, TimeFilter, useSetters } from '../../parts/filter-bar';
+import {
+  type FilterChange,
+  FilterBar,
+  TimeFilter,
+  useFilterChange,
+  useSetters,
+} from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
 import { PagedList } from '../../parts/pager';
 import { PageHead } from '../../parts/panel';
 import { Empty } from '../../parts/states';
+import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 import { Answer } from './answer';
 import { RowDetails } from './details';
 import { type AuditList, type AuditRow, hasTenant, ownerOf, statusRange, STATUSES } from './row';
+import { AUDIT_FILTERS } from './route';
 
 const route = getRouteApi('/audit');
-const FILTERS = [
-  'tenant_id',
-  'operation',
-  'status',
-  'error_code',
-  'key_id',
-  'resource_type',
-  'resource_id',
-  'request_id',
-  'trace_id',
-  'from',
-  'to',
-] as const;
 
-type Filters = FilterChange<(typeof FILTERS)[number]>;
+type Filters = FilterChange<(typeof AUDIT_FILTERS)[number]>;
 
 /** Who asked for what, and what came of it, newest first. */
 export function AuditLog(): ReactNode {
@@ -34,15 +29,7 @@ export function AuditLog(): ReactNode {
   const navigate = route.useNavigate();
   const query = { ...filters, status: undefined, ...statusRange(filters.status) };
   const page = usePage('/v1/admin/audit/logs', query, (answer: AuditList) => answer.logs, { cursor });
-  const change = useCallback(
-    (changed: Filters) =>
-      void navigate({
-        search: (old) => ({ ...old, cursor: undefined, ...changed }),
-        replace: true,
-        resetScroll: false,
-      }),
-    [navigate],
-  );
+  const change = useFilterChange<(typeof AUDIT_FILTERS)[number]>();
   const open = (id: string | undefined): void =>
     void navigate({ search: (old) => ({ ...old, row: id }), resetScroll: false });
   return (
@@ -81,9 +68,9 @@ function AuditFilters({
   filters: Filters;
   change: (changed: Filters) => void;
 }): ReactNode {
-  const set = useSetters(FILTERS, change);
+  const set = useSetters(AUDIT_FILTERS, change);
   return (
-    <FilterBar filters={filters} names={FILTERS} change={change}>
+    <FilterBar filters={filters} names={AUDIT_FILTERS} change={change}>
       <TextFilter label="Tenant id" value={filters.tenant_id} onChange={set.tenant_id} width={130} />
       <TextFilter label="Operation" value={filters.operation} onChange={set.operation} width={170} />
       <ChoiceFilter label="Answer" value={filters.status} choices={STATUSES} onChange={set.status} />
@@ -106,44 +93,34 @@ function AuditFilters({
 
 function AuditTable({ rows, open }: { rows: readonly AuditRow[]; open: (id: string) => void }): ReactNode {
   return (
-    <div className="table-wrap" role="region" aria-label="Rows of the audit log" tabIndex={0}>
-      <table className="table">
-        <thead>
-          <tr>
-            <th>Time</th>
-            <th>Operation</th>
-            <th>Answer</th>
-            <th>Tenant</th>
-            <th>Resource</th>
-            <th>Key</th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row) => (
-            <tr key={row.log_id}>
-              <td>
-                <Time at={row.timestamp} />
-              </td>
-              <td>
-                <button
-                  type="button"
-                  className="row-button"
-                  aria-haspopup="dialog"
-                  onClick={() => open(row.log_id)}
-                >
-                  {row.operation}
-                </button>
-              </td>
-              <td>
-                <Answer row={row} />
-              </td>
-              <td className={hasTenant(row) ? 'id' : 'muted'}>{ownerOf(row)}</td>
-              <td className="id">{row.resource_id ?? <span className="muted">–</span>}</td>
-              <td className="id">{row.key_id ?? <span className="muted">–</span>}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label="Rows of the audit log"
+      columns={['Time', 'Operation', 'Answer', 'Tenant', 'Resource', 'Key']}
+      items={rows}
+    >
+      {(row) => (
+        <tr key={row.log_id}>
+          <td>
+            <Time at={row.timestamp} />
+          </td>
+          <td>
+            <button
+              type="button"
+              className="row-button"
+              aria-haspopup="dialog"
+              onClick={() => open(row.log_id)}
+            >
+              {row.operation}
+            </button>
+          </td>
+          <td>
+            <Answer row={row} />
+          </td>
+          <td className={hasTenant(row) ? 'id' : 'muted'}>{ownerOf(row)}</td>
+          <td className="id">{row.resource_id ?? <span className="muted">–</span>}</td>
+          <td className="id">{row.key_id ?? <span className="muted">–</span>}</td>
+        </tr>
+      )}
+    </Table>
   );
 }

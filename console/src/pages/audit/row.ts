@@ -1,6 +1,7 @@
 import type { Query } from '../../api/client';
+import type { Page } from '../../api/list';
 
-/** AuditLogEntry of the protocol. */
+/** AuditLogEntry of the API. */
 export interface AuditRow {
   readonly log_id: string;
   readonly timestamp: string;
@@ -18,10 +19,8 @@ export interface AuditRow {
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
-export interface AuditList {
+export interface AuditList extends Page {
   readonly logs: readonly AuditRow[];
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
 }
 
 export const STATUSES: Readonly<Record<string, string>> = {

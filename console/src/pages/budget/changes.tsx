@@ -34,9 +34,9 @@ function afterFunding(budget: Budget, operation: string, amount: bigint): Differ
   const { unit } = budget;
   const [allocated, spent, held, debt] = [
     BigInt(budget.allocated.amount),
-    BigInt(budget.spent?.amount ?? 0),
-    BigInt(budget.reserved?.amount ?? 0),
-    BigInt(budget.debt?.amount ?? 0),
+    BigInt(budget.spent.amount),
+    BigInt(budget.reserved.amount),
+    BigInt(budget.debt.amount),
   ];
   const show = (figure: bigint): string => formatAmount(figure, unit);
   const row = (label: string, before: bigint, after: bigint): Difference => ({
@@ -163,7 +163,7 @@ export function OverdraftLimit({ budget, close }: { budget: Budget; close: () =>
           : [
               {
                 label: 'Overdraft limit',
-                before: formatAmount(budget.overdraft_limit?.amount ?? 0, unit),
+                before: formatAmount(budget.overdraft_limit.amount, unit),
                 after: formatAmount(limit, unit),
               },
             ]

@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router';
 import { type ReactNode, useEffect, useState } from 'react';
 import { get } from '../../api/client';
 import type { Int64 } from '../../api/json';
-import type { Budget, LedgerEvent, Reservation } from '../../api/types';
+import type { Budget, Reservation } from '../../api/types';
 import { Amount } from '../../parts/amount';
 import { Loaded } from '../../parts/loaded';
 import { Panel } from '../../parts/panel';
@@ -11,6 +11,7 @@ import { levelsOf, Scope } from '../../parts/scope';
 import { Empty } from '../../parts/states';
 import { Table } from '../../parts/table';
 import { formatDuration, Time } from '../../parts/time';
+import type { CyclesEvent } from '../events/event';
 
 const EVERY_MS = 5000;
 const SHOWN = 50;
@@ -92,7 +93,7 @@ export function LastDenials({ budget }: { budget: Budget }): ReactNode {
   const denials = useQuery({
     queryKey: ['/v1/admin/events', 'denials', budget.scope],
     queryFn: () =>
-      get<{ events: LedgerEvent[] }>('/v1/admin/events', {
+      get<{ events: CyclesEvent[] }>('/v1/admin/events', {
         event_type: 'reservation.denied',
         tenant_id: budget.tenant_id,
         scope: budget.scope,
@@ -120,8 +121,8 @@ export function LastDenials({ budget }: { budget: Budget }): ReactNode {
   );
 }
 
-function DenialRow({ event }: { event: LedgerEvent }): ReactNode {
-  const { reason_code: reason, requested_amount: amount, unit } = event.data ?? {};
+function DenialRow({ event }: { event: CyclesEvent }): ReactNode {
+  const { reason_code: reason, requested_amount: amount, unit } = event.data;
   return (
     <tr>
       <td>

@@ -13,6 +13,7 @@ import { Empty, Failure, Loading } from '../../parts/states';
 import { Status, wordOf } from '../../parts/status';
 import { Time } from '../../parts/time';
 import { Freeze, Fund, OverdraftLimit } from './changes';
+import { BudgetHistory } from './history';
 import { LastDenials, LiveHolds } from './lists';
 import { Thresholds } from './thresholds';
 
@@ -70,6 +71,7 @@ function BudgetView({ budget }: { budget: Budget }): ReactNode {
         <div className="grid" style={{ alignItems: 'start' }}>
           <LiveHolds budget={budget} />
           <LastDenials budget={budget} />
+          <BudgetHistory budget={budget} />
           <Thresholds budget={budget} />
         </div>
       </div>
@@ -82,22 +84,19 @@ function BudgetView({ budget }: { budget: Budget }): ReactNode {
 
 function Figures({ budget }: { budget: Budget }): ReactNode {
   const { unit, allocated, remaining, spent, reserved, debt } = budget;
-  const zero = { unit, amount: 0 };
   const figures = [
     ['Remaining', remaining, undefined],
-    ['Spent', spent ?? zero, '--spent'],
-    ['Held', reserved ?? zero, '--held'],
-    ['Debt', debt ?? zero, '--debt'],
+    ['Spent', spent, '--spent'],
+    ['Held', reserved, '--held'],
+    ['Debt', debt, '--debt'],
   ] as const;
   return (
     <Panel
       title="Figures"
       aside={
-        budget.updated_at === undefined ? undefined : (
-          <>
-            settings changed <Time at={budget.updated_at} />
-          </>
-        )
+        <>
+          settings changed <Time at={budget.updated_at} />
+        </>
       }
     >
       <div className="grid">
@@ -118,9 +117,9 @@ function Figures({ budget }: { budget: Budget }): ReactNode {
       </div>
       <p className="muted small">
         Allocated <Amount amount={allocated.amount} unit={unit} withUnit />, overdraft limit{' '}
-        <Amount amount={budget.overdraft_limit?.amount ?? 0} unit={unit} />, created{' '}
-        <Time at={budget.created_at} />. If a commit costs more:{' '}
-        {wordOf(budget.commit_overage_policy ?? 'as the tenant says').toLowerCase()}.
+        <Amount amount={budget.overdraft_limit.amount} unit={unit} />, created <Time at={budget.created_at} />
+        . If a commit costs more: {wordOf(budget.commit_overage_policy ?? 'as the tenant says').toLowerCase()}
+        .
       </p>
     </Panel>
   );

@@ -1,12 +1,13 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { get } from '../../api/client';
-import type { Budget, LedgerEvent } from '../../api/types';
+import type { Budget } from '../../api/types';
 import { type Webhook, WEBHOOKS } from '../../api/webhooks';
 import { Loaded } from '../../parts/loaded';
 import { Panel } from '../../parts/panel';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
+import type { CyclesEvent } from '../events/event';
 
 const EVERY_MS = 10_000;
 const EVENTS_READ = 100;
@@ -20,13 +21,13 @@ const PERCENT = new Intl.NumberFormat(undefined, { style: 'percent', maximumFrac
 /** Whether what is spent and held has reached a share of what is allocated; exact. */
 function isReached({ allocated, spent, reserved }: Budget, mark: number): boolean {
   const whole = BigInt(allocated.amount);
-  const used = BigInt(spent?.amount ?? 0) + BigInt(reserved?.amount ?? 0);
+  const used = BigInt(spent.amount) + BigInt(reserved.amount);
   return whole > 0n && used * BigInt(MARK_SCALE) >= whole * BigInt(Math.round(mark * MARK_SCALE));
 }
 
 interface Watched {
   readonly marks: readonly number[];
-  readonly crossings: readonly LedgerEvent[];
+  readonly crossings: readonly CyclesEvent[];
 }
 
 async function readWatched({ tenant_id: tenant, scope, unit }: Budget): Promise<Watched> {
@@ -36,7 +37,7 @@ async function readWatched({ tenant_id: tenant, scope, unit }: Budget): Promise<
       status: 'ACTIVE',
       limit: SUBSCRIPTIONS_READ,
     }),
-    get<{ events: LedgerEvent[] }>('/v1/admin/events', {
+    get<{ events: CyclesEvent[] }>('/v1/admin/events', {
       event_type: 'budget.threshold_crossed',
       tenant_id: tenant,
       scope,
@@ -49,7 +50,7 @@ async function readWatched({ tenant_id: tenant, scope, unit }: Budget): Promise<
   return {
     marks: [...new Set([...USUAL_MARKS, ...asked])].sort((one, other) => one - other),
     // The API does not filter events by unit, and a scope includes those below it.
-    crossings: events.filter((event) => event.scope === scope && event.data?.['unit'] === unit),
+    crossings: events.filter((event) => event.scope === scope && event.data['unit'] === unit),
   };
 }
 
@@ -87,14 +88,14 @@ export function Thresholds({ budget }: { budget: Budget }): ReactNode {
   );
 }
 
-function Crossing({ event }: { event: LedgerEvent | undefined }): ReactNode {
+function Crossing({ event }: { event: CyclesEvent | undefined }): ReactNode {
   if (event === undefined) {
     return <span className="muted">never, as far as events are kept</span>;
   }
   return (
     <>
       <Time at={event.timestamp} />{' '}
-      <span className="muted">{event.data?.['direction'] === 'falling' ? 'downwards' : 'upwards'}</span>
+      <span className="muted">{event.data['direction'] === 'falling' ? 'downwards' : 'upwards'}</span>
     </>
   );
 }

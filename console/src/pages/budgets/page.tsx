@@ -1,12 +1,12 @@
 import { Button } from '@mantine/core';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { type ReactNode, useCallback, useState } from 'react';
-import { useList } from '../../api/list';
+import { type ReactNode, useState } from 'react';
+import { type Page, useList } from '../../api/list';
 import { useMayChange } from '../../api/session';
 import type { Budget } from '../../api/types';
 import { Amount } from '../../parts/amount';
 import { BudgetBar, usedPerMille } from '../../parts/budget-bar';
-import { type FilterChange, FilterBar, useSetters } from '../../parts/filter-bar';
+import { FilterBar, useFilterChange, useSetters } from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
 import { Listing } from '../../parts/loaded';
 import { PageHead } from '../../parts/panel';
@@ -27,15 +27,12 @@ const STATUSES = { ACTIVE: 'Active', FROZEN: 'Frozen', CLOSED: 'Closed' };
 const FILTERS = ['search', 'tenant_id', 'unit', 'status', 'sort_by'] as const;
 const ORDERS = { debt: 'Debt', scope: 'Scope' };
 
-interface BudgetList {
+interface BudgetList extends Page {
   readonly ledgers: readonly Budget[];
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
 }
 
 export function Budgets(): ReactNode {
   const filters = route.useSearch();
-  const navigate = route.useNavigate();
   const mayChange = useMayChange();
   const [isCreating, setCreating] = useState(false);
   const sortBy = filters.sort_by ?? 'utilization';
@@ -44,11 +41,7 @@ export function Budgets(): ReactNode {
     { ...filters, sort_by: sortBy, sort_dir: sortBy === 'scope' ? 'asc' : 'desc' },
     (answer: BudgetList) => answer.ledgers,
   );
-  const change = useCallback(
-    (changed: FilterChange<(typeof FILTERS)[number]>) =>
-      void navigate({ search: (old) => ({ ...old, ...changed }), replace: true }),
-    [navigate],
-  );
+  const change = useFilterChange<(typeof FILTERS)[number]>();
   const set = useSetters(FILTERS, change);
   return (
     <>

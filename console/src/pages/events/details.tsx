@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { get } from '../../api/client';
 import { Scope } from '../../parts/scope';
+import { SameCause } from '../../parts/same-cause';
 import { SidePanel } from '../../parts/side-panel';
 import { Failure, Loading } from '../../parts/states';
 import { Time } from '../../parts/time';
@@ -55,11 +56,11 @@ function Details({ event }: { event: CyclesEvent }): ReactNode {
           {(event.actor?.type ?? 'system').replaceAll('_', ' ')} {event.actor?.key_id}
         </dd>
         <About event={event} />
-        <SameCause event={event} />
+        <SameCause request={event.request_id} trace={event.trace_id} correlation={event.correlation_id} />
       </dl>
       <section aria-label="Payload" className="stack" style={{ gap: 6 }}>
         <h3>Payload</h3>
-        <Tree value={event.data ?? {}} />
+        <Tree value={event.data} />
       </section>
       {event.metadata !== undefined && (
         <section aria-label="Metadata" className="stack" style={{ gap: 6 }}>
@@ -73,14 +74,14 @@ function Details({ event }: { event: CyclesEvent }): ReactNode {
 
 /** The tenant, the budget and the reservation. */
 function About({ event }: { event: CyclesEvent }): ReactNode {
-  const { data = {}, scope, tenant_id: tenant } = event;
+  const { data, scope, tenant_id: tenant } = event;
   const { reservation_id: reservation, unit } = data;
   return (
     <>
       <dt>Tenant</dt>
       <dd className="id">
         {hasTenant(event) ? (
-          <Link to="/tenants" search={{ search: tenant }}>
+          <Link to="/tenants/$id" params={{ id: tenant }}>
             {tenant}
           </Link>
         ) : (
@@ -107,58 +108,6 @@ function About({ event }: { event: CyclesEvent }): ReactNode {
           <dd className="id">
             <Link to="/reservations/$id" params={{ id: reservation }}>
               {reservation}
-            </Link>
-          </dd>
-        </>
-      )}
-    </>
-  );
-}
-
-/** Links to the events, and to the rows of the audit log, of the same request, trace and bulk change. */
-function SameCause({ event }: { event: CyclesEvent }): ReactNode {
-  const { request_id: request, trace_id: trace, correlation_id: correlation } = event;
-  return (
-    <>
-      {request !== undefined && (
-        <>
-          <dt>Request</dt>
-          <dd>
-            <div className="id">{request}</div>
-            <Link to="/events" search={{ request_id: request }}>
-              Its events
-            </Link>
-            {', '}
-            <Link to="/audit" search={{ request_id: request }}>
-              its audit rows
-            </Link>
-          </dd>
-        </>
-      )}
-      {correlation !== undefined && (
-        <>
-          <dt>Correlation</dt>
-          <dd>
-            <div className="id">{correlation}</div>
-            <Link to="/events" search={{ correlation_id: correlation }}>
-              Events with this correlation id
-            </Link>
-          </dd>
-        </>
-      )}
-      {trace !== undefined && (
-        <>
-          <dt>Trace</dt>
-          <dd>
-            <div className="id" style={{ overflowWrap: 'anywhere' }}>
-              {trace}
-            </div>
-            <Link to="/events" search={{ trace_id: trace }}>
-              Its events
-            </Link>
-            {', '}
-            <Link to="/audit" search={{ trace_id: trace }}>
-              its audit rows
             </Link>
           </dd>
         </>

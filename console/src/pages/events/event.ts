@@ -1,4 +1,6 @@
-/** Event of the protocol. */
+import type { Page } from '../../api/list';
+
+/** Event of the API. */
 export interface CyclesEvent {
   readonly event_id: string;
   readonly event_type: string;
@@ -7,17 +9,15 @@ export interface CyclesEvent {
   readonly tenant_id: string;
   readonly scope?: string;
   readonly actor?: { readonly type: string; readonly key_id?: string };
-  readonly data?: Readonly<Record<string, unknown>>;
+  readonly data: Readonly<Record<string, unknown>>;
   readonly correlation_id?: string;
   readonly request_id?: string;
   readonly trace_id?: string;
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
-export interface EventList {
+export interface EventList extends Page {
   readonly events: readonly CyclesEvent[];
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
 }
 
 export const CATEGORIES: Readonly<Record<string, string>> = {

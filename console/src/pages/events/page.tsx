@@ -1,46 +1,35 @@
 import { getRouteApi } from '@tanstack/react-router';
-import { type ReactNode, useCallback } from 'react';
+import { type ReactNode } from 'react';
 import { usePage } from '../../api/list';
-import { type FilterChange, FilterBar, TimeFilter, useSetters } from '../../parts/filter-bar';
+import {
+  type FilterChange,
+  FilterBar,
+  TimeFilter,
+  useFilterChange,
+  useSetters,
+} from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
 import { PagedList } from '../../parts/pager';
 import { PageHead } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
 import { Empty } from '../../parts/states';
+import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 import { EventDetails } from './details';
 import { CATEGORIES, categoryOf, type CyclesEvent, type EventList, hasTenant } from './event';
 import { EVENT_TYPES } from './types';
+import { EVENT_FILTERS } from './route';
 
 const route = getRouteApi('/events');
-const FILTERS = [
-  'event_type',
-  'category',
-  'tenant_id',
-  'scope',
-  'from',
-  'to',
-  'correlation_id',
-  'trace_id',
-  'request_id',
-] as const;
 
-type Filters = FilterChange<(typeof FILTERS)[number]>;
+type Filters = FilterChange<(typeof EVENT_FILTERS)[number]>;
 
 /** What happened, newest first. */
 export function Events(): ReactNode {
   const { cursor, event, ...filters } = route.useSearch();
   const navigate = route.useNavigate();
   const page = usePage('/v1/admin/events', filters, (answer: EventList) => answer.events, { cursor });
-  const change = useCallback(
-    (changed: Filters) =>
-      void navigate({
-        search: (old) => ({ ...old, cursor: undefined, ...changed }),
-        replace: true,
-        resetScroll: false,
-      }),
-    [navigate],
-  );
+  const change = useFilterChange<(typeof EVENT_FILTERS)[number]>();
   const open = (id: string | undefined): void =>
     void navigate({ search: (old) => ({ ...old, event: id }), resetScroll: false });
   return (
@@ -89,9 +78,9 @@ function EventFilters({
   filters: Filters;
   change: (changed: Filters) => void;
 }): ReactNode {
-  const set = useSetters(FILTERS, change);
+  const set = useSetters(EVENT_FILTERS, change);
   return (
-    <FilterBar filters={filters} names={FILTERS} change={change}>
+    <FilterBar filters={filters} names={EVENT_FILTERS} change={change}>
       <ChoiceFilter
         label="Category"
         value={filters.category}
@@ -128,44 +117,31 @@ function EventTable({
   open: (id: string) => void;
 }): ReactNode {
   return (
-    <div className="table-wrap" role="region" aria-label="List of events" tabIndex={0}>
-      <table className="table">
-        <thead>
-          <tr>
-            <th>Time</th>
-            <th>Event</th>
-            <th>Tenant</th>
-            <th>Scope</th>
-            <th>By</th>
-          </tr>
-        </thead>
-        <tbody>
-          {events.map((event) => (
-            <tr key={event.event_id}>
-              <td>
-                <Time at={event.timestamp} />
-              </td>
-              <td>
-                <button
-                  type="button"
-                  className="row-button"
-                  aria-haspopup="dialog"
-                  onClick={() => open(event.event_id)}
-                >
-                  {event.event_type}
-                </button>
-              </td>
-              <td className="id">
-                {hasTenant(event) ? event.tenant_id : <span className="muted">the system</span>}
-              </td>
-              <td>
-                {event.scope === undefined ? <span className="muted">–</span> : <Scope path={event.scope} />}
-              </td>
-              <td>{(event.actor?.type ?? 'system').replaceAll('_', ' ')}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table label="List of events" columns={['Time', 'Event', 'Tenant', 'Scope', 'By']} items={events}>
+      {(event) => (
+        <tr key={event.event_id}>
+          <td>
+            <Time at={event.timestamp} />
+          </td>
+          <td>
+            <button
+              type="button"
+              className="row-button"
+              aria-haspopup="dialog"
+              onClick={() => open(event.event_id)}
+            >
+              {event.event_type}
+            </button>
+          </td>
+          <td className="id">
+            {hasTenant(event) ? event.tenant_id : <span className="muted">the system</span>}
+          </td>
+          <td>
+            {event.scope === undefined ? <span className="muted">–</span> : <Scope path={event.scope} />}
+          </td>
+          <td>{(event.actor?.type ?? 'system').replaceAll('_', ' ')}</td>
+        </tr>
+      )}
+    </Table>
   );
 }

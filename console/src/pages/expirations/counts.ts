@@ -1,13 +1,12 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { get, type Query } from '../../api/client';
+import type { Page } from '../../api/list';
 
-/** GET /ops/expirations/counts. */
-interface CountsPage {
+/** ExpirationCountsResponse of the API. */
+interface CountsPage extends Page {
   readonly slots: readonly { readonly at_ms: number; readonly expirations: number }[];
   readonly share_read: number;
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
 }
 
 export interface Counts {

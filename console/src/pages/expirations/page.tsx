@@ -1,9 +1,15 @@
 import { Button } from '@mantine/core';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { type ReactNode, useCallback, useMemo } from 'react';
+import { type ReactNode, useMemo } from 'react';
 import { usePage } from '../../api/list';
 import { Exporter } from '../../parts/exporter';
-import { type FilterChange, FilterBar, TimeFilter, useSetters } from '../../parts/filter-bar';
+import {
+  type FilterChange,
+  FilterBar,
+  TimeFilter,
+  useFilterChange,
+  useSetters,
+} from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
 import { PagedList } from '../../parts/pager';
 import { PageHead, Panel } from '../../parts/panel';
@@ -55,15 +61,7 @@ export function Expirations(): ReactNode {
   );
   const { counts, error, retry } = useCounts({ ...query, slot_ms: slotOf(shown) });
   const page = usePage('/ops/expirations', query, (answer: ExpirationList) => answer.expirations, { cursor });
-  const change = useCallback(
-    (filters: Change) =>
-      void navigate({
-        search: (old) => ({ ...old, cursor: undefined, ...filters }),
-        replace: true,
-        resetScroll: false,
-      }),
-    [navigate],
-  );
+  const change = useFilterChange<(typeof FILTERS)[number] | 'last' | 'from' | 'to'>();
   const look = ({ fromMs, toMs }: Window): void =>
     void navigate({
       search: (old) => ({

@@ -1,11 +1,13 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Int64 } from '../../api/json';
+import type { Page } from '../../api/list';
 import { Amount } from '../../parts/amount';
 import { Scope } from '../../parts/scope';
+import { Table } from '../../parts/table';
 import { formatDuration, Time } from '../../parts/time';
 
-/** Expiration of GET /ops/expirations. */
+/** Expiration of the API. */
 export interface Expiration {
   readonly at_ms: number;
   readonly state: 'EXPIRED' | 'QUARANTINED';
@@ -20,33 +22,19 @@ export interface Expiration {
   readonly reason?: string;
 }
 
-export interface ExpirationList {
+export interface ExpirationList extends Page {
   readonly expirations: readonly Expiration[];
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
 }
 
 export function ExpirationTable({ rows }: { rows: readonly Expiration[] }): ReactNode {
   return (
-    <div className="table-wrap" role="region" aria-label="Expirations" tabIndex={0}>
-      <table className="table">
-        <thead>
-          <tr>
-            <th>Time</th>
-            <th>Reservation</th>
-            <th>Tenant</th>
-            <th className="right">Returned</th>
-            <th className="right">Lease</th>
-            <th>Why</th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row) => (
-            <ExpirationRow key={row.event_id} row={row} />
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label="Expirations"
+      columns={['Time', 'Reservation', 'Tenant', { right: 'Returned' }, { right: 'Lease' }, 'Why']}
+      items={rows}
+    >
+      {(row) => <ExpirationRow key={row.event_id} row={row} />}
+    </Table>
   );
 }
 

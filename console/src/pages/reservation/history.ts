@@ -1,10 +1,11 @@
 import type { AmountOf } from '../../parts/amount';
 
-/** GET /ops/reservations/{id}, as far as the page uses it. */
-export interface ReservationHistory {
+/** ReservationHistory of the API, as far as the page uses it. Damaged records have a defect, and are given as they are stored. */
+export interface ReservationAnswer {
   readonly reservation_id: string;
-  readonly state: 'ACTIVE' | 'COMMITTED' | 'RELEASED' | 'EXPIRED';
-  readonly tenant_id: string;
+  /** UNKNOWN if the record does not say. */
+  readonly state: string;
+  readonly tenant_id?: string;
   readonly request?: {
     readonly idempotency_key?: string;
     readonly key_id?: string;
@@ -13,13 +14,13 @@ export interface ReservationHistory {
     readonly ttl_ms?: number;
     readonly grace_period_ms?: number;
   };
-  readonly scope_path: string;
-  readonly scopes: readonly { readonly scope: string; readonly budgeted: boolean }[];
-  readonly reserved: AmountOf;
-  readonly created_at_ms: number;
-  readonly expires_at_ms: number;
-  readonly reclaim_at_ms: number;
-  readonly extensions: readonly { readonly at_ms: number; readonly expires_at_ms?: number }[];
+  readonly scope_path?: string;
+  readonly scopes?: readonly { readonly scope: string; readonly budgeted: boolean }[];
+  readonly reserved?: AmountOf;
+  readonly created_at_ms?: number;
+  readonly expires_at_ms?: number;
+  readonly reclaim_at_ms?: number;
+  readonly extensions?: readonly { readonly at_ms: number; readonly expires_at_ms?: number }[];
   readonly end?: {
     readonly how: string;
     readonly at_ms: number;
@@ -29,4 +30,14 @@ export interface ReservationHistory {
     readonly returned?: readonly ({ readonly scope: string } & AmountOf)[];
     readonly event?: { readonly event_id: string; readonly event_type: string };
   };
+  readonly quarantine?: { readonly reason: string; readonly waiting: boolean };
+  readonly defect?: string;
+  readonly stored?: Readonly<Record<string, unknown>>;
 }
+
+/** The history of a record that can be read. */
+export type ReservationHistory = ReservationAnswer &
+  Required<Omit<ReservationAnswer, 'request' | 'end' | 'quarantine' | 'defect' | 'stored'>>;
+
+export const isIntact = (answer: ReservationAnswer): answer is ReservationHistory =>
+  answer.defect === undefined;

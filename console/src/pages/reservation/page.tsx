@@ -6,12 +6,13 @@ import { call, get, newIdempotencyKey } from '../../api/client';
 import { queryClient, useMayChange } from '../../api/session';
 import { Amount, formatAmount } from '../../parts/amount';
 import { ChangeDialog } from '../../parts/change-dialog';
+import { Loaded } from '../../parts/loaded';
 import { PageHead, Panel } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
-import { Failure, Loading } from '../../parts/states';
 import { Status } from '../../parts/status';
 import { formatDuration } from '../../parts/time';
-import type { ReservationHistory } from './history';
+import { Tree } from '../../parts/tree';
+import { isIntact, type ReservationAnswer, type ReservationHistory } from './history';
 import { TimeLine } from './time-line';
 
 const route = getRouteApi('/reservations/$id');
@@ -22,31 +23,68 @@ export function ReservationPage(): ReactNode {
   const { id } = route.useParams();
   const mayChange = useMayChange();
   const [isReleasing, setReleasing] = useState(false);
-  const { data, error, refetch } = useQuery({
+  const answer = useQuery({
     queryKey: ['/ops/reservations', id],
-    queryFn: () => get<ReservationHistory>(`/ops/reservations/${encodeURIComponent(id)}`),
+    queryFn: () => get<ReservationAnswer>(`/ops/reservations/${encodeURIComponent(id)}`),
     refetchInterval: ({ state }) => (state.data?.state === 'ACTIVE' ? EVERY_MS : false),
   });
-  if (data === undefined) {
-    return error ? <Failure error={error} retry={() => void refetch()} /> : <Loading height={400} />;
-  }
+  return (
+    <Loaded query={answer} height={400}>
+      {(history) =>
+        isIntact(history) ? (
+          <>
+            <PageHead title={<span className="id">{history.reservation_id}</span>}>
+              <Status value={history.state} />
+              {mayChange && history.state === 'ACTIVE' && (
+                <Button size="compact-sm" variant="default" onClick={() => setReleasing(true)}>
+                  Release
+                </Button>
+              )}
+            </PageHead>
+            <div className="grid">
+              <Panel title="What happened" className="span-7">
+                <TimeLine history={history} />
+              </Panel>
+              <Request history={history} />
+            </div>
+            {isReleasing && <Release history={history} close={() => setReleasing(false)} />}
+          </>
+        ) : (
+          <Damaged answer={history} />
+        )
+      }
+    </Loaded>
+  );
+}
+
+/** What is left of a reservation whose record cannot be read. */
+function Damaged({ answer }: { answer: ReservationAnswer }): ReactNode {
+  const { reservation_id: id, state, defect, quarantine, stored = {} } = answer;
   return (
     <>
-      <PageHead title={<span className="id">{data.reservation_id}</span>}>
-        <Status value={data.state} />
-        {mayChange && data.state === 'ACTIVE' && (
-          <Button size="compact-sm" variant="default" onClick={() => setReleasing(true)}>
-            Release
-          </Button>
-        )}
+      <PageHead title={<span className="id">{id}</span>}>
+        <Status value={state} />
       </PageHead>
-      <div className="grid">
-        <Panel title="What happened" className="span-7">
-          <TimeLine history={data} />
-        </Panel>
-        <Request history={data} />
-      </div>
-      {isReleasing && <Release history={data} close={() => setReleasing(false)} />}
+      <Panel title="The record is damaged">
+        <dl className="facts">
+          <dt>What is wrong</dt>
+          <dd>{defect}</dd>
+          <dt>Quarantine</dt>
+          <dd>
+            {quarantine?.waiting === true ? (
+              <Link to="/sweeper" search={{ reservation: id }}>
+                Waits for a decision: {quarantine.reason}
+              </Link>
+            ) : (
+              'not in it: the sweeper puts it there once its deadline has passed'
+            )}
+          </dd>
+          <dt>Stored record</dt>
+          <dd>
+            <Tree value={stored} />
+          </dd>
+        </dl>
+      </Panel>
     </>
   );
 }
@@ -58,7 +96,7 @@ function Request({ history }: { history: ReservationHistory }): ReactNode {
       <dl className="facts">
         <dt>Tenant</dt>
         <dd>
-          <Link to="/reservations" search={{ tenant }}>
+          <Link to="/tenants/$id" params={{ id: tenant }}>
             {tenant}
           </Link>
         </dd>

@@ -1,9 +1,15 @@
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { type ReactNode, useCallback } from 'react';
-import { useList } from '../../api/list';
+import { type Page, useList } from '../../api/list';
 import type { Reservation } from '../../api/types';
 import { Amount } from '../../parts/amount';
-import { type FilterChange, FilterBar, TimeFilter, useSetters } from '../../parts/filter-bar';
+import {
+  type FilterChange,
+  FilterBar,
+  TimeFilter,
+  useFilterChange,
+  useSetters,
+} from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
 import { Listing } from '../../parts/loaded';
 import { PageHead } from '../../parts/panel';
@@ -12,25 +18,14 @@ import { Empty } from '../../parts/states';
 import { Status } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
+import { RESERVATION_FILTERS } from './route';
 
 const route = getRouteApi('/reservations');
 const STATES = { ACTIVE: 'Active', COMMITTED: 'Committed', RELEASED: 'Released', EXPIRED: 'Expired' };
 const RESERVATION_ID = /^rsv_\w+$/;
-const FILTERS = [
-  'tenant',
-  'status',
-  'workspace',
-  'app',
-  'workflow',
-  'agent',
-  'toolset',
-  'idempotency_key',
-  'from',
-  'to',
-] as const;
 const LEVELS = ['workspace', 'app', 'workflow', 'agent', 'toolset'] as const;
 
-type Filters = FilterChange<(typeof FILTERS)[number]>;
+type Filters = FilterChange<(typeof RESERVATION_FILTERS)[number]>;
 
 /** The filters that a scope such as `workspace:prod/agent:bot` stands for. It may begin with the tenant. */
 function filtersOf(scope = ''): Filters {
@@ -45,10 +40,8 @@ const scopeOf = (filters: Filters): string | undefined =>
   LEVELS.flatMap((level) => (filters[level] === undefined ? [] : [`${level}:${filters[level]}`])).join('/') ||
   undefined;
 
-interface ReservationList {
+interface ReservationList extends Page {
   readonly reservations: readonly Reservation[];
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
 }
 
 export function Reservations(): ReactNode {
@@ -58,11 +51,8 @@ export function Reservations(): ReactNode {
   const list = useList('/v1/reservations', filters, (answer: ReservationList) => answer.reservations, {
     enabled: hasTenant,
   });
-  const change = useCallback(
-    (changed: Filters) => void navigate({ search: (old) => ({ ...old, ...changed }), replace: true }),
-    [navigate],
-  );
-  const set = useSetters(FILTERS, change);
+  const change = useFilterChange<(typeof RESERVATION_FILTERS)[number]>();
+  const set = useSetters(RESERVATION_FILTERS, change);
   const setScope = useCallback((scope: string | undefined) => change(filtersOf(scope)), [change]);
   const open = useCallback(
     (id: string | undefined) => {
@@ -75,7 +65,7 @@ export function Reservations(): ReactNode {
   return (
     <>
       <PageHead title="Reservations" />
-      <FilterBar filters={filters} names={FILTERS} change={change}>
+      <FilterBar filters={filters} names={RESERVATION_FILTERS} change={change}>
         <TextFilter label="Open by id" value={undefined} onChange={open} width={210} />
         <TextFilter label="Tenant id" value={filters.tenant} onChange={set.tenant} width={150} />
         <TextFilter label="Scope, by its levels" value={scopeOf(filters)} onChange={setScope} width={230} />

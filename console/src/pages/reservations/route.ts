@@ -2,21 +2,22 @@ import { createRoute, lazyRouteComponent } from '@tanstack/react-router';
 import { rootRoute } from '../../app/root-route';
 import { textsOf } from '../../parts/search';
 
+export const RESERVATION_FILTERS = [
+  'tenant',
+  'status',
+  'workspace',
+  'app',
+  'workflow',
+  'agent',
+  'toolset',
+  'idempotency_key',
+  'from',
+  'to',
+] as const;
+
 export const reservationsRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: '/reservations',
-  validateSearch: (search: Record<string, unknown>) =>
-    textsOf(search, [
-      'tenant',
-      'status',
-      'idempotency_key',
-      'workspace',
-      'app',
-      'workflow',
-      'agent',
-      'toolset',
-      'from',
-      'to',
-    ]),
+  validateSearch: (search: Record<string, unknown>) => textsOf(search, RESERVATION_FILTERS),
   component: lazyRouteComponent(() => import('./page'), 'Reservations'),
 });

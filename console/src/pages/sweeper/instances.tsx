@@ -1,6 +1,7 @@
 import type { ReactNode } from 'react';
 import { Panel } from '../../parts/panel';
 import { Empty } from '../../parts/states';
+import { Table } from '../../parts/table';
 import { formatDuration, Time } from '../../parts/time';
 import type { Instance } from './state';
 
@@ -11,24 +12,21 @@ export function Instances({ instances }: { instances: readonly Instance[] }): Re
       {instances.length === 0 ? (
         <Empty title="Nobody sweeps">Start an instance with the role sweeper: see HOLDFAST_ROLES.</Empty>
       ) : (
-        <div className="table-wrap" role="region" aria-label="Instances" tabIndex={0}>
-          <table className="table">
-            <thead>
-              <tr>
-                <th>Instance</th>
-                <th className="right">Partitions</th>
-                <th className="right">Lease ends in</th>
-                <th className="right">Last success</th>
-                <th>Last pass with work</th>
-              </tr>
-            </thead>
-            <tbody>
-              {instances.map((instance, index) => (
-                <InstanceRow key={instance.instance} instance={instance} number={index + 1} />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label="Instances"
+          columns={[
+            'Instance',
+            { right: 'Partitions' },
+            { right: 'Lease ends in' },
+            { right: 'Last success' },
+            'Last pass with work',
+          ]}
+          items={instances}
+        >
+          {(instance, index) => (
+            <InstanceRow key={instance.instance} instance={instance} number={index + 1} />
+          )}
+        </Table>
       )}
     </Panel>
   );

@@ -8,6 +8,7 @@ import { Amount } from '../../parts/amount';
 import { Panel } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
 import { Empty, Failure, Loading } from '../../parts/states';
+import { Table } from '../../parts/table';
 import { Time } from '../../parts/time';
 
 interface Entry {
@@ -55,42 +56,32 @@ export function Quarantine({
           Reservations whose records are damaged would wait here for a decision.
         </Empty>
       ) : (
-        <div className="table-wrap" role="region" aria-label="Quarantine" tabIndex={0}>
-          <table className="table">
-            <thead>
-              <tr>
-                <th>Reservation</th>
-                <th>Reason</th>
-                <th>Since</th>
-                <th>
-                  <span className="visually-hidden">Decide</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {data.entries.map(({ reservation_id: id, reason, quarantined_at_ms: since }) => (
-                <tr key={id}>
-                  <td className="id">{id}</td>
-                  <td>{reason}</td>
-                  <td>
-                    <Time at={since} />
-                  </td>
-                  <td className="right">
-                    <Button
-                      size="compact-sm"
-                      variant="default"
-                      aria-expanded={id === chosen}
-                      aria-label={`Inspect ${id}`}
-                      onClick={() => choose(id === chosen ? undefined : id)}
-                    >
-                      Inspect
-                    </Button>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label="Quarantine"
+          columns={['Reservation', 'Reason', 'Since', { hidden: 'Decide' }]}
+          items={data.entries}
+        >
+          {({ reservation_id: id, reason, quarantined_at_ms: since }) => (
+            <tr key={id}>
+              <td className="id">{id}</td>
+              <td>{reason}</td>
+              <td>
+                <Time at={since} />
+              </td>
+              <td className="right">
+                <Button
+                  size="compact-sm"
+                  variant="default"
+                  aria-expanded={id === chosen}
+                  aria-label={`Inspect ${id}`}
+                  onClick={() => choose(id === chosen ? undefined : id)}
+                >
+                  Inspect
+                </Button>
+              </td>
+            </tr>
+          )}
+        </Table>
       )}
       {data?.has_more === true && <p className="muted small panel-body">Only the newest 200 are shown.</p>}
       {chosen !== undefined && <Inspection key={chosen} id={chosen} />}

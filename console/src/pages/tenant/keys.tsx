@@ -1,7 +1,7 @@
 import { Button, TextInput } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
 import { call, withQuery } from '../../api/client';
-import { useList } from '../../api/list';
+import { type Page, useList } from '../../api/list';
 import { queryClient } from '../../api/session';
 import { ChangeDialog } from '../../parts/change-dialog';
 import { Listing } from '../../parts/loaded';
@@ -13,13 +13,13 @@ import { Time } from '../../parts/time';
 import { CreateKey } from '../tenants/create-key';
 import { API_KEYS } from './owned';
 
-/** ApiKey of the protocol, as far as the page uses it. */
+/** ApiKey of the API, as far as the page uses it. */
 interface ApiKey {
   readonly key_id: string;
   readonly key_prefix: string;
-  readonly name?: string;
-  readonly permissions?: readonly string[];
-  readonly scope_filter?: readonly string[];
+  readonly name: string;
+  readonly permissions: readonly string[];
+  readonly scope_filter: readonly string[];
   readonly status: 'ACTIVE' | 'REVOKED' | 'EXPIRED';
   readonly created_at: string;
   readonly expires_at: string;
@@ -28,10 +28,8 @@ interface ApiKey {
   readonly revoked_reason?: string;
 }
 
-interface ApiKeyList {
+interface ApiKeyList extends Page {
   readonly keys: readonly ApiKey[];
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
 }
 
 /** The API keys of a tenant. */
@@ -82,11 +80,11 @@ export function Keys({
 }
 
 function KeyRow({ apiKey, revoke }: { apiKey: ApiKey; revoke?: (key: ApiKey) => void }): ReactNode {
-  const { key_id: id, permissions = [], scope_filter: scopes = [], status, last_used_at: usedAt } = apiKey;
+  const { key_id: id, permissions, scope_filter: scopes, status, last_used_at: usedAt } = apiKey;
   return (
     <tr>
       <td>
-        {apiKey.name ?? id}
+        {apiKey.name}
         <div className="muted small id">
           {id}, {apiKey.key_prefix}…
         </div>
@@ -108,7 +106,7 @@ function KeyRow({ apiKey, revoke }: { apiKey: ApiKey; revoke?: (key: ApiKey) => 
           <Button
             size="compact-xs"
             variant="default"
-            aria-label={`Revoke ${apiKey.name ?? id}`}
+            aria-label={`Revoke ${apiKey.name}`}
             onClick={() => revoke(apiKey)}
           >
             Revoke
@@ -128,7 +126,7 @@ function Revoke({ apiKey, close }: { apiKey: ApiKey; close: () => void }): React
   };
   return (
     <ChangeDialog
-      title={`Revoke ${name ?? id}`}
+      title={`Revoke ${name}`}
       action="Revoke"
       danger
       change={revoke}

@@ -1,6 +1,7 @@
 import { get, type Query } from '../../api/client';
+import type { Page } from '../../api/list';
 
-/** GET /ops/tenants/{id}/limits: what a tenant has, and how much of it it may have. 0 means no limit. */
+/** TenantLimits of the API: what a tenant has, and how much of it it may have. 0 means no limit. */
 export interface TenantLimits {
   readonly limits: Readonly<
     Record<
@@ -30,11 +31,6 @@ export const totalOf = ({ holds, budgets, keys, webhooks }: Open): number =>
 const PAGE_ROWS = 100;
 /** More rows than this are not counted: each hundred is a request. */
 const MOST_COUNTED = 1000;
-
-interface Page {
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
-}
 
 async function countRows(path: string, query: Query, member: string): Promise<number> {
   let [count, cursor] = [0, undefined as string | undefined];

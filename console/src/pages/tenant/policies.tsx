@@ -1,7 +1,7 @@
 import { Button } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
 import type { Int64 } from '../../api/json';
-import { useList } from '../../api/list';
+import { type Page, useList } from '../../api/list';
 import { formatAmount } from '../../parts/amount';
 import { Listing } from '../../parts/loaded';
 import { Panel } from '../../parts/panel';
@@ -12,7 +12,7 @@ import { formatDuration, Time } from '../../parts/time';
 import { CreatePolicy, POLICIES } from './create-policy';
 import { type Quota, quotaWords } from './quotas';
 
-/** Policy of the protocol, as far as the page uses it. */
+/** Policy of the API, as far as the page uses it. */
 interface Policy {
   readonly policy_id: string;
   readonly name: string;
@@ -34,10 +34,8 @@ interface Policy {
   readonly effective_until?: string;
 }
 
-interface PolicyList {
+interface PolicyList extends Page {
   readonly policies: readonly Policy[];
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
 }
 
 /** What a policy does, in words. */

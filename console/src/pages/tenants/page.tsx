@@ -1,10 +1,10 @@
 import { Button } from '@mantine/core';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { type ReactNode, useCallback, useState } from 'react';
-import { useList } from '../../api/list';
+import { type ReactNode, useState } from 'react';
+import { type Page, useList } from '../../api/list';
 import { useMayChange } from '../../api/session';
 import type { Tenant } from '../../api/types';
-import { type FilterChange, FilterBar, useSetters } from '../../parts/filter-bar';
+import { FilterBar, useFilterChange, useSetters } from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
 import { Listing } from '../../parts/loaded';
 import { PageHead } from '../../parts/panel';
@@ -21,16 +21,11 @@ const STATUSES = { ACTIVE: 'Active', SUSPENDED: 'Suspended', CLOSED: 'Closed' };
 
 export function Tenants(): ReactNode {
   const filters = route.useSearch();
-  const navigate = route.useNavigate();
   const mayChange = useMayChange();
   const [isCreating, setCreating] = useState(false);
   const [keyFor, setKeyFor] = useState<string>();
   const list = useList('/v1/admin/tenants', filters, (answer: TenantList) => answer.tenants);
-  const change = useCallback(
-    (changed: FilterChange<(typeof FILTERS)[number]>) =>
-      void navigate({ search: (old) => ({ ...old, ...changed }), replace: true }),
-    [navigate],
-  );
+  const change = useFilterChange<(typeof FILTERS)[number]>();
   const set = useSetters(FILTERS, change);
   return (
     <>
@@ -59,10 +54,8 @@ export function Tenants(): ReactNode {
   );
 }
 
-interface TenantList {
+interface TenantList extends Page {
   readonly tenants: readonly Tenant[];
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
 }
 
 function TenantTable({

@@ -5,6 +5,7 @@ import { Amount } from '../../parts/amount';
 import { Panel } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
 import type { Drift, Unreadable } from './run';
+import { Table } from '../../parts/table';
 
 const COUNT = new Intl.NumberFormat();
 const SHOWN = 200;
@@ -44,25 +45,20 @@ export function DriftTable({ drift }: { drift: readonly Drift[] }): ReactNode {
       flush
       aside={drift.length > SHOWN ? `the first ${SHOWN} of ${COUNT.format(drift.length)}` : ''}
     >
-      <div className="table-wrap" role="region" aria-label="Drift" tabIndex={0}>
-        <table className="table">
-          <thead>
-            <tr>
-              <th>Scope</th>
-              <th>What is wrong</th>
-              <th className="right">Stored</th>
-              <th className="right">Expected</th>
-              <th className="right">Difference</th>
-              <th>Live holds</th>
-            </tr>
-          </thead>
-          <tbody>
-            {drift.slice(0, SHOWN).map((found) => (
-              <DriftRow key={`${found.tenant_id} ${found.unit} ${found.scope}`} found={found} />
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table
+        label="Drift"
+        columns={[
+          'Scope',
+          'What is wrong',
+          { right: 'Stored' },
+          { right: 'Expected' },
+          { right: 'Difference' },
+          'Live holds',
+        ]}
+        items={drift.slice(0, SHOWN)}
+      >
+        {(found) => <DriftRow key={`${found.tenant_id} ${found.unit} ${found.scope}`} found={found} />}
+      </Table>
     </Panel>
   );
 }
@@ -149,42 +145,32 @@ export function UnreadableTable({ unreadable }: { unreadable: readonly Unreadabl
       flush
       aside={unreadable.length > SHOWN ? `the first ${SHOWN} of ${COUNT.format(unreadable.length)}` : ''}
     >
-      <div className="table-wrap" role="region" aria-label="Unreadable reservations" tabIndex={0}>
-        <table className="table">
-          <thead>
-            <tr>
-              <th>Reservation</th>
-              <th>Tenant</th>
-              <th>Why</th>
-              <th>Decide</th>
-            </tr>
-          </thead>
-          <tbody>
-            {unreadable
-              .slice(0, SHOWN)
-              .map(({ reservation_id: id, tenant_id: tenant, reason, quarantined }) => (
-                <tr key={id}>
-                  <td className="id">
-                    <Link to="/reservations/$id" params={{ id }}>
-                      {id}
-                    </Link>
-                  </td>
-                  <td className="id">{tenant}</td>
-                  <td>{reason.toLowerCase().replaceAll('_', ' ')}</td>
-                  <td>
-                    {quarantined ? (
-                      <Link to="/sweeper" search={{ reservation: id }}>
-                        In quarantine
-                      </Link>
-                    ) : (
-                      <span className="muted">once the sweeper meets it</span>
-                    )}
-                  </td>
-                </tr>
-              ))}
-          </tbody>
-        </table>
-      </div>
+      <Table
+        label="Unreadable reservations"
+        columns={['Reservation', 'Tenant', 'Why', 'Decide']}
+        items={unreadable.slice(0, SHOWN)}
+      >
+        {({ reservation_id: id, tenant_id: tenant, reason, quarantined }) => (
+          <tr key={id}>
+            <td className="id">
+              <Link to="/reservations/$id" params={{ id }}>
+                {id}
+              </Link>
+            </td>
+            <td className="id">{tenant}</td>
+            <td>{reason.toLowerCase().replaceAll('_', ' ')}</td>
+            <td>
+              {quarantined ? (
+                <Link to="/sweeper" search={{ reservation: id }}>
+                  In quarantine
+                </Link>
+              ) : (
+                <span className="muted">once the sweeper meets it</span>
+              )}
+            </td>
+          </tr>
+        )}
+      </Table>
     </Panel>
   );
 }

@@ -26,7 +26,7 @@ export interface Unreadable {
   readonly quarantined: boolean;
 }
 
-/** A page of GET /ops/verify, with as many tenants as take some seconds. */
+/** VerifyReport of the API: a page, with as many tenants as take some seconds. */
 interface Page {
   readonly tenants: number;
   readonly budgets: number;

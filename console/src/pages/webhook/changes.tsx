@@ -8,7 +8,7 @@ import { wordOf } from '../../parts/status';
 
 const SECRET_BYTES = 32;
 
-/** WebhookTestResponse of the protocol. */
+/** WebhookTestResponse of the API. */
 export interface Tested {
   readonly success: boolean;
   readonly response_status?: number;

@@ -1,8 +1,8 @@
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { type ReactNode, useCallback } from 'react';
-import { useList } from '../../api/list';
+import { type ReactNode } from 'react';
+import { type Page, useList } from '../../api/list';
 import { ownerWord, SYSTEM_OWNER, type Webhook } from '../../api/webhooks';
-import { type FilterChange, FilterBar, useSetters } from '../../parts/filter-bar';
+import { FilterBar, useFilterChange, useSetters } from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
 import { Listing } from '../../parts/loaded';
 import { PageHead } from '../../parts/panel';
@@ -17,16 +17,13 @@ const FILTERS = ['search', 'tenant_id', 'status', 'sort_by'] as const;
 const ORDERS = { url: 'Endpoint', tenant_id: 'Owner', status: 'Status' };
 const STATUSES = { ACTIVE: 'Active', PAUSED: 'Paused', DISABLED: 'Disabled' };
 
-interface WebhookList {
+interface WebhookList extends Page {
   readonly subscriptions: readonly Webhook[];
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
 }
 
 /** The subscriptions of all tenants and of the system, with how well their deliveries do. */
 export function Webhooks(): ReactNode {
   const filters = route.useSearch();
-  const navigate = route.useNavigate();
   const { sort_by: sortBy } = filters;
   const list = useList(
     '/v1/admin/webhooks',
@@ -34,11 +31,7 @@ export function Webhooks(): ReactNode {
     (answer: WebhookList) => answer.subscriptions,
     { everyMs: EVERY_MS },
   );
-  const change = useCallback(
-    (changed: FilterChange<(typeof FILTERS)[number]>) =>
-      void navigate({ search: (old) => ({ ...old, ...changed }), replace: true }),
-    [navigate],
-  );
+  const change = useFilterChange<(typeof FILTERS)[number]>();
   const set = useSetters(FILTERS, change);
   const isFiltered = filters.search ?? filters.tenant_id ?? filters.status;
   return (

@@ -1,0 +1,210 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+import { get } from '../../api/client';
+import type { Int64 } from '../../api/json';
+import type { Budget } from '../../api/types';
+import { Amount } from '../../parts/amount';
+import { Loaded } from '../../parts/loaded';
+import { Panel } from '../../parts/panel';
+import { Empty } from '../../parts/states';
+import { wordOf } from '../../parts/status';
+import { Table } from '../../parts/table';
+import { Time } from '../../parts/time';
+import type { CyclesEvent, EventList } from '../events/event';
+
+const EVERY_MS = 30_000;
+const DAYS = 30;
+const DAY_MS = 86_400_000;
+const PAGE_EVENTS = 100;
+/** Each hundred is a request. */
+const MOST_PAGES = 10;
+const COUNT = new Intl.NumberFormat();
+const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
+
+const KINDS: readonly (readonly [label: string, colour: string, isOf: (type: string) => boolean])[] = [
+  ['Denials', '--deny', (type) => type === 'reservation.denied'],
+  ['Expirations', '--expire', (type) => type === 'reservation.expired'],
+  ['Thresholds crossed', '--reserve', (type) => type === 'budget.threshold_crossed'],
+];
+
+interface History {
+  readonly events: readonly CyclesEvent[];
+  /** The start of the first day, in the reader's zone. */
+  readonly fromMs: number;
+  /** Whether there are older ones that were not read. */
+  readonly isCut: boolean;
+}
+
+/** The events of a budget and of the scopes below it in the last days, newest first. */
+async function readHistory({ tenant_id: tenant, scope, unit }: Budget): Promise<History> {
+  const fromMs = new Date(Date.now() - (DAYS - 1) * DAY_MS).setHours(0, 0, 0, 0);
+  const events: CyclesEvent[] = [];
+  let cursor: string | undefined;
+  for (let page = 0; page < MOST_PAGES; page += 1) {
+    const read: EventList = await get<EventList>('/v1/admin/events', {
+      tenant_id: tenant,
+      scope,
+      from: new Date(fromMs).toISOString(),
+      limit: PAGE_EVENTS,
+      cursor,
+    });
+    events.push(...read.events);
+    cursor = read.has_more ? read.next_cursor : undefined;
+    if (cursor === undefined) {
+      break;
+    }
+  }
+  const isOfBudget = ({ scope: of = '', data }: CyclesEvent): boolean =>
+    `${of}/`.startsWith(`${scope}/`) && data['unit'] === unit;
+  return { events: events.filter(isOfBudget), fromMs, isCut: cursor !== undefined };
+}
+
+/** What happened to a budget on each of the last 30 days, and every change of it. */
+export function BudgetHistory({ budget }: { budget: Budget }): ReactNode {
+  const { tenant_id: tenant, scope } = budget;
+  const history = useQuery({
+    queryKey: ['/v1/admin/budgets', 'history', scope, budget.unit],
+    queryFn: () => readHistory(budget),
+    refetchInterval: EVERY_MS,
+  });
+  return (
+    <Panel
+      title={`The last ${DAYS} days`}
+      className="span-12"
+      flush
+      aside={
+        <Link to="/events" search={{ tenant_id: tenant, scope }}>
+          All events
+        </Link>
+      }
+    >
+      <Loaded query={history} height={220}>
+        {({ events, fromMs, isCut }) => (
+          <>
+            <div className="grid panel-body">
+              {KINDS.map(([label, colour, isOf]) => (
+                <Days
+                  key={label}
+                  label={label}
+                  colour={colour}
+                  fromMs={fromMs}
+                  times={events
+                    .filter(({ event_type: type }) => isOf(type))
+                    .map(({ timestamp }) => Date.parse(timestamp))}
+                />
+              ))}
+            </div>
+            {isCut && (
+              <p className="muted small panel-body">
+                There are more: these are the newest {COUNT.format(MOST_PAGES * PAGE_EVENTS)} events.
+              </p>
+            )}
+            <Changes
+              budget={budget}
+              events={events.filter(({ event_type: type, scope: of }) => of === scope && CHANGES.test(type))}
+            />
+          </>
+        )}
+      </Loaded>
+    </Panel>
+  );
+}
+
+/** How often something happened on each day. */
+function Days({
+  label,
+  colour,
+  fromMs,
+  times,
+}: {
+  label: string;
+  colour: string;
+  fromMs: number;
+  times: readonly number[];
+}): ReactNode {
+  // Days of 23 or 25 hours start at midnight, too.
+  const startOf = (day: number): number => {
+    const date = new Date(fromMs);
+    return date.setDate(date.getDate() + day);
+  };
+  const counts = Array.from(
+    { length: DAYS },
+    (_, day) => times.filter((ms) => ms >= startOf(day) && ms < startOf(day + 1)).length,
+  );
+  const most = Math.max(1, ...counts);
+  return (
+    <div className="span-4">
+      <div className="muted">
+        <span className="swatch" style={{ background: `var(${colour})` }} />
+        {label}
+      </div>
+      <div className="figure">{COUNT.format(times.length)}</div>
+      <div className="bars" role="img" aria-label={`${label} a day, at most ${Math.max(...counts)}`}>
+        {counts.map((count, day) => (
+          <div
+            key={day}
+            title={`${DAY.format(startOf(day))}: ${COUNT.format(count)}`}
+            style={{
+              height: `${count === 0 ? 0 : Math.max(4, (count / most) * 100)}%`,
+              background: `var(${colour})`,
+            }}
+          />
+        ))}
+      </div>
+      <div className="muted small row" style={{ justifyContent: 'space-between' }}>
+        <span>{DAY.format(fromMs)}</span>
+        <span>today</span>
+      </div>
+    </div>
+  );
+}
+
+const CHANGES =
+  /^budget\.(created|updated|funded|debited|reset|reset_spent|debt_repaid|frozen|unfrozen|closed)/;
+
+/** Who changed the budget, when and why. */
+function Changes({ budget, events }: { budget: Budget; events: readonly CyclesEvent[] }): ReactNode {
+  if (events.length === 0) {
+    return <Empty title="Nobody changed it">Funding, limits and freezes would be listed here.</Empty>;
+  }
+  return (
+    <Table
+      label="Changes of the budget"
+      columns={['Changed', 'What', { right: 'Allocated before' }, { right: 'After' }, 'By', 'Reason']}
+      items={events}
+    >
+      {({ event_id: id, event_type: type, timestamp, actor, data }) => (
+        <tr key={id}>
+          <td>
+            <Time at={timestamp} />
+          </td>
+          <td>
+            <Link to="/events" search={{ event: id }}>
+              {wordOf(type.slice(type.indexOf('.') + 1))}
+            </Link>
+          </td>
+          <td className="right">
+            <Allocated state={data['previous_state']} unit={budget.unit} />
+          </td>
+          <td className="right">
+            <Allocated state={data['new_state']} unit={budget.unit} />
+          </td>
+          <td>{(actor?.type ?? 'system').replaceAll('_', ' ')}</td>
+          <td style={{ overflowWrap: 'anywhere', minWidth: 120 }}>
+            {typeof data['reason'] === 'string' ? data['reason'] : <span className="muted">–</span>}
+          </td>
+        </tr>
+      )}
+    </Table>
+  );
+}
+
+function Allocated({ state, unit }: { state: unknown; unit: string }): ReactNode {
+  const allocated = (state as { allocated?: Int64 } | undefined)?.allocated;
+  return allocated === undefined ? (
+    <span className="muted">–</span>
+  ) : (
+    <Amount amount={allocated} unit={unit} />
+  );
+}
