@@ -78,7 +78,7 @@ test('the types of answers in the console have members of the schemas of the API
   const { components } = (await (await get('/openapi.json')).json()) as Json;
   const types = mirroredTypes();
   const problems = types.flatMap(({ schema, members }) => {
-    const { properties, required = [] } = components.schemas[schema] as Json;
+    const { properties, required = [] } = components.schemas[schema];
     return members.flatMap(([name, isOptional]) =>
       !(name in properties)
         ? [`${schema} has no ${name}`]
