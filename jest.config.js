@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { readJson } from './scripts/install.mjs';
-import { bundlePackages } from './test/support/bundled-packages.mjs';
+import { SWC_OPTIONS } from './test/support/jest/typescript.mjs';
 
 /** @typedef {{ suites: string[], aboutOneServer: { file: string, test?: string }[] }} Topologies */
 
@@ -23,36 +23,23 @@ function selection() {
 
 /**
  * Real Redis in every test: global-setup starts one on free ports for the whole run, and files that need one of their own get it.
- * @type {() => Promise<import('jest').Config>}
+ * @type {() => import('jest').Config}
  */
-export default async () => ({
-  testEnvironment: '<rootDir>/test/support/environment.mjs',
+export default () => ({
+  testEnvironment: '<rootDir>/test/support/jest/environment.mjs',
+  runtime: '<rootDir>/test/support/jest/runtime.mjs',
   // Not in the folder for temporary files, which a run has of its own.
   cacheDirectory: '<rootDir>/node_modules/.cache/jest',
   ...selection(),
   testMatch: ['**/*.test.ts'],
   extensionsToTreatAsEsm: ['.ts'],
-  moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1', ...(await bundlePackages()) },
-  transform: {
-    '^.+\\.ts$': [
-      '@swc/jest',
-      {
-        jsc: {
-          parser: { syntax: 'typescript', decorators: true },
-          transform: { legacyDecorator: true, decoratorMetadata: true, useDefineForClassFields: false },
-          target: 'es2023',
-          keepClassNames: true,
-        },
-        module: { type: 'es6' },
-        sourceMaps: 'inline',
-      },
-    ],
-  },
+  // Only what jest itself loads, the set-up and the teardown of the run.
+  transform: { '^.+\\.ts$': ['@swc/jest', SWC_OPTIONS] },
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
   // Like every other limit, as long as this on an idle machine; test/support/time-limits.ts measures how idle it is.
   testTimeout: 30000,
   // More than processors: most files wait for Redis, for clocks and for the processes that they start more than they compute.
   maxWorkers: 4,
-  testSequencer: '<rootDir>/test/support/sequencer.mjs',
+  testSequencer: '<rootDir>/test/support/jest/sequencer.mjs',
 });

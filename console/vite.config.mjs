@@ -28,12 +28,13 @@ const compressed = () => ({
   },
 });
 
+// Also where the environment is that of tests.
+process.env.NODE_ENV = 'production';
+
 export default defineConfig({
   root: import.meta.dirname,
   base: '/console/',
   cacheDir: join(import.meta.dirname, '../node_modules/.cache/vite'),
-  // Also where the environment is that of tests.
-  define: { 'process.env.NODE_ENV': '"production"' },
   oxc: { jsx: { runtime: 'automatic' } },
   build: {
     outDir: OUT,

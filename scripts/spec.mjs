@@ -6,12 +6,7 @@ import { openRun } from './test-run.mjs';
 
 const WALKS = 1000;
 const LONG_WALKS = 10_000;
-const JEST = [
-  '--experimental-vm-modules',
-  '--disable-warning=ExperimentalWarning',
-  'node_modules/jest/bin/jest.js',
-  'test/property/spec.test.ts',
-];
+const JEST = ['node_modules/jest/bin/jest.js', 'test/property/spec.test.ts'];
 
 /** @param {readonly string[]} words */
 function readArguments(words) {

@@ -20,21 +20,6 @@ import { openRun } from './test-run.mjs';
 
 const STOP_SIGNALS = /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP']);
 
-/**
- * 64 MiB for new objects, for jest and its workers. Loading the application for each test file makes so many of them that V8's 16 MiB
- * fill up all the time, and collecting them took a seventh of the processor time.
- */
-const NODE_OPTIONS = [
-  '--experimental-vm-modules',
-  '--disable-warning=ExperimentalWarning',
-  '--max-semi-space-size=64',
-];
-/**
- * Node never frees the ES modules of a test file. In a worker of 2 GB, loading the application took five seconds instead of one, so
- * a worker ends and another takes its place long before.
- */
-const JEST_OPTIONS = ['--workerIdleMemoryLimit=512MB'];
-
 /** @typedef {{ passed: number, failed: number, skipped: Record<string, number> }} Counts  skipped: tests by the reason */
 
 /**
@@ -135,7 +120,7 @@ function runJest(args, countsFile, settings) {
   const jest = join(ROOT, 'node_modules', 'jest', 'bin', 'jest.js');
   // Last, because the option consumes all arguments that follow it.
   const reporters = ['--reporters=default', `--reporters=${join(ROOT, 'scripts', 'count-reporter.mjs')}`];
-  const child = spawn(process.execPath, [...NODE_OPTIONS, jest, ...JEST_OPTIONS, ...args, ...reporters], {
+  const child = spawn(process.execPath, [jest, ...args, ...reporters], {
     cwd: ROOT,
     stdio: 'inherit',
     env: { ...process.env, ...settings, HOLDFAST_TEST_COUNTS: countsFile },

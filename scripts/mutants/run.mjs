@@ -88,11 +88,12 @@ async function failureOf(project, tests) {
     '--json',
     `--outputFile=${output}`,
   ];
-  const child = spawn(
-    process.execPath,
-    ['--experimental-vm-modules', '--disable-warning=ExperimentalWarning', ...jest, ...tests],
-    { cwd: project, stdio: 'ignore', timeout: LIMIT_MS, killSignal: 'SIGKILL' },
-  );
+  const child = spawn(process.execPath, [...jest, ...tests], {
+    cwd: project,
+    stdio: 'ignore',
+    timeout: LIMIT_MS,
+    killSignal: 'SIGKILL',
+  });
   const { code, signal } = await endOf(child);
   if (code === 0) {
     return undefined;

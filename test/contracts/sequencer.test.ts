@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
-import LongestFirst, { LONGEST } from '../support/sequencer.mjs';
+import LongestFirst, { LONGEST } from '../support/jest/sequencer.mjs';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 type Tests = Parameters<LongestFirst['sort']>[0];

@@ -15,6 +15,7 @@ import {
   reserveBody,
   type TestTenant,
 } from '../support/holdfast.js';
+import { patience } from '../support/time-limits.js';
 
 const EVIDENCE_SERVER_ID = 'https://cycles.example.com/v1';
 const KEYS = generateEvidenceKeys(1_700_000_000_000);
@@ -204,7 +205,7 @@ test('readiness follows the clock of Redis from the first outcome on, whatever t
 });
 
 test('readiness is green again once a key covers the time, without a further outcome', async () => {
-  const early = await start({ EVIDENCE_KEYS: generateEvidenceKeys(new Date().getTime() + 1500) });
+  const early = await start({ EVIDENCE_KEYS: generateEvidenceKeys(new Date().getTime() + patience(1500)) });
   expect((await reserve(early, reserveBody(tenant, 1))).body).not.toHaveProperty('cycles_evidence');
   const status = async (): Promise<string> =>
     (await early.call('GET', '/health/ready')).body.details.evidence.status;

@@ -109,9 +109,9 @@ describe('an instance with a partition that it cannot sweep', () => {
           async () => (await stateOf(stored, due)) === 'EXPIRED',
         );
       }
-      const state = await eventually('it is too late', async () => {
+      const state = await eventually('it alone is too late', async () => {
         const { status, body } = await sweeper.call('GET', '/health/ready');
-        return status === 503 && body.details.sweeper;
+        return status === 503 && body.details.sweeper.backlog === 1 && body.details.sweeper;
       });
       expect(state).toMatchObject({ status: 'down', backlog: 1, limit_ms: 1000, partitions: 64 });
       await eventually(

@@ -129,7 +129,7 @@ describe('API key scripts', () => {
       'OK',
       key.id,
       ledger.tenant,
-      expect.stringMatching(/^\d{1,4}$/),
+      expect.stringMatching(/^\d{1,5}$/),
       '["balances:read"]',
       '[]',
     ]);

@@ -16,11 +16,7 @@ jest.setTimeout(180_000);
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const COMMANDS = {
   'npm test': ['scripts/test.mjs'],
-  jest: [
-    '--experimental-vm-modules',
-    '--disable-warning=ExperimentalWarning',
-    'node_modules/jest/bin/jest.js',
-  ],
+  jest: ['node_modules/jest/bin/jest.js'],
 } as const;
 
 interface Started {

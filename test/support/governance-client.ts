@@ -16,7 +16,7 @@ import { IDEMPOTENCY_TTL_MS, randomText, TRACE, type Amount, type LedgerClient }
 
 const ADMIN = ['admin', '', 'req_1', TRACE] as const;
 /** How long a key lives unless its end is given. */
-export const KEY_LIFE_MS = 1000;
+export const KEY_LIFE_MS = 60_000;
 
 export function createTenant(ledger: LedgerClient, name = 'Acme'): Promise<Reply> {
   const keys = [tenantKey(ledger.tag, ledger.tenant), tenantIndexKey(ledger.tag)] as const;

@@ -1,0 +1,66 @@
+import { ModernFakeTimers } from '@jest/fake-timers';
+import { ModuleMocker } from 'jest-mock';
+
+/** @typedef {{ timeout?: number | undefined }} Limited */
+
+/**
+ * The process itself, see runtime.mjs, as each test file should find it. Each time limit that a test, a hook or jest.setTimeout names
+ * follows the speed of the machine.
+ */
+export default class ProcessEnvironment {
+  factor = Number(process.env.TEST_TIME_FACTOR ?? 1);
+  global = globalThis;
+  moduleMocker = new ModuleMocker(globalThis);
+  fakeTimers = null;
+  env = { ...process.env };
+  /** Jest replaces these. */
+  ofProcess = ['exit', 'getBuiltinModule'].map(
+    (name) => /** @type {const} */ ([name, Reflect.get(process, name)]),
+  );
+
+  /** @param {import('@jest/environment').JestEnvironmentConfig} config */
+  constructor({ projectConfig }) {
+    this.fakeTimersModern = new ModernFakeTimers({ config: projectConfig, global: globalThis });
+  }
+
+  setup() {
+    return Promise.resolve();
+  }
+
+  teardown() {
+    this.fakeTimersModern.dispose();
+    this.ofProcess.forEach(([name, value]) => Reflect.set(process, name, value));
+    Object.keys(process.env).forEach((name) => Reflect.deleteProperty(process.env, name));
+    Object.assign(process.env, this.env);
+    return Promise.resolve();
+  }
+
+  getVmContext() {
+    return null;
+  }
+
+  /**
+   * @param {{ name: string }} event
+   * @param {{ testTimeout: number, currentDescribeBlock: { tests: Limited[], hooks: Limited[] } }} state
+   */
+  handleTestEvent(event, state) {
+    switch (event.name) {
+      case 'add_test':
+        this.stretch(state.currentDescribeBlock.tests.at(-1));
+        break;
+      case 'add_hook':
+        this.stretch(state.currentDescribeBlock.hooks.at(-1));
+        break;
+      case 'run_start':
+        state.testTimeout *= this.factor;
+        break;
+    }
+  }
+
+  /** @param {Limited | undefined} limited */
+  stretch(limited) {
+    if (limited?.timeout !== undefined) {
+      limited.timeout *= this.factor;
+    }
+  }
+}
