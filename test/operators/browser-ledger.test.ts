@@ -28,7 +28,8 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
     tenant = await holdfast.createTenant({ name: ATTACK });
     await holdfast.createBudget(tenant, '', 9_007_199_254_740_993n, { unit: 'USD_MICROCENTS' });
     await holdfast.createBudget(tenant, '', 1000);
-    await holdfast.createBudget(tenant, '/workspace:prod', 100);
+    const period = { period_end: '2100-01-01T00:00:00Z', rollover_policy: 'CARRY_FORWARD' };
+    await holdfast.createBudget(tenant, '/workspace:prod', 100, period);
     const subject = { tenant: tenant.id, workspace: 'prod' };
     const quarter = { event_types: ['budget.threshold_crossed'], thresholds: { budget_utilization: [0.25] } };
     await subscribe(holdfast, tenant, PUBLIC_URL, quarter);
@@ -63,6 +64,8 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
         'budget exceeded',
         async (page) => {
           await page.getByText('If a commit costs more: as the tenant says.').waitFor();
+          await page.getByText('to 1 Jan 2100, 01:00:00. The next one').waitFor();
+          await page.getByText('What is not spent is carried over.').waitFor();
           await page.getByRole('row', { name: /^25% reached .* upwards$/ }).waitFor();
           await page.getByRole('row', { name: /^80% not reached never/ }).waitFor();
           await page.getByRole('img', { name: 'Denials a day, at most 1' }).waitFor();

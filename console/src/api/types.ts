@@ -14,6 +14,9 @@ export interface Budget {
   readonly overdraft_limit: AmountOf;
   readonly is_over_limit: boolean;
   readonly commit_overage_policy?: string;
+  readonly rollover_policy: 'NONE' | 'CARRY_FORWARD' | 'CAP_AT_ALLOCATED';
+  readonly period_start?: string;
+  readonly period_end?: string;
   readonly status: 'ACTIVE' | 'FROZEN' | 'CLOSED';
   readonly created_at: string;
   readonly updated_at: string;

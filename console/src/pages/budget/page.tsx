@@ -82,6 +82,26 @@ function BudgetView({ budget }: { budget: Budget }): ReactNode {
   );
 }
 
+const ROLLOVERS: Readonly<Record<Budget['rollover_policy'], string>> = {
+  NONE: 'What is not spent is lost.',
+  CARRY_FORWARD: 'What is not spent is carried over.',
+  CAP_AT_ALLOCATED: 'What is not spent is carried over, at most one allocation.',
+};
+
+/** When the budget starts anew, and with what. */
+function Period({ budget }: { budget: Budget }): ReactNode {
+  const { period_start: start, period_end: end, rollover_policy: policy } = budget;
+  if (start === undefined || end === undefined) {
+    return <p className="muted small">It has no period: what is spent stays spent.</p>;
+  }
+  return (
+    <p className="muted small">
+      Period from <Time at={start} /> to <Time at={end} />. The next one is as long, and starts with spent 0.{' '}
+      {ROLLOVERS[policy]}
+    </p>
+  );
+}
+
 function Figures({ budget }: { budget: Budget }): ReactNode {
   const { unit, allocated, remaining, spent, reserved, debt } = budget;
   const figures = [
@@ -121,6 +141,7 @@ function Figures({ budget }: { budget: Budget }): ReactNode {
         . If a commit costs more: {wordOf(budget.commit_overage_policy ?? 'as the tenant says').toLowerCase()}
         .
       </p>
+      <Period budget={budget} />
     </Panel>
   );
 }
