@@ -3,6 +3,7 @@ import { EXPIRY } from './changes/expiry.mjs';
 import { LIMITS } from './changes/limits.mjs';
 import { OPERATIONS } from './changes/operations.mjs';
 import { SETTLEMENTS } from './changes/settlements.mjs';
+import { WAITING } from './changes/waiting.mjs';
 
 /**
  * A change that makes a script wrong. `find` must stand in the file exactly once. If all tests of scripts pass on the changed script,
@@ -13,4 +14,4 @@ import { SETTLEMENTS } from './changes/settlements.mjs';
  */
 
 /** @type {Mutations} */
-export const MUTATIONS = { ...OPERATIONS, ...SETTLEMENTS, ...EXPIRY, ...BUDGETS, ...LIMITS };
+export const MUTATIONS = { ...OPERATIONS, ...SETTLEMENTS, ...EXPIRY, ...BUDGETS, ...LIMITS, ...WAITING };
