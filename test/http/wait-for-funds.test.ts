@@ -36,15 +36,17 @@ interface Options {
   readonly at?: Holdfast;
   readonly waitMs?: number | string;
   readonly more?: Record<string, unknown>;
+  readonly extended?: boolean;
 }
 
 /** A reserve that waits. */
 function reserve(tenant: TestTenant, amount: number, options: Options = {}): Promise<Answer> {
-  const { at = on.holdfast, waitMs = 25_000, more = {} } = options;
+  const { at = on.holdfast, waitMs = 25_000, more = {}, extended = false } = options;
   return at.call('POST', '/v1/reservations', {
     key: tenant.key,
     body: reserveBody(tenant, amount, { grace_period_ms: 0, ...more }),
     headers: { 'x-holdfast-wait-ms': String(waitMs) },
+    extended,
   });
 }
 
@@ -297,6 +299,9 @@ describe('no reserve waits', () => {
       decision: 'DENY',
       reason_code: 'BUDGET_EXCEEDED',
     });
+    const observed = await on.holdfast.createTenant({ observe_mode: 'OBSERVE' });
+    await on.holdfast.createBudget(observed, '', 1);
+    expect(expectStatus(await reserve(observed, 2, { extended: true }), 200)).toMatchObject({ decision: 'DENY' });
     const none = await on.holdfast.createTenant();
     expectRefusal(await reserve(none, 1), 404, 'NOT_FOUND');
   });
