@@ -11,6 +11,8 @@ import {
 } from '../support/console-browser.js';
 import { ADMIN_API_KEY, expectStatus, Holdfast, newTenantId } from '../support/holdfast.js';
 import { type RedisServer, startRedis } from '../support/redis-server.js';
+import { PUBLIC_URL, storedWebhookKey } from '../support/subscriber.js';
+import { subscribe, SYSTEM } from '../webhooks/dispatching.js';
 
 describeInBrowser(`the console in a browser${WITHOUT_BROWSER}`, () => {
   const browser = new ConsoleBrowser();
@@ -75,6 +77,17 @@ describeInBrowser(`the console in a browser${WITHOUT_BROWSER}`, () => {
     const { page, context } = await browser.enter(holdfast.url, '/', { key: VIEWER_API_KEY });
     await page.getByText('Read only').waitFor();
     await context.close();
+  });
+
+  test('the overview leads to the webhooks that were disabled', async () => {
+    const disabled = await subscribe(holdfast, SYSTEM, PUBLIC_URL);
+    const client = new Redis(redis.url);
+    await client.hset(storedWebhookKey(disabled), { st: 'DISABLED' });
+    await client.quit();
+    await browser.visit(holdfast.url, '/', 'No active subscription fails', async (page) => {
+      await page.getByRole('link', { name: '1 disabled' }).click();
+      await page.getByText('1 row', { exact: true }).waitFor();
+    });
   });
 
   test('a session that ends leads to the log-in', async () => {

@@ -6,6 +6,7 @@ import type { Int64 } from './json';
 export interface OverviewAnswer {
   readonly tenant_counts: { readonly total: number };
   readonly held_by_unit: Readonly<Record<string, Int64>>;
+  readonly webhook_counts: { readonly disabled: number };
   readonly failing_webhooks: readonly {
     readonly subscription_id: string;
     readonly url: string;

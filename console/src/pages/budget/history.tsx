@@ -22,10 +22,11 @@ const MOST_PAGES = 10;
 const COUNT = new Intl.NumberFormat();
 const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
 
-const KINDS: readonly (readonly [label: string, colour: string, isOf: (type: string) => boolean])[] = [
-  ['Denials', '--deny', (type) => type === 'reservation.denied'],
-  ['Expirations', '--expire', (type) => type === 'reservation.expired'],
-  ['Thresholds crossed', '--reserve', (type) => type === 'budget.threshold_crossed'],
+/** What is counted: denials and expirations here and in the scopes below, thresholds only here. */
+const KINDS: readonly (readonly [label: string, colour: string, type: string, isOwn: boolean])[] = [
+  ['Denials', '--deny', 'reservation.denied', false],
+  ['Expirations', '--expire', 'reservation.expired', false],
+  ['Thresholds crossed', '--reserve', 'budget.threshold_crossed', true],
 ];
 
 interface History {
@@ -70,7 +71,7 @@ export function BudgetHistory({ budget }: { budget: Budget }): ReactNode {
   });
   return (
     <Panel
-      title={`The last ${DAYS} days`}
+      title={`The last ${DAYS} days, with the scopes below`}
       className="span-12"
       flush
       aside={
@@ -83,14 +84,14 @@ export function BudgetHistory({ budget }: { budget: Budget }): ReactNode {
         {({ events, fromMs, isCut }) => (
           <>
             <div className="grid panel-body">
-              {KINDS.map(([label, colour, isOf]) => (
+              {KINDS.map(([label, colour, kind, isOwn]) => (
                 <Days
                   key={label}
                   label={label}
                   colour={colour}
                   fromMs={fromMs}
                   times={events
-                    .filter(({ event_type: type }) => isOf(type))
+                    .filter(({ event_type: type, scope: of }) => type === kind && (!isOwn || of === scope))
                     .map(({ timestamp }) => Date.parse(timestamp))}
                 />
               ))}

@@ -86,16 +86,30 @@ function BudgetRow({ budget }: { budget: Budget }): ReactNode {
   );
 }
 
-/** Subscriptions whose last deliveries failed. */
+/** Subscriptions whose last deliveries failed, and how many were disabled because of it. */
 export function FailingWebhooks(): ReactNode {
   const overview = useOverview();
+  const disabled = overview.data?.webhook_counts.disabled ?? 0;
   return (
-    <Panel title="Webhooks that fail" className="span-5" flush>
+    <Panel
+      title="Webhooks that fail"
+      className="span-5"
+      flush
+      aside={
+        disabled > 0 && (
+          <Link to="/webhooks" search={{ status: 'DISABLED' }}>
+            {disabled} disabled
+          </Link>
+        )
+      }
+    >
       <Loaded query={overview} height={240}>
         {({ failing_webhooks: failing }) =>
           failing.length === 0 ? (
-            <Empty title="All deliveries arrive">
-              Subscriptions with failures in a row would be listed here.
+            <Empty title={disabled > 0 ? 'No active subscription fails' : 'All deliveries arrive'}>
+              {disabled > 0
+                ? 'Those that were disabled get nothing until somebody resumes them.'
+                : 'Subscriptions with failures in a row would be listed here.'}
             </Empty>
           ) : (
             <Table
