@@ -44,9 +44,13 @@ async function saturated(): Promise<[TestTenant, string]> {
   return [tenant, await idOf(on.holdfast.reserve(tenant, 100))];
 }
 
+/** Resolves when so many of the tenant have a place that has not lapsed. */
 async function untilWaiting(tenant: TestTenant, count: number): Promise<void> {
   const key = waitersKey(on.stored.tagOf(tenant.id), tenant.id);
-  await eventually(`${count} wait`, async () => (await on.stored.redis.zcard(key)) === count);
+  await eventually(
+    `${count} wait`,
+    async () => (await on.stored.redis.zcount(key, Date.now(), '+inf')) === count,
+  );
 }
 
 /** Commits, and repeats it while Redis is unreachable. */
@@ -132,10 +136,7 @@ test('waiters outlast lost connections to Redis, each with its reservation', asy
   const ids = await Promise.all(answers.map(idOf));
   await killing;
   expect(new Set(ids).size).toBe(10);
-  await eventually('every place is given up', async () => {
-    await untilWaiting(tenant, 0);
-    return true;
-  });
+  await untilWaiting(tenant, 0);
   expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '0 100 0 0' });
 });
 
@@ -144,7 +145,7 @@ test('200 clients of a saturated budget are all served, with a few runs each and
   const runs = async (): Promise<number> =>
     (await on.holdfast.metric('holdfast_script_group_size_sum', { script: 'reserve' })) +
     (await other.metric('holdfast_script_group_size_sum', { script: 'reserve' }));
-  const [before, renewals] = [await runs(), await wokenBy('renewal')];
+  const [before, freed, renewals] = [await runs(), await wokenBy('freed'), await wokenBy('renewal')];
   const clients = Array.from({ length: 200 }, async (_, i) => {
     const at = i % 2 === 0 ? on.holdfast : other;
     await commit(tenant, await idOf(reserve(tenant, 1 + ((i * 7) % 50), at)), 0, at);
@@ -154,7 +155,7 @@ test('200 clients of a saturated budget are all served, with a few runs each and
   await Promise.all(clients);
   expect(await on.holdfast.balances(tenant)).toEqual({ [`tenant:${tenant.id}`]: '100 0 0 0' });
   expect(await runs()).toBeLessThan(before + 200 * 4);
-  // The message of a turn may still be under way when a renewal finds the same.
-  expect((await wokenBy('renewal')) - renewals).toBeLessThan(20);
+  // On a busy machine, a message may arrive after the renewal that finds the same.
+  expect(4 * ((await wokenBy('renewal')) - renewals)).toBeLessThan((await wokenBy('freed')) - freed);
   await untilWaiting(tenant, 0);
 });
