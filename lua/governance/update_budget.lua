@@ -14,7 +14,7 @@
 -- ARGV[10]  period_end       ms, or empty for no change
 -- ARGV[...] field and value pairs of the record: commit_overage_policy, rollover_policy, metadata
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
---           | INVALID_PERIOD reason:ENDED|NOT_BEGUN|TOO_SHORT|NO_END
+--           | INVALID_PERIOD reason:ENDED|NOT_BEGUN|TOO_SHORT|NO_END|RECURRING
 -- BOUND     one budget
 -- EMITS     budget.updated, budget.over_limit_entered, budget.over_limit_exited; those of a rollover
 -- @include  keys: tag_of_key
@@ -42,9 +42,9 @@ if not budget then
 end
 local now, period, reason = now_ms(), nil, nil
 if starts .. ends ~= '' then
-  local stored = redis.call('HMGET', budget_record, 'period_start', 'period_end')
+  local stored = redis.call('HMGET', budget_record, 'period_start', 'period_end', 'recurrence')
   period, reason = new_period(tag, starts ~= '' and starts or stored[1] or '', ends ~= '' and ends or stored[2] or '', now)
-  reason = reason or not period and 'NO_END' or nil
+  reason = stored[3] and 'RECURRING' or reason or not period and 'NO_END' or nil
 end
 if reason then
   return { 'INVALID_PERIOD', reason }

@@ -23,6 +23,7 @@ local function waiters_key(tag, tenant) return tag .. 'waiters:' .. tenant end
 local function arrivals_key(tag) return tag .. 'arrivals' end
 local function budget_index_key(tag, tenant) return tag .. 'budgets:' .. tenant end
 local function period_index_key(tag) return tag .. 'periods' end
+local function period_plans_key(tag) return tag .. 'period-plans' end
 local function rolled_key(tag) return tag .. 'rolled' end
 local function audit_log_key(tag) return tag .. 'audit' end
 local function audit_index_key(tag, log_name, index) return tag .. log_name .. ':' .. index end

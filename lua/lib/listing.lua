@@ -29,7 +29,7 @@ end
 local LIST_TEXTS = {
   tenant = { 'metadata' },
   api_key = { 'description', 'metadata' },
-  budget = { 'metadata' },
+  budget = { 'metadata', 'boundaries' },
   policy = { 'description', 'caps', 'rules' },
   webhook = { 'ds', 'th', 'md', 'hd' },
 }

@@ -1,5 +1,5 @@
 -- new_period: gives a budget a period. lua/lib/period.lua describes the fields.
--- @include keys: period_index_key
+-- @include keys: period_index_key, period_plans_key
 -- @include now_ms: ms_text
 --
 -- A shorter period would only make many rollovers of little use.
@@ -34,4 +34,21 @@ local function set_period(tag, key, unit, scope, period, allocated)
     redis.call('HSET', key, 'period_allocated', allocated)
   end
   redis.call('ZADD', period_index_key(tag), period.ends, scope .. ' ' .. unit)
+end
+
+-- The boundaries after an instant, of those in `texts` from `first` on.
+local function boundaries_after(texts, first, instant)
+  local following = {}
+  for i = first, #texts do
+    if tonumber(texts[i]) > instant then
+      following[#following + 1] = texts[i]
+    end
+  end
+  return following
+end
+
+-- Writes the boundaries after that of the current period. They are planned again before half of them have passed.
+local function set_boundaries(tag, key, unit, scope, following)
+  redis.call('HSET', key, 'boundaries', table.concat(following, ','))
+  redis.call('ZADD', period_plans_key(tag), following[math.ceil(#following / 2)] or 0, scope .. ' ' .. unit)
 end

@@ -4,7 +4,10 @@
 -- @include budget: parse_budget, require_balanced
 --
 -- A budget with a period has four more fields: period_start and period_end (instants in ms; the end is the start of the next period),
--- rollover_policy, and period_allocated, the allocation of each new period. The next period is as long as the one before.
+-- rollover_policy, and period_allocated, the allocation of each new period. The next period is as long as the one before, unless the
+-- budget has a recurrence. Then `recurrence` is its rule, which only the service reads, and `boundaries` has the ends of the periods to
+-- come, ascending, with commas between. The service plans them far ahead. If none is left, the budget stays in its last period until
+-- there is a new plan: a rollover may be late then, but never at a wrong instant.
 --
 -- A rollover starts the next period at its boundary: spent becomes 0, reserved and debt stay, and allocated follows from the policy:
 -- NONE              period_allocated.
@@ -34,10 +37,24 @@ local function is_period_over(key, period_end, status, now)
   return now >= ends and status ~= 'CLOSED'
 end
 
+-- The ends of the periods to come.
+local function plan_of(key, text, ends)
+  local plan = { texts = {} }
+  for boundary in string.gmatch(text, '[^,]+') do
+    local instant = instant_of(boundary)
+    if not instant or instant <= (plan[#plan] or ends) then
+      error('corrupt budget record ' .. key .. ': its boundaries are not ascending instants')
+    end
+    plan[#plan + 1], plan.texts[#plan.texts + 1] = instant, boundary
+  end
+  return plan
+end
+
 -- The budget with its period. Ends the script if a field is damaged.
 local function read_period(key, scope)
   local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit', 'is_over_limit', 'status',
-    'commit_overage_policy', 'waiting', 'period_end', 'period_start', 'rollover_policy', 'period_allocated', 'tenant_id', 'ledger_id')
+    'commit_overage_policy', 'waiting', 'period_end', 'period_start', 'rollover_policy', 'period_allocated', 'tenant_id', 'ledger_id', 'recurrence',
+    'boundaries')
   local budget = parse_budget(key, scope, f)
   if not budget then
     error('there is no budget ' .. key)
@@ -49,6 +66,7 @@ local function read_period(key, scope)
   end
   budget.starts, budget.ends, budget.policy, budget.base = starts, ends, policy, f[14]
   budget.tenant, budget.ledger_id = f[15], f[16] or ''
+  budget.plan = f[17] and plan_of(key, f[18] or '', ends)
   return budget
 end
 
@@ -99,15 +117,40 @@ local function rolled_over(budget, starts, ends, count)
     is_over_limit = over, status = budget.status, count = count }
 end
 
+-- The next period of a recurrence, and how many boundaries lead to it: one, or all up to now. Nil if it is not planned.
+local function planned_period(plan, state, now, all)
+  local first = #plan - state.left + 1
+  local last = first
+  while all and last < #plan and plan[last] <= now do
+    last = last + 1
+  end
+  return last > first and plan[last - 1] or state.ends, plan[last], last - first + 1
+end
+
+local function equal_period(state, now, all)
+  local length = state.ends - state.starts
+  local count = all and math.floor((now - state.ends) / length) + 1 or 1
+  local starts = state.ends + (count - 1) * length
+  return starts, starts + length, count
+end
+
 -- The states of the budget after each boundary up to now, oldest first.
 local function states_until(budget, now)
-  local states, state = {}, budget
+  local states, state, plan = {}, budget, budget.plan
+  budget.left = plan and #plan
   while state.ends <= now do
-    local length = state.ends - state.starts
-    local passed = math.floor((now - state.ends) / length) + 1
-    local count = #states + 1 == MOST_ROLLOVERS and passed or 1
-    local starts = state.ends + (count - 1) * length
-    state = rolled_over(state, starts, starts + length, count)
+    local all, starts, ends, count = #states + 1 == MOST_ROLLOVERS
+    if plan then
+      starts, ends, count = planned_period(plan, state, now, all)
+    else
+      starts, ends, count = equal_period(state, now, all)
+    end
+    if not ends or #states == MOST_ROLLOVERS then
+      break
+    end
+    local left = plan and state.left - count
+    state = rolled_over(state, starts, ends, count)
+    state.left = left
     states[#states + 1] = state
   end
   return states

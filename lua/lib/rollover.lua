@@ -44,6 +44,9 @@ local function roll_over(tag, key, unit, scope, now)
   require_event_log(tag)
   redis.call('XLEN', audit_log_key(tag))
   redis.call('ZADD', period_index_key(tag), ms_text(last.ends), scope .. ' ' .. unit)
+  if budget.plan then
+    redis.call('HSET', key, 'boundaries', table.concat(budget.plan.texts, ',', #budget.plan - last.left + 1))
+  end
   redis.call('HSET', key, 'allocated', last.allocated, 'remaining', last.remaining, 'spent', last.spent, 'is_over_limit', last.is_over_limit,
     'period_start', ms_text(last.starts), 'period_end', ms_text(last.ends), 'updated_at', ms_text(now))
   local former = budget

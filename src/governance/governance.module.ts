@@ -14,11 +14,12 @@ import { QuotaCountersService } from './action-quotas/quota-counters.service.js'
 import { ApiKeysController } from './api-keys/api-keys.controller.js';
 import { ApiKeysService } from './api-keys/api-keys.service.js';
 import { BudgetBulkActionService } from './budgets/budget-bulk-action.service.js';
-import { BudgetPeriodController } from './budgets/budget-period.controller.js';
+import { BudgetPeriodController, BudgetRecurrenceController } from './budgets/budget-period.controller.js';
 import { BudgetRollovers } from './budgets/budget-rollovers.js';
 import { BudgetsController } from './budgets/budgets.controller.js';
 import { BudgetChangesService, BudgetsService } from './budgets/budgets.service.js';
 import { FundingService } from './budgets/funding.service.js';
+import { RecurrenceService } from './budgets/recurrence.service.js';
 import { CredentialsController } from './credentials/credentials.controller.js';
 import { CredentialsService } from './credentials/credentials.service.js';
 import { PoliciesController } from './policies/policies.controller.js';
@@ -52,8 +53,15 @@ export class ApiKeysModule {}
 
 @Module({
   imports: [BulkActionsModule, ListingModule, MetricsModule, TenantLimitsModule, WorkerModule],
-  controllers: [BudgetPeriodController, BudgetsController],
-  providers: [BudgetsService, BudgetBulkActionService, BudgetChangesService, BudgetRollovers, FundingService],
+  controllers: [BudgetPeriodController, BudgetRecurrenceController, BudgetsController],
+  providers: [
+    BudgetsService,
+    BudgetBulkActionService,
+    BudgetChangesService,
+    BudgetRollovers,
+    FundingService,
+    RecurrenceService,
+  ],
   exports: [BudgetsService, FundingService],
 })
 export class BudgetsModule {}

@@ -39,6 +39,7 @@ export {
   partitionCode,
   partitionOfTenant,
   periodIndexKey,
+  periodPlansKey,
   policyIndexKey,
   policyKey,
   policyNameKey,

@@ -436,6 +436,14 @@ export const SCRIPT_SIGNATURES = {
     flags: ['no-writes'],
     returns: 'now_ms next_tenant? next_member? records(text_count record{})*',
   },
+  /** lua/governance/plan_periods.lua: give a budget with a recurrence the boundaries of its next periods. */
+  plan_periods: {
+    keys: ['budget'],
+    args: ['scope', 'unit', 'recurrence'],
+    rest: true,
+    flags: ['allow-oom'],
+    returns: 'PLANNED | SKIP',
+  },
   /** lua/governance/read_texts.lua: the free-text fields of listed records, as many as fit into one run. */
   read_texts: {
     keys: ['tenant_index'],
@@ -472,10 +480,11 @@ export const SCRIPT_SIGNATURES = {
   },
   /** lua/governance/roll_over_budgets.lua: roll over budgets of a partition that nobody has used since their period ended. */
   roll_over_budgets: {
-    keys: ['period_index', 'rolled'],
+    keys: ['period_index', 'rolled', 'period_plans'],
     args: ['limit'],
     flags: ['allow-oom'],
-    returns: 'now_ms rolled:int next_ms? more:flag damaged(scope unit)*',
+    returns:
+      'now_ms rolled:int next_ms? more:flag damaged_count damaged(scope unit)* unplanned(scope unit recurrence? period_end?)*',
   },
   /** lua/governance/set_limits.lua: replace a tenant's own limits on what it may own. */
   set_limits: {
@@ -484,6 +493,24 @@ export const SCRIPT_SIGNATURES = {
     rest: true,
     flags: ['allow-oom'],
     returns: 'SET | UNCHANGED | NOT_FOUND',
+  },
+  /** lua/governance/set_recurrence.lua: let the periods of a budget follow the calendar, or end its periods. */
+  set_recurrence: {
+    keys: ['budget'],
+    args: [
+      'tenant_id',
+      'scope',
+      'unit',
+      'recurrence',
+      'rollover_policy',
+      'actor',
+      'key_id',
+      'request_id',
+      'trace',
+    ],
+    rest: true,
+    flags: [],
+    returns: 'CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED',
   },
   /** lua/governance/unfreeze_budget.lua: make a frozen ledger usable again. */
   unfreeze_budget: {
@@ -518,7 +545,7 @@ export const SCRIPT_SIGNATURES = {
     rest: true,
     flags: [],
     returns:
-      'CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | INVALID_PERIOD reason:ENDED|NOT_BEGUN|TOO_SHORT|NO_END',
+      'CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | INVALID_PERIOD reason:ENDED|NOT_BEGUN|TOO_SHORT|NO_END|RECURRING',
   },
   /** lua/governance/update_policy.lua: change what a policy sets, or when and whether it applies. Its pattern and its owner never change. */
   update_policy: {
@@ -1463,6 +1490,7 @@ export interface ScriptReplies {
     readonly nextMember?: string;
     readonly records: readonly { readonly record: ReadonlyMap<string, string> }[];
   };
+  readonly plan_periods: { readonly status: 'PLANNED' } | { readonly status: 'SKIP' };
   readonly read_texts: { readonly records: readonly { readonly record: ReadonlyMap<string, string> }[] };
   readonly reset_action_counter:
     | {
@@ -1487,9 +1515,20 @@ export interface ScriptReplies {
     readonly nextMs?: number;
     readonly more: boolean;
     readonly damaged: readonly { readonly scope: string; readonly unit: string }[];
+    readonly unplanned: readonly {
+      readonly scope: string;
+      readonly unit: string;
+      readonly recurrence?: string;
+      readonly periodEnd?: string;
+    }[];
   };
   readonly set_limits:
     { readonly status: 'SET' } | { readonly status: 'UNCHANGED' } | { readonly status: 'NOT_FOUND' };
+  readonly set_recurrence:
+    | { readonly status: 'CHANGED'; readonly record: ReadonlyMap<string, string> }
+    | { readonly status: 'NOT_FOUND' }
+    | { readonly status: 'TENANT_CLOSED' }
+    | { readonly status: 'BUDGET_CLOSED' };
   readonly unfreeze_budget:
     | { readonly status: 'CHANGED'; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'NOT_FOUND' }
@@ -1507,7 +1546,10 @@ export interface ScriptReplies {
     | { readonly status: 'NOT_FOUND' }
     | { readonly status: 'TENANT_CLOSED' }
     | { readonly status: 'BUDGET_CLOSED' }
-    | { readonly status: 'INVALID_PERIOD'; readonly reason: 'ENDED' | 'NOT_BEGUN' | 'TOO_SHORT' | 'NO_END' };
+    | {
+        readonly status: 'INVALID_PERIOD';
+        readonly reason: 'ENDED' | 'NOT_BEGUN' | 'TOO_SHORT' | 'NO_END' | 'RECURRING';
+      };
   readonly update_policy:
     | { readonly status: 'UPDATED'; readonly record: ReadonlyMap<string, string> }
     | { readonly status: 'NOT_FOUND' }

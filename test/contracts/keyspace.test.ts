@@ -22,6 +22,7 @@ const twins: Record<string, [arguments_: string[], key: string]> = {
   correlated_events_key: [['closing:acme'], keyspace.correlatedEventsKey(TAG, 'closing:acme')],
   tenant_key: [['acme'], keyspace.tenantKey(TAG, 'acme')],
   period_index_key: [[], keyspace.periodIndexKey(TAG)],
+  period_plans_key: [[], keyspace.periodPlansKey(TAG)],
   rolled_key: [[], keyspace.rolledKey(TAG)],
   owned_key: [['acme'], keyspace.ownedKey(TAG, 'acme')],
   evidence_bytes_key: [['acme'], keyspace.evidenceBytesKey(TAG, 'acme')],

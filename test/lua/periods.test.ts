@@ -3,6 +3,7 @@ import {
   auditLogKey,
   budgetIndexKey,
   periodIndexKey,
+  periodPlansKey,
   rolledKey,
   tenantIndexKey,
 } from '../../src/redis/keyspace.js';
@@ -44,7 +45,11 @@ const rowsOf = async (ledger: LedgerClient): Promise<string[][]> =>
     .map(([, row]) => row)
     .filter((row) => row.includes('rollOverBudget'));
 const rollOver = (ledger: LedgerClient): Promise<string[]> =>
-  ledger.scripts.run('roll_over_budgets', [periodIndexKey(ledger.tag), rolledKey(ledger.tag)], [20]);
+  ledger.scripts.run(
+    'roll_over_budgets',
+    [periodIndexKey(ledger.tag), rolledKey(ledger.tag), periodPlansKey(ledger.tag)],
+    [20],
+  );
 const spend = async (ledger: LedgerClient, amount: number): Promise<void> => {
   const { id } = await ledger.hold({ amount, ttlMs: 60_000 });
   expect((await ledger.commit(id, amount))[0]).toBe('COMMITTED');
@@ -76,7 +81,7 @@ describe('at the end of its period a budget', () => {
       }),
     ]);
     expect(await rowsOf(ledger)).toHaveLength(1);
-    expect((await rollOver(after)).slice(1)).toEqual(['1', String(ENDS + DAY_MS), '0']);
+    expect((await rollOver(after)).slice(1)).toEqual(['1', String(ENDS + DAY_MS), '0', '0']);
     expect((await rollOver(after))[1]).toBe('0');
     expect(await rolloversOf(ledger)).toHaveLength(1);
   });
@@ -174,7 +179,7 @@ describe('at the end of its period a budget', () => {
     expect((await after.reserve({ amount: 1 }))[0]).toBe('BUDGET_FROZEN');
     expect(await rolloversOf(ledger)).toHaveLength(1);
     await ledger.redis.hset(ledger.budgetKeyOf(), 'status', 'CLOSED');
-    expect((await rollOver(clockAt(ledger, ENDS + DAY_MS))).slice(1)).toEqual(['1', '', '0']);
+    expect((await rollOver(clockAt(ledger, ENDS + DAY_MS))).slice(1)).toEqual(['1', '', '0', '0']);
     expect(await periodOf(ledger)).toEqual([String(ENDS), String(ENDS + DAY_MS)]);
   });
 });
@@ -286,8 +291,8 @@ describe('a damaged period', () => {
     const [after, before] = [clockAt(ledger, ENDS), await snapshot(ledger)];
     await expect(after.reserve()).rejects.toThrow(`corrupt budget record ${ledger.budgetKeyOf()}`);
     expect(await snapshot(ledger)).toEqual(before);
-    expect((await rollOver(after)).slice(1)).toEqual(['0', '', '0', ledger.scope(), 'TOKENS']);
-    expect(await rollOver(after)).toHaveLength(4);
+    expect((await rollOver(after)).slice(1)).toEqual(['0', '', '0', '1', ledger.scope(), 'TOKENS']);
+    expect(await rollOver(after)).toHaveLength(5);
   });
 
   test.each([auditLogKey, periodIndexKey])('is not rolled over halfway if %p is damaged', async (keyOf) => {

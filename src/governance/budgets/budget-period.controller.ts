@@ -1,4 +1,4 @@
-import { Body, Controller, Patch, Query, Req, Res } from '@nestjs/common';
+import { Body, Controller, Delete, Get, Patch, Put, Query, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
@@ -6,9 +6,12 @@ import { Access, Answers, BodySchema, originOf, QuerySchema, sendJson } from '..
 import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
 import { BudgetLookupQueryDto, BudgetPeriodUpdateDto } from './budget.dto.js';
 import { BudgetChangesService } from './budgets.service.js';
+import { BudgetRecurrenceDto } from './recurrence.dto.js';
+import { RecurrenceService } from './recurrence.service.js';
 
 const validateLookup = compileQuery(BudgetLookupQueryDto);
 const validatePeriod = compileValidator(BudgetPeriodUpdateDto);
+const validateRecurrence = compileValidator(BudgetRecurrenceDto);
 
 @Controller('ops/budgets/period')
 export class BudgetPeriodController {
@@ -39,5 +42,66 @@ export class BudgetPeriodController {
       originOf(request, 'admin'),
     );
     sendJson(reply, 200, stringifyJson(budget));
+  }
+}
+
+@Controller('ops/budgets/recurrence')
+export class BudgetRecurrenceController {
+  constructor(private readonly recurrences: RecurrenceService) {}
+
+  @Get()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'getBudgetRecurrence', summary: "Get the calendar of a budget's periods" })
+  @Answers(200, 'BudgetRecurrence')
+  @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
+  async read(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const found = await this.recurrences.read(request.caller as Caller, validateLookup(query));
+    sendJson(reply, 200, stringifyJson(found));
+  }
+
+  @Put()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({ operationId: 'setBudgetRecurrence', summary: "Let a budget's periods follow the calendar" })
+  @Answers(200, 'BudgetRecurrence')
+  @BodySchema(BudgetRecurrenceDto, { every: 'month', time_zone: 'Europe/Berlin', anchor_day: 1 })
+  @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
+  async set(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Body() body: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const changed = await this.recurrences.set(
+      request.caller as Caller,
+      validateLookup(query),
+      validateRecurrence(body),
+      originOf(request, 'admin'),
+    );
+    sendJson(reply, 200, stringifyJson(changed));
+  }
+
+  @Delete()
+  @Access({ plane: 'admin', admin: true })
+  @ApiOperation({
+    operationId: 'removeBudgetRecurrence',
+    summary: "End a budget's periods",
+  })
+  @Answers(200, 'BudgetRecurrence')
+  @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
+  async remove(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const changed = await this.recurrences.remove(
+      request.caller as Caller,
+      validateLookup(query),
+      originOf(request, 'admin'),
+    );
+    sendJson(reply, 200, stringifyJson(changed));
   }
 }

@@ -49,7 +49,7 @@ export function periodArguments({ period_start: start, period_end: end }: Reques
 }
 
 /** The refusal of a period that only Redis' clock can judge. */
-export function periodRefusal(reason: 'ENDED' | 'NOT_BEGUN' | 'TOO_SHORT' | 'NO_END'): Refusal {
+export function periodRefusal(reason: 'ENDED' | 'NOT_BEGUN' | 'TOO_SHORT' | 'NO_END' | 'RECURRING'): Refusal {
   switch (reason) {
     case 'ENDED':
       return new Refusal('INVALID_REQUEST', 'period_end must be in the future', { field: 'period_end' });
@@ -59,6 +59,14 @@ export function periodRefusal(reason: 'ENDED' | 'NOT_BEGUN' | 'TOO_SHORT' | 'NO_
       });
     case 'TOO_SHORT':
       return new Refusal('INVALID_REQUEST', 'a period must last at least a minute', { field: 'period_end' });
+    case 'RECURRING':
+      return new Refusal(
+        'INVALID_REQUEST',
+        "the budget's periods follow its recurrence; change that instead",
+        {
+          field: 'period_end',
+        },
+      );
     case 'NO_END':
       return new Refusal('INVALID_REQUEST', 'period_start needs a period_end', { field: 'period_end' });
   }

@@ -1,7 +1,18 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
-import { partitionCode, periodIndexKey, RedisService, rolledKey, tagOf } from '../../redis/index.js';
+import { LRUCache } from 'lru-cache';
+import {
+  budgetKey,
+  partitionCode,
+  periodIndexKey,
+  periodPlansKey,
+  RedisService,
+  rolledKey,
+  type ScriptReply,
+  tagOf,
+} from '../../redis/index.js';
 import { type LabelledCounter, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { type Job, type Turn, type TurnReport, Worker } from '../../worker/index.js';
+import { boundariesAfter, parseRecurrence } from './recurrence.js';
 
 /** Longest time between two looks at all partitions, which find the boundaries that other instances have added. */
 const LOOK_MS = 1000;
@@ -34,6 +45,9 @@ export class BudgetRollovers implements OnModuleInit, Job {
   readonly afterErrorMs = LOOK_MS;
   private readonly rollovers: LabelledCounter;
   private readonly damaged: LabelledCounter;
+  private readonly planned: LabelledCounter;
+  /** Many budgets have the same rule. */
+  private readonly plans = new LRUCache<string, number[]>({ max: 500 });
   /** When each partition is next known to have something due, by the monotonic clock. */
   private readonly dueFrom = new Map<number, number>();
   private nextLookAt = 0;
@@ -51,6 +65,11 @@ export class BudgetRollovers implements OnModuleInit, Job {
     this.damaged = metrics.counter({
       name: 'holdfast_budget_rollovers_damaged_total',
       help: 'Budgets that could not roll over because their record is damaged.',
+    });
+    this.planned = metrics.counter({
+      name: 'holdfast_budget_plans_total',
+      help: 'Budgets whose next boundaries were computed from their recurrence, by outcome: PLANNED or SKIP.',
+      labels: ['outcome'],
     });
   }
 
@@ -95,9 +114,9 @@ export class BudgetRollovers implements OnModuleInit, Job {
 
   private async rollOver(partition: number): Promise<Look> {
     const tag = tagOf(partitionCode(partition));
-    const { nowMs, nextMs, rolled, more, damaged } = await this.redis.scripts.call(
+    const { nowMs, nextMs, rolled, more, damaged, unplanned } = await this.redis.scripts.call(
       'roll_over_budgets',
-      { periodIndex: periodIndexKey(tag), rolled: rolledKey(tag) },
+      { periodIndex: periodIndexKey(tag), rolled: rolledKey(tag), periodPlans: periodPlansKey(tag) },
       { limit: BUDGETS_A_RUN },
     );
     this.dueFrom.set(
@@ -109,6 +128,31 @@ export class BudgetRollovers implements OnModuleInit, Job {
       this.damaged.inc({});
       this.logger.error(budget, 'a budget cannot roll over, because its record is damaged');
     }
-    return { rolled, more };
+    for (const budget of unplanned) {
+      await this.plan(tag, budget);
+    }
+    return { rolled, more: more || unplanned.length === BUDGETS_A_RUN };
+  }
+
+  /** A rule that cannot be read gets no boundaries, and its budget leaves the plans. */
+  private async plan(
+    tag: string,
+    { scope, unit, recurrence = '', periodEnd = '' }: ScriptReply<'roll_over_budgets'>['unplanned'][number],
+  ): Promise<void> {
+    const key = `${recurrence} ${periodEnd}`;
+    const rule = parseRecurrence(recurrence);
+    const boundaries =
+      this.plans.get(key) ?? (rule === undefined ? [] : boundariesAfter(rule, Number(periodEnd)));
+    this.plans.set(key, boundaries);
+    const { status } = await this.redis.scripts.call(
+      'plan_periods',
+      { budget: budgetKey(tag, unit, scope) },
+      { scope, unit, recurrence, rest: boundaries.map(String) },
+    );
+    this.planned.inc({ outcome: status });
+    if (status === 'SKIP') {
+      this.logger.warn({ scope, unit, recurrence }, 'the boundaries of a budget could not be planned');
+    }
+    this.dueFrom.set(Number.parseInt(tag.slice(2, 4), 16), 0);
   }
 }

@@ -25,6 +25,23 @@ const FIGURES = { remaining: INT64, reserved: INT64, spent: INT64, allocated: IN
 
 /** The answers of the operators' paths under /ops, which are Holdfast's own. */
 export const OPERATIONS_SCHEMAS = {
+  BudgetRecurrence: object(
+    {
+      scope: TEXT,
+      unit: oneOf(...UNITS),
+      rollover_policy: oneOf('NONE', 'CARRY_FORWARD', 'CAP_AT_ALLOCATED'),
+      next_boundaries: list(TIME),
+    },
+    {
+      every: oneOf('day', 'week', 'month', 'quarter', 'year'),
+      time_zone: TEXT,
+      anchor_day: COUNT,
+      anchor_month: COUNT,
+      period_start: TIME,
+      period_end: TIME,
+      period_allocated: AMOUNT,
+    },
+  ),
   TenantLimits: object({
     tenant_id: TEXT,
     limits: object(Object.fromEntries(TENANT_LIMITS.map((limit) => [limit, ref('TenantLimitState')]))),

@@ -1,0 +1,33 @@
+#!lua flags=allow-oom
+-- plan_periods: give a budget with a recurrence the boundaries of its next periods.
+-- allow-oom: without boundaries, a budget would stay in its last period.
+--
+-- KEYS[1]   budget           hash
+-- ARGV[1]   scope            canonical
+-- ARGV[2]   unit
+-- ARGV[3]   recurrence       the rule that the instants follow from
+-- ARGV[...] instants of the rule in ms, ascending
+-- RETURNS   PLANNED | SKIP
+-- BOUND     one budget, 100 instants
+-- EMITS     nothing
+-- @include  keys: tag_of_key, period_index_key, period_plans_key
+-- @include  new_period: boundaries_after, set_boundaries
+--
+-- The instants that are not after the current period are left out. SKIP: the budget has another rule by now, or is closed or damaged.
+local budget_record = KEYS[1]
+local scope, unit, recurrence, first_instant = ARGV[1], ARGV[2], ARGV[3], 4
+
+local tag = tag_of_key(budget_record)
+local record = redis.call('HMGET', budget_record, 'recurrence', 'period_end', 'status')
+local ends = tonumber(record[2] or '')
+local following = ends and boundaries_after(ARGV, first_instant, ends) or {}
+redis.call('ZCARD', period_index_key(tag))
+
+-- Nothing is refused below this line.
+if record[1] ~= recurrence or record[3] == 'CLOSED' or #following == 0 then
+  redis.call('ZREM', period_plans_key(tag), scope .. ' ' .. unit)
+  return { 'SKIP' }
+end
+set_boundaries(tag, budget_record, unit, scope, following)
+redis.call('ZADD', period_index_key(tag), record[2], scope .. ' ' .. unit)
+return { 'PLANNED' }

@@ -1,0 +1,69 @@
+#!lua
+-- set_recurrence: let the periods of a budget follow the calendar, or end its periods.
+--
+-- KEYS[1]   budget           hash
+-- ARGV[1]   tenant_id
+-- ARGV[2]   scope            canonical
+-- ARGV[3]   unit
+-- ARGV[4]   recurrence       the rule, in the form of src/governance/budgets/recurrence.ts, or empty to end all periods
+-- ARGV[5]   rollover_policy  or empty for no change
+-- ARGV[6]   actor            admin
+-- ARGV[7]   key_id           empty for an operator
+-- ARGV[8]   request_id
+-- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/append_audit
+-- ARGV[...] instants of the rule in ms, ascending, among them those after now
+-- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
+-- BOUND     one budget, 100 instants
+-- EMITS     budget.updated; those of a rollover
+-- @include  keys: tag_of_key, period_index_key, period_plans_key
+-- @include  now_ms: now_ms, ms_text
+-- @include  governed_budget: governed_budget
+-- @include  new_period: set_period, boundaries_after, set_boundaries
+-- @include  append_event: append_event, require_event_log
+-- @include  append_audit: append_audit, require_audit_log
+--
+-- The figures do not change. The current period goes on until the next instant of the rule; without one, it begins now.
+local budget_record = KEYS[1]
+local tenant_id, scope, unit, recurrence, rollover_policy = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local origin = { actor = ARGV[6], key = ARGV[7], request = ARGV[8], trace = ARGV[9] }
+local first_instant = 10
+
+local tag = tag_of_key(budget_record)
+
+local budget, refusal = governed_budget(tag, unit, scope, tenant_id)
+if not budget then
+  return refusal
+end
+local now = now_ms()
+local following = boundaries_after(ARGV, first_instant, now)
+if recurrence ~= '' and #following < 2 then
+  error('there are no boundaries after now for ' .. recurrence)
+end
+redis.call('ZCARD', period_index_key(tag))
+redis.call('ZCARD', period_plans_key(tag))
+require_event_log(tag)
+require_audit_log(tag)
+
+-- Nothing is refused below this line.
+local starts, ends, member = '', '', scope .. ' ' .. unit
+if recurrence == '' then
+  redis.call('ZREM', period_index_key(tag), member)
+  redis.call('ZREM', period_plans_key(tag), member)
+  redis.call('HDEL', budget_record, 'period_start', 'period_end', 'period_allocated', 'recurrence', 'boundaries')
+else
+  starts, ends = redis.call('HGET', budget_record, 'period_start') or ms_text(now), table.remove(following, 1)
+  set_period(tag, budget_record, unit, scope, { starts = starts, ends = ends }, not budget.period_end and budget.allocated)
+  redis.call('HSET', budget_record, 'recurrence', recurrence)
+  set_boundaries(tag, budget_record, unit, scope, following)
+end
+if rollover_policy ~= '' then
+  redis.call('HSET', budget_record, 'rollover_policy', rollover_policy)
+end
+redis.call('HSET', budget_record, 'updated_at', ms_text(now))
+local fields = 'recurrence,period_start,period_end' .. (rollover_policy ~= '' and ',rollover_policy' or '')
+append_event(tag, 'budget.updated', tenant_id, scope, origin,
+  { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', 'UPDATE', 'previous_status', budget.status, 'new_status', budget.status,
+    'new_period_start', starts, 'new_period_end', ends, 'changed_fields', fields })
+append_audit(tag, recurrence == '' and 'removeBudgetRecurrence' or 'setBudgetRecurrence', 200, tenant_id, 'budget', budget.ledger_id,
+  origin, { 'scope', scope, 'unit', unit, 'recurrence', recurrence, 'rollover_policy', rollover_policy, 'period_end', ends })
+return { 'CHANGED', unpack(redis.call('HGETALL', budget_record)) }

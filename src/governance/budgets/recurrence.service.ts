@@ -1,0 +1,143 @@
+import { Injectable } from '@nestjs/common';
+import type { Caller } from '../../auth/index.js';
+import { Refusal, type Unit } from '../../ledger/index.js';
+import { budgetKey, orStoreError, Records, RedisService } from '../../redis/index.js';
+import { fieldOf, type Fields, type Origin, timeOf } from '../../wire/index.js';
+import type { BudgetLookupQueryDto } from './budget.dto.js';
+import { budgetOf, budgetRefusal, ownedScope, type UnitAmount } from './budget.js';
+import type { BudgetRecurrenceDto } from './recurrence.dto.js';
+import {
+  boundariesAfter,
+  canonicalZone,
+  parseRecurrence,
+  type Recurrence,
+  recurrenceText,
+} from './recurrence.js';
+
+/** The boundaries are computed from this long ago: the script decides which of them are to come. */
+const MARGIN_MS = 60_000;
+const SHOWN = 5;
+
+/** What /ops/budgets/recurrence shows. Everything but scope and unit is absent where a budget has no recurrence. */
+export interface BudgetRecurrence {
+  readonly scope: string;
+  readonly unit: Unit;
+  readonly rollover_policy: string;
+  readonly every?: string;
+  readonly time_zone?: string;
+  readonly anchor_day?: number;
+  readonly anchor_month?: number;
+  readonly period_start?: string;
+  readonly period_end?: string;
+  readonly period_allocated?: UnitAmount;
+  readonly next_boundaries: readonly string[];
+}
+
+@Injectable()
+export class RecurrenceService {
+  constructor(
+    private readonly redis: RedisService,
+    private readonly records: Records,
+  ) {}
+
+  /** @throws Refusal INVALID_REQUEST, BUDGET_NOT_FOUND. */
+  async read(caller: Caller, { scope: scopeText, unit }: BudgetLookupQueryDto): Promise<BudgetRecurrence> {
+    const { scope, tenantId } = ownedScope(caller, scopeText);
+    const key = budgetKey(this.records.tagOfTenant(tenantId), unit, scope);
+    const reply = await this.redis.scripts.call('get_budget', { budget: key }, { scope });
+    if (reply.status !== 'FOUND') {
+      throw budgetRefusal(reply.status, scope, unit);
+    }
+    return recurrenceOf(reply.record, scope, unit);
+  }
+
+  /**
+   * Lets the budget's periods follow a calendar from the next boundary on. The current period ends there, and its figures do not change.
+   * @throws Refusal INVALID_REQUEST, BUDGET_NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED.
+   */
+  async set(
+    caller: Caller,
+    query: BudgetLookupQueryDto,
+    request: BudgetRecurrenceDto,
+    origin: Origin,
+  ): Promise<BudgetRecurrence> {
+    const { every, time_zone: zone, anchor_day: anchorDay = 1, anchor_month: anchorMonth = 1 } = request;
+    const hasDay = every !== 'day';
+    if ((every === 'week' && anchorDay > 7) || (!hasDay && request.anchor_day !== undefined)) {
+      throw new Refusal(
+        'INVALID_REQUEST',
+        hasDay ? 'anchor_day of a week must be 1 (Monday) to 7' : 'anchor_day must be absent for days',
+        { field: 'anchor_day' },
+      );
+    }
+    if (every !== 'quarter' && every !== 'year' && request.anchor_month !== undefined) {
+      throw new Refusal('INVALID_REQUEST', 'anchor_month is for quarters and years', {
+        field: 'anchor_month',
+      });
+    }
+    const rule: Recurrence = { every, timeZone: canonicalZone(zone) as string, anchorDay, anchorMonth };
+    return this.change(caller, query, origin, {
+      recurrence: recurrenceText(rule),
+      rolloverPolicy: request.rollover_policy ?? '',
+      rest: boundariesAfter(rule, (await this.nowMs()) - MARGIN_MS).map(String),
+    });
+  }
+
+  /**
+   * Ends the periods of the budget: it keeps its figures, and does not roll over any more.
+   * @throws Refusal INVALID_REQUEST, BUDGET_NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED.
+   */
+  remove(caller: Caller, query: BudgetLookupQueryDto, origin: Origin): Promise<BudgetRecurrence> {
+    return this.change(caller, query, origin, { recurrence: '', rolloverPolicy: '', rest: [] });
+  }
+
+  private async nowMs(): Promise<number> {
+    const [seconds] = await orStoreError(this.redis.client.time());
+    return Number(seconds) * 1000;
+  }
+
+  private async change(
+    caller: Caller,
+    { scope: scopeText, unit }: BudgetLookupQueryDto,
+    origin: Origin,
+    recurrence: {
+      readonly recurrence: string;
+      readonly rolloverPolicy: string;
+      readonly rest: readonly string[];
+    },
+  ): Promise<BudgetRecurrence> {
+    const { scope, tenantId } = ownedScope(caller, scopeText);
+    const reply = await this.redis.scripts.call(
+      'set_recurrence',
+      { budget: budgetKey(this.records.tagOfTenant(tenantId), unit, scope) },
+      { tenantId, scope, unit, ...origin, ...recurrence },
+    );
+    if (reply.status !== 'CHANGED') {
+      throw budgetRefusal(reply.status, scope, unit);
+    }
+    return recurrenceOf(reply.record, scope, unit);
+  }
+}
+
+/** @throws Error when the record is corrupt. */
+function recurrenceOf(fields: Fields, scope: string, unit: Unit): BudgetRecurrence {
+  const { rollover_policy: policy, allocated, ...budget } = budgetOf(fields, scope, unit);
+  const shown = { scope, unit, rollover_policy: policy };
+  const rule = parseRecurrence(fields.get('recurrence') ?? '');
+  if (rule === undefined) {
+    return { ...shown, next_boundaries: [] };
+  }
+  const { every, timeZone, anchorDay, anchorMonth } = rule;
+  const endMs = Number(fieldOf(fields, 'period_end'));
+  return {
+    ...shown,
+    every,
+    time_zone: timeZone,
+    ...(every !== 'day' && { anchor_day: anchorDay }),
+    ...((every === 'quarter' || every === 'year') && { anchor_month: anchorMonth }),
+    ...(budget.period_start !== undefined && { period_start: budget.period_start }),
+    ...(budget.period_end !== undefined && { period_end: budget.period_end }),
+    period_allocated: { unit, amount: BigInt(fields.get('period_allocated') ?? allocated.amount) },
+    next_boundaries: [endMs, ...boundariesAfter(rule, endMs, SHOWN - 1)].map((ms) => timeOf(String(ms))),
+  };
+}
